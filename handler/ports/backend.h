@@ -1,0 +1,92 @@
+/* backend.h - one member as the engine sees it.  An interface, no code.
+ *
+ * The engine never blocks: it opens a session, submits I/O, and is told of what became of it.
+ * An adapter (libiscsi, a fake in memory, the simulator) implements `struct backend_ops` and
+ * calls `struct backend_events` back.
+ *
+ * Rules for an adapter
+ *  - No callback is made from inside an ops call: results are posted and delivered later by
+ *    the thread that drives the engine.
+ *  - Each submitted io is completed exactly once.  When it is, nothing can touch its memory
+ *    any more.
+ *  - open() leads to exactly one opened() or closed().  After opened(), exactly one closed()
+ *    follows sooner or later.  All ios of the session are completed (-ENOTCONN) before closed().
+ *  - A session is offered as opened only when the device is fit for use (a disk, writable, not
+ *    reserved by somebody else) and fenced: LOGICAL UNIT RESET has completed on it, so that no
+ *    write of an earlier session can land any more.
+ *  - The adapter watches its own session: when the member makes no progress for
+ *    deadline_ms while ios are outstanding (or on an idle session's keep-alive) it closes the
+ *    session by itself with -ETIMEDOUT.
+ */
+#ifndef IRAID_BACKEND_H
+#define IRAID_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+enum backend_op {
+	BACKEND_READ,
+	BACKEND_WRITE,
+	BACKEND_FLUSH,		/* SYNCHRONIZE CACHE of the whole LUN; no iov */
+};
+
+struct backend_io {
+	enum backend_op op;
+	bool fua;		/* WRITE: on stable storage before it completes */
+	uint64_t offset_bytes;	/* on the member, from its first byte; whole blocks */
+	uint32_t length_bytes;
+	struct iovec *iov;	/* lives until done(); the adapter may edit the array */
+	int iov_count;
+
+	/* 0
+	 * -ENOTCONN  the session ended before the answer came: a write may or may not have happened
+	 * -ENODATA   medium error on a read
+	 * -EROFS     write protected
+	 * -EACCES    reservation conflict: another gateway took the member
+	 * -EIO       any other refusal; the command did not happen as asked
+	 */
+	int result;
+	void (*done)(struct backend_io *io);
+	void *owner;
+
+	struct backend_io *next;	/* for the adapter while it holds the io, for the engine otherwise */
+};
+
+struct backend_identity {	/* of an opened session */
+	uint64_t capacity_bytes;
+	uint32_t block_bytes;
+	bool write_cache;	/* WCE: writes may sit in a volatile cache */
+	bool fua;		/* DPOFUA: FUA is honoured (else the adapter emulates it by a flush) */
+	uint32_t transfer_bytes_max;	/* longest single READ or WRITE */
+};
+
+struct backend;
+
+struct backend_ops {
+	void (*open)(struct backend *backend);
+	/* Only between opened() and closed(), or the io completes with -ENOTCONN. */
+	void (*submit)(struct backend *backend, struct backend_io *io);
+	/* Drop the session now, without waiting for anything from the network.  From an opened
+	 * or opening state; closed() follows with -ECANCELED. */
+	void (*close)(struct backend *backend);
+};
+
+struct backend_events {
+	void (*opened)(void *owner, const struct backend_identity *identity);
+	/* error: -ETIMEDOUT no progress; -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH, ... from the
+	 * network; -EACCES login or reservation refused; -EBUSY in use by another gateway;
+	 * -EINVAL device unfit; -ECANCELED our own close.  reason: one line for a person, may
+	 * name the portal; valid during the call only.
+	 */
+	void (*closed)(void *owner, int error, const char *reason);
+};
+
+struct backend {
+	const struct backend_ops *ops;
+	const struct backend_events *events;	/* set by the engine before open() */
+	void *events_owner;
+	const char *label;	/* "10.0.0.1:3260/iqn.../0", for messages; never a secret */
+};
+
+#endif

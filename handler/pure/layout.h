@@ -1,0 +1,138 @@
+/* layout.h - the on-disk format: superblock, region table, region map.  Pure codec: bytes in,
+ * structs out, no I/O.  docs/design/format.md is the reference with every field's offset.
+ *
+ * Member, from its first byte:
+ *
+ *   0        8 KiB         512 KiB           1 MiB      2 MiB   ...
+ *   | zeros  | superblock A | superblock B |  region map | log | checksums | data ... |
+ *
+ * Superblocks are 4 KiB each.  The copy written alternates (write_count even: A, odd: B), so a
+ * torn write loses at most the newer one.  All areas are aligned to 1 MiB.
+ *
+ * The region map has one byte of flags per region (a power-of-two number of rows), packed into
+ * granules of 512 bytes, each with its own CRC, so that a granule is whole or absent on any disk.
+ */
+#ifndef IRAID_LAYOUT_H
+#define IRAID_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "geometry.h"
+
+#define LAYOUT_SUPERBLOCK_BYTES 4096u
+#define LAYOUT_SUPERBLOCK_A_OFFSET (8u * 1024u)
+#define LAYOUT_SUPERBLOCK_B_OFFSET (512u * 1024u)
+#define LAYOUT_ALIGN_BYTES (1024u * 1024u)
+#define LAYOUT_MEMBER_BYTES_MIN (16ull * 1024 * 1024)
+#define LAYOUT_MAP_OFFSET (1024u * 1024u)
+#define LAYOUT_MAP_BYTES (1024u * 1024u)
+#define LAYOUT_MAP_BLOCK_BYTES 4096u		/* unit of map I/O */
+#define LAYOUT_GRANULE_BYTES 512u
+#define LAYOUT_GRANULE_REGIONS 500u		/* 12 bytes of header: crc32c, epoch (8) */
+#define LAYOUT_REGIONS_PER_BLOCK (8u * LAYOUT_GRANULE_REGIONS)
+#define LAYOUT_REGIONS_MAX 262144u
+#define LAYOUT_REGION_ROWS_MIN 64u
+#define LAYOUT_NAME_MAX 63
+#define LAYOUT_OWNER_MAX 63
+
+/* Flags of one region. */
+#define REGION_DIRTY 0x01	/* parity may differ from data: writes since the last flush on all
+				 * members, or left so by an earlier epoch */
+#define REGION_UNWRITTEN 0x02	/* no write since the volume was created: content is undefined */
+#define REGION_STALE 0x04	/* written while a member was out: a returning member copies it */
+
+enum member_state {		/* as recorded in superblocks; values are on disk */
+	MEMBER_IN_SYNC = 1,
+	MEMBER_FAULTY = 2,	/* evicted while the volume ran: hung, lost or failing */
+	MEMBER_MISSING = 3,	/* absent when the volume was assembled */
+};
+
+enum area_type {		/* values are on disk */
+	AREA_MAP = 1,
+	AREA_LOG = 2,
+	AREA_CHECKSUMS = 3,
+	AREA_DATA = 4,
+};
+#define LAYOUT_AREAS 4
+
+struct area {
+	uint32_t type;
+	uint64_t offset_bytes;
+	uint64_t length_bytes;
+};
+
+struct superblock {
+	uint64_t write_count;	/* of this member's superblock; chooses copy A or B */
+	uint8_t volume_uuid[16];
+	uint8_t member_uuid[16];
+	char name[LAYOUT_NAME_MAX + 1];
+	uint8_t level;
+	uint8_t member_count;
+	uint8_t role;		/* index of this member */
+	bool clean;		/* the volume was stopped in order; written back to false at assembly */
+	uint32_t chunk_bytes;
+	uint32_t block_bytes;
+	uint32_t region_rows;	/* rows per region, power of two */
+	uint64_t member_bytes;	/* size of this member when it was formatted */
+	uint64_t data_bytes;	/* of data area used on every member: rows * chunk */
+	uint64_t epoch;		/* assemblies */
+	uint64_t event;		/* superblock updates of the volume */
+	uint64_t created_s;	/* Unix time */
+	uint64_t updated_s;
+	uint64_t resync_row;	/* rows below it need no look by resync; informative, the map decides */
+	uint64_t rebuild_row;	/* reserved for rebuild and scrub checkpoints */
+	uint64_t scrub_row;
+	char owner[LAYOUT_OWNER_MAX + 1];	/* gateway that has it assembled; empty when clean */
+	uint8_t member_uuids[IRAID_MEMBERS_MAX][16];
+	uint8_t member_states[IRAID_MEMBERS_MAX];	/* enum member_state */
+	struct area areas[LAYOUT_AREAS];
+};
+
+enum superblock_verdict {
+	SUPERBLOCK_OK,
+	SUPERBLOCK_ABSENT,	/* no magic: not ours */
+	SUPERBLOCK_CORRUPT,	/* magic but CRC or a field out of bounds */
+	SUPERBLOCK_UNSUPPORTED,	/* unknown incompat feature or newer version */
+};
+
+/* Encode into out[LAYOUT_SUPERBLOCK_BYTES], CRC32C included. */
+void superblock_encode(const struct superblock *superblock, uint8_t *out);
+
+/* Decode and check every field's bounds; never reads past LAYOUT_SUPERBLOCK_BYTES.
+ * *out is written only for SUPERBLOCK_OK.  *reason, if not NULL, gets a static English text.
+ */
+enum superblock_verdict superblock_decode(const uint8_t *in, struct superblock *out,
+					  const char **reason);
+
+/* The newer valid one of two copies: by write_count. */
+enum superblock_verdict superblock_choose(const uint8_t *copy_a, const uint8_t *copy_b,
+					  struct superblock *out, const char **reason);
+
+/* Where the next superblock write of write_count goes. */
+uint64_t superblock_offset(uint64_t write_count);
+
+/* Areas and usable data bytes (whole chunks) for members of at least member_bytes.
+ * region_rows: smallest power of two >= LAYOUT_REGION_ROWS_MIN for which regions <= LAYOUT_REGIONS_MAX.
+ * Returns 0, or -ENOSPC if the member is below LAYOUT_MEMBER_BYTES_MIN.
+ */
+int layout_compute(uint64_t member_bytes, uint32_t chunk_bytes, struct area areas[LAYOUT_AREAS],
+		   uint64_t *data_bytes, uint32_t *region_rows);
+
+/* Map I/O block `block` holds regions [block * LAYOUT_REGIONS_PER_BLOCK, ...).  Encode its
+ * 4096 bytes from flags[0 .. regions) (the whole map's array); missing regions are 0.
+ */
+void map_block_encode(const uint8_t *flags, uint32_t regions, uint32_t block, uint64_t epoch,
+		      const uint8_t volume_uuid[16], uint8_t *out);
+
+/* Decode one map block into flags[].  A granule whose CRC (seeded with the volume's UUID) is
+ * wrong makes its regions REGION_DIRTY | REGION_STALE: nothing is assumed.  Returns the number
+ * of such granules.
+ */
+int map_block_decode(const uint8_t *in, uint32_t regions, uint32_t block,
+		     const uint8_t volume_uuid[16], uint8_t *flags);
+
+uint32_t crc32c(uint32_t seed, const void *data, size_t length_bytes);
+
+#endif
