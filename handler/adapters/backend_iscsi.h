@@ -1,0 +1,56 @@
+/* backend_iscsi.h - a member through libiscsi, behind ports/backend.h.  With iscsi_admin.c the
+ * only user of libiscsi.  docs/design/libiscsi.md lists what of it bites and how each is avoided.
+ */
+#ifndef IRAID_BACKEND_ISCSI_H
+#define IRAID_BACKEND_ISCSI_H
+
+#include "../ports/backend.h"
+#include "reactor.h"
+
+#define MEMBER_ADDRESS_MAX 512
+
+struct member_address {
+	char portal[280];	/* "host:port", "[v6]:port" */
+	char iqn[224];
+	unsigned int lun;
+};
+
+/* Parse PORTAL/IQN/LUN (docs/design/control.md).  0, or -EINVAL with *reason a static text. */
+int member_address_parse(const char *text, struct member_address *out, const char **reason);
+void member_address_format(const struct member_address *address, char out[MEMBER_ADDRESS_MAX]);
+
+struct iscsi_credentials {	/* zeroed when unused; never logged */
+	char initiator[224];
+	char user[256];
+	char secret[256];
+};
+
+/* Read a secrets file: regular, owned by root, no access for group and others; two lines.
+ * 0 or -errno, *reason a static text (never the content).
+ */
+int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, const char **reason);
+
+struct backend_iscsi_options {
+	struct member_address address;
+	struct iscsi_credentials credentials;
+	uint8_t isid_qualifier[6];	/* fixed per volume, member and session: random-format ISID bytes */
+	uint32_t deadline_ms;		/* no progress for this long: the session is dropped */
+	uint32_t connect_ms;		/* whole login, fence and reservation */
+	uint64_t reservation_key;	/* of this gateway for this volume; 0: take no reservation */
+	bool take_over;			/* preempt another gateway's reservation */
+};
+
+struct backend *backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options *options);
+void backend_iscsi_destroy(struct backend *backend);	/* closed, and its events delivered */
+
+/* Deliver results posted since the last turn, check deadlines.  Called by the driver each turn
+ * before engine_run().  Returns when it wants to be called again (monotonic ms).
+ */
+uint64_t backend_iscsi_tick(struct backend *backend, uint64_t now_ms);
+
+/* Between engine_run() and the next wait: push what was submitted to the sockets in as few
+ * system calls as can be.
+ */
+void backend_iscsi_send(struct backend *backend);
+
+#endif

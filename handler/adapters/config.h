@@ -1,0 +1,40 @@
+/* config.h - the configuration file of a volume (JSON, docs/design/control.md) and the folders of a gateway. */
+#ifndef IRAID_CONFIG_H
+#define IRAID_CONFIG_H
+
+#include <limits.h>
+#include "../pure/layout.h"
+#include "backend_iscsi.h"
+
+struct volume_config {
+	char name[LAYOUT_NAME_MAX + 1];
+	uint8_t uuid[16];
+	int member_count;
+	struct member_address members[IRAID_MEMBERS_MAX];
+	char initiator[224];
+	char chap_file[PATH_MAX];	/* empty: none */
+	uint32_t give_up_seconds, queue_limit_seconds, assembly_wait_seconds;
+	bool enabled;
+};
+
+/* A volume's name: 1..63 of [A-Za-z0-9._-], not starting with '.' or '-'.  NULL if good, else a static text. */
+const char *volume_name_fault(const char *name);
+
+/* 0; -ENOENT; -EINVAL with reason "file: what is wrong". */
+int volume_config_read(const char *name, struct volume_config *out, char *reason, size_t reason_size);
+int volume_config_write(const struct volume_config *config, char *reason, size_t reason_size);	/* atomically, fsync'ed */
+int volume_config_delete(const char *name);
+/* names[] of all configured volumes; returns the count (at most max) or -errno. */
+int volume_config_list(char (*names)[LAYOUT_NAME_MAX + 1], int max);
+
+const char *config_dir(void);	/* IRAID_CONFIG_DIR or /etc/iraid */
+const char *state_dir(void);
+const char *run_dir(void);
+const char *socket_path(void);
+
+/* Gateway id: 8 random bytes made once, kept in state_dir(); the reservation key's base. */
+int gateway_id(uint64_t *out);
+int epoch_record(const uint8_t uuid[16], uint64_t epoch);	/* durable when it returns 0 */
+int epoch_recall(const uint8_t uuid[16], uint64_t *epoch);	/* 0 if unknown */
+
+#endif
