@@ -48,7 +48,8 @@ struct extent {			/* lies inside one chunk, so on one member */
 /* Fill *out for `members` members, each with data_bytes of data area (rounded down to
  * whole chunks).  Returns 0, or -EINVAL (*out untouched) for an unknown level, a member
  * count out of the level's range, a chunk that is no power of two in 4 KiB..1 MiB, a
- * block size other than 512 and 4096, or a data area of less than one chunk.
+ * block size other than 512 and 4096, or a data area of less than one chunk or more than
+ * 2^58 - 1 bytes (so that no size or offset of a volume passes 2^63).
  */
 int geometry_init(struct geometry *out, int level, int members, uint32_t chunk_bytes,
 		  uint32_t block_bytes, uint64_t data_bytes);

@@ -1,5 +1,6 @@
 /* parity.h - XOR of memory that is described by iovecs.  isa-l does the work where the
- * pieces are aligned for it; elsewhere a plain loop the compiler vectorises.  No allocation.
+ * pieces are aligned for it (64 bytes); elsewhere a plain loop the compiler vectorises.  No
+ * allocation.
  */
 #ifndef IRAID_PARITY_H
 #define IRAID_PARITY_H
@@ -24,13 +25,15 @@ struct iov_run {
  */
 void parity_xor(void *destination, const void *const *sources, int count, size_t length_bytes);
 
-/* The same on scattered memory.  Every run must hold length_bytes beyond its skip (asserted). */
+/* The same on scattered memory.  Every run must hold length_bytes beyond its skip (asserted).
+ * Entries may be empty, and are never modified.
+ */
 void parity_xor_runs(struct iov_run destination, const struct iov_run *sources, int count,
 		     size_t length_bytes);
 
 /* Describe [skip_bytes, skip_bytes + length_bytes) of iov[count] by out[0..out_max).
- * Returns the number of entries, merging neighbours that touch; -ENOSPC if out is too
- * small, -EINVAL if the source is too short.
+ * Returns the number of entries (0 for no bytes), merging neighbours that touch; -ENOSPC if out
+ * is too small, -EINVAL if the source is too short (then out may be filled in part).
  */
 int iov_slice(const struct iovec *iov, int count, size_t skip_bytes, size_t length_bytes,
 	      struct iovec *out, int out_max);

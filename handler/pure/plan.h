@@ -18,7 +18,16 @@
  *               parity is unknowable (suspect, a data member missing; see below)
  *
  * The cheaper of RMW and RECONSTRUCT in reads is taken; equal: fewer bytes read; equal again:
- * RECONSTRUCT.
+ * RECONSTRUCT.  plan.c says why no other way needs fewer reads.
+ *
+ * One rule makes parity for FULL, RECONSTRUCT and READ_ALL alike: on the hull, XOR over all data
+ * chunks, each taken from the new bytes where they are written and from what was read (or
+ * rebuilt) elsewhere.  What is read may overlap what is written: on a suspect row, where the
+ * middle of a chunk is written and the whole of it read in one I/O, and with READ_ALL.  New bytes
+ * win.  With RMW, P' = P outside of the written columns.
+ *
+ * FULL is always a whole stripe: all data chunks, whole.  A missing member's chunk is never
+ * read; its part of the write goes into parity only.
  *
  * suspect: the row's parity has not been proven (DESIGN rule 1).  With all members there, the
  * hull becomes the whole chunk and the way RECONSTRUCT (or FULL), so that the row is proven
@@ -51,16 +60,18 @@ struct row_plan {
 	struct columns hull;				/* empty for DATA_ONLY */
 	struct columns write[IRAID_MEMBERS_MAX];	/* by data chunk; also for a missing member
 							 * (goes into parity, not to a member) */
-	struct columns read[IRAID_MEMBERS_MAX];		/* by data chunk: old bytes to read */
+	struct columns read[IRAID_MEMBERS_MAX];		/* by data chunk: old bytes to read; may
+							 * overlap write[] */
 	bool read_parity;				/* on the hull */
 	bool write_parity;				/* on the hull */
-	bool proves_row;				/* row parity is right once this is done, whatever it was */
-	int reads;					/* I/Os to the members */
+	bool proves_row;				/* row parity is right once this is done, whatever
+							 * it was; never with DATA_ONLY */
+	int reads;					/* I/Os to the members, parity's included */
 	int writes;
 };
 
 /* Plan the write of [begin_bytes, end_bytes) of `row`'s data (offsets inside the row, begin <
- * end <= row bytes).  missing_member: a member index, or -1.
+ * end <= row bytes, row < rows: asserted).  missing_member: a member index, or -1.
  * Returns 0; -ENODATA if the write touches a missing chunk whose row is suspect (*out untouched);
  * -EIO if a data member is missing on a level without parity and is touched.
  */
