@@ -1,0 +1,1 @@
+"""The lab: a real kernel with LIO and TCMU, and a command run inside it."""

@@ -1,0 +1,134 @@
+"""scripts/lab: command line, closing message, exit status."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from .run import LabError, Options, RunDirectory
+from .supervise import Ended, Guest
+
+EXIT_TIME = 124  # as timeout(1)
+EXIT_LAB = 125  # the lab itself failed
+
+EPILOG = """\
+exit status: the command's; 124 when the time was over; 125 when the lab itself failed.
+COMMAND may be a pytest selection: tests/end_to_end/test_x.py::test_y -k word
+examples:
+  scripts/lab -- targetcli ls
+  scripts/lab tests/end_to_end -k identity
+  scripts/lab --systemd --persist /var/tmp/disk.img -- systemctl is-active tcmu-runner
+"""
+
+
+def _parse(words: list[str]) -> Options:
+    parser = argparse.ArgumentParser(
+        prog="scripts/lab", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EPILOG,
+        description="Runs a command on a real kernel with LIO and TCMU. The host's files are "
+                    "seen at their own paths; what is written to them stays inside.")
+    add = parser.add_argument
+    add("--kernel", choices=("uml", "qemu", "host"), default="uml",
+        help="user-mode Linux (default); QEMU with Debian's own kernel; this machine's kernel")
+    add("--memory", default="4G", metavar="SIZE", help="the guest's memory (default 4G)")
+    add("--cpus", type=int, default=2, metavar="N", help="QEMU's processors (default 2)")
+    add("--timeout", type=int, default=1800, metavar="SECONDS",
+        help="end everything after this time (default 1800)")
+    add("--keep", action="store_true", help="keep the run's directory after a good run too")
+    add("--state", type=Path, metavar="DIR", help="use DIR as the run's directory, and keep it")
+    add("--systemd", action="store_true",
+        help="boot the whole system with systemd, then run the command (UML only)")
+    add("--power-cut", action="store_true",
+        help="with --systemd: end without a shutdown, as when the power fails")
+    add("--persist", type=Path, metavar="IMAGE",
+        help="keep what the guest writes in this file for a next boot; made if absent (UML only)")
+    add("--persist-size", default="8G", metavar="SIZE", help="its size when made (default 8G)")
+    add("--share", type=Path, action="append", default=[], metavar="DIR",
+        help="let the guest write to this directory of the host")
+    add("--env", action="append", default=[], metavar="NAME[=VALUE]",
+        help="pass a variable; LANG, LC_*, TERM, CI, IRAID_* and PYTEST_* are passed anyway")
+    add("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+    given = parser.parse_args(words)
+    command = given.command[1:] if given.command[:1] == ["--"] else given.command
+    if not command:
+        parser.error("no command; for example: scripts/lab -- targetcli ls")
+    if given.timeout < 1:
+        parser.error(f"--timeout {given.timeout} is not a time; give seconds above 0")
+    if given.kernel != "uml" and (given.systemd or given.persist):
+        parser.error(f"--systemd and --persist work with --kernel uml only, not {given.kernel}")
+    if given.power_cut and not given.systemd:
+        parser.error("--power-cut means something with --systemd only: without it nothing "
+                     "is shut down anyway")
+    shares = [path.resolve() for path in given.share]
+    for path in shares:
+        if not path.is_dir():
+            parser.error(f"--share {path} is not a directory; make it first")
+    environment = {}
+    for word in given.env:
+        name, equals, value = word.partition("=")
+        environment[name] = value if equals else os.environ.get(name, "")
+    return Options(command, given.kernel, given.memory, given.cpus, given.timeout, given.keep,
+                   given.state, given.systemd, given.power_cut, given.persist,
+                   given.persist_size, shares, environment)
+
+
+def _kernel(name: str):
+    if name == "uml":
+        from .uml import Uml
+        return Uml()
+    if name == "qemu":
+        from .qemu import Qemu
+        return Qemu()
+    from .host import Host
+    return Host()
+
+
+def say(text: str) -> None:
+    print(f"lab: {text}", file=sys.stderr, flush=True)
+
+
+def _tail(path: Path, lines: int) -> str:
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return "(none)"
+
+
+def _judge(ended: Ended, run: RunDirectory, options: Options) -> int:
+    status = run.exit_status()
+    if ended.how == "signal":
+        say(f"interrupted by signal {ended.signal_number}")
+        return 128 + ended.signal_number
+    if status is not None:
+        if ended.how == "not off":
+            say("the guest did not switch itself off and was killed")
+        if status == EXIT_TIME:
+            say(f"the command got its time ({options.timeout_seconds} s, --timeout) or gave 124")
+        return status
+    if ended.how == "time":
+        say(f"not finished after {options.timeout_seconds} s (--timeout): the guest was killed")
+        return EXIT_TIME
+    say(f"the guest ended without an exit status: {run.boot_error() or 'its kernel stopped'}")
+    say("last lines of the kernel's log:\n" + _tail(run.kernel_log, 12))
+    return EXIT_LAB
+
+
+def main(words: list[str]) -> int:
+    options = _parse(words)
+    try:
+        kernel = _kernel(options.kernel)
+        kernel.check(options)
+        run = RunDirectory(options)
+        run.write_settings()
+        run.write_command()
+        guest = Guest(lambda out, err: kernel.start(options, run, out, err))
+    except LabError as error:
+        say(str(error))
+        return EXIT_LAB
+    with (run.path / "output.log").open("wb") as copy:
+        ended = guest.run(options.timeout_seconds, lambda: run.exit_status() is not None, copy)
+    status = _judge(ended, run, options)
+    if run.finish(good=status == 0):
+        say(f"exit status {status}; output, logs and state are in {run.path}")
+    return status
