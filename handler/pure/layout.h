@@ -21,6 +21,7 @@
 
 #include "geometry.h"
 
+#define LAYOUT_VERSION 1u
 #define LAYOUT_SUPERBLOCK_BYTES 4096u
 #define LAYOUT_SUPERBLOCK_A_OFFSET (8u * 1024u)
 #define LAYOUT_SUPERBLOCK_B_OFFSET (512u * 1024u)
@@ -34,6 +35,12 @@
 #define LAYOUT_REGIONS_PER_BLOCK (8u * LAYOUT_GRANULE_REGIONS)
 #define LAYOUT_REGIONS_MAX 262144u
 #define LAYOUT_REGION_ROWS_MIN 64u
+/* Feature flags this release knows.  Unknown ones: compat is carried along; ro_compat and incompat
+ * make a superblock SUPERBLOCK_UNSUPPORTED (a volume is always assembled for writing).
+ */
+#define LAYOUT_COMPAT_KNOWN UINT64_C(0)
+#define LAYOUT_RO_COMPAT_KNOWN UINT64_C(0)
+#define LAYOUT_INCOMPAT_KNOWN UINT64_C(0)
 #define LAYOUT_NAME_MAX 63
 #define LAYOUT_OWNER_MAX 63
 
@@ -64,14 +71,17 @@ struct area {
 };
 
 struct superblock {
+	uint64_t features_compat;	/* all three 0 for a new volume */
+	uint64_t features_ro_compat;
+	uint64_t features_incompat;
 	uint64_t write_count;	/* of this member's superblock; chooses copy A or B */
 	uint8_t volume_uuid[16];
 	uint8_t member_uuid[16];
-	char name[LAYOUT_NAME_MAX + 1];
+	char name[LAYOUT_NAME_MAX + 1];	/* printable ASCII, not empty */
 	uint8_t level;
 	uint8_t member_count;
 	uint8_t role;		/* index of this member */
-	bool clean;		/* the volume was stopped in order; written back to false at assembly */
+	bool clean;		/* the volume was stopped in order; false again from assembly on */
 	uint32_t chunk_bytes;
 	uint32_t block_bytes;
 	uint32_t region_rows;	/* rows per region, power of two */
@@ -81,23 +91,28 @@ struct superblock {
 	uint64_t event;		/* superblock updates of the volume */
 	uint64_t created_s;	/* Unix time */
 	uint64_t updated_s;
-	uint64_t resync_row;	/* rows below it need no look by resync; informative, the map decides */
+	uint64_t resync_row;	/* rows below it need no resync; informative, the map decides */
 	uint64_t rebuild_row;	/* reserved for rebuild and scrub checkpoints */
 	uint64_t scrub_row;
-	char owner[LAYOUT_OWNER_MAX + 1];	/* gateway that has it assembled; empty when clean */
+	char owner[LAYOUT_OWNER_MAX + 1];	/* gateway that has it; empty when clean */
 	uint8_t member_uuids[IRAID_MEMBERS_MAX][16];
 	uint8_t member_states[IRAID_MEMBERS_MAX];	/* enum member_state */
-	struct area areas[LAYOUT_AREAS];
+	struct area areas[LAYOUT_AREAS];	/* areas[type - 1], ascending on the member */
 };
 
 enum superblock_verdict {
 	SUPERBLOCK_OK,
 	SUPERBLOCK_ABSENT,	/* no magic: not ours */
 	SUPERBLOCK_CORRUPT,	/* magic but CRC or a field out of bounds */
-	SUPERBLOCK_UNSUPPORTED,	/* unknown incompat feature or newer version */
+	SUPERBLOCK_UNSUPPORTED,	/* unknown incompat or ro_compat feature, or newer version */
 };
 
-/* Encode into out[LAYOUT_SUPERBLOCK_BYTES], CRC32C included. */
+/* What in it is out of bounds or contradicts itself, a static English text; NULL if nothing. */
+const char *superblock_fault(const struct superblock *superblock);
+
+/* Encode into out[LAYOUT_SUPERBLOCK_BYTES], CRC32C included.  Asserts that superblock_fault()
+ * finds nothing, so that nothing is written that would be refused when read.
+ */
 void superblock_encode(const struct superblock *superblock, uint8_t *out);
 
 /* Decode and check every field's bounds; never reads past LAYOUT_SUPERBLOCK_BYTES.
@@ -106,7 +121,10 @@ void superblock_encode(const struct superblock *superblock, uint8_t *out);
 enum superblock_verdict superblock_decode(const uint8_t *in, struct superblock *out,
 					  const char **reason);
 
-/* The newer valid one of two copies: by write_count. */
+/* The newer valid one of two copies: by write_count (equal: A).  One good copy is enough, unless
+ * the other is SUPERBLOCK_UNSUPPORTED (a newer release went on from there).  Two good copies
+ * of different volumes or members are SUPERBLOCK_CORRUPT: whoever formats writes both.
+ */
 enum superblock_verdict superblock_choose(const uint8_t *copy_a, const uint8_t *copy_b,
 					  struct superblock *out, const char **reason);
 
@@ -114,25 +132,30 @@ enum superblock_verdict superblock_choose(const uint8_t *copy_a, const uint8_t *
 uint64_t superblock_offset(uint64_t write_count);
 
 /* Areas and usable data bytes (whole chunks) for members of at least member_bytes.
- * region_rows: smallest power of two >= LAYOUT_REGION_ROWS_MIN for which regions <= LAYOUT_REGIONS_MAX.
- * Returns 0, or -ENOSPC if the member is below LAYOUT_MEMBER_BYTES_MIN.
+ * region_rows: smallest power of two >= LAYOUT_REGION_ROWS_MIN for which regions <=
+ * LAYOUT_REGIONS_MAX.  chunk_bytes must be valid (asserted).  Of a member beyond 2^58 bytes the
+ * rest stays unused.  Returns 0, or -ENOSPC if the member is below LAYOUT_MEMBER_BYTES_MIN.
  */
 int layout_compute(uint64_t member_bytes, uint32_t chunk_bytes, struct area areas[LAYOUT_AREAS],
 		   uint64_t *data_bytes, uint32_t *region_rows);
 
 /* Map I/O block `block` holds regions [block * LAYOUT_REGIONS_PER_BLOCK, ...).  Encode its
- * 4096 bytes from flags[0 .. regions) (the whole map's array); missing regions are 0.
+ * 4096 bytes from flags[0 .. regions) (the whole map's array); missing regions are 0.  All
+ * eight granules get a valid CRC.
  */
 void map_block_encode(const uint8_t *flags, uint32_t regions, uint32_t block, uint64_t epoch,
 		      const uint8_t volume_uuid[16], uint8_t *out);
 
-/* Decode one map block into flags[].  A granule whose CRC (seeded with the volume's UUID) is
- * wrong makes its regions REGION_DIRTY | REGION_STALE: nothing is assumed.  Returns the number
- * of such granules.
+/* Decode one map block into its part of flags[0 .. regions).  A granule whose CRC (over the
+ * volume's UUID, the granule's number and its content) is wrong makes its regions
+ * REGION_DIRTY | REGION_STALE: nothing is assumed.  Returns the number of such granules.
  */
 int map_block_decode(const uint8_t *in, uint32_t regions, uint32_t block,
 		     const uint8_t volume_uuid[16], uint8_t *flags);
 
+/* CRC-32C as RFC 7143 and zlib-like tools have it: seed 0 starts, and
+ * crc32c(crc32c(0, a), b) is the CRC of a followed by b.  crc32c(0, "123456789") is 0xe3069283.
+ */
 uint32_t crc32c(uint32_t seed, const void *data, size_t length_bytes);
 
 #endif
