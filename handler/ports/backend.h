@@ -58,7 +58,8 @@ struct backend_identity {	/* of an opened session */
 	uint32_t block_bytes;
 	bool write_cache;	/* WCE: writes may sit in a volatile cache */
 	bool fua;		/* DPOFUA: FUA is honoured (else the adapter emulates it by a flush) */
-	uint32_t transfer_bytes_max;	/* longest single READ or WRITE */
+	bool reservation;	/* holds a SCSI-3 reservation (the target knows them and a key was given) */
+	uint32_t transfer_bytes_max;	/* longest READ or WRITE sent as one command; longer ios are split */
 };
 
 struct backend;
@@ -70,6 +71,9 @@ struct backend_ops {
 	/* Drop the session now, without waiting for anything from the network.  From an opened
 	 * or opening state; closed() follows with -ECANCELED. */
 	void (*close)(struct backend *backend);
+	/* As close(), for an orderly end after all ios are done: the reservation is given back and
+	 * the session logged out first, as far as that succeeds within a second. */
+	void (*release)(struct backend *backend);
 };
 
 struct backend_events {
