@@ -6,6 +6,13 @@
 #include "../pure/layout.h"
 #include "backend_iscsi.h"
 
+#define GIVE_UP_SECONDS_DEFAULT 5u
+#define GIVE_UP_SECONDS_MAX 120u
+#define QUEUE_LIMIT_SECONDS_DEFAULT 25u
+#define QUEUE_LIMIT_SECONDS_MAX 3600u
+#define ASSEMBLY_WAIT_SECONDS_DEFAULT 10u
+#define ASSEMBLY_WAIT_SECONDS_MAX 3600u
+
 struct volume_config {
 	char name[LAYOUT_NAME_MAX + 1];
 	uint8_t uuid[16];
@@ -20,21 +27,31 @@ struct volume_config {
 /* A volume's name: 1..63 of [A-Za-z0-9._-], not starting with '.' or '-'.  NULL if good, else a static text. */
 const char *volume_name_fault(const char *name);
 
-/* 0; -ENOENT; -EINVAL with reason "file: what is wrong". */
+/* An initiator's name as RFC 7143 section 4.2.7 has them: iqn., eui. or naa.; NULL if good. */
+const char *initiator_name_fault(const char *name);
+
+/* All fields but name, uuid and members at their defaults. */
+void volume_config_defaults(struct volume_config *config, const char *name);
+
+/* 0; -ENOENT; -EINVAL (and other -errno) with reason "file: what is wrong". */
 int volume_config_read(const char *name, struct volume_config *out, char *reason, size_t reason_size);
+/* The same from text[length]; `file` is for messages. */
+int volume_config_parse(const char *text, size_t length, const char *name, const char *file,
+			struct volume_config *out, char *reason, size_t reason_size);
 int volume_config_write(const struct volume_config *config, char *reason, size_t reason_size);	/* atomically, fsync'ed */
 int volume_config_delete(const char *name);
-/* names[] of all configured volumes; returns the count (at most max) or -errno. */
+/* names[] of all configured volumes, sorted; returns the count (at most max) or -errno. */
 int volume_config_list(char (*names)[LAYOUT_NAME_MAX + 1], int max);
 
 const char *config_dir(void);	/* IRAID_CONFIG_DIR or /etc/iraid */
-const char *state_dir(void);
-const char *run_dir(void);
-const char *socket_path(void);
+const char *state_dir(void);	/* IRAID_STATE_DIR or /var/lib/iraid */
+const char *run_dir(void);	/* IRAID_RUN_DIR or /run/iraid */
+const char *socket_path(void);	/* IRAID_SOCKET or /run/iraid/control.sock */
 
 /* Gateway id: 8 random bytes made once, kept in state_dir(); the reservation key's base. */
 int gateway_id(uint64_t *out);
 int epoch_record(const uint8_t uuid[16], uint64_t epoch);	/* durable when it returns 0 */
 int epoch_recall(const uint8_t uuid[16], uint64_t *epoch);	/* 0 if unknown */
+int epoch_forget(const uint8_t uuid[16]);
 
 #endif
