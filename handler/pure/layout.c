@@ -62,7 +62,7 @@ enum {	/* offsets in a superblock */
 #define LOG_BYTES_MIN ((uint64_t)LAYOUT_ALIGN_BYTES)
 #define LOG_BYTES_MAX (256u * (uint64_t)LAYOUT_ALIGN_BYTES)
 #define LOG_SHARE 256u
-#define SHARES (CHECKSUM_BLOCK_BYTES / CHECKSUM_BYTES + 1)	/* data and its checksums: 1024 + 1 */
+#define SHARES (CHECKSUM_BLOCK_BYTES / CHECKSUM_BYTES + 1)	/* 1024 of data, 1 of checksums */
 #define GRANULES_PER_BLOCK (LAYOUT_MAP_BLOCK_BYTES / LAYOUT_GRANULE_BYTES)
 
 _Static_assert(GRANULE_AT_FLAGS + LAYOUT_GRANULE_REGIONS == LAYOUT_GRANULE_BYTES,

@@ -1,0 +1,450 @@
+/* The on-disk codec: what is written reads back, what is damaged or absurd is refused, and the
+ * bytes are at the offsets that docs/design/format.md promises.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "pure/layout.h"
+
+#define MIB (1024ull * 1024)
+#define BLOCK_BYTES LAYOUT_MAP_BLOCK_BYTES
+
+static struct superblock
+sample(void)
+{
+	struct superblock superblock;
+
+	memset(&superblock, 0, sizeof(superblock));
+	superblock.write_count = 41;
+	strcpy(superblock.name, "vol0");
+	strcpy(superblock.owner, "gateway-a pid 123 (tcmu-runner)");
+	superblock.level = 5;
+	superblock.member_count = 4;
+	superblock.role = 2;
+	superblock.chunk_bytes = 65536;
+	superblock.block_bytes = 512;
+	superblock.member_bytes = 64 * MIB;
+	superblock.epoch = 7;
+	superblock.event = 0x0102030405060708ull;
+	superblock.created_s = 1700000000;
+	superblock.updated_s = 1700000001;
+	superblock.resync_row = 3;
+	superblock.rebuild_row = 4;
+	superblock.scrub_row = 5;
+	for (int i = 0; i < 16; i++)
+		superblock.volume_uuid[i] = (uint8_t)(0xf0 + i);
+	for (int i = 0; i < 4; i++) {
+		memset(superblock.member_uuids[i], 0x10 + i, 16);
+		superblock.member_states[i] = (uint8_t)(1 + i % 3);
+	}
+	memcpy(superblock.member_uuid, superblock.member_uuids[2], 16);
+	assert_int_equal(layout_compute(64 * MIB, 65536, superblock.areas, &superblock.data_bytes,
+					&superblock.region_rows), 0);
+	return superblock;
+}
+
+static void
+reseal(uint8_t *bytes)
+{
+	memset(bytes + 8, 0, 4);
+	uint32_t crc = crc32c(0, bytes, LAYOUT_SUPERBLOCK_BYTES);
+	for (int i = 0; i < 4; i++)
+		bytes[8 + i] = (uint8_t)(crc >> (8 * i));
+}
+
+static void
+crc32c_has_the_published_check_values(void **state)
+{
+	uint8_t zeros[32] = { 0 };
+
+	assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283u);
+	assert_int_equal(crc32c(0, zeros, 32), 0x8a9136aau);	/* RFC 7143, appendix A.4 */
+	assert_int_equal(crc32c(0, "", 0), 0);
+	assert_int_equal(crc32c(crc32c(0, "1234", 4), "56789", 5), 0xe3069283u);
+}
+
+static void
+superblock_reads_back_as_written(void **state)
+{
+	struct superblock written = sample(), read;
+	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
+	const char *reason;
+
+	superblock_encode(&written, bytes);
+	assert_int_equal(superblock_decode(bytes, &read, &reason), SUPERBLOCK_OK);
+	assert_string_equal(reason, "");
+	assert_memory_equal(&read, &written, sizeof(read));
+
+	written.clean = true;
+	memset(written.owner, 0, sizeof(written.owner));
+	written.features_compat = 0x8000000000000001ull;	/* carried along */
+	superblock_encode(&written, bytes);
+	assert_int_equal(superblock_decode(bytes, &read, NULL), SUPERBLOCK_OK);
+	assert_memory_equal(&read, &written, sizeof(read));
+}
+
+/* The numbers here are those of format.md; a change of them is a change of the format. */
+static void
+fields_stand_where_the_reference_says(void **state)
+{
+	struct superblock superblock = sample();
+	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
+
+	superblock_encode(&superblock, bytes);
+	assert_memory_equal(bytes, "IRAID-SB", 8);
+	assert_memory_equal(bytes + 12, "\x01\0\0\0", 4);
+	assert_memory_equal(bytes + 40, "\x29\0\0\0\0\0\0\0", 8);
+	assert_memory_equal(bytes + 48, superblock.volume_uuid, 16);
+	assert_string_equal((char *)bytes + 80, "vol0");
+	assert_memory_equal(bytes + 144, "\x05\x04\x02\x00\x00\x00\x01\x00", 8);
+	assert_memory_equal(bytes + 184, "\x08\x07\x06\x05\x04\x03\x02\x01", 8);
+	assert_string_equal((char *)bytes + 256, superblock.owner);
+	assert_memory_equal(bytes + 384 + 3 * 24, "\x04\0\0\0\0\0\0\0\0\0\x40\0\0\0\0\0", 16);
+	assert_memory_equal(bytes + 768, superblock.member_uuids, 64);
+	assert_memory_equal(bytes + 1280, superblock.member_states, 4);
+}
+
+static void
+every_flipped_bit_is_found(void **state)
+{
+	struct superblock superblock = sample(), read;
+	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
+
+	superblock_encode(&superblock, bytes);
+	for (unsigned int bit = 0; bit < 8 * LAYOUT_SUPERBLOCK_BYTES; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		enum superblock_verdict verdict = superblock_decode(bytes, &read, NULL);
+		if (verdict != (bit < 64 ? SUPERBLOCK_ABSENT : SUPERBLOCK_CORRUPT))
+			fail_msg("bit %u flipped: verdict %d", bit, verdict);
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+}
+
+static void
+decode_reads_nothing_beyond_its_block(void **state)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	uint8_t *pages = mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct superblock superblock = sample(), read;
+	uint8_t flags[8];
+
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	assert_int_equal(mprotect(pages + page, (size_t)page, PROT_NONE), 0);
+	uint8_t *block = pages + page - LAYOUT_SUPERBLOCK_BYTES;
+	superblock_encode(&superblock, block);
+	assert_int_equal(superblock_decode(block, &read, NULL), SUPERBLOCK_OK);
+	map_block_encode(flags, 8, 0, 1, superblock.volume_uuid, block);
+	assert_int_equal(map_block_decode(block, 8, 0, superblock.volume_uuid, flags), 0);
+	munmap(pages, 2 * (size_t)page);
+}
+
+#define FAULTS(X) \
+	X(level, level = 6) \
+	X(too_few_members, member_count = 2) \
+	X(no_members, member_count = 0) \
+	X(too_many_members, member_count = 33) \
+	X(role, role = 4) \
+	X(chunk, chunk_bytes = 65535) \
+	X(chunk_too_large, chunk_bytes = 2 << 20) \
+	X(chunk_zero, chunk_bytes = 0) \
+	X(block, block_bytes = 1024) \
+	X(region_rows_zero, region_rows = 0) \
+	X(region_rows_odd, region_rows = 96) \
+	X(region_rows_small, region_rows = 32) \
+	X(member_small, member_bytes = 8 * MIB) \
+	X(member_smaller_than_areas, member_bytes = 63 * MIB) \
+	X(member_huge, member_bytes = UINT64_MAX) \
+	X(data_uneven, data_bytes -= 512) \
+	X(data_zero, data_bytes = 0) \
+	X(data_beyond_area, data_bytes += 65536) \
+	X(data_huge, data_bytes = UINT64_MAX - 65535) \
+	X(resync_row, resync_row = 961) \
+	X(rebuild_row, rebuild_row = UINT64_MAX) \
+	X(scrub_row, scrub_row = 961) \
+	X(name_empty, name[0] = '\0') \
+	X(name_control, name[1] = '\n') \
+	X(name_high, name[1] = (char)0xe4) \
+	X(owner_control, owner[0] = 0x1b) \
+	X(uuid_of_another_role, member_uuid[0] ^= 1) \
+	X(state_zero, member_states[3] = 0) \
+	X(state_unknown, member_states[0] = 4) \
+	X(area_type, areas[1].type = 9) \
+	X(area_type_twice, areas[1].type = AREA_MAP) \
+	X(map_moved, areas[0].offset_bytes = 0) \
+	X(map_short, areas[0].length_bytes = 4096) \
+	X(log_over_map, areas[1].offset_bytes = MIB) \
+	X(log_unaligned, areas[1].offset_bytes += 512) \
+	X(log_empty, areas[1].length_bytes = 0) \
+	X(log_uneven, areas[1].length_bytes = 512) \
+	X(checksums_over_log, areas[2].offset_bytes = 2 * MIB) \
+	X(checksums_short, areas[2].length_bytes = 61439) \
+	X(data_over_checksums, areas[3].offset_bytes = 3 * MIB) \
+	X(data_beyond_member, areas[3].length_bytes += 1) \
+	X(data_offset_wraps, areas[3].offset_bytes = 0 - MIB) \
+	X(data_length_wraps, areas[3].length_bytes = UINT64_MAX) \
+	X(ro_compat, features_ro_compat = 1) \
+	X(incompat, features_incompat = 1ull << 63)
+
+static void
+absurd_superblocks_have_a_fault(void **state)
+{
+	struct superblock superblock = sample();
+
+	assert_null(superblock_fault(&superblock));
+#define CHECK_FAULT(what, change) \
+	superblock = sample(); \
+	superblock.change; \
+	if (!superblock_fault(&superblock)) \
+		fail_msg("%s was not found", #what);
+	FAULTS(CHECK_FAULT)
+
+	superblock = sample();
+	memset(superblock.name, 'x', sizeof(superblock.name));
+	assert_non_null(superblock_fault(&superblock));
+	superblock = sample();
+	memset(superblock.owner, 'x', sizeof(superblock.owner));
+	assert_non_null(superblock_fault(&superblock));
+	superblock = sample();
+	memcpy(superblock.member_uuids[0], superblock.member_uuids[1], 16);
+	assert_non_null(superblock_fault(&superblock));
+	/* chunk 4 KiB: 4 Mi regions of 64 rows */
+	superblock = sample();
+	superblock.chunk_bytes = 4096;
+	superblock.member_bytes = 2ull << 40;
+	superblock.data_bytes = 1ull << 40;
+	superblock.areas[2].length_bytes = 1024 * MIB;
+	superblock.areas[3].offset_bytes = 2048 * MIB;
+	superblock.areas[3].length_bytes = 1ull << 40;
+	assert_string_equal(superblock_fault(&superblock),
+			    "there are more regions than the map can hold");
+	superblock.region_rows = 1024;
+	assert_null(superblock_fault(&superblock));
+}
+
+/* With a right CRC: a bug of a writer, or somebody's work. */
+static void
+sealed_but_absurd_bytes_are_refused(void **state)
+{
+	static const struct {
+		size_t at;
+		uint8_t value;
+		enum superblock_verdict verdict;
+	} changes[] = {
+		{ 12, 0, SUPERBLOCK_CORRUPT },		/* version 0 */
+		{ 12, 2, SUPERBLOCK_UNSUPPORTED },
+		{ 15, 1, SUPERBLOCK_UNSUPPORTED },
+		{ 16, 1, SUPERBLOCK_OK },		/* compat */
+		{ 24, 1, SUPERBLOCK_UNSUPPORTED },	/* ro_compat */
+		{ 39, 0x80, SUPERBLOCK_UNSUPPORTED },	/* incompat */
+		{ 143, 'x', SUPERBLOCK_OK },		/* behind the name's NUL */
+		{ 145, 200, SUPERBLOCK_CORRUPT },
+		{ 147, 2, SUPERBLOCK_CORRUPT },		/* unknown volume flag */
+		{ 151, 0x80, SUPERBLOCK_CORRUPT },
+		{ 320, 5, SUPERBLOCK_CORRUPT },		/* areas */
+		{ 384, 2, SUPERBLOCK_CORRUPT },
+		{ 1283, 0, SUPERBLOCK_CORRUPT },
+		{ 1290, 0x77, SUPERBLOCK_OK },		/* state of a member that isn't there */
+		{ 4095, 1, SUPERBLOCK_OK },		/* reserved */
+	};
+	struct superblock superblock = sample(), read, before;
+	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
+	const char *reason;
+
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		superblock_encode(&superblock, bytes);
+		bytes[changes[i].at] = changes[i].value;
+		reseal(bytes);
+		memset(&read, 0x5a, sizeof(read));
+		before = read;
+		enum superblock_verdict verdict = superblock_decode(bytes, &read, &reason);
+		if (verdict != changes[i].verdict)
+			fail_msg("byte %zu = %u: verdict %d (%s)", changes[i].at, changes[i].value,
+				 verdict, reason);
+		if (verdict != SUPERBLOCK_OK) {
+			assert_memory_equal(&read, &before, sizeof(read));
+			assert_true(reason[0] != '\0');
+		} else {
+			assert_int_equal(read.member_states[10], 0);
+		}
+	}
+	memset(bytes, 0, sizeof(bytes));
+	assert_int_equal(superblock_decode(bytes, &read, &reason), SUPERBLOCK_ABSENT);
+}
+
+static void
+newer_valid_copy_is_chosen(void **state)
+{
+	struct superblock superblock = sample(), chosen;
+	uint8_t older[LAYOUT_SUPERBLOCK_BYTES], newer[LAYOUT_SUPERBLOCK_BYTES];
+	uint8_t zeros[LAYOUT_SUPERBLOCK_BYTES] = { 0 };
+	const char *reason;
+
+	superblock_encode(&superblock, older);
+	superblock.write_count = 42;
+	superblock_encode(&superblock, newer);
+
+	assert_int_equal(superblock_choose(older, newer, &chosen, &reason), SUPERBLOCK_OK);
+	assert_int_equal(chosen.write_count, 42);
+	assert_int_equal(superblock_choose(newer, older, &chosen, NULL), SUPERBLOCK_OK);
+	assert_int_equal(chosen.write_count, 42);
+
+	assert_int_equal(superblock_choose(older, zeros, &chosen, NULL), SUPERBLOCK_OK);
+	assert_int_equal(chosen.write_count, 41);
+	newer[2000] ^= 1;	/* torn */
+	assert_int_equal(superblock_choose(newer, older, &chosen, NULL), SUPERBLOCK_OK);
+	assert_int_equal(chosen.write_count, 41);
+
+	assert_int_equal(superblock_choose(newer, newer, &chosen, &reason), SUPERBLOCK_CORRUPT);
+	assert_int_equal(superblock_choose(newer, zeros, &chosen, &reason), SUPERBLOCK_CORRUPT);
+	assert_int_equal(superblock_choose(zeros, newer, &chosen, &reason), SUPERBLOCK_CORRUPT);
+	assert_string_equal(reason, "the checksum is wrong");
+	assert_int_equal(superblock_choose(zeros, zeros, &chosen, &reason), SUPERBLOCK_ABSENT);
+}
+
+static void
+copies_that_contradict_are_not_guessed_at(void **state)
+{
+	struct superblock superblock = sample(), chosen;
+	uint8_t ours[LAYOUT_SUPERBLOCK_BYTES], other[LAYOUT_SUPERBLOCK_BYTES];
+	const char *reason;
+
+	superblock_encode(&superblock, ours);
+	superblock.volume_uuid[0] ^= 1;
+	superblock_encode(&superblock, other);
+	assert_int_equal(superblock_choose(ours, other, &chosen, &reason), SUPERBLOCK_CORRUPT);
+
+	superblock = sample();
+	superblock.role = 1;
+	memcpy(superblock.member_uuid, superblock.member_uuids[1], 16);
+	superblock_encode(&superblock, other);
+	assert_int_equal(superblock_choose(ours, other, &chosen, &reason), SUPERBLOCK_CORRUPT);
+
+	superblock_encode(&superblock, other);
+	other[32] = 1;		/* an incompatible feature was switched on in the newer copy */
+	reseal(other);
+	assert_int_equal(superblock_choose(ours, other, &chosen, &reason), SUPERBLOCK_UNSUPPORTED);
+	assert_int_equal(superblock_choose(other, ours, &chosen, &reason), SUPERBLOCK_UNSUPPORTED);
+}
+
+static void
+copies_alternate(void **state)
+{
+	assert_int_equal(superblock_offset(0), 8192);
+	assert_int_equal(superblock_offset(1), 524288);
+	assert_int_equal(superblock_offset(2), 8192);
+	assert_int_equal(superblock_offset(UINT64_MAX), 524288);
+}
+
+static void
+areas_of_known_sizes(void **state)
+{
+	static const struct {
+		uint64_t member_mib, log_mib, checksums_mib, data_mib;
+		uint32_t chunk_bytes, region_rows;
+	} known[] = {
+		{ 16, 1, 1, 12, 65536, 64 },
+		{ 64, 1, 1, 60, 65536, 64 },
+		{ 1024, 4, 1, 1017, 4096, 64 },
+		{ 1024 * 1024, 256, 1023, 1047295, 65536, 64 },
+		{ 16 * 1024 * 1024, 256, 16368, 16760590, 65536, 1024 },
+	};
+	struct area areas[LAYOUT_AREAS];
+	uint64_t data_bytes;
+	uint32_t region_rows;
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		assert_int_equal(layout_compute(known[i].member_mib * MIB, known[i].chunk_bytes,
+						areas, &data_bytes, &region_rows), 0);
+		assert_int_equal(areas[AREA_MAP - 1].offset_bytes, MIB);
+		assert_int_equal(areas[AREA_LOG - 1].length_bytes / MIB, known[i].log_mib);
+		assert_int_equal(areas[AREA_CHECKSUMS - 1].length_bytes / MIB,
+				 known[i].checksums_mib);
+		assert_int_equal(areas[AREA_DATA - 1].length_bytes / MIB, known[i].data_mib);
+		assert_int_equal(data_bytes, areas[AREA_DATA - 1].length_bytes);
+		assert_int_equal(region_rows, known[i].region_rows);
+	}
+	assert_int_equal(layout_compute(16 * MIB - 1, 65536, areas, &data_bytes, &region_rows),
+			 -ENOSPC);
+	assert_int_equal(layout_compute(0, 65536, areas, &data_bytes, &region_rows), -ENOSPC);
+}
+
+static void
+map_reads_back_and_keeps_blocks_apart(void **state)
+{
+	enum { REGIONS = 2 * LAYOUT_REGIONS_PER_BLOCK + 777 };
+	static uint8_t written[REGIONS], read[REGIONS];
+	const uint8_t uuid[16] = { 1, 2, 3 };
+	uint8_t block[BLOCK_BYTES];
+
+	for (int i = 0; i < REGIONS; i++)
+		written[i] = (uint8_t)(i * 7 % 8);
+	memset(read, 0xee, sizeof(read));
+	for (uint32_t b = 0; b < 3; b++) {
+		map_block_encode(written, REGIONS, b, 5, uuid, block);
+		assert_int_equal(map_block_decode(block, REGIONS, b, uuid, read), 0);
+		uint32_t done = (b + 1) * LAYOUT_REGIONS_PER_BLOCK;
+		if (done < REGIONS)
+			assert_int_equal(read[done], 0xee);
+	}
+	assert_memory_equal(read, written, REGIONS);
+	assert_memory_equal(block + 4, "\x05\0\0\0\0\0\0\0", 8);
+	assert_int_equal(block[1 * 512 + 12 + 276], written[2 * LAYOUT_REGIONS_PER_BLOCK + 776]);
+	assert_int_equal(block[1 * 512 + 12 + 277], 0);
+}
+
+static void
+damaged_granules_count_as_dirty_and_stale(void **state)
+{
+	static uint8_t written[LAYOUT_REGIONS_PER_BLOCK], read[LAYOUT_REGIONS_PER_BLOCK];
+	const uint8_t uuid[16] = { 1 }, other_uuid[16] = { 2 };
+	uint8_t block[BLOCK_BYTES];
+
+	map_block_encode(written, LAYOUT_REGIONS_PER_BLOCK, 0, 5, uuid, block);
+	for (unsigned int bit = 0; bit < 8 * LAYOUT_GRANULE_BYTES; bit += 3) {
+		block[512 + bit / 8] ^= (uint8_t)(1 << bit % 8);
+		memset(read, 0xee, sizeof(read));
+		assert_int_equal(map_block_decode(block, sizeof(read), 0, uuid, read), 1);
+		for (uint32_t i = 0; i < LAYOUT_REGIONS_PER_BLOCK; i++)
+			assert_int_equal(read[i], i / LAYOUT_GRANULE_REGIONS == 1 ?
+					 REGION_DIRTY | REGION_STALE : 0);
+		block[512 + bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	/* of another volume, of another place, never written */
+	assert_int_equal(map_block_decode(block, LAYOUT_REGIONS_PER_BLOCK, 0, other_uuid, read), 8);
+	assert_int_equal(map_block_decode(block, 600, 0, other_uuid, read), 2);
+	static uint8_t map[2 * LAYOUT_REGIONS_PER_BLOCK];
+	assert_int_equal(map_block_decode(block, sizeof(map), 1, uuid, map), 8);
+	memset(block, 0, sizeof(block));
+	assert_int_equal(map_block_decode(block, LAYOUT_REGIONS_PER_BLOCK, 0, uuid, read), 8);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(crc32c_has_the_published_check_values),
+		cmocka_unit_test(superblock_reads_back_as_written),
+		cmocka_unit_test(fields_stand_where_the_reference_says),
+		cmocka_unit_test(every_flipped_bit_is_found),
+		cmocka_unit_test(decode_reads_nothing_beyond_its_block),
+		cmocka_unit_test(absurd_superblocks_have_a_fault),
+		cmocka_unit_test(sealed_but_absurd_bytes_are_refused),
+		cmocka_unit_test(newer_valid_copy_is_chosen),
+		cmocka_unit_test(copies_that_contradict_are_not_guessed_at),
+		cmocka_unit_test(copies_alternate),
+		cmocka_unit_test(areas_of_known_sizes),
+		cmocka_unit_test(map_reads_back_and_keeps_blocks_apart),
+		cmocka_unit_test(damaged_granules_count_as_dirty_and_stale),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
