@@ -1,0 +1,182 @@
+"""Client of the control socket: JSON-RPC 2.0, one object per line (docs/design/control.md).
+
+Everything that can go wrong on the way becomes an IraidError that says what to do.  One
+connection per call: the command makes few of them, and a handler that was restarted between two
+is none of its concern.
+"""
+
+import errno
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any, TypeVar
+
+from . import model
+from .errors import IraidError
+
+T = TypeVar("T")
+
+SOCKET_DEFAULT = "/run/iraid/control.sock"
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+CONNECT_SECONDS = 5.0
+QUICK_SECONDS = 15.0
+# Formatting and looking at members is bounded by the handler, per member; this only ends a
+# wait for a handler that hangs.
+LONG_SECONDS = 300.0
+
+_RUNNER_REMEDY = (
+    "is tcmu-runner running with the iraid handler? systemctl status tcmu-runner "
+    "(or name its socket with --socket or IRAID_SOCKET)"
+)
+_LOG_REMEDY = "see why in its log: journalctl -u tcmu-runner"
+
+# What the codes mean if the server sends no type of its own.
+_TYPES = {-32700: "parse", -32600: "request", -32601: "method", -32602: "params", 1: "invalid",
+          2: "not_found", 3: "exists", 4: "unreachable", 5: "login", 6: "unfit", 7: "in_use",
+          8: "busy", 9: "io", 10: "internal"}
+
+
+def default_socket() -> Path:
+    return Path(os.environ.get("IRAID_SOCKET") or SOCKET_DEFAULT)
+
+
+class Client:
+    def __init__(self, path: Path | str | None = None) -> None:
+        self.path = Path(path) if path else default_socket()
+
+    def version(self) -> model.Version:
+        return self._ask(model.Version, "version", {})
+
+    def volumes(self) -> list[model.Volume]:
+        return self._ask(model.VolumeList, "volume.list", {}).volumes
+
+    def status(self, name: str) -> model.Volume:
+        return self._ask(model.Volume, "volume.status", {"name": name})
+
+    def create(self, **parameters: Any) -> model.Created:
+        return self._ask(model.Created, "volume.create", _given(parameters), LONG_SECONDS)
+
+    def start(self, name: str, force: bool, take_over: bool, wait_seconds: int) -> model.Volume:
+        parameters = {"name": name, "force": force, "take_over": take_over,
+                      "wait_seconds": wait_seconds}
+        return self._ask(model.Volume, "volume.start", parameters, wait_seconds + LONG_SECONDS)
+
+    def stop(self, name: str) -> None:
+        self._call("volume.stop", {"name": name}, LONG_SECONDS)
+
+    def delete(self, name: str, wipe: bool) -> None:
+        self._call("volume.delete", {"name": name, "wipe": wipe}, LONG_SECONDS)
+
+    def discover(self, **parameters: Any) -> model.Discovery:
+        return self._ask(model.Discovery, "discover", _given(parameters), LONG_SECONDS)
+
+    def examine(self, **parameters: Any) -> model.Examination:
+        return self._ask(model.Examination, "examine", _given(parameters), LONG_SECONDS)
+
+    def _ask(self, kind: type[T], method: str, parameters: dict[str, Any],
+             seconds: float = QUICK_SECONDS) -> T:
+        result = self._call(method, parameters, seconds)
+        try:
+            return model.read(kind, result)
+        except model.ShapeError as error:
+            raise self._nonsense(method, str(error)) from error
+
+    def _call(self, method: str, parameters: dict[str, Any], seconds: float) -> Any:
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+        with self._connect() as connection:
+            connection.settimeout(seconds)
+            line = self._exchange(connection, method, json.dumps(request).encode() + b"\n", seconds)
+        return self._result(method, line)
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        connection.settimeout(CONNECT_SECONDS)
+        try:
+            connection.connect(str(self.path))
+        except OSError as error:
+            connection.close()
+            raise self._unreachable(error) from error
+        return connection
+
+    def _unreachable(self, error: OSError) -> IraidError:
+        where = f"control socket {self.path}"
+        if isinstance(error, PermissionError):
+            return IraidError(f"{where}: permission denied", "run the command as root",
+                              kind="permission")
+        if isinstance(error, FileNotFoundError):
+            return IraidError(f"{where} is not there", _RUNNER_REMEDY, kind="unavailable")
+        if error.errno == errno.ECONNREFUSED:
+            message = f"{where}: nobody listens, the program that served it has ended"
+            return IraidError(message, _RUNNER_REMEDY, kind="unavailable")
+        if isinstance(error, TimeoutError) or error.errno == errno.EAGAIN:
+            message = f"{where}: no connection within {CONNECT_SECONDS:g} s, the handler hangs"
+            return IraidError(message, _LOG_REMEDY, kind="unavailable")
+        # Among others a path that is too long has no errno.
+        return IraidError(f"{where}: {error.strerror or error}", _RUNNER_REMEDY, kind="unavailable")
+
+    def _exchange(self, connection: socket.socket, method: str, request: bytes,
+                  seconds: float) -> bytes:
+        answer = bytearray()
+        try:
+            connection.sendall(request)
+            while b"\n" not in answer:
+                piece = connection.recv(65536)
+                if not piece:
+                    raise self._closed(method, len(answer))
+                answer += piece
+                if len(answer) > ANSWER_BYTES_MAX:
+                    raise self._nonsense(method, f"longer than {ANSWER_BYTES_MAX} bytes")
+        except TimeoutError as error:
+            message = f"control socket {self.path}: no answer to {method} within {seconds:g} s"
+            raise IraidError(message, _LOG_REMEDY, kind="unavailable") from error
+        except (ConnectionError, BrokenPipeError) as error:
+            raise self._closed(method, len(answer)) from error
+        return bytes(answer).partition(b"\n")[0]
+
+    def _closed(self, method: str, length: int) -> IraidError:
+        after = f"after {length} bytes of its answer to {method}" if length else (
+            f"without an answer to {method}")
+        message = f"control socket {self.path}: the handler closed the connection {after}"
+        if length == 0 and os.geteuid() != 0:
+            return IraidError(message, "it serves root only: run the command as root",
+                              kind="permission")
+        return IraidError(message, _LOG_REMEDY, kind="unavailable")
+
+    def _nonsense(self, method: str, what: str) -> IraidError:
+        message = f"control socket {self.path}: invalid answer to {method}: {what}"
+        remedy = "is it the socket of iraid, of the same version? iraid version"
+        return IraidError(message, remedy, kind="answer")
+
+    def _result(self, method: str, line: bytes) -> Any:
+        try:
+            answer = json.loads(line)
+        except ValueError as error:  # bad UTF-8 is one, too
+            raise self._nonsense(method, f"not JSON: {_excerpt(line)}") from error
+        if not isinstance(answer, dict) or answer.get("jsonrpc") != "2.0":
+            raise self._nonsense(method, f"not JSON-RPC 2.0: {_excerpt(line)}")
+        if "error" in answer:
+            raise self._server_error(method, answer["error"])
+        if answer.get("id") != 1:
+            raise self._nonsense(method, f"id {answer.get('id')!r} instead of 1")
+        if "result" not in answer:
+            raise self._nonsense(method, "neither a result nor an error")
+        return answer["result"]
+
+    def _server_error(self, method: str, error: Any) -> IraidError:
+        if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+            return self._nonsense(method, f"an error without a message: {error!r:.80}")
+        data = error.get("data") if isinstance(error.get("data"), dict) else {}
+        kind = data.get("type") or _TYPES.get(error.get("code"), "internal")
+        remedy = data.get("remedy") or ""
+        if kind == "method" and not remedy:
+            remedy = "the running handler is older than this command: restart it (iraid version)"
+        return IraidError(error["message"], str(remedy), kind=str(kind))
+
+
+def _given(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def _excerpt(line: bytes) -> str:
+    return repr(line[:60].decode(errors="replace"))

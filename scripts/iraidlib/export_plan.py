@@ -1,0 +1,427 @@
+"""What `iraid export` and `iraid unexport` do to LIO: decisions only, no LIO.
+
+    request + dump of LIO's configuration --> list of steps --> target.py carries them out
+                                                  |
+                                                  `-> undone in reverse when one fails
+
+The dump is RTSRoot().dump(), the form of saveconfig.json.  A step that LIO is already through with is
+not in the list, so a second run has nothing to do.  Settings of a portal group that other LUNs use are
+left alone; where that can't be (authentication, demo mode) the export is refused.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from .chap import Credentials
+from .errors import IraidError, UsageFault
+from .model import Volume
+from .steps import (GROUP_TAG, CreateAcl, CreateGroup, CreateLun, CreatePortal, CreateStorage,
+                    CreateTarget, Delete, EnableGroup, MapLun, Portal, SetCredentials,
+                    SetGroupAttribute, SetGroupParameter, SetStorageAttribute, Step)
+
+Dump = dict[str, Any]
+
+# --- limits of what is exported; to be fixed by measurement, so all of them are here ---
+
+# The kernel's own default is 128 sectors: initiators then cut everything into 64 KiB commands.
+TRANSFER_BYTES_MAX = 4 * 1024 * 1024
+# Measured to be as fast as the default of 1 GiB; every LUN may fill its own.
+DATA_AREA_MIB = 64
+DATA_PAGES_PER_BLOCK = 16
+# Commands in flight per session; LIO's default is 64, its bound 512.
+QUEUE_DEPTH = 128
+
+GROUP_PARAMETERS = {
+    "InitialR2T": "No",
+    "ImmediateData": "Yes",
+    "MaxRecvDataSegmentLength": "262144",
+    "MaxXmitDataSegmentLength": "262144",
+    "FirstBurstLength": "262144",
+    "MaxBurstLength": "1048576",
+}
+
+HANDLER = "iraid"  # the runner's subtype: config strings are iraid/NAME
+PLUGIN = "user"
+PORTAL_DEFAULT = "0.0.0.0:3260"
+LUN_INDEX_MAX = 255  # of a mapped LUN
+
+_IQN = re.compile(r"iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9][a-z0-9.-]*\.[a-z0-9][a-z0-9.-]*(:[a-z0-9:.-]+)?"
+                  r"|eui\.[0-9a-f]{16}|naa\.[125][0-9a-f]{15}")
+_IQN_MAX = 223  # RFC 7143 4.2.7.1
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    volume: str
+    uuid: str
+    size_bytes: int
+    block_bytes: int
+    write_cache: bool
+    iqn: str
+    portals: tuple[Portal, ...] = ()
+    initiators: tuple[str, ...] = ()
+    demo_mode: bool = False
+    credentials: Credentials | None = None
+
+
+@dataclass
+class ExportPlan:
+    lun: int
+    steps: list[Step] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+# --- what was typed ---
+
+
+def parse_iqn(text: str) -> str:
+    """An iSCSI name in its normal form (lower case).  Raises UsageFault."""
+    name = text.strip().lower()
+    if len(name) > _IQN_MAX or not _IQN.fullmatch(name):
+        raise UsageFault(f"'{text}' is not an iSCSI name",
+                         "write iqn.YYYY-MM.DOMAIN:NAME, for example iqn.2026-01.org.example:v0")
+    return name
+
+
+def parse_portal(text: str) -> Portal:
+    """IP, IP:PORT, [IPv6] or [IPv6]:PORT.  Raises UsageFault."""
+    remedy = "write IP:PORT, for example 10.0.0.9:3260 or [fd00::9]:3260"
+    matched = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[0-9.]+)(?::([0-9]{1,5}))?", text.strip())
+    if not matched:
+        raise UsageFault(f"'{text}' is not a portal to listen on", remedy)
+    port = int(matched[2] or 3260)
+    try:
+        address = ipaddress.ip_address(matched[1].strip("[]"))
+    except ValueError as error:
+        raise UsageFault(f"'{text}': {error}", remedy) from error
+    if (address.version == 6) != matched[1].startswith("["):
+        raise UsageFault(f"'{text}': IPv6 addresses stand in brackets, others don't", remedy)
+    if not 1 <= port <= 65535:
+        raise UsageFault(f"'{text}': port {port} is not in 1..65535", remedy)
+    return Portal(f"[{address}]" if address.version == 6 else str(address), port)
+
+
+def check_exportable(volume: Volume) -> None:
+    if volume.state in ("active", "degraded") and volume.size_bytes > 0:
+        return
+    why = f" ({volume.reason})" if volume.reason else ""
+    remedy = {
+        "stopped": f"start it first: iraid start {volume.name}",
+        "assembling": f"wait until its members are there: iraid start {volume.name} --wait",
+        "suspended": f"bring its members back first: iraid status {volume.name}",
+        "failed": f"see which members it lacks: iraid status {volume.name}",
+    }.get(volume.state, f"see iraid status {volume.name}")
+    raise IraidError(f"volume {volume.name} is {volume.state}{why}: its size is not certain, so it "
+                     "can't be exported", remedy, kind="busy")
+
+
+# --- reading a dump ---
+
+
+def find_target(dump: Dump, iqn: str) -> Dump | None:
+    return next((t for t in dump.get("targets", ())
+                 if t.get("fabric") == "iscsi" and t["wwn"] == iqn), None)
+
+
+def find_group(dump: Dump, iqn: str) -> Dump | None:
+    groups = (find_target(dump, iqn) or {}).get("tpgs", ())
+    return next((group for group in groups if group["tag"] == GROUP_TAG), None)
+
+
+def find_storage(dump: Dump, name: str) -> Dump | None:
+    """The storage object of any runner's handler with this name."""
+    return next((s for s in dump.get("storage_objects", ())
+                 if s["plugin"] == PLUGIN and s["name"] == name), None)
+
+
+def storage_of_volume(dump: Dump, volume: str) -> Dump | None:
+    """Whatever its name: made by targetcli it may have one of its own."""
+    wanted = config_of(volume)
+    return next((s for s in dump.get("storage_objects", ())
+                 if s["plugin"] == PLUGIN and s.get("config") == wanted), None)
+
+
+def config_of(volume: str) -> str:
+    return f"{HANDLER}/{volume}"
+
+
+def storage_path(name: str) -> str:
+    return f"/backstores/{PLUGIN}/{name}"
+
+
+def targets_of_storage(dump: Dump, name: str) -> list[str]:
+    """IQNs under which it is exported, in the dump's order."""
+    path = storage_path(name)
+    return [t["wwn"] for t in dump.get("targets", ()) if any(
+        lun["storage_object"] == path for g in t.get("tpgs", ()) for lun in g.get("luns", ()))]
+
+
+def _acls(group: Dump) -> dict[str, Dump]:
+    return {acl["node_wwn"]: acl for acl in group.get("node_acls", ())}
+
+
+def _has_secret(holder: Dump) -> bool:
+    return bool(holder.get("chap_userid") and holder.get("chap_password"))
+
+
+def _credentials(holder: Dump) -> Credentials | None:
+    if not _has_secret(holder):
+        return None
+    return Credentials(holder["chap_userid"], holder["chap_password"])
+
+
+# --- export ---
+
+
+def plan_export(request: ExportRequest, dump: Dump) -> ExportPlan:
+    """Raises IraidError when LIO's present configuration stands against it."""
+    storage = storage_of_volume(dump, request.volume)
+    name = storage["name"] if storage else request.volume
+    group = find_group(dump, request.iqn) or {}
+    lun, is_new = _lun_index(group, name)
+    _check_group(request, group, name)
+
+    plan = ExportPlan(lun)
+    if request.credentials:
+        plan.warnings += request.credentials.advice()
+    _plan_storage(request, dump, storage, plan)
+    if find_target(dump, request.iqn) is None:
+        plan.steps.append(CreateTarget(request.iqn))
+    if not group:
+        plan.steps.append(CreateGroup(request.iqn))
+    _plan_settings(request, group, name, plan)
+    if is_new:
+        plan.steps.append(CreateLun(request.iqn, lun, name))
+    _plan_portals(request, group, plan)
+    _plan_access(request, group, lun, plan)
+    if not group.get("enable"):
+        plan.steps.append(EnableGroup(request.iqn))
+    return plan
+
+
+def _lun_index(group: Dump, storage: str) -> tuple[int, bool]:
+    taken = {lun["index"]: lun["storage_object"] for lun in group.get("luns", ())}
+    for index, path in taken.items():
+        if path == storage_path(storage):
+            return index, False
+    return next(i for i in range(len(taken) + 1) if i not in taken), True
+
+
+def _is_shared(group: Dump, storage: str) -> bool:
+    return any(lun["storage_object"] != storage_path(storage) for lun in group.get("luns", ()))
+
+
+def _check_group(request: ExportRequest, group: Dump, storage: str) -> None:
+    acls = _acls(group)
+    if not request.initiators and not request.demo_mode and not acls:
+        raise IraidError(
+            f"nobody may use target {request.iqn}: no --acl was given",
+            "give --acl INITIATOR for each initiator; its name is in /etc/iscsi/initiatorname.iscsi "
+            "(Linux), `iscsicli` (Windows) or the adapter's properties (ESXi); or --demo-mode, which "
+            "lets everybody in", kind="invalid")
+    is_open = is_on(group, "generate_node_acls")
+    if _is_shared(group, storage) and is_open != request.demo_mode:
+        state = "is in demo mode" if is_open else "lets named initiators in only"
+        raise IraidError(f"target {request.iqn} has other LUNs and {state}",
+                         "export under another --iqn", kind="in_use")
+    _check_secrets(request, group, acls, storage)
+
+
+def _check_secrets(request: ExportRequest, group: Dump, acls: dict[str, Dump],
+                   storage: str) -> None:
+    """CHAP is on or off for a whole portal group: nobody may be locked out, or let in, by surprise."""
+    if request.demo_mode:
+        return
+    asks_chap = bool(group) and is_on(group, "authentication")
+    if request.credentials is None and asks_chap:
+        without = [i for i in request.initiators if not _has_secret(acls.get(i, {}))]
+        if without and (_is_shared(group, storage) or any(map(_has_secret, acls.values()))):
+            raise IraidError(f"target {request.iqn} asks for CHAP, and {without[0]} has no secret",
+                             "give --chap-file", kind="invalid")
+    if request.credentials is not None and not asks_chap:
+        without = [i for i, acl in acls.items()
+                   if i not in request.initiators and not _has_secret(acl)]
+        if without:
+            raise IraidError(f"with --chap-file target {request.iqn} would refuse {without[0]}, "
+                             "which has an ACL and no secret", f"give --acl {without[0]}, too",
+                             kind="invalid")
+
+
+def is_on(group: Dump, attribute: str) -> bool:
+    return str(group.get("attributes", {}).get(attribute, 0)) == "1"
+
+
+def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None,
+                  plan: ExportPlan) -> None:
+    sectors = TRANSFER_BYTES_MAX // request.block_bytes
+    if storage is None:
+        _check_name_free(request, dump)
+        plan.steps.append(CreateStorage(request.volume, config_of(request.volume),
+                                        request.size_bytes, request.uuid, sectors,
+                                        _control(request.block_bytes)))
+    else:
+        _check_same_volume(request, storage)
+        if storage.get("hw_max_sectors") != sectors:
+            plan.warnings.append(
+                f"storage object {storage['name']} takes {storage.get('hw_max_sectors')} blocks per "
+                f"command instead of {sectors}; unexport and export it to change that")
+    wanted = str(int(request.write_cache))
+    attributes = (storage or {}).get("attributes", {})
+    now = str(attributes.get("emulate_write_cache", "0"))
+    if now != wanted:
+        name = storage["name"] if storage else request.volume
+        plan.steps.append(SetStorageAttribute(name, "emulate_write_cache", wanted,
+                                              now if storage else None))
+
+
+def _control(block_bytes: int) -> str:
+    return (f"hw_block_size={block_bytes},max_data_area_mb={DATA_AREA_MIB},"
+            f"data_pages_per_blk={DATA_PAGES_PER_BLOCK}")
+
+
+def _check_name_free(request: ExportRequest, dump: Dump) -> None:
+    other = find_storage(dump, request.volume)
+    if other is not None:
+        raise IraidError(f"a storage object {request.volume} is there already, made of "
+                         f"{other.get('config')}", f"remove it: targetcli /backstores/user:* delete "
+                         f"{request.volume}; or give the volume another name", kind="exists")
+
+
+def _check_same_volume(request: ExportRequest, storage: Dump) -> None:
+    """Initiators must not be handed another disk under the identity of the one they knew."""
+    remedy = f"iraid unexport {request.volume}, then export it again"
+    if storage.get("size") != request.size_bytes:
+        raise IraidError(f"storage object {storage['name']} has {storage.get('size')} bytes, volume "
+                         f"{request.volume} has {request.size_bytes}", remedy, kind="exists")
+    if storage.get("wwn") != request.uuid:
+        raise IraidError(f"storage object {storage['name']} has serial {storage.get('wwn')}, volume "
+                         f"{request.volume} is {request.uuid}", remedy, kind="exists")
+
+
+def group_attributes(request: ExportRequest) -> dict[str, str]:
+    demo = str(int(request.demo_mode))
+    return {
+        "generate_node_acls": demo,
+        "cache_dynamic_acls": demo,
+        "demo_mode_write_protect": "0" if request.demo_mode else "1",
+        "demo_mode_discovery": demo,
+        "prod_mode_write_protect": "0",
+        "default_cmdsn_depth": str(QUEUE_DEPTH),
+    }
+
+
+def _plan_settings(request: ExportRequest, group: Dump, storage: str, plan: ExportPlan) -> None:
+    """Before any ACL is made: an ACL takes its queue depth from the group when it is made."""
+    wanted = {} if _is_shared(group, storage) else group_attributes(request)
+    if request.credentials is not None:
+        wanted["authentication"] = "1"
+    elif request.demo_mode or not any(map(_has_secret, _acls(group).values())):
+        if not _is_shared(group, storage):
+            wanted["authentication"] = "0"  # the kernel's default is 1
+    now = group.get("attributes", {})
+    for attribute, value in wanted.items():
+        if str(now.get(attribute)) != value:
+            previous = str(now[attribute]) if attribute in now else None
+            plan.steps.append(SetGroupAttribute(request.iqn, attribute, value, previous))
+    if _is_shared(group, storage):
+        return
+    now = group.get("parameters", {})
+    for parameter, value in GROUP_PARAMETERS.items():
+        if now.get(parameter) != value:
+            plan.steps.append(SetGroupParameter(request.iqn, parameter, value, now.get(parameter)))
+
+
+def _plan_portals(request: ExportRequest, group: Dump, plan: ExportPlan) -> None:
+    there = {parse_portal(f"{p['ip_address']}:{p['port']}") for p in group.get("portals", ())}
+    wanted = list(dict.fromkeys(request.portals))
+    if not wanted and not there:
+        wanted = [parse_portal(PORTAL_DEFAULT)]
+        plan.warnings.append(f"listening on every address of this machine ({PORTAL_DEFAULT}), as no "
+                             "--portal was given")
+    plan.steps += [CreatePortal(request.iqn, p) for p in wanted if p not in there]
+
+
+def _plan_access(request: ExportRequest, group: Dump, lun: int, plan: ExportPlan) -> None:
+    if request.demo_mode and request.credentials != _credentials(group):
+        plan.steps.append(SetCredentials(request.iqn, None, request.credentials,
+                                         _credentials(group)))
+    acls = _acls(group)
+    for initiator in dict.fromkeys(request.initiators):
+        acl = acls.get(initiator, {})
+        if not acl:
+            plan.steps.append(CreateAcl(request.iqn, initiator))
+        before = _credentials(acl)
+        if request.credentials is not None and request.credentials != before:
+            plan.steps.append(SetCredentials(request.iqn, initiator, request.credentials, before))
+        index = _mapped_index(acl, lun)
+        if index is not None:
+            plan.steps.append(MapLun(request.iqn, initiator, index, lun))
+
+
+def _mapped_index(acl: Dump, lun: int) -> int | None:
+    """None if it is mapped; else the same number if it is free, or the lowest that is."""
+    mapped = {m["index"]: m["tpg_lun"] for m in acl.get("mapped_luns", ())}
+    if lun in mapped.values():
+        return None
+    free = next((i for i in (lun, *range(LUN_INDEX_MAX + 1))
+                 if i not in mapped and i <= LUN_INDEX_MAX), None)
+    if free is None:
+        raise IraidError(f"initiator {acl.get('node_wwn')} has {len(mapped)} LUNs, and no number is "
+                         "free", "unmap one", kind="in_use")
+    return free
+
+
+# --- unexport ---
+
+
+def plan_unexport(volume: str, iqn: str | None, dump: Dump) -> list[Step]:
+    """Steps that remove the volume from `iqn`, or from all targets.  Raises IraidError."""
+    storage = storage_of_volume(dump, volume)
+    if storage is None:
+        raise IraidError(f"volume {volume} is not exported", "see what is: targetcli ls",
+                         kind="not_found")
+    name = storage["name"]
+    everywhere = targets_of_storage(dump, name)
+    if iqn is not None and iqn not in everywhere:
+        under = ", ".join(everywhere) or "no target"
+        raise IraidError(f"volume {volume} is not exported under {iqn}", f"it is under {under}",
+                         kind="not_found")
+    chosen = everywhere if iqn is None else [iqn]
+    steps: list[Step] = []
+    for target in chosen:
+        steps += _plan_leave(find_target(dump, target) or {}, target, name)
+    if set(chosen) == set(everywhere):
+        steps.append(Delete(CreateStorage(name, config_of(volume), storage.get("size") or 0,
+                                          storage.get("wwn") or "", 0, "")))
+    return steps
+
+
+def _plan_leave(target: Dump, iqn: str, storage: str) -> list[Step]:
+    groups = target.get("tpgs", ())
+    if any(_is_shared(group, storage) for group in groups):
+        return [Delete(CreateLun(iqn, lun["index"], storage, group["tag"]))
+                for group in groups
+                for lun in group.get("luns", ())
+                if lun["storage_object"] == storage_path(storage)]
+    return [Delete(CreateTarget(iqn))]
+
+
+def users_of(volume: str, iqn: str | None, dump: Dump, sessions: dict[str, list[str]]) -> list[str]:
+    """Initiators with a session (sessions: IQN -> names) that can see the volume."""
+    storage = storage_of_volume(dump, volume)
+    if storage is None:
+        return []
+    seen = []
+    for target in targets_of_storage(dump, storage["name"]):
+        if iqn not in (None, target):
+            continue
+        for group in (find_target(dump, target) or {}).get("tpgs", ()):
+            ours = {lun["index"] for lun in group.get("luns", ())
+                    if lun["storage_object"] == storage_path(storage["name"])}
+            # One that has no ACL of its own came in by demo mode and sees every LUN.
+            blind = {name for name, acl in _acls(group).items()
+                     if not ours & {m["tpg_lun"] for m in acl.get("mapped_luns", ())}}
+            seen += [name for name in sessions.get(target, ()) if name not in blind]
+    return list(dict.fromkeys(seen))

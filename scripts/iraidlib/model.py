@@ -1,0 +1,208 @@
+"""What crosses the control socket (docs/design/control.md), as dataclasses.
+
+Reading is strict about types and lenient about fields: one that is absent or null gets its default,
+one that is unknown is left out, so that `--json` shows the same keys whatever the handler's version.
+"""
+
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+LEVEL_NAMES = {0: "S-iRAID", 5: "P-iRAID"}
+
+
+class ShapeError(ValueError):
+    """A value has not the type that the protocol says; the text names the field."""
+
+
+def read(kind: type[T], value: Any, where: str = "result") -> T:
+    """Make a `kind` (a dataclass of this file) of decoded JSON.  Raises ShapeError."""
+    if not isinstance(value, dict):
+        raise ShapeError(f"{where} is {_json_type(value)}, not an object")
+    hints = get_type_hints(kind)
+    arguments = {}
+    for known in fields(kind):  # type: ignore[arg-type]
+        if value.get(known.name) is not None:
+            place = f"{where}.{known.name}"
+            arguments[known.name] = _read_value(hints[known.name], value[known.name], place)
+    try:
+        return kind(**arguments)
+    except TypeError as error:
+        raise ShapeError(f"{where} lacks {_required(kind, arguments)}") from error
+
+
+def _required(kind: type, given: dict[str, Any]) -> str:
+    return ", ".join(f.name for f in fields(kind) if f.name not in given
+                     and f.default is MISSING and f.default_factory is MISSING)
+
+
+def _read_value(hint: Any, value: Any, where: str) -> Any:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):  # only ever "X | None"
+        return _read_value(get_args(hint)[0], value, where)
+    if origin is list:
+        if not isinstance(value, list):
+            raise ShapeError(f"{where} is {_json_type(value)}, not a list")
+        inner = get_args(hint)[0]
+        return [_read_value(inner, v, f"{where}[{i}]") for i, v in enumerate(value)]
+    if is_dataclass(hint):
+        return read(hint, value, where)
+    wanted = origin or hint
+    # bool is an int to Python, and not to the protocol.
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        raise ShapeError(f"{where} is {_json_type(value)}, not {wanted.__name__}")
+    return value
+
+
+def _json_type(value: Any) -> str:
+    return "null" if value is None else type(value).__name__
+
+
+def to_json(value: Any) -> dict[str, Any]:
+    return asdict(value)
+
+
+@dataclass
+class Version:
+    version: str
+    program: str
+    pid: int = 0
+
+
+@dataclass
+class Created:
+    name: str
+    uuid: str
+    size_bytes: int
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Regions:
+    total: int = 0
+    dirty: int = 0
+    suspect: int = 0
+    stale: int = 0
+    region_bytes: int = 0
+
+
+@dataclass
+class Resync:
+    running: bool = False
+    done_rows: int = 0
+    total_rows: int = 0
+    corrected_rows: int = 0
+
+
+@dataclass
+class Memory:
+    buffer_bytes: int = 0
+    buffer_bytes_max: int = 0
+
+
+@dataclass
+class Rows:
+    full: int = 0
+    read_modify_write: int = 0
+    reconstruct: int = 0
+    read_all: int = 0
+    data_only: int = 0
+
+
+@dataclass
+class Member:
+    member: str
+    role: int | None = None
+    state: str = "unknown"
+    link: str = "closed"
+    reason: str | None = None
+    size_bytes: int = 0
+    reads: int = 0
+    writes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    errors: int = 0
+    medium_errors: int = 0
+
+
+@dataclass
+class Volume:
+    name: str
+    state: str
+    uuid: str = ""
+    reason: str | None = None
+    level: int | None = None
+    chunk_bytes: int = 0
+    block_bytes: int = 0
+    size_bytes: int = 0
+    epoch: int = 0
+    event: int = 0
+    # Not there: true, since a flush too many costs little and one too few costs data.
+    write_cache: bool = True
+    regions: Regions = field(default_factory=Regions)
+    resync: Resync = field(default_factory=Resync)
+    users: list[str] = field(default_factory=list)
+    requests_active: int = 0
+    memory: Memory = field(default_factory=Memory)
+    rows: Rows = field(default_factory=Rows)
+    reads_reconstructed: int = 0
+    requests_merged: int = 0
+    members: list[Member] = field(default_factory=list)
+
+    @property
+    def level_name(self) -> str:
+        if self.level is None or self.level < 0:
+            return "unknown"
+        return LEVEL_NAMES.get(self.level, f"level {self.level}")
+
+
+@dataclass
+class VolumeList:
+    volumes: list[Volume] = field(default_factory=list)
+
+
+@dataclass
+class Lun:
+    lun: int
+    vendor: str = ""
+    product: str = ""
+    serial: str = ""
+    size_bytes: int = 0
+    block_bytes: int = 0
+    writable: bool = True
+    signature: str | None = None
+
+
+@dataclass
+class Target:
+    iqn: str
+    portals: list[str] = field(default_factory=list)
+    luns: list[Lun] = field(default_factory=list)
+    error: str | None = None
+
+
+@dataclass
+class Discovery:
+    targets: list[Target] = field(default_factory=list)
+
+
+@dataclass
+class Device:
+    vendor: str = ""
+    product: str = ""
+    serial: str = ""
+    size_bytes: int = 0
+    block_bytes: int = 0
+    writable: bool = True
+    write_cache: bool = True
+
+
+@dataclass
+class Examination:
+    member: str
+    device: Device = field(default_factory=Device)
+    session: dict[str, Any] = field(default_factory=dict)
+    signature: str | None = None
+    superblock: dict[str, Any] | None = None
+    copies: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,267 @@
+"""What a person sees: tables and sentences.
+
+On a terminal: its width, colours, a rule under the heading, long cells folded.  Elsewhere (a pipe, a
+log, a mail) one line per row whatever its length, plain ASCII, nothing folded or cut: made for grep.
+"""
+
+import sys
+from typing import IO, Any
+
+from rich.box import SIMPLE_HEAD, Box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from . import model
+from .units import format_size, percent_done
+
+PIPE_WIDTH = 100_000  # never reached: tables are as wide as their content
+BAR_CELLS = 20
+
+_ASCII_HEAD = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+
+_VOLUME_WORDS = {
+    "active": ("active", "green"),
+    "degraded": ("degraded: works, but without redundancy", "yellow"),
+    "assembling": ("assembling: waiting for members", "yellow"),
+    "suspended": ("suspended: too many members are silent, I/O waits for them", "red"),
+    "failed": ("failed: cannot work", "red"),
+    "stopping": ("stopping", "yellow"),
+    "stopped": ("stopped", ""),
+}
+_MEMBER_WORDS = {
+    "in sync": ("in sync", "green"),
+    "faulty": ("faulty", "red"),
+    "missing": ("missing", "red"),
+    "unknown": ("unknown", "yellow"),
+}
+
+
+class Report:
+    def __init__(self, stream: IO[str] | None = None, width: int | None = None) -> None:
+        stream = stream or sys.stdout
+        self.terminal = stream.isatty()
+        self.unicode = self.terminal and (stream.encoding or "").lower().startswith("utf")
+        self.console = Console(
+            file=stream, highlight=False, markup=False, emoji=False, soft_wrap=not self.terminal,
+            width=width if self.terminal else PIPE_WIDTH,
+            color_system="auto" if self.terminal else None)
+
+    def line(self, text: str | Text = "") -> None:
+        self.console.print(text, soft_wrap=not self.terminal)
+
+    def table(self, headings: list[str], rows: list[list[Any]], right: tuple[int, ...] = (),
+              wide: tuple[int, ...] = (0,)) -> None:
+        """right: columns of numbers; wide: columns that are folded when the width is short."""
+        box = (SIMPLE_HEAD if self.unicode else _ASCII_HEAD) if self.terminal else None
+        table = Table(box=box, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold",
+                      show_edge=False)
+        for index, heading in enumerate(headings):
+            table.add_column(heading, justify="right" if index in right else "left",
+                             overflow="fold", no_wrap=index not in wide)
+        for row in rows:
+            table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+        self.console.print(table, soft_wrap=False)
+
+    def properties(self, pairs: list[tuple[str, Any]]) -> None:
+        """"Name   value" lines; those without a value are left out."""
+        shown = [(name, value) for name, value in pairs if value not in (None, "")]
+        width = max((len(name) for name, _ in shown), default=0)
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(min_width=width, no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, value in shown:
+            grid.add_row(Text(name, style="bold"),
+                         value if isinstance(value, Text) else Text(str(value)))
+        self.console.print(grid, soft_wrap=False)
+
+    # --- volumes ---
+
+    def volumes(self, volumes: list[model.Volume]) -> None:
+        if not volumes:
+            self.line("No volumes.  Make one: iraid create --help")
+            return
+        rows = [[v.name, v.level_name, _state(v.state, short=True), _size(v.size_bytes),
+                 _members_in_words(v), self._resync_short(v), ", ".join(v.users) or "-"]
+                for v in volumes]
+        self.table(["NAME", "LEVEL", "STATE", "SIZE", "IN SYNC", "PARITY", "USED BY"], rows,
+                   right=(3,), wide=(0, 6))
+
+    def status(self, volume: model.Volume) -> None:
+        self.properties(self._volume_pairs(volume))
+        if not volume.members:
+            return
+        self.line()
+        rows = [[_role(m), m.member, _member_state(m), m.link, _size(m.size_bytes),
+                 format_size(m.read_bytes), format_size(m.written_bytes), m.errors]
+                for m in volume.members]
+        self.table(["ROLE", "MEMBER", "STATE", "LINK", "SIZE", "READ", "WRITTEN", "ERRORS"], rows,
+                   right=(4, 5, 6, 7), wide=(1,))
+        out = [m for m in volume.members if m.reason or m.state in ("faulty", "missing")]
+        if out:
+            self.line()
+        for member in out:
+            self.line(f"{member.member} is {_member_words(member)}: "
+                      f"{member.reason or 'no reason was given'}")
+
+    def _volume_pairs(self, volume: model.Volume) -> list[tuple[str, Any]]:
+        level = volume.level_name
+        if volume.level in model.LEVEL_NAMES:
+            level += f" (level {volume.level})"
+        return [
+            ("Volume", volume.name), ("State", _state(volume.state)), ("Why", volume.reason),
+            ("Level", level), ("Size", _size(volume.size_bytes)),
+            ("Chunk", _size(volume.chunk_bytes) + (
+                f", blocks of {volume.block_bytes} B" if volume.block_bytes else "")),
+            ("UUID", volume.uuid), ("Parity", self._resync_long(volume)),
+            ("Regions", _regions(volume)), ("Used by", ", ".join(volume.users) or "nobody"),
+            ("Requests", _requests(volume)), ("Rows written", _rows(volume.rows)),
+            ("Buffers", _buffers(volume.memory)),
+            ("Epoch", f"{volume.epoch}, event {volume.event}" if volume.epoch else None),
+        ]
+
+    def bar(self, percent: float) -> str:
+        full = int(BAR_CELLS * percent / 100)
+        if self.unicode:
+            return "\u2588" * full + "\u2591" * (BAR_CELLS - full)
+        return "[" + "#" * full + "." * (BAR_CELLS - full) + "]"
+
+    def _resync_long(self, volume: model.Volume) -> str | None:
+        if volume.level in (0, None):
+            return "none on this level" if volume.level == 0 else None
+        resync = volume.resync
+        if not resync.running:
+            suspect = volume.regions.suspect
+            return f"{suspect} regions to be verified" if suspect else "verified"
+        percent = percent_done(resync.done_rows, resync.total_rows)
+        return (f"resync {self.bar(percent)} {percent:.1f} %, {resync.done_rows} of "
+                f"{resync.total_rows} rows, {resync.corrected_rows} corrected")
+
+    def _resync_short(self, volume: model.Volume) -> str:
+        if volume.level in (0, None):
+            return "-"
+        if volume.resync.running:
+            percent = percent_done(volume.resync.done_rows, volume.resync.total_rows)
+            return f"resync {percent:.1f} %"
+        if volume.state not in ("active", "degraded"):
+            return "-"
+        return "to verify" if volume.regions.suspect else "verified"
+
+    # --- targets and members ---
+
+    def discovery(self, portal: str, discovery: model.Discovery) -> None:
+        if not discovery.targets:
+            self.line(f"{portal} shows no target to this initiator.")
+            return
+        rows: list[list[Any]] = []
+        for target in discovery.targets:
+            if target.error or not target.luns:
+                rows.append([target.iqn, "-", "-", "-", "-", target.error or "no LUNs"])
+            for lun in target.luns:
+                disk = f"{lun.vendor} {lun.product}".strip() or "-"
+                rows.append([target.iqn, lun.lun, _size(lun.size_bytes), lun.block_bytes or "-",
+                             disk, _lun_use(lun)])
+        self.table(["TARGET", "LUN", "SIZE", "BLOCK", "DISK", "HOLDS"], rows, right=(1, 2, 3),
+                   wide=(0, 4, 5))
+        self.line()
+        self.line(f"A member is named PORTAL/IQN/LUN, here {portal}/IQN/LUN.")
+
+    def examination(self, seen: model.Examination) -> None:
+        device = seen.device
+        self.properties([
+            ("Member", seen.member), ("Disk", f"{device.vendor} {device.product}".strip()),
+            ("Serial", device.serial), ("Size", _size(device.size_bytes)),
+            ("Block", f"{device.block_bytes} B" if device.block_bytes else None),
+            ("Access", "read and write" if device.writable else "read-only: unfit as a member"),
+            ("Write cache", "volatile" if device.write_cache else "none"),
+            ("Session", _flat(seen.session, leave_out=("advice",))),
+            ("Signature", seen.signature or ("none" if seen.superblock is None else None)),
+            ("Copies", _flat(seen.copies)),
+        ])
+        for advice in _advice(seen.session):
+            self.line(f"advice: {advice}")
+        self.line()
+        if seen.superblock is None:
+            self.line("No superblock of iraid.")
+            return
+        rows = [[name, _flat_value(value)] for name, value in seen.superblock.items()]
+        self.table(["SUPERBLOCK", "VALUE"], rows, wide=(1,))
+
+
+def _state(state: str, short: bool = False) -> Text:
+    words, style = _VOLUME_WORDS.get(state, (state, ""))
+    return Text(state if short else words, style=style)
+
+
+def _member_words(member: model.Member) -> str:
+    return _MEMBER_WORDS.get(member.state, (member.state, ""))[0]
+
+
+def _member_state(member: model.Member) -> Text:
+    words, style = _MEMBER_WORDS.get(member.state, (member.state, ""))
+    return Text(words, style=style)
+
+
+def _role(member: model.Member) -> str:
+    return "-" if member.role is None or member.role < 0 else str(member.role)
+
+
+def _size(size_bytes: int) -> str:
+    return format_size(size_bytes) if size_bytes else "-"
+
+
+def _members_in_words(volume: model.Volume) -> str:
+    in_sync = sum(member.state == "in sync" for member in volume.members)
+    return f"{in_sync} of {len(volume.members)}" if volume.members else "-"
+
+
+def _regions(volume: model.Volume) -> str | None:
+    regions = volume.regions
+    if not regions.total:
+        return None
+    size = f" of {format_size(regions.region_bytes)} per member" if regions.region_bytes else ""
+    return (f"{regions.total}{size}: {regions.dirty} dirty, {regions.suspect} suspect, "
+            f"{regions.stale} stale")
+
+
+def _requests(volume: model.Volume) -> str:
+    return (f"{volume.requests_active} active; since the start {volume.requests_merged} merged, "
+            f"{volume.reads_reconstructed} reads reconstructed")
+
+
+def _rows(rows: model.Rows) -> str | None:
+    counted = [("full", rows.full), ("read-modify-write", rows.read_modify_write),
+               ("reconstruct", rows.reconstruct), ("read-all", rows.read_all),
+               ("data only", rows.data_only)]
+    return ", ".join(f"{name} {count}" for name, count in counted if count) or None
+
+
+def _buffers(memory: model.Memory) -> str | None:
+    if not memory.buffer_bytes_max:
+        return None
+    return f"{format_size(memory.buffer_bytes)} of at most {format_size(memory.buffer_bytes_max)}"
+
+
+def _lun_use(lun: model.Lun) -> str:
+    access = "" if lun.writable else " (read-only)"
+    return (lun.signature or "nothing known") + access
+
+
+def _advice(session: dict[str, Any]) -> list[str]:
+    advice = session.get("advice")
+    return [str(line) for line in advice] if isinstance(advice, list) else []
+
+
+def _flat(values: dict[str, Any], leave_out: tuple[str, ...] = ()) -> str:
+    return ", ".join(f"{name} {_flat_value(value)}" for name, value in values.items()
+                     if name not in leave_out)
+
+
+def _flat_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return _flat(value)
+    if isinstance(value, list):
+        return "; ".join(_flat_value(inner) for inner in value)
+    return "-" if value is None else str(value)
