@@ -1,0 +1,468 @@
+/* volume_thread.c - drives one volume: a turn of its loop is
+ *
+ *	wait for sockets, requests, commands or a deadline	reactor_turn
+ *	take what the members answered				backend_iscsi_tick
+ *	let the engine go on					engine_run
+ *	push what it wants of the members to the sockets	backend_iscsi_send
+ *
+ * Requests of other threads come through a lock-free stack and one message in the reactor's
+ * mailbox, which wakes the thread only when it may sleep: under load no eventfd is written.
+ *
+ * A volume that failed can be started again while users hold it: the engine and its sessions
+ * are replaced, and the requests that come in between wait for the new one.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "volume_host_internal.h"
+
+#define REFRESH_MS 100		/* how old volume_brief() may be */
+#define TURN_MS_MAX 1000	/* a session that stalls right after a quiet turn is noticed by then */
+#define RESYNC_ROWS 4
+#define SESSION_DATA 0		/* last byte of the ISID: kind of session; one data session per member */
+
+static uint64_t
+hash_bytes(uint64_t hash, const void *data, size_t length)
+{
+	const uint8_t *bytes = data;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ bytes[i]) * 0x100000001b3ull;	/* FNV-1a */
+	return hash;
+}
+
+/* --- port of the engine --- */
+
+static int
+port_record_epoch(void *owner, uint64_t epoch)
+{
+	struct hosted *hosted = owner;
+
+	return epoch_record(hosted->uuid, epoch);
+}
+
+static void
+port_log(void *owner, int level, const char *text)
+{
+	struct hosted *hosted = owner;
+
+	log_line(level, "volume %s: %s", hosted->name, text);
+}
+
+/* --- making and ending an engine --- */
+
+static void
+destroy_backends(struct hosted *hosted)
+{
+	for (int i = 0; i < hosted->backend_count; i++)
+		backend_iscsi_destroy(hosted->backends[i]);
+	hosted->backend_count = 0;
+}
+
+/* A session's name is fixed by gateway, volume, member and kind: a restarted gateway takes the
+ * place of its own dead sessions, and nobody else's.  RFC 7143 section 11.12.5, random format.
+ */
+static void
+make_isid(uint64_t gateway, const uint8_t uuid[16], int member, uint8_t isid[6])
+{
+	uint64_t hash = hash_bytes(hash_bytes(0xcbf29ce484222325ull, &gateway, sizeof(gateway)), uuid, 16);
+
+	isid[0] = 0x80;
+	isid[1] = (uint8_t)(hash >> 40);
+	isid[2] = (uint8_t)(hash >> 24);
+	isid[3] = (uint8_t)(hash >> 8);
+	isid[4] = (uint8_t)member;
+	isid[5] = SESSION_DATA;
+}
+
+static int
+make_backends(struct hosted *hosted, const struct volume_config *config,
+	      const struct volume_start_options *start)
+{
+	struct backend_iscsi_options options = {
+		.deadline_ms = config->give_up_seconds * 1000,
+		.connect_ms = config->give_up_seconds * 1000 < 5000 ? 5000 : config->give_up_seconds * 1000,
+		.take_over = start->take_over,
+	};
+	uint64_t gateway;
+	const char *why = "";
+	int error = gateway_id(&gateway);
+
+	if (error != 0) {
+		snprintf(hosted->setup_fault, sizeof(hosted->setup_fault),
+			 "the gateway's id can't be read from or written to %.128s: %s", state_dir(),
+			 strerror(-error));
+		return error;
+	}
+	options.reservation_key = hash_bytes(0xcbf29ce484222325ull, &gateway, sizeof(gateway));
+	if (options.reservation_key == 0)
+		options.reservation_key = 1;
+	if (config->chap_file[0] != '\0') {
+		error = iscsi_credentials_read(config->chap_file, &options.credentials, &why);
+		if (error != 0) {
+			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "secrets file %.128s: %s",
+				 config->chap_file, why);
+			return error;
+		}
+	}
+	snprintf(options.credentials.initiator, sizeof(options.credentials.initiator), "%s",
+		 config->initiator);
+	for (int i = 0; i < config->member_count; i++) {
+		options.address = config->members[i];
+		make_isid(gateway, config->uuid, i, options.isid_qualifier);
+		hosted->backends[i] = backend_iscsi_create(hosted->reactor, &options);
+		if (!hosted->backends[i]) {
+			error = -ENOMEM;
+			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
+			break;
+		}
+		hosted->backend_count++;
+	}
+	explicit_bzero(&options.credentials, sizeof(options.credentials));
+	return error;
+}
+
+static void
+make_engine(struct hosted *hosted)
+{
+	const struct engine_port port = {
+		.record_epoch = port_record_epoch, .log = port_log, .owner = hosted,
+	};
+	struct engine_options options = { .resync_rows_max = RESYNC_ROWS };
+	struct volume_start_options start;
+	struct volume_config config;
+	char host_name[32] = "gateway";
+	int error;
+
+	pthread_mutex_lock(&hosted->lock);
+	config = hosted->config;
+	start = hosted->start_options;
+	pthread_mutex_unlock(&hosted->lock);
+
+	hosted->setup_fault[0] = '\0';
+	memcpy(options.volume_uuid, config.uuid, sizeof(options.volume_uuid));
+	if (gethostname(host_name, sizeof(host_name) - 1) != 0)
+		snprintf(host_name, sizeof(host_name), "gateway");
+	snprintf(options.owner, sizeof(options.owner), "%.24s pid %ld (%.16s)", host_name, (long)getpid(),
+		 hosted->host->program);
+	options.force = start.force;
+	options.assembly_wait_ms = config.assembly_wait_seconds * 1000;
+	options.assembly_limit_ms = options.assembly_wait_ms < 10000 ? 20000 : options.assembly_wait_ms + 10000;
+	options.queue_limit_ms = config.queue_limit_seconds * 1000;
+	options.give_up_ms = config.give_up_seconds * 1000;
+	error = epoch_recall(config.uuid, &options.epoch_seen);
+	if (error != 0)
+		snprintf(hosted->setup_fault, sizeof(hosted->setup_fault),
+			 "the epoch this gateway knows of it can't be read from %.128s/epochs: %s", state_dir(),
+			 strerror(-error));
+	if (error == 0)
+		error = make_backends(hosted, &config, &start);
+	if (error == 0) {
+		hosted->engine = engine_create(&options, &port, hosted->backends, hosted->backend_count,
+					       monotonic_ms());
+		if (!hosted->engine)
+			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
+	}
+	if (hosted->engine) {
+		engine_start(hosted->engine);
+		return;
+	}
+	destroy_backends(hosted);
+	log_line(LOG_ERR, "volume %s: %s", hosted->name, hosted->setup_fault);
+}
+
+static void
+engine_has_stopped(void *owner)
+{
+	struct hosted *hosted = owner;
+
+	hosted->engine_stopped = true;
+}
+
+/* --- requests --- */
+
+static void
+hold(struct hosted *hosted, struct engine_request *request)
+{
+	request->next = NULL;
+	*hosted->held_last = request;
+	hosted->held_last = &request->next;
+}
+
+static void
+pass_held(struct hosted *hosted)
+{
+	struct engine_request *request = hosted->held_first;
+
+	hosted->held_first = NULL;
+	hosted->held_last = &hosted->held_first;
+	while (request) {
+		struct engine_request *next = request->next;
+
+		if (hosted->engine)
+			engine_submit(hosted->engine, request);
+		else
+			request->done(request, hosted->ended ? -ESHUTDOWN : -ENOMEDIUM);
+		request = next;
+	}
+}
+
+static void
+take_submitted(struct reactor_message *message)
+{
+	struct hosted *hosted =
+		(struct hosted *)((char *)message - offsetof(struct hosted, submit_message));
+	struct engine_request *newest = atomic_exchange(&hosted->submitted, NULL);
+	struct engine_request *oldest = NULL;
+
+	while (newest) {
+		struct engine_request *next = newest->next;
+
+		newest->next = oldest;
+		oldest = newest;
+		newest = next;
+	}
+	while (oldest) {
+		struct engine_request *next = oldest->next;
+
+		hold(hosted, oldest);
+		oldest = next;
+	}
+}
+
+void
+volume_thread_submit(struct hosted *hosted, struct engine_request *request)
+{
+	struct engine_request *newest = atomic_load_explicit(&hosted->submitted, memory_order_relaxed);
+
+	do {
+		request->next = newest;
+	} while (!atomic_compare_exchange_weak(&hosted->submitted, &newest, request));
+	if (!newest)
+		reactor_post(hosted->reactor, &hosted->submit_message);
+}
+
+/* --- commands --- */
+
+static void
+take_command(struct reactor_message *message)
+{
+	struct hosted *hosted =
+		(struct hosted *)((char *)message - offsetof(struct hosted, command_message));
+
+	/* Having woken the thread is all: it looks at what is wanted each turn. */
+	atomic_flag_clear(&hosted->command_posted);
+}
+
+void
+volume_thread_wake(struct hosted *hosted)
+{
+	if (!atomic_flag_test_and_set(&hosted->command_posted))
+		reactor_post(hosted->reactor, &hosted->command_message);
+}
+
+/* --- what others see --- */
+
+static void
+take_status(struct hosted *hosted)
+{
+	struct engine_status *status = &hosted->status;
+
+	if (hosted->engine) {
+		engine_status(hosted->engine, status);
+		return;
+	}
+	memset(status, 0, sizeof(*status));
+	status->state = hosted->engine_stopped ? VOLUME_STOPPED : VOLUME_FAILED;
+	snprintf(status->reason, sizeof(status->reason), "%s", hosted->setup_fault);
+	snprintf(status->name, sizeof(status->name), "%s", hosted->name);
+	memcpy(status->volume_uuid, hosted->uuid, sizeof(status->volume_uuid));
+	status->member_count = (uint8_t)hosted->config.member_count;
+	for (int i = 0; i < hosted->config.member_count; i++) {
+		char label[MEMBER_ADDRESS_MAX];
+
+		member_address_format(&hosted->config.members[i], label);
+		snprintf(status->members[i].label, sizeof(status->members[i].label), "%.255s", label);
+		status->members[i].role = -1;
+		status->members[i].link = LINK_CLOSED;
+	}
+}
+
+/* With hosted->lock. */
+static void
+publish(struct hosted *hosted, uint64_t now_ms)
+{
+	const struct engine_status *status = &hosted->status;
+
+	take_status(hosted);
+	if (status->size_bytes != 0) {
+		uint32_t data = status->member_count - (status->level == 5 ? 1u : 0u);
+
+		atomic_store_explicit(&hosted->brief_block_bytes, status->block_bytes, memory_order_relaxed);
+		atomic_store_explicit(&hosted->brief_chunk_bytes, status->chunk_bytes, memory_order_relaxed);
+		atomic_store_explicit(&hosted->brief_row_bytes, data * status->chunk_bytes,
+				      memory_order_relaxed);
+		atomic_store_explicit(&hosted->brief_size_bytes, status->size_bytes, memory_order_relaxed);
+	}
+	atomic_store_explicit(&hosted->brief_state, (int)status->state, memory_order_release);
+	hosted->answered = hosted->asked;
+	hosted->refreshed_ms = now_ms;
+	hosted->refresh_due = false;
+	pthread_cond_broadcast(&hosted->changed);
+}
+
+static void
+refresh(struct hosted *hosted, uint64_t now_ms)
+{
+	bool assembling = atomic_load_explicit(&hosted->brief_state, memory_order_relaxed) == VOLUME_ASSEMBLING;
+
+	pthread_mutex_lock(&hosted->lock);
+	if (hosted->asked != hosted->answered || assembling || now_ms - hosted->refreshed_ms >= REFRESH_MS)
+		publish(hosted, now_ms);
+	else
+		hosted->refresh_due = true;
+	pthread_mutex_unlock(&hosted->lock);
+}
+
+/* --- the loop --- */
+
+/* The old engine has stopped: make the next one, if that is what it stopped for.  False: end. */
+static bool
+next_engine(struct hosted *hosted)
+{
+	bool restart;
+
+	if (hosted->engine)
+		engine_destroy(hosted->engine);
+	hosted->engine = NULL;
+	destroy_backends(hosted);
+	pthread_mutex_lock(&hosted->lock);
+	restart = !hosted->want_stop;
+	pthread_mutex_unlock(&hosted->lock);
+	if (!restart)
+		return false;
+	hosted->engine_stopping = hosted->engine_stopped = false;
+	make_engine(hosted);
+	pthread_mutex_lock(&hosted->lock);
+	/* In one step with the new state: whoever waits must not see the old failure again. */
+	hosted->want_restart = false;
+	publish(hosted, monotonic_ms());
+	pthread_mutex_unlock(&hosted->lock);
+	return true;
+}
+
+static void
+follow_commands(struct hosted *hosted)
+{
+	bool end_engine;
+
+	pthread_mutex_lock(&hosted->lock);
+	end_engine = hosted->want_stop || hosted->want_restart;
+	pthread_mutex_unlock(&hosted->lock);
+	if (!end_engine || hosted->engine_stopping)
+		return;
+	hosted->engine_stopping = true;
+	if (hosted->engine)
+		engine_stop(hosted->engine, engine_has_stopped, hosted);
+	else
+		hosted->engine_stopped = true;
+}
+
+/* One turn; returns the deadline of the next. */
+static uint64_t
+turn(struct hosted *hosted, uint64_t deadline_ms)
+{
+	uint64_t now_ms, next_ms;
+
+	reactor_turn(hosted->reactor, deadline_ms);
+	now_ms = monotonic_ms();
+	next_ms = now_ms + TURN_MS_MAX;
+	follow_commands(hosted);
+	if (!hosted->engine_stopping)
+		pass_held(hosted);
+	for (int i = 0; i < hosted->backend_count; i++) {
+		uint64_t wanted_ms = backend_iscsi_tick(hosted->backends[i], now_ms);
+
+		next_ms = wanted_ms < next_ms ? wanted_ms : next_ms;
+	}
+	if (hosted->engine) {
+		uint64_t wanted_ms;
+
+		engine_run(hosted->engine, now_ms);
+		for (int i = 0; i < hosted->backend_count; i++)
+			backend_iscsi_send(hosted->backends[i]);
+		wanted_ms = engine_deadline(hosted->engine);
+		next_ms = wanted_ms < next_ms ? wanted_ms : next_ms;
+	}
+	refresh(hosted, now_ms);
+	if (hosted->refresh_due && hosted->refreshed_ms + REFRESH_MS < next_ms)
+		next_ms = hosted->refreshed_ms + REFRESH_MS;
+	return next_ms;
+}
+
+static void *
+run_volume(void *argument)
+{
+	struct hosted *hosted = argument;
+	uint64_t deadline_ms = 0;
+
+	make_engine(hosted);
+	for (;;) {
+		deadline_ms = turn(hosted, deadline_ms);
+		if (!hosted->engine_stopped)
+			continue;
+		if (!next_engine(hosted))
+			break;
+		deadline_ms = 0;
+	}
+	pthread_mutex_lock(&hosted->lock);
+	hosted->ended = true;
+	hosted->engine_stopped = true;
+	publish(hosted, monotonic_ms());
+	pthread_mutex_unlock(&hosted->lock);
+	take_submitted(&hosted->submit_message);
+	pass_held(hosted);
+	return NULL;
+}
+
+int
+volume_thread_start(struct hosted *hosted)
+{
+	sigset_t most, before;
+	char thread_name[16];
+	int error;
+
+	atomic_init(&hosted->submitted, NULL);
+	atomic_init(&hosted->brief_state, (int)VOLUME_ASSEMBLING);
+	atomic_flag_clear(&hosted->command_posted);
+	hosted->submit_message.fn = take_submitted;
+	hosted->command_message.fn = take_command;
+	hosted->held_last = &hosted->held_first;
+	hosted->reactor = reactor_create();
+	if (!hosted->reactor)
+		return -errno;
+	/* Signals are the program's business; only faults of this very thread stay.  SIGPIPE:
+	 * libiscsi writes to sockets that may be closed without MSG_NOSIGNAL. */
+	sigfillset(&most);
+	sigdelset(&most, SIGSEGV);
+	sigdelset(&most, SIGBUS);
+	sigdelset(&most, SIGFPE);
+	sigdelset(&most, SIGILL);
+	sigdelset(&most, SIGABRT);
+	sigdelset(&most, SIGTRAP);
+	pthread_sigmask(SIG_SETMASK, &most, &before);
+	error = -pthread_create(&hosted->thread, NULL, run_volume, hosted);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error != 0) {
+		reactor_destroy(hosted->reactor);
+		return error;
+	}
+	snprintf(thread_name, sizeof(thread_name), "iraid %.9s", hosted->name);
+	pthread_setname_np(hosted->thread, thread_name);
+	return 0;
+}
