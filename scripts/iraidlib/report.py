@@ -54,14 +54,15 @@ class Report:
               wide: tuple[int, ...] = (0,)) -> None:
         """right: columns of numbers; wide: columns that are folded when the width is short."""
         box = (SIMPLE_HEAD if self.unicode else _ASCII_HEAD) if self.terminal else None
-        table = Table(box=box, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold",
-                      show_edge=False)
+        # A box has a blank between columns of its own.
+        table = Table(box=box, pad_edge=False, padding=(0, 1 if box else 2, 0, 0),
+                      header_style="bold", show_edge=False)
         for index, heading in enumerate(headings):
             table.add_column(heading, justify="right" if index in right else "left",
                              overflow="fold", no_wrap=index not in wide)
         for row in rows:
             table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-        self.console.print(table, soft_wrap=False)
+        self._print(table)
 
     def properties(self, pairs: list[tuple[str, Any]]) -> None:
         """"Name   value" lines; those without a value are left out."""
@@ -73,7 +74,16 @@ class Report:
         for name, value in shown:
             grid.add_row(Text(name, style="bold"),
                          value if isinstance(value, Text) else Text(str(value)))
-        self.console.print(grid, soft_wrap=False)
+        self._print(grid)
+
+    def _print(self, grid: Table) -> None:
+        if self.terminal:
+            self.console.print(grid)
+            return
+        with self.console.capture() as capture:
+            self.console.print(grid, soft_wrap=False)
+        for line in capture.get().splitlines():  # cells are padded, which nobody sees in a pipe
+            self.line(line.rstrip())
 
     # --- volumes ---
 

@@ -1,0 +1,162 @@
+"""What people see: on a narrow terminal, and in a pipe."""
+
+import io
+import re
+
+import control_peer
+import pytest
+from control_peer import member, volume
+from iraidlib import model
+from iraidlib.report import Report
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+class AsciiTerminal(Terminal):
+    encoding = "ascii"
+
+
+def shown(stream, show, width=80):
+    show(Report(stream, width=width))
+    return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()) if stream.isatty() else stream.getvalue()
+
+
+def a_volume(**changes):
+    return model.read(model.Volume, volume(**changes))
+
+
+DEGRADED = volume(
+    state="degraded", reason="member 2 is out",
+    resync={"running": True, "done_rows": 431, "total_rows": 1000, "corrected_rows": 7},
+    members=[member(0), member(1), member(2, state="faulty", link="closed",
+                                          reason="silent for 5.0 s, given up"), member(3)])
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch):
+    for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_tables_keep_to_the_width_of_the_terminal_and_lose_nothing(width):
+    degraded = model.read(model.Volume, DEGRADED)
+    text = shown(Terminal(), lambda report: report.status(degraded), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "silentfor5.0s,givenup" in "".join(text.split())
+    assert "faulty" in text
+    if width >= 120:
+        assert "10.0.0.3:3260/iqn.2026-01.org.example:disk2/0" in text
+
+
+def test_the_list_fits_eighty_columns():
+    text = shown(Terminal(), lambda report: report.volumes(
+        [a_volume(), model.read(model.Volume, DEGRADED | {"name": "a-volume-with-a-long-name"})]))
+    assert max(map(len, text.splitlines())) <= 80
+    for word in ("P-iRAID", "active", "degraded", "300 GiB", "4 of 4", "3 of 4", "resync 43.1 %"):
+        assert word in text
+
+
+def test_in_a_pipe_a_row_is_one_plain_line_however_long():
+    long_name = "gateway-with-a-very-long-name.storage.example.org"
+    iqn = "iqn.2026-01.org.example:" + "x" * 150
+    members = [member(i, member=f"{long_name}:3260/{iqn}/0") for i in range(3)]
+    text = shown(io.StringIO(), lambda report: report.status(a_volume(members=members)))
+    lines = [line for line in text.splitlines() if f"{long_name}:3260/{iqn}/0" in line]
+    assert len(lines) == 3
+    assert all("in sync" in line and "open" in line for line in lines)
+    assert text.isascii()
+    assert "\x1b" not in text
+    assert not [line for line in text.splitlines() if line != line.rstrip()]
+
+
+def test_in_a_pipe_reasons_are_one_line_each():
+    reason = "login refused: " + "word " * 60 + "end"
+    members = [member(0, state="missing", link="closed", reason=reason), member(1), member(2)]
+    text = shown(io.StringIO(), lambda report: report.status(a_volume(members=members)))
+    assert [line for line in text.splitlines() if line.endswith(reason)]
+
+
+def test_members_that_are_out_show_why_and_the_others_do_not():
+    text = shown(io.StringIO(), lambda report: report.status(model.read(model.Volume, DEGRADED)))
+    assert ("10.0.0.3:3260/iqn.2026-01.org.example:disk2/0 is faulty: silent for 5.0 s, given up"
+            in text.splitlines())
+    assert text.count(" is faulty") == 1
+    assert "no reason" not in text
+
+
+def test_a_member_that_is_out_without_a_reason_says_so():
+    text = shown(io.StringIO(), lambda report: report.status(
+        a_volume(members=[member(0, state="missing", reason=None), member(1), member(2)])))
+    assert "is missing: no reason was given" in text
+
+
+@pytest.mark.parametrize(("stream", "bar"), [
+    (Terminal(), "\u2588" * 8 + "\u2591" * 12), (AsciiTerminal(), "[########............]"),
+    (io.StringIO(), "[########............]")])
+def test_resync_is_a_bar_and_a_percentage(stream, bar):
+    text = shown(stream, lambda report: report.status(model.read(model.Volume, DEGRADED)), 120)
+    assert f"{bar} 43.1 %, 431 of 1000 rows, 7 corrected" in text
+
+
+def test_an_ascii_terminal_gets_no_box_drawing():
+    assert shown(AsciiTerminal(), lambda report: report.status(a_volume())).isascii()
+
+
+def test_text_in_brackets_is_shown_as_it_is():
+    """IPv6 portals look like rich's markup."""
+    members = [member(i, member=f"[fd00::{i}]:3260/iqn.2026-01.org.example:t/0") for i in range(3)]
+    text = shown(io.StringIO(), lambda report: report.status(a_volume(members=members)))
+    assert "[fd00::2]:3260/iqn.2026-01.org.example:t/0" in text
+
+
+@pytest.mark.parametrize(("state", "words"), [
+    ("active", "active"), ("degraded", "without redundancy"), ("assembling", "waiting for members"),
+    ("suspended", "I/O waits"), ("failed", "cannot work"), ("stopped", "stopped"),
+    ("a-new-one", "a-new-one")])
+def test_states_are_said_in_words(state, words):
+    text = shown(io.StringIO(), lambda report: report.status(a_volume(state=state)))
+    line = next(line for line in text.splitlines() if line.startswith("State"))
+    assert words in line
+
+
+def test_a_stopped_volume_of_which_little_is_known_is_shown():
+    stopped = model.Volume(name="v0", state="stopped")
+    text = shown(io.StringIO(), lambda report: report.status(stopped))
+    assert "stopped" in text
+    assert "v0" in shown(io.StringIO(), lambda report: report.volumes([stopped]))
+
+
+def test_no_volumes_says_how_to_make_one():
+    assert "iraid create" in shown(io.StringIO(), lambda report: report.volumes([]))
+
+
+def test_discovery_shows_luns_errors_and_how_members_are_named():
+    found = model.read(model.Discovery, {"targets": [
+        {"iqn": "iqn.2026-01.org.example:a", "portals": ["10.0.0.1:3260,1"], "luns": [
+            {"lun": 0, "vendor": "IET", "product": "VIRTUAL-DISK", "serial": "s", "size_bytes": 1 << 40,
+             "block_bytes": 512, "writable": False, "signature": "ext4"}]},
+        {"iqn": "iqn.2026-01.org.example:b", "portals": [], "luns": [], "error": "login refused"}]})
+    text = shown(io.StringIO(), lambda report: report.discovery("10.0.0.1", found))
+    for words in ("1 TiB", "ext4 (read-only)", "login refused", "10.0.0.1/IQN/LUN"):
+        assert words in text
+
+
+def test_examination_shows_superblock_session_and_advice():
+    seen = model.read(model.Examination, {
+        "member": "10.0.0.1:3260/iqn.2026-01.org.example:a/0",
+        "device": {"vendor": "IET", "product": "VIRTUAL-DISK", "serial": "beaf", "size_bytes": 1 << 30,
+                   "block_bytes": 512, "writable": False, "write_cache": True},
+        "session": {"first_burst_bytes": 65536, "initial_r2t": True, "advice": ["raise FirstBurst"]},
+        "superblock": {"volume_uuid": control_peer.UUID, "clean": False,
+                       "member_states": ["in sync", "faulty"]},
+        "copies": {"a": "ok", "b": "corrupt: bad crc"}})
+    text = shown(io.StringIO(), lambda report: report.examination(seen))
+    for words in (control_peer.UUID, "in sync; faulty", "advice: raise FirstBurst", "initial_r2t yes",
+                  "read-only: unfit", "corrupt: bad crc", "volatile"):
+        assert words in text
