@@ -73,7 +73,7 @@ class RunDirectory:
     def _make(wanted: Path | None) -> Path:
         if wanted is None:
             name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-            wanted = _runs_directory() / name
+            wanted = cache_directory() / name
         path = wanted.resolve()
         if any(character.isspace() for character in f"{path}{GUEST}"):
             raise LabError(f"the path '{path}' or '{GUEST}' has a blank in it, which a kernel "
@@ -133,7 +133,8 @@ class RunDirectory:
         return False
 
 
-def _runs_directory() -> Path:
+def cache_directory() -> Path:
+    """Where runs are kept, and what the lab installs for itself."""
     in_repository = REPOSITORY / ".lab"
     try:
         in_repository.mkdir(exist_ok=True)
@@ -141,4 +142,6 @@ def _runs_directory() -> Path:
         pass
     if os.access(in_repository, os.W_OK):
         return in_repository
-    return Path(os.environ.get("TMPDIR", "/tmp")) / f"iraid-lab-{os.getuid()}"
+    outside = Path(os.environ.get("TMPDIR", "/tmp")) / f"iraid-lab-{os.getuid()}"
+    outside.mkdir(mode=0o700, exist_ok=True)
+    return outside
