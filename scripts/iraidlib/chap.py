@@ -36,11 +36,12 @@ def read_credentials(path: Path) -> Credentials:
         raise IraidError(f"secrets file {path}: {error.strerror}",
                          "write the user on line 1 and the secret on line 2, mode 0600",
                          kind="invalid") from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         # Of the opened file: what is checked is what is read.
-        _check_access(path, os.fstat(file.fileno()))
-        content = file.read(FILE_BYTES_MAX + 1)
-    return _parse(path, content)
+        _check_access(path, os.fstat(descriptor))
+        return _parse(path, os.read(descriptor, FILE_BYTES_MAX + 1))
+    finally:
+        os.close(descriptor)
 
 
 def _check_access(path: Path, status: os.stat_result) -> None:

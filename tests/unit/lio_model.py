@@ -1,0 +1,125 @@
+"""LIO as far as export and unexport see it: steps change a dump as they change the kernel's, with its
+rules (nothing is made twice, nothing hangs in the air, what is in use can't be removed).
+"""
+
+import copy
+from typing import Any
+
+import control_peer  # noqa: F401 - puts iraidlib on the path
+from iraidlib import steps
+from iraidlib.errors import IraidError
+from iraidlib.export_plan import find_group, find_storage, find_target, storage_path
+
+# As a kernel 6.1 makes a portal group.
+NEW_GROUP = {
+    "tag": 1, "enable": False, "luns": [], "portals": [], "node_acls": [],
+    "attributes": {"authentication": 1, "generate_node_acls": 0, "cache_dynamic_acls": 0,
+                   "demo_mode_write_protect": 1, "demo_mode_discovery": 1,
+                   "prod_mode_write_protect": 0, "default_cmdsn_depth": 64},
+    "parameters": {"InitialR2T": "Yes", "ImmediateData": "Yes", "MaxRecvDataSegmentLength": "8192",
+                   "MaxXmitDataSegmentLength": "262144", "FirstBurstLength": "65536",
+                   "MaxBurstLength": "262144", "MaxConnections": "1"},
+}
+
+
+class LioModel:
+    def __init__(self, fail_at: int | None = None) -> None:
+        self.config: dict[str, Any] = {"storage_objects": [], "targets": []}
+        self.fail_at = fail_at
+        self.applied = 0
+
+    def dump(self) -> dict[str, Any]:
+        return copy.deepcopy(self.config)
+
+    def apply(self, step: steps.Step) -> None:
+        if self.applied == self.fail_at:
+            self.fail_at = None
+            raise IraidError(f"LIO refused: {step}", "try again", kind="kernel")
+        self.applied += 1
+        self._apply(step)
+
+    def _apply(self, step: steps.Step) -> None:
+        match step:
+            case steps.CreateStorage():
+                assert find_storage(self.config, step.name) is None
+                self.config["storage_objects"].append({
+                    "plugin": "user", "name": step.name, "config": step.config, "wwn": step.serial,
+                    "size": step.size_bytes, "hw_max_sectors": step.hw_max_sectors,
+                    "control": step.control, "attributes": {"emulate_write_cache": 0}})
+            case steps.SetStorageAttribute(name, attribute, value):
+                find_storage(self.config, name)["attributes"][attribute] = int(value)
+            case steps.CreateTarget(iqn):
+                assert find_target(self.config, iqn) is None
+                self.config["targets"].append({"wwn": iqn, "fabric": "iscsi", "tpgs": []})
+            case steps.CreateGroup(iqn):
+                assert find_group(self.config, iqn) is None
+                find_target(self.config, iqn)["tpgs"].append(copy.deepcopy(NEW_GROUP))
+            case steps.SetGroupAttribute(iqn, attribute, value):
+                assert attribute in self.group(iqn)["attributes"]
+                self.group(iqn)["attributes"][attribute] = int(value)
+            case steps.SetGroupParameter(iqn, parameter, value):
+                assert parameter in self.group(iqn)["parameters"]
+                self.group(iqn)["parameters"][parameter] = value
+            case steps.CreateLun(iqn, lun, storage):
+                assert find_storage(self.config, storage) is not None
+                assert lun not in [other["index"] for other in self.group(iqn)["luns"]]
+                self.group(iqn)["luns"].append({"index": lun, "storage_object": storage_path(storage)})
+            case steps.CreatePortal(iqn, portal):
+                entry = {"ip_address": portal.ip, "port": portal.port}
+                assert entry not in self.group(iqn)["portals"]
+                self.group(iqn)["portals"].append(entry)
+            case steps.CreateAcl(iqn, initiator):
+                assert initiator not in self.acls(iqn)
+                depth = self.group(iqn)["attributes"]["default_cmdsn_depth"]
+                self.group(iqn)["node_acls"].append({
+                    "node_wwn": initiator, "mapped_luns": [], "depth": depth})
+            case steps.SetCredentials(iqn, initiator, credentials):
+                holder = self.acls(iqn)[initiator] if initiator else self.group(iqn)
+                holder.pop("chap_userid", None), holder.pop("chap_password", None)
+                if credentials:
+                    holder |= {"chap_userid": credentials.user, "chap_password": credentials.secret}
+            case steps.MapLun(iqn, initiator, index, lun):
+                mapped = self.acls(iqn)[initiator]["mapped_luns"]
+                assert index not in [m["index"] for m in mapped]
+                assert lun in [entry["index"] for entry in self.group(iqn)["luns"]]
+                mapped.append({"index": index, "tpg_lun": lun})
+            case steps.EnableGroup(iqn):
+                assert self.group(iqn)["portals"]
+                self.group(iqn)["enable"] = True
+            case steps.DisableGroup(iqn):
+                self.group(iqn)["enable"] = False
+            case steps.Delete(made):
+                self._delete(made)
+
+    def _delete(self, made: Any) -> None:
+        match made:
+            case steps.CreateStorage():
+                path = storage_path(made.name)
+                assert not [lun for target in self.config["targets"] for group in target["tpgs"]
+                            for lun in group["luns"] if lun["storage_object"] == path]
+                self.config["storage_objects"].remove(find_storage(self.config, made.name))
+            case steps.CreateTarget(iqn):
+                self.config["targets"].remove(find_target(self.config, iqn))
+            case steps.CreateGroup(iqn):
+                find_target(self.config, iqn)["tpgs"].remove(self.group(iqn))
+            case steps.CreateLun(iqn, lun):
+                entry, = (other for other in self.group(iqn)["luns"] if other["index"] == lun)
+                self.group(iqn)["luns"].remove(entry)
+                for acl in self.group(iqn)["node_acls"]:
+                    acl["mapped_luns"] = [m for m in acl["mapped_luns"] if m["tpg_lun"] != lun]
+            case steps.CreatePortal(iqn, portal):
+                self.group(iqn)["portals"].remove({"ip_address": portal.ip, "port": portal.port})
+            case steps.CreateAcl(iqn, initiator):
+                self.group(iqn)["node_acls"].remove(self.acls(iqn)[initiator])
+            case steps.MapLun(iqn, initiator, index):
+                mapped = self.acls(iqn)[initiator]["mapped_luns"]
+                entry, = (m for m in mapped if m["index"] == index)
+                mapped.remove(entry)
+            case _:
+                raise AssertionError(f"{made} can't be removed")
+
+    def group(self, iqn: str) -> dict[str, Any]:
+        return find_group(self.config, iqn)
+
+    def acls(self, iqn: str) -> dict[str, dict[str, Any]]:
+        return {acl["node_wwn"]: acl for acl in self.group(iqn)["node_acls"]}

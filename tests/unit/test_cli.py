@@ -1,0 +1,393 @@
+"""The iraid command against a control socket: what it asks, what it prints, how it ends."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+from types import SimpleNamespace
+
+import control_peer
+import pytest
+from control_peer import IRAID, ROOT, UUID, VERSION, ControlPeer, Failure, volume
+from iraidlib import __version__, cli, target
+
+MEMBERS = [f"10.0.0.{i}/iqn.2026-01.org.example:disk/0" for i in range(1, 5)]
+CREATED = {"name": "v0", "uuid": UUID, "size_bytes": 300 << 30, "warnings": []}
+TARGET_IQN = "iqn.2026-01.org.example:v0"
+
+
+@pytest.fixture
+def iraid(tmp_path, capsys, monkeypatch):
+    """Run the command: iraid(answers, *arguments) -> status, out, err, calls."""
+    path = tmp_path / "control.sock"
+    monkeypatch.setenv("IRAID_SOCKET", str(path))
+    monkeypatch.setattr(target, "CONFIGFS", tmp_path / "configfs")
+
+    def run(answers, *arguments):
+        path.unlink(missing_ok=True)
+        with ControlPeer(path, answers) as peer:
+            status = cli.main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(status=status, out=out, err=err, calls=peer.calls, json=lambda: json.loads(out))
+
+    return run
+
+
+# --- what is asked ---
+
+
+def test_create_sends_what_was_typed_and_nothing_else(iraid):
+    done = iraid({"volume.create": CREATED}, "create", "v0", "--level", "5", *MEMBERS)
+    assert done.status == 0
+    assert done.calls == [("volume.create", {
+        "name": "v0", "level": 5, "chunk_bytes": 65536, "members": MEMBERS, "force": False})]
+
+
+def test_create_sends_every_option(iraid, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = iraid({"volume.create": CREATED}, "create", "v0", "--level", "S-iRAID", "--chunk", "1M",
+                 "--force", "--chap-file", "secrets", "--initiator", "IQN.2026-01.org.Example:gw",
+                 "--give-up", "7", *MEMBERS)
+    assert done.calls[0][1] == {
+        "name": "v0", "level": 0, "chunk_bytes": 1 << 20, "members": MEMBERS, "force": True,
+        "chap_file": str(tmp_path / "secrets"), "initiator": "iqn.2026-01.org.example:gw",
+        "give_up_seconds": 7}
+
+
+@pytest.mark.parametrize(("typed", "level"), [("0", 0), ("5", 5), ("s-iraid", 0), ("P-iRAID", 5)])
+def test_levels_have_numbers_and_names(iraid, typed, level):
+    done = iraid({"volume.create": CREATED}, "create", "v0", "--level", typed, *MEMBERS)
+    assert done.calls[0][1]["level"] == level
+
+
+@pytest.mark.parametrize(("options", "expected"), [
+    ((), {"force": False, "take_over": False, "wait_seconds": 20}),
+    (("--wait",), {"force": False, "take_over": False, "wait_seconds": 20}),
+    (("--force", "--take-over", "--timeout", "60"),
+     {"force": True, "take_over": True, "wait_seconds": 60}),
+    (("--no-wait",), {"force": False, "take_over": False, "wait_seconds": 0})])
+def test_start_sends_how_to_wait(iraid, options, expected):
+    done = iraid({"volume.start": volume()}, "start", "v0", *options)
+    assert (done.status, done.calls) == (0, [("volume.start", {"name": "v0", **expected})])
+
+
+def test_stop_discover_examine_send_their_parameters(iraid):
+    assert iraid({"volume.stop": {}}, "stop", "v0").calls == [("volume.stop", {"name": "v0"})]
+    found = iraid({"discover": {"targets": []}}, "discover", "10.0.0.1", "--initiator", TARGET_IQN)
+    assert found.calls == [("discover", {"portal": "10.0.0.1", "initiator": TARGET_IQN})]
+    seen = iraid({"examine": lambda p: {"member": p["member"]}}, "examine", *MEMBERS[:2])
+    assert seen.calls == [("examine", {"member": m}) for m in MEMBERS[:2]]
+
+
+# --- what is printed ---
+
+
+def test_create_tells_size_and_what_comes_next_and_warns_on_stderr(iraid):
+    answer = CREATED | {"warnings": ["member 2 is larger than the others"]}
+    done = iraid({"volume.create": answer}, "create", "v0", "--level", "5", *MEMBERS)
+    assert "300 GiB" in done.out
+    assert "P-iRAID" in done.out
+    assert "iraid export v0" in done.out
+    assert done.err == "iraid: warning: member 2 is larger than the others\n"
+
+
+def test_list_is_sorted_by_name(iraid):
+    answer = {"volume.list": {"volumes": [volume("b"), volume("a")]}}
+    lines = iraid(answer, "list").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", "a", "b"]
+
+
+def test_status_without_a_name_shows_all(iraid):
+    answers = {"volume.list": {"volumes": [volume("b"), volume("a")]},
+               "volume.status": lambda p: volume(p["name"])}
+    done = iraid(answers, "status")
+    assert re.findall(r"^Volume +(\w+)$", done.out, re.MULTILINE) == ["a", "b"]
+
+
+def test_status_ends_well_whatever_the_state(iraid):
+    for state in ("active", "failed"):
+        assert iraid({"volume.status": volume(state=state)}, "status", "v0").status == 0
+
+
+def test_version_shows_both_sides(iraid):
+    done = iraid({"version": VERSION}, "version")
+    assert done.out == f"iraid {__version__}\nhandler 0.1.0 in tcmu-runner, pid 4711\n"
+
+
+def test_a_terminal_gets_a_table_as_wide_as_it_is(tmp_path):
+    path = tmp_path / "control.sock"
+    controller, terminal = pty.openpty()
+    with ControlPeer(path, {"volume.status": volume()}):
+        environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+        environment |= {"COLUMNS": "80", "LC_ALL": "C.UTF-8", "TERM": "xterm"}
+        subprocess.run([IRAID, "--socket", path, "status", "v0"], stdout=terminal, check=True,
+                       env=environment, timeout=30)
+    os.close(terminal)
+    text = os.read(controller, 65536).decode()
+    os.close(controller)
+    assert "\x1b[" in text
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in text.splitlines()) <= 80
+
+
+# --- JSON: the keys are a promise ---
+
+MEMBER_KEYS = ["member", "role", "state", "link", "reason", "size_bytes", "reads", "writes",
+               "read_bytes", "written_bytes", "errors", "medium_errors"]
+VOLUME_KEYS = ["name", "state", "uuid", "reason", "level", "chunk_bytes", "block_bytes", "size_bytes",
+               "epoch", "event", "write_cache", "regions", "resync", "users", "requests_active",
+               "memory", "rows", "reads_reconstructed", "requests_merged", "members"]
+
+
+def test_json_of_status_has_all_keys_of_the_protocol(iraid):
+    shown = iraid({"volume.status": volume()}, "status", "v0", "--json").json()
+    assert list(shown) == VOLUME_KEYS
+    assert list(shown["members"][0]) == MEMBER_KEYS
+    assert shown | {"write_cache": None} == volume() | {"write_cache": None}
+
+
+def test_json_has_the_same_keys_when_the_handler_says_less_or_more(iraid):
+    little = {"name": "v0", "state": "stopped", "new_in_2_0": 1}
+    shown = iraid({"volume.status": little}, "status", "v0", "--json").json()
+    assert list(shown) == VOLUME_KEYS
+
+
+@pytest.mark.parametrize(("arguments", "answers", "expected"), [
+    (["version"], {"version": VERSION}, {"version": __version__, "handler": VERSION}),
+    (["create", "v0", "--level", "5", *MEMBERS], {"volume.create": CREATED}, CREATED),
+    (["stop", "v0"], {"volume.stop": {}}, {"name": "v0", "state": "stopped"}),
+    (["delete", "v0", "--yes"], {"volume.status": volume(users=[]), "volume.delete": {}},
+     {"name": "v0", "deleted": True, "wiped": True}),
+    (["discover", "10.0.0.1"],
+     {"discover": {"targets": [{"iqn": TARGET_IQN, "luns": [{"lun": 0}]}]}},
+     {"portal": "10.0.0.1", "targets": [{
+         "iqn": TARGET_IQN, "portals": [], "error": None, "luns": [{
+             "lun": 0, "vendor": "", "product": "", "serial": "", "size_bytes": 0, "block_bytes": 0,
+             "writable": True, "signature": None}]}]}),
+    (["examine", MEMBERS[0]], {"examine": {"member": MEMBERS[0]}},
+     {"members": [{
+         "member": MEMBERS[0], "session": {}, "signature": None, "superblock": None, "copies": {},
+         "error": None, "device": {
+             "vendor": "", "product": "", "serial": "", "size_bytes": 0, "block_bytes": 0,
+             "writable": True, "write_cache": True}}]})])
+def test_json_of_every_command(iraid, arguments, answers, expected):
+    done = iraid(answers, *arguments, "--json")
+    assert (done.status, done.json(), done.err) == (0, expected, "")
+
+
+@pytest.mark.parametrize("command", ["list", "status"])
+def test_json_of_many_volumes_is_an_object_with_a_list(iraid, command):
+    answers = {"volume.list": {"volumes": [volume()]}, "volume.status": volume()}
+    shown = iraid(answers, command, "--json").json()
+    assert list(shown) == ["volumes"]
+    assert list(shown["volumes"][0]) == VOLUME_KEYS
+
+
+def test_json_of_a_failure_is_on_stdout_and_the_text_on_stderr(iraid):
+    failure = Failure(2, "not_found", "no volume v9", "iraid list shows those there are")
+    done = iraid({"volume.status": failure}, "status", "v9", "--json")
+    assert done.status == 1
+    assert done.json() == {"error": {"type": "not_found", "message": "no volume v9",
+                                     "remedy": "iraid list shows those there are"}}
+    assert done.err == "iraid: no volume v9\n  remedy: iraid list shows those there are\n"
+
+
+# --- failures ---
+
+
+def test_an_error_says_what_and_what_to_do(iraid):
+    failure = Failure(6, "unfit", "member X is read-only", "make it writable")
+    done = iraid({"volume.create": failure}, "create", "v0", "--level", "5", *MEMBERS)
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "iraid: member X is read-only\n  remedy: make it writable\n"
+
+
+@pytest.mark.parametrize("arguments", [
+    ["create", "v0", *MEMBERS], ["create", "v0", "--level", "5"],
+    ["create", "v0", "--level", "6", *MEMBERS], ["create", "v0", "--level", "5", "--chunk", "64KB", "m"],
+    ["create", "v0", "--level", "5", "--give-up", "0", "m"], ["nonsense"], ["list", "--nonsense"],
+    ["start"], ["start", "v0", "--timeout", "soon"], ["export", "v0"],
+    ["export", "v0", "--iqn", "not-an-iqn"], ["export", "v0", "--iqn", TARGET_IQN, "--portal", "host"],
+    ["create", "v0", "--level", "5", "--initiator", "me", "m"], ["delete", "v0", "--json"]])
+def test_wrong_usage_ends_with_2_and_asks_nothing_of_the_members(iraid, arguments):
+    done = iraid({"volume.status": volume(users=[])}, *arguments)
+    assert done.status == 2
+    assert re.fullmatch(r"iraid: .+\n  remedy: .+\n", done.err)
+    assert [method for method, _ in done.calls if method != "volume.status"] == []
+
+
+def test_no_socket_ends_with_1_and_names_the_runner(tmp_path):
+    done = subprocess.run([IRAID, "list", "--socket", tmp_path / "none"], capture_output=True,
+                          text=True, timeout=30)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"iraid: control socket {tmp_path}/none is not there\n  remedy: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("state", "options", "status"), [
+    ("active", [], 0), ("degraded", [], 0), ("assembling", ["--no-wait"], 0), ("assembling", [], 1),
+    ("suspended", [], 1), ("failed", [], 1), ("failed", ["--no-wait"], 1)])
+def test_start_succeeds_only_with_a_volume_that_works(iraid, state, options, status):
+    answer = volume(state=state, reason="2 of 4 members are there")
+    done = iraid({"volume.start": answer}, "start", "v0", *options)
+    assert done.status == status
+    assert (status == 0) == (done.err == "")
+    assert "2 of 4 members are there" in done.out + done.err
+
+
+def test_examine_looks_at_all_members_and_fails_if_one_did(iraid):
+    gone = Failure(4, "unreachable", f"{MEMBERS[0]}: connection refused", "is the target up?")
+
+    def answer(parameters):
+        return gone if parameters["member"] == MEMBERS[0] else {"member": parameters["member"]}
+
+    done = iraid({"examine": answer}, "examine", *MEMBERS[:2])
+    assert done.status == 1
+    assert MEMBERS[1] in done.out
+    assert done.err.startswith(f"iraid: {MEMBERS[0]}: connection refused\n  remedy: is the target up?\n")
+    as_json = iraid({"examine": answer}, "examine", *MEMBERS[:2], "--json")
+    assert as_json.status == 1
+    assert [m["error"] and m["error"]["type"] for m in as_json.json()["members"]] == ["unreachable", None]
+
+
+# --- delete ---
+
+
+def test_delete_asks_for_yes_when_nobody_can_be_asked(iraid):
+    done = iraid({"volume.status": volume(users=[])}, "delete", "v0")
+    assert done.status == 2
+    assert "--yes" in done.err
+    assert "volume.delete" not in [method for method, _ in done.calls]
+
+
+@pytest.mark.parametrize(("answer", "deleted"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_delete_asks_on_a_terminal(tmp_path, answer, deleted):
+    controller, terminal = pty.openpty()
+    answers = {"volume.status": volume(users=[]), "volume.delete": {}}
+    with ControlPeer(tmp_path / "s", answers) as peer:
+        os.write(controller, answer.encode())
+        done = subprocess.run([IRAID, "delete", "v0", "--socket", tmp_path / "s"], stdin=terminal,
+                              capture_output=True, text=True, timeout=30)
+    os.close(controller)
+    os.close(terminal)
+    assert "Delete volume v0 and all of its data?" in done.stderr
+    assert (done.returncode == 0) == deleted
+    assert (("volume.delete", {"name": "v0", "wipe": True}) in peer.calls) == deleted
+
+
+def test_delete_can_keep_the_superblocks(iraid):
+    done = iraid({"volume.status": volume(users=[]), "volume.delete": {}},
+                 "delete", "v0", "--yes", "--no-wipe")
+    assert done.calls[-1] == ("volume.delete", {"name": "v0", "wipe": False})
+
+
+def test_delete_refuses_a_volume_in_use(iraid):
+    done = iraid({"volume.status": volume(users=["tcmu: v0"])}, "delete", "v0", "--yes")
+    assert done.status == 1
+    assert "in use by tcmu: v0" in done.err
+    assert "iraid unexport v0" in done.err
+    assert [method for method, _ in done.calls] == ["volume.status"]
+
+
+def test_delete_refuses_a_volume_that_lio_still_has(iraid, tmp_path):
+    """As the kernel shows a tcmu device; another volume's name that begins alike is no match."""
+    for name, config in (("lun-a", "iraid/v0"), ("lun-b", "iraid/v0x"), ("lun-c", "qcow/v0")):
+        folder = tmp_path / "configfs" / "target" / "core" / f"user_{name[-1]}" / name
+        folder.mkdir(parents=True)
+        (folder / "info").write_text(
+            f"Status: ACTIVATED  Max Queue Depth: 128  SectorSize: 512  HwMaxSectors: 8192\n"
+            f"        Config: {config}  Size: 322122547200 MaxDataAreaMB: 64\n")
+    done = iraid({"volume.status": volume(users=[])}, "delete", "v0", "--yes")
+    assert done.status == 1
+    assert "is exported (storage object lun-a)" in done.err
+
+
+# --- export: what is checked before LIO is touched ---
+
+
+@pytest.fixture
+def no_lio(monkeypatch):
+    """Fails the test if LIO is touched."""
+    monkeypatch.setattr(target, "check_root", lambda: None)
+    monkeypatch.setattr(target, "Lio", lambda: pytest.fail("LIO was touched"))
+
+
+EXPORT = ["export", "v0", "--iqn", TARGET_IQN, "--acl", "iqn.1993-08.org.debian:01:abc"]
+
+
+@pytest.mark.parametrize("arguments", [EXPORT, ["unexport", "v0"]])
+def test_lio_is_not_touched_unless_the_runner_answers(iraid, no_lio, arguments):
+    """The kernel hangs when its runner is dead: nothing may be tried."""
+    other = iraid({"version": VERSION | {"program": "iraid-engine"}}, *arguments)
+    assert other.status == 1
+    assert "served by iraid-engine (pid 4711)" in other.err
+    assert "tcmu-runner" in other.err
+    silent = iraid({}, *arguments)
+    assert silent.status == 1
+
+
+@pytest.mark.parametrize(("state", "size", "remedy"), [
+    ("stopped", 0, "iraid start v0"), ("assembling", 0, "iraid start v0 --wait"),
+    ("suspended", 1 << 30, "iraid status v0"), ("failed", 0, "iraid status v0"),
+    ("active", 0, "iraid status v0")])
+def test_export_refuses_a_volume_whose_size_is_not_certain(iraid, no_lio, state, size, remedy):
+    answers = {"version": VERSION, "volume.status": volume(state=state, size_bytes=size, reason="R")}
+    done = iraid(answers, *EXPORT)
+    assert done.status == 1
+    assert f"volume v0 is {state} (R)" in done.err
+    assert remedy in done.err
+
+
+def test_export_refuses_secrets_that_others_can_read(iraid, no_lio, tmp_path):
+    secrets = tmp_path / "secrets"
+    secrets.write_text("user\nvery-secret-words\n")
+    secrets.chmod(0o640)
+    done = iraid({"version": VERSION, "volume.status": volume()}, *EXPORT, "--chap-file", secrets)
+    assert done.status == 1
+    assert "mode 0640" in done.err
+    assert "chmod 0600" in done.err
+    assert "very-secret" not in done.out + done.err
+
+
+def test_export_needs_root(iraid, monkeypatch):
+    monkeypatch.setattr(target.os, "geteuid", lambda: 1000)
+    done = iraid({"version": VERSION}, *EXPORT)
+    assert (done.status, done.calls) == (1, [])
+    assert "root" in done.err
+
+
+@pytest.mark.skipif(os.path.isdir("/sys/kernel/config"), reason="this kernel may have LIO")
+def test_export_on_a_kernel_without_lio_says_what_to_load(iraid, monkeypatch, tmp_path):
+    monkeypatch.setenv("IRAID_RUN_DIR", str(tmp_path))
+    monkeypatch.setattr(target, "check_root", lambda: None)
+    done = iraid({"version": VERSION, "volume.status": volume()}, *EXPORT)
+    assert done.status == 1
+    assert "this kernel offers no LIO" in done.err
+    assert "modprobe" in done.err
+
+
+# --- the program as installed ---
+
+
+def test_the_launcher_finds_its_package_when_installed(tmp_path):
+    (tmp_path / "sbin").mkdir()
+    (tmp_path / "share" / "iraid").mkdir(parents=True)
+    (tmp_path / "sbin" / "iraid").write_bytes(IRAID.read_bytes())
+    (tmp_path / "sbin" / "iraid").chmod(0o755)
+    (tmp_path / "share" / "iraid" / "iraidlib").symlink_to(ROOT / "scripts" / "iraidlib")
+    done = subprocess.run([tmp_path / "sbin" / "iraid", "--version"], capture_output=True, text=True,
+                          timeout=30)
+    assert (done.returncode, done.stdout) == (0, f"iraid {__version__}\n")
+
+
+def test_the_version_is_the_projects():
+    project = re.search(r"project\(iraid VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+    assert project[1] == __version__
+    assert f"iraid {__version__}" in (ROOT / "docs/man/iraid.8").read_text().splitlines()[2]
+
+
+def test_the_sample_configuration_is_json_with_comments():
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / "config/volume.json.sample").read_text(), flags=re.DOTALL)
+    design = (ROOT / "docs/design/control.md").read_text()
+    for key in json.loads(text):
+        assert f'"{key}"' in design

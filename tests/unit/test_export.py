@@ -1,0 +1,424 @@
+"""What export and unexport decide, carried out on a model of LIO.  The kernel's own is tested end to end."""
+
+import dataclasses
+
+import pytest
+from control_peer import UUID
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from iraidlib import export_plan
+from iraidlib.chap import Credentials
+from iraidlib.errors import IraidError, UsageFault
+from iraidlib.export_plan import ExportRequest, parse_iqn, parse_portal, plan_export, plan_unexport
+from iraidlib.steps import CreateAcl, Portal, SetGroupAttribute, carry_out
+from lio_model import LioModel
+
+IQN = "iqn.2026-01.org.example:v0"
+ALICE, BOB = "iqn.1993-08.org.debian:01:alice", "iqn.1993-08.org.debian:01:bob"
+SECRET = Credentials("client", "wolf-howls-42")
+
+
+def request(name="v0", **changes):
+    base = ExportRequest(volume=name, uuid=UUID, size_bytes=300 << 30, block_bytes=512,
+                         write_cache=True, iqn=IQN, portals=(Portal("10.0.0.9", 3260),),
+                         initiators=(ALICE,))
+    return dataclasses.replace(base, **changes)
+
+
+def second(**changes):
+    """Another volume."""
+    return request("v1", uuid="0" + UUID[1:], **changes)
+
+
+def export(lio, wanted):
+    plan = plan_export(wanted, lio.dump())
+    carry_out(plan.steps, lio.apply)
+    return plan
+
+
+def unexport(lio, name, iqn=None):
+    for step in plan_unexport(name, iqn, lio.dump()):
+        lio.apply(step)
+
+
+def refused(lio, wanted):
+    """The error; nothing was changed."""
+    before = lio.dump()
+    with pytest.raises(IraidError) as caught:
+        export(lio, wanted)
+    assert lio.dump() == before
+    assert caught.value.remedy
+    return caught.value
+
+
+@pytest.fixture
+def lio():
+    return LioModel()
+
+
+# --- what is made ---
+
+
+def test_a_fresh_export_makes_a_whole_target(lio):
+    export(lio, request())
+    storage, = lio.config["storage_objects"]
+    assert storage["config"] == "iraid/v0"
+    assert storage["wwn"] == UUID
+    assert storage["size"] == 300 << 30
+    assert storage["attributes"]["emulate_write_cache"] == 1
+    group = lio.group(IQN)
+    assert group["enable"]
+    assert group["luns"] == [{"index": 0, "storage_object": "/backstores/user/v0"}]
+    assert group["portals"] == [{"ip_address": "10.0.0.9", "port": 3260}]
+    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}]
+
+
+def test_nobody_but_the_named_gets_in(lio):
+    export(lio, request())
+    attributes = lio.group(IQN)["attributes"]
+    assert attributes["generate_node_acls"] == attributes["cache_dynamic_acls"] == 0
+    assert attributes["demo_mode_write_protect"] == 1
+    assert attributes["demo_mode_discovery"] == 0
+    assert attributes["authentication"] == 0
+    assert set(lio.acls(IQN)) == {ALICE}
+
+
+def test_limits_are_raised_beyond_the_kernels(lio):
+    export(lio, request())
+    storage, = lio.config["storage_objects"]
+    assert storage["hw_max_sectors"] * 512 == export_plan.TRANSFER_BYTES_MAX > 64 * 1024
+    assert storage["control"] == "hw_block_size=512,max_data_area_mb=64,data_pages_per_blk=16"
+    parameters = lio.group(IQN)["parameters"]
+    assert parameters["InitialR2T"] == "No"
+    assert int(parameters["FirstBurstLength"]) <= int(parameters["MaxBurstLength"])
+
+
+def test_an_acl_gets_the_queue_depth_of_the_group(lio):
+    """The kernel copies it when the ACL is made, so the order counts."""
+    plan = export(lio, request())
+    assert lio.acls(IQN)[ALICE]["depth"] == export_plan.QUEUE_DEPTH <= 512
+    kinds = [type(step) for step in plan.steps]
+    last_setting = max(i for i, kind in enumerate(kinds) if kind is SetGroupAttribute)
+    assert last_setting < kinds.index(CreateAcl)
+
+
+def test_blocks_of_4096_are_told_to_the_kernel(lio):
+    export(lio, request(block_bytes=4096))
+    storage, = lio.config["storage_objects"]
+    assert "hw_block_size=4096" in storage["control"]
+    assert storage["hw_max_sectors"] * 4096 == export_plan.TRANSFER_BYTES_MAX
+
+
+def test_a_volume_without_volatile_caches_says_so(lio):
+    export(lio, request(write_cache=False))
+    assert lio.config["storage_objects"][0]["attributes"]["emulate_write_cache"] == 0
+
+
+def test_chap_is_asked_of_every_initiator(lio):
+    export(lio, request(initiators=(ALICE, BOB), credentials=SECRET))
+    assert lio.group(IQN)["attributes"]["authentication"] == 1
+    assert [(a["chap_userid"], a["chap_password"]) for a in lio.acls(IQN).values()] == [
+        ("client", "wolf-howls-42")] * 2
+
+
+def test_secrets_are_not_in_what_is_reported(lio):
+    plan = plan_export(request(credentials=SECRET), lio.dump())
+    assert SECRET.secret not in " ".join(map(str, plan.steps)) + repr(plan.steps)
+
+
+def test_without_a_portal_it_listens_everywhere_and_warns(lio):
+    plan = export(lio, request(portals=()))
+    assert lio.group(IQN)["portals"] == [{"ip_address": "0.0.0.0", "port": 3260}]
+    assert "every address" in plan.warnings[0]
+
+
+def test_demo_mode_lets_anybody_write(lio):
+    export(lio, request(initiators=(), demo_mode=True, credentials=SECRET))
+    attributes = lio.group(IQN)["attributes"]
+    assert attributes["generate_node_acls"] == 1
+    assert attributes["demo_mode_write_protect"] == 0
+    assert attributes["authentication"] == 1
+    assert lio.group(IQN)["chap_userid"] == "client"
+
+
+# --- again, and more ---
+
+
+@pytest.mark.parametrize("wanted", [
+    request(), request(portals=()), request(credentials=SECRET), request(write_cache=False),
+    request(initiators=(), demo_mode=True), request(initiators=(ALICE, BOB, ALICE)),
+    request(portals=(Portal("[::]", 3260), Portal("[::]", 3260)))])
+def test_the_same_export_again_changes_nothing(lio, wanted):
+    first = export(lio, wanted)
+    again = plan_export(wanted, lio.dump())
+    assert again.steps == []
+    assert again.lun == first.lun
+
+
+def test_another_initiator_and_portal_are_added_to_those_there(lio):
+    export(lio, request())
+    export(lio, request(initiators=(BOB,), portals=(Portal("10.0.1.9", 3260),)))
+    assert set(lio.acls(IQN)) == {ALICE, BOB}
+    assert len(lio.group(IQN)["portals"]) == 2
+
+
+def test_an_initiator_need_not_be_named_again(lio):
+    export(lio, request())
+    assert plan_export(request(initiators=()), lio.dump()).steps == []
+
+
+def test_a_changed_secret_is_updated(lio):
+    export(lio, request(credentials=SECRET))
+    export(lio, request(credentials=Credentials("client", "another-secret")))
+    assert lio.acls(IQN)[ALICE]["chap_password"] == "another-secret"
+
+
+def test_volumes_share_a_target_as_luns(lio):
+    export(lio, request())
+    plan = export(lio, second())
+    assert plan.lun == 1
+    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [
+        {"index": 0, "tpg_lun": 0}, {"index": 1, "tpg_lun": 1}]
+
+
+def test_the_lowest_free_lun_is_taken(lio):
+    export(lio, request())
+    export(lio, second())
+    unexport(lio, "v0")
+    assert export(lio, request()).lun == 0
+
+
+def test_a_number_the_initiator_uses_already_is_avoided(lio):
+    export(lio, request())
+    lio.acls(IQN)[ALICE]["mapped_luns"] = [{"index": 1, "tpg_lun": 0}]
+    export(lio, second())
+    assert lio.acls(IQN)[ALICE]["mapped_luns"][1] == {"index": 0, "tpg_lun": 1}
+
+
+def test_an_export_made_by_targetcli_is_recognised(lio):
+    """Its storage object may have any name."""
+    export(lio, request())
+    lio.config["storage_objects"][0]["name"] = "disk"
+    lio.group(IQN)["luns"][0]["storage_object"] = "/backstores/user/disk"
+    assert plan_export(request(), lio.dump()).steps == []
+    unexport(lio, "v0")
+    assert lio.config == {"storage_objects": [], "targets": []}
+
+
+def test_a_slow_export_made_by_targetcli_is_warned_of(lio):
+    export(lio, request())
+    lio.config["storage_objects"][0]["hw_max_sectors"] = 128
+    assert "128 blocks per command" in plan_export(request(), lio.dump()).warnings[0]
+
+
+# --- refused ---
+
+
+def test_without_an_initiator_it_says_where_to_find_the_name(lio):
+    error = refused(lio, request(initiators=()))
+    assert "no --acl" in error.message
+    for place in ("/etc/iscsi/initiatorname.iscsi", "iscsicli", "--demo-mode"):
+        assert place in error.remedy
+
+
+def test_a_recreated_volume_does_not_take_over_the_old_ones_identity(lio):
+    export(lio, request())
+    assert "serial" in refused(lio, request(uuid="1" + UUID[1:])).message
+    error = refused(lio, request(size_bytes=100 << 30))
+    assert str(300 << 30) in error.message
+    assert "iraid unexport v0" in error.remedy
+
+
+def test_a_name_that_another_handlers_object_has_is_refused(lio):
+    export(lio, request())
+    lio.config["storage_objects"][0]["config"] = "qcow/image"
+    error = refused(lio, request(iqn="iqn.2026-01.org.example:other"))
+    assert "made of qcow/image" in error.message
+
+
+def test_demo_mode_of_other_luns_is_neither_ended_nor_begun(lio):
+    export(lio, request(initiators=(), demo_mode=True))
+    assert "is in demo mode" in refused(lio, second()).message
+    other = LioModel()
+    export(other, request())
+    assert "named initiators" in refused(other, second(initiators=(), demo_mode=True)).message
+
+
+def test_settings_of_a_target_with_other_luns_are_left_alone(lio):
+    export(lio, request())
+    lio.group(IQN)["attributes"]["default_cmdsn_depth"] = 32
+    lio.group(IQN)["parameters"]["MaxBurstLength"] = "65536"
+    export(lio, second())
+    assert lio.group(IQN)["attributes"]["default_cmdsn_depth"] == 32
+    assert lio.group(IQN)["parameters"]["MaxBurstLength"] == "65536"
+
+
+def test_chap_locks_nobody_out_by_surprise(lio):
+    export(lio, request(initiators=(ALICE, BOB)))
+    error = refused(lio, request(credentials=SECRET))
+    assert BOB in error.message
+    assert f"--acl {BOB}" in error.remedy
+    export(lio, request(initiators=(ALICE, BOB), credentials=SECRET))
+
+
+def test_an_initiator_without_a_secret_is_not_added_to_a_target_with_chap(lio):
+    export(lio, request(credentials=SECRET))
+    assert "--chap-file" in refused(lio, request(initiators=(BOB,))).remedy
+    assert "--chap-file" in refused(lio, second(initiators=(BOB,))).remedy
+
+
+def test_chap_stays_on_when_it_is_not_named_again(lio):
+    export(lio, request(credentials=SECRET))
+    assert plan_export(request(), lio.dump()).steps == []
+
+
+# --- undone ---
+
+WANTED = [request(credentials=SECRET), request(portals=()), second(), second(iqn=IQN + "b"),
+          request(initiators=(BOB,), portals=(Portal("10.0.1.9", 3260),)),
+          request(initiators=(ALICE, BOB), credentials=SECRET),
+          request(initiators=(), demo_mode=True)]
+
+
+@settings(deadline=None)
+@given(before=st.booleans(), wanted=st.sampled_from(WANTED), fail_at=st.integers(0, 30))
+def test_an_export_that_fails_anywhere_leaves_nothing_behind(before, wanted, fail_at):
+    lio = LioModel()
+    if before:
+        export(lio, request())
+    there = lio.dump()
+    plan = plan_export(wanted, there)
+    lio.fail_at = lio.applied + fail_at
+    if fail_at >= len(plan.steps):
+        carry_out(plan.steps, lio.apply)
+        return
+    with pytest.raises(IraidError, match="LIO refused"):
+        carry_out(plan.steps, lio.apply)
+    assert lio.dump() == there
+
+
+def test_an_interrupt_is_undone_too(lio):
+    plan = plan_export(request(), lio.dump())
+
+    def apply(step):
+        if isinstance(step, CreateAcl):
+            raise KeyboardInterrupt
+        lio.apply(step)
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(plan.steps, apply)
+    assert lio.config == {"storage_objects": [], "targets": []}
+
+
+def test_what_cannot_be_undone_is_named_and_the_rest_is_undone(lio):
+    plan = plan_export(request(), lio.dump())
+    failing = False
+
+    def apply(step):
+        nonlocal failing
+        if isinstance(step, CreateAcl):
+            failing = True
+            raise IraidError("LIO refused: ACL", "r", kind="kernel")
+        if failing and str(step).startswith("portal 10.0.0.9:3260"):
+            raise OSError(16, "Device or resource busy")
+        lio.apply(step)
+
+    with pytest.raises(IraidError) as caught:
+        carry_out(plan.steps, apply)
+    assert "LIO refused: ACL" in caught.value.message
+    assert "portal 10.0.0.9:3260" in caught.value.message
+    assert "busy" in caught.value.message
+    assert lio.config == {"storage_objects": [], "targets": []}
+
+
+# --- unexport ---
+
+
+def test_unexport_removes_all_that_export_made(lio):
+    export(lio, request(credentials=SECRET))
+    unexport(lio, "v0")
+    assert lio.config == {"storage_objects": [], "targets": []}
+
+
+def test_unexport_leaves_other_luns_of_the_target(lio):
+    export(lio, request())
+    export(lio, second())
+    unexport(lio, "v0")
+    assert [lun["index"] for lun in lio.group(IQN)["luns"]] == [1]
+    assert lio.acls(IQN)[ALICE]["mapped_luns"] == [{"index": 1, "tpg_lun": 1}]
+    assert [s["name"] for s in lio.config["storage_objects"]] == ["v1"]
+
+
+def test_unexport_from_one_target_keeps_the_others_and_the_storage_object(lio):
+    other = "iqn.2026-01.org.example:second"
+    export(lio, request())
+    export(lio, request(iqn=other, portals=(Portal("10.0.1.9", 3260),)))
+    unexport(lio, "v0", other)
+    assert [t["wwn"] for t in lio.config["targets"]] == [IQN]
+    assert lio.config["storage_objects"]
+    unexport(lio, "v0")
+    assert lio.config == {"storage_objects": [], "targets": []}
+
+
+def test_a_storage_object_without_a_target_is_removed(lio):
+    export(lio, request())
+    lio.config["targets"].clear()
+    unexport(lio, "v0")
+    assert lio.config["storage_objects"] == []
+
+
+def test_unexport_of_what_is_not_exported_says_so(lio):
+    with pytest.raises(IraidError, match="volume v0 is not exported"):
+        plan_unexport("v0", None, lio.dump())
+    export(lio, request())
+    with pytest.raises(IraidError) as caught:
+        plan_unexport("v0", "iqn.2026-01.org.example:none", lio.dump())
+    assert IQN in caught.value.remedy
+
+
+def test_only_initiators_that_see_the_volume_hold_it(lio):
+    export(lio, request())
+    export(lio, second(initiators=(BOB,)))
+    sessions = {IQN: [ALICE, BOB]}
+    assert export_plan.users_of("v0", None, lio.dump(), sessions) == [ALICE]
+    assert export_plan.users_of("v1", IQN, lio.dump(), sessions) == [BOB]
+    assert export_plan.users_of("v0", None, lio.dump(), {IQN: []}) == []
+    assert export_plan.users_of("v0", "iqn.2026-01.org.example:x", lio.dump(), sessions) == []
+
+
+def test_an_initiator_let_in_by_demo_mode_holds_it(lio):
+    export(lio, request(initiators=(), demo_mode=True))
+    assert export_plan.users_of("v0", None, lio.dump(), {IQN: [BOB]}) == [BOB]
+
+
+# --- what is typed ---
+
+
+@pytest.mark.parametrize(("text", "portal"), [
+    ("10.0.0.9", Portal("10.0.0.9", 3260)), ("10.0.0.9:860", Portal("10.0.0.9", 860)),
+    ("[fd00:0::9]:3261", Portal("[fd00::9]", 3261)), ("[::0]", Portal("[::]", 3260))])
+def test_portals_are_read_in_one_form(text, portal):
+    assert parse_portal(text) == portal
+
+
+@pytest.mark.parametrize("text", ["", "host", "10.0.0", "10.0.0.9:0", "10.0.0.9:65536", "fd00::9",
+                                  "[10.0.0.9]:3260", "10.0.0.9:", "10.0.0.9:x", "[fd00::9"])
+def test_what_is_no_portal_is_refused_and_named(text):
+    with pytest.raises(UsageFault, match=f"'{text}'".replace("[", r"\[")):
+        parse_portal(text)
+
+
+@pytest.mark.parametrize("text", [
+    "iqn.2026-01.org.example:v0", "iqn.1991-05.com.microsoft:host-1", "iqn.2026-01.org.example",
+    "IQN.2026-01.org.Example:V0", "eui.0123456789abcdef", "naa.5001405012345678"])
+def test_iscsi_names_are_read_in_lower_case(text):
+    assert parse_iqn(text) == text.lower()
+
+
+@pytest.mark.parametrize("text", [
+    "", "iqn", "iqn.2026-13.org.example:v0", "iqn.2026-01.org:v0", "iqn.2026-01.org.example:a_b",
+    "iqn.2026-01.org.example:a b", "iqn.2026-01.org.example:a/b", "eui.123", "naa.9001405012345678",
+    "iqn.2026-01.org.example:" + "x" * 210])
+def test_what_is_no_iscsi_name_is_refused(text):
+    with pytest.raises(UsageFault):
+        parse_iqn(text)

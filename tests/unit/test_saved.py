@@ -1,0 +1,126 @@
+"""LIO's saved configuration: only what is ours changes, and the file is never half written."""
+
+import copy
+import gzip
+import json
+import os
+import stat
+
+import control_peer  # noqa: F401 - puts iraidlib on the path
+import pytest
+from iraidlib import saved
+from iraidlib.errors import IraidError
+
+IQN = "iqn.2026-01.org.example:v0"
+
+
+def storage(name, plugin="user", **more):
+    return {"plugin": plugin, "name": name, **more}
+
+
+def target(iqn, *paths):
+    return {"wwn": iqn, "fabric": "iscsi", "tpgs": [
+        {"tag": 1, "luns": [{"index": i, "storage_object": p} for i, p in enumerate(paths)]}]}
+
+
+SAVED = {
+    "fabric_modules": [{"name": "iscsi", "discovery_userid": "u"}],
+    "storage_objects": [storage("not-restored", "block"), storage("v0", size=1), storage("last")],
+    "targets": [target("iqn.a", "/backstores/block/not-restored"), target(IQN, "/backstores/user/v0")],
+}
+
+
+def test_what_could_not_be_restored_at_boot_stays_in_the_file():
+    running = {"storage_objects": [storage("v0", size=2)], "targets": [
+        target(IQN, "/backstores/user/v0")], "fabric_modules": []}
+    merged = saved.merge(SAVED, running, {"v0"}, {IQN})
+    assert merged["storage_objects"] == [
+        storage("not-restored", "block"), storage("v0", size=2), storage("last")]
+    assert merged["targets"] == SAVED["targets"]
+    assert merged["fabric_modules"] == SAVED["fabric_modules"]
+
+
+def test_what_was_removed_is_removed_from_the_file():
+    merged = saved.merge(SAVED, {"storage_objects": [], "targets": []}, {"v0"}, {IQN})
+    assert [s["name"] for s in merged["storage_objects"]] == ["not-restored", "last"]
+    assert [t["wwn"] for t in merged["targets"]] == ["iqn.a"]
+
+
+def test_a_target_brings_all_storage_objects_it_needs():
+    running = {"storage_objects": [storage("v0"), storage("disk", "block"), storage("other")],
+               "targets": [target(IQN, "/backstores/user/v0", "/backstores/block/disk")]}
+    merged = saved.merge(None, running, {"v0"}, {IQN})
+    assert [s["name"] for s in merged["storage_objects"]] == ["v0", "disk"]
+    assert merged["targets"] == running["targets"]
+
+
+def test_a_disk_of_another_kind_with_the_same_name_is_left_alone():
+    config = {"storage_objects": [storage("v0", "fileio")], "targets": []}
+    merged = saved.merge(config, {"storage_objects": [], "targets": []}, {"v0"}, {IQN})
+    assert merged["storage_objects"] == config["storage_objects"]
+
+
+def test_merging_does_not_change_what_it_was_given():
+    before = copy.deepcopy(SAVED)
+    saved.merge(SAVED, {"storage_objects": [storage("v0", size=9)], "targets": []}, {"v0"}, {IQN})
+    assert SAVED == before
+
+
+def test_the_file_is_private_whole_and_the_old_one_kept(tmp_path):
+    path = tmp_path / "saveconfig.json"
+    path.write_text(json.dumps(SAVED))
+    path.chmod(0o644)
+    changed = {**SAVED, "targets": []}
+    os.umask(0o022)
+    assert saved.store(path, changed, SAVED)
+    assert json.loads(path.read_text()) == changed
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    backup, = (tmp_path / "backup").iterdir()
+    assert json.loads(gzip.decompress(backup.read_bytes())) == SAVED
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["backup", "saveconfig.json"]
+
+
+def test_nothing_changed_writes_nothing(tmp_path):
+    path = tmp_path / "saveconfig.json"
+    assert not saved.store(path, SAVED, copy.deepcopy(SAVED))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_file_makes_its_folder(tmp_path):
+    path = tmp_path / "rtslib-fb-target" / "saveconfig.json"
+    assert saved.load(path) is None
+    assert saved.store(path, SAVED, None)
+    assert saved.load(path) == SAVED
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "saveconfig.json"
+    path.write_text(json.dumps(SAVED))
+
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saved.os, "fsync", full)
+    with pytest.raises(IraidError) as caught:
+        saved.store(path, {}, SAVED)
+    assert "No space left" in caught.value.message
+    assert "reboot" in caught.value.remedy
+    assert json.loads(path.read_text()) == SAVED
+    assert not list(tmp_path.glob("*.iraid-*"))
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "null", "\x00"])
+def test_a_damaged_file_is_refused_before_anything_is_done(tmp_path, content):
+    path = tmp_path / "saveconfig.json"
+    path.write_text(content)
+    with pytest.raises(IraidError) as caught:
+        saved.load(path)
+    assert str(path) in caught.value.message
+    assert "--no-save" in caught.value.remedy
+
+
+def test_an_empty_file_is_an_empty_configuration(tmp_path):
+    path = tmp_path / "saveconfig.json"
+    path.write_text("\n")
+    assert saved.load(path) == {}
