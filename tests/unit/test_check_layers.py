@@ -56,6 +56,7 @@ def test_what_a_layer_must_not_use_is_found_with_file_and_line(tree, name, line)
 @pytest.mark.parametrize(("name", "text"), [
     ("adapters__backend_iscsi", "#include <iscsi/iscsi.h>\n"),
     ("adapters__iscsi_admin", "#include <iscsi/iscsi.h>\n"),
+    ("adapters__scsi_command", "#include <iscsi/iscsi.h>\n"),
     ("adapters__tcmu_glue", '#include "tcmu-runner.h"\nint a = tcmu_x();\n'),
     ("adapters__reactor", "#include <pthread.h>\n#include <sys/epoll.h>\n"),
     ("engine__a", "/* calls time() and\n * pthread_create(), or open() */\n// usleep(1);\n"),
