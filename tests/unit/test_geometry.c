@@ -44,9 +44,10 @@ level_5_stands_as_pictured(void **state)
 				assert_int_equal(chunk, -1);
 				assert_int_equal(geometry_parity_member(&geometry, row), member);
 			} else {
+				uint8_t k = (uint8_t)chunk;
+
 				assert_int_equal(chunk, expected[row][member] - 3 * (int)row);
-				assert_int_equal(geometry_data_member(&geometry, row, (uint8_t)chunk),
-						 member);
+				assert_int_equal(geometry_data_member(&geometry, row, k), member);
 			}
 		}
 	}

@@ -84,7 +84,7 @@ known_cases_of_three_plus_one(void **state)
 		if (result != 0 || plan.way != e->way || plan.reads != e->reads ||
 		    plan.writes != e->writes || plan.proves_row != e->proves ||
 		    plan.hull.begin != e->hull_begin || plan.hull.end != e->hull_end)
-			fail_msg("%s: result %d, way %d, hull %u..%u, %d reads, %d writes, proves %d",
+			fail_msg("%s: result %d, way %d, hull %u..%u, %d reads, %d writes, %d",
 				 e->what, result, plan.way, plan.hull.begin, plan.hull.end,
 				 plan.reads, plan.writes, plan.proves_row);
 	}

@@ -1,0 +1,135 @@
+"""The pure layer as a shared library: C structs, prototypes, and what both property tests share.
+
+The library is taken from IRAID_BUILD_DIR (default: build/ in the repository); nothing is built.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+KIB, MIB = 1024, 1024 * 1024
+BLOCK = 512
+CHUNK_SIZES = [4 * KIB << shift for shift in range(9)]
+# (level, members)
+ALL_SHAPES = [(0, n) for n in range(2, 33)] + [(5, n) for n in range(3, 33)]
+
+settings.register_profile(
+    "pure", deadline=None, max_examples=int(os.environ.get("IRAID_EXAMPLES", "200")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+settings.load_profile("pure")
+
+
+class Geometry(ctypes.Structure):
+    _fields_ = [("level", ctypes.c_uint8), ("members", ctypes.c_uint8),
+                ("parities", ctypes.c_uint8), ("data_chunks", ctypes.c_uint8),
+                ("chunk_bytes", ctypes.c_uint32), ("block_bytes", ctypes.c_uint32),
+                ("rows", ctypes.c_uint64)]
+
+
+class Extent(ctypes.Structure):
+    _fields_ = [("row", ctypes.c_uint64), ("member_offset_bytes", ctypes.c_uint64),
+                ("column_bytes", ctypes.c_uint32), ("length_bytes", ctypes.c_uint32),
+                ("chunk", ctypes.c_uint8), ("member", ctypes.c_uint8)]
+
+
+class Columns(ctypes.Structure):
+    _fields_ = [("begin", ctypes.c_uint32), ("end", ctypes.c_uint32)]
+
+    def range(self) -> range:
+        return range(self.begin, self.end)
+
+
+class RowPlan(ctypes.Structure):
+    _fields_ = [("way", ctypes.c_int), ("hull", Columns), ("write", Columns * 32),
+                ("read", Columns * 32), ("read_parity", ctypes.c_bool),
+                ("write_parity", ctypes.c_bool), ("proves_row", ctypes.c_bool),
+                ("reads", ctypes.c_int), ("writes", ctypes.c_int)]
+
+
+FULL, RMW, RECONSTRUCT, READ_ALL, DATA_ONLY = range(5)
+
+
+class Area(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_uint32), ("offset_bytes", ctypes.c_uint64),
+                ("length_bytes", ctypes.c_uint64)]
+
+
+class Superblock(ctypes.Structure):
+    _fields_ = [("features_compat", ctypes.c_uint64), ("features_ro_compat", ctypes.c_uint64),
+                ("features_incompat", ctypes.c_uint64), ("write_count", ctypes.c_uint64),
+                ("volume_uuid", ctypes.c_uint8 * 16), ("member_uuid", ctypes.c_uint8 * 16),
+                ("name", ctypes.c_char * 64), ("level", ctypes.c_uint8),
+                ("member_count", ctypes.c_uint8), ("role", ctypes.c_uint8),
+                ("clean", ctypes.c_bool), ("chunk_bytes", ctypes.c_uint32),
+                ("block_bytes", ctypes.c_uint32), ("region_rows", ctypes.c_uint32),
+                ("member_bytes", ctypes.c_uint64), ("data_bytes", ctypes.c_uint64),
+                ("epoch", ctypes.c_uint64), ("event", ctypes.c_uint64),
+                ("created_s", ctypes.c_uint64), ("updated_s", ctypes.c_uint64),
+                ("resync_row", ctypes.c_uint64), ("rebuild_row", ctypes.c_uint64),
+                ("scrub_row", ctypes.c_uint64), ("owner", ctypes.c_char * 64),
+                ("member_uuids", (ctypes.c_uint8 * 16) * 32),
+                ("member_states", ctypes.c_uint8 * 32), ("areas", Area * 4)]
+
+
+OK, ABSENT, CORRUPT, UNSUPPORTED = range(4)
+
+
+class Iovec(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+class IovRun(ctypes.Structure):
+    _fields_ = [("iov", ctypes.POINTER(Iovec)), ("count", ctypes.c_int),
+                ("skip_bytes", ctypes.c_size_t)]
+
+
+def load_library() -> ctypes.CDLL:
+    repository = Path(__file__).resolve().parents[2]
+    build = Path(os.environ.get("IRAID_BUILD_DIR", repository / "build"))
+    path = build / "handler" / "libiraid_pure_shared.so"
+    if not path.exists():
+        pytest.fail(f"{path} is not built: run `cmake --build {build} --target iraid_pure_shared` "
+                    "or set IRAID_BUILD_DIR", pytrace=False)
+    library = ctypes.CDLL(str(path))
+    u8, u32, u64, size, p = (ctypes.c_uint8, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t,
+                             ctypes.c_void_p)
+    i32 = ctypes.c_int
+    for name, result, arguments in [
+        ("geometry_init", i32, [p, i32, i32, u32, u32, u64]),
+        ("geometry_row_bytes", u64, [p]),
+        ("geometry_volume_bytes", u64, [p]),
+        ("geometry_locate", i32, [p, u64, u64, p]),
+        ("geometry_data_member", u8, [p, u64, u8]),
+        ("geometry_parity_member", i32, [p, u64]),
+        ("geometry_chunk_on_member", i32, [p, u64, u8]),
+        ("plan_row_write", i32, [p, u64, u64, u64, i32, ctypes.c_bool, p]),
+        ("parity_xor", None, [p, p, i32, size]),
+        ("parity_xor_runs", None, [IovRun, p, i32, size]),
+        ("iov_slice", i32, [p, i32, size, size, p, i32]),
+        ("crc32c", u32, [u32, p, size]),
+        ("superblock_fault", ctypes.c_char_p, [p]),
+        ("superblock_encode", None, [p, p]),
+        ("superblock_decode", i32, [p, p, p]),
+        ("superblock_choose", i32, [p, p, p, p]),
+        ("layout_compute", i32, [u64, u32, p, p, p]),
+        ("map_block_encode", None, [p, u32, u32, u64, p, p]),
+        ("map_block_decode", i32, [p, u32, u32, p, p]),
+    ]:
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+@functools.cache
+def lib() -> ctypes.CDLL:
+    return load_library()
+
+
+def ref(value):
+    return ctypes.byref(value)

@@ -1,0 +1,366 @@
+"""The on-disk codec against a second one, made from docs/design/format.md alone."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import random
+import struct
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pure_library import (ABSENT, ALL_SHAPES, CHUNK_SIZES, CORRUPT, KIB, MIB, OK, UNSUPPORTED, Area,
+                          Superblock, lib, ref)
+
+def make_crc_table() -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+CRC_TABLE = make_crc_table()
+
+
+def model_crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ CRC_TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+# name: (offset, struct format)
+FIELDS = {
+    "magic": (0, "8s"), "crc": (8, "I"), "version": (12, "I"), "features_compat": (16, "Q"),
+    "features_ro_compat": (24, "Q"), "features_incompat": (32, "Q"), "write_count": (40, "Q"),
+    "volume_uuid": (48, "16s"), "member_uuid": (64, "16s"), "name": (80, "64s"),
+    "level": (144, "B"), "member_count": (145, "B"), "role": (146, "B"), "flags": (147, "B"),
+    "chunk_bytes": (148, "I"),
+    "block_bytes": (152, "I"), "region_rows": (156, "I"), "member_bytes": (160, "Q"),
+    "data_bytes": (168, "Q"), "epoch": (176, "Q"), "event": (184, "Q"), "created_s": (192, "Q"),
+    "updated_s": (200, "Q"), "resync_row": (208, "Q"), "rebuild_row": (216, "Q"),
+    "scrub_row": (224, "Q"), "owner": (256, "64s"), "area_count": (320, "I"),
+    **{f"area{i}_{what}": (384 + 24 * i + at, form) for i in range(4)
+       for what, at, form in (("type", 0, "I"), ("offset", 8, "Q"), ("length", 16, "Q"))},
+    **{f"uuid{i}": (768 + 16 * i, "16s") for i in range(32)},
+    **{f"state{i}": (1280 + i, "B") for i in range(32)},
+}
+
+
+def model_encode(values: dict) -> bytes:
+    block = bytearray(4096)
+    for name, value in values.items():
+        offset, form = FIELDS[name]
+        struct.pack_into("<" + form, block, offset, value)
+    struct.pack_into("<I", block, 8, 0)
+    struct.pack_into("<I", block, 8, model_crc32c(block))
+    return bytes(block)
+
+
+def model_decode(block: bytes) -> dict:
+    return {name: struct.unpack_from("<" + form, block, offset)[0]
+            for name, (offset, form) in FIELDS.items()}
+
+
+def is_text(raw: bytes) -> bool:
+    text, nul, _ = raw.partition(b"\0")
+    return bool(nul) and all(0x20 <= byte <= 0x7E for byte in text)
+
+
+def model_verdict(v: dict) -> int:
+    """Of a block whose magic and CRC are right."""
+    if v["version"] > 1:
+        return UNSUPPORTED
+    if v["version"] == 1 and (v["features_incompat"] or v["features_ro_compat"]):
+        return UNSUPPORTED
+    n, chunk, data, member = v["member_count"], v["chunk_bytes"], v["data_bytes"], v["member_bytes"]
+    rules = [
+        lambda: v["version"] == 1,
+        lambda: v["level"] in (0, 5) and (3 if v["level"] == 5 else 2) <= n <= 32,
+        lambda: v["role"] < n and v["flags"] in (0, 1),
+        lambda: chunk in CHUNK_SIZES and v["block_bytes"] in (512, 4096),
+        lambda: chunk <= data < 2**58 and data % chunk == 0,
+        lambda: v["region_rows"] in [2**i for i in range(6, 32)],
+        lambda: -(-(data // chunk) // v["region_rows"]) <= 262144,
+        lambda: 16 * MIB <= member < 2**63,
+        lambda: all(v[f"{what}_row"] <= data // chunk for what in ("resync", "rebuild", "scrub")),
+        lambda: is_text(v["name"]) and v["name"][0] != 0 and is_text(v["owner"]),
+        lambda: all(v[f"state{i}"] in (1, 2, 3) for i in range(n)),
+        lambda: len({v[f"uuid{i}"] for i in range(n)}) == n,
+        lambda: v[f"uuid{v['role']}"] == v["member_uuid"],
+        lambda: v["area_count"] == 4,
+        lambda: all(v[f"area{i}_type"] == i + 1 for i in range(4)),
+        lambda: all(v[f"area{i}_offset"] % MIB == 0 and v[f"area{i}_length"] > 0
+                    and v[f"area{i}_offset"] + v[f"area{i}_length"] <= member for i in range(4)),
+        lambda: all(v[f"area{i}_offset"] + v[f"area{i}_length"] <= v[f"area{i + 1}_offset"]
+                    for i in range(3)),
+        lambda: v["area0_offset"] == MIB and v["area0_length"] == MIB,
+        lambda: v["area1_length"] % MIB == 0,
+        lambda: v["area2_length"] * 1024 >= data and v["area3_length"] >= data,
+    ]
+    return OK if all(rule() for rule in rules) else CORRUPT
+
+
+def model_areas(member: int, chunk: int) -> tuple[list[tuple[int, int]], int, int]:
+    """[(offset, length)], data bytes, rows per region."""
+    log = min(max(member // 256 // MIB, 1), 256) * MIB
+    rest = min(member, 2**58 - 1) - 2 * MIB - log
+    checksums = -(-rest // (1025 * MIB)) * MIB
+    rows = (rest - checksums) // chunk
+    region_rows = 64
+    while region_rows * 262144 < rows:
+        region_rows *= 2
+    return ([(MIB, MIB), (2 * MIB, log), (2 * MIB + log, checksums),
+             (2 * MIB + log + checksums, rows * chunk)], rows * chunk, region_rows)
+
+
+def text(draw, low: int) -> bytes:
+    return bytes(draw(st.lists(st.integers(0x20, 0x7E), min_size=low, max_size=63)))
+
+
+@st.composite
+def superblocks(draw) -> dict:
+    level, n = draw(st.sampled_from(ALL_SHAPES))
+    chunk = draw(st.sampled_from(CHUNK_SIZES))
+    member = draw(st.integers(16 * MIB, 2**30) | st.integers(16 * MIB, 2**48))
+    areas, data, region_rows = model_areas(member, chunk)
+    u64, row = st.integers(0, 2**64 - 1), st.integers(0, data // chunk)
+    role = draw(st.integers(0, n - 1))
+    seed = draw(st.integers(0, 2**30))
+    values = {
+        "magic": b"IRAID-SB", "version": 1, "features_compat": draw(st.just(0) | u64),
+        "write_count": draw(u64), "volume_uuid": random.Random(seed).randbytes(16),
+        "name": text(draw, 1), "level": level, "member_count": n, "role": role,
+        "flags": draw(st.integers(0, 1)), "chunk_bytes": chunk,
+        "block_bytes": draw(st.sampled_from([512, 4096])), "region_rows": region_rows,
+        "member_bytes": member, "data_bytes": data, "epoch": draw(u64), "event": draw(u64),
+        "created_s": draw(u64), "updated_s": draw(u64), "resync_row": draw(row),
+        "rebuild_row": draw(row), "scrub_row": draw(row), "owner": text(draw, 0), "area_count": 4,
+    }
+    for i, (offset, length) in enumerate(areas):
+        values |= {f"area{i}_type": i + 1, f"area{i}_offset": offset, f"area{i}_length": length}
+    for i in range(n):
+        values |= {f"uuid{i}": random.Random(seed + i + 1).randbytes(16),
+                   f"state{i}": draw(st.integers(1, 3))}
+    return values | {"member_uuid": values[f"uuid{role}"]}
+
+
+SCALARS = ["features_compat", "features_ro_compat", "features_incompat", "write_count", "level",
+           "member_count", "role", "chunk_bytes", "block_bytes", "region_rows", "member_bytes",
+           "data_bytes", "epoch", "event", "created_s", "updated_s", "resync_row", "rebuild_row",
+           "scrub_row"]
+
+
+def to_struct(values: dict) -> Superblock:
+    superblock = Superblock()
+    for name in SCALARS:
+        setattr(superblock, name, values.get(name, 0))
+    superblock.name, superblock.owner = values["name"], values["owner"]
+    superblock.clean = bool(values["flags"] & 1)
+    superblock.volume_uuid[:] = values["volume_uuid"]
+    superblock.member_uuid[:] = values["member_uuid"]
+    for i in range(values["member_count"]):
+        superblock.member_uuids[i][:] = values[f"uuid{i}"]
+        superblock.member_states[i] = values[f"state{i}"]
+    for i in range(4):
+        superblock.areas[i] = Area(*(values[f"area{i}_{what}"]
+                                     for what in ("type", "offset", "length")))
+    return superblock
+
+
+def decode(block: bytes) -> tuple[int, Superblock, str]:
+    superblock, reason = Superblock(), ctypes.c_char_p()
+    verdict = lib().superblock_decode(block.ljust(4096, b"\0"), ref(superblock), ref(reason))
+    return verdict, superblock, (reason.value or b"").decode()
+
+
+@given(st.binary(max_size=600), st.integers(0, 600))
+def test_crc32c_is_the_published_one_and_can_be_continued(data, cut):
+    first, second = data[:cut], data[cut:]
+    assert lib().crc32c(0, data, len(data)) == model_crc32c(data)
+    begun = lib().crc32c(0, first, len(first))
+    assert lib().crc32c(begun, second, len(second)) == model_crc32c(data)
+
+
+@given(superblocks())
+def test_superblocks_of_both_codecs_are_the_same_bytes(values):
+    block = model_encode(values)
+    verdict, superblock, reason = decode(block)
+    assert (verdict, reason) == (OK, "")
+    assert bytes(superblock) == bytes(to_struct(values))
+    out = ctypes.create_string_buffer(4096)
+    lib().superblock_encode(ref(to_struct(values)), out)
+    assert out.raw == block
+
+
+def sample_block() -> bytes:
+    areas, data, region_rows = model_areas(64 * MIB, 64 * KIB)
+    values = {"magic": b"IRAID-SB", "version": 1, "write_count": 3, "volume_uuid": bytes(range(16)),
+              "name": b"v0", "level": 5, "member_count": 4, "role": 1, "flags": 0,
+              "chunk_bytes": 64 * KIB, "block_bytes": 512, "region_rows": region_rows,
+              "member_bytes": 64 * MIB, "data_bytes": data, "epoch": 2, "event": 9,
+              "owner": b"a gateway", "area_count": 4, "member_uuid": bytes([1]) * 16}
+    for i, (offset, length) in enumerate(areas):
+        values |= {f"area{i}_type": i + 1, f"area{i}_offset": offset, f"area{i}_length": length}
+    for i in range(4):
+        values |= {f"uuid{i}": bytes([i]) * 16, f"state{i}": 1}
+    return model_encode(values)
+
+
+def test_every_flipped_bit_of_a_superblock_is_detected():
+    block = bytearray(sample_block())
+    assert decode(bytes(block))[0] == OK
+    superblock = Superblock()
+    view = (ctypes.c_uint8 * 4096).from_buffer(block)
+    for bit in range(8 * 4096):
+        block[bit // 8] ^= 1 << bit % 8
+        verdict = lib().superblock_decode(view, ref(superblock), None)
+        assert verdict == (ABSENT if bit < 64 else CORRUPT)     # the magic is 64 bits
+        block[bit // 8] ^= 1 << bit % 8
+
+
+def test_truncated_and_torn_superblocks_are_refused():
+    new = sample_block()
+    values = {n: v for n, v in model_decode(new).items() if n != "crc"}
+    old = model_encode(values | {"write_count": 1, "epoch": 1, "owner": b"another"})
+    for length in range(0, 4096, 7):
+        lost = any(new[length:])        # behind the last field are zeros anyway
+        assert decode(new[:length])[0] == (ABSENT if length < 8 else CORRUPT if lost else OK)
+    for length in range(0, 4096, 512):      # a torn write ends at a sector
+        torn = new[:length] + old[length:]
+        assert decode(torn)[0] == (OK if torn in (new, old) else CORRUPT)
+
+
+@given(superblocks(), st.data())
+def test_sealed_but_wrong_fields_get_the_verdict_of_the_reference(values, data):
+    """One to three fields replaced, the CRC made right."""
+    count = values["member_count"]
+    names = [name for name in FIELDS if name not in ("magic", "crc")
+             and not (name.startswith("uuid") and int(name[4:]) > count)
+             and not (name.startswith("state") and int(name[5:]) > count)]
+    for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3)):
+        form = FIELDS[name][1]
+        if form.endswith("s"):
+            size = int(form[:-1])
+            values[name] = data.draw(
+                st.binary(min_size=size, max_size=size) | st.just(b"x" * size)
+                | st.just(bytes(size)) | st.just(values["uuid0"][:size]))
+        else:
+            top = 2 ** (8 * struct.calcsize(form)) - 1
+            now = values.get(name, 0)
+            near = [now + d for d in (-MIB, -4096, -512, -1, 1, 512, 4096, MIB)]
+            near += [now * 2, now // 2]
+            values[name] = data.draw(st.sampled_from([x for x in near if 0 <= x <= top] + [0, top])
+                                     | st.integers(0, top) | st.integers(0, 40))
+    block = model_encode(values)
+    verdict, superblock, reason = decode(block)
+    assert verdict == model_verdict(model_decode(block)), reason
+    assert bool(reason) == (verdict != OK)
+    if verdict != OK:
+        assert bytes(superblock) == bytes(ctypes.sizeof(Superblock)), "written although refused"
+
+
+@given(st.binary(max_size=4096), st.booleans())
+def test_random_bytes_never_crash_the_decoder(data, seal):
+    block = bytearray(data.ljust(4096, b"\0"))
+    if seal:
+        block[:12] = b"IRAID-SB\0\0\0\0"
+        struct.pack_into("<I", block, 8, model_crc32c(block))
+    assert decode(bytes(block))[0] in ((CORRUPT, UNSUPPORTED) if seal else (ABSENT,))
+    superblock = Superblock()
+    lib().superblock_choose(bytes(block), sample_block(), ref(superblock), None)
+
+
+@given(superblocks(), st.lists(st.sampled_from(["good", "older", "newer", "torn", "zeros", "future",
+                                                "foreign"]), min_size=2, max_size=2))
+def test_the_newer_valid_copy_is_chosen_and_nothing_is_guessed(values, kinds):
+    values["write_count"] = values["write_count"] // 2 + 1
+    blocks, counts = [], []
+    for kind in kinds:
+        count = values["write_count"] + {"older": -1, "newer": 1}.get(kind, 0)
+        changed = values | {"write_count": count}
+        if kind == "future":
+            changed |= {"features_incompat": 4}
+        if kind == "foreign":
+            changed |= {"volume_uuid": b"another volume!!"}
+        block = bytearray(model_encode(changed))
+        if kind == "torn":
+            block[160:512] = bytes(352)
+        blocks.append(bytes(4096) if kind == "zeros" else bytes(block))
+        counts.append(count)
+    chosen = Superblock()
+    verdict = lib().superblock_choose(*blocks, ref(chosen), None)
+    valid = [i for i in (0, 1) if kinds[i] in ("good", "older", "newer", "foreign")]
+    if "future" in kinds:
+        assert verdict == UNSUPPORTED
+    elif len(valid) == 2 and (kinds[0] == "foreign") != (kinds[1] == "foreign"):
+        assert verdict == CORRUPT
+    elif valid:
+        assert verdict == OK
+        assert chosen.write_count == max(counts[i] for i in valid)
+    else:
+        assert verdict == (CORRUPT if "torn" in kinds else ABSENT)
+
+
+@given(st.integers(0, 2**26) | st.integers(0, 2**50) | st.integers(0, 2**64 - 1),
+       st.sampled_from(CHUNK_SIZES))
+def test_areas_are_aligned_apart_inside_and_as_large_as_can_be(member, chunk):
+    areas, data, region_rows = (Area * 4)(), ctypes.c_uint64(), ctypes.c_uint32()
+    result = lib().layout_compute(member, chunk, areas, ref(data), ref(region_rows))
+    if member < 16 * MIB:
+        assert result == -errno.ENOSPC
+        return
+    assert result == 0
+    expected, expected_data, expected_rows = model_areas(member, chunk)
+    assert [(a.offset_bytes, a.length_bytes) for a in areas] == expected
+    assert [a.type for a in areas] == [1, 2, 3, 4]
+    assert (data.value, region_rows.value) == (expected_data, expected_rows)
+
+    assert all(a.offset_bytes % MIB == 0 for a in areas)
+    ends = [a.offset_bytes + a.length_bytes for a in areas]
+    assert all(end <= nxt.offset_bytes for end, nxt in zip(ends, list(areas)[1:]))
+    assert ends[3] <= member
+    assert areas[2].length_bytes >= data.value // 4096 * 4
+    if member < 2**58:      # not more is left over than what rounding takes
+        assert member - ends[3] < chunk
+        assert areas[2].length_bytes - data.value // 1024 < 2 * MIB
+    regions = -(-(data.value // chunk) // region_rows.value)
+    assert 1 <= regions <= 262144
+    assert region_rows.value == 64 or regions > 262144 // 2
+
+
+def model_granule(flags: bytes, index: int, epoch: int, uuid: bytes) -> bytes:
+    body = struct.pack("<Q", epoch) + flags[500 * index:500 * (index + 1)].ljust(500, b"\0")
+    return struct.pack("<I", model_crc32c(uuid + struct.pack("<I", index) + body)) + body
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 262144) | st.integers(1, 9000), st.integers(0, 2**64 - 1), st.data(),
+       st.randoms(use_true_random=False))
+def test_map_blocks_are_the_same_and_damage_stays_in_its_granule(regions, epoch, data, rng):
+    blocks = -(-regions // 4000)
+    block = data.draw(st.integers(0, blocks - 1) | st.just(blocks - 1))
+    uuid = rng.randbytes(16)
+    flags = bytes(rng.choices(range(8), k=regions))
+    out = ctypes.create_string_buffer(4096)
+    lib().map_block_encode(flags, regions, block, epoch, uuid, out)
+    assert out.raw == b"".join(model_granule(flags, 8 * block + i, epoch, uuid) for i in range(8))
+
+    damaged = sorted(data.draw(st.sets(st.integers(0, 7))))
+    raw = bytearray(out.raw)
+    for i in damaged:
+        raw[512 * i + rng.randrange(512)] ^= 1 << rng.randrange(8)
+    decoded = ctypes.create_string_buffer(b"\xee" * regions, regions)
+    bad = lib().map_block_decode(bytes(raw), regions, block, uuid, decoded)
+    expected = bytearray(b"\xee" * regions)
+    low, high = 4000 * block, min(4000 * (block + 1), regions)
+    expected[low:high] = flags[low:high]
+    holding = [i for i in damaged if low + 500 * i < high]
+    for i in holding:
+        at, end = low + 500 * i, min(low + 500 * (i + 1), high)
+        expected[at:end] = b"\x05" * (end - at)
+    assert decoded.raw == bytes(expected)
+    assert bad == len(holding)
