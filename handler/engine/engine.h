@@ -50,7 +50,10 @@ struct engine_request {
 	void (*done)(struct engine_request *request, int result);
 	void *owner;
 
-	struct engine_request *next;	/* the engine's while it has the request */
+	/* The engine's while it has the request. */
+	struct engine_request *next;
+	uint32_t pieces_left;
+	int first_error;
 };
 
 struct engine_options {

@@ -1,0 +1,485 @@
+/* engine.c - creation, admission of requests, and the run loop.
+ *
+ *	submit --> admission --> pieces --> operations --(rows granted)--> ready --> start
+ *	                                     writes join each other here       |
+ *	done() <-- finished <-------------------------------------------------'
+ *
+ * All requests that wait are admitted before the first of them starts, so that adjacent writes which
+ * came together are carried out together.
+ */
+#include "engine_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void
+engine_log(struct engine *engine, int level, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	if (engine->port.log == NULL)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	engine->port.log(engine->port.owner, level, text);
+}
+
+struct iovec *
+scratch_reserve(struct engine *engine, int count)
+{
+	struct iovec *grown;
+	int capacity = engine->scratch_capacity;
+
+	if (capacity >= count)
+		return engine->scratch;
+	while (capacity < count)
+		capacity = capacity ? capacity * 2 : 256;
+	grown = realloc(engine->scratch, (size_t)capacity * sizeof(*grown));
+	if (grown == NULL)
+		abort();	/* some kilobytes; nothing can be carried out without */
+	engine->scratch = grown;
+	engine->scratch_capacity = capacity;
+	return grown;
+}
+
+bool
+engine_running(const struct engine *engine)
+{
+	return (engine->phase == PHASE_RUNNING || engine->phase == PHASE_DRAIN) && !engine->fenced;
+}
+
+/* --- requests and their pieces --- */
+
+static void
+request_finish(struct engine *engine, struct engine_request *request)
+{
+	request->next = NULL;
+	*engine->finished_tail = request;
+	engine->finished_tail = &request->next;
+	engine->activity++;
+}
+
+static struct piece *
+piece_create(struct engine *engine, struct engine_request *request, uint64_t begin_bytes,
+	     uint64_t end_bytes)
+{
+	struct piece *piece = engine->free_pieces;
+
+	if (piece != NULL)
+		engine->free_pieces = piece->next;
+	else if ((piece = malloc(sizeof(*piece))) == NULL)
+		return NULL;
+	*piece = (struct piece){
+		.request = request,
+		.begin_bytes = begin_bytes,
+		.end_bytes = end_bytes,
+	};
+	return piece;
+}
+
+void
+piece_finish(struct engine *engine, struct piece *piece, int result)
+{
+	struct engine_request *request = piece->request;
+
+	piece->next = engine->free_pieces;
+	engine->free_pieces = piece;
+	if (result != 0 && request->first_error == 0)
+		request->first_error = result;
+	if (--request->pieces_left == 0) {
+		engine->requests_active--;
+		request_finish(engine, request);
+	}
+}
+
+/* End of the piece that begins at begin_bytes: at most OP_ROWS_MAX rows, and OP_BYTES_MAX unless it is
+ * within one row.
+ */
+static uint64_t
+piece_end(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
+	uint64_t first = begin_bytes / row_bytes;
+	uint64_t rows = OP_BYTES_MAX / row_bytes;
+	uint64_t limit;
+
+	rows = rows > OP_ROWS_MAX ? OP_ROWS_MAX : rows < 1 ? 1 : rows;
+	limit = (first + rows) * row_bytes;
+	return end_bytes < limit ? end_bytes : limit;
+}
+
+static void
+dispatch(struct engine *engine, struct piece *piece)
+{
+	bool created = false;
+
+	switch (piece->request->op) {
+	case REQUEST_READ:
+		created = read_op_create(engine, piece);
+		break;
+	case REQUEST_WRITE:
+		created = write_op_merge(engine, piece) || write_op_create(engine, piece);
+		break;
+	case REQUEST_FLUSH:
+		created = flush_op_create(engine, piece);
+		break;
+	}
+	if (!created)
+		piece_finish(engine, piece, -ENOMEM);
+}
+
+static void
+carry_out(struct engine *engine, struct engine_request *request)
+{
+	uint64_t at = request->offset_bytes;
+	uint64_t end = request->op == REQUEST_FLUSH ? at : at + request->length_bytes;
+
+	engine->requests_active++;
+	request->pieces_left = 1;	/* this function */
+	do {
+		uint64_t stop = at < end ? piece_end(engine, at, end) : end;
+		struct piece *piece = piece_create(engine, request, at, stop);
+
+		if (piece == NULL) {
+			request->first_error = -ENOMEM;
+			break;
+		}
+		request->pieces_left++;
+		dispatch(engine, piece);
+		at = stop;
+	} while (at < end);
+	if (--request->pieces_left == 0) {
+		engine->requests_active--;
+		request_finish(engine, request);
+	}
+}
+
+static int
+request_fault(const struct engine *engine, const struct engine_request *request)
+{
+	const struct geometry *geometry = &engine->geometry;
+	uint64_t volume_bytes = geometry_volume_bytes(geometry);
+
+	if (request->op == REQUEST_FLUSH)
+		return 0;
+	if (request->offset_bytes % geometry->block_bytes != 0 ||
+	    request->length_bytes % geometry->block_bytes != 0)
+		return -EINVAL;
+	if (request->offset_bytes > volume_bytes ||
+	    request->length_bytes > volume_bytes - request->offset_bytes)
+		return -ERANGE;
+	return 0;
+}
+
+static void
+refuse_all(struct engine *engine, int error)
+{
+	while (engine->admission_head != NULL) {
+		struct engine_request *request = engine->admission_head;
+
+		engine->admission_head = request->next;
+		request->first_error = error;
+		request_finish(engine, request);
+	}
+	engine->admission_tail = &engine->admission_head;
+}
+
+static void
+admit(struct engine *engine)
+{
+	if (engine->fenced || engine->stop_wanted) {
+		refuse_all(engine, -ESHUTDOWN);
+		return;
+	}
+	if (!engine_running(engine)) {
+		if (engine->now_ms - engine->started_ms >= engine->options.assembly_limit_ms)
+			refuse_all(engine, -ENOMEDIUM);
+		return;
+	}
+	while (engine->admission_head != NULL && engine->ops < OPS_MAX) {
+		struct engine_request *request = engine->admission_head;
+		int fault = request_fault(engine, request);
+
+		engine->admission_head = request->next;
+		if (engine->admission_head == NULL)
+			engine->admission_tail = &engine->admission_head;
+		if (fault != 0 || (request->op != REQUEST_FLUSH && request->length_bytes == 0)) {
+			request->first_error = fault;
+			request_finish(engine, request);
+			continue;
+		}
+		carry_out(engine, request);
+	}
+}
+
+void
+engine_submit(struct engine *engine, struct engine_request *request)
+{
+	request->next = NULL;
+	request->first_error = 0;
+	request->pieces_left = 0;
+	*engine->admission_tail = request;
+	engine->admission_tail = &request->next;
+}
+
+static void
+deliver(struct engine *engine)
+{
+	while (engine->finished_head != NULL) {
+		struct engine_request *request = engine->finished_head;
+
+		engine->finished_head = request->next;
+		if (engine->finished_head == NULL)
+			engine->finished_tail = &engine->finished_head;
+		engine->activity++;
+		request->done(request, request->first_error);
+	}
+}
+
+/* --- operations --- */
+
+void
+op_ready(struct op *op)
+{
+	list_append(&op->engine->ready, &op->node);
+	op->engine->activity++;
+}
+
+void
+op_granted(struct claim_holder *holder)
+{
+	op_ready((struct op *)holder);
+}
+
+void
+op_wait_for_buffer(struct op *op)
+{
+	list_append(&op->engine->buffer_waiters, &op->node);
+}
+
+void
+op_gone(struct engine *engine)
+{
+	assert(engine->ops > 0);
+	engine->ops--;
+	engine->activity++;
+}
+
+static void
+start_ready(struct engine *engine)
+{
+	struct list batch;
+	struct list *node;
+
+	if (engine->evicting > 0 && !engine->fenced && engine->phase < PHASE_RELEASE)
+		return;	/* who is missing is being decided */
+	/* Those who waited for memory go first, and in order: the first that finds none ends it. */
+	list_init(&batch);
+	list_splice(&batch, &engine->buffer_waiters);
+	list_splice(&batch, &engine->ready);
+	while ((node = list_take(&batch)) != NULL) {
+		struct op *op = list_entry(node, struct op, node);
+
+		if (!engine_running(engine)) {
+			op->fail(op, -ESHUTDOWN);
+			continue;
+		}
+		op->start(op);
+		if (!list_empty(&engine->buffer_waiters)) {
+			list_splice(&engine->buffer_waiters, &batch);
+			return;
+		}
+	}
+}
+
+/* --- the run loop --- */
+
+static void
+handle_answers(struct engine *engine)
+{
+	struct list *node;
+
+	while ((node = list_take(&engine->answered)) != NULL) {
+		engine->activity++;
+		member_handle_answer(list_entry(node, struct member_io, node));
+	}
+	for (int i = 0; i < engine->count; i++)
+		member_handle_events(&engine->members[i]);
+}
+
+static void
+finish_immediate(struct engine *engine)
+{
+	struct list *node;
+
+	while ((node = list_take(&engine->immediate)) != NULL) {
+		struct member_io *mio = list_entry(node, struct member_io, node);
+
+		engine->activity++;
+		mio->done(mio, mio->io.result);
+		list_prepend(&engine->free_mios, &mio->node);
+	}
+}
+
+void
+engine_run(struct engine *engine, uint64_t now_ms)
+{
+	uint64_t before;
+
+	if (now_ms > engine->now_ms)
+		engine->now_ms = now_ms;
+	if (engine->phase == PHASE_STOPPED)
+		return;
+	do {
+		before = engine->activity;
+		handle_answers(engine);
+		finish_immediate(engine);
+		evict_run(engine);
+		assemble_run(engine);
+		metadata_run(engine);
+		admit(engine);
+		start_ready(engine);
+		resync_run(engine);
+		flush_run(engine);
+		intent_io_run(engine);
+		deliver(engine);
+		stop_run(engine);
+	} while (engine->activity != before && engine->phase != PHASE_STOPPED);
+	if (engine->phase == PHASE_STOPPED && engine->stopped != NULL)
+		engine->stopped(engine->stopped_owner);
+}
+
+static uint64_t
+earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint64_t
+engine_deadline(const struct engine *engine)
+{
+	uint64_t deadline = evict_deadline(engine);
+
+	deadline = earlier(deadline, assemble_deadline(engine));
+	deadline = earlier(deadline, intent_io_deadline(engine));
+	deadline = earlier(deadline, resync_deadline(engine));
+	deadline = earlier(deadline, stop_deadline(engine));
+	if (engine->record_durable < engine->record_wanted &&
+	    engine->record_retry_ms > engine->now_ms)
+		deadline = earlier(deadline, engine->record_retry_ms);
+	return deadline;
+}
+
+/* --- life --- */
+
+static bool
+create_member(struct engine *engine, struct backend *backend, int index)
+{
+	struct member *member = &engine->members[index];
+
+	*member = (struct member){
+		.engine = engine,
+		.backend = backend,
+		.index = index,
+		.role = -1,
+		.backoff_ms = 100,
+		.page = aligned_alloc(LAYOUT_SUPERBLOCK_BYTES, 4 * LAYOUT_SUPERBLOCK_BYTES),
+	};
+	list_init(&member->in_flight);
+	list_init(&member->parked);
+	return member->page != NULL;
+}
+
+struct engine *
+engine_create(const struct engine_options *options, const struct engine_port *port,
+	      struct backend *const *backends, int count, uint64_t now_ms)
+{
+	struct engine *engine;
+	bool good = true;
+
+	if (count < 2 || count > IRAID_MEMBERS_MAX || (engine = calloc(1, sizeof(*engine))) == NULL)
+		return NULL;
+	engine->options = *options;
+	engine->port = *port;
+	engine->count = count;
+	engine->now_ms = now_ms;
+	engine->missing = -1;
+	engine->admission_tail = &engine->admission_head;
+	engine->finished_tail = &engine->finished_head;
+	list_init(&engine->intent_waiters);
+	list_init(&engine->flush_next);
+	list_init(&engine->flush_now);
+	list_init(&engine->ready);
+	list_init(&engine->buffer_waiters);
+	list_init(&engine->answered);
+	list_init(&engine->immediate);
+	list_init(&engine->free_mios);
+	list_init(&engine->free_reads);
+	list_init(&engine->free_writes);
+	list_init(&engine->free_flushes);
+	engine->map_buffer = aligned_alloc(LAYOUT_MAP_BLOCK_BYTES,
+					   (size_t)MAP_BATCH * LAYOUT_MAP_BLOCK_BYTES);
+	for (int i = 0; i < count; i++)
+		good &= create_member(engine, backends[i], i);
+	if (!good || engine->map_buffer == NULL) {
+		engine_destroy(engine);
+		return NULL;
+	}
+	return engine;
+}
+
+void
+engine_start(struct engine *engine)
+{
+	assert(engine->phase == PHASE_IDLE);
+	engine->phase = PHASE_EXAMINE;
+	engine->started_ms = engine->now_ms;
+	engine->phase_since_ms = engine->now_ms;
+}
+
+void
+engine_stop(struct engine *engine, void (*stopped)(void *owner), void *owner)
+{
+	engine->stop_wanted = true;
+	engine->stopped = stopped;
+	engine->stopped_owner = owner;
+}
+
+void
+engine_destroy(struct engine *engine)
+{
+	struct list *node;
+
+	assert(engine->phase == PHASE_IDLE || engine->phase == PHASE_STOPPED);
+	while ((node = list_take(&engine->free_mios)) != NULL) {
+		struct member_io *mio = list_entry(node, struct member_io, node);
+
+		free(mio->segments);
+		free(mio);
+	}
+	while (engine->free_pieces != NULL) {
+		struct piece *piece = engine->free_pieces;
+
+		engine->free_pieces = piece->next;
+		free(piece);
+	}
+	read_ops_free(engine);
+	write_ops_free(engine);
+	flush_ops_free(engine);
+	resync_free(engine);
+	row_table_destroy(engine->rows);
+	arena_destroy(&engine->arena);
+	intent_destroy(&engine->intent);
+	for (int i = 0; i < engine->count; i++)
+		free(engine->members[i].page);
+	free(engine->map_load);
+	free(engine->map_buffer);
+	free(engine->scratch);
+	free(engine);
+}

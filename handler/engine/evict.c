@@ -1,0 +1,221 @@
+/* evict.c - members that fall silent: wait, evict, or suspend (DESIGN rule 5).
+ *
+ *	all members answer
+ *	   |  a session ends
+ *	   v
+ *	silent <= what the level bears ----------> each other member has answered a command that was
+ *	   |            ^                          sent after the silence began? then evict; else probe it
+ *	   v            |  some return: the rest
+ *	silent >  what the level bears             has give_up_ms to follow
+ *	SUSPENDED: nobody is evicted, commands are parked; after queue_limit requests fail,
+ *	and go on failing at once, until enough members are back
+ *
+ * An eviction is: superblocks of the survivors say so (durably), only then the commands that wait
+ * for the member complete with -ENOLINK and operations go on without it.
+ */
+#include "engine_internal.h"
+
+#include <errno.h>
+#include <syslog.h>
+
+void
+evict_member_silent(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	member->silent_since_ms = engine->now_ms;
+	member->silent_since = ++engine->moment;
+	if (member->unflushed && member->identity.write_cache)
+		member->cache_lost = true;
+	engine_log(engine, LOG_WARNING, "member %s: session lost: %s", member->backend->label,
+		   member->reason);
+}
+
+static bool
+is_silent(const struct member *member)
+{
+	return member->in_sync && !member_usable(member);
+}
+
+static int
+count_silent(const struct engine *engine)
+{
+	int silent = 0;
+
+	for (int i = 0; i < engine->count; i++)
+		silent += is_silent(&engine->members[i]);
+	return silent;
+}
+
+static void
+probe_answered(struct member_io *mio, int result)
+{
+	mio->member->probing = false;
+}
+
+/* Ask a member for a sign of life: any command will do, and a read changes nothing. */
+static void
+probe(struct member *member)
+{
+	struct iovec page = { member->page + 3 * LAYOUT_SUPERBLOCK_BYTES, LAYOUT_SUPERBLOCK_BYTES };
+	struct member_io *mio;
+
+	if (member->probing)
+		return;
+	member->probing = true;
+	mio = member_io_create(member, BACKEND_READ, LAYOUT_SUPERBLOCK_A_OFFSET, IO_PROBE);
+	member_io_append(mio, &page, 1, LAYOUT_SUPERBLOCK_BYTES);
+	member_io_submit(mio, probe_answered, member);
+}
+
+/* Has every other member answered something that was sent after this one fell silent? */
+static bool
+others_answered(struct engine *engine, const struct member *silent)
+{
+	bool all = true;
+
+	for (int i = 0; i < engine->count; i++) {
+		struct member *other = &engine->members[i];
+
+		if (other == silent || !other->in_sync || other->answered_at > silent->silent_since)
+			continue;
+		all = false;
+		if (member_usable(other))
+			probe(other);
+	}
+	return all;
+}
+
+static void
+begin_eviction(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	member->in_sync = false;
+	member->evicting = true;
+	member->state = MEMBER_FAULTY;
+	engine->record.member_states[member->role] = MEMBER_FAULTY;
+	engine->out++;
+	engine->evicting++;
+	member->evict_record = metadata_commit(engine);
+	/* The superblocks that record its eviction must not wait for it. */
+	for (struct list *node = member->parked.next, *next; node != &member->parked; node = next) {
+		struct member_io *mio = list_entry(node, struct member_io, node);
+
+		next = node->next;
+		if (mio->policy != IO_SUPERBLOCK)
+			continue;
+		list_remove(node);
+		mio->io.result = -ENOLINK;
+		list_append(&engine->immediate, node);
+	}
+	engine_log(engine, LOG_ERR, "member %s (role %d) is evicted: %s", member->backend->label,
+		   member->role, member->reason);
+}
+
+static void
+finish_eviction(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	engine->activity++;
+	member->evicting = false;
+	member->condemned = false;
+	member->cache_lost = false;
+	member->retry_ms = engine->now_ms + member->backoff_ms;
+	engine->evicting--;
+	engine->missing = member->role;
+	if (engine->geometry.parities > 0)
+		intent_member_lost(&engine->intent);
+	member_fail_parked(member, -ENOLINK, false);
+}
+
+static void
+expire(struct engine *engine)
+{
+	engine->expired = true;
+	engine_log(engine, LOG_ERR, "members stayed silent for %u ms: requests fail until they return",
+		   engine->options.queue_limit_ms);
+	for (int i = 0; i < engine->count; i++)
+		member_fail_parked(&engine->members[i], -ETIMEDOUT, true);
+	intent_io_expire(engine);
+}
+
+static void
+suspend(struct engine *engine, int silent)
+{
+	if (!engine->suspended) {
+		engine->suspended = true;
+		engine->activity++;
+		engine->suspended_since_ms = engine->now_ms;
+		engine_log(engine, LOG_ERR, "%d of %d members are silent, level %u bears %d: I/O waits",
+			   silent + engine->out, engine->count, engine->geometry.level,
+			   engine->tolerated);
+	}
+	engine->evict_not_before_ms = engine->now_ms + engine->options.give_up_ms;
+	if (!engine->expired && engine->now_ms - engine->suspended_since_ms >=
+				    engine->options.queue_limit_ms)
+		expire(engine);
+}
+
+static void
+resume(struct engine *engine)
+{
+	if (!engine->suspended)
+		return;
+	engine->activity++;
+	engine->suspended = false;
+	engine->expired = false;
+	engine_log(engine, LOG_NOTICE, "enough members are back: I/O goes on");
+}
+
+void
+evict_run(struct engine *engine)
+{
+	int silent;
+
+	if (engine->phase < PHASE_WRITE_SUPERBLOCKS || engine->phase > PHASE_LAST_SUPERBLOCKS)
+		return;
+	for (int i = 0; i < engine->count; i++) {
+		struct member *member = &engine->members[i];
+
+		if (member->evicting && engine->record_durable >= member->evict_record)
+			finish_eviction(member);
+	}
+	silent = count_silent(engine);
+	if (engine->out + silent > engine->tolerated && silent > 0) {
+		suspend(engine, silent);
+		return;
+	}
+	resume(engine);
+	if (silent == 0 || engine->now_ms < engine->evict_not_before_ms)
+		return;
+	for (int i = 0; i < engine->count; i++) {
+		struct member *member = &engine->members[i];
+
+		if (is_silent(member) && others_answered(engine, member))
+			begin_eviction(member);
+	}
+}
+
+uint64_t
+evict_deadline(const struct engine *engine)
+{
+	uint64_t deadline = UINT64_MAX;
+
+	for (int i = 0; i < engine->count; i++) {
+		const struct member *member = &engine->members[i];
+
+		if (member->link == LINK_CLOSED && !member->condemned &&
+		    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING &&
+		    !engine->fenced && member->retry_ms < deadline)
+			deadline = member->retry_ms;
+	}
+	if (engine->suspended && !engine->expired &&
+	    engine->suspended_since_ms + engine->options.queue_limit_ms < deadline)
+		deadline = engine->suspended_since_ms + engine->options.queue_limit_ms;
+	if (!engine->suspended && engine->evict_not_before_ms > engine->now_ms &&
+	    engine->evict_not_before_ms < deadline)
+		deadline = engine->evict_not_before_ms;
+	return deadline;
+}

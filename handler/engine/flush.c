@@ -1,0 +1,145 @@
+/* flush.c - SYNCHRONIZE CACHE of all members, for flush requests, FUA writes and cleaning.
+ *
+ * One round is under way at a time; whoever comes meanwhile joins the next, for a flush covers
+ * only what was written before it was sent.  A round succeeds when every in-sync member flushed, or
+ * the one that did not is durably evicted (DESIGN rule 6).  A member that lost a session with
+ * unflushed writes, and was not evicted for it, may have lost them: the next flush that a request
+ * waits for fails, as fsync does, once.
+ */
+#include "engine_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void
+flush_join(struct engine *engine, struct flush_waiter *waiter)
+{
+	list_append(&engine->flush_next, &waiter->node);
+	engine->activity++;
+}
+
+static bool
+anyone_for_request(const struct engine *engine)
+{
+	const struct list *node;
+
+	for (node = engine->flush_now.next; node != &engine->flush_now; node = node->next)
+		if (list_entry(node, struct flush_waiter, node)->for_request)
+			return true;
+	return false;
+}
+
+static void
+round_done(struct engine *engine)
+{
+	struct list waiters;
+	struct list *node;
+	int result = engine->flush_result;
+
+	for (int i = 0; i < engine->count; i++) {
+		struct member *member = &engine->members[i];
+
+		if (!member->cache_lost || !member->in_sync)
+			continue;
+		result = result ? result : -EIO;
+		if (anyone_for_request(engine))
+			member->cache_lost = false;
+	}
+	engine->activity++;
+	list_init(&waiters);
+	list_splice(&waiters, &engine->flush_now);
+	while ((node = list_take(&waiters)) != NULL) {
+		struct flush_waiter *waiter = list_entry(node, struct flush_waiter, node);
+
+		waiter->done(waiter, result);
+	}
+}
+
+static void
+member_flushed(struct member_io *mio, int result)
+{
+	struct engine *engine = mio->member->engine;
+
+	if (result != 0)
+		mio->member->unflushed = true;
+	if (result != 0 && result != -ENOLINK && engine->flush_result == 0)
+		engine->flush_result = result;
+	if (--engine->flush_pending == 0)
+		round_done(engine);
+}
+
+static void
+begin_round(struct engine *engine)
+{
+	list_splice(&engine->flush_now, &engine->flush_next);
+	engine->flush_result = 0;
+	engine->flush_pending = 1;	/* this function, so that the round can't end before it is sent */
+	for (int i = 0; i < engine->count; i++) {
+		struct member *member = &engine->members[i];
+		struct member_io *mio;
+
+		if ((!member->in_sync && !member->evicting) || !member->identity.write_cache ||
+		    !member->unflushed)
+			continue;
+		member->unflushed = false;
+		mio = member_io_create(member, BACKEND_FLUSH, 0, IO_REQUEST);
+		engine->flush_pending++;
+		member_io_submit(mio, member_flushed, engine);
+	}
+	if (--engine->flush_pending == 0)
+		round_done(engine);
+}
+
+void
+flush_run(struct engine *engine)
+{
+	if (engine->flush_pending == 0 && !list_empty(&engine->flush_next))
+		begin_round(engine);
+}
+
+/* --- a flush request --- */
+
+struct flush_op {
+	struct flush_waiter waiter;	/* must be first */
+	struct piece *piece;
+	struct engine *engine;
+};
+
+static void
+request_flushed(struct flush_waiter *waiter, int result)
+{
+	struct flush_op *op = (struct flush_op *)waiter;
+	struct engine *engine = op->engine;
+
+	list_prepend(&engine->free_flushes, &waiter->node);
+	op_gone(engine);
+	piece_finish(engine, op->piece, result);
+}
+
+bool
+flush_op_create(struct engine *engine, struct piece *piece)
+{
+	struct list *node = list_take(&engine->free_flushes);
+	struct flush_op *op = node != NULL ? (struct flush_op *)list_entry(node, struct flush_waiter, node)
+					   : calloc(1, sizeof(*op));
+
+	if (op == NULL)
+		return false;
+	op->waiter.done = request_flushed;
+	op->waiter.for_request = true;
+	op->engine = engine;
+	op->piece = piece;
+	list_init(&op->waiter.node);
+	engine->ops++;
+	flush_join(engine, &op->waiter);
+	return true;
+}
+
+void
+flush_ops_free(struct engine *engine)
+{
+	struct list *node;
+
+	while ((node = list_take(&engine->free_flushes)) != NULL)
+		free(list_entry(node, struct flush_waiter, node));
+}

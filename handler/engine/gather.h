@@ -1,0 +1,27 @@
+/* gather.h - builds commands for the members out of pieces, joining those that touch.
+ *
+ * Pieces of one member that come in ascending order, each starting where the last ended, become one
+ * command; anything else begins another.  Each submitted command raises *pending.
+ */
+#ifndef IRAID_GATHER_H
+#define IRAID_GATHER_H
+
+#include "engine_internal.h"
+
+struct gather {
+	struct engine *engine;
+	enum backend_op op;
+	void (*done)(struct member_io *mio, int result);
+	void *owner;
+	int *pending;
+	struct member_io *current[IRAID_MEMBERS_MAX];	/* by role */
+};
+
+/* offset_bytes: in the data area of the member with this role. */
+void gather_add(struct gather *gather, int role, uint64_t offset_bytes, const struct iovec *iov,
+		int count);
+void gather_add_buffer(struct gather *gather, int role, uint64_t offset_bytes, void *buffer,
+		       uint32_t length_bytes);
+void gather_submit(struct gather *gather);
+
+#endif

@@ -1,0 +1,172 @@
+/* intent_io.c - makes the region map durable: group commit of dirty bits, lazy cleaning.
+ *
+ * One batch of map blocks is under way at a time, written with FUA to every in-sync member.  Bits
+ * that are set in it count when all have answered; bits that are cleared stop counting when it is sent,
+ * so that a write which comes meanwhile waits for the next batch instead of trusting a bit that is
+ * about to vanish.
+ *
+ * Cleaning: every CLEAN_PERIOD_MS, if regions have been quiet for a whole period, all members are
+ * flushed, and those regions lose their dirty bit.  The cleared map goes out with the next batch; a
+ * bit that survives a crash only costs a little resync.
+ */
+#include "engine_internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <syslog.h>
+
+#define CLEAN_PERIOD_MS 1000u
+
+/* What is about to be sent, taken as already cleared; and then as set once it is answered. */
+static void
+narrow_durable(struct engine *engine, uint32_t block)
+{
+	struct intent *intent = &engine->intent;
+	uint32_t first = block * LAYOUT_REGIONS_PER_BLOCK;
+
+	for (uint32_t i = first; i < first + LAYOUT_REGIONS_PER_BLOCK && i < intent->regions; i++) {
+		uint8_t set = intent->durable[i] & intent->flags[i] & (REGION_DIRTY | REGION_STALE);
+		uint8_t unwritten = (intent->durable[i] | intent->flags[i]) & REGION_UNWRITTEN;
+
+		intent->durable[i] = set | unwritten;
+	}
+}
+
+static void
+batch_done(struct engine *engine)
+{
+	struct intent *intent = &engine->intent;
+
+	for (int i = 0; i < engine->map_batch; i++) {
+		if (engine->map_error == 0)
+			map_block_decode(engine->map_buffer + (size_t)i * LAYOUT_MAP_BLOCK_BYTES,
+					 intent->regions, engine->map_blocks[i],
+					 engine->options.volume_uuid, intent->durable);
+		else
+			intent->block_dirty[engine->map_blocks[i]] = true;
+	}
+	engine->map_batch = 0;
+	engine->activity++;
+	write_op_intent_changed(engine, engine->map_error);
+}
+
+static void
+block_written(struct member_io *mio, int result)
+{
+	struct engine *engine = mio->member->engine;
+
+	if (result != 0 && result != -ENOLINK && engine->map_error == 0)
+		engine->map_error = result;
+	if (--engine->map_pending == 0)
+		batch_done(engine);
+}
+
+static void
+write_block(struct member *member, const uint8_t *image, uint32_t block)
+{
+	struct engine *engine = member->engine;
+	struct iovec iov = { (void *)image, LAYOUT_MAP_BLOCK_BYTES };
+	struct member_io *mio = member_io_create(
+		member, BACKEND_WRITE, LAYOUT_MAP_OFFSET + (uint64_t)block * LAYOUT_MAP_BLOCK_BYTES,
+		IO_MAP);
+
+	mio->io.fua = true;
+	member_io_append(mio, &iov, 1, LAYOUT_MAP_BLOCK_BYTES);
+	engine->map_pending++;
+	member_io_submit(mio, block_written, member);
+}
+
+static void
+send_batch(struct engine *engine)
+{
+	struct intent *intent = &engine->intent;
+
+	for (uint32_t block = 0; block < intent->blocks && engine->map_batch < MAP_BATCH; block++) {
+		uint8_t *image = engine->map_buffer + (size_t)engine->map_batch * LAYOUT_MAP_BLOCK_BYTES;
+
+		if (!intent->block_dirty[block])
+			continue;
+		intent->block_dirty[block] = false;
+		narrow_durable(engine, block);
+		map_block_encode(intent->flags, intent->regions, block, engine->record.epoch,
+				 engine->options.volume_uuid, image);
+		engine->map_blocks[engine->map_batch++] = block;
+	}
+	engine->map_error = 0;
+	for (int i = 0; i < engine->map_batch; i++)
+		for (int m = 0; m < engine->count; m++)
+			if (engine->members[m].in_sync || engine->members[m].evicting)
+				write_block(&engine->members[m],
+					    engine->map_buffer + (size_t)i * LAYOUT_MAP_BLOCK_BYTES,
+					    engine->map_blocks[i]);
+}
+
+static bool
+any_block_dirty(const struct engine *engine)
+{
+	for (uint32_t i = 0; i < engine->intent.blocks; i++)
+		if (engine->intent.block_dirty[i])
+			return true;
+	return false;
+}
+
+static void
+clean_flushed(struct flush_waiter *waiter, int result)
+{
+	struct engine *engine = list_entry(waiter, struct engine, clean_waiter);
+
+	engine->cleaning = false;
+	if (result == 0)
+		intent_clean_end(&engine->intent);
+}
+
+static void
+clean(struct engine *engine)
+{
+	if (engine->cleaning || engine->suspended || engine->evicting > 0 ||
+	    engine->now_ms < engine->clean_ms)
+		return;
+	engine->clean_ms = engine->now_ms + CLEAN_PERIOD_MS;
+	if (!intent_clean_begin(&engine->intent))
+		return;
+	engine->cleaning = true;
+	engine->clean_waiter.done = clean_flushed;
+	engine->clean_waiter.for_request = false;
+	flush_join(engine, &engine->clean_waiter);
+}
+
+void
+intent_io_run(struct engine *engine)
+{
+	if (engine->geometry.parities == 0 || engine->phase < PHASE_RUNNING ||
+	    engine->phase > PHASE_LAST_MAP || engine->fenced)
+		return;
+	clean(engine);
+	if (engine->map_pending == 0 && any_block_dirty(engine))
+		send_batch(engine);
+}
+
+void
+intent_io_expire(struct engine *engine)
+{
+	if (engine->map_pending > 0)
+		write_op_intent_changed(engine, -ETIMEDOUT);
+}
+
+bool
+intent_io_idle(const struct engine *engine)
+{
+	return engine->map_pending == 0 && !engine->cleaning &&
+	       (engine->geometry.parities == 0 || !any_block_dirty(engine));
+}
+
+uint64_t
+intent_io_deadline(const struct engine *engine)
+{
+	if (engine->phase != PHASE_RUNNING && engine->phase != PHASE_DRAIN)
+		return UINT64_MAX;
+	if (engine->geometry.parities == 0 || engine->intent.dirty_count == 0 || engine->cleaning ||
+	    engine->intent.dirty_count == engine->intent.suspect_count)
+		return UINT64_MAX;
+	return engine->clean_ms;
+}

@@ -1,0 +1,384 @@
+/* member.c - the commands of one member, and its session.
+ *
+ * A command is sent when the member is connected and its superblock was checked; otherwise it is
+ * parked.  Its fate is decided elsewhere: the member returns (member_resume sends it again; that is
+ * safe, for a session is offered only after LOGICAL UNIT RESET, so the earlier sending can't land
+ * late), or is evicted, or queue_limit ends its waiting.
+ */
+#include "engine_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#define BACKOFF_FIRST_MS 100u
+#define BACKOFF_MAX_MS 2000u
+#define BACKOFF_OUT_MS 10000u	/* a member that is out is only looked at */
+#define FIRST_SEGMENTS 32
+
+bool
+member_usable(const struct member *member)
+{
+	return member->link == LINK_OPEN && member->checked && !member->condemned;
+}
+
+void
+member_note(struct member *member, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(member->reason, sizeof(member->reason), format, args);
+	va_end(args);
+}
+
+/* --- building a command --- */
+
+static bool
+grow_segments(struct member_io *mio, int wanted)
+{
+	int capacity = mio->segment_capacity ? mio->segment_capacity : FIRST_SEGMENTS;
+	struct iovec *grown;
+
+	while (capacity < wanted)
+		capacity *= 2;
+	if (capacity == mio->segment_capacity)
+		return true;
+	/* One block: the pristine array, then the working copy. */
+	grown = realloc(mio->segments, 2 * (size_t)capacity * sizeof(*grown));
+	if (grown == NULL)
+		return false;
+	mio->segments = grown;
+	mio->working = grown + capacity;
+	mio->segment_capacity = capacity;
+	return true;
+}
+
+struct member_io *
+member_io_create(struct member *member, enum backend_op op, uint64_t offset_bytes,
+		 enum io_policy policy)
+{
+	struct list *node = list_take(&member->engine->free_mios);
+	struct member_io *mio;
+
+	if (node != NULL) {
+		mio = list_entry(node, struct member_io, node);
+	} else {
+		mio = calloc(1, sizeof(*mio));
+		if (mio == NULL || !grow_segments(mio, 1)) {
+			/* A few hundred bytes are not to be had: nothing sensible can go on. */
+			abort();
+		}
+		list_init(&mio->node);
+	}
+	mio->io = (struct backend_io){ .op = op, .offset_bytes = offset_bytes };
+	mio->member = member;
+	mio->segment_count = 0;
+	mio->policy = policy;
+	return mio;
+}
+
+bool
+member_io_append(struct member_io *mio, const struct iovec *iov, int count, uint32_t length_bytes)
+{
+	if (mio->segment_count + count > SEGMENTS_MAX)
+		return false;
+	if (!grow_segments(mio, mio->segment_count + count))
+		return false;
+	for (int i = 0; i < count; i++) {
+		struct iovec *last = mio->segments + mio->segment_count - 1;
+
+		if (mio->segment_count > 0 &&
+		    (char *)last->iov_base + last->iov_len == (char *)iov[i].iov_base)
+			last->iov_len += iov[i].iov_len;
+		else
+			mio->segments[mio->segment_count++] = iov[i];
+	}
+	mio->io.length_bytes += length_bytes;
+	return true;
+}
+
+/* --- sending --- */
+
+static void
+io_answered(struct backend_io *io)
+{
+	struct member_io *mio = (struct member_io *)io;
+
+	list_remove(&mio->node);
+	list_append(&mio->member->engine->answered, &mio->node);
+}
+
+static void
+send(struct member_io *mio)
+{
+	struct member *member = mio->member;
+
+	memcpy(mio->working, mio->segments, (size_t)mio->segment_count * sizeof(*mio->segments));
+	mio->io.iov = mio->working;
+	mio->io.iov_count = mio->segment_count;
+	mio->io.done = io_answered;
+	mio->sent_at = ++member->engine->moment;
+	if (mio->io.op == BACKEND_WRITE)
+		member->unflushed = true;
+	list_append(&member->in_flight, &mio->node);
+	member->backend->ops->submit(member->backend, &mio->io);
+}
+
+/* Complete without sending, later in this turn. */
+static void
+complete_unsent(struct member_io *mio, int result)
+{
+	mio->io.result = result;
+	list_append(&mio->member->engine->immediate, &mio->node);
+}
+
+void
+member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner)
+{
+	struct member *member = mio->member;
+
+	mio->done = done;
+	mio->owner = owner;
+	if (member->engine->fenced)
+		complete_unsent(mio, -ESHUTDOWN);
+	else if (mio->policy == IO_PROBE ? member->link == LINK_OPEN : member_usable(member))
+		send(mio);
+	else if (mio->policy == IO_PROBE)
+		complete_unsent(mio, -ENOTCONN);
+	else if (!member->in_sync && !member->evicting)
+		complete_unsent(mio, -ENOLINK);
+	else if (member->evicting && mio->policy == IO_SUPERBLOCK)
+		complete_unsent(mio, -ENOLINK);
+	else if (member->engine->expired && mio->policy == IO_REQUEST)
+		complete_unsent(mio, -ETIMEDOUT);
+	else
+		list_append(&member->parked, &mio->node);
+}
+
+static void
+finish(struct member_io *mio, int result)
+{
+	struct engine *engine = mio->member->engine;
+
+	mio->done(mio, result);
+	list_prepend(&engine->free_mios, &mio->node);
+}
+
+static void
+account(struct member_io *mio)
+{
+	struct member *member = mio->member;
+
+	switch (mio->io.op) {
+	case BACKEND_READ:
+		member->reads++;
+		member->read_bytes += mio->io.length_bytes;
+		break;
+	case BACKEND_WRITE:
+		member->writes++;
+		member->written_bytes += mio->io.length_bytes;
+		break;
+	case BACKEND_FLUSH:
+		break;
+	}
+}
+
+/* The member refused a write: it is no longer the same as the others.  Where the level can do without
+ * it, it is dropped and the command waits for its eviction.
+ */
+static void
+refused_write(struct member_io *mio, int result)
+{
+	struct member *member = mio->member;
+	struct engine *engine = member->engine;
+
+	if (engine->out + 1 > engine->tolerated || !member->in_sync || mio->policy == IO_PROBE) {
+		finish(mio, -EIO);
+		return;
+	}
+	if (!member->condemned) {
+		member->condemned = true;
+		member_note(member, "refused a write (%s)", strerror(-result));
+		engine_log(engine, LOG_ERR, "member %s refused a write at byte %llu: %s",
+			   member->backend->label, (unsigned long long)mio->io.offset_bytes,
+			   strerror(-result));
+		member->backend->ops->close(member->backend);
+	}
+	list_append(&member->parked, &mio->node);
+}
+
+static void
+fence_off(struct engine *engine, struct member *member)
+{
+	if (engine->fenced)
+		return;
+	engine->fenced = true;
+	snprintf(engine->reason, sizeof(engine->reason),
+		 "member %s is reserved by another gateway: this one has stopped writing",
+		 member->backend->label);
+	engine_log(engine, LOG_CRIT, "%s", engine->reason);
+	for (int i = 0; i < engine->count; i++)
+		member_fail_parked(&engine->members[i], -ESHUTDOWN, false);
+}
+
+void
+member_handle_answer(struct member_io *mio)
+{
+	struct member *member = mio->member;
+	int result = mio->io.result;
+
+	list_init(&mio->node);
+	if (result == 0) {
+		if (mio->sent_at > member->answered_at)
+			member->answered_at = mio->sent_at;
+		account(mio);
+		finish(mio, 0);
+		return;
+	}
+	if (result == -ENOTCONN) {
+		if (mio->policy == IO_PROBE)
+			finish(mio, -ENOTCONN);
+		else if (member->engine->fenced)
+			finish(mio, -ESHUTDOWN);
+		else if (!member->in_sync && !member->evicting)
+			finish(mio, -ENOLINK);
+		else
+			list_append(&member->parked, &mio->node);
+		return;
+	}
+	if (result == -EACCES) {
+		fence_off(member->engine, member);
+		finish(mio, mio->policy == IO_PROBE ? -ENOTCONN : -ESHUTDOWN);
+		return;
+	}
+	member->errors++;
+	member->answered_at = mio->sent_at > member->answered_at ? mio->sent_at : member->answered_at;
+	if (mio->io.op == BACKEND_READ) {
+		member->medium_errors += result == -ENODATA;
+		finish(mio, result == -ENODATA ? -ENODATA : -EIO);
+		return;
+	}
+	refused_write(mio, result);
+}
+
+void
+member_fail_parked(struct member *member, int result, bool requests_only)
+{
+	struct list kept;
+	struct list *node;
+
+	list_init(&kept);
+	while ((node = list_take(&member->parked)) != NULL) {
+		struct member_io *mio = list_entry(node, struct member_io, node);
+
+		if (requests_only && mio->policy != IO_REQUEST)
+			list_append(&kept, node);
+		else
+			complete_unsent(mio, result);
+	}
+	list_splice(&member->parked, &kept);
+}
+
+void
+member_resume(struct member *member)
+{
+	struct list waiting;
+	struct list *node;
+
+	list_init(&waiting);
+	list_splice(&waiting, &member->parked);
+	while ((node = list_take(&waiting)) != NULL)
+		send(list_entry(node, struct member_io, node));
+}
+
+/* --- the session --- */
+
+static void
+session_opened(void *owner, const struct backend_identity *identity)
+{
+	struct member *member = owner;
+
+	member->identity = *identity;
+	member->opened_event = true;
+}
+
+static void
+session_closed(void *owner, int error, const char *reason)
+{
+	struct member *member = owner;
+
+	member->closed_event = true;
+	member->opened_event = false;
+	member->close_error = error;
+	if (!member->condemned && error != -ECANCELED)
+		snprintf(member->reason, sizeof(member->reason), "%s", reason);
+}
+
+static const struct backend_events member_events = {
+	.opened = session_opened,
+	.closed = session_closed,
+};
+
+void
+member_open(struct member *member)
+{
+	assert(member->link == LINK_CLOSED);
+	member->link = LINK_OPENING;
+	member->backend->events = &member_events;
+	member->backend->events_owner = member;
+	member->backend->ops->open(member->backend);
+}
+
+static void
+plan_retry(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	if (engine->phase == PHASE_RUNNING && !member->in_sync) {
+		member->retry_ms = engine->now_ms + BACKOFF_OUT_MS;
+		return;
+	}
+	member->retry_ms = engine->now_ms + member->backoff_ms;
+	member->backoff_ms = member->backoff_ms * 2 > BACKOFF_MAX_MS ? BACKOFF_MAX_MS
+								     : member->backoff_ms * 2;
+}
+
+static void
+handle_closed(struct member *member)
+{
+	bool was_usable = member->link == LINK_OPEN;
+
+	member->closed_event = false;
+	member->link = LINK_CLOSED;
+	member->checked = false;
+	if (member->presence == PRESENCE_EXAMINED && member->engine->phase <= PHASE_EXAMINE)
+		member->presence = PRESENCE_AWAITED;
+	if (was_usable)
+		member->backoff_ms = BACKOFF_FIRST_MS;
+	plan_retry(member);
+	if (was_usable && member->in_sync)
+		evict_member_silent(member);
+}
+
+void
+member_handle_events(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	if (member->opened_event) {
+		member->opened_event = false;
+		member->link = LINK_OPEN;
+		assemble_examine(member);
+	}
+	if (member->closed_event)
+		handle_closed(member);
+	/* A condemned member stays closed until its eviction is durable. */
+	if (member->link == LINK_CLOSED && engine->now_ms >= member->retry_ms && !engine->fenced &&
+	    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING && !member->condemned)
+		member_open(member);
+}

@@ -1,0 +1,71 @@
+/* metadata.c - superblocks of all in-sync members, one update at a time.
+ *
+ * Whoever changes engine->record calls metadata_commit() and waits until record_durable reaches the
+ * generation returned.  Changes made while an update is under way are gathered in the next.
+ */
+#include "engine_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define RETRY_MS 1000u
+
+uint64_t
+metadata_commit(struct engine *engine)
+{
+	engine->activity++;
+	return ++engine->record_wanted;
+}
+
+static void
+superblock_written(struct member_io *mio, int result)
+{
+	struct engine *engine = mio->member->engine;
+
+	/* A member that is being evicted needs none (-ENOLINK).  Any other failure leaves the generation
+	 * undone: fenced off or stopping, nobody is to be told that it is durable.
+	 */
+	if (result != 0 && result != -ENOLINK) {
+		engine->record_writing = 0;
+		engine->record_retry_ms = engine->now_ms + RETRY_MS;
+	}
+	if (--engine->record_pending == 0 && engine->record_writing != 0)
+		engine->record_durable = engine->record_writing;
+	engine->activity++;
+}
+
+static void
+write_superblock(struct member *member)
+{
+	struct engine *engine = member->engine;
+	uint8_t *block = member->page + 2 * LAYOUT_SUPERBLOCK_BYTES;
+	struct iovec iov = { block, LAYOUT_SUPERBLOCK_BYTES };
+	struct superblock superblock = engine->record;
+	struct member_io *mio;
+
+	superblock.role = (uint8_t)member->role;
+	superblock.member_bytes = member->superblock.member_bytes;
+	superblock.write_count = ++member->write_count;
+	memcpy(superblock.member_uuid, engine->record.member_uuids[member->role], 16);
+	memcpy(superblock.areas, member->superblock.areas, sizeof(superblock.areas));
+	superblock_encode(&superblock, block);
+	mio = member_io_create(member, BACKEND_WRITE, superblock_offset(superblock.write_count),
+			       IO_SUPERBLOCK);
+	mio->io.fua = true;
+	member_io_append(mio, &iov, 1, LAYOUT_SUPERBLOCK_BYTES);
+	engine->record_pending++;
+	member_io_submit(mio, superblock_written, member);
+}
+
+void
+metadata_run(struct engine *engine)
+{
+	if (engine->record_pending > 0 || engine->record_durable >= engine->record_wanted ||
+	    engine->fenced || engine->now_ms < engine->record_retry_ms)
+		return;
+	engine->record_writing = engine->record_wanted;
+	engine->record.event++;
+	for (int i = 0; i < engine->count; i++)
+		if (engine->members[i].in_sync)
+			write_superblock(&engine->members[i]);
+}

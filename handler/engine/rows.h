@@ -1,0 +1,66 @@
+/* rows.h - who may work on which row, in order of arrival.
+ *
+ * Every operation claims all rows it touches at the moment it arrives, each claim at the tail
+ * of its row's queue, and proceeds when all are granted.  A claim is granted when no earlier
+ * claim of its row conflicts with it.  As all claims of one operation are queued at one
+ * moment, the order is the same in every row and no two operations can wait for each other.
+ *
+ *	                 READ            REBUILD_READ   WRITE
+ *	READ             -               -              bytes overlap
+ *	REBUILD_READ     -               -              always
+ *	WRITE            bytes overlap   always         always (level 0: bytes overlap)
+ *
+ * REBUILD_READ reads the whole row to make up for a missing member, so a write anywhere in
+ * the row would change what it needs.
+ */
+#ifndef IRAID_ROWS_H
+#define IRAID_ROWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "list.h"
+
+enum claim_kind {
+	CLAIM_READ,
+	CLAIM_REBUILD_READ,
+	CLAIM_WRITE,
+};
+
+struct claim_holder {		/* embedded in an operation */
+	int waiting;		/* claims not granted yet */
+	void (*granted)(struct claim_holder *holder);	/* when waiting falls to 0; may be called from row_release */
+};
+
+struct row_entry;
+
+struct row_claim {		/* memory is the operation's */
+	struct list in_row;
+	struct row_entry *entry;
+	struct claim_holder *holder;
+	uint64_t begin_bytes;	/* of the row's data */
+	uint64_t end_bytes;
+	enum claim_kind kind;
+	bool granted;
+};
+
+struct row_table;
+
+/* rows_exclusive: writes of one row exclude each other (levels with parity). NULL if out of memory. */
+struct row_table *row_table_create(bool rows_exclusive);
+void row_table_destroy(struct row_table *table);
+
+/* Queue a claim.  holder->granted is not called from here: look at holder->waiting. -ENOMEM or 0. */
+int row_claim(struct row_table *table, uint64_t row, struct row_claim *claim);
+void row_release(struct row_table *table, struct row_claim *claim);
+
+/* Last claim of the row's queue, or NULL if nobody claims it: for merging. */
+struct row_claim *row_tail(struct row_table *table, uint64_t row);
+
+/* Let a claim cover more bytes of its row, if it is the row's last and that makes it wait for
+ * nothing it does not wait for already.  Returns false, having changed nothing, otherwise.
+ */
+bool row_widen(struct row_table *table, struct row_claim *claim, uint64_t begin_bytes,
+	       uint64_t end_bytes);
+
+#endif

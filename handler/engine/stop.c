@@ -1,0 +1,160 @@
+/* stop.c - an orderly end.
+ *
+ *	DRAIN --> LAST_FLUSH --> LAST_MAP --> LAST_SUPERBLOCKS --> RELEASE --> STOPPED
+ *	  `------------`-------------`---------------`--(too slow)-->'
+ *
+ * Only the whole way marks the superblocks clean.  Members that don't answer make it short:
+ * whatever is left is as after a crash, which is safe.
+ */
+#include "engine_internal.h"
+
+#include <errno.h>
+#include <syslog.h>
+
+#define STEP_LIMIT_MS 5000u
+#define DRAIN_LIMIT_MS 15000u
+
+static void
+enter(struct engine *engine, enum engine_phase phase)
+{
+	engine->phase = phase;
+	engine->phase_since_ms = engine->now_ms;
+	engine->activity++;
+}
+
+static void
+release_sessions(struct engine *engine)
+{
+	enter(engine, PHASE_RELEASE);
+	for (int i = 0; i < engine->count; i++) {
+		struct member *member = &engine->members[i];
+
+		if (member->link == LINK_OPEN)
+			member->backend->ops->release(member->backend);
+		else if (member->link == LINK_OPENING)
+			member->backend->ops->close(member->backend);
+	}
+}
+
+static void
+give_up(struct engine *engine)
+{
+	engine_log(engine, LOG_WARNING, "members did not answer in time: stopped without marking them clean");
+	for (int i = 0; i < engine->count; i++)
+		member_fail_parked(&engine->members[i], -ESHUTDOWN, false);
+	write_op_intent_changed(engine, -ESHUTDOWN);
+	release_sessions(engine);
+}
+
+static bool
+drained(const struct engine *engine)
+{
+	return engine->ops == 0 && engine->requests_active == 0 && engine->admission_head == NULL &&
+	       resync_idle(engine) && engine->flush_pending == 0 && !engine->cleaning &&
+	       engine->evicting == 0;
+}
+
+static void
+last_flush_done(struct flush_waiter *waiter, int result)
+{
+	struct engine *engine = list_entry(waiter, struct engine, clean_waiter);
+
+	engine->cleaning = false;
+	engine->stop_clean = result == 0;
+	if (result == 0 && engine->geometry.parities > 0) {
+		/* Nothing is active: two generations make every region that is not suspect cleanable. */
+		intent_clean_begin(&engine->intent);
+		intent_clean_begin(&engine->intent);
+		intent_clean_end(&engine->intent);
+	}
+	enter(engine, PHASE_LAST_MAP);
+}
+
+static void
+begin_last_flush(struct engine *engine)
+{
+	enter(engine, PHASE_LAST_FLUSH);
+	engine->cleaning = true;
+	engine->clean_waiter.done = last_flush_done;
+	engine->clean_waiter.for_request = false;
+	flush_join(engine, &engine->clean_waiter);
+}
+
+static void
+begin_last_superblocks(struct engine *engine)
+{
+	engine->record.clean = engine->stop_clean;
+	engine->record.owner[0] = '\0';
+	metadata_commit(engine);
+	enter(engine, PHASE_LAST_SUPERBLOCKS);
+}
+
+static bool
+sessions_closed(const struct engine *engine)
+{
+	for (int i = 0; i < engine->count; i++)
+		if (engine->members[i].link != LINK_CLOSED)
+			return false;
+	return list_empty(&engine->answered) && list_empty(&engine->immediate);
+}
+
+static void
+finish_release(struct engine *engine)
+{
+	bool parked = false;
+
+	for (int i = 0; i < engine->count; i++) {
+		parked |= !list_empty(&engine->members[i].parked);
+		member_fail_parked(&engine->members[i], -ESHUTDOWN, false);
+	}
+	if (parked) {
+		engine->activity++;
+		return;
+	}
+	write_op_intent_changed(engine, -ESHUTDOWN);
+	if (engine->ops > 0 || engine->requests_active > 0 || engine->admission_head != NULL)
+		return;
+	enter(engine, PHASE_STOPPED);
+}
+
+static bool
+too_slow(const struct engine *engine)
+{
+	uint64_t limit = engine->phase == PHASE_DRAIN ? DRAIN_LIMIT_MS : STEP_LIMIT_MS;
+
+	if (engine->phase == PHASE_DRAIN && (engine->suspended || engine->fenced))
+		limit = engine->fenced ? 0 : STEP_LIMIT_MS;
+	return engine->now_ms - engine->phase_since_ms >= limit;
+}
+
+void
+stop_run(struct engine *engine)
+{
+	if (!engine->stop_wanted)
+		return;
+	if (engine->phase < PHASE_RUNNING) {
+		release_sessions(engine);
+	} else if (engine->phase == PHASE_RUNNING) {
+		enter(engine, PHASE_DRAIN);
+	} else if (engine->phase < PHASE_RELEASE && too_slow(engine)) {
+		give_up(engine);
+	} else if (engine->phase == PHASE_DRAIN && drained(engine)) {
+		begin_last_flush(engine);
+	} else if (engine->phase == PHASE_LAST_MAP && intent_io_idle(engine)) {
+		begin_last_superblocks(engine);
+	} else if (engine->phase == PHASE_LAST_SUPERBLOCKS &&
+		   engine->record_durable >= engine->record_wanted) {
+		release_sessions(engine);
+	} else if (engine->phase == PHASE_RELEASE && sessions_closed(engine)) {
+		finish_release(engine);
+	}
+}
+
+uint64_t
+stop_deadline(const struct engine *engine)
+{
+	if (!engine->stop_wanted || engine->phase < PHASE_DRAIN || engine->phase >= PHASE_RELEASE)
+		return UINT64_MAX;
+	return engine->phase_since_ms + (engine->phase == PHASE_DRAIN && !engine->suspended
+						 ? DRAIN_LIMIT_MS : STEP_LIMIT_MS);
+}

@@ -1,0 +1,521 @@
+/* write_op.c - one or more adjacent writes, carried out as one.
+ *
+ *   WAITING --> PREPARING --> WRITING --> FLUSHING --> done
+ *      ^            |            |       (FUA only)
+ *      `-- again ---'            `--> failed: the rows' parity is suspect from now on
+ *
+ * WAITING: for the rows (rows.h), for a turn, for memory.  Adjacent writes join meanwhile, so that
+ * partial rows become full ones.
+ * PREPARING: old data and parity are read, and the regions' dirty marks become durable; nothing has
+ * been written, so any trouble here only means to begin again.
+ * WRITING: data and parity are on their way.  A member lost now is made up for by the others, and its
+ * commands complete (-ENOLINK) only after its eviction is durable; so the write is acknowledged.
+ */
+#include "write_op.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define ATTEMPTS_MAX 8
+
+static void write_start(struct op *base);
+static void write_again(struct write_op *op);
+
+static bool
+has_parity(const struct write_op *op)
+{
+	return op->op.engine->geometry.parities > 0;
+}
+
+/* --- region marks --- */
+
+static uint32_t
+first_region(const struct write_op *op)
+{
+	return intent_region(&op->op.engine->intent, write_first_row(op));
+}
+
+static uint32_t
+last_region(const struct write_op *op)
+{
+	return intent_region(&op->op.engine->intent, write_last_row(op));
+}
+
+/* Returns whether all marks are durable already. */
+static bool
+intent_hold(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+	bool ready = true;
+
+	op->intent_held = true;
+	for (uint32_t region = first_region(op); region <= last_region(op); region++)
+		if (!intent_begin(&engine->intent, region, engine->missing >= 0))
+			ready = false;
+	return ready;
+}
+
+static bool
+intent_is_ready(const struct write_op *op)
+{
+	const struct engine *engine = op->op.engine;
+
+	for (uint32_t region = first_region(op); region <= last_region(op); region++)
+		if (!intent_ready(&engine->intent, region, engine->missing >= 0))
+			return false;
+	return true;
+}
+
+static void
+intent_drop(struct write_op *op)
+{
+	if (!op->intent_held)
+		return;
+	op->intent_held = false;
+	for (uint32_t region = first_region(op); region <= last_region(op); region++)
+		intent_end(&op->op.engine->intent, region);
+}
+
+/* --- end --- */
+
+static void
+drop_buffer(struct write_op *op)
+{
+	if (op->buffer != NULL)
+		arena_release(&op->op.engine->arena, op->buffer, op->buffer_bytes);
+	op->buffer = NULL;
+}
+
+static void
+release_rows(struct write_op *op)
+{
+	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
+		row_release(op->op.engine->rows, &write_row(op, row)->claim);
+}
+
+static void
+write_end(struct write_op *op, int result)
+{
+	struct engine *engine = op->op.engine;
+	struct piece *piece = op->pieces;
+
+	intent_drop(op);
+	drop_buffer(op);
+	release_rows(op);
+	op->pieces = NULL;
+	list_prepend(&engine->free_writes, &op->op.node);
+	op_gone(engine);
+	while (piece != NULL) {
+		struct piece *next = piece->next;
+
+		piece_finish(engine, piece, result);
+		piece = next;
+	}
+}
+
+static void
+write_fail(struct op *base, int error)
+{
+	write_end((struct write_op *)base, error);
+}
+
+/* An eviction outranks other errors: after it, everything is tried again. */
+static void
+note_error(struct write_op *op, int role, int result)
+{
+	if (result == 0 || op->error == -ENOLINK)
+		return;
+	if (op->error == 0 || result == -ENOLINK) {
+		op->error = result;
+		op->failed_role = role;
+	}
+}
+
+/* --- FLUSHING --- */
+
+static void
+write_flushed(struct flush_waiter *waiter, int result)
+{
+	write_end(list_entry(waiter, struct write_op, flush), result);
+}
+
+/* --- WRITING --- */
+
+static void
+prove_rows(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
+		if (!intent_row_suspect(&engine->intent, number))
+			continue;
+		if (write_row(op, number)->plan.proves_row)
+			intent_prove(&engine->intent, number);
+		resync_hint(engine, number);
+	}
+}
+
+static void
+write_written(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	if (op->error != 0) {
+		for (uint32_t region = first_region(op); has_parity(op) && region <= last_region(op);
+		     region++)
+			intent_suspect(&engine->intent, region);
+		write_end(op, op->error);
+		return;
+	}
+	if (has_parity(op))
+		prove_rows(op);
+	if (!op->fua) {
+		write_end(op, 0);
+		return;
+	}
+	op->state = WRITE_FLUSHING;
+	op->flush.done = write_flushed;
+	op->flush.for_request = true;
+	list_init(&op->flush.node);
+	flush_join(engine, &op->flush);
+}
+
+static void
+write_answered(struct member_io *mio, int result)
+{
+	struct write_op *op = mio->owner;
+
+	/* Evicted, durably: parity (or data) on the others makes up for this member. */
+	if (result != -ENOLINK)
+		note_error(op, mio->member->role, result);
+	if (--op->pending == 0)
+		write_written(op);
+}
+
+static void
+write_issue(struct write_op *op)
+{
+	op->state = WRITE_WRITING;
+	write_rows_compute(op);
+	write_rows_count(op);
+	op->pending = 1;	/* this function */
+	write_rows_write(op, write_answered);
+	if (--op->pending == 0)
+		write_written(op);
+}
+
+/* --- PREPARING --- */
+
+static void
+write_prepared(struct write_op *op)
+{
+	int error = op->error;
+
+	if (error == 0) {
+		write_issue(op);
+	} else if (error == -ENOLINK) {
+		write_again(op);
+	} else if ((error == -ENODATA || error == -EIO) && op->failed_role >= 0 &&
+		   op->op.engine->missing < 0 && op->avoid < 0 && has_parity(op)) {
+		op->avoid = op->failed_role;
+		write_again(op);
+	} else {
+		write_end(op, error);
+	}
+}
+
+static void
+prepare_done_one(struct write_op *op)
+{
+	if (--op->pending == 0)
+		write_prepared(op);
+}
+
+static void
+old_data_read(struct member_io *mio, int result)
+{
+	struct write_op *op = mio->owner;
+
+	note_error(op, mio->member->role, result);
+	prepare_done_one(op);
+}
+
+void
+write_op_intent_changed(struct engine *engine, int error)
+{
+	struct list waiters;
+	struct list *node;
+
+	list_init(&waiters);
+	list_splice(&waiters, &engine->intent_waiters);
+	while ((node = list_take(&waiters)) != NULL) {
+		struct write_op *op = (struct write_op *)list_entry(node, struct op, node);
+
+		if (error == 0 && !intent_is_ready(op)) {
+			list_append(&engine->intent_waiters, node);
+			continue;
+		}
+		note_error(op, -1, error);
+		op->intent_waits = false;
+		prepare_done_one(op);
+	}
+}
+
+/* Region marks that are not durable yet: wait for them, unless they can't become so. */
+static void
+wait_for_intent(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	if (intent_hold(op))
+		return;
+	if (engine->expired) {
+		note_error(op, -1, -ETIMEDOUT);
+		return;
+	}
+	op->intent_waits = true;
+	op->pending++;
+	list_append(&engine->intent_waiters, &op->op.node);
+}
+
+static void
+write_prepare(struct write_op *op)
+{
+	op->state = WRITE_PREPARING;
+	op->error = 0;
+	op->failed_role = -1;
+	op->pending = 1;	/* this function */
+	if (has_parity(op))
+		wait_for_intent(op);
+	write_rows_read(op, old_data_read);
+	prepare_done_one(op);
+}
+
+/* --- WAITING --- */
+
+static void
+write_again(struct write_op *op)
+{
+	intent_drop(op);
+	drop_buffer(op);
+	op->state = WRITE_WAITING;
+	if (++op->attempts > ATTEMPTS_MAX)
+		write_end(op, -EIO);
+	else
+		op_ready(&op->op);
+}
+
+/* One of several joined writes can't be done: let each have its own fate. */
+static void
+split(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+	struct piece *piece = op->pieces;
+
+	release_rows(op);
+	list_prepend(&engine->free_writes, &op->op.node);
+	op_gone(engine);
+	while (piece != NULL) {
+		struct piece *next = piece->next;
+
+		if (!write_op_create(engine, piece))
+			piece_finish(engine, piece, -ENOMEM);
+		piece = next;
+	}
+}
+
+static void
+write_start(struct op *base)
+{
+	struct write_op *op = (struct write_op *)base;
+	int error = write_rows_plan(op);
+
+	if (error != 0 && op->pieces->next != NULL) {
+		split(op);
+		return;
+	}
+
+	if (error == 0)
+		error = write_rows_describe_data(op);
+	if (error != 0) {
+		write_end(op, error);
+		return;
+	}
+	if (op->buffer_bytes > 0) {
+		op->buffer = arena_take(&op->op.engine->arena, op->buffer_bytes);
+		if (op->buffer == NULL) {
+			op_wait_for_buffer(&op->op);
+			return;
+		}
+	}
+	write_prepare(op);
+}
+
+/* --- creation and merging --- */
+
+static void
+describe_claim(struct write_op *op, uint64_t number, uint64_t begin_bytes, uint64_t end_bytes)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&op->op.engine->geometry);
+	const uint64_t start = number * row_bytes;
+	struct row_claim *claim = &write_row(op, number)->claim;
+
+	*claim = (struct row_claim){
+		.holder = &op->op.holder,
+		.kind = CLAIM_WRITE,
+		.begin_bytes = begin_bytes > start ? begin_bytes - start : 0,
+		.end_bytes = end_bytes - start < row_bytes ? end_bytes - start : row_bytes,
+	};
+	list_init(&claim->in_row);
+}
+
+static void
+claim_row(struct write_op *op, uint64_t number)
+{
+	describe_claim(op, number, op->begin_bytes, op->end_bytes);
+	if (row_claim(op->op.engine->rows, number, &write_row(op, number)->claim) != 0)
+		abort();
+}
+
+bool
+write_op_create(struct engine *engine, struct piece *piece)
+{
+	struct list *node = list_take(&engine->free_writes);
+	struct write_op *op = node != NULL ? (struct write_op *)list_entry(node, struct op, node)
+					   : calloc(1, sizeof(*op));
+
+	if (op == NULL)
+		return false;
+	list_init(&op->op.node);
+	op->op.engine = engine;
+	op->op.holder = (struct claim_holder){ .granted = op_granted };
+	op->op.start = write_start;
+	op->op.fail = write_fail;
+	op->state = WRITE_WAITING;
+	op->pieces = piece;
+	piece->next = NULL;
+	op->begin_bytes = piece->begin_bytes;
+	op->end_bytes = piece->end_bytes;
+	op->fua = piece->request->fua;
+	op->intent_held = false;
+	op->attempts = 0;
+	op->avoid = -1;
+	op->buffer = NULL;
+	engine->ops++;
+	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
+		claim_row(op, row);
+	if (op->op.holder.waiting == 0)
+		op_ready(&op->op);
+	return true;
+}
+
+/* The write that is last in the row and has not begun, or NULL. */
+static struct write_op *
+waiting_write(struct engine *engine, uint64_t row)
+{
+	struct row_claim *claim = row_tail(engine->rows, row);
+	struct write_op *op;
+
+	if (claim == NULL || claim->kind != CLAIM_WRITE)
+		return NULL;
+	op = (struct write_op *)claim->holder;
+	if (op->op.start != write_start || op->state != WRITE_WAITING)
+		return NULL;
+	return op;
+}
+
+static bool
+size_allows(const struct write_op *op, uint64_t begin_bytes, uint64_t end_bytes)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&op->op.engine->geometry);
+	uint64_t rows = (end_bytes - 1) / row_bytes - begin_bytes / row_bytes + 1;
+
+	return rows == 1 || (rows <= OP_ROWS_MAX && end_bytes - begin_bytes <= OP_BYTES_MAX);
+}
+
+/* Claim what the piece adds.  The rows it adds must be unclaimed (else the order of arrival could
+ * differ from row to row, and operations wait for each other); the row it shares must have this
+ * operation as its last.
+ */
+static bool
+extend_claims(struct write_op *op, const struct piece *piece)
+{
+	struct row_table *rows = op->op.engine->rows;
+	const uint64_t row_bytes = geometry_row_bytes(&op->op.engine->geometry);
+	const uint64_t old_first = write_first_row(op);
+	const uint64_t old_last = write_last_row(op);
+	const uint64_t begin = piece->begin_bytes < op->begin_bytes ? piece->begin_bytes : op->begin_bytes;
+	const uint64_t end = piece->end_bytes > op->end_bytes ? piece->end_bytes : op->end_bytes;
+	const uint64_t piece_last = (piece->end_bytes - 1) / row_bytes;
+
+	for (uint64_t row = piece->begin_bytes / row_bytes; row <= piece_last; row++)
+		if ((row < old_first || row > old_last) && row_tail(rows, row) != NULL)
+			return false;
+	for (uint64_t row = piece->begin_bytes / row_bytes; row <= piece_last; row++) {
+		struct row_claim *claim = &write_row(op, row)->claim;
+		uint64_t start = row * row_bytes;
+
+		if (row < old_first || row > old_last)
+			continue;
+		if (!row_widen(rows, claim, begin > start ? begin - start : 0,
+			       end - start < row_bytes ? end - start : row_bytes))
+			return false;
+	}
+	op->begin_bytes = begin;
+	op->end_bytes = end;
+	for (uint64_t row = begin / row_bytes; row <= (end - 1) / row_bytes; row++)
+		if (row < old_first || row > old_last)
+			claim_row(op, row);
+	return true;
+}
+
+static bool
+join(struct write_op *op, struct piece *piece, bool behind)
+{
+	uint64_t begin = behind ? op->begin_bytes : piece->begin_bytes;
+	uint64_t end = behind ? piece->end_bytes : op->end_bytes;
+	struct piece **link = &op->pieces;
+
+	if (!size_allows(op, begin, end) || !extend_claims(op, piece))
+		return false;
+	while (behind && *link != NULL)
+		link = &(*link)->next;
+	piece->next = *link;
+	*link = piece;
+	op->fua |= piece->request->fua;
+	op->op.engine->counters.requests_merged++;
+	return true;
+}
+
+bool
+write_op_merge(struct engine *engine, struct piece *piece)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
+	struct write_op *op;
+
+	if (piece->begin_bytes > 0) {
+		op = waiting_write(engine, (piece->begin_bytes - 1) / row_bytes);
+		if (op != NULL && op->end_bytes == piece->begin_bytes && join(op, piece, true))
+			return true;
+	}
+	if (piece->end_bytes < geometry_volume_bytes(&engine->geometry)) {
+		op = waiting_write(engine, piece->end_bytes / row_bytes);
+		if (op != NULL && op->begin_bytes == piece->end_bytes && join(op, piece, false))
+			return true;
+	}
+	return false;
+}
+
+void
+write_ops_free(struct engine *engine)
+{
+	struct list *node;
+
+	while ((node = list_take(&engine->free_writes)) != NULL) {
+		struct write_op *op = (struct write_op *)list_entry(node, struct op, node);
+
+		free(op->data);
+		free(op);
+	}
+}

@@ -1,0 +1,74 @@
+/* write_op.h - shared by write_op.c (states, merging) and write_rows.c (plans, memory, commands). */
+#ifndef IRAID_WRITE_OP_H
+#define IRAID_WRITE_OP_H
+
+#include "../pure/parity.h"
+#include "../pure/plan.h"
+#include "engine_internal.h"
+
+enum write_state {
+	WRITE_WAITING,		/* for its rows, its turn, or memory: others may still join */
+	WRITE_PREPARING,	/* old data is read, dirty marks become durable */
+	WRITE_WRITING,		/* data and parity go to the members */
+	WRITE_FLUSHING,		/* FUA */
+};
+
+struct write_row {
+	struct row_claim claim;	/* begin_bytes..end_bytes: what of the row is written */
+	struct row_plan plan;
+	size_t buffer_offset;	/* parity on the hull, then what is read, then what is rebuilt */
+};
+
+struct write_op {
+	struct op op;		/* must be first */
+	enum write_state state;
+	struct piece *pieces;	/* in order of their place on the volume, without gaps */
+	uint64_t begin_bytes;	/* of the volume */
+	uint64_t end_bytes;
+	bool fua;
+	bool intent_held;
+	bool intent_waits;
+	int pending;
+	int attempts;
+	int avoid;		/* role whose old data can't be read, or -1 */
+	int failed_role;
+	int error;
+	struct iovec *data;	/* all pieces' memory, as one range */
+	int data_count, data_capacity;
+	uint8_t *buffer;
+	size_t buffer_bytes;
+	struct flush_waiter flush;
+	struct write_row rows[OP_ROWS_MAX];	/* of row r: rows[r % OP_ROWS_MAX] */
+};
+
+static inline uint64_t
+write_first_row(const struct write_op *op)
+{
+	return op->begin_bytes / geometry_row_bytes(&op->op.engine->geometry);
+}
+
+static inline uint64_t
+write_last_row(const struct write_op *op)
+{
+	return (op->end_bytes - 1) / geometry_row_bytes(&op->op.engine->geometry);
+}
+
+static inline struct write_row *
+write_row(struct write_op *op, uint64_t row)
+{
+	return &op->rows[row % OP_ROWS_MAX];
+}
+
+/* Describe the pieces' memory in op->data.  0 or -ENOMEM. */
+int write_rows_describe_data(struct write_op *op);
+
+/* Plan all rows and sum up the memory they need.  0; -ENODATA or -EIO if a row can't be written. */
+int write_rows_plan(struct write_op *op);
+
+/* Commands for what the plans read, and later for what they write. */
+void write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int result));
+void write_rows_compute(struct write_op *op);
+void write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int result));
+void write_rows_count(struct write_op *op);	/* for status */
+
+#endif
