@@ -190,14 +190,24 @@ def inverse(step: Step) -> Step | None:
 Apply = Callable[[Step], None]
 
 
-def carry_out(steps: Sequence[Step], apply: Apply) -> None:
+def carry_out(steps: Sequence[Step], apply: Apply) -> list[str]:
     """Apply the steps in order.  When one fails, or the user interrupts, those before it are undone
     in reverse, and the error is raised with what could not be undone, if anything.
+
+    Returns warnings: an attribute of the storage object that the handler doesn't take is one, since
+    it is the handler that answers initiators, not the kernel.
     """
     done: list[Step] = []
+    warnings: list[str] = []
     try:
         for step in steps:
-            apply(step)
+            try:
+                apply(step)
+            except IraidError as error:
+                if not isinstance(step, SetStorageAttribute):
+                    raise
+                warnings.append(error.message)
+                continue
             done.append(step)
     except BaseException as error:
         left = _undo(done, apply)
@@ -207,6 +217,7 @@ def carry_out(steps: Sequence[Step], apply: Apply) -> None:
         raise IraidError(f"{message}; and what was made before could not be undone: "
                          f"{'; '.join(left)}", "look at targetcli ls, and remove it there",
                          kind="kernel") from error
+    return warnings
 
 
 def _undo(done: Sequence[Step], apply: Apply) -> list[str]:

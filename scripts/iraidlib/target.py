@@ -68,7 +68,7 @@ def export(request: export_plan.ExportRequest, save: bool = True) -> Exported:
         lio = Lio()
         before = saved.load(lio.save_file) if save else None
         plan = export_plan.plan_export(request, lio.dump())
-        steps.carry_out(plan.steps, lio.apply)
+        plan.warnings += steps.carry_out(plan.steps, lio.apply)
         running = lio.dump()
         storage = export_plan.storage_of_volume(running, request.volume) or {}
         file = lio.save(before, running, {storage.get("name", "")}, {request.iqn}) if save else None

@@ -10,7 +10,7 @@ from iraidlib import export_plan
 from iraidlib.chap import Credentials
 from iraidlib.errors import IraidError, UsageFault
 from iraidlib.export_plan import ExportRequest, parse_iqn, parse_portal, plan_export, plan_unexport
-from iraidlib.steps import CreateAcl, Portal, SetGroupAttribute, carry_out
+from iraidlib.steps import CreateAcl, Portal, SetGroupAttribute, SetStorageAttribute, carry_out
 from lio_model import LioModel
 
 IQN = "iqn.2026-01.org.example:v0"
@@ -289,12 +289,21 @@ def test_an_export_that_fails_anywhere_leaves_nothing_behind(before, wanted, fai
     there = lio.dump()
     plan = plan_export(wanted, there)
     lio.fail_at = lio.applied + fail_at
-    if fail_at >= len(plan.steps):
+    if fail_at >= len(plan.steps) or isinstance(plan.steps[fail_at], SetStorageAttribute):
         carry_out(plan.steps, lio.apply)
         return
     with pytest.raises(IraidError, match="LIO refused"):
         carry_out(plan.steps, lio.apply)
     assert lio.dump() == there
+
+
+def test_a_handler_that_refuses_an_attribute_is_warned_of(lio):
+    """It answers initiators itself; the kernel's attribute is for show."""
+    plan = plan_export(request(), lio.dump())
+    lio.fail_at = next(i for i, s in enumerate(plan.steps) if isinstance(s, SetStorageAttribute))
+    warnings = carry_out(plan.steps, lio.apply)
+    assert warnings == ["LIO refused: emulate_write_cache=1 of storage object v0"]
+    assert lio.group(IQN)["enable"]
 
 
 def test_an_interrupt_is_undone_too(lio):
