@@ -1,0 +1,281 @@
+"""scripts/test, from the point on where Python is there: parts, their order, the sum.
+
+A part is one run of ctest or pytest with a JUnit file.  A part that ends without one, or says
+that it failed without naming a failed test, counts as one failed test: nothing is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = "/usr/bin/python3"
+LAB_FOLDERS = ("tests/end_to_end",)  # these run inside scripts/lab
+NATIVE_FOLDERS = ("tests/unit", "tests/integration", "tests/simulation", "tests/lab")
+SANITIZED_FOLDERS = ("tests/unit", "tests/integration")
+VALUED_OPTIONS = ("-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--deselect", "--ignore",
+                  "--maxfail", "--durations", "--timeout", "--tb")
+NOTHING_COLLECTED = 5
+PART_SECONDS_MAX = {"quick": 120, "normal": 900, "long": 7200}
+
+
+@dataclass
+class Choice:
+    """What the caller asked for."""
+
+    effort: str = "normal"  # "quick", "normal", "long"
+    build: bool = True
+    kernel: str = "uml"
+    options: list[str] = field(default_factory=list)  # pytest's
+    native: list[str] = field(default_factory=list)
+    lab: list[str] = field(default_factory=list)
+
+    @property
+    def selected(self) -> bool:
+        return bool(self.options or self.native or self.lab)
+
+    def limit_seconds(self) -> int:
+        return PART_SECONDS_MAX[self.effort]
+
+
+@dataclass
+class Result:
+    part: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    note: str = ""
+
+
+class Parts:
+    """Runs parts one after the other and keeps what came out."""
+
+    def __init__(self, choice: Choice):
+        self.choice = choice
+        self.results: list[Result] = []
+        self.folder = Path(os.environ.get("IRAID_TEST_RESULTS", ROOT / "build/test-results"))
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    def step(self, name: str, words: list[str]) -> bool:
+        """Something that is no test, but without which there are none."""
+        begin = time.monotonic()
+        progress(name)
+        if subprocess.run(words, cwd=ROOT, check=False).returncode == 0:
+            return True
+        self.results.append(Result(name, failed=1, seconds=time.monotonic() - begin,
+                                   note="did not work"))
+        return False
+
+    def tests(self, name: str, words: list[str], junit: Path,
+              environment: dict[str, str] | None = None, may_be_empty: bool = False) -> None:
+        begin = time.monotonic()
+        progress(f"{name}: {' '.join(words[-6:])}")
+        limit = self.choice.limit_seconds() + 60
+        try:
+            status = subprocess.run(words, cwd=ROOT, check=False, stdin=subprocess.DEVNULL,
+                                    env=os.environ | (environment or {}),
+                                    timeout=limit).returncode
+        except subprocess.TimeoutExpired:
+            status, limit_note = 124, f"not finished after {limit} s"
+        else:
+            limit_note = ""
+        result = counted(name, junit)
+        result.seconds = time.monotonic() - begin
+        if status == NOTHING_COLLECTED and result.passed + result.failed == 0:
+            if not (may_be_empty or self.choice.selected):
+                result.failed, result.note = 1, "no tests ran"
+        elif status != 0 and result.failed == 0:
+            result.failed = 1
+            result.note = limit_note or f"ended with status {status} and no failed test"
+        self.results.append(result)
+
+
+def progress(text: str) -> None:
+    print(f"\n=== {text}", flush=True)
+
+
+def counted(name: str, junit: Path) -> Result:
+    """The counts of a JUnit file of pytest or ctest; zeros when there is none."""
+    result = Result(name)
+    try:
+        root = ElementTree.parse(junit).getroot()
+    except (OSError, ElementTree.ParseError):
+        return result
+    suites = [root] if root.tag == "testsuite" else list(root.iter("testsuite"))
+    for suite in suites:
+        total = int(suite.get("tests", 0))
+        failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        skipped = int(suite.get("skipped", 0)) + int(suite.get("disabled", 0))
+        result.failed += failed
+        result.skipped += skipped
+        result.passed += max(0, total - failed - skipped)
+    return result
+
+
+# --- what was asked for ---
+
+
+def parse(words: list[str]) -> Choice:
+    choice = Choice()
+    rest = iter(words)
+    for word in rest:
+        if word in ("--quick", "--all"):
+            choice.effort = "quick" if word == "--quick" else "long"
+        elif word == "--no-deps":
+            pass
+        elif word == "--no-build":
+            choice.build = False
+        elif word == "--kernel":
+            choice.kernel = next(rest, "")
+        elif word in VALUED_OPTIONS:
+            choice.options += [word, next(rest, "")]
+        elif word.startswith("-"):
+            choice.options.append(word)
+        else:
+            sort_selection(word, choice)
+    if choice.kernel not in ("uml", "qemu", "host"):
+        sys.exit(f"test: --kernel '{choice.kernel}' is none of uml, qemu, host")
+    return choice
+
+
+def sort_selection(word: str, choice: Choice) -> None:
+    path = Path(word.split("::")[0])
+    found = next((base / path for base in (Path.cwd(), ROOT) if (base / path).exists()), None)
+    if found is None:
+        sys.exit(f"test: '{word}' is no path of a test and no option; see scripts/test --help")
+    inside = str(found.resolve().relative_to(ROOT)) if found.resolve().is_relative_to(ROOT) else ""
+    whole = inside + word[len(word.split("::")[0]):]
+    if inside.startswith(LAB_FOLDERS):
+        choice.lab.append(whole)
+    elif inside == "tests":
+        choice.native += existing(NATIVE_FOLDERS)
+        choice.lab += existing(LAB_FOLDERS)
+    elif inside:
+        choice.native.append(whole)
+    else:
+        sys.exit(f"test: '{word}' is not in this repository")
+
+
+def existing(folders: tuple[str, ...]) -> list[str]:
+    return [folder for folder in folders if any((ROOT / folder).rglob("test_*.py"))]
+
+
+# --- parts ---
+
+
+def marker_options(choice: Choice, extra: str = "") -> list[str]:
+    if "-m" in choice.options:
+        return []
+    terms = [] if choice.effort == "long" else ["not long"]
+    if extra:
+        terms.append(extra)
+    return ["-m", " and ".join(terms)] if terms else []
+
+
+def pytest_words(choice: Choice, paths: list[str], junit: Path, extra: str = "") -> list[str]:
+    return [PYTHON, "-B", "-m", "pytest", *paths, f"--junitxml={junit}", "--durations=5",
+            *marker_options(choice, extra), *choice.options]
+
+
+def run_ctest(parts: Parts, name: str, build: Path) -> None:
+    junit = parts.folder / f"{name.replace(' ', '-')}.xml"
+    words = ["ctest", "--test-dir", str(build), "--output-on-failure", "--no-tests=error",
+             "--timeout", "300", "--output-junit", str(junit)]
+    parts.tests(name, words, junit, {"ASAN_OPTIONS": "abort_on_error=1",
+                                     "UBSAN_OPTIONS": "print_stacktrace=1"})
+
+
+def run_native(parts: Parts, paths: list[str]) -> None:
+    for path in paths:
+        folder = path.split("::")[0].removeprefix("tests/").replace("/", "-").removesuffix(".py")
+        junit = parts.folder / f"native-{folder}.xml"
+        parts.tests(f"{path}", pytest_words(parts.choice, [path], junit), junit)
+
+
+def run_in_lab(parts: Parts, paths: list[str]) -> None:
+    junit = parts.folder / "end-to-end.xml"
+    state = parts.folder / "lab"
+    words = [str(ROOT / "scripts/lab"), "--kernel", parts.choice.kernel, "--state", str(state),
+             "--share", str(parts.folder), "--timeout", str(parts.choice.limit_seconds()), "--",
+             *pytest_words(parts.choice, paths, junit)]
+    parts.tests("end to end", words, junit)
+
+
+def run_sanitized(parts: Parts) -> None:
+    build = Path(os.environ.get("IRAID_ASAN_DIR", ROOT / "build-asan"))
+    if parts.choice.build and not parts.step(
+            "build with sanitizers",
+            [str(ROOT / "scripts/build"), "--sanitize", "--directory", str(build)]):
+        return
+    run_ctest(parts, "unit tests in C, sanitized", build)
+    library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, text=True,
+                             stdout=subprocess.PIPE).stdout.strip()
+    # Python is no sanitized program, so it gets the library first; it never frees all it has.
+    environment = {"IRAID_BUILD_DIR": str(build), "LD_PRELOAD": os.path.realpath(library),
+                   "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
+                   "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+                   "IRAID_SANITIZED": "1"}
+    for folder in existing(SANITIZED_FOLDERS):
+        junit = parts.folder / f"sanitized-{Path(folder).name}.xml"
+        parts.tests(f"{folder}, sanitized",
+                    pytest_words(parts.choice, [folder], junit, "not no_sanitizer"), junit,
+                    environment)
+
+
+def run(parts: Parts) -> None:
+    choice = parts.choice
+    build = Path(os.environ.setdefault("IRAID_BUILD_DIR", str(ROOT / "build")))
+    if choice.build and not parts.step(
+            "build", [str(ROOT / "scripts/build"), "--directory", str(build)]):
+        return
+    if choice.native or choice.lab:
+        run_native(parts, choice.native)
+        if choice.lab:
+            run_in_lab(parts, choice.lab)
+        return
+    if not choice.options:
+        run_ctest(parts, "unit tests in C", build)
+    if choice.effort == "quick":
+        os.environ.setdefault("IRAID_EXAMPLES", "50")  # of each property
+        run_native(parts, existing(("tests/unit",)))
+        return
+    run_native(parts, existing(NATIVE_FOLDERS))
+    run_in_lab(parts, existing(LAB_FOLDERS))
+    if not choice.options:
+        run_sanitized(parts)
+
+
+def closing(parts: Parts) -> int:
+    print(f"\n{'part':<44}{'passed':>8}{'failed':>8}{'skipped':>8}{'seconds':>9}")
+    for result in parts.results:
+        print(f"{result.part[:43]:<44}{result.passed:>8}{result.failed:>8}{result.skipped:>8}"
+              f"{result.seconds:>9.1f}  {result.note}".rstrip())
+    passed = sum(result.passed for result in parts.results)
+    failed = sum(result.failed for result in parts.results)
+    skipped = sum(result.skipped for result in parts.results)
+    if passed + failed == 0:
+        print("test: no tests ran, which is no success; is the selection right?")
+        failed = 1
+    if failed:
+        print(f"test: JUnit files and the lab's state are in {parts.folder}")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    return 1 if failed else 0
+
+
+def main(words: list[str]) -> int:
+    parts = Parts(parse(words))
+    run(parts)
+    return closing(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
