@@ -1,0 +1,224 @@
+/* backend_iscsi_private.h - what the files of backend_iscsi share.
+ *
+ *   backend_iscsi.c          the interface: events, timers, the socket
+ *   backend_iscsi_session.c  from nothing to an open session and back, a state machine:
+ *   backend_iscsi_states.c   which state follows (pure)
+ *   backend_iscsi_answers.c  what the answers mean
+ *   backend_iscsi_io.c       reads, writes and flushes of an open session
+ *
+ * One rule holds them together: libiscsi's callbacks only note what happened.  Nothing is
+ * queued, no context is destroyed and nobody outside is called from inside one.
+ */
+#ifndef IRAID_BACKEND_ISCSI_PRIVATE_H
+#define IRAID_BACKEND_ISCSI_PRIVATE_H
+
+#include "backend_iscsi.h"
+#include "iscsi_login.h"
+#include "resolver.h"
+#include "scsi_command.h"
+
+#define WINDOW_COMMANDS 64		/* on the wire of one session */
+#define TRANSFERS_MAX (WINDOW_COMMANDS + 1)	/* one may be under way without a command */
+#define COMMAND_BYTES_MAX (4u << 20)
+#define COMMAND_IOV_MAX 1024		/* IOV_MAX: libiscsi hands the array to readv and writev */
+#define REASON_MAX 320
+#define PDU_HEADER_BYTES 48
+
+enum session_state {
+	SESSION_CLOSED,
+	SESSION_RESOLVE,	/* the portal's name */
+	SESSION_CONNECT,	/* TCP */
+	SESSION_LOGIN,
+	SESSION_INQUIRY,	/* is it a disk */
+	SESSION_READY,		/* TEST UNIT READY until unit attentions are used up */
+	SESSION_CAPACITY_16,
+	SESSION_CAPACITY_10,	/* for targets that know no 16 byte commands */
+	SESSION_MODE,		/* write protection, write cache, FUA */
+	SESSION_LIMITS,		/* VPD B0 */
+	SESSION_HOLDER,		/* who holds the reservation */
+	SESSION_REGISTER,	/* our key */
+	SESSION_PREEMPT,	/* the other gateway's key */
+	SESSION_RESERVE,
+	SESSION_OUTCOME,	/* it was refused: who was faster */
+	SESSION_RESET,		/* LOGICAL UNIT RESET: the fence */
+	SESSION_SETTLE,		/* unit attentions again */
+	SESSION_OPEN,
+	SESSION_RELEASE,	/* the way back */
+	SESSION_UNREGISTER,
+	SESSION_LOGOUT,
+	SESSION_FAILED,		/* only as an answer of session_next() */
+};
+
+/* How the command of a state ended. */
+enum session_outcome {
+	OUTCOME_GOOD,
+	OUTCOME_REPEAT,		/* unit attention: the same again, at once */
+	OUTCOME_LATER,		/* busy or becoming ready: the same again after a pause */
+	OUTCOME_UNSUPPORTED,	/* the target does not know this command */
+	OUTCOME_CONFLICT,	/* another gateway's reservation is in the way */
+	OUTCOME_BAD,		/* it can't go on; the reason is noted */
+};
+
+struct session_facts {
+	bool reservation_wanted;
+	bool foreign_holder;
+	bool ours;		/* a reservation of our key is there already */
+	bool take_over;
+};
+
+/* Pure: which state follows.  SESSION_FAILED where there is none. */
+enum session_state session_next(enum session_state state, enum session_outcome outcome,
+				const struct session_facts *facts);
+const char *session_state_name(enum session_state state);
+bool session_on_the_way_back(enum session_state state);
+
+struct iscsi_member;
+struct transfer;
+
+enum command_kind { COMMAND_READ, COMMAND_WRITE, COMMAND_SYNCHRONIZE };
+enum command_state { COMMAND_FREE, COMMAND_ON_WIRE, COMMAND_WAITING };	/* waiting: to be sent again */
+
+struct command {		/* one SCSI command: all or a part of an io */
+	struct scsi_task task;
+	struct iscsi_member *member;
+	struct transfer *transfer;
+	enum command_kind kind;
+	enum command_state state;
+	uint64_t offset_bytes;
+	uint32_t length_bytes;
+	struct iovec *iov;	/* into the io's own array, or pieces[] when it starts inside an entry */
+	int iov_count;
+	struct iovec *pieces;	/* grows to what was needed, at most COMMAND_IOV_MAX entries */
+	int pieces_max;
+	uint8_t *mark;		/* read: last bytes of the destination, ... */
+	uint8_t mark_bytes;
+	uint8_t mark_tries;	/* ... see mark_destination() */
+	uint8_t attentions, aborts;
+	uint64_t sent_ms;
+	uint64_t end_position;	/* in the stream of bytes sent, see progress_check() */
+	uint64_t busy_since_ms, repeat_ms;
+	uint32_t pause_ms;
+	struct command *previous, *next;	/* on the wire: oldest first; free: stack */
+};
+
+struct transfer {		/* one backend_io of which at least a part was sent */
+	struct backend_io *io;
+	uint32_t issued_bytes;
+	int iov_index;		/* where the next command starts */
+	size_t iov_offset;
+	int commands;		/* that exist */
+	int error;		/* the first one */
+	bool issued;		/* no more commands will be made of it */
+	bool flush_wanted, flushing;
+	struct transfer *next;
+};
+
+struct io_list {
+	struct backend_io *head, *tail;
+};
+
+/* A message that makes the reactor's next turn return at once.  Outlives the member while it is posted. */
+struct member_wake {
+	struct reactor_message message;
+	struct iscsi_member *member;	/* NULL: destroyed meanwhile */
+	bool posted;
+};
+
+struct iscsi_member {
+	struct backend backend;	/* first: the engine's handle is the member */
+	struct backend_iscsi_options options;
+	char label[MEMBER_ADDRESS_MAX];
+	struct reactor *reactor;
+	struct member_wake *wake;
+	uint64_t now_ms;	/* of this turn */
+
+	/* events that wait for the next tick */
+	bool opened_pending, closed_pending;
+	int closed_error;
+	char closed_reason[REASON_MAX];
+
+	/* the session */
+	enum session_state state;
+	struct session_facts facts;
+	struct iscsi_context *context;
+	int fd;
+	uint32_t fd_events;	/* as watched */
+	struct iscsi_negotiated negotiated;
+	struct resolution *resolution;
+	struct resolved addresses;
+	int address_index;
+	int redirects;
+	char portal[280];	/* in use: another one than configured after a redirection */
+	uint64_t connect_deadline_ms, address_deadline_ms;
+	struct scsi_request request;	/* of the state, or the keep-alive */
+	bool step_pending, step_done;
+	int step_status;
+	uint32_t step_response;	/* of task management */
+	uint64_t step_repeat_ms;	/* 0: none waits */
+	int step_repeats;
+	uint64_t holder_key;
+	bool reserved;
+	int refusals;		/* of RESERVE, although nobody holds one */
+	bool leaving;		/* as soon as the keep-alive is answered */
+	int final_error;	/* while giving back what was taken */
+	char final_reason[REASON_MAX];
+	int broken_error;	/* noted in a callback: the session is to be dropped */
+	char broken_reason[REASON_MAX];
+	bool dropping;		/* inside iscsi_destroy_context() */
+	struct backend_identity identity;
+	bool ten_byte_commands;
+	bool flush_sixteen;
+	uint32_t write_bytes_max;
+
+	/* its ios */
+	struct io_list waiting, done;
+	struct command commands[WINDOW_COMMANDS];
+	struct command *free_commands;
+	struct command *wire_oldest, *wire_newest;
+	int wire_count, waiting_commands;
+	struct transfer transfers[TRANSFERS_MAX];
+	struct transfer *free_transfers;
+	struct transfer *current;	/* being cut into commands */
+	struct transfer *to_flush;
+	int queued_commands;	/* with libiscsi since the last send */
+	uint64_t mark_value;
+
+	/* progress */
+	uint64_t progress_ms, check_ms, idle_since_ms;
+	uint64_t acked_base, acked_seen, received_mark;
+	uint64_t issued_bytes;
+};
+
+/* backend_iscsi.c */
+void member_wake_up(struct iscsi_member *member);
+/* Drop the session now; closed(error) follows.  Not from inside libiscsi. */
+void member_drop(struct iscsi_member *member, int error, const char *reason);
+void member_forget_context(struct iscsi_member *member);
+void member_break(struct iscsi_member *member, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void member_progress(struct iscsi_member *member);
+bool member_stream_counters(struct iscsi_member *member, uint64_t *acked, uint64_t *received);
+
+/* backend_iscsi_session.c */
+void session_start(struct iscsi_member *member);
+void session_advance(struct iscsi_member *member);	/* after every iscsi_service() */
+void session_connect_failed(struct iscsi_member *member, int error);
+void session_tick(struct iscsi_member *member);
+uint64_t session_wake_ms(const struct iscsi_member *member);
+void session_leave(struct iscsi_member *member, int error, const char *reason);
+void session_release(struct iscsi_member *member);	/* orderly, an open and idle one */
+void session_keep_alive(struct iscsi_member *member);
+
+/* backend_iscsi_answers.c: the outcome of the state's command, the reason of a bad one in final_* */
+enum session_outcome session_absorb(struct iscsi_member *member);
+
+/* backend_iscsi_io.c */
+void io_create(struct iscsi_member *member);
+void io_destroy(struct iscsi_member *member);
+void io_submit(struct iscsi_member *member, struct backend_io *io);
+void io_pump(struct iscsi_member *member);
+void io_fail_all(struct iscsi_member *member);
+uint64_t io_repeat_ms(const struct iscsi_member *member);
+bool io_idle(const struct iscsi_member *member);
+
+#endif

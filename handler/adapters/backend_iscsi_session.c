@@ -1,0 +1,523 @@
+/* backend_iscsi_session.c - from nothing to a session that is fit for use, fenced and reserved.
+ *
+ *   RESOLVE -> CONNECT -> LOGIN -> INQUIRY -> READY -> CAPACITY_16 -> MODE -> LIMITS -> HOLDER
+ *                 ^_____redirect__/                        `-> CAPACITY_10 -^             |
+ *                                                                                         v
+ *   OPEN <- SETTLE <- RESET <-- RESERVE <-- (PREEMPT, to take over) <-- REGISTER <- (nobody, or we)
+ *                       ^          `-> OUTCOME (refused: who was faster)
+ *                       `---- no reservation wanted, or unknown to the target
+ *
+ *   RELEASE -> UNREGISTER -> LOGOUT -> closed        the way back, bounded by RELEASE_MS
+ *
+ * session_next() (backend_iscsi_states.c) says what follows, enter() does what a state does,
+ * session_absorb() (backend_iscsi_answers.c) reads its answer.
+ *
+ * The order is chosen so that nothing another gateway does is disturbed before we know that it is
+ * not there: everything up to RESERVE only looks, and RESERVE is where the target decides between two
+ * gateways that start at the same moment.  Only then comes LOGICAL UNIT RESET, which would abort the
+ * other one's I/O.  It is the fence (DESIGN, rule 3): a write of an earlier session that the
+ * target still holds is gone or finished when the reset is answered.  INQUIRY is first
+ * because a tape, or a missing LUN, need not be waited for.
+ */
+#include "backend_iscsi_private.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LATER_PAUSE_MS 200
+#define REPEATS_MAX 64		/* of one state by unit attentions */
+#define REDIRECTS_MAX 3
+#define RELEASE_MS 1000
+
+/* Ends the attempt (or the session) from outside libiscsi.  What was reserved is given back. */
+static void
+fail(struct iscsi_member *member, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void
+fail(struct iscsi_member *member, int error, const char *format, ...)
+{
+	char reason[REASON_MAX];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(reason, sizeof(reason), format, arguments);
+	va_end(arguments);
+	session_leave(member, error, reason);
+}
+
+/* Callbacks: they note, session_advance() acts. */
+
+static void
+on_step(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	struct iscsi_member *member = private_data;
+
+	member->step_pending = false;
+	if (member->dropping)
+		return;
+	member->step_status = status;
+	member->step_done = true;
+	if (status == SCSI_STATUS_CANCELLED || status == SCSI_STATUS_TIMEOUT)
+		member_break(member, -ECONNRESET, "the connection ended during %s",
+			     session_state_name(member->state));
+	else
+		member_progress(member);
+}
+
+static void
+on_management(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	struct iscsi_member *member = private_data;
+
+	member->step_response = data != NULL ? *(uint32_t *)data : UINT32_MAX;
+	on_step(context, status, data, private_data);
+}
+
+static void
+on_login(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	struct iscsi_member *member = private_data;
+	char words[256], text[160];
+
+	member->step_pending = false;
+	if (member->dropping)
+		return;
+	member->step_status = status;
+	member->step_done = true;
+	if (status == SCSI_STATUS_GOOD || status == SCSI_STATUS_REDIRECT)
+		return;
+	iscsi_login_error(context, words, sizeof(words));
+	switch (iscsi_login_judge(words, text, sizeof(text))) {
+	case LOGIN_AUTHENTICATION:
+	case LOGIN_AUTHORIZATION:
+	case LOGIN_REFUSED:
+		member_break(member, -EACCES, "%s", text);
+		return;
+	case LOGIN_NO_TARGET:
+		member_break(member, -EINVAL, "%s", text);
+		return;
+	case LOGIN_TARGET_TROUBLE:
+		member_break(member, -ECONNREFUSED, "%s", text);
+		return;
+	case LOGIN_NETWORK:
+		member_break(member, -ECONNRESET, "%s", text);
+		return;
+	}
+}
+
+static void
+on_connected(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	struct iscsi_member *member = private_data;
+
+	member->step_pending = false;
+	if (member->dropping)
+		return;
+	member->step_status = status;
+	member->step_done = true;	/* a failure has been noticed by the socket's error already */
+}
+
+/* Entering states */
+
+static void enter(struct iscsi_member *member, enum session_state state);
+
+static void
+on_resolved(void *owner, const struct resolved *resolved)
+{
+	struct iscsi_member *member = owner;
+
+	member->now_ms = monotonic_ms();
+	member->resolution = NULL;
+	if (resolved->error != 0) {
+		fail(member, resolved->error, "%s: %s", member->portal, resolved->text);
+		return;
+	}
+	member->addresses = *resolved;
+	enter(member, SESSION_CONNECT);
+}
+
+static void
+enter_resolve(struct iscsi_member *member)
+{
+	member->address_index = 0;
+	if (resolver_numeric(member->portal, &member->addresses)) {
+		enter(member, SESSION_CONNECT);
+		return;
+	}
+	member->resolution = resolver_start(member->reactor, member->portal, on_resolved, member);
+	if (member->resolution == NULL)
+		fail(member, -EAGAIN, "%s: no thread for the lookup of the name", member->portal);
+}
+
+static void
+enter_connect(struct iscsi_member *member)
+{
+	int left = member->addresses.count - member->address_index;
+	uint64_t time_left = member->connect_deadline_ms > member->now_ms ?
+			     member->connect_deadline_ms - member->now_ms : 0;
+	const struct backend_iscsi_options *options = &member->options;
+
+	member_forget_context(member);
+	/* One address that swallows everything leaves time for the others. */
+	member->address_deadline_ms = member->now_ms + time_left / (uint64_t)left;
+	member->negotiated = iscsi_negotiated_defaults();
+	member->context = iscsi_login_context(options->address.iqn, &options->credentials,
+					      options->isid_qualifier);
+	if (member->context == NULL) {
+		fail(member, -ENOMEM, "no memory for a session, or no initiator name");
+		return;
+	}
+	errno = 0;
+	if (iscsi_connect_async(member->context, member->addresses.portals[member->address_index],
+				on_connected, member) != 0) {
+		session_connect_failed(member, errno != 0 ? -errno : -ENETUNREACH);
+		return;
+	}
+	member->step_pending = true;
+	member->fd = iscsi_get_fd(member->context);
+}
+
+void
+session_connect_failed(struct iscsi_member *member, int error)
+{
+	if (member->address_index + 1 < member->addresses.count &&
+	    member->now_ms < member->connect_deadline_ms) {
+		member->address_index++;
+		enter(member, SESSION_CONNECT);
+		return;
+	}
+	fail(member, error, "portal %s: %s", member->portal, strerror(-error));
+}
+
+static void
+enter_login(struct iscsi_member *member)
+{
+	if (iscsi_login_async(member->context, on_login, member) != 0)
+		fail(member, -ENOMEM, "the iSCSI library could not send the login");
+	else
+		member->step_pending = true;
+}
+
+static void
+send_request(struct iscsi_member *member)
+{
+	member->step_pending = true;
+	member->queued_commands++;
+	if (iscsi_scsi_command_async(member->context, scsi_wire_lun(member->options.address.lun),
+				     &member->request.task, on_step, NULL, member) != 0) {
+		member->step_pending = false;
+		fail(member, -ENOMEM, "the iSCSI library did not take %s",
+		     session_state_name(member->state));
+	}
+}
+
+static void
+enter_reset(struct iscsi_member *member)
+{
+	/* libiscsi cancels every command of the context first: there are none. */
+	member->step_pending = true;
+	member->queued_commands++;
+	if (iscsi_task_mgmt_lun_reset_async(member->context,
+					    (uint32_t)scsi_wire_lun(member->options.address.lun),
+					    on_management, member) != 0) {
+		member->step_pending = false;
+		fail(member, -ENOMEM, "the iSCSI library did not take the LOGICAL UNIT RESET");
+	}
+}
+
+static void
+enter_logout(struct iscsi_member *member)
+{
+	member->step_pending = true;
+	member->queued_commands++;
+	if (iscsi_logout_async(member->context, on_step, member) != 0) {
+		member->step_pending = false;
+		member_drop(member, member->final_error, member->final_reason);
+	}
+}
+
+static void
+enter_open(struct iscsi_member *member)
+{
+	struct backend_identity *identity = &member->identity;
+	uint32_t immediate = iscsi_immediate_bytes(&member->negotiated);
+
+	identity->reservation = member->reserved;
+	immediate -= immediate % identity->block_bytes;
+	/* Where the target takes no data with the command there is no way round R2T. */
+	member->write_bytes_max = immediate != 0 && immediate < identity->transfer_bytes_max ?
+				  immediate : identity->transfer_bytes_max;
+	member->issued_bytes = 0;
+	member->idle_since_ms = member->now_ms;
+	member_stream_counters(member, &member->acked_base, &member->received_mark);
+	member->acked_seen = member->acked_base;
+	member->opened_pending = true;
+	member_wake_up(member);
+}
+
+/* Everything that is one SCSI command. */
+static void
+enter_command(struct iscsi_member *member, enum session_state state)
+{
+	struct scsi_request *request = &member->request;
+	uint64_t key = member->options.reservation_key;
+
+	switch ((int)state) {
+	case SESSION_INQUIRY:
+		scsi_inquiry(request);
+		break;
+	case SESSION_CAPACITY_16:
+		scsi_read_capacity_16(request);
+		break;
+	case SESSION_CAPACITY_10:
+		scsi_read_capacity_10(request);
+		break;
+	case SESSION_MODE:
+		scsi_mode_sense_caching(request);
+		break;
+	case SESSION_LIMITS:
+		scsi_inquiry_page(request, 0xb0);
+		break;
+	case SESSION_HOLDER:
+	case SESSION_OUTCOME:
+		scsi_read_reservation(request);
+		break;
+	case SESSION_REGISTER:
+		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY, 0, key);
+		break;
+	case SESSION_PREEMPT:
+		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_PREEMPT_AND_ABORT, key, member->holder_key);
+		break;
+	case SESSION_RESERVE:
+		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_RESERVE, key, 0);
+		break;
+	case SESSION_RELEASE:
+		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_RELEASE, key, 0);
+		break;
+	case SESSION_UNREGISTER:
+		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER, key, 0);
+		break;
+	default:	/* READY, SETTLE, and the keep-alive */
+		scsi_test_unit_ready(request);
+		break;
+	}
+	send_request(member);
+}
+
+static void
+enter(struct iscsi_member *member, enum session_state state)
+{
+	if (state == SESSION_CLOSED) {	/* logged out */
+		member_drop(member, member->final_error, member->final_reason);
+		return;
+	}
+	if (state != member->state)
+		member->step_repeats = 0;
+	member->state = state;
+	member->step_done = false;
+	switch (state) {
+	case SESSION_RESOLVE:
+		enter_resolve(member);
+		return;
+	case SESSION_CONNECT:
+		enter_connect(member);
+		return;
+	case SESSION_LOGIN:
+		enter_login(member);
+		return;
+	case SESSION_RESET:
+		enter_reset(member);
+		return;
+	case SESSION_OPEN:
+		enter_open(member);
+		return;
+	case SESSION_LOGOUT:
+		enter_logout(member);
+		return;
+	case SESSION_INQUIRY:
+	case SESSION_READY:
+	case SESSION_CAPACITY_16:
+	case SESSION_CAPACITY_10:
+	case SESSION_MODE:
+	case SESSION_LIMITS:
+	case SESSION_HOLDER:
+	case SESSION_REGISTER:
+	case SESSION_PREEMPT:
+	case SESSION_RESERVE:
+	case SESSION_OUTCOME:
+	case SESSION_SETTLE:
+	case SESSION_RELEASE:
+	case SESSION_UNREGISTER:
+		enter_command(member, state);
+		return;
+	case SESSION_CLOSED:
+	case SESSION_FAILED:
+		return;
+	}
+}
+
+static void
+redirect(struct iscsi_member *member)
+{
+	const char *address = iscsi_get_target_address(member->context);
+	char *group;
+
+	if (++member->redirects > REDIRECTS_MAX) {
+		fail(member, -ECONNREFUSED, "the target sends us from portal to portal");
+		return;
+	}
+	snprintf(member->portal, sizeof(member->portal), "%s", address ? address : "");
+	group = strchr(member->portal, ',');
+	if (group != NULL)
+		*group = '\0';
+	member_forget_context(member);
+	enter(member, SESSION_RESOLVE);
+}
+
+static void
+step(struct iscsi_member *member)
+{
+	enum session_outcome outcome;
+	enum session_state next;
+
+	member->step_done = false;
+	if (member->state == SESSION_LOGIN && member->step_status == SCSI_STATUS_REDIRECT) {
+		redirect(member);
+		return;
+	}
+	if (member->state == SESSION_CONNECT && member->step_status != SCSI_STATUS_GOOD) {
+		session_connect_failed(member, -ECONNREFUSED);
+		return;
+	}
+	outcome = session_absorb(member);
+	next = session_next(member->state, outcome, &member->facts);
+	if (member->state == SESSION_OPEN && next == SESSION_OPEN) {	/* the keep-alive */
+		if (member->leaving)
+			session_leave(member, -ECANCELED, "closed");
+		return;
+	}
+	if (next == SESSION_FAILED) {
+		session_leave(member, member->final_error, member->final_reason);
+	} else if (outcome == OUTCOME_LATER) {
+		member->step_repeat_ms = member->now_ms + LATER_PAUSE_MS;
+	} else if (outcome == OUTCOME_REPEAT && ++member->step_repeats > REPEATS_MAX) {
+		fail(member, -EINVAL, "%s meets one unit attention after another",
+		     session_state_name(member->state));
+	} else {
+		enter(member, next);
+	}
+}
+
+void
+session_advance(struct iscsi_member *member)
+{
+	while (member->context != NULL && member->broken_error == 0 && member->step_done)
+		step(member);
+	if (member->broken_error != 0)
+		member_drop(member, member->broken_error, member->broken_reason);
+}
+
+void
+session_start(struct iscsi_member *member)
+{
+	member->facts = (struct session_facts){
+		.reservation_wanted = member->options.reservation_key != 0,
+		.take_over = member->options.take_over,
+	};
+	member->identity = (struct backend_identity){ .write_cache = true };
+	member->connect_deadline_ms = member->now_ms + member->options.connect_ms;
+	member->redirects = 0;
+	member->reserved = false;
+	member->leaving = false;
+	member->refusals = 0;
+	member->flush_sixteen = false;
+	member->step_repeat_ms = 0;
+	member->final_error = 0;
+	member->final_reason[0] = '\0';
+	snprintf(member->portal, sizeof(member->portal), "%s", member->options.address.portal);
+	enter(member, SESSION_RESOLVE);
+}
+
+void
+session_leave(struct iscsi_member *member, int error, const char *reason)
+{
+	bool usable = member->context != NULL && member->broken_error == 0 && !member->step_pending &&
+		      member->wire_count == 0;
+
+	if (!usable || member->state <= SESSION_LOGIN || session_on_the_way_back(member->state)) {
+		member_drop(member, error, reason);
+		return;
+	}
+	member->final_error = error;
+	if (reason != member->final_reason)
+		snprintf(member->final_reason, sizeof(member->final_reason), "%s", reason);
+	member->step_repeat_ms = 0;
+	member->connect_deadline_ms = member->now_ms + RELEASE_MS;
+	enter(member, member->reserved ? SESSION_RELEASE : SESSION_LOGOUT);
+}
+
+void
+session_release(struct iscsi_member *member)
+{
+	member->leaving = true;
+	member->final_error = -ECANCELED;
+	snprintf(member->final_reason, sizeof(member->final_reason), "closed");
+	member->connect_deadline_ms = member->now_ms + RELEASE_MS;
+	if (!member->step_pending)
+		session_leave(member, -ECANCELED, "closed");
+}
+
+void
+session_keep_alive(struct iscsi_member *member)
+{
+	member->step_repeats = 0;
+	member->progress_ms = member->now_ms;
+	enter_command(member, SESSION_OPEN);
+}
+
+/* Under the time limit of connect_deadline_ms. */
+static bool
+in_between(const struct iscsi_member *member)
+{
+	return member->state != SESSION_CLOSED && (member->state != SESSION_OPEN || member->leaving);
+}
+
+uint64_t
+session_wake_ms(const struct iscsi_member *member)
+{
+	uint64_t wake = UINT64_MAX;
+
+	if (in_between(member))
+		wake = member->connect_deadline_ms;
+	if (member->state == SESSION_CONNECT && member->address_deadline_ms < wake)
+		wake = member->address_deadline_ms;
+	if (member->step_repeat_ms != 0 && member->step_repeat_ms < wake)
+		wake = member->step_repeat_ms;
+	return wake;
+}
+
+void
+session_tick(struct iscsi_member *member)
+{
+	if (!in_between(member))
+		return;
+	if (member->now_ms >= member->connect_deadline_ms) {
+		if (member->leaving || session_on_the_way_back(member->state))
+			member_drop(member, member->final_error, member->final_reason);
+		else if (member->step_repeat_ms != 0)
+			fail(member, -ETIMEDOUT, "not ready within %u ms: %s", member->options.connect_ms,
+			     member->final_reason);
+		else
+			fail(member, -ETIMEDOUT, "portal %s: no answer within %u ms, in %s", member->portal,
+			     member->options.connect_ms, session_state_name(member->state));
+	} else if (member->state == SESSION_CONNECT && member->now_ms >= member->address_deadline_ms) {
+		session_connect_failed(member, -ETIMEDOUT);
+	} else if (member->step_repeat_ms != 0 && member->now_ms >= member->step_repeat_ms) {
+		member->step_repeat_ms = 0;
+		enter_command(member, member->state);
+	}
+}
