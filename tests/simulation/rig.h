@@ -1,0 +1,69 @@
+/* rig.h - a volume on fake members, in virtual time, with an oracle of what reads may return.
+ *
+ * Every sector that is written carries its number and the number of the write.  The oracle knows, for
+ * each sector, the newest write that was acknowledged and the newest that was submitted; what a
+ * read returns must lie between.  After a crash unacknowledged writes may or may not be there, but what
+ * was once read never reverts.
+ */
+#ifndef IRAID_RIG_H
+#define IRAID_RIG_H
+
+#include "engine/engine.h"
+#include "fake_member.h"
+
+#define RIG_SECTOR 512u
+
+struct rig_request;
+
+struct rig {
+	struct engine *engine;
+	struct engine_options options;
+	struct fake_member members[IRAID_MEMBERS_MAX];
+	int count;
+	int level;
+	uint32_t chunk_bytes;
+	uint64_t sectors;		/* of the volume that the load uses */
+	uint64_t volume_bytes;
+	uint64_t now_ms;
+	uint64_t random;
+	uint32_t *acknowledged;		/* by sector: number of the newest write that was */
+	uint32_t *submitted;
+	uint32_t writes;
+	struct rig_request *active;
+	int active_count;
+	uint64_t completed, failed;
+	int last_error;
+	bool errors_allowed;
+	bool stopped;
+	uint64_t epoch_recorded;
+	bool verbose;
+};
+
+/* Format `count` members and remember their options; nothing is started. */
+void rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes,
+	      uint64_t seed);
+void rig_free(struct rig *rig);
+
+void rig_start(struct rig *rig);
+void rig_stop(struct rig *rig);		/* in order; asserts that it ends */
+void rig_crash(struct rig *rig);	/* the engine is gone, what was in flight took effect or did not */
+
+void rig_step(struct rig *rig);		/* members answer, a millisecond passes */
+void rig_steps(struct rig *rig, int steps);
+void rig_jump(struct rig *rig);		/* nothing to do: forward to the engine's deadline */
+bool rig_wait(struct rig *rig, enum volume_state state, int steps);
+void rig_drain(struct rig *rig);	/* until no request is active */
+
+/* Submit one random request within the load's range, or a certain one.  Sectors. */
+void rig_submit_random(struct rig *rig);
+void rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count, bool fua);
+
+/* Read the load's whole range and check it. */
+void rig_verify(struct rig *rig);
+
+/* Rows whose parity is not the XOR of their data, over all rows. */
+uint64_t rig_parity_faults(const struct rig *rig);
+
+struct engine_status rig_status(const struct rig *rig);
+
+#endif

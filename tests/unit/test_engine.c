@@ -1,0 +1,474 @@
+/* test_engine.c - the engine on members in memory: load against an oracle, and each way to lose one. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../simulation/rig.h"
+
+struct shape {
+	int level;
+	int members;
+	uint32_t chunk;
+};
+
+static const struct shape shapes[] = {
+	{ 5, 3, 4096 }, { 5, 4, 65536 }, { 5, 5, 8192 }, { 5, 7, 16384 }, { 0, 2, 4096 }, { 0, 3, 65536 },
+};
+
+#define LOAD_BYTES (2u << 20)
+
+static void
+start_active(struct rig *rig)
+{
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 2000));
+}
+
+static void
+load(struct rig *rig, int requests, int depth)
+{
+	while (requests > 0) {
+		while (rig->active_count < depth && requests-- > 0)
+			rig_submit_random(rig);
+		rig_step(rig);
+	}
+}
+
+static void
+wait_for_resync(struct rig *rig)
+{
+	for (int i = 0; i < 200000 && rig_status(rig).regions_suspect > 0; i++)
+		rig_step(rig);
+	assert_int_equal(rig_status(rig).regions_suspect, 0);
+}
+
+static void
+test_random_load_reads_what_was_written(void **state)
+{
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct rig rig;
+
+		rig_init(&rig, shapes[i].level, shapes[i].members, shapes[i].chunk, LOAD_BYTES, 11 + i);
+		start_active(&rig);
+		load(&rig, 1500, 32);
+		rig_drain(&rig);
+		rig_verify(&rig);
+		if (shapes[i].level == 5) {
+			wait_for_resync(&rig);
+			assert_int_equal(rig_parity_faults(&rig), 0);
+			assert_true(rig_status(&rig).resync_corrected_rows > 0);
+		}
+		rig_stop(&rig);
+		start_active(&rig);
+		rig_verify(&rig);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
+static void
+test_clean_stop_leaves_nothing_dirty(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 65536, LOAD_BYTES, 5);
+	start_active(&rig);
+	wait_for_resync(&rig);
+	load(&rig, 300, 16);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 2000));
+	assert_int_equal(rig_status(&rig).regions_dirty, 0);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+check_survivors_say_faulty(struct rig *rig, int lost)
+{
+	for (int i = 0; i < rig->count; i++) {
+		struct superblock superblock;
+
+		if (i == lost)
+			continue;
+		assert_int_equal(superblock_choose(rig->members[i].visible + LAYOUT_SUPERBLOCK_A_OFFSET,
+						   rig->members[i].visible + LAYOUT_SUPERBLOCK_B_OFFSET,
+						   &superblock, NULL), SUPERBLOCK_OK);
+		assert_int_equal(superblock.member_states[lost], MEMBER_FAULTY);
+	}
+}
+
+static void
+lose_member_under_load(int lost, bool hang, bool resynced)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 16384, LOAD_BYTES, 100 + (uint64_t)lost);
+	start_active(&rig);
+	if (resynced)
+		wait_for_resync(&rig);
+	load(&rig, 400, 32);
+	if (hang)
+		rig.members[lost].hung = true;
+	else
+		fake_member_cut(&rig.members[lost], false);
+	load(&rig, 600, 32);
+	rig_drain(&rig);
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	assert_int_equal(rig_status(&rig).members[lost].state, MEMBER_FAULTY);
+	check_survivors_say_faulty(&rig, lost);
+	rig_verify(&rig);
+
+	/* It returns, and is not trusted. */
+	rig.members[lost].hung = false;
+	rig.members[lost].reachable = true;
+	load(&rig, 200, 16);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	assert_string_equal(rig_status(&rig).members[lost].reason,
+			    "is out of date: the volume went on without it");
+	rig_verify(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_any_member_lost_under_load(void **state)
+{
+	for (int lost = 0; lost < 4; lost++) {
+		lose_member_under_load(lost, false, lost % 2);
+		lose_member_under_load(lost, true, lost % 2 == 0);
+	}
+}
+
+static void
+test_member_missing_at_assembly(void **state)
+{
+	for (int lost = 0; lost < 5; lost++) {
+		struct rig rig;
+
+		rig_init(&rig, 5, 5, 8192, LOAD_BYTES, 50 + (uint64_t)lost);
+		start_active(&rig);
+		wait_for_resync(&rig);
+		load(&rig, 300, 16);
+		rig_drain(&rig);
+		rig_stop(&rig);
+		rig.members[lost].reachable = false;
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+		rig_verify(&rig);
+		load(&rig, 400, 32);
+		rig_drain(&rig);
+		rig_verify(&rig);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
+static void
+test_crash_keeps_what_was_acknowledged(void **state)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct rig rig;
+
+		rig_init(&rig, 5, 3 + (int)(seed % 3), 8192, LOAD_BYTES, seed);
+		start_active(&rig);
+		for (int round = 0; round < 4; round++) {
+			if (seed % 2)
+				wait_for_resync(&rig);
+			load(&rig, 200, 24);
+			rig_crash(&rig);
+			start_active(&rig);
+			rig_verify(&rig);
+		}
+		wait_for_resync(&rig);
+		assert_int_equal(rig_parity_faults(&rig), 0);
+		rig_verify(&rig);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
+static void
+test_dirty_and_degraded_is_never_wrong_data(void **state)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct rig rig;
+		int lost = (int)(seed % 4);
+
+		rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 900 + seed);
+		start_active(&rig);
+		wait_for_resync(&rig);
+		load(&rig, 200, 24);
+		rig_crash(&rig);
+		rig.members[lost].reachable = false;
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+		rig.errors_allowed = true;
+		for (uint64_t sector = 0; sector < rig.sectors; sector += 16)
+			rig_submit(&rig, REQUEST_READ, sector, 16, false);
+		load(&rig, 200, 24);
+		rig_drain(&rig);
+		assert_true(rig.failed > 0);
+		assert_int_equal(rig.last_error, -ENODATA);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
+static void
+test_too_many_silent_members_suspend_and_resume(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 16384, LOAD_BYTES, 7);
+	start_active(&rig);
+	load(&rig, 300, 16);
+	fake_member_cut(&rig.members[1], false);
+	fake_member_cut(&rig.members[2], false);
+	for (int i = 0; i < 8; i++)
+		rig_submit_random(&rig);
+	rig_steps(&rig, 300);
+	assert_int_equal(rig_status(&rig).state, VOLUME_SUSPENDED);
+	assert_int_equal(rig.failed, 0);
+	rig.members[1].reachable = true;
+	rig.members[2].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	rig_drain(&rig);
+	/* A cache may have been lost with the sessions: one flush must say so. */
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 1);
+	rig.errors_allowed = false;
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	rig_verify(&rig);
+	wait_for_resync(&rig);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_silence_beyond_the_limit_fails_requests_and_comes_back(void **state)
+{
+	for (int level = 0; level <= 5; level += 5) {
+		struct rig rig;
+
+		rig_init(&rig, level, 4, 16384, LOAD_BYTES, 8);
+		start_active(&rig);
+		load(&rig, 200, 16);
+		fake_member_cut(&rig.members[0], false);
+		fake_member_cut(&rig.members[3], false);
+		rig.errors_allowed = true;
+		for (int i = 0; i < 12; i++)
+			rig_submit_random(&rig);
+		for (int i = 0; i < 4000 && rig.active_count > 0; i++)
+			rig_step(&rig);
+		assert_int_equal(rig.active_count, 0);
+		assert_true(rig.failed > 0);
+		rig_submit(&rig, REQUEST_WRITE, 0, 1000, false);
+		rig_steps(&rig, 50);
+		assert_int_equal(rig.active_count, 0);
+		rig.members[0].reachable = true;
+		rig.members[3].reachable = true;
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		rig.errors_allowed = false;
+		load(&rig, 200, 16);
+		rig_drain(&rig);
+		rig_verify(&rig);
+		if (level == 5) {
+			wait_for_resync(&rig);
+			assert_int_equal(rig_parity_faults(&rig), 0);
+		}
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
+static void
+test_medium_error_is_reconstructed(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 21);
+	start_active(&rig);
+	wait_for_resync(&rig);
+	load(&rig, 300, 16);
+	rig_drain(&rig);
+	for (int m = 0; m < 4; m++) {
+		rig.members[m].unreadable_offset = (4u << 20) + 8192 * 3 + 512;
+		rig_verify(&rig);
+		load(&rig, 200, 16);
+		rig_drain(&rig);
+		rig.members[m].unreadable_offset = UINT64_MAX;
+	}
+	assert_true(rig_status(&rig).reads_reconstructed > 0);
+	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_refused_write_costs_the_member_its_place(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 22);
+	start_active(&rig);
+	load(&rig, 200, 16);
+	rig.members[2].refuse_writes = true;
+	load(&rig, 300, 16);
+	rig_drain(&rig);
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	assert_int_equal(rig_status(&rig).members[2].state, MEMBER_FAULTY);
+	rig_verify(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_adjacent_writes_become_full_stripes(void **state)
+{
+	struct rig rig;
+	struct engine_status before, after;
+
+	rig_init(&rig, 5, 4, 65536, LOAD_BYTES, 23);
+	start_active(&rig);
+	wait_for_resync(&rig);
+	before = rig_status(&rig);
+	for (uint64_t sector = 0; sector < 2 * 384; sector += 8)	/* two rows in 4 KiB writes */
+		rig_submit(&rig, REQUEST_WRITE, sector, 8, false);
+	rig_drain(&rig);
+	after = rig_status(&rig);
+	assert_int_equal(after.rows_full - before.rows_full, 2);
+	assert_int_equal(after.rows_rmw - before.rows_rmw, 0);
+	assert_int_equal(after.rows_reconstruct - before.rows_reconstruct, 0);
+	rig_verify(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_full_stripe_is_one_command_per_member(void **state)
+{
+	struct rig rig;
+	uint64_t before = 0, after = 0, reads = 0;
+
+	rig_init(&rig, 5, 4, 65536, LOAD_BYTES, 24);
+	start_active(&rig);
+	wait_for_resync(&rig);
+	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);	/* the region is dirty from here */
+	rig_drain(&rig);
+	for (int m = 0; m < 4; m++) {
+		before += rig.members[m].writes;
+		reads += rig.members[m].reads;
+	}
+	rig_submit(&rig, REQUEST_WRITE, 0, 4 * 384, false);
+	rig_drain(&rig);
+	for (int m = 0; m < 4; m++) {
+		after += rig.members[m].writes;
+		reads -= rig.members[m].reads;
+	}
+	assert_int_equal(after - before, 4);
+	assert_int_equal(reads, 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_older_set_is_refused(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 3, 8192, LOAD_BYTES, 25);
+	rig.epoch_recorded = 9;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 1000));
+	rig_stop(&rig);
+	rig.options.force = true;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 1000));
+	assert_true(rig.epoch_recorded > 9);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_requests_wait_for_assembly_then_fail(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 26);
+	for (int m = 0; m < 4; m++)
+		rig.members[m].reachable = false;
+	rig_start(&rig);
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
+	rig_steps(&rig, 1000);
+	assert_int_equal(rig.active_count, 1);
+	rig_steps(&rig, 1500);
+	assert_int_equal(rig.active_count, 0);
+	assert_int_equal(rig.last_error, -ENOMEDIUM);
+	for (int m = 0; m < 4; m++)
+		rig.members[m].reachable = true;
+	rig.errors_allowed = false;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	load(&rig, 100, 8);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_bad_requests_are_refused(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 27);
+	start_active(&rig);
+	rig.errors_allowed = true;
+	rig.sectors = 0;
+	rig_submit(&rig, REQUEST_READ, rig.volume_bytes / 512, 1, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.last_error, -ERANGE);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random_load_reads_what_was_written),
+		cmocka_unit_test(test_clean_stop_leaves_nothing_dirty),
+		cmocka_unit_test(test_any_member_lost_under_load),
+		cmocka_unit_test(test_member_missing_at_assembly),
+		cmocka_unit_test(test_crash_keeps_what_was_acknowledged),
+		cmocka_unit_test(test_dirty_and_degraded_is_never_wrong_data),
+		cmocka_unit_test(test_too_many_silent_members_suspend_and_resume),
+		cmocka_unit_test(test_silence_beyond_the_limit_fails_requests_and_comes_back),
+		cmocka_unit_test(test_medium_error_is_reconstructed),
+		cmocka_unit_test(test_refused_write_costs_the_member_its_place),
+		cmocka_unit_test(test_adjacent_writes_become_full_stripes),
+		cmocka_unit_test(test_full_stripe_is_one_command_per_member),
+		cmocka_unit_test(test_older_set_is_refused),
+		cmocka_unit_test(test_requests_wait_for_assembly_then_fail),
+		cmocka_unit_test(test_bad_requests_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
