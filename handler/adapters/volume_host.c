@@ -239,7 +239,7 @@ volume_acquire(struct volume_host *host, const char *name, const char *user,
 		error = begin(host, name, &usual, &hosted, reason, reason_size);
 	} else if (hosted->stopping) {
 		snprintf(reason, reason_size, "volume \"%s\" is being stopped; try again when it has", name);
-		error = -EBUSY;
+		error = -EAGAIN;
 	}
 	if (error == 0) {
 		volume->hosted = hosted;
@@ -480,7 +480,7 @@ volume_start(struct volume_host *host, const char *name, const struct volume_sta
 		error = begin(host, name, options, &hosted, reason, reason_size);
 	} else if (hosted->stopping) {
 		snprintf(reason, reason_size, "volume \"%s\" is being stopped; try again when it has", name);
-		error = -EBUSY;
+		error = -EAGAIN;
 	} else {
 		error = begin_again(hosted, options, reason, reason_size);
 	}
@@ -496,7 +496,7 @@ refuse_while_used(const struct hosted *hosted, char *reason, size_t reason_size)
 
 	if (hosted->stopping) {
 		snprintf(reason, reason_size, "volume \"%s\" is already being stopped", hosted->name);
-		return -EBUSY;
+		return -EAGAIN;
 	}
 	if (!hosted->users)
 		return 0;

@@ -23,7 +23,7 @@ const char *volume_host_program(const struct volume_host *host);
 /* Find or start the volume NAME and take a reference.  Fast: reads its configuration, starts its
  * thread, never waits for members.  user: shown in status, "tcmu: v0".
  * Returns 0; -ENOENT no such configuration; -EINVAL it doesn't parse; -EBUSY another process has
- * it locked, or it is being stopped; other -errno.
+ * it locked; -EAGAIN it is being stopped; other -errno.
  * reason gets a line naming the thing, the value and the remedy.
  */
 int volume_acquire(struct volume_host *host, const char *name, const char *user,
@@ -81,7 +81,7 @@ int volume_start(struct volume_host *host, const char *name, const struct volume
 int volume_wait(struct volume_host *host, const char *name, uint32_t timeout_ms);
 
 /* Stop in order and unlock.  0, also if it didn't run; -EBUSY while it has users (reason names
- * them) or somebody else is stopping it.
+ * them); -EAGAIN if somebody else is stopping it.
  */
 int volume_stop(struct volume_host *host, const char *name, char *reason, size_t reason_size);
 
