@@ -10,7 +10,8 @@ from iraidlib import export_plan
 from iraidlib.chap import Credentials
 from iraidlib.errors import IraidError, UsageFault
 from iraidlib.export_plan import ExportRequest, parse_iqn, parse_portal, plan_export, plan_unexport
-from iraidlib.steps import CreateAcl, Portal, SetGroupAttribute, SetStorageAttribute, carry_out
+from iraidlib.steps import (CreateAcl, CreateGroup, CreateTarget, Portal, SetGroupAttribute, SetStorageAttribute,
+                            carry_out)
 from lio_model import LioModel
 
 IQN = "iqn.2026-01.org.example:v0"
@@ -280,12 +281,20 @@ WANTED = [request(credentials=SECRET), request(portals=()), second(), second(iqn
           request(initiators=(), demo_mode=True)]
 
 
-@settings(deadline=None)
-@given(before=st.booleans(), wanted=st.sampled_from(WANTED), fail_at=st.integers(0, 30))
+def an_empty_target(lio):
+    """As targetcli makes it, with the kernel's settings."""
+    for step in (CreateTarget(IQN), CreateGroup(IQN), CreateAcl(IQN, ALICE)):
+        lio.apply(step)
+
+
+BEFORE = [lambda lio: None, an_empty_target, lambda lio: export(lio, request())]
+
+
+@settings(deadline=None, max_examples=300)
+@given(before=st.sampled_from(BEFORE), wanted=st.sampled_from(WANTED), fail_at=st.integers(0, 30))
 def test_an_export_that_fails_anywhere_leaves_nothing_behind(before, wanted, fail_at):
     lio = LioModel()
-    if before:
-        export(lio, request())
+    before(lio)
     there = lio.dump()
     plan = plan_export(wanted, there)
     lio.fail_at = lio.applied + fail_at
