@@ -392,7 +392,6 @@ examine_run(struct engine *engine)
 		.force = engine->options.force,
 	};
 	struct assembly_verdict verdict;
-	bool waited = engine->now_ms - engine->started_ms >= engine->options.assembly_wait_ms;
 
 	for (int i = 0; i < engine->count; i++) {
 		struct member *member = &engine->members[i];
@@ -409,7 +408,13 @@ examine_run(struct engine *engine)
 	assembly_decide(&input, &verdict);
 	engine->refused = verdict.answer == ASSEMBLY_REFUSED;
 	snprintf(engine->reason, sizeof(engine->reason), "%s", verdict.reason);
-	if (verdict.answer == ASSEMBLY_READY || (verdict.answer == ASSEMBLY_DEGRADED && waited))
+	if (verdict.answer != ASSEMBLY_DEGRADED)
+		engine->startable_ms = 0;
+	else if (engine->startable_ms == 0)
+		engine->startable_ms = engine->now_ms;
+	if (verdict.answer == ASSEMBLY_READY ||
+	    (verdict.answer == ASSEMBLY_DEGRADED &&
+	     engine->now_ms - engine->startable_ms >= engine->options.assembly_wait_ms))
 		begin(engine, &verdict);
 	else if (verdict.answer == ASSEMBLY_DEGRADED)
 		snprintf(engine->reason, sizeof(engine->reason), "waiting for absent members");
@@ -432,14 +437,15 @@ assemble_run(struct engine *engine)
 uint64_t
 assemble_deadline(const struct engine *engine)
 {
-	uint64_t wait = engine->started_ms + engine->options.assembly_wait_ms;
 	uint64_t limit = engine->started_ms + engine->options.assembly_limit_ms;
+	uint64_t deadline = engine->now_ms < limit ? limit : UINT64_MAX;
 
-	if (engine->phase == PHASE_IDLE || engine->phase >= PHASE_RUNNING)
+	if (engine->phase != PHASE_EXAMINE)
 		return UINT64_MAX;
 	if (engine->now_ms < engine->examine_not_before_ms)
 		return engine->examine_not_before_ms;
-	if (engine->now_ms < wait)
-		return wait < limit ? wait : limit;
-	return engine->now_ms < limit ? limit : UINT64_MAX;
+	if (engine->startable_ms != 0 &&
+	    engine->startable_ms + engine->options.assembly_wait_ms < deadline)
+		deadline = engine->startable_ms + engine->options.assembly_wait_ms;
+	return deadline;
 }

@@ -61,7 +61,7 @@ struct engine_options {
 	char owner[LAYOUT_OWNER_MAX + 1];	/* who we are, written to superblocks: "host pid 123 (tcmu-runner)" */
 	uint64_t epoch_seen;		/* highest epoch this gateway knows of the volume; older sets are refused */
 	bool force;			/* assemble although epoch_seen says the set is older */
-	uint32_t assembly_wait_ms;	/* wait this long for absent members before starting without them (10 s) */
+	uint32_t assembly_wait_ms;	/* once there are enough members, wait this long for the others (10 s) */
 	uint32_t assembly_limit_ms;	/* requests wait this long for assembly (20 s) */
 	uint32_t queue_limit_ms;	/* requests wait this long for silent members (25 s) */
 	uint32_t give_up_ms;		/* a member that stays away this long while the others suffice is evicted (5 s) */

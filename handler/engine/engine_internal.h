@@ -140,6 +140,7 @@ struct engine {
 	uint64_t started_ms;
 	uint64_t phase_since_ms;
 	uint64_t examine_not_before_ms;
+	uint64_t startable_ms;		/* since when there are enough members, though not all; 0: not so */
 
 	/* members that are out, and silence */
 	int tolerated;			/* members the level can lose */

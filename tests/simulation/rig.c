@@ -387,7 +387,7 @@ rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count,
 		fill(request);
 		for (uint64_t i = 0; i < count; i++)
 			rig->submitted[sector + i] = request->number;
-	} else if (op == REQUEST_READ) {
+	} else if (op == REQUEST_READ && sector + count <= rig->sectors) {
 		memcpy(request->floor, rig->acknowledged + sector, count * sizeof(*request->floor));
 	}
 	request->next = rig->active;

@@ -441,7 +441,6 @@ test_bad_requests_are_refused(void **state)
 	rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 27);
 	start_active(&rig);
 	rig.errors_allowed = true;
-	rig.sectors = 0;
 	rig_submit(&rig, REQUEST_READ, rig.volume_bytes / 512, 1, false);
 	rig_drain(&rig);
 	assert_int_equal(rig.last_error, -ERANGE);

@@ -217,6 +217,12 @@ absurd_superblocks_have_a_fault(void **state)
 	superblock = sample();
 	memcpy(superblock.member_uuids[0], superblock.member_uuids[1], 16);
 	assert_non_null(superblock_fault(&superblock));
+	/* whatever stands behind the last UUID is no member's */
+	superblock = sample();
+	superblock.role = superblock.member_count;
+	memset(superblock.member_uuid, 0, sizeof(superblock.member_uuid));
+	assert_string_equal(superblock_fault(&superblock),
+			    "the member's role is not below the number of members");
 	/* chunk 4 KiB: 4 Mi regions of 64 rows */
 	superblock = sample();
 	superblock.chunk_bytes = 4096;

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdalign.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,59 +103,86 @@ destination_may_be_any_source(void **state)
 	}
 }
 
-/* Cut [memory, memory + length) in pieces, empty ones among them, after `skip` foreign bytes. */
-static int
-cut(uint8_t *memory, size_t length, size_t skip, size_t unit, struct iovec *out, int out_max)
+enum { PIECES = 64 };
+
+struct scattered {
+	struct iovec iov[PIECES];
+	struct iov_run run;
+	alignas(64) uint8_t memory[SLOT_BYTES];
+};
+
+/* length bytes in pieces with gaps between them, empty ones among them, behind `skip` others. */
+static void
+scatter(struct scattered *s, size_t length, size_t skip, size_t unit, size_t shift)
 {
-	static uint8_t foreign[4096];
+	uint8_t *at = s->memory + shift;
+	size_t left = skip + length;
 	int count = 0;
 
-	if (skip > 0)
-		out[count++] = (struct iovec){ foreign, skip };
-	while (length > 0) {
+	memset(s->memory, GUARD, sizeof(s->memory));
+	while (left > 0) {
 		size_t step = unit * (1 + random_below(5));
 
-		if (step > length || count >= out_max - 2)
-			step = length;
+		if (step > left || count >= PIECES - 2)
+			step = left;
 		if (random_below(4) == 0)
-			out[count++] = (struct iovec){ NULL, 0 };
-		out[count++] = (struct iovec){ memory, step };
-		memory += step;
-		length -= step;
+			s->iov[count++] = (struct iovec){ NULL, 0 };
+		s->iov[count++] = (struct iovec){ at, step };
+		fill(at, step);
+		at += step + 64;
+		left -= step;
 	}
-	return count;
+	s->run = (struct iov_run){ .iov = s->iov, .count = count, .skip_bytes = skip };
+}
+
+/* The bytes a run describes, one by one. */
+static void
+gather(const struct scattered *s, uint8_t *out, size_t length)
+{
+	size_t skip = s->run.skip_bytes;
+
+	for (int i = 0; i < s->run.count && length > 0; i++) {
+		for (size_t b = 0; b < s->run.iov[i].iov_len && length > 0; b++) {
+			if (skip > 0) {
+				skip--;
+				continue;
+			}
+			*out++ = ((const uint8_t *)s->run.iov[i].iov_base)[b];
+			length--;
+		}
+	}
+	assert_int_equal(length, 0);
 }
 
 static void
-runs_in_pieces_give_the_same_as_whole_ones(void **state)
+scattered_runs_give_the_same_as_plain_memory(void **state)
 {
-	enum { PIECES = 64 };
-	static struct iovec iov[PARITY_SOURCES_MAX + 1][PIECES];
-	struct iov_run runs[PARITY_SOURCES_MAX];
-	const void *sources[PARITY_SOURCES_MAX];
+	enum { RUNS = 9 };
+	static struct scattered scattered[RUNS + 1];
+	static uint8_t plain[RUNS][4096], result[4096];
+	struct iov_run runs[RUNS];
+	const void *sources[RUNS];
 
-	for (int turn = 0; turn < 500; turn++) {
-		int count = (int)random_below(9);
-		size_t unit = turn % 2 ? 512 : 1 + random_below(300);
-		size_t length = unit * (1 + random_below(8)) % 4000;
-		uint8_t *destination = buffer(PARITY_SOURCES_MAX, turn % 2 ? 0 : 5, length);
+	for (int turn = 0; turn < 1000; turn++) {
+		bool aligned = turn % 2;
+		int count = (int)random_below(RUNS + 1);
+		size_t unit = aligned ? 64 : 1 + random_below(100);
+		size_t length = unit * random_below(21);
+		bool aliased = count > 0 && turn % 5 == 0;
+		struct scattered *destination = &scattered[aliased ? 0 : RUNS];
 
+		scatter(&scattered[RUNS], length, unit * random_below(3), unit, aligned ? 0 : 5);
 		for (int i = 0; i < count; i++) {
-			uint8_t *memory = buffer(i, turn % 2 ? 0 : (size_t)i, length);
-			size_t skip = random_below(3) * 100;
-
-			sources[i] = memory;
-			runs[i].iov = iov[i];
-			runs[i].skip_bytes = skip;
-			runs[i].count = cut(memory, length, skip, unit, iov[i], PIECES);
+			scatter(&scattered[i], length, unit * random_below(3), unit,
+				aligned ? 0 : (size_t)i);
+			gather(&scattered[i], plain[i], length);
+			sources[i] = plain[i];
+			runs[i] = scattered[i].run;
 		}
 		expect_xor(sources, count, length);
-		struct iov_run to = { .iov = iov[PARITY_SOURCES_MAX], .skip_bytes = 0 };
-		to.count = cut(destination, length, 0, unit, iov[PARITY_SOURCES_MAX], PIECES);
-		parity_xor_runs(to, runs, count, length);
-		assert_memory_equal(destination, expected, length);
-		assert_int_equal(destination[-1], GUARD);
-		assert_int_equal(destination[length], GUARD);
+		parity_xor_runs(destination->run, runs, count, length);
+		gather(destination, result, length);
+		assert_memory_equal(result, expected, length);
 	}
 }
 
@@ -202,7 +231,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(xor_is_right_for_every_count_length_and_alignment),
 		cmocka_unit_test(destination_may_be_any_source),
-		cmocka_unit_test(runs_in_pieces_give_the_same_as_whole_ones),
+		cmocka_unit_test(scattered_runs_give_the_same_as_plain_memory),
 		cmocka_unit_test(slice_cuts_and_merges_neighbours),
 		cmocka_unit_test(slice_refuses_short_sources_and_small_results),
 	};

@@ -91,6 +91,51 @@ known_cases_of_three_plus_one(void **state)
 }
 
 static void
+the_middle_of_a_suspect_chunk_is_read_with_its_surroundings(void **state)
+{
+	struct geometry geometry = make(5, 4);
+	struct row_plan plan;
+
+	assert_int_equal(plan_row_write(&geometry, 0, 512, 1024, -1, true, &plan), 0);
+	for (int chunk = 0; chunk < 3; chunk++) {
+		assert_int_equal(plan.read[chunk].begin, 0);
+		assert_int_equal(plan.read[chunk].end, CHUNK);
+	}
+	/* at the edges only the rest of it is */
+	assert_int_equal(plan_row_write(&geometry, 0, 0, 1024, -1, true, &plan), 0);
+	assert_int_equal(plan.read[0].begin, 1024);
+	assert_int_equal(plan_row_write(&geometry, 0, 1024, CHUNK, -1, true, &plan), 0);
+	assert_int_equal(plan.read[0].end, 1024);
+}
+
+static void
+wide_rows_prefer_read_modify_write(void **state)
+{
+	static const struct {
+		int members, touched;
+		enum plan_way way;
+		int reads;
+	} cases[] = {
+		{ 5, 1, PLAN_RMW, 2 },		/* against 3 */
+		{ 5, 2, PLAN_RECONSTRUCT, 2 },	/* against 3 */
+		{ 6, 2, PLAN_RECONSTRUCT, 3 },	/* against 3, as many bytes */
+		{ 7, 2, PLAN_RMW, 3 },		/* against 4 */
+		{ 32, 15, PLAN_RECONSTRUCT, 16 },	/* against 16 */
+		{ 32, 14, PLAN_RMW, 15 },	/* against 17 */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct geometry geometry = make(5, cases[i].members);
+		struct row_plan plan;
+
+		assert_int_equal(plan_row_write(&geometry, 0, 0, (uint64_t)cases[i].touched * CHUNK,
+						-1, false, &plan), 0);
+		assert_int_equal(plan.way, cases[i].way);
+		assert_int_equal(plan.reads, cases[i].reads);
+	}
+}
+
+static void
 rows_rotate(void **state)
 {
 	struct geometry geometry = make(5, 4);
@@ -191,6 +236,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(known_cases_of_three_plus_one),
+		cmocka_unit_test(the_middle_of_a_suspect_chunk_is_read_with_its_surroundings),
+		cmocka_unit_test(wide_rows_prefer_read_modify_write),
 		cmocka_unit_test(rows_rotate),
 		cmocka_unit_test(unknowable_writes_are_refused_and_leave_the_plan_alone),
 		cmocka_unit_test(every_plan_of_small_rows_has_a_sound_shape),
