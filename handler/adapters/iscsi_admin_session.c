@@ -1,0 +1,437 @@
+/* iscsi_admin_session.c - a blocking session with a time limit, on libiscsi's asynchronous calls.
+ *
+ * libiscsi's own blocking calls have no limit that holds during connect and login, so this has
+ * its own loop around poll().  Callbacks only note; contexts are destroyed outside of them.
+ */
+#include "iscsi_admin_private.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "resolver.h"
+
+#define LATER_PAUSE_MS 200
+#define REPEATS_MAX 64
+#define REDIRECTS_MAX 3
+#define COMMAND_BYTES_MAX (1u << 20)
+
+void
+sigpipe_begin(struct sigpipe_guard *guard)
+{
+	sigset_t pipe, pending;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	sigpending(&pending);
+	guard->was_pending = sigismember(&pending, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipe, &guard->before);
+}
+
+void
+sigpipe_end(const struct sigpipe_guard *guard)
+{
+	static const struct timespec now = { 0 };
+	sigset_t pipe;
+	int saved = errno;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	if (!guard->was_pending) {
+		while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
+			;
+	}
+	pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+	errno = saved;
+}
+
+struct admin_result
+admin_good(void)
+{
+	return (struct admin_result){ .error = ADMIN_OK };
+}
+
+struct admin_result
+admin_failed(enum admin_error error, const char *remedy, const char *format, ...)
+{
+	struct admin_result result = { .error = error };
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(result.message, sizeof(result.message), format, arguments);
+	va_end(arguments);
+	snprintf(result.remedy, sizeof(result.remedy), "%s", remedy);
+	return result;
+}
+
+const char *
+admin_label(const struct admin_session *session, char out[MEMBER_ADDRESS_MAX])
+{
+	if (session->address.iqn[0] == '\0')
+		snprintf(out, MEMBER_ADDRESS_MAX, "portal %s", session->address.portal);
+	else
+		member_address_format(&session->address, out);
+	return out;
+}
+
+static struct admin_result
+timed_out(const struct admin_session *session, const char *name)
+{
+	char label[MEMBER_ADDRESS_MAX];
+
+	return admin_failed(ADMIN_UNREACHABLE,
+			    "is the address right, does the target still answer, and does no firewall drop packets?",
+			    "%s: no answer within %u ms, in %s", admin_label(session, label),
+			    session->timeout_ms, name);
+}
+
+static struct admin_result
+disconnected(const struct admin_session *session, const char *name)
+{
+	char label[MEMBER_ADDRESS_MAX];
+
+	return admin_failed(ADMIN_UNREACHABLE, "look into the target's log; is it shutting down?",
+			    "%s: the connection ended during %s", admin_label(session, label), name);
+}
+
+static struct admin_result
+no_connection(const struct admin_session *session, int error)
+{
+	const char *remedy = "is the network up, and is there a route to the target?";
+
+	if (error == ECONNREFUSED)
+		remedy = "is the target running, and does it listen on this port? ('ss -ltn' on the target)";
+	else if (error == ETIMEDOUT)
+		remedy = "is the address right, is the target up, and does no firewall drop packets?";
+	return admin_failed(ADMIN_UNREACHABLE, remedy, "portal %s: %s", session->address.portal,
+			    error == ECONNREFUSED ? "connection refused" : strerror(error));
+}
+
+void
+admin_start_clock(struct admin_session *session)
+{
+	session->deadline_ms = monotonic_ms() + session->timeout_ms;
+}
+
+/* One wait and one service.  0; -ETIMEDOUT; -errno of the socket while it connects; -ECONNRESET. */
+static int
+turn(struct admin_session *session)
+{
+	struct pollfd pollfd = { .fd = iscsi_get_fd(session->context) };
+	uint64_t now = monotonic_ms();
+	int error = 0, result;
+	socklen_t size = sizeof(error);
+
+	if (pollfd.fd < 0)
+		return -ECONNRESET;
+	if (now >= session->deadline_ms)
+		return -ETIMEDOUT;
+	pollfd.events = (short)iscsi_which_events(session->context);
+	result = poll(&pollfd, 1, (int)(session->deadline_ms - now));
+	if (result < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (result == 0)
+		return -ETIMEDOUT;
+	if (pollfd.revents & (POLLERR | POLLHUP)) {
+		getsockopt(pollfd.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+		/* What it said before it went away may be the reason. */
+		if (!(pollfd.revents & POLLIN))
+			return error != 0 ? -error : -ECONNRESET;
+		pollfd.revents = POLLIN;
+	}
+	result = session->logging_in ?
+		 iscsi_login_service(session->context, pollfd.revents, &session->negotiated) :
+		 iscsi_service(session->context, pollfd.revents);
+	return result == 0 || session->done ? 0 : -ECONNRESET;
+}
+
+struct admin_result
+admin_wait(struct admin_session *session, const char *name)
+{
+	while (!session->done) {
+		int error = turn(session);
+
+		if (error != 0)
+			session->broken = true;
+		if (error == -ETIMEDOUT)
+			return timed_out(session, name);
+		if (error != 0)
+			return disconnected(session, name);
+	}
+	return admin_good();
+}
+
+static void
+on_done(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	struct admin_session *session = private_data;
+
+	session->status = status;
+	session->done = true;
+}
+
+static void
+on_login(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	struct admin_session *session = private_data;
+
+	iscsi_login_error(context, session->words, sizeof(session->words));
+	on_done(context, status, data, private_data);
+}
+
+static struct admin_result
+login_refused(const struct admin_session *session)
+{
+	char text[160], label[MEMBER_ADDRESS_MAX], remedy[400];
+	const char *initiator = session->credentials.initiator;
+
+	switch (iscsi_login_judge(session->words, text, sizeof(text))) {
+	case LOGIN_AUTHENTICATION:
+		snprintf(remedy, sizeof(remedy), session->chap ?
+			 "compare user and secret in the CHAP file with the account on the target (user \"%s\")" :
+			 "the target wants CHAP: give a file with user and secret (--chap-file)%.0s",
+			 session->credentials.user);
+		break;
+	case LOGIN_AUTHORIZATION:
+		snprintf(remedy, sizeof(remedy), "admit the initiator %s in the target's access list", initiator);
+		break;
+	case LOGIN_NO_TARGET:
+		snprintf(remedy, sizeof(remedy), "'iraid discover %s' lists the targets of this portal",
+			 session->address.portal);
+		break;
+	case LOGIN_NETWORK:
+		return disconnected(session, "the login");
+	case LOGIN_REFUSED:
+	case LOGIN_TARGET_TROUBLE:
+		snprintf(remedy, sizeof(remedy), "look into the target's log");
+		break;
+	}
+	return admin_failed(ADMIN_LOGIN, remedy, "%s: %s", admin_label(session, label), text);
+}
+
+static void
+random_isid(uint8_t isid[6])
+{
+	/* Never the name of a volume's session: a login under the same name would end that one. */
+	if (getrandom(isid, 6, 0) != 6)
+		memset(isid, (int)(monotonic_ms() & 0xff), 6);
+}
+
+static struct admin_result
+make_context(struct admin_session *session, const struct iscsi_credentials *credentials)
+{
+	const char *iqn = session->address.iqn[0] ? session->address.iqn : NULL;
+	uint8_t isid[6];
+
+	random_isid(isid);
+	iscsi_destroy_context(session->context);
+	session->negotiated = iscsi_negotiated_defaults();
+	session->context = iscsi_login_context(iqn, credentials, isid);
+	session->done = false;
+	if (session->context == NULL)
+		return admin_failed(ADMIN_INVALID, "give an initiator name, for example iqn.2026-01.org.example:gateway",
+				    "no iSCSI session could be made: the initiator name is empty, or memory is short");
+	return admin_good();
+}
+
+/* 0, or -errno */
+static int
+connect_to(struct admin_session *session, const char *portal)
+{
+	errno = 0;
+	if (iscsi_connect_async(session->context, portal, on_done, session) != 0)
+		return errno != 0 ? -errno : -ENETUNREACH;
+	while (!session->done) {
+		int error = turn(session);
+
+		if (error != 0)
+			return error;
+	}
+	return session->status == SCSI_STATUS_GOOD ? 0 : -ECONNREFUSED;
+}
+
+/* All addresses of the portal's name in turn, sharing the time. */
+static struct admin_result
+connect_portal(struct admin_session *session, const struct iscsi_credentials *credentials,
+	       const char *portal)
+{
+	uint64_t end_ms = session->deadline_ms, now = monotonic_ms();
+	struct resolved resolved;
+	int error = -EHOSTUNREACH;
+
+	resolver_wait(portal, end_ms > now ? (uint32_t)(end_ms - now) : 0, &resolved);
+	if (resolved.error != 0)
+		return admin_failed(ADMIN_UNREACHABLE, "check the host name, or give an address",
+				    "portal %s: %s", portal, resolved.text);
+	for (int i = 0; i < resolved.count; i++) {
+		struct admin_result result = make_context(session, credentials);
+
+		if (result.error != ADMIN_OK)
+			return result;
+		now = monotonic_ms();
+		session->deadline_ms = now + (end_ms > now ? end_ms - now : 0) / (uint64_t)(resolved.count - i);
+		error = connect_to(session, resolved.portals[i]);
+		session->deadline_ms = end_ms;
+		if (error == 0)
+			return admin_good();
+	}
+	return no_connection(session, -error);
+}
+
+static struct admin_result
+log_in(struct admin_session *session)
+{
+	struct admin_result result;
+
+	session->done = false;
+	session->logging_in = true;
+	if (iscsi_login_async(session->context, on_login, session) != 0)
+		return admin_failed(ADMIN_INTERNAL, "free some memory", "the login could not be sent");
+	result = admin_wait(session, "the login");
+	session->logging_in = false;
+	if (result.error != ADMIN_OK)
+		return result;
+	if (session->status == SCSI_STATUS_GOOD || session->status == SCSI_STATUS_REDIRECT)
+		return admin_good();
+	return login_refused(session);
+}
+
+static struct admin_result
+connect_and_log_in(struct admin_session *session, const struct iscsi_credentials *credentials)
+{
+	char portal[sizeof(session->address.portal)];
+
+	snprintf(portal, sizeof(portal), "%s", session->address.portal);
+	for (int redirects = 0; redirects <= REDIRECTS_MAX; redirects++) {
+		struct admin_result result = connect_portal(session, credentials, portal);
+
+		if (result.error == ADMIN_OK)
+			result = log_in(session);
+		if (result.error != ADMIN_OK || session->status != SCSI_STATUS_REDIRECT)
+			return result;
+		snprintf(portal, sizeof(portal), "%s", iscsi_get_target_address(session->context));
+		portal[strcspn(portal, ",")] = '\0';
+	}
+	return admin_failed(ADMIN_LOGIN, "look into the target's configuration of redirections",
+			    "portal %s sends us from portal to portal", session->address.portal);
+}
+
+struct admin_result
+admin_connect(const char *portal, const char *iqn, unsigned int lun,
+	      const struct iscsi_credentials *credentials, uint32_t timeout_ms, struct admin_session **out)
+{
+	struct admin_session *session = calloc(1, sizeof(*session));
+	struct admin_result result;
+
+	*out = NULL;
+	if (session == NULL)
+		return admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
+	snprintf(session->address.portal, sizeof(session->address.portal), "%s", portal);
+	snprintf(session->address.iqn, sizeof(session->address.iqn), "%s", iqn ? iqn : "");
+	session->address.lun = lun;
+	session->credentials = *credentials;
+	explicit_bzero(session->credentials.secret, sizeof(session->credentials.secret));
+	session->chap = credentials->user[0] != '\0';
+	session->timeout_ms = timeout_ms;
+	session->transfer_bytes_max = COMMAND_BYTES_MAX;
+	admin_start_clock(session);
+	result = connect_and_log_in(session, credentials);
+	if (result.error != ADMIN_OK) {
+		iscsi_destroy_context(session->context);
+		free(session);
+		return result;
+	}
+	*out = session;
+	return result;
+}
+
+static struct admin_result
+run_once(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
+	 enum scsi_verdict *verdict)
+{
+	struct admin_result result;
+
+	session->done = false;
+	if (session->broken)
+		return disconnected(session, name);
+	if (iscsi_scsi_command_async(session->context, scsi_wire_lun(lun), task, on_done, NULL, session) != 0) {
+		session->broken = true;
+		return disconnected(session, name);
+	}
+	result = admin_wait(session, name);
+	if (result.error != ADMIN_OK)
+		return result;
+	*verdict = scsi_judge(task, session->status);
+	if (*verdict == SCSI_LOST) {
+		session->broken = true;
+		return disconnected(session, name);
+	}
+	return result;
+}
+
+static bool
+pause_before_repeat(const struct admin_session *session)
+{
+	struct timespec pause = { .tv_nsec = LATER_PAUSE_MS * 1000000l };
+
+	if (monotonic_ms() + LATER_PAUSE_MS >= session->deadline_ms)
+		return false;
+	nanosleep(&pause, NULL);	/* the device asked for time */
+	return true;
+}
+
+struct admin_result
+admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
+	       enum scsi_verdict *verdict)
+{
+	struct scsi_task fresh = *task;		/* libiscsi keeps its place in it */
+
+	for (int repeats = 0; repeats < REPEATS_MAX; repeats++) {
+		struct admin_result result;
+
+		*task = fresh;
+		result = run_once(session, task, lun, name, verdict);
+		scsi_task_forget_sense(task);
+		if (result.error != ADMIN_OK)
+			return result;
+		switch (*verdict) {
+		case SCSI_ATTENTION:
+		case SCSI_WAS_RESET:
+		case SCSI_ABORTED:
+			continue;
+		case SCSI_TAKEN:
+			if (session->status == SCSI_STATUS_CHECK_CONDITION)
+				continue;
+			return result;
+		case SCSI_LATER:
+			if (!pause_before_repeat(session))
+				return result;
+			continue;
+		case SCSI_OK:
+		case SCSI_UNSUPPORTED:
+		case SCSI_NO_LUN:
+		case SCSI_MEDIUM_ERROR:
+		case SCSI_PROTECTED:
+		case SCSI_REFUSED:
+		case SCSI_LOST:
+			return result;
+		}
+	}
+	return admin_good();
+}
+
+struct admin_result
+admin_run(struct admin_session *session, unsigned int lun, const char *name, enum scsi_verdict *verdict)
+{
+	struct admin_result result = admin_run_task(session, &session->request.task, lun, name, verdict);
+
+	if (result.error == ADMIN_OK && *verdict == SCSI_OK)
+		scsi_request_completed(&session->request);
+	return result;
+}
