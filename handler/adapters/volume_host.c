@@ -383,6 +383,20 @@ volume_wait_assembled(struct volume *volume, uint32_t timeout_ms, char *reason, 
 	return wait_assembled(volume->hosted, timeout_ms, reason, reason_size);
 }
 
+void
+volume_quiesce(struct volume *volume)
+{
+	struct hosted *hosted = volume->hosted;
+	uint64_t ticket;
+
+	pthread_mutex_lock(&hosted->lock);
+	ticket = ++hosted->asked;
+	volume_thread_wake(hosted);
+	while (hosted->answered < ticket && !hosted->ended)
+		pthread_cond_wait(&hosted->changed, &hosted->lock);
+	pthread_mutex_unlock(&hosted->lock);
+}
+
 int
 volume_wait(struct volume_host *host, const char *name, uint32_t timeout_ms)
 {

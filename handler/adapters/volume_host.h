@@ -35,6 +35,9 @@ void volume_release(struct volume *volume);	/* the volume goes on until volume_s
  */
 void volume_submit(struct volume *volume, struct engine_request *request);
 
+/* Return when the volume's thread has come round once: no done() that was under way before is. */
+void volume_quiesce(struct volume *volume);
+
 /* What is cheap to know, from any thread, for every command: no lock is taken.  The geometry
  * is 0 until the volume was assembled once.  At most 100 ms old.
  */
