@@ -10,8 +10,8 @@
 Each target is a process of its own so that a test can kill or stop exactly one.  Ports are taken
 below the range of ephemeral ports: an initiator that keeps connecting to a dead port inside
 that range can in the end connect to itself.  tgtd's control port is the TCP port's number, so it
-is as unique as the port is.  Serial number and SCSI id are set, because tgtd gives the first LUN of
-every process the same ones.
+is as unique as the port is.  Serial number, SCSI id and target number (which the NAA name is made
+of) are set, because tgtd gives the first LUN of every process the same ones.
 
 Nothing survives the farm: leaving the context kills and reaps every tgtd, and a tgtd dies with the
 farm's process where that is started from the main thread.  Standard library only; needs root
@@ -97,6 +97,11 @@ class Target:
 
     @property
     def control_port(self) -> int:
+        return self.ports[0]
+
+    @property
+    def tid(self) -> int:
+        """tgtd makes the LUN's NAA name of this number, so it differs between the targets."""
         return self.ports[0]
 
     @property
@@ -223,8 +228,9 @@ class TargetFarm:
             raise FarmError(f"target {number} is stopped and cannot be administered")
         command = ["tgtadm", "-C", str(target.control_port), "--lld", "iscsi", *arguments]
         ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=READY_SECONDS_MAX, check=False
-        )
+            command, capture_output=True, text=True, timeout=READY_SECONDS_MAX, check=False,
+            env=_plain_environment(),
+        )  # fmt: skip
         if ran.returncode != 0:
             said = (ran.stderr or ran.stdout).strip()
             raise FarmError(f"target {number}: {' '.join(command)}: {said}\n{self.log(number)}")
@@ -263,6 +269,7 @@ class TargetFarm:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=_plain_environment(),
                 preexec_fn=_die_with_parent(),
                 start_new_session=True,
             )
@@ -294,7 +301,7 @@ class TargetFarm:
 
     def _configure(self, target: Target) -> None:
         number, options = target.number, target.options
-        tid = ("--tid", "1")
+        tid = ("--tid", str(target.tid))
         self.admin(number, "--mode", "target", "--op", "new", *tid, "--targetname", target.iqn)
         parameters: dict[str, object] = dict(TUNED) if options.tuned else {}
         if options.nop_seconds:
@@ -318,7 +325,7 @@ class TargetFarm:
 
     def _lun_parameters(self, target: Target, parameters: str) -> None:
         self.admin(
-            target.number, "--mode", "logicalunit", "--op", "update", "--tid", "1",
+            target.number, "--mode", "logicalunit", "--op", "update", "--tid", str(target.tid),
             "--lun", str(LUN), "--params", parameters,
         )  # fmt: skip
 
@@ -327,7 +334,7 @@ class TargetFarm:
         user, secret = target.options.chap
         account = ("--mode", "account", "--op")
         self.admin(target.number, *account, "new", "--user", user, "--password", secret)
-        self.admin(target.number, *account, "bind", "--tid", "1", "--user", user)
+        self.admin(target.number, *account, "bind", "--tid", str(target.tid), "--user", user)
 
     def _signal(self, target: Target, number: signal.Signals) -> None:
         if target.process is None:
@@ -343,6 +350,11 @@ class TargetFarm:
         target.stopped = False
         for name in (f"socket.{target.control_port}", f"socket.{target.control_port}.lock"):
             (CONTROL_DIRECTORY / name).unlink(missing_ok=True)
+
+
+def _plain_environment() -> dict[str, str]:
+    """Without what a sanitized test run preloads: tgtd is not what is tested."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
 def _die_with_parent():  # noqa: ANN202
