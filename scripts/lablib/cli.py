@@ -88,11 +88,15 @@ def say(text: str) -> None:
     print(f"lab: {text}", file=sys.stderr, flush=True)
 
 
-def _tail(path: Path, lines: int) -> str:
+def _last_words(log: Path, lines: int = 12) -> str:
+    """The end of a kernel's log; from its panic on where there was one, without the stack."""
     try:
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        text = log.read_text(errors="replace").splitlines()
     except FileNotFoundError:
         return "(none)"
+    told = [line for line in text if line.strip() and not line.lstrip().startswith("[<")]
+    panic = next((n for n, line in enumerate(told) if "Kernel panic" in line), len(told) - lines)
+    return "\n".join(told[max(0, panic):][:lines])
 
 
 def _judge(ended: Ended, run: RunDirectory, options: Options) -> int:
@@ -110,7 +114,7 @@ def _judge(ended: Ended, run: RunDirectory, options: Options) -> int:
         say(f"not finished after {options.timeout_seconds} s (--timeout): the guest was killed")
         return EXIT_TIME
     say(f"the guest ended without an exit status: {run.boot_error() or 'its kernel stopped'}")
-    say("last lines of the kernel's log:\n" + _tail(run.kernel_log, 12))
+    say("last lines of the kernel's log:\n" + _last_words(run.kernel_log))
     return EXIT_LAB
 
 

@@ -26,9 +26,6 @@ INITIATOR = "iqn.2026-01.org.iraid:lab"
 PASSED_NAMES = ("TERM", "LANG", "CI", "TZ")
 PASSED_PREFIXES = ("LC_", "IRAID_", "PYTEST_", "HYPOTHESIS_")
 
-GUEST_MARGIN_SECONDS = 15  # the guest ends its command this much before the lab ends the guest
-
-
 class LabError(Exception):
     """Something the caller can mend; the message says what and how."""
 
@@ -85,7 +82,6 @@ class RunDirectory:
 
     def write_settings(self) -> None:
         options = self.options
-        command_seconds = max(0, options.timeout_seconds - GUEST_MARGIN_SECONDS)
         settings = {
             "LAB_STATE": self.path,
             "LAB_GUEST": GUEST,
@@ -96,7 +92,7 @@ class RunDirectory:
             "LAB_POWER_CUT": "1" if options.power_cut else "",
             "LAB_KEEP": "1" if options.keep or options.state else "",
             "LAB_SHARES": "\n".join(str(path) for path in options.shares),
-            "LAB_COMMAND_SECONDS": command_seconds,
+            "LAB_SECONDS": options.timeout_seconds,
         }
         lines = [f"{name}={shlex.quote(str(value))}" for name, value in settings.items()]
         (self.path / "settings").write_text("\n".join(lines) + "\n")

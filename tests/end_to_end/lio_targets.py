@@ -1,0 +1,77 @@
+"""Backend targets in the kernel that is under test: no process each, and far faster than tgtd there.
+
+They can't be killed or stopped; where a member must die, tests/farm.py has tgtd.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import rtslib_fb as rtslib
+
+from tools import free_port
+
+PARAMETERS = {"InitialR2T": "No", "ImmediateData": "Yes", "MaxRecvDataSegmentLength": "262144",
+              "MaxXmitDataSegmentLength": "262144", "FirstBurstLength": "262144",
+              "MaxBurstLength": "1048576"}
+OPEN_TO_ALL = {"authentication": "0", "generate_node_acls": "1", "demo_mode_write_protect": "0",
+               "cache_dynamic_acls": "1"}
+
+
+class LioTargets:
+    """Context manager over `count` targets with one LUN each, files in `directory` behind them."""
+
+    def __init__(self, directory: Path, count: int, size_bytes: int):
+        self.directory = directory
+        self.size_bytes = size_bytes
+        self.ports = [0] * count
+        self._made: list[object] = []
+
+    def __enter__(self) -> LioTargets:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        try:
+            for number in range(len(self.ports)):
+                self._make(number)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def iqn(self, number: int) -> str:
+        return f"iqn.2026-01.org.iraid.backend:{self.directory.name}-m{number}"
+
+    def member(self, number: int) -> str:
+        return f"127.0.0.1:{self.ports[number]}/{self.iqn(number)}/0"
+
+    def members(self) -> list[str]:
+        return [self.member(number) for number in range(len(self.ports))]
+
+    def backing(self, number: int) -> Path:
+        return self.directory / f"member{number}.img"
+
+    def _make(self, number: int) -> None:
+        storage = rtslib.FileIOStorageObject(
+            f"{self.directory.name}-m{number}", str(self.backing(number)), size=self.size_bytes,
+            write_back=True)
+        self._made.append(storage)
+        target = rtslib.Target(rtslib.FabricModule("iscsi"), self.iqn(number))
+        self._made.append(target)
+        group = rtslib.TPG(target, 1)
+        for name, value in OPEN_TO_ALL.items():
+            group.set_attribute(name, value)
+        for name, value in PARAMETERS.items():
+            group.set_parameter(name, value)
+        rtslib.LUN(group, 0, storage_object=storage)
+        self.ports[number] = free_port()
+        rtslib.NetworkPortal(group, "127.0.0.1", self.ports[number])
+        group.enable = True
+
+    def close(self) -> None:
+        for made in reversed(self._made):
+            made.delete()
+        self._made.clear()
+        shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,0 +1,56 @@
+"""Small helpers of the end-to-end tests: waiting, running, free ports."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+ROOT = Path(__file__).resolve().parents[2]
+IRAID = ROOT / "scripts" / "iraid"
+COMMAND_SECONDS_MAX = 90  # a fork alone takes 30 ms in user-mode Linux
+
+
+class StackError(Exception):
+    """Some part of the stack did not do what it must; the text says which and what it said."""
+
+
+def wait_for(found: Callable[[], Value], what: str, seconds: float = 30.0) -> Value:
+    """Asks again and again until the answer is something."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = found()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise StackError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(0.05)
+
+
+def run(*words: str | Path, seconds: float = COMMAND_SECONDS_MAX) -> str:
+    """Standard output of a command that must succeed."""
+    command = [str(word) for word in words]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=seconds, check=False)
+    if done.returncode != 0:
+        raise StackError(f"{' '.join(command)}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def attempt(*words: str | Path, seconds: float = COMMAND_SECONDS_MAX) -> tuple[int, str]:
+    """Status and all output of a command that may fail."""
+    done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
+                          check=False)
+    return done.returncode, done.stdout
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
