@@ -40,7 +40,7 @@ static void
 log_to_nbdkit(int level, const char *text)
 {
 	/* nbdkit has no level between error and debug. */
-	if (level <= LOG_NOTICE)
+	if (level <= LOG_WARNING)
 		nbdkit_error("%s", text);
 	else
 		nbdkit_debug("%s", text);

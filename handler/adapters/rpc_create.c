@@ -252,6 +252,9 @@ check_unused(const struct member_work *member, struct rpc_error *error)
 static bool
 same_name(const struct admin_device *a, const struct admin_device *b)
 {
+	/* Many targets number their identities from 1; serials that differ tell the LUNs apart. */
+	if (a->serial[0] != '\0' && b->serial[0] != '\0' && strcmp(a->serial, b->serial) != 0)
+		return false;
 	if (a->identity[0] != '\0' && b->identity[0] != '\0')
 		return strcmp(a->identity, b->identity) == 0;
 	return a->serial[0] != '\0' && strcmp(a->serial, b->serial) == 0 && strcmp(a->vendor, b->vendor) == 0;
