@@ -103,8 +103,6 @@ absorb_holder(struct iscsi_member *member)
 	member->facts.foreign_holder = holder != 0 && !member->facts.ours;
 	if (member->state == SESSION_OUTCOME && holder == 0 && ++member->refusals > REFUSALS_MAX)
 		return bad(member, -EBUSY, "in use by another initiator, with a reservation without a key");
-	if (member->facts.ours && member->state == SESSION_OUTCOME)
-		member->reserved = true;
 	if (member->facts.foreign_holder && (!member->facts.take_over || member->state == SESSION_OUTCOME))
 		bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
 		    (unsigned long long)holder);
@@ -149,6 +147,7 @@ absorb_answer(struct iscsi_member *member)
 		return absorb_holder(member);
 	case SESSION_PREEMPT:
 		member->facts.foreign_holder = false;
+		member->reserved = true;
 		return OUTCOME_GOOD;
 	case SESSION_RESERVE:
 		member->reserved = true;
@@ -206,6 +205,10 @@ judge_step(struct iscsi_member *member)
 		snprintf(member->final_reason, sizeof(member->final_reason), "%s", text);
 		return OUTCOME_LATER;
 	case SCSI_UNSUPPORTED:
+		if (member->state == SESSION_PREEMPT && !member->preempt_only) {
+			member->preempt_only = true;	/* LOGICAL UNIT RESET follows, and aborts */
+			return OUTCOME_REPEAT;
+		}
 		bad(member, -EINVAL, "the target refuses %s: %s", session_state_name(member->state), text);
 		return OUTCOME_UNSUPPORTED;
 	case SCSI_NO_LUN:

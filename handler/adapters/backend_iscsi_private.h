@@ -158,6 +158,7 @@ struct iscsi_member {
 	int step_repeats;
 	uint64_t holder_key;
 	bool reserved;
+	bool preempt_only;	/* the target knows no PREEMPT AND ABORT */
 	int refusals;		/* of RESERVE, although nobody holds one */
 	bool leaving;		/* as soon as the keep-alive is answered */
 	int final_error;	/* while giving back what was taken */

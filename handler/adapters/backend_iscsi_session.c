@@ -1,11 +1,11 @@
 /* backend_iscsi_session.c - from nothing to a session that is fit for use, fenced and reserved.
  *
- *   RESOLVE -> CONNECT -> LOGIN -> INQUIRY -> READY -> CAPACITY_16 -> MODE -> LIMITS -> HOLDER
- *                 ^_____redirect__/                        `-> CAPACITY_10 -^             |
- *                                                                                         v
- *   OPEN <- SETTLE <- RESET <-- RESERVE <-- (PREEMPT, to take over) <-- REGISTER <- (nobody, or we)
- *                       ^          `-> OUTCOME (refused: who was faster)
- *                       `---- no reservation wanted, or unknown to the target
+ *   RESOLVE -> CONNECT -> LOGIN -> INQUIRY -> READY -> CAPACITY_16 -> LIMITS -> HOLDER
+ *      ^______redirection____/                          `-> CAPACITY_10 -^        |
+ *                                                             (nobody, or we) v
+ *   OPEN <- MODE <- SETTLE <- RESET <- RESERVE <- (PREEMPT, to take over) <- REGISTER
+ *                               ^         `-> OUTCOME (refused: who holds it?)
+ *                               `---- no reservation wanted, or unknown to the target
  *
  *   RELEASE -> UNREGISTER -> LOGOUT -> closed        the way back, bounded by RELEASE_MS
  *
@@ -17,7 +17,12 @@
  * gateways that start at the same moment.  Only then comes LOGICAL UNIT RESET, which would abort the
  * other one's I/O.  It is the fence (DESIGN, rule 3): a write of an earlier session that the
  * target still holds is gone or finished when the reset is answered.  INQUIRY is first
- * because a tape, or a missing LUN, need not be waited for.
+ * because a tape, or a missing LUN, need not be waited for; MODE SENSE is last because another
+ * one's reservation forbids it, even where it is only ours from before a crash.
+ *
+ * Some targets (tgt) know a registered initiator by its session, not by its ISID.  After a crash of
+ * ours the dead session holds the reservation with our key, RESERVE is refused, and it is
+ * preempted like a foreign one.  So one gateway has one session with each member and key.
  */
 #include "backend_iscsi_private.h"
 
@@ -290,7 +295,8 @@ enter_command(struct iscsi_member *member, enum session_state state)
 		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY, 0, key);
 		break;
 	case SESSION_PREEMPT:
-		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_PREEMPT_AND_ABORT, key, member->holder_key);
+		scsi_reserve_out(request, member->preempt_only ? SCSI_PERSISTENT_RESERVE_PREEMPT :
+				 SCSI_PERSISTENT_RESERVE_PREEMPT_AND_ABORT, key, member->holder_key);
 		break;
 	case SESSION_RESERVE:
 		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_RESERVE, key, 0);
@@ -434,6 +440,7 @@ session_start(struct iscsi_member *member)
 	member->reserved = false;
 	member->leaving = false;
 	member->refusals = 0;
+	member->preempt_only = false;
 	member->flush_sixteen = false;
 	member->step_repeat_ms = 0;
 	member->final_error = 0;

@@ -50,8 +50,6 @@ next_after_good(enum session_state state, const struct session_facts *facts)
 		return SESSION_CAPACITY_16;
 	case SESSION_CAPACITY_16:
 	case SESSION_CAPACITY_10:
-		return SESSION_MODE;
-	case SESSION_MODE:
 		return SESSION_LIMITS;
 	case SESSION_LIMITS:
 		return facts->reservation_wanted ? SESSION_HOLDER : SESSION_RESET;
@@ -68,11 +66,13 @@ next_after_good(enum session_state state, const struct session_facts *facts)
 	case SESSION_OUTCOME:
 		if (facts->foreign_holder)
 			return SESSION_FAILED;
-		/* Held with our key by another session of ours: being registered is enough to write. */
-		return facts->ours ? SESSION_RESET : SESSION_RESERVE;
+		/* Held with our key by a session of ours that is dead: taken from it. */
+		return facts->ours ? SESSION_PREEMPT : SESSION_RESERVE;
 	case SESSION_RESET:
 		return SESSION_SETTLE;
 	case SESSION_SETTLE:
+		return SESSION_MODE;
+	case SESSION_MODE:
 		return SESSION_OPEN;
 	case SESSION_RELEASE:
 		return SESSION_UNREGISTER;
@@ -107,7 +107,6 @@ session_next(enum session_state state, enum session_outcome outcome, const struc
 		case SESSION_CAPACITY_16:
 			return SESSION_CAPACITY_10;
 		case SESSION_MODE:
-			return SESSION_LIMITS;
 		case SESSION_LIMITS:
 			return next_after_good(state, facts);
 		case SESSION_HOLDER:

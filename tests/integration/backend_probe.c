@@ -314,6 +314,8 @@ run_command(char *text)
 		start_io(BACKEND_READ, words);
 	} else if (strcmp(words[0], "flush") == 0) {
 		start_flush();
+	} else if (!probe.open && (strcmp(words[0], "load") == 0 || strcmp(words[0], "bench") == 0)) {
+		printf("not open\n");
 	} else if (strcmp(words[0], "load") == 0 && count >= 3) {
 		load(atoi(words[1]), (uint32_t)strtoul(words[2], NULL, 0), count > 3, false);
 	} else if (strcmp(words[0], "unload") == 0) {
