@@ -7,7 +7,7 @@ import errno
 import random
 import struct
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pure_library import (ABSENT, ALL_SHAPES, CHUNK_SIZES, CORRUPT, KIB, MIB, OK, UNSUPPORTED, Area,
@@ -311,6 +311,8 @@ def test_the_newer_valid_copy_is_chosen_and_nothing_is_guessed(values, kinds):
 
 @given(st.integers(0, 2**26) | st.integers(0, 2**50) | st.integers(0, 2**64 - 1),
        st.sampled_from(CHUNK_SIZES))
+@example(65859 * MIB, 4096)     # 262144 regions of 64 rows
+@example(65859 * MIB + 4096, 4096)
 def test_areas_are_aligned_apart_inside_and_as_large_as_can_be(member, chunk):
     areas, data, region_rows = (Area * 4)(), ctypes.c_uint64(), ctypes.c_uint32()
     result = lib().layout_compute(member, chunk, areas, ref(data), ref(region_rows))

@@ -379,6 +379,14 @@ areas_of_known_sizes(void **state)
 		assert_int_equal(data_bytes, areas[AREA_DATA - 1].length_bytes);
 		assert_int_equal(region_rows, known[i].region_rows);
 	}
+	/* 262144 regions of 64 rows are full; one row more needs larger ones */
+	assert_int_equal(layout_compute(65859 * MIB, 4096, areas, &data_bytes, &region_rows), 0);
+	assert_int_equal(data_bytes / 4096, 262144 * 64);
+	assert_int_equal(region_rows, 64);
+	assert_int_equal(layout_compute(65859 * MIB + 4096, 4096, areas, &data_bytes, &region_rows),
+			 0);
+	assert_int_equal(data_bytes / 4096, 262144 * 64 + 1);
+	assert_int_equal(region_rows, 128);
 	assert_int_equal(layout_compute(16 * MIB - 1, 65536, areas, &data_bytes, &region_rows),
 			 -ENOSPC);
 	assert_int_equal(layout_compute(0, 65536, areas, &data_bytes, &region_rows), -ENOSPC);

@@ -136,6 +136,18 @@ wide_rows_prefer_read_modify_write(void **state)
 }
 
 static void
+fewer_reads_count_more_than_fewer_bytes(void **state)
+{
+	struct geometry geometry = make(5, 5);
+	struct row_plan plan;
+
+	/* 3 reads of 11 KiB against 4 of 9 KiB */
+	assert_int_equal(plan_row_write(&geometry, 0, 512, 2 * CHUNK - 512, -1, false, &plan), 0);
+	assert_int_equal(plan.way, PLAN_RMW);
+	assert_int_equal(plan.reads, 3);
+}
+
+static void
 rows_rotate(void **state)
 {
 	struct geometry geometry = make(5, 4);
@@ -238,6 +250,7 @@ main(void)
 		cmocka_unit_test(known_cases_of_three_plus_one),
 		cmocka_unit_test(the_middle_of_a_suspect_chunk_is_read_with_its_surroundings),
 		cmocka_unit_test(wide_rows_prefer_read_modify_write),
+		cmocka_unit_test(fewer_reads_count_more_than_fewer_bytes),
 		cmocka_unit_test(rows_rotate),
 		cmocka_unit_test(unknowable_writes_are_refused_and_leave_the_plan_alone),
 		cmocka_unit_test(every_plan_of_small_rows_has_a_sound_shape),
