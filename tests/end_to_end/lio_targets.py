@@ -31,8 +31,7 @@ class LioTargets:
     def __enter__(self) -> LioTargets:
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
-            for number in range(len(self.ports)):
-                self._make(number)
+            self.start()
         except BaseException:
             self.close()
             raise
@@ -66,12 +65,21 @@ class LioTargets:
         for name, value in PARAMETERS.items():
             group.set_parameter(name, value)
         rtslib.LUN(group, 0, storage_object=storage)
-        self.ports[number] = free_port()
+        self.ports[number] = self.ports[number] or free_port()
         rtslib.NetworkPortal(group, "127.0.0.1", self.ports[number])
         group.enable = True
 
-    def close(self) -> None:
+    def start(self) -> None:
+        """Serves the files that are there, after a stop() at the same ports."""
+        for number in range(len(self.ports)):
+            self._make(number)
+
+    def stop(self) -> None:
+        """The targets go, the files behind them stay."""
         for made in reversed(self._made):
             made.delete()
         self._made.clear()
+
+    def close(self) -> None:
+        self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
