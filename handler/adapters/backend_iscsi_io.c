@@ -355,77 +355,13 @@ command_send(struct iscsi_member *member, struct command *command)
 	command->end_position = member->issued_bytes;
 	wire_append(member, command);
 	member->queued_commands++;
+	member->queued_bytes += payload;
 	if (iscsi_scsi_command_async(member->context, scsi_wire_lun(member->options.address.lun),
 				     &command->task, on_command, NULL, command) != 0) {
 		wire_remove(member, command);
 		command_finish(member, command, -ENOTCONN);
 		member_break(member, -ENOMEM, "the iSCSI library did not take a command");
 	}
-}
-
-/* As much of the io from where it stands as fits one command: whole blocks, within the iovec limit.
- * Returns the bytes, *entries the iovec entries they touch; 0 if not even a block fits.
- */
-static uint32_t
-cut(const struct iscsi_member *member, const struct transfer *transfer, int *entries)
-{
-	const struct backend_io *io = transfer->io;
-	uint32_t limit = io->op == BACKEND_WRITE ? member->write_bytes_max :
-			 member->identity.transfer_bytes_max;
-	uint32_t wanted = io->length_bytes - transfer->issued_bytes;
-	uint32_t block = member->identity.block_bytes;
-	uint32_t length = 0;
-	size_t skip = transfer->iov_offset;
-
-	if (wanted > limit)
-		wanted = limit;
-	*entries = 0;
-	for (int i = transfer->iov_index;
-	     length < wanted && i < io->iov_count && *entries < COMMAND_IOV_MAX; i++) {
-		size_t available = io->iov[i].iov_len - skip;
-
-		length += available < wanted - length ? (uint32_t)available : wanted - length;
-		(*entries)++;
-		skip = 0;
-	}
-	return length - length % block;
-}
-
-static void
-advance_over(struct transfer *transfer, uint32_t length)
-{
-	const struct backend_io *io = transfer->io;
-
-	transfer->issued_bytes += length;
-	while (length > 0) {
-		size_t available = io->iov[transfer->iov_index].iov_len - transfer->iov_offset;
-
-		if (length < available) {
-			transfer->iov_offset += length;
-			return;
-		}
-		length -= (uint32_t)available;
-		transfer->iov_index++;
-		transfer->iov_offset = 0;
-	}
-}
-
-static bool
-take_pieces(struct command *command, const struct iovec *from, int entries, size_t skip)
-{
-	if (command->pieces_max < entries) {
-		struct iovec *pieces = realloc(command->pieces, (size_t)entries * sizeof(*pieces));
-
-		if (pieces == NULL)
-			return false;
-		command->pieces = pieces;
-		command->pieces_max = entries;
-	}
-	memcpy(command->pieces, from, (size_t)entries * sizeof(*from));
-	command->pieces[0].iov_base = (uint8_t *)command->pieces[0].iov_base + skip;
-	command->pieces[0].iov_len -= skip;
-	command->iov = command->pieces;
-	return true;
 }
 
 static struct command *
@@ -452,7 +388,7 @@ transfer_send_next(struct iscsi_member *member, struct transfer *transfer)
 {
 	struct backend_io *io = transfer->io;
 	int entries;
-	uint32_t length = cut(member, transfer, &entries);
+	uint32_t length = cut_length(member, transfer, &entries);
 	struct command *command;
 
 	if (length == 0)
@@ -463,12 +399,12 @@ transfer_send_next(struct iscsi_member *member, struct transfer *transfer)
 	command->iov = &io->iov[transfer->iov_index];
 	command->iov_count = entries;
 	if (transfer->iov_offset != 0 &&
-	    !take_pieces(command, command->iov, entries, transfer->iov_offset)) {
+	    !cut_pieces(command, command->iov, entries, transfer->iov_offset)) {
 		command_free(member, command);
 		transfer->commands--;
 		return false;
 	}
-	advance_over(transfer, length);
+	cut_advance(transfer, length);
 	if (transfer->issued_bytes == io->length_bytes) {
 		transfer->issued = true;
 		member->current = NULL;
@@ -477,29 +413,12 @@ transfer_send_next(struct iscsi_member *member, struct transfer *transfer)
 	return true;
 }
 
-static bool
-io_valid(const struct iscsi_member *member, const struct backend_io *io)
-{
-	uint64_t capacity = member->identity.capacity_bytes;
-	uint32_t block = member->identity.block_bytes;
-	uint64_t described = 0;
-
-	if (io->op == BACKEND_FLUSH)
-		return true;
-	if (io->length_bytes == 0 || io->offset_bytes % block != 0 || io->length_bytes % block != 0 ||
-	    io->offset_bytes > capacity || io->length_bytes > capacity - io->offset_bytes)
-		return false;
-	for (int i = 0; i < io->iov_count; i++)
-		described += io->iov[i].iov_len;
-	return described >= io->length_bytes;
-}
-
 static void
 transfer_start(struct iscsi_member *member, struct backend_io *io)
 {
 	struct transfer *transfer = member->free_transfers;
 
-	if (!io_valid(member, io)) {
+	if (!cut_possible(member, io)) {
 		io_complete(member, io, -EIO);
 		return;
 	}
@@ -615,5 +534,4 @@ io_fail_all(struct iscsi_member *member)
 	}
 	while ((io = list_take(&member->waiting)) != NULL)
 		io_complete(member, io, -ENOTCONN);
-	member->queued_commands = 0;
 }

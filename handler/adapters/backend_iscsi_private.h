@@ -5,6 +5,7 @@
  *   backend_iscsi_states.c   which state follows (pure)
  *   backend_iscsi_answers.c  what the answers mean
  *   backend_iscsi_io.c       reads, writes and flushes of an open session
+ *   backend_iscsi_cut.c      an io cut into commands
  *
  * One rule holds them together: libiscsi's callbacks only note what happened.  Nothing is
  * queued, no context is destroyed and nobody outside is called from inside one.
@@ -181,7 +182,8 @@ struct iscsi_member {
 	struct transfer *free_transfers;
 	struct transfer *current;	/* being cut into commands */
 	struct transfer *to_flush;
-	int queued_commands;	/* with libiscsi since the last send */
+	int queued_commands;	/* with libiscsi since the last send, and what they write */
+	uint32_t queued_bytes;
 	uint64_t mark_value;
 
 	/* progress */
@@ -212,6 +214,12 @@ void session_keep_alive(struct iscsi_member *member);
 
 /* backend_iscsi_answers.c: the outcome of the state's command, the reason of a bad one in final_* */
 enum session_outcome session_absorb(struct iscsi_member *member);
+
+/* backend_iscsi_cut.c */
+bool cut_possible(const struct iscsi_member *member, const struct backend_io *io);
+uint32_t cut_length(const struct iscsi_member *member, const struct transfer *transfer, int *entries);
+void cut_advance(struct transfer *transfer, uint32_t length);
+bool cut_pieces(struct command *command, const struct iovec *from, int entries, size_t skip);
 
 /* backend_iscsi_io.c */
 void io_create(struct iscsi_member *member);

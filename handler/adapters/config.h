@@ -52,6 +52,11 @@ const char *socket_path(void);	/* IRAID_SOCKET or /run/iraid/control.sock */
 int gateway_id(uint64_t *out);
 int epoch_record(const uint8_t uuid[16], uint64_t epoch);	/* durable when it returns 0 */
 int epoch_recall(const uint8_t uuid[16], uint64_t *epoch);	/* 0 if unknown */
-int epoch_forget(const uint8_t uuid[16]);
+/* Level of a volume as it was last assembled here, so that its LUN has the same product name before
+ * the members answer as after.  -1 if unknown.
+ */
+int level_record(const uint8_t uuid[16], int level);
+int level_recall(const uint8_t uuid[16]);
+int volume_forget(const uint8_t uuid[16]);	/* epoch and level */
 
 #endif

@@ -1,6 +1,6 @@
 /* gateway_state.c - what the gateway must remember across reboots: who it is, and the highest
  * epoch it has seen of each volume, so that a set of members that is older than what it once
- * worked with is refused (docs/design/control.md, DESIGN rule 7).
+ * worked with is refused (docs/design/control.md, DESIGN rule 7).  The level is only for a name.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -63,48 +63,77 @@ gateway_id(uint64_t *out)
 	return read_number(state_dir(), gateway_id_file, 16, out);
 }
 
+/* A number for each volume: folder/UUID under state_dir(). */
 static int
-epochs_folder(char *out, size_t size)
+recall(const char *kind, const uint8_t uuid[16], uint64_t *out)
 {
-	return snprintf(out, size, "%s/epochs", state_dir()) >= (int)size ? -ENAMETOOLONG : 0;
+	char folder[PATH_MAX], name[UUID_STR_LEN];
+
+	if (snprintf(folder, sizeof(folder), "%s/%s", state_dir(), kind) >= (int)sizeof(folder))
+		return -ENAMETOOLONG;
+	uuid_unparse_lower(uuid, name);
+	return read_number(folder, name, 10, out);
+}
+
+static int
+record(const char *kind, const uint8_t uuid[16], uint64_t number)
+{
+	char folder[PATH_MAX], name[UUID_STR_LEN], text[32];
+
+	if (snprintf(folder, sizeof(folder), "%s/%s", state_dir(), kind) >= (int)sizeof(folder))
+		return -ENAMETOOLONG;
+	uuid_unparse_lower(uuid, name);
+	snprintf(text, sizeof(text), "%" PRIu64 "\n", number);
+	return file_replace(folder, name, text, strlen(text), 0600);
+}
+
+static int
+forget(const char *kind, const uint8_t uuid[16])
+{
+	char folder[PATH_MAX], name[UUID_STR_LEN];
+	int error;
+
+	if (snprintf(folder, sizeof(folder), "%s/%s", state_dir(), kind) >= (int)sizeof(folder))
+		return -ENAMETOOLONG;
+	uuid_unparse_lower(uuid, name);
+	error = file_remove(folder, name);
+	return error == -ENOENT ? 0 : error;
 }
 
 int
 epoch_recall(const uint8_t uuid[16], uint64_t *epoch)
 {
-	char folder[PATH_MAX], name[UUID_STR_LEN];
-	int error = epochs_folder(folder, sizeof(folder));
+	int error = recall("epochs", uuid, epoch);
 
-	*epoch = 0;
 	if (error != 0)
-		return error;
-	uuid_unparse_lower(uuid, name);
-	error = read_number(folder, name, 10, epoch);
+		*epoch = 0;
 	return error == -ENOENT ? 0 : error;
 }
 
 int
 epoch_record(const uint8_t uuid[16], uint64_t epoch)
 {
-	char folder[PATH_MAX], name[UUID_STR_LEN], text[32];
-	int error = epochs_folder(folder, sizeof(folder));
-
-	if (error != 0)
-		return error;
-	uuid_unparse_lower(uuid, name);
-	snprintf(text, sizeof(text), "%" PRIu64 "\n", epoch);
-	return file_replace(folder, name, text, strlen(text), 0600);
+	return record("epochs", uuid, epoch);
 }
 
 int
-epoch_forget(const uint8_t uuid[16])
+level_recall(const uint8_t uuid[16])
 {
-	char folder[PATH_MAX], name[UUID_STR_LEN];
-	int error = epochs_folder(folder, sizeof(folder));
+	uint64_t level;
 
-	if (error != 0)
-		return error;
-	uuid_unparse_lower(uuid, name);
-	error = file_remove(folder, name);
-	return error == -ENOENT ? 0 : error;
+	return recall("levels", uuid, &level) == 0 && level <= 10 ? (int)level : -1;
+}
+
+int
+level_record(const uint8_t uuid[16], int level)
+{
+	return record("levels", uuid, (uint64_t)level);
+}
+
+int
+volume_forget(const uint8_t uuid[16])
+{
+	int epoch = forget("epochs", uuid), level = forget("levels", uuid);
+
+	return epoch != 0 ? epoch : level;
 }

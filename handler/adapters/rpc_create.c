@@ -504,7 +504,7 @@ delete_volume(struct rpc_context *context, const struct volume_config *config, b
 	}
 	code = volume_config_delete(config->name);
 	if (code == 0 && wipe)
-		epoch_forget(config->uuid);
+		volume_forget(config->uuid);
 	close(lock);
 	if (code != 0)
 		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions", "%s/volumes/%s.json: %s",

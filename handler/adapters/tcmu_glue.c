@@ -307,6 +307,7 @@ iraid_handle_cmd(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 	struct scsi_answer answer;
 
 	unit.not_ready = readiness(device, &brief);
+	unit.level = device->volume ? brief.level : level_recall(device->uuid);
 	unit.chunk_bytes = brief.chunk_bytes;
 	unit.row_bytes = brief.row_bytes;
 	memcpy(unit.uuid, device->uuid, sizeof(unit.uuid));

@@ -15,7 +15,6 @@
 #include "tcmu_scsi.h"
 
 #define VENDOR "IRAID   "
-#define PRODUCT "iRAID volume    "	/* the same for all levels: it must not change with assembly */
 #define ANY_ACTION 0xff			/* no service action */
 
 #define OP_TEST_UNIT_READY 0x00
@@ -137,8 +136,21 @@ put_hex(uint8_t *out, const uint8_t uuid[16])
 
 /* --- INQUIRY --- */
 
+/* Sixteen characters. */
+static const char *
+product_of(int level)
+{
+	switch (level) {
+	case 0:
+		return "S-iRAID volume  ";
+	case 5:
+		return "P-iRAID volume  ";
+	}
+	return "iRAID volume    ";
+}
+
 static uint32_t
-standard_inquiry(uint8_t *data)
+standard_inquiry(const struct scsi_unit *unit, uint8_t *data)
 {
 	static const uint16_t versions[] = { 0x00a0, 0x0960, 0x0460, 0x04c0 };	/* SAM-5 iSCSI SPC-4 SBC-3 */
 	char revision[5];
@@ -149,7 +161,7 @@ standard_inquiry(uint8_t *data)
 	/* Byte 5: no ALUA, which one gateway does not need, and no third-party copy. */
 	data[7] = 0x02;		/* CMDQUE */
 	memcpy(data + 8, VENDOR, 8);
-	memcpy(data + 16, PRODUCT, 16);
+	memcpy(data + 16, product_of(unit->level), 16);
 	snprintf(revision, sizeof(revision), "%-4.4s", IRAID_VERSION);
 	memcpy(data + 32, revision, 4);
 	for (int i = 0; i < 4; i++)
@@ -207,7 +219,7 @@ inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *ou
 		if (cdb[1] != 0 || cdb[2] != 0)
 			refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 		else
-			answer(out, standard_inquiry(out->data), allocation);
+			answer(out, standard_inquiry(unit, out->data), allocation);
 		return;
 	}
 	switch (cdb[2]) {

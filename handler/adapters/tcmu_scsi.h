@@ -29,6 +29,7 @@
 
 struct scsi_unit {
 	uint8_t uuid[16];		/* of the volume */
+	int level;			/* -1: not known yet */
 	uint64_t blocks;		/* of the LUN */
 	uint32_t block_bytes;
 	uint32_t transfer_blocks_max;

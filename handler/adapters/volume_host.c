@@ -281,6 +281,7 @@ volume_brief(const struct volume *volume, struct volume_brief *out)
 
 	/* The state first: who sees the volume assembled sees its size too. */
 	out->state = (enum volume_state)atomic_load_explicit(&hosted->brief_state, memory_order_acquire);
+	out->level = atomic_load_explicit(&hosted->brief_level, memory_order_relaxed);
 	out->size_bytes = atomic_load_explicit(&hosted->brief_size_bytes, memory_order_relaxed);
 	out->block_bytes = atomic_load_explicit(&hosted->brief_block_bytes, memory_order_relaxed);
 	out->chunk_bytes = atomic_load_explicit(&hosted->brief_chunk_bytes, memory_order_relaxed);

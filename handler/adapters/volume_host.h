@@ -43,6 +43,7 @@ void volume_quiesce(struct volume *volume);
  */
 struct volume_brief {
 	enum volume_state state;
+	int level;		/* as it is, or as it was when last assembled here; -1 unknown */
 	uint64_t size_bytes;
 	uint32_t block_bytes, chunk_bytes, row_bytes;
 };

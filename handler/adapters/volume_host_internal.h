@@ -44,7 +44,7 @@ struct hosted {
 	struct reactor_message submit_message;		/* in the mailbox while submitted is not NULL */
 	struct reactor_message command_message;
 	atomic_flag command_posted;
-	atomic_int brief_state;
+	atomic_int brief_state, brief_level;	/* level: -1 if never known */
 	_Atomic uint64_t brief_size_bytes;
 	_Atomic uint32_t brief_block_bytes, brief_chunk_bytes, brief_row_bytes;
 

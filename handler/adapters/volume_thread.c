@@ -293,6 +293,17 @@ take_status(struct hosted *hosted)
 	}
 }
 
+static void
+note_level(struct hosted *hosted, int level)
+{
+	if (atomic_load_explicit(&hosted->brief_level, memory_order_relaxed) == level)
+		return;
+	atomic_store_explicit(&hosted->brief_level, level, memory_order_relaxed);
+	if (level_record(hosted->uuid, level) != 0)
+		log_line(LOG_WARNING, "volume %s: its level can't be written to %s/levels", hosted->name,
+			 state_dir());
+}
+
 /* With hosted->lock. */
 static void
 publish(struct hosted *hosted, uint64_t now_ms)
@@ -307,6 +318,7 @@ publish(struct hosted *hosted, uint64_t now_ms)
 		atomic_store_explicit(&hosted->brief_chunk_bytes, status->chunk_bytes, memory_order_relaxed);
 		atomic_store_explicit(&hosted->brief_row_bytes, data * status->chunk_bytes,
 				      memory_order_relaxed);
+		note_level(hosted, status->level);
 		atomic_store_explicit(&hosted->brief_size_bytes, status->size_bytes, memory_order_relaxed);
 	}
 	atomic_store_explicit(&hosted->brief_state, (int)status->state, memory_order_release);
@@ -439,6 +451,7 @@ volume_thread_start(struct hosted *hosted)
 
 	atomic_init(&hosted->submitted, NULL);
 	atomic_init(&hosted->brief_state, (int)VOLUME_ASSEMBLING);
+	atomic_init(&hosted->brief_level, level_recall(hosted->uuid));
 	atomic_flag_clear(&hosted->command_posted);
 	hosted->submit_message.fn = take_submitted;
 	hosted->command_message.fn = take_command;
