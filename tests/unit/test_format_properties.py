@@ -234,7 +234,7 @@ def test_truncated_and_torn_superblocks_are_refused():
         assert decode(torn)[0] == (OK if torn in (new, old) else CORRUPT)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(superblocks(), st.data())
 def test_sealed_but_wrong_fields_get_the_verdict_of_the_reference(values, data):
     """One to three fields replaced, the CRC made right."""
@@ -343,7 +343,7 @@ def model_granule(flags: bytes, index: int, epoch: int, uuid: bytes) -> bytes:
     return struct.pack("<I", model_crc32c(uuid + struct.pack("<I", index) + body)) + body
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.integers(1, 262144) | st.integers(1, 9000), st.integers(0, 2**64 - 1), st.data(),
        st.randoms(use_true_random=False))
 def test_map_blocks_are_the_same_and_damage_stays_in_its_granule(regions, epoch, data, rng):
