@@ -67,10 +67,10 @@ plain_fault(const char *text, size_t length, size_t *host_length)
 	const char *colon = memchr(text, ':', length);
 
 	*host_length = colon == NULL ? length : (size_t)(colon - text);
-	if (*host_length == 0)
-		return "the portal names no host";
 	if (memchr(text + *host_length + (colon != NULL), ':', length - *host_length - (colon != NULL)))
 		return "an IPv6 address must be in brackets";
+	if (*host_length == 0)
+		return "the portal names no host";
 	if (*host_length > HOST_MAX)
 		return "the host name is longer than 253 characters";
 	if (!all_in(text, *host_length, ".-_") || text[0] == '-')
