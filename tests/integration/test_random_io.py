@@ -1,0 +1,276 @@
+"""Random reads and writes against a shadow copy, and against what the members hold by format.md."""
+
+from __future__ import annotations
+
+import errno
+import re
+import subprocess
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator
+
+import nbd
+import pytest
+
+from farm import TargetFarm
+from gateway import SANITIZED, Gateway, Served, wait_until
+from reader import DIRTY, VolumeReader
+from shadow import Load, Shadow, read_all
+
+MIB = 1 << 20
+REQUESTS = 500 if SANITIZED else 1000
+GIVE_UP_SECONDS = 2
+# From the moment a member fails to the answer of the last request that waited for it: its deadline,
+# then the eviction's two superblock writes.  The rest is for a slow machine.
+STALL_SECONDS_MAX = GIVE_UP_SECONDS + (8 if SANITIZED else 4)
+
+
+def reader_of(farm: TargetFarm) -> VolumeReader:
+    return VolumeReader([farm.backing(number) for number in range(len(farm))])
+
+
+def prepare(gateway: Gateway, farm: TargetFarm, level: int = 5, chunk: str = "64K",
+            resynced: bool = False) -> None:
+    """A volume v0, stopped in iraid-engine."""
+    gateway.create("v0", farm.members(), level, chunk, "--give-up", str(GIVE_UP_SECONDS))
+    gateway.configure("v0", assembly_wait_seconds=1)
+    if resynced:
+        wait_until(lambda: (status := gateway.status("v0"))["state"] == "active"
+                   and status["regions"]["suspect"] == 0, "the first resync")
+    gateway.must("stop", "v0")
+
+
+@pytest.mark.parametrize(
+    "level, chunk, count, block",
+    [(5, "64K", 4, 512), (5, "4K", 3, 512), (5, "1M", 5, 512), (5, "16K", 4, 4096),
+     (0, "64K", 3, 512), (0, "4K", 2, 4096)],
+)  # fmt: skip
+def test_healthy(gateway: Gateway, make_farm: Callable[..., TargetFarm], figure: Callable[..., None],
+                 level: int, chunk: str, count: int, block: int) -> None:
+    """The load runs while the first resync does; all is as it must be on the members, then and later."""
+    farm = make_farm(count, block_bytes=block)
+    prepare(gateway, farm, level, chunk)
+    reader = reader_of(farm)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        assert handle.get_size() == reader.size
+        shadow = Shadow(reader.size)
+        stats = Load(handle, shadow, seed=count).run(REQUESTS)
+        figure("longest request", str(stats))
+        assert not stats.failed and not stats.wrong, (stats.failed[:3], stats.wrong[:3])
+        shadow.check_and_settle(reader.content())
+        status = volume.wait_resynced()
+        assert status["state"] == "active"
+        assert read_all(handle) == reader.content()
+    shadow.check(reader.content())
+    assert not reader.flagged(DIRTY) or level == 0
+    assert all(superblock.clean and not superblock.owner for superblock in reader.superblocks().values())
+    if level == 5:
+        assert reader.wrong_rows() == []
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_each_member_missing_at_start(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                      lost: int) -> None:
+    farm = make_farm(4)
+    prepare(gateway, farm, resynced=True)
+    reader = reader_of(farm)
+    role = reader.files[lost].superblock().role
+    with gateway.serve("v0") as volume:
+        shadow = Shadow(reader.size)
+        Load(volume.connect(), shadow, seed=lost).run(REQUESTS // 4)
+        volume.wait_resynced()
+    farm.kill(lost)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        status = volume.status()
+        assert (status["state"], status["members"][lost]["state"]) == ("degraded", "missing")
+        load = Load(handle, shadow, seed=10 + lost)
+        load.run(REQUESTS // 2)
+        load.check()
+        shadow.check_and_settle(reader.content(without=role))
+        assert read_all(handle) == reader.content(without=role)
+        assert volume.status()["reads_reconstructed"] > 0
+        check_survivors(reader, role, "missing")
+
+
+def check_survivors(reader: VolumeReader, role: int, state: str) -> None:
+    """Their superblocks say what became of the lost one, whose own is older and knows nothing of it."""
+    superblocks = reader.superblocks()
+    lost = superblocks.pop(role)
+    assert all(superblock.states[role] == state for superblock in superblocks.values())
+    assert all(superblock.order > lost.order for superblock in superblocks.values())
+    assert lost.states[role] == "in sync"
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
+@pytest.mark.parametrize("lost, chunk", [(0, "64K"), (3, "4K")])
+def test_member_lost_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                figure: Callable[..., None], how: str, lost: int, chunk: str) -> None:
+    """No request fails, none waits for long; what the lost member comes back with is not trusted."""
+    farm = make_farm(4)
+    prepare(gateway, farm, chunk=chunk, resynced=True)
+    reader = reader_of(farm)
+    role = reader.files[lost].superblock().role
+    lose = farm.kill if how == "SIGKILL" else farm.stop
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        shadow = Shadow(reader.size)
+        load = Load(handle, shadow, seed=lost).at(REQUESTS // 3, lambda: lose(lost))
+        stats = load.run(REQUESTS)
+        figure(f"longest stall, {how}", str(stats))
+        load.check()
+        assert stats.longest_seconds < STALL_SECONDS_MAX
+        status = volume.status()
+        assert (status["state"], status["members"][lost]["state"]) == ("degraded", "faulty")
+        assert status["members"][lost]["reason"]
+        check_survivors(reader, role, "faulty")
+        shadow.check_and_settle(reader.content(without=role))
+        assert read_all(handle) == reader.content(without=role)
+        if how == "SIGKILL":
+            farm.restart(lost)
+        else:
+            farm.cont(lost)
+        status = volume.wait_status(
+            lambda status: "out of date" in status["members"][lost]["reason"], "the member's return")
+        assert (status["state"], status["members"][lost]["state"]) == ("degraded", "faulty")
+        load.run(REQUESTS // 5)
+        load.check()
+        shadow.check(reader.content(without=role))
+
+
+@pytest.mark.parametrize("level, silent", [(5, (1, 2)), (0, (1,))])
+def test_too_many_members_away_for_a_moment(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                            figure: Callable[..., None], level: int,
+                                            silent: tuple[int, ...]) -> None:
+    """More than the level bears, as when a switch reloads: I/O waits, nobody is evicted, no request
+    fails, and nothing is lost."""
+    farm = make_farm(4)
+    prepare(gateway, farm, level=level, resynced=True)
+    reader = reader_of(farm)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        shadow = Shadow(reader.size)
+
+        def away() -> None:
+            for number in silent:
+                farm.stop(number)
+            for number in silent:
+                farm.kill(number)
+            volume.wait_status(lambda status: status["state"] == "suspended", "the suspension")
+            for number in silent:
+                farm.restart(number)
+
+        load = Load(handle, shadow, seed=level).at(REQUESTS // 4, away)
+        figure("longest stall", str(load.run(REQUESTS // 2)))
+        load.check()
+        status = volume.wait_status(lambda status: status["state"] == "active", "all members")
+        assert [member["state"] for member in status["members"]] == ["in sync"] * 4
+        shadow.check_and_settle(reader.content())
+        volume.wait_resynced()
+        assert read_all(handle) == reader.content()
+        if level == 5:
+            assert reader.wrong_rows() == []
+
+
+@pytest.mark.no_sanitizer
+def test_a_hung_member_with_default_limits_stalls_less_than_eight_seconds(
+        gateway: Gateway, make_farm: Callable[..., TargetFarm], figure: Callable[..., None]) -> None:
+    farm = make_farm(3)
+    gateway.create("v0", farm.members())
+    gateway.must("stop", "v0")
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        volume.wait_resynced()
+        shadow = Shadow(handle.get_size())
+        load = Load(handle, shadow, seed=5).at(100, lambda: farm.stop(1))
+        stats = load.run(REQUESTS // 2)
+        figure("longest stall, SIGSTOP", str(stats))
+        load.check()
+        assert 3 < stats.longest_seconds < 8  # below 3 it wasn't hung, or not noticed
+
+
+@contextmanager
+def syncs_of(farm: TargetFarm, folder: Path) -> Iterator[Callable[[], list[int]]]:
+    """Yields a function: how often each target's tgtd has synced its file to disk so far."""
+    traces = []
+    for target in farm.targets:
+        assert target.process is not None
+        output = folder / f"syncs{target.number}"
+        process = subprocess.Popen(["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,sync_file_range",
+                                    "-o", str(output), "-p", str(target.process.pid)])
+        traces.append((process, output))
+        tasks = Path(f"/proc/{target.process.pid}/task")
+        wait_until(lambda tasks=tasks: all(
+            not re.search(r"^TracerPid:\s+0$", (task / "status").read_text(), re.MULTILINE)
+            for task in tasks.iterdir()), "strace to see all threads of tgtd")
+    try:
+        yield lambda: [len(re.findall(r"sync\w*\(", path.read_text())) for _, path in traces]
+    finally:
+        for process, _ in traces:
+            process.terminate()
+            process.wait()
+
+
+@pytest.mark.parametrize("level", [0, 5])
+def test_flush_and_fua_reach_the_members(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                         tmp_path: Path, level: int) -> None:
+    """A flush syncs every member; FUA those that hold the write, on level 5 all of the row; a plain
+    write into a region that is dirty already none."""
+    farm = make_farm(4)
+    prepare(gateway, farm, level=level)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        volume.wait_resynced()
+        block = bytes(range(256)) * 16
+        handle.pwrite(block, 0)
+        handle.flush()
+        with syncs_of(farm, tmp_path) as syncs:
+            before = syncs()
+            handle.pwrite(block, 4096)
+            assert syncs() == before
+            handle.flush()
+            flushed = syncs()
+            assert all(now > then for now, then in zip(flushed, before))
+            handle.pwrite(block, 8192, nbd.CMD_FLAG_FUA)
+            synced = [now > then for now, then in zip(syncs(), flushed)]
+            role, _ = reader_of(farm).place(8192)
+            assert synced[role] if level == 0 else all(synced)
+
+
+def test_requests_that_are_not_whole_blocks_are_refused(gateway: Gateway,
+                                                        make_farm: Callable[..., TargetFarm]) -> None:
+    farm = make_farm(3)
+    prepare(gateway, farm)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        handle.set_strict_mode(handle.get_strict_mode() & ~(nbd.STRICT_ALIGN | nbd.STRICT_BOUNDS))
+        for offset, length in ((100, 512), (512, 100), (511, 1)):
+            for request in (lambda: handle.pread(length, offset),
+                            lambda: handle.pwrite(bytes(length), offset)):
+                with pytest.raises(nbd.Error) as refused:
+                    request()
+                assert refused.value.errnum == errno.EINVAL
+        assert handle.pread(512, 0) == bytes(512)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6))
+def test_long_load_with_a_member_lost(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                      figure: Callable[..., None], seed: int) -> None:
+    chunk = ("4K", "8K", "32K", "128K", "512K", "1M")[seed]
+    count = 3 + seed
+    farm = make_farm(count)
+    prepare(gateway, farm, chunk=chunk, resynced=True)
+    reader = reader_of(farm)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        shadow = Shadow(reader.size)
+        lose = farm.stop if seed % 2 else farm.kill
+        load = Load(handle, shadow, seed=100 + seed).at(4000, lambda: lose(seed % count))
+        figure("longest stall", str(load.run(8000)))
+        load.check()
+        role = reader.files[seed % count].superblock().role
+        shadow.check_and_settle(reader.content(without=role))
+        assert read_all(handle) == reader.content(without=role)
