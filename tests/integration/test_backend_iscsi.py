@@ -1,0 +1,430 @@
+"""One member through libiscsi against a real tgtd: what the engine may rely on.
+
+Each test drives backend_probe (backend_probe.c says its commands) by lines; the backing file of the
+target shows what arrived.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from farm import TargetFarm, TargetOptions  # noqa: E402
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("IRAID_BUILD_DIR", REPOSITORY / "build"))
+DEADLINE_MS = 2000
+ANSWER_SECONDS_MAX = 20.0
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(os.geteuid() != 0, reason="tgtd's control socket needs root"),
+]
+
+
+class Probe:
+    """A running backend_probe; what it prints is taken line by line."""
+
+    def __init__(self, member: str, *options: str) -> None:
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        self.process = subprocess.Popen(
+            [str(BUILD / "tests/integration/backend_probe"), member, f"deadline_ms={DEADLINE_MS}", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line.rstrip("\n"))
+        self.lines.put(None)
+
+    def say(self, command: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+
+    def line(self) -> str:
+        """The next line it prints."""
+        line = self.lines.get(timeout=ANSWER_SECONDS_MAX)
+        assert line is not None, f"backend_probe ended with {self.process.wait()}"
+        return line
+
+    def ask(self, command: str) -> str:
+        self.say(command)
+        return self.line()
+
+    def open(self) -> str:
+        answer = self.ask("open")
+        assert answer.startswith("opened "), answer
+        return answer
+
+    def end(self) -> int:
+        """Closes the session if there is one; a crash or a sanitizer's report is not 0."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(timeout=ANSWER_SECONDS_MAX)
+
+
+@pytest.fixture
+def start() -> Iterator:
+    """Starts probes and sees to it that each ends well."""
+    probes: list[Probe] = []
+
+    def start(member: str, *options: str) -> Probe:
+        probe = Probe(member, *options)
+        probes.append(probe)
+        return probe
+
+    try:
+        yield start
+        assert [probe.end() for probe in probes] == [0] * len(probes)
+    finally:
+        for probe in probes:
+            probe.process.kill()
+            probe.process.wait()
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Iterator[TargetFarm]:
+    with TargetFarm(tmp_path) as farm:
+        yield farm
+
+
+def pattern(offset: int, length: int, seed: int) -> bytes:
+    """What backend_probe writes: 8-byte words, the seed above the word's offset on the member."""
+    start = (seed << 48) + offset
+    return array.array("Q", range(start, start + length, 8)).tobytes()
+
+
+def on_disk(farm: TargetFarm, offset: int, length: int, number: int = 0) -> bytes:
+    with farm.backing(number).open("rb") as backing:
+        backing.seek(offset)
+        return backing.read(length)
+
+
+# What is written is there
+
+
+@pytest.mark.parametrize("block", [512, 4096])
+@pytest.mark.parametrize("tuned", [True, False], ids=["tuned", "untuned"])
+@pytest.mark.parametrize(
+    ("length", "entries"),
+    [(4096, 1), (8192, 17), (65536, 3), (1 << 20, 200), (4 << 20, 1), (4 << 20, 1900), (12288, 5)],
+)
+def test_what_is_written_lands_and_is_read_back(tmp_path, start, block, tuned, length, entries) -> None:
+    """Any number of iovec entries of odd lengths, longer than one command and than 1024 entries too."""
+    offset = 3 * 4096
+    with TargetFarm(tmp_path, block_bytes=block, tuned=tuned) as farm:
+        probe = start(farm.member(0), "key=1")
+        probe.open()
+        assert probe.ask(f"write {offset} {length} 7 iov={entries}") == f"write {offset} {length} 0"
+        assert on_disk(farm, offset, length) == pattern(offset, length, 7)
+        assert not any(on_disk(farm, 0, offset))
+        assert not any(on_disk(farm, offset + length, 4096))
+        same = f"read {offset} {length} 0 same"
+        assert probe.ask(f"read {offset} {length} 7 iov={entries}") == same
+        assert probe.ask(f"read {offset} {length} 7 iov=1") == same
+
+
+def test_flush_and_fua_complete(farm, start) -> None:
+    probe = start(farm.member(0))
+    opened = probe.open()
+    assert "fua=1" in opened and "write_cache=1" in opened
+    assert probe.ask("write 0 524288 3 fua") == "write 0 524288 0"
+    assert probe.ask("flush") == "flush 0 0 0"
+    assert on_disk(farm, 0, 524288) == pattern(0, 524288, 3)
+
+
+def test_identity_is_what_the_target_has(tmp_path, start) -> None:
+    with TargetFarm(tmp_path, size_bytes=48 << 20, block_bytes=4096) as farm:
+        opened = start(farm.member(0), "key=5").open()
+        assert f"capacity={48 << 20} block=4096" in opened
+        assert "reservation=1" in opened
+
+
+def test_ios_that_cannot_be_are_refused_without_harm(farm, start) -> None:
+    probe = start(farm.member(0))
+    probe.open()
+    assert probe.ask("write 100 512 1") == "write 100 512 -5"
+    assert probe.ask("read 0 513 1") == "read 0 513 -5"
+    assert probe.ask(f"read {64 << 20} 512 1") == f"read {64 << 20} 512 -5"
+    assert probe.ask("write 0 512 1") == "write 0 512 0"
+
+
+def test_io_before_opening_and_after_closing_says_not_connected(farm, start) -> None:
+    probe = start(farm.member(0))
+    assert probe.ask("write 0 512 1") == "write 0 512 -107"
+    probe.open()
+    assert probe.ask("close").startswith("closed ECANCELED")
+    assert probe.ask("flush") == "flush 0 0 -107"
+    probe.open()
+    assert probe.ask("flush") == "flush 0 0 0"
+
+
+def test_an_idle_session_lives_and_notices_a_dead_target(farm, start) -> None:
+    """Longer than two keep-alives; then the end of the target is noticed without any I/O."""
+    probe = start(farm.member(0), "key=1")
+    probe.open()
+    with pytest.raises(queue.Empty):
+        probe.lines.get(timeout=5)
+    farm.kill(0)
+    assert probe.line().startswith("closed ECONN")
+
+
+def test_pings_of_the_target_are_survived_under_load(tmp_path, start) -> None:
+    """A NOP-In while Data-Out waits makes libiscsi 1.19 drop the session: no write may need an R2T."""
+    with TargetFarm(tmp_path, tuned=False, nop_seconds=1) as farm:
+        probe = start(farm.member(0), "key=1")
+        probe.open()
+        probe.say("bench write 16 262144 5")
+        answer = probe.line()
+        assert answer.startswith("bench ") and answer.endswith("failed 0"), answer
+        assert probe.ask("flush") == "flush 0 0 0"
+
+
+# Targets that die, hang, and come back
+
+
+@pytest.mark.parametrize("kind", ["", " read"])
+def test_sigkill_under_load_ends_every_io_before_closed(farm, start, kind) -> None:
+    probe = start(farm.member(0), "key=1")
+    probe.open()
+    probe.say(f"load 32 65536{kind}")
+    time.sleep(0.5)  # load for a while
+    farm.kill(0)
+    load = probe.line()
+    match = re.fullmatch(r"load (\d+) done (\d+) failed", load)
+    assert match, load
+    assert int(match[1]) > 0 and int(match[2]) == 32
+    closed = probe.line()
+    assert re.match(r"closed ECONN\w+ -\d+ busy=0 ", closed), closed
+
+
+def test_refused_while_dead_and_usable_when_back(farm, start) -> None:
+    probe = start(farm.member(0), "key=1")
+    farm.kill(0)
+    assert re.match(r"closed ECONNREFUSED -111 busy=0 portal .*: Connection refused", probe.ask("open"))
+    farm.restart(0)
+    probe.open()
+    assert probe.ask("write 0 4096 9") == "write 0 4096 0"
+
+
+@pytest.mark.parametrize("kind", ["", " read"])
+def test_sigstop_under_load_is_noticed_in_time_and_memory_is_left_alone(farm, start, kind) -> None:
+    probe = start(farm.member(0), "key=1")
+    probe.open()
+    probe.say(f"load 16 262144{kind}")
+    time.sleep(0.5)  # load for a while
+    farm.stop(0)
+    stopped = time.monotonic()
+    assert " 16 failed" in probe.line()
+    closed = probe.line()
+    elapsed = time.monotonic() - stopped
+    assert re.match(r"closed ETIMEDOUT -110 busy=0 no progress", closed), closed
+    assert DEADLINE_MS / 1000 * 0.9 < elapsed < DEADLINE_MS / 1000 + 1.5
+    # The target goes on with what it has got, and its answers find nobody.
+    farm.cont(0)
+    probe.open()
+    assert probe.ask("write 0 4096 3") == "write 0 4096 0"
+    assert re.fullmatch(r"poisoned \d+ touched 0", probe.ask("poisoned"))
+
+
+def test_a_hung_target_is_noticed_although_ever_new_writes_fit_its_socket_buffer(farm, start) -> None:
+    """Bytes that its kernel acknowledges are no sign of life once the oldest command was sent."""
+    probe = start(farm.member(0), "key=1")
+    probe.open()
+    farm.stop(0)
+    stopped = time.monotonic()
+    while probe.lines.empty() and time.monotonic() - stopped < 15:
+        probe.say("write 0 512 1")
+        time.sleep(0.1)  # a slow stream of writes
+    elapsed = time.monotonic() - stopped
+    lines = []
+    while not lines or not lines[-1].startswith("closed"):
+        lines.append(probe.line())
+    assert all(line == "write 0 512 -107" for line in lines[:-1])
+    assert lines[-1].startswith("closed ETIMEDOUT")
+    assert elapsed < DEADLINE_MS / 1000 + 1.5
+
+
+def test_a_hung_target_is_noticed_when_idle(farm, start) -> None:
+    probe = start(farm.member(0), "key=1")
+    probe.open()
+    farm.stop(0)
+    stopped = time.monotonic()
+    assert probe.line().startswith("closed ETIMEDOUT")
+    assert time.monotonic() - stopped < 2.0 + DEADLINE_MS / 1000 + 1.5  # the keep-alive comes after 2 s
+
+
+def test_opening_a_hung_target_ends_in_time(farm, start) -> None:
+    farm.stop(0)
+    probe = start(farm.member(0), "connect_ms=1000")
+    begun = time.monotonic()
+    closed = probe.ask("open")
+    assert closed.startswith("closed ETIMEDOUT") and "the login" in closed
+    assert 0.9 < time.monotonic() - begun < 2.5
+
+
+def test_no_write_of_a_dropped_session_lands_after_the_next_one_opened(farm, start) -> None:
+    """The fence: what the stopped target still held is done or gone when the session is open."""
+    probe = start(farm.member(0), "key=1")
+    probe.open()
+    assert probe.ask("write 0 4096 1") == "write 0 4096 0"
+    farm.stop(0)
+    for _ in range(8):
+        probe.say("write 0 4096 66")
+    answers = [probe.line() for _ in range(9)]
+    assert answers[:8] == ["write 0 4096 -107"] * 8 and answers[8].startswith("closed")
+    farm.cont(0)
+    probe.open()
+    assert probe.ask("write 0 4096 2") == "write 0 4096 0"
+    for _ in range(50):
+        assert on_disk(farm, 0, 4096) == pattern(0, 4096, 2)
+        time.sleep(0.01)  # a late write would need some time
+
+
+# Whose member it is
+
+
+def test_a_second_gateway_is_told_who_has_it(farm, start) -> None:
+    first = start(farm.member(0), "key=aa11", "isid=1")
+    first.open()
+    first.say("load 8 65536")
+    second = start(farm.member(0), "key=bb22", "isid=2")
+    closed = second.ask("open")
+    assert closed.startswith("closed EBUSY -16") and "0x000000000000aa11" in closed
+    # and the first did not notice
+    first.say("unload")
+    time.sleep(0.2)  # let the ios run out
+    assert first.ask("flush") == "flush 0 0 0"
+    assert first.lines.empty()
+
+
+def test_the_same_gateway_gets_its_member_again_after_a_crash(farm, start) -> None:
+    crashed = Probe(farm.member(0), "key=aa11")
+    crashed.open()
+    crashed.process.kill()
+    crashed.process.wait()
+    again = start(farm.member(0), "key=aa11")
+    assert "reservation=1" in again.open()
+    assert again.ask("write 0 4096 1") == "write 0 4096 0"
+    assert again.ask("release").startswith("closed ECANCELED")
+    other = start(farm.member(0), "key=bb22", "isid=9")
+    other.open()
+
+
+def test_a_takeover_shuts_the_other_gateway_out(farm, start) -> None:
+    first = start(farm.member(0), "key=aa11", "isid=1")
+    first.open()
+    second = start(farm.member(0), "key=bb22", "isid=2", "take_over=1")
+    assert "reservation=1" in second.open()
+    assert second.ask("write 0 4096 2") == "write 0 4096 0"
+    assert first.ask("write 0 4096 1") in ("write 0 4096 -13", "write 0 4096 -107")
+    assert on_disk(farm, 0, 4096) == pattern(0, 4096, 2)
+    assert first.line().startswith("closed ")
+    # it comes back and is refused
+    assert "0x000000000000bb22" in first.ask("open")
+
+
+def test_release_gives_the_member_back(farm, start) -> None:
+    first = start(farm.member(0), "key=aa11", "isid=1")
+    first.open()
+    assert first.ask("release").startswith("closed ECANCELED")
+    assert "reservation=1" in start(farm.member(0), "key=bb22", "isid=2").open()
+
+
+def test_release_of_a_hung_member_ends_within_a_second_or_so(farm, start) -> None:
+    probe = start(farm.member(0), "key=aa11", "deadline_ms=20000")
+    probe.open()
+    farm.stop(0)
+    begun = time.monotonic()
+    assert probe.ask("release").startswith("closed ECANCELED")
+    assert time.monotonic() - begun < 2.0
+
+
+def test_a_lun_that_became_read_only_refuses_writes_with_its_own_error(farm, start) -> None:
+    probe = start(farm.member(0))
+    probe.open()
+    farm.set_readonly(0)
+    assert probe.ask("write 0 4096 1") == "write 0 4096 -30"
+    assert probe.ask("read 0 4096 0").startswith("read 0 4096 0")
+
+
+# What is no member
+
+
+def test_a_read_only_lun_is_unfit(tmp_path, start) -> None:
+    with TargetFarm(tmp_path, readonly=True) as farm:
+        probe = start(farm.member(0), "key=1")
+        assert probe.ask("open").startswith("closed EINVAL -22 busy=0 the LUN is read-only")
+        # and no reservation was left on it
+        assert "EINVAL" in start(farm.member(0), "key=2", "isid=2").ask("open")
+
+
+def test_what_is_no_disk_is_unfit(tmp_path, start) -> None:
+    with TargetFarm(tmp_path, device_type="cd") as farm:
+        assert "no disk but a CD or DVD drive" in start(farm.member(0)).ask("open")
+
+
+def test_targets_and_luns_that_are_not_there_are_named(farm, start) -> None:
+    closed = start(farm.member(0)[:-1] + "5").ask("open")
+    assert closed.startswith("closed EINVAL") and "no LUN 5" in closed
+    closed = start(farm.member(0).replace(":t0", ":other")).ask("open")
+    assert closed.startswith("closed EINVAL") and "no such target" in closed
+
+
+@pytest.mark.parametrize(
+    ("secret", "opens"), [("right secret 12", True), ("wrong secret 12", False), (None, False)]
+)
+def test_chap(tmp_path, start, secret, opens) -> None:
+    options = []
+    if secret:
+        secrets = tmp_path / "secrets"
+        secrets.write_text(f"joe\n{secret}\n")
+        secrets.chmod(0o600)
+        options = [f"secrets={secrets}"]
+    with TargetFarm(tmp_path, chap=("joe", "right secret 12")) as farm:
+        answer = start(farm.member(0), *options).ask("open")
+    if opens:
+        assert answer.startswith("opened ")
+    else:
+        assert answer.startswith("closed EACCES") and "authentication failed" in answer
+        assert "secret 12" not in answer
+
+
+# Names
+
+
+def test_host_names_are_looked_up(farm, start) -> None:
+    """localhost may be ::1 first, where nothing listens: the next address is tried."""
+    member = farm.member(0).replace("127.0.0.1", "localhost")
+    probe = start(member)
+    probe.open()
+    assert probe.ask("write 0 4096 1") == "write 0 4096 0"
+
+
+def test_a_name_that_does_not_exist_is_said_so(start) -> None:
+    closed = start("no-such-host.invalid:3260/iqn.2026-01.test:x/0", "connect_ms=15000").ask("open")
+    assert re.match(r"closed (EHOSTUNREACH|ETIMEDOUT) ", closed), closed
+    assert "no-such-host.invalid" in closed
+
+
+def test_closing_during_the_lookup_is_at_once(start) -> None:
+    probe = start("no-such-host.invalid:3260/iqn.2026-01.test:x/0")
+    probe.say("open")
+    probe.say("close")
+    assert probe.line().startswith("closed ")
