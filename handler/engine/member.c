@@ -123,8 +123,6 @@ send(struct member_io *mio)
 	mio->io.iov_count = mio->segment_count;
 	mio->io.done = io_answered;
 	mio->sent_at = ++member->engine->moment;
-	if (mio->io.op == BACKEND_WRITE)
-		member->unflushed = true;
 	list_append(&member->in_flight, &mio->node);
 	member->backend->ops->submit(member->backend, &mio->io);
 }
@@ -182,6 +180,8 @@ account(struct member_io *mio)
 	case BACKEND_WRITE:
 		member->writes++;
 		member->written_bytes += mio->io.length_bytes;
+		/* Not when it is sent: a flush that overtakes it would seem to cover it. */
+		member->unflushed = true;
 		break;
 	case BACKEND_FLUSH:
 		break;

@@ -29,6 +29,11 @@ superblock_written(struct member_io *mio, int result)
 		engine->record_writing = 0;
 		engine->record_retry_ms = engine->now_ms + RETRY_MS;
 	}
+	/* Counted only now: a repetition after a failure goes to the same copy, so that the other one,
+	 * which is good, is not put at risk before this one is.
+	 */
+	if (result == 0)
+		mio->member->write_count++;
 	if (--engine->record_pending == 0 && engine->record_writing != 0)
 		engine->record_durable = engine->record_writing;
 	engine->activity++;
@@ -45,7 +50,7 @@ write_superblock(struct member *member)
 
 	superblock.role = (uint8_t)member->role;
 	superblock.member_bytes = member->superblock.member_bytes;
-	superblock.write_count = ++member->write_count;
+	superblock.write_count = member->write_count + 1;
 	memcpy(superblock.member_uuid, engine->record.member_uuids[member->role], 16);
 	memcpy(superblock.areas, member->superblock.areas, sizeof(superblock.areas));
 	superblock_encode(&superblock, block);

@@ -29,7 +29,8 @@ struct rig_request {
 	uint64_t sector;
 	uint64_t count;
 	uint32_t number;		/* of a write */
-	uint32_t *floor;		/* of a read: what was acknowledged when it was submitted */
+	uint32_t *floor;		/* of a read: what was acknowledged when it was submitted; of a flush: the same,
+					 * over all sectors */
 	uint8_t *memory;
 	struct iovec iov[IOVECS_MAX];
 };
@@ -105,6 +106,7 @@ rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t l
 		.sectors = load_bytes / RIG_SECTOR,
 		.random = seed * 0x9E3779B97F4A7C15ull + 1,
 		.now_ms = 1000,
+		.step_ms_max = 1,
 		.options = {
 			.owner = "rig",
 			.assembly_wait_ms = 200,
@@ -122,6 +124,7 @@ rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t l
 	format(rig);
 	expect(load_bytes <= rig->volume_bytes, "load range is larger than the volume");
 	rig->acknowledged = calloc(rig->sectors, sizeof(*rig->acknowledged));
+	rig->flushed = calloc(rig->sectors, sizeof(*rig->flushed));
 	rig->submitted = calloc(rig->sectors, sizeof(*rig->submitted));
 }
 
@@ -131,6 +134,7 @@ rig_free(struct rig *rig)
 	for (int i = 0; i < rig->count; i++)
 		fake_member_free(&rig->members[i]);
 	free(rig->acknowledged);
+	free(rig->flushed);
 	free(rig->submitted);
 }
 
@@ -214,11 +218,20 @@ rig_crash(struct rig *rig)
 }
 
 void
+rig_power_loss(struct rig *rig)
+{
+	rig_crash(rig);
+	for (int i = 0; i < rig->count; i++)
+		fake_member_power_loss(&rig->members[i], rig->members[i].reachable);
+	memcpy(rig->acknowledged, rig->flushed, rig->sectors * sizeof(*rig->flushed));
+}
+
+void
 rig_step(struct rig *rig)
 {
 	for (int i = 0; i < rig->count; i++)
 		fake_member_step(&rig->members[i], fake_random(&rig->random) % 2 == 0);
-	rig->now_ms++;
+	rig->now_ms += 1 + fake_random(&rig->random) % rig->step_ms_max;
 	engine_run(rig->engine, rig->now_ms);
 }
 
@@ -319,6 +332,14 @@ check_read(struct rig *rig, struct rig_request *request)
 }
 
 static void
+raise_floor(uint32_t *floor, const struct rig_request *request)
+{
+	for (uint64_t i = 0; i < request->count; i++)
+		if (request->number > floor[i])
+			floor[i] = request->number;
+}
+
+static void
 request_done(struct engine_request *base, int result)
 {
 	struct rig_request *request = base->owner;
@@ -338,9 +359,13 @@ request_done(struct engine_request *base, int result)
 	} else if (base->op == REQUEST_READ) {
 		check_read(rig, request);
 	} else if (base->op == REQUEST_WRITE) {
-		for (uint64_t i = 0; i < request->count; i++)
-			if (request->number > rig->acknowledged[request->sector + i])
-				rig->acknowledged[request->sector + i] = request->number;
+		raise_floor(rig->acknowledged + request->sector, request);
+		if (base->fua)
+			raise_floor(rig->flushed + request->sector, request);
+	} else {
+		for (uint64_t i = 0; i < rig->sectors; i++)
+			if (request->floor[i] > rig->flushed[i])
+				rig->flushed[i] = request->floor[i];
 	}
 	free_request(request);
 }
@@ -379,7 +404,8 @@ rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count,
 		.owner = request,
 	};
 	request->memory = aligned_alloc(512, count ? count * RIG_SECTOR : 512);
-	request->floor = calloc(count + 1, sizeof(*request->floor));
+	request->floor = calloc((op == REQUEST_FLUSH ? rig->sectors : count) + 1,
+				sizeof(*request->floor));
 	if (op != REQUEST_FLUSH)
 		describe_memory(rig, request);
 	if (op == REQUEST_WRITE) {
@@ -390,6 +416,8 @@ rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count,
 	} else if (op == REQUEST_READ && sector + count <= rig->sectors) {
 		memcpy(request->floor, rig->acknowledged + sector, count * sizeof(*request->floor));
 	}
+	if (op == REQUEST_FLUSH)
+		memcpy(request->floor, rig->acknowledged, rig->sectors * sizeof(*request->floor));
 	request->next = rig->active;
 	rig->active = request;
 	rig->active_count++;

@@ -27,6 +27,7 @@ struct rig {
 	uint64_t now_ms;
 	uint64_t random;
 	uint32_t *acknowledged;		/* by sector: number of the newest write that was */
+	uint32_t *flushed;		/* newest that a flush or FUA made safe from a loss of power */
 	uint32_t *submitted;
 	uint32_t writes;
 	struct rig_request *active;
@@ -34,6 +35,7 @@ struct rig {
 	uint64_t completed, failed;
 	int last_error;
 	bool errors_allowed;
+	uint32_t step_ms_max;		/* virtual time of a step: 1 .. this */
 	bool stopped;
 	uint64_t epoch_recorded;
 	bool verbose;
@@ -48,7 +50,10 @@ void rig_start(struct rig *rig);
 void rig_stop(struct rig *rig);		/* in order; asserts that it ends */
 void rig_crash(struct rig *rig);	/* the engine is gone, what was in flight took effect or did not */
 
-void rig_step(struct rig *rig);		/* members answer, a millisecond passes */
+/* The same, and every member loses what its cache held and was not flushed. */
+void rig_power_loss(struct rig *rig);
+
+void rig_step(struct rig *rig);		/* members answer, time passes */
 void rig_steps(struct rig *rig, int steps);
 void rig_jump(struct rig *rig);		/* nothing to do: forward to the engine's deadline */
 bool rig_wait(struct rig *rig, enum volume_state state, int steps);
