@@ -7,9 +7,11 @@ target shows what arrived.
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 import queue
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -190,7 +192,7 @@ def test_pings_of_the_target_are_survived_under_load(tmp_path, start) -> None:
     with TargetFarm(tmp_path, tuned=False, nop_seconds=1) as farm:
         probe = start(farm.member(0), "key=1")
         probe.open()
-        probe.say("bench write 16 262144 5")
+        probe.say("bench write 64 1048576 5")
         answer = probe.line()
         assert answer.startswith("bench ") and answer.endswith("failed 0"), answer
         assert probe.ask("flush") == "flush 0 0 0"
@@ -279,22 +281,59 @@ def test_opening_a_hung_target_ends_in_time(farm, start) -> None:
     assert 0.9 < time.monotonic() - begun < 2.5
 
 
+@contextlib.contextmanager
+def slow_writers(farm: TargetFarm, seconds: float) -> Iterator[None]:
+    """All of the target's disk threads but one take so long for each write."""
+    process = farm.targets[0].process
+    assert process is not None
+    workers = sorted(int(task) for task in os.listdir(f"/proc/{process.pid}/task"))
+    workers.remove(process.pid)
+    slow = workers[1:]
+    assert slow
+    attach = [word for worker in slow for word in ("-p", str(worker))]
+    delay = f"inject=pwrite64:delay_enter={int(seconds * 1e6)}"
+    strace = subprocess.Popen(
+        ["strace", "-e", "trace=pwrite64", "-e", delay, "-o", "/dev/null", *attach],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert strace.stderr is not None
+        for _ in slow:
+            assert "attached" in strace.stderr.readline()
+        yield
+    finally:
+        strace.terminate()
+        strace.wait()
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to slow the target down")
 def test_no_write_of_a_dropped_session_lands_after_the_next_one_opened(farm, start) -> None:
-    """The fence: what the stopped target still held is done or gone when the session is open."""
+    """The fence: a write that the target's disk still works on is finished when the session is open."""
+    count = 32
     probe = start(farm.member(0), "key=1")
     probe.open()
-    assert probe.ask("write 0 4096 1") == "write 0 4096 0"
-    farm.stop(0)
-    for _ in range(8):
-        probe.say("write 0 4096 66")
-    answers = [probe.line() for _ in range(9)]
-    assert answers[:8] == ["write 0 4096 -107"] * 8 and answers[8].startswith("closed")
-    farm.cont(0)
-    probe.open()
-    assert probe.ask("write 0 4096 2") == "write 0 4096 0"
-    for _ in range(50):
-        assert on_disk(farm, 0, 4096) == pattern(0, 4096, 2)
-        time.sleep(0.01)  # a late write would need some time
+    with slow_writers(farm, 1.0):
+        stuck = False
+        while not stuck:  # the thread that is not slow may be so fast that it does all
+            for _ in range(count):
+                probe.say("write 0 4096 66")
+            answered = [probe.ask("flush")]
+            while not answered[-1].startswith("flush"):
+                answered.append(probe.line())
+            stuck = len(answered) - 1 < count
+        answers = [probe.ask("close")]
+        while not answers[-1].startswith("closed"):
+            answers.append(probe.line())
+        assert "write 0 4096 -107" in answers
+        begun = time.monotonic()
+        probe.open()
+        waited = time.monotonic() - begun
+        assert probe.ask("write 0 4096 2") == "write 0 4096 0"
+    until = time.monotonic() + 1.5  # longer than the slow writes can take
+    while time.monotonic() < until:
+        assert on_disk(farm, 0, 4096) == pattern(0, 4096, 2), f"open after {waited:.3f} s"
+        time.sleep(0.02)
 
 
 # Whose member it is
