@@ -241,6 +241,10 @@ member_handle_answer(struct member_io *mio)
 		return;
 	}
 	if (result == -ENOTCONN) {
+		/* Writes before it are as unsure as before it was sent.  Its repetition on the next session
+		 * succeeds, and covers nothing that a lost cache has taken with it. */
+		if (mio->io.op == BACKEND_FLUSH)
+			member->unflushed = true;
 		if (mio->policy == IO_PROBE)
 			finish(mio, -ENOTCONN);
 		else if (member->engine->fenced)

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from farm import TargetFarm
-from gateway import Gateway
+from private_gateway import Gateway
 
-MEMBER_BYTES = 64 << 20
+MEMBER_BYTES = 32 << 20  # enough for several regions of 64K chunks, and quick to compare
 ROOM_BYTES_MIN = 2 << 30
 _figures = pytest.StashKey[list[str]]()
 _failed = pytest.StashKey[bool]()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import mmap
 import struct
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -262,21 +262,3 @@ class VolumeReader:
         chosen = self.by_role if roles is None else roles
         return {region for role in chosen
                 for region, flags in enumerate(self.by_role[role].flags()) if flags & flag}
-
-
-def differences(a: bytes | bytearray, b: bytes | bytearray, block: int = 512) -> Iterator[tuple[int, int]]:
-    """(offset, length) of the runs of blocks in which they differ."""
-    view_a, view_b = memoryview(a), memoryview(b)
-    begin = None
-    step = 1 << 16
-    for coarse in range(0, len(a), step):
-        if begin is None and view_a[coarse : coarse + step] == view_b[coarse : coarse + step]:
-            continue
-        for offset in range(coarse, min(coarse + step, len(a)), block):
-            if view_a[offset : offset + block] != view_b[offset : offset + block]:
-                begin = offset if begin is None else begin
-            elif begin is not None:
-                yield begin, offset - begin
-                begin = None
-    if begin is not None:
-        yield begin, len(a) - begin

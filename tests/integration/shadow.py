@@ -21,6 +21,7 @@ from __future__ import annotations
 import bisect
 import math
 import random
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ import nbd
 
 BLOCK_BYTES = 512
 REQUEST_BYTES_MAX = 4 << 20
+USUAL_BYTES_MAX = 256 << 10
 POOL_BYTES = 8 << 20
 QUIET_SECONDS_MAX = 60.0  # a request that takes longer is one that hangs
 
@@ -102,14 +104,14 @@ class Shadow:
         self._reads.add(moment)
         return moment
 
-    def read_ends(self, began: int, offset: int, data: bytes | bytearray | memoryview) -> str | None:
+    def read_ends(self, began: int, offset: int, data: bytearray) -> str | None:
         """None, or what is wrong with what was read."""
         self._reads.discard(began)
-        view = memoryview(data)
-        for begin, end, writes in self._ranges(offset, offset + len(view)):
+        for begin, end, writes in self._ranges(offset, offset + len(data)):
             legal = [write for write in writes
                      if not any(write.replaced_by(other, began) for other in writes)]
-            got = view[begin - offset : end - offset]
+            # A bytearray compares as memory does; two memoryviews compare item by item.
+            got = data[begin - offset : end - offset]
             if any(write.part(begin, end) == got for write in legal):
                 continue
             fault = self._blocks_fault(begin, got, legal, writes)
@@ -118,7 +120,7 @@ class Shadow:
         return None
 
     @staticmethod
-    def _blocks_fault(begin: int, got: memoryview, legal: list[Write],
+    def _blocks_fault(begin: int, got: bytearray, legal: list[Write],
                       writes: tuple[Write, ...]) -> str | None:
         for at in range(0, len(got), BLOCK_BYTES):
             block = got[at : at + BLOCK_BYTES]
@@ -130,13 +132,13 @@ class Shadow:
             return f"byte {place} holds {what}, {len(legal)} contents are legal there"
         return None
 
-    def check(self, content: bytes | bytearray) -> None:
+    def check(self, content: bytearray) -> None:
         """Of the whole volume, now."""
         assert len(content) == self.size
         fault = self.read_ends(self.read_begins(), 0, content)
         assert fault is None, fault
 
-    def check_and_settle(self, content: bytes | bytearray) -> None:
+    def check_and_settle(self, content: bytearray) -> None:
         """After a crash: what is there now, if it is legal, must stay."""
         self.check(content)
         self._reads.clear()
@@ -196,7 +198,7 @@ class Load:
                  span: tuple[int, int] | None = None):
         self.handle, self.shadow, self.depth = handle, shadow, depth
         self.random = random.Random(seed)
-        self.pool = memoryview(self.random.randbytes(POOL_BYTES + REQUEST_BYTES_MAX))
+        self.pool = memoryview(bytearray(self.random.randbytes(POOL_BYTES + REQUEST_BYTES_MAX)))
         self.request_bytes_max = request_bytes_max
         self.read_share, self.fua_share, self.flush_share = read_share, fua_share, flush_share
         self.span = span or (0, shadow.size)
@@ -247,9 +249,10 @@ class Load:
         while self.in_flight:
             self._turn()
 
-    def check(self) -> Stats:
-        """No request failed and none returned wrong data."""
-        assert not self.stats.failed, self.stats.failed[:5]
+    def check(self, may_fail: str = r"\Z") -> Stats:
+        """No request failed, but for those that `may_fail` describes; none returned wrong data."""
+        failed = [text for text in self.stats.failed if not re.match(may_fail, text)]
+        assert not failed, failed[:5]
         assert not self.stats.wrong, self.stats.wrong[:5]
         return self.stats
 
@@ -258,8 +261,10 @@ class Load:
             raise AssertionError(f"{self.in_flight} requests, no answer for {QUIET_SECONDS_MAX:g} s")
 
     def _length(self) -> int:
-        """Each power of two is as likely as another."""
-        low, high = math.log2(self.block), math.log2(self.request_bytes_max)
+        """Each power of two is as likely as another, but for a few that carry most of the bytes."""
+        usual = min(self.request_bytes_max, USUAL_BYTES_MAX)
+        longest = self.request_bytes_max if self.random.random() < 0.15 else usual
+        low, high = math.log2(self.block), math.log2(longest)
         length = int(2 ** self.random.uniform(low, high)) // self.block * self.block
         return max(self.block, length)
 
