@@ -107,8 +107,9 @@ def _judge(ended: Ended, run: RunDirectory, options: Options) -> int:
     if status is not None:
         if ended.how == "not off":
             say("the guest did not switch itself off and was killed")
-        if status == EXIT_TIME:
-            say(f"the command got its time ({options.timeout_seconds} s, --timeout) or gave 124")
+        if run.time_over():
+            say(f"the command did not end in its time (--timeout {options.timeout_seconds}) "
+                "and was killed")
         return status
     if ended.how == "time":
         say(f"not finished after {options.timeout_seconds} s (--timeout): the guest was killed")

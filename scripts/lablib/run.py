@@ -76,7 +76,7 @@ class RunDirectory:
             raise LabError(f"the path '{path}' or '{GUEST}' has a blank in it, which a kernel "
                            "command line cannot carry; use --state with another path")
         path.mkdir(parents=True, exist_ok=True)
-        for old in ("exit-status", "boot-error"):
+        for old in ("exit-status", "boot-error", "time-over"):
             (path / old).unlink(missing_ok=True)
         return path
 
@@ -114,6 +114,10 @@ class RunDirectory:
             return int((self.path / "exit-status").read_text())
         except (FileNotFoundError, ValueError):
             return None
+
+    def time_over(self) -> bool:
+        """The guest ended its command because its time was over."""
+        return (self.path / "time-over").exists()
 
     def boot_error(self) -> str | None:
         try:

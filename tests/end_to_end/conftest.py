@@ -113,7 +113,32 @@ def gateway(lio_members: object, farm: object, running_gateway: object) -> Itera
 
     It asks for the members' fixtures only to be taken down before them.
     """
+    before = list(running_gateway.volumes)
     yield running_gateway
     if running_gateway.runner.process is None:
         running_gateway.runner.start()
-    running_gateway.clear()
+    running_gateway.remove([v for v in running_gateway.volumes if v not in before])
+
+
+@pytest.fixture(scope="module")
+def shared_volume(running_gateway: object) -> Iterator[Callable[[int, int], object]]:
+    """shared_volume(level, members): one for the module, logged in, for tests that only use its disk."""
+    from lio_targets import LioTargets
+
+    made: dict[tuple[int, int], object] = {}
+    backends: list[LioTargets] = []
+    volumes: list[object] = []
+
+    def get(level: int, count: int) -> object:
+        if (level, count) not in made:
+            targets = LioTargets(Path(f"/dev/shm/shared{next(_numbers)}"), count, 128 << 20)
+            backends.append(targets.__enter__())
+            volumes.append(running_gateway.create(level, targets.members()))
+            volumes[-1].login()
+            made[level, count] = volumes[-1]
+        return made[level, count]
+
+    yield get
+    running_gateway.remove(volumes)
+    for targets in backends:
+        targets.close()

@@ -6,21 +6,35 @@ the backends.  A runner that ends while a LUN is there leaves tasks that nothing
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import initiator
 from initiator import Disk, Initiator
+from iraidlib.cli import main as iraid_main
 from runner import Runner
-from tools import IRAID, StackError, attempt, free_port, run, wait_for
+from tools import StackError, free_port, wait_for
 
 _names = itertools.count()
 
 
-def iraid(*words: str | Path) -> str:
-    return run(IRAID, *words)
+def attempt_iraid(*words: str) -> tuple[int, str]:
+    """Status and output of the iraid command, run inside this process: to start a Python with all
+    its modules takes seconds in user-mode Linux.  test_lio_export.py starts the real one."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        status = iraid_main(list(words))
+    return status, output.getvalue()
+
+
+def iraid(*words: str) -> str:
+    status, output = attempt_iraid(*words)
+    if status != 0:
+        raise StackError(f"iraid {' '.join(words)}: status {status}\n{output}")
+    return output
 
 
 @dataclass
@@ -80,16 +94,19 @@ class Gateway:
         volume = Volume(f"v{next(_names)}", self)
         iraid("create", volume.name, "--level", str(level), *options, *members)
         self.volumes.append(volume)
+        iraid("start", volume.name)  # create returns before the volume is assembled
         return volume
 
-    def clear(self) -> None:
-        """Takes down what tests left; complains at the end about what would not go."""
-        faults = self.initiator.logout_all()
-        for volume in reversed(self.volumes):
-            for words in (["unexport", volume.name, "--force"], ["delete", volume.name, "--yes"]):
-                status, text = attempt(IRAID, *words)
-                if status != 0 and not (words[0] == "unexport" and not volume.iqn):
+    def remove(self, volumes: list[Volume]) -> None:
+        """Takes volumes down, whatever state a test left them in; complains about what stays."""
+        faults = []
+        for volume in reversed(volumes):
+            faults += self.initiator.logout_all(volume.iqn)
+            orders = [["unexport", volume.name, "--force"]] if volume.iqn else []
+            for words in (*orders, ["delete", volume.name, "--yes"]):
+                status, text = attempt_iraid(*words)
+                if status != 0:
                     faults.append(f"iraid {' '.join(words)}: {text}")
-        self.volumes.clear()
+            self.volumes.remove(volume)
         if faults:
             raise StackError("tear-down: " + "\n".join(faults))

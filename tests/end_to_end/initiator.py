@@ -59,13 +59,13 @@ class Initiator:
         run(*node, "-o", "delete")
         self._disks.remove(disk)
 
-    def logout_all(self) -> list[str]:
-        """What could not be logged out of, with the reason."""
+    def logout_all(self, iqn: str) -> list[str]:
+        """Out of every session with a target; what would not end, with the reason."""
         faults = []
-        for disk in list(self._disks):
-            status, text = attempt("iscsiadm", "-m", "node", "-T", disk.iqn, "--logout", seconds=60)
+        for disk in [disk for disk in self._disks if disk.iqn == iqn]:
+            status, text = attempt("iscsiadm", "-m", "node", "-T", iqn, "--logout", seconds=60)
             if status != 0:
-                faults.append(f"{disk.iqn}: {text}")
-            attempt("iscsiadm", "-m", "node", "-T", disk.iqn, "-o", "delete")
-        self._disks.clear()
+                faults.append(f"{iqn}: {text}")
+            attempt("iscsiadm", "-m", "node", "-T", iqn, "-o", "delete")
+            self._disks.remove(disk)
         return faults

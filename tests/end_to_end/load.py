@@ -48,7 +48,9 @@ class Fio:
             self.process.kill()
             raise StackError(f"fio did not end within {seconds:.0f} s") from None
         if self.process.returncode != 0:
-            raise StackError(f"fio: status {self.process.returncode}\n{errors}{output[-1500:]}")
+            said = output.partition("{")[0]  # what follows are figures
+            raise StackError(f"{' '.join(self.words)}: status {self.process.returncode}\n"
+                             f"{errors}{said}")
         job = json.loads(output[output.index("{"):])["jobs"][0]
         if job["error"] or errors.strip():
             raise StackError(f"fio: error {job['error']}\n{errors}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from gateway import iraid
 from load import Fio
 
 MIB = 1 << 20
@@ -12,24 +13,22 @@ LEVELS = [pytest.param(0, 3, id="level 0 on 3"), pytest.param(5, 4, id="level 5 
 @pytest.mark.parametrize(("level", "count"), LEVELS)
 @pytest.mark.parametrize("shape", [
     dict(rw="write", bs="1M", size="192M"),
-    dict(rw="randwrite", bsrange="512-256k", bs_unaligned=None, size="32M"),
+    dict(rw="randwrite", bsrange="512-256k", blockalign=512, size="32M"),
     dict(rw="randrw", bs="4k", size="12M"),
 ], ids=["sequential 1M", "random 512 to 256k, unaligned", "random 4k, mixed"])
-def test_fio_verifies_what_it_wrote(gateway, lio_members, level, count, shape):
-    volume = gateway.create(level, lio_members(count))
-    disk = volume.login()
+def test_fio_verifies_what_it_wrote(shared_volume, level, count, shape):
+    volume = shared_volume(level, count)
 
-    result = Fio(disk, iodepth=16, **shape).result()
+    result = Fio(volume.disk, iodepth=16, **shape).result()
 
     assert result.written_bytes > 0 and result.read_bytes > 0
     assert volume.status()["state"] == "active"
 
 
 @pytest.mark.parametrize(("level", "count"), LEVELS)
-def test_the_disk_is_as_large_as_the_volume_and_its_last_block_works(
-        gateway, lio_members, level, count):
-    volume = gateway.create(level, lio_members(count))
-    disk = volume.login()
+def test_the_disk_is_as_large_as_the_volume_and_its_last_block_works(shared_volume, level, count):
+    volume = shared_volume(level, count)
+    disk = volume.disk
     assert disk.size_bytes == volume.status()["size_bytes"]
 
     Fio(disk, rw="write", bs="512", offset=disk.size_bytes - 4096, size="4096").result()
@@ -52,7 +51,6 @@ def test_data_survives_an_ordered_restart_of_the_volume(gateway, lio_members):
     volume.logout()
     volume.unexport()
 
-    from gateway import iraid
     iraid("stop", volume.name)
     iraid("start", volume.name)
 
