@@ -281,9 +281,12 @@ fake_member_abandon(struct fake_member *member)
 void
 fake_member_power_loss(struct fake_member *member, bool reachable_again)
 {
+	/* How much of a cache survives differs from one outage to the next: most, half, or hardly any. */
+	uint64_t kept_of_16 = (const uint64_t[]){ 1, 8, 15 }[fake_random(member->random) % 3];
+
 	fake_member_cut(member, reachable_again);
 	for (uint64_t sector = 0; sector < member->bytes / 512; sector++)
-		if (member->unflushed[sector] && (fake_random(member->random) & 1)) {
+		if (member->unflushed[sector] && fake_random(member->random) % 16 >= kept_of_16) {
 			memcpy(member->visible + sector * 512, member->stable + sector * 512, 512);
 			member->unflushed[sector] = 0;
 		}
