@@ -27,6 +27,8 @@
 #include "rpc.h"
 
 #define READ_BYTES 4096u
+#define BACKLOG 128
+#define SEND_SECONDS_MAX 30	/* a client that reads no answer must not hold up the end */
 
 struct connection {
 	struct connection *next;
@@ -227,6 +229,7 @@ run_accept(void *argument)
 	};
 
 	for (;;) {
+		static const struct timeval patience = { .tv_sec = SEND_SECONDS_MAX };
 		bool full;
 		int fd;
 
@@ -240,6 +243,7 @@ run_accept(void *argument)
 				poll(&fds[1], 1, 1000);	/* else it would spin until one is closed */
 			continue;
 		}
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 		pthread_mutex_lock(&control->lock);
 		full = control->count >= CONTROL_CONNECTIONS_MAX;
 		pthread_mutex_unlock(&control->lock);
@@ -313,7 +317,7 @@ listen_on(const char *path, char *reason, size_t reason_size)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* The mode before listen(): until then nobody gets through. */
 	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
-	    chmod(path, 0600) == 0 && listen(fd, 16) == 0)
+	    chmod(path, 0600) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
 	snprintf(reason, reason_size, "%s: %m", path);
 	if (fd >= 0)

@@ -20,6 +20,7 @@
 #include "rpc_inspect.h"
 
 #define LOGIN_MS_MAX 10000
+#define START_MS_MAX 15000
 #define VOLUMES_MAX 1024
 
 struct creation {
@@ -394,6 +395,10 @@ started(struct creation *creation)
 
 	if (volume_start(creation->context->host, creation->config.name, &usual, reason, sizeof(reason)) != 0)
 		warn(creation, "it was created but could not be started: %s", reason);
+	else
+		/* All members have just answered, so this is short; then it can be used, or stopped
+		 * without a member being caught in the middle of its login. */
+		volume_wait(creation->context->host, creation->config.name, START_MS_MAX);
 	log_line(LOG_NOTICE, "volume %s: created, level %d, %d members", creation->config.name, creation->level,
 		 creation->config.member_count);
 	rpc_put_text(result, "name", creation->config.name);
