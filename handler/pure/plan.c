@@ -25,7 +25,8 @@
  *    surviving chunk and parity are read in any plan: READ_ALL.  It reads them on the whole hull;
  *    reading less bytes would need a second kind of recovery for a case that is rare.
  *
- * A suspect row allows the first kind only, on all columns of the chunk.
+ * A suspect row allows the first kind only, on all columns of the chunk: with m missing, only
+ * where m is written whole.
  */
 #include "plan.h"
 
@@ -211,9 +212,14 @@ plan_row_write(const struct geometry *geometry, uint64_t row, uint64_t begin_byt
 		way = PLAN_DATA_ONLY;
 	} else if (missing_member >= 0 && missing_chunk < 0) {
 		way = PLAN_DATA_ONLY;
-	} else if (missing_chunk >= 0 && suspect) {
-		if (missing_touched)
+	} else if (missing_touched && suspect) {
+		struct columns chunk = { 0, geometry->chunk_bytes };
+
+		if (!fills(plan.write[missing_chunk], chunk))
 			return -ENODATA;
+		plan.hull = chunk;
+		way = choose_degraded(geometry, &plan, missing_chunk);
+	} else if (missing_chunk >= 0 && suspect) {
 		way = PLAN_DATA_ONLY;
 	} else if (missing_chunk >= 0) {
 		way = choose_degraded(geometry, &plan, missing_chunk);

@@ -32,7 +32,8 @@
  * suspect: the row's parity has not been proven (DESIGN rule 1).  With all members there, the
  * hull becomes the whole chunk and the way RECONSTRUCT (or FULL), so that the row is proven
  * afterwards.  With a data member missing the missing chunk's content is unknown: writes to the
- * other chunks are DATA_ONLY, a write that touches the missing chunk is refused.
+ * other chunks are DATA_ONLY, a write to a part of the missing chunk is refused; one to the whole
+ * of it makes new parity from it and the others, by RECONSTRUCT or FULL, and so proves the row.
  */
 #ifndef IRAID_PLAN_H
 #define IRAID_PLAN_H
@@ -72,7 +73,8 @@ struct row_plan {
 
 /* Plan the write of [begin_bytes, end_bytes) of `row`'s data (offsets inside the row, begin <
  * end <= row bytes, row < rows: asserted).  missing_member: a member index, or -1.
- * Returns 0; -ENODATA if the write touches a missing chunk whose row is suspect (*out untouched);
+ * Returns 0; -ENODATA if the write touches a part of a missing chunk whose row is suspect (*out
+ * untouched);
  * -EIO if a data member is missing on a level without parity and is touched.
  */
 int plan_row_write(const struct geometry *geometry, uint64_t row, uint64_t begin_bytes,

@@ -59,6 +59,12 @@ static const struct expectation {
 	{ "whole stripe, one missing", 0, 3 * CHUNK, 1, false, PLAN_FULL, 0, CHUNK, 0, 3, true },
 
 	{ "suspect, another chunk missing", 512, 1024, 2, true, PLAN_DATA_ONLY, 0, 0, 0, 1, false },
+	{ "suspect, missing chunk whole: it is known again", 0, CHUNK, 0, true,
+	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 1, true },
+	{ "suspect, missing chunk whole, a neighbour in part", 0, CHUNK + 512, 0, true,
+	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 2, true },
+	{ "suspect, whole stripe, one missing", 0, 3 * CHUNK, 1, true,
+	  PLAN_FULL, 0, CHUNK, 0, 3, true },
 };
 
 static struct geometry

@@ -328,14 +328,14 @@ def check_fewest_reads(members: int, row: int, begin: int, end: int, missing: in
     written = written_columns(data_chunks, begin, end)
     gone = missing_device(members, row, missing)
     touches_gone = gone not in (None, PARITY) and written[gone]
-    if suspect and touches_gone:
+    if suspect and touches_gone and written[gone] != set(range(PLAN_BLOCKS)):
         assert result == -errno.ENODATA
         return
     assert result == 0
     writes = sum(1 for k in range(data_chunks) if written[k] and k != gone)
     for k in range(data_chunks):
         assert {c // BLOCK for c in plan.write[k].range()} == written[k]
-    if gone == PARITY or (suspect and gone is not None):
+    if gone == PARITY or (suspect and gone is not None and not touches_gone):
         assert (plan.way, plan.reads, plan.writes) == (DATA_ONLY, 0, writes)
         return
     assert plan.reads == fewest_reads(data_chunks, written, gone, suspect)
