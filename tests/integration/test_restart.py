@@ -1,0 +1,277 @@
+"""Crashes, restarts, and members that are not what they were."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import nbd
+import pytest
+
+from farm import TargetFarm
+from private_gateway import SANITIZED, Gateway, Served, wait_until
+from reader import DIRTY, VolumeReader
+from shadow import Load, Shadow, read_all
+
+MIB = 1 << 20
+REQUESTS = 200 if SANITIZED else 400
+
+
+@pytest.fixture
+def farm(make_farm: Callable[..., TargetFarm]) -> TargetFarm:
+    return make_farm(4)
+
+
+def prepare(gateway: Gateway, farm: TargetFarm, level: int = 5, chunk: str = "16K",
+            *more: str) -> VolumeReader:
+    """Volume v0, its parity proven, stopped in order."""
+    gateway.create("v0", farm.members(), level, chunk, "--give-up", "2", *more)
+    gateway.configure("v0", assembly_wait_seconds=1)
+    wait_until(lambda: (status := gateway.status("v0"))["state"] == "active"
+               and status["regions"]["suspect"] == 0, "the first resync")
+    gateway.must("stop", "v0")
+    return VolumeReader([farm.backing(number) for number in range(len(farm))])
+
+
+def spoil(path: Path, seed: int = 1) -> None:
+    """Random bytes instead of all that a target held."""
+    with path.open("r+b") as file:
+        for _ in range(path.stat().st_size // MIB):
+            file.write(random.Random(seed).randbytes(4096) * (MIB // 4096))
+            seed += 1
+
+
+def contents(farm: TargetFarm) -> list[bytes]:
+    return [farm.backing(number).read_bytes() for number in range(len(farm))]
+
+
+def crash_under_load(volume: Served, shadow: Shadow, seed: int, span: tuple[int, int],
+                     also: Callable[[], None] = lambda: None) -> Load:
+    """SIGKILL of nbdkit with 32 requests in flight."""
+
+    def crash() -> None:
+        volume.process.kill()
+        also()
+
+    load = Load(volume.connect(), shadow, seed=seed, span=span, flush_share=0.01, fua_share=0.02)
+    stats = load.run_until_broken(REQUESTS, crash)
+    assert not stats.wrong, stats.wrong[:3]
+    assert stats.requests - len(stats.failed) >= REQUESTS // 2, "hardly anything was answered"
+    return load
+
+
+@pytest.mark.parametrize("level", [5, 0])
+def test_killed_under_load(gateway: Gateway, farm: TargetFarm, level: int) -> None:
+    """Twice.  What was acknowledged is there; wrong parity is only where the map says dirty, only that
+    is resynchronised, and then all of it is right."""
+    reader = prepare(gateway, farm, level)
+    shadow = Shadow(reader.size)
+    for attempt in range(2):
+        third = reader.size // 3 // MIB * MIB
+        with gateway.serve("v0") as volume:
+            crash_under_load(volume, shadow, attempt, (attempt * third, (attempt + 1) * third))
+        assert not any(superblock.clean for superblock in reader.superblocks().values())
+        with gateway.serve("v0") as volume:
+            handle = volume.connect()  # the members are fenced: nothing lands late from here on
+            shadow.check_and_settle(read_all(handle))
+            status = volume.wait_resynced()
+            assert status["state"] == "active"
+            assert reader.content() == read_all(handle)
+            if level == 5:
+                total = status["resync"]["total_rows"]
+                assert 0 < total <= reader.truth.rows // 2  # the load was in a third of it
+                assert status["resync"]["done_rows"] == total
+                assert reader.wrong_rows() == []
+
+
+def test_wrong_parity_after_a_crash_is_where_the_map_says_dirty(gateway: Gateway,
+                                                               farm: TargetFarm) -> None:
+    reader = prepare(gateway, farm)
+    shadow = Shadow(reader.size)
+    with gateway.serve("v0") as volume:
+        crash_under_load(volume, shadow, 7, (0, reader.size // 3))
+    for number in range(4):  # what the targets had queued is done or gone
+        farm.kill(number)
+    wrong = reader.regions_of_rows(reader.wrong_rows())
+    for role in range(4):
+        assert wrong <= reader.flagged(DIRTY, [role])
+    for number in range(4):
+        farm.restart(number)
+    dirty = len(reader.flagged(DIRTY))
+    with gateway.serve("v0") as volume:
+        volume.connect()
+        status = volume.wait_resynced()
+        assert 0 < status["resync"]["total_rows"] <= dirty * reader.truth.region_rows
+        assert reader.wrong_rows() == []
+
+
+def test_first_resync_survives_kills(make_gateway: Callable[[], Gateway], farm: TargetFarm) -> None:
+    """On members full of rubbish every row's parity is wrong at first."""
+    gateway = make_gateway()
+    gateway.start()
+    for number in range(4):
+        spoil(farm.backing(number), seed=1000 * number)
+    gateway.create("v0", farm.members(), 5, "16K")
+    gateway.kill()  # with the resync hardly begun
+    reader = VolumeReader([farm.backing(number) for number in range(4)])
+    before = reader.content()
+    assert reader.wrong_rows()
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        shadow = Shadow(reader.size, before)
+        crash_under_load(volume, shadow, 3, (0, reader.size))
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        volume.wait_resynced()
+        shadow.check_and_settle(read_all(handle))
+        assert reader.wrong_rows() == []
+    assert not reader.flagged(DIRTY)
+
+
+def test_clean_stop_leaves_nothing_dirty(gateway: Gateway, farm: TargetFarm) -> None:
+    reader = prepare(gateway, farm)
+    epochs = []
+    for seed in range(2):
+        with gateway.serve("v0") as volume:
+            handle = volume.connect()
+            status = volume.status()
+            assert status["regions"]["suspect"] == 0
+            assert status["resync"]["total_rows"] == 0 and not status["resync"]["running"]
+            epochs.append(status["epoch"])
+            Load(handle, Shadow(reader.size, read_all(handle)), seed=seed).run(REQUESTS // 4)
+            assert reader.flagged(DIRTY)
+        assert not reader.flagged(DIRTY)
+        assert all(superblock.clean for superblock in reader.superblocks().values())
+        assert reader.wrong_rows() == []
+    assert epochs[1] == epochs[0] + 1
+
+
+@pytest.mark.parametrize("wiped", [0, 2])
+def test_a_wiped_member_starts_degraded_and_reads_right(gateway: Gateway, farm: TargetFarm,
+                                                        wiped: int) -> None:
+    """As when a disk was replaced, or somebody else wrote over it."""
+    reader = prepare(gateway, farm)
+    role = reader.files[wiped].superblock().role
+    shadow = Shadow(reader.size)
+    with gateway.serve("v0") as volume:
+        Load(volume.connect(), shadow, seed=wiped).run(REQUESTS)
+    spoil(farm.backing(wiped))
+    spoiled = farm.backing(wiped).read_bytes()
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        shadow.check_and_settle(read_all(handle))
+        status = volume.status()
+        assert status["state"] == "degraded"
+        assert status["members"][wiped]["state"] == "missing"
+        assert "superblock" in status["members"][wiped]["reason"]
+        load = Load(handle, shadow, seed=20 + wiped)
+        load.run(REQUESTS // 2)
+        load.check()
+        shadow.check(reader.content(without=role))
+    assert farm.backing(wiped).read_bytes() == spoiled, "something was written to a stranger"
+
+
+def test_a_stale_member_stays_out(gateway: Gateway, farm: TargetFarm) -> None:
+    """Taken away, the volume written, brought back: it is not read, nor written, nor does it help a
+    volume to start that lacks another member."""
+    reader = prepare(gateway, farm)
+    role = reader.files[1].superblock().role
+    shadow = Shadow(reader.size)
+    farm.kill(1)
+    with gateway.serve("v0") as volume:
+        load = Load(volume.connect(), shadow, seed=1)
+        load.run(REQUESTS)
+        load.check()
+    farm.restart(1)
+    stale = farm.backing(1).read_bytes()
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        status = volume.status()
+        assert status["state"] == "degraded"
+        assert status["members"][1]["state"] != "in sync"
+        assert "out of date" in status["members"][1]["reason"]
+        shadow.check_and_settle(read_all(handle))
+        load = Load(handle, shadow, seed=2)
+        load.run(REQUESTS // 2)
+        load.check()
+        shadow.check(reader.content(without=role))
+    assert farm.backing(1).read_bytes() == stale
+    farm.kill(2)
+    before = contents(farm)
+    ran = gateway.iraid("start", "v0", "--timeout", "3")
+    assert ran.status == 1
+    assert "2 of 4 members" in ran.err and "3 are needed" in ran.err
+    assert gateway.status("v0")["members"][1]["state"] != "in sync"
+    gateway.must("stop", "v0")
+    assert contents(farm) == before
+
+
+def test_a_set_older_than_the_gateway_has_run_is_refused(gateway: Gateway, farm: TargetFarm) -> None:
+    """As when the targets are reset to a snapshot: their superblocks agree, and only the gateway knows
+    that there was more.  --force takes them."""
+    reader = prepare(gateway, farm)
+    with gateway.serve("v0") as volume:
+        volume.connect().pwrite(b"old" + bytes(509), 0)
+    snapshot = contents(farm)
+    with gateway.serve("v0") as volume:
+        volume.connect().pwrite(b"new" + bytes(509), 0)
+    epoch = reader.superblocks()[0].epoch
+    for number, content in enumerate(snapshot):
+        with farm.backing(number).open("r+b") as file:
+            file.write(content)
+    ran = gateway.iraid("start", "v0")
+    assert ran.status == 1
+    assert "older" in ran.err and "--force" in ran.err
+    assert gateway.status("v0")["state"] == "failed"
+    assert contents(farm) == snapshot
+    gateway.must("start", "v0", "--force")
+    assert gateway.status("v0")["state"] == "active"
+    assert gateway.status("v0")["epoch"] > epoch  # so that the lost one can't win, should it return
+    gateway.must("stop", "v0")
+    with gateway.serve("v0") as volume:
+        assert volume.connect().pread(512, 0)[:3] == b"old"
+
+
+def test_dirty_and_degraded_after_a_crash(gateway: Gateway, farm: TargetFarm) -> None:
+    """The gateway and a member die together under load.  What the missing chunks of rows in flight
+    held can't be known: they are errors until overwritten, never silently wrong."""
+    lost = 1
+    reader = prepare(gateway, farm)
+    role = reader.files[lost].superblock().role
+    shadow = Shadow(reader.size)
+    with gateway.serve("v0") as volume:
+        crash_under_load(volume, shadow, 5, (0, reader.size // 2), also=lambda: farm.kill(lost))
+    chunk, row_bytes = reader.truth.chunk, reader.data_chunks * reader.truth.chunk
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        dirty = reader.flagged(DIRTY, [other for other in range(4) if other != role])
+        unknown = unreadable_chunks(handle, shadow, reader)
+        assert unknown, "the crash left nothing undecided, so nothing was tested"
+        for number in unknown:
+            row = number // reader.data_chunks
+            assert reader.role_of_chunk(number) == role
+            assert row // reader.truth.region_rows in dirty
+        first_row = unknown[0] // reader.data_chunks
+        fresh = random.Random(9).randbytes(row_bytes)
+        handle.pwrite(fresh, first_row * row_bytes)
+        assert handle.pread(row_bytes, first_row * row_bytes) == fresh
+        shadow.write_ends(shadow.write_begins(first_row * row_bytes, memoryview(fresh)))
+        left = unreadable_chunks(handle, shadow, reader)
+        assert set(left) == set(unknown) - {unknown[0]}
+
+
+def unreadable_chunks(handle: nbd.NBD, shadow: Shadow, reader: VolumeReader) -> list[int]:
+    """Chunks that are errors; what all others hold is checked."""
+    chunk, unreadable = reader.truth.chunk, []
+    for number in range(reader.size // chunk):
+        began = shadow.read_begins()
+        try:
+            data = handle.pread(chunk, number * chunk)
+        except nbd.Error as error:
+            assert error.errnum == errno.EIO
+            unreadable.append(number)
+            continue
+        assert shadow.read_ends(began, number * chunk, bytearray(data)) is None
+    return unreadable
