@@ -1,0 +1,1 @@
+"""scripts/demo and scripts/bench: host.py and table.py run outside the lab, the rest inside."""

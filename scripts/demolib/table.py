@@ -1,0 +1,43 @@
+"""The closing tables: plain text for steps, Markdown for figures (the README has them)."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from typing import Any
+
+from .progress import Report
+
+WIDTH_MIN = 80
+
+
+def steps_table(report: Report) -> str:
+    width = max(WIDTH_MIN, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    name_width = max(len(step.name) for step in report.steps)
+    lines = [f"{'step':<{name_width}}  {'result':<6}  {'time':>8}", "-" * width]
+    for step in report.steps:
+        result = "ok" if step.ok else "FAILED"
+        lines.append(f"{step.name:<{name_width}}  {result:<6}  {step.seconds:6.1f} s")
+        if step.detail:
+            lines += textwrap.wrap(step.detail.splitlines()[0], width - 4, initial_indent="    ",
+                                   subsequent_indent="    ")[:4]
+    return "\n".join(lines)
+
+
+def figures_table(rows: list[dict[str, Any]]) -> str:
+    """One line per pattern and block size; a cell is what the labels reached, write / read."""
+    labels = [key for key in rows[0] if key not in ("pattern", "block", "way")]
+    cells = {(row["pattern"], row["block"], row["way"]): row for row in rows}
+    head = ["MB/s, write / read", *labels]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for pattern, block in dict.fromkeys((row["pattern"], row["block"]) for row in rows):
+        both = [cells.get((pattern, block, way), {}) for way in ("write", "read")]
+        numbers = [" / ".join(_number(one.get(label)) for one in both) for label in labels]
+        lines.append(f"| {pattern} {block} | " + " | ".join(numbers) + " |")
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
