@@ -1,0 +1,307 @@
+"""An iSCSI target that misbehaves on request: for what a real one can't be made to say.
+
+    with FakeTarget() as target:
+        target.rules.append(lambda command: BUSY if command.is_write else None)
+        target.member        # "127.0.0.1:PORT/iqn.../0"
+        target.commands      # what was asked, in order
+
+A rule sees each SCSI command before the built-in disk (in memory, 512-byte blocks) does, and answers with
+a Reply, or None to leave it to the next rule.  Just enough of RFC 7143 for libiscsi; one thread for each
+connection.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import struct
+import threading
+from collections.abc import Callable
+
+BLOCK_BYTES = 512
+GOOD_STATUS, CHECK_CONDITION, BUSY_STATUS, CONFLICT, TASK_SET_FULL = 0x00, 0x02, 0x08, 0x18, 0x28
+FINAL = 0x80
+
+
+@dataclasses.dataclass(frozen=True)
+class Reply:
+    """What the target answers; data only for commands that read."""
+
+    status: int = GOOD_STATUS
+    data: bytes = b""
+    sense: bytes = b""
+    response: int = 0  # iSCSI response code: not 0 means that there is no SCSI status
+    silent: bool = False  # no answer at all
+    chunk_bytes: int = 65536  # of Data-In
+    pause_seconds: float = 0.0  # before each chunk
+
+
+def sense(key: int, code: int, *, response_code: int = 0x70) -> Reply:
+    """CHECK CONDITION with fixed-format sense data; code is ASC << 8 | ASCQ."""
+    data = bytes([response_code, 0, key, 0, 0, 0, 0, 10, 0, 0, 0, 0, code >> 8, code & 0xFF, 0, 0, 0, 0])
+    return Reply(status=CHECK_CONDITION, sense=data)
+
+
+BUSY = Reply(status=BUSY_STATUS)
+QUEUE_FULL = Reply(status=TASK_SET_FULL)
+RESERVED = Reply(status=CONFLICT)
+SILENCE = Reply(silent=True)
+ILLEGAL = sense(5, 0x2000)
+NOT_READY = sense(2, 0x0401)
+
+
+@dataclasses.dataclass
+class Command:
+    cdb: bytes
+    data: bytes  # that came with it
+    expected_bytes: int
+
+    @property
+    def opcode(self) -> int:
+        return self.cdb[0]
+
+    @property
+    def is_read(self) -> bool:
+        return self.opcode in (0x28, 0x88)
+
+    @property
+    def is_write(self) -> bool:
+        return self.opcode in (0x2A, 0x8A)
+
+    @property
+    def is_sync(self) -> bool:
+        return self.opcode in (0x35, 0x91)
+
+    @property
+    def offset(self) -> int:
+        form, at = (">Q", 2) if self.opcode >= 0x80 else (">I", 2)
+        return struct.unpack_from(form, self.cdb, at)[0] * BLOCK_BYTES
+
+
+Rule = Callable[[Command], Reply | None]
+
+
+class FakeTarget:
+    iqn = "iqn.2026-01.org.iraid.test:fake"
+
+    def __init__(
+        self,
+        *,
+        size_bytes: int = 1 << 20,
+        fua: bool = True,
+        write_cache: bool = True,
+        transfer_blocks_max: int = 0,
+        reset_response: int = 0,
+        keys: dict[str, str] | None = None,
+        redirect: str | None = None,
+    ) -> None:
+        self.disk = bytearray(size_bytes)
+        self.fua, self.write_cache = fua, write_cache
+        self.transfer_blocks_max, self.reset_response = transfer_blocks_max, reset_response
+        # libiscsi takes silence about the digest for CRC32C.
+        self.keys = {
+            "HeaderDigest": "None", "MaxRecvDataSegmentLength": "65536", "FirstBurstLength": "65536",
+        } | (keys or {})  # fmt: skip
+        self.redirect = redirect
+        self.rules: list[Rule] = []
+        self.commands: list[Command] = []
+        self.isids: list[bytes] = []
+        self.connections: list[Connection] = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+
+    @property
+    def portal(self) -> str:
+        return f"127.0.0.1:{self.listener.getsockname()[1]}"
+
+    @property
+    def member(self) -> str:
+        return f"{self.portal}/{self.iqn}/0"
+
+    def data_commands(self) -> list[Command]:
+        return [command for command in self.commands if command.is_read or command.is_write]
+
+    def __enter__(self) -> FakeTarget:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for connection in self.connections:
+            connection.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            connection = Connection(self, peer)
+            self.connections.append(connection)
+            threading.Thread(target=connection.serve, daemon=True).start()
+
+    def answer(self, command: Command) -> Reply:
+        self.commands.append(command)
+        for rule in self.rules:
+            reply = rule(command)
+            if reply is not None:
+                return reply
+        return self._disk_answer(command)
+
+    def _disk_answer(self, command: Command) -> Reply:
+        opcode, cdb = command.opcode, command.cdb
+        blocks = len(self.disk) // BLOCK_BYTES
+        if opcode == 0x00 or command.is_sync:
+            return Reply()
+        if opcode == 0x12 and cdb[1] & 1 == 0:
+            return Reply(data=bytes([0, 0, 6, 2, 31, 0, 0, 2]) + b"IRAID   FAKE            0001")
+        if opcode == 0x12 and cdb[2] == 0xB0:
+            return Reply(data=struct.pack(">BBHHHII", 0, 0xB0, 12, 0, 0, self.transfer_blocks_max, 0))
+        if opcode == 0x9E:
+            return Reply(data=struct.pack(">QI20x", blocks - 1, BLOCK_BYTES))
+        if opcode == 0x25:
+            return Reply(data=struct.pack(">II", blocks - 1, BLOCK_BYTES))
+        if opcode == 0x1A:
+            page = bytes([0x08, 0x12, 4 if self.write_cache else 0]) + bytes(17)
+            return Reply(data=bytes([23, 0, 0x10 if self.fua else 0, 0]) + page)
+        if command.is_read:
+            return Reply(data=bytes(self.disk[command.offset : command.offset + command.expected_bytes]))
+        if command.is_write:
+            self.disk[command.offset : command.offset + len(command.data)] = command.data
+            return Reply()
+        return ILLEGAL
+
+
+class Connection:
+    def __init__(self, target: FakeTarget, peer: socket.socket) -> None:
+        self.target, self.peer = target, peer
+        self.stat_sn, self.exp_cmd_sn = 1, 0
+
+    def close(self) -> None:
+        try:
+            self.peer.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.peer.close()
+
+    def serve(self) -> None:
+        handlers = {
+            0x00: self._nop, 0x01: self._scsi, 0x02: self._management, 0x03: self._login, 0x06: self._logout,
+        }  # fmt: skip
+        try:
+            while True:
+                header, data = self._receive()
+                handlers[header[0] & 0x3F](header, data)
+        except (OSError, EOFError, KeyError):
+            self.close()
+
+    def send(self, header: bytes, data: bytes = b"") -> None:
+        """header: 48 bytes whose length field is filled in here."""
+        length = struct.pack(">I", len(data))
+        self.peer.sendall(header[:4] + length + header[8:] + data + bytes(-len(data) % 4))
+
+    def ask_for_logout(self) -> None:
+        """Asynchronous message, event 1."""
+        header = self._header(0x32, FINAL, tag=0xFFFFFFFF)
+        self.send(header[:36] + struct.pack(">BBHHH4x", 1, 0, 0, 0, 1))
+
+    # What comes in
+
+    def _exactly(self, length: int) -> bytes:
+        got = bytearray()
+        while len(got) < length:
+            part = self.peer.recv(length - len(got))
+            if not part:
+                raise EOFError
+            got += part
+        return bytes(got)
+
+    def _receive(self) -> tuple[bytes, bytes]:
+        header = self._exactly(48)
+        length = int.from_bytes(header[5:8], "big")
+        data = self._exactly(length + -length % 4)[:length]
+        immediate = header[0] & 0x40
+        if header[0] & 0x3F != 0x05:
+            command_sn = struct.unpack_from(">I", header, 24)[0]
+            self.exp_cmd_sn = command_sn if immediate else (command_sn + 1) & 0xFFFFFFFF
+        return header, data
+
+    def _header(self, opcode: int, flags: int, tag: int, *, byte2: int = 0, byte3: int = 0) -> bytes:
+        numbers = (self.stat_sn, self.exp_cmd_sn, (self.exp_cmd_sn + 63) & 0xFFFFFFFF)
+        return (
+            struct.pack(">BBBB4x8xII", opcode, flags, byte2, byte3, tag, 0xFFFFFFFF)
+            + struct.pack(">III", *numbers)
+            + bytes(12)
+        )
+
+    def _respond(self, *arguments: object, data: bytes = b"", **options: int) -> None:
+        self.send(self._header(*arguments, **options), data)  # type: ignore[arg-type]
+        self.stat_sn += 1
+
+    def _login(self, header: bytes, data: bytes) -> None:
+        target = self.target
+        target.isids.append(header[8:14])
+        tag = struct.unpack_from(">I", header, 16)[0]
+        keys, status = dict(target.keys), 0
+        if target.redirect:
+            keys, status = {"TargetAddress": f"{target.redirect},1"}, 0x0101
+        text = b"".join(f"{key}={value}".encode() + b"\0" for key, value in keys.items())
+        answer = self._header(0x23, header[1] & 0x8F, tag)
+        self.stat_sn += 1
+        self.send(answer[:8] + header[8:14] + b"\0\1" + answer[16:36] + struct.pack(">H10x", status), text)
+
+    def _logout(self, header: bytes, _: bytes) -> None:
+        self._respond(0x26, FINAL, struct.unpack_from(">I", header, 16)[0])
+
+    def _nop(self, header: bytes, _: bytes) -> None:
+        tag = struct.unpack_from(">I", header, 16)[0]
+        if tag != 0xFFFFFFFF:
+            self._respond(0x20, FINAL, tag)
+
+    def _management(self, header: bytes, _: bytes) -> None:
+        tag = struct.unpack_from(">I", header, 16)[0]
+        self._respond(0x22, FINAL, tag, byte2=self.target.reset_response)
+
+    def _scsi(self, header: bytes, data: bytes) -> None:
+        tag, expected = struct.unpack_from(">II", header, 16)
+        if header[1] & 0x20:
+            data = self._all_of_write(tag, expected, data, unsolicited=not header[1] & FINAL)
+        command = Command(header[32:48], data, expected)
+        reply = self.target.answer(command)
+        if reply.silent:
+            return
+        if header[1] & 0x40 and reply.status == GOOD_STATUS and reply.response == 0:
+            self._data_in(tag, reply, expected)
+            return
+        sense_data = struct.pack(">H", len(reply.sense)) + reply.sense if reply.sense else b""
+        self._respond(0x21, FINAL, tag, data=sense_data, byte2=reply.response, byte3=reply.status)
+
+    def _all_of_write(self, tag: int, expected: int, data: bytes, *, unsolicited: bool) -> bytes:
+        while unsolicited:
+            header, part = self._receive()
+            assert header[0] & 0x3F == 0x05
+            data += part
+            unsolicited = not header[1] & FINAL
+        if len(data) < expected:
+            ready = self._header(0x31, FINAL, tag)
+            wanted = struct.pack(">IIII", 1, 0, len(data), expected - len(data))
+            self.send(ready[:20] + wanted[:4] + ready[24:36] + wanted[4:])
+        while len(data) < expected:
+            header, part = self._receive()
+            assert header[0] & 0x3F == 0x05
+            data += part
+        return data
+
+    def _data_in(self, tag: int, reply: Reply, expected: int) -> None:
+        pause = threading.Event()
+        data = reply.data[:expected]
+        chunks = [data[at : at + reply.chunk_bytes] for at in range(0, len(data), reply.chunk_bytes)]
+        for number, chunk in enumerate(chunks or [b""]):
+            pause.wait(reply.pause_seconds)
+            last = number + 1 >= len(chunks)
+            missing = expected - len(data) if last else 0
+            flags = (FINAL | 1 | (2 if missing else 0)) if last else 0
+            header = self._header(0x25, flags, tag)
+            place = struct.pack(">III", number, number * reply.chunk_bytes, missing)
+            self.send(header[:36] + place, chunk)
+        self.stat_sn += 1

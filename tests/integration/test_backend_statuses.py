@@ -1,0 +1,336 @@
+"""What the backend makes of each answer a target may give; the target is fake_target.py."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_target as fake  # noqa: E402
+from fake_target import FakeTarget, sense  # noqa: E402
+from test_backend_iscsi import pattern, start  # noqa: E402, F401
+
+pytestmark = pytest.mark.timeout(60)
+DEADLINE_MS = 1000
+EIO, EACCES, EROFS, ENODATA, ENOTCONN = -5, -13, -30, -61, -107
+
+
+def first(count: int, reply: fake.Reply, wanted=lambda command: command.is_write):  # noqa: ANN001
+    """A rule: the first so many of the wanted commands get this reply."""
+    left = count
+
+    def rule(command: fake.Command) -> fake.Reply | None:
+        nonlocal left
+        if left == 0 or not wanted(command):
+            return None
+        left -= 1
+        return reply
+
+    return rule
+
+
+ALWAYS = 1 << 30
+
+
+def opened(start, target: FakeTarget, *options: str):  # noqa: ANN001, ANN201, F811
+    probe = start(target.member, f"deadline_ms={DEADLINE_MS}", *options)
+    probe.open()
+    target.commands.clear()
+    return probe
+
+
+def result(line: str) -> int:
+    return int(line.split()[3])
+
+
+# Answers that are no failures
+
+
+@pytest.mark.parametrize("reply", [fake.BUSY, fake.QUEUE_FULL, fake.NOT_READY], ids=["busy", "full", "not ready"])
+def test_busy_is_repeated_after_growing_pauses(start, reply) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.rules.append(first(3, reply))
+        begun = time.monotonic()
+        assert result(probe.ask("write 0 4096 1")) == 0
+        assert 0.35 <= time.monotonic() - begun < 2  # 50 + 100 + 200 ms
+        assert len(target.data_commands()) == 4
+        assert target.disk[:4096] == pattern(0, 4096, 1)
+
+
+def test_busy_for_ever_fails_the_io_at_the_deadline_and_not_the_session(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.rules.append(first(ALWAYS, fake.BUSY))
+        begun = time.monotonic()
+        assert result(probe.ask("write 0 4096 1")) == EIO
+        assert time.monotonic() - begun < 2 * DEADLINE_MS / 1000
+        assert probe.ask("read 0 4096 0").startswith("read 0 4096 0")
+
+
+@pytest.mark.parametrize(
+    "reply", [sense(6, 0x2A09), sense(6, 0x2907), sense(0xB, 0x4700), fake.Reply(status=0x40)],
+    ids=["capacity changed", "nexus loss", "aborted command", "task aborted"],
+)  # fmt: skip
+def test_attentions_and_aborts_are_repeated_at_once(start, reply) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.rules.append(first(2, reply))
+        assert result(probe.ask("write 0 4096 1")) == 0
+        assert len(target.data_commands()) == 3
+
+
+def test_recovered_errors_are_successes(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.rules.append(lambda command: sense(1, 0x0C01) if command.is_write else None)
+        assert result(probe.ask("write 0 4096 1")) == 0
+
+
+# Answers that are
+
+
+@pytest.mark.parametrize(
+    ("io", "reply", "error"),
+    [
+        ("read", sense(3, 0x1100), ENODATA),
+        ("write", sense(3, 0x0C00), EIO),
+        ("write", sense(7, 0x2700), EROFS),
+        ("write", fake.RESERVED, EACCES),
+        ("write", sense(6, 0x2A03), EACCES),
+        ("write", sense(6, 0x2A05), EACCES),
+        ("write", sense(4, 0x4400), EIO),
+        ("write", sense(3, 0x0C00, response_code=0x71), EIO),
+        ("write", sense(1, 0x0C00, response_code=0x71), EIO),
+        ("write", fake.ILLEGAL, EIO),
+        ("write", sense(0xB, 0x4700), EIO),
+        ("write", fake.Reply(status=0x22), EIO),
+        ("read", fake.Reply(data=b"x" * 2048), EIO),
+        ("read", fake.Reply(response=1), EIO),
+    ],
+    ids=[
+        "medium error on read", "medium error on write", "protected", "reservation conflict",
+        "reservation preempted", "registration preempted", "hardware error", "deferred error",
+        "deferred recovered error", "illegal request", "aborted again and again", "unknown status",
+        "short read", "read without data, response code 1",
+    ],
+)  # fmt: skip
+def test_refusals_have_their_errors_and_the_session_lives(start, io, reply, error) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.rules.append(lambda command: reply if command.is_read or command.is_write else None)
+        assert result(probe.ask(f"{io} 0 4096 1")) == error
+        target.rules.clear()
+        assert result(probe.ask("write 4096 4096 1")) == 0
+
+
+def test_one_refused_part_fails_the_whole_io_once(start) -> None:  # noqa: F811
+    with FakeTarget(transfer_blocks_max=8) as target:
+        probe = opened(start, target)
+        target.rules.append(
+            lambda command: sense(3, 0x1100) if command.is_read and command.offset == 8192 else None
+        )
+        assert result(probe.ask("read 0 65536 0")) == ENODATA
+        assert result(probe.ask("read 65536 4096 0")) == 0  # nothing of the first came twice
+
+
+@pytest.mark.parametrize("code", [0x2900, 0x2903], ids=["power on", "reset"])
+def test_a_reset_by_somebody_else_ends_the_session(start, code) -> None:  # noqa: F811
+    """Commands may have vanished, and the cache with them: to the engine it is a lost session."""
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.rules.append(first(1, sense(6, code)))
+        assert result(probe.ask("write 0 4096 1")) == ENOTCONN
+        assert re.match(r"closed ECONNRESET .* was reset", probe.line())
+
+
+# Durability
+
+
+@pytest.mark.parametrize(
+    ("fua", "write_cache", "expected"),
+    [(True, True, ["write fua"]), (False, True, ["write", "sync"]), (False, False, ["write"])],
+    ids=["FUA known", "FUA unknown", "no cache"],
+)
+def test_fua_reaches_the_medium(start, fua, write_cache, expected) -> None:  # noqa: F811
+    with FakeTarget(fua=fua, write_cache=write_cache) as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 0 4096 1 fua")) == 0
+        asked = [
+            "sync" if command.is_sync else "write fua" if command.cdb[1] & 8 else "write"
+            for command in target.commands
+        ]
+        assert asked == expected
+
+
+def test_a_flush_that_fails_after_a_write_fails_the_fua_write(start) -> None:  # noqa: F811
+    with FakeTarget(fua=False) as target:
+        probe = opened(start, target)
+        target.rules.append(lambda command: sense(4, 0x4400) if command.is_sync else None)
+        assert result(probe.ask("write 0 4096 1 fua")) == EIO
+        assert result(probe.ask("flush")) == EIO
+        assert result(probe.ask("write 0 4096 1")) == 0
+
+
+@pytest.mark.parametrize(("write_cache", "error"), [(False, 0), (True, EIO)])
+def test_a_target_without_synchronize_cache(start, write_cache, error) -> None:  # noqa: F811
+    with FakeTarget(write_cache=write_cache) as target:
+        probe = opened(start, target)
+        target.rules.append(lambda command: fake.ILLEGAL if command.is_sync else None)
+        assert result(probe.ask("flush")) == error
+        assert [command.opcode for command in target.commands] == [0x35, 0x91]
+
+
+# Sizes
+
+
+def test_commands_are_no_longer_than_the_device_takes(start) -> None:  # noqa: F811
+    with FakeTarget(transfer_blocks_max=16) as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 512 65536 1 iov=9")) == 0
+        assert probe.ask("read 512 65536 1").endswith("0 same")
+        assert {len(command.data) for command in target.commands if command.is_write} == {8192}
+        assert len(target.data_commands()) == 16
+
+
+def test_targets_without_16_byte_commands_get_10_byte_ones(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        target.rules.append(lambda command: fake.ILLEGAL if command.opcode >= 0x80 else None)
+        probe = opened(start, target)
+        assert result(probe.ask("write 1024 8192 1")) == 0
+        assert probe.ask("read 1024 8192 1").endswith("0 same")
+        assert [command.opcode for command in target.commands] == [0x2A, 0x28]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"ImmediateData": "No", "InitialR2T": "Yes"}, {"ImmediateData": "No", "InitialR2T": "No"}],
+    ids=["R2T", "unsolicited"],
+)
+def test_targets_that_take_no_immediate_data(start, keys) -> None:  # noqa: F811
+    with FakeTarget(keys=keys) as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 4096 262144 5")) == 0
+        assert target.disk[4096 : 4096 + 262144] == pattern(4096, 262144, 5)
+
+
+def test_no_write_is_longer_than_what_goes_with_the_command(start) -> None:  # noqa: F811
+    keys = {"MaxRecvDataSegmentLength": "8192", "FirstBurstLength": "65536", "InitialR2T": "No"}
+    with FakeTarget(keys=keys) as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 0 65536 5")) == 0
+        assert {len(command.data) for command in target.data_commands()} == {8192}
+
+
+# Sessions
+
+
+def test_a_device_that_becomes_ready_is_waited_for(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        target.rules.append(first(2, fake.NOT_READY, lambda command: command.opcode == 0))
+        opened(start, target)
+
+
+def test_a_device_that_does_not_become_ready_is_given_up(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        target.rules.append(lambda command: fake.NOT_READY if command.opcode == 0 else None)
+        closed = start(target.member, "connect_ms=700").ask("open")
+        assert re.match(r"closed ETIMEDOUT .*not ready within 700 ms: check condition, NOT READY 04/01", closed), closed
+
+
+def test_a_target_that_cannot_reset_is_unfit(start) -> None:  # noqa: F811
+    with FakeTarget(reset_response=5) as target:
+        closed = start(target.member).ask("open")
+        assert re.match(r"closed EINVAL .*LOGICAL UNIT RESET.*fenced", closed), closed
+
+
+def test_a_target_without_reservations_is_used_without(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = start(target.member, "key=1")
+        assert "reservation=0" in probe.open()
+        assert probe.ask("release").startswith("closed ECANCELED")
+
+
+def test_a_lost_command_is_found_while_others_are_answered(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target, "deadline_ms=200")
+        target.rules.append(
+            lambda command: fake.SILENCE if command.is_write and command.offset == 4096 else None
+        )
+        probe.say("write 4096 4096 1")
+        begun = time.monotonic()
+        probe.say("load 2 512 read")
+        assert result(probe.line()) == ENOTCONN
+        lines = [probe.line(), probe.line()]
+        assert re.match(r"closed ETIMEDOUT .*though others did", lines[1]), lines
+        assert 1.0 < time.monotonic() - begun < 3  # six deadlines
+
+
+def test_a_slow_link_is_no_hung_target(start) -> None:  # noqa: F811
+    """16 pieces, 100 ms apart: the command is older than the deadline and the session goes on."""
+    with FakeTarget() as target:
+        probe = opened(start, target, "deadline_ms=500")
+        slow = fake.Reply(data=pattern(0, 65536, 3), chunk_bytes=4096, pause_seconds=0.1)
+        target.rules.append(lambda command: slow if command.is_read else None)
+        begun = time.monotonic()
+        assert probe.ask("read 0 65536 3") == "read 0 65536 0 same"
+        assert time.monotonic() - begun > 1.0
+
+
+def test_a_logout_that_the_target_asks_for_ends_every_io(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.rules.append(lambda command: fake.SILENCE if command.is_write else None)
+        for _ in range(3):
+            probe.say("write 0 4096 1")
+        while len(target.data_commands()) < 3:
+            time.sleep(0.01)  # until they are there
+        target.connections[-1].ask_for_logout()
+        assert [result(probe.line()) for _ in range(3)] == [ENOTCONN] * 3
+        assert probe.line().startswith("closed E")
+
+
+@pytest.mark.parametrize(
+    "bytes_sent",
+    [b"\xff" * 48, b"\x25\x80" + b"\0" * 46, b"\x25\x00\0\0\x00\xff\xff\xff" + b"\0" * 40, b"\x3f" + b"\0" * 47],
+    ids=["ones", "data for nobody", "longest data", "reject without data"],
+)
+def test_garbage_ends_or_leaves_the_session_but_never_the_program(start, bytes_sent) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.rules.append(lambda command: fake.SILENCE if command.is_read else None)
+        probe.say("read 0 4096 0")
+        while not target.data_commands():
+            time.sleep(0.01)  # until it is there
+        target.connections[-1].peer.sendall(bytes_sent)
+        assert result(probe.line()) == ENOTCONN
+        assert probe.line().startswith("closed E")
+        target.rules.clear()
+        probe.open()
+
+
+def test_a_redirection_is_followed(start) -> None:  # noqa: F811
+    with FakeTarget() as real, FakeTarget(redirect=real.portal) as door:
+        probe = opened(start, door)
+        assert result(probe.ask("write 0 4096 1")) == 0
+        assert real.disk[:4096] == pattern(0, 4096, 1)
+
+
+def test_redirections_in_a_circle_end(start) -> None:  # noqa: F811
+    with FakeTarget() as door:
+        door.redirect = door.portal
+        assert "portal to portal" in start(door.member).ask("open")
+        assert len(door.isids) == 4
+
+
+def test_every_session_has_the_same_isid(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = start(target.member, "isid=9")
+        for _ in range(2):
+            probe.open()
+            assert probe.ask("close").startswith("closed ECANCELED")
+        assert target.isids == [bytes([0x80, 1, 2, 3, 4, 9])] * 2
