@@ -174,7 +174,9 @@ evict_run(struct engine *engine)
 {
 	int silent;
 
-	if (engine->phase < PHASE_WRITE_SUPERBLOCKS || engine->phase > PHASE_LAST_SUPERBLOCKS)
+	/* Fenced off, no eviction could be recorded, and nobody may be probed. */
+	if (engine->phase < PHASE_WRITE_SUPERBLOCKS || engine->phase > PHASE_LAST_SUPERBLOCKS ||
+	    engine->fenced)
 		return;
 	for (int i = 0; i < engine->count; i++) {
 		struct member *member = &engine->members[i];
@@ -203,12 +205,14 @@ evict_deadline(const struct engine *engine)
 {
 	uint64_t deadline = UINT64_MAX;
 
+	if (engine->fenced)
+		return deadline;
 	for (int i = 0; i < engine->count; i++) {
 		const struct member *member = &engine->members[i];
 
 		if (member->link == LINK_CLOSED && !member->condemned &&
 		    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING &&
-		    !engine->fenced && member->retry_ms < deadline)
+		    member->retry_ms < deadline)
 			deadline = member->retry_ms;
 	}
 	if (engine->suspended && !engine->expired &&

@@ -224,6 +224,7 @@ fence_off(struct engine *engine, struct member *member)
 	engine_log(engine, LOG_CRIT, "%s", engine->reason);
 	for (int i = 0; i < engine->count; i++)
 		member_fail_parked(&engine->members[i], -ESHUTDOWN, false);
+	write_op_intent_changed(engine, -ESHUTDOWN);	/* their marks are not written any more */
 }
 
 void
@@ -365,7 +366,7 @@ handle_closed(struct member *member)
 	if (was_usable)
 		member->backoff_ms = BACKOFF_FIRST_MS;
 	plan_retry(member);
-	if (was_usable && member->in_sync)
+	if (was_usable && member->in_sync && member->engine->phase < PHASE_RELEASE)
 		evict_member_silent(member);
 }
 

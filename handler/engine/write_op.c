@@ -270,8 +270,8 @@ wait_for_intent(struct write_op *op)
 
 	if (intent_hold(op))
 		return;
-	if (engine->expired) {
-		note_error(op, -1, -ETIMEDOUT);
+	if (engine->expired || engine->fenced) {
+		note_error(op, -1, engine->fenced ? -ESHUTDOWN : -ETIMEDOUT);
 		return;
 	}
 	op->intent_waits = true;

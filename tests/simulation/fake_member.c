@@ -144,12 +144,16 @@ apply(struct fake_member *member, const struct backend_io *io)
 		return 0;
 	case BACKEND_WRITE:
 		member->writes++;
+		if (member->taken)
+			return -EACCES;
 		if (member->refuse_writes)
 			return -EIO;
 		apply_write(member, io, false);
 		return 0;
 	case BACKEND_FLUSH:
 		member->flushes++;
+		if (member->taken)
+			return -EACCES;
 		sync_range(member, 0, member->bytes);
 		return 0;
 	}
@@ -186,7 +190,7 @@ settle_in_flight(struct fake_member *member, bool tell)
 	while (member->queued > 0) {
 		struct backend_io *io = take_any(member);
 
-		if (io->op == BACKEND_WRITE && !member->refuse_writes)
+		if (io->op == BACKEND_WRITE && !member->refuse_writes && !member->taken)
 			switch (fake_random(member->random) % 3) {
 			case 0:
 				apply_write(member, io, false);

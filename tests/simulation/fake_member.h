@@ -27,6 +27,7 @@ struct fake_member {
 	bool hung;			/* takes commands and does not answer */
 	uint64_t hang_deadline;		/* steps after which a hung session is cut */
 	bool refuse_writes;
+	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
 	uint64_t unreadable_offset;	/* block that reads fail on; UINT64_MAX: none */
 	bool open_now;
 	bool opening;

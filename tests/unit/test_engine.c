@@ -548,6 +548,42 @@ test_requests_wait_for_assembly_then_fail(void **state)
 	rig_free(&rig);
 }
 
+/* Another gateway takes the members one after the other: sessions of some end, commands on others meet a
+ * conflict, while the load goes on.  Every request ends, nothing more is written to a taken member.
+ */
+static void
+test_taken_over_under_load(void **state)
+{
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct rig rig;
+		int level = seed % 4 == 0 ? 0 : 5;
+
+		rig_init(&rig, level, 4, 8192, LOAD_BYTES, 700 + seed);
+		start_active(&rig);
+		if (seed & 1)
+			wait_for_resync(&rig);
+		load(&rig, 100, 24);
+		rig.errors_allowed = true;
+		for (int i = 0; i < 4; i++) {
+			int m = (int)((seed + (uint64_t)i) % 4);
+
+			rig.members[m].taken = true;
+			rig.members[m].written = false;
+			if (i < 2 && (seed >> i) & 1)
+				fake_member_cut(&rig.members[m], false);
+			load(&rig, (int)(seed % 7), 24);
+		}
+		load(&rig, 100, 24);
+		rig_drain(&rig);
+		assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+		assert_int_equal(rig.last_error, -ESHUTDOWN);
+		rig_stop(&rig);
+		for (int m = 0; m < 4; m++)
+			assert_false(rig.members[m].written);
+		rig_free(&rig);
+	}
+}
+
 static void
 test_bad_requests_are_refused(void **state)
 {
@@ -584,6 +620,7 @@ main(void)
 		cmocka_unit_test(test_write_waits_while_its_mark_is_being_cleared),
 		cmocka_unit_test(test_older_set_is_refused),
 		cmocka_unit_test(test_requests_wait_for_assembly_then_fail),
+		cmocka_unit_test(test_taken_over_under_load),
 		cmocka_unit_test(test_bad_requests_are_refused),
 	};
 
