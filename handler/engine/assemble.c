@@ -401,7 +401,9 @@ examine_run(struct engine *engine)
 		if (member->presence == PRESENCE_AWAITED && member->link == LINK_CLOSED &&
 		    member->close_error == -EBUSY) {
 			engine->refused = true;
-			snprintf(engine->reason, sizeof(engine->reason), "%s", member->reason);
+			snprintf(engine->reason, sizeof(engine->reason), "member %.100s: %.70s; stop it "
+				 "there, or start with --take-over if that gateway is dead",
+				 member->backend->label, member->reason);
 			return;
 		}
 	}

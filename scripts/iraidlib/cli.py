@@ -275,7 +275,7 @@ def start(client: Client, report: Report | None, name: str, force: bool, take_ov
     if volume.state == "failed" or (wait and volume.state not in ("active", "degraded")):
         after = "" if volume.state == "failed" else f" after {timeout} s"
         raise IraidError(f"volume {name} is {volume.state}{after}: {volume.reason or 'no reason given'}",
-                         f"see which members it lacks: iraid status {name}", kind="io")
+                         f"see what its members say: iraid status {name}", kind="io")
     if report is None:
         return _print_json(model.to_json(volume))
     why = f" ({volume.reason})" if volume.reason else ""

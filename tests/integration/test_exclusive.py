@@ -1,0 +1,199 @@
+"""One user at a time: on this machine by a lock, between gateways by reservations on the members."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+from collections.abc import Callable
+
+import nbd
+import pytest
+
+from farm import TargetFarm
+from private_gateway import Gateway, RpcError, call, wait_until
+from reader import VolumeReader
+from shadow import Load, Shadow, read_all
+
+MIB = 1 << 20
+PATTERN = b"written by the gateway that lost its place " * 24 + bytes(16)  # blocks of 512
+
+
+@pytest.fixture
+def farm(make_farm: Callable[..., TargetFarm]) -> TargetFarm:
+    return make_farm(3)
+
+
+@pytest.fixture
+def reader(farm: TargetFarm, gateway: Gateway) -> VolumeReader:
+    """Of volume v0, made and stopped; the first gateway knows it."""
+    gateway.create("v0", farm.members(), 5, "64K", "--give-up", "2")
+    wait_until(lambda: (status := gateway.status("v0"))["state"] == "active"
+               and status["regions"]["suspect"] == 0, "the first resync")
+    gateway.must("stop", "v0")
+    return VolumeReader([farm.backing(number) for number in range(len(farm))])
+
+
+@pytest.fixture
+def other(make_gateway: Callable[[], Gateway], gateway: Gateway, reader: VolumeReader) -> Gateway:
+    """Another gateway that knows v0 too, with an id and an initiator name of its own."""
+    made = make_gateway()
+    shutil.copytree(gateway.config, made.config, dirs_exist_ok=True)
+    made.configure("v0", initiator="iqn.2026-01.org.iraid:other:v0")
+    made.start()
+    return made
+
+
+def test_in_use_by_iraid_engine(gateway: Gateway, reader: VolumeReader) -> None:
+    gateway.must("start", "v0")
+    assert gateway.engine is not None
+    pid = gateway.engine.pid
+    served = gateway.serve("v0")
+    served.process.wait(status=1)
+    assert f"in use by iraid-engine pid {pid}" in served.process.said()
+    assert gateway.status("v0")["state"] == "active"
+
+
+def test_in_use_by_nbdkit(gateway: Gateway, reader: VolumeReader) -> None:
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        holder = f"in use by nbdkit pid {volume.process.pid}"
+        for words in (("start", "v0"), ("delete", "v0", "--yes")):
+            ran = gateway.iraid(*words)
+            assert ran.status == 1 and holder in ran.err and "remedy:" in ran.err, ran
+        assert gateway.status("v0")["state"] == "stopped"
+        # Nor may it be stopped under its user.
+        ran = gateway.iraid("--socket", volume.control, "stop", "v0")
+        assert ran.status == 1 and "nbdkit: v0" in ran.err, ran
+        second = gateway.serve("v0")
+        second.process.wait(status=1)
+        assert holder in second.process.said()
+        handle.pwrite(bytes(512), 0)
+    gateway.must("start", "v0")
+
+
+def test_another_gateway_is_refused_and_disturbs_nothing(gateway: Gateway, other: Gateway,
+                                                         reader: VolumeReader) -> None:
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        shadow = Shadow(reader.size, read_all(handle))
+        before = reader.superblocks()
+        sessions = [member["errors"] for member in volume.status()["members"]]
+
+        def intrude() -> None:
+            ran = other.iraid("start", "v0", "--timeout", "4")
+            assert ran.status == 1
+            for words in ("another gateway", "reservation key", "--take-over"):
+                assert words in ran.err, ran
+
+        load = Load(handle, shadow, seed=1).at(100, intrude)
+        load.run(300)
+        load.check()
+        status = volume.status()
+        assert status["state"] == "active"
+        assert [member["errors"] for member in status["members"]] == sessions
+        after = reader.superblocks()
+        assert [s.order for s in after.values()] == [s.order for s in before.values()]
+        # Neither may it make something new of them.
+        members = [member["member"] for member in status["members"]]
+        ran = other.iraid("create", "v1", "--level", "5", "--force", *members)
+        assert ran.status == 1, ran
+        assert not (other.config / "volumes/v1.json").exists()
+        shadow.check(read_all(handle))
+    other.must("stop", "v0")
+    other.must("start", "v0")  # given back: nothing has to be taken over
+    ran = gateway.iraid("start", "v0", "--timeout", "4")
+    assert ran.status == 1 and "another gateway" in ran.err, ran
+
+
+def test_take_over_fences_the_first_gateway(gateway: Gateway, other: Gateway,
+                                            reader: VolumeReader) -> None:
+    """What it had acknowledged is there; what it writes afterwards fails, and none of it lands."""
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        shadow = Shadow(reader.size, read_all(handle))
+        load = Load(handle, shadow, seed=2)
+        load.run(200)
+        load.check()
+        other.must("start", "v0", "--take-over")
+        assert other.status("v0")["state"] == "active"
+        failures = 0
+        for attempt in range(30):
+            try:
+                handle.pwrite(PATTERN[:512] * 128, attempt * MIB, nbd.CMD_FLAG_FUA)
+            except nbd.Error:
+                failures += 1
+        assert failures == 30
+        with pytest.raises(nbd.Error):
+            handle.flush()
+        status = volume.wait_status(lambda status: status["state"] == "failed", "it to see the fence")
+        assert "another gateway" in status["reason"]
+        owner = reader.superblocks()[0].owner
+        assert "iraid-engine" in owner and "nbdkit" not in owner
+    # Its orderly stop has written nothing either.
+    assert all(superblock.owner == owner and not superblock.clean
+               for superblock in reader.superblocks().values())
+    assert other.status("v0")["state"] == "active"
+    other.must("stop", "v0")
+    content = reader.content()
+    assert PATTERN[:512] not in bytes(content)
+    shadow.check(content)
+    assert reader.wrong_rows() == []
+
+
+def test_take_over_from_a_gateway_that_hangs(gateway: Gateway, other: Gateway,
+                                             reader: VolumeReader) -> None:
+    """It is stopped with writes in flight, and continues when another has written the same places:
+    its writes must not land late."""
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        volume.wait_resynced()
+        errors: list[int] = []
+        volume.process.popen.send_signal(signal.SIGSTOP)
+        late = nbd.Buffer.from_bytearray(bytearray(PATTERN[:512] * 128))
+        for number in range(16):
+            handle.aio_pwrite(late, number * MIB, completion=lambda e: errors.append(e.value) or 1)
+        while handle.poll(0) > 0:
+            pass  # as much as goes into the socket
+        other.must("start", "v0", "--take-over")
+        other.must("stop", "v0")
+        with other.serve("v0") as successor:
+            second = successor.connect()
+            fresh = random.Random(3).randbytes(16 * MIB)
+            second.pwrite(fresh, 0)
+            volume.process.popen.send_signal(signal.SIGCONT)
+            wait_until(lambda: handle.poll(100) >= 0 and len(errors) == 16, "its writes' answers")
+            assert all(errors), errors
+            assert second.pread(16 * MIB, 0) == fresh
+        assert reader.content()[: 16 * MIB] == fresh
+        assert reader.wrong_rows() == []
+
+
+def test_a_killed_gateway_needs_no_take_over_by_itself(gateway: Gateway, other: Gateway,
+                                                       reader: VolumeReader) -> None:
+    """Its reservations outlive it: it comes back to them at once, and another must ask for them."""
+    with gateway.serve("v0") as volume:
+        volume.connect().pwrite(bytes(512), 0)
+        volume.kill()
+    ran = other.iraid("start", "v0", "--timeout", "4")
+    assert ran.status == 1 and "another gateway" in ran.err, ran
+    other.must("stop", "v0")
+    gateway.must("start", "v0")
+    gateway.kill()
+    other.must("start", "v0", "--take-over")
+    assert other.status("v0")["state"] == "active"
+
+
+def test_status_of_a_refused_volume_says_who_has_it(gateway: Gateway, other: Gateway,
+                                                    reader: VolumeReader) -> None:
+    with gateway.serve("v0") as volume:
+        volume.connect()
+        other.iraid("start", "v0", "--timeout", "4")
+        status = other.must("status", "v0", "--json").json
+        assert status["state"] == "failed"
+        assert "another gateway" in status["reason"]
+        assert json.dumps(status).count(gateway.configuration("v0")["uuid"]) == 1
+        with pytest.raises(RpcError) as refused:
+            call(other.socket, "volume.status", name="v1")
+        assert refused.value.kind == "not_found"
