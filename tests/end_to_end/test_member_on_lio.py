@@ -1,0 +1,57 @@
+"""Members on the kernel's own target: what it does otherwise than tgt.
+
+LIO pings every session each 15 s, distinguishes initiators by name only, and has real
+persistent reservations.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
+from test_backend_iscsi import SECOND, start  # noqa: E402, F401
+
+PING_SECONDS = 15
+
+
+@pytest.fixture(params=["tuned", "usual limits"])
+def member(request, memory_folder: Path, monkeypatch) -> Iterator[str]:
+    import lio_targets
+
+    if request.param != "tuned":
+        monkeypatch.setattr(lio_targets, "PARAMETERS", {})
+    with lio_targets.LioTargets(memory_folder / "member", 1, 64 << 20) as targets:
+        yield targets.member(0)
+
+
+@pytest.mark.timeout(120)
+def test_pings_are_survived_under_load(member, start) -> None:  # noqa: F811
+    probe = start(member, "key=aa11", "deadline_ms=10000")
+    probe.open()
+    probe.say(f"bench write 32 1048576 {PING_SECONDS + 3}")
+    answer = probe.line()
+    assert answer.startswith("bench ") and answer.endswith("failed 0"), answer
+    assert probe.ask("flush") == "flush 0 0 0"
+
+
+@pytest.mark.timeout(120)
+def test_one_gateway_at_a_time(member, start) -> None:  # noqa: F811
+    first = start(member, "key=aa11", "deadline_ms=10000")
+    assert "reservation=1" in first.open()
+    second = start(member, *SECOND, "deadline_ms=10000")
+    assert "0x000000000000aa11" in second.ask("open")
+    assert first.ask("write 0 4096 1") == "write 0 4096 0"
+
+    usurper = start(member, *SECOND, "take_over=1", "deadline_ms=10000")
+    usurper.open()
+    assert usurper.ask("write 0 4096 2") == "write 0 4096 0"
+    assert first.ask("write 0 4096 3") in ("write 0 4096 -13", "write 0 4096 -107")
+    assert usurper.ask("read 0 4096 2") == "read 0 4096 0 same"
+    assert usurper.ask("release").startswith("closed ECANCELED")
+
+    third = start(member, "key=cc33", "isid=3", "initiator=iqn.2026-01.org.iraid.test:third")
+    assert "reservation=1" in third.open()
