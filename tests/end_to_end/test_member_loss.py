@@ -20,9 +20,9 @@ def test_the_initiator_sees_no_error_and_a_short_stall(gateway, farm, memory_fol
     slots = 1024
     # The second half of the disk is fio's.
     writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=slots,
-                       seconds=25, depth=4)
-    fio = Fio(disk, rw="randwrite", bs="64k", iodepth=8, offset=slots * 20 * KIB, size="64M",
-              loops=2, rate="4m")
+                       seconds=16, depth=4)
+    fio = Fio(disk, rw="randwrite", bs="64k", iodepth=8, offset=slots * 20 * KIB, size="48M",
+              rate="4m")
     try:
         getattr(targets, how)(1)
         status = wait_for(lambda: (s := volume.status())["state"] == "degraded" and s,
@@ -65,7 +65,8 @@ def test_a_member_that_returns_stays_out(gateway, farm, memory_folder):
     assert member["state"] == "faulty" and member["reason"]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.long
+@pytest.mark.timeout(300)
 def test_level_0_gives_an_error_and_no_wrong_data_when_a_member_is_gone_for_good(
         gateway, farm, memory_folder):
     targets = farm(3)

@@ -16,7 +16,7 @@ def test_what_was_acknowledged_is_there_after_the_runner_was_killed(
     volume = gateway.create(level, lio_members(count))
     disk = volume.login()
     writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=1024,
-                       seconds=20, depth=8)
+                       seconds=12, depth=8)
 
     gateway.runner.kill()
     gateway.runner.start()
@@ -39,7 +39,7 @@ def test_parity_is_right_after_the_runner_was_killed(gateway, farm, memory_folde
     volume = gateway.create(5, targets.members())
     disk = volume.login()
     writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=1024,
-                       seconds=15, depth=8)
+                       seconds=10, depth=8)
     gateway.runner.kill()
     gateway.runner.start()
     assert writer.result()["errors"] == []
