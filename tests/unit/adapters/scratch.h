@@ -45,7 +45,7 @@ scratch_remove(void **state)
 static inline void
 scratch_write(const char *name, const char *text)
 {
-	char path[PATH_MAX];
+	char path[2 * PATH_MAX];
 	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/%s", scratch_folder, name);

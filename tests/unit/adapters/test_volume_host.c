@@ -1,0 +1,288 @@
+/* Volumes of a process with members that nobody serves: users, locks, starting again and stopping,
+ * and many threads at once.  Every request is completed exactly once, whatever happens around it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "files.h"
+#include "log.h"
+#include "scratch.h"
+#include "volume_host.h"
+
+#define THREADS 4
+#define REQUESTS_PER_ROUND 16
+#define ROUNDS 25
+
+static struct volume_host *host;
+static char reason[VOLUME_REASON_MAX];
+
+static void
+no_log(int level, const char *text)
+{
+	(void)level, (void)text;
+}
+
+/* Port 1 of loopback refuses connections at once. */
+static void
+configure(const char *name, const char *uuid)
+{
+	char path[PATH_MAX], text[1024];
+
+	snprintf(path, sizeof(path), "%s/etc/volumes", scratch_folder);
+	assert_int_equal(folder_make(path), 0);
+	snprintf(path, sizeof(path), "etc/volumes/%s.json", name);
+	snprintf(text, sizeof(text),
+		 "{\"name\":\"%s\",\"uuid\":\"%s\",\"members\":[\"127.0.0.1:1/iqn.2026-01.org.iraid.test:a/0\","
+		 "\"127.0.0.1:1/iqn.2026-01.org.iraid.test:b/0\",\"127.0.0.1:1/iqn.2026-01.org.iraid.test:c/0\"]}",
+		 name, uuid);
+	scratch_write(path, text);
+}
+
+static int
+make_host(void **state)
+{
+	if (scratch_make(state) != 0)
+		return -1;
+	log_set_sink(no_log);
+	configure("v0", "3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10");
+	configure("v1", "3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b11");
+	host = volume_host_create("test");
+	return host ? 0 : -1;
+}
+
+static int
+remove_host(void **state)
+{
+	volume_host_destroy(host);
+	return scratch_remove(state);
+}
+
+static struct volume *
+acquire(const char *name, const char *user)
+{
+	struct volume *volume = NULL;
+
+	if (volume_acquire(host, name, user, &volume, reason, sizeof(reason)) != 0)
+		fail_msg("%s", reason);
+	return volume;
+}
+
+static void
+what_is_not_configured_is_refused_and_named(void **state)
+{
+	struct volume *volume = NULL;
+
+	assert_int_equal(volume_acquire(host, "v9", "test", &volume, reason, sizeof(reason)), -ENOENT);
+	assert_non_null(strstr(reason, "v9"));
+	assert_null(volume);
+	scratch_write("etc/volumes/v9.json", "{");
+	assert_int_equal(volume_acquire(host, "v9", "test", &volume, reason, sizeof(reason)), -EINVAL);
+	assert_non_null(strstr(reason, "v9.json"));
+}
+
+static void
+users_are_named_and_keep_it_from_being_stopped(void **state)
+{
+	struct volume_view *view = malloc(sizeof(*view));
+	struct volume *first = acquire("v0", "tcmu: v0"), *second = acquire("v0", "tcmu: other");
+
+	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);
+	assert_true(view->running);
+	assert_int_equal(view->user_count, 2);
+	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), -EBUSY);
+	assert_non_null(strstr(reason, "tcmu: other"));
+	volume_release(second);
+	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), -EBUSY);
+	assert_null(strstr(reason, "tcmu: other"));
+	volume_release(first);
+	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
+	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
+	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);
+	assert_false(view->running);
+	assert_int_equal(view->status.state, VOLUME_STOPPED);
+	free(view);
+}
+
+static void
+waiting_for_members_ends_in_time(void **state)
+{
+	struct volume *volume = acquire("v0", "test");
+	struct volume_brief brief;
+
+	assert_int_equal(volume_wait_assembled(volume, 200, reason, sizeof(reason)), -ETIMEDOUT);
+	volume_brief(volume, &brief);
+	assert_int_equal(brief.state, VOLUME_ASSEMBLING);
+	assert_int_equal(brief.size_bytes, 0);
+	assert_int_equal(brief.level, -1);
+	volume_release(volume);
+	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
+	assert_int_equal(volume_wait(host, "v0", 1000), -ESHUTDOWN);
+}
+
+static void
+another_process_is_told_who_has_it_until_that_ends(void **state)
+{
+	struct volume *volume = acquire("v0", "test");
+	char pid[32];
+	pid_t child;
+	int status;
+
+	snprintf(pid, sizeof(pid), "test pid %ld", (long)getpid());
+	child = fork();
+	if (child == 0) {
+		/* Only what is safe after fork(): no thread of the host lives here. */
+		const uint8_t uuid[16] = { 0x3f, 0x0c, 0x9a, 0x52, 0x7d, 0x14, 0x4f, 0x0e,
+					   0x9a, 0x6b, 0x2d, 0x9a, 0x1c, 0x7e, 0x5b, 0x10 };
+		char why[512] = "";
+		int fd = volume_lock(uuid, "v0", "nbdkit", why, sizeof(why));
+
+		_exit(fd == -EBUSY && strstr(why, pid) && strstr(why, "v0") ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	volume_release(volume);
+	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
+	volume = acquire("v0", "test");
+	volume_release(volume);
+}
+
+static void
+a_secrets_file_that_is_gone_fails_the_volume_not_the_start(void **state)
+{
+	struct volume_start_options usual = { 0 };
+	struct volume_view *view = malloc(sizeof(*view));
+
+	scratch_write("etc/volumes/v0.json",
+		      "{\"name\":\"v0\",\"uuid\":\"3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\",\"chap_file\":\"/nowhere/x\","
+		      "\"members\":[\"127.0.0.1:1/iqn.x:a/0\",\"127.0.0.1:1/iqn.x:b/0\"]}");
+	assert_int_equal(volume_start(host, "v0", &usual, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_wait(host, "v0", 5000), -EIO);
+	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);
+	assert_int_equal(view->status.state, VOLUME_FAILED);
+	assert_non_null(strstr(view->status.reason, "/nowhere/x"));
+	/* Corrected, it starts without having been stopped. */
+	configure("v0", "3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10");
+	assert_int_equal(volume_start(host, "v0", &usual, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_wait(host, "v0", 100), -ETIMEDOUT);
+	free(view);
+}
+
+/* --- many threads --- */
+
+struct counted {
+	struct engine_request request;
+	sem_t *done;
+	atomic_int completions;
+};
+
+static void
+count(struct engine_request *request, int result)
+{
+	struct counted *counted = request->owner;
+
+	assert_true(result < 0);
+	atomic_fetch_add(&counted->completions, 1);
+	sem_post(counted->done);
+}
+
+static atomic_bool go_on;
+
+static void *
+submit_rounds(void *argument)
+{
+	const char *name = argument;
+	struct volume *volume = acquire(name, "submitter");
+	struct counted *requests = calloc(REQUESTS_PER_ROUND, sizeof(*requests));
+	sem_t done;
+
+	sem_init(&done, 0, 0);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < REQUESTS_PER_ROUND; i++) {
+			memset(&requests[i].request, 0, sizeof(requests[i].request));
+			requests[i].request.op = REQUEST_FLUSH;
+			requests[i].request.done = count;
+			requests[i].request.owner = &requests[i];
+			requests[i].done = &done;
+			atomic_store(&requests[i].completions, 0);
+			volume_submit(volume, &requests[i].request);
+		}
+		for (int i = 0; i < REQUESTS_PER_ROUND; i++)
+			sem_wait(&done);
+		for (int i = 0; i < REQUESTS_PER_ROUND; i++)
+			assert_int_equal(atomic_load(&requests[i].completions), 1);
+	}
+	volume_quiesce(volume);
+	volume_release(volume);
+	sem_destroy(&done);
+	free(requests);
+	return NULL;
+}
+
+static void *
+look_around(void *argument)
+{
+	struct volume_view *view = malloc(sizeof(*view));
+	char why[VOLUME_REASON_MAX];
+
+	(void)argument;
+	while (atomic_load(&go_on)) {
+		assert_int_equal(volume_view(host, "v0", view, why, sizeof(why)), 0);
+		volume_wait(host, "v1", 1);
+		volume_stop(host, "v1", why, sizeof(why));
+	}
+	free(view);
+	return NULL;
+}
+
+static void
+requests_complete_once_while_volumes_start_again_and_again(void **state)
+{
+	const struct volume_start_options again = { .force = true };
+	pthread_t submitters[THREADS], observer;
+	struct volume *held0 = acquire("v0", "test"), *held1 = acquire("v1", "test");
+
+	atomic_store(&go_on, true);
+	pthread_create(&observer, NULL, look_around, NULL);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&submitters[i], NULL, submit_rounds, i % 2 ? "v1" : "v0");
+	for (int i = 0; i < THREADS; i++) {
+		while (pthread_tryjoin_np(submitters[i], NULL) == EBUSY) {
+			/* While a volume is not assembled this ends its engine, and the requests in it. */
+			assert_int_equal(volume_start(host, "v0", &again, reason, sizeof(reason)), 0);
+			assert_int_equal(volume_start(host, "v1", &again, reason, sizeof(reason)), 0);
+			volume_quiesce(held0);
+			volume_quiesce(held1);
+		}
+	}
+	atomic_store(&go_on, false);
+	pthread_join(observer, NULL);
+	volume_release(held0);
+	volume_release(held1);
+}
+
+#define HOST_TEST(function) cmocka_unit_test_setup_teardown(function, make_host, remove_host)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		HOST_TEST(what_is_not_configured_is_refused_and_named),
+		HOST_TEST(users_are_named_and_keep_it_from_being_stopped),
+		HOST_TEST(waiting_for_members_ends_in_time),
+		HOST_TEST(another_process_is_told_who_has_it_until_that_ends),
+		HOST_TEST(a_secrets_file_that_is_gone_fails_the_volume_not_the_start),
+		HOST_TEST(requests_complete_once_while_volumes_start_again_and_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
