@@ -16,6 +16,7 @@
 
 #define VENDOR "IRAID   "
 #define ANY_ACTION 0xff			/* no service action */
+#define OPTIMAL_BYTES_MIN (1u << 20)	/* optimal transfer length, rounded up to whole rows */
 
 #define OP_TEST_UNIT_READY 0x00
 #define OP_REQUEST_SENSE 0x03
@@ -195,15 +196,23 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 {
 	uint32_t chunk = unit->chunk_bytes / unit->block_bytes;
 	uint32_t row = unit->row_bytes / unit->block_bytes;
+	uint32_t wanted = OPTIMAL_BYTES_MIN / unit->block_bytes;
 	uint32_t most = unit->transfer_blocks_max;
+	uint32_t optimal = 0;
 
-	/* Writes of whole rows need no read: file systems align to what stands here.  A row that
-	 * is longer than a command can be gives way to whole chunks. */
-	if (row > most)
-		row = chunk != 0 && chunk <= most ? most / chunk * chunk : 0;
+	/* Writes of whole rows need no read: file systems align to what stands here.  Linux makes no
+	 * command longer than that, so it is as many rows as make a command worth its cost.  A row
+	 * that is longer than a command can be gives way to whole chunks. */
+	if (row != 0 && row <= most) {
+		uint32_t rows = (wanted + row - 1) / row;
+
+		optimal = row * (rows <= most / row ? rows : most / row);
+	} else if (chunk != 0 && chunk <= most) {
+		optimal = most / chunk * chunk;
+	}
 	put(data + 6, 2, chunk <= 0xffff ? chunk : 0);
 	put(data + 8, 4, most);
-	put(data + 12, 4, row);
+	put(data + 12, 4, optimal);
 	/* COMPARE AND WRITE, UNMAP and WRITE SAME stay 0: they are not there. */
 	return 0x3c;
 }

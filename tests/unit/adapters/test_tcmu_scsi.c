@@ -150,11 +150,14 @@ block_limits_are_true(void **state)
 	assert_int_equal(answer.data[5], 0);			/* COMPARE AND WRITE */
 	assert_int_equal(number(answer.data + 6, 2), 128);	/* granularity: a chunk */
 	assert_int_equal(number(answer.data + 8, 4), 8192);
-	assert_int_equal(number(answer.data + 12, 4), 384);	/* optimal: a row */
+	assert_int_equal(number(answer.data + 12, 4), 6 * 384);	/* optimal: rows, 1 MiB at least */
 	assert_int_equal(number(answer.data + 20, 4), 0);	/* UNMAP */
 	assert_int_equal(number(answer.data + 24, 4), 0);
 	assert_int_equal(number(answer.data + 36, 8), 0);	/* WRITE SAME */
 
+	unit.transfer_blocks_max = 1000;	/* less than 1 MiB: as many rows as go in */
+	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
+	assert_int_equal(number(answer.data + 12, 4), 2 * 384);
 	unit.transfer_blocks_max = 300;		/* less than a row: the largest number of chunks */
 	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 	assert_int_equal(number(answer.data + 12, 4), 256);
