@@ -105,6 +105,7 @@ void
 volume_config_defaults(struct volume_config *config, const char *name)
 {
 	char host[65] = "gateway";
+	uint64_t gateway = 0;
 
 	memset(config, 0, sizeof(*config));
 	snprintf(config->name, sizeof(config->name), "%s", name);
@@ -114,7 +115,12 @@ volume_config_defaults(struct volume_config *config, const char *name)
 	config->enabled = true;
 	if (gethostname(host, sizeof(host) - 1) != 0)
 		snprintf(host, sizeof(host), "gateway");
-	snprintf(config->initiator, sizeof(config->initiator), "iqn.2026-01.org.iraid:%s:%s", host, name);
+	/* LIO tells initiators apart by their name alone, and host names repeat: the gateway's id makes two
+	 * gateways two. */
+	if (gateway_id(&gateway) != 0)
+		gateway = 0;
+	snprintf(config->initiator, sizeof(config->initiator), "iqn.2026-01.org.iraid:%s-%08x:%s", host,
+		 (unsigned int)gateway, name);
 	/* Names of hosts and volumes may hold what an initiator's name may not. */
 	for (char *c = config->initiator; *c; c++) {
 		if (isupper((unsigned char)*c))
