@@ -188,7 +188,7 @@ on_login(struct iscsi_context *context, int status, void *data, void *private_da
 static struct admin_result
 login_refused(const struct admin_session *session)
 {
-	char text[160], label[MEMBER_ADDRESS_MAX], remedy[400];
+	char text[160], label[MEMBER_ADDRESS_MAX], remedy[512];
 	const char *initiator = session->credentials.initiator;
 
 	switch (iscsi_login_judge(session->words, text, sizeof(text))) {
@@ -202,8 +202,10 @@ login_refused(const struct admin_session *session)
 		snprintf(remedy, sizeof(remedy), "admit the initiator %s in the target's access list", initiator);
 		break;
 	case LOGIN_NO_TARGET:
-		snprintf(remedy, sizeof(remedy), "'iraid discover %s' lists the targets of this portal",
-			 session->address.portal);
+		/* Some targets (tgt) hide from initiators that they don't admit. */
+		snprintf(remedy, sizeof(remedy), "'iraid discover %.150s' lists the targets of this portal; if it "
+			 "is one of them, admit the initiator %s in its access list", session->address.portal,
+			 initiator);
 		break;
 	case LOGIN_NETWORK:
 		return disconnected(session, "the login");
