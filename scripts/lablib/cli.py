@@ -101,6 +101,9 @@ def _last_words(log: Path, lines: int = 12) -> str:
 
 def _judge(ended: Ended, run: RunDirectory, options: Options) -> int:
     status = run.exit_status()
+    if options.kernel == "host" and status is None:
+        say("the command was killed; what it made in this machine's kernel may be left: look at "
+            "iscsiadm -m session, and remove LIO's part by targetctl clear")
     if ended.how == "signal":
         say(f"interrupted by signal {ended.signal_number}")
         return 128 + ended.signal_number

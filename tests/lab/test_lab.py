@@ -210,6 +210,33 @@ def test_mistakes_are_told_before_anything_boots(words, said):
     assert time.monotonic() - begin < 20
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+@pytest.mark.skipif(Path("/lib/modules", os.uname().release, "modules.dep").exists(),
+                    reason="this machine's kernel has modules, and its LIO may be in use")
+def test_the_host_s_kernel_is_refused_where_it_has_no_lio():
+    done = lab("--kernel", "host", "--", "true")
+    assert done.returncode == 125
+    assert "no module" in done.stderr and "--kernel uml" in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: QEMU's packages can't be installed")
+@pytest.mark.timeout(900)
+def test_qemu_gives_the_same(tmp_path):
+    """Installs what is missing; software emulation where no KVM boots."""
+    done = lab("--kernel", "qemu", "--timeout", "400", "--state", tmp_path / "state", "--", "sh", "-c",
+               "test -d /sys/module/target_core_user && echo to out; echo to err >&2; exit 7",
+               timeout=800)
+    assert (done.returncode, done.stdout) == (7, "to out\n"), done.stderr
+    assert "to err\n" in done.stderr
+    assert gone(tmp_path / "state")
+
+    done = lab("--kernel", "qemu", "--timeout", "12", "--state", tmp_path / "late", "--",
+               "sleep", "1000", timeout=100)
+    assert done.returncode == 124, done.stderr
+    assert gone(tmp_path / "late")
+
+
 def test_the_interpreter_of_the_lab_needs_nothing_installed():
     """The lab must start where only Python itself is there."""
     done = subprocess.run([sys.executable, "-I", "-S", str(LAB), "--help"], capture_output=True,
