@@ -2,14 +2,22 @@
 
 A part is one run of ctest or pytest with a JUnit file.  A part that ends without one, or says
 that it failed without naming a failed test, counts as one failed test: nothing is lost.
+
+Two lanes run side by side, because a guest has one processor and much of what runs natively
+waits for time-outs:
+
+    natively    unit -> integration -> both in the build with sanitizers
+    in guests   end to end -> the lab's own tests       (its lines begin with "lab| ")
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
@@ -18,12 +26,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
 LAB_FOLDERS = ("tests/end_to_end",)  # these run inside scripts/lab
-NATIVE_FOLDERS = ("tests/unit", "tests/integration", "tests/simulation", "tests/lab")
+NATIVE_FOLDERS = ("tests/unit", "tests/integration", "tests/simulation")
+GUEST_FOLDERS = ("tests/lab",)  # these start guests themselves
 SANITIZED_FOLDERS = ("tests/unit", "tests/integration")
 VALUED_OPTIONS = ("-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--deselect", "--ignore",
                   "--maxfail", "--durations", "--timeout", "--tb")
 NOTHING_COLLECTED = 5
+STEP_SECONDS_MAX = 900
 PART_SECONDS_MAX = {"quick": 120, "normal": 900, "long": 7200}
+
+
+RUNNING: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclass
@@ -58,49 +71,92 @@ class Result:
 class Parts:
     """Runs parts one after the other and keeps what came out."""
 
-    def __init__(self, choice: Choice):
+    def __init__(self, choice: Choice, prefix: str = "", clean: bool = True):
         self.choice = choice
+        self.prefix = prefix
         self.results: list[Result] = []
         self.folder = Path(os.environ.get("IRAID_TEST_RESULTS", ROOT / "build/test-results"))
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
+        if clean:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def progress(self, text: str) -> None:
+        print(f"\n{self.prefix}=== {text}", flush=True)
+
+    def _run(self, words: list[str], environment: dict[str, str], seconds: int) -> int:
+        """Status of a command; 124 when it was killed because its time was over."""
+        pipe = subprocess.PIPE if self.prefix else None
+        process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=pipe,
+                                   stderr=subprocess.STDOUT if pipe else None,
+                                   env=os.environ | environment, start_new_session=True)
+        RUNNING.add(process)
+        over = threading.Event()
+        watch = threading.Timer(seconds, lambda: (over.set(), kill_group(process)))
+        watch.start()
+        for line in process.stdout or ():
+            print(self.prefix + line.decode(errors="replace").rstrip(), flush=True)
+        status = process.wait()
+        watch.cancel()
+        RUNNING.discard(process)
+        return 124 if over.is_set() else status
 
     def step(self, name: str, words: list[str]) -> bool:
         """Something that is no test, but without which there are none."""
         begin = time.monotonic()
-        progress(name)
-        if subprocess.run(words, cwd=ROOT, check=False).returncode == 0:
+        self.progress(name)
+        if self._run(words, {}, STEP_SECONDS_MAX) == 0:
             return True
         self.results.append(Result(name, failed=1, seconds=time.monotonic() - begin,
                                    note="did not work"))
         return False
 
     def tests(self, name: str, words: list[str], junit: Path,
-              environment: dict[str, str] | None = None, may_be_empty: bool = False) -> None:
+              environment: dict[str, str] | None = None) -> None:
         begin = time.monotonic()
-        progress(f"{name}: {' '.join(words[-6:])}")
+        self.progress(name)
         limit = self.choice.limit_seconds() + 60
-        try:
-            status = subprocess.run(words, cwd=ROOT, check=False, stdin=subprocess.DEVNULL,
-                                    env=os.environ | (environment or {}),
-                                    timeout=limit).returncode
-        except subprocess.TimeoutExpired:
-            status, limit_note = 124, f"not finished after {limit} s"
-        else:
-            limit_note = ""
+        status = self._run(words, environment or {}, limit)
         result = counted(name, junit)
         result.seconds = time.monotonic() - begin
         if status == NOTHING_COLLECTED and result.passed + result.failed == 0:
-            if not (may_be_empty or self.choice.selected):
+            if not self.choice.selected:
                 result.failed, result.note = 1, "no tests ran"
         elif status != 0 and result.failed == 0:
             result.failed = 1
-            result.note = limit_note or f"ended with status {status} and no failed test"
+            result.note = (f"not finished after {limit} s" if status == 124 else
+                           f"ended with status {status} and no failed test")
         self.results.append(result)
 
 
-def progress(text: str) -> None:
-    print(f"\n=== {text}", flush=True)
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, then SIGKILL.  The lab and the farm see to it that nothing outlives them.  Looks at
+    /proc, because somebody else may be waiting for the process just now."""
+    deadline = time.monotonic() + 20
+    try:
+        os.killpg(process.pid, signal.SIGTERM)
+        while not has_ended(process.pid):
+            if time.monotonic() > deadline:
+                os.killpg(process.pid, signal.SIGKILL)
+                return
+            time.sleep(0.1)
+    except ProcessLookupError:
+        pass
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "ZX"
+
+
+def end_all(number: int, _frame: object) -> None:
+    """On a signal: nothing that was started stays."""
+    for process in list(RUNNING):
+        kill_group(process)
+    print(f"test: ended by signal {number}", flush=True)
+    os._exit(128 + number)
 
 
 def counted(name: str, junit: Path) -> Result:
@@ -157,7 +213,7 @@ def sort_selection(word: str, choice: Choice) -> None:
     if inside.startswith(LAB_FOLDERS):
         choice.lab.append(whole)
     elif inside == "tests":
-        choice.native += existing(NATIVE_FOLDERS)
+        choice.native += existing(NATIVE_FOLDERS + GUEST_FOLDERS)
         choice.lab += existing(LAB_FOLDERS)
     elif inside:
         choice.native.append(whole)
@@ -220,7 +276,8 @@ def run_sanitized(parts: Parts) -> None:
     library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, text=True,
                              stdout=subprocess.PIPE).stdout.strip()
     # Python is no sanitized program, so it gets the library first; it never frees all it has.
-    environment = {"IRAID_BUILD_DIR": str(build), "LD_PRELOAD": os.path.realpath(library),
+    environment = {"IRAID_BUILD_DIR": str(build),
+                   "IRAID_EXAMPLES": os.environ.get("IRAID_EXAMPLES", "50"), "LD_PRELOAD": os.path.realpath(library),
                    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
                    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
                    "IRAID_SANITIZED": "1"}
@@ -242,16 +299,34 @@ def run(parts: Parts) -> None:
         if choice.lab:
             run_in_lab(parts, choice.lab)
         return
-    if not choice.options:
-        run_ctest(parts, "unit tests in C", build)
     if choice.effort == "quick":
         os.environ.setdefault("IRAID_EXAMPLES", "50")  # of each property
+        if not choice.options:
+            run_ctest(parts, "unit tests in C", build)
         run_native(parts, existing(("tests/unit",)))
         return
+    run_lanes(parts, build)
+
+
+def run_lanes(parts: Parts, build: Path) -> None:
+    guests = Parts(parts.choice, prefix="lab| ", clean=False)
+    lane = threading.Thread(target=run_guests, args=[guests])
+    lane.start()
+    if not parts.choice.options:
+        run_ctest(parts, "unit tests in C", build)
     run_native(parts, existing(NATIVE_FOLDERS))
-    run_in_lab(parts, existing(LAB_FOLDERS))
-    if not choice.options:
+    if not parts.choice.options:
         run_sanitized(parts)
+    lane.join()
+    parts.results += guests.results
+
+
+def run_guests(parts: Parts) -> None:
+    try:
+        run_in_lab(parts, existing(LAB_FOLDERS))
+        run_native(parts, existing(GUEST_FOLDERS))
+    except Exception as error:  # a thread's end would be no failure otherwise
+        parts.results.append(Result("tests in guests", failed=1, note=repr(error)))
 
 
 def closing(parts: Parts) -> int:
@@ -272,6 +347,8 @@ def closing(parts: Parts) -> int:
 
 
 def main(words: list[str]) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end_all)
     parts = Parts(parse(words))
     run(parts)
     return closing(parts)

@@ -1,0 +1,102 @@
+"""scripts/test: what is run where, how it is counted, and that nothing counts as success by accident."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from testlib import main as test_main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def parts(tmp_path, monkeypatch):
+    monkeypatch.setenv("IRAID_TEST_RESULTS", str(tmp_path / "results"))
+
+    def make(*words: str) -> test_main.Parts:
+        return test_main.Parts(test_main.parse(list(words)))
+    return make
+
+
+def result_of(parts, status: int, junit: str | None) -> test_main.Result:
+    file = parts.folder / "part.xml"
+    if junit is not None:
+        file.write_text(junit)
+    parts.tests("part", [sys.executable, "-c", f"raise SystemExit({status})"], file)
+    return parts.results[-1]
+
+
+SUITE = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
+
+
+@pytest.mark.parametrize(("words", "native", "lab", "options"), [
+    (["tests/unit/test_units.py"], ["tests/unit/test_units.py"], [], []),
+    (["tests/end_to_end/test_verify.py::test_x", "-k", "tests"], [],
+     ["tests/end_to_end/test_verify.py::test_x"], ["-k", "tests"]),
+    (["--maxfail=1", "tests/lab", "tests/end_to_end"], ["tests/lab"], ["tests/end_to_end"],
+     ["--maxfail=1"]),
+])
+def test_a_selection_goes_to_where_it_can_run(words, native, lab, options):
+    choice = test_main.parse(words)
+    assert (choice.native, choice.lab, choice.options) == (native, lab, options)
+    assert choice.selected
+
+
+@pytest.mark.parametrize("word", ["tests/unit/test_no_such.py", "/etc/passwd", "nonsense"])
+def test_what_is_no_test_is_refused(word):
+    with pytest.raises(SystemExit, match=word):
+        test_main.parse([word])
+
+
+def test_counts_of_several_suites_are_added(tmp_path):
+    file = tmp_path / "junit.xml"
+    file.write_text('<testsuites><testsuite tests="5" failures="1" errors="1" skipped="1"/>'
+                    '<testsuite tests="3" failures="0" errors="0" skipped="0"/></testsuites>')
+    result = test_main.counted("x", file)
+    assert (result.passed, result.failed, result.skipped) == (5, 2, 1)
+
+
+@pytest.mark.parametrize(("status", "junit", "failed"), [
+    (0, SUITE.format(3, 0, 0, 0), 0),
+    (1, SUITE.format(3, 1, 0, 0), 1),
+    (1, SUITE.format(3, 0, 0, 0), 1),  # it failed and names no test
+    (139, None, 1),  # it crashed
+    (5, SUITE.format(0, 0, 0, 0), 1),  # no tests ran
+], ids=["good", "one failed", "unnamed", "crashed", "nothing ran"])
+def test_a_part_that_is_not_good_has_a_failure(parts, status, junit, failed):
+    assert result_of(parts(), status, junit).failed == failed
+
+
+def test_a_part_left_empty_by_a_selection_is_no_failure_but_an_empty_sum_is(parts, capsys):
+    some = parts("-k", "nothing")
+    assert result_of(some, 5, SUITE.format(0, 0, 0, 0)).failed == 0
+    assert test_main.closing(some) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
+
+
+def test_the_sum_is_the_last_line_and_decides_the_status(parts, capsys):
+    some = parts()
+    some.results += [test_main.Result("a", passed=2, skipped=1), test_main.Result("b", passed=3)]
+    assert test_main.closing(some) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "5 passed, 0 failed, 1 skipped"
+    some.results.append(test_main.Result("c", failed=1))
+    assert test_main.closing(some) == 1
+
+
+def test_a_part_that_does_not_end_is_ended_and_counts_as_failed(parts, monkeypatch):
+    some = parts()
+    monkeypatch.setattr(test_main.Choice, "limit_seconds", lambda self: -59)
+    some.tests("slow", [sys.executable, "-c", "import time; time.sleep(100)"], Path("none"))
+    assert some.results[-1].failed == 1
+    assert "not finished" in some.results[-1].note
+
+
+def test_packages_are_listed_once_and_are_names():
+    listed = subprocess.run([ROOT / "scripts/deps", "--list"], capture_output=True, text=True,
+                            check=True).stdout.split()
+    assert len(listed) == len(set(listed)) > 30
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", name) for name in listed)
