@@ -54,7 +54,7 @@ def measure(progress: Progress, stack: Stack, seconds: float) -> None:
         disks["plain"] = stack.login_to(plain.iqn(0), f"127.0.0.1:{plain.ports[0]}")
         figures.fill(disks["plain"])
     with progress.step("tcmu-runner with handler_iraid.so"):
-        stack.runner.start()
+        stack.start_runner()
     for label, (name, level, count) in VOLUMES.items():
         with progress.step(f"{label} on {count} targets"):
             targets = stack.targets(name, count, MEMBER_BYTES)

@@ -76,7 +76,7 @@ class ParityStory:
             self.targets = self.stack.targets("p", PARITY_MEMBERS, PARITY_MEMBER_BYTES, used=True)
             step.detail = f"LUNs of {PARITY_MEMBER_BYTES // MIB} MiB, full of old bytes"
         with self.progress.step("tcmu-runner with handler_iraid.so"):
-            self.stack.runner.start()
+            self.stack.start_runner()
         with self.progress.step("P-iRAID volume, by iraid create") as step:
             size_bytes = self.stack.create(PARITY, "p-iraid", self.targets.members())
             step.detail = f"{size_bytes // MIB} MiB usable of {PARITY_MEMBERS} members"
@@ -125,7 +125,7 @@ class ParityStory:
             self.stack.logout(self.disk)
             self.stack.unexport(self.export)
             self.stack.command(IRAID, "stop", PARITY)
-            self.stack.runner.stop()
+            self.stack.stop_runner()
             self.targets.stop()
             if left := [path.name for path in TARGETS.glob("iqn*")]:
                 raise StackError(f"still there: {', '.join(left)}")
@@ -142,7 +142,7 @@ class ParityStory:
     def start_again(self) -> None:
         with self.progress.step("Everything is started again") as step:
             self.targets.start()
-            self.stack.runner.start()
+            self.stack.start_runner()
             self.stack.command(IRAID, "start", PARITY)
             status = self.stack.status(PARITY)
             lost = status.members[LOST]

@@ -51,9 +51,8 @@ class Export:
 class Stack:
     def __init__(self, progress: Progress):
         self.progress = progress
-        log_folder = Path(progress.report.logs) / "log"
-        self.targetcli_log = log_folder / "targetcli"
-        self.runner = Runner(log_folder)
+        self.log_folder = Path(progress.report.logs) / "log"
+        self._runner: Runner | None = None
         self.initiator = Initiator()
         self.client = Client()
         self._targets: list[LioTargets] = []
@@ -74,6 +73,17 @@ class Stack:
                         file.write(piece)
         self._targets.append(made.__enter__())
         return made
+
+    # --- tcmu-runner ---
+
+    def start_runner(self) -> None:
+        if self._runner is None:
+            self._runner = Runner(self.log_folder)
+        self._runner.start()
+
+    def stop_runner(self) -> None:
+        if self._runner is not None:
+            self._runner.stop()
 
     # --- volumes ---
 
@@ -160,7 +170,7 @@ class Stack:
                           "set global auto_save_on_exit=false", *lines]) + "\n"
         done = subprocess.run(["targetcli"], input=text, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=COMMAND_SECONDS_MAX, check=False)
-        with self.targetcli_log.open("a") as log:
+        with (self.log_folder / "targetcli").open("a") as log:
             log.write(f"{text}\n{done.stdout}\n")
         if done.returncode != 0:
             raise StackError(f"targetcli ended with status {done.returncode}:\n{done.stdout}")
@@ -191,7 +201,7 @@ class Stack:
         faults = []
         actions = [lambda one=disk: self.logout(one) for disk in list(self._disks)]
         actions += [lambda one=export: self.unexport(one) for export in list(self._exports)]
-        actions += [self.runner.stop] + [targets.close for targets in self._targets]
+        actions += [self.stop_runner] + [targets.close for targets in self._targets]
         for action in actions:
             try:
                 action()

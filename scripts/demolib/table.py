@@ -9,6 +9,7 @@ from typing import Any
 from .progress import Report
 
 WIDTH_MIN = 80
+FAILURE_LINES = 8
 
 
 def steps_table(report: Report) -> str:
@@ -18,9 +19,8 @@ def steps_table(report: Report) -> str:
     for step in report.steps:
         result = "ok" if step.ok else "FAILED"
         lines.append(f"{step.name:<{name_width}}  {result:<6}  {step.seconds:6.1f} s")
-        if step.detail:
-            lines += textwrap.wrap(step.detail.splitlines()[0], width - 4, initial_indent="    ",
-                                   subsequent_indent="    ")[:4]
+        for text in step.detail.splitlines()[:1 if step.ok else FAILURE_LINES]:
+            lines += textwrap.wrap(text, width, initial_indent="    ", subsequent_indent="    ")[:4]
     return "\n".join(lines)
 
 
