@@ -14,6 +14,7 @@ one machine are two machines to the targets.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -158,7 +159,11 @@ class Served:
         self.socket = gateway.sockets / f"nbd{number}"
         self.control = gateway.sockets / f"control{number}"
         self.gateway = gateway
-        environment = gateway.environment() | ({"LD_PRELOAD": PRELOAD} if PRELOAD else {})
+        environment = gateway.environment()
+        if PRELOAD:
+            first = build_folder() / "tests/integration/libsanitizer_first.so"
+            assert first.exists(), f"{first} is not there: is it a build with sanitizers?"
+            environment["LD_PRELOAD"] = f"{PRELOAD}:{first}"
         self.process = Process(
             ["nbdkit", "--foreground", "--exit-with-parent", "--unix", self.socket,
              "--threads", str(NBDKIT_THREADS), build_folder() / "handler/adapters/nbdkit-iraid-plugin.so",
@@ -179,17 +184,32 @@ class Served:
 
     def connect(self) -> nbd.NBD:
         """Waits for assembly, as nbdkit does before it answers the handshake."""
-        wait_until(lambda: self.socket.exists() or self.process.ended(), "nbdkit's socket")
-        self.process.check_running()
-        handle = nbd.NBD()
-        handle.connect_unix(str(self.socket))
+
+        def connected() -> nbd.NBD | None:
+            self.process.check_running()
+            handle = nbd.NBD()
+            try:
+                handle.connect_unix(str(self.socket))
+            except nbd.Error as error:
+                if error.errnum in (errno.ENOENT, errno.ECONNREFUSED):  # not bound yet, not listening yet
+                    return None
+                raise
+            return handle
+
+        handle = wait_until(connected, "nbdkit to listen")
+        assert handle is not None
         self.handles.append(handle)
         return handle
 
     def status(self) -> dict[str, Any]:
-        wait_until(lambda: self.control.exists() or self.process.ended(), "nbdkit's control socket")
-        self.process.check_running()
-        return call(self.control, "volume.status", name=self.name)
+        def answer() -> dict[str, Any] | None:
+            self.process.check_running()
+            try:
+                return call(self.control, "volume.status", name=self.name)
+            except (FileNotFoundError, ConnectionRefusedError):  # nbdkit has not come so far yet
+                return None
+
+        return wait_until(answer, "nbdkit's control socket")
 
     def wait_status(self, good: Callable[[dict[str, Any]], object], what: str,
                     seconds: float = 30.0) -> dict[str, Any]:
