@@ -34,6 +34,7 @@ def first(count: int, reply: fake.Reply, wanted=lambda command: command.is_write
 
 
 ALWAYS = 1 << 30
+REGISTER, RESERVE, RELEASE, REGISTER_AND_IGNORE = 0, 1, 2, 6  # PERSISTENT RESERVE OUT
 
 
 def opened(start, target: FakeTarget, *options: str):  # noqa: ANN001, ANN201, F811
@@ -253,6 +254,32 @@ def test_a_target_without_reservations_is_used_without(start) -> None:  # noqa: 
         probe = start(target.member, "key=1")
         assert "reservation=0" in probe.open()
         assert probe.ask("release").startswith("closed ECANCELED")
+
+
+@pytest.mark.parametrize("in_force", [True, False])
+def test_a_key_that_lio_could_not_write_to_its_file_is_in_force(start, in_force) -> None:  # noqa: F811
+    """LIO whose directory for reservations is not there takes the key, and answers 2/0800."""
+    actions = []
+
+    def rule(command: fake.Command) -> fake.Reply | None:
+        if command.opcode == 0x5E:  # READ RESERVATION: nobody holds one
+            return fake.Reply(data=bytes(8))
+        if command.opcode != 0x5F:
+            return None
+        actions.append(command.cdb[1] & 0x1F)
+        if actions[-1] in (REGISTER, REGISTER_AND_IGNORE):
+            return sense(2, 0x0800)
+        return fake.Reply() if in_force else fake.RESERVED
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        probe = start(target.member, "key=1", "connect_ms=700")
+        if not in_force:
+            assert probe.ask("open").startswith("closed ")
+            return
+        assert "reservation=1" in probe.open()
+        assert probe.ask("release").startswith("closed ECANCELED")
+        assert actions == [REGISTER_AND_IGNORE, RESERVE, RELEASE, REGISTER]
 
 
 def test_a_lost_command_is_found_while_others_are_answered(start) -> None:  # noqa: F811
