@@ -128,10 +128,15 @@ def main(words: list[str]) -> int:
         kernel = _kernel(options.kernel)
         kernel.check(options)
         run = RunDirectory(options)
+    except LabError as error:
+        say(str(error))
+        return EXIT_LAB
+    try:
         run.write_settings()
         run.write_command()
         guest = Guest(lambda out, err: kernel.start(options, run, out, err))
     except LabError as error:
+        run.finish(good=True)
         say(str(error))
         return EXIT_LAB
     with (run.path / "output.log").open("wb") as copy:

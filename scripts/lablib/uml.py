@@ -56,6 +56,7 @@ class Uml:
         if shutil.which("linux.uml") is None or not Path("/usr/lib/uml/modules").is_dir():
             raise LabError("user-mode Linux is not installed; run scripts/deps, or "
                            "apt-get install user-mode-linux")
+        parse_size(options.memory)
         if options.persist:
             _lock_image(options)
 

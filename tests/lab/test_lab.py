@@ -207,6 +207,7 @@ def test_mistakes_are_told_before_anything_boots(words, said):
     done = lab(*words)
     assert done.returncode in (2, 125)
     assert said in done.stderr
+    assert kept_directory(done.stderr) is None
     assert time.monotonic() - begin < 20
 
 
