@@ -134,7 +134,8 @@ class Stack:
                               for name, value in export_plan.GROUP_PARAMETERS.items())
         sectors = export_plan.TRANSFER_BYTES_MAX // BLOCK_512
         control = (f"max_data_area_mb={export_plan.DATA_AREA_MIB},"
-                   f"data_pages_per_blk={export_plan.DATA_PAGES_PER_BLOCK}")
+                   f"data_pages_per_blk={export_plan.DATA_PAGES_PER_BLOCK},"
+                   f"cmd_ring_size_mb={export_plan.COMMAND_RING_MIB}")
         output = self.targetcli(
             f"/backstores/user:iraid create name={export.volume} size={export.size_bytes} "
             f"cfgstring={export.volume} hw_max_sectors={sectors} control={control}",

@@ -30,6 +30,9 @@ TRANSFER_BYTES_MAX = 4 * 1024 * 1024
 # Measured to be as fast as the default of 1 GiB; every LUN may fill its own.
 DATA_AREA_MIB = 64
 DATA_PAGES_PER_BLOCK = 16
+# The runner goes round all of the ring, so all of it becomes resident: 1 MiB (the default is 8) holds
+# the commands of several sessions at QUEUE_DEPTH.
+COMMAND_RING_MIB = 1
 # Commands in flight per session; LIO's default is 64, its bound 512.
 QUEUE_DEPTH = 128
 
@@ -278,7 +281,7 @@ def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None,
 
 def _control(block_bytes: int) -> str:
     return (f"hw_block_size={block_bytes},max_data_area_mb={DATA_AREA_MIB},"
-            f"data_pages_per_blk={DATA_PAGES_PER_BLOCK}")
+            f"data_pages_per_blk={DATA_PAGES_PER_BLOCK},cmd_ring_size_mb={COMMAND_RING_MIB}")
 
 
 def _check_name_free(request: ExportRequest, dump: Dump) -> None:

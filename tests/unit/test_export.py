@@ -88,7 +88,8 @@ def test_limits_are_raised_beyond_the_kernels(lio):
     export(lio, request())
     storage, = lio.config["storage_objects"]
     assert storage["hw_max_sectors"] * 512 == export_plan.TRANSFER_BYTES_MAX > 64 * 1024
-    assert storage["control"] == "hw_block_size=512,max_data_area_mb=64,data_pages_per_blk=16"
+    assert storage["control"] == ("hw_block_size=512,max_data_area_mb=64,data_pages_per_blk=16,"
+                                  "cmd_ring_size_mb=1")
     parameters = lio.group(IQN)["parameters"]
     assert parameters["InitialR2T"] == "No"
     assert int(parameters["FirstBurstLength"]) <= int(parameters["MaxBurstLength"])

@@ -1,0 +1,153 @@
+#!/usr/bin/python3
+"""The LUN as an initiator sees it: memory of the runner, page faults, and what the export's settings do.
+
+    scripts/lab -- tests/bench/lun.py memory
+    scripts/lab -- tests/bench/lun.py settings [--seconds 3]
+
+memory    resident memory of tcmu-runner before there is a volume, with one idle volume of four members, and after a
+          load; page faults per command in steady state.
+settings  throughput against hw_max_sectors, the data area and the queue depth: what the constants in
+          scripts/iraidlib/export_plan.py were chosen by.
+
+A report, not a test.  It runs in the lab.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests/end_to_end"), str(ROOT / "tests")]
+
+from demolib import figures  # noqa: E402
+from demolib.figures import Cell  # noqa: E402
+from gateway import Gateway, Volume  # noqa: E402
+from iraidlib import export_plan  # noqa: E402
+from lio_targets import LioTargets  # noqa: E402
+from runner import Runner  # noqa: E402
+
+MEMBERS = 4
+MEMBER_BYTES = 192 << 20
+CELLS = [Cell("sequential", "1M", "write"), Cell("sequential", "1M", "read"),
+         Cell("sequential", "64k", "write"), Cell("random", "4k", "read")]
+SETTINGS = [  # bytes per command, MiB of data area, commands in flight
+    (64 << 10, 64, 128), (1 << 20, 64, 128), (4 << 20, 64, 128),
+    (4 << 20, 16, 128), (4 << 20, 256, 128),
+    (4 << 20, 64, 32), (4 << 20, 64, 512),
+]
+
+
+def provenance() -> str:
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False,
+                            capture_output=True, text=True).stdout.strip()
+    return f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC, commit {commit}"
+
+
+@contextmanager
+def stack() -> Iterator[tuple[Gateway, LioTargets]]:
+    log = Path("/var/log")
+    runner = Runner(log)
+    with LioTargets(Path("/dev/shm/lun-bench"), MEMBERS, MEMBER_BYTES) as targets:
+        runner.start()
+        gateway = Gateway(runner)
+        try:
+            yield gateway, targets
+        finally:
+            gateway.remove(list(gateway.volumes))
+            runner.stop()
+
+
+def resident_kib(pid: int) -> int:
+    match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert match
+    return int(match[1])
+
+
+def page_faults(pid: int) -> Counter[str]:
+    """Minor and major, by thread: the volume's is "iraid NAME", the runner's are "tcmu-runner"."""
+    faults: Counter[str] = Counter()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+        except FileNotFoundError:
+            continue  # a thread of the control socket that has just ended
+        fields = rest.split()
+        faults[name.split()[0]] += int(fields[7]) + int(fields[9])
+    return faults
+
+
+def commands(volume: Volume) -> int:
+    status = volume.status()
+    return sum(member["reads"] + member["writes"] for member in status["members"])
+
+
+def memory() -> None:
+    with stack() as (gateway, targets):
+        assert gateway.runner.process is not None
+        pid = gateway.runner.process.pid
+        empty = resident_kib(pid)
+        volume = gateway.create(5, targets.members())
+        volume.wait_resynced()
+        idle = resident_kib(pid)
+        disk = volume.login()
+        exported = resident_kib(pid)
+        print(f"resident: runner {empty} KiB, with a volume of {MEMBERS} members {idle} KiB "
+              f"(+{idle - empty}), exported and logged in {exported} KiB (+{exported - empty})")
+        figures.fill(disk)
+        # The ring (1 MiB, some 8000 commands) is gone round once, so that all its pages are touched.
+        figures.measure(disk, Cell("random", "4k", "read"), 8)
+        for cell in (Cell("sequential", "1M", "write"), Cell("random", "64k", "write"),
+                     Cell("random", "4k", "write"), Cell("random", "64k", "read")):
+            figures.measure(disk, cell, 3)  # the arena and the data area grow to what this load needs
+            before, faults = commands(volume), page_faults(pid)
+            figures.measure(disk, cell, 3)
+            after = page_faults(pid)
+            grown = ", ".join(f"{name} {after[name] - faults[name]}" for name in sorted(after))
+            print(f"{cell.pattern} {cell.block} {cell.way}: page faults by thread: {grown}; "
+                  f"{commands(volume) - before} commands to members")
+        status = volume.status()
+        print(f"after the load: {resident_kib(pid)} KiB, of them buffers "
+              f"{status['memory']['buffer_bytes'] >> 10} KiB; the ring's data area counts too")
+
+
+def settings(seconds: float) -> None:
+    heads = [f"{cell.pattern[:3]} {cell.block} {cell.way}" for cell in CELLS]
+    print(f"{'command':>8} {'area':>8} {'depth':>6}  " + "  ".join(f"{head:>15}" for head in heads))
+    with stack() as (gateway, targets):
+        volume = gateway.create(5, targets.members())
+        volume.wait_resynced()
+        for transfer, area, depth in SETTINGS:
+            export_plan.TRANSFER_BYTES_MAX = transfer
+            export_plan.DATA_AREA_MIB = area
+            export_plan.QUEUE_DEPTH = depth
+            disk = volume.login()
+            figures.fill(disk)
+            values = [figures.measure(disk, cell, seconds) for cell in CELLS]
+            print(f"{transfer >> 10:>4} KiB {area:>4} MiB {depth:>6}  " +
+                  "  ".join(f"{value:>10.1f} MB/s" for value in values), flush=True)
+            volume.logout()
+            volume.unexport()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", choices=["memory", "settings"])
+    parser.add_argument("--seconds", type=float, default=3.0)
+    given = parser.parse_args()
+    print(f"{given.what}: {provenance()}, depth {figures.DEPTH} of fio", flush=True)
+    if given.what == "memory":
+        memory()
+    else:
+        settings(given.seconds)
+
+
+if __name__ == "__main__":
+    main()
