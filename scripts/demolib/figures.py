@@ -7,10 +7,10 @@ import subprocess
 from dataclasses import dataclass
 
 from initiator import Disk
-from tools import StackError
+from tools import PATIENCE, StackError
 
 DEPTH = 16
-MARGIN_SECONDS = 90
+MARGIN_SECONDS = 90 * PATIENCE
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import ROOT, StackError, run
+from tools import PATIENCE, ROOT, StackError, run
 
 from .progress import Progress
 
 HEADER_PACKAGES = re.compile(
     r"(libc6|linux-libc|libstdc\+\+-\d+|libisal|libcmocka)-dev(:\w+)?")
 LEFT_OUT = re.compile(r"(build.*|\.(git|lab|hypothesis|pytest_cache)|__pycache__)")
-COMPILE_SECONDS_MAX = 240
+COMPILE_SECONDS_MAX = 240 * PATIENCE
 SHOWN_EVERY = 8  # files
 TESTS = ("test_geometry", "test_parity", "test_layout", "test_plan")
 
@@ -136,7 +136,7 @@ def run_tests(target: Path) -> int:
     for name in TESTS:
         program = target / "build" / name
         done = subprocess.run([program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+                              stderr=subprocess.STDOUT, text=True, timeout=120 * PATIENCE, check=False)
         counted = re.search(r"PASSED\s*\]\s*(\d+) test", done.stdout)
         if done.returncode != 0 or not counted:
             raise StackError(f"{name}, compiled on the volume: status {done.returncode}\n"

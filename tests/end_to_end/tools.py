@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import time
@@ -13,7 +14,9 @@ Value = TypeVar("Value")
 
 ROOT = Path(__file__).resolve().parents[2]
 IRAID = ROOT / "scripts" / "iraid"
-COMMAND_SECONDS_MAX = 90  # a fork alone takes 30 ms in user-mode Linux
+# All waiting is as long as user-mode Linux needs; QEMU's software emulation is slower by far.
+PATIENCE = 6 if os.environ.get("IRAID_LAB") == "qemu" else 1
+COMMAND_SECONDS_MAX = 90 * PATIENCE  # a fork alone takes 30 ms in user-mode Linux
 
 
 class StackError(Exception):
@@ -22,6 +25,7 @@ class StackError(Exception):
 
 def wait_for(found: Callable[[], Value], what: str, seconds: float = 30.0) -> Value:
     """Asks again and again until the answer is something."""
+    seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while True:
         value = found()
