@@ -107,6 +107,36 @@ def test_wrong_parity_after_a_crash_is_where_the_map_says_dirty(gateway: Gateway
         assert reader.wrong_rows() == []
 
 
+def test_no_write_before_its_region_is_marked_on_all_members(gateway: Gateway,
+                                                             farm: TargetFarm) -> None:
+    """One member hangs before it has the mark: the others get the mark, and no data before it has too."""
+    reader = prepare(gateway, farm, 5, "16K", "--give-up", "20")
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        assert not reader.flagged(DIRTY)
+        row = random.Random(4).randbytes(reader.data_chunks * reader.truth.chunk)
+        hung = 3
+        others = [role for role in range(4) if reader.by_role[role].path != farm.backing(hung)]
+        readable = [number for number in range(reader.data_chunks, 4 * reader.data_chunks)
+                    if reader.role_of_chunk(number) in others]
+        before = [reader.by_role[role].read(reader.truth.data.offset, reader.truth.chunk) for role in others]
+        farm.stop(hung)
+        answers: list[int] = []
+        handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(row)), 0,
+                          completion=lambda error: answers.append(error.value) or 1)
+        wait_until(lambda: handle.poll(0) >= 0 and reader.flagged(DIRTY, others) == {0}, "the mark")
+        for number in readable * 20:  # commands that came later are answered: there was time for more
+            handle.pread(512, number * reader.truth.chunk)
+        after = [reader.by_role[role].read(reader.truth.data.offset, reader.truth.chunk) for role in others]
+        assert after == before
+        assert not answers
+        farm.cont(hung)
+        wait_until(lambda: handle.poll(100) >= 0 and answers, "the write's answer")
+        assert answers == [0]
+        assert reader.flagged(DIRTY, [reader.files[hung].superblock().role]) == {0}
+        assert reader.content()[: len(row)] == row
+
+
 def test_first_resync_survives_kills(make_gateway: Callable[[], Gateway], farm: TargetFarm) -> None:
     """On members full of rubbish every row's parity is wrong at first."""
     gateway = make_gateway()
