@@ -4,10 +4,10 @@ A part is one run of ctest or pytest with a JUnit file.  A part that ends withou
 that it failed without naming a failed test, counts as one failed test: nothing is lost.
 
 Two lanes run side by side, because a guest has one processor and much of what runs natively
-waits for time-outs:
+waits for time-outs; the second one's lines begin with "guests| ":
 
-    natively    unit -> integration -> both in the build with sanitizers
-    in guests   end to end -> the lab's own tests       (its lines begin with "lab| ")
+    unit -> integration -> integration in the build with sanitizers
+    build with sanitizers -> end to end -> the lab's own tests -> unit in that build
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ PYTHON = "/usr/bin/python3"
 LAB_FOLDERS = ("tests/end_to_end",)  # these run inside scripts/lab
 NATIVE_FOLDERS = ("tests/unit", "tests/integration", "tests/simulation")
 GUEST_FOLDERS = ("tests/lab",)  # these start guests themselves
-SANITIZED_FOLDERS = ("tests/unit", "tests/integration")
 VALUED_OPTIONS = ("-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--deselect", "--ignore",
                   "--maxfail", "--durations", "--timeout", "--tb")
 NOTHING_COLLECTED = 5
@@ -266,26 +265,26 @@ def run_in_lab(parts: Parts, paths: list[str]) -> None:
     parts.tests("end to end", words, junit)
 
 
-def run_sanitized(parts: Parts) -> None:
-    build = Path(os.environ.get("IRAID_ASAN_DIR", ROOT / "build-asan"))
-    if parts.choice.build and not parts.step(
-            "build with sanitizers",
-            [str(ROOT / "scripts/build"), "--sanitize", "--directory", str(build)]):
-        return
-    run_ctest(parts, "unit tests in C, sanitized", build)
+def sanitized_build() -> Path:
+    return Path(os.environ.get("IRAID_ASAN_DIR", ROOT / "build-asan"))
+
+
+def sanitizer_environment() -> dict[str, str]:
     library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, text=True,
                              stdout=subprocess.PIPE).stdout.strip()
     # Python is no sanitized program, so it gets the library first; it never frees all it has.
-    environment = {"IRAID_BUILD_DIR": str(build),
-                   "IRAID_EXAMPLES": os.environ.get("IRAID_EXAMPLES", "50"), "LD_PRELOAD": os.path.realpath(library),
-                   "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
-                   "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-                   "IRAID_SANITIZED": "1"}
-    for folder in existing(SANITIZED_FOLDERS):
+    return {"IRAID_BUILD_DIR": str(sanitized_build()), "LD_PRELOAD": os.path.realpath(library),
+            "IRAID_EXAMPLES": os.environ.get("IRAID_EXAMPLES", "50"),
+            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1", "IRAID_SANITIZED": "1"}
+
+
+def run_sanitized(parts: Parts, folder: str) -> None:
+    if existing((folder,)):
         junit = parts.folder / f"sanitized-{Path(folder).name}.xml"
         parts.tests(f"{folder}, sanitized",
                     pytest_words(parts.choice, [folder], junit, "not no_sanitizer"), junit,
-                    environment)
+                    sanitizer_environment())
 
 
 def run(parts: Parts) -> None:
@@ -305,28 +304,53 @@ def run(parts: Parts) -> None:
             run_ctest(parts, "unit tests in C", build)
         run_native(parts, existing(("tests/unit",)))
         return
-    run_lanes(parts, build)
+    Lanes(parts, build).run()
 
 
-def run_lanes(parts: Parts, build: Path) -> None:
-    guests = Parts(parts.choice, prefix="lab| ", clean=False)
-    lane = threading.Thread(target=run_guests, args=[guests])
-    lane.start()
-    if not parts.choice.options:
-        run_ctest(parts, "unit tests in C", build)
-    run_native(parts, existing(NATIVE_FOLDERS))
-    if not parts.choice.options:
-        run_sanitized(parts)
-    lane.join()
-    parts.results += guests.results
+class Lanes:
+    """The second lane makes the build that the end of the first one needs."""
 
+    def __init__(self, parts: Parts, build: Path):
+        self.first, self.build = parts, build
+        self.second = Parts(parts.choice, prefix="guests| ", clean=False)
+        self.sanitize = not parts.choice.options  # a selection runs once
+        self.sanitized = False
+        self.built = threading.Event()
 
-def run_guests(parts: Parts) -> None:
-    try:
-        run_in_lab(parts, existing(LAB_FOLDERS))
-        run_native(parts, existing(GUEST_FOLDERS))
-    except Exception as error:  # a thread's end would be no failure otherwise
-        parts.results.append(Result("tests in guests", failed=1, note=repr(error)))
+    def run(self) -> None:
+        lane = threading.Thread(target=self._run_second)
+        lane.start()
+        self._run_first()
+        lane.join()
+        self.first.results += self.second.results
+
+    def _run_first(self) -> None:
+        if self.sanitize:
+            run_ctest(self.first, "unit tests in C", self.build)
+        run_native(self.first, existing(NATIVE_FOLDERS))
+        self.built.wait()
+        if self.sanitized:
+            run_sanitized(self.first, "tests/integration")
+
+    def _run_second(self) -> None:
+        try:
+            self._build_sanitized()
+            run_in_lab(self.second, existing(LAB_FOLDERS))
+            run_native(self.second, existing(GUEST_FOLDERS))
+            if self.sanitized:
+                run_ctest(self.second, "unit tests in C, sanitized", sanitized_build())
+                run_sanitized(self.second, "tests/unit")
+        except Exception as error:  # a thread's end would be no failure otherwise
+            self.second.results.append(Result("tests in guests", failed=1, note=repr(error)))
+        finally:
+            self.built.set()
+
+    def _build_sanitized(self) -> None:
+        if self.sanitize:
+            self.sanitized = not self.first.choice.build or self.second.step(
+                "build with sanitizers", [str(ROOT / "scripts/build"), "--sanitize", "--jobs", "1",
+                                          "--directory", str(sanitized_build())])
+        self.built.set()
 
 
 def closing(parts: Parts) -> int:
