@@ -201,9 +201,8 @@ def test_a_flush_after_a_lost_cache_fails_once(gateway: Gateway, make_farm: Call
         volume.wait_resynced()
         handle.pwrite(b"x" * MIB, 0)
         results: list[int] = []
-        for number in (1, 2):
-            if in_flight:
-                farm.stop(number)
+        for number in (1, 2):  # both silent before one is dead, or that one alone would be evicted
+            farm.stop(number)
         if in_flight:
             before = volume.status()["requests_active"]
             handle.aio_flush(completion=lambda error: results.append(error.value) or 1)
