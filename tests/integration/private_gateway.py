@@ -14,6 +14,7 @@ one machine are two machines to the targets.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import json
 import os
@@ -36,6 +37,8 @@ IRAID = ROOT / "scripts/iraid"
 PYTHON = "/usr/bin/python3"
 NBDKIT_THREADS = 32  # as many requests as libnbd has in flight reach the plugin
 COMMAND_SECONDS_MAX = 60.0
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
 END_SECONDS_MAX = 30.0
 SOCKET_PATH_BYTES_MAX = 107
 
@@ -100,6 +103,11 @@ def call(path: Path, method: str, **parameters: Any) -> Any:
     return answer["result"]
 
 
+def die_with_parent() -> None:
+    """In the child: SIGKILL when the tests' own process ends, however it does."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 class Process:
     """A program with its log; SIGTERM must end it in order."""
 
@@ -108,7 +116,8 @@ class Process:
         self.words = [str(word) for word in words]
         with log.open("ab") as output:
             self.popen = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=output,
-                                          stderr=output, env=environment, start_new_session=True)
+                                          stderr=output, env=environment, start_new_session=True,
+                                          preexec_fn=die_with_parent)
 
     @property
     def pid(self) -> int:
