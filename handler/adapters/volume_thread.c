@@ -137,6 +137,7 @@ make_engine(struct hosted *hosted)
 	struct volume_start_options start;
 	struct volume_config config;
 	char host_name[32] = "gateway";
+	uint64_t gateway;
 	int error;
 
 	pthread_mutex_lock(&hosted->lock);
@@ -148,9 +149,8 @@ make_engine(struct hosted *hosted)
 	memcpy(options.volume_uuid, config.uuid, sizeof(options.volume_uuid));
 	if (gethostname(host_name, sizeof(host_name) - 1) != 0)
 		snprintf(host_name, sizeof(host_name), "gateway");
-	snprintf(options.owner, sizeof(options.owner), "%.24s pid %ld (%.16s)", host_name, (long)getpid(),
-		 hosted->host->program);
 	options.force = start.force;
+	options.take_over = start.take_over;
 	options.assembly_wait_ms = config.assembly_wait_seconds * 1000;
 	options.assembly_limit_ms = options.assembly_wait_ms < 10000 ? 20000 : options.assembly_wait_ms + 10000;
 	options.queue_limit_ms = config.queue_limit_seconds * 1000;
@@ -162,6 +162,9 @@ make_engine(struct hosted *hosted)
 			 strerror(-error));
 	if (error == 0)
 		error = make_backends(hosted, &config, &start);
+	if (error == 0 && (error = gateway_id(&gateway)) == 0)
+		snprintf(options.owner, sizeof(options.owner), "%.20s pid %ld (%.12s) #%08x", host_name,
+			 (long)getpid(), hosted->host->program, (unsigned int)gateway);
 	if (error == 0) {
 		hosted->engine = engine_create(&options, &port, hosted->backends, hosted->backend_count,
 					       monotonic_ms());

@@ -353,9 +353,42 @@ prepare_memory(struct engine *engine, uint64_t region_rows)
 	return intent_init(&engine->intent, engine->geometry.rows, (uint32_t)region_rows);
 }
 
+static const char *
+gateway_of(const char *owner)
+{
+	const char *mark = strrchr(owner, '#');
+
+	return mark != NULL ? mark : owner;
+}
+
+/* Targets that know no reservations can't say that another gateway uses them (DESIGN rule 8).  What they
+ * can say is who assembled the volume last and did not stop it; whether that one still runs, only a
+ * person knows.
+ */
+static bool
+owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+
+	if (newest->clean || newest->owner[0] == '\0' || engine->options.take_over ||
+	    strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) == 0)
+		return false;
+	for (int i = 0; i < engine->count; i++)
+		if (verdict->in_sync[i] && engine->members[i].identity.reservation)
+			return false;	/* it is ours, so it is nobody else's */
+	engine->refused = true;
+	snprintf(engine->reason, sizeof(engine->reason),
+		 "in use by %s, or was when that ended without stopping it; its targets know no "
+		 "reservations: if that gateway is gone for certain, start with --take-over",
+		 newest->owner);
+	return true;
+}
+
 static void
 begin(struct engine *engine, const struct assembly_verdict *verdict)
 {
+	if (owned_by_another(engine, verdict))
+		return;
 	if (adopt(engine, verdict) != 0) {
 		engine->refused = true;
 		snprintf(engine->reason, sizeof(engine->reason),

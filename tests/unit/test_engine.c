@@ -522,6 +522,41 @@ test_older_set_is_refused(void **state)
 	rig_free(&rig);
 }
 
+/* Members without reservations: the superblock's owner stands for one. */
+static void
+test_volume_of_another_gateway_is_refused(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 3, 8192, LOAD_BYTES, 29);
+	snprintf(rig.options.owner, sizeof(rig.options.owner), "one pid 1 (rig) #1");
+	start_active(&rig);
+	load(&rig, 50, 8);
+	rig_crash(&rig);
+	snprintf(rig.options.owner, sizeof(rig.options.owner), "one pid 2 (rig) #1");
+	start_active(&rig);	/* the same gateway, restarted */
+	rig_crash(&rig);
+	snprintf(rig.options.owner, sizeof(rig.options.owner), "two pid 1 (rig) #2");
+	for (int m = 0; m < 3; m++)
+		rig.members[m].written = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 1000));
+	assert_non_null(strstr(rig_status(&rig).reason, "in use by one pid 2 (rig)"));
+	rig_stop(&rig);
+	for (int m = 0; m < 3; m++)
+		assert_false(rig.members[m].written);
+	rig.options.take_over = true;
+	start_active(&rig);
+	rig_verify(&rig);
+	rig_stop(&rig);
+	/* Stopped in order: anybody may have it. */
+	rig.options.take_over = false;
+	snprintf(rig.options.owner, sizeof(rig.options.owner), "one pid 3 (rig) #1");
+	start_active(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static void
 test_requests_wait_for_assembly_then_fail(void **state)
 {
@@ -619,6 +654,7 @@ main(void)
 		cmocka_unit_test(test_full_stripe_is_one_command_per_member),
 		cmocka_unit_test(test_write_waits_while_its_mark_is_being_cleared),
 		cmocka_unit_test(test_older_set_is_refused),
+		cmocka_unit_test(test_volume_of_another_gateway_is_refused),
 		cmocka_unit_test(test_requests_wait_for_assembly_then_fail),
 		cmocka_unit_test(test_taken_over_under_load),
 		cmocka_unit_test(test_bad_requests_are_refused),
