@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import nbd
 import pytest
@@ -142,6 +143,13 @@ def test_take_over_fences_the_first_gateway(gateway: Gateway, other: Gateway,
     assert reader.wrong_rows() == []
 
 
+def stopped(pid: int) -> bool:
+    """Whether no thread of the process runs any more: SIGSTOP is sent before it has arrived everywhere."""
+    states = [(task / "stat").read_text().rpartition(")")[2].split()[0]
+              for task in Path(f"/proc/{pid}/task").iterdir()]
+    return all(state == "T" for state in states)
+
+
 def test_take_over_from_a_gateway_that_hangs(gateway: Gateway, other: Gateway,
                                              reader: VolumeReader) -> None:
     """It is stopped with writes in flight, and continues when another has written the same places:
@@ -151,6 +159,7 @@ def test_take_over_from_a_gateway_that_hangs(gateway: Gateway, other: Gateway,
         volume.wait_resynced()
         errors: list[int] = []
         volume.process.popen.send_signal(signal.SIGSTOP)
+        wait_until(lambda: stopped(volume.process.pid), "all of its threads to stop")
         late = nbd.Buffer.from_bytearray(bytearray(PATTERN[:512] * 128))
         for number in range(16):
             handle.aio_pwrite(late, number * MIB, completion=lambda e: errors.append(e.value) or 1)
