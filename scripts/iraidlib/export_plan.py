@@ -23,7 +23,7 @@ from .steps import (GROUP_TAG, CreateAcl, CreateGroup, CreateLun, CreatePortal, 
 
 Dump = dict[str, Any]
 
-# --- limits of what is exported; to be fixed by measurement, so all of them are here ---
+# --- limits of what is exported, as measured: docs/design/tcmu.md ---
 
 # The kernel's own default is 128 sectors: initiators then cut everything into 64 KiB commands.
 TRANSFER_BYTES_MAX = 4 * 1024 * 1024
