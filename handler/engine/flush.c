@@ -3,8 +3,8 @@
  * One round is under way at a time; whoever comes meanwhile joins the next, for a flush covers
  * only what was written before it was sent.  A round succeeds when every in-sync member flushed, or
  * the one that did not is durably evicted (DESIGN rule 6).  A member that lost a session with
- * unflushed writes, and was not evicted for it, may have lost them: the next flush that a request
- * waits for fails, as fsync does, once.
+ * unflushed writes, and returned instead of being evicted, may have lost them: the next flush that
+ * a request waits for fails, as fsync does, once.
  */
 #include "engine_internal.h"
 
@@ -29,6 +29,21 @@ anyone_for_request(const struct engine *engine)
 	return false;
 }
 
+/* A member lost its session, and unflushed writes with it, and nobody knows yet whether it returns or is
+ * evicted: only then do they count as lost.
+ */
+static bool
+fate_open(const struct engine *engine)
+{
+	for (int i = 0; i < engine->count; i++) {
+		const struct member *member = &engine->members[i];
+
+		if (member->cache_lost && member->in_sync && !member_usable(member))
+			return true;
+	}
+	return false;
+}
+
 static void
 round_done(struct engine *engine)
 {
@@ -36,6 +51,12 @@ round_done(struct engine *engine)
 	struct list *node;
 	int result = engine->flush_result;
 
+	if (result == 0 && fate_open(engine)) {
+		/* The next round sends it a flush, which waits for that, or for queue_limit. */
+		list_splice(&engine->flush_next, &engine->flush_now);
+		engine->activity++;
+		return;
+	}
 	for (int i = 0; i < engine->count; i++) {
 		struct member *member = &engine->members[i];
 
@@ -79,7 +100,7 @@ begin_round(struct engine *engine)
 		struct member_io *mio;
 
 		if ((!member->in_sync && !member->evicting) || !member->identity.write_cache ||
-		    !member->unflushed)
+		    (!member->unflushed && !member->cache_lost))
 			continue;
 		member->unflushed = false;
 		mio = member_io_create(member, BACKEND_FLUSH, 0, IO_REQUEST);

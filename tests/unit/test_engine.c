@@ -152,6 +152,33 @@ test_any_member_lost_under_load(void **state)
 	}
 }
 
+/* At any moment of flushes and FUA writes too: no request fails. */
+static void
+test_member_lost_while_flushes_are_under_way(void **state)
+{
+	for (uint64_t seed = 1; seed <= 150; seed++) {
+		struct rig rig;
+		int lost = (int)(seed % 4);
+
+		rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 3000 + seed);
+		rig.options.resync_rows_max = 0;
+		start_active(&rig);
+		for (int i = 0; i < 60 + (int)(seed % 40); i++) {
+			uint64_t sector = fake_random(&rig.random) % (rig.sectors - 8);
+
+			rig_submit(&rig, REQUEST_WRITE, sector, 1 + i % 8, i % 3 == 0);
+			if (i % 5 == 0)
+				rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+			rig_step(&rig);
+		}
+		fake_member_cut(&rig.members[lost], false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 0);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
 static void
 test_member_missing_at_assembly(void **state)
 {
@@ -641,6 +668,7 @@ main(void)
 		cmocka_unit_test(test_random_load_reads_what_was_written),
 		cmocka_unit_test(test_clean_stop_leaves_nothing_dirty),
 		cmocka_unit_test(test_any_member_lost_under_load),
+		cmocka_unit_test(test_member_lost_while_flushes_are_under_way),
 		cmocka_unit_test(test_member_missing_at_assembly),
 		cmocka_unit_test(test_crash_keeps_what_was_acknowledged),
 		cmocka_unit_test(test_crash_at_any_step_of_an_eviction),
