@@ -19,7 +19,7 @@ import pytest
 from farm import TargetFarm
 from private_gateway import Gateway
 
-MEMBER_BYTES = 32 << 20  # enough for several regions of 64K chunks, and quick to compare
+MEMBER_BYTES = 24 << 20  # enough for several regions of 64K chunks, and quick to compare
 ROOM_BYTES_MIN = 2 << 30
 _figures = pytest.StashKey[list[str]]()
 _failed = pytest.StashKey[bool]()

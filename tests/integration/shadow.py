@@ -110,11 +110,10 @@ class Shadow:
         for begin, end, writes in self._ranges(offset, offset + len(data)):
             legal = [write for write in writes
                      if not any(write.replaced_by(other, began) for other in writes)]
-            # A bytearray compares as memory does; two memoryviews compare item by item.
-            got = data[begin - offset : end - offset]
-            if any(write.part(begin, end) == got for write in legal):
+            # Compares as memory does, and without a copy; two memoryviews compare item by item.
+            if any(data.startswith(write.part(begin, end), begin - offset) for write in legal):
                 continue
-            fault = self._blocks_fault(begin, got, legal, writes)
+            fault = self._blocks_fault(begin, data[begin - offset : end - offset], legal, writes)
             if fault:
                 return fault
         return None

@@ -13,8 +13,6 @@ from farm import TUNED, TargetFarm
 from private_gateway import Gateway, RpcError, call, wait_until
 from reader import NotAMember, VolumeReader
 
-MIB = 1 << 20
-
 
 @pytest.mark.parametrize("level, name", [(5, "P-iRAID"), (0, "S-iRAID")])
 def test_from_discover_to_delete(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int,
@@ -25,7 +23,8 @@ def test_from_discover_to_delete(gateway: Gateway, make_farm: Callable[..., Targ
     found = gateway.must("discover", farm.portal(0), "--json").json
     assert [target["iqn"] for target in found["targets"]] == [farm.iqn(0)]
     lun = next(lun for lun in found["targets"][0]["luns"] if lun["lun"] == 1)
-    assert (lun["size_bytes"], lun["block_bytes"], lun["writable"]) == (32 * MIB, 512, True)
+    assert (lun["size_bytes"], lun["block_bytes"], lun["writable"]) == (
+        farm.targets[0].options.size_bytes, 512, True)
     assert lun["signature"] is None
     text = gateway.must("discover", farm.portal(0)).out
     assert farm.iqn(0) in text and "nothing known" in text
