@@ -17,6 +17,8 @@
  *  - The adapter watches its own session: when the member makes no progress for
  *    deadline_ms while ios are outstanding (or on an idle session's keep-alive) it closes the
  *    session by itself with -ETIMEDOUT.
+ *  - A member may have more than one path (portal).  Each open() tries one of them: the same as last
+ *    time after an orderly close, the next one after a session was lost or could not be opened.
  */
 #ifndef IRAID_BACKEND_H
 #define IRAID_BACKEND_H
@@ -68,6 +70,10 @@ struct backend_ops {
 	void (*open)(struct backend *backend);
 	/* Only between opened() and closed(), or the io completes with -ENOTCONN. */
 	void (*submit)(struct backend *backend, struct backend_io *io);
+	/* From this call on nothing touches the memory of a read that was submitted and not completed
+	 * yet: what still arrives is thrown away.  Its done() comes as ever, and until then the io
+	 * itself and its iov array must live; what they point to need not. */
+	void (*divert)(struct backend *backend, struct backend_io *io);
 	/* Drop the session now, without waiting for anything from the network.  From an opened
 	 * or opening state; closed() follows with -ECANCELED. */
 	void (*close)(struct backend *backend);
@@ -90,6 +96,7 @@ struct backend {
 	const struct backend_ops *ops;
 	const struct backend_events *events;	/* set by the engine before open() */
 	void *events_owner;
+	int paths;		/* ways to the member that open() takes in turn; 0 counts as 1 */
 	const char *label;	/* "10.0.0.1:3260/iqn.../0", for messages; never a secret */
 };
 
