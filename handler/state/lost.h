@@ -1,0 +1,81 @@
+/* lost.h - extents of the volume whose content can't be known (DESIGN rule 9), as the members' table
+ * of lost extents has them.  No I/O: engine/lost_io.c makes it durable.
+ *
+ * A lost extent is a rectangle: some rows, one role, an interval of columns of that role's chunk.  It
+ * counts in rows where that role holds data; where it holds parity it means nothing.  What stands on the
+ * members there is consistent (parity fits), but is not what was written last: reads fail with a medium
+ * error until the bytes are overwritten, or an administrator accepts them as they are.
+ *
+ * Entries keep their places in the table, so that writing one granule (512 bytes, never torn) can't harm
+ * another's entries.  Taking a piece out of an extent leaves up to four smaller ones: these are durable
+ * before the entry they come from is removed, or a torn update would forget some of it.  Hence two phases:
+ *
+ *	while (lost_take_dirty(...)) write the granule to all members; when durable:
+ *	lost_written();  and again until lost_settled().
+ */
+#ifndef IRAID_LOST_H
+#define IRAID_LOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../pure/layout.h"
+
+#define LOST_HELD 0x01		/* the member that was out may hold the truth: see engine/sync_rows.c */
+
+struct lost_extent {
+	uint64_t row;
+	uint32_t rows;		/* not 0 */
+	uint32_t column_begin;	/* bytes inside the chunk, multiples of 512 */
+	uint32_t column_end;
+	uint8_t role;
+	uint8_t flags;		/* LOST_HELD */
+};
+
+#define LOST_ENTRIES (LAYOUT_LOST_GRANULES * LAYOUT_LOST_ENTRIES)
+
+enum lost_entry_state { LOST_FREE, LOST_VALID, LOST_REMOVING };
+
+struct lost {
+	struct lost_extent entries[LOST_ENTRIES];
+	uint8_t states[LOST_ENTRIES];		/* enum lost_entry_state */
+	bool dirty[LAYOUT_LOST_GRANULES];	/* differs from what was last sent */
+	uint32_t count;				/* valid entries */
+	uint32_t removing;
+	uint32_t dirty_count;
+};
+
+void lost_init(struct lost *lost);
+
+/* Take in what one member's granule says.  in: LAYOUT_GRANULE_BYTES; all zeros is empty.  Called for each
+ * member in turn; an extent counts if any member has it.  False if its CRC is wrong (nothing is taken in).
+ */
+bool lost_load(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], const uint8_t *in,
+	       const struct geometry *geometry);
+
+void lost_encode(const struct lost *lost, uint32_t granule, uint64_t epoch,
+		 const uint8_t volume_uuid[16], uint8_t *out);
+
+/* 0; -ENOSPC when the table is full.  An extent that continues one of the table enlarges that; what is covered
+ * already adds nothing. */
+int lost_add(struct lost *lost, const struct lost_extent *extent);
+
+/* Any lost byte in these columns of `role` in `row`? */
+bool lost_overlaps(const struct lost *lost, uint64_t row, uint8_t role, uint32_t column_begin,
+		   uint32_t column_end);
+
+/* First lost interval of (row, role) at or behind column `from`: into *begin, *end, *flags.  False: none. */
+bool lost_next(const struct lost *lost, uint64_t row, uint8_t role, uint32_t from, uint32_t *begin,
+	       uint32_t *end, uint8_t *flags);
+
+/* These columns are known again.  0; -ENOSPC when what is left does not fit in the table (nothing changed). */
+int lost_remove(struct lost *lost, uint64_t row, uint32_t rows, uint8_t role, uint32_t column_begin,
+		uint32_t column_end);
+
+/* The next granule to write in this phase; its mark is taken off.  False: none left. */
+bool lost_take_dirty(struct lost *lost, uint32_t *granule);
+void lost_mark_dirty(struct lost *lost, uint32_t granule);	/* its write failed, or somebody new needs it */
+void lost_written(struct lost *lost);				/* all that was taken is durable */
+bool lost_settled(const struct lost *lost);			/* nothing dirty, nothing being removed */
+
+#endif
