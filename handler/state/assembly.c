@@ -160,8 +160,8 @@ never_in_force(const struct assembly_input *input, int writer)
 		const struct superblock *own = input->superblocks[i];
 
 		if (i != writer && ours(input, i) && own->epoch == record->epoch &&
-		    calls_in_sync(record, own->member_uuid) && calls_in_sync(own, own->member_uuid) &&
-		    !calls_in_sync(own, record->member_uuid) && !newer(own, record))
+		    calls_in_sync(record, own->member_uuid) &&
+		    !calls_in_sync(own, record->member_uuid))
 			return true;
 	}
 	return false;

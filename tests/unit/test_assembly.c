@@ -541,6 +541,22 @@ a_record_that_was_never_in_force_does_not_rule(void **state)
 	}
 }
 
+/* Whose superblock was set back (restored from a copy, say) can't outvote the newest by its old complaints. */
+static void
+a_record_of_an_older_epoch_proves_nothing(void **state)
+{
+	static struct scene scene;
+	struct superblock newest = record_of(5, 3), old = newest;
+
+	old.member_states[0] = MEMBER_FAULTY;
+	scene_begin(&scene);
+	add_member(&scene, &newest, 0, 0, EPOCH, EVENT);
+	add_member(&scene, &old, 1, 1, EPOCH - 1, EVENT - 4);
+	assert_int_equal(decide(&scene)->newest, 0);
+	assert_int_equal(scene.verdict.standing[0], STANDING_IN_SYNC);
+	check_always(&scene);
+}
+
 /* The last update of a rebuild, "the target is in sync", reached one member and the target. */
 static void
 a_torn_update_may_go_either_way_but_not_both(void **state)
@@ -669,6 +685,7 @@ main(void)
 		cmocka_unit_test(two_devices_that_are_one_member),
 		cmocka_unit_test(force_prefers_the_newest_then_the_one_that_is_tracked),
 		cmocka_unit_test(a_record_that_was_never_in_force_does_not_rule),
+		cmocka_unit_test(a_record_of_an_older_epoch_proves_nothing),
 		cmocka_unit_test(a_torn_update_may_go_either_way_but_not_both),
 		cmocka_unit_test(reasons_name_the_remedy),
 		cmocka_unit_test(a_device_that_comes_later_is_judged_by_the_record),
