@@ -41,6 +41,7 @@ enum {	/* offsets in a superblock */
 	AT_REBUILD_ROW = 216,
 	AT_SCRUB_ROW = 224,
 	AT_SCRUB_MODE = 232,
+	AT_SCRUB_RUNNING = 233,
 	AT_SCRUB_MISMATCHES = 240,
 	AT_OWNER = 256,
 	AT_AREA_COUNT = 320,
@@ -358,6 +359,7 @@ superblock_encode(const struct superblock *superblock, uint8_t *out)
 	put_u64(out + AT_REBUILD_ROW, superblock->rebuild_row);
 	put_u64(out + AT_SCRUB_ROW, superblock->scrub_row);
 	out[AT_SCRUB_MODE] = superblock->scrub_mode;
+	out[AT_SCRUB_RUNNING] = superblock->scrub_running;
 	put_u64(out + AT_SCRUB_MISMATCHES, superblock->scrub_mismatches);
 	memcpy(out + AT_OWNER, superblock->owner, strlen(superblock->owner));
 	encode_lists(superblock, out);
@@ -416,6 +418,7 @@ decode_fields(const uint8_t *in, struct superblock *out)
 	out->rebuild_row = get_u64(in + AT_REBUILD_ROW);
 	out->scrub_row = get_u64(in + AT_SCRUB_ROW);
 	out->scrub_mode = in[AT_SCRUB_MODE];
+	out->scrub_running = in[AT_SCRUB_RUNNING] != 0;
 	out->scrub_mismatches = get_u64(in + AT_SCRUB_MISMATCHES);
 	memcpy(out->owner, in + AT_OWNER, sizeof(out->owner));
 	decode_lists(in, out);

@@ -121,7 +121,8 @@ struct superblock {
 	uint64_t resync_row;	/* rows below it need no resync; informative, the map decides */
 	uint64_t rebuild_row;	/* reserved, 0: the region map says what is to be copied */
 	uint64_t scrub_row;	/* a scrub under way goes on from here */
-	uint8_t scrub_mode;	/* enum scrub_mode */
+	uint8_t scrub_mode;	/* enum scrub_mode, of the scrub under way or of the last one */
+	bool scrub_running;	/* it goes on by itself after an assembly */
 	uint64_t scrub_mismatches;	/* of the scrub under way, or of the last one */
 	char owner[LAYOUT_OWNER_MAX + 1];	/* gateway that has it; empty when clean */
 	uint8_t member_uuids[IRAID_MEMBERS_MAX][16];
