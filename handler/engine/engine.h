@@ -155,6 +155,9 @@ int engine_detach(struct engine *engine, int slot, char *why);
 /* Evict a member now, and don't take it back by itself.  -EBUSY: the level can't bear it; of a target: ends its rebuild. */
 int engine_fail(struct engine *engine, int slot, char *why);
 
+/* A member that was failed, by an administrator or for its errors, may come back and catch up. -EINVAL: it is something else. */
+int engine_readmit(struct engine *engine, int slot, char *why);
+
 /* Fill the spare in slot `spare` with the contents of `role` and give it its place; the member that has it now works
  * until then, and is let go afterwards.  -EBUSY: another rebuild is under way; -EINVAL: not a spare, too small. */
 int engine_replace(struct engine *engine, int role, int spare, char *why);
@@ -234,6 +237,7 @@ struct engine_status {
 	struct work_status resync, rebuild, scrub;
 	uint64_t resync_corrected_rows;	/* parity that differed and was rewritten */
 	int rebuild_slot;		/* the device that is filled, or -1 */
+	bool scrub_active;		/* started and neither finished nor stopped; it may wait, see scrub.reason */
 	enum scrub_mode scrub_mode;	/* of the scrub under way, or of the last one */
 	uint64_t scrub_mismatches;	/* rows whose parity did not fit, of that scrub */
 	uint64_t mismatch_rows[MISMATCH_POSITIONS];	/* the first of them */

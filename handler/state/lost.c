@@ -137,7 +137,7 @@ index_before(const struct lost *lost, uint64_t row)
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (lost->entries[lost->order[middle]].row < row)
+		if (lost->entries[lost->order[middle].slot].row < row)
 			low = middle + 1;
 		else
 			high = middle;
@@ -148,10 +148,13 @@ index_before(const struct lost *lost, uint64_t row)
 static void
 index_measure(struct lost *lost, uint32_t from)
 {
-	for (uint32_t i = from; i < lost->count; i++) {
-		uint64_t end = end_row(&lost->entries[lost->order[i]]);
+	uint64_t reach = from > 0 ? lost->order[from - 1].reach : 0;
 
-		lost->reach[i] = i > 0 && lost->reach[i - 1] > end ? lost->reach[i - 1] : end;
+	for (uint32_t i = from; i < lost->count; i++) {
+		uint64_t end = end_row(&lost->entries[lost->order[i].slot]);
+
+		reach = end > reach ? end : reach;
+		lost->order[i].reach = reach;
 	}
 }
 
@@ -161,7 +164,7 @@ index_insert(struct lost *lost, uint32_t slot)
 	uint32_t at = index_before(lost, lost->entries[slot].row);
 
 	memmove(&lost->order[at + 1], &lost->order[at], (lost->count - at) * sizeof(lost->order[0]));
-	lost->order[at] = (uint16_t)slot;
+	lost->order[at].slot = (uint16_t)slot;
 	lost->count++;
 	index_measure(lost, at);
 }
@@ -171,7 +174,7 @@ index_remove(struct lost *lost, uint32_t slot)
 {
 	uint32_t at = index_before(lost, lost->entries[slot].row);
 
-	while (lost->order[at] != slot)
+	while (lost->order[at].slot != slot)
 		at++;
 	lost->count--;
 	memmove(&lost->order[at], &lost->order[at + 1], (lost->count - at) * sizeof(lost->order[0]));
@@ -185,10 +188,10 @@ find_touching(const struct lost *lost, const struct lost_extent *extent, uint16_
 	uint32_t found = 0;
 
 	for (uint32_t i = index_before(lost, end_row(extent)); i > 0; i--) {
-		if (lost->reach[i - 1] <= extent->row)
+		if (lost->order[i - 1].reach <= extent->row)
 			break;
-		if (touches(&lost->entries[lost->order[i - 1]], extent))
-			out[found++] = lost->order[i - 1];
+		if (touches(&lost->entries[lost->order[i - 1].slot], extent))
+			out[found++] = lost->order[i - 1].slot;
 	}
 	return found;
 }
@@ -311,9 +314,9 @@ enlarge(struct lost *lost, const struct lost_extent *extent)
 	uint64_t first = extent->row > 0 ? extent->row - 1 : 0;
 
 	for (uint32_t i = index_before(lost, end_row(extent) + 1); i > 0; i--) {
-		uint32_t slot = lost->order[i - 1];
+		uint32_t slot = lost->order[i - 1].slot;
 
-		if (lost->reach[i - 1] <= first)
+		if (lost->order[i - 1].reach <= first)
 			break;
 		if (lost->changes[slot] == LOST_SHRUNK ||
 		    !join(&lost->entries[slot], extent, &joined))
@@ -556,10 +559,10 @@ bool
 lost_overlaps(const struct lost *lost, uint64_t row, uint8_t role, uint32_t column_begin,
 	      uint32_t column_end)
 {
-	if (lost->count == 0 || lost->reach[lost->count - 1] <= row)
+	if (lost->count == 0 || lost->order[lost->count - 1].reach <= row)
 		return false;
-	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->reach[i - 1] > row; i--) {
-		const struct lost_extent *entry = &lost->entries[lost->order[i - 1]];
+	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->order[i - 1].reach > row; i--) {
+		const struct lost_extent *entry = &lost->entries[lost->order[i - 1].slot];
 
 		if (end_row(entry) > row && entry->role == role &&
 		    entry->column_begin < column_end && column_begin < entry->column_end)
@@ -579,8 +582,8 @@ look_at(const struct lost *lost, uint64_t row, uint8_t role, uint32_t at, uint32
 
 	*next = UINT32_MAX;
 	*flags = LOST_HELD;
-	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->reach[i - 1] > row; i--) {
-		const struct lost_extent *entry = &lost->entries[lost->order[i - 1]];
+	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->order[i - 1].reach > row; i--) {
+		const struct lost_extent *entry = &lost->entries[lost->order[i - 1].slot];
 
 		if (end_row(entry) <= row || entry->role != role || entry->column_end <= at)
 			continue;
@@ -621,9 +624,9 @@ lost_next_row(const struct lost *lost, uint64_t row)
 {
 	uint32_t at = index_before(lost, row + 1);
 
-	if (at > 0 && lost->reach[at - 1] > row)
+	if (at > 0 && lost->order[at - 1].reach > row)
 		return row;
-	return at < lost->count ? lost->entries[lost->order[at]].row : UINT64_MAX;
+	return at < lost->count ? lost->entries[lost->order[at].slot].row : UINT64_MAX;
 }
 
 /* --- removing --- */

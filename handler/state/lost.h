@@ -70,8 +70,10 @@ struct lost {
 	uint32_t free_count;
 	uint32_t dirty_count;
 	uint32_t taken_count;			/* since lost_written() */
-	uint16_t order[LOST_ENTRIES];		/* valid entries by their first row */
-	uint64_t reach[LOST_ENTRIES];		/* by order: first row behind this one and all before it */
+	struct lost_index {
+		uint64_t reach;			/* first row behind this one and all before it */
+		uint16_t slot;
+	} order[LOST_ENTRIES];			/* valid entries by their first row */
 };
 
 void lost_init(struct lost *lost);
