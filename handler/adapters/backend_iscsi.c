@@ -105,6 +105,8 @@ member_drop(struct iscsi_member *member, int error, const char *reason)
 {
 	if (member->state == SESSION_CLOSED)
 		return;
+	if (error != -ECANCELED)
+		member->path = (member->path + 1) % member->backend.paths;
 	/* First: reason may be text that is cleared below. */
 	snprintf(member->closed_reason, sizeof(member->closed_reason), "%s", reason);
 	member->closed_error = error;
@@ -400,6 +402,12 @@ op_submit(struct backend *backend, struct backend_io *io)
 }
 
 static void
+op_divert(struct backend *backend, struct backend_io *io)
+{
+	io_divert(member_of(backend), io);
+}
+
+static void
 op_close(struct backend *backend)
 {
 	struct iscsi_member *member = member_of(backend);
@@ -426,6 +434,7 @@ op_release(struct backend *backend)
 static const struct backend_ops ops = {
 	.open = op_open,
 	.submit = op_submit,
+	.divert = op_divert,
 	.close = op_close,
 	.release = op_release,
 };
@@ -451,7 +460,12 @@ backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options
 	member_address_format(&options->address, member->label);
 	member->backend.ops = &ops;
 	member->backend.label = member->label;
-	io_create(member);
+	member->backend.paths = 1 + options->more_portals_count;
+	if (io_create(member) != 0) {
+		free(member->wake);
+		free(member);
+		return NULL;
+	}
 	return &member->backend;
 }
 

@@ -8,9 +8,11 @@
 #include "reactor.h"
 
 #define MEMBER_ADDRESS_MAX 512
+#define PORTAL_MAX 280
+#define BACKEND_PATHS_MAX 4
 
 struct member_address {
-	char portal[280];	/* "host:port", "[v6]:port" */
+	char portal[PORTAL_MAX];	/* "host:port", "[v6]:port" */
 	char iqn[224];
 	unsigned int lun;
 };
@@ -31,7 +33,9 @@ struct iscsi_credentials {	/* zeroed when unused; never logged */
 int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, const char **reason);
 
 struct backend_iscsi_options {
-	struct member_address address;
+	struct member_address address;	/* its portal is the first path, and names the member */
+	char more_portals[BACKEND_PATHS_MAX - 1][PORTAL_MAX];	/* the other paths: same target and LUN */
+	int more_portals_count;
 	struct iscsi_credentials credentials;
 	uint8_t isid_qualifier[6];	/* fixed per volume, member and session: random-format ISID bytes */
 	uint32_t deadline_ms;		/* no progress for this long: the session is dropped */

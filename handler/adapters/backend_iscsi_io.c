@@ -52,9 +52,12 @@ io_complete(struct iscsi_member *member, struct backend_io *io, int result)
 	list_append(&member->done, io);
 }
 
-void
+int
 io_create(struct iscsi_member *member)
 {
+	member->sink = malloc(COMMAND_BYTES_MAX);	/* never touched where nothing is diverted */
+	if (member->sink == NULL)
+		return -ENOMEM;
 	for (int i = WINDOW_COMMANDS - 1; i >= 0; i--) {
 		member->commands[i].member = member;
 		member->commands[i].next = member->free_commands;
@@ -66,6 +69,7 @@ io_create(struct iscsi_member *member)
 	}
 	if (getrandom(&member->mark_value, sizeof(member->mark_value), GRND_NONBLOCK) < 0)
 		member->mark_value = monotonic_ms() * 0x9e3779b97f4a7c15;
+	return 0;
 }
 
 void
@@ -73,6 +77,7 @@ io_destroy(struct iscsi_member *member)
 {
 	for (int i = 0; i < WINDOW_COMMANDS; i++)
 		free(member->commands[i].pieces);
+	free(member->sink);
 }
 
 bool
@@ -217,7 +222,7 @@ command_succeeded(struct iscsi_member *member, struct command *command)
 
 	if (data && command->task.residual_status != SCSI_RESIDUAL_NO_RESIDUAL) {
 		command_finish(member, command, -EIO);
-	} else if (command->kind == COMMAND_READ && mark_is_left(command)) {
+	} else if (command->kind == COMMAND_READ && !command->transfer->diverted && mark_is_left(command)) {
 		if (command->mark_tries++ == 0)
 			command_repeat(member, command, member->now_ms);
 		else
@@ -339,7 +344,8 @@ command_build(struct iscsi_member *member, struct command *command)
 	if (write) {
 		scsi_task_set_iov_out(task, (struct scsi_iovec *)command->iov, command->iov_count);
 	} else {
-		mark_destination(command);
+		if (!command->transfer->diverted)
+			mark_destination(command);
 		scsi_task_set_iov_in(task, (struct scsi_iovec *)command->iov, command->iov_count);
 	}
 }
@@ -362,6 +368,30 @@ command_send(struct iscsi_member *member, struct command *command)
 		command_finish(member, command, -ENOTCONN);
 		member_break(member, -ENOMEM, "the iSCSI library did not take a command");
 	}
+}
+
+/* Between two calls of libiscsi only the array says where data goes, and nothing is sent or received
+ * inside this call: from here on it goes into the sink.
+ */
+static void
+divert_command(struct iscsi_member *member, struct command *command)
+{
+	command->transfer->diverted = true;
+	for (int i = 0; i < command->iov_count; i++)
+		command->iov[i].iov_base = member->sink;
+}
+
+void
+io_divert(struct iscsi_member *member, struct backend_io *io)
+{
+	for (int i = 0; i < WINDOW_COMMANDS; i++) {
+		struct command *command = &member->commands[i];
+
+		if (command->state != COMMAND_FREE && command->transfer->io == io)
+			divert_command(member, command);
+	}
+	for (int i = 0; i < io->iov_count; i++)	/* of what is not sent yet */
+		io->iov[i] = (struct iovec){ member->sink, io->iov[i].iov_len };
 }
 
 static struct command *

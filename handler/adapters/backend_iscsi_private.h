@@ -111,6 +111,7 @@ struct transfer {		/* one backend_io of which at least a part was sent */
 	int error;		/* the first one */
 	bool issued;		/* no more commands will be made of it */
 	bool flush_wanted, flushing;
+	bool diverted;		/* its memory is somebody else's again */
 	struct transfer *next;
 };
 
@@ -149,7 +150,8 @@ struct iscsi_member {
 	struct resolved addresses;
 	int address_index;
 	int redirects;
-	char portal[280];	/* in use: another one than configured after a redirection */
+	int path;		/* of this open, or of the next one */
+	char portal[PORTAL_MAX];	/* in use: another one than configured after a redirection */
 	uint64_t connect_deadline_ms, address_deadline_ms;
 	struct scsi_request request;	/* of the state, or the keep-alive */
 	bool step_pending, step_done;
@@ -185,6 +187,7 @@ struct iscsi_member {
 	int queued_commands;	/* with libiscsi since the last send, and what they write */
 	uint32_t queued_bytes;
 	uint64_t mark_value;
+	uint8_t *sink;		/* where diverted reads end, COMMAND_BYTES_MAX long */
 
 	/* progress */
 	uint64_t progress_ms, check_ms, idle_since_ms;
@@ -222,9 +225,10 @@ void cut_advance(struct transfer *transfer, uint32_t length);
 bool cut_pieces(struct command *command, const struct iovec *from, int entries, size_t skip);
 
 /* backend_iscsi_io.c */
-void io_create(struct iscsi_member *member);
+int io_create(struct iscsi_member *member);
 void io_destroy(struct iscsi_member *member);
 void io_submit(struct iscsi_member *member, struct backend_io *io);
+void io_divert(struct iscsi_member *member, struct backend_io *io);
 void io_pump(struct iscsi_member *member);
 void io_fail_all(struct iscsi_member *member);
 uint64_t io_repeat_ms(const struct iscsi_member *member);

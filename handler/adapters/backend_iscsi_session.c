@@ -25,6 +25,7 @@
  * preempted like a foreign one.  So one gateway has one session with each member and key.
  */
 #include "backend_iscsi_private.h"
+#include "log.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -260,6 +261,8 @@ enter_open(struct iscsi_member *member)
 	member->idle_since_ms = member->now_ms;
 	member_stream_counters(member, &member->acked_base, &member->received_mark);
 	member->acked_seen = member->acked_base;
+	if (member->backend.paths > 1)
+		log_line(LOG_INFO, "member %s: session through portal %s", member->label, member->portal);
 	member->opened_pending = true;
 	member_wake_up(member);
 }
@@ -445,7 +448,8 @@ session_start(struct iscsi_member *member)
 	member->step_repeat_ms = 0;
 	member->final_error = 0;
 	member->final_reason[0] = '\0';
-	snprintf(member->portal, sizeof(member->portal), "%s", member->options.address.portal);
+	snprintf(member->portal, sizeof(member->portal), "%s", member->path == 0 ?
+		 member->options.address.portal : member->options.more_portals[member->path - 1]);
 	enter(member, SESSION_RESOLVE);
 }
 
