@@ -1,5 +1,5 @@
-/* backend_iscsi.h - a member through libiscsi, behind ports/backend.h.  With iscsi_admin.c the
- * only user of libiscsi.  docs/design/libiscsi.md lists what of it bites and how each is avoided.
+/* backend_iscsi.h - a member over iSCSI, behind ports/backend.h.  libiscsi logs in, the rest is our own:
+ * docs/design/iscsi.md.
  */
 #ifndef IRAID_BACKEND_ISCSI_H
 #define IRAID_BACKEND_ISCSI_H
@@ -42,6 +42,7 @@ struct backend_iscsi_options {
 	uint32_t connect_ms;		/* whole login, fence and reservation */
 	uint64_t reservation_key;	/* of this gateway for this volume; 0: take no reservation */
 	bool take_over;			/* preempt another gateway's reservation */
+	bool header_digest;		/* ask for CRC32C on headers */
 };
 
 struct backend *backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options *options);
