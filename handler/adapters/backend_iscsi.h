@@ -1,5 +1,5 @@
-/* backend_iscsi.h - a member through libiscsi, behind ports/backend.h.  With iscsi_admin.c the
- * only user of libiscsi.  docs/design/libiscsi.md lists what of it bites and how each is avoided.
+/* backend_iscsi.h - a member over iSCSI, behind ports/backend.h.  libiscsi logs in, the rest is our own:
+ * docs/design/iscsi.md.
  */
 #ifndef IRAID_BACKEND_ISCSI_H
 #define IRAID_BACKEND_ISCSI_H
@@ -8,9 +8,11 @@
 #include "reactor.h"
 
 #define MEMBER_ADDRESS_MAX 512
+#define PORTAL_MAX 280
+#define BACKEND_PATHS_MAX 4
 
 struct member_address {
-	char portal[280];	/* "host:port", "[v6]:port" */
+	char portal[PORTAL_MAX];	/* "host:port", "[v6]:port" */
 	char iqn[224];
 	unsigned int lun;
 };
@@ -31,13 +33,16 @@ struct iscsi_credentials {	/* zeroed when unused; never logged */
 int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, const char **reason);
 
 struct backend_iscsi_options {
-	struct member_address address;
+	struct member_address address;	/* its portal is the first path, and names the member */
+	char more_portals[BACKEND_PATHS_MAX - 1][PORTAL_MAX];	/* the other paths: same target and LUN */
+	int more_portals_count;
 	struct iscsi_credentials credentials;
 	uint8_t isid_qualifier[6];	/* fixed per volume, member and session: random-format ISID bytes */
 	uint32_t deadline_ms;		/* no progress for this long: the session is dropped */
 	uint32_t connect_ms;		/* whole login, fence and reservation */
 	uint64_t reservation_key;	/* of this gateway for this volume; 0: take no reservation */
 	bool take_over;			/* preempt another gateway's reservation */
+	bool header_digest;		/* ask for CRC32C on headers */
 };
 
 struct backend *backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options *options);

@@ -201,7 +201,6 @@ judge_step(struct iscsi_member *member)
 	if (key_is_in_force_but_not_filed(member))
 		verdict = SCSI_OK;
 	scsi_describe(&member->request.task, member->step_status, text, sizeof(text));
-	scsi_task_forget_sense(&member->request.task);
 	switch (verdict) {
 	case SCSI_OK:
 		return absorb_answer(member);

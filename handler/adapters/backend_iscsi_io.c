@@ -4,21 +4,14 @@
  *                             ^              |
  *                             `-- to flush <-'   FUA where the target has none: then flush, then done
  *
- * An io becomes one SCSI command, or several: a write is cut at what the target takes together
- * with the command, so that no R2T is needed (docs/design/libiscsi.md, "pings"), and both at the
- * longest transfer of the device and at 1024 iovec entries.  Data is never copied; entries of an
- * iovec are, where a command starts inside one.
- *
- * Memory is bounded: WINDOW_COMMANDS commands with at most COMMAND_IOV_MAX entries each, allocated as
- * far as they were ever needed.
+ * An io becomes one SCSI command, or several where it is longer than the device's longest transfer.
+ * Nothing is allocated.
  */
 #include "backend_iscsi_private.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
+#include <stddef.h>
 
 #define BUSY_PAUSE_FIRST_MS 50
 #define ATTENTIONS_MAX 32
@@ -64,15 +57,6 @@ io_create(struct iscsi_member *member)
 		member->transfers[i].next = member->free_transfers;
 		member->free_transfers = &member->transfers[i];
 	}
-	if (getrandom(&member->mark_value, sizeof(member->mark_value), GRND_NONBLOCK) < 0)
-		member->mark_value = monotonic_ms() * 0x9e3779b97f4a7c15;
-}
-
-void
-io_destroy(struct iscsi_member *member)
-{
-	for (int i = 0; i < WINDOW_COMMANDS; i++)
-		free(member->commands[i].pieces);
 }
 
 bool
@@ -94,6 +78,13 @@ io_submit(struct iscsi_member *member, struct backend_io *io)
 }
 
 static void
+watch_oldest(struct iscsi_member *member)
+{
+	iscsi_connection_watch_r2ts(member->connection,
+				    member->wire_oldest ? &member->wire_oldest->wire : NULL);
+}
+
+static void
 wire_append(struct iscsi_member *member, struct command *command)
 {
 	command->state = COMMAND_ON_WIRE;
@@ -104,6 +95,7 @@ wire_append(struct iscsi_member *member, struct command *command)
 	else
 		member->wire_oldest = command;
 	member->wire_newest = command;
+	watch_oldest(member);
 	if (member->wire_count++ == 0 && !member->step_pending) {
 		member->progress_ms = member->now_ms;
 		member->check_ms = 0;
@@ -122,6 +114,7 @@ wire_remove(struct iscsi_member *member, struct command *command)
 	else
 		member->wire_newest = command->previous;
 	member->wire_count--;
+	watch_oldest(member);
 	member->idle_since_ms = member->now_ms;
 }
 
@@ -174,57 +167,21 @@ command_finish(struct iscsi_member *member, struct command *command, int error)
 static void
 command_repeat(struct iscsi_member *member, struct command *command, uint64_t at_ms)
 {
+	if (command->transfer->diverted) {	/* nobody wants its data any more */
+		command_finish(member, command, 0);
+		return;
+	}
 	command->state = COMMAND_WAITING;
 	command->repeat_ms = at_ms;
 	member->waiting_commands++;
 }
 
-/*
- * libiscsi takes an iSCSI response code other than "command completed" with SCSI status 0 for
- * success, and a target may end a read early without saying so in the residual.  So a read leaves a
- * mark in the last bytes of its destination; if it is still there after "success", either
- * the data happens to be the mark, or it never came.  The command is repeated with the inverse
- * mark: data can't be both.
- */
-static void
-mark_destination(struct command *command)
-{
-	uint64_t value = command->mark_tries == 0 ? command->member->mark_value :
-			 ~command->member->mark_value;
-	uint32_t left = command->length_bytes;
-	int last = 0;
-
-	while (left > command->iov[last].iov_len)
-		left -= (uint32_t)command->iov[last++].iov_len;
-	command->mark_bytes = left < sizeof(value) ? (uint8_t)left : sizeof(value);
-	command->mark = (uint8_t *)command->iov[last].iov_base + left - command->mark_bytes;
-	memcpy(command->mark, &value, command->mark_bytes);
-}
-
-static bool
-mark_is_left(const struct command *command)
-{
-	uint64_t value = command->mark_tries == 0 ? command->member->mark_value :
-			 ~command->member->mark_value;
-
-	return memcmp(command->mark, &value, command->mark_bytes) == 0;
-}
-
 static void
 command_succeeded(struct iscsi_member *member, struct command *command)
 {
-	bool data = command->kind != COMMAND_SYNCHRONIZE;
+	bool whole = command->task.residual_status == SCSI_RESIDUAL_NO_RESIDUAL;
 
-	if (data && command->task.residual_status != SCSI_RESIDUAL_NO_RESIDUAL) {
-		command_finish(member, command, -EIO);
-	} else if (command->kind == COMMAND_READ && mark_is_left(command)) {
-		if (command->mark_tries++ == 0)
-			command_repeat(member, command, member->now_ms);
-		else
-			command_finish(member, command, -EIO);
-	} else {
-		command_finish(member, command, 0);
-	}
+	command_finish(member, command, whole || command->kind == COMMAND_SYNCHRONIZE ? 0 : -EIO);
 }
 
 static void
@@ -305,17 +262,14 @@ command_judged(struct iscsi_member *member, struct command *command, enum scsi_v
 	}
 }
 
-/* From libiscsi, perhaps from inside iscsi_scsi_command_async(). */
 static void
-on_command(struct iscsi_context *context, int status, void *data, void *private_data)
+on_command(struct iscsi_task *wire)
 {
-	struct command *command = private_data;
+	struct command *command = (struct command *)((char *)wire - offsetof(struct command, wire));
 	struct iscsi_member *member = command->member;
-	enum scsi_verdict verdict;
+	enum scsi_verdict verdict = scsi_judge(&command->task, command->task.status);
 
 	wire_remove(member, command);
-	verdict = member->dropping ? SCSI_LOST : scsi_judge(&command->task, status);
-	scsi_task_forget_sense(&command->task);
 	if (verdict != SCSI_LOST)
 		member_progress(member);
 	command_judged(member, command, verdict);
@@ -335,33 +289,18 @@ command_build(struct iscsi_member *member, struct command *command)
 	}
 	scsi_data_task(task, write, fua, member->ten_byte_commands, command->offset_bytes / block,
 		       command->length_bytes / block, command->length_bytes);
-	/* Before it is queued: later releases of libiscsi send at once. */
-	if (write) {
-		scsi_task_set_iov_out(task, (struct scsi_iovec *)command->iov, command->iov_count);
-	} else {
-		mark_destination(command);
-		scsi_task_set_iov_in(task, (struct scsi_iovec *)command->iov, command->iov_count);
-	}
 }
 
 static void
 command_send(struct iscsi_member *member, struct command *command)
 {
-	uint32_t payload = command->kind == COMMAND_WRITE ? command->length_bytes : 0;
-
 	command_build(member, command);
 	command->sent_ms = member->now_ms;
-	member->issued_bytes += PDU_HEADER_BYTES + payload;
-	command->end_position = member->issued_bytes;
+	command->wire.scsi = &command->task;
+	command->wire.data = command->place;
+	command->wire.done = on_command;
 	wire_append(member, command);
-	member->queued_commands++;
-	member->queued_bytes += payload;
-	if (iscsi_scsi_command_async(member->context, scsi_wire_lun(member->options.address.lun),
-				     &command->task, on_command, NULL, command) != 0) {
-		wire_remove(member, command);
-		command_finish(member, command, -ENOTCONN);
-		member_break(member, -ENOMEM, "the iSCSI library did not take a command");
-	}
+	iscsi_connection_submit(member->connection, &command->wire);
 }
 
 static struct command *
@@ -372,7 +311,6 @@ command_make(struct iscsi_member *member, struct transfer *transfer, enum comman
 	member->free_commands = command->next;
 	command->transfer = transfer;
 	command->kind = kind;
-	command->mark_tries = 0;
 	command->attentions = 0;
 	command->aborts = 0;
 	command->busy_since_ms = 0;
@@ -382,35 +320,23 @@ command_make(struct iscsi_member *member, struct transfer *transfer, enum comman
 	return command;
 }
 
-/* One command more of the transfer.  False if it can't be cut: the transfer fails. */
-static bool
+/* One command more of the transfer. */
+static void
 transfer_send_next(struct iscsi_member *member, struct transfer *transfer)
 {
 	struct backend_io *io = transfer->io;
-	int entries;
-	uint32_t length = cut_length(member, transfer, &entries);
-	struct command *command;
+	struct command *command = command_make(member, transfer,
+					       io->op == BACKEND_READ ? COMMAND_READ : COMMAND_WRITE);
 
-	if (length == 0)
-		return false;
-	command = command_make(member, transfer, io->op == BACKEND_READ ? COMMAND_READ : COMMAND_WRITE);
 	command->offset_bytes = io->offset_bytes + transfer->issued_bytes;
-	command->length_bytes = length;
-	command->iov = &io->iov[transfer->iov_index];
-	command->iov_count = entries;
-	if (transfer->iov_offset != 0 &&
-	    !cut_pieces(command, command->iov, entries, transfer->iov_offset)) {
-		command_free(member, command);
-		transfer->commands--;
-		return false;
-	}
-	cut_advance(transfer, length);
+	command->length_bytes = cut_length(member, transfer);
+	command->place = transfer->place;
+	cut_advance(transfer, command->length_bytes);
 	if (transfer->issued_bytes == io->length_bytes) {
 		transfer->issued = true;
 		member->current = NULL;
 	}
 	command_send(member, command);
-	return true;
 }
 
 static void
@@ -426,6 +352,7 @@ transfer_start(struct iscsi_member *member, struct backend_io *io)
 	member->free_transfers = transfer->next;
 	*transfer = (struct transfer){
 		.io = io,
+		.place.iov = io->iov,
 		.flush_wanted = io->op == BACKEND_WRITE && io->fua && !member->identity.fua &&
 				member->identity.write_cache,
 	};
@@ -471,12 +398,7 @@ io_pump(struct iscsi_member *member)
 		if (member->to_flush != NULL) {
 			send_flush(member);
 		} else if (transfer != NULL) {
-			if (!transfer_send_next(member, transfer)) {
-				transfer->error = -EIO;
-				transfer->issued = true;
-				member->current = NULL;
-				transfer_settle(member, transfer);
-			}
+			transfer_send_next(member, transfer);
 		} else if (member->waiting.head != NULL) {
 			transfer_start(member, list_take(&member->waiting));
 		} else {
@@ -497,20 +419,69 @@ io_repeat_ms(const struct iscsi_member *member)
 	return earliest;
 }
 
-/* The context is gone, and with it whatever could touch memory. */
+static void
+divert_transfer(struct iscsi_member *member, struct transfer *transfer)
+{
+	transfer->diverted = true;
+	transfer->issued = true;	/* the rest need not be read */
+	if (member->current == transfer)
+		member->current = NULL;
+	for (int i = 0; i < WINDOW_COMMANDS; i++) {
+		struct command *command = &member->commands[i];
+
+		if (command->state == COMMAND_ON_WIRE && command->transfer == transfer) {
+			iscsi_task_divert(&command->wire);
+		} else if (command->state == COMMAND_WAITING && command->transfer == transfer) {
+			member->waiting_commands--;
+			transfer->commands--;
+			command_free(member, command);
+		}
+	}
+	transfer_settle(member, transfer);
+}
+
+/* Not yet begun: it need not be sent at all. */
+static bool
+divert_waiting(struct iscsi_member *member, struct backend_io *io)
+{
+	struct io_list others = { NULL, NULL };
+	struct backend_io *other;
+	bool found = false;
+
+	while ((other = list_take(&member->waiting)) != NULL) {
+		if (other == io)
+			found = true;
+		else
+			list_append(&others, other);
+	}
+	member->waiting = others;
+	if (found)
+		io_complete(member, io, 0);
+	return found;
+}
+
+void
+io_divert(struct iscsi_member *member, struct backend_io *io)
+{
+	assert(io->op == BACKEND_READ);
+	for (int i = 0; i < TRANSFERS_MAX; i++) {
+		if (member->transfers[i].io == io) {
+			divert_transfer(member, &member->transfers[i]);
+			member_wake_up(member);
+			return;
+		}
+	}
+	if (divert_waiting(member, io))
+		member_wake_up(member);
+}
+
+/* The connection is gone, and with it whatever could touch memory; its commands were given back. */
 void
 io_fail_all(struct iscsi_member *member)
 {
 	struct backend_io *io;
 
-	/* After a logout that the target asked for, libiscsi forgets commands without calling back. */
-	while (member->wire_oldest != NULL) {
-		struct command *command = member->wire_oldest;
-
-		wire_remove(member, command);
-		scsi_task_forget_sense(&command->task);
-		command_finish(member, command, -ENOTCONN);
-	}
+	assert(member->wire_oldest == NULL);
 	for (int i = 0; i < WINDOW_COMMANDS; i++) {
 		if (member->commands[i].state == COMMAND_WAITING)
 			command_finish(member, &member->commands[i], -ENOTCONN);

@@ -1,19 +1,22 @@
 /* backend_iscsi_private.h - what the files of backend_iscsi share.
  *
- *   backend_iscsi.c          the interface: events, timers, the socket
+ *   backend_iscsi.c          the interface: events, the socket
+ *   backend_iscsi_watch.c    its progress, keep-alive
  *   backend_iscsi_session.c  from nothing to an open session and back, a state machine:
  *   backend_iscsi_states.c   which state follows (pure)
  *   backend_iscsi_answers.c  what the answers mean
  *   backend_iscsi_io.c       reads, writes and flushes of an open session
  *   backend_iscsi_cut.c      an io cut into commands
  *
- * One rule holds them together: libiscsi's callbacks only note what happened.  Nothing is
- * queued, no context is destroyed and nobody outside is called from inside one.
+ * A session is first a context of libiscsi (CONNECT, LOGIN), then an iscsi_connection of our own.  One
+ * rule holds for the callbacks of both: they only note what happened.  Nothing is queued, nothing is
+ * destroyed and nobody outside is called from inside one.
  */
 #ifndef IRAID_BACKEND_ISCSI_PRIVATE_H
 #define IRAID_BACKEND_ISCSI_PRIVATE_H
 
 #include "backend_iscsi.h"
+#include "iscsi_connection.h"
 #include "iscsi_login.h"
 #include "resolver.h"
 #include "scsi_command.h"
@@ -21,9 +24,7 @@
 #define WINDOW_COMMANDS 64		/* on the wire of one session */
 #define TRANSFERS_MAX (WINDOW_COMMANDS + 1)	/* one may be under way without a command */
 #define COMMAND_BYTES_MAX (4u << 20)
-#define COMMAND_IOV_MAX 1024		/* IOV_MAX: libiscsi hands the array to readv and writev */
 #define REASON_MAX 320
-#define PDU_HEADER_BYTES 48
 
 enum session_state {
 	SESSION_CLOSED,
@@ -81,22 +82,16 @@ enum command_state { COMMAND_FREE, COMMAND_ON_WIRE, COMMAND_WAITING };	/* waitin
 
 struct command {		/* one SCSI command: all or a part of an io */
 	struct scsi_task task;
+	struct iscsi_task wire;
 	struct iscsi_member *member;
 	struct transfer *transfer;
 	enum command_kind kind;
 	enum command_state state;
 	uint64_t offset_bytes;
 	uint32_t length_bytes;
-	struct iovec *iov;	/* into the io's own array, or pieces[] when it starts inside an entry */
-	int iov_count;
-	struct iovec *pieces;	/* grows to what was needed, at most COMMAND_IOV_MAX entries */
-	int pieces_max;
-	uint8_t *mark;		/* read: last bytes of the destination, ... */
-	uint8_t mark_bytes;
-	uint8_t mark_tries;	/* ... see mark_destination() */
+	struct iscsi_place place;	/* of its data */
 	uint8_t attentions, aborts;
 	uint64_t sent_ms;
-	uint64_t end_position;	/* in the stream of bytes sent, see progress_check() */
 	uint64_t busy_since_ms, repeat_ms;
 	uint32_t pause_ms;
 	struct command *previous, *next;	/* on the wire: oldest first; free: stack */
@@ -105,12 +100,12 @@ struct command {		/* one SCSI command: all or a part of an io */
 struct transfer {		/* one backend_io of which at least a part was sent */
 	struct backend_io *io;
 	uint32_t issued_bytes;
-	int iov_index;		/* where the next command starts */
-	size_t iov_offset;
+	struct iscsi_place place;	/* where the next command starts */
 	int commands;		/* that exist */
 	int error;		/* the first one */
 	bool issued;		/* no more commands will be made of it */
 	bool flush_wanted, flushing;
+	bool diverted;		/* its memory is somebody else's again */
 	struct transfer *next;
 };
 
@@ -141,17 +136,20 @@ struct iscsi_member {
 	/* the session */
 	enum session_state state;
 	struct session_facts facts;
-	struct iscsi_context *context;
-	int fd;
+	struct iscsi_context *context;	/* until it is logged in, ... */
+	struct iscsi_login login;
+	struct iscsi_connection *connection;	/* ... then */
+	int fd;			/* of either */
 	uint32_t fd_events;	/* as watched */
-	struct iscsi_negotiated negotiated;
 	struct resolution *resolution;
 	struct resolved addresses;
 	int address_index;
 	int redirects;
-	char portal[280];	/* in use: another one than configured after a redirection */
+	int path;		/* of this open, or of the next one */
+	char portal[PORTAL_MAX];	/* in use: another one than configured after a redirection */
 	uint64_t connect_deadline_ms, address_deadline_ms;
 	struct scsi_request request;	/* of the state, or the keep-alive */
+	struct iscsi_task step;		/* the same on the wire */
 	bool step_pending, step_done;
 	int step_status;
 	uint32_t step_response;	/* of task management */
@@ -166,11 +164,10 @@ struct iscsi_member {
 	char final_reason[REASON_MAX];
 	int broken_error;	/* noted in a callback: the session is to be dropped */
 	char broken_reason[REASON_MAX];
-	bool dropping;		/* inside iscsi_destroy_context() */
+	bool dropping;		/* inside the destruction of the context or the connection */
 	struct backend_identity identity;
 	bool ten_byte_commands;
 	bool flush_sixteen;
-	uint32_t write_bytes_max;
 
 	/* its ios */
 	struct io_list waiting, done;
@@ -182,29 +179,30 @@ struct iscsi_member {
 	struct transfer *free_transfers;
 	struct transfer *current;	/* being cut into commands */
 	struct transfer *to_flush;
-	int queued_commands;	/* with libiscsi since the last send, and what they write */
-	uint32_t queued_bytes;
-	uint64_t mark_value;
 
 	/* progress */
 	uint64_t progress_ms, check_ms, idle_since_ms;
-	uint64_t acked_base, acked_seen, received_mark;
-	uint64_t issued_bytes;
+	uint64_t acked_base, acked_seen, progress_seen;
 };
 
 /* backend_iscsi.c */
 void member_wake_up(struct iscsi_member *member);
-/* Drop the session now; closed(error) follows.  Not from inside libiscsi. */
+/* Drop the session now; closed(error) follows.  Not from inside a callback. */
 void member_drop(struct iscsi_member *member, int error, const char *reason);
-void member_forget_context(struct iscsi_member *member);
+void member_disconnect(struct iscsi_member *member);
+void member_flush(struct iscsi_member *member);
 void member_break(struct iscsi_member *member, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void member_progress(struct iscsi_member *member);
-bool member_stream_counters(struct iscsi_member *member, uint64_t *acked, uint64_t *received);
+
+/* backend_iscsi_watch.c */
+void watch_start(struct iscsi_member *member);	/* of the session that was just logged in */
+void watch_session(struct iscsi_member *member);
+uint64_t watch_interval_ms(const struct iscsi_member *member);
 
 /* backend_iscsi_session.c */
 void session_start(struct iscsi_member *member);
-void session_advance(struct iscsi_member *member);	/* after every iscsi_service() */
+void session_advance(struct iscsi_member *member);	/* after everything that may call back */
 void session_connect_failed(struct iscsi_member *member, int error);
 void session_tick(struct iscsi_member *member);
 uint64_t session_wake_ms(const struct iscsi_member *member);
@@ -217,14 +215,13 @@ enum session_outcome session_absorb(struct iscsi_member *member);
 
 /* backend_iscsi_cut.c */
 bool cut_possible(const struct iscsi_member *member, const struct backend_io *io);
-uint32_t cut_length(const struct iscsi_member *member, const struct transfer *transfer, int *entries);
+uint32_t cut_length(const struct iscsi_member *member, const struct transfer *transfer);
 void cut_advance(struct transfer *transfer, uint32_t length);
-bool cut_pieces(struct command *command, const struct iovec *from, int entries, size_t skip);
 
 /* backend_iscsi_io.c */
 void io_create(struct iscsi_member *member);
-void io_destroy(struct iscsi_member *member);
 void io_submit(struct iscsi_member *member, struct backend_io *io);
+void io_divert(struct iscsi_member *member, struct backend_io *io);
 void io_pump(struct iscsi_member *member);
 void io_fail_all(struct iscsi_member *member);
 uint64_t io_repeat_ms(const struct iscsi_member *member);

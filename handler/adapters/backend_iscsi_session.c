@@ -25,9 +25,12 @@
  * preempted like a foreign one.  So one gateway has one session with each member and key.
  */
 #include "backend_iscsi_private.h"
+#include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +40,7 @@
 #define REDIRECTS_MAX 3
 #define RELEASE_MS 1000
 
-/* Ends the attempt (or the session) from outside libiscsi.  What was reserved is given back. */
+/* Ends the attempt (or the session) from outside of callbacks.  What was reserved is given back. */
 static void
 fail(struct iscsi_member *member, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -57,29 +60,38 @@ fail(struct iscsi_member *member, int error, const char *format, ...)
 /* Callbacks: they note, session_advance() acts. */
 
 static void
-on_step(struct iscsi_context *context, int status, void *data, void *private_data)
+note_step(struct iscsi_member *member, int status)
 {
-	struct iscsi_member *member = private_data;
-
 	member->step_pending = false;
 	if (member->dropping)
 		return;
 	member->step_status = status;
 	member->step_done = true;
-	if (status == SCSI_STATUS_CANCELLED || status == SCSI_STATUS_TIMEOUT)
-		member_break(member, -ECONNRESET, "the connection ended during %s",
-			     session_state_name(member->state));
-	else
-		member_progress(member);
+	member_progress(member);
 }
 
 static void
-on_management(struct iscsi_context *context, int status, void *data, void *private_data)
+on_step(struct iscsi_task *step)
 {
-	struct iscsi_member *member = private_data;
+	struct iscsi_member *member = (struct iscsi_member *)((char *)step -
+							      offsetof(struct iscsi_member, step));
 
-	member->step_response = data != NULL ? *(uint32_t *)data : UINT32_MAX;
-	on_step(context, status, data, private_data);
+	note_step(member, member->request.task.status);
+}
+
+static void
+on_management(void *owner, uint8_t response)
+{
+	struct iscsi_member *member = owner;
+
+	member->step_response = response;
+	note_step(member, SCSI_STATUS_GOOD);
+}
+
+static void
+on_logout(void *owner, uint8_t response)
+{
+	note_step(owner, SCSI_STATUS_GOOD);
 }
 
 static void
@@ -166,12 +178,12 @@ enter_connect(struct iscsi_member *member)
 			     member->connect_deadline_ms - member->now_ms : 0;
 	const struct backend_iscsi_options *options = &member->options;
 
-	member_forget_context(member);
+	member_disconnect(member);
 	/* One address that swallows everything leaves time for the others. */
 	member->address_deadline_ms = member->now_ms + time_left / (uint64_t)left;
-	member->negotiated = iscsi_negotiated_defaults();
+	iscsi_login_start(&member->login);
 	member->context = iscsi_login_context(options->address.iqn, &options->credentials,
-					      options->isid_qualifier);
+					      options->isid_qualifier, options->header_digest);
 	if (member->context == NULL) {
 		fail(member, -ENOMEM, "no memory for a session, or no initiator name");
 		return;
@@ -207,59 +219,63 @@ enter_login(struct iscsi_member *member)
 		member->step_pending = true;
 }
 
+/* The login is over: the socket is ours, and libiscsi's context not needed any more. */
+static bool
+take_over(struct iscsi_member *member)
+{
+	int fd;
+
+	if (!member->login.complete) {
+		fail(member, -EPROTO, "the target's answers to the login could not be followed");
+		return false;
+	}
+	fd = fcntl(iscsi_get_fd(member->context), F_DUPFD_CLOEXEC, 0);
+	if (fd < 0) {
+		fail(member, -errno, "no file descriptor for the session: %s", strerror(errno));
+		return false;
+	}
+	member_disconnect(member);	/* libiscsi closes its own descriptor */
+	member->connection = iscsi_connection_create(fd, member->options.address.lun, &member->login);
+	if (member->connection == NULL) {
+		fail(member, -ENOMEM, "no memory for a session");
+		return false;
+	}
+	member->fd = fd;
+	watch_start(member);
+	return true;
+}
+
 static void
 send_request(struct iscsi_member *member)
 {
+	member->step.scsi = &member->request.task;
+	member->step.data = (struct iscsi_place){ .iov = (const struct iovec *)&member->request.iov };
+	member->step.done = on_step;
 	member->step_pending = true;
-	member->queued_commands++;
-	if (iscsi_scsi_command_async(member->context, scsi_wire_lun(member->options.address.lun),
-				     &member->request.task, on_step, NULL, member) != 0) {
-		member->step_pending = false;
-		fail(member, -ENOMEM, "the iSCSI library did not take %s",
-		     session_state_name(member->state));
-	}
+	iscsi_connection_submit(member->connection, &member->step);
 }
 
 static void
 enter_reset(struct iscsi_member *member)
 {
-	/* libiscsi cancels every command of the context first: there are none. */
 	member->step_pending = true;
-	member->queued_commands++;
-	if (iscsi_task_mgmt_lun_reset_async(member->context,
-					    (uint32_t)scsi_wire_lun(member->options.address.lun),
-					    on_management, member) != 0) {
-		member->step_pending = false;
-		fail(member, -ENOMEM, "the iSCSI library did not take the LOGICAL UNIT RESET");
-	}
+	iscsi_connection_manage(member->connection, ISCSI_LUN_RESET, NULL, on_management, member);
 }
 
 static void
 enter_logout(struct iscsi_member *member)
 {
 	member->step_pending = true;
-	member->queued_commands++;
-	if (iscsi_logout_async(member->context, on_step, member) != 0) {
-		member->step_pending = false;
-		member_drop(member, member->final_error, member->final_reason);
-	}
+	iscsi_connection_logout(member->connection, on_logout, member);
 }
 
 static void
 enter_open(struct iscsi_member *member)
 {
-	struct backend_identity *identity = &member->identity;
-	uint32_t immediate = iscsi_immediate_bytes(&member->negotiated);
-
-	identity->reservation = member->reserved;
-	immediate -= immediate % identity->block_bytes;
-	/* Where the target takes no data with the command there is no way round R2T. */
-	member->write_bytes_max = immediate != 0 && immediate < identity->transfer_bytes_max ?
-				  immediate : identity->transfer_bytes_max;
-	member->issued_bytes = 0;
+	member->identity.reservation = member->reserved;
 	member->idle_since_ms = member->now_ms;
-	member_stream_counters(member, &member->acked_base, &member->received_mark);
-	member->acked_seen = member->acked_base;
+	if (member->backend.paths > 1)
+		log_line(LOG_INFO, "member %s: session through portal %s", member->label, member->portal);
 	member->opened_pending = true;
 	member_wake_up(member);
 }
@@ -380,7 +396,7 @@ redirect(struct iscsi_member *member)
 	group = strchr(member->portal, ',');
 	if (group != NULL)
 		*group = '\0';
-	member_forget_context(member);
+	member_disconnect(member);
 	enter(member, SESSION_RESOLVE);
 }
 
@@ -399,6 +415,8 @@ step(struct iscsi_member *member)
 		session_connect_failed(member, -ECONNREFUSED);
 		return;
 	}
+	if (member->state == SESSION_LOGIN && !take_over(member))
+		return;
 	outcome = session_absorb(member);
 	next = session_next(member->state, outcome, &member->facts);
 	if (member->state == SESSION_OPEN && next == SESSION_OPEN) {	/* the keep-alive */
@@ -421,7 +439,8 @@ step(struct iscsi_member *member)
 void
 session_advance(struct iscsi_member *member)
 {
-	while (member->context != NULL && member->broken_error == 0 && member->step_done)
+	while ((member->context != NULL || member->connection != NULL) && member->broken_error == 0 &&
+	       member->step_done)
 		step(member);
 	if (member->broken_error != 0)
 		member_drop(member, member->broken_error, member->broken_reason);
@@ -445,14 +464,15 @@ session_start(struct iscsi_member *member)
 	member->step_repeat_ms = 0;
 	member->final_error = 0;
 	member->final_reason[0] = '\0';
-	snprintf(member->portal, sizeof(member->portal), "%s", member->options.address.portal);
+	snprintf(member->portal, sizeof(member->portal), "%s", member->path == 0 ?
+		 member->options.address.portal : member->options.more_portals[member->path - 1]);
 	enter(member, SESSION_RESOLVE);
 }
 
 void
 session_leave(struct iscsi_member *member, int error, const char *reason)
 {
-	bool usable = member->context != NULL && member->broken_error == 0 && !member->step_pending &&
+	bool usable = member->connection != NULL && member->broken_error == 0 && !member->step_pending &&
 		      member->wire_count == 0;
 
 	if (!usable || member->state <= SESSION_LOGIN || session_on_the_way_back(member->state)) {

@@ -160,7 +160,7 @@ inspect_rest(struct admin_session *session)
 static void
 note_negotiated(struct admin_session *session)
 {
-	const struct iscsi_negotiated *negotiated = &session->negotiated;
+	const struct iscsi_negotiated *negotiated = &session->login.negotiated;
 	struct admin_device *device = &session->device;
 
 	device->first_burst_bytes = negotiated->first_burst_bytes;
@@ -189,7 +189,7 @@ inspect(struct admin_session *session)
 		result = inspect_rest(session);
 	if (result.error != ADMIN_OK)
 		return result;
-	immediate = iscsi_immediate_bytes(&session->negotiated);
+	immediate = iscsi_immediate_bytes(&session->login.negotiated);
 	immediate -= immediate % session->device.block_bytes;
 	session->write_bytes_max = immediate != 0 && immediate < session->transfer_bytes_max ?
 				   immediate : session->transfer_bytes_max;

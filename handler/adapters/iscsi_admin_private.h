@@ -20,7 +20,7 @@ struct admin_session {
 	bool chap;
 	uint32_t timeout_ms;
 	uint64_t deadline_ms;		/* of the call under way */
-	struct iscsi_negotiated negotiated;
+	struct iscsi_login login;
 	struct admin_device device;
 	bool ten_byte_commands;
 	uint32_t transfer_bytes_max, write_bytes_max;

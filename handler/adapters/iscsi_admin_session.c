@@ -146,7 +146,7 @@ turn(struct admin_session *session)
 		pollfd.revents = POLLIN;
 	}
 	result = session->logging_in ?
-		 iscsi_login_service(session->context, pollfd.revents, &session->negotiated) :
+		 iscsi_login_service(session->context, pollfd.revents, &session->login) :
 		 iscsi_service(session->context, pollfd.revents);
 	return result == 0 || session->done ? 0 : -ECONNRESET;
 }
@@ -233,8 +233,8 @@ make_context(struct admin_session *session, const struct iscsi_credentials *cred
 
 	random_isid(isid);
 	iscsi_destroy_context(session->context);
-	session->negotiated = iscsi_negotiated_defaults();
-	session->context = iscsi_login_context(iqn, credentials, isid);
+	iscsi_login_start(&session->login);
+	session->context = iscsi_login_context(iqn, credentials, isid, false);
 	session->done = false;
 	if (session->context == NULL)
 		return admin_failed(ADMIN_INVALID, "give an initiator name, for example iqn.2026-01.org.example:gateway",

@@ -1,72 +1,97 @@
-/* iscsi_login.c - what both users of libiscsi have in common about sessions.
+/* iscsi_login.c - the login, which is libiscsi's work, and what it brought.
  *
- * libiscsi 1.19 has no way to ask what was negotiated, but says each key of the login's answers
- * to its log function at level 6.  Its log function gets no context and its log buffers are
- * static, so logging is on only during the login's calls, and those take turns: `log_lock`.
+ * libiscsi has no way to ask what was negotiated, nor at which numbers the full-feature phase starts.  Both
+ * stand in the target's answers.  So each answer is looked at (MSG_PEEK) before libiscsi reads it, and
+ * libiscsi may read only when the answer is there as a whole: SO_RCVLOWAT keeps the socket silent until
+ * then.  That is sound because a login is strictly one question, one answer: the target sends nothing
+ * more before it is asked again, and after the last answer libiscsi is not asked again.
+ *
+ * The last answer's ExpCmdSN is what the target expects of our first command, MaxCmdSN its window, and
+ * its StatSN the last one used (RFC 7143, 11.13.4).  libiscsi's own numbers would not do: it keeps the
+ * StatSN of the first answer only.
  */
 #include "iscsi_login.h"
 
-#include <pthread.h>
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
-#define LOG_LEVEL_LOGIN_KEYS 6
-#define LOGIN_KEY_PREFIX "TargetLoginReply: "
-#define OFFERED_BURST_BYTES 262144	/* what libiscsi offers; it has no setter */
+#include "iscsi_pdu.h"
+
+#define OFFERED_BURST_BYTES 262144	/* by libiscsi; it has no setter */
 #define DEFAULT_SEGMENT_BYTES 8192	/* RFC 7143, 13.12 */
+#define DEFAULT_FIRST_BURST_BYTES 65536	/* 13.14 */
+#define BURST_BYTES_MIN 512		/* 13.13, 13.14 */
+#define LENGTH_BYTES_MAX 0xffffff
+#define FULL_FEATURE_PHASE 3
 
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct iscsi_negotiated *log_destination;	/* under log_lock */
-
+/* The lower of the two sides' limits counts. */
 static bool
-key_number(const char *text, const char *key, uint32_t *out)
+key_number(const char *text, const char *key, uint32_t most, uint32_t *out)
+{
+	size_t length = strlen(key);
+	unsigned long value;
+	char *end;
+
+	if (strncmp(text, key, length) != 0)
+		return false;
+	value = strtoul(text + length, &end, 0);
+	if (end != text + length && *end == '\0' && value >= BURST_BYTES_MIN && value <= LENGTH_BYTES_MAX)
+		*out = value < most ? (uint32_t)value : most;
+	return true;
+}
+
+/* *out becomes `meaning` where the value is `word`, else its opposite. */
+static bool
+key_flag(const char *text, const char *key, const char *word, bool meaning, bool *out)
 {
 	size_t length = strlen(key);
 
 	if (strncmp(text, key, length) != 0)
 		return false;
-	*out = (uint32_t)strtoul(text + length, NULL, 10);
+	*out = (strcmp(text + length, word) == 0) == meaning;
 	return true;
 }
 
-static bool
-key_yes(const char *text, const char *key, bool *out)
+void
+iscsi_login_keys(const char *text, size_t length, struct iscsi_negotiated *negotiated)
 {
-	size_t length = strlen(key);
+	struct iscsi_negotiated *out = negotiated;
 
-	if (strncmp(text, key, length) != 0)
-		return false;
-	*out = strncmp(text + length, "Yes", 3) == 0;
-	return true;
+	while (length > 0) {
+		const char *end = memchr(text, '\0', length);
+
+		if (end == NULL)
+			return;
+		(void)(key_number(text, "FirstBurstLength=", OFFERED_BURST_BYTES, &out->first_burst_bytes) ||
+		       key_number(text, "MaxBurstLength=", OFFERED_BURST_BYTES, &out->max_burst_bytes) ||
+		       key_number(text, "MaxRecvDataSegmentLength=", LENGTH_BYTES_MAX,
+				  &out->target_segment_bytes) ||
+		       key_flag(text, "InitialR2T=", "No", false, &out->initial_r2t) ||
+		       key_flag(text, "ImmediateData=", "Yes", true, &out->immediate_data) ||
+		       key_flag(text, "HeaderDigest=", "CRC32C", true, &out->header_digest) ||
+		       key_flag(text, "DataDigest=", "CRC32C", true, &out->data_digest));
+		length -= (size_t)(end + 1 - text);
+		text = end + 1;
+	}
 }
 
-static void
-on_log(int level, const char *message)
+void
+iscsi_login_start(struct iscsi_login *login)
 {
-	struct iscsi_negotiated *negotiated = log_destination;
-	const char *text = message + strlen(LOGIN_KEY_PREFIX);
-
-	if (level != LOG_LEVEL_LOGIN_KEYS || negotiated == NULL ||
-	    strncmp(message, LOGIN_KEY_PREFIX, strlen(LOGIN_KEY_PREFIX)) != 0)
-		return;
-	(void)(key_number(text, "FirstBurstLength=", &negotiated->first_burst_bytes) ||
-	       key_number(text, "MaxBurstLength=", &negotiated->max_burst_bytes) ||
-	       key_number(text, "MaxRecvDataSegmentLength=", &negotiated->target_segment_bytes) ||
-	       key_yes(text, "InitialR2T=", &negotiated->initial_r2t) ||
-	       key_yes(text, "ImmediateData=", &negotiated->immediate_data));
-}
-
-struct iscsi_negotiated
-iscsi_negotiated_defaults(void)
-{
-	/* libiscsi's own start values, which it goes on with where the target names no other. */
-	return (struct iscsi_negotiated){
-		.first_burst_bytes = OFFERED_BURST_BYTES,
-		.max_burst_bytes = OFFERED_BURST_BYTES,
-		.target_segment_bytes = DEFAULT_SEGMENT_BYTES,
-		.initial_r2t = true,
-		.immediate_data = true,
+	/* What silence of the target means: the protocol's defaults (RFC 7143, 13). */
+	*login = (struct iscsi_login){
+		.negotiated = {
+			.first_burst_bytes = DEFAULT_FIRST_BURST_BYTES,
+			.max_burst_bytes = OFFERED_BURST_BYTES,
+			.target_segment_bytes = DEFAULT_SEGMENT_BYTES,
+			.initial_r2t = true,
+			.immediate_data = true,
+		},
+		.wanted_bytes = 1,
 	};
 }
 
@@ -79,19 +104,78 @@ iscsi_immediate_bytes(const struct iscsi_negotiated *negotiated)
 	       negotiated->first_burst_bytes : negotiated->target_segment_bytes;
 }
 
-int
-iscsi_login_service(struct iscsi_context *context, int events, struct iscsi_negotiated *negotiated)
+static void
+want_bytes(int fd, struct iscsi_login *login, int bytes)
 {
-	int result;
+	if (bytes == login->wanted_bytes)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+	login->wanted_bytes = bytes;
+}
 
-	pthread_mutex_lock(&log_lock);
-	log_destination = negotiated;
-	iscsi_set_log_level(context, LOG_LEVEL_LOGIN_KEYS);
-	result = iscsi_service(context, events);
-	iscsi_set_log_level(context, 0);
-	log_destination = NULL;
-	pthread_mutex_unlock(&log_lock);
-	return result;
+static void
+absorb_answer(struct iscsi_login *login, const struct iscsi_header *header, const char *text)
+{
+	if (header->opcode != ISCSI_LOGIN_RESPONSE)
+		return;
+	if (header->data_bytes > LOGIN_TEXT_MAX - login->text_bytes) {
+		login->lost_track = true;
+		return;
+	}
+	memcpy(login->text + login->text_bytes, text, header->data_bytes);
+	login->text_bytes += header->data_bytes;
+	if (!header->more) {
+		iscsi_login_keys(login->text, login->text_bytes, &login->negotiated);
+		login->text_bytes = 0;
+	}
+	login->stat_sn = header->stat_sn;
+	login->exp_cmd_sn = header->exp_cmd_sn;
+	login->max_cmd_sn = header->max_cmd_sn;
+	login->complete = header->transit && header->next_stage == FULL_FEATURE_PHASE &&
+			  header->login_status == 0 && !login->lost_track;
+}
+
+/* Look at the answer in the socket.  False: it is not there as a whole yet. */
+static bool
+look_at_answer(int fd, struct iscsi_login *login)
+{
+	uint8_t bytes[ISCSI_HEADER_BYTES + LOGIN_TEXT_MAX];
+	ssize_t got = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+	struct iscsi_header header;
+	const char *fault;
+	int wanted = ISCSI_HEADER_BYTES;
+
+	if (login->lost_track || got <= 0)
+		return got >= 0 || errno != EAGAIN;	/* its end or error is libiscsi's to find */
+	if (got >= ISCSI_HEADER_BYTES) {
+		if (!iscsi_header_decode(bytes, &header, &fault) || header.data_bytes > LOGIN_TEXT_MAX ||
+		    header.ahs_bytes != 0) {
+			login->lost_track = true;
+			want_bytes(fd, login, 1);
+			return true;
+		}
+		wanted += (int)(header.data_bytes + iscsi_padding_bytes(header.data_bytes));
+		if (got >= wanted) {
+			absorb_answer(login, &header, (const char *)bytes + ISCSI_HEADER_BYTES);
+			want_bytes(fd, login, 1);
+			return true;
+		}
+	}
+	if (login->wanted_bytes == wanted) {	/* woken all the same: more will not come */
+		login->lost_track = true;
+		want_bytes(fd, login, 1);
+		return true;
+	}
+	want_bytes(fd, login, wanted);
+	return false;
+}
+
+int
+iscsi_login_service(struct iscsi_context *context, int events, struct iscsi_login *login)
+{
+	if ((events & POLLIN) != 0 && !look_at_answer(iscsi_get_fd(context), login))
+		events &= ~POLLIN;
+	return events == 0 ? 0 : iscsi_service(context, events);
 }
 
 static void
@@ -103,17 +187,19 @@ set_isid(struct iscsi_context *context, const uint8_t isid[6])
 }
 
 struct iscsi_context *
-iscsi_login_context(const char *iqn, const struct iscsi_credentials *credentials, const uint8_t isid[6])
+iscsi_login_context(const char *iqn, const struct iscsi_credentials *credentials, const uint8_t isid[6],
+		    bool header_digest)
 {
 	struct iscsi_context *context = iscsi_create_context(credentials->initiator);
 
 	if (context == NULL)
 		return NULL;
 	iscsi_set_log_level(context, 0);
-	iscsi_set_log_fn(context, on_log);
 	iscsi_set_noautoreconnect(context, 1);
 	iscsi_set_timeout(context, 0);
 	set_isid(context, isid);
+	iscsi_set_header_digest(context, header_digest ? ISCSI_HEADER_DIGEST_CRC32C_NONE :
+				ISCSI_HEADER_DIGEST_NONE);
 	iscsi_set_initial_r2t(context, ISCSI_INITIAL_R2T_NO);
 	iscsi_set_immediate_data(context, ISCSI_IMMEDIATE_DATA_YES);
 	if (iqn == NULL) {

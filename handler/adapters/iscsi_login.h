@@ -7,27 +7,44 @@
 #include <iscsi/iscsi.h>
 #include "backend_iscsi.h"
 
-/* What the target answered at login. */
+#define LOGIN_TEXT_MAX 8192	/* of all keys of one stage; RFC 7143 lets a login PDU have no more */
+
+/* What was agreed at login. */
 struct iscsi_negotiated {
 	uint32_t first_burst_bytes, max_burst_bytes, target_segment_bytes;
 	bool initial_r2t, immediate_data;
+	bool header_digest, data_digest;	/* CRC32C, else none */
+};
+
+/* A login under way: what the target's answers said. */
+struct iscsi_login {
+	struct iscsi_negotiated negotiated;
+	bool complete;		/* the full-feature phase was reached, and these are valid: */
+	uint32_t stat_sn, exp_cmd_sn, max_cmd_sn;	/* of the last answer */
+	bool lost_track;	/* it will not become complete */
+	int wanted_bytes;	/* SO_RCVLOWAT of the socket */
+	uint32_t text_bytes;
+	char text[LOGIN_TEXT_MAX];	/* keys of answers that are to be continued */
 };
 
 /* A context that never reconnects by itself, never times out by itself, and offers InitialR2T=No,
- * ImmediateData=Yes.  iqn NULL: a discovery session.  NULL: out of memory or no initiator name.
+ * ImmediateData=Yes.  header_digest: CRC32C is offered first, else none at all.  iqn NULL: a
+ * discovery session.  NULL: out of memory or no initiator name.
  */
 struct iscsi_context *iscsi_login_context(const char *iqn, const struct iscsi_credentials *credentials,
-					  const uint8_t isid[6]);
+					  const uint8_t isid[6], bool header_digest);
 
-/* iscsi_service() for the time of the login: what the target answers is kept in *negotiated,
- * which starts as iscsi_negotiated_defaults().
+/* iscsi_service() for the time of the login, which starts with iscsi_login_start(): answers are looked
+ * at before libiscsi takes them from the socket.
  */
-int iscsi_login_service(struct iscsi_context *context, int events, struct iscsi_negotiated *negotiated);
-struct iscsi_negotiated iscsi_negotiated_defaults(void);
+void iscsi_login_start(struct iscsi_login *login);
+int iscsi_login_service(struct iscsi_context *context, int events, struct iscsi_login *login);
 
-/* How much of a write goes out with the command itself, so that neither an R2T nor a Data-Out
- * follows; 0 if the target takes none.  (docs/design/libiscsi.md, "pings")
- */
+/* Pure: keys of a target's answer, each ended by a zero byte; what is not known or not a sound value
+ * changes nothing. */
+void iscsi_login_keys(const char *text, size_t length, struct iscsi_negotiated *negotiated);
+
+/* How much of a write goes out with the command itself; 0 if the target takes none. */
 uint32_t iscsi_immediate_bytes(const struct iscsi_negotiated *negotiated);
 
 enum login_failure {

@@ -445,6 +445,25 @@ scsi_parse_luns(const struct scsi_request *request, unsigned int *luns, int max)
 	return count;
 }
 
+void
+scsi_parse_sense(const uint8_t *bytes, size_t length, struct scsi_sense *out)
+{
+	uint8_t format = length > 0 ? bytes[0] & 0x7f : 0;
+	bool fixed = format == 0x70 || format == 0x71;
+	bool descriptors = format == 0x72 || format == 0x73;
+
+	memset(out, 0, sizeof(*out));
+	if (fixed && length >= 3) {
+		out->error_type = format;
+		out->key = bytes[2] & 0x0f;
+		out->ascq = length >= 14 ? get_16(bytes + 12) : 0;
+	} else if (descriptors && length >= 2) {
+		out->error_type = format;
+		out->key = bytes[1] & 0x0f;
+		out->ascq = length >= 4 ? get_16(bytes + 2) : 0;
+	}
+}
+
 static enum scsi_verdict
 judge_attention(int ascq)
 {

@@ -92,6 +92,8 @@ enum scsi_verdict {
 	SCSI_LOST,		/* no answer came: the session is gone */
 };
 enum scsi_verdict scsi_judge(const struct scsi_task *task, int status);
+/* Sense data as it came, fixed or descriptor format; too short to say anything: error_type 0. */
+void scsi_parse_sense(const uint8_t *bytes, size_t length, struct scsi_sense *out);
 /* "check condition, MEDIUM ERROR 11/00", for messages. */
 void scsi_describe(const struct scsi_task *task, int status, char *out, size_t out_size);
 

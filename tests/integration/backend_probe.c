@@ -1,12 +1,13 @@
 /* backend_probe.c - drives one member through ports/backend.h by commands on standard input.
  *
  *     backend_probe MEMBER [deadline_ms=N] [connect_ms=N] [key=HEX] [isid=N] [take_over=1]
- *                          [secrets=FILE] [initiator=IQN]
+ *                          [secrets=FILE] [initiator=IQN] [portal=HOST:PORT ...]
  *
  *     open | close | release                 closed and opened are printed when they happen
  *     write OFFSET LENGTH SEED [fua] [iov=N]  each 8 bytes: SEED << 48 | their offset on the member;
  *     read OFFSET LENGTH SEED [iov=N]         checked against that.  iov: entries of odd lengths
  *     flush
+ *     divert                                 takes the memory of all reads under way back: poison
  *     load DEPTH LENGTH [read]               keeps DEPTH ios under way until the session closes
  *     unload                                 lets them run out
  *     poisoned                               were buffers touched after their io had completed?
@@ -37,7 +38,7 @@ struct probe_io {
 	struct iovec *iov;
 	int iov_max;
 	uint64_t seed;
-	bool busy, loading, used;
+	bool busy, loading, used, diverted;
 };
 
 static struct {
@@ -147,8 +148,8 @@ on_done(struct backend_io *io)
 		return;
 	}
 	printf("%s %llu %u %d%s\n", name, (unsigned long long)io->offset_bytes, io->length_bytes, io->result,
-	       io->op == BACKEND_READ && io->result == 0 ? (filled(pio) ? " same" : " DIFFERENT") : "");
-	if (io->op != BACKEND_FLUSH)
+	       pio->diverted ? " diverted" : io->op == BACKEND_READ && io->result == 0 ? (filled(pio) ? " same" : " DIFFERENT") : "");
+	if (io->op != BACKEND_FLUSH && !pio->diverted)
 		memset(pio->buffer, POISON, pio->buffer_bytes);
 }
 
@@ -156,6 +157,7 @@ static void
 submit(struct probe_io *pio)
 {
 	pio->busy = true;
+	pio->diverted = false;
 	pio->io.done = on_done;
 	probe.backend->ops->submit(probe.backend, &pio->io);
 }
@@ -235,6 +237,20 @@ on_closed(void *owner, int error, const char *reason)
 		       (unsigned long long)probe.load_failed);
 	probe.loading = false;
 	printf("closed %s %d busy=%d %s\n", strerrorname_np(-error), error, busy, reason);
+}
+
+static void
+divert_all(void)
+{
+	for (int i = 0; i < IOS_MAX; i++) {
+		struct probe_io *pio = &probe.ios[i];
+
+		if (!pio->busy || pio->io.op != BACKEND_READ)
+			continue;
+		probe.backend->ops->divert(probe.backend, &pio->io);
+		pio->diverted = true;
+		memset(pio->buffer, POISON, pio->buffer_bytes);
+	}
 }
 
 static void
@@ -320,6 +336,8 @@ run_command(char *text)
 		load(atoi(words[1]), (uint32_t)strtoul(words[2], NULL, 0), count > 3, false);
 	} else if (strcmp(words[0], "unload") == 0) {
 		probe.loading = false;
+	} else if (strcmp(words[0], "divert") == 0) {
+		divert_all();
 	} else if (strcmp(words[0], "poisoned") == 0) {
 		say_poisoned();
 	} else if (strcmp(words[0], "bench") == 0 && count >= 5) {
@@ -378,6 +396,9 @@ set_option(struct backend_iscsi_options *options, const char *argument)
 		options->take_over = atoi(value);
 	else if (strncmp(argument, "initiator=", 10) == 0)
 		snprintf(options->credentials.initiator, sizeof(options->credentials.initiator), "%s", value);
+	else if (strncmp(argument, "portal=", 7) == 0 &&
+		 options->more_portals_count < BACKEND_PATHS_MAX - 1)
+		snprintf(options->more_portals[options->more_portals_count++], PORTAL_MAX, "%s", value);
 	else if (strncmp(argument, "secrets=", 8) == 0 &&
 		 iscsi_credentials_read(value, &options->credentials, &reason) != 0) {
 		fprintf(stderr, "%s: %s\n", value, reason);

@@ -12,6 +12,7 @@ import os
 import queue
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -465,3 +466,57 @@ def test_closing_during_the_lookup_is_at_once(start) -> None:
     probe.say("open")
     probe.say("close")
     assert probe.line().startswith("closed ")
+
+
+# Several paths
+
+
+def test_the_other_portal_is_tried_when_the_first_is_dead(farm, start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        dead = f"127.0.0.1:{closed.getsockname()[1]}"
+    member = farm.member(0).replace(farm.portal(0), dead)
+    probe = start(member, f"portal={farm.portal(0)}")
+    assert probe.ask("open").startswith(f"closed ECONNREFUSED -111 busy=0 portal {dead}")
+    probe.open()
+    assert probe.ask("write 0 4096 1") == "write 0 4096 0"
+    assert probe.ask("close").startswith("closed ECANCELED")
+    probe.open()  # an orderly close does not change the path
+
+
+def connected_to(ports: list[int]) -> list[int]:
+    """Those ports of loopback to which somebody has an established connection."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    remote = {int(row[2].split(":")[1], 16) for row in rows if row[3] == "01"}
+    return [port for port in ports if port in remote]
+
+
+def test_a_lost_session_comes_back_through_the_next_portal(tmp_path, start) -> None:
+    """Two portals of one target; after each loss the other one is taken, in turn."""
+    with TargetFarm(tmp_path, portals=2) as farm:
+        probe = start(farm.member(0), f"portal={farm.portal(0, 1)}", "key=1")
+        used = []
+        for _ in range(3):
+            probe.open()
+            used += connected_to(farm.targets[0].ports)
+            assert probe.ask("write 0 4096 1") == "write 0 4096 0"
+            farm.stop(0)
+            assert probe.line().startswith("closed ETIMEDOUT")
+            farm.cont(0)
+        first, second = farm.targets[0].ports
+        assert used == [first, second, first]
+
+
+# Memory taken back
+
+
+def test_a_diverted_read_touches_nothing_and_still_completes(farm, start) -> None:
+    """Over and over, at whatever point the data is: the buffers stay as they were left."""
+    probe = start(farm.member(0))
+    probe.open()
+    for _ in range(50):
+        for number in range(4):
+            probe.say(f"read {number << 20} 1048576 1 iov={1 + number * 50}")
+        probe.say("divert")
+        for _ in range(4):
+            assert re.fullmatch(r"read \d+ 1048576 0( diverted| DIFFERENT)", probe.line())
+    assert re.fullmatch(r"poisoned \d+ touched 0", probe.ask("poisoned"))

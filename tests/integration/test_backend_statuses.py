@@ -219,12 +219,13 @@ def test_targets_that_take_no_immediate_data(start, keys) -> None:  # noqa: F811
         assert target.disk[4096 : 4096 + 262144] == pattern(4096, 262144, 5)
 
 
-def test_no_write_is_longer_than_what_goes_with_the_command(start) -> None:  # noqa: F811
+def test_a_write_longer_than_what_goes_with_the_command_is_one_command_all_the_same(start) -> None:  # noqa: F811
     keys = {"MaxRecvDataSegmentLength": "8192", "FirstBurstLength": "65536", "InitialR2T": "No"}
     with FakeTarget(keys=keys) as target:
         probe = opened(start, target)
         assert result(probe.ask("write 0 65536 5")) == 0
-        assert {len(command.data) for command in target.data_commands()} == {8192}
+        assert [len(command.data) for command in target.data_commands()] == [65536]
+        assert target.disk[:65536] == pattern(0, 65536, 5)
 
 
 # Sessions

@@ -1,267 +1,496 @@
 /* fake_member.c - see fake_member.h. */
 #include "fake_member.h"
 
+#include "pure/layout.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t
-fake_random(uint64_t *state)
+
+static void session_event(struct event *event);
+static void watch_event(struct event *event);
+
+static struct fake_member *
+member_of(struct backend *backend)
 {
-	*state ^= *state >> 12;
-	*state ^= *state << 25;
-	*state ^= *state >> 27;
-	return *state * 0x2545F4914F6CDD1Dull;
+	return (struct fake_member *)backend;
+}
+
+static bool
+path_up(const struct fake_member *member, int path)
+{
+	return member->reachable && !member->path_down[path];
 }
 
 static void
-fake_open(struct backend *backend)
+after(struct fake_member *member, struct event *event, uint64_t low_us, uint64_t high_us)
 {
-	struct fake_member *member = (struct fake_member *)backend;
+	schedule_add(member->schedule, event,
+		     member->schedule->now_us + random_between(member->random, low_us, high_us));
+}
 
-	assert(!member->open_now && !member->opening);
-	member->opening = true;
+/* --- commands --- */
+
+static struct fake_command *
+command_take(struct fake_member *member)
+{
+	struct fake_command *command = member->free_commands;
+
+	if (command != NULL)
+		member->free_commands = command->next;
+	else
+		command = malloc(sizeof(*command));
+	assert(command != NULL);
+	*command = (struct fake_command){ .member = member };
+	return command;
 }
 
 static void
-fake_submit(struct backend *backend, struct backend_io *io)
+command_give(struct fake_command *command)
 {
-	struct fake_member *member = (struct fake_member *)backend;
-	uint64_t total = 0;
+	free(command->copy);
+	command->copy = NULL;
+	command->next = command->member->free_commands;
+	command->member->free_commands = command;
+}
+
+static void
+unlink_command(struct fake_command **link, struct fake_command *command)
+{
+	while (*link != command)
+		link = &(*link)->next;
+	*link = command->next;
+}
+
+static uint32_t
+checksum(const struct backend_io *io)
+{
+	uint32_t sum = 0;
 
 	for (int i = 0; i < io->iov_count; i++)
-		total += io->iov[i].iov_len;
-	assert(io->op == BACKEND_FLUSH || total == io->length_bytes);
-	assert(io->op == BACKEND_FLUSH || io->length_bytes > 0);
-	assert(io->offset_bytes % member->block_bytes == 0);
-	assert(io->length_bytes % member->block_bytes == 0);
-	assert(io->offset_bytes + io->length_bytes <= member->bytes);
-	io->next = member->queue;
-	member->queue = io;
-	member->queued++;
+		sum = crc32c(sum, io->iov[i].iov_base, io->iov[i].iov_len);
+	return sum;
 }
 
-static void
-fake_close(struct backend *backend)
+/* Data of a write, as one run; freed by the caller. */
+static uint8_t *
+gathered(const struct fake_command *command)
 {
-	((struct fake_member *)backend)->closing = true;
-}
+	uint8_t *data = malloc(command->length_bytes);
+	size_t at = 0;
 
-static const struct backend_ops fake_ops = {
-	.open = fake_open,
-	.submit = fake_submit,
-	.close = fake_close,
-	.release = fake_close,
-};
-
-void
-fake_member_init(struct fake_member *member, const char *label, uint64_t bytes,
-		 uint32_t block_bytes, uint64_t *random)
-{
-	*member = (struct fake_member){
-		.stable = calloc(1, bytes),
-		.visible = calloc(1, bytes),
-		.unflushed = calloc(1, bytes / 512),
-		.bytes = bytes,
-		.block_bytes = block_bytes,
-		.write_cache = true,
-		.reachable = true,
-		.hang_deadline = 20,
-		.unreadable_offset = UINT64_MAX,
-		.random = random,
-	};
-	assert(member->stable != NULL && member->visible != NULL &&
-	       member->unflushed != NULL);
-	snprintf(member->label, sizeof(member->label), "%s", label);
-	member->backend.ops = &fake_ops;
-	member->backend.label = member->label;
-}
-
-void
-fake_member_free(struct fake_member *member)
-{
-	free(member->stable);
-	free(member->visible);
-	free(member->unflushed);
-}
-
-/* Make unflushed sectors of the range stable. */
-static void
-sync_range(struct fake_member *member, uint64_t offset, uint64_t length)
-{
-	for (uint64_t sector = offset / 512; sector < (offset + length) / 512; sector++) {
-		if (!member->unflushed[sector])
-			continue;
-		member->unflushed[sector] = 0;
-		memcpy(member->stable + sector * 512, member->visible + sector * 512, 512);
+	assert(data != NULL);
+	for (int i = 0; i < command->io->iov_count; i++) {
+		memcpy(data + at, command->io->iov[i].iov_base, command->io->iov[i].iov_len);
+		at += command->io->iov[i].iov_len;
 	}
+	return data;
 }
 
-/* Copy blocks of a write for which `keep` says so. */
-static void
-apply_write(struct fake_member *member, const struct backend_io *io, bool torn)
+static struct disk *
+disk_of(struct fake_member *member)
 {
-	uint64_t at = io->offset_bytes;
-	bool kept = true;
+	return member->foreign != NULL ? member->foreign : &member->disk;
+}
+
+static void
+write_iov(struct fake_command *command)
+{
+	struct fake_member *member = command->member;
+	uint64_t at = command->offset_bytes;
+	bool whole = true;
 
 	member->written = true;
-	for (int i = 0; i < io->iov_count; i++) {
-		for (size_t done = 0; done < io->iov[i].iov_len;) {
-			size_t step = 512 - at % 512;
+	for (int i = 0; i < command->io->iov_count; i++)
+		whole &= command->io->iov[i].iov_len % DISK_SECTOR == 0;
+	if (!whole) {	/* a sector in two pieces */
+		uint8_t *data = gathered(command);
 
-			if (step > io->iov[i].iov_len - done)
-				step = io->iov[i].iov_len - done;
-			if (torn && at % 512 == 0)
-				kept = fake_random(member->random) & 1;
-			if (kept) {
-				memcpy(member->visible + at, (char *)io->iov[i].iov_base + done, step);
-				member->unflushed[at / 512] = 1;
-			}
-			done += step;
-			at += step;
-		}
+		disk_write(disk_of(member), at, data, command->length_bytes, command->fua);
+		free(data);
+		return;
 	}
-	if (io->fua || !member->write_cache)
-		sync_range(member, io->offset_bytes, io->length_bytes);
+	for (int i = 0; i < command->io->iov_count; i++) {
+		disk_write(disk_of(member), at, command->io->iov[i].iov_base,
+			   command->io->iov[i].iov_len, command->fua);
+		at += command->io->iov[i].iov_len;
+	}
+}
+
+/* Some blocks of a write, each kept or not. */
+static void
+write_torn(struct fake_command *command)
+{
+	struct fake_member *member = command->member;
+	const uint32_t block = member->disk.block_bytes;
+	uint8_t *data = gathered(command);
+
+	member->written = true;
+	member->counts.torn++;
+	for (uint32_t at = 0; at < command->length_bytes; at += block)
+		if (random_once_in(member->random, 2))
+			disk_write(disk_of(member), command->offset_bytes + at, data + at, block,
+				   command->fua);
+	free(data);
 }
 
 static int
-apply(struct fake_member *member, const struct backend_io *io)
+apply_read(struct fake_command *command)
 {
-	uint64_t at = io->offset_bytes;
+	struct fake_member *member = command->member;
 
-	switch (io->op) {
+	if (disk_is_damaged(disk_of(member), command->offset_bytes, command->length_bytes)) {
+		member->counts.medium_errors++;
+		return -ENODATA;
+	}
+	if (!command->diverted)
+		disk_read_iov(disk_of(member), command->offset_bytes, command->io->iov,
+			      command->io->iov_count);
+	return 0;
+}
+
+static int
+apply(struct fake_command *command)
+{
+	struct fake_member *member = command->member;
+
+	switch (command->io->op) {
 	case BACKEND_READ:
 		member->reads++;
-		if (member->unreadable_offset >= at && member->unreadable_offset < at + io->length_bytes)
-			return -ENODATA;
-		for (int i = 0; i < io->iov_count; i++) {
-			memcpy(io->iov[i].iov_base, member->visible + at, io->iov[i].iov_len);
-			at += io->iov[i].iov_len;
-		}
-		return 0;
+		return apply_read(command);
 	case BACKEND_WRITE:
 		member->writes++;
+		/* What is on its way to the device has to stay as it was when it was handed over. */
+		assert(checksum(command->io) == command->checksum);
 		if (member->taken)
 			return -EACCES;
 		if (member->refuse_writes)
 			return -EIO;
-		apply_write(member, io, false);
+		write_iov(command);
 		return 0;
 	case BACKEND_FLUSH:
 		member->flushes++;
 		if (member->taken)
 			return -EACCES;
-		sync_range(member, 0, member->bytes);
+		/* One that was done when it arrived covers nothing that was written since. */
+		if (!command->done)
+			disk_flush(disk_of(member));
 		return 0;
 	}
 	return -EIO;
 }
 
-static struct backend_io *
-take_any(struct fake_member *member)
-{
-	struct backend_io **link = &member->queue;
-	struct backend_io *io;
-
-	for (uint64_t skip = fake_random(member->random) % (uint64_t)member->queued; skip > 0; skip--)
-		link = &(*link)->next;
-	io = *link;
-	*link = io->next;
-	member->queued--;
-	return io;
-}
-
 static void
-complete(struct backend_io *io, int result)
+answer(struct fake_command *command, int result)
 {
+	struct backend_io *io = command->io;
+
+	unlink_command(&command->member->queue, command);
+	command->member->queued--;
+	command->member->progress_us = command->member->schedule->now_us;
+	schedule_cancel(command->member->schedule, &command->event);
+	command_give(command);
 	/* What the adapter was lent it may edit: the engine must not rely on it. */
-	memset(io->iov, 0xA5, (size_t)io->iov_count * sizeof(*io->iov));
+	if (io->iov_count > 0)
+		memset(io->iov, 0xA5, (size_t)io->iov_count * sizeof(*io->iov));
 	io->result = result;
 	io->done(io);
 }
 
-/* Writes in flight when a session ends: each took effect in whole, in part, or not at all. */
 static void
-settle_in_flight(struct fake_member *member, bool tell)
+command_event(struct event *event)
 {
-	while (member->queued > 0) {
-		struct backend_io *io = take_any(member);
+	struct fake_command *command = (struct fake_command *)event;
+	struct fake_member *member = command->member;
 
-		if (io->op == BACKEND_WRITE && !member->refuse_writes && !member->taken)
-			switch (fake_random(member->random) % 3) {
-			case 0:
-				apply_write(member, io, false);
-				break;
-			case 1:
-				apply_write(member, io, true);
-				break;
-			default:
-				break;
-			}
-		if (tell)
-			complete(io, -ENOTCONN);
+	if (command->orphan) {
+		answer(command, -ENOTCONN);
+		return;
 	}
+	if (member->hung || command->undelivered)
+		return;	/* stays as it is until something changes */
+	if (member->cut_off) {
+		if (!command->done)
+			command->result = apply(command);
+		command->done = true;
+		return;
+	}
+	if (!command->done || command->io->op == BACKEND_FLUSH)
+		command->result = apply(command);
+	answer(command, command->result);
+}
+
+static void
+fake_submit(struct backend *backend, struct backend_io *io)
+{
+	struct fake_member *member = member_of(backend);
+	struct fake_command *command = command_take(member);
+	uint64_t total = 0;
+
+	for (int i = 0; i < io->iov_count; i++)
+		total += io->iov[i].iov_len;
+	assert(io->op == BACKEND_FLUSH || (total == io->length_bytes && total > 0));
+	assert(io->offset_bytes % member->disk.block_bytes == 0);
+	assert(io->length_bytes % member->disk.block_bytes == 0);
+	assert(io->offset_bytes + io->length_bytes <= member->disk.bytes);
+	command->event.fire = command_event;
+	command->io = io;
+	command->offset_bytes = io->offset_bytes;
+	command->length_bytes = io->length_bytes;
+	command->fua = io->fua;
+	command->undelivered = member->cut_off;
+	if (io->op == BACKEND_WRITE)
+		command->checksum = checksum(io);
+	command->orphan = !member->open_now;
+	if (io->op == BACKEND_FLUSH && !command->orphan && !member->hung && !member->cut_off &&
+	    random_once_in(member->random, 2)) {
+		disk_flush(disk_of(member));
+		command->done = true;
+	}
+	if (member->queued == 0)
+		member->progress_us = member->schedule->now_us;
+	command->next = member->queue;
+	member->queue = command;
+	member->queued++;
+	if (command->orphan)
+		after(member, &command->event, 0, 0);
+	else if (!member->hung)
+		after(member, &command->event, member->answer_us_min, member->answer_us_max);
+}
+
+static void
+fake_divert(struct backend *backend, struct backend_io *io)
+{
+	struct fake_member *member = member_of(backend);
+
+	for (struct fake_command *command = member->queue; command != NULL; command = command->next)
+		if (command->io == io) {
+			assert(io->op == BACKEND_READ);
+			command->diverted = true;
+			member->counts.diverted++;
+			return;
+		}
+}
+
+/* --- what becomes of commands whose session ended --- */
+
+static void
+late_event(struct event *event)
+{
+	struct fake_command *command = (struct fake_command *)event;
+	struct fake_member *member = command->member;
+
+	if (member->hung)
+		return;
+	unlink_command(&member->late, command);
+	if (!member->refuse_writes && !member->taken) {
+		member->counts.late_landed++;
+		disk_write(&member->disk, command->offset_bytes, command->copy, command->length_bytes,
+			   command->fua);
+	}
+	command_give(command);
+}
+
+/* A write that the device holds and will carry out when it gets to it. */
+static void
+make_late(struct fake_command *command)
+{
+	static const uint64_t longest_us[] = { 2000, 100000, 3000000 };
+	struct fake_member *member = command->member;
+	struct fake_command *late = command_take(member);
+	uint64_t kind = fake_random(member->random) % 4;
+
+	late->event.fire = late_event;
+	late->copy = gathered(command);
+	late->offset_bytes = command->offset_bytes;
+	late->length_bytes = command->length_bytes;
+	late->fua = command->fua;
+	late->next = member->late;
+	member->late = late;
+	member->counts.late++;
+	if (kind < 3 && !member->hung)	/* the others: not before they must */
+		after(member, &late->event, 0, longest_us[kind]);
+}
+
+static void
+settle_write(struct fake_command *command, bool may_be_late)
+{
+	struct fake_member *member = command->member;
+	uint64_t fate = fake_random(member->random) % 8;
+
+	if (member->refuse_writes || member->taken || member->foreign != NULL || command->done ||
+	    command->undelivered || command->orphan)
+		return;
+	assert(checksum(command->io) == command->checksum);
+	if (member->hung) {
+		if (may_be_late && fate != 0)
+			make_late(command);
+		return;
+	}
+	if (fate < 2) {
+		member->counts.answers_lost++;
+		write_iov(command);
+	} else if (fate == 2 || fate == 3) {
+		write_torn(command);
+	}
+	if (may_be_late && (fate == 3 || fate > 5))
+		make_late(command);
+}
+
+static void
+settle_in_flight(struct fake_member *member, bool may_be_late, bool tell)
+{
+	while (member->queue != NULL) {
+		struct fake_command *command = member->queue;
+
+		if (command->io->op == BACKEND_WRITE)
+			settle_write(command, may_be_late);
+		else if (command->io->op == BACKEND_FLUSH && !member->hung && !command->undelivered &&
+			 !command->orphan && random_once_in(member->random, 2))
+			disk_flush(disk_of(member));
+		if (tell) {
+			answer(command, -ENOTCONN);
+			continue;
+		}
+		member->queue = command->next;
+		member->queued--;
+		schedule_cancel(member->schedule, &command->event);
+		command_give(command);
+	}
+}
+
+/* LOGICAL UNIT RESET: late writes land now or never. */
+static void
+fence(struct fake_member *member, bool may_land)
+{
+	while (member->late != NULL) {
+		struct fake_command *command = member->late;
+
+		schedule_cancel(member->schedule, &command->event);
+		member->counts.late_fenced++;
+		if (may_land && random_once_in(member->random, 2)) {
+			late_event(&command->event);
+			continue;
+		}
+		member->late = command->next;
+		command_give(command);
+	}
+}
+
+/* --- the session --- */
+
+static void
+forget_session(struct fake_member *member)
+{
+	schedule_cancel(member->schedule, &member->session);
+	schedule_cancel(member->schedule, &member->watch);
+	member->open_now = false;
+	member->opening = false;
+	member->closing = false;
 }
 
 static void
 report_closed(struct fake_member *member, int error, const char *reason)
 {
-	member->open_now = false;
-	member->opening = false;
-	member->closing = false;
-	member->steps_hung = 0;
+	if (error != -ECANCELED && member->backend.paths > 1)
+		member->path = !member->path;
+	forget_session(member);
 	member->backend.events->closed(member->backend.events_owner, error, reason);
 }
 
 static void
-finish_opening(struct fake_member *member)
+report_opened(struct fake_member *member)
 {
 	struct backend_identity identity = {
-		.capacity_bytes = member->bytes,
-		.block_bytes = member->block_bytes,
-		.write_cache = member->write_cache,
-		.fua = true,
+		.capacity_bytes = member->disk.bytes,
+		.block_bytes = member->disk.block_bytes,
+		.write_cache = member->disk.write_cache,
+		.fua = !member->no_fua,
 		.transfer_bytes_max = 1u << 20,
 	};
 
-	if (!member->reachable || member->hung) {
-		report_closed(member, -ECONNREFUSED, "connection refused");
-		return;
-	}
+	if (!member->fence_broken)
+		fence(member, true);
 	member->opening = false;
 	member->open_now = true;
+	member->progress_us = member->schedule->now_us;
+	after(member, &member->watch, member->deadline_us, member->deadline_us);
 	member->backend.events->opened(member->backend.events_owner, &identity);
 }
 
-void
-fake_member_step(struct fake_member *member, bool everything)
+static void
+session_event(struct event *event)
 {
-	if (member->closing) {
-		if (member->open_now)
-			settle_in_flight(member, true);
-		report_closed(member, -ECANCELED, "closed");
-		return;
-	}
-	if (member->opening) {
-		finish_opening(member);
-		return;
-	}
-	if (member->hung && member->open_now) {
-		if (++member->steps_hung > member->hang_deadline) {
-			settle_in_flight(member, true);
-			report_closed(member, -ETIMEDOUT, "no progress");
-		}
-		return;
-	}
-	while (member->queued > 0 && (everything || fake_random(member->random) % 3 != 0)) {
-		struct backend_io *io = take_any(member);
+	struct fake_member *member =
+		(struct fake_member *)((char *)event - offsetof(struct fake_member, session));
 
-		complete(io, apply(member, io));
+	if (member->closing) {
+		settle_in_flight(member, true, true);
+		report_closed(member, -ECANCELED, "closed");
+	} else if (member->hung || member->cut_off) {
+		report_closed(member, -ETIMEDOUT, "no answer to the login");
+	} else if (!path_up(member, member->path)) {
+		report_closed(member, -ECONNREFUSED, "connection refused");
+	} else {
+		report_opened(member);
 	}
 }
+
+static void
+fake_open(struct backend *backend)
+{
+	struct fake_member *member = member_of(backend);
+	bool silent = member->hung || member->cut_off;
+
+	assert(!member->open_now && !member->opening && !member->closing);
+	member->opening = true;
+	after(member, &member->session, silent ? member->deadline_us : member->answer_us_min,
+	      silent ? member->deadline_us : 2 * member->answer_us_max + 1);
+}
+
+static void
+fake_close(struct backend *backend)
+{
+	struct fake_member *member = member_of(backend);
+
+	assert((member->open_now || member->opening) && !member->closing);
+	schedule_cancel(member->schedule, &member->session);
+	member->closing = true;
+	after(member, &member->session, 0, 200);
+}
+
+/* Has the session made progress within its deadline? */
+static void
+watch_event(struct event *event)
+{
+	struct fake_member *member =
+		(struct fake_member *)((char *)event - offsetof(struct fake_member, watch));
+	uint64_t due = member->progress_us + member->deadline_us;
+
+	if (member->closing)
+		return;
+	if (member->queued == 0 && !member->hung && !member->cut_off)
+		due = member->schedule->now_us + member->deadline_us;
+	if (due > member->schedule->now_us) {
+		schedule_add(member->schedule, &member->watch, due);
+		return;
+	}
+	settle_in_flight(member, true, true);
+	report_closed(member, -ETIMEDOUT, "no progress");
+}
+
+static const struct backend_ops fake_ops = {
+	.open = fake_open,
+	.submit = fake_submit,
+	.divert = fake_divert,
+	.close = fake_close,
+	.release = fake_close,
+};
+
+/* --- faults --- */
 
 void
 fake_member_cut(struct fake_member *member, bool reachable_again)
@@ -269,17 +498,62 @@ fake_member_cut(struct fake_member *member, bool reachable_again)
 	member->reachable = reachable_again;
 	if (!member->open_now)
 		return;
-	settle_in_flight(member, true);
-	report_closed(member, -ECONNRESET, "connection reset");
+	settle_in_flight(member, true, true);
+	report_closed(member, member->closing ? -ECANCELED : -ECONNRESET, "connection reset");
+}
+
+void
+fake_member_hang(struct fake_member *member)
+{
+	member->hung = true;
+}
+
+/* What waited in the device, or for an answer, goes on in some order. */
+static void
+go_on(struct fake_member *member)
+{
+	struct fake_command *command;
+
+	for (command = member->queue; command != NULL; command = command->next) {
+		command->undelivered = false;	/* sent again by TCP */
+		if (command->event.place == 0)
+			after(member, &command->event, 0, member->answer_us_max);
+	}
+	for (command = member->late; command != NULL; command = command->next)
+		if (command->event.place == 0 && !random_once_in(member->random, 4))
+			after(member, &command->event, 0, 20 * member->answer_us_max);
+}
+
+void
+fake_member_continue(struct fake_member *member)
+{
+	member->hung = false;
+	go_on(member);
+}
+
+void
+fake_member_link(struct fake_member *member, bool up)
+{
+	member->cut_off = !up;
+	if (up)
+		go_on(member);
 }
 
 void
 fake_member_abandon(struct fake_member *member)
 {
-	settle_in_flight(member, false);
-	member->open_now = false;
-	member->opening = false;
-	member->closing = false;
+	settle_in_flight(member, true, false);
+	forget_session(member);
+}
+
+static void
+tell_lost(void *owner, uint64_t offset_bytes)
+{
+	struct fake_member *member = owner;
+
+	member->counts.sectors_lost++;
+	if (member->sector_lost != NULL)
+		member->sector_lost(member->owner, member, offset_bytes);
 }
 
 void
@@ -287,12 +561,59 @@ fake_member_power_loss(struct fake_member *member, bool reachable_again)
 {
 	/* How much of a cache survives differs from one outage to the next: most, half, or hardly any. */
 	uint64_t kept_of_16 = (const uint64_t[]){ 1, 8, 15 }[fake_random(member->random) % 3];
+	bool was_open = member->open_now;
 
-	fake_member_cut(member, reachable_again);
-	for (uint64_t sector = 0; sector < member->bytes / 512; sector++)
-		if (member->unflushed[sector] && fake_random(member->random) % 16 >= kept_of_16) {
-			memcpy(member->visible + sector * 512, member->stable + sector * 512, 512);
-			member->unflushed[sector] = 0;
-		}
-	sync_range(member, 0, member->bytes);
+	member->reachable = reachable_again;
+	member->hung = false;
+	settle_in_flight(member, false, true);
+	fence(member, false);
+	disk_power_loss(&member->disk, member->random, kept_of_16, tell_lost, member);
+	if (was_open)
+		report_closed(member, member->closing ? -ECANCELED : -ECONNRESET, "connection reset");
+}
+
+bool
+fake_member_writing(const struct fake_member *member, uint64_t offset_bytes, uint64_t length_bytes)
+{
+	for (const struct fake_command *command = member->queue; command != NULL; command = command->next)
+		if (command->io->op == BACKEND_WRITE &&
+		    command->offset_bytes < offset_bytes + length_bytes &&
+		    command->offset_bytes + command->length_bytes > offset_bytes)
+			return true;
+	return false;
+}
+
+void
+fake_member_init(struct fake_member *member, const char *label, uint64_t bytes, uint32_t block_bytes,
+		 struct schedule *schedule, uint64_t *random)
+{
+	*member = (struct fake_member){
+		.backend = { .ops = &fake_ops, .paths = 1 },
+		.schedule = schedule,
+		.random = random,
+		.answer_us_min = 50,
+		.answer_us_max = 2500,
+		.deadline_us = 20000,
+		.reachable = true,
+		.session = { .fire = session_event },
+		.watch = { .fire = watch_event },
+	};
+	disk_init(&member->disk, bytes, block_bytes);
+	snprintf(member->label, sizeof(member->label), "%s", label);
+	member->backend.label = member->label;
+}
+
+void
+fake_member_free(struct fake_member *member)
+{
+	struct fake_command *command;
+
+	settle_in_flight(member, false, false);
+	fence(member, false);
+	forget_session(member);
+	while ((command = member->free_commands) != NULL) {
+		member->free_commands = command->next;
+		free(command);
+	}
+	disk_free(&member->disk);
 }

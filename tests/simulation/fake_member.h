@@ -1,9 +1,18 @@
-/* fake_member.h - a member in memory, behind ports/backend.h, that can fail in the ways real ones do.
+/* fake_member.h - a member in memory, in virtual time, that can fail in the ways real ones do.
  *
- * Fault model: commands complete in any order, at a later step; a session can be cut (commands in
- * flight took effect or did not), the device can hang (nothing completes until its deadline cuts the
- * session), refuse writes, or have unreadable blocks; with a volatile cache, what was written since
- * the last flush can be lost, block by block, when the power goes.
+ * Commands take a random time and so complete in any order; each takes effect when it is answered.  When a
+ * session ends, what becomes of its unanswered writes is drawn for each: done with the answer lost, done in
+ * part (by block), not done, or done LATE: at any time until the next session is opened, which is as far
+ * as ports/backend.h lets an adapter go.  With a volatile cache, what was written since the last flush can
+ * be lost, block by block, when the power goes.
+ *
+ *	          session            unanswered writes               cache
+ *	cut       ends               drawn as above                  kept
+ *	cut off   ends after the     done or not, none is            kept
+ *	          deadline           answered
+ *	hang      ends after the     late, once it goes on           kept
+ *	          deadline
+ *	power     ends               done, in part, or not           lost by block
  */
 #ifndef IRAID_FAKE_MEMBER_H
 #define IRAID_FAKE_MEMBER_H
@@ -12,50 +21,90 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "disk.h"
 #include "ports/backend.h"
+#include "schedule.h"
+
+struct fake_member;
+
+struct fake_command {
+	struct event event;		/* its answer, or the landing of a late write */
+	struct fake_command *next;
+	struct fake_member *member;
+	struct backend_io *io;		/* NULL: a late write */
+	uint8_t *copy;			/* of a late write */
+	uint64_t offset_bytes;
+	uint32_t length_bytes;
+	uint32_t checksum;		/* of a write's data when it was submitted */
+	bool fua;
+	bool diverted;
+	bool orphan;			/* submitted after the session's end: fails, and nothing else */
+	bool undelivered;		/* the link was down: the device never got it */
+	bool done;			/* took effect, the answer is not out yet */
+	int result;
+};
+
+struct fake_counts {
+	uint64_t answers_lost, torn, late, late_landed, late_fenced, sectors_lost, medium_errors;
+	uint64_t diverted;
+};
 
 struct fake_member {
 	struct backend backend;		/* must be first */
 	char label[32];
-	uint8_t *stable;		/* what survives a loss of power */
-	uint8_t *visible;		/* what reads return */
-	uint8_t *unflushed;		/* by sector of 512 */
-	uint64_t bytes;
-	uint32_t block_bytes;
-	bool write_cache;
-	bool reachable;			/* open() succeeds */
-	bool hung;			/* takes commands and does not answer */
-	uint64_t hang_deadline;		/* steps after which a hung session is cut */
+	struct disk disk;
+	struct disk *foreign;		/* another device that answers at its address, or NULL */
+	struct schedule *schedule;
+	uint64_t *random;
+	uint64_t answer_us_min, answer_us_max;
+	uint64_t deadline_us;		/* without progress the session ends */
+	bool reachable;			/* open() succeeds, through a path that is up */
+	bool path_down[2];
 	bool refuse_writes;
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
-	uint64_t unreadable_offset;	/* block that reads fail on; UINT64_MAX: none */
-	bool open_now;
-	bool opening;
-	bool closing;
-	uint64_t steps_hung;
-	struct backend_io *queue;	/* in flight, newest first */
-	int queued;
-	uint64_t *random;
-	uint64_t reads, writes, flushes;
+	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
+	bool no_fua;
 	bool written;			/* set by every write; for "nothing is written" */
+	uint64_t reads, writes, flushes;
+	struct fake_counts counts;
+	/* Tells of each sector that a loss of power took from the cache. */
+	void (*sector_lost)(void *owner, struct fake_member *member, uint64_t offset_bytes);
+	void *owner;
+
+	/* The fake's own. */
+	bool hung, cut_off;
+	bool open_now, opening, closing;
+	int path;
+	struct event session;		/* an opening or closing that is under way */
+	struct event watch;		/* its deadline */
+	uint64_t progress_us;
+	struct fake_command *queue;	/* in flight, newest first */
+	int queued;
+	struct fake_command *late;
+	struct fake_command *free_commands;
 };
 
-uint64_t fake_random(uint64_t *state);	/* xorshift64* */
-
 void fake_member_init(struct fake_member *member, const char *label, uint64_t bytes,
-		      uint32_t block_bytes, uint64_t *random);
+		      uint32_t block_bytes, struct schedule *schedule, uint64_t *random);
 void fake_member_free(struct fake_member *member);
 
-/* Complete some of what is in flight (or all), and report sessions that opened or closed. */
-void fake_member_step(struct fake_member *member, bool everything);
-
-/* The session ends; each write in flight took effect in whole, in part (by block), or not at all. */
+/* The session ends at once (connection reset). */
 void fake_member_cut(struct fake_member *member, bool reachable_again);
 
-/* The gateway died: the session is gone without a word; in-flight writes as above. */
+/* Nothing is answered any more; commands pile up until the deadline ends the session. */
+void fake_member_hang(struct fake_member *member);
+void fake_member_continue(struct fake_member *member);
+
+/* The link is down, the device lives: as a hang, but what had arrived is carried out. */
+void fake_member_link(struct fake_member *member, bool up);
+
+/* The gateway died: the session is gone without a word. */
 void fake_member_abandon(struct fake_member *member);
 
-/* Lose power: cut, and each unflushed block is kept or lost at random. */
+/* The session ends, and each unflushed block is kept or lost. */
 void fake_member_power_loss(struct fake_member *member, bool reachable_again);
+
+/* Is a write in flight that touches [offset_bytes, offset_bytes + length_bytes)? */
+bool fake_member_writing(const struct fake_member *member, uint64_t offset_bytes, uint64_t length_bytes);
 
 #endif

@@ -47,16 +47,12 @@ format_member(struct rig *rig, int role, const struct superblock *shared, const 
 	superblock.role = (uint8_t)role;
 	memcpy(superblock.member_uuid, shared->member_uuids[role], 16);
 	superblock_encode(&superblock, block);
-	memcpy(member->visible + LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block));
-	memcpy(member->visible + LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block));
-	memcpy(member->visible + LAYOUT_MAP_OFFSET, map, LAYOUT_MAP_BLOCK_BYTES);
+	disk_write(&member->disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
+	disk_write(&member->disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
+	disk_write(&member->disk, LAYOUT_MAP_OFFSET, map, LAYOUT_MAP_BLOCK_BYTES, true);
 	/* Old rubbish where data goes, so that parity is wrong at first. */
-	for (uint64_t at = shared->areas[3].offset_bytes; at < member->bytes; at += 8) {
-		uint64_t word = fake_random(&rig->random);
-
-		memcpy(member->visible + at, &word, 8);
-	}
-	memcpy(member->stable, member->visible, member->bytes);
+	member->disk.rubbish_from = shared->areas[3].offset_bytes;
+	member->disk.rubbish_seed = random_stream(rig->random, (uint64_t)role);
 }
 
 static void
@@ -117,9 +113,12 @@ rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t l
 		},
 	};
 	memset(rig->options.volume_uuid, 0x77, 16);
+	schedule_init(&rig->schedule);
+	rig->schedule.now_us = rig->now_ms * 1000;
 	for (int i = 0; i < count; i++) {
 		snprintf(label, sizeof(label), "m%d", i);
-		fake_member_init(&rig->members[i], label, MEMBER_BYTES, 512, &rig->random);
+		fake_member_init(&rig->members[i], label, MEMBER_BYTES, 512, &rig->schedule,
+				 &rig->random);
 	}
 	format(rig);
 	expect(load_bytes <= rig->volume_bytes, "load range is larger than the volume");
@@ -133,6 +132,7 @@ rig_free(struct rig *rig)
 {
 	for (int i = 0; i < rig->count; i++)
 		fake_member_free(&rig->members[i]);
+	schedule_free(&rig->schedule);
 	free(rig->acknowledged);
 	free(rig->flushed);
 	free(rig->submitted);
@@ -226,12 +226,20 @@ rig_power_loss(struct rig *rig)
 	memcpy(rig->acknowledged, rig->flushed, rig->sectors * sizeof(*rig->flushed));
 }
 
+/* Let virtual time pass for the members. */
+static void
+advance(struct rig *rig, uint64_t to_ms)
+{
+	while (schedule_fire(&rig->schedule, to_ms * 1000))
+		;
+	rig->schedule.now_us = to_ms * 1000;
+	rig->now_ms = to_ms;
+}
+
 void
 rig_step(struct rig *rig)
 {
-	for (int i = 0; i < rig->count; i++)
-		fake_member_step(&rig->members[i], fake_random(&rig->random) % 2 == 0);
-	rig->now_ms += 1 + fake_random(&rig->random) % rig->step_ms_max;
+	advance(rig, rig->now_ms + 1 + fake_random(&rig->random) % rig->step_ms_max);
 	engine_run(rig->engine, rig->now_ms);
 }
 
@@ -248,7 +256,7 @@ rig_jump(struct rig *rig)
 	uint64_t deadline = engine_deadline(rig->engine);
 
 	if (deadline != UINT64_MAX && deadline > rig->now_ms)
-		rig->now_ms = deadline;
+		advance(rig, deadline);
 	engine_run(rig->engine, rig->now_ms);
 }
 
@@ -454,31 +462,44 @@ rig_verify(struct rig *rig)
 	rig_drain(rig);
 }
 
+struct superblock
+rig_superblock(const struct rig *rig, int member)
+{
+	uint8_t copies[2][LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock superblock;
+
+	disk_read(&rig->members[member].disk, LAYOUT_SUPERBLOCK_A_OFFSET, copies[0], sizeof(copies[0]));
+	disk_read(&rig->members[member].disk, LAYOUT_SUPERBLOCK_B_OFFSET, copies[1], sizeof(copies[1]));
+	expect(superblock_choose(copies[0], copies[1], &superblock, NULL) == SUPERBLOCK_OK,
+	       "member %d has no good superblock", member);
+	return superblock;
+}
+
+static bool
+row_is_right(const struct rig *rig, uint64_t offset)
+{
+	uint64_t *sum = calloc(2, rig->chunk_bytes);
+	uint64_t *chunk = sum + rig->chunk_bytes / 8;
+	bool right = true;
+
+	for (int m = 0; m < rig->count; m++) {
+		disk_read(&rig->members[m].disk, offset, chunk, rig->chunk_bytes);
+		for (uint32_t i = 0; i < rig->chunk_bytes / 8; i++)
+			sum[i] ^= chunk[i];
+	}
+	for (uint32_t i = 0; i < rig->chunk_bytes / 8; i++)
+		right &= sum[i] == 0;
+	free(sum);
+	return right;
+}
+
 uint64_t
 rig_parity_faults(const struct rig *rig)
 {
-	struct superblock superblock;
+	struct superblock superblock = rig_superblock(rig, 0);
 	uint64_t faults = 0;
 
-	expect(superblock_choose(rig->members[0].visible + LAYOUT_SUPERBLOCK_A_OFFSET,
-				 rig->members[0].visible + LAYOUT_SUPERBLOCK_B_OFFSET, &superblock,
-				 NULL) == SUPERBLOCK_OK, "superblock");
-	for (uint64_t row = 0; row < superblock.data_bytes / rig->chunk_bytes; row++) {
-		uint64_t at = superblock.areas[3].offset_bytes + row * rig->chunk_bytes;
-		uint64_t any = 0;
-
-		for (uint32_t i = 0; i < rig->chunk_bytes; i += 8) {
-			uint64_t sum = 0;
-
-			for (int m = 0; m < rig->count; m++) {
-				uint64_t word;
-
-				memcpy(&word, rig->members[m].visible + at + i, 8);
-				sum ^= word;
-			}
-			any |= sum;
-		}
-		faults += any != 0;
-	}
+	for (uint64_t row = 0; row < superblock.data_bytes / rig->chunk_bytes; row++)
+		faults += !row_is_right(rig, superblock.areas[3].offset_bytes + row * rig->chunk_bytes);
 	return faults;
 }

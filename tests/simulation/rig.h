@@ -16,6 +16,7 @@
 struct rig_request;
 
 struct rig {
+	struct schedule schedule;
 	struct engine *engine;
 	struct engine_options options;
 	struct fake_member members[IRAID_MEMBERS_MAX];
@@ -68,6 +69,9 @@ void rig_verify(struct rig *rig);
 
 /* Rows whose parity is not the XOR of their data, over all rows. */
 uint64_t rig_parity_faults(const struct rig *rig);
+
+/* The superblock that counts on a member's medium. */
+struct superblock rig_superblock(const struct rig *rig, int member);
 
 struct engine_status rig_status(const struct rig *rig);
 

@@ -94,14 +94,9 @@ static void
 check_survivors_say_faulty(struct rig *rig, int lost)
 {
 	for (int i = 0; i < rig->count; i++) {
-		struct superblock superblock;
-
 		if (i == lost)
 			continue;
-		assert_int_equal(superblock_choose(rig->members[i].visible + LAYOUT_SUPERBLOCK_A_OFFSET,
-						   rig->members[i].visible + LAYOUT_SUPERBLOCK_B_OFFSET,
-						   &superblock, NULL), SUPERBLOCK_OK);
-		assert_int_equal(superblock.member_states[lost], MEMBER_FAULTY);
+		assert_int_equal(rig_superblock(rig, i).member_states[lost], MEMBER_FAULTY);
 	}
 }
 
@@ -118,7 +113,7 @@ lose_member_under_load(int lost, bool hang, bool resynced)
 		wait_for_resync(&rig);
 	load(&rig, 400, 32);
 	if (hang)
-		rig.members[lost].hung = true;
+		fake_member_hang(&rig.members[lost]);
 	else
 		fake_member_cut(&rig.members[lost], false);
 	load(&rig, 600, 32);
@@ -129,7 +124,7 @@ lose_member_under_load(int lost, bool hang, bool resynced)
 	rig_verify(&rig);
 
 	/* It returns, and is not trusted. */
-	rig.members[lost].hung = false;
+	fake_member_continue(&rig.members[lost]);
 	rig.members[lost].reachable = true;
 	load(&rig, 200, 16);
 	rig_drain(&rig);
@@ -367,7 +362,7 @@ test_silence_beyond_the_limit_fails_requests_and_comes_back(void **state)
 
 		rig_init(&rig, level, 4, 16384, LOAD_BYTES, 8 + (uint64_t)variant);
 		for (int m = 0; m < 4; m++)
-			rig.members[m].write_cache = variant / 6;
+			rig.members[m].disk.write_cache = variant / 6;
 		start_active(&rig);
 		if (level == 5)
 			wait_for_resync(&rig);
@@ -413,11 +408,11 @@ test_medium_error_is_reconstructed(void **state)
 	load(&rig, 300, 16);
 	rig_drain(&rig);
 	for (int m = 0; m < 4; m++) {
-		rig.members[m].unreadable_offset = (4u << 20) + 8192 * 3 + 512;
+		disk_damage(&rig.members[m].disk, (4u << 20) + 8192 * 3 + 512);
 		rig_verify(&rig);
 		load(&rig, 200, 16);
 		rig_drain(&rig);
-		rig.members[m].unreadable_offset = UINT64_MAX;
+		rig.members[m].disk.bad_count = 0;
 	}
 	assert_true(rig_status(&rig).reads_reconstructed > 0);
 	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
@@ -493,17 +488,19 @@ test_full_stripe_is_one_command_per_member(void **state)
 	rig_free(&rig);
 }
 
+/* Is a write of the region map in flight, or one of anything else? */
 static bool
 queued(const struct rig *rig, bool map)
 {
-	for (int m = 0; m < rig->count; m++)
-		for (const struct backend_io *io = rig->members[m].queue; io != NULL; io = io->next) {
-			bool in_map = io->offset_bytes >= LAYOUT_MAP_OFFSET &&
-				      io->offset_bytes < LAYOUT_MAP_OFFSET + LAYOUT_MAP_BYTES;
+	for (int m = 0; m < rig->count; m++) {
+		const struct fake_member *member = &rig->members[m];
+		const uint64_t map_end = LAYOUT_MAP_OFFSET + LAYOUT_MAP_BYTES;
 
-			if (io->op == BACKEND_WRITE && in_map == map)
-				return true;
-		}
+		if (map ? fake_member_writing(member, LAYOUT_MAP_OFFSET, LAYOUT_MAP_BYTES)
+			: fake_member_writing(member, 0, LAYOUT_MAP_OFFSET) ||
+			  fake_member_writing(member, map_end, member->disk.bytes - map_end))
+			return true;
+	}
 	return false;
 }
 
@@ -632,7 +629,7 @@ test_taken_over_under_load(void **state)
 			rig.members[m].taken = true;
 			rig.members[m].written = false;
 			if (i < 2 && (seed >> i) & 1)
-				fake_member_cut(&rig.members[m], false);
+				fake_member_cut(&rig.members[m], true);
 			load(&rig, (int)(seed % 7), 24);
 		}
 		load(&rig, 100, 24);

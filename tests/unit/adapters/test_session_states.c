@@ -131,45 +131,33 @@ cut_all(uint32_t block, uint32_t limit, const size_t *lengths, int count, int ex
 {
 	static uint8_t memory[IO_BYTES];
 	static struct iscsi_member member;
-	static struct command command;
 	struct iovec iov[64];
 	struct backend_io io = { .op = BACKEND_WRITE, .length_bytes = IO_BYTES, .iov = iov, .iov_count = count };
-	struct transfer transfer = { .io = &io };
+	struct transfer transfer = { .io = &io, .place.iov = iov };
 	size_t at = 0;
 	int commands = 0;
 
 	member.identity.block_bytes = block;
 	member.identity.capacity_bytes = 1 << 20;
-	member.write_bytes_max = limit;
+	member.identity.transfer_bytes_max = limit;
 	for (int i = 0; i < count; i++) {
 		iov[i] = (struct iovec){ memory + at, lengths[i] };
 		at += lengths[i];
 	}
 	assert_true(cut_possible(&member, &io));
 	for (at = 0; at < IO_BYTES; commands++) {
-		int entries;
-		uint32_t length = cut_length(&member, &transfer, &entries);
-		size_t described = 0;
+		uint32_t length = cut_length(&member, &transfer);
+		struct iscsi_place place = transfer.place;
 
 		assert_true(length > 0 && length % block == 0 && length <= limit);
-		command.iov = &io.iov[transfer.iov_index];
-		if (transfer.iov_offset != 0)
-			assert_true(cut_pieces(&command, command.iov, entries, transfer.iov_offset));
-		while (described == 0 && command.iov[0].iov_len == 0) {
-			command.iov++;
-			entries--;
-		}
-		assert_ptr_equal(command.iov[0].iov_base, memory + at);
-		for (int i = 0; i < entries; i++)
-			described += command.iov[i].iov_len;
-		assert_true(described >= length);
+		while (place.offset == place.iov->iov_len)
+			place = (struct iscsi_place){ .iov = place.iov + 1 };
+		assert_ptr_equal((uint8_t *)place.iov->iov_base + place.offset, memory + at);
 		cut_advance(&transfer, length);
 		at += length;
 	}
 	assert_int_equal(at, IO_BYTES);
 	assert_int_equal(commands, expected_commands);
-	free(command.pieces);
-	memset(&command, 0, sizeof(command));
 }
 
 static void

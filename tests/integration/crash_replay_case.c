@@ -1,0 +1,670 @@
+/* crash_replay_case.c - see crash_replay_case.h. */
+#include "crash_replay_case.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READ_SECTORS_MAX 512u
+#define ASSEMBLY_MS_MAX 60000u		/* virtual */
+#define SETTLE_MS_MAX 600000u
+#define STEPS_MAX 1000000u
+#define WRITES_AFTER 4u
+#define WRITE_SECTORS_MAX 20u
+#define SAW_EITHER UINT32_MAX		/* a write of this case failed there */
+
+struct call {
+	struct engine_request request;
+	struct replay *replay;
+	struct iovec iov;
+	uint64_t sector, count;
+	uint32_t stamp;			/* of a write */
+	uint8_t *memory;
+};
+
+/* --- set-up --- */
+
+void
+replay_load(struct replay *replay, char *const *images, int count)
+{
+	uint32_t regions;
+
+	members_init(&replay->members, images, count);
+	for (int i = 0; i < count; i++) {
+		const uint8_t *bytes = replay->members.members[i].disk.bytes;
+		const char *reason = "";
+
+		expect(superblock_choose(bytes + LAYOUT_SUPERBLOCK_A_OFFSET, bytes + LAYOUT_SUPERBLOCK_B_OFFSET,
+					 &replay->shape, &reason) == SUPERBLOCK_OK, "%s: %s", images[i], reason);
+	}
+	expect(geometry_init(&replay->geometry, replay->shape.level, replay->shape.member_count,
+			     replay->shape.chunk_bytes, replay->shape.block_bytes,
+			     replay->shape.data_bytes) == 0, "the geometry is wrong");
+	expect(replay->shape.member_count == count, "%d images, but %d members", count,
+	       replay->shape.member_count);
+	replay->members.block_bytes = replay->shape.block_bytes;
+	oracle_init(&replay->oracle, &replay->record, geometry_volume_bytes(&replay->geometry) / SECTOR);
+	regions = (uint32_t)((replay->geometry.rows + replay->shape.region_rows - 1) / replay->shape.region_rows);
+	replay->saw = calloc(replay->oracle.sectors, sizeof(*replay->saw));
+	replay->written = calloc(replay->geometry.rows, sizeof(*replay->written));
+	replay->flags = calloc(regions, 1);
+	expect(replay->saw != NULL && replay->written != NULL && replay->flags != NULL, "out of memory");
+}
+
+void
+replay_prepare(struct replay *replay, uint64_t seed, bool verbose)
+{
+	uint64_t data = replay->shape.areas[AREA_DATA - 1].offset_bytes;
+
+	replay->seed = seed;
+	replay->verbose = verbose;
+	for (size_t i = 0; i < replay->record.count; i++) {
+		const struct entry *entry = &replay->record.entries[i];
+
+		if (entry->kind != WRITE_BEGINS || entry->offset_bytes < data)
+			continue;
+		for (uint64_t row = (entry->offset_bytes - data) / replay->geometry.chunk_bytes;
+		     row <= (entry->offset_bytes - data + entry->length_bytes - 1) / replay->geometry.chunk_bytes;
+		     row++)
+			replay->written[row] = true;
+	}
+}
+
+/* --- the images that a crash leaves --- */
+
+static void
+keep_part(struct replay *replay, const struct pending *pending, bool first_half)
+{
+	uint64_t half = pending->length_bytes / SECTOR / 2;
+
+	for (uint64_t n = 0; n < pending->length_bytes / SECTOR; n++)
+		if (first_half ? n < half : next_random(&replay->members.random) & 1)
+			members_write(&replay->members, pending->member, pending->offset_bytes + n * SECTOR,
+				      pending->data + n * SECTOR, SECTOR);
+}
+
+static void
+keep_whole(struct replay *replay, const struct pending *pending)
+{
+	members_write(&replay->members, pending->member, pending->offset_bytes, pending->data,
+		      pending->length_bytes);
+}
+
+/* age: 0 is the newest. */
+static void
+decide(struct replay *replay, const struct crash *crash, const struct pending *pending, unsigned int age)
+{
+	switch (crash->keep) {
+	case KEEP_NONE:
+		return;
+	case KEEP_ALL:
+		keep_whole(replay, pending);
+		return;
+	case KEEP_ONE:
+		if (age == crash->which)
+			keep_whole(replay, pending);
+		return;
+	case LOSE_ONE:
+		if (age != crash->which)
+			keep_whole(replay, pending);
+		return;
+	case TEAR_FIRST_HALF:
+	case TEAR_RANDOM:
+		if (age == 0)
+			keep_part(replay, pending, crash->keep == TEAR_FIRST_HALF);
+		else
+			keep_whole(replay, pending);
+		return;
+	case KEEP_RANDOM:
+		switch (next_random(&replay->members.random) % 3) {
+		case 0:
+			keep_whole(replay, pending);
+			return;
+		case 1:
+			keep_part(replay, pending, false);
+			return;
+		default:
+			return;
+		}
+	}
+}
+
+static void
+make_images(struct replay *replay, const struct crash *crash)
+{
+	const struct pendings *pendings = &replay->pendings;
+	unsigned int left = 0;
+
+	for (size_t i = 0; i < pendings->count; i++)
+		left += pendings->list[i].fate == FATE_IN_FLIGHT ||
+			(crash->power && pendings->list[i].fate == FATE_CACHED);
+	for (size_t i = 0; i < pendings->count; i++) {
+		const struct pending *pending = &pendings->list[i];
+
+		if (pending->fate == FATE_IN_FLIGHT || (crash->power && pending->fate == FATE_CACHED))
+			decide(replay, crash, pending, --left);
+		else
+			keep_whole(replay, pending);
+	}
+}
+
+/* What the newest superblock says, as assembly must see it too; and what the maps of those present say. */
+static void
+look_at_images(struct replay *replay)
+{
+	const struct geometry *geometry = &replay->geometry;
+	uint32_t regions = (uint32_t)((geometry->rows + replay->shape.region_rows - 1) / replay->shape.region_rows);
+	struct superblock found, newest = { 0 };
+	uint32_t present = 0;
+	uint8_t flags[LAYOUT_REGIONS_PER_BLOCK];
+
+	expect(regions <= LAYOUT_REGIONS_PER_BLOCK, "too many regions for this program");
+	memset(replay->flags, 0, regions);
+	for (int i = 0; i < replay->members.count; i++) {
+		const uint8_t *bytes = replay->members.members[i].disk.bytes;
+		const char *reason = "";
+
+		if (!replay->members.members[i].present)
+			continue;
+		expect(superblock_choose(bytes + LAYOUT_SUPERBLOCK_A_OFFSET, bytes + LAYOUT_SUPERBLOCK_B_OFFSET,
+					 &found, &reason) == SUPERBLOCK_OK,
+		       "member %d has no superblock any more: %s", i, reason);
+		present |= 1u << found.role;
+		if (found.epoch > newest.epoch || (found.epoch == newest.epoch && found.event > newest.event))
+			newest = found;
+		map_block_decode(bytes + LAYOUT_MAP_OFFSET, regions, 0, replay->shape.volume_uuid, flags);
+		for (uint32_t r = 0; r < regions; r++)
+			replay->flags[r] |= flags[r];
+	}
+	replay->untrusted = 0;
+	for (int role = 0; role < geometry->members; role++)
+		if (!(present & 1u << role) || newest.member_states[role] != MEMBER_IN_SYNC)
+			replay->untrusted |= 1u << role;
+}
+
+/* --- driving the engine --- */
+
+static void
+say(void *owner, int level, const char *text)
+{
+	struct replay *replay = owner;
+
+	if (replay->verbose)
+		fprintf(stderr, "[%llu] %s\n", (unsigned long long)replay->now_ms, text);
+}
+
+static void
+start_engine(struct replay *replay)
+{
+	struct engine_options options = {
+		.owner = "crash_replay",
+		.assembly_wait_ms = 100,
+		.assembly_limit_ms = 20000,
+		.queue_limit_ms = 5000,
+		.give_up_ms = 1000,
+		.resync_rows_max = 16,
+	};
+	struct engine_port port = { .log = say, .owner = replay };
+	struct backend *backends[IRAID_MEMBERS_MAX];
+
+	memcpy(options.volume_uuid, replay->shape.volume_uuid, sizeof(options.volume_uuid));
+	for (int i = 0; i < replay->members.count; i++)
+		backends[i] = &replay->members.members[i].backend;
+	replay->stopped = replay->dying = false;
+	replay->engine = engine_create(&options, &port, backends, replay->members.count, replay->now_ms);
+	expect(replay->engine != NULL, "engine_create");
+	engine_start(replay->engine);
+	engine_run(replay->engine, replay->now_ms);
+}
+
+/* True if there was something to do but to wait. */
+static bool
+step(struct replay *replay)
+{
+	bool busy = members_step(&replay->members, next_random(&replay->members.random) & 1);
+
+	if (busy) {
+		replay->now_ms += next_random(&replay->members.random) & 1;
+	} else {
+		uint64_t deadline = engine_deadline(replay->engine);
+
+		replay->now_ms = deadline != UINT64_MAX && deadline > replay->now_ms ? deadline
+										     : replay->now_ms + 1;
+	}
+	engine_run(replay->engine, replay->now_ms);
+	return busy;
+}
+
+static void
+stopped(void *owner)
+{
+	((struct replay *)owner)->stopped = true;
+}
+
+static void
+stop_engine(struct replay *replay)
+{
+	engine_stop(replay->engine, stopped, replay);
+	for (unsigned int i = 0; i < STEPS_MAX && !replay->stopped; i++)
+		step(replay);
+	expect(replay->stopped, "the engine does not stop");
+	expect(replay->active == 0, "%u requests were not answered when it stopped", replay->active);
+	engine_destroy(replay->engine);
+	replay->engine = NULL;
+}
+
+/* A killed process frees nothing; this one must, so it is stopped where it can't do anything any more. */
+static void
+crash_engine(struct replay *replay)
+{
+	bool present[IRAID_MEMBERS_MAX];
+
+	for (int i = 0; i < replay->members.count; i++)
+		present[i] = replay->members.members[i].present;
+	replay->dying = true;
+	members_abandon(&replay->members);
+	stop_engine(replay);
+	for (int i = 0; i < replay->members.count; i++)
+		replay->members.members[i].present = present[i];
+}
+
+static enum volume_state
+assemble(struct replay *replay)
+{
+	uint64_t until_ms = replay->now_ms + ASSEMBLY_MS_MAX;
+	struct engine_status status;
+
+	do {
+		if (step(replay))
+			continue;
+		engine_status(replay->engine, &status);
+		if (status.state != VOLUME_ASSEMBLING)
+			return status.state;
+	} while (replay->now_ms < until_ms);
+	return VOLUME_ASSEMBLING;
+}
+
+/* --- requests --- */
+
+static bool
+may_be_unknown(const struct replay *replay, uint64_t sector)
+{
+	struct extent extent;
+
+	expect(geometry_locate(&replay->geometry, sector * SECTOR, SECTOR, &extent) == 0, "geometry_locate");
+	return (replay->untrusted & 1u << extent.member) &&
+	       replay->flags[extent.row / replay->shape.region_rows] & REGION_DIRTY;
+}
+
+/* A write to a row of which a chunk is unknown may be refused: what it would need can't be had. */
+static bool
+may_be_refused(const struct replay *replay, const struct call *call)
+{
+	uint64_t row_bytes = geometry_row_bytes(&replay->geometry);
+	uint64_t first = call->sector * SECTOR / row_bytes;
+	uint64_t last = ((call->sector + call->count) * SECTOR - 1) / row_bytes;
+
+	for (uint64_t row = first; row <= last; row++)
+		if (replay->flags[row / replay->shape.region_rows] & REGION_DIRTY)
+			return replay->untrusted != 0;
+	return false;
+}
+
+static void
+write_done(struct call *call, int result)
+{
+	struct replay *replay = call->replay;
+
+	if (result == 0)
+		return;
+	expect(result == -ENODATA && may_be_refused(replay, call), "a write of %llu sectors at %llu failed: %s",
+	       (unsigned long long)call->count, (unsigned long long)call->sector, strerror(-result));
+	replay->tally.unknown_writes++;
+	for (uint64_t n = 0; n < call->count; n++)
+		replay->saw[call->sector + n] = SAW_EITHER;
+}
+
+static bool
+stamp_valid(uint64_t sector, const uint8_t *content)
+{
+	uint8_t wanted[SECTOR];
+	uint32_t stamp;
+
+	memcpy(&stamp, content + 4, sizeof(stamp));
+	stamp_fill(wanted, sector, stamp);
+	return memcmp(wanted, content, SECTOR) == 0;
+}
+
+static void
+check_sector(struct replay *replay, uint64_t sector, const uint8_t *content)
+{
+	uint32_t stamp;
+	const char *fault = oracle_judge(&replay->oracle, sector, content, replay->power, &stamp);
+
+	if (replay->saw[sector] == SAW_EITHER) {
+		expect(fault == NULL || (stamp >= replay->oracle.write_room && stamp_valid(sector, content)),
+		       "sector %llu %s (write %u, after a write that failed)", (unsigned long long)sector, fault,
+		       stamp);
+		return;
+	}
+	if (replay->saw[sector] >= replay->oracle.write_room) {	/* written in this case */
+		expect(stamp == replay->saw[sector], "sector %llu: write %u was acknowledged and is not there",
+		       (unsigned long long)sector, replay->saw[sector]);
+		return;
+	}
+	expect(fault == NULL, "sector %llu %s (write %u; acknowledged %u, flushed %u)",
+	       (unsigned long long)sector, fault, stamp, replay->oracle.acknowledged[sector],
+	       replay->oracle.flushed[sector]);
+	expect(replay->saw[sector] == 0 || replay->saw[sector] == stamp,
+	       "sector %llu was read as write %u and now as write %u", (unsigned long long)sector,
+	       replay->saw[sector], stamp);
+	replay->saw[sector] = stamp;
+}
+
+static void submit(struct replay *replay, enum request_op op, uint64_t sector, uint64_t count, uint32_t stamp);
+
+static void
+read_done(struct call *call, int result)
+{
+	struct replay *replay = call->replay;
+
+	if (result == 0) {
+		for (uint64_t n = 0; n < call->count; n++)
+			check_sector(replay, call->sector + n, call->memory + n * SECTOR);
+		return;
+	}
+	expect(result == -ENODATA, "a read of %llu sectors at %llu failed: %s", (unsigned long long)call->count,
+	       (unsigned long long)call->sector, strerror(-result));
+	if (call->count <= replay->geometry.block_bytes / SECTOR) {
+		expect(may_be_unknown(replay, call->sector), "sector %llu can't be read, and should be known",
+		       (unsigned long long)call->sector);
+		replay->tally.unknown_sectors += call->count;
+		return;
+	}
+	submit(replay, REQUEST_READ, call->sector, call->count / 2, 0);
+	submit(replay, REQUEST_READ, call->sector + call->count / 2, call->count - call->count / 2, 0);
+}
+
+static void
+request_done(struct engine_request *request, int result)
+{
+	struct call *call = request->owner;
+	struct replay *replay = call->replay;
+
+	replay->active--;
+	if (!replay->dying && request->op == REQUEST_READ)
+		read_done(call, result);
+	else if (!replay->dying)
+		write_done(call, result);
+	free(call->memory);
+	free(call);
+}
+
+static void
+submit(struct replay *replay, enum request_op op, uint64_t sector, uint64_t count, uint32_t stamp)
+{
+	struct call *call = calloc(1, sizeof(*call));
+
+	call->memory = aligned_alloc(PAGE, (count * SECTOR + PAGE - 1) / PAGE * PAGE);
+	expect(call->memory != NULL, "out of memory");
+	call->replay = replay;
+	call->sector = sector;
+	call->count = count;
+	call->stamp = stamp;
+	for (uint64_t n = 0; op == REQUEST_WRITE && n < count; n++) {
+		stamp_fill(call->memory + n * SECTOR, sector + n, stamp);
+		replay->saw[sector + n] = stamp;
+	}
+	call->iov = (struct iovec){ call->memory, count * SECTOR };
+	call->request = (struct engine_request){
+		.op = op,
+		.offset_bytes = sector * SECTOR,
+		.length_bytes = count * SECTOR,
+		.iov = &call->iov,
+		.iov_count = 1,
+		.done = request_done,
+		.owner = call,
+	};
+	replay->active++;
+	engine_submit(replay->engine, &call->request);
+}
+
+static void
+submit_reads(struct replay *replay)
+{
+	const struct oracle *oracle = &replay->oracle;
+
+	for (size_t i = 0; i < oracle->range_count; i++)
+		for (uint64_t at = 0; at < oracle->ranges[i][1]; at += READ_SECTORS_MAX) {
+			uint64_t left = oracle->ranges[i][1] - at;
+
+			submit(replay, REQUEST_READ, oracle->ranges[i][0] + at,
+			       left < READ_SECTORS_MAX ? left : READ_SECTORS_MAX, 0);
+		}
+}
+
+/* Small writes over what the crash left: they must not trust its parity. */
+static void
+submit_writes(struct replay *replay)
+{
+	const struct oracle *oracle = &replay->oracle;
+	uint64_t block = replay->members.block_bytes / SECTOR;
+
+	for (uint32_t i = 0; i < WRITES_AFTER; i++) {
+		const uint64_t *range = oracle->ranges[next_random(&replay->members.random) % oracle->range_count];
+		uint64_t count = 1 + next_random(&replay->members.random) % WRITE_SECTORS_MAX;
+		uint64_t at = next_random(&replay->members.random) % range[1] / block * block;
+
+		count = (count + block - 1) / block * block;
+		if (count > range[1] - at)
+			count = range[1] - at;
+		submit(replay, REQUEST_WRITE, range[0] + at, count, (uint32_t)oracle->write_room + i);
+		/* One at a time, so that of two that overlap the second is what must be there. */
+		for (unsigned int steps = 0; steps < STEPS_MAX && replay->active > 0; steps++)
+			step(replay);
+	}
+}
+
+static void
+drain(struct replay *replay)
+{
+	for (unsigned int i = 0; i < STEPS_MAX && replay->active > 0; i++)
+		step(replay);
+	expect(replay->active == 0, "%u requests hang", replay->active);
+}
+
+/* --- what must be true --- */
+
+static void
+check_parity(const struct replay *replay)
+{
+	const struct geometry *geometry = &replay->geometry;
+	const uint64_t data = replay->shape.areas[AREA_DATA - 1].offset_bytes;
+
+	for (uint64_t row = 0; row < geometry->rows && geometry->parities == 1; row++) {
+		uint64_t any = 0;
+
+		for (uint32_t at = 0; replay->written[row] && at < geometry->chunk_bytes; at += 8) {
+			uint64_t sum = 0, word;
+
+			for (int i = 0; i < geometry->members; i++) {
+				memcpy(&word, replay->members.members[i].disk.bytes + data +
+					      row * geometry->chunk_bytes + at, 8);
+				sum ^= word;
+			}
+			any |= sum;
+		}
+		expect(any == 0, "the parity of row %llu is wrong", (unsigned long long)row);
+	}
+}
+
+/* Until nothing is suspect and all members that are there are in sync, as far as that comes by itself. */
+static struct engine_status
+settle(struct replay *replay)
+{
+	uint64_t until_ms = replay->now_ms + SETTLE_MS_MAX, last = UINT64_MAX;
+	struct engine_status status;
+
+	for (;;) {
+		if (step(replay))
+			continue;
+		engine_status(replay->engine, &status);
+		if (status.state == VOLUME_ACTIVE && status.regions_suspect == 0)
+			return status;
+		/* Degraded for good: nothing has moved for a second of waiting. */
+		if (status.state == VOLUME_DEGRADED && last != UINT64_MAX && replay->now_ms > last + 1000)
+			return status;
+		if (status.state == VOLUME_DEGRADED && last == UINT64_MAX)
+			last = replay->now_ms;
+		expect(replay->now_ms < until_ms, "the volume does not come to rest: %s, %u regions suspect",
+		       volume_state_name(status.state), status.regions_suspect);
+	}
+}
+
+static bool
+refused(struct replay *replay, enum volume_state state)
+{
+	uint64_t writes = 0;
+
+	if (state == VOLUME_ACTIVE || state == VOLUME_DEGRADED) {
+		expect(__builtin_popcount(replay->untrusted) <= replay->geometry.parities,
+		       "the volume was assembled without enough members to trust (mask of the others: %x)",
+		       replay->untrusted);
+		return false;
+	}
+	expect(__builtin_popcount(replay->untrusted) > replay->geometry.parities,
+	       "the volume is %s and not assembled", volume_state_name(state));
+	for (int i = 0; i < replay->members.count; i++)
+		writes += replay->members.members[i].writes;
+	expect(writes == 0, "%llu writes to members of a volume that was refused", (unsigned long long)writes);
+	replay->tally.refused++;
+	return true;
+}
+
+/* Another crash while it recovers: some steps after its start. */
+static void
+crash_again(struct replay *replay)
+{
+	unsigned int steps = (unsigned int)(next_random(&replay->members.random) % 200);
+
+	replay->tally.again++;
+	if (__builtin_popcount(replay->untrusted) <= replay->geometry.parities) {
+		assemble(replay);
+		submit_reads(replay);
+	}
+	while (steps-- > 0)
+		step(replay);
+	crash_engine(replay);
+	look_at_images(replay);
+	start_engine(replay);
+}
+
+static void
+run(struct replay *replay, bool again, bool writes)
+{
+	struct engine_status status;
+
+	start_engine(replay);
+	if (again)
+		crash_again(replay);
+	if (refused(replay, assemble(replay))) {
+		crash_engine(replay);
+		return;
+	}
+	submit_reads(replay);
+	drain(replay);
+	if (writes)
+		submit_writes(replay);
+	status = settle(replay);
+	if (status.state == VOLUME_ACTIVE)
+		check_parity(replay);
+	replay->tally.corrected_rows += status.resync_corrected_rows;
+	submit_reads(replay);
+	drain(replay);
+	if (next_random(&replay->members.random) % 4 == 0)
+		stop_engine(replay);
+	else
+		crash_engine(replay);
+}
+
+static const char *
+describe(const struct crash *crash, uint64_t number)
+{
+	static const char *const names[] = {
+		[KEEP_NONE] = "none kept",  [KEEP_ALL] = "all kept",	       [KEEP_ONE] = "one kept",
+		[LOSE_ONE] = "one lost",    [TEAR_FIRST_HALF] = "newest torn", [TEAR_RANDOM] = "newest in pieces",
+		[KEEP_RANDOM] = "some kept",
+	};
+	static char text[200];
+
+	snprintf(text, sizeof(text), "case %llu (%s after entry %zu, %s, %u, absent %d)",
+		 (unsigned long long)number, crash->power ? "power lost" : "crash", crash->cut,
+		 names[crash->keep], crash->which, crash->absent);
+	return text;
+}
+
+void
+replay_case(struct replay *replay, const struct crash *crash, uint64_t number)
+{
+	struct members *members = &replay->members;
+	bool again, writes;
+
+	case_name = describe(crash, number);
+	members->random = replay->seed * 0x10001 + number;
+	again = next_random(&members->random) % 8 == 0;
+	writes = next_random(&members->random) % 4 == 0;
+	members->in_case = true;
+	replay->power = crash->power;
+	replay->now_ms = 1000;
+	memset(replay->saw, 0, replay->oracle.sectors * sizeof(*replay->saw));
+	for (int i = 0; i < members->count; i++) {
+		members->members[i].present = i != crash->absent;
+		members->members[i].writes = 0;
+	}
+	make_images(replay, crash);
+	look_at_images(replay);
+	run(replay, again, writes);
+	members_restore(members);
+	members->in_case = false;
+	replay->tally.cases++;
+	replay->tally.powers += crash->power;
+	replay->tally.crashes += !crash->power;
+	replay->tally.absents += crash->absent >= 0;
+}
+
+/* Where a write never got an answer nor was looked after, its bytes may be either. */
+static bool
+undecided(const struct replay *replay, int member, uint64_t sector)
+{
+	for (size_t i = 0; i < replay->pendings.count; i++) {
+		const struct pending *pending = &replay->pendings.list[i];
+
+		if (pending->fate == FATE_IN_FLIGHT && pending->member == member &&
+		    sector >= pending->offset_bytes / SECTOR &&
+		    sector < (pending->offset_bytes + pending->length_bytes) / SECTOR)
+			return true;
+	}
+	return false;
+}
+
+void
+replay_check_end(struct replay *replay, char *const *images)
+{
+	struct members real;
+
+	for (size_t i = 0; i < replay->pendings.count; i++)
+		if (replay->pendings.list[i].fate != FATE_IN_FLIGHT)
+			keep_whole(replay, &replay->pendings.list[i]);
+	members_init(&real, images, replay->members.count);
+	for (int i = 0; i < real.count; i++) {
+		const struct disk *have = &replay->members.members[i].disk, *want = &real.members[i].disk;
+
+		expect(have->size_bytes == want->size_bytes, "%s: another size", images[i]);
+		for (uint64_t s = 0; s < want->size_bytes / SECTOR; s++)
+			expect(memcmp(have->bytes + s * SECTOR, want->bytes + s * SECTOR, SECTOR) == 0 ||
+			       undecided(replay, i, s),
+			       "the record is not complete: sector %llu of member %d is another one in %s",
+			       (unsigned long long)s, i, images[i]);
+	}
+}

@@ -1,0 +1,180 @@
+"""Every crash that a recorded run could have had.
+
+The gateway runs on real targets behind proxies that record what reaches them (recorder.py); then
+crash_replay makes the members as a crash at each entry of the record may have left them, and the engine
+must keep its promises on each.  Members are as small as they can be, chunks too, so that rows are many and
+a case costs a millisecond.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from crash_load import CrashLoad
+from farm import TargetFarm
+from private_gateway import SANITIZED, Gateway, Served, build_folder, wait_until
+from reader import VolumeReader
+from recorder import Journal, Recorder
+
+MEMBER_BYTES = 16 << 20
+CHUNK = 4096
+COUNT = 4
+REGION_ROWS = 64
+ROW_BYTES = (COUNT - 1) * CHUNK
+WINDOW_ROWS = 12
+WINDOW_REGIONS = (0, 3, 9)  # a window in each: marks are set and cleared apart from each other
+CASES_SHORT = 1000 if SANITIZED else 5000
+REPLAY_SECONDS_MAX = 1500
+
+
+@dataclass
+class Run:
+    """One recorded run: the volume, its load, and what crash_replay needs."""
+
+    gateway: Gateway
+    farm: TargetFarm
+    folder: Path
+    journal: Journal
+    recorder: Recorder
+    seed: int
+    load: CrashLoad = field(init=False)
+
+    def prepare(self) -> None:
+        """The volume, its windows filled, parity proven, stopped; the record begins here."""
+        self.gateway.create("v0", self.recorder.members(), 5, str(CHUNK), "--give-up", "2")
+        self.gateway.configure("v0", assembly_wait_seconds=1)
+        self.gateway.must("stop", "v0")
+        windows = [(region * REGION_ROWS * ROW_BYTES, WINDOW_ROWS * ROW_BYTES) for region in WINDOW_REGIONS]
+        self.load = CrashLoad(self.journal, windows, ROW_BYTES, CHUNK, self.seed)
+        with self.gateway.serve("v0") as volume:
+            written = self.load.fill(volume.connect())
+            volume.wait_resynced()
+        for number in range(COUNT):
+            shutil.copy(self.farm.backing(number), self.folder / f"begin{number}")
+        self.journal.recording = True
+        self.load.note_fill(written)
+
+    def serve(self) -> Served:
+        return self.gateway.serve("v0")
+
+    def replay(self, *words: str) -> str:
+        """crash_replay's figures; its failure is the test's."""
+        self.recorder.check()
+        self.journal.recording = False
+        self.journal.close()
+        begin = [self.folder / f"begin{number}" for number in range(COUNT)]
+        end = [self.farm.backing(number) for number in range(COUNT)]
+        command = [build_folder() / "tests/integration/crash_replay", "--record", self.journal.path, "--end",
+                   *words, *begin, *end]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
+                              timeout=REPLAY_SECONDS_MAX)
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}{self.keep(command)}"
+        return done.stdout.strip()
+
+    def keep(self, command: list[Path | str]) -> str:
+        """A failed record is kept where IRAID_CRASH_KEEP says."""
+        place = os.environ.get("IRAID_CRASH_KEEP")
+        if not place:
+            return "set IRAID_CRASH_KEEP to a directory to have the record kept"
+        kept = Path(place) / f"record-{os.getpid()}-{self.seed}"
+        shutil.copytree(self.folder, kept, dirs_exist_ok=True)
+        for number in range(COUNT):
+            shutil.copy(self.farm.backing(number), kept / f"end{number}")
+        return f"kept in {kept}; with --record {kept / self.journal.path.name} and its images repeat it"
+
+
+@pytest.fixture
+def make_run(gateway: Gateway, make_farm: Callable[..., TargetFarm], folder: Path):
+    runs: list[Recorder] = []
+
+    def make(seed: int) -> Run:
+        farm = make_farm(COUNT, size_bytes=MEMBER_BYTES)
+        place = folder / f"record{seed}"
+        place.mkdir()
+        journal = Journal(place / "record")
+        recorder = Recorder(journal, farm, seed)
+        runs.append(recorder.__enter__())
+        run = Run(gateway, farm, place, journal, recorder, seed)
+        run.prepare()
+        return run
+
+    yield make
+    for recorder in runs:
+        recorder.__exit__()
+
+
+def cleaned(volume: Served, left: int = 0) -> Callable[[], bool]:
+    return lambda: volume.status()["regions"]["dirty"] <= left
+
+
+def healthy(run: Run, requests: int) -> None:
+    """Writes to one region while another one's mark is cleared, and to that one again."""
+    with run.serve() as volume:
+        handle = volume.connect()
+        run.load.run(handle, requests, (0, 1))
+        run.load.run(handle, requests // 4, (2,), until=cleaned(volume, 1))
+        run.load.run(handle, requests // 2, (0, 2))
+        wait_until(cleaned(volume), "all marks to be cleared")
+        run.load.run(handle, requests // 4, (1,))
+
+
+def member_killed(run: Run, requests: int) -> None:
+    """In the midst of the load; the volume goes on without it."""
+    with run.serve() as volume:
+        handle = volume.connect()
+        run.load.run(handle, requests // 2, (0, 1))
+        run.load.run(handle, 10, (0, 1))
+        run.farm.kill(1)
+        run.load.run(handle, requests, (0, 1, 2))
+        assert volume.status()["state"] == "degraded"
+
+
+def stopped_and_started(run: Run, requests: int) -> None:
+    for _ in range(2):
+        with run.serve() as volume:
+            handle = volume.connect()
+            run.load.run(handle, requests // 2, (0, 1, 2))
+
+
+def gateway_killed(run: Run, requests: int) -> None:
+    """Under load, twice; the load goes on while the new one resynchronises."""
+    for _ in range(2):
+        with run.serve() as volume:
+            handle = volume.connect()
+            run.load.saw(handle)
+            run.load.run_until_broken(handle, requests // 3, (0, 1, 2), volume.process.kill)
+    with run.serve() as volume:
+        handle = volume.connect()
+        run.load.saw(handle)
+        run.load.run(handle, requests // 3, (0, 1))
+        volume.wait_resynced()
+
+
+RUNS = {run.__name__: run for run in (healthy, member_killed, stopped_and_started, gateway_killed)}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_some_crashes_of_a_short_run(make_run: Callable[[int], Run], figure: Callable[[str, str], None],
+                                     name: str) -> None:
+    run = make_run(list(RUNS).index(name))
+    RUNS[name](run, 60)
+    assert run.load.failed == 0 or name == "gateway_killed"
+    figure("replayed", run.replay("--cases", str(CASES_SHORT)))
+
+
+@pytest.mark.long
+@pytest.mark.no_sanitizer
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", RUNS)
+def test_every_crash_of_a_longer_run(make_run: Callable[[int], Run], figure: Callable[[str, str], None],
+                                     name: str) -> None:
+    run = make_run(100 + list(RUNS).index(name))
+    RUNS[name](run, 150)
+    figure("replayed", run.replay())

@@ -1,0 +1,281 @@
+/* disk.c - see disk.h.  Page memory comes from a pool of this process and is used again, so that thousands of
+ * short lives don't cost as many page faults.
+ */
+#include "disk.h"
+
+#include "schedule.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POOL_PAGES 256u		/* taken from malloc at a time */
+
+union pool_page {
+	union pool_page *next;
+	uint8_t bytes[DISK_PAGE];
+};
+
+static union pool_page *pool;
+
+static uint8_t *
+page_take(void)
+{
+	union pool_page *page = pool;
+
+	if (page == NULL) {
+		union pool_page *pages = aligned_alloc(DISK_PAGE, POOL_PAGES * sizeof(*pages));
+
+		assert(pages != NULL);
+		for (unsigned int i = 0; i < POOL_PAGES; i++) {
+			pages[i].next = pool;
+			pool = &pages[i];
+		}
+		page = pool;
+	}
+	pool = page->next;
+	return page->bytes;
+}
+
+static void
+page_give(uint8_t *bytes)
+{
+	union pool_page *page = (union pool_page *)bytes;
+
+	if (bytes == NULL)
+		return;
+	page->next = pool;
+	pool = page;
+}
+
+void
+disk_init(struct disk *disk, uint64_t bytes, uint32_t block_bytes)
+{
+	*disk = (struct disk){
+		.bytes = bytes,
+		.block_bytes = block_bytes,
+		.write_cache = true,
+		.rubbish_from = UINT64_MAX,
+		.pages = calloc(bytes / DISK_PAGE, sizeof(struct disk_page)),
+	};
+	assert(disk->pages != NULL && bytes % DISK_PAGE == 0);
+}
+
+void
+disk_wipe(struct disk *disk)
+{
+	for (uint64_t i = 0; i < disk->bytes / DISK_PAGE; i++) {
+		page_give(disk->pages[i].visible);
+		page_give(disk->pages[i].stable);
+		disk->pages[i] = (struct disk_page){ NULL, NULL, 0 };
+	}
+	disk->dirty_count = 0;
+	disk->bad_count = 0;
+}
+
+void
+disk_free(struct disk *disk)
+{
+	disk_wipe(disk);
+	free(disk->pages);
+	free(disk->dirty);
+	*disk = (struct disk){ .bytes = 0 };
+}
+
+static void
+never_written(const struct disk *disk, uint64_t page, uint8_t *into)
+{
+	uint64_t state = random_stream(disk->rubbish_seed, page);
+
+	if (page * DISK_PAGE < disk->rubbish_from) {
+		memset(into, 0, DISK_PAGE);
+		return;
+	}
+	for (unsigned int at = 0; at < DISK_PAGE; at += 8) {
+		state = state * 0x5851F42D4C957F2Dull + 0x14057B7EF767814Full;
+		memcpy(into + at, &state, 8);
+	}
+}
+
+static void
+read_page(const struct disk *disk, uint64_t page, uint32_t from, uint8_t *into, uint32_t length)
+{
+	uint8_t made[DISK_PAGE];
+
+	if (disk->pages[page].visible != NULL) {
+		memcpy(into, disk->pages[page].visible + from, length);
+		return;
+	}
+	never_written(disk, page, made);
+	memcpy(into, made + from, length);
+}
+
+void
+disk_read(const struct disk *disk, uint64_t offset_bytes, void *into, uint64_t length_bytes)
+{
+	uint8_t *out = into;
+
+	assert(offset_bytes + length_bytes <= disk->bytes);
+	while (length_bytes > 0) {
+		uint32_t from = (uint32_t)(offset_bytes % DISK_PAGE);
+		uint32_t step = DISK_PAGE - from;
+
+		if (step > length_bytes)
+			step = (uint32_t)length_bytes;
+		read_page(disk, offset_bytes / DISK_PAGE, from, out, step);
+		out += step;
+		offset_bytes += step;
+		length_bytes -= step;
+	}
+}
+
+void
+disk_read_iov(const struct disk *disk, uint64_t offset_bytes, const struct iovec *iov, int count)
+{
+	for (int i = 0; i < count; i++) {
+		disk_read(disk, offset_bytes, iov[i].iov_base, iov[i].iov_len);
+		offset_bytes += iov[i].iov_len;
+	}
+}
+
+/* The page is about to be written with the cache on: what the medium holds stays in a copy. */
+static void
+keep_stable(struct disk *disk, uint64_t index)
+{
+	struct disk_page *page = &disk->pages[index];
+
+	if (page->stable != NULL)
+		return;
+	page->stable = page_take();
+	memcpy(page->stable, page->visible, DISK_PAGE);
+	if (disk->dirty_count == disk->dirty_capacity) {
+		disk->dirty_capacity = disk->dirty_capacity ? 2 * disk->dirty_capacity : 256;
+		disk->dirty = realloc(disk->dirty, disk->dirty_capacity * sizeof(*disk->dirty));
+		assert(disk->dirty != NULL);
+	}
+	disk->dirty[disk->dirty_count++] = (uint32_t)index;
+}
+
+static uint8_t
+sectors_mask(uint32_t from, uint32_t length)
+{
+	return (uint8_t)(((1u << (length / DISK_SECTOR)) - 1) << (from / DISK_SECTOR));
+}
+
+static void
+write_page(struct disk *disk, uint64_t index, uint32_t from, const uint8_t *data, uint32_t length,
+	   bool through)
+{
+	struct disk_page *page = &disk->pages[index];
+
+	if (page->visible == NULL) {
+		page->visible = page_take();
+		if (length < DISK_PAGE || !through)
+			never_written(disk, index, page->visible);
+	}
+	if (!through)
+		keep_stable(disk, index);
+	memcpy(page->visible + from, data, length);
+	if (!through) {
+		page->unflushed |= sectors_mask(from, length);
+	} else if (page->stable != NULL) {
+		memcpy(page->stable + from, data, length);
+		page->unflushed &= (uint8_t)~sectors_mask(from, length);
+	}
+}
+
+static void
+cure(struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes)
+{
+	for (int i = 0; i < disk->bad_count;) {
+		if (disk->bad[i] >= offset_bytes && disk->bad[i] < offset_bytes + length_bytes)
+			disk->bad[i] = disk->bad[--disk->bad_count];
+		else
+			i++;
+	}
+}
+
+void
+disk_write(struct disk *disk, uint64_t offset_bytes, const void *from, uint64_t length_bytes,
+	   bool through)
+{
+	const uint8_t *data = from;
+
+	assert(offset_bytes % DISK_SECTOR == 0 && length_bytes % DISK_SECTOR == 0);
+	assert(offset_bytes + length_bytes <= disk->bytes);
+	if (disk->bad_count > 0)
+		cure(disk, offset_bytes, length_bytes);
+	while (length_bytes > 0) {
+		uint32_t start = (uint32_t)(offset_bytes % DISK_PAGE);
+		uint32_t step = DISK_PAGE - start;
+
+		if (step > length_bytes)
+			step = (uint32_t)length_bytes;
+		write_page(disk, offset_bytes / DISK_PAGE, start, data, step,
+			   through || !disk->write_cache);
+		data += step;
+		offset_bytes += step;
+		length_bytes -= step;
+	}
+}
+
+void
+disk_flush(struct disk *disk)
+{
+	for (uint32_t i = 0; i < disk->dirty_count; i++) {
+		struct disk_page *page = &disk->pages[disk->dirty[i]];
+
+		page_give(page->stable);
+		page->stable = NULL;
+		page->unflushed = 0;
+	}
+	disk->dirty_count = 0;
+}
+
+static void
+drop_block(struct disk *disk, uint32_t index, uint32_t at,
+	   void (*lost)(void *owner, uint64_t offset_bytes), void *owner)
+{
+	struct disk_page *page = &disk->pages[index];
+
+	if (memcmp(page->visible + at, page->stable + at, DISK_SECTOR) == 0)
+		return;
+	memcpy(page->visible + at, page->stable + at, DISK_SECTOR);
+	if (lost != NULL)
+		lost(owner, (uint64_t)index * DISK_PAGE + at);
+}
+
+void
+disk_power_loss(struct disk *disk, uint64_t *random, uint64_t kept_of_16,
+		void (*lost)(void *owner, uint64_t offset_bytes), void *owner)
+{
+	for (uint32_t i = 0; i < disk->dirty_count; i++) {
+		const uint32_t index = disk->dirty[i];
+		bool kept = false;
+
+		for (uint32_t at = 0; at < DISK_PAGE; at += DISK_SECTOR) {
+			if (at % disk->block_bytes == 0)
+				kept = fake_random(random) % 16 < kept_of_16;
+			if (!kept && (disk->pages[index].unflushed >> (at / DISK_SECTOR)) & 1)
+				drop_block(disk, index, at, lost, owner);
+		}
+	}
+	disk_flush(disk);
+}
+
+void
+disk_damage(struct disk *disk, uint64_t offset_bytes)
+{
+	offset_bytes -= offset_bytes % DISK_SECTOR;
+	if (disk->bad_count < DISK_BAD_MAX && !disk_is_damaged(disk, offset_bytes, DISK_SECTOR))
+		disk->bad[disk->bad_count++] = offset_bytes;
+}
+
+bool
+disk_is_damaged(const struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes)
+{
+	for (int i = 0; i < disk->bad_count; i++)
+		if (disk->bad[i] >= offset_bytes && disk->bad[i] < offset_bytes + length_bytes)
+			return true;
+	return false;
+}
