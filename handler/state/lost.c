@@ -2,7 +2,7 @@
  *
  * Look-ups go through an index of the valid entries, sorted by first row, with the furthest row any
  * entry up to there reaches: one walks back from the last that begins early enough until nothing
- * before reaches the row.  Insertions move it (10 KiB at most); they are rare beside look-ups, and look-ups
+ * before reaches the row.  Insertions move it (80 KiB at most); they are rare beside look-ups, and look-ups
  * of an empty table are one comparison.
  *
  * Not optimised: rectangles are not joined again after both sides of a gap were filled by different

@@ -147,12 +147,12 @@ check_index(const struct lost *lost)
 	assert_int_equal(lost->free_count, unused);
 	assert_int_equal(lost->dirty_count, dirty);
 	for (uint32_t i = 0; i < lost->count; i++) {
-		const struct lost_extent *entry = &lost->entries[lost->order[i]];
+		const struct lost_extent *entry = &lost->entries[lost->order[i].slot];
 
-		assert_int_equal(lost->states[lost->order[i]], LOST_VALID);
-		assert_true(i == 0 || lost->entries[lost->order[i - 1]].row <= entry->row);
+		assert_int_equal(lost->states[lost->order[i].slot], LOST_VALID);
+		assert_true(i == 0 || lost->entries[lost->order[i - 1].slot].row <= entry->row);
 		reach = entry->row + entry->rows > reach ? entry->row + entry->rows : reach;
-		assert_int_equal(lost->reach[i], reach);
+		assert_int_equal(lost->order[i].reach, reach);
 	}
 }
 
