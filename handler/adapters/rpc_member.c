@@ -163,6 +163,7 @@ rpc_fail_call(struct rpc_error *error, int code, const char *name, const char *t
 		kind = RPC_UNFIT;
 		break;
 	case -ENOENT:
+	case -ENODEV:
 		kind = RPC_NOT_FOUND;
 		break;
 	case -EEXIST:
@@ -332,7 +333,7 @@ rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_e
 	if (code != 0) {
 		rpc_fail_volume(error, code, name, reason);
 	} else if (can_leave(error, name, &pick, config)) {
-		code = volume_detach(context->host, name, pick.slot, false, reason, sizeof(reason));
+		code = volume_detach(context->host, name, pick.slot, reason, sizeof(reason));
 		if (code == 0)
 			code = drop_by_label(context, name, pick.label, reason, sizeof(reason));
 		if (code != 0) {
@@ -377,80 +378,31 @@ may_be_rebuilt(struct rpc_error *error, const char *name, const struct pick *pic
 	return true;
 }
 
-/* Make a spare of a device whose content no longer counts. */
-static bool
-mark_again(const struct volume_config *config, struct member_work *device, struct rpc_error *error)
+static int
+readmit(struct engine *engine, void *argument, char *why)
 {
-	const struct superblock_copies *copies = &device->copies;
-	struct iscsi_credentials credentials;
-	struct admin_result result = { .error = ADMIN_OK };
-	bool good = rpc_volume_credentials(config, &credentials, error) &&
-		    rpc_device_open(device, &credentials, error);
-	bool ours = good && ((copies->chosen == SUPERBLOCK_OK &&
-			      memcmp(copies->superblock.volume_uuid, config->uuid, sizeof(config->uuid)) == 0) ||
-			     (copies->spare == SUPERBLOCK_OK &&
-			      memcmp(copies->mark.volume_uuid, config->uuid, sizeof(config->uuid)) == 0));
+	const struct pick *pick = argument;
 
-	if (good && !ours)
-		good = rpc_device_unused(device, error);
-	if (good)
-		result = member_mark_spare(device, config->uuid);
-	rpc_device_close(device);
-	explicit_bzero(&credentials, sizeof(credentials));
-	return good && (result.error == ADMIN_OK || rpc_fail_admin(error, &result));
-}
-
-static bool
-take_back(struct rpc_context *context, const struct volume_config *config, const struct pick *pick,
-	  struct rpc_error *error)
-{
-	char reason[VOLUME_REASON_MAX] = "";
-	struct member_work *device = calloc(1, sizeof(*device));
-	bool good = device && rpc_device_parse(pick->label, device, error);
-	int index = good ? volume_config_find(config, &device->address) : -1;
-	int code = 0;
-
-	if (index >= 0)
-		device->address = config->devices[index];	/* with all of its portals */
-	if (good)
-		code = volume_detach(context->host, config->name, pick->slot, true, reason, sizeof(reason));
-	if (code != 0)
-		good = rpc_fail_call(error, code, config->name, pick->label, reason,
-				     "see iraid status; try again when it has ended");
-	if (good) {
-		good = mark_again(config, device, error);
-		/* Also when that failed: it is a device of the volume as before. */
-		code = volume_attach(context->host, config->name, &device->address, reason, sizeof(reason));
-		if (good && code < 0)
-			good = rpc_fail_call(error, code, config->name, pick->label, reason, "try again");
-	}
-	free(device);
-	return good;
+	return engine_readmit(engine, pick->slot, why);
 }
 
 json_object *
 rpc_member_rebuild(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
-	struct volume_config *config = malloc(sizeof(*config));
 	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
-	json_object *result = NULL;
 	struct pick pick;
 	int code;
 
-	if (config && rpc_take_name(params, name, error) &&
-	    rpc_pick(context, params, name, "member", &pick, error) && holds_a_device(error, name, &pick) &&
-	    may_be_rebuilt(error, name, &pick)) {
-		pthread_mutex_lock(context->changes);
-		code = volume_config_read(name, config, reason, sizeof(reason));
-		if (code != 0) {
-			rpc_fail_volume(error, code, name, reason);
-		} else if (take_back(context, config, &pick, error)) {
-			result = about(name, pick.label);
-			rpc_put_state(result, rpc_wait_recognised(context, name, pick.label, reason, sizeof(reason)),
-				      reason);
-		}
-		pthread_mutex_unlock(context->changes);
+	if (!rpc_take_name(params, name, error) || !rpc_pick(context, params, name, "member", &pick, error) ||
+	    !holds_a_device(error, name, &pick) || !may_be_rebuilt(error, name, &pick))
+		return NULL;
+	code = volume_call(context->host, name, readmit, &pick, reason, sizeof(reason));
+	if (code != 0) {
+		rpc_fail_call(error, code, name, pick.label, reason,
+			      "put a new device in its place: iraid replace");
+		return NULL;
 	}
-	free(config);
-	return result;
+	volume_note(context->host, LOG_NOTICE, "readmitted", name, pick.label,
+		    "%s may come back, an administrator said so", pick.label);
+	return about(name, pick.label);
 }

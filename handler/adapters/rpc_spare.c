@@ -71,7 +71,8 @@ read_need(struct joining *joining, const struct device_address *address, uint64_
 		result = member_read_superblock(member->session, &member->copies);
 	if (result.error == ADMIN_OK && member->copies.chosen == SUPERBLOCK_OK &&
 	    memcmp(superblock->volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0) {
-		*need = superblock->areas[AREA_DATA - 1].offset_bytes + superblock->data_bytes;
+		*need = superblock->areas[AREA_DATA - 1].offset_bytes +
+			superblock->areas[AREA_DATA - 1].length_bytes;
 		*block_bytes = superblock->block_bytes;
 		found = true;
 	}
@@ -307,6 +308,19 @@ replace_member(struct engine *engine, void *argument, char *why)
 	return engine_replace(engine, replacing->old.role, replacing->replacement.slot, why);
 }
 
+/* A member that works is let go by the engine when the new one is in sync.  One that is out already adds nothing. */
+static void
+drop_old(struct joining *joining, const struct pick *old)
+{
+	char reason[VOLUME_REASON_MAX] = "";
+
+	if (old->slot < 0 || old->state == MEMBER_IN_SYNC)
+		return;
+	if (volume_detach(joining->context->host, joining->config.name, old->slot, reason, sizeof(reason)) != 0)
+		volume_note(joining->context->host, LOG_WARNING, "replace", joining->config.name, old->label,
+			    "%s is replaced, but could not be removed: %s", old->label, reason);
+}
+
 static json_object *
 replace_by(struct joining *joining, const struct pick *old, const char *label, struct rpc_error *error)
 {
@@ -329,6 +343,7 @@ replace_by(struct joining *joining, const struct pick *old, const char *label, s
 			      "what is under way, iraid remove takes it away");
 		return NULL;
 	}
+	drop_old(joining, old);
 	volume_note(joining->context->host, LOG_NOTICE, "replace", name, old->label, "%s is being replaced by %s",
 		    old->label, label);
 	result = json_object_new_object();

@@ -195,6 +195,7 @@ scrub_json(const struct engine_status *status)
 	json_object *positions = json_object_new_array();
 	uint64_t data = status->member_count - (status->level == 5 ? 1u : 0u);
 
+	rpc_put_bool(scrub, "active", status->scrub_active);
 	rpc_put_text(scrub, "mode", scrub_mode_name(status->scrub_mode));
 	rpc_put_number(scrub, "mismatches", status->scrub_mismatches);
 	for (uint64_t i = 0; i < status->scrub_mismatches && i < MISMATCH_POSITIONS; i++)

@@ -186,7 +186,6 @@ volume_attach(struct volume_host *host, const char *name, const struct device_ad
 
 struct detaching {
 	int slot;
-	bool stays;
 	char label[256];
 };
 
@@ -194,18 +193,14 @@ static int
 detach_device(struct hosted *hosted, void *argument, char *why)
 {
 	struct detaching *detaching = argument;
-	int slot = detaching->slot, result;
+	int slot = detaching->slot;
 
 	if (slot < 0 || slot >= hosted->slot_count || !hosted->backends[slot]) {
 		snprintf(why, VOLUME_WHY_MAX, "it has left the volume already");
 		return -ENOENT;
 	}
 	snprintf(detaching->label, sizeof(detaching->label), "%.255s", hosted->backends[slot]->label);
-	hosted->stay_configured[slot] = detaching->stays;
-	result = engine_detach(hosted->engine, slot, why);
-	if (result != 0 && hosted->backends[slot])
-		hosted->stay_configured[slot] = false;
-	return result;
+	return engine_detach(hosted->engine, slot, why);
 }
 
 static bool
@@ -218,10 +213,10 @@ has_left(const struct engine_status *status, void *argument)
 }
 
 int
-volume_detach(struct volume_host *host, const char *name, int slot, bool stays, char *reason, size_t reason_size)
+volume_detach(struct volume_host *host, const char *name, int slot, char *reason, size_t reason_size)
 {
 	struct hosted *hosted = pin_running(host, name, reason, reason_size);
-	struct detaching detaching = { .slot = slot, .stays = stays };
+	struct detaching detaching = { .slot = slot };
 	int result;
 
 	if (!hosted)

@@ -29,10 +29,9 @@ int volume_wait_until(struct volume_host *host, const char *name, volume_reached
 int volume_attach(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
 		  size_t reason_size);
 
-/* Let a device go, also from the configuration unless it stays there to be attached again.  Returns when that has
- * happened.  As engine_detach() and volume_call(); -ETIMEDOUT. */
-int volume_detach(struct volume_host *host, const char *name, int slot, bool stays, char *reason,
-		  size_t reason_size);
+/* Let a device go, also from the configuration.  Returns when that has happened, but for the file, which the keeper
+ * changes soon.  As engine_detach() and volume_call(); -ETIMEDOUT. */
+int volume_detach(struct volume_host *host, const char *name, int slot, char *reason, size_t reason_size);
 
 /* engine_lost_accept(), waited for.  0 with *bytes, or -errno; -EBUSY: another one is under way. */
 int volume_accept_lost(struct volume_host *host, const char *name, uint64_t offset_bytes, uint64_t length_bytes,

@@ -63,13 +63,9 @@ static void
 port_detached(void *owner, int slot, struct backend *backend)
 {
 	struct hosted *hosted = owner;
-	bool stays = hosted->stay_configured[slot];
 
 	backend_iscsi_destroy(backend);
 	hosted->backends[slot] = NULL;
-	hosted->stay_configured[slot] = false;
-	if (stays)
-		return;
 	/* At once for whoever asks for the volume, and in the file as soon as the keeper gets to it. */
 	pthread_mutex_lock(&hosted->lock);
 	volume_config_drop(&hosted->config, &hosted->devices[slot]);
@@ -146,7 +142,6 @@ destroy_backends(struct hosted *hosted)
 		if (hosted->backends[i])
 			backend_iscsi_destroy(hosted->backends[i]);
 		hosted->backends[i] = NULL;
-		hosted->stay_configured[i] = false;
 	}
 	hosted->slot_count = 0;
 }

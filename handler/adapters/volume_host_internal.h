@@ -83,7 +83,6 @@ struct hosted {
 	struct engine *engine;		/* NULL: could not be made, status says why */
 	struct backend *backends[SLOTS_MAX];	/* by slot; NULL: none there */
 	struct device_address devices[SLOTS_MAX];
-	bool stay_configured[SLOTS_MAX];	/* will be attached again after it was let go */
 	int slot_count;
 	bool engine_stopping, engine_stopped;
 	struct engine_request *held_first, **held_last;	/* wait for the next engine */
