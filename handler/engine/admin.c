@@ -122,7 +122,7 @@ is_quiet(const struct member *member)
 }
 
 void
-admin_run(struct engine *engine)
+admin_let_go(struct engine *engine)
 {
 	if (engine->phase > PHASE_RUNNING)
 		return;

@@ -338,14 +338,34 @@ op_gone(struct engine *engine)
 }
 
 static void
+fail_ready(struct engine *engine, int error)
+{
+	struct list batch;
+	struct list *node;
+
+	list_init(&batch);
+	list_splice(&batch, &engine->buffer_waiters);
+	list_splice(&batch, &engine->ready);
+	while ((node = list_take(&batch)) != NULL) {
+		struct op *op = list_entry(node, struct op, node);
+
+		op->fail(op, error);
+	}
+}
+
+static void
 start_ready(struct engine *engine)
 {
 	struct list batch;
 	struct list *node;
 
 	if ((engine->evicting > 0 || lost_io_recording(engine)) && !engine->fenced &&
-	    engine->phase < PHASE_RELEASE)
-		return;	/* who is missing, or what is lost with it, is being recorded */
+	    engine->phase < PHASE_RELEASE) {
+		/* Who is missing, or what is lost with it, is being recorded. */
+		if (engine->expired)
+			fail_ready(engine, -ETIMEDOUT);
+		return;
+	}
 	/* Those who waited for memory go first, and in order: the first that finds none ends it. */
 	list_init(&batch);
 	list_splice(&batch, &engine->buffer_waiters);
@@ -421,7 +441,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		flush_run(engine);
 		intent_io_run(engine);
 		lost_io_run(engine);
-		admin_run(engine);
+		admin_let_go(engine);
 		deliver(engine);
 		stop_run(engine);
 	} while (engine->activity != before && engine->phase != PHASE_STOPPED);

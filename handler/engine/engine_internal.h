@@ -334,6 +334,7 @@ bool member_usable(const struct member *member);	/* connected and checked */
 void evict_member_silent(struct member *member);	/* its session ended */
 bool evict_bearable(const struct engine *engine);	/* one more may go */
 void evict_exclude(struct member *member);		/* answers or not: it must go, and stay out */
+void evict_cancel(struct member *member);		/* it is back before it was out */
 void evict_run(struct engine *engine);
 uint64_t evict_deadline(const struct engine *engine);
 
@@ -437,7 +438,7 @@ bool repair_idle(const struct engine *engine);
 void repair_note(struct engine *engine, uint64_t row);	/* something in it could not be read */
 
 /* admin.c */
-void admin_run(struct engine *engine);		/* let devices go whose sessions are closed */
+void admin_let_go(struct engine *engine);		/* let devices go whose sessions are closed */
 
 /* stop.c */
 void stop_run(struct engine *engine);

@@ -145,6 +145,25 @@ begin_eviction(struct member *member)
 		     member->reason);
 }
 
+/* It is back before its eviction was durable, so nothing was acknowledged without it: it never left.  That matters when
+ * others fell silent meanwhile, for then it may be needed.
+ */
+void
+evict_cancel(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	member->in_sync = true;
+	member->evicting = false;
+	member->standing = STANDING_IN_SYNC;
+	engine->record.member_states[member->role] = MEMBER_IN_SYNC;
+	place_untrack(engine, member->stale_set);
+	member->stale_set = -1;
+	engine->out--;
+	engine->evicting--;
+	metadata_commit(engine);
+}
+
 static void
 finish_eviction(struct member *member)
 {

@@ -78,6 +78,8 @@ session_restored(struct member *member)
 {
 	struct engine *engine = member->engine;
 
+	if (member->evicting)
+		evict_cancel(member);
 	if (member->verdict != SUPERBLOCK_OK || !same_member(member, &member->superblock)) {
 		member->condemned = true;
 		member_note(member, "came back with another superblock than it had");
@@ -129,7 +131,7 @@ take_in(struct member *member)
 {
 	struct engine *engine = member->engine;
 
-	if (member->in_sync) {
+	if (member->in_sync || (member->evicting && !member->excluded && !member->leaving)) {
 		session_restored(member);
 		return;
 	}
