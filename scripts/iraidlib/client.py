@@ -62,6 +62,56 @@ class Client:
                       "wait_seconds": wait_seconds}
         return self._ask(model.Volume, "volume.start", parameters, wait_seconds + LONG_SECONDS)
 
+    def set_rates(self, name: str, rate_min: int | None, rate_max: int | None) -> model.Rates:
+        parameters = _given({"name": name, "sync_rate_min_bytes": rate_min,
+                             "sync_rate_max_bytes": rate_max})
+        return self._ask(model.Rates, "volume.set", parameters)
+
+    def fail(self, name: str, member: str) -> model.Changed:
+        return self._ask(model.Changed, "member.fail", {"name": name, "member": member})
+
+    def remove(self, name: str, member: str, wipe: bool) -> model.Changed:
+        parameters = {"name": name, "member": member, "wipe": wipe}
+        return self._ask(model.Changed, "member.remove", parameters, LONG_SECONDS)
+
+    def rebuild(self, name: str, member: str) -> model.Changed:
+        return self._ask(model.Changed, "member.rebuild", {"name": name, "member": member})
+
+    def replace(self, name: str, member: str, device: str, force: bool) -> model.Changed:
+        parameters = {"name": name, "member": member, "device": device, "force": force}
+        return self._ask(model.Changed, "member.replace", parameters, LONG_SECONDS)
+
+    def add_spare(self, name: str, device: str, force: bool) -> model.Changed:
+        parameters = {"name": name, "device": device, "force": force}
+        return self._ask(model.Changed, "spare.add", parameters, LONG_SECONDS)
+
+    def pool(self) -> model.Pool:
+        return self._ask(model.Pool, "pool.list", {})
+
+    def pool_add(self, **parameters: Any) -> model.Changed:
+        return self._ask(model.Changed, "pool.add", _given(parameters), LONG_SECONDS)
+
+    def pool_remove(self, **parameters: Any) -> model.Changed:
+        return self._ask(model.Changed, "pool.remove", _given(parameters), LONG_SECONDS)
+
+    def scrub_start(self, name: str, repair: bool, resume: bool) -> model.Volume:
+        parameters = {"name": name, "repair": repair, "resume": resume}
+        return self._ask(model.Volume, "scrub.start", parameters)
+
+    def scrub_stop(self, name: str) -> model.Volume:
+        return self._ask(model.Volume, "scrub.stop", {"name": name})
+
+    def lost(self, name: str, offset: int) -> model.LostPage:
+        return self._ask(model.LostPage, "lost.list", {"name": name, "offset_bytes": offset})
+
+    def accept_lost(self, name: str, offset: int, length: int | None) -> model.Accepted:
+        parameters = _given({"name": name, "offset_bytes": offset, "length_bytes": length})
+        return self._ask(model.Accepted, "lost.accept", parameters, LONG_SECONDS)
+
+    def events(self, name: str | None, after: int, wait_seconds: int) -> model.EventPage:
+        parameters = _given({"name": name, "after": after, "wait_seconds": wait_seconds})
+        return self._ask(model.EventPage, "events", parameters, wait_seconds + QUICK_SECONDS)
+
     def stop(self, name: str) -> None:
         self._call("volume.stop", {"name": name}, LONG_SECONDS)
 

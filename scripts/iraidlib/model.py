@@ -75,7 +75,78 @@ class Created:
     name: str
     uuid: str
     size_bytes: int
+    region_bytes: int = 0
     warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Changed:
+    """What was done to a device of a volume; fields that mean nothing to a command keep their defaults."""
+
+    name: str = ""
+    member: str = ""
+    role: int | None = None
+    device: str = ""
+    state: str = ""
+    reason: str | None = None
+    size_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Rates:
+    name: str
+    sync_rate_min_bytes: int
+    sync_rate_max_bytes: int
+
+
+@dataclass
+class Spare:
+    device: str
+    size_bytes: int = 0
+    block_bytes: int = 0
+
+
+@dataclass
+class Pool:
+    spares: list[Spare] = field(default_factory=list)
+
+
+@dataclass
+class Extent:
+    offset_bytes: int
+    length_bytes: int
+
+
+@dataclass
+class LostPage:
+    extents: list[Extent] = field(default_factory=list)
+    more: bool = False
+
+
+@dataclass
+class Accepted:
+    name: str
+    accepted_bytes: int = 0
+
+
+@dataclass
+class Event:
+    number: int
+    time_ms: int
+    severity: str = "notice"
+    kind: str = ""
+    volume: str = ""
+    member: str = ""
+    text: str = ""
+
+
+@dataclass
+class EventPage:
+    instance: str
+    oldest: int = 0
+    next: int = 0
+    events: list[Event] = field(default_factory=list)
 
 
 @dataclass
@@ -88,11 +159,39 @@ class Regions:
 
 
 @dataclass
-class Resync:
+class Work:
+    """A resync, a rebuild or a scrub."""
+
     running: bool = False
     done_rows: int = 0
     total_rows: int = 0
+    bytes_per_second: int = 0  # of each member
+    seconds_left: int | None = None
+    reason: str | None = None  # why it does not run, though there is something to do
+
+
+@dataclass
+class Resync(Work):
     corrected_rows: int = 0
+
+
+@dataclass
+class Rebuild(Work):
+    member: str | None = None  # that is filled
+
+
+@dataclass
+class Scrub(Work):
+    active: bool = False  # started, and neither finished nor stopped: it may wait
+    mode: str = "none"
+    mismatches: int = 0
+    mismatch_offsets: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Lost:
+    extents: int = 0
+    bytes: int = 0
 
 
 @dataclass
@@ -118,12 +217,17 @@ class Member:
     link: str = "closed"
     reason: str | None = None
     size_bytes: int = 0
+    stale_rows: int = 0
+    slow: bool = False
+    portals: list[str] = field(default_factory=list)
     reads: int = 0
     writes: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
     errors: int = 0
     medium_errors: int = 0
+    medium_repaired: int = 0
+    latency_ms: int = 0
 
 
 @dataclass
@@ -142,13 +246,21 @@ class Volume:
     write_cache: bool = True
     regions: Regions = field(default_factory=Regions)
     resync: Resync = field(default_factory=Resync)
+    rebuild: Rebuild = field(default_factory=Rebuild)
+    scrub: Scrub = field(default_factory=Scrub)
+    lost: Lost = field(default_factory=Lost)
     users: list[str] = field(default_factory=list)
     requests_active: int = 0
     memory: Memory = field(default_factory=Memory)
     rows: Rows = field(default_factory=Rows)
     reads_reconstructed: int = 0
+    reads_hedged: int = 0
+    medium_repaired: int = 0
     requests_merged: int = 0
+    sync_rate_min_bytes: int = 0
+    sync_rate_max_bytes: int = 0
     members: list[Member] = field(default_factory=list)
+    empty_roles: list[int] = field(default_factory=list)  # no device is there for them
 
     @property
     def level_name(self) -> str:

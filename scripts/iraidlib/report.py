@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import model
+from .progress import describe
 from .units import format_size, percent_done
 
 PIPE_WIDTH = 100_000  # never reached: tables are as wide as their content
@@ -33,6 +34,9 @@ _MEMBER_WORDS = {
     "in sync": ("in sync", "green"),
     "faulty": ("faulty", "red"),
     "missing": ("missing", "red"),
+    "rebuilding": ("rebuilding", "yellow"),
+    "out of date": ("out of date", "yellow"),
+    "spare": ("spare", "cyan"),
     "unknown": ("unknown", "yellow"),
 }
 
@@ -102,17 +106,46 @@ class Report:
         if not volume.members:
             return
         self.line()
-        rows = [[_role(m), m.member, _member_state(m), m.link, _size(m.size_bytes),
-                 format_size(m.read_bytes), format_size(m.written_bytes), m.errors]
+        rows = [[_role(m), m.member, _member_state(m, volume), m.link, _size(m.size_bytes),
+                 format_size(m.read_bytes), format_size(m.written_bytes), m.errors + m.medium_errors]
                 for m in volume.members]
         self.table(["ROLE", "MEMBER", "STATE", "LINK", "SIZE", "READ", "WRITTEN", "ERRORS"], rows,
                    right=(4, 5, 6, 7), wide=(1,))
-        out = [m for m in volume.members if m.reason or m.state in ("faulty", "missing")]
-        if out:
+        remarks = _remarks(volume)
+        if remarks:
             self.line()
-        for member in out:
-            self.line(f"{member.member} is {_member_words(member)}: "
-                      f"{member.reason or 'no reason was given'}")
+        for remark in remarks:
+            self.line(remark)
+
+    def spares(self, spares: list[model.Spare]) -> None:
+        self.table(["SPARE OF THE GATEWAY", "SIZE", "BLOCK"],
+                   [[spare.device, _size(spare.size_bytes), spare.block_bytes] for spare in spares],
+                   right=(1, 2))
+
+    def scrub(self, volume: model.Volume) -> None:
+        """What a scrub does, or has done."""
+        scrub = volume.scrub
+        self.properties([("Volume", volume.name), ("Scrub", self._scrub_line(volume) or "never was one")])
+        if not scrub.mismatches:
+            return
+        where = ", ".join(str(offset) for offset in scrub.mismatch_offsets)
+        more = " ..." if scrub.mismatches > len(scrub.mismatch_offsets) else ""
+        if where:
+            self.line(f"Rows that did not fit begin at byte {where}{more} of the volume.")
+        if scrub.mode != "repair":
+            self.line(f"Correct their parity from the data: iraid scrub start {volume.name} --repair")
+
+    def lost(self, name: str, extents: list[model.Extent]) -> None:
+        if not extents:
+            self.line(f"Volume {name} has lost nothing.")
+            return
+        self.table(["OFFSET", "LENGTH"], [[e.offset_bytes, e.length_bytes] for e in extents],
+                   right=(0, 1), wide=())
+        total = sum(extent.length_bytes for extent in extents)
+        self.line()
+        self.line(f"{format_size(total)} in {len(extents)} places read as medium errors until they are overwritten, "
+                  "restored from a backup for instance.")
+        self.line(f"Or take what stands there as it is: iraid lost {name} --accept")
 
     def _volume_pairs(self, volume: model.Volume) -> list[tuple[str, Any]]:
         level = volume.level_name
@@ -124,6 +157,9 @@ class Report:
             ("Chunk", _size(volume.chunk_bytes) + (
                 f", blocks of {volume.block_bytes} B" if volume.block_bytes else "")),
             ("UUID", volume.uuid), ("Parity", self._resync_long(volume)),
+            ("Rebuild", self._rebuild_line(volume)), ("Scrub", self._scrub_line(volume)),
+            ("LOST", _lost(volume)), ("Repaired", _repaired(volume)),
+            ("Background", _rates(volume)),
             ("Regions", _regions(volume)), ("Used by", ", ".join(volume.users) or "nobody"),
             ("Requests", _requests(volume)), ("Rows written", _rows(volume.rows)),
             ("Buffers", _buffers(volume.memory)),
@@ -136,16 +172,37 @@ class Report:
             return "\u2588" * full + "\u2591" * (BAR_CELLS - full)
         return "[" + "#" * full + "." * (BAR_CELLS - full) + "]"
 
+    def _progress(self, work: model.Work) -> str:
+        percent = percent_done(work.done_rows, work.total_rows)
+        return f"{self.bar(percent)} {describe(work)}, {work.done_rows} of {work.total_rows} rows"
+
     def _resync_long(self, volume: model.Volume) -> str | None:
         if volume.level in (0, None):
             return "none on this level" if volume.level == 0 else None
         resync = volume.resync
         if not resync.running:
             suspect = volume.regions.suspect
-            return f"{suspect} regions to be verified" if suspect else "verified"
-        percent = percent_done(resync.done_rows, resync.total_rows)
-        return (f"resync {self.bar(percent)} {percent:.1f} %, {resync.done_rows} of "
-                f"{resync.total_rows} rows, {resync.corrected_rows} corrected")
+            why = f" ({resync.reason})" if resync.reason else ""
+            return f"{suspect} regions to be verified{why}" if suspect else "verified"
+        return f"resync {self._progress(resync)}, {resync.corrected_rows} corrected"
+
+    def _rebuild_line(self, volume: model.Volume) -> str | None:
+        rebuild = volume.rebuild
+        if not rebuild.member:
+            return rebuild.reason or None
+        return f"{rebuild.member} {self._progress(rebuild)}"
+
+    def _scrub_line(self, volume: model.Volume) -> str | None:
+        scrub = volume.scrub
+        found = f"{scrub.mismatches} rows did not fit" + (" and were corrected" if scrub.mode == "repair" else "")
+        if scrub.active:
+            return f"{scrub.mode} {self._progress(scrub)}; {found}"
+        if scrub.mode == "none":
+            return None
+        if 0 < scrub.done_rows < scrub.total_rows:
+            percent = percent_done(scrub.done_rows, scrub.total_rows)
+            return f"{scrub.mode} stopped at {percent:.1f} %; {found}"
+        return f"{scrub.mode} done; {found}" if scrub.mismatches else f"{scrub.mode} done; all rows fit"
 
     def _resync_short(self, volume: model.Volume) -> str:
         if volume.level in (0, None):
@@ -153,6 +210,9 @@ class Report:
         if volume.resync.running:
             percent = percent_done(volume.resync.done_rows, volume.resync.total_rows)
             return f"resync {percent:.1f} %"
+        if volume.rebuild.member:
+            percent = percent_done(volume.rebuild.done_rows, volume.rebuild.total_rows)
+            return f"rebuild {percent:.1f} %"
         if volume.state not in ("active", "degraded"):
             return "-"
         return "to verify" if volume.regions.suspect else "verified"
@@ -207,9 +267,47 @@ def _member_words(member: model.Member) -> str:
     return _MEMBER_WORDS.get(member.state, (member.state, ""))[0]
 
 
-def _member_state(member: model.Member) -> Text:
+def _member_state(member: model.Member, volume: model.Volume) -> Text:
     words, style = _MEMBER_WORDS.get(member.state, (member.state, ""))
+    if volume.rebuild.member == member.member:
+        percent = percent_done(volume.rebuild.done_rows, volume.rebuild.total_rows)
+        words = f"{words} {percent:.0f} %"
+    if member.slow:
+        words, style = f"{words}, slow", "yellow"
     return Text(words, style=style)
+
+
+def _remarks(volume: model.Volume) -> list[str]:
+    """What a person must know of devices that are not as they should be."""
+    remarks = [f"{m.member} is {_member_words(m)}: {m.reason or 'no reason was given'}"
+               for m in volume.members if m.reason or m.state in ("faulty", "missing")]
+    remarks += [f"Role {role} has no device: iraid replace {volume.name} {role} DEVICE"
+                for role in volume.empty_roles]
+    remarks += [f"{m.member} is slow ({m.latency_ms} ms a command): its data is read from the others where that is "
+                "possible" for m in volume.members if m.slow]
+    remarks += [f"{m.member}: {m.medium_errors} medium errors, {m.medium_repaired} repaired"
+                for m in volume.members if m.medium_errors]
+    return remarks
+
+
+def _lost(volume: model.Volume) -> Text | None:
+    if not volume.lost.extents:
+        return None
+    return Text(f"{format_size(volume.lost.bytes)} in {volume.lost.extents} places: iraid lost {volume.name}",
+                style="red")
+
+
+def _repaired(volume: model.Volume) -> str | None:
+    counted = [(volume.medium_repaired, "medium errors rewritten"),
+               (volume.reads_hedged, "slow reads made from the other members")]
+    return ", ".join(f"{count} {what}" for count, what in counted if count) or None
+
+
+def _rates(volume: model.Volume) -> str | None:
+    if not volume.sync_rate_max_bytes or volume.level == 0:
+        return None
+    return (f"{format_size(volume.sync_rate_min_bytes)}/s to {format_size(volume.sync_rate_max_bytes)}/s of each "
+            "member")
 
 
 def _role(member: model.Member) -> str:
@@ -222,7 +320,12 @@ def _size(size_bytes: int) -> str:
 
 def _members_in_words(volume: model.Volume) -> str:
     in_sync = sum(member.state == "in sync" for member in volume.members)
-    return f"{in_sync} of {len(volume.members)}" if volume.members else "-"
+    spares = sum(member.state == "spare" for member in volume.members)
+    # Each role counts once, whoever is to take it; a stopped volume knows no roles.
+    roles = {m.role for m in volume.members if m.role is not None} | set(volume.empty_roles)
+    total = len(roles) or len(volume.members) - spares
+    words = f"{in_sync} of {total}" if volume.members else "-"
+    return words + (f" + {spares} spare" if spares == 1 else f" + {spares} spares" if spares else "")
 
 
 def _regions(volume: model.Volume) -> str | None:

@@ -41,3 +41,14 @@ def percent_done(done: int, total: int) -> float:
     if total <= 0 or done >= total:
         return 100.0
     return min(99.9, round(100.0 * done / total, 1))
+
+
+def format_duration(seconds: int) -> str:
+    """"45 s", "2 min 10 s", "3 h 5 min", "2 d 4 h": the two largest units."""
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    if seconds < 86400:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    return f"{seconds // 86400} d {seconds % 86400 // 3600} h"

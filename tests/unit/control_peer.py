@@ -89,8 +89,24 @@ UUID = "3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10"
 def member(index: int, **changes: Any) -> dict[str, Any]:
     return {"member": f"10.0.0.{index + 1}:3260/iqn.2026-01.org.example:disk{index}/0",
             "role": index, "state": "in sync", "link": "open", "reason": "",
-            "size_bytes": 100 << 30, "reads": 10, "writes": 20, "read_bytes": 5 << 20,
-            "written_bytes": 7 << 30, "errors": 0, "medium_errors": 0, **changes}
+            "size_bytes": 100 << 30, "stale_rows": 0, "slow": False,
+            "portals": [f"10.0.0.{index + 1}:3260"], "reads": 10, "writes": 20, "read_bytes": 5 << 20,
+            "written_bytes": 7 << 30, "errors": 0, "medium_errors": 0, "medium_repaired": 0,
+            "latency_ms": 1, **changes}
+
+
+def work(**changes: Any) -> dict[str, Any]:
+    """Of a resync, rebuild or scrub; none by default."""
+    return {"running": False, "done_rows": 0, "total_rows": 0, "bytes_per_second": 0,
+            "seconds_left": None, "reason": "", **changes}
+
+
+def running(done: int = 431, total: int = 1000, **changes: Any) -> dict[str, Any]:
+    return work(running=True, done_rows=done, total_rows=total, bytes_per_second=120 << 20,
+                seconds_left=130, **changes)
+
+
+NO_SCRUB = {"active": False, "mode": "none", "mismatches": 0, "mismatch_offsets": []}
 
 
 def volume(name: str = "v0", **changes: Any) -> dict[str, Any]:
@@ -98,10 +114,22 @@ def volume(name: str = "v0", **changes: Any) -> dict[str, Any]:
     return {"name": name, "uuid": UUID, "state": "active", "reason": "", "level": 5,
             "chunk_bytes": 65536, "block_bytes": 512, "size_bytes": 300 << 30, "epoch": 3, "event": 17,
             "regions": {"total": 1600, "dirty": 2, "suspect": 0, "stale": 0, "region_bytes": 64 << 20},
-            "resync": {"running": False, "done_rows": 0, "total_rows": 0, "corrected_rows": 0},
+            "resync": work(corrected_rows=0), "rebuild": work(member=None), "scrub": work(**NO_SCRUB),
+            "lost": {"extents": 0, "bytes": 0},
             "users": ["tcmu: v0"], "requests_active": 1,
             "memory": {"buffer_bytes": 4 << 20, "buffer_bytes_max": 64 << 20},
             "rows": {"full": 9, "read_modify_write": 4, "reconstruct": 2, "read_all": 0,
                      "data_only": 0},
-            "reads_reconstructed": 0, "requests_merged": 3,
-            "members": [member(i) for i in range(4)], **changes}
+            "reads_reconstructed": 0, "reads_hedged": 0, "medium_repaired": 0, "requests_merged": 3,
+            "sync_rate_min_bytes": 10 << 20, "sync_rate_max_bytes": 1 << 30,
+            "members": [member(i) for i in range(4)], "empty_roles": [], **changes}
+
+
+def event(number: int, kind: str = "member silent", **changes: Any) -> dict[str, Any]:
+    return {"number": number, "time_ms": 1767225600000 + number, "severity": "warning", "kind": kind,
+            "volume": "v0", "member": "", "text": f"event {number}", **changes}
+
+
+def page(*events: dict[str, Any], instance: str = "0123456789abcdef", oldest: int = 1) -> dict[str, Any]:
+    newest = max((one["number"] for one in events), default=0)
+    return {"instance": instance, "oldest": oldest, "next": newest, "events": list(events)}

@@ -13,7 +13,7 @@ from control_peer import IRAID, ROOT, UUID, VERSION, ControlPeer, Failure, volum
 from iraidlib import __version__, cli, target
 
 MEMBERS = [f"10.0.0.{i}/iqn.2026-01.org.example:disk/0" for i in range(1, 5)]
-CREATED = {"name": "v0", "uuid": UUID, "size_bytes": 300 << 30, "warnings": []}
+CREATED = {"name": "v0", "uuid": UUID, "size_bytes": 300 << 30, "region_bytes": 4 << 20, "warnings": []}
 TARGET_IQN = "iqn.2026-01.org.example:v0"
 
 
@@ -48,9 +48,11 @@ def test_create_sends_every_option(iraid, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = iraid({"volume.create": CREATED}, "create", "v0", "--level", "S-iRAID", "--chunk", "1M",
                  "--force", "--chap-file", "secrets", "--initiator", "IQN.2026-01.org.Example:gw",
-                 "--give-up", "7", *MEMBERS)
+                 "--give-up", "7", "--region-size", "8M", "--spare", "h/iqn.x:s/0", "--spare",
+                 "h/iqn.x:s/1", *MEMBERS)
     assert done.calls[0][1] == {
         "name": "v0", "level": 0, "chunk_bytes": 1 << 20, "members": MEMBERS, "force": True,
+        "region_bytes": 8 << 20, "spares": ["h/iqn.x:s/0", "h/iqn.x:s/1"],
         "chap_file": str(tmp_path / "secrets"), "initiator": "iqn.2026-01.org.example:gw",
         "give_up_seconds": 7}
 
@@ -64,7 +66,7 @@ def test_levels_have_numbers_and_names(iraid, typed, level):
 @pytest.mark.parametrize(("options", "expected"), [
     ((), {"force": False, "take_over": False, "wait_seconds": 20}),
     (("--wait",), {"force": False, "take_over": False, "wait_seconds": 20}),
-    (("--force", "--take-over", "--timeout", "60"),
+    (("--force", "--yes", "--take-over", "--timeout", "60"),
      {"force": True, "take_over": True, "wait_seconds": 60}),
     (("--no-wait",), {"force": False, "take_over": False, "wait_seconds": 0})])
 def test_start_sends_how_to_wait(iraid, options, expected):
@@ -99,9 +101,11 @@ def test_list_is_sorted_by_name(iraid):
 
 
 def test_status_without_a_name_shows_all(iraid):
-    answers = {"volume.list": {"volumes": [volume("b"), volume("a")]},
-               "volume.status": lambda p: volume(p["name"])}
+    answers = {"volume.list": {"volumes": [volume("b"), volume("a")]}, "pool.list": {"spares": [
+        {"device": "10.0.0.9:3260/iqn.2026-01.org.example:s/0", "size_bytes": 1 << 40,
+         "block_bytes": 512}]}, "volume.status": lambda p: volume(p["name"])}
     done = iraid(answers, "status")
+    assert "10.0.0.9:3260/iqn.2026-01.org.example:s/0" in done.out
     assert re.findall(r"^Volume +(\w+)$", done.out, re.MULTILINE) == ["a", "b"]
 
 
@@ -132,11 +136,14 @@ def test_a_terminal_gets_a_table_as_wide_as_it_is(tmp_path):
 
 # --- JSON: the keys are a promise ---
 
-MEMBER_KEYS = ["member", "role", "state", "link", "reason", "size_bytes", "reads", "writes",
-               "read_bytes", "written_bytes", "errors", "medium_errors"]
+MEMBER_KEYS = ["member", "role", "state", "link", "reason", "size_bytes", "stale_rows", "slow",
+               "portals", "reads", "writes", "read_bytes", "written_bytes", "errors", "medium_errors",
+               "medium_repaired", "latency_ms"]
 VOLUME_KEYS = ["name", "state", "uuid", "reason", "level", "chunk_bytes", "block_bytes", "size_bytes",
-               "epoch", "event", "write_cache", "regions", "resync", "users", "requests_active",
-               "memory", "rows", "reads_reconstructed", "requests_merged", "members"]
+               "epoch", "event", "write_cache", "regions", "resync", "rebuild", "scrub", "lost", "users",
+               "requests_active", "memory", "rows", "reads_reconstructed", "reads_hedged",
+               "medium_repaired", "requests_merged", "sync_rate_min_bytes", "sync_rate_max_bytes",
+               "members", "empty_roles"]
 
 
 def test_json_of_status_has_all_keys_of_the_protocol(iraid):
@@ -177,9 +184,10 @@ def test_json_of_every_command(iraid, arguments, answers, expected):
 
 @pytest.mark.parametrize("command", ["list", "status"])
 def test_json_of_many_volumes_is_an_object_with_a_list(iraid, command):
-    answers = {"volume.list": {"volumes": [volume()]}, "volume.status": volume()}
+    answers = {"volume.list": {"volumes": [volume()]}, "volume.status": volume(),
+               "pool.list": {"spares": []}}
     shown = iraid(answers, command, "--json").json()
-    assert list(shown) == ["volumes"]
+    assert list(shown) == (["volumes"] if command == "list" else ["volumes", "spares"])
     assert list(shown["volumes"][0]) == VOLUME_KEYS
 
 
@@ -208,7 +216,9 @@ def test_an_error_says_what_and_what_to_do(iraid):
     ["create", "v0", "--level", "5", "--give-up", "0", "m"], ["nonsense"], ["list", "--nonsense"],
     ["start"], ["start", "v0", "--timeout", "soon"], ["export", "v0"],
     ["export", "v0", "--iqn", "not-an-iqn"], ["export", "v0", "--iqn", TARGET_IQN, "--portal", "host"],
-    ["create", "v0", "--level", "5", "--initiator", "me", "m"], ["delete", "v0", "--json"]])
+    ["create", "v0", "--level", "5", "--initiator", "me", "m"], ["delete", "v0", "--json"],
+    ["create", "v0", "--level", "5", "--region-size", "8MB", "m"], ["start", "v0", "--force"],
+    ["start", "v0", "--force", "--json"]])
 def test_wrong_usage_ends_with_2_and_asks_nothing_of_the_members(iraid, arguments):
     done = iraid({"volume.status": volume(users=[])}, *arguments)
     assert done.status == 2
@@ -248,6 +258,19 @@ def test_examine_looks_at_all_members_and_fails_if_one_did(iraid):
     as_json = iraid({"examine": answer}, "examine", *MEMBERS[:2], "--json")
     assert as_json.status == 1
     assert [m["error"] and m["error"]["type"] for m in as_json.json()["members"]] == ["unreachable", None]
+
+
+@pytest.mark.parametrize(("answer", "started"), [("y\n", True), ("n\n", False)])
+def test_start_by_force_says_what_it_costs_and_asks(tmp_path, answer, started):
+    controller, terminal = pty.openpty()
+    with ControlPeer(tmp_path / "s", {"volume.start": volume()}) as peer:
+        os.write(controller, answer.encode())
+        done = subprocess.run([IRAID, "start", "v0", "--force", "--socket", tmp_path / "s"], stdin=terminal,
+                              capture_output=True, text=True, timeout=30)
+    os.close(controller)
+    os.close(terminal)
+    assert "what was written since they left is LOST" in done.stderr
+    assert (done.returncode == 0, bool(peer.calls)) == (started, started)
 
 
 # --- delete ---

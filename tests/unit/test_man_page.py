@@ -31,8 +31,9 @@ def man_section(heading):
 
 def man_commands():
     """Command -> its text in the manual page."""
-    parts = re.split(r"^\.SS (\w+).*\n", man_section("COMMANDS"), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    parts = re.split(r"^\.SS ([\w\\-]+).*\n", man_section("COMMANDS"), flags=re.MULTILINE)
+    names = [name.replace("\\-", "-") for name in parts[1::2]]
+    return dict(zip(names, parts[2::2], strict=True))
 
 
 def options_of_man(text):
@@ -46,7 +47,7 @@ COMMON = {"--json", "--socket", "--help"}
 
 def test_both_have_the_same_commands():
     assert set(man_commands()) == set(cli.commands)
-    listed = re.findall(r"^  (\w+)  ", help_of().split("Commands:\n")[1].split("\n\n")[0], re.MULTILINE)
+    listed = re.findall(r"^  ([\w-]+)  ", help_of().split("Commands:\n")[1].split("\n\n")[0], re.MULTILINE)
     assert set(listed) == set(cli.commands)
 
 
@@ -72,4 +73,4 @@ def test_help_has_examples_that_are_right(command):
 
 def test_the_manual_page_uses_the_commands_it_describes():
     for words in re.findall(r"^    iraid (.*)", man_section("EXAMPLES"), re.MULTILINE):
-        assert words.split()[0] in cli.commands
+        assert words.split()[0].replace("\\-", "-") in cli.commands

@@ -5,7 +5,7 @@ import re
 
 import control_peer
 import pytest
-from control_peer import member, volume
+from control_peer import NO_SCRUB, member, running, volume, work
 from iraidlib import model
 from iraidlib.report import Report
 
@@ -32,7 +32,7 @@ def a_volume(**changes):
 
 DEGRADED = volume(
     state="degraded", reason="member 2 is out",
-    resync={"running": True, "done_rows": 431, "total_rows": 1000, "corrected_rows": 7},
+    resync=running(corrected_rows=7),
     members=[member(0), member(1), member(2, state="faulty", link="closed",
                                           reason="silent for 5.0 s, given up"), member(3)])
 
@@ -101,7 +101,8 @@ def test_a_member_that_is_out_without_a_reason_says_so():
     (io.StringIO(), "[########............]")])
 def test_resync_is_a_bar_and_a_percentage(stream, bar):
     text = shown(stream, lambda report: report.status(model.read(model.Volume, DEGRADED)), 120)
-    assert f"{bar} 43.1 %, 431 of 1000 rows, 7 corrected" in text
+    assert (f"{bar} 43.1 %, 120 MiB/s of each member, 2 min 10 s left, 431 of 1000 rows, 7 corrected"
+            in " ".join(text.split()))
 
 
 def test_an_ascii_terminal_gets_no_box_drawing():
@@ -130,6 +131,66 @@ def test_a_stopped_volume_of_which_little_is_known_is_shown():
     text = shown(io.StringIO(), lambda report: report.status(stopped))
     assert "stopped" in text
     assert "v0" in shown(io.StringIO(), lambda report: report.volumes([stopped]))
+
+
+REBUILDING = volume(
+    state="degraded", rebuild=running(member=member(4)["member"]),
+    lost={"extents": 2, "bytes": 8192}, medium_repaired=3, reads_hedged=17, empty_roles=[0],
+    members=[member(1), member(2, slow=True, latency_ms=480, medium_errors=3, medium_repaired=2), member(3),
+             member(4, role=0, state="rebuilding"), member(5, role=None, state="spare"),
+             member(6, role=None, state="out of date", reason="its place was taken")])
+
+
+def test_members_show_how_far_they_are_and_what_is_wrong_with_them():
+    text = shown(io.StringIO(), lambda report: report.status(model.read(model.Volume, REBUILDING)))
+    lines = {line.split()[1]: line for line in text.splitlines() if re.match(r"[0-9-] ", line)}
+    assert "rebuilding 43 %" in lines[member(4)["member"]]
+    assert "in sync, slow" in lines[member(2)["member"]]
+    assert " spare " in lines[member(5)["member"]]
+    assert re.search(rf"^Rebuild +{member(4)['member']} .*43.1 %, 120 MiB/s of each member, 2 min 10 s left",
+                     text, re.MULTILINE)
+    assert re.search(r"^LOST +8 KiB in 2 places: iraid lost v0$", text, re.MULTILINE)
+    assert re.search(r"^Repaired +3 medium errors rewritten, 17 slow reads made", text, re.MULTILINE)
+    for words in ("is slow (480 ms a command)", "3 medium errors, 2 repaired", "its place was taken",
+                  "Role 0 has no device: iraid replace v0 0 DEVICE", "10 MiB/s to 1 GiB/s of each member"):
+        assert words in text
+
+
+def test_the_list_counts_spares_apart_and_shows_a_rebuild():
+    text = shown(io.StringIO(), lambda report: report.volumes(
+        [model.read(model.Volume, REBUILDING | {"empty_roles": []})]))
+    assert "3 of 4 + 1 spare" in text
+    assert "rebuild 43.1 %" in text
+
+
+@pytest.mark.parametrize(("scrub", "words"), [
+    ({}, "never was one"),
+    (running(active=True, mode="check", mismatches=1), "check [########............] 43.1 %"),
+    (work(active=True, mode="check", reason="waits until all members are in sync", done_rows=1, total_rows=9),
+     "waits until all members are in sync"),
+    (work(mode="check", total_rows=1000), "check done; all rows fit"),
+    (work(mode="repair", total_rows=1000, mismatches=2, mismatch_offsets=[0, 196608]),
+     "repair done; 2 rows did not fit and were corrected"),
+    (work(mode="check", total_rows=1000, done_rows=250), "check stopped at 25.0 %")])
+def test_scrub_says_what_it_does_or_did(scrub, words):
+    one = a_volume(scrub=NO_SCRUB | scrub)
+    assert words in shown(io.StringIO(), lambda report: report.scrub(one))
+
+
+def test_scrub_says_where_rows_did_not_fit_and_what_to_do():
+    one = a_volume(scrub=NO_SCRUB | work(mode="check", total_rows=9, mismatches=3,
+                                         mismatch_offsets=[0, 196608]))
+    text = shown(io.StringIO(), lambda report: report.scrub(one))
+    assert "byte 0, 196608 ... of the volume" in text
+    assert "iraid scrub start v0 --repair" in text
+
+
+def test_lost_extents_are_listed_with_what_to_do():
+    extents = [model.Extent(4096, 512), model.Extent(1 << 30, 1024)]
+    text = shown(io.StringIO(), lambda report: report.lost("v0", extents))
+    for words in ("4096", "1073741824", "1.5 KiB in 2 places", "iraid lost v0 --accept"):
+        assert words in text
+    assert "has lost nothing" in shown(io.StringIO(), lambda report: report.lost("v0", []))
 
 
 def test_no_volumes_says_how_to_make_one():

@@ -4,7 +4,7 @@ import control_peer  # noqa: F401 - puts iraidlib on the path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from iraidlib.units import format_size, parse_size, percent_done
+from iraidlib.units import format_duration, format_size, parse_size, percent_done
 
 
 @pytest.mark.parametrize(("text", "size"), [
@@ -47,3 +47,10 @@ def test_a_hundred_percent_means_done(done, total):
 
 def test_nothing_to_do_is_done():
     assert percent_done(0, 0) == 100.0
+
+
+@pytest.mark.parametrize(("seconds", "text"), [
+    (0, "0 s"), (59, "59 s"), (60, "1 min 0 s"), (3599, "59 min 59 s"), (3660, "1 h 1 min"),
+    (86399, "23 h 59 min"), (90000, "1 d 1 h")])
+def test_durations_are_shown_in_two_units(seconds, text):
+    assert format_duration(seconds) == text

@@ -1,0 +1,167 @@
+"""Members and spares: fail, rebuild, replace, add-spare, remove."""
+
+from pathlib import Path
+
+import click
+
+from . import completion, model, progress
+from .client import Client
+from .commands import CHAP_FILE, INITIATOR, NAME, absolute, command, print_json, warn
+from .errors import UsageFault
+from .report import Report
+from .units import format_size
+
+MEMBER = click.argument("member", shell_complete=completion.members)
+FORCE = click.option("--force", is_flag=True,
+                     help="Overwrite whatever is on the device. DESTROYS IT.")
+
+
+@command(NAME, MEMBER, examples="iraid fail v0 2\niraid fail v0 10.0.0.3/iqn.2026-01.org.example:disk/0")
+def fail(client: Client, report: Report | None, name: str, member: str) -> None:
+    """Take a member out of service.
+
+    MEMBER is a role number, an address, or a part of an address that only one device has.  A spare takes its place;
+    without one the volume goes on without redundancy.  It stays out until iraid rebuild or iraid replace.
+    """
+    done = client.fail(name, member)
+    if report is None:
+        return print_json({"name": name, "member": done.member, "failed": True})
+    report.line(f"{done.member} is taken out of volume {name}.")
+    report.line(f"See what takes its place: iraid status {name}")
+
+
+@command(NAME, MEMBER,
+         click.option("--wait", is_flag=True, help="Return when it is in sync, showing progress."),
+         examples="iraid rebuild v0 2 --wait")
+def rebuild(client: Client, report: Report | None, name: str, member: str, wait: bool) -> None:
+    """Take a faulty member back, and bring it up to date.
+
+    Only what was written while it was out is copied, where that is known.
+    """
+    done = client.rebuild(name, member)
+    if wait:
+        progress.wait_for(client, name, _back(done.member), quiet=report is None)
+    if report is None:
+        return print_json({"name": name, "member": done.member, "in_sync": wait})
+    report.line(f"{done.member} is {'in sync again' if wait else 'taken back'} in volume {name}.")
+
+
+def _back(label: str) -> progress.Look:
+    def look(volume: model.Volume, seen: list[model.Event]) -> progress.Step:
+        member = next((m for m in volume.members if m.member == label), None)
+        state = member.state if member else "no longer there"
+        waiting = model.Work(reason=(member.reason if member else None) or f"it is {state}")
+        work = volume.rebuild if volume.rebuild.member == label else waiting
+        return progress.Step(state == "in sync", f"rebuild of {label}", work)
+
+    return look
+
+
+@command(
+    NAME,
+    click.argument("member", metavar="OLD", shell_complete=completion.members),
+    click.argument("device", metavar="NEW"), FORCE,
+    click.option("--wait", is_flag=True, help="Return when NEW is in sync, showing progress."),
+    examples="""\
+iraid replace v0 2 10.0.0.9/iqn.2026-01.org.example:new/0 --wait
+iraid replace v0 10.0.0.3/iqn.2026-01.org.example:disk/0 10.0.0.9/iqn.2026-01.org.example:new/0""")
+def replace(client: Client, report: Report | None, name: str, member: str, device: str, force: bool,
+            wait: bool) -> None:
+    """Put NEW in the place of the member OLD.
+
+    OLD works until NEW holds everything, so that redundancy is never less than before; then OLD leaves the volume and
+    its configuration.  NEW is a device that holds nothing known (or --force), a spare of the volume or one of the
+    gateway.
+    """
+    done = client.replace(name, member, device, force)
+    warn(done.warnings)
+    if wait:
+        progress.wait_for(client, name, progress.replaced_by(done.device, done.role or 0), quiet=report is None)
+    if report is None:
+        return print_json({"name": name, "member": done.member, "role": done.role, "device": done.device,
+                           "in_sync": wait})
+    if wait:
+        report.line(f"{done.device} has taken the place of {done.member} in volume {name}.")
+        return
+    report.line(f"{done.device} is being filled to take the place of {done.member} in volume {name}.")
+    report.line(f"See how far it is: iraid wait {name} --for rebuild")
+
+
+@command(
+    click.argument("name", required=False), click.argument("device", required=False),
+    click.option("--gateway", is_flag=True, help="For all volumes of this gateway; give no NAME."),
+    FORCE, CHAP_FILE, INITIATOR,
+    examples="""\
+iraid add-spare v0 10.0.0.9/iqn.2026-01.org.example:spare/0
+iraid add-spare --gateway 10.0.0.9/iqn.2026-01.org.example:spare/1""")
+def add_spare(client: Client, report: Report | None, name: str | None, device: str | None, gateway: bool,
+              force: bool, chap_file: Path | None, initiator: str | None) -> None:
+    """Give a device to a volume as a spare, or to all volumes of the gateway.
+
+    It takes the place of a member that fails, by itself.  A spare of the gateway is taken by the first volume that
+    needs one and has none of its own, if it is large enough; the smallest that fits is chosen.  --chap-file and
+    --initiator are for --gateway: a volume logs in to its spares as to its members.
+    """
+    volume, wanted = _volume_and_device(name, device, gateway, chap_file, initiator, "add-spare")
+    if volume is None:
+        done = client.pool_add(device=wanted, force=force, chap_file=absolute(chap_file),
+                               initiator=initiator)
+        if report is None:
+            return print_json({"device": done.device, "size_bytes": done.size_bytes, "gateway": True})
+        return report.line(f"{done.device} ({format_size(done.size_bytes)}) is a spare of all volumes of this "
+                           "gateway.")
+    done = client.add_spare(volume, wanted, force)
+    if report is None:
+        return print_json({"name": volume, "device": done.device, "state": done.state,
+                           "size_bytes": done.size_bytes})
+    if done.state == "unknown":
+        warn([f"volume {volume} has not been able to look at {done.device} yet"
+              f"{': ' + done.reason if done.reason else ''}"])
+    words = "is a spare" if done.state in ("spare", "unknown") else f"is {done.state} already"
+    report.line(f"{done.device} {words} of volume {volume}." if done.state != "rebuilding" else
+                f"{done.device} was added to volume {volume} and is taking the place of a member.")
+
+
+def _volume_and_device(first: str | None, second: str | None, gateway: bool, chap_file: Path | None,
+                       initiator: str | None, command_name: str) -> tuple[str | None, str]:
+    """NAME DEVICE, or --gateway DEVICE."""
+    help_words = f"see iraid {command_name} --help"
+    if gateway:
+        if first is None or second is not None:
+            raise UsageFault("--gateway takes a DEVICE and no NAME", help_words)
+        return None, first
+    if first is None or second is None:
+        raise UsageFault("a NAME and a DEVICE are needed, or --gateway and a DEVICE", help_words)
+    if chap_file is not None or initiator is not None:
+        raise UsageFault("--chap-file and --initiator belong to --gateway: a volume has its own", help_words)
+    return first, second
+
+
+@command(
+    click.argument("name", required=False), click.argument("member", required=False,
+                                                           shell_complete=completion.members),
+    click.option("--gateway", is_flag=True, help="Of the spares of this gateway; give no NAME."),
+    click.option("--wipe", is_flag=True, help="Wipe the superblock of a former member; a spare's mark always is."),
+    CHAP_FILE, INITIATOR,
+    examples="""\
+iraid remove v0 10.0.0.9/iqn.2026-01.org.example:spare/0
+iraid remove v0 2 --wipe
+iraid remove --gateway 10.0.0.9/iqn.2026-01.org.example:spare/1""")
+def remove(client: Client, report: Report | None, name: str | None, member: str | None, gateway: bool,
+           wipe: bool, chap_file: Path | None, initiator: str | None) -> None:
+    """Take a spare, or a faulty or out-of-date member, away from a volume and its configuration.
+
+    A member that is in sync is refused: fail it first, or replace it.
+    """
+    volume, wanted = _volume_and_device(name, member, gateway, chap_file, initiator, "remove")
+    if volume is None:
+        done = client.pool_remove(device=wanted, chap_file=absolute(chap_file), initiator=initiator)
+        warn(done.warnings)
+        if report is None:
+            return print_json({"device": done.device, "gateway": True, "removed": True})
+        return report.line(f"{done.device} is no longer a spare of this gateway.")
+    done = client.remove(volume, wanted, wipe)
+    warn(done.warnings)
+    if report is None:
+        return print_json({"name": volume, "member": done.member, "removed": True})
+    report.line(f"{done.member} is removed from volume {volume}.")
