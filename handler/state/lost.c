@@ -113,8 +113,7 @@ join(const struct lost_extent *a, const struct lost_extent *b, struct lost_exten
 	if (a->role != b->role || a->flags != b->flags || end - row > UINT32_MAX)
 		return false;
 	if (!(columns_same && a->row <= end_row(b) && b->row <= end_row(a)) &&
-	    !(rows_same && a->column_begin <= b->column_end && b->column_begin <= a->column_end) &&
-	    !inside(a, b) && !inside(b, a))
+	    !(rows_same && a->column_begin <= b->column_end && b->column_begin <= a->column_end))
 		return false;
 	*out = *a;
 	out->row = row;
@@ -254,6 +253,16 @@ slot_retire(struct lost *lost, uint32_t slot, const uint16_t *heirs, int count)
 	lost->heir_counts[slot] = (uint8_t)count;
 	for (int i = 0; i < count; i++)
 		lost->heirs[slot][i] = (uint8_t)granule_of(heirs[i]);
+}
+
+/* Another member has more in this slot than the one that seemed to be covered. */
+static void
+slot_revive(struct lost *lost, uint32_t slot, const struct lost_extent *extent)
+{
+	lost->removing -= lost->states[slot] == LOST_REMOVING;
+	lost->states[slot] = LOST_FREE;
+	lost->free_count++;
+	slot_fill(lost, slot, extent);
 }
 
 /* Up to `wanted` free slots, those of `granule` first; none of another granule if `only`. */
@@ -517,6 +526,8 @@ load_entry(struct lost *lost, uint32_t slot, const struct lost_extent *extent)
 		slot_change(lost, slot, extent, LOST_GROWN);
 	else if (lost->states[slot] == LOST_FREE)
 		slot_fill(lost, slot, extent);
+	else if (lost->states[slot] != LOST_VALID && implied(known, extent))
+		slot_revive(lost, slot, extent);
 	else
 		return load_displaced(lost, granule_of(slot), extent);
 	lost->changes[slot] = LOST_GROWN;
