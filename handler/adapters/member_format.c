@@ -158,7 +158,9 @@ members_probe(struct member_work *members, int count)
 
 /* --- formatting --- */
 
-/* The whole map as it stands on the member; malloc'ed. */
+#define MAP_BLOCKS ((LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET) / LAYOUT_MAP_BLOCK_BYTES)
+
+/* The map's whole area as it stands on the member, the empty table of lost extents (zeros) included; malloc'ed. */
 static uint8_t *
 make_map(const struct superblock *common)
 {
@@ -171,7 +173,7 @@ make_map(const struct superblock *common)
 
 	if (flags && map) {
 		memset(flags, flag, regions);
-		for (uint32_t block = 0; block < LAYOUT_MAP_BYTES / LAYOUT_MAP_BLOCK_BYTES; block++)
+		for (uint32_t block = 0; block < MAP_BLOCKS; block++)
 			map_block_encode(flags, regions, block, common->epoch, common->volume_uuid,
 					 map + (size_t)block * LAYOUT_MAP_BLOCK_BYTES);
 		free(flags);
