@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,11 @@ volume_config_defaults(struct volume_config *config, const char *name)
 	config->give_up_seconds = GIVE_UP_SECONDS_DEFAULT;
 	config->queue_limit_seconds = QUEUE_LIMIT_SECONDS_DEFAULT;
 	config->assembly_wait_seconds = ASSEMBLY_WAIT_SECONDS_DEFAULT;
+	config->sync_rate_min = SYNC_RATE_MIN_DEFAULT;
+	config->sync_rate_max = SYNC_RATE_MAX_DEFAULT;
+	config->hedge_milliseconds = HEDGE_MILLISECONDS_DEFAULT;
+	config->spare_wait_seconds = SPARE_WAIT_SECONDS_DEFAULT;
+	config->error_limit = ERROR_LIMIT_DEFAULT;
 	config->enabled = true;
 	if (gethostname(host, sizeof(host) - 1) != 0)
 		snprintf(host, sizeof(host), "gateway");
@@ -128,6 +134,31 @@ volume_config_defaults(struct volume_config *config, const char *name)
 		else if (*c == '_')
 			*c = '-';
 	}
+}
+
+int
+volume_config_find(const struct volume_config *config, const struct device_address *device)
+{
+	for (int i = 0; i < config->device_count; i++) {
+		if (device_address_same(&config->devices[i], device))
+			return i;
+	}
+	return -1;
+}
+
+int
+volume_config_drop(struct volume_config *config, const struct device_address *device)
+{
+	int index = volume_config_find(config, device);
+
+	if (index < 0)
+		return 0;
+	if (config->device_count <= 2)
+		return -EINVAL;
+	config->device_count--;
+	memmove(&config->devices[index], &config->devices[index + 1],
+		(size_t)(config->device_count - index) * sizeof(config->devices[0]));
+	return 0;
 }
 
 /* --- reading --- */
@@ -170,43 +201,84 @@ read_text(const struct parse *parse, const char *key, json_object *value, char *
 	return 0;
 }
 
+/* The whole numbers of a configuration: where each goes, and its bounds. */
+struct number_key {
+	const char *key, *unit;
+	uint64_t min, max;
+	size_t offset;
+	bool wide;		/* uint64_t, else uint32_t */
+};
+
+#define NUMBER(field, unit, min, max) { #field, unit, min, max, offsetof(struct volume_config, field), false }
+
+static const struct number_key number_keys[] = {
+	NUMBER(give_up_seconds, "seconds", 1, GIVE_UP_SECONDS_MAX),
+	NUMBER(queue_limit_seconds, "seconds", 1, QUEUE_LIMIT_SECONDS_MAX),
+	NUMBER(assembly_wait_seconds, "seconds", 1, ASSEMBLY_WAIT_SECONDS_MAX),
+	{ "sync_rate_min_bytes", "bytes a second", SYNC_RATE_LEAST, SYNC_RATE_MOST,
+	  offsetof(struct volume_config, sync_rate_min), true },
+	{ "sync_rate_max_bytes", "bytes a second", SYNC_RATE_LEAST, SYNC_RATE_MOST,
+	  offsetof(struct volume_config, sync_rate_max), true },
+	NUMBER(hedge_milliseconds, "milliseconds", 0, HEDGE_MILLISECONDS_MAX),
+	NUMBER(spare_wait_seconds, "seconds", 1, SPARE_WAIT_SECONDS_MAX),
+	NUMBER(error_limit, "errors", 1, ERROR_LIMIT_MAX),
+};
+#define NUMBER_KEYS (sizeof(number_keys) / sizeof(number_keys[0]))
+
 static int
-read_seconds(const struct parse *parse, const char *key, json_object *value, uint32_t max, uint32_t *out)
+read_number_key(const struct parse *parse, const struct number_key *known, json_object *value)
 {
+	char *field = (char *)parse->config + known->offset;
 	int64_t number;
 
 	if (!json_object_is_type(value, json_type_int))
-		return fault(parse, "\"%s\" must be a whole number of seconds", key);
+		return fault(parse, "\"%s\" must be a whole number of %s", known->key, known->unit);
 	number = json_object_get_int64(value);
-	if (number < 1 || number > max)
-		return fault(parse, "\"%s\" is %lld, must be 1 to %u", key, (long long)number, max);
-	*out = (uint32_t)number;
+	if (number < (int64_t)known->min || number > (int64_t)known->max)
+		return fault(parse, "\"%s\" is %lld, must be %llu to %llu", known->key, (long long)number,
+			     (unsigned long long)known->min, (unsigned long long)known->max);
+	if (known->wide)
+		*(uint64_t *)(void *)field = (uint64_t)number;
+	else
+		*(uint32_t *)(void *)field = (uint32_t)number;
 	return 0;
 }
 
 static int
-read_members(const struct parse *parse, json_object *value)
+read_device(const struct parse *parse, json_object *value)
+{
+	struct volume_config *config = parse->config;
+	struct device_address *device = &config->devices[config->device_count];
+	char text[DEVICE_TEXT_MAX];
+	const char *why = "";
+	int error = read_text(parse, "members", value, text, sizeof(text));
+
+	if (error != 0)
+		return error;
+	if (device_address_parse(text, device, &why) != 0)
+		return fault(parse, "member \"%s\": %s", text, why);
+	/* Two sessions to one LUN would fence each other for ever. */
+	if (volume_config_find(config, device) >= 0)
+		return fault(parse, "member \"%s\" is there twice", text);
+	config->device_count++;
+	return 0;
+}
+
+static int
+read_devices(const struct parse *parse, json_object *value)
 {
 	size_t count;
+	int error = 0;
 
 	if (!json_object_is_type(value, json_type_array))
 		return fault(parse, "\"members\" must be a list of PORTAL/IQN/LUN");
 	count = json_object_array_length(value);
-	if (count < 2 || count > IRAID_MEMBERS_MAX)
-		return fault(parse, "\"members\" has %zu entries, must have 2 to %d", count, IRAID_MEMBERS_MAX);
-	for (size_t i = 0; i < count; i++) {
-		char text[MEMBER_ADDRESS_MAX];
-		const char *why = "";
-		int error = read_text(parse, "members", json_object_array_get_idx(value, i), text,
-				      sizeof(text));
-
-		if (error != 0)
-			return error;
-		if (member_address_parse(text, &parse->config->members[i], &why) != 0)
-			return fault(parse, "member \"%s\": %s", text, why);
-	}
-	parse->config->member_count = (int)count;
-	return 0;
+	if (count < 2 || count > SLOTS_MAX)
+		return fault(parse, "\"members\" has %zu entries, must have 2 to %d", count, SLOTS_MAX);
+	parse->config->device_count = 0;
+	for (size_t i = 0; i < count && error == 0; i++)
+		error = read_device(parse, json_object_array_get_idx(value, i));
+	return error;
 }
 
 static int
@@ -272,18 +344,15 @@ read_key(const struct parse *parse, const char *key, json_object *value)
 	if (strcmp(key, "uuid") == 0)
 		return read_uuid(parse, value);
 	if (strcmp(key, "members") == 0)
-		return read_members(parse, value);
+		return read_devices(parse, value);
 	if (strcmp(key, "initiator") == 0)
 		return read_initiator(parse, value);
 	if (strcmp(key, "chap_file") == 0)
 		return read_chap_file(parse, value);
-	if (strcmp(key, "give_up_seconds") == 0)
-		return read_seconds(parse, key, value, GIVE_UP_SECONDS_MAX, &config->give_up_seconds);
-	if (strcmp(key, "queue_limit_seconds") == 0)
-		return read_seconds(parse, key, value, QUEUE_LIMIT_SECONDS_MAX, &config->queue_limit_seconds);
-	if (strcmp(key, "assembly_wait_seconds") == 0)
-		return read_seconds(parse, key, value, ASSEMBLY_WAIT_SECONDS_MAX,
-				    &config->assembly_wait_seconds);
+	for (size_t i = 0; i < NUMBER_KEYS; i++) {
+		if (strcmp(key, number_keys[i].key) == 0)
+			return read_number_key(parse, &number_keys[i], value);
+	}
 	if (strcmp(key, "enabled") == 0) {
 		if (!json_object_is_type(value, json_type_boolean))
 			return fault(parse, "\"enabled\" must be true or false");
@@ -362,6 +431,9 @@ volume_config_parse(const char *text, size_t length, const char *name, const cha
 		}
 	}
 	json_object_put(root);
+	if (error == 0 && config.sync_rate_min > config.sync_rate_max)
+		error = fault(&parse, "\"sync_rate_min_bytes\" is %llu, above \"sync_rate_max_bytes\", %llu",
+			      (unsigned long long)config.sync_rate_min, (unsigned long long)config.sync_rate_max);
 	if (error == 0)
 		*out = config;
 	return error;
@@ -406,11 +478,11 @@ config_to_json(const struct volume_config *config)
 {
 	json_object *root = json_object_new_object();
 	json_object *members = json_object_new_array();
-	char text[MEMBER_ADDRESS_MAX], uuid[UUID_STR_LEN];
+	char text[DEVICE_TEXT_MAX], uuid[UUID_STR_LEN];
 
 	uuid_unparse_lower(config->uuid, uuid);
-	for (int i = 0; i < config->member_count; i++) {
-		member_address_format(&config->members[i], text);
+	for (int i = 0; i < config->device_count; i++) {
+		device_address_format(&config->devices[i], text);
 		json_object_array_add(members, json_object_new_string(text));
 	}
 	json_object_object_add(root, "name", json_object_new_string(config->name));
@@ -419,10 +491,13 @@ config_to_json(const struct volume_config *config)
 	json_object_object_add(root, "initiator", json_object_new_string(config->initiator));
 	if (config->chap_file[0] != '\0')
 		json_object_object_add(root, "chap_file", json_object_new_string(config->chap_file));
-	json_object_object_add(root, "give_up_seconds", json_object_new_int64(config->give_up_seconds));
-	json_object_object_add(root, "queue_limit_seconds", json_object_new_int64(config->queue_limit_seconds));
-	json_object_object_add(root, "assembly_wait_seconds",
-			       json_object_new_int64(config->assembly_wait_seconds));
+	for (size_t i = 0; i < NUMBER_KEYS; i++) {
+		const char *field = (const char *)config + number_keys[i].offset;
+		uint64_t number = number_keys[i].wide ? *(const uint64_t *)(const void *)field
+						      : *(const uint32_t *)(const void *)field;
+
+		json_object_object_add(root, number_keys[i].key, json_object_new_int64((int64_t)number));
+	}
 	json_object_object_add(root, "enabled", json_object_new_boolean(config->enabled));
 	return root;
 }

@@ -3,26 +3,62 @@
 #define IRAID_CONFIG_H
 
 #include <limits.h>
-#include "../pure/layout.h"
+#include "../state/assembly.h"
 #include "backend_iscsi.h"
 
+#define DEVICE_PORTALS_MAX 4
+#define DEVICE_TEXT_MAX (DEVICE_PORTALS_MAX * 281 + 240)
 #define GIVE_UP_SECONDS_DEFAULT 5u
 #define GIVE_UP_SECONDS_MAX 120u
 #define QUEUE_LIMIT_SECONDS_DEFAULT 25u
 #define QUEUE_LIMIT_SECONDS_MAX 3600u
 #define ASSEMBLY_WAIT_SECONDS_DEFAULT 10u
 #define ASSEMBLY_WAIT_SECONDS_MAX 3600u
+/* Background work, bytes of each member a second. */
+#define SYNC_RATE_MIN_DEFAULT (10ull << 20)
+#define SYNC_RATE_MAX_DEFAULT (1ull << 30)
+#define SYNC_RATE_LEAST (64ull << 10)
+#define SYNC_RATE_MOST (1ull << 40)
+#define HEDGE_MILLISECONDS_DEFAULT 500u
+#define HEDGE_MILLISECONDS_MAX 60000u
+#define SPARE_WAIT_SECONDS_DEFAULT 60u
+#define SPARE_WAIT_SECONDS_MAX 86400u
+#define ERROR_LIMIT_DEFAULT 64u
+#define ERROR_LIMIT_MAX 1000000u
+
+/* A member or spare: one LUN and up to four ways to it.  Its name is that of the first: two texts with the same
+ * first portal, target and LUN mean the same device.
+ */
+struct device_address {
+	struct member_address address;	/* by the first portal */
+	int more;
+	char more_portals[DEVICE_PORTALS_MAX - 1][sizeof(((struct member_address *)0)->portal)];
+};
+
+/* Parse PORTAL[,PORTAL...]/IQN/LUN.  0, or -EINVAL with *reason a static text. */
+int device_address_parse(const char *text, struct device_address *out, const char **reason);
+void device_address_format(const struct device_address *device, char out[DEVICE_TEXT_MAX]);
+bool device_address_same(const struct device_address *a, const struct device_address *b);
 
 struct volume_config {
 	char name[LAYOUT_NAME_MAX + 1];
 	uint8_t uuid[16];
-	int member_count;
-	struct member_address members[IRAID_MEMBERS_MAX];
+	/* Members, spares and replacements in any order: which is which, their superblocks say. */
+	int device_count;
+	struct device_address devices[SLOTS_MAX];
 	char initiator[224];
 	char chap_file[PATH_MAX];	/* empty: none */
 	uint32_t give_up_seconds, queue_limit_seconds, assembly_wait_seconds;
+	uint64_t sync_rate_min, sync_rate_max;
+	uint32_t hedge_milliseconds;	/* 0: never */
+	uint32_t spare_wait_seconds, error_limit;
 	bool enabled;
 };
+
+/* Index of a device in config->devices, or -1. */
+int volume_config_find(const struct volume_config *config, const struct device_address *device);
+/* Take a device out; 0 also if it was not there; -EINVAL: fewer than 2 would be left. */
+int volume_config_drop(struct volume_config *config, const struct device_address *device);
 
 /* A volume's name: 1..63 of [A-Za-z0-9._-], not starting with '.' or '-'.  NULL if good, else a static text. */
 const char *volume_name_fault(const char *name);
@@ -30,7 +66,7 @@ const char *volume_name_fault(const char *name);
 /* An initiator's name as RFC 7143 section 4.2.7 has them: iqn., eui. or naa.; NULL if good. */
 const char *initiator_name_fault(const char *name);
 
-/* All fields but name, uuid and members at their defaults. */
+/* All fields but name, uuid and devices at their defaults. */
 void volume_config_defaults(struct volume_config *config, const char *name);
 
 /* 0; -ENOENT; -EINVAL (and other -errno) with reason "file: what is wrong". */

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "event_ring.h"
 #include "files.h"
 #include "log.h"
 #include "rpc.h"
@@ -381,6 +382,7 @@ control_start(struct volume_host *host, const char *path, char *reason, size_t r
 	pthread_mutex_init(&control->changes, NULL);
 	pthread_mutex_init(&control->lock, NULL);
 	pthread_cond_init(&control->gone, NULL);
+	event_ring_close(volume_host_events(host), false);
 	if (open_socket(control, reason, reason_size)) {
 		/* Signals are the program's; its connections' threads inherit the mask. */
 		sigfillset(&all);
@@ -404,6 +406,7 @@ control_stop(struct control *control)
 	if (write(control->stop_fd, &one, sizeof(one)) < 0)
 		log_line(LOG_ERR, "control socket: %s", strerror(errno));
 	pthread_join(control->thread, NULL);
+	event_ring_close(volume_host_events(control->host), true);
 	pthread_mutex_lock(&control->lock);
 	/* Reading ends; a call that is under way still gets its answer out. */
 	for (struct connection *connection = control->connections; connection; connection = connection->next)

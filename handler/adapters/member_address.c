@@ -1,5 +1,5 @@
 /* member_address.c - the names of members as administrators write them, and secrets files. */
-#include "backend_iscsi.h"
+#include "config.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -178,6 +178,65 @@ member_address_format(const struct member_address *address, char out[MEMBER_ADDR
 	static_assert(sizeof(address->portal) + sizeof(address->iqn) + 6 <= MEMBER_ADDRESS_MAX,
 		      "every address fits");
 	snprintf(out, MEMBER_ADDRESS_MAX, "%s/%s/%u", address->portal, address->iqn, address->lun);
+}
+
+int
+device_address_parse(const char *text, struct device_address *out, const char **reason)
+{
+	size_t portals = strcspn(text, "/"), first = strcspn(text, ",/");
+	const char *rest = text + portals, *fault = NULL;
+	struct device_address device = { .more = 0 };
+	char one[MEMBER_ADDRESS_MAX];
+
+	/* By its first portal it is a member as any other. */
+	if (first + strlen(rest) >= sizeof(one)) {
+		*reason = "longer than a member's name can be";
+		return -EINVAL;
+	}
+	memcpy(one, text, first);
+	strcpy(one + first, rest);
+	if (member_address_parse(one, &device.address, reason) != 0)
+		return -EINVAL;
+	for (const char *next = text + first; next < rest && fault == NULL;) {
+		size_t length = strcspn(next + 1, ",/");
+		char *portal = device.more_portals[device.more];
+
+		if (device.more == DEVICE_PORTALS_MAX - 1) {
+			fault = "a member has at most 4 portals";
+			break;
+		}
+		fault = parse_portal(next + 1, length, portal, sizeof(device.more_portals[0]));
+		if (fault == NULL && strcmp(portal, device.address.portal) == 0)
+			fault = "a portal is given twice";
+		for (int i = 0; i < device.more && fault == NULL; i++)
+			fault = strcmp(portal, device.more_portals[i]) == 0 ? "a portal is given twice" : NULL;
+		device.more++;
+		next += 1 + length;
+	}
+	if (fault != NULL) {
+		*reason = fault;
+		return -EINVAL;
+	}
+	*out = device;
+	return 0;
+}
+
+void
+device_address_format(const struct device_address *device, char out[DEVICE_TEXT_MAX])
+{
+	int used = snprintf(out, DEVICE_TEXT_MAX, "%s", device->address.portal);
+
+	for (int i = 0; i < device->more; i++)
+		used += snprintf(out + used, (size_t)(DEVICE_TEXT_MAX - used), ",%s", device->more_portals[i]);
+	snprintf(out + used, (size_t)(DEVICE_TEXT_MAX - used), "/%s/%u", device->address.iqn,
+		 device->address.lun);
+}
+
+bool
+device_address_same(const struct device_address *a, const struct device_address *b)
+{
+	return a->address.lun == b->address.lun && strcmp(a->address.iqn, b->address.iqn) == 0 &&
+	       strcmp(a->address.portal, b->address.portal) == 0;
 }
 
 /* Looks at the open file, not at the name, so that nothing can be put in its place meanwhile. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "log.h"
 #include "member_format.h"
@@ -60,6 +61,27 @@ member_read_superblock(struct admin_session *session, struct superblock_copies *
 		out->verdict[i] = superblock_decode(out->bytes[i], &ignored, &out->reason[i]);
 	}
 	out->chosen = superblock_choose(out->bytes[0], out->bytes[1], &out->superblock, &reason);
+	out->spare = spare_decode(out->bytes[0], &out->mark);
+	if (out->spare != SUPERBLOCK_OK) {
+		enum superblock_verdict other = spare_decode(out->bytes[1], &out->mark);
+
+		if (other == SUPERBLOCK_OK || out->spare == SUPERBLOCK_ABSENT)
+			out->spare = other;
+	}
+	return result;
+}
+
+struct admin_result
+device_open(const struct device_address *device, const struct iscsi_credentials *credentials,
+	    uint32_t timeout_ms, struct admin_session **out, struct admin_device *found)
+{
+	struct member_address address = device->address;
+	struct admin_result result = admin_open(&address, credentials, timeout_ms, out, found);
+
+	for (int i = 0; i < device->more && result.error == ADMIN_UNREACHABLE; i++) {
+		memcpy(address.portal, device->more_portals[i], sizeof(address.portal));
+		result = admin_open(&address, credentials, timeout_ms, out, found);
+	}
 	return result;
 }
 
@@ -161,7 +183,7 @@ make_map(const struct superblock *common)
 }
 
 static struct admin_result
-format_areas(struct member_work *member, const uint8_t *map, const uint8_t *zeros)
+wipe_ends(struct member_work *member, const uint8_t *zeros)
 {
 	uint64_t tail = (member->device.capacity_bytes - TAIL_BYTES) / TAIL_BYTES * TAIL_BYTES;
 	size_t tail_length = (size_t)(member->device.capacity_bytes - tail);
@@ -169,6 +191,14 @@ format_areas(struct member_work *member, const uint8_t *map, const uint8_t *zero
 
 	if (result.error == ADMIN_OK)
 		result = admin_write(member->session, tail, zeros, tail_length);
+	return result;
+}
+
+static struct admin_result
+format_areas(struct member_work *member, const uint8_t *map, const uint8_t *zeros)
+{
+	struct admin_result result = wipe_ends(member, zeros);
+
 	if (result.error == ADMIN_OK)
 		result = admin_write(member->session, LAYOUT_MAP_OFFSET, map, LAYOUT_MAP_BYTES);
 	return result;
@@ -238,6 +268,34 @@ members_format(struct member_work *members, int count, const struct superblock *
 	if (result.error != ADMIN_OK)
 		members_wipe(members, count);
 	free(map);
+	free(zeros);
+	return result;
+}
+
+struct admin_result
+member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16])
+{
+	struct spare_mark mark = {
+		.member_bytes = member->device.capacity_bytes, .block_bytes = member->device.block_bytes,
+		.created_s = (uint64_t)time(NULL),
+	};
+	uint8_t *zeros = calloc(1, HEAD_BYTES), bytes[LAYOUT_SUPERBLOCK_BYTES];
+	struct admin_result result = { .error = ADMIN_OK };
+
+	memcpy(mark.member_uuid, member->member_uuid, sizeof(mark.member_uuid));
+	memcpy(mark.volume_uuid, volume_uuid, sizeof(mark.volume_uuid));
+	spare_encode(&mark, bytes);
+	result = zeros ? wipe_ends(member, zeros) : failed(ADMIN_INTERNAL, "free some memory", "out of memory");
+	member->probed = false;
+	if (result.error == ADMIN_OK) {
+		member->formatted = true;
+		result = admin_write(member->session, LAYOUT_SUPERBLOCK_A_OFFSET, bytes, sizeof(bytes));
+	}
+	/* In both places, so that no half of an older superblock can come back. */
+	if (result.error == ADMIN_OK)
+		result = admin_write(member->session, LAYOUT_SUPERBLOCK_B_OFFSET, bytes, sizeof(bytes));
+	if (result.error != ADMIN_OK)
+		members_wipe(member, 1);
 	free(zeros);
 	return result;
 }

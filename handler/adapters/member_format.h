@@ -1,12 +1,13 @@
 /* member_format.h - what create, delete and examine do to a member's metadata through a blocking
  * session: read both superblock copies, prove that members are different LUNs that take writes,
- * format, wipe.
+ * format, mark as a spare, wipe.
  */
 #ifndef IRAID_MEMBER_FORMAT_H
 #define IRAID_MEMBER_FORMAT_H
 
+#include "../pure/spare.h"
+#include "config.h"
 #include "iscsi_admin.h"
-#include "../pure/layout.h"
 
 struct superblock_copies {
 	uint8_t bytes[2][LAYOUT_SUPERBLOCK_BYTES];	/* as read, A and B */
@@ -14,7 +15,14 @@ struct superblock_copies {
 	const char *reason[2];		/* of the decoder; NULL if none */
 	enum superblock_verdict chosen;
 	struct superblock superblock;	/* valid if chosen is SUPERBLOCK_OK */
+	enum superblock_verdict spare;	/* of a spare's mark in either place */
+	struct spare_mark mark;		/* valid if spare is SUPERBLOCK_OK */
 };
+
+/* As admin_open() by the first of its portals that answers. */
+struct admin_result device_open(const struct device_address *device,
+				const struct iscsi_credentials *credentials, uint32_t timeout_ms,
+				struct admin_session **out, struct admin_device *found);
 
 struct admin_result member_read_superblock(struct admin_session *session, struct superblock_copies *out);
 
@@ -22,7 +30,7 @@ const char *superblock_verdict_name(enum superblock_verdict verdict);	/* "ok", "
 
 /* One member that is being formatted. */
 struct member_work {
-	struct member_address address;
+	struct device_address address;
 	char label[MEMBER_ADDRESS_MAX];
 	struct admin_session *session;
 	struct admin_device device;
@@ -47,7 +55,11 @@ void members_unprobe(struct member_work *members, int count);
  */
 struct admin_result members_format(struct member_work *members, int count, const struct superblock *common);
 
-/* Zero both superblock copies. */
+/* Make it a spare of that volume (all zeros: of the whole gateway): old signatures are wiped, the mark is durable
+ * last.  On failure no mark is left behind, as far as the device still takes writes. */
+struct admin_result member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16]);
+
+/* Zero both superblock copies (or marks). */
 struct admin_result member_wipe(struct admin_session *session);
 void members_wipe(struct member_work *members, int count);	/* those formatted; undo, errors are logged */
 

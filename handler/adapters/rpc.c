@@ -34,13 +34,27 @@ rpc_version(struct rpc_context *context, json_object *params, struct rpc_error *
 static const struct rpc_method methods[] = {
 	{ "version", rpc_version, { NULL } },
 	{ "volume.create", rpc_volume_create,
-	  { "name", "level", "chunk_bytes", "members", "force", "chap_file", "initiator",
-	    "give_up_seconds", NULL } },
+	  { "name", "level", "chunk_bytes", "region_bytes", "members", "spares", "force", "chap_file",
+	    "initiator", "give_up_seconds", NULL } },
 	{ "volume.list", rpc_volume_list, { NULL } },
 	{ "volume.status", rpc_volume_status, { "name", NULL } },
 	{ "volume.start", rpc_volume_start, { "name", "force", "take_over", "wait_seconds", NULL } },
 	{ "volume.stop", rpc_volume_stop, { "name", NULL } },
 	{ "volume.delete", rpc_volume_delete, { "name", "wipe", NULL } },
+	{ "volume.set", rpc_volume_set, { "name", "sync_rate_min_bytes", "sync_rate_max_bytes", NULL } },
+	{ "member.fail", rpc_member_fail, { "name", "member", NULL } },
+	{ "member.remove", rpc_member_remove, { "name", "member", "wipe", NULL } },
+	{ "member.rebuild", rpc_member_rebuild, { "name", "member", NULL } },
+	{ "member.replace", rpc_member_replace, { "name", "member", "device", "force", NULL } },
+	{ "spare.add", rpc_spare_add, { "name", "device", "force", NULL } },
+	{ "pool.list", rpc_pool_list, { NULL } },
+	{ "pool.add", rpc_pool_add, { "device", "force", "chap_file", "initiator", NULL } },
+	{ "pool.remove", rpc_pool_remove, { "device", "chap_file", "initiator", NULL } },
+	{ "scrub.start", rpc_scrub_start, { "name", "repair", "resume", NULL } },
+	{ "scrub.stop", rpc_scrub_stop, { "name", NULL } },
+	{ "lost.list", rpc_lost_list, { "name", "offset_bytes", "max", NULL } },
+	{ "lost.accept", rpc_lost_accept, { "name", "offset_bytes", "length_bytes", NULL } },
+	{ "events", rpc_events, { "name", "after", "wait_seconds", "max", NULL } },
 	{ "discover", rpc_discover, { "portal", "chap_file", "initiator", NULL } },
 	{ "examine", rpc_examine, { "member", "chap_file", "initiator", NULL } },
 };
@@ -84,6 +98,12 @@ rpc_fail_volume(struct rpc_error *error, int code, const char *name, const char 
 	case -ENOENT:
 		return rpc_fail(error, RPC_NOT_FOUND, "'iraid list' shows the volumes of this gateway",
 				"there is no volume \"%s\"", name);
+	case -ENOTCONN:
+		return rpc_fail(error, RPC_BUSY, "start it here: iraid start; a volume that nbdkit serves is reached by "
+				"nbdkit's own control socket", "volume \"%s\" is not running in this process", name);
+	case -ENOMEDIUM:
+		return rpc_fail(error, RPC_IO, "iraid status shows what it waits for", "volume \"%s\": %s", name,
+				reason[0] ? reason : "it is not assembled");
 	case -EBUSY:
 		return rpc_fail(error, RPC_IN_USE, "end that use first (iraid unexport, or stop that process)",
 				"%s", reason);

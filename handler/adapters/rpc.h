@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "iscsi_admin.h"
+#include "volume_admin.h"
 #include "volume_host.h"
 
 enum rpc_code {
@@ -56,8 +57,26 @@ json_object *rpc_volume_status(struct rpc_context *context, json_object *params,
 json_object *rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_stop(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_delete(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_volume_set(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_member_fail(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_member_rebuild(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_member_replace(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_spare_add(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_pool_list(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_pool_add(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_pool_remove(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_scrub_start(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_scrub_stop(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_lost_list(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_lost_accept(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_events(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_discover(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_examine(struct rpc_context *context, json_object *params, struct rpc_error *error);
+
+/* Status of a volume, as volume.status gives it; counters: of the members too. */
+json_object *rpc_view(struct rpc_context *context, const char *name, bool counters, struct rpc_error *error);
+json_object *rpc_status_json(const struct volume_view *view, bool counters);
 
 /* Fill *error; always returns false, so that checks can end with it. */
 bool rpc_fail(struct rpc_error *error, enum rpc_code code, const char *remedy, const char *format, ...)

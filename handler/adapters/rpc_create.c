@@ -15,13 +15,11 @@
 #include <uuid/uuid.h>
 
 #include "log.h"
-#include "member_format.h"
-#include "rpc.h"
+#include "rpc_device.h"
 #include "rpc_inspect.h"
 
-#define LOGIN_MS_MAX 10000
 #define START_MS_MAX 15000
-#define VOLUMES_MAX 1024
+#define REGION_BYTES_MAX (1ll << 40)	/* of one member */
 
 struct creation {
 	struct rpc_context *context;
@@ -29,8 +27,10 @@ struct creation {
 	struct iscsi_credentials credentials;
 	int level;
 	uint32_t chunk_bytes;
+	uint64_t region_bytes;		/* 0: as usual */
 	bool force;
-	struct member_work members[IRAID_MEMBERS_MAX];
+	int member_count, device_count;	/* members first, then spares */
+	struct member_work devices[SLOTS_MAX];
 	struct superblock common;
 	struct geometry geometry;
 	json_object *warnings;
@@ -50,10 +50,32 @@ warn(struct creation *creation, const char *format, ...)
 
 /* --- parameters --- */
 
+/* One list of devices; "members" or "spares". */
+static bool
+take_list(struct creation *creation, json_object *list, const char *key, struct rpc_error *error)
+{
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		json_object *value = json_object_array_get_idx(list, i);
+		struct member_work *device = &creation->devices[creation->device_count];
+
+		if (!json_object_is_type(value, json_type_string))
+			return rpc_fail(error, RPC_PARAMS, "write each as PORTAL/IQN/LUN",
+					"entry %zu of \"%s\" is not a string", i, key);
+		if (!rpc_device_parse(json_object_get_string(value), device, error))
+			return false;
+		if (volume_config_find(&creation->config, &device->address) >= 0)
+			return rpc_fail(error, RPC_IN_USE, "name each LUN once", "member %s is given twice",
+					device->label);
+		creation->config.devices[creation->config.device_count++] = device->address;
+		creation->device_count++;
+	}
+	return true;
+}
+
 static bool
 take_members(struct creation *creation, json_object *params, struct rpc_error *error)
 {
-	json_object *list = NULL;
+	json_object *list = NULL, *spares = NULL;
 	int least = creation->level == 5 ? 3 : 2;
 	size_t count;
 
@@ -68,39 +90,32 @@ take_members(struct creation *creation, json_object *params, struct rpc_error *e
 		return rpc_fail(error, RPC_INVALID, "name more or fewer targets, or choose another level",
 				"level %d needs %d to %d members, %zu were given", creation->level, least,
 				IRAID_MEMBERS_MAX, count);
-	for (size_t i = 0; i < count; i++) {
-		json_object *value = json_object_array_get_idx(list, i);
-		struct member_work *member = &creation->members[i];
-		const char *why = "";
-
-		if (!json_object_is_type(value, json_type_string))
-			return rpc_fail(error, RPC_PARAMS, "write each as PORTAL/IQN/LUN",
-					"entry %zu of \"members\" is not a string", i);
-		if (member_address_parse(json_object_get_string(value), &member->address, &why) != 0)
-			return rpc_fail(error, RPC_INVALID,
-					"write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
-					"member \"%.300s\": %s", json_object_get_string(value), why);
-		member_address_format(&member->address, member->label);
-		for (size_t j = 0; j < i; j++) {
-			if (strcmp(creation->members[j].label, member->label) == 0)
-				return rpc_fail(error, RPC_IN_USE, "name each LUN once", "member %s is given twice",
-						member->label);
-		}
-		creation->config.members[i] = member->address;
-		uuid_generate_random(member->member_uuid);
-	}
-	creation->config.member_count = (int)count;
-	return true;
+	creation->member_count = (int)count;
+	if (!take_list(creation, list, "members", error))
+		return false;
+	if (!json_object_object_get_ex(params, "spares", &spares) || !spares)
+		return true;
+	if (!json_object_is_type(spares, json_type_array))
+		return rpc_fail(error, RPC_PARAMS, "list the spares as PORTAL/IQN/LUN",
+				"parameter \"spares\" is not a list");
+	if (json_object_array_length(spares) > 0 && creation->level == 0)
+		return rpc_fail(error, RPC_INVALID, "leave the spares out, or choose level 5",
+				"level 0 has no redundancy that a spare could restore");
+	if (json_object_array_length(spares) + count > SLOTS_MAX)
+		return rpc_fail(error, RPC_INVALID, "name fewer spares", "%zu members and %zu spares are more than %d",
+				count, json_object_array_length(spares), SLOTS_MAX);
+	return take_list(creation, spares, "spares", error);
 }
 
 static bool
 take_shape(struct creation *creation, json_object *params, struct rpc_error *error)
 {
-	int64_t level, chunk = IRAID_CHUNK_BYTES_DEFAULT, give_up = GIVE_UP_SECONDS_DEFAULT;
+	int64_t level, chunk = IRAID_CHUNK_BYTES_DEFAULT, give_up = GIVE_UP_SECONDS_DEFAULT, region = 0;
 
 	if (!rpc_take_number(params, "level", true, INT32_MIN, INT32_MAX, &level, error) ||
 	    !rpc_take_number(params, "chunk_bytes", false, INT32_MIN, INT32_MAX, &chunk, error) ||
 	    !rpc_take_number(params, "give_up_seconds", false, 1, GIVE_UP_SECONDS_MAX, &give_up, error) ||
+	    !rpc_take_number(params, "region_bytes", false, IRAID_CHUNK_BYTES_MIN, REGION_BYTES_MAX, &region, error) ||
 	    !rpc_take_bool(params, "force", &creation->force, error))
 		return false;
 	if (level != 0 && level != 5)
@@ -109,6 +124,11 @@ take_shape(struct creation *creation, json_object *params, struct rpc_error *err
 	if (chunk < IRAID_CHUNK_BYTES_MIN || chunk > IRAID_CHUNK_BYTES_MAX || (chunk & (chunk - 1)) != 0)
 		return rpc_fail(error, RPC_INVALID, "choose a power of two from 4096 to 1048576",
 				"chunk_bytes %lld can't be", (long long)chunk);
+	if (region != 0 && region < chunk)
+		return rpc_fail(error, RPC_INVALID, "choose a larger region or a smaller chunk",
+				"region_bytes %lld is less than one chunk, %lld bytes", (long long)region,
+				(long long)chunk);
+	creation->region_bytes = (uint64_t)region;
 	creation->level = (int)level;
 	creation->chunk_bytes = (uint32_t)chunk;
 	creation->config.give_up_seconds = (uint32_t)give_up;
@@ -157,100 +177,6 @@ name_is_free(const char *name, struct rpc_error *error)
 /* --- looking at the members --- */
 
 static bool
-open_member(struct creation *creation, struct member_work *member, struct rpc_error *error)
-{
-	const struct admin_device *device = &member->device;
-	struct admin_result result = admin_open(&member->address, &creation->credentials, LOGIN_MS_MAX,
-						&member->session, &member->device);
-
-	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(error, &result);
-	if (device->device_type != 0)
-		return rpc_fail(error, RPC_UNFIT, "choose a LUN that is a disk; 'iraid discover' lists them",
-				"%s is not a disk (SCSI device type %u)", member->label, device->device_type);
-	if (!device->writable)
-		return rpc_fail(error, RPC_UNFIT, "allow this initiator to write on the target",
-				"%s is read-only", member->label);
-	if (device->block_bytes != 512 && device->block_bytes != 4096)
-		return rpc_fail(error, RPC_UNFIT, "set it to 512 or 4096 on the target",
-				"%s has blocks of %u bytes", member->label, device->block_bytes);
-	if (device->capacity_bytes < LAYOUT_MEMBER_BYTES_MIN)
-		return rpc_fail(error, RPC_UNFIT, "choose a LUN of 16 MiB or more", "%s has only %llu bytes",
-				member->label, (unsigned long long)device->capacity_bytes);
-	if (device->block_bytes != creation->members[0].device.block_bytes)
-		return rpc_fail(error, RPC_UNFIT, "give all members the same block size on their targets",
-				"%s has blocks of %u bytes and %s of %u", member->label, device->block_bytes,
-				creation->members[0].label, creation->members[0].device.block_bytes);
-	result = member_read_superblock(member->session, &member->copies);
-	return result.error == ADMIN_OK || rpc_fail_admin(error, &result);
-}
-
-/* A member of a volume that this gateway has: refused even by force. */
-static bool
-not_ours(const struct member_work *member, const struct volume_config *other, struct rpc_error *error)
-{
-	bool ours = member->copies.chosen == SUPERBLOCK_OK &&
-		    memcmp(member->copies.superblock.volume_uuid, other->uuid, sizeof(other->uuid)) == 0;
-
-	for (int i = 0; i < other->member_count && !ours; i++) {
-		char label[MEMBER_ADDRESS_MAX];
-
-		member_address_format(&other->members[i], label);
-		ours = strcmp(label, member->label) == 0;
-	}
-	if (!ours)
-		return true;
-	return rpc_fail(error, RPC_IN_USE, "delete that volume first, if its data is no longer needed",
-			"%s is a member of volume \"%s\"", member->label, other->name);
-}
-
-static bool
-check_configured(struct creation *creation, struct rpc_error *error)
-{
-	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
-	struct volume_config *other = malloc(sizeof(*other));
-	char reason[VOLUME_REASON_MAX];
-	bool good = names && other;
-	int count = good ? volume_config_list(names, VOLUMES_MAX) : 0;
-
-	if (!good)
-		rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
-	for (int i = 0; i < count && good; i++) {
-		if (volume_config_read(names[i], other, reason, sizeof(reason)) != 0)
-			continue;
-		for (int m = 0; m < creation->config.member_count && good; m++)
-			good = not_ours(&creation->members[m], other, error);
-	}
-	free(other);
-	free(names);
-	return good;
-}
-
-static bool
-check_unused(const struct member_work *member, struct rpc_error *error)
-{
-	static const char remedy[] = "give --force if what is on it is no longer needed";
-	const struct superblock_copies *copies = &member->copies;
-	char signature[128] = "", uuid[UUID_STR_LEN];
-	struct admin_result result;
-
-	if (copies->chosen == SUPERBLOCK_OK) {
-		uuid_unparse_lower(copies->superblock.volume_uuid, uuid);
-		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds member %u of the iraid volume \"%s\" (%s)",
-				member->label, copies->superblock.role, copies->superblock.name, uuid);
-	}
-	if (copies->chosen != SUPERBLOCK_ABSENT)
-		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds an iraid superblock that is %s",
-				member->label, superblock_verdict_name(copies->chosen));
-	result = admin_signature(member->session, signature, sizeof(signature));
-	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(error, &result);
-	if (signature[0] != '\0')
-		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds a signature: %s", member->label, signature);
-	return true;
-}
-
-static bool
 same_name(const struct admin_device *a, const struct admin_device *b)
 {
 	/* Many targets number their identities from 1; serials that differ tell the LUNs apart. */
@@ -265,52 +191,87 @@ same_name(const struct admin_device *a, const struct admin_device *b)
 static void
 warn_same_names(struct creation *creation)
 {
-	for (int i = 1; i < creation->config.member_count; i++) {
+	const struct member_work *devices = creation->devices;
+
+	for (int i = 1; i < creation->device_count; i++) {
 		for (int j = 0; j < i; j++) {
-			if (!same_name(&creation->members[i].device, &creation->members[j].device))
+			if (!same_name(&devices[i].device, &devices[j].device))
 				continue;
 			warn(creation, "%s and %s are different LUNs that report the same identity; give each a "
-			     "serial number of its own on its target", creation->members[j].label,
-			     creation->members[i].label);
+			     "serial number of its own on its target", devices[j].label, devices[i].label);
 			return;
 		}
 	}
 }
 
 static bool
+open_devices(struct creation *creation, struct rpc_error *error)
+{
+	const struct member_work *first = &creation->devices[0];
+
+	for (int i = 0; i < creation->device_count; i++) {
+		struct member_work *device = &creation->devices[i];
+
+		if (!rpc_device_open(device, &creation->credentials, error))
+			return false;
+		if (device->device.block_bytes != first->device.block_bytes)
+			return rpc_fail(error, RPC_UNFIT, "give all members the same block size on their targets",
+					"%s has blocks of %u bytes and %s of %u", device->label,
+					device->device.block_bytes, first->label, first->device.block_bytes);
+	}
+	return true;
+}
+
+static bool
 look_at_members(struct creation *creation, struct rpc_error *error)
 {
 	struct admin_result result;
-	int count = creation->config.member_count;
 
-	for (int i = 0; i < count; i++) {
-		if (!open_member(creation, &creation->members[i], error))
-			return false;
-	}
-	if (!check_configured(creation, error))
+	if (!open_devices(creation, error))
 		return false;
-	for (int i = 0; i < count && !creation->force; i++) {
-		if (!check_unused(&creation->members[i], error))
+	for (int i = 0; i < creation->device_count; i++) {
+		if (!rpc_device_free(&creation->devices[i], NULL, error))
 			return false;
 	}
-	result = members_probe(creation->members, count);
+	for (int i = 0; i < creation->device_count && !creation->force; i++) {
+		if (!rpc_device_unused(&creation->devices[i], error))
+			return false;
+	}
+	result = members_probe(creation->devices, creation->device_count);
 	if (result.error != ADMIN_OK)
 		return rpc_fail_admin(error, &result);
 	warn_same_names(creation);
-	rpc_warn_sessions(creation->warnings, creation->members, count);
+	rpc_warn_sessions(creation->warnings, creation->devices, creation->device_count);
 	return true;
 }
 
 /* --- making it --- */
 
 static bool
+spares_fit(const struct creation *creation, struct rpc_error *error)
+{
+	const struct area *data = &creation->common.areas[AREA_DATA - 1];
+	uint64_t need = data->offset_bytes + data->length_bytes;
+
+	for (int i = creation->member_count; i < creation->device_count; i++) {
+		const struct member_work *spare = &creation->devices[i];
+
+		if (spare->device.capacity_bytes < need)
+			return rpc_fail(error, RPC_UNFIT, "choose a LUN at least as large as the smallest member",
+					"%s has %llu bytes, a spare of this volume needs %llu", spare->label,
+					(unsigned long long)spare->device.capacity_bytes, (unsigned long long)need);
+	}
+	return true;
+}
+
+static bool
 lay_out(struct creation *creation, struct rpc_error *error)
 {
 	struct superblock *common = &creation->common;
-	struct member_work *smallest = &creation->members[0], *largest = smallest;
+	struct member_work *smallest = &creation->devices[0], *largest = smallest;
 
-	for (int i = 1; i < creation->config.member_count; i++) {
-		struct member_work *member = &creation->members[i];
+	for (int i = 1; i < creation->member_count; i++) {
+		struct member_work *member = &creation->devices[i];
 
 		if (member->device.capacity_bytes < smallest->device.capacity_bytes)
 			smallest = member;
@@ -325,12 +286,15 @@ lay_out(struct creation *creation, struct rpc_error *error)
 		     largest->label, (unsigned long long)largest->device.capacity_bytes);
 	if (layout_compute(smallest->device.capacity_bytes, creation->chunk_bytes, common->areas,
 			   &common->data_bytes, &common->region_rows) != 0 ||
-	    geometry_init(&creation->geometry, creation->level, creation->config.member_count,
+	    geometry_init(&creation->geometry, creation->level, creation->member_count,
 			  creation->chunk_bytes, smallest->device.block_bytes, common->data_bytes) != 0)
 		return rpc_fail(error, RPC_UNFIT, "choose larger LUNs or a smaller chunk",
 				"%s, of %llu bytes, is too small for chunks of %u bytes", smallest->label,
 				(unsigned long long)smallest->device.capacity_bytes, creation->chunk_bytes);
-	return true;
+	if (creation->region_bytes != 0)
+		common->region_rows = layout_region_rows(common->data_bytes / creation->chunk_bytes,
+							 (uint32_t)(creation->region_bytes / creation->chunk_bytes));
+	return spares_fit(creation, error);
 }
 
 static void
@@ -341,36 +305,49 @@ fill_superblock(struct creation *creation)
 	memcpy(common->volume_uuid, creation->config.uuid, sizeof(common->volume_uuid));
 	memcpy(common->name, creation->config.name, sizeof(common->name));
 	common->level = (uint8_t)creation->level;
-	common->member_count = (uint8_t)creation->config.member_count;
+	common->member_count = (uint8_t)creation->member_count;
 	common->clean = true;
 	common->chunk_bytes = creation->chunk_bytes;
-	common->block_bytes = creation->members[0].device.block_bytes;
+	common->block_bytes = creation->devices[0].device.block_bytes;
 	common->epoch = 1;
 	common->event = 1;
 	common->created_s = common->updated_s = (uint64_t)time(NULL);
-	for (int i = 0; i < creation->config.member_count; i++) {
-		memcpy(common->member_uuids[i], creation->members[i].member_uuid, 16);
+	for (int i = 0; i < creation->member_count; i++) {
+		memcpy(common->member_uuids[i], creation->devices[i].member_uuid, 16);
 		common->member_states[i] = MEMBER_IN_SYNC;
 	}
+}
+
+static bool
+write_devices(struct creation *creation, struct rpc_error *error)
+{
+	struct member_work *devices = creation->devices;
+	struct admin_result result = members_format(devices, creation->member_count, &creation->common);
+	int i;
+
+	for (i = creation->member_count; i < creation->device_count && result.error == ADMIN_OK; i++)
+		result = member_mark_spare(&devices[i], creation->config.uuid);
+	if (result.error == ADMIN_OK)
+		return true;
+	members_unprobe(devices + creation->member_count, creation->device_count - creation->member_count);
+	members_wipe(devices, creation->device_count);
+	return rpc_fail_admin(error, &result);
 }
 
 static bool
 make_volume(struct creation *creation, struct rpc_error *error)
 {
 	char reason[VOLUME_REASON_MAX] = "";
-	int count = creation->config.member_count;
-	struct admin_result result;
 
 	if (!lay_out(creation, error)) {
-		members_unprobe(creation->members, count);
+		members_unprobe(creation->devices, creation->device_count);
 		return false;
 	}
 	fill_superblock(creation);
-	result = members_format(creation->members, count, &creation->common);
-	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(error, &result);
+	if (!write_devices(creation, error))
+		return false;
 	if (volume_config_write(&creation->config, reason, sizeof(reason)) != 0) {
-		members_wipe(creation->members, count);
+		members_wipe(creation->devices, creation->device_count);
 		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
 	}
 	return true;
@@ -379,11 +356,8 @@ make_volume(struct creation *creation, struct rpc_error *error)
 static void
 close_members(struct creation *creation)
 {
-	for (int i = 0; i < creation->config.member_count; i++) {
-		if (creation->members[i].session)
-			admin_close(creation->members[i].session);
-		creation->members[i].session = NULL;
-	}
+	for (int i = 0; i < creation->device_count; i++)
+		rpc_device_close(&creation->devices[i]);
 }
 
 static json_object *
@@ -399,11 +373,13 @@ started(struct creation *creation)
 		/* All members have just answered, so this is short; then it can be used, or stopped
 		 * without a member being caught in the middle of its login. */
 		volume_wait(creation->context->host, creation->config.name, START_MS_MAX);
-	log_line(LOG_NOTICE, "volume %s: created, level %d, %d members", creation->config.name, creation->level,
-		 creation->config.member_count);
+	volume_note(creation->context->host, LOG_NOTICE, "created", creation->config.name, "",
+		    "created, level %d, %d members, %d spares", creation->level, creation->member_count,
+		    creation->device_count - creation->member_count);
 	rpc_put_text(result, "name", creation->config.name);
 	rpc_put_uuid(result, "uuid", creation->config.uuid);
 	rpc_put_number(result, "size_bytes", geometry_volume_bytes(&creation->geometry));
+	rpc_put_number(result, "region_bytes", (uint64_t)creation->common.region_rows * creation->chunk_bytes);
 	json_object_object_add(result, "warnings", json_object_get(creation->warnings));
 	return result;
 }
@@ -440,47 +416,33 @@ rpc_volume_create(struct rpc_context *context, json_object *params, struct rpc_e
 /* --- volume.delete --- */
 
 static void
-forget_member(const struct volume_config *config, int index, const struct iscsi_credentials *credentials,
+forget_device(const struct volume_config *config, int index, const struct iscsi_credentials *credentials,
 	      json_object *warnings)
 {
-	struct superblock_copies *copies = malloc(sizeof(*copies));
-	struct admin_session *session = NULL;
-	struct admin_device device;
+	struct member_work device = { .address = config->devices[index] };
+	char text[MEMBER_ADDRESS_MAX + 600];
 	struct admin_result result;
-	char label[MEMBER_ADDRESS_MAX], text[MEMBER_ADDRESS_MAX + 600];
 
-	member_address_format(&config->members[index], label);
-	if (!copies)
-		return;
-	result = admin_open(&config->members[index], credentials, LOGIN_MS_MAX, &session, &device);
+	member_address_format(&device.address.address, device.label);
+	result = rpc_device_wipe(&device, config->uuid, credentials);
 	if (result.error == ADMIN_OK)
-		result = member_read_superblock(session, copies);
-	/* Only what is this volume's: the LUN may have been given to another since. */
-	if (result.error == ADMIN_OK && copies->chosen == SUPERBLOCK_OK &&
-	    memcmp(copies->superblock.volume_uuid, config->uuid, sizeof(config->uuid)) == 0)
-		result = member_wipe(session);
-	if (result.error != ADMIN_OK) {
-		snprintf(text, sizeof(text), "the superblock of %s was not wiped: %s", label, result.message);
-		json_object_array_add(warnings, json_object_new_string(text));
-		log_line(LOG_WARNING, "volume %s: %s", config->name, text);
-	}
-	if (session)
-		admin_close(session);
-	free(copies);
+		return;
+	snprintf(text, sizeof(text), "the superblock of %s was not wiped: %s", device.label, result.message);
+	json_object_array_add(warnings, json_object_new_string(text));
+	log_line(LOG_WARNING, "volume %s: %s", config->name, text);
 }
 
 static bool
 wipe_members(const struct volume_config *config, json_object *warnings, struct rpc_error *error)
 {
-	struct iscsi_credentials credentials = { 0 };
-	const char *why = "";
+	struct iscsi_credentials credentials;
 
-	if (config->chap_file[0] != '\0' && iscsi_credentials_read(config->chap_file, &credentials, &why) != 0)
-		return rpc_fail(error, RPC_INVALID, "correct it, or delete with wipe=false", "chap_file \"%s\": %s",
-				config->chap_file, why);
-	memcpy(credentials.initiator, config->initiator, sizeof(credentials.initiator));
-	for (int i = 0; i < config->member_count; i++)
-		forget_member(config, i, &credentials, warnings);
+	if (!rpc_volume_credentials(config, &credentials, error)) {
+		snprintf(error->remedy, sizeof(error->remedy), "correct it, or delete with wipe=false");
+		return false;
+	}
+	for (int i = 0; i < config->device_count; i++)
+		forget_device(config, i, &credentials, warnings);
 	explicit_bzero(&credentials, sizeof(credentials));
 	return true;
 }
@@ -514,7 +476,7 @@ delete_volume(struct rpc_context *context, const struct volume_config *config, b
 	if (code != 0)
 		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions", "%s/volumes/%s.json: %s",
 				config_dir(), config->name, strerror(-code));
-	log_line(LOG_NOTICE, "volume %s: deleted", config->name);
+	volume_note(context->host, LOG_NOTICE, "deleted", config->name, "", "deleted");
 	return true;
 }
 

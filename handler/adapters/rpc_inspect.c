@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uuid/uuid.h>
 
 #include "member_format.h"
 #include "rpc.h"
@@ -104,6 +105,19 @@ put_device(json_object *object, const struct admin_device *device)
 	rpc_put_bool(object, "reservations", device->reservations);
 }
 
+static void
+describe_mark(const struct spare_mark *mark, char *out, size_t size)
+{
+	static const uint8_t shared[16];
+	char uuid[UUID_STR_LEN];
+
+	uuid_unparse_lower(mark->volume_uuid, uuid);
+	if (memcmp(mark->volume_uuid, shared, sizeof(shared)) == 0)
+		snprintf(out, size, "iraid spare of a gateway");
+	else
+		snprintf(out, size, "iraid spare of volume %s", uuid);
+}
+
 /* What somebody left on it: our own superblock first, then what libblkid knows; "" if nothing. */
 static struct admin_result
 find_signature(struct admin_session *session, const struct superblock_copies *copies, char *out, size_t size)
@@ -111,6 +125,10 @@ find_signature(struct admin_session *session, const struct superblock_copies *co
 	struct admin_result good = { .error = ADMIN_OK };
 
 	out[0] = '\0';
+	if (copies->spare == SUPERBLOCK_OK) {
+		describe_mark(&copies->mark, out, size);
+		return good;
+	}
 	if (copies->chosen == SUPERBLOCK_ABSENT)
 		return admin_signature(session, out, size);
 	if (copies->chosen == SUPERBLOCK_OK)
@@ -262,6 +280,28 @@ areas_json(const struct superblock *superblock)
 	return list;
 }
 
+/* Members that are not in sync, and of which it is known what they lack. */
+static json_object *
+tracked_json(const struct superblock *superblock)
+{
+	json_object *list = json_object_new_array();
+
+	for (int i = 0; i < LAYOUT_STALE_SETS; i++) {
+		const struct tracked_member *tracked = &superblock->tracked[i];
+		json_object *object;
+
+		if (tracked->state == 0)
+			continue;
+		object = json_object_new_object();
+		rpc_put_number(object, "set", (uint64_t)i);
+		rpc_put_uuid(object, "member_uuid", tracked->member_uuid);
+		rpc_put_number(object, "role", tracked->role);
+		rpc_put_text(object, "state", member_state_name((enum member_state)tracked->state));
+		json_object_array_add(list, object);
+	}
+	return list;
+}
+
 static json_object *
 superblock_json(const struct superblock *superblock)
 {
@@ -289,6 +329,8 @@ superblock_json(const struct superblock *superblock)
 	rpc_put_number(object, "resync_row", superblock->resync_row);
 	rpc_put_number(object, "rebuild_row", superblock->rebuild_row);
 	rpc_put_number(object, "scrub_row", superblock->scrub_row);
+	rpc_put_number(object, "scrub_mode", superblock->scrub_mode);
+	rpc_put_number(object, "scrub_mismatches", superblock->scrub_mismatches);
 	for (int i = 0; i < superblock->member_count && i < IRAID_MEMBERS_MAX; i++) {
 		json_object *member = json_object_new_object();
 
@@ -297,6 +339,7 @@ superblock_json(const struct superblock *superblock)
 		json_object_array_add(members, member);
 	}
 	json_object_object_add(object, "members", members);
+	json_object_object_add(object, "tracked", tracked_json(superblock));
 	json_object_object_add(object, "areas", areas_json(superblock));
 	return object;
 }
@@ -325,7 +368,7 @@ examine_session(const char *label, struct admin_session *session, const struct a
 		rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
 		return NULL;
 	}
-	copies->verdict[0] = copies->verdict[1] = copies->chosen = SUPERBLOCK_ABSENT;
+	copies->verdict[0] = copies->verdict[1] = copies->chosen = copies->spare = SUPERBLOCK_ABSENT;
 	if (holds_superblock_areas(device)) {
 		result = member_read_superblock(session, copies);
 		if (result.error == ADMIN_OK)
@@ -356,10 +399,10 @@ examine_session(const char *label, struct admin_session *session, const struct a
 json_object *
 rpc_examine(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
-	char text[MEMBER_ADDRESS_MAX], label[MEMBER_ADDRESS_MAX];
+	char text[DEVICE_TEXT_MAX], label[MEMBER_ADDRESS_MAX];
 	struct iscsi_credentials credentials;
 	struct admin_session *session = NULL;
-	struct member_address address;
+	struct device_address address;
 	struct admin_device device;
 	struct admin_result result;
 	json_object *object = NULL;
@@ -367,7 +410,7 @@ rpc_examine(struct rpc_context *context, json_object *params, struct rpc_error *
 
 	if (!rpc_take_text(params, "member", true, text, sizeof(text), error))
 		return NULL;
-	if (member_address_parse(text, &address, &why) != 0) {
+	if (device_address_parse(text, &address, &why) != 0) {
 		rpc_fail(error, RPC_INVALID,
 			 "write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
 			 "member \"%s\": %s", text, why);
@@ -375,13 +418,13 @@ rpc_examine(struct rpc_context *context, json_object *params, struct rpc_error *
 	}
 	if (!rpc_take_credentials(params, &credentials, error))
 		return NULL;
-	result = admin_open(&address, &credentials, TIMEOUT_MS, &session, &device);
+	result = device_open(&address, &credentials, TIMEOUT_MS, &session, &device);
 	explicit_bzero(&credentials, sizeof(credentials));
 	if (result.error != ADMIN_OK) {
 		rpc_fail_admin(error, &result);
 		return NULL;
 	}
-	member_address_format(&address, label);
+	member_address_format(&address.address, label);
 	object = examine_session(label, session, &device, error);
 	admin_close(session);
 	return object;

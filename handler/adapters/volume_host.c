@@ -25,9 +25,22 @@ volume_host_create(const char *program)
 	if (!host)
 		return NULL;
 	pthread_mutex_init(&host->lock, NULL);
+	pthread_mutex_init(&host->edits, NULL);
 	pthread_cond_init(&host->unpinned, NULL);
 	snprintf(host->program, sizeof(host->program), "%s", program);
-	return host;
+	host->events = event_ring_create();
+	host->keeper = host->events ? keeper_create(host) : NULL;
+	if (host->keeper)
+		return host;
+	event_ring_destroy(host->events);
+	free(host);
+	return NULL;
+}
+
+struct event_ring *
+volume_host_events(struct volume_host *host)
+{
+	return host->events;
 }
 
 const char *
@@ -212,6 +225,9 @@ volume_host_destroy(struct volume_host *host)
 	pthread_mutex_unlock(&host->lock);
 	while (host->volumes)
 		finish(host, host->volumes);
+	keeper_destroy(host->keeper);
+	event_ring_destroy(host->events);
+	pthread_mutex_destroy(&host->edits);
 	pthread_mutex_destroy(&host->lock);
 	pthread_cond_destroy(&host->unpinned);
 	free(host);
@@ -233,6 +249,7 @@ volume_acquire(struct volume_host *host, const char *name, const char *user,
 		return -ENOMEM;
 	}
 	snprintf(volume->user, sizeof(volume->user), "%s", user);
+	pthread_mutex_lock(&host->edits);	/* as volume_start() */
 	pthread_mutex_lock(&host->lock);
 	hosted = find(host, name);
 	if (!hosted) {
@@ -247,6 +264,7 @@ volume_acquire(struct volume_host *host, const char *name, const char *user,
 		hosted->users = volume;
 	}
 	pthread_mutex_unlock(&host->lock);
+	pthread_mutex_unlock(&host->edits);
 	if (error != 0)
 		free(volume);
 	else
@@ -291,8 +309,8 @@ volume_brief(const struct volume *volume, struct volume_brief *out)
 /* --- administration --- */
 
 /* Keep it from being freed.  NULL: it does not run. */
-static struct hosted *
-pin(struct volume_host *host, const char *name)
+struct hosted *
+volume_pin(struct volume_host *host, const char *name)
 {
 	struct hosted *hosted;
 
@@ -304,8 +322,16 @@ pin(struct volume_host *host, const char *name)
 	return hosted;
 }
 
-static void
-unpin(struct hosted *hosted)
+void
+volume_pin_again(struct hosted *hosted)
+{
+	pthread_mutex_lock(&hosted->host->lock);
+	hosted->pins++;
+	pthread_mutex_unlock(&hosted->host->lock);
+}
+
+void
+volume_unpin(struct hosted *hosted)
 {
 	struct volume_host *host = hosted->host;
 
@@ -315,8 +341,8 @@ unpin(struct hosted *hosted)
 	pthread_mutex_unlock(&host->lock);
 }
 
-static struct timespec
-deadline_in(uint32_t timeout_ms)
+struct timespec
+volume_deadline_in(uint32_t timeout_ms)
 {
 	struct timespec at;
 
@@ -357,7 +383,7 @@ assembled(const struct hosted *hosted, uint64_t ticket)
 static int
 wait_assembled(struct hosted *hosted, uint32_t timeout_ms, char *reason, size_t reason_size)
 {
-	struct timespec until = deadline_in(timeout_ms);
+	struct timespec until = volume_deadline_in(timeout_ms);
 	uint64_t ticket;
 	int result;
 
@@ -401,13 +427,13 @@ volume_quiesce(struct volume *volume)
 int
 volume_wait(struct volume_host *host, const char *name, uint32_t timeout_ms)
 {
-	struct hosted *hosted = pin(host, name);
+	struct hosted *hosted = volume_pin(host, name);
 	int result;
 
 	if (!hosted)
 		return -ESHUTDOWN;
 	result = wait_assembled(hosted, timeout_ms, NULL, 0);
-	unpin(hosted);
+	volume_unpin(hosted);
 	return result;
 }
 
@@ -438,13 +464,13 @@ int
 volume_view(struct volume_host *host, const char *name, struct volume_view *out, char *reason,
 	    size_t reason_size)
 {
-	struct hosted *hosted = pin(host, name);
+	struct hosted *hosted = volume_pin(host, name);
 	int error;
 
 	memset(out, 0, sizeof(*out));
 	if (hosted) {
 		view_running(hosted, out);
-		unpin(hosted);
+		volume_unpin(hosted);
 		return 0;
 	}
 	error = volume_config_read(name, &out->config, reason, reason_size);
@@ -489,6 +515,8 @@ volume_start(struct volume_host *host, const char *name, const struct volume_sta
 	struct hosted *hosted;
 	int error = 0;
 
+	/* Its file must not change between being read and taken over. */
+	pthread_mutex_lock(&host->edits);
 	pthread_mutex_lock(&host->lock);
 	hosted = find(host, name);
 	if (!hosted) {
@@ -500,6 +528,7 @@ volume_start(struct volume_host *host, const char *name, const struct volume_sta
 		error = begin_again(hosted, options, reason, reason_size);
 	}
 	pthread_mutex_unlock(&host->lock);
+	pthread_mutex_unlock(&host->edits);
 	return error;
 }
 

@@ -17,6 +17,7 @@ struct volume;		/* one user's hold on one of them */
 struct volume_host *volume_host_create(const char *program);	/* "tcmu-runner", "nbdkit", "iraid-engine" */
 void volume_host_destroy(struct volume_host *host);		/* stops all, in order */
 const char *volume_host_program(const struct volume_host *host);
+struct event_ring *volume_host_events(struct volume_host *host);	/* lives as long as the host */
 
 /* --- users: tcmu devices, nbdkit --- */
 
@@ -59,7 +60,7 @@ int volume_wait_assembled(struct volume *volume, uint32_t timeout_ms, char *reas
 struct volume_view {
 	bool running;			/* false: only config and status.state (stopped) are meaningful */
 	struct volume_config config;	/* as it was started; of the file if not running */
-	struct engine_status status;
+	struct engine_status status;	/* of devices that are attached, where it runs */
 	int user_count;
 	char users[VOLUME_USERS_MAX][VOLUME_USER_MAX + 1];
 };

@@ -1,5 +1,6 @@
-/* volume_host_internal.h - what volume_host.c (who may have a volume) and volume_thread.c (the
- * thread that drives it) share.
+/* volume_host_internal.h - what these share: volume_host.c (who may have a volume), volume_thread.c (the
+ * thread that drives it), volume_engine.c (its engine and sessions), volume_admin.c (calls of an
+ * administrator into that thread), volume_keeper.c (what a volume needs done that may block).
  */
 #ifndef IRAID_VOLUME_HOST_INTERNAL_H
 #define IRAID_VOLUME_HOST_INTERNAL_H
@@ -7,14 +8,31 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "event_ring.h"
 #include "reactor.h"
+#include "volume_admin.h"
 #include "volume_host.h"
+
+struct keeper;
 
 struct volume_host {
 	pthread_mutex_t lock;		/* the list, and each volume's users, pins and stopping */
 	pthread_cond_t unpinned;
 	struct hosted *volumes;
+	pthread_mutex_t edits;		/* one change of configuration files at a time */
+	struct event_ring *events;
+	struct keeper *keeper;
 	char program[32];
+};
+
+/* Something to be done on a volume's thread; its memory is the waiting caller's. */
+struct volume_call {
+	struct volume_call *next;
+	int (*fn)(struct hosted *hosted, void *argument, char *why);
+	void *argument;
+	char why[VOLUME_WHY_MAX];
+	int result;
+	bool done;
 };
 
 /* One user's hold. */
@@ -56,11 +74,16 @@ struct hosted {
 	bool want_stop, want_restart, ended;
 	uint64_t asked, answered;	/* snapshots of status */
 	struct engine_status status;
+	struct volume_call *calls, **calls_last;
+	struct lost_accepting *accepting;	/* the engine has it */
+
+	atomic_bool spare_sought;	/* the keeper is looking for one */
 
 	/* The thread's own. */
 	struct engine *engine;		/* NULL: could not be made, status says why */
-	struct backend *backends[IRAID_MEMBERS_MAX];
-	int backend_count;
+	struct backend *backends[SLOTS_MAX];	/* by slot; NULL: none there */
+	struct device_address devices[SLOTS_MAX];
+	int slot_count;
 	bool engine_stopping, engine_stopped;
 	struct engine_request *held_first, **held_last;	/* wait for the next engine */
 	char setup_fault[256];
@@ -68,6 +91,32 @@ struct hosted {
 	bool refresh_due;
 };
 
+/* volume_host.c */
+struct hosted *volume_pin(struct volume_host *host, const char *name);	/* NULL: it does not run */
+void volume_pin_again(struct hosted *hosted);
+void volume_unpin(struct hosted *hosted);
+struct timespec volume_deadline_in(uint32_t timeout_ms);	/* for `changed` */
+
+/* volume_engine.c; on the volume's thread */
+void volume_engine_make(struct hosted *hosted);
+void volume_engine_destroy(struct hosted *hosted);
+/* As engine_attach(). */
+int volume_engine_attach(struct hosted *hosted, const struct device_address *device, char *why);
+
+/* volume_admin.c; on the volume's thread */
+void volume_calls_run(struct hosted *hosted);
+/* No more of them will be run: those waiting fail.  With hosted->lock. */
+void volume_calls_fail(struct hosted *hosted, int error, const char *why);
+/* The engine is gone and with it what it was asked for. */
+void volume_accepting_fail(struct hosted *hosted);
+
+/* volume_keeper.c.  Both may be called on the volume's thread; they never block. */
+struct keeper *keeper_create(struct volume_host *host);	/* NULL: no thread or memory */
+void keeper_destroy(struct keeper *keeper);
+void keeper_seek_spare(struct hosted *hosted, uint64_t member_bytes, uint32_t block_bytes);
+void keeper_drop_device(struct hosted *hosted, const struct device_address *device);
+
+/* volume_thread.c */
 int volume_thread_start(struct hosted *hosted);	/* 0 or -errno */
 void volume_thread_wake(struct hosted *hosted);		/* there are commands under lock */
 void volume_thread_submit(struct hosted *hosted, struct engine_request *request);

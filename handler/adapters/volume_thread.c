@@ -23,161 +23,6 @@
 
 #define REFRESH_MS 100		/* how old volume_brief() may be */
 #define TURN_MS_MAX 1000	/* a session that stalls right after a quiet turn is noticed by then */
-#define RESYNC_ROWS 4
-#define SESSION_DATA 0		/* last byte of the ISID: kind of session; one data session per member */
-
-static uint64_t
-hash_bytes(uint64_t hash, const void *data, size_t length)
-{
-	const uint8_t *bytes = data;
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ bytes[i]) * 0x100000001b3ull;	/* FNV-1a */
-	return hash;
-}
-
-/* --- port of the engine --- */
-
-static int
-port_record_epoch(void *owner, uint64_t epoch)
-{
-	struct hosted *hosted = owner;
-
-	return epoch_record(hosted->uuid, epoch);
-}
-
-static void
-port_log(void *owner, int level, const char *text)
-{
-	struct hosted *hosted = owner;
-
-	log_line(level, "volume %s: %s", hosted->name, text);
-}
-
-/* --- making and ending an engine --- */
-
-static void
-destroy_backends(struct hosted *hosted)
-{
-	for (int i = 0; i < hosted->backend_count; i++)
-		backend_iscsi_destroy(hosted->backends[i]);
-	hosted->backend_count = 0;
-}
-
-/* A session's name is fixed by gateway, volume, member and kind: a restarted gateway takes the
- * place of its own dead sessions, and nobody else's.  RFC 7143 section 11.12.5, random format.
- */
-static void
-make_isid(uint64_t gateway, const uint8_t uuid[16], int member, uint8_t isid[6])
-{
-	uint64_t hash = hash_bytes(hash_bytes(0xcbf29ce484222325ull, &gateway, sizeof(gateway)), uuid, 16);
-
-	isid[0] = 0x80;
-	isid[1] = (uint8_t)(hash >> 40);
-	isid[2] = (uint8_t)(hash >> 24);
-	isid[3] = (uint8_t)(hash >> 8);
-	isid[4] = (uint8_t)member;
-	isid[5] = SESSION_DATA;
-}
-
-static int
-make_backends(struct hosted *hosted, const struct volume_config *config,
-	      const struct volume_start_options *start)
-{
-	struct backend_iscsi_options options = {
-		.deadline_ms = config->give_up_seconds * 1000,
-		.connect_ms = config->give_up_seconds * 1000 < 5000 ? 5000 : config->give_up_seconds * 1000,
-		.take_over = start->take_over,
-	};
-	uint64_t gateway;
-	const char *why = "";
-	int error = gateway_id(&gateway);
-
-	if (error != 0) {
-		snprintf(hosted->setup_fault, sizeof(hosted->setup_fault),
-			 "the gateway's id can't be read from or written to %.128s: %s", state_dir(),
-			 strerror(-error));
-		return error;
-	}
-	options.reservation_key = hash_bytes(0xcbf29ce484222325ull, &gateway, sizeof(gateway));
-	if (options.reservation_key == 0)
-		options.reservation_key = 1;
-	if (config->chap_file[0] != '\0') {
-		error = iscsi_credentials_read(config->chap_file, &options.credentials, &why);
-		if (error != 0) {
-			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "secrets file %.128s: %s",
-				 config->chap_file, why);
-			return error;
-		}
-	}
-	snprintf(options.credentials.initiator, sizeof(options.credentials.initiator), "%s",
-		 config->initiator);
-	for (int i = 0; i < config->member_count; i++) {
-		options.address = config->members[i];
-		make_isid(gateway, config->uuid, i, options.isid_qualifier);
-		hosted->backends[i] = backend_iscsi_create(hosted->reactor, &options);
-		if (!hosted->backends[i]) {
-			error = -ENOMEM;
-			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
-			break;
-		}
-		hosted->backend_count++;
-	}
-	explicit_bzero(&options.credentials, sizeof(options.credentials));
-	return error;
-}
-
-static void
-make_engine(struct hosted *hosted)
-{
-	const struct engine_port port = {
-		.record_epoch = port_record_epoch, .log = port_log, .owner = hosted,
-	};
-	struct engine_options options = { .resync_rows_max = RESYNC_ROWS };
-	struct volume_start_options start;
-	struct volume_config config;
-	char host_name[32] = "gateway";
-	uint64_t gateway;
-	int error;
-
-	pthread_mutex_lock(&hosted->lock);
-	config = hosted->config;
-	start = hosted->start_options;
-	pthread_mutex_unlock(&hosted->lock);
-
-	hosted->setup_fault[0] = '\0';
-	memcpy(options.volume_uuid, config.uuid, sizeof(options.volume_uuid));
-	if (gethostname(host_name, sizeof(host_name) - 1) != 0)
-		snprintf(host_name, sizeof(host_name), "gateway");
-	options.force = start.force;
-	options.take_over = start.take_over;
-	options.assembly_wait_ms = config.assembly_wait_seconds * 1000;
-	options.assembly_limit_ms = options.assembly_wait_ms < 10000 ? 20000 : options.assembly_wait_ms + 10000;
-	options.queue_limit_ms = config.queue_limit_seconds * 1000;
-	options.give_up_ms = config.give_up_seconds * 1000;
-	error = epoch_recall(config.uuid, &options.epoch_seen);
-	if (error != 0)
-		snprintf(hosted->setup_fault, sizeof(hosted->setup_fault),
-			 "the epoch this gateway knows of it can't be read from %.128s/epochs: %s", state_dir(),
-			 strerror(-error));
-	if (error == 0)
-		error = make_backends(hosted, &config, &start);
-	if (error == 0 && (error = gateway_id(&gateway)) == 0)
-		snprintf(options.owner, sizeof(options.owner), "%.20s pid %ld (%.12s) #%08x", host_name,
-			 (long)getpid(), hosted->host->program, (unsigned int)gateway);
-	if (error == 0) {
-		hosted->engine = engine_create(&options, &port, hosted->backends, hosted->backend_count,
-					       monotonic_ms());
-		if (!hosted->engine)
-			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
-	}
-	if (hosted->engine) {
-		engine_start(hosted->engine);
-		return;
-	}
-	destroy_backends(hosted);
-	log_line(LOG_ERR, "volume %s: %s", hosted->name, hosted->setup_fault);
-}
 
 static void
 engine_has_stopped(void *owner)
@@ -285,12 +130,14 @@ take_status(struct hosted *hosted)
 	snprintf(status->reason, sizeof(status->reason), "%s", hosted->setup_fault);
 	snprintf(status->name, sizeof(status->name), "%s", hosted->name);
 	memcpy(status->volume_uuid, hosted->uuid, sizeof(status->volume_uuid));
-	status->member_count = (uint8_t)hosted->config.member_count;
-	for (int i = 0; i < hosted->config.member_count; i++) {
+	status->rebuild_slot = -1;
+	status->slots = hosted->config.device_count;
+	for (int i = 0; i < hosted->config.device_count; i++) {
 		char label[MEMBER_ADDRESS_MAX];
 
-		member_address_format(&hosted->config.members[i], label);
+		member_address_format(&hosted->config.devices[i].address, label);
 		snprintf(status->members[i].label, sizeof(status->members[i].label), "%.255s", label);
+		status->members[i].attached = true;
 		status->members[i].role = -1;
 		status->members[i].link = LINK_CLOSED;
 	}
@@ -352,17 +199,14 @@ next_engine(struct hosted *hosted)
 {
 	bool restart;
 
-	if (hosted->engine)
-		engine_destroy(hosted->engine);
-	hosted->engine = NULL;
-	destroy_backends(hosted);
+	volume_engine_destroy(hosted);
 	pthread_mutex_lock(&hosted->lock);
 	restart = !hosted->want_stop;
 	pthread_mutex_unlock(&hosted->lock);
 	if (!restart)
 		return false;
 	hosted->engine_stopping = hosted->engine_stopped = false;
-	make_engine(hosted);
+	volume_engine_make(hosted);
 	pthread_mutex_lock(&hosted->lock);
 	/* In one step with the new state: whoever waits must not see the old failure again. */
 	hosted->want_restart = false;
@@ -379,6 +223,7 @@ follow_commands(struct hosted *hosted)
 	pthread_mutex_lock(&hosted->lock);
 	end_engine = hosted->want_stop || hosted->want_restart;
 	pthread_mutex_unlock(&hosted->lock);
+	volume_calls_run(hosted);
 	if (!end_engine || hosted->engine_stopping)
 		return;
 	hosted->engine_stopping = true;
@@ -400,8 +245,9 @@ turn(struct hosted *hosted, uint64_t deadline_ms)
 	follow_commands(hosted);
 	if (!hosted->engine_stopping)
 		pass_held(hosted);
-	for (int i = 0; i < hosted->backend_count; i++) {
-		uint64_t wanted_ms = backend_iscsi_tick(hosted->backends[i], now_ms);
+	for (int i = 0; i < hosted->slot_count; i++) {
+		uint64_t wanted_ms = hosted->backends[i] ? backend_iscsi_tick(hosted->backends[i], now_ms)
+							 : UINT64_MAX;
 
 		next_ms = wanted_ms < next_ms ? wanted_ms : next_ms;
 	}
@@ -409,8 +255,10 @@ turn(struct hosted *hosted, uint64_t deadline_ms)
 		uint64_t wanted_ms;
 
 		engine_run(hosted->engine, now_ms);
-		for (int i = 0; i < hosted->backend_count; i++)
-			backend_iscsi_send(hosted->backends[i]);
+		for (int i = 0; i < hosted->slot_count; i++) {
+			if (hosted->backends[i])
+				backend_iscsi_send(hosted->backends[i]);
+		}
 		wanted_ms = engine_deadline(hosted->engine);
 		next_ms = wanted_ms < next_ms ? wanted_ms : next_ms;
 	}
@@ -426,7 +274,7 @@ run_volume(void *argument)
 	struct hosted *hosted = argument;
 	uint64_t deadline_ms = 0;
 
-	make_engine(hosted);
+	volume_engine_make(hosted);
 	for (;;) {
 		deadline_ms = turn(hosted, deadline_ms);
 		if (!hosted->engine_stopped)
@@ -438,6 +286,7 @@ run_volume(void *argument)
 	pthread_mutex_lock(&hosted->lock);
 	hosted->ended = true;
 	hosted->engine_stopped = true;
+	volume_calls_fail(hosted, -ESHUTDOWN, "it was stopped meanwhile");
 	publish(hosted, monotonic_ms());
 	pthread_mutex_unlock(&hosted->lock);
 	take_submitted(&hosted->submit_message);
@@ -459,6 +308,7 @@ volume_thread_start(struct hosted *hosted)
 	hosted->submit_message.fn = take_submitted;
 	hosted->command_message.fn = take_command;
 	hosted->held_last = &hosted->held_first;
+	hosted->calls_last = &hosted->calls;
 	hosted->reactor = reactor_create();
 	if (!hosted->reactor)
 		return -errno;

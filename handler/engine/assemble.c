@@ -23,98 +23,6 @@
 
 #define AGAIN_MS 1000u		/* after an assembly that had to be given up */
 
-/* --- a session was opened: who is it? --- */
-
-static bool
-same_member(const struct member *member, const struct superblock *superblock)
-{
-	const struct superblock *record = &member->engine->record;
-
-	return memcmp(superblock->volume_uuid, record->volume_uuid, 16) == 0 &&
-	       superblock->role == member->role &&
-	       memcmp(superblock->member_uuid, record->member_uuids[member->role], 16) == 0 &&
-	       (superblock->epoch < record->epoch ||
-		(superblock->epoch == record->epoch && superblock->event <= record->event));
-}
-
-/* A member came back to a running volume. */
-static void
-member_returned(struct member *member)
-{
-	struct engine *engine = member->engine;
-
-	if (!member->in_sync) {
-		member_note(member, "reachable again, but out of date: it was left out and has to be rebuilt");
-		return;
-	}
-	if (member->verdict != SUPERBLOCK_OK || !same_member(member, &member->superblock)) {
-		member->condemned = true;
-		member_note(member, "came back with another superblock than it had");
-		member->backend->ops->close(member->backend);
-		return;
-	}
-	if (member->cache_lost && engine->geometry.parities > 0)
-		intent_suspect_dirty(&engine->intent);
-	member->checked = true;
-	member->reason[0] = '\0';
-	engine_log(engine, LOG_NOTICE, "member %s: session restored", member->backend->label);
-	member_resume(member);
-}
-
-static void
-judge_superblock(struct member *member)
-{
-	const char *reason = "";
-
-	member->verdict = superblock_choose(member->page, member->page + LAYOUT_SUPERBLOCK_BYTES,
-					    &member->superblock, &reason);
-	member->backoff_ms = 100;
-	if (member->engine->phase > PHASE_EXAMINE) {
-		member_returned(member);
-		return;
-	}
-	if (member->verdict == SUPERBLOCK_OK) {
-		member->presence = PRESENCE_EXAMINED;
-		member->write_count = member->superblock.write_count;
-		member->reason[0] = '\0';
-	} else {
-		member->presence = PRESENCE_REJECTED;
-		member_note(member, "no usable superblock: %s", reason);
-	}
-}
-
-static void
-copy_read(struct member_io *mio, int result)
-{
-	struct member *member = mio->member;
-
-	if (result == -ENODATA || result == -EIO)
-		memset(mio->segments[0].iov_base, 0, LAYOUT_SUPERBLOCK_BYTES);
-	else if (result != 0)
-		member->examine_failed = true;
-	if (--member->examining == 0 && !member->examine_failed)
-		judge_superblock(member);
-}
-
-static void
-read_copy(struct member *member, uint64_t offset_bytes, uint8_t *into)
-{
-	struct iovec iov = { into, LAYOUT_SUPERBLOCK_BYTES };
-	struct member_io *mio = member_io_create(member, BACKEND_READ, offset_bytes, IO_PROBE);
-
-	member_io_append(mio, &iov, 1, LAYOUT_SUPERBLOCK_BYTES);
-	member->examining++;
-	member_io_submit(mio, copy_read, member);
-}
-
-void
-assemble_examine(struct member *member)
-{
-	member->examine_failed = false;
-	read_copy(member, LAYOUT_SUPERBLOCK_A_OFFSET, member->page);
-	read_copy(member, LAYOUT_SUPERBLOCK_B_OFFSET, member->page + LAYOUT_SUPERBLOCK_BYTES);
-}
-
 /* --- phases --- */
 
 static void
@@ -128,9 +36,9 @@ enter(struct engine *engine, enum engine_phase phase)
 static void
 disown_members(struct engine *engine)
 {
-	for (int i = 0; i < engine->count; i++) {
-		engine->members[i].in_sync = false;
-		engine->members[i].checked = false;
+	for_each_member(engine, member) {
+		member->in_sync = false;
+		member->checked = false;
 	}
 }
 
@@ -142,15 +50,68 @@ back_to_examine(struct engine *engine, const char *why)
 	free(engine->map_load);
 	engine->map_load = NULL;
 	intent_destroy(&engine->intent);
+	engine->target = NULL;
 	engine->examine_not_before_ms = engine->now_ms + AGAIN_MS;
 	if (engine->phase < PHASE_DRAIN)
 		enter(engine, PHASE_EXAMINE);
 }
 
+/* What is loaded from each member: its region map, then its table of lost extents. */
 static size_t
-map_load_bytes(const struct engine *engine)
+map_bytes(const struct engine *engine)
 {
 	return (size_t)engine->intent.blocks * LAYOUT_MAP_BLOCK_BYTES;
+}
+
+static uint8_t *
+loaded_map(const struct engine *engine, const struct member *member)
+{
+	return engine->map_load + (size_t)member->slot * (map_bytes(engine) + LAYOUT_LOST_BYTES);
+}
+
+static void
+merge_map(struct engine *engine, struct member *member, uint8_t *flags, bool first)
+{
+	const uint8_t *map = loaded_map(engine, member);
+	int damaged = 0;
+
+	for (uint32_t block = 0; block < engine->intent.blocks; block++)
+		damaged += map_block_decode(map + (size_t)block * LAYOUT_MAP_BLOCK_BYTES,
+					    engine->intent.regions, block,
+					    engine->options.volume_uuid, flags);
+	if (damaged > 0)
+		engine_log(engine, LOG_WARNING, "member %s: %d damaged granules of its region "
+			   "map count as dirty", member->backend->label, damaged);
+	intent_merge(&engine->intent, flags, first);
+	if (!lost_io_load(engine, member, map + map_bytes(engine)))
+		engine_log(engine, LOG_ERR, "member %s: its table of lost extents is damaged; the "
+			   "others' count", member->backend->label);
+}
+
+/* Sets of tracked members are marked; what else is marked belongs to nobody. */
+static uint8_t
+tracked_sets(const struct engine *engine)
+{
+	uint8_t sets = 0;
+
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (engine->record.tracked[set].state != 0)
+			sets |= REGION_STALE(set);
+	return sets;
+}
+
+static void
+apply_force(struct engine *engine)
+{
+	for_each_member(engine, member) {
+		if (!member->forced)
+			continue;
+		intent_forced(&engine->intent,
+			      member->stale_set >= 0 ? REGION_STALE(member->stale_set) : 0);
+		place_untrack(engine, member->stale_set);
+		member->stale_set = -1;
+		member->forced = false;
+	}
 }
 
 static void
@@ -163,28 +124,23 @@ merge_maps(struct engine *engine)
 		back_to_examine(engine, "out of memory");
 		return;
 	}
-	for (int i = 0; i < engine->count; i++) {
-		const uint8_t *map = engine->map_load + (size_t)i * map_load_bytes(engine);
-		int damaged = 0;
-
-		if (!engine->members[i].in_sync)
+	for_each_member(engine, member) {
+		if (!member->in_sync)
 			continue;
-		for (uint32_t block = 0; block < engine->intent.blocks; block++)
-			damaged += map_block_decode(map + (size_t)block * LAYOUT_MAP_BLOCK_BYTES,
-						    engine->intent.regions, block,
-						    engine->options.volume_uuid, flags);
-		if (damaged > 0)
-			engine_log(engine, LOG_WARNING, "member %s: %d damaged granules of its region "
-				   "map count as dirty", engine->members[i].backend->label, damaged);
-		intent_merge(&engine->intent, flags, first);
+		merge_map(engine, member, flags, first);
 		first = false;
 	}
 	free(flags);
 	free(engine->map_load);
 	engine->map_load = NULL;
 	intent_loaded(&engine->intent);
+	apply_force(engine);
+	intent_forget(&engine->intent, (uint8_t)(REGION_STALE_ANY & ~tracked_sets(engine)));
+	engine->intent.absent = tracked_sets(engine);
 	if (engine->missing >= 0)
 		intent_member_lost(&engine->intent);
+	else if (engine->intent.absent != 0)
+		intent_mark_absent(&engine->intent);
 }
 
 static void
@@ -202,14 +158,8 @@ write_new_epoch(struct engine *engine)
 }
 
 static void
-map_read(struct member_io *mio, int result)
+maps_read(struct engine *engine)
 {
-	struct engine *engine = mio->member->engine;
-
-	if (result != 0 && result != -ENODATA && result != -EIO)
-		engine->map_error = result;
-	else if (result != 0)	/* unreadable: its CRCs will be wrong, so all of it counts as dirty */
-		memset(mio->segments[0].iov_base, 0xFF, mio->segments[0].iov_len);
 	if (--engine->map_pending > 0)
 		return;
 	if (engine->map_error != 0) {
@@ -222,27 +172,48 @@ map_read(struct member_io *mio, int result)
 }
 
 static void
+map_read(struct member_io *mio, int result)
+{
+	struct engine *engine = mio->member->engine;
+
+	if (result != 0 && result != -ENODATA && result != -EIO)
+		engine->map_error = result;
+	else if (result != 0)	/* unreadable: its CRCs will be wrong, so all of it counts as dirty */
+		memset(mio->segments[0].iov_base, 0xFF, mio->segments[0].iov_len);
+	maps_read(engine);
+}
+
+static void
+load_part(struct member *member, uint64_t offset_bytes, uint8_t *into, size_t length_bytes)
+{
+	struct iovec iov = { into, length_bytes };
+	struct member_io *mio = member_io_create(member, BACKEND_READ, offset_bytes, IO_PROBE);
+
+	member_io_append(mio, &iov, 1, (uint32_t)length_bytes);
+	member->engine->map_pending++;
+	member_io_submit(mio, map_read, member->engine);
+}
+
+static void
 load_maps(struct engine *engine)
 {
 	enter(engine, PHASE_LOAD_MAP);
 	engine->map_error = 0;
-	engine->map_load = calloc((size_t)engine->count, map_load_bytes(engine));
+	engine->map_load = calloc((size_t)engine->slots, map_bytes(engine) + LAYOUT_LOST_BYTES);
 	if (engine->map_load == NULL) {
 		back_to_examine(engine, "out of memory");
 		return;
 	}
-	for (int i = 0; i < engine->count; i++) {
-		struct iovec iov = { engine->map_load + (size_t)i * map_load_bytes(engine),
-				     map_load_bytes(engine) };
-		struct member_io *mio;
+	engine->map_pending = 1;	/* this function */
+	for_each_member(engine, member) {
+		uint8_t *into = loaded_map(engine, member);
 
-		if (!engine->members[i].in_sync)
+		if (!member->in_sync)
 			continue;
-		mio = member_io_create(&engine->members[i], BACKEND_READ, LAYOUT_MAP_OFFSET, IO_PROBE);
-		member_io_append(mio, &iov, 1, (uint32_t)iov.iov_len);
-		engine->map_pending++;
-		member_io_submit(mio, map_read, engine);
+		load_part(member, LAYOUT_MAP_OFFSET, into, map_bytes(engine));
+		load_part(member, LAYOUT_LOST_OFFSET, into + map_bytes(engine), LAYOUT_LOST_BYTES);
 	}
+	maps_read(engine);
 }
 
 /* Take over what the newest superblock says.  0, or -EINVAL if this engine can't run it. */
@@ -265,50 +236,52 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->tolerated = engine->geometry.parities;
 	engine->out = 0;
 	engine->missing = -1;
-	for (int role = 0; role < engine->count; role++)
-		if (engine->record.member_states[role] == MEMBER_IN_SYNC)
-			engine->record.member_states[role] = MEMBER_MISSING;
 	for (int i = 0; i < IRAID_MEMBERS_MAX; i++)
 		engine->by_role[i] = NULL;
 	return 0;
 }
 
+/* Nobody is in sync in this place.  If the last superblocks still counted on somebody, what is dirty now is all that
+ * one lacks.
+ */
+static void
+leave_vacant(struct engine *engine, int role)
+{
+	engine->out++;
+	engine->missing = role;
+	engine->missing_since_ms = engine->now_ms;
+	engine->missing_held = engine->record.member_states[role] == MEMBER_IN_SYNC;
+	if (engine->record.member_states[role] != MEMBER_IN_SYNC)
+		return;
+	engine->record.member_states[role] = MEMBER_MISSING;
+	place_track(engine, role, engine->record.member_uuids[role], MEMBER_OUT_OF_DATE);
+}
+
 static void
 place_members(struct engine *engine, const struct assembly_verdict *verdict)
 {
-	for (int i = 0; i < engine->count; i++) {
-		struct member *member = &engine->members[i];
+	for_each_member(engine, member) {
+		const int slot = member->slot;
 
-		member->role = verdict->role[i];
-		member->in_sync = verdict->in_sync[i];
+		member->role = verdict->role[slot];
+		member->standing = verdict->standing[slot];
+		member->stale_set = verdict->stale_set[slot];
+		member->in_sync = member->standing == STANDING_IN_SYNC;
 		member->checked = member->in_sync;
+		member->forced = verdict->forced[slot];
+		member->excluded = !member->in_sync && member->stale_set >= 0 &&
+				   engine->record.tracked[member->stale_set].state == MEMBER_FAULTY;
 		if (!member->in_sync) {
-			if (member->reason[0] == '\0')
-				member_note(member, "%s", verdict->fault[i]);
+			if (member->reason[0] == '\0' && verdict->fault[slot] != NULL)
+				member_note(member, "%s", verdict->fault[slot]);
 			continue;
 		}
 		engine->by_role[member->role] = member;
 		engine->record.member_states[member->role] = MEMBER_IN_SYNC;
 	}
-	for (int role = 0; role < engine->count; role++) {
-		if (engine->by_role[role] != NULL)
-			continue;
-		engine->out++;
-		engine->missing = role;
-		/* A member without a role of its own stands in the vacant place. */
-		for (int i = 0; i < engine->count; i++)
-			if (!engine->members[i].in_sync && engine->members[i].role < 0 &&
-			    engine->by_role[role] == NULL) {
-				engine->members[i].role = role;
-				engine->by_role[role] = &engine->members[i];
-			} else if (!engine->members[i].in_sync && engine->members[i].role == role) {
-				engine->by_role[role] = &engine->members[i];
-			}
-	}
-	for (int i = 0; i < engine->count; i++)
-		if (engine->members[i].role >= 0)
-			engine->members[i].state =
-				engine->record.member_states[engine->members[i].role];
+	for (int role = 0; role < engine->geometry.members; role++)
+		if (engine->by_role[role] == NULL)
+			leave_vacant(engine, role);
 }
 
 static bool
@@ -348,7 +321,8 @@ prepare_memory(struct engine *engine, uint64_t region_rows)
 	arena_destroy(&engine->arena);
 	if (engine->rows == NULL || arena_init(&engine->arena, arena_bound(engine)) != 0)
 		return -ENOMEM;
-	if (resync_init(engine) != 0)
+	if (resync_init(engine) != 0 || rebuild_init(engine) != 0 || scrub_init(engine) != 0 ||
+	    repair_init(engine) != 0 || lost_io_init(engine) != 0)
 		return -ENOMEM;
 	return intent_init(&engine->intent, engine->geometry.rows, (uint32_t)region_rows);
 }
@@ -373,8 +347,8 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 	if (newest->clean || newest->owner[0] == '\0' || engine->options.take_over ||
 	    strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) == 0)
 		return false;
-	for (int i = 0; i < engine->count; i++)
-		if (verdict->in_sync[i] && engine->members[i].identity.reservation)
+	for_each_member(engine, member)
+		if (verdict->standing[member->slot] == STANDING_IN_SYNC && member->identity.reservation)
 			return false;	/* it is ours, so it is nobody else's */
 	engine->refused = true;
 	snprintf(engine->reason, sizeof(engine->reason),
@@ -397,8 +371,8 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 		return;
 	}
 	place_members(engine, verdict);
-	for (int i = 0; i < engine->count; i++)
-		if (engine->members[i].in_sync && !device_fits(engine, &engine->members[i])) {
+	for_each_member(engine, member)
+		if (member->in_sync && !device_fits(engine, member)) {
 			disown_members(engine);
 			return;
 		}
@@ -419,18 +393,16 @@ static void
 examine_run(struct engine *engine)
 {
 	struct assembly_input input = {
-		.count = engine->count,
+		.count = engine->slots,
 		.volume_uuid = engine->options.volume_uuid,
 		.epoch_seen = engine->options.epoch_seen,
 		.force = engine->options.force,
 	};
 	struct assembly_verdict verdict;
 
-	for (int i = 0; i < engine->count; i++) {
-		struct member *member = &engine->members[i];
-
-		input.presence[i] = member->presence;
-		input.superblocks[i] = &member->superblock;
+	for_each_member(engine, member) {
+		input.presence[member->slot] = member->presence;
+		input.superblocks[member->slot] = &member->superblock;
 		if (member->presence == PRESENCE_AWAITED && member->link == LINK_CLOSED &&
 		    member->close_error == -EBUSY) {
 			engine->refused = true;
@@ -463,9 +435,12 @@ assemble_run(struct engine *engine)
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->record_wanted > 0 &&
 	    engine->record_durable >= engine->record_wanted) {
 		enter(engine, PHASE_RUNNING);
-		engine_log(engine, LOG_NOTICE, "assembled: epoch %llu, %d of %d members in sync",
-			   (unsigned long long)engine->record.epoch, engine->count - engine->out,
-			   engine->count);
+		engine_event(engine, EVENT_ASSEMBLED, LOG_NOTICE, NULL,
+			     "assembled: epoch %llu, %d of %d members in sync",
+			     (unsigned long long)engine->record.epoch,
+			     engine->geometry.members - engine->out, engine->geometry.members);
+		place_all(engine);
+		scrub_assembled(engine);
 	}
 }
 

@@ -30,6 +30,26 @@ engine_log(struct engine *engine, int level, const char *format, ...)
 	engine->port.log(engine->port.owner, level, text);
 }
 
+void
+engine_event(struct engine *engine, enum event_kind kind, int severity, struct member *member,
+	     const char *format, ...)
+{
+	struct engine_event event = {
+		.kind = kind, .severity = severity, .slot = member != NULL ? member->slot : -1,
+	};
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	event.text = text;
+	if (engine->port.log != NULL)
+		engine->port.log(engine->port.owner, severity, text);
+	if (engine->port.event != NULL)
+		engine->port.event(engine->port.owner, &event);
+}
+
 struct iovec *
 scratch_reserve(struct engine *engine, int count)
 {
@@ -52,6 +72,50 @@ bool
 engine_running(const struct engine *engine)
 {
 	return (engine->phase == PHASE_RUNNING || engine->phase == PHASE_DRAIN) && !engine->fenced;
+}
+
+bool
+engine_calm(const struct engine *engine)
+{
+	return engine->phase == PHASE_RUNNING && !engine->fenced && !engine->suspended &&
+	       engine->evicting == 0 && !lost_io_recording(engine) &&
+	       engine->options.resync_rows_max > 0;
+}
+
+/* --- who has which chunk --- */
+
+int
+engine_missing(const struct engine *engine, uint64_t row)
+{
+	if (engine->missing < 0 ||
+	    (engine->target != NULL && engine->target->role == engine->missing &&
+	     intent_row_on_target(&engine->intent, row)))
+		return -1;
+	return engine->missing;
+}
+
+struct member *
+engine_holder(struct engine *engine, uint64_t row, int role)
+{
+	if (engine->by_role[role] != NULL)
+		return engine->by_role[role];
+	if (engine->target != NULL && engine->target->role == role &&
+	    intent_row_on_target(&engine->intent, row))
+		return engine->target;
+	return NULL;
+}
+
+int
+engine_writers(struct engine *engine, uint64_t row, int role, struct member *out[2])
+{
+	int count = 0;
+
+	if (engine->by_role[role] != NULL)
+		out[count++] = engine->by_role[role];
+	if (engine->target != NULL && engine->target->role == role &&
+	    intent_row_on_target(&engine->intent, row))
+		out[count++] = engine->target;
+	return count;
 }
 
 /* --- requests and their pieces --- */
@@ -202,6 +266,8 @@ admit(struct engine *engine)
 			refuse_all(engine, -ENOMEDIUM);
 		return;
 	}
+	if (engine->admission_head != NULL || engine->requests_active > 0)
+		engine->last_request_ms = engine->now_ms;
 	while (engine->admission_head != NULL && engine->ops < OPS_MAX) {
 		struct engine_request *request = engine->admission_head;
 		int fault = request_fault(engine, request);
@@ -272,13 +338,34 @@ op_gone(struct engine *engine)
 }
 
 static void
+fail_ready(struct engine *engine, int error)
+{
+	struct list batch;
+	struct list *node;
+
+	list_init(&batch);
+	list_splice(&batch, &engine->buffer_waiters);
+	list_splice(&batch, &engine->ready);
+	while ((node = list_take(&batch)) != NULL) {
+		struct op *op = list_entry(node, struct op, node);
+
+		op->fail(op, error);
+	}
+}
+
+static void
 start_ready(struct engine *engine)
 {
 	struct list batch;
 	struct list *node;
 
-	if (engine->evicting > 0 && !engine->fenced && engine->phase < PHASE_RELEASE)
-		return;	/* who is missing is being decided */
+	if ((engine->evicting > 0 || lost_io_recording(engine)) && !engine->fenced &&
+	    engine->phase < PHASE_RELEASE) {
+		/* Who is missing, or what is lost with it, is being recorded. */
+		if (engine->expired)
+			fail_ready(engine, -ETIMEDOUT);
+		return;
+	}
 	/* Those who waited for memory go first, and in order: the first that finds none ends it. */
 	list_init(&batch);
 	list_splice(&batch, &engine->buffer_waiters);
@@ -309,8 +396,8 @@ handle_answers(struct engine *engine)
 		engine->activity++;
 		member_handle_answer(list_entry(node, struct member_io, node));
 	}
-	for (int i = 0; i < engine->count; i++)
-		member_handle_events(&engine->members[i]);
+	for_each_member(engine, member)
+		member_handle_events(member);
 }
 
 static void
@@ -343,11 +430,18 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		evict_run(engine);
 		assemble_run(engine);
 		metadata_run(engine);
+		target_run(engine);
 		admit(engine);
+		read_op_hedge(engine);
 		start_ready(engine);
+		repair_run(engine);
+		rebuild_run(engine);
 		resync_run(engine);
+		scrub_run(engine);
 		flush_run(engine);
 		intent_io_run(engine);
+		lost_io_run(engine);
+		admin_let_go(engine);
 		deliver(engine);
 		stop_run(engine);
 	} while (engine->activity != before && engine->phase != PHASE_STOPPED);
@@ -368,7 +462,10 @@ engine_deadline(const struct engine *engine)
 
 	deadline = earlier(deadline, assemble_deadline(engine));
 	deadline = earlier(deadline, intent_io_deadline(engine));
+	deadline = earlier(deadline, read_op_deadline(engine));
 	deadline = earlier(deadline, resync_deadline(engine));
+	deadline = earlier(deadline, rebuild_deadline(engine));
+	deadline = earlier(deadline, scrub_deadline(engine));
 	deadline = earlier(deadline, stop_deadline(engine));
 	if (engine->record_durable < engine->record_wanted &&
 	    engine->record_retry_ms > engine->now_ms)
@@ -378,22 +475,29 @@ engine_deadline(const struct engine *engine)
 
 /* --- life --- */
 
-static bool
-create_member(struct engine *engine, struct backend *backend, int index)
+bool
+member_create(struct engine *engine, struct backend *backend, int slot)
 {
-	struct member *member = &engine->members[index];
+	struct member *member = &engine->members[slot];
+	uint8_t *page = aligned_alloc(LAYOUT_SUPERBLOCK_BYTES, 4 * LAYOUT_SUPERBLOCK_BYTES);
 
+	if (page == NULL)
+		return false;
 	*member = (struct member){
 		.engine = engine,
 		.backend = backend,
-		.index = index,
+		.slot = slot,
 		.role = -1,
+		.stale_set = -1,
 		.backoff_ms = 100,
-		.page = aligned_alloc(LAYOUT_SUPERBLOCK_BYTES, 4 * LAYOUT_SUPERBLOCK_BYTES),
+		.presence = PRESENCE_AWAITED,
+		.page = page,
 	};
 	list_init(&member->in_flight);
 	list_init(&member->parked);
-	return member->page != NULL;
+	if (slot >= engine->slots)
+		engine->slots = slot + 1;
+	return true;
 }
 
 struct engine *
@@ -403,16 +507,19 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	struct engine *engine;
 	bool good = true;
 
-	if (count < 2 || count > IRAID_MEMBERS_MAX || (engine = calloc(1, sizeof(*engine))) == NULL)
+	if (count < 2 || count > SLOTS_MAX || (engine = calloc(1, sizeof(*engine))) == NULL)
 		return NULL;
 	engine->options = *options;
 	engine->port = *port;
-	engine->count = count;
 	engine->now_ms = now_ms;
 	engine->missing = -1;
+	engine->replace_role = -1;
+	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 	engine->admission_tail = &engine->admission_head;
 	engine->finished_tail = &engine->finished_head;
 	list_init(&engine->intent_waiters);
+	list_init(&engine->lost_waiters);
+	list_init(&engine->reads);
 	list_init(&engine->flush_next);
 	list_init(&engine->flush_now);
 	list_init(&engine->ready);
@@ -426,7 +533,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine->map_buffer = aligned_alloc(LAYOUT_MAP_BLOCK_BYTES,
 					   (size_t)MAP_BATCH * LAYOUT_MAP_BLOCK_BYTES);
 	for (int i = 0; i < count; i++)
-		good &= create_member(engine, backends[i], i);
+		good &= member_create(engine, backends[i], i);
 	if (!good || engine->map_buffer == NULL) {
 		engine_destroy(engine);
 		return NULL;
@@ -473,11 +580,15 @@ engine_destroy(struct engine *engine)
 	write_ops_free(engine);
 	flush_ops_free(engine);
 	resync_free(engine);
+	rebuild_free(engine);
+	scrub_free(engine);
+	repair_free(engine);
+	lost_io_free(engine);
 	row_table_destroy(engine->rows);
 	arena_destroy(&engine->arena);
 	intent_destroy(&engine->intent);
-	for (int i = 0; i < engine->count; i++)
-		free(engine->members[i].page);
+	for_each_member(engine, member)
+		free(member->page);
 	free(engine->map_load);
 	free(engine->map_buffer);
 	free(engine->scratch);

@@ -20,6 +20,7 @@
 #include "../ports/backend.h"
 #include "../pure/geometry.h"
 #include "../pure/layout.h"
+#include "../state/assembly.h"
 
 struct engine;
 
@@ -68,9 +69,34 @@ struct engine_options {
 	uint32_t assembly_limit_ms;	/* requests wait this long for assembly (20 s) */
 	uint32_t queue_limit_ms;	/* requests wait this long for silent members (25 s) */
 	uint32_t give_up_ms;		/* a member that stays away this long while the others suffice is evicted (5 s) */
-	uint32_t resync_rows_max;	/* rows resynchronised at a time; 0 stops resync */
+	uint32_t resync_rows_max;	/* rows resynchronised, rebuilt or scrubbed at a time; 0 stops all of it */
+	/* Background work (resync, rebuild, scrub), bytes of each member a second: at least min while requests are
+	 * active, at most max when they are not; 0: 10 MiB and 1 GiB. */
+	uint64_t sync_rate_min, sync_rate_max;
+	uint32_t hedge_ms;		/* a read that waits this long for one member is made from the others (500); 0: never */
+	uint32_t spare_wait_ms;		/* a member that fell silent has this long to return before a spare takes its place (60 s) */
+	uint32_t error_limit;		/* medium errors repaired on a member before it loses its place (64) */
 	uint64_t buffer_bytes_max;	/* bound of the buffer arena; 0: the default, docs/design/memory.md */
 };
+
+enum event_kind {
+	EVENT_ASSEMBLED, EVENT_STOPPED, EVENT_SUSPENDED, EVENT_RESUMED, EVENT_FENCED,
+	EVENT_MEMBER_SILENT, EVENT_MEMBER_BACK, EVENT_MEMBER_EVICTED, EVENT_MEMBER_SLOW,
+	EVENT_REBUILD_STARTED, EVENT_REBUILD_FINISHED, EVENT_REBUILD_STOPPED,
+	EVENT_RESYNC_FINISHED,
+	EVENT_SCRUB_STARTED, EVENT_SCRUB_FINISHED, EVENT_SCRUB_STOPPED, EVENT_SCRUB_MISMATCH,
+	EVENT_MEDIUM_ERROR, EVENT_DATA_LOST, EVENT_LOST_ACCEPTED,
+	EVENT_SPARE_WANTED, EVENT_ATTACHED, EVENT_DETACHED,
+};
+
+struct engine_event {
+	enum event_kind kind;
+	int severity;			/* a syslog priority */
+	int slot;			/* the device it is about, or -1 */
+	const char *text;		/* one line for a person; valid during the call */
+};
+
+const char *event_kind_name(enum event_kind kind);	/* "member evicted", ... */
 
 /* What the engine asks of its driver. */
 struct engine_port {
@@ -78,11 +104,19 @@ struct engine_port {
 	int (*record_epoch)(void *owner, uint64_t epoch);
 	/* Something an administrator would want in the log; level is a syslog priority. */
 	void (*log)(void *owner, int level, const char *text);
+	/* Something happened that is worth keeping; NULL: not wanted.  Called from engine_run(). */
+	void (*event)(void *owner, const struct engine_event *event);
+	/* A member's place is empty and the volume has no spare of its own.  Asked again every minute while that is so;
+	 * the driver may engine_attach() one of the gateway's, or do nothing. NULL: there are none. */
+	void (*want_spare)(void *owner, uint64_t member_bytes, uint32_t block_bytes);
+	/* The device in this slot was let go: its backend is closed and no longer used. */
+	void (*detached)(void *owner, int slot, struct backend *backend);
 	void *owner;
 };
 
-/* backends[0 .. count): in the order of the configuration, roles come from superblocks.
- * Returns NULL if out of memory or count is out of 2..32.  Nothing is opened yet.
+/* backends[0 .. count): the devices of the configuration, members and spares in any order, in slots 0 .. count-1; what
+ * each one is, its superblock says.  Returns NULL if out of memory or count is out of 2..SLOTS_MAX.  Nothing is
+ * opened yet.
  */
 struct engine *engine_create(const struct engine_options *options, const struct engine_port *port,
 			     struct backend *const *backends, int count, uint64_t now_ms);
@@ -108,6 +142,41 @@ void engine_stop(struct engine *engine, void (*stopped)(void *owner), void *owne
 /* Only when stopped, or never started. */
 void engine_destroy(struct engine *engine);
 
+/* --- administration: all at once return 0 or -errno and put what to tell a person into why[256] --- */
+
+/* Take one more device; it is opened and looked at.  A spare (spare.h) waits, or goes to work if a place is empty.
+ * Returns its slot; -ENOSPC: no free slot. */
+int engine_attach(struct engine *engine, struct backend *backend, char *why);
+
+/* Let a device go that is no part of the volume's redundancy: a spare, a faulty or replaced member, a target of a
+ * rebuild (which ends).  port.detached() follows.  -EBUSY: in sync, fail it first. */
+int engine_detach(struct engine *engine, int slot, char *why);
+
+/* Evict a member now, and don't take it back by itself.  -EBUSY: the level can't bear it; of a target: ends its rebuild. */
+int engine_fail(struct engine *engine, int slot, char *why);
+
+/* A member that was failed, by an administrator or for its errors, may come back and catch up. -EINVAL: it is something else. */
+int engine_readmit(struct engine *engine, int slot, char *why);
+
+/* Fill the spare in slot `spare` with the contents of `role` and give it its place; the member that has it now works
+ * until then, and is let go afterwards.  -EBUSY: another rebuild is under way; -EINVAL: not a spare, too small. */
+int engine_replace(struct engine *engine, int role, int spare, char *why);
+
+/* From row 0, or on from where a stopped one was if `resume`.  -EBUSY: one is running.  Level 0: -EOPNOTSUPP. */
+int engine_scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why);
+int engine_scrub_stop(struct engine *engine, char *why);
+
+void engine_set_rates(struct engine *engine, uint64_t min, uint64_t max);
+
+struct lost_range { uint64_t offset_bytes, length_bytes; };	/* of the volume */
+
+/* Ranges that read as medium errors, from the one behind offset_bytes on, in ascending order; returns how many were put into out[max]. */
+int engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out, int max);
+
+/* Let what stands there count as the data.  Whole volume: 0, UINT64_MAX.  done(owner, bytes or -errno) when it is durable. */
+void engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length_bytes,
+			void (*done)(void *owner, int64_t result), void *owner);
+
 /* --- what status shows --- */
 
 enum volume_state {
@@ -127,15 +196,30 @@ enum link_state {
 };
 
 struct member_status {
+	bool attached;			/* there is a device in this slot */
 	char label[256];
 	enum link_state link;
-	int role;			/* -1: not known (yet) */
-	enum member_state state;	/* meaningful when assembled and role >= 0 */
+	int role;			/* -1: not known (yet), or a spare */
+	enum member_state state;	/* 0: not known */
+	uint8_t uuid[16];
+	uint64_t stale_rows;		/* to be copied to it before it is in sync */
 	char reason[256];		/* why it is not in sync or not connected; empty if all is well */
 	uint64_t capacity_bytes;
 	uint64_t reads, writes, read_bytes, written_bytes, errors, medium_errors;
-	uint64_t latency_us_max;	/* reserved, 0 */
+	uint64_t medium_repaired;	/* read errors cured by rewriting */
+	uint32_t latency_ms;		/* of its commands, a moving mean */
+	bool slow;			/* reads are made from the others where that is possible */
 };
+
+struct work_status {			/* a resync, rebuild or scrub */
+	bool running;			/* false: none, or it waits; see reason */
+	uint64_t done_rows, total_rows;
+	uint64_t rate;			/* bytes of each member a second, lately */
+	uint64_t seconds_left;		/* at that rate; UINT64_MAX: can't be told */
+	char reason[96];		/* why it is not running, though there is something to do */
+};
+
+#define MISMATCH_POSITIONS 16
 
 struct engine_status {
 	enum volume_state state;
@@ -150,21 +234,31 @@ struct engine_status {
 	uint64_t epoch, event;
 	uint32_t regions, regions_dirty, regions_suspect, regions_stale;
 	uint64_t region_bytes;		/* of one member's data */
-	bool resync_running;
-	uint64_t resync_done_rows, resync_total_rows;	/* of this run */
+	struct work_status resync, rebuild, scrub;
 	uint64_t resync_corrected_rows;	/* parity that differed and was rewritten */
+	int rebuild_slot;		/* the device that is filled, or -1 */
+	bool scrub_active;		/* started and neither finished nor stopped; it may wait, see scrub.reason */
+	enum scrub_mode scrub_mode;	/* of the scrub under way, or of the last one */
+	uint64_t scrub_mismatches;	/* rows whose parity did not fit, of that scrub */
+	uint64_t mismatch_rows[MISMATCH_POSITIONS];	/* the first of them */
+	uint32_t lost_extents;
+	uint64_t lost_bytes;
+	uint64_t medium_repaired;
+	uint64_t reads_hedged;
+	uint64_t sync_rate_min, sync_rate_max;
 	uint64_t requests_active;
 	uint64_t buffer_bytes, buffer_bytes_max;
 	/* How requests were carried out, since assembly. */
 	uint64_t rows_full, rows_rmw, rows_reconstruct, rows_read_all, rows_data_only;
 	uint64_t reads_reconstructed;
 	uint64_t requests_merged;	/* writes that joined another's rows */
-	struct member_status members[IRAID_MEMBERS_MAX];
+	int slots;			/* members[0 .. slots) */
+	struct member_status members[SLOTS_MAX];
 };
 
 void engine_status(const struct engine *engine, struct engine_status *out);
 
 const char *volume_state_name(enum volume_state state);	/* "active", ... */
-const char *member_state_name(enum member_state state);	/* "in sync", "faulty", "missing" */
+const char *member_state_name(enum member_state state);	/* "in sync", "faulty", "missing", "rebuilding", "out of date", "spare" */
 
 #endif

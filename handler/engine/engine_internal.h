@@ -1,12 +1,18 @@
 /* engine_internal.h - what the parts of the engine share.  Not for its users.
  *
- *	engine.c	admission, the run loop, stop		member.c	sessions, I/O of one member
- *	read_op.c	one piece of a read			evict.c		silence, evidence, eviction
- *	write_op.c	one or more merged writes		assemble.c	from superblocks to a running volume
- *	write_rows.c	its row plans, memory and I/O		metadata.c	superblocks
- *	flush.c		SYNCHRONIZE CACHE of all members	intent_io.c	the region map
- *	resync.c	proving suspect parity			status.c	what an administrator sees
- *	stop.c		an orderly end				gather.c	joins pieces into commands
+ *	engine.c	admission, the run loop		member.c	sessions, I/O of one member
+ *	read_op.c	one piece of a read		evict.c		silence, evidence, eviction
+ *	write_op.c	one or more merged writes	assemble.c	from superblocks to a running volume
+ *	write_rows.c	its row plans, memory and I/O	place.c		a device under a running volume: what it is now
+ *	flush.c		SYNCHRONIZE CACHE of all	target.c	the member that is being filled: begin, lost, done
+ *	gather.c	joins pieces into commands	admin.c		what an administrator asks for
+ *	metadata.c	superblocks			intent_io.c	the region map
+ *	lost_io.c	the table of lost extents	stop.c		an orderly end
+ *	status.c	what an administrator sees	throttle.c	how fast background work goes
+ *	sync_rows.c	a batch of rows: read all, compare or rebuild, write what differs
+ *	mend_row.c	the same for one row with unreadable sectors, piece by piece
+ *	resync.c	proves suspect parity		rebuild.c	fills the target
+ *	scrub.c		checks all rows			repair.c	rewrites sectors that could not be read
  *
  * Everything happens inside engine_run(): backends only append to lists, and requests complete from
  * one place, so no function here is ever re-entered.
@@ -16,6 +22,8 @@
 
 #include "../state/assembly.h"
 #include "../state/intent.h"
+#include "../pure/spare.h"
+#include "../state/lost.h"
 #include "arena.h"
 #include "engine.h"
 #include "list.h"
@@ -35,7 +43,7 @@ enum io_policy {
 	IO_REQUEST,	/* waits for the member's return or eviction, at most for queue_limit */
 	IO_MAP,		/* waits for its return or eviction */
 	IO_SUPERBLOCK,	/* waits for its return, or until its eviction begins */
-	IO_PROBE,	/* fails at once with -ENOTCONN */
+	IO_PROBE,	/* fails at once with -ENOTCONN; needs no checked superblock */
 };
 
 /* One command to one member.  done() gets 0; -ENODATA or -EIO as the backend says; -ENOLINK when the
@@ -52,6 +60,8 @@ struct member_io {
 	int segment_capacity;
 	enum io_policy policy;
 	uint64_t sent_at;		/* engine->moment when it was sent: evidence of life */
+	uint64_t sent_ms;
+	enum { MIO_BUILT, MIO_SENT, MIO_PARKED, MIO_DONE } where;
 	void (*done)(struct member_io *mio, int result);
 	void *owner;
 };
@@ -60,17 +70,24 @@ struct member {
 	struct engine *engine;
 	struct backend *backend;
 	struct backend_identity identity;
-	int index;			/* in the configuration */
-	int role;			/* -1 until assembled */
+	int slot;
+	bool leaving;			/* let go: its session closes, then the slot is free */
+	int role;			/* -1 until assembled, and of spares */
+	uint8_t uuid[16];		/* from its superblock or spare's mark */
+	enum standing standing;		/* under the record, when it was last looked at */
+	int stale_set;			/* of record.tracked, or -1 */
+	struct spare_mark spare;	/* when presence is PRESENCE_SPARE */
 	enum link_state link;
 	bool checked;			/* this session's superblock was read and fits: I/O may be sent */
 	bool in_sync;
 	bool evicting;			/* out, but the survivors' superblocks don't say so yet */
 	uint64_t evict_record;		/* generation of superblocks that says it is out */
-	bool condemned;			/* answers, but wrongly: evict it although it is connected */
+	bool condemned;			/* answers, but wrongly, or an administrator wants it out: evict it although it is connected */
+	bool forced;			/* in sync only because an administrator said so */
+	bool excluded;			/* out until an administrator takes it back */
+	int opens_left;			/* other paths to try before it is evicted */
 	bool unflushed;			/* writes since the last flush */
 	bool cache_lost;		/* lost a session with unflushed writes: the next flush must fail */
-	enum member_state state;
 	enum presence presence;
 	enum superblock_verdict verdict;
 	struct superblock superblock;	/* as examined */
@@ -90,7 +107,29 @@ struct member {
 	uint64_t retry_ms;
 	uint32_t backoff_ms;
 	char reason[256];
-	uint64_t reads, writes, read_bytes, written_bytes, errors, medium_errors;
+	uint64_t reads, writes, read_bytes, written_bytes, errors, medium_errors, medium_repaired;
+	uint32_t latency_us;		/* of reads, a moving mean */
+	bool slow;			/* reads avoid it, but for one in SLOW_PROBE */
+	uint32_t avoided;
+};
+
+/* Told when what was changed in the table of lost extents before is durable. */
+struct lost_waiter {
+	struct list node;
+	void (*done)(struct lost_waiter *waiter, int error);
+};
+
+struct throttle {
+	uint64_t rate_min, rate_max;	/* bytes of each member a second */
+	int64_t budget_bytes;
+	uint64_t filled_ms;
+};
+
+enum target_phase {
+	TARGET_NONE,
+	TARGET_MARKING,		/* its stale flags become durable */
+	TARGET_RECORDING,	/* the superblocks say that it is being filled */
+	TARGET_FILLING,
 };
 
 /* Part of a request that is one operation, or joins one. */
@@ -132,9 +171,10 @@ struct engine {
 	bool has_geometry;
 	struct area areas[LAYOUT_AREAS];
 	uint64_t data_offset_bytes;	/* on every member */
-	int count;
-	struct member members[IRAID_MEMBERS_MAX];
-	struct member *by_role[IRAID_MEMBERS_MAX];
+	int slots;			/* members[0 .. slots); those without a backend are free */
+	struct member members[SLOTS_MAX];
+	struct member *by_role[IRAID_MEMBERS_MAX];	/* in sync, or being evicted; else NULL */
+	struct member *target;		/* is being filled, or NULL */
 	uint64_t now_ms;
 	uint64_t moment;		/* counts events, orders them */
 	uint64_t started_ms;
@@ -151,6 +191,16 @@ struct engine {
 	bool expired;			/* suspended for longer than queue_limit */
 	uint64_t suspended_since_ms;
 	uint64_t evict_not_before_ms;
+	bool hedge_silent;		/* a member fell silent: look at all reads that wait */
+	uint64_t missing_since_ms;
+	bool missing_held;		/* the missing member was in sync when it went: it may hold what can't be rebuilt */
+	uint64_t spare_wanted_ms;	/* when the driver was last asked for one; 0: not yet */
+	int replace_role;		/* an administrator wants it filled anew on replace_slot; -1: no */
+	int replace_slot;
+	uint64_t target_map;		/* generation of the map in which the target's stale flags are durable */
+	uint64_t target_record;		/* generation of superblocks that know of it */
+	enum target_phase target_phase;
+	bool target_is_new;		/* nobody tracked it before: it lacks everything */
 
 	/* superblocks */
 	struct superblock record;	/* what all members' superblocks share */
@@ -171,6 +221,18 @@ struct engine {
 	struct flush_waiter clean_waiter;
 	uint64_t clean_ms;
 
+	uint64_t map_changes, map_sent, map_durable;	/* generations: asked for, under way, durable */
+
+	/* table of lost extents */
+	struct lost *lost;
+	struct list lost_waiters;	/* of lost_waiter.node */
+	uint8_t *lost_buffer;		/* the whole table, as it is sent */
+	int lost_pending;
+	int lost_error;
+	bool lost_full;			/* some of them did not fit: they stay suspect */
+	bool lost_recording;		/* suspect rows of a degraded volume are being recorded */
+	struct lost_waiter *lost_record;
+
 	/* flush */
 	struct list flush_next;		/* waiters for the next round */
 	struct list flush_now;		/* waiters of the round under way */
@@ -180,6 +242,8 @@ struct engine {
 	/* requests and operations */
 	struct engine_request *admission_head, **admission_tail;
 	struct list ready;		/* operations whose claims are granted */
+	uint64_t judge_ms;		/* when members' speeds are compared next */
+	struct list reads;		/* of read_op, those whose commands are under way */
 	struct list buffer_waiters;	/* operations that wait for room in the arena, in order */
 	struct engine_request *finished_head, **finished_tail;
 	uint64_t requests_active;
@@ -187,8 +251,13 @@ struct engine {
 	struct row_table *rows;
 	struct arena arena;
 
-	/* resync */
+	/* background work */
 	struct resync *resync;
+	struct rebuild *rebuild;
+	struct scrub *scrub;
+	struct repair *repair;
+	struct throttle throttle;
+	uint64_t last_request_ms;	/* when a request was last active */
 
 	struct list answered;		/* of member_io.node: backends append here */
 	struct list immediate;		/* member_ios that complete without being sent */
@@ -228,13 +297,31 @@ void op_wait_for_buffer(struct op *op);
 void op_gone(struct engine *engine);	/* an operation ended, there may be room for others */
 struct iovec *scratch_reserve(struct engine *engine, int count);
 bool engine_running(const struct engine *engine);	/* requests may be carried out */
+/* Log it and tell the driver.  member: whom it is about, or NULL. */
+void engine_event(struct engine *engine, enum event_kind kind, int severity, struct member *member,
+		  const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Role whose chunk of this row nobody holds, or -1. */
+int engine_missing(const struct engine *engine, uint64_t row);
+/* Who has this role's chunk of the row to read: the member in its place, or the target where the row is on it; or NULL. */
+struct member *engine_holder(struct engine *engine, uint64_t row, int role);
+/* Who must get writes of it: 0 to 2 members. */
+int engine_writers(struct engine *engine, uint64_t row, int role, struct member *out[2]);
+/* Background work may go on: running, nobody silent or being evicted, nothing being recorded as lost. */
+bool engine_calm(const struct engine *engine);
+
+#define for_each_member(engine, m)                                                             \
+	for (struct member *m = (engine)->members; m < (engine)->members + (engine)->slots; m++) \
+		if (m->backend != NULL)
 
 /* member.c */
+bool member_create(struct engine *engine, struct backend *backend, int slot);	/* false: no memory */
 struct member_io *member_io_create(struct member *member, enum backend_op op, uint64_t offset_bytes,
 				   enum io_policy policy);
 /* Append iovecs; returns false when the command has no room for them (nothing appended). */
 bool member_io_append(struct member_io *mio, const struct iovec *iov, int count, uint32_t length_bytes);
 void member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner);
+/* Nobody wants the answer any more, and its memory is needed: a read that is sent or parked.  done() is not called. */
+void member_io_abandon(struct member_io *mio);
 void member_open(struct member *member);
 void member_handle_events(struct member *member);
 void member_handle_answer(struct member_io *mio);
@@ -245,15 +332,33 @@ bool member_usable(const struct member *member);	/* connected and checked */
 
 /* evict.c */
 void evict_member_silent(struct member *member);	/* its session ended */
+bool evict_bearable(const struct engine *engine);	/* one more may go */
+void evict_exclude(struct member *member);		/* answers or not: it must go, and stay out */
+void evict_cancel(struct member *member);		/* it is back before it was out */
 void evict_run(struct engine *engine);
 uint64_t evict_deadline(const struct engine *engine);
 
 /* assemble.c */
-void assemble_examine(struct member *member);	/* a session was opened */
 void assemble_run(struct engine *engine);
 uint64_t assemble_deadline(const struct engine *engine);
 
-/* metadata.c: superblocks of all in-sync members.  Returns the generation to wait for in record_durable. */
+/* place.c */
+void place_examine(struct member *member);	/* a session was opened: who is it? */
+void place_all(struct engine *engine);	/* the volume runs: judge those who answered meanwhile */
+int place_free_set(const struct engine *engine);	/* of record.tracked, or -1 */
+int place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state);	/* set or -1 */
+void place_untrack(struct engine *engine, int set);
+enum member_state place_state(const struct member *member);	/* for status; 0: not known */
+
+/* target.c: from begin to done it is engine->target */
+void target_begin(struct member *member, int role);
+void target_lost(struct engine *engine, enum member_state state);	/* its session ended, or it failed: what it is then */
+void target_complete(struct engine *engine);	/* every row is on it, flushed: it takes its place */
+void target_dismissed(struct member *former);	/* superblocks know: whom it replaced may go */
+void target_run(struct engine *engine);
+bool target_filling(const struct engine *engine);	/* rows may be copied to it */
+
+/* metadata.c: superblocks of all in-sync members and the target.  Returns the generation to wait for in record_durable. */
 uint64_t metadata_commit(struct engine *engine);
 void metadata_run(struct engine *engine);
 
@@ -262,6 +367,22 @@ void intent_io_run(struct engine *engine);
 uint64_t intent_io_deadline(const struct engine *engine);
 void intent_io_expire(struct engine *engine);	/* fail those who wait for silent members */
 bool intent_io_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
+uint64_t intent_io_commit(struct engine *engine);	/* generation to wait for in map_durable */
+void intent_io_all(struct engine *engine);	/* somebody new needs the whole map */
+
+/* lost_io.c */
+int lost_io_init(struct engine *engine);
+void lost_io_run(struct engine *engine);
+void lost_io_wait(struct engine *engine, struct lost_waiter *waiter);
+bool lost_io_idle(const struct engine *engine);
+bool lost_io_recording(const struct engine *engine);	/* what is missing is being recorded: operations wait */
+bool lost_io_load(struct engine *engine, struct member *member, const uint8_t *table);
+void lost_io_all(struct engine *engine);	/* somebody new needs the whole table */
+void lost_io_free(struct engine *engine);
+/* Does the volume's range have a byte that can't be known? */
+bool lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
+/* The range was overwritten (or accepted).  0, -ENOSPC. */
+int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
 
 /* flush.c */
 void flush_join(struct engine *engine, struct flush_waiter *waiter);
@@ -276,6 +397,12 @@ bool write_op_merge(struct engine *engine, struct piece *piece);	/* true: it joi
 void write_op_intent_changed(struct engine *engine, int error);
 void read_ops_free(struct engine *engine);
 void write_ops_free(struct engine *engine);
+void read_op_hedge(struct engine *engine);	/* reads that wait too long for one member */
+uint64_t read_op_deadline(const struct engine *engine);
+
+/* throttle.c */
+uint64_t throttle_wait(const struct engine *engine);	/* milliseconds until the next batch may begin; 0: now */
+void throttle_spend(struct engine *engine, uint64_t bytes);
 
 /* resync.c */
 int resync_init(struct engine *engine);
@@ -284,6 +411,34 @@ void resync_run(struct engine *engine);
 uint64_t resync_deadline(const struct engine *engine);
 void resync_hint(struct engine *engine, uint64_t row);	/* a suspect row was written: look at its region soon */
 bool resync_idle(const struct engine *engine);
+void resync_status(const struct engine *engine, struct engine_status *out);
+
+/* rebuild.c */
+int rebuild_init(struct engine *engine);
+void rebuild_free(struct engine *engine);
+void rebuild_run(struct engine *engine);
+uint64_t rebuild_deadline(const struct engine *engine);
+bool rebuild_idle(const struct engine *engine);
+void rebuild_status(const struct engine *engine, struct engine_status *out);
+
+/* scrub.c */
+int scrub_init(struct engine *engine);
+void scrub_free(struct engine *engine);
+void scrub_run(struct engine *engine);
+uint64_t scrub_deadline(const struct engine *engine);
+bool scrub_idle(const struct engine *engine);
+void scrub_assembled(struct engine *engine);	/* go on with the one that was under way */
+void scrub_status(const struct engine *engine, struct engine_status *out);
+
+/* repair.c */
+int repair_init(struct engine *engine);
+void repair_free(struct engine *engine);
+void repair_run(struct engine *engine);
+bool repair_idle(const struct engine *engine);
+void repair_note(struct engine *engine, uint64_t row);	/* something in it could not be read */
+
+/* admin.c */
+void admin_let_go(struct engine *engine);		/* let devices go whose sessions are closed */
 
 /* stop.c */
 void stop_run(struct engine *engine);

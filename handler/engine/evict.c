@@ -27,8 +27,26 @@ evict_member_silent(struct member *member)
 	member->silent_since = ++engine->moment;
 	if (member->unflushed && member->identity.write_cache)
 		member->cache_lost = true;
-	engine_log(engine, LOG_WARNING, "member %s: session lost: %s", member->backend->label,
-		   member->reason);
+	engine->hedge_silent = true;	/* reads that wait for it need not */
+	engine_event(engine, EVENT_MEMBER_SILENT, LOG_WARNING, member, "member %s: session lost: %s",
+		     member->backend->label, member->reason);
+}
+
+bool
+evict_bearable(const struct engine *engine)
+{
+	return engine->out + 1 <= engine->tolerated && !engine->suspended;
+}
+
+/* Its place in the volume is lost for good, not only until it answers again. */
+void
+evict_exclude(struct member *member)
+{
+	member->condemned = true;
+	member->excluded = true;
+	member->engine->activity++;
+	if (member->link == LINK_OPEN)
+		member->backend->ops->close(member->backend);
 }
 
 static bool
@@ -37,13 +55,25 @@ is_silent(const struct member *member)
 	return member->in_sync && !member_usable(member);
 }
 
+/* It may still be reached another way: not evicted before that was tried, for give_up_ms at most. */
+static bool
+has_other_path(const struct member *member)
+{
+	const struct engine *engine = member->engine;
+
+	if (member->condemned || member->backend->paths < 2 ||
+	    engine->now_ms - member->silent_since_ms >= engine->options.give_up_ms)
+		return false;
+	return member->opens_left > 0 || member->link != LINK_CLOSED;
+}
+
 static int
 count_silent(const struct engine *engine)
 {
 	int silent = 0;
 
-	for (int i = 0; i < engine->count; i++)
-		silent += is_silent(&engine->members[i]);
+	for (int i = 0; i < engine->slots; i++)
+		silent += engine->members[i].backend != NULL && is_silent(&engine->members[i]);
 	return silent;
 }
 
@@ -74,9 +104,7 @@ others_answered(struct engine *engine, const struct member *silent)
 {
 	bool all = true;
 
-	for (int i = 0; i < engine->count; i++) {
-		struct member *other = &engine->members[i];
-
+	for_each_member(engine, other) {
 		if (other == silent || !other->in_sync || other->answered_at > silent->silent_since)
 			continue;
 		all = false;
@@ -93,8 +121,10 @@ begin_eviction(struct member *member)
 
 	member->in_sync = false;
 	member->evicting = true;
-	member->state = MEMBER_FAULTY;
 	engine->record.member_states[member->role] = MEMBER_FAULTY;
+	member->stale_set = place_track(engine, member->role, member->uuid,
+					member->excluded ? MEMBER_FAULTY : MEMBER_OUT_OF_DATE);
+	member->standing = member->stale_set >= 0 ? STANDING_OUT_OF_DATE : STANDING_OBSOLETE;
 	engine->out++;
 	engine->evicting++;
 	member->evict_record = metadata_commit(engine);
@@ -107,10 +137,31 @@ begin_eviction(struct member *member)
 			continue;
 		list_remove(node);
 		mio->io.result = -ENOLINK;
+		mio->where = MIO_DONE;
 		list_append(&engine->immediate, node);
 	}
-	engine_log(engine, LOG_ERR, "member %s (role %d) is evicted: %s", member->backend->label,
-		   member->role, member->reason);
+	engine_event(engine, EVENT_MEMBER_EVICTED, LOG_ERR, member,
+		     "member %s (role %d) is evicted: %s", member->backend->label, member->role,
+		     member->reason);
+}
+
+/* It is back before its eviction was durable, so nothing was acknowledged without it: it never left.  That matters when
+ * others fell silent meanwhile, for then it may be needed.
+ */
+void
+evict_cancel(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	member->in_sync = true;
+	member->evicting = false;
+	member->standing = STANDING_IN_SYNC;
+	engine->record.member_states[member->role] = MEMBER_IN_SYNC;
+	place_untrack(engine, member->stale_set);
+	member->stale_set = -1;
+	engine->out--;
+	engine->evicting--;
+	metadata_commit(engine);
 }
 
 static void
@@ -125,6 +176,11 @@ finish_eviction(struct member *member)
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;
 	engine->missing = member->role;
+	engine->missing_since_ms = engine->now_ms;
+	engine->spare_wanted_ms = 0;
+	engine->by_role[member->role] = NULL;
+	if (member->stale_set >= 0)
+		engine->intent.absent |= REGION_STALE(member->stale_set);
 	if (engine->geometry.parities > 0)
 		intent_member_lost(&engine->intent);
 	member_fail_parked(member, -ENOLINK, false);
@@ -136,8 +192,8 @@ expire(struct engine *engine)
 	engine->expired = true;
 	engine_log(engine, LOG_ERR, "members stayed silent for %u ms: requests fail until they return",
 		   engine->options.queue_limit_ms);
-	for (int i = 0; i < engine->count; i++)
-		member_fail_parked(&engine->members[i], -ETIMEDOUT, true);
+	for_each_member(engine, member)
+		member_fail_parked(member, -ETIMEDOUT, true);
 	intent_io_expire(engine);
 }
 
@@ -148,9 +204,10 @@ suspend(struct engine *engine, int silent)
 		engine->suspended = true;
 		engine->activity++;
 		engine->suspended_since_ms = engine->now_ms;
-		engine_log(engine, LOG_ERR, "%d of %d members are silent, level %u bears %d: I/O waits",
-			   silent + engine->out, engine->count, engine->geometry.level,
-			   engine->tolerated);
+		engine_event(engine, EVENT_SUSPENDED, LOG_ERR, NULL,
+			     "%d of %d members are silent, level %u bears %d: I/O waits",
+			     silent + engine->out, engine->geometry.members, engine->geometry.level,
+			     engine->tolerated);
 	}
 	engine->evict_not_before_ms = engine->now_ms + engine->options.give_up_ms;
 	if (!engine->expired && engine->now_ms - engine->suspended_since_ms >=
@@ -166,7 +223,7 @@ resume(struct engine *engine)
 	engine->activity++;
 	engine->suspended = false;
 	engine->expired = false;
-	engine_log(engine, LOG_NOTICE, "enough members are back: I/O goes on");
+	engine_event(engine, EVENT_RESUMED, LOG_NOTICE, NULL, "enough members are back: I/O goes on");
 }
 
 void
@@ -178,10 +235,12 @@ evict_run(struct engine *engine)
 	if (engine->phase < PHASE_WRITE_SUPERBLOCKS || engine->phase > PHASE_LAST_SUPERBLOCKS ||
 	    engine->fenced)
 		return;
-	for (int i = 0; i < engine->count; i++) {
-		struct member *member = &engine->members[i];
-
-		if (member->evicting && engine->record_durable >= member->evict_record)
+	for_each_member(engine, member) {
+		if (!member->evicting || engine->record_durable < member->evict_record)
+			continue;
+		if (member->leaving)
+			target_dismissed(member);
+		else
 			finish_eviction(member);
 	}
 	silent = count_silent(engine);
@@ -192,10 +251,8 @@ evict_run(struct engine *engine)
 	resume(engine);
 	if (silent == 0 || engine->now_ms < engine->evict_not_before_ms)
 		return;
-	for (int i = 0; i < engine->count; i++) {
-		struct member *member = &engine->members[i];
-
-		if (is_silent(member) && others_answered(engine, member))
+	for_each_member(engine, member) {
+		if (is_silent(member) && !has_other_path(member) && others_answered(engine, member))
 			begin_eviction(member);
 	}
 }
@@ -207,10 +264,15 @@ evict_deadline(const struct engine *engine)
 
 	if (engine->fenced)
 		return deadline;
-	for (int i = 0; i < engine->count; i++) {
+	for (int i = 0; i < engine->slots; i++) {
 		const struct member *member = &engine->members[i];
 
-		if (member->link == LINK_CLOSED && !member->condemned &&
+		if (member->backend == NULL)
+			continue;
+		if (is_silent(member) && has_other_path(member) &&
+		    member->silent_since_ms + engine->options.give_up_ms < deadline)
+			deadline = member->silent_since_ms + engine->options.give_up_ms;
+		if (member->link == LINK_CLOSED && !member->condemned && !member->leaving &&
 		    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING &&
 		    member->retry_ms < deadline)
 			deadline = member->retry_ms;

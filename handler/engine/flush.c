@@ -35,10 +35,10 @@ anyone_for_request(const struct engine *engine)
 static bool
 fate_open(const struct engine *engine)
 {
-	for (int i = 0; i < engine->count; i++) {
+	for (int i = 0; i < engine->slots; i++) {
 		const struct member *member = &engine->members[i];
 
-		if (member->cache_lost && member->in_sync && !member_usable(member))
+		if (member->backend != NULL && member->cache_lost && member->in_sync && !member_usable(member))
 			return true;
 	}
 	return false;
@@ -57,9 +57,7 @@ round_done(struct engine *engine)
 		engine->activity++;
 		return;
 	}
-	for (int i = 0; i < engine->count; i++) {
-		struct member *member = &engine->members[i];
-
+	for_each_member(engine, member) {
 		if (!member->cache_lost || !member->in_sync)
 			continue;
 		result = result ? result : -EIO;
@@ -95,11 +93,10 @@ begin_round(struct engine *engine)
 	list_splice(&engine->flush_now, &engine->flush_next);
 	engine->flush_result = 0;
 	engine->flush_pending = 1;	/* this function, so that the round can't end before it is sent */
-	for (int i = 0; i < engine->count; i++) {
-		struct member *member = &engine->members[i];
+	for_each_member(engine, member) {
 		struct member_io *mio;
 
-		if ((!member->in_sync && !member->evicting) || !member->identity.write_cache ||
+		if ((!member->in_sync && !member->evicting && member != engine->target) || !member->identity.write_cache ||
 		    (!member->unflushed && !member->cache_lost))
 			continue;
 		member->unflushed = false;

@@ -14,13 +14,13 @@ struct gather {
 	void (*done)(struct member_io *mio, int result);
 	void *owner;
 	int *pending;
-	struct member_io *current[IRAID_MEMBERS_MAX];	/* by role */
+	struct member_io *current[SLOTS_MAX];
 };
 
-/* offset_bytes: in the data area of the member with this role. */
-void gather_add(struct gather *gather, int role, uint64_t offset_bytes, const struct iovec *iov,
+/* offset_bytes: in the member's data area. */
+void gather_add(struct gather *gather, struct member *member, uint64_t offset_bytes, const struct iovec *iov,
 		int count);
-void gather_add_buffer(struct gather *gather, int role, uint64_t offset_bytes, void *buffer,
+void gather_add_buffer(struct gather *gather, struct member *member, uint64_t offset_bytes, void *buffer,
 		       uint32_t length_bytes);
 void gather_submit(struct gather *gather);
 

@@ -25,11 +25,20 @@ narrow_durable(struct engine *engine, uint32_t block)
 	uint32_t first = block * LAYOUT_REGIONS_PER_BLOCK;
 
 	for (uint32_t i = first; i < first + LAYOUT_REGIONS_PER_BLOCK && i < intent->regions; i++) {
-		uint8_t set = intent->durable[i] & intent->flags[i] & (REGION_DIRTY | REGION_STALE);
+		uint8_t set = intent->durable[i] & intent->flags[i] & (REGION_DIRTY | REGION_STALE_ANY);
 		uint8_t unwritten = (intent->durable[i] | intent->flags[i]) & REGION_UNWRITTEN;
 
 		intent->durable[i] = set | unwritten;
 	}
+}
+
+static bool
+any_block_dirty(const struct engine *engine)
+{
+	for (uint32_t i = 0; i < engine->intent.blocks; i++)
+		if (engine->intent.block_dirty[i])
+			return true;
+	return false;
 }
 
 static void
@@ -46,6 +55,10 @@ batch_done(struct engine *engine)
 			intent->block_dirty[engine->map_blocks[i]] = true;
 	}
 	engine->map_batch = 0;
+	if (engine->map_error == 0)
+		engine->map_durable = engine->map_sent;
+	else
+		engine->map_sent = engine->map_durable;
 	engine->activity++;
 	write_op_intent_changed(engine, engine->map_error);
 }
@@ -93,21 +106,14 @@ send_batch(struct engine *engine)
 		engine->map_blocks[engine->map_batch++] = block;
 	}
 	engine->map_error = 0;
+	if (!any_block_dirty(engine))
+		engine->map_sent = engine->map_changes;
 	for (int i = 0; i < engine->map_batch; i++)
-		for (int m = 0; m < engine->count; m++)
-			if (engine->members[m].in_sync || engine->members[m].evicting)
-				write_block(&engine->members[m],
+		for_each_member(engine, member)
+			if (member->in_sync || member->evicting || member == engine->target)
+				write_block(member,
 					    engine->map_buffer + (size_t)i * LAYOUT_MAP_BLOCK_BYTES,
 					    engine->map_blocks[i]);
-}
-
-static bool
-any_block_dirty(const struct engine *engine)
-{
-	for (uint32_t i = 0; i < engine->intent.blocks; i++)
-		if (engine->intent.block_dirty[i])
-			return true;
-	return false;
 }
 
 static void
@@ -118,6 +124,9 @@ clean_flushed(struct flush_waiter *waiter, int result)
 	engine->cleaning = false;
 	if (result == 0)
 		intent_clean_end(&engine->intent);
+	else
+		intent_clean_failed(&engine->intent);
+	engine->activity++;
 }
 
 static void
@@ -144,6 +153,8 @@ intent_io_run(struct engine *engine)
 	clean(engine);
 	if (engine->map_pending == 0 && any_block_dirty(engine))
 		send_batch(engine);
+	else if (engine->map_pending == 0)
+		engine->map_sent = engine->map_durable = engine->map_changes;
 }
 
 void
@@ -151,6 +162,20 @@ intent_io_expire(struct engine *engine)
 {
 	if (engine->map_pending > 0)
 		write_op_intent_changed(engine, -ETIMEDOUT);
+}
+
+uint64_t
+intent_io_commit(struct engine *engine)
+{
+	engine->activity++;
+	return ++engine->map_changes;
+}
+
+void
+intent_io_all(struct engine *engine)
+{
+	for (uint32_t i = 0; i < engine->intent.blocks; i++)
+		engine->intent.block_dirty[i] = true;
 }
 
 bool
@@ -165,8 +190,9 @@ intent_io_deadline(const struct engine *engine)
 {
 	if (engine->phase != PHASE_RUNNING && engine->phase != PHASE_DRAIN)
 		return UINT64_MAX;
-	if (engine->geometry.parities == 0 || engine->intent.dirty_count == 0 || engine->cleaning ||
-	    engine->intent.dirty_count == engine->intent.suspect_count)
+	if (engine->geometry.parities == 0 || engine->cleaning ||
+	    (engine->intent.copied_count == 0 &&
+	     engine->intent.dirty_count == engine->intent.suspect_count))
 		return UINT64_MAX;
 	return engine->clean_ms;
 }

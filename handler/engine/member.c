@@ -17,7 +17,7 @@
 
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 2000u
-#define BACKOFF_OUT_MS 10000u	/* a member that is out is only looked at */
+#define BACKOFF_OUT_MS 3000u	/* a member that is out is only looked at */
 #define FIRST_SEGMENTS 32
 
 bool
@@ -79,6 +79,7 @@ member_io_create(struct member *member, enum backend_op op, uint64_t offset_byte
 	mio->member = member;
 	mio->segment_count = 0;
 	mio->policy = policy;
+	mio->where = MIO_BUILT;
 	return mio;
 }
 
@@ -110,6 +111,7 @@ io_answered(struct backend_io *io)
 	struct member_io *mio = (struct member_io *)io;
 
 	list_remove(&mio->node);
+	mio->where = MIO_DONE;
 	list_append(&mio->member->engine->answered, &mio->node);
 }
 
@@ -123,6 +125,8 @@ send(struct member_io *mio)
 	mio->io.iov_count = mio->segment_count;
 	mio->io.done = io_answered;
 	mio->sent_at = ++member->engine->moment;
+	mio->sent_ms = member->engine->now_ms;
+	mio->where = MIO_SENT;
 	list_append(&member->in_flight, &mio->node);
 	member->backend->ops->submit(member->backend, &mio->io);
 }
@@ -132,7 +136,15 @@ static void
 complete_unsent(struct member_io *mio, int result)
 {
 	mio->io.result = result;
+	mio->where = MIO_DONE;
 	list_append(&mio->member->engine->immediate, &mio->node);
+}
+
+static void
+park(struct member_io *mio)
+{
+	mio->where = MIO_PARKED;
+	list_append(&mio->member->parked, &mio->node);
 }
 
 void
@@ -155,7 +167,30 @@ member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int 
 	else if (member->engine->expired && mio->policy == IO_REQUEST)
 		complete_unsent(mio, -ETIMEDOUT);
 	else
-		list_append(&member->parked, &mio->node);
+		park(mio);
+}
+
+static void
+abandoned(struct member_io *mio, int result)
+{
+	(void)mio;
+	(void)result;
+}
+
+void
+member_io_abandon(struct member_io *mio)
+{
+	struct member *member = mio->member;
+
+	if (mio->where == MIO_PARKED) {
+		list_remove(&mio->node);
+		list_prepend(&member->engine->free_mios, &mio->node);
+		return;
+	}
+	assert(mio->where == MIO_SENT && mio->io.op == BACKEND_READ);
+	mio->done = abandoned;
+	mio->owner = NULL;
+	member->backend->ops->divert(member->backend, &mio->io);
 }
 
 static void
@@ -171,11 +206,13 @@ static void
 account(struct member_io *mio)
 {
 	struct member *member = mio->member;
+	uint64_t took_us = (member->engine->now_ms - mio->sent_ms) * 1000;
 
 	switch (mio->io.op) {
 	case BACKEND_READ:
 		member->reads++;
 		member->read_bytes += mio->io.length_bytes;
+		member->latency_us = (uint32_t)((member->latency_us * 7ull + took_us) / 8);
 		break;
 	case BACKEND_WRITE:
 		member->writes++;
@@ -197,19 +234,25 @@ refused_write(struct member_io *mio, int result)
 	struct member *member = mio->member;
 	struct engine *engine = member->engine;
 
-	if (engine->out + 1 > engine->tolerated || !member->in_sync || mio->policy == IO_PROBE) {
-		finish(mio, -EIO);
+	if (member == engine->target) {
+		member_note(member, "refused a write (%s)", strerror(-result));
+		target_lost(engine, MEMBER_FAULTY);
+		finish(mio, -ENOLINK);
+		return;
+	}
+	if (!member->in_sync || mio->policy == IO_PROBE ||
+	    (!member->condemned && !evict_bearable(engine))) {
+		finish(mio, !member->in_sync && !member->evicting ? -ENOLINK : -EIO);
 		return;
 	}
 	if (!member->condemned) {
-		member->condemned = true;
 		member_note(member, "refused a write (%s)", strerror(-result));
 		engine_log(engine, LOG_ERR, "member %s refused a write at byte %llu: %s",
 			   member->backend->label, (unsigned long long)mio->io.offset_bytes,
 			   strerror(-result));
-		member->backend->ops->close(member->backend);
+		evict_exclude(member);
 	}
-	list_append(&member->parked, &mio->node);
+	park(mio);
 }
 
 static void
@@ -221,9 +264,9 @@ fence_off(struct engine *engine, struct member *member)
 	snprintf(engine->reason, sizeof(engine->reason),
 		 "member %s is reserved by another gateway: this one has stopped writing",
 		 member->backend->label);
-	engine_log(engine, LOG_CRIT, "%s", engine->reason);
-	for (int i = 0; i < engine->count; i++)
-		member_fail_parked(&engine->members[i], -ESHUTDOWN, false);
+	engine_event(engine, EVENT_FENCED, LOG_CRIT, member, "%s", engine->reason);
+	for_each_member(engine, other)
+		member_fail_parked(other, -ESHUTDOWN, false);
 	write_op_intent_changed(engine, -ESHUTDOWN);	/* their marks are not written any more */
 }
 
@@ -246,6 +289,9 @@ member_handle_answer(struct member_io *mio)
 		 * succeeds, and covers nothing that a lost cache has taken with it. */
 		if (mio->io.op == BACKEND_FLUSH)
 			member->unflushed = true;
+		/* Now, not when the session's end is reported: what it missed counts from here. */
+		if (member == member->engine->target)
+			target_lost(member->engine, MEMBER_REBUILDING);
 		if (mio->policy == IO_PROBE)
 			finish(mio, -ENOTCONN);
 		else if (member->engine->fenced)
@@ -253,7 +299,7 @@ member_handle_answer(struct member_io *mio)
 		else if (!member->in_sync && !member->evicting)
 			finish(mio, -ENOLINK);
 		else
-			list_append(&member->parked, &mio->node);
+			park(mio);
 		return;
 	}
 	if (result == -EACCES) {
@@ -265,6 +311,7 @@ member_handle_answer(struct member_io *mio)
 	member->answered_at = mio->sent_at > member->answered_at ? mio->sent_at : member->answered_at;
 	if (mio->io.op == BACKEND_READ) {
 		member->medium_errors += result == -ENODATA;
+		member->latency_us = (uint32_t)(member->latency_us * 7ull / 8);
 		finish(mio, result == -ENODATA ? -ENODATA : -EIO);
 		return;
 	}
@@ -348,6 +395,11 @@ plan_retry(struct member *member)
 		member->retry_ms = engine->now_ms + BACKOFF_OUT_MS;
 		return;
 	}
+	if (member->opens_left > 0) {
+		member->opens_left--;
+		member->retry_ms = engine->now_ms;	/* the other path, at once */
+		return;
+	}
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	member->backoff_ms = member->backoff_ms * 2 > BACKOFF_MAX_MS ? BACKOFF_MAX_MS
 								     : member->backoff_ms * 2;
@@ -361,10 +413,15 @@ handle_closed(struct member *member)
 	member->closed_event = false;
 	member->link = LINK_CLOSED;
 	member->checked = false;
-	if (member->presence == PRESENCE_EXAMINED && member->engine->phase <= PHASE_EXAMINE)
+	if ((member->presence == PRESENCE_EXAMINED && member->engine->phase < PHASE_WRITE_SUPERBLOCKS) ||
+	    member->presence == PRESENCE_SPARE)
 		member->presence = PRESENCE_AWAITED;
-	if (was_usable)
+	if (was_usable) {
 		member->backoff_ms = BACKOFF_FIRST_MS;
+		member->opens_left = member->backend->paths > 1 ? member->backend->paths - 1 : 0;
+	}
+	if (member == member->engine->target)
+		target_lost(member->engine, MEMBER_REBUILDING);
 	plan_retry(member);
 	if (was_usable && member->in_sync && member->engine->phase < PHASE_RELEASE)
 		evict_member_silent(member);
@@ -378,12 +435,13 @@ member_handle_events(struct member *member)
 	if (member->opened_event) {
 		member->opened_event = false;
 		member->link = LINK_OPEN;
-		assemble_examine(member);
+		place_examine(member);
 	}
 	if (member->closed_event)
 		handle_closed(member);
 	/* A condemned member stays closed until its eviction is durable. */
 	if (member->link == LINK_CLOSED && engine->now_ms >= member->retry_ms && !engine->fenced &&
-	    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING && !member->condemned)
+	    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING && !member->condemned &&
+	    !member->leaving)
 		member_open(member);
 }

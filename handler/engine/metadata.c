@@ -51,7 +51,7 @@ write_superblock(struct member *member)
 	superblock.role = (uint8_t)member->role;
 	superblock.member_bytes = member->superblock.member_bytes;
 	superblock.write_count = member->write_count + 1;
-	memcpy(superblock.member_uuid, engine->record.member_uuids[member->role], 16);
+	memcpy(superblock.member_uuid, member->uuid, 16);
 	memcpy(superblock.areas, member->superblock.areas, sizeof(superblock.areas));
 	superblock_encode(&superblock, block);
 	mio = member_io_create(member, BACKEND_WRITE, superblock_offset(superblock.write_count),
@@ -62,6 +62,13 @@ write_superblock(struct member *member)
 	member_io_submit(mio, superblock_written, member);
 }
 
+/* Its own superblock comes with those of the others that say so, not before its marks are durable. */
+static bool
+knows_target(const struct engine *engine)
+{
+	return engine->target_phase == TARGET_RECORDING || engine->target_phase == TARGET_FILLING;
+}
+
 void
 metadata_run(struct engine *engine)
 {
@@ -70,7 +77,7 @@ metadata_run(struct engine *engine)
 		return;
 	engine->record_writing = engine->record_wanted;
 	engine->record.event++;
-	for (int i = 0; i < engine->count; i++)
-		if (engine->members[i].in_sync)
-			write_superblock(&engine->members[i]);
+	for_each_member(engine, member)
+		if (member->in_sync || (member == engine->target && knows_target(engine)))
+			write_superblock(member);
 }

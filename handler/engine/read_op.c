@@ -5,6 +5,10 @@
  *      `-- again --'   a member was evicted meanwhile, or has a medium error:
  *                      claim as REBUILD_READ and make up for it
  *
+ * A read that waits too long for one member, or whose member fell silent, is made from the others as well: its commands
+ * to that member are diverted (ports/backend.h), so that nothing of it can arrive in the request's memory any more, and it
+ * begins again as if the member were missing.  Reads avoid a member that is known to be silent or slow from the start.
+ *
  * What is on members that are there goes straight into the request's memory, adjacent chunks of a
  * member in one command.  For a chunk whose member is missing, the other chunks of the row and
  * its parity are read on the same columns: into the request's memory where the request wants them
@@ -18,8 +22,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 
 #define ATTEMPTS_MAX 8
+#define SLOW_PROBE 16u		/* one read in so many goes to a slow member, to see whether it is slow still */
 
 struct rebuilt {		/* an extent that is made from the others */
 	struct extent extent;
@@ -35,6 +41,10 @@ struct read_op {
 	int pending;
 	int attempts;
 	int avoid;			/* role whose data can't be read, or -1 */
+	bool evades;			/* avoid is set because that member is slow or silent: it may be asked after all */
+	bool patient;			/* was made from the others in vain: waits for its member */
+	uint64_t issued_ms;
+	struct list waiting;		/* in engine->reads */
 	int failed_role;
 	int error;
 	int rebuilt_count;
@@ -48,9 +58,11 @@ static void read_start(struct op *base);
 static void read_fail(struct op *base, int error);
 
 static int
-missing_role(const struct read_op *op)
+missing_role(const struct read_op *op, uint64_t row)
 {
-	return op->op.engine->missing >= 0 ? op->op.engine->missing : op->avoid;
+	int missing = engine_missing(op->op.engine, row);
+
+	return missing >= 0 ? missing : op->avoid;
 }
 
 /* --- claims --- */
@@ -84,7 +96,8 @@ describe_claims(struct read_op *op)
 		claim->begin_bytes = op->piece->begin_bytes > start ? op->piece->begin_bytes - start : 0;
 		claim->end_bytes = op->piece->end_bytes - start < row_bytes
 					   ? op->piece->end_bytes - start : row_bytes;
-		claim->kind = row_wants_role(op, op->first_row + (uint64_t)i, missing_role(op))
+		claim->kind = row_wants_role(op, op->first_row + (uint64_t)i,
+					     missing_role(op, op->first_row + (uint64_t)i))
 				      ? CLAIM_REBUILD_READ : CLAIM_READ;
 	}
 }
@@ -115,7 +128,8 @@ claims_suffice(const struct read_op *op)
 {
 	for (int i = 0; i < op->row_count; i++)
 		if (op->claims[i].kind == CLAIM_READ &&
-		    row_wants_role(op, op->first_row + (uint64_t)i, missing_role(op)))
+		    row_wants_role(op, op->first_row + (uint64_t)i,
+				   missing_role(op, op->first_row + (uint64_t)i)))
 			return false;
 	return true;
 }
@@ -171,7 +185,8 @@ read_into_request(struct read_op *op, struct gather *gather, const struct extent
 			      request->iov_count);
 
 	assert(count > 0);
-	gather_add(gather, extent->member, extent->member_offset_bytes, slice, count);
+	gather_add(gather, engine_holder(op->op.engine, extent->row, extent->member),
+		   extent->member_offset_bytes, slice, count);
 }
 
 /* --- making up for a missing chunk --- */
@@ -221,8 +236,8 @@ read_for_rebuild(struct read_op *op, struct gather *gather, const struct rebuilt
 			continue;
 		role = chunk < 0 ? geometry_parity_member(geometry, extent->row)
 				 : geometry_data_member(geometry, extent->row, (uint8_t)chunk);
-		gather_add_buffer(gather, role, extent->member_offset_bytes, into,
-				  extent->length_bytes);
+		gather_add_buffer(gather, engine_holder(op->op.engine, extent->row, role),
+				  extent->member_offset_bytes, into, extent->length_bytes);
 		into += extent->length_bytes;
 	}
 }
@@ -266,11 +281,32 @@ rebuild(struct read_op *op, const struct rebuilt *rebuilt)
 
 /* --- the states --- */
 
+/* What made it can't be made; ask the member that was avoided after all. */
+static bool
+read_patiently(struct read_op *op)
+{
+	if (!op->evades)
+		return false;
+	op->evades = false;
+	op->patient = true;
+	op->avoid = -1;
+	read_again(op);
+	return true;
+}
+
+static void
+note_unreadable(struct read_op *op)
+{
+	for (int i = 0; i < op->row_count; i++)
+		repair_note(op->op.engine, op->first_row + (uint64_t)i);
+}
+
 static void
 read_finish(struct read_op *op)
 {
 	struct engine *engine = op->op.engine;
 
+	list_remove(&op->waiting);
 	if (op->error == 0) {
 		for (int i = 0; i < op->rebuilt_count; i++)
 			rebuild(op, &op->rebuilt[i]);
@@ -278,11 +314,17 @@ read_finish(struct read_op *op)
 		read_end(op, 0);
 	} else if (op->error == -ENOLINK) {
 		read_again(op);
-	} else if ((op->error == -ENODATA || op->error == -EIO) && missing_role(op) < 0 &&
-		   engine->geometry.parities > 0) {
+	} else if ((op->error == -ENODATA || op->error == -EIO) && engine->geometry.parities > 0 &&
+		   read_patiently(op)) {
+		return;
+	} else if ((op->error == -ENODATA || op->error == -EIO) && op->avoid < 0 &&
+		   engine->missing < 0 && engine->geometry.parities > 0) {
+		note_unreadable(op);
 		op->avoid = op->failed_role;
 		read_again(op);
 	} else {
+		if (op->error == -ENODATA || op->error == -EIO)
+			note_unreadable(op);
 		read_end(op, op->error);
 	}
 }
@@ -323,11 +365,11 @@ list_rebuilt(struct read_op *op, size_t *bytes)
 	*bytes = 0;
 	while (at < op->piece->end_bytes) {
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
-		if (extent.member == missing_role(op)) {
+		if (extent.member == missing_role(op, extent.row)) {
 			if (engine->geometry.parities == 0)
 				return -EIO;
 			if (intent_row_suspect(&engine->intent, extent.row))
-				return -ENODATA;
+				return -ENODATA;	/* nothing is made from parity that proves nothing */
 			assert(op->rebuilt_count < OP_ROWS_MAX);
 			op->rebuilt[op->rebuilt_count++] = (struct rebuilt){
 				.extent = extent,
@@ -352,6 +394,8 @@ read_issue(struct read_op *op)
 	struct extent extent;
 
 	op->error = 0;
+	op->issued_ms = engine->now_ms;
+	list_append(&engine->reads, &op->waiting);
 	op->pending = 1;	/* this function */
 	while (at < op->piece->end_bytes) {
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
@@ -378,7 +422,10 @@ read_start(struct op *base)
 		read_again(op);
 		return;
 	}
-	error = list_rebuilt(op, &bytes);
+	error = lost_in_range(op->op.engine, op->piece->begin_bytes, op->piece->end_bytes)
+			? -ENODATA : list_rebuilt(op, &bytes);
+	if (error == -ENODATA && read_patiently(op))
+		return;
 	if (error != 0) {
 		read_end(op, error);
 		return;
@@ -392,6 +439,163 @@ read_start(struct op *base)
 		op->buffer_bytes = bytes;
 	}
 	read_issue(op);
+}
+
+/* --- members that are slow or silent --- */
+
+/* Everybody but `role` answers, so its chunks can be made from the others. */
+static bool
+others_answer(const struct engine *engine, int role)
+{
+	if (engine->missing >= 0 || engine->geometry.parities == 0 || engine->evicting > 0)
+		return false;
+	for (int other = 0; other < engine->geometry.members; other++)
+		if (other != role && (engine->by_role[other] == NULL ||
+				      !member_usable(engine->by_role[other]) ||
+				      engine->by_role[other]->slow))
+			return false;
+	return true;
+}
+
+static int
+role_to_evade(struct engine *engine)
+{
+	for (int role = 0; role < engine->geometry.members; role++) {
+		struct member *member = engine->by_role[role];
+
+		if (member == NULL || (member_usable(member) && !member->slow))
+			continue;
+		if (!others_answer(engine, role))
+			return -1;
+		if (member_usable(member) && ++member->avoided % SLOW_PROBE == 0)
+			return -1;
+		return role;
+	}
+	return -1;
+}
+
+/* The one member all commands of the read wait for, or NULL. */
+static struct member *
+waits_for(struct read_op *op)
+{
+	struct member *found = NULL;
+	int count = 0;
+
+	for_each_member(op->op.engine, member) {
+		const struct list *lists[] = { &member->in_flight, &member->parked };
+
+		for (int i = 0; i < 2; i++)
+			for (struct list *node = lists[i]->next; node != lists[i]; node = node->next)
+				if (list_entry(node, struct member_io, node)->owner == op) {
+					if (found != NULL && found != member)
+						return NULL;
+					found = member;
+					count++;
+				}
+	}
+	return count == op->pending ? found : NULL;
+}
+
+static void
+abandon_commands(struct read_op *op, struct member *member)
+{
+	struct list *lists[] = { &member->in_flight, &member->parked };
+
+	for (int i = 0; i < 2; i++)
+		for (struct list *node = lists[i]->next, *next; node != lists[i]; node = next) {
+			struct member_io *mio = list_entry(node, struct member_io, node);
+
+			next = node->next;
+			if (mio->owner == op)
+				member_io_abandon(mio);
+		}
+}
+
+/* Make it from the others.  False: it has to wait. */
+static bool
+hedge(struct read_op *op)
+{
+	struct engine *engine = op->op.engine;
+	struct member *member;
+
+	if (op->patient || op->avoid >= 0)
+		return false;
+	member = waits_for(op);
+	if (member == NULL || !member->in_sync || !others_answer(engine, member->role))
+		return false;
+	abandon_commands(op, member);
+	list_remove(&op->waiting);
+	op->pending = 0;
+	op->avoid = member->role;
+	op->evades = true;
+	engine->counters.reads_hedged++;
+	read_again(op);
+	return true;
+}
+
+/* Reads are moving means; a hedged one counts when it is answered, late. */
+static void
+judge_speed(struct engine *engine)
+{
+	for_each_member(engine, member) {
+		uint64_t others = 0;
+		int count = 0;
+
+		for_each_member(engine, other)
+			if (other != member && other->in_sync) {
+				others += other->latency_us;
+				count++;
+			}
+		if (!member->in_sync || count == 0)
+			continue;
+		others /= (uint64_t)count;
+		if (!member->slow && member->latency_us > 50000 && member->latency_us > 4 * others) {
+			member->slow = true;
+			engine_event(engine, EVENT_MEMBER_SLOW, LOG_WARNING, member,
+				     "member %s is slow (%u ms, the others %u): reads avoid it",
+				     member->backend->label, member->latency_us / 1000,
+				     (unsigned int)(others / 1000));
+		} else if (member->slow &&
+			   (member->latency_us < 25000 || member->latency_us < 2 * others)) {
+			member->slow = false;
+			engine_event(engine, EVENT_MEMBER_SLOW, LOG_NOTICE, member,
+				     "member %s is as fast as the others again", member->backend->label);
+		}
+	}
+}
+
+void
+read_op_hedge(struct engine *engine)
+{
+	const uint32_t limit = engine->options.hedge_ms;
+	struct list *node, *next;
+
+	if (engine->geometry.parities == 0 || engine->phase < PHASE_RUNNING || engine->fenced)
+		return;
+	if (engine->now_ms >= engine->judge_ms) {
+		engine->judge_ms = engine->now_ms + 250;
+		judge_speed(engine);
+	}
+	for (node = engine->reads.next; node != &engine->reads; node = next) {
+		struct read_op *op = list_entry(node, struct read_op, waiting);
+
+		next = node->next;
+		if (!engine->hedge_silent && (limit == 0 || engine->now_ms - op->issued_ms < limit))
+			break;	/* they are in the order of being issued */
+		if (!hedge(op) && !engine->hedge_silent)
+			list_remove(node);	/* once is enough */
+	}
+	engine->hedge_silent = false;
+}
+
+uint64_t
+read_op_deadline(const struct engine *engine)
+{
+	if (engine->options.hedge_ms == 0 || engine->geometry.parities == 0 ||
+	    list_empty(&engine->reads))
+		return UINT64_MAX;
+	return list_entry(engine->reads.next, struct read_op, waiting)->issued_ms +
+	       engine->options.hedge_ms;
 }
 
 bool
@@ -413,8 +617,11 @@ read_op_create(struct engine *engine, struct piece *piece)
 	op->first_row = piece->begin_bytes / row_bytes;
 	op->row_count = (int)((piece->end_bytes - 1) / row_bytes - op->first_row) + 1;
 	op->attempts = 0;
-	op->avoid = -1;
+	op->avoid = engine->geometry.parities > 0 ? role_to_evade(engine) : -1;
+	op->evades = op->avoid >= 0;
+	op->patient = false;
 	op->buffer = NULL;
+	list_init(&op->waiting);
 	assert(op->row_count <= OP_ROWS_MAX);
 	engine->ops++;
 	claim_rows(op);

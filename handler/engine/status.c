@@ -36,8 +36,46 @@ member_state_name(enum member_state state)
 		return "faulty";
 	case MEMBER_MISSING:
 		return "missing";
+	case MEMBER_REBUILDING:
+		return "rebuilding";
+	case MEMBER_OUT_OF_DATE:
+		return "out of date";
+	case MEMBER_SPARE:
+		return "spare";
 	}
 	return "unknown";
+}
+
+const char *
+event_kind_name(enum event_kind kind)
+{
+	static const char *const names[] = {
+		[EVENT_ASSEMBLED] = "assembled",
+		[EVENT_STOPPED] = "stopped",
+		[EVENT_SUSPENDED] = "suspended",
+		[EVENT_RESUMED] = "resumed",
+		[EVENT_FENCED] = "fenced",
+		[EVENT_MEMBER_SILENT] = "member silent",
+		[EVENT_MEMBER_BACK] = "member back",
+		[EVENT_MEMBER_EVICTED] = "member evicted",
+		[EVENT_MEMBER_SLOW] = "member slow",
+		[EVENT_REBUILD_STARTED] = "rebuild started",
+		[EVENT_REBUILD_FINISHED] = "rebuild finished",
+		[EVENT_REBUILD_STOPPED] = "rebuild stopped",
+		[EVENT_RESYNC_FINISHED] = "resync finished",
+		[EVENT_SCRUB_STARTED] = "scrub started",
+		[EVENT_SCRUB_FINISHED] = "scrub finished",
+		[EVENT_SCRUB_STOPPED] = "scrub stopped",
+		[EVENT_SCRUB_MISMATCH] = "scrub mismatch",
+		[EVENT_MEDIUM_ERROR] = "medium error",
+		[EVENT_DATA_LOST] = "data lost",
+		[EVENT_LOST_ACCEPTED] = "lost accepted",
+		[EVENT_SPARE_WANTED] = "spare wanted",
+		[EVENT_ATTACHED] = "attached",
+		[EVENT_DETACHED] = "detached",
+	};
+
+	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }
 
 static enum volume_state
@@ -78,17 +116,26 @@ describe_reason(const struct engine *engine, struct engine_status *out)
 					 : "too many members are silent: I/O waits for them");
 	else if (out->state == VOLUME_DEGRADED)
 		snprintf(out->reason, sizeof(out->reason), "%d of %d members are out: no redundancy",
-			 engine->out, engine->count);
+			 engine->out, engine->geometry.members);
 }
 
 static void
 describe_member(const struct member *member, struct member_status *out)
 {
+	const struct engine *engine = member->engine;
+
+	out->attached = true;
 	snprintf(out->label, sizeof(out->label), "%s", member->backend->label);
 	snprintf(out->reason, sizeof(out->reason), "%s", member->reason);
+	memcpy(out->uuid, member->uuid, sizeof(out->uuid));
 	out->link = member->link;
 	out->role = member->role;
-	out->state = member->engine->phase >= PHASE_WRITE_SUPERBLOCKS ? member->state : 0;
+	out->state = engine->phase >= PHASE_WRITE_SUPERBLOCKS ? place_state(member) : 0;
+	if (!member->in_sync && member->stale_set >= 0 && engine->phase >= PHASE_RUNNING)
+		out->stale_rows = (uint64_t)intent_stale(&engine->intent, REGION_STALE(member->stale_set)) *
+				  engine->intent.region_rows;
+	if (out->stale_rows > engine->geometry.rows)
+		out->stale_rows = engine->geometry.rows;
 	out->capacity_bytes = member->identity.capacity_bytes;
 	out->reads = member->reads;
 	out->writes = member->writes;
@@ -96,19 +143,24 @@ describe_member(const struct member *member, struct member_status *out)
 	out->written_bytes = member->written_bytes;
 	out->errors = member->errors;
 	out->medium_errors = member->medium_errors;
+	out->medium_repaired = member->medium_repaired;
+	out->latency_ms = member->latency_us / 1000;
+	out->slow = member->slow;
 }
 
 static void
-describe_resync(const struct engine *engine, struct engine_status *out)
+describe_lost(const struct engine *engine, struct engine_status *out)
 {
-	uint64_t left = (uint64_t)engine->intent.suspect_count * engine->intent.region_rows;
+	out->lost_extents = engine->lost->count;
+	for (uint32_t i = 0; engine->lost->count > 0 && i < LOST_ENTRIES; i++) {
+		const struct lost_extent *extent = &engine->lost->entries[i];
 
-	if (left > engine->geometry.rows)
-		left = engine->geometry.rows;
-	out->resync_done_rows = engine->counters.resync_done_rows;
-	out->resync_total_rows = out->resync_done_rows + left;
-	out->resync_running = left > 0 && engine->missing < 0 && engine->phase == PHASE_RUNNING &&
-			      !engine->suspended && engine->options.resync_rows_max > 0;
+		if (engine->lost->states[i] != LOST_VALID)
+			continue;
+		for (uint64_t row = extent->row; row < extent->row + extent->rows; row++)
+			if (geometry_chunk_on_member(&engine->geometry, row, extent->role) >= 0)
+				out->lost_bytes += extent->column_end - extent->column_begin;
+	}
 }
 
 void
@@ -118,14 +170,19 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	out->state = state_of(engine);
 	describe_reason(engine, out);
 	memcpy(out->volume_uuid, engine->options.volume_uuid, sizeof(out->volume_uuid));
-	out->member_count = (uint8_t)engine->count;
+	out->rebuild_slot = -1;
+	out->sync_rate_min = engine->throttle.rate_min;
+	out->sync_rate_max = engine->throttle.rate_max;
 	out->requests_active = engine->requests_active;
-	for (int i = 0; i < engine->count; i++)
-		describe_member(&engine->members[i], &out->members[i]);
+	out->slots = engine->slots;
+	for (int i = 0; i < engine->slots; i++)
+		if (engine->members[i].backend != NULL)
+			describe_member(&engine->members[i], &out->members[i]);
 	if (!engine->has_geometry)
 		return;
 	snprintf(out->name, sizeof(out->name), "%s", engine->record.name);
 	out->level = engine->geometry.level;
+	out->member_count = engine->geometry.members;
 	out->chunk_bytes = engine->geometry.chunk_bytes;
 	out->block_bytes = engine->geometry.block_bytes;
 	out->epoch = engine->record.epoch;
@@ -140,5 +197,10 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	out->regions_suspect = engine->intent.suspect_count;
 	out->regions_stale = engine->intent.stale_count;
 	out->region_bytes = (uint64_t)engine->intent.region_rows * engine->geometry.chunk_bytes;
-	describe_resync(engine, out);
+	if (engine->geometry.parities == 0)
+		return;
+	describe_lost(engine, out);
+	resync_status(engine, out);
+	rebuild_status(engine, out);
+	scrub_status(engine, out);
 }

@@ -26,9 +26,7 @@ static void
 release_sessions(struct engine *engine)
 {
 	enter(engine, PHASE_RELEASE);
-	for (int i = 0; i < engine->count; i++) {
-		struct member *member = &engine->members[i];
-
+	for_each_member(engine, member) {
 		if (member->link == LINK_OPEN)
 			member->backend->ops->release(member->backend);
 		else if (member->link == LINK_OPENING)
@@ -40,8 +38,8 @@ static void
 give_up(struct engine *engine)
 {
 	engine_log(engine, LOG_WARNING, "members did not answer in time: stopped without marking them clean");
-	for (int i = 0; i < engine->count; i++)
-		member_fail_parked(&engine->members[i], -ESHUTDOWN, false);
+	for_each_member(engine, member)
+		member_fail_parked(member, -ESHUTDOWN, false);
 	write_op_intent_changed(engine, -ESHUTDOWN);
 	release_sessions(engine);
 }
@@ -50,7 +48,8 @@ static bool
 drained(const struct engine *engine)
 {
 	return engine->ops == 0 && engine->requests_active == 0 && engine->admission_head == NULL &&
-	       resync_idle(engine) && engine->flush_pending == 0 && !engine->cleaning &&
+	       resync_idle(engine) && rebuild_idle(engine) && scrub_idle(engine) &&
+	       repair_idle(engine) && lost_io_idle(engine) && engine->flush_pending == 0 && !engine->cleaning &&
 	       engine->evicting == 0;
 }
 
@@ -92,8 +91,8 @@ begin_last_superblocks(struct engine *engine)
 static bool
 sessions_closed(const struct engine *engine)
 {
-	for (int i = 0; i < engine->count; i++)
-		if (engine->members[i].link != LINK_CLOSED)
+	for (int i = 0; i < engine->slots; i++)
+		if (engine->members[i].backend != NULL && engine->members[i].link != LINK_CLOSED)
 			return false;
 	return list_empty(&engine->answered) && list_empty(&engine->immediate);
 }
@@ -103,9 +102,9 @@ finish_release(struct engine *engine)
 {
 	bool parked = false;
 
-	for (int i = 0; i < engine->count; i++) {
-		parked |= !list_empty(&engine->members[i].parked);
-		member_fail_parked(&engine->members[i], -ESHUTDOWN, false);
+	for_each_member(engine, member) {
+		parked |= !list_empty(&member->parked);
+		member_fail_parked(member, -ESHUTDOWN, false);
 	}
 	if (parked) {
 		engine->activity++;

@@ -1,8 +1,11 @@
 /* write_op.c - one or more adjacent writes, carried out as one.
  *
- *   WAITING --> PREPARING --> WRITING --> FLUSHING --> done
- *      ^            |            |       (FUA only)
+ *   WAITING --> PREPARING --> WRITING --> FLUSHING --> FORGETTING --> done
+ *      ^            |            |       (FUA only)   (lost bytes only)
  *      `-- again ---'            `--> failed: the rows' parity is suspect from now on
+ *
+ * A write of lost bytes (state/lost.h) makes them known again: it is flushed, then the table says so, then it is
+ * acknowledged.  In this order no crash leaves bytes that read as something else than what was written.
  *
  * WAITING: for the rows (rows.h), for a turn, for memory.  Adjacent writes join meanwhile, so that
  * partial rows become full ones.
@@ -51,7 +54,7 @@ intent_hold(struct write_op *op)
 
 	op->intent_held = true;
 	for (uint32_t region = first_region(op); region <= last_region(op); region++)
-		if (!intent_begin(&engine->intent, region, engine->missing >= 0))
+		if (!intent_begin(&engine->intent, region))
 			ready = false;
 	return ready;
 }
@@ -62,7 +65,7 @@ intent_is_ready(const struct write_op *op)
 	const struct engine *engine = op->op.engine;
 
 	for (uint32_t region = first_region(op); region <= last_region(op); region++)
-		if (!intent_ready(&engine->intent, region, engine->missing >= 0))
+		if (!intent_ready(&engine->intent, region))
 			return false;
 	return true;
 }
@@ -135,9 +138,27 @@ note_error(struct write_op *op, int role, int result)
 /* --- FLUSHING --- */
 
 static void
+lost_forgotten(struct lost_waiter *waiter, int error)
+{
+	write_end(list_entry(waiter, struct write_op, forget), error);
+}
+
+static void
 write_flushed(struct flush_waiter *waiter, int result)
 {
-	write_end(list_entry(waiter, struct write_op, flush), result);
+	struct write_op *op = list_entry(waiter, struct write_op, flush);
+	struct engine *engine = op->op.engine;
+
+	if (result == 0 && op->finds_lost)
+		result = lost_overwrite(engine, op->begin_bytes, op->end_bytes);
+	if (result != 0 || !op->finds_lost) {
+		write_end(op, result == -ENOSPC ? -EIO : result);
+		return;
+	}
+	op->state = WRITE_FORGETTING;
+	op->forget.done = lost_forgotten;
+	list_init(&op->forget.node);
+	lost_io_wait(engine, &op->forget);
 }
 
 /* --- WRITING --- */
@@ -168,9 +189,11 @@ write_written(struct write_op *op)
 		write_end(op, op->error);
 		return;
 	}
-	if (has_parity(op))
+	if (has_parity(op)) {
 		prove_rows(op);
-	if (!op->fua) {
+		op->finds_lost = lost_in_range(engine, op->begin_bytes, op->end_bytes);
+	}
+	if (!op->fua && !op->finds_lost) {
 		write_end(op, 0);
 		return;
 	}
@@ -218,6 +241,8 @@ write_prepared(struct write_op *op)
 		write_again(op);
 	} else if ((error == -ENODATA || error == -EIO) && op->failed_role >= 0 &&
 		   op->op.engine->missing < 0 && op->avoid < 0 && has_parity(op)) {
+		for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
+			repair_note(op->op.engine, row);
 		op->avoid = op->failed_role;
 		write_again(op);
 	} else {
@@ -399,6 +424,7 @@ write_op_create(struct engine *engine, struct piece *piece)
 	op->end_bytes = piece->end_bytes;
 	op->fua = piece->request->fua;
 	op->intent_held = false;
+	op->finds_lost = false;
 	op->attempts = 0;
 	op->avoid = -1;
 	op->buffer = NULL;

@@ -10,7 +10,8 @@ enum write_state {
 	WRITE_WAITING,		/* for its rows, its turn, or memory: others may still join */
 	WRITE_PREPARING,	/* old data is read, dirty marks become durable */
 	WRITE_WRITING,		/* data and parity go to the members */
-	WRITE_FLUSHING,		/* FUA */
+	WRITE_FLUSHING,		/* FUA, or what was lost is overwritten */
+	WRITE_FORGETTING,	/* ... and is on record as known again */
 };
 
 struct write_row {
@@ -26,6 +27,7 @@ struct write_op {
 	uint64_t begin_bytes;	/* of the volume */
 	uint64_t end_bytes;
 	bool fua;
+	bool finds_lost;	/* overwrites what could not be known */
 	bool intent_held;
 	bool intent_waits;
 	int pending;
@@ -38,6 +40,7 @@ struct write_op {
 	uint8_t *buffer;
 	size_t buffer_bytes;
 	struct flush_waiter flush;
+	struct lost_waiter forget;
 	struct write_row rows[OP_ROWS_MAX];	/* of row r: rows[r % OP_ROWS_MAX] */
 };
 

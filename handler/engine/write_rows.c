@@ -120,7 +120,7 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 {
 	struct engine *engine = op->op.engine;
 	const struct geometry *geometry = &engine->geometry;
-	int missing = engine->missing;
+	int missing = engine_missing(engine, number);
 	bool suspect = geometry->parities > 0 && intent_row_suspect(&engine->intent, number);
 
 	if (missing < 0 && op->avoid >= 0) {
@@ -195,12 +195,16 @@ write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int res
 		for (int chunk = 0; chunk < geometry->data_chunks; chunk++)
 			if (columns_bytes(plan->read[chunk]) > 0)
 				gather_add_buffer(&gather,
-						  geometry_data_member(geometry, number, (uint8_t)chunk),
+						  engine_holder(op->op.engine, number,
+								geometry_data_member(geometry, number,
+										     (uint8_t)chunk)),
 						  start + plan->read[chunk].begin,
 						  old_data(op, row, chunk),
 						  columns_bytes(plan->read[chunk]));
 		if (plan->read_parity)
-			gather_add_buffer(&gather, geometry_parity_member(geometry, number),
+			gather_add_buffer(&gather,
+					  engine_holder(op->op.engine, number,
+							geometry_parity_member(geometry, number)),
 					  start + plan->hull.begin, parity_buffer(op, row),
 					  columns_bytes(plan->hull));
 	}
@@ -208,7 +212,8 @@ write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int res
 }
 
 static void
-gather_new_data(struct write_op *op, struct gather *gather, uint64_t number, int chunk, int role)
+gather_new_data(struct write_op *op, struct gather *gather, uint64_t number, int chunk,
+		struct member *member)
 {
 	const struct row_plan *plan = &write_row(op, number)->plan;
 	struct iov_run run = new_data(op, number, chunk, plan->write[chunk].begin);
@@ -217,7 +222,7 @@ gather_new_data(struct write_op *op, struct gather *gather, uint64_t number, int
 			      slice, run.count);
 
 	assert(count > 0);
-	gather_add(gather, role,
+	gather_add(gather, member,
 		   number * geometry_of(op)->chunk_bytes + plan->write[chunk].begin, slice, count);
 }
 
@@ -226,23 +231,31 @@ void
 write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int result))
 {
 	const struct geometry *geometry = geometry_of(op);
-	const int missing = op->op.engine->missing;
-	struct gather gather = { .engine = op->op.engine, .op = BACKEND_WRITE, .done = done,
+	struct engine *engine = op->op.engine;
+	struct gather gather = { .engine = engine, .op = BACKEND_WRITE, .done = done,
 				 .owner = op, .pending = &op->pending };
+	struct member *writers[2];
 
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
 		const struct write_row *row = write_row(op, number);
 
 		for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
 			int role = geometry_data_member(geometry, number, (uint8_t)chunk);
+			int count = columns_bytes(row->plan.write[chunk]) > 0
+					    ? engine_writers(engine, number, role, writers) : 0;
 
-			if (columns_bytes(row->plan.write[chunk]) > 0 && role != missing)
-				gather_new_data(op, &gather, number, chunk, role);
+			for (int i = 0; i < count; i++)
+				gather_new_data(op, &gather, number, chunk, writers[i]);
 		}
-		if (row->plan.write_parity && geometry_parity_member(geometry, number) != missing)
-			gather_add_buffer(&gather, geometry_parity_member(geometry, number),
-					  number * geometry->chunk_bytes + row->plan.hull.begin,
-					  parity_buffer(op, row), columns_bytes(row->plan.hull));
+		if (row->plan.write_parity) {
+			int count = engine_writers(engine, number,
+						   geometry_parity_member(geometry, number), writers);
+
+			for (int i = 0; i < count; i++)
+				gather_add_buffer(&gather, writers[i],
+						  number * geometry->chunk_bytes + row->plan.hull.begin,
+						  parity_buffer(op, row), columns_bytes(row->plan.hull));
+		}
 	}
 	gather_submit(&gather);
 }

@@ -40,13 +40,18 @@ enum {	/* offsets in a superblock */
 	AT_RESYNC_ROW = 208,
 	AT_REBUILD_ROW = 216,
 	AT_SCRUB_ROW = 224,
+	AT_SCRUB_MODE = 232,
+	AT_SCRUB_RUNNING = 233,
+	AT_SCRUB_MISMATCHES = 240,
 	AT_OWNER = 256,
 	AT_AREA_COUNT = 320,
 	AT_AREAS = 384,
 	AT_MEMBER_UUIDS = 768,
 	AT_MEMBER_STATES = 1280,
+	AT_TRACKED = 1312,
 
 	AREA_ENTRY_BYTES = 24,	/* type u32, zero u32, offset u64, length u64 */
+	TRACKED_ENTRY_BYTES = 24,	/* uuid, role u8, state u8, zero u48 */
 	FLAG_CLEAN = 0x01,
 
 	GRANULE_AT_CRC = 0,
@@ -193,6 +198,22 @@ areas_fault(const struct superblock *superblock)
 	return NULL;
 }
 
+/* Listed for its role, or on its way there. */
+static bool
+knows_member(const struct superblock *superblock)
+{
+	const uint8_t *uuid = superblock->member_uuid;
+
+	if (memcmp(uuid, superblock->member_uuids[superblock->role], UUID_BYTES) == 0)
+		return true;
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (superblock->tracked[set].state != 0 &&
+		    superblock->tracked[set].role == superblock->role &&
+		    memcmp(uuid, superblock->tracked[set].member_uuid, UUID_BYTES) == 0)
+			return true;
+	return false;
+}
+
 static const char *
 members_fault(const struct superblock *superblock)
 {
@@ -208,9 +229,25 @@ members_fault(const struct superblock *superblock)
 				   UUID_BYTES) == 0)
 				return "two members have the same UUID";
 	}
-	if (memcmp(superblock->member_uuid, superblock->member_uuids[superblock->role],
-		   UUID_BYTES) != 0)
-		return "the member's UUID is not the one listed for its role";
+	if (!knows_member(superblock))
+		return "the member's UUID is not one listed for its role";
+	return NULL;
+}
+
+static const char *
+tracked_fault(const struct superblock *superblock)
+{
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++) {
+		const struct tracked_member *tracked = &superblock->tracked[set];
+
+		if (tracked->state == 0)
+			continue;
+		if (tracked->state != MEMBER_REBUILDING && tracked->state != MEMBER_OUT_OF_DATE &&
+		    tracked->state != MEMBER_FAULTY)
+			return "a tracked member's state is unknown";
+		if (tracked->role >= superblock->member_count)
+			return "a tracked member's role is not below the number of members";
+	}
 	return NULL;
 }
 
@@ -225,9 +262,8 @@ shape_fault(const struct superblock *superblock)
 		return "level, member count, chunk, block or data size is out of bounds";
 	if (superblock->data_bytes % superblock->chunk_bytes != 0)
 		return "the data size is not a multiple of the chunk";
-	if (!is_power_of_two(superblock->region_rows) ||
-	    superblock->region_rows < LAYOUT_REGION_ROWS_MIN)
-		return "the rows per region are not a power of two, or too few";
+	if (!is_power_of_two(superblock->region_rows))
+		return "the rows per region are not a power of two";
 	if (divide_up(geometry.rows, superblock->region_rows) > LAYOUT_REGIONS_MAX)
 		return "there are more regions than the map can hold";
 	if (superblock->member_bytes < LAYOUT_MEMBER_BYTES_MIN ||
@@ -236,6 +272,8 @@ shape_fault(const struct superblock *superblock)
 	if (superblock->resync_row > geometry.rows || superblock->rebuild_row > geometry.rows ||
 	    superblock->scrub_row > geometry.rows)
 		return "a checkpoint lies beyond the last row";
+	if (superblock->scrub_mode > SCRUB_REPAIR)
+		return "the kind of scrub is unknown";
 	return NULL;
 }
 
@@ -254,6 +292,8 @@ superblock_fault(const struct superblock *superblock)
 	fault = shape_fault(superblock);
 	if (!fault)
 		fault = members_fault(superblock);
+	if (!fault)
+		fault = tracked_fault(superblock);
 	if (!fault)
 		fault = areas_fault(superblock);
 	return fault;
@@ -275,6 +315,16 @@ encode_lists(const struct superblock *superblock, uint8_t *out)
 	memcpy(out + AT_MEMBER_UUIDS, superblock->member_uuids,
 	       superblock->member_count * UUID_BYTES);
 	memcpy(out + AT_MEMBER_STATES, superblock->member_states, superblock->member_count);
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++) {
+		const struct tracked_member *tracked = &superblock->tracked[set];
+		uint8_t *entry = out + AT_TRACKED + set * TRACKED_ENTRY_BYTES;
+
+		if (tracked->state == 0)
+			continue;
+		memcpy(entry, tracked->member_uuid, UUID_BYTES);
+		entry[16] = tracked->role;
+		entry[17] = tracked->state;
+	}
 }
 
 void
@@ -308,6 +358,9 @@ superblock_encode(const struct superblock *superblock, uint8_t *out)
 	put_u64(out + AT_RESYNC_ROW, superblock->resync_row);
 	put_u64(out + AT_REBUILD_ROW, superblock->rebuild_row);
 	put_u64(out + AT_SCRUB_ROW, superblock->scrub_row);
+	out[AT_SCRUB_MODE] = superblock->scrub_mode;
+	out[AT_SCRUB_RUNNING] = superblock->scrub_running;
+	put_u64(out + AT_SCRUB_MISMATCHES, superblock->scrub_mismatches);
 	memcpy(out + AT_OWNER, superblock->owner, strlen(superblock->owner));
 	encode_lists(superblock, out);
 	put_u32(out + AT_CRC, superblock_crc(out));
@@ -328,6 +381,13 @@ decode_lists(const uint8_t *in, struct superblock *out)
 	}
 	memcpy(out->member_uuids, in + AT_MEMBER_UUIDS, members * UUID_BYTES);
 	memcpy(out->member_states, in + AT_MEMBER_STATES, members);
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++) {
+		const uint8_t *entry = in + AT_TRACKED + set * TRACKED_ENTRY_BYTES;
+
+		memcpy(out->tracked[set].member_uuid, entry, UUID_BYTES);
+		out->tracked[set].role = entry[16];
+		out->tracked[set].state = entry[17];
+	}
 }
 
 static void
@@ -357,6 +417,9 @@ decode_fields(const uint8_t *in, struct superblock *out)
 	out->resync_row = get_u64(in + AT_RESYNC_ROW);
 	out->rebuild_row = get_u64(in + AT_REBUILD_ROW);
 	out->scrub_row = get_u64(in + AT_SCRUB_ROW);
+	out->scrub_mode = in[AT_SCRUB_MODE];
+	out->scrub_running = in[AT_SCRUB_RUNNING] != 0;
+	out->scrub_mismatches = get_u64(in + AT_SCRUB_MISMATCHES);
 	memcpy(out->owner, in + AT_OWNER, sizeof(out->owner));
 	decode_lists(in, out);
 }
@@ -461,6 +524,20 @@ superblock_offset(uint64_t write_count)
 
 /* --- areas --- */
 
+uint32_t
+layout_region_rows(uint64_t rows, uint32_t wanted)
+{
+	uint32_t region_rows = 1;
+
+	if (wanted == 0)
+		wanted = LAYOUT_REGION_ROWS_DEFAULT;
+	while (region_rows < wanted && region_rows < 1u << 31)
+		region_rows *= 2;
+	while (divide_up(rows, region_rows) > LAYOUT_REGIONS_MAX)
+		region_rows *= 2;
+	return region_rows;
+}
+
 int
 layout_compute(uint64_t member_bytes, uint32_t chunk_bytes, struct area areas[LAYOUT_AREAS],
 	       uint64_t *data_bytes, uint32_t *region_rows)
@@ -485,17 +562,13 @@ layout_compute(uint64_t member_bytes, uint32_t chunk_bytes, struct area areas[LA
 	uint64_t checksums = align_up(divide_up(rest, SHARES));
 	uint64_t rows = (rest - checksums) / chunk_bytes;
 	uint64_t data = rows * chunk_bytes;
-	uint32_t rows_per_region = LAYOUT_REGION_ROWS_MIN;
-
-	while (divide_up(rows, rows_per_region) > LAYOUT_REGIONS_MAX)
-		rows_per_region *= 2;
 
 	areas[0] = (struct area){ AREA_MAP, LAYOUT_MAP_OFFSET, LAYOUT_MAP_BYTES };
 	areas[1] = (struct area){ AREA_LOG, log_offset, log };
 	areas[2] = (struct area){ AREA_CHECKSUMS, log_offset + log, checksums };
 	areas[3] = (struct area){ AREA_DATA, log_offset + log + checksums, data };
 	*data_bytes = data;
-	*region_rows = rows_per_region;
+	*region_rows = layout_region_rows(rows, 0);
 	return 0;
 }
 
@@ -566,7 +639,7 @@ map_block_decode(const uint8_t *in, uint32_t regions, uint32_t block,
 		if (get_u32(granule + GRANULE_AT_CRC) == granule_crc(granule, index, volume_uuid)) {
 			memcpy(to, granule + GRANULE_AT_FLAGS, held);
 		} else {
-			memset(to, REGION_DIRTY | REGION_STALE, held);
+			memset(to, REGION_DIRTY | REGION_STALE_ANY, held);
 			bad++;
 		}
 	}

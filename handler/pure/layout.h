@@ -34,7 +34,12 @@
 #define LAYOUT_GRANULE_REGIONS 500u		/* 12 bytes of header: crc32c, epoch (8) */
 #define LAYOUT_REGIONS_PER_BLOCK (8u * LAYOUT_GRANULE_REGIONS)
 #define LAYOUT_REGIONS_MAX 262144u
-#define LAYOUT_REGION_ROWS_MIN 64u
+#define LAYOUT_REGION_ROWS_DEFAULT 64u		/* at least, where nobody asked for another size */
+/* The table of lost extents stands in the map's area, behind the map. */
+#define LAYOUT_LOST_OFFSET (LAYOUT_MAP_OFFSET + 512u * 1024u)
+#define LAYOUT_LOST_GRANULES 256u		/* of LAYOUT_GRANULE_BYTES */
+#define LAYOUT_LOST_BYTES (LAYOUT_LOST_GRANULES * LAYOUT_GRANULE_BYTES)
+#define LAYOUT_LOST_ENTRIES 20u			/* per granule: 16 bytes of header, 24 each */
 /* Feature flags this release knows.  Unknown ones: compat is carried along; ro_compat and incompat
  * make a superblock SUPERBLOCK_UNSUPPORTED (a volume is always assembled for writing).
  */
@@ -48,12 +53,34 @@
 #define REGION_DIRTY 0x01	/* parity may differ from data: writes since the last flush on all
 				 * members, or left so by an earlier epoch */
 #define REGION_UNWRITTEN 0x02	/* no write since the volume was created: content is undefined */
-#define REGION_STALE 0x04	/* written while a member was out: a returning member copies it */
+/* Stale on the member that the superblock's tracked[set] names: written while it was out, or not copied
+ * to it yet.  A member that returns copies these regions and no others.
+ */
+#define LAYOUT_STALE_SETS 4
+#define REGION_STALE(set) ((uint8_t)(0x04u << (set)))
+#define REGION_STALE_ANY 0x3Cu
 
 enum member_state {		/* as recorded in superblocks; values are on disk */
 	MEMBER_IN_SYNC = 1,
 	MEMBER_FAULTY = 2,	/* evicted while the volume ran: hung, lost or failing */
 	MEMBER_MISSING = 3,	/* absent when the volume was assembled */
+	MEMBER_REBUILDING = 4,	/* is being filled; only in tracked[] */
+	MEMBER_OUT_OF_DATE = 5,	/* left the volume in order and may catch up; only in tracked[] */
+	MEMBER_SPARE = 6,	/* waits; never on disk as a state, see spare.h */
+};
+
+/* A member that is not in sync, and what is known of what it lacks: the regions with REGION_STALE(set). */
+struct tracked_member {
+	uint8_t member_uuid[16];
+	uint8_t role;
+	/* 0: the set is free; MEMBER_REBUILDING, MEMBER_OUT_OF_DATE, or MEMBER_FAULTY: not taken back without an administrator */
+	uint8_t state;
+};
+
+enum scrub_mode {		/* values are on disk */
+	SCRUB_NONE = 0,
+	SCRUB_CHECK = 1,
+	SCRUB_REPAIR = 2,
 };
 
 enum area_type {		/* values are on disk */
@@ -92,12 +119,16 @@ struct superblock {
 	uint64_t created_s;	/* Unix time */
 	uint64_t updated_s;
 	uint64_t resync_row;	/* rows below it need no resync; informative, the map decides */
-	uint64_t rebuild_row;	/* reserved for rebuild and scrub checkpoints */
-	uint64_t scrub_row;
+	uint64_t rebuild_row;	/* reserved, 0: the region map says what is to be copied */
+	uint64_t scrub_row;	/* a scrub under way goes on from here */
+	uint8_t scrub_mode;	/* enum scrub_mode, of the scrub under way or of the last one */
+	bool scrub_running;	/* it goes on by itself after an assembly */
+	uint64_t scrub_mismatches;	/* of the scrub under way, or of the last one */
 	char owner[LAYOUT_OWNER_MAX + 1];	/* gateway that has it; empty when clean */
 	uint8_t member_uuids[IRAID_MEMBERS_MAX][16];
 	uint8_t member_states[IRAID_MEMBERS_MAX];	/* enum member_state */
 	struct area areas[LAYOUT_AREAS];	/* areas[type - 1], ascending on the member */
+	struct tracked_member tracked[LAYOUT_STALE_SETS];
 };
 
 enum superblock_verdict {
@@ -132,12 +163,16 @@ enum superblock_verdict superblock_choose(const uint8_t *copy_a, const uint8_t *
 uint64_t superblock_offset(uint64_t write_count);
 
 /* Areas and usable data bytes (whole chunks) for members of at least member_bytes.
- * region_rows: smallest power of two >= LAYOUT_REGION_ROWS_MIN for which regions <=
- * LAYOUT_REGIONS_MAX.  chunk_bytes must be valid (asserted).  Of a member beyond 2^58 bytes the
+ * region_rows: layout_region_rows() of the default.  chunk_bytes must be valid (asserted).  Of a member beyond 2^58 bytes the
  * rest stays unused.  Returns 0, or -ENOSPC if the member is below LAYOUT_MEMBER_BYTES_MIN.
  */
 int layout_compute(uint64_t member_bytes, uint32_t chunk_bytes, struct area areas[LAYOUT_AREAS],
 		   uint64_t *data_bytes, uint32_t *region_rows);
+
+/* Rows per region: `wanted` (0: LAYOUT_REGION_ROWS_DEFAULT) made the next power of two, and doubled until
+ * a volume of `rows` has at most LAYOUT_REGIONS_MAX regions.
+ */
+uint32_t layout_region_rows(uint64_t rows, uint32_t wanted);
 
 /* Map I/O block `block` holds regions [block * LAYOUT_REGIONS_PER_BLOCK, ...).  Encode its
  * 4096 bytes from flags[0 .. regions) (the whole map's array); missing regions are 0.  All
@@ -148,7 +183,7 @@ void map_block_encode(const uint8_t *flags, uint32_t regions, uint32_t block, ui
 
 /* Decode one map block into its part of flags[0 .. regions).  A granule whose CRC (over the
  * volume's UUID, the granule's number and its content) is wrong makes its regions
- * REGION_DIRTY | REGION_STALE: nothing is assumed.  Returns the number of such granules.
+ * REGION_DIRTY | REGION_STALE_ANY: nothing is assumed.  Returns the number of such granules.
  */
 int map_block_decode(const uint8_t *in, uint32_t regions, uint32_t block,
 		     const uint8_t volume_uuid[16], uint8_t *flags);

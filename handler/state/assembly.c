@@ -1,8 +1,23 @@
-/* assembly.c - see assembly.h. */
+/* assembly.c - see assembly.h.
+ *
+ * Two steps: place_device() says what one device is under the record that rules, looking at nothing
+ * else; then those that got the same place are told apart, counted, and if need be some are taken
+ * by force.
+ *
+ * Which record rules: the newest, with one exception.  An assembly that crashed before its record
+ * was durable everywhere leaves it on some members only.  If the others were then started without
+ * those (by a gateway that knew nothing of the attempt), both records have the same epoch, and the
+ * event counts say nothing about which of them the acknowledged writes belong to.  But a record
+ * that a member it relies on never took was never in force: see never_in_force().
+ */
 #include "assembly.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define UUID_BYTES 16u
+#define OF_ANOTHER_VOLUME "is a member of another volume: correct its address, or wipe it and add " \
+			  "it as a spare"
 
 static bool
 newer(const struct superblock *a, const struct superblock *b)
@@ -14,103 +29,368 @@ static bool
 ours(const struct assembly_input *input, int i)
 {
 	return input->presence[i] == PRESENCE_EXAMINED &&
-	       memcmp(input->superblocks[i]->volume_uuid, input->volume_uuid, 16) == 0;
+	       memcmp(input->superblocks[i]->volume_uuid, input->volume_uuid, UUID_BYTES) == 0;
+}
+
+/* --- what the record says of a device --- */
+
+/* The role whose place this UUID has, or -1. */
+static int
+place_of(const struct superblock *record, const uint8_t *uuid)
+{
+	for (int role = 0; role < record->member_count; role++)
+		if (memcmp(record->member_uuids[role], uuid, UUID_BYTES) == 0)
+			return role;
+	return -1;
+}
+
+static int
+set_of(const struct superblock *record, const uint8_t *uuid)
+{
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (record->tracked[set].state != 0 &&
+		    memcmp(record->tracked[set].member_uuid, uuid, UUID_BYTES) == 0)
+			return set;
+	return -1;
+}
+
+static bool
+calls_in_sync(const struct superblock *record, const uint8_t *uuid)
+{
+	int role = place_of(record, uuid);
+
+	return role >= 0 && record->member_states[role] == MEMBER_IN_SYNC;
+}
+
+struct place {
+	enum standing standing;
+	int role;
+	int stale_set;
+	const char *fault;
+};
+
+static struct place
+tracked_place(const struct superblock *record, int set)
+{
+	struct place place = { STANDING_OUT_OF_DATE, record->tracked[set].role, set, NULL };
+
+	switch (record->tracked[set].state) {
+	case MEMBER_REBUILDING:
+		place.standing = STANDING_REBUILDING;
+		place.fault = "is being rebuilt: what it lacks is copied to it while the volume runs";
+		break;
+	case MEMBER_OUT_OF_DATE:
+		place.fault = "is out of date: the volume went on without it; what it lacks is copied "
+			      "to it while the volume runs";
+		break;
+	default:
+		place.fault = "was taken out of the volume for its errors or by an administrator: replace "
+			      "it, or remove it and add it as a spare";
+	}
+	return place;
+}
+
+static struct place
+place_device(const struct superblock *record, const struct superblock *own)
+{
+	struct place place = { STANDING_OBSOLETE, -1, -1, NULL };
+	int role = place_of(record, own->member_uuid);
+	int set = set_of(record, own->member_uuid);
+
+	if (memcmp(own->volume_uuid, record->volume_uuid, UUID_BYTES) != 0) {
+		place.standing = STANDING_UNKNOWN;
+		place.fault = OF_ANOTHER_VOLUME;
+		return place;
+	}
+	if (role < 0 && set < 0) {
+		place.fault = "is not a member of this volume any more, its place was taken: remove it, "
+			      "or wipe it and add it as a spare";
+		return place;
+	}
+	if (own->role != (role >= 0 ? role : record->tracked[set].role)) {
+		place.fault = "claims another role than the volume gave it, its content can't be trusted: "
+			      "wipe it and add it as a spare";
+		return place;
+	}
+	if (role >= 0 && record->member_states[role] == MEMBER_IN_SYNC)
+		return (struct place){ STANDING_IN_SYNC, role, -1, NULL };
+	if (set >= 0)
+		return tracked_place(record, set);
+	place.role = role;
+	place.fault = "is out of date and what it lacks is not known: it has to be rebuilt as a whole, "
+		      "wipe it and add it as a spare";
+	return place;
+}
+
+void
+assembly_judge(const struct superblock *record, const struct superblock *own,
+	       struct assembly_verdict *out)
+{
+	struct place place = place_device(record, own);
+
+	/* No set and no record of ours can say what somebody else wrote to it. */
+	if (place.standing != STANDING_UNKNOWN && newer(own, record)) {
+		place.standing = STANDING_OBSOLETE;
+		place.stale_set = -1;
+		place.fault = "its superblock is newer than the volume's: another gateway has used it; make "
+			      "sure that none does, then wipe it and add it as a spare";
+	}
+	out->standing[0] = place.standing;
+	out->role[0] = place.role;
+	out->stale_set[0] = place.stale_set;
+	out->forced[0] = false;
+	out->fault[0] = place.fault;
+}
+
+/* --- which record rules --- */
+
+/* A record is in force when all members it calls in sync have it.  Here one of those has a record of
+ * the same epoch that knows nothing of the writer's being in sync: so it did not take this one, and
+ * nothing was acknowledged under it.  Older epochs on such a member prove nothing: then the newest is
+ * as good as any.
+ */
+static bool
+never_in_force(const struct assembly_input *input, int writer)
+{
+	const struct superblock *record = input->superblocks[writer];
+
+	if (!calls_in_sync(record, record->member_uuid))
+		return false;
+	for (int i = 0; i < input->count; i++) {
+		const struct superblock *own = input->superblocks[i];
+
+		if (i != writer && ours(input, i) && own->epoch == record->epoch &&
+		    calls_in_sync(record, own->member_uuid) &&
+		    !calls_in_sync(own, record->member_uuid))
+			return true;
+	}
+	return false;
 }
 
 static int
 find_newest(const struct assembly_input *input)
 {
 	int newest = -1;
+	int in_force = -1;
 
-	for (int i = 0; i < input->count; i++)
-		if (ours(input, i) && (newest < 0 || newer(input->superblocks[i],
-							   input->superblocks[newest])))
+	for (int i = 0; i < input->count; i++) {
+		if (!ours(input, i))
+			continue;
+		if (newest < 0 || newer(input->superblocks[i], input->superblocks[newest]))
 			newest = i;
-	return newest;
+		if (!never_in_force(input, i) &&
+		    (in_force < 0 || newer(input->superblocks[i], input->superblocks[in_force])))
+			in_force = i;
+	}
+	return in_force >= 0 ? in_force : newest;
 }
 
-/* Why member i can't be used under the newest superblock, or NULL. */
-static const char *
-member_fault(const struct assembly_input *input, const struct superblock *newest, int i,
-	     const struct assembly_verdict *so_far)
-{
-	const struct superblock *own = input->superblocks[i];
+/* --- the decision --- */
 
-	if (input->presence[i] == PRESENCE_REJECTED)
-		return "no valid superblock of this volume";
-	if (input->presence[i] == PRESENCE_AWAITED)
-		return "not reachable";
-	if (!ours(input, i))
-		return "is a member of another volume";
-	if (own->role >= newest->member_count ||
-	    memcmp(own->member_uuid, newest->member_uuids[own->role], 16) != 0)
-		return "is not a member of this volume any more";
-	for (int j = 0; j < i; j++)
-		if (so_far->role[j] == own->role)
-			return "claims a role that another member has";
-	if (newest->member_states[own->role] != MEMBER_IN_SYNC)
-		return "is out of date: the volume went on without it";
-	return NULL;
+static int
+level_bears(const struct superblock *record)
+{
+	return record->level == 5 ? 1 : 0;
 }
 
 static void
-refuse(struct assembly_verdict *out, const char *text)
+stand_slot(const struct assembly_input *input, const struct superblock *record, int i,
+	   struct assembly_verdict *out)
 {
-	out->answer = ASSEMBLY_REFUSED;
-	snprintf(out->reason, sizeof(out->reason), "%s", text);
+	struct place place = { STANDING_UNKNOWN, -1, -1, NULL };
+
+	switch (input->presence[i]) {
+	case PRESENCE_ABSENT:
+		return;
+	case PRESENCE_AWAITED:
+		place.fault = "not reachable";
+		break;
+	case PRESENCE_REJECTED:
+		place.fault = "has no valid superblock of this volume: correct its address, or add it as a "
+			      "spare";
+		break;
+	case PRESENCE_SPARE:
+		place.standing = STANDING_SPARE;
+		place.fault = "is a spare";
+		break;
+	case PRESENCE_EXAMINED:
+		place.fault = OF_ANOTHER_VOLUME;	/* where no record rules, none is ours */
+		if (record != NULL)
+			place = place_device(record, input->superblocks[i]);
+		break;
+	}
+	out->standing[i] = place.standing;
+	out->role[i] = place.role;
+	out->stale_set[i] = place.stale_set;
+	out->fault[i] = place.fault;
+}
+
+static bool
+has_place(const struct assembly_verdict *out, int i)
+{
+	return out->standing[i] != STANDING_UNKNOWN && out->standing[i] != STANDING_SPARE &&
+	       out->role[i] >= 0;
+}
+
+/* One member that shows up twice: a clone of the device, or the device by two addresses.  The newer
+ * one keeps the place, of equals the first; the other is not to be touched.
+ */
+static void
+settle_duplicates(const struct assembly_input *input, struct assembly_verdict *out)
+{
+	for (int i = 0; i < input->count; i++)
+		for (int k = i + 1; k < input->count; k++) {
+			const struct superblock *first = input->superblocks[i];
+			const struct superblock *second = input->superblocks[k];
+			int loser;
+
+			if (!has_place(out, i) || !has_place(out, k) ||
+			    memcmp(first->member_uuid, second->member_uuid, UUID_BYTES) != 0)
+				continue;
+			loser = newer(second, first) ? i : k;
+			out->standing[loser] = STANDING_UNKNOWN;
+			out->role[loser] = -1;
+			out->stale_set[loser] = -1;
+			out->fault[loser] = "is the same member as another device, a copy of it or a "
+					    "second address: remove one of the two";
+		}
+}
+
+/* Out of sync, but the place is still its own, so it held the data once.  A target of a rebuild
+ * that was not finished never did.
+ */
+static bool
+may_be_forced(const struct assembly_input *input, const struct superblock *record, int i,
+	      const struct assembly_verdict *out)
+{
+	return has_place(out, i) && out->standing[i] != STANDING_IN_SYNC &&
+	       place_of(record, input->superblocks[i]->member_uuid) == out->role[i];
+}
+
+/* The newest first; of equals the one whose gaps are known. */
+static int
+next_to_force(const struct assembly_input *input, const struct superblock *record,
+	      const struct assembly_verdict *out)
+{
+	int best = -1;
+
+	for (int i = 0; i < input->count; i++) {
+		const struct superblock *own = input->superblocks[i];
+
+		if (!may_be_forced(input, record, i, out))
+			continue;
+		if (best < 0 || newer(own, input->superblocks[best]) ||
+		    (!newer(input->superblocks[best], own) && out->stale_set[best] < 0 &&
+		     out->stale_set[i] >= 0))
+			best = i;
+	}
+	return best;
+}
+
+static int
+count_forcible(const struct assembly_input *input, const struct superblock *record,
+	       const struct assembly_verdict *out)
+{
+	int forcible = 0;
+
+	for (int i = 0; i < input->count; i++)
+		forcible += may_be_forced(input, record, i, out);
+	return forcible;
+}
+
+static int
+take_by_force(const struct assembly_input *input, const struct superblock *record, int missing,
+	      struct assembly_verdict *out)
+{
+	int taken = 0;
+
+	while (taken < missing) {
+		int slot = next_to_force(input, record, out);
+
+		out->standing[slot] = STANDING_IN_SYNC;
+		out->forced[slot] = true;
+		out->fault[slot] = NULL;
+		taken++;
+	}
+	return taken;
+}
+
+static void
+too_few(const struct superblock *record, int trusted, int forcible, int awaited,
+	struct assembly_verdict *out)
+{
+	int needed = record->member_count - level_bears(record);
+	const char *remedy = "bring back those that are missing";
+
+	if (trusted + forcible >= needed)
+		remedy = awaited > 0
+			? "waiting for the others; if they are gone for good start with --force to take "
+			  "those out of date as they stand: what was written since they left is lost"
+			: "start with --force to take those out of date as they stand: what was written "
+			  "since they left is lost";
+	else if (awaited > 0)
+		remedy = "waiting for the others";
+	out->answer = awaited > 0 ? ASSEMBLY_WAIT : ASSEMBLY_REFUSED;
+	snprintf(out->reason, sizeof(out->reason), "%d of %d members can be trusted, %d are needed: %s",
+		 trusted, record->member_count, needed, remedy);
+}
+
+static void
+decide_on_record(const struct assembly_input *input, const struct superblock *record, int awaited,
+		 struct assembly_verdict *out)
+{
+	int needed = record->member_count - level_bears(record);
+	int trusted = 0;
+	int forcible;
+
+	for (int i = 0; i < input->count; i++)
+		trusted += out->standing[i] == STANDING_IN_SYNC;
+	if (record->epoch < input->epoch_seen && !input->force) {
+		/* Newer members may be among those still awaited. */
+		out->answer = awaited > 0 ? ASSEMBLY_WAIT : ASSEMBLY_REFUSED;
+		snprintf(out->reason, sizeof(out->reason), "these members are of epoch %llu, this gateway "
+			 "has run epoch %llu: newer ones are missing; %sstart with --force to lose what "
+			 "only they hold", (unsigned long long)record->epoch,
+			 (unsigned long long)input->epoch_seen,
+			 awaited > 0 ? "waiting for them; if they are gone for good " : "");
+		return;
+	}
+	forcible = count_forcible(input, record, out);
+	if (trusted < needed && input->force && trusted + forcible >= needed)
+		trusted += take_by_force(input, record, needed - trusted, out);
+	if (trusted < needed)
+		too_few(record, trusted, forcible, awaited, out);
+	else if (trusted == record->member_count || awaited == 0)
+		out->answer = ASSEMBLY_READY;
+	else
+		out->answer = ASSEMBLY_DEGRADED;
 }
 
 void
 assembly_decide(const struct assembly_input *input, struct assembly_verdict *out)
 {
-	const struct superblock *newest;
-	int trusted = 0;
+	const struct superblock *record = NULL;
 	int awaited = 0;
-	int tolerated;
 
-	*out = (struct assembly_verdict){ .answer = ASSEMBLY_WAIT };
-	for (int i = 0; i < input->count; i++) {
+	*out = (struct assembly_verdict){ .answer = ASSEMBLY_WAIT, .newest = find_newest(input) };
+	if (out->newest >= 0)
+		record = input->superblocks[out->newest];
+	for (int i = 0; i < SLOTS_MAX; i++) {
 		out->role[i] = -1;
+		out->stale_set[i] = -1;
+	}
+	for (int i = 0; i < input->count; i++) {
+		stand_slot(input, record, i, out);
 		awaited += input->presence[i] == PRESENCE_AWAITED;
 	}
-	out->newest = find_newest(input);
-	if (out->newest < 0) {
-		if (awaited == 0)
-			refuse(out, "no member has a superblock of this volume");
-		else
-			snprintf(out->reason, sizeof(out->reason), "no member has answered yet");
-		return;
+	if (record != NULL) {
+		settle_duplicates(input, out);
+		decide_on_record(input, record, awaited, out);
+	} else if (awaited > 0) {
+		snprintf(out->reason, sizeof(out->reason), "no member has answered yet");
+	} else {
+		out->answer = ASSEMBLY_REFUSED;
+		snprintf(out->reason, sizeof(out->reason), "no device has a superblock of this volume: "
+			 "correct the addresses");
 	}
-	newest = input->superblocks[out->newest];
-	for (int i = 0; i < input->count; i++) {
-		out->fault[i] = member_fault(input, newest, i, out);
-		if (ours(input, i) && input->superblocks[i]->role < newest->member_count)
-			out->role[i] = input->superblocks[i]->role;
-		out->in_sync[i] = out->fault[i] == NULL;
-		trusted += out->in_sync[i];
-	}
-	if (newest->member_count != input->count) {
-		refuse(out, "the configuration lists another number of members than the superblocks");
-		return;
-	}
-	if (newest->epoch < input->epoch_seen && !input->force) {
-		/* Newer members may be among those still awaited. */
-		if (awaited == 0)
-			refuse(out, "these members are older than what this gateway has run: newer ones "
-				    "are missing; start with --force to lose what only they hold");
-		else
-			snprintf(out->reason, sizeof(out->reason), "waiting for members of a newer epoch");
-		return;
-	}
-	tolerated = newest->level == 5 ? 1 : 0;
-	if (trusted == input->count)
-		out->answer = ASSEMBLY_READY;
-	else if (trusted >= input->count - tolerated)
-		out->answer = awaited > 0 ? ASSEMBLY_DEGRADED : ASSEMBLY_READY;
-	else if (awaited == 0)
-		snprintf(out->reason, sizeof(out->reason), "%d of %d members can be trusted, %d are needed",
-			 trusted, input->count, input->count - tolerated), out->answer = ASSEMBLY_REFUSED;
-	else
-		snprintf(out->reason, sizeof(out->reason), "%d of %d members are there, %d are needed",
-			 trusted, input->count, input->count - tolerated);
 }

@@ -5,6 +5,21 @@
  * every in-sync member before anything was acknowledged under it.  A member is trusted when
  * the newest says it is in sync, whatever its own says; one that the newest calls faulty or missing is
  * out of date, even if its own superblock claims otherwise.
+ *
+ * Devices come in any order and number: roles are in the superblocks.  A role nobody holds is missing.
+ *
+ * What starts, N members, level bears f of them:
+ *
+ *	N trusted				at once
+ *	N-f or more trusted			when the others had time to come (ASSEMBLY_DEGRADED meanwhile)
+ *	fewer trusted, some out of date		refused; with force the newest of those out of date are taken as
+ *						they stand until there are N-f.  Costs what was written since they
+ *						left: the regions stale on them count as dirty
+ *	older than epoch_seen			refused; with force what only newer members hold is lost
+ *	fewer than N-f devices			never
+ *
+ * Two disjoint sets can't both start unforced while f < N/2 (level 5: N-1 of N twice is more than N); on
+ * levels where they could (1, 10, 6) the newest epoch wins, and the gateway's epoch_seen refuses the other.
  */
 #ifndef IRAID_ASSEMBLY_H
 #define IRAID_ASSEMBLY_H
@@ -14,16 +29,29 @@
 
 #include "../pure/layout.h"
 
+#define SLOTS_MAX (IRAID_MEMBERS_MAX + 8)	/* devices of a volume: members, replacements, spares */
+
 enum presence {
+	PRESENCE_ABSENT,	/* no device in this slot */
 	PRESENCE_AWAITED,	/* no answer yet, or not reachable: may still come */
 	PRESENCE_EXAMINED,	/* its superblock is known */
+	PRESENCE_SPARE,		/* has a spare's mark that this volume may use */
 	PRESENCE_REJECTED,	/* reachable, but has no superblock of ours: will not become a member by waiting */
 };
 
+enum standing {			/* what a device is under the newest superblock */
+	STANDING_UNKNOWN,	/* not examined, or nothing of ours: see fault */
+	STANDING_IN_SYNC,
+	STANDING_OUT_OF_DATE,	/* tracked: its set says what it lacks */
+	STANDING_REBUILDING,	/* tracked: was being filled */
+	STANDING_OBSOLETE,	/* was a member; all of it would have to be written anew, or its place was taken */
+	STANDING_SPARE,
+};
+
 struct assembly_input {
-	int count;				/* members in the configuration */
-	enum presence presence[IRAID_MEMBERS_MAX];
-	const struct superblock *superblocks[IRAID_MEMBERS_MAX];	/* of the examined */
+	int count;				/* slots looked at: 0 .. SLOTS_MAX */
+	enum presence presence[SLOTS_MAX];
+	const struct superblock *superblocks[SLOTS_MAX];	/* of the examined */
 	const uint8_t *volume_uuid;
 	uint64_t epoch_seen;
 	bool force;
@@ -38,13 +66,20 @@ enum assembly_answer {
 
 struct assembly_verdict {
 	enum assembly_answer answer;
-	int newest;				/* index of the member whose superblock rules; -1 if none */
-	int role[IRAID_MEMBERS_MAX];		/* by member of the configuration; -1 */
-	bool in_sync[IRAID_MEMBERS_MAX];	/* by member of the configuration: present and trusted */
-	const char *fault[IRAID_MEMBERS_MAX];	/* by member of the configuration: why it is not; NULL */
+	int newest;				/* slot of the member whose superblock rules; -1 if none */
+	int role[SLOTS_MAX];			/* by slot; -1 */
+	enum standing standing[SLOTS_MAX];
+	int stale_set[SLOTS_MAX];		/* of tracked[]; -1 */
+	bool forced[SLOTS_MAX];			/* IN_SYNC only because of force: stale_set (-1: everything) is dirty */
+	const char *fault[SLOTS_MAX];		/* why it is not in sync; NULL if it is */
 	char reason[256];			/* for WAIT and REFUSED */
 };
 
 void assembly_decide(const struct assembly_input *input, struct assembly_verdict *out);
+
+/* The same for one device that comes later, under the record of a running volume: fills standing, role, stale_set
+ * and fault of slot 0 of *out.  Never IN_SYNC for a member the record calls out.
+ */
+void assembly_judge(const struct superblock *record, const struct superblock *own, struct assembly_verdict *out);
 
 #endif

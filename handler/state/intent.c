@@ -8,6 +8,8 @@
 
 #define INTENT_SUSPECT 0x01
 #define INTENT_FRESH 0x02
+#define INTENT_COPIED 0x04
+#define INTENT_FLUSHING 0x08	/* copied before the flush that is under way */
 
 int
 intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
@@ -26,6 +28,7 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 		.touched = calloc(regions, sizeof(*intent->touched)),
 		.proven = calloc(regions, sizeof(*intent->proven)),
 		.generation = 2,
+		.copying = -1,
 	};
 	intent->block_dirty = calloc(intent->blocks, sizeof(*intent->block_dirty));
 	if (intent->flags == NULL || intent->durable == NULL || intent->traits == NULL ||
@@ -56,7 +59,7 @@ void
 intent_merge(struct intent *intent, const uint8_t *flags, bool first)
 {
 	for (uint32_t i = 0; i < intent->regions; i++) {
-		uint8_t either = (intent->flags[i] | flags[i]) & (REGION_DIRTY | REGION_STALE);
+		uint8_t either = (intent->flags[i] | flags[i]) & (REGION_DIRTY | REGION_STALE_ANY);
 		uint8_t both = (first ? flags[i] : intent->flags[i] & flags[i]) & REGION_UNWRITTEN;
 
 		intent->flags[i] = either | both;
@@ -71,7 +74,10 @@ set_flags(struct intent *intent, uint32_t region, uint8_t flags)
 	if (flags == before)
 		return;
 	intent->dirty_count += !!(flags & REGION_DIRTY) - !!(before & REGION_DIRTY);
-	intent->stale_count += !!(flags & REGION_STALE) - !!(before & REGION_STALE);
+	intent->stale_count += !!(flags & REGION_STALE_ANY) -
+			       !!(before & REGION_STALE_ANY);
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		intent->stale_in[set] += !!(flags & REGION_STALE(set)) - !!(before & REGION_STALE(set));
 	intent->flags[region] = flags;
 	intent->block_dirty[region / LAYOUT_REGIONS_PER_BLOCK] = true;
 }
@@ -97,10 +103,13 @@ intent_loaded(struct intent *intent)
 {
 	intent->dirty_count = 0;
 	intent->stale_count = 0;
+	memset(intent->stale_in, 0, sizeof(intent->stale_in));
 	for (uint32_t i = 0; i < intent->regions; i++) {
 		intent->durable[i] = intent->flags[i];
 		intent->dirty_count += !!(intent->flags[i] & REGION_DIRTY);
-		intent->stale_count += !!(intent->flags[i] & REGION_STALE);
+		intent->stale_count += !!(intent->flags[i] & REGION_STALE_ANY);
+		for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+			intent->stale_in[set] += !!(intent->flags[i] & REGION_STALE(set));
 		if (intent->flags[i] & REGION_UNWRITTEN)
 			intent->traits[i] |= INTENT_FRESH;
 		set_suspect(intent, i, intent->flags[i] & REGION_DIRTY);
@@ -111,15 +120,20 @@ intent_loaded(struct intent *intent)
 }
 
 void
+intent_mark_absent(struct intent *intent)
+{
+	for (uint32_t i = 0; i < intent->regions; i++)
+		if (intent->flags[i] & REGION_DIRTY)
+			set_flags(intent, i, intent->flags[i] | intent->absent | intent->target);
+}
+
+void
 intent_member_lost(struct intent *intent)
 {
-	for (uint32_t i = 0; i < intent->regions; i++) {
-		if (!(intent->flags[i] & REGION_DIRTY))
-			continue;
-		set_flags(intent, i, intent->flags[i] | REGION_STALE);
+	intent_mark_absent(intent);
+	for (uint32_t i = 0; i < intent->regions; i++)
 		if (intent->traits[i] & INTENT_FRESH)
 			set_suspect(intent, i, false);
-	}
 }
 
 uint32_t
@@ -142,22 +156,20 @@ intent_row_suspect(const struct intent *intent, uint64_t row)
 }
 
 bool
-intent_ready(const struct intent *intent, uint32_t region, bool degraded)
+intent_ready(const struct intent *intent, uint32_t region)
 {
-	uint8_t needed = REGION_DIRTY | (degraded ? REGION_STALE : 0);
-
-	return (intent->durable[region] & (needed | REGION_UNWRITTEN)) == needed;
+	return (intent->durable[region] & (REGION_DIRTY | REGION_UNWRITTEN)) == REGION_DIRTY;
 }
 
 bool
-intent_begin(struct intent *intent, uint32_t region, bool degraded)
+intent_begin(struct intent *intent, uint32_t region)
 {
-	uint8_t flags = intent->flags[region] | REGION_DIRTY | (degraded ? REGION_STALE : 0);
+	uint8_t flags = intent->flags[region] | REGION_DIRTY | intent->absent;
 
 	assert(intent->active[region] < UINT16_MAX);
 	intent->active[region]++;
 	set_flags(intent, region, flags & (uint8_t)~REGION_UNWRITTEN);
-	return intent_ready(intent, region, degraded);
+	return intent_ready(intent, region);
 }
 
 void
@@ -186,6 +198,7 @@ intent_prove(struct intent *intent, uint64_t row)
 void
 intent_suspect(struct intent *intent, uint32_t region)
 {
+	intent->doubts++;
 	intent->traits[region] &= (uint8_t)~INTENT_FRESH;
 	set_suspect(intent, region, true);
 }
@@ -227,13 +240,23 @@ cleanable(const struct intent *intent, uint32_t region)
 bool
 intent_clean_begin(struct intent *intent)
 {
+	bool any = intent->copied_count > 0;
+
 	intent->generation++;
-	if (intent->dirty_count == 0)
-		return false;
-	for (uint32_t i = 0; i < intent->regions; i++)
-		if (cleanable(intent, i))
-			return true;
-	return false;
+	for (uint32_t i = 0; intent->copied_count > 0 && i < intent->regions; i++)
+		if (intent->traits[i] & INTENT_COPIED)
+			intent->traits[i] |= INTENT_FLUSHING;
+	for (uint32_t i = 0; !any && intent->dirty_count > 0 && i < intent->regions; i++)
+		any = cleanable(intent, i);
+	return any;
+}
+
+static void
+forget_copied(struct intent *intent, uint32_t region)
+{
+	if (intent->traits[region] & INTENT_COPIED)
+		intent->copied_count--;
+	intent->traits[region] &= (uint8_t)~(INTENT_COPIED | INTENT_FLUSHING);
 }
 
 uint32_t
@@ -242,10 +265,135 @@ intent_clean_end(struct intent *intent)
 	uint32_t cleaned = 0;
 
 	for (uint32_t i = 0; i < intent->regions; i++) {
+		if (intent->traits[i] & INTENT_FLUSHING) {
+			forget_copied(intent, i);
+			set_flags(intent, i, intent->flags[i] & (uint8_t)~intent->target);
+		}
 		if (!cleanable(intent, i))
 			continue;
 		set_flags(intent, i, intent->flags[i] & (uint8_t)~REGION_DIRTY);
 		cleaned++;
 	}
 	return cleaned;
+}
+
+void
+intent_clean_failed(struct intent *intent)
+{
+	for (uint32_t i = 0; intent->copied_count > 0 && i < intent->regions; i++)
+		intent->traits[i] &= (uint8_t)~INTENT_FLUSHING;
+}
+
+/* --- the member that is being filled --- */
+
+void
+intent_target_begin(struct intent *intent, uint8_t stale, bool all)
+{
+	assert(intent->target == 0);
+	intent->target = stale;
+	intent->absent &= (uint8_t)~stale;
+	intent->copying = -1;
+	for (uint32_t i = 0; all && i < intent->regions; i++)
+		set_flags(intent, i, intent->flags[i] | stale);
+}
+
+void
+intent_target_lost(struct intent *intent)
+{
+	for (uint32_t i = 0; i < intent->regions; i++) {
+		forget_copied(intent, i);
+		if (intent->flags[i] & REGION_DIRTY)
+			set_flags(intent, i, intent->flags[i] | intent->target);
+	}
+	intent->absent |= intent->target;
+	intent->target = 0;
+	intent->copying = -1;
+}
+
+void
+intent_target_done(struct intent *intent, uint8_t others)
+{
+	uint8_t stale = intent->target | others;
+
+	for (uint32_t i = 0; i < intent->regions; i++)
+		forget_copied(intent, i);
+	intent->target = 0;
+	intent->copying = -1;
+	intent_forget(intent, stale);
+}
+
+bool
+intent_row_on_target(const struct intent *intent, uint64_t row)
+{
+	uint32_t region = intent_region(intent, row);
+
+	if (intent->target == 0)
+		return false;
+	return !(intent->flags[region] & intent->target) ||
+	       (intent->traits[region] & INTENT_COPIED) ||
+	       (region == intent->copying && row < intent->copied_until);
+}
+
+int64_t
+intent_next_stale(const struct intent *intent, uint32_t from)
+{
+	for (uint32_t i = from; i < intent->regions; i++)
+		if ((intent->flags[i] & intent->target) && !(intent->traits[i] & INTENT_COPIED))
+			return i;
+	return -1;
+}
+
+void
+intent_row_copied(struct intent *intent, uint64_t row)
+{
+	uint32_t region = intent_region(intent, row);
+	uint64_t end = ((uint64_t)region + 1) * intent->region_rows;
+
+	if (intent->copying != region) {
+		intent->copying = region;
+		intent->copied_until = (uint64_t)region * intent->region_rows;
+	}
+	assert(row == intent->copied_until);
+	intent->copied_until = row + 1;
+	if (row + 1 < end && row + 1 < intent->rows)
+		return;
+	intent->copying = -1;
+	if (!(intent->traits[region] & INTENT_COPIED))
+		intent->copied_count++;
+	intent->traits[region] |= INTENT_COPIED;
+}
+
+uint32_t
+intent_stale(const struct intent *intent, uint8_t stale)
+{
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (stale == REGION_STALE(set))
+			return intent->stale_in[set];
+	return 0;
+}
+
+uint32_t
+intent_to_copy(const struct intent *intent)
+{
+	return intent_stale(intent, intent->target) - intent->copied_count;
+}
+
+void
+intent_forget(struct intent *intent, uint8_t stale)
+{
+	intent->absent &= (uint8_t)~stale;
+	for (uint32_t i = 0; stale != 0 && i < intent->regions; i++)
+		set_flags(intent, i, intent->flags[i] & (uint8_t)~stale);
+}
+
+void
+intent_forced(struct intent *intent, uint8_t stale)
+{
+	for (uint32_t i = 0; i < intent->regions; i++) {
+		if (stale != 0 && !(intent->flags[i] & stale))
+			continue;
+		set_flags(intent, i, (intent->flags[i] & (uint8_t)~stale & (uint8_t)~REGION_UNWRITTEN) |
+					     REGION_DIRTY);
+		intent_suspect(intent, i);
+	}
 }

@@ -1,16 +1,23 @@
 /* intent.h - the region map in memory: which regions are dirty, and what is known of their parity.
  * No I/O: engine/intent_io.c makes it durable.
  *
- * Of each region three things are kept apart:
+ * Of each region these are kept apart:
  *
  *   flags	what the members' maps should say (REGION_* of layout.h)
  *   durable	what every in-sync member's map says at least now.  Set flags count only when
  *		their write has completed; cleared ones count as soon as their write is sent.
  *   suspect	dirty from an earlier epoch: parity proves nothing, except in rows proven since
+ *   copied	stale on the target still, by its flag, but all rows are on it: the flag is cleared
+ *		once the target has flushed
  *
  * A fresh region was never written before this assembly.  As long as all members are there its
  * parity is as suspect as any; but when a member goes, whatever parity says becomes the content
  * of that member's never-written bytes, so nothing is lost (intent_member_lost).
+ *
+ * Stale flags: `absent` is the sets of members that get no writes; every write sets them.  `target` is the set
+ * of the member that is being filled: rows it lacks are in regions with that flag, and writes to the
+ * other rows go to it too.  A stale flag need not be durable before its write: after a crash what is dirty counts as stale
+ * on everybody who is tracked, and dirty is cleared in the same 512 bytes that set stale.
  */
 #ifndef IRAID_INTENT_H
 #define IRAID_INTENT_H
@@ -27,7 +34,7 @@ struct intent {
 	uint32_t blocks;		/* of the map, LAYOUT_MAP_BLOCK_BYTES each */
 	uint8_t *flags;
 	uint8_t *durable;
-	uint8_t *traits;		/* INTENT_SUSPECT, INTENT_FRESH */
+	uint8_t *traits;		/* INTENT_SUSPECT, INTENT_FRESH, INTENT_COPIED, INTENT_FLUSHING */
 	uint16_t *active;		/* writes in flight */
 	uint32_t *touched;		/* generation of the last write's end */
 	uint64_t **proven;		/* of a suspect region: bit per row, NULL if none */
@@ -35,7 +42,14 @@ struct intent {
 	uint32_t generation;		/* raised by each cleaning round */
 	uint32_t dirty_count;		/* regions, by flags */
 	uint32_t suspect_count;
-	uint32_t stale_count;
+	uint32_t stale_count;		/* with any stale flag */
+	uint32_t stale_in[LAYOUT_STALE_SETS];	/* with the flag of this set */
+	uint32_t doubts;		/* raised whenever something becomes suspect */
+	uint8_t absent;			/* REGION_STALE() of members that get no writes */
+	uint8_t target;			/* REGION_STALE() of the member that is being filled, or 0 */
+	int64_t copying;		/* region that is being copied to the target, or -1 */
+	uint64_t copied_until;		/* rows of it below this one are on the target */
+	uint32_t copied_count;		/* regions that are copied and not flushed */
 };
 
 /* 0 or -ENOMEM.  All flags 0. */
@@ -50,17 +64,42 @@ void intent_merge(struct intent *intent, const uint8_t *flags, bool first);
 /* All maps are merged: dirty regions are suspect from here on. */
 void intent_loaded(struct intent *intent);
 
-/* A member is out from now on, durably: what is dirty is stale on it. */
+/* A member is out from now on, durably: what is dirty is stale on everybody in absent and target.  Fresh regions stop
+ * being suspect. */
 void intent_member_lost(struct intent *intent);
+/* What is dirty is stale on everybody in absent and target. */
+void intent_mark_absent(struct intent *intent);
+
+/* --- the member that is being filled --- */
+
+/* It lacks all regions that have its flag already; all: every region. */
+void intent_target_begin(struct intent *intent, uint8_t stale, bool all);
+/* It is gone: what was not flushed on it, or is dirty, is stale, and it is absent. */
+void intent_target_lost(struct intent *intent);
+/* It is a full member.  Its set, and `others` too, are free again. */
+void intent_target_done(struct intent *intent, uint8_t others);
+/* Is this row on the target?  False if there is none. */
+bool intent_row_on_target(const struct intent *intent, uint64_t row);
+/* First region at or after `from` that is to be copied to it, or -1. */
+int64_t intent_next_stale(const struct intent *intent, uint32_t from);
+void intent_row_copied(struct intent *intent, uint64_t row);	/* rows of a region in ascending order */
+uint32_t intent_to_copy(const struct intent *intent);		/* regions not copied yet */
+uint32_t intent_stale(const struct intent *intent, uint8_t stale);	/* regions with this one flag */
+
+/* These sets belong to nobody (any more). */
+void intent_forget(struct intent *intent, uint8_t stale);
+
+/* A member was taken as it stands although it is out of date: where it is stale (0: everywhere), parity is suspect. */
+void intent_forced(struct intent *intent, uint8_t stale);
 
 uint32_t intent_region(const struct intent *intent, uint64_t row);
 bool intent_row_suspect(const struct intent *intent, uint64_t row);
 
-/* A write to the region begins.  degraded: a member is out. Returns whether it may go on at once, that is
- * whether the flags it needs are durable; else intent_ready() says when.
+/* A write to the region begins.  Returns whether it may go on at once, that is whether the flags it needs
+ * are durable; else intent_ready() says when.
  */
-bool intent_begin(struct intent *intent, uint32_t region, bool degraded);
-bool intent_ready(const struct intent *intent, uint32_t region, bool degraded);
+bool intent_begin(struct intent *intent, uint32_t region);
+bool intent_ready(const struct intent *intent, uint32_t region);
 void intent_end(struct intent *intent, uint32_t region);
 
 /* The row's parity was just written from all of its data (or found right). */
@@ -74,14 +113,16 @@ void intent_suspect_dirty(struct intent *intent);
 
 /* First suspect region at or after `from`, or -1. */
 int64_t intent_next_suspect(const struct intent *intent, uint32_t from);
-/* All rows of a region are proven: it is dirty still, until cleaned, but no longer suspect. */
+/* All rows of a region are proven (or what can't be is recorded as lost): it is dirty still, until cleaned, but no longer
+ * suspect. */
 void intent_region_proven(struct intent *intent, uint32_t region);
 
-/* Cleaning: regions that were quiet for a whole generation lose their dirty flag once all members
- * have flushed.  intent_clean_begin raises the generation and says whether there is anything to clean;
- * after the flush intent_clean_end clears, sparing what was written since.
+/* Cleaning: regions that were quiet for a whole generation lose their dirty flag, and copied ones the target's stale flag, once
+ * all members have flushed.  intent_clean_begin raises the generation and says whether there is anything to clean;
+ * after the flush intent_clean_end clears, sparing what was written (or copied) since.
  */
 bool intent_clean_begin(struct intent *intent);
 uint32_t intent_clean_end(struct intent *intent);
+void intent_clean_failed(struct intent *intent);
 
 #endif

@@ -69,10 +69,10 @@ every_key_is_read_and_comments_are_passed_over(void **state)
 	assert_string_equal(config.name, "v0");
 	assert_int_equal(config.uuid[0], 0x3f);
 	assert_int_equal(config.uuid[15], 0x10);
-	assert_int_equal(config.member_count, 2);
-	assert_string_equal(config.members[0].portal, "10.0.0.1:3260");
-	assert_string_equal(config.members[1].portal, "[fd00::4]:3261");
-	assert_int_equal(config.members[1].lun, 7);
+	assert_int_equal(config.device_count, 2);
+	assert_string_equal(config.devices[0].address.portal, "10.0.0.1:3260");
+	assert_string_equal(config.devices[1].address.portal, "[fd00::4]:3261");
+	assert_int_equal(config.devices[1].address.lun, 7);
 	assert_string_equal(config.initiator, "iqn.2026-01.org.iraid:gw:v0");
 	assert_string_equal(config.chap_file, "/etc/iraid/secrets/v0");
 	assert_int_equal(config.give_up_seconds, 7);
@@ -95,7 +95,7 @@ the_sample_that_is_shipped_is_accepted(void **state)
 	assert_int_equal(file_read(path, 65536, &text, &length), 0);
 	if (parse(text, length, &config, reason, sizeof(reason)) != 0)
 		fail_msg("%s", reason);
-	assert_int_equal(config.member_count, 4);
+	assert_int_equal(config.device_count, 4);
 	free(text);
 }
 
@@ -111,6 +111,11 @@ what_is_left_out_gets_its_default(void **state)
 	assert_int_equal(config.give_up_seconds, 5);
 	assert_int_equal(config.queue_limit_seconds, 25);
 	assert_int_equal(config.assembly_wait_seconds, 10);
+	assert_int_equal(config.sync_rate_min, 10 << 20);
+	assert_int_equal(config.sync_rate_max, 1 << 30);
+	assert_int_equal(config.hedge_milliseconds, 500);
+	assert_int_equal(config.spare_wait_seconds, 60);
+	assert_int_equal(config.error_limit, 64);
 	assert_true(config.enabled);
 	assert_string_equal(config.chap_file, "");
 	assert_null(initiator_name_fault(config.initiator));
@@ -151,6 +156,17 @@ faults_are_refused_and_named(void **state)
 	refused(", /* rack 1 */\n               \"[fd00::4]:3261/iqn.2026-01.org.example:b/7\"", "", "1 entries");
 	refused("\"[fd00::4]:3261/iqn.2026-01.org.example:b/7\"", "5", "members");
 	refused("\"iqn.2026-01.org.iraid:gw:v0\"", "\"gw\"", "initiator");
+	refused("[fd00::4]:3261/iqn.2026-01.org.example:b/7", "10.0.0.1:3260/iqn.2026-01.org.example:a/0", "twice");
+	refused("10.0.0.1/iqn", "10.0.0.1,10.0.0.1:3260/iqn", "portal is given twice");
+	refused("10.0.0.1/iqn", "10.0.0.1,,h/iqn", "member \"10.0.0.1,,h");
+	refused("10.0.0.1/iqn", "a,b,c,d,e/iqn", "at most 4 portals");
+	refused("\"give_up_seconds\": 7", "\"give_up_seconds\": 7, \"sync_rate_min_bytes\": 1000", "sync_rate_min_bytes");
+	refused("\"give_up_seconds\": 7", "\"sync_rate_max_bytes\": 1048576", "above \"sync_rate_max_bytes\"");
+	refused("\"give_up_seconds\": 7", "\"hedge_milliseconds\": 60001", "hedge_milliseconds");
+	refused("\"give_up_seconds\": 7", "\"hedge_milliseconds\": -1", "hedge_milliseconds");
+	refused("\"give_up_seconds\": 7", "\"spare_wait_seconds\": 0", "spare_wait_seconds");
+	refused("\"give_up_seconds\": 7", "\"error_limit\": 0", "error_limit");
+	refused("\"give_up_seconds\": 7", "\"error_limit\": 18446744073709551615", "error_limit");
 	refused("\"give_up_seconds\": 7", "\"give_up_seconds\": 0", "give_up_seconds");
 	refused("\"give_up_seconds\": 7", "\"give_up_seconds\": 121", "give_up_seconds");
 	refused("\"give_up_seconds\": 7", "\"give_up_seconds\": \"7\"", "give_up_seconds");
@@ -163,10 +179,53 @@ faults_are_refused_and_named(void **state)
 	refused("false }", "false", "ends too early");
 	refused("false }", "false } {}", "after the object");
 	refused("false }", "fals }", "JSON");
-	for (int i = 0; i < 33; i++)
-		strcat(many, i == 0 ? "\"h/iqn.x:a/0\"" : ", \"h/iqn.x:a/0\"");
+	for (int i = 0; i < SLOTS_MAX + 1; i++)
+		sprintf(many + strlen(many), "%s\"h/iqn.x:a/%d\"", i == 0 ? "" : ", ", i);
 	strcat(many, "], \"x\": [");
-	refused("\"members\": [", many, "33 entries");
+	refused("\"members\": [", many, "41 entries");
+}
+
+static void
+a_member_may_have_several_portals(void **state)
+{
+	static const char several[] = "10.0.0.1,10.0.1.1:3261,[fd00::1]/iqn.x:a/3";
+	struct device_address device, same;
+	char text[DEVICE_TEXT_MAX];
+	const char *why = "";
+
+	assert_int_equal(device_address_parse(several, &device, &why), 0);
+	assert_int_equal(device.more, 2);
+	device_address_format(&device, text);
+	assert_string_equal(text, "10.0.0.1:3260,10.0.1.1:3261,[fd00::1]:3260/iqn.x:a/3");
+	assert_int_equal(device_address_parse(text, &same, &why), 0);
+	assert_memory_equal(&device, &same, sizeof(device));
+	assert_int_equal(device_address_parse("10.0.0.1/iqn.x:a/3", &same, &why), 0);
+	assert_true(device_address_same(&device, &same));
+	assert_int_equal(device_address_parse("10.0.1.1:3261/iqn.x:a/3", &same, &why), 0);
+	assert_false(device_address_same(&device, &same));
+	assert_int_equal(device_address_parse("10.0.0.1,/iqn.x:a/3", &same, &why), -EINVAL);
+	assert_int_equal(device_address_parse(",10.0.0.1/iqn.x:a/3", &same, &why), -EINVAL);
+	assert_int_equal(device_address_parse("10.0.0.1,10.0.1.1", &same, &why), -EINVAL);
+}
+
+static void
+a_device_can_be_dropped_but_not_the_last_two(void **state)
+{
+	struct volume_config config;
+	struct device_address third;
+	char reason[256] = "";
+	const char *why = "";
+
+	assert_int_equal(parse(good, strlen(good), &config, reason, sizeof(reason)), 0);
+	assert_int_equal(device_address_parse("h/iqn.x:c/1", &third, &why), 0);
+	assert_int_equal(volume_config_drop(&config, &third), 0);
+	assert_int_equal(config.device_count, 2);
+	config.devices[config.device_count++] = third;
+	third = config.devices[0];
+	assert_int_equal(volume_config_drop(&config, &third), 0);
+	assert_int_equal(config.device_count, 2);
+	assert_string_equal(config.devices[1].address.iqn, "iqn.x:c");
+	assert_int_equal(volume_config_drop(&config, &config.devices[1]), -EINVAL);
 }
 
 static void
@@ -183,7 +242,7 @@ what_is_written_reads_back_and_is_roots_alone(void **state)
 	memset(&again, 0, sizeof(again));
 	assert_int_equal(volume_config_read("v0", &again, reason, sizeof(reason)), 0);
 	assert_memory_equal(&config.uuid, &again.uuid, 16);
-	assert_memory_equal(config.members, again.members, sizeof(config.members[0]) * 2);
+	assert_memory_equal(config.devices, again.devices, sizeof(config.devices[0]) * 2);
 	assert_string_equal(config.initiator, again.initiator);
 	assert_string_equal(config.chap_file, again.chap_file);
 	assert_int_equal(config.queue_limit_seconds, again.queue_limit_seconds);
@@ -193,9 +252,16 @@ what_is_written_reads_back_and_is_roots_alone(void **state)
 	assert_int_equal(status.st_mode & 07777, 0600);
 
 	config.give_up_seconds = 9;
+	config.sync_rate_min = 3ull << 32;
+	config.sync_rate_max = SYNC_RATE_MOST;
+	config.hedge_milliseconds = 0;
+	config.error_limit = 7;
 	assert_int_equal(volume_config_write(&config, reason, sizeof(reason)), 0);
 	assert_int_equal(volume_config_read("v0", &again, reason, sizeof(reason)), 0);
 	assert_int_equal(again.give_up_seconds, 9);
+	assert_true(again.sync_rate_min == 3ull << 32 && again.sync_rate_max == SYNC_RATE_MOST);
+	assert_int_equal(again.hedge_milliseconds, 0);
+	assert_int_equal(again.error_limit, 7);
 	assert_int_equal(volume_config_delete("v0"), 0);
 	assert_int_equal(volume_config_delete("v0"), -ENOENT);
 	assert_int_equal(volume_config_delete("../v0"), -EINVAL);
@@ -258,7 +324,7 @@ damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
 		if (parse(text, length, &config, reason, sizeof(reason)) != 0)
 			continue;
 		accepted++;
-		assert_in_range(config.member_count, 2, IRAID_MEMBERS_MAX);
+		assert_in_range(config.device_count, 2, SLOTS_MAX);
 		assert_in_range(config.give_up_seconds, 1, GIVE_UP_SECONDS_MAX);
 		assert_in_range(config.queue_limit_seconds, 1, QUEUE_LIMIT_SECONDS_MAX);
 		assert_null(initiator_name_fault(config.initiator));
@@ -339,6 +405,8 @@ main(void)
 		cmocka_unit_test(the_sample_that_is_shipped_is_accepted),
 		cmocka_unit_test(what_is_left_out_gets_its_default),
 		cmocka_unit_test(faults_are_refused_and_named),
+		cmocka_unit_test(a_member_may_have_several_portals),
+		cmocka_unit_test(a_device_can_be_dropped_but_not_the_last_two),
 		SCRATCH_TEST(what_is_written_reads_back_and_is_roots_alone),
 		SCRATCH_TEST(the_list_is_sorted_and_holds_volumes_only),
 		SCRATCH_TEST(a_file_too_large_is_refused),

@@ -1,0 +1,51 @@
+/* config_search.c - see config_search.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "config_search.h"
+
+#define VOLUMES_MAX 1024
+
+static const char *
+portal_of(const struct device_address *device, int index)
+{
+	return index == 0 ? device->address.portal : device->more_portals[index - 1];
+}
+
+static bool
+overlap(const struct device_address *a, const struct device_address *b)
+{
+	if (a->address.lun != b->address.lun || strcmp(a->address.iqn, b->address.iqn) != 0)
+		return false;
+	for (int i = 0; i <= a->more; i++) {
+		for (int j = 0; j <= b->more; j++) {
+			if (strcmp(portal_of(a, i), portal_of(b, j)) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+bool
+config_holder(const struct device_address *device, const uint8_t volume_uuid[16],
+	      char holder[LAYOUT_NAME_MAX + 1])
+{
+	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
+	struct volume_config *config = malloc(sizeof(*config));
+	int count = names && config ? volume_config_list(names, VOLUMES_MAX) : 0;
+	char reason[512];
+	bool found = false;
+
+	for (int i = 0; i < count && !found; i++) {
+		if (volume_config_read(names[i], config, reason, sizeof(reason)) != 0)
+			continue;
+		found = volume_uuid && memcmp(config->uuid, volume_uuid, sizeof(config->uuid)) == 0;
+		for (int d = 0; d < config->device_count && !found; d++)
+			found = overlap(&config->devices[d], device);
+		if (found)
+			memcpy(holder, names[i], sizeof(names[i]));
+	}
+	free(config);
+	free(names);
+	return found;
+}

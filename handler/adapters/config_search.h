@@ -1,0 +1,12 @@
+/* config_search.h - which volume of this gateway has a device. */
+#ifndef IRAID_CONFIG_SEARCH_H
+#define IRAID_CONFIG_SEARCH_H
+
+#include "config.h"
+
+/* A volume whose configuration lists the device (by any portal that the two share) or has this UUID (NULL: that is not
+ * looked at).  False: none. */
+bool config_holder(const struct device_address *device, const uint8_t volume_uuid[16],
+		   char holder[LAYOUT_NAME_MAX + 1]);
+
+#endif

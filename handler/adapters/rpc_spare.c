@@ -1,0 +1,600 @@
+/* rpc_spare.c - spare.add, member.replace and the gateway's shared spares (pool.list, pool.add, pool.remove).
+ *
+ * A device becomes a spare in this order: it is looked at; its mark is written; the configuration lists it; the engine
+ * gets it.  Whatever fails undoes what was done before.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "rpc_device.h"
+#include "rpc_member.h"
+#include "spare_pool.h"
+
+#define LOGIN_MS_MAX 10000
+
+/* A device on its way into a volume. */
+struct joining {
+	struct rpc_context *context;
+	struct volume_config config;
+	struct volume_view view;
+	struct iscsi_credentials credentials;
+	struct member_work device;
+	char text[DEVICE_TEXT_MAX];
+	bool force, running;
+	json_object *warnings;
+};
+
+static bool
+begin_joining(struct joining *joining, struct rpc_context *context, json_object *params, const char *name,
+	      struct rpc_error *error)
+{
+	char reason[VOLUME_REASON_MAX] = "";
+	int code;
+
+	joining->context = context;
+	if (!rpc_take_text(params, "device", true, joining->text, sizeof(joining->text), error) ||
+	    !rpc_take_bool(params, "force", &joining->force, error))
+		return false;
+	code = volume_config_read(name, &joining->config, reason, sizeof(reason));
+	if (code == 0)
+		code = volume_view(context->host, name, &joining->view, reason, sizeof(reason));
+	if (code != 0)
+		return rpc_fail_volume(error, code, name, reason);
+	joining->running = joining->view.running;
+	return rpc_volume_credentials(&joining->config, &joining->credentials, error);
+}
+
+static void
+end_joining(struct joining *joining)
+{
+	rpc_device_close(&joining->device);
+	explicit_bzero(&joining->credentials, sizeof(joining->credentials));
+	free(joining);
+}
+
+/* --- how large it must be --- */
+
+static bool
+read_need(struct joining *joining, const struct device_address *address, uint64_t *need, uint32_t *block_bytes)
+{
+	struct member_work *member = calloc(1, sizeof(*member));
+	const struct superblock *superblock = member ? &member->copies.superblock : NULL;
+	struct admin_result result = { .error = ADMIN_INTERNAL };
+	bool found = false;
+
+	if (member)
+		result = device_open(address, &joining->credentials, LOGIN_MS_MAX, &member->session, &member->device);
+	if (result.error == ADMIN_OK)
+		result = member_read_superblock(member->session, &member->copies);
+	if (result.error == ADMIN_OK && member->copies.chosen == SUPERBLOCK_OK &&
+	    memcmp(superblock->volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0) {
+		*need = superblock->areas[AREA_DATA - 1].offset_bytes +
+			superblock->areas[AREA_DATA - 1].length_bytes;
+		*block_bytes = superblock->block_bytes;
+		found = true;
+	}
+	if (member)
+		rpc_device_close(member);
+	free(member);
+	return found;
+}
+
+/* A device that hangs would cost the time of a login: those known to answer come first. */
+static bool
+is_open(const struct joining *joining, const struct device_address *address)
+{
+	char label[MEMBER_ADDRESS_MAX];
+
+	member_address_format(&address->address, label);
+	for (int i = 0; i < joining->view.status.slots; i++) {
+		const struct member_status *member = &joining->view.status.members[i];
+
+		if (member->attached && member->link == LINK_OPEN && strncmp(member->label, label, 255) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+large_enough(struct joining *joining, struct rpc_error *error)
+{
+	const struct member_work *device = &joining->device;
+	uint32_t block_bytes = 0;
+	uint64_t need = 0;
+	bool found = false;
+
+	for (int pass = 0; pass < 2 && !found; pass++) {
+		for (int i = 0; i < joining->config.device_count && !found; i++) {
+			const struct device_address *address = &joining->config.devices[i];
+
+			if (is_open(joining, address) == (pass == 0))
+				found = read_need(joining, address, &need, &block_bytes);
+		}
+	}
+	if (!found)
+		return rpc_fail(error, RPC_UNREACHABLE, "try again when a member of the volume answers",
+				"no member of volume \"%s\" tells how large %s must be", joining->config.name,
+				device->label);
+	if (device->device.block_bytes != block_bytes)
+		return rpc_fail(error, RPC_UNFIT, "set its block size to that of the volume on its target",
+				"%s has blocks of %u bytes, volume \"%s\" has %u", device->label,
+				device->device.block_bytes, joining->config.name, block_bytes);
+	if (device->device.capacity_bytes < need)
+		return rpc_fail(error, RPC_UNFIT, "choose a larger LUN",
+				"%s has %llu bytes, a member of volume \"%s\" needs %llu", device->label,
+				(unsigned long long)device->device.capacity_bytes, joining->config.name,
+				(unsigned long long)need);
+	return true;
+}
+
+/* By another name it may be a LUN that the volume works with: its superblock or mark says which. */
+static bool
+not_attached(struct joining *joining, struct rpc_error *error)
+{
+	const struct superblock_copies *copies = &joining->device.copies;
+	const uint8_t *uuid = copies->chosen == SUPERBLOCK_OK ? copies->superblock.member_uuid :
+			      copies->spare == SUPERBLOCK_OK  ? copies->mark.member_uuid
+							      : NULL;
+
+	for (int i = 0; uuid && i < joining->view.status.slots; i++) {
+		const struct member_status *member = &joining->view.status.members[i];
+
+		if (member->attached && memcmp(member->uuid, uuid, sizeof(member->uuid)) == 0)
+			return rpc_fail(error, RPC_IN_USE, "name another LUN",
+					"%s and %s, a device of volume \"%s\", are the same LUN", joining->device.label,
+					member->label, joining->config.name);
+	}
+	if (uuid && !joining->running && copies->chosen == SUPERBLOCK_OK &&
+	    memcmp(copies->superblock.volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0)
+		return rpc_fail(error, RPC_IN_USE, "start the volume first: then it is known which devices it needs",
+				"%s holds a member of volume \"%s\" itself", joining->device.label,
+				joining->config.name);
+	return true;
+}
+
+static bool
+look_at(struct joining *joining, struct rpc_error *error)
+{
+	struct member_work *device = &joining->device;
+	struct admin_result result;
+
+	if (!rpc_device_parse(joining->text, device, error))
+		return false;
+	if (volume_config_find(&joining->config, &device->address) >= 0)
+		return rpc_fail(error, RPC_EXISTS, "iraid status shows its devices",
+				"%s is a device of volume \"%s\" already", device->label, joining->config.name);
+	if (joining->config.device_count == SLOTS_MAX)
+		return rpc_fail(error, RPC_UNFIT, "remove one first: iraid remove", "volume \"%s\" has %d devices already",
+				joining->config.name, SLOTS_MAX);
+	if (!rpc_device_open(device, &joining->credentials, error) ||
+	    !rpc_device_free(device, &joining->config, error) || !not_attached(joining, error) ||
+	    (!joining->force && !rpc_device_unused(device, error)) || !large_enough(joining, error))
+		return false;
+	result = members_probe(device, 1);
+	return result.error == ADMIN_OK || rpc_fail_admin(error, &result);
+}
+
+/* --- into the volume --- */
+
+static void
+wipe_mark(struct joining *joining)
+{
+	struct admin_result result = rpc_device_wipe(&joining->device, joining->config.uuid, &joining->credentials);
+
+	if (result.error != ADMIN_OK)
+		log_line(LOG_ERR, "%s: the mark of a spare could not be wiped: %s", joining->device.label,
+			 result.message);
+}
+
+static bool
+list_it(struct joining *joining, struct rpc_error *error)
+{
+	char reason[VOLUME_REASON_MAX] = "";
+	int code = volume_edit_add(joining->context->host, joining->config.name, &joining->device.address, reason,
+				   sizeof(reason));
+
+	return code == 0 || rpc_fail_call(error, code, joining->config.name, joining->device.label, reason,
+					  "correct that, and try again");
+}
+
+/* The configuration lists it.  Its slot, or -1. */
+static int
+hand_over(struct joining *joining, struct rpc_error *error)
+{
+	char reason[VOLUME_REASON_MAX] = "", ignored[VOLUME_REASON_MAX];
+	const char *name = joining->config.name;
+	int slot = volume_attach(joining->context->host, name, &joining->device.address, reason, sizeof(reason));
+
+	if (slot >= 0)
+		return slot;
+	volume_edit_drop(joining->context->host, name, &joining->device.address, ignored, sizeof(ignored));
+	rpc_fail_call(error, slot, name, joining->device.label, reason, "see iraid status");
+	return -1;
+}
+
+/* Mark, list, attach.  Its slot; 0 for a volume that does not run; -1. */
+static int
+join(struct joining *joining, struct rpc_error *error)
+{
+	struct admin_result result = member_mark_spare(&joining->device, joining->config.uuid);
+	int slot = 0;
+
+	/* Before the volume logs in itself. */
+	rpc_device_close(&joining->device);
+	if (result.error != ADMIN_OK) {
+		rpc_fail_admin(error, &result);
+		return -1;
+	}
+	if (!list_it(joining, error)) {
+		wipe_mark(joining);
+		return -1;
+	}
+	if (joining->running)
+		slot = hand_over(joining, error);
+	if (slot < 0)
+		wipe_mark(joining);
+	else
+		volume_note(joining->context->host, LOG_NOTICE, "spare added", joining->config.name,
+			    joining->device.label, "%s was added as a spare", joining->device.label);
+	return slot;
+}
+
+static json_object *
+joined_json(struct joining *joining)
+{
+	json_object *result = json_object_new_object();
+	char why[256] = "";
+
+	rpc_put_text(result, "name", joining->config.name);
+	rpc_put_text(result, "device", joining->device.label);
+	rpc_put_number(result, "size_bytes", joining->device.device.capacity_bytes);
+	if (joining->running)
+		rpc_put_state(result,
+			      rpc_wait_recognised(joining->context, joining->config.name, joining->device.label, why,
+						  sizeof(why)), why);
+	else
+		rpc_put_state(result, MEMBER_SPARE, "");
+	return result;
+}
+
+json_object *
+rpc_spare_add(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct joining *joining = calloc(1, sizeof(*joining));
+	char name[LAYOUT_NAME_MAX + 1];
+	json_object *result = NULL;
+
+	if (!joining || !rpc_take_name(params, name, error)) {
+		free(joining);
+		return NULL;
+	}
+	pthread_mutex_lock(context->changes);
+	if (begin_joining(joining, context, params, name, error)) {
+		bool striped = joining->view.status.size_bytes != 0 && joining->view.status.level == 0;
+
+		if (striped)
+			rpc_fail(error, RPC_INVALID, "iraid replace copies a member of it to another device",
+				 "volume \"%s\" has level 0: there is no redundancy that a spare could restore", name);
+		else if (look_at(joining, error) && join(joining, error) >= 0)
+			result = joined_json(joining);
+	}
+	pthread_mutex_unlock(context->changes);
+	end_joining(joining);
+	return result;
+}
+
+/* --- member.replace --- */
+
+struct replacing {
+	struct pick old, replacement;
+};
+
+/* Once the engine has it as a spare; it may have gone to work for that role by itself, if the place was empty. */
+static int
+replace_member(struct engine *engine, void *argument, char *why)
+{
+	struct replacing *replacing = argument;
+	int code = pick_device(engine, &replacing->replacement);
+
+	if (code != 0) {
+		snprintf(why, VOLUME_WHY_MAX, "%.255s", replacing->replacement.message);
+		return code;
+	}
+	if (replacing->replacement.state == MEMBER_REBUILDING && replacing->replacement.role == replacing->old.role)
+		return 0;
+	return engine_replace(engine, replacing->old.role, replacing->replacement.slot, why);
+}
+
+/* A member that works is let go by the engine when the new one is in sync.  One that is out already adds nothing. */
+static void
+drop_old(struct joining *joining, const struct pick *old)
+{
+	char reason[VOLUME_REASON_MAX] = "";
+
+	if (old->slot < 0 || old->state == MEMBER_IN_SYNC)
+		return;
+	if (volume_detach(joining->context->host, joining->config.name, old->slot, reason, sizeof(reason)) != 0)
+		volume_note(joining->context->host, LOG_WARNING, "replace", joining->config.name, old->label,
+			    "%s is replaced, but could not be removed: %s", old->label, reason);
+}
+
+static json_object *
+replace_by(struct joining *joining, const struct pick *old, const char *label, struct rpc_error *error)
+{
+	struct replacing replacing = { .old = *old };
+	char reason[VOLUME_REASON_MAX] = "", why[256] = "";
+	const char *name = joining->config.name;
+	json_object *result;
+	int code;
+
+	if (rpc_wait_recognised(joining->context, name, label, why, sizeof(why)) == 0) {
+		rpc_fail(error, RPC_UNREACHABLE, "it is a device of the volume now: when it answers, replace by it again, "
+			 "or remove it", "volume \"%s\": %s was not recognised as a spare%s%s", name, label,
+			 why[0] ? ": " : "", why);
+		return NULL;
+	}
+	snprintf(replacing.replacement.wanted, sizeof(replacing.replacement.wanted), "%s", label);
+	code = volume_call(joining->context->host, name, replace_member, &replacing, reason, sizeof(reason));
+	if (code != 0) {
+		rpc_fail_call(error, code, name, label, reason, "it stays with the volume as a spare; iraid status shows "
+			      "what is under way, iraid remove takes it away");
+		return NULL;
+	}
+	drop_old(joining, old);
+	volume_note(joining->context->host, LOG_NOTICE, "replace", name, old->label, "%s is being replaced by %s",
+		    old->label, label);
+	result = json_object_new_object();
+	rpc_put_text(result, "name", name);
+	rpc_put_text(result, "member", old->label);
+	rpc_put_number(result, "role", (uint64_t)old->role);
+	rpc_put_text(result, "device", label);
+	return result;
+}
+
+/* Its configuration entry is made under the pool's lock. */
+static int
+list_pooled(void *owner)
+{
+	struct joining *joining = owner;
+	char ignored[VOLUME_REASON_MAX];
+
+	return volume_edit_add(joining->context->host, joining->config.name, &joining->device.address, ignored,
+			       sizeof(ignored));
+}
+
+/* 1: it was one of the gateway's spares and is attached now; 0: it is none; -1: failed. */
+static int
+join_from_pool(struct joining *joining, struct rpc_error *error)
+{
+	struct spare_pool *pool = malloc(sizeof(*pool));
+	struct member_work *device = &joining->device;
+	char reason[VOLUME_REASON_MAX] = "";
+	struct pool_spare spare;
+	int code, found = -1;
+
+	if (!pool || spare_pool_read(pool, reason, sizeof(reason)) != 0) {
+		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s", pool ? reason : "out of memory");
+		free(pool);
+		return -1;
+	}
+	for (int i = 0; i < pool->count; i++) {
+		if (device_address_same(&pool->spares[i].device, &device->address))
+			found = i;
+	}
+	if (found >= 0)
+		spare = pool->spares[found];
+	free(pool);
+	if (found < 0)
+		return 0;
+	device->address = spare.device;
+	device->device.capacity_bytes = spare.size_bytes;
+	device->device.block_bytes = spare.block_bytes;
+	if (!large_enough(joining, error))
+		return -1;
+	code = spare_pool_take(&spare.device, list_pooled, joining, reason, sizeof(reason));
+	if (code != 0) {
+		rpc_fail_call(error, code, joining->config.name, device->label, reason, "try again");
+		return -1;
+	}
+	if (hand_over(joining, error) >= 0)
+		return 1;
+	if (spare_pool_add(&spare, reason, sizeof(reason)) != 0)
+		log_line(LOG_ERR, "%s could not be put back to the gateway's spares: %s", device->label, reason);
+	return -1;
+}
+
+/* NEW is an existing spare, one of the gateway's, or a device that becomes one. */
+static json_object *
+replace(struct joining *joining, const struct pick *old, struct rpc_error *error)
+{
+	int pooled;
+
+	if (!rpc_device_parse(joining->text, &joining->device, error))
+		return NULL;
+	for (int i = 0; i < joining->view.status.slots; i++) {
+		const struct member_status *member = &joining->view.status.members[i];
+
+		if (!member->attached || strncmp(member->label, joining->device.label, 255) != 0)
+			continue;
+		if (member->state != MEMBER_SPARE && member->state != MEMBER_REBUILDING) {
+			rpc_fail(error, RPC_IN_USE, "name a spare, or a device that is not the volume's",
+				 "%s is a member of volume \"%s\" already", joining->device.label, joining->config.name);
+			return NULL;
+		}
+		return replace_by(joining, old, member->label, error);
+	}
+	pooled = join_from_pool(joining, error);
+	if (pooled < 0 || (pooled == 0 && (!look_at(joining, error) || join(joining, error) < 0)))
+		return NULL;
+	return replace_by(joining, old, joining->device.label, error);
+}
+
+json_object *
+rpc_member_replace(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct joining *joining = calloc(1, sizeof(*joining));
+	char name[LAYOUT_NAME_MAX + 1];
+	json_object *result = NULL;
+	struct pick old;
+
+	if (!joining || !rpc_take_name(params, name, error) ||
+	    !rpc_pick(context, params, name, "member", &old, error)) {
+		free(joining);
+		return NULL;
+	}
+	pthread_mutex_lock(context->changes);
+	if (old.role < 0)
+		rpc_fail(error, RPC_INVALID, "name the member that is to be replaced; a spare is removed and added",
+			 "volume \"%s\": %s has no role in the volume", name, old.label);
+	else if (begin_joining(joining, context, params, name, error))
+		result = replace(joining, &old, error);
+	pthread_mutex_unlock(context->changes);
+	end_joining(joining);
+	return result;
+}
+
+/* --- the gateway's spares --- */
+
+static json_object *
+pool_spare_json(const struct pool_spare *spare)
+{
+	json_object *object = json_object_new_object();
+	char text[DEVICE_TEXT_MAX];
+
+	device_address_format(&spare->device, text);
+	rpc_put_text(object, "device", text);
+	rpc_put_number(object, "size_bytes", spare->size_bytes);
+	rpc_put_number(object, "block_bytes", spare->block_bytes);
+	return object;
+}
+
+json_object *
+rpc_pool_list(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct spare_pool *pool = malloc(sizeof(*pool));
+	char reason[VOLUME_REASON_MAX] = "";
+	json_object *result = NULL, *spares;
+
+	if (!pool || spare_pool_read(pool, reason, sizeof(reason)) != 0) {
+		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s", pool ? reason : "out of memory");
+	} else {
+		result = json_object_new_object();
+		spares = json_object_new_array();
+		for (int i = 0; i < pool->count; i++)
+			json_object_array_add(spares, pool_spare_json(&pool->spares[i]));
+		json_object_object_add(result, "spares", spares);
+	}
+	free(pool);
+	return result;
+}
+
+static bool
+into_pool(struct rpc_context *context, struct member_work *device, const struct iscsi_credentials *credentials,
+	  bool force, struct rpc_error *error)
+{
+	static const uint8_t shared[16];
+	char reason[VOLUME_REASON_MAX] = "";
+	struct admin_result result;
+	struct pool_spare spare;
+	int code;
+
+	if (!rpc_device_open(device, credentials, error) || !rpc_device_free(device, NULL, error) ||
+	    (!force && !rpc_device_unused(device, error)))
+		return false;
+	result = members_probe(device, 1);
+	if (result.error == ADMIN_OK)
+		result = member_mark_spare(device, shared);
+	if (result.error != ADMIN_OK)
+		return rpc_fail_admin(error, &result);
+	spare.device = device->address;
+	spare.size_bytes = device->device.capacity_bytes;
+	spare.block_bytes = device->device.block_bytes;
+	code = spare_pool_add(&spare, reason, sizeof(reason));
+	if (code == 0) {
+		volume_note(context->host, LOG_NOTICE, "spare added", "", device->label,
+			    "%s is a spare of all volumes of this gateway now", device->label);
+		return true;
+	}
+	members_wipe(device, 1);
+	return rpc_fail(error, code == -ENOSPC || code == -EEXIST ? RPC_EXISTS : RPC_INTERNAL,
+			"check that folder's permissions and free space, and 'iraid status'", "%s", reason);
+}
+
+json_object *
+rpc_pool_add(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct member_work *device = calloc(1, sizeof(*device));
+	struct iscsi_credentials credentials = { 0 };
+	char text[DEVICE_TEXT_MAX];
+	json_object *result = NULL;
+	bool force = false;
+
+	if (device && rpc_take_text(params, "device", true, text, sizeof(text), error) &&
+	    rpc_take_bool(params, "force", &force, error) && rpc_device_parse(text, device, error) &&
+	    rpc_take_credentials(params, &credentials, error)) {
+		pthread_mutex_lock(context->changes);
+		if (into_pool(context, device, &credentials, force, error)) {
+			result = json_object_new_object();
+			rpc_put_text(result, "device", device->label);
+			rpc_put_number(result, "size_bytes", device->device.capacity_bytes);
+		}
+		rpc_device_close(device);
+		pthread_mutex_unlock(context->changes);
+	}
+	explicit_bzero(&credentials, sizeof(credentials));
+	free(device);
+	return result;
+}
+
+static json_object *
+out_of_pool(struct rpc_context *context, struct member_work *device, const struct iscsi_credentials *credentials,
+	    struct rpc_error *error)
+{
+	static const uint8_t shared[16];
+	char reason[VOLUME_REASON_MAX] = "", text[MEMBER_ADDRESS_MAX + 600];
+	int code = spare_pool_take(&device->address, NULL, NULL, reason, sizeof(reason));
+	json_object *result, *warnings;
+	struct admin_result wiped;
+
+	if (code == -ENOENT)
+		rpc_fail(error, RPC_NOT_FOUND, "iraid status shows the gateway's spares",
+			 "%s is not a spare of this gateway", device->label);
+	else if (code != 0)
+		rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
+	if (code != 0)
+		return NULL;
+	result = json_object_new_object();
+	warnings = json_object_new_array();
+	wiped = rpc_device_wipe(device, shared, credentials);
+	if (wiped.error != ADMIN_OK) {
+		snprintf(text, sizeof(text), "the mark of %s was not wiped: %s", device->label, wiped.message);
+		json_object_array_add(warnings, json_object_new_string(text));
+	}
+	volume_note(context->host, LOG_NOTICE, "removed", "", device->label,
+		    "%s is no longer a spare of this gateway", device->label);
+	rpc_put_text(result, "device", device->label);
+	json_object_object_add(result, "warnings", warnings);
+	return result;
+}
+
+json_object *
+rpc_pool_remove(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct member_work *device = calloc(1, sizeof(*device));
+	struct iscsi_credentials credentials = { 0 };
+	char text[DEVICE_TEXT_MAX];
+	json_object *result = NULL;
+
+	if (device && rpc_take_text(params, "device", true, text, sizeof(text), error) &&
+	    rpc_device_parse(text, device, error) && rpc_take_credentials(params, &credentials, error)) {
+		pthread_mutex_lock(context->changes);
+		result = out_of_pool(context, device, &credentials, error);
+		pthread_mutex_unlock(context->changes);
+	}
+	explicit_bzero(&credentials, sizeof(credentials));
+	free(device);
+	return result;
+}

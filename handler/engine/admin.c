@@ -1,0 +1,342 @@
+/* admin.c - what an administrator asks of a running volume: devices added, taken out, replaced; lost extents accepted.
+ *
+ * Everything here is decided at once, on what is known; what takes time goes on by itself (rebuild.c, evict.c) and is told by
+ * events.  A refusal leaves all as it was.
+ */
+#include "engine_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+static int refuse(char *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static int
+refuse(char *why, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, 256, format, args);
+	va_end(args);
+	return error;
+}
+
+static struct member *
+member_at(struct engine *engine, int slot)
+{
+	if (slot < 0 || slot >= engine->slots || engine->members[slot].backend == NULL ||
+	    engine->members[slot].leaving)
+		return NULL;
+	return &engine->members[slot];
+}
+
+int
+engine_attach(struct engine *engine, struct backend *backend, char *why)
+{
+	int slot = 0;
+
+	if (engine->stop_wanted || engine->fenced)
+		return refuse(why, -EAGAIN, "the volume is stopping or was taken over");
+	while (slot < SLOTS_MAX && engine->members[slot].backend != NULL)
+		slot++;
+	if (slot == SLOTS_MAX)
+		return refuse(why, -ENOSPC, "the volume has %d devices already: remove one", SLOTS_MAX);
+	if (!member_create(engine, backend, slot))
+		return refuse(why, -ENOMEM, "out of memory");
+	engine->activity++;
+	engine_event(engine, EVENT_ATTACHED, LOG_NOTICE, &engine->members[slot], "device %s added",
+		     backend->label);
+	return slot;
+}
+
+static void
+let_go(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	member->leaving = true;
+	engine->activity++;
+	if (member->link == LINK_OPEN)
+		member->backend->ops->release(member->backend);
+	else if (member->link == LINK_OPENING)
+		member->backend->ops->close(member->backend);
+}
+
+int
+engine_detach(struct engine *engine, int slot, char *why)
+{
+	struct member *member = member_at(engine, slot);
+
+	if (member == NULL)
+		return refuse(why, -ENODEV, "there is no device %d", slot);
+	if (engine->phase != PHASE_RUNNING)
+		return refuse(why, -EAGAIN, "the volume is not running");
+	if (member->in_sync || member->evicting)
+		return refuse(why, -EBUSY, "%s is in sync: take it out of the volume first (fail, or replace)",
+			      member->backend->label);
+	if (engine->replace_role >= 0 && engine->replace_slot == slot)
+		engine->replace_role = -1;
+	if (member == engine->target) {
+		member_note(member, "removed by an administrator");
+		target_lost(engine, MEMBER_FAULTY);
+	}
+	if (member->stale_set >= 0) {
+		/* Its place remembers nothing of it any more: should it come back, all of it is copied. */
+		place_untrack(engine, member->stale_set);
+		intent_forget(&engine->intent, REGION_STALE(member->stale_set));
+		member->stale_set = -1;
+		metadata_commit(engine);
+	}
+	let_go(member);
+	return 0;
+}
+
+static void
+slot_free(struct engine *engine, struct member *member)
+{
+	struct backend *backend = member->backend;
+	int slot = member->slot;
+
+	engine_event(engine, EVENT_DETACHED, LOG_NOTICE, member, "device %s let go", backend->label);
+	free(member->page);
+	*member = (struct member){ 0 };
+	while (engine->slots > 0 && engine->members[engine->slots - 1].backend == NULL)
+		engine->slots--;
+	if (engine->port.detached != NULL)
+		engine->port.detached(engine->port.owner, slot, backend);
+}
+
+/* Nothing of the member is on any list any more. */
+static bool
+is_quiet(const struct member *member)
+{
+	return member->link == LINK_CLOSED && !member->closed_event && !member->evicting &&
+	       list_empty(&member->in_flight) && list_empty(&member->parked) &&
+	       list_empty(&member->engine->answered) && list_empty(&member->engine->immediate) &&
+	       member->examining == 0 && !member->probing;
+}
+
+void
+admin_let_go(struct engine *engine)
+{
+	if (engine->phase > PHASE_RUNNING)
+		return;
+	for_each_member(engine, member)
+		if (member->leaving && is_quiet(member))
+			slot_free(engine, member);
+}
+
+int
+engine_fail(struct engine *engine, int slot, char *why)
+{
+	struct member *member = member_at(engine, slot);
+
+	if (member == NULL)
+		return refuse(why, -ENODEV, "there is no device %d", slot);
+	if (engine->phase != PHASE_RUNNING || engine->fenced)
+		return refuse(why, -EAGAIN, "the volume is not running");
+	if (member == engine->target) {
+		member_note(member, "taken out by an administrator");
+		target_lost(engine, MEMBER_FAULTY);
+		return 0;
+	}
+	if (!member->in_sync && member->stale_set >= 0) {
+		engine->record.tracked[member->stale_set].state = MEMBER_FAULTY;
+		member->excluded = true;
+		member_note(member, "taken out by an administrator");
+		metadata_commit(engine);
+		return 0;
+	}
+	if (!member->in_sync)
+		return refuse(why, -EINVAL, "%s has no part in the volume's data: nothing to fail",
+			      member->backend->label);
+	if (!evict_bearable(engine))
+		return refuse(why, -EBUSY, "level %u can't bear another member out, %d are already",
+			      engine->geometry.level, engine->out);
+	for_each_member(engine, other)
+		if (other != member && other->in_sync && !member_usable(other))
+			return refuse(why, -EBUSY, "%s does not answer: both out would stop the volume",
+				      other->backend->label);
+	member_note(member, "taken out by an administrator");
+	evict_exclude(member);
+	if (member->link == LINK_CLOSED)
+		evict_member_silent(member);
+	return 0;
+}
+
+int
+engine_readmit(struct engine *engine, int slot, char *why)
+{
+	struct member *member = member_at(engine, slot);
+
+	if (member == NULL)
+		return refuse(why, -ENODEV, "there is no device %d", slot);
+	if (engine->phase != PHASE_RUNNING || engine->fenced)
+		return refuse(why, -EAGAIN, "the volume is not running");
+	if (member->in_sync || member == engine->target || member->role < 0 ||
+	    member->standing == STANDING_SPARE || member->standing == STANDING_UNKNOWN)
+		return refuse(why, -EINVAL, "%s is %s, not a member that was taken out",
+			      member->backend->label, member_state_name(place_state(member)));
+	member->excluded = false;
+	if (member->stale_set >= 0)
+		engine->record.tracked[member->stale_set].state = MEMBER_OUT_OF_DATE;
+	member->reason[0] = '\0';
+	member->retry_ms = engine->now_ms;
+	metadata_commit(engine);
+	return 0;
+}
+
+int
+engine_replace(struct engine *engine, int role, int spare, char *why)
+{
+	struct member *member = member_at(engine, spare);
+
+	if (engine->phase != PHASE_RUNNING || engine->fenced)
+		return refuse(why, -EAGAIN, "the volume is not running");
+	if (engine->geometry.parities == 0)
+		return refuse(why, -EOPNOTSUPP, "level 0 can't replace members");
+	if (role < 0 || role >= engine->geometry.members)
+		return refuse(why, -EINVAL, "role %d: the volume has roles 0 to %d", role,
+			      engine->geometry.members - 1);
+	if (member == NULL || member->standing != STANDING_SPARE)
+		return refuse(why, -EINVAL, "device %d is no spare of this volume", spare);
+	if (member->identity.block_bytes != engine->geometry.block_bytes ||
+	    member->spare.member_bytes < engine->record.areas[AREA_DATA - 1].offset_bytes +
+						 engine->record.areas[AREA_DATA - 1].length_bytes)
+		return refuse(why, -EINVAL, "%s does not fit: %llu bytes in blocks of %u, needed are "
+			      "%llu in blocks of %u", member->backend->label,
+			      (unsigned long long)member->spare.member_bytes, member->identity.block_bytes,
+			      (unsigned long long)(engine->record.areas[AREA_DATA - 1].offset_bytes +
+						   engine->record.areas[AREA_DATA - 1].length_bytes),
+			      engine->geometry.block_bytes);
+	if (engine->target != NULL || engine->replace_role >= 0)
+		return refuse(why, -EBUSY, "another member is being filled: wait for it, or remove it");
+	if (engine->missing >= 0 && engine->missing != role)
+		return refuse(why, -EBUSY, "role %d has no member: that comes first", engine->missing);
+	engine->replace_role = role;
+	engine->replace_slot = spare;
+	engine->activity++;
+	return 0;
+}
+
+/* --- lost extents --- */
+
+/* A lost rectangle's chunk in one row, as a range of the volume; false where the role holds parity. */
+static bool
+lost_range_of(const struct engine *engine, const struct lost_extent *extent, uint64_t row,
+	      struct lost_range *out)
+{
+	int chunk = geometry_chunk_on_member(&engine->geometry, row, extent->role);
+
+	if (chunk < 0)
+		return false;
+	out->offset_bytes = row * geometry_row_bytes(&engine->geometry) +
+			    (uint64_t)chunk * engine->geometry.chunk_bytes + extent->column_begin;
+	out->length_bytes = extent->column_end - extent->column_begin;
+	return true;
+}
+
+/* The range of the table that begins first at or behind offset_bytes. */
+static bool
+next_lost(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
+	bool found = false;
+
+	for (uint32_t i = 0; i < LOST_ENTRIES; i++) {
+		const struct lost_extent *extent = &engine->lost->entries[i];
+		uint64_t row = offset_bytes / row_bytes;
+		struct lost_range range;
+
+		if (engine->lost->states[i] != LOST_VALID)
+			continue;
+		for (row = row > extent->row ? row : extent->row; row < extent->row + extent->rows; row++) {
+			if (!lost_range_of(engine, extent, row, &range) ||
+			    range.offset_bytes < offset_bytes)
+				continue;
+			if (!found || range.offset_bytes < out->offset_bytes)
+				*out = range;
+			found = true;
+			break;
+		}
+	}
+	return found;
+}
+
+int
+engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out, int max)
+{
+	struct lost_range range;
+	int count = 0;
+
+	if (engine->lost == NULL || engine->phase < PHASE_RUNNING)
+		return 0;
+	while (next_lost(engine, offset_bytes, &range)) {
+		offset_bytes = range.offset_bytes + 1;
+		if (count > 0 && out[count - 1].offset_bytes + out[count - 1].length_bytes ==
+					 range.offset_bytes)
+			out[count - 1].length_bytes += range.length_bytes;
+		else if (count < max)
+			out[count++] = range;
+		else
+			break;
+	}
+	return count;
+}
+
+struct acceptance {
+	struct lost_waiter waiter;	/* must be first */
+	struct engine *engine;
+	int64_t bytes;
+	void (*done)(void *owner, int64_t result);
+	void *owner;
+};
+
+static void
+accepted(struct lost_waiter *waiter, int error)
+{
+	struct acceptance *acceptance = (struct acceptance *)waiter;
+
+	if (error == 0 && acceptance->bytes > 0)
+		engine_event(acceptance->engine, EVENT_LOST_ACCEPTED, LOG_NOTICE, NULL,
+			     "%lld bytes that were lost are accepted as they are",
+			     (long long)acceptance->bytes);
+	acceptance->done(acceptance->owner, error != 0 ? error : acceptance->bytes);
+	free(acceptance);
+}
+
+void
+engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length_bytes,
+		   void (*done)(void *owner, int64_t result), void *owner)
+{
+	struct acceptance *acceptance = calloc(1, sizeof(*acceptance));
+	uint64_t end = length_bytes > UINT64_MAX - offset_bytes ? UINT64_MAX
+								: offset_bytes + length_bytes;
+	struct lost_range range;
+	int error = 0;
+
+	if (acceptance == NULL || engine->lost == NULL || engine->phase != PHASE_RUNNING ||
+	    engine->fenced) {
+		free(acceptance);
+		done(owner, acceptance == NULL ? -ENOMEM : -EAGAIN);
+		return;
+	}
+	*acceptance = (struct acceptance){ .waiter.done = accepted, .engine = engine, .done = done,
+					   .owner = owner };
+	list_init(&acceptance->waiter.node);
+	while (error == 0 && next_lost(engine, offset_bytes, &range) && range.offset_bytes < end) {
+		uint64_t stop = range.offset_bytes + range.length_bytes;
+
+		if (stop > end)
+			stop = end;
+		error = lost_overwrite(engine, range.offset_bytes, stop);
+		acceptance->bytes += error == 0 ? (int64_t)(stop - range.offset_bytes) : 0;
+		offset_bytes = stop;
+	}
+	lost_io_wait(engine, &acceptance->waiter);
+}

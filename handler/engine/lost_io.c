@@ -1,0 +1,343 @@
+/* lost_io.c - the table of lost extents: makes it durable, and fills it when rows can't be known.
+ *
+ * Degraded, a suspect row says nothing of the missing member's chunk (DESIGN rule 9).  Such rows are recorded as
+ * lost, and then are suspect no longer: parity as it stands defines what the chunk holds, only that reads of it fail until
+ * it is overwritten.  Operations that have not begun wait meanwhile, some milliseconds.
+ *
+ * The table is written in phases (state/lost.h), to all in-sync members and the target, FUA.
+ */
+#include "engine_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+struct lost_record {
+	struct lost_waiter waiter;	/* must be first */
+	struct engine *engine;
+	uint32_t regions;		/* how many were suspect */
+	uint32_t *region;
+	uint32_t doubts;		/* of the intent then: what came later is recorded next */
+	bool full;			/* the table: what did not fit stays suspect */
+};
+
+/* --- writing --- */
+
+static void
+tell_waiters(struct engine *engine, int error)
+{
+	struct list waiters;
+	struct list *node;
+
+	list_init(&waiters);
+	list_splice(&waiters, &engine->lost_waiters);
+	engine->activity++;
+	while ((node = list_take(&waiters)) != NULL) {
+		struct lost_waiter *waiter = list_entry(node, struct lost_waiter, node);
+
+		waiter->done(waiter, error);
+	}
+}
+
+static void
+phase_done(struct engine *engine)
+{
+	if (engine->lost_error != 0) {
+		lost_io_all(engine);
+		tell_waiters(engine, engine->lost_error);
+		return;
+	}
+	lost_written(engine->lost);
+	engine->activity++;
+	if (lost_settled(engine->lost))
+		tell_waiters(engine, 0);
+}
+
+static void
+granules_written(struct member_io *mio, int result)
+{
+	struct engine *engine = mio->member->engine;
+
+	if (result != 0 && result != -ENOLINK && engine->lost_error == 0)
+		engine->lost_error = result;
+	if (--engine->lost_pending == 0)
+		phase_done(engine);
+}
+
+static void
+write_granules(struct engine *engine, uint32_t first, uint32_t count)
+{
+	struct iovec iov = { engine->lost_buffer + (size_t)first * LAYOUT_GRANULE_BYTES,
+			     (size_t)count * LAYOUT_GRANULE_BYTES };
+
+	for_each_member(engine, member) {
+		struct member_io *mio;
+
+		if (!member->in_sync && !member->evicting && member != engine->target)
+			continue;
+		mio = member_io_create(member, BACKEND_WRITE,
+				       LAYOUT_LOST_OFFSET + (uint64_t)first * LAYOUT_GRANULE_BYTES, IO_MAP);
+		mio->io.fua = true;
+		member_io_append(mio, &iov, 1, (uint32_t)iov.iov_len);
+		engine->lost_pending++;
+		member_io_submit(mio, granules_written, engine);
+	}
+}
+
+/* Granules per block of the members: what is written at once. */
+static uint32_t
+unit(const struct engine *engine)
+{
+	return engine->geometry.block_bytes / LAYOUT_GRANULE_BYTES;
+}
+
+static void
+send_phase(struct engine *engine)
+{
+	bool wanted[LAYOUT_LOST_GRANULES] = { false };
+	uint32_t granule;
+
+	while (lost_take_dirty(engine->lost, &granule)) {
+		uint32_t first = granule / unit(engine) * unit(engine);
+
+		memset(wanted + first, true, unit(engine));
+	}
+	engine->lost_error = 0;
+	engine->lost_pending = 1;	/* this function */
+	for (granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
+		if (wanted[granule])
+			lost_encode(engine->lost, granule, engine->record.epoch,
+				    engine->options.volume_uuid,
+				    engine->lost_buffer + (size_t)granule * LAYOUT_GRANULE_BYTES);
+	for (granule = 0; granule < LAYOUT_LOST_GRANULES;) {
+		uint32_t end = granule;
+
+		while (end < LAYOUT_LOST_GRANULES && wanted[end])
+			end++;
+		if (end > granule)
+			write_granules(engine, granule, end - granule);
+		granule = end + 1;
+	}
+	if (--engine->lost_pending == 0)
+		phase_done(engine);
+}
+
+void
+lost_io_wait(struct engine *engine, struct lost_waiter *waiter)
+{
+	list_append(&engine->lost_waiters, &waiter->node);
+	engine->activity++;
+}
+
+void
+lost_io_all(struct engine *engine)
+{
+	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
+		lost_mark_dirty(engine->lost, granule);
+	engine->activity++;
+}
+
+/* --- what is lost with a missing member --- */
+
+/* One run of rows that are suspect, from `row` on, inside its region: its length, 0 if `row` is not suspect. */
+static uint32_t
+suspect_run(const struct engine *engine, uint64_t row, uint64_t end)
+{
+	uint64_t at = row;
+
+	while (at < end && intent_row_suspect(&engine->intent, at))
+		at++;
+	return (uint32_t)(at - row);
+}
+
+static int
+record_region(struct engine *engine, uint32_t region)
+{
+	uint64_t row = (uint64_t)region * engine->intent.region_rows;
+	uint64_t end = row + engine->intent.region_rows;
+
+	if (end > engine->geometry.rows)
+		end = engine->geometry.rows;
+	while (row < end) {
+		struct lost_extent extent = {
+			.row = row,
+			.rows = suspect_run(engine, row, end),
+			.column_end = engine->geometry.chunk_bytes,
+			.role = (uint8_t)engine->missing,
+			.flags = engine->missing_held ? LOST_HELD : 0,
+		};
+		int error = extent.rows > 0 ? lost_add(engine->lost, &extent) : 0;
+
+		if (error != 0)
+			return error;
+		row += extent.rows > 0 ? extent.rows : 1;
+	}
+	return 0;
+}
+
+static void
+recorded(struct lost_waiter *waiter, int error)
+{
+	struct lost_record *record = (struct lost_record *)waiter;
+	struct engine *engine = record->engine;
+
+	engine->lost_recording = false;
+	engine->lost_record = NULL;
+	for (uint32_t i = 0; error == 0 && record->doubts == engine->intent.doubts &&
+			     i < record->regions; i++)
+		intent_region_proven(&engine->intent, record->region[i]);
+	engine->lost_full = record->full;
+	engine->missing_held = false;	/* what becomes suspect from now on, it does not hold */
+	if (error == 0 && record->regions > 0)
+		engine_event(engine, EVENT_DATA_LOST, LOG_ERR, NULL,
+			     "%u regions were being written when role %d went: their chunks on it can't be known, "
+			     "and read as medium errors until overwritten or accepted",
+			     record->regions, engine->missing);
+	free(record->region);
+	free(record);
+	engine->activity++;
+}
+
+static void
+record_suspects(struct engine *engine)
+{
+	struct lost_record *record = calloc(1, sizeof(*record));
+	int64_t region;
+
+	if (record == NULL ||
+	    (record->region = calloc(engine->intent.suspect_count, sizeof(uint32_t))) == NULL) {
+		free(record);
+		return;		/* they stay suspect: medium errors, as when they are recorded */
+	}
+	record->engine = engine;
+	record->doubts = engine->intent.doubts;
+	record->waiter.done = recorded;
+	list_init(&record->waiter.node);
+	for (region = intent_next_suspect(&engine->intent, 0); region >= 0;
+	     region = intent_next_suspect(&engine->intent, (uint32_t)region + 1)) {
+		if (record_region(engine, (uint32_t)region) != 0) {
+			record->full = true;
+			engine_log(engine, LOG_ERR, "the table of lost extents is full: overwrite or "
+				   "accept some");
+			break;
+		}
+		record->region[record->regions++] = (uint32_t)region;
+	}
+	engine->lost_recording = true;
+	engine->lost_record = &record->waiter;
+	lost_io_wait(engine, &record->waiter);
+}
+
+bool
+lost_io_recording(const struct engine *engine)
+{
+	return engine->geometry.parities > 0 && engine->missing >= 0 && !engine->suspended &&
+	       (engine->lost_recording || (engine->intent.suspect_count > 0 && !engine->lost_full));
+}
+
+/* --- the run --- */
+
+void
+lost_io_run(struct engine *engine)
+{
+	if (engine->geometry.parities == 0 || engine->phase < PHASE_RUNNING ||
+	    engine->phase > PHASE_LAST_MAP || engine->lost == NULL)
+		return;
+	if (engine->fenced) {
+		if (engine->lost_pending == 0 && !list_empty(&engine->lost_waiters))
+			tell_waiters(engine, -ESHUTDOWN);
+		return;
+	}
+	if (engine->missing < 0)
+		engine->lost_full = false;
+	if (!engine->lost_recording && lost_io_recording(engine) && engine->evicting == 0)
+		record_suspects(engine);
+	if (engine->lost_pending > 0)
+		return;
+	if (!lost_settled(engine->lost))
+		send_phase(engine);
+	else if (!list_empty(&engine->lost_waiters))
+		tell_waiters(engine, 0);
+}
+
+bool
+lost_io_idle(const struct engine *engine)
+{
+	return engine->lost == NULL ||
+	       (engine->lost_pending == 0 && lost_settled(engine->lost) &&
+		list_empty(&engine->lost_waiters));
+}
+
+bool
+lost_io_load(struct engine *engine, struct member *member, const uint8_t *table)
+{
+	bool good = true;
+
+	(void)member;
+	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
+		good &= lost_load(engine->lost, granule, engine->options.volume_uuid,
+				  table + (size_t)granule * LAYOUT_GRANULE_BYTES, &engine->geometry);
+	return good;
+}
+
+int
+lost_io_init(struct engine *engine)
+{
+	if (engine->lost == NULL)
+		engine->lost = malloc(sizeof(*engine->lost));
+	if (engine->lost_buffer == NULL)
+		engine->lost_buffer = aligned_alloc(LAYOUT_MAP_BLOCK_BYTES, LAYOUT_LOST_BYTES);
+	if (engine->lost == NULL || engine->lost_buffer == NULL)
+		return -ENOMEM;
+	lost_init(engine->lost);
+	return 0;
+}
+
+void
+lost_io_free(struct engine *engine)
+{
+	if (engine->lost_record != NULL) {
+		free(((struct lost_record *)engine->lost_record)->region);
+		free(engine->lost_record);
+	}
+	free(engine->lost);
+	free(engine->lost_buffer);
+}
+
+/* --- ranges of the volume --- */
+
+bool
+lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
+{
+	struct extent extent;
+
+	if (engine->lost == NULL || engine->lost->count == 0)
+		return false;
+	for (uint64_t at = begin_bytes; at < end_bytes; at += extent.length_bytes) {
+		geometry_locate(&engine->geometry, at, end_bytes - at, &extent);
+		if (lost_overlaps(engine->lost, extent.row, extent.member, extent.column_bytes,
+				  extent.column_bytes + extent.length_bytes))
+			return true;
+	}
+	return false;
+}
+
+int
+lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
+{
+	struct extent extent;
+	int error = 0;
+
+	for (uint64_t at = begin_bytes; at < end_bytes && error == 0; at += extent.length_bytes) {
+		uint32_t end;
+
+		geometry_locate(&engine->geometry, at, end_bytes - at, &extent);
+		end = extent.column_bytes + extent.length_bytes;
+		if (lost_overlaps(engine->lost, extent.row, extent.member, extent.column_bytes, end))
+			error = lost_remove(engine->lost, extent.row, 1, extent.member,
+					    extent.column_bytes, end);
+	}
+	engine->activity++;
+	return error;
+}

@@ -1,0 +1,552 @@
+/* mend_row.c - one row at a time where something can't be read, or is known to nobody but the target.
+ *
+ *	READ_CHUNKS   every role's chunk by itself: which can't be read?
+ *	READ_PIECES   of those, 4 KiB at a time: which sectors is it?
+ *	RECORD        a piece that two members lack is lost: recorded, durably, before anything is written
+ *	WRITE         what was made up for, to where it could not be read; the target's chunk; parity where it changed
+ *	VERIFY        the rewritten pieces are read again
+ *	HEAL_*        the target's own content was taken for what was lost, and is sure: it is lost no longer
+ *
+ * A piece that one role lacks is the XOR of the others, unless the row is suspect.  Only filling the target makes
+ * losses: it can't go on without.  Elsewhere such a row is left as it is: what can't be read today may be read
+ * tomorrow, or when a member returns.
+ */
+#include "sync_rows.h"
+
+#include "../pure/parity.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+static void mend_row(struct sync_rows *rows);
+
+static uint64_t
+row_of(const struct sync_rows *rows)
+{
+	return rows->first_row + (uint64_t)rows->mend.index;
+}
+
+static int
+pieces_of(const struct engine *engine)
+{
+	return (int)(engine->geometry.chunk_bytes / MEND_PIECE_BYTES);
+}
+
+/* Whose chunk is read for this role; NULL: nobody has it. */
+static struct member *
+reader(const struct sync_rows *rows, int role)
+{
+	struct engine *engine = rows->op.engine;
+
+	return rows->purpose == SYNC_FILL ? engine->by_role[role]
+					  : engine_holder(engine, row_of(rows), role);
+}
+
+static void
+row_done(struct sync_rows *rows, bool readable)
+{
+	if (!readable)
+		rows->unreadable |= 1u << rows->mend.index;
+	if (rows->mend.index + 1 < rows->row_count)
+		mend_rows(rows, rows->mend.index + 1);
+	else
+		sync_rows_end(rows, 0);
+}
+
+/* --- commands --- */
+
+static void
+command(struct sync_rows *rows, struct member *member, enum backend_op op, uint32_t column,
+	uint8_t *memory, uint32_t length_bytes, void (*done)(struct member_io *mio, int result))
+{
+	struct engine *engine = rows->op.engine;
+	struct iovec iov = { memory, length_bytes };
+	struct member_io *mio = member_io_create(
+		member, op,
+		engine->data_offset_bytes + row_of(rows) * engine->geometry.chunk_bytes + column,
+		IO_REQUEST);
+
+	member_io_append(mio, &iov, 1, length_bytes);
+	rows->pending++;
+	member_io_submit(mio, done, rows);
+}
+
+static int
+piece_of(const struct sync_rows *rows, const struct member_io *mio)
+{
+	const struct engine *engine = rows->op.engine;
+	uint64_t column = mio->io.offset_bytes - engine->data_offset_bytes -
+			  row_of(rows) * engine->geometry.chunk_bytes;
+
+	return (int)(column / MEND_PIECE_BYTES);
+}
+
+static bool
+unreadable(int result)
+{
+	return result == -ENODATA || result == -EIO;
+}
+
+/* --- VERIFY and after it --- */
+
+static void
+healed_on_record(struct lost_waiter *waiter, int error)
+{
+	struct mend *mend = (struct mend *)((char *)waiter - offsetof(struct mend, waiter));
+	struct sync_rows *rows = (struct sync_rows *)((char *)mend - offsetof(struct sync_rows, mend));
+
+	if (error != 0)
+		sync_rows_end(rows, error);
+	else
+		row_done(rows, true);
+}
+
+static void
+healed_flushed(struct flush_waiter *waiter, int result)
+{
+	struct mend *mend = (struct mend *)((char *)waiter - offsetof(struct mend, flush));
+	struct sync_rows *rows = (struct sync_rows *)((char *)mend - offsetof(struct sync_rows, mend));
+	struct engine *engine = rows->op.engine;
+
+	if (result != 0 || engine->target == NULL ||
+	    lost_remove(engine->lost, row_of(rows), 1, (uint8_t)engine->target->role, 0,
+			engine->geometry.chunk_bytes) != 0) {
+		row_done(rows, true);	/* it stays on record, which does no harm */
+		return;
+	}
+	mend->waiter.done = healed_on_record;
+	list_init(&mend->waiter.node);
+	lost_io_wait(engine, &mend->waiter);
+}
+
+static void
+finish_row(struct sync_rows *rows)
+{
+	struct mend *mend = &rows->mend;
+
+	if (!mend->heals) {
+		row_done(rows, true);
+		return;
+	}
+	mend->flush.done = healed_flushed;
+	mend->flush.for_request = false;
+	list_init(&mend->flush.node);
+	flush_join(rows->op.engine, &mend->flush);
+}
+
+static void
+count_repair(struct sync_rows *rows, struct member *member)
+{
+	struct engine *engine = rows->op.engine;
+
+	member->medium_repaired++;
+	engine->counters.medium_repaired++;
+	if (member->medium_repaired < engine->options.error_limit || engine->options.error_limit == 0 ||
+	    !member->in_sync || member->condemned || !evict_bearable(engine))
+		return;
+	member_note(member, "%u sectors had to be rewritten, the limit is %u",
+		    (unsigned int)member->medium_repaired, engine->options.error_limit);
+	evict_exclude(member);
+}
+
+static void
+verified(struct member_io *mio, int result)
+{
+	struct sync_rows *rows = mio->owner;
+	struct member *member = mio->member;
+	bool right = result == 0 && crc32c(0, mio->segments[0].iov_base, MEND_PIECE_BYTES) ==
+					    rows->mend.crc[member->role][piece_of(rows, mio)];
+
+	if (right)
+		count_repair(rows, member);
+	else if ((result == 0 || unreadable(result)) && member->in_sync && evict_bearable(rows->op.engine)) {
+		member_note(member, "a sector can't be read, or not as written, even after it was rewritten");
+		evict_exclude(member);
+	} else if (result != 0 && !unreadable(result)) {
+		rows->error = result;
+	}
+	if (--rows->pending > 0)
+		return;
+	rows->op.engine->activity++;
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else
+		finish_row(rows);
+}
+
+static void
+verify(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+
+	rows->mend.step = MEND_VERIFY;
+	rows->pending = 1;	/* this function */
+	for (int role = 0; role < engine->geometry.members; role++)
+		for (int piece = 0; piece < pieces_of(engine); piece++) {
+			uint8_t *memory = sync_rows_chunk(rows, role, rows->mend.index) +
+					  (size_t)piece * MEND_PIECE_BYTES;
+
+			if (!rows->mend.bad[role][piece] || reader(rows, role) == NULL)
+				continue;
+			rows->mend.crc[role][piece] = crc32c(0, memory, MEND_PIECE_BYTES);
+			command(rows, reader(rows, role), BACKEND_READ,
+				(uint32_t)piece * MEND_PIECE_BYTES, memory, MEND_PIECE_BYTES, verified);
+		}
+	if (--rows->pending == 0)
+		finish_row(rows);
+}
+
+/* --- WRITE --- */
+
+static void
+mend_written(struct sync_rows *rows)
+{
+	rows->op.engine->activity++;
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else
+		verify(rows);
+}
+
+static void
+written(struct member_io *mio, int result)
+{
+	struct sync_rows *rows = mio->owner;
+
+	if (result != 0)
+		rows->error = result;
+	if (--rows->pending == 0)
+		mend_written(rows);
+}
+
+static void
+write_role(struct sync_rows *rows, int role, struct member *member, bool whole)
+{
+	uint8_t *chunk = sync_rows_chunk(rows, role, rows->mend.index);
+	struct engine *engine = rows->op.engine;
+
+	if (whole) {
+		command(rows, member, BACKEND_WRITE, 0, chunk, engine->geometry.chunk_bytes, written);
+		return;
+	}
+	for (int piece = 0; piece < pieces_of(engine); piece++)
+		if (rows->mend.bad[role][piece])
+			command(rows, member, BACKEND_WRITE, (uint32_t)piece * MEND_PIECE_BYTES,
+				chunk + (size_t)piece * MEND_PIECE_BYTES, MEND_PIECE_BYTES, written);
+}
+
+static void
+write_row(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	const int parity = geometry_parity_member(&engine->geometry, row_of(rows));
+	const bool fill = rows->purpose == SYNC_FILL;
+
+	rows->mend.step = MEND_WRITE;
+	if (fill && !target_filling(engine)) {
+		sync_rows_end(rows, -ENOLINK);
+		return;
+	}
+	rows->pending = 1;	/* this function */
+	for (int role = 0; role < engine->geometry.members; role++) {
+		struct member *writers[2];
+		int count = fill ? 0 : engine_writers(engine, row_of(rows), role, writers);
+
+		if (fill && engine->by_role[role] != NULL)
+			writers[count++] = engine->by_role[role];
+		for (int i = 0; i < count; i++)
+			write_role(rows, role, writers[i], role == parity && rows->mend.parity_changed);
+	}
+	if (fill)
+		command(rows, engine->target, BACKEND_WRITE, 0,
+			sync_rows_chunk(rows, engine->target->role, rows->mend.index),
+			engine->geometry.chunk_bytes, written);
+	if (--rows->pending == 0)
+		mend_written(rows);
+}
+
+/* --- RECORD --- */
+
+static void
+loss_on_record(struct lost_waiter *waiter, int error)
+{
+	struct mend *mend = (struct mend *)((char *)waiter - offsetof(struct mend, waiter));
+	struct sync_rows *rows = (struct sync_rows *)((char *)mend - offsetof(struct sync_rows, mend));
+
+	if (error != 0)
+		sync_rows_end(rows, error);
+	else
+		write_row(rows);
+}
+
+static int
+record_piece(struct sync_rows *rows, int role, int piece)
+{
+	struct lost_extent extent = {
+		.row = row_of(rows),
+		.rows = 1,
+		.column_begin = (uint32_t)piece * MEND_PIECE_BYTES,
+		.column_end = (uint32_t)(piece + 1) * MEND_PIECE_BYTES,
+		.role = (uint8_t)role,
+	};
+
+	return lost_add(rows->op.engine->lost, &extent);
+}
+
+/* --- what each piece is --- */
+
+/* The roles that lack it; true if it can be made up for, or nothing has to be. */
+static bool
+piece_known(const struct sync_rows *rows, int piece, int *lacking)
+{
+	const struct engine *engine = rows->op.engine;
+	const int parity = geometry_parity_member(&engine->geometry, row_of(rows));
+	int lack = 0;
+
+	*lacking = -1;
+	for (int role = 0; role < engine->geometry.members; role++) {
+		if (!rows->mend.bad[role][piece])
+			continue;
+		lack++;
+		*lacking = role;
+	}
+	if (lack == 1 && *lacking != parity && intent_row_suspect(&engine->intent, row_of(rows)))
+		return false;
+	return lack <= 1;
+}
+
+static void
+make_piece(struct sync_rows *rows, int role, int piece)
+{
+	struct engine *engine = rows->op.engine;
+	const size_t at = (size_t)piece * MEND_PIECE_BYTES;
+	const void *sources[IRAID_MEMBERS_MAX];
+	int count = 0;
+
+	for (int other = 0; other < engine->geometry.members; other++)
+		if (other != role)
+			sources[count++] = sync_rows_chunk(rows, other, rows->mend.index) + at;
+	parity_xor(sync_rows_chunk(rows, role, rows->mend.index) + at, sources, count, MEND_PIECE_BYTES);
+}
+
+/* Two roles or more lack it: their data becomes zeros, on record as lost, and parity fits that. 0, -ENOSPC. */
+static int
+lose_piece(struct sync_rows *rows, int piece)
+{
+	struct engine *engine = rows->op.engine;
+	const int parity = geometry_parity_member(&engine->geometry, row_of(rows));
+	const size_t at = (size_t)piece * MEND_PIECE_BYTES;
+
+	for (int role = 0; role < engine->geometry.members; role++) {
+		int error;
+
+		if (!rows->mend.bad[role][piece] || role == parity)
+			continue;
+		memset(sync_rows_chunk(rows, role, rows->mend.index) + at, 0, MEND_PIECE_BYTES);
+		error = record_piece(rows, role, piece);
+		if (error != 0)
+			return error;
+	}
+	make_piece(rows, parity, piece);
+	rows->mend.parity_changed = true;
+	return 0;
+}
+
+/* The target was a member when rows became lost, and may hold what was written last: that is taken. */
+static void
+take_held(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	const uint8_t role = engine->target->role >= 0 ? (uint8_t)engine->target->role : 0;
+	const int parity = geometry_parity_member(&engine->geometry, row_of(rows));
+	const uint8_t *held = sync_rows_spare(rows, 1);
+	uint8_t *chunk = sync_rows_chunk(rows, role, rows->mend.index);
+	uint8_t *sum = sync_rows_chunk(rows, parity, rows->mend.index);
+	uint32_t begin, end, from = 0;
+	uint8_t flags;
+
+	rows->mend.heals = !engine->target->identity.write_cache;
+	while (lost_next(engine->lost, row_of(rows), role, from, &begin, &end, &flags)) {
+		from = end;
+		if (!(flags & LOST_HELD)) {
+			rows->mend.heals = false;
+			continue;
+		}
+		for (uint32_t at = begin; at < end; at++) {
+			sum[at] ^= chunk[at] ^ held[at];
+			chunk[at] = held[at];
+		}
+		rows->mend.parity_changed = true;
+	}
+}
+
+static bool
+holds_truth(const struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+	const struct member *target = engine->target;
+	uint32_t begin, end;
+	uint8_t flags;
+
+	return rows->purpose == SYNC_FILL &&
+	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
+	       geometry_parity_member(&engine->geometry, row_of(rows)) != target->role &&
+	       lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end, &flags);
+}
+
+static void
+settle(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	bool lost = false;
+
+	if (rows->purpose == SYNC_FILL && !target_filling(engine)) {
+		sync_rows_end(rows, -ENOLINK);
+		return;
+	}
+	for (int piece = 0; piece < pieces_of(engine); piece++) {
+		int lacking;
+
+		if (piece_known(rows, piece, &lacking)) {
+			if (lacking >= 0)
+				make_piece(rows, lacking, piece);
+			continue;
+		}
+		if (rows->purpose != SYNC_FILL) {
+			row_done(rows, false);
+			return;
+		}
+		lost = true;
+		if (lose_piece(rows, piece) != 0) {
+			sync_rows_end(rows, -ENOSPC);
+			return;
+		}
+	}
+	if ((rows->purpose == SYNC_PARITY || rows->purpose == SYNC_CHECK) &&
+	    sync_rows_differ(rows, rows->mend.index)) {
+		rows->differed |= 1u << rows->mend.index;
+		rows->mend.parity_changed = rows->purpose == SYNC_PARITY;
+	}
+	if (holds_truth(rows) && !rows->mend.chunk_bad[engine->target->role])
+		take_held(rows);
+	if (!lost) {
+		write_row(rows);
+		return;
+	}
+	rows->mend.step = MEND_RECORD;
+	rows->mend.waiter.done = loss_on_record;
+	list_init(&rows->mend.waiter.node);
+	engine_event(engine, EVENT_DATA_LOST, LOG_ERR, engine->target,
+		     "row %llu: sectors that can't be read on another member either are lost",
+		     (unsigned long long)row_of(rows));
+	lost_io_wait(engine, &rows->mend.waiter);
+}
+
+/* --- READ_PIECES --- */
+
+static void
+pieces_read(struct sync_rows *rows)
+{
+	rows->op.engine->activity++;
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else
+		settle(rows);
+}
+
+static void
+piece_read(struct member_io *mio, int result)
+{
+	struct sync_rows *rows = mio->owner;
+
+	if (unreadable(result))
+		rows->mend.bad[mio->member->role][piece_of(rows, mio)] = true;
+	else if (result != 0)
+		rows->error = result;
+	if (--rows->pending == 0)
+		pieces_read(rows);
+}
+
+static void
+read_pieces(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+
+	rows->mend.step = MEND_READ_PIECES;
+	rows->pending = 1;	/* this function */
+	for (int role = 0; role < engine->geometry.members; role++) {
+		struct member *member = reader(rows, role);
+
+		for (int piece = 0; piece < pieces_of(engine); piece++)
+			if (member == NULL)
+				rows->mend.bad[role][piece] = true;
+			else if (rows->mend.chunk_bad[role])
+				command(rows, member, BACKEND_READ, (uint32_t)piece * MEND_PIECE_BYTES,
+					sync_rows_chunk(rows, role, rows->mend.index) +
+						(size_t)piece * MEND_PIECE_BYTES,
+					MEND_PIECE_BYTES, piece_read);
+	}
+	if (--rows->pending == 0)
+		pieces_read(rows);
+}
+
+/* --- READ_CHUNKS --- */
+
+static void
+chunks_read(struct sync_rows *rows)
+{
+	rows->op.engine->activity++;
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else
+		read_pieces(rows);
+}
+
+static void
+chunk_read(struct member_io *mio, int result)
+{
+	struct sync_rows *rows = mio->owner;
+
+	if (unreadable(result))
+		rows->mend.chunk_bad[mio->member->role] = true;
+	else if (result != 0)
+		rows->error = result;
+	if (--rows->pending == 0)
+		chunks_read(rows);
+}
+
+static void
+mend_row(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+
+	rows->pending = 1;	/* this function */
+	for (int role = 0; role < engine->geometry.members; role++) {
+		struct member *member = reader(rows, role);
+
+		if (member != NULL)
+			command(rows, member, BACKEND_READ, 0,
+				sync_rows_chunk(rows, role, rows->mend.index),
+				engine->geometry.chunk_bytes, chunk_read);
+	}
+	if (holds_truth(rows))
+		command(rows, engine->target, BACKEND_READ, 0, sync_rows_spare(rows, 1),
+			engine->geometry.chunk_bytes, chunk_read);
+	if (--rows->pending == 0)
+		chunks_read(rows);
+}
+
+void
+mend_rows(struct sync_rows *rows, int index)
+{
+	rows->error = 0;
+	memset(&rows->mend, 0, sizeof(rows->mend));
+	rows->mend.index = index;
+	if (rows->purpose == SYNC_FILL && !target_filling(rows->op.engine))
+		sync_rows_end(rows, -ENOLINK);
+	else
+		mend_row(rows);
+}

@@ -1,0 +1,260 @@
+/* place.c - what a device is: its superblock or spare's mark, judged under the volume's record.
+ *
+ * While the volume assembles, that is noted for assembly_decide().  Under a running volume:
+ *
+ *	in sync, session restored	goes on, if it is still the one it was
+ *	out of date, rebuilding		waits for rebuild.c to fill it, by the regions that are stale on it
+ *	obsolete			has to be filled anew, if nobody took its place
+ *	spare				waits for a place
+ *
+ * record.tracked[] remembers who may catch up, docs/design/members.md has the whole table of states.
+ */
+#include "engine_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+/* --- who is tracked --- */
+
+int
+place_free_set(const struct engine *engine)
+{
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (engine->record.tracked[set].state == 0)
+			return set;
+	return -1;
+}
+
+static int
+find_set(const struct engine *engine, const uint8_t uuid[16])
+{
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (engine->record.tracked[set].state != 0 &&
+		    memcmp(engine->record.tracked[set].member_uuid, uuid, 16) == 0)
+			return set;
+	return -1;
+}
+
+int
+place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state)
+{
+	int set = find_set(engine, uuid);
+
+	if (set < 0)
+		set = place_free_set(engine);
+	if (set < 0)
+		return -1;
+	engine->record.tracked[set] = (struct tracked_member){ .role = (uint8_t)role, .state = state };
+	memcpy(engine->record.tracked[set].member_uuid, uuid, 16);
+	return set;
+}
+
+void
+place_untrack(struct engine *engine, int set)
+{
+	if (set >= 0)
+		engine->record.tracked[set] = (struct tracked_member){ 0 };
+}
+
+/* --- a device under a running volume --- */
+
+static bool
+same_member(const struct member *member, const struct superblock *superblock)
+{
+	const struct superblock *record = &member->engine->record;
+
+	return memcmp(superblock->volume_uuid, record->volume_uuid, 16) == 0 &&
+	       superblock->role == member->role &&
+	       memcmp(superblock->member_uuid, member->uuid, 16) == 0 &&
+	       (superblock->epoch < record->epoch ||
+		(superblock->epoch == record->epoch && superblock->event <= record->event));
+}
+
+static void
+session_restored(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	if (member->evicting)
+		evict_cancel(member);
+	if (member->verdict != SUPERBLOCK_OK || !same_member(member, &member->superblock)) {
+		member->condemned = true;
+		member_note(member, "came back with another superblock than it had");
+		member->backend->ops->close(member->backend);
+		return;
+	}
+	if (member->cache_lost && engine->geometry.parities > 0)
+		intent_suspect_dirty(&engine->intent);
+	member->checked = true;
+	member->opens_left = 0;
+	member->reason[0] = '\0';
+	engine_event(engine, EVENT_MEMBER_BACK, LOG_NOTICE, member, "member %s: session restored",
+		     member->backend->label);
+	member_resume(member);
+}
+
+/* A device that is not in sync: what may become of it? */
+static void
+judge_outsider(struct member *member)
+{
+	struct engine *engine = member->engine;
+	struct assembly_verdict verdict;
+
+	if (member->verdict != SUPERBLOCK_OK) {
+		member->standing = STANDING_UNKNOWN;
+		return;
+	}
+	assembly_judge(&engine->record, &member->superblock, &verdict);
+	member->standing = verdict.standing[0];
+	member->stale_set = verdict.stale_set[0];
+	member->role = verdict.role[0];
+	if (member->standing == STANDING_UNKNOWN || member->standing == STANDING_IN_SYNC) {
+		member->standing = STANDING_UNKNOWN;
+		member_note(member, "%s", verdict.fault[0] != NULL ? verdict.fault[0]
+								    : "its superblock is newer than the volume's");
+	} else if (member->stale_set >= 0 &&
+		   engine->record.tracked[member->stale_set].state == MEMBER_FAULTY) {
+		member->excluded = true;
+		member_note(member, "faulty: it was taken out and waits for an administrator");
+	} else if (member->standing == STANDING_OBSOLETE) {
+		member_note(member, "%s", verdict.fault[0]);
+	} else {
+		member_note(member, "reachable again, but out of date: it has to catch up");
+	}
+}
+
+static void
+take_in(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	if (member->in_sync || (member->evicting && !member->excluded && !member->leaving)) {
+		session_restored(member);
+		return;
+	}
+	if (member->presence == PRESENCE_SPARE) {
+		member->standing = STANDING_SPARE;
+		member->role = -1;
+		member->reason[0] = '\0';
+	} else {
+		judge_outsider(member);
+	}
+	engine->activity++;
+}
+
+void
+place_all(struct engine *engine)
+{
+	for_each_member(engine, member)
+		if (!member->in_sync && member->link == LINK_OPEN && member->examining == 0 &&
+		    (member->presence == PRESENCE_EXAMINED || member->presence == PRESENCE_SPARE))
+			take_in(member);
+}
+
+/* --- reading who it is --- */
+
+static bool
+is_our_spare(struct member *member)
+{
+	static const uint8_t anybody[16];
+	const struct engine *engine = member->engine;
+	struct spare_mark mark;
+
+	if (spare_decode(member->page, &mark) != SUPERBLOCK_OK &&
+	    spare_decode(member->page + LAYOUT_SUPERBLOCK_BYTES, &mark) != SUPERBLOCK_OK)
+		return false;
+	if (memcmp(mark.volume_uuid, anybody, 16) != 0 &&
+	    memcmp(mark.volume_uuid, engine->options.volume_uuid, 16) != 0) {
+		member_note(member, "is a spare of another volume");
+		return false;
+	}
+	member->spare = mark;
+	memcpy(member->uuid, mark.member_uuid, 16);
+	return true;
+}
+
+static void
+judge_superblock(struct member *member)
+{
+	const char *reason = "";
+
+	member->verdict = superblock_choose(member->page, member->page + LAYOUT_SUPERBLOCK_BYTES,
+					    &member->superblock, &reason);
+	member->backoff_ms = 100;
+	if (member->verdict == SUPERBLOCK_OK) {
+		member->presence = PRESENCE_EXAMINED;
+		if (!member->in_sync) {
+			member->write_count = member->superblock.write_count;
+			memcpy(member->uuid, member->superblock.member_uuid, 16);
+		}
+		if (member->engine->phase <= PHASE_EXAMINE)
+			member->reason[0] = '\0';
+	} else {
+		member_note(member, "no usable superblock: %s", reason);
+		member->presence = member->verdict == SUPERBLOCK_ABSENT && is_our_spare(member)
+					   ? PRESENCE_SPARE : PRESENCE_REJECTED;
+	}
+	if (member->engine->phase >= PHASE_WRITE_SUPERBLOCKS)
+		take_in(member);
+}
+
+static void
+copy_read(struct member_io *mio, int result)
+{
+	struct member *member = mio->member;
+
+	if (result == -ENODATA || result == -EIO)
+		memset(mio->segments[0].iov_base, 0, LAYOUT_SUPERBLOCK_BYTES);
+	else if (result != 0)
+		member->examine_failed = true;
+	if (--member->examining == 0 && !member->examine_failed)
+		judge_superblock(member);
+}
+
+static void
+read_copy(struct member *member, uint64_t offset_bytes, uint8_t *into)
+{
+	struct iovec iov = { into, LAYOUT_SUPERBLOCK_BYTES };
+	struct member_io *mio = member_io_create(member, BACKEND_READ, offset_bytes, IO_PROBE);
+
+	member_io_append(mio, &iov, 1, LAYOUT_SUPERBLOCK_BYTES);
+	member->examining++;
+	member_io_submit(mio, copy_read, member);
+}
+
+void
+place_examine(struct member *member)
+{
+	member->examine_failed = false;
+	read_copy(member, LAYOUT_SUPERBLOCK_A_OFFSET, member->page);
+	read_copy(member, LAYOUT_SUPERBLOCK_B_OFFSET, member->page + LAYOUT_SUPERBLOCK_BYTES);
+}
+
+/* --- for status --- */
+
+enum member_state
+place_state(const struct member *member)
+{
+	if (member->in_sync)
+		return MEMBER_IN_SYNC;
+	if (member->evicting || member->excluded)
+		return MEMBER_FAULTY;
+	if (member == member->engine->target)
+		return MEMBER_REBUILDING;
+	switch (member->standing) {
+	case STANDING_SPARE:
+		return MEMBER_SPARE;
+	case STANDING_OUT_OF_DATE:
+	case STANDING_REBUILDING:
+		return member->link == LINK_OPEN ? MEMBER_OUT_OF_DATE : MEMBER_FAULTY;
+	case STANDING_OBSOLETE:
+		return MEMBER_OUT_OF_DATE;
+	case STANDING_IN_SYNC:
+	case STANDING_UNKNOWN:
+		break;
+	}
+	return member->role >= 0 ? MEMBER_MISSING : 0;
+}

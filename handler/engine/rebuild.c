@@ -1,0 +1,325 @@
+/* rebuild.c - fills the target, region by region, and chooses whom to fill.
+ *
+ *	an administrator asked for it		replace_role on replace_slot
+ *	the member that left is back		by the regions that are stale on it
+ *	a spare of this volume			all of it, when the member had spare_wait_ms to return
+ *	none					the driver is asked for one of the gateway's
+ *
+ * Regions that are copied lose their stale flag after a flush (intent_io.c cleans them); that is the checkpoint: after a
+ * restart what is still stale is copied, no more.
+ */
+#include "progress.h"
+#include "sync_rows.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#define RETRY_MS 1000u
+#define ASK_AGAIN_MS 60000u
+
+struct rebuild {
+	struct sync_rows rows;		/* must be first */
+	struct progress progress;
+	uint64_t not_before_ms;
+	uint64_t copied_rows;		/* for this target */
+	uint32_t cursor;		/* regions below it are copied, or were not stale */
+	char trouble[96];
+};
+
+/* --- copying --- */
+
+static void
+rows_copied(struct sync_rows *rows, int result)
+{
+	struct rebuild *rebuild = (struct rebuild *)rows;
+	struct engine *engine = rows->op.engine;
+
+	if (result != 0) {
+		rebuild->not_before_ms = engine->now_ms + RETRY_MS;
+		if (result == -ENOSPC && rebuild->trouble[0] == '\0')
+			engine_log(engine, LOG_ERR, "rebuild: the table of lost extents is full");
+		snprintf(rebuild->trouble, sizeof(rebuild->trouble), "%s",
+			 result == -ENOSPC ? "the table of lost extents is full: overwrite or accept some"
+					   : "");
+		return;
+	}
+	rebuild->trouble[0] = '\0';
+	if (!target_filling(engine))
+		return;
+	for (int i = 0; i < rows->row_count; i++)
+		intent_row_copied(&engine->intent, rows->first_row + (uint64_t)i);
+	rebuild->copied_rows += (uint64_t)rows->row_count;
+	progress_add(&rebuild->progress, engine->now_ms, (uint64_t)rows->row_count);
+	/* Checkpoints need not wait for a whole quiet second. */
+	engine->activity++;
+}
+
+static void
+copy_next(struct engine *engine)
+{
+	struct rebuild *rebuild = engine->rebuild;
+	const struct intent *intent = &engine->intent;
+	int64_t region = intent->copying >= 0 ? intent->copying
+					      : intent_next_stale(intent, rebuild->cursor);
+	uint64_t row, end;
+	int count = sync_rows_max(engine);
+
+	if (region < 0) {
+		rebuild->cursor = 0;	/* what was passed by may be stale again */
+		region = intent_next_stale(intent, 0);
+	}
+	if (region < 0)
+		return;
+	rebuild->cursor = (uint32_t)region;
+	row = intent->copying >= 0 ? intent->copied_until : (uint64_t)region * intent->region_rows;
+	end = ((uint64_t)region + 1) * intent->region_rows;
+	if (end > engine->geometry.rows)
+		end = engine->geometry.rows;
+	if ((uint64_t)count > end - row)
+		count = (int)(end - row);
+	throttle_spend(engine, (uint64_t)count * engine->geometry.chunk_bytes);
+	sync_rows_begin(&rebuild->rows, SYNC_FILL, row, count);
+}
+
+/* --- whom to fill --- */
+
+static bool
+fits(const struct engine *engine, const struct member *member)
+{
+	const struct area *data = &engine->record.areas[AREA_DATA - 1];
+
+	return member->identity.block_bytes == engine->geometry.block_bytes &&
+	       member->identity.capacity_bytes >= data->offset_bytes + data->length_bytes &&
+	       member->spare.member_bytes >= data->offset_bytes + data->length_bytes;
+}
+
+static bool
+ready(const struct member *member)
+{
+	return member->backend != NULL && member->link == LINK_OPEN && !member->in_sync &&
+	       !member->evicting && !member->leaving && !member->condemned &&
+	       member->examining == 0;
+}
+
+/* One who left and is back, or was being filled. */
+static struct member *
+find_returned(struct engine *engine, int role)
+{
+	struct member *best = NULL;
+
+	for_each_member(engine, member) {
+		if (!ready(member) || member->excluded || member->role != role ||
+		    member->stale_set < 0 ||
+		    (member->standing != STANDING_OUT_OF_DATE && member->standing != STANDING_REBUILDING))
+			continue;
+		if (best == NULL || intent_stale(&engine->intent, REGION_STALE(member->stale_set)) <
+					    intent_stale(&engine->intent, REGION_STALE(best->stale_set)))
+			best = member;
+	}
+	return best;
+}
+
+/* A member of this place that has to be filled from the start: nobody kept record of what it lacks. */
+static struct member *
+find_obsolete(struct engine *engine, int role)
+{
+	for_each_member(engine, member)
+		if (ready(member) && !member->excluded && member->role == role &&
+		    member->standing == STANDING_OBSOLETE &&
+		    memcmp(member->uuid, engine->record.member_uuids[role], 16) == 0)
+			return member;
+	return NULL;
+}
+
+static struct member *
+find_spare(struct engine *engine)
+{
+	struct member *best = NULL;
+
+	for_each_member(engine, member)
+		if (ready(member) && member->standing == STANDING_SPARE && fits(engine, member) &&
+		    (best == NULL || member->identity.capacity_bytes < best->identity.capacity_bytes))
+			best = member;
+	return best;
+}
+
+/* A replacement that was under way before a restart. */
+static struct member *
+find_interrupted(struct engine *engine)
+{
+	for_each_member(engine, member)
+		if (ready(member) && !member->excluded && member->standing == STANDING_REBUILDING &&
+		    member->stale_set >= 0 && member->role >= 0)
+			return member;
+	return NULL;
+}
+
+static bool
+patience_over(const struct engine *engine)
+{
+	const struct superblock *record = &engine->record;
+
+	/* One that was taken out does not come back by itself. */
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (record->tracked[set].state == MEMBER_FAULTY &&
+		    record->tracked[set].role == engine->missing &&
+		    memcmp(record->tracked[set].member_uuid, record->member_uuids[engine->missing], 16) == 0)
+			return true;
+	return engine->now_ms - engine->missing_since_ms >= engine->options.spare_wait_ms;
+}
+
+static void
+ask_for_spare(struct engine *engine)
+{
+	if (engine->port.want_spare == NULL ||
+	    (engine->spare_wanted_ms != 0 && engine->now_ms - engine->spare_wanted_ms < ASK_AGAIN_MS))
+		return;
+	engine->spare_wanted_ms = engine->now_ms;
+	engine->port.want_spare(engine->port.owner,
+				engine->record.areas[AREA_DATA - 1].offset_bytes +
+					engine->record.areas[AREA_DATA - 1].length_bytes,
+				engine->geometry.block_bytes);
+}
+
+static struct member *
+choose(struct engine *engine, int *role)
+{
+	struct member *member;
+
+	*role = engine->replace_role;
+	if (*role >= 0) {
+		member = &engine->members[engine->replace_slot];
+		return ready(member) ? member : NULL;
+	}
+	*role = engine->missing;
+	if (*role < 0) {
+		member = find_interrupted(engine);
+		if (member != NULL)
+			*role = member->role;
+		return member;
+	}
+	if ((member = find_returned(engine, *role)) != NULL ||
+	    (member = find_obsolete(engine, *role)) != NULL)
+		return member;
+	if (!patience_over(engine))
+		return NULL;
+	if ((member = find_spare(engine)) == NULL)
+		ask_for_spare(engine);
+	return member;
+}
+
+/* --- the run --- */
+
+void
+rebuild_run(struct engine *engine)
+{
+	struct rebuild *rebuild = engine->rebuild;
+	struct member *member;
+	int role;
+
+	if (rebuild == NULL || rebuild->rows.active || !engine_calm(engine) ||
+	    engine->geometry.parities == 0 || engine->now_ms < rebuild->not_before_ms)
+		return;
+	if (engine->target == NULL) {
+		if ((member = choose(engine, &role)) == NULL)
+			return;
+		if (member->stale_set < 0 && place_free_set(engine) < 0)
+			return;
+		rebuild->copied_rows = 0;
+		rebuild->cursor = 0;
+		rebuild->progress = (struct progress){ 0 };
+		target_begin(member, role);
+		return;
+	}
+	if (!target_filling(engine))
+		return;
+	if (intent_stale(&engine->intent, engine->intent.target) == 0) {
+		target_complete(engine);
+		return;
+	}
+	if (throttle_wait(engine) == 0)
+		copy_next(engine);
+}
+
+bool
+rebuild_idle(const struct engine *engine)
+{
+	return engine->rebuild == NULL || !engine->rebuild->rows.active;
+}
+
+static uint64_t
+patience_deadline(const struct engine *engine)
+{
+	uint64_t at = engine->missing_since_ms + engine->options.spare_wait_ms;
+
+	if (engine->missing < 0 || engine->target != NULL)
+		return UINT64_MAX;
+	if (at <= engine->now_ms)
+		at = engine->spare_wanted_ms + ASK_AGAIN_MS;
+	return at > engine->now_ms ? at : UINT64_MAX;
+}
+
+uint64_t
+rebuild_deadline(const struct engine *engine)
+{
+	const struct rebuild *rebuild = engine->rebuild;
+	uint64_t wait;
+
+	if (rebuild == NULL || rebuild->rows.active || !engine_calm(engine) ||
+	    engine->geometry.parities == 0)
+		return UINT64_MAX;
+	if (rebuild->not_before_ms > engine->now_ms)
+		return rebuild->not_before_ms;
+	if (!target_filling(engine))
+		return patience_deadline(engine);
+	if (intent_to_copy(&engine->intent) == 0)
+		return UINT64_MAX;	/* the cleaner's turn */
+	wait = throttle_wait(engine);
+	return wait > 0 ? engine->now_ms + wait : UINT64_MAX;
+}
+
+void
+rebuild_status(const struct engine *engine, struct engine_status *out)
+{
+	const struct rebuild *rebuild = engine->rebuild;
+	uint64_t left;
+
+	out->rebuild_slot = engine->target != NULL ? engine->target->slot : -1;
+	if (engine->target == NULL)
+		return;
+	left = (uint64_t)intent_to_copy(&engine->intent) * engine->intent.region_rows;
+	if (engine->intent.copying >= 0)
+		left -= engine->intent.copied_until -
+			(uint64_t)engine->intent.copying * engine->intent.region_rows;
+	if (left > engine->geometry.rows)
+		left = engine->geometry.rows;
+	out->rebuild.running = engine_calm(engine);
+	out->rebuild.total_rows = rebuild->copied_rows + left;
+	out->rebuild.done_rows = rebuild->copied_rows;
+	progress_status(&rebuild->progress, engine, &out->rebuild);
+	snprintf(out->rebuild.reason, sizeof(out->rebuild.reason), "%s",
+		 rebuild->trouble[0] != '\0' ? rebuild->trouble
+		 : !engine_calm(engine)      ? "waits until all other members answer"
+					     : "");
+}
+
+int
+rebuild_init(struct engine *engine)
+{
+	if (engine->rebuild == NULL)
+		engine->rebuild = calloc(1, sizeof(*engine->rebuild));
+	if (engine->rebuild == NULL)
+		return -ENOMEM;
+	sync_rows_init(&engine->rebuild->rows, engine, rows_copied);
+	return 0;
+}
+
+void
+rebuild_free(struct engine *engine)
+{
+	free(engine->rebuild);
+	engine->rebuild = NULL;
+}

@@ -1,0 +1,242 @@
+/* scrub.c - reads all rows and compares parity with data; corrects it when asked to.
+ *
+ * Rows are claimed as a write claims them, so a row that is being written is never looked at.  Suspect rows are resync's
+ * business and are passed over.  Only with all members there.  Where it stands is in the superblocks every CHECKPOINT_MS;
+ * the volume goes on with it after a restart.
+ */
+#include "progress.h"
+#include "sync_rows.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#define CHECKPOINT_MS 10000u
+#define RETRY_MS 1000u
+
+struct scrub {
+	struct sync_rows rows;		/* must be first */
+	struct progress progress;
+	bool running;
+	uint64_t row;			/* next */
+	uint64_t checkpoint_ms;
+	uint64_t not_before_ms;
+	uint64_t unreadable_rows;
+	uint64_t mismatch_rows[MISMATCH_POSITIONS];
+};
+
+static void
+note_mismatch(struct scrub *scrub, uint64_t row)
+{
+	struct engine *engine = scrub->rows.op.engine;
+	uint64_t count = engine->record.scrub_mismatches++;
+
+	if (count >= MISMATCH_POSITIONS)
+		return;
+	scrub->mismatch_rows[count] = row;
+	engine_event(engine, EVENT_SCRUB_MISMATCH, LOG_ERR, NULL,
+		     "scrub: parity of row %llu (bytes from %llu on) does not fit its data%s",
+		     (unsigned long long)row,
+		     (unsigned long long)(row * geometry_row_bytes(&engine->geometry)),
+		     engine->record.scrub_mode == SCRUB_REPAIR ? "; corrected" : "");
+}
+
+static void
+finish(struct scrub *scrub)
+{
+	struct engine *engine = scrub->rows.op.engine;
+
+	scrub->running = false;
+	scrub->row = 0;
+	engine->record.scrub_row = 0;
+	engine->record.scrub_running = false;
+	metadata_commit(engine);
+	engine_event(engine, EVENT_SCRUB_FINISHED,
+		     engine->record.scrub_mismatches > 0 ? LOG_ERR : LOG_NOTICE, NULL,
+		     "scrub finished: %llu rows did not fit%s, %llu could not be read",
+		     (unsigned long long)engine->record.scrub_mismatches,
+		     engine->record.scrub_mode == SCRUB_REPAIR ? " and were corrected" : "",
+		     (unsigned long long)scrub->unreadable_rows);
+}
+
+static void
+rows_scrubbed(struct sync_rows *rows, int result)
+{
+	struct scrub *scrub = (struct scrub *)rows;
+	struct engine *engine = rows->op.engine;
+
+	if (result != 0) {
+		scrub->not_before_ms = engine->now_ms + RETRY_MS;
+		return;
+	}
+	for (int i = 0; i < rows->row_count; i++) {
+		if (rows->differed & 1u << i)
+			note_mismatch(scrub, rows->first_row + (uint64_t)i);
+		scrub->unreadable_rows += (rows->unreadable >> i) & 1;
+	}
+	scrub->row = rows->first_row + (uint64_t)rows->row_count;
+	engine->record.scrub_row = scrub->running ? scrub->row : 0;
+	progress_add(&scrub->progress, engine->now_ms, (uint64_t)rows->row_count);
+	if (engine->now_ms >= scrub->checkpoint_ms) {
+		scrub->checkpoint_ms = engine->now_ms + CHECKPOINT_MS;
+		metadata_commit(engine);
+	}
+}
+
+static bool
+may_run(const struct engine *engine)
+{
+	return engine->scrub != NULL && engine->scrub->running && engine_calm(engine) &&
+	       engine->missing < 0;
+}
+
+void
+scrub_run(struct engine *engine)
+{
+	struct scrub *scrub = engine->scrub;
+	int count = 0;
+
+	if (!may_run(engine) || scrub->rows.active || engine->now_ms < scrub->not_before_ms ||
+	    throttle_wait(engine) > 0)
+		return;
+	while (scrub->row < engine->geometry.rows && intent_row_suspect(&engine->intent, scrub->row))
+		scrub->row++;
+	if (scrub->row >= engine->geometry.rows) {
+		finish(scrub);
+		return;
+	}
+	while (count < sync_rows_max(engine) && scrub->row + (uint64_t)count < engine->geometry.rows &&
+	       !intent_row_suspect(&engine->intent, scrub->row + (uint64_t)count))
+		count++;
+	throttle_spend(engine, (uint64_t)count * engine->geometry.chunk_bytes);
+	sync_rows_begin(&scrub->rows,
+			engine->record.scrub_mode == SCRUB_REPAIR ? SYNC_PARITY : SYNC_CHECK, scrub->row,
+			count);
+}
+
+uint64_t
+scrub_deadline(const struct engine *engine)
+{
+	uint64_t wait;
+
+	if (!may_run(engine) || engine->scrub->rows.active)
+		return UINT64_MAX;
+	if (engine->scrub->not_before_ms > engine->now_ms)
+		return engine->scrub->not_before_ms;
+	wait = throttle_wait(engine);
+	return wait > 0 ? engine->now_ms + wait : UINT64_MAX;
+}
+
+bool
+scrub_idle(const struct engine *engine)
+{
+	return engine->scrub == NULL || !engine->scrub->rows.active;
+}
+
+void
+scrub_assembled(struct engine *engine)
+{
+	struct scrub *scrub = engine->scrub;
+
+	if (engine->geometry.parities == 0 || !engine->record.scrub_running)
+		return;
+	scrub->running = true;
+	scrub->row = engine->record.scrub_row;
+	engine_event(engine, EVENT_SCRUB_STARTED, LOG_NOTICE, NULL, "scrub goes on from row %llu",
+		     (unsigned long long)scrub->row);
+}
+
+/* --- for an administrator --- */
+
+static int
+refuse(char *why, int error, const char *text)
+{
+	snprintf(why, 256, "%s", text);
+	return error;
+}
+
+int
+engine_scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why)
+{
+	struct scrub *scrub = engine->scrub;
+
+	if (engine->phase != PHASE_RUNNING || engine->fenced)
+		return refuse(why, -EAGAIN, "the volume is not running");
+	if (engine->geometry.parities == 0)
+		return refuse(why, -EOPNOTSUPP, "level 0 has no parity to check");
+	if (scrub->running)
+		return refuse(why, -EBUSY, "a scrub is running already; stop it first");
+	if (mode != SCRUB_CHECK && mode != SCRUB_REPAIR)
+		return refuse(why, -EINVAL, "a scrub checks or repairs");
+	scrub->running = true;
+	if (!resume) {
+		scrub->row = 0;
+		scrub->unreadable_rows = 0;
+		engine->record.scrub_mismatches = 0;
+		memset(scrub->mismatch_rows, 0, sizeof(scrub->mismatch_rows));
+	} else {
+		scrub->row = engine->record.scrub_row;
+	}
+	scrub->progress = (struct progress){ 0 };
+	scrub->checkpoint_ms = engine->now_ms + CHECKPOINT_MS;
+	engine->record.scrub_mode = mode;
+	engine->record.scrub_row = scrub->row;
+	engine->record.scrub_running = true;
+	metadata_commit(engine);
+	engine_event(engine, EVENT_SCRUB_STARTED, LOG_NOTICE, NULL, "scrub started (%s), from row %llu",
+		     mode == SCRUB_REPAIR ? "repair" : "check", (unsigned long long)scrub->row);
+	return 0;
+}
+
+int
+engine_scrub_stop(struct engine *engine, char *why)
+{
+	struct scrub *scrub = engine->scrub;
+
+	if (scrub == NULL || !scrub->running)
+		return refuse(why, -EALREADY, "no scrub is running");
+	scrub->running = false;
+	engine->record.scrub_row = scrub->row;
+	engine->record.scrub_running = false;
+	metadata_commit(engine);
+	engine_event(engine, EVENT_SCRUB_STOPPED, LOG_NOTICE, NULL, "scrub stopped at row %llu",
+		     (unsigned long long)scrub->row);
+	return 0;
+}
+
+void
+scrub_status(const struct engine *engine, struct engine_status *out)
+{
+	const struct scrub *scrub = engine->scrub;
+
+	out->scrub_mode = engine->record.scrub_mode;
+	out->scrub_mismatches = engine->record.scrub_mismatches;
+	out->scrub_active = scrub->running;
+	memcpy(out->mismatch_rows, scrub->mismatch_rows, sizeof(out->mismatch_rows));
+	out->scrub.running = may_run(engine);
+	out->scrub.total_rows = engine->geometry.rows;
+	out->scrub.done_rows = scrub->running ? scrub->row : engine->record.scrub_row;
+	progress_status(&scrub->progress, engine, &out->scrub);
+	if (scrub->running && !out->scrub.running)
+		snprintf(out->scrub.reason, sizeof(out->scrub.reason), "waits until all members are in sync");
+}
+
+int
+scrub_init(struct engine *engine)
+{
+	if (engine->scrub == NULL)
+		engine->scrub = calloc(1, sizeof(*engine->scrub));
+	if (engine->scrub == NULL)
+		return -ENOMEM;
+	sync_rows_init(&engine->scrub->rows, engine, rows_scrubbed);
+	return 0;
+}
+
+void
+scrub_free(struct engine *engine)
+{
+	free(engine->scrub);
+	engine->scrub = NULL;
+}

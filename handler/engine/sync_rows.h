@@ -1,0 +1,79 @@
+/* sync_rows.h - a batch of rows brought in step, for resync, rebuild, scrub and repair.
+ *
+ *	claim the rows --> read --> compare / rebuild --> write what differs --> done
+ *	                     |  something can't be read
+ *	                     `--> row by row, piece by piece: mend_row.c
+ *
+ * The owner says what for, and learns by done() what became of it.  One batch at a time.
+ */
+#ifndef IRAID_SYNC_ROWS_H
+#define IRAID_SYNC_ROWS_H
+
+#include "engine_internal.h"
+
+#define SYNC_ROWS_MAX 16
+#define MEND_PIECE_BYTES 4096u
+#define MEND_PIECES_MAX (IRAID_CHUNK_BYTES_MAX / MEND_PIECE_BYTES)
+
+enum sync_purpose {
+	SYNC_PARITY,	/* parity is made to fit the data */
+	SYNC_CHECK,	/* is only compared; unreadable sectors are rewritten all the same */
+	SYNC_FILL,	/* the target gets its chunk, from the member in its place or from all others */
+	SYNC_MEND,	/* one row: sectors that can't be read are rewritten and read again */
+};
+
+enum mend_step {
+	MEND_READ_CHUNKS,
+	MEND_READ_PIECES,
+	MEND_RECORD,
+	MEND_WRITE,
+	MEND_VERIFY,
+	MEND_HEAL_FLUSH,
+	MEND_HEAL_RECORD,
+};
+
+struct mend {			/* of one row */
+	int index;		/* row in the batch */
+	enum mend_step step;
+	bool bad[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];	/* by role: can't be read */
+	uint32_t crc[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];	/* of what bad pieces were rewritten with */
+	bool chunk_bad[IRAID_MEMBERS_MAX];
+	bool parity_changed, heals;
+	struct lost_waiter waiter;
+	struct flush_waiter flush;
+};
+
+struct sync_rows {
+	struct op op;		/* must be first */
+	bool active;
+	enum sync_purpose purpose;
+	uint64_t first_row;
+	int row_count;
+	int pending;
+	int error;
+	uint8_t *buffer;	/* chunks by role and row, then one chunk for parity as computed, one for what the target held */
+	size_t buffer_bytes;
+	struct row_claim claims[SYNC_ROWS_MAX];
+	struct mend mend;
+	uint32_t differed;	/* bit per row: parity did not fit */
+	uint32_t unreadable;	/* bit per row: it could not be done */
+	/* result: 0; -ENOLINK: who is there changed, try again; -ENOSPC: the table of lost extents is full;
+	 * -ETIMEDOUT, -ESHUTDOWN as of member_io. */
+	void (*done)(struct sync_rows *rows, int result);
+};
+
+void sync_rows_init(struct sync_rows *rows, struct engine *engine,
+		    void (*done)(struct sync_rows *rows, int result));
+int sync_rows_max(const struct engine *engine);		/* rows of a batch */
+/* Claim and go.  count: 1 .. sync_rows_max(). */
+void sync_rows_begin(struct sync_rows *rows, enum sync_purpose purpose, uint64_t first_row, int count);
+
+/* Shared with mend_row.c. */
+uint8_t *sync_rows_chunk(const struct sync_rows *rows, int role, int index);
+uint8_t *sync_rows_spare(const struct sync_rows *rows, int which);	/* 0, 1: a chunk of room */
+/* Make the row's parity from its data; true if it differs from what was read, which it replaces then. */
+bool sync_rows_differ(struct sync_rows *rows, int index);
+void sync_rows_end(struct sync_rows *rows, int result);
+void mend_rows(struct sync_rows *rows, int index);	/* this row and those behind it, then sync_rows_end() */
+
+#endif

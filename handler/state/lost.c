@@ -1,0 +1,798 @@
+/* lost.c - see lost.h.
+ *
+ * Look-ups go through an index of the valid entries, sorted by first row, with the furthest row any
+ * entry up to there reaches: one walks back from the last that begins early enough until nothing
+ * before reaches the row.  Insertions move it (80 KiB at most); they are rare beside look-ups, and look-ups
+ * of an empty table are one comparison.
+ *
+ * Not optimised: rectangles are not joined again after both sides of a gap were filled by different
+ * roads.  The table has room for 5120, and every one of them is an accident.
+ */
+#include "lost.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#define GRANULE_ENTRIES LAYOUT_LOST_ENTRIES
+#define PIECES_MAX 32		/* of an extent that is covered in part; more: it is added whole */
+#define COLUMN_BYTES 512u
+
+enum {	/* in a granule */
+	AT_CRC = 0,
+	AT_EPOCH = 4,
+	AT_ENTRIES = 16,
+	ENTRY_BYTES = 24,
+	ENTRY_AT_ROWS = 8,
+	ENTRY_AT_BEGIN = 12,
+	ENTRY_AT_END = 16,
+	ENTRY_AT_ROLE = 20,
+	ENTRY_AT_FLAGS = 21,
+};
+
+_Static_assert(AT_ENTRIES + ENTRY_BYTES * GRANULE_ENTRIES <= LAYOUT_GRANULE_BYTES, "entries fit");
+_Static_assert(LAYOUT_LOST_GRANULES <= 256, "heirs are bytes");
+
+static uint32_t
+granule_of(uint32_t slot)
+{
+	return slot / GRANULE_ENTRIES;
+}
+
+/* --- rectangles --- */
+
+static uint64_t
+end_row(const struct lost_extent *extent)
+{
+	return extent->row + extent->rows;
+}
+
+static bool
+touches(const struct lost_extent *a, const struct lost_extent *b)
+{
+	return a->role == b->role && a->row < end_row(b) && b->row < end_row(a) &&
+	       a->column_begin < b->column_end && b->column_begin < a->column_end;
+}
+
+static bool
+inside(const struct lost_extent *inner, const struct lost_extent *outer)
+{
+	return inner->role == outer->role && inner->row >= outer->row &&
+	       end_row(inner) <= end_row(outer) && inner->column_begin >= outer->column_begin &&
+	       inner->column_end <= outer->column_end;
+}
+
+/* Who has `outer` in the table needs no `inner`. */
+static bool
+implied(const struct lost_extent *inner, const struct lost_extent *outer)
+{
+	return inside(inner, outer) && (outer->flags & ~inner->flags) == 0;
+}
+
+/* What of `extent` is not in `cut` (they touch): above, below, left, right.  Returns how many. */
+static int
+subtract(const struct lost_extent *extent, const struct lost_extent *cut, struct lost_extent out[4])
+{
+	uint64_t top = extent->row > cut->row ? extent->row : cut->row;
+	uint64_t bottom = end_row(extent) < end_row(cut) ? end_row(extent) : end_row(cut);
+	int count = 0;
+
+	if (extent->row < top) {
+		out[count] = *extent;
+		out[count++].rows = (uint32_t)(top - extent->row);
+	}
+	if (bottom < end_row(extent)) {
+		out[count] = *extent;
+		out[count].row = bottom;
+		out[count++].rows = (uint32_t)(end_row(extent) - bottom);
+	}
+	if (extent->column_begin < cut->column_begin) {
+		out[count] = *extent;
+		out[count].row = top;
+		out[count].rows = (uint32_t)(bottom - top);
+		out[count++].column_end = cut->column_begin;
+	}
+	if (cut->column_end < extent->column_end) {
+		out[count] = *extent;
+		out[count].row = top;
+		out[count].rows = (uint32_t)(bottom - top);
+		out[count++].column_begin = cut->column_end;
+	}
+	return count;
+}
+
+/* Can both be said by one rectangle, no byte more?  Then into *out. */
+static bool
+join(const struct lost_extent *a, const struct lost_extent *b, struct lost_extent *out)
+{
+	bool rows_same = a->row == b->row && a->rows == b->rows;
+	bool columns_same = a->column_begin == b->column_begin && a->column_end == b->column_end;
+	uint64_t row = a->row < b->row ? a->row : b->row;
+	uint64_t end = end_row(a) > end_row(b) ? end_row(a) : end_row(b);
+
+	if (a->role != b->role || a->flags != b->flags || end - row > UINT32_MAX)
+		return false;
+	if (!(columns_same && a->row <= end_row(b) && b->row <= end_row(a)) &&
+	    !(rows_same && a->column_begin <= b->column_end && b->column_begin <= a->column_end) &&
+	    !inside(a, b) && !inside(b, a))
+		return false;
+	*out = *a;
+	out->row = row;
+	out->rows = (uint32_t)(end - row);
+	if (b->column_begin < out->column_begin)
+		out->column_begin = b->column_begin;
+	if (b->column_end > out->column_end)
+		out->column_end = b->column_end;
+	return true;
+}
+
+/* --- index --- */
+
+/* Entries of the index that begin before `row`. */
+static uint32_t
+index_before(const struct lost *lost, uint64_t row)
+{
+	uint32_t low = 0, high = lost->count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (lost->entries[lost->order[middle].slot].row < row)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void
+index_measure(struct lost *lost, uint32_t from)
+{
+	uint64_t reach = from > 0 ? lost->order[from - 1].reach : 0;
+
+	for (uint32_t i = from; i < lost->count; i++) {
+		uint64_t end = end_row(&lost->entries[lost->order[i].slot]);
+
+		reach = end > reach ? end : reach;
+		lost->order[i].reach = reach;
+	}
+}
+
+static void
+index_insert(struct lost *lost, uint32_t slot)
+{
+	uint32_t at = index_before(lost, lost->entries[slot].row);
+
+	memmove(&lost->order[at + 1], &lost->order[at], (lost->count - at) * sizeof(lost->order[0]));
+	lost->order[at].slot = (uint16_t)slot;
+	lost->count++;
+	index_measure(lost, at);
+}
+
+static void
+index_remove(struct lost *lost, uint32_t slot)
+{
+	uint32_t at = index_before(lost, lost->entries[slot].row);
+
+	while (lost->order[at].slot != slot)
+		at++;
+	lost->count--;
+	memmove(&lost->order[at], &lost->order[at + 1], (lost->count - at) * sizeof(lost->order[0]));
+	index_measure(lost, at);
+}
+
+/* Valid entries that share a byte with the extent, into out[LOST_ENTRIES]. */
+static uint32_t
+find_touching(const struct lost *lost, const struct lost_extent *extent, uint16_t *out)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = index_before(lost, end_row(extent)); i > 0; i--) {
+		if (lost->order[i - 1].reach <= extent->row)
+			break;
+		if (touches(&lost->entries[lost->order[i - 1].slot], extent))
+			out[found++] = lost->order[i - 1].slot;
+	}
+	return found;
+}
+
+/* --- slots --- */
+
+void
+lost_init(struct lost *lost)
+{
+	memset(lost, 0, sizeof(*lost));
+	lost->free_count = LOST_ENTRIES;
+}
+
+void
+lost_mark_dirty(struct lost *lost, uint32_t granule)
+{
+	assert(granule < LAYOUT_LOST_GRANULES);
+	if (!lost->dirty[granule])
+		lost->dirty_count++;
+	lost->dirty[granule] = true;
+}
+
+static void
+slot_fill(struct lost *lost, uint32_t slot, const struct lost_extent *extent)
+{
+	assert(lost->states[slot] == LOST_FREE);
+	lost->states[slot] = LOST_VALID;
+	lost->changes[slot] = LOST_NEW;
+	lost->entries[slot] = *extent;
+	lost->free_count--;
+	index_insert(lost, slot);
+	lost_mark_dirty(lost, granule_of(slot));
+}
+
+static void
+slot_change(struct lost *lost, uint32_t slot, const struct lost_extent *extent, enum lost_change change)
+{
+	index_remove(lost, slot);
+	lost->entries[slot] = *extent;
+	lost->changes[slot] = (uint8_t)change;
+	index_insert(lost, slot);
+	lost_mark_dirty(lost, granule_of(slot));
+}
+
+static void
+slot_free(struct lost *lost, uint32_t slot)
+{
+	index_remove(lost, slot);
+	lost->states[slot] = LOST_FREED;
+	lost_mark_dirty(lost, granule_of(slot));
+}
+
+/* Others say what it said; they are in these granules. */
+static void
+slot_retire(struct lost *lost, uint32_t slot, const uint16_t *heirs, int count)
+{
+	index_remove(lost, slot);
+	lost->states[slot] = LOST_REMOVING;
+	lost->removing++;
+	lost->heir_counts[slot] = (uint8_t)count;
+	for (int i = 0; i < count; i++)
+		lost->heirs[slot][i] = (uint8_t)granule_of(heirs[i]);
+}
+
+/* Up to `wanted` free slots, those of `granule` first; none of another granule if `only`. */
+static int
+find_free(const uint8_t *states, uint32_t granule, bool only, int wanted, uint16_t *out)
+{
+	const uint8_t *own = states + granule * GRANULE_ENTRIES;
+	int found = 0;
+
+	for (uint32_t i = 0; i < GRANULE_ENTRIES && found < wanted; i++)
+		if (own[i] == LOST_FREE)
+			out[found++] = (uint16_t)(granule * GRANULE_ENTRIES + i);
+	if (only)
+		return found;
+	for (uint32_t slot = 0; slot < LOST_ENTRIES && found < wanted; slot++) {
+		const uint8_t *next = memchr(states + slot, LOST_FREE, LOST_ENTRIES - slot);
+
+		if (next == NULL)
+			break;
+		slot = (uint32_t)(next - states);
+		if (granule_of(slot) != granule)
+			out[found++] = (uint16_t)slot;
+	}
+	return found;
+}
+
+/* An entry that another one implies.  Members have it still, so that one is durable first. */
+static void
+absorb(struct lost *lost, uint32_t slot, uint32_t by)
+{
+	uint16_t heir = (uint16_t)by;
+
+	if (granule_of(slot) == granule_of(by))
+		slot_free(lost, slot);
+	else
+		slot_retire(lost, slot, &heir, 1);
+}
+
+static void
+absorb_implied(struct lost *lost, uint32_t by)
+{
+	uint16_t touching[LOST_ENTRIES];
+	uint32_t count = find_touching(lost, &lost->entries[by], touching);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (touching[i] != by && implied(&lost->entries[touching[i]], &lost->entries[by]))
+			absorb(lost, touching[i], by);
+}
+
+/* --- adding --- */
+
+/* Make an entry that it continues say both. */
+static bool
+enlarge(struct lost *lost, const struct lost_extent *extent)
+{
+	struct lost_extent joined;
+	/* rows that touch count: one more on both sides */
+	uint64_t first = extent->row > 0 ? extent->row - 1 : 0;
+
+	for (uint32_t i = index_before(lost, end_row(extent) + 1); i > 0; i--) {
+		uint32_t slot = lost->order[i - 1].slot;
+
+		if (lost->order[i - 1].reach <= first)
+			break;
+		if (lost->changes[slot] == LOST_SHRUNK ||
+		    !join(&lost->entries[slot], extent, &joined))
+			continue;
+		slot_change(lost, slot, &joined, LOST_GROWN);
+		absorb_implied(lost, slot);
+		return true;
+	}
+	return false;
+}
+
+static int
+add_piece(struct lost *lost, const struct lost_extent *piece)
+{
+	uint16_t slot;
+
+	if (enlarge(lost, piece))
+		return 0;
+	if (find_free(lost->states, 0, false, 1, &slot) == 0)
+		return -ENOSPC;
+	slot_fill(lost, slot, piece);
+	absorb_implied(lost, slot);
+	return 0;
+}
+
+/* What of the extent the table does not imply; -1 if that is more than PIECES_MAX. */
+static int
+find_missing(const struct lost *lost, const struct lost_extent *extent, struct lost_extent *pieces)
+{
+	uint16_t touching[LOST_ENTRIES];
+	uint32_t found = find_touching(lost, extent, touching);
+	int count = 1;
+
+	pieces[0] = *extent;
+	for (uint32_t i = 0; i < found; i++) {
+		const struct lost_extent *cut = &lost->entries[touching[i]];
+
+		if (cut->flags & ~extent->flags)
+			continue;
+		for (int k = count - 1; k >= 0; k--) {
+			struct lost_extent rest[4];
+			int rests;
+
+			if (!touches(&pieces[k], cut))
+				continue;
+			rests = subtract(&pieces[k], cut, rest);
+			if (count - 1 + rests > PIECES_MAX)
+				return -1;
+			pieces[k] = pieces[--count];
+			memcpy(&pieces[count], rest, (size_t)rests * sizeof(rest[0]));
+			count += rests;
+		}
+	}
+	return count;
+}
+
+int
+lost_add(struct lost *lost, const struct lost_extent *extent)
+{
+	struct lost_extent pieces[PIECES_MAX];
+	int count;
+
+	assert(extent->rows > 0 && extent->column_begin < extent->column_end &&
+	       extent->column_begin % COLUMN_BYTES == 0 && extent->column_end % COLUMN_BYTES == 0);
+	count = find_missing(lost, extent, pieces);
+	if (count < 0)
+		return add_piece(lost, extent);
+	for (int i = 0; i < count; i++) {
+		int error = add_piece(lost, &pieces[i]);
+
+		if (error != 0)
+			return error;
+	}
+	return 0;
+}
+
+/* --- bytes --- */
+
+static void
+put_le(uint8_t *out, uint64_t value, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		out[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t
+get_le(const uint8_t *in, int bytes)
+{
+	uint64_t value = 0;
+
+	for (int i = 0; i < bytes; i++)
+		value |= (uint64_t)in[i] << (8 * i);
+	return value;
+}
+
+/* Volume and place are part of the sum, as in the region map. */
+static uint32_t
+granule_crc(const uint8_t *bytes, uint32_t granule, const uint8_t volume_uuid[16])
+{
+	uint8_t place[4];
+	uint32_t crc;
+
+	put_le(place, granule, 4);
+	crc = crc32c(0, volume_uuid, 16);
+	crc = crc32c(crc, place, sizeof(place));
+	return crc32c(crc, bytes + AT_EPOCH, LAYOUT_GRANULE_BYTES - AT_EPOCH);
+}
+
+void
+lost_encode(const struct lost *lost, uint32_t granule, uint64_t epoch,
+	    const uint8_t volume_uuid[16], uint8_t *out)
+{
+	assert(granule < LAYOUT_LOST_GRANULES);
+	memset(out, 0, LAYOUT_GRANULE_BYTES);
+	put_le(out + AT_EPOCH, epoch, 8);
+	for (uint32_t i = 0; i < GRANULE_ENTRIES; i++) {
+		uint32_t slot = granule * GRANULE_ENTRIES + i;
+		const struct lost_extent *entry = &lost->entries[slot];
+		uint8_t *at = out + AT_ENTRIES + i * ENTRY_BYTES;
+
+		if (lost->states[slot] != LOST_VALID && lost->states[slot] != LOST_REMOVING)
+			continue;
+		put_le(at, entry->row, 8);
+		put_le(at + ENTRY_AT_ROWS, entry->rows, 4);
+		put_le(at + ENTRY_AT_BEGIN, entry->column_begin, 4);
+		put_le(at + ENTRY_AT_END, entry->column_end, 4);
+		at[ENTRY_AT_ROLE] = entry->role;
+		at[ENTRY_AT_FLAGS] = entry->flags;
+	}
+	put_le(out + AT_CRC, granule_crc(out, granule, volume_uuid), 4);
+}
+
+/* rows is 0 where there is no entry.  False: out of bounds. */
+static bool
+decode_entry(const uint8_t *at, const struct geometry *geometry, struct lost_extent *out)
+{
+	out->row = get_le(at, 8);
+	out->rows = (uint32_t)get_le(at + ENTRY_AT_ROWS, 4);
+	out->column_begin = (uint32_t)get_le(at + ENTRY_AT_BEGIN, 4);
+	out->column_end = (uint32_t)get_le(at + ENTRY_AT_END, 4);
+	out->role = at[ENTRY_AT_ROLE];
+	out->flags = at[ENTRY_AT_FLAGS];
+	return out->rows == 0 ||
+	       (out->row < geometry->rows && out->rows <= geometry->rows - out->row &&
+		out->column_begin < out->column_end && out->column_end <= geometry->chunk_bytes &&
+		out->column_begin % COLUMN_BYTES == 0 && out->column_end % COLUMN_BYTES == 0 &&
+		out->role < geometry->members && (out->flags & ~LOST_HELD) == 0);
+}
+
+/* --- loading --- */
+
+/* A valid entry that implies the extent, or -1. */
+static int
+find_implying(const struct lost *lost, const struct lost_extent *extent, uint32_t except)
+{
+	uint16_t touching[LOST_ENTRIES];
+	uint32_t count = find_touching(lost, extent, touching);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (touching[i] != except && implied(extent, &lost->entries[touching[i]]))
+			return touching[i];
+	return -1;
+}
+
+/* Another member has something else in its slot: tables of different times, after a forced start.  It
+ * goes elsewhere, and the granule that takes it from the member's table is written after that.
+ */
+static bool
+load_displaced(struct lost *lost, uint32_t granule, const struct lost_extent *extent)
+{
+	int by = find_implying(lost, extent, LOST_ENTRIES);
+	uint16_t slot;
+
+	if (by < 0) {
+		if (find_free(lost->states, granule, false, 1, &slot) == 0)
+			return false;
+		slot_fill(lost, slot, extent);
+		lost->changes[slot] = LOST_GROWN;
+		absorb_implied(lost, slot);
+		by = slot;
+	}
+	if (granule_of((uint32_t)by) != granule)
+		lost->deferred[granule] = true;
+	return true;
+}
+
+static bool
+load_entry(struct lost *lost, uint32_t slot, const struct lost_extent *extent)
+{
+	const struct lost_extent *known = &lost->entries[slot];
+	int by;
+
+	lost_mark_dirty(lost, granule_of(slot));
+	if ((lost->states[slot] == LOST_VALID || lost->states[slot] == LOST_REMOVING) &&
+	    implied(extent, known))
+		return true;
+	if (lost->states[slot] == LOST_VALID && implied(known, extent))
+		slot_change(lost, slot, extent, LOST_GROWN);
+	else if (lost->states[slot] == LOST_FREE)
+		slot_fill(lost, slot, extent);
+	else
+		return load_displaced(lost, granule_of(slot), extent);
+	lost->changes[slot] = LOST_GROWN;
+	by = find_implying(lost, extent, slot);
+	if (by >= 0)
+		absorb(lost, slot, (uint32_t)by);
+	else
+		absorb_implied(lost, slot);
+	return true;
+}
+
+bool
+lost_load(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], const uint8_t *in,
+	  const struct geometry *geometry)
+{
+	static const uint8_t zeros[LAYOUT_GRANULE_BYTES];
+	struct lost_extent entries[GRANULE_ENTRIES];
+	bool room = true;
+	bool valid;
+
+	assert(granule < LAYOUT_LOST_GRANULES);
+	if (memcmp(in, zeros, sizeof(zeros)) == 0)
+		return true;
+	valid = get_le(in + AT_CRC, 4) == granule_crc(in, granule, volume_uuid);
+	for (uint32_t i = 0; valid && i < GRANULE_ENTRIES; i++)
+		valid = decode_entry(in + AT_ENTRIES + i * ENTRY_BYTES, geometry, &entries[i]);
+	if (!valid) {
+		lost_mark_dirty(lost, granule);		/* to be repaired */
+		return false;
+	}
+	for (uint32_t i = 0; i < GRANULE_ENTRIES; i++)
+		if (entries[i].rows > 0)
+			room &= load_entry(lost, granule * GRANULE_ENTRIES + i, &entries[i]);
+	return room;
+}
+
+/* --- looking up --- */
+
+bool
+lost_overlaps(const struct lost *lost, uint64_t row, uint8_t role, uint32_t column_begin,
+	      uint32_t column_end)
+{
+	if (lost->count == 0 || lost->order[lost->count - 1].reach <= row)
+		return false;
+	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->order[i - 1].reach > row; i--) {
+		const struct lost_extent *entry = &lost->entries[lost->order[i - 1].slot];
+
+		if (end_row(entry) > row && entry->role == role &&
+		    entry->column_begin < column_end && column_begin < entry->column_end)
+			return true;
+	}
+	return false;
+}
+
+/* Is column `at` lost, how, and up to which column is nothing different?  From there on, if it is
+ * not, *next is where the next entry begins (UINT32_MAX: none).
+ */
+static bool
+look_at(const struct lost *lost, uint64_t row, uint8_t role, uint32_t at, uint32_t *next,
+	uint8_t *flags)
+{
+	bool is_lost = false;
+
+	*next = UINT32_MAX;
+	*flags = LOST_HELD;
+	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->order[i - 1].reach > row; i--) {
+		const struct lost_extent *entry = &lost->entries[lost->order[i - 1].slot];
+
+		if (end_row(entry) <= row || entry->role != role || entry->column_end <= at)
+			continue;
+		if (entry->column_begin > at) {
+			*next = entry->column_begin < *next ? entry->column_begin : *next;
+			continue;
+		}
+		is_lost = true;
+		*flags &= entry->flags;
+		*next = entry->column_end < *next ? entry->column_end : *next;
+	}
+	return is_lost;
+}
+
+bool
+lost_next(const struct lost *lost, uint64_t row, uint8_t role, uint32_t from, uint32_t *begin,
+	  uint32_t *end, uint8_t *flags)
+{
+	uint8_t here;
+	uint32_t next;
+
+	if (lost->count == 0)
+		return false;
+	while (!look_at(lost, row, role, from, &next, flags)) {
+		if (next == UINT32_MAX)
+			return false;
+		from = next;
+	}
+	*begin = from;
+	do
+		*end = next;
+	while (look_at(lost, row, role, *end, &next, &here) && here == *flags);
+	return true;
+}
+
+uint64_t
+lost_next_row(const struct lost *lost, uint64_t row)
+{
+	uint32_t at = index_before(lost, row + 1);
+
+	if (at > 0 && lost->order[at - 1].reach > row)
+		return row;
+	return at < lost->count ? lost->entries[lost->order[at].slot].row : UINT64_MAX;
+}
+
+/* --- removing --- */
+
+/* How the remainders of an entry find their places. */
+enum carving {
+	CARVE_FREE,	/* there are none */
+	CARVE_SHRINK,	/* the first instead of the entry, the others beside it in its granule */
+	CARVE_REPLACE,	/* all of them beside it */
+	CARVE_RETIRE,	/* some in other granules: the entry stays until they are durable */
+	CARVE_NO_ROOM,
+};
+
+static enum carving
+find_places(const struct lost *lost, const uint8_t *states, uint32_t slot, int remainders,
+	    uint16_t *places)
+{
+	uint32_t granule = granule_of(slot);
+
+	if (remainders == 0)
+		return CARVE_FREE;
+	if (lost->changes[slot] != LOST_GROWN &&
+	    find_free(states, granule, true, remainders - 1, places) == remainders - 1)
+		return CARVE_SHRINK;
+	if (find_free(states, granule, true, remainders, places) == remainders)
+		return CARVE_REPLACE;
+	return find_free(states, granule, false, remainders, places) == remainders ? CARVE_RETIRE
+										   : CARVE_NO_ROOM;
+}
+
+static void
+carve(struct lost *lost, uint32_t slot, const struct lost_extent *cut)
+{
+	struct lost_extent rest[4];
+	uint16_t places[4];
+	int count = subtract(&lost->entries[slot], cut, rest);
+	int first = 0;
+
+	switch (find_places(lost, lost->states, slot, count, places)) {
+	case CARVE_FREE:
+	case CARVE_REPLACE:
+		slot_free(lost, slot);
+		break;
+	case CARVE_SHRINK:
+		slot_change(lost, slot, &rest[0], LOST_SHRUNK);
+		first = 1;
+		break;
+	case CARVE_RETIRE:
+		slot_retire(lost, slot, places, count);
+		break;
+	case CARVE_NO_ROOM:
+		assert(!"room was looked for before");
+	}
+	for (int i = first; i < count; i++)
+		slot_fill(lost, places[i - first], &rest[i]);
+}
+
+/* Would carve() find room for all of them? */
+static bool
+have_room(const struct lost *lost, const uint16_t *slots, uint32_t count, const struct lost_extent *cut)
+{
+	uint8_t states[LOST_ENTRIES];
+
+	if (lost->free_count >= 4 * count)
+		return true;
+	memcpy(states, lost->states, sizeof(states));
+	for (uint32_t i = 0; i < count; i++) {
+		struct lost_extent rest[4];
+		uint16_t places[4];
+		int remainders = subtract(&lost->entries[slots[i]], cut, rest);
+		enum carving carving = find_places(lost, states, slots[i], remainders, places);
+
+		if (carving == CARVE_NO_ROOM)
+			return false;
+		if (carving == CARVE_SHRINK)
+			remainders--;
+		for (int k = 0; k < remainders; k++)
+			states[places[k]] = LOST_VALID;
+	}
+	return true;
+}
+
+int
+lost_remove(struct lost *lost, uint64_t row, uint32_t rows, uint8_t role, uint32_t column_begin,
+	    uint32_t column_end)
+{
+	struct lost_extent cut = { row, rows, column_begin, column_end, role, 0 };
+	uint16_t touching[LOST_ENTRIES];
+	uint32_t count;
+
+	if (lost->count == 0 || rows == 0)
+		return 0;
+	count = find_touching(lost, &cut, touching);
+	if (!have_room(lost, touching, count, &cut))
+		return -ENOSPC;
+	for (uint32_t i = 0; i < count; i++)
+		carve(lost, touching[i], &cut);
+	return 0;
+}
+
+/* --- what the members have --- */
+
+bool
+lost_take_dirty(struct lost *lost, uint32_t *granule)
+{
+	for (uint32_t i = 0; lost->dirty_count > 0 && i < LAYOUT_LOST_GRANULES; i++) {
+		if (!lost->dirty[i] || lost->deferred[i])
+			continue;
+		lost->dirty[i] = false;
+		lost->dirty_count--;
+		lost->taken_count++;
+		*granule = i;
+		return true;
+	}
+	return false;
+}
+
+static void
+granule_settled(struct lost *lost, uint32_t granule)
+{
+	for (uint32_t i = 0; i < GRANULE_ENTRIES; i++) {
+		uint32_t slot = granule * GRANULE_ENTRIES + i;
+
+		lost->changes[slot] = LOST_STABLE;
+		if (lost->states[slot] == LOST_FREED) {
+			lost->states[slot] = LOST_FREE;
+			lost->free_count++;
+		}
+	}
+}
+
+static bool
+heirs_durable(const struct lost *lost, uint32_t slot, const bool *is_durable)
+{
+	for (int i = 0; i < lost->heir_counts[slot]; i++)
+		if (!is_durable[lost->heirs[slot][i]])
+			return false;
+	return true;
+}
+
+void
+lost_written(struct lost *lost)
+{
+	uint32_t waiting = 0;
+	bool is_durable[LAYOUT_LOST_GRANULES];
+
+	lost->taken_count = 0;
+	for (uint32_t i = 0; i < LAYOUT_LOST_GRANULES; i++) {
+		is_durable[i] = !lost->dirty[i];
+		waiting += lost->dirty[i] && !lost->deferred[i];
+		if (is_durable[i])
+			granule_settled(lost, i);
+	}
+	for (uint32_t slot = 0; lost->removing > 0 && slot < LOST_ENTRIES; slot++) {
+		if (lost->states[slot] != LOST_REMOVING || !heirs_durable(lost, slot, is_durable))
+			continue;
+		lost->states[slot] = LOST_FREED;
+		lost->removing--;
+		lost_mark_dirty(lost, granule_of(slot));
+	}
+	if (waiting == 0)
+		memset(lost->deferred, 0, sizeof(lost->deferred));
+}
+
+bool
+lost_settled(const struct lost *lost)
+{
+	return lost->dirty_count == 0 && lost->taken_count == 0 && lost->removing == 0;
+}
