@@ -25,7 +25,8 @@ struct fuzz_task {
 	struct iscsi_task task;
 	struct scsi_task scsi;
 	struct iovec iov[3];
-	uint8_t *memory;
+	uint8_t *memory;	/* as long as its io */
+	uint32_t length;
 	bool busy, ours;	/* ours: memory was taken back, nobody may touch it */
 };
 
@@ -35,6 +36,8 @@ static struct {
 	struct iscsi_login login;
 	struct fuzz_task tasks[TASKS];
 	const uint8_t *input, *end;
+	uint8_t out[1 << 20];	/* of the target, not in the socket yet */
+	size_t out_start, out_end;
 } fuzz;
 
 static void
@@ -65,7 +68,7 @@ next_32(void)
 static void
 take_memory_back(struct fuzz_task *task)
 {
-	memset(task->memory, POISON, MEMORY_BYTES);
+	memset(task->memory, POISON, task->length);
 	task->ours = true;
 }
 
@@ -92,6 +95,9 @@ submit(struct fuzz_task *task, bool write)
 	if (task->busy)
 		return;
 	memset(&task->task, 0, sizeof(task->task));
+	free(task->memory);
+	task->memory = malloc(length);	/* ASan sees its end */
+	task->length = length;
 	scsi_data_task(&task->scsi, write, false, false, 0, length / 512, length);
 	task->iov[0] = (struct iovec){ task->memory, first };
 	task->iov[1] = (struct iovec){ task->memory + first, second };
@@ -133,14 +139,26 @@ put_32(uint8_t *at, uint32_t number)
 static void
 peer_write(const uint8_t *bytes, size_t length)
 {
-	while (length > 0) {
-		ssize_t written = send(fuzz.peer, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (length > sizeof(fuzz.out) - fuzz.out_end)
+		length = sizeof(fuzz.out) - fuzz.out_end;
+	memcpy(fuzz.out + fuzz.out_end, bytes, length);
+	fuzz.out_end += length;
+}
 
-		if (written <= 0)
-			return;		/* it does not take more: so be it */
-		bytes += written;
-		length -= (size_t)written;
-	}
+/* All that is waiting, or a part that ends anywhere. */
+static void
+release(void)
+{
+	size_t length = fuzz.out_end - fuzz.out_start;
+	ssize_t written;
+
+	if (next() < 100)
+		length = length * next() / 255;
+	written = send(fuzz.peer, fuzz.out + fuzz.out_start, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (written > 0)
+		fuzz.out_start += (size_t)written;
+	if (fuzz.out_start == fuzz.out_end)
+		fuzz.out_start = fuzz.out_end = 0;
 }
 
 static void
@@ -198,7 +216,7 @@ peer_pdu(void)
 	put_32(header + 32, value(fuzz.login.max_cmd_sn));
 	put_32(header + 36, value(task->sequence));
 	put_32(header + 40, value(task->read ? task->moved_bytes : task->solicited_bytes));
-	put_32(header + 44, value(header[0] != 0x31 ? 0 : left > 4096 ? 1u + next() * 16u : left));
+	put_32(header + 44, value(header[0] != 0x31 ? 0 : next() < 8 ? left + 512 : left > 4096 ? 1u + next() * 16u : left));
 	header[5] = (uint8_t)(length >> 16);
 	header[6] = (uint8_t)(length >> 8);
 	header[7] = (uint8_t)length;
@@ -244,18 +262,18 @@ step(void)
 	uint8_t bytes[4096];
 	uint8_t what = next();
 
+	release();
+
 	if (what < 150)
 		peer_pdu();
 	else if (what < 151)
 		peer_raw();
 	else if (what < 195)
 		submit(task, what & 1);
-	else if (what < 205)
+	else if (what < 212)
 		divert(task);
-	else if (what < 208)
-		iscsi_connection_flush(fuzz.connection);
 	else
-		while (what-- > 200 && recv(fuzz.peer, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		while (what-- > 205 && recv(fuzz.peer, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
 			;
 }
 
@@ -265,7 +283,7 @@ check(void)
 	for (int i = 0; i < TASKS; i++) {
 		const struct fuzz_task *task = &fuzz.tasks[i];
 
-		for (uint32_t at = 0; task->ours && at < MEMORY_BYTES; at += 64)
+		for (uint32_t at = 0; task->ours && at < task->length; at += 64)
 			require(task->memory[at] == POISON, "memory was touched that was taken back");
 	}
 }
@@ -273,10 +291,12 @@ check(void)
 static void
 start(uint8_t options)
 {
-	int sockets[2];
+	int sockets[2], small = 8192;
 
 	require(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no sockets");
 	fcntl(sockets[0], F_SETFL, O_NONBLOCK);
+	setsockopt(sockets[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));	/* it is full often */
+	fuzz.out_start = fuzz.out_end = 0;
 	fuzz.peer = sockets[1];
 	fuzz.login = (struct iscsi_login){
 		.complete = true, .exp_cmd_sn = 1, .max_cmd_sn = options & 32 ? 3 : 100,
@@ -290,8 +310,7 @@ start(uint8_t options)
 	fuzz.connection = iscsi_connection_create(sockets[0], 0, &fuzz.login);
 	require(fuzz.connection != NULL, "no memory");
 	for (int i = 0; i < TASKS; i++) {
-		fuzz.tasks[i] = (struct fuzz_task){ .memory = malloc(MEMORY_BYTES) };	/* ASan sees its end */
-		take_memory_back(&fuzz.tasks[i]);
+		fuzz.tasks[i] = (struct fuzz_task){ .memory = NULL };
 		submit(&fuzz.tasks[i], i & 1);
 	}
 	if (options & 64)
