@@ -216,7 +216,9 @@ peer_pdu(void)
 	put_32(header + 32, value(fuzz.login.max_cmd_sn));
 	put_32(header + 36, value(task->sequence));
 	put_32(header + 40, value(task->read ? task->moved_bytes : task->solicited_bytes));
-	put_32(header + 44, value(header[0] != 0x31 ? 0 : next() < 8 ? left + 512 : left > 4096 ? 1u + next() * 16u : left));
+	if (opcode == 0x31)
+		left = next() < 8 ? left + 512 : left > 4096 ? 1u + next() * 16u : left;
+	put_32(header + 44, opcode == 0x31 ? value(left) : value(0));
 	header[5] = (uint8_t)(length >> 16);
 	header[6] = (uint8_t)(length >> 8);
 	header[7] = (uint8_t)length;
@@ -283,6 +285,8 @@ check(void)
 	for (int i = 0; i < TASKS; i++) {
 		const struct fuzz_task *task = &fuzz.tasks[i];
 
+		require(task->task.moved_bytes <= task->task.length_bytes &&
+			task->task.solicited_bytes <= task->task.length_bytes, "more than the task has");
 		for (uint32_t at = 0; task->ours && at < task->length; at += 64)
 			require(task->memory[at] == POISON, "memory was touched that was taken back");
 	}
