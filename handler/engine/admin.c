@@ -310,6 +310,29 @@ accepted(struct lost_waiter *waiter, int error)
 	free(acceptance);
 }
 
+/* Entries that lie in the range as a whole go as a whole: no pieces are left that would need room. */
+static void
+accept_whole(struct acceptance *acceptance, uint64_t begin, uint64_t end)
+{
+	struct engine *engine = acceptance->engine;
+	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
+
+	for (uint32_t i = 0; i < LOST_ENTRIES; i++) {
+		const struct lost_extent extent = engine->lost->entries[i];
+		int64_t bytes = 0;
+
+		if (engine->lost->states[i] != LOST_VALID || extent.row * row_bytes < begin ||
+		    (extent.row + extent.rows) * row_bytes > end)
+			continue;
+		for (uint64_t row = extent.row; row < extent.row + extent.rows; row++)
+			if (geometry_chunk_on_member(&engine->geometry, row, extent.role) >= 0)
+				bytes += extent.column_end - extent.column_begin;
+		if (lost_remove(engine->lost, extent.row, extent.rows, extent.role, extent.column_begin,
+				extent.column_end) == 0)
+			acceptance->bytes += bytes;
+	}
+}
+
 void
 engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length_bytes,
 		   void (*done)(void *owner, int64_t result), void *owner)
@@ -329,6 +352,7 @@ engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length
 	*acceptance = (struct acceptance){ .waiter.done = accepted, .engine = engine, .done = done,
 					   .owner = owner };
 	list_init(&acceptance->waiter.node);
+	accept_whole(acceptance, offset_bytes, end);
 	while (error == 0 && next_lost(engine, offset_bytes, &range) && range.offset_bytes < end) {
 		uint64_t stop = range.offset_bytes + range.length_bytes;
 

@@ -323,6 +323,24 @@ lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t end_by
 	return false;
 }
 
+/* Known again: the columns of this row's chunk.  Rows next to it in which the role holds parity mean nothing (state/lost.h)
+ * and go with it, so that they don't stay behind when all that means something is gone.
+ */
+static int
+forget_columns(struct engine *engine, const struct extent *extent)
+{
+	const struct geometry *geometry = &engine->geometry;
+	uint64_t first = extent->row;
+	uint64_t last = extent->row;
+
+	if (first > 0 && geometry_parity_member(geometry, first - 1) == extent->member)
+		first--;
+	if (last + 1 < geometry->rows && geometry_parity_member(geometry, last + 1) == extent->member)
+		last++;
+	return lost_remove(engine->lost, first, (uint32_t)(last - first + 1), extent->member,
+			   extent->column_bytes, extent->column_bytes + extent->length_bytes);
+}
+
 int
 lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
 {
@@ -330,13 +348,10 @@ lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
 	int error = 0;
 
 	for (uint64_t at = begin_bytes; at < end_bytes && error == 0; at += extent.length_bytes) {
-		uint32_t end;
-
 		geometry_locate(&engine->geometry, at, end_bytes - at, &extent);
-		end = extent.column_bytes + extent.length_bytes;
-		if (lost_overlaps(engine->lost, extent.row, extent.member, extent.column_bytes, end))
-			error = lost_remove(engine->lost, extent.row, 1, extent.member,
-					    extent.column_bytes, end);
+		if (lost_overlaps(engine->lost, extent.row, extent.member, extent.column_bytes,
+				  extent.column_bytes + extent.length_bytes))
+			error = forget_columns(engine, &extent);
 	}
 	engine->activity++;
 	return error;

@@ -1,0 +1,433 @@
+/* test_engine_members.c - members that return, are replaced and repaired: one scenario each, on fake members.
+ * The simulator draws such things at random; these say by name what is promised.
+ */
+#include "engine/engine.h"
+#include "rig.h"
+
+#include "pure/spare.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LOAD_BYTES (6ull << 20)
+#define MEMBER_BYTES (16ull << 20)
+
+static char why[256];
+
+static void
+load(struct rig *rig, int requests, int depth)
+{
+	for (int i = 0; i < requests; i++) {
+		while (rig->active_count >= depth)
+			rig_step(rig);
+		rig_submit_random(rig);
+		rig_step(rig);
+	}
+}
+
+static void
+start(struct rig *rig, uint64_t seed)
+{
+	rig_init(rig, 5, 4, 16384, LOAD_BYTES, seed);
+	rig->options.hedge_ms = 200;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 2000));
+}
+
+static void
+wait_until(struct rig *rig, bool (*met)(struct rig *rig), int steps)
+{
+	for (int i = 0; i < steps && !met(rig); i++) {
+		rig_step(rig);
+		if (rig->active_count == 0)
+			rig_jump(rig);
+	}
+	assert_true(met(rig));
+}
+
+static bool
+all_proven(struct rig *rig)
+{
+	return rig_status(rig).regions_suspect == 0;
+}
+
+static bool
+all_in_sync(struct rig *rig)
+{
+	return rig_status(rig).state == VOLUME_ACTIVE && rig_status(rig).rebuild_slot < 0;
+}
+
+static bool
+scrub_done(struct rig *rig)
+{
+	return !rig_status(rig).scrub_active;
+}
+
+static void
+mark_spare(struct rig *rig, int index)
+{
+	struct fake_member *member = &rig->members[index];
+	struct spare_mark mark = { .member_bytes = MEMBER_BYTES, .block_bytes = 512 };
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	fake_member_init(member, "spare", MEMBER_BYTES, 512, &rig->schedule, &rig->random);
+	memset(mark.member_uuid, 0x50 + index, 16);
+	memcpy(mark.volume_uuid, rig->options.volume_uuid, 16);
+	spare_encode(&mark, block);
+	disk_write(&member->disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
+	disk_write(&member->disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
+}
+
+static int
+attach_spare(struct rig *rig, int index)
+{
+	int slot;
+
+	mark_spare(rig, index);
+	slot = engine_attach(rig->engine, &rig->members[index].backend, why);
+	assert_true(slot >= 0);
+	return slot;
+}
+
+static void
+finish(struct rig *rig)
+{
+	rig_verify(rig);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+/* Parity of rows over the devices that hold the roles now. */
+static uint64_t
+faults_with(struct rig *rig, int role, int device)
+{
+	struct fake_member kept = rig->members[role];
+	uint64_t faults;
+
+	rig->members[role] = rig->members[device];
+	faults = rig_parity_faults(rig);
+	rig->members[role] = kept;
+	return faults;
+}
+
+static void
+test_member_that_returns_copies_stale_regions_only(void **state)
+{
+	struct rig rig;
+	struct engine_status status;
+	uint64_t before;
+
+	start(&rig, 501);
+	wait_until(&rig, all_proven, 20000);
+	rig_steps(&rig, 4000);		/* marks are cleared */
+	fake_member_cut(&rig.members[2], false);
+	rig_submit(&rig, REQUEST_WRITE, 0, 64, false);
+	rig_drain(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	assert_int_equal(rig_status(&rig).members[2].state, MEMBER_FAULTY);
+	rig_submit(&rig, REQUEST_WRITE, 100, 64, false);
+	rig_drain(&rig);
+	before = rig_status(&rig).members[2].written_bytes;
+	rig.members[2].reachable = true;
+	wait_until(&rig, all_in_sync, 20000);
+	status = rig_status(&rig);
+	assert_int_equal(status.members[2].state, MEMBER_IN_SYNC);
+	/* One region of 64 rows was written: no more than that was copied. */
+	assert_in_range(status.members[2].written_bytes - before, 64 * 16384, 64 * 16384 + (512 << 10));
+	wait_until(&rig, all_proven, 20000);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	finish(&rig);
+}
+
+static void
+test_spare_takes_the_place_of_a_member_that_stays_away(void **state)
+{
+	struct rig rig;
+	int slot;
+
+	start(&rig, 502);
+	load(&rig, 200, 16);
+	slot = attach_spare(&rig, 4);
+	fake_member_cut(&rig.members[1], false);
+	load(&rig, 300, 16);
+	rig_drain(&rig);
+	wait_until(&rig, all_in_sync, 40000);
+	assert_int_equal(rig_status(&rig).members[slot].state, MEMBER_IN_SYNC);
+	assert_int_equal(rig_status(&rig).members[slot].role, 1);
+	wait_until(&rig, all_proven, 20000);
+	assert_int_equal(faults_with(&rig, 1, 4), 0);
+	/* The old one comes back: its place is taken. */
+	rig.members[1].reachable = true;
+	rig_steps(&rig, 8000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+	assert_true(rig_status(&rig).members[1].state != MEMBER_IN_SYNC);
+	finish(&rig);
+	fake_member_free(&rig.members[4]);
+}
+
+static void
+test_replaced_member_works_until_the_end(void **state)
+{
+	struct rig rig;
+	int slot;
+
+	start(&rig, 503);
+	load(&rig, 200, 16);
+	wait_until(&rig, all_proven, 20000);
+	slot = attach_spare(&rig, 4);
+	rig_steps(&rig, 50);
+	assert_int_equal(rig_status(&rig).members[slot].state, MEMBER_SPARE);
+	assert_int_equal(engine_replace(rig.engine, 0, slot, why), 0);
+	load(&rig, 50, 16);
+	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+	load(&rig, 400, 16);
+	rig_drain(&rig);
+	wait_until(&rig, all_in_sync, 40000);
+	rig_steps(&rig, 100);
+	assert_int_equal(rig_status(&rig).members[slot].role, 0);
+	assert_false(rig_status(&rig).members[0].attached);
+	wait_until(&rig, all_proven, 20000);
+	assert_int_equal(faults_with(&rig, 0, 4), 0);
+	finish(&rig);
+	fake_member_free(&rig.members[4]);
+}
+
+static void
+test_failed_member_stays_out_until_it_is_taken_back(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 504);
+	load(&rig, 100, 16);
+	wait_until(&rig, all_proven, 20000);
+	assert_int_equal(engine_fail(rig.engine, 3, why), 0);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	assert_int_equal(engine_fail(rig.engine, 2, why), -EBUSY);
+	load(&rig, 200, 16);
+	rig_drain(&rig);
+	rig_steps(&rig, 9000);
+	assert_int_equal(rig_status(&rig).members[3].state, MEMBER_FAULTY);
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	assert_int_equal(engine_readmit(rig.engine, 3, why), 0);
+	wait_until(&rig, all_in_sync, 40000);
+	wait_until(&rig, all_proven, 20000);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	finish(&rig);
+}
+
+static void
+test_scrub_finds_and_repairs_what_changed_behind_our_back(void **state)
+{
+	static const uint8_t junk[512] = { 1, 2, 3 };
+	struct rig rig;
+	struct engine_status status;
+
+	start(&rig, 505);
+	load(&rig, 200, 16);
+	rig_drain(&rig);
+	wait_until(&rig, all_proven, 20000);
+	/* Row 2's parity is on member 1, row 5's on member 2. */
+	disk_write(&rig.members[1].disk, (4u << 20) + 2 * 16384 + 512, junk, 512, true);
+	disk_write(&rig.members[2].disk, (4u << 20) + 5 * 16384, junk, 512, true);
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), 0);
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), -EBUSY);
+	load(&rig, 200, 16);
+	wait_until(&rig, scrub_done, 40000);
+	status = rig_status(&rig);
+	assert_in_range(status.scrub_mismatches, 0, 2);
+	disk_write(&rig.members[1].disk, (4u << 20) + 402 * 16384 + 512, junk, 512, true);
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), 0);
+	wait_until(&rig, scrub_done, 40000);
+	assert_true(rig_status(&rig).scrub_mismatches >= 1);
+	assert_true(rig_parity_faults(&rig) >= 1);
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
+	wait_until(&rig, scrub_done, 40000);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	finish(&rig);
+}
+
+static void
+test_unreadable_sector_is_rewritten_and_counted(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 506);
+	wait_until(&rig, all_proven, 20000);
+	rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
+	rig_drain(&rig);
+	disk_damage(&rig.members[2].disk, (4u << 20) + 16384 * 3 + 1024);
+	disk_damage(&rig.members[2].disk, (4u << 20) + 16384 * 3 + 9 * 1024);
+	rig_verify(&rig);
+	rig_steps(&rig, 200);
+	assert_int_equal(rig.members[2].disk.bad_count, 0);
+	assert_int_equal(rig_status(&rig).members[2].medium_repaired, 2);
+	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+	wait_until(&rig, all_proven, 20000);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	finish(&rig);
+}
+
+static void
+test_unreadable_sector_during_a_rebuild_loses_that_piece_only(void **state)
+{
+	struct rig rig;
+	struct engine_status status;
+	struct lost_range range[8];
+	uint64_t sector;
+	int count;
+
+	start(&rig, 507);
+	wait_until(&rig, all_proven, 20000);
+	rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
+	rig_drain(&rig);
+	rig_steps(&rig, 4000);
+	fake_member_cut(&rig.members[0], false);
+	rig_submit(&rig, REQUEST_WRITE, 0, 64, false);
+	rig_drain(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	/* Row 1: parity on member 2; data on 3, 0, 1. */
+	disk_damage(&rig.members[1].disk, (4u << 20) + 16384 + 4096);
+	attach_spare(&rig, 4);
+	wait_until(&rig, all_in_sync, 40000);
+	status = rig_status(&rig);
+	assert_int_equal(status.lost_bytes, 2 * 4096);
+	count = engine_lost_list(rig.engine, 0, range, 8);
+	assert_int_equal(count, 2);
+	rig.errors_allowed = true;
+	for (int i = 0; i < count; i++)
+		rig_submit(&rig, REQUEST_READ, range[i].offset_bytes / 512, range[i].length_bytes / 512, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 2);
+	assert_int_equal(rig.last_error, -ENODATA);
+	rig.errors_allowed = false;
+	/* Overwritten in part: that part reads again, also after a restart. */
+	sector = range[0].offset_bytes / 512;
+	rig_submit(&rig, REQUEST_WRITE, sector, 2, false);
+	rig_drain(&rig);
+	rig_submit(&rig, REQUEST_READ, sector, 2, false);
+	rig_drain(&rig);
+	assert_int_equal(rig_status(&rig).lost_bytes, 2 * 4096 - 1024);
+	rig_submit(&rig, REQUEST_WRITE, sector, 8, false);
+	rig_submit(&rig, REQUEST_WRITE, range[1].offset_bytes / 512, 8, false);
+	rig_drain(&rig);
+	assert_int_equal(rig_status(&rig).lost_extents, 0);
+	wait_until(&rig, all_proven, 20000);
+	assert_int_equal(faults_with(&rig, 0, 4), 0);
+	finish(&rig);
+	fake_member_free(&rig.members[4]);
+}
+
+static int64_t accepted_bytes;
+
+static void
+accepted(void *owner, int64_t result)
+{
+	accepted_bytes = result;
+}
+
+static void
+test_lost_extents_survive_a_restart_and_can_be_accepted(void **state)
+{
+	struct rig rig;
+	uint64_t bytes;
+
+	start(&rig, 508);
+	wait_until(&rig, all_proven, 20000);
+	load(&rig, 200, 24);
+	rig_crash(&rig);
+	rig.members[1].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_steps(&rig, 100);
+	bytes = rig_status(&rig).lost_bytes;
+	assert_true(bytes > 0);
+	rig_crash(&rig);
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_steps(&rig, 100);
+	assert_int_equal(rig_status(&rig).lost_bytes, bytes);
+	engine_lost_accept(rig.engine, 0, UINT64_MAX, accepted, NULL);
+	rig_steps(&rig, 100);
+	assert_int_equal(accepted_bytes, bytes);
+	assert_int_equal(rig_status(&rig).lost_extents, 0);
+	rig_stop(&rig);
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	assert_int_equal(rig_status(&rig).lost_extents, 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_slow_member_is_read_around(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 509);
+	wait_until(&rig, all_proven, 20000);
+	rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
+	rig_drain(&rig);
+	rig.members[1].answer_us_min = 400000;
+	rig.members[1].answer_us_max = 500000;
+	rig.members[1].deadline_us = 60000000;
+	for (int i = 0; i < 40; i++) {
+		rig_submit(&rig, REQUEST_READ, (uint64_t)i * 40, 40, false);
+		rig_drain(&rig);
+	}
+	assert_true(rig_status(&rig).reads_hedged > 0);
+	assert_true(rig_status(&rig).members[1].slow);
+	finish(&rig);
+}
+
+static void
+test_forced_start_takes_a_member_as_it_stands(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 510);
+	wait_until(&rig, all_proven, 20000);
+	fake_member_cut(&rig.members[3], false);
+	load(&rig, 100, 16);
+	rig_drain(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_crash(&rig);
+	rig.members[3].reachable = true;
+	/* Member 2 has another life now: no superblock of ours. */
+	disk_wipe(&rig.members[2].disk);
+	rig_start(&rig);
+	rig_steps(&rig, 2000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	rig_stop(&rig);
+	rig.options.force = true;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 4000));
+	rig.options.force = false;
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_member_that_returns_copies_stale_regions_only),
+		cmocka_unit_test(test_spare_takes_the_place_of_a_member_that_stays_away),
+		cmocka_unit_test(test_replaced_member_works_until_the_end),
+		cmocka_unit_test(test_failed_member_stays_out_until_it_is_taken_back),
+		cmocka_unit_test(test_scrub_finds_and_repairs_what_changed_behind_our_back),
+		cmocka_unit_test(test_unreadable_sector_is_rewritten_and_counted),
+		cmocka_unit_test(test_unreadable_sector_during_a_rebuild_loses_that_piece_only),
+		cmocka_unit_test(test_lost_extents_survive_a_restart_and_can_be_accepted),
+		cmocka_unit_test(test_slow_member_is_read_around),
+		cmocka_unit_test(test_forced_start_takes_a_member_as_it_stands),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
