@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "bytes.h"
+
 enum {	/* offsets */
 	AT_MAGIC = 0,
 	AT_CRC = 8,
@@ -17,23 +19,6 @@ enum {	/* offsets */
 #define MAGIC "IRAID-SP"
 #define MAGIC_BYTES 8u
 #define VERSION 1u
-
-static void
-put_le(uint8_t *out, uint64_t value, int bytes)
-{
-	for (int i = 0; i < bytes; i++)
-		out[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t
-get_le(const uint8_t *in, int bytes)
-{
-	uint64_t value = 0;
-
-	for (int i = 0; i < bytes; i++)
-		value |= (uint64_t)in[i] << (8 * i);
-	return value;
-}
 
 /* Of the whole block, with its own field taken as zero. */
 static uint32_t

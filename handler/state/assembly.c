@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UUID_BYTES 16u
+#include "../pure/bytes.h"
+
 #define OF_ANOTHER_VOLUME "is a member of another volume: correct its address, or wipe it and add " \
 			  "it as a spare"
 

@@ -14,6 +14,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../pure/bytes.h"
+
 #define GRANULE_ENTRIES LAYOUT_LOST_ENTRIES
 #define PIECES_MAX 32		/* of an extent that is covered in part; more: it is added whole */
 #define COLUMN_BYTES 512u
@@ -403,23 +405,6 @@ lost_add(struct lost *lost, const struct lost_extent *extent)
 }
 
 /* --- bytes --- */
-
-static void
-put_le(uint8_t *out, uint64_t value, int bytes)
-{
-	for (int i = 0; i < bytes; i++)
-		out[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t
-get_le(const uint8_t *in, int bytes)
-{
-	uint64_t value = 0;
-
-	for (int i = 0; i < bytes; i++)
-		value |= (uint64_t)in[i] << (8 * i);
-	return value;
-}
 
 /* Volume and place are part of the sum, as in the region map. */
 static uint32_t

@@ -40,6 +40,9 @@ sample(void)
 	superblock.resync_row = 3;
 	superblock.rebuild_row = 4;
 	superblock.scrub_row = 5;
+	superblock.scrub_mode = SCRUB_REPAIR;
+	superblock.scrub_running = true;
+	superblock.scrub_mismatches = 0x1122334455667788ull;
 	for (int i = 0; i < 16; i++)
 		superblock.volume_uuid[i] = (uint8_t)(0xf0 + i);
 	for (int i = 0; i < 4; i++) {
@@ -47,6 +50,10 @@ sample(void)
 		superblock.member_states[i] = (uint8_t)(1 + i % 3);
 	}
 	memcpy(superblock.member_uuid, superblock.member_uuids[2], 16);
+	superblock.tracked[1] = (struct tracked_member){ .role = 1, .state = MEMBER_OUT_OF_DATE };
+	memcpy(superblock.tracked[1].member_uuid, superblock.member_uuids[1], 16);
+	superblock.tracked[3] = (struct tracked_member){ .role = 2, .state = MEMBER_REBUILDING };
+	memset(superblock.tracked[3].member_uuid, 0x77, 16);
 	assert_int_equal(layout_compute(64 * MIB, 65536, superblock.areas, &superblock.data_bytes,
 					&superblock.region_rows), 0);
 	return superblock;
@@ -96,6 +103,7 @@ superblock_reads_back_as_written(void **state)
 static void
 fields_stand_where_the_reference_says(void **state)
 {
+	static const uint8_t zeros[LAYOUT_SUPERBLOCK_BYTES - 1408];
 	struct superblock superblock = sample();
 	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
 
@@ -111,6 +119,51 @@ fields_stand_where_the_reference_says(void **state)
 	assert_memory_equal(bytes + 384 + 3 * 24, "\x04\0\0\0\0\0\0\0\0\0\x40\0\0\0\0\0", 16);
 	assert_memory_equal(bytes + 768, superblock.member_uuids, 64);
 	assert_memory_equal(bytes + 1280, superblock.member_states, 4);
+	assert_memory_equal(bytes + 232, "\x02\x01\0\0\0\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11", 16);
+	assert_memory_equal(bytes + 1312, zeros, 24);
+	assert_memory_equal(bytes + 1336, superblock.member_uuids[1], 16);
+	assert_memory_equal(bytes + 1352, "\x01\x05\0\0\0\0\0\0", 8);
+	assert_memory_equal(bytes + 1360, zeros, 24);
+	assert_memory_equal(bytes + 1384, superblock.tracked[3].member_uuid, 16);
+	assert_memory_equal(bytes + 1400, "\x02\x04\0\0\0\0\0\0", 8);
+	assert_memory_equal(bytes + 1408, zeros, sizeof(zeros));
+}
+
+/* One that is being filled has not got its place yet: it is known by its set. */
+static void
+a_target_of_a_rebuild_has_a_superblock_of_its_own(void **state)
+{
+	struct superblock target = sample(), read;
+	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
+
+	memcpy(target.member_uuid, target.tracked[3].member_uuid, 16);
+	assert_null(superblock_fault(&target));
+	superblock_encode(&target, bytes);
+	assert_int_equal(superblock_decode(bytes, &read, NULL), SUPERBLOCK_OK);
+	assert_memory_equal(&read, &target, sizeof(read));
+	/* tracked for another role, or no more: nobody knows it */
+	target.role = 1;
+	assert_non_null(superblock_fault(&target));
+	target.role = 2;
+	target.tracked[3].state = 0;
+	assert_non_null(superblock_fault(&target));
+}
+
+/* What stands in a set that is free means nothing, and is not carried along. */
+static void
+free_sets_read_as_zeros(void **state)
+{
+	struct superblock superblock = sample(), read;
+	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
+
+	superblock_encode(&superblock, bytes);
+	memset(bytes + 1312, 0xee, 17);
+	reseal(bytes);
+	assert_int_equal(superblock_decode(bytes, &read, NULL), SUPERBLOCK_OK);
+	assert_memory_equal(&read, &superblock, sizeof(read));
+	memset(superblock.tracked[0].member_uuid, 0xee, 16);
+	superblock_encode(&superblock, bytes);
+	assert_int_equal(bytes[1312], 0);
 }
 
 static void
@@ -160,7 +213,6 @@ decode_reads_nothing_beyond_its_block(void **state)
 	X(block, block_bytes = 1024) \
 	X(region_rows_zero, region_rows = 0) \
 	X(region_rows_odd, region_rows = 96) \
-	X(region_rows_small, region_rows = 32) \
 	X(member_small, member_bytes = 8 * MIB) \
 	X(member_smaller_than_areas, member_bytes = 63 * MIB) \
 	X(member_huge, member_bytes = UINT64_MAX) \
@@ -171,6 +223,13 @@ decode_reads_nothing_beyond_its_block(void **state)
 	X(resync_row, resync_row = 961) \
 	X(rebuild_row, rebuild_row = UINT64_MAX) \
 	X(scrub_row, scrub_row = 961) \
+	X(scrub_mode, scrub_mode = 3) \
+	X(tracked_state, tracked[0].state = MEMBER_IN_SYNC) \
+	X(tracked_missing, tracked[1].state = MEMBER_MISSING) \
+	X(tracked_spare, tracked[1].state = MEMBER_SPARE) \
+	X(tracked_unknown, tracked[3].state = 0xff) \
+	X(tracked_role, tracked[3].role = 4) \
+	X(tracked_in_another_place, tracked[1].role = 0) \
 	X(name_empty, name[0] = '\0') \
 	X(name_control, name[1] = '\n') \
 	X(name_high, name[1] = (char)0xe4) \
@@ -217,6 +276,11 @@ absurd_superblocks_have_a_fault(void **state)
 	superblock = sample();
 	memcpy(superblock.member_uuids[0], superblock.member_uuids[1], 16);
 	assert_non_null(superblock_fault(&superblock));
+	superblock = sample();
+	superblock.tracked[0] = superblock.tracked[1];
+	assert_string_equal(superblock_fault(&superblock), "a member is tracked twice");
+	superblock.tracked[1].state = 0;
+	assert_null(superblock_fault(&superblock));
 	/* whatever stands behind the last UUID is no member's */
 	superblock = sample();
 	superblock.role = superblock.member_count;
@@ -235,6 +299,10 @@ absurd_superblocks_have_a_fault(void **state)
 			    "there are more regions than the map can hold");
 	superblock.region_rows = 1024;
 	assert_null(superblock_fault(&superblock));
+	/* regions of any power of two of rows, as long as the map holds them */
+	superblock = sample();
+	for (superblock.region_rows = 1; superblock.region_rows < 1u << 31; superblock.region_rows *= 2)
+		assert_null(superblock_fault(&superblock));
 }
 
 /* With a right CRC: a bug of a writer, or somebody's work. */
@@ -256,10 +324,17 @@ sealed_but_absurd_bytes_are_refused(void **state)
 		{ 145, 200, SUPERBLOCK_CORRUPT },
 		{ 147, 2, SUPERBLOCK_CORRUPT },		/* unknown volume flag */
 		{ 151, 0x80, SUPERBLOCK_CORRUPT },
+		{ 232, 3, SUPERBLOCK_CORRUPT },		/* kind of scrub */
+		{ 233, 2, SUPERBLOCK_CORRUPT },
+		{ 234, 1, SUPERBLOCK_OK },		/* reserved */
 		{ 320, 5, SUPERBLOCK_CORRUPT },		/* areas */
 		{ 384, 2, SUPERBLOCK_CORRUPT },
 		{ 1283, 0, SUPERBLOCK_CORRUPT },
 		{ 1290, 0x77, SUPERBLOCK_OK },		/* state of a member that isn't there */
+		{ 1312 + 17, 4, SUPERBLOCK_OK },	/* a set: UUID 0 is as good as any */
+		{ 1312 + 17, 7, SUPERBLOCK_CORRUPT },
+		{ 1336 + 16, 0, SUPERBLOCK_CORRUPT },	/* role 1's member, for role 0 */
+		{ 1336 + 18, 9, SUPERBLOCK_OK },	/* reserved */
 		{ 4095, 1, SUPERBLOCK_OK },		/* reserved */
 	};
 	struct superblock superblock = sample(), read, before;
@@ -393,6 +468,20 @@ areas_of_known_sizes(void **state)
 }
 
 static void
+rows_per_region_are_as_wanted_if_the_map_holds_them(void **state)
+{
+	static const struct { uint64_t rows; uint32_t wanted, expected; } known[] = {
+		{ 1, 1, 1 }, { 960, 0, 64 }, { 960, 1, 1 }, { 960, 3, 4 }, { 960, 64, 64 },
+		{ 960, 65, 128 }, { 960, 1u << 31, 1u << 31 }, { 960, UINT32_MAX, 1u << 31 },
+		{ 262144, 1, 1 }, { 262145, 1, 2 }, { 524288, 2, 2 }, { 524289, 2, 4 },
+		{ 1ull << 46, 1, 1u << 28 }, { (1ull << 46) + 1, 0, 1u << 29 },
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		assert_int_equal(layout_region_rows(known[i].rows, known[i].wanted), known[i].expected);
+}
+
+static void
 map_reads_back_and_keeps_blocks_apart(void **state)
 {
 	enum { REGIONS = 2 * LAYOUT_REGIONS_PER_BLOCK + 777 };
@@ -401,7 +490,7 @@ map_reads_back_and_keeps_blocks_apart(void **state)
 	uint8_t block[BLOCK_BYTES];
 
 	for (int i = 0; i < REGIONS; i++)
-		written[i] = (uint8_t)(i * 7 % 8);
+		written[i] = (uint8_t)(i * 7 % 64);
 	memset(read, 0xee, sizeof(read));
 	for (uint32_t b = 0; b < 3; b++) {
 		map_block_encode(written, REGIONS, b, 5, uuid, block);
@@ -430,7 +519,7 @@ damaged_granules_count_as_dirty_and_stale(void **state)
 		assert_int_equal(map_block_decode(block, sizeof(read), 0, uuid, read), 1);
 		for (uint32_t i = 0; i < LAYOUT_REGIONS_PER_BLOCK; i++)
 			assert_int_equal(read[i], i / LAYOUT_GRANULE_REGIONS == 1 ?
-					 REGION_DIRTY | REGION_STALE : 0);
+					 REGION_DIRTY | REGION_STALE_ANY : 0);
 		block[512 + bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 	/* of another volume, of another place, never written */
@@ -449,6 +538,8 @@ main(void)
 		cmocka_unit_test(crc32c_has_the_published_check_values),
 		cmocka_unit_test(superblock_reads_back_as_written),
 		cmocka_unit_test(fields_stand_where_the_reference_says),
+		cmocka_unit_test(a_target_of_a_rebuild_has_a_superblock_of_its_own),
+		cmocka_unit_test(free_sets_read_as_zeros),
 		cmocka_unit_test(every_flipped_bit_is_found),
 		cmocka_unit_test(decode_reads_nothing_beyond_its_block),
 		cmocka_unit_test(absurd_superblocks_have_a_fault),
@@ -457,6 +548,7 @@ main(void)
 		cmocka_unit_test(copies_that_contradict_are_not_guessed_at),
 		cmocka_unit_test(copies_alternate),
 		cmocka_unit_test(areas_of_known_sizes),
+		cmocka_unit_test(rows_per_region_are_as_wanted_if_the_map_holds_them),
 		cmocka_unit_test(map_reads_back_and_keeps_blocks_apart),
 		cmocka_unit_test(damaged_granules_count_as_dirty_and_stale),
 	};
