@@ -60,6 +60,11 @@ class Area(ctypes.Structure):
                 ("length_bytes", ctypes.c_uint64)]
 
 
+class TrackedMember(ctypes.Structure):
+    _fields_ = [("member_uuid", ctypes.c_uint8 * 16), ("role", ctypes.c_uint8),
+                ("state", ctypes.c_uint8)]
+
+
 class Superblock(ctypes.Structure):
     _fields_ = [("features_compat", ctypes.c_uint64), ("features_ro_compat", ctypes.c_uint64),
                 ("features_incompat", ctypes.c_uint64), ("write_count", ctypes.c_uint64),
@@ -72,9 +77,18 @@ class Superblock(ctypes.Structure):
                 ("epoch", ctypes.c_uint64), ("event", ctypes.c_uint64),
                 ("created_s", ctypes.c_uint64), ("updated_s", ctypes.c_uint64),
                 ("resync_row", ctypes.c_uint64), ("rebuild_row", ctypes.c_uint64),
-                ("scrub_row", ctypes.c_uint64), ("owner", ctypes.c_char * 64),
+                ("scrub_row", ctypes.c_uint64), ("scrub_mode", ctypes.c_uint8),
+                ("scrub_running", ctypes.c_bool), ("scrub_mismatches", ctypes.c_uint64),
+                ("owner", ctypes.c_char * 64),
                 ("member_uuids", (ctypes.c_uint8 * 16) * 32),
-                ("member_states", ctypes.c_uint8 * 32), ("areas", Area * 4)]
+                ("member_states", ctypes.c_uint8 * 32), ("areas", Area * 4),
+                ("tracked", TrackedMember * 4)]
+
+
+class SpareMark(ctypes.Structure):
+    _fields_ = [("member_uuid", ctypes.c_uint8 * 16), ("volume_uuid", ctypes.c_uint8 * 16),
+                ("member_bytes", ctypes.c_uint64), ("block_bytes", ctypes.c_uint32),
+                ("created_s", ctypes.c_uint64)]
 
 
 OK, ABSENT, CORRUPT, UNSUPPORTED = range(4)
@@ -117,6 +131,9 @@ def load_library() -> ctypes.CDLL:
         ("superblock_encode", None, [p, p]),
         ("superblock_decode", i32, [p, p, p]),
         ("superblock_choose", i32, [p, p, p, p]),
+        ("spare_encode", None, [p, p]),
+        ("spare_decode", i32, [p, p]),
+        ("layout_region_rows", u32, [u64, u32]),
         ("layout_compute", i32, [u64, u32, p, p, p]),
         ("map_block_encode", None, [p, u32, u32, u64, p, p]),
         ("map_block_decode", i32, [p, u32, u32, p, p]),

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pure_library import (ABSENT, ALL_SHAPES, CHUNK_SIZES, CORRUPT, KIB, MIB, OK, UNSUPPORTED, Area,
-                          Superblock, lib, ref)
+                          SpareMark, Superblock, lib, ref)
 
 def make_crc_table() -> list[int]:
     table = []
@@ -42,27 +42,42 @@ FIELDS = {
     "block_bytes": (152, "I"), "region_rows": (156, "I"), "member_bytes": (160, "Q"),
     "data_bytes": (168, "Q"), "epoch": (176, "Q"), "event": (184, "Q"), "created_s": (192, "Q"),
     "updated_s": (200, "Q"), "resync_row": (208, "Q"), "rebuild_row": (216, "Q"),
-    "scrub_row": (224, "Q"), "owner": (256, "64s"), "area_count": (320, "I"),
+    "scrub_row": (224, "Q"), "scrub_mode": (232, "B"), "scrub_running": (233, "B"),
+    "scrub_mismatches": (240, "Q"), "owner": (256, "64s"), "area_count": (320, "I"),
     **{f"area{i}_{what}": (384 + 24 * i + at, form) for i in range(4)
        for what, at, form in (("type", 0, "I"), ("offset", 8, "Q"), ("length", 16, "Q"))},
     **{f"uuid{i}": (768 + 16 * i, "16s") for i in range(32)},
     **{f"state{i}": (1280 + i, "B") for i in range(32)},
+    **{f"tracked{i}_{what}": (1312 + 24 * i + at, form) for i in range(4)
+       for what, at, form in (("uuid", 0, "16s"), ("role", 16, "B"), ("state", 17, "B"))},
 }
+SPARE_FIELDS = {
+    "magic": (0, "8s"), "crc": (8, "I"), "version": (12, "I"), "member_uuid": (16, "16s"),
+    "volume_uuid": (32, "16s"), "member_bytes": (48, "Q"), "block_bytes": (56, "I"),
+    "created_s": (64, "Q"),
+}
+REBUILDING, OUT_OF_DATE, FAULTY = 4, 5, 2
 
 
-def model_encode(values: dict) -> bytes:
+def model_encode(values: dict, fields: dict = FIELDS) -> bytes:
     block = bytearray(4096)
     for name, value in values.items():
-        offset, form = FIELDS[name]
+        offset, form = fields[name]
         struct.pack_into("<" + form, block, offset, value)
     struct.pack_into("<I", block, 8, 0)
     struct.pack_into("<I", block, 8, model_crc32c(block))
     return bytes(block)
 
 
-def model_decode(block: bytes) -> dict:
+def model_decode(block: bytes, fields: dict = FIELDS) -> dict:
     return {name: struct.unpack_from("<" + form, block, offset)[0]
-            for name, (offset, form) in FIELDS.items()}
+            for name, (offset, form) in fields.items()}
+
+
+def tracked_of(v: dict) -> list[tuple[bytes, int, int]]:
+    """(UUID, role, state) of the sets that are in use."""
+    return [(v.get(f"tracked{i}_uuid", bytes(16)), v.get(f"tracked{i}_role", 0), state)
+            for i in range(4) if (state := v.get(f"tracked{i}_state", 0))]
 
 
 def is_text(raw: bytes) -> bool:
@@ -83,14 +98,22 @@ def model_verdict(v: dict) -> int:
         lambda: v["role"] < n and v["flags"] in (0, 1),
         lambda: chunk in CHUNK_SIZES and v["block_bytes"] in (512, 4096),
         lambda: chunk <= data < 2**58 and data % chunk == 0,
-        lambda: v["region_rows"] in [2**i for i in range(6, 32)],
+        lambda: v["region_rows"] in [2**i for i in range(32)],
         lambda: -(-(data // chunk) // v["region_rows"]) <= 262144,
         lambda: 16 * MIB <= member < 2**63,
         lambda: all(v[f"{what}_row"] <= data // chunk for what in ("resync", "rebuild", "scrub")),
+        lambda: v["scrub_mode"] <= 2 and v["scrub_running"] <= 1,
         lambda: is_text(v["name"]) and v["name"][0] != 0 and is_text(v["owner"]),
         lambda: all(v[f"state{i}"] in (1, 2, 3) for i in range(n)),
         lambda: len({v[f"uuid{i}"] for i in range(n)}) == n,
-        lambda: v[f"uuid{v['role']}"] == v["member_uuid"],
+        lambda: (v[f"uuid{v['role']}"] == v["member_uuid"]
+                 or any(uuid == v["member_uuid"] and role == v["role"]
+                        for uuid, role, _ in tracked_of(v))),
+        lambda: all(role < n and state in (REBUILDING, OUT_OF_DATE, FAULTY)
+                    for _, role, state in tracked_of(v)),
+        lambda: len({uuid for uuid, _, _ in tracked_of(v)}) == len(tracked_of(v)),
+        lambda: not any(uuid == v[f"uuid{other}"] for uuid, role, _ in tracked_of(v)
+                        for other in range(n) if other != role),
         lambda: v["area_count"] == 4,
         lambda: all(v[f"area{i}_type"] == i + 1 for i in range(4)),
         lambda: all(v[f"area{i}_offset"] % MIB == 0 and v[f"area{i}_length"] > 0
@@ -138,20 +161,30 @@ def superblocks(draw) -> dict:
         "block_bytes": draw(st.sampled_from([512, 4096])), "region_rows": region_rows,
         "member_bytes": member, "data_bytes": data, "epoch": draw(u64), "event": draw(u64),
         "created_s": draw(u64), "updated_s": draw(u64), "resync_row": draw(row),
-        "rebuild_row": draw(row), "scrub_row": draw(row), "owner": text(draw, 0), "area_count": 4,
+        "rebuild_row": draw(row), "scrub_row": draw(row), "scrub_mode": draw(st.integers(0, 2)),
+        "scrub_running": draw(st.integers(0, 1)), "scrub_mismatches": draw(u64), "owner": text(draw, 0), "area_count": 4,
     }
     for i, (offset, length) in enumerate(areas):
         values |= {f"area{i}_type": i + 1, f"area{i}_offset": offset, f"area{i}_length": length}
     for i in range(n):
         values |= {f"uuid{i}": random.Random(seed + i + 1).randbytes(16),
                    f"state{i}": draw(st.integers(1, 3))}
-    return values | {"member_uuid": values[f"uuid{role}"]}
+    values |= {"member_uuid": values[f"uuid{role}"]}
+    uuids = [(values[f"uuid{i}"], i) for i in range(n)]
+    uuids += [(random.Random(seed + 100 + i).randbytes(16), i % n) for i in range(4)]
+    for number, (uuid, its_role) in enumerate(draw(st.lists(
+            st.sampled_from(uuids), max_size=4, unique_by=lambda item: item[0]))):
+        values |= {f"tracked{number}_uuid": uuid, f"tracked{number}_role": its_role,
+                   f"tracked{number}_state": draw(st.sampled_from([REBUILDING, OUT_OF_DATE, FAULTY]))}
+        if draw(st.booleans()):     # the superblock of one that is being filled
+            values |= {"member_uuid": uuid, "role": its_role}
+    return values
 
 
 SCALARS = ["features_compat", "features_ro_compat", "features_incompat", "write_count", "level",
            "member_count", "role", "chunk_bytes", "block_bytes", "region_rows", "member_bytes",
            "data_bytes", "epoch", "event", "created_s", "updated_s", "resync_row", "rebuild_row",
-           "scrub_row"]
+           "scrub_row", "scrub_mode", "scrub_running", "scrub_mismatches"]
 
 
 def to_struct(values: dict) -> Superblock:
@@ -168,6 +201,10 @@ def to_struct(values: dict) -> Superblock:
     for i in range(4):
         superblock.areas[i] = Area(*(values[f"area{i}_{what}"]
                                      for what in ("type", "offset", "length")))
+        if values.get(f"tracked{i}_state"):
+            superblock.tracked[i].member_uuid[:] = values[f"tracked{i}_uuid"]
+            superblock.tracked[i].role = values[f"tracked{i}_role"]
+            superblock.tracked[i].state = values[f"tracked{i}_state"]
     return superblock
 
 
@@ -243,8 +280,11 @@ def test_sealed_but_wrong_fields_get_the_verdict_of_the_reference(values, data):
              and not (name.startswith("uuid") and int(name[4:]) > count)
              and not (name.startswith("state") and int(name[5:]) > count)]
     areas = [name for name in names if name.startswith("area")]
-    singles = [name for name in names if not name.startswith(("area", "uuid", "state"))]
-    name_of = st.sampled_from(singles) | st.sampled_from(areas) | st.sampled_from(names)
+    tracked = [name for name in names if name.startswith("tracked")]
+    singles = [name for name in names
+               if not name.startswith(("area", "uuid", "state", "tracked"))]
+    name_of = (st.sampled_from(singles) | st.sampled_from(areas) | st.sampled_from(tracked)
+               | st.sampled_from(names))
     for name in data.draw(st.lists(name_of, min_size=1, max_size=3)):
         form = FIELDS[name][1]
         if form.endswith("s"):
@@ -338,6 +378,47 @@ def test_areas_are_aligned_apart_inside_and_as_large_as_can_be(member, chunk):
     assert region_rows.value == 64 or regions > 262144 // 2
 
 
+@given(st.integers(1, 2**46), st.integers(0, 2**32 - 1))
+@example(262144, 1)
+@example(262145, 1)
+def test_regions_are_as_small_as_wanted_or_as_the_map_allows(rows, wanted):
+    region_rows = lib().layout_region_rows(rows, wanted)
+    assert region_rows in [2**i for i in range(32)]
+    assert -(-rows // region_rows) <= 262144
+    if region_rows >= 2:    # half of it would be too small for one of the two
+        assert -(-rows // (region_rows // 2)) > 262144 or region_rows // 2 < (wanted or 64)
+    assert region_rows >= min(wanted or 64, 2**31)
+
+
+@given(st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16) | st.just(bytes(16)),
+       st.integers(16 * MIB, 2**63 - 1), st.sampled_from([512, 4096]), st.integers(0, 2**64 - 1))
+def test_marks_of_spares_are_the_same_bytes(member, volume, size, block, created):
+    values = {"magic": b"IRAID-SP", "version": 1, "member_uuid": member, "volume_uuid": volume,
+              "member_bytes": size, "block_bytes": block, "created_s": created}
+    mark = SpareMark(member_bytes=size, block_bytes=block, created_s=created)
+    mark.member_uuid[:], mark.volume_uuid[:] = member, volume
+    out = ctypes.create_string_buffer(4096)
+    lib().spare_encode(ref(mark), out)
+    assert out.raw == model_encode(values, SPARE_FIELDS)
+    read = SpareMark()
+    assert lib().spare_decode(out, ref(read)) == OK
+    assert bytes(read) == bytes(mark)
+    assert lib().superblock_decode(out, ref(Superblock()), None) == ABSENT
+
+
+@given(st.data())
+def test_sealed_but_wrong_marks_of_spares_get_the_verdict_of_the_reference(data):
+    values = {"magic": b"IRAID-SP", "version": 1, "member_bytes": 64 * MIB, "block_bytes": 512}
+    name = data.draw(st.sampled_from(["version", "member_bytes", "block_bytes"]))
+    top = 2 ** (8 * struct.calcsize(SPARE_FIELDS[name][1])) - 1
+    values[name] = data.draw(st.sampled_from([0, 1, 2, 512, 1024, 4096, 16 * MIB - 1, 16 * MIB, top,
+                                              top // 2, top // 2 + 1]) | st.integers(0, top)) & top
+    good = (values["version"] == 1 and values["block_bytes"] in (512, 4096)
+            and 16 * MIB <= values["member_bytes"] < 2**63)
+    expected = OK if good else UNSUPPORTED if values["version"] > 1 else CORRUPT
+    assert lib().spare_decode(model_encode(values, SPARE_FIELDS), ref(SpareMark())) == expected
+
+
 def model_granule(flags: bytes, index: int, epoch: int, uuid: bytes) -> bytes:
     body = struct.pack("<Q", epoch) + flags[500 * index:500 * (index + 1)].ljust(500, b"\0")
     return struct.pack("<I", model_crc32c(uuid + struct.pack("<I", index) + body)) + body
@@ -350,7 +431,7 @@ def test_map_blocks_are_the_same_and_damage_stays_in_its_granule(regions, epoch,
     blocks = -(-regions // 4000)
     block = data.draw(st.integers(0, blocks - 1) | st.just(blocks - 1))
     uuid = rng.randbytes(16)
-    flags = bytes(rng.choices(range(8), k=regions))
+    flags = bytes(rng.choices(range(64), k=regions))
     out = ctypes.create_string_buffer(4096)
     lib().map_block_encode(flags, regions, block, epoch, uuid, out)
     assert out.raw == b"".join(model_granule(flags, 8 * block + i, epoch, uuid) for i in range(8))
@@ -367,6 +448,6 @@ def test_map_blocks_are_the_same_and_damage_stays_in_its_granule(regions, epoch,
     holding = [i for i in damaged if low + 500 * i < high]
     for i in holding:
         at, end = low + 500 * i, min(low + 500 * (i + 1), high)
-        expected[at:end] = b"\x05" * (end - at)
+        expected[at:end] = b"\x3d" * (end - at)     # dirty, stale on everybody
     assert decoded.raw == bytes(expected)
     assert bad == len(holding)
