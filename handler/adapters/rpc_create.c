@@ -374,7 +374,7 @@ started(struct creation *creation)
 		 * without a member being caught in the middle of its login. */
 		volume_wait(creation->context->host, creation->config.name, START_MS_MAX);
 	volume_note(creation->context->host, LOG_NOTICE, "created", creation->config.name, "",
-		    "created, level %d, %d members, %d spares", creation->level, creation->member_count,
+		    "created, level %d, %d members, spares: %d", creation->level, creation->member_count,
 		    creation->device_count - creation->member_count);
 	rpc_put_text(result, "name", creation->config.name);
 	rpc_put_uuid(result, "uuid", creation->config.uuid);

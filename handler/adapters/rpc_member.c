@@ -147,18 +147,28 @@ rpc_fail_call(struct rpc_error *error, int code, const char *name, const char *t
 {
 	enum rpc_code kind = RPC_IO;
 
+	/* The engine's reasons name the device as a rule. */
+	if (!reason || reason[0] == '\0')
+		reason = strerror(-code);
+	if (strstr(reason, thing))
+		thing = "";
 	switch (code) {
 	case -ENOTCONN:
 	case -ENOMEDIUM:
+		return rpc_fail_volume(error, code, name, reason);
 	case -EAGAIN:
 	case -ESHUTDOWN:
-		return rpc_fail_volume(error, code, name, reason);
-	case -EBUSY:
-	case -EALREADY:
+		remedy = "iraid status shows what it waits for; try again when it runs";
 		kind = RPC_BUSY;
 		break;
-	case -EINVAL:
+	case -EBUSY:
+		kind = RPC_BUSY;
+		break;
+	case -EALREADY:
 	case -EOPNOTSUPP:
+		kind = RPC_INVALID;
+		break;
+	case -EINVAL:
 	case -ENOSPC:
 		kind = RPC_UNFIT;
 		break;
@@ -173,7 +183,7 @@ rpc_fail_call(struct rpc_error *error, int code, const char *name, const char *t
 		break;
 	}
 	return rpc_fail(error, kind, remedy, "volume \"%s\"%s%s: %s", name, thing[0] ? ", " : "", thing,
-			reason && reason[0] ? reason : strerror(-code));
+			reason);
 }
 
 /* --- what it is --- */

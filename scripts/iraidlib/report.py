@@ -108,7 +108,7 @@ class Report:
         self.line()
         rows = [[_role(m), m.member, _member_state(m, volume), m.link, _size(m.size_bytes),
                  format_size(m.read_bytes), format_size(m.written_bytes), m.errors + m.medium_errors]
-                for m in volume.members]
+                for m in sorted(volume.members, key=_by_role)]
         self.table(["ROLE", "MEMBER", "STATE", "LINK", "SIZE", "READ", "WRITTEN", "ERRORS"], rows,
                    right=(4, 5, 6, 7), wide=(1,))
         remarks = _remarks(volume)
@@ -308,6 +308,11 @@ def _rates(volume: model.Volume) -> str | None:
         return None
     return (f"{format_size(volume.sync_rate_min_bytes)}/s to {format_size(volume.sync_rate_max_bytes)}/s of each "
             "member")
+
+
+def _by_role(member: model.Member) -> tuple[bool, int]:
+    """Spares and former members last; of two for one role, the one that was there first."""
+    return member.role is None, member.role or 0
 
 
 def _role(member: model.Member) -> str:
