@@ -291,7 +291,8 @@ def test_sealed_but_wrong_fields_get_the_verdict_of_the_reference(values, data):
             size = int(form[:-1])
             values[name] = data.draw(
                 st.binary(min_size=size, max_size=size) | st.just(b"x" * size)
-                | st.just(bytes(size)) | st.just(values["uuid0"][:size]))
+                | st.just(bytes(size)) | st.just(values["uuid0"][:size])
+                | st.just(values.get("tracked0_uuid", values["uuid0"])[:size]))
         else:
             top = 2 ** (8 * struct.calcsize(form)) - 1
             now = values.get(name, 0)
@@ -305,6 +306,8 @@ def test_sealed_but_wrong_fields_get_the_verdict_of_the_reference(values, data):
     assert bool(reason) == (verdict != OK)
     if verdict != OK:
         assert bytes(superblock) == bytes(ctypes.sizeof(Superblock)), "written although refused"
+    else:
+        assert bytes(superblock.tracked) == bytes(to_struct(model_decode(block)).tracked)
 
 
 @given(st.binary(max_size=4096), st.booleans())
