@@ -6,7 +6,7 @@
 #include "../state/assembly.h"
 #include "backend_iscsi.h"
 
-#define DEVICE_PORTALS_MAX 4
+#define DEVICE_PORTALS_MAX BACKEND_PATHS_MAX
 #define DEVICE_TEXT_MAX (DEVICE_PORTALS_MAX * 281 + 240)
 #define GIVE_UP_SECONDS_DEFAULT 5u
 #define GIVE_UP_SECONDS_MAX 120u

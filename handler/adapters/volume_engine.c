@@ -1,6 +1,7 @@
 /* volume_engine.c - the engine of a volume, the sessions to its devices, and what the engine asks of
  * its driver.  All on the volume's thread; what would block there is the keeper's.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +131,10 @@ static struct backend *
 make_backend(struct hosted *hosted, struct backend_iscsi_options *options, uint64_t gateway,
 	     const struct device_address *device)
 {
+	static_assert(sizeof(options->more_portals) == sizeof(device->more_portals), "as many portals as paths");
 	options->address = device->address;
+	memcpy(options->more_portals, device->more_portals, sizeof(options->more_portals));
+	options->more_portals_count = device->more;
 	make_isid(gateway, hosted->uuid, &device->address, options->isid_qualifier);
 	return backend_iscsi_create(hosted->reactor, options);
 }

@@ -651,6 +651,33 @@ def test_a_volume_run_by_another_process_is_left_alone(gateway: Gateway, farm: T
     assert gateway.must("examine", farm.member(4), "--json").json["members"][0]["signature"] is None
 
 
+# Several portals
+
+
+def test_a_member_with_two_portals_is_reached_by_the_other_one(gateway: Gateway,
+                                                               make_farm: Callable[..., TargetFarm]) -> None:
+    """The first portal of one member leads nowhere."""
+    farm = make_farm(3, portals=2)
+    dead = unused_portal()
+    iqn_and_lun = farm.member(0).partition("/")[2]
+    several = f"{dead},{farm.portal(0, 1)}/{iqn_and_lun}"
+    gateway.create("v0", [several, farm.member(1), farm.member(2)])
+    gateway.must("wait", "v0", "--timeout", "30")
+    assert gateway.configuration("v0")["members"][0] == several
+    member = gateway.status("v0")["members"][0]
+    assert (member["member"], member["portals"]) == (f"{dead}/{iqn_and_lun}", [dead, farm.portal(0, 1)])
+    assert gateway.must("examine", several, "--json").json["members"][0]["superblock"]["role"] == 0
+    gateway.must("stop", "v0")
+    gateway.must("start", "v0")
+    assert all_in_sync(gateway.status("v0"))
+
+
+def unused_portal() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
 # Region size
 
 
