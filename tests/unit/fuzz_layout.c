@@ -160,6 +160,7 @@ fuzz_lost(const uint8_t *data, size_t size, bool seal)
 	for (uint32_t i = 0; i < LOST_ENTRIES; i++)
 		require(lost.states[i] != LOST_VALID ||
 			(lost.entries[i].row + lost.entries[i].rows <= geometry.rows &&
+			 lost.entries[i].column_begin < lost.entries[i].column_end &&
 			 lost.entries[i].column_end <= geometry.chunk_bytes && lost.entries[i].role < 3),
 			"an entry out of bounds was taken in");
 	for (uint64_t row = lost_next_row(&lost, 0); row < geometry.rows; row = lost_next_row(&lost, row + 50))
