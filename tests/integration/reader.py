@@ -5,6 +5,8 @@
     volume.wrong_rows()           # rows whose XOR is not zero
     volume.place(byte)            # (role, byte of that member's file)
     volume.superblocks()[2].states
+    volume.lost()                 # [(offset, length)] of bytes that read as medium errors
+    volume.stale(0)               # regions the member of tracked set 0 lacks
 
 Works on the backing files of the targets, in any order, also while the volume runs.  Made from the
 page alone, so that an error in pure/layout.c or pure/geometry.c can't hide in here too.
@@ -23,8 +25,13 @@ MIB = 1 << 20
 SUPERBLOCK_BYTES = 4096
 COPIES = {"A": 8 << 10, "B": 512 << 10}
 STATES = {1: "in sync", 2: "faulty", 3: "missing"}
+TRACKED_STATES = {2: "faulty", 4: "rebuilding", 5: "out of date"}
+SCRUB_MODES = {0: "none", 1: "check", 2: "repair"}
 GRANULE_BYTES, GRANULE_REGIONS = 512, 500
-DIRTY, UNWRITTEN, STALE = 1, 2, 4
+DIRTY, UNWRITTEN = 1, 2
+STALE = (4, 8, 16, 32)  # by tracked set
+STALE_ANY = sum(STALE)
+LOST_OFFSET, LOST_GRANULES, LOST_ENTRIES = 3 * MIB // 2, 256, 20
 
 
 def _crc_table() -> list[int]:
@@ -57,6 +64,31 @@ class Area:
 
 
 @dataclass(frozen=True)
+class Tracked:
+    member_uuid: str
+    role: int
+    state: str
+
+
+@dataclass(frozen=True)
+class Spare:
+    member_uuid: str
+    volume_uuid: str | None  # None: of every volume
+    member_bytes: int
+    block: int
+
+
+@dataclass(frozen=True)
+class LostExtent:
+    row: int
+    rows: int
+    begin: int  # columns of the chunk
+    end: int
+    role: int
+    held: bool
+
+
+@dataclass(frozen=True)
 class Superblock:
     write_count: int
     volume_uuid: str
@@ -76,6 +108,16 @@ class Superblock:
     owner: str
     areas: tuple[Area, Area, Area, Area]  # map, log, checksums, data
     states: tuple[str, ...]  # by role
+    uuids: tuple[str, ...]  # by role
+    tracked: tuple[Tracked | None, ...]  # by set
+    scrub_mode: str
+    scrub_running: bool
+    scrub_row: int
+    scrub_mismatches: int
+
+    def trusts(self, member_uuid: str) -> bool:
+        return any(uuid_ == member_uuid and state == "in sync"
+                   for uuid_, state in zip(self.uuids, self.states))
 
     @property
     def rows(self) -> int:
@@ -98,13 +140,42 @@ def _text(raw: bytes) -> str:
     return raw.partition(b"\0")[0].decode("ascii")
 
 
+def _uuid(block: bytes, offset: int) -> str:
+    return str(uuid.UUID(bytes=block[offset : offset + 16]))
+
+
+def _check_sum(block: bytes) -> int:
+    """The version, if the block's CRC is right."""
+    stored, version = struct.unpack_from("<II", block, 8)
+    if crc32c(block[:8] + bytes(4) + block[12:SUPERBLOCK_BYTES]) != stored:
+        raise NotAMember("wrong CRC")
+    return version
+
+
+def _parse_tracked(block: bytes) -> tuple[Tracked | None, ...]:
+    sets: list[Tracked | None] = []
+    for offset in range(1312, 1312 + 4 * 24, 24):
+        role, state = block[offset + 16], block[offset + 17]
+        sets.append(Tracked(_uuid(block, offset), role, TRACKED_STATES[state]) if state else None)
+    return tuple(sets)
+
+
+def parse_spare(block: bytes) -> Spare:
+    """A spare's mark.  Raises NotAMember."""
+    if block[:8] != b"IRAID-SP":
+        raise NotAMember("no spare's mark")
+    if (version := _check_sum(block)) != 1:
+        raise NotAMember(f"version {version} of a spare's mark")
+    member_bytes, block_bytes = struct.unpack_from("<QI", block, 48)
+    volume = _uuid(block, 32) if any(block[32:48]) else None
+    return Spare(_uuid(block, 16), volume, member_bytes, block_bytes)
+
+
 def parse_superblock(block: bytes) -> Superblock:
     """One copy.  Raises NotAMember."""
     if block[:8] != b"IRAID-SB":
         raise NotAMember("no magic")
-    stored, version = struct.unpack_from("<II", block, 8)
-    if crc32c(block[:8] + bytes(4) + block[12:SUPERBLOCK_BYTES]) != stored:
-        raise NotAMember("wrong CRC")
+    version = _check_sum(block)
     if version != 1 or any(struct.unpack_from("<QQQ", block, 16)[1:]):
         raise NotAMember(f"version {version} or a feature that is not known")
     level, count, role, flags = struct.unpack_from("<4B", block, 144)
@@ -118,13 +189,16 @@ def parse_superblock(block: bytes) -> Superblock:
         areas.append(Area(offset, length))
     return Superblock(
         write_count=struct.unpack_from("<Q", block, 40)[0],
-        volume_uuid=str(uuid.UUID(bytes=block[48:64])),
-        member_uuid=str(uuid.UUID(bytes=block[64:80])),
+        volume_uuid=_uuid(block, 48), member_uuid=_uuid(block, 64),
         name=_text(block[80:144]), level=level, count=count, role=role, clean=bool(flags & 1),
         chunk=chunk, block=block_bytes, region_rows=region_rows, member_bytes=member_bytes,
         data_bytes=data_bytes, epoch=epoch, event=event, owner=_text(block[256:320]),
         areas=(areas[0], areas[1], areas[2], areas[3]),
         states=tuple(STATES[state] for state in block[1280 : 1280 + count]),
+        uuids=tuple(_uuid(block, 768 + 16 * role) for role in range(count)),
+        tracked=_parse_tracked(block), scrub_mode=SCRUB_MODES[block[232]],
+        scrub_running=bool(block[233]), scrub_row=struct.unpack_from("<Q", block, 224)[0],
+        scrub_mismatches=struct.unpack_from("<Q", block, 240)[0],
     )  # fmt: skip
 
 
@@ -154,8 +228,37 @@ class Member:
             raise NotAMember(f"{self.path}: {', '.join(faults)}")
         return max(good, key=lambda copy: copy.write_count)  # of equals the first, A
 
+    def spare(self) -> Spare:
+        """What it is the spare of.  Raises NotAMember, also if it is a member."""
+        for which in COPIES:
+            if self.read(COPIES[which], 8) == b"IRAID-SB":
+                raise NotAMember(f"{self.path}: is a member, copy {which} is a superblock")
+        for which in COPIES:
+            try:
+                return parse_spare(self.read(COPIES[which], SUPERBLOCK_BYTES))
+            except NotAMember as found:
+                fault = found
+        raise NotAMember(f"{self.path}: {fault}")
+
+    def lost(self) -> list[LostExtent]:
+        """Its table of lost extents.  Raises NotAMember if a granule is damaged."""
+        identity = uuid.UUID(self.superblock().volume_uuid).bytes
+        extents: list[LostExtent] = []
+        for number in range(LOST_GRANULES):
+            granule = self.read(LOST_OFFSET + GRANULE_BYTES * number, GRANULE_BYTES)
+            if not any(granule):
+                continue
+            summed = crc32c(identity + struct.pack("<I", number) + granule[4:])
+            if summed != struct.unpack_from("<I", granule)[0]:
+                raise NotAMember(f"{self.path}: granule {number} of the lost extents: wrong CRC")
+            for offset in range(16, 16 + 24 * LOST_ENTRIES, 24):
+                row, rows, begin, end, role, flags = struct.unpack_from("<QIIIBB", granule, offset)
+                if rows:
+                    extents.append(LostExtent(row, rows, begin, end, role, bool(flags & 1)))
+        return extents
+
     def flags(self) -> list[int]:
-        """Of every region; one in a damaged granule is dirty and stale."""
+        """Of every region; one in a damaged granule is dirty, and stale on everybody."""
         superblock = self.superblock()
         identity = uuid.UUID(superblock.volume_uuid).bytes
         flags: list[int] = []
@@ -164,20 +267,73 @@ class Member:
             granule = self.read(offset, GRANULE_BYTES)
             summed = crc32c(identity + struct.pack("<I", number) + granule[4:])
             good = summed == struct.unpack_from("<I", granule)[0]
-            flags += granule[12:] if good else [DIRTY | STALE] * GRANULE_REGIONS
+            flags += granule[12:] if good else [DIRTY | STALE_ANY] * GRANULE_REGIONS
         return flags[: superblock.regions]
 
 
+def _ruling(superblocks: Sequence[Superblock]) -> Superblock:
+    """The newest, but not one that a member it relies on never took (format.md, "Reading it")."""
+    def in_force(one: Superblock) -> bool:
+        return not one.trusts(one.member_uuid) or all(
+            other.epoch != one.epoch or not one.trusts(other.member_uuid)
+            or other.trusts(one.member_uuid) for other in superblocks)
+
+    return max([one for one in superblocks if in_force(one)] or superblocks, key=lambda s: s.order)
+
+
 class VolumeReader:
-    """The volume of these files.  The newest superblock tells the truth about the shape."""
+    """The volume of these files; spares among them are passed over.  The ruling superblock tells
+    the truth about shape and places; who has no place is not in by_role."""
 
     def __init__(self, paths: Sequence[Path]):
         self.files = [Member(Path(path)) for path in paths]
-        found = [(member, member.superblock()) for member in self.files]
-        self.truth = max((superblock for _, superblock in found), key=lambda s: s.order)
-        self.by_role = {superblock.role: member for member, superblock in found
-                        if superblock.volume_uuid == self.truth.volume_uuid}
+        found = [(member, member.superblock()) for member in self.files if not self._is_spare(member)]
+        newest = max((superblock for _, superblock in found), key=lambda s: s.order)
+        ours = [(member, superblock) for member, superblock in found
+                if superblock.volume_uuid == newest.volume_uuid]
+        self.members = [member for member, _ in ours]
+        self.truth = _ruling([superblock for _, superblock in ours])
+        self.by_role = {self.truth.uuids.index(superblock.member_uuid): member
+                        for member, superblock in ours
+                        if superblock.member_uuid in self.truth.uuids}
         self.data_chunks = self.truth.count - (1 if self.truth.level == 5 else 0)
+
+    @staticmethod
+    def _is_spare(member: Member) -> bool:
+        try:
+            member.spare()
+        except NotAMember:
+            return False
+        return True
+
+    def record(self) -> Superblock:
+        """The ruling superblock, read anew."""
+        return _ruling([member.superblock() for member in self.members])
+
+    def in_sync(self) -> dict[int, Member]:
+        states = self.record().states
+        return {role: member for role, member in self.by_role.items() if states[role] == "in sync"}
+
+    def stale(self, number: int) -> set[int]:
+        """Regions that the member of this tracked set lacks: those that are dirty count too."""
+        return self.flagged(STALE[number] | DIRTY, list(self.in_sync()))
+
+    def lost(self) -> list[tuple[int, int]]:
+        """(offset, length) of the volume's bytes that can't be known, merged, ascending."""
+        chunk, ranges = self.truth.chunk, set()
+        for member in self.in_sync().values():
+            for extent in member.lost():
+                for row in range(extent.row, extent.row + extent.rows):
+                    for number in range(row * self.data_chunks, (row + 1) * self.data_chunks):
+                        if self.role_of_chunk(number) == extent.role:
+                            ranges.add((number * chunk + extent.begin, number * chunk + extent.end))
+        merged: list[tuple[int, int]] = []
+        for begin, end in sorted(ranges):
+            if merged and begin <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(end, merged[-1][1])
+            else:
+                merged.append((begin, end))
+        return [(begin, end - begin) for begin, end in merged]
 
     @property
     def size(self) -> int:
@@ -213,8 +369,13 @@ class VolumeReader:
         return maps
 
     def content(self, without: int | None = None) -> bytearray:
-        """The whole volume.  `without`: that member's chunks are the XOR of the others' instead."""
+        """The whole volume.  `without`: that member's chunks are the XOR of the others' instead; by
+        default those of the place, if any, whose member is not in sync."""
         maps, chunk = self._maps(), self.truth.chunk
+        if without is None and self.truth.level != 0:
+            out_of_sync = [role for role, state in enumerate(self.record().states)
+                           if state != "in sync"]
+            without = out_of_sync[0] if out_of_sync else None
         out = bytearray(self.size)
         for number in range(self.size // chunk):
             role, offset = self.role_of_chunk(number), self._offset(number // self.data_chunks)
