@@ -94,6 +94,13 @@ read_root(json_object *root, struct spare_pool *pool, const char *file, char *re
 	return error;
 }
 
+/* What follows the object may be white space only. */
+static bool
+only_space(const char *text)
+{
+	return text[strspn(text, " \t\r\n")] == '\0';
+}
+
 int
 spare_pool_parse(const char *text, size_t length, const char *file, struct spare_pool *out, char *reason,
 		 size_t reason_size)
@@ -105,9 +112,8 @@ spare_pool_parse(const char *text, size_t length, const char *file, struct spare
 
 	if (tokener && pool) {
 		json_tokener_set_flags(tokener, JSON_TOKENER_VALIDATE_UTF8);
-		/* The NUL behind the text is read too: text after the object is an error. */
-		root = json_tokener_parse_ex(tokener, text, (int)length + 1);
-		error = root && strlen(text) == length
+		root = json_tokener_parse_ex(tokener, text, (int)length);
+		error = root && strlen(text) == length && only_space(text + json_tokener_get_parse_end(tokener))
 				? read_root(root, pool, file, reason, reason_size)
 				: bad(reason, reason_size, file, "not valid JSON");
 	} else {

@@ -22,7 +22,7 @@ struct spare_pool {
 
 /* 0, and an empty pool if there is no file; -EINVAL and other -errno with reason "file: what is wrong". */
 int spare_pool_read(struct spare_pool *out, char *reason, size_t reason_size);
-/* text[length]; `file` is for messages. */
+/* text[length], ended by a NUL; `file` is for messages. */
 int spare_pool_parse(const char *text, size_t length, const char *file, struct spare_pool *out, char *reason,
 		     size_t reason_size);
 

@@ -190,6 +190,35 @@ values_that_cannot_be_are_refused_before_any_login(void **state)
 		"invalid", "initiator");
 	refused(CALL("volume.create", "{\"name\":\"v\",\"level\":5,\"chap_file\":\"/nowhere/x\",\"members\":" THREE "}"),
 		1, "invalid", "/nowhere/x");
+	refused(CALL("volume.create", "{\"name\":\"v\",\"level\":5,\"region_bytes\":1000,\"members\":" THREE "}"), 1,
+		"invalid", "region_bytes");
+	refused(CALL("volume.create", "{\"name\":\"v\",\"level\":5,\"region_bytes\":4096,\"members\":" THREE "}"), 1,
+		"invalid", "less than one chunk");
+	refused(CALL("volume.create", "{\"name\":\"v\",\"level\":5,\"spares\":\"h/iqn.x:s/0\",\"members\":" THREE "}"),
+		-32602, "params", "spares");
+	refused(CALL("volume.create", "{\"name\":\"v\",\"level\":5,\"spares\":[\"h/iqn.x:a/0\"],\"members\":" THREE "}"), 7,
+		"in_use", "given twice");
+	refused(CALL("volume.create", "{\"name\":\"v\",\"level\":0,\"spares\":[\"h/iqn.x:s/0\"],\"members\":" THREE "}"), 1,
+		"invalid", "no redundancy");
+	refused(CALL("member.fail", "{\"name\":\"v\"}"), -32602, "params", "member");
+	refused(CALL("member.fail", "{\"name\":\"v\",\"member\":2}"), -32602, "params", "member");
+	refused(CALL("member.fail", "{\"name\":\"v\",\"member\":\"\"}"), 1, "invalid", "member");
+	refused(CALL("member.remove", "{\"name\":\"v\",\"member\":\"2\",\"wipe\":1}"), -32602, "params", "wipe");
+	refused(CALL("member.replace", "{\"name\":\"v\",\"member\":\"2\",\"new\":\"x\"}"), -32602, "params", "new");
+	refused(CALL("pool.add", "{}"), -32602, "params", "device");
+	refused(CALL("pool.add", "{\"device\":\"nonsense\"}"), 1, "invalid", "nonsense");
+	refused(CALL("pool.add", "{\"device\":\"a,b,c,d,e/iqn.x:a/0\"}"), 1, "invalid", "at most 4 portals");
+	refused(CALL("pool.add", "{\"device\":\"h/iqn.x:a/0\",\"chap_file\":\"/nowhere/x\"}"), 1, "invalid", "/nowhere/x");
+	refused(CALL("pool.remove", "{\"device\":\"h/iqn.x:a/0\"}"), 2, "not_found", "h:3260/iqn.x:a/0");
+	refused(CALL("scrub.start", "{\"name\":\"v\",\"repair\":\"yes\"}"), -32602, "params", "repair");
+	refused(CALL("lost.list", "{\"name\":\"v\",\"max\":0}"), 1, "invalid", "max");
+	refused(CALL("lost.list", "{\"name\":\"v\",\"offset_bytes\":-1}"), 1, "invalid", "offset_bytes");
+	refused(CALL("lost.accept", "{\"name\":\"v\",\"length_bytes\":0}"), 1, "invalid", "length_bytes");
+	refused(CALL("events", "{\"after\":-1}"), 1, "invalid", "after");
+	refused(CALL("events", "{\"wait_seconds\":61}"), 1, "invalid", "wait_seconds");
+	refused(CALL("events", "{\"max\":1001}"), 1, "invalid", "max");
+	refused(CALL("events", "{\"name\":\"a/b\"}"), 1, "invalid", "a/b");
+	refused(CALL("volume.set", "{\"name\":\"v\",\"sync_rate_max_bytes\":1}"), 1, "invalid", "sync_rate_max_bytes");
 	refused(CALL("discover", "{\"portal\":\"\"}"), 1, "invalid", "portal");
 	refused(CALL("discover", "{\"portal\":\"h:99999\"}"), 1, "invalid", "h:99999");
 	refused(CALL("examine", "{\"member\":\"h/iqn.x:a\"}"), 1, "invalid", "h/iqn.x:a");
@@ -203,6 +232,87 @@ volumes_that_are_not_there_are_named(void **state)
 	refused(CALL("volume.start", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
 	refused(CALL("volume.stop", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
 	refused(CALL("volume.delete", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
+	refused(CALL("volume.set", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
+	refused(CALL("member.fail", "{\"name\":\"v9\",\"member\":\"1\"}"), 2, "not_found", "v9");
+	refused(CALL("member.remove", "{\"name\":\"v9\",\"member\":\"1\"}"), 2, "not_found", "v9");
+	refused(CALL("member.rebuild", "{\"name\":\"v9\",\"member\":\"1\"}"), 2, "not_found", "v9");
+	refused(CALL("member.replace", "{\"name\":\"v9\",\"member\":\"1\",\"device\":\"h/iqn.x:a/0\"}"), 2, "not_found",
+		"v9");
+	refused(CALL("spare.add", "{\"name\":\"v9\",\"device\":\"h/iqn.x:a/0\"}"), 2, "not_found", "v9");
+	refused(CALL("scrub.start", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
+	refused(CALL("scrub.stop", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
+	refused(CALL("lost.list", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
+	refused(CALL("lost.accept", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
+}
+
+static void
+configure_v0(void)
+{
+	char folder[PATH_MAX];
+
+	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
+	assert_int_equal(folder_make(folder), 0);
+	scratch_write("etc/volumes/v0.json",
+		      "{\"name\":\"v0\",\"uuid\":\"3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\",\"members\":" THREE "}");
+}
+
+static void
+what_needs_a_running_volume_says_so(void **state)
+{
+	configure_v0();
+	refused(CALL("member.fail", "{\"name\":\"v0\",\"member\":\"1\"}"), 8, "busy", "\"v0\" is not running");
+	refused(CALL("member.remove", "{\"name\":\"v0\",\"member\":\"1\"}"), 8, "busy", "\"v0\" is not running");
+	refused(CALL("member.rebuild", "{\"name\":\"v0\",\"member\":\"1\"}"), 8, "busy", "\"v0\" is not running");
+	refused(CALL("member.replace", "{\"name\":\"v0\",\"member\":\"1\",\"device\":\"h/iqn.x:d/0\"}"), 8, "busy",
+		"\"v0\" is not running");
+	refused(CALL("scrub.start", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
+	refused(CALL("lost.list", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
+	refused(CALL("lost.accept", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
+}
+
+static void
+rates_are_kept_in_the_file_whatever_else_was_edited_there(void **state)
+{
+	struct volume_config config;
+	json_object *answer;
+	char reason[256];
+
+	configure_v0();
+	answer = ask(CALL("volume.set", "{\"name\":\"v0\",\"sync_rate_min_bytes\":1048576}"));
+	assert_int_equal(json_object_get_int64(at(at(answer, "result"), "sync_rate_min_bytes")), 1048576);
+	assert_int_equal(json_object_get_int64(at(at(answer, "result"), "sync_rate_max_bytes")), 1 << 30);
+	json_object_put(answer);
+	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), 0);
+	assert_int_equal(config.sync_rate_min, 1048576);
+	config.give_up_seconds = 77;
+	assert_int_equal(volume_config_write(&config, reason, sizeof(reason)), 0);
+	refused(CALL("volume.set", "{\"name\":\"v0\",\"sync_rate_max_bytes\":65536}"), 1, "invalid", "above the maximum");
+	json_object_put(ask(CALL("volume.set", "{\"name\":\"v0\",\"sync_rate_max_bytes\":2097152}")));
+	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), 0);
+	assert_int_equal(config.sync_rate_max, 2097152);
+	assert_int_equal(config.sync_rate_min, 1048576);
+	assert_int_equal(config.give_up_seconds, 77);
+}
+
+static void
+events_say_what_was_done_and_where_to_go_on(void **state)
+{
+	json_object *answer, *result, *events;
+
+	volume_note(context.host, 4, "tested", "v0", "", "a \"text\" with\nodd bytes \xff");
+	answer = ask(CALL("events", "{}"));
+	result = at(answer, "result");
+	events = at(result, "events");
+	assert_int_equal(json_object_array_length(events), 1);
+	assert_string_equal(json_object_get_string(at(json_object_array_get_idx(events, 0), "kind")), "tested");
+	assert_string_equal(json_object_get_string(at(json_object_array_get_idx(events, 0), "severity")), "warning");
+	assert_string_equal(json_object_get_string(at(json_object_array_get_idx(events, 0), "text")),
+			    "a \"text\" with?odd bytes ?");
+	assert_int_equal(json_object_get_int64(at(result, "next")), 1);
+	json_object_put(answer);
+	answer = ask(CALL("events", "{\"after\":1,\"name\":\"v0\"}"));
+	assert_int_equal(json_object_array_length(at(at(answer, "result"), "events")), 0);
+	json_object_put(answer);
 }
 
 static void
@@ -231,12 +341,8 @@ static void
 a_volume_that_does_not_run_shows_what_is_known(void **state)
 {
 	json_object *answer, *status, *members;
-	char folder[PATH_MAX];
 
-	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
-	assert_int_equal(folder_make(folder), 0);
-	scratch_write("etc/volumes/v0.json",
-		      "{\"name\":\"v0\",\"uuid\":\"3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\",\"members\":" THREE "}");
+	configure_v0();
 	answer = ask(CALL("volume.status", "{\"name\":\"v0\"}"));
 	status = at(answer, "result");
 	assert_string_equal(json_object_get_string(at(status, "state")), "stopped");
@@ -255,15 +361,18 @@ a_volume_that_does_not_run_shows_what_is_known(void **state)
 static void
 damaged_requests_get_an_answer_or_none_but_do_no_harm(void **state)
 {
-	/* Methods that only read, so that what slips through stays harmless. */
+	/* Methods that change nothing where there is no volume, so that what slips through stays harmless. */
 	static const char *const seeds[] = {
 		CALL("volume.status", "{\"name\":\"v9\"}"), CALL("volume.list", "{}"), CALL("version", "{}"),
+		CALL("events", "{\"name\":\"v9\",\"after\":0,\"max\":9}"), CALL("pool.list", "{}"),
+		CALL("lost.list", "{\"name\":\"v9\",\"offset_bytes\":4096,\"max\":7}"),
+		CALL("member.fail", "{\"name\":\"v9\",\"member\":\"1\"}"),
 	};
 	uint64_t seed = 0x69726169642d7270ull;
 	char line[256];
 
 	for (int round = 0; round < FUZZ_ROUNDS; round++) {
-		const char *good = seeds[scratch_random(&seed) % 3];
+		const char *good = seeds[scratch_random(&seed) % (sizeof(seeds) / sizeof(seeds[0]))];
 		size_t length = strlen(good);
 		json_object *answer;
 		char *text;
@@ -297,6 +406,9 @@ main(void)
 		HOST_TEST(a_notification_gets_no_answer),
 		HOST_TEST(values_that_cannot_be_are_refused_before_any_login),
 		HOST_TEST(volumes_that_are_not_there_are_named),
+		HOST_TEST(what_needs_a_running_volume_says_so),
+		HOST_TEST(rates_are_kept_in_the_file_whatever_else_was_edited_there),
+		HOST_TEST(events_say_what_was_done_and_where_to_go_on),
 		HOST_TEST(a_broken_file_is_shown_in_the_list_and_keeps_its_name_taken),
 		HOST_TEST(a_volume_that_does_not_run_shows_what_is_known),
 		HOST_TEST(damaged_requests_get_an_answer_or_none_but_do_no_harm),
