@@ -177,6 +177,7 @@ finish_eviction(struct member *member)
 	engine->evicting--;
 	engine->missing = member->role;
 	engine->missing_since_ms = engine->now_ms;
+	engine->missing_held = true;
 	engine->spare_wanted_ms = 0;
 	engine->by_role[member->role] = NULL;
 	if (member->stale_set >= 0)
