@@ -273,6 +273,7 @@ static void
 enter_open(struct iscsi_member *member)
 {
 	member->identity.reservation = member->reserved;
+	member->write_bytes_max = cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
 	member->idle_since_ms = member->now_ms;
 	if (member->backend.paths > 1)
 		log_line(LOG_INFO, "member %s: session through portal %s", member->label, member->portal);

@@ -365,7 +365,8 @@ def test_data_goes_out_as_it_is_asked_for(start, digest, immediate, initial_r2t,
 
 
 def test_many_writes_with_r2t_at_once(start) -> None:  # noqa: F811
-    with FakeTarget(size_bytes=4 << 20, r2t_bytes=(20000, 512), ping_in_writes=True) as target:
+    keys = {"MaxRecvDataSegmentLength": "8192"}
+    with FakeTarget(size_bytes=4 << 20, keys=keys, r2t_bytes=(20000, 512), ping_in_writes=True) as target:
         probe = opened(start, target)
         for number in range(16):
             probe.say(f"write {number * 204800} 204800 {number} iov=9")
@@ -441,7 +442,7 @@ def test_a_rejected_pdu_ends_the_session(start) -> None:  # noqa: F811
 @pytest.mark.parametrize("length", [4096, 262144])
 def test_a_target_that_stops_reading_is_noticed_in_time(start, length) -> None:  # noqa: F811
     """Sockets fill up, with commands and with Data-Out half way; nothing is lost but the session."""
-    with FakeTarget(r2t_bytes=(65536,)) as target:
+    with FakeTarget(keys={"MaxRecvDataSegmentLength": "8192"}, r2t_bytes=(65536,)) as target:
         probe = opened(start, target)
         target.rules.append(lambda command: target.reading.clear() if command.is_write else None)
         begun = time.monotonic()
