@@ -169,6 +169,7 @@ void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice 
 void oracle_init(struct sim *sim);
 void oracle_free(struct sim *sim);
 void oracle_crashed(struct sim *sim);
+void oracle_session_restored(struct sim *sim, int m);
 void oracle_out_changed(struct sim *sim, uint32_t out_roles);
 void oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_bytes);
 void oracle_damaged(struct sim *sim, int role, uint64_t row);

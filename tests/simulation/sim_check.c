@@ -59,10 +59,28 @@ check_column(struct sim *sim, uint64_t row, uint64_t column, uint8_t *const *chu
 		uint64_t sector = row_sector + ((uint64_t)chunk * sim->chunk_bytes + column) / PATTERN_SECTOR;
 		bool gone = (absent >> role) & 1;
 
-		if (chunk < 0 || (sim->traits[sector] & (gone ? MAY_BE_LOST : 0)))
+		if (chunk < 0 || (sim->traits[sector] & MAY_BE_LOST))
 			continue;
 		oracle_sector(sim, sector, gone ? sum : chunks[role] + column, sim->floor[sector],
 			      gone ? "media, made from the others" : "media");
+	}
+}
+
+/* What the engine calls lost must be what may be. */
+static void
+check_lost(struct sim *sim)
+{
+	struct lost_range range;
+	uint64_t from = 0;
+
+	while (engine_lost_list(sim->engine, from, &range, 1) == 1) {
+		for (uint64_t at = range.offset_bytes; at < range.offset_bytes + range.length_bytes;
+		     at += PATTERN_SECTOR)
+			if (!(sim->traits[at / PATTERN_SECTOR] & MAY_BE_LOST))
+				sim_fail(sim, "sector %llu (row %llu) is listed as lost without reason",
+					 (unsigned long long)(at / PATTERN_SECTOR),
+					 (unsigned long long)sim_sector_row(sim, at / PATTERN_SECTOR));
+		from = range.offset_bytes + range.length_bytes - 1;
 	}
 }
 
@@ -74,6 +92,7 @@ check_media(struct sim *sim)
 	bool damaged = false;
 
 	sim->options.totals->checks++;
+	check_lost(sim);
 	for (int role = 0; role < sim->count; role++) {
 		chunks[role] = malloc(sim->chunk_bytes);
 		members[role] = member_of_role(sim, role);

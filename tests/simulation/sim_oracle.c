@@ -133,6 +133,15 @@ oracle_crashed(struct sim *sim)
 			make_unsure(sim, region);
 }
 
+/* A member returned that may have lost its cache, and others were silent too: nobody can make up for it. */
+void
+oracle_session_restored(struct sim *sim, int m)
+{
+	if (sim->schedule.now_us > sim->excess_until_us || !sim->members[m].disk.write_cache)
+		return;
+	oracle_crashed(sim);
+}
+
 void
 oracle_out_changed(struct sim *sim, uint32_t out_roles)
 {

@@ -88,6 +88,8 @@ engine_says(void *owner, int level, const char *text)
 	sim_trace(sim, "engine <%d> %s", level, text);
 	if (strstr(text, "session lost") != NULL)
 		sim->session_losses++;
+	if (strstr(text, "session restored") != NULL)
+		oracle_session_restored(sim, atoi(text + strlen("member m")));
 }
 
 static int
