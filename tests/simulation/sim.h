@@ -163,6 +163,7 @@ void load_check_quarantine(struct sim *sim, bool everything);
 /* sim_fault.c */
 void fault_init(struct sim *sim);
 void fault_inject(struct sim *sim, uint64_t *random);
+void fault_update_excess(struct sim *sim);
 void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice */
 
 /* sim_oracle.c */

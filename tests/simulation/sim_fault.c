@@ -128,25 +128,38 @@ in_trouble(const struct sim *sim, int m)
 	return is_out(sim, m) || sim->trouble_until_us[m] > now(sim);
 }
 
-/* When the member counts as well again; and when, of all, no more are in trouble than the level bears. */
+/* Until when are more in trouble than the level bears?  The members that are in trouble the longest but for
+ * those that it bears.
+ */
+void
+fault_update_excess(struct sim *sim)
+{
+	uint64_t ends[SIM_SLOTS_MAX];
+	int count = 0;
+
+	for (int m = 0; m < sim->slots; m++) {
+		uint64_t ends_us = is_out(sim, m) ? UINT64_MAX : sim->trouble_until_us[m];
+		int at = count++;
+
+		while (at > 0 && ends[at - 1] < ends_us) {
+			ends[at] = ends[at - 1];
+			at--;
+		}
+		ends[at] = ends_us;
+	}
+	if (ends[sim->geometry.parities] > sim->excess_until_us &&
+	    ends[sim->geometry.parities] > now(sim))
+		sim->excess_until_us = ends[sim->geometry.parities];
+}
+
 static void
 trouble(struct sim *sim, int m, uint64_t lasts_us)
 {
 	uint64_t until = now(sim) + lasts_us + SLACK_US;
-	int others = 0;
-	uint64_t soonest = until;
 
 	if (until > sim->trouble_until_us[m])
 		sim->trouble_until_us[m] = until;
-	for (int i = 0; i < sim->slots; i++) {
-		if (i == m || !in_trouble(sim, i))
-			continue;
-		others++;
-		if (!is_out(sim, i) && sim->trouble_until_us[i] < soonest)
-			soonest = sim->trouble_until_us[i];
-	}
-	if (others + 1 > sim->geometry.parities && soonest > sim->excess_until_us)
-		sim->excess_until_us = until > sim->excess_until_us ? until : sim->excess_until_us;
+	fault_update_excess(sim);
 }
 
 /* A member to strike: of those in trouble, if that is as much as the level bears, but for one time in six. */

@@ -325,6 +325,29 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	}
 }
 
+static void
+trace_rows(struct sim *sim, const struct sim_request *request)
+{
+	uint64_t last = sim_sector_row(sim, request->sector + (request->count > 0 ? request->count - 1 : 0));
+
+	sim_trace(sim, "submitted at %.3f, more members in trouble than the level bears until %.3f",
+		  (double)request->submit_us / 1000, (double)sim->excess_until_us / 1000);
+	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++) {
+		sim_trace(sim, "row %llu (region %u%s%s): cache lost on %#x, damaged on %#x, out %#x",
+			  (unsigned long long)row, sim_region(sim, row),
+			  sim->unsure[sim_region(sim, row)] ? " unsure" : "",
+			  sim->touched[sim_region(sim, row)] ? " touched" : "", sim->dropped_roles[row],
+			  sim->damaged_roles[row], sim->out_roles);
+		for (int m = 0; m < sim->slots; m++)
+			for (int i = 0; i < sim->members[m].disk.bad_count; i++)
+				if ((sim->members[m].disk.bad[i] - sim->data_offset) / sim->chunk_bytes == row)
+					sim_trace(sim, "  unreadable: member %d column %llu", m,
+						  (unsigned long long)((sim->members[m].disk.bad[i] -
+									sim->data_offset) %
+								       sim->chunk_bytes));
+	}
+}
+
 void
 oracle_judge(struct sim *sim, struct sim_request *request, int result)
 {
@@ -337,10 +360,12 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 	    request->done_us - request->submit_us > sim->options.totals->stall_ms_max * 1000)
 		sim->options.totals->stall_ms_max = (request->done_us - request->submit_us) / 1000;
 	if (result != 0) {
-		if (!error_is_fair(sim, request, result))
+		if (!error_is_fair(sim, request, result)) {
+			trace_rows(sim, request);
 			sim_fail(sim, "%s of %llu sectors at %llu failed without reason: %s",
 				 names[request->request.op], (unsigned long long)request->count,
 				 (unsigned long long)request->sector, strerror(-result));
+		}
 		for (uint64_t i = 0; request->request.op == REQUEST_WRITE && i < request->count; i += 8)
 			make_unsure(sim, sim_region(sim, sim_sector_row(sim, request->sector + i)));
 		return;

@@ -63,6 +63,7 @@ see_members(struct sim *sim)
 			there |= 1u << member->role;
 	}
 	oracle_out_changed(sim, ~there & ((1u << sim->count) - 1));
+	fault_update_excess(sim);
 }
 
 void
