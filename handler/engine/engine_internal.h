@@ -194,6 +194,7 @@ struct engine {
 	bool hedge_silent;		/* a member fell silent: look at all reads that wait */
 	uint64_t missing_since_ms;
 	bool missing_held;		/* the missing member was in sync when it went: it may hold what can't be rebuilt */
+	uint32_t missing_doubts;	/* intent.doubts when it went */
 	uint64_t spare_wanted_ms;	/* when the driver was last asked for one; 0: not yet */
 	int replace_role;		/* an administrator wants it filled anew on replace_slot; -1: no */
 	int replace_slot;

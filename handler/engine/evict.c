@@ -178,6 +178,7 @@ finish_eviction(struct member *member)
 	engine->missing = member->role;
 	engine->missing_since_ms = engine->now_ms;
 	engine->missing_held = true;
+	engine->missing_doubts = engine->intent.doubts;
 	engine->spare_wanted_ms = 0;
 	engine->by_role[member->role] = NULL;
 	if (member->stale_set >= 0)
