@@ -157,6 +157,7 @@ void load_free(struct sim *sim);
 void load_submit(struct sim *sim, uint64_t *random);
 void load_sequential(struct sim *sim, uint64_t *random);
 void load_read_all(struct sim *sim);
+void load_overwrite_damage(struct sim *sim);	/* whole rows with unreadable sectors */
 void load_abandon(struct sim *sim);		/* the gateway died: nobody answers */
 void load_check_quarantine(struct sim *sim, bool everything);
 

@@ -260,6 +260,23 @@ load_read_all(struct sim *sim)
 }
 
 void
+load_overwrite_damage(struct sim *sim)
+{
+	const uint64_t row_sectors = geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+
+	for (int m = 0; m < sim->slots; m++) {
+		const struct disk *disk = &sim->members[m].disk;
+
+		for (int i = 0; i < disk->bad_count; i++) {
+			uint64_t row = (disk->bad[i] - sim->data_offset) / sim->chunk_bytes;
+
+			if (disk->bad[i] >= sim->data_offset && row < sim->rows)
+				submit(sim, REQUEST_WRITE, row * row_sectors, row_sectors, false);
+		}
+	}
+}
+
+void
 load_abandon(struct sim *sim)
 {
 	while (sim->active != NULL) {

@@ -14,6 +14,7 @@
 #define VOLUME_ROWS_BYTES (3u << 20)	/* of all members, about: what is read again and again has to be small */
 #define IDLE_TURNS_MAX 3000		/* of the engine asking to be called again at once */
 #define EVENTS_MAX 3000000u		/* far more than any run needs */
+#define PATIENCE_US (20ull * 1000000)
 #define HANG_US (300ull * 1000000)	/* of virtual time without an end: something hangs */
 
 /* --- telling --- */
@@ -171,24 +172,29 @@ sim_advance(struct sim *sim, uint64_t until_us)
 		sim->schedule.now_us = until_us;
 }
 
-/* Until the condition holds; fails the run if that takes longer than anything can. */
-static void
-sim_await(struct sim *sim, bool (*condition)(struct sim *sim), uint64_t limit_us, const char *what)
+/* Until the condition holds; false: it does not within limit_us. */
+static bool
+sim_wait(struct sim *sim, bool (*condition)(struct sim *sim), uint64_t limit_us)
 {
 	uint64_t until_us = sim->schedule.now_us + limit_us;
 	int idle_turns = 0;
 
-	while (!condition(sim)) {
-		if (sim_turn(sim, until_us, &idle_turns))
-			continue;
-		sim->look = true;
-		sim_look(sim);
-		if (condition(sim))
-			return;
-		sim_fail(sim, "%s, after %llu s; volume %s (%s), %u requests, %u regions suspect", what,
-			 (unsigned long long)(limit_us / 1000000), volume_state_name(sim->status.state),
-			 sim->status.reason, sim->active_count, sim->status.regions_suspect);
-	}
+	while (!condition(sim))
+		if (!sim_turn(sim, until_us, &idle_turns))
+			return condition(sim);
+	return true;
+}
+
+/* The same; fails the run if that takes longer than anything can. */
+static void
+sim_await(struct sim *sim, bool (*condition)(struct sim *sim), const char *what)
+{
+	if (sim_wait(sim, condition, HANG_US))
+		return;
+	sim_look(sim);
+	sim_fail(sim, "%s, after %llu s; volume %s (%s), %u requests, %u regions suspect", what,
+		 (unsigned long long)(HANG_US / 1000000), volume_state_name(sim->status.state),
+		 sim->status.reason, sim->active_count, sim->status.regions_suspect);
 }
 
 /* --- the gateway --- */
@@ -243,7 +249,7 @@ sim_stop(struct sim *sim)
 	sim->stopping = true;
 	engine_stop(sim->engine, note_stopped, sim);
 	turn(sim);
-	sim_await(sim, has_stopped, HANG_US, "the engine does not stop");
+	sim_await(sim, has_stopped, "the engine does not stop");
 	if (sim->active_count > 0)
 		sim_fail(sim, "stopped with %u requests not completed", sim->active_count);
 	engine_destroy(sim->engine);
@@ -279,12 +285,18 @@ quiesce(struct sim *sim)
 {
 	sim_trace(sim, "quiescence");
 	fault_cure_all(sim);
-	sim_await(sim, is_up, HANG_US, "the volume does not come up");
-	sim_await(sim, load_is_drained, HANG_US, "requests are not completed");
+	sim_await(sim, is_up, "the volume does not come up");
+	sim_await(sim, load_is_drained, "requests are not completed");
 	sim_advance(sim, sim->schedule.now_us + 7000000);
-	sim_await(sim, is_up, HANG_US, "the volume does not stay up");
-	if (sim->engine_options.resync_rows_max > 0 && sim->geometry.parities > 0)
-		sim_await(sim, is_proven, HANG_US, "resync does not end");
+	sim_await(sim, is_up, "the volume does not stay up");
+	if (sim->engine_options.resync_rows_max > 0 && sim->geometry.parities > 0) {
+		/* Data that can't be read, in a row whose parity proves nothing, is gone: write it anew. */
+		if (!sim_wait(sim, is_proven, PATIENCE_US)) {
+			load_overwrite_damage(sim);
+			sim_await(sim, load_is_drained, "requests are not completed");
+		}
+		sim_await(sim, is_proven, "resync does not end");
+	}
 	sim_look(sim);
 	if (sim->geometry.parities > 0 && sim->status.regions_suspect == 0) {
 		check_media(sim);
@@ -544,7 +556,7 @@ sim_run(const struct sim_options *options)
 			run_step(sim, sim->step, fault_rate);
 	quiesce(sim);
 	load_read_all(sim);
-	sim_await(sim, load_is_drained, HANG_US, "requests are not completed");
+	sim_await(sim, load_is_drained, "requests are not completed");
 	sim_stop(sim);
 	if (sim->foreign.dirty_count > 0)
 		sim_fail(sim, "another volume's disk was written to");
