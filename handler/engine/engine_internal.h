@@ -334,6 +334,8 @@ bool member_usable(const struct member *member);	/* connected and checked */
 /* evict.c */
 void evict_member_silent(struct member *member);	/* its session ended */
 bool evict_bearable(const struct engine *engine);	/* one more may go */
+/* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */
+bool evict_spares(const struct engine *engine, const struct member *member);
 void evict_exclude(struct member *member);		/* answers or not: it must go, and stay out */
 void evict_cancel(struct member *member);		/* it is back before it was out */
 void evict_run(struct engine *engine);
