@@ -3,6 +3,8 @@
  */
 #include "backend_iscsi_private.h"
 
+#define UNASKED_BYTES_MIN 65536	/* commands of less are too many */
+
 bool
 cut_possible(const struct iscsi_member *member, const struct backend_io *io)
 {
@@ -20,12 +22,27 @@ cut_possible(const struct iscsi_member *member, const struct backend_io *io)
 	return described >= io->length_bytes;
 }
 
+/* Data that waits for an R2T costs a round trip more, and each burst of it one again, where several commands
+ * would have theirs at the same time.  So a write is no longer than what the target takes unasked, and
+ * where that is little, than one burst.
+ */
+uint32_t
+cut_write_bytes_max(const struct iscsi_negotiated *agreed, uint32_t block_bytes)
+{
+	uint32_t unasked = agreed->initial_r2t ? iscsi_immediate_bytes(agreed) : agreed->first_burst_bytes;
+	uint32_t most = unasked >= UNASKED_BYTES_MIN ? unasked : agreed->max_burst_bytes;
+
+	return most < block_bytes ? block_bytes : most - most % block_bytes;
+}
+
 uint32_t
 cut_length(const struct iscsi_member *member, const struct transfer *transfer)
 {
 	uint32_t left = transfer->io->length_bytes - transfer->issued_bytes;
 	uint32_t most = member->identity.transfer_bytes_max;
 
+	if (transfer->io->op == BACKEND_WRITE && member->write_bytes_max < most)
+		most = member->write_bytes_max;
 	return left < most ? left : most - most % member->identity.block_bytes;
 }
 

@@ -297,6 +297,7 @@ command_send(struct iscsi_member *member, struct command *command)
 	command_build(member, command);
 	command->sent_ms = member->now_ms;
 	command->wire.scsi = &command->task;
+	command->wire.lun = member->options.address.lun;
 	command->wire.data = command->place;
 	command->wire.done = on_command;
 	wire_append(member, command);

@@ -168,6 +168,7 @@ struct iscsi_member {
 	struct backend_identity identity;
 	bool ten_byte_commands;
 	bool flush_sixteen;
+	uint32_t write_bytes_max;	/* of one command, for the sake of round trips */
 
 	/* its ios */
 	struct io_list waiting, done;
@@ -215,6 +216,7 @@ enum session_outcome session_absorb(struct iscsi_member *member);
 
 /* backend_iscsi_cut.c */
 bool cut_possible(const struct iscsi_member *member, const struct backend_io *io);
+uint32_t cut_write_bytes_max(const struct iscsi_negotiated *agreed, uint32_t block_bytes);
 uint32_t cut_length(const struct iscsi_member *member, const struct transfer *transfer);
 void cut_advance(struct transfer *transfer, uint32_t length);
 

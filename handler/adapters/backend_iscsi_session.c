@@ -28,7 +28,6 @@
 #include "log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -229,13 +228,13 @@ take_over(struct iscsi_member *member)
 		fail(member, -EPROTO, "the target's answers to the login could not be followed");
 		return false;
 	}
-	fd = fcntl(iscsi_get_fd(member->context), F_DUPFD_CLOEXEC, 0);
+	fd = iscsi_login_take_socket(member->context);
 	if (fd < 0) {
-		fail(member, -errno, "no file descriptor for the session: %s", strerror(errno));
+		fail(member, fd, "no file descriptor for the session: %s", strerror(-fd));
 		return false;
 	}
-	member_disconnect(member);	/* libiscsi closes its own descriptor */
-	member->connection = iscsi_connection_create(fd, member->options.address.lun, &member->login);
+	member_disconnect(member);
+	member->connection = iscsi_connection_create(fd, &member->login);
 	if (member->connection == NULL) {
 		fail(member, -ENOMEM, "no memory for a session");
 		return false;
@@ -249,6 +248,7 @@ static void
 send_request(struct iscsi_member *member)
 {
 	member->step.scsi = &member->request.task;
+	member->step.lun = member->options.address.lun;
 	member->step.data = (struct iscsi_place){ .iov = (const struct iovec *)&member->request.iov };
 	member->step.done = on_step;
 	member->step_pending = true;
@@ -259,7 +259,8 @@ static void
 enter_reset(struct iscsi_member *member)
 {
 	member->step_pending = true;
-	iscsi_connection_manage(member->connection, ISCSI_LUN_RESET, NULL, on_management, member);
+	iscsi_connection_manage(member->connection, ISCSI_LUN_RESET, member->options.address.lun, NULL,
+				on_management, member);
 }
 
 static void
@@ -273,6 +274,7 @@ static void
 enter_open(struct iscsi_member *member)
 {
 	member->identity.reservation = member->reserved;
+	member->write_bytes_max = cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
 	member->idle_since_ms = member->now_ms;
 	if (member->backend.paths > 1)
 		log_line(LOG_INFO, "member %s: session through portal %s", member->label, member->portal);

@@ -219,11 +219,26 @@ admin_open(const struct member_address *address, const struct iscsi_credentials 
 }
 
 static void
-on_logged_out(struct iscsi_context *context, int status, void *data, void *private_data)
+on_logged_out(void *owner, uint8_t response)
 {
-	struct admin_session *session = private_data;
+	struct admin_session *session = owner;
 
 	session->done = true;
+}
+
+static void
+on_discovery_over(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	on_logged_out(private_data, 0);
+}
+
+static bool
+log_out(struct admin_session *session)
+{
+	if (session->connection == NULL)
+		return iscsi_logout_async(session->context, on_discovery_over, session) == 0;
+	iscsi_connection_logout(session->connection, on_logged_out, session);
+	return true;
 }
 
 void
@@ -237,13 +252,11 @@ admin_close(struct admin_session *session)
 	if (!session->broken) {
 		session->done = false;
 		session->deadline_ms = monotonic_ms() + LOGOUT_MS;
-		if (iscsi_logout_async(session->context, on_logged_out, session) == 0)
+		if (log_out(session))
 			admin_wait(session, "the logout");
 	}
-	session->done = true;
-	iscsi_destroy_context(session->context);
+	admin_free(session);
 	sigpipe_end(&guard);
-	free(session);
 }
 
 static struct admin_result
@@ -326,29 +339,6 @@ transfer(struct admin_session *session, bool write, bool fua, uint64_t offset_by
 	return result.error != ADMIN_OK ? result : io_result(session, &task, verdict, name, offset_bytes);
 }
 
-/* As mark_destination() in backend_iscsi_io.c: success without data must not look like zeros. */
-static struct admin_result
-read_part(struct admin_session *session, uint64_t offset_bytes, uint8_t *buffer, size_t length)
-{
-	static const uint8_t marks[] = { 0xa7, 0x58 };
-	size_t tail = length < 16 ? length : 16;
-	char label[MEMBER_ADDRESS_MAX];
-
-	for (size_t i = 0; i < sizeof(marks); i++) {
-		struct admin_result result;
-		uint8_t mark[16];
-
-		memset(mark, marks[i], sizeof(mark));
-		memcpy(buffer + length - tail, mark, tail);
-		result = transfer(session, false, false, offset_bytes, buffer, length);
-		if (result.error != ADMIN_OK || memcmp(buffer + length - tail, mark, tail) != 0)
-			return result;
-	}
-	return admin_failed(ADMIN_IO, "look into the target's log",
-			    "%s: read at %llu succeeded without data", admin_label(session, label),
-			    (unsigned long long)offset_bytes);
-}
-
 struct admin_result
 admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, size_t length)
 {
@@ -361,7 +351,7 @@ admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, s
 		size_t part = length - done < session->transfer_bytes_max ? length - done :
 			      session->transfer_bytes_max;
 
-		result = read_part(session, offset_bytes + done, (uint8_t *)buffer + done, part);
+		result = transfer(session, false, false, offset_bytes + done, (uint8_t *)buffer + done, part);
 		done += part;
 	}
 	sigpipe_end(&guard);
@@ -402,7 +392,7 @@ admin_write(struct admin_session *session, uint64_t offset_bytes, const void *bu
 		size_t part = length - done < session->write_bytes_max ? length - done :
 			      session->write_bytes_max;
 
-		/* libiscsi only reads what an iovec for output names. */
+		/* Only read, where the iovec is for output. */
 		result = transfer(session, true, fua, offset_bytes + done,
 				  (uint8_t *)(uintptr_t)buffer + done, part);
 		done += part;

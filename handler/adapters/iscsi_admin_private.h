@@ -10,11 +10,15 @@
 
 #include <signal.h>
 #include "iscsi_admin.h"
+#include "iscsi_connection.h"
 #include "iscsi_login.h"
 #include "scsi_command.h"
 
 struct admin_session {
-	struct iscsi_context *context;
+	struct iscsi_context *context;	/* until it is logged in; of a discovery session to its end */
+	struct iscsi_connection *connection;	/* of a normal session, from then on */
+	int fd;				/* the connection's */
+	struct iscsi_task task;		/* the one under way */
 	struct member_address address;	/* iqn empty: a discovery session */
 	struct iscsi_credentials credentials;	/* without the secret */
 	bool chap;
@@ -31,8 +35,8 @@ struct admin_session {
 	struct scsi_request request;
 };
 
-/* SIGPIPE is blocked in this thread from begin to end, and none is left behind: libiscsi writes to
- * sockets that the peer may have closed. */
+/* SIGPIPE is blocked in this thread from begin to end, and none is left behind: libiscsi, while it logs
+ * in, writes to sockets that the peer may have closed. */
 struct sigpipe_guard {
 	sigset_t before;
 	bool was_pending;
@@ -57,6 +61,8 @@ struct admin_result admin_run(struct admin_session *session, unsigned int lun, c
 /* The same for a task of the caller's, with iovecs set. */
 struct admin_result admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun,
 				   const char *name, enum scsi_verdict *verdict);
+/* Frees the session with whatever it is made of. */
+void admin_free(struct admin_session *session);
 /* Waits until session->done. */
 struct admin_result admin_wait(struct admin_session *session, const char *name);
 /* "127.0.0.1:3260/iqn.../0", without LUN for discovery */

@@ -1,4 +1,5 @@
-/* iscsi_admin_session.c - a blocking session with a time limit, on libiscsi's asynchronous calls.
+/* iscsi_admin_session.c - a blocking session with a time limit: libiscsi logs in, and does discovery; what
+ * follows the login of a normal session is iscsi_connection's.
  *
  * libiscsi's own blocking calls have no limit that holds during connect and login, so this has
  * its own loop around poll().  Callbacks only note; contexts are destroyed outside of them.
@@ -8,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,20 +121,48 @@ admin_start_clock(struct admin_session *session)
 	session->deadline_ms = monotonic_ms() + session->timeout_ms;
 }
 
+static int
+service(struct admin_session *session, int events)
+{
+	int result;
+
+	if (session->connection != NULL)
+		return iscsi_connection_receive(session->connection);
+	result = session->logging_in ? iscsi_login_service(session->context, events, &session->login) :
+		 iscsi_service(session->context, events);
+	return result == 0 || session->done ? 0 : -ECONNRESET;
+}
+
+static int
+watched(struct admin_session *session, struct pollfd *pollfd)
+{
+	int error;
+
+	if (session->connection == NULL) {
+		pollfd->fd = iscsi_get_fd(session->context);
+		pollfd->events = (short)iscsi_which_events(session->context);
+		return pollfd->fd < 0 ? -ECONNRESET : 0;
+	}
+	error = iscsi_connection_flush(session->connection);
+	pollfd->fd = session->fd;
+	pollfd->events = POLLIN | (iscsi_connection_wants_to_send(session->connection) ? POLLOUT : 0);
+	return error;
+}
+
 /* One wait and one service.  0; -ETIMEDOUT; -errno of the socket while it connects; -ECONNRESET. */
 static int
 turn(struct admin_session *session)
 {
-	struct pollfd pollfd = { .fd = iscsi_get_fd(session->context) };
+	struct pollfd pollfd = { 0 };
 	uint64_t now = monotonic_ms();
-	int error = 0, result;
+	int error, result;
 	socklen_t size = sizeof(error);
 
-	if (pollfd.fd < 0)
-		return -ECONNRESET;
 	if (now >= session->deadline_ms)
 		return -ETIMEDOUT;
-	pollfd.events = (short)iscsi_which_events(session->context);
+	error = watched(session, &pollfd);
+	if (error != 0)
+		return error;
 	result = poll(&pollfd, 1, (int)(session->deadline_ms - now));
 	if (result < 0)
 		return errno == EINTR ? 0 : -errno;
@@ -145,10 +175,7 @@ turn(struct admin_session *session)
 			return error != 0 ? -error : -ECONNRESET;
 		pollfd.revents = POLLIN;
 	}
-	result = session->logging_in ?
-		 iscsi_login_service(session->context, pollfd.revents, &session->login) :
-		 iscsi_service(session->context, pollfd.revents);
-	return result == 0 || session->done ? 0 : -ECONNRESET;
+	return service(session, pollfd.revents);
 }
 
 struct admin_result
@@ -286,6 +313,28 @@ connect_portal(struct admin_session *session, const struct iscsi_credentials *cr
 	return no_connection(session, -error);
 }
 
+/* The socket is ours, and libiscsi's context not needed any more. */
+static struct admin_result
+take_over(struct admin_session *session)
+{
+	char label[MEMBER_ADDRESS_MAX];
+
+	admin_label(session, label);
+	if (!session->login.complete)
+		return admin_failed(ADMIN_LOGIN, "look into the target's log",
+				    "%s: its answers to the login could not be followed", label);
+	session->fd = iscsi_login_take_socket(session->context);
+	if (session->fd < 0)
+		return admin_failed(ADMIN_INTERNAL, "raise the limit of open files",
+				    "%s: no file descriptor for the session: %s", label, strerror(-session->fd));
+	iscsi_destroy_context(session->context);
+	session->context = NULL;
+	session->connection = iscsi_connection_create(session->fd, &session->login);
+	if (session->connection == NULL)
+		return admin_failed(ADMIN_INTERNAL, "free some memory", "%s: no memory for a session", label);
+	return admin_good();
+}
+
 static struct admin_result
 log_in(struct admin_session *session)
 {
@@ -297,11 +346,11 @@ log_in(struct admin_session *session)
 		return admin_failed(ADMIN_INTERNAL, "free some memory", "the login could not be sent");
 	result = admin_wait(session, "the login");
 	session->logging_in = false;
-	if (result.error != ADMIN_OK)
+	if (result.error != ADMIN_OK || session->status == SCSI_STATUS_REDIRECT)
 		return result;
-	if (session->status == SCSI_STATUS_GOOD || session->status == SCSI_STATUS_REDIRECT)
-		return admin_good();
-	return login_refused(session);
+	if (session->status != SCSI_STATUS_GOOD)
+		return login_refused(session);
+	return session->address.iqn[0] != '\0' ? take_over(session) : result;
 }
 
 static struct admin_result
@@ -322,6 +371,16 @@ connect_and_log_in(struct admin_session *session, const struct iscsi_credentials
 	}
 	return admin_failed(ADMIN_LOGIN, "look into the target's configuration of redirections",
 			    "portal %s sends us from portal to portal", session->address.portal);
+}
+
+void
+admin_free(struct admin_session *session)
+{
+	session->done = true;
+	if (session->context != NULL)
+		iscsi_destroy_context(session->context);
+	iscsi_connection_destroy(session->connection);
+	free(session);
 }
 
 struct admin_result
@@ -345,30 +404,46 @@ admin_connect(const char *portal, const char *iqn, unsigned int lun,
 	admin_start_clock(session);
 	result = connect_and_log_in(session, credentials);
 	if (result.error != ADMIN_OK) {
-		iscsi_destroy_context(session->context);
-		free(session);
+		admin_free(session);
 		return result;
 	}
 	*out = session;
 	return result;
 }
 
+static void
+on_task(struct iscsi_task *task)
+{
+	struct admin_session *session = (struct admin_session *)((char *)task -
+								 offsetof(struct admin_session, task));
+
+	session->status = task->scsi->status;
+	session->done = true;
+}
+
 static struct admin_result
 run_once(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
 	 enum scsi_verdict *verdict)
 {
+	const struct scsi_iovec *iov = task->xfer_dir == SCSI_XFER_WRITE ? task->iovector_out.iov :
+				       task->iovector_in.iov;
 	struct admin_result result;
 
 	session->done = false;
 	if (session->broken)
 		return disconnected(session, name);
-	if (iscsi_scsi_command_async(session->context, scsi_wire_lun(lun), task, on_done, NULL, session) != 0) {
-		session->broken = true;
-		return disconnected(session, name);
-	}
+	session->task.scsi = task;
+	session->task.lun = lun;
+	session->task.data = (struct iscsi_place){ .iov = (const struct iovec *)iov };
+	session->task.done = on_task;
+	iscsi_connection_submit(session->connection, &session->task);
 	result = admin_wait(session, name);
-	if (result.error != ADMIN_OK)
+	if (result.error != ADMIN_OK) {
+		/* Nothing may touch the caller's task and memory any more. */
+		iscsi_connection_destroy(session->connection);
+		session->connection = NULL;
 		return result;
+	}
 	*verdict = scsi_judge(task, session->status);
 	if (*verdict == SCSI_LOST) {
 		session->broken = true;
@@ -392,14 +467,9 @@ struct admin_result
 admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
 	       enum scsi_verdict *verdict)
 {
-	struct scsi_task fresh = *task;		/* libiscsi keeps its place in it */
-
 	for (int repeats = 0; repeats < REPEATS_MAX; repeats++) {
-		struct admin_result result;
+		struct admin_result result = run_once(session, task, lun, name, verdict);
 
-		*task = fresh;
-		result = run_once(session, task, lun, name, verdict);
-		scsi_task_forget_sense(task);
 		if (result.error != ADMIN_OK)
 			return result;
 		switch (*verdict) {

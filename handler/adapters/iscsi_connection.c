@@ -132,6 +132,7 @@ iscsi_connection_submit(struct iscsi_connection *connection, struct iscsi_task *
 	slot = connection->free_slots[--connection->free_count];
 	*task = (struct iscsi_task){
 		.scsi = scsi,
+		.lun = task->lun,
 		.data = task->data,
 		.done = task->done,
 		.connection = connection,
@@ -194,10 +195,11 @@ urgent_add(struct iscsi_connection *connection)
 }
 
 void
-iscsi_connection_manage(struct iscsi_connection *connection, enum iscsi_function function,
+iscsi_connection_manage(struct iscsi_connection *connection, enum iscsi_function function, unsigned int lun,
 			const struct iscsi_task *task, void (*done)(void *owner, uint8_t response), void *owner)
 {
 	uint8_t *header = urgent_add(connection);
+	uint8_t encoded[8];
 
 	assert(connection->management_tag == ISCSI_NO_TAG);
 	if (header == NULL) {
@@ -207,7 +209,8 @@ iscsi_connection_manage(struct iscsi_connection *connection, enum iscsi_function
 	connection->management_tag = next_tag(connection, MANAGEMENT_SLOT);
 	connection->management_done = done;
 	connection->management_owner = owner;
-	iscsi_encode_management(function, connection->lun, connection->management_tag,
+	iscsi_lun_encode(lun, encoded);
+	iscsi_encode_management(function, encoded, connection->management_tag,
 				task ? task->tag : ISCSI_NO_TAG, task ? task->cmd_sn : 0, header);
 }
 
@@ -251,7 +254,7 @@ iscsi_connection_watch_r2ts(struct iscsi_connection *connection, const struct is
 /* Life */
 
 struct iscsi_connection *
-iscsi_connection_create(int fd, unsigned int lun, const struct iscsi_login *login)
+iscsi_connection_create(int fd, const struct iscsi_login *login)
 {
 	struct iscsi_connection *connection = calloc(1, sizeof(*connection));
 	int on = 1;
@@ -263,7 +266,6 @@ iscsi_connection_create(int fd, unsigned int lun, const struct iscsi_login *logi
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));	/* PDUs leave as they are batched */
 	connection->fd = fd;
-	iscsi_lun_encode(lun, connection->lun);
 	connection->agreed = login->negotiated;
 	connection->cmd_sn = login->exp_cmd_sn;
 	connection->max_cmd_sn = login->max_cmd_sn;

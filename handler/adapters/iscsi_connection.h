@@ -36,6 +36,7 @@ struct iscsi_task {
 	/* Set by the submitter.  The iovecs and their memory live until done(), of a read's until
 	 * iscsi_task_divert(); the command's outcome is in scsi->status, ->residual* and ->sense. */
 	struct scsi_task *scsi;
+	unsigned int lun;
 	struct iscsi_place data;
 	void (*done)(struct iscsi_task *task);
 
@@ -62,7 +63,7 @@ struct iscsi_task {
 struct iscsi_connection;
 
 /* Takes fd over (also when it fails).  login: a complete one.  NULL: out of memory. */
-struct iscsi_connection *iscsi_connection_create(int fd, unsigned int lun, const struct iscsi_login *login);
+struct iscsi_connection *iscsi_connection_create(int fd, const struct iscsi_login *login);
 /* Closes the socket.  Tasks under way are given back with SCSI_STATUS_CANCELLED first. */
 void iscsi_connection_destroy(struct iscsi_connection *connection);
 
@@ -72,7 +73,7 @@ void iscsi_connection_submit(struct iscsi_connection *connection, struct iscsi_t
 void iscsi_task_divert(struct iscsi_task *task);
 /* One at a time; task: of ABORT TASK, else NULL.  done: with the response code. */
 void iscsi_connection_manage(struct iscsi_connection *connection, enum iscsi_function function,
-			     const struct iscsi_task *task, void (*done)(void *owner, uint8_t response),
+			     unsigned int lun, const struct iscsi_task *task, void (*done)(void *owner, uint8_t response),
 			     void *owner);
 /* done: with the response code.  Then the target closes the connection. */
 void iscsi_connection_logout(struct iscsi_connection *connection, void (*done)(void *owner, uint8_t response),

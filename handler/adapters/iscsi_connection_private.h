@@ -55,7 +55,6 @@ struct receiver {
 
 struct iscsi_connection {
 	int fd;
-	uint8_t lun[8];
 	struct iscsi_negotiated agreed;
 	uint32_t cmd_sn, max_cmd_sn, exp_stat_sn;
 	int error;			/* not 0: broken */

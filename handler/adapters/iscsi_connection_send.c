@@ -164,7 +164,7 @@ add_data_out(struct iscsi_connection *connection)
 
 	if (length == 0)
 		return false;
-	memcpy(fields.lun, connection->lun, sizeof(fields.lun));
+	iscsi_lun_encode(task->lun, fields.lun);
 	iscsi_encode_data_out(&fields, connection->exp_stat_sn, batch->headers[batch->pdus]);
 	batch_end_pdu(connection, at, length);
 	task->end_position = connection->position;
@@ -213,7 +213,7 @@ add_command(struct iscsi_connection *connection)
 	task->cmd_sn = connection->cmd_sn++;
 	task->solicited_bytes = unsolicited_bytes(connection, task, immediate);
 	fields.final = task->solicited_bytes == immediate;
-	memcpy(fields.lun, connection->lun, sizeof(fields.lun));
+	iscsi_lun_encode(task->lun, fields.lun);
 	iscsi_encode_command(&fields, (struct iscsi_numbers){ task->cmd_sn, connection->exp_stat_sn },
 			     batch->headers[batch->pdus]);
 	batch_end_pdu(connection, at, immediate);

@@ -13,6 +13,7 @@
 #include "iscsi_login.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +177,14 @@ iscsi_login_service(struct iscsi_context *context, int events, struct iscsi_logi
 	if ((events & POLLIN) != 0 && !look_at_answer(iscsi_get_fd(context), login))
 		events &= ~POLLIN;
 	return events == 0 ? 0 : iscsi_service(context, events);
+}
+
+int
+iscsi_login_take_socket(struct iscsi_context *context)
+{
+	int fd = fcntl(iscsi_get_fd(context), F_DUPFD_CLOEXEC, 0);
+
+	return fd >= 0 ? fd : -errno;	/* libiscsi closes its own descriptor of it */
 }
 
 static void

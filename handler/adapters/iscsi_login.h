@@ -40,6 +40,9 @@ struct iscsi_context *iscsi_login_context(const char *iqn, const struct iscsi_cr
 void iscsi_login_start(struct iscsi_login *login);
 int iscsi_login_service(struct iscsi_context *context, int events, struct iscsi_login *login);
 
+/* When it is complete: the socket, which lives on when the context is destroyed.  Or -errno. */
+int iscsi_login_take_socket(struct iscsi_context *context);
+
 /* Pure: keys of a target's answer, each ended by a zero byte; what is not known or not a sound value
  * changes nothing. */
 void iscsi_login_keys(const char *text, size_t length, struct iscsi_negotiated *negotiated);

@@ -190,14 +190,6 @@ scsi_request_completed(struct scsi_request *request)
 }
 
 void
-scsi_task_forget_sense(struct scsi_task *task)
-{
-	free(task->datain.data);
-	task->datain.data = NULL;
-	task->datain.size = 0;
-}
-
-void
 scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t block, uint32_t blocks,
 	       uint32_t length_bytes)
 {
@@ -557,10 +549,4 @@ scsi_describe(const struct scsi_task *task, int status, char *out, size_t out_si
 	default:
 		snprintf(out, out_size, "status 0x%02x", (unsigned int)status & 0xff);
 	}
-}
-
-int
-scsi_wire_lun(unsigned int lun)
-{
-	return (int)(lun < 256 ? lun : 0x4000 | lun);	/* peripheral, else flat addressing */
 }

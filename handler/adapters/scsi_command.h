@@ -34,8 +34,6 @@ void scsi_report_luns(struct scsi_request *request);
 
 /* To be called once the request completed with GOOD and before the answer is looked at. */
 void scsi_request_completed(struct scsi_request *request);
-/* Frees what libiscsi attached to a task that lives in our memory: call once after each completion. */
-void scsi_task_forget_sense(struct scsi_task *task);
 
 /* Data commands: task with its CDB; the caller sets the iovecs.  ten: the 10 byte forms, for targets
  * that know no 16 byte ones. */
@@ -96,8 +94,5 @@ enum scsi_verdict scsi_judge(const struct scsi_task *task, int status);
 void scsi_parse_sense(const uint8_t *bytes, size_t length, struct scsi_sense *out);
 /* "check condition, MEDIUM ERROR 11/00", for messages. */
 void scsi_describe(const struct scsi_task *task, int status, char *out, size_t out_size);
-
-/* LUN as libiscsi wants it: it writes the number into the first two bytes of the LUN field. */
-int scsi_wire_lun(unsigned int lun);
 
 #endif

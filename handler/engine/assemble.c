@@ -251,6 +251,7 @@ leave_vacant(struct engine *engine, int role)
 	engine->missing = role;
 	engine->missing_since_ms = engine->now_ms;
 	engine->missing_held = engine->record.member_states[role] == MEMBER_IN_SYNC;
+	engine->missing_doubts = 0;	/* those of the map are the first */
 	if (engine->record.member_states[role] != MEMBER_IN_SYNC)
 		return;
 	engine->record.member_states[role] = MEMBER_MISSING;

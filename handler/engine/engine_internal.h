@@ -194,6 +194,7 @@ struct engine {
 	bool hedge_silent;		/* a member fell silent: look at all reads that wait */
 	uint64_t missing_since_ms;
 	bool missing_held;		/* the missing member was in sync when it went: it may hold what can't be rebuilt */
+	uint32_t missing_doubts;	/* intent.doubts when it went */
 	uint64_t spare_wanted_ms;	/* when the driver was last asked for one; 0: not yet */
 	int replace_role;		/* an administrator wants it filled anew on replace_slot; -1: no */
 	int replace_slot;
@@ -333,6 +334,8 @@ bool member_usable(const struct member *member);	/* connected and checked */
 /* evict.c */
 void evict_member_silent(struct member *member);	/* its session ended */
 bool evict_bearable(const struct engine *engine);	/* one more may go */
+/* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */
+bool evict_spares(const struct engine *engine, const struct member *member);
 void evict_exclude(struct member *member);		/* answers or not: it must go, and stay out */
 void evict_cancel(struct member *member);		/* it is back before it was out */
 void evict_run(struct engine *engine);

@@ -18,6 +18,12 @@
 #include <errno.h>
 #include <syslog.h>
 
+static bool
+is_silent(const struct member *member)
+{
+	return member->in_sync && !member_usable(member);
+}
+
 void
 evict_member_silent(struct member *member)
 {
@@ -38,6 +44,19 @@ evict_bearable(const struct engine *engine)
 	return engine->out + 1 <= engine->tolerated && !engine->suspended;
 }
 
+bool
+evict_spares(const struct engine *engine, const struct member *member)
+{
+	for (int i = 0; i < engine->slots; i++) {
+		const struct member *other = &engine->members[i];
+
+		if (other != member && other->backend != NULL && other->in_sync &&
+		    (!member_usable(other) || other->cache_lost))
+			return false;
+	}
+	return engine->out + 1 <= engine->tolerated;
+}
+
 /* Its place in the volume is lost for good, not only until it answers again. */
 void
 evict_exclude(struct member *member)
@@ -47,12 +66,6 @@ evict_exclude(struct member *member)
 	member->engine->activity++;
 	if (member->link == LINK_OPEN)
 		member->backend->ops->close(member->backend);
-}
-
-static bool
-is_silent(const struct member *member)
-{
-	return member->in_sync && !member_usable(member);
 }
 
 /* It may still be reached another way: not evicted before that was tried, for give_up_ms at most. */
@@ -177,6 +190,8 @@ finish_eviction(struct member *member)
 	engine->evicting--;
 	engine->missing = member->role;
 	engine->missing_since_ms = engine->now_ms;
+	engine->missing_held = true;
+	engine->missing_doubts = engine->intent.doubts;
 	engine->spare_wanted_ms = 0;
 	engine->by_role[member->role] = NULL;
 	if (member->stale_set >= 0)
@@ -210,6 +225,10 @@ suspend(struct engine *engine, int silent)
 			     engine->tolerated);
 	}
 	engine->evict_not_before_ms = engine->now_ms + engine->options.give_up_ms;
+	/* Who was sent away although it answers, for what its cache may have lost, is needed now. */
+	for_each_member(engine, member)
+		if (member->in_sync && member->condemned && !member->excluded)
+			member->condemned = false;
 	if (!engine->expired && engine->now_ms - engine->suspended_since_ms >=
 				    engine->options.queue_limit_ms)
 		expire(engine);

@@ -190,7 +190,9 @@ intent_io_deadline(const struct engine *engine)
 {
 	if (engine->phase != PHASE_RUNNING && engine->phase != PHASE_DRAIN)
 		return UINT64_MAX;
-	if (engine->geometry.parities == 0 || engine->cleaning ||
+	/* While it may not begin, whatever lets it begin runs the engine. */
+	if (engine->geometry.parities == 0 || engine->cleaning || engine->suspended ||
+	    engine->evicting > 0 || engine->fenced ||
 	    (engine->intent.copied_count == 0 &&
 	     engine->intent.dirty_count == engine->intent.suspect_count))
 		return UINT64_MAX;

@@ -165,7 +165,9 @@ record_region(struct engine *engine, uint32_t region)
 			.rows = suspect_run(engine, row, end),
 			.column_end = engine->geometry.chunk_bytes,
 			.role = (uint8_t)engine->missing,
-			.flags = engine->missing_held ? LOST_HELD : 0,
+			/* It holds nothing of what became suspect after it went. */
+			.flags = engine->missing_held &&
+				 engine->missing_doubts == engine->intent.doubts ? LOST_HELD : 0,
 		};
 		int error = extent.rows > 0 ? lost_add(engine->lost, &extent) : 0;
 

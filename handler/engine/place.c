@@ -86,8 +86,16 @@ session_restored(struct member *member)
 		member->backend->ops->close(member->backend);
 		return;
 	}
-	if (member->cache_lost && engine->geometry.parities > 0)
+	if (member->cache_lost && engine->geometry.parities > 0) {
+		if (evict_spares(engine, member)) {
+			/* What it had not flushed may be gone, and the others have it. */
+			member->condemned = true;
+			member_note(member, "may have lost what its cache held: it has to catch up");
+			member->backend->ops->close(member->backend);
+			return;
+		}
 		intent_suspect_dirty(&engine->intent);
+	}
 	member->checked = true;
 	member->opens_left = 0;
 	member->reason[0] = '\0';

@@ -104,6 +104,14 @@ ready(const struct member *member)
 	       member->examining == 0;
 }
 
+/* The device is the size it had when it was a member. */
+static bool
+unchanged(const struct engine *engine, const struct member *member)
+{
+	return member->identity.block_bytes == engine->geometry.block_bytes &&
+	       member->identity.capacity_bytes >= member->superblock.member_bytes;
+}
+
 /* One who left and is back, or was being filled. */
 static struct member *
 find_returned(struct engine *engine, int role)
@@ -112,7 +120,7 @@ find_returned(struct engine *engine, int role)
 
 	for_each_member(engine, member) {
 		if (!ready(member) || member->excluded || member->role != role ||
-		    member->stale_set < 0 ||
+		    member->stale_set < 0 || !unchanged(engine, member) ||
 		    (member->standing != STANDING_OUT_OF_DATE && member->standing != STANDING_REBUILDING))
 			continue;
 		if (best == NULL || intent_stale(&engine->intent, REGION_STALE(member->stale_set)) <
@@ -128,7 +136,7 @@ find_obsolete(struct engine *engine, int role)
 {
 	for_each_member(engine, member)
 		if (ready(member) && !member->excluded && member->role == role &&
-		    member->standing == STANDING_OBSOLETE &&
+		    member->standing == STANDING_OBSOLETE && unchanged(engine, member) &&
 		    memcmp(member->uuid, engine->record.member_uuids[role], 16) == 0)
 			return member;
 	return NULL;
@@ -190,10 +198,8 @@ choose(struct engine *engine, int *role)
 	struct member *member;
 
 	*role = engine->replace_role;
-	if (*role >= 0) {
-		member = &engine->members[engine->replace_slot];
-		return ready(member) ? member : NULL;
-	}
+	if (*role >= 0 && ready(&engine->members[engine->replace_slot]))
+		return &engine->members[engine->replace_slot];
 	*role = engine->missing;
 	if (*role < 0) {
 		member = find_interrupted(engine);

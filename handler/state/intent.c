@@ -206,8 +206,9 @@ intent_suspect(struct intent *intent, uint32_t region)
 void
 intent_suspect_dirty(struct intent *intent)
 {
+	/* Where nobody has written there is nothing to doubt. */
 	for (uint32_t i = 0; i < intent->regions; i++)
-		if (intent->flags[i] & REGION_DIRTY)
+		if ((intent->flags[i] & (REGION_DIRTY | REGION_UNWRITTEN)) == REGION_DIRTY)
 			intent_suspect(intent, i);
 }
 

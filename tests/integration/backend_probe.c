@@ -2,6 +2,7 @@
  *
  *     backend_probe MEMBER [deadline_ms=N] [connect_ms=N] [key=HEX] [isid=N] [take_over=1]
  *                          [secrets=FILE] [initiator=IQN] [portal=HOST:PORT ...]
+ *                          [header_digest=1]
  *
  *     open | close | release                 closed and opened are printed when they happen
  *     write OFFSET LENGTH SEED [fua] [iov=N]  each 8 bytes: SEED << 48 | their offset on the member;
@@ -396,6 +397,8 @@ set_option(struct backend_iscsi_options *options, const char *argument)
 		options->take_over = atoi(value);
 	else if (strncmp(argument, "initiator=", 10) == 0)
 		snprintf(options->credentials.initiator, sizeof(options->credentials.initiator), "%s", value);
+	else if (strncmp(argument, "header_digest=", 14) == 0)
+		options->header_digest = atoi(value);
 	else if (strncmp(argument, "portal=", 7) == 0 &&
 		 options->more_portals_count < BACKEND_PATHS_MAX - 1)
 		snprintf(options->more_portals[options->more_portals_count++], PORTAL_MAX, "%s", value);

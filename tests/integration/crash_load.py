@@ -78,20 +78,30 @@ class CrashLoad:
     # Requests
 
     def run(self, handle: nbd.NBD, requests: int, windows: Sequence[int],
-            until: Callable[[], object] | None = None) -> None:
-        """So many, and on until `until` says so, which is asked now and then."""
+            until: Callable[[], object] | None = None, midway: Callable[[], None] | None = None) -> None:
+        """So many, and on until `until` says so, which is asked now and then.  `midway`: done with as
+        many writes in flight as there may be."""
+        if midway is not None:
+            self.run_on(handle, requests // 2, windows)
+            while self.in_flight < DEPTH:
+                self._write(handle, windows)
+            midway()
         done = 0
         while done < requests or (until is not None and not until()):
-            for _ in range(20 if done >= requests else 1):
+            for _ in range(4 if done >= requests else 1):
                 self._one(handle, windows)
                 done += 1
         self.drain(handle)
 
+    def run_on(self, handle: nbd.NBD, requests: int, windows: Sequence[int]) -> None:
+        """So many, and on return some of them are in flight."""
+        for _ in range(requests):
+            self._one(handle, windows)
+
     def run_until_broken(self, handle: nbd.NBD, requests: int, windows: Sequence[int],
                          action: Callable[[], None]) -> None:
         """`action` ends the connection, with requests in flight."""
-        for _ in range(requests):
-            self._one(handle, windows)
+        self.run_on(handle, requests, windows)
         while self.in_flight < DEPTH:
             self._write(handle, windows)
         action()

@@ -335,12 +335,13 @@ main(int argc, char **argv)
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
 	printf("%zu entries, %llu of %llu cases: %llu crashes, %llu losses of power, %llu with a member absent, "
-	       "%llu crashed again, %llu refused; %llu sectors and %llu writes unknown, %llu rows of parity corrected; "
+	       "%llu crashed again, %llu "
+	       "lost one later, %llu refused; %llu sectors unknown, %llu rows of parity corrected; "
 	       "%.0f cases a minute\n",
 	       replay.record.count, (unsigned long long)sum.cases, (unsigned long long)worker.total,
 	       (unsigned long long)sum.crashes, (unsigned long long)sum.powers,
 	       (unsigned long long)sum.absents, (unsigned long long)sum.again,
-	       (unsigned long long)sum.refused, (unsigned long long)sum.unknown_sectors,
-	       (unsigned long long)sum.unknown_writes, (unsigned long long)sum.corrected_rows, (double)sum.cases * 60 / seconds);
+	       (unsigned long long)sum.lost_later, (unsigned long long)sum.refused, (unsigned long long)sum.unknown_sectors,
+	       (unsigned long long)sum.corrected_rows, (double)sum.cases * 60 / seconds);
 	return 0;
 }

@@ -88,6 +88,7 @@ void members_write(struct members *all, int member, uint64_t offset_bytes, const
 void members_restore(struct members *all);
 /* Sessions open and close, commands complete: all that wait, or some.  False if there was nothing to do. */
 bool members_step(struct members *all, bool everything);
+void members_lose(struct members *all, int member);	/* it is gone, without a word */
 /* The gateway is gone: what was in flight took effect, or in part, or not. */
 void members_abandon(struct members *all);
 

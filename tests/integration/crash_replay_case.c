@@ -1,4 +1,5 @@
-/* crash_replay_case.c - see crash_replay_case.h. */
+/* crash_replay_case.c - the engine on the images of one crash, and what must be true; see
+ * crash_replay_case.h. */
 #include "crash_replay_case.h"
 
 #include <errno.h>
@@ -12,7 +13,6 @@
 #define STEPS_MAX 1000000u
 #define WRITES_AFTER 4u
 #define WRITE_SECTORS_MAX 20u
-#define SAW_EITHER UINT32_MAX		/* a write of this case failed there */
 
 struct call {
 	struct engine_request request;
@@ -22,166 +22,6 @@ struct call {
 	uint32_t stamp;			/* of a write */
 	uint8_t *memory;
 };
-
-/* --- set-up --- */
-
-void
-replay_load(struct replay *replay, char *const *images, int count)
-{
-	uint32_t regions;
-
-	members_init(&replay->members, images, count);
-	for (int i = 0; i < count; i++) {
-		const uint8_t *bytes = replay->members.members[i].disk.bytes;
-		const char *reason = "";
-
-		expect(superblock_choose(bytes + LAYOUT_SUPERBLOCK_A_OFFSET, bytes + LAYOUT_SUPERBLOCK_B_OFFSET,
-					 &replay->shape, &reason) == SUPERBLOCK_OK, "%s: %s", images[i], reason);
-	}
-	expect(geometry_init(&replay->geometry, replay->shape.level, replay->shape.member_count,
-			     replay->shape.chunk_bytes, replay->shape.block_bytes,
-			     replay->shape.data_bytes) == 0, "the geometry is wrong");
-	expect(replay->shape.member_count == count, "%d images, but %d members", count,
-	       replay->shape.member_count);
-	replay->members.block_bytes = replay->shape.block_bytes;
-	oracle_init(&replay->oracle, &replay->record, geometry_volume_bytes(&replay->geometry) / SECTOR);
-	regions = (uint32_t)((replay->geometry.rows + replay->shape.region_rows - 1) / replay->shape.region_rows);
-	replay->saw = calloc(replay->oracle.sectors, sizeof(*replay->saw));
-	replay->written = calloc(replay->geometry.rows, sizeof(*replay->written));
-	replay->flags = calloc(regions, 1);
-	expect(replay->saw != NULL && replay->written != NULL && replay->flags != NULL, "out of memory");
-}
-
-void
-replay_prepare(struct replay *replay, uint64_t seed, bool verbose)
-{
-	uint64_t data = replay->shape.areas[AREA_DATA - 1].offset_bytes;
-
-	replay->seed = seed;
-	replay->verbose = verbose;
-	for (size_t i = 0; i < replay->record.count; i++) {
-		const struct entry *entry = &replay->record.entries[i];
-
-		if (entry->kind != WRITE_BEGINS || entry->offset_bytes < data)
-			continue;
-		for (uint64_t row = (entry->offset_bytes - data) / replay->geometry.chunk_bytes;
-		     row <= (entry->offset_bytes - data + entry->length_bytes - 1) / replay->geometry.chunk_bytes;
-		     row++)
-			replay->written[row] = true;
-	}
-}
-
-/* --- the images that a crash leaves --- */
-
-static void
-keep_part(struct replay *replay, const struct pending *pending, bool first_half)
-{
-	uint64_t half = pending->length_bytes / SECTOR / 2;
-
-	for (uint64_t n = 0; n < pending->length_bytes / SECTOR; n++)
-		if (first_half ? n < half : next_random(&replay->members.random) & 1)
-			members_write(&replay->members, pending->member, pending->offset_bytes + n * SECTOR,
-				      pending->data + n * SECTOR, SECTOR);
-}
-
-static void
-keep_whole(struct replay *replay, const struct pending *pending)
-{
-	members_write(&replay->members, pending->member, pending->offset_bytes, pending->data,
-		      pending->length_bytes);
-}
-
-/* age: 0 is the newest. */
-static void
-decide(struct replay *replay, const struct crash *crash, const struct pending *pending, unsigned int age)
-{
-	switch (crash->keep) {
-	case KEEP_NONE:
-		return;
-	case KEEP_ALL:
-		keep_whole(replay, pending);
-		return;
-	case KEEP_ONE:
-		if (age == crash->which)
-			keep_whole(replay, pending);
-		return;
-	case LOSE_ONE:
-		if (age != crash->which)
-			keep_whole(replay, pending);
-		return;
-	case TEAR_FIRST_HALF:
-	case TEAR_RANDOM:
-		if (age == 0)
-			keep_part(replay, pending, crash->keep == TEAR_FIRST_HALF);
-		else
-			keep_whole(replay, pending);
-		return;
-	case KEEP_RANDOM:
-		switch (next_random(&replay->members.random) % 3) {
-		case 0:
-			keep_whole(replay, pending);
-			return;
-		case 1:
-			keep_part(replay, pending, false);
-			return;
-		default:
-			return;
-		}
-	}
-}
-
-static void
-make_images(struct replay *replay, const struct crash *crash)
-{
-	const struct pendings *pendings = &replay->pendings;
-	unsigned int left = 0;
-
-	for (size_t i = 0; i < pendings->count; i++)
-		left += pendings->list[i].fate == FATE_IN_FLIGHT ||
-			(crash->power && pendings->list[i].fate == FATE_CACHED);
-	for (size_t i = 0; i < pendings->count; i++) {
-		const struct pending *pending = &pendings->list[i];
-
-		if (pending->fate == FATE_IN_FLIGHT || (crash->power && pending->fate == FATE_CACHED))
-			decide(replay, crash, pending, --left);
-		else
-			keep_whole(replay, pending);
-	}
-}
-
-/* What the newest superblock says, as assembly must see it too; and what the maps of those present say. */
-static void
-look_at_images(struct replay *replay)
-{
-	const struct geometry *geometry = &replay->geometry;
-	uint32_t regions = (uint32_t)((geometry->rows + replay->shape.region_rows - 1) / replay->shape.region_rows);
-	struct superblock found, newest = { 0 };
-	uint32_t present = 0;
-	uint8_t flags[LAYOUT_REGIONS_PER_BLOCK];
-
-	expect(regions <= LAYOUT_REGIONS_PER_BLOCK, "too many regions for this program");
-	memset(replay->flags, 0, regions);
-	for (int i = 0; i < replay->members.count; i++) {
-		const uint8_t *bytes = replay->members.members[i].disk.bytes;
-		const char *reason = "";
-
-		if (!replay->members.members[i].present)
-			continue;
-		expect(superblock_choose(bytes + LAYOUT_SUPERBLOCK_A_OFFSET, bytes + LAYOUT_SUPERBLOCK_B_OFFSET,
-					 &found, &reason) == SUPERBLOCK_OK,
-		       "member %d has no superblock any more: %s", i, reason);
-		present |= 1u << found.role;
-		if (found.epoch > newest.epoch || (found.epoch == newest.epoch && found.event > newest.event))
-			newest = found;
-		map_block_decode(bytes + LAYOUT_MAP_OFFSET, regions, 0, replay->shape.volume_uuid, flags);
-		for (uint32_t r = 0; r < regions; r++)
-			replay->flags[r] |= flags[r];
-	}
-	replay->untrusted = 0;
-	for (int role = 0; role < geometry->members; role++)
-		if (!(present & 1u << role) || newest.member_states[role] != MEMBER_IN_SYNC)
-			replay->untrusted |= 1u << role;
-}
 
 /* --- driving the engine --- */
 
@@ -203,7 +43,7 @@ start_engine(struct replay *replay)
 		.assembly_limit_ms = 20000,
 		.queue_limit_ms = 5000,
 		.give_up_ms = 1000,
-		.resync_rows_max = 16,
+		.resync_rows_max = replay->lose ? 0 : 16,
 	};
 	struct engine_port port = { .log = say, .owner = replay };
 	struct backend *backends[IRAID_MEMBERS_MAX];
@@ -292,48 +132,12 @@ may_be_unknown(const struct replay *replay, uint64_t sector)
 {
 	struct extent extent;
 
+	/* Written while all members were there: the row was proven then, whatever it was before. */
+	if (replay->saw[sector] >= replay->oracle.write_room && replay->lost_after_writes)
+		return false;
 	expect(geometry_locate(&replay->geometry, sector * SECTOR, SECTOR, &extent) == 0, "geometry_locate");
-	return (replay->untrusted & 1u << extent.member) &&
+	return (replay->unknown & 1u << extent.member) &&
 	       replay->flags[extent.row / replay->shape.region_rows] & REGION_DIRTY;
-}
-
-/* A write to a row of which a chunk is unknown may be refused: what it would need can't be had. */
-static bool
-may_be_refused(const struct replay *replay, const struct call *call)
-{
-	uint64_t row_bytes = geometry_row_bytes(&replay->geometry);
-	uint64_t first = call->sector * SECTOR / row_bytes;
-	uint64_t last = ((call->sector + call->count) * SECTOR - 1) / row_bytes;
-
-	for (uint64_t row = first; row <= last; row++)
-		if (replay->flags[row / replay->shape.region_rows] & REGION_DIRTY)
-			return replay->untrusted != 0;
-	return false;
-}
-
-static void
-write_done(struct call *call, int result)
-{
-	struct replay *replay = call->replay;
-
-	if (result == 0)
-		return;
-	expect(result == -ENODATA && may_be_refused(replay, call), "a write of %llu sectors at %llu failed: %s",
-	       (unsigned long long)call->count, (unsigned long long)call->sector, strerror(-result));
-	replay->tally.unknown_writes++;
-	for (uint64_t n = 0; n < call->count; n++)
-		replay->saw[call->sector + n] = SAW_EITHER;
-}
-
-static bool
-stamp_valid(uint64_t sector, const uint8_t *content)
-{
-	uint8_t wanted[SECTOR];
-	uint32_t stamp;
-
-	memcpy(&stamp, content + 4, sizeof(stamp));
-	stamp_fill(wanted, sector, stamp);
-	return memcmp(wanted, content, SECTOR) == 0;
 }
 
 static void
@@ -342,12 +146,6 @@ check_sector(struct replay *replay, uint64_t sector, const uint8_t *content)
 	uint32_t stamp;
 	const char *fault = oracle_judge(&replay->oracle, sector, content, replay->power, &stamp);
 
-	if (replay->saw[sector] == SAW_EITHER) {
-		expect(fault == NULL || (stamp >= replay->oracle.write_room && stamp_valid(sector, content)),
-		       "sector %llu %s (write %u, after a write that failed)", (unsigned long long)sector, fault,
-		       stamp);
-		return;
-	}
 	if (replay->saw[sector] >= replay->oracle.write_room) {	/* written in this case */
 		expect(stamp == replay->saw[sector], "sector %llu: write %u was acknowledged and is not there",
 		       (unsigned long long)sector, replay->saw[sector]);
@@ -396,7 +194,8 @@ request_done(struct engine_request *request, int result)
 	if (!replay->dying && request->op == REQUEST_READ)
 		read_done(call, result);
 	else if (!replay->dying)
-		write_done(call, result);
+		expect(result == 0, "a write of %llu sectors at %llu failed: %s",
+		       (unsigned long long)call->count, (unsigned long long)call->sector, strerror(-result));
 	free(call->memory);
 	free(call);
 }
@@ -499,11 +298,21 @@ check_parity(const struct replay *replay)
 	}
 }
 
-/* Until nothing is suspect and all members that are there are in sync, as far as that comes by itself. */
+/* Is a member that is there on its way back? */
+static bool
+returning(const struct replay *replay, const struct engine_status *status)
+{
+	for (int i = 0; i < replay->members.count; i++)
+		if (replay->members.members[i].present && status->members[i].state != MEMBER_IN_SYNC)
+			return !replay->lose;	/* then nothing goes on in the background */
+	return false;
+}
+
+/* Until nothing is suspect, and all members that are there are in sync. */
 static struct engine_status
 settle(struct replay *replay)
 {
-	uint64_t until_ms = replay->now_ms + SETTLE_MS_MAX, last = UINT64_MAX;
+	uint64_t until_ms = replay->now_ms + SETTLE_MS_MAX, degraded_ms = 0;
 	struct engine_status status;
 
 	for (;;) {
@@ -512,14 +321,32 @@ settle(struct replay *replay)
 		engine_status(replay->engine, &status);
 		if (status.state == VOLUME_ACTIVE && status.regions_suspect == 0)
 			return status;
-		/* Degraded for good: nothing has moved for a second of waiting. */
-		if (status.state == VOLUME_DEGRADED && last != UINT64_MAX && replay->now_ms > last + 1000)
-			return status;
-		if (status.state == VOLUME_DEGRADED && last == UINT64_MAX)
-			last = replay->now_ms;
+		if (status.state != VOLUME_DEGRADED || returning(replay, &status))
+			degraded_ms = 0;
+		else if (degraded_ms == 0)
+			degraded_ms = replay->now_ms;
+		else if (replay->now_ms > degraded_ms + 1000)
+			return status;	/* for good: nothing has changed for a second */
 		expect(replay->now_ms < until_ms, "the volume does not come to rest: %s, %u regions suspect",
 		       volume_state_name(status.state), status.regions_suspect);
 	}
+}
+
+/* A member dies after writes were acknowledged and before resync is through: they must be readable without
+ * it, also where the crash had left wrong parity. */
+static void
+lose_member(struct replay *replay)
+{
+	int lost = (int)(next_random(&replay->members.random) % (uint64_t)replay->members.count);
+	struct superblock superblock;
+
+	expect(superblock_choose(replay->members.members[lost].disk.bytes + LAYOUT_SUPERBLOCK_A_OFFSET,
+				 replay->members.members[lost].disk.bytes + LAYOUT_SUPERBLOCK_B_OFFSET,
+				 &superblock, NULL) == SUPERBLOCK_OK, "member %d has no superblock", lost);
+	members_lose(&replay->members, lost);
+	replay->unknown |= 1u << superblock.role;
+	replay->lost_after_writes = true;
+	replay->tally.lost_later++;
 }
 
 static bool
@@ -556,7 +383,7 @@ crash_again(struct replay *replay)
 	while (steps-- > 0)
 		step(replay);
 	crash_engine(replay);
-	look_at_images(replay);
+	replay_look_at_images(replay);
 	start_engine(replay);
 }
 
@@ -572,10 +399,12 @@ run(struct replay *replay, bool again, bool writes)
 		crash_engine(replay);
 		return;
 	}
-	submit_reads(replay);
-	drain(replay);
 	if (writes)
 		submit_writes(replay);
+	submit_reads(replay);
+	drain(replay);
+	if (replay->lose && replay->untrusted == 0)
+		lose_member(replay);
 	status = settle(replay);
 	if (status.state == VOLUME_ACTIVE)
 		check_parity(replay);
@@ -616,14 +445,18 @@ replay_case(struct replay *replay, const struct crash *crash, uint64_t number)
 	writes = next_random(&members->random) % 4 == 0;
 	members->in_case = true;
 	replay->power = crash->power;
+	replay->lose = writes && next_random(&members->random) & 1;
+	replay->lost_after_writes = false;
 	replay->now_ms = 1000;
+	replay->unknown = 0;
+	memset(replay->flags, 0, replay->regions);
 	memset(replay->saw, 0, replay->oracle.sectors * sizeof(*replay->saw));
 	for (int i = 0; i < members->count; i++) {
 		members->members[i].present = i != crash->absent;
 		members->members[i].writes = 0;
 	}
-	make_images(replay, crash);
-	look_at_images(replay);
+	replay_make_images(replay, crash);
+	replay_look_at_images(replay);
 	run(replay, again, writes);
 	members_restore(members);
 	members->in_case = false;
@@ -631,40 +464,4 @@ replay_case(struct replay *replay, const struct crash *crash, uint64_t number)
 	replay->tally.powers += crash->power;
 	replay->tally.crashes += !crash->power;
 	replay->tally.absents += crash->absent >= 0;
-}
-
-/* Where a write never got an answer nor was looked after, its bytes may be either. */
-static bool
-undecided(const struct replay *replay, int member, uint64_t sector)
-{
-	for (size_t i = 0; i < replay->pendings.count; i++) {
-		const struct pending *pending = &replay->pendings.list[i];
-
-		if (pending->fate == FATE_IN_FLIGHT && pending->member == member &&
-		    sector >= pending->offset_bytes / SECTOR &&
-		    sector < (pending->offset_bytes + pending->length_bytes) / SECTOR)
-			return true;
-	}
-	return false;
-}
-
-void
-replay_check_end(struct replay *replay, char *const *images)
-{
-	struct members real;
-
-	for (size_t i = 0; i < replay->pendings.count; i++)
-		if (replay->pendings.list[i].fate != FATE_IN_FLIGHT)
-			keep_whole(replay, &replay->pendings.list[i]);
-	members_init(&real, images, replay->members.count);
-	for (int i = 0; i < real.count; i++) {
-		const struct disk *have = &replay->members.members[i].disk, *want = &real.members[i].disk;
-
-		expect(have->size_bytes == want->size_bytes, "%s: another size", images[i]);
-		for (uint64_t s = 0; s < want->size_bytes / SECTOR; s++)
-			expect(memcmp(have->bytes + s * SECTOR, want->bytes + s * SECTOR, SECTOR) == 0 ||
-			       undecided(replay, i, s),
-			       "the record is not complete: sector %llu of member %d is another one in %s",
-			       (unsigned long long)s, i, images[i]);
-	}
 }

@@ -23,7 +23,7 @@ struct crash {
 };
 
 struct tally {			/* all uint64_t: they are summed over the workers */
-	uint64_t cases, crashes, powers, absents, again, refused, unknown_sectors, unknown_writes, corrected_rows;
+	uint64_t cases, crashes, powers, absents, again, refused, unknown_sectors, lost_later, corrected_rows;
 };
 
 struct replay {
@@ -47,13 +47,20 @@ struct replay {
 	bool *written;			/* by row: the record writes there at some time */
 	uint8_t *memory;
 	bool power;
+	bool lose;			/* a member, after writes and without resync */
+	bool lost_after_writes;
 	uint8_t *flags;			/* region map as the crash left it, of all present members */
+	uint32_t regions;
 	uint32_t untrusted;		/* mask of roles that are absent or out of date */
+	uint32_t unknown;		/* those that ever were in this case: their chunks may be lost */
 };
 
 void replay_load(struct replay *replay, char *const *images, int count);
 void replay_prepare(struct replay *replay, uint64_t seed, bool verbose);
 void replay_case(struct replay *replay, const struct crash *crash, uint64_t number);
+void replay_make_images(struct replay *replay, const struct crash *crash);
+/* What the newest superblock says, as assembly must see it too; and what the maps of those present say. */
+void replay_look_at_images(struct replay *replay);
 /* After all entries: are the images what the targets' files are?  If not, the record is not complete. */
 void replay_check_end(struct replay *replay, char *const *images);
 

@@ -288,17 +288,28 @@ members_step(struct members *all, bool everything)
 	return any;
 }
 
+static void
+settle_writes(struct members *all, struct member *member)
+{
+	for (struct backend_io *io = member->queue; io != NULL; io = io->next)
+		if (io->op == BACKEND_WRITE && next_random(&all->random) % 3 != 0)
+			apply_write(all, member, io, next_random(&all->random) & 1);
+}
+
+void
+members_lose(struct members *all, int number)
+{
+	struct member *member = &all->members[number];
+
+	settle_writes(all, member);
+	member->present = false;
+	if (member->open_now)
+		end_session(member, -ECONNRESET);
+}
+
 void
 members_abandon(struct members *all)
 {
-	for (int i = 0; i < all->count; i++) {
-		struct member *member = &all->members[i];
-
-		for (struct backend_io *io = member->queue; io != NULL; io = io->next)
-			if (io->op == BACKEND_WRITE && next_random(&all->random) % 3 != 0)
-				apply_write(all, member, io, next_random(&all->random) & 1);
-		member->present = false;
-		if (member->open_now)
-			end_session(member, -ECONNRESET);
-	}
+	for (int i = 0; i < all->count; i++)
+		members_lose(all, i);
 }

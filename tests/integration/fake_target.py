@@ -6,21 +6,45 @@
         target.commands      # what was asked, in order
 
 A rule sees each SCSI command before the built-in disk (in memory, 512-byte blocks) does, and answers with
-a Reply, or None to leave it to the next rule.  Just enough of RFC 7143 for libiscsi; one thread for each
-connection.
+a Reply, or None to leave it to the next rule.  Just enough of RFC 7143 for an initiator, digests included;
+one thread for each connection.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 BLOCK_BYTES = 512
 GOOD_STATUS, CHECK_CONDITION, BUSY_STATUS, CONFLICT, TASK_SET_FULL = 0x00, 0x02, 0x08, 0x18, 0x28
 FINAL = 0x80
+NO_TAG = 0xFFFFFFFF
+NOP_OUT, DATA_OUT = 0x00, 0x05
+
+
+def _crc32c_table() -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_CRC32C = _crc32c_table()
+
+
+def crc32c(data: bytes) -> bytes:
+    """A digest as it goes over the wire."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ _CRC32C[(crc ^ byte) & 0xFF]
+    return struct.pack("<I", crc ^ 0xFFFFFFFF)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +58,14 @@ class Reply:
     silent: bool = False  # no answer at all
     chunk_bytes: int = 65536  # of Data-In
     pause_seconds: float = 0.0  # before each chunk
+    go_on: threading.Event | None = None  # waited for in the middle of the data, in the middle of a PDU
+    # How Data-In is wrong
+    skipped_sequence: int = 0  # this many DataSN before the last chunk
+    tag_flip: int = 0  # on the last chunk
+    extra: bytes = b""  # more than was asked for
+    wrong_data_digest: bool = False
+    wrong_header_digest: bool = False
+    cut_off_bytes: int | None = None  # of the answer, then the connection ends
 
 
 def sense(key: int, code: int, *, response_code: int = 0x70) -> Reply:
@@ -94,7 +126,12 @@ class FakeTarget:
         reset_response: int = 0,
         keys: dict[str, str] | None = None,
         redirect: str | None = None,
+        r2t_bytes: Sequence[int] = (),
+        r2ts_at_once: int = 1,
+        ping_in_writes: bool = False,
+        login_pause_seconds: float = 0.0,
     ) -> None:
+        """r2t_bytes: how much each R2T asks for, over and over; none: all at once."""
         self.disk = bytearray(size_bytes)
         self.fua, self.write_cache = fua, write_cache
         self.transfer_blocks_max, self.reset_response = transfer_blocks_max, reset_response
@@ -103,6 +140,13 @@ class FakeTarget:
             "HeaderDigest": "None", "MaxRecvDataSegmentLength": "65536", "FirstBurstLength": "65536",
         } | (keys or {})  # fmt: skip
         self.redirect = redirect
+        self.r2t_bytes, self.r2ts_at_once = r2t_bytes, r2ts_at_once
+        self.ping_in_writes = ping_in_writes
+        self.login_pause_seconds = login_pause_seconds  # between a few bytes and the next
+        self.pings_sent, self.pings_answered = 0, 0
+        self.r2ts_sent, self.data_outs = 0, 0
+        self.reading = threading.Event()  # cleared: what comes in stays in the sockets' buffers
+        self.reading.set()
         self.rules: list[Rule] = []
         self.commands: list[Command] = []
         self.isids: list[bytes] = []
@@ -176,6 +220,8 @@ class Connection:
     def __init__(self, target: FakeTarget, peer: socket.socket) -> None:
         self.target, self.peer = target, peer
         self.stat_sn, self.exp_cmd_sn = 1, 0
+        self.header_digest = self.data_digest = False  # in force from the end of the login
+        self.backlog: collections.deque[tuple[bytes, bytes]] = collections.deque()
 
     def close(self) -> None:
         try:
@@ -190,19 +236,44 @@ class Connection:
         }  # fmt: skip
         try:
             while True:
-                header, data = self._receive()
+                header, data = self.backlog.popleft() if self.backlog else self._receive()
                 handlers[header[0] & 0x3F](header, data)
         except (OSError, EOFError, KeyError):
             self.close()
+        except AssertionError:
+            self.close()
+            raise
+
+    def encode(self, header: bytes, data: bytes = b"", reply: Reply | None = None) -> bytes:
+        """header: 48 bytes whose length field is filled in here."""
+        header = header[:4] + struct.pack(">I", len(data)) + header[8:]
+        out = header
+        if self.header_digest:
+            out += crc32c(header)
+        if reply is not None and reply.wrong_header_digest:
+            out = out[:-1] + bytes([out[-1] ^ 1])
+        padded = data + bytes(-len(data) % 4)
+        out += padded
+        if self.data_digest and data:
+            digest = crc32c(padded)
+            out += bytes([digest[0] ^ 1]) + digest[1:] if reply and reply.wrong_data_digest else digest
+        return out
 
     def send(self, header: bytes, data: bytes = b"") -> None:
-        """header: 48 bytes whose length field is filled in here."""
-        length = struct.pack(">I", len(data))
-        self.peer.sendall(header[:4] + length + header[8:] + data + bytes(-len(data) % 4))
+        self.peer.sendall(self.encode(header, data))
+
+    def ping(self) -> None:
+        self.target.pings_sent += 1
+        header = self._header(0x20, FINAL, NO_TAG)
+        self.send(header[:20] + struct.pack(">I", self.target.pings_sent) + header[24:])
+
+    def reject(self) -> None:
+        self.send(self._header(0x3F, FINAL, NO_TAG, byte2=4), bytes(48))
+        self.stat_sn += 1
 
     def ask_for_logout(self) -> None:
         """Asynchronous message, event 1."""
-        header = self._header(0x32, FINAL, tag=0xFFFFFFFF)
+        header = self._header(0x32, FINAL, tag=NO_TAG)
         self.send(header[:36] + struct.pack(">BBHHH4x", 1, 0, 0, 0, 1))
 
     # What comes in
@@ -210,6 +281,7 @@ class Connection:
     def _exactly(self, length: int) -> bytes:
         got = bytearray()
         while len(got) < length:
+            self.target.reading.wait()
             part = self.peer.recv(length - len(got))
             if not part:
                 raise EOFError
@@ -218,8 +290,13 @@ class Connection:
 
     def _receive(self) -> tuple[bytes, bytes]:
         header = self._exactly(48)
+        if self.header_digest:
+            assert self._exactly(4) == crc32c(header)
         length = int.from_bytes(header[5:8], "big")
-        data = self._exactly(length + -length % 4)[:length]
+        padded = self._exactly(length + -length % 4)
+        data = padded[:length]
+        if self.data_digest and length:
+            assert self._exactly(4) == crc32c(padded)
         immediate = header[0] & 0x40
         if header[0] & 0x3F != 0x05:
             command_sn = struct.unpack_from(">I", header, 24)[0]
@@ -229,7 +306,7 @@ class Connection:
     def _header(self, opcode: int, flags: int, tag: int, *, byte2: int = 0, byte3: int = 0) -> bytes:
         numbers = (self.stat_sn, self.exp_cmd_sn, (self.exp_cmd_sn + 63) & 0xFFFFFFFF)
         return (
-            struct.pack(">BBBB4x8xII", opcode, flags, byte2, byte3, tag, 0xFFFFFFFF)
+            struct.pack(">BBBB4x8xII", opcode, flags, byte2, byte3, tag, NO_TAG)
             + struct.pack(">III", *numbers)
             + bytes(12)
         )
@@ -248,15 +325,27 @@ class Connection:
         text = b"".join(f"{key}={value}".encode() + b"\0" for key, value in keys.items())
         answer = self._header(0x23, header[1] & 0x8F, tag)
         self.stat_sn += 1
-        self.send(answer[:8] + header[8:14] + b"\0\1" + answer[16:36] + struct.pack(">H10x", status), text)
+        out = self.encode(
+            answer[:8] + header[8:14] + b"\0\1" + answer[16:36] + struct.pack(">H10x", status), text
+        )
+        step = 7 if target.login_pause_seconds else len(out)
+        for at in range(0, len(out), step):
+            threading.Event().wait(target.login_pause_seconds)
+            self.peer.sendall(out[at : at + step])
+        if header[1] & 0x83 == 0x83:  # on to the full-feature phase
+            self.header_digest = keys.get("HeaderDigest") == "CRC32C"
+            self.data_digest = keys.get("DataDigest") == "CRC32C"
 
     def _logout(self, header: bytes, _: bytes) -> None:
         self._respond(0x26, FINAL, struct.unpack_from(">I", header, 16)[0])
 
     def _nop(self, header: bytes, _: bytes) -> None:
         tag = struct.unpack_from(">I", header, 16)[0]
-        if tag != 0xFFFFFFFF:
+        if tag != NO_TAG:
             self._respond(0x20, FINAL, tag)
+        else:
+            assert header[0] & 0x40  # immediate: it takes no command number
+            self.target.pings_answered += 1
 
     def _management(self, header: bytes, _: bytes) -> None:
         tag = struct.unpack_from(">I", header, 16)[0]
@@ -273,35 +362,85 @@ class Connection:
         if header[1] & 0x40 and reply.status == GOOD_STATUS and reply.response == 0:
             self._data_in(tag, reply, expected)
             return
+        if reply.cut_off_bytes is not None:
+            raise EOFError
         sense_data = struct.pack(">H", len(reply.sense)) + reply.sense if reply.sense else b""
         self._respond(0x21, FINAL, tag, data=sense_data, byte2=reply.response, byte3=reply.status)
 
-    def _all_of_write(self, tag: int, expected: int, data: bytes, *, unsolicited: bool) -> bytes:
-        while unsolicited:
-            header, part = self._receive()
-            assert header[0] & 0x3F == 0x05
-            data += part
-            unsolicited = not header[1] & FINAL
-        if len(data) < expected:
-            ready = self._header(0x31, FINAL, tag)
-            wanted = struct.pack(">IIII", 1, 0, len(data), expected - len(data))
-            self.send(ready[:20] + wanted[:4] + ready[24:36] + wanted[4:])
-        while len(data) < expected:
-            header, part = self._receive()
-            assert header[0] & 0x3F == 0x05
-            data += part
-        return data
+    def _data_out(self, tag: int) -> tuple[bytes, bytes]:
+        """The next Data-Out of this command; what else comes waits, but for answers to pings."""
+        while True:
+            header, data = self._receive()
+            opcode = header[0] & 0x3F
+            if opcode == NOP_OUT:
+                self._nop(header, data)
+            elif opcode == DATA_OUT and struct.unpack_from(">I", header, 16)[0] == tag:
+                self.target.data_outs += 1
+                assert len(data) <= int(self.target.keys["MaxRecvDataSegmentLength"])
+                return header, data
+            else:
+                self.backlog.append((header, data))
+
+    def _burst(self, tag: int, target_tag: int, at: int, data: bytearray) -> int:
+        """Data-Out up to the final one; returns where it ended."""
+        for number in itertools.count():
+            header, part = self._data_out(tag)
+            assert struct.unpack_from(">I", header, 20)[0] == target_tag
+            assert struct.unpack_from(">II", header, 36) == (number, at)
+            data[at : at + len(part)] = part
+            at += len(part)
+            if header[1] & FINAL:
+                return at
+        raise AssertionError
+
+    def _all_of_write(self, tag: int, expected: int, first: bytes, *, unsolicited: bool) -> bytes:
+        data = bytearray(expected)
+        data[: len(first)] = first
+        at = len(first)
+        if unsolicited:
+            at = self._burst(tag, NO_TAG, at, data)
+            assert at <= int(self.target.keys["FirstBurstLength"])
+        wanted = itertools.cycle(self.target.r2t_bytes or (expected,))
+        number = 0
+        while at < expected:
+            bursts = []
+            asked = at
+            while asked < expected and len(bursts) < self.target.r2ts_at_once:
+                length = min(next(wanted), expected - asked)
+                ready = self._header(0x31, FINAL, tag)
+                place = struct.pack(">III", number, asked, length)
+                self.send(ready[:20] + struct.pack(">I", number + 1) + ready[24:36] + place)
+                bursts.append((number + 1, length))
+                asked += length
+                number += 1
+                self.target.r2ts_sent += 1
+            if self.target.ping_in_writes:
+                self.ping()
+            for target_tag, length in bursts:
+                assert self._burst(tag, target_tag, at, data) == at + length
+                at += length
+        return bytes(data)
 
     def _data_in(self, tag: int, reply: Reply, expected: int) -> None:
         pause = threading.Event()
-        data = reply.data[:expected]
+        data = reply.data[:expected] + reply.extra
         chunks = [data[at : at + reply.chunk_bytes] for at in range(0, len(data), reply.chunk_bytes)]
         for number, chunk in enumerate(chunks or [b""]):
             pause.wait(reply.pause_seconds)
             last = number + 1 >= len(chunks)
-            missing = expected - len(data) if last else 0
+            missing = max(0, expected - len(data)) if last else 0
             flags = (FINAL | 1 | (2 if missing else 0)) if last else 0
-            header = self._header(0x25, flags, tag)
-            place = struct.pack(">III", number, number * reply.chunk_bytes, missing)
-            self.send(header[:36] + place, chunk)
+            header = self._header(0x25, flags, tag ^ (reply.tag_flip if last else 0))
+            sequence = number + (reply.skipped_sequence if last else 0)
+            place = struct.pack(">III", sequence, number * reply.chunk_bytes, missing)
+            out = self.encode(header[:36] + place, chunk, reply)
+            if reply.cut_off_bytes is not None:
+                self.peer.sendall(out[: reply.cut_off_bytes])
+                raise EOFError
+            if reply.go_on and last:
+                half = len(out) // 2
+                self.peer.sendall(out[:half])
+                reply.go_on.wait()
+                out = out[half:]
+            self.peer.sendall(out)
         self.stat_sn += 1

@@ -335,6 +335,47 @@ def test_no_write_of_a_dropped_session_lands_after_the_next_one_opened(farm, sta
         time.sleep(0.02)
 
 
+def test_what_a_stopped_target_held_never_lands_on_what_was_written_after_the_next_opening(farm, start) -> None:
+    """SIGSTOP under writes, the session is dropped, SIGCONT: what its socket held must not land late.
+
+    Whether the old writes land at all is the target's affair, but only before the new session is open.
+    """
+    probe = start(farm.member(0), "key=1")
+    probe.open()
+    for round_number in range(3):
+        probe.say("load 16 65536")  # so that it has some in hand
+        time.sleep(0.1)
+        farm.stop(0)
+        for _ in range(16):
+            probe.say("write 0 65536 66")
+        lines = [probe.line()]
+        while not lines[-1].startswith("closed"):
+            lines.append(probe.line())
+        assert lines[-1].startswith("closed ETIMEDOUT")
+        assert lines.count("write 0 65536 -107") == 16
+        probe.say("open")
+        farm.cont(0)
+        assert probe.line().startswith("opened ")
+        new = 2 + round_number
+        assert probe.ask(f"write 0 65536 {new}") == "write 0 65536 0"
+        until = time.monotonic() + 1.0  # long enough for anything that is still on its way
+        while time.monotonic() < until:
+            assert on_disk(farm, 0, 65536) == pattern(0, 65536, new)
+            time.sleep(0.02)
+
+
+def test_headers_are_protected_by_digests_where_wanted(farm, start) -> None:
+    farm.admin(
+        0, "--mode", "target", "--op", "update", "--tid", str(farm.targets[0].tid),
+        "--name", "HeaderDigest", "--value", "CRC32C",
+    )  # fmt: skip
+    probe = start(farm.member(0), "header_digest=1", "key=1")
+    probe.open()
+    assert probe.ask("write 0 1048576 4 iov=300") == "write 0 1048576 0"
+    assert probe.ask("read 0 1048576 4") == "read 0 1048576 0 same"
+    assert on_disk(farm, 0, 1048576) == pattern(0, 1048576, 4)
+
+
 # Whose member it is
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import re
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -339,6 +341,161 @@ def test_garbage_ends_or_leaves_the_session_but_never_the_program(start, bytes_s
         assert probe.line().startswith("closed E")
         target.rules.clear()
         probe.open()
+
+
+# The full-feature phase
+
+
+@pytest.mark.parametrize("digest", ["None", "CRC32C"])
+@pytest.mark.parametrize(("immediate", "initial_r2t"), [("Yes", "Yes"), ("No", "Yes"), ("Yes", "No"), ("No", "No")])
+@pytest.mark.parametrize(("sizes", "at_once"), [((), 1), ((1, 4095, 513), 1), ((8192, 3), 4)])
+def test_data_goes_out_as_it_is_asked_for(start, digest, immediate, initial_r2t, sizes, at_once) -> None:  # noqa: F811
+    """R2Ts of odd sizes, several at once, pings in between; the target checks tags, places and digests."""
+    keys = {
+        "ImmediateData": immediate, "InitialR2T": initial_r2t, "HeaderDigest": digest, "DataDigest": digest,
+        "MaxRecvDataSegmentLength": "4096", "FirstBurstLength": "12288",
+    }  # fmt: skip
+    with FakeTarget(keys=keys, r2t_bytes=sizes, r2ts_at_once=at_once, ping_in_writes=True) as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 512 65536 5 iov=37")) == 0
+        assert target.disk[512 : 512 + 65536] == pattern(512, 65536, 5)
+        assert probe.ask("read 512 65536 5 iov=11") == "read 512 65536 0 same"
+        assert target.pings_sent == target.pings_answered > 0
+        assert target.data_outs >= target.r2ts_sent > 0
+
+
+def test_many_writes_with_r2t_at_once(start) -> None:  # noqa: F811
+    keys = {"MaxRecvDataSegmentLength": "8192"}
+    with FakeTarget(size_bytes=4 << 20, keys=keys, r2t_bytes=(20000, 512), ping_in_writes=True) as target:
+        probe = opened(start, target)
+        for number in range(16):
+            probe.say(f"write {number * 204800} 204800 {number} iov=9")
+        assert [result(probe.line()) for _ in range(16)] == [0] * 16
+        for number in range(16):
+            place = number * 204800
+            assert target.disk[place : place + 204800] == pattern(place, 204800, number)
+
+
+@pytest.mark.parametrize("io", ["write 0 4096 1", "write 0 262144 1", "write 0 4096 1 fua", "flush"])
+@pytest.mark.parametrize("response", [1, 2, 0x80])
+def test_good_with_a_response_code_is_no_success(start, io, response) -> None:  # noqa: F811
+    """The iSCSI layer of the target failed, and the SCSI status, which then means nothing, is zero."""
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.rules.append(
+            lambda command: fake.Reply(response=response) if command.is_write or command.is_sync else None
+        )
+        assert result(probe.ask(io)) == EIO
+        target.rules.clear()
+        assert result(probe.ask(io)) == 0
+
+
+@pytest.mark.parametrize("chunk", [512, 1536, 8192])
+def test_data_comes_in_many_small_pieces(start, chunk) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 0 262144 3")) == 0
+        small = fake.Reply(data=pattern(0, 262144, 3), chunk_bytes=chunk)
+        target.rules.append(lambda command: small if command.is_read else None)
+        for _ in range(4):
+            probe.say("read 0 262144 3 iov=700")
+        assert [probe.line() for _ in range(4)] == ["read 0 262144 0 same"] * 4
+
+
+DATA = pattern(0, 4096, 1)
+CRC = {"HeaderDigest": "CRC32C", "DataDigest": "CRC32C"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (fake.Reply(data=DATA, chunk_bytes=512, skipped_sequence=1), "DataSN"),
+        (fake.Reply(data=DATA, tag_flip=0x100), "nobody asked for"),
+        (fake.Reply(data=DATA, extra=bytes(512)), "more data than was asked for"),
+        (fake.Reply(data=DATA, wrong_header_digest=True), "wrong header digest"),
+        (fake.Reply(data=DATA, wrong_data_digest=True), "wrong digest"),
+        (fake.Reply(data=DATA, cut_off_bytes=20), "closed the connection"),
+        (fake.Reply(data=DATA, cut_off_bytes=2000), "closed the connection"),
+    ],
+    ids=["gap", "wrong tag", "too much", "header digest", "data digest", "cut header", "cut data"],
+)  # fmt: skip
+def test_damaged_data_ends_the_session_and_is_never_good(start, reply, reason) -> None:  # noqa: F811
+    with FakeTarget(keys=CRC) as target:
+        probe = opened(start, target)
+        target.rules.append(lambda command: reply if command.is_read else None)
+        probe.say("read 0 4096 1")
+        assert result(probe.line()) == ENOTCONN
+        closed = probe.line()
+        assert re.match(r"closed E(PROTO|CONNRESET) ", closed) and reason in closed, closed
+        target.rules.clear()
+        probe.open()
+        assert result(probe.ask("write 0 4096 1")) == 0
+
+
+def test_a_rejected_pdu_ends_the_session(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.connections[-1].reject()
+        assert re.match(r"closed EPROTO .*rejected a PDU, reason 0x04", probe.line())
+
+
+@pytest.mark.parametrize("length", [4096, 262144])
+def test_a_target_that_stops_reading_is_noticed_in_time(start, length) -> None:  # noqa: F811
+    """Sockets fill up, with commands and with Data-Out half way; nothing is lost but the session."""
+    with FakeTarget(keys={"MaxRecvDataSegmentLength": "8192"}, r2t_bytes=(65536,)) as target:
+        probe = opened(start, target)
+        target.rules.append(lambda command: target.reading.clear() if command.is_write else None)
+        begun = time.monotonic()
+        for _ in range(100):
+            probe.say(f"write 0 {length} 1")
+        lines = [probe.line() for _ in range(101)]
+        assert lines[-1].startswith("closed ETIMEDOUT"), lines[-1]
+        assert {result(line) for line in lines[:-1]} <= {0, ENOTCONN}
+        assert time.monotonic() - begun < 3 * DEADLINE_MS / 1000 + 1
+        target.rules.clear()
+        target.reading.set()
+        probe.open()
+
+
+@pytest.mark.parametrize("chunk", [4096, 262144], ids=["in the buffer", "straight to memory"])
+def test_memory_taken_back_in_the_midst_of_data_is_left_alone(start, chunk) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        go_on = threading.Event()
+        slow = fake.Reply(data=bytes(range(256)) * 1024, chunk_bytes=chunk, go_on=go_on)
+        target.rules.append(lambda command: slow if command.is_read else None)
+        probe.say("read 0 262144 1 iov=5")
+        while not target.data_commands():
+            time.sleep(0.01)  # until it is there
+        with pytest.raises(queue.Empty):
+            probe.lines.get(timeout=0.3)  # half of it has come by then
+        probe.say("divert")
+        assert probe.ask("poisoned") == "poisoned 0 touched 0"  # the divert was carried out
+        go_on.set()
+        assert probe.line() == "read 0 262144 0 diverted"
+        assert probe.ask("poisoned") == "poisoned 1 touched 0"
+        target.rules.clear()
+        assert result(probe.ask("write 0 4096 1")) == 0
+        assert probe.ask("read 0 4096 1") == "read 0 4096 0 same"
+
+
+def test_a_diverted_read_that_is_never_answered_costs_the_session_and_no_memory(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = opened(start, target)
+        target.rules.append(lambda command: fake.SILENCE if command.is_read else None)
+        probe.say("read 0 4096 1")
+        while not target.data_commands():
+            time.sleep(0.01)  # until it is there
+        probe.say("divert")
+        assert result(probe.line()) == ENOTCONN
+        assert probe.line().startswith("closed ETIMEDOUT")
+        assert probe.ask("poisoned") == "poisoned 1 touched 0"
+
+
+def test_a_target_that_splits_its_login_is_understood(start) -> None:  # noqa: F811
+    with FakeTarget(login_pause_seconds=0.02) as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 0 4096 1")) == 0
 
 
 def test_a_redirection_is_followed(start) -> None:  # noqa: F811

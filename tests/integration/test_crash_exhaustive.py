@@ -30,7 +30,7 @@ REGION_ROWS = 64
 ROW_BYTES = (COUNT - 1) * CHUNK
 WINDOW_ROWS = 12
 WINDOW_REGIONS = (0, 3, 9)  # a window in each: marks are set and cleared apart from each other
-CASES_SHORT = 1000 if SANITIZED else 5000
+CASES_SHORT = 600 if SANITIZED else 2000
 REPLAY_SECONDS_MAX = 1500
 
 
@@ -129,11 +129,20 @@ def member_killed(run: Run, requests: int) -> None:
     """In the midst of the load; the volume goes on without it."""
     with run.serve() as volume:
         handle = volume.connect()
-        run.load.run(handle, requests // 2, (0, 1))
-        run.load.run(handle, 10, (0, 1))
-        run.farm.kill(1)
-        run.load.run(handle, requests, (0, 1, 2))
+        run.load.run(handle, requests, (0, 1), midway=lambda: run.farm.kill(1))
+        run.load.run(handle, requests // 2, (0, 1, 2))
         assert volume.status()["state"] == "degraded"
+
+
+def member_returned(run: Run, requests: int) -> None:
+    """It dies in the midst of the load and comes back; the load goes on while it catches up."""
+    with run.serve() as volume:
+        handle = volume.connect()
+        run.load.run(handle, requests, (0, 1), midway=lambda: run.farm.kill(2))
+        volume.wait_status(lambda status: status["state"] == "degraded", "the eviction")
+        run.farm.restart(2)
+        run.load.run(handle, requests // 2, (0, 2),
+                     until=lambda: volume.status()["state"] == "active")
 
 
 def stopped_and_started(run: Run, requests: int) -> None:
@@ -157,7 +166,7 @@ def gateway_killed(run: Run, requests: int) -> None:
         volume.wait_resynced()
 
 
-RUNS = {run.__name__: run for run in (healthy, member_killed, stopped_and_started, gateway_killed)}
+RUNS = {run.__name__: run for run in (healthy, member_killed, member_returned, stopped_and_started, gateway_killed)}
 
 
 @pytest.mark.parametrize("name", RUNS)

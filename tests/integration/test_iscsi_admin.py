@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_target as fake  # noqa: E402
 from farm import TargetFarm, TargetOptions  # noqa: E402
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -228,3 +230,27 @@ def test_signatures_at_head_and_tail_are_found(tmp_path, content, offset, findin
                 backing.write(content)
         said = admin("signature", farm.member(0))["signature"]
     assert said.startswith(finding) if finding else said == ""
+
+
+def _lies(command: fake.Command, *, about_writes: bool) -> fake.Reply | None:
+    """Good with a response code: the target's iSCSI layer failed."""
+    mine = command.is_write or command.is_sync if about_writes else command.is_read
+    return fake.Reply(response=1) if mine else None
+
+
+@pytest.mark.parametrize(
+    "words", [("write", "{}", "4096", "4096", "7"), ("read", "{}", "0", "4096")], ids=["write", "read"]
+)
+def test_good_with_a_response_code_is_no_success(words) -> None:
+    with fake.FakeTarget() as target:
+        words = [word.format(target.member) for word in words]
+        assert "error" not in admin(*words)
+        target.rules.append(lambda command: _lies(command, about_writes=words[0] == "write"))
+        assert admin(*words)["error"] == IO
+
+
+def test_a_target_that_answers_no_write_is_given_up_in_time() -> None:
+    with fake.FakeTarget() as target:
+        target.rules.append(lambda command: fake.SILENCE if command.is_write else None)
+        said = admin("timeout_ms=500", "write", target.member, "4096", "4096", "7")
+        assert said["error"] == UNREACHABLE and "write" in said["message"]

@@ -35,7 +35,8 @@ struct fake_command {
 	uint8_t *copy;			/* of a late write */
 	uint64_t offset_bytes;
 	uint32_t length_bytes;
-	uint32_t checksum;		/* of a write's data when it was submitted */
+	bool checked;			/* of some writes: */
+	uint32_t checksum;		/* its data when it was submitted */
 	bool fua;
 	bool diverted;
 	bool orphan;			/* submitted after the session's end: fails, and nothing else */

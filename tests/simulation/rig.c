@@ -1,6 +1,8 @@
 /* rig.c - see rig.h. */
 #include "rig.h"
 
+#include "bury.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,9 +20,6 @@
 			abort();                                                               \
 		}                                                                              \
 	} while (0)
-
-static struct engine **graveyard;	/* engines that "crashed" */
-static size_t buried;
 
 struct rig_request {
 	struct engine_request request;
@@ -210,10 +209,7 @@ rig_crash(struct rig *rig)
 		free_request(request);
 	}
 	rig->active_count = 0;
-	/* A killed process frees nothing.  Kept reachable, so that leak checks still find real leaks. */
-	graveyard = realloc(graveyard, (buried + 1) * sizeof(*graveyard));
-	expect(graveyard != NULL, "out of memory");
-	graveyard[buried++] = rig->engine;
+	engine_bury(rig->engine);
 	rig->engine = NULL;
 }
 

@@ -311,14 +311,14 @@ start(uint8_t options)
 			.header_digest = options & 4, .data_digest = options & 8,
 		},
 	};
-	fuzz.connection = iscsi_connection_create(sockets[0], 0, &fuzz.login);
+	fuzz.connection = iscsi_connection_create(sockets[0], &fuzz.login);
 	require(fuzz.connection != NULL, "no memory");
 	for (int i = 0; i < TASKS; i++) {
 		fuzz.tasks[i] = (struct fuzz_task){ .memory = NULL };
 		submit(&fuzz.tasks[i], i & 1);
 	}
 	if (options & 64)
-		iscsi_connection_manage(fuzz.connection, ISCSI_LUN_RESET, NULL, on_answer, NULL);
+		iscsi_connection_manage(fuzz.connection, ISCSI_LUN_RESET, 0, NULL, on_answer, NULL);
 	if (options & 128)
 		iscsi_connection_logout(fuzz.connection, on_answer, NULL);
 	iscsi_connection_flush(fuzz.connection);

@@ -228,7 +228,7 @@ set_up(struct iscsi_negotiated agreed)
 	rig.login = (struct iscsi_login){
 		.complete = true, .stat_sn = 99, .exp_cmd_sn = 1, .max_cmd_sn = 64, .negotiated = agreed,
 	};
-	rig.connection = iscsi_connection_create(sockets[0], 0, &rig.login);
+	rig.connection = iscsi_connection_create(sockets[0], &rig.login);
 	assert_non_null(rig.connection);
 	for (uint32_t i = 0; i < DATA_MAX; i++)
 		memory[i] = (uint8_t)(i * 7 + (i >> 8));
@@ -539,7 +539,7 @@ no_more_commands_leave_than_the_target_takes(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
 	fcntl(sockets[0], F_SETFL, O_NONBLOCK);
 	rig.peer = sockets[1];
-	rig.connection = iscsi_connection_create(sockets[0], 0, &rig.login);
+	rig.connection = iscsi_connection_create(sockets[0], &rig.login);
 	for (int i = 0; i < 8; i++)
 		submit(&jobs[i], true, 4096);
 	for (uint32_t number = 1; number <= 3; number++) {
@@ -742,7 +742,7 @@ abort_task_names_the_task(void **state)
 	set_up(plain);
 	submit(&job, true, 4096);
 	tag = receive_command();
-	iscsi_connection_manage(rig.connection, ISCSI_ABORT_TASK, &job.task, on_managed, NULL);
+	iscsi_connection_manage(rig.connection, ISCSI_ABORT_TASK, 0, &job.task, on_managed, NULL);
 	flush_and_receive(&pdu);
 	assert_int_equal(pdu.header[0], 0x42);
 	assert_int_equal(pdu.header[1], 0x81);

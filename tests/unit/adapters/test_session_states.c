@@ -139,7 +139,8 @@ cut_all(uint32_t block, uint32_t limit, const size_t *lengths, int count, int ex
 
 	member.identity.block_bytes = block;
 	member.identity.capacity_bytes = 1 << 20;
-	member.identity.transfer_bytes_max = limit;
+	member.identity.transfer_bytes_max = 1 << 20;
+	member.write_bytes_max = limit;
 	for (int i = 0; i < count; i++) {
 		iov[i] = (struct iovec){ memory + at, lengths[i] };
 		at += lengths[i];
@@ -172,6 +173,26 @@ ios_are_cut_into_whole_blocks_within_the_limit(void **state)
 	cut_all(512, 65536, odd, 8, 1);
 	cut_all(512, 512, odd, 8, 40);
 	cut_all(4096, 8192, odd, 8, 3);
+}
+
+static void
+writes_are_cut_where_they_would_wait_for_the_target(void **state)
+{
+	struct iscsi_negotiated agreed = {
+		.first_burst_bytes = 262144, .max_burst_bytes = 131072, .target_segment_bytes = 100000,
+		.initial_r2t = true, .immediate_data = true,
+	};
+
+	assert_int_equal(cut_write_bytes_max(&agreed, 512), 99840);
+	agreed.initial_r2t = false;
+	assert_int_equal(cut_write_bytes_max(&agreed, 512), 262144);
+	agreed.first_burst_bytes = 8192;	/* too little: one burst */
+	assert_int_equal(cut_write_bytes_max(&agreed, 512), 131072);
+	agreed.initial_r2t = true;
+	agreed.immediate_data = false;
+	assert_int_equal(cut_write_bytes_max(&agreed, 4096), 131072);
+	agreed.max_burst_bytes = 512;
+	assert_int_equal(cut_write_bytes_max(&agreed, 4096), 4096);
 }
 
 static void
@@ -210,6 +231,7 @@ main(void)
 		cmocka_unit_test(a_bad_outcome_fails_everything_but_the_way_back),
 		cmocka_unit_test(every_state_has_a_name),
 		cmocka_unit_test(ios_are_cut_into_whole_blocks_within_the_limit),
+		cmocka_unit_test(writes_are_cut_where_they_would_wait_for_the_target),
 		cmocka_unit_test(ios_outside_the_lun_or_of_parts_of_blocks_are_refused),
 	};
 

@@ -1,0 +1,21 @@
+/* bury.c - see bury.h. */
+#include "bury.h"
+
+#include "engine/engine_internal.h"
+
+#include <stdlib.h>
+
+static struct engine **graveyard;
+static size_t buried;
+
+void
+engine_bury(struct engine *engine)
+{
+	struct engine **grown = realloc(graveyard, (buried + 1) * sizeof(*graveyard));
+
+	if (grown == NULL)
+		abort();
+	graveyard = grown;
+	graveyard[buried++] = engine;
+	arena_destroy(&engine->arena);
+}

@@ -1,0 +1,187 @@
+/* sim.h - one run of the simulator: one seed, one volume, one life in virtual time.
+ *
+ *	simulate.c	the program: workers, sums		sim_run.c	steps, time, the gateway's life
+ *	sim_load.c	requests and their memory		sim_fault.c	what goes wrong, and heals
+ *	sim_oracle.c	what a read may return			sim_check.c	what the media must hold
+ *
+ * A run is a list of steps.  What step i is, and all it draws, depends on the seed and i alone, so that
+ * steps can be left out (--steps, --drop) and the others stay what they were; only the members' delays then
+ * differ.
+ */
+#ifndef IRAID_SIM_H
+#define IRAID_SIM_H
+
+#include "engine/engine.h"
+#include "fake_member.h"
+#include "pattern.h"
+
+#define SIM_MESSAGE_MAX 400
+#define SIM_STEPS_DEFAULT 300
+#define SIM_SLOTS_MAX 8
+
+enum fault_kind {
+	FAULT_CUT,		/* a session is reset, the member stays away for a while (or not) */
+	FAULT_LINK,		/* the link is down */
+	FAULT_HANG,		/* the target stops, and goes on */
+	FAULT_POWER,		/* a member loses power and what its cache held */
+	FAULT_SLOW,		/* answers take hundreds of milliseconds */
+	FAULT_PATH,		/* one of two portals is down */
+	FAULT_MEDIUM,		/* sectors can't be read */
+	FAULT_REFUSE,		/* writes are refused */
+	FAULT_FOREIGN,		/* another volume's disk answers at its address */
+	FAULT_CRASH,		/* the gateway dies */
+	FAULT_BLACKOUT,		/* the gateway dies, and some or all members lose power */
+	FAULT_STOP,		/* the gateway is stopped in order, and started again */
+	FAULT_KINDS,
+};
+
+extern const char *const fault_names[FAULT_KINDS];
+
+struct sim_totals {
+	uint64_t seeds, operations, errors, bytes;
+	uint64_t faults[FAULT_KINDS];
+	struct fake_counts fake;
+	uint64_t virtual_ms;
+	uint64_t events;
+	uint64_t checks;	/* of all media */
+	uint64_t stall_ms_max;	/* of a request while no more members were in trouble than the level bears */
+};
+
+struct sim_options {
+	uint64_t seed;
+	uint32_t steps;
+	const uint8_t *dropped;	/* by step: left out; NULL: none */
+	bool trace;
+	struct sim_totals *totals;
+	char *message;		/* SIM_MESSAGE_MAX: what failed */
+};
+
+#define SIM_EXIT_FAILED 3
+
+struct sim_request {
+	struct engine_request request;
+	struct sim_request *next;
+	struct sim *sim;
+	uint64_t sector, count;
+	uint32_t number;	/* of a write */
+	uint64_t submit_us, done_us;
+	uint32_t *floor;	/* of a read: the floor when it was submitted; of a flush: of all sectors */
+	uint8_t *memory;
+	size_t memory_bytes;
+	struct iovec iov[8];
+};
+
+enum cure_kind { CURE_REACH, CURE_LINK, CURE_HANG, CURE_SPEED, CURE_PATH, CURE_REFUSE, CURE_FOREIGN, CURE_KINDS };
+
+struct cure {
+	struct event event;
+	struct sim *sim;
+	int member;
+	enum cure_kind kind;
+};
+
+/* Traits of a sector. */
+#define MAY_BE_LOST 0x01	/* a medium error is a fair answer */
+#define MAY_BE_ANYTHING 0x02	/* its content was given up */
+#define CACHE_DROPPED 0x04	/* a member's cache lost it since the last quiescence */
+
+struct sim {
+	struct sim_options options;
+	uint64_t random;		/* of delays and fates */
+	struct schedule schedule;
+	int level, count;		/* count: members of the volume */
+	uint32_t chunk_bytes, block_bytes, region_rows;
+	uint64_t rows, sectors, member_bytes, data_offset;
+	struct geometry geometry;
+	bool zeroed;			/* formatted with zeros, parity right from the start */
+	struct fake_member members[SIM_SLOTS_MAX];
+	struct disk foreign;		/* of FAULT_FOREIGN */
+	int slots;			/* members the gateway is configured with */
+	struct cure cures[SIM_SLOTS_MAX][CURE_KINDS];
+	uint64_t trouble_until_us[SIM_SLOTS_MAX];
+	uint64_t excess_until_us;	/* until then more members may be silent than the level bears */
+
+	struct engine *engine;		/* NULL: no gateway runs */
+	struct engine_options engine_options;
+	uint64_t epoch_recorded;
+	uint64_t started_us;
+	bool running_seen;		/* since it was started, it has been assembled */
+	bool stopping, stopped;
+	bool look;			/* the engine logged something: its status may have changed */
+	struct engine_status status;
+	int roles[SIM_SLOTS_MAX];	/* by member; -1: none */
+	uint32_t session_losses;	/* since a flush last succeeded */
+	bool refused;			/* FAULT_REFUSE happened since the last quiescence */
+
+	/* oracle, by sector */
+	uint32_t *floor;		/* newest write that a read must at least return */
+	uint32_t *flushed;		/* the same after a loss of all caches */
+	uint32_t *submitted;
+	uint8_t *traits;
+	uint32_t writes;
+	bool *unsure;			/* by region: parity may be wrong, by a crash or a write that failed */
+	bool proven_once;		/* all parity was right at some quiescence */
+	bool *touched;			/* by region: written since it was last known to be clean */
+	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
+	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
+	uint32_t out_roles;		/* not in sync now */
+
+	/* load */
+	struct sim_request *active, *spare_requests;
+	struct sim_request *quarantine_head, **quarantine_tail;
+	uint32_t quarantined, active_count, depth;
+	uint64_t next_sector;		/* a sequential writer's */
+	uint64_t hot_row, hot_rows;
+
+	uint32_t step;			/* under way */
+	uint64_t events;
+};
+
+/* Runs the seed; does not return if it fails (exit status SIM_EXIT_FAILED, message filled in). */
+void sim_run(const struct sim_options *options);
+
+void sim_fail(struct sim *sim, const char *format, ...)
+	__attribute__((format(printf, 2, 3), noreturn));
+void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* sim_run.c */
+void sim_advance(struct sim *sim, uint64_t until_us);
+void sim_start(struct sim *sim);
+void sim_crash(struct sim *sim);
+void sim_stop(struct sim *sim);
+void sim_look(struct sim *sim);		/* refresh status, and what follows from it */
+
+/* sim_load.c */
+void load_init(struct sim *sim);
+void load_free(struct sim *sim);
+void load_submit(struct sim *sim, uint64_t *random);
+void load_sequential(struct sim *sim, uint64_t *random);
+void load_read_all(struct sim *sim);
+void load_overwrite_damage(struct sim *sim);	/* whole rows with unreadable sectors */
+void load_abandon(struct sim *sim);		/* the gateway died: nobody answers */
+void load_check_quarantine(struct sim *sim, bool everything);
+
+/* sim_fault.c */
+void fault_init(struct sim *sim);
+void fault_inject(struct sim *sim, uint64_t *random);
+void fault_update_excess(struct sim *sim);
+void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice */
+
+/* sim_oracle.c */
+void oracle_init(struct sim *sim);
+void oracle_free(struct sim *sim);
+void oracle_crashed(struct sim *sim);
+void oracle_session_restored(struct sim *sim, int m);
+void oracle_out_changed(struct sim *sim, uint32_t out_roles);
+void oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_bytes);
+void oracle_damaged(struct sim *sim, int role, uint64_t row);
+void oracle_quiescent(struct sim *sim);		/* the media were checked, everything is in sync */
+void oracle_judge(struct sim *sim, struct sim_request *request, int result);
+void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, const char *where);
+uint32_t sim_region(const struct sim *sim, uint64_t row);
+uint64_t sim_sector_row(const struct sim *sim, uint64_t sector);
+
+/* sim_check.c */
+void check_media(struct sim *sim);
+
+#endif

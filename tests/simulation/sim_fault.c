@@ -1,0 +1,344 @@
+/* sim_fault.c - what goes wrong, and when it is over.
+ *
+ * Faults last from a millisecond to half a minute.  Most strike a member that is in trouble already, or the
+ * only one: then the level bears them and no request may fail.  Some strike one more, and I/O has to
+ * wait.  excess_until_us is when that is over at the latest, the time included that the engine takes to
+ * reconnect.
+ */
+#include "sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Back-off before a member is tried again, its log-in, and what the engine then reads. */
+#define SLACK_US 6000000ull
+
+const char *const fault_names[FAULT_KINDS] = {
+	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "write refused",
+	"wrong disk", "gateway crash", "blackout", "stop and start",
+};
+
+static uint64_t
+now(const struct sim *sim)
+{
+	return sim->schedule.now_us;
+}
+
+/* --- cures --- */
+
+static void
+cure(struct sim *sim, int m, enum cure_kind kind)
+{
+	struct fake_member *member = &sim->members[m];
+
+	switch (kind) {
+	case CURE_REACH:
+		member->reachable = true;
+		break;
+	case CURE_LINK:
+		fake_member_link(member, true);
+		break;
+	case CURE_HANG:
+		fake_member_continue(member);
+		break;
+	case CURE_SPEED:
+		member->answer_us_min = 40;
+		member->answer_us_max = 1200;
+		break;
+	case CURE_PATH:
+		member->path_down[0] = false;
+		member->path_down[1] = false;
+		break;
+	case CURE_REFUSE:
+		member->refuse_writes = false;
+		break;
+	case CURE_FOREIGN:
+		/* Pulled out again: a session to it ends. */
+		fake_member_cut(member, member->reachable);
+		member->foreign = NULL;
+		break;
+	case CURE_KINDS:
+		break;
+	}
+}
+
+static void
+cure_event(struct event *event)
+{
+	struct cure *c = (struct cure *)event;
+
+	sim_trace(c->sim, "member %d is cured of %d", c->member, c->kind);
+	cure(c->sim, c->member, c->kind);
+}
+
+static void
+cure_after(struct sim *sim, int m, enum cure_kind kind, uint64_t lasts_us)
+{
+	struct cure *c = &sim->cures[m][kind];
+
+	schedule_cancel(&sim->schedule, &c->event);
+	schedule_add(&sim->schedule, &c->event, now(sim) + lasts_us);
+}
+
+void
+fault_cure_all(struct sim *sim)
+{
+	for (int m = 0; m < sim->slots; m++)
+		for (int kind = 0; kind < CURE_KINDS; kind++) {
+			struct cure *c = &sim->cures[m][kind];
+
+			if (c->event.place == 0)
+				continue;
+			schedule_cancel(&sim->schedule, &c->event);
+			cure(sim, m, (enum cure_kind)kind);
+		}
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->trouble_until_us[m] > now(sim) + SLACK_US)
+			sim->trouble_until_us[m] = now(sim) + SLACK_US;
+	if (sim->excess_until_us > now(sim) + SLACK_US)
+		sim->excess_until_us = now(sim) + SLACK_US;
+}
+
+void
+fault_init(struct sim *sim)
+{
+	for (int m = 0; m < sim->slots; m++)
+		for (int kind = 0; kind < CURE_KINDS; kind++)
+			sim->cures[m][kind] = (struct cure){
+				.event = { .fire = cure_event },
+				.sim = sim,
+				.member = m,
+				.kind = (enum cure_kind)kind,
+			};
+}
+
+/* --- whom --- */
+
+static bool
+is_out(const struct sim *sim, int m)
+{
+	int role = sim->roles[m];
+
+	return role < 0 || ((sim->out_roles >> role) & 1);
+}
+
+static bool
+in_trouble(const struct sim *sim, int m)
+{
+	return is_out(sim, m) || sim->trouble_until_us[m] > now(sim);
+}
+
+/* Until when are more in trouble than the level bears?  The members that are in trouble the longest but for
+ * those that it bears.
+ */
+void
+fault_update_excess(struct sim *sim)
+{
+	uint64_t ends[SIM_SLOTS_MAX];
+	int count = 0;
+
+	for (int m = 0; m < sim->slots; m++) {
+		uint64_t ends_us = is_out(sim, m) ? UINT64_MAX : sim->trouble_until_us[m];
+		int at = count++;
+
+		while (at > 0 && ends[at - 1] < ends_us) {
+			ends[at] = ends[at - 1];
+			at--;
+		}
+		ends[at] = ends_us;
+	}
+	if (ends[sim->geometry.parities] > sim->excess_until_us &&
+	    ends[sim->geometry.parities] > now(sim))
+		sim->excess_until_us = ends[sim->geometry.parities];
+}
+
+static void
+trouble(struct sim *sim, int m, uint64_t lasts_us)
+{
+	uint64_t until = now(sim) + lasts_us + SLACK_US;
+
+	if (until > sim->trouble_until_us[m])
+		sim->trouble_until_us[m] = until;
+	fault_update_excess(sim);
+}
+
+/* A member to strike: of those in trouble, if that is as much as the level bears, but for one time in six. */
+static int
+draw_member(struct sim *sim, uint64_t *random)
+{
+	int candidates[SIM_SLOTS_MAX];
+	int count = 0;
+	int troubled = 0;
+
+	for (int m = 0; m < sim->slots; m++)
+		troubled += in_trouble(sim, m);
+	if (troubled >= sim->geometry.parities && troubled > 0 && !random_once_in(random, 6)) {
+		for (int m = 0; m < sim->slots; m++)
+			if (in_trouble(sim, m))
+				candidates[count++] = m;
+		return candidates[fake_random(random) % (uint64_t)count];
+	}
+	return (int)(fake_random(random) % (uint64_t)sim->slots);
+}
+
+static uint64_t
+draw_time(uint64_t *random)
+{
+	static const uint64_t longest_us[] = { 1000, 20000, 300000, 2000000, 8000000, 30000000 };
+
+	return random_between(random, 0, longest_us[fake_random(random) % 6]);
+}
+
+/* --- faults --- */
+
+static void
+strike_medium(struct sim *sim, int m, uint64_t *random)
+{
+	struct fake_member *member = &sim->members[m];
+	const uint64_t chunk_sectors = sim->chunk_bytes / DISK_SECTOR;
+	uint8_t rubbish[DISK_SECTOR];
+	uint64_t count = random_between(random, 1, 3);
+	uint64_t row = random_once_in(random, 2)
+			       ? fake_random(random) % sim->rows
+			       : sim->hot_row + fake_random(random) % sim->hot_rows;
+	uint64_t column = fake_random(random) % chunk_sectors * DISK_SECTOR;
+
+	if (random_once_in(random, 6)) {	/* where the region map stands */
+		disk_damage(&member->disk, LAYOUT_MAP_OFFSET);
+		return;
+	}
+	while (count-- > 0 && column < sim->chunk_bytes) {
+		uint64_t at = sim->data_offset + row * sim->chunk_bytes + column;
+
+		at -= at % sim->block_bytes;
+		for (uint32_t i = 0; i < sim->block_bytes; i += DISK_SECTOR) {
+			for (unsigned int b = 0; b < DISK_SECTOR; b++)
+				rubbish[b] = (uint8_t)fake_random(random);
+			disk_write(&member->disk, at + i, rubbish, DISK_SECTOR, true);
+			disk_damage(&member->disk, at + i);
+		}
+		if (sim->roles[m] >= 0)
+			oracle_damaged(sim, sim->roles[m], row);
+		column += sim->block_bytes;
+	}
+}
+
+static void
+strike_foreign(struct sim *sim, int m, uint64_t lasts)
+{
+	for (int i = 0; i < sim->slots; i++)
+		if (sim->members[i].foreign != NULL)
+			return;	/* there is one such disk */
+	fake_member_cut(&sim->members[m], sim->members[m].reachable);
+	sim->members[m].foreign = &sim->foreign;
+	cure_after(sim, m, CURE_FOREIGN, lasts);
+}
+
+static void
+strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
+{
+	struct fake_member *member = &sim->members[m];
+	uint64_t lasts = draw_time(random);
+
+	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts);
+	if (kind != FAULT_MEDIUM)
+		trouble(sim, m, lasts);
+	switch (kind) {
+	case FAULT_CUT:
+		fake_member_cut(member, false);
+		cure_after(sim, m, CURE_REACH, lasts);
+		break;
+	case FAULT_LINK:
+		fake_member_link(member, false);
+		cure_after(sim, m, CURE_LINK, lasts);
+		break;
+	case FAULT_HANG:
+		fake_member_hang(member);
+		cure_after(sim, m, CURE_HANG, lasts);
+		break;
+	case FAULT_POWER:
+		fake_member_power_loss(member, false);
+		cure_after(sim, m, CURE_REACH, lasts);
+		break;
+	case FAULT_SLOW:
+		member->answer_us_min = 1000;
+		member->answer_us_max = random_once_in(random, 2) ? 30000 : 700000;
+		cure_after(sim, m, CURE_SPEED, lasts);
+		break;
+	case FAULT_PATH:
+		member->path_down[fake_random(random) % 2] = true;
+		fake_member_cut(member, member->reachable);
+		cure_after(sim, m, CURE_PATH, lasts);
+		break;
+	case FAULT_MEDIUM:
+		strike_medium(sim, m, random);
+		break;
+	case FAULT_REFUSE:
+		member->refuse_writes = true;
+		sim->refused = true;
+		cure_after(sim, m, CURE_REFUSE, lasts);
+		break;
+	case FAULT_FOREIGN:
+		strike_foreign(sim, m, lasts);
+		break;
+	case FAULT_CRASH:
+	case FAULT_BLACKOUT:
+	case FAULT_STOP:
+	case FAULT_KINDS:
+		break;
+	}
+}
+
+/* The gateway ends, and starts again, perhaps with a member missing. */
+static void
+strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
+{
+	uint64_t events = random_once_in(random, 2) ? 0 : fake_random(random) % 60;
+	uint64_t away = random_once_in(random, 3) ? draw_time(random) : 500;
+
+	sim_trace(sim, "FAULT %s", fault_names[kind]);
+	for (int m = 0; m < sim->slots; m++)
+		trouble(sim, m, away);
+	if (kind == FAULT_STOP) {
+		sim_stop(sim);
+	} else {
+		while (events-- > 0 && schedule_next_us(&sim->schedule) != UINT64_MAX)
+			sim_advance(sim, schedule_next_us(&sim->schedule));
+		sim_crash(sim);
+	}
+	if (kind == FAULT_BLACKOUT)
+		for (int m = 0; m < sim->slots; m++)
+			if (!random_once_in(random, 3))
+				fake_member_power_loss(&sim->members[m], sim->members[m].reachable);
+	if (random_once_in(random, 3)) {
+		int m = draw_member(sim, random);
+		uint64_t lasts = away + draw_time(random);
+
+		sim->members[m].reachable = false;
+		cure_after(sim, m, CURE_REACH, lasts);
+		trouble(sim, m, lasts);
+		sim_trace(sim, "member %d is away for %llu us", m, (unsigned long long)lasts);
+	}
+	sim_advance(sim, now(sim) + away);
+	sim_start(sim);
+}
+
+void
+fault_inject(struct sim *sim, uint64_t *random)
+{
+	static const uint8_t weights[FAULT_KINDS] = { 8, 5, 6, 7, 4, 3, 7, 1, 1, 10, 4, 3 };
+	uint64_t total = 0;
+	int kind = 0;
+	uint64_t drawn;
+
+	for (int i = 0; i < FAULT_KINDS; i++)
+		total += weights[i];
+	for (drawn = fake_random(random) % total; drawn >= weights[kind]; kind++)
+		drawn -= weights[kind];
+	sim->options.totals->faults[kind]++;
+	if (kind >= FAULT_CRASH)
+		strike_gateway(sim, (enum fault_kind)kind, random);
+	else
+		strike_member(sim, (enum fault_kind)kind, draw_member(sim, random), random);
+	sim_look(sim);
+}

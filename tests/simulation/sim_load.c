@@ -1,0 +1,311 @@
+/* sim_load.c - requests, and the memory they lend to the engine.
+ *
+ * Memory that was handed back is not used again at once: it lies in quarantine, filled with a pattern that
+ * nobody may touch (DESIGN rule 4).  A late Data-In shows as a broken pattern; a write that still takes its
+ * data from there brings the pattern to the media, which is no write of ours.
+ */
+#include "sim.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUARANTINE_REQUESTS 24u
+#define QUARANTINE_BYTE 0xDB
+#define READ_BYTE 0xC3			/* what a read's memory holds before it is filled */
+#define REQUEST_SECTORS_MAX 512u
+
+static struct sim_request *
+request_take(struct sim *sim)
+{
+	struct sim_request *request = sim->spare_requests;
+	uint32_t *floor;
+
+	if (request == NULL)
+		return calloc(1, sizeof(*request));
+	sim->spare_requests = request->next;
+	floor = request->floor;
+	*request = (struct sim_request){ .floor = floor };
+	return request;
+}
+
+static void
+request_give(struct sim *sim, struct sim_request *request)
+{
+	free(request->memory);
+	request->memory = NULL;
+	request->next = sim->spare_requests;
+	sim->spare_requests = request;
+}
+
+/* --- quarantine --- */
+
+static void
+check_pattern(struct sim *sim, const struct sim_request *request)
+{
+	for (size_t i = 0; i < request->memory_bytes; i++)
+		if (request->memory[i] != QUARANTINE_BYTE)
+			sim_fail(sim, "memory of a completed request was written to: %s of %llu sectors at "
+				 "sector %llu, byte %zu", request->request.op == REQUEST_READ ? "read" : "write",
+				 (unsigned long long)request->count,
+				 (unsigned long long)request->sector, i);
+}
+
+void
+load_check_quarantine(struct sim *sim, bool everything)
+{
+	while (sim->quarantine_head != NULL && (everything || sim->quarantined > QUARANTINE_REQUESTS)) {
+		struct sim_request *request = sim->quarantine_head;
+
+		sim->quarantine_head = request->next;
+		if (sim->quarantine_head == NULL)
+			sim->quarantine_tail = &sim->quarantine_head;
+		sim->quarantined--;
+		check_pattern(sim, request);
+		request_give(sim, request);
+	}
+}
+
+static void
+put_in_quarantine(struct sim *sim, struct sim_request *request)
+{
+	memset(request->memory, QUARANTINE_BYTE, request->memory_bytes);
+	memset(request->iov, QUARANTINE_BYTE, sizeof(request->iov));
+	request->next = NULL;
+	*sim->quarantine_tail = request;
+	sim->quarantine_tail = &request->next;
+	sim->quarantined++;
+	load_check_quarantine(sim, false);
+}
+
+/* --- requests --- */
+
+static void
+forget(struct sim *sim, struct sim_request *request)
+{
+	struct sim_request **link = &sim->active;
+
+	while (*link != request)
+		link = &(*link)->next;
+	*link = request->next;
+	sim->active_count--;
+}
+
+static void
+request_done(struct engine_request *base, int result)
+{
+	struct sim_request *request = base->owner;
+	struct sim *sim = request->sim;
+
+	forget(sim, request);
+	request->done_us = sim->schedule.now_us;
+	sim->options.totals->operations++;
+	sim->options.totals->errors += result != 0;
+	sim->options.totals->bytes += base->length_bytes;
+	oracle_judge(sim, request, result);
+	if (request->memory_bytes > 0)
+		put_in_quarantine(sim, request);
+	else
+		request_give(sim, request);
+}
+
+static void
+describe_memory(struct sim *sim, struct sim_request *request)
+{
+	const uint64_t block = sim->block_bytes;
+	uint64_t left = request->memory_bytes / block;
+	uint8_t *at = request->memory;
+	int count = 0;
+
+	while (left > 0) {
+		uint64_t step = random_between(&sim->random, 1, left);
+
+		if (count == 7 || random_once_in(&sim->random, 2))
+			step = left;
+		request->iov[count++] = (struct iovec){ at, step * block };
+		at += step * block;
+		left -= step;
+	}
+	request->request.iov = request->iov;
+	request->request.iov_count = count;
+}
+
+static void
+submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, bool fua)
+{
+	struct sim_request *request = request_take(sim);
+
+	assert(request != NULL && sector + count <= sim->sectors);
+	request->sim = sim;
+	request->sector = sector;
+	request->count = count;
+	request->submit_us = sim->schedule.now_us;
+	request->memory_bytes = count * PATTERN_SECTOR;
+	request->request = (struct engine_request){
+		.op = op,
+		.fua = fua,
+		.offset_bytes = sector * PATTERN_SECTOR,
+		.length_bytes = request->memory_bytes,
+		.done = request_done,
+		.owner = request,
+	};
+	if (request->floor == NULL)
+		request->floor = malloc(sim->sectors * sizeof(*request->floor));
+	if (count > 0) {
+		request->memory = aligned_alloc(PATTERN_SECTOR, request->memory_bytes);
+		assert(request->memory != NULL);
+		describe_memory(sim, request);
+	}
+	if (op == REQUEST_WRITE) {
+		request->number = ++sim->writes;
+		for (uint64_t i = 0; i < count; i++) {
+			pattern_fill(request->memory + i * PATTERN_SECTOR, (uint32_t)(sector + i),
+				     request->number);
+			sim->submitted[sector + i] = request->number;
+		}
+		for (uint64_t row = sim_sector_row(sim, sector); row <= sim_sector_row(sim, sector + count - 1);
+		     row++)
+			sim->touched[sim_region(sim, row)] = true;
+	} else if (op == REQUEST_READ) {
+		memset(request->memory, READ_BYTE, request->memory_bytes);
+		memcpy(request->floor, sim->floor + sector, count * sizeof(*request->floor));
+	} else {
+		memcpy(request->floor, sim->floor, sim->sectors * sizeof(*request->floor));
+	}
+	sim_trace(sim, "submit %s%s sector %llu count %llu number %u",
+		  op == REQUEST_READ ? "read" : op == REQUEST_WRITE ? "write" : "flush", fua ? " fua" : "",
+		  (unsigned long long)sector, (unsigned long long)count, request->number);
+	request->next = sim->active;
+	sim->active = request;
+	sim->active_count++;
+	engine_submit(sim->engine, &request->request);
+}
+
+/* Sectors, in whole blocks, inside the volume. */
+static void
+submit_fitting(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, bool fua)
+{
+	const uint64_t unit = sim->block_bytes / PATTERN_SECTOR;
+
+	sector -= sector % unit;
+	count = (count + unit - 1) / unit * unit;
+	if (count > REQUEST_SECTORS_MAX)
+		count = REQUEST_SECTORS_MAX;
+	if (count > sim->sectors - sector)
+		count = sim->sectors - sector;
+	submit(sim, op, sector, count, fua);
+}
+
+static uint64_t
+draw_sector(struct sim *sim, uint64_t *random)
+{
+	const uint64_t row_sectors = geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+
+	if (random_once_in(random, 3))
+		return fake_random(random) % sim->sectors;
+	return (sim->hot_row + fake_random(random) % sim->hot_rows) * row_sectors +
+	       fake_random(random) % row_sectors;
+}
+
+void
+load_submit(struct sim *sim, uint64_t *random)
+{
+	static const uint64_t longest[] = { 1, 1, 8, 8, 16, 40, 160 };
+	const uint64_t row_sectors = geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+	const uint64_t chunk_sectors = sim->chunk_bytes / PATTERN_SECTOR;
+	uint64_t sector = draw_sector(sim, random);
+	uint64_t count = random_between(random, 1, longest[fake_random(random) % 7]);
+	uint64_t kind = fake_random(random) % 100;
+
+	if (random_once_in(random, 8)) {	/* whole chunks, whole rows */
+		uint64_t unit = random_once_in(random, 2) ? chunk_sectors : row_sectors;
+
+		sector -= sector % unit;
+		count = unit * random_between(random, 1, 2);
+	}
+	if (kind < 4)
+		submit(sim, REQUEST_FLUSH, 0, 0, false);
+	else if (kind < 45)
+		submit_fitting(sim, REQUEST_READ, sector, count, false);
+	else
+		submit_fitting(sim, REQUEST_WRITE, sector, count, kind < 49);
+}
+
+/* Adjacent writes, as a stream brings them. */
+void
+load_sequential(struct sim *sim, uint64_t *random)
+{
+	uint64_t unit = random_between(random, 1, 2) * 8;
+	uint64_t requests = random_between(random, 3, 10);
+
+	if (random_once_in(random, 2))
+		sim->next_sector = draw_sector(sim, random);
+	sim->next_sector -= sim->next_sector % 8;
+	while (requests-- > 0) {
+		if (sim->next_sector >= sim->sectors)
+			sim->next_sector = 0;
+		submit_fitting(sim, REQUEST_WRITE, sim->next_sector, unit, false);
+		sim->next_sector += unit;
+	}
+}
+
+void
+load_read_all(struct sim *sim)
+{
+	for (uint64_t sector = 0; sector < sim->sectors; sector += REQUEST_SECTORS_MAX) {
+		while (sim->active_count >= 16)
+			sim_advance(sim, sim->schedule.now_us + 5000);
+		submit_fitting(sim, REQUEST_READ, sector, REQUEST_SECTORS_MAX, false);
+	}
+}
+
+void
+load_overwrite_damage(struct sim *sim)
+{
+	const uint64_t row_sectors = geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+
+	for (int m = 0; m < sim->slots; m++) {
+		const struct disk *disk = &sim->members[m].disk;
+
+		for (int i = 0; i < disk->bad_count; i++) {
+			uint64_t row = (disk->bad[i] - sim->data_offset) / sim->chunk_bytes;
+
+			if (disk->bad[i] >= sim->data_offset && row < sim->rows)
+				submit(sim, REQUEST_WRITE, row * row_sectors, row_sectors, false);
+		}
+	}
+}
+
+void
+load_abandon(struct sim *sim)
+{
+	while (sim->active != NULL) {
+		struct sim_request *request = sim->active;
+
+		sim->active = request->next;
+		request_give(sim, request);
+	}
+	sim->active_count = 0;
+}
+
+void
+load_init(struct sim *sim)
+{
+	sim->quarantine_tail = &sim->quarantine_head;
+	sim->depth = (uint32_t)random_between(&sim->random, 1, 24);
+	sim->hot_rows = random_between(&sim->random, 1, 6);
+	sim->hot_row = fake_random(&sim->random) % (sim->rows - sim->hot_rows);
+}
+
+void
+load_free(struct sim *sim)
+{
+	load_check_quarantine(sim, true);
+	while (sim->spare_requests != NULL) {
+		struct sim_request *request = sim->spare_requests;
+
+		sim->spare_requests = request->next;
+		free(request->floor);
+		free(request);
+	}
+}

@@ -1,0 +1,412 @@
+/* sim_oracle.c - what a request may return.
+ *
+ * Each sector is a register.  The engine carries writes of the same bytes out in the order of their arrival, so a
+ * read returns the newest write that was acknowledged (or seen by a read) before it was submitted, or a later
+ * one that was submitted before it ended.  That is kept through every crash.  What may differ:
+ *
+ *  - A cache that was lost takes acknowledged writes with it that no flush covered, if nobody could know
+ *    (the gateway was dead), or if more members lost theirs (or are out) than the level bears.
+ *  - A medium error is a fair answer where a member's content can't be known: MAY_BE_LOST.  It is an upper
+ *    bound, set when
+ *	. a region is unsure (written when the gateway died, or a write of it failed) while a member is out, for
+ *	  that member's chunks;
+ *	. sectors of a row were made unreadable on more members than the level bears, or on one while another
+ *	  is out or the region is unsure.
+ *    It ends when the sector is written (and the write acknowledged), or everything was found right.
+ */
+#include "sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- arithmetic --- */
+
+uint32_t
+sim_region(const struct sim *sim, uint64_t row)
+{
+	return (uint32_t)(row / sim->region_rows);
+}
+
+static uint32_t
+regions(const struct sim *sim)
+{
+	return sim_region(sim, sim->rows - 1) + 1;
+}
+
+uint64_t
+sim_sector_row(const struct sim *sim, uint64_t sector)
+{
+	return sector * PATTERN_SECTOR / geometry_row_bytes(&sim->geometry);
+}
+
+static int
+tolerated(const struct sim *sim)
+{
+	return sim->geometry.parities;
+}
+
+static uint64_t
+row_begin(const struct sim *sim, uint64_t row)
+{
+	return row * geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+}
+
+/* --- permissions --- */
+
+static void
+allow_loss(struct sim *sim, uint64_t row, int role)
+{
+	const uint32_t chunk_sectors = sim->chunk_bytes / PATTERN_SECTOR;
+	int chunk = geometry_chunk_on_member(&sim->geometry, row, (uint8_t)role);
+	uint64_t first = row_begin(sim, row) + (uint64_t)chunk * chunk_sectors;
+
+	for (uint64_t i = 0; chunk >= 0 && i < chunk_sectors; i++)
+		sim->traits[first + i] |= MAY_BE_LOST;
+}
+
+static void
+allow_row_loss(struct sim *sim, uint64_t row)
+{
+	for (int role = 0; role < sim->count; role++)
+		allow_loss(sim, row, role);
+}
+
+/* The row's unflushed writes on members whose cache was lost are beyond help. */
+static void
+revert_dropped(struct sim *sim, uint64_t row)
+{
+	for (uint64_t i = row_begin(sim, row); i < row_begin(sim, row + 1); i++) {
+		if (!(sim->traits[i] & CACHE_DROPPED))
+			continue;
+		if (sim->flushed[i] < sim->floor[i])
+			sim->floor[i] = sim->flushed[i];
+		sim->traits[i] |= MAY_BE_LOST;
+	}
+}
+
+/* Look at a row again after something changed for the worse. */
+static void
+judge_row(struct sim *sim, uint64_t row)
+{
+	const bool unsure = sim->unsure[sim_region(sim, row)];
+	const bool unproven = unsure || !sim->proven_once;
+	const uint32_t out = sim->out_roles;
+
+	if (sim->dropped_roles[row] != 0 &&
+	    (unsure || __builtin_popcount(sim->dropped_roles[row] | out) > tolerated(sim))) {
+		revert_dropped(sim, row);
+		if (__builtin_popcount(out) > 0)
+			allow_row_loss(sim, row);
+	}
+	if (sim->damaged_roles[row] != 0 &&
+	    (unproven || __builtin_popcount(sim->damaged_roles[row] | sim->dropped_roles[row] | out) >
+			       tolerated(sim)))
+		allow_row_loss(sim, row);
+	if (unsure && tolerated(sim) > 0)
+		for (int role = 0; role < sim->count; role++)
+			if ((out >> role) & 1)
+				allow_loss(sim, row, role);
+}
+
+static void
+judge_region(struct sim *sim, uint32_t region)
+{
+	uint64_t end = ((uint64_t)region + 1) * sim->region_rows;
+
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < end && row < sim->rows; row++)
+		judge_row(sim, row);
+}
+
+static void
+make_unsure(struct sim *sim, uint32_t region)
+{
+	sim->unsure[region] = true;
+	judge_region(sim, region);
+}
+
+void
+oracle_crashed(struct sim *sim)
+{
+	for (uint32_t region = 0; region < regions(sim); region++)
+		if (sim->touched[region] || sim->unsure[region])
+			make_unsure(sim, region);
+}
+
+/* A member returned that may have lost its cache, and others were silent too: nobody can make up for it. */
+void
+oracle_session_restored(struct sim *sim, int m)
+{
+	if (sim->schedule.now_us > sim->excess_until_us || !sim->members[m].disk.write_cache)
+		return;
+	oracle_crashed(sim);
+}
+
+void
+oracle_out_changed(struct sim *sim, uint32_t out_roles)
+{
+	uint32_t before = sim->out_roles;
+
+	sim->out_roles = out_roles;
+	if ((out_roles & ~before) == 0)
+		return;
+	for (uint32_t region = 0; region < regions(sim); region++)
+		judge_region(sim, region);
+}
+
+void
+oracle_damaged(struct sim *sim, int role, uint64_t row)
+{
+	sim->damaged_roles[row] |= 1u << role;
+	judge_row(sim, row);
+}
+
+void
+oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_bytes)
+{
+	struct sim *sim = owner;
+	int role = sim->roles[member - sim->members];
+	uint64_t row = (offset_bytes - sim->data_offset) / sim->chunk_bytes;
+	uint64_t column = (offset_bytes - sim->data_offset) % sim->chunk_bytes;
+	uint64_t sector;
+	int chunk;
+
+	if (offset_bytes < sim->data_offset || role < 0 || row >= sim->rows)
+		return;
+	sim->dropped_roles[row] |= 1u << role;
+	chunk = geometry_chunk_on_member(&sim->geometry, row, (uint8_t)role);
+	sector = row_begin(sim, row) + ((uint64_t)chunk * sim->chunk_bytes + column) / PATTERN_SECTOR;
+	if (chunk >= 0)
+		sim->traits[sector] |= CACHE_DROPPED;
+	/* Without a gateway nobody saw the session end. */
+	if (chunk >= 0 && (sim->engine == NULL || tolerated(sim) == 0) &&
+	    sim->flushed[sector] < sim->floor[sector])
+		sim->floor[sector] = sim->flushed[sector];
+	if (sim->engine == NULL)
+		make_unsure(sim, sim_region(sim, row));
+	judge_row(sim, row);
+}
+
+void
+oracle_quiescent(struct sim *sim)
+{
+	memset(sim->dropped_roles, 0, sim->rows * sizeof(*sim->dropped_roles));
+	for (uint64_t i = 0; i < sim->sectors; i++)
+		sim->traits[i] &= (uint8_t)~CACHE_DROPPED;
+	memset(sim->unsure, 0, regions(sim) * sizeof(*sim->unsure));
+	if (sim->status.regions_dirty == 0)
+		memset(sim->touched, 0, regions(sim) * sizeof(*sim->touched));
+	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
+	for (int m = 0; m < sim->slots; m++) {
+		const struct disk *disk = &sim->members[m].disk;
+
+		for (int i = 0; i < disk->bad_count; i++)
+			if (disk->bad[i] >= sim->data_offset &&
+			    (disk->bad[i] - sim->data_offset) / sim->chunk_bytes < sim->rows &&
+			    sim->roles[m] >= 0)
+				oracle_damaged(sim, sim->roles[m],
+					       (disk->bad[i] - sim->data_offset) / sim->chunk_bytes);
+	}
+	sim->refused = false;
+	sim->proven_once = true;
+}
+
+/* --- results --- */
+
+void
+oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, const char *where)
+{
+	uint32_t number;
+	enum pattern_verdict verdict = pattern_read(bytes, (uint32_t)sector, &number);
+
+	if (sim->traits[sector] & MAY_BE_ANYTHING)
+		return;
+	if (floor == 0 && (verdict == PATTERN_ZEROS || (!sim->zeroed && verdict == PATTERN_RUBBISH)))
+		return;		/* as it was before the first write */
+	if (verdict != PATTERN_WRITE)
+		sim_fail(sim, "%s: sector %llu (row %llu) holds %s, expected write %u to %u", where,
+			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector),
+			 verdict == PATTERN_ZEROS ? "zeros" : "rubbish", floor, sim->submitted[sector]);
+	if (number < floor || number > sim->submitted[sector])
+		sim_fail(sim, "%s: sector %llu (row %llu) holds write %u, expected %u to %u", where,
+			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector),
+			 number, floor, sim->submitted[sector]);
+	/* What was once seen does not revert. */
+	if (number > sim->floor[sector])
+		sim->floor[sector] = number;
+}
+
+static void
+check_read(struct sim *sim, const struct sim_request *request)
+{
+	for (uint64_t i = 0; i < request->count; i++) {
+		uint64_t sector = request->sector + i;
+		uint32_t floor = request->floor[i];
+
+		/* A cache that was lost meanwhile may have taken it back. */
+		if (sim->floor[sector] < floor)
+			floor = sim->floor[sector];
+		oracle_sector(sim, sector, request->memory + i * PATTERN_SECTOR, floor, "read");
+	}
+}
+
+static void
+acknowledge(struct sim *sim, const struct sim_request *request)
+{
+	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
+		if (request->number > sim->floor[i])
+			sim->floor[i] = request->number;
+		if (request->request.fua && request->number > sim->flushed[i])
+			sim->flushed[i] = request->number;
+		sim->traits[i] &= (uint8_t)~(MAY_BE_LOST | MAY_BE_ANYTHING);
+	}
+	if (request->request.fua)
+		sim->session_losses = 0;
+}
+
+static void
+flushed(struct sim *sim, const struct sim_request *request)
+{
+	for (uint64_t i = 0; i < sim->sectors; i++) {
+		uint32_t safe = request->floor[i] < sim->floor[i] ? request->floor[i] : sim->floor[i];
+
+		if (safe > sim->flushed[i])
+			sim->flushed[i] = safe;
+	}
+	sim->session_losses = 0;
+}
+
+/* May some sector of the request be lost?  A write is refused for its rows' sake too: what it needs to
+ * read of them.
+ */
+static bool
+loss_is_fair(const struct sim *sim, const struct sim_request *request)
+{
+	uint64_t begin = request->sector;
+	uint64_t end = begin + request->count;
+
+	if (request->request.op == REQUEST_FLUSH)
+		return false;
+	if (request->request.op == REQUEST_WRITE) {
+		end = row_begin(sim, sim_sector_row(sim, end - 1) + 1);
+		begin = row_begin(sim, sim_sector_row(sim, begin));
+	}
+	for (uint64_t i = begin; i < end; i++)
+		if (sim->traits[i] & MAY_BE_LOST)
+			return true;
+	return false;
+}
+
+static bool
+error_is_fair(struct sim *sim, const struct sim_request *request, int result)
+{
+	const uint64_t lived_ms = (request->done_us - request->submit_us) / 1000;
+	const bool excess = request->submit_us <= sim->excess_until_us;
+	const bool durable = request->request.op == REQUEST_FLUSH || request->request.fua;
+
+	sim_look(sim);
+	switch (-result) {
+	case ENODATA:
+		return loss_is_fair(sim, request);
+	case ETIMEDOUT:
+		return excess;
+	case EIO:
+		return (durable && sim->session_losses > 0) || excess || sim->refused ||
+		       loss_is_fair(sim, request);
+	case ENOMEDIUM:
+		return !sim->running_seen && excess &&
+		       sim->schedule.now_us - sim->started_us + 1000 >=
+			       sim->engine_options.assembly_limit_ms * 1000ull;
+	case ESHUTDOWN:
+		return sim->stopping;
+	default:
+		sim_trace(sim, "unknown error after %llu ms", (unsigned long long)lived_ms);
+		return false;
+	}
+}
+
+static void
+trace_rows(struct sim *sim, const struct sim_request *request)
+{
+	uint64_t last = sim_sector_row(sim, request->sector + (request->count > 0 ? request->count - 1 : 0));
+
+	sim_trace(sim, "submitted at %.3f, more members in trouble than the level bears until %.3f",
+		  (double)request->submit_us / 1000, (double)sim->excess_until_us / 1000);
+	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++) {
+		sim_trace(sim, "row %llu (region %u%s%s): cache lost on %#x, damaged on %#x, out %#x",
+			  (unsigned long long)row, sim_region(sim, row),
+			  sim->unsure[sim_region(sim, row)] ? " unsure" : "",
+			  sim->touched[sim_region(sim, row)] ? " touched" : "", sim->dropped_roles[row],
+			  sim->damaged_roles[row], sim->out_roles);
+		for (int m = 0; m < sim->slots; m++)
+			for (int i = 0; i < sim->members[m].disk.bad_count; i++)
+				if ((sim->members[m].disk.bad[i] - sim->data_offset) / sim->chunk_bytes == row)
+					sim_trace(sim, "  unreadable: member %d column %llu", m,
+						  (unsigned long long)((sim->members[m].disk.bad[i] -
+									sim->data_offset) %
+								       sim->chunk_bytes));
+	}
+}
+
+void
+oracle_judge(struct sim *sim, struct sim_request *request, int result)
+{
+	static const char *const names[] = { "read", "write", "flush" };
+
+	sim_trace(sim, "done   %s sector %llu count %llu number %u: %s", names[request->request.op],
+		  (unsigned long long)request->sector, (unsigned long long)request->count, request->number,
+		  result == 0 ? "ok" : strerror(-result));
+	if (request->submit_us > sim->excess_until_us && sim->running_seen &&
+	    request->done_us - request->submit_us > sim->options.totals->stall_ms_max * 1000)
+		sim->options.totals->stall_ms_max = (request->done_us - request->submit_us) / 1000;
+	if (result != 0) {
+		if (!error_is_fair(sim, request, result)) {
+			trace_rows(sim, request);
+			sim_fail(sim, "%s of %llu sectors at %llu failed without reason: %s",
+				 names[request->request.op], (unsigned long long)request->count,
+				 (unsigned long long)request->sector, strerror(-result));
+		}
+		for (uint64_t i = 0; request->request.op == REQUEST_WRITE && i < request->count; i += 8)
+			make_unsure(sim, sim_region(sim, sim_sector_row(sim, request->sector + i)));
+		return;
+	}
+	switch (request->request.op) {
+	case REQUEST_READ:
+		check_read(sim, request);
+		break;
+	case REQUEST_WRITE:
+		acknowledge(sim, request);
+		break;
+	case REQUEST_FLUSH:
+		flushed(sim, request);
+		break;
+	}
+}
+
+/* --- life --- */
+
+void
+oracle_init(struct sim *sim)
+{
+	sim->floor = calloc(sim->sectors, sizeof(*sim->floor));
+	sim->flushed = calloc(sim->sectors, sizeof(*sim->flushed));
+	sim->submitted = calloc(sim->sectors, sizeof(*sim->submitted));
+	sim->traits = calloc(sim->sectors, 1);
+	sim->unsure = calloc(regions(sim), sizeof(*sim->unsure));
+	sim->touched = calloc(regions(sim), sizeof(*sim->touched));
+	sim->dropped_roles = calloc(sim->rows, sizeof(*sim->dropped_roles));
+	sim->damaged_roles = calloc(sim->rows, sizeof(*sim->damaged_roles));
+}
+
+void
+oracle_free(struct sim *sim)
+{
+	free(sim->floor);
+	free(sim->flushed);
+	free(sim->submitted);
+	free(sim->traits);
+	free(sim->unsure);
+	free(sim->touched);
+	free(sim->dropped_roles);
+	free(sim->damaged_roles);
+}

@@ -1,0 +1,565 @@
+/* sim_run.c - the steps of a run, virtual time, and the gateway's life. */
+#include "sim.h"
+
+#include "bury.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MEMBER_BYTES (16ull << 20)
+#define VOLUME_ROWS_BYTES (3u << 20)	/* of all members, about: what is read again and again has to be small */
+#define IDLE_TURNS_MAX 3000		/* of the engine asking to be called again at once */
+#define EVENTS_MAX 3000000u		/* far more than any run needs */
+#define PATIENCE_US (20ull * 1000000)
+#define HANG_US (300ull * 1000000)	/* of virtual time without an end: something hangs */
+
+/* --- telling --- */
+
+void
+sim_fail(struct sim *sim, const char *format, ...)
+{
+	char text[SIM_MESSAGE_MAX - 60];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	snprintf(sim->options.message, SIM_MESSAGE_MAX, "step %u, %llu ms: %s", sim->step,
+		 (unsigned long long)(sim->schedule.now_us / 1000), text);
+	sim_trace(sim, "FAILED: %s", text);
+	fflush(NULL);
+	_exit(SIM_EXIT_FAILED);
+}
+
+void
+sim_trace(struct sim *sim, const char *format, ...)
+{
+	va_list args;
+
+	if (!sim->options.trace)
+		return;
+	fprintf(stderr, "%5u %10.3f  ", sim->step, (double)sim->schedule.now_us / 1000);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+/* --- what the engine says of itself --- */
+
+static void
+see_members(struct sim *sim)
+{
+	uint32_t there = 0;
+
+	for (int m = 0; m < sim->slots; m++) {
+		const struct member_status *member = &sim->status.members[m];
+
+		sim->roles[m] = member->role;
+		if (member->role >= 0 && member->state == MEMBER_IN_SYNC)
+			there |= 1u << member->role;
+	}
+	oracle_out_changed(sim, ~there & ((1u << sim->count) - 1));
+	fault_update_excess(sim);
+}
+
+void
+sim_look(struct sim *sim)
+{
+	sim->look = false;
+	if (sim->engine == NULL)
+		return;
+	engine_status(sim->engine, &sim->status);
+	if (sim->status.state != VOLUME_ACTIVE && sim->status.state != VOLUME_DEGRADED &&
+	    sim->status.state != VOLUME_SUSPENDED)
+		return;
+	sim->running_seen = true;
+	see_members(sim);
+}
+
+static void
+engine_says(void *owner, int level, const char *text)
+{
+	struct sim *sim = owner;
+
+	sim->look = true;
+	sim_trace(sim, "engine <%d> %s", level, text);
+	if (strstr(text, "session lost") != NULL)
+		sim->session_losses++;
+	if (strstr(text, "session restored") != NULL)
+		oracle_session_restored(sim, atoi(text + strlen("member m")));
+}
+
+static int
+record_epoch(void *owner, uint64_t epoch)
+{
+	struct sim *sim = owner;
+
+	if (epoch <= sim->epoch_recorded)
+		sim_fail(sim, "epoch %llu is not above the last one, %llu", (unsigned long long)epoch,
+			 (unsigned long long)sim->epoch_recorded);
+	if (random_once_in(&sim->random, 40))
+		return -5;
+	sim->epoch_recorded = epoch;
+	return 0;
+}
+
+/* --- time --- */
+
+static void
+turn(struct sim *sim)
+{
+	if (sim->engine == NULL)
+		return;
+	engine_run(sim->engine, sim->schedule.now_us / 1000);
+	if (sim->look)
+		sim_look(sim);
+	if (++sim->events > EVENTS_MAX)
+		sim_fail(sim, "no end after %u events", EVENTS_MAX);
+}
+
+static uint64_t
+engine_due_us(const struct sim *sim)
+{
+	uint64_t deadline;
+
+	if (sim->engine == NULL || sim->stopped)
+		return UINT64_MAX;
+	deadline = engine_deadline(sim->engine);
+	return deadline == UINT64_MAX ? UINT64_MAX : deadline * 1000;
+}
+
+/* One turn: the next event, or the engine's deadline, whichever comes first.  False: not until until_us. */
+static bool
+sim_turn(struct sim *sim, uint64_t until_us, int *idle_turns)
+{
+	uint64_t due_us = engine_due_us(sim);
+
+	if (schedule_next_us(&sim->schedule) <= due_us) {
+		if (!schedule_fire(&sim->schedule, until_us))
+			return false;
+		/* A driver runs the engine after a batch of answers, not after each. */
+		while (random_once_in(&sim->random, 2) &&
+		       schedule_fire(&sim->schedule, sim->schedule.now_us + 100))
+			;
+		*idle_turns = 0;
+	} else {
+		if (due_us > until_us)
+			return false;
+		if (due_us > sim->schedule.now_us)
+			sim->schedule.now_us = due_us;
+		else if (++*idle_turns > IDLE_TURNS_MAX)
+			sim_fail(sim, "the engine's deadline stays in the past: a driver would spin");
+		else
+			sim->schedule.now_us += 1000 - sim->schedule.now_us % 1000;
+	}
+	turn(sim);
+	return true;
+}
+
+void
+sim_advance(struct sim *sim, uint64_t until_us)
+{
+	int idle_turns = 0;
+
+	while (sim_turn(sim, until_us, &idle_turns))
+		;
+	if (until_us > sim->schedule.now_us)
+		sim->schedule.now_us = until_us;
+}
+
+/* Until the condition holds; false: it does not within limit_us. */
+static bool
+sim_wait(struct sim *sim, bool (*condition)(struct sim *sim), uint64_t limit_us)
+{
+	uint64_t until_us = sim->schedule.now_us + limit_us;
+	int idle_turns = 0;
+
+	while (!condition(sim))
+		if (!sim_turn(sim, until_us, &idle_turns))
+			return condition(sim);
+	return true;
+}
+
+/* The same; fails the run if that takes longer than anything can. */
+static void
+sim_await(struct sim *sim, bool (*condition)(struct sim *sim), const char *what)
+{
+	if (sim_wait(sim, condition, HANG_US))
+		return;
+	sim_look(sim);
+	sim_fail(sim, "%s, after %llu s; volume %s (%s), %u requests, %u regions suspect", what,
+		 (unsigned long long)(HANG_US / 1000000), volume_state_name(sim->status.state),
+		 sim->status.reason, sim->active_count, sim->status.regions_suspect);
+}
+
+/* --- the gateway --- */
+
+void
+sim_start(struct sim *sim)
+{
+	struct engine_port port = { .record_epoch = record_epoch, .log = engine_says, .owner = sim };
+	struct backend *backends[SIM_SLOTS_MAX];
+
+	for (int m = 0; m < sim->slots; m++)
+		backends[m] = &sim->members[m].backend;
+	sim->engine_options.epoch_seen = sim->epoch_recorded;
+	sim->stopping = false;
+	sim->stopped = false;
+	sim->running_seen = false;
+	sim->started_us = sim->schedule.now_us;
+	sim_trace(sim, "gateway starts");
+	sim->engine = engine_create(&sim->engine_options, &port, backends, sim->slots,
+				    sim->schedule.now_us / 1000);
+	assert(sim->engine != NULL);
+	engine_start(sim->engine);
+	turn(sim);
+}
+
+void
+sim_crash(struct sim *sim)
+{
+	for (int m = 0; m < sim->slots; m++)
+		fake_member_abandon(&sim->members[m]);
+	load_abandon(sim);
+	engine_bury(sim->engine);
+	sim->engine = NULL;
+	oracle_crashed(sim);
+}
+
+static void
+note_stopped(void *owner)
+{
+	((struct sim *)owner)->stopped = true;
+}
+
+static bool
+has_stopped(struct sim *sim)
+{
+	return sim->stopped;
+}
+
+void
+sim_stop(struct sim *sim)
+{
+	sim->stopping = true;
+	engine_stop(sim->engine, note_stopped, sim);
+	turn(sim);
+	sim_await(sim, has_stopped, "the engine does not stop");
+	if (sim->active_count > 0)
+		sim_fail(sim, "stopped with %u requests not completed", sim->active_count);
+	engine_destroy(sim->engine);
+	sim->engine = NULL;
+	oracle_crashed(sim);
+}
+
+/* --- quiescence --- */
+
+static bool
+load_is_drained(struct sim *sim)
+{
+	return sim->active_count == 0;
+}
+
+static bool
+is_up(struct sim *sim)
+{
+	sim_look(sim);
+	return sim->status.state == VOLUME_ACTIVE || sim->status.state == VOLUME_DEGRADED;
+}
+
+static bool
+is_proven(struct sim *sim)
+{
+	sim_look(sim);
+	return (sim->status.state == VOLUME_ACTIVE && sim->status.regions_suspect == 0) ||
+	       sim->status.state == VOLUME_DEGRADED;
+}
+
+static void
+quiesce(struct sim *sim)
+{
+	sim_trace(sim, "quiescence");
+	fault_cure_all(sim);
+	sim_await(sim, is_up, "the volume does not come up");
+	sim_await(sim, load_is_drained, "requests are not completed");
+	sim_advance(sim, sim->schedule.now_us + 7000000);
+	sim_await(sim, is_up, "the volume does not stay up");
+	if (sim->engine_options.resync_rows_max > 0 && sim->geometry.parities > 0) {
+		/* Data that can't be read, in a row whose parity proves nothing, is gone: write it anew. */
+		if (!sim_wait(sim, is_proven, PATIENCE_US)) {
+			load_overwrite_damage(sim);
+			sim_await(sim, load_is_drained, "requests are not completed");
+		}
+		sim_await(sim, is_proven, "resync does not end");
+	}
+	sim_look(sim);
+	if (sim->geometry.parities > 0 && sim->status.regions_suspect == 0) {
+		check_media(sim);
+		if (sim->status.state == VOLUME_ACTIVE)
+			oracle_quiescent(sim);
+	}
+	load_check_quarantine(sim, true);
+}
+
+/* --- the beginning --- */
+
+static void
+draw_shape(struct sim *sim)
+{
+	static const uint32_t chunks[] = { 4096, 4096, 8192, 16384, 65536 };
+	uint64_t rows;
+
+	sim->level = random_once_in(&sim->random, 5) ? 0 : 5;
+	sim->count = (int)random_between(&sim->random, sim->level == 0 ? 2 : 3, 6);
+	sim->slots = sim->count;
+	sim->chunk_bytes = chunks[fake_random(&sim->random) % 5];
+	sim->block_bytes = random_once_in(&sim->random, 4) ? 4096 : 512;
+	rows = VOLUME_ROWS_BYTES / (sim->chunk_bytes * (uint32_t)sim->count);
+	sim->rows = random_between(&sim->random, rows / 3 + 6, rows + 6);
+	sim->member_bytes = MEMBER_BYTES;
+	sim->zeroed = random_once_in(&sim->random, 3);
+}
+
+static void
+format_member(struct sim *sim, int m, struct superblock shared, const uint8_t *map)
+{
+	struct disk *disk = &sim->members[m].disk;
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	shared.role = (uint8_t)sim->roles[m];
+	memcpy(shared.member_uuid, shared.member_uuids[shared.role], 16);
+	superblock_encode(&shared, block);
+	disk_write(disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
+	disk_write(disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
+	disk_write(disk, LAYOUT_MAP_OFFSET, map, LAYOUT_MAP_BLOCK_BYTES, true);
+	if (!sim->zeroed)
+		disk->rubbish_from = sim->data_offset;
+	disk->rubbish_seed = random_stream(sim->options.seed, (uint64_t)m + 1000);
+}
+
+/* Another volume's superblock, on a disk that must never be written to. */
+static void
+format_foreign(struct sim *sim, struct superblock shared)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	disk_init(&sim->foreign, sim->member_bytes, sim->block_bytes);
+	memset(shared.volume_uuid, 0x99, 16);
+	memcpy(shared.member_uuid, shared.member_uuids[shared.role], 16);
+	superblock_encode(&shared, block);
+	disk_write(&sim->foreign, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
+	disk_write(&sim->foreign, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
+}
+
+static void
+format(struct sim *sim)
+{
+	struct superblock shared = {
+		.level = (uint8_t)sim->level,
+		.member_count = (uint8_t)sim->count,
+		.chunk_bytes = sim->chunk_bytes,
+		.block_bytes = sim->block_bytes,
+		.member_bytes = sim->member_bytes,
+		.epoch = 1,
+		.write_count = 1,
+		.name = "sim",
+	};
+	uint8_t map[LAYOUT_MAP_BLOCK_BYTES];
+	uint8_t flags[LAYOUT_REGIONS_PER_BLOCK];
+	uint64_t room;
+
+	if (layout_compute(sim->member_bytes, sim->chunk_bytes, shared.areas, &room,
+			   &shared.region_rows) != 0)
+		abort();
+	sim->data_offset = shared.areas[AREA_DATA - 1].offset_bytes;
+	sim->region_rows = shared.region_rows;
+	if (sim->rows * sim->chunk_bytes > room)
+		sim->rows = room / sim->chunk_bytes;
+	shared.data_bytes = sim->rows * sim->chunk_bytes;
+	if (geometry_init(&sim->geometry, sim->level, sim->count, sim->chunk_bytes, sim->block_bytes,
+			  shared.data_bytes) != 0)
+		abort();
+	sim->sectors = geometry_volume_bytes(&sim->geometry) / PATTERN_SECTOR;
+	memcpy(shared.volume_uuid, sim->engine_options.volume_uuid, 16);
+	for (int i = 0; i < sim->count; i++) {
+		memset(shared.member_uuids[i], 0x40 + i, 16);
+		shared.member_states[i] = MEMBER_IN_SYNC;
+		sim->roles[i] = i;
+	}
+	memset(flags, sim->level == 0 ? 0 : sim->zeroed ? REGION_UNWRITTEN : REGION_DIRTY | REGION_UNWRITTEN,
+	       sizeof(flags));
+	map_block_encode(flags, sim_region(sim, sim->rows - 1) + 1, 0, 1, shared.volume_uuid, map);
+	for (int m = 0; m < sim->count; m++)
+		format_member(sim, m, shared, map);
+	format_foreign(sim, shared);
+}
+
+static void
+draw_options(struct sim *sim)
+{
+	uint64_t *random = &sim->random;
+	struct engine_options *options = &sim->engine_options;
+
+	*options = (struct engine_options){
+		.owner = "sim #1",
+		.assembly_wait_ms = (uint32_t)random_between(random, 50, 3000),
+		.assembly_limit_ms = (uint32_t)random_between(random, 2000, 20000),
+		.queue_limit_ms = (uint32_t)random_between(random, 500, 25000),
+		.give_up_ms = (uint32_t)random_between(random, 100, 5000),
+		.resync_rows_max = random_once_in(random, 12) ? 0 : (uint32_t)random_between(random, 4, 16),
+	};
+	memset(options->volume_uuid, 0x77, 16);
+}
+
+static void
+begin(struct sim *sim, const struct sim_options *options)
+{
+	char label[32];
+
+	*sim = (struct sim){ .options = *options, .random = random_stream(options->seed, 0) };
+	schedule_init(&sim->schedule);
+	sim->schedule.now_us = 1000000;
+	draw_shape(sim);
+	draw_options(sim);
+	for (int m = 0; m < sim->slots; m++) {
+		struct fake_member *member = &sim->members[m];
+
+		snprintf(label, sizeof(label), "m%d", m);
+		fake_member_init(member, label, sim->member_bytes, sim->block_bytes, &sim->schedule,
+				 &sim->random);
+		member->answer_us_min = 40;
+		member->answer_us_max = 1200;
+		member->deadline_us = random_between(&sim->random, 1000, 4000) * 1000;
+		member->disk.write_cache = !random_once_in(&sim->random, 5);
+		member->backend.paths = random_once_in(&sim->random, 3) ? 2 : 1;
+		member->sector_lost = oracle_sector_dropped;
+		member->owner = sim;
+	}
+	format(sim);
+	oracle_init(sim);
+	load_init(sim);
+	fault_init(sim);
+	sim->proven_once = sim->zeroed;
+	sim_trace(sim, "seed %llu: level %d, %d members, chunk %u, block %u, %llu rows, depth %u%s",
+		  (unsigned long long)options->seed, sim->level, sim->count, sim->chunk_bytes,
+		  sim->block_bytes, (unsigned long long)sim->rows, sim->depth,
+		  sim->zeroed ? ", zeroed" : "");
+}
+
+static void
+add_counts(struct sim *sim)
+{
+	struct sim_totals *totals = sim->options.totals;
+
+	for (int m = 0; m < sim->slots; m++) {
+		const struct fake_counts *counts = &sim->members[m].counts;
+
+		totals->fake.answers_lost += counts->answers_lost;
+		totals->fake.torn += counts->torn;
+		totals->fake.late += counts->late;
+		totals->fake.late_landed += counts->late_landed;
+		totals->fake.late_fenced += counts->late_fenced;
+		totals->fake.sectors_lost += counts->sectors_lost;
+		totals->fake.medium_errors += counts->medium_errors;
+		totals->fake.diverted += counts->diverted;
+	}
+	totals->virtual_ms += sim->schedule.now_us / 1000;
+	totals->events += sim->events;
+	totals->seeds++;
+}
+
+static void
+end(struct sim *sim)
+{
+	add_counts(sim);
+	load_free(sim);
+	for (int m = 0; m < sim->slots; m++)
+		fake_member_free(&sim->members[m]);
+	disk_free(&sim->foreign);
+	schedule_free(&sim->schedule);
+	oracle_free(sim);
+}
+
+/* --- steps --- */
+
+static bool
+is_fault_step(uint32_t step, uint64_t *random, uint64_t fault_rate)
+{
+	bool drawn = fake_random(random) % 1000 < fault_rate;
+
+	return drawn || step == 40 || step == 110 || step == 190;
+}
+
+static uint64_t
+draw_delay(uint64_t *random)
+{
+	uint64_t kind = fake_random(random) % 40;
+
+	if (kind < 24)
+		return 0;
+	if (kind < 34)
+		return fake_random(random) % 500;
+	if (kind < 39)
+		return fake_random(random) % 20000;
+	return fake_random(random) % 300000;
+}
+
+static void
+run_step(struct sim *sim, uint32_t step, uint64_t fault_rate)
+{
+	uint64_t random = random_stream(sim->options.seed, step + 1);
+	uint64_t kind = fake_random(&random) % 100;
+	uint64_t patience_us;
+
+	if (is_fault_step(step, &random, fault_rate)) {
+		fault_inject(sim, &random);
+		return;
+	}
+	if (kind < 2) {
+		sim_advance(sim, sim->schedule.now_us + random_between(&random, 100000, 4000000));
+		return;
+	}
+	if (step % 100 == 99 && kind < 40) {
+		quiesce(sim);
+		return;
+	}
+	sim_advance(sim, sim->schedule.now_us + draw_delay(&random));
+	for (patience_us = sim->schedule.now_us + 400000;
+	     sim->active_count >= sim->depth && sim->schedule.now_us < patience_us;)
+		sim_advance(sim, sim->schedule.now_us + 300);
+	if (sim->active_count >= 2 * sim->depth + 8)
+		return;		/* all wait for something */
+	if (kind < 6)
+		load_sequential(sim, &random);
+	else
+		load_submit(sim, &random);
+	turn(sim);
+}
+
+void
+sim_run(const struct sim_options *options)
+{
+	struct sim *sim = malloc(sizeof(*sim));
+	uint64_t fault_rate;
+
+	assert(sim != NULL);
+	begin(sim, options);
+	fault_rate = random_between(&sim->random, 2, 40);
+	sim_start(sim);
+	for (sim->step = 0; sim->step < options->steps; sim->step++)
+		if (options->dropped == NULL || !options->dropped[sim->step])
+			run_step(sim, sim->step, fault_rate);
+	quiesce(sim);
+	load_read_all(sim);
+	sim_await(sim, load_is_drained, "requests are not completed");
+	sim_stop(sim);
+	if (sim->foreign.dirty_count > 0)
+		sim_fail(sim, "another volume's disk was written to");
+	end(sim);
+	free(sim);
+}

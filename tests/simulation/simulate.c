@@ -1,0 +1,386 @@
+/* simulate.c - runs seeds on all cores, in worker processes, and adds up.
+ *
+ * A worker takes seeds one by one from a common counter.  One that dies (a check failed, an assertion, a
+ * crash, or it hung) says so by its exit; the seed stands in its slot, and another worker takes its place.
+ */
+#include "sim.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORKERS_MAX 64
+#define SEEDS_PER_PROCESS 40	/* engines that "crashed" give nothing back */
+#define SEED_SECONDS_MAX 60	/* real time; a seed takes some milliseconds */
+#define FAILURES_SHOWN 10
+#define STEPS_MAX 100000u
+
+struct worker {
+	pid_t pid;
+	_Atomic uint64_t seed;		/* under way; 0: none */
+	_Atomic int64_t since_s;
+	char message[SIM_MESSAGE_MAX];
+	struct sim_totals totals;
+};
+
+struct shared {
+	_Atomic uint64_t next_seed;
+	struct worker workers[WORKERS_MAX];
+};
+
+struct arguments {
+	uint64_t first, last;
+	uint32_t steps;
+	int jobs;
+	uint8_t *dropped;
+	bool trace;
+	bool stop_at_first;
+	bool quiet;
+};
+
+static struct shared *shared;
+
+static int64_t
+seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+static void
+work(struct worker *worker, const struct arguments *arguments)
+{
+	for (int i = 0; i < SEEDS_PER_PROCESS; i++) {
+		uint64_t seed = atomic_fetch_add(&shared->next_seed, 1);
+		struct sim_options options = {
+			.seed = seed,
+			.steps = arguments->steps,
+			.dropped = arguments->dropped,
+			.trace = arguments->trace,
+			.totals = &worker->totals,
+			.message = worker->message,
+		};
+
+		if (seed > arguments->last)
+			break;
+		worker->message[0] = '\0';
+		atomic_store(&worker->since_s, seconds());
+		atomic_store(&worker->seed, seed);
+		sim_run(&options);
+		atomic_store(&worker->seed, 0);
+	}
+	fflush(NULL);
+	_exit(0);
+}
+
+static void
+launch(struct worker *worker, const struct arguments *arguments)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0) {
+		perror("simulate: fork");
+		exit(2);
+	}
+	if (pid == 0)
+		work(worker, arguments);
+	worker->pid = pid;	/* shared with the worker: only here */
+}
+
+static void
+describe_end(struct worker *worker, int status, char *text, size_t size)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == SIM_EXIT_FAILED)
+		snprintf(text, size, "%s", worker->message);
+	else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		snprintf(text, size, "hangs: no end within %d seconds of real time", SEED_SECONDS_MAX);
+	else if (WIFSIGNALED(status))
+		snprintf(text, size, "died of signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		snprintf(text, size, "exited with status %d", WEXITSTATUS(status));
+}
+
+/* Returns whether the worker's end is a failure of its seed. */
+static bool
+bury_worker(struct worker *worker, int status, uint64_t *failed_seed)
+{
+	char text[SIM_MESSAGE_MAX];
+
+	worker->pid = 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return false;
+	*failed_seed = atomic_exchange(&worker->seed, 0);
+	describe_end(worker, status, text, sizeof(text));
+	printf("FAILED seed %llu: %s\n", (unsigned long long)*failed_seed, text);
+	fflush(stdout);
+	return true;
+}
+
+static struct worker *
+worker_of(pid_t pid, int jobs)
+{
+	for (int i = 0; i < jobs; i++)
+		if (shared->workers[i].pid == pid)
+			return &shared->workers[i];
+	return NULL;
+}
+
+static void
+kill_hung(int jobs)
+{
+	for (int i = 0; i < jobs; i++) {
+		struct worker *worker = &shared->workers[i];
+
+		if (worker->pid > 0 && atomic_load(&worker->seed) != 0 &&
+		    seconds() - atomic_load(&worker->since_s) > SEED_SECONDS_MAX)
+			kill(worker->pid, SIGKILL);
+	}
+}
+
+static void
+show_progress(const struct arguments *arguments, int failures)
+{
+	static int64_t last_s;
+	uint64_t next = atomic_load(&shared->next_seed);
+
+	if (arguments->quiet || seconds() - last_s < 5)
+		return;
+	last_s = seconds();
+	fprintf(stderr, "simulate: at seed %llu of %llu, %d failed\n", (unsigned long long)next,
+		(unsigned long long)arguments->last, failures);
+}
+
+static int
+run_all(const struct arguments *arguments)
+{
+	int failures = 0;
+	int running = arguments->jobs;
+	uint64_t failed_seed = 0;
+
+	atomic_store(&shared->next_seed, arguments->first);
+	for (int i = 0; i < arguments->jobs; i++)
+		launch(&shared->workers[i], arguments);
+	while (running > 0) {
+		int status;
+		pid_t pid = waitpid(-1, &status, WNOHANG);
+		struct worker *worker = pid > 0 ? worker_of(pid, arguments->jobs) : NULL;
+
+		if (worker == NULL) {
+			struct timespec moment = { 0, 20000000 };
+
+			kill_hung(arguments->jobs);
+			show_progress(arguments, failures);
+			nanosleep(&moment, NULL);
+			continue;
+		}
+		failures += bury_worker(worker, status, &failed_seed);
+		if ((failures > 0 && arguments->stop_at_first) || failures >= 1000)
+			atomic_store(&shared->next_seed, arguments->last + 1);
+		if (atomic_load(&shared->next_seed) > arguments->last)
+			running--;
+		else
+			launch(worker, arguments);
+	}
+	return failures;
+}
+
+/* --- sums --- */
+
+static void
+add_totals(struct sim_totals *sum, const struct sim_totals *part)
+{
+	sum->seeds += part->seeds;
+	sum->operations += part->operations;
+	sum->errors += part->errors;
+	sum->bytes += part->bytes;
+	for (int i = 0; i < FAULT_KINDS; i++)
+		sum->faults[i] += part->faults[i];
+	sum->fake.answers_lost += part->fake.answers_lost;
+	sum->fake.torn += part->fake.torn;
+	sum->fake.late += part->fake.late;
+	sum->fake.late_landed += part->fake.late_landed;
+	sum->fake.late_fenced += part->fake.late_fenced;
+	sum->fake.sectors_lost += part->fake.sectors_lost;
+	sum->fake.medium_errors += part->fake.medium_errors;
+	sum->fake.diverted += part->fake.diverted;
+	sum->virtual_ms += part->virtual_ms;
+	sum->events += part->events;
+	sum->checks += part->checks;
+	if (part->stall_ms_max > sum->stall_ms_max)
+		sum->stall_ms_max = part->stall_ms_max;
+}
+
+static void
+line(const char *name, uint64_t value)
+{
+	printf("  %-34s %12llu\n", name, (unsigned long long)value);
+}
+
+static void
+print_totals(const struct sim_totals *sum, double took_s)
+{
+	uint64_t faults = 0;
+	double seeds = sum->seeds ? (double)sum->seeds : 1;
+
+	for (int i = 0; i < FAULT_KINDS; i++)
+		faults += sum->faults[i];
+	printf("faults injected\n");
+	for (int i = 0; i < FAULT_KINDS; i++)
+		line(fault_names[i], sum->faults[i]);
+	line("writes whose answer was lost", sum->fake.answers_lost);
+	line("writes torn", sum->fake.torn);
+	line("writes held beyond their session", sum->fake.late);
+	line("  landed late", sum->fake.late_landed);
+	line("  stopped by the fence", sum->fake.late_fenced);
+	line("sectors lost with a cache", sum->fake.sectors_lost);
+	line("reads of unreadable sectors", sum->fake.medium_errors);
+	line("reads diverted", sum->fake.diverted);
+	printf("work\n");
+	line("requests", sum->operations);
+	line("requests that failed, fairly", sum->errors);
+	line("MiB read and written", sum->bytes >> 20);
+	line("checks of all media", sum->checks);
+	line("hours of virtual time", sum->virtual_ms / 3600000);
+	line("longest stall without excess, ms", sum->stall_ms_max);
+	printf("%llu seeds in %.1f s: %.0f seeds a minute, %.0f requests and %.1f faults a seed\n",
+	       (unsigned long long)sum->seeds, took_s, seeds * 60 / took_s,
+	       (double)sum->operations / seeds, (double)faults / seeds);
+}
+
+/* --- arguments --- */
+
+static void
+usage(FILE *to)
+{
+	fputs("simulate --seeds A..B [--steps N] [--drop LIST] [--jobs N] [--first] [--trace] [--quiet]\n"
+	      "  --steps N    steps of each run (300)\n"
+	      "  --drop LIST  steps left out: 3,7-12\n"
+	      "  --first      end at the first seed that fails\n"
+	      "  --trace      tell everything, on stderr; for one seed\n", to);
+}
+
+static void
+parse_seeds(const char *text, struct arguments *arguments)
+{
+	char *end;
+
+	arguments->first = strtoull(text, &end, 10);
+	arguments->last = arguments->first;
+	if (strncmp(end, "..", 2) == 0)
+		arguments->last = strtoull(end + 2, &end, 10);
+	if (*end != '\0' || arguments->first == 0 || arguments->last < arguments->first) {
+		fprintf(stderr, "simulate: --seeds '%s' is not a range like 1..1000\n", text);
+		exit(2);
+	}
+}
+
+static void
+parse_drop(const char *text, struct arguments *arguments)
+{
+	arguments->dropped = calloc(STEPS_MAX, 1);
+	while (*text != '\0') {
+		char *end;
+		unsigned long first = strtoul(text, &end, 10);
+		unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
+
+		if ((*end != ',' && *end != '\0') || last >= STEPS_MAX || last < first || end == text) {
+			fprintf(stderr, "simulate: --drop '%s' is not a list like 3,7-12\n", text);
+			exit(2);
+		}
+		memset(arguments->dropped + first, 1, last - first + 1);
+		text = *end == ',' ? end + 1 : end;
+	}
+}
+
+static void
+parse(int argc, char **argv, struct arguments *arguments)
+{
+	static const struct option options[] = {
+		{ "seeds", required_argument, NULL, 's' }, { "steps", required_argument, NULL, 'n' },
+		{ "drop", required_argument, NULL, 'd' },  { "jobs", required_argument, NULL, 'j' },
+		{ "first", no_argument, NULL, 'f' },	   { "trace", no_argument, NULL, 't' },
+		{ "quiet", no_argument, NULL, 'q' },	   { "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			parse_seeds(optarg, arguments);
+			break;
+		case 'n':
+			arguments->steps = (uint32_t)strtoul(optarg, NULL, 10);
+			break;
+		case 'd':
+			parse_drop(optarg, arguments);
+			break;
+		case 'j':
+			arguments->jobs = atoi(optarg);
+			break;
+		case 'f':
+			arguments->stop_at_first = true;
+			break;
+		case 't':
+			arguments->trace = true;
+			break;
+		case 'q':
+			arguments->quiet = true;
+			break;
+		case 'h':
+			usage(stdout);
+			exit(0);
+		default:
+			usage(stderr);
+			exit(2);
+		}
+	}
+	if (arguments->first == 0 || optind < argc || arguments->jobs < 1 ||
+	    arguments->jobs > WORKERS_MAX || arguments->steps >= STEPS_MAX) {
+		usage(stderr);
+		exit(2);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	struct arguments arguments = {
+		.steps = SIM_STEPS_DEFAULT,
+		.jobs = (int)sysconf(_SC_NPROCESSORS_ONLN),
+	};
+	struct sim_totals sum = { 0 };
+	struct timespec begin, finish;
+	int failures;
+
+	parse(argc, argv, &arguments);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED) {
+		perror("simulate: mmap");
+		return 2;
+	}
+	if (arguments.last == arguments.first)
+		arguments.jobs = 1;
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	failures = run_all(&arguments);
+	clock_gettime(CLOCK_MONOTONIC, &finish);
+	for (int i = 0; i < arguments.jobs; i++)
+		add_totals(&sum, &shared->workers[i].totals);
+	if (!arguments.quiet)
+		print_totals(&sum, (double)(finish.tv_sec - begin.tv_sec) +
+					   (double)(finish.tv_nsec - begin.tv_nsec) / 1e9);
+	printf("%d of %llu seeds failed\n", failures, (unsigned long long)(sum.seeds + (uint64_t)failures));
+	return failures > 0;
+}
