@@ -335,6 +335,15 @@ read_chap_file(const struct parse *parse, json_object *value)
 }
 
 static int
+read_bool(const struct parse *parse, const char *key, json_object *value, bool *out)
+{
+	if (!json_object_is_type(value, json_type_boolean))
+		return fault(parse, "\"%s\" must be true or false", key);
+	*out = json_object_get_boolean(value);
+	return 0;
+}
+
+static int
 read_key(const struct parse *parse, const char *key, json_object *value)
 {
 	struct volume_config *config = parse->config;
@@ -353,12 +362,10 @@ read_key(const struct parse *parse, const char *key, json_object *value)
 		if (strcmp(key, number_keys[i].key) == 0)
 			return read_number_key(parse, &number_keys[i], value);
 	}
-	if (strcmp(key, "enabled") == 0) {
-		if (!json_object_is_type(value, json_type_boolean))
-			return fault(parse, "\"enabled\" must be true or false");
-		config->enabled = json_object_get_boolean(value);
-		return 0;
-	}
+	if (strcmp(key, "header_digest") == 0)
+		return read_bool(parse, key, value, &config->header_digest);
+	if (strcmp(key, "enabled") == 0)
+		return read_bool(parse, key, value, &config->enabled);
 	return fault(parse, "unknown key \"%.64s\"", key);
 }
 
@@ -498,6 +505,7 @@ config_to_json(const struct volume_config *config)
 
 		json_object_object_add(root, number_keys[i].key, json_object_new_int64((int64_t)number));
 	}
+	json_object_object_add(root, "header_digest", json_object_new_boolean(config->header_digest));
 	json_object_object_add(root, "enabled", json_object_new_boolean(config->enabled));
 	return root;
 }

@@ -52,6 +52,7 @@ struct volume_config {
 	uint64_t sync_rate_min, sync_rate_max;
 	uint32_t hedge_milliseconds;	/* 0: never */
 	uint32_t spare_wait_seconds, error_limit;
+	bool header_digest;		/* ask targets for CRC32C on headers */
 	bool enabled;
 };
 

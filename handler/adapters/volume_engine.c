@@ -104,6 +104,7 @@ session_options(struct hosted *hosted, const struct volume_config *config,
 	int error = gateway_id(gateway);
 
 	memset(out, 0, sizeof(*out));
+	out->header_digest = config->header_digest;
 	out->deadline_ms = config->give_up_seconds * 1000;
 	out->connect_ms = out->deadline_ms < 5000 ? 5000 : out->deadline_ms;
 	if (error != 0) {

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from . import __version__, cli_export, cli_members, cli_work, completion, model, target  # noqa: F401
+from . import __version__, cli_export, cli_members, cli_work, completion, model, progress, target  # noqa: F401
 from .client import Client
 from .commands import (CHAP_FILE, INITIATOR, NAME, LevelType, SizeType, absolute, ask, cli, command, fail,
                        print_json, warn)
@@ -60,13 +60,14 @@ def main(arguments: list[str] | None = None) -> int:
     CHAP_FILE, INITIATOR,
     click.option("--give-up", type=click.IntRange(min=1), metavar="SECONDS",
                  help="Go on without a member that is silent for so long [5]."),
+    click.option("--wait", is_flag=True, help="Return when all parity is computed, showing progress."),
     examples="""\
 iraid create v0 --level 5 --chunk 64K 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:disk/0
 iraid create fast --level s-iraid --chap-file /etc/iraid/secrets/fast \\
     10.0.0.1/iqn.2026-01.org.example:a/0 10.0.0.2/iqn.2026-01.org.example:b/0""")
 def create(client: Client, report: Report | None, name: str, members: tuple[str, ...], level: int,
            chunk: int, region_size: int | None, spares: tuple[str, ...], force: bool, chap_file: Path | None, initiator: str | None,
-           give_up: int | None) -> None:
+           give_up: int | None, wait: bool) -> None:
     """Make a volume of LUNs on iSCSI targets, and start it.
 
     MEMBER is PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:disk/0; a LUN with several
@@ -77,12 +78,14 @@ def create(client: Client, report: Report | None, name: str, members: tuple[str,
         region_bytes=region_size, spares=list(spares) or None, chap_file=absolute(chap_file),
         initiator=initiator, give_up_seconds=give_up)
     warn(created.warnings)
+    if wait:
+        progress.wait_for(client, name, progress.resynced, quiet=report is None)
     if report is None:
         return print_json(model.to_json(created))
     report.line(f"Volume {created.name} is made and started: {model.LEVEL_NAMES[level]}, "
                 f"{len(members)} members, {_spares_in_words(len(spares))}"
                 f"{format_size(created.size_bytes)}, uuid {created.uuid}.")
-    if level != 0:
+    if level != 0 and not wait:
         report.line(f"Its parity is computed in the background: iraid status {created.name}")
     report.line(f"Hand it to initiators: iraid export {created.name} --iqn IQN --acl INITIATOR")
 

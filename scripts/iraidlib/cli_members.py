@@ -16,18 +16,23 @@ FORCE = click.option("--force", is_flag=True,
                      help="Overwrite whatever is on the device. DESTROYS IT.")
 
 
-@command(NAME, MEMBER, examples="iraid fail v0 2\niraid fail v0 10.0.0.3/iqn.2026-01.org.example:disk/0")
-def fail(client: Client, report: Report | None, name: str, member: str) -> None:
+@command(NAME, MEMBER,
+         click.option("--wait", is_flag=True, help="Return when a spare has taken its place, showing progress."),
+         examples="iraid fail v0 2\niraid fail v0 10.0.0.3/iqn.2026-01.org.example:disk/0 --wait")
+def fail(client: Client, report: Report | None, name: str, member: str, wait: bool) -> None:
     """Take a member out of service.
 
     MEMBER is a role number, an address, or a part of an address that only one device has.  A spare takes its place;
     without one the volume goes on without redundancy.  It stays out until iraid rebuild or iraid replace.
     """
     done = client.fail(name, member)
+    if wait:
+        shared = bool(client.pool().spares)
+        progress.wait_for(client, name, progress.redundant_without(done.member, shared), quiet=report is None)
     if report is None:
-        return print_json({"name": name, "member": done.member, "failed": True})
+        return print_json({"name": name, "member": done.member, "failed": True, "in_sync": wait})
     report.line(f"{done.member} is taken out of volume {name}.")
-    report.line(f"See what takes its place: iraid status {name}")
+    report.line("All other members are in sync." if wait else f"See what takes its place: iraid status {name}")
 
 
 @command(NAME, MEMBER,
@@ -90,12 +95,15 @@ def replace(client: Client, report: Report | None, name: str, member: str, devic
 @command(
     click.argument("name", required=False), click.argument("device", required=False),
     click.option("--gateway", is_flag=True, help="For all volumes of this gateway; give no NAME."),
-    FORCE, CHAP_FILE, INITIATOR,
+    FORCE,
+    click.option("--wait", is_flag=True,
+                 help="If it takes the place of a member at once, return when it is in sync, showing progress."),
+    CHAP_FILE, INITIATOR,
     examples="""\
 iraid add-spare v0 10.0.0.9/iqn.2026-01.org.example:spare/0
 iraid add-spare --gateway 10.0.0.9/iqn.2026-01.org.example:spare/1""")
 def add_spare(client: Client, report: Report | None, name: str | None, device: str | None, gateway: bool,
-              force: bool, chap_file: Path | None, initiator: str | None) -> None:
+              force: bool, wait: bool, chap_file: Path | None, initiator: str | None) -> None:
     """Give a device to a volume as a spare, or to all volumes of the gateway.
 
     It takes the place of a member that fails, by itself.  A spare of the gateway is taken by the first volume that
@@ -103,6 +111,8 @@ def add_spare(client: Client, report: Report | None, name: str | None, device: s
     --initiator are for --gateway: a volume logs in to its spares as to its members.
     """
     volume, wanted = _volume_and_device(name, device, gateway, chap_file, initiator, "add-spare")
+    if gateway and wait:
+        raise UsageFault("--wait goes with the NAME of a volume", "see iraid add-spare --help")
     if volume is None:
         done = client.pool_add(device=wanted, force=force, chap_file=absolute(chap_file),
                                initiator=initiator)
@@ -111,15 +121,18 @@ def add_spare(client: Client, report: Report | None, name: str | None, device: s
         return report.line(f"{done.device} ({format_size(done.size_bytes)}) is a spare of all volumes of this "
                            "gateway.")
     done = client.add_spare(volume, wanted, force)
+    if wait:
+        waited = progress.wait_for(client, volume, progress.settled(done.device), quiet=report is None)
+        done.state = next(m.state for m in waited.members if m.member == done.device)
     if report is None:
         return print_json({"name": volume, "device": done.device, "state": done.state,
                            "size_bytes": done.size_bytes})
     if done.state == "unknown":
         warn([f"volume {volume} has not been able to look at {done.device} yet"
               f"{': ' + done.reason if done.reason else ''}"])
-    words = "is a spare" if done.state in ("spare", "unknown") else f"is {done.state} already"
-    report.line(f"{done.device} {words} of volume {volume}." if done.state != "rebuilding" else
-                f"{done.device} was added to volume {volume} and is taking the place of a member.")
+    words = {"rebuilding": f"was added to volume {volume} and is taking the place of a member",
+             "in sync": f"has taken the place of a member of volume {volume}"}
+    report.line(f"{done.device} {words.get(done.state, f'is a spare of volume {volume}')}.")
 
 
 def _volume_and_device(first: str | None, second: str | None, gateway: bool, chap_file: Path | None,

@@ -179,5 +179,40 @@ def replaced_by(device: str, role: int) -> Look:
     return look
 
 
+def redundant_without(label: str, shared_spares: bool) -> Look:
+    """All roles are held by others; an error when nothing is there that could take the place."""
+
+    def look(volume: model.Volume, seen: list[model.Event]) -> Step:
+        if any(event.kind == "spare unfit" for event in seen) and not volume.rebuild.member:
+            why = [event.text for event in seen if event.kind == "spare unfit"][-1]
+            raise IraidError(f"volume {volume.name}: {why}", f"iraid replace {volume.name}", kind="unfit")
+        hopeful = any(m.state in ("spare", "rebuilding") for m in volume.members)
+        step = in_sync(volume, seen)
+        out = next((m for m in volume.members if m.member == label), None)
+        step.done = step.done and (out is None or out.role is None)
+        if not step.done and not hopeful and not shared_spares:
+            raise IraidError(f"volume {volume.name} has no spare that could take the place of {label}",
+                             f"iraid replace {volume.name} {label} DEVICE", kind="busy")
+        return step
+
+    return look
+
+
+def settled(device: str) -> Look:
+    """A new spare waits for its turn, or has taken a place."""
+
+    def look(volume: model.Volume, _seen: list[model.Event]) -> Step:
+        member = next((m for m in volume.members if m.member == device), None)
+        if member is None or member.state == "faulty":
+            raise IraidError(f"volume {volume.name}: {device} was lost: "
+                             f"{(member.reason if member else None) or 'it is no device of the volume any more'}",
+                             f"iraid status {volume.name}", kind="io")
+        waiting = model.Work(reason=member.reason or f"it is {member.state}")
+        work = volume.rebuild if volume.rebuild.member == device else waiting
+        return Step(member.state in ("spare", "in sync"), f"rebuild of {device}", work)
+
+    return look
+
+
 LOOKS: dict[str, Look] = {"in-sync": in_sync, "rebuild": rebuilt, "scrub": scrubbed,
                           "resync": resynced}

@@ -256,7 +256,7 @@ def test_a_set_older_than_the_gateway_has_run_is_refused(gateway: Gateway, farm:
     assert "older" in ran.err and "--force" in ran.err
     assert gateway.status("v0")["state"] == "failed"
     assert contents(farm) == snapshot
-    gateway.must("start", "v0", "--force")
+    gateway.must("start", "v0", "--force", "--yes")
     assert gateway.status("v0")["state"] == "active"
     assert gateway.status("v0")["epoch"] > epoch  # so that the lost one can't win, should it return
     gateway.must("stop", "v0")

@@ -86,7 +86,7 @@ def test_each_command_asks_for_what_was_typed_and_nothing_else(iraid, arguments,
 
 @pytest.mark.parametrize("arguments", [
     ["fail", "v0"], ["fail"], ["replace", "v0", "2"], ["rebuild", "v0"], ["add-spare"], ["add-spare", "v0"],
-    ["add-spare", "v0", NEW, "--gateway"], ["add-spare", "--gateway"],
+    ["add-spare", "v0", NEW, "--gateway"], ["add-spare", "--gateway"], ["add-spare", "--gateway", NEW, "--wait"],
     ["add-spare", "v0", NEW, "--initiator", "iqn.2026-01.org.example:gw"], ["remove", "--gateway"],
     ["remove", "v0"], ["scrub"], ["scrub", "v0"], ["scrub", "start"], ["scrub", "pause", "v0"],
     ["scrub", "stop", "v0", "--wait"], ["scrub", "status", "v0", "--repair"], ["scrub", "stop", "--all"],
@@ -149,6 +149,51 @@ def test_rebuild_waits_until_the_member_is_in_sync(iraid):
     answers = {"member.rebuild": {"member": OLD}, **QUIET, "volume.status": in_turn(out, filled, volume())}
     done = iraid(answers, "rebuild", "v0", "2", "--wait")
     assert (done.status, done.out) == (0, f"{OLD} is in sync again in volume v0.\n")
+
+
+def test_fail_waits_until_a_spare_has_the_place(iraid):
+    before = volume(members=[member(0), member(1), member(2), member(4, role=None, state="spare")])
+    evicted = volume(state="degraded", members=[member(2, state="faulty"), member(4, role=None, state="spare")])
+    after = volume(members=[member(0), member(1), member(2, role=None, state="faulty"), member(4, role=2)])
+    answers = {"member.fail": {"member": OLD}, "pool.list": {"spares": []}, **QUIET,
+               "volume.status": in_turn(before, evicted, FILLING, after)}
+    done = iraid(answers, "fail", "v0", "2", "--wait")
+    assert (done.status, done.err) == (0, "")
+    assert "All other members are in sync." in done.out
+    assert [name for name, _ in done.calls].count("volume.status") == 4
+
+
+def test_fail_does_not_wait_for_a_spare_that_is_not_there(iraid):
+    alone = volume(state="degraded", members=[member(0), member(2, state="faulty")])
+    answers = {"member.fail": {"member": OLD}, "pool.list": {"spares": []}, **QUIET, "volume.status": alone}
+    done = iraid(answers, "fail", "v0", "2", "--wait")
+    assert done.status == 1
+    assert f"no spare that could take the place of {OLD}" in done.err
+    assert "iraid replace v0" in done.err
+    unfit = page(event(2, "spare unfit", text="the gateway's spare X can't be taken: it is dead"))
+    answers |= {"pool.list": {"spares": [SPARE]}, "events": in_turn(page(), unfit)}
+    assert "spare X can't be taken: it is dead" in iraid(answers, "fail", "v0", "2", "--wait").err
+
+
+def test_add_spare_waits_when_it_goes_to_work(iraid):
+    spare = {"name": "v0", "device": NEW, "state": "rebuilding"}
+    answers = {"spare.add": spare, **QUIET, "volume.status": in_turn(FILLING, FILLED)}
+    assert "has taken the place of a member" in iraid(answers, "add-spare", "v0", NEW, "--wait").out
+    waiting = volume(members=[member(0), member(8, member=NEW, role=None, state="spare")])
+    answers["volume.status"] = waiting
+    assert "is a spare of volume v0" in iraid(answers, "add-spare", "v0", NEW, "--wait").out
+    answers["volume.status"] = volume(members=[member(0)])
+    assert iraid(answers, "add-spare", "v0", NEW, "--wait").status == 1
+
+
+def test_create_waits_for_parity(iraid):
+    created = {"name": "v0", "uuid": "u", "size_bytes": 1 << 30}
+    answers = {"volume.create": created, **QUIET,
+               "volume.status": in_turn(volume(resync=running(corrected_rows=0)), volume())}
+    done = iraid(answers, "create", "v0", "--level", "5", "--wait", *[m["member"] for m in volume()["members"]])
+    assert done.status == 0
+    assert "in the background" not in done.out
+    assert [name for name, _ in done.calls].count("volume.status") == 2
 
 
 @pytest.mark.parametrize(("what", "waiting"), [

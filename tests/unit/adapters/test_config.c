@@ -116,6 +116,7 @@ what_is_left_out_gets_its_default(void **state)
 	assert_int_equal(config.hedge_milliseconds, 500);
 	assert_int_equal(config.spare_wait_seconds, 60);
 	assert_int_equal(config.error_limit, 64);
+	assert_false(config.header_digest);
 	assert_true(config.enabled);
 	assert_string_equal(config.chap_file, "");
 	assert_null(initiator_name_fault(config.initiator));
@@ -176,6 +177,7 @@ faults_are_refused_and_named(void **state)
 	refused("\"/etc/iraid/secrets/v0\"", "\"secrets/v0\"", "chap_file");
 	refused("\"/etc/iraid/secrets/v0\"", "\"/etc/\\u0000\"", "NUL");
 	refused("false }", "0 }", "enabled");
+	refused("\"enabled\": false", "\"header_digest\": 1", "header_digest");
 	refused("false }", "false", "ends too early");
 	refused("false }", "false } {}", "after the object");
 	refused("false }", "fals }", "JSON");
@@ -256,12 +258,14 @@ what_is_written_reads_back_and_is_roots_alone(void **state)
 	config.sync_rate_max = SYNC_RATE_MOST;
 	config.hedge_milliseconds = 0;
 	config.error_limit = 7;
+	config.header_digest = true;
 	assert_int_equal(volume_config_write(&config, reason, sizeof(reason)), 0);
 	assert_int_equal(volume_config_read("v0", &again, reason, sizeof(reason)), 0);
 	assert_int_equal(again.give_up_seconds, 9);
 	assert_true(again.sync_rate_min == 3ull << 32 && again.sync_rate_max == SYNC_RATE_MOST);
 	assert_int_equal(again.hedge_milliseconds, 0);
 	assert_int_equal(again.error_limit, 7);
+	assert_true(again.header_digest);
 	assert_int_equal(volume_config_delete("v0"), 0);
 	assert_int_equal(volume_config_delete("v0"), -ENOENT);
 	assert_int_equal(volume_config_delete("../v0"), -EINVAL);
