@@ -300,6 +300,10 @@ wipe_removed(const struct volume_config *config, const struct pick *pick, json_o
 
 	if (device && rpc_device_parse(pick->label, device, &error) &&
 	    rpc_volume_credentials(config, &credentials, &error)) {
+		int index = volume_config_find(config, &device->address);
+
+		if (index >= 0)
+			device->address = config->devices[index];	/* with all of its portals */
 		result = rpc_device_wipe(device, config->uuid, &credentials);
 		explicit_bzero(&credentials, sizeof(credentials));
 	}

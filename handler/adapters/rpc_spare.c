@@ -276,7 +276,7 @@ rpc_spare_add(struct rpc_context *context, json_object *params, struct rpc_error
 		bool striped = joining->view.status.size_bytes != 0 && joining->view.status.level == 0;
 
 		if (striped)
-			rpc_fail(error, RPC_INVALID, "iraid replace copies a member of it to another device",
+			rpc_fail(error, RPC_INVALID, "copy its data to a volume of level 5",
 				 "volume \"%s\" has level 0: there is no redundancy that a spare could restore", name);
 		else if (look_at(joining, error) && join(joining, error) >= 0)
 			result = joined_json(joining);
@@ -443,6 +443,9 @@ may_replace(const struct joining *joining, const struct pick *old, struct rpc_er
 {
 	const struct engine_status *status = &joining->view.status;
 
+	if (status->size_bytes != 0 && status->level == 0)
+		return rpc_fail(error, RPC_INVALID, "copy its data to a new volume",
+				"volume \"%s\" has level 0: its members can't be replaced", joining->config.name);
 	for (int role = 0; role < status->member_count; role++) {
 		bool held = role == old->role;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log.h"
 #include "rpc.h"
 
 #define VOLUMES_MAX 1024
@@ -104,6 +105,9 @@ rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_er
 		rpc_fail_volume(error, code, name, reason);
 		return NULL;
 	}
+	if (options.force)
+		volume_note(context->host, LOG_WARNING, "started by force", name, "",
+			    "an administrator said to start it from what there is: newer writes are given up");
 	/* How it went is in the status: a volume that failed to assemble was started all the same. */
 	volume_wait(context->host, name, (uint32_t)wait_seconds * 1000);
 	return rpc_view(context, name, true, error);

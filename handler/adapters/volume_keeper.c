@@ -219,6 +219,17 @@ take(struct search *search, const struct pool_spare *chosen)
 	return true;
 }
 
+static bool
+is_ending(struct hosted *hosted)
+{
+	bool ending;
+
+	pthread_mutex_lock(&hosted->lock);
+	ending = hosted->want_stop || hosted->ended;
+	pthread_mutex_unlock(&hosted->lock);
+	return ending;
+}
+
 static void
 seek_spare(struct hosted *hosted, const struct job *job)
 {
@@ -239,7 +250,7 @@ seek_spare(struct hosted *hosted, const struct job *job)
 						   search->passed, search->passed_count)) >= 0 &&
 		       config_holder(&search->pool.spares[chosen].device, NULL, holder))
 			pass_over(search, &search->pool.spares[chosen].device);
-	} while (chosen >= 0 && !take(search, &search->pool.spares[chosen]));
+	} while (chosen >= 0 && !is_ending(hosted) && !take(search, &search->pool.spares[chosen]));
 	free(search);
 }
 
