@@ -290,8 +290,8 @@ def test_two_volumes_in_need_at_once_get_a_shared_spare_each(gateway: Gateway,
         contents = {name: fill(handles[name], readers[name].size) for name in numbers}
         farm.kill(0)
         farm.kill(4)
-        for volume in (first, second):
-            volume.wait_status(lambda s: s["state"] == "degraded", "the loss")
+        for volume, dead in ((first, 0), (second, 4)):
+            volume.wait_status(lambda s, dead=dead: by_member(s)[farm.member(dead)]["state"] != "in sync", "the loss")
             wait_in_sync(volume, 90)
         assert pooled(gateway) == []
         taken = [set(gateway.configuration(name)["members"]) & {farm.member(8), farm.member(9)}
