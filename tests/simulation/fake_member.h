@@ -65,6 +65,7 @@ struct fake_member {
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
 	bool no_fua;
+	bool trace;			/* tell of every command, on stderr */
 	bool written;			/* set by every write; for "nothing is written" */
 	uint64_t reads, writes, flushes;
 	struct fake_counts counts;

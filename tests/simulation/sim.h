@@ -51,7 +51,7 @@ struct sim_options {
 	uint64_t seed;
 	uint32_t steps;
 	const uint8_t *dropped;	/* by step: left out; NULL: none */
-	bool trace;
+	int trace;		/* 1: steps, requests, faults, the engine's log; 2: members' commands too */
 	struct sim_totals *totals;
 	char *message;		/* SIM_MESSAGE_MAX: what failed */
 };

@@ -439,6 +439,7 @@ begin(struct sim *sim, const struct sim_options *options)
 		member->backend.paths = random_once_in(&sim->random, 3) ? 2 : 1;
 		member->sector_lost = oracle_sector_dropped;
 		member->owner = sim;
+		member->trace = options->trace > 1;
 	}
 	format(sim);
 	oracle_init(sim);

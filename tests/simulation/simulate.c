@@ -41,7 +41,7 @@ struct arguments {
 	uint32_t steps;
 	int jobs;
 	uint8_t *dropped;
-	bool trace;
+	int trace;
 	bool stop_at_first;
 	bool quiet;
 };
@@ -268,7 +268,7 @@ usage(FILE *to)
 	      "  --steps N    steps of each run (300)\n"
 	      "  --drop LIST  steps left out: 3,7-12\n"
 	      "  --first      end at the first seed that fails\n"
-	      "  --trace      tell everything, on stderr; for one seed\n", to);
+	      "  --trace      tell everything, on stderr; for one seed; twice: members' commands too\n", to);
 }
 
 static void
@@ -334,7 +334,7 @@ parse(int argc, char **argv, struct arguments *arguments)
 			arguments->stop_at_first = true;
 			break;
 		case 't':
-			arguments->trace = true;
+			arguments->trace++;
 			break;
 		case 'q':
 			arguments->quiet = true;
