@@ -59,7 +59,7 @@ sync_rows_end(struct sync_rows *rows, int result)
 		row_release(engine->rows, &rows->claims[i]);
 	rows->active = false;
 	op_gone(engine);
-	rows->done(rows, result);
+	rows->done(rows, result == 0 && rows->doubts != engine->intent.doubts ? -ENOLINK : result);
 }
 
 static void
@@ -170,6 +170,8 @@ may_go_on(const struct sync_rows *rows)
 {
 	const struct engine *engine = rows->op.engine;
 
+	if (rows->doubts != engine->intent.doubts)
+		return false;	/* what was read may not stand there any more */
 	if (rows->purpose == SYNC_FILL)
 		return target_filling(engine) &&
 		       (engine->missing < 0 || engine->missing == engine->target->role ||
@@ -231,6 +233,7 @@ batch_start(struct op *op)
 	struct gather gather = { .engine = engine, .op = BACKEND_READ, .done = batch_read,
 				 .owner = rows, .pending = &rows->pending };
 
+	rows->doubts = engine->intent.doubts;
 	if (!may_go_on(rows)) {
 		batch_fail(op, -ENOLINK);
 		return;

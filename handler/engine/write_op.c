@@ -163,6 +163,15 @@ write_flushed(struct flush_waiter *waiter, int result)
 
 /* --- WRITING --- */
 
+/* Something became suspect since it was planned: what was read may not be what stands there any more (a member came
+ * back without its cache), so nothing is made from it, and nothing proven.
+ */
+static bool
+is_doubtful(const struct write_op *op)
+{
+	return has_parity(op) && op->doubts != op->op.engine->intent.doubts;
+}
+
 static void
 prove_rows(struct write_op *op)
 {
@@ -171,7 +180,7 @@ prove_rows(struct write_op *op)
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
 		if (!intent_row_suspect(&engine->intent, number))
 			continue;
-		if (write_row(op, number)->plan.proves_row)
+		if (write_row(op, number)->plan.proves_row && !is_doubtful(op))
 			intent_prove(&engine->intent, number);
 		resync_hint(engine, number);
 	}
@@ -235,9 +244,9 @@ write_prepared(struct write_op *op)
 {
 	int error = op->error;
 
-	if (error == 0) {
+	if (error == 0 && !is_doubtful(op)) {
 		write_issue(op);
-	} else if (error == -ENOLINK) {
+	} else if (error == 0 || error == -ENOLINK) {
 		write_again(op);
 	} else if ((error == -ENODATA || error == -EIO) && op->failed_role >= 0 &&
 		   op->op.engine->missing < 0 && op->avoid < 0 && has_parity(op)) {
@@ -356,6 +365,7 @@ write_start(struct op *base)
 	struct write_op *op = (struct write_op *)base;
 	int error = write_rows_plan(op);
 
+	op->doubts = op->op.engine->intent.doubts;
 	if (error != 0 && op->pieces->next != NULL) {
 		split(op);
 		return;
