@@ -129,7 +129,7 @@ void
 oracle_crashed(struct sim *sim)
 {
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if (sim->touched[region] || sim->unsure[region])
+		if (sim->touched[region] || sim->unsure[region] || sim->map_damaged)
 			make_unsure(sim, region);
 }
 
@@ -197,12 +197,14 @@ oracle_quiescent(struct sim *sim)
 	if (sim->status.regions_dirty == 0)
 		memset(sim->touched, 0, regions(sim) * sizeof(*sim->touched));
 	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
+	sim->map_damaged = false;
 	for (int m = 0; m < sim->slots; m++) {
 		const struct disk *disk = &sim->members[m].disk;
 
 		for (int i = 0; i < disk->bad_count; i++)
-			if (disk->bad[i] >= sim->data_offset &&
-			    (disk->bad[i] - sim->data_offset) / sim->chunk_bytes < sim->rows &&
+			if (disk->bad[i] < sim->data_offset)
+				sim->map_damaged = true;
+			else if ((disk->bad[i] - sim->data_offset) / sim->chunk_bytes < sim->rows &&
 			    sim->roles[m] >= 0)
 				oracle_damaged(sim, sim->roles[m],
 					       (disk->bad[i] - sim->data_offset) / sim->chunk_bytes);
@@ -276,6 +278,29 @@ flushed(struct sim *sim, const struct sim_request *request)
 	sim->session_losses = 0;
 }
 
+/* Members on which something of the row can't be read now. */
+static uint32_t
+row_damage(const struct sim *sim, uint64_t row)
+{
+	uint32_t roles = 0;
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->roles[m] >= 0 &&
+		    disk_is_damaged(&sim->members[m].disk, sim->data_offset + row * sim->chunk_bytes,
+				    sim->chunk_bytes))
+			roles |= 1u << sim->roles[m];
+	return roles;
+}
+
+static bool
+damage_is_excessive(const struct sim *sim, uint64_t row)
+{
+	uint32_t damaged = row_damage(sim, row);
+
+	return damaged != 0 && (sim->unsure[sim_region(sim, row)] || !sim->proven_once ||
+				__builtin_popcount(damaged | sim->out_roles) > tolerated(sim));
+}
+
 /* May some sector of the request be lost?  A write is refused for its rows' sake too: what it needs to
  * read of them.
  */
@@ -287,6 +312,9 @@ loss_is_fair(const struct sim *sim, const struct sim_request *request)
 
 	if (request->request.op == REQUEST_FLUSH)
 		return false;
+	for (uint64_t row = sim_sector_row(sim, begin); row <= sim_sector_row(sim, end - 1); row++)
+		if (damage_is_excessive(sim, row))
+			return true;
 	if (request->request.op == REQUEST_WRITE) {
 		end = row_begin(sim, sim_sector_row(sim, end - 1) + 1);
 		begin = row_begin(sim, sim_sector_row(sim, begin));

@@ -75,7 +75,8 @@ sim_look(struct sim *sim)
 		return;
 	engine_status(sim->engine, &sim->status);
 	if (sim->status.state != VOLUME_ACTIVE && sim->status.state != VOLUME_DEGRADED &&
-	    sim->status.state != VOLUME_SUSPENDED)
+	    sim->status.state != VOLUME_SUSPENDED &&
+	    !(sim->status.state == VOLUME_STOPPING && sim->running_seen))
 		return;
 	sim->running_seen = true;
 	see_members(sim);
