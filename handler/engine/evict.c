@@ -196,6 +196,8 @@ finish_eviction(struct member *member)
 	engine->by_role[member->role] = NULL;
 	if (member->stale_set >= 0)
 		engine->intent.absent |= REGION_STALE(member->stale_set);
+	if (engine->target != NULL && engine->target->role == member->role)
+		intent_target_doubted(&engine->intent);
 	if (engine->geometry.parities > 0)
 		intent_member_lost(&engine->intent);
 	member_fail_parked(member, -ENOLINK, false);

@@ -212,6 +212,8 @@ record_suspects(struct engine *engine)
 		free(record);
 		return;		/* they stay suspect: medium errors, as when they are recorded */
 	}
+	if (engine->target != NULL && engine->target->role == engine->missing)
+		intent_target_doubted(&engine->intent);
 	record->engine = engine;
 	record->doubts = engine->intent.doubts;
 	record->waiter.done = recorded;

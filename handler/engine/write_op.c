@@ -198,6 +198,11 @@ write_written(struct write_op *op)
 		write_end(op, op->error);
 		return;
 	}
+	/* The missing member's chunk is what parity says.  If that became doubtful under way, what was written of it is nowhere. */
+	if (is_doubtful(op) && engine->missing >= 0) {
+		write_again(op);
+		return;
+	}
 	if (has_parity(op)) {
 		prove_rows(op);
 		op->finds_lost = lost_in_range(engine, op->begin_bytes, op->end_bytes);
