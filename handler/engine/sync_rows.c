@@ -233,7 +233,6 @@ batch_start(struct op *op)
 	struct gather gather = { .engine = engine, .op = BACKEND_READ, .done = batch_read,
 				 .owner = rows, .pending = &rows->pending };
 
-	rows->doubts = engine->intent.doubts;
 	if (!may_go_on(rows)) {
 		batch_fail(op, -ENOLINK);
 		return;
@@ -278,6 +277,7 @@ sync_rows_begin(struct sync_rows *rows, enum sync_purpose purpose, uint64_t firs
 
 	assert(!rows->active && count > 0 && count <= SYNC_ROWS_MAX);
 	rows->active = true;
+	rows->doubts = engine->intent.doubts;
 	rows->purpose = purpose;
 	rows->first_row = first_row;
 	rows->row_count = count;

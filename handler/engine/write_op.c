@@ -242,6 +242,25 @@ write_issue(struct write_op *op)
 		write_written(op);
 }
 
+/* One of several joined writes can't be done: let each have its own fate. */
+static void
+split(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+	struct piece *piece = op->pieces;
+
+	release_rows(op);
+	list_prepend(&engine->free_writes, &op->op.node);
+	op_gone(engine);
+	while (piece != NULL) {
+		struct piece *next = piece->next;
+
+		if (!write_op_create(engine, piece))
+			piece_finish(engine, piece, -ENOMEM);
+		piece = next;
+	}
+}
+
 /* --- PREPARING --- */
 
 static void
@@ -259,6 +278,10 @@ write_prepared(struct write_op *op)
 			repair_note(op->op.engine, row);
 		op->avoid = op->failed_role;
 		write_again(op);
+	} else if (op->pieces->next != NULL) {
+		intent_drop(op);
+		drop_buffer(op);
+		split(op);
 	} else {
 		write_end(op, error);
 	}
@@ -343,25 +366,6 @@ write_again(struct write_op *op)
 		write_end(op, -EIO);
 	else
 		op_ready(&op->op);
-}
-
-/* One of several joined writes can't be done: let each have its own fate. */
-static void
-split(struct write_op *op)
-{
-	struct engine *engine = op->op.engine;
-	struct piece *piece = op->pieces;
-
-	release_rows(op);
-	list_prepend(&engine->free_writes, &op->op.node);
-	op_gone(engine);
-	while (piece != NULL) {
-		struct piece *next = piece->next;
-
-		if (!write_op_create(engine, piece))
-			piece_finish(engine, piece, -ENOMEM);
-		piece = next;
-	}
 }
 
 static void
