@@ -207,6 +207,10 @@ add_totals(struct sim_totals *sum, const struct sim_totals *part)
 	sum->bytes += part->bytes;
 	for (int i = 0; i < FAULT_KINDS; i++)
 		sum->faults[i] += part->faults[i];
+	for (int i = 0; i < ADMIN_KINDS; i++)
+		sum->admin[i] += part->admin[i];
+	sum->rebuilds += part->rebuilds;
+	sum->scrubs += part->scrubs;
 	sum->fake.answers_lost += part->fake.answers_lost;
 	sum->fake.torn += part->fake.torn;
 	sum->fake.late += part->fake.late;
@@ -247,7 +251,12 @@ print_totals(const struct sim_totals *sum, double took_s)
 	line("sectors lost with a cache", sum->fake.sectors_lost);
 	line("reads of unreadable sectors", sum->fake.medium_errors);
 	line("reads diverted", sum->fake.diverted);
+	printf("administration\n");
+	for (int i = 0; i < ADMIN_KINDS; i++)
+		line(admin_names[i], sum->admin[i]);
 	printf("work\n");
+	line("members filled", sum->rebuilds);
+	line("scrubs that ended", sum->scrubs);
 	line("requests", sum->operations);
 	line("requests that failed, fairly", sum->errors);
 	line("MiB read and written", sum->bytes >> 20);
