@@ -380,7 +380,6 @@ draw_options(struct sim *sim)
 	*options = (struct engine_options){
 		.owner = "sim #1",
 		.assembly_wait_ms = (uint32_t)random_between(random, 50, 3000),
-		.assembly_limit_ms = (uint32_t)random_between(random, 2000, 20000),
 		.queue_limit_ms = (uint32_t)random_between(random, 500, 25000),
 		.give_up_ms = (uint32_t)random_between(random, 100, 5000),
 		.resync_rows_max = random_once_in(random, 12) ? 0 : (uint32_t)random_between(random, 4, 16),
@@ -390,6 +389,7 @@ draw_options(struct sim *sim)
 		.spare_wait_ms = (uint32_t)random_between(random, 100, 60000),
 		.error_limit = (uint32_t)random_between(random, 4, 64),
 	};
+	options->assembly_limit_ms = options->assembly_wait_ms + (uint32_t)random_between(random, 2000, 20000);
 	memset(options->volume_uuid, 0x77, 16);
 }
 
