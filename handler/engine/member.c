@@ -190,6 +190,7 @@ member_io_abandon(struct member_io *mio)
 	assert(mio->where == MIO_SENT && mio->io.op == BACKEND_READ);
 	mio->done = abandoned;
 	mio->owner = NULL;
+	mio->policy = IO_PROBE;		/* its memory is another's: it must not be sent again */
 	member->backend->ops->divert(member->backend, &mio->io);
 }
 
