@@ -1,8 +1,8 @@
 /* sim_oracle.c - what a request may return.
  *
- * Each sector is a register.  The engine carries writes of the same bytes out in the order of their arrival, so a
- * read returns the newest write that was acknowledged (or seen by a read) before it was submitted, or a later
- * one that was submitted before it ended.  That is kept through every crash.  What may differ:
+ * Each sector is a register: a read returns the newest write that was acknowledged (or seen by a read) before it was
+ * submitted, or a later one that was submitted before it ended.  Writes that were in flight together may come in
+ * either order.  That is kept through every crash.  What may differ:
  *
  *  - A cache that was lost takes acknowledged writes with it that no flush covered, if nobody could know
  *    (the gateway was dead), or if more members lost theirs (or are out) than the level bears.
@@ -215,6 +215,27 @@ oracle_quiescent(struct sim *sim)
 
 /* --- results --- */
 
+/* Writes in flight that touch the sector may still come behind one that is done: the oldest of them. */
+static uint32_t
+oldest_rival(const struct sim *sim, uint64_t sector, uint32_t number)
+{
+	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
+		if (other->request.op == REQUEST_WRITE && other->number < number &&
+		    sector >= other->sector && sector < other->sector + other->count)
+			number = other->number;
+	return number;
+}
+
+static void
+raise_floor(struct sim *sim, uint64_t sector, uint32_t number)
+{
+	if (number <= sim->floor[sector])
+		return;
+	number = oldest_rival(sim, sector, number);
+	if (number > sim->floor[sector])
+		sim->floor[sector] = number;
+}
+
 void
 oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, const char *where)
 {
@@ -234,8 +255,7 @@ oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t f
 			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector),
 			 number, floor, sim->submitted[sector]);
 	/* What was once seen does not revert. */
-	if (number > sim->floor[sector])
-		sim->floor[sector] = number;
+	raise_floor(sim, sector, number);
 }
 
 static void
@@ -256,10 +276,9 @@ static void
 acknowledge(struct sim *sim, const struct sim_request *request)
 {
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
-		if (request->number > sim->floor[i])
-			sim->floor[i] = request->number;
-		if (request->request.fua && request->number > sim->flushed[i])
-			sim->flushed[i] = request->number;
+		raise_floor(sim, i, request->number);
+		if (request->request.fua && sim->floor[i] > sim->flushed[i])
+			sim->flushed[i] = request->number < sim->floor[i] ? request->number : sim->floor[i];
 		sim->traits[i] &= (uint8_t)~(MAY_BE_LOST | MAY_BE_ANYTHING);
 	}
 	if (request->request.fua)
