@@ -293,12 +293,14 @@ member_handle_answer(struct member_io *mio)
 		/* Now, not when the session's end is reported: what it missed counts from here. */
 		if (member == member->engine->target)
 			target_lost(member->engine, MEMBER_REBUILDING);
-		if (mio->policy == IO_PROBE)
+		if (mio->policy == IO_PROBE || mio->done == abandoned)
 			finish(mio, -ENOTCONN);
 		else if (member->engine->fenced)
 			finish(mio, -ESHUTDOWN);
 		else if (!member->in_sync && !member->evicting)
 			finish(mio, -ENOLINK);
+		else if (member->evicting && mio->policy == IO_SUPERBLOCK)
+			finish(mio, -ENOLINK);	/* its eviction waits for the superblocks of the others */
 		else
 			park(mio);
 		return;
