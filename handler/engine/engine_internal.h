@@ -239,6 +239,7 @@ struct engine {
 	struct list flush_now;		/* waiters of the round under way */
 	int flush_pending;
 	int flush_result;
+	uint32_t cache_losses;		/* sessions restored that may have lost unflushed writes */
 
 	/* requests and operations */
 	struct engine_request *admission_head, **admission_tail;

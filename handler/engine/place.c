@@ -96,6 +96,7 @@ session_restored(struct member *member)
 		}
 		intent_suspect_dirty(&engine->intent);
 	}
+	engine->cache_losses += member->cache_lost;
 	member->checked = true;
 	member->opens_left = 0;
 	member->reason[0] = '\0';

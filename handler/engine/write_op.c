@@ -198,8 +198,9 @@ write_written(struct write_op *op)
 		write_end(op, op->error);
 		return;
 	}
-	/* The missing member's chunk is what parity says.  If that became doubtful under way, what was written of it is nowhere. */
-	if (is_doubtful(op) && engine->missing >= 0) {
+	/* What a member had taken of it may be gone with its cache; and the missing member's chunk is what parity says: if
+	 * that became doubtful under way, what was written of it is nowhere. */
+	if (op->cache_losses != engine->cache_losses || (is_doubtful(op) && engine->missing >= 0)) {
 		write_again(op);
 		return;
 	}
@@ -375,6 +376,7 @@ write_start(struct op *base)
 	int error = write_rows_plan(op);
 
 	op->doubts = op->op.engine->intent.doubts;
+	op->cache_losses = op->op.engine->cache_losses;
 	if (error != 0 && op->pieces->next != NULL) {
 		split(op);
 		return;
