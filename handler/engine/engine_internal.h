@@ -27,6 +27,7 @@
 #include "arena.h"
 #include "engine.h"
 #include "list.h"
+#include "mutant.h"
 #include "rows.h"
 
 #define OP_ROWS_MAX 32			/* rows of one operation */

@@ -257,7 +257,8 @@ evict_run(struct engine *engine)
 	    engine->fenced)
 		return;
 	for_each_member(engine, member) {
-		if (!member->evicting || engine->record_durable < member->evict_record)
+		if (!member->evicting || (engine->record_durable < member->evict_record &&
+					  !MUTANT(EVICT_UNRECORDED)))
 			continue;
 		if (member->leaving)
 			target_dismissed(member);
@@ -265,7 +266,7 @@ evict_run(struct engine *engine)
 			finish_eviction(member);
 	}
 	silent = count_silent(engine);
-	if (engine->out + silent > engine->tolerated && silent > 0) {
+	if (engine->out + silent > engine->tolerated && silent > 0 && !MUTANT(EVICT_TOO_MANY)) {
 		suspend(engine, silent);
 		return;
 	}

@@ -99,7 +99,7 @@ begin_round(struct engine *engine)
 		struct member_io *mio;
 
 		if ((!member->in_sync && !member->evicting && member != engine->target) || !member->identity.write_cache ||
-		    (!member->unflushed && !member->cache_lost))
+		    (!member->unflushed && !member->cache_lost) || MUTANT(FLUSH_SKIPPED))
 			continue;
 		member->unflushed = false;
 		mio = member_io_create(member, BACKEND_FLUSH, 0, IO_REQUEST);

@@ -191,7 +191,8 @@ member_io_abandon(struct member_io *mio)
 	mio->done = abandoned;
 	mio->owner = NULL;
 	mio->policy = IO_PROBE;		/* its memory is another's: it must not be sent again */
-	member->backend->ops->divert(member->backend, &mio->io);
+	if (!MUTANT(DIVERT_SKIPPED))
+		member->backend->ops->divert(member->backend, &mio->io);
 }
 
 static void

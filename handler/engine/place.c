@@ -86,7 +86,7 @@ session_restored(struct member *member)
 		member->backend->ops->close(member->backend);
 		return;
 	}
-	if (member->cache_lost && engine->geometry.parities > 0) {
+	if (member->cache_lost && engine->geometry.parities > 0 && !MUTANT(CACHE_FORGOTTEN)) {
 		if (evict_spares(engine, member)) {
 			/* What it had not flushed may be gone, and the others have it. */
 			member->condemned = true;

@@ -321,7 +321,8 @@ read_finish(struct read_op *op)
 		   read_patiently(op)) {
 		return;
 	} else if ((op->error == -ENODATA || op->error == -EIO) && op->avoid < 0 &&
-		   engine->missing < 0 && engine->geometry.parities > 0) {
+		   (engine->missing < 0 || engine->missing == op->failed_role) &&
+		   engine->geometry.parities > 0) {
 		note_unreadable(op);
 		op->avoid = op->failed_role;
 		read_again(op);
@@ -371,7 +372,7 @@ list_rebuilt(struct read_op *op, size_t *bytes)
 		if (extent.member == missing_role(op, extent.row)) {
 			if (engine->geometry.parities == 0)
 				return -EIO;
-			if (intent_row_suspect(&engine->intent, extent.row))
+			if (intent_row_suspect(&engine->intent, extent.row) && !MUTANT(REBUILT_FROM_SUSPECT))
 				return -ENODATA;	/* nothing is made from parity that proves nothing */
 			assert(op->rebuilt_count < OP_ROWS_MAX);
 			op->rebuilt[op->rebuilt_count++] = (struct rebuilt){

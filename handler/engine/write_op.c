@@ -169,7 +169,7 @@ write_flushed(struct flush_waiter *waiter, int result)
 static bool
 is_doubtful(const struct write_op *op)
 {
-	return has_parity(op) && op->doubts != op->op.engine->intent.doubts;
+	return has_parity(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(STALE_PARITY);
 }
 
 static void
@@ -192,8 +192,8 @@ write_written(struct write_op *op)
 	struct engine *engine = op->op.engine;
 
 	if (op->error != 0) {
-		for (uint32_t region = first_region(op); has_parity(op) && region <= last_region(op);
-		     region++)
+		for (uint32_t region = first_region(op);
+		     has_parity(op) && region <= last_region(op) && !MUTANT(FAILURE_FORGOTTEN); region++)
 			intent_suspect(&engine->intent, region);
 		write_end(op, op->error);
 		return;
@@ -208,7 +208,7 @@ write_written(struct write_op *op)
 		prove_rows(op);
 		op->finds_lost = lost_in_range(engine, op->begin_bytes, op->end_bytes);
 	}
-	if (!op->fua && !op->finds_lost) {
+	if ((!op->fua || MUTANT(FUA_SKIPPED)) && !op->finds_lost) {
 		write_end(op, 0);
 		return;
 	}
@@ -274,7 +274,8 @@ write_prepared(struct write_op *op)
 	} else if (error == 0 || error == -ENOLINK) {
 		write_again(op);
 	} else if ((error == -ENODATA || error == -EIO) && op->failed_role >= 0 &&
-		   op->op.engine->missing < 0 && op->avoid < 0 && has_parity(op)) {
+		   (op->op.engine->missing < 0 || op->op.engine->missing == op->failed_role) &&
+		   op->avoid < 0 && has_parity(op)) {
 		for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
 			repair_note(op->op.engine, row);
 		op->avoid = op->failed_role;
@@ -331,7 +332,7 @@ wait_for_intent(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
 
-	if (intent_hold(op))
+	if (intent_hold(op) || MUTANT(MARK_UNAWAITED))
 		return;
 	if (engine->expired || engine->fenced) {
 		note_error(op, -1, engine->fenced ? -ESHUTDOWN : -ETIMEDOUT);

@@ -483,6 +483,18 @@ fake_close(struct backend *backend)
 	after(member, &member->session, 0, 200);
 }
 
+/* What an adapter must not do: the first sending of a write is still held somewhere, and lands after the second
+ * was answered and its sectors were written anew.
+ */
+static void
+reissue(struct fake_member *member)
+{
+	schedule_add(member->schedule, &member->watch, member->schedule->now_us + member->deadline_us);
+	for (struct fake_command *command = member->queue; command != NULL; command = command->next)
+		if (command->io->op == BACKEND_WRITE && !command->orphan && !command->done)
+			make_late(command);
+}
+
 /* Has the session made progress within its deadline? */
 static void
 watch_event(struct event *event)
@@ -497,6 +509,10 @@ watch_event(struct event *event)
 		due = member->schedule->now_us + member->deadline_us;
 	if (due > member->schedule->now_us) {
 		schedule_add(member->schedule, &member->watch, due);
+		return;
+	}
+	if (member->reissues) {
+		reissue(member);
 		return;
 	}
 	settle_in_flight(member, true, true);

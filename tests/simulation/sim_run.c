@@ -2,6 +2,7 @@
 #include "sim.h"
 
 #include "bury.h"
+#include "engine/mutant.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -416,6 +417,8 @@ begin(struct sim *sim, const struct sim_options *options)
 		member->backend.paths = random_once_in(&sim->random, 3) ? 2 : 1;
 		member->sector_lost = oracle_sector_dropped;
 		member->owner = sim;
+		member->fence_broken = MUTANT(FENCE_BROKEN);
+		member->reissues = MUTANT(REISSUED);
 		member->trace = options->trace > 1;
 	}
 	format_media(sim);

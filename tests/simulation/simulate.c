@@ -5,6 +5,8 @@
  */
 #include "sim.h"
 
+#include "engine/mutant.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -276,6 +278,7 @@ usage(FILE *to)
 	fputs("simulate --seeds A..B [--steps N] [--drop LIST] [--jobs N] [--first] [--trace] [--quiet]\n"
 	      "  --steps N    steps of each run (300)\n"
 	      "  --drop LIST  steps left out: 3,7-12\n"
+	      "  --mutant X   with a known mistake in the engine; --list-mutants says which there are\n"
 	      "  --first      end at the first seed that fails\n"
 	      "  --trace      tell everything, on stderr; for one seed; twice: members' commands too\n", to);
 }
@@ -293,6 +296,41 @@ parse_seeds(const char *text, struct arguments *arguments)
 		fprintf(stderr, "simulate: --seeds '%s' is not a range like 1..1000\n", text);
 		exit(2);
 	}
+}
+
+static const struct {
+	enum mutant mutant;
+	const char *name;
+	int rule;
+	const char *text;
+} mutants[] = {
+#define MUTANT_ENTRY(NAME, name, rule, text) { MUTANT_##NAME, name, rule, text },
+	MUTANTS(MUTANT_ENTRY)
+};
+
+static void
+list_mutants(void)
+{
+	for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++)
+		printf("%-22s rule %2d  %s\n", mutants[i].name, mutants[i].rule, mutants[i].text);
+}
+
+static void
+choose_mutant(const char *name)
+{
+	for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++)
+		if (strcmp(mutants[i].name, name) == 0) {
+#ifdef IRAID_MUTANTS
+			mutant_active = mutants[i].mutant;
+			return;
+#else
+			fprintf(stderr, "simulate: --mutant %s: this build has no mutants; configure with "
+				"-DIRAID_MUTANTS=ON, or use scripts/simulate\n", name);
+			exit(2);
+#endif
+		}
+	fprintf(stderr, "simulate: --mutant '%s' is unknown; see --list-mutants\n", name);
+	exit(2);
 }
 
 static void
@@ -321,6 +359,7 @@ parse(int argc, char **argv, struct arguments *arguments)
 		{ "drop", required_argument, NULL, 'd' },  { "jobs", required_argument, NULL, 'j' },
 		{ "first", no_argument, NULL, 'f' },	   { "trace", no_argument, NULL, 't' },
 		{ "quiet", no_argument, NULL, 'q' },	   { "help", no_argument, NULL, 'h' },
+		{ "mutant", required_argument, NULL, 'm' }, { "list-mutants", no_argument, NULL, 'l' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
@@ -348,6 +387,12 @@ parse(int argc, char **argv, struct arguments *arguments)
 		case 'q':
 			arguments->quiet = true;
 			break;
+		case 'm':
+			choose_mutant(optarg);
+			break;
+		case 'l':
+			list_mutants();
+			exit(0);
 		case 'h':
 			usage(stdout);
 			exit(0);
