@@ -309,7 +309,8 @@ backend_iscsi_tick(struct backend *backend, uint64_t now_ms)
 	session_tick(member);
 	if (member->state == SESSION_OPEN && !member->opened_pending)
 		watch_session(member);
-	member_flush(member);	/* what the timers sent */
+	if (member->state != SESSION_OPEN || member->step_pending)
+		member_flush(member);	/* what the timers sent; the rest is backend_iscsi_send()'s */
 	update_events(member);
 	deliver(member);
 	return wake_ms(member);

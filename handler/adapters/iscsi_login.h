@@ -1,4 +1,4 @@
-/* iscsi_login.h - making libiscsi contexts as we want them, and understanding a login that failed.
+/* iscsi_login.h - making libiscsi contexts as we want them, what a login brought, and why one failed.
  * Shared by backend_iscsi and iscsi_admin.
  */
 #ifndef IRAID_ISCSI_LOGIN_H

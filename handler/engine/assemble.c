@@ -69,19 +69,49 @@ loaded_map(const struct engine *engine, const struct member *member)
 	return engine->map_load + (size_t)member->slot * (map_bytes(engine) + LAYOUT_LOST_BYTES);
 }
 
+/* Every in-sync member has the whole truth, so a granule that is damaged on one is taken from another. */
+static void
+mend_granules(struct engine *engine, struct member *member)
+{
+	uint8_t *map = loaded_map(engine, member);
+	uint32_t damaged = 0;
+
+	for (uint32_t i = 0; i < map_bytes(engine) / LAYOUT_GRANULE_BYTES; i++) {
+		uint8_t *granule = map + (size_t)i * LAYOUT_GRANULE_BYTES;
+
+		if (i * LAYOUT_GRANULE_REGIONS >= engine->intent.regions)
+			break;
+		if (map_granule_valid(granule, i, engine->options.volume_uuid))
+			continue;
+		damaged++;
+		for_each_member(engine, other) {
+			const uint8_t *good = loaded_map(engine, other) + (size_t)i * LAYOUT_GRANULE_BYTES;
+
+			if (other->in_sync && map_granule_valid(good, i, engine->options.volume_uuid)) {
+				memcpy(granule, good, LAYOUT_GRANULE_BYTES);
+				break;
+			}
+		}
+	}
+	if (damaged > 0)
+		engine_log(engine, LOG_WARNING, "member %s: %u damaged granules of its region map; "
+			   "the others' count", member->backend->label, damaged);
+}
+
 static void
 merge_map(struct engine *engine, struct member *member, uint8_t *flags, bool first)
 {
 	const uint8_t *map = loaded_map(engine, member);
 	int damaged = 0;
 
+	mend_granules(engine, member);
 	for (uint32_t block = 0; block < engine->intent.blocks; block++)
 		damaged += map_block_decode(map + (size_t)block * LAYOUT_MAP_BLOCK_BYTES,
 					    engine->intent.regions, block,
 					    engine->options.volume_uuid, flags);
 	if (damaged > 0)
-		engine_log(engine, LOG_WARNING, "member %s: %d damaged granules of its region "
-			   "map count as dirty", member->backend->label, damaged);
+		engine_log(engine, LOG_ERR, "%d granules of the region map are damaged on all members: "
+			   "their regions count as dirty", damaged);
 	intent_merge(&engine->intent, flags, first);
 	if (!lost_io_load(engine, member, map + map_bytes(engine)))
 		engine_log(engine, LOG_ERR, "member %s: its table of lost extents is damaged; the "
@@ -155,6 +185,8 @@ write_new_epoch(struct engine *engine)
 	engine->record_durable = 0;
 	engine->record_wanted = 0;
 	metadata_commit(engine);
+	if (MUTANT(EPOCH_UNWRITTEN))
+		engine->record_durable = engine->record_wanted;
 }
 
 static void
@@ -267,7 +299,8 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		member->role = verdict->role[slot];
 		member->standing = verdict->standing[slot];
 		member->stale_set = verdict->stale_set[slot];
-		member->in_sync = member->standing == STANDING_IN_SYNC;
+		member->in_sync = member->standing == STANDING_IN_SYNC ||
+				  (MUTANT(STALE_TRUSTED) && member->standing == STANDING_OUT_OF_DATE);
 		member->checked = member->in_sync;
 		member->forced = verdict->forced[slot];
 		member->excluded = !member->in_sync && member->stale_set >= 0 &&
@@ -318,7 +351,7 @@ static int
 prepare_memory(struct engine *engine, uint64_t region_rows)
 {
 	row_table_destroy(engine->rows);
-	engine->rows = row_table_create(engine->geometry.parities > 0);
+	engine->rows = row_table_create(engine->geometry.parities > 0 && !MUTANT(ROWS_SHARED));
 	arena_destroy(&engine->arena);
 	if (engine->rows == NULL || arena_init(&engine->arena, arena_bound(engine)) != 0)
 		return -ENOMEM;
@@ -362,7 +395,7 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 static void
 begin(struct engine *engine, const struct assembly_verdict *verdict)
 {
-	if (owned_by_another(engine, verdict))
+	if (owned_by_another(engine, verdict) && !MUTANT(OWNER_IGNORED))
 		return;
 	if (adopt(engine, verdict) != 0) {
 		engine->refused = true;

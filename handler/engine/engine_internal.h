@@ -27,6 +27,7 @@
 #include "arena.h"
 #include "engine.h"
 #include "list.h"
+#include "mutant.h"
 #include "rows.h"
 
 #define OP_ROWS_MAX 32			/* rows of one operation */
@@ -239,6 +240,7 @@ struct engine {
 	struct list flush_now;		/* waiters of the round under way */
 	int flush_pending;
 	int flush_result;
+	uint32_t cache_losses;		/* sessions restored that may have lost unflushed writes */
 
 	/* requests and operations */
 	struct engine_request *admission_head, **admission_tail;

@@ -196,6 +196,8 @@ finish_eviction(struct member *member)
 	engine->by_role[member->role] = NULL;
 	if (member->stale_set >= 0)
 		engine->intent.absent |= REGION_STALE(member->stale_set);
+	if (engine->target != NULL && engine->target->role == member->role)
+		intent_target_doubted(&engine->intent);
 	if (engine->geometry.parities > 0)
 		intent_member_lost(&engine->intent);
 	member_fail_parked(member, -ENOLINK, false);
@@ -255,7 +257,8 @@ evict_run(struct engine *engine)
 	    engine->fenced)
 		return;
 	for_each_member(engine, member) {
-		if (!member->evicting || engine->record_durable < member->evict_record)
+		if (!member->evicting || (engine->record_durable < member->evict_record &&
+					  !MUTANT(EVICT_UNRECORDED)))
 			continue;
 		if (member->leaving)
 			target_dismissed(member);
@@ -263,7 +266,7 @@ evict_run(struct engine *engine)
 			finish_eviction(member);
 	}
 	silent = count_silent(engine);
-	if (engine->out + silent > engine->tolerated && silent > 0) {
+	if (engine->out + silent > engine->tolerated && silent > 0 && !MUTANT(EVICT_TOO_MANY)) {
 		suspend(engine, silent);
 		return;
 	}

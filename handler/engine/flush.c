@@ -50,6 +50,7 @@ round_done(struct engine *engine)
 	struct list waiters;
 	struct list *node;
 	int result = engine->flush_result;
+	bool lost = false;
 
 	if (result == 0 && fate_open(engine)) {
 		/* The next round sends it a flush, which waits for that, or for queue_limit. */
@@ -60,7 +61,7 @@ round_done(struct engine *engine)
 	for_each_member(engine, member) {
 		if (!member->cache_lost || !member->in_sync)
 			continue;
-		result = result ? result : -EIO;
+		lost = true;
 		if (anyone_for_request(engine))
 			member->cache_lost = false;
 	}
@@ -70,7 +71,8 @@ round_done(struct engine *engine)
 	while ((node = list_take(&waiters)) != NULL) {
 		struct flush_waiter *waiter = list_entry(node, struct flush_waiter, node);
 
-		waiter->done(waiter, result);
+		/* Cleaning is not kept up by it: what may have been lost is suspect since. */
+		waiter->done(waiter, result == 0 && lost && waiter->for_request ? -EIO : result);
 	}
 }
 
@@ -97,7 +99,7 @@ begin_round(struct engine *engine)
 		struct member_io *mio;
 
 		if ((!member->in_sync && !member->evicting && member != engine->target) || !member->identity.write_cache ||
-		    (!member->unflushed && !member->cache_lost))
+		    (!member->unflushed && !member->cache_lost) || MUTANT(FLUSH_SKIPPED))
 			continue;
 		member->unflushed = false;
 		mio = member_io_create(member, BACKEND_FLUSH, 0, IO_REQUEST);

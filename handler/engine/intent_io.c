@@ -84,6 +84,8 @@ write_block(struct member *member, const uint8_t *image, uint32_t block)
 		IO_MAP);
 
 	mio->io.fua = true;
+	if (MUTANT(MARK_SKIPPED))
+		mio->io.offset_bytes += LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET - LAYOUT_MAP_BLOCK_BYTES;	/* nobody reads it there */
 	member_io_append(mio, &iov, 1, LAYOUT_MAP_BLOCK_BYTES);
 	engine->map_pending++;
 	member_io_submit(mio, block_written, member);
@@ -139,6 +141,10 @@ clean(struct engine *engine)
 	if (!intent_clean_begin(&engine->intent))
 		return;
 	engine->cleaning = true;
+	if (MUTANT(CLEANED_UNFLUSHED) || (MUTANT(CHECKPOINT_AHEAD) && engine->intent.copied_count > 0)) {
+		clean_flushed(&engine->clean_waiter, 0);
+		return;
+	}
 	engine->clean_waiter.done = clean_flushed;
 	engine->clean_waiter.for_request = false;
 	flush_join(engine, &engine->clean_waiter);

@@ -212,6 +212,8 @@ record_suspects(struct engine *engine)
 		free(record);
 		return;		/* they stay suspect: medium errors, as when they are recorded */
 	}
+	if (engine->target != NULL && engine->target->role == engine->missing)
+		intent_target_doubted(&engine->intent);
 	record->engine = engine;
 	record->doubts = engine->intent.doubts;
 	record->waiter.done = recorded;
@@ -314,7 +316,7 @@ lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t end_by
 {
 	struct extent extent;
 
-	if (engine->lost == NULL || engine->lost->count == 0)
+	if (engine->lost == NULL || engine->lost->count == 0 || MUTANT(LOSS_FORGOTTEN))
 		return false;
 	for (uint64_t at = begin_bytes; at < end_bytes; at += extent.length_bytes) {
 		geometry_locate(&engine->geometry, at, end_bytes - at, &extent);

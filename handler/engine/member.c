@@ -190,7 +190,9 @@ member_io_abandon(struct member_io *mio)
 	assert(mio->where == MIO_SENT && mio->io.op == BACKEND_READ);
 	mio->done = abandoned;
 	mio->owner = NULL;
-	member->backend->ops->divert(member->backend, &mio->io);
+	mio->policy = IO_PROBE;		/* its memory is another's: it must not be sent again */
+	if (!MUTANT(DIVERT_SKIPPED))
+		member->backend->ops->divert(member->backend, &mio->io);
 }
 
 static void
@@ -292,12 +294,14 @@ member_handle_answer(struct member_io *mio)
 		/* Now, not when the session's end is reported: what it missed counts from here. */
 		if (member == member->engine->target)
 			target_lost(member->engine, MEMBER_REBUILDING);
-		if (mio->policy == IO_PROBE)
+		if (mio->policy == IO_PROBE || mio->done == abandoned)
 			finish(mio, -ENOTCONN);
 		else if (member->engine->fenced)
 			finish(mio, -ESHUTDOWN);
 		else if (!member->in_sync && !member->evicting)
 			finish(mio, -ENOLINK);
+		else if (member->evicting && mio->policy == IO_SUPERBLOCK)
+			finish(mio, -ENOLINK);	/* its eviction waits for the superblocks of the others */
 		else
 			park(mio);
 		return;

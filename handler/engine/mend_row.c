@@ -403,7 +403,8 @@ settle(struct sync_rows *rows)
 	struct engine *engine = rows->op.engine;
 	bool lost = false;
 
-	if (rows->purpose == SYNC_FILL && !target_filling(engine)) {
+	if (rows->doubts != engine->intent.doubts ||
+	    (rows->purpose == SYNC_FILL && !target_filling(engine))) {
 		sync_rows_end(rows, -ENOLINK);
 		return;
 	}

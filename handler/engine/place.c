@@ -86,7 +86,7 @@ session_restored(struct member *member)
 		member->backend->ops->close(member->backend);
 		return;
 	}
-	if (member->cache_lost && engine->geometry.parities > 0) {
+	if (member->cache_lost && engine->geometry.parities > 0 && !MUTANT(CACHE_FORGOTTEN)) {
 		if (evict_spares(engine, member)) {
 			/* What it had not flushed may be gone, and the others have it. */
 			member->condemned = true;
@@ -96,6 +96,7 @@ session_restored(struct member *member)
 		}
 		intent_suspect_dirty(&engine->intent);
 	}
+	engine->cache_losses += member->cache_lost;
 	member->checked = true;
 	member->opens_left = 0;
 	member->reason[0] = '\0';

@@ -44,6 +44,7 @@ struct read_op {
 	bool evades;			/* avoid is set because that member is slow or silent: it may be asked after all */
 	bool patient;			/* was made from the others in vain: waits for its member */
 	uint64_t issued_ms;
+	uint32_t doubts;		/* intent.doubts then: what is suspect since is not made from parity */
 	struct list waiting;		/* in engine->reads */
 	int failed_role;
 	int error;
@@ -307,7 +308,9 @@ read_finish(struct read_op *op)
 	struct engine *engine = op->op.engine;
 
 	list_remove(&op->waiting);
-	if (op->error == 0) {
+	if (op->error == 0 && op->rebuilt_count > 0 && op->doubts != engine->intent.doubts) {
+		read_again(op);
+	} else if (op->error == 0) {
 		for (int i = 0; i < op->rebuilt_count; i++)
 			rebuild(op, &op->rebuilt[i]);
 		engine->counters.reads_reconstructed += (uint64_t)op->rebuilt_count;
@@ -318,7 +321,8 @@ read_finish(struct read_op *op)
 		   read_patiently(op)) {
 		return;
 	} else if ((op->error == -ENODATA || op->error == -EIO) && op->avoid < 0 &&
-		   engine->missing < 0 && engine->geometry.parities > 0) {
+		   (engine->missing < 0 || engine->missing == op->failed_role) &&
+		   engine->geometry.parities > 0) {
 		note_unreadable(op);
 		op->avoid = op->failed_role;
 		read_again(op);
@@ -368,7 +372,7 @@ list_rebuilt(struct read_op *op, size_t *bytes)
 		if (extent.member == missing_role(op, extent.row)) {
 			if (engine->geometry.parities == 0)
 				return -EIO;
-			if (intent_row_suspect(&engine->intent, extent.row))
+			if (intent_row_suspect(&engine->intent, extent.row) && !MUTANT(REBUILT_FROM_SUSPECT))
 				return -ENODATA;	/* nothing is made from parity that proves nothing */
 			assert(op->rebuilt_count < OP_ROWS_MAX);
 			op->rebuilt[op->rebuilt_count++] = (struct rebuilt){
@@ -395,6 +399,7 @@ read_issue(struct read_op *op)
 
 	op->error = 0;
 	op->issued_ms = engine->now_ms;
+	op->doubts = engine->intent.doubts;
 	list_append(&engine->reads, &op->waiting);
 	op->pending = 1;	/* this function */
 	while (at < op->piece->end_bytes) {

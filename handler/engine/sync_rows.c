@@ -59,7 +59,7 @@ sync_rows_end(struct sync_rows *rows, int result)
 		row_release(engine->rows, &rows->claims[i]);
 	rows->active = false;
 	op_gone(engine);
-	rows->done(rows, result);
+	rows->done(rows, result == 0 && rows->doubts != engine->intent.doubts ? -ENOLINK : result);
 }
 
 static void
@@ -170,6 +170,8 @@ may_go_on(const struct sync_rows *rows)
 {
 	const struct engine *engine = rows->op.engine;
 
+	if (rows->doubts != engine->intent.doubts)
+		return false;	/* what was read may not stand there any more */
 	if (rows->purpose == SYNC_FILL)
 		return target_filling(engine) &&
 		       (engine->missing < 0 || engine->missing == engine->target->role ||
@@ -275,6 +277,7 @@ sync_rows_begin(struct sync_rows *rows, enum sync_purpose purpose, uint64_t firs
 
 	assert(!rows->active && count > 0 && count <= SYNC_ROWS_MAX);
 	rows->active = true;
+	rows->doubts = engine->intent.doubts;
 	rows->purpose = purpose;
 	rows->first_row = first_row;
 	rows->row_count = count;

@@ -51,6 +51,7 @@ struct sync_rows {
 	int row_count;
 	int pending;
 	int error;
+	uint32_t doubts;	/* intent.doubts when it began */
 	uint8_t *buffer;	/* chunks by role and row, then one chunk for parity as computed, one for what the target held */
 	size_t buffer_bytes;
 	struct row_claim claims[SYNC_ROWS_MAX];

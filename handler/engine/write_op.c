@@ -163,6 +163,15 @@ write_flushed(struct flush_waiter *waiter, int result)
 
 /* --- WRITING --- */
 
+/* Something became suspect since it was planned: what was read may not be what stands there any more (a member came
+ * back without its cache), so nothing is made from it, and nothing proven.
+ */
+static bool
+is_doubtful(const struct write_op *op)
+{
+	return has_parity(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(STALE_PARITY);
+}
+
 static void
 prove_rows(struct write_op *op)
 {
@@ -171,7 +180,7 @@ prove_rows(struct write_op *op)
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
 		if (!intent_row_suspect(&engine->intent, number))
 			continue;
-		if (write_row(op, number)->plan.proves_row)
+		if (write_row(op, number)->plan.proves_row && !is_doubtful(op))
 			intent_prove(&engine->intent, number);
 		resync_hint(engine, number);
 	}
@@ -183,17 +192,23 @@ write_written(struct write_op *op)
 	struct engine *engine = op->op.engine;
 
 	if (op->error != 0) {
-		for (uint32_t region = first_region(op); has_parity(op) && region <= last_region(op);
-		     region++)
+		for (uint32_t region = first_region(op);
+		     has_parity(op) && region <= last_region(op) && !MUTANT(FAILURE_FORGOTTEN); region++)
 			intent_suspect(&engine->intent, region);
 		write_end(op, op->error);
+		return;
+	}
+	/* What a member had taken of it may be gone with its cache; and the missing member's chunk is what parity says: if
+	 * that became doubtful under way, what was written of it is nowhere. */
+	if (op->cache_losses != engine->cache_losses || (is_doubtful(op) && engine->missing >= 0)) {
+		write_again(op);
 		return;
 	}
 	if (has_parity(op)) {
 		prove_rows(op);
 		op->finds_lost = lost_in_range(engine, op->begin_bytes, op->end_bytes);
 	}
-	if (!op->fua && !op->finds_lost) {
+	if ((!op->fua || MUTANT(FUA_SKIPPED)) && !op->finds_lost) {
 		write_end(op, 0);
 		return;
 	}
@@ -228,6 +243,25 @@ write_issue(struct write_op *op)
 		write_written(op);
 }
 
+/* One of several joined writes can't be done: let each have its own fate. */
+static void
+split(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+	struct piece *piece = op->pieces;
+
+	release_rows(op);
+	list_prepend(&engine->free_writes, &op->op.node);
+	op_gone(engine);
+	while (piece != NULL) {
+		struct piece *next = piece->next;
+
+		if (!write_op_create(engine, piece))
+			piece_finish(engine, piece, -ENOMEM);
+		piece = next;
+	}
+}
+
 /* --- PREPARING --- */
 
 static void
@@ -235,16 +269,21 @@ write_prepared(struct write_op *op)
 {
 	int error = op->error;
 
-	if (error == 0) {
+	if (error == 0 && !is_doubtful(op)) {
 		write_issue(op);
-	} else if (error == -ENOLINK) {
+	} else if (error == 0 || error == -ENOLINK) {
 		write_again(op);
 	} else if ((error == -ENODATA || error == -EIO) && op->failed_role >= 0 &&
-		   op->op.engine->missing < 0 && op->avoid < 0 && has_parity(op)) {
+		   (op->op.engine->missing < 0 || op->op.engine->missing == op->failed_role) &&
+		   op->avoid < 0 && has_parity(op)) {
 		for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
 			repair_note(op->op.engine, row);
 		op->avoid = op->failed_role;
 		write_again(op);
+	} else if (op->pieces->next != NULL) {
+		intent_drop(op);
+		drop_buffer(op);
+		split(op);
 	} else {
 		write_end(op, error);
 	}
@@ -293,7 +332,7 @@ wait_for_intent(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
 
-	if (intent_hold(op))
+	if (intent_hold(op) || MUTANT(MARK_UNAWAITED))
 		return;
 	if (engine->expired || engine->fenced) {
 		note_error(op, -1, engine->fenced ? -ESHUTDOWN : -ETIMEDOUT);
@@ -331,31 +370,14 @@ write_again(struct write_op *op)
 		op_ready(&op->op);
 }
 
-/* One of several joined writes can't be done: let each have its own fate. */
-static void
-split(struct write_op *op)
-{
-	struct engine *engine = op->op.engine;
-	struct piece *piece = op->pieces;
-
-	release_rows(op);
-	list_prepend(&engine->free_writes, &op->op.node);
-	op_gone(engine);
-	while (piece != NULL) {
-		struct piece *next = piece->next;
-
-		if (!write_op_create(engine, piece))
-			piece_finish(engine, piece, -ENOMEM);
-		piece = next;
-	}
-}
-
 static void
 write_start(struct op *base)
 {
 	struct write_op *op = (struct write_op *)base;
 	int error = write_rows_plan(op);
 
+	op->doubts = op->op.engine->intent.doubts;
+	op->cache_losses = op->op.engine->cache_losses;
 	if (error != 0 && op->pieces->next != NULL) {
 		split(op);
 		return;

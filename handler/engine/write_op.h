@@ -32,6 +32,8 @@ struct write_op {
 	bool intent_waits;
 	int pending;
 	int attempts;
+	uint32_t cache_losses;	/* engine->cache_losses then */
+	uint32_t doubts;	/* intent.doubts when it was planned */
 	int avoid;		/* role whose old data can't be read, or -1 */
 	int failed_role;
 	int error;

@@ -121,7 +121,8 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 	struct engine *engine = op->op.engine;
 	const struct geometry *geometry = &engine->geometry;
 	int missing = engine_missing(engine, number);
-	bool suspect = geometry->parities > 0 && intent_row_suspect(&engine->intent, number);
+	bool suspect = geometry->parities > 0 && intent_row_suspect(&engine->intent, number) &&
+		       !MUTANT(RMW_ON_SUSPECT);
 
 	if (missing < 0 && op->avoid >= 0) {
 		/* Old data (or parity) of this member can't be read, but it can be written. */

@@ -188,6 +188,9 @@ void map_block_encode(const uint8_t *flags, uint32_t regions, uint32_t block, ui
 int map_block_decode(const uint8_t *in, uint32_t regions, uint32_t block,
 		     const uint8_t volume_uuid[16], uint8_t *flags);
 
+/* Is this granule of the map (512 bytes) whole and in its place? */
+bool map_granule_valid(const uint8_t *in, uint32_t index, const uint8_t volume_uuid[16]);
+
 /* CRC-32C as RFC 7143 and zlib-like tools have it: seed 0 starts, and
  * crc32c(crc32c(0, a), b) is the CRC of a followed by b.  crc32c(0, "123456789") is 0xe3069283.
  */

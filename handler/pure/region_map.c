@@ -72,6 +72,12 @@ map_block_encode(const uint8_t *flags, uint32_t regions, uint32_t block, uint64_
 	}
 }
 
+bool
+map_granule_valid(const uint8_t *in, uint32_t index, const uint8_t volume_uuid[16])
+{
+	return get_u32(in + GRANULE_AT_CRC) == granule_crc(in, index, volume_uuid);
+}
+
 int
 map_block_decode(const uint8_t *in, uint32_t regions, uint32_t block,
 		 const uint8_t volume_uuid[16], uint8_t *flags)
@@ -88,7 +94,7 @@ map_block_decode(const uint8_t *in, uint32_t regions, uint32_t block,
 		if (held == 0)
 			break;
 		uint8_t *to = flags + index * LAYOUT_GRANULE_REGIONS;
-		if (get_u32(granule + GRANULE_AT_CRC) == granule_crc(granule, index, volume_uuid)) {
+		if (map_granule_valid(granule, index, volume_uuid)) {
 			memcpy(to, granule + GRANULE_AT_FLAGS, held);
 		} else {
 			memset(to, REGION_DIRTY | REGION_STALE_ANY, held);

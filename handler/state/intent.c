@@ -312,6 +312,19 @@ intent_target_lost(struct intent *intent)
 }
 
 void
+intent_target_doubted(struct intent *intent)
+{
+	for (uint32_t i = 0; i < intent->regions; i++) {
+		if (!(intent->traits[i] & INTENT_SUSPECT))
+			continue;
+		forget_copied(intent, i);
+		set_flags(intent, i, intent->flags[i] | intent->target);
+		if (intent->copying == i)
+			intent->copying = -1;
+	}
+}
+
+void
 intent_target_done(struct intent *intent, uint8_t others)
 {
 	uint8_t stale = intent->target | others;

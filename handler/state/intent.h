@@ -76,6 +76,9 @@ void intent_mark_absent(struct intent *intent);
 void intent_target_begin(struct intent *intent, uint8_t stale, bool all);
 /* It is gone: what was not flushed on it, or is dirty, is stale, and it is absent. */
 void intent_target_lost(struct intent *intent);
+/* In suspect regions parity is about to define what the missing member held, whose place it takes: what was copied to it there is
+ * not that, and is copied again. */
+void intent_target_doubted(struct intent *intent);
 /* It is a full member.  Its set, and `others` too, are free again. */
 void intent_target_done(struct intent *intent, uint8_t others);
 /* Is this row on the target?  False if there is none. */

@@ -130,18 +130,19 @@ class FakeTarget:
         r2ts_at_once: int = 1,
         ping_in_writes: bool = False,
         login_pause_seconds: float = 0.0,
+        login_answer: bytes | None = None,
     ) -> None:
         """r2t_bytes: how much each R2T asks for, over and over; none: all at once."""
         self.disk = bytearray(size_bytes)
         self.fua, self.write_cache = fua, write_cache
         self.transfer_blocks_max, self.reset_response = transfer_blocks_max, reset_response
-        # libiscsi takes silence about the digest for CRC32C.
         self.keys = {
             "HeaderDigest": "None", "MaxRecvDataSegmentLength": "65536", "FirstBurstLength": "65536",
         } | (keys or {})  # fmt: skip
         self.redirect = redirect
         self.r2t_bytes, self.r2ts_at_once = r2t_bytes, r2ts_at_once
         self.ping_in_writes = ping_in_writes
+        self.login_answer = login_answer  # instead of a sensible one, then the connection ends
         self.login_pause_seconds = login_pause_seconds  # between a few bytes and the next
         self.pings_sent, self.pings_answered = 0, 0
         self.r2ts_sent, self.data_outs = 0, 0
@@ -318,6 +319,9 @@ class Connection:
     def _login(self, header: bytes, data: bytes) -> None:
         target = self.target
         target.isids.append(header[8:14])
+        if target.login_answer is not None:
+            self.peer.sendall(target.login_answer)
+            raise EOFError
         tag = struct.unpack_from(">I", header, 16)[0]
         keys, status = dict(target.keys), 0
         if target.redirect:

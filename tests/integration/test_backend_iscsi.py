@@ -1,4 +1,4 @@
-"""One member through libiscsi against a real tgtd: what the engine may rely on.
+"""One member over iSCSI against a real tgtd: what the engine may rely on.
 
 Each test drives backend_probe (backend_probe.c says its commands) by lines; the backing file of the
 target shows what arrived.
@@ -190,7 +190,7 @@ def test_an_idle_session_lives_and_notices_a_dead_target(farm, start) -> None:
 
 
 def test_pings_of_the_target_are_survived_under_load(tmp_path, start) -> None:
-    """A NOP-In while Data-Out waits makes libiscsi 1.19 drop the session: no write may need an R2T."""
+    """NOP-Ins come while Data-Out of R2Ts waits, which made libiscsi 1.19 drop the session."""
     with TargetFarm(tmp_path, tuned=False, nop_seconds=1) as farm:
         probe = start(farm.member(0), "key=1")
         probe.open()

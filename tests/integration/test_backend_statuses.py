@@ -498,6 +498,33 @@ def test_a_target_that_splits_its_login_is_understood(start) -> None:  # noqa: F
         assert result(probe.ask("write 0 4096 1")) == 0
 
 
+LOGIN_END = b"\x23\x87\0\0"  # transit to the full-feature phase
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\xff" * 48,
+        b"\x23" * 48,
+        LOGIN_END + b"\0\0\0",
+        LOGIN_END + b"\0\xff\xff\xff" + bytes(40),
+        LOGIN_END + b"\xff\0\0\0" + bytes(40 + 1020),
+        LOGIN_END + b"\0\0\x40\0" + bytes(40 + 0x4000),
+        LOGIN_END + b"\0\0\x20\0" + bytes(40) + b"MaxBurstLength=" * 400,
+        b"\x25\x81\0\0\0\0\x10\0" + bytes(40 + 4096),
+    ],
+    ids=["nothing", "ones", "nonsense", "half a header", "longest data", "longest AHS", "too much text", "cut off text", "data"],
+)  # fmt: skip
+def test_garbage_during_the_login_ends_the_attempt_and_nothing_else(start, answer) -> None:  # noqa: F811
+    with FakeTarget(login_answer=answer) as target:
+        probe = start(target.member, "connect_ms=3000")
+        assert probe.ask("open").startswith("closed E")
+        target.login_answer = None
+        probe.open()
+        assert result(probe.ask("write 0 4096 1")) == 0
+
+
 def test_a_redirection_is_followed(start) -> None:  # noqa: F811
     with FakeTarget() as real, FakeTarget(redirect=real.portal) as door:
         probe = opened(start, door)

@@ -71,6 +71,7 @@ disk_wipe(struct disk *disk)
 	}
 	disk->dirty_count = 0;
 	disk->bad_count = 0;
+	disk->cured_count = 0;
 }
 
 void
@@ -185,14 +186,32 @@ write_page(struct disk *disk, uint64_t index, uint32_t from, const uint8_t *data
 }
 
 static void
-cure(struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes)
+cure(struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes, bool through)
 {
-	for (int i = 0; i < disk->bad_count;) {
-		if (disk->bad[i] >= offset_bytes && disk->bad[i] < offset_bytes + length_bytes)
-			disk->bad[i] = disk->bad[--disk->bad_count];
+	for (int i = 0; through && i < disk->cured_count;) {
+		if (disk->cured[i] >= offset_bytes && disk->cured[i] < offset_bytes + length_bytes)
+			disk->cured[i] = disk->cured[--disk->cured_count];
 		else
 			i++;
 	}
+	for (int i = 0; i < disk->bad_count;) {
+		if (disk->bad[i] < offset_bytes || disk->bad[i] >= offset_bytes + length_bytes) {
+			i++;
+			continue;
+		}
+		if (!through && disk->cured_count < DISK_BAD_MAX)
+			disk->cured[disk->cured_count++] = disk->bad[i];
+		disk->bad[i] = disk->bad[--disk->bad_count];
+	}
+}
+
+/* What cured the sector was lost with the cache. */
+static void
+uncure(struct disk *disk, uint64_t offset_bytes)
+{
+	for (int i = 0; i < disk->cured_count; i++)
+		if (disk->cured[i] == offset_bytes)
+			disk_damage(disk, offset_bytes);
 }
 
 void
@@ -203,8 +222,8 @@ disk_write(struct disk *disk, uint64_t offset_bytes, const void *from, uint64_t 
 
 	assert(offset_bytes % DISK_SECTOR == 0 && length_bytes % DISK_SECTOR == 0);
 	assert(offset_bytes + length_bytes <= disk->bytes);
-	if (disk->bad_count > 0)
-		cure(disk, offset_bytes, length_bytes);
+	if (disk->bad_count + disk->cured_count > 0)
+		cure(disk, offset_bytes, length_bytes, through || !disk->write_cache);
 	while (length_bytes > 0) {
 		uint32_t start = (uint32_t)(offset_bytes % DISK_PAGE);
 		uint32_t step = DISK_PAGE - start;
@@ -230,6 +249,7 @@ disk_flush(struct disk *disk)
 		page->unflushed = 0;
 	}
 	disk->dirty_count = 0;
+	disk->cured_count = 0;
 }
 
 static void
@@ -238,6 +258,7 @@ drop_block(struct disk *disk, uint32_t index, uint32_t at,
 {
 	struct disk_page *page = &disk->pages[index];
 
+	uncure(disk, (uint64_t)index * DISK_PAGE + at);
 	if (memcmp(page->visible + at, page->stable + at, DISK_SECTOR) == 0)
 		return;
 	memcpy(page->visible + at, page->stable + at, DISK_SECTOR);

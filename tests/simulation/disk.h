@@ -33,6 +33,8 @@ struct disk {
 	uint32_t dirty_count, dirty_capacity;
 	uint64_t bad[DISK_BAD_MAX];	/* offsets of unreadable sectors */
 	int bad_count;
+	uint64_t cured[DISK_BAD_MAX];	/* by a write that is in the cache only: unreadable again if that is lost */
+	int cured_count;
 };
 
 void disk_init(struct disk *disk, uint64_t bytes, uint32_t block_bytes);

@@ -65,6 +65,20 @@ unlink_command(struct fake_command **link, struct fake_command *command)
 	*link = command->next;
 }
 
+static void
+tell(const struct fake_command *command, const char *what, int result)
+{
+	static const char *const names[] = { "read", "write", "flush" };
+	const struct fake_member *member = command->member;
+
+	if (member->trace)
+		fprintf(stderr, "      %10.3f    %s %s%s %#llx + %#x %s%s\n",
+			(double)member->schedule->now_us / 1000, member->label,
+			command->io != NULL ? names[command->io->op] : "late write",
+			command->fua ? " fua" : "", (unsigned long long)command->offset_bytes,
+			command->length_bytes, what, result != 0 ? strerror(-result) : "");
+}
+
 static uint32_t
 checksum(const struct backend_io *io)
 {
@@ -130,6 +144,7 @@ write_torn(struct fake_command *command)
 
 	member->written = true;
 	member->counts.torn++;
+	tell(command, "is torn", 0);
 	for (uint32_t at = 0; at < command->length_bytes; at += block)
 		if (random_once_in(member->random, 2))
 			disk_write(disk_of(member), command->offset_bytes + at, data + at, block,
@@ -188,6 +203,7 @@ answer(struct fake_command *command, int result)
 {
 	struct backend_io *io = command->io;
 
+	tell(command, "", result);
 	unlink_command(&command->member->queue, command);
 	command->member->queued--;
 	command->member->progress_us = command->member->schedule->now_us;
@@ -289,6 +305,7 @@ late_event(struct event *event)
 	unlink_command(&member->late, command);
 	if (!member->refuse_writes && !member->taken) {
 		member->counts.late_landed++;
+		tell(command, "lands", 0);
 		disk_write(&member->disk, command->offset_bytes, command->copy, command->length_bytes,
 			   command->fua);
 	}
@@ -332,6 +349,7 @@ settle_write(struct fake_command *command, bool may_be_late)
 		return;
 	}
 	if (fate < 2) {
+		tell(command, "is done unanswered", 0);
 		member->counts.answers_lost++;
 		write_iov(command);
 	} else if (fate == 2 || fate == 3) {
@@ -465,6 +483,18 @@ fake_close(struct backend *backend)
 	after(member, &member->session, 0, 200);
 }
 
+/* What an adapter must not do: the first sending of a write is still held somewhere, and lands after the second
+ * was answered and its sectors were written anew.
+ */
+static void
+reissue(struct fake_member *member)
+{
+	schedule_add(member->schedule, &member->watch, member->schedule->now_us + member->deadline_us);
+	for (struct fake_command *command = member->queue; command != NULL; command = command->next)
+		if (command->io->op == BACKEND_WRITE && !command->orphan && !command->done)
+			make_late(command);
+}
+
 /* Has the session made progress within its deadline? */
 static void
 watch_event(struct event *event)
@@ -479,6 +509,10 @@ watch_event(struct event *event)
 		due = member->schedule->now_us + member->deadline_us;
 	if (due > member->schedule->now_us) {
 		schedule_add(member->schedule, &member->watch, due);
+		return;
+	}
+	if (member->reissues) {
+		reissue(member);
 		return;
 	}
 	settle_in_flight(member, true, true);
@@ -555,6 +589,8 @@ tell_lost(void *owner, uint64_t offset_bytes)
 	struct fake_member *member = owner;
 
 	member->counts.sectors_lost++;
+	if (member->trace)
+		fprintf(stderr, "      %s loses %#llx\n", member->label, (unsigned long long)offset_bytes);
 	if (member->sector_lost != NULL)
 		member->sector_lost(member->owner, member, offset_bytes);
 }

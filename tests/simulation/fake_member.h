@@ -64,7 +64,9 @@ struct fake_member {
 	bool refuse_writes;
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
+	bool reissues;			/* an adapter that sends again at the deadline, without dropping the session */
 	bool no_fua;
+	bool trace;			/* tell of every command, on stderr */
 	bool written;			/* set by every write; for "nothing is written" */
 	uint64_t reads, writes, flushes;
 	struct fake_counts counts;

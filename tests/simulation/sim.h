@@ -2,6 +2,7 @@
  *
  *	simulate.c	the program: workers, sums		sim_run.c	steps, time, the gateway's life
  *	sim_load.c	requests and their memory		sim_fault.c	what goes wrong, and heals
+ *	sim_admin.c	spares, replacement, scrub, ...		sim_format.c	shapes and media at the beginning
  *	sim_oracle.c	what a read may return			sim_check.c	what the media must hold
  *
  * A run is a list of steps.  What step i is, and all it draws, depends on the seed and i alone, so that
@@ -17,7 +18,8 @@
 
 #define SIM_MESSAGE_MAX 400
 #define SIM_STEPS_DEFAULT 300
-#define SIM_SLOTS_MAX 8
+#define SIM_SLOTS_MAX 10	/* devices: members, spares, and some more for later */
+#define SIM_MEMBERS_MAX 6
 
 enum fault_kind {
 	FAULT_CUT,		/* a session is reset, the member stays away for a while (or not) */
@@ -37,9 +39,19 @@ enum fault_kind {
 
 extern const char *const fault_names[FAULT_KINDS];
 
+enum admin_kind {
+	ADMIN_ADD_SPARE, ADMIN_ADD_OLD, ADMIN_DETACH, ADMIN_FAIL, ADMIN_READMIT, ADMIN_REPLACE, ADMIN_SCRUB,
+	ADMIN_SCRUB_STOP, ADMIN_ACCEPT, ADMIN_RATES,
+	ADMIN_KINDS,
+};
+
+extern const char *const admin_names[ADMIN_KINDS];
+
 struct sim_totals {
 	uint64_t seeds, operations, errors, bytes;
 	uint64_t faults[FAULT_KINDS];
+	uint64_t admin[ADMIN_KINDS];	/* that were not refused */
+	uint64_t rebuilds, scrubs;	/* that ended well */
 	struct fake_counts fake;
 	uint64_t virtual_ms;
 	uint64_t events;
@@ -51,7 +63,7 @@ struct sim_options {
 	uint64_t seed;
 	uint32_t steps;
 	const uint8_t *dropped;	/* by step: left out; NULL: none */
-	bool trace;
+	int trace;		/* 1: steps, requests, faults, the engine's log; 2: members' commands too */
 	struct sim_totals *totals;
 	char *message;		/* SIM_MESSAGE_MAX: what failed */
 };
@@ -96,7 +108,12 @@ struct sim {
 	bool zeroed;			/* formatted with zeros, parity right from the start */
 	struct fake_member members[SIM_SLOTS_MAX];
 	struct disk foreign;		/* of FAULT_FOREIGN */
-	int slots;			/* members the gateway is configured with */
+	int slots;			/* devices there are; slot_of says which the engine has */
+	int slot_of[SIM_SLOTS_MAX];	/* by device: the engine's slot, -1: not given to it */
+	int member_in[SLOTS_MAX];	/* by slot: device; -1 */
+	uint32_t uuids_made;
+	bool spare_wanted, accepting;
+	uint64_t admin_rate;		/* percent of the steps */
 	struct cure cures[SIM_SLOTS_MAX][CURE_KINDS];
 	uint64_t trouble_until_us[SIM_SLOTS_MAX];
 	uint64_t excess_until_us;	/* until then more members may be silent than the level bears */
@@ -109,7 +126,8 @@ struct sim {
 	bool stopping, stopped;
 	bool look;			/* the engine logged something: its status may have changed */
 	struct engine_status status;
-	int roles[SIM_SLOTS_MAX];	/* by member; -1: none */
+	int roles[SIM_SLOTS_MAX];	/* by device: its place, in sync or being filled; -1: none */
+	int holder[SIM_MEMBERS_MAX];	/* by role: device that is in sync there; -1: none */
 	uint32_t session_losses;	/* since a flush last succeeded */
 	bool refused;			/* FAULT_REFUSE happened since the last quiescence */
 
@@ -121,6 +139,7 @@ struct sim {
 	uint32_t writes;
 	bool *unsure;			/* by region: parity may be wrong, by a crash or a write that failed */
 	bool proven_once;		/* all parity was right at some quiescence */
+	bool map_damaged;		/* a copy of the region map: at an assembly all counts as dirty */
 	bool *touched;			/* by region: written since it was last known to be clean */
 	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
@@ -160,6 +179,17 @@ void load_read_all(struct sim *sim);
 void load_overwrite_damage(struct sim *sim);	/* whole rows with unreadable sectors */
 void load_abandon(struct sim *sim);		/* the gateway died: nobody answers */
 void load_check_quarantine(struct sim *sim, bool everything);
+
+/* sim_admin.c */
+void admin_step(struct sim *sim, uint64_t *random);
+void admin_repair(struct sim *sim);
+void admin_format_spare(struct sim *sim, int m);
+void admin_detached(void *owner, int slot, struct backend *backend);
+void admin_wants_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes);
+
+/* sim_format.c */
+void format_draw_shape(struct sim *sim);
+void format_media(struct sim *sim);
 
 /* sim_fault.c */
 void fault_init(struct sim *sim);

@@ -16,16 +16,6 @@ bad_here(const struct sim *sim, int member, uint64_t row, uint64_t column)
 			       sim->data_offset + row * sim->chunk_bytes + column, PATTERN_SECTOR);
 }
 
-/* Member that has the role, in sync; -1 if it is out. */
-static int
-member_of_role(const struct sim *sim, int role)
-{
-	for (int m = 0; m < sim->slots; m++)
-		if (sim->roles[m] == role && sim->status.members[m].state == MEMBER_IN_SYNC)
-			return m;
-	return -1;
-}
-
 static void
 add(uint8_t *sum, const uint8_t *bytes)
 {
@@ -95,7 +85,7 @@ check_media(struct sim *sim)
 	check_lost(sim);
 	for (int role = 0; role < sim->count; role++) {
 		chunks[role] = malloc(sim->chunk_bytes);
-		members[role] = member_of_role(sim, role);
+		members[role] = sim->holder[role];
 		damaged |= members[role] < 0 || sim->members[members[role]].disk.bad_count > 0;
 	}
 	for (uint64_t row = 0; row < sim->rows; row++) {

@@ -115,17 +115,10 @@ fault_init(struct sim *sim)
 /* --- whom --- */
 
 static bool
-is_out(const struct sim *sim, int m)
-{
-	int role = sim->roles[m];
-
-	return role < 0 || ((sim->out_roles >> role) & 1);
-}
-
-static bool
 in_trouble(const struct sim *sim, int m)
 {
-	return is_out(sim, m) || sim->trouble_until_us[m] > now(sim);
+	return (sim->roles[m] >= 0 && sim->holder[sim->roles[m]] != m) ||
+	       sim->trouble_until_us[m] > now(sim);
 }
 
 /* Until when are more in trouble than the level bears?  The members that are in trouble the longest but for
@@ -134,12 +127,12 @@ in_trouble(const struct sim *sim, int m)
 void
 fault_update_excess(struct sim *sim)
 {
-	uint64_t ends[SIM_SLOTS_MAX];
-	int count = 0;
+	uint64_t ends[SIM_MEMBERS_MAX];
 
-	for (int m = 0; m < sim->slots; m++) {
-		uint64_t ends_us = is_out(sim, m) ? UINT64_MAX : sim->trouble_until_us[m];
-		int at = count++;
+	for (int role = 0; role < sim->count; role++) {
+		uint64_t ends_us = (sim->out_roles >> role) & 1 || sim->holder[role] < 0
+					   ? UINT64_MAX : sim->trouble_until_us[sim->holder[role]];
+		int at = role;
 
 		while (at > 0 && ends[at - 1] < ends_us) {
 			ends[at] = ends[at - 1];
@@ -170,15 +163,19 @@ draw_member(struct sim *sim, uint64_t *random)
 	int count = 0;
 	int troubled = 0;
 
-	for (int m = 0; m < sim->slots; m++)
-		troubled += in_trouble(sim, m);
+	for (int role = 0; role < sim->count; role++)
+		troubled += sim->holder[role] < 0 || in_trouble(sim, sim->holder[role]);
 	if (troubled >= sim->geometry.parities && troubled > 0 && !random_once_in(random, 6)) {
 		for (int m = 0; m < sim->slots; m++)
-			if (in_trouble(sim, m))
+			if (in_trouble(sim, m) && sim->slot_of[m] >= 0)
 				candidates[count++] = m;
-		return candidates[fake_random(random) % (uint64_t)count];
+		if (count > 0)
+			return candidates[fake_random(random) % (uint64_t)count];
 	}
-	return (int)(fake_random(random) % (uint64_t)sim->slots);
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->slot_of[m] >= 0)
+			candidates[count++] = m;
+	return candidates[fake_random(random) % (uint64_t)count];
 }
 
 static uint64_t
@@ -205,6 +202,7 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 
 	if (random_once_in(random, 6)) {	/* where the region map stands */
 		disk_damage(&member->disk, LAYOUT_MAP_OFFSET);
+		sim->map_damaged = true;
 		return;
 	}
 	while (count-- > 0 && column < sim->chunk_bytes) {

@@ -1,8 +1,8 @@
 /* sim_oracle.c - what a request may return.
  *
- * Each sector is a register.  The engine carries writes of the same bytes out in the order of their arrival, so a
- * read returns the newest write that was acknowledged (or seen by a read) before it was submitted, or a later
- * one that was submitted before it ended.  That is kept through every crash.  What may differ:
+ * Each sector is a register: a read returns the newest write that was acknowledged (or seen by a read) before it was
+ * submitted, or a later one that was submitted before it ended.  Writes that were in flight together may come in
+ * either order.  That is kept through every crash.  What may differ:
  *
  *  - A cache that was lost takes acknowledged writes with it that no flush covered, if nobody could know
  *    (the gateway was dead), or if more members lost theirs (or are out) than the level bears.
@@ -129,7 +129,7 @@ void
 oracle_crashed(struct sim *sim)
 {
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if (sim->touched[region] || sim->unsure[region])
+		if (sim->touched[region] || sim->unsure[region] || sim->map_damaged)
 			make_unsure(sim, region);
 }
 
@@ -197,12 +197,14 @@ oracle_quiescent(struct sim *sim)
 	if (sim->status.regions_dirty == 0)
 		memset(sim->touched, 0, regions(sim) * sizeof(*sim->touched));
 	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
+	sim->map_damaged = false;
 	for (int m = 0; m < sim->slots; m++) {
 		const struct disk *disk = &sim->members[m].disk;
 
 		for (int i = 0; i < disk->bad_count; i++)
-			if (disk->bad[i] >= sim->data_offset &&
-			    (disk->bad[i] - sim->data_offset) / sim->chunk_bytes < sim->rows &&
+			if (disk->bad[i] < sim->data_offset)
+				sim->map_damaged = true;
+			else if ((disk->bad[i] - sim->data_offset) / sim->chunk_bytes < sim->rows &&
 			    sim->roles[m] >= 0)
 				oracle_damaged(sim, sim->roles[m],
 					       (disk->bad[i] - sim->data_offset) / sim->chunk_bytes);
@@ -212,6 +214,27 @@ oracle_quiescent(struct sim *sim)
 }
 
 /* --- results --- */
+
+/* Writes in flight that touch the sector may still come behind one that is done: the oldest of them. */
+static uint32_t
+oldest_rival(const struct sim *sim, uint64_t sector, uint32_t number)
+{
+	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
+		if (other->request.op == REQUEST_WRITE && other->number < number &&
+		    sector >= other->sector && sector < other->sector + other->count)
+			number = other->number;
+	return number;
+}
+
+static void
+raise_floor(struct sim *sim, uint64_t sector, uint32_t number)
+{
+	if (number <= sim->floor[sector])
+		return;
+	number = oldest_rival(sim, sector, number);
+	if (number > sim->floor[sector])
+		sim->floor[sector] = number;
+}
 
 void
 oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, const char *where)
@@ -232,8 +255,7 @@ oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t f
 			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector),
 			 number, floor, sim->submitted[sector]);
 	/* What was once seen does not revert. */
-	if (number > sim->floor[sector])
-		sim->floor[sector] = number;
+	raise_floor(sim, sector, number);
 }
 
 static void
@@ -254,10 +276,9 @@ static void
 acknowledge(struct sim *sim, const struct sim_request *request)
 {
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
-		if (request->number > sim->floor[i])
-			sim->floor[i] = request->number;
-		if (request->request.fua && request->number > sim->flushed[i])
-			sim->flushed[i] = request->number;
+		raise_floor(sim, i, request->number);
+		if (request->request.fua && sim->floor[i] > sim->flushed[i])
+			sim->flushed[i] = request->number < sim->floor[i] ? request->number : sim->floor[i];
 		sim->traits[i] &= (uint8_t)~(MAY_BE_LOST | MAY_BE_ANYTHING);
 	}
 	if (request->request.fua)
@@ -276,6 +297,29 @@ flushed(struct sim *sim, const struct sim_request *request)
 	sim->session_losses = 0;
 }
 
+/* Members on which something of the row can't be read now. */
+static uint32_t
+row_damage(const struct sim *sim, uint64_t row)
+{
+	uint32_t roles = 0;
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->roles[m] >= 0 &&
+		    disk_is_damaged(&sim->members[m].disk, sim->data_offset + row * sim->chunk_bytes,
+				    sim->chunk_bytes))
+			roles |= 1u << sim->roles[m];
+	return roles;
+}
+
+static bool
+damage_is_excessive(const struct sim *sim, uint64_t row)
+{
+	uint32_t damaged = row_damage(sim, row);
+
+	return damaged != 0 && (sim->unsure[sim_region(sim, row)] || !sim->proven_once ||
+				__builtin_popcount(damaged | sim->out_roles) > tolerated(sim));
+}
+
 /* May some sector of the request be lost?  A write is refused for its rows' sake too: what it needs to
  * read of them.
  */
@@ -287,6 +331,9 @@ loss_is_fair(const struct sim *sim, const struct sim_request *request)
 
 	if (request->request.op == REQUEST_FLUSH)
 		return false;
+	for (uint64_t row = sim_sector_row(sim, begin); row <= sim_sector_row(sim, end - 1); row++)
+		if (damage_is_excessive(sim, row))
+			return true;
 	if (request->request.op == REQUEST_WRITE) {
 		end = row_begin(sim, sim_sector_row(sim, end - 1) + 1);
 		begin = row_begin(sim, sim_sector_row(sim, begin));

@@ -2,6 +2,7 @@
 #include "sim.h"
 
 #include "bury.h"
+#include "engine/mutant.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -10,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MEMBER_BYTES (16ull << 20)
-#define VOLUME_ROWS_BYTES (3u << 20)	/* of all members, about: what is read again and again has to be small */
 #define IDLE_TURNS_MAX 3000		/* of the engine asking to be called again at once */
 #define EVENTS_MAX 3000000u		/* far more than any run needs */
 #define PATIENCE_US (20ull * 1000000)
@@ -56,12 +55,22 @@ see_members(struct sim *sim)
 {
 	uint32_t there = 0;
 
+	for (int role = 0; role < sim->count; role++)
+		sim->holder[role] = -1;
 	for (int m = 0; m < sim->slots; m++) {
-		const struct member_status *member = &sim->status.members[m];
+		const struct member_status *member = &sim->status.members[sim->slot_of[m] >= 0 ? sim->slot_of[m] : 0];
 
+		sim->roles[m] = -1;
+		if (sim->slot_of[m] < 0 || !member->attached)
+			continue;
 		sim->roles[m] = member->role;
-		if (member->role >= 0 && member->state == MEMBER_IN_SYNC)
-			there |= 1u << member->role;
+		if (member->role < 0 || member->state != MEMBER_IN_SYNC)
+			continue;
+		if (sim->holder[member->role] >= 0)
+			sim_fail(sim, "devices %d and %d both hold role %d", sim->holder[member->role], m,
+				 member->role);
+		sim->holder[member->role] = m;
+		there |= 1u << member->role;
 	}
 	oracle_out_changed(sim, ~there & ((1u << sim->count) - 1));
 	fault_update_excess(sim);
@@ -75,7 +84,8 @@ sim_look(struct sim *sim)
 		return;
 	engine_status(sim->engine, &sim->status);
 	if (sim->status.state != VOLUME_ACTIVE && sim->status.state != VOLUME_DEGRADED &&
-	    sim->status.state != VOLUME_SUSPENDED)
+	    sim->status.state != VOLUME_SUSPENDED &&
+	    !(sim->status.state == VOLUME_STOPPING && sim->running_seen))
 		return;
 	sim->running_seen = true;
 	see_members(sim);
@@ -92,6 +102,18 @@ engine_says(void *owner, int level, const char *text)
 		sim->session_losses++;
 	if (strstr(text, "session restored") != NULL)
 		oracle_session_restored(sim, atoi(text + strlen("member m")));
+}
+
+static void
+engine_event(void *owner, const struct engine_event *event)
+{
+	struct sim *sim = owner;
+
+	sim->look = true;
+	sim->options.totals->rebuilds += event->kind == EVENT_REBUILD_FINISHED;
+	sim->options.totals->scrubs += event->kind == EVENT_SCRUB_FINISHED;
+	if (event->kind == EVENT_SCRUB_MISMATCH)
+		sim_fail(sim, "a scrub found what nobody did: %s", event->text);
 }
 
 static int
@@ -202,18 +224,34 @@ sim_await(struct sim *sim, bool (*condition)(struct sim *sim), const char *what)
 void
 sim_start(struct sim *sim)
 {
-	struct engine_port port = { .record_epoch = record_epoch, .log = engine_says, .owner = sim };
+	struct engine_port port = {
+		.record_epoch = record_epoch,
+		.log = engine_says,
+		.event = engine_event,
+		.want_spare = admin_wants_spare,
+		.detached = admin_detached,
+		.owner = sim,
+	};
 	struct backend *backends[SIM_SLOTS_MAX];
+	int count = 0;
 
-	for (int m = 0; m < sim->slots; m++)
-		backends[m] = &sim->members[m].backend;
+	for (int slot = 0; slot < SLOTS_MAX; slot++)
+		sim->member_in[slot] = -1;
+	for (int m = 0; m < sim->slots; m++) {
+		if (sim->slot_of[m] < 0)
+			continue;
+		sim->slot_of[m] = count;
+		sim->member_in[count] = m;
+		backends[count++] = &sim->members[m].backend;
+	}
+	sim->accepting = false;
 	sim->engine_options.epoch_seen = sim->epoch_recorded;
 	sim->stopping = false;
 	sim->stopped = false;
 	sim->running_seen = false;
 	sim->started_us = sim->schedule.now_us;
 	sim_trace(sim, "gateway starts");
-	sim->engine = engine_create(&sim->engine_options, &port, backends, sim->slots,
+	sim->engine = engine_create(&sim->engine_options, &port, backends, count,
 				    sim->schedule.now_us / 1000);
 	assert(sim->engine != NULL);
 	engine_start(sim->engine);
@@ -280,8 +318,32 @@ is_proven(struct sim *sim)
 	       sim->status.state == VOLUME_DEGRADED;
 }
 
+static bool
+is_whole(struct sim *sim)
+{
+	sim_look(sim);
+	return sim->status.state == VOLUME_ACTIVE;
+}
+
+/* No faults any more, an administrator who helps: the volume has to become whole again. */
 static void
-quiesce(struct sim *sim)
+recover(struct sim *sim)
+{
+	engine_set_rates(sim->engine, 64ull << 20, 1ull << 30);
+	for (int attempt = 0; attempt < 12 && !is_whole(sim); attempt++) {
+		admin_repair(sim);
+		if (sim_wait(sim, is_whole, PATIENCE_US))
+			return;
+		load_overwrite_damage(sim);
+	}
+	if (!is_whole(sim))
+		sim_fail(sim, "the volume does not become whole: %s (%s), %s",
+			 volume_state_name(sim->status.state), sim->status.reason,
+			 sim->status.rebuild.reason);
+}
+
+static void
+quiesce(struct sim *sim, bool whole)
 {
 	sim_trace(sim, "quiescence");
 	fault_cure_all(sim);
@@ -289,6 +351,8 @@ quiesce(struct sim *sim)
 	sim_await(sim, load_is_drained, "requests are not completed");
 	sim_advance(sim, sim->schedule.now_us + 7000000);
 	sim_await(sim, is_up, "the volume does not stay up");
+	if (whole && sim->engine_options.resync_rows_max > 0 && sim->geometry.parities > 0)
+		recover(sim);
 	if (sim->engine_options.resync_rows_max > 0 && sim->geometry.parities > 0) {
 		/* Data that can't be read, in a row whose parity proves nothing, is gone: write it anew. */
 		if (!sim_wait(sim, is_proven, PATIENCE_US)) {
@@ -309,97 +373,6 @@ quiesce(struct sim *sim)
 /* --- the beginning --- */
 
 static void
-draw_shape(struct sim *sim)
-{
-	static const uint32_t chunks[] = { 4096, 4096, 8192, 16384, 65536 };
-	uint64_t rows;
-
-	sim->level = random_once_in(&sim->random, 5) ? 0 : 5;
-	sim->count = (int)random_between(&sim->random, sim->level == 0 ? 2 : 3, 6);
-	sim->slots = sim->count;
-	sim->chunk_bytes = chunks[fake_random(&sim->random) % 5];
-	sim->block_bytes = random_once_in(&sim->random, 4) ? 4096 : 512;
-	rows = VOLUME_ROWS_BYTES / (sim->chunk_bytes * (uint32_t)sim->count);
-	sim->rows = random_between(&sim->random, rows / 3 + 6, rows + 6);
-	sim->member_bytes = MEMBER_BYTES;
-	sim->zeroed = random_once_in(&sim->random, 3);
-}
-
-static void
-format_member(struct sim *sim, int m, struct superblock shared, const uint8_t *map)
-{
-	struct disk *disk = &sim->members[m].disk;
-	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
-
-	shared.role = (uint8_t)sim->roles[m];
-	memcpy(shared.member_uuid, shared.member_uuids[shared.role], 16);
-	superblock_encode(&shared, block);
-	disk_write(disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
-	disk_write(disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
-	disk_write(disk, LAYOUT_MAP_OFFSET, map, LAYOUT_MAP_BLOCK_BYTES, true);
-	if (!sim->zeroed)
-		disk->rubbish_from = sim->data_offset;
-	disk->rubbish_seed = random_stream(sim->options.seed, (uint64_t)m + 1000);
-}
-
-/* Another volume's superblock, on a disk that must never be written to. */
-static void
-format_foreign(struct sim *sim, struct superblock shared)
-{
-	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
-
-	disk_init(&sim->foreign, sim->member_bytes, sim->block_bytes);
-	memset(shared.volume_uuid, 0x99, 16);
-	memcpy(shared.member_uuid, shared.member_uuids[shared.role], 16);
-	superblock_encode(&shared, block);
-	disk_write(&sim->foreign, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
-	disk_write(&sim->foreign, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
-}
-
-static void
-format(struct sim *sim)
-{
-	struct superblock shared = {
-		.level = (uint8_t)sim->level,
-		.member_count = (uint8_t)sim->count,
-		.chunk_bytes = sim->chunk_bytes,
-		.block_bytes = sim->block_bytes,
-		.member_bytes = sim->member_bytes,
-		.epoch = 1,
-		.write_count = 1,
-		.name = "sim",
-	};
-	uint8_t map[LAYOUT_MAP_BLOCK_BYTES];
-	uint8_t flags[LAYOUT_REGIONS_PER_BLOCK];
-	uint64_t room;
-
-	if (layout_compute(sim->member_bytes, sim->chunk_bytes, shared.areas, &room,
-			   &shared.region_rows) != 0)
-		abort();
-	sim->data_offset = shared.areas[AREA_DATA - 1].offset_bytes;
-	sim->region_rows = shared.region_rows;
-	if (sim->rows * sim->chunk_bytes > room)
-		sim->rows = room / sim->chunk_bytes;
-	shared.data_bytes = sim->rows * sim->chunk_bytes;
-	if (geometry_init(&sim->geometry, sim->level, sim->count, sim->chunk_bytes, sim->block_bytes,
-			  shared.data_bytes) != 0)
-		abort();
-	sim->sectors = geometry_volume_bytes(&sim->geometry) / PATTERN_SECTOR;
-	memcpy(shared.volume_uuid, sim->engine_options.volume_uuid, 16);
-	for (int i = 0; i < sim->count; i++) {
-		memset(shared.member_uuids[i], 0x40 + i, 16);
-		shared.member_states[i] = MEMBER_IN_SYNC;
-		sim->roles[i] = i;
-	}
-	memset(flags, sim->level == 0 ? 0 : sim->zeroed ? REGION_UNWRITTEN : REGION_DIRTY | REGION_UNWRITTEN,
-	       sizeof(flags));
-	map_block_encode(flags, sim_region(sim, sim->rows - 1) + 1, 0, 1, shared.volume_uuid, map);
-	for (int m = 0; m < sim->count; m++)
-		format_member(sim, m, shared, map);
-	format_foreign(sim, shared);
-}
-
-static void
 draw_options(struct sim *sim)
 {
 	uint64_t *random = &sim->random;
@@ -408,11 +381,16 @@ draw_options(struct sim *sim)
 	*options = (struct engine_options){
 		.owner = "sim #1",
 		.assembly_wait_ms = (uint32_t)random_between(random, 50, 3000),
-		.assembly_limit_ms = (uint32_t)random_between(random, 2000, 20000),
 		.queue_limit_ms = (uint32_t)random_between(random, 500, 25000),
 		.give_up_ms = (uint32_t)random_between(random, 100, 5000),
 		.resync_rows_max = random_once_in(random, 12) ? 0 : (uint32_t)random_between(random, 4, 16),
+		.sync_rate_min = 1ull << random_between(random, 16, 26),
+		.sync_rate_max = 1ull << random_between(random, 22, 30),
+		.hedge_ms = random_once_in(random, 3) ? 0 : (uint32_t)random_between(random, 2, 500),
+		.spare_wait_ms = (uint32_t)random_between(random, 100, 60000),
+		.error_limit = (uint32_t)random_between(random, 4, 64),
 	};
+	options->assembly_limit_ms = options->assembly_wait_ms + (uint32_t)random_between(random, 2000, 20000);
 	memset(options->volume_uuid, 0x77, 16);
 }
 
@@ -424,7 +402,7 @@ begin(struct sim *sim, const struct sim_options *options)
 	*sim = (struct sim){ .options = *options, .random = random_stream(options->seed, 0) };
 	schedule_init(&sim->schedule);
 	sim->schedule.now_us = 1000000;
-	draw_shape(sim);
+	format_draw_shape(sim);
 	draw_options(sim);
 	for (int m = 0; m < sim->slots; m++) {
 		struct fake_member *member = &sim->members[m];
@@ -439,10 +417,14 @@ begin(struct sim *sim, const struct sim_options *options)
 		member->backend.paths = random_once_in(&sim->random, 3) ? 2 : 1;
 		member->sector_lost = oracle_sector_dropped;
 		member->owner = sim;
+		member->fence_broken = MUTANT(FENCE_BROKEN);
+		member->reissues = MUTANT(REISSUED);
+		member->trace = options->trace > 1;
 	}
-	format(sim);
+	format_media(sim);
 	oracle_init(sim);
 	load_init(sim);
+	sim->admin_rate = random_once_in(&sim->random, 3) ? 0 : random_between(&sim->random, 1, 6);
 	fault_init(sim);
 	sim->proven_once = sim->zeroed;
 	sim_trace(sim, "seed %llu: level %d, %d members, chunk %u, block %u, %llu rows, depth %u%s",
@@ -520,12 +502,17 @@ run_step(struct sim *sim, uint32_t step, uint64_t fault_rate)
 		fault_inject(sim, &random);
 		return;
 	}
+	if (kind >= 100 - sim->admin_rate) {
+		admin_step(sim, &random);
+		turn(sim);
+		return;
+	}
 	if (kind < 2) {
 		sim_advance(sim, sim->schedule.now_us + random_between(&random, 100000, 4000000));
 		return;
 	}
 	if (step % 100 == 99 && kind < 40) {
-		quiesce(sim);
+		quiesce(sim, random_once_in(&random, 2));
 		return;
 	}
 	sim_advance(sim, sim->schedule.now_us + draw_delay(&random));
@@ -554,7 +541,7 @@ sim_run(const struct sim_options *options)
 	for (sim->step = 0; sim->step < options->steps; sim->step++)
 		if (options->dropped == NULL || !options->dropped[sim->step])
 			run_step(sim, sim->step, fault_rate);
-	quiesce(sim);
+	quiesce(sim, true);
 	load_read_all(sim);
 	sim_await(sim, load_is_drained, "requests are not completed");
 	sim_stop(sim);

@@ -5,6 +5,8 @@
  */
 #include "sim.h"
 
+#include "engine/mutant.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -41,7 +43,7 @@ struct arguments {
 	uint32_t steps;
 	int jobs;
 	uint8_t *dropped;
-	bool trace;
+	int trace;
 	bool stop_at_first;
 	bool quiet;
 };
@@ -207,6 +209,10 @@ add_totals(struct sim_totals *sum, const struct sim_totals *part)
 	sum->bytes += part->bytes;
 	for (int i = 0; i < FAULT_KINDS; i++)
 		sum->faults[i] += part->faults[i];
+	for (int i = 0; i < ADMIN_KINDS; i++)
+		sum->admin[i] += part->admin[i];
+	sum->rebuilds += part->rebuilds;
+	sum->scrubs += part->scrubs;
 	sum->fake.answers_lost += part->fake.answers_lost;
 	sum->fake.torn += part->fake.torn;
 	sum->fake.late += part->fake.late;
@@ -247,7 +253,12 @@ print_totals(const struct sim_totals *sum, double took_s)
 	line("sectors lost with a cache", sum->fake.sectors_lost);
 	line("reads of unreadable sectors", sum->fake.medium_errors);
 	line("reads diverted", sum->fake.diverted);
+	printf("administration\n");
+	for (int i = 0; i < ADMIN_KINDS; i++)
+		line(admin_names[i], sum->admin[i]);
 	printf("work\n");
+	line("members filled", sum->rebuilds);
+	line("scrubs that ended", sum->scrubs);
 	line("requests", sum->operations);
 	line("requests that failed, fairly", sum->errors);
 	line("MiB read and written", sum->bytes >> 20);
@@ -267,8 +278,9 @@ usage(FILE *to)
 	fputs("simulate --seeds A..B [--steps N] [--drop LIST] [--jobs N] [--first] [--trace] [--quiet]\n"
 	      "  --steps N    steps of each run (300)\n"
 	      "  --drop LIST  steps left out: 3,7-12\n"
+	      "  --mutant X   with a known mistake in the engine; --list-mutants says which there are\n"
 	      "  --first      end at the first seed that fails\n"
-	      "  --trace      tell everything, on stderr; for one seed\n", to);
+	      "  --trace      tell everything, on stderr; for one seed; twice: members' commands too\n", to);
 }
 
 static void
@@ -284,6 +296,41 @@ parse_seeds(const char *text, struct arguments *arguments)
 		fprintf(stderr, "simulate: --seeds '%s' is not a range like 1..1000\n", text);
 		exit(2);
 	}
+}
+
+static const struct {
+	enum mutant mutant;
+	const char *name;
+	int rule;
+	const char *text;
+} mutants[] = {
+#define MUTANT_ENTRY(NAME, name, rule, text) { MUTANT_##NAME, name, rule, text },
+	MUTANTS(MUTANT_ENTRY)
+};
+
+static void
+list_mutants(void)
+{
+	for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++)
+		printf("%-22s rule %2d  %s\n", mutants[i].name, mutants[i].rule, mutants[i].text);
+}
+
+static void
+choose_mutant(const char *name)
+{
+	for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++)
+		if (strcmp(mutants[i].name, name) == 0) {
+#ifdef IRAID_MUTANTS
+			mutant_active = mutants[i].mutant;
+			return;
+#else
+			fprintf(stderr, "simulate: --mutant %s: this build has no mutants; configure with "
+				"-DIRAID_MUTANTS=ON, or use scripts/simulate\n", name);
+			exit(2);
+#endif
+		}
+	fprintf(stderr, "simulate: --mutant '%s' is unknown; see --list-mutants\n", name);
+	exit(2);
 }
 
 static void
@@ -312,6 +359,7 @@ parse(int argc, char **argv, struct arguments *arguments)
 		{ "drop", required_argument, NULL, 'd' },  { "jobs", required_argument, NULL, 'j' },
 		{ "first", no_argument, NULL, 'f' },	   { "trace", no_argument, NULL, 't' },
 		{ "quiet", no_argument, NULL, 'q' },	   { "help", no_argument, NULL, 'h' },
+		{ "mutant", required_argument, NULL, 'm' }, { "list-mutants", no_argument, NULL, 'l' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
@@ -334,11 +382,17 @@ parse(int argc, char **argv, struct arguments *arguments)
 			arguments->stop_at_first = true;
 			break;
 		case 't':
-			arguments->trace = true;
+			arguments->trace++;
 			break;
 		case 'q':
 			arguments->quiet = true;
 			break;
+		case 'm':
+			choose_mutant(optarg);
+			break;
+		case 'l':
+			list_mutants();
+			exit(0);
 		case 'h':
 			usage(stdout);
 			exit(0);

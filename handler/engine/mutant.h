@@ -1,0 +1,50 @@
+/* mutant.h - known mistakes, one per rule of docs/design that code can break, for the simulator to catch.
+ *
+ * MUTANT(NAME) is false in the product: the compiler sees a constant and leaves no code.  In a build with
+ * -DIRAID_MUTANTS=ON it asks mutant_active, which `simulate --mutant` sets.  A place that has one reads:
+ * "here somebody could have written the other thing".
+ */
+#ifndef IRAID_MUTANT_H
+#define IRAID_MUTANT_H
+
+#include <stdbool.h>
+
+/* name on the command line, rule, what is wrong */
+#define MUTANTS(X)                                                                                     \
+	X(RMW_ON_SUSPECT, "rmw-on-suspect", 1, "read-modify-write on parity that was not proven")          \
+	X(REBUILT_FROM_SUSPECT, "rebuilt-from-suspect", 1, "a chunk is made from parity that was not proven") \
+	X(ROWS_SHARED, "rows-shared", 2, "writes of one row are carried out at the same time")             \
+	X(STALE_PARITY, "stale-parity", 2, "parity is made from data that was read before it became doubtful") \
+	X(FENCE_BROKEN, "fence-broken", 3, "a member that returns is not reset: late writes land")         \
+	X(REISSUED, "reissued", 3, "at its deadline a write is sent again on the same session")            \
+	X(DIVERT_SKIPPED, "divert-skipped", 4, "memory is handed back while a read may still fill it")     \
+	X(EVICT_TOO_MANY, "evict-too-many", 5, "more silent members are evicted than the level bears")     \
+	X(EVICT_UNRECORDED, "evict-unrecorded", 5, "an eviction is acknowledged before it is durable")     \
+	X(FLUSH_SKIPPED, "flush-skipped", 6, "members are not flushed")                                    \
+	X(FUA_SKIPPED, "fua-skipped", 6, "a write with FUA is acknowledged without a flush")               \
+	X(CACHE_FORGOTTEN, "cache-forgotten", 6, "a member that lost its cache is taken back as it is")    \
+	X(CLEANED_UNFLUSHED, "cleaned-unflushed", 6, "dirty bits are cleared before the flush")            \
+	X(CHECKPOINT_AHEAD, "checkpoint-ahead", 6, "a region counts as copied before it is on the member") \
+	X(MARK_SKIPPED, "mark-skipped", 6, "the region map is not written")                                \
+	X(MARK_UNAWAITED, "mark-unawaited", 6, "a write does not wait for its region's mark")              \
+	X(FAILURE_FORGOTTEN, "failure-forgotten", 1, "a write that failed half way leaves nothing suspect") \
+	X(EPOCH_UNWRITTEN, "epoch-unwritten", 7, "both halves start: an assembly is not recorded on its members") \
+	X(STALE_TRUSTED, "stale-trusted", 7, "a member that is out of date is trusted")                    \
+	X(OWNER_IGNORED, "owner-ignored", 8, "a volume that another gateway has is started")               \
+	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "what can't be known is read as data")
+
+enum mutant {
+	MUTANT_NONE,
+#define MUTANT_CONSTANT(NAME, name, rule, text) MUTANT_##NAME,
+	MUTANTS(MUTANT_CONSTANT)
+#undef MUTANT_CONSTANT
+};
+
+#ifdef IRAID_MUTANTS
+extern enum mutant mutant_active;
+#define MUTANT(NAME) (mutant_active == MUTANT_##NAME)
+#else
+#define MUTANT(NAME) (false && MUTANT_##NAME)
+#endif
+
+#endif

@@ -1,0 +1,266 @@
+/* sim_admin.c - what an administrator does meanwhile: spares, replacements, members taken out and back, scrubs,
+ * lost extents accepted.  The engine may refuse most of it most of the time; what it takes on it has to finish.
+ */
+#include "sim.h"
+
+#include "pure/spare.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const admin_names[ADMIN_KINDS] = {
+	"spare added", "old member added", "device removed", "member failed", "member readmitted",
+	"member replaced", "scrub started", "scrub stopped", "lost extents accepted", "rates set",
+};
+
+static const struct member_status *
+status_of(const struct sim *sim, int m)
+{
+	return sim->slot_of[m] >= 0 ? &sim->status.members[sim->slot_of[m]] : NULL;
+}
+
+static int
+draw_attached(const struct sim *sim, uint64_t *random, bool attached)
+{
+	int candidates[SIM_SLOTS_MAX];
+	int count = 0;
+
+	for (int m = 0; m < sim->slots; m++)
+		if ((sim->slot_of[m] >= 0) == attached)
+			candidates[count++] = m;
+	return count > 0 ? candidates[fake_random(random) % (uint64_t)count] : -1;
+}
+
+/* Refusals are told by -errno and a reason; anything else is no answer. */
+static int
+answered(struct sim *sim, enum admin_kind kind, int result, const char *why)
+{
+	sim_trace(sim, "ADMIN %s: %d %s", admin_names[kind], result, result < 0 ? why : "");
+	if (result < 0 && why[0] == '\0')
+		sim_fail(sim, "%s was refused with %d and no reason", admin_names[kind], result);
+	if (result >= 0)
+		sim->options.totals->admin[kind]++;
+	sim->look = true;
+	return result;
+}
+
+void
+admin_format_spare(struct sim *sim, int m)
+{
+	struct disk *disk = &sim->members[m].disk;
+	struct spare_mark mark = { .member_bytes = sim->member_bytes, .block_bytes = sim->block_bytes };
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	disk_wipe(disk);
+	sim->uuids_made++;
+	memset(mark.member_uuid, 0x80, 16);
+	memcpy(mark.member_uuid, &sim->uuids_made, sizeof(sim->uuids_made));
+	if (random_once_in(&sim->random, 2))
+		memcpy(mark.volume_uuid, sim->engine_options.volume_uuid, 16);
+	spare_encode(&mark, block);
+	disk_write(disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
+	disk_write(disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
+	disk->rubbish_from = sim->data_offset;
+	disk->rubbish_seed = random_stream(sim->random, (uint64_t)m);
+}
+
+static bool
+attach(struct sim *sim, enum admin_kind kind, int m)
+{
+	char why[256] = "";
+	int slot;
+
+	if (kind == ADMIN_ADD_SPARE)
+		admin_format_spare(sim, m);
+	slot = answered(sim, kind, engine_attach(sim->engine, &sim->members[m].backend, why), why);
+	if (slot < 0)
+		return false;
+	sim->slot_of[m] = slot;
+	sim->member_in[slot] = m;
+	return true;
+}
+
+void
+admin_detached(void *owner, int slot, struct backend *backend)
+{
+	struct sim *sim = owner;
+	int m = sim->member_in[slot];
+
+	if (m < 0 || &sim->members[m].backend != backend)
+		sim_fail(sim, "slot %d was let go, which holds another device", slot);
+	sim->member_in[slot] = -1;
+	sim->slot_of[m] = -1;
+	sim->roles[m] = -1;
+	sim->look = true;
+}
+
+void
+admin_wants_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes)
+{
+	struct sim *sim = owner;
+
+	if (block_bytes != sim->block_bytes || member_bytes > sim->member_bytes)
+		sim_fail(sim, "a spare of %llu bytes in blocks of %u is wanted",
+			 (unsigned long long)member_bytes, block_bytes);
+	sim->spare_wanted = true;
+}
+
+/* --- scrub, lost extents --- */
+
+struct acceptance {
+	struct sim *sim;
+	uint64_t begin, end;	/* sectors */
+};
+
+static void
+accepted(void *owner, int64_t result)
+{
+	struct acceptance *acceptance = owner;
+	struct sim *sim = acceptance->sim;
+
+	sim_trace(sim, "lost extents from sector %llu to %llu: %lld",
+		  (unsigned long long)acceptance->begin, (unsigned long long)acceptance->end,
+		  (long long)result);
+	sim->accepting = false;
+}
+
+static void
+accept_lost(struct sim *sim, uint64_t *random)
+{
+	static struct acceptance acceptance;	/* one at a time */
+	const bool all = random_once_in(random, 3);
+	const uint64_t unit = sim->block_bytes / PATTERN_SECTOR;
+
+	if (sim->accepting)
+		return;
+	acceptance.sim = sim;
+	acceptance.begin = all ? 0 : fake_random(random) % sim->sectors / unit * unit;
+	acceptance.end = sim->sectors;
+	if (!all && random_once_in(random, 2))
+		acceptance.end = acceptance.begin + (sim->sectors - acceptance.begin) / 2 / unit * unit;
+	for (uint64_t i = acceptance.begin; i < acceptance.end; i++)
+		if (sim->traits[i] & MAY_BE_LOST)
+			sim->traits[i] |= MAY_BE_ANYTHING;
+	sim->accepting = true;
+	sim->options.totals->admin[ADMIN_ACCEPT]++;
+	sim_trace(sim, "ADMIN %s", admin_names[ADMIN_ACCEPT]);
+	engine_lost_accept(sim->engine, acceptance.begin * PATTERN_SECTOR,
+			   all ? UINT64_MAX : (acceptance.end - acceptance.begin) * PATTERN_SECTOR,
+			   accepted, &acceptance);
+}
+
+static void
+set_rates(struct sim *sim, uint64_t *random)
+{
+	uint64_t min = 1ull << random_between(random, 16, 26);
+
+	engine_set_rates(sim->engine, min, min << random_between(random, 0, 6));
+	sim->options.totals->admin[ADMIN_RATES]++;
+}
+
+/* --- a step --- */
+
+static void
+replace(struct sim *sim, uint64_t *random)
+{
+	int role = (int)(fake_random(random) % (uint64_t)sim->count);
+	int spare = -1;
+	char why[256] = "";
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->slot_of[m] >= 0 && status_of(sim, m)->state == MEMBER_SPARE)
+			spare = m;
+	if (spare >= 0)
+		answered(sim, ADMIN_REPLACE,
+			 engine_replace(sim->engine, role, sim->slot_of[spare], why), why);
+}
+
+void
+admin_step(struct sim *sim, uint64_t *random)
+{
+	static const uint8_t weights[ADMIN_KINDS] = { 5, 1, 3, 3, 4, 5, 4, 1, 2, 2 };
+	uint64_t total = 0, drawn;
+	int kind = 0;
+	int m;
+	char why[256] = "";
+
+	for (int i = 0; i < ADMIN_KINDS; i++)
+		total += weights[i];
+	for (drawn = fake_random(random) % total; drawn >= weights[kind]; kind++)
+		drawn -= weights[kind];
+	sim_look(sim);
+	m = draw_attached(sim, random, kind != ADMIN_ADD_SPARE && kind != ADMIN_ADD_OLD);
+	if (m < 0)
+		return;
+	switch ((enum admin_kind)kind) {
+	case ADMIN_ADD_SPARE:
+	case ADMIN_ADD_OLD:
+		attach(sim, (enum admin_kind)kind, m);
+		break;
+	case ADMIN_DETACH:
+		answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
+		break;
+	case ADMIN_FAIL:
+		answered(sim, ADMIN_FAIL, engine_fail(sim->engine, sim->slot_of[m], why), why);
+		break;
+	case ADMIN_READMIT:
+		answered(sim, ADMIN_READMIT, engine_readmit(sim->engine, sim->slot_of[m], why), why);
+		break;
+	case ADMIN_REPLACE:
+		replace(sim, random);
+		break;
+	case ADMIN_SCRUB:
+		answered(sim, ADMIN_SCRUB,
+			 engine_scrub_start(sim->engine, random_once_in(random, 2) ? SCRUB_CHECK : SCRUB_REPAIR,
+					    random_once_in(random, 3), why), why);
+		break;
+	case ADMIN_SCRUB_STOP:
+		answered(sim, ADMIN_SCRUB_STOP, engine_scrub_stop(sim->engine, why), why);
+		break;
+	case ADMIN_ACCEPT:
+		accept_lost(sim, random);
+		break;
+	case ADMIN_RATES:
+		set_rates(sim, random);
+		break;
+	case ADMIN_KINDS:
+		break;
+	}
+}
+
+/* Make a volume that lacks a member whole again: take back who was taken out, else give it a spare. */
+void
+admin_repair(struct sim *sim)
+{
+	char why[256] = "";
+	bool hope = false;
+
+	if (sim->geometry.parities == 0)
+		return;
+	sim_look(sim);
+	if (sim->status.state != VOLUME_DEGRADED)
+		return;
+	for (int m = 0; m < sim->slots; m++) {
+		const struct member_status *status = status_of(sim, m);
+
+		if (status == NULL)
+			continue;
+		if (status->state == MEMBER_FAULTY &&
+		    answered(sim, ADMIN_READMIT,
+			     engine_readmit(sim->engine, sim->slot_of[m], why), why) == 0)
+			hope = true;
+		else if (status->state == MEMBER_OUT_OF_DATE || status->state == MEMBER_REBUILDING ||
+			 status->state == MEMBER_SPARE)
+			hope = true;
+	}
+	for (int m = 0; m < sim->slots && !hope; m++)
+		if (sim->slot_of[m] < 0)
+			hope = attach(sim, ADMIN_ADD_SPARE, m);
+	for (int m = 0; m < sim->slots && !hope; m++)
+		if (status_of(sim, m)->state != MEMBER_IN_SYNC)
+			answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
+	if (sim->spare_wanted && random_once_in(&sim->random, 2))
+		sim->spare_wanted = false;
+}

@@ -1,0 +1,127 @@
+/* sim_format.c - shapes of volumes, and their media at the beginning. */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMBER_BYTES (16ull << 20)
+#define VOLUME_ROWS_BYTES (3u << 20)	/* of all members, about: what is read again and again has to be small */
+
+void
+format_draw_shape(struct sim *sim)
+{
+	static const uint32_t chunks[] = { 4096, 4096, 8192, 16384, 65536 };
+	uint64_t rows;
+
+	sim->level = random_once_in(&sim->random, 5) ? 0 : 5;
+	sim->count = (int)random_between(&sim->random, sim->level == 0 ? 2 : 3, 6);
+	sim->slots = sim->count + (int)random_between(&sim->random, 0, 4);
+	sim->chunk_bytes = chunks[fake_random(&sim->random) % 5];
+	sim->block_bytes = random_once_in(&sim->random, 4) ? 4096 : 512;
+	rows = VOLUME_ROWS_BYTES / (sim->chunk_bytes * (uint32_t)sim->count);
+	sim->rows = random_between(&sim->random, rows / 3 + 6, rows + 6);
+	sim->member_bytes = MEMBER_BYTES;
+	sim->zeroed = random_once_in(&sim->random, 3);
+}
+
+static void
+format_member(struct sim *sim, int m, struct superblock shared, const uint8_t *map)
+{
+	struct disk *disk = &sim->members[m].disk;
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	shared.role = (uint8_t)sim->roles[m];
+	memcpy(shared.member_uuid, shared.member_uuids[shared.role], 16);
+	superblock_encode(&shared, block);
+	disk_write(disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
+	disk_write(disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
+	disk_write(disk, LAYOUT_MAP_OFFSET, map, LAYOUT_MAP_BLOCK_BYTES, true);
+	if (!sim->zeroed)
+		disk->rubbish_from = sim->data_offset;
+	disk->rubbish_seed = random_stream(sim->options.seed, (uint64_t)m + 1000);
+}
+
+/* Another volume's superblock, on a disk that must never be written to. */
+static void
+format_foreign(struct sim *sim, struct superblock shared)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	disk_init(&sim->foreign, sim->member_bytes, sim->block_bytes);
+	memset(shared.volume_uuid, 0x99, 16);
+	memcpy(shared.member_uuid, shared.member_uuids[shared.role], 16);
+	superblock_encode(&shared, block);
+	disk_write(&sim->foreign, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
+	disk_write(&sim->foreign, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
+}
+
+/* Members in any order, some devices between them as spares, some not given to the volume yet. */
+static void
+place_devices(struct sim *sim)
+{
+	for (int m = 0; m < sim->slots; m++) {
+		sim->roles[m] = m < sim->count ? m : -1;
+		sim->slot_of[m] = 0;
+	}
+	for (int m = sim->slots - 1; m > 0; m--) {
+		int other = (int)(fake_random(&sim->random) % (uint64_t)(m + 1));
+		int role = sim->roles[m];
+
+		sim->roles[m] = sim->roles[other];
+		sim->roles[other] = role;
+	}
+	for (int m = 0; m < sim->slots; m++) {
+		if (sim->roles[m] >= 0)
+			sim->holder[sim->roles[m]] = m;
+		else if (sim->level == 0 || random_once_in(&sim->random, 2))
+			sim->slot_of[m] = -1;
+	}
+}
+
+void
+format_media(struct sim *sim)
+{
+	struct superblock shared = {
+		.level = (uint8_t)sim->level,
+		.member_count = (uint8_t)sim->count,
+		.chunk_bytes = sim->chunk_bytes,
+		.block_bytes = sim->block_bytes,
+		.member_bytes = sim->member_bytes,
+		.epoch = 1,
+		.write_count = 1,
+		.name = "sim",
+	};
+	uint8_t map[LAYOUT_MAP_BLOCK_BYTES];
+	uint8_t flags[LAYOUT_REGIONS_PER_BLOCK];
+	uint64_t room;
+
+	if (layout_compute(sim->member_bytes, sim->chunk_bytes, shared.areas, &room,
+			   &shared.region_rows) != 0)
+		abort();
+	sim->data_offset = shared.areas[AREA_DATA - 1].offset_bytes;
+	sim->region_rows = shared.region_rows;
+	if (sim->rows * sim->chunk_bytes > room)
+		sim->rows = room / sim->chunk_bytes;
+	shared.data_bytes = sim->rows * sim->chunk_bytes;
+	if (geometry_init(&sim->geometry, sim->level, sim->count, sim->chunk_bytes, sim->block_bytes,
+			  shared.data_bytes) != 0)
+		abort();
+	sim->sectors = geometry_volume_bytes(&sim->geometry) / PATTERN_SECTOR;
+	memcpy(shared.volume_uuid, sim->engine_options.volume_uuid, 16);
+	for (int i = 0; i < sim->count; i++) {
+		memset(shared.member_uuids[i], 0x40 + i, 16);
+		shared.member_states[i] = MEMBER_IN_SYNC;
+	}
+	place_devices(sim);
+	memset(flags, sim->level == 0 ? 0 : sim->zeroed ? REGION_UNWRITTEN : REGION_DIRTY | REGION_UNWRITTEN,
+	       sizeof(flags));
+	map_block_encode(flags, sim_region(sim, sim->rows - 1) + 1, 0, 1, shared.volume_uuid, map);
+	for (int m = 0; m < sim->slots; m++) {
+		if (sim->roles[m] >= 0)
+			format_member(sim, m, shared, map);
+		else if (sim->slot_of[m] >= 0)
+			admin_format_spare(sim, m);
+	}
+	format_foreign(sim, shared);
+}
+
