@@ -315,18 +315,6 @@ wipe_removed(const struct volume_config *config, const struct pick *pick, json_o
 	free(device);
 }
 
-static int
-drop_by_label(struct rpc_context *context, const char *name, const char *label, char *reason, size_t size)
-{
-	struct device_address device;
-	const char *why;
-
-	/* The keeper does so too, a moment later; who called wants it done. */
-	return device_address_parse(label, &device, &why) == 0
-		       ? volume_edit_drop(context->host, name, &device, reason, size)
-		       : 0;
-}
-
 json_object *
 rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
@@ -348,8 +336,6 @@ rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_e
 		rpc_fail_volume(error, code, name, reason);
 	} else if (can_leave(error, name, &pick, config)) {
 		code = volume_detach(context->host, name, pick.slot, reason, sizeof(reason));
-		if (code == 0)
-			code = drop_by_label(context, name, pick.label, reason, sizeof(reason));
 		if (code != 0) {
 			rpc_fail_call(error, code, name, pick.label, reason,
 				      "only a spare, a faulty or an out-of-date member can be removed: iraid fail it "

@@ -222,11 +222,16 @@ volume_detach(struct volume_host *host, const char *name, int slot, char *reason
 	if (!hosted)
 		return -ENOTCONN;
 	result = call_hosted(hosted, detach_device, &detaching, reason, reason_size);
-	volume_unpin(hosted);
 	if (result == 0)
 		result = volume_wait_until(host, name, has_left, &detaching, DETACH_MS_MAX);
 	if (result == -ETIMEDOUT)
 		snprintf(reason, reason_size, "its session did not end within %d s", DETACH_MS_MAX / 1000);
+	/* Who adds the device again at once must not see it dropped by the keeper afterwards. */
+	pthread_mutex_lock(&hosted->lock);
+	while (result == 0 && hosted->drops > 0)
+		pthread_cond_wait(&hosted->changed, &hosted->lock);
+	pthread_mutex_unlock(&hosted->lock);
+	volume_unpin(hosted);
 	return result;
 }
 

@@ -29,8 +29,8 @@ int volume_wait_until(struct volume_host *host, const char *name, volume_reached
 int volume_attach(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
 		  size_t reason_size);
 
-/* Let a device go, also from the configuration.  Returns when that has happened, but for the file, which the keeper
- * changes soon.  As engine_detach() and volume_call(); -ETIMEDOUT. */
+/* Let a device go, also from the configuration.  Returns when both have happened; that the file could not be written
+ * is an event.  As engine_detach() and volume_call(); -ETIMEDOUT. */
 int volume_detach(struct volume_host *host, const char *name, int slot, char *reason, size_t reason_size);
 
 /* engine_lost_accept(), waited for.  0 with *bytes, or -errno; -EBUSY: another one is under way. */

@@ -76,6 +76,7 @@ struct hosted {
 	struct engine_status status;
 	struct volume_call *calls, **calls_last;
 	struct lost_accepting *accepting;	/* the engine has it */
+	int drops;			/* devices that were let go and are in the file still */
 
 	atomic_bool spare_sought;	/* the keeper is looking for one */
 

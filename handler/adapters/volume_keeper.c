@@ -77,12 +77,23 @@ keeper_seek_spare(struct hosted *hosted, uint64_t member_bytes, uint32_t block_b
 		atomic_store(&hosted->spare_sought, false);
 }
 
+static void
+count_drop(struct hosted *hosted, int change)
+{
+	pthread_mutex_lock(&hosted->lock);
+	hosted->drops += change;
+	pthread_cond_broadcast(&hosted->changed);
+	pthread_mutex_unlock(&hosted->lock);
+}
+
 void
 keeper_drop_device(struct hosted *hosted, const struct device_address *device)
 {
 	struct job job = { .kind = JOB_DROP_DEVICE, .device = *device };
 
-	post(hosted, &job);
+	count_drop(hosted, 1);
+	if (!post(hosted, &job))
+		count_drop(hosted, -1);
 }
 
 /* --- a shared spare --- */
@@ -263,6 +274,7 @@ drop_device(struct hosted *hosted, const struct device_address *device)
 	if (volume_edit_drop(hosted->host, hosted->name, device, reason, sizeof(reason)) != 0)
 		volume_note(hosted->host, LOG_ERR, "configuration", hosted->name, label,
 			    "%s was let go, but is in the configuration still: %s", label, reason);
+	count_drop(hosted, -1);
 }
 
 /* --- the thread --- */

@@ -230,9 +230,12 @@ def events(client: Client, report: Report | None, name: str | None, follow: bool
         return print_json({"instance": page.instance,
                            "events": [model.to_json(event) for event in page.events]})
     _show_events(report, page.events)
-    while follow:
-        page = _next_page(client, name, page)
-        _show_events(report, page.events)
+    try:
+        while follow:
+            page = _next_page(client, name, page)
+            _show_events(report, page.events)
+    except KeyboardInterrupt:  # the usual end
+        pass
 
 
 def _next_page(client: Client, name: str | None, last: model.EventPage) -> model.EventPage:

@@ -8,10 +8,13 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "event_ring.h"
 
@@ -157,13 +160,36 @@ now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static atomic_int reader_id;
+
 static void *
 wait_for_v1(void *argument)
 {
 	struct event_page *page = argument;
 
+	atomic_store(&reader_id, (int)syscall(SYS_gettid));
 	event_ring_read(ring, 0, "v1", 10, LONG_MS, page);
 	return NULL;
+}
+
+/* Returns when the kernel says that the reader sleeps: there is nothing it could sleep for but the next event. */
+static void
+start_reader(pthread_t *reader, struct event_page *page)
+{
+	char path[64], text[256], state = 'R';
+
+	atomic_store(&reader_id, 0);
+	assert_int_equal(pthread_create(reader, NULL, wait_for_v1, page), 0);
+	while (state != 'S') {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&reader_id));
+		file = fopen(path, "r");
+		if (file && fgets(text, sizeof(text), file))
+			state = strrchr(text, ')')[2];
+		if (file)
+			fclose(file);
+	}
 }
 
 static void
@@ -173,7 +199,7 @@ a_reader_waits_for_its_volume_and_not_for_others(void **state)
 	struct event_page page;
 	pthread_t reader;
 
-	pthread_create(&reader, NULL, wait_for_v1, &page);
+	start_reader(&reader, &page);
 	for (int i = 1; i <= 100; i++)
 		add("v0", i);
 	add("v1", 101);
@@ -191,7 +217,7 @@ the_end_wakes_who_waits_and_nobody_waits_after_it(void **state)
 	struct event_page page;
 	pthread_t reader;
 
-	pthread_create(&reader, NULL, wait_for_v1, &page);
+	start_reader(&reader, &page);
 	event_ring_close(ring, true);
 	pthread_join(reader, NULL);
 	assert_int_equal(page.count, 0);
