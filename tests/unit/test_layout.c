@@ -517,6 +517,8 @@ damaged_granules_count_as_dirty_and_stale(void **state)
 		block[512 + bit / 8] ^= (uint8_t)(1 << bit % 8);
 		memset(read, 0xee, sizeof(read));
 		assert_int_equal(map_block_decode(block, sizeof(read), 0, uuid, read), 1);
+		assert_false(map_granule_valid(block + 512, 1, uuid));
+		assert_true(map_granule_valid(block + 1024, 2, uuid));
 		for (uint32_t i = 0; i < LAYOUT_REGIONS_PER_BLOCK; i++)
 			assert_int_equal(read[i], i / LAYOUT_GRANULE_REGIONS == 1 ?
 					 REGION_DIRTY | REGION_STALE_ANY : 0);
