@@ -748,7 +748,7 @@ nothing_is_forgotten_in_small_volumes(void **state)
 {
 	uint32_t crashes = 0, completions = 0, cleaned = 0;
 
-	for (uint32_t seed = 0; seed < seeds(300); seed++) {
+	for (uint32_t seed = 0; seed < seeds(150); seed++) {
 		live(seed, 3 + seed % 30, 1u << seed % 4, 1500, 1);
 		crashes += world.crashes;
 		completions += world.completions;
@@ -761,7 +761,7 @@ nothing_is_forgotten_in_small_volumes(void **state)
 static void
 nothing_is_forgotten_across_map_blocks(void **state)
 {
-	for (uint32_t seed = 0; seed < seeds(300) / 100 + 1; seed++)
+	for (uint32_t seed = 0; seed < seeds(150) / 100 + 1; seed++)
 		live(10000 + seed, ROWS_MAX - 7 * seed, 1, 1500, 50);
 }
 
