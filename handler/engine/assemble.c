@@ -488,7 +488,9 @@ assemble_deadline(const struct engine *engine)
 		return UINT64_MAX;
 	if (engine->now_ms < engine->examine_not_before_ms)
 		return engine->examine_not_before_ms;
+	/* Once that has passed, it is something else that keeps it from starting. */
 	if (engine->startable_ms != 0 &&
+	    engine->startable_ms + engine->options.assembly_wait_ms > engine->now_ms &&
 	    engine->startable_ms + engine->options.assembly_wait_ms < deadline)
 		deadline = engine->startable_ms + engine->options.assembly_wait_ms;
 	return deadline;
