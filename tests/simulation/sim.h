@@ -124,6 +124,7 @@ struct sim {
 	uint64_t started_us;
 	bool running_seen;		/* since it was started, it has been assembled */
 	bool stopping, stopped;
+	bool stranger;			/* the engine that runs is another gateway's */
 	bool look;			/* the engine logged something: its status may have changed */
 	struct engine_status status;
 	int roles[SIM_SLOTS_MAX];	/* by device: its place, in sync or being filled; -1: none */
@@ -168,6 +169,7 @@ void sim_advance(struct sim *sim, uint64_t until_us);
 void sim_start(struct sim *sim);
 void sim_crash(struct sim *sim);
 void sim_stop(struct sim *sim);
+void sim_stranger(struct sim *sim);
 void sim_look(struct sim *sim);		/* refresh status, and what follows from it */
 
 /* sim_load.c */

@@ -293,6 +293,7 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 {
 	uint64_t events = random_once_in(random, 2) ? 0 : fake_random(random) % 60;
 	uint64_t away = random_once_in(random, 3) ? draw_time(random) : 500;
+	bool stranger = kind == FAULT_CRASH && sim->running_seen && random_once_in(random, 6);
 
 	sim_trace(sim, "FAULT %s", fault_names[kind]);
 	for (int m = 0; m < sim->slots; m++)
@@ -318,6 +319,8 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		sim_trace(sim, "member %d is away for %llu us", m, (unsigned long long)lasts);
 	}
 	sim_advance(sim, now(sim) + away);
+	if (stranger)
+		sim_stranger(sim);
 	sim_start(sim);
 }
 
