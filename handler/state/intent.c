@@ -61,8 +61,11 @@ intent_merge(struct intent *intent, const uint8_t *flags, bool first)
 	for (uint32_t i = 0; i < intent->regions; i++) {
 		uint8_t either = (intent->flags[i] | flags[i]) & (REGION_DIRTY | REGION_STALE_ANY);
 		uint8_t both = (first ? flags[i] : intent->flags[i] & flags[i]) & REGION_UNWRITTEN;
+		uint8_t all = first ? flags[i] : intent->durable[i] & flags[i];
+		uint8_t any = (intent->durable[i] | flags[i]) & REGION_UNWRITTEN;
 
 		intent->flags[i] = either | both;
+		intent->durable[i] = (all & (REGION_DIRTY | REGION_STALE_ANY)) | any;
 	}
 }
 
@@ -105,7 +108,6 @@ intent_loaded(struct intent *intent)
 	intent->stale_count = 0;
 	memset(intent->stale_in, 0, sizeof(intent->stale_in));
 	for (uint32_t i = 0; i < intent->regions; i++) {
-		intent->durable[i] = intent->flags[i];
 		intent->dirty_count += !!(intent->flags[i] & REGION_DIRTY);
 		intent->stale_count += !!(intent->flags[i] & REGION_STALE_ANY);
 		for (int set = 0; set < LAYOUT_STALE_SETS; set++)
