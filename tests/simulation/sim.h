@@ -140,7 +140,6 @@ struct sim {
 	uint32_t writes;
 	bool *unsure;			/* by region: parity may be wrong, by a crash or a write that failed */
 	bool proven_once;		/* all parity was right at some quiescence */
-	bool map_damaged;		/* a copy of the region map: at an assembly all counts as dirty */
 	bool *touched;			/* by region: written since it was last known to be clean */
 	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */

@@ -202,7 +202,6 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 
 	if (random_once_in(random, 6)) {	/* where the region map stands */
 		disk_damage(&member->disk, LAYOUT_MAP_OFFSET);
-		sim->map_damaged = true;
 		return;
 	}
 	while (count-- > 0 && column < sim->chunk_bytes) {
