@@ -251,9 +251,9 @@ admin_repair(struct sim *sim)
 		    answered(sim, ADMIN_READMIT,
 			     engine_readmit(sim->engine, sim->slot_of[m], why), why) == 0)
 			hope = true;
-		else if (status->state == MEMBER_OUT_OF_DATE || status->state == MEMBER_REBUILDING ||
-			 status->state == MEMBER_SPARE)
-			hope = true;
+		else if (status->role >= 0 ? status->state != MEMBER_IN_SYNC
+					   : status->state == MEMBER_SPARE)
+			hope = true;	/* unless it is of no use, for which the next attempt is */
 	}
 	for (int m = 0; m < sim->slots && !hope; m++)
 		if (sim->slot_of[m] < 0)

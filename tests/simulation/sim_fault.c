@@ -193,7 +193,6 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 {
 	struct fake_member *member = &sim->members[m];
 	const uint64_t chunk_sectors = sim->chunk_bytes / DISK_SECTOR;
-	uint8_t rubbish[DISK_SECTOR];
 	uint64_t count = random_between(random, 1, 3);
 	uint64_t row = random_once_in(random, 2)
 			       ? fake_random(random) % sim->rows
@@ -208,12 +207,8 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 		uint64_t at = sim->data_offset + row * sim->chunk_bytes + column;
 
 		at -= at % sim->block_bytes;
-		for (uint32_t i = 0; i < sim->block_bytes; i += DISK_SECTOR) {
-			for (unsigned int b = 0; b < DISK_SECTOR; b++)
-				rubbish[b] = (uint8_t)fake_random(random);
-			disk_write(&member->disk, at + i, rubbish, DISK_SECTOR, true);
+		for (uint32_t i = 0; i < sim->block_bytes; i += DISK_SECTOR)
 			disk_damage(&member->disk, at + i);
-		}
 		if (sim->roles[m] >= 0)
 			oracle_damaged(sim, sim->roles[m], row);
 		column += sim->block_bytes;

@@ -367,8 +367,14 @@ recover(struct sim *sim)
 			return;
 		load_overwrite_damage(sim);
 	}
-	if (!is_whole(sim))
-		sim_fail(sim, "the volume does not become whole: %s (%s), %s",
+	if (is_whole(sim))
+		return;
+	for (int slot = 0; slot < sim->status.slots; slot++)
+		sim_trace(sim, "slot %d (device %d): role %d, %s: %s", slot, sim->member_in[slot],
+			  sim->status.members[slot].role,
+			  member_state_name(sim->status.members[slot].state),
+			  sim->status.members[slot].reason);
+	sim_fail(sim, "the volume does not become whole: %s (%s), %s",
 			 volume_state_name(sim->status.state), sim->status.reason,
 			 sim->status.rebuild.reason);
 }
