@@ -295,6 +295,14 @@ disk_power_loss(struct disk *disk, uint64_t *random, uint64_t kept_of_16,
 void
 disk_damage(struct disk *disk, uint64_t offset_bytes)
 {
+	offset_bytes -= offset_bytes % DISK_SECTOR;
+	if (disk->bad_count + disk->cured_count < DISK_BAD_MAX)
+		mark_bad(disk, offset_bytes);
+}
+
+void
+disk_destroy(struct disk *disk, uint64_t offset_bytes)
+{
 	uint64_t state = random_stream(disk->rubbish_seed, offset_bytes);
 	uint8_t rubbish[DISK_SECTOR];
 

@@ -59,8 +59,9 @@ void disk_flush(struct disk *disk);
 void disk_power_loss(struct disk *disk, uint64_t *random, uint64_t kept_of_16,
 		     void (*lost)(void *owner, uint64_t offset_bytes), void *owner);
 
-/* Make the sector at offset_bytes unreadable until it is written.  What it held is gone. */
+/* Make the sector at offset_bytes unreadable until it is written; and also destroy what it held. */
 void disk_damage(struct disk *disk, uint64_t offset_bytes);
+void disk_destroy(struct disk *disk, uint64_t offset_bytes);
 bool disk_is_damaged(const struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes);
 
 #endif

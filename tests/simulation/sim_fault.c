@@ -208,7 +208,7 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 
 		at -= at % sim->block_bytes;
 		for (uint32_t i = 0; i < sim->block_bytes; i += DISK_SECTOR)
-			disk_damage(&member->disk, at + i);
+			disk_destroy(&member->disk, at + i);
 		if (sim->roles[m] >= 0)
 			oracle_damaged(sim, sim->roles[m], row);
 		column += sim->block_bytes;
