@@ -264,6 +264,20 @@ next_lost(const struct engine *engine, uint64_t offset_bytes, struct lost_range 
 	return false;
 }
 
+/* The range that began before offset_bytes was listed before: behind its end. */
+static uint64_t
+behind_range(const struct engine *engine, uint64_t offset_bytes)
+{
+	struct lost_range range;
+	uint64_t at = offset_bytes > 0 ? offset_bytes - 1 : 0;
+
+	if (offset_bytes == 0)
+		return 0;
+	while (next_lost(engine, at, &range) && range.offset_bytes == at)
+		at = range.offset_bytes + range.length_bytes;
+	return at > offset_bytes ? at : offset_bytes;
+}
+
 int
 engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out, int max)
 {
@@ -272,6 +286,7 @@ engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost
 
 	if (engine->lost == NULL || engine->geometry.parities == 0 || engine->phase < PHASE_RUNNING)
 		return 0;
+	offset_bytes = behind_range(engine, offset_bytes);
 	while (next_lost(engine, offset_bytes, &range)) {
 		offset_bytes = range.offset_bytes + range.length_bytes;
 		if (count > 0 && out[count - 1].offset_bytes + out[count - 1].length_bytes ==
