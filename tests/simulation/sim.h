@@ -195,6 +195,7 @@ void format_media(struct sim *sim);
 /* sim_fault.c */
 void fault_init(struct sim *sim);
 void fault_inject(struct sim *sim, uint64_t *random);
+void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
 void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice */
 

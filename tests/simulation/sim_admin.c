@@ -203,7 +203,8 @@ admin_step(struct sim *sim, uint64_t *random)
 		answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
 		break;
 	case ADMIN_FAIL:
-		answered(sim, ADMIN_FAIL, engine_fail(sim->engine, sim->slot_of[m], why), why);
+		if (answered(sim, ADMIN_FAIL, engine_fail(sim->engine, sim->slot_of[m], why), why) == 0)
+			fault_trouble(sim, m, 0);
 		break;
 	case ADMIN_READMIT:
 		answered(sim, ADMIN_READMIT, engine_readmit(sim->engine, sim->slot_of[m], why), why);

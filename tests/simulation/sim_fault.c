@@ -145,8 +145,8 @@ fault_update_excess(struct sim *sim)
 		sim->excess_until_us = ends[sim->geometry.parities];
 }
 
-static void
-trouble(struct sim *sim, int m, uint64_t lasts_us)
+void
+fault_trouble(struct sim *sim, int m, uint64_t lasts_us)
 {
 	uint64_t until = now(sim) + lasts_us + SLACK_US;
 
@@ -234,7 +234,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 
 	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts);
 	if (kind != FAULT_MEDIUM)
-		trouble(sim, m, lasts);
+		fault_trouble(sim, m, lasts);
 	switch (kind) {
 	case FAULT_CUT:
 		fake_member_cut(member, false);
@@ -291,7 +291,7 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 
 	sim_trace(sim, "FAULT %s", fault_names[kind]);
 	for (int m = 0; m < sim->slots; m++)
-		trouble(sim, m, away);
+		fault_trouble(sim, m, away);
 	if (kind == FAULT_STOP) {
 		sim_stop(sim);
 	} else {
@@ -309,7 +309,7 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 
 		sim->members[m].reachable = false;
 		cure_after(sim, m, CURE_REACH, lasts);
-		trouble(sim, m, lasts);
+		fault_trouble(sim, m, lasts);
 		sim_trace(sim, "member %d is away for %llu us", m, (unsigned long long)lasts);
 	}
 	sim_advance(sim, now(sim) + away);
