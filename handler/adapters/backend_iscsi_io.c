@@ -98,7 +98,7 @@ wire_append(struct iscsi_member *member, struct command *command)
 	watch_oldest(member);
 	if (member->wire_count++ == 0 && !member->step_pending) {
 		member->progress_ms = member->now_ms;
-		member->check_ms = 0;
+		member->check_ms = member->now_ms + watch_interval_ms(member);
 	}
 }
 

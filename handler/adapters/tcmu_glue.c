@@ -141,7 +141,8 @@ status_of(const struct device *device, struct tcmur_cmd *command, enum request_o
 	case -EIO:
 		return op == REQUEST_READ ? TCMU_STS_RD_ERR : TCMU_STS_WR_ERR;
 	case -ETIMEDOUT:
-		return TCMU_STS_BUSY;
+		/* Not BUSY: Linux repeats that for minutes.  It has waited for queue_limit already. */
+		return sense(command, SENSE_NOT_READY, ASC_MANUAL_INTERVENTION);
 	case -ENOMEDIUM:
 		volume_brief(device->volume, &brief);
 		return sense(command, SENSE_NOT_READY,

@@ -226,46 +226,56 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 
 /* --- lost extents --- */
 
-/* A lost rectangle's chunk in one row, as a range of the volume; false where the role holds parity. */
+/* The lost range of this chunk that ends behind offset_bytes, cut to begin there at the earliest. */
 static bool
-lost_range_of(const struct engine *engine, const struct lost_extent *extent, uint64_t row,
+lost_in_chunk(const struct engine *engine, uint64_t row, int chunk, uint64_t offset_bytes,
 	      struct lost_range *out)
 {
-	int chunk = geometry_chunk_on_member(&engine->geometry, row, extent->role);
+	const uint32_t chunk_bytes = engine->geometry.chunk_bytes;
+	const uint8_t role = geometry_data_member(&engine->geometry, row, (uint8_t)chunk);
+	uint64_t start = row * geometry_row_bytes(&engine->geometry) + (uint64_t)chunk * chunk_bytes;
+	uint32_t begin, end;
+	uint8_t flags;
 
-	if (chunk < 0)
+	if (offset_bytes >= start + chunk_bytes ||
+	    !lost_next(engine->lost, row, role, offset_bytes > start ? (uint32_t)(offset_bytes - start) : 0,
+		       &begin, &end, &flags))
 		return false;
-	out->offset_bytes = row * geometry_row_bytes(&engine->geometry) +
-			    (uint64_t)chunk * engine->geometry.chunk_bytes + extent->column_begin;
-	out->length_bytes = extent->column_end - extent->column_begin;
+	out->offset_bytes = start + begin;
+	out->length_bytes = end - begin;
+	if (out->offset_bytes < offset_bytes) {
+		out->length_bytes -= offset_bytes - out->offset_bytes;
+		out->offset_bytes = offset_bytes;
+	}
 	return true;
 }
 
-/* The range of the table that begins first at or behind offset_bytes. */
+/* The first lost range at or behind offset_bytes, within one chunk. */
 static bool
 next_lost(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out)
 {
-	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
-	bool found = false;
+	uint64_t row = lost_next_row(engine->lost,
+				     offset_bytes / geometry_row_bytes(&engine->geometry));
 
-	for (uint32_t i = 0; i < LOST_ENTRIES; i++) {
-		const struct lost_extent *extent = &engine->lost->entries[i];
-		uint64_t row = offset_bytes / row_bytes;
-		struct lost_range range;
+	for (; row < engine->geometry.rows; row = lost_next_row(engine->lost, row + 1))
+		for (int chunk = 0; chunk < engine->geometry.data_chunks; chunk++)
+			if (lost_in_chunk(engine, row, chunk, offset_bytes, out))
+				return true;
+	return false;
+}
 
-		if (engine->lost->states[i] != LOST_VALID)
-			continue;
-		for (row = row > extent->row ? row : extent->row; row < extent->row + extent->rows; row++) {
-			if (!lost_range_of(engine, extent, row, &range) ||
-			    range.offset_bytes < offset_bytes)
-				continue;
-			if (!found || range.offset_bytes < out->offset_bytes)
-				*out = range;
-			found = true;
-			break;
-		}
-	}
-	return found;
+/* The range that began before offset_bytes was listed before: behind its end. */
+static uint64_t
+behind_range(const struct engine *engine, uint64_t offset_bytes)
+{
+	struct lost_range range;
+	uint64_t at = offset_bytes > 0 ? offset_bytes - 1 : 0;
+
+	if (offset_bytes == 0)
+		return 0;
+	while (next_lost(engine, at, &range) && range.offset_bytes == at)
+		at = range.offset_bytes + range.length_bytes;
+	return at > offset_bytes ? at : offset_bytes;
 }
 
 int
@@ -274,10 +284,11 @@ engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost
 	struct lost_range range;
 	int count = 0;
 
-	if (engine->lost == NULL || engine->phase < PHASE_RUNNING)
+	if (engine->lost == NULL || engine->geometry.parities == 0 || engine->phase < PHASE_RUNNING)
 		return 0;
+	offset_bytes = behind_range(engine, offset_bytes);
 	while (next_lost(engine, offset_bytes, &range)) {
-		offset_bytes = range.offset_bytes + 1;
+		offset_bytes = range.offset_bytes + range.length_bytes;
 		if (count > 0 && out[count - 1].offset_bytes + out[count - 1].length_bytes ==
 					 range.offset_bytes)
 			out[count - 1].length_bytes += range.length_bytes;

@@ -161,8 +161,6 @@ merge_maps(struct engine *engine)
 		first = false;
 	}
 	free(flags);
-	free(engine->map_load);
-	engine->map_load = NULL;
 	intent_loaded(&engine->intent);
 	apply_force(engine);
 	intent_forget(&engine->intent, (uint8_t)(REGION_STALE_ANY & ~tracked_sets(engine)));
@@ -176,11 +174,8 @@ merge_maps(struct engine *engine)
 static void
 write_new_epoch(struct engine *engine)
 {
-	if (engine->port.record_epoch != NULL &&
-	    engine->port.record_epoch(engine->port.owner, engine->record.epoch) != 0) {
-		back_to_examine(engine, "the epoch could not be recorded on this gateway");
-		return;
-	}
+	free(engine->map_load);
+	engine->map_load = NULL;
 	enter(engine, PHASE_WRITE_SUPERBLOCKS);
 	engine->record_durable = 0;
 	engine->record_wanted = 0;
@@ -189,17 +184,82 @@ write_new_epoch(struct engine *engine)
 		engine->record_durable = engine->record_wanted;
 }
 
+/* The members know the new epoch; this gateway remembers it before the first I/O, and not sooner: a crash in between
+ * must not leave it waiting for members of an epoch that never was.
+ */
+static bool
+epoch_remembered(struct engine *engine)
+{
+	if (engine->port.record_epoch == NULL ||
+	    engine->port.record_epoch(engine->port.owner, engine->record.epoch) == 0)
+		return true;
+	snprintf(engine->reason, sizeof(engine->reason), "the epoch could not be recorded on this gateway");
+	engine_log(engine, LOG_ERR, "%s", engine->reason);
+	engine->examine_not_before_ms = engine->now_ms + AGAIN_MS;
+	return false;
+}
+
+/* --- a forced member: what it lacks is dirty, durably, before the superblocks trust it --- */
+
+static void
+forced_map_written(struct engine *engine)
+{
+	if (--engine->map_pending > 0)
+		return;
+	if (engine->map_error != 0)
+		back_to_examine(engine, "a member was lost while its region map was written");
+	else
+		write_new_epoch(engine);
+}
+
+static void
+forced_block_written(struct member_io *mio, int result)
+{
+	if (result != 0)
+		mio->member->engine->map_error = result;
+	forced_map_written(mio->member->engine);
+}
+
+static void
+write_forced_map(struct engine *engine)
+{
+	engine->map_error = 0;
+	engine->map_pending = 1;	/* this function */
+	for_each_member(engine, member)
+		for (uint32_t block = 0; block < engine->intent.blocks && member->in_sync; block++) {
+			struct iovec iov = { NULL, LAYOUT_MAP_BLOCK_BYTES };
+			struct member_io *mio = member_io_create(
+				member, BACKEND_WRITE,
+				LAYOUT_MAP_OFFSET + (uint64_t)block * LAYOUT_MAP_BLOCK_BYTES, IO_PROBE);
+
+			iov.iov_base = engine->map_load + (size_t)block * LAYOUT_MAP_BLOCK_BYTES;
+			map_block_encode(engine->intent.flags, engine->intent.regions, block,
+					 engine->record.epoch, engine->options.volume_uuid, iov.iov_base);
+			mio->io.fua = true;
+			member_io_append(mio, &iov, 1, LAYOUT_MAP_BLOCK_BYTES);
+			engine->map_pending++;
+			member_io_submit(mio, forced_block_written, engine);
+		}
+	forced_map_written(engine);
+}
+
 static void
 maps_read(struct engine *engine)
 {
+	bool forced = false;
+
 	if (--engine->map_pending > 0)
 		return;
 	if (engine->map_error != 0) {
 		back_to_examine(engine, "a member was lost while its region map was read");
 		return;
 	}
+	for_each_member(engine, member)
+		forced |= member->forced;
 	merge_maps(engine);
-	if (engine->phase == PHASE_LOAD_MAP)
+	if (engine->phase == PHASE_LOAD_MAP && forced)
+		write_forced_map(engine);
+	else if (engine->phase == PHASE_LOAD_MAP)
 		write_new_epoch(engine);
 }
 
@@ -290,6 +350,20 @@ leave_vacant(struct engine *engine, int role)
 	place_track(engine, role, engine->record.member_uuids[role], MEMBER_OUT_OF_DATE);
 }
 
+/* A device that was never reached is shown in the vacant place nobody else claims; it may be another. */
+static void
+show_absent(struct engine *engine, int role)
+{
+	for_each_member(engine, member)
+		if (!member->in_sync && member->role == role)
+			return;
+	for_each_member(engine, member)
+		if (member->role < 0 && member->presence == PRESENCE_AWAITED) {
+			member->role = role;
+			return;
+		}
+}
+
 static void
 place_members(struct engine *engine, const struct assembly_verdict *verdict)
 {
@@ -314,8 +388,10 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		engine->record.member_states[member->role] = MEMBER_IN_SYNC;
 	}
 	for (int role = 0; role < engine->geometry.members; role++)
-		if (engine->by_role[role] == NULL)
+		if (engine->by_role[role] == NULL) {
 			leave_vacant(engine, role);
+			show_absent(engine, role);
+		}
 }
 
 static bool
@@ -467,7 +543,9 @@ assemble_run(struct engine *engine)
 	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->examine_not_before_ms)
 		examine_run(engine);
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->record_wanted > 0 &&
-	    engine->record_durable >= engine->record_wanted) {
+	    engine->record_durable >= engine->record_wanted &&
+	    engine->now_ms >= engine->examine_not_before_ms && epoch_remembered(engine)) {
+		engine->reason[0] = '\0';
 		enter(engine, PHASE_RUNNING);
 		engine_event(engine, EVENT_ASSEMBLED, LOG_NOTICE, NULL,
 			     "assembled: epoch %llu, %d of %d members in sync",
@@ -484,11 +562,15 @@ assemble_deadline(const struct engine *engine)
 	uint64_t limit = engine->started_ms + engine->options.assembly_limit_ms;
 	uint64_t deadline = engine->now_ms < limit ? limit : UINT64_MAX;
 
-	if (engine->phase != PHASE_EXAMINE)
+	if (engine->phase != PHASE_EXAMINE && engine->phase != PHASE_WRITE_SUPERBLOCKS)
 		return UINT64_MAX;
 	if (engine->now_ms < engine->examine_not_before_ms)
 		return engine->examine_not_before_ms;
+	if (engine->phase != PHASE_EXAMINE)
+		return UINT64_MAX;
+	/* Once that has passed, it is something else that keeps it from starting. */
 	if (engine->startable_ms != 0 &&
+	    engine->startable_ms + engine->options.assembly_wait_ms > engine->now_ms &&
 	    engine->startable_ms + engine->options.assembly_wait_ms < deadline)
 		deadline = engine->startable_ms + engine->options.assembly_wait_ms;
 	return deadline;

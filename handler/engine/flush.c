@@ -62,7 +62,8 @@ round_done(struct engine *engine)
 		if (!member->cache_lost || !member->in_sync)
 			continue;
 		lost = true;
-		if (anyone_for_request(engine))
+		/* One that is still away must be doubted when it returns. */
+		if (anyone_for_request(engine) && member_usable(member))
 			member->cache_lost = false;
 	}
 	engine->activity++;

@@ -1,7 +1,7 @@
 /* mutant.h - known mistakes, one per rule of docs/design that code can break, for the simulator to catch.
  *
  * MUTANT(NAME) is false in the product: the compiler sees a constant and leaves no code.  In a build with
- * -DIRAID_MUTANTS=ON it asks mutant_active, which `simulate --mutant` sets.  A place that has one reads:
+ * -DIRAID_MUTANTS=ON it asks mutant_active, which `simulate --mutant` or IRAID_MUTANT sets.  A place that has one reads:
  * "here somebody could have written the other thing".
  */
 #ifndef IRAID_MUTANT_H

@@ -148,19 +148,30 @@ describe_member(const struct member *member, struct member_status *out)
 	out->slow = member->slow;
 }
 
+/* Lost bytes of one chunk.  Entries of the table may overlap, intervals do not. */
+static uint64_t
+lost_of(const struct engine *engine, uint64_t row, int chunk)
+{
+	const uint8_t role = geometry_data_member(&engine->geometry, row, (uint8_t)chunk);
+	uint32_t begin, end, from = 0;
+	uint64_t bytes = 0;
+	uint8_t flags;
+
+	while (lost_next(engine->lost, row, role, from, &begin, &end, &flags)) {
+		bytes += end - begin;
+		from = end;
+	}
+	return bytes;
+}
+
 static void
 describe_lost(const struct engine *engine, struct engine_status *out)
 {
 	out->lost_extents = engine->lost->count;
-	for (uint32_t i = 0; engine->lost->count > 0 && i < LOST_ENTRIES; i++) {
-		const struct lost_extent *extent = &engine->lost->entries[i];
-
-		if (engine->lost->states[i] != LOST_VALID)
-			continue;
-		for (uint64_t row = extent->row; row < extent->row + extent->rows; row++)
-			if (geometry_chunk_on_member(&engine->geometry, row, extent->role) >= 0)
-				out->lost_bytes += extent->column_end - extent->column_begin;
-	}
+	for (uint64_t row = lost_next_row(engine->lost, 0); row < engine->geometry.rows;
+	     row = lost_next_row(engine->lost, row + 1))
+		for (int chunk = 0; chunk < engine->geometry.data_chunks; chunk++)
+			out->lost_bytes += lost_of(engine, row, chunk);
 }
 
 void

@@ -135,12 +135,37 @@ note_error(struct write_op *op, int role, int result)
 	}
 }
 
+/* Something became suspect since it was planned: what was read may not be what stands there any more (a member came
+ * back without its cache), so nothing is made from it, and nothing proven.
+ */
+static bool
+is_doubtful(const struct write_op *op)
+{
+	return has_parity(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(STALE_PARITY);
+}
+
+/* What a member had taken of it may be gone with its cache; and the missing member's chunk is what parity says: if
+ * that became doubtful under way, what was written of it is nowhere.
+ */
+static bool
+must_repeat(const struct write_op *op)
+{
+	const struct engine *engine = op->op.engine;
+
+	return op->cache_losses != engine->cache_losses || (is_doubtful(op) && engine->missing >= 0);
+}
+
 /* --- FLUSHING --- */
 
 static void
 lost_forgotten(struct lost_waiter *waiter, int error)
 {
-	write_end(list_entry(waiter, struct write_op, forget), error);
+	struct write_op *op = list_entry(waiter, struct write_op, forget);
+
+	if (error == 0 && must_repeat(op))
+		write_again(op);
+	else
+		write_end(op, error);
 }
 
 static void
@@ -149,6 +174,10 @@ write_flushed(struct flush_waiter *waiter, int result)
 	struct write_op *op = list_entry(waiter, struct write_op, flush);
 	struct engine *engine = op->op.engine;
 
+	if (result == 0 && must_repeat(op)) {
+		write_again(op);
+		return;
+	}
 	if (result == 0 && op->finds_lost)
 		result = lost_overwrite(engine, op->begin_bytes, op->end_bytes);
 	if (result != 0 || !op->finds_lost) {
@@ -162,15 +191,6 @@ write_flushed(struct flush_waiter *waiter, int result)
 }
 
 /* --- WRITING --- */
-
-/* Something became suspect since it was planned: what was read may not be what stands there any more (a member came
- * back without its cache), so nothing is made from it, and nothing proven.
- */
-static bool
-is_doubtful(const struct write_op *op)
-{
-	return has_parity(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(STALE_PARITY);
-}
 
 static void
 prove_rows(struct write_op *op)
@@ -198,9 +218,7 @@ write_written(struct write_op *op)
 		write_end(op, op->error);
 		return;
 	}
-	/* What a member had taken of it may be gone with its cache; and the missing member's chunk is what parity says: if
-	 * that became doubtful under way, what was written of it is nowhere. */
-	if (op->cache_losses != engine->cache_losses || (is_doubtful(op) && engine->missing >= 0)) {
+	if (must_repeat(op)) {
 		write_again(op);
 		return;
 	}
@@ -214,7 +232,7 @@ write_written(struct write_op *op)
 	}
 	op->state = WRITE_FLUSHING;
 	op->flush.done = write_flushed;
-	op->flush.for_request = true;
+	op->flush.for_request = op->fua;
 	list_init(&op->flush.node);
 	flush_join(engine, &op->flush);
 }

@@ -38,7 +38,8 @@ ROW = (MEMBERS - 1) * CHUNK
 def volume_thread(pid: int) -> int:
     """The thread that runs the engine: it is named after the volume."""
     for task in Path(f"/proc/{pid}/task").iterdir():
-        if (task / "comm").read_text().startswith("iraid"):
+        name = (task / "comm").read_text().strip()
+        if name.startswith("iraid") and name != "iraid keeper":  # which lives for all volumes
             return int(task.name)
     raise SystemExit(f"data_path: process {pid} has no volume thread")
 

@@ -53,8 +53,9 @@ class FaultFarm(TargetFarm):
     def _link(self, size_bytes: int) -> TargetOptions:
         number, self._links = self._links, self._links + 1
         space, network = f"iraid{number}", _network(number)
-        with suppress(StackError):
-            run("ip", "netns", "del", space)
+        for leftover in (("netns", "del", space), ("link", "del", f"to{number}")):
+            with suppress(StackError):
+                run("ip", *leftover)
         run("ip", "netns", "add", space)
         run("ip", "link", "add", f"to{number}", "type", "veth", "peer", "name", "eth0", "netns", space)
         run("ip", "addr", "add", f"{network}.1/24", "dev", f"to{number}")
@@ -110,7 +111,30 @@ FAULTS = {
 }
 
 
-class Prober:
+class Pausable:
+    """A thread that works round by round, and can be asked to rest between two of them."""
+
+    def __init__(self) -> None:
+        self._stop, self._go, self._resting = threading.Event(), threading.Event(), threading.Event()
+        self._go.set()
+
+    def _rest_if_asked(self) -> None:
+        if not self._go.is_set():
+            self._resting.set()
+            self._go.wait()
+            self._resting.clear()
+
+    def pause(self) -> None:
+        """Returns when the round that is under way has ended."""
+        self._go.clear()
+        if not self._resting.wait(FIO_SECONDS_MAX):
+            raise StackError(f"a round of the load did not end within {FIO_SECONDS_MAX} s")
+
+    def resume(self) -> None:
+        self._go.set()
+
+
+class Prober(Pausable):
     """Writes 4 KiB and reads them back, past every cache, again and again; notes how long that took."""
 
     def __init__(self, disk: Disk, offset: int):
@@ -119,7 +143,7 @@ class Prober:
         self.rounds = 0
         self._slow: list[tuple[float, float]] = []  # (end, seconds) of what took longer than a round should
         self._begun: float | None = None
-        self._stop = threading.Event()
+        super().__init__()
         self._file = os.open(disk.path, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="prober")
         self._thread.start()
@@ -128,6 +152,7 @@ class Prober:
         memory = mmap.mmap(-1, 2 * PROBE_BYTES)
         out, back = memoryview(memory)[:PROBE_BYTES], memoryview(memory)[PROBE_BYTES:]
         while not self._stop.wait(PROBE_SECONDS):
+            self._rest_if_asked()
             self.rounds += 1
             out[:] = self.rounds.to_bytes(8, "little") * (PROBE_BYTES // 8)
             if self._timed("write", lambda: os.pwritev(self._file, [out], self.offset)):
@@ -162,26 +187,31 @@ class Prober:
 
     def close(self) -> None:
         self._stop.set()
+        self.resume()
         self._thread.join()
         os.close(self._file)
 
 
-class FioLoop:
+class FioLoop(Pausable):
     """fio after fio: each writes at random, verifies as it goes (crc32c), and all of it at its end."""
 
     def __init__(self, disk: Disk, size_bytes: int, rate: str, log: Path | None = None):
         self.disk, self.size_bytes, self.rate, self.log = disk, size_bytes, rate, log
         self.verified = self.written = self.runs = 0
         self.errors: list[tuple[float, str]] = []
-        self._stop = threading.Event()
+        super().__init__()
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._run, name="fio")
         self._thread.start()
 
     def _run(self) -> None:
         while not self._stop.is_set() and not self.errors:
+            self._rest_if_asked()
+            if self._stop.is_set():
+                return
             self.runs += 1
             self._one()
+        self._resting.set()  # for whoever waits in pause()
 
     def _one(self) -> None:
         words = fio_words(self.disk, rw="randwrite", bsrange="4k-64k", iodepth=8, offset=0,
@@ -215,10 +245,12 @@ class FioLoop:
     def close(self) -> None:
         """When the run that is under way has verified all it wrote."""
         self._stop.set()
+        self.resume()
         self._thread.join()
 
     def kill(self) -> None:
         self._stop.set()
+        self.resume()
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
         self._thread.join()
@@ -253,6 +285,15 @@ class Watch:
         except BaseException:
             self.prober.close()
             raise
+
+    def pause(self) -> None:
+        """Nothing is in flight on return."""
+        self.fio.pause()
+        self.prober.pause()
+
+    def resume(self) -> None:
+        self.prober.resume()
+        self.fio.resume()
 
     def mark(self) -> Mark:
         return Mark(time.monotonic(), self.fio.verified)

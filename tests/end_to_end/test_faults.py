@@ -9,7 +9,7 @@ import pytest
 from faults import FAULTS, FaultFarm, Watch
 from gateway import iraid
 from load import Fio
-from tools import PATIENCE, wait_for
+from tools import PATIENCE, attempt, wait_for
 
 COUNT = 4
 HANG_SECONDS = 20.0
@@ -18,6 +18,8 @@ SLOW_SECONDS = 12.0
 STALL_SECONDS_MAX = {"kill": 6.0 * PATIENCE, "hang": 12.0 * PATIENCE, "cut": 12.0 * PATIENCE,
                      "slow": 20.0 * PATIENCE}
 MIB = 1 << 20
+READ_10 = "28 00 00 00 00 80 00 00 01 00".split()  # of block 128
+WRITE_10 = "2a 00 00 00 00 80 00 00 01 00".split()
 
 
 @pytest.fixture
@@ -30,9 +32,11 @@ def linked(memory_folder, gateway):
         return made[-1].__enter__()
 
     yield make
-    gateway.remove(list(gateway.volumes))
-    for farm in made:
-        farm.close()
+    try:
+        gateway.remove(list(gateway.volumes))
+    finally:
+        for farm in made:
+            farm.close()
 
 
 def hold(volume, fault: str, member: int) -> str:
@@ -77,9 +81,8 @@ def test_each_member_killed_in_turn(gateway, linked, capsys):
 
 
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize("fault", ["hang", "cut", "slow"])
-def test_one_member_does_not_answer(gateway, linked, capsys, fault):
-    one_after_the_other(gateway, linked, capsys, fault, range(1, 2))
+def test_one_member_stopped_for_20_seconds(gateway, linked, capsys):
+    one_after_the_other(gateway, linked, capsys, "hang", range(1, 2))
 
 
 @pytest.mark.long
@@ -89,6 +92,7 @@ def test_each_member_in_turn_does_not_answer(gateway, linked, capsys, fault):
     one_after_the_other(gateway, linked, capsys, fault, range(COUNT))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(280)
 def test_a_member_wiped_and_rebuilt_under_load(gateway, linked, capsys):
     """It comes back empty, so it is nobody; a new device is filled for its place, and serves afterwards."""
@@ -127,8 +131,8 @@ def lose_two(farm: FaultFarm, first: int, second: int) -> None:
 
 
 @pytest.mark.timeout(280)
-def test_two_members_lost_and_back(gateway, linked, capsys):
-    """I/O fails with an error, nothing is written on what is left, and with them all data is back."""
+def test_two_members_lost_and_back(gateway, linked, memory_folder, capsys):
+    """I/O fails (asked by SG_IO, for what the kernel itself asks it repeats for minutes), nothing is written on what is left, and with them all data is back."""
     farm = linked()
     volume = gateway.create(5, farm.members())
     volume.wait_resynced()
@@ -137,21 +141,25 @@ def test_two_members_lost_and_back(gateway, linked, capsys):
     Fio(disk, do_verify=0, end_fsync=1, **shape).result()
     wait_for(lambda: volume.status()["regions"]["dirty"] == 0, "all marks to be cleared")
     lose_two(farm, 1, 2)
-    begin = time.monotonic()
-    reader = Fio(disk, rw="read", bs="64k", size="1M", verify=0)
     volume.wait_until("suspended")
     before = surviving_bytes(farm, (0, 3))
-    with pytest.raises(Exception, match="fio"):
-        reader.result()
+    begin = time.monotonic()
+    read_status, read_text = attempt("sg_raw", "-t", "40", "-r", "512", disk.path, *READ_10)
     waited = time.monotonic() - begin
+    block = memory_folder / "block"
+    block.write_bytes(bytes(512))
+    write_status, write_text = attempt("sg_raw", "-t", "40", "-s", "512", "-i", block, disk.path, *WRITE_10)
+    block.unlink()
+    assert read_status != 0 and write_status != 0, read_text + write_text
     assert surviving_bytes(farm, (0, 3)) == before
     farm.restart(1)
     farm.restart(2)
     in_sync(volume)
     verified = Fio(disk, verify_only=None, **shape).result()
     with capsys.disabled():
-        print(f"\nfault table: {'two members lost':32} error after {waited:.1f} s, nothing written meanwhile, "
-              f"{verified.read_bytes / 1e6:.1f} MB verified after their return")
+        print(f"\nfault table: {'two members lost':32} failed after {waited:.1f} s, nothing written meanwhile, "
+              f"{verified.read_bytes / 1e6:.1f} MB verified after their return; the initiator was told: "
+              f"{' '.join(read_text.split())[:160]}")
 
 
 @pytest.mark.long

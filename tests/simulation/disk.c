@@ -199,10 +199,18 @@ cure(struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes, bool throu
 			i++;
 			continue;
 		}
-		if (!through && disk->cured_count < DISK_BAD_MAX)
+		if (!through)
 			disk->cured[disk->cured_count++] = disk->bad[i];
 		disk->bad[i] = disk->bad[--disk->bad_count];
 	}
+}
+
+static void
+mark_bad(struct disk *disk, uint64_t offset_bytes)
+{
+	assert(disk->bad_count < DISK_BAD_MAX);
+	if (!disk_is_damaged(disk, offset_bytes, DISK_SECTOR))
+		disk->bad[disk->bad_count++] = offset_bytes;
 }
 
 /* What cured the sector was lost with the cache. */
@@ -211,7 +219,7 @@ uncure(struct disk *disk, uint64_t offset_bytes)
 {
 	for (int i = 0; i < disk->cured_count; i++)
 		if (disk->cured[i] == offset_bytes)
-			disk_damage(disk, offset_bytes);
+			mark_bad(disk, offset_bytes);
 }
 
 void
@@ -288,8 +296,23 @@ void
 disk_damage(struct disk *disk, uint64_t offset_bytes)
 {
 	offset_bytes -= offset_bytes % DISK_SECTOR;
-	if (disk->bad_count < DISK_BAD_MAX && !disk_is_damaged(disk, offset_bytes, DISK_SECTOR))
-		disk->bad[disk->bad_count++] = offset_bytes;
+	if (disk->bad_count + disk->cured_count < DISK_BAD_MAX)
+		mark_bad(disk, offset_bytes);
+}
+
+void
+disk_destroy(struct disk *disk, uint64_t offset_bytes)
+{
+	uint64_t state = random_stream(disk->rubbish_seed, offset_bytes);
+	uint8_t rubbish[DISK_SECTOR];
+
+	if (disk->bad_count + disk->cured_count >= DISK_BAD_MAX)
+		return;
+	offset_bytes -= offset_bytes % DISK_SECTOR;
+	for (unsigned int i = 0; i < DISK_SECTOR; i++)
+		rubbish[i] = (uint8_t)fake_random(&state);
+	disk_write(disk, offset_bytes, rubbish, DISK_SECTOR, true);
+	mark_bad(disk, offset_bytes);
 }
 
 bool

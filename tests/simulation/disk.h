@@ -14,7 +14,7 @@
 #define DISK_SECTOR 512u
 #define DISK_PAGE 4096u
 #define DISK_SECTORS_PER_PAGE (DISK_PAGE / DISK_SECTOR)
-#define DISK_BAD_MAX 32
+#define DISK_BAD_MAX 256
 
 struct disk_page {
 	uint8_t *visible;	/* what reads return; NULL: never written */
@@ -59,8 +59,9 @@ void disk_flush(struct disk *disk);
 void disk_power_loss(struct disk *disk, uint64_t *random, uint64_t kept_of_16,
 		     void (*lost)(void *owner, uint64_t offset_bytes), void *owner);
 
-/* Make the sector at offset_bytes unreadable until it is written; ignored when there are too many. */
+/* Make the sector at offset_bytes unreadable until it is written; and also destroy what it held. */
 void disk_damage(struct disk *disk, uint64_t offset_bytes);
+void disk_destroy(struct disk *disk, uint64_t offset_bytes);
 bool disk_is_damaged(const struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes);
 
 #endif

@@ -124,6 +124,7 @@ struct sim {
 	uint64_t started_us;
 	bool running_seen;		/* since it was started, it has been assembled */
 	bool stopping, stopped;
+	bool stranger;			/* the engine that runs is another gateway's */
 	bool look;			/* the engine logged something: its status may have changed */
 	struct engine_status status;
 	int roles[SIM_SLOTS_MAX];	/* by device: its place, in sync or being filled; -1: none */
@@ -139,7 +140,6 @@ struct sim {
 	uint32_t writes;
 	bool *unsure;			/* by region: parity may be wrong, by a crash or a write that failed */
 	bool proven_once;		/* all parity was right at some quiescence */
-	bool map_damaged;		/* a copy of the region map: at an assembly all counts as dirty */
 	bool *touched;			/* by region: written since it was last known to be clean */
 	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
@@ -168,6 +168,7 @@ void sim_advance(struct sim *sim, uint64_t until_us);
 void sim_start(struct sim *sim);
 void sim_crash(struct sim *sim);
 void sim_stop(struct sim *sim);
+void sim_stranger(struct sim *sim);
 void sim_look(struct sim *sim);		/* refresh status, and what follows from it */
 
 /* sim_load.c */
@@ -194,6 +195,7 @@ void format_media(struct sim *sim);
 /* sim_fault.c */
 void fault_init(struct sim *sim);
 void fault_inject(struct sim *sim, uint64_t *random);
+void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
 void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice */
 

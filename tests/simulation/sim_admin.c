@@ -203,7 +203,8 @@ admin_step(struct sim *sim, uint64_t *random)
 		answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
 		break;
 	case ADMIN_FAIL:
-		answered(sim, ADMIN_FAIL, engine_fail(sim->engine, sim->slot_of[m], why), why);
+		if (answered(sim, ADMIN_FAIL, engine_fail(sim->engine, sim->slot_of[m], why), why) == 0)
+			fault_trouble(sim, m, 0);
 		break;
 	case ADMIN_READMIT:
 		answered(sim, ADMIN_READMIT, engine_readmit(sim->engine, sim->slot_of[m], why), why);
@@ -251,9 +252,9 @@ admin_repair(struct sim *sim)
 		    answered(sim, ADMIN_READMIT,
 			     engine_readmit(sim->engine, sim->slot_of[m], why), why) == 0)
 			hope = true;
-		else if (status->state == MEMBER_OUT_OF_DATE || status->state == MEMBER_REBUILDING ||
-			 status->state == MEMBER_SPARE)
-			hope = true;
+		else if (status->role >= 0 ? status->state != MEMBER_IN_SYNC
+					   : status->state == MEMBER_SPARE)
+			hope = true;	/* unless it is of no use, for which the next attempt is */
 	}
 	for (int m = 0; m < sim->slots && !hope; m++)
 		if (sim->slot_of[m] < 0)

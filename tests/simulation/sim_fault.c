@@ -145,8 +145,8 @@ fault_update_excess(struct sim *sim)
 		sim->excess_until_us = ends[sim->geometry.parities];
 }
 
-static void
-trouble(struct sim *sim, int m, uint64_t lasts_us)
+void
+fault_trouble(struct sim *sim, int m, uint64_t lasts_us)
 {
 	uint64_t until = now(sim) + lasts_us + SLACK_US;
 
@@ -193,7 +193,6 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 {
 	struct fake_member *member = &sim->members[m];
 	const uint64_t chunk_sectors = sim->chunk_bytes / DISK_SECTOR;
-	uint8_t rubbish[DISK_SECTOR];
 	uint64_t count = random_between(random, 1, 3);
 	uint64_t row = random_once_in(random, 2)
 			       ? fake_random(random) % sim->rows
@@ -202,19 +201,14 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 
 	if (random_once_in(random, 6)) {	/* where the region map stands */
 		disk_damage(&member->disk, LAYOUT_MAP_OFFSET);
-		sim->map_damaged = true;
 		return;
 	}
 	while (count-- > 0 && column < sim->chunk_bytes) {
 		uint64_t at = sim->data_offset + row * sim->chunk_bytes + column;
 
 		at -= at % sim->block_bytes;
-		for (uint32_t i = 0; i < sim->block_bytes; i += DISK_SECTOR) {
-			for (unsigned int b = 0; b < DISK_SECTOR; b++)
-				rubbish[b] = (uint8_t)fake_random(random);
-			disk_write(&member->disk, at + i, rubbish, DISK_SECTOR, true);
-			disk_damage(&member->disk, at + i);
-		}
+		for (uint32_t i = 0; i < sim->block_bytes; i += DISK_SECTOR)
+			disk_destroy(&member->disk, at + i);
 		if (sim->roles[m] >= 0)
 			oracle_damaged(sim, sim->roles[m], row);
 		column += sim->block_bytes;
@@ -240,7 +234,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 
 	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts);
 	if (kind != FAULT_MEDIUM)
-		trouble(sim, m, lasts);
+		fault_trouble(sim, m, lasts);
 	switch (kind) {
 	case FAULT_CUT:
 		fake_member_cut(member, false);
@@ -293,10 +287,11 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 {
 	uint64_t events = random_once_in(random, 2) ? 0 : fake_random(random) % 60;
 	uint64_t away = random_once_in(random, 3) ? draw_time(random) : 500;
+	bool stranger = kind == FAULT_CRASH && sim->running_seen && random_once_in(random, 6);
 
 	sim_trace(sim, "FAULT %s", fault_names[kind]);
 	for (int m = 0; m < sim->slots; m++)
-		trouble(sim, m, away);
+		fault_trouble(sim, m, away);
 	if (kind == FAULT_STOP) {
 		sim_stop(sim);
 	} else {
@@ -314,10 +309,12 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 
 		sim->members[m].reachable = false;
 		cure_after(sim, m, CURE_REACH, lasts);
-		trouble(sim, m, lasts);
+		fault_trouble(sim, m, lasts);
 		sim_trace(sim, "member %d is away for %llu us", m, (unsigned long long)lasts);
 	}
 	sim_advance(sim, now(sim) + away);
+	if (stranger)
+		sim_stranger(sim);
 	sim_start(sim);
 }
 

@@ -125,11 +125,26 @@ make_unsure(struct sim *sim, uint32_t region)
 	judge_region(sim, region);
 }
 
+/* Copies of the region map that can't be read: with one left, all is known. */
+static bool
+map_is_gone(const struct sim *sim)
+{
+	int good = 0;
+
+	for (int role = 0; role < sim->count; role++)
+		good += sim->holder[role] >= 0 &&
+			!disk_is_damaged(&sim->members[sim->holder[role]].disk, LAYOUT_MAP_OFFSET,
+					 LAYOUT_MAP_BYTES);
+	return good < 2;	/* that one may be away at the next assembly */
+}
+
 void
 oracle_crashed(struct sim *sim)
 {
+	const bool all = map_is_gone(sim);
+
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if (sim->touched[region] || sim->unsure[region] || sim->map_damaged)
+		if (sim->touched[region] || sim->unsure[region] || all)
 			make_unsure(sim, region);
 }
 
@@ -197,20 +212,40 @@ oracle_quiescent(struct sim *sim)
 	if (sim->status.regions_dirty == 0)
 		memset(sim->touched, 0, regions(sim) * sizeof(*sim->touched));
 	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
-	sim->map_damaged = false;
 	for (int m = 0; m < sim->slots; m++) {
 		const struct disk *disk = &sim->members[m].disk;
 
 		for (int i = 0; i < disk->bad_count; i++)
-			if (disk->bad[i] < sim->data_offset)
-				sim->map_damaged = true;
-			else if ((disk->bad[i] - sim->data_offset) / sim->chunk_bytes < sim->rows &&
-			    sim->roles[m] >= 0)
+			if (disk->bad[i] >= sim->data_offset && sim->roles[m] >= 0 &&
+			    (disk->bad[i] - sim->data_offset) / sim->chunk_bytes < sim->rows)
 				oracle_damaged(sim, sim->roles[m],
 					       (disk->bad[i] - sim->data_offset) / sim->chunk_bytes);
 	}
 	sim->refused = false;
 	sim->proven_once = true;
+}
+
+/* Members on which something of the row can't be read now. */
+static uint32_t
+row_damage(const struct sim *sim, uint64_t row)
+{
+	uint32_t roles = 0;
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->roles[m] >= 0 &&
+		    disk_is_damaged(&sim->members[m].disk, sim->data_offset + row * sim->chunk_bytes,
+				    sim->chunk_bytes))
+			roles |= 1u << sim->roles[m];
+	return roles;
+}
+
+static bool
+damage_is_excessive(const struct sim *sim, uint64_t row)
+{
+	uint32_t damaged = row_damage(sim, row);
+
+	return damaged != 0 && (sim->unsure[sim_region(sim, row)] || !sim->proven_once ||
+				__builtin_popcount(damaged | sim->out_roles) > tolerated(sim));
 }
 
 /* --- results --- */
@@ -279,7 +314,10 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 		raise_floor(sim, i, request->number);
 		if (request->request.fua && sim->floor[i] > sim->flushed[i])
 			sim->flushed[i] = request->number < sim->floor[i] ? request->number : sim->floor[i];
-		sim->traits[i] &= (uint8_t)~(MAY_BE_LOST | MAY_BE_ANYTHING);
+		/* Where it could be read only by luck, a rebuild may lose it yet. */
+		if (!damage_is_excessive(sim, sim_sector_row(sim, i)))
+			sim->traits[i] &= (uint8_t)~MAY_BE_LOST;
+		sim->traits[i] &= (uint8_t)~MAY_BE_ANYTHING;
 	}
 	if (request->request.fua)
 		sim->session_losses = 0;
@@ -295,29 +333,6 @@ flushed(struct sim *sim, const struct sim_request *request)
 			sim->flushed[i] = safe;
 	}
 	sim->session_losses = 0;
-}
-
-/* Members on which something of the row can't be read now. */
-static uint32_t
-row_damage(const struct sim *sim, uint64_t row)
-{
-	uint32_t roles = 0;
-
-	for (int m = 0; m < sim->slots; m++)
-		if (sim->roles[m] >= 0 &&
-		    disk_is_damaged(&sim->members[m].disk, sim->data_offset + row * sim->chunk_bytes,
-				    sim->chunk_bytes))
-			roles |= 1u << sim->roles[m];
-	return roles;
-}
-
-static bool
-damage_is_excessive(const struct sim *sim, uint64_t row)
-{
-	uint32_t damaged = row_damage(sim, row);
-
-	return damaged != 0 && (sim->unsure[sim_region(sim, row)] || !sim->proven_once ||
-				__builtin_popcount(damaged | sim->out_roles) > tolerated(sim));
 }
 
 /* May some sector of the request be lost?  A write is refused for its rows' sake too: what it needs to

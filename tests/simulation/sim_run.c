@@ -80,7 +80,7 @@ void
 sim_look(struct sim *sim)
 {
 	sim->look = false;
-	if (sim->engine == NULL)
+	if (sim->engine == NULL || sim->stranger)
 		return;
 	engine_status(sim->engine, &sim->status);
 	if (sim->status.state != VOLUME_ACTIVE && sim->status.state != VOLUME_DEGRADED &&
@@ -121,6 +121,8 @@ record_epoch(void *owner, uint64_t epoch)
 {
 	struct sim *sim = owner;
 
+	if (sim->stranger)
+		return 0;
 	if (epoch <= sim->epoch_recorded)
 		sim_fail(sim, "epoch %llu is not above the last one, %llu", (unsigned long long)epoch,
 			 (unsigned long long)sim->epoch_recorded);
@@ -221,8 +223,8 @@ sim_await(struct sim *sim, bool (*condition)(struct sim *sim), const char *what)
 
 /* --- the gateway --- */
 
-void
-sim_start(struct sim *sim)
+static void
+start_engine(struct sim *sim, const struct engine_options *options)
 {
 	struct engine_port port = {
 		.record_epoch = record_epoch,
@@ -245,17 +247,23 @@ sim_start(struct sim *sim)
 		backends[count++] = &sim->members[m].backend;
 	}
 	sim->accepting = false;
-	sim->engine_options.epoch_seen = sim->epoch_recorded;
 	sim->stopping = false;
 	sim->stopped = false;
 	sim->running_seen = false;
 	sim->started_us = sim->schedule.now_us;
-	sim_trace(sim, "gateway starts");
-	sim->engine = engine_create(&sim->engine_options, &port, backends, count,
+	sim_trace(sim, "gateway %s starts", options->owner);
+	sim->engine = engine_create(options, &port, backends, count,
 				    sim->schedule.now_us / 1000);
 	assert(sim->engine != NULL);
 	engine_start(sim->engine);
 	turn(sim);
+}
+
+void
+sim_start(struct sim *sim)
+{
+	sim->engine_options.epoch_seen = sim->epoch_recorded;
+	start_engine(sim, &sim->engine_options);
 }
 
 void
@@ -293,6 +301,29 @@ sim_stop(struct sim *sim)
 	engine_destroy(sim->engine);
 	sim->engine = NULL;
 	oracle_crashed(sim);
+}
+
+/* Another gateway finds a volume that was not stopped: it must leave it alone (DESIGN rule 8). */
+void
+sim_stranger(struct sim *sim)
+{
+	struct engine_options options = sim->engine_options;
+
+	snprintf(options.owner, sizeof(options.owner), "stranger #2");
+	options.epoch_seen = 0;
+	for (int m = 0; m < sim->slots; m++)
+		sim->members[m].written = false;
+	sim->stranger = true;
+	start_engine(sim, &options);
+	sim_advance(sim, sim->schedule.now_us + 8000000);
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->members[m].written)
+			sim_fail(sim, "a gateway wrote to device %d of a volume that another one has", m);
+	for (int m = 0; m < sim->slots; m++)
+		fake_member_abandon(&sim->members[m]);
+	engine_bury(sim->engine);
+	sim->engine = NULL;
+	sim->stranger = false;
 }
 
 /* --- quiescence --- */
@@ -336,8 +367,14 @@ recover(struct sim *sim)
 			return;
 		load_overwrite_damage(sim);
 	}
-	if (!is_whole(sim))
-		sim_fail(sim, "the volume does not become whole: %s (%s), %s",
+	if (is_whole(sim))
+		return;
+	for (int slot = 0; slot < sim->status.slots; slot++)
+		sim_trace(sim, "slot %d (device %d): role %d, %s: %s", slot, sim->member_in[slot],
+			  sim->status.members[slot].role,
+			  member_state_name(sim->status.members[slot].state),
+			  sim->status.members[slot].reason);
+	sim_fail(sim, "the volume does not become whole: %s (%s), %s",
 			 volume_state_name(sim->status.state), sim->status.reason,
 			 sim->status.rebuild.reason);
 }

@@ -21,7 +21,7 @@
 
 #define WORKERS_MAX 64
 #define SEEDS_PER_PROCESS 40	/* engines that "crashed" give nothing back */
-#define SEED_SECONDS_MAX 60	/* real time; a seed takes some milliseconds */
+#define SEED_SECONDS_MAX 300	/* real time; a seed takes some milliseconds */
 #define FAILURES_SHOWN 10
 #define STEPS_MAX 100000u
 
