@@ -427,6 +427,8 @@ handle_closed(struct member *member)
 	if (member == member->engine->target)
 		target_lost(member->engine, MEMBER_REBUILDING);
 	plan_retry(member);
+	if (was_usable && member->close_error == -EACCES)
+		fence_off(member->engine, member);	/* met by the session's keep-alive */
 	if (was_usable && member->in_sync && member->engine->phase < PHASE_RELEASE)
 		evict_member_silent(member);
 }
