@@ -10,7 +10,7 @@
 #define BLOCK_BYTES_MAX 4096
 #define REFUSALS_MAX 3
 
-/* The reason of OUTCOME_BAD goes to member->final_*. */
+/* The reason of OUTCOME_BAD goes to member->final_*.  On the way back it is there already: why we leave. */
 static enum session_outcome bad(struct iscsi_member *member, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -19,6 +19,8 @@ bad(struct iscsi_member *member, int error, const char *format, ...)
 {
 	va_list arguments;
 
+	if (session_on_the_way_back(member->state))
+		return OUTCOME_BAD;
 	va_start(arguments, format);
 	vsnprintf(member->final_reason, sizeof(member->final_reason), format, arguments);
 	va_end(arguments);

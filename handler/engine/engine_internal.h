@@ -2,6 +2,7 @@
  *
  *	engine.c	admission, the run loop		member.c	sessions, I/O of one member
  *	read_op.c	one piece of a read		evict.c		silence, evidence, eviction
+ *	hedge.c		reads around slow members
  *	write_op.c	one or more merged writes	assemble.c	from superblocks to a running volume
  *	write_rows.c	its row plans, memory and I/O	place.c		a device under a running volume: what it is now
  *	flush.c		SYNCHRONIZE CACHE of all	target.c	the member that is being filled: begin, lost, done
@@ -395,7 +396,7 @@ void flush_run(struct engine *engine);
 bool flush_op_create(struct engine *engine, struct piece *piece);	/* false: no memory */
 void flush_ops_free(struct engine *engine);
 
-/* read_op.c, write_op.c */
+/* read_op.c, hedge.c, write_op.c */
 bool read_op_create(struct engine *engine, struct piece *piece);	/* false: no memory */
 bool write_op_create(struct engine *engine, struct piece *piece);
 bool write_op_merge(struct engine *engine, struct piece *piece);	/* true: it joined a waiting write */

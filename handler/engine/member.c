@@ -306,6 +306,15 @@ member_handle_answer(struct member_io *mio)
 			park(mio);
 		return;
 	}
+	if (result == -EACCES && !member->in_sync && !member->evicting) {
+		/* A spare, or one that is out: somebody else has it, which does not concern the volume. */
+		if (member == member->engine->target) {
+			member_note(member, "is reserved by another gateway");
+			target_lost(member->engine, MEMBER_FAULTY);
+		}
+		finish(mio, mio->policy == IO_PROBE ? -ENOTCONN : -ENOLINK);
+		return;
+	}
 	if (result == -EACCES) {
 		fence_off(member->engine, member);
 		finish(mio, mio->policy == IO_PROBE ? -ENOTCONN : -ESHUTDOWN);
@@ -427,6 +436,8 @@ handle_closed(struct member *member)
 	if (member == member->engine->target)
 		target_lost(member->engine, MEMBER_REBUILDING);
 	plan_retry(member);
+	if (was_usable && (member->in_sync || member->evicting) && member->close_error == -EACCES)
+		fence_off(member->engine, member);	/* met by the session's keep-alive */
 	if (was_usable && member->in_sync && member->engine->phase < PHASE_RELEASE)
 		evict_member_silent(member);
 }

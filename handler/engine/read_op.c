@@ -14,6 +14,8 @@
  * its parity are read on the same columns: into the request's memory where the request wants them
  * anyway, else into the arena.  Then the chunk is their XOR.
  */
+#include "read_op.h"
+
 #include "gather.h"
 
 #include "../pure/parity.h"
@@ -22,38 +24,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 
 #define ATTEMPTS_MAX 8
-#define SLOW_PROBE 16u		/* one read in so many goes to a slow member, to see whether it is slow still */
-
-struct rebuilt {		/* an extent that is made from the others */
-	struct extent extent;
-	size_t piece_offset;	/* where its bytes belong */
-	size_t arena_offset;	/* of its first buffer */
-};
-
-struct read_op {
-	struct op op;			/* must be first */
-	struct piece *piece;
-	uint64_t first_row;
-	int row_count;
-	int pending;
-	int attempts;
-	int avoid;			/* role whose data can't be read, or -1 */
-	bool evades;			/* avoid is set because that member is slow or silent: it may be asked after all */
-	bool patient;			/* was made from the others in vain: waits for its member */
-	uint64_t issued_ms;
-	uint32_t doubts;		/* intent.doubts then: what is suspect since is not made from parity */
-	struct list waiting;		/* in engine->reads */
-	int failed_role;
-	int error;
-	int rebuilt_count;
-	uint8_t *buffer;
-	size_t buffer_bytes;
-	struct row_claim claims[OP_ROWS_MAX];
-	struct rebuilt rebuilt[OP_ROWS_MAX];
-};
 
 static void read_start(struct op *base);
 static void read_fail(struct op *base, int error);
@@ -157,8 +129,8 @@ read_fail(struct op *base, int error)
 	read_end((struct read_op *)base, error);
 }
 
-static void
-read_again(struct read_op *op)
+void
+read_op_again(struct read_op *op)
 {
 	struct engine *engine = op->op.engine;
 
@@ -291,7 +263,7 @@ read_patiently(struct read_op *op)
 	op->evades = false;
 	op->patient = true;
 	op->avoid = -1;
-	read_again(op);
+	read_op_again(op);
 	return true;
 }
 
@@ -309,14 +281,14 @@ read_finish(struct read_op *op)
 
 	list_remove(&op->waiting);
 	if (op->error == 0 && op->rebuilt_count > 0 && op->doubts != engine->intent.doubts) {
-		read_again(op);
+		read_op_again(op);
 	} else if (op->error == 0) {
 		for (int i = 0; i < op->rebuilt_count; i++)
 			rebuild(op, &op->rebuilt[i]);
 		engine->counters.reads_reconstructed += (uint64_t)op->rebuilt_count;
 		read_end(op, 0);
 	} else if (op->error == -ENOLINK) {
-		read_again(op);
+		read_op_again(op);
 	} else if ((op->error == -ENODATA || op->error == -EIO) && engine->geometry.parities > 0 &&
 		   read_patiently(op)) {
 		return;
@@ -325,7 +297,7 @@ read_finish(struct read_op *op)
 		   engine->geometry.parities > 0) {
 		note_unreadable(op);
 		op->avoid = op->failed_role;
-		read_again(op);
+		read_op_again(op);
 	} else {
 		if (op->error == -ENODATA || op->error == -EIO)
 			note_unreadable(op);
@@ -424,7 +396,7 @@ read_start(struct op *base)
 	int error;
 
 	if (!claims_suffice(op)) {
-		read_again(op);
+		read_op_again(op);
 		return;
 	}
 	error = lost_in_range(op->op.engine, op->piece->begin_bytes, op->piece->end_bytes)
@@ -446,163 +418,6 @@ read_start(struct op *base)
 	read_issue(op);
 }
 
-/* --- members that are slow or silent --- */
-
-/* Everybody but `role` answers, so its chunks can be made from the others. */
-static bool
-others_answer(const struct engine *engine, int role)
-{
-	if (engine->missing >= 0 || engine->geometry.parities == 0 || engine->evicting > 0)
-		return false;
-	for (int other = 0; other < engine->geometry.members; other++)
-		if (other != role && (engine->by_role[other] == NULL ||
-				      !member_usable(engine->by_role[other]) ||
-				      engine->by_role[other]->slow))
-			return false;
-	return true;
-}
-
-static int
-role_to_evade(struct engine *engine)
-{
-	for (int role = 0; role < engine->geometry.members; role++) {
-		struct member *member = engine->by_role[role];
-
-		if (member == NULL || (member_usable(member) && !member->slow))
-			continue;
-		if (!others_answer(engine, role))
-			return -1;
-		if (member_usable(member) && ++member->avoided % SLOW_PROBE == 0)
-			return -1;
-		return role;
-	}
-	return -1;
-}
-
-/* The one member all commands of the read wait for, or NULL. */
-static struct member *
-waits_for(struct read_op *op)
-{
-	struct member *found = NULL;
-	int count = 0;
-
-	for_each_member(op->op.engine, member) {
-		const struct list *lists[] = { &member->in_flight, &member->parked };
-
-		for (int i = 0; i < 2; i++)
-			for (struct list *node = lists[i]->next; node != lists[i]; node = node->next)
-				if (list_entry(node, struct member_io, node)->owner == op) {
-					if (found != NULL && found != member)
-						return NULL;
-					found = member;
-					count++;
-				}
-	}
-	return count == op->pending ? found : NULL;
-}
-
-static void
-abandon_commands(struct read_op *op, struct member *member)
-{
-	struct list *lists[] = { &member->in_flight, &member->parked };
-
-	for (int i = 0; i < 2; i++)
-		for (struct list *node = lists[i]->next, *next; node != lists[i]; node = next) {
-			struct member_io *mio = list_entry(node, struct member_io, node);
-
-			next = node->next;
-			if (mio->owner == op)
-				member_io_abandon(mio);
-		}
-}
-
-/* Make it from the others.  False: it has to wait. */
-static bool
-hedge(struct read_op *op)
-{
-	struct engine *engine = op->op.engine;
-	struct member *member;
-
-	if (op->patient || op->avoid >= 0)
-		return false;
-	member = waits_for(op);
-	if (member == NULL || !member->in_sync || !others_answer(engine, member->role))
-		return false;
-	abandon_commands(op, member);
-	list_remove(&op->waiting);
-	op->pending = 0;
-	op->avoid = member->role;
-	op->evades = true;
-	engine->counters.reads_hedged++;
-	read_again(op);
-	return true;
-}
-
-/* Reads are moving means; a hedged one counts when it is answered, late. */
-static void
-judge_speed(struct engine *engine)
-{
-	for_each_member(engine, member) {
-		uint64_t others = 0;
-		int count = 0;
-
-		for_each_member(engine, other)
-			if (other != member && other->in_sync) {
-				others += other->latency_us;
-				count++;
-			}
-		if (!member->in_sync || count == 0)
-			continue;
-		others /= (uint64_t)count;
-		if (!member->slow && member->latency_us > 50000 && member->latency_us > 4 * others) {
-			member->slow = true;
-			engine_event(engine, EVENT_MEMBER_SLOW, LOG_WARNING, member,
-				     "member %s is slow (%u ms, the others %u): reads avoid it",
-				     member->backend->label, member->latency_us / 1000,
-				     (unsigned int)(others / 1000));
-		} else if (member->slow &&
-			   (member->latency_us < 25000 || member->latency_us < 2 * others)) {
-			member->slow = false;
-			engine_event(engine, EVENT_MEMBER_SLOW, LOG_NOTICE, member,
-				     "member %s is as fast as the others again", member->backend->label);
-		}
-	}
-}
-
-void
-read_op_hedge(struct engine *engine)
-{
-	const uint32_t limit = engine->options.hedge_ms;
-	struct list *node, *next;
-
-	if (engine->geometry.parities == 0 || engine->phase < PHASE_RUNNING || engine->fenced)
-		return;
-	if (engine->now_ms >= engine->judge_ms) {
-		engine->judge_ms = engine->now_ms + 250;
-		judge_speed(engine);
-	}
-	for (node = engine->reads.next; node != &engine->reads; node = next) {
-		struct read_op *op = list_entry(node, struct read_op, waiting);
-
-		next = node->next;
-		if (!engine->hedge_silent && (limit == 0 || engine->now_ms - op->issued_ms < limit))
-			break;	/* they are in the order of being issued */
-		if (!hedge(op) && !engine->hedge_silent)
-			list_remove(node);	/* once is enough */
-	}
-	engine->hedge_silent = false;
-}
-
-uint64_t
-read_op_deadline(const struct engine *engine)
-{
-	if (engine->options.hedge_ms == 0 || engine->geometry.parities == 0 ||
-	    list_empty(&engine->reads))
-		return UINT64_MAX;
-	return list_entry(engine->reads.next, struct read_op, waiting)->issued_ms +
-	       engine->options.hedge_ms;
-}
-
 bool
 read_op_create(struct engine *engine, struct piece *piece)
 {
@@ -622,7 +437,7 @@ read_op_create(struct engine *engine, struct piece *piece)
 	op->first_row = piece->begin_bytes / row_bytes;
 	op->row_count = (int)((piece->end_bytes - 1) / row_bytes - op->first_row) + 1;
 	op->attempts = 0;
-	op->avoid = engine->geometry.parities > 0 ? role_to_evade(engine) : -1;
+	op->avoid = engine->geometry.parities > 0 ? read_role_to_evade(engine) : -1;
 	op->evades = op->avoid >= 0;
 	op->patient = false;
 	op->buffer = NULL;

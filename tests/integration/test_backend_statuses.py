@@ -285,6 +285,25 @@ def test_a_key_that_lio_could_not_write_to_its_file_is_in_force(start, in_force)
         assert actions == [REGISTER_AND_IGNORE, RESERVE, RELEASE, REGISTER]
 
 
+def test_an_idle_session_says_that_its_reservation_was_taken(start) -> None:  # noqa: F811
+    """The keep-alive meets a conflict, and so does what gives our key back: the first is the reason."""
+    taken = False
+
+    def rule(command: fake.Command) -> fake.Reply | None:
+        if command.opcode == 0x5E:  # READ RESERVATION: nobody holds one
+            return fake.Reply(data=bytes(8))
+        if taken:
+            return fake.RESERVED
+        return fake.Reply() if command.opcode == 0x5F else None
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        probe = start(target.member, "key=1")
+        assert "reservation=1" in probe.open()
+        taken = True
+        assert re.match(r"closed EACCES .*another gateway took the reservation", probe.line())
+
+
 def test_a_lost_command_is_found_while_others_are_answered(start) -> None:  # noqa: F811
     with FakeTarget() as target:
         probe = opened(start, target, "deadline_ms=200")
