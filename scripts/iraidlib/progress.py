@@ -9,9 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from typing import Any
 
 from . import model
 from .client import Client
@@ -20,7 +18,6 @@ from .units import format_duration, format_size, percent_done
 
 LOOK_SECONDS = 1
 LINE_SECONDS = 10.0
-WORK_WORDS = {"rebuild": "rebuild", "resync": "resync", "scrub": "scrub"}
 
 
 @dataclass
@@ -51,11 +48,15 @@ class _Bar:
     """On a terminal, on stderr so that stdout holds the result only."""
 
     def __init__(self, name: str) -> None:
+        # Most commands draw none, and all of them would wait for the import.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
         self.name = name
         self.progress = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"),
             console=Console(stderr=True), transient=True)
-        self.task: TaskID | None = None
+        self.task: Any = None
         self.progress.start()
 
     def show(self, step: Step) -> None:

@@ -184,6 +184,26 @@ def test_a_member_that_returns_is_sent_only_what_it_lacks(gateway: Gateway, farm
         assert read_all(handle) == content
 
 
+def test_a_member_that_hangs_is_given_up_and_catches_up_when_it_goes_on(gateway: Gateway, farm: TargetFarm) -> None:
+    reader = prepare(gateway, farm)
+    with gateway.serve("v0") as volume:
+        iraid, handle = Command(gateway, volume), volume.connect()
+        content = fill(handle, reader.size)
+        farm.stop(1)
+        content[:MIB] = random.Random(6).randbytes(MIB)
+        handle.pwrite(bytes(content[:MIB]), 0)  # waits for the eviction, not for the member
+        assert by_member(volume.status())[farm.member(1)]["state"] == "faulty"
+        assert volume.status()["state"] == "degraded"
+        assert f"{farm.member(1)} is faulty: " in iraid.must("status", "v0").out
+        farm.cont(1)
+        iraid.must("wait", "v0", "--timeout", "60")
+        kinds = [event["kind"] for event in iraid.must("events", "v0", "--json").json["events"]]
+        assert [kind for kind in kinds if kind in ("member silent", "member evicted", "rebuild finished")] == [
+            "member silent", "member evicted", "rebuild finished"]
+        lose(volume, farm, 0)
+        assert read_all(handle) == content
+
+
 # Replace
 
 
