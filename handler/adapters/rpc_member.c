@@ -9,6 +9,7 @@
 #include "rpc_member.h"
 
 #define RECOGNISE_MS_MAX 15000
+#define BEGIN_MS_MAX 5000
 
 /* --- which one is meant --- */
 
@@ -248,6 +249,16 @@ holds_a_device(struct rpc_error *error, const char *name, const struct pick *pic
 					   "volume \"%s\": no device holds %s", name, pick->label);
 }
 
+static bool
+is_out(const struct engine_status *status, void *argument)
+{
+	const struct pick *pick = argument;
+	const struct member_status *member = &status->members[pick->slot];
+
+	return pick->slot >= status->slots || !member->attached || member->state != MEMBER_IN_SYNC ||
+	       strcmp(member->label, pick->label) != 0;
+}
+
 static int
 fail_member(struct engine *engine, void *argument, char *why)
 {
@@ -274,6 +285,8 @@ rpc_member_fail(struct rpc_context *context, json_object *params, struct rpc_err
 	}
 	volume_note(context->host, LOG_WARNING, "failed by hand", name, pick.label,
 		    "%s was declared faulty by an administrator", pick.label);
+	/* Who asks next sees it out, and what takes its place. */
+	volume_wait_until(context->host, name, is_out, &pick, BEGIN_MS_MAX);
 	return about(name, pick.label);
 }
 

@@ -14,6 +14,7 @@
 #include "spare_pool.h"
 
 #define LOGIN_MS_MAX 10000
+#define BEGIN_MS_MAX 5000
 
 /* A device on its way into a volume. */
 struct joining {
@@ -313,6 +314,21 @@ replace_member(struct engine *engine, void *argument, char *why)
 	return engine_replace(engine, replacing->old.role, replacing->replacement.slot, why);
 }
 
+/* The replacement is being filled, or that is over already. */
+static bool
+has_begun(const struct engine_status *status, void *argument)
+{
+	const char *label = argument;
+
+	for (int i = 0; i < status->slots; i++) {
+		const struct member_status *member = &status->members[i];
+
+		if (member->attached && strcmp(member->label, label) == 0)
+			return member->state != MEMBER_SPARE;
+	}
+	return true;
+}
+
 /* A member that works is let go by the engine when the new one is in sync.  One that is out already adds nothing. */
 static void
 drop_old(struct joining *joining, const struct pick *old)
@@ -349,6 +365,8 @@ replace_by(struct joining *joining, const struct pick *old, const char *label, s
 		return NULL;
 	}
 	drop_old(joining, old);
+	/* Who waits for the rebuild's end next must not find that none is under way yet. */
+	volume_wait_until(joining->context->host, name, has_begun, (void *)label, BEGIN_MS_MAX);
 	volume_note(joining->context->host, LOG_NOTICE, "replace", name, old->label, "%s is being replaced by %s",
 		    old->label, label);
 	result = json_object_new_object();
