@@ -66,8 +66,8 @@ iraid create v0 --level 5 --chunk 64K 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:d
 iraid create fast --level s-iraid --chap-file /etc/iraid/secrets/fast \\
     10.0.0.1/iqn.2026-01.org.example:a/0 10.0.0.2/iqn.2026-01.org.example:b/0""")
 def create(client: Client, report: Report | None, name: str, members: tuple[str, ...], level: int,
-           chunk: int, region_size: int | None, spares: tuple[str, ...], force: bool, chap_file: Path | None, initiator: str | None,
-           give_up: int | None, wait: bool) -> None:
+           chunk: int, region_size: int | None, spares: tuple[str, ...], force: bool,
+           chap_file: Path | None, initiator: str | None, give_up: int | None, wait: bool) -> None:
     """Make a volume of LUNs on iSCSI targets, and start it.
 
     MEMBER is PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:disk/0; a LUN with several
@@ -112,7 +112,7 @@ def status(client: Client, report: Report | None, name: str | None) -> None:
     """
     names = [name] if name else sorted(volume.name for volume in client.volumes())
     volumes = [client.status(one) for one in names]
-    spares = [] if name else client.pool().spares
+    spares = [] if name else _shared_spares(client)
     if report is None:
         if name:
             return print_json(model.to_json(volumes[0]))
@@ -127,6 +127,17 @@ def status(client: Client, report: Report | None, name: str | None) -> None:
     if spares:
         report.line()
         report.spares(spares)
+
+
+def _shared_spares(client: Client) -> list[model.Spare]:
+    """Volumes are shown also when the list of spares can't be read."""
+    try:
+        return client.pool().spares
+    except IraidError as error:
+        if error.kind in ("unavailable", "permission", "answer"):
+            raise
+        warn([f"the gateway's spares are not shown: {error.message}"])
+        return []
 
 
 @command(click.argument("portal"), CHAP_FILE, INITIATOR,

@@ -109,6 +109,15 @@ def test_status_without_a_name_shows_all(iraid):
     assert re.findall(r"^Volume +(\w+)$", done.out, re.MULTILINE) == ["a", "b"]
 
 
+def test_status_shows_the_volumes_also_when_the_spares_can_not_be_read(iraid):
+    answers = {"volume.list": {"volumes": [volume()]}, "volume.status": volume(),
+               "pool.list": Failure(10, "internal", "gateway.json: not valid JSON", "correct that file")}
+    done = iraid(answers, "status")
+    assert (done.status, "UUID" in done.out) == (0, True)
+    assert "spares are not shown: gateway.json: not valid JSON" in done.err
+    assert iraid(answers, "status", "--json").json()["spares"] == []
+
+
 def test_status_ends_well_whatever_the_state(iraid):
     for state in ("active", "failed"):
         assert iraid({"volume.status": volume(state=state)}, "status", "v0").status == 0
