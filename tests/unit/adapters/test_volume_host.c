@@ -17,7 +17,7 @@
 #include "files.h"
 #include "log.h"
 #include "scratch.h"
-#include "volume_host.h"
+#include "volume_admin.h"
 
 #define THREADS 4
 #define REQUESTS_PER_ROUND 16
@@ -114,6 +114,33 @@ users_are_named_and_keep_it_from_being_stopped(void **state)
 }
 
 static void
+administration_of_what_does_not_run_says_so_and_its_file_can_be_changed(void **state)
+{
+	struct device_address device;
+	struct volume_config config;
+	struct volume *volume;
+	const char *ignored;
+
+	assert_int_equal(device_address_parse("h/iqn.x:d/0", &device, &ignored), 0);
+	assert_int_equal(volume_attach(host, "v0", &device, reason, sizeof(reason)), -ENOTCONN);
+	assert_non_null(strstr(reason, "v0"));
+	assert_int_equal(volume_detach(host, "v0", 0, reason, sizeof(reason)), -ENOTCONN);
+	assert_int_equal(volume_edit_add(host, "v0", &device, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), 0);
+	assert_int_equal(config.device_count, 4);
+	volume = acquire("v0", "test");
+	assert_int_equal(volume_edit_drop(host, "v0", &device, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_edit_drop(host, "v0", &device, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), 0);
+	assert_int_equal(config.device_count, 3);
+	assert_int_equal(volume_edit_add(host, "v9", &device, reason, sizeof(reason)), -ENOENT);
+	scratch_write("etc/volumes/v0.json", "{ broken");
+	assert_int_equal(volume_edit_add(host, "v0", &device, reason, sizeof(reason)), -EINVAL);
+	assert_non_null(strstr(reason, "v0.json"));
+	volume_release(volume);
+}
+
+static void
 waiting_for_members_ends_in_time(void **state)
 {
 	struct volume *volume = acquire("v0", "test");
@@ -197,6 +224,50 @@ count(struct engine_request *request, int result)
 
 static atomic_bool go_on;
 
+static int
+count_slots(struct engine *engine, void *argument, char *why)
+{
+	struct engine_status *status = argument;
+
+	engine_status(engine, status);
+	snprintf(why, VOLUME_WHY_MAX, "said");
+	return status->slots;
+}
+
+/* What an administrator may meet while a volume starts again and again. */
+static bool
+is_passing(int error)
+{
+	return error == -EAGAIN || error == -ESHUTDOWN || error == -ENOTCONN || error == -ENOMEDIUM;
+}
+
+static void *
+administer(void *argument)
+{
+	struct engine_status *status = malloc(sizeof(*status));
+	struct device_address device;
+	char why[VOLUME_REASON_MAX];
+	int calls = 0, result;
+
+	assert_int_equal(device_address_parse("127.0.0.1:1/iqn.2026-01.org.iraid.test:d/0", &device, (const char *[1]){ "" }),
+			 0);
+	while (atomic_load(&go_on) || calls == 0) {
+		result = volume_call(host, argument, count_slots, status, why, sizeof(why));
+		assert_true(result >= 3 ? strcmp(why, "said") == 0 : is_passing(result) && why[0]);
+		calls += result >= 3;
+		assert_int_equal(volume_edit_add(host, argument, &device, why, sizeof(why)), 0);
+		assert_int_equal(volume_edit_add(host, argument, &device, why, sizeof(why)), -EEXIST);
+		result = volume_attach(host, argument, &device, why, sizeof(why));
+		assert_true(result >= 3 || is_passing(result) || result == -ENOSPC);
+		/* Nothing can leave a volume that never ran. */
+		if (result >= 3)
+			assert_true(volume_detach(host, argument, result, why, sizeof(why)) < 0);
+		assert_int_equal(volume_edit_drop(host, argument, &device, why, sizeof(why)), 0);
+	}
+	free(status);
+	return NULL;
+}
+
 static void *
 submit_rounds(void *argument)
 {
@@ -248,11 +319,12 @@ static void
 requests_complete_once_while_volumes_start_again_and_again(void **state)
 {
 	const struct volume_start_options again = { .force = true };
-	pthread_t submitters[THREADS], observer;
+	pthread_t submitters[THREADS], observer, administrator;
 	struct volume *held0 = acquire("v0", "test"), *held1 = acquire("v1", "test");
 
 	atomic_store(&go_on, true);
 	pthread_create(&observer, NULL, look_around, NULL);
+	pthread_create(&administrator, NULL, administer, "v0");
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&submitters[i], NULL, submit_rounds, i % 2 ? "v1" : "v0");
 	for (int i = 0; i < THREADS; i++) {
@@ -266,6 +338,7 @@ requests_complete_once_while_volumes_start_again_and_again(void **state)
 	}
 	atomic_store(&go_on, false);
 	pthread_join(observer, NULL);
+	pthread_join(administrator, NULL);
 	volume_release(held0);
 	volume_release(held1);
 }
@@ -278,6 +351,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		HOST_TEST(what_is_not_configured_is_refused_and_named),
 		HOST_TEST(users_are_named_and_keep_it_from_being_stopped),
+		HOST_TEST(administration_of_what_does_not_run_says_so_and_its_file_can_be_changed),
 		HOST_TEST(waiting_for_members_ends_in_time),
 		HOST_TEST(another_process_is_told_who_has_it_until_that_ends),
 		HOST_TEST(a_secrets_file_that_is_gone_fails_the_volume_not_the_start),
