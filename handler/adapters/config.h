@@ -87,6 +87,10 @@ const char *socket_path(void);	/* IRAID_SOCKET or /run/iraid/control.sock */
 
 /* Gateway id: 8 random bytes made once, kept in state_dir(); the reservation key's base. */
 int gateway_id(uint64_t *out);
+/* Of the reservations its volumes hold: a number made of the id, never 0. */
+int gateway_reservation_key(uint64_t *out);
+uint64_t hash_bytes(uint64_t hash, const void *data, size_t length);	/* FNV-1a */
+#define HASH_BEGIN 0xcbf29ce484222325ull
 int epoch_record(const uint8_t uuid[16], uint64_t epoch);	/* durable when it returns 0 */
 int epoch_recall(const uint8_t uuid[16], uint64_t *epoch);	/* 0 if unknown */
 /* Level of a volume as it was last assembled here, so that its LUN has the same product name before

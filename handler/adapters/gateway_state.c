@@ -63,6 +63,30 @@ gateway_id(uint64_t *out)
 	return read_number(state_dir(), gateway_id_file, 16, out);
 }
 
+uint64_t
+hash_bytes(uint64_t hash, const void *data, size_t length)
+{
+	const uint8_t *bytes = data;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ bytes[i]) * 0x100000001b3ull;
+	return hash;
+}
+
+int
+gateway_reservation_key(uint64_t *out)
+{
+	uint64_t id;
+	int error = gateway_id(&id);
+
+	if (error != 0)
+		return error;
+	*out = hash_bytes(HASH_BEGIN, &id, sizeof(id));
+	if (*out == 0)
+		*out = 1;
+	return 0;
+}
+
 /* A number for each volume: folder/UUID under state_dir(). */
 static int
 recall(const char *kind, const uint8_t uuid[16], uint64_t *out)

@@ -59,6 +59,9 @@ struct admin_result members_format(struct member_work *members, int count, const
  * last.  On failure no mark is left behind, as far as the device still takes writes. */
 struct admin_result member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16]);
 
+/* Take away the reservation that the gateway with this key holds on a LUN it no longer uses, if it holds one. */
+struct admin_result admin_clear_own(struct admin_session *session, uint64_t key);
+
 /* Zero both superblock copies (or marks). */
 struct admin_result member_wipe(struct admin_session *session);
 void members_wipe(struct member_work *members, int count);	/* those formatted; undo, errors are logged */

@@ -5,6 +5,7 @@
 #include <uuid/uuid.h>
 
 #include "config_search.h"
+#include "log.h"
 #include "rpc_device.h"
 #include "spare_pool.h"
 
@@ -128,6 +129,23 @@ belongs_to(const struct superblock_copies *copies, const uint8_t volume_uuid[16]
 						  memcmp(copies->mark.volume_uuid, shared, 16) == 0);
 }
 
+void
+rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16])
+{
+	static const uint8_t shared[16];
+	struct admin_result result = { .error = ADMIN_OK };
+	uint64_t key;
+
+	/* Spares of the pool could be in use by another name still. */
+	if (!belongs_to(&device->copies, volume_uuid) || memcmp(volume_uuid, shared, sizeof(shared)) == 0)
+		return;
+	if (gateway_reservation_key(&key) == 0)
+		result = admin_clear_own(device->session, key);
+	if (result.error != ADMIN_OK)
+		log_line(LOG_WARNING, "%s: what was left reserved on it could not be taken away: %s", device->label,
+			 result.message);
+}
+
 struct admin_result
 rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
 		const struct iscsi_credentials *credentials)
@@ -138,8 +156,10 @@ rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
 	if (result.error == ADMIN_OK)
 		result = member_read_superblock(device->session, &device->copies);
 	/* The LUN may have been given to another since. */
-	if (result.error == ADMIN_OK && belongs_to(&device->copies, volume_uuid))
+	if (result.error == ADMIN_OK && belongs_to(&device->copies, volume_uuid)) {
+		rpc_device_reclaim(device, volume_uuid);
 		result = member_wipe(device->session);
+	}
 	rpc_device_close(device);
 	return result;
 }

@@ -19,6 +19,10 @@ void rpc_device_close(struct member_work *device);
  * whose former members are free to be used again (its devices are not), or NULL. */
 bool rpc_device_free(const struct member_work *device, const struct volume_config *own, struct rpc_error *error);
 
+/* It was a device of this volume (its superblock or mark says so) and is none any more: what the volume left reserved on
+ * it is taken away.  Of other devices nothing is touched. */
+void rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16]);
+
 /* Nothing known stands on it.  Not asked with force. */
 bool rpc_device_unused(const struct member_work *device, struct rpc_error *error);
 

@@ -174,6 +174,9 @@ look_at(struct joining *joining, struct rpc_error *error)
 	    !rpc_device_free(device, &joining->config, error) || !not_attached(joining, error) ||
 	    (!joining->force && !rpc_device_unused(device, error)) || !large_enough(joining, error))
 		return false;
+	/* It is none of those the volume has attached; of a volume that does not run here, who knows. */
+	if (joining->running)
+		rpc_device_reclaim(device, joining->config.uuid);
 	result = members_probe(device, 1);
 	return result.error == ADMIN_OK || rpc_fail_admin(error, &result);
 }

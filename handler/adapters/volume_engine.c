@@ -14,16 +14,6 @@
 #define RESYNC_ROWS 4
 #define SESSION_DATA 0		/* last byte of the ISID: kind of session; one data session per device */
 
-static uint64_t
-hash_bytes(uint64_t hash, const void *data, size_t length)
-{
-	const uint8_t *bytes = data;
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ bytes[i]) * 0x100000001b3ull;	/* FNV-1a */
-	return hash;
-}
-
 /* --- port of the engine --- */
 
 static int
@@ -83,7 +73,7 @@ port_detached(void *owner, int slot, struct backend *backend)
 static void
 make_isid(uint64_t gateway, const uint8_t uuid[16], const struct member_address *address, uint8_t isid[6])
 {
-	uint64_t hash = hash_bytes(hash_bytes(0xcbf29ce484222325ull, &gateway, sizeof(gateway)), uuid, 16);
+	uint64_t hash = hash_bytes(hash_bytes(HASH_BEGIN, &gateway, sizeof(gateway)), uuid, 16);
 
 	hash = hash_bytes(hash, address->iqn, strlen(address->iqn));
 	hash = hash_bytes(hash, &address->lun, sizeof(address->lun));
@@ -101,8 +91,11 @@ session_options(struct hosted *hosted, const struct volume_config *config,
 		struct backend_iscsi_options *out, uint64_t *gateway)
 {
 	const char *why = "";
+	uint64_t key = 0;
 	int error = gateway_id(gateway);
 
+	if (error == 0)
+		error = gateway_reservation_key(&key);
 	memset(out, 0, sizeof(*out));
 	out->header_digest = config->header_digest;
 	out->deadline_ms = config->give_up_seconds * 1000;
@@ -113,9 +106,7 @@ session_options(struct hosted *hosted, const struct volume_config *config,
 			 strerror(-error));
 		return error;
 	}
-	out->reservation_key = hash_bytes(0xcbf29ce484222325ull, gateway, sizeof(*gateway));
-	if (out->reservation_key == 0)
-		out->reservation_key = 1;
+	out->reservation_key = key;
 	if (config->chap_file[0] != '\0') {
 		error = iscsi_credentials_read(config->chap_file, &out->credentials, &why);
 		if (error != 0) {

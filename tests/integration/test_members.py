@@ -258,6 +258,31 @@ def test_replace_goes_on_after_a_crash_of_the_gateway(gateway: Gateway, farm: Ta
         assert read_all(handle) == content
 
 
+def test_a_replacement_is_called_off_and_can_be_begun_again(gateway: Gateway, farm: TargetFarm) -> None:
+    reader = prepare(gateway, farm, sync_rate_max_bytes=2 * MIB, sync_rate_min_bytes=MIB)
+    with gateway.serve("v0") as volume:
+        iraid, handle = Command(gateway, volume), volume.connect()
+        content = fill(handle, reader.size)
+        iraid.must("replace", "v0", "1", farm.member(4))
+        volume.wait_status(lambda s: s["rebuild"]["done_rows"] > 0, "a part of it")
+        ambiguous = iraid("fail", "v0", "1")  # both hold the role
+        assert ambiguous.status == 1
+        assert all(farm.member(n) in ambiguous.err for n in (1, 4)) and "rebuilding" in ambiguous.err
+        other = iraid("replace", "v0", "2", farm.member(5))
+        assert other.status == 1 and "another member is being filled" in other.err, other
+        iraid.must("remove", "v0", farm.member(5))
+        iraid.must("remove", "v0", farm.member(4))
+        assert set(gateway.configuration("v0")["members"]) == {farm.member(n) for n in range(4)}
+        status = volume.status()
+        assert status["state"] == "active" and status["rebuild"]["member"] is None
+        assert by_member(status)[farm.member(1)]["state"] == "in sync"
+        assert iraid("replace", "v0", "1", farm.member(4)).status == 1  # half of a member stands there
+        iraid.must("set", "v0", "--rate-max", "1G")
+        iraid.must("replace", "v0", "1", farm.member(4), "--force", "--wait")
+        lose(volume, farm, 3)
+        assert read_all(handle) == content
+
+
 def test_a_dead_member_is_replaced_at_once_and_forgotten(gateway: Gateway, farm: TargetFarm) -> None:
     reader = prepare(gateway, farm, spare_wait_seconds=86400)
     with gateway.serve("v0") as volume:
@@ -286,6 +311,24 @@ def test_a_spare_of_the_volume_can_be_the_replacement(gateway: Gateway, farm: Ta
         assert by_member(volume.status())[farm.member(3)]["state"] == "spare"
         iraid.must("remove", "v0", farm.member(3))
         iraid.must("add-spare", "v0", farm.member(3))  # removed spares are blank again
+
+
+def test_a_member_that_was_removed_while_it_hung_can_come_back_as_a_spare(gateway: Gateway,
+                                                                          farm: TargetFarm) -> None:
+    """It could not be told that its reservation has ended."""
+    prepare(gateway, farm)
+    with gateway.serve("v0") as volume:
+        iraid, handle = Command(gateway, volume), volume.connect()
+        farm.stop(1)
+        handle.pwrite(bytes(MIB), 0)
+        iraid.must("remove", "v0", farm.member(1))
+        assert farm.member(1) not in gateway.configuration("v0")["members"]
+        farm.cont(1)
+        ran = iraid("add-spare", "v0", farm.member(1))
+        assert ran.status == 1 and "holds member 1 of the iraid volume" in ran.err, ran
+        done = iraid.must("add-spare", "v0", farm.member(1), "--force", "--wait", "--json").json
+        assert done["state"] == "in sync"
+        assert volume.status()["state"] == "active"
 
 
 # The gateway's spares
