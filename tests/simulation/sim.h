@@ -125,6 +125,10 @@ struct sim {
 	bool running_seen;		/* since it was started, it has been assembled */
 	bool stopping, stopped;
 	bool stranger;			/* the engine that runs is another gateway's */
+	/* The gateway is to die a few turns after the engine next says that it does something of weight. */
+	bool armed;
+	int crash_in;			/* turns; 0: not yet known */
+	bool crash_due;
 	bool look;			/* the engine logged something: its status may have changed */
 	struct engine_status status;
 	int roles[SIM_SLOTS_MAX];	/* by device: its place, in sync or being filled; -1: none */
@@ -165,6 +169,7 @@ void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(p
 
 /* sim_run.c */
 void sim_advance(struct sim *sim, uint64_t until_us);
+void sim_turn(struct sim *sim);		/* the engine runs once */
 void sim_start(struct sim *sim);
 void sim_crash(struct sim *sim);
 void sim_stop(struct sim *sim);
@@ -195,6 +200,7 @@ void format_media(struct sim *sim);
 /* sim_fault.c */
 void fault_init(struct sim *sim);
 void fault_inject(struct sim *sim, uint64_t *random);
+void fault_crash(struct sim *sim, uint64_t *random);	/* the one that was armed */
 void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
 void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice */
