@@ -140,8 +140,8 @@ def lose_two(farm: FaultFarm, first: int, second: int) -> None:
 
 @pytest.mark.timeout(280)
 def test_two_members_lost_and_back(gateway, linked, memory_folder, capsys):
-    """I/O fails (asked by SG_IO, for what the kernel itself asks it repeats for minutes), nothing is written on
-    what is left, and with them all data is back."""
+    """I/O fails with sense data that says so, nothing is written on what is left, and with them all data is
+    back."""
     farm = linked()
     volume = gateway.create(5, farm.members())
     volume.wait_resynced()
@@ -160,6 +160,7 @@ def test_two_members_lost_and_back(gateway, linked, memory_folder, capsys):
     write_status, write_text = attempt("sg_raw", "-t", "40", "-s", "512", "-i", block, disk.path, *WRITE_10)
     block.unlink()
     assert read_status != 0 and write_status != 0, read_text + write_text
+    assert "Not Ready" in read_text and "Not Ready" in write_text, read_text + write_text
     assert changed(before, surviving_bytes(farm, (0, 3))) == []
     farm.restart(1)
     farm.restart(2)
