@@ -96,6 +96,7 @@ struct cure {
 #define MAY_BE_LOST 0x01	/* a medium error is a fair answer */
 #define MAY_BE_ANYTHING 0x02	/* its content was given up */
 #define CACHE_DROPPED 0x04	/* a member's cache lost it since the last quiescence */
+#define CACHE_REVERTED 0x08	/* and nobody can make up for it */
 
 struct sim {
 	struct sim_options options;
@@ -148,6 +149,7 @@ struct sim {
 	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
 	uint32_t out_roles;		/* not in sync now */
+	uint64_t reverted_us;		/* when that last happened to some sector */
 
 	/* load */
 	struct sim_request *active, *spare_requests;
@@ -215,7 +217,9 @@ void oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t off
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
 void oracle_quiescent(struct sim *sim);		/* the media were checked, everything is in sync */
 void oracle_judge(struct sim *sim, struct sim_request *request, int result);
-void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, const char *where);
+/* submit_us: since when the bytes may have been read. */
+void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, uint64_t submit_us,
+		   const char *where);
 uint32_t sim_region(const struct sim *sim, uint64_t row);
 uint64_t sim_sector_row(const struct sim *sim, uint64_t sector);
 
