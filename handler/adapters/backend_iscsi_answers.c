@@ -103,6 +103,10 @@ absorb_holder(struct iscsi_member *member)
 	member->holder_key = holder;
 	member->facts.ours = holder == member->options.reservation_key;
 	member->facts.foreign_holder = holder != 0 && !member->facts.ours;
+	/* A reservation made without APTPL does not survive a loss of power (SPC-4 5.13.5): where the last session's
+	 * is still there, so is what the cache held. */
+	if (member->state == SESSION_HOLDER && !member->facts.ours)
+		member->cache_kept = false;
 	if (member->state == SESSION_OUTCOME && holder == 0 && ++member->refusals > REFUSALS_MAX)
 		return bad(member, -EBUSY, "in use by another initiator, with a reservation without a key");
 	if (member->facts.foreign_holder && (!member->facts.take_over || member->state == SESSION_OUTCOME))

@@ -156,6 +156,7 @@ struct iscsi_member {
 	uint64_t step_repeat_ms;	/* 0: none waits */
 	int step_repeats;
 	uint64_t holder_key;
+	bool cache_kept;	/* by every session begun since the last that was opened; see absorb_holder() */
 	bool reserved;
 	bool preempt_only;	/* the target knows no PREEMPT AND ABORT */
 	int refusals;		/* of RESERVE, although nobody holds one */

@@ -274,6 +274,7 @@ static void
 enter_open(struct iscsi_member *member)
 {
 	member->identity.reservation = member->reserved;
+	member->identity.cache_kept = member->reserved && member->cache_kept;
 	member->write_bytes_max = cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
 	member->idle_since_ms = member->now_ms;
 	if (member->backend.paths > 1)

@@ -490,6 +490,7 @@ member_create(struct engine *engine, struct backend *backend, int slot)
 		.role = -1,
 		.stale_set = -1,
 		.backoff_ms = 100,
+		.cache_kept = true,
 		.presence = PRESENCE_AWAITED,
 		.page = page,
 	};

@@ -89,6 +89,8 @@ struct member {
 	bool excluded;			/* out until an administrator takes it back */
 	int opens_left;			/* other paths to try before it is evicted */
 	bool unflushed;			/* writes since the last flush */
+	bool cache_in_doubt;		/* cache_lost only says so because a session was lost: cache_kept may take it back */
+	bool cache_kept;		/* by all sessions opened since the last that was restored */
 	bool cache_lost;		/* lost a session with unflushed writes: the next flush must fail */
 	enum presence presence;
 	enum superblock_verdict verdict;

@@ -31,8 +31,10 @@ evict_member_silent(struct member *member)
 
 	member->silent_since_ms = engine->now_ms;
 	member->silent_since = ++engine->moment;
-	if (member->unflushed && member->identity.write_cache)
+	if (member->unflushed && member->identity.write_cache && !member->cache_lost) {
 		member->cache_lost = true;
+		member->cache_in_doubt = true;
+	}
 	engine->hedge_silent = true;	/* reads that wait for it need not */
 	engine_event(engine, EVENT_MEMBER_SILENT, LOG_WARNING, member, "member %s: session lost: %s",
 		     member->backend->label, member->reason);

@@ -369,6 +369,7 @@ session_opened(void *owner, const struct backend_identity *identity)
 	struct member *member = owner;
 
 	member->identity = *identity;
+	member->cache_kept &= identity->cache_kept;
 	member->opened_event = true;
 }
 

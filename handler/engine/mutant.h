@@ -14,7 +14,8 @@
 	X(RMW_ON_SUSPECT, "rmw-on-suspect", 1, "read-modify-write on parity that was not proven")          \
 	X(REBUILT_FROM_SUSPECT, "rebuilt-from-suspect", 1, "a chunk is made from parity that was not proven") \
 	X(ROWS_SHARED, "rows-shared", 2, "writes of one row are carried out at the same time")             \
-	X(STALE_PARITY, "stale-parity", 2, "parity is made from data that was read before it became doubtful") \
+	X(STALE_PARITY, "stale-parity", 2, "parity is made although not all that it needs was read")       \
+	X(DOUBT_IGNORED, "doubt-ignored", 6, "something is made from what was read before a cache was lost") \
 	X(FENCE_BROKEN, "fence-broken", 3, "a member that returns is not reset: late writes land")         \
 	X(REISSUED, "reissued", 3, "at its deadline a write is sent again on the same session")            \
 	X(DIVERT_SKIPPED, "divert-skipped", 4, "memory is handed back while a read may still fill it")     \

@@ -73,6 +73,16 @@ same_member(const struct member *member, const struct superblock *superblock)
 		(superblock->epoch == record->epoch && superblock->event <= record->event));
 }
 
+/* Its reservation outlived the lost session, so its cache did. */
+static void
+settle_cache(struct member *member)
+{
+	if (member->cache_in_doubt && member->cache_kept)
+		member->cache_lost = false;
+	member->cache_in_doubt = false;
+	member->cache_kept = true;
+}
+
 static void
 session_restored(struct member *member)
 {
@@ -86,6 +96,7 @@ session_restored(struct member *member)
 		member->backend->ops->close(member->backend);
 		return;
 	}
+	settle_cache(member);
 	if (member->cache_lost && engine->geometry.parities > 0 && !MUTANT(CACHE_FORGOTTEN)) {
 		if (evict_spares(engine, member)) {
 			/* What it had not flushed may be gone, and the others have it. */

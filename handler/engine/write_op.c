@@ -141,7 +141,7 @@ note_error(struct write_op *op, int role, int result)
 static bool
 is_doubtful(const struct write_op *op)
 {
-	return has_parity(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(STALE_PARITY);
+	return has_parity(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(DOUBT_IGNORED);
 }
 
 /* What a member had taken of it may be gone with its cache; and the missing member's chunk is what parity says: if
@@ -319,7 +319,7 @@ old_data_read(struct member_io *mio, int result)
 {
 	struct write_op *op = mio->owner;
 
-	note_error(op, mio->member->role, result);
+	note_error(op, mio->member->role, MUTANT(STALE_PARITY) ? 0 : result);
 	prepare_done_one(op);
 }
 

@@ -61,6 +61,9 @@ struct backend_identity {	/* of an opened session */
 	bool write_cache;	/* WCE: writes may sit in a volatile cache */
 	bool fua;		/* DPOFUA: FUA is honoured (else the adapter emulates it by a flush) */
 	bool reservation;	/* holds a SCSI-3 reservation (the target knows them and a key was given) */
+	/* The device can show that it did not lose power, nor its volatile cache, since the session that was opened before
+	 * this one.  Never true on the strength of hope: false where that can't be known. */
+	bool cache_kept;
 	uint32_t transfer_bytes_max;	/* longest READ or WRITE sent as one command; longer ios are split */
 };
 

@@ -26,9 +26,15 @@ class Stage(Protocol):
     def mark(self) -> None: ...
     def longest_stall(self) -> float: ...  # since the mark
     def counts(self) -> tuple[int, int]: ...  # bytes verified and written so far
-    def settle(self) -> None: ...  # until all members are in sync
+    def settle(self) -> None: ...  # until the next fault can be borne: see at_rest
     def finish(self) -> None: ...  # verify all that was written
     def close(self, good: bool = False) -> None: ...  # end everything it started; keep the wreckage if not good
+
+
+def at_rest(status: dict) -> bool:
+    """All members are in sync, and all parity is proven: after a crash, or the silence of more members than the
+    level bears, the next one may only go when resync has ended."""
+    return status["state"] == "active" and status["regions"]["suspect"] == 0
 
 
 def say(text: str) -> None:

@@ -19,7 +19,7 @@ sys.path[:0] = [str(SCRIPTS), str(SCRIPTS.parent / "tests"), str(SCRIPTS.parent 
 from faults import FAULTS, FaultFarm, Watch  # noqa: E402
 from gateway import Gateway, attempt_iraid, iraid  # noqa: E402
 from runner import Runner  # noqa: E402
-from soaklib.driver import Wrong, drive, say  # noqa: E402
+from soaklib.driver import Wrong, at_rest, drive, say  # noqa: E402
 from soaklib.report import Run  # noqa: E402
 
 MEMBERS = 4
@@ -72,7 +72,7 @@ class LabStage:
         return self.watch.fio.verified, self.watch.fio.written
 
     def settle(self) -> None:
-        self.wait(lambda: self.status()["state"] == "active", "all members to be in sync", SETTLE_SECONDS_MAX)
+        self.wait(lambda: at_rest(self.status()), "all members to be in sync", SETTLE_SECONDS_MAX)
 
     def finish(self) -> None:
         self.watch.fio.close()

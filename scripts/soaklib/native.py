@@ -21,7 +21,7 @@ sys.path[:0] = [str(SCRIPTS), str(SCRIPTS.parent / "tests"), str(SCRIPTS.parent 
 from farm import TargetFarm  # noqa: E402
 from private_gateway import Gateway, Served, call  # noqa: E402
 from shadow import Load, Shadow, Stats, read_all  # noqa: E402
-from soaklib.driver import Wrong, drive, say  # noqa: E402
+from soaklib.driver import Wrong, at_rest, drive, say  # noqa: E402
 from soaklib.report import Run  # noqa: E402
 
 MEMBERS = 4
@@ -109,7 +109,7 @@ class NativeStage:
             raise Wrong(str(wrong)) from None
 
     def settle(self) -> None:
-        self.work(lambda: self.status()["state"] == "active", "all members to be in sync")
+        self.work(lambda: at_rest(self.status()), "all members to be in sync")
         self._verify()
 
     def _verify(self) -> None:

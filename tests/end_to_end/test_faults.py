@@ -18,6 +18,7 @@ SLOW_SECONDS = 12.0
 STALL_SECONDS_MAX = {"kill": 6.0 * PATIENCE, "hang": 12.0 * PATIENCE, "cut": 12.0 * PATIENCE,
                      "slow": 20.0 * PATIENCE}
 MIB = 1 << 20
+METADATA_BYTES = 2 * MIB
 READ_10 = "28 00 00 00 00 80 00 00 01 00".split()  # of block 128
 WRITE_10 = "2a 00 00 00 00 80 00 00 01 00".split()
 
@@ -122,6 +123,13 @@ def surviving_bytes(farm: FaultFarm, members: tuple[int, ...]) -> list[bytes]:
     return [farm.backing(member).read_bytes() for member in members]
 
 
+def changed(before: list[bytes], after: list[bytes]) -> list[tuple[int, int]]:
+    """(which of them, byte) of each 4 KiB that is not what it was, but for superblocks and map: a write that then fails
+    may have marked its region dirty."""
+    return [(number, at) for number, (old, new) in enumerate(zip(before, after, strict=True)) if old != new
+            for at in range(METADATA_BYTES, len(old), 4096) if old[at : at + 4096] != new[at : at + 4096]]
+
+
 def lose_two(farm: FaultFarm, first: int, second: int) -> None:
     """Both silent before either is dead, or the first would be evicted alone."""
     farm.stop(first)
@@ -132,7 +140,8 @@ def lose_two(farm: FaultFarm, first: int, second: int) -> None:
 
 @pytest.mark.timeout(280)
 def test_two_members_lost_and_back(gateway, linked, memory_folder, capsys):
-    """I/O fails (asked by SG_IO, for what the kernel itself asks it repeats for minutes), nothing is written on what is left, and with them all data is back."""
+    """I/O fails with sense data that says so, nothing is written on what is left, and with them all data is
+    back."""
     farm = linked()
     volume = gateway.create(5, farm.members())
     volume.wait_resynced()
@@ -151,7 +160,8 @@ def test_two_members_lost_and_back(gateway, linked, memory_folder, capsys):
     write_status, write_text = attempt("sg_raw", "-t", "40", "-s", "512", "-i", block, disk.path, *WRITE_10)
     block.unlink()
     assert read_status != 0 and write_status != 0, read_text + write_text
-    assert surviving_bytes(farm, (0, 3)) == before
+    assert "Not Ready" in read_text and "Not Ready" in write_text, read_text + write_text
+    assert changed(before, surviving_bytes(farm, (0, 3))) == []
     farm.restart(1)
     farm.restart(2)
     in_sync(volume)
@@ -173,9 +183,13 @@ def test_two_members_lost_and_the_gateway_restarted(gateway, linked, capsys):
     disk = volume.login()
     shape = dict(rw="write", bs="64k", size="16M", iodepth=4)
     Fio(disk, do_verify=0, end_fsync=1, **shape).result()
+    wait_for(lambda: volume.status()["regions"]["dirty"] == 0, "all marks to be cleared")
     farm.kill(1)
     Fio(disk, rw="write", bs="64k", offset="64M", size="1M", verify=0, end_fsync=1).result()
     volume.wait_until("degraded")
+    # What was written after the first one went is not known without the second, and what is dirty when the second
+    # one goes neither: those regions read as medium errors.
+    wait_for(lambda: volume.status()["regions"]["dirty"] == 0, "all marks to be cleared")
     farm.kill(2)
     volume.wait_until("suspended")
     gateway.runner.kill()
@@ -183,7 +197,7 @@ def test_two_members_lost_and_the_gateway_restarted(gateway, linked, capsys):
     before = surviving_bytes(farm, (0, 1, 3))
     gateway.runner.start()
     wait_for(lambda: "--force" in volume.status()["reason"], "the volume to be refused")
-    assert surviving_bytes(farm, (0, 1, 3)) == before
+    assert changed(before, surviving_bytes(farm, (0, 1, 3))) == []
     iraid("start", volume.name, "--force", "--yes")
     volume.wait_until("degraded")
     verified = Fio(disk, verify_only=None, **shape).result()

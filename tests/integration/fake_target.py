@@ -149,6 +149,7 @@ class FakeTarget:
         self.reading = threading.Event()  # cleared: what comes in stays in the sockets' buffers
         self.reading.set()
         self.rules: list[Rule] = []
+        self.on_reset: Callable[[], None] = lambda: None  # before LOGICAL UNIT RESET is answered
         self.commands: list[Command] = []
         self.isids: list[bytes] = []
         self.connections: list[Connection] = []
@@ -353,6 +354,7 @@ class Connection:
 
     def _management(self, header: bytes, _: bytes) -> None:
         tag = struct.unpack_from(">I", header, 16)[0]
+        self.target.on_reset()
         self._respond(0x22, FINAL, tag, byte2=self.target.reset_response)
 
     def _scsi(self, header: bytes, data: bytes) -> None:

@@ -428,8 +428,12 @@ report_opened(struct fake_member *member)
 		.block_bytes = member->disk.block_bytes,
 		.write_cache = member->disk.write_cache,
 		.fua = !member->no_fua,
+		/* Some targets can't tell. */
+		.cache_kept = member->cache_kept && fake_random(member->random) % 3 != 0,
 		.transfer_bytes_max = 1u << 20,
 	};
+
+	member->cache_kept = true;
 
 	if (!member->fence_broken)
 		fence(member, true);
@@ -606,6 +610,7 @@ fake_member_power_loss(struct fake_member *member, bool reachable_again)
 	member->hung = false;
 	settle_in_flight(member, false, true);
 	fence(member, false);
+	member->cache_kept = false;
 	disk_power_loss(&member->disk, member->random, kept_of_16, tell_lost, member);
 	if (was_open)
 		report_closed(member, member->closing ? -ECANCELED : -ECONNRESET, "connection reset");

@@ -66,6 +66,7 @@ struct fake_member {
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
 	bool reissues;			/* an adapter that sends again at the deadline, without dropping the session */
 	bool no_fua;
+	bool cache_kept;		/* since the last session; a loss of power clears it */
 	bool trace;			/* tell of every command, on stderr */
 	bool written;			/* set by every write; for "nothing is written" */
 	uint64_t reads, writes, flushes;

@@ -96,6 +96,7 @@ struct cure {
 #define MAY_BE_LOST 0x01	/* a medium error is a fair answer */
 #define MAY_BE_ANYTHING 0x02	/* its content was given up */
 #define CACHE_DROPPED 0x04	/* a member's cache lost it since the last quiescence */
+#define CACHE_REVERTED 0x08	/* and nobody can make up for it */
 
 struct sim {
 	struct sim_options options;
@@ -125,6 +126,10 @@ struct sim {
 	bool running_seen;		/* since it was started, it has been assembled */
 	bool stopping, stopped;
 	bool stranger;			/* the engine that runs is another gateway's */
+	/* The gateway is to die a few turns after the engine next says that it does something of weight. */
+	bool armed;
+	int crash_in;			/* turns; 0: not yet known */
+	bool crash_due;
 	bool look;			/* the engine logged something: its status may have changed */
 	struct engine_status status;
 	int roles[SIM_SLOTS_MAX];	/* by device: its place, in sync or being filled; -1: none */
@@ -144,6 +149,7 @@ struct sim {
 	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
 	uint32_t out_roles;		/* not in sync now */
+	uint64_t reverted_us;		/* when that last happened to some sector */
 
 	/* load */
 	struct sim_request *active, *spare_requests;
@@ -165,6 +171,7 @@ void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(p
 
 /* sim_run.c */
 void sim_advance(struct sim *sim, uint64_t until_us);
+void sim_turn(struct sim *sim);		/* the engine runs once */
 void sim_start(struct sim *sim);
 void sim_crash(struct sim *sim);
 void sim_stop(struct sim *sim);
@@ -195,6 +202,7 @@ void format_media(struct sim *sim);
 /* sim_fault.c */
 void fault_init(struct sim *sim);
 void fault_inject(struct sim *sim, uint64_t *random);
+void fault_crash(struct sim *sim, uint64_t *random);	/* the one that was armed */
 void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
 void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice */
@@ -209,7 +217,9 @@ void oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t off
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
 void oracle_quiescent(struct sim *sim);		/* the media were checked, everything is in sync */
 void oracle_judge(struct sim *sim, struct sim_request *request, int result);
-void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, const char *where);
+/* submit_us: since when the bytes may have been read. */
+void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, uint64_t submit_us,
+		   const char *where);
 uint32_t sim_region(const struct sim *sim, uint64_t row);
 uint64_t sim_sector_row(const struct sim *sim, uint64_t sector);
 

@@ -52,7 +52,7 @@ check_column(struct sim *sim, uint64_t row, uint64_t column, uint8_t *const *chu
 		if (chunk < 0 || (sim->traits[sector] & MAY_BE_LOST))
 			continue;
 		oracle_sector(sim, sector, gone ? sum : chunks[role] + column, sim->floor[sector],
-			      gone ? "media, made from the others" : "media");
+			      UINT64_MAX, gone ? "media, made from the others" : "media");
 	}
 }
 

@@ -281,12 +281,31 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	}
 }
 
-/* The gateway ends, and starts again, perhaps with a member missing. */
+/* The load begins again after silence, in which regions were cleaned: what is in flight now is marked anew. */
+static void
+resume_load(struct sim *sim, uint64_t *random)
+{
+	if (random_once_in(random, 2))
+		sim_advance(sim, now(sim) + 2500000);
+	for (uint64_t requests = random_between(random, 1, 8); requests > 0; requests--)
+		load_submit(sim, random);
+	sim_turn(sim);
+}
+
+static void
+some_events(struct sim *sim, uint64_t events)
+{
+	while (events-- > 0 && schedule_next_us(&sim->schedule) != UINT64_MAX && !sim->crash_due)
+		sim_advance(sim, schedule_next_us(&sim->schedule));
+}
+
+/* The gateway ends, and starts again, perhaps with a member missing, or with one that makes reads go around it. */
 static void
 strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 {
-	uint64_t events = random_once_in(random, 2) ? 0 : fake_random(random) % 60;
+	uint64_t events = random_once_in(random, 3) ? 0 : fake_random(random) % 60;
 	uint64_t away = random_once_in(random, 3) ? draw_time(random) : 500;
+	const bool at_once = sim->crash_due;
 	bool stranger = kind == FAULT_CRASH && sim->running_seen && random_once_in(random, 6);
 
 	sim_trace(sim, "FAULT %s", fault_names[kind]);
@@ -295,14 +314,19 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 	if (kind == FAULT_STOP) {
 		sim_stop(sim);
 	} else {
-		while (events-- > 0 && schedule_next_us(&sim->schedule) != UINT64_MAX)
-			sim_advance(sim, schedule_next_us(&sim->schedule));
+		if (!at_once && random_once_in(random, 2))
+			resume_load(sim, random);
+		if (!at_once)
+			some_events(sim, events);
 		sim_crash(sim);
 	}
 	if (kind == FAULT_BLACKOUT)
 		for (int m = 0; m < sim->slots; m++)
 			if (!random_once_in(random, 3))
 				fake_member_power_loss(&sim->members[m], sim->members[m].reachable);
+	if (random_once_in(random, 4))
+		strike_member(sim, random_once_in(random, 2) ? FAULT_SLOW : FAULT_MEDIUM,
+			      draw_member(sim, random), random);
 	if (random_once_in(random, 3)) {
 		int m = draw_member(sim, random);
 		uint64_t lasts = away + draw_time(random);
@@ -316,6 +340,13 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 	if (stranger)
 		sim_stranger(sim);
 	sim_start(sim);
+}
+
+void
+fault_crash(struct sim *sim, uint64_t *random)
+{
+	sim->options.totals->faults[FAULT_CRASH]++;
+	strike_gateway(sim, FAULT_CRASH, random);
 }
 
 void
@@ -335,5 +366,10 @@ fault_inject(struct sim *sim, uint64_t *random)
 		strike_gateway(sim, (enum fault_kind)kind, random);
 	else
 		strike_member(sim, (enum fault_kind)kind, draw_member(sim, random), random);
+	/* While the engine does something about it, it dies. */
+	if (kind < FAULT_CRASH && random_once_in(random, 4)) {
+		sim->armed = true;
+		resume_load(sim, random);
+	}
 	sim_look(sim);
 }

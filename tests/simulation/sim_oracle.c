@@ -72,6 +72,15 @@ allow_row_loss(struct sim *sim, uint64_t row)
 		allow_loss(sim, row, role);
 }
 
+static void
+revert(struct sim *sim, uint64_t sector)
+{
+	if (sim->flushed[sector] < sim->floor[sector])
+		sim->floor[sector] = sim->flushed[sector];
+	sim->traits[sector] |= CACHE_REVERTED;
+	sim->reverted_us = sim->schedule.now_us;
+}
+
 /* The row's unflushed writes on members whose cache was lost are beyond help. */
 static void
 revert_dropped(struct sim *sim, uint64_t row)
@@ -79,8 +88,7 @@ revert_dropped(struct sim *sim, uint64_t row)
 	for (uint64_t i = row_begin(sim, row); i < row_begin(sim, row + 1); i++) {
 		if (!(sim->traits[i] & CACHE_DROPPED))
 			continue;
-		if (sim->flushed[i] < sim->floor[i])
-			sim->floor[i] = sim->flushed[i];
+		revert(sim, i);
 		sim->traits[i] |= MAY_BE_LOST;
 	}
 }
@@ -194,9 +202,8 @@ oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_b
 	if (chunk >= 0)
 		sim->traits[sector] |= CACHE_DROPPED;
 	/* Without a gateway nobody saw the session end. */
-	if (chunk >= 0 && (sim->engine == NULL || tolerated(sim) == 0) &&
-	    sim->flushed[sector] < sim->floor[sector])
-		sim->floor[sector] = sim->flushed[sector];
+	if (chunk >= 0 && (sim->engine == NULL || tolerated(sim) == 0))
+		revert(sim, sector);
 	if (sim->engine == NULL)
 		make_unsure(sim, sim_region(sim, row));
 	judge_row(sim, row);
@@ -207,7 +214,7 @@ oracle_quiescent(struct sim *sim)
 {
 	memset(sim->dropped_roles, 0, sim->rows * sizeof(*sim->dropped_roles));
 	for (uint64_t i = 0; i < sim->sectors; i++)
-		sim->traits[i] &= (uint8_t)~CACHE_DROPPED;
+		sim->traits[i] &= (uint8_t)~(CACHE_DROPPED | CACHE_REVERTED);
 	memset(sim->unsure, 0, regions(sim) * sizeof(*sim->unsure));
 	if (sim->status.regions_dirty == 0)
 		memset(sim->touched, 0, regions(sim) * sizeof(*sim->touched));
@@ -262,9 +269,12 @@ oldest_rival(const struct sim *sim, uint64_t sector, uint32_t number)
 }
 
 static void
-raise_floor(struct sim *sim, uint64_t sector, uint32_t number)
+raise_floor(struct sim *sim, uint64_t sector, uint32_t number, uint64_t submit_us)
 {
 	if (number <= sim->floor[sector])
+		return;
+	/* What was there when the request passed by may have gone with a cache before it ended. */
+	if ((sim->traits[sector] & CACHE_REVERTED) && submit_us <= sim->reverted_us)
 		return;
 	number = oldest_rival(sim, sector, number);
 	if (number > sim->floor[sector])
@@ -272,7 +282,8 @@ raise_floor(struct sim *sim, uint64_t sector, uint32_t number)
 }
 
 void
-oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, const char *where)
+oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, uint64_t submit_us,
+	      const char *where)
 {
 	uint32_t number;
 	enum pattern_verdict verdict = pattern_read(bytes, (uint32_t)sector, &number);
@@ -290,7 +301,7 @@ oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t f
 			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector),
 			 number, floor, sim->submitted[sector]);
 	/* What was once seen does not revert. */
-	raise_floor(sim, sector, number);
+	raise_floor(sim, sector, number, submit_us);
 }
 
 static void
@@ -303,7 +314,8 @@ check_read(struct sim *sim, const struct sim_request *request)
 		/* A cache that was lost meanwhile may have taken it back. */
 		if (sim->floor[sector] < floor)
 			floor = sim->floor[sector];
-		oracle_sector(sim, sector, request->memory + i * PATTERN_SECTOR, floor, "read");
+		oracle_sector(sim, sector, request->memory + i * PATTERN_SECTOR, floor,
+			      request->submit_us, "read");
 	}
 }
 
@@ -311,7 +323,7 @@ static void
 acknowledge(struct sim *sim, const struct sim_request *request)
 {
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
-		raise_floor(sim, i, request->number);
+		raise_floor(sim, i, request->number, request->submit_us);
 		if (request->request.fua && sim->floor[i] > sim->flushed[i])
 			sim->flushed[i] = request->number < sim->floor[i] ? request->number : sim->floor[i];
 		/* Where it could be read only by luck, a rebuild may lose it yet. */

@@ -91,6 +91,18 @@ sim_look(struct sim *sim)
 	see_members(sim);
 }
 
+static bool
+is_weighty(const char *text)
+{
+	static const char *const phrases[] = { "is evicted", "were being written", "is being filled", "is in sync as",
+					       "I/O goes on", "assembled", "are lost", "accepted" };
+
+	for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
+		if (strstr(text, phrases[i]) != NULL)
+			return true;
+	return false;
+}
+
 static void
 engine_says(void *owner, int level, const char *text)
 {
@@ -100,6 +112,10 @@ engine_says(void *owner, int level, const char *text)
 	sim_trace(sim, "engine <%d> %s", level, text);
 	if (strstr(text, "session lost") != NULL)
 		sim->session_losses++;
+	if (sim->armed && is_weighty(text)) {
+		sim->armed = false;
+		sim->crash_in = (int)random_between(&sim->random, 1, 8);
+	}
 	if (strstr(text, "session restored") != NULL)
 		oracle_session_restored(sim, atoi(text + strlen("member m")));
 }
@@ -134,8 +150,8 @@ record_epoch(void *owner, uint64_t epoch)
 
 /* --- time --- */
 
-static void
-turn(struct sim *sim)
+void
+sim_turn(struct sim *sim)
 {
 	if (sim->engine == NULL)
 		return;
@@ -159,10 +175,12 @@ engine_due_us(const struct sim *sim)
 
 /* One turn: the next event, or the engine's deadline, whichever comes first.  False: not until until_us. */
 static bool
-sim_turn(struct sim *sim, uint64_t until_us, int *idle_turns)
+next_turn(struct sim *sim, uint64_t until_us, int *idle_turns)
 {
 	uint64_t due_us = engine_due_us(sim);
 
+	if (sim->crash_due)
+		return false;
 	if (schedule_next_us(&sim->schedule) <= due_us) {
 		if (!schedule_fire(&sim->schedule, until_us))
 			return false;
@@ -181,7 +199,9 @@ sim_turn(struct sim *sim, uint64_t until_us, int *idle_turns)
 		else
 			sim->schedule.now_us += 1000 - sim->schedule.now_us % 1000;
 	}
-	turn(sim);
+	sim_turn(sim);
+	if (sim->crash_in > 0 && --sim->crash_in == 0)
+		sim->crash_due = true;
 	return true;
 }
 
@@ -190,9 +210,9 @@ sim_advance(struct sim *sim, uint64_t until_us)
 {
 	int idle_turns = 0;
 
-	while (sim_turn(sim, until_us, &idle_turns))
+	while (next_turn(sim, until_us, &idle_turns))
 		;
-	if (until_us > sim->schedule.now_us)
+	if (until_us > sim->schedule.now_us && !sim->crash_due)
 		sim->schedule.now_us = until_us;
 }
 
@@ -204,7 +224,7 @@ sim_wait(struct sim *sim, bool (*condition)(struct sim *sim), uint64_t limit_us)
 	int idle_turns = 0;
 
 	while (!condition(sim))
-		if (!sim_turn(sim, until_us, &idle_turns))
+		if (!next_turn(sim, until_us, &idle_turns))
 			return condition(sim);
 	return true;
 }
@@ -256,7 +276,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 				    sim->schedule.now_us / 1000);
 	assert(sim->engine != NULL);
 	engine_start(sim->engine);
-	turn(sim);
+	sim_turn(sim);
 }
 
 void
@@ -269,6 +289,9 @@ sim_start(struct sim *sim)
 void
 sim_crash(struct sim *sim)
 {
+	sim->armed = false;
+	sim->crash_in = 0;
+	sim->crash_due = false;
 	for (int m = 0; m < sim->slots; m++)
 		fake_member_abandon(&sim->members[m]);
 	load_abandon(sim);
@@ -294,7 +317,11 @@ sim_stop(struct sim *sim)
 {
 	sim->stopping = true;
 	engine_stop(sim->engine, note_stopped, sim);
-	turn(sim);
+	sim_turn(sim);
+	if (!sim_wait(sim, has_stopped, HANG_US) && sim->crash_due) {
+		sim_crash(sim);		/* in the middle of it */
+		return;
+	}
 	sim_await(sim, has_stopped, "the engine does not stop");
 	if (sim->active_count > 0)
 		sim_fail(sim, "stopped with %u requests not completed", sim->active_count);
@@ -383,6 +410,9 @@ static void
 quiesce(struct sim *sim, bool whole)
 {
 	sim_trace(sim, "quiescence");
+	sim->armed = false;
+	sim->crash_in = 0;
+	sim->crash_due = false;
 	fault_cure_all(sim);
 	sim_await(sim, is_up, "the volume does not come up");
 	sim_await(sim, load_is_drained, "requests are not completed");
@@ -398,6 +428,7 @@ quiesce(struct sim *sim, bool whole)
 		}
 		sim_await(sim, is_proven, "resync does not end");
 	}
+	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min, sim->engine_options.sync_rate_max);
 	sim_look(sim);
 	if (sim->geometry.parities > 0 && sim->status.regions_suspect == 0) {
 		check_media(sim);
@@ -535,13 +566,18 @@ run_step(struct sim *sim, uint32_t step, uint64_t fault_rate)
 	uint64_t kind = fake_random(&random) % 100;
 	uint64_t patience_us;
 
+	if (sim->crash_due) {
+		fault_crash(sim, &random);
+		return;
+	}
+	sim->armed |= fake_random(&random) % 2000 < fault_rate;
 	if (is_fault_step(step, &random, fault_rate)) {
 		fault_inject(sim, &random);
 		return;
 	}
 	if (kind >= 100 - sim->admin_rate) {
 		admin_step(sim, &random);
-		turn(sim);
+		sim_turn(sim);
 		return;
 	}
 	if (kind < 2) {
@@ -554,7 +590,7 @@ run_step(struct sim *sim, uint32_t step, uint64_t fault_rate)
 	}
 	sim_advance(sim, sim->schedule.now_us + draw_delay(&random));
 	for (patience_us = sim->schedule.now_us + 400000;
-	     sim->active_count >= sim->depth && sim->schedule.now_us < patience_us;)
+	     sim->active_count >= sim->depth && sim->schedule.now_us < patience_us && !sim->crash_due;)
 		sim_advance(sim, sim->schedule.now_us + 300);
 	if (sim->active_count >= 2 * sim->depth + 8)
 		return;		/* all wait for something */
@@ -562,7 +598,7 @@ run_step(struct sim *sim, uint32_t step, uint64_t fault_rate)
 		load_sequential(sim, &random);
 	else
 		load_submit(sim, &random);
-	turn(sim);
+	sim_turn(sim);
 }
 
 void

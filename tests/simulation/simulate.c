@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 #define WORKERS_MAX 64
 #define SEEDS_PER_PROCESS 40	/* engines that "crashed" give nothing back */
 #define SEED_SECONDS_MAX 300	/* real time; a seed takes some milliseconds */
-#define FAILURES_SHOWN 10
+#define FAILURES_MAX 200		/* then no more seeds are begun */
 #define STEPS_MAX 100000u
 
 struct worker {
@@ -152,6 +153,16 @@ kill_hung(int jobs)
 }
 
 static void
+kill_all(int jobs)
+{
+	for (int i = 0; i < jobs; i++)
+		if (shared->workers[i].pid > 0)
+			kill(shared->workers[i].pid, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+}
+
+static void
 show_progress(const struct arguments *arguments, int failures)
 {
 	static int64_t last_s;
@@ -188,7 +199,11 @@ run_all(const struct arguments *arguments)
 			continue;
 		}
 		failures += bury_worker(worker, status, &failed_seed);
-		if ((failures > 0 && arguments->stop_at_first) || failures >= 1000)
+		if (failures > 0 && arguments->stop_at_first) {
+			kill_all(arguments->jobs);
+			break;
+		}
+		if (failures >= FAILURES_MAX)
 			atomic_store(&shared->next_seed, arguments->last + 1);
 		if (atomic_load(&shared->next_seed) > arguments->last)
 			running--;
@@ -427,6 +442,9 @@ main(int argc, char **argv)
 	}
 	if (arguments.last == arguments.first)
 		arguments.jobs = 1;
+	/* Thousands of short lives: memory that was touched once is not given back in between. */
+	mallopt(M_MMAP_THRESHOLD, 64 << 20);
+	mallopt(M_TRIM_THRESHOLD, 256 << 20);
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	failures = run_all(&arguments);
 	clock_gettime(CLOCK_MONOTONIC, &finish);

