@@ -32,9 +32,10 @@ class Stage(Protocol):
 
 
 def at_rest(status: dict) -> bool:
-    """All members are in sync, and all parity is proven: after a crash, or the silence of more members than the
-    level bears, the next one may only go when resync has ended."""
-    return status["state"] == "active" and status["regions"]["suspect"] == 0
+    """All members are in sync and connected, and all parity is proven: after a crash, or the silence of more
+    members than the level bears, the next one may only go when resync has ended."""
+    connected = all(member["link"] == "open" for member in status["members"] if member["state"] == "in sync")
+    return status["state"] == "active" and connected and status["regions"]["suspect"] == 0
 
 
 def say(text: str) -> None:

@@ -26,6 +26,7 @@ MEMBERS = 4
 MEMBER_BYTES = 96 << 20
 SETTLE_SECONDS_MAX = 400.0
 POLL_SECONDS = 0.2
+REST_SECONDS = 6.0  # longer than it takes to give a silent member up
 PROBES = 20  # that the load must make before and after the gateway is killed
 
 
@@ -72,7 +73,16 @@ class LabStage:
         return self.watch.fio.verified, self.watch.fio.written
 
     def settle(self) -> None:
-        self.wait(lambda: at_rest(self.status()), "all members to be in sync", SETTLE_SECONDS_MAX)
+        """A member that hung is noticed only when the load has asked it, and one that is back may be evicted yet,
+        for its cache: so rest must last while the load goes on."""
+        while True:
+            self.wait(lambda: at_rest(self.status()), "all members to be in sync", SETTLE_SECONDS_MAX)
+            end, rounds = time.monotonic() + REST_SECONDS, self.watch.prober.rounds + PROBES
+            self.wait(lambda: not at_rest(self.status())  # noqa: B023
+                      or (time.monotonic() > end and self.watch.prober.rounds >= rounds),  # noqa: B023
+                      "the load to go on", 200)
+            if at_rest(self.status()):
+                return
 
     def finish(self) -> None:
         self.watch.fio.close()

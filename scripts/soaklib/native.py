@@ -27,6 +27,7 @@ from soaklib.report import Run  # noqa: E402
 MEMBERS = 4
 MEMBER_BYTES = 32 << 20
 SETTLE_SECONDS_MAX = 200.0
+REST_SECONDS = 2.5  # longer than it takes to give a silent member up
 # A lost session may have been a lost cache of more members than the level bears: the next flush says so, once.
 MAY_FAIL = "flush|FUA write"
 
@@ -109,7 +110,14 @@ class NativeStage:
             raise Wrong(str(wrong)) from None
 
     def settle(self) -> None:
-        self.work(lambda: at_rest(self.status()), "all members to be in sync")
+        """A member that hung is noticed only when the load has asked it, and one that is back may be evicted yet,
+        for its cache: so rest must last while the load goes on."""
+        while True:
+            self.work(lambda: at_rest(self.status()), "all members to be in sync")
+            self.load.run(50, seconds_min=REST_SECONDS)
+            self.check()
+            if at_rest(self.status()):
+                break
         self._verify()
 
     def _verify(self) -> None:
