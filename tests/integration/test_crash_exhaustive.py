@@ -182,8 +182,20 @@ def test_some_crashes_of_a_short_run(make_run: Callable[[int], Run], figure: Cal
 @pytest.mark.no_sanitizer
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", RUNS)
-def test_every_crash_of_a_longer_run(make_run: Callable[[int], Run], figure: Callable[[str, str], None],
-                                     name: str) -> None:
-    run = make_run(100 + list(RUNS).index(name))
-    RUNS[name](run, 150)
+def test_every_crash_of_a_very_short_run(make_run: Callable[[int], Run],
+                                         figure: Callable[[str, str], None], name: str) -> None:
+    run = make_run(200 + list(RUNS).index(name))
+    RUNS[name](run, 16)
     figure("replayed", run.replay())
+
+
+@pytest.mark.long
+@pytest.mark.no_sanitizer
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(100, 103))
+@pytest.mark.parametrize("name", RUNS)
+def test_many_crashes_of_a_longer_run(make_run: Callable[[int], Run], figure: Callable[[str, str], None],
+                                      name: str, seed: int) -> None:
+    run = make_run(seed)
+    RUNS[name](run, 150)
+    figure("replayed", run.replay("--cases", "40000"))
