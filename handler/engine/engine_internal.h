@@ -99,6 +99,7 @@ struct member {
 	uint8_t *page;			/* 4 blocks of 4 KiB: copies A and B, superblock to write, probe */
 	int examining;			/* reads of A and B under way */
 	bool examine_failed;
+	bool examine_refused;		/* some copy could not be read, but not for the medium's sake */
 	bool probing;
 	struct list in_flight;
 	struct list parked;

@@ -463,7 +463,8 @@ piece_read(struct member_io *mio, int result)
 {
 	struct sync_rows *rows = mio->owner;
 
-	if (unreadable(result))
+	/* Only a medium error says that it is gone.  Any other refusal may pass, and is no reason to give data up. */
+	if (result == -ENODATA)
 		rows->mend.bad[mio->member->role][piece_of(rows, mio)] = true;
 	else if (result != 0)
 		rows->error = result;

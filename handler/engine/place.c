@@ -203,6 +203,12 @@ judge_superblock(struct member *member)
 
 	member->verdict = superblock_choose(member->page, member->page + LAYOUT_SUPERBLOCK_BYTES,
 					    &member->superblock, &reason);
+	if (member->verdict != SUPERBLOCK_OK && member->examine_refused) {
+		/* That may pass, and says nothing of what stands there. */
+		member_note(member, "its superblocks can't be read");
+		member->backend->ops->close(member->backend);
+		return;
+	}
 	member->backoff_ms = 100;
 	if (member->verdict == SUPERBLOCK_OK) {
 		member->presence = PRESENCE_EXAMINED;
@@ -230,6 +236,7 @@ copy_read(struct member_io *mio, int result)
 		memset(mio->segments[0].iov_base, 0, LAYOUT_SUPERBLOCK_BYTES);
 	else if (result != 0)
 		member->examine_failed = true;
+	member->examine_refused |= result == -EIO;
 	if (--member->examining == 0 && !member->examine_failed)
 		judge_superblock(member);
 }
@@ -249,6 +256,7 @@ void
 place_examine(struct member *member)
 {
 	member->examine_failed = false;
+	member->examine_refused = false;
 	read_copy(member, LAYOUT_SUPERBLOCK_A_OFFSET, member->page);
 	read_copy(member, LAYOUT_SUPERBLOCK_B_OFFSET, member->page + LAYOUT_SUPERBLOCK_BYTES);
 }
