@@ -157,6 +157,8 @@ apply_read(struct fake_command *command)
 {
 	struct fake_member *member = command->member;
 
+	if (member->refuse_reads)
+		return -EIO;
 	if (disk_is_damaged(disk_of(member), command->offset_bytes, command->length_bytes)) {
 		member->counts.medium_errors++;
 		return -ENODATA;

@@ -62,6 +62,7 @@ struct fake_member {
 	bool reachable;			/* open() succeeds, through a path that is up */
 	bool path_down[2];
 	bool refuse_writes;
+	bool refuse_reads;
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
 	bool reissues;			/* an adapter that sends again at the deadline, without dropping the session */

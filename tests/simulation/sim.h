@@ -29,8 +29,9 @@ enum fault_kind {
 	FAULT_SLOW,		/* answers take hundreds of milliseconds */
 	FAULT_PATH,		/* one of two portals is down */
 	FAULT_MEDIUM,		/* sectors can't be read */
-	FAULT_REFUSE,		/* writes are refused */
+	FAULT_REFUSE,		/* writes, or reads, are refused */
 	FAULT_FOREIGN,		/* another volume's disk answers at its address */
+	FAULT_WIPE,		/* the device is replaced by an empty one */
 	FAULT_CRASH,		/* the gateway dies */
 	FAULT_BLACKOUT,		/* the gateway dies, and some or all members lose power */
 	FAULT_STOP,		/* the gateway is stopped in order, and started again */
@@ -149,6 +150,7 @@ struct sim {
 	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
 	uint32_t out_roles;		/* not in sync now */
+	uint32_t wiped_roles;		/* in sync as far as the engine knows, and empty */
 	uint64_t reverted_us;		/* when that last happened to some sector */
 
 	/* load */
@@ -190,7 +192,7 @@ void load_check_quarantine(struct sim *sim, bool everything);
 
 /* sim_admin.c */
 void admin_step(struct sim *sim, uint64_t *random);
-void admin_repair(struct sim *sim);
+void admin_repair(struct sim *sim, bool patient);	/* impatient: whoever is not in sync is replaced */
 void admin_format_spare(struct sim *sim, int m);
 void admin_detached(void *owner, int slot, struct backend *backend);
 void admin_wants_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes);
@@ -214,6 +216,7 @@ void oracle_crashed(struct sim *sim);
 void oracle_session_restored(struct sim *sim, int m);
 void oracle_out_changed(struct sim *sim, uint32_t out_roles);
 void oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_bytes);
+void oracle_wiped(struct sim *sim, int role);
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
 void oracle_quiescent(struct sim *sim);		/* the media were checked, everything is in sync */
 void oracle_judge(struct sim *sim, struct sim_request *request, int result);

@@ -233,7 +233,7 @@ admin_step(struct sim *sim, uint64_t *random)
 
 /* Make a volume that lacks a member whole again: take back who was taken out, else give it a spare. */
 void
-admin_repair(struct sim *sim)
+admin_repair(struct sim *sim, bool patient)
 {
 	char why[256] = "";
 	bool hope = false;
@@ -248,7 +248,9 @@ admin_repair(struct sim *sim)
 
 		if (status == NULL)
 			continue;
-		if (status->state == MEMBER_FAULTY &&
+		if (!patient && status->state != MEMBER_IN_SYNC && status->state != MEMBER_SPARE)
+			answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
+		else if (status->state == MEMBER_FAULTY &&
 		    answered(sim, ADMIN_READMIT,
 			     engine_readmit(sim->engine, sim->slot_of[m], why), why) == 0)
 			hope = true;

@@ -14,8 +14,8 @@
 #define SLACK_US 6000000ull
 
 const char *const fault_names[FAULT_KINDS] = {
-	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "write refused",
-	"wrong disk", "gateway crash", "blackout", "stop and start",
+	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "command refused",
+	"wrong disk", "disk wiped", "gateway crash", "blackout", "stop and start",
 };
 
 static uint64_t
@@ -51,6 +51,7 @@ cure(struct sim *sim, int m, enum cure_kind kind)
 		break;
 	case CURE_REFUSE:
 		member->refuse_writes = false;
+		member->refuse_reads = false;
 		break;
 	case CURE_FOREIGN:
 		/* Pulled out again: a session to it ends. */
@@ -226,6 +227,25 @@ strike_foreign(struct sim *sim, int m, uint64_t lasts)
 	cure_after(sim, m, CURE_FOREIGN, lasts);
 }
 
+/* The device is another one, and empty.  Only where nobody else is in trouble: the others hold all there is. */
+static void
+strike_wipe(struct sim *sim, int m)
+{
+	int role = sim->roles[m];
+
+	if (sim->geometry.parities == 0 || sim->members[m].foreign != NULL ||
+	    now(sim) <= sim->excess_until_us)
+		return;
+	for (int other = 0; other < sim->slots; other++)
+		if (other != m && sim->roles[other] >= 0 && in_trouble(sim, other))
+			return;
+	fake_member_power_loss(&sim->members[m], true);
+	disk_wipe(&sim->members[m].disk);
+	if (role >= 0 && sim->holder[role] == m)
+		oracle_wiped(sim, role);
+	fault_trouble(sim, m, 60000000);
+}
+
 static void
 strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 {
@@ -266,12 +286,16 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 		strike_medium(sim, m, random);
 		break;
 	case FAULT_REFUSE:
-		member->refuse_writes = true;
+		member->refuse_writes = random_once_in(random, 2);
+		member->refuse_reads = !member->refuse_writes;
 		sim->refused = true;
 		cure_after(sim, m, CURE_REFUSE, lasts);
 		break;
 	case FAULT_FOREIGN:
 		strike_foreign(sim, m, lasts);
+		break;
+	case FAULT_WIPE:
+		strike_wipe(sim, m);
 		break;
 	case FAULT_CRASH:
 	case FAULT_BLACKOUT:
@@ -352,7 +376,7 @@ fault_crash(struct sim *sim, uint64_t *random)
 void
 fault_inject(struct sim *sim, uint64_t *random)
 {
-	static const uint8_t weights[FAULT_KINDS] = { 8, 5, 6, 7, 4, 3, 7, 1, 1, 10, 4, 3 };
+	static const uint8_t weights[FAULT_KINDS] = { 8, 5, 6, 7, 4, 3, 7, 1, 1, 2, 10, 4, 3 };
 	uint64_t total = 0;
 	int kind = 0;
 	uint64_t drawn;

@@ -99,7 +99,8 @@ format_media(struct sim *sim)
 			   &shared.region_rows) != 0)
 		abort();
 	sim->data_offset = shared.areas[AREA_DATA - 1].offset_bytes;
-	sim->region_rows = shared.region_rows;
+	sim->region_rows = shared.region_rows = layout_region_rows(
+		sim->rows, (uint32_t)1 << random_between(&sim->random, 2, 6));
 	if (sim->rows * sim->chunk_bytes > room)
 		sim->rows = room / sim->chunk_bytes;
 	shared.data_bytes = sim->rows * sim->chunk_bytes;

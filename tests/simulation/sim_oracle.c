@@ -99,7 +99,7 @@ judge_row(struct sim *sim, uint64_t row)
 {
 	const bool unsure = sim->unsure[sim_region(sim, row)];
 	const bool unproven = unsure || !sim->proven_once;
-	const uint32_t out = sim->out_roles;
+	const uint32_t out = sim->out_roles | sim->wiped_roles;
 
 	if (sim->dropped_roles[row] != 0 &&
 	    (unsure || __builtin_popcount(sim->dropped_roles[row] | out) > tolerated(sim))) {
@@ -171,8 +171,17 @@ oracle_out_changed(struct sim *sim, uint32_t out_roles)
 	uint32_t before = sim->out_roles;
 
 	sim->out_roles = out_roles;
+	sim->wiped_roles &= ~(before & ~out_roles);	/* filled since */
 	if ((out_roles & ~before) == 0)
 		return;
+	for (uint32_t region = 0; region < regions(sim); region++)
+		judge_region(sim, region);
+}
+
+void
+oracle_wiped(struct sim *sim, int role)
+{
+	sim->wiped_roles |= 1u << role;
 	for (uint32_t region = 0; region < regions(sim); region++)
 		judge_region(sim, region);
 }
@@ -252,7 +261,8 @@ damage_is_excessive(const struct sim *sim, uint64_t row)
 	uint32_t damaged = row_damage(sim, row);
 
 	return damaged != 0 && (sim->unsure[sim_region(sim, row)] || !sim->proven_once ||
-				__builtin_popcount(damaged | sim->out_roles) > tolerated(sim));
+				__builtin_popcount(damaged | sim->out_roles | sim->wiped_roles) >
+					tolerated(sim));
 }
 
 /* --- results --- */

@@ -389,7 +389,7 @@ recover(struct sim *sim)
 {
 	engine_set_rates(sim->engine, 64ull << 20, 1ull << 30);
 	for (int attempt = 0; attempt < 12 && !is_whole(sim); attempt++) {
-		admin_repair(sim);
+		admin_repair(sim, attempt % 4 != 3);
 		if (sim_wait(sim, is_whole, PATIENCE_US))
 			return;
 		load_overwrite_damage(sim);
@@ -459,6 +459,8 @@ draw_options(struct sim *sim)
 		.error_limit = (uint32_t)random_between(random, 4, 64),
 	};
 	options->assembly_limit_ms = options->assembly_wait_ms + (uint32_t)random_between(random, 2000, 20000);
+	if (random_once_in(random, 4))
+		options->buffer_bytes_max = 1;	/* as little as is possible: operations wait for it */
 	memset(options->volume_uuid, 0x77, 16);
 }
 
