@@ -33,9 +33,16 @@ static void read_fail(struct op *base, int error);
 static int
 missing_role(const struct read_op *op, uint64_t row)
 {
-	int missing = engine_missing(op->op.engine, row);
+	const struct engine *engine = op->op.engine;
+	int missing = engine_missing(engine, row);
 
-	return missing >= 0 ? missing : op->avoid;
+	if (missing >= 0)
+		return missing;
+	/* Nothing can be made from parity that proves nothing, so such a row is read as it stands: what could not be
+	 * read may have been in another. */
+	if (op->avoid >= 0 && engine->geometry.parities > 0 && intent_row_suspect(&engine->intent, row))
+		return -1;
+	return op->avoid;
 }
 
 /* --- claims --- */

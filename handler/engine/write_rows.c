@@ -128,10 +128,9 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 		/* Old data (or parity) of this member can't be read, but it can be written. */
 		if (op->avoid == geometry_parity_member(geometry, number))
 			suspect = true;
-		else if (suspect)
-			return -ENODATA;
-		else
+		else if (!suspect)
 			missing = op->avoid;
+		/* Else nothing makes up for it: read as it stands; it may have been another row's. */
 	}
 	return plan_row_write(geometry, number, row->claim.begin_bytes, row->claim.end_bytes, missing,
 			      suspect, &row->plan);
