@@ -22,7 +22,7 @@
 
 #define WORKERS_MAX 64
 #define SEEDS_PER_PROCESS 40	/* engines that "crashed" give nothing back */
-#define SEED_SECONDS_MAX 300	/* real time; a seed takes some milliseconds */
+#define SEED_SECONDS_MAX 300	/* real time, if --limit does not say else; a seed takes some milliseconds */
 #define FAILURES_MAX 200		/* then no more seeds are begun */
 #define STEPS_MAX 100000u
 
@@ -47,6 +47,7 @@ struct arguments {
 	int trace;
 	bool stop_at_first;
 	bool quiet;
+	int limit_s;
 };
 
 static struct shared *shared;
@@ -108,7 +109,7 @@ describe_end(struct worker *worker, int status, char *text, size_t size)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == SIM_EXIT_FAILED)
 		snprintf(text, size, "%s", worker->message);
 	else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-		snprintf(text, size, "hangs: no end within %d seconds of real time", SEED_SECONDS_MAX);
+		snprintf(text, size, "hangs: no end in real time");
 	else if (WIFSIGNALED(status))
 		snprintf(text, size, "died of signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else
@@ -141,13 +142,13 @@ worker_of(pid_t pid, int jobs)
 }
 
 static void
-kill_hung(int jobs)
+kill_hung(const struct arguments *arguments)
 {
-	for (int i = 0; i < jobs; i++) {
+	for (int i = 0; i < arguments->jobs; i++) {
 		struct worker *worker = &shared->workers[i];
 
 		if (worker->pid > 0 && atomic_load(&worker->seed) != 0 &&
-		    seconds() - atomic_load(&worker->since_s) > SEED_SECONDS_MAX)
+		    seconds() - atomic_load(&worker->since_s) > arguments->limit_s)
 			kill(worker->pid, SIGKILL);
 	}
 }
@@ -193,7 +194,7 @@ run_all(const struct arguments *arguments)
 		if (worker == NULL) {
 			struct timespec moment = { 0, 20000000 };
 
-			kill_hung(arguments->jobs);
+			kill_hung(arguments);
 			show_progress(arguments, failures);
 			nanosleep(&moment, NULL);
 			continue;
@@ -294,6 +295,7 @@ usage(FILE *to)
 	      "  --steps N    steps of each run (300)\n"
 	      "  --drop LIST  steps left out: 3,7-12\n"
 	      "  --mutant X   with a known mistake in the engine; --list-mutants says which there are\n"
+	      "  --limit S    a seed that takes longer hangs (300)\n"
 	      "  --first      end at the first seed that fails\n"
 	      "  --trace      tell everything, on stderr; for one seed; twice: members' commands too\n", to);
 }
@@ -327,7 +329,7 @@ static void
 list_mutants(void)
 {
 	for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++)
-		printf("%-22s rule %2d  %s\n", mutants[i].name, mutants[i].rule, mutants[i].text);
+		printf("%-22s rule %d  %s\n", mutants[i].name, mutants[i].rule, mutants[i].text);
 }
 
 static void
@@ -374,6 +376,7 @@ parse(int argc, char **argv, struct arguments *arguments)
 		{ "drop", required_argument, NULL, 'd' },  { "jobs", required_argument, NULL, 'j' },
 		{ "first", no_argument, NULL, 'f' },	   { "trace", no_argument, NULL, 't' },
 		{ "quiet", no_argument, NULL, 'q' },	   { "help", no_argument, NULL, 'h' },
+		{ "limit", required_argument, NULL, 'L' },
 		{ "mutant", required_argument, NULL, 'm' }, { "list-mutants", no_argument, NULL, 'l' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -402,6 +405,9 @@ parse(int argc, char **argv, struct arguments *arguments)
 		case 'q':
 			arguments->quiet = true;
 			break;
+		case 'L':
+			arguments->limit_s = atoi(optarg);
+			break;
 		case 'm':
 			choose_mutant(optarg);
 			break;
@@ -428,6 +434,7 @@ main(int argc, char **argv)
 {
 	struct arguments arguments = {
 		.steps = SIM_STEPS_DEFAULT,
+		.limit_s = SEED_SECONDS_MAX,
 		.jobs = (int)sysconf(_SC_NPROCESSORS_ONLN),
 	};
 	struct sim_totals sum = { 0 };
