@@ -31,6 +31,16 @@ struct rebuild {
 
 /* --- copying --- */
 
+/* The row of this row's region that is to be copied next. */
+static uint64_t
+next_row(const struct engine *engine, uint64_t row)
+{
+	const struct intent *intent = &engine->intent;
+	uint32_t region = intent_region(intent, row);
+
+	return intent->copying == region ? intent->copied_until : (uint64_t)region * intent->region_rows;
+}
+
 static void
 rows_copied(struct sync_rows *rows, int result)
 {
@@ -47,8 +57,8 @@ rows_copied(struct sync_rows *rows, int result)
 		return;
 	}
 	rebuild->trouble[0] = '\0';
-	if (!target_filling(engine))
-		return;
+	if (!target_filling(engine) || rows->first_row != next_row(engine, rows->first_row))
+		return;		/* its region was begun anew meanwhile */
 	for (int i = 0; i < rows->row_count; i++)
 		intent_row_copied(&engine->intent, rows->first_row + (uint64_t)i);
 	rebuild->copied_rows += (uint64_t)rows->row_count;
