@@ -212,7 +212,8 @@ judge_superblock(struct member *member)
 	member->backoff_ms = 100;
 	if (member->verdict == SUPERBLOCK_OK) {
 		member->presence = PRESENCE_EXAMINED;
-		if (!member->in_sync) {
+		/* One that is being evicted may stay yet, so it stays who it is. */
+		if (!member->in_sync && !member->evicting) {
 			member->write_count = member->superblock.write_count;
 			memcpy(member->uuid, member->superblock.member_uuid, 16);
 		}
