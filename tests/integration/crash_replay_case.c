@@ -175,8 +175,14 @@ read_done(struct call *call, int result)
 	expect(result == -ENODATA, "a read of %llu sectors at %llu failed: %s", (unsigned long long)call->count,
 	       (unsigned long long)call->sector, strerror(-result));
 	if (call->count <= replay->geometry.block_bytes / SECTOR) {
-		expect(may_be_unknown(replay, call->sector), "sector %llu can't be read, and should be known",
-		       (unsigned long long)call->sector);
+		struct extent extent;
+
+		geometry_locate(&replay->geometry, call->sector * SECTOR, SECTOR, &extent);
+		expect(may_be_unknown(replay, call->sector), "sector %llu can't be read, and should be known: role %d, "
+		       "region %llu has flags %x, out of date were %x%s", (unsigned long long)call->sector,
+		       extent.member, (unsigned long long)(extent.row / replay->shape.region_rows),
+		       replay->flags[extent.row / replay->shape.region_rows], replay->unknown,
+		       replay->saw[call->sector] >= replay->oracle.write_room ? ", written in this case" : "");
 		replay->tally.unknown_sectors += call->count;
 		return;
 	}
@@ -319,8 +325,8 @@ settle(struct replay *replay)
 		if (step(replay))
 			continue;
 		engine_status(replay->engine, &status);
-		if (status.state == VOLUME_ACTIVE && status.regions_suspect == 0)
-			return status;
+		if (status.state == VOLUME_ACTIVE && (status.regions_suspect == 0 || replay->lose))
+			return status;	/* with nothing going on in the background it stays as it is */
 		if (status.state != VOLUME_DEGRADED || returning(replay, &status))
 			degraded_ms = 0;
 		else if (degraded_ms == 0)
@@ -360,7 +366,7 @@ refused(struct replay *replay, enum volume_state state)
 		       replay->untrusted);
 		return false;
 	}
-	expect(__builtin_popcount(replay->untrusted) > replay->geometry.parities,
+	expect(__builtin_popcount(replay->doubtful) > replay->geometry.parities,
 	       "the volume is %s and not assembled", volume_state_name(state));
 	for (int i = 0; i < replay->members.count; i++)
 		writes += replay->members.members[i].writes;
@@ -376,7 +382,7 @@ crash_again(struct replay *replay)
 	unsigned int steps = (unsigned int)(next_random(&replay->members.random) % 200);
 
 	replay->tally.again++;
-	if (__builtin_popcount(replay->untrusted) <= replay->geometry.parities) {
+	if (__builtin_popcount(replay->doubtful) <= replay->geometry.parities) {
 		assemble(replay);
 		submit_reads(replay);
 	}
@@ -403,10 +409,10 @@ run(struct replay *replay, bool again, bool writes)
 		submit_writes(replay);
 	submit_reads(replay);
 	drain(replay);
-	if (replay->lose && replay->untrusted == 0)
+	if (replay->lose && replay->doubtful == 0)
 		lose_member(replay);
 	status = settle(replay);
-	if (status.state == VOLUME_ACTIVE)
+	if (status.state == VOLUME_ACTIVE && status.regions_suspect == 0)
 		check_parity(replay);
 	replay->tally.corrected_rows += status.resync_corrected_rows;
 	submit_reads(replay);

@@ -52,6 +52,7 @@ struct replay {
 	uint8_t *flags;			/* region map as the crash left it, of all present members */
 	uint32_t regions;
 	uint32_t untrusted;		/* mask of roles that are absent or out of date */
+	uint32_t doubtful;		/* those, and whom another record of the newest epoch calls so */
 	uint32_t unknown;		/* those that ever were in this case: their chunks may be lost */
 };
 

@@ -135,7 +135,7 @@ replay_look_at_images(struct replay *replay)
 {
 	const struct geometry *geometry = &replay->geometry;
 	struct superblock found, newest = { 0 };
-	uint32_t present = 0;
+	uint32_t present = 0, doubts = 0;
 	uint8_t flags[LAYOUT_REGIONS_PER_BLOCK];
 
 	for (int i = 0; i < replay->members.count; i++) {
@@ -148,6 +148,13 @@ replay_look_at_images(struct replay *replay)
 					 &found, &reason) == SUPERBLOCK_OK,
 		       "member %d has no superblock any more: %s", i, reason);
 		present |= 1u << found.role;
+		/* The newest may be on its writer alone, and then was never in force: what others say of the same
+		 * epoch may be what rules. */
+		if (found.epoch > newest.epoch)
+			doubts = 0;
+		for (int role = 0; found.epoch >= newest.epoch && role < geometry->members; role++)
+			if (found.member_states[role] != MEMBER_IN_SYNC)
+				doubts |= 1u << role;
 		if (found.epoch > newest.epoch || (found.epoch == newest.epoch && found.event > newest.event))
 			newest = found;
 		map_block_decode(bytes + LAYOUT_MAP_OFFSET, replay->regions, 0, replay->shape.volume_uuid, flags);
@@ -158,7 +165,8 @@ replay_look_at_images(struct replay *replay)
 	for (int role = 0; role < geometry->members; role++)
 		if (!(present & 1u << role) || newest.member_states[role] != MEMBER_IN_SYNC)
 			replay->untrusted |= 1u << role;
-	replay->unknown |= replay->untrusted;
+	replay->doubtful = replay->untrusted | doubts;
+	replay->unknown |= replay->doubtful;
 }
 
 /* --- is the record complete? --- */

@@ -24,7 +24,7 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ HEADER_BYTES = 48
 FINAL = 0x80
 LATENCY_SECONDS = (0.0005, 0.003)
 LOGICAL_UNIT_RESET = 5
+# The last target answers writes of its superblock late: what is acknowledged without waiting for them shows.
+SUPERBLOCKS_END, HELD_SECONDS = 1 << 20, 0.04
 # Refused before anything was written: busy, reservation conflict, task set full.
 STATUS_GOOD, STATUS_CHECK, STATUS_NOTHING_DONE = 0x00, 0x02, (0x08, 0x18, 0x28)
 UNIT_ATTENTION = 6
@@ -110,18 +112,22 @@ class Pipe:
 
     def __init__(self, writer: asyncio.StreamWriter, latency: random.Random | None):
         self.writer, self.latency = writer, latency
-        self._queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[float, bytes, Callable[[], None] | None]] = asyncio.Queue()
 
-    def put(self, pdu: bytes) -> None:
+    def put(self, pdu: bytes, later: Callable[[], None] | None = None) -> None:
+        """`later`: the PDU is held back for long, and this is called when it goes."""
         wait = self.latency.uniform(*LATENCY_SECONDS) if self.latency else 0.0
-        self._queue.put_nowait((asyncio.get_running_loop().time() + wait, pdu))
+        wait += HELD_SECONDS if later else 0.0
+        self._queue.put_nowait((asyncio.get_running_loop().time() + wait, pdu, later))
 
     async def run(self) -> None:
         while True:
-            due, pdu = await self._queue.get()
+            due, pdu, later = await self._queue.get()
             left = due - asyncio.get_running_loop().time()
             if left > 0:
                 await asyncio.sleep(left)
+            if later:
+                later()
             self.writer.write(pdu)
             await self.writer.drain()
 
@@ -169,8 +175,7 @@ class Session:
                 length = int.from_bytes(header[5:8], "big")
                 data_bytes = length + -length % 4 + (digests.data if length else 0)
                 more = await reader.readexactly(rest + data_bytes)
-                look(header, more[rest : rest + length])
-                pipe.put(header + more)
+                pipe.put(header + more, look(header, more[rest : rest + length]))
         except (asyncio.IncompleteReadError, ConnectionError):
             return
         except (AssertionError, ValueError, struct.error) as fault:
@@ -213,32 +218,36 @@ class Session:
 
     # What the target answers
 
-    def _to_gateway(self, header: bytes, data: bytes) -> None:
+    def _to_gateway(self, header: bytes, data: bytes) -> Callable[[], None] | None:
         opcode, tag = header[0] & 0x3F, header[16:20]
         if opcode == 0x23:
             self.digests.agreed(data)
             self.full_feature = header[1] & (FINAL | 3) == FINAL | 3
         elif opcode == 0x21 and tag in self.commands:
-            self._answered(self.commands.pop(tag), header, data)
+            return self._answered(self.commands.pop(tag), header, data)
         elif opcode == 0x22 and tag in self.resets:
             if header[2] == 0:
                 self.proxy.fenced(self)
+        return None
 
-    def _answered(self, command: Command, header: bytes, data: bytes) -> None:
+    def _answered(self, command: Command, header: bytes, data: bytes) -> Callable[[], None] | None:
         good = header[2] == 0 and header[3] == STATUS_GOOD
         flags = 0 if good else FAILED
         if command.sync:
             self.proxy.note(SYNC_ENDS, flags=flags, number=command.number)
-            return
+            return None
         if not command.noted:
             assert not good, "a write was answered before all of its data had been sent"
-            return
+            return None
         nothing_done = header[3] in STATUS_NOTHING_DONE or (
             header[3] == STATUS_CHECK and len(data) > 4 and data[4] & 0xF == UNIT_ATTENTION)
+        if good and self.proxy.slow and command.offset < SUPERBLOCKS_END:
+            return lambda: self.proxy.note(WRITE_ENDS, number=command.number)
         if good or nothing_done:
             self.proxy.note(WRITE_ENDS, flags=flags, number=command.number)
         else:
             self.proxy.unresolved.append(command)  # the reset that follows tells
+        return None
 
 
 class Proxy:
@@ -247,6 +256,7 @@ class Proxy:
     def __init__(self, journal: Journal, farm: TargetFarm, number: int, seed: int, faults: list[str]):
         self.journal, self.farm, self.number, self.faults = journal, farm, number, faults
         self.latency = random.Random(seed)
+        self.slow = number == len(farm) - 1
         self.unresolved: list[Command] = []
         self.sessions: set[Session] = set()
         self.listener = socket.create_server(("127.0.0.1", 0))

@@ -19,8 +19,8 @@ MUTANTS = [
     ("mark-unawaited", "member_killed", False), ("mark-skipped", "healthy", False),
     ("flush-skipped", "healthy", False), ("fua-skipped", "healthy", False),
     ("cleaned-unflushed", "healthy", False), ("evict-unrecorded", "member_killed", False),
-    ("rmw-on-suspect", "gateway_killed", True), ("rebuilt-from-suspect", "healthy", True),
-    ("stale-trusted", "member_killed", True), ("loss-forgotten", "member_killed", True),
+    ("rmw-on-suspect", "gateway_killed", True), ("stale-trusted", "member_killed", True),
+    ("loss-forgotten", "member_killed", True),
 ]  # fmt: skip
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900),
               pytest.mark.skipif(SANITIZED, reason="a build with mutants is made for it, without sanitizers")]
