@@ -208,8 +208,18 @@ choose(struct engine *engine, int *role)
 	struct member *member;
 
 	*role = engine->replace_role;
-	if (*role >= 0 && ready(&engine->members[engine->replace_slot]))
-		return &engine->members[engine->replace_slot];
+	if (*role >= 0 && ready(&engine->members[engine->replace_slot])) {
+		struct member *chosen = &engine->members[engine->replace_slot];
+
+		if (chosen->standing == STANDING_SPARE ? fits(engine, chosen)
+						       : chosen->standing != STANDING_UNKNOWN &&
+							 chosen->standing != STANDING_OBSOLETE)
+			return chosen;
+		/* Its mark is gone since it was chosen, so nobody gave it away any more. */
+		engine->replace_role = -1;
+		engine_log(engine, LOG_ERR, "%s is no spare any more: it does not replace role %d",
+			   chosen->backend->label, *role);
+	}
 	*role = engine->missing;
 	if (*role < 0) {
 		member = find_interrupted(engine);
