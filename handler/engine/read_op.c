@@ -40,7 +40,8 @@ missing_role(const struct read_op *op, uint64_t row)
 		return missing;
 	/* Nothing can be made from parity that proves nothing, so such a row is read as it stands: what could not be
 	 * read may have been in another. */
-	if (op->avoid >= 0 && engine->geometry.parities > 0 && intent_row_suspect(&engine->intent, row))
+	if (op->avoid >= 0 && engine->geometry.parities > 0 && intent_row_suspect(&engine->intent, row) &&
+	    !MUTANT(REBUILT_FROM_SUSPECT))
 		return -1;
 	return op->avoid;
 }
