@@ -250,6 +250,10 @@ maps_read(struct engine *engine)
 
 	if (--engine->map_pending > 0)
 		return;
+	/* Also one whose own map was read already, and who may be back: nobody takes it in before this is over. */
+	for_each_member(engine, member)
+		if (member->in_sync && !member->checked)
+			engine->map_error = -ENOTCONN;
 	if (engine->map_error != 0) {
 		back_to_examine(engine, "a member was lost while its region map was read");
 		return;
