@@ -150,6 +150,7 @@ struct sim {
 	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
 	uint32_t out_roles;		/* not in sync now */
+	uint64_t changed_us;		/* when somebody last came or went */
 	uint32_t wiped_roles;		/* in sync as far as the engine knows, and empty */
 	uint64_t reverted_us;		/* when that last happened to some sector */
 

@@ -234,8 +234,9 @@ strike_wipe(struct sim *sim, int m)
 	int role = sim->roles[m];
 
 	if (sim->geometry.parities == 0 || sim->members[m].foreign != NULL ||
-	    now(sim) <= sim->excess_until_us)
-		return;
+	    now(sim) <= sim->excess_until_us || sim->status.state != VOLUME_ACTIVE || !sim->running_seen ||
+	    now(sim) < sim->changed_us + 2000000)
+		return;		/* who is in sync may not be on record yet */
 	for (int other = 0; other < sim->slots; other++)
 		if (other != m && sim->roles[other] >= 0 && in_trouble(sim, other))
 			return;

@@ -170,6 +170,8 @@ oracle_out_changed(struct sim *sim, uint32_t out_roles)
 {
 	uint32_t before = sim->out_roles;
 
+	if (out_roles != before)
+		sim->changed_us = sim->schedule.now_us;
 	sim->out_roles = out_roles;
 	sim->wiped_roles &= ~(before & ~out_roles);	/* filled since */
 	if ((out_roles & ~before) == 0)
