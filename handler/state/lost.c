@@ -215,6 +215,18 @@ lost_mark_dirty(struct lost *lost, uint32_t granule)
 	lost->dirty[granule] = true;
 }
 
+void
+lost_unhold(struct lost *lost, uint8_t role)
+{
+	for (uint32_t i = 0; i < LOST_ENTRIES; i++) {
+		if (lost->states[i] == LOST_FREE || lost->entries[i].role != role ||
+		    !(lost->entries[i].flags & LOST_HELD))
+			continue;
+		lost->entries[i].flags &= (uint8_t)~LOST_HELD;
+		lost_mark_dirty(lost, i / LAYOUT_LOST_ENTRIES);
+	}
+}
+
 static void
 slot_fill(struct lost *lost, uint32_t slot, const struct lost_extent *extent)
 {

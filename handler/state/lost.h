@@ -112,6 +112,9 @@ uint64_t lost_next_row(const struct lost *lost, uint64_t row);
 int lost_remove(struct lost *lost, uint64_t row, uint32_t rows, uint8_t role, uint32_t column_begin,
 		uint32_t column_end);
 
+/* Nobody holds the truth of this role's extents any more: another device gets its place. */
+void lost_unhold(struct lost *lost, uint8_t role);
+
 /* The next granule to write in this phase; its mark is taken off.  False: none left. */
 bool lost_take_dirty(struct lost *lost, uint32_t *granule);
 void lost_mark_dirty(struct lost *lost, uint32_t granule);	/* its write failed, or somebody new needs it */
