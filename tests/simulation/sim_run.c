@@ -429,6 +429,7 @@ quiesce(struct sim *sim, bool whole)
 		sim_await(sim, is_proven, "resync does not end");
 	}
 	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min, sim->engine_options.sync_rate_max);
+	sim_await(sim, load_is_drained, "requests are not completed");
 	sim_look(sim);
 	if (sim->geometry.parities > 0 && sim->status.regions_suspect == 0) {
 		check_media(sim);
