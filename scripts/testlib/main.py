@@ -282,8 +282,8 @@ def sanitizer_environment() -> dict[str, str]:
 def run_sanitized(parts: Parts, folder: str) -> None:
     if existing((folder,)):
         junit = parts.folder / f"sanitized-{Path(folder).name}.xml"
-        parts.tests(f"{folder}, sanitized",
-                    pytest_words(parts.choice, [folder], junit, "not no_sanitizer"), junit,
+        which = "not no_sanitizer" + (" and not once" if parts.choice.effort == "normal" else "")
+        parts.tests(f"{folder}, sanitized", pytest_words(parts.choice, [folder], junit, which), junit,
                     sanitizer_environment())
 
 

@@ -24,6 +24,8 @@ from private_gateway import IRAID, PYTHON, Gateway, Ran, Served, call, wait_unti
 from reader import VolumeReader
 from shadow import Load, Shadow, read_all
 
+pytestmark = pytest.mark.once
+
 MIB = 1 << 20
 CHUNK = 16 << 10
 ROW = 3 * CHUNK
