@@ -30,7 +30,7 @@ REGION_ROWS = 64
 ROW_BYTES = (COUNT - 1) * CHUNK
 WINDOW_ROWS = 12
 WINDOW_REGIONS = (0, 3, 9)  # a window in each: marks are set and cleared apart from each other
-CASES_SHORT = 600 if SANITIZED else 2000
+CASES_SHORT = 500 if SANITIZED else 1500
 REPLAY_SECONDS_MAX = 1500
 
 
@@ -173,7 +173,7 @@ RUNS = {run.__name__: run for run in (healthy, member_killed, member_returned, s
 def test_some_crashes_of_a_short_run(make_run: Callable[[int], Run], figure: Callable[[str, str], None],
                                      name: str) -> None:
     run = make_run(list(RUNS).index(name))
-    RUNS[name](run, 60)
+    RUNS[name](run, 40)
     assert run.load.failed == 0 or name == "gateway_killed"
     figure("replayed", run.replay("--cases", str(CASES_SHORT)))
 
