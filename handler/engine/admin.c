@@ -88,9 +88,8 @@ engine_detach(struct engine *engine, int slot, char *why)
 	if (member->stale_set >= 0) {
 		/* Its place remembers nothing of it any more: should it come back, all of it is copied. */
 		place_untrack(engine, member->stale_set);
-		intent_forget(&engine->intent, REGION_STALE(member->stale_set));
+		place_forget(engine, REGION_STALE(member->stale_set));
 		member->stale_set = -1;
-		metadata_commit(engine);
 	}
 	let_go(member);
 	return 0;

@@ -430,6 +430,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		evict_run(engine);
 		assemble_run(engine);
 		metadata_run(engine);
+		place_run(engine);
 		target_run(engine);
 		admit(engine);
 		read_op_hedge(engine);

@@ -206,6 +206,8 @@ struct engine {
 	uint64_t target_map;		/* generation of the map in which the target's stale flags are durable */
 	uint64_t target_record;		/* generation of superblocks that know of it */
 	enum target_phase target_phase;
+	uint8_t forgetting;		/* REGION_STALE() of sets that belong to nobody once forget_record is durable */
+	uint64_t forget_record;
 	bool target_is_new;		/* nobody tracked it before: it lacks everything */
 
 	/* superblocks */
@@ -355,8 +357,13 @@ uint64_t assemble_deadline(const struct engine *engine);
 void place_examine(struct member *member);	/* a session was opened: who is it? */
 void place_all(struct engine *engine);	/* the volume runs: judge those who answered meanwhile */
 int place_free_set(const struct engine *engine);	/* of record.tracked, or -1 */
+bool place_tracked(const struct engine *engine, const uint8_t uuid[16]);
 int place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state);	/* set or -1 */
+void place_record_target(struct engine *engine);	/* by the set it has */
 void place_untrack(struct engine *engine, int set);
+/* These sets' flags are cleared when the superblocks know that nobody is tracked by them; commits the record. */
+void place_forget(struct engine *engine, uint8_t stale);
+void place_run(struct engine *engine);
 enum member_state place_state(const struct member *member);	/* for status; 0: not known */
 
 /* target.c: from begin to done it is engine->target */

@@ -23,7 +23,8 @@ int
 place_free_set(const struct engine *engine)
 {
 	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
-		if (engine->record.tracked[set].state == 0)
+		if (engine->record.tracked[set].state == 0 && !(engine->forgetting & REGION_STALE(set)) &&
+		    (engine->target == NULL || engine->target->stale_set != set))
 			return set;
 	return -1;
 }
@@ -36,6 +37,12 @@ find_set(const struct engine *engine, const uint8_t uuid[16])
 		    memcmp(engine->record.tracked[set].member_uuid, uuid, 16) == 0)
 			return set;
 	return -1;
+}
+
+bool
+place_tracked(const struct engine *engine, const uint8_t uuid[16])
+{
+	return find_set(engine, uuid) >= 0;
 }
 
 int
@@ -53,10 +60,39 @@ place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member
 }
 
 void
+place_record_target(struct engine *engine)
+{
+	const struct member *target = engine->target;
+	struct tracked_member *tracked = &engine->record.tracked[target->stale_set];
+
+	*tracked = (struct tracked_member){ .role = (uint8_t)target->role, .state = MEMBER_REBUILDING };
+	memcpy(tracked->member_uuid, target->uuid, 16);
+}
+
+void
 place_untrack(struct engine *engine, int set)
 {
 	if (set >= 0)
 		engine->record.tracked[set] = (struct tracked_member){ 0 };
+}
+
+/* The other way round, a crash in between would leave a member on record that seems to lack nothing. */
+void
+place_forget(struct engine *engine, uint8_t stale)
+{
+	engine->intent.absent &= (uint8_t)~stale;
+	engine->forgetting |= stale;
+	engine->forget_record = metadata_commit(engine);
+}
+
+void
+place_run(struct engine *engine)
+{
+	if (engine->forgetting == 0 || engine->record_durable < engine->forget_record)
+		return;
+	intent_forget(&engine->intent, engine->forgetting);
+	engine->forgetting = 0;
+	engine->activity++;
 }
 
 /* --- a device under a running volume --- */

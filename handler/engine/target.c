@@ -53,7 +53,10 @@ target_begin(struct member *member, int role)
 	assert(engine->target == NULL);
 	if (member->standing == STANDING_SPARE)
 		adopt_spare(member, role);
-	member->stale_set = place_track(engine, role, member->uuid, MEMBER_REBUILDING);
+	if (all && !place_tracked(engine, member->uuid))
+		member->stale_set = place_free_set(engine);	/* on record only when its marks are durable */
+	else
+		member->stale_set = place_track(engine, role, member->uuid, MEMBER_REBUILDING);
 	assert(member->stale_set >= 0);
 	member->role = role;
 	member->checked = true;
@@ -63,7 +66,7 @@ target_begin(struct member *member, int role)
 	member->standing = STANDING_REBUILDING;
 	member->reason[0] = '\0';
 	engine->target = member;
-	engine->target_is_new = all;
+	engine->target_is_new = !place_tracked(engine, member->uuid);
 	if (engine->missing == role)
 		engine->missing_since_ms = engine->now_ms;
 	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all);
@@ -91,7 +94,6 @@ target_lost(struct engine *engine, enum member_state state)
 		     "filling member %s was interrupted: %s", member->backend->label, member->reason);
 	if (engine->target_phase == TARGET_MARKING && engine->target_is_new) {
 		/* Nobody knows of it yet, and its own marks may not be durable. */
-		place_untrack(engine, member->stale_set);
 		intent_forget(&engine->intent, REGION_STALE(member->stale_set));
 		member->stale_set = -1;
 		member->standing = STANDING_OBSOLETE;
@@ -159,7 +161,7 @@ target_complete(struct engine *engine)
 			other->role = -1;
 			member_note(other, "its place was taken by %s", member->backend->label);
 		}
-	intent_target_done(&engine->intent, others);
+	intent_target_done(&engine->intent, 0);
 	engine->target = NULL;
 	engine->by_role[role] = member;
 	member->in_sync = true;
@@ -173,7 +175,8 @@ target_complete(struct engine *engine)
 	}
 	if (engine->replace_role == role)
 		engine->replace_role = -1;
-	record = metadata_commit(engine);
+	place_forget(engine, others);
+	record = engine->forget_record;
 	if (former != NULL)
 		dismiss(engine, former, record);
 	enter(engine, TARGET_NONE);
@@ -188,6 +191,7 @@ target_run(struct engine *engine)
 		return;
 	if (engine->target_phase == TARGET_MARKING && engine->map_durable >= engine->target_map &&
 	    lost_io_idle(engine)) {
+		place_record_target(engine);
 		engine->target_record = metadata_commit(engine);
 		enter(engine, TARGET_RECORDING);
 	}
