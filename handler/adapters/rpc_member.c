@@ -81,7 +81,7 @@ pick_from(const struct engine_status *status, struct pick *pick)
 		snprintf(pick->label, sizeof(pick->label), "role %d", role);
 		return 0;
 	}
-	snprintf(pick->message, sizeof(pick->message), "the volume has no member \"%.300s\"", pick->wanted);
+	snprintf(pick->message, sizeof(pick->message), "the volume has no member \"%.300s\"; iraid status lists them", pick->wanted);
 	return -ENOENT;
 }
 
