@@ -397,6 +397,10 @@ void lost_io_all(struct engine *engine);	/* somebody new needs the whole table *
 void lost_io_free(struct engine *engine);
 /* Does the volume's range have a byte that can't be known? */
 bool lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
+/* Must the table forget, durably, what a write of the range made known, before that is acknowledged?  Also while the table
+ * is not settled: members may list what was accepted or overwritten, and after a crash theirs counts.
+ */
+bool lost_concerns_write(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
 /* The range was overwritten (or accepted).  0, -ENOSPC. */
 int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
 

@@ -327,6 +327,13 @@ lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t end_by
 	return false;
 }
 
+bool
+lost_concerns_write(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
+{
+	return (engine->lost != NULL && !lost_settled(engine->lost)) ||
+	       lost_in_range(engine, begin_bytes, end_bytes);
+}
+
 /* Known again: the columns of this row's chunk.  Rows next to it in which the role holds parity mean nothing (state/lost.h)
  * and go with it, so that they don't stay behind when all that means something is gone.
  */

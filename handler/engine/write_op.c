@@ -224,7 +224,7 @@ write_written(struct write_op *op)
 	}
 	if (has_parity(op)) {
 		prove_rows(op);
-		op->finds_lost = lost_in_range(engine, op->begin_bytes, op->end_bytes);
+		op->finds_lost = lost_concerns_write(engine, op->begin_bytes, op->end_bytes);
 	}
 	if ((!op->fua || MUTANT(FUA_SKIPPED)) && !op->finds_lost) {
 		write_end(op, 0);
