@@ -124,6 +124,14 @@ struct lost_waiter {
 	void (*done)(struct lost_waiter *waiter, int error);
 };
 
+/* Somebody who writes rows, and whose regions must be marked as dirty meanwhile. */
+struct region_hold {
+	struct list node;	/* of engine->intent_waiters */
+	uint32_t first, last;	/* regions */
+	bool active;
+	void (*ready)(struct region_hold *hold, int error);
+};
+
 struct throttle {
 	uint64_t rate_min, rate_max;	/* bytes of each member a second */
 	int64_t budget_bytes;
@@ -218,7 +226,7 @@ struct engine {
 
 	/* region map */
 	struct intent intent;
-	struct list intent_waiters;	/* of write_op.node */
+	struct list intent_waiters;	/* of region_hold.node */
 	uint8_t *map_buffer;		/* MAP_BATCH blocks being written */
 	uint32_t map_blocks[MAP_BATCH];
 	int map_batch, map_pending;
@@ -385,6 +393,13 @@ void intent_io_expire(struct engine *engine);	/* fail those who wait for silent 
 bool intent_io_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
 uint64_t intent_io_commit(struct engine *engine);	/* generation to wait for in map_durable */
 void intent_io_all(struct engine *engine);	/* somebody new needs the whole map */
+/* Rows are about to be written.  True: their regions' marks are durable.  Else intent_io_wait() has hold->ready called
+ * when they are, with 0, or when they can't be, with -ETIMEDOUT or -ESHUTDOWN; perhaps at once.
+ */
+bool intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
+void intent_io_wait(struct engine *engine, struct region_hold *hold);
+void intent_io_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
+void intent_io_tell(struct engine *engine, int error);	/* those who wait: marks became durable, or can't */
 
 /* lost_io.c */
 int lost_io_init(struct engine *engine);
@@ -414,7 +429,6 @@ void flush_ops_free(struct engine *engine);
 bool read_op_create(struct engine *engine, struct piece *piece);	/* false: no memory */
 bool write_op_create(struct engine *engine, struct piece *piece);
 bool write_op_merge(struct engine *engine, struct piece *piece);	/* true: it joined a waiting write */
-void write_op_intent_changed(struct engine *engine, int error);
 void read_ops_free(struct engine *engine);
 void write_ops_free(struct engine *engine);
 void read_op_hedge(struct engine *engine);	/* reads that wait too long for one member */

@@ -41,6 +41,72 @@ any_block_dirty(const struct engine *engine)
 	return false;
 }
 
+/* --- those who write --- */
+
+bool
+intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row)
+{
+	bool durable = true;
+
+	hold->active = true;
+	hold->first = intent_region(&engine->intent, first_row);
+	hold->last = intent_region(&engine->intent, last_row);
+	for (uint32_t region = hold->first; region <= hold->last; region++)
+		if (!intent_begin(&engine->intent, region))
+			durable = false;
+	return durable;
+}
+
+void
+intent_io_drop(struct engine *engine, struct region_hold *hold)
+{
+	if (!hold->active)
+		return;
+	hold->active = false;
+	for (uint32_t region = hold->first; region <= hold->last; region++)
+		intent_end(&engine->intent, region);
+}
+
+void
+intent_io_wait(struct engine *engine, struct region_hold *hold)
+{
+	if (engine->expired || engine->fenced) {
+		hold->ready(hold, engine->fenced ? -ESHUTDOWN : -ETIMEDOUT);
+		return;
+	}
+	list_append(&engine->intent_waiters, &hold->node);
+	engine->activity++;
+}
+
+static bool
+is_durable(const struct engine *engine, const struct region_hold *hold)
+{
+	for (uint32_t region = hold->first; region <= hold->last; region++)
+		if (!intent_ready(&engine->intent, region))
+			return false;
+	return true;
+}
+
+void
+intent_io_tell(struct engine *engine, int error)
+{
+	struct list waiters;
+	struct list *node;
+
+	list_init(&waiters);
+	list_splice(&waiters, &engine->intent_waiters);
+	while ((node = list_take(&waiters)) != NULL) {
+		struct region_hold *hold = list_entry(node, struct region_hold, node);
+
+		if (error == 0 && !is_durable(engine, hold))
+			list_append(&engine->intent_waiters, node);
+		else
+			hold->ready(hold, error);
+	}
+}
+
+/* --- the map --- */
+
 static void
 batch_done(struct engine *engine)
 {
@@ -60,7 +126,7 @@ batch_done(struct engine *engine)
 	else
 		engine->map_sent = engine->map_durable;
 	engine->activity++;
-	write_op_intent_changed(engine, engine->map_error);
+	intent_io_tell(engine, engine->map_error);
 }
 
 static void
@@ -167,7 +233,7 @@ void
 intent_io_expire(struct engine *engine)
 {
 	if (engine->map_pending > 0)
-		write_op_intent_changed(engine, -ETIMEDOUT);
+		intent_io_tell(engine, -ETIMEDOUT);
 }
 
 uint64_t

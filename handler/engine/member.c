@@ -269,7 +269,7 @@ fence_off(struct engine *engine, struct member *member)
 	engine_event(engine, EVENT_FENCED, LOG_CRIT, member, "%s", engine->reason);
 	for_each_member(engine, other)
 		member_fail_parked(other, -ESHUTDOWN, false);
-	write_op_intent_changed(engine, -ESHUTDOWN);	/* their marks are not written any more */
+	intent_io_tell(engine, -ESHUTDOWN);	/* their marks are not written any more */
 }
 
 void

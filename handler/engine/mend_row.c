@@ -3,6 +3,7 @@
  *	READ_CHUNKS   every role's chunk by itself: which can't be read?
  *	READ_PIECES   of those, 4 KiB at a time: which sectors is it?
  *	RECORD        a piece that two members lack is lost: recorded, durably, before anything is written
+ *	MARK          the region is marked as dirty, if data or parity of others than the target changes
  *	WRITE         what was made up for, to where it could not be read; the target's chunk; parity where it changed
  *	VERIFY        the rewritten pieces are read again
  *	HEAL_*        the target's own content was taken for what was lost, and is sure: it is lost no longer
@@ -48,6 +49,7 @@ reader(const struct sync_rows *rows, int role)
 static void
 row_done(struct sync_rows *rows, bool readable)
 {
+	intent_io_drop(rows->op.engine, &rows->mend.marks);
 	if (!readable)
 		rows->unreadable |= 1u << rows->mend.index;
 	if (rows->mend.index + 1 < rows->row_count)
@@ -204,11 +206,17 @@ verify(struct sync_rows *rows)
 static void
 mend_written(struct sync_rows *rows)
 {
-	rows->op.engine->activity++;
-	if (rows->error != 0)
-		sync_rows_end(rows, rows->error);
-	else
+	struct engine *engine = rows->op.engine;
+
+	engine->activity++;
+	if (rows->error == 0) {
 		verify(rows);
+		return;
+	}
+	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done. */
+	if (rows->error != -ENOLINK && rows->mend.parity_changed)
+		intent_suspect(&engine->intent, rows->mend.marks.first);
+	sync_rows_end(rows, rows->error);
 }
 
 static void
@@ -216,7 +224,7 @@ written(struct member_io *mio, int result)
 {
 	struct sync_rows *rows = mio->owner;
 
-	if (result != 0)
+	if (result != 0 && (rows->error == 0 || rows->error == -ENOLINK))
 		rows->error = result;
 	if (--rows->pending == 0)
 		mend_written(rows);
@@ -268,6 +276,36 @@ write_row(struct sync_rows *rows)
 		mend_written(rows);
 }
 
+/* --- MARK --- */
+
+static void
+marked(struct region_hold *hold, int error)
+{
+	struct mend *mend = list_entry(hold, struct mend, marks);
+	struct sync_rows *rows = list_entry(mend, struct sync_rows, mend);
+
+	if (error != 0)
+		sync_rows_end(rows, error);
+	else
+		write_row(rows);
+}
+
+/* What a member's cache takes of it may be lost; then the row must be known as one whose parity may not fit. */
+static void
+mark_row(struct sync_rows *rows)
+{
+	struct mend *mend = &rows->mend;
+
+	mend->step = MEND_MARK;
+	mend->marks.ready = marked;
+	list_init(&mend->marks.node);
+	if (!mend->parity_changed ||
+	    intent_io_hold(rows->op.engine, &mend->marks, row_of(rows), row_of(rows)))
+		write_row(rows);
+	else
+		intent_io_wait(rows->op.engine, &mend->marks);
+}
+
 /* --- RECORD --- */
 
 static void
@@ -279,7 +317,7 @@ loss_on_record(struct lost_waiter *waiter, int error)
 	if (error != 0)
 		sync_rows_end(rows, error);
 	else
-		write_row(rows);
+		mark_row(rows);
 }
 
 static int
@@ -434,7 +472,7 @@ settle(struct sync_rows *rows)
 	if (holds_truth(rows) && !rows->mend.chunk_bad[engine->target->role])
 		take_held(rows);
 	if (!lost) {
-		write_row(rows);
+		mark_row(rows);
 		return;
 	}
 	rows->mend.step = MEND_RECORD;

@@ -40,7 +40,7 @@ give_up(struct engine *engine)
 	engine_log(engine, LOG_WARNING, "members did not answer in time: stopped without marking them clean");
 	for_each_member(engine, member)
 		member_fail_parked(member, -ESHUTDOWN, false);
-	write_op_intent_changed(engine, -ESHUTDOWN);
+	intent_io_tell(engine, -ESHUTDOWN);
 	release_sessions(engine);
 }
 
@@ -110,7 +110,7 @@ finish_release(struct engine *engine)
 		engine->activity++;
 		return;
 	}
-	write_op_intent_changed(engine, -ESHUTDOWN);
+	intent_io_tell(engine, -ESHUTDOWN);
 	if (engine->ops > 0 || engine->requests_active > 0 || engine->admission_head != NULL)
 		return;
 	enter(engine, PHASE_STOPPED);

@@ -52,6 +52,7 @@ sync_rows_end(struct sync_rows *rows, int result)
 {
 	struct engine *engine = rows->op.engine;
 
+	intent_io_drop(engine, &rows->mend.marks);
 	if (rows->buffer != NULL)
 		arena_release(&engine->arena, rows->buffer, rows->buffer_bytes);
 	rows->buffer = NULL;

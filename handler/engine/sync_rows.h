@@ -26,6 +26,7 @@ enum mend_step {
 	MEND_READ_CHUNKS,
 	MEND_READ_PIECES,
 	MEND_RECORD,
+	MEND_MARK,
 	MEND_WRITE,
 	MEND_VERIFY,
 	MEND_HEAL_FLUSH,
@@ -41,6 +42,7 @@ struct mend {			/* of one row */
 	bool parity_changed, heals;
 	struct lost_waiter waiter;
 	struct flush_waiter flush;
+	struct region_hold marks;
 };
 
 struct sync_rows {

@@ -31,55 +31,6 @@ has_parity(const struct write_op *op)
 	return op->op.engine->geometry.parities > 0;
 }
 
-/* --- region marks --- */
-
-static uint32_t
-first_region(const struct write_op *op)
-{
-	return intent_region(&op->op.engine->intent, write_first_row(op));
-}
-
-static uint32_t
-last_region(const struct write_op *op)
-{
-	return intent_region(&op->op.engine->intent, write_last_row(op));
-}
-
-/* Returns whether all marks are durable already. */
-static bool
-intent_hold(struct write_op *op)
-{
-	struct engine *engine = op->op.engine;
-	bool ready = true;
-
-	op->intent_held = true;
-	for (uint32_t region = first_region(op); region <= last_region(op); region++)
-		if (!intent_begin(&engine->intent, region))
-			ready = false;
-	return ready;
-}
-
-static bool
-intent_is_ready(const struct write_op *op)
-{
-	const struct engine *engine = op->op.engine;
-
-	for (uint32_t region = first_region(op); region <= last_region(op); region++)
-		if (!intent_ready(&engine->intent, region))
-			return false;
-	return true;
-}
-
-static void
-intent_drop(struct write_op *op)
-{
-	if (!op->intent_held)
-		return;
-	op->intent_held = false;
-	for (uint32_t region = first_region(op); region <= last_region(op); region++)
-		intent_end(&op->op.engine->intent, region);
-}
-
 /* --- end --- */
 
 static void
@@ -103,7 +54,7 @@ write_end(struct write_op *op, int result)
 	struct engine *engine = op->op.engine;
 	struct piece *piece = op->pieces;
 
-	intent_drop(op);
+	intent_io_drop(op->op.engine, &op->marks);
 	drop_buffer(op);
 	release_rows(op);
 	op->pieces = NULL;
@@ -212,8 +163,8 @@ write_written(struct write_op *op)
 	struct engine *engine = op->op.engine;
 
 	if (op->error != 0) {
-		for (uint32_t region = first_region(op);
-		     has_parity(op) && region <= last_region(op) && !MUTANT(FAILURE_FORGOTTEN); region++)
+		for (uint32_t region = op->marks.first;
+		     has_parity(op) && region <= op->marks.last && !MUTANT(FAILURE_FORGOTTEN); region++)
 			intent_suspect(&engine->intent, region);
 		write_end(op, op->error);
 		return;
@@ -299,7 +250,7 @@ write_prepared(struct write_op *op)
 		op->avoid = op->failed_role;
 		write_again(op);
 	} else if (op->pieces->next != NULL) {
-		intent_drop(op);
+		intent_io_drop(op->op.engine, &op->marks);
 		drop_buffer(op);
 		split(op);
 	} else {
@@ -323,42 +274,25 @@ old_data_read(struct member_io *mio, int result)
 	prepare_done_one(op);
 }
 
-void
-write_op_intent_changed(struct engine *engine, int error)
+static void
+marks_durable(struct region_hold *hold, int error)
 {
-	struct list waiters;
-	struct list *node;
+	struct write_op *op = list_entry(hold, struct write_op, marks);
 
-	list_init(&waiters);
-	list_splice(&waiters, &engine->intent_waiters);
-	while ((node = list_take(&waiters)) != NULL) {
-		struct write_op *op = (struct write_op *)list_entry(node, struct op, node);
-
-		if (error == 0 && !intent_is_ready(op)) {
-			list_append(&engine->intent_waiters, node);
-			continue;
-		}
-		note_error(op, -1, error);
-		op->intent_waits = false;
-		prepare_done_one(op);
-	}
+	note_error(op, -1, error);
+	prepare_done_one(op);
 }
 
-/* Region marks that are not durable yet: wait for them, unless they can't become so. */
 static void
-wait_for_intent(struct write_op *op)
+mark_regions(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
 
-	if (intent_hold(op) || MUTANT(MARK_UNAWAITED))
+	if (intent_io_hold(engine, &op->marks, write_first_row(op), write_last_row(op)) ||
+	    MUTANT(MARK_UNAWAITED))
 		return;
-	if (engine->expired || engine->fenced) {
-		note_error(op, -1, engine->fenced ? -ESHUTDOWN : -ETIMEDOUT);
-		return;
-	}
-	op->intent_waits = true;
 	op->pending++;
-	list_append(&engine->intent_waiters, &op->op.node);
+	intent_io_wait(engine, &op->marks);
 }
 
 static void
@@ -369,7 +303,7 @@ write_prepare(struct write_op *op)
 	op->failed_role = -1;
 	op->pending = 1;	/* this function */
 	if (has_parity(op))
-		wait_for_intent(op);
+		mark_regions(op);
 	write_rows_read(op, old_data_read);
 	prepare_done_one(op);
 }
@@ -379,7 +313,7 @@ write_prepare(struct write_op *op)
 static void
 write_again(struct write_op *op)
 {
-	intent_drop(op);
+	intent_io_drop(op->op.engine, &op->marks);
 	drop_buffer(op);
 	op->state = WRITE_WAITING;
 	if (++op->attempts > ATTEMPTS_MAX)
@@ -463,7 +397,8 @@ write_op_create(struct engine *engine, struct piece *piece)
 	op->begin_bytes = piece->begin_bytes;
 	op->end_bytes = piece->end_bytes;
 	op->fua = piece->request->fua;
-	op->intent_held = false;
+	op->marks = (struct region_hold){ .ready = marks_durable };
+	list_init(&op->marks.node);
 	op->finds_lost = false;
 	op->attempts = 0;
 	op->avoid = -1;

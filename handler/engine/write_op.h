@@ -28,8 +28,7 @@ struct write_op {
 	uint64_t end_bytes;
 	bool fua;
 	bool finds_lost;	/* overwrites what could not be known */
-	bool intent_held;
-	bool intent_waits;
+	struct region_hold marks;
 	int pending;
 	int attempts;
 	uint32_t cache_losses;	/* engine->cache_losses then */

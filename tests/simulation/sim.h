@@ -78,6 +78,7 @@ struct sim_request {
 	uint64_t sector, count;
 	uint32_t number;	/* of a write */
 	uint64_t submit_us, done_us;
+	uint64_t session_losses;	/* until it was submitted */
 	uint32_t *floor;	/* of a read: the floor when it was submitted; of a flush: of all sectors */
 	uint8_t *memory;
 	size_t memory_bytes;
@@ -135,7 +136,8 @@ struct sim {
 	struct engine_status status;
 	int roles[SIM_SLOTS_MAX];	/* by device: its place, in sync or being filled; -1: none */
 	int holder[SIM_MEMBERS_MAX];	/* by role: device that is in sync there; -1: none */
-	uint32_t session_losses;	/* since a flush last succeeded */
+	uint64_t session_losses;	/* sessions that ended */
+	uint64_t session_losses_told;	/* of them, before the last flush that succeeded began */
 	bool refused;			/* FAULT_REFUSE happened since the last quiescence */
 
 	/* oracle, by sector */

@@ -143,6 +143,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	request->sector = sector;
 	request->count = count;
 	request->submit_us = sim->schedule.now_us;
+	request->session_losses = sim->session_losses;
 	request->memory_bytes = count * PATTERN_SECTOR;
 	request->request = (struct engine_request){
 		.op = op,

@@ -331,6 +331,14 @@ check_read(struct sim *sim, const struct sim_request *request)
 	}
 }
 
+/* A flush that succeeded covers what was lost before it began. */
+static void
+told_of_losses(struct sim *sim, const struct sim_request *request)
+{
+	if (request->session_losses > sim->session_losses_told)
+		sim->session_losses_told = request->session_losses;
+}
+
 static void
 acknowledge(struct sim *sim, const struct sim_request *request)
 {
@@ -344,7 +352,7 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 		sim->traits[i] &= (uint8_t)~MAY_BE_ANYTHING;
 	}
 	if (request->request.fua)
-		sim->session_losses = 0;
+		told_of_losses(sim, request);
 }
 
 static void
@@ -356,7 +364,7 @@ flushed(struct sim *sim, const struct sim_request *request)
 		if (safe > sim->flushed[i])
 			sim->flushed[i] = safe;
 	}
-	sim->session_losses = 0;
+	told_of_losses(sim, request);
 }
 
 /* May some sector of the request be lost?  A write is refused for its rows' sake too: what it needs to
@@ -397,7 +405,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ETIMEDOUT:
 		return excess;
 	case EIO:
-		return (durable && sim->session_losses > 0) || excess || sim->refused ||
+		return (durable && sim->session_losses > sim->session_losses_told) || excess || sim->refused ||
 		       loss_is_fair(sim, request);
 	case ENOMEDIUM:
 		return !sim->running_seen && excess &&

@@ -459,7 +459,9 @@ draw_options(struct sim *sim)
 		.spare_wait_ms = (uint32_t)random_between(random, 100, 60000),
 		.error_limit = (uint32_t)random_between(random, 4, 64),
 	};
-	options->assembly_limit_ms = options->assembly_wait_ms + (uint32_t)random_between(random, 2000, 20000);
+	/* A member may fall silent while its map is read: noticed after give_up, and then it is waited for. */
+	options->assembly_limit_ms = options->assembly_wait_ms + options->give_up_ms +
+				     (uint32_t)random_between(random, 2000, 20000);
 	if (random_once_in(random, 4))
 		options->buffer_bytes_max = 1;	/* as little as is possible: operations wait for it */
 	memset(options->volume_uuid, 0x77, 16);
