@@ -299,8 +299,13 @@ mark_row(struct sync_rows *rows)
 	mend->step = MEND_MARK;
 	mend->marks.ready = marked;
 	list_init(&mend->marks.node);
-	if (!mend->parity_changed ||
-	    intent_io_hold(rows->op.engine, &mend->marks, row_of(rows), row_of(rows)))
+	if (!mend->parity_changed) {
+		write_row(rows);
+		return;
+	}
+	engine_log(rows->op.engine, LOG_DEBUG, "row %llu is mended, and its parity changes",
+		   (unsigned long long)row_of(rows));
+	if (intent_io_hold(rows->op.engine, &mend->marks, row_of(rows), row_of(rows)))
 		write_row(rows);
 	else
 		intent_io_wait(rows->op.engine, &mend->marks);

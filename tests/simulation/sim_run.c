@@ -112,6 +112,8 @@ engine_says(void *owner, int level, const char *text)
 	sim_trace(sim, "engine <%d> %s", level, text);
 	if (strstr(text, "session lost") != NULL)
 		sim->session_losses++;
+	if (strstr(text, "is mended") != NULL)
+		sim->touched[sim_region(sim, strtoull(text + strlen("row "), NULL, 10))] = true;
 	if (sim->armed && is_weighty(text)) {
 		sim->armed = false;
 		sim->crash_in = (int)random_between(&sim->random, 1, 8);
