@@ -154,12 +154,12 @@ engine_fail(struct engine *engine, int slot, char *why)
 	if (!member->in_sync)
 		return refuse(why, -EINVAL, "%s has no part in the volume's data: nothing to fail",
 			      member->backend->label);
-	if (!evict_bearable(engine))
+	if (!evict_bearable(engine, member))
 		return refuse(why, -EBUSY, "level %u can't bear another member out, %d are already",
-			      engine->geometry.level, engine->out);
+			      engine->geometry.level, __builtin_popcount(engine->out));
 	for_each_member(engine, other)
 		if (other != member && other->in_sync && !member_usable(other))
-			return refuse(why, -EBUSY, "%s does not answer: both out would stop the volume",
+			return refuse(why, -EBUSY, "%s does not answer: wait until it is out, or back",
 				      other->backend->label);
 	member_note(member, "taken out by an administrator");
 	evict_exclude(member);
@@ -194,10 +194,11 @@ int
 engine_replace(struct engine *engine, int role, int spare, char *why)
 {
 	struct member *member = member_at(engine, spare);
+	char roles[ROLES_TEXT_MAX];
 
 	if (engine->phase != PHASE_RUNNING || engine->fenced)
 		return refuse(why, -EAGAIN, "the volume is not running");
-	if (engine->geometry.parities == 0)
+	if (engine->geometry.redundancy == 0)
 		return refuse(why, -EOPNOTSUPP, "level 0 can't replace members");
 	if (role < 0 || role >= engine->geometry.members)
 		return refuse(why, -EINVAL, "role %d: the volume has roles 0 to %d", role,
@@ -215,8 +216,9 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 			      engine->geometry.block_bytes);
 	if (engine->target != NULL || engine->replace_role >= 0)
 		return refuse(why, -EBUSY, "another member is being filled: wait for it, or remove it");
-	if (engine->missing >= 0 && engine->missing != role)
-		return refuse(why, -EBUSY, "role %d has no member: that comes first", engine->missing);
+	if (engine->missing != 0 && !(engine->missing & ROLE(role)))
+		return refuse(why, -EBUSY, "role %s has no member: that comes first",
+			      roles_text(engine->missing, roles));
 	engine->replace_role = role;
 	engine->replace_slot = spare;
 	engine->activity++;
@@ -231,7 +233,7 @@ lost_in_chunk(const struct engine *engine, uint64_t row, int chunk, uint64_t off
 	      struct lost_range *out)
 {
 	const uint32_t chunk_bytes = engine->geometry.chunk_bytes;
-	const uint8_t role = geometry_data_member(&engine->geometry, row, (uint8_t)chunk);
+	const uint8_t role = geometry_role(&engine->geometry, row, (uint8_t)chunk);
 	uint64_t start = row * geometry_row_bytes(&engine->geometry) + (uint64_t)chunk * chunk_bytes;
 	uint32_t begin, end;
 	uint8_t flags;
@@ -283,7 +285,7 @@ engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost
 	struct lost_range range;
 	int count = 0;
 
-	if (engine->lost == NULL || engine->geometry.parities == 0 || engine->phase < PHASE_RUNNING)
+	if (engine->lost == NULL || engine->geometry.redundancy == 0 || engine->phase < PHASE_RUNNING)
 		return 0;
 	offset_bytes = behind_range(engine, offset_bytes);
 	while (next_lost(engine, offset_bytes, &range)) {
@@ -320,6 +322,14 @@ accepted(struct lost_waiter *waiter, int error)
 	free(acceptance);
 }
 
+static bool
+holds_data(const struct geometry *geometry, uint64_t row, uint8_t role)
+{
+	int position = geometry_position(geometry, row, role);
+
+	return position >= 0 && position < geometry->data_chunks;
+}
+
 /* Entries that lie in the range as a whole go as a whole: no pieces are left that would need room. */
 static void
 accept_whole(struct acceptance *acceptance, uint64_t begin, uint64_t end)
@@ -335,7 +345,7 @@ accept_whole(struct acceptance *acceptance, uint64_t begin, uint64_t end)
 		    (extent.row + extent.rows) * row_bytes > end)
 			continue;
 		for (uint64_t row = extent.row; row < extent.row + extent.rows; row++)
-			if (geometry_chunk_on_member(&engine->geometry, row, extent.role) >= 0)
+			if (holds_data(&engine->geometry, row, extent.role))
 				bytes += extent.column_end - extent.column_begin;
 		if (lost_remove(engine->lost, extent.row, extent.rows, extent.role, extent.column_begin,
 				extent.column_end) == 0)

@@ -165,8 +165,8 @@ merge_maps(struct engine *engine)
 	apply_force(engine);
 	intent_forget(&engine->intent, (uint8_t)(REGION_STALE_ANY & ~tracked_sets(engine)));
 	engine->intent.absent = tracked_sets(engine);
-	if (engine->missing >= 0)
-		intent_member_lost(&engine->intent);
+	if (engine->missing != 0)
+		intent_member_lost(&engine->intent, engine_bare(engine));
 	else if (engine->intent.absent != 0)
 		intent_mark_absent(&engine->intent);
 }
@@ -191,8 +191,10 @@ static bool
 epoch_remembered(struct engine *engine)
 {
 	if (engine->port.record_epoch == NULL ||
-	    engine->port.record_epoch(engine->port.owner, engine->record.epoch) == 0)
+	    engine->port.record_epoch(engine->port.owner, engine->record.epoch) == 0) {
+		engine->epoch_kept = engine->record.epoch;
 		return true;
+	}
 	snprintf(engine->reason, sizeof(engine->reason), "the epoch could not be recorded on this gateway");
 	engine_log(engine, LOG_ERR, "%s", engine->reason);
 	engine->examine_not_before_ms = engine->now_ms + AGAIN_MS;
@@ -329,9 +331,8 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 				       ? newest->epoch + 1 : engine->options.epoch_seen + 1;
 	engine->record.clean = false;
 	snprintf(engine->record.owner, sizeof(engine->record.owner), "%s", engine->options.owner);
-	engine->tolerated = engine->geometry.parities;
 	engine->out = 0;
-	engine->missing = -1;
+	engine->missing = 0;
 	for (int i = 0; i < IRAID_MEMBERS_MAX; i++)
 		engine->by_role[i] = NULL;
 	return 0;
@@ -343,11 +344,13 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 static void
 leave_vacant(struct engine *engine, int role)
 {
-	engine->out++;
-	engine->missing = role;
-	engine->missing_since_ms = engine->now_ms;
-	engine->missing_held = engine->record.member_states[role] == MEMBER_IN_SYNC;
-	engine->missing_doubts = 0;	/* those of the map are the first */
+	engine->out |= ROLE(role);
+	engine->missing |= ROLE(role);
+	engine->absence[role] = (struct absence){
+		.since_ms = engine->now_ms,
+		.held = engine->record.member_states[role] == MEMBER_IN_SYNC,
+		.doubts = 0,	/* those of the map are the first */
+	};
 	if (engine->record.member_states[role] != MEMBER_IN_SYNC)
 		return;
 	engine->record.member_states[role] = MEMBER_MISSING;
@@ -419,8 +422,8 @@ arena_bound(const struct engine *engine)
 	/* The largest operation has two partial rows that read every chunk, and parity for OP_BYTES_MAX
 	 * of full ones (docs/design/memory.md).
 	 */
-	uint64_t largest = 2ull * (engine->geometry.members + 2) * engine->geometry.chunk_bytes +
-			   2ull * OP_BYTES_MAX;
+	uint64_t largest = 2ull * (engine->geometry.members + 4) * engine->geometry.chunk_bytes +
+			   3ull * OP_BYTES_MAX;
 	uint64_t wanted = engine->options.buffer_bytes_max ? engine->options.buffer_bytes_max
 							   : 64ull << 20;
 
@@ -431,7 +434,7 @@ static int
 prepare_memory(struct engine *engine, uint64_t region_rows)
 {
 	row_table_destroy(engine->rows);
-	engine->rows = row_table_create(engine->geometry.parities > 0 && !MUTANT(ROWS_SHARED));
+	engine->rows = row_table_create(engine->geometry.redundancy > 0 && !MUTANT(ROWS_SHARED));
 	arena_destroy(&engine->arena);
 	if (engine->rows == NULL || arena_init(&engine->arena, arena_bound(engine)) != 0)
 		return -ENOMEM;
@@ -554,7 +557,8 @@ assemble_run(struct engine *engine)
 		engine_event(engine, EVENT_ASSEMBLED, LOG_NOTICE, NULL,
 			     "assembled: epoch %llu, %d of %d members in sync",
 			     (unsigned long long)engine->record.epoch,
-			     engine->geometry.members - engine->out, engine->geometry.members);
+			     engine->geometry.members - __builtin_popcount(engine->out),
+			     engine->geometry.members);
 		place_all(engine);
 		scrub_assembled(engine);
 	}

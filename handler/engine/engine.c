@@ -84,14 +84,56 @@ engine_calm(const struct engine *engine)
 
 /* --- who has which chunk --- */
 
-int
-engine_missing(const struct engine *engine, uint64_t row)
+const char *
+roles_text(uint32_t roles, char text[ROLES_TEXT_MAX])
 {
-	if (engine->missing < 0 ||
-	    (engine->target != NULL && engine->target->role == engine->missing &&
-	     intent_row_on_target(&engine->intent, row)))
-		return -1;
-	return engine->missing;
+	size_t length = 0;
+
+	text[0] = '\0';
+	for (int role = 0; role < IRAID_MEMBERS_MAX && length + 4 < ROLES_TEXT_MAX; role++)
+		if (roles & ROLE(role))
+			length += (size_t)snprintf(text + length, ROLES_TEXT_MAX - length, "%s%d",
+						   length > 0 ? ", " : "", role);
+	return text;
+}
+
+uint32_t
+engine_absent(const struct engine *engine, uint64_t row)
+{
+	uint32_t roles = engine->missing;
+
+	if (roles == 0)
+		return 0;
+	if (engine->target != NULL && intent_row_on_target(&engine->intent, row))
+		roles &= ~ROLE(engine->target->role);
+	return geometry_positions(&engine->geometry, row, roles);
+}
+
+bool
+engine_has_parity(const struct engine *engine)
+{
+	return engine->geometry.level == 5 || engine->geometry.level == 6;
+}
+
+enum row_trust
+engine_trust(const struct engine *engine, uint64_t row)
+{
+	if (engine->geometry.redundancy == 0 || !intent_row_suspect(&engine->intent, row))
+		return ROW_PROVEN;
+	return intent_row_defined(&engine->intent, row) ? ROW_DEFINED : ROW_SUSPECT;
+}
+
+bool
+engine_bare(const struct engine *engine)
+{
+	return engine_has_parity(engine) &&
+	       __builtin_popcount(engine->missing) >= engine->geometry.redundancy;
+}
+
+bool
+engine_bears(const struct engine *engine, int role)
+{
+	return geometry_bears(&engine->geometry, engine->out | ROLE(role));
 }
 
 struct member *
@@ -514,7 +556,6 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine->options = *options;
 	engine->port = *port;
 	engine->now_ms = now_ms;
-	engine->missing = -1;
 	engine->replace_role = -1;
 	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 	engine->admission_tail = &engine->admission_head;

@@ -23,9 +23,11 @@
 
 #include "../state/assembly.h"
 #include "../state/intent.h"
+#include "../pure/code.h"
 #include "../pure/spare.h"
 #include "../state/lost.h"
 #include "arena.h"
+#include "../pure/plan.h"
 #include "engine.h"
 #include "list.h"
 #include "mutant.h"
@@ -102,6 +104,7 @@ struct member {
 	bool examine_refused;		/* some copy could not be read, but not for the medium's sake */
 	bool probing;
 	struct list in_flight;
+	uint32_t in_flight_count;
 	struct list parked;
 	bool opened_event;		/* posted by the backend, handled in engine_run() */
 	bool closed_event;
@@ -136,6 +139,13 @@ struct throttle {
 	uint64_t rate_min, rate_max;	/* bytes of each member a second */
 	int64_t budget_bytes;
 	uint64_t filled_ms;
+};
+
+/* A role nobody is in sync for. */
+struct absence {
+	uint64_t since_ms;
+	bool held;			/* the member was in sync when it went: it may hold what can't be rebuilt */
+	uint32_t doubts;		/* intent.doubts when it went */
 };
 
 enum target_phase {
@@ -196,18 +206,15 @@ struct engine {
 	uint64_t startable_ms;		/* since when there are enough members, though not all; 0: not so */
 
 	/* members that are out, and silence */
-	int tolerated;			/* members the level can lose */
-	int out;			/* not in sync, durably or evicting */
-	int missing;			/* role of the one durably out, or -1 */
+	uint32_t out;			/* roles not in sync, durably or evicting; a set of bits, as the next */
+	uint32_t missing;		/* of them, those durably out: nobody has their chunks but perhaps the target */
+	struct absence absence[IRAID_MEMBERS_MAX];	/* by role, of the missing */
 	int evicting;
 	bool suspended;
 	bool expired;			/* suspended for longer than queue_limit */
 	uint64_t suspended_since_ms;
 	uint64_t evict_not_before_ms;
 	bool hedge_silent;		/* a member fell silent: look at all reads that wait */
-	uint64_t missing_since_ms;
-	bool missing_held;		/* the missing member was in sync when it went: it may hold what can't be rebuilt */
-	uint32_t missing_doubts;	/* intent.doubts when it went */
 	uint64_t spare_wanted_ms;	/* when the driver was last asked for one; 0: not yet */
 	int replace_role;		/* an administrator wants it filled anew on replace_slot; -1: no */
 	int replace_slot;
@@ -223,6 +230,8 @@ struct engine {
 	uint64_t record_wanted, record_writing, record_durable;	/* generations */
 	int record_pending;
 	uint64_t record_retry_ms;	/* after a failure */
+	uint64_t epoch_kept;		/* the epoch this gateway has on record */
+	uint64_t epoch_retry_ms;	/* after a failure */
 
 	/* region map */
 	struct intent intent;
@@ -317,8 +326,19 @@ bool engine_running(const struct engine *engine);	/* requests may be carried out
 /* Log it and tell the driver.  member: whom it is about, or NULL. */
 void engine_event(struct engine *engine, enum event_kind kind, int severity, struct member *member,
 		  const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* Role whose chunk of this row nobody holds, or -1. */
-int engine_missing(const struct engine *engine, uint64_t row);
+#define ROLE(role) (1u << (role))
+#define ROLES_TEXT_MAX 96
+const char *roles_text(uint32_t roles, char text[ROLES_TEXT_MAX]);	/* "3, 5" */
+/* Positions of this row whose chunk nobody holds. */
+uint32_t engine_absent(const struct engine *engine, uint64_t row);
+/* What its redundancy is worth. */
+enum row_trust engine_trust(const struct engine *engine, uint64_t row);
+/* The level has P, or P and Q: what is missing of an unproven row can't be known.  Copies are worth something each. */
+bool engine_has_parity(const struct engine *engine);
+/* No redundancy is left: what the others make of a missing chunk of an unproven row is what it is from now on. */
+bool engine_bare(const struct engine *engine);
+/* Could the volume do without this role too, beside those that are out? */
+bool engine_bears(const struct engine *engine, int role);
 /* Who has this role's chunk of the row to read: the member in its place, or the target where the row is on it; or NULL. */
 struct member *engine_holder(struct engine *engine, uint64_t row, int role);
 /* Who must get writes of it: 0 to 2 members. */
@@ -349,7 +369,7 @@ bool member_usable(const struct member *member);	/* connected and checked */
 
 /* evict.c */
 void evict_member_silent(struct member *member);	/* its session ended */
-bool evict_bearable(const struct engine *engine);	/* one more may go */
+bool evict_bearable(const struct engine *engine, const struct member *member);	/* it may go, beside those that went */
 /* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */
 bool evict_spares(const struct engine *engine, const struct member *member);
 void evict_exclude(struct member *member);		/* answers or not: it must go, and stay out */

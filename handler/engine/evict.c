@@ -18,6 +18,8 @@
 #include <errno.h>
 #include <syslog.h>
 
+#define EPOCH_RETRY_MS 1000u
+
 static bool
 is_silent(const struct member *member)
 {
@@ -41,22 +43,24 @@ evict_member_silent(struct member *member)
 }
 
 bool
-evict_bearable(const struct engine *engine)
+evict_bearable(const struct engine *engine, const struct member *member)
 {
-	return engine->out + 1 <= engine->tolerated && !engine->suspended;
+	return engine_bears(engine, member->role) && !engine->suspended;
 }
 
 bool
 evict_spares(const struct engine *engine, const struct member *member)
 {
+	uint32_t troubled = engine->out | ROLE(member->role);
+
 	for (int i = 0; i < engine->slots; i++) {
 		const struct member *other = &engine->members[i];
 
 		if (other != member && other->backend != NULL && other->in_sync &&
 		    (!member_usable(other) || other->cache_lost))
-			return false;
+			troubled |= ROLE(other->role);
 	}
-	return engine->out + 1 <= engine->tolerated;
+	return geometry_bears(&engine->geometry, troubled);
 }
 
 /* Its place in the volume is lost for good, not only until it answers again. */
@@ -82,13 +86,14 @@ has_other_path(const struct member *member)
 	return member->opens_left > 0 || member->link != LINK_CLOSED;
 }
 
-static int
-count_silent(const struct engine *engine)
+static uint32_t
+silent_roles(const struct engine *engine)
 {
-	int silent = 0;
+	uint32_t silent = 0;
 
 	for (int i = 0; i < engine->slots; i++)
-		silent += engine->members[i].backend != NULL && is_silent(&engine->members[i]);
+		if (engine->members[i].backend != NULL && is_silent(&engine->members[i]))
+			silent |= ROLE(engine->members[i].role);
 	return silent;
 }
 
@@ -113,20 +118,63 @@ probe(struct member *member)
 	member_io_submit(mio, probe_answered, member);
 }
 
-/* Has every other member answered something that was sent after this one fell silent? */
+/* Has every other member answered something that was sent after this one fell silent?  Of those that are silent
+ * themselves, no more than the level bears, no answer is asked.
+ */
 static bool
 others_answered(struct engine *engine, const struct member *silent)
 {
 	bool all = true;
 
 	for_each_member(engine, other) {
-		if (other == silent || !other->in_sync || other->answered_at > silent->silent_since)
+		if (other == silent || !other->in_sync || is_silent(other) ||
+		    other->answered_at > silent->silent_since)
 			continue;
 		all = false;
-		if (member_usable(other))
-			probe(other);
+		probe(other);
 	}
 	return all;
+}
+
+/* --- who is out stays out --- */
+
+/* Could those that are out start the volume without those that are in?  Then only this gateway's memory of the epoch
+ * keeps them from it (DESIGN rule 7), so it is raised when one goes.
+ */
+static bool
+can_split(const struct engine *engine)
+{
+	return engine->geometry.level == 1 || engine->geometry.level == 10 ||
+	       (engine->geometry.level == 6 && engine->geometry.members == 4);
+}
+
+static bool
+epoch_is_kept(struct engine *engine)
+{
+	const struct engine_port *port = &engine->port;
+
+	if (!can_split(engine) || engine->epoch_kept >= engine->record.epoch ||
+	    MUTANT(EVICTION_UNREMEMBERED))
+		return true;
+	if (engine->now_ms < engine->epoch_retry_ms)
+		return false;
+	if (port->record_epoch == NULL || port->record_epoch(port->owner, engine->record.epoch) == 0) {
+		engine->epoch_kept = engine->record.epoch;
+		return true;
+	}
+	engine->epoch_retry_ms = engine->now_ms + EPOCH_RETRY_MS;
+	engine_log(engine, LOG_ERR, "the epoch could not be recorded on this gateway");
+	return false;
+}
+
+/* Everybody who stays says that it is out, and this gateway does. */
+static bool
+is_out_on_record(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	return (engine->record_durable >= member->evict_record && epoch_is_kept(engine)) ||
+	       MUTANT(EVICT_UNRECORDED);
 }
 
 static void
@@ -140,8 +188,9 @@ begin_eviction(struct member *member)
 	member->stale_set = place_track(engine, member->role, member->uuid,
 					member->excluded ? MEMBER_FAULTY : MEMBER_OUT_OF_DATE);
 	member->standing = member->stale_set >= 0 ? STANDING_OUT_OF_DATE : STANDING_OBSOLETE;
-	engine->out++;
+	engine->out |= ROLE(member->role);
 	engine->evicting++;
+	engine->record.epoch += can_split(engine);
 	member->evict_record = metadata_commit(engine);
 	/* The superblocks that record its eviction must not wait for it. */
 	for (struct list *node = member->parked.next, *next; node != &member->parked; node = next) {
@@ -174,9 +223,17 @@ evict_cancel(struct member *member)
 	engine->record.member_states[member->role] = MEMBER_IN_SYNC;
 	place_untrack(engine, member->stale_set);
 	member->stale_set = -1;
-	engine->out--;
+	engine->out &= ~ROLE(member->role);
 	engine->evicting--;
 	metadata_commit(engine);
+}
+
+/* In rows that were never written, what is missing is whatever the others make of it. */
+static void
+member_lost(struct engine *engine)
+{
+	if (engine->geometry.redundancy > 0)
+		intent_member_lost(&engine->intent, engine_bare(engine));
 }
 
 static void
@@ -190,18 +247,17 @@ finish_eviction(struct member *member)
 	member->cache_lost = false;
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;
-	engine->missing = member->role;
-	engine->missing_since_ms = engine->now_ms;
-	engine->missing_held = true;
-	engine->missing_doubts = engine->intent.doubts;
+	engine->missing |= ROLE(member->role);
+	engine->absence[member->role] = (struct absence){
+		.since_ms = engine->now_ms, .held = true, .doubts = engine->intent.doubts,
+	};
 	engine->spare_wanted_ms = 0;
 	engine->by_role[member->role] = NULL;
 	if (member->stale_set >= 0)
 		engine->intent.absent |= REGION_STALE(member->stale_set);
 	if (engine->target != NULL && engine->target->role == member->role)
 		intent_target_doubted(&engine->intent);
-	if (engine->geometry.parities > 0)
-		intent_member_lost(&engine->intent);
+	member_lost(engine);
 	member_fail_parked(member, -ENOLINK, false);
 }
 
@@ -217,7 +273,7 @@ expire(struct engine *engine)
 }
 
 static void
-suspend(struct engine *engine, int silent)
+suspend(struct engine *engine, uint32_t silent)
 {
 	if (!engine->suspended) {
 		engine->suspended = true;
@@ -225,8 +281,8 @@ suspend(struct engine *engine, int silent)
 		engine->suspended_since_ms = engine->now_ms;
 		engine_event(engine, EVENT_SUSPENDED, LOG_ERR, NULL,
 			     "%d of %d members are silent, level %u bears %d: I/O waits",
-			     silent + engine->out, engine->geometry.members, engine->geometry.level,
-			     engine->tolerated);
+			     __builtin_popcount(silent | engine->out), engine->geometry.members,
+			     engine->geometry.level, geometry_tolerated(&engine->geometry));
 	}
 	engine->evict_not_before_ms = engine->now_ms + engine->options.give_up_ms;
 	/* Who was sent away although it answers, for what its cache may have lost, is needed now. */
@@ -252,23 +308,23 @@ resume(struct engine *engine)
 void
 evict_run(struct engine *engine)
 {
-	int silent;
+	uint32_t silent;
 
 	/* Fenced off, no eviction could be recorded, and nobody may be probed. */
 	if (engine->phase < PHASE_WRITE_SUPERBLOCKS || engine->phase > PHASE_LAST_SUPERBLOCKS ||
 	    engine->fenced)
 		return;
 	for_each_member(engine, member) {
-		if (!member->evicting || (engine->record_durable < member->evict_record &&
-					  !MUTANT(EVICT_UNRECORDED)))
+		if (!member->evicting || !is_out_on_record(member))
 			continue;
 		if (member->leaving)
 			target_dismissed(member);
 		else
 			finish_eviction(member);
 	}
-	silent = count_silent(engine);
-	if (engine->out + silent > engine->tolerated && silent > 0 && !MUTANT(EVICT_TOO_MANY)) {
+	silent = silent_roles(engine);
+	if (silent != 0 && !geometry_bears(&engine->geometry, engine->out | silent) &&
+	    !MUTANT(EVICT_TOO_MANY)) {
 		suspend(engine, silent);
 		return;
 	}
@@ -301,6 +357,9 @@ evict_deadline(const struct engine *engine)
 		    member->retry_ms < deadline)
 			deadline = member->retry_ms;
 	}
+	if (engine->evicting > 0 && engine->epoch_retry_ms > engine->now_ms &&
+	    engine->epoch_retry_ms < deadline)
+		deadline = engine->epoch_retry_ms;
 	if (engine->suspended && !engine->expired &&
 	    engine->suspended_since_ms + engine->options.queue_limit_ms < deadline)
 		deadline = engine->suspended_since_ms + engine->options.queue_limit_ms;

@@ -10,35 +10,44 @@
 
 #define SLOW_PROBE 16u		/* one read in so many goes to a slow member, to see whether it is slow still */
 
-/* Everybody but `role` answers, so its chunks can be made from the others. */
-static bool
-others_answer(const struct engine *engine, int role)
+/* Roles whose member is silent or slow. */
+static uint32_t
+troubled_roles(const struct engine *engine)
 {
-	if (engine->missing >= 0 || engine->geometry.parities == 0 || engine->evicting > 0)
-		return false;
-	for (int other = 0; other < engine->geometry.members; other++)
-		if (other != role && (engine->by_role[other] == NULL ||
-				      !member_usable(engine->by_role[other]) ||
-				      engine->by_role[other]->slow))
-			return false;
-	return true;
+	uint32_t troubled = 0;
+
+	for (int role = 0; role < engine->geometry.members; role++) {
+		const struct member *member = engine->by_role[role];
+
+		if (member != NULL && (!member_usable(member) || member->slow))
+			troubled |= ROLE(role);
+	}
+	return troubled;
 }
 
-int
-read_role_to_evade(struct engine *engine)
+/* Everybody but these, and those who are out, answers, so their chunks can be made from the others. */
+static bool
+others_suffice(const struct engine *engine, uint32_t roles)
 {
+	return engine->evicting == 0 &&
+	       geometry_bears(&engine->geometry, engine->out | troubled_roles(engine) | roles);
+}
+
+uint32_t
+read_roles_to_evade(struct engine *engine)
+{
+	uint32_t troubled = troubled_roles(engine);
+
+	if (troubled == 0 || !others_suffice(engine, 0))
+		return 0;
 	for (int role = 0; role < engine->geometry.members; role++) {
 		struct member *member = engine->by_role[role];
 
-		if (member == NULL || (member_usable(member) && !member->slow))
-			continue;
-		if (!others_answer(engine, role))
-			return -1;
-		if (member_usable(member) && ++member->avoided % SLOW_PROBE == 0)
-			return -1;
-		return role;
+		if ((troubled & ROLE(role)) && member_usable(member) &&
+		    ++member->avoided % SLOW_PROBE == 0)
+			troubled &= ~ROLE(role);
 	}
-	return -1;
+	return troubled;
 }
 
 /* The one member all commands of the read wait for, or NULL. */
@@ -85,15 +94,16 @@ hedge(struct read_op *op)
 	struct engine *engine = op->op.engine;
 	struct member *member;
 
-	if (op->patient || op->avoid >= 0)
+	if (op->patient)
 		return false;
 	member = waits_for(op);
-	if (member == NULL || !member->in_sync || !others_answer(engine, member->role))
+	if (member == NULL || !member->in_sync || (op->avoid & ROLE(member->role)) ||
+	    !others_suffice(engine, op->avoid | ROLE(member->role)))
 		return false;
 	abandon_commands(op, member);
 	list_remove(&op->waiting);
 	op->pending = 0;
-	op->avoid = member->role;
+	op->avoid |= ROLE(member->role);
 	op->evades = true;
 	engine->counters.reads_hedged++;
 	read_op_again(op);
@@ -137,7 +147,7 @@ read_op_hedge(struct engine *engine)
 	const uint32_t limit = engine->options.hedge_ms;
 	struct list *node, *next;
 
-	if (engine->geometry.parities == 0 || engine->phase < PHASE_RUNNING || engine->fenced)
+	if (engine->geometry.redundancy == 0 || engine->phase < PHASE_RUNNING || engine->fenced)
 		return;
 	if (engine->now_ms >= engine->judge_ms) {
 		engine->judge_ms = engine->now_ms + 250;
@@ -158,7 +168,7 @@ read_op_hedge(struct engine *engine)
 uint64_t
 read_op_deadline(const struct engine *engine)
 {
-	if (engine->options.hedge_ms == 0 || engine->geometry.parities == 0 ||
+	if (engine->options.hedge_ms == 0 || engine->geometry.redundancy == 0 ||
 	    list_empty(&engine->reads))
 		return UINT64_MAX;
 	return list_entry(engine->reads.next, struct read_op, waiting)->issued_ms +

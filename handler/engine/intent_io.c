@@ -219,7 +219,7 @@ clean(struct engine *engine)
 void
 intent_io_run(struct engine *engine)
 {
-	if (engine->geometry.parities == 0 || engine->phase < PHASE_RUNNING ||
+	if (engine->geometry.redundancy == 0 || engine->phase < PHASE_RUNNING ||
 	    engine->phase > PHASE_LAST_MAP || engine->fenced)
 		return;
 	clean(engine);
@@ -254,7 +254,7 @@ bool
 intent_io_idle(const struct engine *engine)
 {
 	return engine->map_pending == 0 && !engine->cleaning &&
-	       (engine->geometry.parities == 0 || !any_block_dirty(engine));
+	       (engine->geometry.redundancy == 0 || !any_block_dirty(engine));
 }
 
 uint64_t
@@ -263,7 +263,7 @@ intent_io_deadline(const struct engine *engine)
 	if (engine->phase != PHASE_RUNNING && engine->phase != PHASE_DRAIN)
 		return UINT64_MAX;
 	/* While it may not begin, whatever lets it begin runs the engine. */
-	if (engine->geometry.parities == 0 || engine->cleaning || engine->suspended ||
+	if (engine->geometry.redundancy == 0 || engine->cleaning || engine->suspended ||
 	    engine->evicting > 0 || engine->fenced ||
 	    (engine->intent.copied_count == 0 &&
 	     engine->intent.dirty_count == engine->intent.suspect_count))

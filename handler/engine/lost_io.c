@@ -152,8 +152,9 @@ suspect_run(const struct engine *engine, uint64_t row, uint64_t end)
 }
 
 static int
-record_region(struct engine *engine, uint32_t region)
+record_region_of(struct engine *engine, uint32_t region, int role)
 {
+	const struct absence *absence = &engine->absence[role];
 	uint64_t row = (uint64_t)region * engine->intent.region_rows;
 	uint64_t end = row + engine->intent.region_rows;
 
@@ -164,10 +165,9 @@ record_region(struct engine *engine, uint32_t region)
 			.row = row,
 			.rows = suspect_run(engine, row, end),
 			.column_end = engine->geometry.chunk_bytes,
-			.role = (uint8_t)engine->missing,
+			.role = (uint8_t)role,
 			/* It holds nothing of what became suspect after it went. */
-			.flags = engine->missing_held &&
-				 engine->missing_doubts == engine->intent.doubts ? LOST_HELD : 0,
+			.flags = absence->held && absence->doubts == engine->intent.doubts ? LOST_HELD : 0,
 		};
 		int error = extent.rows > 0 ? lost_add(engine->lost, &extent) : 0;
 
@@ -178,24 +178,48 @@ record_region(struct engine *engine, uint32_t region)
 	return 0;
 }
 
+static int
+record_region(struct engine *engine, uint32_t region)
+{
+	int error = 0;
+
+	for (int role = 0; role < engine->geometry.members && error == 0; role++)
+		if (engine->missing & ROLE(role))
+			error = record_region_of(engine, region, role);
+	return error;
+}
+
+/* What the region's missing chunks hold is known again: what the others make of them. */
+static void
+region_recorded(struct engine *engine, uint32_t region)
+{
+	if (engine_bare(engine))
+		intent_region_proven(&engine->intent, region);
+	else
+		intent_region_defined(&engine->intent, region);
+}
+
 static void
 recorded(struct lost_waiter *waiter, int error)
 {
 	struct lost_record *record = (struct lost_record *)waiter;
 	struct engine *engine = record->engine;
+	char roles[ROLES_TEXT_MAX];
 
 	engine->lost_recording = false;
 	engine->lost_record = NULL;
 	for (uint32_t i = 0; error == 0 && record->doubts == engine->intent.doubts &&
 			     i < record->regions; i++)
-		intent_region_proven(&engine->intent, record->region[i]);
+		region_recorded(engine, record->region[i]);
 	engine->lost_full = record->full;
-	engine->missing_held = false;	/* what becomes suspect from now on, it does not hold */
+	for (int role = 0; role < engine->geometry.members; role++)
+		engine->absence[role].held = false;	/* what becomes suspect from now on, it does not hold */
 	if (error == 0 && record->regions > 0)
 		engine_event(engine, EVENT_DATA_LOST, LOG_ERR, NULL,
-			     "%u regions were being written when role %d went: their chunks on it can't be known, "
+			     "%u regions were being written when %s %s went: their chunks there can't be known, "
 			     "and read as medium errors until overwritten or accepted",
-			     record->regions, engine->missing);
+			     record->regions, __builtin_popcount(engine->missing) > 1 ? "roles" : "role",
+			     roles_text(engine->missing, roles));
 	free(record->region);
 	free(record);
 	engine->activity++;
@@ -212,14 +236,14 @@ record_suspects(struct engine *engine)
 		free(record);
 		return;		/* they stay suspect: medium errors, as when they are recorded */
 	}
-	if (engine->target != NULL && engine->target->role == engine->missing)
+	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
 		intent_target_doubted(&engine->intent);
 	record->engine = engine;
 	record->doubts = engine->intent.doubts;
 	record->waiter.done = recorded;
 	list_init(&record->waiter.node);
-	for (region = intent_next_suspect(&engine->intent, 0); region >= 0;
-	     region = intent_next_suspect(&engine->intent, (uint32_t)region + 1)) {
+	for (region = intent_next_undefined(&engine->intent, 0); region >= 0;
+	     region = intent_next_undefined(&engine->intent, (uint32_t)region + 1)) {
 		if (record_region(engine, (uint32_t)region) != 0) {
 			record->full = true;
 			engine_log(engine, LOG_ERR, "the table of lost extents is full: overwrite or "
@@ -236,8 +260,9 @@ record_suspects(struct engine *engine)
 bool
 lost_io_recording(const struct engine *engine)
 {
-	return engine->geometry.parities > 0 && engine->missing >= 0 && !engine->suspended &&
-	       (engine->lost_recording || (engine->intent.suspect_count > 0 && !engine->lost_full));
+	return engine_has_parity(engine) && engine->missing != 0 && !engine->suspended &&
+	       (engine->lost_recording ||
+		(engine->intent.suspect_count > engine->intent.defined_count && !engine->lost_full));
 }
 
 /* --- the run --- */
@@ -245,7 +270,7 @@ lost_io_recording(const struct engine *engine)
 void
 lost_io_run(struct engine *engine)
 {
-	if (engine->geometry.parities == 0 || engine->phase < PHASE_RUNNING ||
+	if (engine->geometry.redundancy == 0 || engine->phase < PHASE_RUNNING ||
 	    engine->phase > PHASE_LAST_MAP || engine->lost == NULL)
 		return;
 	if (engine->fenced) {
@@ -253,7 +278,7 @@ lost_io_run(struct engine *engine)
 			tell_waiters(engine, -ESHUTDOWN);
 		return;
 	}
-	if (engine->missing < 0)
+	if (engine->missing == 0)
 		engine->lost_full = false;
 	if (!engine->lost_recording && lost_io_recording(engine) && engine->evicting == 0)
 		record_suspects(engine);
@@ -320,7 +345,7 @@ lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t end_by
 		return false;
 	for (uint64_t at = begin_bytes; at < end_bytes; at += extent.length_bytes) {
 		geometry_locate(&engine->geometry, at, end_bytes - at, &extent);
-		if (lost_overlaps(engine->lost, extent.row, extent.member, extent.column_bytes,
+		if (lost_overlaps(engine->lost, extent.row, extent.role, extent.column_bytes,
 				  extent.column_bytes + extent.length_bytes))
 			return true;
 	}
@@ -334,8 +359,17 @@ lost_concerns_write(const struct engine *engine, uint64_t begin_bytes, uint64_t 
 	       lost_in_range(engine, begin_bytes, end_bytes);
 }
 
-/* Known again: the columns of this row's chunk.  Rows next to it in which the role holds parity mean nothing (state/lost.h)
- * and go with it, so that they don't stay behind when all that means something is gone.
+/* In this row, an extent of the role means nothing (state/lost.h): it holds no data there. */
+static bool
+is_void(const struct geometry *geometry, uint64_t row, uint8_t role)
+{
+	int position = geometry_position(geometry, row, role);
+
+	return position < 0 || position >= geometry->data_chunks;
+}
+
+/* Known again: the columns of this row's chunk.  Void rows next to it go with it, so that they don't stay behind when all
+ * that means something is gone.
  */
 static int
 forget_columns(struct engine *engine, const struct extent *extent)
@@ -344,11 +378,11 @@ forget_columns(struct engine *engine, const struct extent *extent)
 	uint64_t first = extent->row;
 	uint64_t last = extent->row;
 
-	if (first > 0 && geometry_parity_member(geometry, first - 1) == extent->member)
+	while (first > 0 && is_void(geometry, first - 1, extent->role))
 		first--;
-	if (last + 1 < geometry->rows && geometry_parity_member(geometry, last + 1) == extent->member)
+	while (last + 1 < geometry->rows && is_void(geometry, last + 1, extent->role))
 		last++;
-	return lost_remove(engine->lost, first, (uint32_t)(last - first + 1), extent->member,
+	return lost_remove(engine->lost, first, (uint32_t)(last - first + 1), extent->role,
 			   extent->column_bytes, extent->column_bytes + extent->length_bytes);
 }
 
@@ -360,7 +394,7 @@ lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
 
 	for (uint64_t at = begin_bytes; at < end_bytes && error == 0; at += extent.length_bytes) {
 		geometry_locate(&engine->geometry, at, end_bytes - at, &extent);
-		if (lost_overlaps(engine->lost, extent.row, extent.member, extent.column_bytes,
+		if (lost_overlaps(engine->lost, extent.row, extent.role, extent.column_bytes,
 				  extent.column_bytes + extent.length_bytes))
 			error = forget_columns(engine, &extent);
 	}

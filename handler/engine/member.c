@@ -112,6 +112,7 @@ io_answered(struct backend_io *io)
 
 	list_remove(&mio->node);
 	mio->where = MIO_DONE;
+	mio->member->in_flight_count--;
 	list_append(&mio->member->engine->answered, &mio->node);
 }
 
@@ -128,6 +129,7 @@ send(struct member_io *mio)
 	mio->sent_ms = member->engine->now_ms;
 	mio->where = MIO_SENT;
 	list_append(&member->in_flight, &mio->node);
+	member->in_flight_count++;
 	member->backend->ops->submit(member->backend, &mio->io);
 }
 
@@ -243,7 +245,7 @@ refused_write(struct member_io *mio, int result)
 		return;
 	}
 	if (!member->in_sync || mio->policy == IO_PROBE ||
-	    (!member->condemned && !evict_bearable(engine))) {
+	    (!member->condemned && !evict_bearable(engine, member))) {
 		finish(mio, !member->in_sync && !member->evicting ? -ENOLINK : -EIO);
 		return;
 	}

@@ -1,20 +1,19 @@
 /* mend_row.c - one row at a time where something can't be read, or is known to nobody but the target.
  *
- *	READ_CHUNKS   every role's chunk by itself: which can't be read?
+ *	READ_CHUNKS   every position's chunk by itself: which can't be read?
  *	READ_PIECES   of those, 4 KiB at a time: which sectors is it?
- *	RECORD        a piece that two members lack is lost: recorded, durably, before anything is written
- *	MARK          the region is marked as dirty, if data or parity of others than the target changes
- *	WRITE         what was made up for, to where it could not be read; the target's chunk; parity where it changed
+ *	RECORD        a piece that more members lack than can be made up for is lost: recorded, durably, before
+ *	              anything is written
+ *	MARK          the region is marked as dirty, if more than the target's chunk changes
+ *	WRITE         what was made up for, to where it could not be read; the target's chunk; P, Q and copies where they changed
  *	VERIFY        the rewritten pieces are read again
  *	HEAL_*        the target's own content was taken for what was lost, and is sure: it is lost no longer
  *
- * A piece that one role lacks is the XOR of the others, unless the row is suspect.  Only filling the target makes
+ * A piece that is lacking is made from the others (pure/code.h), unless the row is suspect.  Only filling the target makes
  * losses: it can't go on without.  Elsewhere such a row is left as it is: what can't be read today may be read
  * tomorrow, or when a member returns.
  */
 #include "sync_rows.h"
-
-#include "../pure/parity.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -36,14 +35,42 @@ pieces_of(const struct engine *engine)
 	return (int)(engine->geometry.chunk_bytes / MEND_PIECE_BYTES);
 }
 
-/* Whose chunk is read for this role; NULL: nobody has it. */
+static uint8_t
+role_at(const struct sync_rows *rows, int position)
+{
+	return geometry_role(&rows->op.engine->geometry, row_of(rows), (uint8_t)position);
+}
+
+/* Of the target, when it is being filled; -1 if it has no part in the row. */
+static int
+target_position(const struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+
+	return geometry_position(&engine->geometry, row_of(rows), (uint8_t)engine->target->role);
+}
+
+/* Whose chunk is read for this position; NULL: nobody has it. */
 static struct member *
-reader(const struct sync_rows *rows, int role)
+reader(const struct sync_rows *rows, int position)
 {
 	struct engine *engine = rows->op.engine;
+	const uint8_t role = role_at(rows, position);
 
 	return rows->purpose == SYNC_FILL ? engine->by_role[role]
 					  : engine_holder(engine, row_of(rows), role);
+}
+
+static uint32_t
+data_positions(const struct engine *engine)
+{
+	return (1u << engine->geometry.data_chunks) - 1;
+}
+
+static uint32_t
+redundant_positions(const struct engine *engine)
+{
+	return ((1u << engine->geometry.width) - 1) & ~data_positions(engine);
 }
 
 static void
@@ -68,7 +95,8 @@ command(struct sync_rows *rows, struct member *member, enum backend_op op, uint3
 	struct iovec iov = { memory, length_bytes };
 	struct member_io *mio = member_io_create(
 		member, op,
-		engine->data_offset_bytes + row_of(rows) * engine->geometry.chunk_bytes + column,
+		engine->data_offset_bytes +
+			geometry_offset(&engine->geometry, row_of(rows), (uint8_t)member->role) + column,
 		IO_REQUEST);
 
 	member_io_append(mio, &iov, 1, length_bytes);
@@ -77,11 +105,17 @@ command(struct sync_rows *rows, struct member *member, enum backend_op op, uint3
 }
 
 static int
+position_of(const struct sync_rows *rows, const struct member_io *mio)
+{
+	return geometry_position(&rows->op.engine->geometry, row_of(rows), (uint8_t)mio->member->role);
+}
+
+static int
 piece_of(const struct sync_rows *rows, const struct member_io *mio)
 {
 	const struct engine *engine = rows->op.engine;
 	uint64_t column = mio->io.offset_bytes - engine->data_offset_bytes -
-			  row_of(rows) * engine->geometry.chunk_bytes;
+			  geometry_offset(&engine->geometry, row_of(rows), (uint8_t)mio->member->role);
 
 	return (int)(column / MEND_PIECE_BYTES);
 }
@@ -147,7 +181,7 @@ count_repair(struct sync_rows *rows, struct member *member)
 	member->medium_repaired++;
 	engine->counters.medium_repaired++;
 	if (member->medium_repaired < engine->options.error_limit || engine->options.error_limit == 0 ||
-	    !member->in_sync || member->condemned || !evict_bearable(engine))
+	    !member->in_sync || member->condemned || !evict_bearable(engine, member))
 		return;
 	member_note(member, "%u sectors had to be rewritten, the limit is %u",
 		    (unsigned int)member->medium_repaired, engine->options.error_limit);
@@ -160,11 +194,12 @@ verified(struct member_io *mio, int result)
 	struct sync_rows *rows = mio->owner;
 	struct member *member = mio->member;
 	bool right = result == 0 && crc32c(0, mio->segments[0].iov_base, MEND_PIECE_BYTES) ==
-					    rows->mend.crc[member->role][piece_of(rows, mio)];
+					    rows->mend.crc[position_of(rows, mio)][piece_of(rows, mio)];
 
 	if (right)
 		count_repair(rows, member);
-	else if ((result == 0 || unreadable(result)) && member->in_sync && evict_bearable(rows->op.engine)) {
+	else if ((result == 0 || unreadable(result)) && member->in_sync &&
+		 evict_bearable(rows->op.engine, member)) {
 		member_note(member, "a sector can't be read, or not as written, even after it was rewritten");
 		evict_exclude(member);
 	} else if (result != 0 && !unreadable(result)) {
@@ -186,15 +221,15 @@ verify(struct sync_rows *rows)
 
 	rows->mend.step = MEND_VERIFY;
 	rows->pending = 1;	/* this function */
-	for (int role = 0; role < engine->geometry.members; role++)
+	for (int position = 0; position < engine->geometry.width; position++)
 		for (int piece = 0; piece < pieces_of(engine); piece++) {
-			uint8_t *memory = sync_rows_chunk(rows, role, rows->mend.index) +
+			uint8_t *memory = sync_rows_chunk(rows, position, rows->mend.index) +
 					  (size_t)piece * MEND_PIECE_BYTES;
 
-			if (!rows->mend.bad[role][piece] || reader(rows, role) == NULL)
+			if (!rows->mend.bad[position][piece] || reader(rows, position) == NULL)
 				continue;
-			rows->mend.crc[role][piece] = crc32c(0, memory, MEND_PIECE_BYTES);
-			command(rows, reader(rows, role), BACKEND_READ,
+			rows->mend.crc[position][piece] = crc32c(0, memory, MEND_PIECE_BYTES);
+			command(rows, reader(rows, position), BACKEND_READ,
 				(uint32_t)piece * MEND_PIECE_BYTES, memory, MEND_PIECE_BYTES, verified);
 		}
 	if (--rows->pending == 0)
@@ -214,7 +249,7 @@ mend_written(struct sync_rows *rows)
 		return;
 	}
 	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done. */
-	if (rows->error != -ENOLINK && rows->mend.parity_changed)
+	if (rows->error != -ENOLINK && rows->mend.changed != 0)
 		intent_suspect(&engine->intent, rows->mend.marks.first);
 	sync_rows_end(rows, rows->error);
 }
@@ -231,9 +266,9 @@ written(struct member_io *mio, int result)
 }
 
 static void
-write_role(struct sync_rows *rows, int role, struct member *member, bool whole)
+write_position(struct sync_rows *rows, int position, struct member *member, bool whole)
 {
-	uint8_t *chunk = sync_rows_chunk(rows, role, rows->mend.index);
+	uint8_t *chunk = sync_rows_chunk(rows, position, rows->mend.index);
 	struct engine *engine = rows->op.engine;
 
 	if (whole) {
@@ -241,7 +276,7 @@ write_role(struct sync_rows *rows, int role, struct member *member, bool whole)
 		return;
 	}
 	for (int piece = 0; piece < pieces_of(engine); piece++)
-		if (rows->mend.bad[role][piece])
+		if (rows->mend.bad[position][piece])
 			command(rows, member, BACKEND_WRITE, (uint32_t)piece * MEND_PIECE_BYTES,
 				chunk + (size_t)piece * MEND_PIECE_BYTES, MEND_PIECE_BYTES, written);
 }
@@ -250,7 +285,6 @@ static void
 write_row(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
-	const int parity = geometry_parity_member(&engine->geometry, row_of(rows));
 	const bool fill = rows->purpose == SYNC_FILL;
 
 	rows->mend.step = MEND_WRITE;
@@ -259,18 +293,19 @@ write_row(struct sync_rows *rows)
 		return;
 	}
 	rows->pending = 1;	/* this function */
-	for (int role = 0; role < engine->geometry.members; role++) {
+	for (int position = 0; position < engine->geometry.width; position++) {
+		const uint8_t role = role_at(rows, position);
 		struct member *writers[2];
 		int count = fill ? 0 : engine_writers(engine, row_of(rows), role, writers);
 
 		if (fill && engine->by_role[role] != NULL)
 			writers[count++] = engine->by_role[role];
 		for (int i = 0; i < count; i++)
-			write_role(rows, role, writers[i], role == parity && rows->mend.parity_changed);
+			write_position(rows, position, writers[i], (rows->mend.changed >> position) & 1);
 	}
 	if (fill)
 		command(rows, engine->target, BACKEND_WRITE, 0,
-			sync_rows_chunk(rows, engine->target->role, rows->mend.index),
+			sync_rows_chunk(rows, target_position(rows), rows->mend.index),
 			engine->geometry.chunk_bytes, written);
 	if (--rows->pending == 0)
 		mend_written(rows);
@@ -290,7 +325,7 @@ marked(struct region_hold *hold, int error)
 		write_row(rows);
 }
 
-/* What a member's cache takes of it may be lost; then the row must be known as one whose parity may not fit. */
+/* What a member's cache takes of it may be lost; then the row must be known as one that may not fit. */
 static void
 mark_row(struct sync_rows *rows)
 {
@@ -299,11 +334,11 @@ mark_row(struct sync_rows *rows)
 	mend->step = MEND_MARK;
 	mend->marks.ready = marked;
 	list_init(&mend->marks.node);
-	if (!mend->parity_changed) {
+	if (mend->changed == 0) {
 		write_row(rows);
 		return;
 	}
-	engine_log(rows->op.engine, LOG_DEBUG, "row %llu is mended, and its parity changes",
+	engine_log(rows->op.engine, LOG_DEBUG, "row %llu is mended, more than one chunk of it",
 		   (unsigned long long)row_of(rows));
 	if (intent_io_hold(rows->op.engine, &mend->marks, row_of(rows), row_of(rows)))
 		write_row(rows);
@@ -326,14 +361,14 @@ loss_on_record(struct lost_waiter *waiter, int error)
 }
 
 static int
-record_piece(struct sync_rows *rows, int role, int piece)
+record_piece(struct sync_rows *rows, int position, int piece)
 {
 	struct lost_extent extent = {
 		.row = row_of(rows),
 		.rows = 1,
 		.column_begin = (uint32_t)piece * MEND_PIECE_BYTES,
 		.column_end = (uint32_t)(piece + 1) * MEND_PIECE_BYTES,
-		.role = (uint8_t)role,
+		.role = role_at(rows, position),
 	};
 
 	return lost_add(rows->op.engine->lost, &extent);
@@ -341,60 +376,68 @@ record_piece(struct sync_rows *rows, int role, int piece)
 
 /* --- what each piece is --- */
 
-/* The roles that lack it; true if it can be made up for, or nothing has to be. */
+/* Positions that lack the piece. */
+static uint32_t
+lacking(const struct sync_rows *rows, int piece)
+{
+	uint32_t positions = 0;
+
+	for (int position = 0; position < rows->op.engine->geometry.width; position++)
+		if (rows->mend.bad[position][piece])
+			positions |= ROLE(position);
+	return positions;
+}
+
+/* Can they be made up for?  Of a row that proves nothing only what is not data; or what is missing by definition. */
 static bool
-piece_known(const struct sync_rows *rows, int piece, int *lacking)
+can_be_made(const struct sync_rows *rows, uint32_t positions)
 {
 	const struct engine *engine = rows->op.engine;
-	const int parity = geometry_parity_member(&engine->geometry, row_of(rows));
-	int lack = 0;
+	uint32_t data = positions & data_positions(engine);
 
-	*lacking = -1;
-	for (int role = 0; role < engine->geometry.members; role++) {
-		if (!rows->mend.bad[role][piece])
-			continue;
-		lack++;
-		*lacking = role;
-	}
-	if (lack == 1 && *lacking != parity && intent_row_suspect(&engine->intent, row_of(rows)))
+	if (!code_bears(&engine->geometry, positions))
 		return false;
-	return lack <= 1;
+	if (data == 0 || !engine_has_parity(engine))
+		return true;
+	switch (engine_trust(engine, row_of(rows))) {
+	case ROW_PROVEN:
+		return true;
+	case ROW_DEFINED:
+		return (positions & ~engine_absent(engine, row_of(rows))) == 0;
+	case ROW_SUSPECT:
+		break;
+	}
+	return false;
 }
 
 static void
-make_piece(struct sync_rows *rows, int role, int piece)
+make_piece(struct sync_rows *rows, uint32_t positions, int piece)
 {
-	struct engine *engine = rows->op.engine;
-	const size_t at = (size_t)piece * MEND_PIECE_BYTES;
-	const void *sources[IRAID_MEMBERS_MAX];
-	int count = 0;
+	void *chunks[IRAID_MEMBERS_MAX];
 
-	for (int other = 0; other < engine->geometry.members; other++)
-		if (other != role)
-			sources[count++] = sync_rows_chunk(rows, other, rows->mend.index) + at;
-	parity_xor(sync_rows_chunk(rows, role, rows->mend.index) + at, sources, count, MEND_PIECE_BYTES);
+	sync_rows_chunks(rows, rows->mend.index, (size_t)piece * MEND_PIECE_BYTES, chunks);
+	code_make(&rows->op.engine->geometry, positions, positions, chunks, MEND_PIECE_BYTES);
 }
 
-/* Two roles or more lack it: their data becomes zeros, on record as lost, and parity fits that. 0, -ENOSPC. */
+/* Too many lack it: their data becomes zeros, on record as lost, and all else fits that. 0, -ENOSPC. */
 static int
-lose_piece(struct sync_rows *rows, int piece)
+lose_piece(struct sync_rows *rows, uint32_t positions, int piece)
 {
 	struct engine *engine = rows->op.engine;
-	const int parity = geometry_parity_member(&engine->geometry, row_of(rows));
-	const size_t at = (size_t)piece * MEND_PIECE_BYTES;
 
-	for (int role = 0; role < engine->geometry.members; role++) {
+	for (int position = 0; position < engine->geometry.data_chunks; position++) {
 		int error;
 
-		if (!rows->mend.bad[role][piece] || role == parity)
+		if (!(positions & ROLE(position)))
 			continue;
-		memset(sync_rows_chunk(rows, role, rows->mend.index) + at, 0, MEND_PIECE_BYTES);
-		error = record_piece(rows, role, piece);
+		memset(sync_rows_chunk(rows, position, rows->mend.index) +
+			       (size_t)piece * MEND_PIECE_BYTES, 0, MEND_PIECE_BYTES);
+		error = record_piece(rows, position, piece);
 		if (error != 0)
 			return error;
 	}
-	make_piece(rows, parity, piece);
-	rows->mend.parity_changed = true;
+	make_piece(rows, redundant_positions(engine), piece);
+	rows->mend.changed |= redundant_positions(engine);
 	return 0;
 }
 
@@ -403,27 +446,27 @@ static void
 take_held(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
-	const uint8_t role = engine->target->role >= 0 ? (uint8_t)engine->target->role : 0;
-	const int parity = geometry_parity_member(&engine->geometry, row_of(rows));
-	const uint8_t *held = sync_rows_spare(rows, 1);
-	uint8_t *chunk = sync_rows_chunk(rows, role, rows->mend.index);
-	uint8_t *sum = sync_rows_chunk(rows, parity, rows->mend.index);
+	const int position = target_position(rows);
+	const uint8_t *held = sync_rows_spare(rows, SYNC_HELD);
+	uint8_t *chunk = sync_rows_chunk(rows, position, rows->mend.index);
+	void *chunks[IRAID_MEMBERS_MAX];
 	uint32_t begin, end, from = 0;
 	uint8_t flags;
 
 	rows->mend.heals = !engine->target->identity.write_cache;
-	while (lost_next(engine->lost, row_of(rows), role, from, &begin, &end, &flags)) {
+	while (lost_next(engine->lost, row_of(rows), (uint8_t)engine->target->role, from, &begin, &end,
+			 &flags)) {
 		from = end;
 		if (!(flags & LOST_HELD)) {
 			rows->mend.heals = false;
 			continue;
 		}
-		for (uint32_t at = begin; at < end; at++) {
-			sum[at] ^= chunk[at] ^ held[at];
-			chunk[at] = held[at];
-		}
-		rows->mend.parity_changed = true;
+		memcpy(chunk + begin, held + begin, end - begin);
+		rows->mend.changed |= redundant_positions(engine);
 	}
+	sync_rows_chunks(rows, rows->mend.index, 0, chunks);
+	code_make(&engine->geometry, redundant_positions(engine), redundant_positions(engine), chunks,
+		  engine->geometry.chunk_bytes);
 }
 
 static bool
@@ -436,8 +479,21 @@ holds_truth(const struct sync_rows *rows)
 
 	return rows->purpose == SYNC_FILL &&
 	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
-	       geometry_parity_member(&engine->geometry, row_of(rows)) != target->role &&
+	       target_position(rows) >= 0 && target_position(rows) < engine->geometry.data_chunks &&
+	       engine_has_parity(engine) &&
 	       lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end, &flags);
+}
+
+static void
+compare_row(struct sync_rows *rows)
+{
+	uint32_t wrong = sync_rows_differ(rows, rows->mend.index);
+
+	if (wrong == 0)
+		return;
+	rows->differed |= 1u << rows->mend.index;
+	if (rows->purpose == SYNC_PARITY)
+		rows->mend.changed |= wrong;
 }
 
 static void
@@ -452,11 +508,11 @@ settle(struct sync_rows *rows)
 		return;
 	}
 	for (int piece = 0; piece < pieces_of(engine); piece++) {
-		int lacking;
+		const uint32_t positions = lacking(rows, piece);
 
-		if (piece_known(rows, piece, &lacking)) {
-			if (lacking >= 0)
-				make_piece(rows, lacking, piece);
+		if (can_be_made(rows, positions)) {
+			if (positions != 0)
+				make_piece(rows, positions, piece);
 			continue;
 		}
 		if (rows->purpose != SYNC_FILL) {
@@ -464,17 +520,14 @@ settle(struct sync_rows *rows)
 			return;
 		}
 		lost = true;
-		if (lose_piece(rows, piece) != 0) {
+		if (lose_piece(rows, positions, piece) != 0) {
 			sync_rows_end(rows, -ENOSPC);
 			return;
 		}
 	}
-	if ((rows->purpose == SYNC_PARITY || rows->purpose == SYNC_CHECK) &&
-	    sync_rows_differ(rows, rows->mend.index)) {
-		rows->differed |= 1u << rows->mend.index;
-		rows->mend.parity_changed = rows->purpose == SYNC_PARITY;
-	}
-	if (holds_truth(rows) && !rows->mend.chunk_bad[engine->target->role])
+	if (rows->purpose == SYNC_PARITY || rows->purpose == SYNC_CHECK)
+		compare_row(rows);
+	if (holds_truth(rows) && !rows->mend.held_bad)
 		take_held(rows);
 	if (!lost) {
 		mark_row(rows);
@@ -508,7 +561,7 @@ piece_read(struct member_io *mio, int result)
 
 	/* Only a medium error says that it is gone.  Any other refusal may pass, and is no reason to give data up. */
 	if (result == -ENODATA)
-		rows->mend.bad[mio->member->role][piece_of(rows, mio)] = true;
+		rows->mend.bad[position_of(rows, mio)][piece_of(rows, mio)] = true;
 	else if (result != 0)
 		rows->error = result;
 	if (--rows->pending == 0)
@@ -522,15 +575,15 @@ read_pieces(struct sync_rows *rows)
 
 	rows->mend.step = MEND_READ_PIECES;
 	rows->pending = 1;	/* this function */
-	for (int role = 0; role < engine->geometry.members; role++) {
-		struct member *member = reader(rows, role);
+	for (int position = 0; position < engine->geometry.width; position++) {
+		struct member *member = reader(rows, position);
 
 		for (int piece = 0; piece < pieces_of(engine); piece++)
 			if (member == NULL)
-				rows->mend.bad[role][piece] = true;
-			else if (rows->mend.chunk_bad[role])
+				rows->mend.bad[position][piece] = true;
+			else if (rows->mend.chunk_bad[position])
 				command(rows, member, BACKEND_READ, (uint32_t)piece * MEND_PIECE_BYTES,
-					sync_rows_chunk(rows, role, rows->mend.index) +
+					sync_rows_chunk(rows, position, rows->mend.index) +
 						(size_t)piece * MEND_PIECE_BYTES,
 					MEND_PIECE_BYTES, piece_read);
 	}
@@ -550,13 +603,21 @@ chunks_read(struct sync_rows *rows)
 		read_pieces(rows);
 }
 
+/* What the target held, not what a member in its place holds. */
+static bool
+is_held(const struct sync_rows *rows, const struct member_io *mio)
+{
+	return rows->purpose == SYNC_FILL && mio->member == rows->op.engine->target;
+}
+
 static void
 chunk_read(struct member_io *mio, int result)
 {
 	struct sync_rows *rows = mio->owner;
 
 	if (unreadable(result))
-		rows->mend.chunk_bad[mio->member->role] = true;
+		*(is_held(rows, mio) ? &rows->mend.held_bad
+				     : &rows->mend.chunk_bad[position_of(rows, mio)]) = true;
 	else if (result != 0)
 		rows->error = result;
 	if (--rows->pending == 0)
@@ -569,16 +630,16 @@ mend_row(struct sync_rows *rows)
 	struct engine *engine = rows->op.engine;
 
 	rows->pending = 1;	/* this function */
-	for (int role = 0; role < engine->geometry.members; role++) {
-		struct member *member = reader(rows, role);
+	for (int position = 0; position < engine->geometry.width; position++) {
+		struct member *member = reader(rows, position);
 
 		if (member != NULL)
 			command(rows, member, BACKEND_READ, 0,
-				sync_rows_chunk(rows, role, rows->mend.index),
+				sync_rows_chunk(rows, position, rows->mend.index),
 				engine->geometry.chunk_bytes, chunk_read);
 	}
 	if (holds_truth(rows))
-		command(rows, engine->target, BACKEND_READ, 0, sync_rows_spare(rows, 1),
+		command(rows, engine->target, BACKEND_READ, 0, sync_rows_spare(rows, SYNC_HELD),
 			engine->geometry.chunk_bytes, chunk_read);
 	if (--rows->pending == 0)
 		chunks_read(rows);
@@ -592,6 +653,8 @@ mend_rows(struct sync_rows *rows, int index)
 	rows->mend.index = index;
 	if (rows->purpose == SYNC_FILL && !target_filling(rows->op.engine))
 		sync_rows_end(rows, -ENOLINK);
+	else if (rows->purpose == SYNC_FILL && target_position(rows) < 0)
+		row_done(rows, true);
 	else
 		mend_row(rows);
 }

@@ -17,6 +17,7 @@
 	X(STALE_PARITY, "stale-parity", 2, "parity is made although not all that it needs was read")       \
 	X(DOUBT_IGNORED, "doubt-ignored", 6, "something is made from what was read before a cache was lost") \
 	X(FENCE_BROKEN, "fence-broken", 3, "a member that returns is not reset: late writes land")         \
+	X(COPIES_UNSETTLED, "copies-unsettled", 1, "copies that may differ are read, now one, now the other")     \
 	X(REISSUED, "reissued", 3, "at its deadline a write is sent again on the same session")            \
 	X(DIVERT_SKIPPED, "divert-skipped", 4, "memory is handed back while a read may still fill it")     \
 	X(EVICT_TOO_MANY, "evict-too-many", 5, "more silent members are evicted than the level bears")     \
@@ -31,6 +32,7 @@
 	X(FAILURE_FORGOTTEN, "failure-forgotten", 1, "a write that failed half way leaves nothing suspect") \
 	X(EPOCH_UNWRITTEN, "epoch-unwritten", 7, "both halves start: an assembly is not recorded on its members") \
 	X(STALE_TRUSTED, "stale-trusted", 7, "a member that is out of date is trusted")                    \
+	X(EVICTION_UNREMEMBERED, "eviction-unremembered", 7, "this gateway forgets who is out: those start alone") \
 	X(OWNER_IGNORED, "owner-ignored", 8, "a volume that another gateway has is started")               \
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "what can't be known is read as data")
 

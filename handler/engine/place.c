@@ -133,7 +133,7 @@ session_restored(struct member *member)
 		return;
 	}
 	settle_cache(member);
-	if (member->cache_lost && engine->geometry.parities > 0 && !MUTANT(CACHE_FORGOTTEN)) {
+	if (member->cache_lost && engine->geometry.redundancy > 0 && !MUTANT(CACHE_FORGOTTEN)) {
 		if (evict_spares(engine, member)) {
 			/* What it had not flushed may be gone, and the others have it. */
 			member->condemned = true;

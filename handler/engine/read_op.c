@@ -1,18 +1,21 @@
 /* read_op.c - one piece of a read.
  *
- *   CLAIMED --> READING --> DONE
+ *   CLAIMED --> READING --> (SETTLING) --> DONE
  *      ^           |
  *      `-- again --'   a member was evicted meanwhile, or has a medium error:
  *                      claim as REBUILD_READ and make up for it
+ *
+ * SETTLING: of copies that may differ since a crash, the one that was read is written to the others, before anybody learns of
+ * it: or a later read, of another copy, would take it back.
  *
  * A read that waits too long for one member, or whose member fell silent, is made from the others as well: its commands
  * to that member are diverted (ports/backend.h), so that nothing of it can arrive in the request's memory any more, and it
  * begins again as if the member were missing.  Reads avoid a member that is known to be silent or slow from the start.
  *
  * What is on members that are there goes straight into the request's memory, adjacent chunks of a
- * member in one command.  For a chunk whose member is missing, the other chunks of the row and
- * its parity are read on the same columns: into the request's memory where the request wants them
- * anyway, else into the arena.  Then the chunk is their XOR.
+ * member in one command; of copies, from the member that has least to do.  For a chunk whose member is missing, those
+ * it is made from (pure/code.h) are read on the same columns: into the request's memory where the request wants them
+ * anyway, else into the arena.
  */
 #include "read_op.h"
 
@@ -30,38 +33,61 @@
 static void read_start(struct op *base);
 static void read_fail(struct op *base, int error);
 
-static int
-missing_role(const struct read_op *op, uint64_t row)
+static bool
+is_mirror(const struct read_op *op)
+{
+	const struct geometry *geometry = &op->op.engine->geometry;
+
+	return geometry->redundancy > 0 && geometry->data_chunks == 1;
+}
+
+/* Positions of the row that are not to be read. */
+static uint32_t
+absent(const struct read_op *op, uint64_t row)
 {
 	const struct engine *engine = op->op.engine;
-	int missing = engine_missing(engine, row);
+	uint32_t nobody = engine_absent(engine, row);
+	uint32_t all;
 
-	if (missing >= 0)
-		return missing;
+	if (op->avoid == 0 || engine->geometry.redundancy == 0)
+		return nobody;
 	/* Nothing can be made from parity that proves nothing, so such a row is read as it stands: what could not be
 	 * read may have been in another. */
-	if (op->avoid >= 0 && engine->geometry.parities > 0 && intent_row_suspect(&engine->intent, row) &&
+	if (engine_has_parity(engine) && intent_row_suspect(&engine->intent, row) &&
 	    !MUTANT(REBUILT_FROM_SUSPECT))
-		return -1;
-	return op->avoid;
+		return nobody;
+	all = nobody | geometry_positions(&engine->geometry, row, op->avoid);
+	return code_bears(&engine->geometry, all) ? all : nobody;
+}
+
+/* Copies of this row may differ. */
+static bool
+needs_settling(const struct read_op *op, uint64_t row)
+{
+	const struct intent *intent = &op->op.engine->intent;
+
+	return is_mirror(op) && intent_row_suspect(intent, row) && !intent_row_fresh(intent, row) &&
+	       !MUTANT(COPIES_UNSETTLED);
 }
 
 /* --- claims --- */
 
-/* Does the piece want data of the row's chunk that is on `role`? */
+/* Does the piece want data of a chunk of the row that has to be made? */
 static bool
-row_wants_role(const struct read_op *op, uint64_t row, int role)
+row_is_made(const struct read_op *op, uint64_t row)
 {
 	const struct geometry *geometry = &op->op.engine->geometry;
 	const struct row_claim *claim = &op->claims[row - op->first_row];
-	int chunk;
+	uint32_t missing = absent(op, row);
 
-	if (role < 0)
-		return false;
-	chunk = geometry_chunk_on_member(geometry, row, (uint8_t)role);
-	return chunk >= 0 &&
-	       claim->begin_bytes < (uint64_t)(chunk + 1) * geometry->chunk_bytes &&
-	       claim->end_bytes > (uint64_t)chunk * geometry->chunk_bytes;
+	if (is_mirror(op))
+		return needs_settling(op, row);
+	for (int chunk = 0; missing != 0 && chunk < geometry->data_chunks; chunk++)
+		if ((missing & ROLE(chunk)) &&
+		    claim->begin_bytes < (uint64_t)(chunk + 1) * geometry->chunk_bytes &&
+		    claim->end_bytes > (uint64_t)chunk * geometry->chunk_bytes)
+			return true;
+	return false;
 }
 
 static void
@@ -77,9 +103,8 @@ describe_claims(struct read_op *op)
 		claim->begin_bytes = op->piece->begin_bytes > start ? op->piece->begin_bytes - start : 0;
 		claim->end_bytes = op->piece->end_bytes - start < row_bytes
 					   ? op->piece->end_bytes - start : row_bytes;
-		claim->kind = row_wants_role(op, op->first_row + (uint64_t)i,
-					     missing_role(op, op->first_row + (uint64_t)i))
-				      ? CLAIM_REBUILD_READ : CLAIM_READ;
+		claim->kind = row_is_made(op, op->first_row + (uint64_t)i) ? CLAIM_REBUILD_READ
+									   : CLAIM_READ;
 	}
 }
 
@@ -108,9 +133,7 @@ static bool
 claims_suffice(const struct read_op *op)
 {
 	for (int i = 0; i < op->row_count; i++)
-		if (op->claims[i].kind == CLAIM_READ &&
-		    row_wants_role(op, op->first_row + (uint64_t)i,
-				   missing_role(op, op->first_row + (uint64_t)i)))
+		if (op->claims[i].kind == CLAIM_READ && row_is_made(op, op->first_row + (uint64_t)i))
 			return false;
 	return true;
 }
@@ -155,9 +178,10 @@ read_op_again(struct read_op *op)
 
 /* --- commands --- */
 
+/* The extent's chunk in the request's memory, at `role`. */
 static void
-read_into_request(struct read_op *op, struct gather *gather, const struct extent *extent,
-		  size_t piece_offset)
+add_request_memory(struct read_op *op, struct gather *gather, struct member *member,
+		   const struct extent *extent, int role, size_t piece_offset)
 {
 	struct engine_request *request = op->piece->request;
 	size_t skip = op->piece->begin_bytes - request->offset_bytes + piece_offset;
@@ -166,8 +190,57 @@ read_into_request(struct read_op *op, struct gather *gather, const struct extent
 			      request->iov_count);
 
 	assert(count > 0);
-	gather_add(gather, engine_holder(op->op.engine, extent->row, extent->member),
-		   extent->member_offset_bytes, slice, count);
+	gather_add(gather, member,
+		   geometry_offset(&op->op.engine->geometry, extent->row, (uint8_t)role) +
+			   extent->column_bytes,
+		   slice, count);
+}
+
+/* Time until this member would have answered one more command. */
+static uint64_t
+expected_wait(const struct member *member)
+{
+	return ((uint64_t)member->in_flight_count + 1) * (member->latency_us + 1);
+}
+
+/* The copy to read: of those that are there, the one that will answer first. */
+static int
+choose_copy(const struct read_op *op, const struct extent *extent)
+{
+	struct engine *engine = op->op.engine;
+	const uint32_t missing = absent(op, extent->row);
+	struct member *best = NULL;
+	int best_role = -1;
+
+	if (!is_mirror(op))
+		return extent->role;
+	for (int position = 0; position < engine->geometry.width; position++) {
+		int role = geometry_role(&engine->geometry, extent->row, (uint8_t)position);
+		struct member *member = engine_holder(engine, extent->row, role);
+
+		if ((missing & ROLE(position)) || member == NULL)
+			continue;
+		if (best == NULL || expected_wait(member) < expected_wait(best)) {
+			best = member;
+			best_role = role;
+		}
+	}
+	assert(best != NULL);
+	return best_role;
+}
+
+static void
+read_into_request(struct read_op *op, struct gather *gather, const struct extent *extent,
+		  size_t piece_offset)
+{
+	int role = choose_copy(op, extent);
+
+	if (needs_settling(op, extent->row)) {
+		op->settle |= 1u << (extent->row - op->first_row);
+		op->settle_from[extent->row - op->first_row] = (uint8_t)role;
+	}
+	add_request_memory(op, gather, engine_holder(op->op.engine, extent->row, role), extent, role,
+			   piece_offset);
 }
 
 /* --- making up for a missing chunk --- */
@@ -193,14 +266,24 @@ chunk_piece_offset(const struct read_op *op, const struct extent *extent, int ch
 			op->piece->begin_bytes);
 }
 
-static size_t
-rebuild_buffer_bytes(const struct read_op *op, const struct extent *extent)
+/* Is the source in the request's memory, or does it need room in the arena? */
+static bool
+needs_buffer(const struct read_op *op, const struct rebuilt *rebuilt, int position)
 {
-	size_t buffers = 1;	/* parity */
+	const struct geometry *geometry = &op->op.engine->geometry;
 
-	for (int chunk = 0; chunk < op->op.engine->geometry.data_chunks; chunk++)
-		buffers += chunk != extent->chunk && !chunk_is_wanted(op, extent, chunk);
-	return buffers * extent->length_bytes;
+	return (rebuilt->sources & ROLE(position)) &&
+	       (position >= geometry->data_chunks || !chunk_is_wanted(op, &rebuilt->extent, position));
+}
+
+static size_t
+rebuild_buffer_bytes(const struct read_op *op, const struct rebuilt *rebuilt)
+{
+	size_t buffers = 0;
+
+	for (int position = 0; position < op->op.engine->geometry.width; position++)
+		buffers += needs_buffer(op, rebuilt, position);
+	return buffers * rebuilt->extent.length_bytes;
 }
 
 static void
@@ -210,15 +293,14 @@ read_for_rebuild(struct read_op *op, struct gather *gather, const struct rebuilt
 	const struct extent *extent = &rebuilt->extent;
 	uint8_t *into = op->buffer + rebuilt->arena_offset;
 
-	for (int chunk = -1; chunk < geometry->data_chunks; chunk++) {
-		int role;
+	for (int position = 0; position < geometry->width; position++) {
+		uint8_t role = geometry_role(geometry, extent->row, (uint8_t)position);
 
-		if (chunk == extent->chunk || (chunk >= 0 && chunk_is_wanted(op, extent, chunk)))
+		if (!needs_buffer(op, rebuilt, position))
 			continue;
-		role = chunk < 0 ? geometry_parity_member(geometry, extent->row)
-				 : geometry_data_member(geometry, extent->row, (uint8_t)chunk);
 		gather_add_buffer(gather, engine_holder(op->op.engine, extent->row, role),
-				  extent->member_offset_bytes, into, extent->length_bytes);
+				  geometry_offset(geometry, extent->row, role) + extent->column_bytes,
+				  into, extent->length_bytes);
 		into += extent->length_bytes;
 	}
 }
@@ -240,24 +322,23 @@ rebuild(struct read_op *op, const struct rebuilt *rebuilt)
 {
 	const struct geometry *geometry = &op->op.engine->geometry;
 	const struct extent *extent = &rebuilt->extent;
-	struct iov_run sources[IRAID_MEMBERS_MAX];
+	struct iov_run runs[IRAID_MEMBERS_MAX];
 	struct iovec buffers[IRAID_MEMBERS_MAX];
 	uint8_t *from = op->buffer + rebuilt->arena_offset;
-	int count = 0;
 
-	for (int chunk = -1; chunk < geometry->data_chunks; chunk++) {
-		if (chunk == extent->chunk)
+	for (int position = 0; position < geometry->width; position++) {
+		if (!(rebuilt->sources & ROLE(position)))
 			continue;
-		if (chunk >= 0 && chunk_is_wanted(op, extent, chunk)) {
-			sources[count++] = request_run(op, chunk_piece_offset(op, extent, chunk));
+		if (!needs_buffer(op, rebuilt, position)) {
+			runs[position] = request_run(op, chunk_piece_offset(op, extent, position));
 			continue;
 		}
-		buffers[count] = (struct iovec){ from, extent->length_bytes };
-		sources[count] = (struct iov_run){ .iov = &buffers[count], .count = 1 };
-		count++;
+		buffers[position] = (struct iovec){ from, extent->length_bytes };
+		runs[position] = (struct iov_run){ .iov = &buffers[position], .count = 1 };
 		from += extent->length_bytes;
 	}
-	parity_xor_runs(request_run(op, rebuilt->piece_offset), sources, count, extent->length_bytes);
+	runs[extent->chunk] = request_run(op, rebuilt->piece_offset);
+	code_make_runs(geometry, ROLE(extent->chunk), rebuilt->absent, runs, extent->length_bytes);
 }
 
 /* --- the states --- */
@@ -270,7 +351,7 @@ read_patiently(struct read_op *op)
 		return false;
 	op->evades = false;
 	op->patient = true;
-	op->avoid = -1;
+	op->avoid = 0;
 	read_op_again(op);
 	return true;
 }
@@ -282,15 +363,85 @@ note_unreadable(struct read_op *op)
 		repair_note(op->op.engine, op->first_row + (uint64_t)i);
 }
 
+/* --- SETTLING --- */
+
+static void
+settled(struct read_op *op)
+{
+	if (op->error == -ENOLINK)
+		read_op_again(op);
+	else
+		read_end(op, op->error);
+}
+
+static void
+copy_written(struct member_io *mio, int result)
+{
+	struct read_op *op = mio->owner;
+
+	/* Evicted, durably: it is no copy any more. */
+	if (result != 0 && result != -ENOLINK && op->error == 0)
+		op->error = result;
+	if (--op->pending == 0)
+		settled(op);
+}
+
+static void
+settle_extent(struct read_op *op, struct gather *gather, const struct extent *extent, size_t piece_offset)
+{
+	struct engine *engine = op->op.engine;
+	const uint8_t from = op->settle_from[extent->row - op->first_row];
+
+	for (int position = 0; position < engine->geometry.width; position++) {
+		uint8_t role = geometry_role(&engine->geometry, extent->row, (uint8_t)position);
+		struct member *writers[2];
+		int count = engine_writers(engine, extent->row, role, writers);
+
+		for (int i = role == from ? 1 : 0; i < count; i++)
+			add_request_memory(op, gather, writers[i], extent, role, piece_offset);
+	}
+}
+
+static void
+settle_copies(struct read_op *op)
+{
+	struct engine *engine = op->op.engine;
+	struct gather gather = { .engine = engine, .op = BACKEND_WRITE, .done = copy_written,
+				 .owner = op, .pending = &op->pending };
+	struct extent extent;
+
+	op->pending = 1;	/* this function */
+	for (uint64_t at = op->piece->begin_bytes; at < op->piece->end_bytes; at += extent.length_bytes) {
+		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
+		if (op->settle & 1u << (extent.row - op->first_row))
+			settle_extent(op, &gather, &extent, (size_t)(at - op->piece->begin_bytes));
+	}
+	gather_submit(&gather);
+	if (--op->pending == 0)
+		settled(op);
+}
+
+static bool
+may_avoid(const struct read_op *op)
+{
+	const struct engine *engine = op->op.engine;
+
+	return op->failed_role >= 0 && !(op->avoid & ROLE(op->failed_role)) &&
+	       geometry_bears(&engine->geometry,
+			      engine->missing | op->avoid | ROLE(op->failed_role));
+}
+
 static void
 read_finish(struct read_op *op)
 {
 	struct engine *engine = op->op.engine;
 
 	list_remove(&op->waiting);
-	if (op->error == 0 && op->rebuilt_count > 0 && op->doubts != engine->intent.doubts &&
-	    !MUTANT(DOUBT_IGNORED)) {
+	if (op->error == 0 && (op->rebuilt_count > 0 || is_mirror(op)) &&
+	    op->doubts != engine->intent.doubts && !MUTANT(DOUBT_IGNORED)) {
 		read_op_again(op);
+	} else if (op->error == 0 && op->settle != 0) {
+		settle_copies(op);
 	} else if (op->error == 0) {
 		for (int i = 0; i < op->rebuilt_count; i++)
 			rebuild(op, &op->rebuilt[i]);
@@ -298,14 +449,12 @@ read_finish(struct read_op *op)
 		read_end(op, 0);
 	} else if (op->error == -ENOLINK) {
 		read_op_again(op);
-	} else if ((op->error == -ENODATA || op->error == -EIO) && engine->geometry.parities > 0 &&
+	} else if ((op->error == -ENODATA || op->error == -EIO) && engine->geometry.redundancy > 0 &&
 		   read_patiently(op)) {
 		return;
-	} else if ((op->error == -ENODATA || op->error == -EIO) && op->avoid < 0 &&
-		   (engine->missing < 0 || engine->missing == op->failed_role) &&
-		   engine->geometry.parities > 0) {
+	} else if ((op->error == -ENODATA || op->error == -EIO) && may_avoid(op)) {
 		note_unreadable(op);
-		op->avoid = op->failed_role;
+		op->avoid |= ROLE(op->failed_role);
 		read_op_again(op);
 	} else {
 		if (op->error == -ENODATA || op->error == -EIO)
@@ -337,7 +486,7 @@ read_answered(struct member_io *mio, int result)
 }
 
 /* List what is to be rebuilt and how much memory that takes.  -ENODATA if a missing chunk's row has
- * parity that proves nothing.
+ * redundancy that proves nothing.
  */
 static int
 list_rebuilt(struct read_op *op, size_t *bytes)
@@ -348,22 +497,23 @@ list_rebuilt(struct read_op *op, size_t *bytes)
 
 	op->rebuilt_count = 0;
 	*bytes = 0;
-	while (at < op->piece->end_bytes) {
+	for (; at < op->piece->end_bytes; at += extent.length_bytes) {
+		struct rebuilt rebuilt = { .piece_offset = (size_t)(at - op->piece->begin_bytes),
+					   .arena_offset = *bytes };
+
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
-		if (extent.member == missing_role(op, extent.row)) {
-			if (engine->geometry.parities == 0)
-				return -EIO;
-			if (intent_row_suspect(&engine->intent, extent.row) && !MUTANT(REBUILT_FROM_SUSPECT))
-				return -ENODATA;	/* nothing is made from parity that proves nothing */
-			assert(op->rebuilt_count < OP_ROWS_MAX);
-			op->rebuilt[op->rebuilt_count++] = (struct rebuilt){
-				.extent = extent,
-				.piece_offset = (size_t)(at - op->piece->begin_bytes),
-				.arena_offset = *bytes,
-			};
-			*bytes += rebuild_buffer_bytes(op, &extent);
-		}
-		at += extent.length_bytes;
+		rebuilt.absent = absent(op, extent.row);
+		rebuilt.sources = code_sources(&engine->geometry, ROLE(extent.chunk), rebuilt.absent);
+		if (!(rebuilt.absent & ROLE(extent.chunk)) || (is_mirror(op) && rebuilt.sources != 0))
+			continue;
+		if (rebuilt.sources == 0)
+			return -EIO;
+		if (engine_trust(engine, extent.row) == ROW_SUSPECT && !MUTANT(REBUILT_FROM_SUSPECT))
+			return -ENODATA;	/* nothing is made from parity that proves nothing */
+		assert(op->rebuilt_count < REBUILT_MAX);
+		rebuilt.extent = extent;
+		op->rebuilt[op->rebuilt_count++] = rebuilt;
+		*bytes += rebuild_buffer_bytes(op, &rebuilt);
 	}
 	return 0;
 }
@@ -379,6 +529,7 @@ read_issue(struct read_op *op)
 	struct extent extent;
 
 	op->error = 0;
+	op->settle = 0;
 	op->issued_ms = engine->now_ms;
 	op->doubts = engine->intent.doubts;
 	list_append(&engine->reads, &op->waiting);
@@ -446,8 +597,8 @@ read_op_create(struct engine *engine, struct piece *piece)
 	op->first_row = piece->begin_bytes / row_bytes;
 	op->row_count = (int)((piece->end_bytes - 1) / row_bytes - op->first_row) + 1;
 	op->attempts = 0;
-	op->avoid = engine->geometry.parities > 0 ? read_role_to_evade(engine) : -1;
-	op->evades = op->avoid >= 0;
+	op->avoid = engine->geometry.redundancy > 0 ? read_roles_to_evade(engine) : 0;
+	op->evades = op->avoid != 0;
 	op->patient = false;
 	op->buffer = NULL;
 	list_init(&op->waiting);

@@ -4,10 +4,14 @@
 
 #include "engine_internal.h"
 
+#define REBUILT_MAX (2 * OP_ROWS_MAX)	/* no level bears more than two missing data chunks in a row */
+
 struct rebuilt {		/* an extent that is made from the others */
 	struct extent extent;
 	size_t piece_offset;	/* where its bytes belong */
 	size_t arena_offset;	/* of its first buffer */
+	uint32_t absent;	/* positions of its row that were not read */
+	uint32_t sources;	/* positions it is made from */
 };
 
 struct read_op {
@@ -17,8 +21,8 @@ struct read_op {
 	int row_count;
 	int pending;
 	int attempts;
-	int avoid;			/* role whose data can't be read, or -1 */
-	bool evades;			/* avoid is set because that member is slow or silent: it may be asked after all */
+	uint32_t avoid;			/* roles whose data can't be read */
+	bool evades;			/* some of them because they are slow or silent: they may be asked after all */
 	bool patient;			/* was made from the others in vain: waits for its member */
 	uint64_t issued_ms;
 	uint32_t doubts;		/* intent.doubts then: what is suspect since is not made from parity */
@@ -29,13 +33,15 @@ struct read_op {
 	uint8_t *buffer;
 	size_t buffer_bytes;
 	struct row_claim claims[OP_ROWS_MAX];
-	struct rebuilt rebuilt[OP_ROWS_MAX];
+	struct rebuilt rebuilt[REBUILT_MAX];
+	uint32_t settle;		/* rows (bits, the first is first_row) whose copies may differ */
+	uint8_t settle_from[OP_ROWS_MAX];	/* and by row, the role that was read */
 };
 
 /* Give back what it has and begin again, at the tail of its rows' queues. */
 void read_op_again(struct read_op *op);
 
-/* The role a new read should not ask, for its member is silent or slow and all others answer; or -1. */
-int read_role_to_evade(struct engine *engine);
+/* The roles a new read should not ask, for their members are silent or slow and all others answer. */
+uint32_t read_roles_to_evade(struct engine *engine);
 
 #endif

@@ -176,17 +176,17 @@ find_interrupted(struct engine *engine)
 }
 
 static bool
-patience_over(const struct engine *engine)
+patience_over(const struct engine *engine, int role)
 {
 	const struct superblock *record = &engine->record;
 
 	/* One that was taken out does not come back by itself. */
 	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
 		if (record->tracked[set].state == MEMBER_FAULTY &&
-		    record->tracked[set].role == engine->missing &&
-		    memcmp(record->tracked[set].member_uuid, record->member_uuids[engine->missing], 16) == 0)
+		    record->tracked[set].role == role &&
+		    memcmp(record->tracked[set].member_uuid, record->member_uuids[role], 16) == 0)
 			return true;
-	return engine->now_ms - engine->missing_since_ms >= engine->options.spare_wait_ms;
+	return engine->now_ms - engine->absence[role].since_ms >= engine->options.spare_wait_ms;
 }
 
 static void
@@ -220,21 +220,26 @@ choose(struct engine *engine, int *role)
 		engine_log(engine, LOG_ERR, "%s is no spare any more: it does not replace role %d",
 			   chosen->backend->label, *role);
 	}
-	*role = engine->missing;
-	if (*role < 0) {
+	if (engine->missing == 0) {
 		member = find_interrupted(engine);
 		if (member != NULL)
 			*role = member->role;
 		return member;
 	}
-	if ((member = find_returned(engine, *role)) != NULL ||
-	    (member = find_obsolete(engine, *role)) != NULL)
+	/* Who is back has least to copy, whichever place it is. */
+	for (*role = 0; *role < engine->geometry.members; ++*role)
+		if ((engine->missing & ROLE(*role)) &&
+		    ((member = find_returned(engine, *role)) != NULL ||
+		     (member = find_obsolete(engine, *role)) != NULL))
+			return member;
+	for (*role = 0; *role < engine->geometry.members; ++*role) {
+		if (!(engine->missing & ROLE(*role)) || !patience_over(engine, *role))
+			continue;
+		if ((member = find_spare(engine)) == NULL)
+			ask_for_spare(engine);
 		return member;
-	if (!patience_over(engine))
-		return NULL;
-	if ((member = find_spare(engine)) == NULL)
-		ask_for_spare(engine);
-	return member;
+	}
+	return NULL;
 }
 
 /* --- the run --- */
@@ -247,7 +252,7 @@ rebuild_run(struct engine *engine)
 	int role;
 
 	if (rebuild == NULL || rebuild->rows.active || !engine_calm(engine) ||
-	    engine->geometry.parities == 0 || engine->now_ms < rebuild->not_before_ms)
+	    engine->geometry.redundancy == 0 || engine->now_ms < rebuild->not_before_ms)
 		return;
 	if (engine->target == NULL) {
 		if ((member = choose(engine, &role)) == NULL)
@@ -279,13 +284,19 @@ rebuild_idle(const struct engine *engine)
 static uint64_t
 patience_deadline(const struct engine *engine)
 {
-	uint64_t at = engine->missing_since_ms + engine->options.spare_wait_ms;
+	uint64_t deadline = UINT64_MAX;
 
-	if (engine->missing < 0 || engine->target != NULL)
-		return UINT64_MAX;
-	if (at <= engine->now_ms)
-		at = engine->spare_wanted_ms + ASK_AGAIN_MS;
-	return at > engine->now_ms ? at : UINT64_MAX;
+	for (int role = 0; role < engine->geometry.members && engine->target == NULL; role++) {
+		uint64_t at = engine->absence[role].since_ms + engine->options.spare_wait_ms;
+
+		if (!(engine->missing & ROLE(role)))
+			continue;
+		if (at <= engine->now_ms)
+			at = engine->spare_wanted_ms + ASK_AGAIN_MS;
+		if (at > engine->now_ms && at < deadline)
+			deadline = at;
+	}
+	return deadline;
 }
 
 uint64_t
@@ -295,7 +306,7 @@ rebuild_deadline(const struct engine *engine)
 	uint64_t wait;
 
 	if (rebuild == NULL || rebuild->rows.active || !engine_calm(engine) ||
-	    engine->geometry.parities == 0)
+	    engine->geometry.redundancy == 0)
 		return UINT64_MAX;
 	if (rebuild->not_before_ms > engine->now_ms)
 		return rebuild->not_before_ms;

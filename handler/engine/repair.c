@@ -42,7 +42,7 @@ repair_note(struct engine *engine, uint64_t row)
 {
 	struct repair *repair = engine->repair;
 
-	if (engine->geometry.parities == 0)
+	if (engine->geometry.redundancy == 0)
 		return;
 	for (uint32_t i = 0; i < repair->count; i++)
 		if (repair->notes[(repair->head + i) % NOTES] == row)

@@ -127,11 +127,19 @@ next_region(struct resync *resync)
 	return intent_next_suspect(&engine->intent, 0);
 }
 
+/* All that is suspect can be proven: nothing is missing, or it is what the others make of it. */
+static bool
+is_knowable(const struct engine *engine)
+{
+	return engine->missing == 0 || !engine_has_parity(engine) ||
+	       engine->intent.suspect_count == engine->intent.defined_count;
+}
+
 static bool
 may_run(const struct engine *engine)
 {
 	return (engine->phase == PHASE_RUNNING || engine->phase == PHASE_DRAIN) &&
-	       engine->geometry.parities > 0 && engine->missing < 0 && engine->evicting == 0 &&
+	       engine->geometry.redundancy > 0 && is_knowable(engine) && engine->evicting == 0 &&
 	       !engine->suspended && !engine->fenced && engine->options.resync_rows_max > 0 &&
 	       engine->intent.suspect_count > 0;
 }

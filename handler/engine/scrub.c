@@ -27,19 +27,23 @@ struct scrub {
 	uint64_t mismatch_rows[MISMATCH_POSITIONS];
 };
 
+/* blamed: the role that alone is wrong, or -1. */
 static void
-note_mismatch(struct scrub *scrub, uint64_t row)
+note_mismatch(struct scrub *scrub, uint64_t row, int blamed)
 {
 	struct engine *engine = scrub->rows.op.engine;
+	const struct member *culprit = blamed >= 0 ? engine->by_role[blamed] : NULL;
 	uint64_t count = engine->record.scrub_mismatches++;
 
 	if (count >= MISMATCH_POSITIONS)
 		return;
 	scrub->mismatch_rows[count] = row;
 	engine_event(engine, EVENT_SCRUB_MISMATCH, LOG_ERR, NULL,
-		     "scrub: parity of row %llu (bytes from %llu on) does not fit its data%s",
+		     "scrub: row %llu (bytes from %llu on) does not fit%s%s%s",
 		     (unsigned long long)row,
 		     (unsigned long long)(row * geometry_row_bytes(&engine->geometry)),
+		     culprit != NULL ? ", the others agree against " : "",
+		     culprit != NULL ? culprit->backend->label : "",
 		     engine->record.scrub_mode == SCRUB_REPAIR ? "; corrected" : "");
 }
 
@@ -73,7 +77,7 @@ rows_scrubbed(struct sync_rows *rows, int result)
 	}
 	for (int i = 0; i < rows->row_count; i++) {
 		if (rows->differed & 1u << i)
-			note_mismatch(scrub, rows->first_row + (uint64_t)i);
+			note_mismatch(scrub, rows->first_row + (uint64_t)i, rows->blamed[i]);
 		scrub->unreadable_rows += (rows->unreadable >> i) & 1;
 	}
 	scrub->row = rows->first_row + (uint64_t)rows->row_count;
@@ -89,7 +93,7 @@ static bool
 may_run(const struct engine *engine)
 {
 	return engine->scrub != NULL && engine->scrub->running && engine_calm(engine) &&
-	       engine->missing < 0;
+	       engine->missing == 0;
 }
 
 void
@@ -140,7 +144,7 @@ scrub_assembled(struct engine *engine)
 {
 	struct scrub *scrub = engine->scrub;
 
-	if (engine->geometry.parities == 0 || !engine->record.scrub_running)
+	if (engine->geometry.redundancy == 0 || !engine->record.scrub_running)
 		return;
 	scrub->running = true;
 	scrub->row = engine->record.scrub_row;
@@ -164,7 +168,7 @@ engine_scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, cha
 
 	if (engine->phase != PHASE_RUNNING || engine->fenced)
 		return refuse(why, -EAGAIN, "the volume is not running");
-	if (engine->geometry.parities == 0)
+	if (engine->geometry.redundancy == 0)
 		return refuse(why, -EOPNOTSUPP, "level 0 has no parity to check");
 	if (scrub->running)
 		return refuse(why, -EBUSY, "a scrub is running already; stop it first");

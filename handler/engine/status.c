@@ -92,7 +92,7 @@ state_of(const struct engine *engine)
 			return VOLUME_FAILED;
 		if (engine->suspended)
 			return VOLUME_SUSPENDED;
-		return engine->out > 0 ? VOLUME_DEGRADED : VOLUME_ACTIVE;
+		return engine->out != 0 ? VOLUME_DEGRADED : VOLUME_ACTIVE;
 	case PHASE_DRAIN:
 	case PHASE_LAST_FLUSH:
 	case PHASE_LAST_MAP:
@@ -105,6 +105,16 @@ state_of(const struct engine *engine)
 	return VOLUME_FAILED;
 }
 
+/* Whoever goes next, the volume goes on. */
+static bool
+bears_any(const struct engine *engine)
+{
+	for (int role = 0; role < engine->geometry.members; role++)
+		if (!engine_bears(engine, role))
+			return false;
+	return true;
+}
+
 static void
 describe_reason(const struct engine *engine, struct engine_status *out)
 {
@@ -115,8 +125,9 @@ describe_reason(const struct engine *engine, struct engine_status *out)
 			 engine->expired ? "too many members are silent: I/O fails until they return"
 					 : "too many members are silent: I/O waits for them");
 	else if (out->state == VOLUME_DEGRADED)
-		snprintf(out->reason, sizeof(out->reason), "%d of %d members are out: no redundancy",
-			 engine->out, engine->geometry.members);
+		snprintf(out->reason, sizeof(out->reason), "%d of %d members are out: %s",
+			 __builtin_popcount(engine->out), engine->geometry.members,
+			 bears_any(engine) ? "less redundancy" : "no redundancy");
 }
 
 static void
@@ -152,7 +163,7 @@ describe_member(const struct member *member, struct member_status *out)
 static uint64_t
 lost_of(const struct engine *engine, uint64_t row, int chunk)
 {
-	const uint8_t role = geometry_data_member(&engine->geometry, row, (uint8_t)chunk);
+	const uint8_t role = geometry_role(&engine->geometry, row, (uint8_t)chunk);
 	uint32_t begin, end, from = 0;
 	uint64_t bytes = 0;
 	uint8_t flags;
@@ -209,7 +220,7 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	out->regions_suspect = engine->intent.suspect_count;
 	out->regions_stale = engine->intent.stale_count;
 	out->region_bytes = (uint64_t)engine->intent.region_rows * engine->geometry.chunk_bytes;
-	if (engine->geometry.parities == 0)
+	if (engine->geometry.redundancy == 0)
 		return;
 	describe_lost(engine, out);
 	resync_status(engine, out);

@@ -3,8 +3,6 @@
 
 #include "gather.h"
 
-#include "../pure/parity.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -15,11 +13,11 @@
 /* --- memory --- */
 
 uint8_t *
-sync_rows_chunk(const struct sync_rows *rows, int role, int index)
+sync_rows_chunk(const struct sync_rows *rows, int position, int index)
 {
 	const struct geometry *geometry = &rows->op.engine->geometry;
 
-	return rows->buffer + ((size_t)role * (size_t)rows->row_count + (size_t)index) *
+	return rows->buffer + ((size_t)position * (size_t)rows->row_count + (size_t)index) *
 				      geometry->chunk_bytes;
 }
 
@@ -28,14 +26,21 @@ sync_rows_spare(const struct sync_rows *rows, int which)
 {
 	const struct geometry *geometry = &rows->op.engine->geometry;
 
-	return rows->buffer + ((size_t)geometry->members * (size_t)rows->row_count + (size_t)which) *
+	return rows->buffer + ((size_t)geometry->width * (size_t)rows->row_count + (size_t)which) *
 				      geometry->chunk_bytes;
+}
+
+void
+sync_rows_chunks(const struct sync_rows *rows, int index, size_t offset, void *chunks[IRAID_MEMBERS_MAX])
+{
+	for (int position = 0; position < rows->op.engine->geometry.width; position++)
+		chunks[position] = sync_rows_chunk(rows, position, index) + offset;
 }
 
 int
 sync_rows_max(const struct engine *engine)
 {
-	uint32_t row_bytes = engine->geometry.members * engine->geometry.chunk_bytes;
+	uint32_t row_bytes = engine->geometry.width * engine->geometry.chunk_bytes;
 	uint32_t rows = BATCH_BYTES_MAX / row_bytes;
 
 	if (rows > engine->options.resync_rows_max)
@@ -84,69 +89,108 @@ batch_written(struct member_io *mio, int result)
 		sync_rows_end(rows, rows->error);
 }
 
-bool
+/* Level 6, and level 1 with three copies, can tell who is wrong, if redundancy was right before. */
+static uint32_t
+blame(struct sync_rows *rows, int index, void *const chunks[IRAID_MEMBERS_MAX])
+{
+	const struct engine *engine = rows->op.engine;
+	uint64_t row = rows->first_row + (uint64_t)index;
+	int position;
+
+	if (intent_row_suspect(&engine->intent, row) || engine_absent(engine, row) != 0)
+		return 0;
+	position = code_blame(&engine->geometry, chunks, sync_rows_spare(rows, 0),
+			      engine->geometry.chunk_bytes);
+	if (position < 0)
+		return 0;
+	rows->blamed[index] = (int8_t)geometry_role(&engine->geometry, row, (uint8_t)position);
+	if (position >= engine->geometry.data_chunks)
+		return 0;	/* what code_check() corrects by itself */
+	code_make(&engine->geometry, ROLE(position), ROLE(position), chunks, engine->geometry.chunk_bytes);
+	return ROLE(position);
+}
+
+uint32_t
 sync_rows_differ(struct sync_rows *rows, int index)
 {
-	struct engine *engine = rows->op.engine;
-	const uint32_t chunk_bytes = engine->geometry.chunk_bytes;
-	const int parity = geometry_parity_member(&engine->geometry, rows->first_row + (uint64_t)index);
-	uint8_t *computed = sync_rows_spare(rows, 0);
-	const void *sources[IRAID_MEMBERS_MAX];
-	int count = 0;
+	const struct engine *engine = rows->op.engine;
+	const struct geometry *geometry = &engine->geometry;
+	const uint32_t data = (1u << geometry->data_chunks) - 1;
+	uint32_t absent = engine_absent(engine, rows->first_row + (uint64_t)index);
+	void *chunks[IRAID_MEMBERS_MAX];
+	uint32_t wrong = 0;
 
-	for (int role = 0; role < engine->geometry.members; role++)
-		if (role != parity)
-			sources[count++] = sync_rows_chunk(rows, role, index);
-	parity_xor(computed, sources, count, chunk_bytes);
-	if (memcmp(computed, sync_rows_chunk(rows, parity, index), chunk_bytes) == 0)
-		return false;
-	memcpy(sync_rows_chunk(rows, parity, index), computed, chunk_bytes);
-	return true;
+	sync_rows_chunks(rows, index, 0, chunks);
+	if (absent & data)	/* what is missing is what the others make of it */
+		code_make(geometry, absent & data, absent, chunks, geometry->chunk_bytes);
+	rows->blamed[index] = -1;
+	wrong = blame(rows, index, chunks);
+	return wrong | code_check(geometry, absent, chunks, sync_rows_spare(rows, 0), geometry->chunk_bytes);
+}
+
+static void
+correct_row(struct sync_rows *rows, struct gather *gather, int index)
+{
+	struct engine *engine = rows->op.engine;
+	const uint64_t row = rows->first_row + (uint64_t)index;
+	uint32_t wrong = sync_rows_differ(rows, index);
+
+	if (wrong == 0)
+		return;
+	rows->differed |= 1u << index;
+	for (int position = 0; rows->purpose == SYNC_PARITY && position < engine->geometry.width; position++) {
+		uint8_t role = geometry_role(&engine->geometry, row, (uint8_t)position);
+		struct member *writers[2];
+		int count;
+
+		if (!(wrong & ROLE(position)))
+			continue;
+		count = engine_writers(engine, row, role, writers);
+		for (int w = 0; w < count; w++)
+			gather_add_buffer(gather, writers[w],
+					  geometry_offset(&engine->geometry, row, role),
+					  sync_rows_chunk(rows, position, index),
+					  engine->geometry.chunk_bytes);
+	}
 }
 
 static void
 correct_parity(struct sync_rows *rows, struct gather *gather)
 {
-	struct engine *engine = rows->op.engine;
-	const uint32_t chunk_bytes = engine->geometry.chunk_bytes;
-	struct member *writers[2];
+	for (int i = 0; i < rows->row_count; i++)
+		correct_row(rows, gather, i);
+}
 
-	for (int i = 0; i < rows->row_count; i++) {
-		uint64_t row = rows->first_row + (uint64_t)i;
-		int parity = geometry_parity_member(&engine->geometry, row);
-		int count;
+/* The target's position in the row, or -1. */
+static int
+target_position(const struct sync_rows *rows, int index)
+{
+	const struct engine *engine = rows->op.engine;
 
-		if (!sync_rows_differ(rows, i))
-			continue;
-		rows->differed |= 1u << i;
-		if (rows->purpose != SYNC_PARITY)
-			continue;
-		count = engine_writers(engine, row, parity, writers);
-		for (int w = 0; w < count; w++)
-			gather_add_buffer(gather, writers[w], row * chunk_bytes,
-					  sync_rows_chunk(rows, parity, i), chunk_bytes);
-	}
+	return geometry_position(&engine->geometry, rows->first_row + (uint64_t)index,
+				 (uint8_t)engine->target->role);
 }
 
 static void
 fill_target(struct sync_rows *rows, struct gather *gather)
 {
 	struct engine *engine = rows->op.engine;
-	const uint32_t chunk_bytes = engine->geometry.chunk_bytes;
-	const int role = engine->target->role;
-	const void *sources[IRAID_MEMBERS_MAX];
+	const struct geometry *geometry = &engine->geometry;
+	const uint8_t role = (uint8_t)engine->target->role;
 
 	for (int i = 0; i < rows->row_count; i++) {
-		int count = 0;
+		const uint64_t row = rows->first_row + (uint64_t)i;
+		int position = target_position(rows, i);
+		void *chunks[IRAID_MEMBERS_MAX];
 
-		for (int other = 0; other < engine->geometry.members; other++)
-			if (other != role)
-				sources[count++] = sync_rows_chunk(rows, other, i);
+		if (position < 0)
+			continue;
+		sync_rows_chunks(rows, i, 0, chunks);
 		if (engine->by_role[role] == NULL)
-			parity_xor(sync_rows_chunk(rows, role, i), sources, count, chunk_bytes);
-		gather_add_buffer(gather, engine->target,
-				  (rows->first_row + (uint64_t)i) * chunk_bytes,
-				  sync_rows_chunk(rows, role, i), chunk_bytes);
+			code_make(geometry, ROLE(position), engine_absent(engine, row), chunks,
+				  geometry->chunk_bytes);
+		gather_add_buffer(gather, engine->target, geometry_offset(geometry, row, role),
+				  chunks[position], geometry->chunk_bytes);
 	}
 }
 
@@ -168,6 +212,18 @@ batch_write(struct sync_rows *rows)
 
 /* --- reading --- */
 
+/* Nothing in the rows is unknowable: all of it is there, or what is missing is what the others make of it. */
+static bool
+sync_rows_knowable(const struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+
+	for (int i = 0; engine_has_parity(engine) && i < rows->row_count; i++)
+		if (engine_trust(engine, rows->first_row + (uint64_t)i) == ROW_SUSPECT)
+			return false;
+	return true;
+}
+
 static bool
 may_go_on(const struct sync_rows *rows)
 {
@@ -176,12 +232,10 @@ may_go_on(const struct sync_rows *rows)
 	if (rows->doubts != engine->intent.doubts && !MUTANT(DOUBT_IGNORED))
 		return false;	/* what was read may not stand there any more */
 	if (rows->purpose == SYNC_FILL)
-		return target_filling(engine) &&
-		       (engine->missing < 0 || engine->missing == engine->target->role ||
-			engine->by_role[engine->target->role] != NULL);
-	if (rows->purpose == SYNC_MEND)
+		return target_filling(engine);
+	if (rows->purpose == SYNC_MEND || engine->missing == 0)
 		return true;
-	return engine->missing < 0;
+	return rows->purpose == SYNC_PARITY && sync_rows_knowable(rows);
 }
 
 static void
@@ -221,10 +275,48 @@ target_holds_truth(const struct sync_rows *rows)
 	if (rows->purpose != SYNC_FILL || engine->lost->count == 0)
 		return false;
 	for (int i = 0; i < rows->row_count; i++)
-		if (lost_overlaps(engine->lost, rows->first_row + (uint64_t)i,
+		if (target_position(rows, i) >= 0 &&
+		    lost_overlaps(engine->lost, rows->first_row + (uint64_t)i,
 				  (uint8_t)engine->target->role, 0, engine->geometry.chunk_bytes))
 			return true;
 	return false;
+}
+
+/* Positions that are to be read. */
+static uint32_t
+wanted_positions(const struct sync_rows *rows, int index)
+{
+	const struct engine *engine = rows->op.engine;
+	const uint32_t absent = engine_absent(engine, rows->first_row + (uint64_t)index);
+	int position;
+
+	if (rows->purpose != SYNC_FILL)
+		return ~absent;
+	position = target_position(rows, index);
+	if (position < 0)
+		return 0;
+	if (engine->by_role[engine->target->role] != NULL)
+		return ROLE(position);	/* copied from the member it replaces */
+	return code_sources(&engine->geometry, ROLE(position), absent);
+}
+
+static void
+read_row(struct sync_rows *rows, struct gather *gather, int index)
+{
+	struct engine *engine = rows->op.engine;
+	const uint64_t row = rows->first_row + (uint64_t)index;
+	const uint32_t wanted = wanted_positions(rows, index);
+
+	for (int position = 0; position < engine->geometry.width; position++) {
+		uint8_t role = geometry_role(&engine->geometry, row, (uint8_t)position);
+
+		if (wanted & ROLE(position))
+			gather_add_buffer(gather,
+					  engine_holder(engine, row, role),
+					  geometry_offset(&engine->geometry, row, role),
+					  sync_rows_chunk(rows, position, index),
+					  engine->geometry.chunk_bytes);
+	}
 }
 
 static void
@@ -232,7 +324,6 @@ batch_start(struct op *op)
 {
 	struct sync_rows *rows = (struct sync_rows *)op;
 	struct engine *engine = op->engine;
-	const uint32_t chunk_bytes = engine->geometry.chunk_bytes;
 	struct gather gather = { .engine = engine, .op = BACKEND_READ, .done = batch_read,
 				 .owner = rows, .pending = &rows->pending };
 
@@ -240,8 +331,8 @@ batch_start(struct op *op)
 		batch_fail(op, -ENOLINK);
 		return;
 	}
-	rows->buffer_bytes = ((size_t)engine->geometry.members * (size_t)rows->row_count + 2) *
-			     chunk_bytes;
+	rows->buffer_bytes = ((size_t)engine->geometry.width * (size_t)rows->row_count +
+			      SYNC_SPARE_CHUNKS) * engine->geometry.chunk_bytes;
 	rows->buffer = arena_take(&engine->arena, rows->buffer_bytes);
 	if (rows->buffer == NULL) {
 		op_wait_for_buffer(op);
@@ -255,17 +346,8 @@ batch_start(struct op *op)
 		return;
 	}
 	rows->pending = 1;	/* this function */
-	for (int role = 0; role < engine->geometry.members; role++) {
-		struct member *holder = engine->by_role[role];
-
-		if (rows->purpose == SYNC_FILL && role != engine->target->role &&
-		    engine->by_role[engine->target->role] != NULL)
-			continue;	/* copied from the member it replaces */
-		if (holder != NULL)
-			gather_add_buffer(&gather, holder, rows->first_row * chunk_bytes,
-					  sync_rows_chunk(rows, role, 0),
-					  (uint32_t)rows->row_count * chunk_bytes);
-	}
+	for (int i = 0; i < rows->row_count; i++)
+		read_row(rows, &gather, i);
 	gather_submit(&gather);
 	if (--rows->pending == 0)
 		batch_read_done(rows);

@@ -12,6 +12,8 @@
 #include "engine_internal.h"
 
 #define SYNC_ROWS_MAX 16
+#define SYNC_SPARE_CHUNKS 4	/* redundancy as computed (up to 3 copies, or P and Q); what the target held */
+#define SYNC_HELD 3		/* the last of them */
 #define MEND_PIECE_BYTES 4096u
 #define MEND_PIECES_MAX (IRAID_CHUNK_BYTES_MAX / MEND_PIECE_BYTES)
 
@@ -36,10 +38,12 @@ enum mend_step {
 struct mend {			/* of one row */
 	int index;		/* row in the batch */
 	enum mend_step step;
-	bool bad[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];	/* by role: can't be read */
+	bool bad[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];	/* by position: can't be read */
 	uint32_t crc[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];	/* of what bad pieces were rewritten with */
 	bool chunk_bad[IRAID_MEMBERS_MAX];
-	bool parity_changed, heals;
+	bool held_bad;		/* what the target held can't be read */
+	bool heals;
+	uint32_t changed;	/* positions that are written as a whole */
 	struct lost_waiter waiter;
 	struct flush_waiter flush;
 	struct region_hold marks;
@@ -54,11 +58,12 @@ struct sync_rows {
 	int pending;
 	int error;
 	uint32_t doubts;	/* intent.doubts when it began */
-	uint8_t *buffer;	/* chunks by role and row, then one chunk for parity as computed, one for what the target held */
+	uint8_t *buffer;	/* chunks by position and row, then SYNC_SPARE_CHUNKS of room */
 	size_t buffer_bytes;
 	struct row_claim claims[SYNC_ROWS_MAX];
 	struct mend mend;
-	uint32_t differed;	/* bit per row: parity did not fit */
+	uint32_t differed;	/* bit per row: it did not fit */
+	int8_t blamed[SYNC_ROWS_MAX];	/* of such a row: the role that alone is wrong, -1: not known */
 	uint32_t unreadable;	/* bit per row: it could not be done */
 	/* result: 0; -ENOLINK: who is there changed, try again; -ENOSPC: the table of lost extents is full;
 	 * -ETIMEDOUT, -ESHUTDOWN as of member_io. */
@@ -72,10 +77,11 @@ int sync_rows_max(const struct engine *engine);		/* rows of a batch */
 void sync_rows_begin(struct sync_rows *rows, enum sync_purpose purpose, uint64_t first_row, int count);
 
 /* Shared with mend_row.c. */
-uint8_t *sync_rows_chunk(const struct sync_rows *rows, int role, int index);
-uint8_t *sync_rows_spare(const struct sync_rows *rows, int which);	/* 0, 1: a chunk of room */
-/* Make the row's parity from its data; true if it differs from what was read, which it replaces then. */
-bool sync_rows_differ(struct sync_rows *rows, int index);
+uint8_t *sync_rows_chunk(const struct sync_rows *rows, int position, int index);
+uint8_t *sync_rows_spare(const struct sync_rows *rows, int which);	/* a chunk of room */
+void sync_rows_chunks(const struct sync_rows *rows, int index, size_t offset, void *chunks[IRAID_MEMBERS_MAX]);
+/* Make the row fit; returns the positions that did not, corrected in memory. */
+uint32_t sync_rows_differ(struct sync_rows *rows, int index);
 void sync_rows_end(struct sync_rows *rows, int result);
 void mend_rows(struct sync_rows *rows, int index);	/* this row and those behind it, then sync_rows_end() */
 

@@ -67,8 +67,8 @@ target_begin(struct member *member, int role)
 	member->reason[0] = '\0';
 	engine->target = member;
 	engine->target_is_new = !place_tracked(engine, member->uuid);
-	if (engine->missing == role)
-		engine->missing_since_ms = engine->now_ms;
+	if (engine->missing & ROLE(role))
+		engine->absence[role].since_ms = engine->now_ms;
 	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all);
 	if (memcmp(member->uuid, engine->record.member_uuids[role], 16) != 0)
 		lost_unhold(engine->lost, (uint8_t)role);	/* durable before it is on record */
@@ -169,10 +169,8 @@ target_complete(struct engine *engine)
 	member->stale_set = -1;
 	memcpy(engine->record.member_uuids[role], member->uuid, 16);
 	engine->record.member_states[role] = MEMBER_IN_SYNC;
-	if (engine->missing == role) {
-		engine->missing = -1;
-		engine->out--;
-	}
+	engine->missing &= ~ROLE(role);
+	engine->out &= ~ROLE(role);
 	if (engine->replace_role == role)
 		engine->replace_role = -1;
 	place_forget(engine, others);

@@ -26,9 +26,9 @@ static void write_start(struct op *base);
 static void write_again(struct write_op *op);
 
 static bool
-has_parity(const struct write_op *op)
+is_redundant(const struct write_op *op)
 {
-	return op->op.engine->geometry.parities > 0;
+	return op->op.engine->geometry.redundancy > 0;
 }
 
 /* --- end --- */
@@ -92,7 +92,7 @@ note_error(struct write_op *op, int role, int result)
 static bool
 is_doubtful(const struct write_op *op)
 {
-	return has_parity(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(DOUBT_IGNORED);
+	return is_redundant(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(DOUBT_IGNORED);
 }
 
 /* What a member had taken of it may be gone with its cache; and the missing member's chunk is what parity says: if
@@ -103,7 +103,7 @@ must_repeat(const struct write_op *op)
 {
 	const struct engine *engine = op->op.engine;
 
-	return op->cache_losses != engine->cache_losses || (is_doubtful(op) && engine->missing >= 0);
+	return op->cache_losses != engine->cache_losses || (is_doubtful(op) && engine->missing != 0);
 }
 
 /* --- FLUSHING --- */
@@ -164,7 +164,7 @@ write_written(struct write_op *op)
 
 	if (op->error != 0) {
 		for (uint32_t region = op->marks.first;
-		     has_parity(op) && region <= op->marks.last && !MUTANT(FAILURE_FORGOTTEN); region++)
+		     is_redundant(op) && region <= op->marks.last && !MUTANT(FAILURE_FORGOTTEN); region++)
 			intent_suspect(&engine->intent, region);
 		write_end(op, op->error);
 		return;
@@ -173,7 +173,7 @@ write_written(struct write_op *op)
 		write_again(op);
 		return;
 	}
-	if (has_parity(op)) {
+	if (is_redundant(op)) {
 		prove_rows(op);
 		op->finds_lost = lost_concerns_write(engine, op->begin_bytes, op->end_bytes);
 	}
@@ -233,6 +233,17 @@ split(struct write_op *op)
 
 /* --- PREPARING --- */
 
+/* What could not be read can be made up for. */
+static bool
+may_avoid(const struct write_op *op)
+{
+	const struct engine *engine = op->op.engine;
+
+	return op->failed_role >= 0 && !(op->avoid & ROLE(op->failed_role)) &&
+	       geometry_bears(&engine->geometry,
+			      engine->missing | op->avoid | ROLE(op->failed_role));
+}
+
 static void
 write_prepared(struct write_op *op)
 {
@@ -242,12 +253,10 @@ write_prepared(struct write_op *op)
 		write_issue(op);
 	} else if (error == 0 || error == -ENOLINK) {
 		write_again(op);
-	} else if ((error == -ENODATA || error == -EIO) && op->failed_role >= 0 &&
-		   (op->op.engine->missing < 0 || op->op.engine->missing == op->failed_role) &&
-		   op->avoid < 0 && has_parity(op)) {
+	} else if ((error == -ENODATA || error == -EIO) && may_avoid(op)) {
 		for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
 			repair_note(op->op.engine, row);
-		op->avoid = op->failed_role;
+		op->avoid |= ROLE(op->failed_role);
 		write_again(op);
 	} else if (op->pieces->next != NULL) {
 		intent_io_drop(op->op.engine, &op->marks);
@@ -302,7 +311,7 @@ write_prepare(struct write_op *op)
 	op->error = 0;
 	op->failed_role = -1;
 	op->pending = 1;	/* this function */
-	if (has_parity(op))
+	if (is_redundant(op))
 		mark_regions(op);
 	write_rows_read(op, old_data_read);
 	prepare_done_one(op);
@@ -401,7 +410,7 @@ write_op_create(struct engine *engine, struct piece *piece)
 	list_init(&op->marks.node);
 	op->finds_lost = false;
 	op->attempts = 0;
-	op->avoid = -1;
+	op->avoid = 0;
 	op->buffer = NULL;
 	engine->ops++;
 	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)

@@ -2,7 +2,7 @@
 #ifndef IRAID_WRITE_OP_H
 #define IRAID_WRITE_OP_H
 
-#include "../pure/parity.h"
+#include "../pure/code.h"
 #include "../pure/plan.h"
 #include "engine_internal.h"
 
@@ -17,7 +17,8 @@ enum write_state {
 struct write_row {
 	struct row_claim claim;	/* begin_bytes..end_bytes: what of the row is written */
 	struct row_plan plan;
-	size_t buffer_offset;	/* parity on the hull, then what is read, then what is rebuilt */
+	uint32_t absent;	/* positions that are not read */
+	size_t buffer_offset;	/* P and Q on the hull, then what is read, then what is made */
 };
 
 struct write_op {
@@ -33,7 +34,7 @@ struct write_op {
 	int attempts;
 	uint32_t cache_losses;	/* engine->cache_losses then */
 	uint32_t doubts;	/* intent.doubts when it was planned */
-	int avoid;		/* role whose old data can't be read, or -1 */
+	uint32_t avoid;		/* roles whose old data can't be read */
 	int failed_role;
 	int error;
 	struct iovec *data;	/* all pieces' memory, as one range */

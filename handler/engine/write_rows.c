@@ -2,7 +2,7 @@
  *
  * Memory of one row, from buffer_offset on, every part as long as its columns:
  *
- *	| parity on the hull | old data of chunk a | old data of chunk b | ... | rebuilt chunk |
+ *	| P on the hull | Q | old data of chunk a | old data of chunk b | ... | made chunks, on the hull |
  *
  * The new data itself stays where the initiator's command has it, and goes from there to the socket.
  */
@@ -82,37 +82,64 @@ new_data(const struct write_op *op, uint64_t row, int chunk, uint32_t begin)
 
 /* --- plans and memory --- */
 
+/* P and Q; copies are written from the initiator's memory. */
+static uint32_t
+buffered_redundancy(const struct write_op *op, const struct row_plan *plan)
+{
+	return engine_has_parity(op->op.engine) ? plan->read_redundancy | plan->write_redundancy : 0;
+}
+
 static size_t
 row_buffer_bytes(const struct write_op *op, const struct row_plan *plan)
 {
-	size_t bytes = 0;
+	const size_t hull = columns_bytes(plan->hull);
+	size_t bytes = hull * (size_t)(__builtin_popcount(buffered_redundancy(op, plan)) +
+				       __builtin_popcount(plan->make));
 
-	if (plan->read_parity || plan->write_parity)
-		bytes += columns_bytes(plan->hull);
 	for (int chunk = 0; chunk < geometry_of(op)->data_chunks; chunk++)
 		bytes += columns_bytes(plan->read[chunk]);
-	if (plan->way == PLAN_READ_ALL)
-		bytes += columns_bytes(plan->hull);
 	return bytes;
 }
 
-/* Old bytes of `chunk`, as read. */
+/* P's or Q's bytes on the hull. */
+static uint8_t *
+redundancy_buffer(const struct write_op *op, const struct write_row *row, int position)
+{
+	uint32_t before = buffered_redundancy(op, &row->plan) & (ROLE(position) - 1);
+
+	return op->buffer + row->buffer_offset +
+	       (size_t)__builtin_popcount(before) * columns_bytes(row->plan.hull);
+}
+
+/* Old bytes of `chunk`: as read, or on the whole hull if it is made. */
 static uint8_t *
 old_data(const struct write_op *op, const struct write_row *row, int chunk)
 {
-	uint8_t *at = op->buffer + row->buffer_offset;
+	const struct row_plan *plan = &row->plan;
+	const size_t hull = columns_bytes(plan->hull);
+	uint8_t *at = op->buffer + row->buffer_offset +
+		      hull * (size_t)__builtin_popcount(buffered_redundancy(op, plan));
 
-	if (row->plan.read_parity || row->plan.write_parity)
-		at += columns_bytes(row->plan.hull);
+	if (plan->make & ROLE(chunk)) {
+		at += hull * (size_t)__builtin_popcount(plan->make & (ROLE(chunk) - 1));
+		chunk = geometry_of(op)->data_chunks;
+	}
 	for (int i = 0; i < chunk; i++)
-		at += columns_bytes(row->plan.read[i]);
+		at += columns_bytes(plan->read[i]);
 	return at;
 }
 
-static uint8_t *
-parity_buffer(const struct write_op *op, const struct write_row *row)
+/* Positions of the row that can't be read, although somebody holds them and they can be written.  In a row that proves
+ * nothing, nothing makes up for them: it is read as it stands; what could not be read may have been another's.
+ */
+static uint32_t
+unreadable(const struct write_op *op, uint64_t number)
 {
-	return op->buffer + row->buffer_offset;
+	const struct engine *engine = op->op.engine;
+
+	if (op->avoid == 0 || !engine_has_parity(engine) || intent_row_suspect(&engine->intent, number))
+		return 0;
+	return geometry_positions(&engine->geometry, number, op->avoid) & ~engine_absent(engine, number);
 }
 
 static int
@@ -120,20 +147,23 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 {
 	struct engine *engine = op->op.engine;
 	const struct geometry *geometry = &engine->geometry;
-	int missing = engine_missing(engine, number);
-	bool suspect = geometry->parities > 0 && intent_row_suspect(&engine->intent, number) &&
-		       !MUTANT(RMW_ON_SUSPECT);
+	const uint32_t data = (1u << geometry->data_chunks) - 1;
+	const uint32_t unread = unreadable(op, number);
+	enum row_trust trust = MUTANT(RMW_ON_SUSPECT) ? ROW_PROVEN : engine_trust(engine, number);
+	int error;
 
-	if (missing < 0 && op->avoid >= 0) {
-		/* Old data (or parity) of this member can't be read, but it can be written. */
-		if (op->avoid == geometry_parity_member(geometry, number))
-			suspect = true;
-		else if (!suspect)
-			missing = op->avoid;
-		/* Else nothing makes up for it: read as it stands; it may have been another row's. */
+	row->absent = engine_absent(engine, number) | (unread & data);
+	if ((unread & ~data) != 0) {
+		/* P or Q is made anew, from all data. */
+		trust = ROW_DEFINED;
+		if ((row->absent & data) != 0)
+			row->absent |= unread;
 	}
-	return plan_row_write(geometry, number, row->claim.begin_bytes, row->claim.end_bytes, missing,
-			      suspect, &row->plan);
+	error = plan_row_write(geometry, row->claim.begin_bytes, row->claim.end_bytes, row->absent, trust,
+			       &row->plan);
+	if (error == 0 && row->plan.way != PLAN_DATA_ONLY)
+		row->plan.write_redundancy |= unread & ~data;
+	return error;
 }
 
 int
@@ -180,6 +210,18 @@ write_rows_count(struct write_op *op)
 
 /* --- commands --- */
 
+static void
+read_position(const struct write_op *op, struct gather *gather, uint64_t number, int position,
+	      struct columns columns, uint8_t *into)
+{
+	const struct geometry *geometry = geometry_of(op);
+	uint8_t role = geometry_role(geometry, number, (uint8_t)position);
+
+	gather_add_buffer(gather, engine_holder(op->op.engine, number, role),
+			  geometry_offset(geometry, number, role) + columns.begin, into,
+			  columns_bytes(columns));
+}
+
 void
 write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int result))
 {
@@ -190,29 +232,21 @@ write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int res
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
 		const struct write_row *row = write_row(op, number);
 		const struct row_plan *plan = &row->plan;
-		uint64_t start = number * geometry->chunk_bytes;
 
 		for (int chunk = 0; chunk < geometry->data_chunks; chunk++)
 			if (columns_bytes(plan->read[chunk]) > 0)
-				gather_add_buffer(&gather,
-						  engine_holder(op->op.engine, number,
-								geometry_data_member(geometry, number,
-										     (uint8_t)chunk)),
-						  start + plan->read[chunk].begin,
-						  old_data(op, row, chunk),
-						  columns_bytes(plan->read[chunk]));
-		if (plan->read_parity)
-			gather_add_buffer(&gather,
-					  engine_holder(op->op.engine, number,
-							geometry_parity_member(geometry, number)),
-					  start + plan->hull.begin, parity_buffer(op, row),
-					  columns_bytes(plan->hull));
+				read_position(op, &gather, number, chunk, plan->read[chunk],
+					      old_data(op, row, chunk));
+		for (int position = geometry->data_chunks; position < geometry->width; position++)
+			if (plan->read_redundancy & ROLE(position))
+				read_position(op, &gather, number, position, plan->hull,
+					      redundancy_buffer(op, row, position));
 	}
 	gather_submit(&gather);
 }
 
 static void
-gather_new_data(struct write_op *op, struct gather *gather, uint64_t number, int chunk,
+gather_new_data(struct write_op *op, struct gather *gather, uint64_t number, int chunk, int role,
 		struct member *member)
 {
 	const struct row_plan *plan = &write_row(op, number)->plan;
@@ -223,40 +257,45 @@ gather_new_data(struct write_op *op, struct gather *gather, uint64_t number, int
 
 	assert(count > 0);
 	gather_add(gather, member,
-		   number * geometry_of(op)->chunk_bytes + plan->write[chunk].begin, slice, count);
+		   geometry_offset(geometry_of(op), number, (uint8_t)role) + plan->write[chunk].begin,
+		   slice, count);
+}
+
+static void
+write_position(struct write_op *op, struct gather *gather, uint64_t number, int position)
+{
+	const struct geometry *geometry = geometry_of(op);
+	const struct write_row *row = write_row(op, number);
+	const bool is_data = position < geometry->data_chunks;
+	const bool is_copy = !is_data && !engine_has_parity(op->op.engine);
+	const uint8_t role = geometry_role(geometry, number, (uint8_t)position);
+	struct member *writers[2];
+	int count;
+
+	if (is_data ? columns_bytes(row->plan.write[position]) == 0
+		    : !(row->plan.write_redundancy & ROLE(position)))
+		return;
+	count = engine_writers(op->op.engine, number, role, writers);
+	for (int i = 0; i < count; i++)
+		if (is_data || is_copy)
+			gather_new_data(op, gather, number, is_copy ? 0 : position, role, writers[i]);
+		else
+			gather_add_buffer(gather, writers[i],
+					  geometry_offset(geometry, number, role) + row->plan.hull.begin,
+					  redundancy_buffer(op, row, position),
+					  columns_bytes(row->plan.hull));
 }
 
 /* Row by row, so that the chunks of a member come in ascending order and join. */
 void
 write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int result))
 {
-	const struct geometry *geometry = geometry_of(op);
-	struct engine *engine = op->op.engine;
-	struct gather gather = { .engine = engine, .op = BACKEND_WRITE, .done = done,
+	struct gather gather = { .engine = op->op.engine, .op = BACKEND_WRITE, .done = done,
 				 .owner = op, .pending = &op->pending };
-	struct member *writers[2];
 
-	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
-		const struct write_row *row = write_row(op, number);
-
-		for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
-			int role = geometry_data_member(geometry, number, (uint8_t)chunk);
-			int count = columns_bytes(row->plan.write[chunk]) > 0
-					    ? engine_writers(engine, number, role, writers) : 0;
-
-			for (int i = 0; i < count; i++)
-				gather_new_data(op, &gather, number, chunk, writers[i]);
-		}
-		if (row->plan.write_parity) {
-			int count = engine_writers(engine, number,
-						   geometry_parity_member(geometry, number), writers);
-
-			for (int i = 0; i < count; i++)
-				gather_add_buffer(&gather, writers[i],
-						  number * geometry->chunk_bytes + row->plan.hull.begin,
-						  parity_buffer(op, row), columns_bytes(row->plan.hull));
-		}
-	}
+	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++)
+		for (int position = 0; position < geometry_of(op)->width; position++)
+			write_position(op, &gather, number, position);
 	gather_submit(&gather);
 }
 
@@ -265,39 +304,39 @@ write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int re
 static void
 compute_rmw(struct write_op *op, uint64_t number, const struct write_row *row)
 {
+	const struct geometry *geometry = geometry_of(op);
 	const struct row_plan *plan = &row->plan;
 
-	for (int chunk = 0; chunk < geometry_of(op)->data_chunks; chunk++) {
+	for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
 		struct columns columns = plan->write[chunk];
-		struct iovec parity, old;
+		void *redundancy[2] = { NULL, NULL };
 
 		if (columns_bytes(columns) == 0)
 			continue;
-		parity = (struct iovec){ parity_buffer(op, row) + columns.begin - plan->hull.begin,
-					 columns_bytes(columns) };
-		old = (struct iovec){ old_data(op, row, chunk), columns_bytes(columns) };
-		parity_xor_runs((struct iov_run){ &parity, 1, 0 },
-				(const struct iov_run[]){ { &parity, 1, 0 }, { &old, 1, 0 },
-							  new_data(op, number, chunk, columns.begin) },
-				3, columns_bytes(columns));
+		for (int i = 0; i < geometry->redundancy; i++)
+			if (plan->write_redundancy & ROLE(geometry->data_chunks + i))
+				redundancy[i] = redundancy_buffer(op, row, geometry->data_chunks + i) +
+						columns.begin - plan->hull.begin;
+		code_update(geometry, (uint8_t)chunk, old_data(op, row, chunk),
+			    new_data(op, number, chunk, columns.begin), redundancy,
+			    columns_bytes(columns));
 	}
 }
 
-/* The missing chunk's old data on the hull, from all others and parity. */
+/* Old data on the hull that nobody could be asked for. */
 static void
-rebuild_missing(struct write_op *op, const struct write_row *row, int missing_chunk)
+make_missing(struct write_op *op, const struct write_row *row)
 {
+	const struct geometry *geometry = geometry_of(op);
 	const struct row_plan *plan = &row->plan;
-	const void *sources[IRAID_MEMBERS_MAX];
-	int count = 0;
+	void *chunks[IRAID_MEMBERS_MAX] = { NULL };
 
-	sources[count++] = parity_buffer(op, row);
-	for (int chunk = 0; chunk < geometry_of(op)->data_chunks; chunk++)
-		if (chunk != missing_chunk)
-			sources[count++] = old_data(op, row, chunk);
-	/* Behind the last chunk that was read. */
-	parity_xor(old_data(op, row, geometry_of(op)->data_chunks), sources, count,
-		   columns_bytes(plan->hull));
+	for (int position = 0; position < geometry->width; position++)
+		if (position < geometry->data_chunks)
+			chunks[position] = old_data(op, row, position);
+		else if (plan->read_redundancy & ROLE(position))
+			chunks[position] = redundancy_buffer(op, row, position);
+	code_make(geometry, plan->make, row->absent, chunks, columns_bytes(plan->hull));
 }
 
 /* Iovecs of what `chunk` will hold on the hull: new data where it is written, old elsewhere.
@@ -333,7 +372,7 @@ compose_chunk(struct write_op *op, uint64_t number, int chunk, uint8_t *old, uin
 	return count;
 }
 
-/* Parity on the hull from all data chunks (FULL, RECONSTRUCT, READ_ALL). */
+/* P and Q on the hull from all data chunks (FULL, RECONSTRUCT, READ_ALL). */
 static void
 compute_from_data(struct write_op *op, uint64_t number, const struct write_row *row)
 {
@@ -341,30 +380,33 @@ compute_from_data(struct write_op *op, uint64_t number, const struct write_row *
 	const struct row_plan *plan = &row->plan;
 	struct iovec *entries = scratch_reserve(op->op.engine,
 						op->data_count + 3 * geometry->data_chunks + 1);
-	struct iovec parity = { parity_buffer(op, row), columns_bytes(plan->hull) };
-	struct iov_run sources[IRAID_MEMBERS_MAX];
+	const uint32_t redundancy = ((1u << geometry->redundancy) - 1) << geometry->data_chunks;
+	struct iov_run runs[IRAID_MEMBERS_MAX];
+	struct iovec buffers[2];
 	int room = op->op.engine->scratch_capacity;
-	int missing_chunk = -1;
 
-	if (plan->way == PLAN_READ_ALL) {
-		for (int chunk = 0; chunk < geometry->data_chunks; chunk++)
-			if (columns_bytes(plan->read[chunk]) == 0)
-				missing_chunk = chunk;
-		assert(missing_chunk >= 0);
-		rebuild_missing(op, row, missing_chunk);
-	}
+	if (plan->make != 0)
+		make_missing(op, row);
 	for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
-		bool rebuilt = chunk == missing_chunk;
-		uint8_t *old = old_data(op, row, rebuilt ? geometry->data_chunks : chunk);
-		uint32_t old_begin = rebuilt ? plan->hull.begin : plan->read[chunk].begin;
-		int count = compose_chunk(op, number, chunk, old, old_begin, entries, room);
+		bool made = plan->make & ROLE(chunk);
+		int count = compose_chunk(op, number, chunk, old_data(op, row, chunk),
+					  made ? plan->hull.begin : plan->read[chunk].begin, entries,
+					  room);
 
-		sources[chunk] = (struct iov_run){ entries, count, 0 };
+		runs[chunk] = (struct iov_run){ entries, count, 0 };
 		entries += count;
 		room -= count;
 	}
-	parity_xor_runs((struct iov_run){ &parity, 1, 0 }, sources, geometry->data_chunks,
-			columns_bytes(plan->hull));
+	for (int i = 0; i < geometry->redundancy; i++) {
+		int position = geometry->data_chunks + i;
+
+		if (!(plan->write_redundancy & ROLE(position)))
+			continue;
+		buffers[i] = (struct iovec){ redundancy_buffer(op, row, position),
+					     columns_bytes(plan->hull) };
+		runs[position] = (struct iov_run){ &buffers[i], 1, 0 };
+	}
+	code_make_runs(geometry, plan->write_redundancy, redundancy, runs, columns_bytes(plan->hull));
 }
 
 void
@@ -373,7 +415,7 @@ write_rows_compute(struct write_op *op)
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
 		const struct write_row *row = write_row(op, number);
 
-		if (!row->plan.write_parity)
+		if (row->plan.write_redundancy == 0 || !engine_has_parity(op->op.engine))
 			continue;
 		if (row->plan.way == PLAN_RMW)
 			compute_rmw(op, number, row);

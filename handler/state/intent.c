@@ -10,6 +10,7 @@
 #define INTENT_FRESH 0x02
 #define INTENT_COPIED 0x04
 #define INTENT_FLUSHING 0x08	/* copied before the flush that is under way */
+#define INTENT_DEFINED 0x10
 
 int
 intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
@@ -86,12 +87,25 @@ set_flags(struct intent *intent, uint32_t region, uint8_t flags)
 }
 
 static void
+set_defined(struct intent *intent, uint32_t region, bool defined)
+{
+	if (defined == !!(intent->traits[region] & INTENT_DEFINED))
+		return;
+	intent->traits[region] ^= INTENT_DEFINED;
+	if (defined)
+		intent->defined_count++;
+	else
+		intent->defined_count--;
+}
+
+static void
 set_suspect(struct intent *intent, uint32_t region, bool suspect)
 {
 	bool before = intent->traits[region] & INTENT_SUSPECT;
 
 	free(intent->proven[region]);
 	intent->proven[region] = NULL;
+	set_defined(intent, region, false);
 	if (suspect == before)
 		return;
 	intent->traits[region] ^= INTENT_SUSPECT;
@@ -130,12 +144,17 @@ intent_mark_absent(struct intent *intent)
 }
 
 void
-intent_member_lost(struct intent *intent)
+intent_member_lost(struct intent *intent, bool bare)
 {
 	intent_mark_absent(intent);
-	for (uint32_t i = 0; i < intent->regions; i++)
-		if (intent->traits[i] & INTENT_FRESH)
+	for (uint32_t i = 0; i < intent->regions; i++) {
+		const uint8_t traits = intent->traits[i];
+
+		if ((traits & INTENT_FRESH) && bare)
 			set_suspect(intent, i, false);
+		else
+			set_defined(intent, i, (traits & INTENT_FRESH) && (traits & INTENT_SUSPECT));
+	}
 }
 
 uint32_t
@@ -155,6 +174,18 @@ intent_row_suspect(const struct intent *intent, uint64_t row)
 	if (intent->proven[region] == NULL)
 		return true;
 	return !((intent->proven[region][index / 64] >> (index % 64)) & 1);
+}
+
+bool
+intent_row_fresh(const struct intent *intent, uint64_t row)
+{
+	return intent->traits[intent_region(intent, row)] & INTENT_FRESH;
+}
+
+bool
+intent_row_defined(const struct intent *intent, uint64_t row)
+{
+	return intent->traits[intent_region(intent, row)] & INTENT_DEFINED;
 }
 
 bool
@@ -223,6 +254,23 @@ intent_next_suspect(const struct intent *intent, uint32_t from)
 		if (intent->traits[i] & INTENT_SUSPECT)
 			return i;
 	return -1;
+}
+
+int64_t
+intent_next_undefined(const struct intent *intent, uint32_t from)
+{
+	if (intent->suspect_count == intent->defined_count)
+		return -1;
+	for (uint32_t i = from; i < intent->regions; i++)
+		if ((intent->traits[i] & (INTENT_SUSPECT | INTENT_DEFINED)) == INTENT_SUSPECT)
+			return i;
+	return -1;
+}
+
+void
+intent_region_defined(struct intent *intent, uint32_t region)
+{
+	set_defined(intent, region, true);
 }
 
 void

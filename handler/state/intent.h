@@ -7,6 +7,8 @@
  *   durable	what every in-sync member's map says at least now.  Set flags count only when
  *		their write has completed; cleared ones count as soon as their write is sent.
  *   suspect	dirty from an earlier epoch: parity proves nothing, except in rows proven since
+ *   defined	suspect, but what a missing member held there is what code_make() says, for what was lost is on record;
+ *		some redundancy is left that need not fit (level 6 with one member out)
  *   copied	stale on the target still, by its flag, but all rows are on it: the flag is cleared
  *		once the target has flushed
  *
@@ -34,7 +36,7 @@ struct intent {
 	uint32_t blocks;		/* of the map, LAYOUT_MAP_BLOCK_BYTES each */
 	uint8_t *flags;
 	uint8_t *durable;
-	uint8_t *traits;		/* INTENT_SUSPECT, INTENT_FRESH, INTENT_COPIED, INTENT_FLUSHING */
+	uint8_t *traits;		/* INTENT_SUSPECT, INTENT_FRESH, INTENT_COPIED, INTENT_FLUSHING, INTENT_DEFINED */
 	uint16_t *active;		/* writes in flight */
 	uint32_t *touched;		/* generation of the last write's end */
 	uint64_t **proven;		/* of a suspect region: bit per row, NULL if none */
@@ -42,6 +44,7 @@ struct intent {
 	uint32_t generation;		/* raised by each cleaning round */
 	uint32_t dirty_count;		/* regions, by flags */
 	uint32_t suspect_count;
+	uint32_t defined_count;		/* of the suspect */
 	uint32_t stale_count;		/* with any stale flag */
 	uint32_t stale_in[LAYOUT_STALE_SETS];	/* with the flag of this set */
 	uint32_t doubts;		/* raised whenever something becomes suspect */
@@ -65,8 +68,8 @@ void intent_merge(struct intent *intent, const uint8_t *flags, bool first);
 void intent_loaded(struct intent *intent);
 
 /* A member is out from now on, durably: what is dirty is stale on everybody in absent and target.  Fresh regions stop
- * being suspect. */
-void intent_member_lost(struct intent *intent);
+ * being suspect if no redundancy is left (bare), else they are defined; what was defined is so no longer. */
+void intent_member_lost(struct intent *intent, bool bare);
 /* What is dirty is stale on everybody in absent and target. */
 void intent_mark_absent(struct intent *intent);
 
@@ -97,6 +100,8 @@ void intent_forced(struct intent *intent, uint8_t stale);
 
 uint32_t intent_region(const struct intent *intent, uint64_t row);
 bool intent_row_suspect(const struct intent *intent, uint64_t row);
+bool intent_row_fresh(const struct intent *intent, uint64_t row);	/* never written before this assembly */
+bool intent_row_defined(const struct intent *intent, uint64_t row);	/* its region is */
 
 /* A write to the region begins.  Returns whether it may go on at once, that is whether the flags it needs
  * are durable; else intent_ready() says when.
@@ -116,6 +121,9 @@ void intent_suspect_dirty(struct intent *intent);
 
 /* First suspect region at or after `from`, or -1. */
 int64_t intent_next_suspect(const struct intent *intent, uint32_t from);
+/* First region at or after `from` that is suspect and not defined, or -1. */
+int64_t intent_next_undefined(const struct intent *intent, uint32_t from);
+void intent_region_defined(struct intent *intent, uint32_t region);
 /* All rows of a region are proven (or what can't be is recorded as lost): it is dirty still, until cleaned, but no longer
  * suspect. */
 void intent_region_proven(struct intent *intent, uint32_t region);
