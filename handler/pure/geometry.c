@@ -1,11 +1,51 @@
-/* geometry.c - where volume bytes live on the members; the picture is in geometry.h.
+/* geometry.c - where volume bytes live on the members; the pictures are in geometry.h.
  *
- * Everything follows from two numbers of a row: the member of its parity, which steps down
- * by one with each row, and the member of its first data chunk, which is the next one up.
+ * Levels 5 and 6 follow from one number of a row: the member of its P, which steps down by one with
+ * each row.  Q stands on the next one up, the first data chunk on the one after it; this is what md
+ * calls left-symmetric.  Level 10 follows from another: copy c of row r takes slot 2r + c, and slots
+ * are dealt to the members in turn, which is md's near layout.
  */
 #include "geometry.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stddef.h>
+
+#define COPIES_NEAR 2		/* of a chunk on level 10 */
+
+static const struct level {
+	int level;
+	int members_min;
+	int members_max;
+	int redundancy;		/* -1: all members but one */
+	const char *fault;
+} levels[] = {
+	{ 0, 2, IRAID_MEMBERS_MAX, 0, "level 0 needs 2 to 32 members" },
+	{ 1, 2, 4, -1, "level 1 needs 2 to 4 members" },
+	{ 5, 3, IRAID_MEMBERS_MAX, 1, "level 5 needs 3 to 32 members" },
+	{ 6, 4, IRAID_MEMBERS_MAX, 2, "level 6 needs 4 to 32 members" },
+	{ 10, 3, IRAID_MEMBERS_MAX, COPIES_NEAR - 1, "level 10 needs 3 to 32 members" },
+};
+_Static_assert(IRAID_MEMBERS_MAX == 32, "the texts above and the sets of 32 bits say so");
+
+static const struct level *
+find_level(int level)
+{
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (levels[i].level == level)
+			return &levels[i];
+	return NULL;
+}
+
+const char *
+geometry_fault(int level, int members)
+{
+	const struct level *known = find_level(level);
+
+	if (known == NULL)
+		return "the level must be 0, 1, 5, 6 or 10";
+	return members < known->members_min || members > known->members_max ? known->fault : NULL;
+}
 
 static bool
 is_power_of_two(uint32_t value)
@@ -17,15 +57,7 @@ int
 geometry_init(struct geometry *out, int level, int members, uint32_t chunk_bytes,
 	      uint32_t block_bytes, uint64_t data_bytes)
 {
-	int parities;
-
-	if (level == 0)
-		parities = 0;
-	else if (level == 5)
-		parities = 1;
-	else
-		return -EINVAL;
-	if (members < 2 + parities || members > IRAID_MEMBERS_MAX)
+	if (geometry_fault(level, members) != NULL)
 		return -EINVAL;
 	if (!is_power_of_two(chunk_bytes) || chunk_bytes < IRAID_CHUNK_BYTES_MIN ||
 	    chunk_bytes > IRAID_CHUNK_BYTES_MAX)
@@ -35,14 +67,21 @@ geometry_init(struct geometry *out, int level, int members, uint32_t chunk_bytes
 	if (data_bytes < chunk_bytes || data_bytes > (uint64_t)INT64_MAX / IRAID_MEMBERS_MAX)
 		return -EINVAL;
 
+	int redundancy = find_level(level)->redundancy;
+	int width = level == 10 ? COPIES_NEAR : members;
+	uint64_t chunks = data_bytes / chunk_bytes;
+
+	if (redundancy < 0)
+		redundancy = members - 1;
 	*out = (struct geometry){
 		.level = (uint8_t)level,
 		.members = (uint8_t)members,
-		.parities = (uint8_t)parities,
-		.data_chunks = (uint8_t)(members - parities),
+		.width = (uint8_t)width,
+		.data_chunks = (uint8_t)(width - redundancy),
+		.redundancy = (uint8_t)redundancy,
 		.chunk_bytes = chunk_bytes,
 		.block_bytes = block_bytes,
-		.rows = data_bytes / chunk_bytes,
+		.rows = level == 10 ? chunks * (uint64_t)members / COPIES_NEAR : chunks,
 	};
 	return 0;
 }
@@ -59,29 +98,91 @@ geometry_volume_bytes(const struct geometry *geometry)
 	return geometry->rows * geometry_row_bytes(geometry);
 }
 
-int
-geometry_parity_member(const struct geometry *geometry, uint64_t row)
+/* A row takes `width` members in turn from this one on. */
+static unsigned int
+origin(const struct geometry *geometry, uint64_t row)
 {
-	if (geometry->parities == 0)
-		return -1;
-	return geometry->members - 1 - (int)(row % geometry->members);
+	switch (geometry->level) {
+	case 5:
+	case 6:
+		return geometry->members - 1u - (unsigned int)(row % geometry->members);
+	case 10:
+		return (unsigned int)(row * COPIES_NEAR % geometry->members);
+	default:
+		return 0;
+	}
+}
+
+/* Positions that come before the data in that order: P and Q. */
+static unsigned int
+leading(const struct geometry *geometry)
+{
+	return geometry->level == 5 || geometry->level == 6 ? geometry->redundancy : 0;
 }
 
 uint8_t
-geometry_data_member(const struct geometry *geometry, uint64_t row, uint8_t chunk)
+geometry_role(const struct geometry *geometry, uint64_t row, uint8_t position)
 {
-	/* Without parity this is -1 + 1 + chunk: no rotation. */
-	return (uint8_t)((geometry_parity_member(geometry, row) + 1 + chunk) % geometry->members);
+	assert(position < geometry->width);
+	unsigned int steps = (position + leading(geometry)) % geometry->width;
+
+	return (uint8_t)((origin(geometry, row) + steps) % geometry->members);
 }
 
 int
-geometry_chunk_on_member(const struct geometry *geometry, uint64_t row, uint8_t member)
+geometry_position(const struct geometry *geometry, uint64_t row, uint8_t role)
 {
-	int parity_member = geometry_parity_member(geometry, row);
+	assert(role < geometry->members);
+	unsigned int steps = (role + geometry->members - origin(geometry, row)) % geometry->members;
 
-	if (member == parity_member)
+	if (steps >= geometry->width)
 		return -1;
-	return (member - (parity_member + 1) + geometry->members) % geometry->members;
+	return (int)((steps + geometry->width - leading(geometry)) % geometry->width);
+}
+
+uint64_t
+geometry_offset(const struct geometry *geometry, uint64_t row, uint8_t role)
+{
+	int position = geometry_position(geometry, row, role);
+
+	assert(position >= 0 && "the role has no part in the row");
+	if (geometry->level != 10)
+		return row * geometry->chunk_bytes;
+	return (row * COPIES_NEAR + (uint64_t)position) / geometry->members * geometry->chunk_bytes;
+}
+
+uint32_t
+geometry_positions(const struct geometry *geometry, uint64_t row, uint32_t roles)
+{
+	uint32_t positions = 0;
+
+	for (uint8_t position = 0; roles != 0 && position < geometry->width; position++)
+		positions |= (roles >> geometry_role(geometry, row, position) & 1u) << position;
+	return positions;
+}
+
+static bool
+row_bears(const struct geometry *geometry, uint64_t row, uint32_t roles)
+{
+	return __builtin_popcount(geometry_positions(geometry, row, roles)) <= geometry->redundancy;
+}
+
+bool
+geometry_bears(const struct geometry *geometry, uint32_t roles)
+{
+	/* Whom a row is on repeats after `members` rows; but for level 10 all rows are on everybody. */
+	uint64_t rows = geometry->level == 10 ? geometry->members : 1;
+
+	for (uint64_t row = 0; row < rows && row < geometry->rows; row++)
+		if (!row_bears(geometry, row, roles))
+			return false;
+	return true;
+}
+
+int
+geometry_tolerated(const struct geometry *geometry)
+{
+	return geometry->redundancy;
 }
 
 int
@@ -100,14 +201,15 @@ geometry_locate(const struct geometry *geometry, uint64_t offset_bytes, uint64_t
 	uint8_t chunk = (uint8_t)(in_row / geometry->chunk_bytes);
 	uint32_t column_bytes = (uint32_t)(in_row % geometry->chunk_bytes);
 	uint32_t left_bytes = geometry->chunk_bytes - column_bytes;
+	uint8_t role = geometry_role(geometry, row, chunk);
 
 	*out = (struct extent){
 		.row = row,
-		.member_offset_bytes = row * geometry->chunk_bytes + column_bytes,
+		.member_offset_bytes = geometry_offset(geometry, row, role) + column_bytes,
 		.column_bytes = column_bytes,
 		.length_bytes = length_bytes < left_bytes ? (uint32_t)length_bytes : left_bytes,
 		.chunk = chunk,
-		.member = geometry_data_member(geometry, row, chunk),
+		.role = role,
 	};
 	return 0;
 }
