@@ -164,10 +164,13 @@ members_probe(struct member_work *members, int count)
 static uint8_t *
 make_map(const struct superblock *common)
 {
-	uint64_t rows = common->data_bytes / common->chunk_bytes;
+	struct geometry geometry;
+	bool known = geometry_init(&geometry, common->level, common->member_count, common->chunk_bytes,
+				   common->block_bytes, common->data_bytes) == 0;
+	uint64_t rows = known ? geometry.rows : 0;
 	uint32_t regions = (uint32_t)((rows + common->region_rows - 1) / common->region_rows);
-	/* Parity is not made yet, so it is suspect; without parity there is nothing to suspect. */
-	uint8_t flag = common->level == 5 ? REGION_DIRTY | REGION_UNWRITTEN : 0;
+	/* Parity and copies are not made yet, so they are suspect; without them there is nothing to suspect. */
+	uint8_t flag = known && geometry.redundancy > 0 ? REGION_DIRTY | REGION_UNWRITTEN : 0;
 	uint8_t *flags = calloc(regions ? regions : 1, 1);
 	uint8_t *map = calloc(1, LAYOUT_MAP_BYTES);
 

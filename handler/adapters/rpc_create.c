@@ -76,7 +76,7 @@ static bool
 take_members(struct creation *creation, json_object *params, struct rpc_error *error)
 {
 	json_object *list = NULL, *spares = NULL;
-	int least = creation->level == 5 ? 3 : 2;
+	const char *fault;
 	size_t count;
 
 	if (!params || !json_object_object_get_ex(params, "members", &list) || !list)
@@ -86,10 +86,10 @@ take_members(struct creation *creation, json_object *params, struct rpc_error *e
 		return rpc_fail(error, RPC_PARAMS, "list the members as PORTAL/IQN/LUN",
 				"parameter \"members\" is not a list");
 	count = json_object_array_length(list);
-	if (count < (size_t)least || count > IRAID_MEMBERS_MAX)
+	fault = geometry_fault(creation->level, count > IRAID_MEMBERS_MAX ? IRAID_MEMBERS_MAX + 1 : (int)count);
+	if (fault != NULL)
 		return rpc_fail(error, RPC_INVALID, "name more or fewer targets, or choose another level",
-				"level %d needs %d to %d members, %zu were given", creation->level, least,
-				IRAID_MEMBERS_MAX, count);
+				"%s, %zu were given", fault, count);
 	creation->member_count = (int)count;
 	if (!take_list(creation, list, "members", error))
 		return false;
@@ -99,7 +99,7 @@ take_members(struct creation *creation, json_object *params, struct rpc_error *e
 		return rpc_fail(error, RPC_PARAMS, "list the spares as PORTAL/IQN/LUN",
 				"parameter \"spares\" is not a list");
 	if (json_object_array_length(spares) > 0 && creation->level == 0)
-		return rpc_fail(error, RPC_INVALID, "leave the spares out, or choose level 5",
+		return rpc_fail(error, RPC_INVALID, "leave the spares out, or choose a level with redundancy",
 				"level 0 has no redundancy that a spare could restore");
 	if (json_object_array_length(spares) + count > SLOTS_MAX)
 		return rpc_fail(error, RPC_INVALID, "name fewer spares", "%zu members and %zu spares are more than %d",
@@ -118,9 +118,9 @@ take_shape(struct creation *creation, json_object *params, struct rpc_error *err
 	    !rpc_take_number(params, "region_bytes", false, IRAID_CHUNK_BYTES_MIN, REGION_BYTES_MAX, &region, error) ||
 	    !rpc_take_bool(params, "force", &creation->force, error))
 		return false;
-	if (level != 0 && level != 5)
-		return rpc_fail(error, RPC_INVALID, "choose 0 (S-iRAID, striping) or 5 (P-iRAID, parity)",
-				"level %lld is not known", (long long)level);
+	if (level != 0 && level != 1 && level != 5 && level != 6 && level != 10)
+		return rpc_fail(error, RPC_INVALID, "choose 0 (striping), 1 (copies), 5 (parity), 6 (two parities) or "
+				"10 (striped copies)", "level %lld is not known", (long long)level);
 	if (chunk < IRAID_CHUNK_BYTES_MIN || chunk > IRAID_CHUNK_BYTES_MAX || (chunk & (chunk - 1)) != 0)
 		return rpc_fail(error, RPC_INVALID, "choose a power of two from 4096 to 1048576",
 				"chunk_bytes %lld can't be", (long long)chunk);
@@ -267,6 +267,7 @@ spares_fit(const struct creation *creation, struct rpc_error *error)
 static bool
 lay_out(struct creation *creation, struct rpc_error *error)
 {
+	uint32_t wanted = 0;
 	struct superblock *common = &creation->common;
 	struct member_work *smallest = &creation->devices[0], *largest = smallest;
 
@@ -292,8 +293,8 @@ lay_out(struct creation *creation, struct rpc_error *error)
 				"%s, of %llu bytes, is too small for chunks of %u bytes", smallest->label,
 				(unsigned long long)smallest->device.capacity_bytes, creation->chunk_bytes);
 	if (creation->region_bytes != 0)
-		common->region_rows = layout_region_rows(common->data_bytes / creation->chunk_bytes,
-							 (uint32_t)(creation->region_bytes / creation->chunk_bytes));
+		wanted = (uint32_t)(creation->region_bytes / creation->chunk_bytes);
+	common->region_rows = layout_region_rows(creation->geometry.rows, wanted);
 	return spares_fit(creation, error);
 }
 

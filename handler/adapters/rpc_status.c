@@ -193,14 +193,12 @@ scrub_json(const struct engine_status *status)
 {
 	json_object *scrub = work_json(&status->scrub);
 	json_object *positions = json_object_new_array();
-	uint64_t data = status->member_count - (status->level == 5 ? 1u : 0u);
-
 	rpc_put_bool(scrub, "active", status->scrub_active);
 	rpc_put_text(scrub, "mode", scrub_mode_name(status->scrub_mode));
 	rpc_put_number(scrub, "mismatches", status->scrub_mismatches);
 	for (uint64_t i = 0; i < status->scrub_mismatches && i < MISMATCH_POSITIONS; i++)
 		json_object_array_add(positions,
-				      json_object_new_uint64(status->mismatch_rows[i] * data * status->chunk_bytes));
+				      json_object_new_uint64(status->mismatch_rows[i] * status->row_bytes));
 	json_object_object_add(scrub, "mismatch_offsets", positions);
 	return scrub;
 }

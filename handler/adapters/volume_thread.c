@@ -162,12 +162,9 @@ publish(struct hosted *hosted, uint64_t now_ms)
 
 	take_status(hosted);
 	if (status->size_bytes != 0) {
-		uint32_t data = status->member_count - (status->level == 5 ? 1u : 0u);
-
 		atomic_store_explicit(&hosted->brief_block_bytes, status->block_bytes, memory_order_relaxed);
 		atomic_store_explicit(&hosted->brief_chunk_bytes, status->chunk_bytes, memory_order_relaxed);
-		atomic_store_explicit(&hosted->brief_row_bytes, data * status->chunk_bytes,
-				      memory_order_relaxed);
+		atomic_store_explicit(&hosted->brief_row_bytes, status->stripe_bytes, memory_order_relaxed);
 		note_level(hosted, status->level);
 		atomic_store_explicit(&hosted->brief_size_bytes, status->size_bytes, memory_order_relaxed);
 	}

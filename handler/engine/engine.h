@@ -230,6 +230,8 @@ struct engine_status {
 	uint8_t member_count;
 	uint32_t chunk_bytes;
 	uint32_t block_bytes;
+	uint64_t row_bytes;		/* of data */
+	uint32_t stripe_bytes;		/* what best is written at once: a row, or as much as visits all members once */
 	uint64_t size_bytes;		/* 0 until assembled */
 	uint64_t epoch, event;
 	uint32_t regions, regions_dirty, regions_suspect, regions_stale;

@@ -206,6 +206,10 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	out->level = engine->geometry.level;
 	out->member_count = engine->geometry.members;
 	out->chunk_bytes = engine->geometry.chunk_bytes;
+	out->row_bytes = geometry_row_bytes(&engine->geometry);
+	out->stripe_bytes = engine->geometry.level == 10
+				    ? engine->geometry.members / 2 * engine->geometry.chunk_bytes
+				    : (uint32_t)out->row_bytes;
 	out->block_bytes = engine->geometry.block_bytes;
 	out->epoch = engine->record.epoch;
 	out->event = engine->record.event;

@@ -188,10 +188,30 @@ find_newest(const struct assembly_input *input)
 
 /* --- the decision --- */
 
-static int
-level_bears(const struct superblock *record)
+static struct geometry
+geometry_of(const struct superblock *record)
 {
-	return record->level == 5 ? 1 : 0;
+	struct geometry geometry = { 0 };
+
+	/* A superblock of another shape is not decoded. */
+	geometry_init(&geometry, record->level, record->member_count, record->chunk_bytes,
+		      record->block_bytes, record->data_bytes);
+	return geometry;
+}
+
+static uint32_t
+all_roles(const struct superblock *record)
+{
+	return record->member_count == 32 ? UINT32_MAX : (1u << record->member_count) - 1;
+}
+
+/* Is that enough to start with? */
+static bool
+suffice(const struct superblock *record, uint32_t roles)
+{
+	const struct geometry geometry = geometry_of(record);
+
+	return geometry_bears(&geometry, all_roles(record) & ~roles);
 }
 
 static void
@@ -288,42 +308,44 @@ next_to_force(const struct assembly_input *input, const struct superblock *recor
 	return best;
 }
 
-static int
-count_forcible(const struct assembly_input *input, const struct superblock *record,
+/* Roles of those who could be taken by force. */
+static uint32_t
+forcible_roles(const struct assembly_input *input, const struct superblock *record,
 	       const struct assembly_verdict *out)
 {
-	int forcible = 0;
+	uint32_t roles = 0;
 
 	for (int i = 0; i < input->count; i++)
-		forcible += may_be_forced(input, record, i, out);
-	return forcible;
+		if (may_be_forced(input, record, i, out))
+			roles |= 1u << out->role[i];
+	return roles;
 }
 
-static int
-take_by_force(const struct assembly_input *input, const struct superblock *record, int missing,
+/* No more than are needed.  Of level 10 one may be taken in vain, whose rows another has as well. */
+static uint32_t
+take_by_force(const struct assembly_input *input, const struct superblock *record, uint32_t trusted,
 	      struct assembly_verdict *out)
 {
-	int taken = 0;
-
-	while (taken < missing) {
+	while (!suffice(record, trusted)) {
 		int slot = next_to_force(input, record, out);
 
 		out->standing[slot] = STANDING_IN_SYNC;
 		out->forced[slot] = true;
 		out->fault[slot] = NULL;
-		taken++;
+		trusted |= 1u << out->role[slot];
 	}
-	return taken;
+	return trusted;
 }
 
 static void
-too_few(const struct superblock *record, int trusted, int forcible, int awaited,
+too_few(const struct superblock *record, uint32_t trusted, uint32_t forcible, int awaited,
 	struct assembly_verdict *out)
 {
-	int needed = record->member_count - level_bears(record);
+	const struct geometry geometry = geometry_of(record);
+	int needed = record->member_count - geometry_tolerated(&geometry);
 	const char *remedy = "bring back those that are missing";
 
-	if (trusted + forcible >= needed)
+	if (suffice(record, trusted | forcible))
 		remedy = awaited > 0
 			? "waiting for the others; if they are gone for good start with --force to take "
 			  "those out of date as they stand: what was written since they left is lost"
@@ -333,19 +355,19 @@ too_few(const struct superblock *record, int trusted, int forcible, int awaited,
 		remedy = "waiting for the others";
 	out->answer = awaited > 0 ? ASSEMBLY_WAIT : ASSEMBLY_REFUSED;
 	snprintf(out->reason, sizeof(out->reason), "%d of %d members can be trusted, %d are needed: %s",
-		 trusted, record->member_count, needed, remedy);
+		 __builtin_popcount(trusted), record->member_count, needed, remedy);
 }
 
 static void
 decide_on_record(const struct assembly_input *input, const struct superblock *record, int awaited,
 		 struct assembly_verdict *out)
 {
-	int needed = record->member_count - level_bears(record);
-	int trusted = 0;
-	int forcible;
+	uint32_t trusted = 0;
+	uint32_t forcible;
 
 	for (int i = 0; i < input->count; i++)
-		trusted += out->standing[i] == STANDING_IN_SYNC;
+		if (out->standing[i] == STANDING_IN_SYNC)
+			trusted |= 1u << out->role[i];
 	if (record->epoch < input->epoch_seen && !input->force) {
 		/* Newer members may be among those still awaited. */
 		out->answer = awaited > 0 ? ASSEMBLY_WAIT : ASSEMBLY_REFUSED;
@@ -356,12 +378,12 @@ decide_on_record(const struct assembly_input *input, const struct superblock *re
 			 awaited > 0 ? "waiting for them; if they are gone for good " : "");
 		return;
 	}
-	forcible = count_forcible(input, record, out);
-	if (trusted < needed && input->force && trusted + forcible >= needed)
-		trusted += take_by_force(input, record, needed - trusted, out);
-	if (trusted < needed)
+	forcible = forcible_roles(input, record, out);
+	if (!suffice(record, trusted) && input->force && suffice(record, trusted | forcible))
+		trusted = take_by_force(input, record, trusted, out);
+	if (!suffice(record, trusted))
 		too_few(record, trusted, forcible, awaited, out);
-	else if (trusted == record->member_count || awaited == 0)
+	else if (trusted == all_roles(record) || awaited == 0)
 		out->answer = ASSEMBLY_READY;
 	else
 		out->answer = ASSEMBLY_DEGRADED;

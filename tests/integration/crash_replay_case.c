@@ -136,7 +136,7 @@ may_be_unknown(const struct replay *replay, uint64_t sector)
 	if (replay->saw[sector] >= replay->oracle.write_room && replay->lost_after_writes)
 		return false;
 	expect(geometry_locate(&replay->geometry, sector * SECTOR, SECTOR, &extent) == 0, "geometry_locate");
-	return (replay->unknown & 1u << extent.member) &&
+	return (replay->unknown & 1u << extent.role) &&
 	       replay->flags[extent.row / replay->shape.region_rows] & REGION_DIRTY;
 }
 
@@ -180,7 +180,7 @@ read_done(struct call *call, int result)
 		geometry_locate(&replay->geometry, call->sector * SECTOR, SECTOR, &extent);
 		expect(may_be_unknown(replay, call->sector), "sector %llu can't be read, and should be known: role %d, "
 		       "region %llu has flags %x, out of date were %x%s", (unsigned long long)call->sector,
-		       extent.member, (unsigned long long)(extent.row / replay->shape.region_rows),
+		       extent.role, (unsigned long long)(extent.row / replay->shape.region_rows),
 		       replay->flags[extent.row / replay->shape.region_rows], replay->unknown,
 		       replay->saw[call->sector] >= replay->oracle.write_room ? ", written in this case" : "");
 		replay->tally.unknown_sectors += call->count;
@@ -287,7 +287,7 @@ check_parity(const struct replay *replay)
 	const struct geometry *geometry = &replay->geometry;
 	const uint64_t data = replay->shape.areas[AREA_DATA - 1].offset_bytes;
 
-	for (uint64_t row = 0; row < geometry->rows && geometry->parities == 1; row++) {
+	for (uint64_t row = 0; row < geometry->rows && geometry->redundancy == 1; row++) {
 		uint64_t any = 0;
 
 		for (uint32_t at = 0; replay->written[row] && at < geometry->chunk_bytes; at += 8) {
@@ -361,12 +361,12 @@ refused(struct replay *replay, enum volume_state state)
 	uint64_t writes = 0;
 
 	if (state == VOLUME_ACTIVE || state == VOLUME_DEGRADED) {
-		expect(__builtin_popcount(replay->untrusted) <= replay->geometry.parities,
+		expect(__builtin_popcount(replay->untrusted) <= replay->geometry.redundancy,
 		       "the volume was assembled without enough members to trust (mask of the others: %x)",
 		       replay->untrusted);
 		return false;
 	}
-	expect(__builtin_popcount(replay->doubtful) > replay->geometry.parities,
+	expect(__builtin_popcount(replay->doubtful) > replay->geometry.redundancy,
 	       "the volume is %s and not assembled", volume_state_name(state));
 	for (int i = 0; i < replay->members.count; i++)
 		writes += replay->members.members[i].writes;
@@ -382,7 +382,7 @@ crash_again(struct replay *replay)
 	unsigned int steps = (unsigned int)(next_random(&replay->members.random) % 200);
 
 	replay->tally.again++;
-	if (__builtin_popcount(replay->doubtful) <= replay->geometry.parities) {
+	if (__builtin_popcount(replay->doubtful) <= replay->geometry.redundancy) {
 		assemble(replay);
 		submit_reads(replay);
 	}

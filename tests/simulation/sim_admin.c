@@ -238,7 +238,7 @@ admin_repair(struct sim *sim, bool patient)
 	char why[256] = "";
 	bool hope = false;
 
-	if (sim->geometry.parities == 0)
+	if (sim->geometry.redundancy == 0)
 		return;
 	sim_look(sim);
 	if (sim->status.state != VOLUME_DEGRADED)

@@ -1,58 +1,112 @@
 /* sim_check.c - reads the media behind the engine's back, when nothing is under way.
  *
- * Row by row: with all members there, the chunks sum up to zero, so each of them is what the others
- * make of it: no read under any one missing member can differ.  Every data chunk holds what the oracle
- * allows; one whose member is out, or a sector that can't be read, is made from the others first.
+ * Row by row: with all members there, P, Q and copies fit the data (computed here, slowly, and not with what the engine
+ * uses), so each chunk is what the others make of it: no read under any missing members can differ.  Every data chunk
+ * holds what the oracle allows; one whose member is out, or a sector that can't be read, is made from the others first.
  */
 #include "sim.h"
+
+#include "pure/code.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static bool
-bad_here(const struct sim *sim, int member, uint64_t row, uint64_t column)
+bad_here(const struct sim *sim, int role, uint64_t row, uint64_t column)
 {
-	return disk_is_damaged(&sim->members[member].disk,
-			       sim->data_offset + row * sim->chunk_bytes + column, PATTERN_SECTOR);
+	int member = sim->holder[role];
+
+	return member < 0 ||
+	       disk_is_damaged(&sim->members[member].disk,
+			       sim->data_offset + geometry_offset(&sim->geometry, row, (uint8_t)role) + column,
+			       PATTERN_SECTOR);
+}
+
+/* sum = sum * factor ^ bytes, factor 1 or 2 in GF(2^8). */
+static void
+add(uint8_t *sum, const uint8_t *bytes, bool twice)
+{
+	for (unsigned int i = 0; i < PATTERN_SECTOR; i++) {
+		if (twice)
+			sum[i] = (uint8_t)(sum[i] << 1 ^ (sum[i] & 0x80 ? 0x1d : 0));
+		sum[i] ^= bytes[i];
+	}
+}
+
+/* What should stand at a position behind the data. */
+static void
+expect_redundant(const struct sim *sim, uint8_t *const *sectors, int position, uint8_t *out)
+{
+	const struct geometry *geometry = &sim->geometry;
+	bool is_q = sim->level == 6 && position == geometry->data_chunks + 1;
+
+	memset(out, 0, PATTERN_SECTOR);
+	for (int chunk = geometry->data_chunks - 1; chunk >= 0; chunk--)
+		add(out, sectors[chunk], is_q);
 }
 
 static void
-add(uint8_t *sum, const uint8_t *bytes)
+check_redundancy(struct sim *sim, uint64_t row, uint64_t column, uint8_t *const *sectors)
 {
-	uint64_t a[PATTERN_WORDS], b[PATTERN_WORDS];
+	const struct geometry *geometry = &sim->geometry;
+	uint8_t expected[PATTERN_SECTOR];
 
-	memcpy(a, sum, sizeof(a));
-	memcpy(b, bytes, sizeof(b));
-	for (unsigned int i = 0; i < PATTERN_WORDS; i++)
-		a[i] ^= b[i];
-	memcpy(sum, a, sizeof(a));
+	for (int position = geometry->data_chunks; position < geometry->width; position++) {
+		expect_redundant(sim, sectors, position, expected);
+		if (memcmp(expected, sectors[position], PATTERN_SECTOR) != 0)
+			sim_fail(sim, "media: position %d of row %llu is wrong at column %llu", position,
+				 (unsigned long long)row, (unsigned long long)column);
+	}
 }
 
-/* One sector of each chunk of the row.  chunks[role] is the chunk's content; absent: roles that can't be read there. */
+/* One sector of each chunk of the row.  sectors: by position; absent: positions that can't be read there. */
 static void
-check_column(struct sim *sim, uint64_t row, uint64_t column, uint8_t *const *chunks, uint32_t absent)
+check_column(struct sim *sim, uint64_t row, uint64_t column, uint8_t *const *sectors, uint32_t absent)
 {
-	static const uint8_t zeros[PATTERN_SECTOR];
-	uint8_t sum[PATTERN_SECTOR] = { 0 };
-	const uint64_t row_sector = row * geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+	const struct geometry *geometry = &sim->geometry;
+	const uint32_t data = (1u << geometry->data_chunks) - 1;
+	const uint64_t row_sector = row * geometry_row_bytes(geometry) / PATTERN_SECTOR;
 
-	if (__builtin_popcount(absent) > sim->geometry.parities)
+	if (!code_bears(geometry, absent))
 		return;
-	for (int role = 0; role < sim->count; role++)
-		if (!((absent >> role) & 1))
-			add(sum, chunks[role] + column);
-	if (absent == 0 && sim->geometry.parities > 0 && memcmp(sum, zeros, sizeof(sum)) != 0)
-		sim_fail(sim, "media: parity of row %llu is wrong at column %llu",
-			 (unsigned long long)row, (unsigned long long)column);
-	for (int role = 0; role < sim->count; role++) {
-		int chunk = geometry_chunk_on_member(&sim->geometry, row, (uint8_t)role);
+	if (absent == 0)
+		check_redundancy(sim, row, column, sectors);
+	if (absent & data)
+		code_make(geometry, absent & data, absent, (void *const *)sectors, PATTERN_SECTOR);
+	for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
 		uint64_t sector = row_sector + ((uint64_t)chunk * sim->chunk_bytes + column) / PATTERN_SECTOR;
-		bool gone = (absent >> role) & 1;
+		bool gone = (absent >> chunk) & 1;
 
-		if (chunk < 0 || (sim->traits[sector] & MAY_BE_LOST))
-			continue;
-		oracle_sector(sim, sector, gone ? sum : chunks[role] + column, sim->floor[sector],
-			      UINT64_MAX, gone ? "media, made from the others" : "media");
+		if (!(sim->traits[sector] & MAY_BE_LOST))
+			oracle_sector(sim, sector, sectors[chunk], sim->floor[sector], UINT64_MAX,
+				      gone ? "media, made from the others" : "media");
+	}
+}
+
+static void
+check_row(struct sim *sim, uint64_t row, uint8_t *const *chunks, bool damaged)
+{
+	const int width = sim->geometry.width;
+
+	for (int position = 0; position < width; position++) {
+		uint8_t role = geometry_role(&sim->geometry, row, (uint8_t)position);
+
+		if (sim->holder[role] >= 0)
+			disk_read(&sim->members[sim->holder[role]].disk,
+				  sim->data_offset + geometry_offset(&sim->geometry, row, role),
+				  chunks[position], sim->chunk_bytes);
+	}
+	for (uint64_t column = 0; column < sim->chunk_bytes; column += PATTERN_SECTOR) {
+		uint8_t *sectors[SIM_SLOTS_MAX];
+		uint32_t absent = 0;
+
+		for (int position = 0; position < width; position++) {
+			sectors[position] = chunks[position] + column;
+			if (damaged && bad_here(sim, geometry_role(&sim->geometry, row, (uint8_t)position), row,
+						column))
+				absent |= 1u << position;
+		}
+		check_column(sim, row, column, sectors, absent);
 	}
 }
 
@@ -78,31 +132,16 @@ void
 check_media(struct sim *sim)
 {
 	uint8_t *chunks[SIM_SLOTS_MAX];
-	int members[SIM_SLOTS_MAX];
 	bool damaged = false;
 
 	sim->options.totals->checks++;
 	check_lost(sim);
 	for (int role = 0; role < sim->count; role++) {
 		chunks[role] = malloc(sim->chunk_bytes);
-		members[role] = sim->holder[role];
-		damaged |= members[role] < 0 || sim->members[members[role]].disk.bad_count > 0;
+		damaged |= sim->holder[role] < 0 || sim->members[sim->holder[role]].disk.bad_count > 0;
 	}
-	for (uint64_t row = 0; row < sim->rows; row++) {
-		for (int role = 0; role < sim->count; role++)
-			if (members[role] >= 0)
-				disk_read(&sim->members[members[role]].disk,
-					  sim->data_offset + row * sim->chunk_bytes, chunks[role],
-					  sim->chunk_bytes);
-		for (uint64_t column = 0; column < sim->chunk_bytes; column += PATTERN_SECTOR) {
-			uint32_t absent = 0;
-
-			for (int role = 0; damaged && role < sim->count; role++)
-				if (members[role] < 0 || bad_here(sim, members[role], row, column))
-					absent |= 1u << role;
-			check_column(sim, row, column, chunks, absent);
-		}
-	}
+	for (uint64_t row = 0; row < sim->rows; row++)
+		check_row(sim, row, chunks, damaged);
 	for (int role = 0; role < sim->count; role++)
 		free(chunks[role]);
 }

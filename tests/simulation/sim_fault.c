@@ -141,9 +141,9 @@ fault_update_excess(struct sim *sim)
 		}
 		ends[at] = ends_us;
 	}
-	if (ends[sim->geometry.parities] > sim->excess_until_us &&
-	    ends[sim->geometry.parities] > now(sim))
-		sim->excess_until_us = ends[sim->geometry.parities];
+	if (ends[geometry_tolerated(&sim->geometry)] > sim->excess_until_us &&
+	    ends[geometry_tolerated(&sim->geometry)] > now(sim))
+		sim->excess_until_us = ends[geometry_tolerated(&sim->geometry)];
 }
 
 void
@@ -166,7 +166,7 @@ draw_member(struct sim *sim, uint64_t *random)
 
 	for (int role = 0; role < sim->count; role++)
 		troubled += sim->holder[role] < 0 || in_trouble(sim, sim->holder[role]);
-	if (troubled >= sim->geometry.parities && troubled > 0 && !random_once_in(random, 6)) {
+	if (troubled >= geometry_tolerated(&sim->geometry) && troubled > 0 && !random_once_in(random, 6)) {
 		for (int m = 0; m < sim->slots; m++)
 			if (in_trouble(sim, m) && sim->slot_of[m] >= 0)
 				candidates[count++] = m;
@@ -195,6 +195,7 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 	struct fake_member *member = &sim->members[m];
 	const uint64_t chunk_sectors = sim->chunk_bytes / DISK_SECTOR;
 	uint64_t count = random_between(random, 1, 3);
+	int role = sim->roles[m] >= 0 ? sim->roles[m] : 0;
 	uint64_t row = random_once_in(random, 2)
 			       ? fake_random(random) % sim->rows
 			       : sim->hot_row + fake_random(random) % sim->hot_rows;
@@ -204,8 +205,10 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 		disk_damage(&member->disk, LAYOUT_MAP_OFFSET);
 		return;
 	}
+	while (geometry_position(&sim->geometry, row, (uint8_t)role) < 0)
+		row = (row + 1) % sim->rows;
 	while (count-- > 0 && column < sim->chunk_bytes) {
-		uint64_t at = sim->data_offset + row * sim->chunk_bytes + column;
+		uint64_t at = sim->data_offset + geometry_offset(&sim->geometry, row, (uint8_t)role) + column;
 
 		at -= at % sim->block_bytes;
 		for (uint32_t i = 0; i < sim->block_bytes; i += DISK_SECTOR)
@@ -233,7 +236,7 @@ strike_wipe(struct sim *sim, int m)
 {
 	int role = sim->roles[m];
 
-	if (sim->geometry.parities == 0 || sim->members[m].foreign != NULL ||
+	if (sim->geometry.redundancy == 0 || sim->members[m].foreign != NULL ||
 	    now(sim) <= sim->excess_until_us || sim->status.state != VOLUME_ACTIVE || !sim->running_seen ||
 	    now(sim) < sim->changed_us + 2000000)
 		return;		/* who is in sync may not be on record yet */

@@ -13,8 +13,16 @@ format_draw_shape(struct sim *sim)
 	static const uint32_t chunks[] = { 4096, 4096, 8192, 16384, 65536 };
 	uint64_t rows;
 
-	sim->level = random_once_in(&sim->random, 5) ? 0 : 5;
-	sim->count = (int)random_between(&sim->random, sim->level == 0 ? 2 : 3, 6);
+	static const struct { int level, least, most; } levels[] = {
+		{ 0, 2, 6 }, { 1, 2, 4 }, { 5, 3, 6 }, { 5, 3, 6 }, { 6, 4, 6 }, { 10, 3, 6 },
+	};
+	uint64_t draw = fake_random(&sim->random) % 6;
+
+	while (sim->options.level >= 0 && levels[draw].level != sim->options.level)
+		draw = (draw + 1) % 6;
+	sim->level = levels[draw].level;
+	sim->count = (int)random_between(&sim->random, (uint64_t)levels[draw].least,
+					 (uint64_t)levels[draw].most);
 	sim->slots = sim->count + (int)random_between(&sim->random, 0, 4);
 	sim->chunk_bytes = chunks[fake_random(&sim->random) % 5];
 	sim->block_bytes = random_once_in(&sim->random, 4) ? 4096 : 512;
@@ -99,14 +107,16 @@ format_media(struct sim *sim)
 			   &shared.region_rows) != 0)
 		abort();
 	sim->data_offset = shared.areas[AREA_DATA - 1].offset_bytes;
-	sim->region_rows = shared.region_rows = layout_region_rows(
-		sim->rows, (uint32_t)1 << random_between(&sim->random, 2, 6));
+	/* Chunks of a member, until the geometry makes rows of them. */
 	if (sim->rows * sim->chunk_bytes > room)
 		sim->rows = room / sim->chunk_bytes;
 	shared.data_bytes = sim->rows * sim->chunk_bytes;
 	if (geometry_init(&sim->geometry, sim->level, sim->count, sim->chunk_bytes, sim->block_bytes,
 			  shared.data_bytes) != 0)
 		abort();
+	sim->rows = sim->geometry.rows;
+	shared.region_rows = layout_region_rows(sim->rows, (uint32_t)1 << random_between(&sim->random, 2, 6));
+	sim->region_rows = shared.region_rows;
 	sim->sectors = geometry_volume_bytes(&sim->geometry) / PATTERN_SECTOR;
 	memcpy(shared.volume_uuid, sim->engine_options.volume_uuid, 16);
 	for (int i = 0; i < sim->count; i++) {

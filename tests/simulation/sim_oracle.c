@@ -40,10 +40,36 @@ sim_sector_row(const struct sim *sim, uint64_t sector)
 	return sector * PATTERN_SECTOR / geometry_row_bytes(&sim->geometry);
 }
 
-static int
-tolerated(const struct sim *sim)
+static bool
+has_parity(const struct sim *sim)
 {
-	return sim->geometry.parities;
+	return sim->level == 5 || sim->level == 6;
+}
+
+/* The row's share of these roles is more than it can do without. */
+static bool
+too_many(const struct sim *sim, uint64_t row, uint32_t roles)
+{
+	return __builtin_popcount(geometry_positions(&sim->geometry, row, roles)) > sim->geometry.redundancy;
+}
+
+/* The data chunk, or the copy of one, that the role has in the row; -1 if none. */
+static int
+data_chunk(const struct sim *sim, uint64_t row, int role)
+{
+	int position = geometry_position(&sim->geometry, row, (uint8_t)role);
+
+	if (position < sim->geometry.data_chunks)
+		return position;
+	return has_parity(sim) ? -1 : 0;
+}
+
+uint64_t
+sim_row_at(const struct sim *sim, int role, uint64_t offset_bytes)
+{
+	uint64_t chunk = offset_bytes / sim->chunk_bytes;
+
+	return sim->level == 10 ? (chunk * (uint64_t)sim->count + (uint64_t)role) / 2 : chunk;
 }
 
 static uint64_t
@@ -58,7 +84,7 @@ static void
 allow_loss(struct sim *sim, uint64_t row, int role)
 {
 	const uint32_t chunk_sectors = sim->chunk_bytes / PATTERN_SECTOR;
-	int chunk = geometry_chunk_on_member(&sim->geometry, row, (uint8_t)role);
+	int chunk = data_chunk(sim, row, role);
 	uint64_t first = row_begin(sim, row) + (uint64_t)chunk * chunk_sectors;
 
 	for (uint64_t i = 0; chunk >= 0 && i < chunk_sectors; i++)
@@ -98,20 +124,19 @@ static void
 judge_row(struct sim *sim, uint64_t row)
 {
 	const bool unsure = sim->unsure[sim_region(sim, row)];
-	const bool unproven = unsure || !sim->proven_once;
+	const bool unproven = has_parity(sim) && (unsure || !sim->proven_once);
 	const uint32_t out = sim->out_roles | sim->wiped_roles;
 
 	if (sim->dropped_roles[row] != 0 &&
-	    (unsure || __builtin_popcount(sim->dropped_roles[row] | out) > tolerated(sim))) {
+	    (unsure || too_many(sim, row, sim->dropped_roles[row] | out))) {
 		revert_dropped(sim, row);
-		if (__builtin_popcount(out) > 0)
+		if (__builtin_popcount(out) > 0 && has_parity(sim))
 			allow_row_loss(sim, row);
 	}
 	if (sim->damaged_roles[row] != 0 &&
-	    (unproven || __builtin_popcount(sim->damaged_roles[row] | sim->dropped_roles[row] | out) >
-			       tolerated(sim)))
+	    (unproven || too_many(sim, row, sim->damaged_roles[row] | sim->dropped_roles[row] | out)))
 		allow_row_loss(sim, row);
-	if (unsure && tolerated(sim) > 0)
+	if (unsure && has_parity(sim))
 		for (int role = 0; role < sim->count; role++)
 			if ((out >> role) & 1)
 				allow_loss(sim, row, role);
@@ -200,20 +225,22 @@ oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_b
 {
 	struct sim *sim = owner;
 	int role = sim->roles[member - sim->members];
-	uint64_t row = (offset_bytes - sim->data_offset) / sim->chunk_bytes;
 	uint64_t column = (offset_bytes - sim->data_offset) % sim->chunk_bytes;
-	uint64_t sector;
+	uint64_t row, sector;
 	int chunk;
 
-	if (offset_bytes < sim->data_offset || role < 0 || row >= sim->rows)
+	if (offset_bytes < sim->data_offset || role < 0)
+		return;
+	row = sim_row_at(sim, role, offset_bytes - sim->data_offset);
+	if (row >= sim->rows)
 		return;
 	sim->dropped_roles[row] |= 1u << role;
-	chunk = geometry_chunk_on_member(&sim->geometry, row, (uint8_t)role);
+	chunk = data_chunk(sim, row, role);
 	sector = row_begin(sim, row) + ((uint64_t)chunk * sim->chunk_bytes + column) / PATTERN_SECTOR;
 	if (chunk >= 0)
 		sim->traits[sector] |= CACHE_DROPPED;
 	/* Without a gateway nobody saw the session end. */
-	if (chunk >= 0 && (sim->engine == NULL || tolerated(sim) == 0))
+	if (chunk >= 0 && (sim->engine == NULL || sim->geometry.redundancy == 0))
 		revert(sim, sector);
 	if (sim->engine == NULL)
 		make_unsure(sim, sim_region(sim, row));
@@ -235,9 +262,10 @@ oracle_quiescent(struct sim *sim)
 
 		for (int i = 0; i < disk->bad_count; i++)
 			if (disk->bad[i] >= sim->data_offset && sim->roles[m] >= 0 &&
-			    (disk->bad[i] - sim->data_offset) / sim->chunk_bytes < sim->rows)
+			    sim_row_at(sim, sim->roles[m], disk->bad[i] - sim->data_offset) < sim->rows)
 				oracle_damaged(sim, sim->roles[m],
-					       (disk->bad[i] - sim->data_offset) / sim->chunk_bytes);
+					       sim_row_at(sim, sim->roles[m],
+							  disk->bad[i] - sim->data_offset));
 	}
 	sim->refused = false;
 	sim->proven_once = true;
@@ -251,7 +279,10 @@ row_damage(const struct sim *sim, uint64_t row)
 
 	for (int m = 0; m < sim->slots; m++)
 		if (sim->roles[m] >= 0 &&
-		    disk_is_damaged(&sim->members[m].disk, sim->data_offset + row * sim->chunk_bytes,
+		    geometry_position(&sim->geometry, row, (uint8_t)sim->roles[m]) >= 0 &&
+		    disk_is_damaged(&sim->members[m].disk,
+				    sim->data_offset + geometry_offset(&sim->geometry, row,
+								       (uint8_t)sim->roles[m]),
 				    sim->chunk_bytes))
 			roles |= 1u << sim->roles[m];
 	return roles;
@@ -262,9 +293,9 @@ damage_is_excessive(const struct sim *sim, uint64_t row)
 {
 	uint32_t damaged = row_damage(sim, row);
 
-	return damaged != 0 && (sim->unsure[sim_region(sim, row)] || !sim->proven_once ||
-				__builtin_popcount(damaged | sim->out_roles | sim->wiped_roles) >
-					tolerated(sim));
+	return damaged != 0 &&
+	       ((has_parity(sim) && (sim->unsure[sim_region(sim, row)] || !sim->proven_once)) ||
+		too_many(sim, row, damaged | sim->out_roles | sim->wiped_roles));
 }
 
 /* --- results --- */
@@ -434,7 +465,9 @@ trace_rows(struct sim *sim, const struct sim_request *request)
 			  sim->damaged_roles[row], sim->out_roles);
 		for (int m = 0; m < sim->slots; m++)
 			for (int i = 0; i < sim->members[m].disk.bad_count; i++)
-				if ((sim->members[m].disk.bad[i] - sim->data_offset) / sim->chunk_bytes == row)
+				if (sim->roles[m] >= 0 &&
+				    sim_row_at(sim, sim->roles[m],
+					       sim->members[m].disk.bad[i] - sim->data_offset) == row)
 					sim_trace(sim, "  unreadable: member %d column %llu", m,
 						  (unsigned long long)((sim->members[m].disk.bad[i] -
 									sim->data_offset) %

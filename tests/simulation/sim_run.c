@@ -420,9 +420,9 @@ quiesce(struct sim *sim, bool whole)
 	sim_await(sim, load_is_drained, "requests are not completed");
 	sim_advance(sim, sim->schedule.now_us + 7000000);
 	sim_await(sim, is_up, "the volume does not stay up");
-	if (whole && sim->engine_options.resync_rows_max > 0 && sim->geometry.parities > 0)
+	if (whole && sim->engine_options.resync_rows_max > 0 && sim->geometry.redundancy > 0)
 		recover(sim);
-	if (sim->engine_options.resync_rows_max > 0 && sim->geometry.parities > 0) {
+	if (sim->engine_options.resync_rows_max > 0 && sim->geometry.redundancy > 0) {
 		/* Data that can't be read, in a row whose parity proves nothing, is gone: write it anew. */
 		if (!sim_wait(sim, is_proven, PATIENCE_US)) {
 			load_overwrite_damage(sim);
@@ -433,7 +433,7 @@ quiesce(struct sim *sim, bool whole)
 	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min, sim->engine_options.sync_rate_max);
 	sim_await(sim, load_is_drained, "requests are not completed");
 	sim_look(sim);
-	if (sim->geometry.parities > 0 && sim->status.regions_suspect == 0) {
+	if (sim->geometry.redundancy > 0 && sim->status.regions_suspect == 0) {
 		check_media(sim);
 		if (sim->status.state == VOLUME_ACTIVE)
 			oracle_quiescent(sim);
