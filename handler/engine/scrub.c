@@ -169,7 +169,7 @@ engine_scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, cha
 	if (engine->phase != PHASE_RUNNING || engine->fenced)
 		return refuse(why, -EAGAIN, "the volume is not running");
 	if (engine->geometry.redundancy == 0)
-		return refuse(why, -EOPNOTSUPP, "level 0 has no parity to check");
+		return refuse(why, -EOPNOTSUPP, "level 0 has no redundancy to check");
 	if (scrub->running)
 		return refuse(why, -EBUSY, "a scrub is running already; stop it first");
 	if (mode != SCRUB_CHECK && mode != SCRUB_REPAIR)

@@ -48,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     NAME,
     click.argument("members", nargs=-1, required=True, metavar="MEMBER..."),
     click.option("--level", type=LevelType(), required=True,
-                 help="0 (s-iraid: striped, no redundancy) or 5 (p-iraid: parity)."),
+                 help="0 (s-iraid: striped, bears no loss), 1 (2 to 4 copies), 5 (p-iraid: parity, bears one), "
+                      "6 (two parities, bears any two) or 10 (striped, two copies)."),
     click.option("--chunk", type=SizeType(), default="64K", show_default=True,
                  help="Power of two, 4K to 1M."),
     click.option("--region-size", type=SizeType(), metavar="SIZE",
@@ -60,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     CHAP_FILE, INITIATOR,
     click.option("--give-up", type=click.IntRange(min=1), metavar="SECONDS",
                  help="Go on without a member that is silent for so long [5]."),
-    click.option("--wait", is_flag=True, help="Return when all parity is computed, showing progress."),
+    click.option("--wait", is_flag=True, help="Return when all parity, or copies, are made, showing progress."),
     examples="""\
 iraid create v0 --level 5 --chunk 64K 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:disk/0
 iraid create fast --level s-iraid --chap-file /etc/iraid/secrets/fast \\
@@ -86,7 +87,7 @@ def create(client: Client, report: Report | None, name: str, members: tuple[str,
                 f"{len(members)} members, {_spares_in_words(len(spares))}"
                 f"{format_size(created.size_bytes)}, uuid {created.uuid}.")
     if level != 0 and not wait:
-        report.line(f"Its parity is computed in the background: iraid status {created.name}")
+        report.line(f"Its {'copies are made the same' if level in (1, 10) else 'parity is computed'} in the background: iraid status {created.name}")
     report.line(f"Hand it to initiators: iraid export {created.name} --iqn IQN --acl INITIATOR")
 
 

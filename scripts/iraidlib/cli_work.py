@@ -110,7 +110,7 @@ def _why_not_scrubbed(volume: model.Volume) -> str | None:
     if volume.state != "active":
         return f"it is {volume.state}"
     if volume.level == 0:
-        return "level 0 has no parity"
+        return "level 0 has no redundancy"
     return "a scrub is under way" if volume.scrub.active else None
 
 

@@ -18,7 +18,7 @@ from .errors import IraidError, UsageFault
 from .report import Report
 from .units import parse_size
 
-_LEVELS = {"0": 0, "5": 5, "s-iraid": 0, "p-iraid": 5}
+_LEVELS = {"0": 0, "1": 1, "5": 5, "6": 6, "10": 10, "s-iraid": 0, "mirror": 1, "p-iraid": 5, "p+q-iraid": 6}
 _SETTINGS = {"help_option_names": ["--help", "-h"], "max_content_width": 100}
 
 
@@ -50,12 +50,13 @@ def ask(question: str, refusal: str, report: Report | None) -> None:
 
 
 class LevelType(click.ParamType):
-    name = "{0,5}"
+    name = "{0,1,5,6,10}"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
         level = _LEVELS.get(str(value).lower())
         if level is None:
-            self.fail(f"'{value}' is not a level: 0 (S-iRAID) or 5 (P-iRAID)", param, ctx)
+            self.fail(f"'{value}' is not a level: 0 (S-iRAID, striped), 1 (copies), 5 (P-iRAID, parity), "
+                      "6 (two parities) or 10 (striped copies)", param, ctx)
         return level
 
 

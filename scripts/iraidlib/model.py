@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-LEVEL_NAMES = {0: "S-iRAID", 5: "P-iRAID"}
+LEVEL_NAMES = {0: "S-iRAID", 1: "mirror", 5: "P-iRAID", 6: "P+Q-iRAID", 10: "striped mirror"}
 
 
 class ShapeError(ValueError):

@@ -63,6 +63,7 @@ struct sim_totals {
 struct sim_options {
 	uint64_t seed;
 	uint32_t steps;
+	int level;		/* -1: any */
 	const uint8_t *dropped;	/* by step: left out; NULL: none */
 	int trace;		/* 1: steps, requests, faults, the engine's log; 2: members' commands too */
 	struct sim_totals *totals;
@@ -228,6 +229,8 @@ void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint3
 		   const char *where);
 uint32_t sim_region(const struct sim *sim, uint64_t row);
 uint64_t sim_sector_row(const struct sim *sim, uint64_t sector);
+/* The row of a role's chunk at this offset of its data area. */
+uint64_t sim_row_at(const struct sim *sim, int role, uint64_t offset_bytes);
 
 /* sim_check.c */
 void check_media(struct sim *sim);

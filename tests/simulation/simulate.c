@@ -7,6 +7,7 @@
 
 #include "engine/mutant.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <malloc.h>
@@ -42,6 +43,7 @@ struct shared {
 struct arguments {
 	uint64_t first, last;
 	uint32_t steps;
+	int level;
 	int jobs;
 	uint8_t *dropped;
 	int trace;
@@ -69,6 +71,7 @@ work(struct worker *worker, const struct arguments *arguments)
 		struct sim_options options = {
 			.seed = seed,
 			.steps = arguments->steps,
+			.level = arguments->level,
 			.dropped = arguments->dropped,
 			.trace = arguments->trace,
 			.totals = &worker->totals,
@@ -291,8 +294,9 @@ print_totals(const struct sim_totals *sum, double took_s)
 static void
 usage(FILE *to)
 {
-	fputs("simulate --seeds A..B [--steps N] [--drop LIST] [--jobs N] [--first] [--trace] [--quiet]\n"
+	fputs("simulate --seeds A..B [--steps N] [--level N] [--drop LIST] [--jobs N] [--first] [--trace] [--quiet]\n"
 	      "  --steps N    steps of each run (300)\n"
+	      "  --level N    volumes of this level only\n"
 	      "  --drop LIST  steps left out: 3,7-12\n"
 	      "  --mutant X   with a known mistake in the engine; --list-mutants says which there are\n"
 	      "  --limit S    a seed that takes longer hangs (300)\n"
@@ -376,6 +380,7 @@ parse(int argc, char **argv, struct arguments *arguments)
 		{ "drop", required_argument, NULL, 'd' },  { "jobs", required_argument, NULL, 'j' },
 		{ "first", no_argument, NULL, 'f' },	   { "trace", no_argument, NULL, 't' },
 		{ "quiet", no_argument, NULL, 'q' },	   { "help", no_argument, NULL, 'h' },
+		{ "level", required_argument, NULL, 'v' },
 		{ "limit", required_argument, NULL, 'L' },
 		{ "mutant", required_argument, NULL, 'm' }, { "list-mutants", no_argument, NULL, 'l' },
 		{ NULL, 0, NULL, 0 },
@@ -404,6 +409,13 @@ parse(int argc, char **argv, struct arguments *arguments)
 			break;
 		case 'q':
 			arguments->quiet = true;
+			break;
+		case 'v':
+			arguments->level = atoi(optarg);
+			if (geometry_fault(arguments->level, 4) != NULL || !isdigit((unsigned char)*optarg)) {
+				fprintf(stderr, "simulate: --level %s: levels are 0, 1, 5, 6 and 10\n", optarg);
+				exit(2);
+			}
 			break;
 		case 'L':
 			arguments->limit_s = atoi(optarg);
@@ -434,6 +446,7 @@ main(int argc, char **argv)
 {
 	struct arguments arguments = {
 		.steps = SIM_STEPS_DEFAULT,
+		.level = -1,
 		.limit_s = SEED_SECONDS_MAX,
 		.jobs = (int)sysconf(_SC_NPROCESSORS_ONLN),
 	};

@@ -57,7 +57,8 @@ def test_create_sends_every_option(iraid, tmp_path, monkeypatch):
         "give_up_seconds": 7}
 
 
-@pytest.mark.parametrize(("typed", "level"), [("0", 0), ("5", 5), ("s-iraid", 0), ("P-iRAID", 5)])
+@pytest.mark.parametrize(("typed", "level"), [
+    ("0", 0), ("1", 1), ("5", 5), ("6", 6), ("10", 10), ("s-iraid", 0), ("mirror", 1), ("P-iRAID", 5)])
 def test_levels_have_numbers_and_names(iraid, typed, level):
     done = iraid({"volume.create": CREATED}, "create", "v0", "--level", typed, *MEMBERS)
     assert done.calls[0][1]["level"] == level

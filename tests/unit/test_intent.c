@@ -410,7 +410,7 @@ member_leaves(void)
 	device->recorded = true;
 	lose_cache(device);
 	world.intent.absent |= REGION_STALE(set);
-	intent_member_lost(&world.intent);
+	intent_member_lost(&world.intent, true);
 	for (uint64_t row = 0; row < world.rows; row++)
 		if (world.doubt[row] && !in_flight(row) && !intent_row_suspect(&world.intent, row)) {
 			/* fresh: nothing was there, so parity defines it */
@@ -555,7 +555,7 @@ load_maps(uint8_t tracked)
 	intent_forget(&world.intent, (uint8_t)(REGION_STALE_ANY & ~tracked));
 	world.intent.absent = tracked;
 	if (count_in_sync() < DEVICES && below(2))
-		intent_member_lost(&world.intent);
+		intent_member_lost(&world.intent, true);
 	else
 		intent_mark_absent(&world.intent);
 	/* the maps may differ from what they say together: all of it is written */
