@@ -87,7 +87,8 @@ def create(client: Client, report: Report | None, name: str, members: tuple[str,
                 f"{len(members)} members, {_spares_in_words(len(spares))}"
                 f"{format_size(created.size_bytes)}, uuid {created.uuid}.")
     if level != 0 and not wait:
-        report.line(f"Its {'copies are made the same' if level in (1, 10) else 'parity is computed'} in the background: iraid status {created.name}")
+        what = "copies are made the same" if level in (1, 10) else "parity is computed"
+        report.line(f"Its {what} in the background: iraid status {created.name}")
     report.line(f"Hand it to initiators: iraid export {created.name} --iqn IQN --acl INITIATOR")
 
 

@@ -510,7 +510,7 @@ def test_scrub_of_all_volumes(gateway: Gateway, make_farm: Callable[..., TargetF
     shown = gateway.must("scrub", "start", "--all", "--wait", "--json").json
     assert shown["started"] == ["a"]
     assert {one["name"]: one["reason"] for one in shown["passed_over"]} == {
-        "b": "it is degraded", "c": "level 0 has no parity"}
+        "b": "it is degraded", "c": "level 0 has no redundancy"}
     assert [one["scrub"]["mismatches"] for one in shown["ended"]] == [0]
 
 
