@@ -1,32 +1,47 @@
 /* plan.c - the cheapest way to write a part of one row; the ways are described in plan.h.
  *
- * Why the choice is minimal in reads.  Take one column c of the hull (one byte offset of all
- * chunks).  With U the chunks that are not written at c and W those that are, the new parity
- * is XOR(new of W) ^ XOR(old of U).  The old bytes are tied by one equation only, P = XOR of all
- * data, so XOR(old of U) follows from what was read if and only if that contains all of U, or P
- * and all of W.  A plan chooses one of the two for each column and pays one read per member:
+ * Why the choice is minimal in reads, on levels 5 and 6.  Take one column c of the hull (one byte offset of
+ * all chunks).  With U the chunks that are not written at c and W those that are, the new P needs the
+ * sum of the old of U, and the new Q the same sum with factors: two numbers that must follow from what
+ * was read.  Old bytes are tied by P and by Q only, and any n-2 chunks of level 6's n are independent
+ * (n-1 of level 5's), so the numbers follow
  *
- *  - the second everywhere: RMW, touched + 1 reads;
- *  - the first everywhere: RECONSTRUCT, untouched + partial reads, where partial counts the
- *    touched chunks that don't fill the hull: at most 2, the first and the last, because the
- *    written range is contiguous;
- *  - mixed: all untouched chunks (for some column of the first kind), and for a column of the
- *    second kind parity and at least one touched chunk.  That is untouched + 2 or more, never
- *    below RECONSTRUCT.
+ *  - from all of U;
+ *  - or from W, and P for the first number, Q for the second (RMW; only those that are there are needed);
+ *  - or from as many chunks as the row has of data, which tell everything (READ_ALL);
+ *  - or from a set that lacks a single chunk of U and replaces it by P, Q and W in part: the equations
+ *    show that it has as many chunks as the row has of data, so it is no cheaper than the third.
  *
- * So the better of the first two is the best.  With data chunk m missing:
+ * A plan pays one read per member, whatever the columns.  With all data there:
  *
- *  - m untouched: m is in U on every column, so only RMW is left.
- *  - m fills the hull: m is in W on every column, so only RECONSTRUCT is left (or FULL).
- *  - m is written in part, so other chunks are touched and m is the first or the last of them: on
- *    the columns where m is written all of U is needed, so every untouched chunk; on the others
- *    parity and all of W, and every other touched chunk is written on one of these (the ranges of
- *    first and last reach column 0 or the chunk's end, where m is not written).  So every
- *    surviving chunk and parity are read in any plan: READ_ALL.  It reads them on the whole hull;
- *    reading less bytes would need a second kind of recovery for a case that is rare.
+ *  - the first everywhere: RECONSTRUCT, untouched + partial reads, where partial counts the touched
+ *    chunks that don't fill the hull: at most 2, the first and the last, because the written range is
+ *    contiguous;
+ *  - the second everywhere: touched + 1, or + 2 if both P and Q are there;
+ *  - mixed: all untouched chunks (for some column of the first kind), and for a column of the second kind
+ *    P or Q and at least one touched chunk.  That is untouched + 2 or more, never below RECONSTRUCT;
+ *  - the third is never below RECONSTRUCT either: it is untouched + touched.
  *
- * A suspect row allows the first kind only, on all columns of the chunk: with m missing, only
- * where m is written whole.
+ * With data chunks absent:
+ *
+ *  - none of them touched: each is in U on every column, so RMW, or READ_ALL, which reads one less when
+ *    one data chunk is absent, all the others are touched, and both P and Q are there;
+ *  - all of them fill the hull: they are in W on every column, so RECONSTRUCT (or FULL);
+ *  - else some column has an absent chunk in W, and some column (another or, with two absent, perhaps the
+ *    same) has one in U.  The former needs all that is there of U, or the third kind; the latter W and P
+ *    and Q, or the third kind.  With one absent, m, other chunks are touched and m is the first or the
+ *    last of them; the ranges of first and last reach column 0 or the chunk's end, where m is not
+ *    written, so every other touched chunk is in W there.  Either way no fewer chunks are read than the
+ *    row has of data: READ_ALL.  With two absent there are no more chunks than that.
+ *
+ * READ_ALL reads on the whole hull; reading less bytes would need a second kind of recovery for a case
+ * that is rare.  test_plan.c tries all sets of reads on small rows.
+ *
+ * A suspect row allows the first kind only, on all columns of the chunk: with chunks absent, only where
+ * all of them are written whole.  A defined row allows the third too, because it is the definition.
+ *
+ * A row that has lost more than it bears is not written at all on levels with redundancy: what can't
+ * be made from the rest now comes back with the members, if P and Q are left alone until then.
  */
 #include "plan.h"
 
@@ -34,9 +49,19 @@
 #include <errno.h>
 #include <string.h>
 
+#include "code.h"
+
 struct cost {
 	int reads;
 	uint64_t bytes;
+};
+
+/* What there is to decide upon. */
+struct row_case {
+	const struct geometry *geometry;
+	uint32_t absent_data;
+	uint32_t redundancy;		/* positions behind the data that are there */
+	enum row_trust trust;
 };
 
 static uint32_t
@@ -49,6 +74,12 @@ static bool
 fills(struct columns columns, struct columns hull)
 {
 	return columns.begin == hull.begin && columns.end == hull.end;
+}
+
+static struct columns
+whole_chunk(const struct geometry *geometry)
+{
+	return (struct columns){ 0, geometry->chunk_bytes };
 }
 
 /* Cut the range at chunk borders; returns the hull of the pieces. */
@@ -65,7 +96,7 @@ cut(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes,
 
 		if (begin_bytes >= chunk_end || end_bytes <= chunk_begin)
 			continue;
-		write[chunk] = (struct columns){ 0, chunk_bytes };
+		write[chunk] = whole_chunk(geometry);
 		if (begin_bytes > chunk_begin)
 			write[chunk].begin = (uint32_t)(begin_bytes - chunk_begin);
 		if (end_bytes < chunk_end)
@@ -112,71 +143,120 @@ read_of(enum plan_way way, struct columns write, struct columns hull)
 	return (struct columns){ 0, 0 };
 }
 
-static bool
-reads_parity(enum plan_way way)
+/* The absent data chunks of which READ_ALL needs old bytes. */
+static uint32_t
+to_make(const struct row_case *row, const struct row_plan *plan)
 {
-	return way == PLAN_RMW || way == PLAN_READ_ALL;
+	uint32_t make = 0;
+
+	for (int chunk = 0; chunk < row->geometry->data_chunks; chunk++)
+		if ((row->absent_data >> chunk & 1) && !fills(plan->write[chunk], plan->hull))
+			make |= 1u << chunk;
+	return make;
+}
+
+static uint32_t
+redundancy_read(const struct row_case *row, const struct row_plan *plan, enum plan_way way)
+{
+	const uint32_t behind_data = ~(UINT32_MAX >> (32 - row->geometry->data_chunks));
+	const uint32_t missing = ~row->redundancy & behind_data &
+				 UINT32_MAX >> (32 - row->geometry->width);
+
+	if (way == PLAN_RMW)
+		return row->redundancy;
+	if (way == PLAN_READ_ALL)
+		return code_sources(row->geometry, to_make(row, plan),
+				    row->absent_data | missing) & behind_data;
+	return 0;
 }
 
 static struct cost
-cost_of(const struct geometry *geometry, const struct row_plan *plan, enum plan_way way)
+cost_of(const struct row_case *row, const struct row_plan *plan, enum plan_way way)
 {
 	struct cost cost = { 0, 0 };
 
-	for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
+	for (int chunk = 0; chunk < row->geometry->data_chunks; chunk++) {
 		struct columns read = read_of(way, plan->write[chunk], plan->hull);
 
+		if (row->absent_data >> chunk & 1)
+			continue;
 		cost.reads += width(read) > 0;
 		cost.bytes += width(read);
 	}
-	if (reads_parity(way)) {
-		cost.reads++;
-		cost.bytes += width(plan->hull);
-	}
+	int behind_data = __builtin_popcount(redundancy_read(row, plan, way));
+
+	cost.reads += behind_data;
+	cost.bytes += (uint64_t)behind_data * width(plan->hull);
 	return cost;
 }
 
-static enum plan_way
-choose_healthy(const struct geometry *geometry, const struct row_plan *plan, bool suspect)
+static bool
+is_cheaper(struct cost one, struct cost other)
 {
-	struct cost reconstruct = cost_of(geometry, plan, PLAN_RECONSTRUCT);
-	struct cost rmw = cost_of(geometry, plan, PLAN_RMW);
-
-	if (reconstruct.reads == 0)
-		return PLAN_FULL;
-	if (suspect || reconstruct.reads < rmw.reads)
-		return PLAN_RECONSTRUCT;
-	if (rmw.reads < reconstruct.reads || rmw.bytes < reconstruct.bytes)
-		return PLAN_RMW;
-	return PLAN_RECONSTRUCT;
+	return one.reads < other.reads || (one.reads == other.reads && one.bytes < other.bytes);
 }
 
 static enum plan_way
-choose_degraded(const struct geometry *geometry, const struct row_plan *plan, int missing_chunk)
+full_or_reconstruct(const struct row_case *row, const struct row_plan *plan)
 {
-	struct columns write = plan->write[missing_chunk];
+	return cost_of(row, plan, PLAN_RECONSTRUCT).reads == 0 ? PLAN_FULL : PLAN_RECONSTRUCT;
+}
 
-	if (width(write) == 0)
-		return PLAN_RMW;
-	if (!fills(write, plan->hull))
+static bool
+touches_absent(const struct row_case *row, const struct row_plan *plan)
+{
+	for (int chunk = 0; chunk < row->geometry->data_chunks; chunk++)
+		if ((row->absent_data >> chunk & 1) && width(plan->write[chunk]) > 0)
+			return true;
+	return false;
+}
+
+static enum plan_way
+choose_proven(const struct row_case *row, const struct row_plan *plan)
+{
+	struct cost rmw = cost_of(row, plan, PLAN_RMW);
+
+	if (to_make(row, plan) == 0)
+		return is_cheaper(rmw, cost_of(row, plan, PLAN_RECONSTRUCT)) && row->absent_data == 0
+			? PLAN_RMW : full_or_reconstruct(row, plan);
+	if (touches_absent(row, plan) || is_cheaper(cost_of(row, plan, PLAN_READ_ALL), rmw))
 		return PLAN_READ_ALL;
-	return cost_of(geometry, plan, PLAN_RECONSTRUCT).reads == 0 ? PLAN_FULL : PLAN_RECONSTRUCT;
+	return PLAN_RMW;
+}
+
+/* Levels 5 and 6, and something behind the data is there.  May widen the hull.  Returns a way, or -ENODATA. */
+static int
+choose(const struct row_case *row, struct row_plan *plan)
+{
+	if (row->trust == ROW_PROVEN)
+		return (int)choose_proven(row, plan);
+
+	plan->hull = whole_chunk(row->geometry);
+	if (to_make(row, plan) == 0)
+		return (int)full_or_reconstruct(row, plan);
+	if (row->trust == ROW_DEFINED)
+		return PLAN_READ_ALL;
+	return touches_absent(row, plan) ? -ENODATA : PLAN_DATA_ONLY;
+}
+
+static bool
+has_copies(const struct geometry *geometry)
+{
+	return geometry->level == 1 || geometry->level == 10;
 }
 
 /* Fill in what follows from the way, the hull and what is written. */
 static void
-finish(const struct geometry *geometry, enum plan_way way, int missing_chunk,
-       struct row_plan *plan)
+finish(const struct row_case *row, enum plan_way way, struct row_plan *plan)
 {
-	struct columns chunk_columns = { 0, geometry->chunk_bytes };
-
 	plan->way = way;
-	plan->read_parity = reads_parity(way);
-	plan->write_parity = way != PLAN_DATA_ONLY;
-	plan->reads = plan->read_parity;
-	plan->writes = plan->write_parity;
-	for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
-		if (chunk == missing_chunk)
+	plan->read_redundancy = redundancy_read(row, plan, way);
+	plan->write_redundancy = way == PLAN_DATA_ONLY ? 0 : row->redundancy;
+	plan->make = way == PLAN_READ_ALL ? to_make(row, plan) : 0;
+	plan->reads = __builtin_popcount(plan->read_redundancy);
+	plan->writes = __builtin_popcount(plan->write_redundancy);
+	for (int chunk = 0; chunk < row->geometry->data_chunks; chunk++) {
+		if (row->absent_data >> chunk & 1)
 			continue;
 		plan->read[chunk] = read_of(way, plan->write[chunk], plan->hull);
 		plan->reads += width(plan->read[chunk]) > 0;
@@ -184,51 +264,43 @@ finish(const struct geometry *geometry, enum plan_way way, int missing_chunk,
 	}
 	if (way == PLAN_DATA_ONLY)
 		plan->hull = (struct columns){ 0, 0 };
-	plan->proves_row = (way == PLAN_FULL || way == PLAN_RECONSTRUCT) &&
-			   fills(plan->hull, chunk_columns);
+	plan->proves_row = way != PLAN_DATA_ONLY && way != PLAN_RMW &&
+			   fills(plan->hull, whole_chunk(row->geometry));
 }
 
 int
-plan_row_write(const struct geometry *geometry, uint64_t row, uint64_t begin_bytes,
-	       uint64_t end_bytes, int missing_member, bool suspect, struct row_plan *out)
+plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes, uint32_t absent,
+	       enum row_trust trust, struct row_plan *out)
 {
+	const uint32_t positions = UINT32_MAX >> (32 - geometry->width);
+	const uint32_t data = UINT32_MAX >> (32 - geometry->data_chunks);
+	const struct row_case row = {
+		.geometry = geometry,
+		.absent_data = absent & data,
+		.redundancy = positions & ~data & ~absent,
+		.trust = trust,
+	};
 	struct row_plan plan;
-	enum plan_way way;
-	int missing_chunk = -1;
+	int way;
 
-	assert(row < geometry->rows);
 	assert(begin_bytes < end_bytes && end_bytes <= geometry_row_bytes(geometry));
-	assert(missing_member >= -1 && missing_member < geometry->members);
+	assert((absent & ~positions) == 0);
 
 	memset(&plan, 0, sizeof(plan));
 	plan.hull = cut(geometry, begin_bytes, end_bytes, plan.write);
-	if (missing_member >= 0)
-		missing_chunk = geometry_chunk_on_member(geometry, row, (uint8_t)missing_member);
-	bool missing_touched = missing_chunk >= 0 && width(plan.write[missing_chunk]) > 0;
-
-	if (geometry->parities == 0) {
-		if (missing_touched)
-			return -EIO;
+	if (geometry->level == 0 && !touches_absent(&row, &plan))
 		way = PLAN_DATA_ONLY;
-	} else if (missing_member >= 0 && missing_chunk < 0) {
+	else if (!code_bears(geometry, absent))
+		return -EIO;
+	else if (has_copies(geometry))
+		way = PLAN_FULL;
+	else if (row.redundancy == 0)
 		way = PLAN_DATA_ONLY;
-	} else if (missing_touched && suspect) {
-		struct columns chunk = { 0, geometry->chunk_bytes };
-
-		if (!fills(plan.write[missing_chunk], chunk))
-			return -ENODATA;
-		plan.hull = chunk;
-		way = choose_degraded(geometry, &plan, missing_chunk);
-	} else if (missing_chunk >= 0 && suspect) {
-		way = PLAN_DATA_ONLY;
-	} else if (missing_chunk >= 0) {
-		way = choose_degraded(geometry, &plan, missing_chunk);
-	} else {
-		if (suspect)
-			plan.hull = (struct columns){ 0, geometry->chunk_bytes };
-		way = choose_healthy(geometry, &plan, suspect);
-	}
-	finish(geometry, way, missing_chunk, &plan);
+	else
+		way = choose(&row, &plan);
+	if (way < 0)
+		return way;
+	finish(&row, (enum plan_way)way, &plan);
 	*out = plan;
 	return 0;
 }
