@@ -13,13 +13,14 @@
 
 #include "pure/code.h"
 #include "pure/plan.h"
+#include "row_algebra.h"
 
 #define CHUNK 4096u
 #define CELLS 4u		/* of a chunk */
 #define CELL (CHUNK / CELLS)	/* bytes of a chunk that a cell stands for */
 #define WORD 8u			/* bytes that are kept of a cell */
 #define KEPT (CELLS * WORD)
-#define WIDTH_MAX 8
+#define WIDTH_MAX ALGEBRA_WIDTH_MAX
 
 static const struct shape {
 	int level, members_min, members_max;
@@ -44,25 +45,6 @@ struct scene {
 
 static struct scene scene;
 static uint64_t random_state = 88172645463325252u;
-static uint8_t products[256][256];
-
-static int
-make_products(void **state)
-{
-	for (unsigned int a = 0; a < 256; a++)
-		for (unsigned int b = 0; b < 256; b++) {
-			unsigned int shifted = a;
-			uint8_t product = 0;
-
-			for (int bit = 0; bit < 8; bit++) {
-				if (b >> bit & 1)
-					product ^= (uint8_t)shifted;
-				shifted = shifted & 0x80 ? (shifted << 1) ^ 0x11d : shifted << 1;
-			}
-			products[a][b] = product;
-		}
-	return 0;
-}
 
 static void
 randomize(uint8_t *bytes, size_t count)
@@ -75,17 +57,6 @@ randomize(uint8_t *bytes, size_t count)
 	}
 }
 
-/* Factor of data chunk k in what stands at the position: the definition of code.h. */
-static uint8_t
-factor(const struct geometry *geometry, int position, int k)
-{
-	uint8_t power = 1;
-
-	for (int i = 0; position == geometry->data_chunks + 1 && geometry->level == 6 && i < k; i++)
-		power = products[power][2];
-	return power;
-}
-
 static void
 encode(const struct geometry *geometry, uint8_t row[WIDTH_MAX][KEPT])
 {
@@ -96,12 +67,6 @@ encode(const struct geometry *geometry, uint8_t row[WIDTH_MAX][KEPT])
 				row[position][at] ^=
 					products[factor(geometry, position, k)][row[k][at]];
 	}
-}
-
-static bool
-has(uint32_t set, int position)
-{
-	return (set >> position & 1) != 0;
 }
 
 static void
@@ -388,65 +353,6 @@ written_at(unsigned int cell)
 	return written;
 }
 
-/* Is the vector in the span of the rows?  The rows are spoilt. */
-static bool
-in_span(uint8_t rows[][WIDTH_MAX], int count, uint8_t *vector, int size)
-{
-	int used = 0;
-
-	for (int column = 0; column < size; column++) {
-		int pivot = used;
-
-		while (pivot < count && rows[pivot][column] == 0)
-			pivot++;
-		if (pivot == count)
-			continue;
-		uint8_t inverse = 1;
-		uint8_t lead[WIDTH_MAX];
-
-		while (products[inverse][rows[pivot][column]] != 1)
-			inverse++;
-		for (int i = 0; i < size; i++)
-			lead[i] = products[inverse][rows[pivot][i]];
-		memcpy(rows[pivot], rows[used], WIDTH_MAX);
-		memcpy(rows[used++], lead, WIDTH_MAX);
-		for (int other = used; other < count; other++) {
-			uint8_t times = rows[other][column];
-
-			for (int i = 0; i < size; i++)
-				rows[other][i] ^= products[times][lead[i]];
-		}
-		uint8_t times = vector[column];
-		for (int i = 0; i < size; i++)
-			vector[i] ^= products[times][lead[i]];
-	}
-	for (int i = 0; i < size; i++)
-		if (vector[i] != 0)
-			return false;
-	return true;
-}
-
-/* Do these chunks' old bytes tell what `position`, P or Q, lacks where `written` is written? */
-static bool
-tells(uint32_t read, uint32_t written, int position)
-{
-	const struct geometry *geometry = &scene.geometry;
-	uint8_t rows[WIDTH_MAX][WIDTH_MAX] = { { 0 } }, lacking[WIDTH_MAX] = { 0 };
-	int count = 0;
-
-	for (int i = 0; i < geometry->width; i++) {
-		if (!has(read, i))
-			continue;
-		for (int k = 0; k < geometry->data_chunks; k++)
-			rows[count][k] = i < geometry->data_chunks ? i == k : factor(geometry, i, k);
-		count++;
-	}
-	for (int k = 0; k < geometry->data_chunks; k++)
-		if (!has(written, k))
-			lacking[k] = factor(geometry, position, k);
-	return in_span(rows, count, lacking, geometry->data_chunks);
-}
-
 /* One entry for each (level, width, absent, read, written): asked again and again. */
 static bool
 suffices_at(uint32_t read, uint32_t written)
@@ -458,7 +364,7 @@ suffices_at(uint32_t read, uint32_t written)
 	if (*answer == 0) {
 		*answer = 1;
 		for (int i = geometry->data_chunks; i < geometry->width; i++)
-			if (!has(scene.absent, i) && !tells(read, written, i))
+			if (!has(scene.absent, i) && !tells(geometry, read, written, i))
 				*answer = 2;
 	}
 	return *answer == 1;
@@ -521,6 +427,41 @@ expected_result(void)
 	return 0;
 }
 
+/* A proven row with all its data: of the two ways with as many reads the one with fewer bytes, then
+ * RECONSTRUCT; and no byte more than that.
+ */
+static void
+check_fewest_bytes(int redundant)
+{
+	unsigned int cells[WIDTH_MAX] = { 0 }, hull = 0, bytes = 0, sum = 0, gaps = 0;
+	int touched = 0, unfilled = 0;
+
+	for (unsigned int cell = 0; cell < CELLS; cell++) {
+		uint32_t written = written_at(cell);
+
+		hull += written != 0 || (scene.plan.hull.begin < cell * CELL &&
+					 cell * CELL < scene.plan.hull.end);
+		for (int k = 0; k < scene.geometry.data_chunks; k++)
+			cells[k] += has(written, k);
+	}
+	for (int k = 0; k < scene.geometry.data_chunks; k++) {
+		touched += cells[k] > 0;
+		unfilled += cells[k] < hull;
+		sum += cells[k];
+		gaps += hull - cells[k];
+		bytes += scene.plan.read[k].end - scene.plan.read[k].begin;
+	}
+	const int rmw_reads = touched + redundant;
+	const unsigned int rmw_cells = sum + (unsigned int)redundant * hull;
+	const bool rmw = rmw_reads < unfilled || (rmw_reads == unfilled && rmw_cells < gaps);
+
+	bytes += (unsigned int)__builtin_popcount(scene.plan.read_redundancy) *
+		 (scene.plan.hull.end - scene.plan.hull.begin);
+	assert_int_equal(scene.plan.way, unfilled == 0 ? PLAN_FULL :
+			 rmw ? PLAN_RMW : PLAN_RECONSTRUCT);
+	assert_int_equal(bytes, (rmw ? rmw_cells : gaps) * CELL);
+}
+
 /* Levels 5 and 6.  Unknowable: absent data, no longer told by P and Q, stays so. */
 static void
 check_parity_level(void)
@@ -539,6 +480,8 @@ check_parity_level(void)
 		fail_scene("P and Q", -1);
 	if (scene.trust != ROW_PROVEN && redundant && !unknowable && !scene.plan.proves_row)
 		fail_scene("the row should be proven now", -1);
+	if (scene.trust == ROW_PROVEN && (scene.absent & data) == 0 && redundant)
+		check_fewest_bytes(geometry->redundancy - __builtin_popcount(scene.absent));
 	lay_out(scene.trust == ROW_PROVEN);
 	do_as_planned();
 	check_outcome(redundant && !unknowable);
