@@ -19,7 +19,7 @@
 /* Can every absent chunk be made from the others? */
 bool code_bears(const struct geometry *geometry, uint32_t absent);
 
-/* What code_make() reads for `wanted`: the positions that are needed, no more.  0 if it can't be made.  Of a copy the lowest
+/* What code_make() reads for `wanted`: the positions that are needed, no more.  0 if it can't be made.  `wanted` counts as absent.  Of a copy the lowest
  * position that is not absent; of level 6, one data chunk: P if it is there and not Q, whichever else.
  */
 uint32_t code_sources(const struct geometry *geometry, uint32_t wanted, uint32_t absent);
@@ -30,7 +30,7 @@ uint32_t code_sources(const struct geometry *geometry, uint32_t wanted, uint32_t
 void code_make(const struct geometry *geometry, uint32_t wanted, uint32_t absent, void *const *chunks,
 	       size_t length_bytes);
 
-/* The same with memory in pieces; runs: by position.  Level 6's Q is made through at most 64 KiB of stack a time. */
+/* The same with memory in pieces; runs: by position.  Nothing is copied on the way. */
 void code_make_runs(const struct geometry *geometry, uint32_t wanted, uint32_t absent,
 		    const struct iov_run *runs, size_t length_bytes);
 

@@ -9,7 +9,7 @@
  *
  *   FULL        every data chunk is written over the whole hull: no read.  Always so on levels 1 and 10
  *   RMW         read old data where it will be written, and P and Q (those that are there) on the hull:
- *               P' = P ^ old ^ new, and Q alike
+ *               P' = P ^ old ^ new, and Q alike; no change outside of the written columns
  *   RECONSTRUCT read, for each data chunk, the part of the hull that is not written: P' and Q' from all data on the hull
  *   READ_ALL    read what is needed to make the absent data chunks on the hull (code_sources) and all other data there, make
  *               them, then as RECONSTRUCT
@@ -17,7 +17,7 @@
  *               unknowable (trust below)
  *
  * The cheaper of RMW and RECONSTRUCT in reads is taken; equal: fewer bytes read; equal again:
- * RECONSTRUCT.  plan.c says why no other way needs fewer reads.
+ * RECONSTRUCT.  With an absent chunk that is not touched, the cheaper of RMW and READ_ALL; equal: RMW.  plan.c says why no other way needs fewer reads.
  *
  * An absent chunk is never read; its part of the write goes into P and Q only, or to the other copies.
  *
@@ -72,8 +72,10 @@ struct row_plan {
 
 /* Plan the write of [begin_bytes, end_bytes) of a row's data (offsets inside the row, begin <
  * end <= row bytes: asserted).  absent: positions.
- * Returns 0; -ENODATA if the write touches a part of an absent chunk whose row is suspect (*out untouched);
- * -EIO if more is absent than the level bears and that matters to this write.
+ * Returns 0; -ENODATA if the write touches an absent chunk whose row is suspect, and not the whole
+ * of all that are (*out untouched, as with -EIO);
+ * -EIO if more is absent than the level bears: level 0 where the write touches it, the others always, because what is
+ * absent may come back and needs P and Q as they are.
  */
 int plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes, uint32_t absent,
 		   enum row_trust trust, struct row_plan *out);

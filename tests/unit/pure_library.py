@@ -27,7 +27,8 @@ settings.load_profile("pure")
 
 class Geometry(ctypes.Structure):
     _fields_ = [("level", ctypes.c_uint8), ("members", ctypes.c_uint8),
-                ("parities", ctypes.c_uint8), ("data_chunks", ctypes.c_uint8),
+                ("width", ctypes.c_uint8), ("data_chunks", ctypes.c_uint8),
+                ("redundancy", ctypes.c_uint8),
                 ("chunk_bytes", ctypes.c_uint32), ("block_bytes", ctypes.c_uint32),
                 ("rows", ctypes.c_uint64)]
 
@@ -35,24 +36,7 @@ class Geometry(ctypes.Structure):
 class Extent(ctypes.Structure):
     _fields_ = [("row", ctypes.c_uint64), ("member_offset_bytes", ctypes.c_uint64),
                 ("column_bytes", ctypes.c_uint32), ("length_bytes", ctypes.c_uint32),
-                ("chunk", ctypes.c_uint8), ("member", ctypes.c_uint8)]
-
-
-class Columns(ctypes.Structure):
-    _fields_ = [("begin", ctypes.c_uint32), ("end", ctypes.c_uint32)]
-
-    def range(self) -> range:
-        return range(self.begin, self.end)
-
-
-class RowPlan(ctypes.Structure):
-    _fields_ = [("way", ctypes.c_int), ("hull", Columns), ("write", Columns * 32),
-                ("read", Columns * 32), ("read_parity", ctypes.c_bool),
-                ("write_parity", ctypes.c_bool), ("proves_row", ctypes.c_bool),
-                ("reads", ctypes.c_int), ("writes", ctypes.c_int)]
-
-
-FULL, RMW, RECONSTRUCT, READ_ALL, DATA_ONLY = range(5)
+                ("chunk", ctypes.c_uint8), ("role", ctypes.c_uint8)]
 
 
 class Area(ctypes.Structure):
@@ -119,10 +103,9 @@ def load_library() -> ctypes.CDLL:
         ("geometry_row_bytes", u64, [p]),
         ("geometry_volume_bytes", u64, [p]),
         ("geometry_locate", i32, [p, u64, u64, p]),
-        ("geometry_data_member", u8, [p, u64, u8]),
-        ("geometry_parity_member", i32, [p, u64]),
-        ("geometry_chunk_on_member", i32, [p, u64, u8]),
-        ("plan_row_write", i32, [p, u64, u64, u64, i32, ctypes.c_bool, p]),
+        ("geometry_role", u8, [p, u64, u8]),
+        ("geometry_position", i32, [p, u64, u8]),
+        ("geometry_offset", u64, [p, u64, u8]),
         ("parity_xor", None, [p, p, i32, size]),
         ("parity_xor_runs", None, [IovRun, p, i32, size]),
         ("iov_slice", i32, [p, i32, size, size, p, i32]),

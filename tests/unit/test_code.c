@@ -18,6 +18,8 @@
 #define SPAN_BYTES (3 * PAGE)	/* what a chunk or the scratch memory has room for */
 #define SLOTS (IRAID_MEMBERS_MAX + 1)
 #define SCRATCH IRAID_MEMBERS_MAX
+#define MARGIN 0xc3u		/* around chunks and pieces */
+#define PIECES_MAX 24
 
 enum place { AT_START, AT_END };
 
@@ -118,8 +120,10 @@ set_up(int level, int members, size_t length, enum place place)
 {
 	assert_int_equal(geometry_init(&row.geometry, level, members, PAGE, 512, 4 * PAGE), 0);
 	row.length = length;
-	for (int i = 0; i < row.geometry.width; i++)
+	for (int i = 0; i < row.geometry.width; i++) {
+		memset(slots[i], MARGIN, SPAN_BYTES);
 		row.chunks[i] = slots[i] + (place == AT_END ? SPAN_BYTES - length : 0);
+	}
 	row.scratch = slots[SCRATCH];
 	if (place == AT_END)
 		row.scratch = slots[SCRATCH] + SPAN_BYTES - length * row.geometry.redundancy;
@@ -141,6 +145,19 @@ static uint32_t
 behind_data(void)
 {
 	return all() & ~(UINT32_MAX >> (32 - row.geometry.data_chunks));
+}
+
+/* Writes beside the chunk, on its pages. */
+static void
+assert_margins_untouched(int position)
+{
+	const uint8_t *chunk = row.chunks[position], *slot = slots[position];
+
+	for (const uint8_t *at = slot; at < slot + SPAN_BYTES; at++)
+		if ((at < chunk || at >= chunk + row.length) && *at != MARGIN)
+			fail_msg("level %d, width %d, %zu bytes: written beside chunk %d, at %td",
+				 row.geometry.level, row.geometry.width, row.length, position,
+				 at - chunk);
 }
 
 static void
@@ -174,6 +191,9 @@ make_and_compare(uint32_t wanted, uint32_t absent)
 	hide(wanted, sources, visible);
 	code_make(&row.geometry, wanted, absent, visible, row.length);
 	assert_right(all(), "made", absent);
+	for (int i = 0; i < row.geometry.width; i++)
+		if (wanted >> i & 1)
+			assert_margins_untouched(i);
 }
 
 static const struct shape {
@@ -284,30 +304,55 @@ no_more_is_read_than_needed(void **state)
 	}
 }
 
-/* Cut memory into pieces of random length, some empty, with rubbish before the skip. */
+/* Memory in pieces of random length, some empty, which lie apart from each other. */
+struct pieces {
+	struct iovec iov[PIECES_MAX];
+	int count;
+	size_t skip;
+	uint8_t memory[PAGE + 16 * PIECES_MAX];
+};
+
 static struct iov_run
-scatter(uint8_t *memory, size_t length, struct iovec *iov, int iov_max)
+scatter(const void *bytes, size_t length, struct pieces *out)
 {
-	size_t skip = random_number() % 3 == 0 ? random_number() % 5 : 0, at = 0;
-	static uint8_t rubbish[8];
-	int count = 0;
+	size_t done = 0, at = 0;
 
-	iov[count++] = (struct iovec){ rubbish, skip };
-	while (at < length) {
-		size_t piece = random_number() % 4 == 0 ? 0 : random_number() % 90;
+	memset(out->memory, MARGIN, sizeof(out->memory));
+	out->skip = random_number() % 3 == 0 ? random_number() % 5 : 0;
+	out->iov[0] = (struct iovec){ out->memory, out->skip };
+	for (out->count = 1; done < length; out->count++) {
+		size_t piece = random_number() % 4 == 0 ? 0 : random_number() % (1 + length / 5);
 
-		if (count == iov_max - 1 || piece > length - at)
-			piece = length - at;
-		iov[count++] = (struct iovec){ memory + at, piece };
+		if (out->count == PIECES_MAX - 1 || piece > length - done)
+			piece = length - done;
+		at += 5 + random_number() % 8;
+		out->iov[out->count] = (struct iovec){ out->memory + at, piece };
+		memcpy(out->memory + at, (const uint8_t *)bytes + done, piece);
 		at += piece;
+		done += piece;
 	}
-	return (struct iov_run){ iov, count, skip };
+	return (struct iov_run){ out->iov, out->count, out->skip };
+}
+
+/* Bring the pieces back; what is between them must be as it was. */
+static void
+gather(struct pieces *from, void *bytes)
+{
+	uint8_t *to = bytes;
+
+	for (int i = 1; i < from->count; i++) {
+		memcpy(to, from->iov[i].iov_base, from->iov[i].iov_len);
+		memset(from->iov[i].iov_base, MARGIN, from->iov[i].iov_len);
+		to += from->iov[i].iov_len;
+	}
+	for (size_t at = 0; at < sizeof(from->memory); at++)
+		assert_int_equal(from->memory[at], MARGIN);
 }
 
 static void
 scattered_chunks_are_made_the_same(void **state)
 {
-	static struct iovec iovs[IRAID_MEMBERS_MAX][24];
+	static struct pieces pieces[IRAID_MEMBERS_MAX];
 
 	FOR_EACH_SHAPE(shape, members)
 	for (uint32_t absent = 1; absent < 1u << members; absent++) {
@@ -321,8 +366,11 @@ scattered_chunks_are_made_the_same(void **state)
 		memset(runs, 0, sizeof(runs));
 		for (int i = 0; i < row.geometry.width; i++)
 			if (visible[i] != NULL)
-				runs[i] = scatter(visible[i], row.length, iovs[i], 24);
+				runs[i] = scatter(visible[i], row.length, &pieces[i]);
 		code_make_runs(&row.geometry, absent, absent, runs, row.length);
+		for (int i = 0; i < row.geometry.width; i++)
+			if (visible[i] != NULL)
+				gather(&pieces[i], visible[i]);
 		assert_right(all(), "made of pieces", absent);
 	}
 }
@@ -456,7 +504,7 @@ static void
 update_equals_encoding_anew(void **state)
 {
 	static const size_t lengths[] = { 1, 16, 31, 64, 100, 512, 4095, 4096 };
-	static struct iovec iov[64];
+	static struct pieces pieces;
 
 	for (int level = 5; level <= 6; level++)
 	for (int members = level - 2; members <= 32; members += members < 10 ? 1 : 22)
@@ -478,7 +526,7 @@ update_equals_encoding_anew(void **state)
 				if (kept >> i & 1)
 					redundancy[i] = row.chunks[data + i];
 			code_update(&row.geometry, (uint8_t)k, row.chunks[k],
-				    scatter(fresh, lengths[l], iov, 64), redundancy, lengths[l]);
+				    scatter(fresh, lengths[l], &pieces), redundancy, lengths[l]);
 			assert_memory_equal(row.chunks[k], delta, lengths[l]);
 			memcpy(row.chunks[k], fresh, lengths[l]);
 			encode_slowly(&row);
