@@ -190,6 +190,8 @@ write_new_epoch(struct engine *engine)
 static bool
 epoch_remembered(struct engine *engine)
 {
+	if (engine->epoch_kept >= engine->record.epoch)
+		return true;	/* somebody was evicted meanwhile */
 	if (engine->port.record_epoch == NULL ||
 	    engine->port.record_epoch(engine->port.owner, engine->record.epoch) == 0) {
 		engine->epoch_kept = engine->record.epoch;

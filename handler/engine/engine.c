@@ -551,7 +551,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	struct engine *engine;
 	bool good = true;
 
-	if (count < 2 || count > SLOTS_MAX || (engine = calloc(1, sizeof(*engine))) == NULL)
+	if (count < 1 || count > SLOTS_MAX || (engine = calloc(1, sizeof(*engine))) == NULL)
 		return NULL;
 	engine->options = *options;
 	engine->port = *port;

@@ -115,7 +115,7 @@ struct engine_port {
 };
 
 /* backends[0 .. count): the devices of the configuration, members and spares in any order, in slots 0 .. count-1; what
- * each one is, its superblock says.  Returns NULL if out of memory or count is out of 2..SLOTS_MAX.  Nothing is
+ * each one is, its superblock says.  Returns NULL if out of memory or count is out of 1..SLOTS_MAX.  Nothing is
  * opened yet.
  */
 struct engine *engine_create(const struct engine_options *options, const struct engine_port *port,

@@ -86,6 +86,7 @@ struct member {
 	bool in_sync;
 	bool evicting;			/* out, but the survivors' superblocks don't say so yet */
 	uint64_t evict_record;		/* generation of superblocks that says it is out */
+	uint64_t evict_epoch;		/* and their epoch */
 	bool condemned;			/* answers, but wrongly, or an administrator wants it out: evict it although it is connected */
 	bool forced;			/* in sync only because an administrator said so */
 	bool excluded;			/* out until an administrator takes it back */

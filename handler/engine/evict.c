@@ -148,18 +148,18 @@ can_split(const struct engine *engine)
 	       (engine->geometry.level == 6 && engine->geometry.members == 4);
 }
 
+/* epoch: is durable on the members.  Sooner a crash would leave this gateway waiting for what never was. */
 static bool
-epoch_is_kept(struct engine *engine)
+keep_epoch(struct engine *engine, uint64_t epoch)
 {
 	const struct engine_port *port = &engine->port;
 
-	if (!can_split(engine) || engine->epoch_kept >= engine->record.epoch ||
-	    MUTANT(EVICTION_UNREMEMBERED))
+	if (!can_split(engine) || engine->epoch_kept >= epoch || MUTANT(EVICTION_UNREMEMBERED))
 		return true;
 	if (engine->now_ms < engine->epoch_retry_ms)
 		return false;
-	if (port->record_epoch == NULL || port->record_epoch(port->owner, engine->record.epoch) == 0) {
-		engine->epoch_kept = engine->record.epoch;
+	if (port->record_epoch == NULL || port->record_epoch(port->owner, epoch) == 0) {
+		engine->epoch_kept = epoch;
 		return true;
 	}
 	engine->epoch_retry_ms = engine->now_ms + EPOCH_RETRY_MS;
@@ -173,8 +173,8 @@ is_out_on_record(struct member *member)
 {
 	struct engine *engine = member->engine;
 
-	return (engine->record_durable >= member->evict_record && epoch_is_kept(engine)) ||
-	       MUTANT(EVICT_UNRECORDED);
+	return (engine->record_durable >= member->evict_record &&
+		keep_epoch(engine, member->evict_epoch)) || MUTANT(EVICT_UNRECORDED);
 }
 
 static void
@@ -191,6 +191,7 @@ begin_eviction(struct member *member)
 	engine->out |= ROLE(member->role);
 	engine->evicting++;
 	engine->record.epoch += can_split(engine);
+	member->evict_epoch = engine->record.epoch;
 	member->evict_record = metadata_commit(engine);
 	/* The superblocks that record its eviction must not wait for it. */
 	for (struct list *node = member->parked.next, *next; node != &member->parked; node = next) {
@@ -255,7 +256,7 @@ finish_eviction(struct member *member)
 	engine->by_role[member->role] = NULL;
 	if (member->stale_set >= 0)
 		engine->intent.absent |= REGION_STALE(member->stale_set);
-	if (engine->target != NULL && engine->target->role == member->role)
+	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
 		intent_target_doubted(&engine->intent);
 	member_lost(engine);
 	member_fail_parked(member, -ENOLINK, false);

@@ -103,8 +103,10 @@ describe_claims(struct read_op *op)
 		claim->begin_bytes = op->piece->begin_bytes > start ? op->piece->begin_bytes - start : 0;
 		claim->end_bytes = op->piece->end_bytes - start < row_bytes
 					   ? op->piece->end_bytes - start : row_bytes;
-		claim->kind = row_is_made(op, op->first_row + (uint64_t)i) ? CLAIM_REBUILD_READ
-									   : CLAIM_READ;
+		/* Who settles writes what was read: two at a time could put back what the other replaced. */
+		claim->kind = !row_is_made(op, op->first_row + (uint64_t)i) ? CLAIM_READ
+			      : is_mirror(op)				    ? CLAIM_WRITE
+									    : CLAIM_REBUILD_READ;
 	}
 }
 
@@ -421,14 +423,22 @@ settle_copies(struct read_op *op)
 		settled(op);
 }
 
+/* What could not be read can be made up for in some row, and it may have been there: absent() says where. */
 static bool
 may_avoid(const struct read_op *op)
 {
-	const struct engine *engine = op->op.engine;
+	const struct geometry *geometry = &op->op.engine->geometry;
 
-	return op->failed_role >= 0 && !(op->avoid & ROLE(op->failed_role)) &&
-	       geometry_bears(&engine->geometry,
-			      engine->missing | op->avoid | ROLE(op->failed_role));
+	if (geometry->redundancy == 0 || op->failed_role < 0 || (op->avoid & ROLE(op->failed_role)))
+		return false;
+	for (int i = 0; i < op->row_count; i++) {
+		uint64_t row = op->first_row + (uint64_t)i;
+		uint32_t failed = geometry_positions(geometry, row, ROLE(op->failed_role));
+
+		if (failed != 0 && code_bears(geometry, absent(op, row) | failed))
+			return true;
+	}
+	return false;
 }
 
 static void

@@ -125,7 +125,7 @@ sync_rows_differ(struct sync_rows *rows, int index)
 		code_make(geometry, absent & data, absent, chunks, geometry->chunk_bytes);
 	rows->blamed[index] = -1;
 	wrong = blame(rows, index, chunks);
-	return wrong | code_check(geometry, absent, chunks, sync_rows_spare(rows, 0), geometry->chunk_bytes);
+	return wrong | code_check(geometry, absent & ~data, chunks, sync_rows_spare(rows, 0), geometry->chunk_bytes);
 }
 
 static void

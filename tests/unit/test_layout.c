@@ -202,7 +202,7 @@ decode_reads_nothing_beyond_its_block(void **state)
 }
 
 #define FAULTS(X) \
-	X(level, level = 6) \
+	X(level, level = 4) \
 	X(too_few_members, member_count = 2) \
 	X(no_members, member_count = 0) \
 	X(too_many_members, member_count = 33) \
