@@ -329,8 +329,9 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 		return error;
 	engine->has_geometry = true;
 	engine->record = *newest;
-	engine->record.epoch = newest->epoch + 1 > engine->options.epoch_seen + 1
-				       ? newest->epoch + 1 : engine->options.epoch_seen + 1;
+	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
+									  : engine->options.epoch_seen;
+	engine->record.epoch += geometry_can_split(&engine->geometry) ? EPOCH_STEP : 1;
 	engine->record.clean = false;
 	snprintf(engine->record.owner, sizeof(engine->record.owner), "%s", engine->options.owner);
 	engine->out = 0;

@@ -35,6 +35,7 @@
 
 #define OP_ROWS_MAX 32			/* rows of one operation */
 #define OP_BYTES_MAX (4u << 20)		/* of one operation, if it has more than one row */
+#define EPOCH_STEP 64u			/* of an assembly, where evictions raise it too: more than can be under way */
 #define OPS_MAX 512			/* operations that exist at a time */
 #define SEGMENTS_MAX 1000		/* iovecs of one command; libiscsi takes 1024 */
 #define MAP_BATCH 16			/* map blocks written at a time */
@@ -375,6 +376,7 @@ bool evict_bearable(const struct engine *engine, const struct member *member);	/
 bool evict_spares(const struct engine *engine, const struct member *member);
 void evict_exclude(struct member *member);		/* answers or not: it must go, and stay out */
 void evict_cancel(struct member *member);		/* it is back before it was out */
+uint64_t evict_raise_epoch(struct engine *engine);	/* somebody is about to go: the epoch it must not outlive */
 void evict_run(struct engine *engine);
 uint64_t evict_deadline(const struct engine *engine);
 

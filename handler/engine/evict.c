@@ -138,14 +138,15 @@ others_answered(struct engine *engine, const struct member *silent)
 
 /* --- who is out stays out --- */
 
-/* Could those that are out start the volume without those that are in?  Then only this gateway's memory of the epoch
- * keeps them from it (DESIGN rule 7), so it is raised when one goes.
+/* Where those that are out could start without those that are in, only this gateway's memory of the epoch keeps them
+ * from it.  So the epoch is raised when one goes: first on the members, then here, then it is out.  What it is raised to by
+ * evictions that never got so far is below the next assembly's (EPOCH_STEP).
  */
-static bool
-can_split(const struct engine *engine)
+uint64_t
+evict_raise_epoch(struct engine *engine)
 {
-	return engine->geometry.level == 1 || engine->geometry.level == 10 ||
-	       (engine->geometry.level == 6 && engine->geometry.members == 4);
+	engine->record.epoch += geometry_can_split(&engine->geometry);
+	return engine->record.epoch;
 }
 
 /* epoch: is durable on the members.  Sooner a crash would leave this gateway waiting for what never was. */
@@ -154,7 +155,7 @@ keep_epoch(struct engine *engine, uint64_t epoch)
 {
 	const struct engine_port *port = &engine->port;
 
-	if (!can_split(engine) || engine->epoch_kept >= epoch || MUTANT(EVICTION_UNREMEMBERED))
+	if (!geometry_can_split(&engine->geometry) || engine->epoch_kept >= epoch || MUTANT(EVICTION_UNREMEMBERED))
 		return true;
 	if (engine->now_ms < engine->epoch_retry_ms)
 		return false;
@@ -190,8 +191,7 @@ begin_eviction(struct member *member)
 	member->standing = member->stale_set >= 0 ? STANDING_OUT_OF_DATE : STANDING_OBSOLETE;
 	engine->out |= ROLE(member->role);
 	engine->evicting++;
-	engine->record.epoch += can_split(engine);
-	member->evict_epoch = engine->record.epoch;
+	member->evict_epoch = evict_raise_epoch(engine);
 	member->evict_record = metadata_commit(engine);
 	/* The superblocks that record its eviction must not wait for it. */
 	for (struct list *node = member->parked.next, *next; node != &member->parked; node = next) {

@@ -119,7 +119,7 @@ dismiss(struct engine *engine, struct member *former, uint64_t record)
 	former->evicting = true;
 	former->leaving = true;
 	former->evict_record = record;
-	former->evict_epoch = engine->record.epoch;
+	former->evict_epoch = evict_raise_epoch(engine);
 	former->standing = STANDING_OBSOLETE;
 	member_note(former, "replaced");
 	engine->evicting++;

@@ -213,3 +213,18 @@ geometry_locate(const struct geometry *geometry, uint64_t offset_bytes, uint64_t
 	};
 	return 0;
 }
+
+bool
+geometry_can_split(const struct geometry *geometry)
+{
+	switch (geometry->level) {
+	case 1:
+		return true;
+	case 6:
+		return geometry->members == 4;
+	case 10:
+		return geometry->members % 2 == 0;
+	default:
+		return false;
+	}
+}

@@ -95,6 +95,10 @@ uint32_t geometry_positions(const struct geometry *geometry, uint64_t row, uint3
 /* Can the volume do without all of these roles (bits), in every row? */
 bool geometry_bears(const struct geometry *geometry, uint32_t roles);
 
+/* Are there two sets of members without one in common, each of which is enough?  Then only the gateway's memory of the
+ * epoch keeps those that are out from being started without those that are in (DESIGN rule 7). */
+bool geometry_can_split(const struct geometry *geometry);
+
 /* Members it can do without whichever they are: 0 for level 0, n-1 for 1, 1 for 5 and 10, 2 for 6. */
 int geometry_tolerated(const struct geometry *geometry);
 
