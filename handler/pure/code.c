@@ -1,17 +1,18 @@
 /* code.c - what the chunks of a row make of each other.
  *
  * Every chunk of a row that bears its losses is a linear combination, over GF(2^8), of the chunks
- * that are there.  So all of levels 5 and 6 is one thing: a `recipe`, which is a row of factors for
- * each wanted chunk, worked out on paper below and done by isa-l in one pass over the sources.
+ * that are there.  So all of levels 5 and 6 is one thing: a `recipe`, which is a row of factors
+ * for each wanted chunk, worked out on paper below and done by isa-l in one pass over the sources.
  *
- * With data chunks x (and y) absent, and p, q what P and Q lack when the data that is there is taken out:
+ * With data chunks x (and y) absent, and p, q what P and Q lack when the data that is there is
+ * taken out:
  *
  *	x alone, P there:	Dx = p
  *	x alone, Q there:	Dx = g^-x q
  *	x and y:		Dx = (q + g^y p) / (g^x + g^y), and Dy alike
  *
- * P and Q themselves follow from the data, the absent part of which is replaced by its own recipe.  A level
- * 6 row is an MDS code, so no factor comes out 0 and exactly data_chunks sources are read.
+ * P and Q themselves follow from the data, the absent part of which is replaced by its own recipe.
+ * A level 6 row is an MDS code, so no factor comes out 0 and exactly data_chunks sources are read.
  *
  * Which routine: P and Q of aligned data, the full stripe, go to pq_gen; what is mere XOR goes to
  * parity_xor; the rest to ec_encode_data, which takes any address and length.  Recipes and isa-l's
@@ -80,7 +81,7 @@ power_of_g(int exponent)
 	return power;
 }
 
-/* What P (p_factor 1) or Q (q_factor 1), or a sum of multiples, has left when all data but `absent` is taken out. */
+/* p_factor P + q_factor Q, with all data but `absent` taken out. */
 static void
 remainder_of(const struct geometry *geometry, uint32_t absent, uint8_t p_factor, uint8_t q_factor,
 	     struct factors *out)
@@ -117,7 +118,8 @@ data_factors(const struct geometry *geometry, int chunk, uint32_t absent, struct
 }
 
 static void
-position_factors(const struct geometry *geometry, int position, uint32_t absent, struct factors *out)
+position_factors(const struct geometry *geometry, int position, uint32_t absent,
+		 struct factors *out)
 {
 	struct factors row;
 	const uint8_t g = position == geometry->data_chunks ? 1 : 2;
@@ -183,7 +185,8 @@ code_sources(const struct geometry *geometry, uint32_t wanted, uint32_t absent)
 }
 
 static void
-recipe_init(const struct geometry *geometry, uint32_t wanted, uint32_t absent, struct recipe *recipe)
+recipe_init(const struct geometry *geometry, uint32_t wanted, uint32_t absent,
+	    struct recipe *recipe)
 {
 	const uint32_t data = data_positions(geometry);
 	struct factors rows[OUTPUTS_MAX];
@@ -357,11 +360,12 @@ uint32_t
 code_check(const struct geometry *geometry, uint32_t absent, void *const *chunks, void *scratch,
 	   size_t length_bytes)
 {
+	const uint32_t there = all_positions(geometry) & ~data_positions(geometry) & ~absent;
 	uint32_t wrong = 0;
 	void *made[IRAID_MEMBERS_MAX];
 
 	assert((absent & data_positions(geometry)) == 0);
-	if (length_bytes == 0 || (all_positions(geometry) & ~data_positions(geometry) & ~absent) == 0)
+	if (length_bytes == 0 || there == 0)
 		return 0;
 	if (is_copies(geometry))
 		for (int position = 1; position < geometry->width; position++)
@@ -369,7 +373,7 @@ code_check(const struct geometry *geometry, uint32_t absent, void *const *chunks
 	else
 		make_apart(geometry, absent, chunks, scratch, length_bytes, made);
 	for (int position = geometry->data_chunks; position < geometry->width; position++) {
-		if (has(absent, position) ||
+		if (!has(there, position) ||
 		    memcmp(made[position], chunks[position], length_bytes) == 0)
 			continue;
 		memcpy(chunks[position], made[position], length_bytes);
@@ -474,8 +478,8 @@ code_blame(const struct geometry *geometry, void *const *chunks, void *scratch, 
 }
 
 void
-code_update(const struct geometry *geometry, uint8_t chunk, void *old_then_delta, struct iov_run new_data,
-	    void *const redundancy[2], size_t length_bytes)
+code_update(const struct geometry *geometry, uint8_t chunk, void *old_then_delta,
+	    struct iov_run new_data, void *const redundancy[2], size_t length_bytes)
 {
 	struct iovec old = { old_then_delta, length_bytes };
 	const struct iov_run both[2] = { { &old, 1, 0 }, new_data };

@@ -19,8 +19,9 @@
 /* Can every absent chunk be made from the others? */
 bool code_bears(const struct geometry *geometry, uint32_t absent);
 
-/* What code_make() reads for `wanted`: the positions that are needed, no more.  0 if it can't be made.  `wanted` counts as absent.  Of a copy the lowest
- * position that is not absent; of level 6, one data chunk: P if it is there and not Q, whichever else.
+/* What code_make() reads for `wanted`, which counts as absent: the positions that are needed, no more.
+ * 0 if it can't be made.  Of a copy the lowest position that is not absent; of level 6, one data chunk:
+ * P if it is there and not Q, whichever else.
  */
 uint32_t code_sources(const struct geometry *geometry, uint32_t wanted, uint32_t absent);
 

@@ -1,9 +1,9 @@
 /* geometry.c - where volume bytes live on the members; the pictures are in geometry.h.
  *
- * Levels 5 and 6 follow from one number of a row: the member of its P, which steps down by one with
- * each row.  Q stands on the next one up, the first data chunk on the one after it; this is what md
- * calls left-symmetric.  Level 10 follows from another: copy c of row r takes slot 2r + c, and slots
- * are dealt to the members in turn, which is md's near layout.
+ * Levels 5 and 6 follow from one number of a row: the member of its P, which steps down by one
+ * with each row.  Q stands on the next one up, the first data chunk on the one after it; this is
+ * what md calls left-symmetric.  Level 10 follows from another: copy c of row r takes slot 2r + c,
+ * and slots are dealt to the members in turn, which is md's near layout.
  */
 #include "geometry.h"
 
@@ -170,7 +170,7 @@ row_bears(const struct geometry *geometry, uint64_t row, uint32_t roles)
 bool
 geometry_bears(const struct geometry *geometry, uint32_t roles)
 {
-	/* Whom a row is on repeats after `members` rows; but for level 10 all rows are on everybody. */
+	/* Level 10's rows repeat their members after `members` rows; all others' are on all. */
 	uint64_t rows = geometry->level == 10 ? geometry->members : 1;
 
 	for (uint64_t row = 0; row < rows && row < geometry->rows; row++)

@@ -1,47 +1,53 @@
 /* plan.c - the cheapest way to write a part of one row; the ways are described in plan.h.
  *
- * Why the choice is minimal in reads, on levels 5 and 6.  Take one column c of the hull (one byte offset of
- * all chunks).  With U the chunks that are not written at c and W those that are, the new P needs the
- * sum of the old of U, and the new Q the same sum with factors: two numbers that must follow from what
- * was read.  Old bytes are tied by P and by Q only, and any n-2 chunks of level 6's n are independent
- * (n-1 of level 5's), so the numbers follow
+ * Why the choice is minimal in reads, on levels 5 and 6.  Take one column c of the hull (one byte
+ * offset of all chunks).  With U the chunks that are not written at c and W those that are, the
+ * new P needs the sum of the old of U, and the new Q the same sum with factors: two numbers that
+ * must follow from what was read.  Old bytes are tied by P and by Q only, and any n-2 chunks of
+ * level 6's n are independent (n-1 of level 5's), so the numbers follow
  *
- *  - from all of U;
- *  - or from W, and P for the first number, Q for the second (RMW; only those that are there are needed);
- *  - or from as many chunks as the row has of data, which tell everything (READ_ALL);
- *  - or from a set that lacks a single chunk of U and replaces it by P, Q and W in part: the equations
- *    show that it has as many chunks as the row has of data, so it is no cheaper than the third.
+ * - from all of U;
+ * - or from W, and P for the first number, Q for the second (RMW; only those that are there are
+ *   needed);
+ * - or from as many chunks as the row has of data, which tell everything (READ_ALL);
+ * - or from a set that lacks a single chunk of U and replaces it by P, Q and W in part: the
+ *   equations show that it has as many chunks as the row has of data, so it is no cheaper than the
+ *   third.
  *
  * A plan pays one read per member, whatever the columns.  With all data there:
  *
- *  - the first everywhere: RECONSTRUCT, untouched + partial reads, where partial counts the touched
- *    chunks that don't fill the hull: at most 2, the first and the last, because the written range is
- *    contiguous;
- *  - the second everywhere: touched + 1, or + 2 if both P and Q are there;
- *  - mixed: all untouched chunks (for some column of the first kind), and for a column of the second kind
- *    P or Q and at least one touched chunk.  That is untouched + 2 or more, never below RECONSTRUCT;
- *  - the third is never below RECONSTRUCT either: it is untouched + touched.
+ * - the first everywhere: RECONSTRUCT, untouched + partial reads, where partial counts the touched
+ *   chunks that don't fill the hull: at most 2, the first and the last, because the written range
+ *   is contiguous;
+ * - the second everywhere: touched + 1, or + 2 if both P and Q are there;
+ * - mixed: all untouched chunks (for some column of the first kind), and for a column of the
+ *   second kind P or Q and at least one touched chunk.  That is untouched + 2 or more, never below
+ *   RECONSTRUCT;
+ * - the third is never below RECONSTRUCT either: it is untouched + touched.
  *
  * With data chunks absent:
  *
- *  - none of them touched: each is in U on every column, so RMW, or READ_ALL, which reads one less when
- *    one data chunk is absent, all the others are touched, and both P and Q are there;
- *  - all of them fill the hull: they are in W on every column, so RECONSTRUCT (or FULL);
- *  - else some column has an absent chunk in W, and some column (another or, with two absent, perhaps the
- *    same) has one in U.  The former needs all that is there of U, or the third kind; the latter W and P
- *    and Q, or the third kind.  With one absent, m, other chunks are touched and m is the first or the
- *    last of them; the ranges of first and last reach column 0 or the chunk's end, where m is not
- *    written, so every other touched chunk is in W there.  Either way no fewer chunks are read than the
- *    row has of data: READ_ALL.  With two absent there are no more chunks than that.
+ * - none of them touched: each is in U on every column, so RMW, or READ_ALL, which reads one less
+ *   when one data chunk is absent, all the others are touched, and both P and Q are there;
+ * - all of them fill the hull: they are in W on every column, so RECONSTRUCT (or FULL);
+ * - else some column has an absent chunk in W, and some column (another or, with two absent,
+ *   perhaps the same) has one in U.  The former needs all that is there of U, or the third kind;
+ *   the latter W and P and Q, or the third kind.  With one absent, m, other chunks are touched and
+ *   m is the first or the last of them; the ranges of first and last reach column 0 or the chunk's
+ *   end, where m is not written, so every other touched chunk is in W there.  Either way no fewer
+ *   chunks are read than the row has of data: READ_ALL.  With two absent there are no more chunks
+ *   than that.
  *
- * READ_ALL reads on the whole hull; reading less bytes would need a second kind of recovery for a case
- * that is rare.  test_plan.c tries all sets of reads on small rows.
+ * READ_ALL reads on the whole hull; reading less bytes would need a second kind of recovery for a
+ * case that is rare.  test_plan_bytes.c tries all sets of reads on small rows.
  *
- * A suspect row allows the first kind only, on all columns of the chunk: with chunks absent, only where
- * all of them are written whole.  A defined row allows the third too, because it is the definition.
+ * A suspect row allows the first kind only, on all columns of the chunk: with chunks absent, only
+ * where all of them are written whole.  A defined row allows the third too, because it is the
+ * definition.
  *
- * A row that has lost more than it bears is not written at all on levels with redundancy: what can't
- * be made from the rest now comes back with the members, if P and Q are left alone until then.
+ * A row that has lost more than it bears is not written at all on levels with redundancy: what
+ * can't be made from the rest now comes back with the members, if P and Q are left alone until
+ * then.
  */
 #include "plan.h"
 
@@ -216,15 +222,16 @@ choose_proven(const struct row_case *row, const struct row_plan *plan)
 {
 	struct cost rmw = cost_of(row, plan, PLAN_RMW);
 
+	if (row->absent_data == 0 && is_cheaper(rmw, cost_of(row, plan, PLAN_RECONSTRUCT)))
+		return PLAN_RMW;
 	if (to_make(row, plan) == 0)
-		return is_cheaper(rmw, cost_of(row, plan, PLAN_RECONSTRUCT)) && row->absent_data == 0
-			? PLAN_RMW : full_or_reconstruct(row, plan);
+		return full_or_reconstruct(row, plan);
 	if (touches_absent(row, plan) || is_cheaper(cost_of(row, plan, PLAN_READ_ALL), rmw))
 		return PLAN_READ_ALL;
 	return PLAN_RMW;
 }
 
-/* Levels 5 and 6, and something behind the data is there.  May widen the hull.  Returns a way, or -ENODATA. */
+/* Levels 5 and 6 with P or Q there.  May widen the hull.  Returns a way, or -ENODATA. */
 static int
 choose(const struct row_case *row, struct row_plan *plan)
 {
@@ -269,8 +276,8 @@ finish(const struct row_case *row, enum plan_way way, struct row_plan *plan)
 }
 
 int
-plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes, uint32_t absent,
-	       enum row_trust trust, struct row_plan *out)
+plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes,
+	       uint32_t absent, enum row_trust trust, struct row_plan *out)
 {
 	const uint32_t positions = UINT32_MAX >> (32 - geometry->width);
 	const uint32_t data = UINT32_MAX >> (32 - geometry->data_chunks);

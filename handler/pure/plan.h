@@ -17,7 +17,8 @@
  *               unknowable (trust below)
  *
  * The cheaper of RMW and RECONSTRUCT in reads is taken; equal: fewer bytes read; equal again:
- * RECONSTRUCT.  With an absent chunk that is not touched, the cheaper of RMW and READ_ALL; equal: RMW.  plan.c says why no other way needs fewer reads.
+ * RECONSTRUCT.  With an absent chunk that is not touched, the cheaper of RMW and READ_ALL; equal: RMW.
+ * plan.c says why no other way needs fewer reads.
  *
  * An absent chunk is never read; its part of the write goes into P and Q only, or to the other copies.
  *

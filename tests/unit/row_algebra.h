@@ -1,5 +1,5 @@
-/* row_algebra.h - the definition of P and Q for tests, slow and without isa-l: factors over GF(2^8) with
- * 11Dh, and what chunks tell about each other.
+/* row_algebra.h - the definition of P and Q for tests, slow and without isa-l: factors over
+ * GF(2^8) with 11Dh, and what chunks tell about each other.
  */
 #ifndef IRAID_TEST_ROW_ALGEBRA_H
 #define IRAID_TEST_ROW_ALGEBRA_H
@@ -87,11 +87,12 @@ in_span(uint8_t rows[][ALGEBRA_WIDTH_MAX], int count, uint8_t *vector, int size)
 	return true;
 }
 
-/* Do the old bytes of the chunks `read` tell what `position`, P or Q, is made of besides `written`? */
+/* Do the old bytes of `read` tell what P or Q, at `position`, holds besides `written`? */
 static bool
 tells(const struct geometry *geometry, uint32_t read, uint32_t written, int position)
 {
-	uint8_t rows[ALGEBRA_WIDTH_MAX][ALGEBRA_WIDTH_MAX] = { { 0 } }, lacking[ALGEBRA_WIDTH_MAX] = { 0 };
+	uint8_t rows[ALGEBRA_WIDTH_MAX][ALGEBRA_WIDTH_MAX] = { { 0 } };
+	uint8_t lacking[ALGEBRA_WIDTH_MAX] = { 0 };
 	int count = 0;
 
 	for (int i = 0; i < geometry->width; i++) {

@@ -1,6 +1,6 @@
 /* What the chunks of a row make of each other, against a slow GF(2^8) of the test's own.  isa-l's
- * assembler is not seen by sanitizers, so every chunk stands between two pages that can't be touched,
- * at the one or at the other; chunks that must not be looked at are NULL.
+ * assembler is not seen by sanitizers, so every chunk stands between two pages that can't be
+ * touched, at the one or at the other; chunks that must not be looked at are NULL.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -291,7 +291,7 @@ no_more_is_read_than_needed(void **state)
 				continue;
 			}
 			assert_int_equal(sources & absent, 0);
-			/* a row is of data_chunks unknowns, and any that many chunks are independent */
+			/* so many unknowns are there, and any so many chunks are independent */
 			assert_int_equal(__builtin_popcount(sources), row.geometry.data_chunks);
 			if (shape->level == 1 || shape->level == 10)
 				assert_int_equal(sources, ~absent & (absent + 1));
@@ -488,7 +488,7 @@ two_wrong_chunks_are_not_blamed_on_one(void **state)
 			spoil(j, 199, 1);
 			assert_int_equal(blame(), -1);
 			restore();
-			/* two copies wrong in the same way: with three, the right one stands alone */
+			/* copies wrong in the same way: of three, the right one stands alone */
 			((uint8_t *)row.chunks[i])[7] ^= 1;
 			((uint8_t *)row.chunks[j])[7] ^= 1;
 			if (row.geometry.level == 1 && row.geometry.width == 3)

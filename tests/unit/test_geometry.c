@@ -360,7 +360,7 @@ extents_cover_the_volume(void **state)
 	}
 }
 
-/* A set of lost members is borne if every chunk of data is still on, or can be made of, the rest. */
+/* A loss is borne if in every row as many chunks as it has data are left. */
 static bool
 bears_by_rows(const struct geometry *geometry, uint32_t roles)
 {
@@ -410,7 +410,7 @@ level_10_bears_one_of_each_pair(void **state)
 	assert_false(geometry_bears(&odd, 6u));
 	assert_false(geometry_bears(&odd, 1u | 1u << 30));
 	assert_true(geometry_bears(&odd, 0x15555555u));
-	/* ... but a volume so small that they never do can lose them: 3 members, one row on 0 and 1 */
+	/* ... but not in a volume so small that its one row is on 0 and 1 */
 	struct geometry tiny = make(10, 3, 1);
 	assert_true(geometry_bears(&tiny, 6u));
 	assert_false(geometry_bears(&tiny, 3u));

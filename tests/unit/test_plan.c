@@ -1,5 +1,5 @@
-/* How rows are written: the known cases of 3+1 and 4+2 rows and what is refused.  Every write of small
- * rows, done on real bytes, is in test_plan_bytes.c.
+/* How rows are written: the known cases of 3+1 and 4+2 rows and what is refused.  Every write of
+ * small rows, done on real bytes, is in test_plan_bytes.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +47,8 @@ static const struct expectation three_plus_one[] = {
 	  PLAN_RECONSTRUCT, 0, CHUNK, 3, 3, true },
 
 	{ "parity missing", 512, 2 * CHUNK, P31, ROW_PROVEN, PLAN_DATA_ONLY, 0, 0, 0, 2, false },
-	{ "parity missing, suspect", 512, 2 * CHUNK, P31, ROW_SUSPECT, PLAN_DATA_ONLY, 0, 0, 0, 2, false },
+	{ "parity missing, suspect", 512, 2 * CHUNK, P31, ROW_SUSPECT,
+	  PLAN_DATA_ONLY, 0, 0, 0, 2, false },
 
 	{ "another chunk missing", 512, 1024, 4, ROW_PROVEN, PLAN_RMW, 512, 1024, 2, 2, false },
 	{ "two other chunks, whole", 0, 2 * CHUNK, 4, ROW_PROVEN, PLAN_RMW, 0, CHUNK, 3, 3, false },
@@ -62,7 +63,8 @@ static const struct expectation three_plus_one[] = {
 	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 3, true },
 	{ "whole stripe, one missing", 0, 3 * CHUNK, 2, ROW_PROVEN, PLAN_FULL, 0, CHUNK, 0, 3, true },
 
-	{ "suspect, another chunk missing", 512, 1024, 4, ROW_SUSPECT, PLAN_DATA_ONLY, 0, 0, 0, 1, false },
+	{ "suspect, another chunk missing", 512, 1024, 4, ROW_SUSPECT,
+	  PLAN_DATA_ONLY, 0, 0, 0, 1, false },
 	{ "suspect, missing chunk whole: it is known again", 0, CHUNK, 1, ROW_SUSPECT,
 	  PLAN_RECONSTRUCT, 0, CHUNK, 2, 1, true },
 	{ "suspect, missing chunk whole, a neighbour in part", 0, CHUNK + 512, 1, ROW_SUSPECT,

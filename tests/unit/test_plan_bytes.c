@@ -1,6 +1,7 @@
-/* Every write of small rows, and some of wide ones, done as planned on bytes in memory.  A chunk's columns are few cells; a
- * plan's offsets are whole cells because the write's are.  What was not read is not known, and using it
- * fails the test.  That no set of reads is smaller is tried out by linear algebra.
+/* Every write of small rows, and some of wide ones, done as planned on bytes in memory.  A chunk's
+ * columns are few cells; a plan's offsets are whole cells because the write's are.  What was not
+ * read is not known, and using it fails the test.  That no set of reads is smaller is tried out by
+ * linear algebra.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,6 @@
 #include <cmocka.h>
 
 #include <errno.h>
-#include <string.h>
 
 #include "pure/code.h"
 #include "pure/plan.h"
@@ -58,8 +58,8 @@ random_number(void)
 static void
 randomize(uint8_t *bytes, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		bytes[i] = (uint8_t)random_number();
+	while (count > 0)
+		bytes[--count] = (uint8_t)random_number();
 }
 
 static void
@@ -232,12 +232,14 @@ check_shape(void)
 {
 	const struct geometry *geometry = &scene.geometry;
 	const struct row_plan *plan = &scene.plan;
-	const uint32_t behind = UINT32_MAX >> (32 - geometry->width) & ~(UINT32_MAX >> (32 - geometry->data_chunks));
+	const uint32_t data = UINT32_MAX >> (32 - geometry->data_chunks);
+	const uint32_t behind = UINT32_MAX >> (32 - geometry->width) & ~data;
 	int reads = __builtin_popcount(plan->read_redundancy);
 	int writes = __builtin_popcount(plan->write_redundancy);
 	uint64_t written = 0;
 
-	assert_int_equal((plan->read_redundancy | plan->write_redundancy) & (scene.absent | ~behind), 0);
+	assert_int_equal(plan->read_redundancy & (scene.absent | ~behind), 0);
+	assert_int_equal(plan->write_redundancy & (scene.absent | ~behind), 0);
 	for (int k = 0; k < IRAID_MEMBERS_MAX; k++) {
 		struct columns read = plan->read[k], write = plan->write[k];
 
@@ -268,8 +270,9 @@ check_shape(void)
 			assert_memory_equal(&plan->write[k], &plan->hull, sizeof(plan->hull));
 }
 
-/* The members' chunks before the write.  Rows that are not proven hold rubbish behind the data; `fits`
- * says otherwise.  meant: what reads returned, which for an absent chunk is what the others make it.
+/* The members' chunks before the write.  Rows that are not proven hold rubbish behind the data;
+ * `fits` says otherwise.  meant: what reads returned, which for an absent chunk is what the others
+ * make it.
  */
 static void
 lay_out(bool fits)
@@ -340,13 +343,10 @@ fits_now(void)
 	make_absent(geometry, scene.absent, scene.absent, row);
 	memcpy(again, row, sizeof(row));
 	encode(geometry, again);
-	for (int i = 0; i < geometry->width; i++)
-		if (memcmp(row[i], again[i], KEPT) != 0)
-			return false;
-	return true;
+	return memcmp(row, again, sizeof(row[0]) * geometry->width) == 0;
 }
 
-/* Columns of the chunk where its range is written, as a set of data chunks. */
+/* The data chunks that are written at a column. */
 static uint32_t
 written_at(unsigned int cell)
 {
@@ -362,9 +362,11 @@ written_at(unsigned int cell)
 static bool
 suffices_at(uint32_t read, uint32_t written)
 {
-	static uint8_t answers[2][ALGEBRA_WIDTH_MAX][1 << ALGEBRA_WIDTH_MAX][1 << (ALGEBRA_WIDTH_MAX - 1)][1 << 6];
+	enum { SETS = 1 << (ALGEBRA_WIDTH_MAX - 1) };
+	static uint8_t answers[2][ALGEBRA_WIDTH_MAX][SETS][SETS][SETS / 2];
 	const struct geometry *geometry = &scene.geometry;
-	uint8_t *answer = &answers[geometry->level - 5][geometry->width][scene.absent][read][written];
+	uint8_t *answer = &answers[geometry->level - 5][geometry->width][scene.absent][read]
+				  [written];
 
 	if (*answer == 0) {
 		*answer = 1;
@@ -412,11 +414,11 @@ writes_all_absent_data_whole(void)
 static bool
 touches_absent_data(void)
 {
-	for (int k = 0; k < scene.geometry.data_chunks; k++)
-		if (has(scene.absent, k) && scene.begin < (uint64_t)(k + 1) * CHUNK &&
-		    scene.end > (uint64_t)k * CHUNK)
-			return true;
-	return false;
+	uint32_t written = 0;
+
+	for (unsigned int cell = 0; cell < CELLS; cell++)
+		written |= written_at(cell);
+	return (written & scene.absent) != 0;
 }
 
 static int
@@ -507,8 +509,8 @@ check_scene(void)
 
 	memset(&scene.plan, 0x5a, sizeof(scene.plan));
 	before = scene.plan;
-	int result = plan_row_write(&scene.geometry, scene.begin, scene.end, scene.absent, scene.trust,
-				    &scene.plan);
+	int result = plan_row_write(&scene.geometry, scene.begin, scene.end, scene.absent,
+				    scene.trust, &scene.plan);
 
 	if (result != expected_result())
 		fail_scene("wrong result", result);
@@ -523,7 +525,8 @@ check_scene(void)
 		check_parity_level();
 		break;
 	default:
-		assert_int_equal(scene.plan.way, scene.geometry.level == 0 ? PLAN_DATA_ONLY : PLAN_FULL);
+		assert_int_equal(scene.plan.way,
+				 scene.geometry.level == 0 ? PLAN_DATA_ONLY : PLAN_FULL);
 		assert_int_equal(scene.plan.reads, 0);
 		if (scene.geometry.level == 0 && scene.absent != 0)
 			break;
