@@ -15,6 +15,7 @@
 	X(REBUILT_FROM_SUSPECT, "rebuilt-from-suspect", 1, "a chunk is made from parity that was not proven") \
 	X(ROWS_SHARED, "rows-shared", 2, "writes of one row are carried out at the same time")             \
 	X(STALE_PARITY, "stale-parity", 2, "parity is made although not all that it needs was read")       \
+	X(Q_MISWEIGHED, "q-misweighed", 2, "a small write counts in Q with another chunk's factor")          \
 	X(DOUBT_IGNORED, "doubt-ignored", 6, "something is made from what was read before a cache was lost") \
 	X(FENCE_BROKEN, "fence-broken", 3, "a member that returns is not reset: late writes land")         \
 	X(COPIES_UNSETTLED, "copies-unsettled", 1, "copies that may differ are read, now one, now the other")     \

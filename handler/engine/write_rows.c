@@ -317,7 +317,7 @@ compute_rmw(struct write_op *op, uint64_t number, const struct write_row *row)
 			if (plan->write_redundancy & ROLE(geometry->data_chunks + i))
 				redundancy[i] = redundancy_buffer(op, row, geometry->data_chunks + i) +
 						columns.begin - plan->hull.begin;
-		code_update(geometry, (uint8_t)chunk, old_data(op, row, chunk),
+		code_update(geometry, MUTANT(Q_MISWEIGHED) ? 0 : (uint8_t)chunk, old_data(op, row, chunk),
 			    new_data(op, number, chunk, columns.begin), redundancy,
 			    columns_bytes(columns));
 	}
