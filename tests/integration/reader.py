@@ -2,7 +2,8 @@
 
     volume = VolumeReader([farm.backing(n) for n in range(4)])
     volume.content()              # what an initiator must read
-    volume.wrong_rows()           # rows whose XOR is not zero
+    volume.content(without=(1, 3))  # the same, made of what the others hold
+    volume.wrong_rows()           # rows whose copies, P or Q don't fit
     volume.place(byte)            # (role, byte of that member's file)
     volume.superblocks()[2].states
     volume.lost()                 # [(offset, length)] of bytes that read as medium errors
@@ -17,9 +18,11 @@ from __future__ import annotations
 import mmap
 import struct
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from rows import Chunk, Shape
 
 MIB = 1 << 20
 SUPERBLOCK_BYTES = 4096
@@ -120,8 +123,12 @@ class Superblock:
                    for uuid_, state in zip(self.uuids, self.states))
 
     @property
+    def shape(self) -> Shape:
+        return Shape(self.level, self.count, self.data_bytes // self.chunk)
+
+    @property
     def rows(self) -> int:
-        return self.data_bytes // self.chunk
+        return self.shape.rows
 
     @property
     def regions(self) -> int:
@@ -296,7 +303,8 @@ class VolumeReader:
         self.by_role = {self.truth.uuids.index(superblock.member_uuid): member
                         for member, superblock in ours
                         if superblock.member_uuid in self.truth.uuids}
-        self.data_chunks = self.truth.count - (1 if self.truth.level == 5 else 0)
+        self.shape = self.truth.shape
+        self.data_chunks = self.shape.data_chunks
 
     @staticmethod
     def _is_spare(member: Member) -> bool:
@@ -324,9 +332,10 @@ class VolumeReader:
         for member in self.in_sync().values():
             for extent in member.lost():
                 for row in range(extent.row, extent.row + extent.rows):
-                    for number in range(row * self.data_chunks, (row + 1) * self.data_chunks):
-                        if self.role_of_chunk(number) == extent.role:
-                            ranges.add((number * chunk + extent.begin, number * chunk + extent.end))
+                    position = self.shape.position(row, extent.role)
+                    if position is not None and position < self.data_chunks:
+                        begin = (row * self.data_chunks + position) * chunk
+                        ranges.add((begin + extent.begin, begin + extent.end))
         merged: list[tuple[int, int]] = []
         for begin, end in sorted(ranges):
             if merged and begin <= merged[-1][1]:
@@ -343,23 +352,26 @@ class VolumeReader:
         """By role, read anew."""
         return {role: member.superblock() for role, member in sorted(self.by_role.items())}
 
-    def parity_role(self, row: int) -> int | None:
-        count = self.truth.count
-        return count - 1 - row % count if self.truth.level == 5 else None
+    def redundant_roles(self, row: int) -> list[int]:
+        """Who holds the row's copies, or P, or P and Q."""
+        return [role for role, _ in self.shape.places(row)[self.data_chunks :]]
 
     def role_of_chunk(self, number: int) -> int:
-        if self.truth.level == 0:
-            return number % self.truth.count
-        parity = self.parity_role(number // self.data_chunks)
-        assert parity is not None
-        return (parity + 1 + number % self.data_chunks) % self.truth.count
+        """Of the first copy, on levels 1 and 10."""
+        row, position = divmod(number, self.data_chunks)
+        return self.shape.places(row)[position][0]
 
     def place(self, byte: int) -> tuple[int, int]:
-        """(role, offset in that member's file) of a byte of the volume."""
+        """(role, offset in that member's file) of a byte of the volume; of its first copy."""
         number, inside = divmod(byte, self.truth.chunk)
-        row = number // self.data_chunks
-        return (self.role_of_chunk(number),
-                self.truth.data.offset + row * self.truth.chunk + inside)
+        row, position = divmod(number, self.data_chunks)
+        role, _ = self.shape.places(row)[position]
+        return role, self.offset(row, role) + inside
+
+    def offset(self, row: int, role: int) -> int:
+        """Where the row's chunk begins in that member's file."""
+        chunk = dict(self.shape.places(row))[role]
+        return self.truth.data.offset + chunk * self.truth.chunk
 
     def _maps(self) -> dict[int, mmap.mmap]:
         maps = {}
@@ -368,47 +380,40 @@ class VolumeReader:
                 maps[role] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return maps
 
-    def content(self, without: int | None = None) -> bytearray:
-        """The whole volume.  `without`: that member's chunks are the XOR of the others' instead; by
-        default those of the place, if any, whose member is not in sync."""
-        maps, chunk = self._maps(), self.truth.chunk
-        if without is None and self.truth.level != 0:
-            out_of_sync = [role for role, state in enumerate(self.record().states)
-                           if state != "in sync"]
-            without = out_of_sync[0] if out_of_sync else None
+    def _row(self, maps: dict[int, mmap.mmap], row: int, gone: Collection[int] = ()) -> list[Chunk]:
+        """Its chunks by position; None for those of members that are gone."""
+        chunk, begin = self.truth.chunk, self.truth.data.offset
+        return [None if role in gone or role not in maps
+                else maps[role][begin + number * chunk : begin + (number + 1) * chunk]
+                for role, number in self.shape.places(row)]
+
+    def content(self, without: int | Collection[int] | None = None) -> bytearray:
+        """The whole volume.  `without`: these members' chunks are made from the others'; by default those
+        of all places whose member is not in sync.  Raises rows.Unknown if that can't be."""
+        if without is None:
+            states = self.record().states
+            gone = {role for role, state in enumerate(states) if state != "in sync"}
+            if self.shape.redundancy == 0:
+                gone = set()
+        else:
+            gone = {without} if isinstance(without, int) else set(without)
+        maps, row_bytes = self._maps(), self.data_chunks * self.truth.chunk
         out = bytearray(self.size)
-        for number in range(self.size // chunk):
-            role, offset = self.role_of_chunk(number), self._offset(number // self.data_chunks)
-            if role == without:
-                value = self._xor(maps, offset, chunk, leave_out=role).to_bytes(chunk, "little")
-            else:
-                value = maps[role][offset : offset + chunk]
-            out[number * chunk : (number + 1) * chunk] = value
+        for row in range(self.truth.rows):
+            out[row * row_bytes : (row + 1) * row_bytes] = b"".join(
+                self.shape.data(self._row(maps, row, gone)))
         return out
 
-    def _offset(self, row: int) -> int:
-        return self.truth.data.offset + row * self.truth.chunk
-
-    @staticmethod
-    def _xor(maps: dict[int, mmap.mmap], offset: int, length: int, leave_out: int = -1) -> int:
-        total = 0
-        for role, content in maps.items():
-            if role != leave_out:
-                total ^= int.from_bytes(content[offset : offset + length], "little")
-        return total
-
     def wrong_rows(self) -> list[int]:
-        """Rows of level 5 whose chunks, parity included, don't XOR to zero."""
-        maps, chunk, rows = self._maps(), self.truth.chunk, self.truth.rows
+        """Rows whose copies, P or Q are not what the data makes of them."""
+        maps = self._maps()
         if len(maps) != self.truth.count:
-            raise NotAMember(f"only roles {sorted(maps)} are there, parity can't be checked")
-        step = max(1, MIB // chunk)
-        wrong: list[int] = []
-        for first in range(0, rows, step):
-            count = min(step, rows - first)
-            if self._xor(maps, self._offset(first), count * chunk) != 0:
-                wrong += [row for row in range(first, first + count)
-                          if self._xor(maps, self._offset(row), chunk) != 0]
+            raise NotAMember(f"only roles {sorted(maps)} are there, rows can't be checked")
+        wrong = []
+        for row in range(self.truth.rows):
+            chunks = [chunk for chunk in self._row(maps, row) if chunk is not None]
+            if not self.shape.fits(chunks):
+                wrong.append(row)
         return wrong
 
     def regions_of_rows(self, rows: Sequence[int]) -> set[int]:

@@ -446,7 +446,7 @@ def test_scrub_finds_a_changed_byte_and_repair_corrects_it(gateway: Gateway, far
         assert iraid("scrub", "start", "v0", "--wait").status == 0
         rows = [5, 600]
         for row in rows:
-            parity = reader.parity_role(row)
+            parity, = reader.redundant_roles(row)
             spoil(reader.by_role[parity].path, reader.truth.data.offset + row * CHUNK + 77)
         found = iraid("scrub", "start", "v0", "--wait", "--json")
         assert found.status == 3, found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import functools
+import itertools
 import re
 import subprocess
 from collections.abc import Callable
@@ -53,7 +55,9 @@ def crowd(handle: nbd.NBD, shadow: Shadow, reader: VolumeReader, seed: int) -> N
 @pytest.mark.parametrize(
     "level, chunk, count, block",
     [(5, "64K", 4, 512), (5, "4K", 3, 512), (5, "1M", 5, 512), (5, "16K", 4, 4096),
-     (0, "64K", 3, 512), (0, "4K", 2, 4096)],
+     (0, "64K", 3, 512), (0, "4K", 2, 4096), (1, "64K", 2, 512), (1, "4K", 4, 4096), (1, "1M", 3, 512),
+     (6, "64K", 6, 512), (6, "4K", 4, 512), (6, "16K", 5, 4096), (10, "64K", 4, 512), (10, "16K", 5, 512),
+     (10, "4K", 3, 4096)],
 )  # fmt: skip
 def test_healthy(gateway: Gateway, make_farm: Callable[..., TargetFarm], figure: Callable[..., None],
                  level: int, chunk: str, count: int, block: int) -> None:
@@ -76,88 +80,126 @@ def test_healthy(gateway: Gateway, make_farm: Callable[..., TargetFarm], figure:
     shadow.check(reader.content())
     assert not reader.flagged(DIRTY) or level == 0
     assert all(superblock.clean and not superblock.owner for superblock in reader.superblocks().values())
-    if level == 5:
-        assert reader.wrong_rows() == []
+    assert reader.wrong_rows() == []
 
 
-@pytest.mark.parametrize("lost", range(4))
-def test_each_member_missing_at_start(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                      lost: int) -> None:
-    farm = make_farm(4)
-    prepare(gateway, farm, resynced=True)
+ABSENT = [
+    *((5, 4, (lost,)) for lost in range(4)),
+    *((1, 2, (lost,)) for lost in range(2)), (1, 3, (0, 2)), (1, 4, (0, 1, 2)),
+    *((10, 5, (lost,)) for lost in range(5)), (10, 4, (0, 3)),
+    *((6, 5, pair) for pair in itertools.combinations(range(5), 2)), (6, 5, (2,)),
+]  # fmt: skip
+
+
+def shape_id(value: object) -> str | None:
+    return "+".join(map(str, value)) if isinstance(value, tuple) else None
+
+
+@pytest.mark.parametrize("level, count, lost", ABSENT, ids=shape_id)
+def test_members_missing_at_start(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int,
+                                  lost: tuple[int, ...]) -> None:
+    """Each of them; of level 6 each pair; of levels 1 and 10 also as many as can be."""
+    farm = make_farm(count)
+    prepare(gateway, farm, level, resynced=True)
     reader = reader_of(farm)
-    role = reader.files[lost].superblock().role
+    roles = [reader.files[number].superblock().role for number in lost]
     with gateway.serve("v0") as volume:
         shadow = Shadow(reader.size)
-        Load(volume.connect(), shadow, seed=lost).run(REQUESTS // 4)
+        Load(volume.connect(), shadow, seed=lost[0]).run(REQUESTS // 4)
         volume.wait_resynced()
-    farm.kill(lost)
+    for number in lost:
+        farm.kill(number)
     with gateway.serve("v0") as volume:
         handle = volume.connect()
         status = volume.status()
-        assert (status["state"], status["members"][lost]["state"]) == ("degraded", "missing")
-        load = Load(handle, shadow, seed=10 + lost)
+        assert status["state"] == "degraded"
+        assert [number for number in range(count) if status["members"][number]["state"] == "missing"] == list(lost)
+        load = Load(handle, shadow, seed=10 + lost[0])
         load.run(REQUESTS // 2)
         load.check()
-        crowd(handle, shadow, reader, seed=60 + lost)
-        shadow.check_and_settle(reader.content(without=role))
-        assert read_all(handle) == reader.content(without=role)
-        assert volume.status()["reads_reconstructed"] > 0
-        check_survivors(reader, role, "missing")
+        crowd(handle, shadow, reader, seed=60 + lost[0])
+        content = reader.content(without=roles)
+        shadow.check_and_settle(content)
+        assert read_all(handle) == content
+        if level in (5, 6):
+            assert volume.status()["reads_reconstructed"] > 0
+        check_survivors(reader, roles, "missing")
 
 
-def check_survivors(reader: VolumeReader, role: int, state: str) -> None:
-    """Their superblocks say what became of the lost one, whose own is older and knows nothing of it."""
+def check_survivors(reader: VolumeReader, roles: list[int], state: str) -> None:
+    """Their superblocks say what became of the lost ones, whose own are older and don't know all of it."""
     superblocks = reader.superblocks()
-    lost = superblocks.pop(role)
-    assert all(superblock.states[role] == state for superblock in superblocks.values())
-    assert all(superblock.order > lost.order for superblock in superblocks.values())
-    assert lost.states[role] == "in sync"
+    lost = {role: superblocks.pop(role) for role in roles}
+    for role in roles:
+        assert all(superblock.states[role] == state for superblock in superblocks.values())
+        assert all(superblock.order > lost[role].order for superblock in superblocks.values())
+        assert lost[role].states[role] == "in sync"
+
+
+# One of each level for either way; chunks as they come.
+LOST_UNDER_LOAD = [
+    (5, 4, (0,), "64K"), (5, 4, (3,), "4K"), (1, 2, (0,), "64K"), (1, 3, (1, 2), "16K"), (10, 3, (2,), "64K"),
+    (10, 4, (0, 2), "4K"), (6, 5, (1,), "64K"), (6, 6, (0, 4), "16K"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
-@pytest.mark.parametrize("lost, chunk", [(0, "64K"), (3, "4K")])
-def test_member_lost_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm],
-                                figure: Callable[..., None], how: str, lost: int, chunk: str) -> None:
-    """No request fails, none waits for long; the lost member catches up when it comes back."""
-    farm = make_farm(4)
-    prepare(gateway, farm, chunk=chunk, resynced=True)
+@pytest.mark.parametrize("level, count, lost, chunk", LOST_UNDER_LOAD, ids=shape_id)
+def test_members_lost_under_load(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                 figure: Callable[..., None], how: str, level: int, count: int,
+                                 lost: tuple[int, ...], chunk: str) -> None:
+    """No request fails, none waits for long; the lost members catch up when they come back."""
+    farm = make_farm(count)
+    prepare(gateway, farm, level, chunk=chunk, resynced=True)
     reader = reader_of(farm)
-    role = reader.files[lost].superblock().role
-    lose = farm.kill if how == "SIGKILL" else farm.stop
     with gateway.serve("v0") as volume:
-        handle = volume.connect()
         shadow = Shadow(reader.size)
-        load = Load(handle, shadow, seed=lost).at(REQUESTS // 3, lambda: lose(lost))
-        stats = load.run(REQUESTS)
-        figure(f"longest stall, {how}", str(stats))
-        load.check()
-        assert stats.longest_seconds < STALL_SECONDS_MAX
-        status = volume.status()
-        assert (status["state"], status["members"][lost]["state"]) == ("degraded", "faulty")
-        assert status["members"][lost]["reason"]
-        check_survivors(reader, role, "faulty")
-        shadow.check_and_settle(reader.content(without=role))
-        assert read_all(handle) == reader.content(without=role)
-        if lost != 0:  # once for each way will do: an absent member is looked for only now and then
+        load = lose_under_load(volume, farm, reader, shadow, how, lost)
+        figure(f"longest stall, {how}", str(load.stats))
+        if lost == (3,):  # once for each way will do: an absent member is looked for only now and then
             return
-        if how == "SIGKILL":
-            farm.restart(lost)
-        else:
-            farm.cont(lost)
+        for number in lost:
+            farm.restart(number) if how == "SIGKILL" else farm.cont(number)
         load.run(REQUESTS // 5)
         load.check()
-        volume.wait_status(lambda status: status["state"] == "active", "the member to have caught up")
+        volume.wait_status(lambda status: status["state"] == "active", "the members to have caught up")
         load.run(REQUESTS // 5)
         load.check()
         volume.wait_resynced()
         volume.stop()
-    # Whoever is left out now: the member that returned makes up for it.
-    for other in range(4):
-        shadow.check(reader.content(without=other))
+    assert reader.wrong_rows() == []
+    # Whoever is left out now: those that returned make up for it.
+    others = [role for role in range(count) if role not in lost]
+    for gone in [(role,) for role in range(count)] + [tuple(others)]:
+        if reader.shape.bears(gone):
+            shadow.check(reader.content(without=gone))
 
 
-@pytest.mark.parametrize("level, silent", [(5, (1, 2)), (0, (1,))])
+def lose_under_load(volume: Served, farm: TargetFarm, reader: VolumeReader, shadow: Shadow, how: str,
+                    lost: tuple[int, ...], seed: int = 0, together: bool = False) -> Load:
+    """One after the other, or at once, in the midst of a load that must not notice but for a pause."""
+    roles = [reader.files[number].superblock().role for number in lost]
+    handle = volume.connect()
+    load = Load(handle, shadow, seed=seed + lost[0])
+    for nth, number in enumerate(lost):
+        moment = REQUESTS // 3 + (0 if together else nth * REQUESTS // 4)
+        load.at(moment, functools.partial(farm.kill if how == "SIGKILL" else farm.stop, number))
+    stats = load.run(REQUESTS)
+    load.check()
+    assert stats.longest_seconds < STALL_SECONDS_MAX
+    status = volume.status()
+    assert status["state"] == "degraded"
+    for number in lost:
+        assert status["members"][number]["state"] == "faulty" and status["members"][number]["reason"]
+    check_survivors(reader, roles, "faulty")
+    content = reader.content(without=roles)
+    shadow.check_and_settle(content)
+    assert read_all(handle) == content
+    return load
+
+
+@pytest.mark.parametrize("level, silent", [(5, (1, 2)), (0, (1,)), (1, (0, 1, 2, 3)), (6, (0, 1, 3)), (10, (0, 1))],
+                         ids=shape_id)
 def test_too_many_members_away_for_a_moment(gateway: Gateway, make_farm: Callable[..., TargetFarm],
                                             figure: Callable[..., None], level: int,
                                             silent: tuple[int, ...]) -> None:
@@ -188,8 +230,7 @@ def test_too_many_members_away_for_a_moment(gateway: Gateway, make_farm: Callabl
         shadow.check_and_settle(reader.content())
         volume.wait_resynced()
         assert read_all(handle) == reader.content()
-        if level == 5:
-            assert reader.wrong_rows() == []
+        assert reader.wrong_rows() == []
 
 
 @pytest.mark.parametrize("in_flight", [False, True])
@@ -268,20 +309,20 @@ def syncs_of(farm: TargetFarm, folder: Path) -> Iterator[Callable[[], list[int]]
             process.wait()
 
 
-@pytest.mark.parametrize("level", [0, 5])
+@pytest.mark.parametrize("level", [0, 1, 5, 6, 10])
 def test_flush_and_fua_reach_the_members(gateway: Gateway, make_farm: Callable[..., TargetFarm],
                                          tmp_path: Path, level: int) -> None:
-    """A flush syncs every member that was written to; FUA at least the member that holds the write, on level 5
-    all of its row, since the others are what it would be rebuilt from; a plain write none, in a region
-    that is dirty already."""
+    """A flush syncs every member that was written to; FUA at least the members that hold the write, on levels 5
+    and 6 all of its row, since the others are what it would be rebuilt from; a plain write none, in a
+    region that is dirty already."""
     farm = make_farm(4)
     prepare(gateway, farm, level=level)
     with gateway.serve("v0") as volume:
         handle = volume.connect()
         volume.wait_resynced()
         reader = reader_of(farm)
-        role, _ = reader.place(4096)
-        row = bytes(range(256)) * (reader.data_chunks * reader.truth.chunk // 256)
+        holders = {role for role, _ in reader.shape.places(0)}
+        row = bytes(range(256)) * (4 * reader.truth.chunk // 256)  # some of every member, whatever the level
         handle.pwrite(row, 0)
         handle.flush()
         with syncs_of(farm, tmp_path) as syncs:
@@ -295,7 +336,7 @@ def test_flush_and_fua_reach_the_members(gateway: Gateway, make_farm: Callable[.
             assert syncs() == flushed
             handle.pwrite(row[:512], 4096, nbd.CMD_FLAG_FUA)
             synced = {number for number, then in enumerate(flushed) if syncs()[number] > then}
-            assert role in synced if level == 0 else synced == {0, 1, 2, 3}
+            assert reader.place(4096)[0] in synced if level == 0 else synced >= holders
 
 
 def test_requests_that_are_not_whole_blocks_are_refused(gateway: Gateway,
@@ -333,3 +374,27 @@ def test_long_load_with_a_member_lost(gateway: Gateway, make_farm: Callable[...,
         role = reader.files[seed % count].superblock().role
         shadow.check_and_settle(reader.content(without=role))
         assert read_all(handle) == reader.content(without=role)
+
+
+@pytest.mark.parametrize("pair", [
+    pytest.param(pair, marks=() if pair == (1, 4) else pytest.mark.long, id=shape_id(pair))
+    for pair in itertools.combinations(range(6), 2)])
+def test_any_two_members_of_level_6_lost_at_once(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                                 figure: Callable[..., None], pair: tuple[int, int]) -> None:
+    """Killed in the same moment under a verifying load, then brought back, then both again, hanging this time."""
+    farm = make_farm(6)
+    prepare(gateway, farm, 6, resynced=True)
+    reader = reader_of(farm)
+    shadow = Shadow(reader.size)
+    with gateway.serve("v0") as volume:
+        for how, back in (("SIGKILL", farm.restart), ("SIGSTOP", farm.cont)):
+            load = lose_under_load(volume, farm, reader, shadow, how, pair, seed=sum(pair), together=True)
+            figure(f"members {pair[0]} and {pair[1]}, {how}, longest stall", str(load.stats))
+            for number in pair:
+                back(number)
+            load.run(REQUESTS // 10)
+            load.check()
+            volume.wait_status(lambda status: status["state"] == "active", "both to have caught up")
+        volume.wait_resynced()
+    assert reader.wrong_rows() == []
+    shadow.check(reader.content(without=tuple(role for role in range(4) if role not in pair)[:2]))

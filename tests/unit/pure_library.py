@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 KIB, MIB = 1024, 1024 * 1024
 BLOCK = 512
 CHUNK_SIZES = [4 * KIB << shift for shift in range(9)]
-# (level, members)
-ALL_SHAPES = [(0, n) for n in range(2, 33)] + [(5, n) for n in range(3, 33)]
+MEMBERS = {0: range(2, 33), 1: range(2, 5), 5: range(3, 33), 6: range(4, 33), 10: range(3, 33)}
+ALL_SHAPES = [(level, members) for level, counts in MEMBERS.items() for members in counts]
 
 settings.register_profile(
     "pure", deadline=None, max_examples=int(os.environ.get("IRAID_EXAMPLES", "200")),
@@ -106,6 +106,8 @@ def load_library() -> ctypes.CDLL:
         ("geometry_role", u8, [p, u64, u8]),
         ("geometry_position", i32, [p, u64, u8]),
         ("geometry_offset", u64, [p, u64, u8]),
+        ("geometry_bears", ctypes.c_bool, [p, u32]),
+        ("code_make", None, [p, u32, u32, p, size]),
         ("parity_xor", None, [p, p, i32, size]),
         ("parity_xor_runs", None, [IovRun, p, i32, size]),
         ("iov_slice", i32, [p, i32, size, size, p, i32]),

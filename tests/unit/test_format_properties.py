@@ -10,7 +10,7 @@ import struct
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pure_library import (ABSENT, ALL_SHAPES, CHUNK_SIZES, CORRUPT, KIB, MIB, OK, UNSUPPORTED, Area,
+from pure_library import (ABSENT, ALL_SHAPES, CHUNK_SIZES, CORRUPT, KIB, MEMBERS, MIB, OK, UNSUPPORTED, Area,
                           SpareMark, Superblock, lib, ref)
 
 def make_crc_table() -> list[int]:
@@ -85,6 +85,11 @@ def is_text(raw: bytes) -> bool:
     return bool(nul) and all(0x20 <= byte <= 0x7E for byte in text)
 
 
+def model_rows(level: int, members: int, member_chunks: int) -> int:
+    """Those of level 10 have two chunks, on two members only."""
+    return member_chunks * members // 2 if level == 10 else member_chunks
+
+
 def model_verdict(v: dict) -> int:
     """Of a block whose magic and CRC are right."""
     if v["version"] > 1:
@@ -94,14 +99,15 @@ def model_verdict(v: dict) -> int:
     n, chunk, data, member = v["member_count"], v["chunk_bytes"], v["data_bytes"], v["member_bytes"]
     rules = [
         lambda: v["version"] == 1,
-        lambda: v["level"] in (0, 5) and (3 if v["level"] == 5 else 2) <= n <= 32,
+        lambda: n in MEMBERS.get(v["level"], ()),
         lambda: v["role"] < n and v["flags"] in (0, 1),
         lambda: chunk in CHUNK_SIZES and v["block_bytes"] in (512, 4096),
         lambda: chunk <= data < 2**58 and data % chunk == 0,
         lambda: v["region_rows"] in [2**i for i in range(32)],
-        lambda: -(-(data // chunk) // v["region_rows"]) <= 262144,
+        lambda: -(-model_rows(v["level"], n, data // chunk) // v["region_rows"]) <= 262144,
         lambda: 16 * MIB <= member < 2**63,
-        lambda: all(v[f"{what}_row"] <= data // chunk for what in ("resync", "rebuild", "scrub")),
+        lambda: all(v[f"{what}_row"] <= model_rows(v["level"], n, data // chunk)
+                    for what in ("resync", "rebuild", "scrub")),
         lambda: v["scrub_mode"] <= 2 and v["scrub_running"] <= 1,
         lambda: is_text(v["name"]) and v["name"][0] != 0 and is_text(v["owner"]),
         lambda: all(v[f"state{i}"] in (1, 2, 3) for i in range(n)),
@@ -150,7 +156,10 @@ def superblocks(draw) -> dict:
     chunk = draw(st.sampled_from(CHUNK_SIZES))
     member = draw(st.integers(16 * MIB, 2**30) | st.integers(16 * MIB, 2**48))
     areas, data, region_rows = model_areas(member, chunk)
-    u64, row = st.integers(0, 2**64 - 1), st.integers(0, data // chunk)
+    rows = model_rows(level, n, data // chunk)
+    while region_rows * 262144 < rows:
+        region_rows *= 2
+    u64, row = st.integers(0, 2**64 - 1), st.integers(0, rows) | st.just(rows)
     role = draw(st.integers(0, n - 1))
     seed = draw(st.integers(0, 2**30))
     values = {

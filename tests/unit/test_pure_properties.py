@@ -16,10 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pure_library import BLOCK, CHUNK_SIZES, MIB, Extent, Geometry, IovRun, Iovec, lib, ref
-
-MEMBERS = {0: range(2, 33), 1: range(2, 5), 5: range(3, 33), 6: range(4, 33), 10: range(3, 33)}
-SHAPES = [(level, n) for level, counts in MEMBERS.items() for n in counts]
+from pure_library import (ALL_SHAPES, BLOCK, CHUNK_SIZES, MEMBERS, MIB, Extent, Geometry, IovRun, Iovec, lib,
+                          ref)
 
 
 # --- geometry ---
@@ -53,7 +51,7 @@ class Model:
                 turns = [(m - 1) % members for m in turns]
 
 
-@pytest.mark.parametrize("level,members", SHAPES)
+@pytest.mark.parametrize("level,members", ALL_SHAPES)
 def test_chunks_stand_where_the_model_has_them(level, members):
     member_chunks = 2 * members + 3
     model = Model(level, members, member_chunks)
@@ -74,7 +72,7 @@ def test_chunks_stand_where_the_model_has_them(level, members):
                 assert lib().geometry_position(ref(geometry), row, member) == expected
 
 
-@pytest.mark.parametrize("level,members", SHAPES)
+@pytest.mark.parametrize("level,members", ALL_SHAPES)
 def test_every_byte_of_a_small_volume_goes_to_the_models_place(level, members):
     """Written through locate() in cuts of random length, found by the model."""
     rng = random.Random(1000 * level + members)
@@ -104,7 +102,7 @@ def test_every_byte_of_a_small_volume_goes_to_the_models_place(level, members):
                 == content[n * chunk:(n + 1) * chunk])
 
 
-@given(st.sampled_from(SHAPES), st.sampled_from(CHUNK_SIZES), st.integers(1, 2**38 - 1), st.data())
+@given(st.sampled_from(ALL_SHAPES), st.sampled_from(CHUNK_SIZES), st.integers(1, 2**38 - 1), st.data())
 def test_locate_in_volumes_of_any_size(shape, chunk, member_chunks, data):
     level, members = shape
     geometry = make_geometry(level, members, chunk, member_chunks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 import struct
 import sys
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pure_library import KIB, MIB, Area, SpareMark, Superblock, TrackedMember, lib, ref
+from pure_library import (ALL_SHAPES, BLOCK, KIB, MIB, Area, Geometry, SpareMark, Superblock, TrackedMember, lib,
+                          ref)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 from reader import DIRTY, LostExtent, Member, NotAMember, VolumeReader  # noqa: E402
+from rows import Shape, Unknown  # noqa: E402
 
 CHUNK, COUNT = 4 * KIB, 4
 VOLUME = bytes(range(16))
@@ -147,3 +150,99 @@ def test_a_record_that_was_never_in_force_is_passed_over(tmp_path):
              for role in range(COUNT)]
     assert VolumeReader(paths).truth.states[0] == "faulty"
     assert sorted(VolumeReader(paths).in_sync()) == [1, 2, 3]
+
+
+# Rows: what tests/integration/rows.py makes of format.md, and what the product does
+
+
+def geometry_of(shape: Shape) -> Geometry:
+    geometry = Geometry()
+    assert lib().geometry_init(ref(geometry), shape.level, shape.count, CHUNK, BLOCK,
+                               shape.member_chunks * CHUNK) == 0
+    return geometry
+
+
+def made_in_c(geometry: Geometry, data: list[bytes]) -> list[bytes]:
+    """The chunks behind the data."""
+    length = len(data[0])
+    buffers = [ctypes.create_string_buffer(chunk, length) for chunk in data]
+    buffers += [ctypes.create_string_buffer(length) for _ in range(geometry.redundancy)]
+    wanted = (1 << geometry.width) - (1 << geometry.data_chunks)
+    chunks = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
+    lib().code_make(ref(geometry), wanted, wanted, chunks, length)
+    return [buffer.raw for buffer in buffers[geometry.data_chunks:]]
+
+
+@pytest.mark.parametrize("level,count", ALL_SHAPES)
+def test_rows_are_the_same_as_the_products(level, count):
+    shape, rng = Shape(level, count, 2 * count + 1), random.Random(100 * level + count)
+    geometry = geometry_of(shape)
+    assert (shape.rows, shape.width, shape.data_chunks) == (geometry.rows, geometry.width, geometry.data_chunks)
+    for row in range(shape.rows):
+        for position, (role, chunk) in enumerate(shape.places(row)):
+            assert lib().geometry_role(ref(geometry), row, position) == role
+            assert lib().geometry_offset(ref(geometry), row, role) == chunk * CHUNK
+            assert shape.position(row, role) == position
+    for gone in itertools.chain.from_iterable(itertools.combinations(range(min(count, 6)), n) for n in range(5)):
+        assert shape.bears(gone) == lib().geometry_bears(ref(geometry), sum(1 << role for role in gone)), gone
+    data = [rng.randbytes(64) for _ in range(shape.data_chunks)]
+    if level != 0:
+        assert shape.redundant(data) == made_in_c(geometry, data)
+
+
+@pytest.mark.parametrize("level,count", [(1, 2), (1, 4), (5, 3), (5, 5), (6, 4), (6, 7), (6, 32), (10, 3)])
+def test_what_is_missing_of_a_row_is_made_again_or_said_to_be_unknown(level, count):
+    shape, rng = Shape(level, count, count), random.Random(7 * level + count)
+    data = [rng.randbytes(48) for _ in range(shape.data_chunks)]
+    chunks = data + shape.redundant(data)
+    assert shape.fits(chunks)
+    for missing in itertools.chain.from_iterable(itertools.combinations(range(shape.width), n) for n in range(4)):
+        left = [None if position in missing else chunk for position, chunk in enumerate(chunks)]
+        if len(missing) <= shape.redundancy:
+            assert shape.data(left) == data
+        elif any(position < shape.data_chunks for position in missing):
+            with pytest.raises(Unknown):
+                shape.data(left)
+    for position in range(shape.width):
+        wrong = list(chunks)
+        wrong[position] = bytes([wrong[position][0] ^ 1]) + wrong[position][1:]
+        assert not shape.fits(wrong)
+
+
+@pytest.mark.parametrize("level,count", [(1, 3), (6, 5), (10, 5), (10, 4)])
+def test_content_and_wrong_rows_of_members_that_hold_it(tmp_path, level, count):
+    """Made row by row, then with each member, and for level 6 each pair, left out."""
+    rng = random.Random(level + count)
+    superblock = record(level=level, member_count=count)
+    for role in range(count, 32):
+        superblock.member_states[role] = 0
+    for role in range(count):
+        superblock.member_uuids[role][:], superblock.member_states[role] = uuid_of(role), IN_SYNC
+    shape = Shape(level, count, 10)
+    disks = [bytearray(10 * CHUNK) for _ in range(count)]
+    content = b""
+    for row in range(shape.rows):
+        data = [rng.randbytes(CHUNK) for _ in range(shape.data_chunks)]
+        content += b"".join(data)
+        for (role, chunk), value in zip(shape.places(row), data + shape.redundant(data)):
+            disks[role][chunk * CHUNK:(chunk + 1) * CHUNK] = value
+    paths = [write_member(tmp_path / str(role), superblock, role, role, bytes(disks[role]))
+             for role in range(count)]
+    reader = VolumeReader(paths)
+    assert reader.size == Shape(level, count, superblock.data_bytes // CHUNK).rows * shape.data_chunks * CHUNK
+    assert reader.wrong_rows() == []
+    for gone in [(), *((role,) for role in range(count)), *(itertools.combinations(range(count), 2) if level == 6 else ())]:
+        assert reader.content(without=gone)[:len(content)] == content, gone
+    row = shape.rows - 1
+    for position, role in enumerate([role for role, _ in shape.places(row)]):
+        at = reader.offset(row, role) + 5
+        with reader.by_role[role].path.open("r+b") as file:
+            file.seek(at)
+            file.write(b"\xff")
+        assert reader.wrong_rows() == [row], position
+        with reader.by_role[role].path.open("r+b") as file:
+            file.seek(at)
+            file.write(disks[role][at - superblock.areas[3].offset_bytes:][:1])
+    if level == 6:
+        with pytest.raises(Unknown):
+            reader.content(without=(0, 1, 2))
