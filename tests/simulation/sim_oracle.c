@@ -439,7 +439,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 		return (durable && sim->session_losses > sim->session_losses_told) || excess || sim->refused ||
 		       loss_is_fair(sim, request);
 	case ENOMEDIUM:
-		return !sim->running_seen && excess &&
+		return !sim->running_seen && (excess || sim->half_recorded) &&
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:
