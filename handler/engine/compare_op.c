@@ -30,6 +30,14 @@ struct compare_op {
 };
 
 static void
+release_rows(struct compare_op *op)
+{
+	for (int i = 0; i < op->row_count; i++)
+		if (op->claims[i].entry != NULL)
+			row_release(op->op.engine->rows, &op->claims[i]);
+}
+
+static void
 compare_end(struct compare_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
@@ -37,9 +45,7 @@ compare_end(struct compare_op *op, int result)
 	if (op->buffer != NULL)
 		arena_release(&engine->arena, op->buffer, op->buffer_iov.iov_len);
 	op->buffer = NULL;
-	for (int i = 0; i < op->row_count; i++)
-		if (op->claims[i].entry != NULL)
-			row_release(engine->rows, &op->claims[i]);
+	release_rows(op);
 	list_prepend(&engine->free_compares, &op->op.node);
 	op_gone(engine);
 	piece_finish(engine, op->piece, result);
@@ -136,6 +142,8 @@ old_data_read(struct engine_request *inner, int result)
 		compare_end(op, result);
 		return;
 	}
+	if (MUTANT(COMPARE_UNCLAIMED))
+		release_rows(op);
 	differs = first_mismatch(op);
 	if (differs < request->length_bytes) {
 		request->mismatch_bytes = differs;

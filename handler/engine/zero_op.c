@@ -159,7 +159,8 @@ zero_written(struct zero_op *op)
 	}
 	if (has_redundancy(engine)) {
 		prove_rows(op);
-		op->finds_lost = lost_concerns_write(engine, op->piece->begin_bytes, op->piece->end_bytes);
+		op->finds_lost = lost_concerns_write(engine, op->piece->begin_bytes, op->piece->end_bytes) &&
+				 !MUTANT(ZERO_FORGETS_LOST);
 	}
 	engine->counters.rows_full += (uint64_t)op->row_count;
 	if (!op->piece->request->fua && !op->finds_lost) {
