@@ -22,7 +22,7 @@ struct bench {
 	struct scsi_job job;
 	uint8_t *disk;
 	uint8_t data[300000];
-	struct iovec iov[3];
+	struct iovec iov[4];
 	int requests, zeros, deallocations, fuas, done;
 	int fails_at;		/* the request that fails, counted from 1 */
 	int error;
@@ -83,16 +83,18 @@ on_done(struct scsi_job *job)
 	bench->done++;
 }
 
-/* The data in three pieces that end in the midst of blocks. */
+/* The data in four pieces that end in the midst of blocks. */
 static void
 describe_data(size_t length)
 {
-	size_t first = length / 3, second = length / 2;
+	size_t first = length / 3, second = length / 2, third = length / 5 * 4;
 
 	assert_true(length <= sizeof(bench->data));
 	bench->iov[0] = (struct iovec){ bench->data, first };
 	bench->iov[1] = (struct iovec){ bench->data + first, second - first };
-	bench->iov[2] = (struct iovec){ bench->data + second, length - second };
+	bench->iov[2] = (struct iovec){ bench->data + second, third > second ? third - second : 0 };
+	bench->iov[3] = (struct iovec){ bench->data + (third > second ? third : second),
+					length - (third > second ? third : second) };
 }
 
 static struct scsi_outcome
@@ -106,7 +108,7 @@ run(const uint8_t *cdb, size_t cdb_bytes, size_t length)
 	memset(job, 0xee, sizeof(*job));
 	job->unit = &bench->unit;
 	job->iov = bench->iov;
-	job->iov_count = 3;
+	job->iov_count = 4;
 	job->submit = on_submit;
 	job->done = on_done;
 	memset(job->cdb, 0, sizeof(job->cdb));
