@@ -1,7 +1,7 @@
 /* tcmu_glue.c - the volumes as LUNs of tcmu-runner.  The only user of tcmu.
  *
  *	ring -> runner's command thread of the LUN -> handle_cmd()	what moves no data: tcmu_scsi.c
- *	                                           -> read() write() flush(), others by way of flush(): scsi_job.c
+ *	                                           -> read() write() flush(), others by way of flush(): tcmu_job.c
  *	                                                | volume_submit()
  *	                                                v
  *	        tcmur_cmd_complete() <- done() <- volume's thread
@@ -29,7 +29,7 @@
 #include "control.h"
 #include "log.h"
 #include "reactor.h"
-#include "scsi_job.h"
+#include "tcmu_job.h"
 #include "tcmu_scsi.h"
 
 #define SUBTYPE "iraid"

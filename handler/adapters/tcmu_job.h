@@ -1,12 +1,12 @@
-/* scsi_job.h - commands that take more than one step, or that tcmu-runner would carry out wrongly: UNMAP, WRITE SAME,
+/* tcmu_job.h - commands that take more than one step, or that tcmu-runner would carry out wrongly: UNMAP, WRITE SAME,
  * COMPARE AND WRITE, VERIFY, WRITE AND VERIFY, EXTENDED COPY, READ(6), WRITE(6).  No tcmu, no thread: tests drive it.
  *
  *	scsi_job_begin() --> submit() --> engine --> scsi_job_requested() --> submit() ... --> done()
  *
  * One engine request of a job is under way at a time, and the job's memory is bounded, however long its range.
  */
-#ifndef IRAID_SCSI_JOB_H
-#define IRAID_SCSI_JOB_H
+#ifndef IRAID_TCMU_JOB_H
+#define IRAID_TCMU_JOB_H
 
 #include "scsi_sense.h"
 #include "tcmu_scsi.h"

@@ -1,10 +1,10 @@
-/* scsi_job.c - see scsi_job.h.  SBC-3 is the reference for each command.
+/* tcmu_job.c - see tcmu_job.h.  SBC-3 is the reference for each command.
  *
  * UNMAP and WRITE SAME of zeros are one kind of request to the engine, which keeps parity true and reads zeros from
  * then on, whether or not a member gives space back.  WRITE SAME of anything else is written from a buffer of
  * repeated blocks.  VERIFY reads (bad sectors are found, and mended by what that sets going) and compares where it is told to.
  */
-#include "scsi_job.h"
+#include "tcmu_job.h"
 
 #include <errno.h>
 #include <stdlib.h>
