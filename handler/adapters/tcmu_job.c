@@ -6,6 +6,8 @@
  */
 #include "tcmu_job.h"
 
+#include "tcmu_copy.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -390,6 +392,56 @@ begin_verify(struct scsi_job *job, bool writes)
 	return submit(job, REQUEST_WRITE, job->offset_bytes, job->length_bytes, job->iov, job->iov_count);
 }
 
+/* --- EXTENDED COPY --- */
+
+/* A buffer full is read and written, and again, segment by segment. */
+static bool
+copy_next(struct scsi_job *job)
+{
+	while (job->ranges_at < job->ranges_left && job->at_bytes == job->ranges[job->ranges_at].length_bytes) {
+		job->ranges_at += 2;
+		job->at_bytes = 0;
+	}
+	if (job->ranges_at == job->ranges_left)
+		return good(job);
+
+	struct job_range *from = &job->ranges[job->ranges_at], *to = from + 1;
+	uint64_t left = from->length_bytes - job->at_bytes;
+	uint64_t part = left < JOB_BUFFER_BYTES ? left : JOB_BUFFER_BYTES;
+
+	job->pieces[0] = (struct iovec){ job->buffer, (size_t)part };
+	job->copied = !job->copied;
+	if (job->copied)
+		return submit(job, REQUEST_READ, from->offset_bytes + job->at_bytes, part, job->pieces, 1);
+	job->at_bytes += part;
+	return submit(job, REQUEST_WRITE, to->offset_bytes + job->at_bytes - part, part, job->pieces, 1);
+}
+
+static bool
+begin_copy(struct scsi_job *job)
+{
+	size_t length = (size_t)get(job->cdb + 10, 4);
+	uint8_t list[COPY_LIST_BYTES_MAX];
+	struct scsi_outcome fault;
+
+	if ((job->cdb[1] & 0x1f) != 0)		/* LID4 and others */
+		return refuse(job, ASC_INVALID_FIELD);
+	if (length == 0)
+		return good(job);
+	job->ranges = calloc(2 * COPY_SEGMENTS_MAX, sizeof(*job->ranges));
+	job->buffer = malloc(JOB_BUFFER_BYTES);
+	if (job->ranges == NULL || job->buffer == NULL)
+		return no_memory(job);
+	if (data_bytes(job) < length)
+		return refuse(job, ASC_LIST_LENGTH);
+	length = data_copy(job, list, length < sizeof(list) ? length : sizeof(list));
+	job->ranges_left = copy_read_list(job->unit, list, length, job->ranges, &fault);
+	if (job->ranges_left < 0)
+		return end(job, fault);
+	job->step = copy_next;
+	return copy_next(job);
+}
+
 /* --- --- */
 
 bool
@@ -398,7 +450,7 @@ scsi_job_begin(struct scsi_job *job)
 	job->step = good;
 	job->block_bytes = job->unit->block_bytes;
 	job->at_bytes = 0;
-	job->fua = job->deallocate = job->compares = job->same = false;
+	job->fua = job->deallocate = job->compares = job->same = job->copied = false;
 	job->ranges = NULL;
 	job->buffer = NULL;
 	job->ranges_at = job->ranges_left = 0;
@@ -411,6 +463,8 @@ scsi_job_begin(struct scsi_job *job)
 		return one_request(job, REQUEST_COMPARE_WRITE, COMPARE_WRITE_BYTES_MAX / job->block_bytes, 2);
 	case OP_UNMAP:
 		return begin_unmap(job);
+	case OP_EXTENDED_COPY:
+		return begin_copy(job);
 	case OP_WRITE_SAME_10:
 	case OP_WRITE_SAME_16:
 		return begin_write_same(job);

@@ -35,8 +35,7 @@ struct scsi_job {
 	bool (*step)(struct scsi_job *job);	/* make the next request; false: there is none, it is done */
 	uint32_t block_bytes;
 	uint64_t offset_bytes, at_bytes, length_bytes;	/* range; how much of it is done */
-	uint64_t target_bytes;		/* EXTENDED COPY: where this segment goes */
-	bool fua, deallocate, compares, same, copied;
+	bool fua, deallocate, compares, same, copied;	/* copied: read, and not yet written */
 	struct job_range *ranges;	/* UNMAP; EXTENDED COPY: source and target in turn */
 	int ranges_left, ranges_at;
 	uint8_t *buffer;

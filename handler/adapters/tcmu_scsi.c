@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tcmu_copy.h"
 #include "tcmu_scsi.h"
 
 #define VENDOR "IRAID   "
@@ -40,6 +41,8 @@
 #define OP_WRITE_12 0xaa
 #define ACTION_READ_CAPACITY_16 0x10
 #define ACTION_REPORT_OPCODES 0x0c
+#define OP_RECEIVE_COPY_RESULTS 0x84
+#define ACTION_OPERATING_PARAMETERS 0x03
 
 struct command {
 	uint8_t opcode;
@@ -82,6 +85,9 @@ static const struct command commands[] = {
 	{ 0x5f, 0x05, 10, { 0x5f, 0x05, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
 	{ 0x5f, 0x06, 10, { 0x5f, 0x06, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
 	{ 0x5f, 0x07, 10, { 0x5f, 0x07, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
+	{ OP_EXTENDED_COPY, 0x00, 16, { 0x83, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },
+	{ OP_RECEIVE_COPY_RESULTS, ACTION_OPERATING_PARAMETERS, 16,
+	  { 0x84, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },
 	{ OP_READ_16, ANY_ACTION, 16, { 0x88, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 					0xff, 0xff, 0xff, 0xff } },
 	{ OP_COMPARE_AND_WRITE, ANY_ACTION, 16, { 0x89, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0xff } },
@@ -176,7 +182,7 @@ standard_inquiry(const struct scsi_unit *unit, uint8_t *data)
 	data[2] = 0x06;		/* SPC-4 */
 	data[3] = 0x02;		/* response data format */
 	data[4] = 74 - 5;
-	/* Byte 5: no ALUA, which one gateway does not need, and no third-party copy. */
+	data[5] = 0x08;		/* third-party copy; no ALUA, which one gateway does not need */
 	data[7] = 0x02;		/* CMDQUE */
 	memcpy(data + 8, VENDOR, 8);
 	memcpy(data + 16, product_of(unit->level), 16);
@@ -195,8 +201,7 @@ vpd_identification(const struct scsi_unit *unit, uint8_t *data)
 	designator[0] = 0x01;	/* binary */
 	designator[1] = 0x03;	/* of the LUN, NAA */
 	designator[3] = 8;
-	memcpy(designator + 4, unit->uuid, 8);
-	designator[4] = 0x30 | (unit->uuid[0] & 0x0f);
+	scsi_put_naa(unit, designator + 4);
 	designator += 12;
 
 	designator[0] = 0x02;	/* ASCII */
@@ -531,6 +536,7 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 	case OP_VERIFY_10:
 	case OP_WRITE_SAME_10:
 	case OP_UNMAP:
+	case OP_EXTENDED_COPY:
 	case OP_COMPARE_AND_WRITE:
 	case OP_WRITE_VERIFY_16:
 	case OP_VERIFY_16:
@@ -582,6 +588,12 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 			return;
 		}
 		break;
+	case OP_RECEIVE_COPY_RESULTS:
+		if ((cdb[1] & 0x1f) != ACTION_OPERATING_PARAMETERS)	/* there is nothing to ask of past copies */
+			refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		else
+			answer(out, copy_operating_parameters(unit, out->data), get(cdb + 10, 4));
+		return;
 	case OP_MAINTENANCE_IN:
 		if ((cdb[1] & 0x1f) == ACTION_REPORT_OPCODES) {
 			report_opcodes(cdb, out);

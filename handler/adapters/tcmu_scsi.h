@@ -27,6 +27,7 @@
 #define OP_VERIFY_10 0x2f
 #define OP_WRITE_SAME_10 0x41
 #define OP_UNMAP 0x42
+#define OP_EXTENDED_COPY 0x83
 #define OP_COMPARE_AND_WRITE 0x89
 #define OP_WRITE_VERIFY_16 0x8e
 #define OP_VERIFY_16 0x8f

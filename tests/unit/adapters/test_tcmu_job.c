@@ -428,6 +428,101 @@ write_and_verify_writes_through_and_reads_back(void **state)
 	is_check(RUN(bytes(1), 0x2e, 0, 0, 0, 0, 4, 0, 0, 1, 0), 3, 0x1100);
 }
 
+/* --- EXTENDED COPY --- */
+
+struct segment { uint64_t from, to, blocks; };
+
+static size_t
+copy_list(int count, const struct segment *segments)
+{
+	uint8_t *list = bench->data;
+
+	memset(list, 0, 16 + 32 + 28 * 20);
+	put(list + 2, 2, 32);
+	put(list + 8, 4, (uint64_t)(28 * count));
+	list[16] = 0xe4;
+	list[16 + 4] = 1;
+	list[16 + 5] = 3;
+	list[16 + 7] = 8;
+	memcpy(list + 16 + 8, "\x33\x0c\x9a\x52\x7d\x14\x4f\x0e", 8);
+	put(list + 16 + 29, 3, bench->unit.block_bytes);
+	memcpy(bench->unit.uuid, "\xd3\x0c\x9a\x52\x7d\x14\x4f\x0e", 8);
+	for (int i = 0; i < count; i++) {
+		uint8_t *segment = list + 48 + 28 * i;
+
+		segment[0] = 0x02;
+		put(segment + 2, 2, 0x18);
+		put(segment + 10, 2, segments[i].blocks);
+		put(segment + 12, 8, segments[i].from);
+		put(segment + 20, 8, segments[i].to);
+	}
+	return (size_t)(48 + 28 * count);
+}
+
+static struct scsi_outcome
+copy_sent(size_t length)
+{
+	return RUN(length, 0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (uint8_t)(length >> 8), (uint8_t)length, 0, 0);
+}
+
+static struct scsi_outcome
+copy(int count, const struct segment *segments)
+{
+	return copy_sent(copy_list(count, segments));
+}
+
+static void
+extended_copy_copies_each_segment(void **state)
+{
+	for (size_t i = 0; i < bytes(1000); i++)
+		bench->disk[i] = (uint8_t)(i * 31 + i / 512);
+	is_good(copy(3, (const struct segment[]){ { 10, 2000, 700 }, { 1, 3000, 0 }, { 5, BLOCKS - 1, 1 } }));
+	assert_memory_equal(bench->disk + bytes(2000), bench->disk + bytes(10), bytes(700));
+	assert_memory_equal(bench->disk + bytes(BLOCKS - 1), bench->disk + bytes(5), bytes(1));
+	assert_true(all_are(1999, 1, 0xa5) && all_are(2700, 2000, 0xa5));
+	assert_true(bench->longest_bytes <= JOB_BUFFER_BYTES);
+	is_good(copy(0, NULL));
+	is_good(copy_sent(0));
+	bench->fails_at = 2;
+	bench->error = -EIO;
+	is_check(copy(1, (const struct segment[]){ { 10, 2000, 1 } }), 3, 0x0c00);
+}
+
+static void
+extended_copy_that_is_not_understood_is_refused_with_its_reason(void **state)
+{
+	static const struct segment one = { 10, 2000, 7 };
+	struct segment many[17] = { one };
+	size_t length = copy_list(1, &one);
+
+	is_check(copy_sent(15), 5, 0x1a00);
+	is_check(copy_sent(length - 1), 5, 0x1a00);
+	is_check(copy(17, many), 5, 0x2608);
+	is_check(copy(1, &(const struct segment){ BLOCKS - 1, 0, 2 }), 5, 0x2100);
+	is_check(copy(1, &(const struct segment){ 0, ~0ull, 2 }), 5, 0x2100);
+	copy_list(1, &one);
+	put(bench->data + 2, 2, 96);
+	is_check(copy_sent(length + 64), 5, 0x2606);
+	copy_list(1, &one);
+	bench->data[16] = 0xe0;
+	is_check(copy_sent(length), 5, 0x2607);
+	copy_list(1, &one);
+	bench->data[48] = 0x04;
+	is_check(copy_sent(length), 5, 0x2609);
+	copy_list(1, &one);
+	bench->data[16 + 8] ^= 1;	/* another LUN */
+	is_check(copy_sent(length), 10, 0x0d02);
+	copy_list(1, &one);
+	bench->data[48 + 5] = 1;	/* a second device, which is not there */
+	is_check(copy_sent(length), 5, 0x2600);
+	copy_list(1, &one);
+	put(bench->data + 12, 4, 8);	/* inline data */
+	is_check(copy_sent(length), 5, 0x2600);
+	copy_list(1, &one);
+	is_check(RUN(length, 0x83, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (uint8_t)length, 0, 0), 5, 0x2400);	/* LID4 */
+	assert_true(all_are(0, BLOCKS, 0xa5));
+}
+
 static void
 no_command_block_does_harm(void **state)
 {
@@ -465,6 +560,9 @@ main(void)
 		BOTH(six_byte_commands_of_length_0_mean_256_blocks),
 		BOTH(verify_reads_all_of_it_and_compares_when_told_to),
 		BOTH(write_and_verify_writes_through_and_reads_back),
+		BOTH(extended_copy_copies_each_segment),
+		cmocka_unit_test_setup_teardown(extended_copy_that_is_not_understood_is_refused_with_its_reason, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(no_command_block_does_harm, setup, teardown),
 	};
 

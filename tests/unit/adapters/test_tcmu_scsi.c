@@ -73,7 +73,7 @@ standard_inquiry_names_product_by_level(void **state)
 	assert_int_equal(answer.length, answer.data[4] + 5);
 	assert_int_equal(answer.data[0], 0);		/* a disk, connected */
 	assert_int_equal(answer.data[3] & 0x0f, 2);
-	assert_int_equal(answer.data[5], 0);		/* no ALUA, no third-party copy, no protection */
+	assert_int_equal(answer.data[5], 0x08);		/* third-party copy; no ALUA, no protection */
 	assert_memory_equal(answer.data + 8, "IRAID   P-iRAID volume  ", 24);
 	unit.level = 0;
 	assert_memory_equal(ASK(&unit, 0x12, 0, 0, 0, 255, 0).data + 16, "S-iRAID volume  ", 16);
@@ -279,7 +279,7 @@ transfers_are_kept_in_bounds(void **state)
 static void
 commands_of_several_steps_never_reach_the_runner(void **state)
 {
-	static const uint8_t jobs[] = { 0x08, 0x0a, 0x2e, 0x2f, 0x41, 0x42, 0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
+	static const uint8_t jobs[] = { 0x08, 0x0a, 0x2e, 0x2f, 0x41, 0x42, 0x83, 0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
 	struct scsi_unit unit = sample();
 
 	for (size_t i = 0; i < sizeof(jobs); i++)
@@ -291,7 +291,6 @@ what_the_runner_would_do_wrongly_is_refused(void **state)
 {
 	static const uint8_t refused[] = {
 		0x04 /* FORMAT UNIT */, 0x15 /* MODE SELECT(6) */, 0x55 /* MODE SELECT(10) */,
-		0x83 /* EXTENDED COPY */, 0x84 /* RECEIVE COPY RESULTS */,
 		0xa4 /* MAINTENANCE OUT */, 0x7f, 0xc0, 0xff,
 	};
 	struct scsi_unit unit = sample();
@@ -300,6 +299,25 @@ what_the_runner_would_do_wrongly_is_refused(void **state)
 		is_check(ASK(&unit, refused[i]), 5, 0x2000);
 	is_check(ASK(&unit, 0xa3, 0x0a), 5, 0x2000);	/* REPORT TARGET PORT GROUPS */
 	is_check(ASK(&unit, 0x9e, 0x12), 5, 0x2000);	/* GET LBA STATUS */
+}
+
+static void
+copy_parameters_are_told(void **state)
+{
+	struct scsi_unit unit = sample();
+	struct scsi_answer answer = ASK(&unit, 0x84, 0x03, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0);
+
+	assert_int_equal(answer.verdict, SCSI_GOOD);
+	assert_int_equal(answer.length, 46);
+	assert_int_equal(number(answer.data, 4), 42);
+	assert_int_equal(answer.data[4] & 1, 1);
+	assert_int_equal(number(answer.data + 8, 2), 2);
+	assert_int_equal(number(answer.data + 10, 2), 16);
+	assert_int_equal(number(answer.data + 16, 4), 65535 * 512);
+	assert_int_equal(answer.data[37], 9);
+	assert_int_equal(answer.data[43], 2);
+	assert_int_equal(number(answer.data + 44, 2), 0x02e4);
+	is_check(ASK(&unit, 0x84, 0x00, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0), 5, 0x2400);
 }
 
 static int
@@ -323,7 +341,8 @@ supported_operation_codes_are_those_that_are_not_refused(void **state)
 	for (uint32_t i = 4; i < all.length; i += 8)
 		listed[all.data[i]] = true;
 	for (int opcode = 0; opcode < 256; opcode++) {
-		struct scsi_answer answer = ASK(&unit, (uint8_t)opcode, opcode == 0xa3 ? 0x0c : opcode == 0x9e ? 0x10 : 0,
+		struct scsi_answer answer = ASK(&unit, (uint8_t)opcode, opcode == 0xa3 ? 0x0c : opcode == 0x9e ? 0x10 :
+						opcode == 0x84 ? 0x03 : 0,
 						0, 0, opcode == 0x1b);
 		bool kernels = opcode == 0x16 || opcode == 0x17 || opcode == 0x5e || opcode == 0x5f ||
 			       opcode == 0xa0;
@@ -386,6 +405,7 @@ main(void)
 		cmocka_unit_test(transfers_are_kept_in_bounds),
 		cmocka_unit_test(commands_of_several_steps_never_reach_the_runner),
 		cmocka_unit_test(what_the_runner_would_do_wrongly_is_refused),
+		cmocka_unit_test(copy_parameters_are_told),
 		cmocka_unit_test(supported_operation_codes_are_those_that_are_not_refused),
 		cmocka_unit_test(no_command_block_does_harm),
 	};
