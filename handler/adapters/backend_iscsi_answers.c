@@ -61,6 +61,8 @@ absorb_capacity(struct iscsi_member *member)
 	member->identity.capacity_bytes = capacity.capacity_bytes;
 	member->identity.block_bytes = capacity.block_bytes;
 	member->identity.transfer_bytes_max = COMMAND_BYTES_MAX;
+	member->facts.thin = capacity.thin;
+	zero_note_limits(member, 0);
 	return OUTCOME_GOOD;
 }
 
@@ -83,13 +85,24 @@ absorb_limits(struct iscsi_member *member)
 {
 	struct backend_identity *identity = &member->identity;
 	uint32_t blocks = 0;
-	uint64_t bytes;
+	uint64_t bytes, same_blocks;
 
 	if (scsi_parse_block_limits(&member->request, &blocks) && blocks != 0) {
 		bytes = (uint64_t)blocks * identity->block_bytes;
 		if (bytes < identity->transfer_bytes_max)
 			identity->transfer_bytes_max = (uint32_t)bytes;
 	}
+	if (scsi_parse_write_same_limit(&member->request, &same_blocks))
+		zero_note_limits(member, same_blocks);
+	return OUTCOME_GOOD;
+}
+
+static enum session_outcome
+absorb_provisioning(struct iscsi_member *member)
+{
+	bool unmaps;
+
+	member->unmaps = scsi_parse_provisioning(&member->request, &unmaps) && unmaps;
 	return OUTCOME_GOOD;
 }
 
@@ -148,6 +161,8 @@ absorb_answer(struct iscsi_member *member)
 		return absorb_mode(member);
 	case SESSION_LIMITS:
 		return absorb_limits(member);
+	case SESSION_PROVISIONING:
+		return absorb_provisioning(member);
 	case SESSION_HOLDER:
 	case SESSION_OUTCOME:
 		return absorb_holder(member);

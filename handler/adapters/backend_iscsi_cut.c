@@ -17,6 +17,8 @@ cut_possible(const struct iscsi_member *member, const struct backend_io *io)
 	if (io->length_bytes == 0 || io->offset_bytes % block != 0 || io->length_bytes % block != 0 ||
 	    io->offset_bytes > capacity || io->length_bytes > capacity - io->offset_bytes)
 		return false;
+	if (io->op == BACKEND_ZERO)
+		return true;
 	for (int i = 0; i < io->iov_count; i++)
 		described += io->iov[i].iov_len;
 	return described >= io->length_bytes;
@@ -41,7 +43,9 @@ cut_length(const struct iscsi_member *member, const struct transfer *transfer)
 	uint32_t left = transfer->io->length_bytes - transfer->issued_bytes;
 	uint32_t most = member->identity.transfer_bytes_max;
 
-	if (transfer->io->op == BACKEND_WRITE && member->write_bytes_max < most)
+	if (transfer->io->op == BACKEND_ZERO && zero_by_write_same(member, transfer->io))
+		most = member->same_bytes_max;
+	else if (transfer->io->op != BACKEND_READ && member->write_bytes_max < most)
 		most = member->write_bytes_max;
 	return left < most ? left : most - most % member->identity.block_bytes;
 }
@@ -52,6 +56,8 @@ cut_advance(struct transfer *transfer, uint32_t length)
 	struct iscsi_place *place = &transfer->place;
 
 	transfer->issued_bytes += length;
+	if (transfer->io->op == BACKEND_ZERO)
+		return;		/* each command has all its zeros from the same place */
 	while (length > 0) {
 		size_t available = place->iov->iov_len - place->offset;
 

@@ -132,6 +132,13 @@ transfer_settle(struct iscsi_member *member, struct transfer *transfer)
 {
 	if (!transfer->issued || transfer->commands > 0)
 		return;
+	if (transfer->again && transfer->error == 0) {
+		list_append(&member->waiting, transfer->io);
+		transfer->io = NULL;
+		transfer->next = member->free_transfers;
+		member->free_transfers = transfer;
+		return;
+	}
 	if (transfer->flush_wanted && transfer->error == 0) {
 		transfer->flush_wanted = false;
 		transfer->flushing = true;
@@ -156,7 +163,7 @@ command_finish(struct iscsi_member *member, struct command *command, int error)
 	transfer->commands--;
 	if (error != 0 && transfer->error == 0)
 		transfer->error = error;
-	if (transfer->error != 0) {
+	if (transfer->error != 0 || transfer->again) {
 		transfer->issued = true;	/* the rest need not be sent */
 		if (member->current == transfer)
 			member->current = NULL;
@@ -181,7 +188,10 @@ command_succeeded(struct iscsi_member *member, struct command *command)
 {
 	bool whole = command->task.residual_status == SCSI_RESIDUAL_NO_RESIDUAL;
 
-	command_finish(member, command, whole || command->kind == COMMAND_SYNCHRONIZE ? 0 : -EIO);
+	/* How much of the one block a WRITE SAME needed is the target's affair. */
+	if (command->kind == COMMAND_SYNCHRONIZE || command->kind == COMMAND_WRITE_SAME)
+		whole = true;
+	command_finish(member, command, whole ? 0 : -EIO);
 }
 
 static void
@@ -207,6 +217,10 @@ command_unsupported(struct iscsi_member *member, struct command *command)
 		command_repeat(member, command, member->now_ms);
 	} else if (command->kind == COMMAND_SYNCHRONIZE && !member->identity.write_cache) {
 		command_finish(member, command, 0);	/* nothing to flush */
+	} else if (command->kind == COMMAND_WRITE_SAME) {
+		zero_refused(member, command);
+		command->transfer->again = true;
+		command_finish(member, command, 0);
 	} else {
 		command_finish(member, command, -EIO);
 	}
@@ -287,6 +301,11 @@ command_build(struct iscsi_member *member, struct command *command)
 		scsi_synchronize_cache_task(task, member->flush_sixteen);
 		return;
 	}
+	if (command->kind == COMMAND_WRITE_SAME) {
+		scsi_write_same_task(task, command->unmaps, command->offset_bytes / block,
+				     command->length_bytes / block, block);
+		return;
+	}
 	scsi_data_task(task, write, fua, member->ten_byte_commands, command->offset_bytes / block,
 		       command->length_bytes / block, command->length_bytes);
 }
@@ -326,9 +345,11 @@ static void
 transfer_send_next(struct iscsi_member *member, struct transfer *transfer)
 {
 	struct backend_io *io = transfer->io;
-	struct command *command = command_make(member, transfer,
-					       io->op == BACKEND_READ ? COMMAND_READ : COMMAND_WRITE);
+	enum command_kind kind = io->op == BACKEND_READ ? COMMAND_READ :
+				 zero_by_write_same(member, io) ? COMMAND_WRITE_SAME : COMMAND_WRITE;
+	struct command *command = command_make(member, transfer, kind);
 
+	command->unmaps = zero_unmaps(member, io);
 	command->offset_bytes = io->offset_bytes + transfer->issued_bytes;
 	command->length_bytes = cut_length(member, transfer);
 	command->place = transfer->place;
@@ -354,9 +375,11 @@ transfer_start(struct iscsi_member *member, struct backend_io *io)
 	*transfer = (struct transfer){
 		.io = io,
 		.place.iov = io->iov,
-		.flush_wanted = io->op == BACKEND_WRITE && io->fua && !member->identity.fua &&
-				member->identity.write_cache,
+		.flush_wanted = io->fua && member->identity.write_cache &&
+				((io->op == BACKEND_WRITE && !member->identity.fua) || io->op == BACKEND_ZERO),
 	};
+	if (io->op == BACKEND_ZERO)
+		transfer->place = zero_place();
 	if (io->op == BACKEND_FLUSH) {
 		transfer->issued = true;
 		command_send(member, command_make(member, transfer, COMMAND_SYNCHRONIZE));

@@ -7,6 +7,7 @@
  *   backend_iscsi_answers.c  what the answers mean
  *   backend_iscsi_io.c       reads, writes and flushes of an open session
  *   backend_iscsi_cut.c      an io cut into commands
+ *   backend_iscsi_zero.c     how zeros are made
  *
  * A session is first a context of libiscsi (CONNECT, LOGIN), then an iscsi_connection of our own.  One
  * rule holds for the callbacks of both: they only note what happened.  Nothing is queued, nothing is
@@ -37,6 +38,7 @@ enum session_state {
 	SESSION_CAPACITY_10,	/* for targets that know no 16 byte commands */
 	SESSION_MODE,		/* write protection, write cache, FUA */
 	SESSION_LIMITS,		/* VPD B0 */
+	SESSION_PROVISIONING,	/* VPD B2, of a thin device */
 	SESSION_HOLDER,		/* who holds the reservation */
 	SESSION_REGISTER,	/* our key */
 	SESSION_PREEMPT,	/* the other gateway's key */
@@ -66,6 +68,7 @@ struct session_facts {
 	bool foreign_holder;
 	bool ours;		/* a reservation of our key is there already */
 	bool take_over;
+	bool thin;
 };
 
 /* Pure: which state follows.  SESSION_FAILED where there is none. */
@@ -77,7 +80,7 @@ bool session_on_the_way_back(enum session_state state);
 struct iscsi_member;
 struct transfer;
 
-enum command_kind { COMMAND_READ, COMMAND_WRITE, COMMAND_SYNCHRONIZE };
+enum command_kind { COMMAND_READ, COMMAND_WRITE, COMMAND_SYNCHRONIZE, COMMAND_WRITE_SAME };
 enum command_state { COMMAND_FREE, COMMAND_ON_WIRE, COMMAND_WAITING };	/* waiting: to be sent again */
 
 struct command {		/* one SCSI command: all or a part of an io */
@@ -90,6 +93,7 @@ struct command {		/* one SCSI command: all or a part of an io */
 	uint64_t offset_bytes;
 	uint32_t length_bytes;
 	struct iscsi_place place;	/* of its data */
+	bool unmaps;			/* WRITE SAME */
 	uint8_t attentions, aborts;
 	uint64_t sent_ms;
 	uint64_t busy_since_ms, repeat_ms;
@@ -105,6 +109,7 @@ struct transfer {		/* one backend_io of which at least a part was sent */
 	int error;		/* the first one */
 	bool issued;		/* no more commands will be made of it */
 	bool flush_wanted, flushing;
+	bool again;		/* zeros that have to be made another way */
 	bool diverted;		/* its memory is somebody else's again */
 	struct transfer *next;
 };
@@ -170,6 +175,9 @@ struct iscsi_member {
 	bool ten_byte_commands;
 	bool flush_sixteen;
 	uint32_t write_bytes_max;	/* of one command, for the sake of round trips */
+	uint32_t same_bytes_max;	/* of one WRITE SAME */
+	bool unmaps;			/* WRITE SAME may give space back, and it reads as zeros */
+	bool unmap_refused, same_refused;	/* whatever it says of itself; remembered from session to session */
 
 	/* its ios */
 	struct io_list waiting, done;
@@ -220,6 +228,14 @@ bool cut_possible(const struct iscsi_member *member, const struct backend_io *io
 uint32_t cut_write_bytes_max(const struct iscsi_negotiated *agreed, uint32_t block_bytes);
 uint32_t cut_length(const struct iscsi_member *member, const struct transfer *transfer);
 void cut_advance(struct transfer *transfer, uint32_t length);
+
+/* backend_iscsi_zero.c */
+void zero_note_limits(struct iscsi_member *member, uint64_t same_blocks_max);	/* 0: not limited */
+uint32_t zero_bytes_max(const struct iscsi_member *member);	/* of one command; 0: zeros have to be sent */
+bool zero_by_write_same(const struct iscsi_member *member, const struct backend_io *io);
+struct iscsi_place zero_place(void);		/* COMMAND_BYTES_MAX zeros */
+bool zero_unmaps(const struct iscsi_member *member, const struct backend_io *io);
+void zero_refused(struct iscsi_member *member, const struct command *command);	/* what is tried next differs */
 
 /* backend_iscsi_io.c */
 void io_create(struct iscsi_member *member);

@@ -1,6 +1,6 @@
 /* backend_iscsi_session.c - from nothing to a session that is fit for use, fenced and reserved.
  *
- *   RESOLVE -> CONNECT -> LOGIN -> INQUIRY -> READY -> CAPACITY_16 -> LIMITS -> HOLDER
+ *   RESOLVE -> CONNECT -> LOGIN -> INQUIRY -> READY -> CAPACITY_16 -> LIMITS (-> PROVISIONING) -> HOLDER
  *      ^______redirection____/                          `-> CAPACITY_10 -^        |
  *                                                             (nobody, or we) v
  *   OPEN <- MODE <- SETTLE <- RESET <- RESERVE <- (PREEMPT, to take over) <- REGISTER
@@ -274,6 +274,7 @@ static void
 enter_open(struct iscsi_member *member)
 {
 	member->identity.reservation = member->reserved;
+	member->identity.zero_bytes_max = zero_bytes_max(member);
 	member->identity.cache_kept = member->reserved && member->cache_kept;
 	member->write_bytes_max = cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
 	member->idle_since_ms = member->now_ms;
@@ -305,6 +306,9 @@ enter_command(struct iscsi_member *member, enum session_state state)
 		break;
 	case SESSION_LIMITS:
 		scsi_inquiry_page(request, 0xb0);
+		break;
+	case SESSION_PROVISIONING:
+		scsi_inquiry_page(request, 0xb2);
 		break;
 	case SESSION_HOLDER:
 	case SESSION_OUTCOME:
@@ -369,6 +373,7 @@ enter(struct iscsi_member *member, enum session_state state)
 	case SESSION_CAPACITY_10:
 	case SESSION_MODE:
 	case SESSION_LIMITS:
+	case SESSION_PROVISIONING:
 	case SESSION_HOLDER:
 	case SESSION_REGISTER:
 	case SESSION_PREEMPT:
@@ -457,6 +462,8 @@ session_start(struct iscsi_member *member)
 		.take_over = member->options.take_over,
 	};
 	member->identity = (struct backend_identity){ .write_cache = true };
+	member->facts.thin = false;
+	member->unmaps = false;
 	member->connect_deadline_ms = member->now_ms + member->options.connect_ms;
 	member->redirects = 0;
 	member->reserved = false;

@@ -17,6 +17,7 @@ session_state_name(enum session_state state)
 		[SESSION_CAPACITY_10] = "READ CAPACITY(10)",
 		[SESSION_MODE] = "MODE SENSE",
 		[SESSION_LIMITS] = "INQUIRY of the block limits",
+		[SESSION_PROVISIONING] = "INQUIRY of the provisioning",
 		[SESSION_HOLDER] = "READ RESERVATION",
 		[SESSION_REGISTER] = "REGISTER of the reservation key",
 		[SESSION_PREEMPT] = "PREEMPT AND ABORT",
@@ -52,6 +53,10 @@ next_after_good(enum session_state state, const struct session_facts *facts)
 	case SESSION_CAPACITY_10:
 		return SESSION_LIMITS;
 	case SESSION_LIMITS:
+		if (facts->thin)
+			return SESSION_PROVISIONING;
+		/* fall through */
+	case SESSION_PROVISIONING:
 		return facts->reservation_wanted ? SESSION_HOLDER : SESSION_RESET;
 	case SESSION_HOLDER:
 		if (facts->foreign_holder && !facts->take_over)
@@ -108,6 +113,7 @@ session_next(enum session_state state, enum session_outcome outcome, const struc
 			return SESSION_CAPACITY_10;
 		case SESSION_MODE:
 		case SESSION_LIMITS:
+		case SESSION_PROVISIONING:
 			return next_after_good(state, facts);
 		case SESSION_HOLDER:
 		case SESSION_REGISTER:

@@ -168,14 +168,14 @@ call_done(struct engine_request *request, int result)
 }
 
 static int
-run(enum request_op op, void *buffer, uint32_t count, uint64_t offset, bool fua)
+run_request(const struct engine_request *request, void *buffer)
 {
-	struct call call = {
-		.request = { .op = op, .fua = fua, .offset_bytes = offset, .length_bytes = count,
-			     .iov_count = buffer ? 1 : 0, .done = call_done },
-		.iov = { buffer, count },
-	};
+	static const char *const names[] = { "read", "write", "flush", "zero" };
+	uint32_t count = (uint32_t)request->length_bytes;
+	struct call call = { .request = *request, .iov = { buffer, count } };
 
+	call.request.iov_count = buffer ? 1 : 0;
+	call.request.done = call_done;
 	call.request.iov = &call.iov;
 	call.request.owner = &call;
 	sem_init(&call.done, 0, 0);
@@ -185,12 +185,30 @@ run(enum request_op op, void *buffer, uint32_t count, uint64_t offset, bool fua)
 	sem_destroy(&call.done);
 	if (call.result == 0)
 		return 0;
-	nbdkit_error("%s of %u bytes at %llu: %s",
-		     op == REQUEST_READ ? "read" : op == REQUEST_WRITE ? "write" : "flush", count,
-		     (unsigned long long)offset, strerror(-call.result));
+	nbdkit_error("%s of %u bytes at %llu: %s", names[request->op], count,
+		     (unsigned long long)request->offset_bytes, strerror(-call.result));
 	/* NBD knows few errors; what has no number there would become EINVAL. */
 	nbdkit_set_error(call.result == -EINVAL || call.result == -ESHUTDOWN ? -call.result : EIO);
 	return -1;
+}
+
+static int
+run(enum request_op op, void *buffer, uint32_t count, uint64_t offset, bool fua)
+{
+	struct engine_request request = { .op = op, .fua = fua, .offset_bytes = offset, .length_bytes = count };
+
+	return run_request(&request, buffer);
+}
+
+static int
+run_zero(uint32_t count, uint64_t offset, uint32_t flags, bool deallocate)
+{
+	struct engine_request request = {
+		.op = REQUEST_ZERO, .fua = flags & NBDKIT_FLAG_FUA, .deallocate = deallocate,
+		.offset_bytes = offset, .length_bytes = count,
+	};
+
+	return run_request(&request, NULL);
 }
 
 static int
@@ -209,6 +227,19 @@ static int
 iraid_flush(void *handle, uint32_t flags)
 {
 	return run(REQUEST_FLUSH, NULL, 0, 0, false);
+}
+
+/* "Fast" promises only to be no slower than a write of zeros by the client, which holds: at worst we do that write. */
+static int
+iraid_zero(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
+{
+	return run_zero(count, offset, flags, flags & NBDKIT_FLAG_MAY_TRIM);
+}
+
+static int
+iraid_trim(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
+{
+	return run_zero(count, offset, flags, true);
 }
 
 static int
@@ -243,9 +274,14 @@ static struct nbdkit_plugin plugin = {
 	.can_flush = iraid_true,
 	.can_fua = iraid_can_fua,
 	.can_multi_conn = iraid_true,
+	.can_trim = iraid_true,
+	.can_zero = iraid_true,
+	.can_fast_zero = iraid_true,
 	.pread = iraid_pread,
 	.pwrite = iraid_pwrite,
 	.flush = iraid_flush,
+	.trim = iraid_trim,
+	.zero = iraid_zero,
 	.errno_is_preserved = 1,
 };
 

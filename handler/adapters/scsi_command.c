@@ -23,6 +23,7 @@
 #define OPCODE_READ_16 0x88
 #define OPCODE_WRITE_16 0x8a
 #define OPCODE_SYNCHRONIZE_CACHE_16 0x91
+#define OPCODE_WRITE_SAME_16 0x93
 #define OPCODE_SERVICE_ACTION_IN_16 0x9e
 #define OPCODE_REPORT_LUNS 0xa0
 
@@ -215,6 +216,16 @@ scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t 
 }
 
 void
+scsi_write_same_task(struct scsi_task *task, bool unmap, uint64_t block, uint32_t blocks, uint32_t block_bytes)
+{
+	uint8_t *cdb = start(task, OPCODE_WRITE_SAME_16, 16, SCSI_XFER_WRITE, block_bytes);
+
+	cdb[1] = unmap ? 0x08 : 0;
+	put_64(cdb + 2, block);
+	put_32(cdb + 10, blocks);
+}
+
+void
 scsi_synchronize_cache_task(struct scsi_task *task, bool sixteen)
 {
 	/* Block 0 and count 0: the whole medium. */
@@ -241,6 +252,7 @@ scsi_parse_capacity_16(const struct scsi_request *request, struct scsi_capacity 
 {
 	if (request->answer_bytes < 12)
 		return false;
+	out->thin = request->answer_bytes >= 15 && (request->data[14] & 0xc0) == 0xc0;
 	return capacity_valid(get_64(request->data), get_32(request->data + 8), out);
 }
 
@@ -249,6 +261,7 @@ scsi_parse_capacity_10(const struct scsi_request *request, struct scsi_capacity 
 {
 	if (request->answer_bytes < 8 || get_32(request->data) == UINT32_MAX)
 		return false;
+	out->thin = false;
 	return capacity_valid(get_32(request->data), get_32(request->data + 4), out);
 }
 
@@ -335,6 +348,30 @@ scsi_parse_block_limits(const struct scsi_request *request, uint32_t *blocks_max
 	if (content == NULL || length < 8)
 		return false;
 	*blocks_max = get_32(content + 4);
+	return true;
+}
+
+bool
+scsi_parse_write_same_limit(const struct scsi_request *request, uint64_t *blocks_max)
+{
+	uint32_t length;
+	const uint8_t *content = vpd_content(request, 0xb0, &length);
+
+	if (content == NULL || length < 40)
+		return false;
+	*blocks_max = get_64(content + 32);
+	return true;
+}
+
+bool
+scsi_parse_provisioning(const struct scsi_request *request, bool *unmaps)
+{
+	uint32_t length;
+	const uint8_t *content = vpd_content(request, 0xb2, &length);
+
+	if (content == NULL || length < 2)
+		return false;
+	*unmaps = content[1] & 0x40;	/* LBPWS */
 	return true;
 }
 

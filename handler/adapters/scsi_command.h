@@ -39,12 +39,15 @@ void scsi_request_completed(struct scsi_request *request);
  * that know no 16 byte ones. */
 void scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t block,
 		    uint32_t blocks, uint32_t length_bytes);
+/* WRITE SAME(16): its data is one block.  unmap: it may give the space back. */
+void scsi_write_same_task(struct scsi_task *task, bool unmap, uint64_t block, uint32_t blocks, uint32_t block_bytes);
 void scsi_synchronize_cache_task(struct scsi_task *task, bool sixteen);
 
 /* What an answer says.  False: too short or inconsistent, nothing is stored. */
 struct scsi_capacity {
 	uint64_t capacity_bytes;
 	uint32_t block_bytes;
+	bool thin;		/* what is unmapped reads as zeros (LBPME and LBPRZ) */
 };
 bool scsi_parse_capacity_16(const struct scsi_request *request, struct scsi_capacity *out);
 bool scsi_parse_capacity_10(const struct scsi_request *request, struct scsi_capacity *out);
@@ -65,6 +68,10 @@ const char *scsi_device_type_name(uint8_t device_type);
 
 /* VPD B0: longest transfer in blocks, 0: not limited. */
 bool scsi_parse_block_limits(const struct scsi_request *request, uint32_t *blocks_max);
+/* The same page: longest WRITE SAME in blocks, 0: not limited, or not told. */
+bool scsi_parse_write_same_limit(const struct scsi_request *request, uint64_t *blocks_max);
+/* VPD B2: does WRITE SAME(16) unmap? */
+bool scsi_parse_provisioning(const struct scsi_request *request, bool *unmaps);
 /* VPD 80: serial number without padding. */
 bool scsi_parse_serial(const struct scsi_request *request, char *out, size_t out_size);
 /* VPD 83: the best designator of the logical unit as "naa.6001405...", "eui....", "t10....". */

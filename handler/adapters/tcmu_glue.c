@@ -1,7 +1,7 @@
 /* tcmu_glue.c - the volumes as LUNs of tcmu-runner.  The only user of tcmu.
  *
  *	ring -> runner's command thread of the LUN -> handle_cmd()	what moves no data: tcmu_scsi.c
- *	                                           -> read() write() flush()
+ *	                                           -> read() write() flush(), others by way of flush(): tcmu_job.c
  *	                                                | volume_submit()
  *	                                                v
  *	        tcmur_cmd_complete() <- done() <- volume's thread
@@ -29,6 +29,7 @@
 #include "control.h"
 #include "log.h"
 #include "reactor.h"
+#include "tcmu_job.h"
 #include "tcmu_scsi.h"
 
 #define SUBTYPE "iraid"
@@ -121,42 +122,35 @@ return_io(struct io *io)
 	} while (!atomic_compare_exchange_weak(&io->device->returned, &newest, io));
 }
 
+/* The runner's status for an outcome, whose sense data goes to where the runner takes it from. */
+static int
+status_of(struct tcmur_cmd *command, const struct scsi_outcome *outcome)
+{
+	switch (outcome->status) {
+	case STATUS_GOOD:
+		return TCMU_STS_OK;
+	case STATUS_TASK_SET_FULL:
+		return TCMU_STS_NO_RESOURCE;
+	}
+	scsi_put_sense(outcome, command->lib_cmd->sense_buf);
+	return TCMU_STS_PASSTHROUGH_ERR;
+}
+
 static int
 sense(struct tcmur_cmd *command, uint8_t key, uint16_t asc)
 {
-	return tcmu_sense_set_data(command->lib_cmd->sense_buf, key, asc);
+	struct scsi_outcome outcome = scsi_check(key, asc);
+
+	return status_of(command, &outcome);
 }
 
-/* Status of an engine's result; the table with its reasons is in docs/design/tcmu.md. */
-static int
-status_of(const struct device *device, struct tcmur_cmd *command, enum request_op op, int result)
+static bool
+has_failed(const struct device *device)
 {
 	struct volume_brief brief;
 
-	switch (result) {
-	case 0:
-		return TCMU_STS_OK;
-	case -ENODATA:
-		return sense(command, SENSE_MEDIUM_ERROR, op == REQUEST_READ ? ASC_READ_ERROR : ASC_WRITE_ERROR);
-	case -EIO:
-		return op == REQUEST_READ ? TCMU_STS_RD_ERR : TCMU_STS_WR_ERR;
-	case -ETIMEDOUT:
-		/* Not BUSY: Linux repeats that for minutes.  It has waited for queue_limit already. */
-		return sense(command, SENSE_NOT_READY, ASC_MANUAL_INTERVENTION);
-	case -ENOMEDIUM:
-		volume_brief(device->volume, &brief);
-		return sense(command, SENSE_NOT_READY,
-			     brief.state == VOLUME_FAILED ? ASC_MANUAL_INTERVENTION : ASC_BECOMING_READY);
-	case -ESHUTDOWN:
-		return sense(command, SENSE_NOT_READY, ASC_STANDBY);
-	case -ERANGE:
-		return TCMU_STS_RANGE;
-	case -EINVAL:
-		return TCMU_STS_INVALID_CDB;
-	case -ENOMEM:
-		return TCMU_STS_NO_RESOURCE;
-	}
-	return TCMU_STS_HW_ERR;
+	volume_brief(device->volume, &brief);
+	return brief.state == VOLUME_FAILED;
 }
 
 static void
@@ -166,6 +160,7 @@ io_done(struct engine_request *request, int result)
 	struct device *device = io->device;
 	struct tcmu_device *tcmu = device->tcmu;
 	struct tcmur_cmd *command = io->command;
+	struct scsi_outcome outcome;
 	int status;
 
 	if (io->read_after_flush && result == 0) {
@@ -174,7 +169,10 @@ io_done(struct engine_request *request, int result)
 		volume_submit(device->volume, request);
 		return;
 	}
-	status = status_of(device, command, io->read_after_flush ? REQUEST_READ : request->op, result);
+	if (io->read_after_flush)
+		request->op = REQUEST_READ;
+	outcome = scsi_outcome_of(request, result, result == -ENOMEDIUM && has_failed(device));
+	status = status_of(command, &outcome);
 	/* Before the command completes: after the last one the device may be closed. */
 	return_io(io);
 	tcmur_cmd_complete(tcmu, command, status);
@@ -236,6 +234,25 @@ readiness(struct device *device, struct volume_brief *brief)
 
 /* --- callouts --- */
 
+/* From the command thread, which the runner cancels when the LUN goes: the wake-up must not be left half done.  (On the
+ * volume's thread it does no harm.) */
+static void
+hand_over(struct device *device, struct engine_request *request)
+{
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	volume_submit(device->volume, request);
+	pthread_setcancelstate(cancel_state, NULL);
+}
+
+static bool
+may_submit(struct device *device, uint16_t asc)
+{
+	/* Becoming ready: the engine holds it until it is, within its limit. */
+	return asc == 0 || (asc == ASC_BECOMING_READY && device->volume);
+}
+
 static int
 submit(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op op, struct iovec *iov,
        size_t iov_count, size_t length, off_t offset)
@@ -244,10 +261,8 @@ submit(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op op, 
 	struct volume_brief brief;
 	uint16_t asc = readiness(device, &brief);
 	struct io *io;
-	int cancel_state;
 
-	/* Becoming ready: the engine holds it until it is, within its limit. */
-	if (asc != 0 && (asc != ASC_BECOMING_READY || !device->volume))
+	if (!may_submit(device, asc))
 		return sense(command, SENSE_NOT_READY, asc);
 	io = take_io(device);
 	if (!io)
@@ -267,10 +282,101 @@ submit(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op op, 
 		io->request.op = REQUEST_FLUSH;
 	if (op == REQUEST_WRITE)
 		io->request.fua = has_fua(command->lib_cmd->cdb);
-	/* The runner cancels this thread when the LUN goes; the wake-up must not be left half done. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	volume_submit(device->volume, &io->request);
-	pthread_setcancelstate(cancel_state, NULL);
+	hand_over(device, &io->request);
+	return TCMU_STS_OK;
+}
+
+/* --- commands of several steps ---
+ *
+ * The runner lends an asynchronous handle_cmd() no way to complete a command, and what it does itself for UNMAP loses
+ * errors.  So handle_cmd() shows it a SYNCHRONIZE CACHE in place of such a command's CDB.  The runner then does for it
+ * what it does for every command (is the LUN in recovery, does it hold the lock, count it as under way) and calls
+ * flush(), where the command has its own CDB again.  Only a pointer is exchanged: nothing in the ring is touched.
+ */
+static uint8_t stand_in[16] = { 0x35 };
+
+struct raw {
+	struct scsi_job job;	/* first */
+	struct device *device;
+	struct tcmur_cmd *command;
+};
+
+static void
+raw_submit(struct scsi_job *job)
+{
+	hand_over(((struct raw *)job)->device, &job->request);
+}
+
+static void
+raw_done(struct scsi_job *job)
+{
+	struct raw *raw = (struct raw *)job;
+	struct tcmu_device *tcmu = raw->device->tcmu;
+	struct tcmur_cmd *command = raw->command;
+	struct scsi_outcome *outcome = &job->outcome;
+	int status;
+
+	if (outcome->asc == ASC_BECOMING_READY && has_failed(raw->device))
+		outcome->asc = ASC_MANUAL_INTERVENTION;
+	status = status_of(command, outcome);
+	free(raw);
+	tcmur_cmd_complete(tcmu, command, status);
+}
+
+static void
+describe_unit(struct device *device, const struct volume_brief *brief, uint16_t not_ready, struct scsi_unit *unit)
+{
+	*unit = (struct scsi_unit){
+		.level = device->volume ? brief->level : level_recall(device->uuid),
+		.blocks = tcmu_dev_get_num_lbas(device->tcmu),
+		.block_bytes = tcmu_dev_get_block_size(device->tcmu),
+		.transfer_blocks_max = tcmu_dev_get_max_xfer_len(device->tcmu),
+		.chunk_bytes = brief->chunk_bytes,
+		.row_bytes = brief->row_bytes,
+		.not_ready = not_ready,
+	};
+	memcpy(unit->uuid, device->uuid, sizeof(unit->uuid));
+}
+
+static size_t
+cdb_length(uint8_t opcode)
+{
+	static const uint8_t lengths[] = { 6, 10, 10, 0, 16, 12, 0, 0 };	/* SPC-4 4.2.5.1 */
+
+	return lengths[opcode >> 5];
+}
+
+static int
+raw_begin(struct device *device, struct tcmur_cmd *command)
+{
+	struct tcmulib_cmd *lib = command->lib_cmd;
+	struct scsi_outcome outcome;
+	struct volume_brief brief;
+	struct scsi_unit unit;
+	struct raw *raw;
+	uint16_t asc = readiness(device, &brief);
+
+	if (!may_submit(device, asc))
+		return sense(command, SENSE_NOT_READY, asc);
+	raw = calloc(1, sizeof(*raw));
+	if (!raw)
+		return TCMU_STS_NO_RESOURCE;
+	describe_unit(device, &brief, asc, &unit);
+	raw->device = device;
+	raw->command = command;
+	raw->job = (struct scsi_job){
+		.unit = &unit, .iov = lib->iovec, .iov_count = (int)lib->iov_cnt,
+		.submit = raw_submit, .done = raw_done,
+	};
+	memcpy(raw->job.cdb, lib->cdb, cdb_length(lib->cdb[0]));
+	if (scsi_job_begin(&raw->job))
+		return TCMU_STS_OK;	/* raw may be gone already */
+	outcome = raw->job.outcome;
+	free(raw);
+	if (outcome.status != STATUS_GOOD)
+		return status_of(command, &outcome);
+	/* To return OK means "later", so it completes here. */
+	tcmur_cmd_complete(device->tcmu, command, TCMU_STS_OK);
 	return TCMU_STS_OK;
 }
 
@@ -291,7 +397,13 @@ iraid_write(struct tcmu_device *tcmu, struct tcmur_cmd *command, struct iovec *i
 static int
 iraid_flush(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 {
-	return submit(tcmu, command, REQUEST_FLUSH, NULL, 0, 0, 0);
+	struct device *device = tcmur_dev_get_private(tcmu);
+
+	if (!command->cmd_state)
+		return submit(tcmu, command, REQUEST_FLUSH, NULL, 0, 0, 0);
+	command->lib_cmd->cdb = command->cmd_state;
+	command->cmd_state = NULL;
+	return raw_begin(device, command);
 }
 
 static int
@@ -300,20 +412,17 @@ iraid_handle_cmd(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 	struct device *device = tcmur_dev_get_private(tcmu);
 	struct tcmulib_cmd *lib = command->lib_cmd;
 	struct volume_brief brief;
-	struct scsi_unit unit = {
-		.blocks = tcmu_dev_get_num_lbas(tcmu),
-		.block_bytes = tcmu_dev_get_block_size(tcmu),
-		.transfer_blocks_max = tcmu_dev_get_max_xfer_len(tcmu),
-	};
+	struct scsi_unit unit;
 	struct scsi_answer answer;
+	uint16_t not_ready = readiness(device, &brief);
 
-	unit.not_ready = readiness(device, &brief);
-	unit.level = device->volume ? brief.level : level_recall(device->uuid);
-	unit.chunk_bytes = brief.chunk_bytes;
-	unit.row_bytes = brief.row_bytes;
-	memcpy(unit.uuid, device->uuid, sizeof(unit.uuid));
+	describe_unit(device, &brief, not_ready, &unit);
 	scsi_emulate(&unit, lib->cdb, &answer);
 	switch (answer.verdict) {
+	case SCSI_JOB:
+		command->cmd_state = lib->cdb;
+		lib->cdb = stand_in;
+		return TCMU_STS_NOT_HANDLED;
 	case SCSI_PASS:
 		return TCMU_STS_NOT_HANDLED;
 	case SCSI_GOOD:

@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tcmu_copy.h"
 #include "tcmu_scsi.h"
 
 #define VENDOR "IRAID   "
 #define ANY_ACTION 0xff			/* no service action */
+#define PHYSICAL_BLOCK_BYTES 4096u
 #define OPTIMAL_BYTES_MIN (1u << 20)	/* optimal transfer length, rounded up to whole rows */
 
 #define OP_TEST_UNIT_READY 0x00
@@ -28,6 +30,8 @@
 #define OP_WRITE_10 0x2a
 #define OP_SYNC_10 0x35
 #define OP_MODE_SENSE_10 0x5a
+#define OP_PREFETCH_10 0x34
+#define OP_PREFETCH_16 0x90
 #define OP_READ_16 0x88
 #define OP_WRITE_16 0x8a
 #define OP_SYNC_16 0x91
@@ -37,6 +41,8 @@
 #define OP_WRITE_12 0xaa
 #define ACTION_READ_CAPACITY_16 0x10
 #define ACTION_REPORT_OPCODES 0x0c
+#define OP_RECEIVE_COPY_RESULTS 0x84
+#define ACTION_OPERATING_PARAMETERS 0x03
 
 struct command {
 	uint8_t opcode;
@@ -49,6 +55,8 @@ struct command {
 static const struct command commands[] = {
 	{ OP_TEST_UNIT_READY, ANY_ACTION, 6, { 0x00 } },
 	{ OP_REQUEST_SENSE, ANY_ACTION, 6, { 0x03, 0x01, 0, 0, 0xff } },
+	{ OP_READ_6, ANY_ACTION, 6, { 0x08, 0x1f, 0xff, 0xff, 0xff } },
+	{ OP_WRITE_6, ANY_ACTION, 6, { 0x0a, 0x1f, 0xff, 0xff, 0xff } },
 	{ OP_INQUIRY, ANY_ACTION, 6, { 0x12, 0x01, 0xff, 0xff, 0xff } },
 	{ 0x16, ANY_ACTION, 6, { 0x16 } },	/* RESERVE(6), kernel */
 	{ 0x17, ANY_ACTION, 6, { 0x17 } },	/* RELEASE(6), kernel */
@@ -57,7 +65,12 @@ static const struct command commands[] = {
 	{ OP_READ_CAPACITY_10, ANY_ACTION, 10, { 0x25 } },
 	{ OP_READ_10, ANY_ACTION, 10, { 0x28, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
 	{ OP_WRITE_10, ANY_ACTION, 10, { 0x2a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
+	{ OP_WRITE_VERIFY_10, ANY_ACTION, 10, { 0x2e, 0xf6, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
+	{ OP_VERIFY_10, ANY_ACTION, 10, { 0x2f, 0xf6, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
+	{ OP_PREFETCH_10, ANY_ACTION, 10, { 0x34, 0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
 	{ OP_SYNC_10, ANY_ACTION, 10, { 0x35, 0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
+	{ OP_WRITE_SAME_10, ANY_ACTION, 10, { 0x41, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
+	{ OP_UNMAP, ANY_ACTION, 10, { 0x42, 0x01, 0, 0, 0, 0, 0, 0xff, 0xff } },
 	{ OP_MODE_SENSE_10, ANY_ACTION, 10, { 0x5a, 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff } },
 	/* PERSISTENT RESERVE IN and OUT, kernel */
 	{ 0x5e, 0x00, 10, { 0x5e, 0x00, 0, 0, 0, 0, 0, 0xff, 0xff } },
@@ -72,8 +85,16 @@ static const struct command commands[] = {
 	{ 0x5f, 0x05, 10, { 0x5f, 0x05, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
 	{ 0x5f, 0x06, 10, { 0x5f, 0x06, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
 	{ 0x5f, 0x07, 10, { 0x5f, 0x07, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
+	{ OP_EXTENDED_COPY, 0x00, 16, { 0x83, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },
+	{ OP_RECEIVE_COPY_RESULTS, ACTION_OPERATING_PARAMETERS, 16,
+	  { 0x84, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },
 	{ OP_READ_16, ANY_ACTION, 16, { 0x88, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 					0xff, 0xff, 0xff, 0xff } },
+	{ OP_COMPARE_AND_WRITE, ANY_ACTION, 16, { 0x89, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0xff } },
+	{ OP_WRITE_VERIFY_16, ANY_ACTION, 16, { 0x8e, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
+	{ OP_VERIFY_16, ANY_ACTION, 16, { 0x8f, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
+	{ OP_PREFETCH_16, ANY_ACTION, 16, { 0x90, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
+	{ OP_WRITE_SAME_16, ANY_ACTION, 16, { 0x93, 0xf9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
 	{ OP_WRITE_16, ANY_ACTION, 16, { 0x8a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 					 0xff, 0xff, 0xff, 0xff } },
 	{ OP_SYNC_16, ANY_ACTION, 16, { 0x91, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
@@ -84,6 +105,8 @@ static const struct command commands[] = {
 	{ OP_MAINTENANCE_IN, ACTION_REPORT_OPCODES, 12,
 	  { 0xa3, 0x0c, 0x87, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
 	{ OP_READ_12, ANY_ACTION, 12, { 0xa8, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
+	{ OP_WRITE_VERIFY_12, ANY_ACTION, 12, { 0xae, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
+	{ OP_VERIFY_12, ANY_ACTION, 12, { 0xaf, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
 	{ OP_WRITE_12, ANY_ACTION, 12, { 0xaa, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -159,7 +182,7 @@ standard_inquiry(const struct scsi_unit *unit, uint8_t *data)
 	data[2] = 0x06;		/* SPC-4 */
 	data[3] = 0x02;		/* response data format */
 	data[4] = 74 - 5;
-	/* Byte 5: no ALUA, which one gateway does not need, and no third-party copy. */
+	data[5] = 0x08;		/* third-party copy; no ALUA, which one gateway does not need */
 	data[7] = 0x02;		/* CMDQUE */
 	memcpy(data + 8, VENDOR, 8);
 	memcpy(data + 16, product_of(unit->level), 16);
@@ -178,8 +201,7 @@ vpd_identification(const struct scsi_unit *unit, uint8_t *data)
 	designator[0] = 0x01;	/* binary */
 	designator[1] = 0x03;	/* of the LUN, NAA */
 	designator[3] = 8;
-	memcpy(designator + 4, unit->uuid, 8);
-	designator[4] = 0x30 | (unit->uuid[0] & 0x0f);
+	scsi_put_naa(unit, designator + 4);
 	designator += 12;
 
 	designator[0] = 0x02;	/* ASCII */
@@ -213,14 +235,28 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 	put(data + 6, 2, chunk <= 0xffff ? chunk : 0);
 	put(data + 8, 4, most);
 	put(data + 12, 4, optimal);
-	/* COMPARE AND WRITE, UNMAP and WRITE SAME stay 0: they are not there. */
+	data[5] = (uint8_t)(COMPARE_WRITE_BYTES_MAX / unit->block_bytes);
+	put(data + 20, 4, UNMAP_BYTES_MAX / unit->block_bytes);
+	put(data + 24, 4, UNMAP_DESCRIPTORS_MAX);
+	/* Whole rows are zeroed without a read, and are what members can give back. */
+	put(data + 28, 4, row != 0 ? row : 1);
+	put(data + 32, 4, 1u << 31);	/* UGAVALID: counted from block 0 */
+	put(data + 36, 8, WRITE_SAME_BYTES_MAX / unit->block_bytes);
 	return 0x3c;
+}
+
+static uint32_t
+vpd_provisioning(uint8_t *data)
+{
+	/* LBPU, LBPWS, LBPWS10, LBPRZ; nothing is anchored.  Thin or not, members know: no provisioning type is told. */
+	data[5] = 0x80 | 0x40 | 0x20 | 0x04;
+	return 4;
 }
 
 static void
 inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *out)
 {
-	static const uint8_t pages[] = { 0x00, 0x80, 0x83, 0xb0, 0xb1 };
+	static const uint8_t pages[] = { 0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2 };
 	uint64_t allocation = get(cdb + 3, 2);
 	uint32_t length;
 
@@ -246,8 +282,13 @@ inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *ou
 	case 0xb0:
 		length = vpd_block_limits(unit, out->data);
 		break;
-	case 0xb1:	/* rotation rate and form factor: not reported, members are of any kind */
+	case 0xb1:
+		/* Non-rotating: whatever the members are, an elevator for one disk does a row of several no good. */
+		put(out->data + 4, 2, 1);
 		length = 0x3c;
+		break;
+	case 0xb2:
+		length = vpd_provisioning(out->data);
 		break;
 	default:
 		refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
@@ -427,8 +468,11 @@ read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answ
 	}
 	put(out->data, 8, last);
 	put(out->data + 8, 4, unit->block_bytes);
-	/* Bytes 12 to 15: no protection, one logical block per physical, LBPME and LBPRZ 0: all of
-	 * the volume is provisioned, and nothing is known of what was never written. */
+	/* No protection.  Physical blocks of 4 KiB at least, so that initiators align: smaller writes cost a member a read,
+	 * and may be torn.  LBPME and LBPRZ: UNMAP is there, and what was unmapped reads as zeros. */
+	for (uint32_t bytes = unit->block_bytes; bytes < PHYSICAL_BLOCK_BYTES; bytes *= 2)
+		out->data[13]++;
+	out->data[14] = 0xc0;
 	answer(out, 32, get(cdb + 10, 4));
 }
 
@@ -447,6 +491,15 @@ check_bounds(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct
 {
 	if (lba > unit->blocks || blocks > unit->blocks - lba)
 		refuse(out, SENSE_ILLEGAL_REQUEST, ASC_OUT_OF_RANGE);
+}
+
+/* There is no cache to fetch into, which is no error (SBC-3 5.12). */
+static void
+prefetch(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct scsi_answer *out)
+{
+	check_bounds(unit, lba, blocks, out);
+	if (out->verdict == SCSI_PASS)
+		answer(out, 0, 0);
 }
 
 static void
@@ -477,6 +530,21 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 	case OP_WRITE_16:
 		transfer(unit, cdb, get(cdb + 2, 8), get(cdb + 10, 4), out);
 		return;
+	case OP_READ_6:
+	case OP_WRITE_6:
+	case OP_WRITE_VERIFY_10:
+	case OP_VERIFY_10:
+	case OP_WRITE_SAME_10:
+	case OP_UNMAP:
+	case OP_EXTENDED_COPY:
+	case OP_COMPARE_AND_WRITE:
+	case OP_WRITE_VERIFY_16:
+	case OP_VERIFY_16:
+	case OP_WRITE_SAME_16:
+	case OP_WRITE_VERIFY_12:
+	case OP_VERIFY_12:
+		out->verdict = SCSI_JOB;
+		return;
 	case OP_SYNC_10:
 		check_bounds(unit, get(cdb + 2, 4), get(cdb + 7, 2), out);
 		return;
@@ -486,6 +554,12 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 	}
 	memset(out->data, 0, sizeof(out->data));
 	switch (cdb[0]) {
+	case OP_PREFETCH_10:
+		prefetch(unit, get(cdb + 2, 4), get(cdb + 7, 2), out);
+		return;
+	case OP_PREFETCH_16:
+		prefetch(unit, get(cdb + 2, 8), get(cdb + 10, 4), out);
+		return;
 	case OP_TEST_UNIT_READY:
 		if (unit->not_ready)
 			refuse(out, SENSE_NOT_READY, unit->not_ready);
@@ -514,6 +588,12 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 			return;
 		}
 		break;
+	case OP_RECEIVE_COPY_RESULTS:
+		if ((cdb[1] & 0x1f) != ACTION_OPERATING_PARAMETERS)	/* there is nothing to ask of past copies */
+			refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		else
+			answer(out, copy_operating_parameters(unit, out->data), get(cdb + 10, 4));
+		return;
 	case OP_MAINTENANCE_IN:
 		if ((cdb[1] & 0x1f) == ACTION_REPORT_OPCODES) {
 			report_opcodes(cdb, out);

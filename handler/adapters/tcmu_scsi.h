@@ -1,4 +1,4 @@
-/* tcmu_scsi.h - what a volume answers to SCSI commands that move no data of it.  Pure: a CDB and
+/* tcmu_scsi.h - what a volume answers to SCSI commands that move no data of it, and which those that do are.  Pure: a CDB and
  * a description of the LUN in, bytes or sense out; no tcmu, so that tests can call it.
  *
  * Commands not listed in its table are refused here, before tcmu-runner can emulate them:
@@ -11,21 +11,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCSI_ANSWER_MAX 1024
+#include "scsi_sense.h"
 
-#define SENSE_NOT_READY 0x02
-#define SENSE_MEDIUM_ERROR 0x03
-#define SENSE_ILLEGAL_REQUEST 0x05
+#define SCSI_ANSWER_MAX 2048
 
-#define ASC_BECOMING_READY 0x0401
-#define ASC_MANUAL_INTERVENTION 0x0403
-#define ASC_STANDBY 0x040b
-#define ASC_WRITE_ERROR 0x0c00
-#define ASC_READ_ERROR 0x1100
-#define ASC_INVALID_OPCODE 0x2000
-#define ASC_OUT_OF_RANGE 0x2100
-#define ASC_INVALID_FIELD 0x2400
-#define ASC_NO_SAVED_PAGES 0x3900
+/* What VPD page B0h promises, and tcmu_job.c keeps.  A command must end before tcmu gives it up (30 s by default) even
+ * where members have no command for zeros and get all of them over the network. */
+#define WRITE_SAME_BYTES_MAX (128ull << 20)
+#define UNMAP_BYTES_MAX (1ull << 30)
+#define UNMAP_DESCRIPTORS_MAX 256
+
+#define OP_READ_6 0x08
+#define OP_WRITE_6 0x0a
+#define OP_WRITE_VERIFY_10 0x2e
+#define OP_VERIFY_10 0x2f
+#define OP_WRITE_SAME_10 0x41
+#define OP_UNMAP 0x42
+#define OP_EXTENDED_COPY 0x83
+#define OP_COMPARE_AND_WRITE 0x89
+#define OP_WRITE_VERIFY_16 0x8e
+#define OP_VERIFY_16 0x8f
+#define OP_WRITE_SAME_16 0x93
+#define OP_WRITE_VERIFY_12 0xae
+#define OP_VERIFY_12 0xaf
 
 struct scsi_unit {
 	uint8_t uuid[16];		/* of the volume */
@@ -38,6 +46,7 @@ struct scsi_unit {
 };
 
 enum scsi_verdict {
+	SCSI_JOB,	/* for tcmu_job.c, which looks at the rest of the CDB */
 	SCSI_PASS,	/* READ, WRITE or SYNCHRONIZE CACHE in bounds: its data is the runner's to hand on */
 	SCSI_GOOD,	/* answered: data[0 .. length), cut at the allocation length */
 	SCSI_CHECK,	/* refused with key and asc */

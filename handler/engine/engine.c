@@ -171,7 +171,7 @@ request_finish(struct engine *engine, struct engine_request *request)
 	engine->activity++;
 }
 
-static struct piece *
+struct piece *
 piece_create(struct engine *engine, struct engine_request *request, uint64_t begin_bytes,
 	     uint64_t end_bytes)
 {
@@ -198,10 +198,18 @@ piece_finish(struct engine *engine, struct piece *piece, int result)
 	engine->free_pieces = piece;
 	if (result != 0 && request->first_error == 0)
 		request->first_error = result;
-	if (--request->pieces_left == 0) {
-		engine->requests_active--;
-		request_finish(engine, request);
-	}
+	if (request->op == REQUEST_ZERO)
+		engine->zero_pieces--;
+	request_let_go(engine, request);
+}
+
+void
+request_let_go(struct engine *engine, struct engine_request *request)
+{
+	if (--request->pieces_left > 0)
+		return;
+	engine->requests_active--;
+	request_finish(engine, request);
 }
 
 /* End of the piece that begins at begin_bytes: at most OP_ROWS_MAX rows, and OP_BYTES_MAX unless it is
@@ -230,26 +238,37 @@ dispatch(struct engine *engine, struct piece *piece)
 		created = read_op_create(engine, piece);
 		break;
 	case REQUEST_WRITE:
-		created = write_op_merge(engine, piece) || write_op_create(engine, piece);
+		created = (!piece->request->claimed && write_op_merge(engine, piece)) ||
+			  write_op_create(engine, piece);
 		break;
 	case REQUEST_FLUSH:
 		created = flush_op_create(engine, piece);
+		break;
+	case REQUEST_COMPARE_WRITE:
+		created = compare_op_create(engine, piece);
+		break;
+	case REQUEST_ZERO:	/* zero_op.c cuts it */
 		break;
 	}
 	if (!created)
 		piece_finish(engine, piece, -ENOMEM);
 }
 
-static void
-carry_out(struct engine *engine, struct engine_request *request)
+void
+request_carry_out(struct engine *engine, struct engine_request *request)
 {
 	uint64_t at = request->offset_bytes;
 	uint64_t end = request->op == REQUEST_FLUSH ? at : at + request->length_bytes;
 
 	engine->requests_active++;
 	request->pieces_left = 1;	/* this function */
+	if (request->op == REQUEST_ZERO) {
+		zero_begin(engine, request);
+		return;
+	}
 	do {
-		uint64_t stop = at < end ? piece_end(engine, at, end) : end;
+		bool whole = at == end || request->op == REQUEST_COMPARE_WRITE;
+		uint64_t stop = whole ? end : piece_end(engine, at, end);
 		struct piece *piece = piece_create(engine, request, at, stop);
 
 		if (piece == NULL) {
@@ -260,10 +279,7 @@ carry_out(struct engine *engine, struct engine_request *request)
 		dispatch(engine, piece);
 		at = stop;
 	} while (at < end);
-	if (--request->pieces_left == 0) {
-		engine->requests_active--;
-		request_finish(engine, request);
-	}
+	request_let_go(engine, request);
 }
 
 static int
@@ -275,7 +291,8 @@ request_fault(const struct engine *engine, const struct engine_request *request)
 	if (request->op == REQUEST_FLUSH)
 		return 0;
 	if (request->offset_bytes % geometry->block_bytes != 0 ||
-	    request->length_bytes % geometry->block_bytes != 0)
+	    request->length_bytes % geometry->block_bytes != 0 ||
+	    (request->op == REQUEST_COMPARE_WRITE && request->length_bytes > COMPARE_WRITE_BYTES_MAX))
 		return -EINVAL;
 	if (request->offset_bytes > volume_bytes ||
 	    request->length_bytes > volume_bytes - request->offset_bytes)
@@ -322,7 +339,7 @@ admit(struct engine *engine)
 			request_finish(engine, request);
 			continue;
 		}
-		carry_out(engine, request);
+		request_carry_out(engine, request);
 	}
 }
 
@@ -332,6 +349,8 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	request->next = NULL;
 	request->first_error = 0;
 	request->pieces_left = 0;
+	request->claimed = false;
+	request->cut_bytes = 0;
 	*engine->admission_tail = request;
 	engine->admission_tail = &request->next;
 }
@@ -475,6 +494,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		place_run(engine);
 		target_run(engine);
 		admit(engine);
+		zero_run(engine);
 		read_op_hedge(engine);
 		start_ready(engine);
 		repair_run(engine);
@@ -560,6 +580,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 	engine->admission_tail = &engine->admission_head;
 	engine->finished_tail = &engine->finished_head;
+	engine->zeros_tail = &engine->zeros_head;
 	list_init(&engine->intent_waiters);
 	list_init(&engine->lost_waiters);
 	list_init(&engine->reads);
@@ -572,6 +593,8 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	list_init(&engine->free_mios);
 	list_init(&engine->free_reads);
 	list_init(&engine->free_writes);
+	list_init(&engine->free_zeros);
+	list_init(&engine->free_compares);
 	list_init(&engine->free_flushes);
 	engine->map_buffer = aligned_alloc(LAYOUT_MAP_BLOCK_BYTES,
 					   (size_t)MAP_BATCH * LAYOUT_MAP_BLOCK_BYTES);
@@ -621,6 +644,8 @@ engine_destroy(struct engine *engine)
 	}
 	read_ops_free(engine);
 	write_ops_free(engine);
+	zero_ops_free(engine);
+	compare_ops_free(engine);
 	flush_ops_free(engine);
 	resync_free(engine);
 	rebuild_free(engine);

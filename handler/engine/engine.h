@@ -28,16 +28,22 @@ enum request_op {
 	REQUEST_READ,
 	REQUEST_WRITE,
 	REQUEST_FLUSH,
+	REQUEST_ZERO,		/* a write of zeros, of any length; no iov */
+	REQUEST_COMPARE_WRITE,	/* if the bytes are those of the first half of iov, write the second; atomic */
 };
+
+#define COMPARE_WRITE_BYTES_MAX (64u << 10)
 
 /* One command to the volume; memory is the caller's until done(). */
 struct engine_request {
 	enum request_op op;
 	bool fua;
+	bool deallocate;	/* ZERO: members may give the space back */
 	uint64_t offset_bytes;	/* whole blocks; -EINVAL otherwise */
-	uint64_t length_bytes;	/* 0 is allowed and succeeds */
+	uint64_t length_bytes;	/* 0 is allowed and succeeds; COMPARE_WRITE: of each half, -EINVAL above its maximum */
 	const struct iovec *iov;	/* array and memory live until done(); never modified */
 	int iov_count;
+	uint64_t mismatch_bytes;	/* COMPARE_WRITE that ended with -EILSEQ: offset of the first byte that differs */
 
 	/* 0
 	 * -ENODATA	medium error: these bytes can't be known (DESIGN rule 9), or more members than
@@ -46,7 +52,9 @@ struct engine_request {
 	 * -ETIMEDOUT	too many members were silent for the whole of queue_limit
 	 * -ENOMEDIUM	the volume is not assembled (after assembly_limit)
 	 * -ERANGE, -EINVAL	outside of the volume, not whole blocks
-	 * -ESHUTDOWN	the volume is stopping, or was taken over by another gateway
+	 * -ESHUTDOWN	the volume is stopping, or was taken over by another gateway; a ZERO that was under way
+	 *		then may be done in part
+	 * -EILSEQ	COMPARE_WRITE: the bytes differ, nothing was written
 	 */
 	void (*done)(struct engine_request *request, int result);
 	void *owner;
@@ -55,6 +63,8 @@ struct engine_request {
 	struct engine_request *next;
 	uint32_t pieces_left;
 	int first_error;
+	bool claimed;		/* of an operation that holds the rows itself: compare_op.c */
+	uint64_t cut_bytes;	/* ZERO: how much of it was cut into pieces */
 };
 
 struct engine_options {

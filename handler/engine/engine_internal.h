@@ -5,6 +5,7 @@
  *	hedge.c		reads around slow members
  *	write_op.c	one or more merged writes	assemble.c	from superblocks to a running volume
  *	write_rows.c	its row plans, memory and I/O	place.c		a device under a running volume: what it is now
+ *	zero_op.c	whole rows of zeros		compare_op.c	a read and a write in one
  *	flush.c		SYNCHRONIZE CACHE of all	target.c	the member that is being filled: begin, lost, done
  *	gather.c	joins pieces into commands	admin.c		what an administrator asks for
  *	metadata.c	superblocks			intent_io.c	the region map
@@ -274,6 +275,8 @@ struct engine {
 	struct list reads;		/* of read_op, those whose commands are under way */
 	struct list buffer_waiters;	/* operations that wait for room in the arena, in order */
 	struct engine_request *finished_head, **finished_tail;
+	struct engine_request *zeros_head, **zeros_tail;	/* ranges of zeros that are not yet cut to their end */
+	unsigned int zero_pieces;	/* of such, under way */
 	uint64_t requests_active;
 	unsigned int ops;
 	struct row_table *rows;
@@ -291,7 +294,7 @@ struct engine {
 	struct list immediate;		/* member_ios that complete without being sent */
 
 	/* recycled memory */
-	struct list free_mios, free_reads, free_writes;
+	struct list free_mios, free_reads, free_writes, free_zeros, free_compares;
 	struct piece *free_pieces;
 	struct list free_flushes;
 	struct iovec *scratch;		/* of the function that runs; see scratch_reserve */
@@ -319,6 +322,10 @@ struct op {
 void engine_log(struct engine *engine, int level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void piece_finish(struct engine *engine, struct piece *piece, int result);
+struct piece *piece_create(struct engine *engine, struct engine_request *request, uint64_t begin_bytes,
+			   uint64_t end_bytes);
+void request_carry_out(struct engine *engine, struct engine_request *request);
+void request_let_go(struct engine *engine, struct engine_request *request);	/* no more pieces will be made of it */
 void op_ready(struct op *op);		/* put on the ready list */
 void op_granted(struct claim_holder *holder);	/* claim_holder.granted of every operation */
 void op_wait_for_buffer(struct op *op);
@@ -456,6 +463,16 @@ void read_ops_free(struct engine *engine);
 void write_ops_free(struct engine *engine);
 void read_op_hedge(struct engine *engine);	/* reads that wait too long for one member */
 uint64_t read_op_deadline(const struct engine *engine);
+
+/* zero_op.c */
+bool zero_op_create(struct engine *engine, struct piece *piece);	/* whole rows; false: no memory */
+void zero_begin(struct engine *engine, struct engine_request *request);	/* it is cut as zero_run() finds room */
+void zero_run(struct engine *engine);
+void zero_ops_free(struct engine *engine);
+
+/* compare_op.c */
+bool compare_op_create(struct engine *engine, struct piece *piece);
+void compare_ops_free(struct engine *engine);
 
 /* throttle.c */
 uint64_t throttle_wait(const struct engine *engine);	/* milliseconds until the next batch may begin; 0: now */

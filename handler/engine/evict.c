@@ -273,6 +273,20 @@ expire(struct engine *engine)
 	intent_io_expire(engine);
 }
 
+/* Who was sent away although it answers, by an administrator, for its errors or for what its cache may have lost, is needed
+ * now; and nothing was done without it yet.
+ */
+static void
+keep(struct member *member)
+{
+	if (member->excluded)
+		engine_event(member->engine, EVENT_MEMBER_BACK, LOG_WARNING, member,
+			     "member %s was to be taken out (%s), but is needed: it stays",
+			     member->backend->label, member->reason);
+	member->condemned = false;
+	member->excluded = false;
+}
+
 static void
 suspend(struct engine *engine, uint32_t silent)
 {
@@ -286,10 +300,9 @@ suspend(struct engine *engine, uint32_t silent)
 			     engine->geometry.level, geometry_tolerated(&engine->geometry));
 	}
 	engine->evict_not_before_ms = engine->now_ms + engine->options.give_up_ms;
-	/* Who was sent away although it answers, for what its cache may have lost, is needed now. */
 	for_each_member(engine, member)
-		if (member->in_sync && member->condemned && !member->excluded)
-			member->condemned = false;
+		if (member->in_sync && member->condemned)
+			keep(member);
 	if (!engine->expired && engine->now_ms - engine->suspended_since_ms >=
 				    engine->options.queue_limit_ms)
 		expire(engine);

@@ -60,6 +60,22 @@ gather_add_buffer(struct gather *gather, struct member *member, uint64_t offset_
 }
 
 void
+gather_add_zeros(struct gather *gather, struct member *member, uint64_t offset_bytes, uint32_t length_bytes)
+{
+	const int slot = member->slot;
+	uint64_t offset = gather->engine->data_offset_bytes + offset_bytes;
+	struct member_io *mio = gather->current[slot];
+
+	if (mio == NULL || mio->io.offset_bytes + mio->io.length_bytes != offset) {
+		submit_one(gather, slot);
+		mio = member_io_create(member, BACKEND_ZERO, offset, IO_REQUEST);
+		mio->io.deallocate = gather->deallocate;
+		gather->current[slot] = mio;
+	}
+	mio->io.length_bytes += length_bytes;
+}
+
+void
 gather_submit(struct gather *gather)
 {
 	for (int slot = 0; slot < gather->engine->slots; slot++)

@@ -14,6 +14,7 @@ struct gather {
 	void (*done)(struct member_io *mio, int result);
 	void *owner;
 	int *pending;
+	bool deallocate;	/* of zeros */
 	struct member_io *current[SLOTS_MAX];
 };
 
@@ -22,6 +23,7 @@ void gather_add(struct gather *gather, struct member *member, uint64_t offset_by
 		int count);
 void gather_add_buffer(struct gather *gather, struct member *member, uint64_t offset_bytes, void *buffer,
 		       uint32_t length_bytes);
+void gather_add_zeros(struct gather *gather, struct member *member, uint64_t offset_bytes, uint32_t length_bytes);
 void gather_submit(struct gather *gather);
 
 #endif

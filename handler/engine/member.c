@@ -219,6 +219,7 @@ account(struct member_io *mio)
 		member->latency_us = (uint32_t)((member->latency_us * 7ull + took_us) / 8);
 		break;
 	case BACKEND_WRITE:
+	case BACKEND_ZERO:
 		member->writes++;
 		member->written_bytes += mio->io.length_bytes;
 		/* Not when it is sent: a flush that overtakes it would seem to cover it. */

@@ -14,6 +14,8 @@
 	X(RMW_ON_SUSPECT, "rmw-on-suspect", 1, "read-modify-write on parity that was not proven")          \
 	X(REBUILT_FROM_SUSPECT, "rebuilt-from-suspect", 1, "a chunk is made from parity that was not proven") \
 	X(ROWS_SHARED, "rows-shared", 2, "writes of one row are carried out at the same time")             \
+	X(COMPARE_UNCLAIMED, "compare-unclaimed", 2, "other writes come between a comparison and its write") \
+	X(ZERO_FORGETS_LOST, "zero-forgets-lost", 9, "zeros over lost bytes are acknowledged before the table says so") \
 	X(STALE_PARITY, "stale-parity", 2, "parity is made although not all that it needs was read")       \
 	X(Q_MISWEIGHED, "q-misweighed", 2, "a small write counts in Q with another chunk's factor")          \
 	X(DOUBT_IGNORED, "doubt-ignored", 6, "something is made from what was read before a cache was lost") \

@@ -45,7 +45,8 @@ static void
 release_rows(struct write_op *op)
 {
 	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
-		row_release(op->op.engine->rows, &write_row(op, row)->claim);
+		if (write_row(op, row)->claim.entry != NULL)	/* else they are those of whom it works for */
+			row_release(op->op.engine->rows, &write_row(op, row)->claim);
 }
 
 static void
@@ -382,6 +383,8 @@ static void
 claim_row(struct write_op *op, uint64_t number)
 {
 	describe_claim(op, number, op->begin_bytes, op->end_bytes);
+	if (op->pieces->request->claimed)
+		return;
 	if (row_claim(op->op.engine->rows, number, &write_row(op, number)->claim) != 0)
 		abort();
 }

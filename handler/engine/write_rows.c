@@ -27,6 +27,10 @@ geometry_of(const struct write_op *op)
 
 /* --- data --- */
 
+/* What parts of rows that become zeros are written with. */
+#define ZEROS_BYTES 65536u
+static const uint8_t zeros[ZEROS_BYTES];
+
 static int
 reserve_data(struct write_op *op, int wanted)
 {
@@ -45,6 +49,20 @@ reserve_data(struct write_op *op, int wanted)
 	return 0;
 }
 
+static int
+describe_zeros(struct write_op *op, uint64_t length_bytes)
+{
+	if (reserve_data(op, op->data_count + (int)(length_bytes / ZEROS_BYTES) + 1) != 0)
+		return -ENOMEM;
+	while (length_bytes > 0) {
+		size_t part = length_bytes < ZEROS_BYTES ? (size_t)length_bytes : ZEROS_BYTES;
+
+		op->data[op->data_count++] = (struct iovec){ (void *)zeros, part };
+		length_bytes -= part;
+	}
+	return 0;
+}
+
 int
 write_rows_describe_data(struct write_op *op)
 {
@@ -53,6 +71,11 @@ write_rows_describe_data(struct write_op *op)
 		const struct engine_request *request = piece->request;
 		int count;
 
+		if (request->op == REQUEST_ZERO) {
+			if (describe_zeros(op, piece->end_bytes - piece->begin_bytes) != 0)
+				return -ENOMEM;
+			continue;
+		}
 		if (reserve_data(op, op->data_count + request->iov_count) != 0)
 			return -ENOMEM;
 		count = iov_slice(request->iov, request->iov_count,

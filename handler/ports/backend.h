@@ -31,11 +31,13 @@ enum backend_op {
 	BACKEND_READ,
 	BACKEND_WRITE,
 	BACKEND_FLUSH,		/* SYNCHRONIZE CACHE of the whole LUN; no iov */
+	BACKEND_ZERO,		/* as a write of zeros, by whatever means are best; no iov.  Reads return zeros then */
 };
 
 struct backend_io {
 	enum backend_op op;
 	bool fua;		/* WRITE: on stable storage before it completes */
+	bool deallocate;	/* ZERO: the device may give the space back, if it reads as zeros all the same */
 	uint64_t offset_bytes;	/* on the member, from its first byte; whole blocks */
 	uint32_t length_bytes;
 	struct iovec *iov;	/* lives until done(); the adapter may edit the array */
@@ -65,6 +67,7 @@ struct backend_identity {	/* of an opened session */
 	 * this one.  Never true on the strength of hope: false where that can't be known. */
 	bool cache_kept;
 	uint32_t transfer_bytes_max;	/* longest READ or WRITE sent as one command; longer ios are split */
+	uint32_t zero_bytes_max;	/* longest ZERO that is one command; 0: zeros have to be sent over the network */
 };
 
 struct backend;

@@ -7,6 +7,7 @@
  *     open | close | release                 closed and opened are printed when they happen
  *     write OFFSET LENGTH SEED [fua] [iov=N]  each 8 bytes: SEED << 48 | their offset on the member;
  *     read OFFSET LENGTH SEED [iov=N]         checked against that.  iov: entries of odd lengths
+ *     zero OFFSET LENGTH [deallocate]
  *     flush
  *     divert                                 takes the memory of all reads under way back: poison
  *     load DEPTH LENGTH [read]               keeps DEPTH ios under way until the session closes
@@ -139,7 +140,8 @@ static void
 on_done(struct backend_io *io)
 {
 	struct probe_io *pio = (struct probe_io *)io;
-	const char *name = io->op == BACKEND_READ ? "read" : io->op == BACKEND_WRITE ? "write" : "flush";
+	static const char *const names[] = { "read", "write", "flush", "zero" };
+	const char *name = names[io->op];
 
 	assert(pio->busy);	/* exactly once */
 	pio->busy = false;
@@ -150,7 +152,7 @@ on_done(struct backend_io *io)
 	}
 	printf("%s %llu %u %d%s\n", name, (unsigned long long)io->offset_bytes, io->length_bytes, io->result,
 	       pio->diverted ? " diverted" : io->op == BACKEND_READ && io->result == 0 ? (filled(pio) ? " same" : " DIFFERENT") : "");
-	if (io->op != BACKEND_FLUSH && !pio->diverted)
+	if (io->op != BACKEND_FLUSH && io->op != BACKEND_ZERO && !pio->diverted)
 		memset(pio->buffer, POISON, pio->buffer_bytes);
 }
 
@@ -220,9 +222,9 @@ on_opened(void *owner, const struct backend_identity *identity)
 {
 	probe.open = true;
 	probe.identity = *identity;
-	printf("opened capacity=%llu block=%u write_cache=%d fua=%d reservation=%d transfer=%u\n",
+	printf("opened capacity=%llu block=%u write_cache=%d fua=%d reservation=%d transfer=%u zero=%u\n",
 	       (unsigned long long)identity->capacity_bytes, identity->block_bytes, identity->write_cache,
-	       identity->fua, identity->reservation, identity->transfer_bytes_max);
+	       identity->fua, identity->reservation, identity->transfer_bytes_max, identity->zero_bytes_max);
 }
 
 static void
@@ -300,6 +302,19 @@ start_io(enum backend_op op, char **words)
 }
 
 static void
+start_zero(const char *offset, const char *length, bool deallocate)
+{
+	struct probe_io *pio = free_io(8);
+
+	pio->io = (struct backend_io){
+		.op = BACKEND_ZERO, .deallocate = deallocate, .offset_bytes = strtoull(offset, NULL, 0),
+		.length_bytes = (uint32_t)strtoul(length, NULL, 0),
+	};
+	submit(pio);
+	pio->used = false;
+}
+
+static void
 start_flush(void)
 {
 	struct probe_io *pio = free_io(8);
@@ -329,6 +344,8 @@ run_command(char *text)
 		start_io(BACKEND_WRITE, words);
 	} else if (strcmp(words[0], "read") == 0 && count >= 4) {
 		start_io(BACKEND_READ, words);
+	} else if (strcmp(words[0], "zero") == 0 && count >= 3) {
+		start_zero(words[1], words[2], count > 3);
 	} else if (strcmp(words[0], "flush") == 0) {
 		start_flush();
 	} else if (!probe.open && (strcmp(words[0], "load") == 0 || strcmp(words[0], "bench") == 0)) {

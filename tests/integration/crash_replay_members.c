@@ -203,6 +203,9 @@ finish(struct members *all, struct member *member, struct backend_io *io)
 		break;
 	case BACKEND_FLUSH:
 		break;
+	case BACKEND_ZERO:
+		expect(false, "%s: the load that was recorded writes no zeros", member->label);
+		break;
 	}
 	io->result = 0;
 	io->done(io);

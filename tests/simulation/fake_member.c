@@ -68,7 +68,7 @@ unlink_command(struct fake_command **link, struct fake_command *command)
 static void
 tell(const struct fake_command *command, const char *what, int result)
 {
-	static const char *const names[] = { "read", "write", "flush" };
+	static const char *const names[] = { "read", "write", "flush", "zero" };
 	const struct fake_member *member = command->member;
 
 	if (member->trace)
@@ -89,11 +89,17 @@ checksum(const struct backend_io *io)
 	return sum;
 }
 
+static bool
+is_write(const struct backend_io *io)
+{
+	return io->op == BACKEND_WRITE || io->op == BACKEND_ZERO;
+}
+
 /* Data of a write, as one run; freed by the caller. */
 static uint8_t *
 gathered(const struct fake_command *command)
 {
-	uint8_t *data = malloc(command->length_bytes);
+	uint8_t *data = calloc(1, command->length_bytes);
 	size_t at = 0;
 
 	assert(data != NULL);
@@ -115,12 +121,12 @@ write_iov(struct fake_command *command)
 {
 	struct fake_member *member = command->member;
 	uint64_t at = command->offset_bytes;
-	bool whole = true;
+	bool whole = command->io->op != BACKEND_ZERO;
 
 	member->written = true;
 	for (int i = 0; i < command->io->iov_count; i++)
 		whole &= command->io->iov[i].iov_len % DISK_SECTOR == 0;
-	if (!whole) {	/* a sector in two pieces */
+	if (!whole) {	/* zeros, or a sector in two pieces */
 		uint8_t *data = gathered(command);
 
 		disk_write(disk_of(member), at, data, command->length_bytes, command->fua);
@@ -178,6 +184,9 @@ apply(struct fake_command *command)
 	case BACKEND_READ:
 		member->reads++;
 		return apply_read(command);
+	case BACKEND_ZERO:
+		member->zeros++;
+		/* fall through */
 	case BACKEND_WRITE:
 		member->writes++;
 		/* What is on its way to the device has to stay as it was when it was handed over. */
@@ -250,7 +259,8 @@ fake_submit(struct backend *backend, struct backend_io *io)
 
 	for (int i = 0; i < io->iov_count; i++)
 		total += io->iov[i].iov_len;
-	assert(io->op == BACKEND_FLUSH || (total == io->length_bytes && total > 0));
+	assert(io->op == BACKEND_FLUSH || io->op == BACKEND_ZERO || (total == io->length_bytes && total > 0));
+	assert(io->op != BACKEND_ZERO || (total == 0 && io->length_bytes > 0));
 	assert(io->offset_bytes % member->disk.block_bytes == 0);
 	assert(io->length_bytes % member->disk.block_bytes == 0);
 	assert(io->offset_bytes + io->length_bytes <= member->disk.bytes);
@@ -367,7 +377,7 @@ settle_in_flight(struct fake_member *member, bool may_be_late, bool tell)
 	while (member->queue != NULL) {
 		struct fake_command *command = member->queue;
 
-		if (command->io->op == BACKEND_WRITE)
+		if (is_write(command->io))
 			settle_write(command, may_be_late);
 		else if (command->io->op == BACKEND_FLUSH && !member->hung && !command->undelivered &&
 			 !command->orphan && random_once_in(member->random, 2))
@@ -433,6 +443,7 @@ report_opened(struct fake_member *member)
 		/* Some targets can't tell. */
 		.cache_kept = member->cache_kept && fake_random(member->random) % 3 != 0,
 		.transfer_bytes_max = 1u << 20,
+		.zero_bytes_max = member->zeros_sent ? 0 : 1u << 20,
 	};
 
 	member->cache_kept = true;
@@ -497,7 +508,7 @@ reissue(struct fake_member *member)
 {
 	schedule_add(member->schedule, &member->watch, member->schedule->now_us + member->deadline_us);
 	for (struct fake_command *command = member->queue; command != NULL; command = command->next)
-		if (command->io->op == BACKEND_WRITE && !command->orphan && !command->done)
+		if (is_write(command->io) && !command->orphan && !command->done)
 			make_late(command);
 }
 
@@ -622,7 +633,7 @@ bool
 fake_member_writing(const struct fake_member *member, uint64_t offset_bytes, uint64_t length_bytes)
 {
 	for (const struct fake_command *command = member->queue; command != NULL; command = command->next)
-		if (command->io->op == BACKEND_WRITE &&
+		if (is_write(command->io) &&
 		    command->offset_bytes < offset_bytes + length_bytes &&
 		    command->offset_bytes + command->length_bytes > offset_bytes)
 			return true;

@@ -67,10 +67,11 @@ struct fake_member {
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
 	bool reissues;			/* an adapter that sends again at the deadline, without dropping the session */
 	bool no_fua;
+	bool zeros_sent;		/* it has no command for zeros */
 	bool cache_kept;		/* since the last session; a loss of power clears it */
 	bool trace;			/* tell of every command, on stderr */
 	bool written;			/* set by every write; for "nothing is written" */
-	uint64_t reads, writes, flushes;
+	uint64_t reads, writes, zeros, flushes;	/* zeros: of the writes */
 	struct fake_counts counts;
 	/* Tells of each sector that a loss of power took from the cache. */
 	void (*sector_lost)(void *owner, struct fake_member *member, uint64_t offset_bytes);

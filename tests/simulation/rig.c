@@ -28,8 +28,11 @@ struct rig_request {
 	uint64_t sector;
 	uint64_t count;
 	uint32_t number;		/* of a write */
-	uint32_t *floor;		/* of a read: what was acknowledged when it was submitted; of a flush: the same,
-					 * over all sectors */
+	int64_t differs_at;		/* COMPARE_WRITE: first byte that the initiator has wrong; -1: none */
+	uint64_t submitted_at;		/* rig->completed then */
+	/* Of a read: what was acknowledged when it was submitted; of a flush: the same, over all sectors; of a write: itself,
+	 * or the range of zeros under way that may still come behind it. */
+	uint32_t *floor;
 	uint8_t *memory;
 	struct iovec iov[IOVECS_MAX];
 };
@@ -124,6 +127,9 @@ rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t l
 	rig->acknowledged = calloc(rig->sectors, sizeof(*rig->acknowledged));
 	rig->flushed = calloc(rig->sectors, sizeof(*rig->flushed));
 	rig->submitted = calloc(rig->sectors, sizeof(*rig->submitted));
+	rig->zeroed = calloc(rig->sectors, sizeof(*rig->zeroed));
+	rig->zeroed_before = calloc(rig->sectors, sizeof(*rig->zeroed_before));
+	rig->zero_ended = calloc(rig->sectors, sizeof(*rig->zero_ended));
 }
 
 void
@@ -135,6 +141,9 @@ rig_free(struct rig *rig)
 	free(rig->acknowledged);
 	free(rig->flushed);
 	free(rig->submitted);
+	free(rig->zeroed);
+	free(rig->zeroed_before);
+	free(rig->zero_ended);
 }
 
 /* --- life --- */
@@ -287,17 +296,28 @@ rig_drain(struct rig *rig)
 /* --- requests --- */
 
 static void
-fill(struct rig_request *request)
+fill_sector(uint8_t *memory, uint64_t sector, uint32_t number)
 {
-	for (uint64_t i = 0; i < request->count; i++) {
-		uint32_t words[RIG_SECTOR / 4];
+	uint32_t words[RIG_SECTOR / 4];
 
-		for (unsigned int w = 0; w < RIG_SECTOR / 4; w += 2) {
-			words[w] = (uint32_t)(request->sector + i) ^ (w << 16);
-			words[w + 1] = request->number;
-		}
-		memcpy(request->memory + i * RIG_SECTOR, words, RIG_SECTOR);
+	for (unsigned int w = 0; w < RIG_SECTOR / 4; w += 2) {
+		words[w] = (uint32_t)sector ^ (w << 16);
+		words[w + 1] = number;
 	}
+	memcpy(memory, words, RIG_SECTOR);
+}
+
+static void
+fill(struct rig_request *request, uint8_t *memory)
+{
+	for (uint64_t i = 0; i < request->count; i++)
+		fill_sector(memory + i * RIG_SECTOR, request->sector + i, request->number);
+}
+
+static bool
+is_zeros(const uint8_t *memory)
+{
+	return memory[0] == 0 && memcmp(memory, memory + 1, RIG_SECTOR - 1) == 0;
 }
 
 /* Number of the write whose bytes the sector holds; 0 for anything that no write of ours made. */
@@ -314,6 +334,17 @@ decode(const uint8_t *memory, uint64_t sector, bool *torn)
 	return whole ? words[1] : 0;
 }
 
+/* A long range of zeros that is under way may still come behind a later write that is done. */
+static uint32_t
+oldest_rival(const struct rig *rig, uint64_t sector, uint32_t number)
+{
+	for (const struct rig_request *other = rig->active; other != NULL; other = other->next)
+		if (other->request.op == REQUEST_ZERO && other->number < number &&
+		    sector >= other->sector && sector < other->sector + other->count)
+			number = other->number;
+	return number;
+}
+
 static void
 check_read(struct rig *rig, struct rig_request *request)
 {
@@ -324,13 +355,24 @@ check_read(struct rig *rig, struct rig_request *request)
 
 		if (request->floor[i] == 0 && torn)
 			continue;	/* never written (and acknowledged): anything goes */
-		expect(!torn, "sector %llu reads rubbish, write %u expected",
-		       (unsigned long long)sector, request->floor[i]);
+		if (torn && is_zeros(request->memory + i * RIG_SECTOR) &&
+		    rig->zeroed[sector] >= request->floor[i]) {
+			/* Which of several it was can't be told. */
+			if (rig->zeroed_before[sector] < request->floor[i] &&
+			    rig->zero_ended[sector] <= request->submitted_at &&
+			    oldest_rival(rig, sector, UINT32_MAX) >= rig->zeroed[sector] &&
+			    rig->zeroed[sector] > rig->acknowledged[sector])
+				rig->acknowledged[sector] = rig->zeroed[sector];
+			continue;
+		}
+		expect(!torn, "sector %llu reads %s, write %u expected", (unsigned long long)sector,
+		       is_zeros(request->memory + i * RIG_SECTOR) ? "zeros" : "rubbish", request->floor[i]);
 		expect(number >= request->floor[i] && number <= rig->submitted[sector],
 		       "sector %llu reads write %u, expected %u to %u", (unsigned long long)sector,
 		       number, request->floor[i], rig->submitted[sector]);
 		/* What was once read does not revert. */
-		if (number > rig->acknowledged[sector])
+		number = oldest_rival(rig, sector, number);
+		if (rig->zero_ended[sector] <= request->submitted_at && number > rig->acknowledged[sector])
 			rig->acknowledged[sector] = number;
 	}
 }
@@ -338,9 +380,12 @@ check_read(struct rig *rig, struct rig_request *request)
 static void
 raise_floor(uint32_t *floor, const struct rig_request *request)
 {
-	for (uint64_t i = 0; i < request->count; i++)
-		if (request->number > floor[i])
-			floor[i] = request->number;
+	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
+		uint32_t number = request->floor[i - request->sector];
+
+		if (number > floor[i])
+			floor[i] = number;
+	}
 }
 
 static void
@@ -355,17 +400,30 @@ request_done(struct engine_request *base, int result)
 	*link = request->next;
 	rig->active_count--;
 	rig->completed++;
-	if (result != 0) {
+	for (uint64_t i = 0; base->op == REQUEST_ZERO && i < request->count; i++)
+		rig->zero_ended[request->sector + i] = rig->completed;
+	if (base->op == REQUEST_COMPARE_WRITE && (result == 0 || result == -EILSEQ)) {
+		expect((result == 0) == (request->differs_at < 0),
+		       "compare and write %u at sector %llu: %s", request->number,
+		       (unsigned long long)request->sector, result == 0 ? "did not see the difference" :
+		       "saw a difference that is not there");
+		expect(result == 0 || base->mismatch_bytes == (uint64_t)request->differs_at,
+		       "compare and write %u: differs at %llu, not at %lld", request->number,
+		       (unsigned long long)base->mismatch_bytes, (long long)request->differs_at);
+	}
+	if (result == -EILSEQ) {
+		rig->mismatches++;
+	} else if (result != 0) {
 		expect(rig->errors_allowed, "request %d at sector %llu failed: %s", base->op,
 		       (unsigned long long)request->sector, strerror(-result));
 		rig->failed++;
 		rig->last_error = result;
 	} else if (base->op == REQUEST_READ) {
 		check_read(rig, request);
-	} else if (base->op == REQUEST_WRITE) {
-		raise_floor(rig->acknowledged + request->sector, request);
+	} else if (base->op != REQUEST_FLUSH) {
+		raise_floor(rig->acknowledged, request);
 		if (base->fua)
-			raise_floor(rig->flushed + request->sector, request);
+			raise_floor(rig->flushed, request);
 	} else {
 		for (uint64_t i = 0; i < rig->sectors; i++)
 			if (request->floor[i] > rig->flushed[i])
@@ -375,16 +433,16 @@ request_done(struct engine_request *base, int result)
 }
 
 static void
-describe_memory(struct rig *rig, struct rig_request *request)
+describe_memory(struct rig *rig, struct rig_request *request, uint64_t sectors)
 {
 	uint64_t at = 0;
 	int count = 0;
 
-	while (at < request->count) {
-		uint64_t step = 1 + fake_random(&rig->random) % (request->count - at);
+	while (at < sectors) {
+		uint64_t step = 1 + fake_random(&rig->random) % (sectors - at);
 
 		if (count == IOVECS_MAX - 1)
-			step = request->count - at;
+			step = sectors - at;
 		request->iov[count++] = (struct iovec){ request->memory + at * RIG_SECTOR,
 							step * RIG_SECTOR };
 		at += step;
@@ -393,12 +451,56 @@ describe_memory(struct rig *rig, struct rig_request *request)
 	request->request.iov_count = count;
 }
 
+/* The content of all of these sectors is known: nothing is under way there. */
+static bool
+is_settled(const struct rig *rig, uint64_t sector, uint64_t count)
+{
+	for (uint64_t i = sector; i < sector + count; i++)
+		if (rig->acknowledged[i] == 0 || rig->acknowledged[i] != rig->submitted[i])
+			return false;
+	return true;
+}
+
+/* The first half: what stands there, or now and then not quite. */
+static void
+fill_expected(struct rig *rig, struct rig_request *request)
+{
+	request->differs_at = -1;
+	for (uint64_t i = 0; i < request->count; i++) {
+		uint64_t sector = request->sector + i;
+
+		memset(request->memory + i * RIG_SECTOR, 0, RIG_SECTOR);
+		if (rig->zeroed[sector] != rig->acknowledged[sector])
+			fill_sector(request->memory + i * RIG_SECTOR, sector, rig->acknowledged[sector]);
+	}
+	if (random_once_in(&rig->random, 3)) {
+		request->differs_at = (int64_t)(fake_random(&rig->random) % (request->count * RIG_SECTOR));
+		request->memory[request->differs_at] ^= 0x40;
+	}
+}
+
+static void
+note_write(struct rig *rig, struct rig_request *request)
+{
+	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
+		request->floor[i - request->sector] = oldest_rival(rig, i, request->number);
+		rig->submitted[i] = request->number;
+		if (request->request.op == REQUEST_ZERO) {
+			rig->zeroed_before[i] = rig->zeroed[i];
+			rig->zeroed[i] = request->number;
+		}
+	}
+}
+
 void
 rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count, bool fua)
 {
+	const uint64_t halves = op == REQUEST_COMPARE_WRITE ? 2 : 1;
 	struct rig_request *request = calloc(1, sizeof(*request));
 
-	*request = (struct rig_request){ .rig = rig, .sector = sector, .count = count };
+	*request = (struct rig_request){
+		.rig = rig, .sector = sector, .count = count, .submitted_at = rig->completed,
+	};
 	request->request = (struct engine_request){
 		.op = op,
 		.fua = fua,
@@ -407,16 +509,24 @@ rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count,
 		.done = request_done,
 		.owner = request,
 	};
-	request->memory = aligned_alloc(512, count ? count * RIG_SECTOR : 512);
+	request->request.deallocate = op == REQUEST_ZERO && random_once_in(&rig->random, 2);
+	request->memory = aligned_alloc(512, count ? halves * count * RIG_SECTOR : 512);
 	request->floor = calloc((op == REQUEST_FLUSH ? rig->sectors : count) + 1,
 				sizeof(*request->floor));
-	if (op != REQUEST_FLUSH)
-		describe_memory(rig, request);
-	if (op == REQUEST_WRITE) {
+	if (op != REQUEST_FLUSH && op != REQUEST_ZERO)
+		describe_memory(rig, request, halves * count);
+	if (op == REQUEST_WRITE || op == REQUEST_ZERO) {
 		request->number = ++rig->writes;
-		fill(request);
-		for (uint64_t i = 0; i < count; i++)
-			rig->submitted[sector + i] = request->number;
+		if (op == REQUEST_WRITE)
+			fill(request, request->memory);
+		note_write(rig, request);
+	} else if (op == REQUEST_COMPARE_WRITE) {
+		expect(is_settled(rig, sector, count), "compare and write of what is not known");
+		request->number = ++rig->writes;
+		fill_expected(rig, request);
+		fill(request, request->memory + count * RIG_SECTOR);
+		if (request->differs_at < 0)
+			note_write(rig, request);
 	} else if (op == REQUEST_READ && sector + count <= rig->sectors) {
 		memcpy(request->floor, rig->acknowledged + sector, count * sizeof(*request->floor));
 	}
@@ -443,8 +553,12 @@ rig_submit_random(struct rig *rig)
 		rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
 	else if (kind < 50)
 		rig_submit(rig, REQUEST_READ, sector, count, false);
+	else if (kind < 56)
+		rig_submit(rig, REQUEST_ZERO, sector, count, kind == 50);
+	else if (kind < 66 && is_settled(rig, sector, count < 40 ? count : 40))
+		rig_submit(rig, REQUEST_COMPARE_WRITE, sector, count < 40 ? count : 40, kind == 57);
 	else
-		rig_submit(rig, REQUEST_WRITE, sector, count, kind < 53);
+		rig_submit(rig, REQUEST_WRITE, sector, count, kind > 96);
 }
 
 void

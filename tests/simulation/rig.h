@@ -2,7 +2,7 @@
  *
  * Every sector that is written carries its number and the number of the write.  The oracle knows, for
  * each sector, the newest write that was acknowledged and the newest that was submitted; what a
- * read returns must lie between.  After a crash unacknowledged writes may or may not be there, but what
+ * read returns must lie between.  Zeros are a write too, whose number is looked up.  After a crash unacknowledged writes may or may not be there, but what
  * was once read never reverts.
  */
 #ifndef IRAID_RIG_H
@@ -30,10 +30,12 @@ struct rig {
 	uint32_t *acknowledged;		/* by sector: number of the newest write that was */
 	uint32_t *flushed;		/* newest that a flush or FUA made safe from a loss of power */
 	uint32_t *submitted;
+	uint32_t *zeroed, *zeroed_before;	/* by sector: number of the newest write of zeros, and of the one before */
+	uint64_t *zero_ended;		/* by sector: `completed` when a write of zeros last ended */
 	uint32_t writes;
 	struct rig_request *active;
 	int active_count;
-	uint64_t completed, failed;
+	uint64_t completed, failed, mismatches;
 	int last_error;
 	bool errors_allowed;
 	uint32_t step_ms_max;		/* virtual time of a step: 1 .. this */
@@ -60,7 +62,8 @@ void rig_jump(struct rig *rig);		/* nothing to do: forward to the engine's deadl
 bool rig_wait(struct rig *rig, enum volume_state state, int steps);
 void rig_drain(struct rig *rig);	/* until no request is active */
 
-/* Submit one random request within the load's range, or a certain one.  Sectors. */
+/* Submit one random request within the load's range, or a certain one.  Sectors.  COMPARE_WRITE: in one of three cases
+ * with expectations that are wrong; nothing else may be under way there, and all must have been written. */
 void rig_submit_random(struct rig *rig);
 void rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count, bool fua);
 

@@ -78,9 +78,12 @@ struct sim_request {
 	struct sim *sim;
 	uint64_t sector, count;
 	uint32_t number;	/* of a write */
+	int64_t differs_at;	/* COMPARE_WRITE: first byte that the initiator has wrong; -1: none */
 	uint64_t submit_us, done_us;
 	uint64_t session_losses;	/* until it was submitted */
-	uint32_t *floor;	/* of a read: the floor when it was submitted; of a flush: of all sectors */
+	/* Of a read: the floor when it was submitted; of a flush: of all sectors; of a write: its number, or the oldest
+	 * that was under way then and may come behind it. */
+	uint32_t *floor;
 	uint8_t *memory;
 	size_t memory_bytes;
 	struct iovec iov[8];
@@ -127,6 +130,7 @@ struct sim {
 	uint64_t epoch_recorded;
 	uint64_t started_us;
 	bool running_seen;		/* since it was started, it has been assembled */
+	bool half_recorded;		/* a crash may have left it on some members only who is in sync */
 	bool stopping, stopped;
 	bool stranger;			/* the engine that runs is another gateway's */
 	/* The gateway is to die a few turns after the engine next says that it does something of weight. */
@@ -145,7 +149,10 @@ struct sim {
 	uint32_t *floor;		/* newest write that a read must at least return */
 	uint32_t *flushed;		/* the same after a loss of all caches */
 	uint32_t *submitted;
+	uint32_t *zero_latest, *zero_before;	/* number of the newest write of zeros, and of the one before */
+	uint64_t *zero_ended_us;	/* when one last ended */
 	uint8_t *traits;
+	uint64_t loss_allowed_us;	/* when a sector last got MAY_BE_LOST */
 	uint32_t writes;
 	bool *unsure;			/* by region: parity may be wrong, by a crash or a write that failed */
 	bool proven_once;		/* all parity was right at some quiescence */
@@ -223,6 +230,9 @@ void oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t off
 void oracle_wiped(struct sim *sim, int role);
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
 void oracle_quiescent(struct sim *sim);		/* the media were checked, everything is in sync */
+bool oracle_settled(const struct sim *sim, uint64_t sector, uint64_t count);	/* what a read returns is certain */
+void oracle_submitted(struct sim *sim, struct sim_request *request);	/* a write */
+const char *sim_op_name(enum request_op op);
 void oracle_judge(struct sim *sim, struct sim_request *request, int result);
 /* submit_us: since when the bytes may have been read. */
 void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, uint64_t submit_us,

@@ -362,10 +362,6 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		sim->members[m].reachable = false;
 		cure_after(sim, m, CURE_REACH, lasts);
 		fault_trouble(sim, m, lasts);
-		/* Who came last may not be on record as in sync: then he is out as well. */
-		if (now(sim) < sim->changed_us + 1000000 &&
-		    sim->excess_until_us < now(sim) + lasts + SLACK_US)
-			sim->excess_until_us = now(sim) + lasts + SLACK_US;
 		sim_trace(sim, "member %d is away for %llu us", m, (unsigned long long)lasts);
 	}
 	sim_advance(sim, now(sim) + away);

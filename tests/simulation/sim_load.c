@@ -49,7 +49,7 @@ check_pattern(struct sim *sim, const struct sim_request *request)
 	for (size_t i = 0; i < request->memory_bytes; i++)
 		if (request->memory[i] != QUARANTINE_BYTE)
 			sim_fail(sim, "memory of a completed request was written to: %s of %llu sectors at "
-				 "sector %llu, byte %zu", request->request.op == REQUEST_READ ? "read" : "write",
+				 "sector %llu, byte %zu", sim_op_name(request->request.op),
 				 (unsigned long long)request->count,
 				 (unsigned long long)request->sector, i);
 }
@@ -134,8 +134,50 @@ describe_memory(struct sim *sim, struct sim_request *request)
 }
 
 static void
+fill_pattern(struct sim_request *request, uint8_t *memory)
+{
+	for (uint64_t i = 0; i < request->count; i++)
+		pattern_fill(memory + i * PATTERN_SECTOR, (uint32_t)(request->sector + i), request->number);
+}
+
+/* The first half of a compare and write: what stands there, or now and then not quite. */
+static void
+fill_expected(struct sim *sim, struct sim_request *request)
+{
+	request->differs_at = -1;
+	for (uint64_t i = 0; i < request->count; i++) {
+		uint64_t sector = request->sector + i;
+
+		memset(request->memory + i * PATTERN_SECTOR, 0, PATTERN_SECTOR);
+		if (sim->zero_latest[sector] != sim->floor[sector])
+			pattern_fill(request->memory + i * PATTERN_SECTOR, (uint32_t)sector,
+				     sim->floor[sector]);
+	}
+	if (random_once_in(&sim->random, 3)) {
+		request->differs_at = (int64_t)(fake_random(&sim->random) % (request->count * PATTERN_SECTOR));
+		request->memory[request->differs_at] ^= 0x40;
+	}
+}
+
+static void
+prepare_write(struct sim *sim, struct sim_request *request)
+{
+	const enum request_op op = request->request.op;
+
+	request->number = ++sim->writes;
+	if (op == REQUEST_WRITE)
+		fill_pattern(request, request->memory);
+	if (op == REQUEST_COMPARE_WRITE) {
+		fill_expected(sim, request);
+		fill_pattern(request, request->memory + request->count * PATTERN_SECTOR);
+	}
+	oracle_submitted(sim, request);
+}
+
+static void
 submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, bool fua)
 {
+	const uint64_t copies = op == REQUEST_ZERO ? 0 : op == REQUEST_COMPARE_WRITE ? 2 : 1;
 	struct sim_request *request = request_take(sim);
 
 	assert(request != NULL && sector + count <= sim->sectors);
@@ -144,32 +186,25 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	request->count = count;
 	request->submit_us = sim->schedule.now_us;
 	request->session_losses = sim->session_losses;
-	request->memory_bytes = count * PATTERN_SECTOR;
+	request->memory_bytes = copies * count * PATTERN_SECTOR;
 	request->request = (struct engine_request){
 		.op = op,
 		.fua = fua,
+		.deallocate = op == REQUEST_ZERO && sector % 16 < 8,
 		.offset_bytes = sector * PATTERN_SECTOR,
-		.length_bytes = request->memory_bytes,
+		.length_bytes = count * PATTERN_SECTOR,
 		.done = request_done,
 		.owner = request,
 	};
 	if (request->floor == NULL)
 		request->floor = malloc(sim->sectors * sizeof(*request->floor));
-	if (count > 0) {
+	if (request->memory_bytes > 0) {
 		request->memory = aligned_alloc(PATTERN_SECTOR, request->memory_bytes);
 		assert(request->memory != NULL);
 		describe_memory(sim, request);
 	}
-	if (op == REQUEST_WRITE) {
-		request->number = ++sim->writes;
-		for (uint64_t i = 0; i < count; i++) {
-			pattern_fill(request->memory + i * PATTERN_SECTOR, (uint32_t)(sector + i),
-				     request->number);
-			sim->submitted[sector + i] = request->number;
-		}
-		for (uint64_t row = sim_sector_row(sim, sector); row <= sim_sector_row(sim, sector + count - 1);
-		     row++)
-			sim->touched[sim_region(sim, row)] = true;
+	if (op != REQUEST_READ && op != REQUEST_FLUSH) {
+		prepare_write(sim, request);
 	} else if (op == REQUEST_READ) {
 		memset(request->memory, READ_BYTE, request->memory_bytes);
 		memcpy(request->floor, sim->floor + sector, count * sizeof(*request->floor));
@@ -177,8 +212,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 		memcpy(request->floor, sim->floor, sim->sectors * sizeof(*request->floor));
 	}
 	sim_trace(sim, "submit %s%s sector %llu count %llu number %u",
-		  op == REQUEST_READ ? "read" : op == REQUEST_WRITE ? "write" : "flush", fua ? " fua" : "",
-		  (unsigned long long)sector, (unsigned long long)count, request->number);
+		  sim_op_name(op), fua ? " fua" : "", (unsigned long long)sector, (unsigned long long)count, request->number);
 	request->next = sim->active;
 	sim->active = request;
 	sim->active_count++;
@@ -193,10 +227,14 @@ submit_fitting(struct sim *sim, enum request_op op, uint64_t sector, uint64_t co
 
 	sector -= sector % unit;
 	count = (count + unit - 1) / unit * unit;
-	if (count > REQUEST_SECTORS_MAX)
+	if (count > REQUEST_SECTORS_MAX && op != REQUEST_ZERO)
 		count = REQUEST_SECTORS_MAX;
+	if (op == REQUEST_COMPARE_WRITE && count > COMPARE_WRITE_BYTES_MAX / PATTERN_SECTOR)
+		count = COMPARE_WRITE_BYTES_MAX / PATTERN_SECTOR;
 	if (count > sim->sectors - sector)
 		count = sim->sectors - sector;
+	if (op == REQUEST_COMPARE_WRITE && !oracle_settled(sim, sector, count))
+		op = REQUEST_WRITE;
 	submit(sim, op, sector, count, fua);
 }
 
@@ -231,8 +269,13 @@ load_submit(struct sim *sim, uint64_t *random)
 		submit(sim, REQUEST_FLUSH, 0, 0, false);
 	else if (kind < 45)
 		submit_fitting(sim, REQUEST_READ, sector, count, false);
+	else if (kind < 52)
+		submit_fitting(sim, REQUEST_ZERO, sector,
+			       random_once_in(random, 3) ? 4 * row_sectors + count : count, kind == 45);
+	else if (kind < 60)
+		submit_fitting(sim, REQUEST_COMPARE_WRITE, sector, count, kind == 52);
 	else
-		submit_fitting(sim, REQUEST_WRITE, sector, count, kind < 49);
+		submit_fitting(sim, REQUEST_WRITE, sector, count, kind < 64);
 }
 
 /* Adjacent writes, as a stream brings them. */

@@ -78,6 +78,20 @@ row_begin(const struct sim *sim, uint64_t row)
 	return row * geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
 }
 
+const char *
+sim_op_name(enum request_op op)
+{
+	static const char *const names[] = { "read", "write", "flush", "zero", "compare and write" };
+
+	return names[op];
+}
+
+static bool
+is_write(const struct sim_request *request)
+{
+	return request->request.op != REQUEST_READ && request->request.op != REQUEST_FLUSH;
+}
+
 /* --- permissions --- */
 
 static void
@@ -87,8 +101,11 @@ allow_loss(struct sim *sim, uint64_t row, int role)
 	int chunk = data_chunk(sim, row, role);
 	uint64_t first = row_begin(sim, row) + (uint64_t)chunk * chunk_sectors;
 
-	for (uint64_t i = 0; chunk >= 0 && i < chunk_sectors; i++)
+	for (uint64_t i = 0; chunk >= 0 && i < chunk_sectors; i++) {
+		if (!(sim->traits[first + i] & MAY_BE_LOST))
+			sim->loss_allowed_us = sim->schedule.now_us;
 		sim->traits[first + i] |= MAY_BE_LOST;
+	}
 }
 
 static void
@@ -305,14 +322,14 @@ static uint32_t
 oldest_rival(const struct sim *sim, uint64_t sector, uint32_t number)
 {
 	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
-		if (other->request.op == REQUEST_WRITE && other->number < number &&
+		if (is_write(other) && other->differs_at < 0 && other->number < number &&
 		    sector >= other->sector && sector < other->sector + other->count)
 			number = other->number;
 	return number;
 }
 
 static void
-raise_floor(struct sim *sim, uint64_t sector, uint32_t number, uint64_t submit_us)
+raise_acknowledged(struct sim *sim, uint64_t sector, uint32_t number, uint64_t submit_us)
 {
 	if (number <= sim->floor[sector])
 		return;
@@ -322,6 +339,43 @@ raise_floor(struct sim *sim, uint64_t sector, uint32_t number, uint64_t submit_u
 	number = oldest_rival(sim, sector, number);
 	if (number > sim->floor[sector])
 		sim->floor[sector] = number;
+}
+
+static void
+raise_floor(struct sim *sim, uint64_t sector, uint32_t number, uint64_t submit_us)
+{
+	/* A long range of zeros may have come to it behind what is known of, and have ended since. */
+	if (submit_us <= sim->zero_ended_us[sector])
+		return;
+	raise_acknowledged(sim, sector, number, submit_us);
+}
+
+bool
+oracle_settled(const struct sim *sim, uint64_t sector, uint64_t count)
+{
+	for (uint64_t i = sector; i < sector + count; i++)
+		if (sim->floor[i] == 0 || sim->floor[i] != sim->submitted[i] || sim->traits[i] != 0)
+			return false;
+	return true;
+}
+
+void
+oracle_submitted(struct sim *sim, struct sim_request *request)
+{
+	const uint64_t end = request->sector + request->count;
+
+	if (request->request.op != REQUEST_COMPARE_WRITE)
+		request->differs_at = -1;
+	for (uint64_t row = sim_sector_row(sim, request->sector); row <= sim_sector_row(sim, end - 1); row++)
+		sim->touched[sim_region(sim, row)] = true;
+	for (uint64_t i = request->sector; i < end && request->differs_at < 0; i++) {
+		request->floor[i - request->sector] = oldest_rival(sim, i, request->number);
+		sim->submitted[i] = request->number;
+		if (request->request.op == REQUEST_ZERO) {
+			sim->zero_before[i] = sim->zero_latest[i];
+			sim->zero_latest[i] = request->number;
+		}
+	}
 }
 
 void
@@ -335,6 +389,12 @@ oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t f
 		return;
 	if (floor == 0 && (verdict == PATTERN_ZEROS || (!sim->zeroed && verdict == PATTERN_RUBBISH)))
 		return;		/* as it was before the first write */
+	if (verdict == PATTERN_ZEROS && sim->zero_latest[sector] >= floor) {
+		/* Which of several it was can't be told. */
+		if (sim->zero_before[sector] < floor)
+			raise_floor(sim, sector, sim->zero_latest[sector], submit_us);
+		return;
+	}
 	if (verdict != PATTERN_WRITE)
 		sim_fail(sim, "%s: sector %llu (row %llu) holds %s, expected write %u to %u", where,
 			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector),
@@ -373,12 +433,18 @@ told_of_losses(struct sim *sim, const struct sim_request *request)
 static void
 acknowledge(struct sim *sim, const struct sim_request *request)
 {
+	/* The first pieces of a long range may have been lost before the last was written. */
+	const bool lost_meanwhile = request->request.op == REQUEST_ZERO &&
+				    sim->loss_allowed_us >= request->submit_us;
+
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
-		raise_floor(sim, i, request->number, request->submit_us);
+		uint32_t number = request->floor[i - request->sector];
+
+		raise_acknowledged(sim, i, number, request->submit_us);
 		if (request->request.fua && sim->floor[i] > sim->flushed[i])
-			sim->flushed[i] = request->number < sim->floor[i] ? request->number : sim->floor[i];
+			sim->flushed[i] = number < sim->floor[i] ? number : sim->floor[i];
 		/* Where it could be read only by luck, a rebuild may lose it yet. */
-		if (!damage_is_excessive(sim, sim_sector_row(sim, i)))
+		if (!damage_is_excessive(sim, sim_sector_row(sim, i)) && !lost_meanwhile)
 			sim->traits[i] &= (uint8_t)~MAY_BE_LOST;
 		sim->traits[i] &= (uint8_t)~MAY_BE_ANYTHING;
 	}
@@ -412,7 +478,7 @@ loss_is_fair(const struct sim *sim, const struct sim_request *request)
 	for (uint64_t row = sim_sector_row(sim, begin); row <= sim_sector_row(sim, end - 1); row++)
 		if (damage_is_excessive(sim, row))
 			return true;
-	if (request->request.op == REQUEST_WRITE) {
+	if (is_write(request)) {
 		end = row_begin(sim, sim_sector_row(sim, end - 1) + 1);
 		begin = row_begin(sim, sim_sector_row(sim, begin));
 	}
@@ -439,7 +505,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 		return (durable && sim->session_losses > sim->session_losses_told) || excess || sim->refused ||
 		       loss_is_fair(sim, request);
 	case ENOMEDIUM:
-		return !sim->running_seen && excess &&
+		return !sim->running_seen && (excess || sim->half_recorded) &&
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:
@@ -475,25 +541,48 @@ trace_rows(struct sim *sim, const struct sim_request *request)
 	}
 }
 
+/* What stands there was certain when it was submitted.  A cache that was lost since may have changed that. */
+static void
+judge_comparison(struct sim *sim, const struct sim_request *request, int result)
+{
+	uint8_t traits = 0;
+
+	for (uint64_t i = request->sector; i < request->sector + request->count; i++)
+		traits |= sim->traits[i];
+	if (result == 0 && request->differs_at >= 0)
+		sim_fail(sim, "compare and write %u at sector %llu did not see the difference", request->number,
+			 (unsigned long long)request->sector);
+	if (result == 0 || (traits & (MAY_BE_ANYTHING | CACHE_REVERTED)))
+		return;
+	if (request->request.mismatch_bytes != (uint64_t)request->differs_at)
+		sim_fail(sim, "compare and write %u at sector %llu: differs at byte %llu, not at %lld",
+			 request->number, (unsigned long long)request->sector,
+			 (unsigned long long)request->request.mismatch_bytes, (long long)request->differs_at);
+}
+
 void
 oracle_judge(struct sim *sim, struct sim_request *request, int result)
 {
-	static const char *const names[] = { "read", "write", "flush" };
-
-	sim_trace(sim, "done   %s sector %llu count %llu number %u: %s", names[request->request.op],
+	sim_trace(sim, "done   %s sector %llu count %llu number %u: %s", sim_op_name(request->request.op),
 		  (unsigned long long)request->sector, (unsigned long long)request->count, request->number,
 		  result == 0 ? "ok" : strerror(-result));
 	if (request->submit_us > sim->excess_until_us && sim->running_seen &&
 	    request->done_us - request->submit_us > sim->options.totals->stall_ms_max * 1000)
 		sim->options.totals->stall_ms_max = (request->done_us - request->submit_us) / 1000;
+	for (uint64_t i = 0; request->request.op == REQUEST_ZERO && i < request->count; i++)
+		sim->zero_ended_us[request->sector + i] = sim->schedule.now_us;
+	if (request->request.op == REQUEST_COMPARE_WRITE && (result == 0 || result == -EILSEQ))
+		judge_comparison(sim, request, result);
+	if (result == -EILSEQ)
+		return;
 	if (result != 0) {
 		if (!error_is_fair(sim, request, result)) {
 			trace_rows(sim, request);
 			sim_fail(sim, "%s of %llu sectors at %llu failed without reason: %s",
-				 names[request->request.op], (unsigned long long)request->count,
+				 sim_op_name(request->request.op), (unsigned long long)request->count,
 				 (unsigned long long)request->sector, strerror(-result));
 		}
-		for (uint64_t i = 0; request->request.op == REQUEST_WRITE && i < request->count; i += 8)
+		for (uint64_t i = 0; is_write(request) && i < request->count; i += 8)
 			make_unsure(sim, sim_region(sim, sim_sector_row(sim, request->sector + i)));
 		return;
 	}
@@ -502,6 +591,8 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 		check_read(sim, request);
 		break;
 	case REQUEST_WRITE:
+	case REQUEST_ZERO:
+	case REQUEST_COMPARE_WRITE:
 		acknowledge(sim, request);
 		break;
 	case REQUEST_FLUSH:
@@ -518,6 +609,9 @@ oracle_init(struct sim *sim)
 	sim->floor = calloc(sim->sectors, sizeof(*sim->floor));
 	sim->flushed = calloc(sim->sectors, sizeof(*sim->flushed));
 	sim->submitted = calloc(sim->sectors, sizeof(*sim->submitted));
+	sim->zero_latest = calloc(sim->sectors, sizeof(*sim->zero_latest));
+	sim->zero_before = calloc(sim->sectors, sizeof(*sim->zero_before));
+	sim->zero_ended_us = calloc(sim->sectors, sizeof(*sim->zero_ended_us));
 	sim->traits = calloc(sim->sectors, 1);
 	sim->unsure = calloc(regions(sim), sizeof(*sim->unsure));
 	sim->touched = calloc(regions(sim), sizeof(*sim->touched));
@@ -531,6 +625,9 @@ oracle_free(struct sim *sim)
 	free(sim->floor);
 	free(sim->flushed);
 	free(sim->submitted);
+	free(sim->zero_latest);
+	free(sim->zero_before);
+	free(sim->zero_ended_us);
 	free(sim->traits);
 	free(sim->unsure);
 	free(sim->touched);

@@ -88,6 +88,7 @@ sim_look(struct sim *sim)
 	    !(sim->status.state == VOLUME_STOPPING && sim->running_seen))
 		return;
 	sim->running_seen = true;
+	sim->half_recorded = false;
 	see_members(sim);
 }
 
@@ -294,6 +295,7 @@ sim_crash(struct sim *sim)
 	sim->armed = false;
 	sim->crash_in = 0;
 	sim->crash_due = false;
+	sim->half_recorded |= !sim->running_seen || sim->schedule.now_us < sim->changed_us + 1000000;
 	for (int m = 0; m < sim->slots; m++)
 		fake_member_abandon(&sim->members[m]);
 	load_abandon(sim);

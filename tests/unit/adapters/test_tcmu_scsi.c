@@ -73,7 +73,7 @@ standard_inquiry_names_product_by_level(void **state)
 	assert_int_equal(answer.length, answer.data[4] + 5);
 	assert_int_equal(answer.data[0], 0);		/* a disk, connected */
 	assert_int_equal(answer.data[3] & 0x0f, 2);
-	assert_int_equal(answer.data[5], 0);		/* no ALUA, no third-party copy, no protection */
+	assert_int_equal(answer.data[5], 0x08);		/* third-party copy; no ALUA, no protection */
 	assert_memory_equal(answer.data + 8, "IRAID   P-iRAID volume  ", 24);
 	unit.level = 0;
 	assert_memory_equal(ASK(&unit, 0x12, 0, 0, 0, 255, 0).data + 16, "S-iRAID volume  ", 16);
@@ -119,8 +119,7 @@ all_pages_that_are_listed_are_there_and_no_other(void **state)
 		assert_int_equal(answer.data[1], page);
 		assert_int_equal(number(answer.data + 2, 2) + 4, answer.length);
 	}
-	assert_true(listed[0x80] && listed[0x83] && listed[0xb0]);
-	assert_false(listed[0xb2]);	/* nothing is thinly provisioned */
+	assert_true(listed[0x80] && listed[0x83] && listed[0xb0] && listed[0xb1] && listed[0xb2]);
 }
 
 static void
@@ -147,13 +146,22 @@ block_limits_are_true(void **state)
 	struct scsi_unit unit = sample();
 	struct scsi_answer answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 
-	assert_int_equal(answer.data[5], 0);			/* COMPARE AND WRITE */
+	assert_int_equal(answer.data[5], 128);			/* COMPARE AND WRITE: 64 KiB */
+	assert_int_equal(answer.data[4] & 1, 0);		/* WSNZ: WRITE SAME of 0 blocks is allowed */
 	assert_int_equal(number(answer.data + 6, 2), 128);	/* granularity: a chunk */
 	assert_int_equal(number(answer.data + 8, 4), 8192);
 	assert_int_equal(number(answer.data + 12, 4), 6 * 384);	/* optimal: rows, 1 MiB at least */
-	assert_int_equal(number(answer.data + 20, 4), 0);	/* UNMAP */
-	assert_int_equal(number(answer.data + 24, 4), 0);
-	assert_int_equal(number(answer.data + 36, 8), 0);	/* WRITE SAME */
+	assert_int_equal(number(answer.data + 20, 4), 2u << 20);	/* UNMAP: 1 GiB */
+	assert_int_equal(number(answer.data + 24, 4), 256);
+	assert_int_equal(number(answer.data + 28, 4), 384);	/* granularity: a row, */
+	assert_int_equal(number(answer.data + 32, 4), 0x80000000);	/* counted from 0, and valid */
+	assert_int_equal(number(answer.data + 36, 8), 256u << 10);	/* WRITE SAME: 128 MiB */
+	unit.block_bytes = 4096;
+	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
+	assert_int_equal(answer.data[5], 16);
+	assert_int_equal(number(answer.data + 20, 4), 256u << 10);
+	assert_int_equal(number(answer.data + 28, 4), 48);
+	unit.block_bytes = 512;
 
 	unit.transfer_blocks_max = 1000;	/* less than 1 MiB: as many rows as go in */
 	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
@@ -165,10 +173,24 @@ block_limits_are_true(void **state)
 	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 	assert_int_equal(number(answer.data + 6, 2), 0);
 	assert_int_equal(number(answer.data + 12, 4), 0);
+	assert_int_equal(number(answer.data + 28, 4), 1);	/* never 0: initiators divide by it */
 }
 
 static void
-capacity_promises_no_thin_provisioning(void **state)
+provisioning_and_kind_of_medium_are_told(void **state)
+{
+	struct scsi_unit unit = sample();
+	struct scsi_answer answer = ASK(&unit, 0x12, 1, 0xb2, 0, 255, 0);
+
+	assert_int_equal(answer.length, 8);
+	assert_int_equal(answer.data[5], 0xe4);		/* LBPU, LBPWS, LBPWS10, LBPRZ; no anchors */
+	answer = ASK(&unit, 0x12, 1, 0xb1, 0, 255, 0);
+	assert_int_equal(answer.length, 64);
+	assert_int_equal(number(answer.data + 4, 2), 1);	/* non-rotating */
+}
+
+static void
+capacity_tells_of_zeros_and_physical_blocks(void **state)
 {
 	struct scsi_unit unit = sample();
 	struct scsi_answer answer = ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0);
@@ -176,7 +198,11 @@ capacity_promises_no_thin_provisioning(void **state)
 	assert_int_equal(answer.length, 32);
 	assert_int_equal(number(answer.data, 8), 999999);
 	assert_int_equal(number(answer.data + 8, 4), 512);
-	assert_int_equal(answer.data[14] & 0xc0, 0);		/* LBPME, LBPRZ */
+	assert_int_equal(answer.data[13], 3);			/* 8 blocks of 512 make a physical one */
+	assert_int_equal(number(answer.data + 14, 2), 0xc000);	/* LBPME, LBPRZ; aligned at block 0 */
+	unit.block_bytes = 4096;
+	assert_int_equal(ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0).data[13], 0);
+	unit.block_bytes = 512;
 	answer = ASK(&unit, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 	assert_int_equal(number(answer.data, 4), 999999);
 	unit.blocks = 0x100000000ull;
@@ -245,16 +271,26 @@ transfers_are_kept_in_bounds(void **state)
 	assert_int_equal(ASK(&unit, 0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0).verdict, SCSI_PASS);
 	is_check(ASK(&unit, 0x35, 0, 0, 0x0f, 0x42, 0x40, 0, 0, 1, 0), 5, 0x2100);
 	is_check(ASK(&unit, 0x91, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0), 5, 0x2100);
+	assert_int_equal(ASK(&unit, 0x34, 0, 0, 0x0f, 0x42, 0x3f, 0, 0, 1, 0).verdict, SCSI_GOOD);	/* PRE-FETCH */
+	is_check(ASK(&unit, 0x34, 0, 0, 0x0f, 0x42, 0x40, 0, 0, 1, 0), 5, 0x2100);
+	is_check(ASK(&unit, 0x90, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0), 5, 0x2100);
+}
+
+static void
+commands_of_several_steps_never_reach_the_runner(void **state)
+{
+	static const uint8_t jobs[] = { 0x08, 0x0a, 0x2e, 0x2f, 0x41, 0x42, 0x83, 0x89, 0x8e, 0x8f, 0x93, 0xae, 0xaf };
+	struct scsi_unit unit = sample();
+
+	for (size_t i = 0; i < sizeof(jobs); i++)
+		assert_int_equal(ASK(&unit, jobs[i]).verdict, SCSI_JOB);
 }
 
 static void
 what_the_runner_would_do_wrongly_is_refused(void **state)
 {
 	static const uint8_t refused[] = {
-		0x04 /* FORMAT UNIT */, 0x08 /* READ(6) */, 0x0a /* WRITE(6) */, 0x15 /* MODE SELECT(6) */,
-		0x2e /* WRITE AND VERIFY(10) */, 0x41 /* WRITE SAME(10) */, 0x42 /* UNMAP */,
-		0x55 /* MODE SELECT(10) */, 0x83 /* EXTENDED COPY */, 0x84 /* RECEIVE COPY RESULTS */,
-		0x89 /* COMPARE AND WRITE */, 0x8e /* WRITE AND VERIFY(16) */, 0x93 /* WRITE SAME(16) */,
+		0x04 /* FORMAT UNIT */, 0x15 /* MODE SELECT(6) */, 0x55 /* MODE SELECT(10) */,
 		0xa4 /* MAINTENANCE OUT */, 0x7f, 0xc0, 0xff,
 	};
 	struct scsi_unit unit = sample();
@@ -263,6 +299,25 @@ what_the_runner_would_do_wrongly_is_refused(void **state)
 		is_check(ASK(&unit, refused[i]), 5, 0x2000);
 	is_check(ASK(&unit, 0xa3, 0x0a), 5, 0x2000);	/* REPORT TARGET PORT GROUPS */
 	is_check(ASK(&unit, 0x9e, 0x12), 5, 0x2000);	/* GET LBA STATUS */
+}
+
+static void
+copy_parameters_are_told(void **state)
+{
+	struct scsi_unit unit = sample();
+	struct scsi_answer answer = ASK(&unit, 0x84, 0x03, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0);
+
+	assert_int_equal(answer.verdict, SCSI_GOOD);
+	assert_int_equal(answer.length, 46);
+	assert_int_equal(number(answer.data, 4), 42);
+	assert_int_equal(answer.data[4] & 1, 1);
+	assert_int_equal(number(answer.data + 8, 2), 2);
+	assert_int_equal(number(answer.data + 10, 2), 16);
+	assert_int_equal(number(answer.data + 16, 4), 65535 * 512);
+	assert_int_equal(answer.data[37], 9);
+	assert_int_equal(answer.data[43], 2);
+	assert_int_equal(number(answer.data + 44, 2), 0x02e4);
+	is_check(ASK(&unit, 0x84, 0x00, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0), 5, 0x2400);
 }
 
 static int
@@ -282,10 +337,12 @@ supported_operation_codes_are_those_that_are_not_refused(void **state)
 	bool listed[256] = { false };
 
 	assert_int_equal(number(all.data, 4) + 4, all.length);
+	assert_true(all.length <= 1024);
 	for (uint32_t i = 4; i < all.length; i += 8)
 		listed[all.data[i]] = true;
 	for (int opcode = 0; opcode < 256; opcode++) {
-		struct scsi_answer answer = ASK(&unit, (uint8_t)opcode, opcode == 0xa3 ? 0x0c : opcode == 0x9e ? 0x10 : 0,
+		struct scsi_answer answer = ASK(&unit, (uint8_t)opcode, opcode == 0xa3 ? 0x0c : opcode == 0x9e ? 0x10 :
+						opcode == 0x84 ? 0x03 : 0,
 						0, 0, opcode == 0x1b);
 		bool kernels = opcode == 0x16 || opcode == 0x17 || opcode == 0x5e || opcode == 0x5f ||
 			       opcode == 0xa0;
@@ -296,8 +353,9 @@ supported_operation_codes_are_those_that_are_not_refused(void **state)
 				 there ? "" : "not ");
 	}
 	assert_int_equal(support(&unit, 1, 0x2a, 0), 3);
-	assert_int_equal(support(&unit, 1, 0x93, 0), 1);	/* what Linux asks before WRITE SAME */
-	assert_int_equal(support(&unit, 1, 0x41, 0), 1);
+	assert_int_equal(support(&unit, 1, 0x93, 0), 3);	/* what Linux asks before WRITE SAME */
+	assert_int_equal(support(&unit, 1, 0x41, 0), 3);
+	assert_int_equal(support(&unit, 1, 0x04, 0), 1);
 	assert_int_equal(support(&unit, 2, 0x9e, 0x10), 3);
 	assert_int_equal(support(&unit, 2, 0x9e, 0x12), 1);
 	assert_int_equal(support(&unit, 3, 0x9e, 0x12), 1);
@@ -340,11 +398,14 @@ main(void)
 		cmocka_unit_test(all_pages_that_are_listed_are_there_and_no_other),
 		cmocka_unit_test(identity_is_the_volumes_uuid),
 		cmocka_unit_test(block_limits_are_true),
-		cmocka_unit_test(capacity_promises_no_thin_provisioning),
+		cmocka_unit_test(provisioning_and_kind_of_medium_are_told),
+		cmocka_unit_test(capacity_tells_of_zeros_and_physical_blocks),
 		cmocka_unit_test(mode_sense_reports_write_cache_and_fua),
 		cmocka_unit_test(readiness_is_told),
 		cmocka_unit_test(transfers_are_kept_in_bounds),
+		cmocka_unit_test(commands_of_several_steps_never_reach_the_runner),
 		cmocka_unit_test(what_the_runner_would_do_wrongly_is_refused),
+		cmocka_unit_test(copy_parameters_are_told),
 		cmocka_unit_test(supported_operation_codes_are_those_that_are_not_refused),
 		cmocka_unit_test(no_command_block_does_harm),
 	};

@@ -1,0 +1,50 @@
+/* tcmu_job.h - commands that take more than one step, or that tcmu-runner would carry out wrongly: UNMAP, WRITE SAME,
+ * COMPARE AND WRITE, VERIFY, WRITE AND VERIFY, EXTENDED COPY, READ(6), WRITE(6).  No tcmu, no thread: tests drive it.
+ *
+ *	scsi_job_begin() --> submit() --> engine --> scsi_job_requested() --> submit() ... --> done()
+ *
+ * One engine request of a job is under way at a time, and the job's memory is bounded, however long its range.
+ */
+#ifndef IRAID_TCMU_JOB_H
+#define IRAID_TCMU_JOB_H
+
+#include "scsi_sense.h"
+#include "tcmu_scsi.h"
+
+#define JOB_BUFFER_BYTES (128u << 10)
+#define JOB_PIECES 16		/* the same buffer in one request: WRITE SAME */
+
+struct job_range {
+	uint64_t offset_bytes, length_bytes;
+};
+
+struct scsi_job {
+	/* Set by the caller.  iov: the command's data; array and memory live until done(). */
+	const struct scsi_unit *unit;	/* needed during scsi_job_begin() only */
+	uint8_t cdb[16];
+	const struct iovec *iov;
+	int iov_count;
+	void (*submit)(struct scsi_job *job);	/* give job->request to the volume */
+	void (*done)(struct scsi_job *job);	/* job->outcome says how it ended; the job may be freed */
+	void *owner;
+
+	struct engine_request request;	/* under way */
+	struct scsi_outcome outcome;
+
+	/* The job's own. */
+	bool (*step)(struct scsi_job *job);	/* make the next request; false: there is none, it is done */
+	uint32_t block_bytes;
+	uint64_t offset_bytes, at_bytes, length_bytes;	/* range; how much of it is done */
+	bool fua, deallocate, compares, same, copied;	/* copied: read, and not yet written */
+	struct job_range *ranges;	/* UNMAP; EXTENDED COPY: source and target in turn */
+	int ranges_left, ranges_at;
+	uint8_t *buffer;
+	struct iovec pieces[JOB_PIECES];
+};
+
+/* True: a request was submitted, and done() will be called.  False: it ended at once, see job->outcome; done() is not
+ * called.  -ENOMEM shows as TASK SET FULL.
+ */
+bool scsi_job_begin(struct scsi_job *job);
+
+#endif

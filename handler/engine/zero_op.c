@@ -1,0 +1,417 @@
+/* zero_op.c - ranges of zeros: how they are cut, and whole rows of them.
+ *
+ *	REQUEST_ZERO --> zero_run() --+--> parts of rows: an ordinary write, of zeros that stand in static memory
+ *	  waits in `zeros`            `--> whole rows:  WAITING --> MARKING --> WRITING --> FLUSHING --> FORGETTING
+ *
+ * A row of zeros has zeros for parity, Q and copies.  So whole rows need no read and no arithmetic: every chunk of every
+ * member that gets writes is zeroed, as one command to each member for many rows, and that proves the rows
+ * whatever they held before, also those that have lost a chunk.  Marks, lost bytes, evictions and flushes are as in
+ * write_op.c, only simpler: to begin again is always right, so whatever is doubtful does.
+ *
+ * A range may have terabytes.  At most PIECES_MAX pieces of all such ranges are under way, each bounded in rows and in
+ * bytes, and more are made as those end; what others submit meanwhile takes its turn between them.  The
+ * order of two commands that are under way together is nobody's promise.
+ */
+#include "gather.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define ATTEMPTS_MAX 8
+#define ROWS_MAX 256
+#define PIECES_MAX 4
+#define BYTES_MAX (16u << 20)		/* of a member, in one piece, where members make the zeros themselves */
+#define BYTES_SENT_MAX (4u << 20)	/* ... where they have to be sent */
+
+enum zero_state {
+	ZERO_WAITING,
+	ZERO_MARKING,
+	ZERO_WRITING,
+	ZERO_FLUSHING,
+	ZERO_FORGETTING,
+};
+
+struct zero_op {
+	struct op op;		/* must be first */
+	enum zero_state state;
+	struct piece *piece;	/* whole rows */
+	uint64_t first_row;
+	int row_count;
+	bool finds_lost;	/* overwrites what could not be known */
+	struct region_hold marks;
+	int pending;
+	int attempts;
+	int error;
+	uint32_t cache_losses;	/* engine->cache_losses when it began */
+	uint32_t doubts;	/* intent.doubts then */
+	struct flush_waiter flush;
+	struct lost_waiter forget;
+	struct row_claim claims[ROWS_MAX];
+};
+
+static void zero_again(struct zero_op *op);
+
+static bool
+has_redundancy(const struct engine *engine)
+{
+	return engine->geometry.parities > 0;
+}
+
+/* --- end --- */
+
+static void
+zero_end(struct zero_op *op, int result)
+{
+	struct engine *engine = op->op.engine;
+
+	intent_io_drop(engine, &op->marks);
+	for (int i = 0; i < op->row_count; i++)
+		row_release(engine->rows, &op->claims[i]);
+	list_prepend(&engine->free_zeros, &op->op.node);
+	op_gone(engine);
+	piece_finish(engine, op->piece, result);
+}
+
+static void
+zero_fail(struct op *base, int error)
+{
+	zero_end((struct zero_op *)base, error);
+}
+
+/* Some of it may have gone with a cache, or was written while something became suspect. */
+static bool
+must_repeat(const struct zero_op *op)
+{
+	const struct engine *engine = op->op.engine;
+
+	return op->cache_losses != engine->cache_losses ||
+	       (has_redundancy(engine) && op->doubts != engine->intent.doubts);
+}
+
+/* --- FLUSHING, FORGETTING --- */
+
+static void
+zero_forgotten(struct lost_waiter *waiter, int error)
+{
+	struct zero_op *op = list_entry(waiter, struct zero_op, forget);
+
+	if (error == 0 && must_repeat(op))
+		zero_again(op);
+	else
+		zero_end(op, error);
+}
+
+static void
+zero_flushed(struct flush_waiter *waiter, int result)
+{
+	struct zero_op *op = list_entry(waiter, struct zero_op, flush);
+	struct engine *engine = op->op.engine;
+
+	if (result == 0 && must_repeat(op)) {
+		zero_again(op);
+		return;
+	}
+	if (result == 0 && op->finds_lost)
+		result = lost_overwrite(engine, op->piece->begin_bytes, op->piece->end_bytes);
+	if (result != 0 || !op->finds_lost) {
+		zero_end(op, result == -ENOSPC ? -EIO : result);
+		return;
+	}
+	op->state = ZERO_FORGETTING;
+	op->forget.done = zero_forgotten;
+	list_init(&op->forget.node);
+	lost_io_wait(engine, &op->forget);
+}
+
+/* --- WRITING --- */
+
+static void
+prove_rows(struct zero_op *op)
+{
+	struct intent *intent = &op->op.engine->intent;
+
+	for (int i = 0; i < op->row_count; i++) {
+		uint64_t row = op->first_row + (uint64_t)i;
+
+		if (!intent_row_suspect(intent, row))
+			continue;
+		intent_prove(intent, row);
+		resync_hint(op->op.engine, row);
+	}
+}
+
+static void
+zero_written(struct zero_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	if (op->error != 0) {
+		for (uint32_t region = op->marks.first;
+		     has_redundancy(engine) && region <= op->marks.last; region++)
+			intent_suspect(&engine->intent, region);
+		zero_end(op, op->error);
+		return;
+	}
+	if (must_repeat(op)) {
+		zero_again(op);
+		return;
+	}
+	if (has_redundancy(engine)) {
+		prove_rows(op);
+		op->finds_lost = lost_concerns_write(engine, op->piece->begin_bytes, op->piece->end_bytes) &&
+				 !MUTANT(ZERO_FORGETS_LOST);
+	}
+	engine->counters.rows_full += (uint64_t)op->row_count;
+	if (!op->piece->request->fua && !op->finds_lost) {
+		zero_end(op, 0);
+		return;
+	}
+	op->state = ZERO_FLUSHING;
+	op->flush.done = zero_flushed;
+	op->flush.for_request = op->piece->request->fua;
+	list_init(&op->flush.node);
+	flush_join(engine, &op->flush);
+}
+
+static void
+zero_answered(struct member_io *mio, int result)
+{
+	struct zero_op *op = mio->owner;
+
+	/* Evicted, durably: the others make up for this member. */
+	if (result != 0 && result != -ENOLINK && op->error == 0)
+		op->error = result;
+	if (--op->pending == 0)
+		zero_written(op);
+}
+
+/* Every chunk of the row, on whoever gets writes of it. */
+static void
+add_row(struct zero_op *op, struct gather *gather, uint64_t row)
+{
+	struct engine *engine = op->op.engine;
+	const struct geometry *geometry = &engine->geometry;
+	struct member *writers[2];
+
+	for (int role = 0; role < geometry->members; role++) {
+		int count = engine_writers(engine, row, role, writers);
+
+		for (int i = 0; i < count; i++)
+			gather_add_zeros(gather, writers[i], row * geometry->chunk_bytes,
+					 geometry->chunk_bytes);
+		if (count == 0 && !has_redundancy(engine))
+			op->error = -EIO;
+	}
+}
+
+static void
+zero_write(struct zero_op *op)
+{
+	struct gather gather = {
+		.engine = op->op.engine, .op = BACKEND_ZERO, .done = zero_answered, .owner = op,
+		.pending = &op->pending, .deallocate = op->piece->request->deallocate,
+	};
+
+	op->state = ZERO_WRITING;
+	op->pending = 1;	/* this function */
+	for (int i = 0; i < op->row_count; i++)
+		add_row(op, &gather, op->first_row + (uint64_t)i);
+	gather_submit(&gather);
+	if (--op->pending == 0)
+		zero_written(op);
+}
+
+/* --- MARKING --- */
+
+static void
+zero_marked(struct region_hold *hold, int error)
+{
+	struct zero_op *op = list_entry(hold, struct zero_op, marks);
+
+	if (error != 0)
+		zero_end(op, error);
+	else if (must_repeat(op))
+		zero_again(op);
+	else
+		zero_write(op);
+}
+
+static void
+zero_start(struct op *base)
+{
+	struct zero_op *op = (struct zero_op *)base;
+	struct engine *engine = op->op.engine;
+	uint64_t last_row = op->first_row + (uint64_t)op->row_count - 1;
+
+	op->error = 0;
+	op->finds_lost = false;
+	op->cache_losses = engine->cache_losses;
+	op->doubts = engine->intent.doubts;
+	if (!has_redundancy(engine) || intent_io_hold(engine, &op->marks, op->first_row, last_row) ||
+	    MUTANT(MARK_UNAWAITED)) {
+		zero_write(op);
+		return;
+	}
+	op->state = ZERO_MARKING;
+	intent_io_wait(engine, &op->marks);
+}
+
+static void
+zero_again(struct zero_op *op)
+{
+	intent_io_drop(op->op.engine, &op->marks);
+	op->state = ZERO_WAITING;
+	if (++op->attempts > ATTEMPTS_MAX)
+		zero_end(op, -EIO);
+	else
+		op_ready(&op->op);
+}
+
+/* --- creation --- */
+
+static void
+claim_rows(struct zero_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	for (int i = 0; i < op->row_count; i++) {
+		struct row_claim *claim = &op->claims[i];
+
+		*claim = (struct row_claim){
+			.holder = &op->op.holder,
+			.kind = CLAIM_WRITE,
+			.end_bytes = geometry_row_bytes(&engine->geometry),
+		};
+		list_init(&claim->in_row);
+		if (row_claim(engine->rows, op->first_row + (uint64_t)i, claim) != 0)
+			abort();	/* as for any other operation: some bytes are not to be had */
+	}
+}
+
+bool
+zero_op_create(struct engine *engine, struct piece *piece)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
+	struct list *node = list_take(&engine->free_zeros);
+	struct zero_op *op = node != NULL ? (struct zero_op *)list_entry(node, struct op, node)
+					  : malloc(sizeof(*op));
+
+	if (op == NULL)
+		return false;
+	assert(piece->begin_bytes % row_bytes == 0 && piece->end_bytes % row_bytes == 0);
+	op->op = (struct op){
+		.holder.granted = op_granted, .engine = engine, .start = zero_start, .fail = zero_fail,
+	};
+	list_init(&op->op.node);
+	op->state = ZERO_WAITING;
+	op->piece = piece;
+	op->first_row = piece->begin_bytes / row_bytes;
+	op->row_count = (int)((piece->end_bytes - piece->begin_bytes) / row_bytes);
+	op->attempts = 0;
+	op->marks = (struct region_hold){ .ready = zero_marked };
+	list_init(&op->marks.node);
+	assert(op->row_count > 0 && op->row_count <= ROWS_MAX);
+	engine->ops++;
+	claim_rows(op);
+	if (op->op.holder.waiting == 0)
+		op_ready(&op->op);
+	return true;
+}
+
+/* --- long ranges --- */
+
+void
+zero_begin(struct engine *engine, struct engine_request *request)
+{
+	request->next = NULL;
+	*engine->zeros_tail = request;
+	engine->zeros_tail = &request->next;
+}
+
+static uint64_t
+rows_of_a_piece(const struct engine *engine)
+{
+	uint64_t bytes = BYTES_MAX;
+	uint64_t rows;
+
+	for (int i = 0; i < engine->slots; i++) {
+		const struct member *member = &engine->members[i];
+
+		if (member->backend != NULL && (member->in_sync || member == engine->target) &&
+		    member->identity.zero_bytes_max == 0)
+			bytes = BYTES_SENT_MAX;
+	}
+	rows = bytes / engine->geometry.chunk_bytes;
+	return rows < ROWS_MAX ? rows : ROWS_MAX;
+}
+
+/* Whole rows, or what is left of one row. */
+static uint64_t
+piece_end(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
+	uint64_t rows = (end_bytes - begin_bytes) / row_bytes;
+	uint64_t row_end = (begin_bytes / row_bytes + 1) * row_bytes;
+	uint64_t rows_max;
+
+	if (begin_bytes % row_bytes != 0 || rows == 0)
+		return row_end < end_bytes ? row_end : end_bytes;
+	rows_max = rows_of_a_piece(engine);
+	return begin_bytes + (rows < rows_max ? rows : rows_max) * row_bytes;
+}
+
+static void
+cut_piece(struct engine *engine, struct engine_request *request)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
+	uint64_t begin = request->offset_bytes + request->cut_bytes;
+	uint64_t end = piece_end(engine, begin, request->offset_bytes + request->length_bytes);
+	bool whole = begin % row_bytes == 0 && end % row_bytes == 0;
+	struct piece *piece = piece_create(engine, request, begin, end);
+
+	if (piece == NULL) {
+		request->first_error = -ENOMEM;
+		return;
+	}
+	request->pieces_left++;
+	engine->zero_pieces++;
+	request->cut_bytes = end - request->offset_bytes;
+	if (!(whole ? zero_op_create(engine, piece)
+		    : write_op_merge(engine, piece) || write_op_create(engine, piece)))
+		piece_finish(engine, piece, -ENOMEM);
+}
+
+void
+zero_run(struct engine *engine)
+{
+	while (engine->zeros_head != NULL) {
+		struct engine_request *request = engine->zeros_head;
+		bool ends = engine->stop_wanted || !engine_running(engine);
+
+		/* A stop does not wait for terabytes. */
+		if (ends && request->first_error == 0 && request->cut_bytes < request->length_bytes)
+			request->first_error = -ESHUTDOWN;
+		if (request->first_error == 0 && request->cut_bytes < request->length_bytes) {
+			if (engine->zero_pieces >= PIECES_MAX || engine->ops >= OPS_MAX)
+				return;
+			cut_piece(engine, request);
+		}
+		engine->zeros_head = request->next;
+		if (engine->zeros_head == NULL)
+			engine->zeros_tail = &engine->zeros_head;
+		if (request->first_error == 0 && request->cut_bytes < request->length_bytes)
+			zero_begin(engine, request);	/* behind the others: they take turns */
+		else
+			request_let_go(engine, request);
+	}
+}
+
+void
+zero_ops_free(struct engine *engine)
+{
+	struct list *node;
+
+	while ((node = list_take(&engine->free_zeros)) != NULL)
+		free(list_entry(node, struct op, node));
+}
