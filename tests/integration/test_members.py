@@ -40,10 +40,10 @@ def farm(make_farm: Callable[..., TargetFarm]) -> TargetFarm:
 
 
 def prepare(gateway: Gateway, farm: TargetFarm, *more: str, name: str = "v0", numbers: tuple[int, ...] = (0, 1, 2, 3),
-            **configured: Any) -> VolumeReader:
+            level: int = 5, **configured: Any) -> VolumeReader:
     """A volume of the first four, its parity proven, stopped in order.  Of iraid-engine only the command is used."""
     members = [farm.member(number) for number in numbers]
-    gateway.create(name, members, 5, "16K", "--give-up", "2", *more)
+    gateway.create(name, members, level, "16K", "--give-up", "2", *more)
     wait_until(lambda: (status := gateway.status(name))["state"] == "active"
                and status["regions"]["suspect"] == 0, "the first resync")
     gateway.must("stop", name)
