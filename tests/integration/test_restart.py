@@ -19,6 +19,11 @@ MIB = 1 << 20
 REQUESTS = 200 if SANITIZED else 400
 
 
+def long(*values: object) -> object:
+    """A case for scripts/test --all."""
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 @pytest.fixture
 def farm(make_farm: Callable[..., TargetFarm]) -> TargetFarm:
     return make_farm(4)
@@ -62,10 +67,10 @@ def crash_under_load(volume: Served, shadow: Shadow, seed: int, span: tuple[int,
     return load
 
 
-@pytest.mark.parametrize("level", [5, 0])
+@pytest.mark.parametrize("level", [5, 0, 6, long(1), long(10)])
 def test_killed_under_load(gateway: Gateway, farm: TargetFarm, level: int) -> None:
-    """Twice.  What was acknowledged is there; wrong parity is only where the map says dirty, only that
-    is resynchronised, and then all of it is right."""
+    """Twice.  What was acknowledged is there; wrong parity or copies are only where the map says dirty, only
+    that is resynchronised, and then all of it is right."""
     reader = prepare(gateway, farm, level)
     shadow = Shadow(reader.size)
     for attempt in range(2):
@@ -79,16 +84,18 @@ def test_killed_under_load(gateway: Gateway, farm: TargetFarm, level: int) -> No
             status = volume.wait_resynced()
             assert status["state"] == "active"
             assert reader.content() == read_all(handle)
-            if level == 5:
+            if level != 0:
                 total = status["resync"]["total_rows"]
                 assert 0 < total <= reader.truth.rows // 2  # the load was in a third of it
                 assert status["resync"]["done_rows"] == total
                 assert reader.wrong_rows() == []
 
 
-def test_wrong_parity_after_a_crash_is_where_the_map_says_dirty(gateway: Gateway,
-                                                               farm: TargetFarm) -> None:
-    reader = prepare(gateway, farm)
+@pytest.mark.parametrize("level", [5, 6, 1, 10])
+def test_wrong_parity_after_a_crash_is_where_the_map_says_dirty(gateway: Gateway, farm: TargetFarm,
+                                                               level: int) -> None:
+    """Or copies that differ."""
+    reader = prepare(gateway, farm, level)
     shadow = Shadow(reader.size)
     with gateway.serve("v0") as volume:
         crash_under_load(volume, shadow, 7, (0, reader.size // 3))
@@ -137,13 +144,14 @@ def test_no_write_before_its_region_is_marked_on_all_members(gateway: Gateway,
         assert reader.content()[: len(row)] == row
 
 
-def test_first_resync_survives_kills(make_gateway: Callable[[], Gateway], farm: TargetFarm) -> None:
-    """On members full of rubbish every row's parity is wrong at first."""
+@pytest.mark.parametrize("level", [5, 6, long(1), 10])
+def test_first_resync_survives_kills(make_gateway: Callable[[], Gateway], farm: TargetFarm, level: int) -> None:
+    """On members full of rubbish every row's parity is wrong, or its copies differ, at first."""
     gateway = make_gateway()
     gateway.start()
     for number in range(4):
         spoil(farm.backing(number), seed=1000 * number)
-    gateway.create("v0", farm.members(), 5, "16K")
+    gateway.create("v0", farm.members(), level, "16K")
     gateway.kill()  # with the resync hardly begun
     reader = VolumeReader([farm.backing(number) for number in range(4)])
     before = reader.content()
@@ -178,11 +186,11 @@ def test_clean_stop_leaves_nothing_dirty(gateway: Gateway, farm: TargetFarm) -> 
     assert epochs[1] == epochs[0] + 1
 
 
-@pytest.mark.parametrize("wiped", [0, 2])
+@pytest.mark.parametrize("wiped, level", [(0, 5), (2, 5), (0, 1), (2, 6), long(1, 10)])
 def test_a_wiped_member_starts_degraded_and_reads_right(gateway: Gateway, farm: TargetFarm,
-                                                        wiped: int) -> None:
+                                                        wiped: int, level: int) -> None:
     """As when a disk was replaced, or somebody else wrote over it."""
-    reader = prepare(gateway, farm)
+    reader = prepare(gateway, farm, level)
     role = reader.files[wiped].superblock().role
     shadow = Shadow(reader.size)
     with gateway.serve("v0") as volume:
@@ -203,10 +211,14 @@ def test_a_wiped_member_starts_degraded_and_reads_right(gateway: Gateway, farm: 
     assert farm.backing(wiped).read_bytes() == spoiled, "something was written to a stranger"
 
 
-def test_a_stale_member_is_no_help_until_it_has_caught_up(gateway: Gateway, farm: TargetFarm) -> None:
-    """Taken away, the volume written, brought back: it does not help a volume to start that lacks another
-    member, nothing is written to it then, and with that one back it is brought up to date."""
-    reader = prepare(gateway, farm)
+@pytest.mark.parametrize("level, others, said", [
+    (5, (2,), ("2 of 4 members", "3 are needed")), (6, (2, 3), ("1 of 4 members", "2 are needed")),
+    (10, (0,), ("2 of 4 members", "3 are needed"))])
+def test_a_stale_member_is_no_help_until_it_has_caught_up(gateway: Gateway, farm: TargetFarm, level: int,
+                                                          others: tuple[int, ...], said: tuple[str, ...]) -> None:
+    """Taken away, the volume written, brought back: it does not help a volume to start that lacks others,
+    nothing is written to it then, and with those back it is brought up to date."""
+    reader = prepare(gateway, farm, level)
     shadow = Shadow(reader.size)
     farm.kill(1)
     with gateway.serve("v0") as volume:
@@ -214,15 +226,17 @@ def test_a_stale_member_is_no_help_until_it_has_caught_up(gateway: Gateway, farm
         load.run(REQUESTS)
         load.check()
     farm.restart(1)
-    farm.kill(2)
+    for other in others:
+        farm.kill(other)
     before = contents(farm)
     ran = gateway.iraid("start", "v0", "--timeout", "3")
     assert ran.status == 1
-    assert "2 of 4 members" in ran.err and "3 are needed" in ran.err
+    assert all(words in ran.err for words in said), ran
     assert gateway.status("v0")["members"][1]["state"] != "in sync"
     gateway.must("stop", "v0")
     assert contents(farm) == before
-    farm.restart(2)
+    for other in others:
+        farm.restart(other)
     with gateway.serve("v0") as volume:
         handle = volume.connect()
         shadow.check_and_settle(read_all(handle))
@@ -261,24 +275,33 @@ def test_a_set_older_than_the_gateway_has_run_is_refused(gateway: Gateway, farm:
         assert volume.connect().pread(512, 0)[:3] == b"old"
 
 
-def test_dirty_and_degraded_after_a_crash(gateway: Gateway, farm: TargetFarm) -> None:
-    """The gateway and a member die together under load.  What the missing chunks of rows in flight
-    held can't be known: they are errors until overwritten, never silently wrong."""
-    lost = 1
-    reader = prepare(gateway, farm)
-    role = reader.files[lost].superblock().role
+@pytest.mark.parametrize("level, lost", [(5, (1,)), (6, (1,)), (6, (0, 3)), (1, (0,)), (10, (1,))])
+def test_dirty_and_degraded_after_a_crash(gateway: Gateway, farm: TargetFarm, level: int,
+                                          lost: tuple[int, ...]) -> None:
+    """The gateway and members die together under load.  What the missing chunks of rows in flight held can't
+    be known from parity: they are errors until overwritten, never silently wrong.  A copy is either."""
+    reader = prepare(gateway, farm, level)
+    roles = {reader.files[number].superblock().role for number in lost}
     shadow = Shadow(reader.size)
+
+    def die() -> None:
+        for number in lost:
+            farm.kill(number)
+
     with gateway.serve("v0") as volume:
-        crash_under_load(volume, shadow, 5, (0, reader.size // 2), also=lambda: farm.kill(lost))
+        crash_under_load(volume, shadow, 5, (0, reader.size // 2), also=die)
     chunk, row_bytes = reader.truth.chunk, reader.data_chunks * reader.truth.chunk
     with gateway.serve("v0") as volume:
         handle = volume.connect()
-        dirty = reader.flagged(DIRTY, [other for other in range(4) if other != role])
+        dirty = reader.flagged(DIRTY, [other for other in range(4) if other not in roles])
         unknown = unreadable_chunks(handle, shadow, reader)
+        if level in (1, 10):
+            assert not unknown
+            return
         assert unknown, "the crash left nothing undecided, so nothing was tested"
         for number in unknown:
             row = number // reader.data_chunks
-            assert reader.role_of_chunk(number) == role
+            assert reader.role_of_chunk(number) in roles
             assert row // reader.truth.region_rows in dirty
         first_row = unknown[0] // reader.data_chunks
         fresh = random.Random(9).randbytes(row_bytes)
@@ -286,7 +309,64 @@ def test_dirty_and_degraded_after_a_crash(gateway: Gateway, farm: TargetFarm) ->
         assert handle.pread(row_bytes, first_row * row_bytes) == fresh
         shadow.write_ends(shadow.write_begins(first_row * row_bytes, memoryview(fresh)))
         left = unreadable_chunks(handle, shadow, reader)
-        assert set(left) == set(unknown) - {unknown[0]}
+        assert set(left) == {number for number in unknown if number // reader.data_chunks != first_row}
+
+
+# Two sets of members without one in common, each of which would be enough (DESIGN rule 7)
+
+
+@pytest.mark.parametrize("level, count, lost", [(1, 2, (0,)), (1, 2, (1,)), (6, 4, (0, 2)), (10, 4, (1, 2))],
+                         ids=lambda value: "+".join(map(str, value)) if isinstance(value, tuple) else None)
+def test_the_half_that_was_evicted_is_not_started_alone(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                                        level: int, count: int, lost: tuple[int, ...]) -> None:
+    """It calls itself in sync, and nobody there knows better: only this gateway remembers that the other half
+    went on without it.  --force takes it as it stands; the other half is then the one that has to follow."""
+    farm = make_farm(count)
+    reader = prepare(gateway, farm, level)
+    half, others = lost, tuple(number for number in range(count) if number not in lost)
+    shadow = Shadow(reader.size)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        old = b"old" + bytes(509)
+        handle.pwrite(old, 0)
+        handle.flush()
+        load = Load(handle, shadow, seed=1, span=(MIB, reader.size))
+        load.at(REQUESTS // 2, lambda: [farm.kill(number) for number in half])
+        load.run(REQUESTS)
+        load.check()
+        handle.pwrite(b"new" + bytes(509), 0)
+        assert volume.status()["state"] == "degraded"
+    for number in others:
+        farm.kill(number)
+    for number in half:
+        farm.restart(number)
+    before = contents(farm)
+    ran = gateway.iraid("start", "v0", "--timeout", "5")
+    assert ran.status == 1 and "newer ones are missing" in ran.err and "--force" in ran.err, ran
+    gateway.must("stop", "v0")
+    assert contents(farm) == before, "something was written to the half that is refused"
+
+    for number in half:  # the half that went on starts, if the others are there or not
+        farm.kill(number)
+    for number in others:
+        farm.restart(number)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        assert handle.pread(512, 0)[:3] == b"new"
+    for number in others:
+        farm.kill(number)
+    for number in half:
+        farm.restart(number)
+    gateway.must("start", "v0", "--force", "--yes")
+    gateway.must("stop", "v0")
+    for number in others:
+        farm.restart(number)
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        volume.wait_status(lambda status: status["state"] == "active" and status["regions"]["suspect"] == 0,
+                           "the other half to follow")
+        assert handle.pread(512, 0)[:3] == b"old"
+    assert reader.wrong_rows() == []
 
 
 def unreadable_chunks(handle: nbd.NBD, shadow: Shadow, reader: VolumeReader) -> list[int]:
