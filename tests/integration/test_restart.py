@@ -98,7 +98,7 @@ def test_wrong_parity_after_a_crash_is_where_the_map_says_dirty(gateway: Gateway
     reader = prepare(gateway, farm, level)
     shadow = Shadow(reader.size)
     with gateway.serve("v0") as volume:
-        crash_under_load(volume, shadow, 7, (0, reader.size // 3))
+        crash_under_load(volume, shadow, 7, (0, reader.size // 3 // MIB * MIB))
     for number in range(4):  # what the targets had queued is done or gone
         farm.kill(number)
     wrong = reader.regions_of_rows(reader.wrong_rows())
@@ -289,7 +289,7 @@ def test_dirty_and_degraded_after_a_crash(gateway: Gateway, farm: TargetFarm, le
             farm.kill(number)
 
     with gateway.serve("v0") as volume:
-        crash_under_load(volume, shadow, 5, (0, reader.size // 2), also=die)
+        crash_under_load(volume, shadow, 5, (0, reader.size // 2 // MIB * MIB), also=die)
     chunk, row_bytes = reader.truth.chunk, reader.data_chunks * reader.truth.chunk
     with gateway.serve("v0") as volume:
         handle = volume.connect()
@@ -327,10 +327,9 @@ def test_the_half_that_was_evicted_is_not_started_alone(gateway: Gateway, make_f
     shadow = Shadow(reader.size)
     with gateway.serve("v0") as volume:
         handle = volume.connect()
-        old = b"old" + bytes(509)
-        handle.pwrite(old, 0)
-        handle.flush()
-        load = Load(handle, shadow, seed=1, span=(MIB, reader.size))
+        handle.pwrite(b"old" + bytes(509), 0)
+        volume.wait_status(lambda status: status["regions"]["dirty"] == 0, "the mark to be cleared")
+        load = Load(handle, shadow, seed=1, span=(8 * MIB, reader.size))
         load.at(REQUESTS // 2, lambda: [farm.kill(number) for number in half])
         load.run(REQUESTS)
         load.check()
