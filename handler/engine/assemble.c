@@ -51,6 +51,8 @@ back_to_examine(struct engine *engine, const char *why)
 	engine->map_load = NULL;
 	intent_destroy(&engine->intent);
 	engine->target = NULL;
+	engine->record_wanted = engine->record_durable;	/* what was to be written is void */
+	engine->record_retry_ms = 0;
 	engine->examine_not_before_ms = engine->now_ms + AGAIN_MS;
 	if (engine->phase < PHASE_DRAIN)
 		enter(engine, PHASE_EXAMINE);
@@ -547,9 +549,32 @@ examine_run(struct engine *engine)
 		snprintf(engine->reason, sizeof(engine->reason), "waiting for absent members");
 }
 
+/* Somebody refuses to be written, and cannot be spared, while one that came too late could take its place: nothing was
+ * acknowledged yet, so all may be looked at again.
+ */
+static bool
+had_better_wait(const struct engine *engine)
+{
+	if (engine->phase != PHASE_WRITE_SUPERBLOCKS || engine->record_pending > 0 ||
+	    engine->record_durable >= engine->record_wanted || engine->evicting > 0 ||
+	    engine->now_ms >= engine->record_retry_ms || engine->fenced)
+		return false;
+	for (int i = 0; i < engine->slots; i++) {
+		const struct member *member = &engine->members[i];
+
+		if (member->backend != NULL && !member->in_sync && member->link == LINK_OPEN &&
+		    member->examining == 0 && member->standing == STANDING_OUT_OF_DATE &&
+		    (engine->missing & ROLE(member->role)))
+			return true;
+	}
+	return false;
+}
+
 void
 assemble_run(struct engine *engine)
 {
+	if (had_better_wait(engine))
+		back_to_examine(engine, "a member refuses its superblock, and another is back");
 	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->examine_not_before_ms)
 		examine_run(engine);
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->record_wanted > 0 &&

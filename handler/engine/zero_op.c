@@ -55,7 +55,7 @@ static void zero_again(struct zero_op *op);
 static bool
 has_redundancy(const struct engine *engine)
 {
-	return engine->geometry.parities > 0;
+	return engine->geometry.redundancy > 0;
 }
 
 /* --- end --- */
@@ -194,11 +194,12 @@ add_row(struct zero_op *op, struct gather *gather, uint64_t row)
 	const struct geometry *geometry = &engine->geometry;
 	struct member *writers[2];
 
-	for (int role = 0; role < geometry->members; role++) {
+	for (int position = 0; position < geometry->width; position++) {
+		uint8_t role = geometry_role(geometry, row, (uint8_t)position);
 		int count = engine_writers(engine, row, role, writers);
 
 		for (int i = 0; i < count; i++)
-			gather_add_zeros(gather, writers[i], row * geometry->chunk_bytes,
+			gather_add_zeros(gather, writers[i], geometry_offset(geometry, row, role),
 					 geometry->chunk_bytes);
 		if (count == 0 && !has_redundancy(engine))
 			op->error = -EIO;
