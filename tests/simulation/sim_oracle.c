@@ -426,8 +426,10 @@ check_read(struct sim *sim, const struct sim_request *request)
 static void
 told_of_losses(struct sim *sim, const struct sim_request *request)
 {
-	if (request->session_losses > sim->session_losses_told)
-		sim->session_losses_told = request->session_losses;
+	if (request->session_losses <= sim->session_losses_told)
+		return;
+	sim->session_losses_told = request->session_losses;
+	sim->told_us = sim->schedule.now_us;
 }
 
 static void
@@ -502,7 +504,8 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ETIMEDOUT:
 		return excess;
 	case EIO:
-		return (durable && sim->session_losses > sim->session_losses_told) || excess || sim->refused ||
+		return (durable && (sim->session_losses > sim->session_losses_told ||
+				     request->submit_us <= sim->told_us)) || excess || sim->refused ||
 		       loss_is_fair(sim, request);
 	case ENOMEDIUM:
 		return !sim->running_seen && (excess || sim->half_recorded) &&
