@@ -91,7 +91,9 @@ def drop_caches() -> None:
 
 
 def fill(path: Path, length: int, seed: int = 1) -> bytes:
-    data = (seed.to_bytes(8, "little") + os.urandom(4088)) * (length // 4096)
+    """Every page another one."""
+    page = os.urandom(4088)
+    data = b"".join(((seed << 32) + place).to_bytes(8, "little") + page for place in range(length // 4096))
     path.write_bytes(data)
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -323,7 +325,7 @@ blacklist {
 @pytest.fixture
 def multipathd() -> Iterator[None]:
     """With udevd, which it asks what a path's name is; both end with the test."""
-    for module in ("dm-multipath", "dm-round-robin", "dm-service-time"):
+    for module in ("dm-multipath", "dm-round-robin"):
         status, text = attempt("modprobe", module)
         if status != 0:
             pytest.skip(f"this kernel has no {module}: {text}")
@@ -342,6 +344,7 @@ def multipathd() -> Iterator[None]:
         for process in (daemon, udevd):
             process.terminate()
             process.wait(timeout=60)
+        Path("/run/udev/control").unlink(missing_ok=True)  # or libdm waits for a udevd that is gone
 
 
 def paths_of(name: str) -> dict[str, str]:
@@ -352,10 +355,12 @@ def paths_of(name: str) -> dict[str, str]:
 
 
 def map_over(disks: list[Disk]) -> str:
+    """The one map that has all of them; empty as long as there is none."""
     wanted = {Path(disk.path).name for disk in disks}
-    text = run("multipathd", "show", "paths", "raw", "format", "%m %d")
-    found = {line.split()[0] for line in text.splitlines() if line.split()[1:] and line.split()[1] in wanted}
-    return found.pop() if len(found) == 1 and not found & {"[orphan]", "##"} else ""
+    lines = [line.split() for line in run("multipathd", "show", "paths", "raw", "format", "%m %d").splitlines()]
+    maps = {words[1]: words[0] for words in lines if len(words) == 2 and words[1] in wanted}
+    found = set(maps.values())
+    return found.pop() if set(maps) == wanted and len(found) == 1 and "[orphan]" not in found else ""
 
 
 def set_state(disk: Disk, state: str) -> None:
