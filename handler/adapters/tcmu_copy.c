@@ -7,6 +7,8 @@
  */
 #include "tcmu_copy.h"
 
+#include "scsi_bytes.h"
+
 #include <string.h>
 
 #define HEAD_BYTES 16u
@@ -22,25 +24,6 @@
 #define ASC_CSCD_TYPE 0x2607
 #define ASC_TOO_MANY_SEGMENTS 0x2608
 #define ASC_SEGMENT_TYPE 0x2609
-
-static uint64_t
-get(const uint8_t *bytes, int count)
-{
-	uint64_t value = 0;
-
-	for (int i = 0; i < count; i++)
-		value = value << 8 | bytes[i];
-	return value;
-}
-
-static void
-put(uint8_t *bytes, int count, uint64_t value)
-{
-	for (int i = count - 1; i >= 0; i--) {
-		bytes[i] = (uint8_t)value;
-		value >>= 8;
-	}
-}
 
 void
 scsi_put_naa(const struct scsi_unit *unit, uint8_t out[8])
@@ -70,7 +53,7 @@ check_cscd(const struct scsi_unit *unit, const uint8_t *cscd, struct scsi_outcom
 	if ((cscd[1] & 0x3f) != 0 || (cscd[5] & 0x3f) != 0x03 || cscd[7] != sizeof(naa) ||
 	    memcmp(cscd + 8, naa, sizeof(naa)) != 0)
 		return fail(fault, KEY_COPY_ABORTED, ASC_NOT_REACHABLE);
-	if (get(cscd + 29, 3) != 0 && get(cscd + 29, 3) != unit->block_bytes)
+	if (scsi_get(cscd + 29, 3) != 0 && scsi_get(cscd + 29, 3) != unit->block_bytes)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	return 0;
 }
@@ -85,14 +68,14 @@ static int
 read_segment(const struct scsi_unit *unit, const uint8_t *segment, uint64_t cscds, struct job_range ranges[2],
 	     struct scsi_outcome *fault)
 {
-	uint64_t blocks = get(segment + 10, 2);
-	uint64_t from = get(segment + 12, 8), to = get(segment + 20, 8);
+	uint64_t blocks = scsi_get(segment + 10, 2);
+	uint64_t from = scsi_get(segment + 12, 8), to = scsi_get(segment + 20, 8);
 
 	if (segment[0] != SEGMENT_BLOCK_TO_BLOCK)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_SEGMENT_TYPE);
-	if (get(segment + 2, 2) != SEGMENT_BYTES - 4)
+	if (scsi_get(segment + 2, 2) != SEGMENT_BYTES - 4)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
-	if (get(segment + 4, 2) >= cscds || get(segment + 6, 2) >= cscds)
+	if (scsi_get(segment + 4, 2) >= cscds || scsi_get(segment + 6, 2) >= cscds)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	if (leaves(unit, from, blocks) || leaves(unit, to, blocks))
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_OUT_OF_RANGE);
@@ -110,9 +93,9 @@ copy_read_list(const struct scsi_unit *unit, const uint8_t *list, size_t length,
 
 	if (length < HEAD_BYTES)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_LIST_LENGTH);
-	cscd_bytes = get(list + 2, 2);
-	segment_bytes = get(list + 8, 4);
-	inline_bytes = get(list + 12, 4);
+	cscd_bytes = scsi_get(list + 2, 2);
+	segment_bytes = scsi_get(list + 8, 4);
+	inline_bytes = scsi_get(list + 12, 4);
 	if (cscd_bytes % CSCD_BYTES != 0 || inline_bytes != 0)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	if (cscd_bytes > CSCDS_MAX * CSCD_BYTES)
@@ -145,13 +128,13 @@ copy_operating_parameters(const struct scsi_unit *unit, uint8_t *data)
 
 	while (1u << block_log < unit->block_bytes)
 		block_log++;
-	put(data, 4, 46 - 4);
+	scsi_put(data, 4, 46 - 4);
 	data[4] = 0x01;				/* SNLID: list identifiers need not be told apart */
-	put(data + 8, 2, CSCDS_MAX);
-	put(data + 10, 2, COPY_SEGMENTS_MAX);
-	put(data + 12, 4, CSCDS_MAX * CSCD_BYTES + COPY_SEGMENTS_MAX * SEGMENT_BYTES);
-	put(data + 16, 4, 0xffffull * unit->block_bytes);	/* of a segment; no inline and no held data */
-	put(data + 34, 2, 1);			/* concurrent copies: what more come wait in the queue */
+	scsi_put(data + 8, 2, CSCDS_MAX);
+	scsi_put(data + 10, 2, COPY_SEGMENTS_MAX);
+	scsi_put(data + 12, 4, CSCDS_MAX * CSCD_BYTES + COPY_SEGMENTS_MAX * SEGMENT_BYTES);
+	scsi_put(data + 16, 4, 0xffffull * unit->block_bytes);	/* of a segment; no inline and no held data */
+	scsi_put(data + 34, 2, 1);			/* concurrent copies: what more come wait in the queue */
 	data[36] = 1;
 	data[37] = (uint8_t)block_log;		/* granularity of segments */
 	data[43] = 2;

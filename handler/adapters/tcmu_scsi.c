@@ -1,5 +1,4 @@
-/* tcmu_scsi.c - see tcmu_scsi.h.  SPC-4 and SBC-3; one table says which commands there are, and
- * REPORT SUPPORTED OPERATION CODES shows that very table.
+/* tcmu_scsi.c - see tcmu_scsi.h.  SPC-4 and SBC-3.  Which commands there are says the table of tcmu_opcodes.c.
  *
  * The LUN's name is made of the volume's UUID alone:
  *   - serial number (VPD 80h): its 32 hexadecimal digits
@@ -12,123 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scsi_bytes.h"
 #include "tcmu_copy.h"
-#include "tcmu_scsi.h"
+#include "tcmu_opcodes.h"
 
 #define VENDOR "IRAID   "
-#define ANY_ACTION 0xff			/* no service action */
 #define PHYSICAL_BLOCK_BYTES 4096u
 #define OPTIMAL_BYTES_MIN (1u << 20)	/* optimal transfer length, rounded up to whole rows */
-
-#define OP_TEST_UNIT_READY 0x00
-#define OP_REQUEST_SENSE 0x03
-#define OP_INQUIRY 0x12
-#define OP_MODE_SENSE_6 0x1a
-#define OP_START_STOP 0x1b
-#define OP_READ_CAPACITY_10 0x25
-#define OP_READ_10 0x28
-#define OP_WRITE_10 0x2a
-#define OP_SYNC_10 0x35
-#define OP_MODE_SENSE_10 0x5a
-#define OP_PREFETCH_10 0x34
-#define OP_PREFETCH_16 0x90
-#define OP_READ_16 0x88
-#define OP_WRITE_16 0x8a
-#define OP_SYNC_16 0x91
-#define OP_SERVICE_IN_16 0x9e
-#define OP_MAINTENANCE_IN 0xa3
-#define OP_READ_12 0xa8
-#define OP_WRITE_12 0xaa
-#define ACTION_READ_CAPACITY_16 0x10
-#define ACTION_REPORT_OPCODES 0x0c
-#define OP_RECEIVE_COPY_RESULTS 0x84
-#define ACTION_OPERATING_PARAMETERS 0x03
-
-struct command {
-	uint8_t opcode;
-	uint8_t action;		/* ANY_ACTION if it has none */
-	uint8_t length;		/* of the CDB */
-	uint8_t usage[16];	/* bits that are looked at (SPC-4 6.35.3) */
-};
-
-/* Those without a case in scsi_emulate() are answered by the kernel before they come here. */
-static const struct command commands[] = {
-	{ OP_TEST_UNIT_READY, ANY_ACTION, 6, { 0x00 } },
-	{ OP_REQUEST_SENSE, ANY_ACTION, 6, { 0x03, 0x01, 0, 0, 0xff } },
-	{ OP_READ_6, ANY_ACTION, 6, { 0x08, 0x1f, 0xff, 0xff, 0xff } },
-	{ OP_WRITE_6, ANY_ACTION, 6, { 0x0a, 0x1f, 0xff, 0xff, 0xff } },
-	{ OP_INQUIRY, ANY_ACTION, 6, { 0x12, 0x01, 0xff, 0xff, 0xff } },
-	{ 0x16, ANY_ACTION, 6, { 0x16 } },	/* RESERVE(6), kernel */
-	{ 0x17, ANY_ACTION, 6, { 0x17 } },	/* RELEASE(6), kernel */
-	{ OP_MODE_SENSE_6, ANY_ACTION, 6, { 0x1a, 0x08, 0xff, 0xff, 0xff } },
-	{ OP_START_STOP, ANY_ACTION, 6, { 0x1b, 0x01, 0, 0x0f, 0xf3 } },
-	{ OP_READ_CAPACITY_10, ANY_ACTION, 10, { 0x25 } },
-	{ OP_READ_10, ANY_ACTION, 10, { 0x28, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_WRITE_10, ANY_ACTION, 10, { 0x2a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_WRITE_VERIFY_10, ANY_ACTION, 10, { 0x2e, 0xf6, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_VERIFY_10, ANY_ACTION, 10, { 0x2f, 0xf6, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_PREFETCH_10, ANY_ACTION, 10, { 0x34, 0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_SYNC_10, ANY_ACTION, 10, { 0x35, 0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_WRITE_SAME_10, ANY_ACTION, 10, { 0x41, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_UNMAP, ANY_ACTION, 10, { 0x42, 0x01, 0, 0, 0, 0, 0, 0xff, 0xff } },
-	{ OP_MODE_SENSE_10, ANY_ACTION, 10, { 0x5a, 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff } },
-	/* PERSISTENT RESERVE IN and OUT, kernel */
-	{ 0x5e, 0x00, 10, { 0x5e, 0x00, 0, 0, 0, 0, 0, 0xff, 0xff } },
-	{ 0x5e, 0x01, 10, { 0x5e, 0x01, 0, 0, 0, 0, 0, 0xff, 0xff } },
-	{ 0x5e, 0x02, 10, { 0x5e, 0x02, 0, 0, 0, 0, 0, 0xff, 0xff } },
-	{ 0x5e, 0x03, 10, { 0x5e, 0x03, 0, 0, 0, 0, 0, 0xff, 0xff } },
-	{ 0x5f, 0x00, 10, { 0x5f, 0x00, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x01, 10, { 0x5f, 0x01, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x02, 10, { 0x5f, 0x02, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x03, 10, { 0x5f, 0x03, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x04, 10, { 0x5f, 0x04, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x05, 10, { 0x5f, 0x05, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x06, 10, { 0x5f, 0x06, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x07, 10, { 0x5f, 0x07, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_EXTENDED_COPY, 0x00, 16, { 0x83, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_RECEIVE_COPY_RESULTS, ACTION_OPERATING_PARAMETERS, 16,
-	  { 0x84, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_READ_16, ANY_ACTION, 16, { 0x88, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-					0xff, 0xff, 0xff, 0xff } },
-	{ OP_COMPARE_AND_WRITE, ANY_ACTION, 16, { 0x89, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0xff } },
-	{ OP_WRITE_VERIFY_16, ANY_ACTION, 16, { 0x8e, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_VERIFY_16, ANY_ACTION, 16, { 0x8f, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_PREFETCH_16, ANY_ACTION, 16, { 0x90, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_WRITE_SAME_16, ANY_ACTION, 16, { 0x93, 0xf9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_WRITE_16, ANY_ACTION, 16, { 0x8a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-					 0xff, 0xff, 0xff, 0xff } },
-	{ OP_SYNC_16, ANY_ACTION, 16, { 0x91, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-					0xff, 0xff, 0xff, 0xff } },
-	{ OP_SERVICE_IN_16, ACTION_READ_CAPACITY_16, 16,
-	  { 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0xa0, ANY_ACTION, 12, { 0xa0, 0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },	/* REPORT LUNS, kernel */
-	{ OP_MAINTENANCE_IN, ACTION_REPORT_OPCODES, 12,
-	  { 0xa3, 0x0c, 0x87, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_READ_12, ANY_ACTION, 12, { 0xa8, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_WRITE_VERIFY_12, ANY_ACTION, 12, { 0xae, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_VERIFY_12, ANY_ACTION, 12, { 0xaf, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_WRITE_12, ANY_ACTION, 12, { 0xaa, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-};
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
-static uint64_t
-get(const uint8_t *bytes, int count)
-{
-	uint64_t value = 0;
-
-	for (int i = 0; i < count; i++)
-		value = value << 8 | bytes[i];
-	return value;
-}
-
-static void
-put(uint8_t *bytes, int count, uint64_t value)
-{
-	for (int i = count - 1; i >= 0; i--) {
-		bytes[i] = (uint8_t)value;
-		value >>= 8;
-	}
-}
 
 static void
 refuse(struct scsi_answer *out, uint8_t key, uint16_t asc)
@@ -189,7 +78,7 @@ standard_inquiry(const struct scsi_unit *unit, uint8_t *data)
 	snprintf(revision, sizeof(revision), "%-4.4s", IRAID_VERSION);
 	memcpy(data + 32, revision, 4);
 	for (int i = 0; i < 4; i++)
-		put(data + 58 + 2 * i, 2, versions[i]);
+		scsi_put(data + 58 + 2 * i, 2, versions[i]);
 	return 74;
 }
 
@@ -232,16 +121,16 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 	} else if (chunk != 0 && chunk <= most) {
 		optimal = most / chunk * chunk;
 	}
-	put(data + 6, 2, chunk <= 0xffff ? chunk : 0);
-	put(data + 8, 4, most);
-	put(data + 12, 4, optimal);
+	scsi_put(data + 6, 2, chunk <= 0xffff ? chunk : 0);
+	scsi_put(data + 8, 4, most);
+	scsi_put(data + 12, 4, optimal);
 	data[5] = (uint8_t)(COMPARE_WRITE_BYTES_MAX / unit->block_bytes);
-	put(data + 20, 4, UNMAP_BYTES_MAX / unit->block_bytes);
-	put(data + 24, 4, UNMAP_DESCRIPTORS_MAX);
+	scsi_put(data + 20, 4, UNMAP_BYTES_MAX / unit->block_bytes);
+	scsi_put(data + 24, 4, UNMAP_DESCRIPTORS_MAX);
 	/* Whole rows are zeroed without a read, and are what members can give back. */
-	put(data + 28, 4, row != 0 ? row : 1);
-	put(data + 32, 4, 1u << 31);	/* UGAVALID: counted from block 0 */
-	put(data + 36, 8, WRITE_SAME_BYTES_MAX / unit->block_bytes);
+	scsi_put(data + 28, 4, row != 0 ? row : 1);
+	scsi_put(data + 32, 4, 1u << 31);	/* UGAVALID: counted from block 0 */
+	scsi_put(data + 36, 8, WRITE_SAME_BYTES_MAX / unit->block_bytes);
 	return 0x3c;
 }
 
@@ -257,7 +146,7 @@ static void
 inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *out)
 {
 	static const uint8_t pages[] = { 0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2 };
-	uint64_t allocation = get(cdb + 3, 2);
+	uint64_t allocation = scsi_get(cdb + 3, 2);
 	uint32_t length;
 
 	if (!(cdb[1] & 0x01)) {
@@ -284,7 +173,7 @@ inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *ou
 		break;
 	case 0xb1:
 		/* Non-rotating: whatever the members are, an elevator for one disk does a row of several no good. */
-		put(out->data + 4, 2, 1);
+		scsi_put(out->data + 4, 2, 1);
 		length = 0x3c;
 		break;
 	case 0xb2:
@@ -295,7 +184,7 @@ inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *ou
 		return;
 	}
 	out->data[1] = cdb[2];
-	put(out->data + 2, 2, length);
+	scsi_put(out->data + 2, 2, length);
 	answer(out, 4 + length, allocation);
 }
 
@@ -318,7 +207,7 @@ static void
 mode_sense(const uint8_t *cdb, struct scsi_answer *out)
 {
 	bool ten = cdb[0] == OP_MODE_SENSE_10;
-	uint64_t allocation = ten ? get(cdb + 7, 2) : cdb[4];
+	uint64_t allocation = ten ? scsi_get(cdb + 7, 2) : cdb[4];
 	uint8_t control = cdb[2] >> 6, code = cdb[2] & 0x3f, subpage = cdb[3];
 	uint32_t length = ten ? 8 : 4, head = length;
 
@@ -344,95 +233,10 @@ mode_sense(const uint8_t *cdb, struct scsi_answer *out)
 	/* Device-specific parameter: DPOFUA, not write-protected. */
 	out->data[ten ? 3 : 2] = 0x10;
 	if (ten)
-		put(out->data, 2, length - 2);
+		scsi_put(out->data, 2, length - 2);
 	else
 		out->data[0] = (uint8_t)(length - 1);
 	answer(out, length, allocation);
-}
-
-/* --- REPORT SUPPORTED OPERATION CODES --- */
-
-/* Command timeouts descriptor: none is indicated. */
-static uint32_t
-put_timeouts(uint8_t *data)
-{
-	put(data, 2, 10);
-	return 12;
-}
-
-static uint32_t
-report_all(bool timeouts, uint8_t *data)
-{
-	uint32_t length = 4;
-
-	for (size_t i = 0; i < COMMANDS; i++) {
-		const struct command *command = &commands[i];
-		uint8_t *entry = data + length;
-
-		entry[0] = command->opcode;
-		if (command->action != ANY_ACTION) {
-			put(entry + 2, 2, command->action);
-			entry[5] |= 0x01;	/* SERVACTV */
-		}
-		put(entry + 6, 2, command->length);
-		length += 8;
-		if (timeouts) {
-			entry[5] |= 0x02;	/* CTDP */
-			length += put_timeouts(data + length);
-		}
-	}
-	put(data, 4, length - 4);
-	return length;
-}
-
-static uint32_t
-report_one(const struct command *command, bool timeouts, uint8_t *data)
-{
-	uint32_t length;
-
-	if (!command) {
-		data[1] = 0x01;		/* not supported */
-		return 4;
-	}
-	data[1] = 0x03;			/* as the standard has it */
-	put(data + 2, 2, command->length);
-	memcpy(data + 4, command->usage, command->length);
-	length = 4u + command->length;
-	if (timeouts) {
-		data[1] |= 0x80;
-		length += put_timeouts(data + length);
-	}
-	return length;
-}
-
-static void
-report_opcodes(const uint8_t *cdb, struct scsi_answer *out)
-{
-	uint8_t options = cdb[2] & 0x07, opcode = cdb[3];
-	uint64_t action = get(cdb + 4, 2), allocation = get(cdb + 6, 4);
-	bool timeouts = cdb[2] & 0x80, has_actions = false, known = false;
-	const struct command *found = NULL;
-
-	if (options == 0) {
-		answer(out, report_all(timeouts, out->data), allocation);
-		return;
-	}
-	for (size_t i = 0; i < COMMANDS; i++) {
-		const struct command *command = &commands[i];
-
-		if (command->opcode != opcode)
-			continue;
-		known = true;
-		has_actions = command->action != ANY_ACTION;
-		if (!has_actions || command->action == action)
-			found = command;
-	}
-	/* 1: by operation code alone, 2: with a service action, 3: either (SPC-4 6.35.1). */
-	if (options > 3 || (known && ((options == 1 && has_actions) || (options == 2 && !has_actions)))) {
-		refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
-		return;
-	}
-	answer(out, report_one(found, timeouts, out->data), allocation);
 }
 
 /* --- the others --- */
@@ -446,11 +250,11 @@ request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answ
 	out->data[0] = descriptor ? 0x72 : 0x70;
 	if (descriptor) {
 		out->data[1] = key;
-		put(out->data + 2, 2, unit->not_ready);
+		scsi_put(out->data + 2, 2, unit->not_ready);
 	} else {
 		out->data[2] = key;
 		out->data[7] = 18 - 8;
-		put(out->data + 12, 2, unit->not_ready);
+		scsi_put(out->data + 12, 2, unit->not_ready);
 	}
 	answer(out, descriptor ? 8 : 18, cdb[4]);
 }
@@ -461,19 +265,19 @@ read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answ
 	uint64_t last = unit->blocks - 1;
 
 	if (cdb[0] == OP_READ_CAPACITY_10) {
-		put(out->data, 4, last < 0xffffffffu ? last : 0xffffffffu);
-		put(out->data + 4, 4, unit->block_bytes);
+		scsi_put(out->data, 4, last < 0xffffffffu ? last : 0xffffffffu);
+		scsi_put(out->data + 4, 4, unit->block_bytes);
 		answer(out, 8, 8);
 		return;
 	}
-	put(out->data, 8, last);
-	put(out->data + 8, 4, unit->block_bytes);
+	scsi_put(out->data, 8, last);
+	scsi_put(out->data + 8, 4, unit->block_bytes);
 	/* No protection.  Physical blocks of 4 KiB at least, so that initiators align: smaller writes cost a member a read,
 	 * and may be torn.  LBPME and LBPRZ: UNMAP is there, and what was unmapped reads as zeros. */
 	for (uint32_t bytes = unit->block_bytes; bytes < PHYSICAL_BLOCK_BYTES; bytes *= 2)
 		out->data[13]++;
 	out->data[14] = 0xc0;
-	answer(out, 32, get(cdb + 10, 4));
+	answer(out, 32, scsi_get(cdb + 10, 4));
 }
 
 static void
@@ -520,15 +324,15 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 	switch (cdb[0]) {
 	case OP_READ_10:
 	case OP_WRITE_10:
-		transfer(unit, cdb, get(cdb + 2, 4), get(cdb + 7, 2), out);
+		transfer(unit, cdb, scsi_get(cdb + 2, 4), scsi_get(cdb + 7, 2), out);
 		return;
 	case OP_READ_12:
 	case OP_WRITE_12:
-		transfer(unit, cdb, get(cdb + 2, 4), get(cdb + 6, 4), out);
+		transfer(unit, cdb, scsi_get(cdb + 2, 4), scsi_get(cdb + 6, 4), out);
 		return;
 	case OP_READ_16:
 	case OP_WRITE_16:
-		transfer(unit, cdb, get(cdb + 2, 8), get(cdb + 10, 4), out);
+		transfer(unit, cdb, scsi_get(cdb + 2, 8), scsi_get(cdb + 10, 4), out);
 		return;
 	case OP_READ_6:
 	case OP_WRITE_6:
@@ -546,19 +350,19 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 		out->verdict = SCSI_JOB;
 		return;
 	case OP_SYNC_10:
-		check_bounds(unit, get(cdb + 2, 4), get(cdb + 7, 2), out);
+		check_bounds(unit, scsi_get(cdb + 2, 4), scsi_get(cdb + 7, 2), out);
 		return;
 	case OP_SYNC_16:
-		check_bounds(unit, get(cdb + 2, 8), get(cdb + 10, 4), out);
+		check_bounds(unit, scsi_get(cdb + 2, 8), scsi_get(cdb + 10, 4), out);
 		return;
 	}
 	memset(out->data, 0, sizeof(out->data));
 	switch (cdb[0]) {
 	case OP_PREFETCH_10:
-		prefetch(unit, get(cdb + 2, 4), get(cdb + 7, 2), out);
+		prefetch(unit, scsi_get(cdb + 2, 4), scsi_get(cdb + 7, 2), out);
 		return;
 	case OP_PREFETCH_16:
-		prefetch(unit, get(cdb + 2, 8), get(cdb + 10, 4), out);
+		prefetch(unit, scsi_get(cdb + 2, 8), scsi_get(cdb + 10, 4), out);
 		return;
 	case OP_TEST_UNIT_READY:
 		if (unit->not_ready)
@@ -592,11 +396,11 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 		if ((cdb[1] & 0x1f) != ACTION_OPERATING_PARAMETERS)	/* there is nothing to ask of past copies */
 			refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 		else
-			answer(out, copy_operating_parameters(unit, out->data), get(cdb + 10, 4));
+			answer(out, copy_operating_parameters(unit, out->data), scsi_get(cdb + 10, 4));
 		return;
 	case OP_MAINTENANCE_IN:
 		if ((cdb[1] & 0x1f) == ACTION_REPORT_OPCODES) {
-			report_opcodes(cdb, out);
+			scsi_report_opcodes(cdb, out);
 			return;
 		}
 		break;

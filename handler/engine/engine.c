@@ -199,7 +199,7 @@ piece_finish(struct engine *engine, struct piece *piece, int result)
 	if (result != 0 && request->first_error == 0)
 		request->first_error = result;
 	if (request->op == REQUEST_ZERO)
-		engine->zero_pieces--;
+		zero_piece_ended(engine, request);
 	request_let_go(engine, request);
 }
 

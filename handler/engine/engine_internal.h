@@ -276,7 +276,7 @@ struct engine {
 	struct list buffer_waiters;	/* operations that wait for room in the arena, in order */
 	struct engine_request *finished_head, **finished_tail;
 	struct engine_request *zeros_head, **zeros_tail;	/* ranges of zeros that are not yet cut to their end */
-	unsigned int zero_pieces;	/* of such, under way */
+	unsigned int zero_pieces;	/* of such, that are under way */
 	uint64_t requests_active;
 	unsigned int ops;
 	struct row_table *rows;
@@ -466,7 +466,9 @@ uint64_t read_op_deadline(const struct engine *engine);
 
 /* zero_op.c */
 bool zero_op_create(struct engine *engine, struct piece *piece);	/* whole rows; false: no memory */
-void zero_begin(struct engine *engine, struct engine_request *request);	/* it is cut as zero_run() finds room */
+/* A short range is cut at once, a long one as zero_run() finds room. */
+void zero_begin(struct engine *engine, struct engine_request *request);
+void zero_piece_ended(struct engine *engine, const struct engine_request *request);
 void zero_run(struct engine *engine);
 void zero_ops_free(struct engine *engine);
 

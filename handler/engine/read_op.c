@@ -5,6 +5,8 @@
  *      `-- again --'   a member was evicted meanwhile, or has a medium error:
  *                      claim as REBUILD_READ and make up for it
  *
+ * After a medium error it is done row by row, for in each another member may have one.
+ *
  * SETTLING: of copies that may differ since a crash, the one that was read is written to the others, before anybody learns of
  * it: or a later read, of another copy, would take it back.
  *
@@ -46,18 +48,22 @@ static uint32_t
 absent(const struct read_op *op, uint64_t row)
 {
 	const struct engine *engine = op->op.engine;
+	const struct geometry *geometry = &engine->geometry;
+	const uint32_t bad = op->bad[row - op->first_row];
 	uint32_t nobody = engine_absent(engine, row);
-	uint32_t all;
+	uint32_t unread;
 
-	if (op->avoid == 0 || engine->geometry.redundancy == 0)
+	if ((op->avoid | bad) == 0 || geometry->redundancy == 0)
 		return nobody;
 	/* Nothing can be made from parity that proves nothing, so such a row is read as it stands: what could not be
 	 * read may have been in another. */
 	if (engine_has_parity(engine) && intent_row_suspect(&engine->intent, row) &&
 	    !MUTANT(REBUILT_FROM_SUSPECT))
 		return nobody;
-	all = nobody | geometry_positions(&engine->geometry, row, op->avoid);
-	return code_bears(&engine->geometry, all) ? all : nobody;
+	unread = nobody | geometry_positions(geometry, row, op->avoid | bad);
+	if (!code_bears(geometry, unread))
+		unread = nobody | geometry_positions(geometry, row, bad);
+	return code_bears(geometry, unread) ? unread : nobody;
 }
 
 /* Copies of this row may differ. */
@@ -427,22 +433,27 @@ settle_copies(struct read_op *op)
 		settled(op);
 }
 
-/* What could not be read can be made up for in some row, and it may have been there: absent() says where. */
+/* Something could not be read.  Find out in which rows, then do without it there.  False: nothing makes up for it. */
 static bool
-may_avoid(const struct read_op *op)
+do_without(struct read_op *op)
 {
-	const struct geometry *geometry = &op->op.engine->geometry;
+	const struct engine *engine = op->op.engine;
+	const struct geometry *geometry = &engine->geometry;
 
-	if (geometry->redundancy == 0 || op->failed_role < 0 || (op->avoid & ROLE(op->failed_role)))
+	if (geometry->redundancy == 0)
 		return false;
+	if (!op->row_by_row) {
+		op->row_by_row = true;
+		return true;
+	}
 	for (int i = 0; i < op->row_count; i++) {
 		uint64_t row = op->first_row + (uint64_t)i;
-		uint32_t failed = geometry_positions(geometry, row, ROLE(op->failed_role));
+		uint32_t bad = geometry_positions(geometry, row, op->bad[i]);
 
-		if (failed != 0 && code_bears(geometry, absent(op, row) | failed))
-			return true;
+		if (bad != 0 && (absent(op, row) & bad) != bad)
+			return false;
 	}
-	return false;
+	return true;
 }
 
 static void
@@ -466,26 +477,40 @@ read_finish(struct read_op *op)
 	} else if ((op->error == -ENODATA || op->error == -EIO) && engine->geometry.redundancy > 0 &&
 		   read_patiently(op)) {
 		return;
-	} else if ((op->error == -ENODATA || op->error == -EIO) && may_avoid(op)) {
+	} else if (op->error == -ENODATA || op->error == -EIO) {
 		note_unreadable(op);
-		op->avoid |= ROLE(op->failed_role);
-		read_op_again(op);
+		if (do_without(op))
+			read_op_again(op);
+		else
+			read_end(op, op->error);
 	} else {
-		if (op->error == -ENODATA || op->error == -EIO)
-			note_unreadable(op);
 		read_end(op, op->error);
 	}
 }
 
 /* An eviction outranks other errors, for after it everything is tried again. */
 static void
-note_error(struct read_op *op, int role, int result)
+note_error(struct read_op *op, int result)
 {
-	if (result == 0 || op->error == -ENOLINK)
-		return;
-	if (op->error == 0 || result == -ENOLINK) {
+	if (result != 0 && (op->error == 0 || result == -ENOLINK))
 		op->error = result;
-		op->failed_role = role;
+}
+
+/* The command was of one row only; which one? */
+static void
+note_bad(struct read_op *op, const struct member_io *mio)
+{
+	const struct engine *engine = op->op.engine;
+	const struct geometry *geometry = &engine->geometry;
+	const uint8_t role = (uint8_t)mio->member->role;
+	const uint64_t at = mio->io.offset_bytes - engine->data_offset_bytes;
+
+	for (int i = 0; i < op->row_count; i++) {
+		uint64_t row = op->first_row + (uint64_t)i;
+
+		if (geometry_position(geometry, row, role) >= 0 &&
+		    at / geometry->chunk_bytes == geometry_offset(geometry, row, role) / geometry->chunk_bytes)
+			op->bad[i] |= ROLE(role);
 	}
 }
 
@@ -494,7 +519,9 @@ read_answered(struct member_io *mio, int result)
 {
 	struct read_op *op = mio->owner;
 
-	note_error(op, mio->member->role, result);
+	note_error(op, result);
+	if ((result == -ENODATA || result == -EIO) && op->row_by_row)
+		note_bad(op, mio);
 	if (--op->pending == 0)
 		read_finish(op);
 }
@@ -556,6 +583,8 @@ read_issue(struct read_op *op)
 		else
 			read_into_request(op, &gather, &extent, (size_t)(at - op->piece->begin_bytes));
 		at += extent.length_bytes;
+		if (op->row_by_row && at % geometry_row_bytes(&engine->geometry) == 0)
+			gather_submit(&gather);
 	}
 	gather_submit(&gather);
 	if (--op->pending == 0)
@@ -613,6 +642,8 @@ read_op_create(struct engine *engine, struct piece *piece)
 	op->attempts = 0;
 	op->avoid = engine->geometry.redundancy > 0 ? read_roles_to_evade(engine) : 0;
 	op->evades = op->avoid != 0;
+	op->row_by_row = op->row_count == 1;
+	memset(op->bad, 0, sizeof(op->bad));
 	op->patient = false;
 	op->buffer = NULL;
 	list_init(&op->waiting);

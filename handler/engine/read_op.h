@@ -21,13 +21,14 @@ struct read_op {
 	int row_count;
 	int pending;
 	int attempts;
-	uint32_t avoid;			/* roles whose data can't be read */
+	uint32_t avoid;			/* roles that are not asked */
+	uint32_t bad[OP_ROWS_MAX];	/* by row: roles whose chunk can't be read */
+	bool row_by_row;		/* no command is of more than one row */
 	bool evades;			/* some of them because they are slow or silent: they may be asked after all */
 	bool patient;			/* was made from the others in vain: waits for its member */
 	uint64_t issued_ms;
 	uint32_t doubts;		/* intent.doubts then: what is suspect since is not made from parity */
 	struct list waiting;		/* in engine->reads */
-	int failed_role;
 	int error;
 	int rebuilt_count;
 	uint8_t *buffer;

@@ -8,9 +8,9 @@
  * whatever they held before, also those that have lost a chunk.  Marks, lost bytes, evictions and flushes are as in
  * write_op.c, only simpler: to begin again is always right, so whatever is doubtful does.
  *
- * A range may have terabytes.  At most PIECES_MAX pieces of all such ranges are under way, each bounded in rows and in
- * bytes, and more are made as those end; what others submit meanwhile takes its turn between them.  The
- * order of two commands that are under way together is nobody's promise.
+ * A range may have terabytes.  At most PIECES_MAX pieces of all ranges that are not short are under way, each bounded in
+ * rows and in bytes, and more are made as those end; what others submit meanwhile takes its turn between them.
+ * The order of two commands that are under way together is nobody's promise.
  */
 #include "gather.h"
 
@@ -21,6 +21,7 @@
 #define ATTEMPTS_MAX 8
 #define ROWS_MAX 256
 #define PIECES_MAX 4
+#define SHORT_BYTES (1u << 20)		/* a range that is like any write: cut at once, in two or three pieces */
 #define BYTES_MAX (16u << 20)		/* of a member, in one piece, where members make the zeros themselves */
 #define BYTES_SENT_MAX (4u << 20)	/* ... where they have to be sent */
 
@@ -322,12 +323,16 @@ zero_op_create(struct engine *engine, struct piece *piece)
 
 /* --- long ranges --- */
 
-void
-zero_begin(struct engine *engine, struct engine_request *request)
+static bool
+is_long(const struct engine_request *request)
 {
-	request->next = NULL;
-	*engine->zeros_tail = request;
-	engine->zeros_tail = &request->next;
+	return request->length_bytes > SHORT_BYTES;
+}
+
+void
+zero_piece_ended(struct engine *engine, const struct engine_request *request)
+{
+	engine->zero_pieces -= is_long(request);
 }
 
 static uint64_t
@@ -376,11 +381,37 @@ cut_piece(struct engine *engine, struct engine_request *request)
 		return;
 	}
 	request->pieces_left++;
-	engine->zero_pieces++;
+	engine->zero_pieces += is_long(request);
 	request->cut_bytes = end - request->offset_bytes;
 	if (!(whole ? zero_op_create(engine, piece)
 		    : write_op_merge(engine, piece) || write_op_create(engine, piece)))
 		piece_finish(engine, piece, -ENOMEM);
+}
+
+static bool
+needs_cutting(const struct engine_request *request)
+{
+	return request->first_error == 0 && request->cut_bytes < request->length_bytes;
+}
+
+static void
+put_last(struct engine *engine, struct engine_request *request)
+{
+	request->next = NULL;
+	*engine->zeros_tail = request;
+	engine->zeros_tail = &request->next;
+}
+
+void
+zero_begin(struct engine *engine, struct engine_request *request)
+{
+	if (is_long(request)) {
+		put_last(engine, request);
+		return;
+	}
+	while (needs_cutting(request))
+		cut_piece(engine, request);
+	request_let_go(engine, request);
 }
 
 void
@@ -391,9 +422,9 @@ zero_run(struct engine *engine)
 		bool ends = engine->stop_wanted || !engine_running(engine);
 
 		/* A stop does not wait for terabytes. */
-		if (ends && request->first_error == 0 && request->cut_bytes < request->length_bytes)
+		if (ends && needs_cutting(request))
 			request->first_error = -ESHUTDOWN;
-		if (request->first_error == 0 && request->cut_bytes < request->length_bytes) {
+		if (needs_cutting(request)) {
 			if (engine->zero_pieces >= PIECES_MAX || engine->ops >= OPS_MAX)
 				return;
 			cut_piece(engine, request);
@@ -401,8 +432,8 @@ zero_run(struct engine *engine)
 		engine->zeros_head = request->next;
 		if (engine->zeros_head == NULL)
 			engine->zeros_tail = &engine->zeros_head;
-		if (request->first_error == 0 && request->cut_bytes < request->length_bytes)
-			zero_begin(engine, request);	/* behind the others: they take turns */
+		if (needs_cutting(request))
+			put_last(engine, request);	/* they take turns */
 		else
 			request_let_go(engine, request);
 	}

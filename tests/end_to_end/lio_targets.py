@@ -22,8 +22,9 @@ OPEN_TO_ALL = {"authentication": "0", "generate_node_acls": "1", "demo_mode_writ
 class LioTargets:
     """Context manager over `count` targets with one LUN each, files in `directory` behind them."""
 
-    def __init__(self, directory: Path, count: int, size_bytes: int):
+    def __init__(self, directory: Path, count: int, size_bytes: int, *, block_bytes: int = 512):
         self.directory = directory
+        self.block_bytes = block_bytes
         self.size_bytes = size_bytes
         self.ports = [0] * count
         self._made: list[object] = []
@@ -57,6 +58,7 @@ class LioTargets:
             f"{self.directory.name}-m{number}", str(self.backing(number)), size=self.size_bytes,
             write_back=True)
         self._made.append(storage)
+        storage.set_attribute("block_size", str(self.block_bytes))
         target = rtslib.Target(rtslib.FabricModule("iscsi"), self.iqn(number))
         self._made.append(target)
         group = rtslib.TPG(target, 1)

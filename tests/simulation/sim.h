@@ -142,6 +142,7 @@ struct sim {
 	int roles[SIM_SLOTS_MAX];	/* by device: its place, in sync or being filled; -1: none */
 	int holder[SIM_MEMBERS_MAX];	/* by role: device that is in sync there; -1: none */
 	uint64_t session_losses;	/* sessions that ended */
+	uint64_t told_us;		/* when that ended: what overlaps it may have been told instead */
 	uint64_t session_losses_told;	/* of them, before the last flush that succeeded began */
 	bool refused;			/* FAULT_REFUSE happened since the last quiescence */
 

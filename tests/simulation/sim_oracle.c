@@ -426,8 +426,10 @@ check_read(struct sim *sim, const struct sim_request *request)
 static void
 told_of_losses(struct sim *sim, const struct sim_request *request)
 {
-	if (request->session_losses > sim->session_losses_told)
-		sim->session_losses_told = request->session_losses;
+	if (request->session_losses <= sim->session_losses_told)
+		return;
+	sim->session_losses_told = request->session_losses;
+	sim->told_us = sim->schedule.now_us;
 }
 
 static void
@@ -464,6 +466,23 @@ flushed(struct sim *sim, const struct sim_request *request)
 	told_of_losses(sim, request);
 }
 
+/* A piece of a long range of zeros may have failed already, and left its regions unsure, although the request is still
+ * under way.
+ */
+static bool
+zeros_may_have_failed(const struct sim *sim, uint64_t begin, uint64_t end)
+{
+	uint32_t first = sim_region(sim, sim_sector_row(sim, begin));
+	uint32_t last = sim_region(sim, sim_sector_row(sim, end - 1));
+
+	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
+		if (other->request.op == REQUEST_ZERO && other->submit_us <= sim->excess_until_us &&
+		    sim_region(sim, sim_sector_row(sim, other->sector)) <= last &&
+		    sim_region(sim, sim_sector_row(sim, other->sector + other->count - 1)) >= first)
+			return true;
+	return false;
+}
+
 /* May some sector of the request be lost?  A write is refused for its rows' sake too: what it needs to
  * read of them.
  */
@@ -475,6 +494,8 @@ loss_is_fair(const struct sim *sim, const struct sim_request *request)
 
 	if (request->request.op == REQUEST_FLUSH)
 		return false;
+	if (zeros_may_have_failed(sim, begin, end))
+		return true;
 	for (uint64_t row = sim_sector_row(sim, begin); row <= sim_sector_row(sim, end - 1); row++)
 		if (damage_is_excessive(sim, row))
 			return true;
@@ -502,7 +523,8 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ETIMEDOUT:
 		return excess;
 	case EIO:
-		return (durable && sim->session_losses > sim->session_losses_told) || excess || sim->refused ||
+		return (durable && (sim->session_losses > sim->session_losses_told ||
+				     request->submit_us <= sim->told_us)) || excess || sim->refused ||
 		       loss_is_fair(sim, request);
 	case ENOMEDIUM:
 		return !sim->running_seen && (excess || sim->half_recorded) &&

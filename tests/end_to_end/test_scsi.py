@@ -1,0 +1,183 @@
+"""What stock tools make of the LUN: limits, discards, zeros, compare and write, copies, and file systems that trim."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from gateway import iraid
+from tools import attempt, run
+
+MIB = 1 << 20
+MISCOMPARE, ILLEGAL_REQUEST, MEDIUM_ERROR, NOT_READY = 14, 5, 3, 2  # exit statuses of sg3-utils
+
+
+@pytest.fixture
+def disk(shared_volume) -> str:
+    return shared_volume(5, 4).disk.path
+
+
+def queue(disk: str, name: str) -> int:
+    return int(Path("/sys/block", Path(disk).name, "queue", name).read_text())
+
+
+def put(disk: str, data: bytes, offset: int) -> None:
+    fd = os.open(disk, os.O_RDWR | os.O_SYNC)
+    try:
+        assert os.pwrite(fd, data, offset) == len(data)
+    finally:
+        os.close(fd)
+
+
+def get(disk: str, length: int, offset: int) -> bytes:
+    run("blockdev", "--flushbufs", disk)
+    fd = os.open(disk, os.O_RDONLY)
+    try:
+        return os.pread(fd, length, offset)
+    finally:
+        os.close(fd)
+
+
+def test_linux_sees_what_the_lun_says(disk):
+    assert queue(disk, "physical_block_size") == 4096
+    assert queue(disk, "rotational") == 0
+    assert queue(disk, "minimum_io_size") == 65536
+    assert queue(disk, "optimal_io_size") % (3 * 65536) == 0
+    assert queue(disk, "discard_granularity") == 3 * 65536
+    assert queue(disk, "discard_max_hw_bytes") == 1 << 30
+    assert queue(disk, "write_zeroes_max_bytes") > 0
+    assert queue(disk, "fua") == 1
+    limits = run("sg_vpd", "-p", "bl", disk)
+    assert "Maximum compare and write length: 128 blocks" in limits
+    assert "Unmap granularity alignment valid: true" in limits
+    provisioning = run("sg_vpd", "-p", "lbpv", disk)
+    assert re.search(r"LBPU\): 1", provisioning) and re.search(r"LBPRZ\): 1", provisioning)
+    assert "Non-rotating medium" in run("sg_vpd", "-p", "bdc", disk)
+
+
+@pytest.mark.parametrize("tool", [
+    ("blkdiscard",), ("blkdiscard", "-z"), ("blkdiscard", "-p", "1MiB"), ("blkdiscard", "-z", "-p", "700KiB"),
+], ids=" ".join)  # fmt: skip
+def test_blkdiscard_leaves_zeros_where_it_was_told_to(disk, tool):
+    put(disk, os.urandom(8 * MIB), 0)
+    around = get(disk, 8 * MIB, 0)
+    begin, length = MIB + 4096, 5 * MIB + 12288
+    run(*tool, "-o", str(begin), "-l", str(length), disk)
+    assert get(disk, 8 * MIB, 0) == around[:begin] + bytes(length) + around[begin + length :]
+    if tool == ("blkdiscard",):
+        run(*tool, "-f", disk)
+        assert not any(get(disk, 8 * MIB, 0))
+
+
+def test_parity_is_true_after_all_of_it(shared_volume, disk):
+    for number in range(12):
+        put(disk, os.urandom(300 * 1024), number * MIB)
+        run("blkdiscard", "-o", str(number * MIB + 4096 * number), "-l", str(640 * 1024), disk)
+    volume = shared_volume(5, 4)
+    iraid("scrub", "start", volume.name, "--wait")
+    assert volume.status()["scrub"]["mismatches"] == 0
+
+
+def test_sg_tools_unmap_write_same_and_verify(disk, tmp_path):
+    block = tmp_path / "block"
+    block.write_bytes(os.urandom(512))
+    put(disk, os.urandom(MIB), 0)
+    run("sg_unmap", "--lba=8,16,100", "--num=8,4,1", disk)
+    data = get(disk, MIB, 0)
+    assert not any(data[8 * 512 : 20 * 512]) and not any(data[100 * 512 : 101 * 512])
+    assert any(data[20 * 512 : 21 * 512]) and any(data[7 * 512 : 8 * 512])
+    for ten_or_sixteen, lba in (("--10", 200), ("--16", 400)):
+        run("sg_write_same", ten_or_sixteen, f"--lba={lba}", "--num=100", f"--in={block}", "--xferlen=512", disk)
+        assert get(disk, 51200, lba * 512) == block.read_bytes() * 100
+        run("sg_verify", f"--lba={lba}", "--count=100", disk)
+    run("sg_write_same", "--16", "--unmap", "--lba=400", "--num=50", disk)
+    run("sg_write_same", "--16", "--ndob", "--lba=200", "--num=50", disk)
+    assert not any(get(disk, 25600, 400 * 512)) and not any(get(disk, 25600, 200 * 512))
+    status, text = attempt("sg_write_same", "--16", "--anchor", "--unmap", "--lba=0", "--num=1", disk)
+    assert status == ILLEGAL_REQUEST, text
+    status, text = attempt("sg_unmap", f"--lba={1 << 40}", "--num=1", disk)
+    assert status != 0 and ("out of range" in text.lower() or status == ILLEGAL_REQUEST), text
+    (tmp_path / "wrong").write_bytes(bytes(51199) + b"\1")
+    status, text = attempt("sg_verify", "--lba=200", "--count=100", "--ebytchk=1", "--ndo=51200",
+                           f"--in={tmp_path / 'wrong'}", disk)
+    assert status == MISCOMPARE, text
+
+
+def test_compare_and_write_tells_where_it_differs(disk, tmp_path):
+    old, new = os.urandom(4096), os.urandom(4096)
+    put(disk, old, 64 * 512)
+    both = tmp_path / "both"
+    both.write_bytes(old + new)
+    order = ("sg_compare_and_write", "--lba=64", "--num=8", "--xferlen=8192", f"--in={both}", disk)
+    run(*order)
+    assert get(disk, 4096, 64 * 512) == new
+    both.write_bytes(new[:1234] + bytes([new[1234] ^ 1]) + new[1235:] + old)
+    status, text = attempt(*order, "-v")
+    assert status == MISCOMPARE, text
+    assert "1234" in text or "0x4d2" in text, text
+    assert get(disk, 4096, 64 * 512) == new
+
+
+def test_extended_copy_within_the_lun(disk):
+    data = os.urandom(3 * MIB)
+    put(disk, data, MIB)
+    run("sg_xcopy", f"if={disk}", f"of={disk}", "skip=2048", "seek=20480", "count=6144", "bs=512", "bpt=2048")
+    assert get(disk, 3 * MIB, 10 * MIB) == data
+
+
+def test_ext4_and_xfs_trim_and_are_sound_afterwards(disk, tmp_path):
+    for kind, check in (("ext4", ("fsck.ext4", "-fn")), ("xfs", ("xfs_repair", "-n"))):
+        if attempt("modprobe", kind)[0] != 0:
+            continue
+        force = "-F" if kind == "ext4" else "-f"
+        run(f"mkfs.{kind}", force, disk)
+        mount = tmp_path / kind
+        mount.mkdir()
+        run("mount", "-t", kind, disk, mount)
+        try:
+            for number in range(20):
+                (mount / f"file{number}").write_bytes(os.urandom(MIB))
+            kept = (mount / "file7").read_bytes()
+            for number in range(20):
+                if number != 7:
+                    (mount / f"file{number}").unlink()
+            run("sync")
+            assert "trimmed" in run("fstrim", "-v", mount)
+            run("umount", mount)
+            run("mount", "-t", kind, disk, mount)
+            assert (mount / "file7").read_bytes() == kept
+        finally:
+            attempt("umount", mount)
+        run(*check, disk)
+
+
+def test_thin_members_get_back_what_an_initiator_discards(gateway, farm):
+    targets = farm(4, size_bytes=64 << 20)
+    for number, target in enumerate(targets.targets):
+        targets.admin(number, "--mode", "logicalunit", "--op", "update", "--tid", str(target.tid),
+                      "--lun", "1", "--params", "thin_provisioning=1")  # fmt: skip
+
+    def space() -> int:
+        return sum(targets.backing(number).stat().st_blocks * 512 for number in range(4))
+
+    disk = gateway.create(5, targets.members()).login().path
+    put(disk, os.urandom(48 * MIB), 0)
+    full = space()
+    run("blkdiscard", "-f", disk)
+    assert space() < full // 4
+    assert not any(get(disk, MIB, 7 * MIB))
+
+
+def test_what_a_member_refuses_is_an_error_to_the_initiator(gateway, farm):
+    """Level 0 can't do without it.  The runner itself would swallow the error of an UNMAP."""
+    targets = farm(2, size_bytes=64 << 20)
+    disk = gateway.create(0, targets.members()).login().path
+    run("sg_unmap", "--lba=0", "--num=4096", disk)
+    targets.admin(1, "--mode", "logicalunit", "--op", "update", "--tid", str(targets.targets[1].tid),
+                  "--lun", "1", "--params", "readonly=1")  # fmt: skip
+    for order in (("sg_unmap", "--lba=0", "--num=4096"), ("sg_write_same", "--16", "--lba=0", "--num=4096"),
+                  ("sg_write_same", "--16", "--unmap", "--lba=0", "--num=4096")):
+        status, text = attempt(*order, disk)
+        assert status in (MEDIUM_ERROR, NOT_READY), (order, status, text)
