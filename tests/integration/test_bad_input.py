@@ -69,7 +69,7 @@ def refuse_create(gateway: Gateway, farm: TargetFarm, members: list[str], *words
 
 @pytest.mark.parametrize(
     "changed, words, status",
-    [({"level": "7"}, ("'7'", "0 (S-iRAID) or 5 (P-iRAID)"), 2),
+    [({"level": "7"}, ("'7'", "0 (S-iRAID, striped), 1 (copies), 5 (P-iRAID, parity)", "10 (striped copies)"), 2),
      ({"options": ("--chunk", "3K")}, ("3072", "power of two"), 1),
      ({"options": ("--chunk", "2M")}, ("2097152", "1048576"), 1),
      ({"options": ("--chunk", "many")}, ("many",), 2),
@@ -89,6 +89,10 @@ def test_too_few_and_malformed_members(gateway: Gateway, farm: TargetFarm) -> No
     members = farm.members()
     refuse_create(gateway, farm, members[:2], "level 5 needs 3 to 32", "2 were given")
     refuse_create(gateway, farm, members[:1], "level 0 needs 2 to 32", "1 were given", level="0")
+    refuse_create(gateway, farm, members[:1], "level 1 needs 2 to 4", "1 were given", level="1")
+    refuse_create(gateway, farm, members[:3] + members[:2], "level 1 needs 2 to 4", "5 were given", level="1")
+    refuse_create(gateway, farm, members, "level 6 needs 4 to 32", "3 were given", level="6")
+    refuse_create(gateway, farm, members[:2], "level 10 needs 3 to 32", "2 were given", level="10")
     refuse_create(gateway, farm, members[:2] * 17, "34 were given")
     refuse_create(gateway, farm, [*members[:2], members[0]], members[0], "given twice")
     for broken in ("10.0.0.1", "10.0.0.1/iqn.2026-01.org.example:t0", "/iqn.2026-01.org.example:t0/0",

@@ -14,7 +14,8 @@ from private_gateway import Gateway, RpcError, call, wait_until
 from reader import NotAMember, VolumeReader
 
 
-@pytest.mark.parametrize("level, name", [(5, "P-iRAID"), (0, "S-iRAID")])
+@pytest.mark.parametrize("level, name", [(5, "P-iRAID"), (0, "S-iRAID"), (1, "mirror"), (6, "P+Q-iRAID"),
+                                         (10, "striped mirror")])
 def test_from_discover_to_delete(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int,
                                  name: str) -> None:
     farm = make_farm(4)
@@ -35,6 +36,8 @@ def test_from_discover_to_delete(gateway: Gateway, make_farm: Callable[..., Targ
     truth = reader.truth
     assert (truth.name, truth.level, truth.count, truth.chunk) == ("v0", level, 4, 32 << 10)
     assert [member.superblock().role for member in reader.files] == [0, 1, 2, 3]
+
+    assert level == 0 or ("copies" if level in (1, 10) else "parity") in created.out
 
     status = wait_for_parity(gateway)
     assert (status["name"], status["uuid"]) == ("v0", truth.volume_uuid)
