@@ -26,6 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/integration")]
 
+from nbd_load import NbdLoad, after  # noqa: E402
+
 KIB = 1024
 MIB = KIB * KIB
 MEMBER_BYTES = 1024 * MIB
@@ -36,49 +38,10 @@ RATES = (("20M", "1G"), ("100M", "1G"), ("1G", "1G"))  # minimum (while requests
 SIZES = {"M": MIB, "G": 1024 * MIB}
 
 
-class Load:
-    """Random 64 KiB commands through one libnbd handle, half of them writes."""
-
-    def __init__(self, handle, volume_bytes: int):
-        import nbd
-
-        self.handle = handle
-        self.blocks = volume_bytes // CHUNK
-        self.data = nbd.Buffer.from_bytearray(bytearray(os.urandom(CHUNK)))
-        self.inside = [nbd.Buffer(CHUNK) for _ in range(DEPTH)]
-        self.flying = 0
-        self.done = 0
-
-    def _finished(self, error) -> int:
-        if error.value:
-            raise SystemExit(f"recovery: a command failed: {os.strerror(error.value)}")
-        self.flying -= 1
-        self.done += 1
-        return 1
-
-    def run(self, until) -> float:
-        """MB/s until until() is true."""
-        self.done = 0
-        start = time.monotonic()
-        while not until():
-            for _ in range(16):
-                while self.flying < DEPTH:
-                    self.flying += 1
-                    offset = random.randrange(self.blocks) * CHUNK
-                    if random.random() < 0.5:
-                        self.handle.aio_pwrite(self.data, offset, self._finished)
-                    else:
-                        self.handle.aio_pread(self.inside[self.flying % DEPTH], offset, self._finished)
-                self.handle.poll(-1)
-        rate = self.done * CHUNK / (time.monotonic() - start) / 1e6
-        while self.flying:
-            self.handle.poll(-1)
-        return rate
-
-
-def after(seconds: float):
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() >= end
+def half_writes(volume_bytes: int):
+    """Random 64 KiB commands, half of them writes."""
+    blocks = volume_bytes // CHUNK
+    return lambda: (random.random() < 0.5, random.randrange(blocks) * CHUNK)
 
 
 def rebuild_beside_load(folder: Path, minimum: str, maximum: str, seconds: float) -> dict:
@@ -93,7 +56,7 @@ def rebuild_beside_load(folder: Path, minimum: str, maximum: str, seconds: float
             gateway.create("v0", members[:MEMBERS], 5, "64K", "--spare", members[MEMBERS])
             gateway.must("stop", "v0")
             volume = gateway.serve("v0")
-            load = Load(volume.connect(), volume.status()["size_bytes"])
+            load = NbdLoad(volume.connect(), half_writes(volume.status()["size_bytes"]), CHUNK, DEPTH)
             volume.wait_resynced()
             call(volume.control, "volume.set", name="v0",
                  sync_rate_min_bytes=int(minimum[:-1]) * SIZES[minimum[-1]],
@@ -135,7 +98,7 @@ def resync_after_crash(folder: Path) -> dict:
             gateway.create("v0", farm.members(), 5, "64K")
             gateway.must("stop", "v0")
             volume = gateway.serve("v0")
-            load = Load(volume.connect(), 48 * MIB)
+            load = NbdLoad(volume.connect(), half_writes(48 * MIB), CHUNK, DEPTH)
             volume.wait_status(lambda status: status["regions"]["dirty"] == 0, "a clean map", 60)
             load.run(after(1))
             volume.kill()
