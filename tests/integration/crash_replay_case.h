@@ -33,6 +33,7 @@ struct replay {
 	struct oracle oracle;
 	struct geometry geometry;
 	struct superblock shape;	/* of a member, as it was at first */
+	uint8_t roles[IRAID_MEMBERS_MAX];	/* of the members, in this record nobody takes another's place */
 	uint64_t seed;
 	bool verbose;
 	struct tally tally;

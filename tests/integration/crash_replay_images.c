@@ -16,6 +16,7 @@ replay_load(struct replay *replay, char *const *images, int count)
 
 		expect(superblock_choose(bytes + LAYOUT_SUPERBLOCK_A_OFFSET, bytes + LAYOUT_SUPERBLOCK_B_OFFSET,
 					 &replay->shape, &reason) == SUPERBLOCK_OK, "%s: %s", images[i], reason);
+		replay->roles[i] = replay->shape.role;
 	}
 	expect(geometry_init(&replay->geometry, replay->shape.level, replay->shape.member_count,
 			     replay->shape.chunk_bytes, replay->shape.block_bytes,
@@ -33,6 +34,15 @@ replay_load(struct replay *replay, char *const *images, int count)
 	expect(replay->saw != NULL && replay->written != NULL && replay->flags != NULL, "out of memory");
 }
 
+/* Row of the chunk with this number on that member. */
+static uint64_t
+row_of(const struct geometry *geometry, uint8_t role, uint64_t chunk)
+{
+	if (geometry->level != 10)
+		return chunk;
+	return (chunk * geometry->members + role) / geometry->width;	/* copies are dealt to the members in turn */
+}
+
 void
 replay_prepare(struct replay *replay, uint64_t seed, bool verbose)
 {
@@ -45,10 +55,10 @@ replay_prepare(struct replay *replay, uint64_t seed, bool verbose)
 
 		if (entry->kind != WRITE_BEGINS || entry->offset_bytes < data)
 			continue;
-		for (uint64_t row = (entry->offset_bytes - data) / replay->geometry.chunk_bytes;
-		     row <= (entry->offset_bytes - data + entry->length_bytes - 1) / replay->geometry.chunk_bytes;
-		     row++)
-			replay->written[row] = true;
+		for (uint64_t chunk = (entry->offset_bytes - data) / replay->geometry.chunk_bytes;
+		     chunk <= (entry->offset_bytes - data + entry->length_bytes - 1) / replay->geometry.chunk_bytes;
+		     chunk++)
+			replay->written[row_of(&replay->geometry, replay->roles[entry->member], chunk)] = true;
 	}
 }
 
