@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import struct
+import subprocess
 from pathlib import Path
 
+import initiator
 import pytest
 from gateway import iraid
-from tools import attempt, run
+from tools import ROOT, attempt, run, wait_for
 
+BUILD = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
 MIB = 1 << 20
 MISCOMPARE, ILLEGAL_REQUEST, MEDIUM_ERROR, NOT_READY = 14, 5, 3, 2  # exit statuses of sg3-utils
 
@@ -47,7 +50,7 @@ def test_linux_sees_what_the_lun_says(disk):
     assert queue(disk, "minimum_io_size") == 65536
     assert queue(disk, "optimal_io_size") % (3 * 65536) == 0
     assert queue(disk, "discard_granularity") == 3 * 65536
-    assert queue(disk, "discard_max_hw_bytes") == 1 << 30
+    assert queue(disk, "discard_max_hw_bytes") == 512 * MIB
     assert queue(disk, "write_zeroes_max_bytes") > 0
     assert queue(disk, "fua") == 1
     limits = run("sg_vpd", "-p", "bl", disk)
@@ -119,6 +122,36 @@ def test_compare_and_write_tells_where_it_differs(disk, tmp_path):
     assert status == MISCOMPARE, text
     assert "1234" in text or "0x4d2" in text, text
     assert get(disk, 4096, 64 * 512) == new
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("dies", [False, True], ids=["all well", "a member dies"])
+def test_a_counter_raced_from_two_sessions_loses_no_increment(gateway, farm, dies):
+    """Two sessions of 32 commands each, all on one block."""
+    targets = farm(4, size_bytes=64 << 20)
+    volume = gateway.create(5, targets.members(), "--give-up", "2")
+    volume.export()
+    seconds = 10
+    racer = subprocess.Popen(
+        [str(BUILD / "tests/counter_race"), volume.portal, volume.iqn, "0", initiator.name(), "2", "32",
+         str(seconds), "4096"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    try:
+        if dies:
+            before = written(volume)
+            wait_for(lambda: written(volume) > before + 20, "the race to be on")
+            targets.kill(1)
+        said = racer.communicate(timeout=200)[0]
+    finally:
+        racer.kill()
+        racer.wait()
+    assert racer.returncode == 0, said
+    assert int(re.search(r"successes (\d+)", said).group(1)) > 50, said
+    assert int(re.search(r"mismatches (\d+)", said).group(1)) > 50, said
+    assert volume.status()["state"] == ("degraded" if dies else "active")
+
+
+def written(volume) -> int:
+    return sum(member["writes"] for member in volume.status()["members"])
 
 
 def naa(disk: str) -> bytes:
