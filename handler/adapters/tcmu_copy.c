@@ -46,8 +46,8 @@ check_cscd(const struct scsi_unit *unit, const uint8_t *cscd, struct scsi_outcom
 
 	if (cscd[0] != CSCD_IDENTIFICATION)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_CSCD_TYPE);
-	/* LU ID type: a logical unit number; a disk; no null device; the designator's length inside its field. */
-	if (cscd[1] >> 6 != 0 || cscd[7] > 20)
+	/* The LU ID type is not looked at: the designator says it all. */
+	if (cscd[7] > 20)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	scsi_put_naa(unit, naa);
 	if ((cscd[1] & 0x3f) != 0 || (cscd[5] & 0x3f) != 0x03 || cscd[7] != sizeof(naa) ||
@@ -76,9 +76,9 @@ read_segment(const struct scsi_unit *unit, const uint8_t *segment, uint64_t cscd
 	if (scsi_get(segment + 2, 2) != SEGMENT_BYTES - 4)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	if (scsi_get(segment + 4, 2) >= cscds || scsi_get(segment + 6, 2) >= cscds)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
+		return fail(fault, KEY_COPY_ABORTED, 0);
 	if (leaves(unit, from, blocks) || leaves(unit, to, blocks))
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_OUT_OF_RANGE);
+		return fail(fault, KEY_COPY_ABORTED, 0);
 	ranges[0] = (struct job_range){ from * unit->block_bytes, blocks * unit->block_bytes };
 	ranges[1] = (struct job_range){ to * unit->block_bytes, blocks * unit->block_bytes };
 	return 0;
@@ -96,6 +96,8 @@ copy_read_list(const struct scsi_unit *unit, const uint8_t *list, size_t length,
 	cscd_bytes = scsi_get(list + 2, 2);
 	segment_bytes = scsi_get(list + 8, 4);
 	inline_bytes = scsi_get(list + 12, 4);
+	if (cscd_bytes + segment_bytes > COPY_DESCRIPTOR_BYTES_MAX)
+		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_LIST_LENGTH);
 	if (cscd_bytes % CSCD_BYTES != 0 || inline_bytes != 0)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	if (cscd_bytes > CSCDS_MAX * CSCD_BYTES)
@@ -132,7 +134,7 @@ copy_operating_parameters(const struct scsi_unit *unit, uint8_t *data)
 	data[4] = 0x01;				/* SNLID: list identifiers need not be told apart */
 	scsi_put(data + 8, 2, CSCDS_MAX);
 	scsi_put(data + 10, 2, COPY_SEGMENTS_MAX);
-	scsi_put(data + 12, 4, CSCDS_MAX * CSCD_BYTES + COPY_SEGMENTS_MAX * SEGMENT_BYTES);
+	scsi_put(data + 12, 4, COPY_DESCRIPTOR_BYTES_MAX);
 	scsi_put(data + 16, 4, 0xffffull * unit->block_bytes);	/* of a segment; no inline and no held data */
 	scsi_put(data + 34, 2, 1);			/* concurrent copies: what more come wait in the queue */
 	data[36] = 1;

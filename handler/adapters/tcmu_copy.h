@@ -5,7 +5,8 @@
 #include "tcmu_job.h"
 
 #define COPY_SEGMENTS_MAX 16
-#define COPY_LIST_BYTES_MAX (16 + 2 * 32 + COPY_SEGMENTS_MAX * 28)
+#define COPY_DESCRIPTOR_BYTES_MAX 1024	/* more than fit, so that too many of a kind can be told by their number */
+#define COPY_LIST_BYTES_MAX (16 + COPY_DESCRIPTOR_BYTES_MAX)
 
 /* ranges: for each segment source and target, of equal length, all inside the LUN; room for 2 * COPY_SEGMENTS_MAX.
  * Returns their number (even), or -1 and *fault.

@@ -171,7 +171,7 @@ one_request(struct scsi_job *job, enum request_op op, uint64_t blocks_max, uint3
 	job->step = good;
 	if (fault == 0 && (op == REQUEST_COMPARE_WRITE) && job->cdb[1] >> 5 != 0)
 		fault = ASC_INVALID_FIELD;	/* no protection information */
-	if (fault == 0 && job->length_bytes > 0 && data_bytes(job) != copies * job->length_bytes)
+	if (fault == 0 && data_bytes(job) != copies * job->length_bytes)
 		fault = ASC_INVALID_FIELD;
 	if (fault != 0)
 		return refuse(job, fault);
@@ -285,7 +285,7 @@ begin_write_same(struct scsi_job *job)
 {
 	const bool sixteen = job->cdb[0] == OP_WRITE_SAME_16;
 	const bool no_data = sixteen && (job->cdb[1] & 0x01);
-	uint16_t fault = take_range(job, WRITE_SAME_BYTES_MAX / job->block_bytes, true);
+	uint16_t fault = take_range(job, WRITE_SAME_BLOCKS_MAX, true);
 
 	/* ANCHOR, WRPROTECT, and bits that are reserved or no longer used. */
 	if (fault == 0 && (job->cdb[1] & ~(sixteen ? 0x09 : 0x08)) != 0)

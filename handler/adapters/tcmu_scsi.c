@@ -130,7 +130,7 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 	/* Whole rows are zeroed without a read, and are what members can give back. */
 	scsi_put(data + 28, 4, row != 0 ? row : 1);
 	scsi_put(data + 32, 4, 1u << 31);	/* UGAVALID: counted from block 0 */
-	scsi_put(data + 36, 8, WRITE_SAME_BYTES_MAX / unit->block_bytes);
+	scsi_put(data + 36, 8, WRITE_SAME_BLOCKS_MAX);
 	return 0x3c;
 }
 

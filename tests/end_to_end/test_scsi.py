@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import struct
+import subprocess
 from pathlib import Path
 
+import initiator
 import pytest
 from gateway import iraid
-from tools import attempt, run
+from tools import ROOT, attempt, run, wait_for
 
+BUILD = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
 MIB = 1 << 20
 MISCOMPARE, ILLEGAL_REQUEST, MEDIUM_ERROR, NOT_READY = 14, 5, 3, 2  # exit statuses of sg3-utils
 
@@ -46,7 +50,7 @@ def test_linux_sees_what_the_lun_says(disk):
     assert queue(disk, "minimum_io_size") == 65536
     assert queue(disk, "optimal_io_size") % (3 * 65536) == 0
     assert queue(disk, "discard_granularity") == 3 * 65536
-    assert queue(disk, "discard_max_hw_bytes") == 1 << 30
+    assert queue(disk, "discard_max_hw_bytes") == 512 * MIB
     assert queue(disk, "write_zeroes_max_bytes") > 0
     assert queue(disk, "fua") == 1
     limits = run("sg_vpd", "-p", "bl", disk)
@@ -120,11 +124,61 @@ def test_compare_and_write_tells_where_it_differs(disk, tmp_path):
     assert get(disk, 4096, 64 * 512) == new
 
 
-def test_extended_copy_within_the_lun(disk):
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("dies", [False, True], ids=["all well", "a member dies"])
+def test_a_counter_raced_from_two_sessions_loses_no_increment(gateway, farm, dies):
+    """Two sessions of 32 commands each, all on one block."""
+    targets = farm(4, size_bytes=64 << 20)
+    volume = gateway.create(5, targets.members(), "--give-up", "2")
+    volume.export()
+    seconds = 10
+    racer = subprocess.Popen(
+        [str(BUILD / "tests/counter_race"), volume.portal, volume.iqn, "0", initiator.name(), "2", "32",
+         str(seconds), "4096"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    try:
+        if dies:
+            before = written(volume)
+            wait_for(lambda: written(volume) > before + 20, "the race to be on")
+            targets.kill(1)
+        said = racer.communicate(timeout=200)[0]
+    finally:
+        racer.kill()
+        racer.wait()
+    assert racer.returncode == 0, said
+    assert int(re.search(r"successes (\d+)", said).group(1)) > 50, said
+    assert int(re.search(r"mismatches (\d+)", said).group(1)) > 50, said
+    assert volume.status()["state"] == ("degraded" if dies else "active")
+
+
+def written(volume) -> int:
+    return sum(member["writes"] for member in volume.status()["members"])
+
+
+def naa(disk: str) -> bytes:
+    """The name in VPD page 83h that a copy goes by."""
+    return bytes.fromhex(re.search(r"0x(3[0-9a-f]{15})", run("sg_vpd", "-p", "di", disk)).group(1))
+
+
+def copy(disk: str, name: bytes, folder: Path, source: int, target: int, blocks: int) -> tuple[int, str]:
+    """EXTENDED COPY as sg_xcopy sends it; sg_xcopy itself needs a driver that the lab's kernel lacks."""
+    cscd = struct.pack(">BBHBBBB20sB3s", 0xE4, 0, 0, 1, 3, 0, len(name), name, 0, (512).to_bytes(3, "big"))
+    segment = struct.pack(">BBHHHHHQQ", 2, 0, 0x18, 0, 0, 0, blocks, source, target)
+    head = struct.pack(">BBHIII", 0, 0, len(cscd), 0, len(segment), 0)
+    order = folder / "list"
+    order.write_bytes(head + cscd + segment)
+    cdb = struct.pack(">B9xI2x", 0x83, order.stat().st_size)
+    return attempt("sg_raw", "-s", str(order.stat().st_size), "-i", order, disk, *(f"{byte:02x}" for byte in cdb))
+
+
+def test_extended_copy_within_the_lun(disk, tmp_path):
     data = os.urandom(3 * MIB)
     put(disk, data, MIB)
-    run("sg_xcopy", f"if={disk}", f"of={disk}", "skip=2048", "seek=20480", "count=6144", "bs=512", "bpt=2048")
-    assert get(disk, 3 * MIB, 10 * MIB) == data
+    status, text = copy(disk, naa(disk), tmp_path, MIB // 512, 10 * MIB // 512, len(data) // 512)
+    assert status == 0, text
+    assert get(disk, len(data), 10 * MIB) == data
+    status, text = copy(disk, bytes.fromhex("6001405000000000"), tmp_path, 0, 8, 8)
+    assert status != 0 and "Copy target device not reachable" in text, text
+    assert "Extended copy" in run("sg_opcodes", disk)
 
 
 def test_ext4_and_xfs_trim_and_are_sound_afterwards(disk, tmp_path):

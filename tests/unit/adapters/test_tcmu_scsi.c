@@ -151,15 +151,15 @@ block_limits_are_true(void **state)
 	assert_int_equal(number(answer.data + 6, 2), 128);	/* granularity: a chunk */
 	assert_int_equal(number(answer.data + 8, 4), 8192);
 	assert_int_equal(number(answer.data + 12, 4), 6 * 384);	/* optimal: rows, 1 MiB at least */
-	assert_int_equal(number(answer.data + 20, 4), 2u << 20);	/* UNMAP: 1 GiB */
+	assert_int_equal(number(answer.data + 20, 4), 1u << 20);	/* UNMAP: 512 MiB */
 	assert_int_equal(number(answer.data + 24, 4), 256);
 	assert_int_equal(number(answer.data + 28, 4), 384);	/* granularity: a row, */
 	assert_int_equal(number(answer.data + 32, 4), 0x80000000);	/* counted from 0, and valid */
-	assert_int_equal(number(answer.data + 36, 8), 256u << 10);	/* WRITE SAME: 128 MiB */
+	assert_int_equal(number(answer.data + 36, 8), 32768);	/* WRITE SAME: 16 MiB */
 	unit.block_bytes = 4096;
 	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 	assert_int_equal(answer.data[5], 16);
-	assert_int_equal(number(answer.data + 20, 4), 256u << 10);
+	assert_int_equal(number(answer.data + 20, 4), 128u << 10);
 	assert_int_equal(number(answer.data + 28, 4), 48);
 	unit.block_bytes = 512;
 
