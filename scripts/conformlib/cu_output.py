@@ -31,7 +31,7 @@ _VERDICT = re.compile(r"(passed|FAILED)(?=$|    \S)")
 _ASSERTION = re.compile(r"    \d+\. (\S+:\d+)\s+- (.*?)(?:    Send PRIN/READ_KEYS)?$")
 _SKIPPED = re.compile(r"\[SKIPP(?:ED|ING)\] *(.*)")
 _NOT_REPORTED = re.compile(r"\[WARNING\] (CONTROL page was not returned)")  # then the test ends
-_FAILED = re.compile(r"\[FAIL(?:ED)?\] *(.*)")
+_FAILED = re.compile(r"\[FAIL(?:ED|URE)?\] *(.*)")
 _COUNTS = re.compile(r"\s+tests\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s")
 
 

@@ -8,10 +8,12 @@ Started by cli.py as a program: inside.py SETTINGS, a JSON file; results.json an
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[1]
@@ -29,7 +31,7 @@ from tools import PATIENCE, StackError, free_port  # noqa: E402
 MEMORY = Path("/dev/shm")
 # Members, and how many of them hold data.
 SHAPES = {0: (3, 3), 1: (2, 1), 5: (4, 3), 6: (5, 3), 10: (4, 2)}
-OVERHEAD_BYTES = 8 << 20  # superblocks, bitmap, log, checksums
+OVERHEAD_BYTES = 4 << 20  # superblocks, bitmap, log, checksums: about
 _begin = time.monotonic()
 
 
@@ -58,9 +60,10 @@ class Stage:
         runner.start()
         try:
             gateway = Gateway(runner)
-            size = self._reference()
+            size = self._size_of(gateway, self.settings["levels"][0])
+            self._reference(size)
             for level in self.settings["levels"]:
-                self._level(gateway, level, size)
+                self._level(gateway, level)
         finally:
             runner.stop()
         self.run.ended = True
@@ -72,32 +75,39 @@ class Stage:
         say(f"{name}: {size_bytes >> 20} MiB, {lun.block_bytes}-byte blocks, {len(self.names)} tests")
         return lun
 
-    def _reference(self) -> int:
-        block_bytes = self.settings["block_bytes"]
-        with ReferenceLun(MEMORY / "reference", self.settings["size_bytes"], INITIATORS,
-                          block_bytes=block_bytes) as reference:
+    def _reference(self, size_bytes: int) -> None:
+        with ReferenceLun(MEMORY / "reference", size_bytes, INITIATORS,
+                          block_bytes=self.settings["block_bytes"]) as reference:
             lun = self._lun("LIO fileio", reference.size_bytes)
             self.suite.run(lun.name, Address(reference.portals, reference.iqn), lun.results, self.keep)
-            return reference.size_bytes
 
-    def _level(self, gateway: Gateway, level: int, size_bytes: int) -> None:
-        """The volume is at least as large as the reference; its LUN is as large as the volume."""
+    def _size_of(self, gateway: Gateway, level: int) -> int:
+        """Of a volume of this level, so that the reference is as large as the first one."""
+        with self._volume(gateway, level, self.settings["size_bytes"]) as volume:
+            return volume.status()["size_bytes"]
+
+    @contextlib.contextmanager
+    def _volume(self, gateway: Gateway, level: int, size_bytes: int) -> Iterator[Volume]:
+        """About as large as that."""
         count, with_data = SHAPES.get(level, (4, 2))
         member_bytes = -(-size_bytes // with_data >> 20 << 20) + OVERHEAD_BYTES
-        targets = LioTargets(MEMORY / f"level{level}", count, member_bytes,
-                             block_bytes=self.settings["block_bytes"])
-        with targets:
+        with LioTargets(MEMORY / f"level{level}", count, member_bytes,
+                        block_bytes=self.settings["block_bytes"]) as targets:
             volume = gateway.create(level, targets.members())
             try:
-                address = self._export(volume)
-                lun = self._lun(f"level {level}", volume.status()["size_bytes"])
-                self.suite.run(lun.name, address, lun.results, self.keep)
-                lun.faults = self._faults(volume, level)
-                for fault in lun.faults:
-                    say(f"{lun.name}: after the tests: {fault}")
-                self.keep()
+                yield volume
             finally:
                 gateway.remove([volume])
+
+    def _level(self, gateway: Gateway, level: int) -> None:
+        with self._volume(gateway, level, self.settings["size_bytes"]) as volume:
+            address = self._export(volume)
+            lun = self._lun(f"level {level}", volume.status()["size_bytes"])
+            self.suite.run(lun.name, address, lun.results, self.keep)
+            lun.faults = self._faults(volume, level)
+            for fault in lun.faults:
+                say(f"{lun.name}: after the tests: {fault}")
+            self.keep()
 
     @staticmethod
     def _export(volume: Volume) -> Address:

@@ -125,16 +125,28 @@ def _told(lun: Lun, names: list[str], reference: Lun, *, complaints: bool = Fals
     return lines
 
 
+def _of_lun(reference: Lun, lun: Lun) -> list[str]:
+    lines = []
+    for title, names, complaints in (
+            ("fails, and the reference does not", worse(reference, lun, FAILED), False),
+            ("skipped, and not on the reference", worse(reference, lun, SKIPPED), False),
+            ("counts as passed, but logs a failure that the reference does not log",
+             only_complaining(reference, lun), True)):
+        lines.append(f"{title}: {len(names) or 'none'}")
+        lines += _told(lun, names, reference, complaints=complaints)
+    return lines
+
+
 def differences(run: Run) -> str:
     lines: list[str] = []
+    told: dict[tuple[str, ...], str] = {}
     for lun in run.ours:
-        for title, names, complaints in (
-                ("fails, and the reference does not", worse(run.reference, lun, FAILED), False),
-                ("skipped, and not on the reference", worse(run.reference, lun, SKIPPED), False),
-                ("counts as passed, but logs a failure that the reference does not log",
-                 only_complaining(run.reference, lun), True)):
-            lines.append(f"{lun.name}: {title}: {len(names) or 'none'}")
-            lines += _told(lun, names, run.reference, complaints=complaints)
+        new = _of_lun(run.reference, lun)
+        if tuple(new) in told:
+            lines.append(f"{lun.name}: the same as {told[tuple(new)]}")
+        else:
+            told[tuple(new)] = lun.name
+            lines += [line if line.startswith(" ") else f"{lun.name}: {line}" for line in new]
         lines += [f"{lun.name}: after the tests: {fault}" for fault in lun.faults]
     failed = [name for name, result in run.reference.results.items() if result.verdict == FAILED]
     lines.append(f"{run.reference.name}: fails itself: {len(failed) or 'none'}")

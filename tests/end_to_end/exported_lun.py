@@ -36,6 +36,15 @@ def initiators() -> tuple[str, str]:
     return initiator.name(), SECOND
 
 
+def _opens(path: Path) -> bool:
+    """The node is there a moment before the disk behind it is."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
 @dataclass
 class ExportedLun:
     """A LUN with two portals, which initiator.name() and SECOND may use."""
@@ -59,7 +68,7 @@ class ExportedLun:
         self.sessions.append(node)
         device, = wait_for(lambda: set(_block_devices(self.iqn)) - before, f"a disk of {self.iqn} at {portal}")
         path = Path("/dev", device.name)
-        wait_for(path.is_block_device, str(path))
+        wait_for(lambda: _opens(path), f"{path} to be ready")
         return Disk(self.iqn, portal, str(path))
 
     def login_as_second(self) -> Disk:
@@ -69,11 +78,14 @@ class ExportedLun:
         run(*interface, "-o", "update", "-n", "iface.initiatorname", "-v", SECOND)
         return self.login(interface=SECOND_INTERFACE)
 
+    def logout_last(self) -> None:
+        node = self.sessions.pop()
+        run(*node, "--logout")
+        attempt(*node, "-o", "delete")  # deletes the records of the portal's other sessions as well
+
     def logout_all(self) -> None:
         while self.sessions:
-            node = self.sessions.pop()
-            run(*node, "--logout")
-            run(*node, "-o", "delete")
+            self.logout_last()
 
 
 @contextlib.contextmanager

@@ -171,6 +171,45 @@ def test_the_crash_of_a_test_that_had_passed_is_a_failure():
     assert judge("SCSI.TestUnitReady.Simple", SIMPLE, -signal.SIGABRT).verdict == FAILED
 
 
+# --- whole outputs, recorded in the lab on a level 5 volume and on LIO's fileio LUN ---
+
+
+@pytest.mark.parametrize(("name", "status", "verdict", "reasons"), [
+    ("SCSI.CompareAndWrite.Unwritten", 0, SKIPPED, ["COMPAREANDWRITE is not implemented."]),
+    ("SCSI.MultipathIO.CompareAndWrite", 0, SKIPPED, [SILENT]),
+    ("SCSI.Inquiry.BlockLimits", 1, FAILED, [
+        "Invalid PageLength returned. Was 60 but expected 251",
+        "test_inquiry_block_limits.c:72 CU_ASSERT_EQUAL(bl_task->datain.size,bl_task->datain.data[3] + 4)"]),
+    ("iSCSI.iSCSIdatasn.iSCSIDataSnInvalid", 1, FAILED, [
+        "WRITE10 command failed with status 251658242 / sense key NO SENSE(0x00) / ASCQ (null)(0x0000)",
+        "WRITE10 command failed with status 251658240 / sense key NO SENSE(0x00) / ASCQ (null)(0x0000)",
+        "test_iscsi_datasn_invalid.c:133 CU_ASSERT_NOT_EQUAL(ret,0)"]),
+    ("iSCSI.iSCSITMF.LUNResetSimpleAsync", 1, FAILED,
+     ["test_async_lu_reset_simple.c:157 CU_ASSERT_EQUAL(reconnect_succeeded,1)"]),
+])
+def test_recorded_outputs_are_judged(name, status, verdict, reasons):
+    result = cu_run.judge(name, parse((RECORDED / f"{name}.log").read_text()), status, 60)
+    assert (result.verdict, result.reasons) == (verdict, reasons)
+
+
+def test_a_test_with_many_failed_assertions_is_told_in_few_words():
+    name = "iSCSI.iSCSIResiduals.Read10Residuals"
+    output = parse((RECORDED / f"{name}.log").read_text())
+    assert len(output.tests) == 1 and len(output.tests[0].assertions) == 15 and output.counted == (0, 1)
+    result = cu_run.judge(name, output, 1, 60)
+    assert result.verdict == FAILED and len(result.reasons) == 4
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 10])
+@pytest.mark.parametrize("path", sorted(RECORDED.glob("*.log")), ids=lambda path: path.stem)
+def test_a_recorded_output_that_is_cut_never_passes(path, length):
+    """At any line: the tool was killed there.  (With its end it is not cut.)"""
+    lines = path.read_text().splitlines(keepends=True)
+    for end in range(length, len(lines) - 8, 7):
+        assert cu_run.judge(path.stem, parse("".join(lines[:end])), -signal.SIGKILL, 60).verdict == FAILED
+        assert cu_run.judge(path.stem, parse("".join(lines[:end])), 0, 60).verdict == FAILED
+
+
 # --- choosing and running ---
 
 NAMES = ["SCSI.Read10.Simple", "SCSI.Read10.Async", "SCSI.Read12.Simple", "iSCSI.iSCSITMF.Abort"]
