@@ -204,7 +204,8 @@ def test_as_many_members_are_failed_by_hand_as_the_level_bears(gateway: Gateway,
         assert (ran.status == 0) == bears, ran
         if bears:
             failed.append(number)
-            wait_until(lambda number=number: gateway.status("v0")["members"][number]["state"] == "faulty", "the failure")
+            wait_until(lambda number=number: gateway.status("v0")["members"][number]["state"] == "faulty",
+                       "the failure")
         else:
             assert "can't bear another" in ran.err and "remedy: " in ran.err, ran
     assert len(failed) == 2
