@@ -331,6 +331,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 		return error;
 	engine->has_geometry = true;
 	engine->record = *newest;
+	engine->epoch_found = newest->epoch;
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
 									  : engine->options.epoch_seen;
 	engine->record.epoch += geometry_can_split(&engine->geometry) ? EPOCH_STEP : 1;

@@ -233,6 +233,7 @@ struct engine {
 	uint64_t record_wanted, record_writing, record_durable;	/* generations */
 	int record_pending;
 	uint64_t record_retry_ms;	/* after a failure */
+	uint64_t epoch_found;		/* that the members had when they were assembled */
 	uint64_t epoch_kept;		/* the epoch this gateway has on record */
 	uint64_t epoch_retry_ms;	/* after a failure */
 

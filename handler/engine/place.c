@@ -54,7 +54,12 @@ place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member
 		set = place_free_set(engine);
 	if (set < 0)
 		return -1;
-	engine->record.tracked[set] = (struct tracked_member){ .role = (uint8_t)role, .state = state };
+	engine->record.tracked[set] = (struct tracked_member){
+		.role = (uint8_t)role,
+		.state = state,
+		/* Who is absent when the volume is assembled left under the last one. */
+		.epoch = engine->phase == PHASE_EXAMINE ? engine->epoch_found : engine->record.epoch,
+	};
 	memcpy(engine->record.tracked[set].member_uuid, uuid, 16);
 	return set;
 }

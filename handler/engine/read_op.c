@@ -221,6 +221,8 @@ choose_copy(const struct read_op *op, const struct extent *extent)
 {
 	struct engine *engine = op->op.engine;
 	const uint32_t missing = absent(op, extent->row);
+	/* Copies that nobody wrote yet may differ: the one that resync will take. */
+	const bool any = !intent_row_suspect(&engine->intent, extent->row) || needs_settling(op, extent->row);
 	struct member *best = NULL;
 	int best_role = -1;
 
@@ -232,7 +234,7 @@ choose_copy(const struct read_op *op, const struct extent *extent)
 
 		if ((missing & ROLE(position)) || member == NULL)
 			continue;
-		if (best == NULL || expected_wait(member) < expected_wait(best)) {
+		if (best == NULL || (any && expected_wait(member) < expected_wait(best))) {
 			best = member;
 			best_role = role;
 		}

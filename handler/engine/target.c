@@ -99,6 +99,7 @@ target_lost(struct engine *engine, enum member_state state)
 		member->standing = STANDING_OBSOLETE;
 	} else {
 		engine->record.tracked[member->stale_set].state = state;
+		engine->record.tracked[member->stale_set].epoch = engine->record.epoch;
 		member->standing = STANDING_OUT_OF_DATE;
 	}
 	if (state == MEMBER_FAULTY)

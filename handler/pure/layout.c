@@ -50,7 +50,7 @@ enum {	/* offsets in a superblock */
 	AT_TRACKED = 1312,
 
 	AREA_ENTRY_BYTES = 24,	/* type u32, zero u32, offset u64, length u64 */
-	TRACKED_ENTRY_BYTES = 24,	/* uuid, role u8, state u8, zero u48 */
+	TRACKED_ENTRY_BYTES = 24,	/* uuid, role u8, state u8, epoch u48 */
 	FLAG_CLEAN = 0x01,
 };
 
@@ -90,6 +90,7 @@ encode_lists(const struct superblock *superblock, uint8_t *out)
 		memcpy(entry, tracked->member_uuid, UUID_BYTES);
 		entry[16] = tracked->role;
 		entry[17] = tracked->state;
+		put_le(entry + 18, tracked->epoch, 6);
 	}
 }
 
@@ -155,6 +156,7 @@ decode_lists(const uint8_t *in, struct superblock *out)
 		memcpy(out->tracked[set].member_uuid, entry, UUID_BYTES);
 		out->tracked[set].role = entry[16];
 		out->tracked[set].state = entry[17];
+		out->tracked[set].epoch = get_le(entry + 18, 6);
 	}
 }
 

@@ -75,6 +75,9 @@ struct tracked_member {
 	uint8_t role;
 	/* 0: the set is free; MEMBER_REBUILDING, MEMBER_OUT_OF_DATE, or MEMBER_FAULTY: not taken back without an administrator */
 	uint8_t state;
+	/* The volume's when it left.  Its own superblock says a later one: it lived on without us, and nobody knows what it
+	 * holds.  48 bits; 0: not known. */
+	uint64_t epoch;
 };
 
 enum scrub_mode {		/* values are on disk */

@@ -70,10 +70,20 @@ struct place {
 	const char *fault;
 };
 
+/* own: its superblock. */
 static struct place
-tracked_place(const struct superblock *record, int set)
+tracked_place(const struct superblock *record, int set, const struct superblock *own)
 {
 	struct place place = { STANDING_OUT_OF_DATE, record->tracked[set].role, set, NULL };
+
+	if (record->tracked[set].state != MEMBER_REBUILDING && record->tracked[set].epoch != 0 &&
+	    own->epoch > record->tracked[set].epoch) {
+		place.standing = STANDING_OBSOLETE;
+		place.stale_set = -1;
+		place.fault = "was used without the others since it left, nobody knows what it holds: it is "
+			      "filled from the start";
+		return place;
+	}
 
 	switch (record->tracked[set].state) {
 	case MEMBER_REBUILDING:
@@ -116,7 +126,7 @@ place_device(const struct superblock *record, const struct superblock *own)
 	if (role >= 0 && record->member_states[role] == MEMBER_IN_SYNC)
 		return (struct place){ STANDING_IN_SYNC, role, -1, NULL };
 	if (set >= 0)
-		return tracked_place(record, set);
+		return tracked_place(record, set, own);
 	place.role = role;
 	place.fault = "is out of date and what it lacks is not known: it has to be rebuilt as a whole, "
 		      "wipe it and add it as a spare";

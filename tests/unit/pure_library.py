@@ -46,7 +46,7 @@ class Area(ctypes.Structure):
 
 class TrackedMember(ctypes.Structure):
     _fields_ = [("member_uuid", ctypes.c_uint8 * 16), ("role", ctypes.c_uint8),
-                ("state", ctypes.c_uint8)]
+                ("state", ctypes.c_uint8), ("epoch", ctypes.c_uint64)]
 
 
 class Superblock(ctypes.Structure):
