@@ -15,7 +15,7 @@ from reader import NotAMember, VolumeReader
 
 
 @pytest.mark.parametrize("level, name", [(5, "P-iRAID"), (0, "S-iRAID"), (1, "mirror"), (6, "P+Q-iRAID"),
-                                         (10, "striped mirror")])
+                                         pytest.param(10, "striped mirror", marks=pytest.mark.long)])
 def test_from_discover_to_delete(gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int,
                                  name: str) -> None:
     farm = make_farm(4)

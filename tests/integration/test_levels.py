@@ -48,7 +48,7 @@ def check_every_loss(farm: TargetFarm, numbers: tuple[int, ...], shadow: Shadow)
 
 
 @pytest.mark.parametrize("level, count, lost", [
-    (6, 5, (1, 3)), (10, 4, (0, 3)), long(1, 3, (0, 2)), long(10, 5, (4, 1)), long(6, 4, (2, 3))], ids=shape_id)
+    (6, 5, (1, 3)), long(10, 4, (0, 3)), long(1, 3, (0, 2)), long(10, 5, (4, 1)), long(6, 4, (2, 3))], ids=shape_id)
 def test_spares_take_the_places_of_members_that_die_under_load(
         gateway: Gateway, make_farm: Callable[..., TargetFarm], level: int, count: int, lost: tuple[int, ...]) -> None:
     """Two die, one after the other; both spares are filled without a command, the load goes on."""
@@ -96,7 +96,7 @@ def test_a_working_member_is_replaced_under_load(gateway: Gateway, make_farm: Ca
     check_every_loss(farm, numbers, shadow)
 
 
-@pytest.mark.parametrize("level, count, away", [(6, 5, (0, 3)), (1, 3, (1, 2)), long(10, 4, (1, 3))], ids=shape_id)
+@pytest.mark.parametrize("level, count, away", [(6, 5, (0, 3)), long(1, 3, (1, 2)), long(10, 4, (1, 3))], ids=shape_id)
 def test_members_that_return_are_sent_only_what_they_lack(
         gateway: Gateway, make_farm: Callable[..., TargetFarm], figure: Callable[[str, str], None], level: int,
         count: int, away: tuple[int, ...]) -> None:
@@ -204,7 +204,8 @@ def test_as_many_members_are_failed_by_hand_as_the_level_bears(gateway: Gateway,
         assert (ran.status == 0) == bears, ran
         if bears:
             failed.append(number)
-            wait_until(lambda number=number: gateway.status("v0")["members"][number]["state"] == "faulty", "the failure")
+            wait_until(lambda number=number: gateway.status("v0")["members"][number]["state"] == "faulty",
+                       "the failure")
         else:
             assert "can't bear another" in ran.err and "remedy: " in ran.err, ran
     assert len(failed) == 2

@@ -91,7 +91,7 @@ def test_killed_under_load(gateway: Gateway, farm: TargetFarm, level: int) -> No
                 assert reader.wrong_rows() == []
 
 
-@pytest.mark.parametrize("level", [5, 6, 1, 10])
+@pytest.mark.parametrize("level", [5, 6, 1, long(10)])
 def test_wrong_parity_after_a_crash_is_where_the_map_says_dirty(gateway: Gateway, farm: TargetFarm,
                                                                level: int) -> None:
     """Or copies that differ."""
@@ -213,7 +213,7 @@ def test_a_wiped_member_starts_degraded_and_reads_right(gateway: Gateway, farm: 
 
 @pytest.mark.parametrize("level, others, said", [
     (5, (2,), ("2 of 4 members", "3 are needed")), (6, (2, 3), ("1 of 4 members", "2 are needed")),
-    (10, (0,), ("2 of 4 members", "3 are needed"))])
+    long(10, (0,), ("2 of 4 members", "3 are needed"))])
 def test_a_stale_member_is_no_help_until_it_has_caught_up(gateway: Gateway, farm: TargetFarm, level: int,
                                                           others: tuple[int, ...], said: tuple[str, ...]) -> None:
     """Taken away, the volume written, brought back: it does not help a volume to start that lacks others,
@@ -275,7 +275,7 @@ def test_a_set_older_than_the_gateway_has_run_is_refused(gateway: Gateway, farm:
         assert volume.connect().pread(512, 0)[:3] == b"old"
 
 
-@pytest.mark.parametrize("level, lost", [(5, (1,)), (6, (1,)), (6, (0, 3)), (1, (0,)), (10, (1,))])
+@pytest.mark.parametrize("level, lost", [(5, (1,)), long(6, (1,)), (6, (0, 3)), (1, (0,)), long(10, (1,))])
 def test_dirty_and_degraded_after_a_crash(gateway: Gateway, farm: TargetFarm, level: int,
                                           lost: tuple[int, ...]) -> None:
     """The gateway and members die together under load.  What the missing chunks of rows in flight held can't
@@ -315,7 +315,7 @@ def test_dirty_and_degraded_after_a_crash(gateway: Gateway, farm: TargetFarm, le
 # Two sets of members without one in common, each of which would be enough (DESIGN rule 7)
 
 
-@pytest.mark.parametrize("level, count, lost", [(1, 2, (0,)), (1, 2, (1,)), (6, 4, (0, 2)), (10, 4, (1, 2))],
+@pytest.mark.parametrize("level, count, lost", [(1, 2, (0,)), long(1, 2, (1,)), (6, 4, (0, 2)), long(10, 4, (1, 2))],
                          ids=lambda value: "+".join(map(str, value)) if isinstance(value, tuple) else None)
 def test_the_half_that_was_evicted_is_not_started_alone(gateway: Gateway, make_farm: Callable[..., TargetFarm],
                                                         level: int, count: int, lost: tuple[int, ...]) -> None:
