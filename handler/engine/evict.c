@@ -249,6 +249,8 @@ finish_eviction(struct member *member)
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;
 	engine->missing |= ROLE(member->role);
+	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
+		intent_target_doubted(&engine->intent);
 	engine->absence[member->role] = (struct absence){
 		.since_ms = engine->now_ms, .held = true, .doubts = engine->intent.doubts,
 	};
@@ -256,8 +258,6 @@ finish_eviction(struct member *member)
 	engine->by_role[member->role] = NULL;
 	if (member->stale_set >= 0)
 		engine->intent.absent |= REGION_STALE(member->stale_set);
-	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
-		intent_target_doubted(&engine->intent);
 	member_lost(engine);
 	member_fail_parked(member, -ENOLINK, false);
 }

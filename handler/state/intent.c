@@ -364,6 +364,8 @@ intent_target_lost(struct intent *intent)
 void
 intent_target_doubted(struct intent *intent)
 {
+	bool any = false;
+
 	for (uint32_t i = 0; i < intent->regions; i++) {
 		if (!(intent->traits[i] & INTENT_SUSPECT))
 			continue;
@@ -371,7 +373,9 @@ intent_target_doubted(struct intent *intent)
 		set_flags(intent, i, intent->flags[i] | intent->target);
 		if (intent->copying == i)
 			intent->copying = -1;
+		any = true;
 	}
+	intent->doubts += any;	/* what is being copied there counts for nothing */
 }
 
 void
