@@ -19,6 +19,7 @@ struct lost_record {
 	uint32_t regions;		/* how many were suspect */
 	uint32_t *region;
 	uint32_t doubts;		/* of the intent then: what came later is recorded next */
+	uint32_t missing;		/* roles then: another that went since is recorded next */
 	bool full;			/* the table: what did not fit stays suspect */
 };
 
@@ -209,17 +210,18 @@ recorded(struct lost_waiter *waiter, int error)
 	engine->lost_recording = false;
 	engine->lost_record = NULL;
 	for (uint32_t i = 0; error == 0 && record->doubts == engine->intent.doubts &&
-			     i < record->regions; i++)
+			     record->missing == engine->missing && i < record->regions; i++)
 		region_recorded(engine, record->region[i]);
 	engine->lost_full = record->full;
 	for (int role = 0; role < engine->geometry.members; role++)
-		engine->absence[role].held = false;	/* what becomes suspect from now on, it does not hold */
+		if (record->missing & ROLE(role))
+			engine->absence[role].held = false;	/* what becomes suspect from now on, it does not hold */
 	if (error == 0 && record->regions > 0)
 		engine_event(engine, EVENT_DATA_LOST, LOG_ERR, NULL,
 			     "%u regions were being written when %s %s went: their chunks there can't be known, "
 			     "and read as medium errors until overwritten or accepted",
-			     record->regions, __builtin_popcount(engine->missing) > 1 ? "roles" : "role",
-			     roles_text(engine->missing, roles));
+			     record->regions, __builtin_popcount(record->missing) > 1 ? "roles" : "role",
+			     roles_text(record->missing, roles));
 	free(record->region);
 	free(record);
 	engine->activity++;
@@ -240,6 +242,7 @@ record_suspects(struct engine *engine)
 		intent_target_doubted(&engine->intent);
 	record->engine = engine;
 	record->doubts = engine->intent.doubts;
+	record->missing = engine->missing;
 	record->waiter.done = recorded;
 	list_init(&record->waiter.node);
 	for (region = intent_next_undefined(&engine->intent, 0); region >= 0;

@@ -22,8 +22,9 @@
 #define ROWS_MAX 256
 #define PIECES_MAX 4
 #define SHORT_BYTES (1u << 20)		/* a range that is like any write: cut at once, in two or three pieces */
-#define BYTES_MAX (16u << 20)		/* of a member, in one piece, where members make the zeros themselves */
-#define BYTES_SENT_MAX (4u << 20)	/* ... where they have to be sent */
+/* Of a member, in one piece: a target may make zeros block by block, and has to be done within the deadline. */
+#define BYTES_MAX (1u << 20)
+#define BYTES_SENT_MAX (1u << 19)	/* where they have to be sent */
 
 enum zero_state {
 	ZERO_WAITING,
