@@ -48,7 +48,9 @@ class Initiator:
         devices = wait_for(lambda: (found := _block_devices(iqn))[lun_index:] and found,
                            f"a disk of {iqn}")
         path = f"/dev/{devices[lun_index].name}"
-        wait_for(lambda: Path(path).is_block_device(), path)
+        # The kernel makes the node first, and the entry that tells the size last.
+        wait_for(lambda: Path(path).is_block_device() and Path("/sys/block", devices[lun_index].name, "size").exists(),
+                 path)
         disk = Disk(iqn, portal, path)
         self._disks.append(disk)
         return disk
