@@ -142,9 +142,9 @@ read_range(const struct scsi_job *job, uint64_t *lba, uint64_t *blocks)
 	*blocks = scsi_get(cdb + 7, 2);
 }
 
-/* Take the range over into the job.  ASC of what is wrong with it, or 0. */
+/* Take the range over into the job.  some: it must not be empty.  ASC of what is wrong with it, or 0. */
 static uint16_t
-take_range(struct scsi_job *job, uint64_t blocks_max, bool zero_is_rest)
+take_range(struct scsi_job *job, uint64_t blocks_max, bool some)
 {
 	const struct scsi_unit *unit = job->unit;
 	uint64_t lba, blocks;
@@ -152,9 +152,7 @@ take_range(struct scsi_job *job, uint64_t blocks_max, bool zero_is_rest)
 	read_range(job, &lba, &blocks);
 	if (lba > unit->blocks || blocks > unit->blocks - lba)
 		return ASC_OUT_OF_RANGE;
-	if (blocks == 0 && zero_is_rest)
-		blocks = unit->blocks - lba;
-	if (blocks > blocks_max)
+	if (blocks > blocks_max || (some && blocks == 0))
 		return ASC_INVALID_FIELD;
 	job->offset_bytes = lba * unit->block_bytes;
 	job->length_bytes = blocks * unit->block_bytes;

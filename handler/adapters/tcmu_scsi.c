@@ -121,6 +121,7 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 	} else if (chunk != 0 && chunk <= most) {
 		optimal = most / chunk * chunk;
 	}
+	data[4] = 0x01;		/* WSNZ: 0 blocks of WRITE SAME are not all to the end */
 	scsi_put(data + 6, 2, chunk <= 0xffff ? chunk : 0);
 	scsi_put(data + 8, 4, most);
 	scsi_put(data + 12, 4, optimal);

@@ -130,7 +130,7 @@ struct sim {
 	uint64_t epoch_recorded;
 	uint64_t started_us;
 	bool running_seen;		/* since it was started, it has been assembled */
-	bool half_recorded;		/* a crash may have left it on some members only who is in sync */
+	bool half_recorded;		/* who is in sync may be on record on some members only, or be about to change */
 	bool stopping, stopped;
 	bool stranger;			/* the engine that runs is another gateway's */
 	/* The gateway is to die a few turns after the engine next says that it does something of weight. */

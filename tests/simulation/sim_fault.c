@@ -151,6 +151,9 @@ fault_trouble(struct sim *sim, int m, uint64_t lasts_us)
 {
 	uint64_t until = now(sim) + lasts_us + SLACK_US;
 
+	/* An assembly that has chosen without one waits for those it chose. */
+	sim->half_recorded |= !sim->running_seen;
+
 	if (until > sim->trouble_until_us[m])
 		sim->trouble_until_us[m] = until;
 	fault_update_excess(sim);

@@ -304,14 +304,11 @@ write_same_of_data_is_written_also_with_unmap(void **state)
 }
 
 static void
-write_same_of_no_blocks_goes_to_the_end_within_the_limit(void **state)
+write_same_keeps_to_the_limit_and_never_means_all_to_the_end(void **state)
 {
-	uint64_t limit = 32768;
-
-	is_good(RUN(0, 0x93, 0x01, 0, 0, 0, 0, 0, 0, 0x1f, 0x00, 0, 0, 0, 0, 0, 0));
-	assert_true(all_are(0x1f00, BLOCKS - 0x1f00, 0) && all_are(0, 0x1f00, 0xa5));
-	bench->unit.blocks = limit + 1;
-	is_check(RUN(0, 0x93, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 5, 0x2400);
+	is_check(RUN(0, 0x93, 0x01, 0, 0, 0, 0, 0, 0, 0x1f, 0x00, 0, 0, 0, 0, 0, 0), 5, 0x2400);
+	is_check(RUN(bytes(1), 0x41, 0x08, 0, 0, 0, 15, 0, 0, 0, 0), 5, 0x2400);
+	assert_true(all_are(0, BLOCKS, 0xa5));
 	bench->unit.blocks = 1ull << 40;
 	is_check(RUN(0, 0x93, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0), 5, 0x2400);
 }
@@ -559,7 +556,7 @@ main(void)
 		BOTH(an_error_of_any_step_is_the_commands),
 		BOTH(write_same_of_zeros_is_a_range_of_zeros),
 		BOTH(write_same_of_data_is_written_also_with_unmap),
-		BOTH(write_same_of_no_blocks_goes_to_the_end_within_the_limit),
+		BOTH(write_same_keeps_to_the_limit_and_never_means_all_to_the_end),
 		BOTH(write_same_is_refused_for_what_is_not_there),
 		BOTH(compare_and_write_is_one_request_with_both_halves),
 		BOTH(six_byte_commands_of_length_0_mean_256_blocks),

@@ -147,7 +147,7 @@ block_limits_are_true(void **state)
 	struct scsi_answer answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 
 	assert_int_equal(answer.data[5], 128);			/* COMPARE AND WRITE: 64 KiB */
-	assert_int_equal(answer.data[4] & 1, 0);		/* WSNZ: WRITE SAME of 0 blocks is allowed */
+	assert_int_equal(answer.data[4] & 1, 1);		/* WSNZ: no WRITE SAME of 0 blocks */
 	assert_int_equal(number(answer.data + 6, 2), 128);	/* granularity: a chunk */
 	assert_int_equal(number(answer.data + 8, 4), 8192);
 	assert_int_equal(number(answer.data + 12, 4), 6 * 384);	/* optimal: rows, 1 MiB at least */
