@@ -23,6 +23,8 @@ from private_gateway import SANITIZED, Gateway, Served, build_folder, wait_until
 from reader import VolumeReader
 from recorder import Journal, Recorder
 
+pytestmark = pytest.mark.once
+
 MEMBER_BYTES = 16 << 20
 CHUNK = 4096
 COUNT = 4

@@ -12,6 +12,8 @@ from farm import TargetFarm
 from private_gateway import Gateway
 from test_random_io import prepare, reader_of
 
+pytestmark = pytest.mark.once
+
 MIB = 1 << 20
 ROUNDS = 120
 

@@ -62,11 +62,11 @@ test_whole_rows_need_no_read_and_are_proven(void **state)
 	assert_true(rig_parity_faults(&rig) > 100);
 	before = rig_status(&rig);
 	reads = SUM(&rig, reads);
-	rig_submit(&rig, REQUEST_ZERO, 10 * row, 80 * row, false);
+	rig_submit(&rig, REQUEST_ZERO, 10 * row, 60 * row, false);
 	rig_drain(&rig);
 	assert_int_equal(SUM(&rig, reads), reads);
 	assert_int_equal(SUM(&rig, zeros), 5);	/* one command of each member */
-	assert_int_equal(rig_status(&rig).rows_full - before.rows_full, 80);
+	assert_int_equal(rig_status(&rig).rows_full - before.rows_full, 60);
 	/* On a proven row old parity may be used again. */
 	rig_submit(&rig, REQUEST_WRITE, 20 * row, 1, false);
 	rig_drain(&rig);
