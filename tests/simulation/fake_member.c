@@ -411,6 +411,12 @@ fence(struct fake_member *member, bool may_land)
 	}
 }
 
+void
+fake_member_fence(struct fake_member *member)
+{
+	fence(member, false);
+}
+
 /* --- the session --- */
 
 static void

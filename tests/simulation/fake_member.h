@@ -94,6 +94,9 @@ void fake_member_init(struct fake_member *member, const char *label, uint64_t by
 		      uint32_t block_bytes, struct schedule *schedule, uint64_t *random);
 void fake_member_free(struct fake_member *member);
 
+/* Somebody else opens a session, as who formats it does: nothing lands late any more. */
+void fake_member_fence(struct fake_member *member);
+
 /* The session ends at once (connection reset). */
 void fake_member_cut(struct fake_member *member, bool reachable_again);
 

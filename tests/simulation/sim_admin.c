@@ -53,6 +53,7 @@ admin_format_spare(struct sim *sim, int m)
 	struct spare_mark mark = { .member_bytes = sim->member_bytes, .block_bytes = sim->block_bytes };
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 
+	fake_member_fence(&sim->members[m]);
 	disk_wipe(disk);
 	sim->uuids_made++;
 	memset(mark.member_uuid, 0x80, 16);
