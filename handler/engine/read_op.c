@@ -222,7 +222,8 @@ choose_copy(const struct read_op *op, const struct extent *extent)
 	struct engine *engine = op->op.engine;
 	const uint32_t missing = absent(op, extent->row);
 	/* Copies that nobody wrote yet may differ: the one that resync will take. */
-	const bool any = !intent_row_suspect(&engine->intent, extent->row) || needs_settling(op, extent->row);
+	const bool any = !intent_row_suspect(&engine->intent, extent->row) ||
+			 !intent_row_fresh(&engine->intent, extent->row);
 	struct member *best = NULL;
 	int best_role = -1;
 
