@@ -26,8 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
 LAB_FOLDERS = ("tests/end_to_end",)  # these run inside scripts/lab
-NATIVE_FOLDERS = ("tests/unit", "tests/integration", "tests/simulation")
-GUEST_FOLDERS = ("tests/lab",)  # these start guests themselves
+NATIVE_FOLDERS = ("tests/unit", "tests/integration")
+GUEST_FOLDERS = ("tests/lab", "tests/simulation")  # beside the others: they start guests themselves, or need no quiet
 VALUED_OPTIONS = ("-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--deselect", "--ignore",
                   "--maxfail", "--durations", "--timeout", "--tb")
 NOTHING_COLLECTED = 5
