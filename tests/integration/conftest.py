@@ -6,7 +6,6 @@ machine's disk.
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import tempfile
@@ -113,8 +112,3 @@ def gateway(make_gateway: Callable[[], Gateway]) -> Gateway:
     made = make_gateway()
     made.start()
     return made
-
-
-def pytest_runtest_logfinish() -> None:
-    """A test's shadow and its handles hold each other, some 200 MB of them: not until the collector feels like it."""
-    gc.collect()
