@@ -386,7 +386,7 @@ def test_long_load_with_a_member_lost(gateway: Gateway, make_farm: Callable[...,
 
 
 @pytest.mark.parametrize("pair", [
-    pytest.param(pair, marks=pytest.mark.once if pair == (1, 4) else pytest.mark.long, id=shape_id(pair))
+    pytest.param(pair, marks=pytest.mark.long, id=shape_id(pair))
     for pair in itertools.combinations(range(6), 2)])
 def test_any_two_members_of_level_6_lost_at_once(gateway: Gateway, make_farm: Callable[..., TargetFarm],
                                                  figure: Callable[..., None], pair: tuple[int, int]) -> None:
