@@ -61,18 +61,6 @@ reader(const struct sync_rows *rows, int position)
 					  : engine_holder(engine, row_of(rows), role);
 }
 
-static uint32_t
-data_positions(const struct engine *engine)
-{
-	return (1u << engine->geometry.data_chunks) - 1;
-}
-
-static uint32_t
-redundant_positions(const struct engine *engine)
-{
-	return ((1u << engine->geometry.width) - 1) & ~data_positions(engine);
-}
-
 static void
 row_done(struct sync_rows *rows, bool readable)
 {
@@ -393,7 +381,7 @@ static bool
 can_be_made(const struct sync_rows *rows, uint32_t positions)
 {
 	const struct engine *engine = rows->op.engine;
-	uint32_t data = positions & data_positions(engine);
+	uint32_t data = positions & geometry_data_positions(&engine->geometry);
 
 	if (!code_bears(&engine->geometry, positions))
 		return false;
@@ -436,8 +424,8 @@ lose_piece(struct sync_rows *rows, uint32_t positions, int piece)
 		if (error != 0)
 			return error;
 	}
-	make_piece(rows, redundant_positions(engine), piece);
-	rows->mend.changed |= redundant_positions(engine);
+	make_piece(rows, geometry_redundant_positions(&engine->geometry), piece);
+	rows->mend.changed |= geometry_redundant_positions(&engine->geometry);
 	return 0;
 }
 
@@ -450,7 +438,7 @@ take_held(struct sync_rows *rows)
 	const uint8_t *held = sync_rows_spare(rows, SYNC_HELD);
 	uint8_t *chunk = sync_rows_chunk(rows, position, rows->mend.index);
 	void *chunks[IRAID_MEMBERS_MAX];
-	uint32_t begin, end, from = 0;
+	uint32_t begin, end, redundant, from = 0;
 	uint8_t flags;
 
 	rows->mend.heals = !engine->target->identity.write_cache;
@@ -462,11 +450,11 @@ take_held(struct sync_rows *rows)
 			continue;
 		}
 		memcpy(chunk + begin, held + begin, end - begin);
-		rows->mend.changed |= redundant_positions(engine);
+		rows->mend.changed |= geometry_redundant_positions(&engine->geometry);
 	}
+	redundant = geometry_redundant_positions(&engine->geometry);
 	sync_rows_chunks(rows, rows->mend.index, 0, chunks);
-	code_make(&engine->geometry, redundant_positions(engine), redundant_positions(engine), chunks,
-		  engine->geometry.chunk_bytes);
+	code_make(&engine->geometry, redundant, redundant, chunks, engine->geometry.chunk_bytes);
 }
 
 static bool

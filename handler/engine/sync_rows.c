@@ -115,7 +115,7 @@ sync_rows_differ(struct sync_rows *rows, int index)
 {
 	const struct engine *engine = rows->op.engine;
 	const struct geometry *geometry = &engine->geometry;
-	const uint32_t data = (1u << geometry->data_chunks) - 1;
+	const uint32_t data = geometry_data_positions(geometry);
 	uint32_t absent = engine_absent(engine, rows->first_row + (uint64_t)index);
 	void *chunks[IRAID_MEMBERS_MAX];
 	uint32_t wrong = 0;

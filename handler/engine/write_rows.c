@@ -170,7 +170,7 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 {
 	struct engine *engine = op->op.engine;
 	const struct geometry *geometry = &engine->geometry;
-	const uint32_t data = (1u << geometry->data_chunks) - 1;
+	const uint32_t data = geometry_data_positions(geometry);
 	const uint32_t unread = unreadable(op, number);
 	enum row_trust trust = MUTANT(RMW_ON_SUSPECT) ? ROW_PROVEN : engine_trust(engine, number);
 	int error;
@@ -403,7 +403,7 @@ compute_from_data(struct write_op *op, uint64_t number, const struct write_row *
 	const struct row_plan *plan = &row->plan;
 	struct iovec *entries = scratch_reserve(op->op.engine,
 						op->data_count + 3 * geometry->data_chunks + 1);
-	const uint32_t redundancy = ((1u << geometry->redundancy) - 1) << geometry->data_chunks;
+	const uint32_t redundancy = geometry_redundant_positions(geometry);
 	struct iov_run runs[IRAID_MEMBERS_MAX];
 	struct iovec buffers[2];
 	int room = op->op.engine->scratch_capacity;

@@ -47,18 +47,6 @@ struct recipe {
 	uint8_t tables[OUTPUTS_MAX * IRAID_MEMBERS_MAX * TABLE_BYTES];
 };
 
-static uint32_t
-all_positions(const struct geometry *geometry)
-{
-	return UINT32_MAX >> (32 - geometry->width);
-}
-
-static uint32_t
-data_positions(const struct geometry *geometry)
-{
-	return UINT32_MAX >> (32 - geometry->data_chunks);
-}
-
 static bool
 has(uint32_t positions, int position)
 {
@@ -103,7 +91,7 @@ remainder_of(const struct geometry *geometry, uint32_t absent, uint8_t p_factor,
 static void
 data_factors(const struct geometry *geometry, int chunk, uint32_t absent, struct factors *out)
 {
-	uint32_t others = absent & data_positions(geometry) & ~(1u << chunk);
+	uint32_t others = absent & geometry_data_positions(geometry) & ~(1u << chunk);
 
 	if (others != 0) {
 		uint8_t g_other = power_of_g(__builtin_ctz(others));
@@ -149,7 +137,7 @@ work_out(const struct geometry *geometry, uint32_t wanted, uint32_t absent, stru
 	uint32_t sources = 0;
 	int outputs = 0;
 
-	assert(((wanted | absent) & ~all_positions(geometry)) == 0);
+	assert(((wanted | absent) & ~geometry_lowest(geometry->width)) == 0);
 	absent |= wanted;
 	if (wanted == 0 || !code_bears(geometry, absent))
 		return 0;
@@ -173,7 +161,7 @@ work_out(const struct geometry *geometry, uint32_t wanted, uint32_t absent, stru
 bool
 code_bears(const struct geometry *geometry, uint32_t absent)
 {
-	return __builtin_popcount(absent & all_positions(geometry)) <= geometry->redundancy;
+	return __builtin_popcount(absent & geometry_lowest(geometry->width)) <= geometry->redundancy;
 }
 
 uint32_t
@@ -188,7 +176,7 @@ static void
 recipe_init(const struct geometry *geometry, uint32_t wanted, uint32_t absent,
 	    struct recipe *recipe)
 {
-	const uint32_t data = data_positions(geometry);
+	const uint32_t data = geometry_data_positions(geometry);
 	struct factors rows[OUTPUTS_MAX];
 	uint32_t sources = work_out(geometry, wanted, absent, rows);
 	int used = 0;
@@ -345,7 +333,7 @@ static void
 make_apart(const struct geometry *geometry, uint32_t absent, void *const *chunks, void *scratch,
 	   size_t length_bytes, void **made)
 {
-	uint32_t redundant = all_positions(geometry) & ~data_positions(geometry);
+	uint32_t redundant = geometry_redundant_positions(geometry);
 
 	for (int position = 0; position < geometry->width; position++) {
 		int behind = position - geometry->data_chunks;
@@ -360,11 +348,11 @@ uint32_t
 code_check(const struct geometry *geometry, uint32_t absent, void *const *chunks, void *scratch,
 	   size_t length_bytes)
 {
-	const uint32_t there = all_positions(geometry) & ~data_positions(geometry) & ~absent;
+	const uint32_t there = geometry_redundant_positions(geometry) & ~absent;
 	uint32_t wrong = 0;
 	void *made[IRAID_MEMBERS_MAX];
 
-	assert((absent & data_positions(geometry)) == 0);
+	assert((absent & geometry_data_positions(geometry)) == 0);
 	if (length_bytes == 0 || there == 0)
 		return 0;
 	if (is_copies(geometry))

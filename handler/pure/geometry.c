@@ -152,6 +152,24 @@ geometry_offset(const struct geometry *geometry, uint64_t row, uint8_t role)
 }
 
 uint32_t
+geometry_lowest(int count)
+{
+	return count > 0 ? UINT32_MAX >> (32 - count) : 0;
+}
+
+uint32_t
+geometry_data_positions(const struct geometry *geometry)
+{
+	return geometry_lowest(geometry->data_chunks);
+}
+
+uint32_t
+geometry_redundant_positions(const struct geometry *geometry)
+{
+	return geometry_lowest(geometry->width) & ~geometry_data_positions(geometry);
+}
+
+uint32_t
 geometry_positions(const struct geometry *geometry, uint64_t row, uint32_t roles)
 {
 	uint32_t positions = 0;

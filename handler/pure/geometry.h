@@ -89,6 +89,11 @@ int geometry_position(const struct geometry *geometry, uint64_t row, uint8_t rol
 /* Where the role's chunk of the row stands in the member's data area.  The role must have a part in it. */
 uint64_t geometry_offset(const struct geometry *geometry, uint64_t row, uint8_t role);
 
+/* The lowest `count` positions, or roles, as bits; count: 0 to 32. */
+uint32_t geometry_lowest(int count);
+uint32_t geometry_data_positions(const struct geometry *geometry);
+uint32_t geometry_redundant_positions(const struct geometry *geometry);
+
 /* Roles (bits) -> positions of this row (bits). */
 uint32_t geometry_positions(const struct geometry *geometry, uint64_t row, uint32_t roles);
 

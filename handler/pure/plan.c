@@ -279,19 +279,17 @@ int
 plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes,
 	       uint32_t absent, enum row_trust trust, struct row_plan *out)
 {
-	const uint32_t positions = UINT32_MAX >> (32 - geometry->width);
-	const uint32_t data = UINT32_MAX >> (32 - geometry->data_chunks);
 	const struct row_case row = {
 		.geometry = geometry,
-		.absent_data = absent & data,
-		.redundancy = positions & ~data & ~absent,
+		.absent_data = absent & geometry_data_positions(geometry),
+		.redundancy = geometry_redundant_positions(geometry) & ~absent,
 		.trust = trust,
 	};
 	struct row_plan plan;
 	int way;
 
 	assert(begin_bytes < end_bytes && end_bytes <= geometry_row_bytes(geometry));
-	assert((absent & ~positions) == 0);
+	assert((absent & ~geometry_lowest(geometry->width)) == 0);
 
 	memset(&plan, 0, sizeof(plan));
 	plan.hull = cut(geometry, begin_bytes, end_bytes, plan.write);

@@ -209,19 +209,13 @@ geometry_of(const struct superblock *record)
 	return geometry;
 }
 
-static uint32_t
-all_roles(const struct superblock *record)
-{
-	return record->member_count == 32 ? UINT32_MAX : (1u << record->member_count) - 1;
-}
-
 /* Is that enough to start with? */
 static bool
 suffice(const struct superblock *record, uint32_t roles)
 {
 	const struct geometry geometry = geometry_of(record);
 
-	return geometry_bears(&geometry, all_roles(record) & ~roles);
+	return geometry_bears(&geometry, geometry_lowest(record->member_count) & ~roles);
 }
 
 static void
@@ -393,7 +387,7 @@ decide_on_record(const struct assembly_input *input, const struct superblock *re
 		trusted = take_by_force(input, record, trusted, out);
 	if (!suffice(record, trusted))
 		too_few(record, trusted, forcible, awaited, out);
-	else if (trusted == all_roles(record) || awaited == 0)
+	else if (trusted == geometry_lowest(record->member_count) || awaited == 0)
 		out->answer = ASSEMBLY_READY;
 	else
 		out->answer = ASSEMBLY_DEGRADED;

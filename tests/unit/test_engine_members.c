@@ -359,6 +359,33 @@ test_cache_is_lost_after_a_piece_was(void **state)
 	}
 }
 
+/* As many members as there can be: sets of positions fill their word. */
+static void
+test_a_piece_is_lost_of_32_members(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 32, 16384, LOAD_BYTES, 700);
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
+	wait_until(&rig, all_proven, 40000);
+	rig_submit(&rig, REQUEST_WRITE, 0, 4000, false);
+	rig_drain(&rig);
+	fake_member_cut(&rig.members[0], false);
+	rig_submit(&rig, REQUEST_WRITE, 0, 4000, false);
+	rig_drain(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_steps(&rig, 4000);
+	/* Row 1: parity on member 30; both of these hold data. */
+	disk_damage(&rig.members[1].disk, (4u << 20) + 16384 + 4096);
+	rig.members[0].reachable = true;
+	wait_until(&rig, all_in_sync, 40000);
+	assert_int_equal(rig_status(&rig).lost_bytes, 2 * 4096);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static int64_t accepted_bytes;
 
 static void
@@ -503,6 +530,7 @@ main(void)
 		cmocka_unit_test(test_unreadable_sector_is_rewritten_and_counted),
 		cmocka_unit_test(test_unreadable_sector_during_a_rebuild_loses_that_piece_only),
 		cmocka_unit_test(test_cache_is_lost_after_a_piece_was),
+		cmocka_unit_test(test_a_piece_is_lost_of_32_members),
 		cmocka_unit_test(test_lost_extents_survive_a_restart_and_can_be_accepted),
 		cmocka_unit_test(test_write_waits_for_what_is_being_accepted),
 		cmocka_unit_test(test_slow_member_is_read_around),
