@@ -97,6 +97,7 @@ enum event_kind {
 	EVENT_SCRUB_STARTED, EVENT_SCRUB_FINISHED, EVENT_SCRUB_STOPPED, EVENT_SCRUB_MISMATCH,
 	EVENT_MEDIUM_ERROR, EVENT_DATA_LOST, EVENT_LOST_ACCEPTED,
 	EVENT_SPARE_WANTED, EVENT_ATTACHED, EVENT_DETACHED,
+	EVENT_GROWN,
 };
 
 struct engine_event {
@@ -175,6 +176,13 @@ int engine_replace(struct engine *engine, int role, int spare, char *why);
 /* From row 0, or on from where a stopped one was if `resume`.  -EBUSY: one is running.  Level 0: -EOPNOTSUPP. */
 int engine_scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why);
 int engine_scrub_stop(struct engine *engine, char *why);
+
+/* Use what the members have grown by: ask each for its size, lay the new rows out, put it on record; requests go on meanwhile.
+ * done(owner, 0 or -errno, text): 0 with the volume as large as its smallest member allows, perhaps as it was; the text
+ * is a note for a person then, or empty; else why not, and nothing has changed (-EIO: a member failed or left meanwhile;
+ * -ESHUTDOWN: the volume stops, or was taken over: its next assembly says which size it has).
+ * -EAGAIN: not running.  -EBUSY: a member is missing or being filled, or a growth is under way. */
+int engine_grow(struct engine *engine, void (*done)(void *owner, int error, const char *text), void *owner, char *why);
 
 void engine_set_rates(struct engine *engine, uint64_t min, uint64_t max);
 

@@ -32,6 +32,7 @@ enum backend_op {
 	BACKEND_WRITE,
 	BACKEND_FLUSH,		/* SYNCHRONIZE CACHE of the whole LUN; no iov */
 	BACKEND_ZERO,		/* as a write of zeros, by whatever means are best; no iov.  Reads return zeros then */
+	BACKEND_MEASURE,	/* asks the device for its size anew, which may have changed; no iov, offset and length 0 */
 };
 
 struct backend_io {
@@ -42,6 +43,7 @@ struct backend_io {
 	uint32_t length_bytes;
 	struct iovec *iov;	/* lives until done(); the adapter may edit the array */
 	int iov_count;
+	uint64_t capacity_bytes;	/* MEASURE: the answer.  From then on I/O up to there is accepted */
 
 	/* 0
 	 * -ENOTCONN  the session ended before the answer came: a write may or may not have happened
