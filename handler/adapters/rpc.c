@@ -41,6 +41,7 @@ static const struct rpc_method methods[] = {
 	{ "volume.start", rpc_volume_start, { "name", "force", "take_over", "wait_seconds", NULL } },
 	{ "volume.stop", rpc_volume_stop, { "name", NULL } },
 	{ "volume.delete", rpc_volume_delete, { "name", "wipe", NULL } },
+	{ "volume.grow", rpc_volume_grow, { "name", NULL } },
 	{ "volume.set", rpc_volume_set, { "name", "sync_rate_min_bytes", "sync_rate_max_bytes", NULL } },
 	{ "member.fail", rpc_member_fail, { "name", "member", NULL } },
 	{ "member.remove", rpc_member_remove, { "name", "member", "wipe", NULL } },

@@ -57,6 +57,7 @@ json_object *rpc_volume_status(struct rpc_context *context, json_object *params,
 json_object *rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_stop(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_delete(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_volume_grow(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_set(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_member_fail(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_error *error);

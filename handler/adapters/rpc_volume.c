@@ -1,11 +1,11 @@
-/* rpc_volume.c - volume.list, status, start, stop, set. */
+/* rpc_volume.c - volume.list, status, start, stop, grow, set. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
-#include "rpc.h"
+#include "rpc_member.h"
 
 #define VOLUMES_MAX 1024
 #define WAIT_SECONDS_DEFAULT 20
@@ -133,6 +133,52 @@ rpc_volume_stop(struct rpc_context *context, json_object *params, struct rpc_err
 		return NULL;
 	}
 	return json_object_new_object();
+}
+
+/* --- volume.grow --- */
+
+static const char *
+grow_remedy(int code)
+{
+	switch (code) {
+	case -EBUSY:
+		return "it grows with all of its members in sync, and once at a time: iraid status shows what is under way or "
+		       "which member is out; iraid wait returns when all are in sync";
+	case -EIO:
+		return "iraid status shows the member; with all of them in sync again, run it again";
+	default:
+		return "iraid status and iraid events show what it met; then run it again";
+	}
+}
+
+json_object *
+rpc_volume_grow(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	char name[LAYOUT_NAME_MAX + 1], text[VOLUME_REASON_MAX] = "";
+	struct volume_growth growth = { 0 };
+	struct volume_config config;
+	json_object *result;
+	int code;
+
+	if (!rpc_take_name(params, name, error))
+		return NULL;
+	/* A volume that is not there is another error than one that doesn't run. */
+	code = volume_config_read(name, &config, text, sizeof(text));
+	if (code != 0) {
+		rpc_fail_volume(error, code, name, text);
+		return NULL;
+	}
+	code = volume_grow(context->host, name, &growth, text, sizeof(text));
+	if (code != 0) {
+		rpc_fail_call(error, code, name, "", text, grow_remedy(code));
+		return NULL;
+	}
+	result = json_object_new_object();
+	rpc_put_text(result, "name", name);
+	rpc_put_number(result, "before_bytes", growth.before_bytes);
+	rpc_put_number(result, "size_bytes", growth.size_bytes);
+	rpc_put_text(result, "note", text);
+	return result;
 }
 
 /* --- volume.set --- */

@@ -544,6 +544,56 @@ iraid_close(struct tcmu_device *tcmu)
 	free(device);
 }
 
+/* As the volume's thread says just now (a few ms), which has volume_brief() know it too before the runner shows the LUN's
+ * new size; by name, since device->volume is the command thread's.  0 if it is not known. */
+static uint64_t
+volume_bytes_now(const struct device *device)
+{
+	struct volume_view *view = malloc(sizeof(*view));
+	char reason[VOLUME_REASON_MAX] = "";
+	uint64_t bytes = 0;
+
+	if (view && volume_view(host, device->name, view, reason, sizeof(reason)) == 0 && view->running)
+		bytes = view->status.size_bytes;
+	free(view);
+	return bytes;
+}
+
+/* The runner does the rest when this succeeds: it counts more blocks, and has the next command end with UNIT ATTENTION,
+ * CAPACITY DATA HAS CHANGED.  It does not ask when the size is what it was.
+ */
+static int
+resize(struct device *device, uint64_t wanted_bytes)
+{
+	struct tcmu_device *tcmu = device->tcmu;
+	uint32_t block_bytes = tcmu_dev_get_block_size(tcmu);
+	unsigned long long lun_bytes = tcmu_lba_to_byte(tcmu, tcmu_dev_get_num_lbas(tcmu));
+	unsigned long long volume_bytes = volume_bytes_now(device), wanted = wanted_bytes;
+
+	if (wanted < lun_bytes) {
+		tcmu_dev_err(tcmu, "the LUN of volume %s has %llu bytes and can't shrink to %llu, for initiators may have "
+			     "data there: copy it to a smaller volume\n", device->name, lun_bytes, wanted);
+		return -EINVAL;
+	}
+	if (wanted % block_bytes != 0) {
+		tcmu_dev_err(tcmu, "%llu bytes are not whole blocks of the LUN of volume %s: choose a multiple of %u\n",
+			     wanted, device->name, block_bytes);
+		return -EINVAL;
+	}
+	if (volume_bytes == 0) {
+		tcmu_dev_err(tcmu, "the LUN of volume %s can't grow to %llu bytes, as the volume is not assembled: see iraid "
+			     "status %s, then run iraid grow %s\n", device->name, wanted, device->name, device->name);
+		return -EAGAIN;
+	}
+	if (wanted > volume_bytes) {
+		tcmu_dev_err(tcmu, "the LUN of volume %s can't grow to %llu bytes, the volume has %llu: make its members "
+			     "larger, then run iraid grow %s\n", device->name, wanted, volume_bytes, device->name);
+		return -ENOSPC;
+	}
+	tcmu_dev_info(tcmu, "the LUN of volume %s grows from %llu to %llu bytes\n", device->name, lun_bytes, wanted);
+	return 0;
+}
+
 static int
 iraid_reconfig(struct tcmu_device *tcmu, struct tcmulib_cfg_info *info)
 {
@@ -558,9 +608,7 @@ iraid_reconfig(struct tcmu_device *tcmu, struct tcmulib_cfg_info *info)
 			     device->name, info->data.dev_cfgstring);
 		return -EBUSY;
 	case TCMULIB_CFG_DEV_SIZE:
-		tcmu_dev_err(tcmu, "the size of volume %s's LUN can't be changed to %llu: make a new LUN\n",
-			     device->name, (unsigned long long)info->data.dev_size);
-		return -EOPNOTSUPP;
+		return resize(device, info->data.dev_size);
 	case TCMULIB_CFG_WRITE_CACHE:
 		if (!info->data.write_cache)
 			tcmu_dev_info(tcmu, "emulate_write_cache=0 changes nothing: whether data is volatile is "

@@ -21,6 +21,14 @@ struct lost_accepting {
 	bool done;
 };
 
+/* The engine grows the volume; it says when that is over. */
+struct growing {
+	uint64_t before_bytes;
+	char text[VOLUME_WHY_MAX];
+	int result;
+	bool done;
+};
+
 static int
 do_call(struct hosted *hosted, struct volume_call *call)
 {
@@ -297,6 +305,107 @@ volume_accept_lost(struct volume_host *host, const char *name, uint64_t offset_b
 		result = accepting.result < 0 ? (int)accepting.result : 0;
 		snprintf(reason, reason_size, "%s", result ? strerror(-result) : "");
 	}
+	volume_unpin(hosted);
+	return result;
+}
+
+/* --- growing --- */
+
+static void
+grown(void *owner, int error, const char *text)
+{
+	struct hosted *hosted = owner;
+
+	pthread_mutex_lock(&hosted->lock);
+	if (hosted->growing) {
+		hosted->growing->result = error;
+		snprintf(hosted->growing->text, sizeof(hosted->growing->text), "%s", text);
+		hosted->growing->done = true;
+		hosted->growing = NULL;
+		pthread_cond_broadcast(&hosted->changed);
+	}
+	pthread_mutex_unlock(&hosted->lock);
+}
+
+void
+volume_growing_fail(struct hosted *hosted)
+{
+	grown(hosted, -ESHUTDOWN, "it was stopped meanwhile; its next start shows which size it has");
+}
+
+static uint64_t
+size_now(const struct engine *engine)
+{
+	struct engine_status *status = malloc(sizeof(*status));
+	uint64_t size_bytes = 0;
+
+	if (status) {
+		engine_status(engine, status);
+		size_bytes = status->size_bytes;
+	}
+	free(status);
+	return size_bytes;
+}
+
+static int
+begin_growing(struct hosted *hosted, void *argument, char *why)
+{
+	struct growing *growing = argument;
+	bool busy;
+	int error;
+
+	pthread_mutex_lock(&hosted->lock);
+	busy = hosted->growing;
+	if (!busy)
+		hosted->growing = growing;
+	pthread_mutex_unlock(&hosted->lock);
+	if (busy) {
+		snprintf(why, VOLUME_WHY_MAX, "a change of its size is under way");
+		return -EBUSY;
+	}
+	growing->before_bytes = size_now(hosted->engine);
+	error = engine_grow(hosted->engine, grown, hosted, why);
+	if (error != 0) {
+		pthread_mutex_lock(&hosted->lock);
+		hosted->growing = NULL;
+		pthread_mutex_unlock(&hosted->lock);
+	}
+	return error;
+}
+
+static bool
+note_size(const struct engine_status *status, void *argument)
+{
+	uint64_t *size_bytes = argument;
+
+	*size_bytes = status->size_bytes;
+	return status->size_bytes != 0;
+}
+
+int
+volume_grow(struct volume_host *host, const char *name, struct volume_growth *out, char *text, size_t text_size)
+{
+	struct hosted *hosted = pin_running(host, name, text, text_size);
+	struct growing growing = { .done = false };
+	int result;
+
+	if (!hosted)
+		return -ENOTCONN;
+	result = call_hosted(hosted, begin_growing, &growing, text, text_size);
+	if (result == 0) {
+		pthread_mutex_lock(&hosted->lock);
+		while (!growing.done)
+			pthread_cond_wait(&hosted->changed, &hosted->lock);
+		pthread_mutex_unlock(&hosted->lock);
+		result = growing.result;
+		snprintf(text, text_size, "%s", growing.text);
+	}
+	/* What has a fresh status has published it too. */
+	if (result == 0 && volume_wait_until(host, name, note_size, &out->size_bytes, STATUS_MS) != 0) {
+		result = -ESHUTDOWN;
+		snprintf(text, text_size, "it was stopped right after; its next start shows which size it has");
+	}
+	out->before_bytes = growing.before_bytes;
 	volume_unpin(hosted);
 	return result;
 }

@@ -37,6 +37,14 @@ int volume_detach(struct volume_host *host, const char *name, int slot, char *re
 int volume_accept_lost(struct volume_host *host, const char *name, uint64_t offset_bytes, uint64_t length_bytes,
 		       int64_t *bytes, char *reason, size_t reason_size);
 
+/* engine_grow(), waited for.  0 with *out and a note for a person, or nothing, in text; or -errno with why.  On return
+ * volume_brief() has the new size.  -EBUSY: one is under way, or as engine_grow(); -ESHUTDOWN: it was stopped
+ * meanwhile, and its next assembly says which size it has. */
+struct volume_growth {
+	uint64_t before_bytes, size_bytes;
+};
+int volume_grow(struct volume_host *host, const char *name, struct volume_growth *out, char *text, size_t text_size);
+
 /* Change a volume's configuration, running or not: change() is applied to the file as it stands, and to what the
  * running volume knows.  change() returns 0 or -errno with why; then nothing is changed.  -EBUSY: another process
  * runs the volume.

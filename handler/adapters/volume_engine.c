@@ -288,5 +288,6 @@ volume_engine_destroy(struct hosted *hosted)
 		engine_destroy(hosted->engine);
 	hosted->engine = NULL;
 	volume_accepting_fail(hosted);
+	volume_growing_fail(hosted);
 	destroy_backends(hosted);
 }

@@ -76,6 +76,7 @@ struct hosted {
 	struct engine_status status;
 	struct volume_call *calls, **calls_last;
 	struct lost_accepting *accepting;	/* the engine has it */
+	struct growing *growing;		/* the same */
 	int drops;			/* devices that were let go and are in the file still */
 
 	atomic_bool spare_sought;	/* the keeper is looking for one */
@@ -110,6 +111,7 @@ void volume_calls_run(struct hosted *hosted);
 void volume_calls_fail(struct hosted *hosted, int error, const char *why);
 /* The engine is gone and with it what it was asked for. */
 void volume_accepting_fail(struct hosted *hosted);
+void volume_growing_fail(struct hosted *hosted);
 
 /* volume_keeper.c.  Both may be called on the volume's thread; they never block. */
 struct keeper *keeper_create(struct volume_host *host);	/* NULL: no thread or memory */

@@ -6,7 +6,7 @@
     chap     secrets files                   units    sizes
 
 Commands that touch members are carried out by the handler; this package asks it and shows the
-answer.  Only export and unexport do work of their own.
+answer.  Only export, unexport and grow do work of their own.
 """
 
 __version__ = "0.1.0"

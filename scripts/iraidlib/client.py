@@ -62,6 +62,9 @@ class Client:
                       "wait_seconds": wait_seconds}
         return self._ask(model.Volume, "volume.start", parameters, wait_seconds + LONG_SECONDS)
 
+    def grow(self, name: str) -> model.Grown:
+        return self._ask(model.Grown, "volume.grow", {"name": name}, LONG_SECONDS)
+
     def set_rates(self, name: str, rate_min: int | None, rate_max: int | None) -> model.Rates:
         parameters = _given({"name": name, "sync_rate_min_bytes": rate_min,
                              "sync_rate_max_bytes": rate_max})

@@ -1,6 +1,7 @@
 """What all commands of iraid have in common: options, how they are declared, what they print, how they ask.
 
-The commands themselves are in cli.py (volumes), cli_export.py, cli_members.py and cli_work.py.
+The commands themselves are in cli.py (volumes), cli_export.py, cli_grow.py, cli_members.py and
+cli_work.py.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What `iraid export` and `iraid unexport` do to LIO: decisions only, no LIO.
+"""What `iraid export`, `iraid unexport` and `iraid grow` do to LIO: decisions only, no LIO.
 
     request + dump of LIO's configuration --> list of steps --> target.py carries them out
                                                   |
@@ -18,7 +18,7 @@ from .chap import Credentials
 from .errors import IraidError, UsageFault
 from .model import Volume
 from .steps import (GROUP_TAG, CreateAcl, CreateGroup, CreateLun, CreatePortal, CreateStorage,
-                    CreateTarget, Delete, EnableGroup, MapLun, Portal, SetCredentials,
+                    CreateTarget, Delete, EnableGroup, MapLun, Portal, ResizeStorage, SetCredentials,
                     SetGroupAttribute, SetGroupParameter, SetStorageAttribute, Step)
 
 Dump = dict[str, Any]
@@ -139,11 +139,15 @@ def find_storage(dump: Dump, name: str) -> Dump | None:
                  if s["plugin"] == PLUGIN and s["name"] == name), None)
 
 
-def storage_of_volume(dump: Dump, volume: str) -> Dump | None:
-    """Whatever its name: made by targetcli it may have one of its own."""
+def storages_of_volume(dump: Dump, volume: str) -> list[Dump]:
+    """Whatever their names: made by targetcli one may have a name of its own, and there may be several."""
     wanted = config_of(volume)
-    return next((s for s in dump.get("storage_objects", ())
-                 if s["plugin"] == PLUGIN and s.get("config") == wanted), None)
+    return [s for s in dump.get("storage_objects", ())
+            if s["plugin"] == PLUGIN and s.get("config") == wanted]
+
+
+def storage_of_volume(dump: Dump, volume: str) -> Dump | None:
+    return next(iter(storages_of_volume(dump, volume)), None)
 
 
 def config_of(volume: str) -> str:
@@ -295,12 +299,15 @@ def _check_name_free(request: ExportRequest, dump: Dump) -> None:
 def _check_same_volume(request: ExportRequest, storage: Dump) -> None:
     """Initiators must not be handed another disk under the identity of the one they knew."""
     remedy = f"iraid unexport {request.volume}, then export it again"
-    if storage.get("size") != request.size_bytes:
-        raise IraidError(f"storage object {storage['name']} has {storage.get('size')} bytes, volume "
-                         f"{request.volume} has {request.size_bytes}", remedy, kind="exists")
     if storage.get("wwn") != request.uuid:
         raise IraidError(f"storage object {storage['name']} has serial {storage.get('wwn')}, volume "
                          f"{request.volume} is {request.uuid}", remedy, kind="exists")
+    size_bytes = storage.get("size") or 0
+    if size_bytes < request.size_bytes:
+        remedy = f"let it grow, which initiators need not log out for: iraid grow {request.volume}"
+    if size_bytes != request.size_bytes:
+        raise IraidError(f"storage object {storage['name']} has {size_bytes} bytes, volume "
+                         f"{request.volume} has {request.size_bytes}", remedy, kind="exists")
 
 
 def group_attributes(request: ExportRequest) -> dict[str, str]:
@@ -374,6 +381,44 @@ def _mapped_index(acl: Dump, lun: int) -> int | None:
         raise IraidError(f"initiator {acl.get('node_wwn')} has {len(mapped)} LUNs, and no number is "
                          "free", "unmap one", kind="in_use")
     return free
+
+
+# --- grow ---
+
+
+@dataclass
+class GrowPlan:
+    steps: list[ResizeStorage] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def plan_grow(volume: str, size_bytes: int, dump: Dump) -> GrowPlan:
+    """Every storage object of the volume gets its size; those that have it are left alone."""
+    plan = GrowPlan()
+    for storage in storages_of_volume(dump, volume):
+        has = storage.get("size") or 0
+        if has < size_bytes:
+            plan.steps.append(ResizeStorage(storage["name"], size_bytes))
+        elif has > size_bytes:
+            plan.warnings.append(
+                f"storage object {storage['name']} has {has} bytes, more than volume {volume} with {size_bytes}: "
+                f"initiators can't use it; iraid unexport {volume}, then export it again")
+    return plan
+
+
+def grown(dump: Dump, steps: list[ResizeStorage]) -> Dump:
+    """The dump as it will be after the steps."""
+    sizes = {step.name: step.size_bytes for step in steps}
+    objects = []
+    for storage in dump.get("storage_objects", ()):
+        if storage["plugin"] == PLUGIN and storage["name"] in sizes:
+            size_bytes = sizes[storage["name"]]
+            storage = {**storage, "size": size_bytes}
+            # A restore writes attributes last, so this one would undo the other.
+            if "dev_size" in storage.get("attributes", {}):
+                storage["attributes"] = {**storage["attributes"], "dev_size": size_bytes}
+        objects.append(storage)
+    return {**dump, "storage_objects": objects}
 
 
 # --- unexport ---

@@ -101,6 +101,14 @@ class Rates:
 
 
 @dataclass
+class Grown:
+    name: str
+    before_bytes: int = 0
+    size_bytes: int = 0
+    note: str = ""
+
+
+@dataclass
 class Spare:
     device: str
     size_bytes: int = 0

@@ -45,6 +45,15 @@ class SetStorageAttribute:
 
 
 @dataclass(frozen=True)
+class ResizeStorage:
+    name: str
+    size_bytes: int
+
+    def __str__(self) -> str:
+        return f"storage object {self.name} of {self.size_bytes} bytes"
+
+
+@dataclass(frozen=True)
 class CreateTarget:
     iqn: str
 
@@ -162,7 +171,7 @@ class DisableGroup:
         return f"target {self.iqn} disabled"
 
 
-Step = (CreateStorage | SetStorageAttribute | CreateTarget | CreateGroup | SetGroupAttribute
+Step = (CreateStorage | SetStorageAttribute | ResizeStorage | CreateTarget | CreateGroup | SetGroupAttribute
         | SetGroupParameter | CreateLun | CreatePortal | CreateAcl | SetCredentials | MapLun
         | EnableGroup | DisableGroup | Delete)
 
@@ -183,7 +192,8 @@ def inverse(step: Step) -> Step | None:
             return SetCredentials(iqn, initiator, previous, None)
         case EnableGroup(iqn):
             return DisableGroup(iqn)
-        case DisableGroup() | Delete():
+        # What has grown initiators may use already.
+        case DisableGroup() | Delete() | ResizeStorage():
             return None
 
 

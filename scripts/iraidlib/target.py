@@ -41,6 +41,22 @@ class Exported:
 
 
 @dataclass
+class GrownLun:
+    storage_object: str
+    iqns: list[str]
+    before_bytes: int
+    size_bytes: int
+
+
+@dataclass
+class GrownLuns:
+    luns: list[GrownLun]
+    initiators: list[str]  # that are logged in and see the volume
+    saved: str | None  # None: it is not saved, or there is nothing of it in the file
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Unexported:
     name: str
     iqns: list[str]
@@ -100,6 +116,40 @@ def unexport(volume: str, iqn: str | None, force: bool, save: bool = True) -> Un
         storage = export_plan.storage_of_volume(dump, volume) or {}
         file = lio.save(before, lio.dump(), {storage.get("name", "")}, left) if save else None
     return Unexported(volume, sorted(left), [str(step) for step in plan], file)
+
+
+def grow(volume: str, size_bytes: int, save: bool = True) -> GrownLuns:
+    """Give the volume's LUNs its size.
+
+    The saved configuration comes first: if it came last, a reboot in between would make a LUN smaller again that
+    an initiator has begun to use.  Only what stands in it already is changed there.
+    """
+    with _locked():
+        lio = Lio()
+        before = saved.load(lio.save_file) if save else None
+        dump = lio.dump()
+        storages = export_plan.storages_of_volume(dump, volume)
+        plan = export_plan.plan_grow(volume, size_bytes, dump)
+        kept = {s["name"] for s in export_plan.storages_of_volume(before or {}, volume)}
+        kept &= {s["name"] for s in storages}
+        file = None
+        if kept:
+            file = _save_sizes(lio, before, export_plan.grown(dump, plan.steps), kept)
+        for step in plan.steps:
+            lio.apply(step)
+        sizes = {s["name"]: s["size"] for s in export_plan.storages_of_volume(lio.dump(), volume)}
+        initiators = export_plan.users_of(volume, None, dump, lio.sessions())
+    luns = [GrownLun(s["name"], export_plan.targets_of_storage(dump, s["name"]), s["size"], sizes[s["name"]])
+            for s in storages]
+    return GrownLuns(luns, initiators, file, plan.warnings)
+
+
+def _save_sizes(lio: "Lio", before: saved.Config | None, wanted: saved.Config, names: set[str]) -> str | None:
+    try:
+        return lio.save(before, wanted, names, set())
+    except IraidError as error:
+        raise IraidError(f"{error.message}; the LUN stays as it is, since it would be smaller again after a reboot",
+                         "mend that, then run the same command again; or use --no-save", kind=error.kind) from error
 
 
 def exported_as(volume: str) -> list[str]:
@@ -183,6 +233,8 @@ class Lio:
                     hw_max_sectors=step.hw_max_sectors, control=step.control)
             case steps.SetStorageAttribute(name, attribute, value):
                 self._storage(name).set_attribute(attribute, value)
+            case steps.ResizeStorage(name, size_bytes):
+                self._storage(name).set_attribute("dev_size", str(size_bytes))
             case steps.CreateTarget(iqn):
                 self.rtslib.Target(self.fabric, iqn, mode="create")
             case steps.CreateGroup(iqn):
@@ -256,6 +308,9 @@ def _remedy(step: steps.Step) -> str:
     match step:
         case steps.CreateStorage() | steps.SetStorageAttribute():
             return "see why the handler refused: journalctl -u tcmu-runner; dmesg | tail"
+        case steps.ResizeStorage():
+            return ("see why the handler refused: journalctl -u tcmu-runner; dmesg | tail; then run the same command "
+                    "again")
         case steps.CreatePortal(_, portal):
             return (f"is {portal.ip} an address of this machine, and does no other program listen "
                     f"there? ss -ltnp 'sport = :{portal.port}'")

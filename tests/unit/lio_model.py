@@ -48,6 +48,12 @@ class LioModel:
                     "control": step.control, "attributes": {"emulate_write_cache": 0}})
             case steps.SetStorageAttribute(name, attribute, value):
                 find_storage(self.config, name)["attributes"][attribute] = int(value)
+            case steps.ResizeStorage(name, size_bytes):
+                storage = find_storage(self.config, name)
+                assert size_bytes > storage["size"]  # the handler refuses to shrink it
+                storage["size"] = size_bytes
+                if "dev_size" in storage["attributes"]:
+                    storage["attributes"]["dev_size"] = size_bytes
             case steps.CreateTarget(iqn):
                 assert find_target(self.config, iqn) is None
                 self.config["targets"].append({"wwn": iqn, "fabric": "iscsi", "tpgs": []})

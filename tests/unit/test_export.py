@@ -231,6 +231,12 @@ def test_a_recreated_volume_does_not_take_over_the_old_ones_identity(lio):
     assert "iraid unexport v0" in error.remedy
 
 
+def test_a_lun_that_did_not_grow_with_its_volume_is_grown_not_made_again(lio):
+    export(lio, request())
+    assert "iraid grow v0" in refused(lio, request(size_bytes=400 << 30)).remedy
+    assert "iraid grow" not in refused(lio, request(size_bytes=400 << 30, uuid="1" + UUID[1:])).remedy
+
+
 def test_a_name_that_another_handlers_object_has_is_refused(lio):
     export(lio, request())
     lio.config["storage_objects"][0]["config"] = "qcow/image"
