@@ -47,6 +47,7 @@ measure_answered(struct iscsi_member *member, const struct command *command)
 		log_line(LOG_WARNING, "member %s has shrunk: it has %llu bytes now, and had %llu; give it back what it "
 			 "had", member->label, (unsigned long long)now.capacity_bytes,
 			 (unsigned long long)identity->capacity_bytes);
+		command->transfer->io->capacity_bytes = now.capacity_bytes;	/* for whoever wants to say so */
 		return -EIO;
 	}
 	if (now.capacity_bytes > identity->capacity_bytes)

@@ -74,7 +74,7 @@ def test_a_device_that_shrank_keeps_the_size_it_had_and_its_io(start, capfd) -> 
         probe = opened(start, target)
         reply = capacity_16(SIZE // 512 - 1)
         target.rules.append(lambda command: reply if command.is_capacity else None)
-        assert measured(probe.ask("measure"))[0] == EIO
+        assert measured(probe.ask("measure")) == (EIO, SIZE - 512)
         assert result(probe.ask(f"write {SIZE - 4096} 4096 1")) == 0
         assert works(probe)
         said = capfd.readouterr().err
