@@ -92,8 +92,8 @@ class LioTargets:
 
 
 class GrowingTargets(LioTargets):
-    """Targets whose LUNs become larger while they are in use, as a disk array's do: of a file LIO keeps the size that it
-    had at the start, of a block device it asks each time.  So there is a loop device between."""
+    """Targets whose LUNs become larger while they are in use, as a disk array's do: of a file LIO keeps the size
+    that it had at the start, of a block device it asks each time.  So there is a loop device between."""
 
     def __init__(self, directory: Path, count: int, size_bytes: int, *, block_bytes: int = 512):
         super().__init__(directory, count, size_bytes, block_bytes=block_bytes)

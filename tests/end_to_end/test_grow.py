@@ -1,4 +1,4 @@
-"""Members become larger while the volume is in use; after `iraid grow` initiators have the room, and nothing is lost."""
+"""Members become larger while the volume is in use; after `iraid grow` initiators have the room, nothing is lost."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def fill(folder: Path, name: str, size_bytes: int) -> tuple[Path, str]:
 
 @pytest.mark.timeout(400)
 def test_a_mounted_file_system_grows_with_targets_that_must_be_restarted(gateway, farm, memory_folder, tmp_path):
-    """tgt knows a file's size from its start: one target after another is restarted with a larger one, and catches up."""
+    """tgt knows a file's size from its start: one target after another is restarted with a larger one."""
     targets = farm(4, OLD)
     volume = gateway.create(5, targets.members())
     disk = volume.login()
