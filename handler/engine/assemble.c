@@ -330,6 +330,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	if (error != 0)
 		return error;
 	engine->has_geometry = true;
+	engine->volume_bytes = geometry_volume_bytes(&engine->geometry);
 	engine->record = *newest;
 	engine->epoch_found = newest->epoch;
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
@@ -410,13 +411,12 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 static bool
 device_fits(struct engine *engine, struct member *member)
 {
-	if (member->identity.block_bytes == engine->geometry.block_bytes &&
-	    member->identity.capacity_bytes >= member->superblock.member_bytes)
+	if (place_unchanged(engine, member))
 		return true;
 	snprintf(engine->reason, sizeof(engine->reason),
-		 "member %s has changed: %llu bytes in blocks of %u, formatted as %llu in blocks of %u",
+		 "member %s has changed: %llu bytes in blocks of %u, was %llu in blocks of %u",
 		 member->backend->label, (unsigned long long)member->identity.capacity_bytes,
-		 member->identity.block_bytes, (unsigned long long)member->superblock.member_bytes,
+		 member->identity.block_bytes, (unsigned long long)place_needed_bytes(engine, member),
 		 engine->geometry.block_bytes);
 	engine->refused = true;
 	return false;
@@ -499,9 +499,7 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 			disown_members(engine);
 			return;
 		}
-	for (int i = 0; i < LAYOUT_AREAS; i++)
-		if (engine->record.areas[i].type == AREA_DATA)
-			engine->data_offset_bytes = engine->record.areas[i].offset_bytes;
+	engine->data_offset_bytes = engine->record.areas[AREA_DATA - 1].offset_bytes;
 	if (prepare_memory(engine, engine->record.region_rows) != 0) {
 		engine->refused = true;
 		snprintf(engine->reason, sizeof(engine->reason), "out of memory");

@@ -79,7 +79,7 @@ engine_calm(const struct engine *engine)
 {
 	return engine->phase == PHASE_RUNNING && !engine->fenced && !engine->suspended &&
 	       engine->evicting == 0 && !lost_io_recording(engine) &&
-	       engine->options.resync_rows_max > 0;
+	       !grow_unsettled(engine) && engine->options.resync_rows_max > 0;
 }
 
 /* --- who has which chunk --- */
@@ -286,16 +286,14 @@ static int
 request_fault(const struct engine *engine, const struct engine_request *request)
 {
 	const struct geometry *geometry = &engine->geometry;
-	uint64_t volume_bytes = geometry_volume_bytes(geometry);
-
 	if (request->op == REQUEST_FLUSH)
 		return 0;
 	if (request->offset_bytes % geometry->block_bytes != 0 ||
 	    request->length_bytes % geometry->block_bytes != 0 ||
 	    (request->op == REQUEST_COMPARE_WRITE && request->length_bytes > COMPARE_WRITE_BYTES_MAX))
 		return -EINVAL;
-	if (request->offset_bytes > volume_bytes ||
-	    request->length_bytes > volume_bytes - request->offset_bytes)
+	if (request->offset_bytes > engine->volume_bytes ||
+	    request->length_bytes > engine->volume_bytes - request->offset_bytes)
 		return -ERANGE;
 	return 0;
 }
@@ -493,6 +491,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		metadata_run(engine);
 		place_run(engine);
 		target_run(engine);
+		grow_run(engine);
 		admit(engine);
 		zero_run(engine);
 		read_op_hedge(engine);

@@ -11,6 +11,7 @@
  *	metadata.c	superblocks			intent_io.c	the region map
  *	lost_io.c	the table of lost extents	stop.c		an orderly end
  *	status.c	what an administrator sees	throttle.c	how fast background work goes
+ *	grow.c		members have become larger
  *	sync_rows.c	a batch of rows: read all, compare or rebuild, write what differs
  *	mend_row.c	the same for one row with unreadable sectors, piece by piece
  *	resync.c	proves suspect parity		rebuild.c	fills the target
@@ -195,8 +196,9 @@ struct engine {
 	char reason[256];
 	struct geometry geometry;	/* valid from PHASE_LOAD_MAP on */
 	bool has_geometry;
-	struct area areas[LAYOUT_AREAS];
+	uint64_t volume_bytes;		/* that requests may use: less than the geometry's while it grows */
 	uint64_t data_offset_bytes;	/* on every member */
+	struct growth *growth;		/* NULL: none under way */
 	int slots;			/* members[0 .. slots); those without a backend are free */
 	struct member members[SLOTS_MAX];
 	struct member *by_role[IRAID_MEMBERS_MAX];	/* in sync, or being evicted; else NULL */
@@ -403,6 +405,9 @@ void place_untrack(struct engine *engine, int set);
 /* These sets' flags are cleared when the superblocks know that nobody is tracked by them; commits the record. */
 void place_forget(struct engine *engine, uint8_t stale);
 void place_run(struct engine *engine);
+/* Of a member's device: at least what it had when it was formatted, or the volume has since. */
+uint64_t place_needed_bytes(const struct engine *engine, const struct member *member);
+bool place_unchanged(const struct engine *engine, const struct member *member);	/* it has that, in the right blocks */
 enum member_state place_state(const struct member *member);	/* for status; 0: not known */
 
 /* target.c: from begin to done it is engine->target */
@@ -513,6 +518,11 @@ void repair_free(struct engine *engine);
 void repair_run(struct engine *engine);
 bool repair_idle(const struct engine *engine);
 void repair_note(struct engine *engine, uint64_t row);	/* something in it could not be read */
+
+/* grow.c */
+void grow_run(struct engine *engine);
+bool grow_unsettled(const struct engine *engine);	/* the record does not know of the new size yet: background work waits */
+bool grow_marks(const struct engine *engine);		/* the map is written for its sake */
 
 /* admin.c */
 void admin_let_go(struct engine *engine);		/* let devices go whose sessions are closed */

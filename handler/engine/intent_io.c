@@ -219,7 +219,7 @@ clean(struct engine *engine)
 void
 intent_io_run(struct engine *engine)
 {
-	if (engine->geometry.redundancy == 0 || engine->phase < PHASE_RUNNING ||
+	if ((engine->geometry.redundancy == 0 && !grow_marks(engine)) || engine->phase < PHASE_RUNNING ||
 	    engine->phase > PHASE_LAST_MAP || engine->fenced)
 		return;
 	clean(engine);

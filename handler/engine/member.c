@@ -226,6 +226,7 @@ account(struct member_io *mio)
 		member->unflushed = true;
 		break;
 	case BACKEND_FLUSH:
+	case BACKEND_MEASURE:
 		break;
 	}
 }

@@ -50,9 +50,11 @@ write_superblock(struct member *member)
 
 	superblock.role = (uint8_t)member->role;
 	superblock.member_bytes = member->superblock.member_bytes;
+	/* It may have missed that the volume has grown, after it was measured. */
+	if (superblock.member_bytes < layout_end_bytes(superblock.areas))
+		superblock.member_bytes = layout_end_bytes(superblock.areas);
 	superblock.write_count = member->write_count + 1;
 	memcpy(superblock.member_uuid, member->uuid, 16);
-	memcpy(superblock.areas, member->superblock.areas, sizeof(superblock.areas));
 	superblock_encode(&superblock, block);
 	mio = member_io_create(member, BACKEND_WRITE, superblock_offset(superblock.write_count),
 			       IO_SUPERBLOCK);

@@ -36,6 +36,9 @@
 	X(EPOCH_UNWRITTEN, "epoch-unwritten", 7, "both halves start: an assembly is not recorded on its members") \
 	X(STALE_TRUSTED, "stale-trusted", 7, "a member that is out of date is trusted")                    \
 	X(EVICTION_UNREMEMBERED, "eviction-unremembered", 7, "this gateway forgets who is out: those start alone") \
+	X(GROWN_UNPADDED, "grown-unpadded", 1, "new rows of a region that counts as proven hold whatever was there") \
+	X(GROWN_UNMARKED, "grown-unmarked", 6, "a larger size is recorded before its regions are marked")    \
+	X(GROWN_UNRECORDED, "grown-unrecorded", 6, "new rows are used before the superblocks know of them")   \
 	X(OWNER_IGNORED, "owner-ignored", 8, "a volume that another gateway has is started")               \
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "what can't be known is read as data")
 

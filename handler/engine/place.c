@@ -102,6 +102,21 @@ place_run(struct engine *engine)
 
 /* --- a device under a running volume --- */
 
+uint64_t
+place_needed_bytes(const struct engine *engine, const struct member *member)
+{
+	uint64_t used = layout_end_bytes(engine->record.areas);
+
+	return used > member->superblock.member_bytes ? used : member->superblock.member_bytes;
+}
+
+bool
+place_unchanged(const struct engine *engine, const struct member *member)
+{
+	return member->identity.block_bytes == engine->geometry.block_bytes &&
+	       member->identity.capacity_bytes >= place_needed_bytes(engine, member);
+}
+
 static bool
 same_member(const struct member *member, const struct superblock *superblock)
 {

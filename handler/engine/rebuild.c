@@ -99,11 +99,10 @@ copy_next(struct engine *engine)
 static bool
 fits(const struct engine *engine, const struct member *member)
 {
-	const struct area *data = &engine->record.areas[AREA_DATA - 1];
+	const uint64_t needed = layout_end_bytes(engine->record.areas);
 
 	return member->identity.block_bytes == engine->geometry.block_bytes &&
-	       member->identity.capacity_bytes >= data->offset_bytes + data->length_bytes &&
-	       member->spare.member_bytes >= data->offset_bytes + data->length_bytes;
+	       member->identity.capacity_bytes >= needed && member->spare.member_bytes >= needed;
 }
 
 static bool
@@ -114,14 +113,6 @@ ready(const struct member *member)
 	       member->examining == 0;
 }
 
-/* The device is the size it had when it was a member. */
-static bool
-unchanged(const struct engine *engine, const struct member *member)
-{
-	return member->identity.block_bytes == engine->geometry.block_bytes &&
-	       member->identity.capacity_bytes >= member->superblock.member_bytes;
-}
-
 /* One who left and is back, or was being filled. */
 static struct member *
 find_returned(struct engine *engine, int role)
@@ -130,7 +121,7 @@ find_returned(struct engine *engine, int role)
 
 	for_each_member(engine, member) {
 		if (!ready(member) || member->excluded || member->role != role ||
-		    member->stale_set < 0 || !unchanged(engine, member) ||
+		    member->stale_set < 0 || !place_unchanged(engine, member) ||
 		    (member->standing != STANDING_OUT_OF_DATE && member->standing != STANDING_REBUILDING))
 			continue;
 		if (best == NULL || intent_stale(&engine->intent, REGION_STALE(member->stale_set)) <
@@ -146,7 +137,7 @@ find_obsolete(struct engine *engine, int role)
 {
 	for_each_member(engine, member)
 		if (ready(member) && !member->excluded && member->role == role &&
-		    member->standing == STANDING_OBSOLETE && unchanged(engine, member) &&
+		    member->standing == STANDING_OBSOLETE && place_unchanged(engine, member) &&
 		    memcmp(member->uuid, engine->record.member_uuids[role], 16) == 0)
 			return member;
 	return NULL;
@@ -197,9 +188,7 @@ ask_for_spare(struct engine *engine)
 		return;
 	engine->spare_wanted_ms = engine->now_ms;
 	engine->port.want_spare(engine->port.owner,
-				engine->record.areas[AREA_DATA - 1].offset_bytes +
-					engine->record.areas[AREA_DATA - 1].length_bytes,
-				engine->geometry.block_bytes);
+				layout_end_bytes(engine->record.areas), engine->geometry.block_bytes);
 }
 
 static struct member *

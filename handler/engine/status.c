@@ -73,6 +73,7 @@ event_kind_name(enum event_kind kind)
 		[EVENT_SPARE_WANTED] = "spare wanted",
 		[EVENT_ATTACHED] = "attached",
 		[EVENT_DETACHED] = "detached",
+		[EVENT_GROWN] = "grown",
 	};
 
 	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
@@ -218,7 +219,7 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	/* One that was never assembled has no table of lost extents, in whatever phase it stops. */
 	if (engine->phase < PHASE_RUNNING || engine->lost == NULL)
 		return;
-	out->size_bytes = geometry_volume_bytes(&engine->geometry);
+	out->size_bytes = engine->volume_bytes;
 	out->regions = engine->intent.regions;
 	out->regions_dirty = engine->intent.dirty_count;
 	out->regions_suspect = engine->intent.suspect_count;

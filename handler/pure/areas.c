@@ -12,12 +12,19 @@
 #define LOG_BYTES_MIN ((uint64_t)LAYOUT_ALIGN_BYTES)
 #define LOG_BYTES_MAX (256u * (uint64_t)LAYOUT_ALIGN_BYTES)
 #define LOG_SHARE 256u
+#define MEMBER_BYTES_USED_MAX ((uint64_t)1 << 55)	/* so that the region map can hold any volume of such members */
 #define SHARES (CHECKSUM_BLOCK_BYTES / CHECKSUM_BYTES + 1)	/* 1024 of data, 1 of checksums */
 
 uint64_t
 checksum_bytes_of(uint64_t data_bytes)
 {
 	return divide_up(data_bytes, CHECKSUM_BLOCK_BYTES) * CHECKSUM_BYTES;
+}
+
+int
+area_count(const struct superblock *superblock)
+{
+	return superblock->areas[AREA_MORE_CHECKSUMS - 1].type == 0 ? AREA_DATA : AREA_MORE_CHECKSUMS;
 }
 
 static uint64_t
@@ -35,7 +42,7 @@ layout_region_rows(uint64_t rows, uint32_t wanted)
 		wanted = LAYOUT_REGION_ROWS_DEFAULT;
 	while (region_rows < wanted && region_rows < 1u << 31)
 		region_rows *= 2;
-	while (divide_up(rows, region_rows) > LAYOUT_REGIONS_MAX)
+	while (divide_up(rows, region_rows) > LAYOUT_REGIONS_NEW)
 		region_rows *= 2;
 	return region_rows;
 }
@@ -50,8 +57,8 @@ layout_compute(uint64_t member_bytes, uint32_t chunk_bytes, struct area areas[LA
 	       chunk_bytes <= IRAID_CHUNK_BYTES_MAX);
 	if (member_bytes < LAYOUT_MEMBER_BYTES_MIN)
 		return -ENOSPC;
-	if (member_bytes > INT64_MAX / IRAID_MEMBERS_MAX)
-		member_bytes = INT64_MAX / IRAID_MEMBERS_MAX;
+	if (member_bytes > MEMBER_BYTES_USED_MAX)
+		member_bytes = MEMBER_BYTES_USED_MAX;
 
 	uint64_t log = member_bytes / LOG_SHARE / LAYOUT_ALIGN_BYTES * LAYOUT_ALIGN_BYTES;
 	if (log < LOG_BYTES_MIN)
@@ -69,7 +76,61 @@ layout_compute(uint64_t member_bytes, uint32_t chunk_bytes, struct area areas[LA
 	areas[1] = (struct area){ AREA_LOG, log_offset, log };
 	areas[2] = (struct area){ AREA_CHECKSUMS, log_offset + log, checksums };
 	areas[3] = (struct area){ AREA_DATA, log_offset + log + checksums, data };
+	areas[4] = (struct area){ 0 };
 	*data_bytes = data;
 	*region_rows = layout_region_rows(rows, 0);
 	return 0;
+}
+
+/* Where data has to end, so that behind it there is room for those of its checksums that the first area can't hold. */
+static uint64_t
+data_end(uint64_t begin_bytes, uint64_t covered_bytes, uint64_t member_bytes)
+{
+	uint64_t room = member_bytes - begin_bytes;
+	uint64_t end;
+
+	if (room <= covered_bytes)
+		return member_bytes;
+	end = member_bytes / LAYOUT_ALIGN_BYTES * LAYOUT_ALIGN_BYTES -
+	      align_up(divide_up(room - covered_bytes, SHARES));
+	return end > begin_bytes + covered_bytes ? end : begin_bytes + covered_bytes;
+}
+
+void
+layout_grow(const struct area before[LAYOUT_AREAS], uint64_t member_bytes, uint32_t chunk_bytes,
+	    uint64_t chunks_max, struct area after[LAYOUT_AREAS], uint64_t *data_bytes)
+{
+	const uint64_t begin = before[AREA_DATA - 1].offset_bytes;
+	const uint64_t checksums = before[AREA_CHECKSUMS - 1].length_bytes;
+	const uint64_t covered = checksums / CHECKSUM_BYTES * CHECKSUM_BLOCK_BYTES;
+	uint64_t chunks;
+
+	for (int i = 0; i < AREA_DATA; i++)
+		after[i] = before[i];
+	after[AREA_MORE_CHECKSUMS - 1] = (struct area){ 0 };
+	*data_bytes = 0;
+	if (member_bytes > MEMBER_BYTES_USED_MAX)
+		member_bytes = MEMBER_BYTES_USED_MAX;
+	if (member_bytes <= begin)
+		return;
+	chunks = (data_end(begin, covered, member_bytes) - begin) / chunk_bytes;
+	if (chunks > chunks_max)
+		chunks = chunks_max;
+	*data_bytes = chunks * chunk_bytes;
+	after[AREA_DATA - 1].length_bytes = *data_bytes;
+	if (*data_bytes > covered)
+		after[AREA_MORE_CHECKSUMS - 1] = (struct area){
+			AREA_MORE_CHECKSUMS, align_up(begin + *data_bytes),
+			align_up(checksum_bytes_of(*data_bytes) - checksums),
+		};
+}
+
+uint64_t
+layout_end_bytes(const struct area areas[LAYOUT_AREAS])
+{
+	const struct area *last = &areas[AREA_MORE_CHECKSUMS - 1];
+
+	if (last->type == 0)
+		last = &areas[AREA_DATA - 1];
+	return last->offset_bytes + last->length_bytes;
 }

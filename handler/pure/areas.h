@@ -4,7 +4,12 @@
 
 #include <stdint.h>
 
+struct superblock;
+
 /* Of data_bytes of data, whatever area holds them. */
 uint64_t checksum_bytes_of(uint64_t data_bytes);
+
+/* 4, or 5 if it has grown. */
+int area_count(const struct superblock *superblock);
 
 #endif

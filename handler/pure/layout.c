@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "areas.h"
 #include "bytes.h"
 
 enum {	/* offsets in a superblock */
@@ -70,8 +71,8 @@ superblock_crc(const uint8_t *bytes)
 static void
 encode_lists(const struct superblock *superblock, uint8_t *out)
 {
-	put_u32(out + AT_AREA_COUNT, LAYOUT_AREAS);
-	for (int i = 0; i < LAYOUT_AREAS; i++) {
+	put_u32(out + AT_AREA_COUNT, (uint32_t)area_count(superblock));
+	for (int i = 0; i < area_count(superblock); i++) {
 		uint8_t *entry = out + AT_AREAS + i * AREA_ENTRY_BYTES;
 
 		put_u32(entry, superblock->areas[i].type);
@@ -139,7 +140,7 @@ decode_lists(const uint8_t *in, struct superblock *out)
 {
 	size_t members = out->member_count <= IRAID_MEMBERS_MAX ? out->member_count : 0;
 
-	for (int i = 0; i < LAYOUT_AREAS; i++) {
+	for (uint32_t i = 0; i < LAYOUT_AREAS && i < get_u32(in + AT_AREA_COUNT); i++) {
 		const uint8_t *entry = in + AT_AREAS + i * AREA_ENTRY_BYTES;
 
 		out->areas[i].type = get_u32(entry);
@@ -240,8 +241,8 @@ superblock_decode(const uint8_t *in, struct superblock *out, const char **reason
 
 	decode_fields(in, &decoded);
 	const char *fault = superblock_fault(&decoded);
-	if (!fault && get_u32(in + AT_AREA_COUNT) != LAYOUT_AREAS)
-		fault = "the number of areas is not four";
+	if (!fault && get_u32(in + AT_AREA_COUNT) != (uint32_t)area_count(&decoded))
+		fault = "the number of areas is neither four nor five";
 	if (!fault && in[AT_FLAGS] & ~FLAG_CLEAN)
 		fault = "an unknown volume flag is set";
 	if (!fault && in[AT_SCRUB_RUNNING] > 1)

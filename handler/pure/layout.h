@@ -4,7 +4,7 @@
  * Member, from its first byte:
  *
  *   0        8 KiB         512 KiB           1 MiB      2 MiB   ...
- *   | zeros  | superblock A | superblock B |  region map | log | checksums | data ... |
+ *   | zeros  | superblock A | superblock B |  region map | log | checksums | data ... | more checksums |
  *
  * Superblocks are 4 KiB each.  The copy written alternates (write_count even: A, odd: B), so a
  * torn write loses at most the newer one.  All areas are aligned to 1 MiB.
@@ -34,6 +34,7 @@
 #define LAYOUT_GRANULE_REGIONS 500u		/* 12 bytes of header: crc32c, epoch (8) */
 #define LAYOUT_REGIONS_PER_BLOCK (8u * LAYOUT_GRANULE_REGIONS)
 #define LAYOUT_REGIONS_MAX 262144u
+#define LAYOUT_REGIONS_NEW 131072u		/* of a new volume at most: it can grow to twice its size, or more */
 #define LAYOUT_REGION_ROWS_DEFAULT 64u		/* at least, where nobody asked for another size */
 /* The table of lost extents stands in the map's area, behind the map. */
 #define LAYOUT_LOST_OFFSET (LAYOUT_MAP_OFFSET + 512u * 1024u)
@@ -91,8 +92,9 @@ enum area_type {		/* values are on disk */
 	AREA_LOG = 2,
 	AREA_CHECKSUMS = 3,
 	AREA_DATA = 4,
+	AREA_MORE_CHECKSUMS = 5,	/* of a volume that has grown, behind the data; else of type 0, absent */
 };
-#define LAYOUT_AREAS 4
+#define LAYOUT_AREAS 5
 
 struct area {
 	uint32_t type;
@@ -166,14 +168,24 @@ enum superblock_verdict superblock_choose(const uint8_t *copy_a, const uint8_t *
 uint64_t superblock_offset(uint64_t write_count);
 
 /* Areas and usable data bytes (whole chunks) for members of at least member_bytes.
- * region_rows: layout_region_rows() of the default.  chunk_bytes must be valid (asserted).  Of a member beyond 2^58 bytes the
- * rest stays unused.  Returns 0, or -ENOSPC if the member is below LAYOUT_MEMBER_BYTES_MIN.
+ * region_rows: layout_region_rows() of the default.  chunk_bytes must be valid (asserted).  What a
+ * member has beyond 2^55 bytes stays unused.  Returns 0, or -ENOSPC if the member is below LAYOUT_MEMBER_BYTES_MIN.
  */
 int layout_compute(uint64_t member_bytes, uint32_t chunk_bytes, struct area areas[LAYOUT_AREAS],
 		   uint64_t *data_bytes, uint32_t *region_rows);
 
+/* The same for a volume that exists, of whose members the smallest has member_bytes now: data begins where it did, and
+ * so the map, the log and the first checksums stay.  chunks_max: of data at most.  member_bytes that end before the data
+ * begins give 0 data bytes.
+ */
+void layout_grow(const struct area before[LAYOUT_AREAS], uint64_t member_bytes, uint32_t chunk_bytes,
+		 uint64_t chunks_max, struct area after[LAYOUT_AREAS], uint64_t *data_bytes);
+
+/* Bytes that a member must have for them. */
+uint64_t layout_end_bytes(const struct area areas[LAYOUT_AREAS]);
+
 /* Rows per region: `wanted` (0: LAYOUT_REGION_ROWS_DEFAULT) made the next power of two, and doubled until
- * a volume of `rows` has at most LAYOUT_REGIONS_MAX regions.
+ * a volume of `rows` has at most LAYOUT_REGIONS_NEW regions.
  */
 uint32_t layout_region_rows(uint64_t rows, uint32_t wanted);
 

@@ -27,7 +27,7 @@ areas_fault(const struct superblock *superblock)
 	const struct area *areas = superblock->areas;
 	uint64_t free_from = LAYOUT_ALIGN_BYTES;
 
-	for (int i = 0; i < LAYOUT_AREAS; i++) {
+	for (int i = 0; i < area_count(superblock); i++) {
 		if (areas[i].type != (uint32_t)i + 1)
 			return "the areas are not map, log, checksums and data in this order";
 		if (areas[i].offset_bytes % LAYOUT_ALIGN_BYTES != 0)
@@ -45,8 +45,9 @@ areas_fault(const struct superblock *superblock)
 		return "the region map is not at its fixed place";
 	if (areas[AREA_LOG - 1].length_bytes % LAYOUT_ALIGN_BYTES != 0)
 		return "the log area is not whole MiB long";
-	if (areas[AREA_CHECKSUMS - 1].length_bytes < checksum_bytes_of(superblock->data_bytes))
-		return "the checksum area is too short for the data";
+	if (areas[AREA_CHECKSUMS - 1].length_bytes + areas[AREA_MORE_CHECKSUMS - 1].length_bytes <
+	    checksum_bytes_of(superblock->data_bytes))
+		return "the checksum areas are too short for the data";
 	if (areas[AREA_DATA - 1].length_bytes < superblock->data_bytes)
 		return "the data area is shorter than the data";
 	return NULL;

@@ -135,6 +135,53 @@ intent_loaded(struct intent *intent)
 		intent->block_dirty[i] = true;
 }
 
+/* at: where the pointer to the array is. */
+static bool
+enlarge(void *at, size_t before, size_t after, size_t size)
+{
+	char *array;
+
+	memcpy(&array, at, sizeof(array));
+	array = realloc(array, after * size);
+	if (array == NULL)
+		return false;
+	memset(array + before * size, 0, (after - before) * size);
+	memcpy(at, &array, sizeof(array));
+	return true;
+}
+
+int
+intent_grow(struct intent *intent, uint64_t rows, bool redundant)
+{
+	const uint32_t before = intent->regions;
+	const uint32_t regions = (uint32_t)((rows + intent->region_rows - 1) / intent->region_rows);
+	const uint32_t blocks = (regions + LAYOUT_REGIONS_PER_BLOCK - 1) / LAYOUT_REGIONS_PER_BLOCK;
+
+	assert(rows >= intent->rows);
+	if (!enlarge(&intent->flags, before, regions, 1) || !enlarge(&intent->durable, before, regions, 1) ||
+	    !enlarge(&intent->traits, before, regions, 1) ||
+	    !enlarge(&intent->active, before, regions, sizeof(*intent->active)) ||
+	    !enlarge(&intent->touched, before, regions, sizeof(*intent->touched)) ||
+	    !enlarge(&intent->proven, before, regions, sizeof(*intent->proven)) ||
+	    !enlarge(&intent->block_dirty, intent->blocks, blocks, sizeof(*intent->block_dirty)))
+		return -ENOMEM;
+	intent->rows = rows;
+	intent->regions = regions;
+	intent->blocks = blocks;
+	/* Who is absent has nothing of it, also of what the last region gained. */
+	set_flags(intent, before - 1, intent->flags[before - 1] | intent->absent);
+	for (uint32_t i = before; i < regions; i++) {
+		intent->block_dirty[i / LAYOUT_REGIONS_PER_BLOCK] = true;
+		intent->touched[i] = intent->generation;
+		if (!redundant)
+			continue;
+		set_flags(intent, i, REGION_DIRTY | REGION_UNWRITTEN | intent->absent);
+		intent->traits[i] |= INTENT_FRESH;
+		set_suspect(intent, i, true);
+	}
+	return 0;
+}
+
 void
 intent_mark_absent(struct intent *intent)
 {

@@ -57,6 +57,10 @@ struct intent {
 
 /* 0 or -ENOMEM.  All flags 0. */
 int intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows);
+/* There are more rows now.  Those of new regions were never written; those of what was the last region fit.  redundant: as
+ * parity and copies have still to be made there, they are dirty.  The map is to be written.  0 or -ENOMEM, then nothing
+ * has changed. */
+int intent_grow(struct intent *intent, uint64_t rows, bool redundant);
 void intent_destroy(struct intent *intent);
 
 /* Add what one member's map says, before the volume runs: dirty and stale if any says so, unwritten

@@ -206,6 +206,9 @@ finish(struct members *all, struct member *member, struct backend_io *io)
 	case BACKEND_ZERO:
 		expect(false, "%s: the load that was recorded writes no zeros", member->label);
 		break;
+	case BACKEND_MEASURE:
+		expect(false, "%s: the volume that was recorded does not grow", member->label);
+		break;
 	}
 	io->result = 0;
 	io->done(io);

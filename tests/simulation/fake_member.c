@@ -68,7 +68,7 @@ unlink_command(struct fake_command **link, struct fake_command *command)
 static void
 tell(const struct fake_command *command, const char *what, int result)
 {
-	static const char *const names[] = { "read", "write", "flush", "zero" };
+	static const char *const names[] = { "read", "write", "flush", "zero", "measure" };
 	const struct fake_member *member = command->member;
 
 	if (member->trace)
@@ -205,6 +205,9 @@ apply(struct fake_command *command)
 		if (!command->done)
 			disk_flush(disk_of(member));
 		return 0;
+	case BACKEND_MEASURE:
+		command->io->capacity_bytes = member->capacity_bytes;
+		return 0;
 	}
 	return -EIO;
 }
@@ -259,11 +262,11 @@ fake_submit(struct backend *backend, struct backend_io *io)
 
 	for (int i = 0; i < io->iov_count; i++)
 		total += io->iov[i].iov_len;
-	assert(io->op == BACKEND_FLUSH || io->op == BACKEND_ZERO || (total == io->length_bytes && total > 0));
+	assert(io->op == BACKEND_FLUSH || io->op == BACKEND_MEASURE || io->op == BACKEND_ZERO || (total == io->length_bytes && total > 0));
 	assert(io->op != BACKEND_ZERO || (total == 0 && io->length_bytes > 0));
 	assert(io->offset_bytes % member->disk.block_bytes == 0);
 	assert(io->length_bytes % member->disk.block_bytes == 0);
-	assert(io->offset_bytes + io->length_bytes <= member->disk.bytes);
+	assert(io->offset_bytes + io->length_bytes <= member->capacity_bytes);
 	command->event.fire = command_event;
 	command->io = io;
 	command->offset_bytes = io->offset_bytes;
@@ -442,7 +445,7 @@ static void
 report_opened(struct fake_member *member)
 {
 	struct backend_identity identity = {
-		.capacity_bytes = member->disk.bytes,
+		.capacity_bytes = member->capacity_bytes,
 		.block_bytes = member->disk.block_bytes,
 		.write_cache = member->disk.write_cache,
 		.fua = !member->no_fua,
@@ -662,6 +665,7 @@ fake_member_init(struct fake_member *member, const char *label, uint64_t bytes, 
 		.watch = { .fire = watch_event },
 	};
 	disk_init(&member->disk, bytes, block_bytes);
+	member->capacity_bytes = bytes;
 	snprintf(member->label, sizeof(member->label), "%s", label);
 	member->backend.label = member->label;
 }

@@ -55,6 +55,7 @@ struct fake_member {
 	char label[32];
 	struct disk disk;
 	struct disk *foreign;		/* another device that answers at its address, or NULL */
+	uint64_t capacity_bytes;	/* as it tells: not more than the disk's */
 	struct schedule *schedule;
 	uint64_t *random;
 	uint64_t answer_us_min, answer_us_max;

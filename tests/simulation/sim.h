@@ -20,6 +20,8 @@
 #define SIM_STEPS_DEFAULT 300
 #define SIM_SLOTS_MAX 10	/* devices: members, spares, and some more for later */
 #define SIM_MEMBERS_MAX 6
+#define SIM_MEMBER_BYTES (16ull << 20)
+#define SIM_MEMBER_BYTES_MAX (SIM_MEMBER_BYTES + (1ull << 18))
 
 enum fault_kind {
 	FAULT_CUT,		/* a session is reset, the member stays away for a while (or not) */
@@ -42,7 +44,7 @@ extern const char *const fault_names[FAULT_KINDS];
 
 enum admin_kind {
 	ADMIN_ADD_SPARE, ADMIN_ADD_OLD, ADMIN_DETACH, ADMIN_FAIL, ADMIN_READMIT, ADMIN_REPLACE, ADMIN_SCRUB,
-	ADMIN_SCRUB_STOP, ADMIN_ACCEPT, ADMIN_RATES,
+	ADMIN_SCRUB_STOP, ADMIN_ACCEPT, ADMIN_RATES, ADMIN_GROW,
 	ADMIN_KINDS,
 };
 
@@ -84,6 +86,7 @@ struct sim_request {
 	/* Of a read: the floor when it was submitted; of a flush: of all sectors; of a write: its number, or the oldest
 	 * that was under way then and may come behind it. */
 	uint32_t *floor;
+	uint64_t sectors;		/* of the volume, when it was submitted */
 	uint8_t *memory;
 	size_t memory_bytes;
 	struct iovec iov[8];
@@ -110,8 +113,14 @@ struct sim {
 	struct schedule schedule;
 	int level, count;		/* count: members of the volume */
 	uint32_t chunk_bytes, block_bytes, region_rows;
-	uint64_t rows, sectors, member_bytes, data_offset;
-	struct geometry geometry;
+	uint64_t rows, sectors;		/* as the engine last said */
+	uint64_t rows_max, sectors_max;	/* that it can grow to */
+	uint64_t sectors_formatted;
+	uint64_t member_bytes;		/* that devices have now */
+	uint64_t marked_bytes[SIM_SLOTS_MAX];	/* by device: had when it was made a spare */
+	uint64_t data_offset;
+	struct geometry geometry;	/* of `rows` */
+	bool growing;			/* it was asked to, once: its size may change */
 	bool zeroed;			/* formatted with zeros, parity right from the start */
 	struct fake_member members[SIM_SLOTS_MAX];
 	struct disk foreign;		/* of FAULT_FOREIGN */
@@ -204,6 +213,7 @@ void load_check_quarantine(struct sim *sim, bool everything);
 
 /* sim_admin.c */
 void admin_step(struct sim *sim, uint64_t *random);
+void admin_size_seen(struct sim *sim);	/* the engine says how large it is */
 void admin_repair(struct sim *sim, bool patient);	/* impatient: whoever is not in sync is replaced */
 void admin_format_spare(struct sim *sim, int m);
 void admin_detached(void *owner, int slot, struct backend *backend);
@@ -225,6 +235,7 @@ void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice 
 void oracle_init(struct sim *sim);
 void oracle_free(struct sim *sim);
 void oracle_crashed(struct sim *sim);
+void oracle_grown(struct sim *sim, uint64_t rows_before);
 void oracle_session_restored(struct sim *sim, int m);
 void oracle_out_changed(struct sim *sim, uint32_t out_roles);
 void oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_bytes);

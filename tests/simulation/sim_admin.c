@@ -12,7 +12,7 @@
 
 const char *const admin_names[ADMIN_KINDS] = {
 	"spare added", "old member added", "device removed", "member failed", "member readmitted",
-	"member replaced", "scrub started", "scrub stopped", "lost extents accepted", "rates set",
+	"member replaced", "scrub started", "scrub stopped", "lost extents accepted", "rates set", "volume grown",
 };
 
 static const struct member_status *
@@ -50,10 +50,11 @@ void
 admin_format_spare(struct sim *sim, int m)
 {
 	struct disk *disk = &sim->members[m].disk;
-	struct spare_mark mark = { .member_bytes = sim->member_bytes, .block_bytes = sim->block_bytes };
+	struct spare_mark mark = { .member_bytes = sim->members[m].capacity_bytes, .block_bytes = sim->block_bytes };
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 
 	fake_member_fence(&sim->members[m]);
+	sim->marked_bytes[m] = mark.member_bytes;
 	disk_wipe(disk);
 	sim->uuids_made++;
 	memset(mark.member_uuid, 0x80, 16);
@@ -161,6 +162,56 @@ set_rates(struct sim *sim, uint64_t *random)
 	sim->options.totals->admin[ADMIN_RATES]++;
 }
 
+/* --- a larger volume --- */
+
+static void
+grown(void *owner, int error, const char *text)
+{
+	struct sim *sim = owner;
+
+	sim_trace(sim, "grown: %d %s", error, text);
+	if (error != 0 && text[0] == '\0')
+		sim_fail(sim, "growth ended with %d and no reason", error);
+	sim->look = true;
+}
+
+/* As a rule all devices have become larger, now and then one has not. */
+static void
+grow(struct sim *sim, uint64_t *random)
+{
+	uint64_t bytes = sim->member_bytes + random_between(random, 0, 64) * 4096;
+	int behind = random_once_in(random, 6) ? (int)(fake_random(random) % (uint64_t)sim->slots) : -1;
+	char why[256] = "";
+
+	if (bytes > SIM_MEMBER_BYTES_MAX)
+		bytes = SIM_MEMBER_BYTES_MAX;
+	sim->member_bytes = bytes;
+	for (int m = 0; m < sim->slots; m++)
+		if (m != behind)
+			sim->members[m].capacity_bytes = bytes;
+	if (answered(sim, ADMIN_GROW, engine_grow(sim->engine, grown, sim, why), why) == 0)
+		sim->growing = true;
+}
+
+void
+admin_size_seen(struct sim *sim)
+{
+	const uint64_t rows = sim->rows;
+
+	if (sim->status.size_bytes == sim->sectors * PATTERN_SECTOR)
+		return;
+	sim->rows = sim->status.size_bytes / geometry_row_bytes(&sim->geometry);
+	if (sim->rows < rows || sim->rows > sim->rows_max || !sim->growing)
+		sim_fail(sim, "the volume has %llu rows, had %llu", (unsigned long long)sim->rows,
+			 (unsigned long long)rows);
+	sim->geometry.rows = sim->rows;
+	sim->sectors = sim->status.size_bytes / PATTERN_SECTOR;
+	sim->hot_row = rows > sim->hot_rows ? rows - sim->hot_rows / 2 - 1 : 0;
+	if (sim->hot_row + sim->hot_rows > sim->rows)
+		sim->hot_row = sim->rows - sim->hot_rows;
+	oracle_grown(sim, rows);
+}
+
 /* --- a step --- */
 
 static void
@@ -181,7 +232,7 @@ replace(struct sim *sim, uint64_t *random)
 void
 admin_step(struct sim *sim, uint64_t *random)
 {
-	static const uint8_t weights[ADMIN_KINDS] = { 5, 1, 3, 3, 4, 5, 4, 1, 2, 2 };
+	static const uint8_t weights[ADMIN_KINDS] = { 5, 1, 3, 3, 4, 5, 4, 1, 2, 2, 6 };
 	uint64_t total = 0, drawn;
 	int kind = 0;
 	int m;
@@ -227,6 +278,9 @@ admin_step(struct sim *sim, uint64_t *random)
 	case ADMIN_RATES:
 		set_rates(sim, random);
 		break;
+	case ADMIN_GROW:
+		grow(sim, random);
+		break;
 	case ADMIN_KINDS:
 		break;
 	}
@@ -255,6 +309,8 @@ admin_repair(struct sim *sim, bool patient)
 		    answered(sim, ADMIN_READMIT,
 			     engine_readmit(sim->engine, sim->slot_of[m], why), why) == 0)
 			hope = true;
+		else if (status->state == MEMBER_SPARE && sim->marked_bytes[m] < sim->member_bytes)
+			answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
 		else if (status->role >= 0 ? status->state != MEMBER_IN_SYNC
 					   : status->state == MEMBER_SPARE)
 			hope = true;	/* unless it is of no use, for which the next attempt is */

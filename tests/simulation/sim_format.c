@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMBER_BYTES (16ull << 20)
 #define VOLUME_ROWS_BYTES (3u << 20)	/* of all members, about: what is read again and again has to be small */
 
 void
@@ -28,7 +27,7 @@ format_draw_shape(struct sim *sim)
 	sim->block_bytes = random_once_in(&sim->random, 4) ? 4096 : 512;
 	rows = VOLUME_ROWS_BYTES / (sim->chunk_bytes * (uint32_t)sim->count);
 	sim->rows = random_between(&sim->random, rows / 3 + 6, rows + 6);
-	sim->member_bytes = MEMBER_BYTES;
+	sim->member_bytes = SIM_MEMBER_BYTES;
 	sim->zeroed = random_once_in(&sim->random, 3);
 }
 
@@ -55,7 +54,7 @@ format_foreign(struct sim *sim, struct superblock shared)
 {
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 
-	disk_init(&sim->foreign, sim->member_bytes, sim->block_bytes);
+	disk_init(&sim->foreign, SIM_MEMBER_BYTES_MAX, sim->block_bytes);
 	memset(shared.volume_uuid, 0x99, 16);
 	memcpy(shared.member_uuid, shared.member_uuids[shared.role], 16);
 	superblock_encode(&shared, block);
@@ -86,6 +85,19 @@ place_devices(struct sim *sim)
 	}
 }
 
+/* What it is when all its devices are as large as they can become. */
+static void
+draw_most(struct sim *sim)
+{
+	struct geometry geometry;
+
+	if (geometry_init(&geometry, sim->level, sim->count, sim->chunk_bytes, sim->block_bytes,
+			  SIM_MEMBER_BYTES_MAX - sim->data_offset) != 0)
+		abort();
+	sim->rows_max = geometry.rows;
+	sim->sectors_max = geometry_volume_bytes(&geometry) / PATTERN_SECTOR;
+}
+
 void
 format_media(struct sim *sim)
 {
@@ -106,11 +118,14 @@ format_media(struct sim *sim)
 	if (layout_compute(sim->member_bytes, sim->chunk_bytes, shared.areas, &room,
 			   &shared.region_rows) != 0)
 		abort();
-	sim->data_offset = shared.areas[AREA_DATA - 1].offset_bytes;
-	/* Chunks of a member, until the geometry makes rows of them. */
+	/* Chunks of a member, until the geometry makes rows of them.  They stand at its end, so that it is full, almost. */
 	if (sim->rows * sim->chunk_bytes > room)
 		sim->rows = room / sim->chunk_bytes;
 	shared.data_bytes = sim->rows * sim->chunk_bytes;
+	shared.areas[AREA_DATA - 1].offset_bytes =
+		(sim->member_bytes - shared.data_bytes) / LAYOUT_ALIGN_BYTES * LAYOUT_ALIGN_BYTES;
+	shared.areas[AREA_DATA - 1].length_bytes = shared.data_bytes;
+	sim->data_offset = shared.areas[AREA_DATA - 1].offset_bytes;
 	if (geometry_init(&sim->geometry, sim->level, sim->count, sim->chunk_bytes, sim->block_bytes,
 			  shared.data_bytes) != 0)
 		abort();
@@ -118,6 +133,8 @@ format_media(struct sim *sim)
 	shared.region_rows = layout_region_rows(sim->rows, (uint32_t)1 << random_between(&sim->random, 2, 6));
 	sim->region_rows = shared.region_rows;
 	sim->sectors = geometry_volume_bytes(&sim->geometry) / PATTERN_SECTOR;
+	sim->sectors_formatted = sim->sectors;
+	draw_most(sim);
 	memcpy(shared.volume_uuid, sim->engine_options.volume_uuid, 16);
 	for (int i = 0; i < sim->count; i++) {
 		memset(shared.member_uuids[i], 0x40 + i, 16);

@@ -184,6 +184,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	request->sim = sim;
 	request->sector = sector;
 	request->count = count;
+	request->sectors = sim->sectors;
 	request->submit_us = sim->schedule.now_us;
 	request->session_losses = sim->session_losses;
 	request->memory_bytes = copies * count * PATTERN_SECTOR;
@@ -197,7 +198,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 		.owner = request,
 	};
 	if (request->floor == NULL)
-		request->floor = malloc(sim->sectors * sizeof(*request->floor));
+		request->floor = malloc(sim->sectors_max * sizeof(*request->floor));
 	if (request->memory_bytes > 0) {
 		request->memory = aligned_alloc(PATTERN_SECTOR, request->memory_bytes);
 		assert(request->memory != NULL);

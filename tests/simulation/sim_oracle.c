@@ -198,6 +198,14 @@ oracle_crashed(struct sim *sim)
 			make_unsure(sim, region);
 }
 
+/* Parity and copies of the new rows have still to be made. */
+void
+oracle_grown(struct sim *sim, uint64_t rows_before)
+{
+	for (uint32_t region = sim_region(sim, rows_before); region < regions(sim); region++)
+		make_unsure(sim, region);
+}
+
 /* A member returned that may have lost its cache, and others were silent too: nobody can make up for it. */
 void
 oracle_session_restored(struct sim *sim, int m)
@@ -387,7 +395,8 @@ oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t f
 
 	if (sim->traits[sector] & MAY_BE_ANYTHING)
 		return;
-	if (floor == 0 && (verdict == PATTERN_ZEROS || (!sim->zeroed && verdict == PATTERN_RUBBISH)))
+	if (floor == 0 && (verdict == PATTERN_ZEROS ||
+			   ((!sim->zeroed || sector >= sim->sectors_formatted) && verdict == PATTERN_RUBBISH)))
 		return;		/* as it was before the first write */
 	if (verdict == PATTERN_ZEROS && sim->zero_latest[sector] >= floor) {
 		/* Which of several it was can't be told. */
@@ -457,7 +466,7 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 static void
 flushed(struct sim *sim, const struct sim_request *request)
 {
-	for (uint64_t i = 0; i < sim->sectors; i++) {
+	for (uint64_t i = 0; i < request->sectors; i++) {
 		uint32_t safe = request->floor[i] < sim->floor[i] ? request->floor[i] : sim->floor[i];
 
 		if (safe > sim->flushed[i])
@@ -628,17 +637,17 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 void
 oracle_init(struct sim *sim)
 {
-	sim->floor = calloc(sim->sectors, sizeof(*sim->floor));
-	sim->flushed = calloc(sim->sectors, sizeof(*sim->flushed));
-	sim->submitted = calloc(sim->sectors, sizeof(*sim->submitted));
-	sim->zero_latest = calloc(sim->sectors, sizeof(*sim->zero_latest));
-	sim->zero_before = calloc(sim->sectors, sizeof(*sim->zero_before));
-	sim->zero_ended_us = calloc(sim->sectors, sizeof(*sim->zero_ended_us));
-	sim->traits = calloc(sim->sectors, 1);
-	sim->unsure = calloc(regions(sim), sizeof(*sim->unsure));
-	sim->touched = calloc(regions(sim), sizeof(*sim->touched));
-	sim->dropped_roles = calloc(sim->rows, sizeof(*sim->dropped_roles));
-	sim->damaged_roles = calloc(sim->rows, sizeof(*sim->damaged_roles));
+	sim->floor = calloc(sim->sectors_max, sizeof(*sim->floor));
+	sim->flushed = calloc(sim->sectors_max, sizeof(*sim->flushed));
+	sim->submitted = calloc(sim->sectors_max, sizeof(*sim->submitted));
+	sim->zero_latest = calloc(sim->sectors_max, sizeof(*sim->zero_latest));
+	sim->zero_before = calloc(sim->sectors_max, sizeof(*sim->zero_before));
+	sim->zero_ended_us = calloc(sim->sectors_max, sizeof(*sim->zero_ended_us));
+	sim->traits = calloc(sim->sectors_max, 1);
+	sim->unsure = calloc(sim_region(sim, sim->rows_max - 1) + 1, sizeof(*sim->unsure));
+	sim->touched = calloc(sim_region(sim, sim->rows_max - 1) + 1, sizeof(*sim->touched));
+	sim->dropped_roles = calloc(sim->rows_max, sizeof(*sim->dropped_roles));
+	sim->damaged_roles = calloc(sim->rows_max, sizeof(*sim->damaged_roles));
 }
 
 void

@@ -89,6 +89,7 @@ sim_look(struct sim *sim)
 		return;
 	sim->running_seen = true;
 	sim->half_recorded = false;
+	admin_size_seen(sim);
 	see_members(sim);
 }
 
@@ -96,7 +97,7 @@ static bool
 is_weighty(const char *text)
 {
 	static const char *const phrases[] = { "is evicted", "were being written", "is being filled", "is in sync as",
-					       "I/O goes on", "assembled", "are lost", "accepted" };
+					       "I/O goes on", "assembled", "are lost", "accepted", "is growing" };
 
 	for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
 		if (strstr(text, phrases[i]) != NULL)
@@ -485,8 +486,9 @@ begin(struct sim *sim, const struct sim_options *options)
 		struct fake_member *member = &sim->members[m];
 
 		snprintf(label, sizeof(label), "m%d", m);
-		fake_member_init(member, label, sim->member_bytes, sim->block_bytes, &sim->schedule,
+		fake_member_init(member, label, SIM_MEMBER_BYTES_MAX, sim->block_bytes, &sim->schedule,
 				 &sim->random);
+		member->capacity_bytes = sim->member_bytes;
 		member->answer_us_min = 40;
 		member->answer_us_max = 1200;
 		member->deadline_us = random_between(&sim->random, 1000, 4000) * 1000;

@@ -65,7 +65,7 @@ class Superblock(ctypes.Structure):
                 ("scrub_running", ctypes.c_bool), ("scrub_mismatches", ctypes.c_uint64),
                 ("owner", ctypes.c_char * 64),
                 ("member_uuids", (ctypes.c_uint8 * 16) * 32),
-                ("member_states", ctypes.c_uint8 * 32), ("areas", Area * 4),
+                ("member_states", ctypes.c_uint8 * 32), ("areas", Area * 5),
                 ("tracked", TrackedMember * 4)]
 
 
@@ -120,6 +120,8 @@ def load_library() -> ctypes.CDLL:
         ("spare_decode", i32, [p, p]),
         ("layout_region_rows", u32, [u64, u32]),
         ("layout_compute", i32, [u64, u32, p, p, p]),
+        ("layout_grow", None, [p, u64, u32, u64, p, p]),
+        ("layout_end_bytes", u64, [p]),
         ("map_block_encode", None, [p, u32, u32, u64, p, p]),
         ("map_block_decode", i32, [p, u32, u32, p, p]),
     ]:

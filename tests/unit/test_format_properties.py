@@ -44,7 +44,7 @@ FIELDS = {
     "updated_s": (200, "Q"), "resync_row": (208, "Q"), "rebuild_row": (216, "Q"),
     "scrub_row": (224, "Q"), "scrub_mode": (232, "B"), "scrub_running": (233, "B"),
     "scrub_mismatches": (240, "Q"), "owner": (256, "64s"), "area_count": (320, "I"),
-    **{f"area{i}_{what}": (384 + 24 * i + at, form) for i in range(4)
+    **{f"area{i}_{what}": (384 + 24 * i + at, form) for i in range(5)
        for what, at, form in (("type", 0, "I"), ("offset", 8, "Q"), ("length", 16, "Q"))},
     **{f"uuid{i}": (768 + 16 * i, "16s") for i in range(32)},
     **{f"state{i}": (1280 + i, "B") for i in range(32)},
@@ -98,6 +98,7 @@ def model_verdict(v: dict) -> int:
     if v["version"] == 1 and (v["features_incompat"] or v["features_ro_compat"]):
         return UNSUPPORTED
     n, chunk, data, member = v["member_count"], v["chunk_bytes"], v["data_bytes"], v["member_bytes"]
+    areas = v["area_count"]
     rules = [
         lambda: v["version"] == 1,
         lambda: n in MEMBERS.get(v["level"], ()),
@@ -121,15 +122,16 @@ def model_verdict(v: dict) -> int:
         lambda: len({uuid for uuid, _, _ in tracked_of(v)}) == len(tracked_of(v)),
         lambda: not any(uuid == v[f"uuid{other}"] for uuid, role, _ in tracked_of(v)
                         for other in range(n) if other != role),
-        lambda: v["area_count"] == 4,
-        lambda: all(v[f"area{i}_type"] == i + 1 for i in range(4)),
+        lambda: areas in (4, 5),
+        lambda: all(v[f"area{i}_type"] == i + 1 for i in range(areas)),
         lambda: all(v[f"area{i}_offset"] % MIB == 0 and v[f"area{i}_length"] > 0
-                    and v[f"area{i}_offset"] + v[f"area{i}_length"] <= member for i in range(4)),
+                    and v[f"area{i}_offset"] + v[f"area{i}_length"] <= member for i in range(areas)),
         lambda: all(v[f"area{i}_offset"] + v[f"area{i}_length"] <= v[f"area{i + 1}_offset"]
-                    for i in range(3)),
+                    for i in range(areas - 1)),
         lambda: v["area0_offset"] == MIB and v["area0_length"] == MIB,
         lambda: v["area1_length"] % MIB == 0,
-        lambda: v["area2_length"] * 1024 >= data and v["area3_length"] >= data,
+        lambda: sum(v[f"area{i}_length"] for i in (2, 4)[:areas - 3]) * 1024 >= data,
+        lambda: v["area3_length"] >= data,
     ]
     return OK if all(rule() for rule in rules) else CORRUPT
 
@@ -137,14 +139,28 @@ def model_verdict(v: dict) -> int:
 def model_areas(member: int, chunk: int) -> tuple[list[tuple[int, int]], int, int]:
     """[(offset, length)], data bytes, rows per region."""
     log = min(max(member // 256 // MIB, 1), 256) * MIB
-    rest = min(member, 2**58 - 1) - 2 * MIB - log
+    rest = min(member, 2**55) - 2 * MIB - log
     checksums = -(-rest // (1025 * MIB)) * MIB
     rows = (rest - checksums) // chunk
     region_rows = 64
-    while region_rows * 262144 < rows:
+    while region_rows * 131072 < rows:
         region_rows *= 2
     return ([(MIB, MIB), (2 * MIB, log), (2 * MIB + log, checksums),
              (2 * MIB + log + checksums, rows * chunk)], rows * chunk, region_rows)
+
+
+def model_grow(areas: list[tuple[int, int]], member: int, chunk: int) -> tuple[list[tuple[int, int]], int]:
+    """[(offset, length)], data bytes."""
+    begin, covered = areas[3][0], areas[2][1] * 1024
+    room = min(member, 2**55) - begin
+    if room > covered:
+        more = -(-(room - covered) // (1025 * MIB)) * MIB
+        room = max(min(member, 2**55) // MIB * MIB - more - begin, covered)
+    data = room // chunk * chunk
+    grown = [*areas[:3], (begin, data)]
+    if data > covered:
+        grown.append((-(-(begin + data) // MIB) * MIB, -(-(data // 1024 - areas[2][1]) // MIB) * MIB))
+    return grown, data
 
 
 def text(draw, low: int) -> bytes:
@@ -157,6 +173,9 @@ def superblocks(draw) -> dict:
     chunk = draw(st.sampled_from(CHUNK_SIZES))
     member = draw(st.integers(16 * MIB, 2**30) | st.integers(16 * MIB, 2**48))
     areas, data, region_rows = model_areas(member, chunk)
+    if draw(st.booleans()):
+        member += draw(st.integers(0, 2**33))
+        areas, data = model_grow(areas, member, chunk)
     rows = model_rows(level, n, data // chunk)
     while region_rows * 262144 < rows:
         region_rows *= 2
@@ -172,7 +191,7 @@ def superblocks(draw) -> dict:
         "member_bytes": member, "data_bytes": data, "epoch": draw(u64), "event": draw(u64),
         "created_s": draw(u64), "updated_s": draw(u64), "resync_row": draw(row),
         "rebuild_row": draw(row), "scrub_row": draw(row), "scrub_mode": draw(st.integers(0, 2)),
-        "scrub_running": draw(st.integers(0, 1)), "scrub_mismatches": draw(u64), "owner": text(draw, 0), "area_count": 4,
+        "scrub_running": draw(st.integers(0, 1)), "scrub_mismatches": draw(u64), "owner": text(draw, 0), "area_count": len(areas),
     }
     for i, (offset, length) in enumerate(areas):
         values |= {f"area{i}_type": i + 1, f"area{i}_offset": offset, f"area{i}_length": length}
@@ -210,9 +229,10 @@ def to_struct(values: dict) -> Superblock:
     for i in range(values["member_count"]):
         superblock.member_uuids[i][:] = values[f"uuid{i}"]
         superblock.member_states[i] = values[f"state{i}"]
-    for i in range(4):
+    for i in range(values["area_count"]):
         superblock.areas[i] = Area(*(values[f"area{i}_{what}"]
                                      for what in ("type", "offset", "length")))
+    for i in range(4):
         if values.get(f"tracked{i}_state"):
             superblock.tracked[i].member_uuid[:] = values[f"tracked{i}_uuid"]
             superblock.tracked[i].role = values[f"tracked{i}_role"]
@@ -377,42 +397,62 @@ def test_the_newer_valid_copy_is_chosen_and_nothing_is_guessed(values, kinds):
 
 @given(st.integers(0, 2**26) | st.integers(0, 2**50) | st.integers(0, 2**64 - 1),
        st.sampled_from(CHUNK_SIZES))
-@example(65859 * MIB, 4096)     # 262144 regions of 64 rows
-@example(65859 * MIB + 4096, 4096)
+@example(32931 * MIB, 4096)     # 131072 regions of 64 rows
+@example(32931 * MIB + 4096, 4096)
 def test_areas_are_aligned_apart_inside_and_as_large_as_can_be(member, chunk):
-    areas, data, region_rows = (Area * 4)(), ctypes.c_uint64(), ctypes.c_uint32()
+    areas, data, region_rows = (Area * 5)(), ctypes.c_uint64(), ctypes.c_uint32()
     result = lib().layout_compute(member, chunk, areas, ref(data), ref(region_rows))
     if member < 16 * MIB:
         assert result == -errno.ENOSPC
         return
     assert result == 0
     expected, expected_data, expected_rows = model_areas(member, chunk)
-    assert [(a.offset_bytes, a.length_bytes) for a in areas] == expected
-    assert [a.type for a in areas] == [1, 2, 3, 4]
+    assert [(a.offset_bytes, a.length_bytes) for a in areas] == [*expected, (0, 0)]
+    assert [a.type for a in areas] == [1, 2, 3, 4, 0]
+    areas = areas[:4]
     assert (data.value, region_rows.value) == (expected_data, expected_rows)
 
     assert all(a.offset_bytes % MIB == 0 for a in areas)
     ends = [a.offset_bytes + a.length_bytes for a in areas]
-    assert all(end <= nxt.offset_bytes for end, nxt in zip(ends, list(areas)[1:]))
+    assert all(end <= nxt.offset_bytes for end, nxt in zip(ends, areas[1:]))
     assert ends[3] <= member
     assert areas[2].length_bytes >= data.value // 4096 * 4
-    if member < 2**58:      # not more is left over than what rounding takes
+    if member < 2**55:      # not more is left over than what rounding takes
         assert member - ends[3] < chunk
         assert areas[2].length_bytes - data.value // 1024 < 2 * MIB
     regions = -(-(data.value // chunk) // region_rows.value)
-    assert 1 <= regions <= 262144
-    assert region_rows.value == 64 or regions > 262144 // 2
+    assert 1 <= regions <= 131072
+    assert region_rows.value == 64 or regions > 131072 // 2
+
+
+@given(st.integers(16 * MIB, 2**26) | st.integers(16 * MIB, 2**50), st.integers(0, 2**63 - 1),
+       st.sampled_from(CHUNK_SIZES))
+@example(64 * MIB, 1030 * MIB - 1, 65536)       # less than a MiB behind what the first checksums are of
+def test_grown_areas_keep_what_there_was_and_use_what_there_is(before, after, chunk):
+    areas, grown, data, region_rows = (Area * 5)(), (Area * 5)(), ctypes.c_uint64(), ctypes.c_uint32()
+    after = max(before, after)
+    lib().layout_compute(before, chunk, areas, ref(data), ref(region_rows))
+    lib().layout_grow(areas, after, chunk, 2**64 - 1, grown, ref(data))
+    expected, expected_data = model_grow([(a.offset_bytes, a.length_bytes) for a in areas[:4]], after, chunk)
+    assert [(a.offset_bytes, a.length_bytes) for a in grown if a.type] == expected
+    assert data.value == expected_data >= areas[3].length_bytes
+    ends = [a.offset_bytes + a.length_bytes for a in grown]
+    assert all(end <= nxt.offset_bytes for end, nxt in zip(ends, grown[1:]) if nxt.type)
+    assert lib().layout_end_bytes(grown) == max(ends) <= after
+    assert (grown[2].length_bytes + grown[4].length_bytes) * 1024 >= data.value
+    if after < 2**55:
+        assert after - max(ends) < chunk + 2 * MIB
 
 
 @given(st.integers(1, 2**46), st.integers(0, 2**32 - 1))
-@example(262144, 1)
-@example(262145, 1)
+@example(131072, 1)
+@example(131073, 1)
 def test_regions_are_as_small_as_wanted_or_as_the_map_allows(rows, wanted):
     region_rows = lib().layout_region_rows(rows, wanted)
     assert region_rows in [2**i for i in range(32)]
-    assert -(-rows // region_rows) <= 262144
+    assert -(-rows // region_rows) <= 131072
     if region_rows >= 2:    # half of it would be too small for one of the two
-        assert -(-rows // (region_rows // 2)) > 262144 or region_rows // 2 < (wanted or 64)
+        assert -(-rows // (region_rows // 2)) > 131072 or region_rows // 2 < (wanted or 64)
     assert region_rows >= min(wanted or 64, 2**31)
 
 

@@ -251,6 +251,10 @@ decode_reads_nothing_beyond_its_block(void **state)
 	X(data_beyond_member, areas[3].length_bytes += 1) \
 	X(data_offset_wraps, areas[3].offset_bytes = 0 - MIB) \
 	X(data_length_wraps, areas[3].length_bytes = UINT64_MAX) \
+	X(more_checksums_in_data, areas[4] = ((struct area){ AREA_MORE_CHECKSUMS, 4 * MIB, MIB })) \
+	X(more_checksums_beyond_member, areas[4] = ((struct area){ AREA_MORE_CHECKSUMS, 64 * MIB, MIB })) \
+	X(more_checksums_empty, areas[4] = ((struct area){ AREA_MORE_CHECKSUMS, 64 * MIB, 0 })) \
+	X(fifth_of_another_type, areas[4] = ((struct area){ 6, 64 * MIB, MIB })) \
 	X(ro_compat, features_ro_compat = 1) \
 	X(incompat, features_incompat = 1ull << 63)
 
@@ -436,8 +440,8 @@ areas_of_known_sizes(void **state)
 		{ 16, 1, 1, 12, 65536, 64 },
 		{ 64, 1, 1, 60, 65536, 64 },
 		{ 1024, 4, 1, 1017, 4096, 64 },
-		{ 1024 * 1024, 256, 1023, 1047295, 65536, 64 },
-		{ 16 * 1024 * 1024, 256, 16368, 16760590, 65536, 1024 },
+		{ 1024 * 1024, 256, 1023, 1047295, 65536, 128 },
+		{ 16 * 1024 * 1024, 256, 16368, 16760590, 65536, 2048 },
 	};
 	struct area areas[LAYOUT_AREAS];
 	uint64_t data_bytes;
@@ -454,17 +458,70 @@ areas_of_known_sizes(void **state)
 		assert_int_equal(data_bytes, areas[AREA_DATA - 1].length_bytes);
 		assert_int_equal(region_rows, known[i].region_rows);
 	}
-	/* 262144 regions of 64 rows are full; one row more needs larger ones */
-	assert_int_equal(layout_compute(65859 * MIB, 4096, areas, &data_bytes, &region_rows), 0);
-	assert_int_equal(data_bytes / 4096, 262144 * 64);
+	/* 131072 regions of 64 rows are what a new volume may have; one row more needs larger ones */
+	assert_int_equal(layout_compute(32931 * MIB, 4096, areas, &data_bytes, &region_rows), 0);
+	assert_int_equal(data_bytes / 4096, 131072 * 64);
 	assert_int_equal(region_rows, 64);
-	assert_int_equal(layout_compute(65859 * MIB + 4096, 4096, areas, &data_bytes, &region_rows),
+	assert_int_equal(layout_compute(32931 * MIB + 4096, 4096, areas, &data_bytes, &region_rows),
 			 0);
-	assert_int_equal(data_bytes / 4096, 262144 * 64 + 1);
+	assert_int_equal(data_bytes / 4096, 131072 * 64 + 1);
 	assert_int_equal(region_rows, 128);
 	assert_int_equal(layout_compute(16 * MIB - 1, 65536, areas, &data_bytes, &region_rows),
 			 -ENOSPC);
 	assert_int_equal(layout_compute(0, 65536, areas, &data_bytes, &region_rows), -ENOSPC);
+}
+
+/* The largest volume that members can make: 32 of them, of the largest size and the smallest chunk. */
+static void
+regions_of_any_volume_fit_the_map(void **state)
+{
+	struct area areas[LAYOUT_AREAS];
+	struct geometry geometry;
+	uint64_t data_bytes;
+	uint32_t region_rows;
+
+	assert_int_equal(layout_compute(INT64_MAX, 4096, areas, &data_bytes, &region_rows), 0);
+	assert_int_equal(geometry_init(&geometry, 10, 32, 4096, 512, data_bytes), 0);
+	region_rows = layout_region_rows(geometry.rows, 0);
+	assert_true(region_rows > 0);
+	assert_true(geometry.rows / region_rows < LAYOUT_REGIONS_MAX);
+}
+
+static void
+grown_areas_of_known_sizes(void **state)
+{
+	static const struct {
+		uint64_t before_mib, after_mib, data_mib, more_offset_mib, more_mib;
+	} known[] = {
+		{ 64, 64, 60, 0, 0 },
+		{ 64, 1024, 1020, 0, 0 },	/* the first MiB of checksums is of 1 GiB of data */
+		{ 64, 1028, 1024, 0, 0 },
+		{ 64, 1029, 1024, 0, 0 },	/* not a MiB for one of checksums */
+		{ 64, 1030, 1025, 1029, 1 },
+		{ 64, 1024 * 1024, 1047550, 1047554, 1022 },
+		{ 1024, 2048, 2040, 2047, 1 },
+	};
+	struct area before[LAYOUT_AREAS], after[LAYOUT_AREAS], again[LAYOUT_AREAS];
+	uint64_t data_bytes;
+	uint32_t region_rows;
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		layout_compute(known[i].before_mib * MIB, 65536, before, &data_bytes, &region_rows);
+		layout_grow(before, known[i].after_mib * MIB, 65536, UINT64_MAX, after, &data_bytes);
+		assert_memory_equal(before, after, AREA_CHECKSUMS * sizeof(struct area));
+		assert_int_equal(after[AREA_DATA - 1].offset_bytes, before[AREA_DATA - 1].offset_bytes);
+		assert_int_equal(after[AREA_DATA - 1].length_bytes, data_bytes);
+		assert_int_equal(data_bytes / MIB, known[i].data_mib);
+		assert_int_equal(after[AREA_MORE_CHECKSUMS - 1].offset_bytes / MIB, known[i].more_offset_mib);
+		assert_int_equal(after[AREA_MORE_CHECKSUMS - 1].length_bytes / MIB, known[i].more_mib);
+		/* What it was before does not matter: again gives the same. */
+		layout_grow(after, known[i].after_mib * MIB, 65536, UINT64_MAX, again, &data_bytes);
+		assert_memory_equal(after, again, sizeof(after));
+	}
+	layout_grow(before, 4096 * MIB, 65536, 100, after, &data_bytes);
+	assert_int_equal(data_bytes, 100 * 65536);
+	layout_grow(before, 4 * MIB, 65536, UINT64_MAX, after, &data_bytes);
+	assert_int_equal(data_bytes, 0);
 }
 
 static void
@@ -473,8 +530,8 @@ rows_per_region_are_as_wanted_if_the_map_holds_them(void **state)
 	static const struct { uint64_t rows; uint32_t wanted, expected; } known[] = {
 		{ 1, 1, 1 }, { 960, 0, 64 }, { 960, 1, 1 }, { 960, 3, 4 }, { 960, 64, 64 },
 		{ 960, 65, 128 }, { 960, 1u << 31, 1u << 31 }, { 960, UINT32_MAX, 1u << 31 },
-		{ 262144, 1, 1 }, { 262145, 1, 2 }, { 524288, 2, 2 }, { 524289, 2, 4 },
-		{ 1ull << 46, 1, 1u << 28 }, { (1ull << 46) + 1, 0, 1u << 29 },
+		{ 131072, 1, 1 }, { 131073, 1, 2 }, { 262144, 2, 2 }, { 262145, 2, 4 },
+		{ 1ull << 46, 1, 1u << 29 }, { (1ull << 46) + 1, 0, 1u << 30 },
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -550,6 +607,8 @@ main(void)
 		cmocka_unit_test(copies_that_contradict_are_not_guessed_at),
 		cmocka_unit_test(copies_alternate),
 		cmocka_unit_test(areas_of_known_sizes),
+		cmocka_unit_test(regions_of_any_volume_fit_the_map),
+		cmocka_unit_test(grown_areas_of_known_sizes),
 		cmocka_unit_test(rows_per_region_are_as_wanted_if_the_map_holds_them),
 		cmocka_unit_test(map_reads_back_and_keeps_blocks_apart),
 		cmocka_unit_test(damaged_granules_count_as_dirty_and_stale),
