@@ -105,15 +105,19 @@ class GrowingTargets(LioTargets):
         self._loops.append(run("losetup", "--find", "--show", self.backing(number)).strip())
         return rtslib.FileIOStorageObject(f"{self.directory.name}-m{number}", self._loops[-1], write_back=True)
 
+    def start(self) -> None:
+        run("modprobe", "loop")
+        super().start()
+
     def grow(self, number: int, size_bytes: int) -> None:
         os.truncate(self.backing(number), size_bytes)
         run("losetup", "--set-capacity", self._loops[number])
 
     def lose(self, number: int) -> None:
         """The target goes, with the sessions that it has."""
-        target = next(made for made in self._made if getattr(made, "wwn", "") == self.iqn(number))
-        self._made.remove(target)
-        target.delete()
+        # Not remove(): rtslib's objects can't be compared with those of another kind.
+        index = next(i for i, made in enumerate(self._made) if getattr(made, "wwn", "") == self.iqn(number))
+        self._made.pop(index).delete()
 
     def stop(self) -> None:
         super().stop()

@@ -65,7 +65,8 @@ def saved_size(volume: Volume) -> int:
 # --- under load ---
 
 
-@pytest.mark.parametrize(("level", "count"), [(0, 3), (5, 4), (10, 4)], ids=lambda value: str(value))
+@pytest.mark.parametrize(("level", "count"), [pytest.param(0, 3, marks=pytest.mark.long), (5, 4), (10, 4)],
+                         ids=["level 0", "level 5", "level 10"])
 @pytest.mark.timeout(400)
 def test_members_that_grew_are_used_without_an_interruption(gateway, growing_targets, memory_folder, level, count):
     """And all that was written, before and after, in the old part and the new, outlives the runner, a restore of LIO's
@@ -75,7 +76,7 @@ def test_members_that_grew_are_used_without_an_interruption(gateway, growing_tar
     disk = volume.login()
     old_bytes = disk.size_bytes
     told = attentions()
-    writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=1024, seconds=12, depth=4)
+    writer = AckWriter(disk, memory_folder / "journal", slot_bytes=20 * KIB, slots=1024, seconds=8, depth=4)
 
     for number in range(count):
         targets.grow(number, NEW)
