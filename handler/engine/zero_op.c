@@ -251,7 +251,7 @@ zero_start(struct op *base)
 	op->finds_lost = false;
 	op->cache_losses = engine->cache_losses;
 	op->doubts = engine->intent.doubts;
-	if (!has_redundancy(engine) || intent_io_hold(engine, &op->marks, op->first_row, last_row) ||
+	if (intent_io_hold(engine, &op->marks, op->first_row, last_row) ||
 	    MUTANT(MARK_UNAWAITED)) {
 		zero_write(op);
 		return;

@@ -28,7 +28,7 @@ def uuid_of(number: int) -> bytes:
 
 
 def record(**changes) -> Superblock:
-    areas, data, region_rows = (Area * 4)(), ctypes.c_uint64(), ctypes.c_uint32()
+    areas, data, region_rows = (Area * 5)(), ctypes.c_uint64(), ctypes.c_uint32()
     assert lib().layout_compute(16 * MIB, CHUNK, areas, ref(data), ref(region_rows)) == 0
     superblock = Superblock(
         name=b"v0", level=5, member_count=COUNT, chunk_bytes=CHUNK, block_bytes=512,
