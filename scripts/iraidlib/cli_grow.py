@@ -65,8 +65,8 @@ def _members(before: model.Volume, now: model.Volume) -> list[MemberGrowth]:
 def _small_spares(volume: model.Volume) -> list[str]:
     """Whether one fits is the handler's to say, when it is needed; that is too late to hear of it first."""
     least = min((m.size_bytes for m in volume.members if m.state == "in sync" and m.size_bytes), default=0)
-    return [f"spare {m.member} has {format_size(m.size_bytes)}, less than any member: it may be too small to take a place "
-            f"now; give the volume a larger one (iraid add-spare {volume.name} DEVICE)"
+    return [f"spare {m.member} has {format_size(m.size_bytes)}, less than any member: it may be too small to take a "
+            f"place now; give the volume a larger one (iraid add-spare {volume.name} DEVICE)"
             for m in volume.members if m.state == "spare" and 0 < m.size_bytes < least]
 
 
