@@ -520,5 +520,6 @@ void admin_let_go(struct engine *engine);		/* let devices go whose sessions are 
 /* stop.c */
 void stop_run(struct engine *engine);
 uint64_t stop_deadline(const struct engine *engine);
+bool stop_proves(const struct engine *engine);	/* it is time yet to prove what was written */
 
 #endif
