@@ -1,6 +1,8 @@
 /* rig.c - see rig.h. */
 #include "rig.h"
 
+#include "pure/spare.h"
+
 #include "bury.h"
 
 #include <assert.h>
@@ -130,6 +132,22 @@ rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t l
 	rig->zeroed = calloc(rig->sectors, sizeof(*rig->zeroed));
 	rig->zeroed_before = calloc(rig->sectors, sizeof(*rig->zeroed_before));
 	rig->zero_ended = calloc(rig->sectors, sizeof(*rig->zero_ended));
+}
+
+void
+rig_mark_spare(struct rig *rig, int index, uint64_t bytes)
+{
+	struct fake_member *member = &rig->members[index];
+	struct spare_mark mark = { .member_bytes = bytes, .block_bytes = 512 };
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	fake_member_init(member, "spare", RIG_MEMBER_BYTES_MAX, 512, &rig->schedule, &rig->random);
+	member->capacity_bytes = bytes;
+	memset(mark.member_uuid, 0x50 + index, 16);
+	memcpy(mark.volume_uuid, rig->options.volume_uuid, 16);
+	spare_encode(&mark, block);
+	disk_write(&member->disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
+	disk_write(&member->disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
 }
 
 void

@@ -56,6 +56,9 @@ void rig_extend_members(struct rig *rig, uint64_t bytes);
 /* The load uses more of the volume from now on. */
 void rig_extend_load(struct rig *rig, uint64_t load_bytes);
 
+/* Make the device in rig->members[index], which is not one of the `count`, and mark it as a spare of the volume. */
+void rig_mark_spare(struct rig *rig, int index, uint64_t bytes);
+
 void rig_start(struct rig *rig);
 void rig_stop(struct rig *rig);		/* in order; asserts that it ends */
 void rig_crash(struct rig *rig);	/* the engine is gone, what was in flight took effect or did not */

@@ -186,6 +186,42 @@ test_new_rows_fit_when_a_member_is_lost(void **state)
 	finish(&rig);
 }
 
+/* Spares are measured too: what one was when it was marked does not count. */
+static void
+test_a_spare_that_grew_with_the_members_will_do(void **state)
+{
+	for (int enlarged = 0; enlarged < 2; enlarged++) {
+		struct rig rig;
+		int slot;
+
+		start(&rig, 5, 4, 812);
+		rig_mark_spare(&rig, 4, RIG_MEMBER_BYTES);
+		slot = engine_attach(rig.engine, &rig.members[4].backend, why);
+		assert_true(slot >= 0);
+		for (int i = 0; i < 2000 && rig_status(&rig).members[slot].state != MEMBER_SPARE; i++)
+			rig_step(&rig);
+		await_proof(&rig);
+		rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
+		if (enlarged)
+			rig.members[4].capacity_bytes = RIG_MEMBER_BYTES_MAX;
+		begin(&rig);
+		await(&rig);
+		assert_int_equal(outcome.error, 0);
+		assert_int_equal(engine_replace(rig.engine, 0, slot, why), enlarged ? 0 : -EINVAL);
+		for (int i = 0; i < 20000 && enlarged && rig_status(&rig).members[slot].state != MEMBER_IN_SYNC; i++)
+			rig_step(&rig);
+		if (enlarged)
+			assert_int_equal(rig_status(&rig).members[slot].state, MEMBER_IN_SYNC);
+		rig_extend_load(&rig, size(&rig));
+		load(&rig, 100);
+		rig_drain(&rig);
+		rig_verify(&rig);
+		rig_stop(&rig);
+		rig_free(&rig);
+		fake_member_free(&rig.members[4]);
+	}
+}
+
 /* --- it does not --- */
 
 static void
@@ -401,6 +437,7 @@ main(void)
 		cmocka_unit_test(test_grows_under_load_and_stays_so),
 		cmocka_unit_test(test_uses_all_that_members_have),
 		cmocka_unit_test(test_new_rows_fit_when_a_member_is_lost),
+		cmocka_unit_test(test_a_spare_that_grew_with_the_members_will_do),
 		cmocka_unit_test(test_the_smallest_member_counts),
 		cmocka_unit_test(test_refused_unless_all_members_are_there),
 		cmocka_unit_test(test_member_lost_at_any_step),
