@@ -4,7 +4,6 @@ and that calls which are refused leave members and configuration as they were.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import select
@@ -21,6 +20,7 @@ import pytest
 
 from farm import TargetFarm, TargetOptions
 from private_gateway import Gateway, Process, RpcError, build_folder, call, wait_until
+from reader import digest
 
 LINE_BYTES_MAX = 1 << 20
 CONNECTIONS_MAX = 32
@@ -222,7 +222,7 @@ def test_it_ends_in_order_with_connections_open(gateway):
 
 
 def fingerprint(farm: TargetFarm) -> list[str]:
-    return [hashlib.sha256(farm.backing(n).read_bytes()).hexdigest() for n in range(len(farm))]
+    return [digest(farm.backing(n)) for n in range(len(farm))]
 
 
 def fill(farm: TargetFarm) -> None:
