@@ -222,6 +222,19 @@ class TargetFarm:
             raise FarmError(f"target {number} is running: kill it before changing its size")
         os.truncate(target.backing, size_bytes)
 
+    def resize(self, number: int, size_bytes: int) -> None:
+        """Give the LUN another size while its sessions and reservations stay.
+
+        tgtd looks at a file's size when it opens it, and opens it anew only for a LUN that is offline; it refuses I/O
+        of one that is offline only if it is removable (NOT READY, so initiators wait).  No initiator is told.
+        """
+        target = self.targets[number]
+        self._lun_parameters(target, "removable=1,online=0")
+        # tgtd would close the file under what its threads still do with it.
+        _wait_for(lambda: _idle(target), f"target {number} to finish its I/O")
+        os.truncate(target.backing, size_bytes)
+        self._lun_parameters(target, f"path={target.backing},removable=0")
+
     def admin(self, number: int, *arguments: str) -> str:
         """Run tgtadm against this target; returns what it printed."""
         target = self.targets[number]
@@ -379,6 +392,16 @@ def _die_with_parent():  # noqa: ANN202
 def _process_state(target: Target) -> str:
     assert target.process is not None
     return Path(f"/proc/{target.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _idle(target: Target) -> bool:
+    """Do all threads but the main one sleep?  Those that do I/O wait for work then."""
+    assert target.process is not None
+    pid = target.process.pid
+    stats = [
+        (task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir() if task.name != str(pid)
+    ]
+    return all(stat.rpartition(")")[2].split()[0] == "S" for stat in stats)
 
 
 def _wait_for(condition, what: str) -> None:  # noqa: ANN001

@@ -235,6 +235,9 @@ judge_step(struct iscsi_member *member)
 				   "the device was reset, by another initiator or by power");
 		return OUTCOME_REPEAT;
 	case SCSI_ATTENTION:
+		if (member->state == SESSION_OPEN)
+			attention_note(member, &member->request.task);
+		return OUTCOME_REPEAT;
 	case SCSI_ABORTED:
 		return OUTCOME_REPEAT;
 	case SCSI_LATER:

@@ -12,7 +12,7 @@ cut_possible(const struct iscsi_member *member, const struct backend_io *io)
 	uint32_t block = member->identity.block_bytes;
 	uint64_t described = 0;
 
-	if (io->op == BACKEND_FLUSH)
+	if (io->op == BACKEND_FLUSH || io->op == BACKEND_MEASURE)
 		return true;
 	if (io->length_bytes == 0 || io->offset_bytes % block != 0 || io->length_bytes % block != 0 ||
 	    io->offset_bytes > capacity || io->length_bytes > capacity - io->offset_bytes)

@@ -1,4 +1,4 @@
-/* backend_iscsi_io.c - reads, writes and flushes of an open session.
+/* backend_iscsi_io.c - reads, writes, flushes and measurements of an open session.
  *
  *     submit -> waiting -> transfer -> commands on the wire -> done -> (tick) done()
  *                             ^              |
@@ -159,6 +159,8 @@ command_finish(struct iscsi_member *member, struct command *command, int error)
 {
 	struct transfer *transfer = command->transfer;
 
+	if (command->kind == COMMAND_MEASURE && error != 0 && error != -ENOTCONN)
+		measure_failed(member, command);
 	command_free(member, command);
 	transfer->commands--;
 	if (error != 0 && transfer->error == 0)
@@ -188,6 +190,10 @@ command_succeeded(struct iscsi_member *member, struct command *command)
 {
 	bool whole = command->task.residual_status == SCSI_RESIDUAL_NO_RESIDUAL;
 
+	if (command->kind == COMMAND_MEASURE) {
+		command_finish(member, command, measure_answered(member, command));
+		return;
+	}
 	/* How much of the one block a WRITE SAME needed is the target's affair. */
 	if (command->kind == COMMAND_SYNCHRONIZE || command->kind == COMMAND_WRITE_SAME)
 		whole = true;
@@ -234,6 +240,7 @@ command_judged(struct iscsi_member *member, struct command *command, enum scsi_v
 		command_succeeded(member, command);
 		return;
 	case SCSI_ATTENTION:
+		attention_note(member, &command->task);
 		if (++command->attentions > ATTENTIONS_MAX)
 			command_finish(member, command, -EIO);
 		else
@@ -299,6 +306,10 @@ command_build(struct iscsi_member *member, struct command *command)
 
 	if (command->kind == COMMAND_SYNCHRONIZE) {
 		scsi_synchronize_cache_task(task, member->flush_sixteen);
+		return;
+	}
+	if (command->kind == COMMAND_MEASURE) {
+		measure_build(member, command);
 		return;
 	}
 	if (command->kind == COMMAND_WRITE_SAME) {
@@ -380,9 +391,11 @@ transfer_start(struct iscsi_member *member, struct backend_io *io)
 	};
 	if (io->op == BACKEND_ZERO)
 		transfer->place = zero_place();
-	if (io->op == BACKEND_FLUSH) {
+	if (io->op == BACKEND_FLUSH || io->op == BACKEND_MEASURE) {
+		enum command_kind kind = io->op == BACKEND_FLUSH ? COMMAND_SYNCHRONIZE : COMMAND_MEASURE;
+
 		transfer->issued = true;
-		command_send(member, command_make(member, transfer, COMMAND_SYNCHRONIZE));
+		command_send(member, command_make(member, transfer, kind));
 		return;
 	}
 	member->current = transfer;

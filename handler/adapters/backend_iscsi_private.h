@@ -8,6 +8,7 @@
  *   backend_iscsi_io.c       reads, writes and flushes of an open session
  *   backend_iscsi_cut.c      an io cut into commands
  *   backend_iscsi_zero.c     how zeros are made
+ *   backend_iscsi_measure.c  its size asked anew, and what it says by itself (unit attentions)
  *
  * A session is first a context of libiscsi (CONNECT, LOGIN), then an iscsi_connection of our own.  One
  * rule holds for the callbacks of both: they only note what happened.  Nothing is queued, nothing is
@@ -80,7 +81,7 @@ bool session_on_the_way_back(enum session_state state);
 struct iscsi_member;
 struct transfer;
 
-enum command_kind { COMMAND_READ, COMMAND_WRITE, COMMAND_SYNCHRONIZE, COMMAND_WRITE_SAME };
+enum command_kind { COMMAND_READ, COMMAND_WRITE, COMMAND_SYNCHRONIZE, COMMAND_WRITE_SAME, COMMAND_MEASURE };
 enum command_state { COMMAND_FREE, COMMAND_ON_WIRE, COMMAND_WAITING };	/* waiting: to be sent again */
 
 struct command {		/* one SCSI command: all or a part of an io */
@@ -94,6 +95,8 @@ struct command {		/* one SCSI command: all or a part of an io */
 	uint32_t length_bytes;
 	struct iscsi_place place;	/* of its data */
 	bool unmaps;			/* WRITE SAME */
+	struct iovec answer_iov;	/* MEASURE */
+	uint8_t answer[SCSI_CAPACITY_BYTES];
 	uint8_t attentions, aborts;
 	uint64_t sent_ms;
 	uint64_t busy_since_ms, repeat_ms;
@@ -178,6 +181,7 @@ struct iscsi_member {
 	uint32_t same_bytes_max;	/* of one WRITE SAME */
 	bool unmaps;			/* WRITE SAME may give space back, and it reads as zeros */
 	bool unmap_refused, same_refused;	/* whatever it says of itself; remembered from session to session */
+	uint64_t attention_logged_ms[2];	/* 0: not yet; [1]: that its size has changed */
 
 	/* its ios */
 	struct io_list waiting, done;
@@ -236,6 +240,12 @@ bool zero_by_write_same(const struct iscsi_member *member, const struct backend_
 struct iscsi_place zero_place(void);		/* COMMAND_BYTES_MAX zeros */
 bool zero_unmaps(const struct iscsi_member *member, const struct backend_io *io);
 void zero_refused(struct iscsi_member *member, const struct command *command);	/* what is tried next differs */
+
+/* backend_iscsi_measure.c */
+void measure_build(struct iscsi_member *member, struct command *command);
+int measure_answered(struct iscsi_member *member, const struct command *command);	/* with GOOD; what becomes of the io */
+void measure_failed(const struct iscsi_member *member, const struct command *command);	/* with anything else */
+void attention_note(struct iscsi_member *member, const struct scsi_task *task);
 
 /* backend_iscsi_io.c */
 void io_create(struct iscsi_member *member);

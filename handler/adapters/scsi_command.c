@@ -30,6 +30,7 @@
 #define CACHING_PAGE 0x08
 #define WRITE_EXCLUSIVE_REGISTRANTS_ONLY 5
 #define RESERVE_PARAMETERS_BYTES 24
+#define CAPACITY_10_BYTES 8
 
 static void
 put_16(uint8_t *at, uint16_t value)
@@ -120,19 +121,25 @@ scsi_inquiry_page(struct scsi_request *request, uint8_t page)
 	put_16(cdb + 3, 1024);
 }
 
+static void
+ask_capacity_16(uint8_t *cdb)
+{
+	cdb[1] = 0x10;
+	put_32(cdb + 10, SCSI_CAPACITY_BYTES);
+}
+
 void
 scsi_read_capacity_16(struct scsi_request *request)
 {
-	uint8_t *cdb = start_in(request, OPCODE_SERVICE_ACTION_IN_16, 16, 32);
+	uint8_t *cdb = start_in(request, OPCODE_SERVICE_ACTION_IN_16, 16, SCSI_CAPACITY_BYTES);
 
-	cdb[1] = 0x10;
-	put_32(cdb + 10, 32);
+	ask_capacity_16(cdb);
 }
 
 void
 scsi_read_capacity_10(struct scsi_request *request)
 {
-	start_in(request, OPCODE_READ_CAPACITY_10, 10, 8);
+	start_in(request, OPCODE_READ_CAPACITY_10, 10, CAPACITY_10_BYTES);
 }
 
 void
@@ -179,15 +186,20 @@ scsi_report_luns(struct scsi_request *request)
 	put_32(cdb + 6, SCSI_ANSWER_MAX);
 }
 
-void
-scsi_request_completed(struct scsi_request *request)
+static uint32_t
+answer_bytes(const struct scsi_task *task)
 {
-	const struct scsi_task *task = &request->task;
 	size_t expected = task->xfer_dir == SCSI_XFER_READ ? (size_t)task->expxferlen : 0;
 
 	if (task->residual_status == SCSI_RESIDUAL_UNDERFLOW)
 		expected = task->residual < expected ? expected - task->residual : 0;
-	request->answer_bytes = (uint32_t)expected;
+	return (uint32_t)expected;
+}
+
+void
+scsi_request_completed(struct scsi_request *request)
+{
+	request->answer_bytes = answer_bytes(&request->task);
 }
 
 void
@@ -235,6 +247,15 @@ scsi_synchronize_cache_task(struct scsi_task *task, bool sixteen)
 		start(task, OPCODE_SYNCHRONIZE_CACHE_10, 10, SCSI_XFER_NONE, 0);
 }
 
+void
+scsi_read_capacity_task(struct scsi_task *task, bool ten)
+{
+	if (ten)
+		start(task, OPCODE_READ_CAPACITY_10, 10, SCSI_XFER_READ, CAPACITY_10_BYTES);
+	else
+		ask_capacity_16(start(task, OPCODE_SERVICE_ACTION_IN_16, 16, SCSI_XFER_READ, SCSI_CAPACITY_BYTES));
+}
+
 static bool
 capacity_valid(uint64_t last_block, uint32_t block_bytes, struct scsi_capacity *out)
 {
@@ -247,22 +268,43 @@ capacity_valid(uint64_t last_block, uint32_t block_bytes, struct scsi_capacity *
 	return true;
 }
 
+static bool
+parse_capacity_16(const uint8_t *answer, uint32_t length, struct scsi_capacity *out)
+{
+	if (length < 12)
+		return false;
+	out->thin = length >= 15 && (answer[14] & 0xc0) == 0xc0;
+	return capacity_valid(get_64(answer), get_32(answer + 8), out);
+}
+
+/* A device that is larger than this command can tell says so with the highest number. */
+static bool
+parse_capacity_10(const uint8_t *answer, uint32_t length, struct scsi_capacity *out)
+{
+	if (length < CAPACITY_10_BYTES || get_32(answer) == UINT32_MAX)
+		return false;
+	out->thin = false;
+	return capacity_valid(get_32(answer), get_32(answer + 4), out);
+}
+
 bool
 scsi_parse_capacity_16(const struct scsi_request *request, struct scsi_capacity *out)
 {
-	if (request->answer_bytes < 12)
-		return false;
-	out->thin = request->answer_bytes >= 15 && (request->data[14] & 0xc0) == 0xc0;
-	return capacity_valid(get_64(request->data), get_32(request->data + 8), out);
+	return parse_capacity_16(request->data, request->answer_bytes, out);
 }
 
 bool
 scsi_parse_capacity_10(const struct scsi_request *request, struct scsi_capacity *out)
 {
-	if (request->answer_bytes < 8 || get_32(request->data) == UINT32_MAX)
-		return false;
-	out->thin = false;
-	return capacity_valid(get_32(request->data), get_32(request->data + 4), out);
+	return parse_capacity_10(request->data, request->answer_bytes, out);
+}
+
+bool
+scsi_parse_capacity_task(const struct scsi_task *task, bool ten, const uint8_t answer[SCSI_CAPACITY_BYTES],
+			 struct scsi_capacity *out)
+{
+	return ten ? parse_capacity_10(answer, answer_bytes(task), out) :
+		     parse_capacity_16(answer, answer_bytes(task), out);
 }
 
 bool
@@ -559,13 +601,26 @@ scsi_judge(const struct scsi_task *task, int status)
 	}
 }
 
+/* SPC-5, table 49.  libiscsi knows no name for some of them. */
+static const char *
+sense_key_name(const struct scsi_sense *sense)
+{
+	static const char *const names[16] = {
+		"NO SENSE", "RECOVERED ERROR", "NOT READY", "MEDIUM ERROR", "HARDWARE ERROR", "ILLEGAL REQUEST",
+		"UNIT ATTENTION", "DATA PROTECT", "BLANK CHECK", "VENDOR SPECIFIC", "COPY ABORTED",
+		"ABORTED COMMAND", "SENSE KEY 0xC", "VOLUME OVERFLOW", "MISCOMPARE", "COMPLETED",
+	};
+
+	return names[sense->key & 0x0f];
+}
+
 void
 scsi_describe(const struct scsi_task *task, int status, char *out, size_t out_size)
 {
 	switch (status) {
 	case SCSI_STATUS_CHECK_CONDITION:
 		snprintf(out, out_size, "check condition, %s %02x/%02x",
-			 scsi_sense_key_str(task->sense.key), (unsigned int)task->sense.ascq >> 8 & 0xff,
+			 sense_key_name(&task->sense), (unsigned int)task->sense.ascq >> 8 & 0xff,
 			 (unsigned int)task->sense.ascq & 0xff);
 		return;
 	case SCSI_STATUS_BUSY:

@@ -12,6 +12,7 @@
 #include <iscsi/scsi-lowlevel.h>
 
 #define SCSI_ANSWER_MAX 4096
+#define SCSI_CAPACITY_BYTES 32
 
 /* A command with its own small buffer, for everything but reads and writes of data. */
 struct scsi_request {
@@ -42,6 +43,8 @@ void scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint
 /* WRITE SAME(16): its data is one block.  unmap: it may give the space back. */
 void scsi_write_same_task(struct scsi_task *task, bool unmap, uint64_t block, uint32_t blocks, uint32_t block_bytes);
 void scsi_synchronize_cache_task(struct scsi_task *task, bool sixteen);
+/* READ CAPACITY beside the data commands: its answer is SCSI_CAPACITY_BYTES of the caller's. */
+void scsi_read_capacity_task(struct scsi_task *task, bool ten);
 
 /* What an answer says.  False: too short or inconsistent, nothing is stored. */
 struct scsi_capacity {
@@ -51,6 +54,9 @@ struct scsi_capacity {
 };
 bool scsi_parse_capacity_16(const struct scsi_request *request, struct scsi_capacity *out);
 bool scsi_parse_capacity_10(const struct scsi_request *request, struct scsi_capacity *out);
+/* Of scsi_read_capacity_task(), completed with GOOD. */
+bool scsi_parse_capacity_task(const struct scsi_task *task, bool ten, const uint8_t answer[SCSI_CAPACITY_BYTES],
+			      struct scsi_capacity *out);
 
 struct scsi_mode {
 	bool write_protected;

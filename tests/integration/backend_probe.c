@@ -9,6 +9,7 @@
  *     read OFFSET LENGTH SEED [iov=N]         checked against that.  iov: entries of odd lengths
  *     zero OFFSET LENGTH [deallocate]
  *     flush
+ *     measure                                prints the capacity, too; loads go up to there from then on
  *     divert                                 takes the memory of all reads under way back: poison
  *     load DEPTH LENGTH [read]               keeps DEPTH ios under way until the session closes
  *     unload                                 lets them run out
@@ -140,14 +141,20 @@ static void
 on_done(struct backend_io *io)
 {
 	struct probe_io *pio = (struct probe_io *)io;
-	static const char *const names[] = { "read", "write", "flush", "zero" };
+	static const char *const names[] = { "read", "write", "flush", "zero", "measure" };
 	const char *name = names[io->op];
 
 	assert(pio->busy);	/* exactly once */
 	pio->busy = false;
-	pio->used = true;
+	pio->used = io->op == BACKEND_READ || io->op == BACKEND_WRITE;	/* the others have no memory */
 	if (pio->loading) {
 		load_done(pio);
+		return;
+	}
+	if (io->op == BACKEND_MEASURE) {
+		printf("measure %d %llu\n", io->result, (unsigned long long)io->capacity_bytes);
+		if (io->result == 0)
+			probe.identity.capacity_bytes = io->capacity_bytes;
 		return;
 	}
 	printf("%s %llu %u %d%s\n", name, (unsigned long long)io->offset_bytes, io->length_bytes, io->result,
@@ -311,17 +318,15 @@ start_zero(const char *offset, const char *length, bool deallocate)
 		.length_bytes = (uint32_t)strtoul(length, NULL, 0),
 	};
 	submit(pio);
-	pio->used = false;
 }
 
 static void
-start_flush(void)
+start_without_memory(enum backend_op op)
 {
 	struct probe_io *pio = free_io(8);
 
-	pio->io = (struct backend_io){ .op = BACKEND_FLUSH };
+	pio->io = (struct backend_io){ .op = op };
 	submit(pio);
-	pio->used = false;
 }
 
 static void
@@ -347,7 +352,9 @@ run_command(char *text)
 	} else if (strcmp(words[0], "zero") == 0 && count >= 3) {
 		start_zero(words[1], words[2], count > 3);
 	} else if (strcmp(words[0], "flush") == 0) {
-		start_flush();
+		start_without_memory(BACKEND_FLUSH);
+	} else if (strcmp(words[0], "measure") == 0) {
+		start_without_memory(BACKEND_MEASURE);
 	} else if (!probe.open && (strcmp(words[0], "load") == 0 || strcmp(words[0], "bench") == 0)) {
 		printf("not open\n");
 	} else if (strcmp(words[0], "load") == 0 && count >= 3) {

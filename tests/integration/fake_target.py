@@ -101,6 +101,10 @@ class Command:
         return self.opcode in (0x2A, 0x8A)
 
     @property
+    def is_capacity(self) -> bool:
+        return self.opcode == 0x25 or (self.opcode == 0x9E and self.cdb[1] == 0x10)
+
+    @property
     def is_sync(self) -> bool:
         return self.opcode in (0x35, 0x91)
 
@@ -162,6 +166,14 @@ class FakeTarget:
     @property
     def member(self) -> str:
         return f"{self.portal}/{self.iqn}/0"
+
+    def resize(self, size_bytes: int) -> None:
+        """As if the LUN had been made larger or smaller; nobody is told."""
+        size_now = len(self.disk)
+        if size_bytes < size_now:
+            del self.disk[size_bytes:]
+        else:
+            self.disk += bytes(size_bytes - size_now)
 
     def data_commands(self) -> list[Command]:
         return [command for command in self.commands if command.is_read or command.is_write]

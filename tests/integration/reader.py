@@ -8,6 +8,7 @@
     volume.superblocks()[2].states
     volume.lost()                 # [(offset, length)] of bytes that read as medium errors
     volume.stale(0)               # regions the member of tracked set 0 lacks
+    digest(farm.backing(0))       # to see whether anything was written
 
 Works on the backing files of the targets, in any order, also while the volume runs.  Made from the
 page alone, so that an error in pure/layout.c or pure/geometry.c can't hide in here too.
@@ -15,7 +16,10 @@ page alone, so that an error in pure/layout.c or pure/geometry.c can't hide in h
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import mmap
+import os
 import struct
 import uuid
 from collections.abc import Collection, Sequence
@@ -54,6 +58,29 @@ def crc32c(data: bytes) -> int:
     for byte in data:
         crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
     return crc ^ 0xFFFFFFFF
+
+
+def digest(path: Path) -> str:
+    """Of a file's size and content, wherever its holes are, which are most of a member and not read."""
+    piece_bytes = 64 << 10
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        found, at = hashlib.sha256(b"%d" % size), 0
+        while at < size:
+            try:
+                data = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                break  # a hole up to its end
+            end = os.lseek(file.fileno(), data, os.SEEK_HOLE)
+            for at in range(data // piece_bytes * piece_bytes, end, piece_bytes):
+                piece = os.pread(file.fileno(), piece_bytes, at)
+                if piece.count(0) < len(piece):
+                    found.update(b"%d " % at)
+                    found.update(piece)
+            at += piece_bytes
+    return found.hexdigest()
 
 
 class NotAMember(Exception):
@@ -109,7 +136,7 @@ class Superblock:
     epoch: int
     event: int
     owner: str
-    areas: tuple[Area, Area, Area, Area]  # map, log, checksums, data
+    areas: tuple[Area, ...]  # map, log, checksums, data; of a volume that has grown far, more checksums
     states: tuple[str, ...]  # by role
     uuids: tuple[str, ...]  # by role
     tracked: tuple[Tracked | None, ...]  # by set
@@ -137,6 +164,24 @@ class Superblock:
     @property
     def data(self) -> Area:
         return self.areas[3]
+
+    def areas_fault(self) -> str | None:
+        """What is wrong with where its areas are, if anything."""
+        end = MIB
+        for number, area in enumerate(self.areas):
+            if area.offset % MIB or area.offset < end or not area.length:
+                return f"area {number} stands at {area.offset}, what is before it ends at {end}"
+            end = area.offset + area.length
+        if end > self.member_bytes:
+            return f"the areas end at {end}, the member at {self.member_bytes}"
+        if self.areas[0] != Area(MIB, MIB) or self.areas[1].length % MIB:
+            return "map or log are not as long as they must be, or where"
+        if self.data_bytes % self.chunk or self.data.length < self.data_bytes:
+            return f"{self.data_bytes} bytes of data in an area of {self.data.length}"
+        checksums = sum(area.length for area in (self.areas[2], *self.areas[4:]))
+        if checksums < self.data_bytes // 1024:
+            return f"{checksums} bytes for the checksums of {self.data_bytes} bytes of data"
+        return None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -189,7 +234,10 @@ def parse_superblock(block: bytes) -> Superblock:
     chunk, block_bytes, region_rows = struct.unpack_from("<3I", block, 148)
     member_bytes, data_bytes, epoch, event = struct.unpack_from("<4Q", block, 160)
     areas = []
-    for number in range(4):
+    area_count, = struct.unpack_from("<I", block, 320)
+    if area_count not in (4, 5):
+        raise NotAMember(f"{area_count} areas")
+    for number in range(area_count):
         kind, _, offset, length = struct.unpack_from("<IIQQ", block, 384 + 24 * number)
         if kind != number + 1:
             raise NotAMember(f"area {number} is of type {kind}")
@@ -200,7 +248,7 @@ def parse_superblock(block: bytes) -> Superblock:
         name=_text(block[80:144]), level=level, count=count, role=role, clean=bool(flags & 1),
         chunk=chunk, block=block_bytes, region_rows=region_rows, member_bytes=member_bytes,
         data_bytes=data_bytes, epoch=epoch, event=event, owner=_text(block[256:320]),
-        areas=(areas[0], areas[1], areas[2], areas[3]),
+        areas=tuple(areas),
         states=tuple(STATES[state] for state in block[1280 : 1280 + count]),
         uuids=tuple(_uuid(block, 768 + 16 * role) for role in range(count)),
         tracked=_parse_tracked(block), scrub_mode=SCRUB_MODES[block[232]],

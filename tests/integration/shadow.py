@@ -22,6 +22,7 @@ counts a reference to what is in that once too often with each call, so that it 
 from __future__ import annotations
 
 import bisect
+import functools
 import math
 import random
 import re
@@ -186,6 +187,12 @@ class Stats:
                 f"{self.writes} writes, {self.flushes} flushes")
 
 
+@functools.cache
+def _pool() -> memoryview:
+    """What is written is cut out of this at random places: to make it takes longer than many a load."""
+    return memoryview(random.Random(0).randbytes(POOL_BYTES + REQUEST_BYTES_MAX))
+
+
 class Load:
     """Random requests against a volume and its shadow.
 
@@ -198,7 +205,7 @@ class Load:
                  span: tuple[int, int] | None = None):
         self.handle, self.shadow, self.depth = handle, shadow, depth
         self.random = random.Random(seed)
-        self.pool = memoryview(bytearray(self.random.randbytes(POOL_BYTES + REQUEST_BYTES_MAX)))
+        self.pool = _pool()
         self.request_bytes_max = request_bytes_max
         self.read_share, self.fua_share, self.flush_share = read_share, fua_share, flush_share
         self.span = span or (0, shadow.size)

@@ -342,7 +342,7 @@ def test_the_half_that_was_evicted_is_not_started_alone(gateway: Gateway, make_f
     for number in half:
         farm.restart(number)
     before = contents(farm)
-    ran = gateway.iraid("start", "v0", "--timeout", "5")
+    ran = gateway.iraid("start", "v0", "--timeout", "3")
     assert ran.status == 1 and "newer ones are missing" in ran.err and "--force" in ran.err, ran
     gateway.must("stop", "v0")
     assert contents(farm) == before, "something was written to the half that is refused"

@@ -47,6 +47,54 @@ capacities_that_make_no_sense_are_refused(void **state)
 }
 
 static void
+a_capacity_asked_beside_the_data_counts_as_far_as_it_came(void **state)
+{
+	static const uint8_t cdb_16[16] = { 0x9e, 0x10, [13] = SCSI_CAPACITY_BYTES };
+	static const uint8_t cdb_10[10] = { 0x25 };
+	uint8_t sixteen[SCSI_CAPACITY_BYTES] = { 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 2, 0 };
+	uint8_t ten[SCSI_CAPACITY_BYTES] = { 0, 1, 0xff, 0xff, 0, 0, 2, 0 };
+	struct scsi_capacity capacity;
+	struct scsi_task task;
+
+	scsi_read_capacity_task(&task, false);
+	assert_memory_equal(task.cdb, cdb_16, task.cdb_size);
+	assert_int_equal(task.cdb_size, 16);
+	assert_int_equal(task.expxferlen, SCSI_CAPACITY_BYTES);
+	assert_int_equal(task.xfer_dir, SCSI_XFER_READ);
+	assert_true(scsi_parse_capacity_task(&task, false, sixteen, &capacity));
+	assert_int_equal(capacity.capacity_bytes, 131072 * 512);
+	task.residual_status = SCSI_RESIDUAL_UNDERFLOW;
+	task.residual = SCSI_CAPACITY_BYTES - 11;
+	assert_false(scsi_parse_capacity_task(&task, false, sixteen, &capacity));
+	task.residual = UINT32_MAX;
+	assert_false(scsi_parse_capacity_task(&task, false, sixteen, &capacity));
+
+	scsi_read_capacity_task(&task, true);
+	assert_memory_equal(task.cdb, cdb_10, task.cdb_size);
+	assert_int_equal(task.expxferlen, 8);
+	assert_true(scsi_parse_capacity_task(&task, true, ten, &capacity));
+	assert_int_equal(capacity.capacity_bytes, 131072 * 512);
+	assert_int_equal(capacity.block_bytes, 512);
+	memset(ten, 0xff, 4);	/* larger than it can tell */
+	assert_false(scsi_parse_capacity_task(&task, true, ten, &capacity));
+}
+
+static void
+every_sense_key_has_a_name(void **state)
+{
+	struct scsi_task task = { .sense = { .error_type = 0x70, .key = SCSI_SENSE_MEDIUM_ERROR, .ascq = 0x1100 } };
+	char text[64];
+
+	scsi_describe(&task, SCSI_STATUS_CHECK_CONDITION, text, sizeof(text));
+	assert_string_equal(text, "check condition, MEDIUM ERROR 11/00");
+	for (int key = 0; key < 16; key++) {
+		task.sense.key = (enum scsi_sense_key)key;
+		scsi_describe(&task, SCSI_STATUS_CHECK_CONDITION, text, sizeof(text));
+		assert_null(strstr(text, "null"));
+	}
+}
+
+static void
 a_mode_answer_without_caching_page_counts_as_a_volatile_cache(void **state)
 {
 	static const uint8_t plain[4] = { 3, 0, 0x90, 0 };
@@ -213,6 +261,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(capacities_that_make_no_sense_are_refused),
+		cmocka_unit_test(a_capacity_asked_beside_the_data_counts_as_far_as_it_came),
+		cmocka_unit_test(every_sense_key_has_a_name),
 		cmocka_unit_test(a_mode_answer_without_caching_page_counts_as_a_volatile_cache),
 		cmocka_unit_test(texts_come_without_padding_and_control_characters),
 		cmocka_unit_test(the_best_designator_of_the_unit_is_taken),
