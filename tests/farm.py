@@ -36,7 +36,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 LUN = 1  # tgtd keeps LUN 0 for its controller
@@ -133,8 +134,7 @@ class TargetFarm:
 
     def __enter__(self) -> TargetFarm:
         try:
-            for target in self.targets:
-                self._create(target)
+            self._create(self.targets)
         except BaseException:
             self.close()
             raise
@@ -191,7 +191,8 @@ class TargetFarm:
         """Start again after kill(), or kill first: same portal, name, content and options."""
         target = self.targets[number]
         self._end(target)
-        self._start(target)
+        self._launch(target)
+        self._set_up(target)
 
     def add(self, options: TargetOptions | None = None) -> int:
         """One target more; returns its number."""
@@ -200,7 +201,7 @@ class TargetFarm:
             number, options or self.targets[0].options, self.directory / f"member{number}.img"
         )
         self.targets.append(target)
-        self._create(target)
+        self._create([target])
         return number
 
     def set_chap(self, number: int, user: str, secret: str) -> None:
@@ -255,21 +256,29 @@ class TargetFarm:
 
     # How it is done
 
-    def _create(self, target: Target) -> None:
-        if not target.backing.exists():
-            target.backing.touch()
-            os.truncate(target.backing, target.options.size_bytes)
+    def _create(self, targets: Sequence[Target]) -> None:
+        for target in targets:
+            if not target.backing.exists():
+                target.backing.touch()
+                os.truncate(target.backing, target.options.size_bytes)
         for attempt in range(START_ATTEMPTS_MAX):
-            target.ports = _free_ports(target.options)
+            taken = {port for target in self.targets for port in target.ports}
             try:
-                self._start(target)
+                for target in targets:
+                    target.ports = _free_ports(target.options, taken)
+                    taken.update(target.ports)
+                    self._launch(target)
+                with ThreadPoolExecutor(len(targets) or 1) as pool:  # each waits for its tgtd most of the time
+                    list(pool.map(self._set_up, targets))
                 return
             except FarmError:
-                self._end(target)  # perhaps somebody took a port between our look and tgtd's bind
+                for target in targets:  # perhaps somebody took a port between our look and tgtd's bind
+                    self._end(target)
                 if attempt + 1 == START_ATTEMPTS_MAX:
                     raise
 
-    def _start(self, target: Target) -> None:
+    def _launch(self, target: Target) -> None:
+        """In the caller's own thread: tgtd dies with that."""
         options = target.options
         portals = ",".join(f"portal={options.address}:{port}" for port in target.ports)
         command = [
@@ -287,6 +296,8 @@ class TargetFarm:
                 start_new_session=True,
             )
         target.stopped = False
+
+    def _set_up(self, target: Target) -> None:
         self._wait_until_ready(target)
         self._configure(target)
 
@@ -413,10 +424,10 @@ def _port_candidates() -> Iterator[int]:
         yield chosen.randrange(lowest, highest)
 
 
-def _free_ports(options: TargetOptions) -> list[int]:
+def _free_ports(options: TargetOptions, taken: Collection[int]) -> list[int]:
     ports: list[int] = []
     for port in _port_candidates():
-        if (CONTROL_DIRECTORY / f"socket.{port}.lock").exists() or port in ports:
+        if (CONTROL_DIRECTORY / f"socket.{port}.lock").exists() or port in ports or port in taken:
             continue
         with socket.socket() as probe:
             try:

@@ -24,6 +24,10 @@ struct admin_result {
 	char remedy[512];
 };
 
+struct admin_result admin_good(void);
+struct admin_result admin_failed(enum admin_error error, const char *remedy, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 struct admin_device {
 	uint64_t capacity_bytes;
 	uint32_t block_bytes;

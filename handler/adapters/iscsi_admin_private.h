@@ -44,10 +44,6 @@ struct sigpipe_guard {
 void sigpipe_begin(struct sigpipe_guard *guard);
 void sigpipe_end(const struct sigpipe_guard *guard);
 
-struct admin_result admin_good(void);
-struct admin_result admin_failed(enum admin_error error, const char *remedy, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
 /* Connected and logged in, nothing else.  iqn NULL: discovery.  *out is set on ADMIN_OK only. */
 struct admin_result admin_connect(const char *portal, const char *iqn, unsigned int lun,
 				  const struct iscsi_credentials *credentials, uint32_t timeout_ms,

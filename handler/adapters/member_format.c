@@ -1,5 +1,4 @@
 /* member_format.c - see member_format.h; the layout is pure/layout.h's. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,19 +14,6 @@
 #define TAIL_BYTES (128u * 1024u)
 
 static const char probe_mark[16] = "iraid probe mark";
-
-static struct admin_result __attribute__((format(printf, 3, 4)))
-failed(enum admin_error error, const char *remedy, const char *format, ...)
-{
-	struct admin_result result = { .error = error };
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(result.message, sizeof(result.message), format, arguments);
-	va_end(arguments);
-	snprintf(result.remedy, sizeof(result.remedy), "%s", remedy);
-	return result;
-}
 
 const char *
 superblock_verdict_name(enum superblock_verdict verdict)
@@ -128,10 +114,10 @@ check_mark(struct member_work *members, int count, int index)
 			continue;
 		if (i == index)
 			return result;
-		return failed(ADMIN_IN_USE, "name each LUN once; a second portal to it adds no redundancy",
+		return admin_failed(ADMIN_IN_USE, "name each LUN once; a second portal to it adds no redundancy",
 			      "%s and %s are the same LUN", members[index].label, members[i].label);
 	}
-	return failed(ADMIN_IO, "check the target's storage, and that nobody else writes to it",
+	return admin_failed(ADMIN_IO, "check the target's storage, and that nobody else writes to it",
 		      "%s does not return what was just written to it", members[index].label);
 }
 
@@ -264,7 +250,7 @@ members_format(struct member_work *members, int count, const struct superblock *
 	struct admin_result result = { .error = ADMIN_OK };
 
 	if (!map || !zeros)
-		result = failed(ADMIN_INTERNAL, "free some memory", "out of memory");
+		result = admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
 	for (int i = 0; i < count && result.error == ADMIN_OK; i++)
 		result = format_areas(&members[i], map, zeros);
 	/* No member is one of the volume's before the maps of all are there. */
@@ -290,7 +276,7 @@ member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16])
 	memcpy(mark.member_uuid, member->member_uuid, sizeof(mark.member_uuid));
 	memcpy(mark.volume_uuid, volume_uuid, sizeof(mark.volume_uuid));
 	spare_encode(&mark, bytes);
-	result = zeros ? wipe_ends(member, zeros) : failed(ADMIN_INTERNAL, "free some memory", "out of memory");
+	result = zeros ? wipe_ends(member, zeros) : admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
 	member->probed = false;
 	if (result.error == ADMIN_OK) {
 		member->formatted = true;

@@ -250,8 +250,7 @@ look_at_members(struct creation *creation, struct rpc_error *error)
 static bool
 spares_fit(const struct creation *creation, struct rpc_error *error)
 {
-	const struct area *data = &creation->common.areas[AREA_DATA - 1];
-	uint64_t need = data->offset_bytes + data->length_bytes;
+	uint64_t need = layout_end_bytes(creation->common.areas);
 
 	for (int i = creation->member_count; i < creation->device_count; i++) {
 		const struct member_work *spare = &creation->devices[i];

@@ -264,15 +264,16 @@ areas_json(const struct superblock *superblock)
 {
 	static const char *const names[] = {
 		[AREA_MAP] = "map", [AREA_LOG] = "log", [AREA_CHECKSUMS] = "checksums", [AREA_DATA] = "data",
+		[AREA_MORE_CHECKSUMS] = "more checksums",
 	};
 	json_object *list = json_object_new_array();
 
-	for (int i = 0; i < LAYOUT_AREAS; i++) {
+	/* It was decoded, so types are known; the last may be absent. */
+	for (int i = 0; i < LAYOUT_AREAS && superblock->areas[i].type != 0; i++) {
 		const struct area *area = &superblock->areas[i];
 		json_object *object = json_object_new_object();
 
-		rpc_put_text(object, "type", area->type >= AREA_MAP && area->type <= AREA_DATA ? names[area->type]
-											     : "unknown");
+		rpc_put_text(object, "type", names[area->type]);
 		rpc_put_number(object, "offset_bytes", area->offset_bytes);
 		rpc_put_number(object, "length_bytes", area->length_bytes);
 		json_object_array_add(list, object);

@@ -72,8 +72,7 @@ read_need(struct joining *joining, const struct device_address *address, uint64_
 		result = member_read_superblock(member->session, &member->copies);
 	if (result.error == ADMIN_OK && member->copies.chosen == SUPERBLOCK_OK &&
 	    memcmp(superblock->volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0) {
-		*need = superblock->areas[AREA_DATA - 1].offset_bytes +
-			superblock->areas[AREA_DATA - 1].length_bytes;
+		*need = layout_end_bytes(superblock->areas);
 		*block_bytes = superblock->block_bytes;
 		found = true;
 	}

@@ -544,8 +544,8 @@ iraid_close(struct tcmu_device *tcmu)
 	free(device);
 }
 
-/* As the volume's thread says just now (a few ms), which has volume_brief() know it too before the runner shows the LUN's
- * new size; by name, since device->volume is the command thread's.  0 if it is not known. */
+/* As the volume's thread says just now (a few ms), which has volume_brief() know it too before the runner shows the
+ * LUN's new size; by name, since device->volume is the command thread's.  0 if it is not known. */
 static uint64_t
 volume_bytes_now(const struct device *device)
 {

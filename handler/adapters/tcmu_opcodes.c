@@ -76,23 +76,6 @@ static const struct command commands[] = {
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-static void
-refuse(struct scsi_answer *out, uint8_t key, uint16_t asc)
-{
-	out->verdict = SCSI_CHECK;
-	out->key = key;
-	out->asc = asc;
-	out->length = 0;
-}
-
-/* length bytes of data[] stand ready; the initiator asked for at most allocation_bytes. */
-static void
-answer(struct scsi_answer *out, uint32_t length, uint64_t allocation_bytes)
-{
-	out->verdict = SCSI_GOOD;
-	out->length = allocation_bytes < length ? (uint32_t)allocation_bytes : length;
-}
-
 /* Command timeouts descriptor: none is indicated. */
 static uint32_t
 put_timeouts(uint8_t *data)
@@ -155,7 +138,7 @@ scsi_report_opcodes(const uint8_t *cdb, struct scsi_answer *out)
 	const struct command *found = NULL;
 
 	if (options == 0) {
-		answer(out, report_all(timeouts, out->data), allocation);
+		scsi_answer_cut(out, report_all(timeouts, out->data), allocation);
 		return;
 	}
 	for (size_t i = 0; i < COMMANDS; i++) {
@@ -170,8 +153,8 @@ scsi_report_opcodes(const uint8_t *cdb, struct scsi_answer *out)
 	}
 	/* 1: by operation code alone, 2: with a service action, 3: either (SPC-4 6.35.1). */
 	if (options > 3 || (known && ((options == 1 && has_actions) || (options == 2 && !has_actions)))) {
-		refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 		return;
 	}
-	answer(out, report_one(found, timeouts, out->data), allocation);
+	scsi_answer_cut(out, report_one(found, timeouts, out->data), allocation);
 }

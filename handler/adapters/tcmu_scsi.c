@@ -20,23 +20,6 @@
 #define OPTIMAL_BYTES_MIN (1u << 20)	/* optimal transfer length, rounded up to whole rows */
 
 static void
-refuse(struct scsi_answer *out, uint8_t key, uint16_t asc)
-{
-	out->verdict = SCSI_CHECK;
-	out->key = key;
-	out->asc = asc;
-	out->length = 0;
-}
-
-/* length bytes of data[] stand ready; the initiator asked for at most allocation_bytes. */
-static void
-answer(struct scsi_answer *out, uint32_t length, uint64_t allocation_bytes)
-{
-	out->verdict = SCSI_GOOD;
-	out->length = allocation_bytes < length ? (uint32_t)allocation_bytes : length;
-}
-
-static void
 put_hex(uint8_t *out, const uint8_t uuid[16])
 {
 	static const char digits[] = "0123456789abcdef";
@@ -152,9 +135,9 @@ inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *ou
 
 	if (!(cdb[1] & 0x01)) {
 		if (cdb[1] != 0 || cdb[2] != 0)
-			refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+			scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 		else
-			answer(out, standard_inquiry(unit, out->data), allocation);
+			scsi_answer_cut(out, standard_inquiry(unit, out->data), allocation);
 		return;
 	}
 	switch (cdb[2]) {
@@ -181,12 +164,12 @@ inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *ou
 		length = vpd_provisioning(out->data);
 		break;
 	default:
-		refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 		return;
 	}
 	out->data[1] = cdb[2];
 	scsi_put(out->data + 2, 2, length);
-	answer(out, 4 + length, allocation);
+	scsi_answer_cut(out, 4 + length, allocation);
 }
 
 /* --- MODE SENSE --- */
@@ -213,7 +196,7 @@ mode_sense(const uint8_t *cdb, struct scsi_answer *out)
 	uint32_t length = ten ? 8 : 4, head = length;
 
 	if (control == 3) {
-		refuse(out, SENSE_ILLEGAL_REQUEST, ASC_NO_SAVED_PAGES);
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_NO_SAVED_PAGES);
 		return;
 	}
 	for (size_t i = 0; i < sizeof(mode_pages) / sizeof(mode_pages[0]); i++) {
@@ -228,7 +211,7 @@ mode_sense(const uint8_t *cdb, struct scsi_answer *out)
 		length += 2u + page->length;
 	}
 	if (length == head) {
-		refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 		return;
 	}
 	/* Device-specific parameter: DPOFUA, not write-protected. */
@@ -237,7 +220,7 @@ mode_sense(const uint8_t *cdb, struct scsi_answer *out)
 		scsi_put(out->data, 2, length - 2);
 	else
 		out->data[0] = (uint8_t)(length - 1);
-	answer(out, length, allocation);
+	scsi_answer_cut(out, length, allocation);
 }
 
 /* --- the others --- */
@@ -257,7 +240,7 @@ request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answ
 		out->data[7] = 18 - 8;
 		scsi_put(out->data + 12, 2, unit->not_ready);
 	}
-	answer(out, descriptor ? 8 : 18, cdb[4]);
+	scsi_answer_cut(out, descriptor ? 8 : 18, cdb[4]);
 }
 
 static void
@@ -268,7 +251,7 @@ read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answ
 	if (cdb[0] == OP_READ_CAPACITY_10) {
 		scsi_put(out->data, 4, last < 0xffffffffu ? last : 0xffffffffu);
 		scsi_put(out->data + 4, 4, unit->block_bytes);
-		answer(out, 8, 8);
+		scsi_answer_cut(out, 8, 8);
 		return;
 	}
 	scsi_put(out->data, 8, last);
@@ -278,7 +261,7 @@ read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answ
 	for (uint32_t bytes = unit->block_bytes; bytes < PHYSICAL_BLOCK_BYTES; bytes *= 2)
 		out->data[13]++;
 	out->data[14] = 0xc0;
-	answer(out, 32, scsi_get(cdb + 10, 4));
+	scsi_answer_cut(out, 32, scsi_get(cdb + 10, 4));
 }
 
 static void
@@ -286,16 +269,16 @@ start_stop(const uint8_t *cdb, struct scsi_answer *out)
 {
 	/* There is nothing to spin up, to eject or to power down. */
 	if ((cdb[4] & 0xf0) != 0 || (cdb[4] & 0x02) != 0 || !(cdb[4] & 0x01))
-		refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 	else
-		answer(out, 0, 0);
+		scsi_answer_cut(out, 0, 0);
 }
 
 static void
 check_bounds(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct scsi_answer *out)
 {
 	if (lba > unit->blocks || blocks > unit->blocks - lba)
-		refuse(out, SENSE_ILLEGAL_REQUEST, ASC_OUT_OF_RANGE);
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_OUT_OF_RANGE);
 }
 
 /* There is no cache to fetch into, which is no error (SBC-3 5.12). */
@@ -304,7 +287,7 @@ prefetch(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct scs
 {
 	check_bounds(unit, lba, blocks, out);
 	if (out->verdict == SCSI_PASS)
-		answer(out, 0, 0);
+		scsi_answer_cut(out, 0, 0);
 }
 
 static void
@@ -314,7 +297,7 @@ transfer(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t lba, uint64_
 	check_bounds(unit, lba, blocks, out);
 	/* RDPROTECT and WRPROTECT: the LUN is not formatted with protection information. */
 	if (out->verdict == SCSI_PASS && (cdb[1] >> 5 != 0 || blocks > unit->transfer_blocks_max))
-		refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 }
 
 void
@@ -367,9 +350,9 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 		return;
 	case OP_TEST_UNIT_READY:
 		if (unit->not_ready)
-			refuse(out, SENSE_NOT_READY, unit->not_ready);
+			scsi_refuse(out, SENSE_NOT_READY, unit->not_ready);
 		else
-			answer(out, 0, 0);
+			scsi_answer_cut(out, 0, 0);
 		return;
 	case OP_REQUEST_SENSE:
 		request_sense(unit, cdb, out);
@@ -395,9 +378,9 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 		break;
 	case OP_RECEIVE_COPY_RESULTS:
 		if ((cdb[1] & 0x1f) != ACTION_OPERATING_PARAMETERS)	/* there is nothing to ask of past copies */
-			refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+			scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 		else
-			answer(out, copy_operating_parameters(unit, out->data), scsi_get(cdb + 10, 4));
+			scsi_answer_cut(out, copy_operating_parameters(unit, out->data), scsi_get(cdb + 10, 4));
 		return;
 	case OP_MAINTENANCE_IN:
 		if ((cdb[1] & 0x1f) == ACTION_REPORT_OPCODES) {
@@ -406,5 +389,5 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 		}
 		break;
 	}
-	refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_OPCODE);
+	scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_OPCODE);
 }

@@ -60,6 +60,23 @@ struct scsi_answer {
 	uint8_t data[SCSI_ANSWER_MAX];
 };
 
+static inline void
+scsi_refuse(struct scsi_answer *out, uint8_t key, uint16_t asc)
+{
+	out->verdict = SCSI_CHECK;
+	out->key = key;
+	out->asc = asc;
+	out->length = 0;
+}
+
+/* length bytes of data[] stand ready; the initiator asked for at most allocation_bytes. */
+static inline void
+scsi_answer_cut(struct scsi_answer *out, uint32_t length, uint64_t allocation_bytes)
+{
+	out->verdict = SCSI_GOOD;
+	out->length = allocation_bytes < length ? (uint32_t)allocation_bytes : length;
+}
+
 /* cdb: at least as long as its operation code says (SPC-4 section 4.2.5.1). */
 void scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *out);
 

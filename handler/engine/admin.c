@@ -206,10 +206,10 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 	if (member == NULL || member->standing != STANDING_SPARE)
 		return refuse(why, -EINVAL, "device %d is no spare of this volume", spare);
 	if (member->identity.block_bytes != engine->geometry.block_bytes ||
-	    member->spare.member_bytes < layout_end_bytes(engine->record.areas))
+	    member->identity.capacity_bytes < layout_end_bytes(engine->record.areas))
 		return refuse(why, -EINVAL, "%s does not fit: %llu bytes in blocks of %u, needed are "
 			      "%llu in blocks of %u", member->backend->label,
-			      (unsigned long long)member->spare.member_bytes, member->identity.block_bytes,
+			      (unsigned long long)member->identity.capacity_bytes, member->identity.block_bytes,
 			      (unsigned long long)layout_end_bytes(engine->record.areas),
 			      engine->geometry.block_bytes);
 	if (engine->target != NULL || engine->replace_role >= 0)

@@ -579,7 +579,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 	engine->admission_tail = &engine->admission_head;
 	engine->finished_tail = &engine->finished_head;
-	engine->zeros_tail = &engine->zeros_head;
+	zero_ops_init(engine);
 	list_init(&engine->intent_waiters);
 	list_init(&engine->lost_waiters);
 	list_init(&engine->reads);

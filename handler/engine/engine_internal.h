@@ -280,6 +280,8 @@ struct engine {
 	struct engine_request *finished_head, **finished_tail;
 	struct engine_request *zeros_head, **zeros_tail;	/* ranges of zeros that are not yet cut to their end */
 	unsigned int zero_pieces;	/* of such, that are under way */
+	unsigned int zero_pieces_max;	/* this many at once, and each this long on a member: as members are quick with them */
+	uint64_t zero_bytes_max;
 	uint64_t requests_active;
 	unsigned int ops;
 	struct row_table *rows;
@@ -476,6 +478,7 @@ bool zero_op_create(struct engine *engine, struct piece *piece);	/* whole rows; 
 void zero_begin(struct engine *engine, struct engine_request *request);
 void zero_piece_ended(struct engine *engine, const struct engine_request *request);
 void zero_run(struct engine *engine);
+void zero_ops_init(struct engine *engine);
 void zero_ops_free(struct engine *engine);
 
 /* compare_op.c */
@@ -530,5 +533,6 @@ void admin_let_go(struct engine *engine);		/* let devices go whose sessions are 
 /* stop.c */
 void stop_run(struct engine *engine);
 uint64_t stop_deadline(const struct engine *engine);
+bool stop_proves(const struct engine *engine);	/* it is time yet to prove what was written */
 
 #endif

@@ -297,6 +297,24 @@ measured(struct member_io *mio, int result)
 	member->identity.capacity_bytes = mio->io.capacity_bytes;
 }
 
+/* A spare's size only says whether it will do later. */
+static void
+spare_measured(struct member_io *mio, int result)
+{
+	struct growth *growth = mio->owner;
+
+	growth->pending--;
+	if (result == 0)
+		mio->member->identity.capacity_bytes = mio->io.capacity_bytes;
+}
+
+static void
+measure(struct growth *growth, struct member *member, void (*done)(struct member_io *mio, int result))
+{
+	growth->pending++;
+	member_io_submit(member_io_create(member, BACKEND_MEASURE, 0, IO_PROBE), done, growth);
+}
+
 /* --- the run --- */
 
 bool
@@ -386,10 +404,10 @@ engine_grow(struct engine *engine, void (*done)(void *owner, int error, const ch
 	*growth = (struct growth){ .engine = engine, .done = done, .owner = owner };
 	engine->growth = growth;
 	engine->activity++;
-	for (int role = 0; role < engine->geometry.members; role++) {
-		growth->pending++;
-		member_io_submit(member_io_create(engine->by_role[role], BACKEND_MEASURE, 0, IO_PROBE), measured,
-				 growth);
-	}
+	for (int role = 0; role < engine->geometry.members; role++)
+		measure(growth, engine->by_role[role], measured);
+	for_each_member(engine, member)
+		if (member->standing == STANDING_SPARE && member->link == LINK_OPEN)
+			measure(growth, member, spare_measured);
 	return 0;
 }

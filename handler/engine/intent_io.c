@@ -48,6 +48,8 @@ intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_r
 {
 	bool durable = true;
 
+	if (engine->geometry.redundancy == 0)
+		return true;	/* nothing to mark */
 	hold->active = true;
 	hold->first = intent_region(&engine->intent, first_row);
 	hold->last = intent_region(&engine->intent, last_row);

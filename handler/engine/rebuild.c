@@ -99,10 +99,8 @@ copy_next(struct engine *engine)
 static bool
 fits(const struct engine *engine, const struct member *member)
 {
-	const uint64_t needed = layout_end_bytes(engine->record.areas);
-
 	return member->identity.block_bytes == engine->geometry.block_bytes &&
-	       member->identity.capacity_bytes >= needed && member->spare.member_bytes >= needed;
+	       member->identity.capacity_bytes >= layout_end_bytes(engine->record.areas);
 }
 
 static bool

@@ -138,7 +138,7 @@ is_knowable(const struct engine *engine)
 static bool
 may_run(const struct engine *engine)
 {
-	return (engine->phase == PHASE_RUNNING || engine->phase == PHASE_DRAIN) &&
+	return (engine->phase == PHASE_RUNNING || stop_proves(engine)) &&
 	       engine->geometry.redundancy > 0 && is_knowable(engine) && engine->evicting == 0 &&
 	       !engine->suspended && !engine->fenced && engine->options.resync_rows_max > 0 &&
 	       engine->intent.suspect_count > 0;

@@ -5,6 +5,9 @@
  *
  * Only the whole way marks the superblocks clean.  Members that don't answer make it short:
  * whatever is left is as after a crash, which is safe.
+ *
+ * DRAIN also proves the regions that were written while suspect, as far as PROVE_LIMIT_MS reaches: regions of large
+ * members have tens of MiB each, and slow background work is no reason for an end without order.
  */
 #include "engine_internal.h"
 
@@ -13,6 +16,13 @@
 
 #define STEP_LIMIT_MS 5000u
 #define DRAIN_LIMIT_MS 15000u
+#define PROVE_LIMIT_MS 5000u
+
+bool
+stop_proves(const struct engine *engine)
+{
+	return engine->phase == PHASE_DRAIN && engine->now_ms - engine->phase_since_ms < PROVE_LIMIT_MS;
+}
 
 static void
 enter(struct engine *engine, enum engine_phase phase)
@@ -154,6 +164,8 @@ stop_deadline(const struct engine *engine)
 {
 	if (!engine->stop_wanted || engine->phase < PHASE_DRAIN || engine->phase >= PHASE_RELEASE)
 		return UINT64_MAX;
+	if (stop_proves(engine))
+		return engine->phase_since_ms + PROVE_LIMIT_MS;
 	return engine->phase_since_ms + (engine->phase == PHASE_DRAIN && !engine->suspended
 						 ? DRAIN_LIMIT_MS : STEP_LIMIT_MS);
 }

@@ -39,7 +39,7 @@ adopt_spare(struct member *member, int role)
 
 	member->superblock = engine->record;
 	member->superblock.role = (uint8_t)role;
-	member->superblock.member_bytes = member->spare.member_bytes;
+	member->superblock.member_bytes = member->identity.capacity_bytes;
 	memcpy(member->superblock.member_uuid, member->uuid, 16);
 	member->write_count = 0;
 }

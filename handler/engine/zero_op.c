@@ -11,6 +11,10 @@
  * A range may have terabytes.  At most PIECES_MAX pieces of all ranges that are not short are under way, each bounded in
  * rows and in bytes, and more are made as those end; what others submit meanwhile takes its turn between them.
  * The order of two commands that are under way together is nobody's promise.
+ *
+ * One target notes zeros in a table, the next makes them block by block and says nothing meanwhile: what is gone in a
+ * millisecond here lasts beyond the deadline there, on all members at once.  So pieces become more, then longer, as
+ * members are quick with them, and shorter and one at a time as they are not (learn_pace).
  */
 #include "gather.h"
 
@@ -22,9 +26,12 @@
 #define ROWS_MAX 256
 #define PIECES_MAX 4
 #define SHORT_BYTES (1u << 20)		/* a range that is like any write: cut at once, in two or three pieces */
-/* Of a member, in one piece: a target may make zeros block by block, and has to be done within the deadline. */
-#define BYTES_MAX (1u << 20)
+/* Of a member, in one piece. */
+#define BYTES_FIRST (1u << 20)
+#define BYTES_MAX (16u << 20)
 #define BYTES_SENT_MAX (1u << 19)	/* where they have to be sent */
+#define BEARABLE_MS 250u		/* others wait behind it */
+#define GIVE_UP_SHARE 8u		/* of the time after which a silent member is given up */
 
 enum zero_state {
 	ZERO_WAITING,
@@ -45,6 +52,7 @@ struct zero_op {
 	int pending;
 	int attempts;
 	int error;
+	uint64_t sent_ms;
 	uint32_t cache_losses;	/* engine->cache_losses when it began */
 	uint32_t doubts;	/* intent.doubts then */
 	struct flush_waiter flush;
@@ -143,11 +151,37 @@ prove_rows(struct zero_op *op)
 	}
 }
 
+/* How long may the next pieces be, and how many? Each judges from its own length, so that those under way together
+ * say the same. */
+static void
+learn_pace(struct zero_op *op)
+{
+	struct engine *engine = op->op.engine;
+	const uint64_t took_ms = engine->now_ms - op->sent_ms;
+	const uint64_t bytes = (uint64_t)op->row_count * engine->geometry.chunk_bytes;
+	uint64_t bearable_ms = engine->options.give_up_ms / GIVE_UP_SHARE;
+
+	if (bearable_ms > BEARABLE_MS)
+		bearable_ms = BEARABLE_MS;
+	if (took_ms > bearable_ms) {
+		engine->zero_pieces_max = 1;
+		if (bytes / 2 < engine->zero_bytes_max)
+			engine->zero_bytes_max = bytes / 2;
+	} else if (took_ms > bearable_ms / 4) {
+		return;
+	} else if (engine->zero_pieces_max < PIECES_MAX) {
+		engine->zero_pieces_max++;
+	} else if (bytes * 2 > engine->zero_bytes_max && bytes < BYTES_MAX) {
+		engine->zero_bytes_max = bytes * 2;
+	}
+}
+
 static void
 zero_written(struct zero_op *op)
 {
 	struct engine *engine = op->op.engine;
 
+	learn_pace(op);
 	if (op->error != 0) {
 		for (uint32_t region = op->marks.first;
 		     has_redundancy(engine) && region <= op->marks.last; region++)
@@ -217,6 +251,7 @@ zero_write(struct zero_op *op)
 	};
 
 	op->state = ZERO_WRITING;
+	op->sent_ms = op->op.engine->now_ms;
 	op->pending = 1;	/* this function */
 	for (int i = 0; i < op->row_count; i++)
 		add_row(op, &gather, op->first_row + (uint64_t)i);
@@ -251,7 +286,7 @@ zero_start(struct op *base)
 	op->finds_lost = false;
 	op->cache_losses = engine->cache_losses;
 	op->doubts = engine->intent.doubts;
-	if (!has_redundancy(engine) || intent_io_hold(engine, &op->marks, op->first_row, last_row) ||
+	if (intent_io_hold(engine, &op->marks, op->first_row, last_row) ||
 	    MUTANT(MARK_UNAWAITED)) {
 		zero_write(op);
 		return;
@@ -339,18 +374,20 @@ zero_piece_ended(struct engine *engine, const struct engine_request *request)
 static uint64_t
 rows_of_a_piece(const struct engine *engine)
 {
-	uint64_t bytes = BYTES_MAX;
+	uint64_t bytes = engine->zero_bytes_max;
 	uint64_t rows;
 
 	for (int i = 0; i < engine->slots; i++) {
 		const struct member *member = &engine->members[i];
 
 		if (member->backend != NULL && (member->in_sync || member == engine->target) &&
-		    member->identity.zero_bytes_max == 0)
+		    member->identity.zero_bytes_max == 0 && bytes > BYTES_SENT_MAX)
 			bytes = BYTES_SENT_MAX;
 	}
 	rows = bytes / engine->geometry.chunk_bytes;
-	return rows < ROWS_MAX ? rows : ROWS_MAX;
+	if (rows > ROWS_MAX)
+		rows = ROWS_MAX;
+	return rows > 0 ? rows : 1;
 }
 
 /* Whole rows, or what is left of one row. */
@@ -426,7 +463,7 @@ zero_run(struct engine *engine)
 		if (ends && needs_cutting(request))
 			request->first_error = -ESHUTDOWN;
 		if (needs_cutting(request)) {
-			if (engine->zero_pieces >= PIECES_MAX || engine->ops >= OPS_MAX)
+			if (engine->zero_pieces >= engine->zero_pieces_max || engine->ops >= OPS_MAX)
 				return;
 			cut_piece(engine, request);
 		}
@@ -438,6 +475,14 @@ zero_run(struct engine *engine)
 		else
 			request_let_go(engine, request);
 	}
+}
+
+void
+zero_ops_init(struct engine *engine)
+{
+	engine->zeros_tail = &engine->zeros_head;
+	engine->zero_pieces_max = 1;
+	engine->zero_bytes_max = BYTES_FIRST;
 }
 
 void

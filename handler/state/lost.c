@@ -14,117 +14,15 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../pure/bytes.h"
-
 #define GRANULE_ENTRIES LAYOUT_LOST_ENTRIES
 #define PIECES_MAX 32		/* of an extent that is covered in part; more: it is added whole */
-#define COLUMN_BYTES 512u
 
-enum {	/* in a granule */
-	AT_CRC = 0,
-	AT_EPOCH = 4,
-	AT_ENTRIES = 16,
-	ENTRY_BYTES = 24,
-	ENTRY_AT_ROWS = 8,
-	ENTRY_AT_BEGIN = 12,
-	ENTRY_AT_END = 16,
-	ENTRY_AT_ROLE = 20,
-	ENTRY_AT_FLAGS = 21,
-};
-
-_Static_assert(AT_ENTRIES + ENTRY_BYTES * GRANULE_ENTRIES <= LAYOUT_GRANULE_BYTES, "entries fit");
 _Static_assert(LAYOUT_LOST_GRANULES <= 256, "heirs are bytes");
 
 static uint32_t
 granule_of(uint32_t slot)
 {
 	return slot / GRANULE_ENTRIES;
-}
-
-/* --- rectangles --- */
-
-static uint64_t
-end_row(const struct lost_extent *extent)
-{
-	return extent->row + extent->rows;
-}
-
-static bool
-touches(const struct lost_extent *a, const struct lost_extent *b)
-{
-	return a->role == b->role && a->row < end_row(b) && b->row < end_row(a) &&
-	       a->column_begin < b->column_end && b->column_begin < a->column_end;
-}
-
-static bool
-inside(const struct lost_extent *inner, const struct lost_extent *outer)
-{
-	return inner->role == outer->role && inner->row >= outer->row &&
-	       end_row(inner) <= end_row(outer) && inner->column_begin >= outer->column_begin &&
-	       inner->column_end <= outer->column_end;
-}
-
-/* Who has `outer` in the table needs no `inner`. */
-static bool
-implied(const struct lost_extent *inner, const struct lost_extent *outer)
-{
-	return inside(inner, outer) && (outer->flags & ~inner->flags) == 0;
-}
-
-/* What of `extent` is not in `cut` (they touch): above, below, left, right.  Returns how many. */
-static int
-subtract(const struct lost_extent *extent, const struct lost_extent *cut, struct lost_extent out[4])
-{
-	uint64_t top = extent->row > cut->row ? extent->row : cut->row;
-	uint64_t bottom = end_row(extent) < end_row(cut) ? end_row(extent) : end_row(cut);
-	int count = 0;
-
-	if (extent->row < top) {
-		out[count] = *extent;
-		out[count++].rows = (uint32_t)(top - extent->row);
-	}
-	if (bottom < end_row(extent)) {
-		out[count] = *extent;
-		out[count].row = bottom;
-		out[count++].rows = (uint32_t)(end_row(extent) - bottom);
-	}
-	if (extent->column_begin < cut->column_begin) {
-		out[count] = *extent;
-		out[count].row = top;
-		out[count].rows = (uint32_t)(bottom - top);
-		out[count++].column_end = cut->column_begin;
-	}
-	if (cut->column_end < extent->column_end) {
-		out[count] = *extent;
-		out[count].row = top;
-		out[count].rows = (uint32_t)(bottom - top);
-		out[count++].column_begin = cut->column_end;
-	}
-	return count;
-}
-
-/* Can both be said by one rectangle, no byte more?  Then into *out. */
-static bool
-join(const struct lost_extent *a, const struct lost_extent *b, struct lost_extent *out)
-{
-	bool rows_same = a->row == b->row && a->rows == b->rows;
-	bool columns_same = a->column_begin == b->column_begin && a->column_end == b->column_end;
-	uint64_t row = a->row < b->row ? a->row : b->row;
-	uint64_t end = end_row(a) > end_row(b) ? end_row(a) : end_row(b);
-
-	if (a->role != b->role || a->flags != b->flags || end - row > UINT32_MAX)
-		return false;
-	if (!(columns_same && a->row <= end_row(b) && b->row <= end_row(a)) &&
-	    !(rows_same && a->column_begin <= b->column_end && b->column_begin <= a->column_end))
-		return false;
-	*out = *a;
-	out->row = row;
-	out->rows = (uint32_t)(end - row);
-	if (b->column_begin < out->column_begin)
-		out->column_begin = b->column_begin;
-	if (b->column_end > out->column_end)
-		out->column_end = b->column_end;
-	return true;
 }
 
 /* --- index --- */
@@ -152,7 +50,7 @@ index_measure(struct lost *lost, uint32_t from)
 	uint64_t reach = from > 0 ? lost->order[from - 1].reach : 0;
 
 	for (uint32_t i = from; i < lost->count; i++) {
-		uint64_t end = end_row(&lost->entries[lost->order[i].slot]);
+		uint64_t end = lost_end_row(&lost->entries[lost->order[i].slot]);
 
 		reach = end > reach ? end : reach;
 		lost->order[i].reach = reach;
@@ -188,10 +86,10 @@ find_touching(const struct lost *lost, const struct lost_extent *extent, uint16_
 {
 	uint32_t found = 0;
 
-	for (uint32_t i = index_before(lost, end_row(extent)); i > 0; i--) {
+	for (uint32_t i = index_before(lost, lost_end_row(extent)); i > 0; i--) {
 		if (lost->order[i - 1].reach <= extent->row)
 			break;
-		if (touches(&lost->entries[lost->order[i - 1].slot], extent))
+		if (lost_touches(&lost->entries[lost->order[i - 1].slot], extent))
 			out[found++] = lost->order[i - 1].slot;
 	}
 	return found;
@@ -322,7 +220,7 @@ absorb_implied(struct lost *lost, uint32_t by)
 	uint32_t count = find_touching(lost, &lost->entries[by], touching);
 
 	for (uint32_t i = 0; i < count; i++)
-		if (touching[i] != by && implied(&lost->entries[touching[i]], &lost->entries[by]))
+		if (touching[i] != by && lost_implied(&lost->entries[touching[i]], &lost->entries[by]))
 			absorb(lost, touching[i], by);
 }
 
@@ -336,13 +234,13 @@ enlarge(struct lost *lost, const struct lost_extent *extent)
 	/* rows that touch count: one more on both sides */
 	uint64_t first = extent->row > 0 ? extent->row - 1 : 0;
 
-	for (uint32_t i = index_before(lost, end_row(extent) + 1); i > 0; i--) {
+	for (uint32_t i = index_before(lost, lost_end_row(extent) + 1); i > 0; i--) {
 		uint32_t slot = lost->order[i - 1].slot;
 
 		if (lost->order[i - 1].reach <= first)
 			break;
 		if (lost->changes[slot] == LOST_SHRUNK ||
-		    !join(&lost->entries[slot], extent, &joined))
+		    !lost_join(&lost->entries[slot], extent, &joined))
 			continue;
 		slot_change(lost, slot, &joined, LOST_GROWN);
 		absorb_implied(lost, slot);
@@ -383,9 +281,9 @@ find_missing(const struct lost *lost, const struct lost_extent *extent, struct l
 			struct lost_extent rest[4];
 			int rests;
 
-			if (!touches(&pieces[k], cut))
+			if (!lost_touches(&pieces[k], cut))
 				continue;
-			rests = subtract(&pieces[k], cut, rest);
+			rests = lost_subtract(&pieces[k], cut, rest);
 			if (count - 1 + rests > PIECES_MAX)
 				return -1;
 			pieces[k] = pieces[--count];
@@ -403,7 +301,7 @@ lost_add(struct lost *lost, const struct lost_extent *extent)
 	int count;
 
 	assert(extent->rows > 0 && extent->column_begin < extent->column_end &&
-	       extent->column_begin % COLUMN_BYTES == 0 && extent->column_end % COLUMN_BYTES == 0);
+	       extent->column_begin % LOST_COLUMN_BYTES == 0 && extent->column_end % LOST_COLUMN_BYTES == 0);
 	count = find_missing(lost, extent, pieces);
 	if (count < 0)
 		return add_piece(lost, extent);
@@ -416,63 +314,7 @@ lost_add(struct lost *lost, const struct lost_extent *extent)
 	return 0;
 }
 
-/* --- bytes --- */
-
-/* Volume and place are part of the sum, as in the region map. */
-static uint32_t
-granule_crc(const uint8_t *bytes, uint32_t granule, const uint8_t volume_uuid[16])
-{
-	uint8_t place[4];
-	uint32_t crc;
-
-	put_le(place, granule, 4);
-	crc = crc32c(0, volume_uuid, 16);
-	crc = crc32c(crc, place, sizeof(place));
-	return crc32c(crc, bytes + AT_EPOCH, LAYOUT_GRANULE_BYTES - AT_EPOCH);
-}
-
-void
-lost_encode(const struct lost *lost, uint32_t granule, uint64_t epoch,
-	    const uint8_t volume_uuid[16], uint8_t *out)
-{
-	assert(granule < LAYOUT_LOST_GRANULES);
-	memset(out, 0, LAYOUT_GRANULE_BYTES);
-	put_le(out + AT_EPOCH, epoch, 8);
-	for (uint32_t i = 0; i < GRANULE_ENTRIES; i++) {
-		uint32_t slot = granule * GRANULE_ENTRIES + i;
-		const struct lost_extent *entry = &lost->entries[slot];
-		uint8_t *at = out + AT_ENTRIES + i * ENTRY_BYTES;
-
-		if (lost->states[slot] != LOST_VALID && lost->states[slot] != LOST_REMOVING)
-			continue;
-		put_le(at, entry->row, 8);
-		put_le(at + ENTRY_AT_ROWS, entry->rows, 4);
-		put_le(at + ENTRY_AT_BEGIN, entry->column_begin, 4);
-		put_le(at + ENTRY_AT_END, entry->column_end, 4);
-		at[ENTRY_AT_ROLE] = entry->role;
-		at[ENTRY_AT_FLAGS] = entry->flags;
-	}
-	put_le(out + AT_CRC, granule_crc(out, granule, volume_uuid), 4);
-}
-
-/* rows is 0 where there is no entry.  False: out of bounds. */
-static bool
-decode_entry(const uint8_t *at, const struct geometry *geometry, struct lost_extent *out)
-{
-	out->row = get_le(at, 8);
-	out->rows = (uint32_t)get_le(at + ENTRY_AT_ROWS, 4);
-	out->column_begin = (uint32_t)get_le(at + ENTRY_AT_BEGIN, 4);
-	out->column_end = (uint32_t)get_le(at + ENTRY_AT_END, 4);
-	out->role = at[ENTRY_AT_ROLE];
-	out->flags = at[ENTRY_AT_FLAGS];
-	return out->rows == 0 ||
-	       (out->row < geometry->rows && out->rows <= geometry->rows - out->row &&
-		out->column_begin < out->column_end && out->column_end <= geometry->chunk_bytes &&
-		out->column_begin % COLUMN_BYTES == 0 && out->column_end % COLUMN_BYTES == 0 &&
-		out->role < geometry->members && (out->flags & ~LOST_HELD) == 0);
-}
-
-/* --- loading --- */
+/* --- granules --- */
 
 /* A valid entry that implies the extent, or -1. */
 static int
@@ -482,7 +324,7 @@ find_implying(const struct lost *lost, const struct lost_extent *extent, uint32_
 	uint32_t count = find_touching(lost, extent, touching);
 
 	for (uint32_t i = 0; i < count; i++)
-		if (touching[i] != except && implied(extent, &lost->entries[touching[i]]))
+		if (touching[i] != except && lost_implied(extent, &lost->entries[touching[i]]))
 			return touching[i];
 	return -1;
 }
@@ -517,13 +359,13 @@ load_entry(struct lost *lost, uint32_t slot, const struct lost_extent *extent)
 
 	lost_mark_dirty(lost, granule_of(slot));
 	if ((lost->states[slot] == LOST_VALID || lost->states[slot] == LOST_REMOVING) &&
-	    implied(extent, known))
+	    lost_implied(extent, known))
 		return true;
-	if (lost->states[slot] == LOST_VALID && implied(known, extent))
+	if (lost->states[slot] == LOST_VALID && lost_implied(known, extent))
 		slot_change(lost, slot, extent, LOST_GROWN);
 	else if (lost->states[slot] == LOST_FREE)
 		slot_fill(lost, slot, extent);
-	else if (lost->states[slot] != LOST_VALID && implied(known, extent))
+	else if (lost->states[slot] != LOST_VALID && lost_implied(known, extent))
 		slot_revive(lost, slot, extent);
 	else
 		return load_displaced(lost, granule_of(slot), extent);
@@ -536,22 +378,31 @@ load_entry(struct lost *lost, uint32_t slot, const struct lost_extent *extent)
 	return true;
 }
 
+void
+lost_encode(const struct lost *lost, uint32_t granule, uint64_t epoch,
+	    const uint8_t volume_uuid[16], uint8_t *out)
+{
+	struct lost_extent entries[GRANULE_ENTRIES] = { 0 };
+
+	assert(granule < LAYOUT_LOST_GRANULES);
+	for (uint32_t i = 0; i < GRANULE_ENTRIES; i++) {
+		uint32_t slot = granule * GRANULE_ENTRIES + i;
+
+		if (lost->states[slot] == LOST_VALID || lost->states[slot] == LOST_REMOVING)
+			entries[i] = lost->entries[slot];
+	}
+	lost_granule_encode(entries, granule, epoch, volume_uuid, out);
+}
+
 bool
 lost_load(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], const uint8_t *in,
 	  const struct geometry *geometry)
 {
-	static const uint8_t zeros[LAYOUT_GRANULE_BYTES];
 	struct lost_extent entries[GRANULE_ENTRIES];
 	bool room = true;
-	bool valid;
 
 	assert(granule < LAYOUT_LOST_GRANULES);
-	if (memcmp(in, zeros, sizeof(zeros)) == 0)
-		return true;
-	valid = get_le(in + AT_CRC, 4) == granule_crc(in, granule, volume_uuid);
-	for (uint32_t i = 0; valid && i < GRANULE_ENTRIES; i++)
-		valid = decode_entry(in + AT_ENTRIES + i * ENTRY_BYTES, geometry, &entries[i]);
-	if (!valid) {
+	if (!lost_granule_decode(in, granule, volume_uuid, geometry, entries)) {
 		lost_mark_dirty(lost, granule);		/* to be repaired */
 		return false;
 	}
@@ -572,7 +423,7 @@ lost_overlaps(const struct lost *lost, uint64_t row, uint8_t role, uint32_t colu
 	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->order[i - 1].reach > row; i--) {
 		const struct lost_extent *entry = &lost->entries[lost->order[i - 1].slot];
 
-		if (end_row(entry) > row && entry->role == role &&
+		if (lost_end_row(entry) > row && entry->role == role &&
 		    entry->column_begin < column_end && column_begin < entry->column_end)
 			return true;
 	}
@@ -593,7 +444,7 @@ look_at(const struct lost *lost, uint64_t row, uint8_t role, uint32_t at, uint32
 	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->order[i - 1].reach > row; i--) {
 		const struct lost_extent *entry = &lost->entries[lost->order[i - 1].slot];
 
-		if (end_row(entry) <= row || entry->role != role || entry->column_end <= at)
+		if (lost_end_row(entry) <= row || entry->role != role || entry->column_end <= at)
 			continue;
 		if (entry->column_begin > at) {
 			*next = entry->column_begin < *next ? entry->column_begin : *next;
@@ -670,7 +521,7 @@ carve(struct lost *lost, uint32_t slot, const struct lost_extent *cut)
 {
 	struct lost_extent rest[4];
 	uint16_t places[4];
-	int count = subtract(&lost->entries[slot], cut, rest);
+	int count = lost_subtract(&lost->entries[slot], cut, rest);
 	int first = 0;
 
 	switch (find_places(lost, lost->states, slot, count, places)) {
@@ -704,7 +555,7 @@ have_room(const struct lost *lost, const uint16_t *slots, uint32_t count, const 
 	for (uint32_t i = 0; i < count; i++) {
 		struct lost_extent rest[4];
 		uint16_t places[4];
-		int remainders = subtract(&lost->entries[slots[i]], cut, rest);
+		int remainders = lost_subtract(&lost->entries[slots[i]], cut, rest);
 		enum carving carving = find_places(lost, states, slots[i], remainders, places);
 
 		if (carving == CARVE_NO_ROOM)

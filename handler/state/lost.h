@@ -28,18 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../pure/layout.h"
-
-#define LOST_HELD 0x01		/* the member that was out may hold the truth: see engine/sync_rows.c */
-
-struct lost_extent {
-	uint64_t row;
-	uint32_t rows;		/* not 0 */
-	uint32_t column_begin;	/* bytes inside the chunk, multiples of 512 */
-	uint32_t column_end;
-	uint8_t role;
-	uint8_t flags;		/* LOST_HELD */
-};
+#include "../pure/lost_extent.h"
 
 #define LOST_ENTRIES (LAYOUT_LOST_GRANULES * LAYOUT_LOST_ENTRIES)
 

@@ -29,6 +29,7 @@ class Growth:
     luns: list[target.GrownLun] = field(default_factory=list)
     initiators: list[str] = field(default_factory=list)
     saved: str | None = None
+    warnings: list[str] = field(default_factory=list)
 
 
 @command(NAME, SAVE, examples="iraid grow v0\niraid grow v0 --json | jq .size_bytes")
@@ -46,9 +47,10 @@ def grow(client: Client, report: Report | None, name: str, save: bool) -> None:
     before = client.status(name)
     grown = client.grow(name)
     luns = target.grow(name, grown.size_bytes, save) if exported else target.GrownLuns([], [], None)
-    warn(luns.warnings)
-    done = Growth(name, grown.before_bytes, grown.size_bytes, grown.note, _members(before, client.status(name)),
-                  luns.luns, luns.initiators, luns.saved)
+    now = client.status(name)
+    done = Growth(name, grown.before_bytes, grown.size_bytes, grown.note, _members(before, now), luns.luns,
+                  luns.initiators, luns.saved, luns.warnings + _small_spares(now))
+    warn(done.warnings)
     if report is None:
         return print_json(asdict(done))
     _report(report, done, save)
@@ -58,6 +60,14 @@ def _members(before: model.Volume, now: model.Volume) -> list[MemberGrowth]:
     had = {member.member: member.size_bytes for member in before.members}
     return [MemberGrowth(m.member, m.role, had.get(m.member, 0), m.size_bytes)
             for m in sorted(now.members, key=lambda m: (m.role is None, m.role or 0))]
+
+
+def _small_spares(volume: model.Volume) -> list[str]:
+    """Whether one fits is the handler's to say, when it is needed; that is too late to hear of it first."""
+    least = min((m.size_bytes for m in volume.members if m.state == "in sync" and m.size_bytes), default=0)
+    return [f"spare {m.member} has {format_size(m.size_bytes)}, less than any member: it may be too small to take a "
+            f"place now; give the volume a larger one (iraid add-spare {volume.name} DEVICE)"
+            for m in volume.members if m.state == "spare" and 0 < m.size_bytes < least]
 
 
 def _report(report: Report, done: Growth, save: bool) -> None:

@@ -2,15 +2,22 @@
 
 On a terminal: its width, colours, a rule under the heading, long cells folded.  Elsewhere (a pipe, a
 log, a mail) one line per row whatever its length, plain ASCII, nothing folded or cut: made for grep.
+
+rich is loaded by those who use it: that takes as long as all else a command does, and most of them, in
+scripts above all, print JSON or a sentence.
 """
 
-import sys
-from typing import IO, Any
+from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD, Box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 from . import model
 from .progress import describe
@@ -19,7 +26,8 @@ from .units import format_size, percent_done
 PIPE_WIDTH = 100_000  # never reached: tables are as wide as their content
 BAR_CELLS = 20
 
-_ASCII_HEAD = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+_ASCII_HEAD = "    \n    \n -- \n    \n    \n    \n    \n    \n"
+_CONTROLS = dict.fromkeys(map(ord, "\a\b\v\f\r"))  # a name from a target may hold them; rich leaves them out, too
 
 _VOLUME_WORDS = {
     "active": ("active", "green"),
@@ -41,23 +49,48 @@ _MEMBER_WORDS = {
 }
 
 
+@dataclass(frozen=True)
+class Styled:
+    """A cell with a colour."""
+
+    text: str
+    style: str = ""
+
+
+def _text(cell: Any) -> Text:
+    from rich.text import Text
+
+    return Text(cell.text, style=cell.style) if isinstance(cell, Styled) else Text(str(cell))
+
+
 class Report:
     def __init__(self, stream: IO[str] | None = None, width: int | None = None) -> None:
-        stream = stream or sys.stdout
-        self.terminal = stream.isatty()
-        self.unicode = self.terminal and (stream.encoding or "").lower().startswith("utf")
-        self.console = Console(
-            file=stream, highlight=False, markup=False, emoji=False, soft_wrap=not self.terminal,
-            width=width if self.terminal else PIPE_WIDTH,
-            color_system="auto" if self.terminal else None)
+        self.stream = stream or sys.stdout
+        self.terminal = self.stream.isatty()
+        self.unicode = self.terminal and (self.stream.encoding or "").lower().startswith("utf")
+        self.width = width if self.terminal else PIPE_WIDTH
 
-    def line(self, text: str | Text = "") -> None:
-        self.console.print(text, soft_wrap=not self.terminal)
+    @cached_property
+    def console(self) -> Console:
+        from rich.console import Console
+
+        return Console(
+            file=self.stream, highlight=False, markup=False, emoji=False, soft_wrap=not self.terminal,
+            width=self.width, color_system="auto" if self.terminal else None)
+
+    def line(self, text: str = "") -> None:
+        if self.terminal:
+            self.console.print(text)
+        else:
+            print(text.translate(_CONTROLS).expandtabs(), file=self.stream, flush=True)
 
     def table(self, headings: list[str], rows: list[list[Any]], right: tuple[int, ...] = (),
               wide: tuple[int, ...] = (0,)) -> None:
         """right: columns of numbers; wide: columns that are folded when the width is short."""
-        box = (SIMPLE_HEAD if self.unicode else _ASCII_HEAD) if self.terminal else None
+        from rich.box import SIMPLE_HEAD, Box
+        from rich.table import Table
+
+        box = (SIMPLE_HEAD if self.unicode else Box(_ASCII_HEAD, ascii=True)) if self.terminal else None
         # A box has a blank between columns of its own.
         table = Table(box=box, pad_edge=False, padding=(0, 1 if box else 2, 0, 0),
                       header_style="bold", show_edge=False)
@@ -65,19 +98,20 @@ class Report:
             table.add_column(heading, justify="right" if index in right else "left",
                              overflow="fold", no_wrap=index not in wide)
         for row in rows:
-            table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+            table.add_row(*map(_text, row))
         self._print(table)
 
     def properties(self, pairs: list[tuple[str, Any]]) -> None:
         """"Name   value" lines; those without a value are left out."""
+        from rich.table import Table
+
         shown = [(name, value) for name, value in pairs if value not in (None, "")]
         width = max((len(name) for name, _ in shown), default=0)
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(min_width=width, no_wrap=True)
         grid.add_column(overflow="fold")
         for name, value in shown:
-            grid.add_row(Text(name, style="bold"),
-                         value if isinstance(value, Text) else Text(str(value)))
+            grid.add_row(_text(Styled(name, "bold")), _text(value))
         self._print(grid)
 
     def _print(self, grid: Table) -> None:
@@ -258,23 +292,23 @@ class Report:
         self.table(["SUPERBLOCK", "VALUE"], rows, wide=(1,))
 
 
-def _state(state: str, short: bool = False) -> Text:
+def _state(state: str, short: bool = False) -> Styled:
     words, style = _VOLUME_WORDS.get(state, (state, ""))
-    return Text(state if short else words, style=style)
+    return Styled(state if short else words, style)
 
 
 def _member_words(member: model.Member) -> str:
     return _MEMBER_WORDS.get(member.state, (member.state, ""))[0]
 
 
-def _member_state(member: model.Member, volume: model.Volume) -> Text:
+def _member_state(member: model.Member, volume: model.Volume) -> Styled:
     words, style = _MEMBER_WORDS.get(member.state, (member.state, ""))
     if volume.rebuild.member == member.member:
         percent = percent_done(volume.rebuild.done_rows, volume.rebuild.total_rows)
         words = f"{words} {percent:.0f} %"
     if member.slow:
         words, style = f"{words}, slow", "yellow"
-    return Text(words, style=style)
+    return Styled(words, style)
 
 
 def _remarks(volume: model.Volume) -> list[str]:
@@ -290,11 +324,10 @@ def _remarks(volume: model.Volume) -> list[str]:
     return remarks
 
 
-def _lost(volume: model.Volume) -> Text | None:
+def _lost(volume: model.Volume) -> Styled | None:
     if not volume.lost.extents:
         return None
-    return Text(f"{format_size(volume.lost.bytes)} in {volume.lost.extents} places: iraid lost {volume.name}",
-                style="red")
+    return Styled(f"{format_size(volume.lost.bytes)} in {volume.lost.extents} places: iraid lost {volume.name}", "red")
 
 
 def _repaired(volume: model.Volume) -> str | None:

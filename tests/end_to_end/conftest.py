@@ -91,6 +91,23 @@ def lio_members(memory_folder: Path) -> Iterator[Callable[..., list[str]]]:
 
 
 @pytest.fixture
+def growing_targets(memory_folder: Path) -> Iterator[Callable[..., object]]:
+    """growing_targets(4) gives LIO targets whose LUNs can be enlarged while in use."""
+    from lio_targets import GrowingTargets
+
+    made = []
+
+    def make(count: int, size_bytes: int = 128 << 20) -> GrowingTargets:
+        targets = GrowingTargets(memory_folder / f"growing{next(_numbers)}", count, size_bytes)
+        made.append(targets.__enter__())
+        return targets
+
+    yield make
+    for targets in reversed(made):
+        targets.close()
+
+
+@pytest.fixture
 def farm(memory_folder: Path) -> Iterator[Callable[..., object]]:
     """farm(4) gives tests/farm.py's targets: processes that can be killed and stopped."""
     from farm import TargetFarm
@@ -108,7 +125,7 @@ def farm(memory_folder: Path) -> Iterator[Callable[..., object]]:
 
 
 @pytest.fixture
-def gateway(lio_members: object, farm: object, running_gateway: object) -> Iterator[object]:
+def gateway(lio_members: object, growing_targets: object, farm: object, running_gateway: object) -> Iterator[object]:
     """The gateway, whose volumes go away before the members they are made of.
 
     It asks for the members' fixtures only to be taken down before them.

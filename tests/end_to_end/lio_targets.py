@@ -5,12 +5,13 @@ They can't be killed or stopped; where a member must die, tests/farm.py has tgtd
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import rtslib_fb as rtslib
 
-from tools import free_port
+from tools import free_port, run
 
 PARAMETERS = {"InitialR2T": "No", "ImmediateData": "Yes", "MaxRecvDataSegmentLength": "262144",
               "MaxXmitDataSegmentLength": "262144", "FirstBurstLength": "262144",
@@ -53,10 +54,13 @@ class LioTargets:
     def backing(self, number: int) -> Path:
         return self.directory / f"member{number}.img"
 
-    def _make(self, number: int) -> None:
-        storage = rtslib.FileIOStorageObject(
+    def _storage(self, number: int) -> object:
+        return rtslib.FileIOStorageObject(
             f"{self.directory.name}-m{number}", str(self.backing(number)), size=self.size_bytes,
             write_back=True)
+
+    def _make(self, number: int) -> None:
+        storage = self._storage(number)
         self._made.append(storage)
         storage.set_attribute("block_size", str(self.block_bytes))
         target = rtslib.Target(rtslib.FabricModule("iscsi"), self.iqn(number))
@@ -85,3 +89,37 @@ class LioTargets:
     def close(self) -> None:
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class GrowingTargets(LioTargets):
+    """Targets whose LUNs become larger while they are in use, as a disk array's do: of a file LIO keeps the size
+    that it had at the start, of a block device it asks each time.  So there is a loop device between."""
+
+    def __init__(self, directory: Path, count: int, size_bytes: int, *, block_bytes: int = 512):
+        super().__init__(directory, count, size_bytes, block_bytes=block_bytes)
+        self._loops: list[str] = []
+
+    def _storage(self, number: int) -> object:
+        with self.backing(number).open("ab") as backing:
+            os.ftruncate(backing.fileno(), self.size_bytes)
+        self._loops.append(run("losetup", "--find", "--show", self.backing(number)).strip())
+        return rtslib.FileIOStorageObject(f"{self.directory.name}-m{number}", self._loops[-1], write_back=True)
+
+    def start(self) -> None:
+        run("modprobe", "loop")
+        super().start()
+
+    def grow(self, number: int, size_bytes: int) -> None:
+        os.truncate(self.backing(number), size_bytes)
+        run("losetup", "--set-capacity", self._loops[number])
+
+    def lose(self, number: int) -> None:
+        """The target goes, with the sessions that it has."""
+        # Not remove(): rtslib's objects can't be compared with those of another kind.
+        index = next(i for i, made in enumerate(self._made) if getattr(made, "wwn", "") == self.iqn(number))
+        self._made.pop(index).delete()
+
+    def stop(self) -> None:
+        super().stop()
+        while self._loops:
+            run("losetup", "--detach", self._loops.pop())

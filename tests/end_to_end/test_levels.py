@@ -55,10 +55,10 @@ def wait_states(volume: object, states: list[str]) -> None:
 def test_a_file_system_outlives_the_loss_of_two_members_twice(gateway, farm, memory_folder, tmp_path, level, count,
                                                               lost, then):
     targets = farm(count, size_bytes=64 * MIB)
-    volume = gateway.create(level, targets.members())
+    volume = gateway.create(level, targets.members(), "--give-up", "2")
     volume.wait_resynced()
     disk = volume.login()
-    run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,nodiscard", disk.path)
+    run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0", disk.path)
     with mounted(disk.path, tmp_path / "mnt") as folder:
         digests = write_files(folder, 1)
         for number in lost:

@@ -162,7 +162,7 @@ class CrashLoad:
 
         self.journal.note(LOAD_WRITE_BEGINS, flags=FUA if fua else 0, number=number, offset=offset,
                           length=length)
-        handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(content)), offset, completion=done,
+        handle.aio_pwrite(content, offset, completion=done,
                           flags=nbd.CMD_FLAG_FUA if fua else 0)
 
     def _flush(self, handle: nbd.NBD) -> None:

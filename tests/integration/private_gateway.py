@@ -271,7 +271,10 @@ class Gateway:
         self.served: list[Served] = []
 
     def environment(self) -> dict[str, str]:
-        return os.environ | {
+        """The iraid command's modules are compiled once, beside the build: it is run a thousand times."""
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        return inherited | {
+            "PYTHONPYCACHEPREFIX": str(build_folder() / "tests/pycache"),
             "IRAID_CONFIG_DIR": str(self.config), "IRAID_STATE_DIR": str(self.state),
             "IRAID_RUN_DIR": str(self.folder / "run"), "IRAID_SOCKET": str(self.socket),
         }  # fmt: skip

@@ -8,6 +8,7 @@
     volume.superblocks()[2].states
     volume.lost()                 # [(offset, length)] of bytes that read as medium errors
     volume.stale(0)               # regions the member of tracked set 0 lacks
+    digest(farm.backing(0))       # to see whether anything was written
 
 Works on the backing files of the targets, in any order, also while the volume runs.  Made from the
 page alone, so that an error in pure/layout.c or pure/geometry.c can't hide in here too.
@@ -15,7 +16,10 @@ page alone, so that an error in pure/layout.c or pure/geometry.c can't hide in h
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import mmap
+import os
 import struct
 import uuid
 from collections.abc import Collection, Sequence
@@ -54,6 +58,29 @@ def crc32c(data: bytes) -> int:
     for byte in data:
         crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
     return crc ^ 0xFFFFFFFF
+
+
+def digest(path: Path) -> str:
+    """Of a file's size and content, wherever its holes are, which are most of a member and not read."""
+    piece_bytes = 64 << 10
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        found, at = hashlib.sha256(b"%d" % size), 0
+        while at < size:
+            try:
+                data = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                break  # a hole up to its end
+            end = os.lseek(file.fileno(), data, os.SEEK_HOLE)
+            for at in range(data // piece_bytes * piece_bytes, end, piece_bytes):
+                piece = os.pread(file.fileno(), piece_bytes, at)
+                if piece.count(0) < len(piece):
+                    found.update(b"%d " % at)
+                    found.update(piece)
+            at += piece_bytes
+    return found.hexdigest()
 
 
 class NotAMember(Exception):

@@ -35,6 +35,7 @@ def times(a: int, b: int) -> int:
     return product
 
 
+@functools.cache
 def power(exponent: int) -> int:
     """Of g, whose order is 255."""
     return functools.reduce(lambda value, _: times(value, 2), range(exponent % 255), 1)
@@ -128,7 +129,7 @@ class Shape:
         length = max(len(chunk or b"") for chunk in chunks)
         # What the missing ones add up to, plainly and weighed
         plain = None if p is None else xor([p, *(chunk for _, chunk in known)], length)
-        weighed = None if q is None else xor(
+        weighed = None if q is None or (len(missing) == 1 and plain is not None) else xor(
             [q, *(scaled(power(number), chunk) for number, chunk in known)], length)
         if len(missing) == 1 and plain is not None:
             data[missing[0]] = plain

@@ -14,11 +14,15 @@ answered (the gateway was killed) may be there or not, in each block; and all el
 
 Load drives libnbd's asynchronous calls from one thread: random requests, up to `depth` in flight, and
 actions (kill a target) at chosen numbers of requests.
+
+Asynchronous calls get plain buffers (bytes, bytearray, memoryview), never an nbd.Buffer: libnbd 1.14
+counts a reference to what is in that once too often with each call, so that it is never freed.
 """
 
 from __future__ import annotations
 
 import bisect
+import functools
 import math
 import random
 import re
@@ -148,17 +152,15 @@ def read_all(handle: nbd.NBD, step: int = REQUEST_BYTES_MAX) -> bytearray:
     """The whole volume through libnbd, four requests in flight."""
     size = handle.get_size()
     out = bytearray(size)
-    pending: list[tuple[int, int, nbd.Buffer]] = []
+    pending: list[int] = []
 
     def finish() -> None:
-        cookie, offset, buffer = pending.pop(0)
+        cookie = pending.pop(0)
         while not handle.aio_command_completed(cookie):
             handle.poll(-1)
-        out[offset : offset + buffer.size()] = buffer.to_bytearray()
 
     for offset in range(0, size, step):
-        buffer = nbd.Buffer(min(step, size - offset))
-        pending.append((handle.aio_pread(buffer, offset), offset, buffer))
+        pending.append(handle.aio_pread(memoryview(out)[offset : offset + step], offset))
         if len(pending) == 4:
             finish()
     while pending:
@@ -185,6 +187,12 @@ class Stats:
                 f"{self.writes} writes, {self.flushes} flushes")
 
 
+@functools.cache
+def _pool() -> memoryview:
+    """What is written is cut out of this at random places: to make it takes longer than many a load."""
+    return memoryview(random.Random(0).randbytes(POOL_BYTES + REQUEST_BYTES_MAX))
+
+
 class Load:
     """Random requests against a volume and its shadow.
 
@@ -197,7 +205,7 @@ class Load:
                  span: tuple[int, int] | None = None):
         self.handle, self.shadow, self.depth = handle, shadow, depth
         self.random = random.Random(seed)
-        self.pool = memoryview(bytearray(self.random.randbytes(POOL_BYTES + REQUEST_BYTES_MAX)))
+        self.pool = _pool()
         self.request_bytes_max = request_bytes_max
         self.read_share, self.fua_share, self.flush_share = read_share, fua_share, flush_share
         self.span = span or (0, shadow.size)
@@ -311,13 +319,13 @@ class Load:
         self.handle.aio_flush(completion=done)
 
     def _submit_read(self, offset: int, length: int) -> None:
-        begin, buffer = time.monotonic(), nbd.Buffer(length)
+        begin, buffer = time.monotonic(), bytearray(length)
         what = f"read of {length} at {offset}"
         began = self.shadow.read_begins()
 
         def done(error: nbd.ctypes.c_int) -> int:
             if self._ended(what, begin, error.value):
-                fault = self.shadow.read_ends(began, offset, buffer.to_bytearray())
+                fault = self.shadow.read_ends(began, offset, buffer)
                 if fault:
                     self.stats.wrong.append(f"{what}: {fault}")
             return 1
@@ -331,7 +339,6 @@ class Load:
         what = f"{'FUA ' if fua else ''}write of {length} at {offset}"
         source = self.random.randrange(POOL_BYTES)
         write = self.shadow.write_begins(offset, self.pool[source : source + length])
-        buffer = nbd.Buffer.from_bytearray(bytearray(write.data))
 
         def done(error: nbd.ctypes.c_int) -> int:
             if self._ended(what, begin, error.value):
@@ -340,4 +347,4 @@ class Load:
 
         self.stats.writes += 1
         self.in_flight += 1
-        self.handle.aio_pwrite(buffer, offset, completion=done, flags=nbd.CMD_FLAG_FUA if fua else 0)
+        self.handle.aio_pwrite(write.data, offset, completion=done, flags=nbd.CMD_FLAG_FUA if fua else 0)

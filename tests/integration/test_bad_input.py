@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import socket
@@ -19,7 +18,7 @@ import pytest
 
 from farm import TargetFarm, TargetOptions
 from private_gateway import IRAID, PYTHON, Gateway, Ran, wait_until
-from reader import COPIES, NotAMember, VolumeReader
+from reader import COPIES, NotAMember, VolumeReader, digest
 
 MIB = 1 << 20
 SIZE = 24 * MIB  # hashed often
@@ -36,7 +35,7 @@ def state_of(farm: TargetFarm, gateway: Gateway) -> dict[str, str]:
     """All that a refusal must leave alone: members, and what the gateway keeps of volumes."""
     files = [farm.backing(number) for number in range(len(farm))]
     files += [path for path in gateway.config.rglob("*") if path.is_file()]
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {str(path): digest(path) for path in files}
 
 
 @contextmanager

@@ -50,8 +50,9 @@ class Run:
     load: CrashLoad = field(init=False)
 
     def prepare(self) -> None:
-        """The volume, its windows filled, parity proven, stopped; the record begins here."""
-        self.gateway.create("v0", self.recorder.members(), self.level, str(CHUNK), "--give-up", "2")
+        """The volume, its windows filled, parity proven, stopped; the record begins here.  Until then nothing
+        goes through the recorder, which would make the first resync take seconds."""
+        self.gateway.create("v0", self.farm.members(), self.level, str(CHUNK), "--give-up", "2")
         self.gateway.configure("v0", assembly_wait_seconds=1)
         self.gateway.must("stop", "v0")
         row_bytes = DATA_CHUNKS[self.level] * CHUNK
@@ -60,6 +61,7 @@ class Run:
         with self.gateway.serve("v0") as volume:
             written = self.load.fill(volume.connect())
             volume.wait_resynced()
+        self.gateway.configure("v0", members=self.recorder.members())
         for number in range(COUNT):
             shutil.copy(self.farm.backing(number), self.folder / f"begin{number}")
         self.journal.recording = True

@@ -160,7 +160,7 @@ def test_take_over_from_a_gateway_that_hangs(gateway: Gateway, other: Gateway,
         errors: list[int] = []
         volume.process.popen.send_signal(signal.SIGSTOP)
         wait_until(lambda: stopped(volume.process.pid), "all of its threads to stop")
-        late = nbd.Buffer.from_bytearray(bytearray(PATTERN[:512] * 128))
+        late = PATTERN[:512] * 128
         for number in range(16):
             handle.aio_pwrite(late, number * MIB, completion=lambda e: errors.append(e.value) or 1)
         while handle.poll(0) > 0:

@@ -131,7 +131,7 @@ def test_no_write_before_its_region_is_marked_on_all_members(gateway: Gateway,
         before = [reader.by_role[role].read(reader.truth.data.offset, reader.truth.chunk) for role in others]
         farm.stop(hung)
         answers: list[int] = []
-        handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(row)), 0,
+        handle.aio_pwrite(row, 0,
                           completion=lambda error: answers.append(error.value) or 1)
         wait_until(lambda: handle.poll(0) >= 0 and reader.flagged(DIRTY, others) == {0}, "the mark")
         for number in readable * 20:  # commands that came later are answered: there was time for more
@@ -342,7 +342,7 @@ def test_the_half_that_was_evicted_is_not_started_alone(gateway: Gateway, make_f
     for number in half:
         farm.restart(number)
     before = contents(farm)
-    ran = gateway.iraid("start", "v0", "--timeout", "5")
+    ran = gateway.iraid("start", "v0", "--timeout", "3")
     assert ran.status == 1 and "newer ones are missing" in ran.err and "--force" in ran.err, ran
     gateway.must("stop", "v0")
     assert contents(farm) == before, "something was written to the half that is refused"

@@ -1,6 +1,8 @@
 /* rig.c - see rig.h. */
 #include "rig.h"
 
+#include "pure/spare.h"
+
 #include "bury.h"
 
 #include <assert.h>
@@ -9,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMBER_BYTES (16ull << 20)
 #define IOVECS_MAX 8
 
 #define expect(condition, ...)                                                                 \
@@ -65,7 +66,7 @@ format(struct rig *rig)
 		.member_count = (uint8_t)rig->count,
 		.chunk_bytes = rig->chunk_bytes,
 		.block_bytes = 512,
-		.member_bytes = MEMBER_BYTES,
+		.member_bytes = RIG_MEMBER_BYTES,
 		.epoch = 1,
 		.write_count = 1,
 		.name = "rig",
@@ -75,7 +76,7 @@ format(struct rig *rig)
 	struct geometry geometry;
 	uint32_t regions;
 
-	expect(layout_compute(MEMBER_BYTES, rig->chunk_bytes, shared.areas, &shared.data_bytes,
+	expect(layout_compute(RIG_MEMBER_BYTES, rig->chunk_bytes, shared.areas, &shared.data_bytes,
 			      &shared.region_rows) == 0, "layout");
 	expect(geometry_init(&geometry, rig->level, rig->count, rig->chunk_bytes, 512,
 			     shared.data_bytes) == 0, "geometry");
@@ -119,9 +120,10 @@ rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t l
 	rig->schedule.now_us = rig->now_ms * 1000;
 	for (int i = 0; i < count; i++) {
 		snprintf(label, sizeof(label), "m%d", i);
-		fake_member_init(&rig->members[i], label, MEMBER_BYTES, 512, &rig->schedule,
+		fake_member_init(&rig->members[i], label, RIG_MEMBER_BYTES_MAX, 512, &rig->schedule,
 				 &rig->random);
 	}
+	rig_extend_members(rig, RIG_MEMBER_BYTES);
 	format(rig);
 	expect(load_bytes <= rig->volume_bytes, "load range is larger than the volume");
 	rig->acknowledged = calloc(rig->sectors, sizeof(*rig->acknowledged));
@@ -130,6 +132,54 @@ rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t l
 	rig->zeroed = calloc(rig->sectors, sizeof(*rig->zeroed));
 	rig->zeroed_before = calloc(rig->sectors, sizeof(*rig->zeroed_before));
 	rig->zero_ended = calloc(rig->sectors, sizeof(*rig->zero_ended));
+}
+
+void
+rig_mark_spare(struct rig *rig, int index, uint64_t bytes)
+{
+	struct fake_member *member = &rig->members[index];
+	struct spare_mark mark = { .member_bytes = bytes, .block_bytes = 512 };
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	fake_member_init(member, "spare", RIG_MEMBER_BYTES_MAX, 512, &rig->schedule, &rig->random);
+	member->capacity_bytes = bytes;
+	memset(mark.member_uuid, 0x50 + index, 16);
+	memcpy(mark.volume_uuid, rig->options.volume_uuid, 16);
+	spare_encode(&mark, block);
+	disk_write(&member->disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
+	disk_write(&member->disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
+}
+
+void
+rig_extend_members(struct rig *rig, uint64_t bytes)
+{
+	expect(bytes <= RIG_MEMBER_BYTES_MAX, "no member can have %llu bytes", (unsigned long long)bytes);
+	for (int i = 0; i < rig->count; i++)
+		rig->members[i].capacity_bytes = bytes;
+}
+
+static void *
+extended(void *array, uint64_t before, uint64_t after, size_t size)
+{
+	char *grown = realloc(array, after * size);
+
+	expect(grown != NULL, "out of memory");
+	memset(grown + before * size, 0, (after - before) * size);
+	return grown;
+}
+
+void
+rig_extend_load(struct rig *rig, uint64_t load_bytes)
+{
+	const uint64_t before = rig->sectors, after = load_bytes / RIG_SECTOR;
+
+	rig->acknowledged = extended(rig->acknowledged, before, after, sizeof(*rig->acknowledged));
+	rig->flushed = extended(rig->flushed, before, after, sizeof(*rig->flushed));
+	rig->submitted = extended(rig->submitted, before, after, sizeof(*rig->submitted));
+	rig->zeroed = extended(rig->zeroed, before, after, sizeof(*rig->zeroed));
+	rig->zeroed_before = extended(rig->zeroed_before, before, after, sizeof(*rig->zeroed_before));
+	rig->zero_ended = extended(rig->zero_ended, before, after, sizeof(*rig->zero_ended));
+	rig->sectors = after;
 }
 
 void

@@ -12,6 +12,8 @@
 #include "fake_member.h"
 
 #define RIG_SECTOR 512u
+#define RIG_MEMBER_BYTES (16ull << 20)
+#define RIG_MEMBER_BYTES_MAX (20ull << 20)
 
 struct rig_request;
 
@@ -48,6 +50,14 @@ struct rig {
 void rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes,
 	      uint64_t seed);
 void rig_free(struct rig *rig);
+
+/* All members tell that they have so many bytes, RIG_MEMBER_BYTES_MAX at most. */
+void rig_extend_members(struct rig *rig, uint64_t bytes);
+/* The load uses more of the volume from now on. */
+void rig_extend_load(struct rig *rig, uint64_t load_bytes);
+
+/* Make the device in rig->members[index], which is not one of the `count`, and mark it as a spare of the volume. */
+void rig_mark_spare(struct rig *rig, int index, uint64_t bytes);
 
 void rig_start(struct rig *rig);
 void rig_stop(struct rig *rig);		/* in order; asserts that it ends */

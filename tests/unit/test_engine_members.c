@@ -17,7 +17,6 @@
 #include <cmocka.h>
 
 #define LOAD_BYTES (6ull << 20)
-#define MEMBER_BYTES (16ull << 20)
 
 static char why[256];
 
@@ -70,27 +69,12 @@ scrub_done(struct rig *rig)
 	return !rig_status(rig).scrub_active;
 }
 
-static void
-mark_spare(struct rig *rig, int index)
-{
-	struct fake_member *member = &rig->members[index];
-	struct spare_mark mark = { .member_bytes = MEMBER_BYTES, .block_bytes = 512 };
-	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
-
-	fake_member_init(member, "spare", MEMBER_BYTES, 512, &rig->schedule, &rig->random);
-	memset(mark.member_uuid, 0x50 + index, 16);
-	memcpy(mark.volume_uuid, rig->options.volume_uuid, 16);
-	spare_encode(&mark, block);
-	disk_write(&member->disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
-	disk_write(&member->disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
-}
-
 static int
 attach_spare(struct rig *rig, int index)
 {
 	int slot;
 
-	mark_spare(rig, index);
+	rig_mark_spare(rig, index, RIG_MEMBER_BYTES);
 	slot = engine_attach(rig->engine, &rig->members[index].backend, why);
 	assert_true(slot >= 0);
 	return slot;

@@ -133,6 +133,76 @@ test_a_long_range_lets_others_pass_and_is_bounded(void **state)
 	end(&rig);
 }
 
+static uint32_t
+longest_zero_in_flight(const struct rig *rig)
+{
+	uint32_t longest = 0;
+
+	for (const struct fake_command *c = rig->members[0].queue; c != NULL; c = c->next)
+		if (c->io->op == BACKEND_ZERO && c->io->length_bytes > longest)
+			longest = c->io->length_bytes;
+	return longest;
+}
+
+/* Zeroes all; how many were under way at once, and how long, once the first are through. */
+static void
+zero_all(struct rig *rig, uint32_t answer_us, int *most, uint32_t *longest)
+{
+	uint64_t zeros = SUM(rig, zeros);
+
+	for (int i = 0; i < rig->count; i++)
+		rig->members[i].answer_us_min = rig->members[i].answer_us_max = answer_us;
+	*most = 0;
+	*longest = 0;
+	rig_submit(rig, REQUEST_ZERO, 0, rig->sectors, false);
+	while (rig->active_count > 0) {
+		rig_step(rig);
+		if (SUM(rig, zeros) < zeros + 6 * (uint64_t)rig->count)
+			continue;	/* they learn */
+		if (zeros_in_flight(rig) > *most)
+			*most = zeros_in_flight(rig);
+		if (longest_zero_in_flight(rig) > *longest)
+			*longest = longest_zero_in_flight(rig);
+	}
+}
+
+static void
+test_pieces_are_as_long_as_members_are_quick(void **state)
+{
+	uint32_t quick, slow;
+	struct rig rig;
+	int most;
+
+	rig_init(&rig, 5, 4, 65536, 30u << 20, 4);
+	rig.options.resync_rows_max = 0;
+	for (int i = 0; i < rig.count; i++)
+		rig.members[i].deadline_us = 500000;
+	start_active(&rig);
+	zero_all(&rig, 80000, &most, &slow);	/* of 500 ms to give up */
+	assert_int_equal(slow, 65536);
+	assert_int_equal(most, 1);
+	zero_all(&rig, 2000, &most, &quick);
+	assert_true(quick > 1u << 20);
+	assert_in_range(most, 2, 4);
+	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+	end(&rig);
+}
+
+/* A chunk may be longer than what is sent of zeros at once. */
+static void
+test_zeros_are_sent_to_members_with_large_chunks(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 1u << 20, 12u << 20, 5);
+	for (int i = 0; i < rig.count; i++)
+		rig.members[i].zeros_sent = true;
+	start_active(&rig);
+	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
+	rig_drain(&rig);
+	end(&rig);
+}
+
 static void
 wait_for_resync(struct rig *rig)
 {
@@ -391,6 +461,8 @@ main(void)
 		cmocka_unit_test(test_whole_rows_need_no_read_and_are_proven),
 		cmocka_unit_test(test_ends_of_a_range_are_written),
 		cmocka_unit_test(test_a_long_range_lets_others_pass_and_is_bounded),
+		cmocka_unit_test(test_pieces_are_as_long_as_members_are_quick),
+		cmocka_unit_test(test_zeros_are_sent_to_members_with_large_chunks),
 		cmocka_unit_test(test_a_member_may_go_while_zeros_are_written),
 		cmocka_unit_test(test_zeros_that_fail_are_told),
 		cmocka_unit_test(test_a_stop_does_not_wait_for_a_long_range),

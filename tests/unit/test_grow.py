@@ -215,10 +215,21 @@ def test_root_is_asked_for_before_anything_changes(iraid, kernel, monkeypatch):
 def test_json_has_members_luns_and_initiators(iraid, kernel):
     shown = iraid(answers(), "grow", "v0", "--json").json()
     assert shown == {
-        **GROWN, "initiators": [ALICE], "saved": str(kernel.save_file),
+        **GROWN, "initiators": [ALICE], "saved": str(kernel.save_file), "warnings": [],
         "luns": [{"storage_object": "v0", "iqns": [IQN], "before_bytes": OLD, "size_bytes": NEW}],
         "members": [{"member": member(i)["member"], "role": i, "before_bytes": 100 << 30,
                      "size_bytes": 200 << 30} for i in range(4)]}
+
+
+@pytest.mark.parametrize(("size", "warned"), [(150 << 30, True), (200 << 30, False)])
+def test_a_spare_that_is_smaller_than_the_members_now_is_warned_of(iraid, size, warned):
+    spare = member(4, role=None, state="spare", size_bytes=size)
+    given = answers()
+    given["volume.status"] = volume(members=[member(i, size_bytes=200 << 30) for i in range(4)] + [spare])
+    done = iraid(given, "grow", "v0")
+    assert done.status == 0
+    assert (f"warning: spare {spare['member']} has 150 GiB" in done.err) == warned == bool(done.err)
+    assert len(iraid(given, "grow", "v0", "--json").json()["warnings"]) == warned
 
 
 def test_sizes_that_round_to_the_same_are_told_in_bytes(iraid):

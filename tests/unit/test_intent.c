@@ -765,6 +765,46 @@ nothing_is_forgotten_across_map_blocks(void **state)
 		live(10000 + seed, ROWS_MAX - 7 * seed, 1, 1500, 50);
 }
 
+/* Regions of 4 rows, the third with two; one member is out. */
+static void
+growth_keeps_what_is_known(void **state)
+{
+	const uint8_t absent = REGION_STALE(1), fresh = REGION_DIRTY | REGION_UNWRITTEN | REGION_STALE(1);
+	struct intent *intent = &world.intent;
+
+	assert_int_equal(intent_init(intent, 10, 4), 0);
+	intent->absent = absent;
+	assert_int_equal(intent_grow(intent, 11, true), 0);	/* within the last region */
+	assert_int_equal(intent->regions, 3);
+	assert_int_equal(intent_grow(intent, 23, true), 0);
+	assert_int_equal(intent->regions, 6);
+	assert_int_equal(intent->rows, 23);
+	assert_int_equal(intent->flags[0], 0);
+	assert_int_equal(intent->flags[2], absent);
+	assert_true(intent->block_dirty[0]);
+	assert_int_equal(intent->suspect_count, 3);
+	assert_int_equal(intent->dirty_count, 3);
+	for (uint32_t region = 3; region < 6; region++) {
+		assert_int_equal(intent->flags[region], fresh);
+		assert_true(intent_row_suspect(intent, region * 4) && intent_row_fresh(intent, region * 4));
+		assert_false(intent_begin(intent, region));	/* its mark is not durable yet */
+		intent_end(intent, region);
+	}
+	assert_false(intent_row_suspect(intent, 11));
+	/* Another block of the map. */
+	assert_int_equal(intent_grow(intent, 4 * LAYOUT_REGIONS_PER_BLOCK + 1, true), 0);
+	assert_int_equal(intent->blocks, 2);
+	assert_true(intent->block_dirty[1]);
+	assert_int_equal(intent->flags[LAYOUT_REGIONS_PER_BLOCK], fresh);
+	intent_destroy(intent);
+
+	assert_int_equal(intent_init(intent, 10, 4), 0);
+	assert_int_equal(intent_grow(intent, 23, false), 0);	/* level 0 */
+	assert_int_equal(intent->flags[5], 0);
+	assert_int_equal(intent->suspect_count, 0);
+	assert_true(intent->block_dirty[0]);			/* all the same: their granules have to be there */
+}
+
 static int
 name_the_seed(void **state)
 {
@@ -780,6 +820,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(nothing_is_forgotten_in_small_volumes, name_the_seed),
 		cmocka_unit_test_teardown(nothing_is_forgotten_across_map_blocks, name_the_seed),
+		cmocka_unit_test_teardown(growth_keeps_what_is_known, name_the_seed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

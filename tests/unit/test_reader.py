@@ -15,7 +15,7 @@ from pure_library import (ALL_SHAPES, BLOCK, KIB, MIB, Area, Geometry, SpareMark
                           ref)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
-from reader import DIRTY, LostExtent, Member, NotAMember, VolumeReader  # noqa: E402
+from reader import DIRTY, LostExtent, Member, NotAMember, VolumeReader, digest  # noqa: E402
 from rows import Shape, Unknown  # noqa: E402
 
 CHUNK, COUNT = 4 * KIB, 4
@@ -28,7 +28,7 @@ def uuid_of(number: int) -> bytes:
 
 
 def record(**changes) -> Superblock:
-    areas, data, region_rows = (Area * 4)(), ctypes.c_uint64(), ctypes.c_uint32()
+    areas, data, region_rows = (Area * 5)(), ctypes.c_uint64(), ctypes.c_uint32()
     assert lib().layout_compute(16 * MIB, CHUNK, areas, ref(data), ref(region_rows)) == 0
     superblock = Superblock(
         name=b"v0", level=5, member_count=COUNT, chunk_bytes=CHUNK, block_bytes=512,
@@ -247,3 +247,34 @@ def test_content_and_wrong_rows_of_members_that_hold_it(tmp_path, level, count):
     if level == 6:
         with pytest.raises(Unknown):
             reader.content(without=(0, 1, 2))
+
+
+def test_the_digest_is_that_of_the_content_wherever_holes_are(tmp_path):
+    sparse, dense = tmp_path / "sparse", tmp_path / "dense"
+    with sparse.open("wb") as file:
+        for offset in (70_000, 2 * MIB - 1, 3 * MIB):
+            file.seek(offset)
+            file.write(b"data")
+        file.truncate(5 * MIB + 100)
+    dense.write_bytes(sparse.read_bytes())
+    assert sparse.stat().st_blocks < dense.stat().st_blocks
+    of_all = digest(sparse)
+    assert digest(dense) == of_all
+    for offset in (0, 70_003, 2 * MIB, 4 * MIB, 5 * MIB + 99):
+        with sparse.open("r+b") as file:
+            file.seek(offset)
+            before = file.read(1)
+            file.seek(offset)
+            file.write(b"\x01")
+            file.flush()
+            assert digest(sparse) != of_all, offset
+            file.seek(offset)
+            file.write(before)
+        assert digest(sparse) == of_all
+    with sparse.open("r+b") as file:
+        file.truncate(5 * MIB + 101)
+    assert digest(sparse) != of_all
+    with dense.open("r+b") as file:  # as much data, elsewhere
+        content = dense.read_bytes()
+        file.write(content[64 * KIB : 128 * KIB] + content[: 64 * KIB])
+    assert digest(dense) != of_all

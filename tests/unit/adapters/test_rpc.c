@@ -233,6 +233,7 @@ volumes_that_are_not_there_are_named(void **state)
 	refused(CALL("volume.stop", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
 	refused(CALL("volume.delete", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
 	refused(CALL("volume.set", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
+	refused(CALL("volume.grow", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
 	refused(CALL("member.fail", "{\"name\":\"v9\",\"member\":\"1\"}"), 2, "not_found", "v9");
 	refused(CALL("member.remove", "{\"name\":\"v9\",\"member\":\"1\"}"), 2, "not_found", "v9");
 	refused(CALL("member.rebuild", "{\"name\":\"v9\",\"member\":\"1\"}"), 2, "not_found", "v9");
@@ -266,6 +267,7 @@ what_needs_a_running_volume_says_so(void **state)
 	refused(CALL("member.replace", "{\"name\":\"v0\",\"member\":\"1\",\"device\":\"h/iqn.x:d/0\"}"), 8, "busy",
 		"\"v0\" is not running");
 	refused(CALL("scrub.start", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
+	refused(CALL("volume.grow", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
 	refused(CALL("lost.list", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
 	refused(CALL("lost.accept", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
 }

@@ -204,6 +204,172 @@ a_secrets_file_that_is_gone_fails_the_volume_not_the_start(void **state)
 	free(view);
 }
 
+/* --- growing, with the engine's part of it played here: see CMakeLists.txt --- */
+
+#define OLD_BYTES (300ull << 20)
+#define NEW_BYTES (600ull << 20)
+
+int __wrap_engine_grow(struct engine *engine, void (*done)(void *owner, int error, const char *text), void *owner,
+		       char *why);
+void __real_engine_status(const struct engine *engine, struct engine_status *out);
+void __wrap_engine_status(const struct engine *engine, struct engine_status *out);
+
+static struct {
+	int refusal;
+	sem_t asked;
+	void (*done)(void *owner, int error, const char *text);
+	void *owner;
+	uint64_t size_bytes;	/* on the volume's thread; 0: what the engine says */
+} grow_asked;
+
+int
+__wrap_engine_grow(struct engine *engine, void (*done)(void *owner, int error, const char *text), void *owner, char *why)
+{
+	grow_asked.done = done;
+	grow_asked.owner = owner;
+	if (grow_asked.refusal != 0)
+		snprintf(why, VOLUME_WHY_MAX, "member 2 is missing");
+	else
+		sem_post(&grow_asked.asked);
+	return grow_asked.refusal;
+}
+
+void
+__wrap_engine_status(const struct engine *engine, struct engine_status *out)
+{
+	__real_engine_status(engine, out);
+	if (grow_asked.size_bytes != 0)
+		out->size_bytes = grow_asked.size_bytes;
+}
+
+static int
+has_size(struct engine *engine, void *argument, char *why)
+{
+	grow_asked.size_bytes = *(uint64_t *)argument;
+	return 0;
+}
+
+static int
+has_grown(struct engine *engine, void *argument, char *why)
+{
+	grow_asked.size_bytes = NEW_BYTES;
+	grow_asked.done(grow_asked.owner, 0, "member 1 limits it");
+	return 0;
+}
+
+static int
+has_failed(struct engine *engine, void *argument, char *why)
+{
+	grow_asked.done(grow_asked.owner, -EIO, "member 1 left meanwhile");
+	return 0;
+}
+
+struct grower {
+	struct volume_growth growth;
+	char text[VOLUME_REASON_MAX];
+	int result;
+	uint64_t brief_bytes;	/* right after */
+	struct volume *volume;
+};
+
+static void *
+grow_volume(void *argument)
+{
+	struct grower *grower = argument;
+	struct volume_brief brief;
+
+	grower->result = volume_grow(host, "v0", &grower->growth, grower->text, sizeof(grower->text));
+	if (grower->result == 0) {
+		volume_brief(grower->volume, &brief);
+		grower->brief_bytes = brief.size_bytes;
+	}
+	return NULL;
+}
+
+/* A volume with a size, and a growth of it that the engine has begun. */
+static pthread_t
+begin_growth(struct grower *grower)
+{
+	static uint64_t old = OLD_BYTES;
+	pthread_t thread;
+
+	memset(grower, 0, sizeof(*grower));
+	memset(&grow_asked, 0, sizeof(grow_asked));
+	sem_init(&grow_asked.asked, 0, 0);
+	grower->volume = acquire("v0", "test");
+	assert_int_equal(volume_call(host, "v0", has_size, &old, reason, sizeof(reason)), 0);
+	pthread_create(&thread, NULL, grow_volume, grower);
+	sem_wait(&grow_asked.asked);
+	return thread;
+}
+
+static void
+end_growth(struct grower *grower)
+{
+	static uint64_t none = 0;
+
+	volume_call(host, "v0", has_size, &none, reason, sizeof(reason));
+	volume_release(grower->volume);
+	sem_destroy(&grow_asked.asked);
+}
+
+static void
+a_growth_is_waited_for_and_its_size_is_known_on_return(void **state)
+{
+	struct grower grower, second;
+	pthread_t thread = begin_growth(&grower);
+
+	grow_volume(&second);
+	assert_int_equal(second.result, -EBUSY);
+	assert_non_null(strstr(second.text, "under way"));
+	assert_int_equal(volume_call(host, "v0", has_grown, NULL, reason, sizeof(reason)), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(grower.result, 0);
+	assert_int_equal(grower.growth.before_bytes, OLD_BYTES);
+	assert_int_equal(grower.growth.size_bytes, NEW_BYTES);
+	assert_int_equal(grower.brief_bytes, NEW_BYTES);
+	assert_string_equal(grower.text, "member 1 limits it");
+	end_growth(&grower);
+}
+
+static void
+a_growth_that_fails_says_why_and_the_next_may_begin(void **state)
+{
+	struct grower grower;
+	pthread_t thread = begin_growth(&grower);
+
+	assert_int_equal(volume_call(host, "v0", has_failed, NULL, reason, sizeof(reason)), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(grower.result, -EIO);
+	assert_string_equal(grower.text, "member 1 left meanwhile");
+	grow_asked.refusal = -EBUSY;
+	for (int i = 0; i < 2; i++) {
+		grow_volume(&grower);
+		assert_int_equal(grower.result, -EBUSY);
+		assert_string_equal(grower.text, "member 2 is missing");
+	}
+	end_growth(&grower);
+}
+
+static void
+the_end_of_its_engine_ends_the_wait_for_a_growth(void **state)
+{
+	const struct volume_start_options again = { .force = true };
+	struct grower grower;
+	pthread_t thread = begin_growth(&grower);
+
+	/* Not assembled, it is started again with another engine; its users keep their hold. */
+	assert_int_equal(volume_start(host, "v0", &again, reason, sizeof(reason)), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(grower.result, -ESHUTDOWN);
+	assert_non_null(strstr(grower.text, "next start"));
+	end_growth(&grower);
+	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
+	grow_volume(&grower);
+	assert_int_equal(grower.result, -ENOTCONN);
+	assert_non_null(strstr(grower.text, "v0"));
+}
+
 /* --- many threads --- */
 
 struct counted {
@@ -355,6 +521,9 @@ main(void)
 		HOST_TEST(waiting_for_members_ends_in_time),
 		HOST_TEST(another_process_is_told_who_has_it_until_that_ends),
 		HOST_TEST(a_secrets_file_that_is_gone_fails_the_volume_not_the_start),
+		HOST_TEST(a_growth_is_waited_for_and_its_size_is_known_on_return),
+		HOST_TEST(a_growth_that_fails_says_why_and_the_next_may_begin),
+		HOST_TEST(the_end_of_its_engine_ends_the_wait_for_a_growth),
 		HOST_TEST(requests_complete_once_while_volumes_start_again_and_again),
 	};
 

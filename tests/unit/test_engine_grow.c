@@ -1,0 +1,450 @@
+/* test_engine_grow.c - members become larger, and the volume with them, while it runs: one scenario each, on fake members.
+ * The simulator draws growth at random; these say by name what is promised.
+ */
+#include "engine/engine.h"
+#include "rig.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CHUNK 16384u
+#define LOAD_BYTES (2ull << 20)
+
+static char why[256];
+
+/* What done() said. */
+static struct outcome {
+	bool done;
+	int error;
+	char text[256];
+} outcome;
+
+static void
+grown(void *owner, int error, const char *text)
+{
+	outcome.done = true;
+	outcome.error = error;
+	strncpy(outcome.text, text, sizeof(outcome.text) - 1);
+}
+
+static void
+begin(struct rig *rig)
+{
+	outcome = (struct outcome){ .done = false };
+	assert_int_equal(engine_grow(rig->engine, grown, NULL, why), 0);
+}
+
+static void
+await(struct rig *rig)
+{
+	for (int i = 0; i < 4000 && !outcome.done; i++)
+		rig_step(rig);
+	assert_true(outcome.done);
+}
+
+static void
+grow(struct rig *rig, uint64_t member_bytes)
+{
+	rig_extend_members(rig, member_bytes);
+	begin(rig);
+	await(rig);
+	assert_int_equal(outcome.error, 0);
+}
+
+static void
+start(struct rig *rig, int level, int count, uint64_t seed)
+{
+	rig_init(rig, level, count, CHUNK, LOAD_BYTES, seed);
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 4000));
+}
+
+static void
+load(struct rig *rig, int requests)
+{
+	while (requests-- > 0) {
+		while (rig->active_count >= 8)
+			rig_step(rig);
+		rig_submit_random(rig);
+		rig_step(rig);
+	}
+}
+
+static void
+await_proof(struct rig *rig)
+{
+	for (int i = 0; i < 40000 && rig_status(rig).regions_suspect > 0; i++) {
+		rig_step(rig);
+		if (rig->active_count == 0)
+			rig_jump(rig);
+	}
+	assert_int_equal(rig_status(rig).regions_suspect, 0);
+}
+
+static void
+finish(struct rig *rig)
+{
+	rig_drain(rig);
+	rig_verify(rig);
+	await_proof(rig);
+	if (rig->level == 5)
+		assert_int_equal(rig_parity_faults(rig), 0);
+	rig_stop(rig);
+	assert_int_equal(rig->failed, 0);
+	rig_free(rig);
+}
+
+static uint64_t
+size(struct rig *rig)
+{
+	return rig_status(rig).size_bytes;
+}
+
+/* --- it grows --- */
+
+static const struct { int level, count; } shapes[] = { { 0, 3 }, { 1, 2 }, { 5, 4 }, { 6, 5 }, { 10, 3 }, { 10, 4 } };
+
+/* Twice, the first time to an end in the middle of a region; all of it is used, and is there after a crash. */
+static void
+test_grows_under_load_and_stays_so(void **state)
+{
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct rig rig;
+		uint64_t before;
+
+		start(&rig, shapes[i].level, shapes[i].count, 800 + i);
+		before = size(&rig);
+		load(&rig, 50);
+		rig_extend_members(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+		begin(&rig);
+		load(&rig, 50);
+		await(&rig);
+		assert_int_equal(outcome.error, 0);
+		assert_true(size(&rig) > before);
+		before = size(&rig);
+		rig_extend_load(&rig, before);
+		load(&rig, 200);
+		rig_submit(&rig, REQUEST_WRITE, rig.sectors - 8, 8, true);	/* the very end */
+		rig_drain(&rig);
+		grow(&rig, RIG_MEMBER_BYTES + (2 << 20) + 3 * CHUNK);
+		assert_true(size(&rig) > before);
+		before = size(&rig);
+		rig_extend_load(&rig, before);
+		load(&rig, 200);
+		rig_crash(&rig);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
+		assert_int_equal(size(&rig), before);
+		load(&rig, 100);
+		finish(&rig);
+	}
+}
+
+static void
+test_uses_all_that_members_have(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 5, 4, 810);
+	grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+	assert_int_equal(size(&rig), 3 * ((12u << 20) + 11 * CHUNK));
+	assert_int_equal(rig_superblock(&rig, 2).member_bytes, RIG_MEMBER_BYTES + 11 * CHUNK);
+	finish(&rig);
+}
+
+/* Members had rubbish where the volume ends now, and nobody has written there. */
+static void
+test_new_rows_fit_when_a_member_is_lost(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 5, 4, 811);
+
+	await_proof(&rig);
+	grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+	await_proof(&rig);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	grow(&rig, RIG_MEMBER_BYTES + 70 * CHUNK);
+	await_proof(&rig);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	rig_extend_load(&rig, size(&rig));
+	load(&rig, 200);
+	rig_drain(&rig);
+	fake_member_cut(&rig.members[1], false);
+	load(&rig, 200);
+	rig_drain(&rig);
+	rig_verify(&rig);
+	rig.members[1].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
+	finish(&rig);
+}
+
+/* Spares are measured too: what one was when it was marked does not count. */
+static void
+test_a_spare_that_grew_with_the_members_will_do(void **state)
+{
+	for (int enlarged = 0; enlarged < 2; enlarged++) {
+		struct rig rig;
+		int slot;
+
+		start(&rig, 5, 4, 812);
+		rig_mark_spare(&rig, 4, RIG_MEMBER_BYTES);
+		slot = engine_attach(rig.engine, &rig.members[4].backend, why);
+		assert_true(slot >= 0);
+		for (int i = 0; i < 2000 && rig_status(&rig).members[slot].state != MEMBER_SPARE; i++)
+			rig_step(&rig);
+		await_proof(&rig);
+		rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
+		if (enlarged)
+			rig.members[4].capacity_bytes = RIG_MEMBER_BYTES_MAX;
+		begin(&rig);
+		await(&rig);
+		assert_int_equal(outcome.error, 0);
+		assert_int_equal(engine_replace(rig.engine, 0, slot, why), enlarged ? 0 : -EINVAL);
+		for (int i = 0; i < 20000 && enlarged && rig_status(&rig).members[slot].state != MEMBER_IN_SYNC; i++)
+			rig_step(&rig);
+		if (enlarged)
+			assert_int_equal(rig_status(&rig).members[slot].state, MEMBER_IN_SYNC);
+		rig_extend_load(&rig, size(&rig));
+		load(&rig, 100);
+		rig_drain(&rig);
+		rig_verify(&rig);
+		rig_stop(&rig);
+		rig_free(&rig);
+		fake_member_free(&rig.members[4]);
+	}
+}
+
+/* --- it does not --- */
+
+static void
+test_the_smallest_member_counts(void **state)
+{
+	struct rig rig;
+	uint64_t before;
+
+	start(&rig, 5, 4, 820);
+	await_proof(&rig);
+	before = size(&rig);
+	rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
+	rig.members[2].capacity_bytes = RIG_MEMBER_BYTES;
+	begin(&rig);
+	await(&rig);
+	assert_int_equal(outcome.error, 0);
+	assert_non_null(strstr(outcome.text, "m2"));
+	assert_int_equal(size(&rig), before);
+	rig.members[2].capacity_bytes = 3 << 20;	/* less than where its data begins */
+	begin(&rig);
+	await(&rig);
+	assert_int_equal(outcome.error, 0);
+	assert_int_equal(size(&rig), before);
+	rig.members[2].capacity_bytes = RIG_MEMBER_BYTES;
+	finish(&rig);
+}
+
+static void
+assert_refused(struct rig *rig, int error)
+{
+	assert_int_equal(engine_grow(rig->engine, grown, NULL, why), error);
+	assert_true(why[0] != '\0');
+}
+
+static void
+test_refused_unless_all_members_are_there(void **state)
+{
+	struct rig rig;
+	uint64_t before;
+
+	rig_init(&rig, 5, 4, CHUNK, LOAD_BYTES, 821);
+	rig_start(&rig);
+	assert_refused(&rig, -EAGAIN);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
+	before = size(&rig);
+	await_proof(&rig);
+	rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
+	begin(&rig);
+	assert_refused(&rig, -EBUSY);
+	await(&rig);
+	assert_true(size(&rig) > before);
+	before = size(&rig);
+	fake_member_cut(&rig.members[0], false);
+	rig_steps(&rig, 20);
+	assert_refused(&rig, -EBUSY);		/* silent */
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 4000));
+	assert_refused(&rig, -EBUSY);
+	load(&rig, 100);
+	rig.members[0].reachable = true;
+	engine_set_rates(rig.engine, 1 << 16, 1 << 16);
+	for (int i = 0; i < 8000 && rig_status(&rig).rebuild_slot < 0; i++)
+		rig_step(&rig);
+	assert_int_equal(rig_status(&rig).rebuild_slot, 0);
+	assert_refused(&rig, -EBUSY);		/* being filled */
+	engine_set_rates(rig.engine, 1 << 26, 1 << 30);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
+	assert_int_equal(size(&rig), before);
+	finish(&rig);
+}
+
+/* --- members and gateways that fail meanwhile --- */
+
+/* At any moment: it ends in one of the two ways, and the volume is what that says. */
+static void
+test_member_lost_at_any_step(void **state)
+{
+	int failed = 0, carried_through = 0;
+
+	for (int steps = 0; steps < 24; steps++) {
+		struct rig rig;
+		uint64_t before;
+
+		start(&rig, 5, 4, 830);
+		grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+		await_proof(&rig);
+		before = size(&rig);
+		load(&rig, 20);
+		rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
+		begin(&rig);
+		rig_steps(&rig, steps);
+		if (steps % 2 == 0)
+			fake_member_hang(&rig.members[3]);
+		else
+			fake_member_cut(&rig.members[3], false);
+		await(&rig);
+		if (outcome.error != 0) {
+			assert_true(outcome.text[0] != '\0');
+			assert_int_equal(size(&rig), before);
+			failed++;
+		} else {
+			assert_true(size(&rig) > before);
+			carried_through++;
+		}
+		rig_extend_load(&rig, size(&rig));
+		load(&rig, 60);
+		fake_member_continue(&rig.members[3]);
+		rig.members[3].reachable = true;
+		rig_drain(&rig);
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
+		if (outcome.error != 0) {
+			begin(&rig);
+			await(&rig);
+			assert_int_equal(outcome.error, 0);
+			assert_true(size(&rig) > before);
+		}
+		finish(&rig);
+	}
+	assert_true(failed > 0 && carried_through > 0);
+}
+
+static void
+crash_at(int level, int count, int steps, bool without_one, int *old, int *new)
+{
+	struct rig rig;
+	uint64_t before;
+
+	start(&rig, level, count, 840 + (uint64_t)level);
+	grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+	await_proof(&rig);
+	before = size(&rig);
+	load(&rig, 20);
+	rig_drain(&rig);
+	/* What is dirty when a gateway dies and a member stays away can't be known; but that is not growth's doing. */
+	for (int i = 0; i < 10000 && rig_status(&rig).regions_dirty > 0; i++)
+		rig_step(&rig);
+	assert_int_equal(rig_status(&rig).regions_dirty, 0);
+	rig_steps(&rig, 50);	/* the map is written */
+	rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
+	begin(&rig);
+	rig_steps(&rig, steps);
+	rig_crash(&rig);
+	rig.members[count - 1].reachable = !without_one;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, without_one ? VOLUME_DEGRADED : VOLUME_ACTIVE, 4000));
+	assert_true(!outcome.done || outcome.error != 0 || size(&rig) > before);
+	++*(size(&rig) > before ? new : old);
+	rig_extend_load(&rig, size(&rig));
+	load(&rig, 60);
+	rig_drain(&rig);
+	rig.members[count - 1].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
+	finish(&rig);
+}
+
+static void
+test_crash_at_any_step(void **state)
+{
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		int old = 0, new = 0;
+
+		for (int steps = 0; steps < 24; steps++)
+			crash_at(shapes[i].level, shapes[i].count, steps,
+				 shapes[i].level != 0 && steps % 3 == 0, &old, &new);
+		assert_true(old > 0 && new > 0);
+	}
+}
+
+/* Whoever waits for it is told, whenever the volume is stopped. */
+static void
+test_stop_at_any_step(void **state)
+{
+	for (int steps = 0; steps < 16; steps++) {
+		struct rig rig;
+
+		start(&rig, 5, 4, 850);
+		rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX - CHUNK);
+		begin(&rig);
+		rig_steps(&rig, steps);
+		rig_stop(&rig);
+		assert_true(outcome.done);
+		assert_true(outcome.error == 0 || outcome.error == -ESHUTDOWN);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
+		finish(&rig);
+	}
+}
+
+/* A device that was put back as it was before does not take the volume down with it. */
+static void
+test_member_shrinks_again(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 5, 4, 860);
+	await_proof(&rig);
+	grow(&rig, RIG_MEMBER_BYTES_MAX);
+	fake_member_cut(&rig.members[1], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 4000));
+	rig.members[1].capacity_bytes = RIG_MEMBER_BYTES;
+	rig.members[1].reachable = true;
+	rig_steps(&rig, 8000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	rig.members[1].capacity_bytes = RIG_MEMBER_BYTES_MAX;
+	fake_member_cut(&rig.members[1], true);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
+	finish(&rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_grows_under_load_and_stays_so),
+		cmocka_unit_test(test_uses_all_that_members_have),
+		cmocka_unit_test(test_new_rows_fit_when_a_member_is_lost),
+		cmocka_unit_test(test_a_spare_that_grew_with_the_members_will_do),
+		cmocka_unit_test(test_the_smallest_member_counts),
+		cmocka_unit_test(test_refused_unless_all_members_are_there),
+		cmocka_unit_test(test_member_lost_at_any_step),
+		cmocka_unit_test(test_crash_at_any_step),
+		cmocka_unit_test(test_stop_at_any_step),
+		cmocka_unit_test(test_member_shrinks_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
