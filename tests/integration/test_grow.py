@@ -316,6 +316,29 @@ def test_as_many_regions_as_the_map_has_room_for(gateway: Gateway, make_farm: Ca
         assert volume.connect().pread(1024, 2 * most - 1024) == b"end!" * 256
 
 
+@pytest.mark.long
+def test_a_scrub_that_is_under_way_goes_on_over_the_new_rows(
+        gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    farm = make_farm(4, size_bytes=OLD_BYTES)
+    old = prepare(gateway, farm.members(), 5)
+    shadow = Shadow(old)
+    with gateway.serve("v0") as volume:
+        iraid, handle = Command(gateway, volume), volume.connect()
+        Load(handle, shadow, seed=1).run(100)
+        iraid.must("set", "v0", "--rate-min", "64K", "--rate-max", "64K")
+        iraid.must("scrub", "start", "v0")
+        enlarge_all(farm, NEW_BYTES)
+        new = grow(volume)["size_bytes"]
+        assert volume.status()["scrub"]["active"], "it was over before the volume grew"
+        iraid.must("set", "v0", "--rate-min", "1G", "--rate-max", "1G")
+        status = volume.wait_status(lambda s: not s["scrub"]["active"], "the scrub's end", 60)
+        assert status["scrub"]["done_rows"] == new // (3 * CHUNK), status["scrub"]
+        assert status["scrub"]["mismatches"] == 0
+        volume.wait_resynced()
+        shadow = longer(shadow, volume.connect())
+    check_members(farm, shadow)
+
+
 # It does not
 
 
@@ -355,6 +378,24 @@ def test_it_is_refused_unless_all_members_are_in_sync(gateway: Gateway, make_far
     reader = VolumeReader([farm.backing(number) for number in (0, 1, 2, 4)])
     assert reader.wrong_rows() == []
     shadow.check(reader.content())
+
+
+@pytest.mark.long
+def test_one_growth_at_a_time(gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]]) -> None:
+    """While a member leaves its size untold, others ask in vain."""
+    farm, gate = gated(5, 4)
+    with gateway.serve("v0") as volume:
+        volume.connect()
+        enlarge_all(farm, NEW_BYTES)
+        gate.close_after(0, only=1)
+        growing = Growing(volume)
+        wait_until(gate.closed.is_set, "the first to wait")
+        second = refused(volume)
+        assert second.kind == "busy" and not growing.over(), second
+        assert growing.wait().error is not None
+        gate.open()
+        wait_in_sync(volume)
+        assert grow(volume)["size_bytes"] == volume_bytes(5, 4, NEW_BYTES)
 
 
 def test_the_smallest_member_counts(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
@@ -492,6 +533,49 @@ def test_killed_at_a_step_of_growing(gateway: Gateway, gated: Callable[..., tupl
     check_members(farm, shadow, losses_max=4)
     # Of each member at least its size, a block of its map and its superblock
     assert interrupted >= (steps or 3 * count), f"only {interrupted} steps were seen, grown after {grown_at}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level, count", [(5, 4), (1, 3), (10, 3), (6, 4)])
+def test_killed_at_a_step_and_a_member_is_missing_then(
+        gateway: Gateway, gated: Callable[..., tuple[TargetFarm, Gate]], level: int, count: int) -> None:
+    """A different one each time: those that are there decide which size it has, and the missing one learns it from them."""
+    farm, gate = gated(level, count)
+    member_bytes = OLD_BYTES
+    new = volume_bytes(level, count, OLD_BYTES)
+    shadow = Shadow(new)
+    volume = gateway.serve("v0")
+    sizes: list[bool] = []
+    for step in range(5 * count + 3):
+        handle = volume.connect()
+        Load(handle, shadow, seed=step).run(30)
+        size = shadow.size
+        if size == new:
+            member_bytes += STEP_BYTES
+            enlarge_all(farm, member_bytes)
+            new = volume_bytes(level, count, member_bytes)
+        volume.wait_status(lambda s: s["regions"]["dirty"] == 0, "the marks to be cleared")
+        gate.close_after(step)
+        growing = Growing(volume)
+        wait_until(lambda: gate.closed.is_set() or growing.over(), "the step, or the end", GROW_SECONDS_MAX)
+        volume.kill()
+        farm.kill(step % count)
+        gate.open()
+        answer = growing.wait().answer
+        volume = gateway.serve("v0").__enter__()
+        handle = volume.connect()
+        assert volume.status()["state"] == "degraded"
+        assert handle.get_size() in ((new,) if answer else (size, new))
+        shadow = longer(shadow, handle)
+        sizes.append(shadow.size == new)
+        Load(handle, shadow, seed=step + 100).run(30)
+        assert volume.status()["lost"]["extents"] == 0
+        farm.restart(step % count)
+        wait_in_sync(volume)
+        volume.wait_resynced()
+    assert set(sizes) == {True, False}, f"grown after which step: {sizes}"
+    volume.stop()
+    check_members(farm, shadow, losses_max=4)
 
 
 @pytest.mark.parametrize("level, count, kills", [(5, 4, 2), long(5, 4, 40), long(10, 3, 20), long(6, 5, 20)])
