@@ -5,7 +5,10 @@
  * (intent_io.c) clears its dirty mark after a flush.
  *
  * Regions that were just written come first: their data is new, and has no proven parity beyond the
- * rows it touched until then.  Only with all members there: without one there is nothing to prove with.
+ * rows it touched until then.  Then those that were written before this assembly: which of their rows were proven is
+ * forgotten, and until they are again, a lost member takes its part of them along.  What nobody has ever written has
+ * nothing to lose, and is last: of a large new volume that is nearly all, and takes days.
+ * Only with all members there: without one there is nothing to prove with.
  */
 #include "progress.h"
 #include "sync_rows.h"
@@ -29,6 +32,9 @@ struct resync {
 	uint64_t not_before_ms;
 	uint64_t done_rows;	/* of this run */
 	uint32_t hints[HINTS];	/* regions written while suspect, a ring */
+	bool written_left;	/* there may be written regions from written_cursor on that are suspect */
+	uint32_t written_cursor;
+	uint32_t doubts;	/* intent.doubts when that was begun */
 	uint32_t hint_head, hint_count;
 };
 
@@ -47,7 +53,7 @@ rows_synced(struct sync_rows *rows, int result)
 			engine_log(engine, LOG_ERR, "resync: row %llu could not be proven: sectors of it "
 				   "can't be read", (unsigned long long)rows->first_row + (unsigned)i);
 			resync->unreadable = true;
-			resync->cursor = resync->region + 1;
+			resync->cursor = resync->written_cursor = resync->region + 1;
 			if (resync->hint_count > 0 && resync->hints[resync->hint_head] == resync->region) {
 				resync->hint_head = (resync->hint_head + 1) % HINTS;
 				resync->hint_count--;
@@ -115,6 +121,19 @@ next_region(struct resync *resync)
 	}
 	if (engine->phase != PHASE_RUNNING)
 		return -1;
+	if (resync->doubts != engine->intent.doubts) {
+		resync->doubts = engine->intent.doubts;
+		resync->written_left = true;
+		resync->written_cursor = 0;
+	}
+	if (resync->written_left) {
+		region = intent_next_written_suspect(&engine->intent, resync->written_cursor);
+		if (region >= 0) {
+			resync->written_cursor = (uint32_t)region;
+			return region;
+		}
+		resync->written_left = false;
+	}
 	region = intent_next_suspect(&engine->intent, resync->cursor);
 	if (region >= 0)
 		return region;
@@ -180,8 +199,12 @@ resync_hint(struct engine *engine, uint64_t row)
 	for (uint32_t i = 0; i < resync->hint_count; i++)
 		if (resync->hints[(resync->hint_head + i) % HINTS] == region)
 			return;
-	if (resync->hint_count == HINTS)
-		return;	/* it is found in its turn */
+	if (resync->hint_count == HINTS) {	/* it is found with those written before */
+		if (!resync->written_left || region < resync->written_cursor)
+			resync->written_cursor = region;
+		resync->written_left = true;
+		return;
+	}
 	resync->hints[(resync->hint_head + resync->hint_count++) % HINTS] = region;
 }
 
@@ -231,6 +254,8 @@ resync_init(struct engine *engine)
 		engine->resync = calloc(1, sizeof(*engine->resync));
 	if (engine->resync == NULL)
 		return -ENOMEM;
+	engine->resync->written_left = true;
+	engine->resync->written_cursor = 0;
 	sync_rows_init(&engine->resync->rows, engine, rows_synced);
 	return 0;
 }

@@ -304,6 +304,17 @@ intent_next_suspect(const struct intent *intent, uint32_t from)
 }
 
 int64_t
+intent_next_written_suspect(const struct intent *intent, uint32_t from)
+{
+	if (intent->suspect_count == 0)
+		return -1;
+	for (uint32_t i = from; i < intent->regions; i++)
+		if ((intent->traits[i] & INTENT_SUSPECT) && !(intent->flags[i] & REGION_UNWRITTEN))
+			return i;
+	return -1;
+}
+
+int64_t
 intent_next_undefined(const struct intent *intent, uint32_t from)
 {
 	if (intent->suspect_count == intent->defined_count)

@@ -125,6 +125,7 @@ void intent_suspect_dirty(struct intent *intent);
 
 /* First suspect region at or after `from`, or -1. */
 int64_t intent_next_suspect(const struct intent *intent, uint32_t from);
+int64_t intent_next_written_suspect(const struct intent *intent, uint32_t from);	/* that holds what somebody wrote */
 /* First region at or after `from` that is suspect and not defined, or -1. */
 int64_t intent_next_undefined(const struct intent *intent, uint32_t from);
 void intent_region_defined(struct intent *intent, uint32_t region);

@@ -541,6 +541,8 @@ def test_a_lost_session_comes_back_through_the_next_portal(tmp_path, start) -> N
             used += connected_to(farm.targets[0].ports)
             assert probe.ask("write 0 4096 1") == "write 0 4096 0"
             farm.stop(0)
+            probe.say("write 0 4096 1")  # so that it is noticed sooner than in an idle session
+            assert probe.line() == "write 0 4096 -107"
             assert probe.line().startswith("closed ETIMEDOUT")
             farm.cont(0)
         first, second = farm.targets[0].ports
