@@ -24,7 +24,7 @@ from private_gateway import SANITIZED, Gateway, RpcError, Served, call, wait_unt
 from reader import DIRTY, UNWRITTEN, Superblock, VolumeReader
 from shadow import Load, Shadow, read_all
 from test_levels import gone_sets, shape_id
-from test_members import Command, all_in_sync, by_member, lose, wait_in_sync
+from test_members import Command, all_in_sync, by_member, lose, spoil, wait_in_sync
 
 pytestmark = pytest.mark.once
 
@@ -328,12 +328,15 @@ def test_a_scrub_that_is_under_way_goes_on_over_the_new_rows(
         iraid.must("set", "v0", "--rate-min", "64K", "--rate-max", "64K")
         iraid.must("scrub", "start", "v0")
         enlarge_all(farm, NEW_BYTES)
-        new = grow(volume)["size_bytes"]
+        grow(volume)
         assert volume.status()["scrub"]["active"], "it was over before the volume grew"
+        reader, row = read_members(farm), old // (3 * CHUNK) + 7  # in what was the last region
+        role, _ = reader.shape.places(row)[3]
+        spoil(reader.by_role[role].path, reader.offset(row, role) + 77)
         iraid.must("set", "v0", "--rate-min", "1G", "--rate-max", "1G")
         status = volume.wait_status(lambda s: not s["scrub"]["active"], "the scrub's end", 60)
-        assert status["scrub"]["done_rows"] == new // (3 * CHUNK), status["scrub"]
-        assert status["scrub"]["mismatches"] == 0
+        assert status["scrub"]["mismatch_offsets"] == [row * 3 * CHUNK]
+        spoil(reader.by_role[role].path, reader.offset(row, role) + 77)  # as it was
         volume.wait_resynced()
         shadow = longer(shadow, volume.connect())
     check_members(farm, shadow)
