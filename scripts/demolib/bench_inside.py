@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """The figures of scripts/bench; runs inside scripts/lab.
 
-One plain target, an S-iRAID volume on three and a P-iRAID volume on four like it, all behind the
-same initiator.  Each cell is measured on all three before the next one, so that a machine that is
+One plain target, an S-iRAID volume on three and a P-iRAID volume on four like it, and md's RAID 5 on four more, all
+behind the same initiator.  Each cell is measured on all of them before the next one, so that a machine that is
 busy for a while doesn't favour one of them.
 """
 
@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [str(SCRIPTS), str(SCRIPTS.parent / "tests" / "end_to_end")]
 
 from demolib import figures  # noqa: E402
+from demolib.md_peer import MdPeer  # noqa: E402
 from demolib.progress import Progress, progress_inside  # noqa: E402
 from demolib.stack import Stack  # noqa: E402
 from initiator import Disk  # noqa: E402
@@ -64,6 +65,12 @@ def measure(progress: Progress, stack: Stack, seconds: float) -> None:
             disks[label] = stack.login(export)
             stack.wait_resynced(name)
             figures.fill(disks[label])
+    with progress.step("md RAID 5 with its bitmap on 4 targets"):
+        md = MdPeer(stack, stack.targets("md", 4, MEMBER_BYTES))
+        stack.peers.append(md)
+        md.__enter__()
+        disks["md RAID 5"] = md.disk
+        figures.fill(md.disk)
     with progress.step("Throughput") as step:
         rows = progress.report.figures["throughput_mb_s"] = []
         for cell in CELLS:
@@ -74,8 +81,9 @@ def measure(progress: Progress, stack: Stack, seconds: float) -> None:
                 f"{label} {row[label]:.0f}" for label in disks) + " MB/s")
         step.detail = f"{len(CELLS)} cells, {seconds:g} s on each of {len(disks)} disks"
     with progress.step("Logout, volumes deleted"):
-        for disk in disks.values():
-            stack.logout(disk)
+        stack.close_peers()
+        for label in ("plain", *VOLUMES):
+            stack.logout(disks[label])
         for export in exports:
             stack.unexport(export)
             stack.command(IRAID, "delete", export.volume, "--yes")

@@ -25,7 +25,7 @@ sys.path.insert(0, str(SCRIPTS))
 from demolib.progress import REPORT_NAME, Progress, Report  # noqa: E402
 from demolib.table import figures_table, steps_table  # noqa: E402
 
-LAB_MEMORY = {"demo": "3G", "bench": "4G"}  # half of it is what /dev/shm holds
+LAB_MEMORY = {"demo": "3G", "bench": "6G"}  # half of it is what /dev/shm holds
 LAB_SECONDS_MAX = {"uml": 900, "host": 900, "qemu": 2400}
 LOG_LINES = 15
 LOGS = ("tcmu-runner.output", "tcmu-runner.log")

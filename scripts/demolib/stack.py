@@ -14,6 +14,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import initiator
 from initiator import Disk, Initiator
@@ -48,6 +49,10 @@ class Export:
         return f"127.0.0.1:{self.port}"
 
 
+class Closing(Protocol):
+    def close(self) -> None: ...
+
+
 class Stack:
     def __init__(self, progress: Progress):
         self.progress = progress
@@ -58,6 +63,7 @@ class Stack:
         self._targets: list[LioTargets] = []
         self._exports: list[Export] = []
         self._disks: list[Disk] = []
+        self.peers: list[Closing] = []  # what stands on the targets beside our volumes
 
     # --- backends ---
 
@@ -197,10 +203,15 @@ class Stack:
 
     # --- the end, wherever it went wrong ---
 
+    def close_peers(self) -> None:
+        while self.peers:
+            self.peers.pop().close()
+
     def take_down(self) -> list[str]:
         """Everything away, in the order that hangs nothing.  Returns what did not go."""
         faults = []
-        actions = [lambda one=disk: self.logout(one) for disk in list(self._disks)]
+        actions = [self.close_peers]
+        actions += [lambda one=disk: self.logout(one) for disk in list(self._disks)]
         actions += [lambda one=export: self.unexport(one) for export in list(self._exports)]
         actions += [self.stop_runner] + [targets.close for targets in self._targets]
         for action in actions:

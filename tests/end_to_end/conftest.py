@@ -75,13 +75,13 @@ def running_gateway(log_folder: Path) -> Iterator[object]:
 
 @pytest.fixture
 def lio_members(memory_folder: Path) -> Iterator[Callable[..., list[str]]]:
-    """lio_members(4, size_bytes=...) gives that many members on LIO targets of this kernel."""
+    """lio_members(4, size_bytes=..., block_bytes=...) gives that many members on LIO targets of this kernel."""
     from lio_targets import LioTargets
 
     made = []
 
-    def make(count: int, size_bytes: int = 128 << 20) -> list[str]:
-        targets = LioTargets(memory_folder / f"lio{next(_numbers)}", count, size_bytes)
+    def make(count: int, size_bytes: int = 128 << 20, block_bytes: int = 512) -> list[str]:
+        targets = LioTargets(memory_folder / f"lio{next(_numbers)}", count, size_bytes, block_bytes=block_bytes)
         made.append(targets.__enter__())
         return targets.members()
 
@@ -109,13 +109,13 @@ def growing_targets(memory_folder: Path) -> Iterator[Callable[..., object]]:
 
 @pytest.fixture
 def farm(memory_folder: Path) -> Iterator[Callable[..., object]]:
-    """farm(4) gives tests/farm.py's targets: processes that can be killed and stopped."""
+    """farm(4, block_bytes=...) gives tests/farm.py's targets: processes that can be killed and stopped."""
     from farm import TargetFarm
 
     made = []
 
-    def make(count: int, size_bytes: int = 128 << 20) -> TargetFarm:
-        targets = TargetFarm(memory_folder / f"farm{next(_numbers)}", count, size_bytes)
+    def make(count: int, size_bytes: int = 128 << 20, **options: object) -> TargetFarm:
+        targets = TargetFarm(memory_folder / f"farm{next(_numbers)}", count, size_bytes, **options)
         made.append(targets.__enter__())
         return targets
 

@@ -25,10 +25,10 @@ def mounted(device: str, folder: Path) -> Iterator[Path]:
         run("umount", folder)
 
 
-def write_files(folder: Path, seed: int) -> dict[str, str]:
+def write_files(folder: Path, seed: int, count: int = FILES) -> dict[str, str]:
     """Files of odd sizes, synced; name and digest of each."""
     rng, digests = random.Random(seed), {}
-    for number in range(FILES):
+    for number in range(count):
         content = rng.randbytes(rng.randrange(MIB // 8, 2 * MIB))
         name = f"file{seed}-{number}"
         (folder / name).write_bytes(content)
