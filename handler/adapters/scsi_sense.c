@@ -25,6 +25,8 @@ scsi_outcome_of(const struct engine_request *request, int result, bool failed)
 	case -ETIMEDOUT:
 		/* Not BUSY: Linux repeats that for minutes.  It has waited for queue_limit already. */
 		return scsi_check(SENSE_NOT_READY, ASC_MANUAL_INTERVENTION);
+	case -ETIME:
+		return scsi_check(SENSE_ABORTED_COMMAND, ASC_COMMAND_TIMEOUT);
 	case -ENOMEDIUM:
 		return scsi_check(SENSE_NOT_READY, failed ? ASC_MANUAL_INTERVENTION : ASC_BECOMING_READY);
 	case -ESHUTDOWN:

@@ -35,6 +35,8 @@
 #define SUBTYPE "iraid"
 #define IOS_PER_BLOCK 64
 #define RETRY_MS 1000
+/* The kernel gives a command up after 30 s (cmd_time_out): what has many steps, or pieces, begins none so long after. */
+#define BEGIN_MS_MAX 20000
 /* What is offered where hw_max_sectors is at the kernel's default of 64 KiB; commands above what
  * the data area holds a few of would wait for each other. */
 #define TRANSFER_BYTES (4u * 1024 * 1024)
@@ -299,7 +301,16 @@ struct raw {
 	struct scsi_job job;	/* first */
 	struct device *device;
 	struct tcmur_cmd *command;
+	uint64_t began_ms;
 };
+
+static uint32_t
+raw_left_ms(const struct scsi_job *job)
+{
+	uint64_t age_ms = monotonic_ms() - ((const struct raw *)job)->began_ms;
+
+	return age_ms < BEGIN_MS_MAX ? (uint32_t)(BEGIN_MS_MAX - age_ms) : 0;
+}
 
 static void
 raw_submit(struct scsi_job *job)
@@ -364,9 +375,10 @@ raw_begin(struct device *device, struct tcmur_cmd *command)
 	describe_unit(device, &brief, asc, &unit);
 	raw->device = device;
 	raw->command = command;
+	raw->began_ms = monotonic_ms();
 	raw->job = (struct scsi_job){
 		.unit = &unit, .iov = lib->iovec, .iov_count = (int)lib->iov_cnt,
-		.submit = raw_submit, .done = raw_done,
+		.submit = raw_submit, .done = raw_done, .left_ms = raw_left_ms,
 	};
 	memcpy(raw->job.cdb, lib->cdb, cdb_length(lib->cdb[0]));
 	if (scsi_job_begin(&raw->job))

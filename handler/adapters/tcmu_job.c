@@ -105,11 +105,17 @@ requested(struct engine_request *request, int result)
 		job->done(job);
 }
 
+/* False: it is too late for that, the job has ended. */
 static bool
 submit(struct scsi_job *job, enum request_op op, uint64_t offset_bytes, uint64_t length_bytes,
        const struct iovec *iov, int iov_count)
 {
+	const uint32_t left_ms = job->left_ms != NULL ? job->left_ms(job) : 0;
+
+	if (job->left_ms != NULL && left_ms == 0 && op != REQUEST_READ)
+		return end(job, scsi_outcome_of(&job->request, -ETIME, false));
 	job->request = (struct engine_request){
+		.limit_ms = left_ms,
 		.op = op, .fua = job->fua && op != REQUEST_READ, .deallocate = job->deallocate,
 		.offset_bytes = offset_bytes, .length_bytes = length_bytes, .iov = iov, .iov_count = iov_count,
 		.done = requested, .owner = job,

@@ -26,6 +26,9 @@ struct scsi_job {
 	int iov_count;
 	void (*submit)(struct scsi_job *job);	/* give job->request to the volume */
 	void (*done)(struct scsi_job *job);	/* job->outcome says how it ended; the job may be freed */
+	/* Time that is left to begin something: after it whoever sent the command has given it up, and writes of this job
+	 * would land on what was written since.  NULL: no limit. */
+	uint32_t (*left_ms)(const struct scsi_job *job);
 	void *owner;
 
 	struct engine_request request;	/* under way */

@@ -18,7 +18,7 @@
 /* What VPD page B0h promises, and tcmu_job.c keeps.  A command must end before tcmu gives it up (30 s by default) even
  * where members have no command for zeros and get all of them over the network. */
 #define WRITE_SAME_BLOCKS_MAX 32768u	/* below 64 Ki: test suites take more for a promise that READ and WRITE take it too */
-#define UNMAP_BYTES_MAX (512ull << 20)
+#define UNMAP_BYTES_MAX (32ull << 20)
 #define UNMAP_DESCRIPTORS_MAX 256
 
 #define OP_READ_6 0x08

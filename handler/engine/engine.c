@@ -349,6 +349,7 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	request->pieces_left = 0;
 	request->claimed = false;
 	request->cut_bytes = 0;
+	request->submitted_ms = engine->now_ms;	/* of the last turn, so rather too early */
 	*engine->admission_tail = request;
 	engine->admission_tail = &request->next;
 }

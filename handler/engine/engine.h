@@ -43,6 +43,9 @@ struct engine_request {
 	uint64_t length_bytes;	/* 0 is allowed and succeeds; COMPARE_WRITE: of each half, -EINVAL above its maximum */
 	const struct iovec *iov;	/* array and memory live until done(); never modified */
 	int iov_count;
+	/* ZERO: what of a long range was not begun so long after it was submitted is left as it is (-ETIME): who
+	 * submitted it has given it up, and would not expect zeros over what it writes next.  0: no limit. */
+	uint32_t limit_ms;
 	uint64_t mismatch_bytes;	/* COMPARE_WRITE that ended with -EILSEQ: offset of the first byte that differs */
 
 	/* 0
@@ -54,6 +57,7 @@ struct engine_request {
 	 * -ERANGE, -EINVAL	outside of the volume, not whole blocks
 	 * -ESHUTDOWN	the volume is stopping, or was taken over by another gateway; a ZERO that was under way
 	 *		then may be done in part
+	 * -ETIME	ZERO: done in part, see limit_ms
 	 * -EILSEQ	COMPARE_WRITE: the bytes differ, nothing was written
 	 */
 	void (*done)(struct engine_request *request, int result);
@@ -64,6 +68,7 @@ struct engine_request {
 	uint32_t pieces_left;
 	int first_error;
 	bool claimed;		/* of an operation that holds the rows itself: compare_op.c */
+	uint64_t submitted_ms;
 	uint64_t cut_bytes;	/* ZERO: how much of it was cut into pieces */
 };
 

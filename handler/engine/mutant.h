@@ -16,6 +16,7 @@
 	X(ROWS_SHARED, "rows-shared", 2, "writes of one row are carried out at the same time")             \
 	X(COMPARE_UNCLAIMED, "compare-unclaimed", 2, "other writes come between a comparison and its write") \
 	X(ZERO_FORGETS_LOST, "zero-forgets-lost", 9, "zeros over lost bytes are acknowledged before the table says so") \
+	X(ZEROS_LATE, "zeros-late", 2, "a long range of zeros goes on after who submitted it gave it up")    \
 	X(STALE_PARITY, "stale-parity", 2, "parity is made although not all that it needs was read")       \
 	X(Q_MISWEIGHED, "q-misweighed", 2, "a small write counts in Q with another chunk's factor")          \
 	X(DOUBT_IGNORED, "doubt-ignored", 6, "something is made from what was read before a cache was lost") \

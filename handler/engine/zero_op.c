@@ -9,8 +9,9 @@
  * write_op.c, only simpler: to begin again is always right, so whatever is doubtful does.
  *
  * A range may have terabytes.  At most PIECES_MAX pieces of all ranges that are not short are under way, each bounded in
- * rows and in bytes, and more are made as those end; what others submit meanwhile takes its turn between them.
- * The order of two commands that are under way together is nobody's promise.
+ * rows and in bytes, and more are made as those end; what others submit meanwhile passes between them, but for other such
+ * ranges: one after the other, or all of them would be late.  The order of two commands that are under way together is nobody's
+ * promise; but a command that was given up by who submitted it must not go on over what comes next (limit_ms).
  *
  * One target notes zeros in a table, the next makes them block by block and says nothing meanwhile: what is gone in a
  * millisecond here lasts beyond the deadline there, on all members at once.  So pieces become more, then longer, as
@@ -432,24 +433,26 @@ needs_cutting(const struct engine_request *request)
 	return request->first_error == 0 && request->cut_bytes < request->length_bytes;
 }
 
-static void
-put_last(struct engine *engine, struct engine_request *request)
-{
-	request->next = NULL;
-	*engine->zeros_tail = request;
-	engine->zeros_tail = &request->next;
-}
-
 void
 zero_begin(struct engine *engine, struct engine_request *request)
 {
 	if (is_long(request)) {
-		put_last(engine, request);
+		request->next = NULL;
+		*engine->zeros_tail = request;
+		engine->zeros_tail = &request->next;
 		return;
 	}
 	while (needs_cutting(request))
 		cut_piece(engine, request);
 	request_let_go(engine, request);
+}
+
+/* Pieces that are under way have their rows: what is submitted now comes behind them.  The others would come behind it. */
+static bool
+is_given_up(const struct engine *engine, const struct engine_request *request)
+{
+	return request->limit_ms != 0 && engine->now_ms - request->submitted_ms >= request->limit_ms &&
+	       !MUTANT(ZEROS_LATE);
 }
 
 void
@@ -462,18 +465,18 @@ zero_run(struct engine *engine)
 		/* A stop does not wait for terabytes. */
 		if (ends && needs_cutting(request))
 			request->first_error = -ESHUTDOWN;
+		if (needs_cutting(request) && is_given_up(engine, request))
+			request->first_error = -ETIME;
 		if (needs_cutting(request)) {
 			if (engine->zero_pieces >= engine->zero_pieces_max || engine->ops >= OPS_MAX)
 				return;
 			cut_piece(engine, request);
+			continue;
 		}
 		engine->zeros_head = request->next;
 		if (engine->zeros_head == NULL)
 			engine->zeros_tail = &engine->zeros_head;
-		if (needs_cutting(request))
-			put_last(engine, request);	/* they take turns */
-		else
-			request_let_go(engine, request);
+		request_let_go(engine, request);
 	}
 }
 

@@ -50,7 +50,7 @@ def test_linux_sees_what_the_lun_says(disk):
     assert queue(disk, "minimum_io_size") == 65536
     assert queue(disk, "optimal_io_size") % (3 * 65536) == 0
     assert queue(disk, "discard_granularity") == 3 * 65536
-    assert queue(disk, "discard_max_hw_bytes") == 512 * MIB
+    assert queue(disk, "discard_max_hw_bytes") == 32 * MIB
     assert queue(disk, "write_zeroes_max_bytes") > 0
     assert queue(disk, "fua") == 1
     limits = run("sg_vpd", "-p", "bl", disk)

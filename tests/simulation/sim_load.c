@@ -192,6 +192,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 		.op = op,
 		.fua = fua,
 		.deallocate = op == REQUEST_ZERO && sector % 16 < 8,
+		.limit_ms = op == REQUEST_ZERO && sector % 4 == 1 ? (uint32_t)(1 + sector % 61) : 0,
 		.offset_bytes = sector * PATTERN_SECTOR,
 		.length_bytes = count * PATTERN_SECTOR,
 		.done = request_done,

@@ -325,13 +325,20 @@ damage_is_excessive(const struct sim *sim, uint64_t row)
 
 /* --- results --- */
 
-/* Writes in flight that touch the sector may still come behind one that is done: the oldest of them. */
+/* A range of zeros begins nothing any more when its limit is over: it can't come behind what is submitted then. */
+static bool
+is_given_up(const struct sim_request *zeros, uint64_t submit_us)
+{
+	return zeros->request.limit_ms != 0 && submit_us >= zeros->submit_us + zeros->request.limit_ms * 1000ull;
+}
+
+/* Writes in flight that touch the sector may still come behind one that is done and was submitted then: the oldest of them. */
 static uint32_t
-oldest_rival(const struct sim *sim, uint64_t sector, uint32_t number)
+oldest_rival(const struct sim *sim, uint64_t sector, uint32_t number, uint64_t submit_us)
 {
 	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
 		if (is_write(other) && other->differs_at < 0 && other->number < number &&
-		    sector >= other->sector && sector < other->sector + other->count)
+		    !is_given_up(other, submit_us) && sector >= other->sector && sector < other->sector + other->count)
 			number = other->number;
 	return number;
 }
@@ -344,7 +351,7 @@ raise_acknowledged(struct sim *sim, uint64_t sector, uint32_t number, uint64_t s
 	/* What was there when the request passed by may have gone with a cache before it ended. */
 	if ((sim->traits[sector] & CACHE_REVERTED) && submit_us <= sim->reverted_us)
 		return;
-	number = oldest_rival(sim, sector, number);
+	number = oldest_rival(sim, sector, number, submit_us);
 	if (number > sim->floor[sector])
 		sim->floor[sector] = number;
 }
@@ -377,7 +384,7 @@ oracle_submitted(struct sim *sim, struct sim_request *request)
 	for (uint64_t row = sim_sector_row(sim, request->sector); row <= sim_sector_row(sim, end - 1); row++)
 		sim->touched[sim_region(sim, row)] = true;
 	for (uint64_t i = request->sector; i < end && request->differs_at < 0; i++) {
-		request->floor[i - request->sector] = oldest_rival(sim, i, request->number);
+		request->floor[i - request->sector] = oldest_rival(sim, i, request->number, request->submit_us);
 		sim->submitted[i] = request->number;
 		if (request->request.op == REQUEST_ZERO) {
 			sim->zero_before[i] = sim->zero_latest[i];
@@ -531,6 +538,8 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 		return loss_is_fair(sim, request);
 	case ETIMEDOUT:
 		return excess;
+	case ETIME:
+		return request->request.limit_ms != 0;
 	case EIO:
 		return (durable && (sim->session_losses > sim->session_losses_told ||
 				     request->submit_us <= sim->told_us)) || excess || sim->refused ||

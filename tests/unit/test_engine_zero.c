@@ -133,6 +133,42 @@ test_a_long_range_lets_others_pass_and_is_bounded(void **state)
 	end(&rig);
 }
 
+static int given_up_result;
+
+static void
+given_up_done(struct engine_request *request, int result)
+{
+	given_up_result = result;
+}
+
+/* Who submitted it waits no longer, and writes on.  Zeros must not follow over that. */
+static void
+test_a_range_that_was_given_up_begins_nothing_more(void **state)
+{
+	struct engine_request zeros = { .op = REQUEST_ZERO, .limit_ms = 500, .done = given_up_done };
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 4096, 24u << 20, 6);	/* 2048 rows: 8 pieces of 256 */
+	start_active(&rig);
+	for (int i = 0; i < rig.count; i++) {
+		rig.members[i].answer_us_min = rig.members[i].answer_us_max = 200000;
+		rig.members[i].deadline_us = 2000000;
+	}
+	given_up_result = 1;
+	zeros.length_bytes = rig.sectors * RIG_SECTOR;
+	engine_submit(rig.engine, &zeros);
+	rig_steps(&rig, 550);
+	assert_int_equal(given_up_result, 1);
+	rig_submit(&rig, REQUEST_WRITE, rig.sectors - 64, 64, false);
+	for (int i = 0; i < 10000 && given_up_result == 1; i++)
+		rig_step(&rig);
+	assert_int_equal(given_up_result, -ETIME);
+	rig_drain(&rig);
+	rig_steps(&rig, 2000);
+	rig_verify(&rig);	/* it does not know of the zeros: they would be wrong */
+	end(&rig);
+}
+
 static uint32_t
 longest_zero_in_flight(const struct rig *rig)
 {
@@ -461,6 +497,7 @@ main(void)
 		cmocka_unit_test(test_whole_rows_need_no_read_and_are_proven),
 		cmocka_unit_test(test_ends_of_a_range_are_written),
 		cmocka_unit_test(test_a_long_range_lets_others_pass_and_is_bounded),
+		cmocka_unit_test(test_a_range_that_was_given_up_begins_nothing_more),
 		cmocka_unit_test(test_pieces_are_as_long_as_members_are_quick),
 		cmocka_unit_test(test_zeros_are_sent_to_members_with_large_chunks),
 		cmocka_unit_test(test_a_member_may_go_while_zeros_are_written),

@@ -26,6 +26,7 @@ struct bench {
 	int requests, zeros, deallocations, fuas, done;
 	int fails_at;		/* the request that fails, counted from 1 */
 	int error;
+	int late_after;		/* so many requests; 0: never */
 	uint64_t longest_bytes;
 };
 
@@ -76,6 +77,13 @@ on_submit(struct scsi_job *job)
 	(void)job;	/* carried out by run(), as the volume's thread would */
 }
 
+static uint32_t
+left_ms(const struct scsi_job *job)
+{
+	(void)job;
+	return bench->requests < bench->late_after ? 7 : 0;
+}
+
 static void
 on_done(struct scsi_job *job)
 {
@@ -111,6 +119,7 @@ run(const uint8_t *cdb, size_t cdb_bytes, size_t length)
 	job->iov_count = 4;
 	job->submit = on_submit;
 	job->done = on_done;
+	job->left_ms = bench->late_after > 0 ? left_ms : NULL;
 	memset(job->cdb, 0, sizeof(job->cdb));
 	memcpy(job->cdb, cdb, cdb_bytes);
 	if (!scsi_job_begin(job)) {
@@ -220,6 +229,20 @@ unmap_takes_all_descriptors_also_such_that_overlap_or_are_empty(void **state)
 	is_good(unmap(1, (const uint64_t[][2]){ { BLOCKS, 0 } }));	/* the end, and nothing behind it */
 	assert_int_equal(bench->requests, 0);
 	is_good(RUN(0, 0x42, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+}
+
+/* What is begun after the initiator has given the command up would land on what it wrote since. */
+static void
+nothing_is_begun_when_it_is_late(void **state)
+{
+	bench->late_after = 2;
+	is_check(unmap(4, (const uint64_t[][2]){ { 0, 8 }, { 16, 8 }, { 32, 8 }, { 48, 8 } }), 0x0b, 0x2e02);
+	assert_int_equal(bench->requests, 2);
+	assert_int_equal(bench->job.request.limit_ms, 7);
+	assert_true(all_are(16, 8, 0) && all_are(32, 8, 0xa5) && all_are(48, 8, 0xa5));
+	bench->late_after = 4;
+	is_good(unmap(4, (const uint64_t[][2]){ { 0, 8 }, { 16, 8 }, { 32, 8 }, { 48, 8 } }));
+	assert_true(all_are(48, 8, 0));
 }
 
 static void
@@ -552,6 +575,7 @@ main(void)
 		{ #test " (4096)", test, setup, teardown, &large }
 	const struct CMUnitTest tests[] = {
 		BOTH(unmap_takes_all_descriptors_also_such_that_overlap_or_are_empty),
+		cmocka_unit_test_setup_teardown(nothing_is_begun_when_it_is_late, setup, teardown),
 		cmocka_unit_test_setup_teardown(unmap_that_is_refused_did_nothing, setup, teardown),
 		BOTH(an_error_of_any_step_is_the_commands),
 		BOTH(write_same_of_zeros_is_a_range_of_zeros),

@@ -151,7 +151,7 @@ block_limits_are_true(void **state)
 	assert_int_equal(number(answer.data + 6, 2), 128);	/* granularity: a chunk */
 	assert_int_equal(number(answer.data + 8, 4), 8192);
 	assert_int_equal(number(answer.data + 12, 4), 6 * 384);	/* optimal: rows, 1 MiB at least */
-	assert_int_equal(number(answer.data + 20, 4), 1u << 20);	/* UNMAP: 512 MiB */
+	assert_int_equal(number(answer.data + 20, 4), 1u << 16);	/* UNMAP: 32 MiB */
 	assert_int_equal(number(answer.data + 24, 4), 256);
 	assert_int_equal(number(answer.data + 28, 4), 384);	/* granularity: a row, */
 	assert_int_equal(number(answer.data + 32, 4), 0x80000000);	/* counted from 0, and valid */
@@ -159,7 +159,7 @@ block_limits_are_true(void **state)
 	unit.block_bytes = 4096;
 	answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 	assert_int_equal(answer.data[5], 16);
-	assert_int_equal(number(answer.data + 20, 4), 128u << 10);
+	assert_int_equal(number(answer.data + 20, 4), 8u << 10);
 	assert_int_equal(number(answer.data + 28, 4), 48);
 	unit.block_bytes = 512;
 
