@@ -32,7 +32,7 @@ VALUED_OPTIONS = ("-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--deselect", 
                   "--maxfail", "--durations", "--timeout", "--tb")
 NOTHING_COLLECTED = 5
 STEP_SECONDS_MAX = 900
-PART_SECONDS_MAX = {"quick": 120, "normal": 1140, "long": 7200}
+PART_SECONDS_MAX = {"quick": 120, "normal": 1500, "long": 7200}
 
 
 RUNNING: set[subprocess.Popen[bytes]] = set()

@@ -139,6 +139,7 @@ def fill(folder: Path, name: str, size_bytes: int) -> tuple[Path, str]:
     return path, hashlib.sha256(data).hexdigest()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_mounted_file_system_grows_with_targets_that_must_be_restarted(gateway, farm, memory_folder, tmp_path):
     """tgt knows a file's size from its start: one target after another is restarted with a larger one."""

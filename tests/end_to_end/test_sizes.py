@@ -149,7 +149,9 @@ def wait_until_written_is_proven(volume: Volume, reader: VolumeReader, where: Pl
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("level, count, member_bytes, chunk", [
-    (5, 4, 7 * TIB, "64K"), (5, 3, 17 * TIB, "4K"), (0, 3, 8 * TIB, "1M"),
+    (5, 4, 7 * TIB, "64K"),
+    pytest.param(5, 3, 17 * TIB, "4K", marks=pytest.mark.long),
+    pytest.param(0, 3, 8 * TIB, "1M", marks=pytest.mark.long),
     pytest.param(6, 4, 2 * TIB, "64K", marks=pytest.mark.long),
     pytest.param(10, 4, 2 * TIB, "64K", marks=pytest.mark.long)],
     ids=["level 5, 21 TiB", "level 5, rows over 32 bits", "level 0, 24 TiB", "level 6, 4 TiB", "level 10, 4 TiB"])
@@ -191,6 +193,7 @@ def test_blocks_beyond_32_bits_are_what_was_written(gateway, farm, tmp_path, lev
     assert get(disk, last + PIECE_BYTES // 2, PIECE_BYTES // 2) == expected
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_the_resync_of_tebibytes_gives_way_to_initiators(gateway, lio_members):
     volume = gateway.create(5, lio_members(4, size_bytes=7 * TIB))
@@ -208,6 +211,7 @@ def test_the_resync_of_tebibytes_gives_way_to_initiators(gateway, lio_members):
     wait_for(lambda: rate() > 20 * MIB, "the resync to be fast again")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_a_file_system_on_21_tebibytes(gateway, lio_members, tmp_path):
     """Its groups begin all over the LUN, their headers are written at once."""
@@ -271,7 +275,7 @@ def make_4kn(kind: str, farm: object, lio_members: object, count: int) -> tuple[
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind, level, count, data_chunks", [
-    ("tgt", 5, 4, 3), ("LIO", 5, 4, 3), pytest.param("tgt", 6, 5, 3, marks=pytest.mark.long)],
+    pytest.param("tgt", 5, 4, 3, marks=pytest.mark.long), ("LIO", 5, 4, 3), pytest.param("tgt", 6, 5, 3, marks=pytest.mark.long)],
     ids=["tgt, level 5", "LIO, level 5", "tgt, level 6"])
 def test_members_with_blocks_of_4096_bytes(gateway, farm, lio_members, tmp_path, kind, level, count, data_chunks):
     members, targets = make_4kn(kind, farm, lio_members, count)
