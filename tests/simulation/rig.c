@@ -173,6 +173,7 @@ rig_extend_load(struct rig *rig, uint64_t load_bytes)
 {
 	const uint64_t before = rig->sectors, after = load_bytes / RIG_SECTOR;
 
+	rig_drain(rig);		/* what is under way has arrays of the old size */
 	rig->acknowledged = extended(rig->acknowledged, before, after, sizeof(*rig->acknowledged));
 	rig->flushed = extended(rig->flushed, before, after, sizeof(*rig->flushed));
 	rig->submitted = extended(rig->submitted, before, after, sizeof(*rig->submitted));

@@ -53,7 +53,7 @@ void rig_free(struct rig *rig);
 
 /* All members tell that they have so many bytes, RIG_MEMBER_BYTES_MAX at most. */
 void rig_extend_members(struct rig *rig, uint64_t bytes);
-/* The load uses more of the volume from now on. */
+/* The load uses more of the volume from now on.  Waits for what is under way. */
 void rig_extend_load(struct rig *rig, uint64_t load_bytes);
 
 /* Make the device in rig->members[index], which is not one of the `count`, and mark it as a spare of the volume. */
