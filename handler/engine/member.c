@@ -246,6 +246,14 @@ refused_write(struct member_io *mio, int result)
 		finish(mio, -ENOLINK);
 		return;
 	}
+	/* It is on its way out already, for another command that it refused, say: this one waits for that, too. */
+	if (member->evicting && mio->policy != IO_PROBE) {
+		if (mio->policy == IO_SUPERBLOCK)
+			finish(mio, -ENOLINK);
+		else
+			park(mio);
+		return;
+	}
 	if (!member->in_sync || mio->policy == IO_PROBE ||
 	    (!member->condemned && !evict_bearable(engine, member))) {
 		finish(mio, !member->in_sync && !member->evicting ? -ENOLINK : -EIO);

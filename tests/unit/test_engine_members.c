@@ -370,6 +370,25 @@ test_a_piece_is_lost_of_32_members(void **state)
 	rig_free(&rig);
 }
 
+/* The first refusal sends it away; what it refuses after that is no more an error to anybody than the first. */
+static void
+test_a_member_that_refuses_many_writes_at_once_costs_no_request(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 513);
+	wait_until(&rig, all_proven, 20000);
+	rig.members[1].refuse_writes = true;
+	for (uint64_t i = 0; i < 60; i++)
+		rig_submit(&rig, i % 3 == 0 ? REQUEST_WRITE : REQUEST_ZERO, i * 200, 200, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	rig.members[1].refuse_writes = false;
+	finish(&rig);
+}
+
 static int64_t accepted_bytes;
 
 static void
@@ -515,6 +534,7 @@ main(void)
 		cmocka_unit_test(test_unreadable_sector_during_a_rebuild_loses_that_piece_only),
 		cmocka_unit_test(test_cache_is_lost_after_a_piece_was),
 		cmocka_unit_test(test_a_piece_is_lost_of_32_members),
+		cmocka_unit_test(test_a_member_that_refuses_many_writes_at_once_costs_no_request),
 		cmocka_unit_test(test_lost_extents_survive_a_restart_and_can_be_accepted),
 		cmocka_unit_test(test_write_waits_for_what_is_being_accepted),
 		cmocka_unit_test(test_slow_member_is_read_around),
