@@ -510,6 +510,25 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 	load_maps(engine);
 }
 
+/* A copy that was refused may be the newer one: where the others don't suffice, it is asked for again. */
+static void
+look_again(struct engine *engine)
+{
+	for_each_member(engine, member)
+		if (member->examine_again_ms != 0 && engine->now_ms >= member->examine_again_ms)
+			place_examine(member);
+}
+
+static bool
+is_looking_again(const struct engine *engine)
+{
+	for (int i = 0; i < engine->slots; i++)
+		if (engine->members[i].backend != NULL && engine->members[i].examining > 0 &&
+		    engine->members[i].presence == PRESENCE_EXAMINED)
+			return true;
+	return false;
+}
+
 static void
 examine_run(struct engine *engine)
 {
@@ -521,6 +540,8 @@ examine_run(struct engine *engine)
 	};
 	struct assembly_verdict verdict;
 
+	if (is_looking_again(engine))
+		return;
 	for_each_member(engine, member) {
 		input.presence[member->slot] = member->presence;
 		input.superblocks[member->slot] = &member->superblock;
@@ -546,6 +567,8 @@ examine_run(struct engine *engine)
 		begin(engine, &verdict);
 	else if (verdict.answer == ASSEMBLY_DEGRADED)
 		snprintf(engine->reason, sizeof(engine->reason), "waiting for absent members");
+	if (engine->phase == PHASE_EXAMINE)
+		look_again(engine);
 }
 
 /* Somebody refuses to be written, and cannot be spared, while one that came too late could take its place: nothing was
@@ -608,5 +631,12 @@ assemble_deadline(const struct engine *engine)
 	    engine->startable_ms + engine->options.assembly_wait_ms > engine->now_ms &&
 	    engine->startable_ms + engine->options.assembly_wait_ms < deadline)
 		deadline = engine->startable_ms + engine->options.assembly_wait_ms;
+	for (int i = 0; i < engine->slots; i++) {
+		const struct member *member = &engine->members[i];
+
+		if (member->backend != NULL && member->examine_again_ms > engine->now_ms &&
+		    member->examine_again_ms < deadline)
+			deadline = member->examine_again_ms;
+	}
 	return deadline;
 }

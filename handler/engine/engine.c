@@ -552,7 +552,7 @@ member_create(struct engine *engine, struct backend *backend, int slot)
 		.slot = slot,
 		.role = -1,
 		.stale_set = -1,
-		.backoff_ms = 100,
+		.backoff_ms = BACKOFF_FIRST_MS,
 		.cache_kept = true,
 		.presence = PRESENCE_AWAITED,
 		.page = page,

@@ -41,6 +41,7 @@
 #define OPS_MAX 512			/* operations that exist at a time */
 #define SEGMENTS_MAX 1000		/* iovecs of one command; libiscsi takes 1024 */
 #define MAP_BATCH 16			/* map blocks written at a time */
+#define BACKOFF_FIRST_MS 100u		/* between attempts to open a session; doubled each time */
 
 struct member;
 struct engine;
@@ -106,6 +107,8 @@ struct member {
 	int examining;			/* reads of A and B under way */
 	bool examine_failed;
 	bool examine_refused;		/* some copy could not be read, but not for the medium's sake */
+	bool recognised;		/* in this session: its superblocks were read */
+	uint64_t examine_again_ms;	/* while assembling: what was refused may be newer; 0: all was read */
 	bool probing;
 	struct list in_flight;
 	uint32_t in_flight_count;

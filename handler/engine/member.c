@@ -15,7 +15,6 @@
 #include <string.h>
 #include <syslog.h>
 
-#define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 2000u
 #define BACKOFF_OUT_MS 3000u	/* a member that is out is only looked at */
 #define FIRST_SEGMENTS 32
@@ -439,13 +438,15 @@ handle_closed(struct member *member)
 	member->closed_event = false;
 	member->link = LINK_CLOSED;
 	member->checked = false;
+	member->examine_again_ms = 0;
 	if ((member->presence == PRESENCE_EXAMINED && member->engine->phase < PHASE_WRITE_SUPERBLOCKS) ||
 	    member->presence == PRESENCE_SPARE)
 		member->presence = PRESENCE_AWAITED;
-	if (was_usable) {
+	if (was_usable && member->recognised) {
 		member->backoff_ms = BACKOFF_FIRST_MS;
 		member->opens_left = member->backend->paths > 1 ? member->backend->paths - 1 : 0;
 	}
+	member->recognised = false;
 	if (member == member->engine->target)
 		target_lost(member->engine, MEMBER_REBUILDING);
 	plan_retry(member);

@@ -17,6 +17,8 @@
 #include <string.h>
 #include <syslog.h>
 
+#define EXAMINE_AGAIN_MS 1000u
+
 /* --- who is tracked --- */
 
 int
@@ -265,7 +267,9 @@ judge_superblock(struct member *member)
 		member->backend->ops->close(member->backend);
 		return;
 	}
-	member->backoff_ms = 100;
+	member->backoff_ms = BACKOFF_FIRST_MS;
+	member->recognised = true;
+	member->examine_again_ms = member->examine_refused ? member->engine->now_ms + EXAMINE_AGAIN_MS : 0;
 	if (member->verdict == SUPERBLOCK_OK) {
 		member->presence = PRESENCE_EXAMINED;
 		/* One that is being evicted may stay yet, so it stays who it is. */

@@ -163,7 +163,8 @@ apply_read(struct fake_command *command)
 {
 	struct fake_member *member = command->member;
 
-	if (member->refuse_reads)
+	if (member->refuse_reads || (member->refused_offset_bytes != 0 &&
+				     command->offset_bytes == member->refused_offset_bytes))
 		return -EIO;
 	if (disk_is_damaged(disk_of(member), command->offset_bytes, command->length_bytes)) {
 		member->counts.medium_errors++;

@@ -64,6 +64,7 @@ struct fake_member {
 	bool path_down[2];
 	bool refuse_writes;
 	bool refuse_reads;
+	uint64_t refused_offset_bytes;	/* reads of this block only; 0: none */
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
 	bool reissues;			/* an adapter that sends again at the deadline, without dropping the session */

@@ -608,6 +608,33 @@ test_older_set_is_refused(void **state)
 	rig_free(&rig);
 }
 
+/* The only member that knows of the last eviction won't show the copy that says so: it is asked again. */
+static void
+test_refused_superblock_copy_is_read_again(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 1, 2, 65536, LOAD_BYTES, 26);
+	start_active(&rig);
+	fake_member_cut(&rig.members[1], false);
+	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
+	rig_drain(&rig);
+	rig_crash(&rig);
+	rig.members[0].refused_offset_bytes = superblock_offset(rig_superblock(&rig, 0).write_count);
+	rig_start(&rig);
+	rig_steps(&rig, 2000);
+	assert_non_null(strstr(rig_status(&rig).reason, "newer ones are missing"));
+	rig.members[0].refused_offset_bytes = 0;
+	for (int i = 0; i < 50 && rig_status(&rig).state == VOLUME_ASSEMBLING; i++) {
+		rig_steps(&rig, 20);
+		rig_jump(&rig);
+	}
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 1000));
+	rig_verify(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* Members without reservations: the superblock's owner stands for one. */
 static void
 test_volume_of_another_gateway_is_refused(void **state)
@@ -743,6 +770,7 @@ main(void)
 		cmocka_unit_test(test_full_stripe_is_one_command_per_member),
 		cmocka_unit_test(test_write_waits_while_its_mark_is_being_cleared),
 		cmocka_unit_test(test_older_set_is_refused),
+		cmocka_unit_test(test_refused_superblock_copy_is_read_again),
 		cmocka_unit_test(test_volume_of_another_gateway_is_refused),
 		cmocka_unit_test(test_requests_wait_for_assembly_then_fail),
 		cmocka_unit_test(test_taken_over_under_load),
