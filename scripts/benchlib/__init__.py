@@ -1,0 +1,1 @@
+"""Measuring: what a figure is, and how figures become tables and plots."""
