@@ -7,7 +7,7 @@
  * All requests that wait are admitted before the first of them starts, so that adjacent writes which
  * came together are carried out together.
  */
-#include "engine_internal.h"
+#include "plug.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -203,13 +203,30 @@ piece_finish(struct engine *engine, struct piece *piece, int result)
 	request_let_go(engine, request);
 }
 
+/* What holds for an operation under way (write_op.c, must_repeat) holds for pieces of the request that are done, too: a
+ * cache that was lost may have taken them along, and a missing member's chunk that became doubtful is not what
+ * was written.  Nothing was acknowledged yet.
+ */
+static bool
+must_repeat(const struct engine *engine, const struct engine_request *request)
+{
+	return request->op == REQUEST_WRITE && request->pieces > 1 && request->first_error == 0 &&
+	       (request->cache_losses != engine->cache_losses ||
+		(engine->geometry.redundancy > 0 && engine->missing != 0 &&
+		 request->doubts != engine->intent.doubts)) &&
+	       !MUTANT(PIECE_FORGOTTEN);
+}
+
 void
 request_let_go(struct engine *engine, struct engine_request *request)
 {
 	if (--request->pieces_left > 0)
 		return;
 	engine->requests_active--;
-	request_finish(engine, request);
+	if (must_repeat(engine, request))
+		request_carry_out(engine, request);
+	else
+		request_finish(engine, request);
 }
 
 /* End of the piece that begins at begin_bytes: at most OP_ROWS_MAX rows, and OP_BYTES_MAX unless it is
@@ -262,19 +279,24 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 
 	engine->requests_active++;
 	request->pieces_left = 1;	/* this function */
+	request->pieces = 0;
+	request->doubts = engine->intent.doubts;
+	request->cache_losses = engine->cache_losses;
+	plug_note(engine, request);
 	if (request->op == REQUEST_ZERO) {
 		zero_begin(engine, request);
 		return;
 	}
 	do {
 		bool whole = at == end || request->op == REQUEST_COMPARE_WRITE;
-		uint64_t stop = whole ? end : piece_end(engine, at, end);
+		uint64_t stop = whole ? end : plug_piece_end(engine, request, at, piece_end(engine, at, end));
 		struct piece *piece = piece_create(engine, request, at, stop);
 
 		if (piece == NULL) {
 			request->first_error = -ENOMEM;
 			break;
 		}
+		request->pieces++;
 		request->pieces_left++;
 		dispatch(engine, piece);
 		at = stop;
@@ -496,6 +518,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		admit(engine);
 		zero_run(engine);
 		read_op_hedge(engine);
+		plug_run(engine);
 		start_ready(engine);
 		repair_run(engine);
 		rebuild_run(engine);
@@ -526,6 +549,7 @@ engine_deadline(const struct engine *engine)
 	deadline = earlier(deadline, assemble_deadline(engine));
 	deadline = earlier(deadline, intent_io_deadline(engine));
 	deadline = earlier(deadline, read_op_deadline(engine));
+	deadline = earlier(deadline, plug_deadline(engine));
 	deadline = earlier(deadline, resync_deadline(engine));
 	deadline = earlier(deadline, rebuild_deadline(engine));
 	deadline = earlier(deadline, scrub_deadline(engine));
@@ -588,6 +612,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	list_init(&engine->flush_now);
 	list_init(&engine->ready);
 	list_init(&engine->buffer_waiters);
+	list_init(&engine->plug.ops);
 	list_init(&engine->answered);
 	list_init(&engine->immediate);
 	list_init(&engine->free_mios);

@@ -65,7 +65,8 @@ struct engine_request {
 
 	/* The engine's while it has the request. */
 	struct engine_request *next;
-	uint32_t pieces_left;
+	uint32_t pieces, pieces_left;
+	uint32_t doubts, cache_losses;	/* the engine's, when it was begun */
 	int first_error;
 	bool claimed;		/* of an operation that holds the rows itself: compare_op.c */
 	uint64_t submitted_ms;

@@ -46,6 +46,23 @@
 struct member;
 struct engine;
 
+/* Writes in sequence that wait for the rest of their row (plug.c). */
+#define PLUG_STREAMS 8
+
+struct stream {
+	uint64_t end_bytes;	/* where the next write of it begins */
+	uint64_t run_bytes;	/* how long it is */
+	uint64_t used_at;	/* plug.clock then; 0: none */
+};
+
+struct plug {
+	struct stream streams[PLUG_STREAMS];
+	uint64_t clock;		/* of writes that arrived */
+	struct list ops;	/* write_op that are held */
+	unsigned int held;
+	uint32_t gap_ms;	/* how long to wait for what comes next when nothing is under way */
+};
+
 /* What becomes of a command whose member falls silent. */
 enum io_policy {
 	IO_REQUEST,	/* waits for the member's return or eviction, at most for queue_limit */
@@ -287,6 +304,8 @@ struct engine {
 	uint64_t zero_bytes_max;
 	uint64_t requests_active;
 	unsigned int ops;
+	unsigned int writes;		/* of them, write_op */
+	struct plug plug;
 	struct row_table *rows;
 	struct arena arena;
 
@@ -383,6 +402,10 @@ void member_fail_parked(struct member *member, int result, bool requests_only);
 void member_resume(struct member *member);	/* checked: send what is parked */
 void member_note(struct member *member, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool member_usable(const struct member *member);	/* connected and checked */
+
+/* plug.c */
+void plug_run(struct engine *engine);
+uint64_t plug_deadline(const struct engine *engine);
 
 /* evict.c */
 void evict_member_silent(struct member *member);	/* its session ended */

@@ -16,6 +16,8 @@
  */
 #include "write_op.h"
 
+#include "plug.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -50,6 +52,18 @@ release_rows(struct write_op *op)
 }
 
 static void
+write_free(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	release_rows(op);
+	op->pieces = NULL;
+	list_prepend(&engine->free_writes, &op->op.node);
+	engine->writes--;
+	op_gone(engine);
+}
+
+static void
 write_end(struct write_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
@@ -57,10 +71,7 @@ write_end(struct write_op *op, int result)
 
 	intent_io_drop(op->op.engine, &op->marks);
 	drop_buffer(op);
-	release_rows(op);
-	op->pieces = NULL;
-	list_prepend(&engine->free_writes, &op->op.node);
-	op_gone(engine);
+	write_free(op);
 	while (piece != NULL) {
 		struct piece *next = piece->next;
 
@@ -220,9 +231,7 @@ split(struct write_op *op)
 	struct engine *engine = op->op.engine;
 	struct piece *piece = op->pieces;
 
-	release_rows(op);
-	list_prepend(&engine->free_writes, &op->op.node);
-	op_gone(engine);
+	write_free(op);
 	while (piece != NULL) {
 		struct piece *next = piece->next;
 
@@ -332,12 +341,49 @@ write_again(struct write_op *op)
 		op_ready(&op->op);
 }
 
+/* What is in the last row becomes an operation of its own, for the others need not wait.  Nobody may wait for that row.
+ * Does nothing where no piece begins with the row.
+ */
+static void
+detach_last_row(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+	const uint64_t border = write_last_row(op) * geometry_row_bytes(&engine->geometry);
+	struct piece **link = &op->pieces;
+	struct piece *piece;
+
+	while (*link != NULL && (*link)->begin_bytes < border)
+		link = &(*link)->next;
+	piece = *link;
+	if (piece == NULL || piece->begin_bytes != border)
+		return;
+	*link = NULL;
+	row_release(engine->rows, &write_row(op, write_last_row(op))->claim);
+	op->end_bytes = border;
+	/* The first of them would join this operation again. */
+	for (bool first = true; piece != NULL; first = false) {
+		struct piece *next = piece->next;
+
+		if ((first || !write_op_merge(engine, piece)) && !write_op_create(engine, piece))
+			piece_finish(engine, piece, -ENOMEM);
+		piece = next;
+	}
+}
+
 static void
 write_start(struct op *base)
 {
 	struct write_op *op = (struct write_op *)base;
-	int error = write_rows_plan(op);
+	int error;
 
+	if (plug_wants(op)) {
+		if (write_first_row(op) == write_last_row(op)) {
+			plug_hold(op);
+			return;
+		}
+		detach_last_row(op);
+	}
+	error = write_rows_plan(op);
 	op->doubts = op->op.engine->intent.doubts;
 	op->cache_losses = op->op.engine->cache_losses;
 	if (error != 0 && op->pieces->next != NULL) {
@@ -412,10 +458,12 @@ write_op_create(struct engine *engine, struct piece *piece)
 	op->marks = (struct region_hold){ .ready = marks_durable };
 	list_init(&op->marks.node);
 	op->finds_lost = false;
+	op->was_held = false;
 	op->attempts = 0;
 	op->avoid = 0;
 	op->buffer = NULL;
 	engine->ops++;
+	engine->writes++;
 	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
 		claim_row(op, row);
 	if (op->op.holder.waiting == 0)
@@ -423,19 +471,22 @@ write_op_create(struct engine *engine, struct piece *piece)
 	return true;
 }
 
+struct write_op *
+write_of_claim(struct row_claim *claim)
+{
+	struct write_op *op = (struct write_op *)claim->holder;
+
+	return claim->kind == CLAIM_WRITE && op->op.start == write_start ? op : NULL;
+}
+
 /* The write that is last in the row and has not begun, or NULL. */
 static struct write_op *
 waiting_write(struct engine *engine, uint64_t row)
 {
 	struct row_claim *claim = row_tail(engine->rows, row);
-	struct write_op *op;
+	struct write_op *op = claim != NULL ? write_of_claim(claim) : NULL;
 
-	if (claim == NULL || claim->kind != CLAIM_WRITE)
-		return NULL;
-	op = (struct write_op *)claim->holder;
-	if (op->op.start != write_start || op->state != WRITE_WAITING)
-		return NULL;
-	return op;
+	return op != NULL && op->state == WRITE_WAITING ? op : NULL;
 }
 
 static bool

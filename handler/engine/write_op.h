@@ -29,6 +29,9 @@ struct write_op {
 	uint64_t end_bytes;
 	bool fua;
 	bool finds_lost;	/* overwrites what could not be known */
+	bool was_held;		/* plug.c */
+	uint64_t held_ms;	/* since when it is held, and since when no other write is under way; 0: one is */
+	uint64_t alone_ms;
 	struct region_hold marks;
 	int pending;
 	int attempts;
@@ -63,6 +66,9 @@ write_row(struct write_op *op, uint64_t row)
 {
 	return &op->rows[row % OP_ROWS_MAX];
 }
+
+/* Whose claim it is; NULL: no write_op's. */
+struct write_op *write_of_claim(struct row_claim *claim);
 
 /* Describe the pieces' memory in op->data.  0 or -ENOMEM. */
 int write_rows_describe_data(struct write_op *op);

@@ -87,6 +87,7 @@ struct sim_request {
 	 * that was under way then and may come behind it. */
 	uint32_t *floor;
 	uint64_t sectors;		/* of the volume, when it was submitted */
+	bool saw_loss;			/* once while it was under way, some sector may have been lost: a piece of it may have failed then */
 	uint8_t *memory;
 	size_t memory_bytes;
 	struct iovec iov[8];
@@ -246,6 +247,8 @@ bool oracle_settled(const struct sim *sim, uint64_t sector, uint64_t count);	/* 
 void oracle_submitted(struct sim *sim, struct sim_request *request);	/* a write */
 const char *sim_op_name(enum request_op op);
 void oracle_judge(struct sim *sim, struct sim_request *request, int result);
+/* Before the engine goes on: remember what requests under way may fail for. */
+void oracle_look_at_losses(struct sim *sim);
 /* submit_us: since when the bytes may have been read. */
 void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, uint64_t submit_us,
 		   const char *where);

@@ -525,6 +525,16 @@ loss_is_fair(const struct sim *sim, const struct sim_request *request)
 	return false;
 }
 
+void
+oracle_look_at_losses(struct sim *sim)
+{
+	for (struct sim_request *request = sim->active; request != NULL; request = request->next)
+		if (is_write(request) && !request->saw_loss && request->count > 0 &&
+		    sim_sector_row(sim, request->sector) !=
+			    sim_sector_row(sim, request->sector + request->count - 1))
+			request->saw_loss = loss_is_fair(sim, request);
+}
+
 static bool
 error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 {
@@ -535,7 +545,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	sim_look(sim);
 	switch (-result) {
 	case ENODATA:
-		return loss_is_fair(sim, request);
+		return request->saw_loss || loss_is_fair(sim, request);
 	case ETIMEDOUT:
 		return excess;
 	case ETIME:
@@ -543,7 +553,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case EIO:
 		return (durable && (sim->session_losses > sim->session_losses_told ||
 				     request->submit_us <= sim->told_us)) || excess || sim->refused ||
-		       loss_is_fair(sim, request);
+		       request->saw_loss || loss_is_fair(sim, request);
 	case ENOMEDIUM:
 		return !sim->running_seen && (excess || sim->half_recorded) &&
 		       sim->schedule.now_us - sim->started_us + 1000 >=

@@ -159,6 +159,7 @@ sim_turn(struct sim *sim)
 {
 	if (sim->engine == NULL)
 		return;
+	oracle_look_at_losses(sim);
 	engine_run(sim->engine, sim->schedule.now_us / 1000);
 	if (sim->look)
 		sim_look(sim);

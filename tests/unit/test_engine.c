@@ -523,6 +523,73 @@ test_adjacent_writes_become_full_stripes(void **state)
 	rig_free(&rig);
 }
 
+#define STREAM_BYTES (40 * 3 * 65536u)
+
+/* Writes one behind the other, `depth` under way.  Returns how many rows of them needed reads. */
+static uint64_t
+rows_read_by_stream(struct rig *rig, uint64_t sectors, int depth, int writes)
+{
+	struct engine_status before = rig_status(rig), after;
+	uint64_t at = 0;
+
+	for (int i = 0; i < writes; rig_step(rig))
+		for (; i < writes && rig->active_count < depth; i++) {
+			rig_submit(rig, REQUEST_WRITE, at, sectors, false);
+			at = at + 2 * sectors <= rig->sectors ? at + sectors : 0;
+		}
+	rig_drain(rig);
+	after = rig_status(rig);
+	return after.rows_rmw + after.rows_reconstruct - before.rows_rmw - before.rows_reconstruct;
+}
+
+static void
+test_stream_of_writes_needs_no_reads(void **state)
+{
+	static const struct { uint64_t sectors; int depth, writes, rows_read_max; } streams[] = {
+		{ 128, 16, 240, 6 },	/* a chunk each: what is read is the stream's beginning, and where it starts again */
+		{ 2048, 4, 28, 8 },	/* 5 1/3 rows each */
+		{ 384, 4, 80, 0 },		/* rows, exactly */
+	};
+
+	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+		struct rig rig;
+
+		rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 31 + i);
+		start_active(&rig);
+		wait_for_resync(&rig);
+		assert_true(rows_read_by_stream(&rig, streams[i].sectors, streams[i].depth, streams[i].writes) <=
+			    (uint64_t)streams[i].rows_read_max);
+		rig_verify(&rig);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
+/* One that is alone does not wait for what may come, after some lessons: a stream of depth 1. */
+static void
+test_lonely_writes_are_not_held(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 35);
+	start_active(&rig);
+	wait_for_resync(&rig);
+	rows_read_by_stream(&rig, 128, 16, 240);	/* it learns to wait */
+	rows_read_by_stream(&rig, 128, 1, 20);		/* and not to */
+	for (int i = 0; i < 10; i++) {
+		int commands = 0;
+
+		rig_submit(&rig, REQUEST_WRITE, (uint64_t)i * 128, 128, false);
+		engine_run(rig.engine, rig.now_ms);
+		for (int m = 0; m < rig.count; m++)
+			commands += rig.members[m].queued;
+		assert_true(commands >= 2);	/* reads of what it needs, if not its marks */
+		rig_drain(&rig);
+	}
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static void
 test_full_stripe_is_one_command_per_member(void **state)
 {
@@ -767,6 +834,8 @@ main(void)
 		cmocka_unit_test(test_medium_error_is_reconstructed),
 		cmocka_unit_test(test_refused_write_costs_the_member_its_place),
 		cmocka_unit_test(test_adjacent_writes_become_full_stripes),
+		cmocka_unit_test(test_stream_of_writes_needs_no_reads),
+		cmocka_unit_test(test_lonely_writes_are_not_held),
 		cmocka_unit_test(test_full_stripe_is_one_command_per_member),
 		cmocka_unit_test(test_write_waits_while_its_mark_is_being_cleared),
 		cmocka_unit_test(test_older_set_is_refused),

@@ -1,0 +1,214 @@
+/* plug.c - see plug.h.
+ *
+ * A stream is writes of which each begins where one before it ended.  Its last write mostly ends within a row, whose rest
+ * is on its way: to start it at once costs reading what is overwritten in a moment, and the rest the same again.
+ *
+ *	granted --> held --(the row is complete)-----------------------------> ready
+ *	              |---(somebody else wants the row; trouble; HELD_MS_MAX)--> ready
+ *	              `---(no other write is under way, for gap_ms)------------> ready
+ *
+ * While other writes are under way, initiators will send more when these end.  When none is, what comes next was sent
+ * already or nothing comes: how long that may take is learnt.  It is doubled when a row became complete, or when what was
+ * missing comes while what did not wait for it is still under way, and halved when nothing came.  So a stream of
+ * depth 1, whose next write comes only after the last has ended, waits for some milliseconds once, and then not at all.
+ */
+#include "plug.h"
+
+#define HELD_MS_MAX 20u
+#define GAP_MS_MAX 8u
+
+static uint64_t
+row_bytes_of(const struct engine *engine)
+{
+	return geometry_row_bytes(&engine->geometry);
+}
+
+static void
+learn(struct plug *plug, bool came)
+{
+	if (!came)
+		plug->gap_ms /= 2;
+	else if (plug->gap_ms < GAP_MS_MAX)
+		plug->gap_ms = plug->gap_ms > 0 ? 2 * plug->gap_ms : 1;
+}
+
+/* Under way, and ends within a row, where nothing came in time. */
+static bool
+is_hasty(const struct write_op *op)
+{
+	return op->was_held && op->state != WRITE_WAITING && op->end_bytes % row_bytes_of(op->op.engine) != 0;
+}
+
+/* This write goes on where one ends that did not wait for it long enough. */
+static bool
+comes_too_late(struct engine *engine, uint64_t begin_bytes)
+{
+	struct row_claim *claim = begin_bytes == 0 ? NULL
+						   : row_tail(engine->rows, (begin_bytes - 1) / row_bytes_of(engine));
+	const struct write_op *op = claim != NULL ? write_of_claim(claim) : NULL;
+
+	return op != NULL && is_hasty(op) && op->end_bytes == begin_bytes;
+}
+
+void
+plug_note(struct engine *engine, const struct engine_request *request)
+{
+	struct plug *plug = &engine->plug;
+	struct stream *oldest = &plug->streams[0];
+
+	if (request->op != REQUEST_WRITE || !engine_has_parity(engine))
+		return;
+	plug->clock++;
+	if (comes_too_late(engine, request->offset_bytes))
+		learn(plug, true);
+	for (int i = 0; i < PLUG_STREAMS; i++) {
+		struct stream *stream = &plug->streams[i];
+
+		if (stream->used_at != 0 && stream->end_bytes == request->offset_bytes) {
+			stream->end_bytes += request->length_bytes;
+			stream->run_bytes += request->length_bytes;
+			stream->used_at = plug->clock;
+			return;
+		}
+		if (stream->used_at < oldest->used_at)
+			oldest = stream;
+	}
+	*oldest = (struct stream){
+		.end_bytes = request->offset_bytes + request->length_bytes,
+		.run_bytes = request->length_bytes,
+		.used_at = plug->clock,
+	};
+}
+
+static bool
+is_end_of_stream(const struct engine *engine, uint64_t end_bytes)
+{
+	for (int i = 0; i < PLUG_STREAMS; i++) {
+		const struct stream *stream = &engine->plug.streams[i];
+
+		if (stream->used_at != 0 && stream->end_bytes == end_bytes)
+			return stream->run_bytes >= row_bytes_of(engine);
+	}
+	return false;
+}
+
+/* Its rows are, up to the one it was held for: it has one row then. */
+static bool
+is_complete(const struct write_op *op)
+{
+	return op->end_bytes % row_bytes_of(op->op.engine) == 0 || write_first_row(op) < write_last_row(op);
+}
+
+static bool
+others_write(const struct engine *engine)
+{
+	return engine->writes > engine->plug.held;
+}
+
+/* Somebody waits behind it. */
+static bool
+is_in_the_way(struct write_op *op)
+{
+	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
+		if (row_tail(op->op.engine->rows, row) != &write_row(op, row)->claim)
+			return true;
+	return false;
+}
+
+static bool
+is_calm(const struct engine *engine)
+{
+	return engine->phase == PHASE_RUNNING && !engine->stop_wanted && !engine->fenced && !engine->suspended &&
+	       engine->evicting == 0;
+}
+
+bool
+plug_wants(const struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	return !op->was_held && engine_has_parity(engine) && op->end_bytes % row_bytes_of(engine) != 0 && !op->fua &&
+	       !op->pieces->request->claimed && is_calm(engine) && is_end_of_stream(engine, op->end_bytes) &&
+	       (others_write(engine) || engine->plug.gap_ms > 0) &&
+	       row_tail(engine->rows, write_last_row(op)) == &op->rows[write_last_row(op) % OP_ROWS_MAX].claim;
+}
+
+void
+plug_hold(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	op->was_held = true;
+	op->held_ms = engine->now_ms;
+	op->alone_ms = 0;
+	engine->plug.held++;
+	list_append(&engine->plug.ops, &op->op.node);
+}
+
+static bool
+must_go(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	if (is_complete(op)) {
+		learn(&engine->plug, true);
+		op->was_held = false;	/* what came beyond the row may have to wait in its turn */
+		return true;
+	}
+	if (!is_calm(engine) || op->fua || is_in_the_way(op) || engine->now_ms - op->held_ms >= HELD_MS_MAX)
+		return true;
+	if (others_write(engine)) {
+		op->alone_ms = 0;
+		return false;
+	}
+	if (op->alone_ms == 0)
+		op->alone_ms = engine->now_ms;
+	if (engine->now_ms - op->alone_ms < engine->plug.gap_ms)
+		return false;
+	learn(&engine->plug, false);
+	return true;
+}
+
+void
+plug_run(struct engine *engine)
+{
+	struct list *next;
+
+	for (struct list *node = engine->plug.ops.next; node != &engine->plug.ops; node = next) {
+		struct write_op *op = (struct write_op *)list_entry(node, struct op, node);
+
+		next = node->next;
+		if (!must_go(op))
+			continue;
+		list_remove(node);
+		engine->plug.held--;
+		op_ready(&op->op);
+	}
+}
+
+uint64_t
+plug_deadline(const struct engine *engine)
+{
+	uint64_t deadline = UINT64_MAX;
+
+	for (struct list *node = engine->plug.ops.next; node != &engine->plug.ops; node = node->next) {
+		const struct write_op *op = (const struct write_op *)list_entry(node, struct op, node);
+		uint64_t end = op->held_ms + HELD_MS_MAX;
+
+		if (op->alone_ms != 0 && op->alone_ms + engine->plug.gap_ms < end)
+			end = op->alone_ms + engine->plug.gap_ms;
+		deadline = end < deadline ? end : deadline;
+	}
+	return deadline;
+}
+
+uint64_t
+plug_piece_end(const struct engine *engine, const struct engine_request *request, uint64_t begin_bytes,
+	       uint64_t end_bytes)
+{
+	uint64_t boundary = end_bytes - end_bytes % row_bytes_of(engine);
+
+	if (request->op != REQUEST_WRITE || !engine_has_parity(engine) || boundary <= begin_bytes)
+		return end_bytes;
+	return boundary;
+}

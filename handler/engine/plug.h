@@ -1,0 +1,18 @@
+/* plug.h - writes in sequence that end within a row wait for what comes next, so that the row needs no reads. */
+#ifndef IRAID_PLUG_H
+#define IRAID_PLUG_H
+
+#include "write_op.h"
+
+/* A write arrives: is it part of a stream? */
+void plug_note(struct engine *engine, const struct engine_request *request);
+
+/* Its rows are granted: should it wait before it starts?  Not a second time. */
+bool plug_wants(const struct write_op *op);
+void plug_hold(struct write_op *op);
+
+/* End of the row up to which the request's piece from begin_bytes on goes, so that what follows can wait alone. */
+uint64_t plug_piece_end(const struct engine *engine, const struct engine_request *request,
+			uint64_t begin_bytes, uint64_t end_bytes);
+
+#endif
