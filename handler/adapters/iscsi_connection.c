@@ -295,3 +295,15 @@ iscsi_connection_destroy(struct iscsi_connection *connection)
 	}
 	free(connection);
 }
+
+uint32_t
+iscsi_connection_window(const struct iscsi_connection *connection)
+{
+	return connection->widest_window;
+}
+
+uint32_t
+iscsi_connection_data_in_bytes(const struct iscsi_connection *connection)
+{
+	return connection->longest_data_in;
+}
