@@ -1,0 +1,68 @@
+"""iraid advise with LIO's own targets behind the gateway, while an initiator uses the volume: targetcli's words, as they are printed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import lio_targets
+import pytest
+from gateway import Gateway, iraid
+
+TUNING = {"segment", "data-in", "r2t", "immediate", "max-burst", "first-burst", "depth", "data-digest"}
+DEPTH = "16"
+PATTERN = bytes(range(256)) * 4096  # 1 MiB
+
+
+@pytest.fixture
+def mistuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LIO's usual limits, and a short queue for whoever has no ACL."""
+    monkeypatch.setattr(lio_targets, "PARAMETERS", {})
+    # A cached ACL would keep the depth that it was made with.
+    monkeypatch.setattr(lio_targets, "OPEN_TO_ALL", lio_targets.OPEN_TO_ALL | {
+        "cache_dynamic_acls": "0", "default_cmdsn_depth": DEPTH})
+
+
+def advise(name: str) -> dict:
+    return json.loads(iraid("advise", name, "--seconds", "0.5", "--json"))
+
+
+def tuning(advice: dict) -> dict[str, list[str]]:
+    return {one["kind"]: sorted(one["members"]) for one in advice["findings"] if one["kind"] in TUNING}
+
+
+@pytest.mark.timeout(240)
+def test_what_it_prints_for_lio_ends_what_it_found(mistuned: None, gateway: Gateway, lio_members) -> None:
+    members = lio_members(2)
+    volume = gateway.create(1, members)
+    disk = volume.login()
+    Path(disk.path).write_bytes(PATTERN)
+    volume.wait_resynced()
+
+    before = advise(volume.name)
+    assert {one["target"] for one in before["members"]} == {"LIO"}
+    assert {one["path"]["window_commands"] for one in before["members"]} == {int(DEPTH)}
+    print(json.dumps(before["members"][0]["path"], indent=1))
+    assert tuning(before) == dict.fromkeys(["segment", "r2t", "first-burst", "depth"], sorted(members))
+
+    for remedy in before["remedies"]:
+        if remedy["where"].startswith("target"):
+            done = subprocess.run(["sh", "-eu"], input="\n".join(remedy["commands"]), capture_output=True, text=True,
+                                  timeout=60, check=False)
+            assert done.returncode == 0, (remedy["commands"], done.stdout, done.stderr)
+        elif remedy["findings"] == ["login"]:
+            assert [command.split()[1] for command in remedy["commands"]] == ["fail", "rebuild", "wait"] * 2
+            for command in remedy["commands"]:
+                iraid(*shlex.split(command)[1:])
+
+    after = advise(volume.name)
+    assert tuning(after) == {}
+    for one in after["members"]:
+        assert one["path"]["negotiated"]["target_segment_bytes"] == 262144
+        assert one["path"]["window_commands"] >= 64
+    assert volume.status()["state"] == "active"
+    volume.logout()
+    with Path(volume.login().path).open("rb") as file:
+        assert file.read(len(PATTERN)) == PATTERN
