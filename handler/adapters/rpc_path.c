@@ -110,6 +110,7 @@ rpc_volume_path(struct rpc_context *context, json_object *params, struct rpc_err
 	if (code == 0) {
 		result = json_object_new_object();
 		rpc_put_text(result, "name", name);
+		rpc_put_text(result, "initiator", paths->initiator);
 		json_object_object_add(result, "members", paths_json(paths));
 	} else {
 		rpc_fail_call(error, code, name, "", reason, "iraid status shows what it is");

@@ -13,6 +13,9 @@ look_at_paths(struct hosted *hosted, void *argument, char *why)
 {
 	struct volume_paths *paths = argument;
 
+	pthread_mutex_lock(&hosted->lock);
+	memcpy(paths->initiator, hosted->config.initiator, sizeof(paths->initiator));
+	pthread_mutex_unlock(&hosted->lock);
 	engine_status(hosted->engine, &paths->status);
 	for (int slot = 0; slot < hosted->slot_count; slot++)
 		if (hosted->backends[slot])

@@ -9,6 +9,7 @@
 
 struct volume_paths {
 	struct engine_status status;
+	char initiator[sizeof(((struct volume_config *)0)->initiator)];	/* the name it logs in with */
 	struct backend_path paths[SLOTS_MAX];	/* by slot */
 };
 

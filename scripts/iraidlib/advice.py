@@ -40,6 +40,7 @@ class Measured:
     latency: float | None = None  # seconds, of a small read at depth 1
     rate: float | None = None  # bytes a second, of large reads at depth, with what it did for others meanwhile
     error: str | None = None  # why there is no figure
+    initiator: str = ""  # our name
 
     @property
     def round_trip(self) -> float:
@@ -352,14 +353,19 @@ def _tgt(one: Measured, settings: dict[str, str]) -> tuple[list[str], str]:
 def _lio(one: Measured, settings: dict[str, str]) -> tuple[list[str], str]:
     assert one.path is not None
     group = one.path.negotiated.portal_group or 1
+    # What LIO declares as the segment it receives is what it is told for those it sends (iscsi_check_acceptor_state()).
+    if "MaxRecvDataSegmentLength" in settings:
+        settings = settings | {"MaxXmitDataSegmentLength": settings["MaxRecvDataSegmentLength"]}
     where = f"/iscsi/{one.iqn}/tpg{group}"
     parameters = " ".join(f"{key}={value}" for key, value in settings.items() if key != "depth")
     commands = [f"targetcli {where} set parameter {parameters}"] if parameters else []
     text = ""
     if "depth" in settings:
         commands.append(f"targetcli {where} set attribute default_cmdsn_depth={settings['depth']}")
-        text = (f"an initiator with an ACL has a depth of its own: echo {settings['depth']} > "
-                f"/sys/kernel/config/target/iscsi/{one.iqn}/tpgt_{group}/acls/INITIATOR/cmdsn_depth")
+        acl = f"/sys/kernel/config/target/iscsi/{one.iqn}/tpgt_{group}/acls/{one.initiator}"
+        commands.append(f"[ ! -d {acl} ] || echo {settings['depth']} > {acl}/cmdsn_depth")
+        text = ("a new depth of an ACL ends its session, so one target after the other, with iraid wait between; an initiator that "
+                "LIO has admitted without an ACL keeps its depth until LIO's configuration is loaded anew")
     return [*commands, "targetcli saveconfig"], text
 
 

@@ -104,9 +104,10 @@ def _look(client: Client, volume: model.Volume, order: _Order | None, report: Re
     if order is not None and sum(error is None for _, _, error in figures.values()) > 1:
         _say(report, "reading from all members at once")
         together = sum(filter(None, map(_rate, _probe(client, volume.name, None, order.large()).values())))
-    paths = {one.member: one.path for one in client.paths(volume.name).members}
+    answer = client.paths(volume.name)
+    paths = {one.member: one.path for one in answer.members}
     return [advice.Measured(member.member, member.role, member.state, member.reason, paths.get(member.member),
-                            *figures.get(member.member, (None, None, None)))
+                            *figures.get(member.member, (None, None, None)), answer.initiator)
             for member in _by_role(volume)], together
 
 

@@ -391,6 +391,7 @@ class MemberPath:
 @dataclass
 class Paths:
     name: str
+    initiator: str = ""  # the name that the volume logs in with
     members: list[MemberPath] = field(default_factory=list)
 
 

@@ -5,24 +5,32 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import lio_targets
 import pytest
+import rtslib_fb as rtslib
 from gateway import Gateway, iraid
 
 TUNING = {"segment", "data-in", "r2t", "immediate", "max-burst", "first-burst", "depth", "data-digest"}
+INITIATOR = "iqn.2026-01.org.iraid.test:advised"
 DEPTH = "16"
 PATTERN = bytes(range(256)) * 4096  # 1 MiB
 
 
 @pytest.fixture
-def mistuned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LIO's usual limits, and a short queue for whoever has no ACL."""
-    monkeypatch.setattr(lio_targets, "PARAMETERS", {})
-    # A cached ACL would keep the depth that it was made with.
-    monkeypatch.setattr(lio_targets, "OPEN_TO_ALL", lio_targets.OPEN_TO_ALL | {
-        "cache_dynamic_acls": "0", "default_cmdsn_depth": DEPTH})
+def mistuned(monkeypatch: pytest.MonkeyPatch, memory_folder: Path) -> Iterator[lio_targets.LioTargets]:
+    """LIO's usual limits but for two: a short queue of our ACL, and segments, which it declares by its
+    MaxXmitDataSegmentLength."""
+    monkeypatch.setattr(lio_targets, "PARAMETERS", {"MaxXmitDataSegmentLength": "8192"})
+    with lio_targets.LioTargets(memory_folder / "mistuned", 2, 128 << 20) as targets:
+        for number in range(2):
+            group = rtslib.TPG(rtslib.Target(rtslib.FabricModule("iscsi"), targets.iqn(number)), 1)
+            acl = rtslib.NodeACL(group, INITIATOR)
+            rtslib.MappedLUN(acl, 0, 0)
+            acl.tcq_depth = DEPTH
+        yield targets
 
 
 def advise(name: str) -> dict:
@@ -34,9 +42,9 @@ def tuning(advice: dict) -> dict[str, list[str]]:
 
 
 @pytest.mark.timeout(240)
-def test_what_it_prints_for_lio_ends_what_it_found(mistuned: None, gateway: Gateway, lio_members) -> None:
-    members = lio_members(2)
-    volume = gateway.create(1, members)
+def test_what_it_prints_for_lio_ends_what_it_found(mistuned: lio_targets.LioTargets, gateway: Gateway) -> None:
+    members = mistuned.members()
+    volume = gateway.create(1, members, "--initiator", INITIATOR)
     disk = volume.login()
     Path(disk.path).write_bytes(PATTERN)
     volume.wait_resynced()
@@ -44,7 +52,6 @@ def test_what_it_prints_for_lio_ends_what_it_found(mistuned: None, gateway: Gate
     before = advise(volume.name)
     assert {one["target"] for one in before["members"]} == {"LIO"}
     assert {one["path"]["window_commands"] for one in before["members"]} == {int(DEPTH)}
-    print(json.dumps(before["members"][0]["path"], indent=1))
     assert tuning(before) == dict.fromkeys(["segment", "r2t", "first-burst", "depth"], sorted(members))
 
     for remedy in before["remedies"]:
@@ -52,6 +59,7 @@ def test_what_it_prints_for_lio_ends_what_it_found(mistuned: None, gateway: Gate
             done = subprocess.run(["sh", "-eu"], input="\n".join(remedy["commands"]), capture_output=True, text=True,
                                   timeout=60, check=False)
             assert done.returncode == 0, (remedy["commands"], done.stdout, done.stderr)
+            iraid("wait", volume.name, "--timeout", "60")
         elif remedy["findings"] == ["login"]:
             assert [command.split()[1] for command in remedy["commands"]] == ["fail", "rebuild", "wait"] * 2
             for command in remedy["commands"]:

@@ -16,6 +16,7 @@ TUNED = {"target_segment_bytes": 262144, "first_burst_bytes": 262144, "max_burst
 TCP = {"rtt_us": 300, "rttvar_us": 50, "min_rtt_us": 200, "cwnd_segments": 10, "mss_bytes": 8948, "path_mtu_bytes": 9000,
        "segments_out": 100000, "retransmits": 0, "busy_us": 5000000}
 TGT, LIO = "IET", "LIO-ORG"
+ACL = "/sys/kernel/config/target/iscsi/iqn.2026-01.org.example:disk0/tpgt_1/acls/iqn.2026-01.org.example:gw"
 
 
 def path(index=0, vendor=TGT, tcp=None, **changes):
@@ -27,7 +28,7 @@ def path(index=0, vendor=TGT, tcp=None, **changes):
 
 
 def measured(index=0, latency=0.5 * MS, rate=100 * MIB, state="in sync", **changes):
-    changes.setdefault("path", model.read(model.Path, path(index)))
+    changes = {"path": model.read(model.Path, path(index)), "initiator": "iqn.2026-01.org.example:gw"} | changes
     return advice.Measured(member(index)["member"], index, state, "", latency=latency, rate=rate, **changes)
 
 
@@ -253,12 +254,13 @@ def test_lio_gets_targetcli_in_its_own_portal_group():
     target, _ = remedies([mistuned(vendor=LIO, portal_group=3), measured(1)])
     assert target.where == "target 10.0.0.1 (LIO)"
     assert target.commands == [
-        "targetcli /iscsi/iqn.2026-01.org.example:disk0/tpg3 set parameter MaxRecvDataSegmentLength=262144 InitialR2T=No",
+        "targetcli /iscsi/iqn.2026-01.org.example:disk0/tpg3 set parameter MaxRecvDataSegmentLength=262144 InitialR2T=No "
+        "MaxXmitDataSegmentLength=262144",
         "targetcli saveconfig"]
     target, _ = remedies([mistuned(vendor=LIO, target_segment_bytes=262144, initial_r2t=False, window_commands=16)])
     assert target.commands == ["targetcli /iscsi/iqn.2026-01.org.example:disk0/tpg1 set attribute default_cmdsn_depth=128",
-                               "targetcli saveconfig"]
-    assert "tpgt_1/acls/INITIATOR/cmdsn_depth" in target.text
+                               f"[ ! -d {ACL} ] || echo 128 > {ACL}/cmdsn_depth", "targetcli saveconfig"]
+    assert "one target after the other" in target.text
 
 
 def test_any_other_target_gets_words():
