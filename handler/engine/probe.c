@@ -42,6 +42,7 @@ struct probed {			/* of one member */
 struct probe {
 	struct engine *engine;
 	struct probe_order order;
+	bool begun;
 	uint64_t begin_ms, count_ms, end_ms;
 	void *memory;
 	struct probed devices[SLOTS_MAX];
@@ -204,6 +205,26 @@ is_over(const struct probe *probe)
 	return (pending == 0 && (alive == 0 || now_ms >= probe->end_ms)) || now_ms >= probe->end_ms + DRAIN_MS;
 }
 
+/* In the first turn: before that the engine's clock is as old as its last one. */
+static void
+begin(struct probe *probe)
+{
+	uint64_t now_ms = probe->engine->now_ms;
+
+	probe->begun = true;
+	probe->begin_ms = now_ms;
+	probe->count_ms = now_ms + probe->order.duration_ms / 4;
+	probe->end_ms = now_ms + probe->order.duration_ms;
+	for (int slot = 0; slot < SLOTS_MAX; slot++) {
+		struct probed *probed = &probe->devices[slot];
+
+		if (probed->member == NULL)
+			continue;
+		probed->first_ms = now_ms;
+		probed->moved_before = moved_bytes(probed->member);
+	}
+}
+
 void
 probe_run(struct engine *engine)
 {
@@ -212,6 +233,8 @@ probe_run(struct engine *engine)
 
 	if (probe == NULL)
 		return;
+	if (!probe->begun)
+		begin(probe);
 	for (int slot = 0; slot < SLOTS_MAX && !stops; slot++)
 		if (probe->devices[slot].member != NULL)
 			send_more(&probe->devices[slot]);
@@ -229,6 +252,8 @@ probe_deadline(const struct engine *engine)
 
 	if (probe == NULL)
 		return UINT64_MAX;
+	if (!probe->begun)
+		return engine->now_ms;
 	if (engine->now_ms >= probe->end_ms)
 		return probe->end_ms + DRAIN_MS;
 	for (int slot = 0; slot < SLOTS_MAX && probe->order.rate_max != 0; slot++) {
@@ -292,9 +317,6 @@ engine_probe(struct engine *engine, const struct probe_order *order,
 	}
 	probe->engine = engine;
 	probe->order = *order;
-	probe->begin_ms = engine->now_ms;
-	probe->count_ms = engine->now_ms + order->duration_ms / 4;
-	probe->end_ms = engine->now_ms + order->duration_ms;
 	probe->done = done;
 	probe->owner = owner;
 	for_each_member(engine, member) {
@@ -307,8 +329,6 @@ engine_probe(struct engine *engine, const struct probe_order *order,
 		probed->member = member;
 		probed->result.probed = true;
 		probed->depth = 1;
-		probed->first_ms = engine->now_ms;
-		probed->moved_before = moved_bytes(member);
 		/* Elsewhere each time, so that it is not always the target's cache that answers. */
 		probed->next_bytes = steps == 0 ? 0 : engine->now_ms * 40503 % steps * START_STEP_BYTES;
 	}

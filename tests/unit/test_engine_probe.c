@@ -165,6 +165,24 @@ test_the_rate_is_bounded(void **state)
 	finish(&rig);
 }
 
+/* Nothing made the engine look at the clock since long. */
+static void
+test_its_time_begins_when_it_does(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 3, 912);
+	settle(&rig);
+	answers_after(&rig, 0, 1000);
+	assert_int_equal(probe(&rig, of(0, 1, 500)), 0);
+	rig.now_ms += 5000;
+	rig.schedule.now_us = rig.now_ms * 1000;
+	await(&rig);
+	assert_int_equal(outcome.results[0].error, 0);
+	assert_in_range(outcome.results[0].reads, 150, 400);
+	finish(&rig);
+}
+
 /* So many reads at once that each takes seconds would hold up what initiators ask for. */
 static void
 test_a_slow_member_gets_fewer_at_once(void **state)
@@ -362,6 +380,7 @@ main(void)
 		cmocka_unit_test(test_reads_one_after_the_other_take_what_the_member_takes),
 		cmocka_unit_test(test_depth_multiplies),
 		cmocka_unit_test(test_the_rate_is_bounded),
+		cmocka_unit_test(test_its_time_begins_when_it_does),
 		cmocka_unit_test(test_a_slow_member_gets_fewer_at_once),
 		cmocka_unit_test(test_beside_a_load),
 		cmocka_unit_test(test_probes_do_not_make_a_member_slow),
