@@ -303,15 +303,19 @@ def _merged(found: list[Finding]) -> list[Finding]:
 
 
 def remedies(volume: model.Volume, measured: list[Measured], findings: list[Finding]) -> list[Remedy]:
-    done = [_target(one, findings) for one in measured]
-    wanted = [remedy for remedy in done if remedy is not None]
+    wanted: list[Remedy] = []
+    for remedy in filter(None, (_target(one, findings) for one in measured)):
+        same = next((one for one in wanted if one.where == remedy.where and one.commands == remedy.commands != []), None)
+        if same:  # two LUNs of one target
+            same.members += remedy.members
+        else:
+            wanted.append(remedy)
     if wanted:
-        wanted.append(_log_in_again(volume, [remedy.members[0] for remedy in wanted]))
+        wanted.append(_log_in_again(volume, [member for remedy in wanted for member in remedy.members]))
     commands: dict[str, list[str]] = {}
     for finding in findings:
         for command in finding.commands:
             commands.setdefault(command, []).append(finding.kind)
-    # Of several sizes for one setting the largest is enough; they differ only if the gateway's own limit does.
     if commands:
         kinds = sorted({kind for why in commands.values() for kind in why})
         members = sorted({member for f in findings if f.commands for member in f.members})

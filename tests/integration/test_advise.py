@@ -10,13 +10,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from farm import TargetFarm
-from private_gateway import Gateway, Ran, Served, call, wait_until
+from private_gateway import Gateway, Ran, RpcError, Served, call, wait_until
 
 TUNING = {"segment", "data-in", "r2t", "immediate", "max-burst", "first-burst", "depth", "data-digest"}
 QUICK = ("--seconds", "0.4")
@@ -212,6 +213,24 @@ def test_what_can_not_be_measured_is_an_error(gateway: Gateway, make_farm: Calla
     assert ran.status == 1 and ran.json["error"]["type"] == "unavailable"
 
 
+def test_a_stop_ends_a_probe(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    gateway.create("v0", make_farm(3).members())
+    reads = gateway.status("v0")["members"][1]["reads"]
+    with ThreadPoolExecutor(1) as pool:
+        probe = pool.submit(call, gateway.socket, "volume.probe", name="v0", duration_ms=50000, depth=8)
+        wait_until(lambda: gateway.status("v0")["members"][1]["reads"] > reads + 100, "the probe's reads")
+        with pytest.raises(RpcError, match="being probed already") as busy:
+            call(gateway.socket, "volume.probe", name="v0", duration_ms=100)
+        assert busy.value.kind == "busy"
+        begun = time.monotonic()
+        gateway.must("stop", "v0")
+        with pytest.raises(RpcError, match="stopped meanwhile") as ended:
+            probe.result()
+    assert ended.value.kind == "busy" and time.monotonic() - begun < BOUND_SECONDS
+    gateway.must("start", "v0")
+    assert gateway.status("v0")["state"] == "active"
+
+
 @pytest.mark.parametrize(("parameters", "kind"), [
     ({"name": "v9"}, "not_found"), ({"name": "v0", "member": "7"}, "not_found"),
     ({"name": "v0", "block_bytes": 5000}, "invalid"), ({"name": "v0", "depth": 0}, "invalid"),
@@ -219,6 +238,6 @@ def test_what_can_not_be_measured_is_an_error(gateway: Gateway, make_farm: Calla
 def test_the_handler_checks_for_itself(gateway: Gateway, make_farm: Callable[..., TargetFarm],
                                        parameters: dict[str, Any], kind: str) -> None:
     gateway.create("v0", make_farm(3).members())
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(RpcError) as caught:
         call(gateway.socket, "volume.probe", **parameters)
     assert caught.value.kind == kind and caught.value.remedy

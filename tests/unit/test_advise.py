@@ -275,6 +275,14 @@ def test_each_target_is_told_only_its_own():
     assert "InitialR2T" in " ".join(done[0].commands) and "InitialR2T" not in " ".join(done[1].commands)
 
 
+def test_a_target_with_two_members_is_set_once():
+    first = mistuned(0)
+    second = advice.Measured(first.member.removesuffix("0") + "1", 1, "in sync", path=first.path)
+    target, after = remedies([first, second, measured(2)])
+    assert target.members == [first.member, second.member] == after.members
+    assert len(after.commands) == 6
+
+
 @pytest.mark.parametrize(("level", "users", "words"), [
     (5, [], ["stop", "start"]), (5, ["tcmu: v0"], ["fail", "rebuild", "wait"] * 2), (0, ["tcmu: v0"], ["stop", "start"])])
 def test_how_sessions_come_to_be_logged_in_anew(level, users, words):
