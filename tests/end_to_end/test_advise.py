@@ -12,6 +12,7 @@ import lio_targets
 import pytest
 import rtslib_fb as rtslib
 from gateway import Gateway, iraid
+from tools import run
 
 TUNING = {"segment", "data-in", "r2t", "immediate", "max-burst", "first-burst", "depth", "data-digest"}
 INITIATOR = "iqn.2026-01.org.iraid.test:advised"
@@ -74,3 +75,28 @@ def test_what_it_prints_for_lio_ends_what_it_found(mistuned: lio_targets.LioTarg
     volume.logout()
     with Path(volume.login().path).open("rb") as file:
         assert file.read(len(PATTERN)) == PATTERN
+
+
+@pytest.fixture
+def long_way() -> Iterator[float]:
+    """8 ms there and back, for whatever is sent inside of this kernel."""
+    run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "4ms", "limit", "100000")
+    yield 8e-3
+    run("tc", "qdisc", "del", "dev", "lo", "root")
+
+
+@pytest.mark.timeout(240)
+def test_a_long_way_is_told_from_a_slow_target(long_way: float, gateway: Gateway, lio_members) -> None:
+    volume = gateway.create(0, lio_members(2))
+
+    found = advise(volume.name)
+
+    for one in found["members"]:
+        assert long_way <= one["round_trip_us"] / 1e6 < 1.5 * long_way
+        assert one["small_read_us"] >= one["round_trip_us"]
+    alone, deep = (next(row["bytes_per_second"] for row in found["model"]
+                        if (row["operation"], row["block_bytes"], row["depth"]) == ("read", 4096, depth)) for depth in (1, 16))
+    assert alone <= 4096 / long_way  # one round trip for each
+    assert deep > 4 * alone
+    assert "slow-start" in {one["kind"] for one in found["findings"]}
+    assert not {"target-time", "slow-latency"} & {one["kind"] for one in found["findings"]}
