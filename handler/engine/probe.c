@@ -306,7 +306,7 @@ engine_probe(struct engine *engine, const struct probe_order *order,
 	for_each_member(engine, member)
 		count += takes_part(engine, member, order->slot);
 	if (count == 0) {
-		snprintf(why, 256, "%s", order->slot >= 0 ? "there is no session with it" : "there is no session with any member");
+		snprintf(why, 256, "there is no session with %s", order->slot >= 0 ? "it" : "any member");
 		return -ENODEV;
 	}
 	probe = calloc(1, sizeof(*probe));

@@ -1,4 +1,4 @@
-"""What is wrong on the way to a volume's members, and what to set.  Figures in, findings out: nothing is asked or run here.
+"""What is wrong on the way to a volume's members, and what to set.  Figures in, findings out: nothing is asked or run.
 
 A finding of a target carries the settings that end it; remedies() gathers them, one block of commands for each
 target, in the words of the target's own tool as far as its INQUIRY says what it is.
@@ -149,8 +149,8 @@ def _session(one: Measured, chunk_bytes: int) -> list[Finding]:
         add("data-in", "warning", f"the target sends no more than {path.data_in_bytes} bytes of a read in one PDU "
             "(its MaxXmitDataSegmentLength)", settings={"MaxXmitDataSegmentLength": str(OFFERED_BYTES)})
     if agreed.initial_r2t:
-        add("r2t", "warning", f"InitialR2T is Yes: what a write has beyond {format_size(one.unasked_bytes)} waits a round trip "
-            "for the target to ask for it", settings={"InitialR2T": "No"})
+        add("r2t", "warning", f"InitialR2T is Yes: what a write has beyond {format_size(one.unasked_bytes)} waits a "
+            "round trip for the target to ask for it", settings={"InitialR2T": "No"})
     if not agreed.immediate_data:
         add("immediate", "warning", "ImmediateData is No: no write takes its data along",
             settings={"ImmediateData": "Yes"})
@@ -159,8 +159,9 @@ def _session(one: Measured, chunk_bytes: int) -> list[Finding]:
             settings={"MaxBurstLength": str(MAX_BURST_BYTES)})
     if agreed.first_burst_bytes < OFFERED_BYTES:
         short = agreed.first_burst_bytes < min(max(chunk_bytes, SEGMENT_BYTES_MIN), OFFERED_BYTES)
-        add("first-burst", "warning" if short else "note", f"FirstBurstLength is {agreed.first_burst_bytes}: larger writes "
-            f"{'wait for the target, or ' if agreed.initial_r2t else ''}are cut up",
+        wait = "wait for the target, or " if agreed.initial_r2t else ""
+        add("first-burst", "warning" if short else "note",
+            f"FirstBurstLength is {agreed.first_burst_bytes}: larger writes {wait}are cut up",
             settings={"FirstBurstLength": str(OFFERED_BYTES)})
     if agreed.data_digest:
         add("data-digest", "note", "the target insists on DataDigest: both sides compute a CRC over all data",
@@ -172,7 +173,8 @@ def _session(one: Measured, chunk_bytes: int) -> list[Finding]:
         add("depth", "warning", f"the target lets {path.window_commands} commands be under way, the gateway would have "
             f"{path.window_commands_max}", settings={"depth": str(WINDOW_WANTED)})
     if 0 < path.read_bytes_max < TRANSFER_BYTES_MIN:
-        add("transfer", "note", f"its LUN takes {format_size(path.read_bytes_max)} a command at most (block limits, VPD B0)",
+        add("transfer", "note",
+            f"its LUN takes {format_size(path.read_bytes_max)} a command at most (block limits, VPD B0)",
             advice="raise the limit where the LUN is made, for LIO hw_max_sectors of its backstore")
     return found
 
@@ -203,9 +205,9 @@ def _losses(one: Measured, tcp: model.Tcp) -> list[Finding]:
     if tcp.retransmits < RETRANSMITS_MIN or tcp.retransmits < RETRANSMIT_SHARE * tcp.segments_out:
         return []
     share = 100 * tcp.retransmits / max(tcp.segments_out, 1)
-    return [Finding("loss", "warning", f"{tcp.retransmits} of {tcp.segments_out} packets to it were sent again ({share:.2g} %)",
-                    [one.member], advice="look for errors and drops of the interfaces and switches between "
-                                         "(ip -s link, ethtool -S)")]
+    text = f"{tcp.retransmits} of {tcp.segments_out} packets to it were sent again ({share:.2g} %)"
+    return [Finding("loss", "warning", text, [one.member],
+                    advice="look for errors and drops of the interfaces and switches between (ip -s link, ethtool -S)")]
 
 
 def _write_buffers(one: Measured, tcp: model.Tcp, gateway: Gateway) -> list[Finding]:
@@ -215,13 +217,13 @@ def _write_buffers(one: Measured, tcp: model.Tcp, gateway: Gateway) -> list[Find
     found = []
     if tcp.sndbuf_limited_us > LIMITED_SHARE * tcp.busy_us:
         share = round(100 * tcp.sndbuf_limited_us / tcp.busy_us)
-        found.append(Finding("send-buffer", "warning", f"the gateway's send buffer was full for {share} % of the time that "
-                             "there was something to send", [one.member],
+        text = f"the gateway's send buffer was full for {share} % of the time that there was something to send"
+        found.append(Finding("send-buffer", "warning", text, [one.member],
                              commands=[_sysctl("tcp_wmem", "4096 16384", 4 * gateway.wmem_max)]))
     if tcp.peer_limited_us > LIMITED_SHARE * tcp.busy_us:
         share = round(100 * tcp.peer_limited_us / tcp.busy_us)
-        found.append(Finding("peer-buffer", "warning", f"for {share} % of the time that there was something to send the "
-                             "target's receive buffer was full", [one.member],
+        text = f"for {share} % of the time that there was something to send the target's receive buffer was full"
+        found.append(Finding("peer-buffer", "warning", text, [one.member],
                              advice="its disk is the limit, or, over a long link, its net.ipv4.tcp_rmem"))
     return found
 
@@ -233,13 +235,15 @@ def _long_way(one: Measured, gateway: Gateway) -> list[Finding]:
     window = gateway.rmem_max // 2
     if one.round_trip >= LONG_ROUND_TRIP and window and under_way > BUFFER_SHARE * window:
         found.append(Finding(
-            "receive-buffer", "warning", f"{format_size(int(under_way))} are under way to it at a time, and the gateway's "
-            f"receive window can be {format_size(window)} at most", [one.member],
+            "receive-buffer", "warning",
+            f"{format_size(int(under_way))} are under way to it at a time, and the gateway's receive window can "
+            f"be {format_size(window)} at most", [one.member],
             commands=[_sysctl("tcp_rmem", "4096 131072", 4 * gateway.rmem_max)]))
     if one.round_trip >= IDLE_ROUND_TRIP and gateway.slow_start_after_idle:
         found.append(Finding(
-            "slow-start", "note", f"after each pause a connection begins slowly anew, which at {one.round_trip * 1000:.3g} ms a "
-            "round trip takes long to recover", [one.member],
+            "slow-start", "note",
+            f"after each pause a connection begins slowly anew, which at {_ms(one.round_trip)} a round trip takes "
+            "long to recover", [one.member],
             commands=["sysctl -w net.ipv4.tcp_slow_start_after_idle=0"],
             advice="on the target, too: it is the one that sends what is read"))
     return found
@@ -260,29 +264,33 @@ def _compared(members: list[Measured]) -> list[Finding]:
     for one in members:
         if one.rate and len(rates) > 1 and one.rate < SLOW_RATE_SHARE * median(rates):
             found.append(Finding(
-                "slow-rate", "warning", f"it reads {_rate(one.rate)}, the others {_rate(median(rates))}: as rows are spread over "
-                "all members, the volume is as fast as its slowest", [one.member],
+                "slow-rate", "warning",
+                f"it reads {_rate(one.rate)}, the others {_rate(median(rates))}: as rows are spread over all members, "
+                "the volume is as fast as its slowest", [one.member],
                 advice="look at its link (ethtool) and its disks, or put another in its place: iraid replace"))
         if one.latency and len(latencies) > 1:
             found += _latency(one, median(latencies))
         mss = one.path.tcp.mss_bytes if one.path and one.path.tcp else 0
         if mss and mss < MTU_SHARE * max(segments):
             found.append(Finding(
-                "mtu-differs", "warning", f"packets to it carry {mss} bytes, to others {max(segments)}: somewhere on the way the "
-                "MTU is smaller", [one.member], advice=f"compare the MTU of its interfaces and switches: tracepath {one.address}"))
+                "mtu-differs", "warning",
+                f"packets to it carry {mss} bytes, to others {max(segments)}: somewhere on the way the MTU is smaller",
+                [one.member], advice=f"compare the MTU of its interfaces and switches: tracepath {one.address}"))
     return found
 
 
 def _latency(one: Measured, usual: float) -> list[Finding]:
     assert one.latency is not None
     if one.latency > SLOW_LATENCY_FACTOR * usual and one.latency - usual > SLOW_LATENCY_SECONDS:
-        return [Finding("slow-latency", "warning", f"it answers a small read after {_ms(one.latency)}, the others after "
-                        f"{_ms(usual)}; {_ms(one.round_trip)} of it are the network", [one.member],
+        text = (f"it answers a small read after {_ms(one.latency)}, the others after {_ms(usual)}; "
+                f"{_ms(one.round_trip)} of it are the network")
+        return [Finding("slow-latency", "warning", text, [one.member],
                         advice="a longer way (traceroute) or a busy disk; iraid replace puts another in its place")]
     own = one.latency - one.round_trip
     if one.round_trip and own > OWN_TIME_SECONDS and own > OWN_TIME_SHARE * one.latency:
-        return [Finding("target-time", "note", f"of the {_ms(one.latency)} that a small read takes, {_ms(own)} are the target's "
-                        "own: its disks, or other work", [one.member],
+        text = (f"of the {_ms(one.latency)} that a small read takes, {_ms(own)} are the target's own: its disks, or "
+                "other work")
+        return [Finding("target-time", "note", text, [one.member],
                         advice="depth hides it; look at the target's load (iostat)")]
     return []
 
@@ -305,7 +313,8 @@ def _merged(found: list[Finding]) -> list[Finding]:
 def remedies(volume: model.Volume, measured: list[Measured], findings: list[Finding]) -> list[Remedy]:
     wanted: list[Remedy] = []
     for remedy in filter(None, (_target(one, findings) for one in measured)):
-        same = next((one for one in wanted if one.where == remedy.where and one.commands == remedy.commands != []), None)
+        same = next((one for one in wanted
+                     if one.where == remedy.where and one.commands == remedy.commands != []), None)
         if same:  # two LUNs of one target
             same.members += remedy.members
         else:
@@ -347,8 +356,9 @@ def target_kind(path: model.Path) -> str:
 def _tgt(one: Measured, settings: dict[str, str]) -> tuple[list[str], str]:
     names = {"depth": "MaxQueueCmd"}
     pattern = one.iqn.replace(".", "\\.")
-    commands = [f"tid=$(tgtadm --lld iscsi --mode target --op show | sed -n 's/^Target \\([0-9]*\\): {pattern}$/\\1/p')"]
-    commands += [f'tgtadm --lld iscsi --mode target --op update --tid "$tid" --name {names.get(key, key)} --value {value}'
+    target = "tgtadm --lld iscsi --mode target"
+    commands = [f"tid=$({target} --op show | sed -n 's/^Target \\([0-9]*\\): {pattern}$/\\1/p')"]
+    commands += [f'{target} --op update --tid "$tid" --name {names.get(key, key)} --value {value}'
                  for key, value in settings.items()]
     lines = "; ".join(f"{names.get(key, key)} {value}" for key, value in settings.items())
     return commands, f"to keep it, lines of this target's block in /etc/tgt/targets.conf: {lines}"
@@ -368,8 +378,9 @@ def _lio(one: Measured, settings: dict[str, str]) -> tuple[list[str], str]:
         commands.append(f"targetcli {where} set attribute default_cmdsn_depth={settings['depth']}")
         acl = f"/sys/kernel/config/target/iscsi/{one.iqn}/tpgt_{group}/acls/{one.initiator}"
         commands.append(f"[ ! -d {acl} ] || echo {settings['depth']} > {acl}/cmdsn_depth")
-        text = ("a new depth of an ACL ends its session, so one target after the other, with iraid wait between; an initiator that "
-                "LIO has admitted without an ACL keeps its depth until LIO's configuration is loaded anew")
+        text = ("a new depth of an ACL ends its session, so one target after the other, with iraid wait between; an "
+                "initiator that LIO has admitted without an ACL keeps its depth until LIO's configuration is loaded "
+                "anew")
     return [*commands, "targetcli saveconfig"], text
 
 
@@ -390,8 +401,9 @@ def _log_in_again(volume: model.Volume, members: list[str]) -> Remedy:
                 for command in (f"iraid fail {name} {member}", f"iraid rebuild {name} {member}", f"iraid wait {name}")]
     first = "" if volume.state == "active" else "first bring back the members that are out; "
     return Remedy("gateway, then", members, ["login"], commands,
-                  f"what was set on targets holds from the next login on; {first}the volume is in use, so one member after the "
-                  "other, each in sync again before the next; or all at once by iraid stop and start when it is not in use")
+                  f"what was set on targets holds from the next login on; {first}the volume is in use, so one member "
+                  "after the other, each in sync again before the next; or all at once by iraid stop and start when it "
+                  "is not in use")
 
 
 def _rate(rate: float) -> str:

@@ -41,7 +41,8 @@ class Advice:
     NAME,
     click.option("--seconds", type=click.FloatRange(0.2, 60), default=2.0, show_default=True, metavar="SECONDS",
                  help="For reads of each member: half of it one small read after the other, half large ones."),
-    click.option("--block", type=SizeType(), default="512K", show_default=True, metavar="SIZE", help="Of a large read, 4K to 1M."),
+    click.option("--block", type=SizeType(), default="512K", show_default=True, metavar="SIZE",
+                 help="Of a large read, 4K to 1M."),
     click.option("--depth", type=click.IntRange(1, 32), default=16, show_default=True, metavar="NUMBER",
                  help="Large reads under way at a time."),
     click.option("--rate-max", type=SizeType(), default="1G", show_default=True, metavar="SIZE",
@@ -57,14 +58,16 @@ def advise(client: Client, report: Report | None, name: str, seconds: float, blo
     the volume does; looks at what each session negotiated.  Nothing is written and nothing is changed.
     """
     least, most = PROBE_BLOCK_BYTES
+    usage = "see iraid advise --help"
     if not least <= block <= most or block % least:
-        raise UsageFault(f"--block is {format_size(block)}, must be a multiple of 4 KiB, 1 MiB at most", "see iraid advise --help")
+        raise UsageFault(f"--block is {format_size(block)}, must be a multiple of 4 KiB, 1 MiB at most", usage)
     if rate_max < least:
-        raise UsageFault(f"--rate-max is {rate_max} bytes a second, must be 4 KiB or more", "see iraid advise --help")
+        raise UsageFault(f"--rate-max is {rate_max} bytes a second, must be 4 KiB or more", usage)
     volume = client.status(name)
     if volume.state not in _WORKING or volume.level is None:
-        raise IraidError(f"volume {name} is {volume.state}: it has no sessions to measure"
-                         + (f" ({volume.reason})" if volume.reason else ""), f"start it: iraid start {name}", kind="busy")
+        why = f" ({volume.reason})" if volume.reason else ""
+        raise IraidError(f"volume {name} is {volume.state}: it has no sessions to measure{why}",
+                         f"start it: iraid start {name}", kind="busy")
     order = _Order(seconds, block, depth, rate_max)
     measured, together = _look(client, volume, None if no_probe else order, report)
     found = _advise(volume, measured, together, _gateway(), 0.0 if no_probe else seconds)
@@ -94,7 +97,7 @@ class _Order:
 
 def _look(client: Client, volume: model.Volume, order: _Order | None, report: Report | None
           ) -> tuple[list[advice.Measured], float]:
-    """Members one after the other, so that none is slowed by another; then all at once, which the gateway has to bear."""
+    """Members one after the other, so that none is slowed by another; then all at once, which the gateway must bear."""
     figures: dict[str, tuple[float | None, float | None, str | None]] = {}
     for member in _by_role(volume):
         if order is not None and member.state == "in sync":
@@ -160,7 +163,8 @@ def _gateway(folder: Path = _PROC) -> advice.Gateway:
             return []
 
     idle = words("tcp_slow_start_after_idle")
-    return advice.Gateway((words("tcp_rmem") or [0])[-1], (words("tcp_wmem") or [0])[-1], bool(idle[0]) if idle else None)
+    most = [(words(name) or [0])[-1] for name in ("tcp_rmem", "tcp_wmem")]
+    return advice.Gateway(*most, slow_start_after_idle=bool(idle[0]) if idle else None)
 
 
 # --- working it out ---
@@ -171,14 +175,17 @@ def _advise(volume: model.Volume, measured: list[advice.Measured], together: flo
     assert volume.level is not None
     findings = advice.find(volume, measured, gateway)
     count = len({m.role for m in volume.members if m.role is not None} | set(volume.empty_roles))
-    ways = [throughput.Way(one.member, one.latency or one.round_trip, one.rate or 0.0, one.round_trip, one.unasked_bytes)
+    ways = [throughput.Way(one.member, one.latency or one.round_trip, one.rate or 0.0, one.round_trip,
+                           one.unasked_bytes)
             for one in measured if one.state == "in sync" and one.path is not None]
     shape = throughput.Shape(volume.level, max(count, 2), volume.chunk_bytes, max(count - len(ways), 0))
+    known = throughput.slowest(ways) is not None
     rows = [throughput.estimate(shape, ways, together, operation, block, depth)
-            for operation in ("read", "write") for block in BLOCKS for depth in DEPTHS] if throughput.slowest(ways) else []
+            for operation in ("read", "write") for block in BLOCKS for depth in DEPTHS if known]
     return Advice(
         volume.name, volume.level, [_member(one) for one in measured], round(together) or None,
-        [asdict(row) | {"bytes_per_second": round(row.bytes_per_second)} for row in rows], _limits(shape, ways, together) if ways else [], findings,
+        [asdict(row) | {"bytes_per_second": round(row.bytes_per_second)} for row in rows],
+        _limits(shape, ways, together) if ways else [], findings,
         advice.remedies(volume, measured, findings), seconds,
         {"tcp_rmem_max_bytes": gateway.rmem_max, "tcp_wmem_max_bytes": gateway.wmem_max,
          "tcp_slow_start_after_idle": gateway.slow_start_after_idle})
@@ -216,8 +223,8 @@ def _report(report: Report, volume: model.Volume, found: Advice) -> None:
     rows = [["-" if one["role"] is None else one["role"], one["member"], one["state"], _micro(one["round_trip_us"]),
              _micro(one["small_read_us"]), _speed(one["read_bytes_per_second"]), *_session_cells(one)]
             for one in found.members]
-    report.table(["ROLE", "MEMBER", "STATE", "RTT", "READ 4K", "RATE", "SEGMENT", "R2T", "IMMEDIATE", "FIRST BURST", "DEPTH"],
-                 rows, right=(3, 4, 5, 6, 9, 10), wide=(1,))
+    report.table(["ROLE", "MEMBER", "STATE", "RTT", "READ 4K", "RATE", "SEGMENT", "R2T", "IMMEDIATE", "FIRST BURST",
+                  "DEPTH"], rows, right=(3, 4, 5, 6, 9, 10), wide=(1,))
     if found.together_bytes_per_second:
         report.line(f"All at once: {_speed(found.together_bytes_per_second)}")
     if found.model:
@@ -240,7 +247,8 @@ def _session_cells(one: dict[str, Any]) -> list[str]:
 def _model(report: Report, found: Advice) -> None:
     cells: dict[tuple[str, int], list[str]] = {}
     for row in found.model:
-        cells.setdefault((row["operation"], row["block_bytes"]), []).extend([_speed(row["bytes_per_second"]), row["limit"]])
+        cells.setdefault((row["operation"], row["block_bytes"]), []).extend(
+            [_speed(row["bytes_per_second"]), row["limit"]])
     headings = [word for depth in DEPTHS for word in (f"DEPTH {depth}", "LIMIT")]
     report.table(["BY THE MODEL", *headings], [[f"{operation} {format_size(block)}", *rest]
                                                for (operation, block), rest in cells.items()], right=(1, 3))

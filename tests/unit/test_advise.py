@@ -1,4 +1,4 @@
-"""Advice from given figures: the model, what is mistuned, what is to be set where, and the command against a control socket."""
+"""Advice from given figures: the model, what is mistuned, what is to be set; and the command against a socket."""
 
 import json
 import re
@@ -13,8 +13,8 @@ MIB = 1 << 20
 MS = 1e-3
 TUNED = {"target_segment_bytes": 262144, "first_burst_bytes": 262144, "max_burst_bytes": 262144, "initial_r2t": False,
          "immediate_data": True, "header_digest": False, "data_digest": False, "portal_group": 1}
-TCP = {"rtt_us": 300, "rttvar_us": 50, "min_rtt_us": 200, "cwnd_segments": 10, "mss_bytes": 8948, "path_mtu_bytes": 9000,
-       "segments_out": 100000, "retransmits": 0, "busy_us": 5000000}
+TCP = {"rtt_us": 300, "rttvar_us": 50, "min_rtt_us": 200, "cwnd_segments": 10, "mss_bytes": 8948,
+       "path_mtu_bytes": 9000, "segments_out": 100000, "retransmits": 0, "busy_us": 5000000}
 TGT, LIO = "IET", "LIO-ORG"
 ACL = "/sys/kernel/config/target/iscsi/iqn.2026-01.org.example:disk0/tpgt_1/acls/iqn.2026-01.org.example:gw"
 
@@ -47,7 +47,8 @@ def find(members, gateway=None, **changes):
 
 
 @pytest.mark.parametrize(("latency", "depth", "block", "expected"), [
-    (8 * MS, 1, 10 * 1000 * 1000, 108.7e6), (16 * MS, 1, 10 * 1000 * 1000, 100e6),  # the fourth paper's, its own formula
+    # The fourth paper's requests and round trips, by its own formula.
+    (8 * MS, 1, 10 * 1000 * 1000, 108.7e6), (16 * MS, 1, 10 * 1000 * 1000, 100e6),
     (32 * MS, 1, 10 * 1000 * 1000, 86.2e6), (64 * MS, 1, 10 * 1000 * 1000, 67.6e6),
     (10 * MS, 1, 4096, 0.408e6), (10 * MS, 16, 4096, 6.53e6),
     (10 * MS, 1000, 65536, 119e6), (0.0, 1, 4096, 119e6)])
@@ -237,12 +238,13 @@ def test_nothing_to_do_is_nothing_said():
 
 
 def test_tgt_gets_tgtadm():
-    target, after = remedies([mistuned(max_burst_bytes=65536, first_burst_bytes=65536, window_commands=8), measured(1)], users=[])
+    first = mistuned(max_burst_bytes=65536, first_burst_bytes=65536, window_commands=8)
+    target, after = remedies([first, measured(1)], users=[])
     assert target.where == "target 10.0.0.1 (tgt)" and target.members == [member(0)["member"]]
     find_tid, *updates = target.commands
     assert re.search(r"'s/\^Target \\\(\[0-9\]\*\\\): iqn\\\.2026-01\\\.org\\\.example:disk0\$/", find_tid)
-    set_to = [re.fullmatch(r'tgtadm --lld iscsi --mode target --op update --tid "\$tid" --name (\w+) --value (\w+)', one).groups()
-              for one in updates]
+    update = re.compile(r'tgtadm --lld iscsi --mode target --op update --tid "\$tid" --name (\w+) --value (\w+)')
+    set_to = [update.fullmatch(one).groups() for one in updates]
     assert set_to[0] == ("MaxBurstLength", "1048576")  # else the first burst would be refused
     assert dict(set_to) == {"MaxBurstLength": "1048576", "FirstBurstLength": "262144", "InitialR2T": "No",
                             "MaxRecvDataSegmentLength": "262144", "MaxQueueCmd": "128"}
@@ -254,12 +256,13 @@ def test_lio_gets_targetcli_in_its_own_portal_group():
     target, _ = remedies([mistuned(vendor=LIO, portal_group=3), measured(1)])
     assert target.where == "target 10.0.0.1 (LIO)"
     assert target.commands == [
-        "targetcli /iscsi/iqn.2026-01.org.example:disk0/tpg3 set parameter MaxRecvDataSegmentLength=262144 InitialR2T=No "
-        "MaxXmitDataSegmentLength=262144",
+        "targetcli /iscsi/iqn.2026-01.org.example:disk0/tpg3 set parameter MaxRecvDataSegmentLength=262144 "
+        "InitialR2T=No MaxXmitDataSegmentLength=262144",
         "targetcli saveconfig"]
     target, _ = remedies([mistuned(vendor=LIO, target_segment_bytes=262144, initial_r2t=False, window_commands=16)])
-    assert target.commands == ["targetcli /iscsi/iqn.2026-01.org.example:disk0/tpg1 set attribute default_cmdsn_depth=128",
-                               f"[ ! -d {ACL} ] || echo 128 > {ACL}/cmdsn_depth", "targetcli saveconfig"]
+    assert target.commands == [
+        "targetcli /iscsi/iqn.2026-01.org.example:disk0/tpg1 set attribute default_cmdsn_depth=128",
+        f"[ ! -d {ACL} ] || echo 128 > {ACL}/cmdsn_depth", "targetcli saveconfig"]
     assert "one target after the other" in target.text
 
 
@@ -284,7 +287,8 @@ def test_a_target_with_two_members_is_set_once():
 
 
 @pytest.mark.parametrize(("level", "users", "words"), [
-    (5, [], ["stop", "start"]), (5, ["tcmu: v0"], ["fail", "rebuild", "wait"] * 2), (0, ["tcmu: v0"], ["stop", "start"])])
+    (5, [], ["stop", "start"]), (5, ["tcmu: v0"], ["fail", "rebuild", "wait"] * 2),
+    (0, ["tcmu: v0"], ["stop", "start"])])
 def test_how_sessions_come_to_be_logged_in_anew(level, users, words):
     after = remedies([mistuned(0), mistuned(1), measured(2)], level=level, users=users)[-1]
     assert [command.split()[1] for command in after.commands] == words
@@ -330,8 +334,8 @@ def probe(answers_of=None):
             small = parameters["depth"] == 1
             reads = 500 if small else 200
             moved = reads * parameters["block_bytes"] // (1 if len(members) == 1 else 2)
-            found.append({"member": one, "error": "", "reads": reads, "bytes": moved, "other_bytes": 0, "elapsed_ms": 1000,
-                          "unanswered": 0, **((answers_of or {}).get(one, {}))})
+            found.append({"member": one, "error": "", "reads": reads, "bytes": moved, "other_bytes": 0,
+                          "elapsed_ms": 1000, "unanswered": 0, **((answers_of or {}).get(one, {}))})
         return {"name": "v0", "members": found}
 
     return answer
@@ -345,7 +349,8 @@ def answers(paths=None, **changes):
 
 
 def test_members_are_probed_one_after_the_other_and_then_at_once(iraid):
-    ran = iraid(answers(), "advise", "v0", "--seconds", "3", "--block", "256K", "--depth", "8", "--rate-max", "50M", "--json")
+    ran = iraid(answers(), "advise", "v0", "--seconds", "3", "--block", "256K", "--depth", "8", "--rate-max", "50M",
+                "--json")
     assert ran.status == 0 and not ran.err
     asked = [parameters for method, parameters in ran.calls if method == "volume.probe"]
     assert [parameters.get("member") for parameters in asked] == [
@@ -374,7 +379,8 @@ def test_a_person_sees_figures_limits_findings_and_commands(iraid):
     paths = [path(i, initial_r2t=True, target_segment_bytes=8192) for i in range(4)]
     ran = iraid(answers(paths, users=[]), "advise", "v0")
     assert ran.status == 0 and not ran.err
-    assert re.search(r"^0 +10\.0\.0\.1\S+ +in sync +0\.2 ms +2 ms +100 MiB/s +8 KiB +yes +yes +256 KiB +128$", ran.out, re.MULTILINE)
+    assert re.search(r"^0 +10\.0\.0\.1\S+ +in sync +0\.2 ms +2 ms +100 MiB/s +8 KiB +yes +yes +256 KiB +128$", ran.out,
+                     re.MULTILINE)
     assert re.search(r"^read 64 KiB .* round trips .* gateway$", ran.out, re.MULTILINE)
     assert "All at once: 200 MiB/s" in ran.out
     assert "warning: members 0, 1, 2, 3: InitialR2T is Yes" in ran.out
