@@ -1,4 +1,4 @@
-"""iraid advise with LIO's targets behind the gateway: targetcli's words as they are printed, beside an initiator; a long way."""
+"""iraid advise with LIO's targets: targetcli's words as printed, beside an initiator; and a long way."""
 
 from __future__ import annotations
 
