@@ -320,7 +320,8 @@ def remedies(volume: model.Volume, measured: list[Measured], findings: list[Find
         else:
             wanted.append(remedy)
     if wanted:
-        wanted.append(_log_in_again(volume, [member for remedy in wanted for member in remedy.members]))
+        told = {member for remedy in wanted for member in remedy.members}
+        wanted.append(_log_in_again(volume, [one for one in measured if one.member in told]))
     commands: dict[str, list[str]] = {}
     for finding in findings:
         for command in finding.commands:
@@ -390,15 +391,16 @@ def _other(_one: Measured, settings: dict[str, str]) -> tuple[list[str], str]:
     return [], f"its manual says how; set {words}"
 
 
-def _log_in_again(volume: model.Volume, members: list[str]) -> Remedy:
+def _log_in_again(volume: model.Volume, told: list[Measured]) -> Remedy:
     """What is set on a target holds from the next login on."""
-    name = volume.name
+    name, members = volume.name, [one.member for one in told]
     if not volume.users or volume.level == 0:
         text = "what was set on targets holds from the next login on" + (
             "; end its use first: iraid unexport, or the program that serves it" if volume.users else "")
         return Remedy("gateway, then", members, ["login"], [f"iraid stop {name}", f"iraid start {name}"], text)
-    commands = [command for member in members
-                for command in (f"iraid fail {name} {member}", f"iraid rebuild {name} {member}", f"iraid wait {name}")]
+    # Others than those in sync can't be failed: they wait for the volume's next start, or are filled anew.
+    commands = [f"iraid {words}" for one in told if one.state == "in sync"
+                for words in (f"fail {name} {one.member}", f"rebuild {name} {one.member}", f"wait {name}")]
     first = "" if volume.state == "active" else "first bring back the members that are out; "
     return Remedy("gateway, then", members, ["login"], commands,
                   f"what was set on targets holds from the next login on; {first}the volume is in use, so one member "

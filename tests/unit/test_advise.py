@@ -296,6 +296,14 @@ def test_how_sessions_come_to_be_logged_in_anew(level, users, words):
     assert "end its use first" in after.text or level != 0
 
 
+def test_a_spare_is_not_failed_to_have_it_log_in():
+    spare = advice.Measured(member(3)["member"], None, "spare", path=mistuned(3).path)
+    done = remedies([mistuned(0), measured(1), measured(2), spare])
+    assert [one.members for one in done] == [[member(0)["member"]], [spare.member], [member(0)["member"], spare.member]]
+    assert not any(spare.member in command for command in done[-1].commands)
+    assert any(member(0)["member"] in command for command in done[-1].commands)
+
+
 def test_a_degraded_volume_is_made_whole_before_members_are_taken_out_for_tuning():
     after = remedies([mistuned(0), mistuned(1)], state="degraded")[-1]
     assert "first bring back" in after.text
