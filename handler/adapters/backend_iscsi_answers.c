@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define BLOCK_BYTES_MAX 4096
 #define REFUSALS_MAX 3
@@ -40,6 +41,8 @@ absorb_inquiry(struct iscsi_member *member)
 	if (identity.device_type != 0)
 		return bad(member, -EINVAL, "LUN %u is no disk but a %s", member->options.address.lun,
 			   scsi_device_type_name(identity.device_type));
+	memcpy(member->vendor, identity.vendor, sizeof(member->vendor));
+	memcpy(member->product, identity.product, sizeof(member->product));
 	return OUTCOME_GOOD;
 }
 

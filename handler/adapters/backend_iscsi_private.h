@@ -9,6 +9,7 @@
  *   backend_iscsi_cut.c      an io cut into commands
  *   backend_iscsi_zero.c     how zeros are made
  *   backend_iscsi_measure.c  its size asked anew, and what it says by itself (unit attentions)
+ *   backend_iscsi_path.c     what was agreed with it, and what the kernel knows of the way to it
  *
  * A session is first a context of libiscsi (CONNECT, LOGIN), then an iscsi_connection of our own.  One
  * rule holds for the callbacks of both: they only note what happened.  Nothing is queued, nothing is
@@ -175,6 +176,7 @@ struct iscsi_member {
 	char broken_reason[REASON_MAX];
 	bool dropping;		/* inside the destruction of the context or the connection */
 	struct backend_identity identity;
+	char vendor[9], product[17];
 	bool ten_byte_commands;
 	bool flush_sixteen;
 	uint32_t write_bytes_max;	/* of one command, for the sake of round trips */

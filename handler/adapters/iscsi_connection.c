@@ -269,6 +269,8 @@ iscsi_connection_create(int fd, const struct iscsi_login *login)
 	connection->agreed = login->negotiated;
 	connection->cmd_sn = login->exp_cmd_sn;
 	connection->max_cmd_sn = login->max_cmd_sn;
+	if (!iscsi_before(login->max_cmd_sn, login->exp_cmd_sn))
+		connection->widest_window = login->max_cmd_sn - login->exp_cmd_sn + 1;
 	connection->exp_stat_sn = login->stat_sn + 1;
 	connection->management_tag = ISCSI_NO_TAG;
 	connection->logout_tag = ISCSI_NO_TAG;
@@ -294,4 +296,16 @@ iscsi_connection_destroy(struct iscsi_connection *connection)
 		task_give_back(connection, task);
 	}
 	free(connection);
+}
+
+uint32_t
+iscsi_connection_window(const struct iscsi_connection *connection)
+{
+	return connection->widest_window;
+}
+
+uint32_t
+iscsi_connection_data_in_bytes(const struct iscsi_connection *connection)
+{
+	return connection->longest_data_in;
 }

@@ -91,6 +91,10 @@ bool iscsi_connection_wants_to_send(const struct iscsi_connection *connection);
 bool iscsi_task_sent_until(const struct iscsi_task *task, uint64_t position);
 /* Goes up with each byte of data and each answer that came for a task, and with R2Ts of `oldest`. */
 uint64_t iscsi_connection_progress(const struct iscsi_connection *connection);
+/* The most commands that the target ever let be under way at a time, as far as it could be seen (MaxCmdSN). */
+uint32_t iscsi_connection_window(const struct iscsi_connection *connection);
+/* The most data that the target ever sent in one PDU; its own limit for that is not negotiated. */
+uint32_t iscsi_connection_data_in_bytes(const struct iscsi_connection *connection);
 void iscsi_connection_watch_r2ts(struct iscsi_connection *connection, const struct iscsi_task *oldest);
 
 #endif

@@ -36,6 +36,8 @@ answer_data_header(struct iscsi_connection *connection)
 	task->moved_bytes += header->data_bytes;
 	receiver->task = task;
 	receiver->data_in_bytes = header->data_bytes;
+	if (header->data_bytes > connection->longest_data_in)
+		connection->longest_data_in = header->data_bytes;
 	return true;
 }
 
@@ -215,6 +217,14 @@ answer_message(struct iscsi_connection *connection)
 	}
 }
 
+static uint32_t
+window_now(const struct iscsi_connection *connection)
+{
+	bool closed = iscsi_before(connection->max_cmd_sn, connection->cmd_sn);
+
+	return closed ? 0 : connection->max_cmd_sn - connection->cmd_sn + 1;
+}
+
 /* Command and status numbers (RFC 7143, 4.2.2).  A gap in StatSN is not looked for: what it would mean, a
  * lost answer, is found by the command that never gets it. */
 static void
@@ -228,6 +238,8 @@ note_numbers(struct iscsi_connection *connection)
 		return;
 	if (iscsi_before(connection->max_cmd_sn, header->max_cmd_sn))
 		connection->max_cmd_sn = header->max_cmd_sn;
+	if (window_now(connection) > connection->widest_window)
+		connection->widest_window = window_now(connection);
 }
 
 void

@@ -57,6 +57,8 @@ struct iscsi_connection {
 	int fd;
 	struct iscsi_negotiated agreed;
 	uint32_t cmd_sn, max_cmd_sn, exp_stat_sn;
+	uint32_t widest_window;		/* seen so far */
+	uint32_t longest_data_in;	/* the same, bytes of one PDU */
 	int error;			/* not 0: broken */
 	char fault[ISCSI_FAULT_MAX];
 

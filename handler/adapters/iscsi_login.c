@@ -27,11 +27,12 @@
 #define DEFAULT_FIRST_BURST_BYTES 65536	/* 13.14 */
 #define BURST_BYTES_MIN 512		/* 13.13, 13.14 */
 #define LENGTH_BYTES_MAX 0xffffff
+#define PORTAL_GROUP_MAX 0xffff	/* 13.9 */
 #define FULL_FEATURE_PHASE 3
 
 /* The lower of the two sides' limits counts. */
 static bool
-key_number(const char *text, const char *key, uint32_t most, uint32_t *out)
+key_number(const char *text, const char *key, uint32_t least, uint32_t most, uint32_t *out)
 {
 	size_t length = strlen(key);
 	unsigned long value;
@@ -40,7 +41,7 @@ key_number(const char *text, const char *key, uint32_t most, uint32_t *out)
 	if (strncmp(text, key, length) != 0)
 		return false;
 	value = strtoul(text + length, &end, 0);
-	if (end != text + length && *end == '\0' && value >= BURST_BYTES_MIN && value <= LENGTH_BYTES_MAX)
+	if (end != text + length && *end == '\0' && value >= least && value <= LENGTH_BYTES_MAX)
 		*out = value < most ? (uint32_t)value : most;
 	return true;
 }
@@ -67,10 +68,11 @@ iscsi_login_keys(const char *text, size_t length, struct iscsi_negotiated *negot
 
 		if (end == NULL)
 			return;
-		(void)(key_number(text, "FirstBurstLength=", OFFERED_BURST_BYTES, &out->first_burst_bytes) ||
-		       key_number(text, "MaxBurstLength=", OFFERED_BURST_BYTES, &out->max_burst_bytes) ||
-		       key_number(text, "MaxRecvDataSegmentLength=", LENGTH_BYTES_MAX,
+		(void)(key_number(text, "FirstBurstLength=", BURST_BYTES_MIN, OFFERED_BURST_BYTES, &out->first_burst_bytes) ||
+		       key_number(text, "MaxBurstLength=", BURST_BYTES_MIN, OFFERED_BURST_BYTES, &out->max_burst_bytes) ||
+		       key_number(text, "MaxRecvDataSegmentLength=", BURST_BYTES_MIN, LENGTH_BYTES_MAX,
 				  &out->target_segment_bytes) ||
+		       key_number(text, "TargetPortalGroupTag=", 0, PORTAL_GROUP_MAX, &out->portal_group) ||
 		       key_flag(text, "InitialR2T=", "No", false, &out->initial_r2t) ||
 		       key_flag(text, "ImmediateData=", "Yes", true, &out->immediate_data) ||
 		       key_flag(text, "HeaderDigest=", "CRC32C", true, &out->header_digest) ||

@@ -14,6 +14,7 @@ struct iscsi_negotiated {
 	uint32_t first_burst_bytes, max_burst_bytes, target_segment_bytes;
 	bool initial_r2t, immediate_data;
 	bool header_digest, data_digest;	/* CRC32C, else none */
+	uint32_t portal_group;		/* TargetPortalGroupTag; 0: the target did not say */
 };
 
 /* A login under way: what the target's answers said. */

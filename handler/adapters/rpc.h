@@ -59,6 +59,8 @@ json_object *rpc_volume_stop(struct rpc_context *context, json_object *params, s
 json_object *rpc_volume_delete(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_grow(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_set(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_volume_path(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_volume_probe(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_member_fail(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_member_rebuild(struct rpc_context *context, json_object *params, struct rpc_error *error);

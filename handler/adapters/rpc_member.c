@@ -143,6 +143,17 @@ rpc_pick(struct rpc_context *context, json_object *params, const char *name, con
 }
 
 bool
+rpc_is_configured(const char *name, struct rpc_error *error)
+{
+	struct volume_config *config = malloc(sizeof(*config));
+	char reason[VOLUME_REASON_MAX] = "";
+	int code = config ? volume_config_read(name, config, reason, sizeof(reason)) : -ENOMEM;
+
+	free(config);
+	return code == 0 || rpc_fail_volume(error, code, name, reason);
+}
+
+bool
 rpc_fail_call(struct rpc_error *error, int code, const char *name, const char *thing, const char *reason,
 	      const char *remedy)
 {

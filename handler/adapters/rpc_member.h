@@ -21,6 +21,9 @@ int pick_device(struct engine *engine, struct pick *pick);
 bool rpc_pick(struct rpc_context *context, json_object *params, const char *name, const char *key,
 	      struct pick *out, struct rpc_error *error);
 
+/* A volume that is not there is another error than one that doesn't run. */
+bool rpc_is_configured(const char *name, struct rpc_error *error);
+
 /* What volume_call(), or an administrative function of the engine, answered about `thing`. */
 bool rpc_fail_call(struct rpc_error *error, int code, const char *name, const char *thing, const char *reason,
 		   const char *remedy);

@@ -12,18 +12,6 @@
 #define EVENT_PAGE_MAX EVENTS_KEPT
 #define EVENT_WAIT_SECONDS_MAX 60
 
-/* A volume that is not there is another error than one that doesn't run. */
-static bool
-is_configured(const char *name, struct rpc_error *error)
-{
-	struct volume_config *config = malloc(sizeof(*config));
-	char reason[VOLUME_REASON_MAX] = "";
-	int code = config ? volume_config_read(name, config, reason, sizeof(reason)) : -ENOMEM;
-
-	free(config);
-	return code == 0 || rpc_fail_volume(error, code, name, reason);
-}
-
 /* --- scrub --- */
 
 struct scrub_order {
@@ -54,7 +42,7 @@ rpc_scrub_start(struct rpc_context *context, json_object *params, struct rpc_err
 	int code;
 
 	if (!rpc_take_name(params, name, error) || !rpc_take_bool(params, "repair", &repair, error) ||
-	    !rpc_take_bool(params, "resume", &order.resume, error) || !is_configured(name, error))
+	    !rpc_take_bool(params, "resume", &order.resume, error) || !rpc_is_configured(name, error))
 		return NULL;
 	order.mode = repair ? SCRUB_REPAIR : SCRUB_CHECK;
 	code = volume_call(context->host, name, start_scrub, &order, reason, sizeof(reason));
@@ -72,7 +60,7 @@ rpc_scrub_stop(struct rpc_context *context, json_object *params, struct rpc_erro
 	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
 	int code;
 
-	if (!rpc_take_name(params, name, error) || !is_configured(name, error))
+	if (!rpc_take_name(params, name, error) || !rpc_is_configured(name, error))
 		return NULL;
 	code = volume_call(context->host, name, stop_scrub, NULL, reason, sizeof(reason));
 	if (code == 0)
@@ -126,7 +114,7 @@ rpc_lost_list(struct rpc_context *context, json_object *params, struct rpc_error
 
 	if (page && rpc_take_name(params, name, error) &&
 	    rpc_take_number(params, "offset_bytes", false, 0, INT64_MAX, &offset, error) &&
-	    rpc_take_number(params, "max", false, 1, LOST_PAGE_MAX, &max, error) && is_configured(name, error)) {
+	    rpc_take_number(params, "max", false, 1, LOST_PAGE_MAX, &max, error) && rpc_is_configured(name, error)) {
 		page->offset_bytes = (uint64_t)offset;
 		page->max = (int)max;
 		code = volume_call(context->host, name, list_lost, page, reason, sizeof(reason));
@@ -150,7 +138,7 @@ rpc_lost_accept(struct rpc_context *context, json_object *params, struct rpc_err
 	if (!rpc_take_name(params, name, error) ||
 	    !rpc_take_number(params, "offset_bytes", false, 0, INT64_MAX, &offset, error) ||
 	    !rpc_take_number(params, "length_bytes", false, 1, INT64_MAX, &length, error) ||
-	    !is_configured(name, error))
+	    !rpc_is_configured(name, error))
 		return NULL;
 	code = volume_accept_lost(context->host, name, (uint64_t)offset, length < 0 ? UINT64_MAX : (uint64_t)length,
 				  &bytes, reason, sizeof(reason));

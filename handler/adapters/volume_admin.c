@@ -122,18 +122,27 @@ call_engine(struct hosted *hosted, void *argument, char *why)
 }
 
 int
-volume_call(struct volume_host *host, const char *name, volume_call_fn fn, void *argument, char *reason,
-	    size_t reason_size)
+volume_call_hosted(struct volume_host *host, const char *name,
+		   int (*fn)(struct hosted *hosted, void *argument, char *why), void *argument, char *reason,
+		   size_t reason_size)
 {
 	struct hosted *hosted = pin_running(host, name, reason, reason_size);
-	struct engine_call call = { fn, argument };
 	int result;
 
 	if (!hosted)
 		return -ENOTCONN;
-	result = call_hosted(hosted, call_engine, &call, reason, reason_size);
+	result = call_hosted(hosted, fn, argument, reason, reason_size);
 	volume_unpin(hosted);
 	return result;
+}
+
+int
+volume_call(struct volume_host *host, const char *name, volume_call_fn fn, void *argument, char *reason,
+	    size_t reason_size)
+{
+	struct engine_call call = { fn, argument };
+
+	return volume_call_hosted(host, name, call_engine, &call, reason, reason_size);
 }
 
 /* --- waiting --- */

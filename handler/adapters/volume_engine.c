@@ -289,5 +289,6 @@ volume_engine_destroy(struct hosted *hosted)
 	hosted->engine = NULL;
 	volume_accepting_fail(hosted);
 	volume_growing_fail(hosted);
+	volume_probing_fail(hosted);
 	destroy_backends(hosted);
 }

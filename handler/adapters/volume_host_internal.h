@@ -77,6 +77,7 @@ struct hosted {
 	struct volume_call *calls, **calls_last;
 	struct lost_accepting *accepting;	/* the engine has it */
 	struct growing *growing;		/* the same */
+	struct probing *probing;		/* the same; volume_path.c */
 	int drops;			/* devices that were let go and are in the file still */
 
 	atomic_bool spare_sought;	/* the keeper is looking for one */
@@ -109,9 +110,16 @@ int volume_engine_attach(struct hosted *hosted, const struct device_address *dev
 void volume_calls_run(struct hosted *hosted);
 /* No more of them will be run: those waiting fail.  With hosted->lock. */
 void volume_calls_fail(struct hosted *hosted, int error, const char *why);
+/* Call fn on the thread of a volume that runs, with its engine, as volume_call(). */
+int volume_call_hosted(struct volume_host *host, const char *name,
+		       int (*fn)(struct hosted *hosted, void *argument, char *why), void *argument, char *reason,
+		       size_t reason_size);
 /* The engine is gone and with it what it was asked for. */
 void volume_accepting_fail(struct hosted *hosted);
 void volume_growing_fail(struct hosted *hosted);
+
+/* volume_path.c; as those above */
+void volume_probing_fail(struct hosted *hosted);
 
 /* volume_keeper.c.  Both may be called on the volume's thread; they never block. */
 struct keeper *keeper_create(struct volume_host *host);	/* NULL: no thread or memory */

@@ -515,6 +515,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		place_run(engine);
 		target_run(engine);
 		grow_run(engine);
+		probe_run(engine);
 		admit(engine);
 		zero_run(engine);
 		read_op_hedge(engine);
@@ -553,6 +554,7 @@ engine_deadline(const struct engine *engine)
 	deadline = earlier(deadline, resync_deadline(engine));
 	deadline = earlier(deadline, rebuild_deadline(engine));
 	deadline = earlier(deadline, scrub_deadline(engine));
+	deadline = earlier(deadline, probe_deadline(engine));
 	deadline = earlier(deadline, stop_deadline(engine));
 	if (engine->record_durable < engine->record_wanted &&
 	    engine->record_retry_ms > engine->now_ms)

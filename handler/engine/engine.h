@@ -190,6 +190,33 @@ int engine_scrub_stop(struct engine *engine, char *why);
  * -EAGAIN: not running.  -EBUSY: a member is missing or being filled, or a growth is under way. */
 int engine_grow(struct engine *engine, void (*done)(void *owner, int error, const char *text), void *owner, char *why);
 
+#define PROBE_BLOCK_BYTES_MAX (1u << 20)
+#define PROBE_DEPTH_MAX 32u
+#define PROBE_MS_MAX 60000u
+
+struct probe_order {
+	int slot;			/* of one device, whatever it is; -1: all members in sync, at the same time */
+	uint32_t block_bytes;		/* of each read; a multiple of 4096 */
+	uint32_t depth;			/* reads under way on each member */
+	uint32_t duration_ms;
+	uint64_t rate_max;		/* bytes of each member a second; 0: no limit */
+};
+
+struct probe_result {			/* of one device */
+	bool probed;
+	int error;			/* 0; its session ended (-ENOTCONN), a read failed, or none was answered (-ETIMEDOUT) */
+	uint32_t unanswered;		/* let go at the end */
+	uint64_t reads, bytes;		/* answered while it was counted, which is most of the time: */
+	uint64_t elapsed_ms;
+	uint64_t other_bytes;		/* that the device read and wrote meanwhile for somebody else */
+};
+
+/* Read from members for a while, beside whatever else they do, and see how fast that is.  done(owner, 0, a result for each slot),
+ * a second after duration_ms at the latest; -ESHUTDOWN: the volume stops, or was taken over.  -EAGAIN: not running.
+ * -EBUSY: a probe is under way.  -ENODEV: no session to read by.  -EINVAL. */
+int engine_probe(struct engine *engine, const struct probe_order *order,
+		 void (*done)(void *owner, int error, const struct probe_result results[SLOTS_MAX]), void *owner, char *why);
+
 void engine_set_rates(struct engine *engine, uint64_t min, uint64_t max);
 
 struct lost_range { uint64_t offset_bytes, length_bytes; };	/* of the volume */

@@ -11,7 +11,7 @@
  *	metadata.c	superblocks			intent_io.c	the region map
  *	lost_io.c	the table of lost extents	stop.c		an orderly end
  *	status.c	what an administrator sees	throttle.c	how fast background work goes
- *	grow.c		members have become larger
+ *	grow.c		members have become larger	probe.c		how fast members answer
  *	sync_rows.c	a batch of rows: read all, compare or rebuild, write what differs
  *	mend_row.c	the same for one row with unreadable sectors, piece by piece
  *	resync.c	proves suspect parity		rebuild.c	fills the target
@@ -84,6 +84,7 @@ struct member_io {
 	int segment_count;
 	int segment_capacity;
 	enum io_policy policy;
+	bool unjudged;			/* how long it takes says nothing about the member */
 	uint64_t sent_at;		/* engine->moment when it was sent: evidence of life */
 	uint64_t sent_ms;
 	enum { MIO_BUILT, MIO_SENT, MIO_PARKED, MIO_DONE } where;
@@ -219,6 +220,7 @@ struct engine {
 	uint64_t volume_bytes;		/* that requests may use: less than the geometry's while it grows */
 	uint64_t data_offset_bytes;	/* on every member */
 	struct growth *growth;		/* NULL: none under way */
+	struct probe *probe;		/* the same */
 	int slots;			/* members[0 .. slots); those without a backend are free */
 	struct member members[SLOTS_MAX];
 	struct member *by_role[IRAID_MEMBERS_MAX];	/* in sync, or being evicted; else NULL */
@@ -552,6 +554,10 @@ void repair_note(struct engine *engine, uint64_t row);	/* something in it could 
 void grow_run(struct engine *engine);
 bool grow_unsettled(const struct engine *engine);	/* the record does not know of the new size yet: background work waits */
 bool grow_marks(const struct engine *engine);		/* the map is written for its sake */
+
+/* probe.c */
+void probe_run(struct engine *engine);
+uint64_t probe_deadline(const struct engine *engine);
 
 /* admin.c */
 void admin_let_go(struct engine *engine);		/* let devices go whose sessions are closed */

@@ -78,6 +78,7 @@ member_io_create(struct member *member, enum backend_op op, uint64_t offset_byte
 	mio->member = member;
 	mio->segment_count = 0;
 	mio->policy = policy;
+	mio->unjudged = false;
 	mio->where = MIO_BUILT;
 	return mio;
 }
@@ -215,7 +216,8 @@ account(struct member_io *mio)
 	case BACKEND_READ:
 		member->reads++;
 		member->read_bytes += mio->io.length_bytes;
-		member->latency_us = (uint32_t)((member->latency_us * 7ull + took_us) / 8);
+		if (!mio->unjudged)
+			member->latency_us = (uint32_t)((member->latency_us * 7ull + took_us) / 8);
 		break;
 	case BACKEND_WRITE:
 	case BACKEND_ZERO:

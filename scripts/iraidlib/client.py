@@ -65,6 +65,15 @@ class Client:
     def grow(self, name: str) -> model.Grown:
         return self._ask(model.Grown, "volume.grow", {"name": name}, LONG_SECONDS)
 
+    def paths(self, name: str) -> model.Paths:
+        return self._ask(model.Paths, "volume.path", {"name": name})
+
+    def probe(self, name: str, member: str | None, duration_ms: int, block_bytes: int, depth: int,
+              rate_max_bytes: int) -> model.Probe:
+        parameters = _given({"name": name, "member": member, "duration_ms": duration_ms,
+                             "block_bytes": block_bytes, "depth": depth, "rate_max_bytes": rate_max_bytes})
+        return self._ask(model.Probe, "volume.probe", parameters, duration_ms / 1000 + QUICK_SECONDS)
+
     def set_rates(self, name: str, rate_min: int | None, rate_max: int | None) -> model.Rates:
         parameters = _given({"name": name, "sync_rate_min_bytes": rate_min,
                              "sync_rate_max_bytes": rate_max})

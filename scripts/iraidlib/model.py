@@ -326,3 +326,87 @@ class Examination:
     signature: str | None = None
     superblock: dict[str, Any] | None = None
     copies: dict[str, Any] = field(default_factory=dict)
+
+
+# --- the way to members ---
+
+
+@dataclass
+class Negotiated:
+    """What holds for a session; RFC 7143, 13."""
+
+    target_segment_bytes: int = 8192
+    first_burst_bytes: int = 65536
+    max_burst_bytes: int = 262144
+    initial_r2t: bool = True
+    immediate_data: bool = True
+    header_digest: bool = False
+    data_digest: bool = False
+    portal_group: int = 0
+
+
+@dataclass
+class Tcp:
+    """Of a session's connection; 0 where the kernel does not say."""
+
+    rtt_us: int = 0
+    rttvar_us: int = 0
+    min_rtt_us: int = 0
+    cwnd_segments: int = 0
+    mss_bytes: int = 0
+    path_mtu_bytes: int = 0
+    segments_out: int = 0
+    retransmits: int = 0
+    busy_us: int = 0
+    peer_limited_us: int = 0
+    sndbuf_limited_us: int = 0
+    delivery_bytes_per_second: int = 0
+    pacing_bytes_per_second: int = 0
+    sndbuf_bytes: int = 0
+    rcvbuf_bytes: int = 0
+    congestion: str = ""
+
+
+@dataclass
+class Path:
+    portal: str = ""
+    vendor: str = ""
+    product: str = ""
+    negotiated: Negotiated = field(default_factory=Negotiated)
+    window_commands: int = 0
+    window_commands_max: int = 0
+    in_flight: int = 0
+    data_in_bytes: int = 0
+    read_bytes_max: int = 0
+    write_bytes_max: int = 0
+    tcp: Tcp | None = None
+
+
+@dataclass
+class MemberPath:
+    member: str
+    path: Path | None = None  # null: there is no session
+
+
+@dataclass
+class Paths:
+    name: str
+    initiator: str = ""  # the name that the volume logs in with
+    members: list[MemberPath] = field(default_factory=list)
+
+
+@dataclass
+class Probed:
+    member: str
+    error: str | None = None
+    reads: int = 0
+    bytes: int = 0
+    other_bytes: int = 0
+    elapsed_ms: int = 0
+    unanswered: int = 0
+
+
+@dataclass
+class Probe:
+    name: str
+    members: list[Probed] = field(default_factory=list)

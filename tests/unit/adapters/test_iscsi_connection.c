@@ -548,6 +548,7 @@ no_more_commands_leave_than_the_target_takes(void **state)
 	}
 	assert_int_equal(iscsi_connection_flush(rig.connection), 0);
 	assert_false(peer_receive(&pdu));
+	assert_int_equal(iscsi_connection_window(rig.connection), 3);
 	rig.login.max_cmd_sn = 5;
 	peer_ping(ISCSI_NO_TAG);	/* only says so, wants no answer */
 	assert_int_equal(receive(), 0);
@@ -557,6 +558,11 @@ no_more_commands_leave_than_the_target_takes(void **state)
 	}
 	assert_int_equal(iscsi_connection_flush(rig.connection), 0);
 	assert_false(peer_receive(&pdu));
+	assert_int_equal(iscsi_connection_window(rig.connection), 3);	/* the widest: two were left of more */
+	rig.login.max_cmd_sn = 15;
+	peer_ping(ISCSI_NO_TAG);
+	assert_int_equal(receive(), 0);
+	assert_int_equal(iscsi_connection_window(rig.connection), 10);
 	tear_down();
 	assert_int_equal(rig.done, 8);
 }
@@ -594,6 +600,7 @@ read_in_pieces(struct iscsi_negotiated agreed, uint32_t piece, bool status_insid
 	assert_int_equal(job.scsi.status, 0);
 	assert_int_equal(job.scsi.residual_status, SCSI_RESIDUAL_NO_RESIDUAL);
 	assert_memory_equal(memory, source, length);
+	assert_int_equal(iscsi_connection_data_in_bytes(rig.connection), piece);
 	tear_down();
 }
 

@@ -180,9 +180,9 @@ static void
 keys_of_a_login_are_taken_where_they_make_sense(void **state)
 {
 	static const char keys[] = "InitialR2T=No\0ImmediateData=No\0FirstBurstLength=8192\0MaxBurstLength=1048576\0"
-				   "MaxRecvDataSegmentLength=0x4000\0HeaderDigest=CRC32C\0DataDigest=None";
+				   "MaxRecvDataSegmentLength=0x4000\0HeaderDigest=CRC32C\0DataDigest=None\0TargetPortalGroupTag=3";
 	static const char odd[] = "InitialR2T=\0ImmediateData=\0FirstBurstLength=0\0MaxBurstLength=-1\0"
-				  "MaxRecvDataSegmentLength=9x\0HeaderDigest=Reject\0=\0\0InitialR2T";
+				  "MaxRecvDataSegmentLength=9x\0HeaderDigest=Reject\0TargetPortalGroupTag=x\0=\0\0InitialR2T";
 	struct iscsi_login login;
 	struct iscsi_negotiated *agreed = &login.negotiated;
 
@@ -194,12 +194,14 @@ keys_of_a_login_are_taken_where_they_make_sense(void **state)
 	assert_int_equal(agreed->first_burst_bytes, 8192);
 	assert_int_equal(agreed->max_burst_bytes, 262144);	/* never more than was offered */
 	assert_int_equal(agreed->target_segment_bytes, 16384);
+	assert_int_equal(agreed->portal_group, 3);
 	iscsi_login_keys(odd, sizeof(odd) - 1, agreed);	/* and the last one has no end */
 	assert_true(agreed->initial_r2t);
 	assert_false(agreed->header_digest);
 	assert_int_equal(agreed->first_burst_bytes, 8192);
 	assert_int_equal(agreed->max_burst_bytes, 262144);
 	assert_int_equal(agreed->target_segment_bytes, 16384);
+	assert_int_equal(agreed->portal_group, 3);
 }
 
 int

@@ -223,6 +223,16 @@ values_that_cannot_be_are_refused_before_any_login(void **state)
 	refused(CALL("discover", "{\"portal\":\"h:99999\"}"), 1, "invalid", "h:99999");
 	refused(CALL("examine", "{\"member\":\"h/iqn.x:a\"}"), 1, "invalid", "h/iqn.x:a");
 	refused(CALL("volume.start", "{\"name\":\"v\",\"wait_seconds\":-1}"), 1, "invalid", "wait_seconds");
+	refused(CALL("volume.path", "{}"), -32602, "params", "name");
+	refused(CALL("volume.path", "{\"name\":\"v\",\"member\":\"0\"}"), -32602, "params", "member");
+	refused(CALL("volume.probe", "{\"name\":\"v\",\"duration_ms\":0}"), 1, "invalid", "duration_ms");
+	refused(CALL("volume.probe", "{\"name\":\"v\",\"duration_ms\":60001}"), 1, "invalid", "duration_ms");
+	refused(CALL("volume.probe", "{\"name\":\"v\",\"block_bytes\":5000}"), 1, "invalid", "block_bytes");
+	refused(CALL("volume.probe", "{\"name\":\"v\",\"block_bytes\":2097152}"), 1, "invalid", "block_bytes");
+	refused(CALL("volume.probe", "{\"name\":\"v\",\"depth\":33}"), 1, "invalid", "depth");
+	refused(CALL("volume.probe", "{\"name\":\"v\",\"depth\":\"1\"}"), -32602, "params", "depth");
+	refused(CALL("volume.probe", "{\"name\":\"v\",\"rate_max_bytes\":0}"), 1, "invalid", "rate_max_bytes");
+	refused(CALL("volume.probe", "{\"name\":\"v\",\"member\":\"\"}"), 1, "invalid", "member");
 }
 
 static void
@@ -241,6 +251,9 @@ volumes_that_are_not_there_are_named(void **state)
 		"v9");
 	refused(CALL("spare.add", "{\"name\":\"v9\",\"device\":\"h/iqn.x:a/0\"}"), 2, "not_found", "v9");
 	refused(CALL("scrub.start", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
+	refused(CALL("volume.path", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
+	refused(CALL("volume.probe", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
+	refused(CALL("volume.probe", "{\"name\":\"v9\",\"member\":\"1\"}"), 2, "not_found", "v9");
 	refused(CALL("scrub.stop", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
 	refused(CALL("lost.list", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
 	refused(CALL("lost.accept", "{\"name\":\"v9\"}"), 2, "not_found", "v9");
@@ -268,6 +281,9 @@ what_needs_a_running_volume_says_so(void **state)
 		"\"v0\" is not running");
 	refused(CALL("scrub.start", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
 	refused(CALL("volume.grow", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
+	refused(CALL("volume.path", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
+	refused(CALL("volume.probe", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
+	refused(CALL("volume.probe", "{\"name\":\"v0\",\"member\":\"1\"}"), 8, "busy", "\"v0\" is not running");
 	refused(CALL("lost.list", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
 	refused(CALL("lost.accept", "{\"name\":\"v0\"}"), 8, "busy", "\"v0\" is not running");
 }
