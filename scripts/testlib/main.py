@@ -6,13 +6,16 @@ that it failed without naming a failed test, counts as one failed test: nothing 
 Two lanes run side by side, because a guest has one processor and much of what runs natively
 waits for time-outs; the second one's lines begin with "guests| ":
 
-    unit -> integration -> integration in the build with sanitizers
-    build with sanitizers -> end to end -> the lab's own tests -> unit in that build
+    unit -> integration
+    build with sanitizers -> end to end -> the lab's own tests
+
+What runs in the build with sanitizers comes last, in whichever lane is free.
 """
 
 from __future__ import annotations
 
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -20,6 +23,7 @@ import sys
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -308,14 +312,14 @@ def run(parts: Parts) -> None:
 
 
 class Lanes:
-    """The second lane makes the build that the end of the first one needs."""
+    """The second lane makes the build that both need in the end."""
 
     def __init__(self, parts: Parts, build: Path):
         self.first, self.build = parts, build
         self.second = Parts(parts.choice, prefix="guests| ", clean=False)
         self.sanitize = not parts.choice.options  # a selection runs once
-        self.sanitized = False
         self.built = threading.Event()
+        self.last: queue.SimpleQueue[Callable[[Parts], None]] = queue.SimpleQueue()
 
     def run(self) -> None:
         lane = threading.Thread(target=self._run_second)
@@ -329,28 +333,35 @@ class Lanes:
             run_ctest(self.first, "unit tests in C", self.build)
         run_native(self.first, existing(NATIVE_FOLDERS))
         self.built.wait()
-        if self.sanitized:
-            run_sanitized(self.first, "tests/integration")
+        self._run_last(self.first)
 
     def _run_second(self) -> None:
         try:
             self._build_sanitized()
             run_in_lab(self.second, existing(LAB_FOLDERS))
             run_native(self.second, existing(GUEST_FOLDERS))
-            if self.sanitized:
-                run_ctest(self.second, "unit tests in C, sanitized", sanitized_build())
-                run_sanitized(self.second, "tests/unit")
+            self._run_last(self.second)
         except Exception as error:  # a thread's end would be no failure otherwise
             self.second.results.append(Result("tests in guests", failed=1, note=repr(error)))
         finally:
             self.built.set()
 
     def _build_sanitized(self) -> None:
-        if self.sanitize:
-            self.sanitized = not self.first.choice.build or self.second.step(
+        if self.sanitize and (not self.first.choice.build or self.second.step(
                 "build with sanitizers", [str(ROOT / "scripts/build"), "--sanitize", "--jobs", "1",
-                                          "--directory", str(sanitized_build())])
+                                          "--directory", str(sanitized_build())])):
+            self.last.put(lambda parts: run_sanitized(parts, "tests/integration"))  # the longest first
+            self.last.put(lambda parts: run_sanitized(parts, "tests/unit"))
+            self.last.put(lambda parts: run_ctest(parts, "unit tests in C, sanitized", sanitized_build()))
         self.built.set()
+
+    def _run_last(self, parts: Parts) -> None:
+        while True:
+            try:
+                part = self.last.get_nowait()
+            except queue.Empty:
+                return
+            part(parts)
 
 
 def closing(parts: Parts) -> int:

@@ -81,6 +81,7 @@ def test_each_member_killed_in_turn(gateway, linked, capsys):
     one_after_the_other(gateway, linked, capsys, "kill", range(COUNT))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(280)
 def test_one_member_stopped_for_20_seconds(gateway, linked, capsys):
     one_after_the_other(gateway, linked, capsys, "hang", range(1, 2))

@@ -18,7 +18,7 @@ from test_backend_iscsi import SECOND, start  # noqa: E402, F401
 PING_SECONDS = 15
 
 
-@pytest.fixture(params=["tuned", "usual limits"])
+@pytest.fixture(params=["tuned", pytest.param("usual limits", marks=pytest.mark.long)])
 def member(request, memory_folder: Path, monkeypatch) -> Iterator[str]:
     import lio_targets
 
