@@ -177,13 +177,20 @@ class Network:
         set_sysctl("net.ipv4.tcp_no_metrics_save", "1")
 
     def set_buffers(self, bytes_max: int | None) -> None:
-        """TCP's automatic buffers may grow to this; None: the kernel's own bounds."""
+        """For long links: TCP's automatic buffers may grow to this, and silence does not close the window; None: the kernel's
+        own settings."""
         send, receive = (bytes_max, bytes_max) if bytes_max else (4 << 20, 6 << 20)
 
         def action() -> None:
             set_sysctl("net.ipv4.tcp_wmem", f"4096 16384 {send}")
             set_sysctl("net.ipv4.tcp_rmem", f"4096 131072 {receive}")
+            # By default a connection that was silent for an RTO (280 ms at RTT 64) begins with ten segments again.  Commands
+            # come in bursts, so on a long link a volume took 15 s to get going (run).
+            set_sysctl("net.ipv4.tcp_slow_start_after_idle", "0" if bytes_max else "1")
         self._everywhere(action)
+        set_sysctl("net.core.netdev_max_backlog", str(LIMIT_PACKETS))  # between the two ends of a link; 1000 by default
+        for name in ("rmem_max", "wmem_max"):  # of those that ask for a size; for all namespaces
+            set_sysctl(f"net.core.{name}", str(bytes_max or 212992))
 
     def set_congestion_control(self, name: str) -> None:
         """Of connections that are made from now on."""

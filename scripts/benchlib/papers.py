@@ -35,6 +35,10 @@ SET_UP_SECONDS = 45  # of a run: boot, namespaces, targets, runner
 VOLUME_SECONDS = 30  # of a volume: create, resync, export, fill
 START_SECONDS = 3  # of a cell: fio's start and end in user-mode Linux
 RECONNECT_SECONDS = 6
+SYSTEMS = ("iraid", "plain")
+# Six rows of three chunks: the LUN's optimal transfer length, and what Linux cuts longer requests into.  1 MiB would begin and end
+# within rows, where writes wait for each other, which costs round trips; distance-depth has both.
+ROWS_BYTES = 6 * 3 * 64 * KIB
 
 
 @dataclass
@@ -46,7 +50,8 @@ class Settings:
     counts: list[int] = field(default_factory=lambda: [1, 2, 3, 4, 6, 8])
     depths: list[int] = field(default_factory=lambda: [1, 4, 16, 64, 128])
     controls: list[str] = field(default_factory=lambda: list(CONGESTION_CONTROLS))
-    depth: int = 64
+    depth: int = 48  # of 1152 KiB each: what the LUN's data area of 64 MiB has room for
+    systems: list[str] = field(default_factory=lambda: list(SYSTEMS))
 
 
 class Run:
@@ -138,21 +143,24 @@ def distance_sequential(run: Run) -> None:
 
 
 def _by_rtt(run: Run, patterns: tuple[str, ...]) -> None:
-    with run.volume(5, FOUR) as volume:
-        for rtt in run.settings.rtts_ms:
-            run.network.shape(Link(rtt_ms=rtt, rate_mbit=1000))
-            # New connections: old ones keep what they learned of a link that is no more.
-            run.rig.reconnect(volume)
-            for pattern in patterns:
-                run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, MIB))
-            run.network.shape(Link())
+    if "iraid" in run.settings.systems:
+        with run.volume(5, FOUR) as volume:
+            for rtt in run.settings.rtts_ms:
+                run.network.shape(Link(rtt_ms=rtt, rate_mbit=1000))
+                # New connections: old ones keep what they learned of a link that is no more.
+                run.rig.reconnect(volume)
+                for pattern in patterns:
+                    run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, ROWS_BYTES))
+                run.network.shape(Link())
+    if "plain" not in run.settings.systems:
+        return
     with run.plain(SPARE):
         pass
     for rtt in run.settings.rtts_ms:
         run.network.shape(Link(rtt_ms=rtt, rate_mbit=1000))
         with run.rig.plain(SPARE) as disk:
             for pattern in patterns:
-                run.measure("plain", None, [SPARE], disk, run.job(pattern, MIB))
+                run.measure("plain", None, [SPARE], disk, run.job(pattern, ROWS_BYTES))
 
 
 def distance_depth(run: Run) -> None:
@@ -163,12 +171,14 @@ def distance_depth(run: Run) -> None:
         run.rig.reconnect(volume)
         for depth in run.settings.depths:
             for pattern in ("write", "read"):
-                run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, MIB, depth))
+                run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, ROWS_BYTES, depth))
+        for depth in run.settings.depths:
+            run.measure("iraid", 5, FOUR, volume.disk, run.job("write", MIB, depth))
     run.network.shape(link)
     with run.rig.plain(SPARE) as disk:
         for depth in run.settings.depths:
             for pattern in ("write", "read"):
-                run.measure("plain", None, [SPARE], disk, run.job(pattern, MIB, depth))
+                run.measure("plain", None, [SPARE], disk, run.job(pattern, ROWS_BYTES, depth))
 
 
 def distance_parameters(run: Run) -> None:
@@ -184,7 +194,7 @@ def distance_parameters(run: Run) -> None:
                 run.rig.reconnect(volume)
                 for depth in (1, run.settings.depth):
                     for pattern in ("write", "read"):
-                        run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, MIB, depth), parameters=name)
+                        run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, ROWS_BYTES, depth), parameters=name)
         run.network.shape(link)
         for name, parameters in sets.items():
             run.set["parameters"] = name
@@ -192,7 +202,7 @@ def distance_parameters(run: Run) -> None:
             with run.rig.plain(SPARE) as disk:
                 for depth in (1, run.settings.depth):
                     for pattern in ("write", "read"):
-                        run.measure("plain", None, [SPARE], disk, run.job(pattern, MIB, depth), parameters=name)
+                        run.measure("plain", None, [SPARE], disk, run.job(pattern, ROWS_BYTES, depth), parameters=name)
     finally:
         run.set.pop("parameters", None)
         run.rig.set_parameters(run.rig.targets.parameters)
@@ -208,7 +218,7 @@ def distance_congestion(run: Run) -> None:
                 run.set["cc"] = name
                 run.rig.reconnect(volume)
                 for pattern in ("write", "read"):
-                    run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, MIB))
+                    run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, ROWS_BYTES))
     finally:
         run.set.pop("cc", None)
         run.network.set_congestion_control("cubic")
@@ -365,11 +375,12 @@ class Experiment:
 
 
 EXPERIMENTS = {
-    "distance": Experiment(distance, 5, lambda s: 8 * len(s.rtts_ms), reconnects=lambda s: 2 * len(s.rtts_ms),
+    "distance": Experiment(distance, 5, lambda s: 4 * len(s.systems) * len(s.rtts_ms),
+                           reconnects=lambda s: len(s.systems) * len(s.rtts_ms),
                            seconds=30, warm_up_seconds=10),
-    "distance-sequential": Experiment(distance_sequential, 5, lambda s: 4 * len(s.rtts_ms),
-                                      reconnects=lambda s: 2 * len(s.rtts_ms), seconds=30, warm_up_seconds=10),
-    "distance-depth": Experiment(distance_depth, 5, lambda s: 4 * len(s.depths), seconds=8, warm_up_seconds=6),
+    "distance-sequential": Experiment(distance_sequential, 5, lambda s: 2 * len(s.systems) * len(s.rtts_ms),
+                                      reconnects=lambda s: len(s.systems) * len(s.rtts_ms), seconds=30, warm_up_seconds=10),
+    "distance-depth": Experiment(distance_depth, 5, lambda s: 5 * len(s.depths), seconds=8, warm_up_seconds=6),
     "distance-parameters": Experiment(distance_parameters, 5, lambda s: 16, reconnects=lambda s: 4, seconds=8,
                                       warm_up_seconds=6),
     "distance-congestion": Experiment(distance_congestion, 5, lambda s: 2 * len(s.controls),
@@ -456,6 +467,8 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--counts", type=_list_of(int, 1, 8), default=defaults.counts, help="numbers of targets, for targets")
     result.add_argument("--depths", type=_list_of(int, 1, 128), default=defaults.depths, help="for distance-depth")
     result.add_argument("--depth", type=int, default=defaults.depth, help="commands in flight elsewhere (default: %(default)s)")
+    result.add_argument("--systems", type=_names_of(list(SYSTEMS), "system"), default=defaults.systems,
+                        help="for distance (default: both)")
     result.add_argument("--congestion", type=_names_of(list(CONGESTION_CONTROLS), "congestion control"),
                         default=defaults.controls, help="for distance-congestion")
     return result
@@ -476,7 +489,7 @@ def main(words: list[str]) -> int:
         print(f"papers: --depth {given.depth} is not in 1..128, what the initiator keeps in flight", file=sys.stderr)
         return 2
     settings = Settings(rtts_ms=given.rtts, links_mbit=given.links, counts=given.counts, depths=given.depths,
-                        controls=given.congestion, depth=given.depth)
+                        controls=given.congestion, depth=given.depth, systems=given.systems)
     minutes = estimate_seconds(given.only, settings, given.seconds, given.warm_up) / 60
     print(f"papers: {', '.join(given.only)}; about {minutes:.0f} minutes", flush=True)
     if "IRAID_LAB" not in os.environ:
