@@ -236,25 +236,29 @@ def targets(run: Run) -> None:
         with run.rig.plain(0) as disk:
             for pattern in model.OPERATIONS:
                 _target_cell(run, "plain", None, [0], disk, pattern)
-    for level in (0, 5):
-        for count in run.settings.counts:
-            if count < (3 if level == 5 else 2):
-                continue
-            members = list(range(count))
-            with run.volume(level, members) as volume:
-                for rate in run.settings.links_mbit:
-                    run.network.shape(Link(rate_mbit=rate))
-                    run.rig.reconnect(volume)
-                    for pattern in model.OPERATIONS:
-                        _target_cell(run, "iraid", level, members, volume.disk, pattern)
-                    run.network.shape(Link())
+    for level, count in volumes_of(run.settings):
+        members = list(range(count))
+        with run.volume(level, members) as volume:
+            for rate in run.settings.links_mbit:
+                run.network.shape(Link(rate_mbit=rate))
+                run.rig.reconnect(volume)
+                for pattern in model.OPERATIONS:
+                    _target_cell(run, "iraid", level, members, volume.disk, pattern)
+                run.network.shape(Link())
+
+
+def volumes_of(settings: Settings) -> list[tuple[int, int]]:
+    """Level and number of targets; one target is the plain one, and level 5 on two is no RAID 5."""
+    return [(level, count) for level, least in ((0, 2), (5, 3)) for count in settings.counts if count >= least]
 
 
 def _target_cell(run: Run, system: str, level: int | None, members: list[int], disk: Disk, pattern: str) -> None:
-    block = MIB if pattern in ("read", "write") else 64 * KIB
+    """Sequential: some 256 KiB, whole rows, depth 16.  More in flight than that would be seconds of a slow link."""
+    job = run.job(pattern, 64 * KIB)
+    if pattern in ("read", "write"):
+        job = run.job(pattern, model.whole_rows_bytes(level, len(members), 64 * KIB, 256 * KIB), 16)
     bound = model.host_bound(len(members), run.network.link.rate_mbit, run.unshaped_mb_per_s)
-    run.measure(system, level, members, disk, run.job(pattern, block), host_bound=bound,
-                unshaped_mb_per_s=run.unshaped_mb_per_s)
+    run.measure(system, level, members, disk, job, host_bound=bound, unshaped_mb_per_s=run.unshaped_mb_per_s)
 
 
 def _unshaped(run: Run) -> None:
@@ -364,7 +368,7 @@ class Experiment:
     run: Callable[[Run], None]
     targets: int
     cells: Callable[[Settings], int]
-    volumes: int = 1
+    volumes: Callable[[Settings], int] = lambda settings: 1
     reconnects: Callable[[Settings], int] = lambda settings: 0
     seconds: float | None = None  # of a cell, where the experiment is about steady state
     warm_up_seconds: float | None = None
@@ -385,9 +389,10 @@ EXPERIMENTS = {
                                       warm_up_seconds=6),
     "distance-congestion": Experiment(distance_congestion, 5, lambda s: 2 * len(s.controls),
                                       reconnects=lambda s: len(s.controls), seconds=8, warm_up_seconds=6),
-    "request-size": Experiment(request_size, 5, lambda s: 60, volumes=3),
-    "targets": Experiment(targets, 8, lambda s: 4 * len(s.links_mbit) * 2 * len(s.counts), volumes=12,
-                          reconnects=lambda s: 2 * len(s.links_mbit) * len(s.counts)),
+    "request-size": Experiment(request_size, 5, lambda s: 60, volumes=lambda s: 3),
+    "targets": Experiment(targets, 8, lambda s: 2 + 4 * len(s.links_mbit) * (1 + len(volumes_of(s))),
+                          volumes=lambda s: 1 + len(volumes_of(s)),
+                          reconnects=lambda s: len(s.links_mbit) * len(volumes_of(s))),
     "raw-tcp": Experiment(raw_tcp, 5, lambda s: 44, reconnects=lambda s: 20),
     "pathologies": Experiment(pathologies, 5, lambda s: 16, reconnects=lambda s: 4),
 }
@@ -405,7 +410,7 @@ def estimate_seconds(names: list[str], settings: Settings, seconds: float | None
     for name in names:
         experiment = EXPERIMENTS[name]
         cell = sum(timed(experiment, settings, seconds, warm_up_seconds)) + START_SECONDS
-        total += experiment.cells(settings) * cell + experiment.volumes * VOLUME_SECONDS
+        total += experiment.cells(settings) * cell + experiment.volumes(settings) * VOLUME_SECONDS
         total += experiment.reconnects(settings) * RECONNECT_SECONDS
     return total
 

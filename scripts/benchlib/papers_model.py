@@ -71,6 +71,12 @@ def data_members(level: int, members: int) -> int:
     return members - redundant
 
 
+def whole_rows_bytes(level: int | None, members: int, chunk_bytes: int, wanted_bytes: int) -> int:
+    """The shortest request of whole rows that has the wanted length; None: no rows."""
+    row_bytes = wanted_bytes if level is None else data_members(level, members) * chunk_bytes
+    return -(-wanted_bytes // row_bytes) * row_bytes
+
+
 def utilisation(wire_bytes: float, seconds: float, rate_mbit: float) -> float:
     """Share of a link, 0..1, in the direction that has more."""
     return wire_bytes / seconds / (link_mb_per_s(rate_mbit) * MB)

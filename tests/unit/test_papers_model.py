@@ -60,6 +60,11 @@ def test_parity_takes_a_members_link():
         model.data_members(6, 2)
 
 
+@pytest.mark.parametrize(("level", "members", "kib"), [(None, 1, 256), (0, 4, 256), (5, 4, 384), (5, 8, 448), (0, 3, 384)])
+def test_sequential_requests_are_whole_rows(level, members, kib):
+    assert model.whole_rows_bytes(level, members, 65536, 256 * 1024) == kib * 1024
+
+
 def test_a_figure_is_host_bound_from_half_of_what_the_machine_moves():
     assert not model.host_bound(4, 100, unshaped_mb_per_s=100)
     assert model.host_bound(4, 101, unshaped_mb_per_s=100)
