@@ -64,6 +64,7 @@ class Run:
         self.unshaped_mb_per_s = 0.0
         self._keep = keep
         self.experiment = ""
+        self.in_use: Volume | None = None
         self.set: dict[str, Any] = {}  # what holds until it is changed: congestion control, parameters
 
     @property
@@ -77,11 +78,20 @@ class Run:
     def measure(self, system: str, level: int | None, members: list[int], disk: Disk, job: Job, **conditions: Any) -> Figure:
         """One cell; its row is kept."""
         watch = Watch(self.network, members, job)
+        hedged = self._hedged(disk)
         with watch:
             figure = measure(disk, job)
         measured = watch.seen() | {"busy_percent": figure.busy_percent}
+        if self._hedged(disk) > hedged:
+            measured["reads_hedged"] = self._hedged(disk) - hedged
         self.note(system, level, len(members), job, figure, measured, **conditions)
         return figure
+
+    def _hedged(self, disk: Disk) -> int:
+        """Reads that waited too long for one member and were made from the others."""
+        if self.in_use is None or self.in_use.disk is not disk:
+            return 0
+        return self.in_use.status()["reads_hedged"]
 
     def note(self, system: str, level: int | None, members: int, job: Job, figure: Figure, measured: dict[str, Any],
              **conditions: Any) -> None:
@@ -106,9 +116,11 @@ class Run:
         with self.rig.volume(level, members) as volume:
             assert volume.disk is not None
             fill(volume.disk)
+            self.in_use = volume
             try:
                 yield volume
             finally:
+                self.in_use = None
                 self.network.shape(Link())
 
     @contextmanager
@@ -253,8 +265,9 @@ def volumes_of(settings: Settings) -> list[tuple[int, int]]:
 
 
 def _target_cell(run: Run, system: str, level: int | None, members: list[int], disk: Disk, pattern: str) -> None:
-    """Sequential: some 256 KiB, whole rows, depth 16.  More in flight than that would be seconds of a slow link."""
-    job = run.job(pattern, 64 * KIB)
+    """Sequential: some 256 KiB, whole rows, depth 16; more in flight would be seconds of a slow link.  Random: by chance some
+    members have nothing to do; of four, with 128 commands in flight, some 2 % of the time (128 / (128 + 4 - 1) of it is used)."""
+    job = run.job(pattern, 64 * KIB, 128)
     if pattern in ("read", "write"):
         job = run.job(pattern, model.whole_rows_bytes(level, len(members), 64 * KIB, 256 * KIB), 16)
     bound = model.host_bound(len(members), run.network.link.rate_mbit, run.unshaped_mb_per_s)
@@ -269,6 +282,17 @@ def _unshaped(run: Run) -> None:
         figures = [run.measure("iraid", 0, FOUR, volume.disk, run.job(pattern, MIB), unshaped=True)
                    for pattern in ("write", "read")]
     run.unshaped_mb_per_s = min(figure.mb_per_s for figure in figures)
+
+
+def hedging(run: Run) -> None:
+    """No paper's: random reads of a P-iRAID volume whose links are full, with hedge_milliseconds as it is by default, and 0."""
+    with run.volume(5, FOUR) as volume:
+        for hedge_ms in (500, 0):
+            run.network.shape(Link(rate_mbit=20))
+            run.rig.reconnect(volume, hedge_milliseconds=hedge_ms)
+            for depth in (16, 48):
+                run.measure("iraid", 5, FOUR, volume.disk, run.job("randread", 64 * KIB, depth), hedge_ms=hedge_ms)
+            run.network.shape(Link())
 
 
 # --- request size ---
@@ -393,6 +417,7 @@ EXPERIMENTS = {
     "targets": Experiment(targets, 8, lambda s: 2 + 4 * len(s.links_mbit) * (1 + len(volumes_of(s))),
                           volumes=lambda s: 1 + len(volumes_of(s)),
                           reconnects=lambda s: len(s.links_mbit) * len(volumes_of(s))),
+    "hedging": Experiment(hedging, 4, lambda s: 4, reconnects=lambda s: 2, seconds=10, warm_up_seconds=4),
     "raw-tcp": Experiment(raw_tcp, 5, lambda s: 44, reconnects=lambda s: 20),
     "pathologies": Experiment(pathologies, 5, lambda s: 16, reconnects=lambda s: 4),
 }

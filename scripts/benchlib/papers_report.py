@@ -119,6 +119,11 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
         lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"],
         lambda row: f"{row.mb_per_s:.1f}")),
     "Number of targets and speed of links (share of the links in use)": (("targets",), _targets_table),
+    "Reads made from the other members (hedged), 20 Mbit/s": (("hedging",), lambda rows: pivot(
+        rows, lambda row: row.depth, lambda depth: f"depth {depth}",
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern], row.conditions["hedge_ms"]),
+        ["system", "operation", "hedge_milliseconds"],
+        lambda row: f"{row.mb_per_s:.1f} ({row.conditions['measured'].get('reads_hedged', 0)} hedged of {row.iops:.0f} a second)")),
     "A plain TCP stream beside, RTT 8 ms": (("raw-tcp",), lambda rows: pivot(
         rows, lambda row: row.conditions.get("segment_bytes", 0) // 1024, lambda kib: f"{kib} KiB segments" if kib else "TCP",
         lambda row: (system_name(row), OPERATION_NAMES[row.pattern], row.conditions["mtu"]), ["system", "operation", "MTU"])),

@@ -24,7 +24,7 @@ from typing import Any
 import rtslib_fb as rtslib
 
 from benchlib.network import Network, inside
-from gateway import Gateway, Volume, attempt_iraid
+from gateway import Gateway, Volume, iraid
 from initiator import Disk
 from lio_targets import LioTargets
 from runner import Runner
@@ -34,6 +34,7 @@ MEMORY = Path("/dev/shm")
 LOG = Path("/var/log")
 MARGIN_SECONDS = 90 * PATIENCE
 SAMPLE_SECONDS = 0.5
+VOLUMES = Path("/etc/iraid/volumes")
 CONFIGFS = Path("/sys/kernel/config/target/iscsi")
 INITIATOR_SETTINGS = Path("/etc/iscsi/iscsid.conf")  # the lab's own copy
 # open-iscsi's defaults are a depth of 32, which would hide what deeper queues do, and socket buffers of 512 KiB, which at RTT 64 ms
@@ -248,14 +249,16 @@ class Rig:
         finally:
             self.gateway.remove([volume])
 
-    def reconnect(self, volume: Volume) -> None:
-        """New connections to the members: what was set for new ones counts from here on."""
+    def reconnect(self, volume: Volume, **configuration: Any) -> None:
+        """New connections to the members: what was set for new ones counts from here on.  configuration: keys of the volume's
+        file that are changed before it starts again."""
         volume.logout()
         volume.unexport()
-        for verb in ("stop", "start"):
-            status, text = attempt_iraid(verb, volume.name)
-            if status != 0:
-                raise StackError(f"iraid {verb} {volume.name}: {text}")
+        iraid("stop", volume.name)
+        if configuration:
+            path = VOLUMES / f"{volume.name}.json"
+            path.write_text(json.dumps(json.loads(path.read_text()) | configuration))
+        iraid("start", volume.name)
         volume.wait_until("active")
         volume.login()
 
