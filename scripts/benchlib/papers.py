@@ -52,6 +52,7 @@ class Settings:
     controls: list[str] = field(default_factory=lambda: list(CONGESTION_CONTROLS))
     depth: int = 48  # of 1152 KiB each: what the LUN's data area of 64 MiB has room for
     systems: list[str] = field(default_factory=lambda: list(SYSTEMS))
+    cc: str = "cubic"
 
 
 class Run:
@@ -155,6 +156,16 @@ def distance_sequential(run: Run) -> None:
 
 
 def _by_rtt(run: Run, patterns: tuple[str, ...]) -> None:
+    run.network.set_congestion_control(run.settings.cc)
+    run.set["cc"] = run.settings.cc
+    try:
+        _by_rtt_each(run, patterns)
+    finally:
+        run.set.pop("cc")
+        run.network.set_congestion_control("cubic")
+
+
+def _by_rtt_each(run: Run, patterns: tuple[str, ...]) -> None:
     if "iraid" in run.settings.systems:
         with run.volume(5, FOUR) as volume:
             for rtt in run.settings.rtts_ms:
@@ -499,6 +510,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--depth", type=int, default=defaults.depth, help="commands in flight elsewhere (default: %(default)s)")
     result.add_argument("--systems", type=_names_of(list(SYSTEMS), "system"), default=defaults.systems,
                         help="for distance (default: both)")
+    result.add_argument("--cc", choices=CONGESTION_CONTROLS, default=defaults.cc, help="for distance (default: %(default)s)")
     result.add_argument("--congestion", type=_names_of(list(CONGESTION_CONTROLS), "congestion control"),
                         default=defaults.controls, help="for distance-congestion")
     return result
@@ -519,7 +531,7 @@ def main(words: list[str]) -> int:
         print(f"papers: --depth {given.depth} is not in 1..128, what the initiator keeps in flight", file=sys.stderr)
         return 2
     settings = Settings(rtts_ms=given.rtts, links_mbit=given.links, counts=given.counts, depths=given.depths,
-                        controls=given.congestion, depth=given.depth, systems=given.systems)
+                        controls=given.congestion, depth=given.depth, systems=given.systems, cc=given.cc)
     minutes = estimate_seconds(given.only, settings, given.seconds, given.warm_up) / 60
     print(f"papers: {', '.join(given.only)}; about {minutes:.0f} minutes", flush=True)
     if "IRAID_LAB" not in os.environ:

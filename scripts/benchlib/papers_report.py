@@ -98,8 +98,9 @@ def _distance_table(rows: list[Row]) -> str:
     def cell(row: Row) -> str:
         return f"{row.mb_per_s:.0f} (p50 {row.p50_ms:.0f} ms, RTT as TCP saw it {_measured('rtt')(row)})"
     return pivot(rows, lambda row: row.conditions["rtt_ms"], lambda rtt: f"RTT {rtt:g} ms",
-                 lambda row: (system_name(row), OPERATION_NAMES[row.pattern], row.block_bytes // 1024, row.depth),
-                 ["system", "operation", "KiB", "depth"], cell)
+                 lambda row: (system_name(row), OPERATION_NAMES[row.pattern], row.conditions.get("cc", "-"), row.block_bytes // 1024,
+                              row.depth),
+                 ["system", "operation", "TCP", "KiB", "depth"], cell)
 
 
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
@@ -181,7 +182,8 @@ def _lines(axes: Any, rows: list[Row], label: Callable[[Row], str], x: Callable[
 
 def _draw_distance(axes: Any, rows: list[Row]) -> None:
     rows = [row for row in rows if row.pattern in ("read", "write")]
-    _lines(axes, rows, lambda row: f"{system_name(row)}, {OPERATION_NAMES[row.pattern]}", lambda row: row.conditions["rtt_ms"])
+    _lines(axes, rows, lambda row: f"{system_name(row)}, {OPERATION_NAMES[row.pattern]}, {row.conditions.get('cc', '-')}",
+           lambda row: row.conditions["rtt_ms"])
     rtts = sorted(model.LAYERS_TUNED_MB)
     axes.plot(rtts, [model.LAYERS_TUNED_MB[rtt] for rtt in rtts], "k--s", label="paper: one target, tuned, 10 MB at a time")
     axes.plot(rtts, [model.model_mb_per_s(model.LAYERS_BLOCK_BYTES, 1, rtt, 1000) for rtt in rtts], "k:",
