@@ -230,6 +230,7 @@ def _draw_targets(axes: Any, rows: list[Row]) -> None:
                           label=f"{kind}, {rate:g} Mbit/s" + (" (host-bound)" if any(e["host_bound"] for _, e in points) else ""))
     for kind, style in (("S-iRAID", "k^"), ("P-iRAID", "kv")):
         axes.plot([4], [model.RAID_TARGETS_4[kind]["mean"]], style, label=f"paper: {kind}, mean")
+    axes.set_xticks(sorted({4} | {int(each["system"].split()[-1]) for each in gains(rows)}))
     axes.set_xlabel("targets")
     axes.set_ylabel("times one plain target (mean of four operations)")
     axes.set_title("Number of targets")
