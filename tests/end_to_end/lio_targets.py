@@ -23,9 +23,12 @@ OPEN_TO_ALL = {"authentication": "0", "generate_node_acls": "1", "demo_mode_writ
 class LioTargets:
     """Context manager over `count` targets with one LUN each, files in `directory` behind them."""
 
-    def __init__(self, directory: Path, count: int, size_bytes: int, *, block_bytes: int = 512):
+    def __init__(self, directory: Path, count: int, size_bytes: int, *, block_bytes: int = 512,
+                 parameters: dict[str, str] | None = None, attributes: dict[str, str] | None = None):
         self.directory = directory
         self.block_bytes = block_bytes
+        self.parameters = PARAMETERS | (parameters or {})
+        self.attributes = OPEN_TO_ALL | (attributes or {})
         self.size_bytes = size_bytes
         self.ports = [0] * count
         self._made: list[object] = []
@@ -45,8 +48,14 @@ class LioTargets:
     def iqn(self, number: int) -> str:
         return f"iqn.2026-01.org.iraid.backend:{self.directory.name}-m{number}"
 
+    def address(self, number: int) -> str:
+        return "127.0.0.1"
+
+    def portal(self, number: int) -> str:
+        return f"{self.address(number)}:{self.ports[number]}"
+
     def member(self, number: int) -> str:
-        return f"127.0.0.1:{self.ports[number]}/{self.iqn(number)}/0"
+        return f"{self.portal(number)}/{self.iqn(number)}/0"
 
     def members(self) -> list[str]:
         return [self.member(number) for number in range(len(self.ports))]
@@ -66,14 +75,17 @@ class LioTargets:
         target = rtslib.Target(rtslib.FabricModule("iscsi"), self.iqn(number))
         self._made.append(target)
         group = rtslib.TPG(target, 1)
-        for name, value in OPEN_TO_ALL.items():
+        for name, value in self.attributes.items():
             group.set_attribute(name, value)
-        for name, value in PARAMETERS.items():
+        for name, value in self.parameters.items():
             group.set_parameter(name, value)
         rtslib.LUN(group, 0, storage_object=storage)
         self.ports[number] = self.ports[number] or free_port()
-        rtslib.NetworkPortal(group, "127.0.0.1", self.ports[number])
+        self._listen(group, number)
         group.enable = True
+
+    def _listen(self, group: rtslib.TPG, number: int) -> None:
+        rtslib.NetworkPortal(group, self.address(number), self.ports[number])
 
     def start(self) -> None:
         """Serves the files that are there, after a stop() at the same ports."""

@@ -1,0 +1,265 @@
+"""Tables and plots of the papers' experiments, from the rows that papers.py wrote; the papers' curves beside ours.
+
+    tests/bench/papers.py --report FILE... --out DIR
+
+Later files win where the same cell was measured twice.  matplotlib is needed here only, on the host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from benchlib import papers_model as model
+from benchlib import row as rows_module
+from benchlib.row import Row
+
+OPERATION_NAMES = {"write": "sequential write", "read": "sequential read", "randwrite": "random write", "randread": "random read"}
+Key = tuple[Any, ...]
+
+
+def system_name(row: Row) -> str:
+    if row.system == "plain":
+        return "TCP stream" if row.conditions.get("stream") == "tcp" else "plain"
+    kind = {0: "S-iRAID", 5: "P-iRAID"}.get(row.level if row.level is not None else -1, f"level {row.level}")
+    return f"{kind} {row.members}"
+
+
+def of_experiment(rows: Iterable[Row], *names: str) -> list[Row]:
+    return [row for row in rows if row.conditions.get("experiment") in names]
+
+
+def latest(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, Row]:
+    return {key(row): row for row in rows}
+
+
+def markdown(heads: list[str], lines: Iterable[list[str]]) -> str:
+    table = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join(table + ["| " + " | ".join(line) + " |" for line in lines])
+
+
+def pivot(rows: list[Row], across: Callable[[Row], Any], heads: Callable[[Any], str], key: Callable[[Row], Key],
+          names: list[str], cell: Callable[[Row], str] = lambda row: f"{row.mb_per_s:.0f}") -> str:
+    """One line for each key, one column for each value of `across`, MB/s in the cells."""
+    columns = list(dict.fromkeys(across(row) for row in rows))
+    found = latest(rows, lambda row: (key(row), across(row)))
+    lines = []
+    for each in dict.fromkeys(key(row) for row in rows):
+        values = [found.get((each, column)) for column in columns]
+        lines.append([str(word) for word in each] + [cell(value) if value else "-" for value in values])
+    return markdown(names + [heads(column) for column in columns], lines)
+
+
+# --- tables ---
+
+
+def gains(rows: list[Row]) -> list[dict[str, Any]]:
+    """Each volume against the plain target on links of the same speed, operation by operation, and the paper's mean; only
+    where all four were measured."""
+    by_system: dict[Key, dict[str, Row]] = {}
+    for row in rows:
+        by_system.setdefault((system_name(row), row.conditions["link_mbit"]), {})[row.pattern] = row
+    result = []
+    for (name, rate), cells in by_system.items():
+        plain = by_system.get(("plain", rate), {})
+        if name == "plain" or any(each not in side for side in (cells, plain) for each in model.OPERATIONS):
+            continue
+        ours = {each: cells[each].mb_per_s for each in model.OPERATIONS}
+        base = {each: plain[each].mb_per_s for each in model.OPERATIONS}
+        result.append({"system": name, "link_mbit": rate, **{each: ours[each] / base[each] for each in model.OPERATIONS},
+                       "mean": model.gain(ours, base),
+                       "host_bound": any(row.conditions.get("host_bound") for row in cells.values())})
+    return result
+
+
+def _targets_table(rows: list[Row]) -> str:
+    rows = [row for row in rows if not row.conditions.get("unshaped")]
+
+    def cell(row: Row) -> str:
+        used = row.conditions.get("measured", {}).get("utilisation")
+        text = f"{row.mb_per_s:.1f}" + (f" ({100 * used:.0f} %)" if used is not None else "")
+        return text + (" host-bound" if row.conditions.get("host_bound") else "")
+    text = pivot(rows, lambda row: row.pattern, OPERATION_NAMES.__getitem__,
+                 lambda row: (f"{row.conditions['link_mbit']:g}", system_name(row)), ["Mbit/s a link", "system"], cell)
+    lines = [[f"{each['link_mbit']:g}", each["system"], *(f"{each[name]:.2f}" for name in model.OPERATIONS),
+              f"{each['mean']:.2f}" + (" host-bound" if each["host_bound"] else "")] for each in gains(rows)]
+    heads = ["Mbit/s a link", "against one target", *(OPERATION_NAMES[name] for name in model.OPERATIONS), "mean of four"]
+    return text + "\n\n" + markdown(heads, lines)
+
+
+def _measured(key: str) -> Callable[[Row], str]:
+    return lambda row: f"{row.conditions.get('measured', {}).get(key, '-')}"
+
+
+def _distance_table(rows: list[Row]) -> str:
+    def cell(row: Row) -> str:
+        return f"{row.mb_per_s:.0f} (p50 {row.p50_ms:.0f} ms, RTT as TCP saw it {_measured('rtt')(row)})"
+    return pivot(rows, lambda row: row.conditions["rtt_ms"], lambda rtt: f"RTT {rtt:g} ms",
+                 lambda row: (system_name(row), OPERATION_NAMES[row.pattern], row.conditions.get("cc", "-"), row.block_bytes // 1024,
+                              row.depth),
+                 ["system", "operation", "TCP", "KiB", "depth"], cell)
+
+
+TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
+    "Distance": (("distance",), _distance_table),
+    "Commands in flight, RTT 32 ms": (("distance-depth",), lambda rows: pivot(
+        rows, lambda row: row.depth, lambda depth: f"depth {depth}",
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern], row.block_bytes // 1024), ["system", "operation", "KiB"])),
+    "Parameters of the targets, RTT 32 ms": (("distance-parameters",), lambda rows: pivot(
+        rows, lambda row: (row.depth, row.conditions["parameters"]), lambda key: f"{key[1]}, depth {key[0]}",
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"])),
+    "Congestion control, RTT 32 ms": (("distance-congestion",), lambda rows: pivot(
+        rows, lambda row: row.conditions["cc"], str,
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"],
+        lambda row: f"{row.mb_per_s:.0f} (cwnd {_measured('cwnd')(row)})")),
+    "Size of a request, 100 Mbit/s": (("request-size",), lambda rows: pivot(
+        rows, lambda row: row.block_bytes // 1024, lambda kib: f"{kib} KiB",
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"],
+        lambda row: f"{row.mb_per_s:.1f}")),
+    "Number of targets and speed of links (share of the links in use)": (("targets",), _targets_table),
+    "Reads made from the other members (hedged), 20 Mbit/s": (("hedging",), lambda rows: pivot(
+        rows, lambda row: row.depth, lambda depth: f"depth {depth}",
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern], row.conditions["hedge_ms"]),
+        ["system", "operation", "hedge_milliseconds"],
+        lambda row: f"{row.mb_per_s:.1f} ({row.conditions['measured'].get('reads_hedged', 0)} hedged of {row.iops:.0f} a second)")),
+    "A plain TCP stream beside, RTT 8 ms": (("raw-tcp",), lambda rows: pivot(
+        rows, lambda row: row.conditions.get("segment_bytes", 0) // 1024, lambda kib: f"{kib} KiB segments" if kib else "TCP",
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern], row.conditions["mtu"]), ["system", "operation", "MTU"])),
+    "Pathologies, 100 Mbit/s": (("pathologies",), lambda rows: pivot(
+        rows, lambda row: row.conditions["pathology"], str,
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern] + (", verified" if row.conditions.get("verified") else "")),
+        ["system", "operation"], lambda row: f"{row.mb_per_s:.1f}")),
+}
+
+
+def tables(rows: list[Row]) -> str:
+    parts = []
+    for title, (names, make) in TABLES.items():
+        found = of_experiment(rows, *names)
+        if found:
+            parts.append(f"## {title}\n\nMB/s.\n\n{make(found)}")
+    return "\n\n".join(parts) + "\n"
+
+
+# --- plots ---
+
+
+def plots(rows: list[Row], folder: Path) -> list[Path]:
+    try:
+        import matplotlib
+    except ImportError:
+        raise SystemExit("papers: plots need matplotlib: apt-get install python3-matplotlib") from None
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "papers", "figure.figsize": (7, 4.5),
+                                "axes.grid": True, "grid.alpha": 0.3, "lines.markersize": 4})
+    made = []
+    for name, (experiment, draw) in PLOTS.items():
+        found = of_experiment(rows, experiment)
+        if not found:
+            continue
+        figure, axes = pyplot.subplots()
+        draw(axes, found)
+        axes.set_ylabel(axes.get_ylabel() or "MB/s")
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=7)
+        figure.tight_layout()
+        made.append(folder / f"papers-{name}.svg")
+        figure.savefig(made[-1], metadata={"Date": None})
+        pyplot.close(figure)
+    return made
+
+
+def _lines(axes: Any, rows: list[Row], label: Callable[[Row], str], x: Callable[[Row], float]) -> None:
+    for name in dict.fromkeys(label(row) for row in rows):
+        points = sorted(latest((row for row in rows if label(row) == name), lambda row: (x(row),)).items())
+        axes.plot([key[0] for key, _ in points], [row.mb_per_s for _, row in points], marker="o", label=name)
+
+
+def _draw_distance(axes: Any, rows: list[Row]) -> None:
+    rows = [row for row in rows if row.pattern in ("read", "write")]
+    _lines(axes, rows, lambda row: f"{system_name(row)}, {OPERATION_NAMES[row.pattern]}, {row.conditions.get('cc', '-')}",
+           lambda row: row.conditions["rtt_ms"])
+    rtts = sorted(model.LAYERS_TUNED_MB)
+    axes.plot(rtts, [model.LAYERS_TUNED_MB[rtt] for rtt in rtts], "k--s", label="paper: one target, tuned, 10 MB at a time")
+    axes.plot(rtts, [model.model_mb_per_s(model.LAYERS_BLOCK_BYTES, 1, rtt, 1000) for rtt in rtts], "k:",
+              label="paper's model, 10 MB at a time")
+    axes.set_xlabel("RTT, ms")
+    axes.set_title("Sequential throughput against distance, 1 Gbit/s a link")
+
+
+def _draw_depth(axes: Any, rows: list[Row]) -> None:
+    _lines(axes, rows, lambda row: f"{system_name(row)}, {OPERATION_NAMES[row.pattern]}, {row.block_bytes // 1024} KiB",
+           lambda row: row.depth)
+    depths = sorted({row.depth for row in rows})
+    block = rows[0].block_bytes
+    axes.plot(depths, [model.model_mb_per_s(block, depth, 32, 1000) for depth in depths], "k:",
+              label=f"model of one link: depth x {block // 1024} KiB / (RTT + block / bandwidth)")
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("commands in flight")
+    axes.set_title("Depth at RTT 32 ms, 1 Gbit/s a link")
+
+
+def _draw_request_size(axes: Any, rows: list[Row]) -> None:
+    styles = {"write": "-o", "read": "-s", "randwrite": "--o", "randread": "--s"}
+    colours = {name: f"C{n}" for n, name in enumerate(dict.fromkeys(system_name(row) for row in rows))}
+    for name, colour in colours.items():
+        for pattern, style in styles.items():
+            points = sorted(latest((row for row in rows if system_name(row) == name and row.pattern == pattern),
+                                   lambda row: (row.block_bytes,)).items())
+            axes.plot([key[0] / 1024 for key, _ in points], [row.mb_per_s for _, row in points], style, color=colour,
+                      label=f"{name}, {OPERATION_NAMES[pattern]}")
+    axes.plot([64], [model.RAID_ONE_TARGET_64K_MB], "k^", label="paper: one target")
+    axes.plot([64], [model.RAID_THREE_TARGETS_64K_MB], "kv", label="paper: S-iRAID on 3 (1 Gbit/s)")
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("KiB a request")
+    axes.set_title("Request size, 100 Mbit/s a link")
+
+
+def _draw_targets(axes: Any, rows: list[Row]) -> None:
+    for rate in sorted({row.conditions["link_mbit"] for row in rows if row.conditions["link_mbit"]}):
+        for kind in ("S-iRAID", "P-iRAID"):
+            points = sorted((int(each["system"].split()[-1]), each) for each in gains(
+                [row for row in rows if row.conditions["link_mbit"] == rate]) if each["system"].startswith(kind))
+            if points:
+                axes.plot([count for count, _ in points], [each["mean"] for _, each in points], marker="o",
+                          label=f"{kind}, {rate:g} Mbit/s" + (" (host-bound)" if any(e["host_bound"] for _, e in points) else ""))
+    for kind, style in (("S-iRAID", "k^"), ("P-iRAID", "kv")):
+        axes.plot([4], [model.RAID_TARGETS_4[kind]["mean"]], style, label=f"paper: {kind}, mean")
+    axes.set_xticks(sorted({4} | {int(each["system"].split()[-1]) for each in gains(rows)}))
+    axes.set_xlabel("targets")
+    axes.set_ylabel("times one plain target (mean of four operations)")
+    axes.set_title("Number of targets")
+
+
+PLOTS: dict[str, tuple[str, Callable[[Any, list[Row]], None]]] = {
+    "distance": ("distance", _draw_distance),
+    "depth": ("distance-depth", _draw_depth),
+    "request-size": ("request-size", _draw_request_size),
+    "targets": ("targets", _draw_targets),
+}
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description="Tables and plots of the papers' experiments.")
+    parser.add_argument("--report", type=Path, nargs="+", metavar="FILE", required=True, help="what --json wrote")
+    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="an existing directory")
+    given = parser.parse_args(words)
+    if not given.out.is_dir():
+        parser.error(f"--out {given.out}: no such directory; make it first")
+    rows: list[Row] = []
+    for path in given.report:
+        try:
+            rows += rows_module.read(path)[1]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            parser.error(f"--report {path}: not what --json wrote: {error}")
+    text = tables(rows)
+    (given.out / "papers.md").write_text(text)
+    print(text)
+    for path in plots(rows, given.out):
+        print(f"{path}: {path.stat().st_size} bytes", file=sys.stderr)
+    return 0

@@ -1,0 +1,272 @@
+"""What the papers' experiments stand on: targets behind shaped links, volumes on them, fio.
+
+    fio - open-iscsi - LIO - tcmu-runner, handler ==== shaped link ==== LIO target in its namespace (fileio on tmpfs)
+    fio - open-iscsi ================================= shaped link ==== the same: the plain target
+
+Only the links to the targets are shaped; the initiator sits beside the gateway, as in the paper, whose gateway was in the
+initiator.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rtslib_fb as rtslib
+
+from benchlib.network import Network, inside
+from gateway import Gateway, Volume, iraid
+from initiator import Disk
+from lio_targets import LioTargets
+from runner import Runner
+from tools import PATIENCE, StackError
+
+MEMORY = Path("/dev/shm")
+LOG = Path("/var/log")
+MARGIN_SECONDS = 90 * PATIENCE
+SAMPLE_SECONDS = 0.5
+VOLUMES = Path("/etc/iraid/volumes")
+CONFIGFS = Path("/sys/kernel/config/target/iscsi")
+INITIATOR_SETTINGS = Path("/etc/iscsi/iscsid.conf")  # the lab's own copy
+# open-iscsi's defaults are a depth of 32, which would hide what deeper queues do, and socket buffers of 512 KiB, which at RTT 64 ms
+# let 3 MB/s through (run: 7.5 write, 3.1 read).  The baseline gets what it needs.
+DEEP_QUEUES = {"node.session.cmds_max": "256", "node.session.queue_depth": "128",
+               "node.conn[0].tcp.window_size": str(32 << 20)}
+
+
+def deepen_queues() -> None:
+    """Of the sessions that the initiator begins from now on."""
+    lines = [line for line in INITIATOR_SETTINGS.read_text().splitlines() if line.split(" ")[0] not in DEEP_QUEUES]
+    lines += [f"{name} = {value}" for name, value in DEEP_QUEUES.items()]
+    INITIATOR_SETTINGS.write_text("\n".join(lines) + "\n")
+
+
+class NetworkTargets(LioTargets):
+    """LIO targets, each listening in its namespace of a Network."""
+
+    def address(self, number: int) -> str:
+        return Network.address(number)
+
+    def _listen(self, group: rtslib.TPG, number: int) -> None:
+        # The kernel opens the socket in the namespace of the process that asks for the portal.
+        with inside(Network.namespace(number)):
+            super()._listen(group, number)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fio job."""
+
+    pattern: str  # row.PATTERNS
+    block_bytes: int
+    depth: int = 16
+    seconds: float = 4.0
+    warm_up_seconds: float = 0.0
+    verify: bool = False  # writes `size_bytes` once and reads them back, each block with its checksum
+    size_bytes: int = 0  # 0: all of the disk, for `seconds`
+
+    def words(self, path: str) -> list[str]:
+        words = ["fio", "--name=papers", f"--filename={path}", "--ioengine=libaio", "--direct=1",
+                 "--output-format=json", f"--rw={self.pattern}", f"--bs={self.block_bytes}", f"--iodepth={self.depth}",
+                 "--norandommap", "--randrepeat=0"]
+        if self.size_bytes:
+            words += [f"--size={self.size_bytes}"]
+        if self.verify:
+            words.remove("--norandommap")  # each block once, or an older one would be taken for a wrong one
+            return words + ["--verify=crc32c", "--do_verify=1", "--verify_fatal=1"]
+        return words + ["--time_based", f"--runtime={self.seconds:g}", f"--ramp_time={self.warm_up_seconds:g}"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    mb_per_s: float
+    iops: float
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    busy_percent: float  # of the machine: load, gateway and targets are all in it
+
+
+def busy_and_all_ticks() -> tuple[int, int]:
+    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    idle = fields[3] + fields[4]
+    return sum(fields) - idle, sum(fields)
+
+
+def figure_of(output: dict, way: str, busy_percent: float) -> Figure:
+    """output: fio's JSON; way: "read" or "write"."""
+    side = output["jobs"][0][way]
+    percentile = side["clat_ns"].get("percentile", {})
+
+    def ms(key: str) -> float:
+        return round(percentile.get(key, 0) / 1e6, 3)
+    return Figure(round(side["bw_bytes"] / 1e6, 2), round(side["iops"], 1), ms("50.000000"), ms("99.000000"),
+                  ms("99.900000"), round(busy_percent, 1))
+
+
+def measure(disk: Disk, job: Job) -> Figure:
+    words = job.words(disk.path)
+    before = busy_and_all_ticks()
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                              timeout=job.seconds + job.warm_up_seconds + 4 * MARGIN_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise StackError(f"{' '.join(words)}: not done after {error.timeout:.0f} s") from None
+    after = busy_and_all_ticks()
+    if done.returncode != 0:
+        raise StackError(f"{' '.join(words)}: status {done.returncode}\n{done.stderr}{done.stdout[-1500:]}")
+    busy = 100 * (after[0] - before[0]) / max(1, after[1] - before[1])
+    way = "write" if "write" in job.pattern else "read"
+    return figure_of(json.loads(done.stdout[done.stdout.index("{"):]), way, busy)
+
+
+def fill(disk: Disk) -> None:
+    """The whole disk once, so that no figure has the first touch of a block in it."""
+    measure(disk, Job("write", 1 << 20, depth=16, size_bytes=disk.size_bytes, verify=False, seconds=0))
+
+
+class Watch:
+    """Context manager beside a job: how full the links are, and TCP's state in the middle of it.
+
+    Half-second samples, of which the median counts: fio's start and end, and a warm-up, don't move it.
+    """
+
+    def __init__(self, network: Network, members: list[int], job: Job):
+        self._network = network
+        self._members = members
+        self._job = job
+        self._samples: list[tuple[float, tuple[int, int]]] = []
+        self._windows: list[dict[str, float]] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        middle = time.monotonic() + self._job.warm_up_seconds + self._job.seconds / 2
+        while not self._end.wait(SAMPLE_SECONDS):
+            moved = [self._network.bytes_moved(number) for number in self._members]
+            self._samples.append((time.monotonic(), (sum(each[0] for each in moved), sum(each[1] for each in moved))))
+            if not self._windows and time.monotonic() >= middle:
+                self._windows = windows_of(self._network.connections(), [Network.address(n) for n in self._members])
+
+    def seen(self) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        pairs = list(zip(self._samples, self._samples[1:]))
+        rate = self._network.link.rate_mbit
+        if pairs and rate:
+            used = max(statistics.median((after[1][way] - before[1][way]) / (after[0] - before[0])
+                                         for before, after in pairs) for way in (0, 1))
+            result["utilisation"] = round(used / (rate * 1e6 / 8) / len(self._members), 3)
+        if self._windows:
+            for key in ("cwnd", "rtt"):
+                values = [each[key] for each in self._windows if key in each]
+                if values:
+                    result[key] = round(statistics.mean(values), 1)
+            result["retransmitted"] = int(sum(each.get("retransmitted", 0) for each in self._windows))
+        return result
+
+
+def windows_of(text: str, addresses: list[str]) -> list[dict[str, float]]:
+    """cwnd (segments), rtt (ms) and retransmitted segments of each connection to one of the addresses, of `ss -tinO`."""
+    found = []
+    for line in text.splitlines():
+        if not any(f" {address}:" in line for address in addresses):
+            continue
+        one: dict[str, float] = {}
+        for key, pattern in (("cwnd", r"\bcwnd:(\d+)"), ("rtt", r"\brtt:([\d.]+)/"), ("retransmitted", r"\bretrans:\d+/(\d+)")):
+            matched = re.search(pattern, line)
+            if matched:
+                one[key] = float(matched[1])
+        found.append(one)
+    return found
+
+
+class Rig:
+    """Context manager: network, targets, tcmu-runner; volumes and sessions are made as they are asked for."""
+
+    def __init__(self, count: int, member_bytes: int, parameters: dict[str, str] | None = None):
+        self.network = Network(count)
+        self.targets = NetworkTargets(MEMORY / "papers", count, member_bytes, parameters=parameters,
+                                      attributes={"default_cmdsn_depth": "128"})
+        self.gateway = Gateway(Runner(LOG))
+
+    def __enter__(self) -> Rig:
+        deepen_queues()
+        self.network.__enter__()
+        try:
+            self.targets.__enter__()
+            self.gateway.runner.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        faults = []
+        for action in (lambda: self.gateway.remove(list(self.gateway.volumes)), self.gateway.runner.stop,
+                       self.targets.close, self.network.close):
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001 - the rest has to go all the same
+                faults.append(f"{type(error).__name__}: {error}")
+        if faults:
+            raise StackError("tear-down: " + "\n".join(faults))
+
+    def set_parameters(self, parameters: Mapping[str, str]) -> None:
+        """Of all targets, for sessions that begin from now on."""
+        for number in range(len(self.targets.ports)):
+            for name, value in parameters.items():
+                (CONFIGFS / self.targets.iqn(number) / "tpgt_1/param" / name).write_text(value)
+
+    @contextmanager
+    def volume(self, level: int, members: list[int], *options: str) -> Iterator[Volume]:
+        """A volume on these targets, synchronised, exported and logged in to; made and filled while the links are
+        as they are."""
+        volume = self.gateway.create(level, [self.targets.member(number) for number in members], *options)
+        try:
+            volume.wait_resynced()
+            volume.login()
+            yield volume
+        finally:
+            self.gateway.remove([volume])
+
+    def reconnect(self, volume: Volume, **configuration: Any) -> None:
+        """New connections to the members: what was set for new ones counts from here on.  configuration: keys of the volume's
+        file that are changed before it starts again."""
+        volume.logout()
+        volume.unexport()
+        iraid("stop", volume.name)
+        if configuration:
+            path = VOLUMES / f"{volume.name}.json"
+            path.write_text(json.dumps(json.loads(path.read_text()) | configuration))
+        iraid("start", volume.name)
+        volume.wait_until("active")
+        volume.login()
+
+    @contextmanager
+    def plain(self, number: int) -> Iterator[Disk]:
+        """A target's own LUN, by the same initiator over the same link.  Its target must be in no volume."""
+        disk = self.gateway.initiator.login(self.targets.iqn(number), self.targets.portal(number))
+        try:
+            yield disk
+        finally:
+            self.gateway.initiator.logout(disk)

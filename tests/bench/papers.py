@@ -1,0 +1,22 @@
+#!/usr/bin/python3
+"""The papers' experiments; see scripts/benchlib/papers.py.
+
+    scripts/lab --share DIR -- tests/bench/papers.py [--only NAME,NAME] [--seconds N] [--json DIR/FILE]     --help lists them
+    tests/bench/papers.py --report FILE... --out DIR      tables and plots of what was written (no lab needed)
+
+A report, not a test.
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests/end_to_end"), str(ROOT / "tests")]
+
+if __name__ == "__main__":
+    if "--report" in sys.argv[1:]:
+        from benchlib.papers_report import main  # matplotlib, which the lab need not have
+    else:
+        from benchlib.papers import main
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""The papers' experiments outside of the lab: links, jobs, what is refused before anything starts."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/end_to_end")]
+
+from benchlib import papers  # noqa: E402
+from benchlib.network import Link  # noqa: E402
+from benchlib.papers_rig import Job, figure_of, windows_of  # noqa: E402
+
+
+def test_half_of_the_round_trip_is_each_directions_delay():
+    words = " ".join(Link(rtt_ms=8, rate_mbit=1000, loss_percent=2.7).netem())
+
+    assert "delay 4ms" in words and "rate 1000mbit" in words and "loss 2.7%" in words
+    assert Link().netem() == []
+
+
+@pytest.mark.parametrize("bad", [{"mtu": 100}, {"rtt_ms": -1}, {"loss_percent": 100}, {"reorder_percent": 2}])
+def test_a_link_that_can_not_be_is_refused(bad):
+    with pytest.raises(ValueError, match="not in|negative|percentage|overtake"):
+        Link(**bad)
+
+
+def test_windows_are_those_of_the_members_alone():
+    text = ("ESTAB 0 0 10.77.0.1:1 10.77.0.2:3260 cubic rtt:17.2/2.1 cwnd:2212 retrans:0/32 x\n"
+            "ESTAB 0 0 10.77.1.1:1 10.77.1.2:3260 cubic rtt:1/1 cwnd:10\n")
+
+    assert windows_of(text, ["10.77.0.2"]) == [{"cwnd": 2212, "rtt": 17.2, "retransmitted": 32}]
+
+
+def test_a_verifying_job_writes_each_block_once_and_checks_it():
+    words = Job("randwrite", 65536, verify=True, size_bytes=1 << 20).words("/dev/sdx")
+
+    assert "--verify=crc32c" in words and "--verify_fatal=1" in words
+    assert "--norandommap" not in words and not any(word.startswith("--runtime") for word in words)
+
+
+def test_a_figure_is_in_millions_of_bytes_and_milliseconds():
+    side = {"bw_bytes": 12_500_000, "iops": 190.7, "clat_ns": {"percentile": {"50.000000": 2_000_000, "99.000000": 9_000_000}}}
+
+    figure = figure_of({"jobs": [{"read": side}]}, "read", 50)
+
+    assert (figure.mb_per_s, figure.p50_ms, figure.p99_ms) == (12.5, 2, 9)
+
+
+@pytest.mark.parametrize(("words", "named"), [
+    (["--only", "distance,nothing"], "no experiment 'nothing'"),
+    (["--rtts", "8,x"], "'8,x' is not a list of numbers"),
+    (["--counts", "9"], "9 is not in 1..8"),
+    (["--seconds", "-1"], "'-1' is no number of seconds"),
+    (["--json", "/nowhere/file.json"], "no directory /nowhere"),
+    (["--congestion", "vegas"], "no congestion control 'vegas'"),
+])
+def test_what_can_not_be_measured_is_refused_by_name(words, named, capsys):
+    with pytest.raises(SystemExit) as ended:
+        papers.parser().parse_args(words)
+
+    assert ended.value.code == 2
+    assert named in capsys.readouterr().err
+
+
+def test_outside_of_the_lab_it_says_where_it_runs(monkeypatch, capsys):
+    monkeypatch.delenv("IRAID_LAB", raising=False)
+
+    assert papers.main(["--only", "targets"]) == 2
+    assert "scripts/lab" in capsys.readouterr().err
+
+
+def test_each_experiment_says_what_it_is_and_has_an_estimate():
+    settings = papers.Settings()
+    for name, experiment in papers.EXPERIMENTS.items():
+        assert experiment.about, name
+        assert papers.estimate_seconds([name], settings, None, None) > papers.SET_UP_SECONDS
+    once = papers.estimate_seconds(["distance"], settings, 4, 2)
+    assert papers.estimate_seconds(["distance"], settings, 8, 2) > once

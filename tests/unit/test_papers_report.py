@@ -1,0 +1,81 @@
+"""Tables of the papers' experiments, and the commands that refuse what can't be measured."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/end_to_end")]
+
+from benchlib import papers_model as model  # noqa: E402
+from benchlib import papers_report as report  # noqa: E402
+from benchlib.row import Row  # noqa: E402
+from benchlib.row import write as write_rows  # noqa: E402
+
+
+def row(system="iraid", level=5, members=4, pattern="write", mb_per_s=10.0, depth=16, **conditions):
+    return Row(kernel="uml", system=system, level=level, members=members, pattern=pattern, block_bytes=65536,
+               mb_per_s=mb_per_s, iops=0, p50_ms=1, p99_ms=2, cpu_s_per_gib=None, depth=depth, conditions=conditions)
+
+
+def targets_rows(system, level, members, mb_per_s, **conditions):
+    return [row(system, level, members, pattern, mb_per_s, experiment="targets", link_mbit=100, **conditions)
+            for pattern in model.OPERATIONS]
+
+
+def test_a_gain_is_against_the_plain_target_on_the_same_link():
+    rows = targets_rows("plain", None, 1, 10) + targets_rows("iraid", 0, 4, 39)
+    rows += [row("plain", None, 1, "read", 1.0, experiment="targets", link_mbit=10)]
+
+    (only,) = report.gains(rows)
+
+    assert (only["system"], only["link_mbit"]) == ("S-iRAID 4", 100)
+    assert only["mean"] == pytest.approx(3.9)
+    assert not only["host_bound"]
+
+
+def test_there_is_no_gain_where_an_operation_is_missing():
+    rows = targets_rows("plain", None, 1, 10) + targets_rows("iraid", 0, 4, 39)[:3]
+
+    assert report.gains(rows) == []
+
+
+def test_a_point_that_tells_of_the_machine_is_marked():
+    rows = targets_rows("plain", None, 1, 10) + targets_rows("iraid", 0, 4, 39, host_bound=True)
+
+    assert report.tables(rows).count("host-bound") == len(model.OPERATIONS) + 1  # each figure, and their mean
+
+
+def test_a_cell_measured_twice_counts_as_last_measured_and_a_missing_one_shows():
+    rows = [row(experiment="distance-congestion", cc="reno", mb_per_s=1), row(experiment="distance-congestion", cc="reno", mb_per_s=77),
+            row(experiment="distance-congestion", cc="bbr", mb_per_s=88, pattern="read")]
+
+    text = report.tables(rows)
+
+    assert "| P-iRAID 4 | sequential write | 77 (cwnd -) | - |" in text
+    assert "| P-iRAID 4 | sequential read | - | 88 (cwnd -) |" in text
+
+
+def test_a_file_that_is_no_figures_is_named(tmp_path, capsys):
+    broken = tmp_path / "rows.json"
+    broken.write_text("{}")
+
+    with pytest.raises(SystemExit) as ended:
+        report.main(["--report", str(broken), "--out", str(tmp_path)])
+
+    assert ended.value.code == 2
+    assert str(broken) in capsys.readouterr().err
+    assert not (tmp_path / "papers.md").exists()
+
+
+def test_plots_have_the_papers_curve(tmp_path):
+    pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
+    rows = [row(experiment="distance", rtt_ms=rtt, mb_per_s=100, measured={"rtt": rtt + 1}) for rtt in (8, 64)]
+    figures = tmp_path / "rows.json"
+    write_rows(figures, {"date": "now"}, rows)
+
+    assert report.main(["--report", str(figures), "--out", str(tmp_path)]) == 0
+
+    assert "paper: one target" in (tmp_path / "papers-distance.svg").read_text()
+    assert "RTT as TCP saw it 9" in (tmp_path / "papers.md").read_text()
