@@ -8,6 +8,7 @@
 
 #include <syslog.h>
 
+#define HEDGE_FACTOR 2u		/* it has waited for so many times the others' mean: as long again is saved */
 #define SLOW_PROBE 16u		/* one read in so many goes to a slow member, to see whether it is slow still */
 
 /* Roles whose member is silent or slow. */
@@ -87,6 +88,25 @@ abandon_commands(struct read_op *op, struct member *member)
 		}
 }
 
+/* Where the others are no quicker, reading from all of them instead of one makes them slower yet, and what was made from
+ * them would come no sooner: a volume whose links are full must not hedge itself to a standstill.
+ */
+static bool
+others_are_quicker(const struct read_op *op)
+{
+	const struct engine *engine = op->op.engine;
+	const struct member *member = waits_for((struct read_op *)op);
+	uint64_t slowest_us = 0;
+
+	for (int role = 0; role < engine->geometry.members; role++) {
+		const struct member *other = engine->by_role[role];
+
+		if (other != NULL && other != member && other->latency_us > slowest_us)
+			slowest_us = other->latency_us;
+	}
+	return (engine->now_ms - op->issued_ms) * 1000 > HEDGE_FACTOR * slowest_us;
+}
+
 /* Make it from the others.  False: it has to wait. */
 static bool
 hedge(struct read_op *op)
@@ -157,10 +177,15 @@ read_op_hedge(struct engine *engine)
 		struct read_op *op = list_entry(node, struct read_op, waiting);
 
 		next = node->next;
-		if (!engine->hedge_silent && (limit == 0 || engine->now_ms - op->issued_ms < limit))
-			break;	/* they are in the order of being issued */
-		if (!hedge(op) && !engine->hedge_silent)
+		if (!engine->hedge_silent && (limit == 0 || engine->now_ms < op->look_ms))
+			break;	/* they are in that order */
+		if (!engine->hedge_silent && !others_are_quicker(op)) {
+			op->look_ms = engine->now_ms + limit;
+			list_remove(node);
+			list_append(&engine->reads, node);
+		} else if (!hedge(op) && !engine->hedge_silent) {
 			list_remove(node);	/* once is enough */
+		}
 	}
 	engine->hedge_silent = false;
 }
@@ -171,6 +196,5 @@ read_op_deadline(const struct engine *engine)
 	if (engine->options.hedge_ms == 0 || engine->geometry.redundancy == 0 ||
 	    list_empty(&engine->reads))
 		return UINT64_MAX;
-	return list_entry(engine->reads.next, struct read_op, waiting)->issued_ms +
-	       engine->options.hedge_ms;
+	return list_entry(engine->reads.next, struct read_op, waiting)->look_ms;
 }

@@ -575,6 +575,7 @@ read_issue(struct read_op *op)
 	op->error = 0;
 	op->settle = 0;
 	op->issued_ms = engine->now_ms;
+	op->look_ms = engine->now_ms + engine->options.hedge_ms;
 	op->doubts = engine->intent.doubts;
 	list_append(&engine->reads, &op->waiting);
 	op->pending = 1;	/* this function */

@@ -494,6 +494,32 @@ test_slow_member_is_read_around(void **state)
 	finish(&rig);
 }
 
+/* Where all are slow, reading from three instead of one helps nobody. */
+static void
+test_reads_are_not_hedged_where_all_are_slow(void **state)
+{
+	struct rig rig;
+	uint64_t hedged;
+
+	start(&rig, 512);
+	wait_until(&rig, all_proven, 20000);
+	rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
+	rig_drain(&rig);
+	for (int m = 0; m < rig.count; m++) {
+		rig.members[m].answer_us_min = 400000;
+		rig.members[m].answer_us_max = 500000;
+		rig.members[m].deadline_us = 60000000;
+	}
+	for (int i = 0; i < 80; i++) {
+		if (i == 40)
+			hedged = rig_status(&rig).reads_hedged;	/* until then it has to learn how slow they are */
+		rig_submit(&rig, REQUEST_READ, (uint64_t)(i % 40) * 8, 8, false);
+		rig_drain(&rig);
+	}
+	assert_int_equal(rig_status(&rig).reads_hedged, hedged);
+	finish(&rig);
+}
+
 static void
 test_forced_start_takes_a_member_as_it_stands(void **state)
 {
@@ -538,6 +564,7 @@ main(void)
 		cmocka_unit_test(test_lost_extents_survive_a_restart_and_can_be_accepted),
 		cmocka_unit_test(test_write_waits_for_what_is_being_accepted),
 		cmocka_unit_test(test_slow_member_is_read_around),
+		cmocka_unit_test(test_reads_are_not_hedged_where_all_are_slow),
 		cmocka_unit_test(test_forced_start_takes_a_member_as_it_stands),
 	};
 
