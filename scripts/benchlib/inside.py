@@ -41,7 +41,7 @@ def main() -> int:
     with progress.step("A kernel with LIO and TCMU") as step:
         step.detail = f"Linux {os.uname().release}, {os.environ['IRAID_LAB']}, {os.cpu_count()} CPU"
         progress.report.figures["lab"] = {"kernel": os.uname().release, "cpus": os.cpu_count(),
-                                          "fio": run("fio", "--version").strip()}
+                                          "fio": run("fio", "--version").strip().removeprefix("fio-")}
     stack = Stack(progress, HANDLERS)
     try:
         if {"iraid", "ceiling"} & set(plan.systems):
@@ -101,15 +101,18 @@ def figure(stack: Stack, system: System, cell: Cell, seconds: float, number: int
     done = load.run(system.disk, cell, seconds)
     busy = processor.machine() - machine
     gib = done.data_bytes / GIB
-    user, kernel = busy.user_seconds - done.user_seconds, busy.kernel_seconds - done.kernel_seconds
+    user, kernel = busy.user_seconds - done.own.user_seconds, busy.kernel_seconds - done.own.kernel_seconds
     of_process = None
     if process:
         spent = processor.process(pid) - process
         of_process = round((spent.user_seconds + spent.kernel_seconds) / gib, 3)
-    row = Row(os.environ["IRAID_LAB"], system.name, system.shape.level if system.shape else None, system.members,
+    lab = os.environ["IRAID_LAB"]
+    row = Row(lab, system.name, system.shape.level if system.shape else None, system.members,
               cell.pattern, cell.block_bytes, round(done.mb_per_s, 2), round(done.iops, 1),
               **{name: round(value, 3) for name, value in done.latency_ms.items()},
-              cpu_s_per_gib=round((user + kernel) / gib, 3), cpu_user_s_per_gib=round(user / gib, 3),
+              cpu_s_per_gib=round((user + kernel) / gib, 3),
+              # User-mode Linux counts nearly all time as user's, that of kernel threads too.
+              cpu_user_s_per_gib=None if lab == "uml" else round(user / gib, 3),
               process_cpu_s_per_gib=of_process, round=number, depth=load.DEPTH)
     with ROWS.open("a") as rows:
         rows.write(json.dumps(asdict(row)) + "\n")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 from dataclasses import dataclass
 
 from initiator import Disk
 from tools import PATIENCE, StackError
 
+from . import processor
 from .cells import Cell
+from .processor import Times
 
 DEPTH = 16
 MARGIN_SECONDS = 90 * PATIENCE
@@ -25,8 +26,7 @@ class Load:
     mb_per_s: float
     iops: float
     latency_ms: dict[str, float]  # from submission to completion; keys of PERCENTILES
-    user_seconds: float  # processor time of fio itself, its start included
-    kernel_seconds: float
+    own: Times  # processor time of fio itself, its start included, and of this program
 
 
 def _fio(disk: Disk, words: list[str], seconds: float) -> dict:
@@ -51,15 +51,14 @@ def fill(disk: Disk) -> None:
 
 
 def run(disk: Disk, cell: Cell, seconds: float) -> Load:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = processor.own()
     # In ms: fio takes whole seconds only, and half a second for no limit.
     job = _fio(disk, [f"--rw={cell.pattern}", f"--bs={cell.block_bytes}", "--time_based", "--norandommap",
                       f"--runtime={round(seconds * 1000)}ms"], seconds)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     way = job[cell.pattern.removeprefix("rand")]
     if way["total_ios"] == 0:
         raise StackError(f"fio on {disk.path} ({cell}): no command was completed in {seconds:g} s")
     percentiles = way["lat_ns"]["percentile"]
     return Load(way["io_bytes"], way["bw_bytes"] / 1e6, way["iops"],
                 {name: percentiles[key] / 1e6 for name, key in PERCENTILES.items()},
-                after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime)
+                processor.own() - before)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot, ticker  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 
 from .cells import size_text  # noqa: E402
@@ -33,7 +34,6 @@ def _throughput(axes: Axes, section: Section, system: str, places: list[float], 
             axes.bar(place, found.median, width, color=_colour(system),
                      yerr=[[found.median - found.low], [found.high - found.median]],
                      error_kw={"elinewidth": 0.8, "capsize": 1.5})
-    axes.set_ylim(bottom=0)
 
 
 def _latency(axes: Axes, section: Section, system: str, places: list[float], width: float, cells: list) -> None:
@@ -43,7 +43,6 @@ def _latency(axes: Axes, section: Section, system: str, places: list[float], wid
         for figure, marker in (("p99_ms", "_"), ("p999_ms", ".")):
             if found := section.figure(system, cell, figure):
                 axes.plot(place, found.median, marker, color="black", markersize=5)
-    axes.set_yscale("log")
 
 
 def _processor(axes: Axes, section: Section, system: str, places: list[float], width: float, cells: list) -> None:
@@ -53,29 +52,36 @@ def _processor(axes: Axes, section: Section, system: str, places: list[float], w
             axes.bar(place, found.median, width, color=_colour(system))
         if found := section.figure(system, cell, "cpu_user_s_per_gib"):
             axes.bar(place, found.median, width, color=_colour(system), hatch="////", edgecolor="white", linewidth=0)
-    axes.set_ylim(bottom=0)
 
 
 Draw = Callable[[Axes, Section, str, list[float], float, list], None]
-KINDS: dict[str, tuple[str, str, Draw]] = {
-    "throughput": ("MB/s (bar: median; line: least and greatest round)", "mb_per_s", _throughput),
-    "latency": ("ms (bar: p50; dash: p99; dot: p99.9)", "p50_ms", _latency),
-    "processor": ("CPU s/GiB (hatched: user mode)", "cpu_s_per_gib", _processor),
+KINDS: dict[str, tuple[str, str, bool, Draw]] = {  # label, figure, logarithmic
+    "throughput": ("MB/s (bar: median;\nline: least and greatest round)", "mb_per_s", False, _throughput),
+    "latency": ("ms (bar: p50; dash: p99; dot: p99.9)", "p50_ms", True, _latency),
+    "processor": ("CPU s/GiB (hatched: user mode)", "cpu_s_per_gib", False, _processor),
 }
 
 
 def draw(section: Section, kind: str, folder: Path) -> str:
     """Writes one picture in all FORMATS.  Returns the PNG's name.  A panel a size of command, each with its own scale."""
-    label, _, one = KINDS[kind]
+    label, _, logarithmic, one = KINDS[kind]
     blocks = sorted({cell.block_bytes for cell in section.cells})
     figure, panels = pyplot.subplots(1, len(blocks), figsize=(1.6 + 3.4 * len(blocks), 3.4), squeeze=False)
     for axes, block in zip(panels[0], blocks, strict=True):
         cells = [cell for pattern in PATTERNS for cell in section.cells
                  if cell.pattern == pattern and cell.block_bytes == block]
         width = GROUP_WIDTH / len(section.systems)
+        if logarithmic:
+            axes.set_yscale("log")
         for number, system in enumerate(section.systems):
             begin = (number + 0.5) * width - GROUP_WIDTH / 2
             one(axes, section, system, [place + begin for place in range(len(cells))], width * 0.94, cells)
+        if logarithmic:  # whole decades, or bars of nearly the same height look far apart
+            low, high = axes.get_ylim()
+            axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
+            axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        else:
+            axes.set_ylim(bottom=0)
         axes.set_title(size_text(block), fontsize=10)
         axes.set_xticks(range(len(cells)), [cell.pattern for cell in cells], fontsize=8)
         axes.set_xlim(-0.5, len(cells) - 0.5)
@@ -97,4 +103,4 @@ def draw(section: Section, kind: str, folder: Path) -> str:
 
 
 def draw_all(section: Section, folder: Path) -> list[str]:
-    return [draw(section, kind, folder) for kind, (_, figure, _) in KINDS.items() if section.has(figure)]
+    return [draw(section, kind, folder) for kind, (_, figure, *_) in KINDS.items() if section.has(figure)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -30,10 +30,10 @@ class Spread:
     high: float
     count: int
 
-    def text(self) -> str:
+    def text(self, number: Callable[[float], str]) -> str:
         if self.count == 1:
-            return number_text(self.median)
-        return f"{number_text(self.median)} ({number_text(self.low)}-{number_text(self.high)})"
+            return number(self.median)
+        return f"{number(self.median)} ({number(self.low)}-{number(self.high)})"
 
 
 def spread(values: Iterable[float]) -> Spread | None:
@@ -58,6 +58,10 @@ def number_text(value: float) -> str:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))
     return f"{value:.{min(max(digits, 0), 3)}f}"
+
+
+def ratio_text(value: float) -> str:
+    return f"{value:.2f}"
 
 
 def pooled(files: Sequence[Sequence[Row]]) -> list[Row]:
@@ -175,11 +179,11 @@ def ratio_table(section: Section) -> str:
     lines, means = [], ["geometric mean"]
     columns = [[section.ratio(*pair, cell) for cell in section.cells] for pair in section.pairs]
     for number, cell in enumerate(section.cells):
-        lines.append([str(cell)] + [_text(column[number]) for column in columns])
+        lines.append([str(cell)] + [_text(column[number], ratio_text) for column in columns])
     for column in columns:
         there = [one.median for one in column if one]
         mean = geometric_mean(there)
-        text = NO_FIGURE if mean is None else f"**{mean:.2f}**"
+        text = NO_FIGURE if mean is None else f"**{ratio_text(mean)}**"
         means.append(text if len(there) == len(column) else f"{text} ({len(there)} of {len(column)} cells)")
     return _table(["throughput", *(f"{over} : {under}" for over, under in section.pairs)], [*lines, means])
 
@@ -220,8 +224,8 @@ def _medians(section: Section, system: str, cell: Cell, figures: Sequence[str], 
     return between.join(number_text(one.median) if one else NO_FIGURE for one in found)
 
 
-def _text(found: Spread | None) -> str:
-    return found.text() if found else NO_FIGURE
+def _text(found: Spread | None, number: Callable[[float], str] = number_text) -> str:
+    return found.text(number) if found else NO_FIGURE
 
 
 def head_lines(head: dict[str, Any]) -> Iterator[str]:
