@@ -96,24 +96,20 @@ def measure(progress: Progress, stack: Stack, plan: Plan, group: list[tuple[str,
 
 def figure(stack: Stack, system: System, cell: Cell, seconds: float, number: int) -> Row:
     """Measures, and adds the row to the file, so that a run that is cut short leaves what it has."""
-    pid = stack.runner_pid if system.runner_serves else None
-    machine, process = processor.machine(), processor.process(pid) if pid else None
+    before = processor.snapshot()
     done = load.run(system.disk, cell, seconds)
-    busy = processor.machine() - machine
-    gib = done.data_bytes / GIB
-    user, kernel = busy.user_seconds - done.own.user_seconds, busy.kernel_seconds - done.own.kernel_seconds
-    of_process = None
-    if process:
-        spent = processor.process(pid) - process
-        of_process = round((spent.user_seconds + spent.kernel_seconds) / gib, 3)
-    lab = os.environ["IRAID_LAB"]
+    after = processor.snapshot()
+    lab, gib = os.environ["IRAID_LAB"], done.data_bytes / GIB
+    spent, of_runner = processor.spent(before, after), None
+    if system.runner_serves:
+        of_runner = round(processor.spent_by(stack.runner_pid, before, after).seconds / gib, 3)
     row = Row(lab, system.name, system.shape.level if system.shape else None, system.members,
               cell.pattern, cell.block_bytes, round(done.mb_per_s, 2), round(done.iops, 1),
               **{name: round(value, 3) for name, value in done.latency_ms.items()},
-              cpu_s_per_gib=round((user + kernel) / gib, 3),
-              # User-mode Linux counts nearly all time as user's, that of kernel threads too.
-              cpu_user_s_per_gib=None if lab == "uml" else round(user / gib, 3),
-              process_cpu_s_per_gib=of_process, round=number, depth=load.DEPTH)
+              cpu_s_per_gib=round(spent.seconds / gib, 3),
+              # User-mode Linux counts the time of a process in the kernel as its own.
+              cpu_user_s_per_gib=None if lab == "uml" else round(spent.user_seconds / gib, 3),
+              process_cpu_s_per_gib=of_runner, round=number, depth=load.DEPTH)
     with ROWS.open("a") as rows:
         rows.write(json.dumps(asdict(row)) + "\n")
     return row

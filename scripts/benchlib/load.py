@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from initiator import Disk
 from tools import PATIENCE, StackError
 
-from . import processor
 from .cells import Cell
-from .processor import Times
 
 DEPTH = 16
 MARGIN_SECONDS = 90 * PATIENCE
@@ -26,7 +24,6 @@ class Load:
     mb_per_s: float
     iops: float
     latency_ms: dict[str, float]  # from submission to completion; keys of PERCENTILES
-    own: Times  # processor time of fio itself, its start included, and of this program
 
 
 def _fio(disk: Disk, words: list[str], seconds: float) -> dict:
@@ -51,7 +48,6 @@ def fill(disk: Disk) -> None:
 
 
 def run(disk: Disk, cell: Cell, seconds: float) -> Load:
-    before = processor.own()
     # In ms: fio takes whole seconds only, and half a second for no limit.
     job = _fio(disk, [f"--rw={cell.pattern}", f"--bs={cell.block_bytes}", "--time_based", "--norandommap",
                       f"--runtime={round(seconds * 1000)}ms"], seconds)
@@ -60,5 +56,4 @@ def run(disk: Disk, cell: Cell, seconds: float) -> Load:
         raise StackError(f"fio on {disk.path} ({cell}): no command was completed in {seconds:g} s")
     percentiles = way["lat_ns"]["percentile"]
     return Load(way["io_bytes"], way["bw_bytes"] / 1e6, way["iops"],
-                {name: percentiles[key] / 1e6 for name, key in PERCENTILES.items()},
-                processor.own() - before)
+                {name: percentiles[key] / 1e6 for name, key in PERCENTILES.items()})

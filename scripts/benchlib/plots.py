@@ -31,9 +31,10 @@ def _colour(system: str) -> str:
 def _throughput(axes: Axes, section: Section, system: str, places: list[float], width: float, cells: list) -> None:
     for place, cell in zip(places, cells, strict=True):
         if found := section.figure(system, cell, "mb_per_s"):
-            axes.bar(place, found.median, width, color=_colour(system),
-                     yerr=[[found.median - found.low], [found.high - found.median]],
-                     error_kw={"elinewidth": 0.8, "capsize": 1.5})
+            axes.bar(place, found.median, width, color=_colour(system))
+            if found.count > 1:
+                axes.errorbar(place, found.median, [[found.median - found.low], [found.high - found.median]],
+                              color="black", elinewidth=0.8, capsize=1.5)
 
 
 def _latency(axes: Axes, section: Section, system: str, places: list[float], width: float, cells: list) -> None:

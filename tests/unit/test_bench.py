@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -258,13 +259,41 @@ def test_profiles_can_be_measured(name):
 
 # --- processor time ---
 
-def test_busy_time_of_the_machine():
-    text = "cpu  100 20 300 4000 500 60 7 0 0 0\ncpu0 1 2 3 4 5 6 7 0 0 0\n"
-    ticks = processor.TICKS_PER_SECOND
-    assert processor.of_machine(text) == processor.Times(120 / ticks, 367 / ticks)
+TICKS = processor.TICKS_PER_SECOND
 
 
-def test_processor_time_of_a_process_whose_name_has_blanks():
-    rest = " ".join(str(number) for number in range(4, 53))
-    found = processor.of_process(f"77 (a b) c) S {rest}\n")
-    assert found == processor.Times(14 / processor.TICKS_PER_SECOND, 15 / processor.TICKS_PER_SECOND)
+def make_task(proc: Path, number: int, *, start: int = 5, user: int = 0, kernel: int = 0, thread_ns: int | None = None):
+    """A process, or a kernel thread where there is thread_ns."""
+    words = [0] * 50
+    words[6] = processor.KERNEL_THREAD if thread_ns is not None else 0x400000
+    words[11], words[12], words[19] = user, kernel, start
+    (proc / str(number)).mkdir(exist_ok=True)
+    (proc / str(number) / "stat").write_text(f"{number} (a b) c) {' '.join(map(str, words))}\n")
+    if thread_ns is not None:
+        (proc / str(number) / "schedstat").write_text(f"{thread_ns} 0 0\n")
+
+
+def test_processor_time_is_that_of_all_that_are_there_afterwards(tmp_path):
+    make_task(tmp_path, 10, user=TICKS, kernel=TICKS)
+    make_task(tmp_path, 11, thread_ns=1_000_000_000)
+    make_task(tmp_path, 12, user=50 * TICKS)  # a load that ends
+    make_task(tmp_path, 13, start=5, user=70 * TICKS)
+    (tmp_path / "self").mkdir()
+    before = processor.snapshot(tmp_path)
+    make_task(tmp_path, 10, user=4 * TICKS, kernel=2 * TICKS)
+    make_task(tmp_path, 11, thread_ns=1_250_000_000)
+    (tmp_path / "12/stat").unlink()
+    make_task(tmp_path, 13, start=6, user=1 * TICKS)  # another one with that number
+    after = processor.snapshot(tmp_path)
+    assert processor.spent(before, after) == processor.Times(3.0 + 1.0, 1.0 + 0.25)
+    assert processor.spent_by(10, before, after).seconds == 4.0
+
+
+def test_a_kernel_without_schedstat_has_ticks(tmp_path):
+    make_task(tmp_path, 11, thread_ns=0, user=TICKS, kernel=2 * TICKS)
+    (tmp_path / "11/schedstat").unlink()
+    assert list(processor.snapshot(tmp_path).values()) == [processor.Times(0.0, 3.0)]
+
+
+def test_the_time_of_this_process_does_not_count():
+    assert os.getpid() not in {number for number, _ in processor.snapshot()}
