@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from benchlib import cells, plan, processor, report, row
+from benchlib import cells, cli, plan, processor, report, row
 from benchlib.cells import Cell, Shape, ValueFault, parse_cells, parse_shapes
 from benchlib.plan import Plan
 from benchlib.row import Row
@@ -203,12 +205,44 @@ def test_data_chunks_of_a_stripe(shape, chunks):
     (["--systems", "md-nobitmap", "--levels", "0"], "bitmap"), (["--report", "rows.json"], "--out"),
     (["--report", "rows.json", "--out", "new", "--rounds", "2"], "--rounds"), (["--kernel", "vms"], "vms"),
 ])
-def test_a_wrong_value_is_named_and_nothing_starts(tmp_path, words, named):
+def test_a_wrong_value_is_named_and_nothing_starts(tmp_path, monkeypatch, capsys, words, named):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "measure", lambda *_: pytest.fail("it measures"))
     (tmp_path / "taken").touch()
-    done = subprocess.run([BENCH, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert named in done.stderr.splitlines()[-1]
-    assert done.stdout == "" and [path.name for path in tmp_path.iterdir()] == ["taken"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    said = capsys.readouterr()
+    assert ended.value.code == 2
+    assert named in said.err.splitlines()[-1]
+    assert said.out == "" and [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_a_report_of_a_file_that_is_none_is_refused(tmp_path, capsys):
+    (tmp_path / "empty.json").write_text('{"rows": []}')
+    for name in ("empty.json", "not-there.json"):
+        assert cli.main(["--report", str(tmp_path / name), "--out", str(tmp_path / "out")]) == 1
+        assert name in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_is_made_of_what_a_run_left(tmp_path):
+    rows = [figure("iraid", 10.0 + number, number, p999_ms=9.5) for number in range(3)] + [figure("md", 0.0)]
+    row.write(tmp_path / "rows.json", {"ok": False, "commit": "abc"}, rows)
+    assert cli.main(["--report", str(tmp_path / "rows.json"), "--out", str(tmp_path / "out")]) == 0
+    assert "| 4k write | 11.0 (10.0-12.0) | 0 |" in (tmp_path / "out/report.md").read_text()
+    assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".md", ".png", ".png", ".svg", ".svg"]
+
+
+def test_the_command_itself_exits_with_2():
+    done = subprocess.run([BENCH, "--rounds", "none"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "--rounds" in done.stderr
+
+
+def test_half_a_line_of_a_run_that_goes_on_is_left_for_later(tmp_path):
+    whole = json.dumps(asdict(figure("iraid", 1)))
+    (tmp_path / "rows").write_text(f"{whole}\n{whole[:30]}")
+    assert cli.read_lines(tmp_path / "rows") == [figure("iraid", 1)]
+    assert cli.read_lines(tmp_path / "none") == []
 
 
 # --- plan ---
