@@ -223,7 +223,7 @@ on_fd(void *owner, uint32_t events)
 {
 	struct iscsi_member *member = owner;
 
-	member->now_ms = monotonic_ms();
+	member->now_ms = reactor_now_ms(member->reactor);
 	if (events & (EPOLLERR | EPOLLHUP))
 		socket_failed(member, events);
 	else
@@ -238,7 +238,7 @@ backend_iscsi_send(struct backend *backend)
 	if (member->connection == NULL)
 		return;
 	if (member->state == SESSION_OPEN && !member->opened_pending && !io_idle(member)) {
-		member->now_ms = monotonic_ms();
+		member->now_ms = reactor_now_ms(member->reactor);
 		io_pump(member);
 	}
 	member_flush(member);
@@ -325,7 +325,7 @@ op_open(struct backend *backend)
 	struct iscsi_member *member = member_of(backend);
 
 	assert(member->state == SESSION_CLOSED && !member->closed_pending);
-	member->now_ms = monotonic_ms();
+	member->now_ms = reactor_now_ms(member->reactor);
 	session_start(member);
 	update_events(member);
 	member_wake_up(member);
@@ -348,7 +348,7 @@ op_close(struct backend *backend)
 {
 	struct iscsi_member *member = member_of(backend);
 
-	member->now_ms = monotonic_ms();
+	member->now_ms = reactor_now_ms(member->reactor);
 	member_drop(member, -ECANCELED, "closed");
 }
 
@@ -357,7 +357,7 @@ op_release(struct backend *backend)
 {
 	struct iscsi_member *member = member_of(backend);
 
-	member->now_ms = monotonic_ms();
+	member->now_ms = reactor_now_ms(member->reactor);
 	if (member->state == SESSION_OPEN && io_idle(member)) {
 		member->opened_pending = false;
 		session_release(member);
@@ -392,7 +392,7 @@ backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options
 	member->reactor = reactor;
 	member->options = *options;
 	member->fd = -1;
-	member->now_ms = monotonic_ms();
+	member->now_ms = reactor_now_ms(member->reactor);
 	member_address_format(&options->address, member->label);
 	member->backend.ops = &ops;
 	member->backend.label = member->label;

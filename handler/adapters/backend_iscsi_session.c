@@ -146,7 +146,7 @@ on_resolved(void *owner, const struct resolved *resolved)
 {
 	struct iscsi_member *member = owner;
 
-	member->now_ms = monotonic_ms();
+	member->now_ms = reactor_now_ms(member->reactor);
 	member->resolution = NULL;
 	if (resolved->error != 0) {
 		fail(member, resolved->error, "%s: %s", member->portal, resolved->text);

@@ -45,6 +45,7 @@ struct reactor {
 	int watches_count;
 	_Atomic(struct reactor_message *) mailbox;	/* newest first */
 	atomic_bool asleep;
+	uint64_t now_ms;
 };
 
 uint64_t
@@ -60,10 +61,12 @@ struct reactor *
 reactor_create(void)
 {
 	struct reactor *reactor = calloc(1, sizeof(*reactor));
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = MAILBOX_EVENT };
+	/* Edge-triggered: each write of the eventfd is one event, and nobody needs to read it. */
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = MAILBOX_EVENT };
 
 	if (reactor == NULL)
 		return NULL;
+	reactor->now_ms = monotonic_ms();
 	reactor->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	reactor->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (reactor->epoll_fd < 0 || reactor->event_fd < 0 ||
@@ -151,7 +154,7 @@ reactor_post(struct reactor *reactor, struct reactor_message *message)
 		uint64_t one = 1;
 		ssize_t written = write(reactor->event_fd, &one, sizeof(one));
 
-		(void)written;	/* EAGAIN only when it is readable already */
+		(void)written;	/* the counter takes 2^64 - 2 of them */
 	}
 }
 
@@ -182,31 +185,30 @@ run_event(struct reactor *reactor, const struct epoll_event *event)
 	uint32_t fd = (uint32_t)event->data.u64;
 	struct watch *watch;
 
-	if (event->data.u64 == MAILBOX_EVENT) {
-		uint64_t count;
-		ssize_t got = read(reactor->event_fd, &count, sizeof(count));
-
-		(void)got;
-		return;
-	}
+	if (event->data.u64 == MAILBOX_EVENT)
+		return;	/* having woken up is all */
 	watch = &reactor->watches[fd];
 	if (watch->fn != NULL && watch->generation == event->data.u64 >> 32)
 		watch->fn(watch->owner, event->events);
 }
 
+/* From the beginning of the last turn on, so it waits longer by what that took: not worth another look at the clock, which
+ * is a system call where the kernel has no clock that can be read without.
+ */
 static int
-wait_ms(uint64_t deadline_ms)
+wait_ms(const struct reactor *reactor, uint64_t deadline_ms)
 {
-	uint64_t now;
-
 	if (deadline_ms == UINT64_MAX)
 		return -1;
-	if (deadline_ms == 0)
+	if (deadline_ms <= reactor->now_ms)
 		return 0;
-	now = monotonic_ms();
-	if (deadline_ms <= now)
-		return 0;
-	return deadline_ms - now > INT_MAX ? INT_MAX : (int)(deadline_ms - now);
+	return deadline_ms - reactor->now_ms > INT_MAX ? INT_MAX : (int)(deadline_ms - reactor->now_ms);
+}
+
+uint64_t
+reactor_now_ms(const struct reactor *reactor)
+{
+	return reactor->now_ms;
 }
 
 static void
@@ -227,7 +229,7 @@ void
 reactor_turn(struct reactor *reactor, uint64_t deadline_ms)
 {
 	struct epoll_event events[EVENTS_PER_TURN];
-	int timeout = wait_ms(deadline_ms);
+	int timeout = wait_ms(reactor, deadline_ms);
 	int count;
 
 	block_sigpipe_once();
@@ -238,6 +240,7 @@ reactor_turn(struct reactor *reactor, uint64_t deadline_ms)
 	}
 	count = epoll_wait(reactor->epoll_fd, events, EVENTS_PER_TURN, timeout);
 	atomic_store(&reactor->asleep, false);
+	reactor->now_ms = monotonic_ms();
 	run_messages(reactor);
 	for (int i = 0; i < count; i++)
 		run_event(reactor, &events[i]);

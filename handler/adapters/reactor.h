@@ -32,6 +32,9 @@ void reactor_post(struct reactor *reactor, struct reactor_message *message);
  */
 void reactor_turn(struct reactor *reactor, uint64_t deadline_ms);
 
+/* When the turn began, as far as work is concerned; for the reactor's thread. */
+uint64_t reactor_now_ms(const struct reactor *reactor);
+
 uint64_t monotonic_ms(void);
 
 #endif

@@ -207,7 +207,7 @@ next_engine(struct hosted *hosted)
 	pthread_mutex_lock(&hosted->lock);
 	/* In one step with the new state: whoever waits must not see the old failure again. */
 	hosted->want_restart = false;
-	publish(hosted, monotonic_ms());
+	publish(hosted, reactor_now_ms(hosted->reactor));
 	pthread_mutex_unlock(&hosted->lock);
 	return true;
 }
@@ -237,7 +237,7 @@ turn(struct hosted *hosted, uint64_t deadline_ms)
 	uint64_t now_ms, next_ms;
 
 	reactor_turn(hosted->reactor, deadline_ms);
-	now_ms = monotonic_ms();
+	now_ms = reactor_now_ms(hosted->reactor);
 	next_ms = now_ms + TURN_MS_MAX;
 	follow_commands(hosted);
 	if (!hosted->engine_stopping)
@@ -284,7 +284,7 @@ run_volume(void *argument)
 	hosted->ended = true;
 	hosted->engine_stopped = true;
 	volume_calls_fail(hosted, -ESHUTDOWN, "it was stopped meanwhile");
-	publish(hosted, monotonic_ms());
+	publish(hosted, reactor_now_ms(hosted->reactor));
 	pthread_mutex_unlock(&hosted->lock);
 	take_submitted(&hosted->submit_message);
 	pass_held(hosted);

@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from .driver import MEMBERS
 from .report import ReportError, Run, read, table, write
 
 SCRIPTS = Path(__file__).resolve().parents[1]
@@ -25,6 +26,7 @@ examples:
   scripts/soak --minutes 30
   scripts/soak --minutes 60 --resume /var/tmp/soak.json
   scripts/soak --minutes 5 --native --seed 7
+  scripts/soak --minutes 30 --level 6
 """
 
 
@@ -38,6 +40,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--minutes", type=float, required=True, metavar="N", help="how long; the fault under way is ended")
     add("--seed", type=int, metavar="S", help="what is drawn follows from it (default: another each time)")
+    add("--level", type=int, choices=tuple(MEMBERS), default=5, help="of the volume (default 5)")
     add("--resume", type=Path, metavar="FILE", help="add this run to those in FILE; made if absent")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--lab", action="store_true", help="in a kernel with LIO, by scripts/lab (default)")
@@ -107,9 +110,10 @@ def main(words: list[str]) -> int:
         print("soak: the build failed, nothing was run", file=sys.stderr)
         return 1
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
-    run = Run(time.strftime("%Y-%m-%d %H:%M"), commit(), seed, "native" if given.native else "lab")
+    run = Run(time.strftime("%Y-%m-%d %H:%M"), commit(), seed, "native" if given.native else "lab",
+              level=given.level)
     folder = Path(tempfile.mkdtemp(prefix="iraid-soak-"))
-    stage = [f"{given.minutes:g}", str(seed), run.commit, run.date, str(folder / RESULT)]
+    stage = [f"{given.minutes:g}", str(seed), run.commit, run.date, str(run.level), str(folder / RESULT)]
     status = run_stage((native_words if given.native else lab_words)(given, folder, stage))
     run = outcome(folder, run, status)
     runs = [*earlier, run]

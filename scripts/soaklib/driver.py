@@ -14,6 +14,9 @@ from typing import Protocol
 from .report import Run, write
 
 
+MEMBERS = {1: 2, 10: 4, 5: 4, 6: 4}  # by level
+
+
 class Wrong(Exception):
     """A byte that is not what was written, or I/O that failed."""
 

@@ -1,6 +1,6 @@
 """The soak's stage inside the lab: targets behind links, tcmu-runner, LIO, open-iscsi, fio and the prober.
 
-Started by cli.py as a program: lab.py MINUTES SEED COMMIT DATE RESULT
+Started by cli.py as a program: lab.py MINUTES SEED COMMIT DATE LEVEL RESULT
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ sys.path[:0] = [str(SCRIPTS), str(SCRIPTS.parent / "tests"), str(SCRIPTS.parent 
 from faults import FAULTS, FaultFarm, Watch  # noqa: E402
 from gateway import Gateway, attempt_iraid, iraid  # noqa: E402
 from runner import Runner  # noqa: E402
-from soaklib.driver import Wrong, at_rest, drive, say  # noqa: E402
+from soaklib.driver import MEMBERS, Wrong, at_rest, drive, say  # noqa: E402
 from soaklib.report import Run  # noqa: E402
 
-MEMBERS = 4
 MEMBER_BYTES = 96 << 20
 SETTLE_SECONDS_MAX = 400.0
 POLL_SECONDS = 0.2
@@ -31,7 +30,8 @@ PROBES = 20  # that the load must make before and after the gateway is killed
 
 
 class LabStage:
-    def __init__(self) -> None:
+    def __init__(self, level: int) -> None:
+        self.level = level
         self.watch: Watch | None = None
         self.gateway: Gateway | None = None
         self.farm: FaultFarm | None = None
@@ -51,13 +51,13 @@ class LabStage:
 
     def _set_up(self) -> None:
         log = Path(os.environ["IRAID_LAB_STATE"]) / "log"
-        self.farm = FaultFarm(Path("/dev/shm/soak"), MEMBERS + 1, MEMBER_BYTES).__enter__()
+        self.farm = FaultFarm(Path("/dev/shm/soak"), MEMBERS[self.level] + 1, MEMBER_BYTES).__enter__()
         runner = Runner(log)
         runner.start()
         self.gateway = Gateway(runner)
-        self.roles = list(range(MEMBERS))  # target by role
-        self.free = MEMBERS  # one that is empty
-        self.volume = self.gateway.create(5, [self.farm.member(number) for number in self.roles])
+        self.roles = list(range(MEMBERS[self.level]))  # target by role
+        self.free = len(self.roles)  # one that is empty
+        self.volume = self.gateway.create(self.level, [self.farm.member(number) for number in self.roles])
         self.watch = Watch(self.volume.login(), size_bytes=8 << 20, rate="3m")
         self.mark()
 
@@ -157,7 +157,7 @@ class LabStage:
         self._one(chance, "slow", 3, 15)
 
     def wiped(self, chance: random.Random) -> None:
-        role = chance.randrange(MEMBERS)
+        role = chance.randrange(len(self.roles))
         old, new = self.roles[role], self.free
         self.farm.kill(old)
         self.wait_degraded()
@@ -231,10 +231,10 @@ class LabStage:
 
 
 def main(words: list[str]) -> int:
-    minutes, seed, commit, date, result = words
-    run = Run(date, commit, int(seed), "lab")
-    say(f"soak: {minutes} minutes in the lab, commit {commit}, seed {seed}")
-    return 0 if drive(LabStage, run, float(minutes), Path(result)) else 1
+    minutes, seed, commit, date, level, result = words
+    run = Run(date, commit, int(seed), "lab", level=int(level))
+    say(f"soak: {minutes} minutes in the lab, level {level}, commit {commit}, seed {seed}")
+    return 0 if drive(lambda: LabStage(run.level), run, float(minutes), Path(result)) else 1
 
 
 if __name__ == "__main__":

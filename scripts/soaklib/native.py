@@ -1,7 +1,7 @@
 """The soak's stage without a kernel: targets on loopback, the volume served by nbdkit, libnbd's load with its
 shadow copy (tests/integration/shadow.py).  Quicker than the lab, and without links that could be cut.
 
-Started by cli.py as a program: native.py MINUTES SEED COMMIT DATE RESULT FOLDER
+Started by cli.py as a program: native.py MINUTES SEED COMMIT DATE LEVEL RESULT FOLDER
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ sys.path[:0] = [str(SCRIPTS), str(SCRIPTS.parent / "tests"), str(SCRIPTS.parent 
 from farm import TargetFarm  # noqa: E402
 from private_gateway import Gateway, Served, call  # noqa: E402
 from shadow import Load, Shadow, Stats, read_all  # noqa: E402
-from soaklib.driver import Wrong, at_rest, drive, say  # noqa: E402
+from soaklib.driver import MEMBERS, Wrong, at_rest, drive, say  # noqa: E402
 from soaklib.report import Run  # noqa: E402
 
-MEMBERS = 4
 MEMBER_BYTES = 32 << 20
 SETTLE_SECONDS_MAX = 200.0
 REST_SECONDS = 2.5  # longer than it takes to give a silent member up
@@ -33,8 +32,8 @@ MAY_FAIL = "flush|FUA write"
 
 
 class NativeStage:
-    def __init__(self, folder: Path, seed: int):
-        self.folder, self.seed = folder, seed
+    def __init__(self, folder: Path, seed: int, level: int):
+        self.folder, self.seed, self.level = folder, seed, level
         self.loads = self.verified = self.written = self.written_by_this = 0
         self.served: Served | None = None
         self.gateway: Gateway | None = None
@@ -55,11 +54,11 @@ class NativeStage:
         memory = Path("/dev/shm")
         self.disks = Path(tempfile.mkdtemp(prefix="iraid-soak-", dir=memory if memory.is_dir() else None))
         self.sockets = Path(tempfile.mkdtemp(prefix="iraid-soak-"))
-        self.farm = TargetFarm(self.disks, MEMBERS + 1, MEMBER_BYTES).__enter__()
+        self.farm = TargetFarm(self.disks, MEMBERS[self.level] + 1, MEMBER_BYTES).__enter__()
         self.gateway = Gateway(self.folder / "gateway", self.sockets)
         self.gateway.start()
-        self.roles, self.free = list(range(MEMBERS)), MEMBERS
-        self.gateway.create("soak", [self.farm.member(number) for number in self.roles], 5, "16K",
+        self.roles, self.free = list(range(MEMBERS[self.level])), MEMBERS[self.level]
+        self.gateway.create("soak", [self.farm.member(number) for number in self.roles], self.level, "16K",
                             "--give-up", "2")
         self.gateway.configure("soak", assembly_wait_seconds=2)
         self.gateway.must("stop", "soak")
@@ -158,7 +157,7 @@ class NativeStage:
         self.farm.cont(number)
 
     def wiped(self, chance: random.Random) -> None:
-        role = chance.randrange(MEMBERS)
+        role = chance.randrange(len(self.roles))
         old, new = self.roles[role], self.free
         self.farm.kill(old)
         self.work(lambda: self.status()["state"] == "degraded", "the volume to go on without a member")
@@ -216,10 +215,11 @@ class NativeStage:
 
 
 def main(words: list[str]) -> int:
-    minutes, seed, commit, date, result, folder = words
-    run = Run(date, commit, int(seed), "native")
-    say(f"soak: {minutes} minutes without a kernel, commit {commit}, seed {seed}")
-    return 0 if drive(lambda: NativeStage(Path(folder), int(seed)), run, float(minutes), Path(result)) else 1
+    minutes, seed, commit, date, level, result, folder = words
+    run = Run(date, commit, int(seed), "native", level=int(level))
+    say(f"soak: {minutes} minutes without a kernel, level {level}, commit {commit}, seed {seed}")
+    good = drive(lambda: NativeStage(Path(folder), int(seed), run.level), run, float(minutes), Path(result))
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
