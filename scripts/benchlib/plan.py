@@ -22,8 +22,8 @@ GIB = 1024 * MIB
 KERNELS = ("uml", "qemu", "host")
 # Seconds, as seen on two cores without KVM: the kernel's start and end, a system put up, and fio's start and end.
 BOOT = {"uml": 15, "qemu": 60, "host": 2}
-PUT_UP = {"uml": 15, "qemu": 45, "host": 3}
-FIO = {"uml": 1.0, "qemu": 3.0, "host": 0.3}
+PUT_UP = {"uml": 15, "qemu": 55, "host": 3}
+FIO = {"uml": 1.0, "qemu": 2.7, "host": 0.3}
 NATIVE_PUT_UP, NATIVE_CELL = 8, 0.7
 
 
@@ -109,8 +109,8 @@ class Profile:
 
 PROFILES = {
     "short": Profile("iraid and md on 4 targets beside one such target", "uml", ("plain", "iraid", "md"),
-                     "0,5", 1, 3),
-    "quick": Profile("iraid and md, level 5 on 4 targets, in Debian's kernel", "qemu", ("iraid", "md"), "5", 4, 3),
+                     "0,5", 1, 2),
+    "quick": Profile("iraid and md, level 5 on 4 targets, in Debian's kernel", "qemu", ("iraid", "md"), "5", 3, 3),
     "full": Profile("all systems and levels", "uml", IN_LAB + NATIVE, "0,1,5,6,10", 4, 3),
 }
 
