@@ -25,6 +25,10 @@ SYSTEMS = {
 PATTERNS = ("write", "read", "randwrite", "randread")
 
 
+class RowError(Exception):
+    """A file that holds no rows; the message names it."""
+
+
 @dataclass(frozen=True)
 class Row:
     kernel: str  # one of KERNELS
@@ -37,19 +41,32 @@ class Row:
     iops: float
     p50_ms: float
     p99_ms: float
-    cpu_s_per_gib: float | None  # of the gateway, kernel included; None: not told apart from the load's
+    # Of the gateway, kernel included; in the lab's one kernel: of all that runs there but fio itself.  None: not told
+    # apart from the load's.
+    cpu_s_per_gib: float | None
     p999_ms: float | None = None
     round: int = 0
     depth: int = 16
     conditions: dict[str, Any] = field(default_factory=dict)  # what else was set: {"rtt_ms": 8, "link_mbit": 1000}
+    cpu_user_s_per_gib: float | None = None  # the part of cpu_s_per_gib in user mode
+    process_cpu_s_per_gib: float | None = None  # of the gateway's own process alone, user and kernel
 
 
 def write(path: Path, head: dict[str, Any], rows: Iterable[Row]) -> None:
     """head: "date", "commit", "command", "machine" and what else belongs to the run as a whole."""
-    path.write_text(json.dumps({**head, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+    new = path.with_name(path.name + ".new")  # a reader, or a run that is killed, never sees half a file
+    new.write_text(json.dumps({**head, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+    new.rename(path)
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Row]]:
-    value = json.loads(path.read_text())
-    rows = [Row(**row) for row in value.pop("rows")]
+    try:
+        value = json.loads(path.read_text())
+        rows = [Row(**row) for row in value.pop("rows")]
+        if strange := [row.pattern for row in rows if row.pattern not in PATTERNS]:
+            raise ValueError(f"pattern {strange[0]!r}")
+    except OSError as error:
+        raise RowError(f"{path} can't be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RowError(f"{path} holds no rows of a benchmark ({error}); name a file that --json wrote") from None
     return value, rows

@@ -18,20 +18,20 @@ SCRIPTS = Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(SCRIPTS), str(SCRIPTS.parent / "tests" / "end_to_end")]
 
-from demolib import figures, tree  # noqa: E402
+from benchlib import load  # noqa: E402
+from benchlib.cells import KIB, MIB, Cell, size_text  # noqa: E402
+from demolib import tree  # noqa: E402
 from demolib.progress import Progress, progress_inside  # noqa: E402
 from demolib.stack import TARGETS, Export, Stack  # noqa: E402
 from initiator import Disk  # noqa: E402
 from tools import IRAID, StackError, attempt, run  # noqa: E402
 
-MIB = 1 << 20
 PARITY, PARITY_MEMBERS, PARITY_MEMBER_BYTES = "p0", 4, 128 * MIB
 STRIPED, STRIPED_MEMBERS, STRIPED_MEMBER_BYTES = "s0", 3, 192 * MIB
 LOST = 1  # the target whose LUN is overwritten
 MOUNT = Path("/mnt/iraid")
 CELL_SECONDS = 4
-CELLS = [figures.Cell("sequential", block, way) for block in ("1M", "64k")
-         for way in ("write", "read")]
+CELLS = [Cell(way, block) for block in (MIB, 64 * KIB) for way in ("write", "read")]
 
 
 def main() -> int:
@@ -214,14 +214,15 @@ class StripedStory:
 
     def measure(self) -> list[dict[str, object]]:
         for disk in self.disks.values():
-            figures.fill(disk)
+            load.fill(disk)
         found: list[dict[str, object]] = []
         for cell in CELLS:
-            row: dict[str, object] = {"pattern": cell.pattern, "block": cell.block, "way": cell.way}
+            row: dict[str, object] = {"pattern": "sequential", "block": size_text(cell.block_bytes),
+                                      "way": cell.pattern}
             for name, disk in self.disks.items():
-                row[name] = figures.measure(disk, cell, CELL_SECONDS)
+                row[name] = round(load.run(disk, cell, CELL_SECONDS).mb_per_s, 1)
             found.append(row)
-            self.progress.say(f"{cell.pattern} {cell.way} of {cell.block}: plain target "
+            self.progress.say(f"{cell}: plain target "
                               f"{row['plain']:.0f} MB/s, S-iRAID {row['S-iRAID']:.0f} MB/s")
         return found
 

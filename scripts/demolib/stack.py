@@ -12,6 +12,7 @@ import os
 import shlex
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -54,16 +55,18 @@ class Closing(Protocol):
 
 
 class Stack:
-    def __init__(self, progress: Progress):
+    def __init__(self, progress: Progress, handlers: Path | None = None):
+        """`handlers`: the folder of tcmu-runner's handlers, if not only ours is wanted."""
         self.progress = progress
         self.log_folder = Path(progress.report.logs) / "log"
+        self._handlers = handlers
         self._runner: Runner | None = None
         self.initiator = Initiator()
         self.client = Client()
         self._targets: list[LioTargets] = []
         self._exports: list[Export] = []
         self._disks: list[Disk] = []
-        self.peers: list[Closing] = []  # what stands on the targets beside our volumes
+        self.peers: list[Closing] = []  # what has to go before what is listed here
 
     # --- backends ---
 
@@ -80,16 +83,25 @@ class Stack:
         self._targets.append(made.__enter__())
         return made
 
+    def remove_targets(self, targets: LioTargets) -> None:
+        targets.close()
+        self._targets.remove(targets)
+
     # --- tcmu-runner ---
 
     def start_runner(self) -> None:
         if self._runner is None:
-            self._runner = Runner(self.log_folder)
+            self._runner = Runner(self.log_folder, self._handlers)
         self._runner.start()
 
     def stop_runner(self) -> None:
         if self._runner is not None:
             self._runner.stop()
+
+    @property
+    def runner_pid(self) -> int:
+        assert self._runner is not None and self._runner.process is not None
+        return self._runner.process.pid
 
     # --- volumes ---
 
@@ -203,20 +215,23 @@ class Stack:
 
     # --- the end, wherever it went wrong ---
 
-    def close_peers(self) -> None:
-        while self.peers:
-            self.peers.pop().close()
-
     def take_down(self) -> list[str]:
         """Everything away, in the order that hangs nothing.  Returns what did not go."""
         faults = []
-        actions = [self.close_peers]
-        actions += [lambda one=disk: self.logout(one) for disk in list(self._disks)]
-        actions += [lambda one=export: self.unexport(one) for export in list(self._exports)]
-        actions += [self.stop_runner] + [targets.close for targets in self._targets]
-        for action in actions:
+
+        def go(action: Callable[..., None], *arguments: object) -> None:
             try:
-                action()
+                action(*arguments)
             except Exception as error:  # noqa: BLE001 - the rest has to go all the same
                 faults.append(f"{type(error).__name__}: {error}")
+
+        for peer in reversed(self.peers):
+            go(peer.close)
+        for disk in list(self._disks):
+            go(self.logout, disk)
+        for export in list(self._exports):
+            go(self.unexport, export)
+        go(self.stop_runner)
+        for targets in self._targets:
+            go(targets.close)
         return faults

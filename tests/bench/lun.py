@@ -27,8 +27,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests/end_to_end"), str(ROOT / "tests")]
 
-from demolib import figures  # noqa: E402
-from demolib.figures import Cell  # noqa: E402
+from benchlib import load  # noqa: E402
+from benchlib.cells import KIB, MIB, Cell  # noqa: E402
 from gateway import Gateway, Volume  # noqa: E402
 from iraidlib import export_plan  # noqa: E402
 from lio_targets import LioTargets  # noqa: E402
@@ -36,8 +36,7 @@ from runner import Runner  # noqa: E402
 
 MEMBERS = 4
 MEMBER_BYTES = 192 << 20
-CELLS = [Cell("sequential", "1M", "write"), Cell("sequential", "1M", "read"),
-         Cell("sequential", "64k", "write"), Cell("random", "4k", "read")]
+CELLS = [Cell("write", MIB), Cell("read", MIB), Cell("write", 64 * KIB), Cell("randread", 4 * KIB)]
 SETTINGS = [  # bytes per command, MiB of data area, commands in flight
     (64 << 10, 64, 128), (1 << 20, 64, 128), (4 << 20, 64, 128),
     (4 << 20, 16, 128), (4 << 20, 256, 128),
@@ -101,17 +100,17 @@ def memory() -> None:
         exported = resident_kib(pid)
         print(f"resident: runner {empty} KiB, with a volume of {MEMBERS} members {idle} KiB "
               f"(+{idle - empty}), exported and logged in {exported} KiB (+{exported - empty})")
-        figures.fill(disk)
+        load.fill(disk)
         # The ring (1 MiB, some 8000 commands) is gone round once, so that all its pages are touched.
-        figures.measure(disk, Cell("random", "4k", "read"), 8)
-        for cell in (Cell("sequential", "1M", "write"), Cell("random", "64k", "write"),
-                     Cell("random", "4k", "write"), Cell("random", "64k", "read")):
-            figures.measure(disk, cell, 3)  # the arena and the data area grow to what this load needs
+        load.run(disk, Cell("randread", 4 * KIB), 8)
+        for cell in (Cell("write", MIB), Cell("randwrite", 64 * KIB), Cell("randwrite", 4 * KIB),
+                     Cell("randread", 64 * KIB)):
+            load.run(disk, cell, 3)  # the arena and the data area grow to what this load needs
             before, faults = commands(volume), page_faults(pid)
-            figures.measure(disk, cell, 3)
+            load.run(disk, cell, 3)
             after = page_faults(pid)
             grown = ", ".join(f"{name} {after[name] - faults[name]}" for name in sorted(after))
-            print(f"{cell.pattern} {cell.block} {cell.way}: page faults by thread: {grown}; "
+            print(f"{cell}: page faults by thread: {grown}; "
                   f"{commands(volume) - before} commands to members")
         status = volume.status()
         print(f"after the load: {resident_kib(pid)} KiB, of them buffers "
@@ -119,7 +118,7 @@ def memory() -> None:
 
 
 def settings(seconds: float) -> None:
-    heads = [f"{cell.pattern[:3]} {cell.block} {cell.way}" for cell in CELLS]
+    heads = [str(cell) for cell in CELLS]
     print(f"{'command':>8} {'area':>8} {'depth':>6}  " + "  ".join(f"{head:>15}" for head in heads))
     with stack() as (gateway, targets):
         volume = gateway.create(5, targets.members())
@@ -129,8 +128,8 @@ def settings(seconds: float) -> None:
             export_plan.DATA_AREA_MIB = area
             export_plan.QUEUE_DEPTH = depth
             disk = volume.login()
-            figures.fill(disk)
-            values = [figures.measure(disk, cell, seconds) for cell in CELLS]
+            load.fill(disk)
+            values = [load.run(disk, cell, seconds).mb_per_s for cell in CELLS]
             print(f"{transfer >> 10:>4} KiB {area:>4} MiB {depth:>6}  " +
                   "  ".join(f"{value:>10.1f} MB/s" for value in values), flush=True)
             volume.logout()
@@ -142,7 +141,7 @@ def main() -> None:
     parser.add_argument("what", choices=["memory", "settings"])
     parser.add_argument("--seconds", type=float, default=3.0)
     given = parser.parse_args()
-    print(f"{given.what}: {provenance()}, depth {figures.DEPTH} of fio", flush=True)
+    print(f"{given.what}: {provenance()}, depth {load.DEPTH} of fio", flush=True)
     if given.what == "memory":
         memory()
     else:

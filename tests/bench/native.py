@@ -2,12 +2,14 @@
 """The engine beside plain libiscsi sessions to the same kind of targets, without a kernel in between.
 
     tests/bench/native.py [--build DIR] [--members N] [--level L] [--depth N] [--seconds N] [--rounds N]
-                          [--only NAME,NAME] [--json FILE]
+                          [--only NAME,NAME | --cells PATTERN:BYTES,...] [--systems engine,raw] [--json FILE]
 
 tgtd on loopback, files on a tmpfs; two sets of targets, one with the volume, one for the plain sessions, of which only one has work
 at a time.  native_load drives both, in turn, round by round: the engine with all requests on its volume's thread, libiscsi
 with one session a target on one thread and as many commands in flight.  A write of the engine counts as the data it
 stores; in the column "of members' traffic" parity and copies are added, which is what the sessions move.  A report, not a test.
+The file of --json has rows as scripts/benchlib/row.py says (processor time is that of native_load, its load included), after each
+round those that there are; scripts/bench --profile full calls it for them.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import argparse
 import datetime
 import json
 import os
+import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -23,7 +27,11 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/integration")]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests"), str(ROOT / "tests/integration")]
+
+from benchlib import row  # noqa: E402
+from benchlib.cells import Cell, Shape, size_text  # noqa: E402
+from benchlib.row import Row  # noqa: E402
 
 KIB = 1024
 MIB = KIB * KIB
@@ -31,19 +39,17 @@ MEMBER_BYTES = 512 * MIB
 CHUNK = 64 * KIB
 
 
-def data_chunks(level: int, members: int) -> int:
-    return {0: members, 1: 1, 10: members // 2, 5: members - 1, 6: members - 2}[level]
+SYSTEMS = ("engine", "raw")
 
 
-def cells(level: int, members: int) -> dict[str, tuple[str, int]]:
-    """Name -> pattern, bytes of a command."""
-    stripe = CHUNK * data_chunks(level, members)
+def named_cells(shape: Shape) -> dict[str, Cell]:
+    stripe = int(CHUNK * shape.data_chunks)
     return {
-        "4k random read": ("randread", 4 * KIB), "64k random read": ("randread", 64 * KIB),
-        "64k read": ("read", 64 * KIB), "1M read": ("read", MIB),
-        f"full stripes ({stripe // KIB}k) write": ("write", stripe), "1M write": ("write", MIB),
-        "64k write": ("write", 64 * KIB), "64k random write": ("randwrite", 64 * KIB),
-        "4k random write": ("randwrite", 4 * KIB),
+        "4k random read": Cell("randread", 4 * KIB), "64k random read": Cell("randread", 64 * KIB),
+        "64k read": Cell("read", 64 * KIB), "1M read": Cell("read", MIB),
+        f"full stripes ({size_text(stripe)}) write": Cell("write", stripe), "1M write": Cell("write", MIB),
+        "64k write": Cell("write", 64 * KIB), "64k random write": Cell("randwrite", 64 * KIB),
+        "4k random write": Cell("randwrite", 4 * KIB),
     }
 
 
@@ -75,17 +81,19 @@ class Bench:
         for farm in reversed(self.farms):
             farm.close()
 
-    def measure(self, system: str, pattern: str, block_bytes: int) -> dict:
+    def measure(self, system: str, cell: Cell, number: int) -> Row:
+        arguments = self.arguments
         where = ["v0"] if system == "engine" else self.farms[1].members()
-        words = [str(self.program), system, *where, "--pattern", pattern, "--block", str(block_bytes),
-                 "--depth", str(self.arguments.depth), "--seconds", str(self.arguments.seconds)]
+        words = [str(self.program), system, *where, "--pattern", cell.pattern, "--block", str(cell.block_bytes),
+                 "--depth", str(arguments.depth), "--seconds", str(arguments.seconds)]
         result = subprocess.run(words, env=self.gateway.environment(), capture_output=True, text=True, check=False)
         if result.returncode != 0:
             raise SystemExit(f"native: {' '.join(words)}: {result.stderr}")
-        return json.loads(result.stdout)
+        return Row("none", level=arguments.level, members=arguments.members, pattern=cell.pattern,
+                   block_bytes=cell.block_bytes, round=number, depth=arguments.depth, **json.loads(result.stdout))
 
 
-def main() -> None:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--members", type=int, default=4)
@@ -93,44 +101,64 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", help="names of rows, or parts of them")
+    parser.add_argument("--only", help="names of lines, or parts of them")
+    parser.add_argument("--cells", help="these instead of the usual ones")
+    parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    os.environ["IRAID_BUILD_DIR"] = arguments.build
+    arguments.systems = arguments.systems.split(",")
+    if unknown := [name for name in arguments.systems if name not in SYSTEMS]:
+        parser.error(f"--systems {unknown[0]}: choose from {', '.join(SYSTEMS)}")
+    chosen = named_cells(Shape(arguments.level, arguments.members))
+    if arguments.cells:
+        try:
+            pairs = [word.split(":") for word in arguments.cells.split(",")]
+            chosen = {str(cell): cell for cell in (Cell(pattern, int(size)) for pattern, size in pairs)}
+        except ValueError:
+            parser.error(f"--cells {arguments.cells}: words such as randwrite:4096, with commas between")
+    if arguments.only:
+        parts = arguments.only.split(",")
+        chosen = {name: cell for name, cell in chosen.items() if any(part in name for part in parts)}
+    if not chosen:
+        parser.error(f"--only {arguments.only}: no line has that in its name")
+    arguments.chosen = chosen
+    return arguments
+
+
+def main() -> None:
+    arguments = parse()
+    os.environ["IRAID_BUILD_DIR"] = str(arguments.build)
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False,
                             capture_output=True, text=True).stdout.strip()
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     print(f"native, {date}, commit {commit}: level {arguments.level}, {arguments.members} members, chunk 64 KiB, depth "
           f"{arguments.depth}, {arguments.rounds} rounds of {arguments.seconds:g} s, medians")
-    chosen = cells(arguments.level, arguments.members)
-    if arguments.only:
-        parts = arguments.only.split(",")
-        chosen = {name: cell for name, cell in chosen.items() if any(part in name for part in parts)}
-    rows: list[dict] = []
+    head = {"date": date, "commit": commit, "command": shlex.join(sys.argv), "machine": platform.platform()}
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name, Bench(arguments, Path(name)) as bench:
         for number in range(arguments.rounds):
             print(f"native: round {number + 1}", file=sys.stderr, flush=True)
-            for cell, (pattern, block_bytes) in chosen.items():
-                for system in ("engine", "raw"):
-                    rows.append({"cell": cell, "pattern": pattern, "block_bytes": block_bytes, "kernel": "none",
-                                 "level": arguments.level, "members": arguments.members,
-                                 **bench.measure(system, pattern, block_bytes)})
-    report(rows, list(chosen), arguments.members / data_chunks(arguments.level, arguments.members))
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"date": date, "commit": commit, "rows": rows}, indent=1))
+            for cell in arguments.chosen.values():
+                for system in arguments.systems:
+                    rows.append(bench.measure(system, cell, number))
+            if arguments.json:
+                row.write(arguments.json, head, rows)
+    if len(arguments.systems) == len(SYSTEMS):
+        report(rows, arguments.chosen, arguments.members / Shape(arguments.level, arguments.members).data_chunks)
 
 
-def report(rows: list[dict], chosen: list[str], traffic: float) -> None:
+def report(rows: list[Row], chosen: dict[str, Cell], traffic: float) -> None:
     """traffic: what members get of a full stripe, for a byte of data."""
     print("| | engine MB/s | raw MB/s | engine : raw | of members' traffic | engine p50, p99 ms | engine CPU s/GiB | raw |")
     print("|---|" + "---:|" * 7)
-    for cell in chosen:
-        def median(system: str, figure: str, cell: str = cell) -> float:
-            return statistics.median(row[figure] for row in rows if row["cell"] == cell and row["system"] == system)
+    for name, cell in chosen.items():
+        def median(system: str, figure: str, cell: Cell = cell) -> float:
+            return statistics.median(getattr(one, figure) for one in rows if one.system == system
+                                     and Cell(one.pattern, one.block_bytes) == cell)
 
         engine, raw = median("engine", "mb_per_s"), median("raw", "mb_per_s")
-        moved = f"{engine * traffic / raw:.2f}" if cell.startswith(("full", "1M write")) else "-"
-        print(f"| {cell} | {engine:.0f} | {raw:.0f} | {engine / raw:.2f} | {moved} | {median('engine', 'p50_ms'):.2f}, "
+        moved = f"{engine * traffic / raw:.2f}" if name.startswith(("full", "1M write")) else "-"
+        print(f"| {name} | {engine:.0f} | {raw:.0f} | {engine / raw:.2f} | {moved} | {median('engine', 'p50_ms'):.2f}, "
               f"{median('engine', 'p99_ms'):.2f} | {median('engine', 'cpu_s_per_gib'):.2f} | "
               f"{median('raw', 'cpu_s_per_gib'):.2f} |")
 

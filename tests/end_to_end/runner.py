@@ -16,11 +16,11 @@ HANDLER = "handler_iraid.so"
 ACTIVATION = Path("/usr/share/dbus-1/system-services/org.kernel.TCMUService1.service")
 
 
-def handler_folder() -> Path:
+def handler_folder(handler: str = HANDLER) -> Path:
     build = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
-    found = sorted(build.rglob(HANDLER))
+    found = sorted(build.rglob(handler))
     if not found:
-        raise StackError(f"no {HANDLER} below {build}: run scripts/build, or set IRAID_BUILD_DIR")
+        raise StackError(f"no {handler} below {build}: run scripts/build, or set IRAID_BUILD_DIR")
     return found[0].parent
 
 

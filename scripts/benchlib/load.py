@@ -9,24 +9,27 @@ from dataclasses import dataclass
 from initiator import Disk
 from tools import PATIENCE, StackError
 
+from .cells import Cell
+
 DEPTH = 16
 MARGIN_SECONDS = 90 * PATIENCE
+PERCENTILES = {"p50_ms": "50.000000", "p99_ms": "99.000000", "p999_ms": "99.900000"}
 
 
 @dataclass(frozen=True)
-class Cell:
-    pattern: str  # "sequential" or "random"
-    block: str  # "4k", "64k", "1M"
-    way: str  # "write" or "read"
+class Load:
+    """What fio says of one job."""
 
-    @property
-    def fio_rw(self) -> str:
-        return ("rand" if self.pattern == "random" else "") + self.way
+    data_bytes: int
+    mb_per_s: float
+    iops: float
+    latency_ms: dict[str, float]  # from submission to completion; keys of PERCENTILES
 
 
 def _fio(disk: Disk, words: list[str], seconds: float) -> dict:
     command = ["fio", "--name=figure", f"--filename={disk.path}", "--ioengine=libaio", "--direct=1",
-               f"--iodepth={DEPTH}", "--output-format=json", *words]
+               f"--iodepth={DEPTH}", "--disk_util=0", "--lat_percentiles=1", "--clat_percentiles=0",
+               "--percentile_list=50:99:99.9", "--output-format=json", *words]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=seconds + MARGIN_SECONDS, check=False)
@@ -44,8 +47,13 @@ def fill(disk: Disk) -> None:
     _fio(disk, ["--rw=write", "--bs=1M"], 0)
 
 
-def measure(disk: Disk, cell: Cell, seconds: float) -> float:
-    """MB/s (10^6 bytes)."""
-    job = _fio(disk, [f"--rw={cell.fio_rw}", f"--bs={cell.block}", "--time_based", "--norandommap",
-                      f"--runtime={seconds:g}"], seconds)
-    return round(job[cell.way]["bw_bytes"] / 1e6, 1)
+def run(disk: Disk, cell: Cell, seconds: float) -> Load:
+    # In ms: fio takes whole seconds only, and half a second for no limit.
+    job = _fio(disk, [f"--rw={cell.pattern}", f"--bs={cell.block_bytes}", "--time_based", "--norandommap",
+                      f"--runtime={round(seconds * 1000)}ms"], seconds)
+    way = job[cell.pattern.removeprefix("rand")]
+    if way["total_ios"] == 0:
+        raise StackError(f"fio on {disk.path} ({cell}): no command was completed in {seconds:g} s")
+    percentiles = way["lat_ns"]["percentile"]
+    return Load(way["io_bytes"], way["bw_bytes"] / 1e6, way["iops"],
+                {name: percentiles[key] / 1e6 for name, key in PERCENTILES.items()})
