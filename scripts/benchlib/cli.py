@@ -24,7 +24,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(SCRIPTS))
 
 from benchlib import plan as plans  # noqa: E402
-from benchlib import report, row  # noqa: E402
+from benchlib import papers_run, report, row  # noqa: E402
 from benchlib.cells import MEMBERS_DEFAULT, MIB, ValueFault, parse_cells, parse_shapes  # noqa: E402
 from benchlib.plan import KERNELS, PROFILES, Plan  # noqa: E402
 from benchlib.row import Row, RowError  # noqa: E402
@@ -48,6 +48,7 @@ told otherwise); a cell is SIZE:PATTERN, or only one of them.  docs/design/bench
 examples:
   scripts/bench
   scripts/bench --profile quick --json quick.json --out quick
+  scripts/bench --profile papers --help       the papers' experiments, which have options of their own
   scripts/bench --systems iraid,md --levels 6:5 --cells 4k:randwrite,1M --rounds 5
   scripts/bench --report quick.json full.json --out figures
 """
@@ -313,7 +314,13 @@ def measure(run: Run, plan: Plan) -> None:
         run.natively(plan)
 
 
+def wants_papers(words: list[str]) -> bool:
+    return "--profile=papers" in words or ("--profile", "papers") in zip(words, words[1:], strict=False)
+
+
 def main(words: list[str]) -> int:
+    if wants_papers(words):
+        return papers_run.main(words)
     given, plan = parse(words)
     if given.report:
         return only_report(given)

@@ -78,3 +78,21 @@ def test_each_experiment_says_what_it_is_and_has_an_estimate():
         assert papers.estimate_seconds([name], settings, None, None) > papers.SET_UP_SECONDS
     once = papers.estimate_seconds(["distance"], settings, 4, 2)
     assert papers.estimate_seconds(["distance"], settings, 8, 2) > once
+
+
+def test_bench_hands_the_papers_profile_over(monkeypatch):
+    from benchlib import cli, papers_run
+
+    seen = []
+    monkeypatch.setattr(papers_run, "main", lambda words: seen.append(words) or 7)
+    assert cli.main(["--profile", "papers", "--only", "distance"]) == 7
+    assert cli.main(["--profile=papers"]) == 7
+    assert seen == [["--profile", "papers", "--only", "distance"], ["--profile=papers"]]
+
+
+def test_papers_profile_refuses_a_file_that_can_not_be_written(tmp_path, capsys):
+    from benchlib import papers_run
+
+    with pytest.raises(SystemExit):
+        papers_run.main(["--profile", "papers", "--json", str(tmp_path / "no" / "file")])
+    assert "make it first" in capsys.readouterr().err
