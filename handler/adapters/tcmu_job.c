@@ -190,13 +190,42 @@ one_request(struct scsi_job *job, enum request_op op, uint64_t blocks_max, uint3
 static bool
 unmap_next(struct scsi_job *job)
 {
-	while (job->ranges_at < job->ranges_left) {
+	if (job->ranges_at < job->ranges_left) {
 		struct job_range range = job->ranges[job->ranges_at++];
 
-		if (range.length_bytes > 0)
-			return submit(job, REQUEST_ZERO, range.offset_bytes, range.length_bytes, NULL, 0);
+		return submit(job, REQUEST_ZERO, range.offset_bytes, range.length_bytes, NULL, 0);
 	}
 	return good(job);
+}
+
+static int
+compare_ranges(const void *a, const void *b)
+{
+	const struct job_range *x = a, *y = b;
+
+	return (x->offset_bytes > y->offset_bytes) - (x->offset_bytes < y->offset_bytes);
+}
+
+/* One range for those that touch or overlap: 256 descriptors of neighbouring blocks are one request, not 256 writes of a row. */
+static void
+join_ranges(struct scsi_job *job, int count)
+{
+	int joined = 0;
+
+	qsort(job->ranges, (size_t)count, sizeof(*job->ranges), compare_ranges);
+	for (int i = 0; i < count; i++) {
+		struct job_range *last = &job->ranges[joined - (joined > 0)];
+		struct job_range range = job->ranges[i];
+		uint64_t end = range.offset_bytes + range.length_bytes;
+
+		if (range.length_bytes == 0)
+			continue;
+		if (joined == 0 || range.offset_bytes > last->offset_bytes + last->length_bytes)
+			job->ranges[joined++] = range;
+		else if (end > last->offset_bytes + last->length_bytes)
+			last->length_bytes = end - last->offset_bytes;
+	}
+	job->ranges_left = joined;
 }
 
 /* All of the list is looked at before anything of it is done. */
@@ -217,7 +246,7 @@ read_unmap_list(struct scsi_job *job, const uint8_t *list, int count)
 		total += blocks;
 		job->ranges[i] = (struct job_range){ lba * unit->block_bytes, blocks * unit->block_bytes };
 	}
-	job->ranges_left = count;
+	join_ranges(job, count);
 	return total > UNMAP_BYTES_MAX / unit->block_bytes ? ASC_INVALID_FIELD_IN_LIST : 0;
 }
 
