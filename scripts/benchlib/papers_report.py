@@ -255,8 +255,8 @@ def main(words: list[str]) -> int:
     for path in given.report:
         try:
             rows += rows_module.read(path)[1]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            parser.error(f"--report {path}: not what --json wrote: {error}")
+        except rows_module.RowError as error:
+            parser.error(f"--report: {error}")
     text = tables(rows)
     (given.out / "papers.md").write_text(text)
     print(text)

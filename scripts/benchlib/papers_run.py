@@ -48,6 +48,7 @@ def main(words: list[str]) -> int:
         if given.json:
             shutil.copyfile(rows, given.json)
         if given.out:
+            given.out.mkdir(parents=True, exist_ok=True)
             report = subprocess.run([PYTHON, "-B", PROGRAM, "--report", rows, "--out", given.out], check=False)
             status = status or report.returncode
     return status
