@@ -52,6 +52,7 @@ struct engine;
 struct stream {
 	uint64_t end_bytes;	/* where the next write of it begins */
 	uint64_t run_bytes;	/* how long it is */
+	bool deep;		/* its last write came before the one before had ended: so more may come, whatever becomes of it */
 	uint64_t used_at;	/* plug.clock then; 0: none */
 };
 

@@ -96,12 +96,13 @@ others_are_quicker(const struct read_op *op)
 {
 	const struct engine *engine = op->op.engine;
 	const struct member *member = waits_for((struct read_op *)op);
+	const uint32_t unread = troubled_roles(engine) | op->avoid;
 	uint64_t slowest_us = 0;
 
 	for (int role = 0; role < engine->geometry.members; role++) {
 		const struct member *other = engine->by_role[role];
 
-		if (other != NULL && other != member && other->latency_us > slowest_us)
+		if (other != NULL && other != member && !(unread & ROLE(role)) && other->latency_us > slowest_us)
 			slowest_us = other->latency_us;
 	}
 	return (engine->now_ms - op->issued_ms) * 1000 > HEDGE_FACTOR * slowest_us;
@@ -179,12 +180,12 @@ read_op_hedge(struct engine *engine)
 		next = node->next;
 		if (!engine->hedge_silent && (limit == 0 || engine->now_ms < op->look_ms))
 			break;	/* they are in that order */
-		if (!engine->hedge_silent && !others_are_quicker(op)) {
+		if (engine->hedge_silent) {
+			hedge(op);
+		} else if (!others_are_quicker(op) || !hedge(op)) {
 			op->look_ms = engine->now_ms + limit;
 			list_remove(node);
 			list_append(&engine->reads, node);
-		} else if (!hedge(op) && !engine->hedge_silent) {
-			list_remove(node);	/* once is enough */
 		}
 	}
 	engine->hedge_silent = false;
@@ -193,7 +194,7 @@ read_op_hedge(struct engine *engine)
 uint64_t
 read_op_deadline(const struct engine *engine)
 {
-	if (engine->options.hedge_ms == 0 || engine->geometry.redundancy == 0 ||
+	if (engine->options.hedge_ms == 0 || engine->geometry.redundancy == 0 || engine->fenced ||
 	    list_empty(&engine->reads))
 		return UINT64_MAX;
 	return list_entry(engine->reads.next, struct read_op, waiting)->look_ms;

@@ -9,8 +9,10 @@
  *
  * While other writes are under way, initiators will send more when these end.  When none is, what comes next was sent
  * already or nothing comes: how long that may take is learnt.  It is doubled when a row became complete, or when what was
- * missing comes while what did not wait for it is still under way, and halved when nothing came.  So a stream of
- * depth 1, whose next write comes only after the last has ended, waits for some milliseconds once, and then not at all.
+ * missing comes while what did not wait for it is still under way, and halved when nothing came.
+ *
+ * A stream of depth 1, a journal say, whose next write comes only when the last has ended, is never held: waiting would bring
+ * nothing, and there is always somebody else who writes.
  */
 #include "plug.h"
 
@@ -39,15 +41,15 @@ is_hasty(const struct write_op *op)
 	return op->was_held && op->state != WRITE_WAITING && op->end_bytes % row_bytes_of(op->op.engine) != 0;
 }
 
-/* This write goes on where one ends that did not wait for it long enough. */
-static bool
-comes_too_late(struct engine *engine, uint64_t begin_bytes)
+/* A write under way that ends where this one begins. */
+static const struct write_op *
+predecessor(struct engine *engine, uint64_t begin_bytes)
 {
 	struct row_claim *claim = begin_bytes == 0 ? NULL
 						   : row_tail(engine->rows, (begin_bytes - 1) / row_bytes_of(engine));
 	const struct write_op *op = claim != NULL ? write_of_claim(claim) : NULL;
 
-	return op != NULL && is_hasty(op) && op->end_bytes == begin_bytes;
+	return op != NULL && op->end_bytes == begin_bytes ? op : NULL;
 }
 
 void
@@ -55,11 +57,13 @@ plug_note(struct engine *engine, const struct engine_request *request)
 {
 	struct plug *plug = &engine->plug;
 	struct stream *oldest = &plug->streams[0];
+	const struct write_op *before;
 
 	if (request->op != REQUEST_WRITE || !engine_has_parity(engine))
 		return;
 	plug->clock++;
-	if (comes_too_late(engine, request->offset_bytes))
+	before = predecessor(engine, request->offset_bytes);
+	if (before != NULL && is_hasty(before))
 		learn(plug, true);
 	for (int i = 0; i < PLUG_STREAMS; i++) {
 		struct stream *stream = &plug->streams[i];
@@ -67,6 +71,7 @@ plug_note(struct engine *engine, const struct engine_request *request)
 		if (stream->used_at != 0 && stream->end_bytes == request->offset_bytes) {
 			stream->end_bytes += request->length_bytes;
 			stream->run_bytes += request->length_bytes;
+			stream->deep = before != NULL;
 			stream->used_at = plug->clock;
 			return;
 		}
@@ -87,7 +92,7 @@ is_end_of_stream(const struct engine *engine, uint64_t end_bytes)
 		const struct stream *stream = &engine->plug.streams[i];
 
 		if (stream->used_at != 0 && stream->end_bytes == end_bytes)
-			return stream->run_bytes >= row_bytes_of(engine);
+			return stream->deep && stream->run_bytes >= row_bytes_of(engine);
 	}
 	return false;
 }
@@ -129,7 +134,6 @@ plug_wants(const struct write_op *op)
 
 	return !op->was_held && engine_has_parity(engine) && op->end_bytes % row_bytes_of(engine) != 0 && !op->fua &&
 	       !op->pieces->request->claimed && is_calm(engine) && is_end_of_stream(engine, op->end_bytes) &&
-	       (others_write(engine) || engine->plug.gap_ms > 0) &&
 	       row_tail(engine->rows, write_last_row(op)) == &op->rows[write_last_row(op) % OP_ROWS_MAX].claim;
 }
 
@@ -142,6 +146,7 @@ plug_hold(struct write_op *op)
 	op->held_ms = engine->now_ms;
 	op->alone_ms = 0;
 	engine->plug.held++;
+	engine->activity++;	/* plug_run() has to see it */
 	list_append(&engine->plug.ops, &op->op.node);
 }
 

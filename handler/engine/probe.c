@@ -77,6 +77,9 @@ send_more(struct probed *probed)
 	const uint32_t length = probe->order.block_bytes;
 	struct iovec memory = { probe->memory, length };
 
+	/* Before its slot is freed: that comes after this in the turn that sees its session end. */
+	if (probed->result.error == 0 && (probed->member->link != LINK_OPEN || probed->member->leaving))
+		probed->result.error = -ENOTCONN;
 	while (probed->result.error == 0 && probed->pending < probed->depth &&
 	       probe->engine->now_ms < probe->end_ms && within_rate(probed)) {
 		struct member_io *mio;
@@ -132,6 +135,8 @@ abandon(struct probed *probed)
 {
 	struct list *node, *next;
 
+	if (probed->pending == 0)
+		return;		/* its slot may be free by now */
 	for (node = probed->member->in_flight.next; node != &probed->member->in_flight; node = next) {
 		struct member_io *mio = list_entry(node, struct member_io, node);
 

@@ -547,7 +547,7 @@ test_stream_of_writes_needs_no_reads(void **state)
 {
 	static const struct { uint64_t sectors; int depth, writes, rows_read_max; } streams[] = {
 		{ 128, 16, 240, 6 },	/* a chunk each: what is read is the stream's beginning, and where it starts again */
-		{ 2048, 4, 28, 8 },	/* 5 1/3 rows each */
+		{ 2048, 4, 28, 12 },	/* 5 1/3 rows each */
 		{ 384, 4, 80, 0 },		/* rows, exactly */
 	};
 
@@ -565,6 +565,16 @@ test_stream_of_writes_needs_no_reads(void **state)
 	}
 }
 
+static int
+commands_under_way(const struct rig *rig)
+{
+	int commands = 0;
+
+	for (int m = 0; m < rig->count; m++)
+		commands += rig->members[m].queued;
+	return commands;
+}
+
 /* One that is alone does not wait for what may come, after some lessons: a stream of depth 1. */
 static void
 test_lonely_writes_are_not_held(void **state)
@@ -577,15 +587,37 @@ test_lonely_writes_are_not_held(void **state)
 	rows_read_by_stream(&rig, 128, 16, 240);	/* it learns to wait */
 	rows_read_by_stream(&rig, 128, 1, 20);		/* and not to */
 	for (int i = 0; i < 10; i++) {
-		int commands = 0;
-
 		rig_submit(&rig, REQUEST_WRITE, (uint64_t)i * 128, 128, false);
 		engine_run(rig.engine, rig.now_ms);
-		for (int m = 0; m < rig.count; m++)
-			commands += rig.members[m].queued;
-		assert_true(commands >= 2);	/* reads of what it needs, if not its marks */
+		assert_true(commands_under_way(&rig) >= 2);	/* reads of what it needs, if not its marks */
 		rig_drain(&rig);
 	}
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Nor does one whose next write comes only when it has ended, while others write: a journal. */
+static void
+test_journal_beside_other_writes_is_not_held(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 36);
+	start_active(&rig);
+	wait_for_resync(&rig);
+	rows_read_by_stream(&rig, 128, 16, 240);
+	for (uint64_t i = 0; i < 20; i++) {
+		int others;
+
+		rig_drain(&rig);
+		rig_submit(&rig, REQUEST_WRITE, 12000 + 384 * (i % 8), 8, false);	/* somebody's, elsewhere */
+		engine_run(rig.engine, rig.now_ms);
+		others = commands_under_way(&rig);
+		rig_submit(&rig, REQUEST_WRITE, i * 128, 128, false);
+		engine_run(rig.engine, rig.now_ms);
+		assert_true(commands_under_way(&rig) > others);
+	}
+	rig_drain(&rig);
 	rig_stop(&rig);
 	rig_free(&rig);
 }
@@ -836,6 +868,7 @@ main(void)
 		cmocka_unit_test(test_adjacent_writes_become_full_stripes),
 		cmocka_unit_test(test_stream_of_writes_needs_no_reads),
 		cmocka_unit_test(test_lonely_writes_are_not_held),
+		cmocka_unit_test(test_journal_beside_other_writes_is_not_held),
 		cmocka_unit_test(test_full_stripe_is_one_command_per_member),
 		cmocka_unit_test(test_write_waits_while_its_mark_is_being_cleared),
 		cmocka_unit_test(test_older_set_is_refused),

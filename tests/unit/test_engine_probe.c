@@ -290,6 +290,35 @@ test_a_member_that_goes_ends_its_part(void **state)
 	finish(&rig);
 }
 
+/* Its slot is free, and perhaps another's, before the probe of the others ends. */
+static void
+test_a_member_that_is_let_go_meanwhile(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct probe_order order = of(-1, 4, 3000);
+		struct rig rig;
+
+		start(&rig, 4, 920);
+		settle(&rig);
+		order.rate_max = i == 0 ? 0 : 1 << 20;
+		assert_int_equal(probe(&rig, order), 0);
+		rig_steps(&rig, 200);
+		assert_int_equal(engine_fail(rig.engine, 1, why), 0);
+		for (int step = 0; step < 1000 && engine_detach(rig.engine, 1, why) != 0; step++)
+			rig_step(&rig);
+		for (int step = 0; step < 1000 && rig_status(&rig).members[1].attached; step++)
+			rig_step(&rig);
+		assert_false(rig_status(&rig).members[1].attached);
+		assert_false(outcome.done);
+		await(&rig);
+		assert_int_equal(outcome.error, 0);
+		assert_int_equal(outcome.results[1].error, -ENOTCONN);
+		assert_int_equal(outcome.results[2].error, 0);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
 static void
 test_a_member_that_refuses_to_read_says_so(void **state)
 {
@@ -386,6 +415,7 @@ main(void)
 		cmocka_unit_test(test_probes_do_not_make_a_member_slow),
 		cmocka_unit_test(test_a_hung_member_ends_it_in_time),
 		cmocka_unit_test(test_a_member_that_goes_ends_its_part),
+		cmocka_unit_test(test_a_member_that_is_let_go_meanwhile),
 		cmocka_unit_test(test_a_member_that_refuses_to_read_says_so),
 		cmocka_unit_test(test_who_is_out_takes_no_part),
 		cmocka_unit_test(test_a_stop_does_not_wait_for_it),
