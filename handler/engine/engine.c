@@ -213,8 +213,7 @@ must_repeat(const struct engine *engine, const struct engine_request *request)
 	return request->op == REQUEST_WRITE && request->pieces > 1 && request->first_error == 0 &&
 	       (request->cache_losses != engine->cache_losses ||
 		(engine->geometry.redundancy > 0 && engine->missing != 0 &&
-		 request->doubts != engine->intent.doubts)) &&
-	       !MUTANT(PIECE_FORGOTTEN);
+		 request->doubts != engine->intent.doubts));
 }
 
 void

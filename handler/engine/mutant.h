@@ -28,7 +28,6 @@
 	X(EVICT_UNRECORDED, "evict-unrecorded", 5, "an eviction is acknowledged before it is durable")     \
 	X(FLUSH_SKIPPED, "flush-skipped", 6, "members are not flushed")                                    \
 	X(FUA_SKIPPED, "fua-skipped", 6, "a write with FUA is acknowledged without a flush")               \
-	X(PIECE_FORGOTTEN, "piece-forgotten", 6, "part of a write that was done before a cache was lost is not repeated") \
 	X(CACHE_FORGOTTEN, "cache-forgotten", 6, "a member that lost its cache is taken back as it is")    \
 	X(CLEANED_UNFLUSHED, "cleaned-unflushed", 6, "dirty bits are cleared before the flush")            \
 	X(CHECKPOINT_AHEAD, "checkpoint-ahead", 6, "a region counts as copied before it is on the member") \
