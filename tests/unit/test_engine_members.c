@@ -494,6 +494,39 @@ test_slow_member_is_read_around(void **state)
 	finish(&rig);
 }
 
+/* When it is looked at first, several members owe it something; later one does, who hangs. */
+static void
+test_read_of_several_members_is_looked_at_again(void **state)
+{
+	struct rig rig;
+	uint64_t began_ms, completed;
+
+	start(&rig, 513);
+	wait_until(&rig, all_proven, 20000);
+	rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
+	rig_drain(&rig);
+	for (int m = 0; m < rig.count; m++) {
+		rig.members[m].answer_us_min = rig.members[m].answer_us_max = 300000;
+		rig.members[m].deadline_us = 60000000;
+	}
+	began_ms = rig.now_ms;
+	completed = rig.completed;
+	rig_submit(&rig, REQUEST_READ, 0, 96, false);
+	engine_run(rig.engine, rig.now_ms);
+	for (int m = 0; m < rig.count; m++)
+		if (rig.members[m].queued > 0) {
+			fake_member_hang(&rig.members[m]);
+			break;
+		}
+	while (rig.completed == completed && rig.now_ms < began_ms + 3000)
+		rig_step(&rig);
+	assert_int_equal(rig.completed, completed + 1);
+	assert_int_equal(rig_status(&rig).reads_hedged, 1);
+	for (int m = 0; m < rig.count; m++)
+		fake_member_continue(&rig.members[m]);
+	finish(&rig);
+}
+
 /* Where all are slow, reading from three instead of one helps nobody. */
 static void
 test_reads_are_not_hedged_where_all_are_slow(void **state)
@@ -564,6 +597,7 @@ main(void)
 		cmocka_unit_test(test_lost_extents_survive_a_restart_and_can_be_accepted),
 		cmocka_unit_test(test_write_waits_for_what_is_being_accepted),
 		cmocka_unit_test(test_slow_member_is_read_around),
+		cmocka_unit_test(test_read_of_several_members_is_looked_at_again),
 		cmocka_unit_test(test_reads_are_not_hedged_where_all_are_slow),
 		cmocka_unit_test(test_forced_start_takes_a_member_as_it_stands),
 	};
