@@ -36,7 +36,7 @@ class Settings:
     volumes: tuple[int, ...] = (1, 2, 4, 8)
     jobs: tuple[int, ...] = (1, 4, 16, 32)
     sizes: tuple[int, ...] = (GIB, 64 * GIB, TIB, 16 * TIB, 64 * TIB)  # bytes
-    seconds: float = 2.0
+    seconds: float = 1.5
     rounds: int = 1
 
     def to_json(self) -> str:
