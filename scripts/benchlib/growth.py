@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The part of scripts/bench --profile growth that runs inside scripts/lab.
 
-A runner keeps the memory that it once had, so each number of members and each size has a fresh one; volumes are added to one
+A runner keeps the memory that it once had, so each number of members has a fresh one; volumes, and sizes, are added to one
 runner.  What a row's conditions have as "measured" is not what was set but what was seen: memory of the runner when it had no
 volume, before the load, and after it; times of commands.
 """
@@ -47,14 +47,14 @@ class Growth:
     def fresh_runner(self) -> None:
         self.stack.stop_runner()
         inside.start_runner(self.progress, self.stack)
-        self._empty = self._memory()
+        self._empty = self.memory()
 
     def note_idle(self, system: System) -> None:
         """With a volume that has served nothing yet."""
         if system.runner_serves:
-            self._idle = self._memory()
+            self._idle = self.memory()
 
-    def _memory(self) -> dict[str, int]:
+    def memory(self) -> dict[str, int]:
         return memory.of(self.stack.runner_pid).to_json()
 
     def measured(self, systems: list[System]) -> dict[str, Any]:
@@ -62,17 +62,13 @@ class Growth:
         if not systems[0].runner_serves:
             return {}
         buffers = sum(self.stack.status(system.volume).memory.buffer_bytes for system in systems)
-        return {"measured": {"empty": self._empty, "idle": self._idle, "after": self._memory() | {"buffers_kib": buffers >> 10}}}
+        return {"measured": {"empty": self._empty, "idle": self._idle, "after": self.memory() | {"buffers_kib": buffers >> 10}}}
 
     def rounds(self, title: str, systems: list[System], cells: tuple[Cell, ...], conditions: dict[str, Any],
-               jobs: load.Jobs = load.ONE_JOB, more: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
-        """more(): adds to what was measured."""
+               jobs: load.Jobs = load.ONE_JOB) -> None:
         def one(system: System, cell: Cell, number: int) -> Row:
-            def found() -> dict[str, Any]:
-                seen = self.measured([system])
-                more(seen)
-                return conditions | seen
-            return inside.figure(self.stack, system, cell, self.settings.seconds, number, jobs, found)
+            return inside.figure(self.stack, system, cell, self.settings.seconds, number, jobs,
+                                 lambda: conditions | self.measured([system]))
 
         with self.progress.step(f"{title}: measured"):
             for number in range(self.settings.rounds):
@@ -131,9 +127,16 @@ def jobs(growth: Growth) -> None:
 class Large(Iraid):
     """A volume of many TiB: nobody waits until all of it is proven."""
 
-    def __init__(self, stack: Stack, volume_bytes: int):
-        super().__init__(stack, "iraid", FOUR, member_bytes=growth_plan.member_bytes_of(volume_bytes))
+    def __init__(self, stack: Stack, volume_bytes: int, number: int):
+        super().__init__(stack, "iraid", FOUR, member_bytes=growth_plan.member_bytes_of(volume_bytes), number=number)
+        self.volume_bytes = volume_bytes
         self.times: dict[str, float] = {}
+        self.places: dict[str, int] = {}
+        self.added_kib = 0  # of the runner's own memory, before any load
+
+    @property
+    def label(self) -> str:
+        return growth_plan.size_text(self.volume_bytes)
 
     def put_up(self) -> None:
         client, name = self.stack.client, self.volume
@@ -165,18 +168,20 @@ class Large(Iraid):
             found.append(time.monotonic() - begin)
         return round(statistics.median(found), 5)
 
-    def describe(self, seen: dict[str, Any]) -> None:
-        regions = self.stack.status(self.volume).regions
-        seen["measured"] |= {"times": self.times | {"status_after": self.status_seconds()}, "regions": regions.total,
-                             "region_bytes": regions.region_bytes, "dirty": regions.dirty}
+    def describe(self) -> dict[str, Any]:
+        now = self.stack.status(self.volume)
+        return {"times": self.times | {"status_after": self.status_seconds()}, "regions": now.regions.total,
+                "region_bytes": now.regions.region_bytes, "added_kib": self.added_kib,
+                "buffers_kib": now.memory.buffer_bytes >> 10}
 
-    def prove_areas(self, places: dict[str, int]) -> None:
+    def prove_areas(self) -> None:
         """Fills them, and waits until their parity is proven: regions that were just written come first."""
-        for offset in places.values():
+        self.places = growth_plan.places_of(self.disk.size_bytes)
+        for offset in self.places.values():
             load.fill(self.disk, load.Jobs(offset_bytes=offset, size_bytes=AREA_BYTES))
         begin = self.stack.status(self.volume)
         region_bytes = begin.regions.region_bytes * self.shape.data_chunks
-        regions = len(places) * (AREA_BYTES // region_bytes + 2)
+        regions = len(self.places) * (AREA_BYTES // region_bytes + 2)
         rows = begin.resync.done_rows + regions * begin.regions.region_bytes // CHUNK_BYTES
 
         def proven() -> bool:
@@ -187,26 +192,38 @@ class Large(Iraid):
 
 
 def sizes(growth: Growth) -> None:
-    small = growth_plan.cells_of(FOUR)[:-1]
-    at_random = tuple(cell for cell in small if cell.pattern.startswith("rand"))
-    for size in growth.settings.sizes:
-        growth.fresh_runner()
-        large = Large(growth.stack, size)
+    """All of them are there at the same time and measured in turn: a machine that is busy for a while favours none."""
+    growth.fresh_runner()
+    volumes_: list[Large] = []
+    for number, size in enumerate(growth.settings.sizes):
+        large = Large(growth.stack, size, number)
         title = growth_plan.size_text(size)
         growth.stack.peers.append(large)
         with growth.progress.step(f"{title}: created, assembled, exported") as step:
+            before = growth.memory()
             large.put_up()
+            large.added_kib = growth.memory()["own_kib"] - before["own_kib"]
             step.detail = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in large.times.items())
-        growth.note_idle(large)
-        places = growth_plan.places_of(large.disk.size_bytes)
         with growth.progress.step(f"{title}: three places filled and proven"):
-            large.prove_areas(places)
-        for place, offset in places.items():
-            growth.rounds(f"{title}, {place}", [large], small, {"experiment": "sizes", "size_bytes": size, "place": place},
-                          load.Jobs(offset_bytes=offset, size_bytes=AREA_BYTES), large.describe)
-        growth.rounds(f"{title}, all over", [large], at_random,
-                      {"experiment": "sizes", "size_bytes": size, "place": "all over"}, load.ONE_JOB, large.describe)
-        inside.take_down(growth.progress, growth.stack, title, [large])
+            large.prove_areas()
+        volumes_.append(large)
+    small = growth_plan.cells_of(FOUR)[:-1]
+    at_random = tuple(cell for cell in small if cell.pattern.startswith("rand"))
+    for place in volumes_[0].places:
+        _at(growth, volumes_, place, small)
+    _at(growth, volumes_, "all over", at_random)
+    inside.take_down(growth.progress, growth.stack, "Sizes", volumes_)
+
+
+def _at(growth: Growth, volumes_: list[Large], place: str, cells: tuple[Cell, ...]) -> None:
+    def one(large: Large, cell: Cell, number: int) -> Row:
+        where = load.Jobs(offset_bytes=large.places[place], size_bytes=AREA_BYTES) if place in large.places else load.ONE_JOB
+        return inside.figure(growth.stack, large, cell, growth.settings.seconds, number, where, lambda: {
+            "experiment": "sizes", "size_bytes": large.volume_bytes, "place": place, "measured": large.describe()})
+
+    with growth.progress.step(f"{place}: measured"):
+        for number in range(growth.settings.rounds):
+            inside.measure_round(growth.progress, volumes_, cells, number, partial(one, number=number))
 
 
 EXPERIMENTS = {"members": members, "volumes": volumes, "jobs": jobs, "sizes": sizes}

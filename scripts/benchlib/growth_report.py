@@ -133,8 +133,8 @@ def latency(those: list[Row]) -> str:
 def _sizes(rows: list[Row]) -> list[str]:
     at = Lines(("size", "place"), lambda row: (growth_plan.size_text(row.conditions["size_bytes"]), row.conditions["place"]))
     size = Lines(("size",), lambda row: (growth_plan.size_text(row.conditions["size_bytes"]),))
-    return [at.table(rows, throughput, "MB/s"), at.table(rows, processor, "CPU s/GiB"), memory_table(rows, size),
-            _times(rows, size)]
+    rows = sorted(rows, key=lambda row: row.conditions["size_bytes"])
+    return [at.table(rows, throughput, "MB/s"), at.table(rows, processor, "CPU s/GiB"), _times(rows, size)]
 
 
 def _times(rows: list[Row], lines: Lines) -> str:
@@ -145,9 +145,9 @@ def _times(rows: list[Row], lines: Lines) -> str:
         found.append([*key, str(seen[0]["regions"]), f"{seen[0]['region_bytes'] // KIB} KiB",
                       *(number_text(times[name]) for name in ("create", "create_assemble", "stop", "assemble")),
                       number_text(1e3 * times["status"]), number_text(1e3 * max(each["times"]["status_after"] for each in seen)),
-                      str(max(each["dirty"] for each in seen))])
+                      _mib(seen[0]["added_kib"]), _mib(max(each["buffers_kib"] for each in seen))])
     return report.markdown_table([*lines.heads, "regions", "of (on a member)", "create, s", "assembled after it, s", "stop, s", "assemble, s",
-                         "status, ms", "status after load, ms", "regions dirty at most"], found)
+                         "status, ms", "status after load, ms", "own memory, idle, MiB", "buffers after load"], found)
 
 
 SECTIONS: dict[str, tuple[str, Callable[[list[Row]], list[str]]]] = {

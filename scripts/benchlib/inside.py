@@ -123,7 +123,7 @@ def measure_round(progress: Progress, systems: list[System], cells: Iterable[Cel
     turn = number % len(systems)
     for cell in cells:
         found = {system: one(system, cell) for system in systems[turn:] + systems[:turn]}
-        progress.say(f"{cell}: " + ", ".join(f"{system.name} {found[system].mb_per_s:.1f}" for system in systems) + " MB/s")
+        progress.say(f"{cell}: " + ", ".join(f"{system.label} {found[system].mb_per_s:.1f}" for system in systems) + " MB/s")
 
 
 def figure(stack: Stack, system: System, cell: Cell, seconds: float, number: int, jobs: load.Jobs = load.ONE_JOB,

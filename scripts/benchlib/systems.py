@@ -71,6 +71,11 @@ class System(ABC):
         return False
 
     @property
+    def label(self) -> str:
+        """For people."""
+        return self.name
+
+    @property
     def volume(self) -> str:
         """Of iraid's: its name."""
         return self._identity

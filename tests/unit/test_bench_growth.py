@@ -223,7 +223,7 @@ def test_members_stand_in_order_with_md_beside_and_full_rows_last():
 
 def test_a_fair_share_is_the_least_and_most_of_one_volume():
     rows = [figure("volumes", 10, volumes=1, measured=seen(4 * KIB, each_mb_per_s=[10.0])),
-            figure("volumes", 12, volumes=2, measured=seen(10 * KIB, each_mb_per_s=[4.0, 8.0])),
+            figure("volumes", 12, volumes=2, measured=seen(10 * KIB, each_mb_per_s=[8.0, 4.0])),
             figure("volumes", 14, 1, volumes=2, measured=seen(12 * KIB, each_mb_per_s=[5.0, 9.0]))]
     text = growth_report.tables(rows)
     shares = lines_of(text, "64k write, MB/s")
@@ -237,12 +237,15 @@ def test_systems_without_a_runner_have_no_memory():
 
 def test_sizes_have_their_times():
     times = {"create": 0.5, "create_assemble": 0.25, "stop": 0.1, "assemble": 2.0, "status": 0.002}
-    rows = [figure("sizes", 10, size_bytes=16 * TIB, place=place, measured=seen(
-        4 * KIB, times=times | {"status_after": after}, regions=131072, region_bytes=MIB, dirty=dirty))
-        for place, after, dirty in (("start", 0.004, 3), ("end", 0.003, 9))]
+    rows = [figure("sizes", 10, size_bytes=size, place=place, measured={
+        "times": times | {"status_after": after}, "regions": 131072, "region_bytes": MIB, "added_kib": 3 * KIB,
+        "buffers_kib": buffers}) for place, size, after, buffers in (
+            ("start", 16 * TIB, 0.004, 512), ("start", GIB, 0.001, 256), ("end", 16 * TIB, 0.003, 1024))]
     text = growth_report.tables(rows)
-    assert "| 16 TiB | start | 10.0 |" in text
-    assert lines_of(text, "create, s")["16 TiB"] == ["131072", "1024 KiB", "0.500", "0.250", "0.100", "2.00", "2.00", "4.00", "9"]
+    throughput = [line for line in text.splitlines() if line.endswith("| 10.0 |")]
+    assert throughput == ["| 1 GiB | start | 10.0 |", "| 16 TiB | start | 10.0 |", "| 16 TiB | end | 10.0 |"]
+    assert lines_of(text, "create, s")["16 TiB"] == [
+        "131072", "1024 KiB", "0.500", "0.250", "0.100", "2.00", "2.00", "4.00", "3.0", "1.0"]
 
 
 def test_a_report_is_made_of_what_a_run_left(tmp_path):
