@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/end_to_end")]
 
-from benchlib import cli, growth_plan, growth_report, growth_run, load, memory, plan, row  # noqa: E402
+from benchlib import cli, growth_plan, growth_report, growth_run, load, memory, plan, processor, row, systems  # noqa: E402
+from benchlib import run as runs  # noqa: E402
 from benchlib.cells import GIB, KIB, MIB, Cell, Shape, ValueFault  # noqa: E402
 from benchlib.growth_plan import EXPERIMENTS, TIB, Settings, settings_of  # noqa: E402
 from benchlib.row import Row  # noqa: E402
@@ -155,6 +156,66 @@ def test_one_job_is_as_it_always_was():
 def test_too_many_jobs_for_a_disk_are_refused():
     with pytest.raises(StackError, match="too few for 32 jobs of 1M write"):
         load.Jobs(32).words(16 * MIB, Cell("write", MIB))
+
+
+# --- systems, and what of them a row is made of ---
+
+class Fake(systems.System):
+    def put_up(self) -> None:
+        self.disk = DISK
+
+
+def test_a_system_has_to_say_how_it_is_put_up():
+    with pytest.raises(TypeError, match="put_up"):
+        systems.System(None, "iraid", Shape(5, 4))
+    assert not any(kind.__abstractmethods__ for kind in systems.KINDS.values())
+
+
+def test_systems_that_are_alike_are_told_apart():
+    first, second = (systems.Iraid(None, "iraid", Shape(5, 4), number=number) for number in (0, 1))
+    assert first.volume != second.volume
+
+
+@pytest.fixture
+def inside(monkeypatch, tmp_path):
+    monkeypatch.setenv("IRAID_DEMO_RESULTS", str(tmp_path))
+    monkeypatch.setenv("IRAID_LAB", "uml")
+    from benchlib import inside as module
+
+    monkeypatch.setattr(module, "ROWS", tmp_path / "rows")
+    return module
+
+
+def test_a_row_of_several_is_their_sum_and_the_slowest_ones_latency(inside, monkeypatch):
+    pair = [Fake(None, "iraid", Shape(5, 4), number=number) for number in (0, 1)]
+    loads = [load.Load(GIB, 10.0, 100.0, {"p50_ms": 1.0, "p99_ms": 9.0, "p999_ms": 10.0}),
+             load.Load(3 * GIB, 30.0, 300.0, {"p50_ms": 2.0, "p99_ms": 5.0, "p999_ms": 20.0})]
+    snapshots = iter([{(7, 1): processor.Times(1.0, 1.0)}, {(7, 1): processor.Times(2.0, 8.0)}])
+    monkeypatch.setattr(load, "run_together", lambda *_: loads)
+    monkeypatch.setattr(processor, "snapshot", lambda: next(snapshots))
+    made = inside.figure_together(None, pair, Cell("write", MIB), 1.0, 3, load.Jobs(2, 8), lambda done: {"of": len(done)})
+    assert (made.mb_per_s, made.iops, made.p50_ms, made.p99_ms, made.p999_ms) == (40.0, 400.0, 2.0, 9.0, 20.0)
+    assert (made.cpu_s_per_gib, made.process_cpu_s_per_gib, made.round, made.depth) == (2.0, None, 3, 8)
+    assert made.conditions == {"of": 2}
+    assert runs.read_lines(inside.ROWS) == [made]
+
+
+def test_each_round_begins_with_another_system(inside):
+    both = [Fake(None, name, Shape(5, 4)) for name in ("iraid", "md")]
+    order = []
+
+    def one(system: systems.System, cell: Cell) -> Row:
+        order.append((system.name, cell.pattern))
+        return figure("members", 1)
+
+    class Quiet:
+        def say(self, text: str) -> None:
+            pass
+
+    for number in (0, 1):
+        inside.measure_round(Quiet(), both, [Cell("write", MIB), Cell("read", MIB)], number, one)
+    assert order == [(name, pattern) for names in (("iraid", "md"), ("md", "iraid")) for pattern in ("write", "read")
+                     for name in names]
 
 
 # --- memory ---
