@@ -29,7 +29,7 @@ from benchlib.systems import KINDS, System  # noqa: E402
 from demolib.progress import Progress, progress_inside  # noqa: E402
 from demolib.stack import Stack  # noqa: E402
 from runner import handler_folder  # noqa: E402
-from tools import StackError, run  # noqa: E402
+from tools import run  # noqa: E402
 
 RESULTS = Path(os.environ["IRAID_DEMO_RESULTS"])
 ROWS = RESULTS / "rows"
@@ -139,6 +139,7 @@ def figure_together(stack: Stack, systems: list[System], cell: Cell, seconds: fl
                     conditions: Callable[[list[load.Load]], dict[str, Any]]) -> Row:
     """Of systems that are alike and loaded at the same time: throughput is their sum, latency that of the slowest."""
     system = systems[0]
+    load.settle()  # outside of the processor time, too
     before = processor.snapshot()
     done = load.run_together([each.disk for each in systems], cell, seconds, jobs)
     after = processor.snapshot()

@@ -52,8 +52,15 @@ class Jobs:
 ONE_JOB = Jobs()
 
 
+def settle() -> None:
+    """A disk that was closed after writing is looked at by udev's rules (blkid, multipath, sg_inq): for seconds where programs
+    are slow to start, and in the figure of whoever is measured next."""
+    subprocess.run(["udevadm", "settle", "--timeout=60"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
 def _fio(jobs: list[tuple[Disk, list[str]]], words: list[str], seconds: float) -> list[dict]:
     """words: for all of them.  What fio says of each job, in their order."""
+    settle()
     paths = " ".join(disk.path for disk, _ in jobs)
     command = ["fio", "--ioengine=libaio", "--direct=1", "--disk_util=0", "--lat_percentiles=1", "--clat_percentiles=0",
                "--percentile_list=50:99:99.9", "--output-format=json", *words]

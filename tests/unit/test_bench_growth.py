@@ -192,6 +192,7 @@ def test_a_row_of_several_is_their_sum_and_the_slowest_ones_latency(inside, monk
              load.Load(3 * GIB, 30.0, 300.0, {"p50_ms": 2.0, "p99_ms": 5.0, "p999_ms": 20.0})]
     snapshots = iter([{(7, 1): processor.Times(1.0, 1.0)}, {(7, 1): processor.Times(2.0, 8.0)}])
     monkeypatch.setattr(load, "run_together", lambda *_: loads)
+    monkeypatch.setattr(load, "settle", lambda: None)
     monkeypatch.setattr(processor, "snapshot", lambda: next(snapshots))
     made = inside.figure_together(None, pair, Cell("write", MIB), 1.0, 3, load.Jobs(2, 8), lambda done: {"of": len(done)})
     assert (made.mb_per_s, made.iops, made.p50_ms, made.p99_ms, made.p999_ms) == (40.0, 400.0, 2.0, 9.0, 20.0)
