@@ -211,7 +211,8 @@ piece_finish(struct engine *engine, struct piece *piece, int result)
 static bool
 must_repeat(const struct engine *engine, const struct engine_request *request)
 {
-	return request->op == REQUEST_WRITE && request->pieces > 1 && request->first_error == 0 &&
+	return (request->op == REQUEST_WRITE || request->op == REQUEST_ZERO) && request->pieces > 1 &&
+	       request->first_error == 0 &&
 	       (request->cache_losses != engine->cache_losses ||
 		(engine->geometry.redundancy > 0 && engine->missing != 0 &&
 		 request->doubts != engine->intent.doubts));
@@ -280,6 +281,7 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 	engine->requests_active++;
 	request->pieces_left = 1;	/* this function */
 	request->pieces = 0;
+	request->cut_bytes = 0;
 	request->doubts = engine->intent.doubts;
 	request->cache_losses = engine->cache_losses;
 	plug_note(engine, request);
@@ -370,7 +372,6 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	request->first_error = 0;
 	request->pieces_left = 0;
 	request->claimed = false;
-	request->cut_bytes = 0;
 	request->submitted_ms = engine->now_ms;	/* of the last turn, so rather too early */
 	*engine->admission_tail = request;
 	engine->admission_tail = &request->next;

@@ -49,7 +49,7 @@ struct row_cache;
 struct cached_row;
 
 /* Writes in sequence that wait for the rest of their row (plug.c). */
-#define PLUG_STREAMS 8
+#define PLUG_STREAMS 64
 
 struct stream {
 	uint64_t end_bytes;	/* where the next write of it begins */
@@ -469,8 +469,6 @@ void intent_io_all(struct engine *engine);	/* somebody new needs the whole map *
  */
 bool intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
 void intent_io_wait(struct engine *engine, struct region_hold *hold);
-/* What comes behind the rows of this hold will be written soon: mark it before somebody waits for that. */
-void intent_io_expect(struct engine *engine, const struct region_hold *hold);
 void intent_io_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
 void intent_io_tell(struct engine *engine, int error);	/* those who wait: marks became durable, or can't */
 

@@ -18,7 +18,6 @@
 
 #define HELD_MS_MAX 20u
 #define GAP_MS_MAX 8u
-#define LONG_ROWS 16u
 #define BATCH_BYTES (256u << 10)	/* of one member: what one command has at least, if it can */
 #define BATCH_WRITES 2u			/* so many are under way meanwhile, that members have something to do */
 
@@ -101,19 +100,6 @@ plug_in_stream(const struct write_op *op)
 	for (int i = 0; i < PLUG_STREAMS; i++)
 		if (has_part(&op->op.engine->plug.streams[i], op))
 			return true;
-	return false;
-}
-
-bool
-plug_in_long_stream(const struct write_op *op)
-{
-	for (int i = 0; i < PLUG_STREAMS; i++) {
-		const struct stream *stream = &op->op.engine->plug.streams[i];
-
-		if (has_part(stream, op) && stream->deep &&
-		    stream->run_bytes >= LONG_ROWS * row_bytes_of(op->op.engine))
-			return true;
-	}
 	return false;
 }
 

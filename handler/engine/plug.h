@@ -17,7 +17,6 @@ void plug_took(struct engine *engine, uint64_t milliseconds);
 
 /* Is it part of a stream? */
 bool plug_in_stream(const struct write_op *op);
-bool plug_in_long_stream(const struct write_op *op);	/* that goes on */
 
 /* End of the row up to which the request's piece from begin_bytes on goes, so that what follows can wait alone. */
 uint64_t plug_piece_end(const struct engine *engine, const struct engine_request *request,

@@ -309,11 +309,9 @@ static void
 mark_regions(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
-	const bool marked = intent_io_hold(engine, &op->marks, write_first_row(op), write_last_row(op));
 
-	if (plug_in_long_stream(op))
-		intent_io_expect(engine, &op->marks);
-	if (marked || MUTANT(MARK_UNAWAITED))
+	if (intent_io_hold(engine, &op->marks, write_first_row(op), write_last_row(op)) ||
+	    MUTANT(MARK_UNAWAITED))
 		return;
 	op->pending++;
 	intent_io_wait(engine, &op->marks);

@@ -419,6 +419,7 @@ cut_piece(struct engine *engine, struct engine_request *request)
 		request->first_error = -ENOMEM;
 		return;
 	}
+	request->pieces++;
 	request->pieces_left++;
 	engine->zero_pieces += is_long(request);
 	request->cut_bytes = end - request->offset_bytes;
@@ -433,9 +434,19 @@ needs_cutting(const struct engine_request *request)
 	return request->first_error == 0 && request->cut_bytes < request->length_bytes;
 }
 
+/* Pieces that are under way have their rows: what is submitted now comes behind them.  The others would come behind it. */
+static bool
+is_given_up(const struct engine *engine, const struct engine_request *request)
+{
+	return request->limit_ms != 0 && engine->now_ms - request->submitted_ms >= request->limit_ms &&
+	       !MUTANT(ZEROS_LATE);
+}
+
 void
 zero_begin(struct engine *engine, struct engine_request *request)
 {
+	if (is_given_up(engine, request))	/* it is carried out again, or was late already */
+		request->first_error = -ETIME;
 	if (is_long(request)) {
 		request->next = NULL;
 		*engine->zeros_tail = request;
@@ -445,14 +456,6 @@ zero_begin(struct engine *engine, struct engine_request *request)
 	while (needs_cutting(request))
 		cut_piece(engine, request);
 	request_let_go(engine, request);
-}
-
-/* Pieces that are under way have their rows: what is submitted now comes behind them.  The others would come behind it. */
-static bool
-is_given_up(const struct engine *engine, const struct engine_request *request)
-{
-	return request->limit_ms != 0 && engine->now_ms - request->submitted_ms >= request->limit_ms &&
-	       !MUTANT(ZEROS_LATE);
 }
 
 void

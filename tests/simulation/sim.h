@@ -163,7 +163,6 @@ struct sim {
 	uint32_t *zero_latest, *zero_before;	/* number of the newest write of zeros, and of the one before */
 	uint64_t *zero_ended_us;	/* when one last ended */
 	uint8_t *traits;
-	uint64_t loss_allowed_us;	/* when a sector last got MAY_BE_LOST */
 	uint32_t writes;
 	bool *unsure;			/* by region: parity may be wrong, by a crash or a write that failed */
 	bool proven_once;		/* all parity was right at some quiescence */

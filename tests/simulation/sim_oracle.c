@@ -101,11 +101,8 @@ allow_loss(struct sim *sim, uint64_t row, int role)
 	int chunk = data_chunk(sim, row, role);
 	uint64_t first = row_begin(sim, row) + (uint64_t)chunk * chunk_sectors;
 
-	for (uint64_t i = 0; chunk >= 0 && i < chunk_sectors; i++) {
-		if (!(sim->traits[first + i] & MAY_BE_LOST))
-			sim->loss_allowed_us = sim->schedule.now_us;
+	for (uint64_t i = 0; chunk >= 0 && i < chunk_sectors; i++)
 		sim->traits[first + i] |= MAY_BE_LOST;
-	}
 }
 
 static void
@@ -451,10 +448,6 @@ told_of_losses(struct sim *sim, const struct sim_request *request)
 static void
 acknowledge(struct sim *sim, const struct sim_request *request)
 {
-	/* The first pieces of a long range may have been lost before the last was written. */
-	const bool lost_meanwhile = request->request.op == REQUEST_ZERO &&
-				    sim->loss_allowed_us >= request->submit_us;
-
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
 		uint32_t number = request->floor[i - request->sector];
 
@@ -462,7 +455,7 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 		if (request->request.fua && sim->floor[i] > sim->flushed[i])
 			sim->flushed[i] = number < sim->floor[i] ? number : sim->floor[i];
 		/* Where it could be read only by luck, a rebuild may lose it yet. */
-		if (!damage_is_excessive(sim, sim_sector_row(sim, i)) && !lost_meanwhile)
+		if (!damage_is_excessive(sim, sim_sector_row(sim, i)))
 			sim->traits[i] &= (uint8_t)~MAY_BE_LOST;
 		sim->traits[i] &= (uint8_t)~MAY_BE_ANYTHING;
 	}

@@ -696,33 +696,6 @@ test_rows_of_a_stream_go_together(void **state)
 	rig_free(&rig);
 }
 
-/* Marks are on the members before a stream needs them: one batch for many regions. */
-static void
-test_regions_ahead_of_a_stream_are_marked(void **state)
-{
-	struct rig rig;
-	uint64_t batches = 0, dirty = 0;
-
-	rig_init(&rig, 5, 4, 4096, STREAM_BYTES, 38);
-	start_active(&rig);
-	wait_for_resync(&rig);
-	while (rig_status(&rig).regions_dirty > 0)	/* by that */
-		rig_step(&rig);
-	rig.step_ms_max = 1;
-	for (uint64_t at = 0; at + 24 <= rig.sectors; rig_step(&rig)) {	/* rows of 24 sectors, regions of 64 rows */
-		for (int more = 0; more < 4 && rig.active_count < 32 && at + 24 <= rig.sectors; more++, at += 24)
-			rig_submit(&rig, REQUEST_WRITE, at, 24, false);
-		batches += rig_status(&rig).regions_dirty > dirty;
-		dirty = rig_status(&rig).regions_dirty;
-	}
-	rig_drain(&rig);
-	assert_true(rig_status(&rig).regions >= 10);
-	assert_true(batches <= 3);
-	rig_verify(&rig);
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
 /* One that is alone does not wait for what may come, after some lessons: a stream of depth 1. */
 static void
 test_lonely_writes_are_not_held(void **state)
@@ -1016,7 +989,6 @@ main(void)
 		cmocka_unit_test(test_adjacent_writes_become_full_stripes),
 		cmocka_unit_test(test_stream_of_writes_needs_no_reads),
 		cmocka_unit_test(test_rows_of_a_stream_go_together),
-		cmocka_unit_test(test_regions_ahead_of_a_stream_are_marked),
 		cmocka_unit_test(test_lonely_writes_are_not_held),
 		cmocka_unit_test(test_small_writes_of_a_row_read_it_once),
 		cmocka_unit_test(test_what_was_known_of_a_row_goes_with_the_caches),
