@@ -36,6 +36,7 @@ from demolib.table import steps_table  # noqa: E402
 MEMORY_MIN_MIB = 3072
 LAB_SECONDS_SPARE, LAB_TIMES = 900, 3  # a busy machine may take this much longer than the estimate
 SECONDS_MAX, ROUNDS_MAX = 600, 100
+PAPERS = "papers"  # a profile with a program of its own: papers_run.py
 
 EPILOG = f"""\
 systems:
@@ -48,7 +49,7 @@ told otherwise); a cell is SIZE:PATTERN, or only one of them.  docs/design/bench
 examples:
   scripts/bench
   scripts/bench --profile quick --json quick.json --out quick
-  scripts/bench --profile papers --help       the papers' experiments, which have options of their own
+  scripts/bench --profile papers --only distance --out distance
   scripts/bench --systems iraid,md --levels 6:5 --cells 4k:randwrite,1M --rounds 5
   scripts/bench --report quick.json full.json --out figures
 """
@@ -61,13 +62,14 @@ def _parser() -> argparse.ArgumentParser:
         systems="".join(f"  {name:<12} {about}\n" for name, about in row.SYSTEMS.items()),
         profiles="".join(
             f"  {name:<6} {one.about}; {one.kernel}, levels {one.levels}, {len(one.cells)} cells, {one.rounds} rounds "
-            f"of {one.seconds:g} s\n" for name, one in PROFILES.items()))
+            f"of {one.seconds:g} s\n" for name, one in PROFILES.items())
+        + f"  {PAPERS:<6} the papers' experiments on shaped links; options of its own: scripts/bench --profile {PAPERS} --help\n")
     parser = argparse.ArgumentParser(
         prog="scripts/bench", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=text,
         description="Measures iraid beside its peers with fio at depth 16: the same kind of targets, the same kernel\n"
                     "and initiator, in turn cell by cell.  Installs packages (as root) and builds first.")
     add = parser.add_argument
-    add("--profile", choices=tuple(PROFILES), default="short", help="what the options below begin with (default: short)")
+    add("--profile", choices=(*PROFILES, PAPERS), default="short", help="what the options below begin with (default: short)")
     add("--kernel", choices=KERNELS, help="the lab's kernel: see scripts/lab --help")
     add("--systems", metavar="NAME,...", help="systems to measure")
     add("--levels", metavar="LEVEL[:MEMBERS],...", help="levels to measure")
@@ -87,6 +89,8 @@ def _parser() -> argparse.ArgumentParser:
 def parse(words: list[str]) -> tuple[argparse.Namespace, Plan]:
     parser = _parser()
     given = parser.parse_args(words)
+    if given.profile == PAPERS:  # abbreviated, or it would not have come here (wants_papers)
+        parser.error(f"--profile {PAPERS} has options of its own; write --profile in full")
     try:
         if given.report:
             _check_report(given)
@@ -315,7 +319,7 @@ def measure(run: Run, plan: Plan) -> None:
 
 
 def wants_papers(words: list[str]) -> bool:
-    return "--profile=papers" in words or ("--profile", "papers") in zip(words, words[1:], strict=False)
+    return f"--profile={PAPERS}" in words or ("--profile", PAPERS) in zip(words, words[1:], strict=False)
 
 
 def main(words: list[str]) -> int:

@@ -1,5 +1,6 @@
 """Tables of the papers' experiments, and the commands that refuse what can't be measured."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -79,3 +80,38 @@ def test_plots_have_the_papers_curve(tmp_path):
 
     assert "paper: one target" in (tmp_path / "papers-distance.svg").read_text()
     assert "RTT as TCP saw it 9" in (tmp_path / "papers.md").read_text()
+
+
+def cern_rows():
+    return [row(system, level, 4, "write", mb_per_s, experiment="cern", job="block output", measured={"cpu_percent": 12.4})
+            for system, level, mb_per_s in (("iraid", 0, 20), ("iraid", 5, 15), ("md", 0, 20), ("md", 5, 9))]
+
+
+def test_cerns_levels_are_compared_with_the_same_systems_level_0():
+    shares = report.cern_shares(cern_rows())
+
+    assert (shares["iraid"][5], shares["md"][5]) == ({"block output": 0.75}, {"block output": 0.45})
+    assert shares["CERN"][5]["block output"] == 0.5
+
+
+def test_cerns_table_has_the_processor_beside_throughput():
+    rows = [dataclasses.replace(each, cpu_s_per_gib=3.25) for each in cern_rows()]
+
+    assert "| P-iRAID 4 | 15.0 (12 %, 3.2) |" in report.tables(rows)
+
+
+def test_all_plots_are_drawn_and_have_the_papers_beside_ours(tmp_path):
+    pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
+    rows = cern_rows()
+    rows += [row(mb_per_s=50, pattern="randread", experiment="latency", rtt_ms=8)]
+    rows += [row("plain", None, 1, experiment="raw-tcp", mtu=1500, stream="tcp"),
+             row("plain", None, 1, experiment="raw-tcp", mtu=1500, segment_bytes=8192)]
+    rows += [row(pattern=pattern, level=0, experiment="targets", link_mbit=100, measured={"utilisation": 0.9})
+             for pattern in model.OPERATIONS]
+
+    made = {path.stem: path.read_text() for path in report.plots(rows, tmp_path)}
+
+    assert "CERN, level 5" in made["papers-cern"]
+    assert "P-iRAID 4, random read" in made["papers-latency"]
+    assert "one TCP stream, MTU 1500" in made["papers-raw-tcp"]
+    assert ">paper<" in made["papers-utilisation"]
