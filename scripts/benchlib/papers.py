@@ -85,7 +85,7 @@ class Run:
         return Job(pattern, block_bytes, depth=depth or self.settings.depth, seconds=self.settings.seconds,
                    warm_up_seconds=self.settings.warm_up_seconds)
 
-    def measure(self, system: str, level: int | None, members: list[int], disk: Disk, job: Job, **conditions: Any) -> Figure:
+    def measure(self, system: str, level: int | None, members: list[int], disk: Disk, job: Job, /, **conditions: Any) -> Figure:
         """One cell; its row is kept."""
         watch = Watch(self.network, members, job)
         hedged = self._hedged(system)
@@ -105,7 +105,7 @@ class Run:
             return 0
         return self.in_use.status()["reads_hedged"]
 
-    def note(self, system: str, level: int | None, members: int, job: Job, figure: Figure, measured: dict[str, Any],
+    def note(self, system: str, level: int | None, members: int, job: Job, figure: Figure, measured: dict[str, Any], /,
              **conditions: Any) -> None:
         link = self.network.link
         said = {"experiment": self.experiment, "rtt_ms": link.rtt_ms, "link_mbit": link.rate_mbit, "mtu": link.mtu,
