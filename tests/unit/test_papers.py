@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,7 @@ sys.path[:0] = [str(ROOT / "tests/end_to_end")]
 
 from benchlib import papers  # noqa: E402
 from benchlib.network import Link  # noqa: E402
-from benchlib.papers_rig import Job, figure_of, windows_of  # noqa: E402
+from benchlib.papers_rig import Figure, Job, figure_of, windows_of  # noqa: E402
 
 
 def test_half_of_the_round_trip_is_each_directions_delay():
@@ -106,6 +107,20 @@ def test_files_of_all_sizes_are_as_many_bytes(size, count):
 
     assert f"--nrfiles={count}" in words and f"--size={64 << 20}" in words
     assert "--fsync_on_close=1" in words and "--fsync_on_close=1" not in papers.files.file_words(Path("/mnt"), "read", size)
+
+
+def test_a_row_has_the_link_what_was_set_and_what_it_was_of():
+    """"job" is a parameter of note() as well."""
+    rig = SimpleNamespace(network=SimpleNamespace(link=Link(rate_mbit=40)))
+    run = papers.Run(papers.Settings(), rig, lambda rows: None)
+    run.experiment = "cern"
+
+    run.note("md", 5, 4, Job("write", 8192, depth=1), Figure(9, 1, 0, 0, 0, 0, 2.5, 12), {"cpu_percent": 12}, job="block output")
+
+    (row,) = run.rows
+    assert (row.system, row.level, row.depth, row.cpu_s_per_gib) == ("md", 5, 1, 2.5)
+    assert row.conditions["job"] == "block output" and row.conditions["link_mbit"] == 40
+    assert row.conditions["measured"] == {"cpu_percent": 12}
 
 
 def test_outside_of_the_lab_it_says_where_it_runs(monkeypatch, capsys):
