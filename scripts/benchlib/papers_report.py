@@ -175,7 +175,8 @@ def tables(rows: list[Row]) -> str:
     for title, (names, make) in TABLES.items():
         found = of_experiment(rows, *names)
         if found:
-            parts.append(f"## {title}\n\nMB/s.\n\n{make(found)}")
+            unit = "" if title.endswith(", ms") else "MB/s.\n\n"
+            parts.append(f"## {title}\n\n{unit}{make(found)}")
     return "\n\n".join(parts) + "\n"
 
 

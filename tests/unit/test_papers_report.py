@@ -83,7 +83,8 @@ def test_plots_have_the_papers_curve(tmp_path):
 
 
 def cern_rows():
-    return [row(system, level, 4, "write", mb_per_s, experiment="cern", job="block output", measured={"cpu_percent": 12.4})
+    return [dataclasses.replace(row(system, level, 4, "write", mb_per_s, experiment="cern", job="block output",
+                                    measured={"cpu_percent": 12.4}), cpu_s_per_gib=3.25)
             for system, level, mb_per_s in (("iraid", 0, 20), ("iraid", 5, 15), ("md", 0, 20), ("md", 5, 9))]
 
 
@@ -95,9 +96,7 @@ def test_cerns_levels_are_compared_with_the_same_systems_level_0():
 
 
 def test_cerns_table_has_the_processor_beside_throughput():
-    rows = [dataclasses.replace(each, cpu_s_per_gib=3.25) for each in cern_rows()]
-
-    assert "| P-iRAID 4 | 15.0 (12 %, 3.2) |" in report.tables(rows)
+    assert "| P-iRAID 4 | 15.0 (12 %, 3.2) |" in report.tables(cern_rows())
 
 
 def test_all_plots_are_drawn_and_have_the_papers_beside_ours(tmp_path):
@@ -115,3 +114,9 @@ def test_all_plots_are_drawn_and_have_the_papers_beside_ours(tmp_path):
     assert "P-iRAID 4, random read" in made["papers-latency"]
     assert "one TCP stream, MTU 1500" in made["papers-raw-tcp"]
     assert ">paper<" in made["papers-utilisation"]
+
+
+def test_latency_is_in_ms_and_throughput_in_mb():
+    text = report.tables([row(experiment="latency", rtt_ms=8)])
+    assert "| 1.0 (2.0) |" in text and "MB/s" not in text
+    assert "MB/s" in report.tables(cern_rows())
