@@ -56,6 +56,7 @@ class Settings:
     depth: int = 48  # of 1152 KiB each: what the LUN's data area of 64 MiB has room for
     systems: list[str] = field(default_factory=lambda: list(SYSTEMS))
     cc: str = "cubic"
+    distance_mbit: float = 1000.0
     levels: list[int] = field(default_factory=lambda: list(options.LEVELS))
     front: str = "iscsi"
     unshaped_mb_per_s: float = 0.0  # 0: not known yet
@@ -194,7 +195,7 @@ def _by_rtt_each(run: Run, patterns: tuple[str, ...]) -> None:
     if "iraid" in run.settings.systems:
         with run.volume(5, FOUR) as volume:
             for rtt in run.settings.rtts_ms:
-                run.network.shape(Link(rtt_ms=rtt, rate_mbit=1000))
+                run.network.shape(Link(rtt_ms=rtt, rate_mbit=run.settings.distance_mbit))
                 # New connections: old ones keep what they learned of a link that is no more.
                 run.rig.reconnect(volume)
                 with run.front(volume) as disk:
@@ -206,7 +207,7 @@ def _by_rtt_each(run: Run, patterns: tuple[str, ...]) -> None:
     with run.plain(SPARE):
         pass
     for rtt in run.settings.rtts_ms:
-        run.network.shape(Link(rtt_ms=rtt, rate_mbit=1000))
+        run.network.shape(Link(rtt_ms=rtt, rate_mbit=run.settings.distance_mbit))
         with run.rig.plain(SPARE) as disk:
             for pattern in patterns:
                 run.measure("plain", None, [SPARE], disk, run.job(pattern, ROWS_BYTES))
@@ -214,7 +215,7 @@ def _by_rtt_each(run: Run, patterns: tuple[str, ...]) -> None:
 
 def distance_depth(run: Run) -> None:
     """Throughput against commands in flight at RTT 32 ms, for the model depth x block / (RTT + block / bandwidth) (layers)."""
-    link = Link(rtt_ms=32, rate_mbit=1000)
+    link = Link(rtt_ms=32, rate_mbit=run.settings.distance_mbit)
     if "iraid" in run.settings.systems:
         with run.volume(5, FOUR) as volume:
             run.network.shape(link)
@@ -237,7 +238,7 @@ def distance_depth(run: Run) -> None:
 
 def distance_parameters(run: Run) -> None:
     """Default against tuned parameters of the targets at RTT 32 ms, sequential (layers: tuned was 4 times default)."""
-    link = Link(rtt_ms=32, rate_mbit=1000)
+    link = Link(rtt_ms=32, rate_mbit=run.settings.distance_mbit)
     sets = {"default": model.LAYERS_DEFAULT, "tuned": model.LAYERS_TUNED}
     try:
         with run.volume(5, FOUR) as volume:
@@ -266,7 +267,7 @@ def distance_congestion(run: Run) -> None:
     """Six congestion controls at RTT 32 ms, sequential (layers: no difference)."""
     try:
         with run.volume(5, FOUR) as volume:
-            run.network.shape(Link(rtt_ms=32, rate_mbit=1000))
+            run.network.shape(Link(rtt_ms=32, rate_mbit=run.settings.distance_mbit))
             for name in run.settings.controls:
                 run.network.set_congestion_control(name)
                 run.set["cc"] = name
@@ -530,6 +531,8 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--json", type=options.file_to_write, metavar="FILE", help="rows; written after each cell")
     result.add_argument("--rtts", type=options.list_of(float, 0, 1000), default=defaults.rtts_ms, help="ms, for distance")
     result.add_argument("--links", type=options.list_of(float, 1, 100_000), default=defaults.links_mbit, help="Mbit/s, for targets")
+    result.add_argument("--distance-mbit", type=options.rate, default=defaults.distance_mbit, metavar="MBIT",
+                        help="of a link, for distance and what begins with it (default: %(default)g)")
     result.add_argument("--counts", type=options.list_of(int, 1, 8), default=defaults.counts, help="numbers of targets, for targets")
     result.add_argument("--depths", type=options.list_of(int, 1, 128), default=defaults.depths, help="for distance-depth")
     result.add_argument("--depth", type=int, default=defaults.depth, help="commands in flight elsewhere (default: %(default)s)")
@@ -563,7 +566,7 @@ def main(words: list[str]) -> int:
         return 2
     settings = Settings(rtts_ms=given.rtts, links_mbit=given.links, counts=given.counts, depths=given.depths,
                         controls=given.congestion, depth=given.depth, systems=given.systems, cc=given.cc,
-                        levels=given.levels, front=given.front, unshaped_mb_per_s=given.unshaped)
+                        levels=given.levels, front=given.front, unshaped_mb_per_s=given.unshaped, distance_mbit=given.distance_mbit)
     for name in given.only:
         if EXPERIMENTS[name].cells(settings) == 0:
             print(f"papers: --only {name}: of --systems {','.join(settings.systems)}, --levels {','.join(map(str, settings.levels))} "

@@ -51,6 +51,16 @@ def throughput(text: str) -> float:
     return value
 
 
+def rate(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= 100_000:
+        raise argparse.ArgumentTypeError(f"'{text}' is no speed of a link in 1..100000 Mbit/s")
+    return value
+
+
 def seconds(text: str) -> float:
     try:
         value = float(text)

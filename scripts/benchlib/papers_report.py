@@ -140,8 +140,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
         lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"])),
     "Congestion control, RTT 32 ms": (("distance-congestion",), lambda rows: pivot(
         rows, lambda row: row.conditions["cc"], str,
-        lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"],
-        lambda row: f"{row.mb_per_s:.0f} (cwnd {_measured('cwnd')(row)})")),
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern], f"{row.conditions['link_mbit']:g}"),
+        ["system", "operation", "Mbit/s a link"], lambda row: f"{row.mb_per_s:.0f} (cwnd {_measured('cwnd')(row)})")),
     "Size of a request, 100 Mbit/s": (("request-size",), lambda rows: pivot(
         rows, lambda row: row.block_bytes // 1024, lambda kib: f"{kib} KiB",
         lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"],
@@ -225,7 +225,7 @@ def _draw_distance(axes: Any, rows: list[Row]) -> None:
     axes.plot(rtts, [model.model_mb_per_s(model.LAYERS_BLOCK_BYTES, 1, rtt, 1000) for rtt in rtts], "k:",
               label="paper's model, 10 MB at a time")
     axes.set_xlabel("RTT, ms")
-    axes.set_title("Sequential throughput against distance, 1 Gbit/s a link")
+    axes.set_title("Sequential throughput against distance")
 
 
 def _draw_depth(axes: Any, rows: list[Row]) -> None:

@@ -70,6 +70,7 @@ def test_processor_time_is_of_what_was_moved():
     (["--levels", "5,6"], "'6' is no level of these experiments; there are 0, 5, 10"),
     (["--unshaped", "0"], "'0' is no throughput in MB/s"),
     (["--front", "nbd"], "'nbd'"),
+    (["--distance-mbit", "0.5"], "'0.5' is no speed of a link in 1..100000 Mbit/s"),
 ])
 def test_what_can_not_be_measured_is_refused_by_name(words, named, capsys):
     with pytest.raises(SystemExit) as ended:

@@ -49,13 +49,13 @@ def test_a_point_that_tells_of_the_machine_is_marked():
 
 
 def test_a_cell_measured_twice_counts_as_last_measured_and_a_missing_one_shows():
-    rows = [row(experiment="distance-congestion", cc="reno", mb_per_s=1), row(experiment="distance-congestion", cc="reno", mb_per_s=77),
-            row(experiment="distance-congestion", cc="bbr", mb_per_s=88, pattern="read")]
+    rows = [row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=1), row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=77),
+            row(experiment="distance-congestion", link_mbit=100, cc="bbr", mb_per_s=88, pattern="read")]
 
     text = report.tables(rows)
 
-    assert "| P-iRAID 4 | sequential write | 77 (cwnd -) | - |" in text
-    assert "| P-iRAID 4 | sequential read | - | 88 (cwnd -) |" in text
+    assert "| P-iRAID 4 | sequential write | 100 | 77 (cwnd -) | - |" in text
+    assert "| P-iRAID 4 | sequential read | 100 | - | 88 (cwnd -) |" in text
 
 
 def test_a_file_that_is_no_figures_is_named(tmp_path, capsys):
