@@ -11,7 +11,6 @@ the memory that the load may use, or is dropped from it first.
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from benchlib import papers_model as model
 from benchlib.network import Link
-from benchlib.papers_rig import MARGIN_SECONDS, Figure, Job, fill, measure_fio
+from benchlib.papers_rig import MARGIN_SECONDS, Figure, Job, fill, measure_fio, run_load
 from initiator import Disk
-from tools import StackError, run
+from tools import run
 
 if TYPE_CHECKING:
     from benchlib.papers import Run
@@ -95,11 +94,8 @@ def _bonnie(run_: Run, side: Side) -> None:
         mib = BONNIE_FILE_BYTES // MIB
         words = ["bonnie++", "-d", str(folder), "-s", f"{mib}:{BONNIE_BLOCK_BYTES // KIB}k", "-r", str(mib // 2), "-n", "0", "-f",
                  "-u", "root", "-q", "-x", "1"]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, preexec_fn=enter,
-                              timeout=4 * MARGIN_SECONDS)
-    if done.returncode != 0:
-        raise StackError(f"{' '.join(words)}: status {done.returncode}\n{done.stderr}{done.stdout[-1500:]}")
-    for name, (mb_per_s, cpu_percent) in model.read_bonnie(done.stdout).items():
+        printed = run_load(words, 4 * MARGIN_SECONDS, enter)
+    for name, (mb_per_s, cpu_percent) in model.read_bonnie(printed).items():
         job = Job("read" if name == "input" else "write", BONNIE_BLOCK_BYTES, depth=1)
         figure = Figure(mb_per_s, round(mb_per_s * 1e6 / BONNIE_BLOCK_BYTES, 1), 0, 0, 0, 0)
         run_.note(side.system, side.level, len(side.members), job, figure, {"bonnie_cpu_percent": cpu_percent},

@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,17 +140,23 @@ def measure(disk: Disk, job: Job) -> Figure:
 def measure_fio(words: list[str], way: str, seconds_max: float, *, warm: bool = True) -> Figure:
     """words: a command of fio with one job; warm: it has no warm-up, so that processor time belongs to what it moved."""
     before, tasks_before = busy_and_all_ticks(), processor.snapshot() if warm else {}
-    try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                              timeout=seconds_max)
-    except subprocess.TimeoutExpired as error:
-        raise StackError(f"{' '.join(words)}: not done after {error.timeout:.0f} s") from None
+    printed = run_load(words, seconds_max)
     after = busy_and_all_ticks()
     spent = processor.spent(tasks_before, processor.snapshot()).seconds if warm else None
+    busy = 100 * (after[0] - before[0]) / max(1, after[1] - before[1])
+    return figure_of(json.loads(printed[printed.index("{"):]), way, busy, spent)
+
+
+def run_load(words: list[str], seconds_max: float, enter: Callable[[], object] | None = None) -> str:
+    """What it printed; enter: called in the new process first."""
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                              timeout=seconds_max, preexec_fn=enter)
+    except subprocess.TimeoutExpired as error:
+        raise StackError(f"{' '.join(words)}: not done after {error.timeout:.0f} s") from None
     if done.returncode != 0:
         raise StackError(f"{' '.join(words)}: status {done.returncode}\n{done.stderr}{done.stdout[-1500:]}")
-    busy = 100 * (after[0] - before[0]) / max(1, after[1] - before[1])
-    return figure_of(json.loads(done.stdout[done.stdout.index("{"):]), way, busy, spent)
+    return done.stdout
 
 
 def fill(disk: Disk) -> None:

@@ -12,7 +12,8 @@ sys.path[:0] = [str(ROOT / "tests/end_to_end")]
 
 from benchlib import papers  # noqa: E402
 from benchlib.network import Link  # noqa: E402
-from benchlib.papers_rig import Figure, Job, figure_of, windows_of  # noqa: E402
+from benchlib.papers_rig import Figure, Job, figure_of, run_load, windows_of  # noqa: E402
+from tools import StackError  # noqa: E402
 
 
 def test_half_of_the_round_trip_is_each_directions_delay():
@@ -122,6 +123,12 @@ def test_a_row_has_the_link_what_was_set_and_what_it_was_of():
     assert (row.system, row.level, row.depth, row.cpu_s_per_gib) == ("md", 5, 1, 2.5)
     assert row.conditions["job"] == "block output" and row.conditions["link_mbit"] == 40
     assert row.conditions["measured"] == {"cpu_percent": 12}
+
+
+def test_a_load_that_fails_is_quoted():
+    assert run_load(["echo", "done"], 60) == "done\n"
+    with pytest.raises(StackError, match=r"status 3\n.*no such disk"):
+        run_load(["sh", "-c", "echo no such disk >&2; exit 3"], 60)
 
 
 def test_outside_of_the_lab_it_says_where_it_runs(monkeypatch, capsys):
