@@ -245,6 +245,7 @@ put_figures(json_object *object, const struct volume_view *view)
 	rpc_put_number(rows, "read_all", status->rows_read_all);
 	rpc_put_number(rows, "data_only", status->rows_data_only);
 	json_object_object_add(object, "rows", rows);
+	rpc_put_number(object, "reads_saved", status->reads_saved);
 	rpc_put_number(object, "reads_reconstructed", status->reads_reconstructed);
 	rpc_put_number(object, "reads_hedged", status->reads_hedged);
 	rpc_put_number(object, "medium_repaired", status->medium_repaired);

@@ -14,6 +14,7 @@
  * losses are evict.c's business.
  */
 #include "engine_internal.h"
+#include "row_cache.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -445,7 +446,7 @@ prepare_memory(struct engine *engine, uint64_t region_rows)
 	if (engine->rows == NULL || arena_init(&engine->arena, arena_bound(engine)) != 0)
 		return -ENOMEM;
 	if (resync_init(engine) != 0 || rebuild_init(engine) != 0 || scrub_init(engine) != 0 ||
-	    repair_init(engine) != 0 || lost_io_init(engine) != 0)
+	    repair_init(engine) != 0 || lost_io_init(engine) != 0 || row_cache_init(engine) != 0)
 		return -ENOMEM;
 	return intent_init(&engine->intent, engine->geometry.rows, (uint32_t)region_rows);
 }

@@ -8,6 +8,7 @@
  * came together are carried out together.
  */
 #include "plug.h"
+#include "row_cache.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -678,6 +679,7 @@ engine_destroy(struct engine *engine)
 	scrub_free(engine);
 	repair_free(engine);
 	lost_io_free(engine);
+	row_cache_free(engine);
 	row_table_destroy(engine->rows);
 	arena_destroy(&engine->arena);
 	intent_destroy(&engine->intent);

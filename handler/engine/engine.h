@@ -303,6 +303,7 @@ struct engine_status {
 	uint64_t buffer_bytes, buffer_bytes_max;
 	/* How requests were carried out, since assembly. */
 	uint64_t rows_full, rows_rmw, rows_reconstruct, rows_read_all, rows_data_only;
+	uint64_t reads_saved;		/* of members, by what was known of their rows already */
 	uint64_t reads_reconstructed;
 	uint64_t requests_merged;	/* writes that joined another's rows */
 	int slots;			/* members[0 .. slots) */

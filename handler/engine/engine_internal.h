@@ -2,7 +2,7 @@
  *
  *	engine.c	admission, the run loop		member.c	sessions, I/O of one member
  *	read_op.c	one piece of a read		evict.c		silence, evidence, eviction
- *	hedge.c		reads around slow members
+ *	hedge.c		reads around slow members	row_cache.c	of rows that are written in part again and again
  *	write_op.c	one or more merged writes	assemble.c	from superblocks to a running volume
  *	write_rows.c	its row plans, memory and I/O	place.c		a device under a running volume: what it is now
  *	zero_op.c	whole rows of zeros		compare_op.c	a read and a write in one
@@ -45,6 +45,8 @@
 
 struct member;
 struct engine;
+struct row_cache;
+struct cached_row;
 
 /* Writes in sequence that wait for the rest of their row (plug.c). */
 #define PLUG_STREAMS 8
@@ -309,6 +311,7 @@ struct engine {
 	unsigned int ops;
 	unsigned int writes;		/* of them, write_op */
 	struct plug plug;
+	struct row_cache *row_cache;	/* NULL: the level has none */
 	struct row_table *rows;
 	struct arena arena;
 

@@ -6,6 +6,7 @@
  * late), or is evicted, or queue_limit ends its waiting.
  */
 #include "engine_internal.h"
+#include "row_cache.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -156,6 +157,7 @@ member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int 
 
 	mio->done = done;
 	mio->owner = owner;
+	row_cache_overwritten(member->engine, &mio->io);
 	if (member->engine->fenced)
 		complete_unsent(mio, -ESHUTDOWN);
 	else if (mio->policy == IO_PROBE ? member->link == LINK_OPEN : member_usable(member))

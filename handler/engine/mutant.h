@@ -19,6 +19,7 @@
 	X(ZEROS_LATE, "zeros-late", 2, "a long range of zeros goes on after who submitted it gave it up")    \
 	X(STALE_PARITY, "stale-parity", 2, "parity is made although not all that it needs was read")       \
 	X(Q_MISWEIGHED, "q-misweighed", 2, "a small write counts in Q with another chunk's factor")          \
+	X(ROWS_REMEMBERED, "rows-remembered", 2, "old data and parity are taken from memory after others wrote there, or caches were lost") \
 	X(DOUBT_IGNORED, "doubt-ignored", 6, "something is made from what was read before a cache was lost") \
 	X(FENCE_BROKEN, "fence-broken", 3, "a member that returns is not reset: late writes land")         \
 	X(COPIES_UNSETTLED, "copies-unsettled", 1, "copies that may differ are read, now one, now the other")     \

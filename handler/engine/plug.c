@@ -85,16 +85,30 @@ plug_note(struct engine *engine, const struct engine_request *request)
 	};
 }
 
-static bool
-is_end_of_stream(const struct engine *engine, uint64_t end_bytes)
+static const struct stream *
+stream_that_ends(const struct engine *engine, uint64_t end_bytes)
 {
 	for (int i = 0; i < PLUG_STREAMS; i++) {
 		const struct stream *stream = &engine->plug.streams[i];
 
 		if (stream->used_at != 0 && stream->end_bytes == end_bytes)
-			return stream->deep && stream->run_bytes >= row_bytes_of(engine);
+			return stream->run_bytes >= row_bytes_of(engine) ? stream : NULL;
 	}
-	return false;
+	return NULL;
+}
+
+bool
+plug_in_stream(const struct engine *engine, uint64_t end_bytes)
+{
+	return stream_that_ends(engine, end_bytes) != NULL;
+}
+
+static bool
+is_end_of_stream(const struct engine *engine, uint64_t end_bytes)
+{
+	const struct stream *stream = stream_that_ends(engine, end_bytes);
+
+	return stream != NULL && stream->deep;
 }
 
 /* Its rows are, up to the one it was held for: it has one row then. */

@@ -11,6 +11,9 @@ void plug_note(struct engine *engine, const struct engine_request *request);
 bool plug_wants(const struct write_op *op);
 void plug_hold(struct write_op *op);
 
+/* Is it the latest write of a stream that ends there? */
+bool plug_in_stream(const struct engine *engine, uint64_t end_bytes);
+
 /* End of the row up to which the request's piece from begin_bytes on goes, so that what follows can wait alone. */
 uint64_t plug_piece_end(const struct engine *engine, const struct engine_request *request,
 			uint64_t begin_bytes, uint64_t end_bytes);

@@ -36,8 +36,9 @@ is_redundant(const struct write_op *op)
 /* --- end --- */
 
 static void
-drop_buffer(struct write_op *op)
+drop_memory(struct write_op *op)
 {
+	write_rows_give_back(op, false);
 	if (op->buffer != NULL)
 		arena_release(&op->op.engine->arena, op->buffer, op->buffer_bytes);
 	op->buffer = NULL;
@@ -70,7 +71,7 @@ write_end(struct write_op *op, int result)
 	struct piece *piece = op->pieces;
 
 	intent_io_drop(op->op.engine, &op->marks);
-	drop_buffer(op);
+	drop_memory(op);
 	write_free(op);
 	while (piece != NULL) {
 		struct piece *next = piece->next;
@@ -185,6 +186,7 @@ write_written(struct write_op *op)
 		write_again(op);
 		return;
 	}
+	write_rows_give_back(op, !is_doubtful(op) && op->op.engine->out == 0);
 	if (is_redundant(op)) {
 		prove_rows(op);
 		op->finds_lost = lost_concerns_write(engine, op->begin_bytes, op->end_bytes);
@@ -270,7 +272,7 @@ write_prepared(struct write_op *op)
 		write_again(op);
 	} else if (op->pieces->next != NULL) {
 		intent_io_drop(op->op.engine, &op->marks);
-		drop_buffer(op);
+		drop_memory(op);
 		split(op);
 	} else {
 		write_end(op, error);
@@ -333,7 +335,7 @@ static void
 write_again(struct write_op *op)
 {
 	intent_io_drop(op->op.engine, &op->marks);
-	drop_buffer(op);
+	drop_memory(op);
 	op->state = WRITE_WAITING;
 	if (++op->attempts > ATTEMPTS_MAX)
 		write_end(op, -EIO);
@@ -387,10 +389,10 @@ write_start(struct op *base)
 	op->doubts = op->op.engine->intent.doubts;
 	op->cache_losses = op->op.engine->cache_losses;
 	if (error != 0 && op->pieces->next != NULL) {
+		drop_memory(op);
 		split(op);
 		return;
 	}
-
 	if (error == 0)
 		error = write_rows_describe_data(op);
 	if (error != 0) {
@@ -400,6 +402,7 @@ write_start(struct op *base)
 	if (op->buffer_bytes > 0) {
 		op->buffer = arena_take(&op->op.engine->arena, op->buffer_bytes);
 		if (op->buffer == NULL) {
+			write_rows_give_back(op, false);
 			op_wait_for_buffer(&op->op);
 			return;
 		}
@@ -429,6 +432,7 @@ static void
 claim_row(struct write_op *op, uint64_t number)
 {
 	describe_claim(op, number, op->begin_bytes, op->end_bytes);
+	write_row(op, number)->cached = NULL;
 	if (op->pieces->request->claimed)
 		return;
 	if (row_claim(op->op.engine->rows, number, &write_row(op, number)->claim) != 0)

@@ -5,6 +5,7 @@
 #include "../pure/code.h"
 #include "../pure/plan.h"
 #include "engine_internal.h"
+#include "row_cache.h"
 
 enum write_state {
 	WRITE_WAITING,		/* for its rows, its turn, or memory: others may still join */
@@ -19,6 +20,7 @@ struct write_row {
 	struct row_plan plan;
 	uint32_t absent;	/* positions that are not read */
 	size_t buffer_offset;	/* P and Q on the hull, then what is read, then what is made */
+	struct cached_row *cached;	/* the memory for it, instead; or NULL */
 };
 
 struct write_op {
@@ -75,6 +77,9 @@ int write_rows_describe_data(struct write_op *op);
 
 /* Plan all rows and sum up the memory they need.  0; -ENODATA or -EIO if a row can't be written. */
 int write_rows_plan(struct write_op *op);
+
+/* The rows' memory in the cache: what it holds now is what members hold (good), or is forgotten. */
+void write_rows_give_back(struct write_op *op, bool good);
 
 /* Commands for what the plans read, and later for what they write. */
 void write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int result));

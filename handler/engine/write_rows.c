@@ -4,9 +4,12 @@
  *
  *	| P on the hull | Q | old data of chunk a | old data of chunk b | ... | made chunks, on the hull |
  *
+ * Of a row that is kept (row_cache.h) the cache has all but the last: whole chunks, read whole.
+ *
  * The new data itself stays where the initiator's command has it, and goes from there to the socket.
  */
 #include "gather.h"
+#include "plug.h"
 #include "write_op.h"
 
 #include <assert.h>
@@ -113,12 +116,15 @@ buffered_redundancy(const struct write_op *op, const struct row_plan *plan)
 }
 
 static size_t
-row_buffer_bytes(const struct write_op *op, const struct row_plan *plan)
+row_buffer_bytes(const struct write_op *op, const struct write_row *row)
 {
+	const struct row_plan *plan = &row->plan;
 	const size_t hull = columns_bytes(plan->hull);
 	size_t bytes = hull * (size_t)(__builtin_popcount(buffered_redundancy(op, plan)) +
 				       __builtin_popcount(plan->make));
 
+	if (row->cached != NULL)
+		return 0;
 	for (int chunk = 0; chunk < geometry_of(op)->data_chunks; chunk++)
 		bytes += columns_bytes(plan->read[chunk]);
 	return bytes;
@@ -130,6 +136,8 @@ redundancy_buffer(const struct write_op *op, const struct write_row *row, int po
 {
 	uint32_t before = buffered_redundancy(op, &row->plan) & (ROLE(position) - 1);
 
+	if (row->cached != NULL)
+		return row_cache_chunk(op->op.engine, row->cached, position) + row->plan.hull.begin;
 	return op->buffer + row->buffer_offset +
 	       (size_t)__builtin_popcount(before) * columns_bytes(row->plan.hull);
 }
@@ -143,6 +151,8 @@ old_data(const struct write_op *op, const struct write_row *row, int chunk)
 	uint8_t *at = op->buffer + row->buffer_offset +
 		      hull * (size_t)__builtin_popcount(buffered_redundancy(op, plan));
 
+	if (row->cached != NULL)
+		return row_cache_chunk(op->op.engine, row->cached, chunk) + plan->read[chunk].begin;
 	if (plan->make & ROLE(chunk)) {
 		at += hull * (size_t)__builtin_popcount(plan->make & (ROLE(chunk) - 1));
 		chunk = geometry_of(op)->data_chunks;
@@ -165,6 +175,16 @@ unreadable(const struct write_op *op, uint64_t number)
 	return geometry_positions(&engine->geometry, number, op->avoid) & ~engine_absent(engine, number);
 }
 
+/* What it holds can be told from what is read and written. */
+static bool
+may_be_kept(const struct write_op *op, uint64_t number)
+{
+	const struct engine *engine = op->op.engine;
+
+	return engine->out == 0 && op->avoid == 0 && !op->pieces->request->claimed &&
+	       engine_trust(engine, number) == ROW_PROVEN;
+}
+
 static int
 plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 {
@@ -183,9 +203,12 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 			row->absent |= unread;
 	}
 	error = plan_row_write(geometry, row->claim.begin_bytes, row->claim.end_bytes, row->absent, trust,
-			       &row->plan);
+			       may_be_kept(op, number) ? row_cache_known(engine, number) : NULL, &row->plan);
 	if (error == 0 && row->plan.way != PLAN_DATA_ONLY)
 		row->plan.write_redundancy |= unread & ~data;
+	if (error == 0 && may_be_kept(op, number) &&
+	    (row->plan.way == PLAN_RMW || row->plan.way == PLAN_RECONSTRUCT))
+		row->cached = row_cache_take(engine, number, plug_in_stream(engine, op->end_bytes));
 	return error;
 }
 
@@ -200,9 +223,20 @@ write_rows_plan(struct write_op *op)
 		if (error != 0)
 			return error;
 		row->buffer_offset = op->buffer_bytes;
-		op->buffer_bytes += row_buffer_bytes(op, &row->plan);
+		op->buffer_bytes += row_buffer_bytes(op, row);
 	}
 	return 0;
+}
+
+static uint64_t
+reads_saved(const struct write_op *op, const struct row_plan *plan)
+{
+	uint32_t needed = plan->read_redundancy;
+
+	for (int chunk = 0; chunk < geometry_of(op)->data_chunks; chunk++)
+		if (columns_bytes(plan->read[chunk]) > 0)
+			needed |= ROLE(chunk);
+	return (uint64_t)__builtin_popcount(needed & ~plan->fetch);
 }
 
 void
@@ -211,6 +245,7 @@ write_rows_count(struct write_op *op)
 	struct engine_status *counters = &op->op.engine->counters;
 
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
+		counters->reads_saved += reads_saved(op, &write_row(op, number)->plan);
 		switch (write_row(op, number)->plan.way) {
 		case PLAN_FULL:
 			counters->rows_full++;
@@ -231,6 +266,49 @@ write_rows_count(struct write_op *op)
 	}
 }
 
+/* --- rows that are kept --- */
+
+/* New data, P and Q are in their places then, beside what was read. */
+static void
+keep(struct write_op *op, uint64_t number)
+{
+	const struct geometry *geometry = geometry_of(op);
+	struct write_row *row = write_row(op, number);
+	const struct row_plan *plan = &row->plan;
+
+	for (int position = 0; position < geometry->width; position++) {
+		const struct columns new = plan->write[position];
+
+		if (plan->fetch & ROLE(position))
+			row_cache_learn(row->cached, position, (struct columns){ 0, geometry->chunk_bytes });
+		if (plan->write_redundancy & ROLE(position))
+			row_cache_learn(row->cached, position, plan->hull);
+		if (columns_bytes(new) == 0)
+			continue;
+		struct iovec place = { row_cache_chunk(op->op.engine, row->cached, position) + new.begin,
+				       columns_bytes(new) };
+		struct iov_run run = new_data(op, number, position, new.begin);
+
+		parity_xor_runs((struct iov_run){ &place, 1, 0 }, &run, 1, place.iov_len);	/* one source: a copy */
+		row_cache_learn(row->cached, position, new);
+	}
+}
+
+void
+write_rows_give_back(struct write_op *op, bool good)
+{
+	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
+		struct write_row *row = write_row(op, number);
+
+		if (row->cached == NULL)
+			continue;
+		if (good)
+			keep(op, number);
+		row_cache_give_back(op->op.engine, row->cached, good);
+		row->cached = NULL;
+	}
+}
+
 /* --- commands --- */
 
 static void
@@ -238,8 +316,13 @@ read_position(const struct write_op *op, struct gather *gather, uint64_t number,
 	      struct columns columns, uint8_t *into)
 {
 	const struct geometry *geometry = geometry_of(op);
+	const struct cached_row *cached = op->rows[number % OP_ROWS_MAX].cached;
 	uint8_t role = geometry_role(geometry, number, (uint8_t)position);
 
+	if (cached != NULL) {
+		columns = (struct columns){ 0, geometry->chunk_bytes };
+		into = row_cache_chunk(op->op.engine, cached, position);
+	}
 	gather_add_buffer(gather, engine_holder(op->op.engine, number, role),
 			  geometry_offset(geometry, number, role) + columns.begin, into,
 			  columns_bytes(columns));
@@ -257,11 +340,11 @@ write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int res
 		const struct row_plan *plan = &row->plan;
 
 		for (int chunk = 0; chunk < geometry->data_chunks; chunk++)
-			if (columns_bytes(plan->read[chunk]) > 0)
+			if (plan->fetch & ROLE(chunk))
 				read_position(op, &gather, number, chunk, plan->read[chunk],
 					      old_data(op, row, chunk));
 		for (int position = geometry->data_chunks; position < geometry->width; position++)
-			if (plan->read_redundancy & ROLE(position))
+			if (plan->fetch & ROLE(position))
 				read_position(op, &gather, number, position, plan->hull,
 					      redundancy_buffer(op, row, position));
 	}

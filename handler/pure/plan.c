@@ -68,6 +68,7 @@ struct row_case {
 	uint32_t absent_data;
 	uint32_t redundancy;		/* positions behind the data that are there */
 	enum row_trust trust;
+	const struct columns *known;	/* by position, or NULL */
 };
 
 static uint32_t
@@ -176,6 +177,13 @@ redundancy_read(const struct row_case *row, const struct row_plan *plan, enum pl
 	return 0;
 }
 
+static bool
+is_known(const struct row_case *row, int position, struct columns columns)
+{
+	return row->known != NULL && row->known[position].begin <= columns.begin &&
+	       row->known[position].end >= columns.end;
+}
+
 static struct cost
 cost_of(const struct row_case *row, const struct row_plan *plan, enum plan_way way)
 {
@@ -184,15 +192,17 @@ cost_of(const struct row_case *row, const struct row_plan *plan, enum plan_way w
 	for (int chunk = 0; chunk < row->geometry->data_chunks; chunk++) {
 		struct columns read = read_of(way, plan->write[chunk], plan->hull);
 
-		if (row->absent_data >> chunk & 1)
+		if ((row->absent_data >> chunk & 1) || is_known(row, chunk, read))
 			continue;
 		cost.reads += width(read) > 0;
 		cost.bytes += width(read);
 	}
-	int behind_data = __builtin_popcount(redundancy_read(row, plan, way));
-
-	cost.reads += behind_data;
-	cost.bytes += (uint64_t)behind_data * width(plan->hull);
+	for (int position = row->geometry->data_chunks; position < row->geometry->width; position++) {
+		if (!(redundancy_read(row, plan, way) >> position & 1) || is_known(row, position, plan->hull))
+			continue;
+		cost.reads++;
+		cost.bytes += width(plan->hull);
+	}
 	return cost;
 }
 
@@ -205,7 +215,10 @@ is_cheaper(struct cost one, struct cost other)
 static enum plan_way
 full_or_reconstruct(const struct row_case *row, const struct row_plan *plan)
 {
-	return cost_of(row, plan, PLAN_RECONSTRUCT).reads == 0 ? PLAN_FULL : PLAN_RECONSTRUCT;
+	for (int chunk = 0; chunk < row->geometry->data_chunks; chunk++)
+		if (!(row->absent_data >> chunk & 1) && !fills(plan->write[chunk], plan->hull))
+			return PLAN_RECONSTRUCT;
+	return PLAN_FULL;
 }
 
 static bool
@@ -260,15 +273,19 @@ finish(const struct row_case *row, enum plan_way way, struct row_plan *plan)
 	plan->read_redundancy = redundancy_read(row, plan, way);
 	plan->write_redundancy = way == PLAN_DATA_ONLY ? 0 : row->redundancy;
 	plan->make = way == PLAN_READ_ALL ? to_make(row, plan) : 0;
-	plan->reads = __builtin_popcount(plan->read_redundancy);
 	plan->writes = __builtin_popcount(plan->write_redundancy);
 	for (int chunk = 0; chunk < row->geometry->data_chunks; chunk++) {
 		if (row->absent_data >> chunk & 1)
 			continue;
 		plan->read[chunk] = read_of(way, plan->write[chunk], plan->hull);
-		plan->reads += width(plan->read[chunk]) > 0;
+		if (width(plan->read[chunk]) > 0 && !is_known(row, chunk, plan->read[chunk]))
+			plan->fetch |= 1u << chunk;
 		plan->writes += width(plan->write[chunk]) > 0;
 	}
+	for (int position = row->geometry->data_chunks; position < row->geometry->width; position++)
+		if ((plan->read_redundancy >> position & 1) && !is_known(row, position, plan->hull))
+			plan->fetch |= 1u << position;
+	plan->reads = __builtin_popcount(plan->fetch);
 	if (way == PLAN_DATA_ONLY)
 		plan->hull = (struct columns){ 0, 0 };
 	plan->proves_row = way != PLAN_DATA_ONLY && way != PLAN_RMW &&
@@ -277,13 +294,14 @@ finish(const struct row_case *row, enum plan_way way, struct row_plan *plan)
 
 int
 plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes,
-	       uint32_t absent, enum row_trust trust, struct row_plan *out)
+	       uint32_t absent, enum row_trust trust, const struct columns *known, struct row_plan *out)
 {
 	const struct row_case row = {
 		.geometry = geometry,
 		.absent_data = absent & geometry_data_positions(geometry),
 		.redundancy = geometry_redundant_positions(geometry) & ~absent,
 		.trust = trust,
+		.known = known,
 	};
 	struct row_plan plan;
 	int way;

@@ -65,20 +65,23 @@ struct row_plan {
 	uint32_t read_redundancy;			/* positions behind the data that are read on the hull */
 	uint32_t write_redundancy;			/* ... and written: P and Q on the hull; copies where data is */
 	uint32_t make;					/* data chunks made with code_make() before, on the hull; READ_ALL only */
+	uint32_t fetch;					/* positions that are to be read from members: those of the above
+							 * that are not known already */
 	bool proves_row;				/* the row fits once this is done, whatever
 							 * it was; never with DATA_ONLY */
-	int reads;					/* I/Os to the members */
+	int reads;					/* I/Os to the members: as many as fetch has positions */
 	int writes;
 };
 
 /* Plan the write of [begin_bytes, end_bytes) of a row's data (offsets inside the row, begin <
- * end <= row bytes: asserted).  absent: positions.
+ * end <= row bytes: asserted).  absent: positions.  known: by position, the columns of which it is known what stands there
+ * (an interval each, maybe empty), so that they need no read; NULL: none.
  * Returns 0; -ENODATA if the write touches an absent chunk whose row is suspect, and not the whole
  * of all that are (*out untouched, as with -EIO);
  * -EIO if more is absent than the level bears: level 0 where the write touches it, the others always, because what is
  * absent may come back and needs P and Q as they are.
  */
 int plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes, uint32_t absent,
-		   enum row_trust trust, struct row_plan *out);
+		   enum row_trust trust, const struct columns *known, struct row_plan *out);
 
 #endif

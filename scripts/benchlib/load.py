@@ -26,7 +26,14 @@ class Load:
     latency_ms: dict[str, float]  # from submission to completion; keys of PERCENTILES
 
 
+def settle() -> None:
+    """A disk that was closed after writing is looked at by udev's rules (blkid, multipath, sg_inq): for seconds where programs
+    are slow to start, and in the figure of whoever is measured next."""
+    subprocess.run(["udevadm", "settle", "--timeout=60"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
 def _fio(disk: Disk, words: list[str], seconds: float) -> dict:
+    settle()
     command = ["fio", "--name=figure", f"--filename={disk.path}", "--ioengine=libaio", "--direct=1",
                f"--iodepth={DEPTH}", "--disk_util=0", "--lat_percentiles=1", "--clat_percentiles=0",
                "--percentile_list=50:99:99.9", "--output-format=json", *words]

@@ -261,6 +261,7 @@ class Volume:
     requests_active: int = 0
     memory: Memory = field(default_factory=Memory)
     rows: Rows = field(default_factory=Rows)
+    reads_saved: int = 0  # of members, because their rows were known
     reads_reconstructed: int = 0
     reads_hedged: int = 0
     medium_repaired: int = 0

@@ -377,7 +377,7 @@ def _regions(volume: model.Volume) -> str | None:
 
 def _requests(volume: model.Volume) -> str:
     return (f"{volume.requests_active} active; since the start {volume.requests_merged} merged, "
-            f"{volume.reads_reconstructed} reads reconstructed")
+            f"{volume.reads_reconstructed} reads reconstructed, {volume.reads_saved} saved")
 
 
 def _rows(rows: model.Rows) -> str | None:

@@ -3,13 +3,14 @@
 A part is one run of ctest or pytest with a JUnit file.  A part that ends without one, or says
 that it failed without naming a failed test, counts as one failed test: nothing is lost.
 
-Two lanes run side by side, because a guest has one processor and much of what runs natively
-waits for time-outs; the second one's lines begin with "guests| ":
+Three lanes run side by side, because a guest has one processor and much of what runs natively
+waits for time-outs; lines of the second and third begin with "guests| " and "sanitized| ":
 
     unit -> integration
-    build with sanitizers -> end to end -> the lab's own tests
+    build with sanitizers -> end to end
+    (that build is there) -> what runs in it
 
-What runs in the build with sanitizers comes last, in whichever lane is free.
+Whatever lane is free takes the lab's own tests, the simulator, and what is left of the third's.
 """
 
 from __future__ import annotations
@@ -228,6 +229,12 @@ def existing(folders: tuple[str, ...]) -> list[str]:
     return [folder for folder in folders if any((ROOT / folder).rglob("test_*.py"))]
 
 
+def loading_c(folder: str) -> list[str]:
+    """Test files that load the product's C code into their own process: the others are Python's alone."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("test_*.py")
+                  if "pure_library" in path.read_text())
+
+
 # --- parts ---
 
 
@@ -283,11 +290,11 @@ def sanitizer_environment() -> dict[str, str]:
             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1", "IRAID_SANITIZED": "1"}
 
 
-def run_sanitized(parts: Parts, folder: str) -> None:
-    if existing((folder,)):
+def run_sanitized(parts: Parts, folder: str, paths: list[str]) -> None:
+    if paths:
         junit = parts.folder / f"sanitized-{Path(folder).name}.xml"
         which = "not no_sanitizer" + (" and not once" if parts.choice.effort == "normal" else "")
-        parts.tests(f"{folder}, sanitized", pytest_words(parts.choice, [folder], junit, which), junit,
+        parts.tests(f"{folder}, sanitized", pytest_words(parts.choice, paths, junit, which), junit,
                     sanitizer_environment())
 
 
@@ -312,21 +319,33 @@ def run(parts: Parts) -> None:
 
 
 class Lanes:
-    """The second lane makes the build that both need in the end."""
+    """The second lane makes the build that the third waits for."""
 
     def __init__(self, parts: Parts, build: Path):
         self.first, self.build = parts, build
         self.second = Parts(parts.choice, prefix="guests| ", clean=False)
+        self.third = Parts(parts.choice, prefix="sanitized| ", clean=False)
         self.sanitize = not parts.choice.options  # a selection runs once
         self.built = threading.Event()
         self.last: queue.SimpleQueue[Callable[[Parts], None]] = queue.SimpleQueue()
 
     def run(self) -> None:
-        lane = threading.Thread(target=self._run_second)
-        lane.start()
+        lanes = [threading.Thread(target=self._guarded, args=(parts, work))
+                 for parts, work in ((self.second, self._run_second), (self.third, self._run_third))]
+        for lane in lanes:
+            lane.start()
         self._run_first()
-        lane.join()
-        self.first.results += self.second.results
+        for lane in lanes:
+            lane.join()
+        self.first.results += self.second.results + self.third.results
+
+    def _guarded(self, parts: Parts, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # a thread's end would be no failure otherwise
+            parts.results.append(Result(f"lane {parts.prefix.rstrip('| ')}", failed=1, note=repr(error)))
+        finally:
+            self.built.set()
 
     def _run_first(self) -> None:
         if self.sanitize:
@@ -336,23 +355,23 @@ class Lanes:
         self._run_last(self.first)
 
     def _run_second(self) -> None:
-        try:
-            self._build_sanitized()
-            run_in_lab(self.second, existing(LAB_FOLDERS))
-            run_native(self.second, existing(GUEST_FOLDERS))
-            self._run_last(self.second)
-        except Exception as error:  # a thread's end would be no failure otherwise
-            self.second.results.append(Result("tests in guests", failed=1, note=repr(error)))
-        finally:
-            self.built.set()
+        self._build_sanitized()
+        run_in_lab(self.second, existing(LAB_FOLDERS))
+        self._run_last(self.second)
+
+    def _run_third(self) -> None:
+        self.built.wait()
+        self._run_last(self.third)
 
     def _build_sanitized(self) -> None:
         if self.sanitize and (not self.first.choice.build or self.second.step(
                 "build with sanitizers", [str(ROOT / "scripts/build"), "--sanitize", "--jobs", "1",
                                           "--directory", str(sanitized_build())])):
-            self.last.put(lambda parts: run_sanitized(parts, "tests/integration"))  # the longest first
-            self.last.put(lambda parts: run_sanitized(parts, "tests/unit"))
+            self.last.put(lambda parts: run_sanitized(parts, "tests/integration", existing(("tests/integration",))))  # the longest first
             self.last.put(lambda parts: run_ctest(parts, "unit tests in C, sanitized", sanitized_build()))
+            self.last.put(lambda parts: run_sanitized(parts, "tests/unit", loading_c("tests/unit")))
+        for folder in reversed(existing(GUEST_FOLDERS)):
+            self.last.put(lambda parts, folder=folder: run_native(parts, [folder]))
         self.built.set()
 
     def _run_last(self, parts: Parts) -> None:

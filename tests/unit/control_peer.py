@@ -120,7 +120,7 @@ def volume(name: str = "v0", **changes: Any) -> dict[str, Any]:
             "memory": {"buffer_bytes": 4 << 20, "buffer_bytes_max": 64 << 20},
             "rows": {"full": 9, "read_modify_write": 4, "reconstruct": 2, "read_all": 0,
                      "data_only": 0},
-            "reads_reconstructed": 0, "reads_hedged": 0, "medium_repaired": 0, "requests_merged": 3,
+            "reads_saved": 2, "reads_reconstructed": 0, "reads_hedged": 0, "medium_repaired": 0, "requests_merged": 3,
             "sync_rate_min_bytes": 10 << 20, "sync_rate_max_bytes": 1 << 30,
             "members": [member(i) for i in range(4)], "empty_roles": [], **changes}
 

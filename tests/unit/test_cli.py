@@ -151,7 +151,7 @@ MEMBER_KEYS = ["member", "role", "state", "link", "reason", "size_bytes", "stale
                "medium_repaired", "latency_ms"]
 VOLUME_KEYS = ["name", "state", "uuid", "reason", "level", "chunk_bytes", "block_bytes", "size_bytes",
                "epoch", "event", "write_cache", "regions", "resync", "rebuild", "scrub", "lost", "users",
-               "requests_active", "memory", "rows", "reads_reconstructed", "reads_hedged",
+               "requests_active", "memory", "rows", "reads_saved", "reads_reconstructed", "reads_hedged",
                "medium_repaired", "requests_merged", "sync_rate_min_bytes", "sync_rate_max_bytes",
                "members", "empty_roles"]
 

@@ -565,6 +565,94 @@ test_stream_of_writes_needs_no_reads(void **state)
 	}
 }
 
+static uint64_t
+reads_of_members(struct rig *rig)
+{
+	struct engine_status status = rig_status(rig);
+	uint64_t reads = 0;
+
+	for (int m = 0; m < status.slots; m++)
+		reads += status.members[m].reads;
+	return reads;
+}
+
+/* Writes of 4 KiB one after the other, `count` of them from `sector` on.  Returns how often members were read for them. */
+static uint64_t
+reads_of_journal(struct rig *rig, uint64_t sector, int count)
+{
+	uint64_t before = reads_of_members(rig);
+
+	for (int i = 0; i < count; i++) {
+		rig_submit(rig, REQUEST_WRITE, sector + (uint64_t)i * 8, 8, false);
+		rig_drain(rig);
+	}
+	return reads_of_members(rig) - before;
+}
+
+/* What small writes of a row read serves those that follow; what others write there is not overlooked. */
+static void
+test_small_writes_of_a_row_read_it_once(void **state)
+{
+	static const uint8_t levels[] = { 5, 6 };
+
+	for (size_t i = 0; i < sizeof(levels); i++) {
+		struct rig rig;
+
+		rig_init(&rig, levels[i], levels[i] == 5 ? 4 : 5, 65536, STREAM_BYTES, 41 + i);
+		start_active(&rig);
+		wait_for_resync(&rig);
+		/* Two or three for the first write, what the rest of the row needs, once: each chunk at most. */
+		assert_true(reads_of_journal(&rig, 0, 48) <= 3 + 5);
+		assert_true(reads_of_journal(&rig, 0, 48) == 0);
+		rig_verify(&rig);
+
+		rig_submit(&rig, REQUEST_ZERO, 0, 384, false);
+		rig_drain(&rig);
+		assert_true(reads_of_journal(&rig, 8, 2) >= 2);
+		rig_verify(&rig);
+
+		rig_submit(&rig, REQUEST_WRITE, 0, 384, false);
+		rig_drain(&rig);
+		assert_true(reads_of_journal(&rig, 200, 20) >= 2);
+		rig_verify(&rig);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
+/* Members that lose power take what was not flushed along.  If that is parity with its data, what they hold fits, and
+ * nothing but the sessions that ended tells that it is not what was written last.
+ */
+static void
+test_what_was_known_of_a_row_goes_with_the_caches(void **state)
+{
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		struct rig rig;
+
+		rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 440 + seed);
+		start_active(&rig);
+		wait_for_resync(&rig);
+		reads_of_journal(&rig, 0, 4);
+		reads_of_journal(&rig, 128, 4);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		rig_submit(&rig, REQUEST_WRITE, 128, 1, false);
+		rig_drain(&rig);
+		for (int m = 0; m < rig.count; m++)
+			fake_member_power_loss(&rig.members[m], true);
+		rig_steps(&rig, 300);
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+		wait_for_resync(&rig);
+		rig.errors_allowed = true;	/* a flush tells of the caches */
+		rig_submit(&rig, REQUEST_WRITE, 0, 8, true);	/* the same columns of another chunk */
+		rig_drain(&rig);
+		rig_steps(&rig, 2000);
+		assert_int_equal(rig_parity_faults(&rig), 0);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
 static int
 commands_under_way(const struct rig *rig)
 {
@@ -868,6 +956,8 @@ main(void)
 		cmocka_unit_test(test_adjacent_writes_become_full_stripes),
 		cmocka_unit_test(test_stream_of_writes_needs_no_reads),
 		cmocka_unit_test(test_lonely_writes_are_not_held),
+		cmocka_unit_test(test_small_writes_of_a_row_read_it_once),
+		cmocka_unit_test(test_what_was_known_of_a_row_goes_with_the_caches),
 		cmocka_unit_test(test_journal_beside_other_writes_is_not_held),
 		cmocka_unit_test(test_full_stripe_is_one_command_per_member),
 		cmocka_unit_test(test_write_waits_while_its_mark_is_being_cleared),

@@ -141,7 +141,7 @@ compare(const struct geometry *geometry, const struct expectation *cases, size_t
 {
 	for (const struct expectation *e = cases; e < cases + count; e++) {
 		struct row_plan plan;
-		int result = plan_row_write(geometry, e->begin, e->end, e->absent, e->trust, &plan);
+		int result = plan_row_write(geometry, e->begin, e->end, e->absent, e->trust, NULL, &plan);
 
 		if (result != 0 || plan.way != e->way || plan.reads != e->reads ||
 		    plan.writes != e->writes || plan.proves_row != e->proves ||
@@ -182,7 +182,7 @@ copies_are_written_where_the_data_is(void **state)
 		struct row_plan plan;
 
 		assert_int_equal(plan_row_write(&geometry, 512, 1024, cases[i].absent,
-						(enum row_trust)trust, &plan), 0);
+						(enum row_trust)trust, NULL, &plan), 0);
 		assert_int_equal(plan.way, PLAN_FULL);
 		assert_int_equal(plan.reads, 0);
 		assert_int_equal(plan.writes, cases[i].writes);
@@ -191,7 +191,7 @@ copies_are_written_where_the_data_is(void **state)
 		assert_int_equal(plan.hull.end, 1024);
 		assert_false(plan.proves_row);
 		assert_int_equal(plan_row_write(&geometry, 0, CHUNK, cases[i].absent,
-						(enum row_trust)trust, &plan), 0);
+						(enum row_trust)trust, NULL, &plan), 0);
 		assert_true(plan.proves_row);
 	}
 }
@@ -202,15 +202,15 @@ the_middle_of_a_suspect_chunk_is_read_with_its_surroundings(void **state)
 	struct geometry geometry = make(5, 4);
 	struct row_plan plan;
 
-	assert_int_equal(plan_row_write(&geometry, 512, 1024, 0, ROW_SUSPECT, &plan), 0);
+	assert_int_equal(plan_row_write(&geometry, 512, 1024, 0, ROW_SUSPECT, NULL, &plan), 0);
 	for (int chunk = 0; chunk < 3; chunk++) {
 		assert_int_equal(plan.read[chunk].begin, 0);
 		assert_int_equal(plan.read[chunk].end, CHUNK);
 	}
 	/* at the edges only the rest of it is */
-	assert_int_equal(plan_row_write(&geometry, 0, 1024, 0, ROW_SUSPECT, &plan), 0);
+	assert_int_equal(plan_row_write(&geometry, 0, 1024, 0, ROW_SUSPECT, NULL, &plan), 0);
 	assert_int_equal(plan.read[0].begin, 1024);
-	assert_int_equal(plan_row_write(&geometry, 1024, CHUNK, 0, ROW_SUSPECT, &plan), 0);
+	assert_int_equal(plan_row_write(&geometry, 1024, CHUNK, 0, ROW_SUSPECT, NULL, &plan), 0);
 	assert_int_equal(plan.read[0].end, 1024);
 }
 
@@ -239,7 +239,7 @@ wide_rows_prefer_read_modify_write(void **state)
 		struct row_plan plan;
 
 		assert_int_equal(plan_row_write(&geometry, 0, (uint64_t)cases[i].touched * CHUNK,
-						0, ROW_PROVEN, &plan), 0);
+						0, ROW_PROVEN, NULL, &plan), 0);
 		assert_int_equal(plan.way, cases[i].way);
 		assert_int_equal(plan.reads, cases[i].reads);
 	}
@@ -252,9 +252,44 @@ fewer_reads_count_more_than_fewer_bytes(void **state)
 	struct row_plan plan;
 
 	/* 3 reads of 11 KiB against 4 of 9 KiB */
-	assert_int_equal(plan_row_write(&geometry, 512, 2 * CHUNK - 512, 0, ROW_PROVEN, &plan), 0);
+	assert_int_equal(plan_row_write(&geometry, 512, 2 * CHUNK - 512, 0, ROW_PROVEN, NULL, &plan), 0);
 	assert_int_equal(plan.way, PLAN_RMW);
 	assert_int_equal(plan.reads, 3);
+}
+
+/* Four members, level 5: data at 0, 1, 2, and P. */
+static void
+what_is_known_is_not_read(void **state)
+{
+	static const struct columns all = { 0, CHUNK }, first = { 0, 512 }, rest = { 512, CHUNK };
+	const struct {
+		uint64_t begin, end;
+		struct columns known[4];
+		enum plan_way way;
+		uint32_t fetch;
+	} cases[] = {
+		{ 0, 512, { { 0, 0 } }, PLAN_RECONSTRUCT, 6 },
+		{ 0, 512, { [0] = first }, PLAN_RMW, 8 },
+		{ 0, 512, { [0] = first, [3] = all }, PLAN_RMW, 0 },
+		{ 0, 512, { [0] = rest, [3] = rest }, PLAN_RECONSTRUCT, 6 },
+		{ 0, 1024, { [0] = first, [3] = first }, PLAN_RECONSTRUCT, 6 },	/* what is known in part must be read */
+		{ 0, 512, { [1] = all }, PLAN_RECONSTRUCT, 4 },
+		{ 0, 512, { [0] = all, [1] = all, [2] = first, [3] = all }, PLAN_RECONSTRUCT, 0 },
+		{ CHUNK, 2 * CHUNK, { [0] = all }, PLAN_RECONSTRUCT, 4 },
+		{ CHUNK, 2 * CHUNK, { [3] = all }, PLAN_RMW, 2 },
+		{ 0, 3 * CHUNK, { [3] = all }, PLAN_FULL, 0 },
+	};
+	struct geometry geometry = make(5, 4);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct row_plan plan;
+
+		assert_int_equal(plan_row_write(&geometry, cases[i].begin, cases[i].end, 0, ROW_PROVEN,
+						cases[i].known, &plan), 0);
+		if (plan.way != cases[i].way || plan.fetch != cases[i].fetch ||
+		    plan.reads != __builtin_popcount(cases[i].fetch))
+			fail_msg("case %zu: way %d, fetch %x, reads %d", i, plan.way, plan.fetch, plan.reads);
+	}
 }
 
 static void
@@ -289,14 +324,14 @@ refused_writes_leave_the_plan_alone(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct geometry geometry = make(cases[i].level, cases[i].members);
 		int result = plan_row_write(&geometry, cases[i].begin, cases[i].end,
-					    cases[i].absent, cases[i].trust, &plan);
+					    cases[i].absent, cases[i].trust, NULL, &plan);
 
 		if (result != cases[i].result)
 			fail_msg("case %zu: %d", i, result);
 		assert_memory_equal(&plan, &before, sizeof(plan));
 	}
 
-	assert_int_equal(plan_row_write(&none, 0, CHUNK, 2, ROW_PROVEN, &plan), 0);
+	assert_int_equal(plan_row_write(&none, 0, CHUNK, 2, ROW_PROVEN, NULL, &plan), 0);
 	assert_int_equal(plan.way, PLAN_DATA_ONLY);
 	assert_int_equal(plan.writes, 1);
 }
@@ -311,6 +346,7 @@ main(void)
 		cmocka_unit_test(the_middle_of_a_suspect_chunk_is_read_with_its_surroundings),
 		cmocka_unit_test(wide_rows_prefer_read_modify_write),
 		cmocka_unit_test(fewer_reads_count_more_than_fewer_bytes),
+		cmocka_unit_test(what_is_known_is_not_read),
 		cmocka_unit_test(refused_writes_leave_the_plan_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

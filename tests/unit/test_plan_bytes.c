@@ -510,7 +510,7 @@ check_scene(void)
 	memset(&scene.plan, 0x5a, sizeof(scene.plan));
 	before = scene.plan;
 	int result = plan_row_write(&scene.geometry, scene.begin, scene.end, scene.absent,
-				    scene.trust, &scene.plan);
+				    scene.trust, NULL, &scene.plan);
 
 	if (result != expected_result())
 		fail_scene("wrong result", result);

@@ -100,3 +100,9 @@ def test_packages_are_listed_once_and_are_names():
                             check=True).stdout.split()
     assert len(listed) == len(set(listed)) > 30
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", name) for name in listed)
+
+
+def test_of_pythons_tests_only_those_with_c_code_in_them_run_sanitized():
+    chosen = test_main.loading_c("tests/unit")
+    assert "tests/unit/test_pure_properties.py" in chosen
+    assert "tests/unit/test_cli.py" not in chosen
