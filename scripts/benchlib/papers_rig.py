@@ -26,6 +26,7 @@ import rtslib_fb as rtslib
 
 from benchlib import processor
 from benchlib.cells import Shape
+from benchlib.load import settle
 from benchlib.network import Network, inside
 from benchlib.systems import Md
 from gateway import Gateway, Volume, iraid
@@ -139,6 +140,7 @@ def measure(disk: Disk, job: Job) -> Figure:
 
 def measure_fio(words: list[str], way: str, seconds_max: float, *, warm: bool = True) -> Figure:
     """words: a command of fio with one job; warm: it has no warm-up, so that processor time belongs to what it moved."""
+    settle()
     before, tasks_before = busy_and_all_ticks(), processor.snapshot() if warm else {}
     printed = run_load(words, seconds_max)
     after = busy_and_all_ticks()
