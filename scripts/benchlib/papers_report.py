@@ -92,7 +92,14 @@ def _targets_table(rows: list[Row]) -> str:
     return text + "\n\n" + markdown(heads, lines)
 
 
+def _by_level(row: Row) -> tuple[int, str]:
+    """Runs of single levels come in any order; of the same cell the later one stays behind (sorting is stable)."""
+    return row.level or 0, row.system
+
+
 def _cern_table(rows: list[Row]) -> str:
+    rows = sorted(rows, key=_by_level)
+
     def cell(row: Row) -> str:
         load = row.conditions.get("measured", {}).get("cpu_percent")
         return f"{row.mb_per_s:.1f}" + (f" ({load:.0f} %, {row.cpu_s_per_gib:.1f})" if load is not None else "")
@@ -110,7 +117,7 @@ def _cern_table(rows: list[Row]) -> str:
 def cern_shares(rows: list[Row]) -> dict[str, dict[int, dict[str, float]]]:
     """What each level has of the same system's level 0, CERN's own on six disks beside it."""
     found: dict[str, dict[int, dict[str, float]]] = {}
-    for row in rows:
+    for row in sorted(rows, key=_by_level):
         if row.level is not None and row.conditions["job"] in model.CERN_JOBS:
             found.setdefault(row.system, {}).setdefault(row.level, {})[row.conditions["job"]] = row.mb_per_s
     return {name: model.shares_of_level_0(levels) for name, levels in found.items()} | {

@@ -120,3 +120,11 @@ def test_latency_is_in_ms_and_throughput_in_mb():
     text = report.tables([row(experiment="latency", rtt_ms=8)])
     assert "| 1.0 (2.0) |" in text and "MB/s" not in text
     assert "MB/s" in report.tables(cern_rows())
+
+
+def test_cerns_levels_are_in_order_whatever_was_measured_first():
+    text = report.tables(list(reversed(cern_rows())))
+
+    assert [line.split(" | ")[0] for line in text.splitlines() if " %, " in line] == [
+        "| S-iRAID 4", "| md 0 on 4", "| P-iRAID 4", "| md 5 on 4"]
+    assert report.cern_shares(list(reversed(cern_rows())))["md"][5] == {"block output": 0.45}
