@@ -348,8 +348,8 @@ REQUESTS = [4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB]
 
 def request_size(run: Run) -> None:
     """Throughput against request size, four operations (raid, figures 5, 9, 10): one target, S-iRAID and P-iRAID on four, links of
-    100 Mbit/s so that the links are what is compared."""
-    link = Link(rate_mbit=100)
+    20 Mbit/s so that the links are what is compared, at 4 KiB as well."""
+    link = Link(rate_mbit=20)
     if "plain" in run.settings.systems:
         with run.plain(SPARE) as disk:
             run.network.shape(link)

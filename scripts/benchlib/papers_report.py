@@ -149,7 +149,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
         rows, lambda row: row.conditions["cc"], str,
         lambda row: (system_name(row), OPERATION_NAMES[row.pattern], f"{row.conditions['link_mbit']:g}"),
         ["system", "operation", "Mbit/s a link"], lambda row: f"{row.mb_per_s:.0f} (cwnd {_measured('cwnd')(row)})")),
-    "Size of a request, 100 Mbit/s": (("request-size",), lambda rows: pivot(
+    "Size of a request, 20 Mbit/s a link": (("request-size",), lambda rows: pivot(
         rows, lambda row: row.block_bytes // 1024, lambda kib: f"{kib} KiB",
         lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"],
         lambda row: f"{row.mb_per_s:.1f}")),
@@ -256,11 +256,12 @@ def _draw_request_size(axes: Any, rows: list[Row]) -> None:
                                    lambda row: (row.block_bytes,)).items())
             axes.plot([key[0] / 1024 for key, _ in points], [row.mb_per_s for _, row in points], style, color=colour,
                       label=f"{name}, {OPERATION_NAMES[pattern]}")
-    axes.plot([64], [model.RAID_ONE_TARGET_64K_MB], "k^", label="paper: one target")
-    axes.plot([64], [model.RAID_THREE_TARGETS_64K_MB], "kv", label="paper: S-iRAID on 3 (1 Gbit/s)")
+    scale = 20 / 100  # their one target moved what a link of 100 Mbit/s has
+    axes.plot([64], [scale * model.RAID_ONE_TARGET_64K_MB], "k^", label="paper: one target, a fifth of it")
+    axes.plot([64], [scale * model.RAID_THREE_TARGETS_64K_MB], "kv", label="paper: S-iRAID on 3, a fifth of it")
     axes.set_xscale("log", base=2)
     axes.set_xlabel("KiB a request")
-    axes.set_title("Request size, 100 Mbit/s a link")
+    axes.set_title("Request size, 20 Mbit/s a link")
 
 
 def _draw_targets(axes: Any, rows: list[Row]) -> None:
