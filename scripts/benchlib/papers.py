@@ -368,7 +368,7 @@ def _each_request_size(run: Run, system: str, level: int | None, members: list[i
 
 # --- raw TCP ---
 
-SEGMENTS = [8 * KIB, 32 * KIB, 128 * KIB, 256 * KIB, MIB]
+SEGMENTS = [8 * KIB, 64 * KIB, 256 * KIB, MIB]
 
 
 def raw_tcp(run: Run) -> None:

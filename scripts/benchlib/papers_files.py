@@ -40,7 +40,7 @@ BONNIE_FILE_BYTES = 64 * MIB
 FILE_LINK = Link(rate_mbit=100)
 FILE_SIZES = [MIB, 4 * MIB, 16 * MIB, 64 * MIB]
 FILE_BYTES = 64 * MIB  # of all files of a size
-LATENCY_BLOCKS = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB]
+LATENCY_BLOCKS = [4 * KIB, 32 * KIB, 256 * KIB, MIB]
 LATENCY_RTTS_MS = (0.0, 8.0)
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 CONTROL_GROUPS = Path("/run/papers-cgroup")
