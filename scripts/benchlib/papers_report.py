@@ -151,8 +151,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
         ["system", "operation", "Mbit/s a link"], lambda row: f"{row.mb_per_s:.0f} (cwnd {_measured('cwnd')(row)})")),
     "Size of a request, 20 Mbit/s a link": (("request-size",), lambda rows: pivot(
         rows, lambda row: row.block_bytes // 1024, lambda kib: f"{kib} KiB",
-        lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"],
-        lambda row: f"{row.mb_per_s:.1f}")),
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation (how busy the machine was)"],
+        lambda row: f"{row.mb_per_s:.1f} ({_measured('busy_percent')(row)} %)")),
     "Number of targets and speed of links (share of the links in use)": (("targets",), _targets_table),
     "Reads made from the other members (hedged), 20 Mbit/s": (("hedging",), lambda rows: pivot(
         rows, lambda row: row.depth, lambda depth: f"depth {depth}",
