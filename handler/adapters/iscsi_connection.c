@@ -242,7 +242,7 @@ iscsi_task_sent_until(const struct iscsi_task *task, uint64_t position)
 uint64_t
 iscsi_connection_progress(const struct iscsi_connection *connection)
 {
-	return connection->progress;
+	return connection->progress + receive_waiting_bytes(connection);
 }
 
 void
@@ -266,6 +266,7 @@ iscsi_connection_create(int fd, const struct iscsi_login *login)
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));	/* PDUs leave as they are batched */
 	connection->fd = fd;
+	connection->low_water_bytes = 1;
 	connection->agreed = login->negotiated;
 	connection->cmd_sn = login->exp_cmd_sn;
 	connection->max_cmd_sn = login->max_cmd_sn;

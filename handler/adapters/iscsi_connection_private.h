@@ -83,6 +83,7 @@ struct iscsi_connection {
 	bool blocked;			/* the socket took no more */
 	uint64_t position;		/* of the end of the batch in the stream */
 	struct receiver receiver;
+	uint32_t low_water_bytes;	/* with fewer there to read the socket does not wake us */
 	uint64_t progress;
 	const struct iscsi_task *oldest;
 };
@@ -103,6 +104,9 @@ uint32_t place_take(struct iscsi_place *place, uint32_t length, struct iovec *ou
 
 /* iscsi_connection_send.c */
 void send_next_burst(struct iscsi_connection *connection, struct iscsi_task *task);
+
+/* iscsi_connection_receive.c: data under way that has come, but is not fetched before there is more of it */
+uint32_t receive_waiting_bytes(const struct iscsi_connection *connection);
 
 /* iscsi_connection_answer.c.  False: it makes no sense, and the connection is broken. */
 bool answer_header(struct iscsi_connection *connection);	/* before its data is received */

@@ -11,12 +11,15 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define DIRECT_BYTES_MIN 16384		/* of a Data-In */
 #define AHEAD_BYTES 512
 #define ROOM_BYTES_MIN 2048		/* the longest header and tail */
 #define READ_IOV_MAX 64
+#define LOW_WATER_BYTES_MIN 16384	/* less does not pay for the calls */
+#define LOW_WATER_BYTES_MAX 65536
 #define TURN_BYTES_MAX (1u << 20)	/* then it's another connection's turn */
 
 static uint32_t
@@ -243,6 +246,39 @@ receive_some(struct iscsi_connection *connection, size_t *wanted)
 	return got;
 }
 
+/* Where packets are small (a target that sends page by page) a long Data-In would wake us for each.  So the socket is told
+ * how much is worth it: no more than what is left of this PDU, for nobody knows what comes then.
+ */
+static void
+set_low_water(struct iscsi_connection *connection)
+{
+	const struct receiver *receiver = &connection->receiver;
+	uint32_t wanted = receiver->phase == RECEIVE_DATA && receiver->data_left >= LOW_WATER_BYTES_MIN
+			  ? receiver->data_left : 1;
+	int value;
+
+	if (wanted > LOW_WATER_BYTES_MAX)
+		wanted = LOW_WATER_BYTES_MAX;
+	if (wanted == connection->low_water_bytes || connection->error != 0)
+		return;
+	value = (int)wanted;
+	if (setsockopt(connection->fd, SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value)) == 0)
+		connection->low_water_bytes = wanted;
+	else if (connection->low_water_bytes > wanted)
+		connection_break(connection, -errno, "SO_RCVLOWAT of %u: %s", wanted, strerror(errno));
+}
+
+uint32_t
+receive_waiting_bytes(const struct iscsi_connection *connection)
+{
+	int waiting = 0;
+
+	if (connection->low_water_bytes == 1 || ioctl(connection->fd, FIONREAD, &waiting) != 0 || waiting < 0)
+		return 0;
+	return (uint32_t)waiting < connection->receiver.data_left ? (uint32_t)waiting
+								   : connection->receiver.data_left;
+}
+
 int
 iscsi_connection_receive(struct iscsi_connection *connection)
 {
@@ -267,5 +303,6 @@ iscsi_connection_receive(struct iscsi_connection *connection)
 			break;		/* the socket is empty: no call more to be told so */
 		total += (size_t)got;
 	}
+	set_low_water(connection);
 	return connection->error;
 }

@@ -63,6 +63,7 @@ struct plug {
 	uint64_t clock;		/* of writes that arrived */
 	struct list ops;	/* write_op that are held */
 	unsigned int held;
+	uint32_t write_us;	/* how long writes take from their start: a moving mean */
 	uint32_t gap_ms;	/* how long to wait for what comes next when nothing is under way */
 };
 
@@ -468,6 +469,8 @@ void intent_io_all(struct engine *engine);	/* somebody new needs the whole map *
  */
 bool intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
 void intent_io_wait(struct engine *engine, struct region_hold *hold);
+/* What comes behind the rows of this hold will be written soon: mark it before somebody waits for that. */
+void intent_io_expect(struct engine *engine, const struct region_hold *hold);
 void intent_io_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
 void intent_io_tell(struct engine *engine, int error);	/* those who wait: marks became durable, or can't */
 

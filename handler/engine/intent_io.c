@@ -16,6 +16,7 @@
 #include <syslog.h>
 
 #define CLEAN_PERIOD_MS 1000u
+#define EXPECTED_BYTES (64u << 20)	/* of each member, that are marked ahead of a stream: so much more is resynchronised after a crash */
 
 /* What is about to be sent, taken as already cleared; and then as set once it is answered. */
 static void
@@ -57,6 +58,22 @@ intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_r
 		if (!intent_begin(&engine->intent, region))
 			durable = false;
 	return durable;
+}
+
+void
+intent_io_expect(struct engine *engine, const struct region_hold *hold)
+{
+	struct intent *intent = &engine->intent;
+	const uint64_t region_bytes = (uint64_t)intent->region_rows * engine->geometry.chunk_bytes;
+	const uint32_t ahead = EXPECTED_BYTES > region_bytes ? (uint32_t)(EXPECTED_BYTES / region_bytes) : 1;
+	const uint32_t left = intent->regions - 1 - hold->last;
+	const uint32_t last = hold->last + (ahead < left ? ahead : left);
+
+	/* Half of it at a time: the next batch is on its way long before the first of its regions is reached. */
+	if (!hold->active || (intent->flags[hold->last + (last - hold->last + 1) / 2] & REGION_DIRTY))
+		return;
+	for (uint32_t region = hold->last + 1; region <= last; region++)
+		intent_expect(intent, region);
 }
 
 void

@@ -18,6 +18,9 @@
 
 #define HELD_MS_MAX 20u
 #define GAP_MS_MAX 8u
+#define LONG_ROWS 16u
+#define BATCH_BYTES (256u << 10)	/* of one member: what one command has at least, if it can */
+#define BATCH_WRITES 2u			/* so many are under way meanwhile, that members have something to do */
 
 static uint64_t
 row_bytes_of(const struct engine *engine)
@@ -85,30 +88,45 @@ plug_note(struct engine *engine, const struct engine_request *request)
 	};
 }
 
-static const struct stream *
-stream_that_ends(const struct engine *engine, uint64_t end_bytes)
+static bool
+has_part(const struct stream *stream, const struct write_op *op)
 {
-	for (int i = 0; i < PLUG_STREAMS; i++) {
-		const struct stream *stream = &engine->plug.streams[i];
-
-		if (stream->used_at != 0 && stream->end_bytes == end_bytes)
-			return stream->run_bytes >= row_bytes_of(engine) ? stream : NULL;
-	}
-	return NULL;
+	return stream->used_at != 0 && stream->run_bytes >= row_bytes_of(op->op.engine) &&
+	       stream->end_bytes >= op->end_bytes && stream->end_bytes - stream->run_bytes <= op->begin_bytes;
 }
 
 bool
-plug_in_stream(const struct engine *engine, uint64_t end_bytes)
+plug_in_stream(const struct write_op *op)
 {
-	return stream_that_ends(engine, end_bytes) != NULL;
+	for (int i = 0; i < PLUG_STREAMS; i++)
+		if (has_part(&op->op.engine->plug.streams[i], op))
+			return true;
+	return false;
+}
+
+bool
+plug_in_long_stream(const struct write_op *op)
+{
+	for (int i = 0; i < PLUG_STREAMS; i++) {
+		const struct stream *stream = &op->op.engine->plug.streams[i];
+
+		if (has_part(stream, op) && stream->deep &&
+		    stream->run_bytes >= LONG_ROWS * row_bytes_of(op->op.engine))
+			return true;
+	}
+	return false;
 }
 
 static bool
-is_end_of_stream(const struct engine *engine, uint64_t end_bytes)
+is_end_of_stream(const struct write_op *op)
 {
-	const struct stream *stream = stream_that_ends(engine, end_bytes);
+	for (int i = 0; i < PLUG_STREAMS; i++) {
+		const struct stream *stream = &op->op.engine->plug.streams[i];
 
-	return stream != NULL && stream->deep;
+		if (stream->end_bytes == op->end_bytes && has_part(stream, op))
+			return stream->deep;
+	}
+	return false;
 }
 
 /* Its rows are, up to the one it was held for: it has one row then. */
@@ -122,6 +140,18 @@ static bool
 others_write(const struct engine *engine)
 {
 	return engine->writes > engine->plug.held;
+}
+
+/* More rows may join it, and members are busy until then. */
+static bool
+wants_more_rows(const struct write_op *op)
+{
+	const struct engine *engine = op->op.engine;
+	const uint64_t rows = write_last_row(op) - write_first_row(op) + 1;
+	const unsigned int others = engine->writes - engine->plug.held - !op->was_held;
+
+	return !op->was_batched && others >= BATCH_WRITES &&
+	       rows * engine->geometry.chunk_bytes < BATCH_BYTES;
 }
 
 /* Somebody waits behind it. */
@@ -146,9 +176,15 @@ plug_wants(const struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
 
-	return !op->was_held && engine_has_parity(engine) && op->end_bytes % row_bytes_of(engine) != 0 && !op->fua &&
-	       !op->pieces->request->claimed && is_calm(engine) && is_end_of_stream(engine, op->end_bytes) &&
+	return !op->was_held && engine_has_parity(engine) && !op->fua && !op->pieces->request->claimed &&
+	       (op->end_bytes % row_bytes_of(engine) != 0 || wants_more_rows(op)) && is_calm(engine) && is_end_of_stream(op) &&
 	       row_tail(engine->rows, write_last_row(op)) == &op->rows[write_last_row(op) % OP_ROWS_MAX].claim;
+}
+
+bool
+plug_wants_all(const struct write_op *op)
+{
+	return write_first_row(op) == write_last_row(op) || wants_more_rows(op);
 }
 
 void
@@ -164,17 +200,37 @@ plug_hold(struct write_op *op)
 	list_append(&engine->plug.ops, &op->op.node);
 }
 
+/* A part of what a write takes: where members are far away, waiting for more rows must not cost what it saves. */
+static uint32_t
+batch_ms_max(const struct engine *engine)
+{
+	return engine->plug.write_us / 8000 > 1 ? engine->plug.write_us / 8000 : 1;
+}
+
+void
+plug_took(struct engine *engine, uint64_t milliseconds)
+{
+	struct plug *plug = &engine->plug;
+
+	plug->write_us = (uint32_t)((7 * (uint64_t)plug->write_us + 1000 * (milliseconds < 10000 ? milliseconds : 10000)) / 8);
+}
+
 static bool
 must_go(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
 
+	const bool in_trouble = !is_calm(engine) || op->fua || is_in_the_way(op);
+
 	if (is_complete(op)) {
+		if (!in_trouble && wants_more_rows(op) && engine->now_ms - op->held_ms < batch_ms_max(engine))
+			return false;
 		learn(&engine->plug, true);
 		op->was_held = false;	/* what came beyond the row may have to wait in its turn */
+		op->was_batched = true;
 		return true;
 	}
-	if (!is_calm(engine) || op->fua || is_in_the_way(op) || engine->now_ms - op->held_ms >= HELD_MS_MAX)
+	if (in_trouble || engine->now_ms - op->held_ms >= HELD_MS_MAX)
 		return true;
 	if (others_write(engine)) {
 		op->alone_ms = 0;
@@ -212,7 +268,7 @@ plug_deadline(const struct engine *engine)
 
 	for (struct list *node = engine->plug.ops.next; node != &engine->plug.ops; node = node->next) {
 		const struct write_op *op = (const struct write_op *)list_entry(node, struct op, node);
-		uint64_t end = op->held_ms + HELD_MS_MAX;
+		uint64_t end = op->held_ms + (is_complete(op) ? batch_ms_max(engine) : HELD_MS_MAX);
 
 		if (op->alone_ms != 0 && op->alone_ms + engine->plug.gap_ms < end)
 			end = op->alone_ms + engine->plug.gap_ms;

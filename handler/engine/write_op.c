@@ -186,6 +186,7 @@ write_written(struct write_op *op)
 		write_again(op);
 		return;
 	}
+	plug_took(op->op.engine, op->op.engine->now_ms - op->begun_ms);
 	write_rows_give_back(op, !is_doubtful(op) && op->op.engine->out == 0);
 	if (is_redundant(op)) {
 		prove_rows(op);
@@ -308,9 +309,11 @@ static void
 mark_regions(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
+	const bool marked = intent_io_hold(engine, &op->marks, write_first_row(op), write_last_row(op));
 
-	if (intent_io_hold(engine, &op->marks, write_first_row(op), write_last_row(op)) ||
-	    MUTANT(MARK_UNAWAITED))
+	if (plug_in_long_stream(op))
+		intent_io_expect(engine, &op->marks);
+	if (marked || MUTANT(MARK_UNAWAITED))
 		return;
 	op->pending++;
 	intent_io_wait(engine, &op->marks);
@@ -379,12 +382,13 @@ write_start(struct op *base)
 	int error;
 
 	if (plug_wants(op)) {
-		if (write_first_row(op) == write_last_row(op)) {
+		if (plug_wants_all(op)) {
 			plug_hold(op);
 			return;
 		}
 		detach_last_row(op);
 	}
+	op->begun_ms = op->op.engine->now_ms;
 	error = write_rows_plan(op);
 	op->doubts = op->op.engine->intent.doubts;
 	op->cache_losses = op->op.engine->cache_losses;
@@ -463,6 +467,7 @@ write_op_create(struct engine *engine, struct piece *piece)
 	list_init(&op->marks.node);
 	op->finds_lost = false;
 	op->was_held = false;
+	op->was_batched = false;
 	op->attempts = 0;
 	op->avoid = 0;
 	op->buffer = NULL;

@@ -32,6 +32,8 @@ struct write_op {
 	bool fua;
 	bool finds_lost;	/* overwrites what could not be known */
 	bool was_held;		/* plug.c */
+	bool was_batched;	/* and waited for more rows */
+	uint64_t begun_ms;
 	uint64_t held_ms;	/* since when it is held, and since when no other write is under way; 0: one is */
 	uint64_t alone_ms;
 	struct region_hold marks;

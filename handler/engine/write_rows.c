@@ -208,7 +208,7 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 		row->plan.write_redundancy |= unread & ~data;
 	if (error == 0 && may_be_kept(op, number) &&
 	    (row->plan.way == PLAN_RMW || row->plan.way == PLAN_RECONSTRUCT))
-		row->cached = row_cache_take(engine, number, plug_in_stream(engine, op->end_bytes));
+		row->cached = row_cache_take(engine, number, plug_in_stream(op));
 	return error;
 }
 

@@ -261,6 +261,15 @@ intent_end(struct intent *intent, uint32_t region)
 }
 
 void
+intent_expect(struct intent *intent, uint32_t region)
+{
+	if ((intent->flags[region] & REGION_DIRTY) || (intent->traits[region] & INTENT_SUSPECT) || intent->absent != 0)
+		return;
+	intent_begin(intent, region);
+	intent_end(intent, region);
+}
+
+void
 intent_prove(struct intent *intent, uint64_t row)
 {
 	uint32_t region = intent_region(intent, row);

@@ -113,6 +113,10 @@ bool intent_row_defined(const struct intent *intent, uint64_t row);	/* its regio
 bool intent_begin(struct intent *intent, uint32_t region);
 bool intent_ready(const struct intent *intent, uint32_t region);
 void intent_end(struct intent *intent, uint32_t region);
+/* A write is expected there soon, and is to find the flags it needs; not where parity has to be proven, or while members are
+ * absent.  If none comes the region is cleaned as any other.
+ */
+void intent_expect(struct intent *intent, uint32_t region);
 
 /* The row's parity was just written from all of its data (or found right). */
 void intent_prove(struct intent *intent, uint64_t row);

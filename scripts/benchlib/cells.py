@@ -8,6 +8,8 @@ from .row import PATTERNS
 
 KIB = 1024
 MIB = KIB * KIB
+GIB = KIB * MIB
+CHUNK_BYTES = 64 * KIB  # of all volumes and arrays that are measured
 BLOCKS = (4 * KIB, 64 * KIB, MIB)
 BLOCK_BYTES_MAX = 16 * MIB
 MEMBERS_MIN_MAX = {0: (2, 32), 1: (2, 4), 5: (3, 32), 6: (4, 32), 10: (3, 32)}

@@ -26,6 +26,7 @@ import rtslib_fb as rtslib
 
 from benchlib import processor
 from benchlib.cells import Shape
+from benchlib.initiator_settings import deepen_queues
 from benchlib.load import settle
 from benchlib.network import Network, inside
 from benchlib.systems import Md
@@ -44,18 +45,6 @@ VOLUMES = Path("/etc/iraid/volumes")
 CONFIGFS = Path("/sys/kernel/config/target/iscsi")
 LOOPBACK = Path("/sys/kernel/config/target/loopback")
 SCSI_DEVICES = Path("/sys/class/scsi_device")
-INITIATOR_SETTINGS = Path("/etc/iscsi/iscsid.conf")  # the lab's own copy
-# open-iscsi's defaults are a depth of 32, which would hide what deeper queues do, and socket buffers of 512 KiB, which at RTT 64 ms
-# let 3 MB/s through (run: 7.5 write, 3.1 read).  The baseline gets what it needs.
-DEEP_QUEUES = {"node.session.cmds_max": "256", "node.session.queue_depth": "128",
-               "node.conn[0].tcp.window_size": str(32 << 20)}
-
-
-def deepen_queues() -> None:
-    """Of the sessions that the initiator begins from now on."""
-    lines = [line for line in INITIATOR_SETTINGS.read_text().splitlines() if line.split(" ")[0] not in DEEP_QUEUES]
-    lines += [f"{name} = {value}" for name, value in DEEP_QUEUES.items()]
-    INITIATOR_SETTINGS.write_text("\n".join(lines) + "\n")
 
 
 class NetworkTargets(LioTargets):

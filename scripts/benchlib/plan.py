@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from .cells import CELLS, MIB, Cell, Shape, ValueFault, parse_shapes
+from .cells import CELLS, GIB, MIB, Cell, Shape, ValueFault, parse_shapes
 
 IN_LAB = ("plain", "iraid", "md", "md-nobitmap", "ceiling")  # in the order of tables
 NATIVE = ("engine", "raw")
@@ -18,7 +18,6 @@ WITHOUT_LEVEL = ("plain", "ceiling")
 MEMBER_BYTES = 192 * MIB
 PLAIN_BYTES = 2 * MEMBER_BYTES
 GUEST_BYTES = 1024 * MIB  # of the lab, beside the disks
-GIB = 1024 * MIB
 KERNELS = ("uml", "qemu", "host")
 # Seconds, as seen on two cores without KVM: the kernel's start and end, a system put up, and fio's start and end.
 BOOT = {"uml": 15, "qemu": 60, "host": 2}

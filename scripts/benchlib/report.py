@@ -161,13 +161,13 @@ def _section(place: Sequence, level: int | None, members: int, rows: list[Row]) 
 
 # --- Markdown ---
 
-def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     rows = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     return "\n".join(rows + ["| " + " | ".join(line) + " |" for line in lines])
 
 
 def throughput_table(section: Section, figure: str = "mb_per_s", head: str = "MB/s") -> str:
-    return _table([head, *section.systems],
+    return markdown_table([head, *section.systems],
                   [[str(cell)] + [_text(section.figure(system, cell, figure)) for system in section.systems]
                    for cell in section.cells])
 
@@ -185,13 +185,13 @@ def ratio_table(section: Section) -> str:
         mean = geometric_mean(there)
         text = NO_FIGURE if mean is None else f"**{ratio_text(mean)}**"
         means.append(text if len(there) == len(column) else f"{text} ({len(there)} of {len(column)} cells)")
-    return _table(["throughput", *(f"{over} : {under}" for over, under in section.pairs)], [*lines, means])
+    return markdown_table(["throughput", *(f"{over} : {under}" for over, under in section.pairs)], [*lines, means])
 
 
 def latency_table(section: Section) -> str:
     figures = ["p50_ms", "p99_ms", *(["p999_ms"] if section.has("p999_ms") else [])]
     head = "ms, " + " / ".join(name.removesuffix("_ms").replace("p999", "p99.9") for name in figures)
-    return _table([head, *section.systems],
+    return markdown_table([head, *section.systems],
                   [[str(cell)] + [_medians(section, system, cell, figures, " / ") for system in section.systems]
                    for cell in section.cells])
 
@@ -213,7 +213,7 @@ def processor_table(section: Section) -> str:
             line.append(text if user is None else f"{text} ({number_text(user.median)})")
         line += [_medians(section, system, cell, ["process_cpu_s_per_gib"], "") for system in of_process]
         lines.append(line)
-    return _table(["CPU s/GiB" + (" (of it user mode)" if split else ""), *section.systems,
+    return markdown_table(["CPU s/GiB" + (" (of it user mode)" if split else ""), *section.systems,
                    *(f"{system}: the runner alone" for system in of_process)], lines)
 
 
@@ -249,7 +249,7 @@ def markdown(heads: Sequence[dict[str, Any]], found: Sequence[Section], pictures
         parts.append("The runs are of different commits; their rounds are pooled all the same.")
     parts.append("Medians over rounds; in brackets the least and the greatest round. A ratio above 1 means that the first "
                  "is faster. What is measured how: docs/design/benchmarks.md.")
-    parts.append(_table(["system", "what it is"], [[name, text] for name, text in SYSTEMS.items()
+    parts.append(markdown_table(["system", "what it is"], [[name, text] for name, text in SYSTEMS.items()
                                                    if any(name in section.systems for section in found)]))
     for section in found:
         parts.append(f"## {section.title}")

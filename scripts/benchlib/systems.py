@@ -11,6 +11,7 @@ Targets are LIO's, a file on a tmpfs behind each.  What LIO gives on has the sam
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,28 +23,33 @@ from iraidlib import export_plan
 from lio_targets import OPEN_TO_ALL, LioTargets
 from tools import IRAID, free_port, run
 
-from .cells import Shape
-from .plan import MEMBER_BYTES, PLAIN_BYTES
+from .cells import CHUNK_BYTES, KIB, Shape
+from .plan import MEMBER_BYTES
 
 CEILING_BYTES = 3 * MEMBER_BYTES  # nothing is stored, so they cost no memory
-CHUNK_KIB = 64
 SECTOR_BYTES = 512
 IQN = "iqn.2026-01.org.iraid.bench"
 MD_MODULES = {0: "raid0", 1: "raid1", 5: "raid456", 6: "raid456", 10: "raid10"}
 
 
-class System:
-    """One disk.  What put_up() made, close() takes away again, in the opposite order."""
+class System(ABC):
+    """One disk.  What put_up() made, close() takes away again, in the opposite order.
 
-    def __init__(self, stack: Stack, name: str, shape: Shape | None):
+    number: which of several that are alike and there at the same time.
+    """
+
+    def __init__(self, stack: Stack, name: str, shape: Shape | None, *, member_bytes: int = MEMBER_BYTES, number: int = 0):
         self.stack = stack
         self.name = name  # one of row.SYSTEMS
         self.shape = shape
+        self.member_bytes = member_bytes
+        self.number = number
         self.disk: Disk | None = None
         self._undo: list[Callable[[], object]] = []
 
+    @abstractmethod
     def put_up(self) -> None:
-        raise NotImplementedError
+        """Up to a disk that can be loaded."""
 
     def close(self) -> None:
         faults = []
@@ -65,8 +71,19 @@ class System:
         return False
 
     @property
+    def label(self) -> str:
+        """For people."""
+        return self.name
+
+    @property
+    def volume(self) -> str:
+        """Of iraid's: its name."""
+        return self._identity
+
+    @property
     def _identity(self) -> str:
-        return f"{self.name}{self.shape.level}" if self.shape else self.name
+        name = f"{self.name}{self.shape.level}" if self.shape else self.name
+        return f"{name}-{self.number}" if self.number else name
 
     def _targets(self, count: int, size_bytes: int) -> LioTargets:
         targets = self.stack.targets(self._identity, count, size_bytes)
@@ -81,7 +98,7 @@ class System:
 
 class Plain(System):
     def put_up(self) -> None:
-        targets = self._targets(1, PLAIN_BYTES)
+        targets = self._targets(1, 2 * self.member_bytes)
         self.disk = self._login(targets.iqn(0), f"127.0.0.1:{targets.ports[0]}")
 
 
@@ -124,7 +141,7 @@ class _OfRunner(_GivenOn):
 class Iraid(_OfRunner):
     def put_up(self) -> None:
         name, level = self._identity, self.shape.level
-        targets = self._targets(self.shape.members, MEMBER_BYTES)
+        targets = self._targets(self.shape.members, self.member_bytes)
         size_bytes = self.stack.create(name, str(level), targets.members())
         self._undo.append(lambda: self.stack.command(IRAID, "delete", name, "--yes"))
         self._serve("iraid", size_bytes)
@@ -141,7 +158,7 @@ class Md(_GivenOn):
     """With the same chunk, over targets that hold zeros: so parity is right from the start (--assume-clean)."""
 
     def _member_disks(self) -> list[Disk]:
-        targets = self._targets(self.shape.members, MEMBER_BYTES)
+        targets = self._targets(self.shape.members, self.member_bytes)
         return [self._login(targets.iqn(number), f"127.0.0.1:{port}") for number, port in enumerate(targets.ports)]
 
     def put_up(self) -> None:
@@ -161,7 +178,7 @@ class Md(_GivenOn):
         level = self.shape.level
         words = ["--run", "--metadata=1.2", f"--level={level}", f"--raid-devices={self.shape.members}"]
         if level != 1:  # mdadm wants no chunk there
-            words.append(f"--chunk={CHUNK_KIB}K")
+            words.append(f"--chunk={CHUNK_BYTES // KIB}K")
         if level != 0:  # where there is nothing to be in sync, and no bitmap
             words += ["--assume-clean", f"--bitmap={'internal' if self.name == 'md' else 'none'}"]
         return words

@@ -11,23 +11,18 @@ how many commands the members got.  A report, not a test.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/integration")]
+import common
+from common import KIB, MIB
 
-KIB = 1024
-MEMBER_BYTES = 128 * KIB * KIB
+MEMBER_BYTES = 128 * MIB
 COMMANDS = 512
 DEPTHS = (1, 16)
 MEMBERS = 4
@@ -85,8 +80,6 @@ def strace_counts(path: Path) -> dict[str, int]:
 
 
 def measure(volume, handle, submit, depth: int, folder: Path) -> dict:
-    import nbd  # noqa: F401  (loaded by the caller)
-
     pid = volume.process.pid
     thread = volume_thread(pid)
     for _ in range(3):  # warm: free lists, arena, sockets
@@ -123,60 +116,36 @@ def report(rows: list[dict]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default=str(ROOT / "build"))
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    os.environ["IRAID_BUILD_DIR"] = arguments.build
-
-    from farm import TargetFarm
-    from private_gateway import Gateway
-
+    arguments = common.parser(__doc__).parse_args()
+    head = common.begin("data path", arguments, f"{MEMBERS} members, chunk {CHUNK // KIB} KiB, level 5")
     rows = []
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False,
-                            capture_output=True, text=True).stdout.strip()
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    print(f"data path, {date}, commit {commit}: {MEMBERS} members, chunk {CHUNK // KIB} KiB, level 5")
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
-        folder = Path(name)
-        with TargetFarm(folder / "farm", count=MEMBERS, size_bytes=MEMBER_BYTES) as farm:
-            gateway = Gateway(folder / "gateway", folder / "sockets")
-            try:
-                gateway.start()
-                gateway.create("v0", farm.members(), chunk="64K")
-                gateway.must("stop", "v0")
-                with gateway.serve("v0") as volume:
-                    handle = volume.connect()
-                    volume.wait_resynced()
-                    import nbd
+    with tempfile.TemporaryDirectory() as folder, common.served(5, MEMBERS, MEMBER_BYTES) as bench:
+        volume = bench.volume
+        handle = volume.connect()
+        volume.wait_resynced()
+        import nbd
 
-                    data = nbd.Buffer.from_bytearray(bytearray(os.urandom(ROW)))
-                    chunk = nbd.Buffer.from_bytearray(bytearray(os.urandom(CHUNK)))
-                    small = nbd.Buffer.from_bytearray(bytearray(os.urandom(4 * KIB)))
-                    inside = nbd.Buffer(CHUNK)
-                    page = nbd.Buffer(4 * KIB)
-                    # Far apart, so that nothing merges, and within what one region map block says.
-                    kinds = {
-                        "read 4 KiB": lambda i, cb: handle.aio_pread(page, i % 256 * ROW, cb),
-                        "read 64 KiB": lambda i, cb: handle.aio_pread(inside, i % 256 * ROW, cb),
-                        "write 4 KiB": lambda i, cb: handle.aio_pwrite(small, i % 256 * ROW, cb),
-                        "write 64 KiB": lambda i, cb: handle.aio_pwrite(chunk, i % 256 * ROW, cb),
-                        "write full stripe 192 KiB":
-                            lambda i, cb: handle.aio_pwrite(data, i % 256 * ROW, cb),
-                    }  # fmt: skip
-                    for command, submit in kinds.items():
-                        for depth in DEPTHS:
-                            rows.append({"command": command} |
-                                        measure(volume, handle, submit, depth, folder))
-                    rss = Path(f"/proc/{volume.process.pid}/status").read_text()
-            finally:
-                gateway.close()
+        data = nbd.Buffer.from_bytearray(bytearray(os.urandom(ROW)))
+        chunk = nbd.Buffer.from_bytearray(bytearray(os.urandom(CHUNK)))
+        small = nbd.Buffer.from_bytearray(bytearray(os.urandom(4 * KIB)))
+        inside = nbd.Buffer(CHUNK)
+        page = nbd.Buffer(4 * KIB)
+        # Far apart, so that nothing merges, and within what one region map block says.
+        kinds = {
+            "read 4 KiB": lambda i, cb: handle.aio_pread(page, i % 256 * ROW, cb),
+            "read 64 KiB": lambda i, cb: handle.aio_pread(inside, i % 256 * ROW, cb),
+            "write 4 KiB": lambda i, cb: handle.aio_pwrite(small, i % 256 * ROW, cb),
+            "write 64 KiB": lambda i, cb: handle.aio_pwrite(chunk, i % 256 * ROW, cb),
+            "write full stripe 192 KiB": lambda i, cb: handle.aio_pwrite(data, i % 256 * ROW, cb),
+        }  # fmt: skip
+        for command, submit in kinds.items():
+            for depth in DEPTHS:
+                rows.append({"command": command} | measure(volume, handle, submit, depth, Path(folder)))
+        rss = Path(f"/proc/{volume.process.pid}/status").read_text()
     report(rows)
     memory = {key: int(re.search(rf"{key}:\s+(\d+) kB", rss)[1]) for key in ("VmRSS", "RssAnon")}
     print(f"nbdkit with the volume, after the load: {memory}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"date": date, "commit": commit, "rows": rows,
-                                              "memory_kib": memory}, indent=1))
+    common.write(arguments.json, head, rows=rows, memory_kib=memory)
 
 
 if __name__ == "__main__":

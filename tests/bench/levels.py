@@ -9,24 +9,14 @@ by round; medians.  A report, not a test: one core has all the targets, so more 
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
-import os
 import random
 import statistics
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/integration")]
+import common
+from common import KIB, MIB
+from nbd_load import NbdLoad, after
 
-from nbd_load import NbdLoad, after  # noqa: E402
-
-KIB = 1024
-MIB = KIB * KIB
 MEMBER_BYTES = 384 * MIB
 SHAPES = ((0, 4), (1, 2), (10, 4), (5, 4), (6, 4))  # level, members
 BEARS = {0: 0, 1: 1, 10: 1, 5: 1, 6: 2}
@@ -69,60 +59,40 @@ def data_chunks(status: dict) -> int:
     return {0: members, 1: 1, 10: members // 2, 5: members - 1, 6: members - 2}[level]
 
 
-def measure(folder: Path, level: int, members: int, seconds: float) -> dict[str, float]:
-    from farm import TargetFarm
-    from private_gateway import Gateway
-
-    with TargetFarm(folder / "farm", count=members, size_bytes=MEMBER_BYTES) as farm:
-        gateway = Gateway(folder / "gateway", folder / "sockets")
-        try:
-            gateway.start()
-            gateway.create("v0", farm.members(), level, "64K")
-            gateway.configure("v0", assembly_wait_seconds=1)
-            gateway.must("stop", "v0")
-            volume = gateway.serve("v0")
-            handle = volume.connect()
-            if level != 0:
-                volume.wait_resynced()
-            status = volume.status()
-            figures = {}
-            for name, (draw, command_bytes) in patterns(status).items():
-                load = NbdLoad(handle, draw, command_bytes)
-                load.run(after(0.3))
-                figures[name] = load.run(after(seconds))
-            for out in range(BEARS[level]):
-                farm.kill(out)
-                volume.wait_status(lambda now, out=out: sum(
-                    member["state"] != "in sync" for member in now["members"]) > out, "an eviction")
-                load = NbdLoad(handle, at_random(False, 64 * KIB, status["size_bytes"]), 64 * KIB)
-                load.run(after(0.3))
-                figures[f"64k random read, {out + 1} out"] = load.run(after(seconds))
-            volume.stop()
-        finally:
-            gateway.close()
+def measure(level: int, members: int, seconds: float) -> dict[str, float]:
+    with common.served(level, members, MEMBER_BYTES) as bench:
+        volume = bench.volume
+        handle = volume.connect()
+        volume.wait_resynced()
+        status = volume.status()
+        figures = {}
+        for name, (draw, command_bytes) in patterns(status).items():
+            load = NbdLoad(handle, draw, command_bytes)
+            load.run(after(0.3))
+            figures[name] = load.run(after(seconds))
+        for out in range(BEARS[level]):
+            bench.farm.kill(out)
+            volume.wait_status(lambda now, out=out: sum(
+                member["state"] != "in sync" for member in now["members"]) > out, "an eviction")
+            load = NbdLoad(handle, at_random(False, 64 * KIB, status["size_bytes"]), 64 * KIB)
+            load.run(after(0.3))
+            figures[f"64k random read, {out + 1} out"] = load.run(after(seconds))
     return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default=str(ROOT / "build"))
+    parser = common.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    os.environ["IRAID_BUILD_DIR"] = arguments.build
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False,
-                            capture_output=True, text=True).stdout.strip()
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    print(f"levels, {date}, commit {commit}: members of {MEMBER_BYTES // MIB} MiB, chunk 64 KiB, depth 16, "
-          f"{arguments.rounds} rounds of {arguments.seconds:g} s, medians, MB/s")
+    head = common.begin("levels", arguments, f"members of {MEMBER_BYTES // MIB} MiB, chunk 64 KiB, depth 16, "
+                        f"{arguments.rounds} rounds of {arguments.seconds:g} s, medians, MB/s")
     found: dict[tuple[int, int], dict[str, list[float]]] = {shape: {} for shape in SHAPES}
     for number in range(arguments.rounds):
         for level, members in SHAPES:
             print(f"levels: round {number + 1}, level {level}", file=sys.stderr, flush=True)
-            with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
-                for column, rate in measure(Path(name), level, members, arguments.seconds).items():
-                    found[level, members].setdefault(column, []).append(rate)
+            for column, rate in measure(level, members, arguments.seconds).items():
+                found[level, members].setdefault(column, []).append(rate)
     columns = list(dict.fromkeys(column for shape in SHAPES for column in found[shape]))
     print("| MB/s | " + " | ".join(f"level {level} ({members})" for level, members in SHAPES) + " |")
     print("|---|" + "---:|" * len(SHAPES))
@@ -130,10 +100,9 @@ def main() -> None:
         cells = [found[shape].get(column) for shape in SHAPES]
         print(f"| {column} | " + " | ".join(f"{statistics.median(cell):.0f}" if cell else "-" for cell in cells)
               + " |")
-    if arguments.json:
-        rows = [{"level": level, "members": members, "pattern": column, "mb_per_s": rates}
-                for (level, members), all_rates in found.items() for column, rates in all_rates.items()]
-        arguments.json.write_text(json.dumps({"date": date, "commit": commit, "rows": rows}, indent=1))
+    common.write(arguments.json, head, rows=[
+        {"level": level, "members": members, "pattern": column, "mb_per_s": rates}
+        for (level, members), all_rates in found.items() for column, rates in all_rates.items()])
 
 
 if __name__ == "__main__":

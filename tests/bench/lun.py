@@ -15,17 +15,16 @@ A report, not a test.  It runs in the lab.
 from __future__ import annotations
 
 import argparse
-import datetime
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests/end_to_end"), str(ROOT / "tests")]
+import common
+
+sys.path.insert(0, str(common.ROOT / "tests/end_to_end"))
 
 from benchlib import load  # noqa: E402
 from benchlib.cells import KIB, MIB, Cell  # noqa: E402
@@ -42,12 +41,6 @@ SETTINGS = [  # bytes per command, MiB of data area, commands in flight
     (4 << 20, 16, 128), (4 << 20, 256, 128),
     (4 << 20, 64, 32), (4 << 20, 64, 512),
 ]
-
-
-def provenance() -> str:
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False,
-                            capture_output=True, text=True).stdout.strip()
-    return f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC, commit {commit}"
 
 
 @contextmanager
@@ -141,7 +134,8 @@ def main() -> None:
     parser.add_argument("what", choices=["memory", "settings"])
     parser.add_argument("--seconds", type=float, default=3.0)
     given = parser.parse_args()
-    print(f"{given.what}: {provenance()}, depth {load.DEPTH} of fio", flush=True)
+    head = common.provenance()
+    print(f"{given.what}, {head['date']}, commit {head['commit']}: depth {load.DEPTH} of fio", flush=True)
     if given.what == "memory":
         memory()
     else:

@@ -3,6 +3,7 @@
 
     tests/bench/native.py [--build DIR] [--members N] [--level L] [--depth N] [--seconds N] [--rounds N]
                           [--only NAME,NAME | --cells PATTERN:BYTES,...] [--systems engine,raw] [--json FILE]
+                          [--member-mib N] [--filled]
 
 tgtd on loopback, files on a tmpfs; two sets of targets, one with the volume, one for the plain sessions, of which only one has work
 at a time.  native_load drives both, in turn, round by round: the engine with all requests on its volume's thread, libiscsi
@@ -15,7 +16,6 @@ round those that there are; scripts/bench --profile full calls it for them.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import platform
@@ -26,16 +26,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests"), str(ROOT / "tests/integration")]
+import common
+from common import KIB, MIB
 
-from benchlib import row  # noqa: E402
-from benchlib.cells import Cell, Shape, size_text  # noqa: E402
-from benchlib.row import Row  # noqa: E402
+from benchlib import row
+from benchlib.cells import Cell, Shape, size_text
+from benchlib.row import Row
 
-KIB = 1024
-MIB = KIB * KIB
-MEMBER_BYTES = 512 * MIB
+MEMBER_MIB = 512
 CHUNK = 64 * KIB
 
 
@@ -62,13 +60,17 @@ class Bench:
         self.program = Path(arguments.build) / "tests/bench/native_load"
         if not self.program.exists():
             raise SystemExit(f"native: {self.program} is not there: scripts/build, or --build DIR")
-        self.farms = [TargetFarm(folder / name, count=arguments.members, size_bytes=MEMBER_BYTES)
+        self.farms = [TargetFarm(folder / name, count=arguments.members, size_bytes=arguments.member_mib * MIB)
                       for name in ("members", "plain")]
         self.gateway = Gateway(folder / "gateway", folder / "sockets")
 
     def __enter__(self) -> Bench:
         for farm in self.farms:
             farm.__enter__()
+            if self.arguments.filled:
+                for target in farm.targets:
+                    with target.backing.open("r+b") as backing:
+                        os.posix_fallocate(backing.fileno(), 0, target.options.size_bytes)
         self.gateway.start()
         self.gateway.create("v0", self.farms[0].members(), self.arguments.level, "64K")
         self.gateway.configure("v0", assembly_wait_seconds=1)
@@ -94,17 +96,17 @@ class Bench:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default=str(ROOT / "build"))
+    parser = common.parser(__doc__)
     parser.add_argument("--members", type=int, default=4)
     parser.add_argument("--level", type=int, default=5, choices=(0, 1, 5, 6, 10))
     parser.add_argument("--depth", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--member-mib", type=int, default=MEMBER_MIB, help="MiB of a target (default: %(default)s)")
+    parser.add_argument("--filled", action="store_true", help="the targets' files have all their pages from the start")
     parser.add_argument("--only", help="names of lines, or parts of them")
     parser.add_argument("--cells", help="these instead of the usual ones")
     parser.add_argument("--systems", default=",".join(SYSTEMS))
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     arguments.systems = arguments.systems.split(",")
     if unknown := [name for name in arguments.systems if name not in SYSTEMS]:
@@ -127,15 +129,11 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
-    os.environ["IRAID_BUILD_DIR"] = str(arguments.build)
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False,
-                            capture_output=True, text=True).stdout.strip()
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    print(f"native, {date}, commit {commit}: level {arguments.level}, {arguments.members} members, chunk 64 KiB, depth "
-          f"{arguments.depth}, {arguments.rounds} rounds of {arguments.seconds:g} s, medians")
-    head = {"date": date, "commit": commit, "command": shlex.join(sys.argv), "machine": platform.platform()}
+    head = common.begin("native", arguments, f"level {arguments.level}, {arguments.members} members, chunk 64 KiB, depth "
+                        f"{arguments.depth}, {arguments.rounds} rounds of {arguments.seconds:g} s, medians")
+    head |= {"command": shlex.join(sys.argv), "machine": platform.platform()}
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as name, Bench(arguments, Path(name)) as bench:
+    with tempfile.TemporaryDirectory(dir=common.MEMORY) as name, Bench(arguments, Path(name)) as bench:
         for number in range(arguments.rounds):
             print(f"native: round {number + 1}", file=sys.stderr, flush=True)
             for cell in arguments.chosen.values():

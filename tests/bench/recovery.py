@@ -12,24 +12,13 @@ Four tgtd on loopback (files on a tmpfs) and a spare, a P-iRAID volume in nbdkit
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
-import os
 import random
-import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/integration")]
+import common
+from common import KIB, MIB
+from nbd_load import NbdLoad, after
 
-from nbd_load import NbdLoad, after  # noqa: E402
-
-KIB = 1024
-MIB = KIB * KIB
 MEMBER_BYTES = 1024 * MIB
 MEMBERS = 4
 CHUNK = 64 * KIB
@@ -44,70 +33,49 @@ def half_writes(volume_bytes: int):
     return lambda: (random.random() < 0.5, random.randrange(blocks) * CHUNK)
 
 
-def rebuild_beside_load(folder: Path, minimum: str, maximum: str, seconds: float) -> dict:
-    from farm import TargetFarm
-    from private_gateway import Gateway, call
+def rebuild_beside_load(minimum: str, maximum: str, seconds: float) -> dict:
+    from private_gateway import call
 
-    with TargetFarm(folder / "farm", count=MEMBERS + 1, size_bytes=MEMBER_BYTES) as farm:
-        members = farm.members()
-        gateway = Gateway(folder / "gateway", folder / "sockets")
-        try:
-            gateway.start()
-            gateway.create("v0", members[:MEMBERS], 5, "64K", "--spare", members[MEMBERS])
-            gateway.must("stop", "v0")
-            volume = gateway.serve("v0")
-            load = NbdLoad(volume.connect(), half_writes(volume.status()["size_bytes"]), CHUNK, DEPTH)
-            volume.wait_resynced()
-            call(volume.control, "volume.set", name="v0",
-                 sync_rate_min_bytes=int(minimum[:-1]) * SIZES[minimum[-1]],
-                 sync_rate_max_bytes=int(maximum[:-1]) * SIZES[maximum[-1]])
-            load.run(after(1))
-            alone = load.run(after(seconds))
-            call(volume.control, "member.fail", name="v0", member="0")
-            volume.wait_status(lambda status: status["rebuild"]["running"], "the rebuild's start")
-            first, begun = volume.status()["rebuild"]["done_rows"], time.monotonic()
+    with common.served(5, MEMBERS, MEMBER_BYTES, spares=1) as bench:
+        volume = bench.volume
+        load = NbdLoad(volume.connect(), half_writes(volume.status()["size_bytes"]), CHUNK, DEPTH)
+        volume.wait_resynced()
+        call(volume.control, "volume.set", name="v0",
+             sync_rate_min_bytes=int(minimum[:-1]) * SIZES[minimum[-1]],
+             sync_rate_max_bytes=int(maximum[:-1]) * SIZES[maximum[-1]])
+        load.run(after(1))
+        alone = load.run(after(seconds))
+        call(volume.control, "member.fail", name="v0", member="0")
+        volume.wait_status(lambda status: status["rebuild"]["running"], "the rebuild's start")
+        first, begun = volume.status()["rebuild"]["done_rows"], time.monotonic()
 
-            def over() -> bool:
-                return enough() or not volume.status()["rebuild"]["running"]
+        def over() -> bool:
+            return enough() or not volume.status()["rebuild"]["running"]
 
-            enough = after(seconds)
-            beside = load.run(over)
-            last, took = volume.status(), time.monotonic() - begun
-            rows = last["rebuild"]["done_rows"] if last["rebuild"]["running"] else MEMBER_BYTES // CHUNK
-            begun, first_idle = time.monotonic(), last["rebuild"].get("done_rows", 0)
-            idle = None
-            if last["rebuild"]["running"]:
-                last = volume.wait_status(lambda status: status["state"] == "active", "the rebuild's end", 300)
-                idle = round((MEMBER_BYTES // CHUNK - first_idle) * CHUNK / (time.monotonic() - begun) / 1e6, 1)
-            volume.stop()
-        finally:
-            gateway.close()
+        enough = after(seconds)
+        beside = load.run(over)
+        last, took = volume.status(), time.monotonic() - begun
+        rows = last["rebuild"]["done_rows"] if last["rebuild"]["running"] else MEMBER_BYTES // CHUNK
+        begun, first_idle = time.monotonic(), last["rebuild"].get("done_rows", 0)
+        idle = None
+        if last["rebuild"]["running"]:
+            last = volume.wait_status(lambda status: status["state"] == "active", "the rebuild's end", 300)
+            idle = round((MEMBER_BYTES // CHUNK - first_idle) * CHUNK / (time.monotonic() - begun) / 1e6, 1)
     return {"rate_min": minimum, "rate_max": maximum, "alone_mb_s": round(alone, 1),
             "beside_mb_s": round(beside, 1),
             "rebuild_mb_s": round((rows - first) * CHUNK / took / 1e6, 1), "rebuild_idle_mb_s": idle}
 
 
-def resync_after_crash(folder: Path) -> dict:
-    from farm import TargetFarm
-    from private_gateway import Gateway
-
-    with TargetFarm(folder / "farm", count=MEMBERS, size_bytes=MEMBER_BYTES) as farm:
-        gateway = Gateway(folder / "gateway", folder / "sockets")
-        try:
-            gateway.start()
-            gateway.create("v0", farm.members(), 5, "64K")
-            gateway.must("stop", "v0")
-            volume = gateway.serve("v0")
-            load = NbdLoad(volume.connect(), half_writes(48 * MIB), CHUNK, DEPTH)
-            volume.wait_status(lambda status: status["regions"]["dirty"] == 0, "a clean map", 60)
-            load.run(after(1))
-            volume.kill()
-            volume = gateway.serve("v0")
+def resync_after_crash() -> dict:
+    with common.served(5, MEMBERS, MEMBER_BYTES) as bench:
+        volume = bench.volume
+        load = NbdLoad(volume.connect(), half_writes(48 * MIB), CHUNK, DEPTH)
+        volume.wait_status(lambda status: status["regions"]["dirty"] == 0, "a clean map", 60)
+        load.run(after(1))
+        volume.kill()
+        with bench.gateway.serve("v0") as volume:
             volume.connect()
             status = volume.wait_resynced()
-            volume.stop()
-        finally:
-            gateway.close()
     regions = status["regions"]
     return {"regions": regions["total"], "region_bytes": regions["region_bytes"],
             "resynced_rows": status["resync"]["done_rows"],
@@ -118,36 +86,26 @@ def resync_after_crash(folder: Path) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default=str(ROOT / "build"))
+    parser = common.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    os.environ["IRAID_BUILD_DIR"] = arguments.build
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False,
-                            capture_output=True, text=True).stdout.strip()
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    print(f"recovery, {date}, commit {commit}: {MEMBERS} members of {MEMBER_BYTES // MIB} MiB, "
-          f"chunk {CHUNK // KIB} KiB, level 5")
+    head = common.begin("recovery", arguments,
+                        f"{MEMBERS} members of {MEMBER_BYTES // MIB} MiB, chunk {CHUNK // KIB} KiB, level 5")
     rows = []
     print(f"{'throttle min..max':>18} {'load alone':>11} {'load beside':>12} {'rebuild':>9} "
           f"{'rebuild, no load':>17}   MB/s")
     for minimum, maximum in RATES:
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
-            row = rebuild_beside_load(Path(name), minimum, maximum, arguments.seconds)
+        row = rebuild_beside_load(minimum, maximum, arguments.seconds)
         rows.append(row)
         print(f"{minimum + '..' + maximum:>18} {row['alone_mb_s']:11} {row['beside_mb_s']:12} "
               f"{row['rebuild_mb_s']:9} {row['rebuild_idle_mb_s'] or '-':>17}", flush=True)
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
-        crash = resync_after_crash(Path(name))
+    crash = resync_after_crash()
     whole = crash["regions"] * crash["region_bytes"]
     print(f"resync after a crash: {crash['resynced_regions']} of {crash['regions']} regions, "
           f"{crash['corrected_rows']} rows corrected; read of each member "
           f"{max(crash['read_bytes']) / MIB:.1f} MiB of {whole / MIB:.0f}, "
           f"written {max(crash['written_bytes']) / MIB:.1f} MiB")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"date": date, "commit": commit, "rebuild": rows,
-                                              "resync": crash}, indent=1))
+    common.write(arguments.json, head, rebuild=rows, resync=crash)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from benchlib import cells, cli, plan, processor, report, row
+from benchlib import cells, cli, plan, processor, report, row, run
 from benchlib.cells import Cell, Shape, ValueFault, parse_cells, parse_shapes
 from benchlib.plan import Plan
 from benchlib.row import Row
@@ -241,8 +241,8 @@ def test_the_command_itself_exits_with_2():
 def test_half_a_line_of_a_run_that_goes_on_is_left_for_later(tmp_path):
     whole = json.dumps(asdict(figure("iraid", 1)))
     (tmp_path / "rows").write_text(f"{whole}\n{whole[:30]}")
-    assert cli.read_lines(tmp_path / "rows") == [figure("iraid", 1)]
-    assert cli.read_lines(tmp_path / "none") == []
+    assert run.read_lines(tmp_path / "rows") == [figure("iraid", 1)]
+    assert run.read_lines(tmp_path / "none") == []
 
 
 # --- plan ---

@@ -663,6 +663,66 @@ commands_under_way(const struct rig *rig)
 	return commands;
 }
 
+static uint64_t
+writes_of_members(struct rig *rig)
+{
+	struct engine_status status = rig_status(rig);
+	uint64_t writes = 0;
+
+	for (int m = 0; m < status.slots; m++)
+		writes += status.members[m].writes;
+	return writes;
+}
+
+/* While members are busy with some rows of a stream, those that come become few commands, and long ones. */
+static void
+test_rows_of_a_stream_go_together(void **state)
+{
+	struct rig rig;
+	uint64_t before;
+
+	rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 37);
+	start_active(&rig);
+	wait_for_resync(&rig);
+	before = writes_of_members(&rig);
+	rig.step_ms_max = 1;
+	for (uint64_t i = 0; i < 117; rig_step(&rig))	/* a row in a millisecond */
+		for (int more = 0; more < 3 && rig.active_count < 32; more++)
+			rig_submit(&rig, REQUEST_WRITE, i++ * 128, 128, false);
+	rig_drain(&rig);
+	assert_true(writes_of_members(&rig) - before <= 130);	/* one by one 156, and marks */
+	rig_verify(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Marks are on the members before a stream needs them: one batch for many regions. */
+static void
+test_regions_ahead_of_a_stream_are_marked(void **state)
+{
+	struct rig rig;
+	uint64_t batches = 0, dirty = 0;
+
+	rig_init(&rig, 5, 4, 4096, STREAM_BYTES, 38);
+	start_active(&rig);
+	wait_for_resync(&rig);
+	while (rig_status(&rig).regions_dirty > 0)	/* by that */
+		rig_step(&rig);
+	rig.step_ms_max = 1;
+	for (uint64_t at = 0; at + 24 <= rig.sectors; rig_step(&rig)) {	/* rows of 24 sectors, regions of 64 rows */
+		for (int more = 0; more < 4 && rig.active_count < 32 && at + 24 <= rig.sectors; more++, at += 24)
+			rig_submit(&rig, REQUEST_WRITE, at, 24, false);
+		batches += rig_status(&rig).regions_dirty > dirty;
+		dirty = rig_status(&rig).regions_dirty;
+	}
+	rig_drain(&rig);
+	assert_true(rig_status(&rig).regions >= 10);
+	assert_true(batches <= 3);
+	rig_verify(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* One that is alone does not wait for what may come, after some lessons: a stream of depth 1. */
 static void
 test_lonely_writes_are_not_held(void **state)
@@ -955,6 +1015,8 @@ main(void)
 		cmocka_unit_test(test_refused_write_costs_the_member_its_place),
 		cmocka_unit_test(test_adjacent_writes_become_full_stripes),
 		cmocka_unit_test(test_stream_of_writes_needs_no_reads),
+		cmocka_unit_test(test_rows_of_a_stream_go_together),
+		cmocka_unit_test(test_regions_ahead_of_a_stream_are_marked),
 		cmocka_unit_test(test_lonely_writes_are_not_held),
 		cmocka_unit_test(test_small_writes_of_a_row_read_it_once),
 		cmocka_unit_test(test_what_was_known_of_a_row_goes_with_the_caches),

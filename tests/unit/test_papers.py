@@ -165,7 +165,8 @@ def test_papers_profile_refuses_a_file_that_can_not_be_written(tmp_path, capsys)
     assert "make it first" in capsys.readouterr().err
 
 
-def test_help_of_bench_has_the_papers_among_the_profiles(capsys):
+@pytest.mark.parametrize("name", ["papers", "growth"])
+def test_help_of_bench_has_profiles_with_own_options_among_the_others(name, capsys):
     from benchlib import cli
 
     with pytest.raises(SystemExit):
@@ -173,8 +174,8 @@ def test_help_of_bench_has_the_papers_among_the_profiles(capsys):
     text = capsys.readouterr().out
     profiles = text[text.index("profiles:"):text.index("A level is")]
 
-    assert "  papers " in profiles and "scripts/bench --profile papers --help" in profiles
-    assert "papers}" in text
+    assert f"  {name} " in profiles and f"scripts/bench --profile {name} --help" in profiles
+    assert name in text[text.index("--profile {"):text.index("}")].split("{")[1].split(",")
 
 
 def test_an_abbreviated_profile_option_says_how_to_reach_the_papers(capsys):

@@ -10,6 +10,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -620,6 +623,75 @@ reads_arrive_whole_in_pieces_of_any_size(void **state)
 	}
 }
 
+/* Both ends of a TCP connection: only there a socket knows how much is worth waking us for. */
+static void
+connect_over_tcp(int sockets[2])
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof(address);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, length), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+	sockets[0] = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(sockets[0], (struct sockaddr *)&address, length), 0);
+	sockets[1] = accept(listener, NULL, NULL);
+	assert_true(sockets[1] >= 0);
+	close(listener);
+	fcntl(sockets[0], F_SETFL, O_NONBLOCK);
+}
+
+static void
+wait_until_there(int fd, int bytes)
+{
+	for (int there = 0; there < bytes; assert_int_equal(ioctl(fd, FIONREAD, &there), 0))
+		;
+}
+
+/* Packet by packet, as a target sends that hands its pages to the network one by one. */
+static void
+long_data_wakes_once(void **state)
+{
+	static struct job job;
+	static uint8_t source[65536];
+	struct pollfd woken = { .events = POLLIN };
+	uint64_t progress;
+	uint8_t header[48];
+	int sockets[2];
+	uint32_t tag;
+
+	set_up(plain);
+	iscsi_connection_destroy(rig.connection);
+	close(rig.peer);
+	connect_over_tcp(sockets);
+	rig.peer = sockets[1];
+	rig.connection = iscsi_connection_create(sockets[0], &rig.login);
+	woken.fd = sockets[0];
+	submit(&job, false, sizeof(source));
+	tag = receive_command();
+	rig.stat_sn++;
+	start_header(header, 0x25, 0x81, tag);
+	header[5] = 1;
+	peer_write(header, 48);
+	assert_int_equal(poll(&woken, 1, 10000), 1);
+	assert_int_equal(receive(), 0);
+	progress = iscsi_connection_progress(rig.connection);
+	for (uint32_t at = 0; at + 4096 < sizeof(source); at += 4096) {
+		peer_write(source + at, 4096);
+		wait_until_there(sockets[0], (int)at + 4096);
+		assert_int_equal(poll(&woken, 1, 0), 0);
+		assert_int_equal(iscsi_connection_progress(rig.connection), progress + at + 4096);
+	}
+	peer_write(source, 4096);
+	assert_int_equal(poll(&woken, 1, 10000), 1);
+	assert_int_equal(receive(), 0);
+	assert_int_equal(rig.done, 1);
+	peer_ping(ISCSI_NO_TAG);
+	assert_int_equal(poll(&woken, 1, 10000), 1);	/* a header alone does */
+	tear_down();
+}
+
 enum damage { HEADER_DIGEST, DATA_DIGEST, GAP, OVERLAP, BEYOND, WRONG_TAG, STATUS_EARLY };
 
 static void
@@ -846,6 +918,7 @@ main(void)
 		cmocka_unit_test(more_pings_than_answers_taken_end_the_connection),
 		cmocka_unit_test(no_more_commands_leave_than_the_target_takes),
 		cmocka_unit_test(reads_arrive_whole_in_pieces_of_any_size),
+		cmocka_unit_test(long_data_wakes_once),
 		cmocka_unit_test(damaged_data_is_never_taken_for_good),
 		cmocka_unit_test(a_diverted_read_is_received_and_not_stored),
 		cmocka_unit_test(sense_data_is_taken_as_far_as_it_goes),
