@@ -21,7 +21,10 @@ from benchlib.row import RowError  # noqa: E402
 from benchlib.run import Run  # noqa: E402
 
 SECONDS_MAX, ROUNDS_MAX = 600, 100
-WITH_OPTIONS = {"papers": papers_run, "growth": growth_run}  # profiles that are not a list of cells
+WITH_OPTIONS = {  # profiles that are not a list of cells
+    "papers": (papers_run, "the papers' experiments on shaped links"),
+    "growth": (growth_run, "cost against members, volumes, jobs, size"),
+}
 
 EPILOG = f"""\
 systems:
@@ -34,8 +37,8 @@ told otherwise); a cell is SIZE:PATTERN, or only one of them.  docs/design/bench
 examples:
   scripts/bench
   scripts/bench --profile quick --json quick.json --out quick
-  scripts/bench --profile papers --help       the papers' experiments, which have options of their own
-  scripts/bench --profile growth --help       cost against members, volumes, jobs, size; the same
+  scripts/bench --profile papers --only distance --out distance
+  scripts/bench --profile growth --help
   scripts/bench --systems iraid,md --levels 6:5 --cells 4k:randwrite,1M --rounds 5
   scripts/bench --report quick.json full.json --out figures
 """
@@ -48,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
         systems="".join(f"  {name:<12} {about}\n" for name, about in row.SYSTEMS.items()),
         profiles="".join(
             f"  {name:<6} {one.about}; {one.kernel}, levels {one.levels}, {len(one.cells)} cells, {one.rounds} rounds "
-            f"of {one.seconds:g} s\n" for name, one in PROFILES.items()))
+            f"of {one.seconds:g} s\n" for name, one in PROFILES.items())
+        + "".join(f"  {name:<6} {about}; has options of its own: scripts/bench --profile {name} --help\n"
+                  for name, (_, about) in WITH_OPTIONS.items()))
     parser = argparse.ArgumentParser(
         prog="scripts/bench", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=text,
         description="Measures iraid beside its peers with fio at depth 16: the same kind of targets, the same kernel\n"
@@ -75,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
 def parse(words: list[str]) -> tuple[argparse.Namespace, Plan]:
     parser = _parser()
     given = parser.parse_args(words)
+    if given.profile in WITH_OPTIONS:  # the option was abbreviated, or it would not have come here (own_options)
+        parser.error(f"--profile {given.profile} has options of its own; write --profile in full")
     try:
         if given.report:
             _check_report(given)
@@ -161,7 +168,8 @@ def own_options(words: list[str]) -> str | None:
 
 def main(words: list[str]) -> int:
     if name := own_options(words):
-        return WITH_OPTIONS[name].main(words)
+        program, _ = WITH_OPTIONS[name]
+        return program.main(words)
     given, plan = parse(words)
     if given.report:
         return only_report(given)

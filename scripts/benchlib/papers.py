@@ -14,13 +14,15 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchlib import papers_files as files
 from benchlib import papers_model as model
+from benchlib import papers_options as options
 from benchlib import row
 from benchlib.network import BUFFER_BYTES_MAX, CONGESTION_CONTROLS, Link, Network
 from benchlib.papers_rig import Figure, Job, Rig, Watch, fill, measure
@@ -36,6 +38,7 @@ VOLUME_SECONDS = 30  # of a volume: create, resync, export, fill
 START_SECONDS = 3  # of a cell: fio's start and end in user-mode Linux
 RECONNECT_SECONDS = 6
 SYSTEMS = ("iraid", "plain")
+FRONTS = ("iscsi", "loop")
 # Six rows of three chunks: the LUN's optimal transfer length, and what Linux cuts longer requests into.  1 MiB would begin and end
 # within rows, where writes wait for each other, which costs round trips; distance-depth has both.
 ROWS_BYTES = 6 * 3 * 64 * KIB
@@ -53,6 +56,13 @@ class Settings:
     depth: int = 48  # of 1152 KiB each: what the LUN's data area of 64 MiB has room for
     systems: list[str] = field(default_factory=lambda: list(SYSTEMS))
     cc: str = "cubic"
+    distance_mbit: float = 1000.0
+    levels: list[int] = field(default_factory=lambda: list(options.LEVELS))
+    front: str = "iscsi"
+    unshaped_mb_per_s: float = 0.0  # 0: not known yet
+
+    def levels_of(self, experiment: Iterable[int]) -> list[int]:
+        return [level for level in experiment if level in self.levels]
 
 
 class Run:
@@ -62,7 +72,7 @@ class Run:
         self.settings = settings
         self.rig = rig
         self.rows: list[row.Row] = []
-        self.unshaped_mb_per_s = 0.0
+        self.unshaped_mb_per_s = settings.unshaped_mb_per_s
         self._keep = keep
         self.experiment = ""
         self.in_use: Volume | None = None
@@ -76,25 +86,27 @@ class Run:
         return Job(pattern, block_bytes, depth=depth or self.settings.depth, seconds=self.settings.seconds,
                    warm_up_seconds=self.settings.warm_up_seconds)
 
-    def measure(self, system: str, level: int | None, members: list[int], disk: Disk, job: Job, **conditions: Any) -> Figure:
+    def measure(self, system: str, level: int | None, members: list[int], disk: Disk, job: Job, /, **conditions: Any) -> Figure:
         """One cell; its row is kept."""
         watch = Watch(self.network, members, job)
-        hedged = self._hedged(disk)
+        hedged = self._hedged(system)
         with watch:
             figure = measure(disk, job)
         measured = watch.seen() | {"busy_percent": figure.busy_percent}
-        if self._hedged(disk) > hedged:
-            measured["reads_hedged"] = self._hedged(disk) - hedged
+        if figure.cpu_percent is not None:
+            measured["cpu_percent"] = figure.cpu_percent
+        if (now := self._hedged(system)) > hedged:
+            measured["reads_hedged"] = now - hedged
         self.note(system, level, len(members), job, figure, measured, **conditions)
         return figure
 
-    def _hedged(self, disk: Disk) -> int:
+    def _hedged(self, system: str) -> int:
         """Reads that waited too long for one member and were made from the others."""
-        if self.in_use is None or self.in_use.disk is not disk:
+        if self.in_use is None or system != "iraid":
             return 0
         return self.in_use.status()["reads_hedged"]
 
-    def note(self, system: str, level: int | None, members: int, job: Job, figure: Figure, measured: dict[str, Any],
+    def note(self, system: str, level: int | None, members: int, job: Job, figure: Figure, measured: dict[str, Any], /,
              **conditions: Any) -> None:
         link = self.network.link
         said = {"experiment": self.experiment, "rtt_ms": link.rtt_ms, "link_mbit": link.rate_mbit, "mtu": link.mtu,
@@ -102,7 +114,7 @@ class Run:
         self.rows.append(row.Row(
             kernel=os.environ.get("IRAID_LAB", "host"), system=system, level=level, members=members,
             pattern=job.pattern, block_bytes=job.block_bytes, mb_per_s=figure.mb_per_s, iops=figure.iops,
-            p50_ms=figure.p50_ms, p99_ms=figure.p99_ms, p999_ms=figure.p999_ms, cpu_s_per_gib=None, depth=job.depth,
+            p50_ms=figure.p50_ms, p99_ms=figure.p99_ms, p999_ms=figure.p999_ms, cpu_s_per_gib=figure.cpu_s_per_gib, depth=job.depth,
             conditions=said))
         name = system if level is None else f"{system} {level} on {members}"
         print(f"    {name:14} {job.pattern:9} {job.block_bytes // KIB:5} KiB depth {job.depth:3}: {figure.mb_per_s:7.1f} MB/s, "
@@ -123,6 +135,20 @@ class Run:
             finally:
                 self.in_use = None
                 self.network.shape(Link())
+
+    @contextmanager
+    def front(self, volume: Volume) -> Iterator[Disk]:
+        """The disk that the load is put on."""
+        if self.settings.front == "iscsi":
+            assert volume.disk is not None
+            yield volume.disk
+            return
+        self.set["front"] = self.settings.front
+        try:
+            with self.rig.loop(volume) as disk:
+                yield disk
+        finally:
+            self.set.pop("front")
 
     @contextmanager
     def plain(self, number: int) -> Iterator[Disk]:
@@ -169,18 +195,19 @@ def _by_rtt_each(run: Run, patterns: tuple[str, ...]) -> None:
     if "iraid" in run.settings.systems:
         with run.volume(5, FOUR) as volume:
             for rtt in run.settings.rtts_ms:
-                run.network.shape(Link(rtt_ms=rtt, rate_mbit=1000))
+                run.network.shape(Link(rtt_ms=rtt, rate_mbit=run.settings.distance_mbit))
                 # New connections: old ones keep what they learned of a link that is no more.
                 run.rig.reconnect(volume)
-                for pattern in patterns:
-                    run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, ROWS_BYTES))
+                with run.front(volume) as disk:
+                    for pattern in patterns:
+                        run.measure("iraid", 5, FOUR, disk, run.job(pattern, ROWS_BYTES))
                 run.network.shape(Link())
     if "plain" not in run.settings.systems:
         return
     with run.plain(SPARE):
         pass
     for rtt in run.settings.rtts_ms:
-        run.network.shape(Link(rtt_ms=rtt, rate_mbit=1000))
+        run.network.shape(Link(rtt_ms=rtt, rate_mbit=run.settings.distance_mbit))
         with run.rig.plain(SPARE) as disk:
             for pattern in patterns:
                 run.measure("plain", None, [SPARE], disk, run.job(pattern, ROWS_BYTES))
@@ -188,15 +215,20 @@ def _by_rtt_each(run: Run, patterns: tuple[str, ...]) -> None:
 
 def distance_depth(run: Run) -> None:
     """Throughput against commands in flight at RTT 32 ms, for the model depth x block / (RTT + block / bandwidth) (layers)."""
-    link = Link(rtt_ms=32, rate_mbit=1000)
-    with run.volume(5, FOUR) as volume:
-        run.network.shape(link)
-        run.rig.reconnect(volume)
-        for depth in run.settings.depths:
-            for pattern in ("write", "read"):
-                run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, ROWS_BYTES, depth))
-        for depth in run.settings.depths:
-            run.measure("iraid", 5, FOUR, volume.disk, run.job("write", MIB, depth))
+    link = Link(rtt_ms=32, rate_mbit=run.settings.distance_mbit)
+    if "iraid" in run.settings.systems:
+        with run.volume(5, FOUR) as volume:
+            run.network.shape(link)
+            run.rig.reconnect(volume)
+            for depth in run.settings.depths:
+                for pattern in ("write", "read"):
+                    run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, ROWS_BYTES, depth))
+            for depth in run.settings.depths:
+                run.measure("iraid", 5, FOUR, volume.disk, run.job("write", MIB, depth))
+    if "plain" not in run.settings.systems:
+        return
+    with run.plain(SPARE):
+        pass
     run.network.shape(link)
     with run.rig.plain(SPARE) as disk:
         for depth in run.settings.depths:
@@ -206,7 +238,7 @@ def distance_depth(run: Run) -> None:
 
 def distance_parameters(run: Run) -> None:
     """Default against tuned parameters of the targets at RTT 32 ms, sequential (layers: tuned was 4 times default)."""
-    link = Link(rtt_ms=32, rate_mbit=1000)
+    link = Link(rtt_ms=32, rate_mbit=run.settings.distance_mbit)
     sets = {"default": model.LAYERS_DEFAULT, "tuned": model.LAYERS_TUNED}
     try:
         with run.volume(5, FOUR) as volume:
@@ -235,7 +267,7 @@ def distance_congestion(run: Run) -> None:
     """Six congestion controls at RTT 32 ms, sequential (layers: no difference)."""
     try:
         with run.volume(5, FOUR) as volume:
-            run.network.shape(Link(rtt_ms=32, rate_mbit=1000))
+            run.network.shape(Link(rtt_ms=32, rate_mbit=run.settings.distance_mbit))
             for name in run.settings.controls:
                 run.network.set_congestion_control(name)
                 run.set["cc"] = name
@@ -254,7 +286,7 @@ def targets(run: Run) -> None:
     """Number of targets x speed of each target's link, four operations (raid, figures 6 to 8); which points tell of the machine and
     not of the links is marked."""
     _unshaped(run)
-    for rate in run.settings.links_mbit:
+    for rate in run.settings.links_mbit if "plain" in run.settings.systems else []:
         run.network.shape(Link(rate_mbit=rate))
         with run.rig.plain(0) as disk:
             for pattern in model.OPERATIONS:
@@ -272,7 +304,10 @@ def targets(run: Run) -> None:
 
 def volumes_of(settings: Settings) -> list[tuple[int, int]]:
     """Level and number of targets; one target is the plain one, and level 5 on two is no RAID 5."""
-    return [(level, count) for level, least in ((0, 2), (5, 3)) for count in settings.counts if count >= least]
+    if "iraid" not in settings.systems:
+        return []
+    return [(level, count) for level, least in ((0, 2), (5, 3)) if level in settings.levels
+            for count in settings.counts if count >= least]
 
 
 def _target_cell(run: Run, system: str, level: int | None, members: list[int], disk: Disk, pattern: str) -> None:
@@ -313,57 +348,67 @@ REQUESTS = [4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB]
 
 def request_size(run: Run) -> None:
     """Throughput against request size, four operations (raid, figures 5, 9, 10): one target, S-iRAID and P-iRAID on four, links of
-    100 Mbit/s so that the links are what is compared."""
-    link = Link(rate_mbit=100)
-    run.network.shape(Link())
-    with run.rig.plain(0) as disk:
-        fill(disk)
-        run.network.shape(link)
-        for block in REQUESTS:
-            for pattern in model.OPERATIONS:
-                run.measure("plain", None, [0], disk, run.job(pattern, block))
-    for level in (0, 5):
+    20 Mbit/s so that the links are what is compared, at 4 KiB as well."""
+    link = Link(rate_mbit=20)
+    if "plain" in run.settings.systems:
+        with run.plain(SPARE) as disk:
+            run.network.shape(link)
+            _each_request_size(run, "plain", None, [SPARE], disk)
+    for level in run.settings.levels_of((0, 5)) if "iraid" in run.settings.systems else []:
         with run.volume(level, FOUR) as volume:
             run.network.shape(link)
-            for block in REQUESTS:
-                for pattern in model.OPERATIONS:
-                    run.measure("iraid", level, FOUR, volume.disk, run.job(pattern, block))
+            _each_request_size(run, "iraid", level, FOUR, volume.disk)
+
+
+def _each_request_size(run: Run, system: str, level: int | None, members: list[int], disk: Disk) -> None:
+    for block in REQUESTS:
+        for pattern in model.OPERATIONS:
+            run.measure(system, level, members, disk, run.job(pattern, block))
 
 
 # --- raw TCP ---
 
-SEGMENTS = [8 * KIB, 32 * KIB, 128 * KIB, 256 * KIB, MIB]
+SEGMENTS = [8 * KIB, 64 * KIB, 256 * KIB, MIB]
 
 
 def raw_tcp(run: Run) -> None:
     """One plain TCP stream beside what iSCSI makes of the same link, MTU 1500 and 9000, data segments of 8 KiB to 1 MiB (layers,
-    aiken); RTT 8 ms, 1 Gbit/s, segments of MTU size."""
-    for mtu in (1500, 9000):
-        link = Link(rtt_ms=8, rate_mbit=1000, mtu=mtu)
-        run.network.shape(link)
-        mb_per_s = run.network.stream(SPARE, run.settings.seconds, run.settings.warm_up_seconds)
-        run.note("plain", None, 1, Job("write", MIB, depth=1), Figure(round(mb_per_s, 2), 0, 0, 0, 0, 0), {},
-                 stream="tcp")
+    aiken); RTT 8 ms, 1 Gbit/s."""
+    links = [Link(rtt_ms=8, rate_mbit=1000, mtu=mtu) for mtu in (1500, 9000)]
     try:
-        for mtu in (1500, 9000):
-            for segment in SEGMENTS:
-                run.rig.set_parameters({"MaxRecvDataSegmentLength": str(segment), "MaxXmitDataSegmentLength": str(segment)})
-                run.network.shape(Link(rtt_ms=8, rate_mbit=1000, mtu=mtu))
+        if "plain" in run.settings.systems:
+            _stream(run, links)
+            with run.plain(SPARE):
+                pass
+            for segment in _segments(run, links):
                 with run.rig.plain(SPARE) as disk:
                     for pattern in ("write", "read"):
                         run.measure("plain", None, [SPARE], disk, run.job(pattern, MIB), segment_bytes=segment)
-        with run.volume(5, FOUR) as volume:
-            for mtu in (1500, 9000):
-                for segment in SEGMENTS:
-                    run.rig.set_parameters({"MaxRecvDataSegmentLength": str(segment),
-                                            "MaxXmitDataSegmentLength": str(segment)})
-                    run.network.shape(Link(rtt_ms=8, rate_mbit=1000, mtu=mtu))
+        if "iraid" in run.settings.systems:
+            with run.volume(5, FOUR) as volume:
+                for segment in _segments(run, links):
                     run.rig.reconnect(volume)
                     for pattern in ("write", "read"):
-                        run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, MIB), segment_bytes=segment)
+                        run.measure("iraid", 5, FOUR, volume.disk, run.job(pattern, ROWS_BYTES), segment_bytes=segment)
     finally:
         run.network.shape(Link())
         run.rig.set_parameters(run.rig.targets.parameters)
+
+
+def _stream(run: Run, links: list[Link]) -> None:
+    for link in links:
+        run.network.shape(link)
+        mb_per_s = run.network.stream(SPARE, run.settings.seconds, run.settings.warm_up_seconds)
+        run.note("plain", None, 1, Job("write", MIB, depth=1), Figure(round(mb_per_s, 2), 0, 0, 0, 0, 0), {}, stream="tcp")
+
+
+def _segments(run: Run, links: list[Link]) -> Iterator[int]:
+    """Each link with each size of the targets' data segments, for sessions that begin then."""
+    for link in links:
+        for segment in SEGMENTS:
+            run.rig.set_parameters({"MaxRecvDataSegmentLength": str(segment), "MaxXmitDataSegmentLength": str(segment)})
+            run.network.shape(link)
+            yield segment
 
 
 # --- pathologies ---
@@ -419,19 +464,39 @@ EXPERIMENTS = {
                            seconds=30, warm_up_seconds=10),
     "distance-sequential": Experiment(distance_sequential, 5, lambda s: 2 * len(s.systems) * len(s.rtts_ms),
                                       reconnects=lambda s: len(s.systems) * len(s.rtts_ms), seconds=30, warm_up_seconds=10),
-    "distance-depth": Experiment(distance_depth, 5, lambda s: 5 * len(s.depths), seconds=8, warm_up_seconds=6),
+    "distance-depth": Experiment(
+        distance_depth, 5, lambda s: len(s.depths) * (3 * ("iraid" in s.systems) + 2 * ("plain" in s.systems)),
+        seconds=8, warm_up_seconds=6),
     "distance-parameters": Experiment(distance_parameters, 5, lambda s: 16, reconnects=lambda s: 4, seconds=8,
                                       warm_up_seconds=6),
     "distance-congestion": Experiment(distance_congestion, 5, lambda s: 2 * len(s.controls),
                                       reconnects=lambda s: len(s.controls), seconds=8, warm_up_seconds=6),
-    "request-size": Experiment(request_size, 5, lambda s: 60, volumes=lambda s: 3),
-    "targets": Experiment(targets, 8, lambda s: 2 + 4 * len(s.links_mbit) * (1 + len(volumes_of(s))),
-                          volumes=lambda s: 1 + len(volumes_of(s)),
+    "request-size": Experiment(request_size, 5, lambda s: 20 * _request_systems(s), volumes=lambda s: _request_systems(s)),
+    "targets": Experiment(targets, 8, lambda s: _target_cells(s) and _target_cells(s) + 2 * (not s.unshaped_mb_per_s),
+                          volumes=lambda s: (not s.unshaped_mb_per_s) + len(volumes_of(s)),
                           reconnects=lambda s: len(s.links_mbit) * len(volumes_of(s))),
     "hedging": Experiment(hedging, 4, lambda s: 4, reconnects=lambda s: 2, seconds=10, warm_up_seconds=4),
-    "raw-tcp": Experiment(raw_tcp, 5, lambda s: 44, reconnects=lambda s: 20),
+    "raw-tcp": Experiment(raw_tcp, 5, lambda s: 4 * len(SEGMENTS) * len(s.systems) + 2 * ("plain" in s.systems),
+                          reconnects=lambda s: 2 * len(SEGMENTS) * len(s.systems)),
     "pathologies": Experiment(pathologies, 5, lambda s: 16, reconnects=lambda s: 4),
+    # Of what bonnie++ takes, the estimate has 30 s for each system.
+    "cern": Experiment(files.cern, files.TARGETS, lambda s: 10 * len(s.levels_of(files.LEVELS)),
+                       volumes=lambda s: 4 * len(s.levels_of(files.LEVELS)), seconds=4, warm_up_seconds=0),
+    "file-size": Experiment(files.file_size, files.TARGETS, lambda s: 4 * len(files.FILE_SIZES), volumes=lambda s: 3,
+                            seconds=4, warm_up_seconds=0),
+    "latency": Experiment(files.latency, files.TARGETS,
+                          lambda s: 6 * len(files.LATENCY_BLOCKS) * len(files.LATENCY_RTTS_MS), volumes=lambda s: 3,
+                          seconds=2, warm_up_seconds=0.5),
 }
+
+
+def _target_cells(settings: Settings) -> int:
+    return 4 * len(settings.links_mbit) * (("plain" in settings.systems) + len(volumes_of(settings)))
+
+
+def _request_systems(settings: Settings) -> int:
+    return ("plain" in settings.systems) + len(settings.levels_of((0, 5))) * ("iraid" in settings.systems)
+
 
 
 def timed(experiment: Experiment, settings: Settings, seconds: float | None, warm_up_seconds: float | None) -> tuple[float, float]:
@@ -451,67 +516,36 @@ def estimate_seconds(names: list[str], settings: Settings, seconds: float | None
     return total
 
 
-def _list_of(kind: Callable[[str], Any], low: float, high: float) -> Callable[[str], list[Any]]:
-    def parse(text: str) -> list[Any]:
-        try:
-            values = [kind(word) for word in text.split(",")]
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"'{text}' is not a list of numbers; write them as 8,16") from None
-        for value in values:
-            if not low <= value <= high:
-                raise argparse.ArgumentTypeError(f"{value:g} is not in {low:g}..{high:g}")
-        return values
-    return parse
-
-
-def _names_of(known: list[str], what: str) -> Callable[[str], list[str]]:
-    def parse(text: str) -> list[str]:
-        names = text.split(",")
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"there is no {what} '{name}'; there are {', '.join(known)}")
-        return names
-    return parse
-
-
-def _time(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 3600:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds in 0..3600")
-    return value
-
-
-def _file_to_write(text: str) -> Path:
-    path = Path(text)
-    if not path.absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{path}: there is no directory {path.absolute().parent}; make it first")
-    return path
-
-
 def parser() -> argparse.ArgumentParser:
     defaults = Settings()
     result = argparse.ArgumentParser(
         description="The papers' experiments, in the lab; figures are a report, not a test.",
-        epilog="experiments:\n" + "\n".join(f"  {name:20} {each.about}" for name, each in EXPERIMENTS.items()),
+        epilog="experiments:\n" + "\n".join(f"  {name:20} {each.about}" for name, each in EXPERIMENTS.items()) +
+               "\n\nscripts/bench --profile papers takes also --out DIR (tables and plots), --no-deps and --no-build.",
         formatter_class=argparse.RawDescriptionHelpFormatter)
-    result.add_argument("--only", type=_names_of(list(EXPERIMENTS), "experiment"), metavar="NAME,NAME",
+    result.add_argument("--only", type=options.names_of(list(EXPERIMENTS), "experiment"), metavar="NAME,NAME",
                         default=[name for name in EXPERIMENTS if name != "distance-sequential"],
                         help="these experiments (default: all; distance-sequential is a part of distance)")
-    result.add_argument("--seconds", type=_time, help="measured per cell (default: as each experiment needs, 4 to 30)")
-    result.add_argument("--warm-up", type=_time, help="before that (default: 2 to 10)")
-    result.add_argument("--json", type=_file_to_write, metavar="FILE", help="rows; written after each cell")
-    result.add_argument("--rtts", type=_list_of(float, 0, 1000), default=defaults.rtts_ms, help="ms, for distance")
-    result.add_argument("--links", type=_list_of(float, 1, 100_000), default=defaults.links_mbit, help="Mbit/s, for targets")
-    result.add_argument("--counts", type=_list_of(int, 1, 8), default=defaults.counts, help="numbers of targets, for targets")
-    result.add_argument("--depths", type=_list_of(int, 1, 128), default=defaults.depths, help="for distance-depth")
+    result.add_argument("--seconds", type=options.seconds, help="measured per cell (default: as each experiment needs, 4 to 30)")
+    result.add_argument("--warm-up", type=options.seconds, help="before that (default: 2 to 10)")
+    result.add_argument("--json", type=options.file_to_write, metavar="FILE", help="rows; written after each cell")
+    result.add_argument("--rtts", type=options.list_of(float, 0, 1000), default=defaults.rtts_ms, help="ms, for distance")
+    result.add_argument("--links", type=options.list_of(float, 1, 100_000), default=defaults.links_mbit, help="Mbit/s, for targets")
+    result.add_argument("--distance-mbit", type=options.rate, default=defaults.distance_mbit, metavar="MBIT",
+                        help="of a link, for distance and what begins with it (default: %(default)g)")
+    result.add_argument("--counts", type=options.list_of(int, 1, 8), default=defaults.counts, help="numbers of targets, for targets")
+    result.add_argument("--depths", type=options.list_of(int, 1, 128), default=defaults.depths, help="for distance-depth")
     result.add_argument("--depth", type=int, default=defaults.depth, help="commands in flight elsewhere (default: %(default)s)")
-    result.add_argument("--systems", type=_names_of(list(SYSTEMS), "system"), default=defaults.systems,
-                        help="for distance (default: both)")
+    result.add_argument("--systems", type=options.names_of(list(SYSTEMS), "system"), default=defaults.systems,
+                        help="for distance, distance-depth, request-size, targets, raw-tcp (default: both)")
+    result.add_argument("--levels", type=options.levels, default=defaults.levels, metavar="LEVEL,LEVEL",
+                        help="for request-size and targets (0, 5) and cern (0, 5, 10); default: all")
+    result.add_argument("--front", choices=FRONTS, default=defaults.front,
+                        help="for distance: an initiator over iSCSI, or one in the gateway's kernel (default: %(default)s)")
+    result.add_argument("--unshaped", type=options.throughput, default=0.0, metavar="MB_PER_S",
+                        help="for targets: what the machine moves without shaping (default: it is measured first)")
     result.add_argument("--cc", choices=CONGESTION_CONTROLS, default=defaults.cc, help="for distance (default: %(default)s)")
-    result.add_argument("--congestion", type=_names_of(list(CONGESTION_CONTROLS), "congestion control"),
+    result.add_argument("--congestion", type=options.names_of(list(CONGESTION_CONTROLS), "congestion control"),
                         default=defaults.controls, help="for distance-congestion")
     return result
 
@@ -531,7 +565,13 @@ def main(words: list[str]) -> int:
         print(f"papers: --depth {given.depth} is not in 1..128, what the initiator keeps in flight", file=sys.stderr)
         return 2
     settings = Settings(rtts_ms=given.rtts, links_mbit=given.links, counts=given.counts, depths=given.depths,
-                        controls=given.congestion, depth=given.depth, systems=given.systems, cc=given.cc)
+                        controls=given.congestion, depth=given.depth, systems=given.systems, cc=given.cc,
+                        levels=given.levels, front=given.front, unshaped_mb_per_s=given.unshaped, distance_mbit=given.distance_mbit)
+    for name in given.only:
+        if EXPERIMENTS[name].cells(settings) == 0:
+            print(f"papers: --only {name}: of --systems {','.join(settings.systems)}, --levels {','.join(map(str, settings.levels))} "
+                  f"and --counts {','.join(map(str, settings.counts))} it has nothing to measure; leave one out", file=sys.stderr)
+            return 2
     minutes = estimate_seconds(given.only, settings, given.seconds, given.warm_up) / 60
     print(f"papers: {', '.join(given.only)}; about {minutes:.0f} minutes", flush=True)
     if "IRAID_LAB" not in os.environ:

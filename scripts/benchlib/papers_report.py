@@ -24,6 +24,8 @@ Key = tuple[Any, ...]
 def system_name(row: Row) -> str:
     if row.system == "plain":
         return "TCP stream" if row.conditions.get("stream") == "tcp" else "plain"
+    if row.system == "md":
+        return f"md {row.level} on {row.members}"
     kind = {0: "S-iRAID", 5: "P-iRAID"}.get(row.level if row.level is not None else -1, f"level {row.level}")
     return f"{kind} {row.members}"
 
@@ -90,6 +92,38 @@ def _targets_table(rows: list[Row]) -> str:
     return text + "\n\n" + markdown(heads, lines)
 
 
+def _by_level(row: Row) -> tuple[int, str]:
+    """Runs of single levels come in any order; of the same cell the later one stays behind (sorting is stable)."""
+    return row.level or 0, row.system
+
+
+def _cern_table(rows: list[Row]) -> str:
+    rows = sorted(rows, key=_by_level)
+
+    def cell(row: Row) -> str:
+        load = row.conditions.get("measured", {}).get("cpu_percent")
+        return f"{row.mb_per_s:.1f}" + (f" ({load:.0f} %, {row.cpu_s_per_gib:.1f})" if load is not None else "")
+    text = pivot([row for row in rows if row.conditions["job"] in model.CERN_JOBS], lambda row: row.conditions["job"], str,
+                 lambda row: (system_name(row),), ["MB/s (processor, s/GiB)"], cell)
+    bonnie = [row for row in rows if row.conditions["job"] not in model.CERN_JOBS]
+    if bonnie:
+        text += "\n\n" + pivot(bonnie, lambda row: row.conditions["job"], str, lambda row: (system_name(row),), ["on ext4"],
+                               lambda row: f"{row.mb_per_s:.1f}")
+    lines = [[name, str(level), *(f"{jobs[job]:.2f}" if job in jobs else "-" for job in model.CERN_JOBS)]
+             for name, shares in cern_shares(rows).items() for level, jobs in shares.items()]
+    return text + "\n\n" + markdown(["share of the own level 0", "level", *model.CERN_JOBS], lines)
+
+
+def cern_shares(rows: list[Row]) -> dict[str, dict[int, dict[str, float]]]:
+    """What each level has of the same system's level 0, CERN's own on six disks beside it."""
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    for row in sorted(rows, key=_by_level):
+        if row.level is not None and row.conditions["job"] in model.CERN_JOBS:
+            found.setdefault(row.system, {}).setdefault(row.level, {})[row.conditions["job"]] = row.mb_per_s
+    return {name: model.shares_of_level_0(levels) for name, levels in found.items()} | {
+        "CERN": model.shares_of_level_0(model.CERN_MB)}
+
+
 def _measured(key: str) -> Callable[[Row], str]:
     return lambda row: f"{row.conditions.get('measured', {}).get(key, '-')}"
 
@@ -113,12 +147,12 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
         lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"])),
     "Congestion control, RTT 32 ms": (("distance-congestion",), lambda rows: pivot(
         rows, lambda row: row.conditions["cc"], str,
-        lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"],
-        lambda row: f"{row.mb_per_s:.0f} (cwnd {_measured('cwnd')(row)})")),
-    "Size of a request, 100 Mbit/s": (("request-size",), lambda rows: pivot(
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern], f"{row.conditions['link_mbit']:g}"),
+        ["system", "operation", "Mbit/s a link"], lambda row: f"{row.mb_per_s:.0f} (cwnd {_measured('cwnd')(row)})")),
+    "Size of a request, 20 Mbit/s a link": (("request-size",), lambda rows: pivot(
         rows, lambda row: row.block_bytes // 1024, lambda kib: f"{kib} KiB",
-        lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation"],
-        lambda row: f"{row.mb_per_s:.1f}")),
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern]), ["system", "operation (how busy the machine was)"],
+        lambda row: f"{row.mb_per_s:.1f} ({_measured('busy_percent')(row)} %)")),
     "Number of targets and speed of links (share of the links in use)": (("targets",), _targets_table),
     "Reads made from the other members (hedged), 20 Mbit/s": (("hedging",), lambda rows: pivot(
         rows, lambda row: row.depth, lambda depth: f"depth {depth}",
@@ -128,6 +162,14 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[list[Row]], str]]] = {
     "A plain TCP stream beside, RTT 8 ms": (("raw-tcp",), lambda rows: pivot(
         rows, lambda row: row.conditions.get("segment_bytes", 0) // 1024, lambda kib: f"{kib} KiB segments" if kib else "TCP",
         lambda row: (system_name(row), OPERATION_NAMES[row.pattern], row.conditions["mtu"]), ["system", "operation", "MTU"])),
+    "CERN's jobs, 40 Mbit/s a link": (("cern",), _cern_table),
+    "Size of files on ext4, 100 Mbit/s a link": (("file-size",), lambda rows: pivot(
+        rows, lambda row: row.conditions["file_bytes"] >> 20, lambda mib: f"{mib} MiB",
+        lambda row: (system_name(row), row.pattern), ["system", "operation"], lambda row: f"{row.mb_per_s:.1f}")),
+    "Latency, one command in flight: p50 (p99), ms": (("latency",), lambda rows: pivot(
+        rows, lambda row: row.block_bytes // 1024, lambda kib: f"{kib} KiB",
+        lambda row: (system_name(row), OPERATION_NAMES[row.pattern], f"{row.conditions['rtt_ms']:g}"), ["system", "operation", "RTT, ms"],
+        lambda row: f"{row.p50_ms:.1f} ({row.p99_ms:.1f})")),
     "Pathologies, 100 Mbit/s": (("pathologies",), lambda rows: pivot(
         rows, lambda row: row.conditions["pathology"], str,
         lambda row: (system_name(row), OPERATION_NAMES[row.pattern] + (", verified" if row.conditions.get("verified") else "")),
@@ -140,7 +182,8 @@ def tables(rows: list[Row]) -> str:
     for title, (names, make) in TABLES.items():
         found = of_experiment(rows, *names)
         if found:
-            parts.append(f"## {title}\n\nMB/s.\n\n{make(found)}")
+            unit = "" if title.endswith(", ms") else "MB/s.\n\n"
+            parts.append(f"## {title}\n\n{unit}{make(found)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -189,7 +232,7 @@ def _draw_distance(axes: Any, rows: list[Row]) -> None:
     axes.plot(rtts, [model.model_mb_per_s(model.LAYERS_BLOCK_BYTES, 1, rtt, 1000) for rtt in rtts], "k:",
               label="paper's model, 10 MB at a time")
     axes.set_xlabel("RTT, ms")
-    axes.set_title("Sequential throughput against distance, 1 Gbit/s a link")
+    axes.set_title("Sequential throughput against distance")
 
 
 def _draw_depth(axes: Any, rows: list[Row]) -> None:
@@ -213,11 +256,12 @@ def _draw_request_size(axes: Any, rows: list[Row]) -> None:
                                    lambda row: (row.block_bytes,)).items())
             axes.plot([key[0] / 1024 for key, _ in points], [row.mb_per_s for _, row in points], style, color=colour,
                       label=f"{name}, {OPERATION_NAMES[pattern]}")
-    axes.plot([64], [model.RAID_ONE_TARGET_64K_MB], "k^", label="paper: one target")
-    axes.plot([64], [model.RAID_THREE_TARGETS_64K_MB], "kv", label="paper: S-iRAID on 3 (1 Gbit/s)")
+    scale = 20 / 100  # their one target moved what a link of 100 Mbit/s has
+    axes.plot([64], [scale * model.RAID_ONE_TARGET_64K_MB], "k^", label="paper: one target, a fifth of it")
+    axes.plot([64], [scale * model.RAID_THREE_TARGETS_64K_MB], "kv", label="paper: S-iRAID on 3, a fifth of it")
     axes.set_xscale("log", base=2)
     axes.set_xlabel("KiB a request")
-    axes.set_title("Request size, 100 Mbit/s a link")
+    axes.set_title("Request size, 20 Mbit/s a link")
 
 
 def _draw_targets(axes: Any, rows: list[Row]) -> None:
@@ -236,11 +280,69 @@ def _draw_targets(axes: Any, rows: list[Row]) -> None:
     axes.set_title("Number of targets")
 
 
+def _draw_utilisation(axes: Any, rows: list[Row]) -> None:
+    rows = [row for row in rows if row.conditions["link_mbit"] and row.pattern in ("read", "write")]
+    for name in dict.fromkeys(system_name(row) for row in rows if row.system == "plain" or row.members == 4):
+        for pattern, style in (("write", "-o"), ("read", "--s")):
+            points = sorted(latest((row for row in rows if system_name(row) == name and row.pattern == pattern),
+                                   lambda row: (row.conditions["link_mbit"],)).items())
+            axes.plot([key[0] for key, _ in points], [100 * row.conditions["measured"].get("utilisation", 0) for _, row in points],
+                      style, label=f"{name}, {OPERATION_NAMES[pattern]}")
+    speeds = sorted(model.RAID_UTILISATION)
+    axes.plot(speeds, [100 * model.RAID_UTILISATION[speed] for speed in speeds], "k--^", label="paper")
+    axes.set_xscale("log")
+    axes.set_xlabel("Mbit/s a link")
+    axes.set_ylabel("% of the links in use")
+    axes.set_title("Use of the links, sequential")
+
+
+def _draw_raw_tcp(axes: Any, rows: list[Row]) -> None:
+    streams = {row.conditions["mtu"]: row.mb_per_s for row in rows if row.conditions.get("stream")}
+    rows = [row for row in rows if not row.conditions.get("stream")]
+    _lines(axes, rows, lambda row: f"{system_name(row)}, {OPERATION_NAMES[row.pattern]}, MTU {row.conditions['mtu']}",
+           lambda row: row.conditions["segment_bytes"] / 1024)
+    for (mtu, mb_per_s), style in zip(streams.items(), ("k--", "k:"), strict=False):
+        axes.axhline(mb_per_s, color="k", linestyle=style[1:], label=f"one TCP stream, MTU {mtu}")
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("KiB a data segment")
+    axes.set_title("Segments and a plain TCP stream, RTT 8 ms, 1 Gbit/s a link")
+
+
+def _draw_cern(axes: Any, rows: list[Row]) -> None:
+    bars = [(f"{name}, level {level}", [jobs.get(job, 0) for job in model.CERN_JOBS])
+            for name, shares in cern_shares(rows).items() for level, jobs in shares.items()]
+    width = 0.8 / len(bars)
+    for number, (name, values) in enumerate(bars):
+        axes.bar([place + width * number for place in range(len(values))], values, width, label=name,
+                 color="#999999" if name.startswith("CERN") else None, hatch="//" if name.endswith("10") else None)
+    axes.set_xticks([place + 0.4 - width / 2 for place in range(len(model.CERN_JOBS))], model.CERN_JOBS, fontsize=7)
+    axes.set_ylabel("share of the own level 0")
+    axes.set_title("CERN's jobs, 40 Mbit/s a link")
+
+
+def _draw_latency(axes: Any, rows: list[Row]) -> None:
+    rows = [row for row in rows if row.conditions["rtt_ms"]]
+    for name in dict.fromkeys(system_name(row) for row in rows):
+        for pattern, style in (("randwrite", "-o"), ("randread", "--s")):
+            points = sorted(latest((row for row in rows if system_name(row) == name and row.pattern == pattern),
+                                   lambda row: (row.block_bytes,)).items())
+            axes.plot([key[0] / 1024 for key, _ in points], [row.p50_ms for _, row in points], style,
+                      label=f"{name}, {OPERATION_NAMES[pattern]}")
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("KiB a command")
+    axes.set_ylabel("ms, median")
+    axes.set_title("Latency of one command at RTT 8 ms, 1 Gbit/s a link")
+
+
 PLOTS: dict[str, tuple[str, Callable[[Any, list[Row]], None]]] = {
     "distance": ("distance", _draw_distance),
     "depth": ("distance-depth", _draw_depth),
     "request-size": ("request-size", _draw_request_size),
     "targets": ("targets", _draw_targets),
+    "utilisation": ("targets", _draw_utilisation),
+    "raw-tcp": ("raw-tcp", _draw_raw_tcp),
+    "cern": ("cern", _draw_cern),
+    "latency": ("latency", _draw_latency),
 }
 
 

@@ -10,12 +10,13 @@ initiator.
 from __future__ import annotations
 
 import json
+import os
 import re
 import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,20 +24,27 @@ from typing import Any
 
 import rtslib_fb as rtslib
 
+from benchlib import processor
+from benchlib.cells import Shape
 from benchlib.initiator_settings import deepen_queues
+from benchlib.load import settle
 from benchlib.network import Network, inside
+from benchlib.systems import Md
 from gateway import Gateway, Volume, iraid
-from initiator import Disk
+from initiator import Disk, Initiator
 from lio_targets import LioTargets
 from runner import Runner
-from tools import PATIENCE, StackError
+from tools import PATIENCE, StackError, run, wait_for
 
 MEMORY = Path("/dev/shm")
 LOG = Path("/var/log")
 MARGIN_SECONDS = 90 * PATIENCE
 SAMPLE_SECONDS = 0.5
+GIB = 1 << 30
 VOLUMES = Path("/etc/iraid/volumes")
 CONFIGFS = Path("/sys/kernel/config/target/iscsi")
+LOOPBACK = Path("/sys/kernel/config/target/loopback")
+SCSI_DEVICES = Path("/sys/class/scsi_device")
 
 
 class NetworkTargets(LioTargets):
@@ -62,11 +70,15 @@ class Job:
     warm_up_seconds: float = 0.0
     verify: bool = False  # writes `size_bytes` once and reads them back, each block with its checksum
     size_bytes: int = 0  # 0: all of the disk, for `seconds`
+    buffered: bool = False  # `size_bytes` once, through the page cache, as bonnie++ does it; with an fsync at its end
 
     def words(self, path: str) -> list[str]:
-        words = ["fio", "--name=papers", f"--filename={path}", "--ioengine=libaio", "--direct=1",
-                 "--output-format=json", f"--rw={self.pattern}", f"--bs={self.block_bytes}", f"--iodepth={self.depth}",
-                 "--norandommap", "--randrepeat=0"]
+        words = ["fio", "--name=papers", f"--filename={path}", "--output-format=json", f"--rw={self.pattern}",
+                 f"--bs={self.block_bytes}", "--norandommap", "--randrepeat=0"]
+        if self.buffered:
+            words += ["--ioengine=psync", "--direct=0", f"--size={self.size_bytes}"]
+            return words + ["--end_fsync=1"] * ("write" in self.pattern)
+        words += ["--ioengine=libaio", "--direct=1", f"--iodepth={self.depth}"]
         if self.size_bytes:
             words += [f"--size={self.size_bytes}"]
         if self.verify:
@@ -83,6 +95,9 @@ class Figure:
     p99_ms: float
     p999_ms: float
     busy_percent: float  # of the machine: load, gateway and targets are all in it
+    # Of all tasks but the load (processor.py); None after a warm-up, which would be in it.
+    cpu_s_per_gib: float | None = None
+    cpu_percent: float | None = None  # the same, of the time that was measured
 
 
 def busy_and_all_ticks() -> tuple[int, int]:
@@ -91,31 +106,48 @@ def busy_and_all_ticks() -> tuple[int, int]:
     return sum(fields) - idle, sum(fields)
 
 
-def figure_of(output: dict, way: str, busy_percent: float) -> Figure:
-    """output: fio's JSON; way: "read" or "write"."""
+def figure_of(output: dict, way: str, busy_percent: float, cpu_seconds: float | None = None) -> Figure:
+    """output: fio's JSON; way: "read" or "write"; cpu_seconds: what all others spent meanwhile."""
     side = output["jobs"][0][way]
     percentile = side["clat_ns"].get("percentile", {})
 
     def ms(key: str) -> float:
         return round(percentile.get(key, 0) / 1e6, 3)
+    per_gib = percent = None
+    if cpu_seconds is not None and side["io_bytes"] and side["runtime"]:
+        per_gib = round(cpu_seconds * GIB / side["io_bytes"], 3)
+        percent = round(100 * cpu_seconds / (side["runtime"] / 1e3) / (os.cpu_count() or 1), 1)
     return Figure(round(side["bw_bytes"] / 1e6, 2), round(side["iops"], 1), ms("50.000000"), ms("99.000000"),
-                  ms("99.900000"), round(busy_percent, 1))
+                  ms("99.900000"), round(busy_percent, 1), per_gib, percent)
 
 
 def measure(disk: Disk, job: Job) -> Figure:
-    words = job.words(disk.path)
-    before = busy_and_all_ticks()
+    seconds_max = job.seconds + job.warm_up_seconds + 4 * MARGIN_SECONDS
+    return measure_fio(job.words(disk.path), "write" if "write" in job.pattern else "read", seconds_max,
+                       warm=job.warm_up_seconds == 0)
+
+
+def measure_fio(words: list[str], way: str, seconds_max: float, *, warm: bool = True) -> Figure:
+    """words: a command of fio with one job; warm: it has no warm-up, so that processor time belongs to what it moved."""
+    settle()
+    before, tasks_before = busy_and_all_ticks(), processor.snapshot() if warm else {}
+    printed = run_load(words, seconds_max)
+    after = busy_and_all_ticks()
+    spent = processor.spent(tasks_before, processor.snapshot()).seconds if warm else None
+    busy = 100 * (after[0] - before[0]) / max(1, after[1] - before[1])
+    return figure_of(json.loads(printed[printed.index("{"):]), way, busy, spent)
+
+
+def run_load(words: list[str], seconds_max: float, enter: Callable[[], object] | None = None) -> str:
+    """What it printed; enter: called in the new process first."""
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                              timeout=job.seconds + job.warm_up_seconds + 4 * MARGIN_SECONDS)
+                              timeout=seconds_max, preexec_fn=enter)
     except subprocess.TimeoutExpired as error:
         raise StackError(f"{' '.join(words)}: not done after {error.timeout:.0f} s") from None
-    after = busy_and_all_ticks()
     if done.returncode != 0:
         raise StackError(f"{' '.join(words)}: status {done.returncode}\n{done.stderr}{done.stdout[-1500:]}")
-    busy = 100 * (after[0] - before[0]) / max(1, after[1] - before[1])
-    way = "write" if "write" in job.pattern else "read"
-    return figure_of(json.loads(done.stdout[done.stdout.index("{"):]), way, busy)
+    return done.stdout
 
 
 def fill(disk: Disk) -> None:
@@ -186,6 +218,33 @@ def windows_of(text: str, addresses: list[str]) -> list[dict[str, float]]:
     return found
 
 
+class _Sessions:
+    """What a system of systems.py asks of demolib's Stack, from what the rig has."""
+
+    def __init__(self, initiator: Initiator):
+        self.login_to = initiator.login
+        self.logout = initiator.logout
+
+    @staticmethod
+    def command(*words: str | Path) -> str:
+        return run(*words)
+
+
+class MdOnLinks(Md):
+    """md with its bitmap over open-iscsi disks, given on by LIO, as in systems.py; on targets of the rig."""
+
+    def __init__(self, rig: Rig, level: int, members: list[int]):
+        super().__init__(_Sessions(rig.gateway.initiator), "md", Shape(level, len(members)))
+        self._rig = rig
+        self._numbers = members
+
+    def _member_disks(self) -> list[Disk]:
+        targets = self._rig.targets
+        for number in self._numbers:
+            self._rig.zero(number)
+        return [self._login(targets.iqn(number), targets.portal(number)) for number in self._numbers]
+
+
 class Rig:
     """Context manager: network, targets, tcmu-runner; volumes and sessions are made as they are asked for."""
 
@@ -252,6 +311,22 @@ class Rig:
         volume.login()
 
     @contextmanager
+    def loop(self, volume: Volume) -> Iterator[Disk]:
+        """The LUN of an exported volume for this machine, without iSCSI in front of it: an initiator inside the gateway, as
+        the paper's was.  It spares the processor what an initiator elsewhere would do elsewhere."""
+        run("modprobe", "tcm_loop")
+        storage = next(each for each in rtslib.RTSRoot().storage_objects
+                       if each.plugin == "user" and each.config == f"iraid/{volume.name}")
+        target = rtslib.Target(rtslib.FabricModule("loopback"))
+        try:
+            rtslib.LUN(rtslib.TPG(target, 1), 0, storage_object=storage)
+            address = (LOOPBACK / target.wwn / "tpgt_1/address").read_text().strip()
+            devices = wait_for(lambda: list((SCSI_DEVICES / f"{address}:0/device/block").glob("*")), f"the disk at {address}")
+            yield Disk("", "", f"/dev/{devices[0].name}")
+        finally:
+            target.delete()
+
+    @contextmanager
     def plain(self, number: int) -> Iterator[Disk]:
         """A target's own LUN, by the same initiator over the same link.  Its target must be in no volume."""
         disk = self.gateway.initiator.login(self.targets.iqn(number), self.targets.portal(number))
@@ -259,3 +334,17 @@ class Rig:
             yield disk
         finally:
             self.gateway.initiator.logout(disk)
+
+    def zero(self, number: int) -> None:
+        """What was on a target is gone.  Its LUN must be in use by nobody."""
+        run("fallocate", "--punch-hole", "--offset", "0", "--length", str(self.targets.size_bytes), self.targets.backing(number))
+
+    @contextmanager
+    def md(self, level: int, members: list[int]) -> Iterator[Disk]:
+        array = MdOnLinks(self, level, members)
+        try:
+            array.put_up()
+            assert array.disk is not None
+            yield array.disk
+        finally:
+            array.close()

@@ -157,9 +157,12 @@ class Ceiling(_OfRunner):
 class Md(_GivenOn):
     """With the same chunk, over targets that hold zeros: so parity is right from the start (--assume-clean)."""
 
-    def put_up(self) -> None:
+    def _member_disks(self) -> list[Disk]:
         targets = self._targets(self.shape.members, self.member_bytes)
-        members = [self._login(targets.iqn(number), f"127.0.0.1:{port}") for number, port in enumerate(targets.ports)]
+        return [self._login(targets.iqn(number), f"127.0.0.1:{port}") for number, port in enumerate(targets.ports)]
+
+    def put_up(self) -> None:
+        members = self._member_disks()
         array = self._free_array()
         run("modprobe", MD_MODULES[self.shape.level])
         self.stack.command("mdadm", "--create", array, *self._options(), *(disk.path for disk in members))

@@ -72,3 +72,37 @@ def test_a_figure_is_host_bound_from_half_of_what_the_machine_moves():
 
 def test_utilisation_is_of_one_link():
     assert model.utilisation(12.5e6, 2, 100) == pytest.approx(0.5)
+
+
+def test_cerns_parity_wrote_at_half_of_its_striping():
+    shares = model.shares_of_level_0(model.CERN_MB)
+
+    assert shares[5]["block output"] == pytest.approx(0.5)
+    assert shares[5]["random read, 1.5 MB"] > 1
+    assert 0 not in shares
+
+
+def test_a_share_is_of_the_same_job_and_only_where_level_0_has_it():
+    levels = {0: {"write": 20.0}, 5: {"write": 15.0, "read": 3.0}}
+
+    assert model.shares_of_level_0(levels) == {5: {"write": 0.75}}
+    assert model.shares_of_level_0({5: {"write": 15.0}}) == {5: {}}
+
+
+def bonnie_line(output="24576,7", rewrite="10240,6", read="40960,8", version="1.98"):
+    """What bonnie++ 2.00a -f -n 0 -q prints."""
+    return f"{version},2.00a,name,1,1795339365,64M,,8192,5,,,{output},{rewrite},,,{read},812.2,31,,,,,,,,,,,,,,,,,,,6505us\n"
+
+
+def test_bonnies_kib_are_our_mb():
+    assert model.read_bonnie(bonnie_line()) == {"output": (25.17, 7.0), "rewrite": (10.49, 6.0), "input": (41.94, 8.0)}
+
+
+@pytest.mark.parametrize(("line", "named"), [
+    (bonnie_line(rewrite="+++++,+++"), "rewrite in less than half a second"),
+    (bonnie_line(version="3.0"), "no line in format"),
+    ("Can't open file\n", "Can't open file"),
+])
+def test_bonnies_line_without_a_figure_is_refused(line, named):
+    with pytest.raises(ValueError, match=named):
+        model.read_bonnie(line)

@@ -1,5 +1,6 @@
 """Tables of the papers' experiments, and the commands that refuse what can't be measured."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -48,13 +49,13 @@ def test_a_point_that_tells_of_the_machine_is_marked():
 
 
 def test_a_cell_measured_twice_counts_as_last_measured_and_a_missing_one_shows():
-    rows = [row(experiment="distance-congestion", cc="reno", mb_per_s=1), row(experiment="distance-congestion", cc="reno", mb_per_s=77),
-            row(experiment="distance-congestion", cc="bbr", mb_per_s=88, pattern="read")]
+    rows = [row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=1), row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=77),
+            row(experiment="distance-congestion", link_mbit=100, cc="bbr", mb_per_s=88, pattern="read")]
 
     text = report.tables(rows)
 
-    assert "| P-iRAID 4 | sequential write | 77 (cwnd -) | - |" in text
-    assert "| P-iRAID 4 | sequential read | - | 88 (cwnd -) |" in text
+    assert "| P-iRAID 4 | sequential write | 100 | 77 (cwnd -) | - |" in text
+    assert "| P-iRAID 4 | sequential read | 100 | - | 88 (cwnd -) |" in text
 
 
 def test_a_file_that_is_no_figures_is_named(tmp_path, capsys):
@@ -79,3 +80,51 @@ def test_plots_have_the_papers_curve(tmp_path):
 
     assert "paper: one target" in (tmp_path / "papers-distance.svg").read_text()
     assert "RTT as TCP saw it 9" in (tmp_path / "papers.md").read_text()
+
+
+def cern_rows():
+    return [dataclasses.replace(row(system, level, 4, "write", mb_per_s, experiment="cern", job="block output",
+                                    measured={"cpu_percent": 12.4}), cpu_s_per_gib=3.25)
+            for system, level, mb_per_s in (("iraid", 0, 20), ("iraid", 5, 15), ("md", 0, 20), ("md", 5, 9))]
+
+
+def test_cerns_levels_are_compared_with_the_same_systems_level_0():
+    shares = report.cern_shares(cern_rows())
+
+    assert (shares["iraid"][5], shares["md"][5]) == ({"block output": 0.75}, {"block output": 0.45})
+    assert shares["CERN"][5]["block output"] == 0.5
+
+
+def test_cerns_table_has_the_processor_beside_throughput():
+    assert "| P-iRAID 4 | 15.0 (12 %, 3.2) |" in report.tables(cern_rows())
+
+
+def test_all_plots_are_drawn_and_have_the_papers_beside_ours(tmp_path):
+    pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
+    rows = cern_rows()
+    rows += [row(mb_per_s=50, pattern="randread", experiment="latency", rtt_ms=8)]
+    rows += [row("plain", None, 1, experiment="raw-tcp", mtu=1500, stream="tcp"),
+             row("plain", None, 1, experiment="raw-tcp", mtu=1500, segment_bytes=8192)]
+    rows += [row(pattern=pattern, level=0, experiment="targets", link_mbit=100, measured={"utilisation": 0.9})
+             for pattern in model.OPERATIONS]
+
+    made = {path.stem: path.read_text() for path in report.plots(rows, tmp_path)}
+
+    assert "CERN, level 5" in made["papers-cern"]
+    assert "P-iRAID 4, random read" in made["papers-latency"]
+    assert "one TCP stream, MTU 1500" in made["papers-raw-tcp"]
+    assert ">paper<" in made["papers-utilisation"]
+
+
+def test_latency_is_in_ms_and_throughput_in_mb():
+    text = report.tables([row(experiment="latency", rtt_ms=8)])
+    assert "| 1.0 (2.0) |" in text and "MB/s" not in text
+    assert "MB/s" in report.tables(cern_rows())
+
+
+def test_cerns_levels_are_in_order_whatever_was_measured_first():
+    text = report.tables(list(reversed(cern_rows())))
+
+    assert [line.split(" | ")[0] for line in text.splitlines() if " %, " in line] == [
+        "| S-iRAID 4", "| md 0 on 4", "| P-iRAID 4", "| md 5 on 4"]
+    assert report.cern_shares(list(reversed(cern_rows())))["md"][5] == {"block output": 0.45}
