@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,6 +253,29 @@ iscsi_connection_watch_r2ts(struct iscsi_connection *connection, const struct is
 
 /* Life */
 
+#define NEAR_US 1000u
+#define RECEIVE_WINDOW_BYTES (256u << 10)
+#define RECEIVE_BYTES_PER_US 3000u	/* 3 GB/s: more than a session moves */
+
+/* Left alone the kernel lets a receive buffer grow to 6 MiB, and a near target fills it: with a packet for each page, if it
+ * hands them to the network one by one (LIO), which drop and come again.  Where the window is what such a path can
+ * hold, pages wait at the sender and leave together.  Targets that are further away need what the kernel gives.
+ */
+static void
+bound_receive_buffer(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t length = sizeof(info);
+	int bytes;
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_min_rtt == 0 ||
+	    info.tcpi_min_rtt >= NEAR_US)
+		return;
+	bytes = (int)(RECEIVE_WINDOW_BYTES + info.tcpi_min_rtt * RECEIVE_BYTES_PER_US);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) != 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));	/* as net.core.rmem_max allows */
+}
+
 struct iscsi_connection *
 iscsi_connection_create(int fd, const struct iscsi_login *login)
 {
@@ -265,6 +288,7 @@ iscsi_connection_create(int fd, const struct iscsi_login *login)
 		return NULL;
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));	/* PDUs leave as they are batched */
+	bound_receive_buffer(fd);
 	connection->fd = fd;
 	connection->low_water_bytes = 1;
 	connection->agreed = login->negotiated;

@@ -649,6 +649,31 @@ wait_until_there(int fd, int bytes)
 		;
 }
 
+static void
+the_window_of_a_near_target_is_bounded(void **state)
+{
+	int sockets[2], bytes = 0;
+	socklen_t length = sizeof(bytes);
+	uint8_t bit = 0;
+
+	set_up(plain);
+	iscsi_connection_destroy(rig.connection);
+	close(rig.peer);
+	connect_over_tcp(sockets);
+	for (int i = 0; i < 3; i++) {	/* there and back, as a login does: so the kernel knows how far it is */
+		assert_int_equal(write(sockets[0], &bit, 1), 1);
+		assert_int_equal(read(sockets[1], &bit, 1), 1);
+		assert_int_equal(write(sockets[1], &bit, 1), 1);
+		wait_until_there(sockets[0], 1);
+		assert_int_equal(read(sockets[0], &bit, 1), 1);
+	}
+	rig.peer = sockets[1];
+	rig.connection = iscsi_connection_create(sockets[0], &rig.login);
+	assert_int_equal(getsockopt(sockets[0], SOL_SOCKET, SO_RCVBUF, &bytes, &length), 0);
+	assert_in_range(bytes, 2 * 200000, 2 * ((256 << 10) + 3000 * 1000));	/* 128 KiB otherwise, and growing */
+	tear_down();
+}
+
 /* Packet by packet, as a target sends that hands its pages to the network one by one. */
 static void
 long_data_wakes_once(void **state)
@@ -918,6 +943,7 @@ main(void)
 		cmocka_unit_test(more_pings_than_answers_taken_end_the_connection),
 		cmocka_unit_test(no_more_commands_leave_than_the_target_takes),
 		cmocka_unit_test(reads_arrive_whole_in_pieces_of_any_size),
+		cmocka_unit_test(the_window_of_a_near_target_is_bounded),
 		cmocka_unit_test(long_data_wakes_once),
 		cmocka_unit_test(damaged_data_is_never_taken_for_good),
 		cmocka_unit_test(a_diverted_read_is_received_and_not_stored),
