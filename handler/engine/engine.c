@@ -206,7 +206,7 @@ piece_finish(struct engine *engine, struct piece *piece, int result)
 
 /* What holds for an operation under way (write_op.c, must_repeat) holds for pieces of the request that are done, too: a
  * cache that was lost may have taken them along, and a missing member's chunk that became doubtful is not what
- * was written.  Nothing was acknowledged yet.
+ * was written, even if it has been filled again since, for their rows are free.  Nothing was acknowledged yet.
  */
 static bool
 must_repeat(const struct engine *engine, const struct engine_request *request)
@@ -214,8 +214,7 @@ must_repeat(const struct engine *engine, const struct engine_request *request)
 	return (request->op == REQUEST_WRITE || request->op == REQUEST_ZERO) && request->pieces > 1 &&
 	       request->first_error == 0 &&
 	       (request->cache_losses != engine->cache_losses ||
-		(engine->geometry.redundancy > 0 && engine->missing != 0 &&
-		 request->doubts != engine->intent.doubts));
+		(engine->geometry.redundancy > 0 && request->doubts != engine->intent.doubts));
 }
 
 void

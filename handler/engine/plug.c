@@ -179,6 +179,7 @@ plug_hold(struct write_op *op)
 	struct engine *engine = op->op.engine;
 
 	op->was_held = true;
+	op->held_complete = is_complete(op);
 	op->held_ms = engine->now_ms;
 	op->alone_ms = 0;
 	engine->plug.held++;
@@ -190,7 +191,9 @@ plug_hold(struct write_op *op)
 static uint32_t
 batch_ms_max(const struct engine *engine)
 {
-	return engine->plug.write_us / 8000 > 1 ? engine->plug.write_us / 8000 : 1;
+	const uint32_t part = engine->plug.write_us / 8000;
+
+	return part < 1 ? 1 : part > HELD_MS_MAX ? HELD_MS_MAX : part;
 }
 
 void
@@ -211,7 +214,8 @@ must_go(struct write_op *op)
 	if (is_complete(op)) {
 		if (!in_trouble && wants_more_rows(op) && engine->now_ms - op->held_ms < batch_ms_max(engine))
 			return false;
-		learn(&engine->plug, true);
+		if (!op->held_complete)
+			learn(&engine->plug, true);
 		op->was_held = false;	/* what came beyond the row may have to wait in its turn */
 		op->was_batched = true;
 		return true;
@@ -256,7 +260,7 @@ plug_deadline(const struct engine *engine)
 		const struct write_op *op = (const struct write_op *)list_entry(node, struct op, node);
 		uint64_t end = op->held_ms + (is_complete(op) ? batch_ms_max(engine) : HELD_MS_MAX);
 
-		if (op->alone_ms != 0 && op->alone_ms + engine->plug.gap_ms < end)
+		if (!is_complete(op) && op->alone_ms != 0 && op->alone_ms + engine->plug.gap_ms < end)
 			end = op->alone_ms + engine->plug.gap_ms;
 		deadline = end < deadline ? end : deadline;
 	}

@@ -257,6 +257,16 @@ may_avoid(const struct write_op *op)
 			      engine->missing | op->avoid | ROLE(op->failed_role));
 }
 
+/* Of rows that are kept whole chunks are read, more than the write needs. */
+static bool
+has_cached(struct write_op *op)
+{
+	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
+		if (write_row(op, row)->cached != NULL)
+			return true;
+	return false;
+}
+
 static void
 write_prepared(struct write_op *op)
 {
@@ -265,6 +275,9 @@ write_prepared(struct write_op *op)
 	if (error == 0 && !is_doubtful(op)) {
 		write_issue(op);
 	} else if (error == 0 || error == -ENOLINK) {
+		write_again(op);
+	} else if ((error == -ENODATA || error == -EIO) && has_cached(op)) {
+		op->uncached = true;
 		write_again(op);
 	} else if ((error == -ENODATA || error == -EIO) && may_avoid(op)) {
 		for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
@@ -466,6 +479,7 @@ write_op_create(struct engine *engine, struct piece *piece)
 	op->finds_lost = false;
 	op->was_held = false;
 	op->was_batched = false;
+	op->uncached = false;
 	op->attempts = 0;
 	op->avoid = 0;
 	op->buffer = NULL;

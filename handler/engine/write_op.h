@@ -32,7 +32,9 @@ struct write_op {
 	bool fua;
 	bool finds_lost;	/* overwrites what could not be known */
 	bool was_held;		/* plug.c */
+	bool held_complete;	/* its row was complete then */
 	bool was_batched;	/* and waited for more rows */
+	bool uncached;		/* more than it needs could not be read: it reads only that */
 	uint64_t begun_ms;
 	uint64_t held_ms;	/* since when it is held, and since when no other write is under way; 0: one is */
 	uint64_t alone_ms;

@@ -181,7 +181,7 @@ may_be_kept(const struct write_op *op, uint64_t number)
 {
 	const struct engine *engine = op->op.engine;
 
-	return engine->out == 0 && op->avoid == 0 && !op->pieces->request->claimed &&
+	return engine->out == 0 && op->avoid == 0 && !op->uncached && !op->pieces->request->claimed &&
 	       engine_trust(engine, number) == ROW_PROVEN;
 }
 
