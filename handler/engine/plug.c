@@ -13,6 +13,9 @@
  *
  * A stream of depth 1, a journal say, whose next write comes only when the last has ended, is never held: waiting would bring
  * nothing, and there is always somebody else who writes.
+ *
+ * A write whose rows are complete is held too, for more rows, while BATCH_WRITES others are under way and for batch_ms_max()
+ * at most: members get few long commands instead of many.
  */
 #include "plug.h"
 
@@ -115,7 +118,7 @@ is_end_of_stream(const struct write_op *op)
 	return false;
 }
 
-/* Its rows are, up to the one it was held for: it has one row then. */
+/* Its rows are, up to the one it was held for.  Of several the last may be begun only: it is detached when the others go. */
 static bool
 is_complete(const struct write_op *op)
 {
@@ -208,7 +211,6 @@ static bool
 must_go(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
-
 	const bool in_trouble = !is_calm(engine) || op->fua || is_in_the_way(op);
 
 	if (is_complete(op)) {

@@ -1,4 +1,4 @@
-/* plug.h - writes in sequence that end within a row wait for what comes next, so that the row needs no reads. */
+/* plug.h - writes in sequence wait for what comes next: so that a row needs no reads, and that rows go together. */
 #ifndef IRAID_PLUG_H
 #define IRAID_PLUG_H
 
