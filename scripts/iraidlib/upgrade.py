@@ -31,7 +31,7 @@ HANDLER = "handler_iraid.so"
 KEPT = Path("/run/iraid/previous-handler")
 GO_BACK = Path(f"/run/systemd/system/{UNIT}.d/iraid-previous-handler.conf")
 STOP_SECONDS = 15
-ANSWER_SECONDS = 5
+ANSWER_SECONDS = 1.5  # it answers before systemd says that the runner is up
 READY_SECONDS = 25
 LOOK_SECONDS = 0.05
 LOG = Path("/var/log/tcmu-runner.log")
@@ -312,7 +312,7 @@ def _print(report: Upgrade, as_json: bool) -> None:
         "not running": "tcmu-runner does not run: it takes the installed handler when it is started.",
         "runs already": f"The installed handler, version {report.before}, runs already.",
         "possible": f"{report.handler} can be taken now.",
-        "taken": f"Handler {report.before} -> {report.after}; initiators waited {report.seconds:.1f} s at most.",
+        "taken": f"Handler {report.before} -> {report.after}; initiators waited about {report.seconds:.1f} s.",
     }[report.outcome])
     if report.killed:
         print("note: commands under way did not end in time, so the runner was killed")
