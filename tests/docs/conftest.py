@@ -82,7 +82,7 @@ def farm(network: None) -> Iterator[TargetFarm]:
     """Target n is 10.0.0.{n+1}/iqn.2026-01.org.example:disk, its LUN 1 (tgtd keeps 0 for itself)."""
     memory = Path("/dev/shm")
     roomy = memory.is_dir() and shutil.disk_usage(memory).free > ROOM_BYTES_MIN
-    options = [TargetOptions(size_bytes=MEMBER_BYTES, address=address, port=3260, iqn=IQN) for address in ADDRESSES[:6]]
+    options = [TargetOptions(size_bytes=MEMBER_BYTES, address=address, port=3260, iqn=IQN) for address in ADDRESSES[:7]]
     with tempfile.TemporaryDirectory(prefix="iraid-", dir=memory if roomy else None) as folder:
         with TargetFarm(Path(folder), options=options) as made:
             yield made

@@ -6,8 +6,9 @@
 A block is a fenced piece of sh, or of another shell.  Where it is run says a comment before it, else its page
 (PAGES).  A comment is <!-- run: WHERE --> or <!-- run: WHERE: why -->:
 
-    recipe     test_recovery.py causes the disaster and types it, against tgtd, without a kernel
-    lab        test_in_lab.py types it in the lab, where LIO, tcmu-runner and open-iscsi are
+    native     typed against tgtd and iraid-engine, without a kernel: test_recovery.py, which causes each disaster
+               first, and test_pages.py
+    lab        typed where LIO, tcmu-runner and open-iscsi are: tests/end_to_end/test_shown_commands.py
     clean      it is typed in a clean Debian on which the package is installed
     example    not run as it stands; the options of iraid's commands are looked at
     Windows, ESXi    not run: there is no such machine
@@ -23,11 +24,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXCEPTED = ("example", "Windows", "ESXi")
-PLACES = ("recipe", "lab", "clean", *EXCEPTED)
+PLACES = ("native", "lab", "clean", *EXCEPTED)
 SHELLS = ("sh", "bash", "console", "powershell")
 # Of a page's blocks that say nothing themselves.
 PAGES = {
-    "docs/operating/recovery.md": "recipe",
+    "docs/operating/recovery.md": "native",
     "docs/operating/quick-start.md": "clean",
 }
 _FENCE = re.compile(r"^```(\w*)\s*$")
@@ -50,6 +51,7 @@ class Block:
     def lines(self) -> list[str]:
         """Whole commands of blocks that have one on each line; one that ends with a backslash goes on."""
         joined = re.sub(r"\\\n\s*", "", self.text)
+        joined = re.sub(r"(<<-?\s*'?(\w+)'?[^\n]*\n).*?^\2$", r"\1", joined, flags=re.DOTALL | re.MULTILINE)
         return [line for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#")]
 
     def commands(self) -> list[list[str]]:
@@ -62,6 +64,7 @@ class Block:
 
 def _simple_commands(line: str) -> Iterator[list[str]]:
     line = re.sub(r'"?\$\([^()]*\)"?', "SUBSTITUTED", line)
+    line = re.sub(r"^\s*\((.*)\)\s*$", r"\1", line)  # a subshell
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>")
     lexer.whitespace_split = True
     lexer.commenters = ""

@@ -136,15 +136,14 @@ class Stage:
 
     # The guide
 
-    def follow(self, heading: str) -> None:
-        """Every block of the section that is a recipe's, in order."""
-        shown = [block for block in blocks(GUIDE) if block.heading == heading]
-        assert shown, f"{GUIDE} has no section '{heading}' with commands"
+    def follow(self, heading: str, page: Path = GUIDE) -> None:
+        """Every native block of the section, in order."""
+        shown = [block for block in blocks(page) if block.heading == heading and block.where == "native"]
+        assert shown, f"{page} has no section '{heading}' with commands for here"
         for block in shown:
-            if block.where == "recipe":
-                self._type(block)
+            self.type(block)
 
-    def _type(self, block: Block) -> None:
+    def type(self, block: Block) -> None:
         for line in block.lines():
             if STARTED.fullmatch(line.strip()):
                 self._restart_runner()

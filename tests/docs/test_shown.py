@@ -13,6 +13,7 @@ from collections.abc import Callable
 import click
 import pytest
 
+import test_pages
 import test_recovery
 from iraidlib.cli import cli
 from shown import EXCEPTED, PLACES, ROOT, Block, blocks, pages
@@ -22,7 +23,7 @@ SHELL = [block for block in BLOCKS if block.language != "powershell"]
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 # Programs of other machines, of packages that no test needs, and of the shell.
 ELSEWHERE = {
-    "esxcli": "ESXi", "vmkfstools": "ESXi", "vmkping": "ESXi", "cd": "bash", "export": "bash", "echo": "bash",
+    "umask": "bash",     "esxcli": "ESXi", "vmkfstools": "ESXi", "vmkping": "ESXi", "cd": "bash", "export": "bash", "echo": "bash",
     "apt": "Debian", "growpart": "cloud-guest-utils", "ethtool": "ethtool", "multipathd": "multipath-tools",
     "bpftrace": "bpftrace", "perf": "linux-perf", "ansible-playbook": "ansible-core", "ansible-lint": "ansible-lint",
     "ansible-vault": "ansible-core", "ansible-galaxy": "ansible-core", "ansible-inventory": "ansible-core",
@@ -113,9 +114,14 @@ def test_links_lead_somewhere(page) -> None:
 
 def test_each_section_of_the_recovery_guide_has_a_test() -> None:
     guide = blocks(test_recovery.GUIDE)
-    recipes = {block.heading for block in guide if block.where == "recipe"}
+    recipes = {block.heading for block in guide if block.where == "native"}
     assert recipes == test_recovery.RECIPES
     assert {block.heading for block in guide} - recipes == {"LIO's configuration is lost"}
+
+
+def test_each_native_block_of_the_other_pages_is_typed() -> None:
+    shown = {(block.page, block.heading) for block in BLOCKS if block.where == "native"}
+    assert {one for one in shown if one[0] != "docs/operating/recovery.md"} == test_pages.SECTIONS
 
 
 def test_how_many_commands_are_run(figure: Callable[[str, object], None]) -> None:
@@ -126,7 +132,7 @@ def test_how_many_commands_are_run(figure: Callable[[str, object], None]) -> Non
         counts[place] += len(block.commands()) if block.language != "powershell" else len(block.lines())
     for place, count in sorted(counts.items(), key=lambda item: -item[1]):
         figure(place, f"{count} commands")
-    run = sum(count for place, count in counts.items() if place in ("recipe", "lab", "clean"))
+    run = sum(count for place, count in counts.items() if place in ("native", "lab", "clean"))
     excepted = sum(counts.values()) - run
     figure("run", f"{run} of {run + excepted} commands")
     assert run > excepted
