@@ -49,11 +49,26 @@ struct reactor {
 };
 
 uint64_t
-monotonic_ms(void)
+monotonic_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t
+monotonic_ms(void)
+{
+	return monotonic_ns() / 1000000;
+}
+
+uint64_t
+realtime_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 

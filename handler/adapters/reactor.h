@@ -36,5 +36,7 @@ void reactor_turn(struct reactor *reactor, uint64_t deadline_ms);
 uint64_t reactor_now_ms(const struct reactor *reactor);
 
 uint64_t monotonic_ms(void);
+uint64_t monotonic_ns(void);	/* the same clock */
+uint64_t realtime_ms(void);	/* since 1970-01-01 UTC */
 
 #endif

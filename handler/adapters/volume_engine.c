@@ -50,6 +50,12 @@ port_want_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes)
 	keeper_seek_spare(owner, member_bytes, block_bytes);
 }
 
+static uint64_t
+port_now_ns(void *owner)
+{
+	return monotonic_ns();
+}
+
 static void
 port_detached(void *owner, int slot, struct backend *backend)
 {
@@ -246,7 +252,8 @@ volume_engine_make(struct hosted *hosted)
 {
 	const struct engine_port port = {
 		.record_epoch = port_record_epoch, .log = port_log, .event = port_event,
-		.want_spare = port_want_spare, .detached = port_detached, .owner = hosted,
+		.want_spare = port_want_spare, .detached = port_detached, .now_ns = port_now_ns,
+		.owner = hosted,
 	};
 	struct volume_start_options start;
 	struct engine_options options;
@@ -274,6 +281,7 @@ volume_engine_make(struct hosted *hosted)
 			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
 	}
 	if (hosted->engine) {
+		hosted->started_ms = realtime_ms();
 		engine_start(hosted->engine);
 		return;
 	}

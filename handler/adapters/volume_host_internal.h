@@ -59,6 +59,7 @@ struct hosted {
 
 	/* From any thread without a lock. */
 	_Atomic(struct engine_request *) submitted;	/* newest first */
+	_Atomic uint64_t numbers;	/* given to requests */
 	struct reactor_message submit_message;		/* in the mailbox while submitted is not NULL */
 	struct reactor_message command_message;
 	atomic_flag command_posted;
@@ -87,6 +88,7 @@ struct hosted {
 	struct backend *backends[SLOTS_MAX];	/* by slot; NULL: none there */
 	struct device_address devices[SLOTS_MAX];
 	int slot_count;
+	uint64_t started_ms;		/* since 1970-01-01 UTC: the engine was made */
 	bool engine_stopping, engine_stopped;
 	struct engine_request *held_first, **held_last;	/* wait for the next engine */
 	char setup_fault[256];

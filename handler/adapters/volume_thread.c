@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../ports/trace.h"
 #include "log.h"
 #include "volume_host_internal.h"
 
@@ -52,6 +53,8 @@ pass_held(struct hosted *hosted)
 	while (request) {
 		struct engine_request *next = request->next;
 
+		TRACE(ring__end, hosted->name, request->number, request->op, request->offset_bytes,
+		      request->length_bytes, 1);
 		if (hosted->engine)
 			engine_submit(hosted->engine, request);
 		else
@@ -88,6 +91,9 @@ volume_thread_submit(struct hosted *hosted, struct engine_request *request)
 {
 	struct engine_request *newest = atomic_load_explicit(&hosted->submitted, memory_order_relaxed);
 
+	request->arrived_ns = monotonic_ns();
+	request->number = atomic_fetch_add_explicit(&hosted->numbers, 1, memory_order_relaxed) + 1;
+	TRACE(ring__begin, hosted->name, request->number, request->op, request->offset_bytes, request->length_bytes, 1);
 	do {
 		request->next = newest;
 	} while (!atomic_compare_exchange_weak(&hosted->submitted, &newest, request));
@@ -299,6 +305,7 @@ volume_thread_start(struct hosted *hosted)
 	int error;
 
 	atomic_init(&hosted->submitted, NULL);
+	atomic_init(&hosted->numbers, 0);
 	atomic_init(&hosted->brief_state, (int)VOLUME_ASSEMBLING);
 	atomic_init(&hosted->brief_level, level_recall(hosted->uuid));
 	atomic_flag_clear(&hosted->command_posted);
