@@ -34,6 +34,7 @@ void reactor_turn(struct reactor *reactor, uint64_t deadline_ms);
 
 /* When the turn began, as far as work is concerned; for the reactor's thread. */
 uint64_t reactor_now_ms(const struct reactor *reactor);
+uint64_t reactor_now_ns(const struct reactor *reactor);	/* the same moment: it had stopped waiting */
 
 uint64_t monotonic_ms(void);
 uint64_t monotonic_ns(void);	/* the same clock */

@@ -195,6 +195,21 @@ runner_json(void)
 	return object;
 }
 
+static json_object *
+thread_json(const struct volume_stats *stats)
+{
+	const struct volume_time *time = &stats->time;
+	json_object *object = json_object_new_object();
+
+	rpc_put_number(object, "turns", time->turns);
+	rpc_put_number(object, "idle_us", time->idle_ns / 1000);
+	rpc_put_number(object, "receive_us", time->receive_ns / 1000);
+	rpc_put_number(object, "engine_us", (time->engine_ns - stats->figures.code_ns) / 1000);
+	rpc_put_number(object, "code_us", stats->figures.code_ns / 1000);
+	rpc_put_number(object, "send_us", time->send_ns / 1000);
+	return object;
+}
+
 /* --- volume.stats --- */
 
 static json_object *
@@ -210,6 +225,7 @@ stats_json(const char *name, const struct volume_stats *stats)
 	rpc_put_number(object, "queue", stats->figures.queue);
 	json_object_object_add(object, "commands", commands_json(stats->figures.commands));
 	json_object_object_add(object, "steps", steps_json(stats->figures.steps));
+	json_object_object_add(object, "thread", thread_json(stats));
 	json_object_object_add(object, "members", members_json(stats));
 	json_object_object_add(object, "runner", runner_json());
 	return object;

@@ -282,6 +282,7 @@ volume_engine_make(struct hosted *hosted)
 	}
 	if (hosted->engine) {
 		hosted->started_ms = realtime_ms();
+		hosted->time = (struct volume_time){ .turns = 0 };
 		engine_start(hosted->engine);
 		return;
 	}

@@ -92,6 +92,8 @@ struct hosted {
 	bool engine_stopping, engine_stopped;
 	struct engine_request *held_first, **held_last;	/* wait for the next engine */
 	char setup_fault[256];
+	struct volume_time time;
+	uint64_t turn_ended_ns;
 	uint64_t refreshed_ms;
 	bool refresh_due;
 };

@@ -13,6 +13,7 @@ look(struct hosted *hosted, void *argument, char *why)
 	struct volume_stats *stats = argument;
 
 	stats->started_ms = hosted->started_ms;
+	stats->time = hosted->time;
 	engine_status(hosted->engine, &stats->status);
 	engine_figures(hosted->engine, &stats->figures);
 	for (int slot = 0; slot < hosted->slot_count; slot++)

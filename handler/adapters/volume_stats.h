@@ -11,6 +11,7 @@ struct volume_stats {
 	uint64_t started_ms;			/* since 1970-01-01 UTC; 0: it has no engine, and no figures */
 	struct engine_status status;
 	struct engine_figures figures;
+	struct volume_time time;
 	struct backend_path paths[SLOTS_MAX];	/* by slot */
 };
 

@@ -236,13 +236,26 @@ follow_commands(struct hosted *hosted)
 		hosted->engine_stopped = true;
 }
 
+/* Since *at_ns, which becomes now. */
+static uint64_t
+pass_time(uint64_t *at_ns)
+{
+	uint64_t before_ns = *at_ns;
+
+	*at_ns = monotonic_ns();
+	return *at_ns - before_ns;
+}
+
 /* One turn; returns the deadline of the next. */
 static uint64_t
 turn(struct hosted *hosted, uint64_t deadline_ms)
 {
-	uint64_t now_ms, next_ms;
+	struct volume_time *time = &hosted->time;
+	uint64_t now_ms, next_ms, at_ns;
 
 	reactor_turn(hosted->reactor, deadline_ms);
+	time->turns++;
+	time->idle_ns += reactor_now_ns(hosted->reactor) - hosted->turn_ended_ns;
 	now_ms = reactor_now_ms(hosted->reactor);
 	next_ms = now_ms + TURN_MS_MAX;
 	follow_commands(hosted);
@@ -254,10 +267,13 @@ turn(struct hosted *hosted, uint64_t deadline_ms)
 
 		next_ms = wanted_ms < next_ms ? wanted_ms : next_ms;
 	}
+	at_ns = monotonic_ns();
+	time->receive_ns += at_ns - reactor_now_ns(hosted->reactor);
 	if (hosted->engine) {
 		uint64_t wanted_ms;
 
 		engine_run(hosted->engine, now_ms);
+		time->engine_ns += pass_time(&at_ns);
 		for (int i = 0; i < hosted->slot_count; i++) {
 			if (hosted->backends[i])
 				backend_iscsi_send(hosted->backends[i]);
@@ -268,6 +284,8 @@ turn(struct hosted *hosted, uint64_t deadline_ms)
 	refresh(hosted, now_ms);
 	if (hosted->refresh_due && hosted->refreshed_ms + REFRESH_MS < next_ms)
 		next_ms = hosted->refreshed_ms + REFRESH_MS;
+	time->send_ns += pass_time(&at_ns);
+	hosted->turn_ended_ns = at_ns;
 	return next_ms;
 }
 
@@ -278,6 +296,7 @@ run_volume(void *argument)
 	uint64_t deadline_ms = 0;
 
 	volume_engine_make(hosted);
+	hosted->turn_ended_ns = monotonic_ns();
 	for (;;) {
 		deadline_ms = turn(hosted, deadline_ms);
 		if (!hosted->engine_stopped)

@@ -323,6 +323,7 @@ struct engine_figures {
 	uint32_t queue;				/* commands submitted and not answered yet */
 	struct histogram commands[FIGURES_OPS];	/* by enum request_op; since the driver got them */
 	struct step_figures steps[STEPS];
+	uint64_t code_ns;			/* P, Q and what is missing were computed, for initiators: time of this thread */
 	struct member_figures members[SLOTS_MAX];	/* by slot, as engine_status.members */
 };
 

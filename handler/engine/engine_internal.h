@@ -354,6 +354,7 @@ struct engine {
 	uint32_t queue;
 	struct histogram commands[FIGURES_OPS];
 	struct step_figures steps[STEPS];
+	uint64_t code_ns;
 };
 
 /* An operation as the ready and buffer lists see it. */
@@ -583,6 +584,8 @@ void figures_submitted(struct engine *engine, struct engine_request *request);
 void figures_took(struct engine *engine, enum figures_step step, uint64_t took_ns, uint32_t commands);
 /* The step that began at begun_ns ends, for so many commands. */
 void figures_step(struct engine *engine, enum figures_step step, uint64_t begun_ns, uint32_t commands);
+/* As figures_step(), of what was computed since then. */
+void figures_computed(struct engine *engine, uint64_t begun_ns, uint32_t commands);
 /* The piece goes on, which waited since it was made, or since it began again (0: it did not). */
 void figures_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns);
 void figures_answered(const struct member_io *mio);

@@ -97,6 +97,14 @@ figures_step(struct engine *engine, enum figures_step step, uint64_t begun_ns, u
 }
 
 void
+figures_computed(struct engine *engine, uint64_t begun_ns, uint32_t commands)
+{
+	figures_look(engine);
+	engine->code_ns += passed(engine, begun_ns);
+	figures_step(engine, STEP_CODE, begun_ns, commands);
+}
+
+void
 figures_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns)
 {
 	TRACE_PIECE(engine, wait__end, piece);
@@ -159,6 +167,7 @@ engine_figures(const struct engine *engine, struct engine_figures *out)
 	out->queue = engine->queue;
 	memcpy(out->commands, engine->commands, sizeof(out->commands));
 	memcpy(out->steps, engine->steps, sizeof(out->steps));
+	out->code_ns = engine->code_ns;
 	for (int slot = 0; slot < engine->slots; slot++) {
 		const struct member *member = &engine->members[slot];
 

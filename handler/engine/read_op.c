@@ -475,8 +475,7 @@ rebuild_all(struct read_op *op)
 	begun_ns = figures_look(engine);
 	for (int i = 0; i < op->rebuilt_count; i++)
 		rebuild(op, &op->rebuilt[i]);
-	figures_look(engine);
-	figures_step(engine, STEP_CODE, begun_ns, 1);
+	figures_computed(engine, begun_ns, 1);
 	TRACE_PIECE(engine, code__end, op->piece);
 }
 

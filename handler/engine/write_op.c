@@ -239,8 +239,7 @@ compute(struct write_op *op)
 	TRACE_WRITE(code__begin, op);
 	begun_ns = figures_look(engine);
 	write_rows_compute(op);
-	figures_look(engine);
-	figures_step(engine, STEP_CODE, begun_ns, op->commands);
+	figures_computed(engine, begun_ns, op->commands);
 	TRACE_WRITE(code__end, op);
 }
 
