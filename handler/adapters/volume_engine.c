@@ -40,8 +40,8 @@ port_event(void *owner, const struct engine_event *event)
 
 	if (event->slot >= 0 && event->slot < hosted->slot_count && hosted->backends[event->slot])
 		member_address_format(&hosted->devices[event->slot].address, label);
-	event_ring_add(hosted->host->events, event->severity, event_kind_name(event->kind), hosted->name, label,
-		       event->text);
+	volume_host_event(hosted->host, event->severity, event_kind_name(event->kind), hosted->name, label,
+			  event->text);
 }
 
 static void

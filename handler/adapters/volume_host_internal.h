@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "event_ring.h"
+#include "journal.h"
 #include "reactor.h"
 #include "volume_admin.h"
 #include "volume_host.h"
@@ -21,6 +22,7 @@ struct volume_host {
 	struct hosted *volumes;
 	pthread_mutex_t edits;		/* one change of configuration files at a time */
 	struct event_ring *events;
+	struct journal *journal;	/* NULL: none */
 	struct keeper *keeper;
 	char program[32];
 };
@@ -102,6 +104,9 @@ struct hosted {
 struct hosted *volume_pin(struct volume_host *host, const char *name);	/* NULL: it does not run */
 void volume_pin_again(struct hosted *hosted);
 void volume_unpin(struct hosted *hosted);
+/* Record an event where readers and the journal find it.  member: its label, or empty. */
+void volume_host_event(struct volume_host *host, int severity, const char *kind, const char *name, const char *member,
+		       const char *text);
 struct timespec volume_deadline_in(uint32_t timeout_ms);	/* for `changed` */
 
 /* volume_engine.c; on the volume's thread */
