@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from . import (__version__, cli_advise, cli_export, cli_grow, cli_members, cli_work, completion, model, progress,  # noqa: F401
-               target)
+from . import (__version__, cli_advise, cli_export, cli_grow, cli_members, cli_steps, cli_work, completion, model,  # noqa: F401
+               progress, target)
 from .client import Client
 from .commands import (CHAP_FILE, INITIATOR, NAME, LevelType, SizeType, absolute, ask, cli, command, fail,
                        print_json, warn)
