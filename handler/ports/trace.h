@@ -32,7 +32,7 @@
 #include <sys/sdt.h>
 
 #define TRACE(probe, volume, number, op, offset_bytes, length_bytes, commands)                       \
-	DTRACE_PROBE6(iraid, probe, volume, (uint64_t)(number), (int)(op), (uint64_t)(offset_bytes), \
+	DTRACE_PROBE6(iraid, probe, (const char *)(volume), (uint64_t)(number), (int)(op), (uint64_t)(offset_bytes), \
 		      (uint64_t)(length_bytes), (uint32_t)(commands))
 #else
 #define TRACE(probe, volume, number, op, offset_bytes, length_bytes, commands)                        \
