@@ -202,10 +202,11 @@ thread_json(const struct volume_stats *stats)
 	json_object *object = json_object_new_object();
 
 	rpc_put_number(object, "turns", time->turns);
+	rpc_put_number(object, "turns_timed", time->turns_timed);
 	rpc_put_number(object, "idle_us", time->idle_ns / 1000);
 	rpc_put_number(object, "receive_us", time->receive_ns / 1000);
-	rpc_put_number(object, "engine_us", (time->engine_ns - stats->figures.code_ns) / 1000);
-	rpc_put_number(object, "code_us", stats->figures.code_ns / 1000);
+	rpc_put_number(object, "engine_us", time->engine_ns / 1000);
+	rpc_put_number(object, "code_us", time->code_ns / 1000);
 	rpc_put_number(object, "send_us", time->send_ns / 1000);
 	return object;
 }

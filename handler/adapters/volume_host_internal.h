@@ -94,8 +94,10 @@ struct hosted {
 	bool engine_stopping, engine_stopped;
 	struct engine_request *held_first, **held_last;	/* wait for the next engine */
 	char setup_fault[256];
+	bool looked;			/* the engine has asked for the time in this turn */
 	struct volume_time time;
-	uint64_t turn_ended_ns;
+	bool timed;			/* this turn is counted in `time` */
+	uint64_t timed_ns, code_before_ns, random;
 	uint64_t refreshed_ms;
 	bool refresh_due;
 };

@@ -23,6 +23,7 @@
 #include "volume_host_internal.h"
 
 #define REFRESH_MS 100		/* how old volume_brief() may be */
+#define TIMED_ONE_IN 16
 #define TURN_MS_MAX 1000	/* a session that stalls right after a quiet turn is noticed by then */
 
 static void
@@ -236,26 +237,67 @@ follow_commands(struct hosted *hosted)
 		hosted->engine_stopped = true;
 }
 
-/* Since *at_ns, which becomes now. */
-static uint64_t
-pass_time(uint64_t *at_ns)
-{
-	uint64_t before_ns = *at_ns;
+/* --- what the thread does with its time --- */
 
-	*at_ns = monotonic_ns();
-	return *at_ns - before_ns;
+/* The time since timed_ns is over. */
+static uint64_t
+pass_time(struct hosted *hosted)
+{
+	uint64_t before_ns = hosted->timed_ns;
+
+	hosted->timed_ns = monotonic_ns();
+	return hosted->timed_ns - before_ns;
 }
+
+static void
+time_received(struct hosted *hosted)
+{
+	if (!hosted->timed)
+		return;
+	hosted->time.idle_ns += reactor_now_ns(hosted->reactor) - hosted->timed_ns;
+	hosted->timed_ns = reactor_now_ns(hosted->reactor);
+	hosted->time.receive_ns += pass_time(hosted);
+	hosted->code_before_ns = hosted->engine ? engine_code_ns(hosted->engine) : 0;
+}
+
+static void
+time_decided(struct hosted *hosted)
+{
+	uint64_t code_ns;
+
+	if (!hosted->timed)
+		return;
+	code_ns = engine_code_ns(hosted->engine) - hosted->code_before_ns;
+	hosted->time.code_ns += code_ns;
+	hosted->time.engine_ns += pass_time(hosted) - code_ns;
+}
+
+/* And is the next turn to be timed?  At random: what turns do may alternate. */
+static void
+time_ended(struct hosted *hosted)
+{
+	hosted->time.turns++;
+	hosted->time.turns_timed += hosted->timed;
+	if (hosted->timed)
+		hosted->time.send_ns += pass_time(hosted);
+	hosted->random ^= hosted->random << 13;
+	hosted->random ^= hosted->random >> 7;
+	hosted->random ^= hosted->random << 17;
+	hosted->timed = hosted->random % TIMED_ONE_IN == 0;
+	if (hosted->timed)
+		pass_time(hosted);
+}
+
+/* --- a turn --- */
 
 /* One turn; returns the deadline of the next. */
 static uint64_t
 turn(struct hosted *hosted, uint64_t deadline_ms)
 {
-	struct volume_time *time = &hosted->time;
-	uint64_t now_ms, next_ms, at_ns;
+	uint64_t now_ms, next_ms;
 
 	reactor_turn(hosted->reactor, deadline_ms);
-	time->turns++;
-	time->idle_ns += reactor_now_ns(hosted->reactor) - hosted->turn_ended_ns;
+	hosted->looked = false;
 	now_ms = reactor_now_ms(hosted->reactor);
 	next_ms = now_ms + TURN_MS_MAX;
 	follow_commands(hosted);
@@ -267,13 +309,12 @@ turn(struct hosted *hosted, uint64_t deadline_ms)
 
 		next_ms = wanted_ms < next_ms ? wanted_ms : next_ms;
 	}
-	at_ns = monotonic_ns();
-	time->receive_ns += at_ns - reactor_now_ns(hosted->reactor);
+	time_received(hosted);
 	if (hosted->engine) {
 		uint64_t wanted_ms;
 
 		engine_run(hosted->engine, now_ms);
-		time->engine_ns += pass_time(&at_ns);
+		time_decided(hosted);
 		for (int i = 0; i < hosted->slot_count; i++) {
 			if (hosted->backends[i])
 				backend_iscsi_send(hosted->backends[i]);
@@ -284,8 +325,7 @@ turn(struct hosted *hosted, uint64_t deadline_ms)
 	refresh(hosted, now_ms);
 	if (hosted->refresh_due && hosted->refreshed_ms + REFRESH_MS < next_ms)
 		next_ms = hosted->refreshed_ms + REFRESH_MS;
-	time->send_ns += pass_time(&at_ns);
-	hosted->turn_ended_ns = at_ns;
+	time_ended(hosted);
 	return next_ms;
 }
 
@@ -296,7 +336,7 @@ run_volume(void *argument)
 	uint64_t deadline_ms = 0;
 
 	volume_engine_make(hosted);
-	hosted->turn_ended_ns = monotonic_ns();
+	hosted->random = (uint64_t)(uintptr_t)hosted | 1;
 	for (;;) {
 		deadline_ms = turn(hosted, deadline_ms);
 		if (!hosted->engine_stopped)

@@ -343,6 +343,7 @@ refuse_all(struct engine *engine, int error)
 static void
 admit(struct engine *engine)
 {
+	figures_taken(engine);
 	if (engine->fenced || engine->stop_wanted) {
 		refuse_all(engine, -ESHUTDOWN);
 		return;
@@ -378,9 +379,9 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	request->pieces_left = 0;
 	request->claimed = false;
 	request->submitted_ms = engine->now_ms;	/* of the last turn, so rather too early */
-	figures_submitted(engine, request);
 	*engine->admission_tail = request;
 	engine->admission_tail = &request->next;
+	figures_submitted(engine, request);
 }
 
 static void
@@ -395,6 +396,7 @@ deliver(struct engine *engine)
 		engine->activity++;
 		figures_deliver(engine, request);
 	}
+	figures_delivered(engine);
 }
 
 /* --- operations --- */
@@ -513,7 +515,6 @@ engine_run(struct engine *engine, uint64_t now_ms)
 	if (engine->phase == PHASE_STOPPED)
 		return;
 	figures_look(engine);
-	engine->stamp_fresh = true;
 	do {
 		before = engine->activity;
 		handle_answers(engine);
@@ -541,7 +542,6 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		deliver(engine);
 		stop_run(engine);
 	} while (engine->activity != before && engine->phase != PHASE_STOPPED);
-	engine->stamp_fresh = false;
 	if (engine->phase == PHASE_STOPPED && engine->stopped != NULL)
 		engine->stopped(engine->stopped_owner);
 }

@@ -74,7 +74,7 @@ struct engine_request {
 	bool claimed;		/* of an operation that holds the rows itself: compare_op.c */
 	uint64_t submitted_ms;
 	uint64_t cut_bytes;	/* ZERO: how much of it was cut into pieces */
-	uint64_t submitted_ns, since_ns, finished_ns;	/* since: it was carried out, which may be once more */
+	uint64_t since_ns, finished_ns;	/* since: it is to be carried out, which may be once more */
 };
 
 struct engine_options {
@@ -132,7 +132,8 @@ struct engine_port {
 	void (*want_spare)(void *owner, uint64_t member_bytes, uint32_t block_bytes);
 	/* The device in this slot was let go: its backend is closed and no longer used. */
 	void (*detached)(void *owner, int slot, struct backend *backend);
-	/* A clock that never goes back, for figures alone; NULL: they have no times. */
+	/* A clock that never goes back, for figures alone; NULL: they have no times.  Asked once at the beginning of a run,
+	 * and behind what takes long. */
 	uint64_t (*now_ns)(void *owner);
 	void *owner;
 };
@@ -323,11 +324,12 @@ struct engine_figures {
 	uint32_t queue;				/* commands submitted and not answered yet */
 	struct histogram commands[FIGURES_OPS];	/* by enum request_op; since the driver got them */
 	struct step_figures steps[STEPS];
-	uint64_t code_ns;			/* P, Q and what is missing were computed, for initiators: time of this thread */
 	struct member_figures members[SLOTS_MAX];	/* by slot, as engine_status.members */
 };
 
 void engine_figures(const struct engine *engine, struct engine_figures *out);
+/* How long this thread has computed P, Q and what is missing, for initiators. */
+uint64_t engine_code_ns(const struct engine *engine);
 
 const char *volume_state_name(enum volume_state state);	/* "active", ... */
 const char *member_state_name(enum member_state state);	/* "in sync", "faulty", "missing", "rebuilding", "out of date", "spare" */

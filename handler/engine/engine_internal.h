@@ -203,6 +203,15 @@ struct flush_waiter {
 	bool for_request;		/* a lost cache must be told to it */
 };
 
+/* What is counted of a request that was answered and is not ours any more. */
+#define ANSWERS_MAX 32
+struct answer {
+	enum request_op op;
+	int result;
+	uint64_t bytes;
+	uint64_t arrived_ns, finished_ns;
+};
+
 enum engine_phase {
 	PHASE_IDLE,		/* created, not started */
 	PHASE_EXAMINE,		/* opening members, reading superblocks */
@@ -349,9 +358,11 @@ struct engine {
 
 	/* figures */
 	uint64_t stamp_ns;		/* when the clock was looked at last; never 0 */
-	bool stamp_fresh;		/* in this turn */
 	uint64_t numbers;		/* given to commands */
 	uint32_t queue;
+	struct engine_request *unstamped;	/* the first of those submitted since the last run, or NULL */
+	struct answer answers[ANSWERS_MAX];	/* given, and not counted yet */
+	int answers_count;
 	struct histogram commands[FIGURES_OPS];
 	struct step_figures steps[STEPS];
 	uint64_t code_ns;
@@ -581,6 +592,7 @@ uint64_t probe_deadline(const struct engine *engine);
 /* figures.c */
 uint64_t figures_look(struct engine *engine);	/* at the clock, anew */
 void figures_submitted(struct engine *engine, struct engine_request *request);
+void figures_taken(struct engine *engine);	/* all that were submitted will be looked at now */
 void figures_took(struct engine *engine, enum figures_step step, uint64_t took_ns, uint32_t commands);
 /* The step that began at begun_ns ends, for so many commands. */
 void figures_step(struct engine *engine, enum figures_step step, uint64_t begun_ns, uint32_t commands);
@@ -589,7 +601,8 @@ void figures_computed(struct engine *engine, uint64_t begun_ns, uint32_t command
 /* The piece goes on, which waited since it was made, or since it began again (0: it did not). */
 void figures_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns);
 void figures_answered(const struct member_io *mio);
-void figures_deliver(struct engine *engine, struct engine_request *request);	/* done(), and what is counted then */
+void figures_deliver(struct engine *engine, struct engine_request *request);	/* done() */
+void figures_delivered(struct engine *engine);	/* no more of them just now: count them */
 /* Where steps begin and end, for tracers. */
 #define TRACE_PIECE(engine, probe, piece)                                                        \
 	TRACE(probe, (engine)->record.name, (piece)->request->number, (piece)->request->op,       \

@@ -60,23 +60,28 @@ passed(const struct engine *engine, uint64_t since_ns)
 	return engine->stamp_ns > since_ns ? engine->stamp_ns - since_ns : 0;
 }
 
-/* Those of one batch came at the same time, as far as we know. */
 void
 figures_submitted(struct engine *engine, struct engine_request *request)
 {
-	if (!engine->stamp_fresh) {
-		figures_look(engine);
-		engine->stamp_fresh = true;
-	}
-	request->submitted_ns = engine->stamp_ns;
-	request->since_ns = engine->stamp_ns;
+	engine->queue++;
 	if (request->number == 0)
 		request->number = ++engine->numbers;
-	engine->queue++;
-	if (request->arrived_ns == 0)
-		request->arrived_ns = engine->stamp_ns;
-	else
-		figures_step(engine, STEP_RING, request->arrived_ns, 1);
+	if (engine->unstamped == NULL)
+		engine->unstamped = request;
+}
+
+/* Those that came since the last run have come now, as far as we know: one look at the clock is enough. */
+void
+figures_taken(struct engine *engine)
+{
+	for (struct engine_request *request = engine->unstamped; request != NULL; request = request->next) {
+		request->since_ns = engine->stamp_ns;
+		if (request->arrived_ns == 0)
+			request->arrived_ns = engine->stamp_ns;
+		else
+			figures_step(engine, STEP_RING, request->arrived_ns, 1);
+	}
+	engine->unstamped = NULL;
 }
 
 void
@@ -135,29 +140,54 @@ figures_answered(const struct member_io *mio)
 	}
 }
 
-/* The request is not ours any more once it is answered. */
 void
 figures_deliver(struct engine *engine, struct engine_request *request)
 {
-	struct histogram *histogram = &engine->commands[request->op];
-	const uint64_t arrived_ns = request->arrived_ns, finished_ns = request->finished_ns;
 	const uint64_t number = request->number, offset_bytes = request->offset_bytes;
-	const enum request_op op = request->op;
-	const uint64_t bytes = op == REQUEST_FLUSH ? 0 : request->length_bytes;
-	const int result = request->first_error;
+	struct answer *answer;
 
 	if (request->claimed) {		/* it works for another, which counts */
-		request->done(request, result);
+		request->done(request, request->first_error);
 		return;
 	}
-	TRACE(complete__begin, engine->record.name, number, op, offset_bytes, request->length_bytes, 1);
+	if (engine->answers_count == ANSWERS_MAX)
+		figures_delivered(engine);
+	answer = &engine->answers[engine->answers_count++];
+	*answer = (struct answer){
+		.op = request->op,
+		.result = request->first_error,
+		.bytes = request->op == REQUEST_FLUSH ? 0 : request->length_bytes,
+		.arrived_ns = request->arrived_ns,
+		.finished_ns = request->finished_ns,
+	};
+	TRACE(complete__begin, engine->record.name, number, answer->op, offset_bytes, answer->bytes, 1);
 	engine->queue--;
-	request->done(request, result);
+	request->done(request, request->first_error);
+	TRACE(complete__end, engine->record.name, number, answer->op, offset_bytes, answer->bytes, 1);
+}
+
+/* One look at the clock for all of them. */
+void
+figures_delivered(struct engine *engine)
+{
+	if (engine->answers_count == 0)
+		return;
 	figures_look(engine);
-	TRACE(complete__end, engine->record.name, number, op, offset_bytes, bytes, 1);
-	figures_step(engine, STEP_COMPLETE, finished_ns, 1);
-	/* A comparison that finds a difference was carried out as it should be. */
-	histogram_add(histogram, passed(engine, arrived_ns), bytes, result == -EILSEQ ? 0 : result);
+	for (int i = 0; i < engine->answers_count; i++) {
+		const struct answer *answer = &engine->answers[i];
+
+		figures_step(engine, STEP_COMPLETE, answer->finished_ns, 1);
+		/* A comparison that finds a difference was carried out as it should be. */
+		histogram_add(&engine->commands[answer->op], passed(engine, answer->arrived_ns), answer->bytes,
+			      answer->result == -EILSEQ ? 0 : answer->result);
+	}
+	engine->answers_count = 0;
+}
+
+uint64_t
+engine_code_ns(const struct engine *engine)
+{
+	return engine->code_ns;
 }
 
 void
@@ -167,7 +197,6 @@ engine_figures(const struct engine *engine, struct engine_figures *out)
 	out->queue = engine->queue;
 	memcpy(out->commands, engine->commands, sizeof(out->commands));
 	memcpy(out->steps, engine->steps, sizeof(out->steps));
-	out->code_ns = engine->code_ns;
 	for (int slot = 0; slot < engine->slots; slot++) {
 		const struct member *member = &engine->members[slot];
 

@@ -1,8 +1,8 @@
 /* figures.h - what an engine counts for those who watch it: commands, members, and where the time goes.
  *
- * Nothing in the engine depends on it.  It may read a clock for its sake (engine_port.now_ns), once a turn, and again
- * behind what takes long within one: computing, and giving answers back.  So a command costs a fixed number of additions,
- * and memory does not grow.
+ * Nothing in the engine depends on it.  For its sake it looks at a clock (engine_port.now_ns), which may be a system call:
+ * once a run, and again behind what takes long within one: computing, and giving answers back.  So a command costs a fixed
+ * number of additions, and memory does not grow.
  *
  * Steps of a command, in the order of its life:
  *

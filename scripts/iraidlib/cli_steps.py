@@ -48,7 +48,6 @@ class Step:
 
 @dataclass
 class Thread:
-    turns: int = 0
     idle_us: int = 0
     receive_us: int = 0
     engine_us: int = 0

@@ -105,8 +105,8 @@ def test_the_process_and_the_thread(volume: Any) -> None:
     assert runner["user_seconds"] + runner["system_seconds"] > 0
     thread = answer["thread"]
     spent = sum(thread[f"{part}_us"] for part in ("idle", "receive", "engine", "code", "send")) / 1e6
-    assert thread["turns"] > 0
-    assert spent == pytest.approx((answer["time_ms"] - answer["started_ms"]) / 1000, abs=1.5)
+    assert 0 < thread["turns_timed"] < thread["turns"]
+    assert 0 < spent < (answer["time_ms"] - answer["started_ms"]) / 1000
 
 
 def test_what_a_stopped_member_owes(volume: Any, request: pytest.FixtureRequest) -> None:
