@@ -117,9 +117,13 @@ def test_what_a_stopped_member_owes(volume: Any, request: pytest.FixtureRequest)
     try:
         cookies = [handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(os.urandom(row))), number * row)
                    for number in range(4)]
-        after = wait_until(
-            lambda: (answer := stats(served))["members"][1]["in_flight"] > 0 and answer["queue"] == 4 and answer,
-            "writes that wait for it")
+
+        def waiting() -> Any:
+            handle.poll(10)  # sends the rest of them
+            answer = stats(served)
+            return answer if answer["queue"] == 4 and answer["members"][1]["in_flight"] > 0 else None
+
+        after = wait_until(waiting, "writes that wait for it")
         assert after["members"][1]["sessions"][0]["in_flight"] > 0
         assert after["commands"]["write"]["count"] == 0
     finally:

@@ -36,6 +36,18 @@ start(struct rig *rig, int level, int count, uint64_t seed)
 		rig->members[i].deadline_us = 60000000;
 }
 
+/* Commands at members. */
+static uint32_t
+under_way(struct rig *rig)
+{
+	uint32_t count = 0;
+
+	look(rig);
+	for (int i = 0; i < rig->count; i++)
+		count += figures.members[i].in_flight;
+	return count;
+}
+
 static void
 settle(struct rig *rig)
 {
@@ -49,6 +61,9 @@ settle(struct rig *rig)
 		rig_jump(rig);
 		status = rig_status(rig);
 	} while (status.regions_suspect > 0 || status.regions_dirty > 0);
+	do {		/* what it writes of that to the members */
+		rig_step(rig);
+	} while (under_way(rig) > 0);
 	for (int i = 0; i < rig->count; i++) {
 		rig->members[i].answer_us_min = ANSWER_MS * 1000;
 		rig->members[i].answer_us_max = ANSWER_MS * 1000;
@@ -134,7 +149,6 @@ static void
 test_a_known_load_is_counted(void **state)
 {
 	const struct histogram *reads = &figures.commands[REQUEST_READ];
-	uint32_t in_flight = 0;
 	uint64_t before;
 	struct rig rig;
 
@@ -147,10 +161,7 @@ test_a_known_load_is_counted(void **state)
 	look(&rig);
 	assert_int_equal(figures.queue, 20);
 	rig_step(&rig);
-	look(&rig);
-	for (int i = 0; i < rig.count; i++)
-		in_flight += figures.members[i].in_flight;
-	assert_int_equal(in_flight, 20);
+	assert_int_equal(under_way(&rig), 20);
 	rig_drain(&rig);
 	look(&rig);
 	assert_int_equal(figures.queue, 0);
@@ -160,8 +171,7 @@ test_a_known_load_is_counted(void **state)
 	assert_int_equal(reads->sum_ns, 20 * ANSWER_MS * MS);
 	assert_int_equal(reads->buckets[10], 20);	/* 8.2 to 16.4 ms */
 	assert_int_equal(sum_of_reads() - before, 20 * 8 * RIG_SECTOR);
-	for (int i = 0; i < rig.count; i++)
-		assert_int_equal(figures.members[i].in_flight, 0);
+	assert_int_equal(under_way(&rig), 0);
 	assert_int_equal(figures.steps[STEP_READ].count, 20);
 	assert_int_equal(figures.steps[STEP_READ].sum_ns, 20 * ANSWER_MS * MS);
 	assert_int_equal(figures.steps[STEP_READ].max_ns, ANSWER_MS * MS);
@@ -296,7 +306,7 @@ test_who_waits_for_a_row_waits(void **state)
 	rig_drain(&rig);
 	look(&rig);
 	assert_int_equal(figures.steps[STEP_WAIT].count, 2);
-	assert_true(figures.steps[STEP_WAIT].max_ns >= 2 * ANSWER_MS * MS);	/* mark and write of the other */
+	assert_true(figures.steps[STEP_WAIT].max_ns >= (2 * ANSWER_MS - 1) * MS);	/* mark and write of the other */
 	assert_true(figures.steps[STEP_WAIT].sum_ns < figures.steps[STEP_WAIT].max_ns + 3 * MS);
 	finish(&rig);
 }
