@@ -49,6 +49,8 @@ def _read_value(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint):
         return read(hint, value, where)
     wanted = origin or hint
+    if wanted is float and type(value) is int:  # 3.0 is written 3
+        return float(value)
     # bool is an int to Python, and not to the protocol.
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         raise ShapeError(f"{where} is {_json_type(value)}, not {wanted.__name__}")
