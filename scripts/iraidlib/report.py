@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 from . import model
 from .progress import describe
 from .units import format_size, percent_done
+from .verdict import Verdict
 
 PIPE_WIDTH = 100_000  # never reached: tables are as wide as their content
 BAR_CELLS = 20
@@ -134,6 +135,19 @@ class Report:
                 for v in volumes]
         self.table(["NAME", "LEVEL", "STATE", "SIZE", "IN SYNC", "PARITY", "USED BY"], rows,
                    right=(3,), wide=(0, 6))
+
+    def verdicts(self, verdicts: list[Verdict]) -> None:
+        """One line each; what to do next, and what could be better, in lines of their own on a terminal."""
+        names = max((len(one.name) for one in verdicts), default=0)
+        for one in verdicts:
+            said = f"{one.text} ({', '.join(one.notes)})" if one.notes else one.text
+            if not self.terminal:
+                self.line("".join([f"{one.name:{names}} {one.word}: {said}", *(f"; {next_}" for next_ in one.remedies)]))
+                continue
+            self.console.print(_text(Styled(f"{one.name:{names}}  ", "bold")) + _text(Styled(one.word, one.style)) +
+                               _text(f"  {said}"))
+            for remedy in one.remedies:
+                self.console.print(f"{'':{names}}  -> {remedy}")
 
     def status(self, volume: model.Volume) -> None:
         self.properties(self._volume_pairs(volume))

@@ -36,6 +36,8 @@ def _parse(words: list[str]) -> Options:
     add("--cpus", type=int, default=2, metavar="N", help="QEMU's processors (default 2)")
     add("--timeout", type=int, default=1800, metavar="SECONDS",
         help="end everything after this time (default 1800)")
+    add("--off-timeout", type=int, default=20, metavar="SECONDS",
+        help="end a guest that is not off so long after its command (default 20)")
     add("--keep", action="store_true", help="keep the run's directory after a good run too")
     add("--state", type=Path, metavar="DIR", help="use DIR as the run's directory, and keep it")
     add("--systemd", action="store_true",
@@ -61,6 +63,8 @@ def _parse(words: list[str]) -> Options:
         parser.error("no command; for example: scripts/lab -- targetcli ls")
     if given.timeout < 1:
         parser.error(f"--timeout {given.timeout} is not a time; give seconds above 0")
+    if given.off_timeout < 1:
+        parser.error(f"--off-timeout {given.off_timeout} is not a time; give seconds above 0")
     if given.kernel != "uml" and (given.systemd or given.persist or given.root):
         parser.error(f"--systemd, --persist and --root work with --kernel uml only, not {given.kernel}")
     if given.root and not (given.root / "bin/bash").exists():
@@ -81,7 +85,7 @@ def _parse(words: list[str]) -> Options:
     for word in given.env:
         name, equals, value = word.partition("=")
         environment[name] = value if equals else os.environ.get(name, "")
-    return Options(command, given.kernel, given.memory, given.cpus, given.timeout, given.keep,
+    return Options(command, given.kernel, given.memory, given.cpus, given.timeout, given.off_timeout, given.keep,
                    given.state, given.systemd, given.power_cut, given.persist,
                    given.persist_size, shares, environment,
                    given.root.resolve() if given.root else None, shown)
@@ -154,7 +158,9 @@ def main(words: list[str]) -> int:
         say(str(error))
         return EXIT_LAB
     with (run.path / "output.log").open("wb") as copy:
-        ended = guest.run(options.timeout_seconds, lambda: run.exit_status() is not None, copy)
+        ended = guest.run(options.timeout_seconds, options.off_seconds, lambda: run.exit_status() is not None, copy)
+    if ended.off_seconds is not None:
+        run.tell_off_seconds(ended.off_seconds)
     status = _judge(ended, run, options)
     if run.finish(good=status == 0):
         say(f"exit status {status}; output, logs and state are in {run.path}")

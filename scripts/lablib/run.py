@@ -6,6 +6,7 @@
     DIR/log/          the guest's /var/log (tcmu-runner.log, ...), written while it runs
     DIR/after/        state of a failed run: processes, configfs, sessions, stuck tasks
     DIR/exit-status   the command's, written by the guest when it ends
+    DIR/off-seconds   from then until the guest was off; absent when it had to be killed
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Options:
     memory: str = "4G"
     cpus: int = 2
     timeout_seconds: int = 1800
+    off_seconds: int = 20
     keep: bool = False
     state: Path | None = None
     systemd: bool = False
@@ -84,7 +86,7 @@ class RunDirectory:
             raise LabError(f"the path '{path}' or '{GUEST}' has a blank in it, which a kernel "
                            "command line cannot carry; use --state with another path")
         path.mkdir(parents=True, exist_ok=True)
-        for old in ("exit-status", "boot-error", "time-over"):
+        for old in ("exit-status", "boot-error", "time-over", "off-seconds"):
             (path / old).unlink(missing_ok=True)
         return path
 
@@ -124,6 +126,9 @@ class RunDirectory:
             return int((self.path / "exit-status").read_text())
         except (FileNotFoundError, ValueError):
             return None
+
+    def tell_off_seconds(self, seconds: float) -> None:
+        (self.path / "off-seconds").write_text(f"{seconds:.1f}\n")
 
     def time_over(self) -> bool:
         """The guest ended its command because its time was over."""
