@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from . import (__version__, cli_advise, cli_doctor, cli_events, cli_export, cli_grow, cli_members, cli_monitor,  # noqa: F401
-               cli_top, cli_work, completion, model, progress, target, verdict)
+               cli_support, cli_top, cli_work, completion, model, progress, target, verdict)
 from .client import Client
 from .commands import (CHAP_FILE, INITIATOR, NAME, LevelType, SizeType, absolute, ask, cli, command, fail,
                        print_json, warn)

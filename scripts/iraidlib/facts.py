@@ -131,12 +131,12 @@ def _ask_handler(facts: Facts, client: Client) -> None:
 
 
 def _look_at_process(facts: Facts, root: Path, run: Run) -> None:
-    pid = facts.handler.pid if facts.handler else _pid_of(root, target.RUNNER)
+    pid = facts.handler.pid if facts.handler else pid_of(root, target.RUNNER)
     folder = root / "proc" / str(pid)
     if pid and folder.is_dir():
-        limits = re.search(r"^Max open files\s+(\d+)", _read(folder / "limits"), re.MULTILINE)
-        adjust = _read(folder / "oom_score_adj").strip()
-        mapped = re.findall(r"(/\S*(?:handler_iraid\.so|tcmu-runner|iraid-engine)) \(deleted\)", _read(folder / "maps"))
+        limits = re.search(r"^Max open files\s+(\d+)", read_text(folder / "limits"), re.MULTILINE)
+        adjust = read_text(folder / "oom_score_adj").strip()
+        mapped = re.findall(r"(/\S*(?:handler_iraid\.so|tcmu-runner|iraid-engine)) \(deleted\)", read_text(folder / "maps"))
         facts.process = Process(pid, int(limits[1]) if limits else None,
                                 int(adjust) if re.fullmatch(r"-?\d+", adjust) else None, sorted(set(mapped)))
     said = run([target.RUNNER, "--version"])
@@ -144,14 +144,14 @@ def _look_at_process(facts: Facts, root: Path, run: Run) -> None:
     facts.runner_version = found[0] if found else None
 
 
-def _pid_of(root: Path, name: str) -> int:
+def pid_of(root: Path, name: str) -> int:
     for comm in (root / "proc").glob("[0-9]*/comm"):
-        if _read(comm).strip() == name[:15]:
+        if read_text(comm).strip() == name[:15]:
             return int(comm.parent.name)
     return 0
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -162,10 +162,10 @@ def _read(path: Path) -> str:
 
 
 def _look_at_kernel(facts: Facts, root: Path) -> None:
-    facts.kernel = _read(root / "proc/sys/kernel/osrelease").strip()
+    facts.kernel = read_text(root / "proc/sys/kernel/osrelease").strip()
     if (root / "sys/module").is_dir():
         facts.modules = {name for name in MODULES if (root / "sys/module" / name).is_dir()}
-    mounts = _read(root / "proc/mounts")
+    mounts = read_text(root / "proc/mounts")
     if mounts:
         facts.configfs = any(line.split()[2:3] == ["configfs"] for line in mounts.splitlines())
 
@@ -222,7 +222,7 @@ def configured(root: Path) -> dict[str, str]:
     """Files of volumes, and of the gateway, by name; their texts."""
     folder = Path(os.environ.get("IRAID_CONFIG_DIR") or root / "etc/iraid")
     paths = [*sorted(folder.glob("gateway.*")), *sorted(folder.glob("volumes/*.conf")), *sorted(folder.glob("volumes/*.json"))]
-    return {str(path): _read(path) for path in paths if path.is_file()}
+    return {str(path): read_text(path) for path in paths if path.is_file()}
 
 
 def chap_files(configuration: dict[str, str]) -> dict[str, list[str]]:
