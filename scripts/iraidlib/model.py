@@ -82,6 +82,26 @@ class Created:
 
 
 @dataclass
+class ImportedMember:
+    """role: None for a spare, for one that did not answer and for one that is no member any more."""
+
+    member: str
+    state: str
+    role: int | None = None
+
+
+@dataclass
+class Imported:
+    name: str
+    uuid: str
+    level: int = 0
+    member_count: int = 0
+    owner: str = ""
+    members: list[ImportedMember] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Changed:
     """What was done to a device of a volume; fields that mean nothing to a command keep their defaults."""
 

@@ -417,8 +417,8 @@ def test_the_launcher_finds_its_package_when_installed(tmp_path):
 def test_the_version_is_the_projects():
     project = re.search(r"project\(iraid VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
     assert project[1] == __version__
-    title = re.search(r"^\.TH .*", (ROOT / "docs/man/iraid.8").read_text(), re.MULTILINE)
-    assert f"iraid {__version__}" in title[0]
+    for page in (ROOT / "docs/man").glob("*.scd"):
+        assert f'"iraid {__version__}"' in page.read_text().splitlines()[0], page
 
 
 def test_the_sample_configuration_is_json_with_comments():
