@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from . import (__version__, cli_advise, cli_export, cli_exporter, cli_grow, cli_members, cli_work,  # noqa: F401
+from . import (__version__, cli_advise, cli_export, cli_exporter, cli_grow, cli_members, cli_steps, cli_work,  # noqa: F401
                completion, model, progress, target)
 from .client import Client
 from .commands import (CHAP_FILE, INITIATOR, NAME, LevelType, SizeType, absolute, ask, cli, command, fail,
