@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -396,9 +397,12 @@ def test_a_volume_that_was_started_anew_makes_no_jump(after):
     assert history.between(figures(), figures(**{"time_ms": STARTED_MS + 65_000, **after})) is None
 
 
+FIGURES = model.read(Figures, stats())
+
+
 def snapshot_of(*shown: dict[str, Any], at_ms: int) -> gather.Snapshot:
-    views = tuple(gather.VolumeView(model.read(model.Volume, volume(one["name"])), model.read(Figures, one))
-                  for one in shown)
+    views = tuple(gather.VolumeView(model.Volume(one["name"], "active"), replace(
+        FIGURES, name=one["name"], time_ms=one["time_ms"])) for one in shown)
     return gather.Snapshot(at_ms / 1000, up=True, volumes=views)
 
 
@@ -407,7 +411,7 @@ def test_the_history_is_an_hour_at_most_and_forgets_volumes_that_are_gone():
     step_ms = int(history.INTERVAL_SECONDS * 1000)
     for i in range(history.POINTS_MAX + 50):
         at = STARTED_MS + i * step_ms
-        kept.add(snapshot_of(stats("v0", time_ms=at), *([stats("old", time_ms=at)] if i < 3 else []), at_ms=at))
+        kept.add(snapshot_of({"name": "v0", "time_ms": at}, *([{"name": "old", "time_ms": at}] if i < 3 else []), at_ms=at))
     points = kept.points("v0")
     assert len(points) <= history.POINTS_MAX
     assert points[-1].time_ms - points[0].time_ms <= history.KEPT_SECONDS * 1000
@@ -420,7 +424,7 @@ def test_the_history_is_bounded_in_volumes(monkeypatch):
     kept = history.History()
     for i in range(3):
         at = STARTED_MS + 5000 * i
-        kept.add(snapshot_of(*(stats(f"v{n}", time_ms=at) for n in range(9)), at_ms=at))
+        kept.add(snapshot_of(*({"name": f"v{n}", "time_ms": at} for n in range(9)), at_ms=at))
     assert [bool(kept.points(f"v{n}")) for n in range(4)] == [True, True, True, False]
 
 
@@ -448,8 +452,9 @@ def get(service, target="/", headers=None, method="GET"):
     return answer.status, answer.headers.get("Content-Type", ""), answer.headers, body
 
 
-@pytest.fixture
-def service(path) -> Iterator[Service]:
+@pytest.fixture(scope="module")
+def service(tmp_path_factory) -> Iterator[Service]:
+    path = tmp_path_factory.mktemp("service") / "control.sock"
     with ControlPeer(path, answers()), Service(path, "127.0.0.1", 0, ["gw1.example.org"]) as running_service:
         yield running_service
 
@@ -612,6 +617,9 @@ def test_wrong_usage(words, said, capsys):
 
 
 def test_an_exporter_that_is_not_installed_says_what_to_install(monkeypatch, capsys):
+    import iraidlib.exporter
+
+    monkeypatch.delattr(iraidlib.exporter, "run", raising=False)
     monkeypatch.setitem(sys.modules, "iraidlib.exporter.run", None)
     assert main(["exporter", "--once"]) == 1
     assert "apt install iraid-exporter" in capsys.readouterr().err
