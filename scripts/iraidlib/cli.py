@@ -19,6 +19,7 @@ from . import cli_advise  # noqa: F401
 from . import cli_doctor  # noqa: F401
 from . import cli_events  # noqa: F401
 from . import cli_export  # noqa: F401
+from . import cli_exporter  # noqa: F401
 from . import cli_grow  # noqa: F401
 from . import cli_import  # noqa: F401
 from . import cli_members  # noqa: F401
