@@ -74,14 +74,14 @@ def test_bpftrace_sees_what_the_handler_counts(volume: Volume) -> None:
     if shutil.which("bpftrace") is None:
         pytest.skip("bpftrace is not installed: scripts/deps --long")
     program = subprocess.Popen(
-        ["bpftrace", "-v", str(ROOT / "scripts/trace/steps.bt"), handler(volume)], text=True,
+        ["bpftrace", "-B", "line", str(ROOT / "scripts/trace/steps.bt"), handler(volume)], text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     said = []
     try:
         assert program.stdout is not None
         for line in program.stdout:
             said.append(line)
-            if line.startswith("Running..."):  # all probes are attached
+            if line.startswith("Tracing"):  # all probes are attached
                 break
         else:
             pytest.fail(f"bpftrace ended with {program.wait()}:\n{''.join(said)}")
