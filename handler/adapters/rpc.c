@@ -36,6 +36,7 @@ static const struct rpc_method methods[] = {
 	{ "volume.create", rpc_volume_create,
 	  { "name", "level", "chunk_bytes", "region_bytes", "members", "spares", "force", "chap_file",
 	    "initiator", "give_up_seconds", NULL } },
+	{ "volume.import", rpc_volume_import, { "members", "name", "chap_file", "initiator", NULL } },
 	{ "volume.list", rpc_volume_list, { NULL } },
 	{ "volume.status", rpc_volume_status, { "name", NULL } },
 	{ "volume.start", rpc_volume_start, { "name", "force", "take_over", "wait_seconds", NULL } },

@@ -52,6 +52,7 @@ typedef json_object *(*rpc_method_fn)(struct rpc_context *context, json_object *
 				      struct rpc_error *error);
 
 json_object *rpc_volume_create(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_volume_import(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_list(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_status(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_error *error);

@@ -15,6 +15,10 @@ struct volume_host;	/* all volumes of this process */
 struct volume;		/* one user's hold on one of them */
 
 struct volume_host *volume_host_create(const char *program);	/* "tcmu-runner", "nbdkit", "iraid-engine" */
+/* Ask all volumes to stop and let no more begin, without waiting: whoever waits for one is told at once, so that a call of
+ * the control socket does not hold up the end.
+ */
+void volume_host_end(struct volume_host *host);
 void volume_host_destroy(struct volume_host *host);		/* stops all, in order */
 const char *volume_host_program(const struct volume_host *host);
 struct event_ring *volume_host_events(struct volume_host *host);	/* lives as long as the host */

@@ -17,9 +17,10 @@
 struct keeper;
 
 struct volume_host {
-	pthread_mutex_t lock;		/* the list, and each volume's users, pins and stopping */
+	pthread_mutex_t lock;		/* the list, `ending`, and each volume's users, pins and stopping */
 	pthread_cond_t unpinned;
 	struct hosted *volumes;
+	bool ending;
 	pthread_mutex_t edits;		/* one change of configuration files at a time */
 	struct event_ring *events;
 	struct journal *journal;	/* NULL: none */
