@@ -85,6 +85,15 @@ class Report:
         else:
             print(text.translate(_CONTROLS).expandtabs(), file=self.stream, flush=True)
 
+    def pieces(self, pieces: list[Styled]) -> None:
+        """A line of several colours."""
+        if self.terminal:
+            from rich.text import Text
+
+            self.console.print(Text.assemble(*((one.text, one.style) for one in pieces)))
+        else:
+            self.line("".join(one.text for one in pieces))
+
     def table(self, headings: list[str], rows: list[list[Any]], right: tuple[int, ...] = (),
               wide: tuple[int, ...] = (0,)) -> None:
         """right: columns of numbers; wide: columns that are folded when the width is short."""
@@ -144,10 +153,9 @@ class Report:
             if not self.terminal:
                 self.line("".join([f"{one.name:{names}} {one.word}: {said}", *(f"; {next_}" for next_ in one.remedies)]))
                 continue
-            self.console.print(_text(Styled(f"{one.name:{names}}  ", "bold")) + _text(Styled(one.word, one.style)) +
-                               _text(f"  {said}"))
+            self.pieces([Styled(f"{one.name:{names}}  ", "bold"), Styled(one.word, one.style), Styled(f"  {said}")])
             for remedy in one.remedies:
-                self.console.print(f"{'':{names}}  -> {remedy}")
+                self.line(f"{'':{names}}  -> {remedy}")
 
     def status(self, volume: model.Volume) -> None:
         self.properties(self._volume_pairs(volume))

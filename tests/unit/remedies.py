@@ -11,7 +11,7 @@ from iraidlib.cli import cli
 # Programs of Debian's that remedies name; a typo in one would pass for a program.
 PROGRAMS = {"apt", "chmod", "chown", "chronyc", "cmake", "dmesg", "echo", "ip", "journalctl", "modprobe", "mount",
             "sysctl", "systemctl", "targetcli", "targetctl", "timedatectl", "ss", "df", "rm", "tgtadm", "[",
-            "ping", "/usr/libexec/iraid/upgrade-runner", "install"}
+            "ping", "/usr/libexec/iraid/upgrade-runner", "install", "ls"}
 
 
 def assert_parses(remedy):
