@@ -200,7 +200,13 @@ def run(module):
                          diff={"before": before, "after": after})
     done = []
     for action in plan.actions:
-        if did_change(action, iraid.run(*action.words)):
+        try:
+            answer = iraid.run(*action.words)
+        except Failure as failure:
+            if failure.kind == "in_use" and action.words[0] in ("create", "replace") and not want.overwrite:
+                failure.text += f"; in the inventory that is overwrite: true of volume {want.name}, which destroys it"
+            raise
+        if did_change(action, answer):
             done.append(action.text)
     now = iraid.status(want.name) if plan.actions else have
     module.exit_json(changed=bool(done), commands=done, volume=now or {},
