@@ -95,7 +95,6 @@ class Controller:
 
 @pytest.fixture
 def controller(gateway: Gateway, tmp_path: Path) -> Controller:
-    gateway.start()
     return Controller(tmp_path / "controller", gateway)
 
 

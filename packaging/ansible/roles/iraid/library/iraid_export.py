@@ -69,6 +69,7 @@ export:
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.iraid.command import Absent, Failure, Iraid
 from ansible.module_utils.iraid.names import iqn, listen
+from ansible.module_utils.iraid.shown import diff
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},
@@ -119,10 +120,6 @@ def not_there_yet(module, given):
     """Check mode, and the volume would have been made by a task before this one."""
     made = [f"target {given['iqn']} with volume {given['name']}"] if given["state"] == "present" else []
     module.exit_json(changed=bool(made), changes=made, diff=diff([], made))
-
-
-def diff(before, changes):
-    return {"before": before, "after": changes}
 
 
 def run(module):

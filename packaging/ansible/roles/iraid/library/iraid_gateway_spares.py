@@ -54,6 +54,7 @@ added:
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.iraid.command import Absent, Failure, Iraid
 from ansible.module_utils.iraid.names import member
+from ansible.module_utils.iraid.shown import diff
 
 ARGUMENTS = {
     "spares": {"type": "list", "elements": "dict", "required": True, "options": {
@@ -97,7 +98,7 @@ def run(module):
             iraid.run(*words)
         known.add(label)
         added.append(label)
-    module.exit_json(changed=bool(added), added=added, diff={"before": before, "after": sorted(known)})
+    module.exit_json(changed=bool(added), added=added, diff=diff(before, sorted(known)))
 
 
 def main():

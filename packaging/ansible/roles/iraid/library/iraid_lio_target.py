@@ -86,6 +86,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.iraid import backing, files, lio_plan
 from ansible.module_utils.iraid.names import iqn, size
+from ansible.module_utils.iraid.shown import diff
 
 ARGUMENTS = {
     "iqn": {"type": "str", "required": True},
@@ -212,10 +213,10 @@ def run(module):
                                    "role do it (iraid_backend_install)") from None
         module.warn("LIO's tools are not here yet: check mode takes it that nothing is configured")
         changes += [step.text for step in lio_plan.plan_target(want, {}).steps]
-        return module.exit_json(changed=True, changes=changes, diff={"before": [], "after": changes})
+        return module.exit_json(changed=True, changes=changes, diff=diff([], changes))
     if module.check_mode and not CONFIGFS.is_dir():  # rtslib would load LIO
         changes += [step.text for step in lio_plan.plan_target(want, {}).steps]
-        return module.exit_json(changed=True, changes=changes, diff={"before": [], "after": changes})
+        return module.exit_json(changed=True, changes=changes, diff=diff([], changes))
     lio = Lio(rtslib_fb, want)
     plan = lio_plan.plan_target(want, lio.dump())
     changes += [step.text for step in plan.steps]
@@ -233,7 +234,7 @@ def run(module):
         file = Path(rtslib_fb.root.default_save_file)
         if save(file, want, lio.dump()) and not changes:
             changes.append(f"target {want.iqn} in {file}")
-    return module.exit_json(changed=bool(changes), changes=changes, diff={"before": [], "after": changes})
+    return module.exit_json(changed=bool(changes), changes=changes, diff=diff([], changes))
 
 
 def main():

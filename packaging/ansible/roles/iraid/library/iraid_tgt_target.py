@@ -87,6 +87,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.iraid import backing, files, lio_plan, tgt_config
 from ansible.module_utils.iraid.names import iqn, size
+from ansible.module_utils.iraid.shown import diff
 
 ARGUMENTS = {
     "iqn": {"type": "str", "required": True},
@@ -153,7 +154,7 @@ def run(module):
         elif written:
             module.warn(f"initiators are logged in to {name}: what was changed holds when tgt was restarted (systemctl "
                         "restart tgt, one host after the other, with iraid wait in between)")
-    module.exit_json(changed=bool(changes), changes=changes, diff={"before": [], "after": changes})
+    module.exit_json(changed=bool(changes), changes=changes, diff=diff([], changes))
 
 
 def main():
