@@ -57,6 +57,9 @@ class Client:
     def create(self, **parameters: Any) -> model.Created:
         return self._ask(model.Created, "volume.create", _given(parameters), LONG_SECONDS)
 
+    def import_(self, **parameters: Any) -> model.Imported:
+        return self._ask(model.Imported, "volume.import", _given(parameters), LONG_SECONDS)
+
     def start(self, name: str, force: bool, take_over: bool, wait_seconds: int) -> model.Volume:
         parameters = {"name": name, "force": force, "take_over": take_over,
                       "wait_seconds": wait_seconds}

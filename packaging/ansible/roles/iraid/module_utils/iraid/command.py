@@ -25,10 +25,10 @@ class Iraid:
         self.module = module
         self.program = module.get_bin_path(program, opt_dirs=["/usr/sbin", "/usr/local/sbin"])
 
-    def run(self, *words):
+    def run(self, *words, environment=None):
         if self.program is None:
             raise Absent
-        status, out, err = self.module.run_command([self.program, *words, "--json"])
+        status, out, err = self.module.run_command([self.program, *words, "--json"], environ_update=environment)
         warnings = [line.partition("warning: ")[2] for line in err.splitlines() if line.startswith("iraid: warning: ")]
         try:
             answer = json.loads(out)
