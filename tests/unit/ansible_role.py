@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 import types
@@ -64,8 +65,9 @@ class StandInModule:
         assert opt_dirs
         return program if Path(program).exists() else None
 
-    def run_command(self, words: list[str]) -> tuple[int, str, str]:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    def run_command(self, words: list[str], environ_update: dict[str, str] | None = None) -> tuple[int, str, str]:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                              env=os.environ | (environ_update or {}))
         return done.returncode, done.stdout, done.stderr
 
     def exit_json(self, **result: Any) -> None:

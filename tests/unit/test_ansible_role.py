@@ -223,7 +223,7 @@ def test_a_volume_as_wanted_is_unchanged(handler):
         result = volume_module()
     assert result["changed"] is False and result["commands"] == [] and not result["warnings"]
     assert result["diff"]["before"] == result["diff"]["after"]
-    assert {method for method, _ in peer.calls} == {"volume.status"}
+    assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list"}
 
 
 def test_check_mode_asks_and_changes_nothing(handler):
@@ -231,7 +231,7 @@ def test_check_mode_asks_and_changes_nothing(handler):
         result = volume_module(check_mode=True)
     assert result["changed"] is True and "create volume v0" in result["commands"][0]
     assert result["diff"]["before"] == {} and len(result["diff"]["after"]["members"]) == 3
-    assert {method for method, _ in peer.calls} == {"volume.status"}
+    assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list"}
 
 
 def test_a_rate_is_set_once(handler):
@@ -260,6 +260,61 @@ def test_shared_spares_are_added_once(handler):
     with handler(**everything, pool_list={"spares": []}, pool_add={"device": spare, "size_bytes": 1 << 30}) as peer:
         result = run_module("iraid_gateway_spares", given)
     assert result["added"] == [spare] and [m for m, _ in peer.calls].count("pool.add") == 1
+
+
+@pytest.fixture
+def config_command(tmp_path):
+    """Stands for `iraid config`, whose parser is the handler's: says what it was asked for, and finds a fault in "bad"."""
+    command = tmp_path / "iraid"
+    command.write_text(f"""#!/bin/sh
+echo "$1 $2 $3 $IRAID_CONFIG_DIR" >>{tmp_path}/asked
+fault='{{"file": "gateway.conf", "line": 2, "key": "severity", "what": "bad is no severity", "remedy": "warning"}}'
+if [ $2 = check ] && grep -rq bad "$IRAID_CONFIG_DIR"; then echo '{{"faults": ['"$fault"']}}'; exit 1; fi
+echo '{{"faults": [], "volumes": [{{"name": "v0", "pending": [{{"key": "member", "remedy": "iraid replace"}}]}}]}}'
+""")
+    command.chmod(0o755)
+    return command
+
+
+def settings_module(config_command, settings, check_mode=False, **more):
+    given = {"settings": settings, "config_dir": str(config_command.parent / "etc"), "command": str(config_command)} | more
+    return run_module("iraid_settings", given, check_mode)
+
+
+def asked(config_command):
+    return [" ".join(line.split()[:2]) for line in (config_command.parent / "asked").read_text().splitlines()]
+
+
+def test_keys_are_checked_then_written_then_applied_once(config_command):
+    file = config_command.parent / "etc/gateway.conf"
+    wanted = {"notify": {"mail": ["a@example.org", "b@example.org"], "severity": None}, "volumes": {"header_digest": True}}
+    assert settings_module(config_command, wanted, check_mode=True)["changed"] is True
+    assert not file.exists() and asked(config_command) == ["config check"]
+    result = settings_module(config_command, wanted)
+    assert file.read_text() == ("[notify]\nmail = a@example.org\nmail = b@example.org\n\n[volumes]\n"
+                                "header_digest = yes\n")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert asked(config_command)[1:] == ["config check", "config reload"]
+    assert "iraid replace" in result["warnings"][0]
+    assert settings_module(config_command, wanted)["changed"] is False
+    assert len(asked(config_command)) == 3
+
+
+def test_a_fault_changes_nothing_and_is_handed_on(config_command):
+    file = config_command.parent / "etc/gateway.conf"
+    result = settings_module(config_command, {"notify": {"severity": "bad"}})
+    assert result["failed"] and "bad is no severity; warning" in result["msg"] and not file.exists()
+    assert "exporter" in settings_module(config_command, {"spares": {"spare": "x"}})["msg"]
+    assert settings_module(config_command, {"notify": {"mail": ["a\nb"]}})["failed"]
+
+
+def test_a_volume_s_file_is_changed_and_never_made(config_command):
+    assert "iraid list" in settings_module(config_command, {"give_up": "8s"}, volume="v0")["msg"]
+    file = config_command.parent / "etc/volumes/v0.conf"
+    file.parent.mkdir(parents=True)
+    file.write_text("[volume]\n#give_up = 5s\nuuid = x\n")
+    assert settings_module(config_command, {"give_up": "8s"}, volume="v0")["changed"] is True
+    assert file.read_text() == "[volume]\n#give_up = 5s\ngive_up = 8s\nuuid = x\n"
 
 
 def test_secrets_files_are_root_s_alone_and_written_once(tmp_path):
