@@ -72,6 +72,7 @@ class Controller:
         self.folder.mkdir()
         self.variables |= {"iraid_packages": [], "iraid_manage_services": False, "iraid_command": str(IRAID),
                            "iraid_config_dir": str(self.gateway.config)}
+        (self.folder / "ansible.cfg").write_text("[defaults]\n")  # not the machine's own
         (self.folder / "inventory.yml").write_text(json.dumps({"all": {
             "hosts": {"gateway1": {}},
             "vars": {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}}}))
@@ -83,7 +84,7 @@ class Controller:
         environment = self.gateway.environment() | {
             "ANSIBLE_ROLES_PATH": str(ROLES), "ANSIBLE_HOME": str(self.folder), "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"), "ANSIBLE_REMOTE_TEMP": str(self.folder / "tmp"),
-            "ANSIBLE_CONFIG": os.devnull, "ANSIBLE_PIPELINING": "1"}
+            "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"), "ANSIBLE_PIPELINING": "1"}
         done = subprocess.run(
             ["ansible-playbook", "-i", "inventory.yml", "site.yml", "-e", "@vars.json", *options], cwd=self.folder,
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
