@@ -51,12 +51,14 @@ config_fault_add(struct config_faults *faults, int line, const char *key, const 
 	}
 }
 
+/* Those of the file as a whole come last: what is missing may be missing for what is wrong elsewhere. */
 static int
 compare_faults(const void *a, const void *b)
 {
 	const struct config_fault *one = a, *other = b;
+	int x = one->line > 0 ? one->line : CONFIG_LINES_MAX + 1, y = other->line > 0 ? other->line : CONFIG_LINES_MAX + 1;
 
-	return (one->line > other->line) - (one->line < other->line);
+	return x - y;
 }
 
 void
@@ -139,12 +141,18 @@ line_at(const char *text, int number)
 	return text;
 }
 
+/* Make a comment of a line that was reported; of a heading with something behind it, a heading. */
 static void
 blank_out(char *text, int number)
 {
 	char *line = text + (line_at(text, number) - text);
+	size_t length = strcspn(line, "\n");
+	char *bracket = *skip_blanks(line) == '[' ? memchr(line, ']', length) : NULL;
 
-	memset(line, '#', strcspn(line, "\n"));
+	if (bracket && bracket + 1 < line + length)
+		memset(bracket + 1, ' ', (size_t)(line + length - bracket) - 1);
+	else
+		memset(line, '#', length);
 }
 
 /* --- what is checked before the library sees it --- */

@@ -69,6 +69,7 @@ check_whole(struct volume_file *file, struct config_faults *faults)
 	const struct volume_config *config = &file->config;
 	int members = key_index(CONFIG_DEVICES);
 	char least[CONFIG_VALUE_MAX], most[CONFIG_VALUE_MAX];
+	bool bad_member = false;
 
 	for (int i = 0; i < volume_key_count; i++) {
 		if (volume_keys[i].required && file->lines[i] == 0)
@@ -78,7 +79,9 @@ check_whole(struct volume_file *file, struct config_faults *faults)
 						 : "write a line \"member = PORTAL/IQN/LUN\" for each, below [volume]",
 					 "it is missing");
 	}
-	if (file->lines[members] != 0 && config->device_count < 2)
+	for (int i = 0; i < faults->count; i++)
+		bad_member |= strcmp(faults->list[i].key, "member") == 0;
+	if (file->lines[members] != 0 && config->device_count < 2 && !bad_member)
 		config_fault_add(faults, file->lines[members], "member", "write a line for each of them",
 				 "a volume has 2 members at least, here is %d", config->device_count);
 	for (int i = 0; i + 1 < volume_key_count; i++) {
@@ -556,7 +559,9 @@ volume_config_write(const struct volume_config *config, char *reason, size_t rea
 		error = convert(file, edit, reason, reason_size);
 	if (error == 0) {
 		error = edit_text(edit);
-		if (error == -EINVAL)
+		if (error == -EINVAL && edit->faults.count > 0)
+			config_faults_format(&edit->faults, file->path, reason, reason_size);
+		else if (error == -EINVAL)
 			snprintf(reason, reason_size, "%s%s can't be changed as it is written; write one section [volume] with "
 				 "one key a line, as iraid.conf(5) shows", config->name, VOLUME_SUFFIX);
 	}

@@ -2,6 +2,8 @@
 #ifndef IRAID_CONFIG_VOLUME_H
 #define IRAID_CONFIG_VOLUME_H
 
+#include <stdio.h>
+
 #include "config.h"
 #include "config_keys.h"
 

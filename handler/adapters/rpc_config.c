@@ -54,8 +54,8 @@ change_json(const struct reload_change *change)
 	json_object *object = json_object_new_object();
 
 	rpc_put_text(object, "key", change->key);
-	rpc_put_text(object, "from", change->from);
-	rpc_put_text(object, "to", change->to);
+	rpc_put_text(object, "before", change->from);
+	rpc_put_text(object, "after", change->to);
 	rpc_put_text(object, change->applied ? "when" : "remedy", change->note);
 	return object;
 }

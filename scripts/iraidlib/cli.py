@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from . import (__version__, cli_advise, cli_export, cli_grow, cli_members, cli_work, completion, model, progress,  # noqa: F401
+from . import (__version__, cli_advise, cli_config, cli_export, cli_grow, cli_members, cli_work, completion, model, progress,  # noqa: F401
                target)
 from .client import Client
 from .commands import (CHAP_FILE, INITIATOR, NAME, LevelType, SizeType, absolute, ask, cli, command, fail,
