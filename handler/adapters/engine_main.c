@@ -94,6 +94,7 @@ serve(const char *socket, bool all)
 	printf("ready\n");
 	fflush(stdout);
 	sigwait(&ends, &number);
+	volume_host_end(host);
 	control_stop(control);
 	volume_host_destroy(host);
 	return EXIT_SUCCESS;

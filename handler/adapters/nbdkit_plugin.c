@@ -108,6 +108,8 @@ iraid_after_fork(void)
 static void
 iraid_cleanup(void)
 {
+	if (host)
+		volume_host_end(host);
 	if (control)
 		control_stop(control);
 	if (volume)

@@ -635,6 +635,8 @@ iraid_reconfig(struct tcmu_device *tcmu, struct tcmulib_cfg_info *info)
 static void
 iraid_destroy(void)
 {
+	if (host)
+		volume_host_end(host);
 	if (control)
 		control_stop(control);
 	if (host)

@@ -40,14 +40,26 @@ port_event(void *owner, const struct engine_event *event)
 
 	if (event->slot >= 0 && event->slot < hosted->slot_count && hosted->backends[event->slot])
 		member_address_format(&hosted->devices[event->slot].address, label);
-	event_ring_add(hosted->host->events, event->severity, event_kind_name(event->kind), hosted->name, label,
-		       event->text);
+	volume_host_event(hosted->host, event->severity, event_kind_name(event->kind), hosted->name, label,
+			  event->text);
 }
 
 static void
 port_want_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes)
 {
 	keeper_seek_spare(owner, member_bytes, block_bytes);
+}
+
+/* For the first time in a turn, when that began: which is as good, and costs nothing. */
+static uint64_t
+port_now_ns(void *owner)
+{
+	struct hosted *hosted = owner;
+
+	if (hosted->looked)
+		return monotonic_ns();
+	hosted->looked = true;
+	return reactor_now_ns(hosted->reactor);
 }
 
 static void
@@ -291,7 +303,8 @@ volume_engine_make(struct hosted *hosted)
 {
 	const struct engine_port port = {
 		.record_epoch = port_record_epoch, .log = port_log, .event = port_event,
-		.want_spare = port_want_spare, .detached = port_detached, .owner = hosted,
+		.want_spare = port_want_spare, .detached = port_detached, .now_ns = port_now_ns,
+		.owner = hosted,
 	};
 	struct volume_start_options start;
 	struct engine_options options;
@@ -319,6 +332,8 @@ volume_engine_make(struct hosted *hosted)
 			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
 	}
 	if (hosted->engine) {
+		hosted->started_ms = realtime_ms();
+		hosted->time = (struct volume_time){ .turns = 0 };
 		engine_start(hosted->engine);
 		return;
 	}

@@ -30,11 +30,21 @@ volume_host_create(const char *program)
 	snprintf(host->program, sizeof(host->program), "%s", program);
 	host->events = event_ring_create();
 	host->keeper = host->events ? keeper_create(host) : NULL;
-	if (host->keeper)
+	if (host->keeper) {
+		host->journal = journal_open();
 		return host;
+	}
 	event_ring_destroy(host->events);
 	free(host);
 	return NULL;
+}
+
+void
+volume_host_event(struct volume_host *host, int severity, const char *kind, const char *name, const char *member,
+		  const char *text)
+{
+	event_ring_add(host->events, severity, kind, name, member, text);
+	journal_event(host->journal, severity, kind, name, member, text);
 }
 
 struct event_ring *
@@ -157,6 +167,11 @@ begin(struct volume_host *host, const char *name, const struct volume_start_opti
 
 	if (error != 0)
 		return error;
+	if (host->ending) {
+		snprintf(reason, reason_size, "volume \"%s\" can't be started, as %s is ending; try again when it is back",
+			 name, host->program);
+		return -EAGAIN;
+	}
 	volume_config_complain();
 	hosted = new_hosted(host, &config, options);
 	if (!hosted) {
@@ -187,6 +202,7 @@ ask_to_stop(struct hosted *hosted)
 {
 	pthread_mutex_lock(&hosted->lock);
 	hosted->want_stop = true;
+	pthread_cond_broadcast(&hosted->changed);	/* nobody need wait for its assembly any more */
 	pthread_mutex_unlock(&hosted->lock);
 	volume_thread_wake(hosted);
 }
@@ -215,18 +231,26 @@ finish(struct volume_host *host, struct hosted *hosted)
 }
 
 void
-volume_host_destroy(struct volume_host *host)
+volume_host_end(struct volume_host *host)
 {
-	/* All are asked before the first is waited for: silent members cost their time once. */
 	pthread_mutex_lock(&host->lock);
+	host->ending = true;
 	for (struct hosted *hosted = host->volumes; hosted; hosted = hosted->next) {
 		hosted->stopping = true;
 		ask_to_stop(hosted);
 	}
 	pthread_mutex_unlock(&host->lock);
+}
+
+void
+volume_host_destroy(struct volume_host *host)
+{
+	/* All are asked before the first is waited for: silent members cost their time once. */
+	volume_host_end(host);
 	while (host->volumes)
 		finish(host, host->volumes);
 	keeper_destroy(host->keeper);
+	journal_close(host->journal);
 	event_ring_destroy(host->events);
 	pthread_mutex_destroy(&host->edits);
 	pthread_mutex_destroy(&host->lock);

@@ -15,6 +15,10 @@ struct volume_host;	/* all volumes of this process */
 struct volume;		/* one user's hold on one of them */
 
 struct volume_host *volume_host_create(const char *program);	/* "tcmu-runner", "nbdkit", "iraid-engine" */
+/* Ask all volumes to stop and let no more begin, without waiting: whoever waits for one is told at once, so that a call of
+ * the control socket does not hold up the end.
+ */
+void volume_host_end(struct volume_host *host);
 void volume_host_destroy(struct volume_host *host);		/* stops all, in order */
 const char *volume_host_program(const struct volume_host *host);
 struct event_ring *volume_host_events(struct volume_host *host);	/* lives as long as the host */
@@ -54,6 +58,17 @@ void volume_brief(const struct volume *volume, struct volume_brief *out);
  * (-ETIMEDOUT).  reason, if not NULL, gets the engine's.
  */
 int volume_wait_assembled(struct volume *volume, uint32_t timeout_ms, char *reason, size_t reason_size);
+
+/* What a volume's thread did with its time, in some of its turns that were chosen at random: to look at the clock so often
+ * in every one would cost more than it tells. */
+struct volume_time {
+	uint64_t turns, turns_timed;
+	uint64_t idle_ns;	/* it waited */
+	uint64_t receive_ns;	/* took what came, from sockets and other threads */
+	uint64_t engine_ns;	/* decided what to do, */
+	uint64_t code_ns;	/* computed P, Q and what is missing, */
+	uint64_t send_ns;	/* and sent */
+};
 
 /* --- administration, by name --- */
 

@@ -73,10 +73,9 @@ def check_runner(version: Version) -> None:
                      f"start {RUNNER}", kind="unavailable")
 
 
-def check_root() -> None:
+def check_root(what: str = "LIO's configuration can be changed") -> None:
     if os.geteuid() != 0:
-        raise IraidError("LIO's configuration can be changed by root only", "run the command as root",
-                         kind="permission")
+        raise IraidError(f"{what} by root only", "run the command as root", kind="permission")
 
 
 def export(request: export_plan.ExportRequest, save: bool = True) -> Exported:

@@ -20,6 +20,7 @@ examples:
   scripts/lab -- targetcli ls
   scripts/lab tests/end_to_end -k identity
   scripts/lab --systemd --persist /var/tmp/disk.img -- systemctl is-active tcmu-runner
+  scripts/lab --systemd --root "$(scripts/clean-debian)" -- cat /etc/debian_version
 """
 
 
@@ -35,6 +36,8 @@ def _parse(words: list[str]) -> Options:
     add("--cpus", type=int, default=2, metavar="N", help="QEMU's processors (default 2)")
     add("--timeout", type=int, default=1800, metavar="SECONDS",
         help="end everything after this time (default 1800)")
+    add("--off-timeout", type=int, default=20, metavar="SECONDS",
+        help="end a guest that is not off so long after its command (default 20)")
     add("--keep", action="store_true", help="keep the run's directory after a good run too")
     add("--state", type=Path, metavar="DIR", help="use DIR as the run's directory, and keep it")
     add("--systemd", action="store_true",
@@ -44,8 +47,13 @@ def _parse(words: list[str]) -> Options:
     add("--persist", type=Path, metavar="IMAGE",
         help="keep what the guest writes in this file for a next boot; made if absent (UML only)")
     add("--persist-size", default="8G", metavar="SIZE", help="its size when made (default 8G)")
+    add("--root", type=Path, metavar="DIR",
+        help="boot the Debian in this directory, not this machine's own (UML only); see "
+             "scripts/clean-debian")
     add("--share", type=Path, action="append", default=[], metavar="DIR",
         help="let the guest write to this directory of the host")
+    add("--show", type=Path, action="append", default=[], metavar="DIR",
+        help="with --root: let the guest read this directory of the host")
     add("--env", action="append", default=[], metavar="NAME[=VALUE]",
         help="pass a variable; LANG, LC_*, TERM, CI, IRAID_* and PYTEST_* are passed anyway")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND")
@@ -55,22 +63,32 @@ def _parse(words: list[str]) -> Options:
         parser.error("no command; for example: scripts/lab -- targetcli ls")
     if given.timeout < 1:
         parser.error(f"--timeout {given.timeout} is not a time; give seconds above 0")
-    if given.kernel != "uml" and (given.systemd or given.persist):
-        parser.error(f"--systemd and --persist work with --kernel uml only, not {given.kernel}")
+    if given.off_timeout < 1:
+        parser.error(f"--off-timeout {given.off_timeout} is not a time; give seconds above 0")
+    if given.kernel != "uml" and (given.systemd or given.persist or given.root):
+        parser.error(f"--systemd, --persist and --root work with --kernel uml only, not {given.kernel}")
+    if given.root and not (given.root / "bin/bash").exists():
+        parser.error(f"--root {given.root} is no system: it has no bin/bash; scripts/clean-debian "
+                     "makes one")
+    if given.show and not given.root:
+        parser.error("--show means something with --root only: else the guest sees all of this "
+                     "machine's files")
     if given.power_cut and not given.systemd:
         parser.error("--power-cut means something with --systemd only: without it nothing "
                      "is shut down anyway")
-    shares = [path.resolve() for path in given.share]
-    for path in shares:
-        if not path.is_dir():
-            parser.error(f"--share {path} is not a directory; make it first")
+    shares, shown = ([path.resolve() for path in paths] for paths in (given.share, given.show))
+    for option, paths in (("--share", shares), ("--show", shown)):
+        for path in paths:
+            if not path.is_dir():
+                parser.error(f"{option} {path} is not a directory; make it first")
     environment = {}
     for word in given.env:
         name, equals, value = word.partition("=")
         environment[name] = value if equals else os.environ.get(name, "")
-    return Options(command, given.kernel, given.memory, given.cpus, given.timeout, given.keep,
+    return Options(command, given.kernel, given.memory, given.cpus, given.timeout, given.off_timeout, given.keep,
                    given.state, given.systemd, given.power_cut, given.persist,
-                   given.persist_size, shares, environment)
+                   given.persist_size, shares, environment,
+                   given.root.resolve() if given.root else None, shown)
 
 
 def _kernel(name: str):
@@ -140,7 +158,9 @@ def main(words: list[str]) -> int:
         say(str(error))
         return EXIT_LAB
     with (run.path / "output.log").open("wb") as copy:
-        ended = guest.run(options.timeout_seconds, lambda: run.exit_status() is not None, copy)
+        ended = guest.run(options.timeout_seconds, options.off_seconds, lambda: run.exit_status() is not None, copy)
+    if ended.off_seconds is not None:
+        run.tell_off_seconds(ended.off_seconds)
     status = _judge(ended, run, options)
     if run.finish(good=status == 0):
         say(f"exit status {status}; output, logs and state are in {run.path}")

@@ -6,6 +6,7 @@
     DIR/log/          the guest's /var/log (tcmu-runner.log, ...), written while it runs
     DIR/after/        state of a failed run: processes, configfs, sessions, stuck tasks
     DIR/exit-status   the command's, written by the guest when it ends
+    DIR/off-seconds   from then until the guest was off; absent when it had to be killed
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Options:
     memory: str = "4G"
     cpus: int = 2
     timeout_seconds: int = 1800
+    off_seconds: int = 20
     keep: bool = False
     state: Path | None = None
     systemd: bool = False
@@ -45,6 +47,14 @@ class Options:
     persist_size: str = "8G"
     shares: list[Path] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    root: Path | None = None
+    shown: list[Path] = field(default_factory=list)
+
+    def working_directory(self) -> str:
+        """The caller's, where the guest has it: another system has what is shared or shown to it."""
+        here = Path.cwd().resolve()
+        seen = (here, *here.parents)
+        return str(here) if not self.root or any(path in seen for path in self.shares + self.shown) else "/"
 
 
 def command_words(command: list[str]) -> list[str]:
@@ -76,7 +86,7 @@ class RunDirectory:
             raise LabError(f"the path '{path}' or '{GUEST}' has a blank in it, which a kernel "
                            "command line cannot carry; use --state with another path")
         path.mkdir(parents=True, exist_ok=True)
-        for old in ("exit-status", "boot-error", "time-over"):
+        for old in ("exit-status", "boot-error", "time-over", "off-seconds"):
             (path / old).unlink(missing_ok=True)
         return path
 
@@ -92,6 +102,8 @@ class RunDirectory:
             "LAB_POWER_CUT": "1" if options.power_cut else "",
             "LAB_KEEP": "1" if options.keep or options.state else "",
             "LAB_SHARES": "\n".join(str(path) for path in options.shares),
+            "LAB_SHOWN": "\n".join(str(path) for path in options.shown),
+            "LAB_ROOT": options.root or "",
             "LAB_SECONDS": options.timeout_seconds,
         }
         lines = [f"{name}={shlex.quote(str(value))}" for name, value in settings.items()]
@@ -104,7 +116,7 @@ class RunDirectory:
                    "IRAID_LAB_STATE": str(self.path)} | self.options.environment
         lines = ["#!/bin/bash"]
         lines += [f"export {name}={shlex.quote(value)}" for name, value in passed.items()]
-        lines += [f"cd {shlex.quote(os.getcwd())} || exit 125",
+        lines += [f"cd {shlex.quote(self.options.working_directory())} || exit 125",
                   "exec " + shlex.join(command_words(self.options.command))]
         (self.path / "command").write_text("\n".join(lines) + "\n")
 
@@ -114,6 +126,9 @@ class RunDirectory:
             return int((self.path / "exit-status").read_text())
         except (FileNotFoundError, ValueError):
             return None
+
+    def tell_off_seconds(self, seconds: float) -> None:
+        (self.path / "off-seconds").write_text(f"{seconds:.1f}\n")
 
     def time_over(self) -> bool:
         """The guest ended its command because its time was over."""

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 PR_SET_CHILD_SUBREAPER = 36
-OFF_SECONDS = 20  # from the told exit status to the end of the guest
 DRAIN_SECONDS = 2
 
 
@@ -29,6 +28,7 @@ DRAIN_SECONDS = 2
 class Ended:
     how: str  # "by itself", "time", "signal", "not off"
     signal_number: int = 0
+    off_seconds: float | None = None  # from the told exit status to the end, where it got there by itself
 
 
 class Interrupted(Exception):
@@ -128,10 +128,12 @@ class Guest:
         os.close(err_write)
         self._pipes = {out_read: 1, err_read: 2}
 
-    def run(self, timeout_seconds: int, told: Callable[[], bool], copy: BinaryIO) -> Ended:
-        """Passes output on until the guest ended, one way or the other."""
+    def run(self, timeout_seconds: int, off_seconds: int, told: Callable[[], bool], copy: BinaryIO) -> Ended:
+        """Passes output on until the guest ended, one way or the other.
+
+        off_seconds: how long it may take from the told exit status to its end."""
         try:
-            return self._pump(timeout_seconds, told, copy)
+            return self._pump(timeout_seconds, off_seconds, told, copy)
         except Interrupted as interrupted:
             return Ended("signal", interrupted.number)
         finally:
@@ -141,7 +143,9 @@ class Guest:
             self._guard.dismiss()
             _reap()
 
-    def _pump(self, timeout_seconds: int, told: Callable[[], bool], copy: BinaryIO) -> Ended:
+    def _pump(self, timeout_seconds: int, off_seconds: int, told: Callable[[], bool], copy: BinaryIO) -> Ended:
+        told_at: float | None = None
+        ended_at = 0.0
         deadline = time.monotonic() + timeout_seconds
         off_deadline = drain_deadline = float("inf")
         why = "time"
@@ -153,14 +157,16 @@ class Guest:
                     if not self._pass_on(key.fd, copy):
                         selector.unregister(key.fd)
                 now = time.monotonic()
+                if told_at is None and told():
+                    told_at = now
+                    off_deadline = now + off_seconds
+                    why = "not off"
                 if drain_deadline == float("inf") and self._process.poll() is not None:
+                    ended_at = now
                     drain_deadline = now + DRAIN_SECONDS
                 if now >= drain_deadline or (drain_deadline != float("inf")
                                              and not selector.get_map()):
-                    return Ended("by itself")
-                if off_deadline == float("inf") and told():
-                    off_deadline = now + OFF_SECONDS
-                    why = "not off"
+                    return Ended("by itself", off_seconds=None if told_at is None else ended_at - told_at)
                 if now >= min(deadline, off_deadline):
                     return Ended(why)
 

@@ -278,6 +278,7 @@ class Gateway:
             "PYTHONPYCACHEPREFIX": str(build_folder() / "tests/pycache"),
             "IRAID_CONFIG_DIR": str(self.config), "IRAID_STATE_DIR": str(self.state),
             "IRAID_RUN_DIR": str(self.folder / "run"), "IRAID_SOCKET": str(self.socket),
+            "IRAID_JOURNAL_SOCKET": "",  # the machine's journal is not to fill with what tests do
         }  # fmt: skip
 
     # iraid-engine

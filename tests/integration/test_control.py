@@ -409,6 +409,20 @@ def test_a_volume_waits_for_its_members_and_goes_on_by_itself(gateway, make_farm
     assert status["state"] == "active", status
 
 
+def test_who_waits_for_a_volume_does_not_hold_up_the_end(gateway, make_farm):
+    farm = make_farm(3)
+    call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members())
+    call(gateway.socket, "volume.stop", name="v0")
+    for number in (1, 2):
+        farm.kill(number)
+    gateway.configure("v0", assembly_wait_seconds=600)
+    with Connection(gateway.socket) as waiting:
+        waiting.send(request("volume.start", name="v0", wait_seconds=600))
+        wait_until(lambda: call(gateway.socket, "volume.status", name="v0")["state"] == "assembling", "the start")
+        gateway.stop()  # fails after 30 s
+        assert waiting.answer()["result"]["state"] in ("stopping", "stopped")
+
+
 def test_what_nbdkit_uses_is_named_and_left_alone(gateway, make_farm):
     farm = make_farm(3)
     call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members())

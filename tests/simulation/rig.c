@@ -215,10 +215,19 @@ print_log(void *owner, int level, const char *text)
 		fprintf(stderr, "[%llu] <%d> %s\n", (unsigned long long)rig->now_ms, level, text);
 }
 
+static uint64_t
+virtual_ns(void *owner)
+{
+	return ((struct rig *)owner)->schedule.now_us * 1000;
+}
+
 void
 rig_start(struct rig *rig)
 {
-	struct engine_port port = { .record_epoch = record_epoch, .log = print_log, .owner = rig };
+	struct engine_port port = {
+		.record_epoch = record_epoch, .log = print_log, .now_ns = rig->clockless ? NULL : virtual_ns,
+		.owner = rig,
+	};
 	struct backend *backends[IRAID_MEMBERS_MAX];
 
 	for (int i = 0; i < rig->count; i++)

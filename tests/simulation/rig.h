@@ -44,6 +44,7 @@ struct rig {
 	bool stopped;
 	uint64_t epoch_recorded;
 	bool verbose;
+	bool clockless;			/* figures without times */
 };
 
 /* Format `count` members and remember their options; nothing is started. */

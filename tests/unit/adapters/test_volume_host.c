@@ -156,6 +156,31 @@ waiting_for_members_ends_in_time(void **state)
 	assert_int_equal(volume_wait(host, "v0", 1000), -ESHUTDOWN);
 }
 
+static void *
+wait_for_v0(void *argument)
+{
+	*(int *)argument = volume_wait(host, "v0", 60000);
+	return NULL;
+}
+
+static void
+the_end_of_the_process_ends_every_wait_and_lets_nothing_begin(void **state)
+{
+	struct volume *volume = acquire("v0", "test"), *other = NULL;
+	pthread_t thread;
+	int result = 0;
+
+	pthread_create(&thread, NULL, wait_for_v0, &result);
+	volume_host_end(host);
+	pthread_join(thread, NULL);
+	assert_int_equal(result, -ESHUTDOWN);
+	assert_int_equal(volume_acquire(host, "v1", "test", &other, reason, sizeof(reason)), -EAGAIN);
+	assert_non_null(strstr(reason, "v1"));
+	assert_non_null(strstr(reason, "test is ending"));
+	assert_int_equal(volume_acquire(host, "v0", "test", &other, reason, sizeof(reason)), -EAGAIN);
+	volume_release(volume);
+}
+
 static void
 another_process_is_told_who_has_it_until_that_ends(void **state)
 {
@@ -519,6 +544,7 @@ main(void)
 		HOST_TEST(users_are_named_and_keep_it_from_being_stopped),
 		HOST_TEST(administration_of_what_does_not_run_says_so_and_its_file_can_be_changed),
 		HOST_TEST(waiting_for_members_ends_in_time),
+		HOST_TEST(the_end_of_the_process_ends_every_wait_and_lets_nothing_begin),
 		HOST_TEST(another_process_is_told_who_has_it_until_that_ends),
 		HOST_TEST(a_secrets_file_that_is_gone_fails_the_volume_not_the_start),
 		HOST_TEST(a_growth_is_waited_for_and_its_size_is_known_on_return),

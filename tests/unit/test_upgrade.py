@@ -1,0 +1,89 @@
+"""upgrade-runner: what it decides, from what it is shown.  tests/lab/test_boot.py runs it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from control_peer import ROOT
+from iraidlib import model, upgrade
+from iraidlib.errors import IraidError
+
+MAPS = """\
+7f1c2a400000-7f1c2a428000 r--p 00000000 fd:01 4242                       /usr/lib/x86_64-linux-gnu/libc.so.6
+7f1c2a600000-7f1c2a60b000 r--p 00000000 fd:01 1717                       /usr/lib/x86_64-linux-gnu/tcmu-runner/handler_iraid.so{}
+7f1c2a60b000-7f1c2a68b000 r-xp 0000b000 fd:01 1717                       /usr/lib/x86_64-linux-gnu/tcmu-runner/handler_iraid.so{}
+7ffd5c3f2000-7ffd5c413000 rw-p 00000000 00:00 0                          [stack]
+7ffd5c3f2000-7ffd5c413000 rw-p 00000000 00:00 0
+"""
+
+
+@pytest.mark.parametrize("mark", ["", " (deleted)"])
+def test_the_handler_of_a_process_is_found_also_when_its_file_was_replaced(mark):
+    loaded = upgrade.find_loaded(MAPS.replace("{}", mark))
+    assert loaded is not None
+    assert str(loaded.path) == "/usr/lib/x86_64-linux-gnu/tcmu-runner/handler_iraid.so"
+    assert loaded.mapping == "7f1c2a600000-7f1c2a60b000"
+
+
+def test_a_process_without_the_handler_has_none():
+    assert upgrade.find_loaded(MAPS.replace("handler_iraid", "handler_rbd")) is None
+
+
+def test_a_file_that_was_replaced_is_new_and_one_that_is_gone_is_told(tmp_path):
+    file, mapped = tmp_path / "handler_iraid.so", tmp_path / "mapped"
+    file.write_text("old")
+    os.link(file, mapped)
+    assert not upgrade.is_new(file, mapped)
+    (tmp_path / "next").write_text("old")
+    (tmp_path / "next").rename(file)
+    assert upgrade.is_new(file, mapped)
+    file.unlink()
+    with pytest.raises(IraidError, match="could not load it again"):
+        upgrade.is_new(file, mapped)
+
+
+def test_what_the_runner_gives_to_its_handlers_is_not_missing():
+    said = """\
+	libiscsi.so.7 => /lib/x86_64-linux-gnu/libiscsi.so.7 (0x00007f6a0e137000)
+	libisal.so.3 => not found
+undefined symbol: tcmur_cmd_complete	(/x/handler_iraid.so)
+undefined symbol: ec_encode_data	(/x/handler_iraid.so)
+"""
+    assert upgrade.missing_parts(said) == ["libisal.so.3", "ec_encode_data"]
+
+
+def volume(state="active", users=("tcmu: v0",), **more):
+    return model.Volume(name="v0", state=state, users=list(users), **more)
+
+
+@pytest.mark.parametrize(("state", "word"), [("suspended", "silent"), ("assembling", "not assembled"),
+                                             ("active", None), ("degraded", None), ("failed", None)])
+def test_a_volume_whose_commands_may_not_end_stands_in_the_way(state, word):
+    why = upgrade.why_not_now(volume(state))
+    assert (why is None) == (word is None) and (word or "") in (why or "")
+
+
+def test_a_volume_that_nobody_uses_stands_in_nobodys_way():
+    assert upgrade.why_not_now(volume("suspended", users=())) is None
+
+
+def test_work_under_way_is_told_of():
+    busy = volume(resync=model.Resync(running=True), rebuild=model.Rebuild(running=True), scrub=model.Scrub(active=True))
+    assert [word for word in ("resync", "rebuild", "scrub") if word not in " ".join(upgrade.notes_on(busy))] == []
+    assert upgrade.notes_on(volume()) == []
+
+
+def test_of_the_runners_log_only_what_is_new_and_of_the_handler_is_told(tmp_path):
+    log = tmp_path / "log"
+    old = "2026-01-01 10:00:00.1 7 [ERROR] open_handlers:188: Could not open handler at /x/handler_iraid.so: old\n"
+    log.write_text(old + "2026-01-01 10:00:01.1 9 [CRIT] main:1302: Starting...\n" + old.replace("old", "no libisal"))
+    assert upgrade.said_since(log, len(old)) == "Could not open handler at /x/handler_iraid.so: no libisal"
+    assert upgrade.said_since(tmp_path / "none", 0) == ""
+
+
+@pytest.mark.parametrize("seconds", ["0", "26"])
+def test_a_time_that_the_kernel_would_not_wait_is_refused(seconds):
+    done = subprocess.run([sys.executable, str(ROOT / "scripts/upgrade-runner"), "--stop-seconds", seconds], text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2 and f"--stop-seconds {seconds}" in done.stderr and "remedy:" in done.stderr
