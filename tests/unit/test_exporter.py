@@ -23,9 +23,10 @@ from control_peer import IRAID, ROOT, ControlPeer, Failure, event, member, page,
 from exporter_peer import STARTED_MS, answers, commands, session, stats
 from iraidlib import cli_exporter, model
 from iraidlib.cli import main
+from iraidlib.client import Client
 from iraidlib.exporter import gather, history, metrics, server, view
-from iraidlib.exporter.figures import Figures
 from iraidlib.exporter.run import Service
+from iraidlib.stats import Stats
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
@@ -138,7 +139,7 @@ def test_what_is_longer_than_the_last_bound_counts_as_well(path):
 
 
 def test_buckets_that_do_not_fit_their_bounds_are_not_guessed_at():
-    one = model.read(Figures, stats(bounds_us=[16, 32]))
+    one = model.read(Stats, stats(bounds_us=[16, 32]))
     assert metrics.cumulated(one.bounds_us, one.commands.read) == [("+Inf", 100)]
 
 
@@ -336,7 +337,7 @@ def test_an_answer_is_shared_for_a_second_and_no_longer(path):
 def followed(path, log, answer):
     path.unlink(missing_ok=True)
     with ControlPeer(path, {"events": answer}) as peer:
-        log.follow(gather.Asker(path))
+        log.follow(Client(path))
     return [parameters["after"] for _, parameters in peer.calls]
 
 
@@ -378,7 +379,7 @@ def test_severities_are_there_before_their_first_event(path):
 
 
 def figures(**changes):
-    return model.read(Figures, stats(**changes))
+    return model.read(Stats, stats(**changes))
 
 
 def test_a_point_is_made_of_two_looks():
@@ -397,7 +398,7 @@ def test_a_volume_that_was_started_anew_makes_no_jump(after):
     assert history.between(figures(), figures(**{"time_ms": STARTED_MS + 65_000, **after})) is None
 
 
-FIGURES = model.read(Figures, stats())
+FIGURES = model.read(Stats, stats())
 
 
 def snapshot_of(*shown: dict[str, Any], at_ms: int) -> gather.Snapshot:

@@ -19,10 +19,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from .. import model
+from .. import model, stats
 from ..client import Client
 from ..errors import IraidError
-from .figures import Figures
 
 T = TypeVar("T")
 
@@ -39,7 +38,7 @@ class VolumeView:
     """A volume as the handler showed it.  `status` is the list's, without counters, if it did not answer for itself."""
 
     status: model.Volume
-    figures: Figures | None = None
+    figures: stats.Stats | None = None
     error: str = ""  # why it, or its figures, did not come
 
     @property
@@ -90,11 +89,6 @@ class EventLog:
         self._after = max([page.next, *(event.number for event in page.events)])
 
 
-class Asker(Client):
-    def figures(self, name: str) -> Figures:
-        return self._ask(Figures, "volume.stats", {"name": name})
-
-
 class Gatherer:
     """Thread-safe."""
 
@@ -132,8 +126,8 @@ class Gatherer:
         deadline = begin + SECONDS_MAX
         found = Snapshot(time.time())
         try:
-            version = self._call(deadline, "version", Asker.version)
-            listed = self._call(deadline, "volume.list", Asker.volumes)
+            version = self._call(deadline, "version", Client.version)
+            listed = self._call(deadline, "volume.list", Client.volumes)
             volumes = tuple(self._look(deadline, one) for one in sorted(listed, key=lambda one: one.name))
             found = replace(found, up=True, version=version, volumes=tuple(filter(None, volumes)),
                             spares=self._spares(deadline))
@@ -143,13 +137,13 @@ class Gatherer:
         return replace(found, seconds=self._clock() - begin, events_counted=dict(self._events.counted),
                        events_missed=self._events.missed, events=tuple(self._events.kept))
 
-    def _call(self, deadline: float, method: str, ask: Callable[[Asker], T]) -> T:
+    def _call(self, deadline: float, method: str, ask: Callable[[Client], T]) -> T:
         left = deadline - self._clock()
         try:
             if left <= 0:
                 raise IraidError(f"{method} was not asked: the handler took {SECONDS_MAX:g} s for what came before",
                                  "see why in its log: journalctl -u tcmu-runner", kind="unavailable")
-            return ask(Asker(self._socket, seconds_max=min(left, CALL_SECONDS_MAX)))
+            return ask(Client(self._socket, seconds_max=min(left, CALL_SECONDS_MAX)))
         except IraidError as error:
             if error.kind != "not_found":
                 self.failed_calls[method] += 1
@@ -160,7 +154,7 @@ class Gatherer:
         name, status, figures = listed.name, listed, None
         try:
             status = self._call(deadline, "volume.status", lambda client: client.status(name))
-            figures = self._call(deadline, "volume.stats", lambda client: client.figures(name))
+            figures = self._call(deadline, "volume.stats", lambda client: stats.ask(client, name))
         except IraidError as error:
             return None if error.kind == "not_found" else VolumeView(status, error=error.message)
         return VolumeView(status, figures)

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from dataclasses import asdict, dataclass
 
-from .figures import Commands, Figures
+from ..stats import Counter, Stats
 from .gather import Snapshot
 
 INTERVAL_SECONDS = 5.0
@@ -37,7 +37,7 @@ class Point:
                 for name, value in asdict(self).items()}
 
 
-def between(before: Figures, after: Figures) -> Point | None:
+def between(before: Stats, after: Stats) -> Point | None:
     """None: there is nothing to tell between them."""
     seconds = (after.time_ms - before.time_ms) / 1000
     if after.started_ms == 0 or before.started_ms != after.started_ms or seconds <= 0:
@@ -50,7 +50,7 @@ def between(before: Figures, after: Figures) -> Point | None:
 
 
 class _Rate:
-    def __init__(self, before: Commands, after: Commands) -> None:
+    def __init__(self, before: Counter, after: Counter) -> None:
         self.count = after.count - before.count
         self.bytes = after.bytes - before.bytes
         self.mean_us = (after.sum_us - before.sum_us) / self.count if self.count > 0 else None
@@ -61,7 +61,7 @@ class History:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: dict[str, Figures] = {}
+        self._last: dict[str, Stats] = {}
         self._points: dict[str, deque[Point]] = {}
 
     def add(self, snapshot: Snapshot) -> None:
@@ -71,7 +71,7 @@ class History:
                     self._add(view.status.name, view.figures)
             self._forget(snapshot.taken_at * 1000)
 
-    def _add(self, name: str, figures: Figures) -> None:
+    def _add(self, name: str, figures: Stats) -> None:
         before = self._last.get(name)
         if before is None and len(self._last) >= VOLUMES_MAX:
             return

@@ -20,7 +20,7 @@ from prometheus_client.core import (CounterMetricFamily, GaugeMetricFamily, Hist
 from prometheus_client.utils import floatToGoString
 
 from .. import __version__, model
-from .figures import Commands, Figures, MemberFigures, SessionTcp
+from ..stats import Connection, Counter, MemberStats, Stats
 from .gather import SEVERITIES, Gatherer, Snapshot, VolumeView, redundancy
 
 VOLUME_STATES = ("active", "degraded", "assembling", "suspended", "failed", "stopping", "stopped")
@@ -227,14 +227,13 @@ def _add_events(values: Values, snapshot: Snapshot) -> None:
 
 def _add_runner(values: Values, snapshot: Snapshot) -> None:
     """All volumes of a handler are in one process, so each says the same."""
-    runner = next((view.figures.runner for view in snapshot.volumes if view.figures and view.figures.runner), {})
-    for mode in ("user", "system"):
-        if f"{mode}_seconds" in runner:
-            values.add("runner_cpu_seconds_total", [mode], runner[f"{mode}_seconds"])
-    if "resident_bytes" in runner:
-        values.add("runner_resident_memory_bytes", [], runner["resident_bytes"])
-    if "threads" in runner:
-        values.add("runner_threads", [], runner["threads"])
+    runner = next((view.figures.runner for view in snapshot.volumes if view.figures and view.figures.runner.pid), None)
+    if runner is None:
+        return
+    values.add("runner_cpu_seconds_total", ["user"], runner.user_seconds)
+    values.add("runner_cpu_seconds_total", ["system"], runner.system_seconds)
+    values.add("runner_resident_memory_bytes", [], runner.resident_bytes)
+    values.add("runner_threads", [], runner.threads)
 
 
 def _add_volume(values: Values, view: VolumeView) -> None:
@@ -323,7 +322,7 @@ def _add_member(values: Values, volume: str, member: model.Member, counters: boo
 # --- volume.stats ---
 
 
-def _add_figures(values: Values, figures: Figures, labels: list[str]) -> None:
+def _add_figures(values: Values, figures: Stats, labels: list[str]) -> None:
     values.add("volume_started_timestamp_seconds", labels, figures.started_ms / 1000)
     values.add("commands_active", labels, figures.queue)
     for op in fields(figures.commands):
@@ -339,13 +338,13 @@ def _add_figures(values: Values, figures: Figures, labels: list[str]) -> None:
         _add_member_figures(values, member, [*labels, member.member], figures.bounds_us)
 
 
-def _add_commands(values: Values, what: str, labels: list[str], commands: Commands, bounds_us: list[int]) -> None:
+def _add_commands(values: Values, what: str, labels: list[str], commands: Counter, bounds_us: list[int]) -> None:
     values.add(f"{what}_duration_seconds", labels, cumulated(bounds_us, commands), commands.sum_us / 1e6)
     values.add(f"{what}_bytes_total", labels, commands.bytes)
     values.add(f"{what}_errors_total", labels, commands.errors)
 
 
-def cumulated(bounds_us: list[int], commands: Commands) -> list[tuple[str, float]]:
+def cumulated(bounds_us: list[int], commands: Counter) -> list[tuple[str, float]]:
     """Prometheus' buckets: each counts what the smaller ones do, too; the last has all.
 
     A handler whose buckets don't match its bounds gets one bucket, which is right.
@@ -359,7 +358,7 @@ def cumulated(bounds_us: list[int], commands: Commands) -> list[tuple[str, float
     return [*pairs, ("+Inf", below + commands.buckets[-1])]
 
 
-def _add_member_figures(values: Values, member: MemberFigures, labels: list[str], bounds_us: list[int]) -> None:
+def _add_member_figures(values: Values, member: MemberStats, labels: list[str], bounds_us: list[int]) -> None:
     values.add("member_commands_active", labels, member.in_flight)
     for op, commands in (("read", member.reads), ("write", member.writes), ("flush", member.flushes)):
         _add_commands(values, "member_command", [*labels, op], commands, bounds_us)
@@ -373,7 +372,7 @@ def _add_member_figures(values: Values, member: MemberFigures, labels: list[str]
             _add_tcp(values, session.tcp, one)
 
 
-_TCP: dict[str, Callable[[SessionTcp], float]] = {
+_TCP: dict[str, Callable[[Connection], float]] = {
     "session_rtt_seconds": lambda tcp: tcp.rtt_us / 1e6,
     "session_rtt_variation_seconds": lambda tcp: tcp.rtt_var_us / 1e6,
     "session_rtt_min_seconds": lambda tcp: tcp.min_rtt_us / 1e6,
@@ -389,6 +388,6 @@ _TCP: dict[str, Callable[[SessionTcp], float]] = {
 }
 
 
-def _add_tcp(values: Values, tcp: SessionTcp, labels: list[str]) -> None:
+def _add_tcp(values: Values, tcp: Connection, labels: list[str]) -> None:
     for name, value in _TCP.items():
         values.add(name, labels, value(tcp))

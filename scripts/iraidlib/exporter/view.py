@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import __version__, model
-from .figures import MemberFigures
+from ..stats import MemberStats
 from .gather import Snapshot, VolumeView, redundancy
 from .history import INTERVAL_SECONDS, KEPT_SECONDS, History
 from .metrics import is_pending
@@ -55,7 +55,7 @@ def _volume(view: VolumeView, history: History, after_ms: int) -> dict[str, Any]
     return shown
 
 
-def _paths(figures: MemberFigures | None) -> list[dict[str, Any]]:
+def _paths(figures: MemberStats | None) -> list[dict[str, Any]]:
     """Of each session what tells a slow path from a good one."""
     return [{"portal": session.portal, "rtt_us": session.tcp.rtt_us, "retransmits": session.tcp.retransmits,
              "delivery_bytes_per_second": session.tcp.delivery_bytes_per_second}
