@@ -134,8 +134,7 @@ class Prometheus:
             f"scrape_configs: [{{job_name: iraid, static_configs: [{{targets: ['{target}']}}]}}]\n")
         self._process = Process(
             ["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/data",
-             f"--web.listen-address={self.url.removeprefix('http://')}", "--storage.tsdb.no-lockfile",
-             "--log.level=warn"], self.folder / "prometheus.log", cwd=self.folder)
+             f"--web.listen-address={self.url.removeprefix('http://')}", "--log.level=warn"], self.folder / "prometheus.log", cwd=self.folder)
 
     def __enter__(self) -> Prometheus:
         self._process.start()
