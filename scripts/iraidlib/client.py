@@ -130,6 +130,9 @@ class Client:
         parameters = _given({"name": name, "after": after, "wait_seconds": wait_seconds})
         return self._ask(model.EventPage, "events", parameters, wait_seconds + QUICK_SECONDS)
 
+    def reload(self, name: str | None) -> model.ReloadedList:
+        return self._ask(model.ReloadedList, "config.reload", _given({"name": name}), LONG_SECONDS)
+
     def stop(self, name: str) -> None:
         self._call("volume.stop", {"name": name}, LONG_SECONDS)
 
