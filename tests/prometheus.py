@@ -91,8 +91,8 @@ class Process:
 class Exporter:
     def __init__(self, control_socket: Path | str, folder: Path) -> None:
         self.log = folder / "exporter.log"
-        self._process = Process([PYTHON, IRAID, "exporter", "--socket", control_socket, "--port", "0", "--json"],
-                                self.log, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+        self._process = Process([PYTHON, IRAID, "exporter", "--socket", control_socket, "--address", "127.0.0.1",
+                                 "--port", "0", "--json"], self.log, env=os.environ | {"PYTHONUNBUFFERED": "1"})
         self.url = ""
 
     def __enter__(self) -> Exporter:
