@@ -25,11 +25,14 @@ COMMANDS = 50
 MOUNTED = ("unshare", "--mount", "sh", "-c",
            'mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"', "sh")
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(subprocess.run([*MOUNTED, "test", "-e", "/sys/kernel/tracing/uprobe_events"], check=False,
-                                      capture_output=True).returncode != 0, reason="this kernel has no uprobes"),
-]
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(autouse=True)
+def _uprobes() -> None:
+    there = subprocess.run([*MOUNTED, "test", "-e", "/sys/kernel/tracing/uprobe_events"], check=False, capture_output=True)
+    if there.returncode != 0:
+        pytest.skip("this kernel has no uprobes")
 
 
 class Traced:
