@@ -251,6 +251,8 @@ def test_it_can_be_read(shown: Callable[..., Any], busy: dict[str, Any], width: 
         assert seen > 100 and poor == []
         # Nothing sticks out sideways.
         assert opened.run("return document.documentElement.scrollWidth") <= width
+        assert opened.run("return [...document.querySelectorAll('td')].filter((one) => one.scrollWidth > one.clientWidth + 1)"
+                          ".map((one) => one.innerText)") == []
         back = opened.run("return getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, back.removeprefix("rgb(").removesuffix(")").split(","))) < 200) == dark
         opened.picture(f"{'phone' if width < 600 else 'desktop'} {'dark' if dark else 'light'}")
