@@ -180,7 +180,7 @@ def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Call
             wait_until(lambda: page_.run("return Number(document.querySelector('progress').value)") > 0,
                        "progress to be seen", 60)
             page_.picture("rebuilding")
-            one.iraid("set", "v0", "--rate-max", "1G")
+            one.iraid("set", "v0", "--rate-min", "1G", "--rate-max", "1G")
             page_.wait_for_text("The volume is well", "#verdict", 120)
 
             one.served.kill()
