@@ -167,8 +167,8 @@ def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Call
 
             one.iraid("set", "v0", "--rate-min", "256K", "--rate-max", "256K")
             one.farm.kill(1)
-            said = page_.wait_for_text("v0 DEGRADED", "#verdict")
-            assert "bears no further loss" in said
+            page_.wait_for_text("Volume v0 is degraded", "#verdict")
+            page_.wait_for_text("bears no further loss", "article")
             page_.wait_for_text("To do: iraid examine", "article")
             page_.wait_for_text("faulty", "article table")
             page_.wait_for_text("error", "#events")
@@ -247,7 +247,7 @@ def busy() -> dict[str, Any]:
 @pytest.mark.parametrize("width", [1280, 360], ids=["desktop", "phone"])
 def test_it_can_be_read(shown: Callable[..., Any], busy: dict[str, Any], width: int, dark: bool) -> None:
     with browser(shown(busy).url, width=width, height=900, dark=dark) as opened:
-        opened.wait_for_text("archive DEGRADED: ", "#verdict")
+        opened.wait_for_text("Volume archive is degraded.", "#verdict")
         seen, poor = opened.run(POOR_CONTRAST)
         assert seen > 100 and poor == []
         # Nothing sticks out sideways.

@@ -17,6 +17,10 @@ const MEMBER_STATES = {
 };
 const SEVERITIES = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
 const GRADES = ["good", "warn", "bad"];	/* of verdicts */
+const WORDS = {	/* of verdicts; without figures, since every change at the top is read out */
+	WORK: "is being worked on", WAITING: "waits for members", ATTENTION: "needs attention", DEGRADED: "is degraded",
+	SUSPENDED: "is suspended", FAILED: "has failed",
+};
 const PLOTS = [
 	{ title: "Throughput", read: "read_bytes_per_second", write: "write_bytes_per_second", show: (v) => bytes(v) + "/s", binary: true, least: 1024 },
 	{ title: "Commands a second", read: "reads_per_second", write: "writes_per_second", show: (v) => number(v) + "/s", least: 10 },
@@ -375,7 +379,7 @@ function verdict(data) {
 		return ["good", [data.volumes.length === 1 ? "The volume is well." : "All " + data.volumes.length + " volumes are well."]];
 	const not_well = data.volumes.filter((volume) => grade_of(volume) > 0);
 	return [GRADES[grade], not_well.sort((a, b) => grade_of(b) - grade_of(a)).map((volume) =>
-		volume.name + " " + volume.verdict.word + ": " + (volume.answer_error || volume.verdict.text))];
+		"Volume " + volume.name + " " + (volume.answer_error ? "does not answer for itself" : WORDS[volume.verdict.word]) + ".")];
 }
 
 function grade_of(volume) {
