@@ -61,6 +61,7 @@ static const struct rpc_method methods[] = {
 	{ "lost.list", rpc_lost_list, { "name", "offset_bytes", "max", NULL } },
 	{ "lost.accept", rpc_lost_accept, { "name", "offset_bytes", "length_bytes", NULL } },
 	{ "events", rpc_events, { "name", "after", "wait_seconds", "max", NULL } },
+	{ "config.reload", rpc_config_reload, { "name", NULL } },
 	{ "discover", rpc_discover, { "portal", "chap_file", "initiator", NULL } },
 	{ "examine", rpc_examine, { "member", "chap_file", "initiator", NULL } },
 };
@@ -116,7 +117,7 @@ rpc_fail_volume(struct rpc_error *error, int code, const char *name, const char 
 	case -EAGAIN:
 		return rpc_fail(error, RPC_BUSY, "try again in a few seconds", "%s", reason);
 	case -EINVAL:
-		return rpc_fail(error, RPC_INVALID, "correct the file; docs/design/control.md says what may stand there",
+		return rpc_fail(error, RPC_INVALID, "correct the file; iraid.conf(5) says what may stand there",
 				"%s", reason);
 	default:
 		return rpc_fail(error, RPC_INTERNAL, "see the log of the handler", "volume \"%s\": %s", name,

@@ -76,6 +76,7 @@ json_object *rpc_scrub_stop(struct rpc_context *context, json_object *params, st
 json_object *rpc_lost_list(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_lost_accept(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_events(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_config_reload(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_discover(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_examine(struct rpc_context *context, json_object *params, struct rpc_error *error);
 

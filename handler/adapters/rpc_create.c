@@ -474,8 +474,8 @@ delete_volume(struct rpc_context *context, const struct volume_config *config, b
 		volume_forget(config->uuid);
 	close(lock);
 	if (code != 0)
-		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions", "%s/volumes/%s.json: %s",
-				config_dir(), config->name, strerror(-code));
+		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions", "the file of volume %s in %s/volumes: %s",
+				config->name, config_dir(), strerror(-code));
 	volume_note(context->host, LOG_NOTICE, "deleted", config->name, "", "deleted");
 	return true;
 }

@@ -172,6 +172,7 @@ begin(struct volume_host *host, const char *name, const struct volume_start_opti
 			 name, host->program);
 		return -EAGAIN;
 	}
+	volume_config_complain();
 	hosted = new_hosted(host, &config, options);
 	if (!hosted) {
 		snprintf(reason, reason_size, "volume \"%s\": out of memory", name);

@@ -118,6 +118,9 @@ void volume_engine_destroy(struct hosted *hosted);
 /* As engine_attach(). */
 int volume_engine_attach(struct hosted *hosted, const struct device_address *device, char *why);
 
+/* What hosted->config says now of times, rates, credentials and portals goes to the engine and the sessions. */
+int volume_engine_adjust(struct hosted *hosted, char *why);
+
 /* volume_admin.c; on the volume's thread */
 void volume_calls_run(struct hosted *hosted);
 /* No more of them will be run: those waiting fail.  With hosted->lock. */

@@ -225,6 +225,9 @@ int engine_probe(struct engine *engine, const struct probe_order *order,
 		 void (*done)(void *owner, int error, const struct probe_result results[SLOTS_MAX]), void *owner, char *why);
 
 void engine_set_rates(struct engine *engine, uint64_t min, uint64_t max);
+/* Take over the times, rates and the error limit of *options, and nothing else of it.  They hold from now on, also for
+ * what is being waited for already. */
+void engine_set_limits(struct engine *engine, const struct engine_options *options);
 
 struct lost_range { uint64_t offset_bytes, length_bytes; };	/* of the volume */
 

@@ -16,9 +16,11 @@ import click
 from . import __version__, completion, model, progress, target, verdict
 # One line each: to be loaded makes their commands known.
 from . import cli_advise  # noqa: F401
+from . import cli_config  # noqa: F401
 from . import cli_doctor  # noqa: F401
 from . import cli_events  # noqa: F401
 from . import cli_export  # noqa: F401
+from . import cli_exporter  # noqa: F401
 from . import cli_grow  # noqa: F401
 from . import cli_import  # noqa: F401
 from . import cli_members  # noqa: F401

@@ -6,36 +6,18 @@ from typing import Any
 
 import click
 
+from . import stats
 from .client import Client
 from .commands import NAME, command, print_json
 from .errors import IraidError
 from .report import Report
 from .units import format_duration
 
-OPERATIONS = ("read", "write", "flush", "zero", "compare")
 PERCENTILES = (("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p99_9_us", 0.999))
 THREAD = ("idle", "receive", "engine", "code", "send")
 
 
-# --- what is asked: a part of volume.stats ---
-
-
-@dataclass
-class Counter:
-    count: int = 0
-    bytes: int = 0
-    errors: int = 0
-    sum_us: int = 0
-    buckets: list[int] = field(default_factory=list)
-
-
-@dataclass
-class Commands:
-    read: Counter = field(default_factory=Counter)
-    write: Counter = field(default_factory=Counter)
-    flush: Counter = field(default_factory=Counter)
-    zero: Counter = field(default_factory=Counter)
-    compare: Counter = field(default_factory=Counter)
+# --- what is asked ---
 
 
 @dataclass
@@ -56,22 +38,9 @@ class Thread:
 
 
 @dataclass
-class Runner:
-    user_seconds: float = 0.0
-    system_seconds: float = 0.0
-
-
-@dataclass
-class Figures:
-    name: str
-    time_ms: int = 0
-    started_ms: int = 0
-    state: str = "unknown"
-    bounds_us: list[int] = field(default_factory=list)
-    commands: Commands = field(default_factory=Commands)
+class Figures(stats.Stats):
     steps: list[Step] = field(default_factory=list)
     thread: Thread = field(default_factory=Thread)
-    runner: Runner = field(default_factory=Runner)
 
 
 # --- what --json shows ---
@@ -135,7 +104,7 @@ def _times(before: Figures, after: Figures, watched: bool) -> Times:
     seconds = max(after.time_ms - before.time_ms, 0) / 1000
     return Times(after.name, after.state, seconds, _steps(before.steps, after.steps),
                  [_command(kind, getattr(before.commands, kind), getattr(after.commands, kind), after.bounds_us)
-                  for kind in OPERATIONS], _thread(before.thread, after.thread),
+                  for kind in stats.OPERATIONS], _thread(before.thread, after.thread),
                  _process(before.runner, after.runner, seconds) if watched else None)
 
 
@@ -148,24 +117,19 @@ def _steps(before: list[Step], after: list[Step]) -> list[dict[str, Any]]:
             for old, new, took in zip(before, after, sums, strict=True)]
 
 
-def _command(kind: str, before: Counter, after: Counter, bounds_us: list[int]) -> dict[str, Any]:
+def _command(kind: str, before: stats.Counter, after: stats.Counter, bounds_us: list[int]) -> dict[str, Any]:
     count = after.count - before.count
-    old = before.buckets or [0] * len(after.buckets)
-    buckets = [new - was for was, new in zip(old, after.buckets, strict=True)]
+    buckets = stats.difference(before.buckets, after.buckets)
     made: dict[str, Any] = {"command": kind, "count": count, "errors": after.errors - before.errors,
                             "bytes": after.bytes - before.bytes,
                             "mean_us": round((after.sum_us - before.sum_us) / count, 1) if count else None}
-    return made | {key: percentile(buckets, bounds_us, share) for key, share in PERCENTILES}
+    return made | {key: _bound(buckets, bounds_us, share) for key, share in PERCENTILES}
 
 
-def percentile(buckets: list[int], bounds_us: list[int], share: float) -> int | None:
-    """Upper bound of the bucket in which that share is reached.  None: there is none, or it is beyond the last bound."""
-    wanted, seen = share * sum(buckets), 0
-    for count, bound in zip(buckets, bounds_us, strict=False):
-        seen += count
-        if seen and seen >= wanted:
-            return bound
-    return None
+def _bound(buckets: list[int], bounds_us: list[int], share: float) -> int | None:
+    """None: there is none, or it is beyond the last bound."""
+    bound = stats.percentile(buckets, bounds_us, share)
+    return None if bound is None or bound == float("inf") else int(bound)
 
 
 def _thread(before: Thread, after: Thread) -> dict[str, float] | None:
@@ -174,7 +138,7 @@ def _thread(before: Thread, after: Thread) -> dict[str, float] | None:
     return {part: round(took / whole, 4) for part, took in spent.items()} if whole > 0 else None
 
 
-def _process(before: Runner, after: Runner, seconds: float) -> dict[str, float] | None:
+def _process(before: stats.Runner, after: stats.Runner, seconds: float) -> dict[str, float] | None:
     if seconds <= 0:
         return None
     return {"user": round((after.user_seconds - before.user_seconds) / seconds, 4),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import __version__, advice, lio_tree, model, saved, sysctls, target
+from . import __version__, advice, lio_tree, model, saved, settings, sysctls, target
 from .client import Client
 from .errors import IraidError
 
@@ -91,11 +91,20 @@ class Facts:
     journal: list[str] | None = None  # errors of the runner since the boot
     kernel_journal: list[str] | None = None
     free_bytes: dict[str, int] = field(default_factory=dict)
-    configuration: list[dict[str, Any]] = field(default_factory=list)  # faults that iraid config check finds
+    configuration: list[str] | None = None  # faults that iraid config check finds
 
 
-def gather(client: Client, root: Path = Path("/"), run: Run = run) -> Facts:
-    facts = Facts(root=os.geteuid() == 0)
+def faults() -> list[str] | None:
+    """Of the gateway's files, by the handler's own parser."""
+    try:
+        return [settings.fault_line(fault) for fault in settings.check()["faults"]]
+    except IraidError:  # iraid-engine is not there
+        return None
+
+
+def gather(client: Client, root: Path = Path("/"), run: Run = run,
+           faults: Callable[[], list[str] | None] = faults) -> Facts:
+    facts = Facts(root=os.geteuid() == 0, configuration=faults())
     _ask_handler(facts, client)
     _look_at_kernel(facts, root)
     _look_at_process(facts, root, run)

@@ -433,3 +433,29 @@ class Probed:
 class Probe:
     name: str
     members: list[Probed] = field(default_factory=list)
+
+
+@dataclass
+class ConfigChange:
+    """A key of a volume's file that differs from what the volume ran with."""
+
+    key: str
+    before: str = ""  # empty: a member that was not there
+    after: str = ""  # empty: a member that is no longer there
+    when: str = ""  # applied: when it shows
+    remedy: str = ""  # not applied: what to do
+
+
+@dataclass
+class Reloaded:
+    name: str
+    running: bool = False
+    converted: bool = False
+    note: str = ""
+    applied: list[ConfigChange] = field(default_factory=list)
+    pending: list[ConfigChange] = field(default_factory=list)
+
+
+@dataclass
+class ReloadedList:
+    volumes: list[Reloaded] = field(default_factory=list)

@@ -29,6 +29,26 @@ class Commands:
 
 
 @dataclass
+class Step:
+    step: str
+    count: int = 0
+    sum_us: int = 0
+    max_us: int = 0
+
+
+@dataclass
+class Thread:
+    """What the volume's thread did with its time."""
+
+    turns: int = 0
+    idle_us: int = 0
+    receive_us: int = 0
+    engine_us: int = 0
+    code_us: int = 0
+    send_us: int = 0
+
+
+@dataclass
 class Connection:
     rtt_us: int = 0
     rtt_var_us: int = 0
@@ -83,6 +103,8 @@ class Stats:
     bounds_us: list[int] = field(default_factory=list)
     queue: int = 0
     commands: Commands = field(default_factory=Commands)
+    steps: list[Step] = field(default_factory=list)
+    thread: Thread = field(default_factory=Thread)
     members: list[MemberStats] = field(default_factory=list)
     runner: Runner = field(default_factory=Runner)
 

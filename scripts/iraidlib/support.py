@@ -106,7 +106,8 @@ class Collector:
         return "\n".join(lines) + "\n"
 
     def _doctor(self) -> str:
-        return _json({"findings": [asdict(one) for one in doctor.examine(facts.gather(self.client, self.root, self.run))]})
+        seen = facts.gather(self.client, self.root, self.run)
+        return _json({"findings": [asdict(one) for one in doctor.examine(seen)]})
 
     def _names(self) -> list[str]:
         return sorted(volume.name for volume in self.client.volumes())

@@ -78,3 +78,24 @@ def test_scrub(stage: Stage) -> None:
     assert stage.status()["scrub"]["running"]
     stage.gateway.must("set", "v0", "--rate-max", "1G", "--socket", str(stage.served.control))
     stage.check()
+
+
+@section("watch.md", "How are the volumes")
+@section("watch.md", "iraid top")
+@section("watch.md", "Events")
+def test_watching(stage: Stage) -> None:
+    stage.make_volume()
+    stage.serve()
+    for heading in ("How are the volumes", "iraid top", "Events"):
+        stage.follow(heading, OPERATING / "watch.md")
+    assert "v0 OK: bears the loss of any member" in stage.said() and "RTT ms" in stage.said()
+    stage.check()
+
+
+@section("doctor.md", "Support")
+def test_support(stage: Stage) -> None:
+    stage.make_volume()
+    stage.serve()
+    stage.follow("Support", OPERATING / "doctor.md")
+    assert "/superblocks.json" in stage.said()
+    stage.check()

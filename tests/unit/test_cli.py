@@ -112,10 +112,10 @@ def test_status_without_a_name_shows_all(iraid):
 
 def test_status_shows_the_volumes_also_when_the_spares_can_not_be_read(iraid):
     answers = {"volume.list": {"volumes": [volume()]}, "volume.status": volume(),
-               "pool.list": Failure(10, "internal", "gateway.json: not valid JSON", "correct that file")}
+               "pool.list": Failure(10, "internal", "gateway.conf:3: the line can't be read", "correct that file")}
     done = iraid(answers, "status")
     assert (done.status, "UUID" in done.out) == (0, True)
-    assert "spares are not shown: gateway.json: not valid JSON" in done.err
+    assert "spares are not shown: gateway.conf:3: the line can't be read" in done.err
     assert iraid(answers, "status", "--json").json()["spares"] == []
 
 
@@ -419,10 +419,3 @@ def test_the_version_is_the_projects():
     assert project[1] == __version__
     for page in (ROOT / "docs/man").glob("*.scd"):
         assert f'"iraid {__version__}"' in page.read_text().splitlines()[0], page
-
-
-def test_the_sample_configuration_is_json_with_comments():
-    text = re.sub(r"/\*.*?\*/", "", (ROOT / "config/volume.json.sample").read_text(), flags=re.DOTALL)
-    design = (ROOT / "docs/design/control.md").read_text()
-    for key in json.loads(text):
-        assert f'"{key}"' in design

@@ -60,7 +60,7 @@ def completed(tmp_path, line):
 
 
 def test_bash_completes_commands_options_and_volumes(tmp_path):
-    assert completed(tmp_path, "iraid ex") == ["examine", "export"]
+    assert completed(tmp_path, "iraid ex") == ["examine", "export", "exporter"]
     assert "--rate-max" in completed(tmp_path, "iraid set v0 --rate-m")
     with ControlPeer(tmp_path / "s", {"volume.list": {"volumes": [volume("va"), volume("vb"), volume("c")]}}):
         assert completed(tmp_path, "iraid scrub start v") == ["va", "vb"]

@@ -104,16 +104,6 @@ def test_nothing_was_done_yet(iraid):
     assert "nan" not in done.out
 
 
-@pytest.mark.parametrize(("share", "bound"), [(0.5, 16), (0.75, 32), (0.99, 64)])
-def test_percentiles_are_upper_bounds(share, bound):
-    assert cli_steps.percentile([50, 25, 25, 0], [16, 32, 64], share) == bound
-
-
-@pytest.mark.parametrize("buckets", [[0, 0, 0, 0], [0, 0, 0, 5]])
-def test_a_percentile_without_a_bound_is_none(buckets):
-    assert cli_steps.percentile(buckets, [16, 32, 64], 0.5) is None
-
-
 def test_a_volume_that_does_not_run_has_no_figures(iraid):
     done = iraid([stats(0, started_ms=0, state="stopped")])
     assert done.status == 1
