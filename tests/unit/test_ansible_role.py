@@ -136,6 +136,7 @@ def test_a_good_volume_has_no_problems():
     ({"rate_min": "1G", "rate_max": "1M"}, ["rate_min", "1G", "1M"]),
     ({"rate_min": "1K"}, ["rate_min", "1K", "64K"]),
     ({"level": 0, "spares": [MEMBERS[2]], "members": MEMBERS[:2]}, ["spares", "level 0"]),
+    ({"settings": {"member": "x"}}, ["settings.member", "write members"]),
     ({"initiator": "me"}, ["initiator", "'me'"]),
     ({"state": "absent"}, ["state", "destroys", "iraid_confirm_delete"]),
     ({"export": {"iqn": DISK}}, ["export.initiators", "nobody"]),

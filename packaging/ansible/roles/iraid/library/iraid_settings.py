@@ -97,7 +97,7 @@ def check(module, iraid, path, text):
         files.write(copy, text)
         faults = iraid.run("config", "check", environment={"IRAID_CONFIG_DIR": folder})["faults"]
         if faults:
-            module.fail_json(msg="; ".join(f"{path}: {one['key']}: {one['what']}; {one['remedy']}" for one in faults))
+            module.fail_json(msg="; ".join(f"{path}:{one['line']}: {one['key']}: {one['what']}; {one['remedy']}" for one in faults))
 
 
 def read(iraid, path, volume, check_mode):
