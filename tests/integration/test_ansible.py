@@ -237,7 +237,8 @@ def test_bad_variables_are_named_and_nothing_is_done(controller: Controller, vol
     assert volumes(controller.gateway) == []
 
 
-@pytest.mark.skipif(shutil.which("ansible-lint") is None, reason="ansible-lint is not installed; run scripts/deps --long")
+@pytest.mark.skipif(shutil.which("ansible-lint") is None,
+                    reason="ansible-lint is not installed; run scripts/deps --long")
 def test_ansible_lint_has_nothing_to_say(tmp_path: Path) -> None:
     """In a copy: it writes caches beside what it looks at."""
     shutil.copytree(EXAMPLE.parent, tmp_path / "ansible", ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,5 +1,5 @@
-"""Commands for a guest of the lab that go on being given while it runs, through files in a shared folder: a guest has no
-network to the machine it runs on.  The other end is tests/lab/guest/agent.
+"""Commands for a guest of the lab that go on being given while it runs, through files in a shared folder: a guest has
+no network to the machine it runs on.  The other end is tests/lab/guest/agent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Filters of the role iraid: what is wrong with its variables, and what its tasks need of them without secrets.
 
 They run on the controller.  Types and required keys are argument_specs' business; here is what needs more than one
-value: how many members a level takes, a device named twice, an entry that names a volume which is not there.  Each text names
-the thing, its value, and what to write; none holds a part of a secret.
+value: how many members a level takes, a device named twice, an entry that names a volume which is not there.  Each text
+names the thing, its value, and what to write; none holds a part of a secret.
 """
 
 import importlib.util
