@@ -91,8 +91,8 @@ class Process:
 class Exporter:
     def __init__(self, control_socket: Path | str, folder: Path) -> None:
         self.log = folder / "exporter.log"
-        self._process = Process([PYTHON, IRAID, "exporter", "--socket", control_socket, "--port", "0", "--json"],
-                                self.log, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+        self._process = Process([PYTHON, IRAID, "exporter", "--socket", control_socket, "--address", "127.0.0.1",
+                                 "--port", "0", "--json"], self.log, env=os.environ | {"PYTHONUNBUFFERED": "1"})
         self.url = ""
 
     def __enter__(self) -> Exporter:
@@ -134,8 +134,7 @@ class Prometheus:
             f"scrape_configs: [{{job_name: iraid, static_configs: [{{targets: ['{target}']}}]}}]\n")
         self._process = Process(
             ["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/data",
-             f"--web.listen-address={self.url.removeprefix('http://')}", "--storage.tsdb.no-lockfile",
-             "--log.level=warn"], self.folder / "prometheus.log", cwd=self.folder)
+             f"--web.listen-address={self.url.removeprefix('http://')}", "--log.level=warn"], self.folder / "prometheus.log", cwd=self.folder)
 
     def __enter__(self) -> Prometheus:
         self._process.start()

@@ -154,7 +154,8 @@ flush_op_create(struct engine *engine, struct piece *piece)
 	op->piece = piece;
 	list_init(&op->waiter.node);
 	engine->ops++;
-	TRACE_PIECE(engine, wait__end, piece);
+	figures_waited(engine, piece, 0);
+	piece->since_ns = engine->stamp_ns;
 	TRACE_PIECE(engine, flush__begin, piece);
 	flush_join(engine, &op->waiter);
 	return true;

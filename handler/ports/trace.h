@@ -31,9 +31,14 @@
 #ifdef IRAID_SDT
 #include <sys/sdt.h>
 
-#define TRACE(probe, volume, number, op, offset_bytes, length_bytes, commands)                       \
-	DTRACE_PROBE6(iraid, probe, (const char *)(volume), (uint64_t)(number), (int)(op), (uint64_t)(offset_bytes), \
-		      (uint64_t)(length_bytes), (uint32_t)(commands))
+/* No argument may be a constant: perf leaves such out, and takes no probe whose places have different arguments. */
+#define TRACE(probe, volume, number, op, offset_bytes, length_bytes, commands)                        \
+	do {                                                                                         \
+		uint32_t trace_commands = (uint32_t)(commands);                                      \
+		__asm__("" : "+r"(trace_commands));                                                  \
+		DTRACE_PROBE6(iraid, probe, (const char *)(volume), (uint64_t)(number), (int)(op),     \
+			      (uint64_t)(offset_bytes), (uint64_t)(length_bytes), trace_commands);      \
+	} while (0)
 #else
 #define TRACE(probe, volume, number, op, offset_bytes, length_bytes, commands)                        \
 	((void)(volume), (void)(number), (void)(op), (void)(offset_bytes), (void)(length_bytes),      \

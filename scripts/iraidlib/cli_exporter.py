@@ -13,12 +13,13 @@ from typing import Any
 
 import click
 
+from . import settings
 from .client import Client
 from .commands import command
 from .errors import IraidError, UsageFault
 from .report import Report
 
-ADDRESS, PORT = "127.0.0.1", 9723
+ADDRESS, PORT = "127.0.0.1", 9723  # the handler's defaults, for --help
 _PACKAGE_REMEDY = "install it: apt install iraid-exporter (it needs python3-prometheus-client)"
 
 
@@ -72,13 +73,17 @@ def _exporter() -> Any:
 
 
 def _listen_on(address: str | None, port: int | None) -> tuple[str, int]:
-    address = ADDRESS if address is None else address
+    """The file is not looked at when both are given, so that one with faults does not stand in the way."""
+    if address is None or port is None:
+        configured = settings.gateway()["exporter"]
+        address = configured["address"] if address is None else address
+        port = configured["port"] if port is None else port
     try:
         ipaddress.ip_address(address)
     except ValueError as error:
         raise UsageFault(f"'{address}' is not an IP address to listen on",
                          "give an address of this machine, for example 127.0.0.1 or ::1") from error
-    return address, PORT if port is None else port
+    return address, port
 
 
 @contextlib.contextmanager

@@ -104,9 +104,9 @@ def is_new(installed: Path, mapped: Path) -> bool:
 
 def missing_parts(ldd: str) -> list[str]:
     """What `ldd -r` finds missing, without what the runner itself gives to its handlers."""
-    missing = [line.split()[0] for line in ldd.splitlines() if line.endswith("=> not found")]
-    symbols = re.findall(r"undefined symbol: (\S+)", ldd)
-    return missing + [name for name in symbols if not name.startswith("tcmu")]
+    libraries = [line.split()[0] for line in ldd.splitlines() if line.endswith("=> not found")]
+    symbols = [name for name in re.findall(r"undefined symbol: (\S+)", ldd) if not name.startswith("tcmu")]
+    return libraries or symbols  # a missing library's symbols say nothing more
 
 
 def check_loads(path: Path) -> None:

@@ -1,6 +1,6 @@
 """The handler's probes, traced by the scripts that are there for it, under load: what they count is what the handler counts.
 
-    scripts/lab --kernel qemu --timeout 1500 tests/end_to_end/test_trace.py --all
+    scripts/lab --kernel qemu --timeout 1500 tests/end_to_end/test_trace.py -m long
 
 User-mode Linux has no uprobes, so this needs Debian's own kernel.
 """

@@ -84,7 +84,9 @@ class Browser:
             "features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
 
     def text(self, selector: str = "body") -> str:
-        return self.driver.find_element(By.CSS_SELECTOR, selector).text
+        """What a reader sees of all that fits; empty where there is none yet."""
+        return self.driver.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText).join('\\n')", selector)
 
     def wait_for_text(self, words: str, selector: str = "body", seconds: float = 30) -> str:
         last = ""
@@ -158,7 +160,7 @@ def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Call
             assert all(target in said for target in one.farm.members()[:4])
             # Of the plots: a point every five seconds, so three make a line.
             wait_until(lambda: page_.run(
-                "return document.querySelector('article path.read').getAttribute('d').split('L').length") > 3,
+                "return document.querySelector('article svg[role=img] path.read').getAttribute('d').split('L').length") > 3,
                 "a line in the plot", 60)
             assert "MiB/s" in page_.text("figure output") or "KiB/s" in page_.text("figure output")
             page_.picture("well")

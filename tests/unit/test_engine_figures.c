@@ -204,6 +204,8 @@ test_each_kind_is_counted_as_what_was_asked(void **state)
 	assert_int_equal(figures.commands[REQUEST_WRITE].bytes, 64 * RIG_SECTOR);
 	assert_int_equal(figures.commands[REQUEST_FLUSH].count, 1);
 	assert_int_equal(figures.commands[REQUEST_FLUSH].bytes, 0);
+	assert_int_equal(figures.steps[STEP_FLUSH].count, 1);
+	assert_int_equal(figures.steps[STEP_FLUSH].sum_ns, ANSWER_MS * MS);
 	assert_int_equal(figures.commands[REQUEST_COMPARE_WRITE].count, 1);
 	assert_int_equal(figures.commands[REQUEST_COMPARE_WRITE].errors, 0);
 	assert_int_equal(figures.commands[REQUEST_ZERO].count, 1);

@@ -567,9 +567,8 @@ def test_a_client_that_takes_its_time_is_ended(path, monkeypatch):
 @contextmanager
 def exporter_process(path, *words, environment=None):
     """Yields the process and the URL it said."""
-    process = subprocess.Popen([sys.executable, IRAID, "exporter", "--socket", path, "--port", "0", "--json", *words],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=os.environ | (environment or {}))
+    process = subprocess.Popen([sys.executable, IRAID, "exporter", "--socket", path, "--json", *words], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=os.environ | (environment or {}))
     try:
         yield process, json.loads(process.stdout.readline())["url"]
     finally:
@@ -581,7 +580,8 @@ def test_the_command_serves_says_so_to_systemd_and_ends_on_sigterm(path, tmp_pat
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd, ControlPeer(path, answers()):
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(20)
-        with exporter_process(path, environment={"NOTIFY_SOCKET": str(tmp_path / "notify")}) as (process, url):
+        with exporter_process(path, "--address", "127.0.0.1", "--port", "0",
+                              environment={"NOTIFY_SOCKET": str(tmp_path / "notify")}) as (process, url):
             assert systemd.recv(100) == b"READY=1"
             port = int(re.fullmatch(r"http://127\.0\.0\.1:(\d+)/", url)[1])
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
@@ -604,17 +604,52 @@ def test_once_prints_the_metrics_and_needs_no_handler(path, capsys):
 def test_a_port_that_is_taken_is_named(path, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert main(["exporter", "--socket", str(path), "--port", str(port)]) == 1
+        assert main(["exporter", "--socket", str(path), "--address", "127.0.0.1", "--port", str(port)]) == 1
     said = capsys.readouterr().err
     assert f"127.0.0.1 port {port}: Address already in use" in said and "ss -ltnp" in said
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["--address", "gw1"], "'gw1' is not an IP address to listen on"), (["--address", ""], "'' is not an IP address"),
-    (["--port", "70000"], "70000")])
+    (["--address", "gw1", "--port", "0"], "'gw1' is not an IP address to listen on"),
+    (["--address", "", "--port", "0"], "'' is not an IP address"), (["--port", "70000"], "70000")])
 def test_wrong_usage(words, said, capsys):
     assert main(["exporter", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def gateway_file(tmp_path, monkeypatch):
+    """gateway_file(address, port): what the parser says of gateway.conf."""
+
+    def write(faults=(), **exporter):
+        engine = tmp_path / "iraid-engine"
+        said = json.dumps({"exporter": exporter, "faults": list(faults)})
+        engine.write_text(f"#!/bin/sh\n[ \"$*\" = '--print-config gateway' ] && cat <<'END'\n{said}\nEND\n")
+        engine.chmod(0o755)
+        monkeypatch.setenv("IRAID_ENGINE", str(engine))
+
+    return write
+
+
+def test_where_to_listen_is_in_gateway_conf(path, gateway_file):
+    gateway_file(address="127.0.0.3", port=0)
+    with exporter_process(path) as (_, url):
+        assert url.startswith("http://127.0.0.3:")
+
+
+def test_options_override_gateway_conf(path, gateway_file):
+    gateway_file(address="127.0.0.3", port=1)
+    with exporter_process(path, "--port", "0") as (_, url):
+        assert url.startswith("http://127.0.0.3:")
+    with exporter_process(path, "--address", "::1", "--port", "0") as (_, url):
+        assert url.startswith("http://[::1]:")
+
+
+def test_a_fault_in_gateway_conf_is_told_and_nothing_is_served(path, gateway_file, capsys):
+    gateway_file([{"file": "/etc/iraid/gateway.conf", "line": 7, "key": "port", "what": "99999 is above 65535",
+                   "remedy": "1 to 65535"}], address="127.0.0.1", port=9723)
+    assert main(["exporter", "--socket", str(path)]) == 1
+    assert "/etc/iraid/gateway.conf:7: port: 99999 is above 65535" in capsys.readouterr().err
 
 
 def test_an_exporter_that_is_not_installed_says_what_to_install(monkeypatch, capsys):
@@ -635,6 +670,7 @@ def test_the_unit_runs_a_command_that_there_is_and_is_shut_in(tmp_path):
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, timeout=60)
     said = [line for line in done.stderr.splitlines() if "iraid-exporter" in line]
     assert (done.returncode, said) == (0, []), done.stderr
+    # Of 100, the less the better.
     done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout

@@ -36,6 +36,12 @@ def notes(library):
     return found
 
 
+def constants(library):
+    """Arguments that perf would leave out."""
+    text = subprocess.run(["readelf", "--notes", "--wide", library], capture_output=True, text=True, check=True).stdout
+    return [line for line in re.findall(r"Provider: iraid\n.*\n.*\n\s*Arguments: (.*)", text) if "@$" in line]
+
+
 def test_steps_are_those_of_the_handler():
     assert STEPS[0] == "ring" and STEPS[-1] == "complete" and len(STEPS) == 8
 
@@ -52,6 +58,7 @@ def test_the_handler_has_all_probes_with_their_arguments():
         for sizes in places:
             assert [abs(size) for size in sizes] == [8, 8, 4, 8, 8, 4], name
             assert sizes[2] < 0 < sizes[5], name  # an int, an unsigned
+    assert not constants(library)
 
 
 def test_the_header_describes_them():

@@ -44,13 +44,12 @@ def test_a_file_that_was_replaced_is_new_and_one_that_is_gone_is_told(tmp_path):
 
 
 def test_what_the_runner_gives_to_its_handlers_is_not_missing():
-    said = """\
-	libiscsi.so.7 => /lib/x86_64-linux-gnu/libiscsi.so.7 (0x00007f6a0e137000)
-	libisal.so.3 => not found
-undefined symbol: tcmur_cmd_complete	(/x/handler_iraid.so)
-undefined symbol: ec_encode_data	(/x/handler_iraid.so)
-"""
-    assert upgrade.missing_parts(said) == ["libisal.so.3", "ec_encode_data"]
+    found = "\tlibiscsi.so.7 => /lib/x86_64-linux-gnu/libiscsi.so.7 (0x00007f6a0e137000)\n"
+    symbols = "".join(f"undefined symbol: {name}\t(/x/handler_iraid.so)\n"
+                      for name in ("tcmur_cmd_complete", "tcmu_err_message", "ec_encode_data"))
+    assert upgrade.missing_parts(found + symbols) == ["ec_encode_data"]
+    assert upgrade.missing_parts(found + "\tlibisal.so.3 => not found\n" + symbols) == ["libisal.so.3"]
+    assert upgrade.missing_parts(found) == []
 
 
 def volume(state="active", users=("tcmu: v0",), **more):

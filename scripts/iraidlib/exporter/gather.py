@@ -82,11 +82,12 @@ class EventLog:
         first = self._instance is None
         if page.instance != self._instance:
             self._instance, self._after = page.instance, 0
+        new = [event for event in page.events if event.number > self._after]
         if not first:
             self.missed += max(0, page.oldest - self._after - 1) if page.oldest else 0
-            self.counted.update((event.volume, event.severity) for event in page.events)
-        self.kept.extend(page.events)
-        self._after = max([page.next, *(event.number for event in page.events)])
+            self.counted.update((event.volume, event.severity) for event in new)
+        self.kept.extend(new)
+        self._after = max([page.next, *(event.number for event in new)])
 
 
 class Gatherer:

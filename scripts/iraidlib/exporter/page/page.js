@@ -18,9 +18,9 @@ const MEMBER_STATES = {
 const SEVERITIES = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
 const RANK = { good: 0, idle: 0, warn: 1, bad: 2 };
 const PLOTS = [
-	{ title: "Throughput", read: "read_bytes_per_second", write: "write_bytes_per_second", show: (v) => bytes(v) + "/s", binary: true },
-	{ title: "Commands a second", read: "reads_per_second", write: "writes_per_second", show: (v) => number(v) + "/s" },
-	{ title: "Mean latency", read: "read_us", write: "write_us", show: duration },
+	{ title: "Throughput", read: "read_bytes_per_second", write: "write_bytes_per_second", show: (v) => bytes(v) + "/s", binary: true, least: 1024 },
+	{ title: "Commands a second", read: "reads_per_second", write: "writes_per_second", show: (v) => number(v) + "/s", least: 10 },
+	{ title: "Mean latency", read: "read_us", write: "write_us", show: duration, least: 100 },
 ];
 
 const cards = new Map();	/* volume's name -> Card */
@@ -120,7 +120,7 @@ class Card {
 		this.works = make("div");
 		this.plots = PLOTS.map((plot) => new Plot(plot, name));
 		this.rows = make("tbody", { role: "rowgroup" });
-		const columns = ["Role", "Member", "State", "Session", "Reads", "Writes", "Under way", "RTT", "Sent again", "Errors"];
+		const columns = ["Role", "Member", "State", "Session", "Read", "Written", "Under way", "RTT", "Sent again", "Errors"];
 		const heads = columns.map((column, i) =>
 			make("th", { role: "columnheader", scope: "col", class: i >= 4 ? "number" : "" }, column));
 		this.element = make("article", { "aria-labelledby": this.title.id },
@@ -223,8 +223,8 @@ function member_row(volume, member) {
 		["address", "Member", member.member],
 		["state", "State", state_shown(MEMBER_STATES, member.state, more)],
 		["", "Session", member.link],
-		["number", "Reads", bytes(member.read_bytes)],
-		["number", "Writes", bytes(member.written_bytes)],
+		["number", "Read", bytes(member.read_bytes)],
+		["number", "Written", bytes(member.written_bytes)],
 		["number", "Under way", member.in_flight === null ? "–" : String(member.in_flight)],
 		["number", "RTT", paths.map((path) => duration(path.rtt_us)).join(", ") || "–"],
 		["number", "Sent again", paths.map((path) => String(path.retransmits)).join(", ") || "–"],
@@ -276,7 +276,7 @@ class Plot {
 		this.right = width - 6;
 		this.svg.setAttribute("viewBox", "0 0 " + width + " " + PLOT_HEIGHT);
 		const values = this.points.flatMap((point) => [point[this.plot.read] ?? 0, point[this.plot.write] ?? 0]);
-		this.top = nice_top(Math.max(0, ...values), this.plot.binary);
+		this.top = nice_top(Math.max(this.plot.least, ...values), this.plot.binary);
 		this.svg.replaceChildren(...this.axes(), this.line("read"), this.line("write"), ...this.cursor());
 		const last = this.points[this.index ?? this.points.length - 1];
 		const words = last ? this.words(last) : "nothing yet";
