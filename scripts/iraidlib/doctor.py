@@ -14,7 +14,8 @@ from .facts import MODULES, Facts, split_portal
 from .units import format_size
 
 GRADES = ("ok", "unknown", "note", "warning", "bad")
-RUNNER_MADE_FOR = "1.5.4"  # docs/design/tcmu.md: of others the layout of struct tcmur_device was not looked at
+# A handler made for 1.5.4 runs in these (scripts/tcmu-requires).
+RUNNER_FROM, RUNNER_BEFORE = "1.5.4", "1.6.3"
 OPEN_FILES_MIN = 65536
 OOM_SCORE_ADJUST_MAX = -500
 DATA_AREA_MIB_MAX = 2 * export_plan.DATA_AREA_MIB
@@ -116,14 +117,15 @@ def _handler(facts: Facts) -> Iterator[Finding]:
         yield _warning(f"{names} was replaced on the disk since it was started: the old one runs", UPGRADE)
 
 
-@check("runner", "tcmu-runner is the version that the handler was made for, with the limits it needs",
+@check("runner", "tcmu-runner is of a version that the handler was made for, with the limits it needs",
        lambda facts: "it does not run" if facts.process is None else "")
 def _runner(facts: Facts) -> Iterator[Finding]:
     if not _through_lio(facts):
         return
-    if facts.runner_version is not None and facts.runner_version != RUNNER_MADE_FOR:
-        yield _warning(f"tcmu-runner is {facts.runner_version}, the handler was made for {RUNNER_MADE_FOR}",
-                       "apt install --reinstall iraid tcmu-runner")
+    if facts.runner_version is not None and not (
+            _version(RUNNER_FROM) <= _version(facts.runner_version) < _version(RUNNER_BEFORE)):
+        yield _warning(f"tcmu-runner is {facts.runner_version}, the handler was made for those from {RUNNER_FROM} on, before "
+                       f"{RUNNER_BEFORE}", "apt install --reinstall iraid tcmu-runner")
     process = facts.process
     if process is None:
         return
@@ -133,6 +135,10 @@ def _runner(facts: Facts) -> Iterator[Finding]:
     if process.oom_score_adjust is not None and process.oom_score_adjust > OOM_SCORE_ADJUST_MAX:
         yield _warning(f"when memory is short the kernel may kill it (oom_score_adj {process.oom_score_adjust}), and "
                        "every initiator depends on it", "systemctl daemon-reload", UPGRADE)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split("."))
 
 
 @check("kernel", "the kernel has TCMU and the iSCSI target, configfs is mounted")

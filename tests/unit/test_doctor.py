@@ -3,10 +3,11 @@ without one."""
 
 import json
 import socket
+import subprocess
 from copy import deepcopy
 
 import pytest
-from control_peer import VERSION, ControlPeer, member, volume
+from control_peer import ROOT, VERSION, ControlPeer, member, volume
 from iraidlib import advice, cli, doctor, facts, lio_tree, model
 from iraidlib.facts import Facts, Process, Secret
 from remedies import assert_parses
@@ -110,7 +111,7 @@ CASES = [
      "handler_iraid.so was replaced", "upgrade-runner"),
     ("handler", put(handler=model.Version(facts.__version__, "iraid-engine")), "note", "served by iraid-engine",
      "iraid version"),
-    ("runner", put(runner_version="1.6.0"), "warning", "tcmu-runner is 1.6.0", "apt install"),
+    ("runner", put(runner_version="1.10.0"), "warning", "tcmu-runner is 1.10.0", "apt install"),
     ("runner", put(process=Process(1, 1024, -900)), "warning", "may open 1024 files", "upgrade-runner"),
     ("runner", put(process=Process(1, 1 << 20, 0)), "warning", "oom_score_adj 0", "daemon-reload"),
     ("kernel", put(modules={"target_core_mod"}), "bad", "target_core_user, iscsi_target_mod are not loaded",
@@ -216,6 +217,17 @@ def test_without_a_kernel_nothing_is_asked_of_lio():
     (["ok", "unknown", "note"], 0), (["ok", "warning"], 1), (["warning", "bad", "ok"], 2), ([], 0)])
 def test_the_exit_status_is_that_of_the_worst(grades, status):
     assert doctor.exit_status([doctor.Finding("x", grade, "") for grade in grades]) == status
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.5.3", 1), ("1.5.4", 0), ("1.6.2", 0), ("1.6.3", 1), ("1.5", 1)])
+def test_the_runner_is_one_that_the_package_asks_for(tmp_path, version, status):
+    given = healthy()
+    given.runner_version = version
+    assert doctor.exit_status(doctor.examine(given)) == status
+    (tmp_path / "version").write_text("1.5.4-4.1\n")
+    asked = subprocess.run([ROOT / "scripts/tcmu-requires", "--debian", tmp_path / "version"], capture_output=True,
+                           text=True, check=True).stdout
+    assert asked == f"tcmu-runner (>= {doctor.RUNNER_FROM}), tcmu-runner (<< {doctor.RUNNER_BEFORE}~)\n"
 
 
 def test_two_disks_of_one_machine_are_well_where_the_level_bears_both():
