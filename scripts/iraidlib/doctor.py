@@ -20,6 +20,7 @@ OPEN_FILES_MIN = 65536
 OOM_SCORE_ADJUST_MAX = -500
 DATA_AREA_MIB_MAX = 2 * export_plan.DATA_AREA_MIB
 FREE_BYTES_MIN = 64 << 20
+LINK_BYTES_PER_SECOND = 118e6  # what iSCSI has of 1 Gbit/s
 UPGRADE = "/usr/libexec/iraid/upgrade-runner"
 TARGETCTL = ("rtslib-fb-targetctl.service", "target.service")  # Debian's, and others'
 _SHOWN_MAX = 5
@@ -304,6 +305,25 @@ def _tuning(facts: Facts) -> Iterator[Finding]:
             whom = f" member {', '.join(roles)}:" if roles else ""
             yield _finding("warning" if one.severity == "warning" else "note", f"{volume.name}{whom} {one.text}",
                            *one.commands, f"iraid advise {volume.name}")
+
+
+        yield from _windows(volume, paths, facts.gateway)
+
+
+def _windows(volume: model.Volume, paths: model.Paths, gateway: advice.Gateway) -> Iterator[Finding]:
+    """TCP's buffers against the round trip, as if the link had 1 Gbit/s: nothing was measured here."""
+    far = max((one.path.tcp.min_rtt_us or one.path.tcp.rtt_us for one in paths.members if one.path and one.path.tcp),
+              default=0) / 1e6
+    if far < advice.LONG_ROUND_TRIP:
+        return
+    for name, low, most, what in (("tcp_rmem", "4096 131072", gateway.rmem_max, "read from"),
+                                  ("tcp_wmem", "4096 16384", gateway.wmem_max, "written to")):
+        # Half of a buffer is window (tcp_adv_win_scale 1), or data: the rest is what the kernel needs for it.
+        if 0 < most and most / 2 < LINK_BYTES_PER_SECOND * far:
+            wanted = 1 << (int(2 * LINK_BYTES_PER_SECOND * far) - 1).bit_length()
+            yield _warning(f"{volume.name}: over {far * 1000:.3g} ms no more than {format_size(int(most / 2 / far))}/s can "
+                           f"be {what} a member in one session (net.ipv4.{name} ends at {format_size(most)})",
+                           f'sysctl -w net.ipv4.{name}="{low} {wanted}"', f"iraid advise {volume.name}")
 
 
 # --- LIO ---

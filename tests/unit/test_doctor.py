@@ -93,6 +93,12 @@ def silent_handler(f):
     f.process = Process(4711)
 
 
+def far_away(f):
+    """64 ms, and half of 6 MiB as window: 48 MiB/s."""
+    f.paths["v0"].members[2].path.tcp = model.Tcp(rtt_us=70_000, min_rtt_us=64_000)
+    f.gateway = advice.Gateway(6 << 20, 64 << 20, False)
+
+
 def two_on_one_host(f):
     f.volumes[0].members[3].portals = ["10.0.0.1:3261"]
 
@@ -146,6 +152,8 @@ CASES = [
     ("portals", lambda f: f.portals.update({"10.0.0.2:3260": "Connection refused"}), "bad",
      "portal 10.0.0.2:3260 takes no connection: Connection refused (for v0 1)", "iraid discover 10.0.0.2:3260"),
     ("tuning", path_of(1, initial_r2t=True), "warning", "v0 member 1: InitialR2T is Yes", "iraid advise v0"),
+    ("tuning", far_away, "warning", "over 64 ms no more than 46.9 MiB/s can be read from a member",
+     'sysctl -w net.ipv4.tcp_rmem="4096 131072 16777216"'),
     ("exports", on_lun(transfer_sectors=128), "warning", "takes 64 KiB a command", "iraid unexport v0"),
     ("exports", on_lun(data_area_mib=1024), "note", "1024 MiB of memory", "iraid unexport v0"),
     ("exports", on_lun(active=False), "bad", "is not activated", "journalctl"),
