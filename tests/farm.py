@@ -78,6 +78,8 @@ class TargetOptions:
     nop_seconds: int = 0  # the target pings idle sessions
     io_threads: int = 4
     prefix: tuple[str, ...] = ()  # for example ("ip", "netns", "exec", "t0")
+    port: int = 0  # this one, instead of a free one, at an address that no other target has
+    iqn: str = ""  # this one, instead of one made of number and port
 
 
 @dataclasses.dataclass
@@ -88,22 +90,19 @@ class Target:
     options: TargetOptions
     backing: Path
     ports: list[int] = dataclasses.field(default_factory=list)
+    control_port: int = 0  # no other tgtd's, whatever the portals are
     identity: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex[:16])
     process: subprocess.Popen[bytes] | None = None
     stopped: bool = False
 
     @property
     def iqn(self) -> str:
-        return f"iqn.2026-01.org.iraid.test:t{self.number}-{self.ports[0]}"
-
-    @property
-    def control_port(self) -> int:
-        return self.ports[0]
+        return self.options.iqn or f"iqn.2026-01.org.iraid.test:t{self.number}-{self.ports[0]}"
 
     @property
     def tid(self) -> int:
         """tgtd makes the LUN's NAA name of this number, so it differs between the targets."""
-        return self.ports[0]
+        return self.control_port
 
     @property
     def log(self) -> Path:
@@ -262,11 +261,13 @@ class TargetFarm:
                 target.backing.touch()
                 os.truncate(target.backing, target.options.size_bytes)
         for attempt in range(START_ATTEMPTS_MAX):
-            taken = {port for target in self.targets for port in target.ports}
+            taken = {port for target in self.targets for port in (*target.ports, target.control_port)}
             try:
                 for target in targets:
-                    target.ports = _free_ports(target.options, taken)
-                    taken.update(target.ports)
+                    free = _free_ports(target.options, taken)
+                    target.control_port = free[0]
+                    target.ports = [target.options.port] if target.options.port else free
+                    taken.update(free)
                     self._launch(target)
                 with ThreadPoolExecutor(len(targets) or 1) as pool:  # each waits for its tgtd most of the time
                     list(pool.map(self._set_up, targets))

@@ -402,6 +402,22 @@ backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options
 }
 
 void
+backend_iscsi_adjust(struct backend *backend, const struct backend_iscsi_options *options)
+{
+	struct iscsi_member *member = member_of(backend);
+
+	member->options.deadline_ms = options->deadline_ms;
+	member->options.connect_ms = options->connect_ms;
+	member->options.header_digest = options->header_digest;
+	member->options.credentials = options->credentials;
+	memcpy(member->options.more_portals, options->more_portals, sizeof(options->more_portals));
+	member->options.more_portals_count = options->more_portals_count;
+	member->backend.paths = 1 + options->more_portals_count;
+	if (member->path >= member->backend.paths)
+		member->path = 0;
+}
+
+void
 backend_iscsi_destroy(struct backend *backend)
 {
 	struct iscsi_member *member = member_of(backend);

@@ -46,6 +46,9 @@ struct backend_iscsi_options {
 };
 
 struct backend *backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options *options);
+/* Take over deadlines, further portals, credentials and header_digest of *options, and nothing else of it.  The session
+ * that is there stays: deadlines hold at once, the others from the next login on.  On the reactor's thread. */
+void backend_iscsi_adjust(struct backend *backend, const struct backend_iscsi_options *options);
 void backend_iscsi_destroy(struct backend *backend);	/* closed, and its events delivered */
 
 /* Deliver results posted since the last turn, check deadlines.  Called by the driver each turn

@@ -2,10 +2,12 @@
 #include "backend_iscsi_path.h"
 #include "backend_iscsi_private.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 static uint64_t
@@ -15,6 +17,23 @@ buffer_bytes(int fd, int option)
 	socklen_t size = sizeof(bytes);
 
 	return getsockopt(fd, SOL_SOCKET, option, &bytes, &size) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+static uint64_t
+queue_bytes(int fd, unsigned long request)
+{
+	int bytes = 0;
+
+	return ioctl(fd, request, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/* tcp_packets_in_flight() of the kernel. */
+static uint32_t
+in_flight_segments(const struct tcp_info *info)
+{
+	uint32_t there = info->tcpi_unacked + info->tcpi_retrans, gone = info->tcpi_sacked + info->tcpi_lost;
+
+	return there > gone ? there - gone : 0;
 }
 
 /* An older kernel fills less of tcp_info: the rest stays 0. */
@@ -32,6 +51,8 @@ ask_tcp(int fd, struct path_tcp *out)
 		.cwnd_segments = info.tcpi_snd_cwnd, .mss_bytes = info.tcpi_snd_mss,
 		.path_mtu_bytes = info.tcpi_pmtu,
 		.segments_out = info.tcpi_segs_out, .retransmits = info.tcpi_total_retrans,
+		.in_flight_segments = in_flight_segments(&info), .lost_segments = info.tcpi_lost,
+		.send_queue_bytes = queue_bytes(fd, SIOCOUTQ), .receive_queue_bytes = queue_bytes(fd, SIOCINQ),
 		.busy_us = info.tcpi_busy_time, .peer_limited_us = info.tcpi_rwnd_limited,
 		.sndbuf_limited_us = info.tcpi_sndbuf_limited,
 		.delivery_rate = info.tcpi_delivery_rate,

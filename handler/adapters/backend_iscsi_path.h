@@ -8,6 +8,8 @@ struct path_tcp {		/* of the session's connection, as the kernel has it; 0: it d
 	uint32_t rtt_us, rttvar_us, min_rtt_us;
 	uint32_t cwnd_segments, mss_bytes, path_mtu_bytes;
 	uint64_t segments_out, retransmits;
+	uint32_t in_flight_segments, lost_segments;	/* as it reckons: sent and not acknowledged, given up as lost */
+	uint64_t send_queue_bytes, receive_queue_bytes;	/* not sent or not acknowledged; not read by us */
 	uint64_t busy_us;	/* that there was something to send; of that: */
 	uint64_t peer_limited_us, sndbuf_limited_us;	/* the member's window, our buffer was full */
 	uint64_t delivery_rate, pacing_rate;	/* bytes a second */

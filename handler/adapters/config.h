@@ -1,4 +1,4 @@
-/* config.h - the configuration file of a volume (JSON, docs/design/control.md) and the folders of a gateway. */
+/* config.h - the configuration of a volume (docs/design/config.md) and the folders of a gateway. */
 #ifndef IRAID_CONFIG_H
 #define IRAID_CONFIG_H
 
@@ -67,16 +67,19 @@ const char *volume_name_fault(const char *name);
 /* An initiator's name as RFC 7143 section 4.2.7 has them: iqn., eui. or naa.; NULL if good. */
 const char *initiator_name_fault(const char *name);
 
-/* All fields but name, uuid and devices at their defaults. */
+/* All fields but name, uuid and devices at their defaults: those of gateway.conf, else the usual ones. */
 void volume_config_defaults(struct volume_config *config, const char *name);
+void volume_config_usual(struct volume_config *config);	/* whatever gateway.conf says; no name, no initiator */
 
-/* 0; -ENOENT; -EINVAL (and other -errno) with reason "file: what is wrong". */
+void volume_config_complain(void);	/* of faults of gateway.conf, in the log */
+
+/* 0; -ENOENT; -EINVAL (and other -errno) with reason "FILE:LINE: key: what is wrong; remedy". */
 int volume_config_read(const char *name, struct volume_config *out, char *reason, size_t reason_size);
-/* The same from text[length]; `file` is for messages. */
-int volume_config_parse(const char *text, size_t length, const char *name, const char *file,
-			struct volume_config *out, char *reason, size_t reason_size);
-int volume_config_write(const struct volume_config *config, char *reason, size_t reason_size);	/* atomically, fsync'ed */
+/* Have NAME.conf say so, atomically and durably.  What it says already, comments, and the order of its lines stay; a new
+ * one has a comment for every key.  NAME.json, if there is one, is removed. */
+int volume_config_write(const struct volume_config *config, char *reason, size_t reason_size);
 int volume_config_delete(const char *name);
+int volume_config_folder(char *out, size_t size);	/* config_dir()/volumes; 0 or -errno */
 /* names[] of all configured volumes, sorted; returns the count (at most max) or -errno. */
 int volume_config_list(char (*names)[LAYOUT_NAME_MAX + 1], int max);
 

@@ -12,8 +12,8 @@ portal_of(const struct device_address *device, int index)
 	return index == 0 ? device->address.portal : device->more_portals[index - 1];
 }
 
-static bool
-overlap(const struct device_address *a, const struct device_address *b)
+bool
+device_address_overlap(const struct device_address *a, const struct device_address *b)
 {
 	if (a->address.lun != b->address.lun || strcmp(a->address.iqn, b->address.iqn) != 0)
 		return false;
@@ -41,7 +41,7 @@ config_holder(const struct device_address *device, const uint8_t volume_uuid[16]
 			continue;
 		found = volume_uuid && memcmp(config->uuid, volume_uuid, sizeof(config->uuid)) == 0;
 		for (int d = 0; d < config->device_count && !found; d++)
-			found = overlap(&config->devices[d], device);
+			found = device_address_overlap(&config->devices[d], device);
 		if (found)
 			memcpy(holder, names[i], sizeof(names[i]));
 	}

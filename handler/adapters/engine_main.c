@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config_main.h"
 #include "control.h"
 #include "log.h"
 
@@ -20,11 +21,17 @@ print_usage(FILE *out)
 {
 	fprintf(out,
 		"usage: iraid-engine [--socket PATH] [--start-all]\n"
+		"       iraid-engine --check-config [--json] [NAME]\n"
+		"       iraid-engine --print-config gateway|volume [NAME]\n"
 		"\n"
 		"Serve volumes and the control socket without tcmu-runner.\n"
 		"\n"
 		"  --socket PATH  serve PATH instead of IRAID_SOCKET or /run/iraid/control.sock\n"
 		"  --start-all    start all volumes whose configuration has \"enabled\": true\n"
+		"  --check-config say what is wrong in the configuration, or in a volume's; exit status 1 if anything is\n"
+		"  --print-config print what holds for the gateway, or a volume, as JSON\n"
+		"  --print-config-keys      print all keys, as JSON\n"
+		"  --print-config-template  print a gateway.conf with every key explained\n"
 		"  --version      print the version\n"
 		"  --help         print this\n");
 }
@@ -93,18 +100,40 @@ serve(const char *socket, bool all)
 	return EXIT_SUCCESS;
 }
 
+enum action { ACTION_SERVE, ACTION_CHECK, ACTION_SHOW };
+
+static int
+act(enum action action, const char *what, const char *name, const char *socket, bool all, bool as_json)
+{
+	switch (action) {
+	case ACTION_SERVE:
+		return serve(socket, all);
+	case ACTION_CHECK:
+		return config_main_check(name, as_json);
+	case ACTION_SHOW:
+		return config_main_show(what, name);
+	}
+	return EXIT_FAILURE;
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "socket", required_argument, NULL, 's' },
 		{ "start-all", no_argument, NULL, 'a' },
+		{ "check-config", no_argument, NULL, 'c' },
+		{ "print-config", required_argument, NULL, 'p' },
+		{ "print-config-keys", no_argument, NULL, 'k' },
+		{ "print-config-template", no_argument, NULL, 't' },
+		{ "json", no_argument, NULL, 'j' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	const char *socket = socket_path();
-	bool all = false;
+	const char *socket = socket_path(), *what = "", *name = NULL;
+	enum action action = ACTION_SERVE;
+	bool all = false, as_json = false;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
@@ -114,6 +143,20 @@ main(int argc, char **argv)
 			break;
 		case 'a':
 			all = true;
+			break;
+		case 'c':
+			action = ACTION_CHECK;
+			break;
+		case 'p':
+			action = ACTION_SHOW;
+			what = optarg;
+			break;
+		case 'k':
+			return config_main_keys();
+		case 't':
+			return config_main_template();
+		case 'j':
+			as_json = true;
 			break;
 		case 'V':
 			printf("iraid-engine %s\n", IRAID_VERSION);
@@ -126,10 +169,12 @@ main(int argc, char **argv)
 			return 2;
 		}
 	}
+	if (optind < argc && action != ACTION_SERVE)
+		name = argv[optind++];
 	if (optind != argc) {
 		fprintf(stderr, "iraid-engine: unexpected argument \"%s\"\n", argv[optind]);
 		print_usage(stderr);
 		return 2;
 	}
-	return serve(socket, all);
+	return act(action, what, name, socket, all, as_json);
 }

@@ -45,15 +45,30 @@ struct reactor {
 	int watches_count;
 	_Atomic(struct reactor_message *) mailbox;	/* newest first */
 	atomic_bool asleep;
-	uint64_t now_ms;
+	uint64_t now_ms, now_ns;
 };
 
 uint64_t
-monotonic_ms(void)
+monotonic_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t
+monotonic_ms(void)
+{
+	return monotonic_ns() / 1000000;
+}
+
+uint64_t
+realtime_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -66,7 +81,8 @@ reactor_create(void)
 
 	if (reactor == NULL)
 		return NULL;
-	reactor->now_ms = monotonic_ms();
+	reactor->now_ns = monotonic_ns();
+	reactor->now_ms = reactor->now_ns / 1000000;
 	reactor->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	reactor->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (reactor->epoll_fd < 0 || reactor->event_fd < 0 ||
@@ -211,6 +227,12 @@ reactor_now_ms(const struct reactor *reactor)
 	return reactor->now_ms;
 }
 
+uint64_t
+reactor_now_ns(const struct reactor *reactor)
+{
+	return reactor->now_ns;
+}
+
 static void
 block_sigpipe_once(void)
 {
@@ -240,7 +262,8 @@ reactor_turn(struct reactor *reactor, uint64_t deadline_ms)
 	}
 	count = epoll_wait(reactor->epoll_fd, events, EVENTS_PER_TURN, timeout);
 	atomic_store(&reactor->asleep, false);
-	reactor->now_ms = monotonic_ms();
+	reactor->now_ns = monotonic_ns();
+	reactor->now_ms = reactor->now_ns / 1000000;
 	run_messages(reactor);
 	for (int i = 0; i < count; i++)
 		run_event(reactor, &events[i]);

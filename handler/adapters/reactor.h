@@ -34,7 +34,10 @@ void reactor_turn(struct reactor *reactor, uint64_t deadline_ms);
 
 /* When the turn began, as far as work is concerned; for the reactor's thread. */
 uint64_t reactor_now_ms(const struct reactor *reactor);
+uint64_t reactor_now_ns(const struct reactor *reactor);	/* the same moment: it had stopped waiting */
 
 uint64_t monotonic_ms(void);
+uint64_t monotonic_ns(void);	/* the same clock */
+uint64_t realtime_ms(void);	/* since 1970-01-01 UTC */
 
 #endif

@@ -36,6 +36,7 @@ static const struct rpc_method methods[] = {
 	{ "volume.create", rpc_volume_create,
 	  { "name", "level", "chunk_bytes", "region_bytes", "members", "spares", "force", "chap_file",
 	    "initiator", "give_up_seconds", NULL } },
+	{ "volume.import", rpc_volume_import, { "members", "name", "chap_file", "initiator", NULL } },
 	{ "volume.list", rpc_volume_list, { NULL } },
 	{ "volume.status", rpc_volume_status, { "name", NULL } },
 	{ "volume.start", rpc_volume_start, { "name", "force", "take_over", "wait_seconds", NULL } },
@@ -43,6 +44,7 @@ static const struct rpc_method methods[] = {
 	{ "volume.delete", rpc_volume_delete, { "name", "wipe", NULL } },
 	{ "volume.grow", rpc_volume_grow, { "name", NULL } },
 	{ "volume.set", rpc_volume_set, { "name", "sync_rate_min_bytes", "sync_rate_max_bytes", NULL } },
+	{ "volume.stats", rpc_volume_stats, { "name", NULL } },
 	{ "volume.path", rpc_volume_path, { "name", NULL } },
 	{ "volume.probe", rpc_volume_probe,
 	  { "name", "member", "duration_ms", "block_bytes", "depth", "rate_max_bytes", NULL } },
@@ -59,6 +61,7 @@ static const struct rpc_method methods[] = {
 	{ "lost.list", rpc_lost_list, { "name", "offset_bytes", "max", NULL } },
 	{ "lost.accept", rpc_lost_accept, { "name", "offset_bytes", "length_bytes", NULL } },
 	{ "events", rpc_events, { "name", "after", "wait_seconds", "max", NULL } },
+	{ "config.reload", rpc_config_reload, { "name", NULL } },
 	{ "discover", rpc_discover, { "portal", "chap_file", "initiator", NULL } },
 	{ "examine", rpc_examine, { "member", "chap_file", "initiator", NULL } },
 };
@@ -114,7 +117,7 @@ rpc_fail_volume(struct rpc_error *error, int code, const char *name, const char 
 	case -EAGAIN:
 		return rpc_fail(error, RPC_BUSY, "try again in a few seconds", "%s", reason);
 	case -EINVAL:
-		return rpc_fail(error, RPC_INVALID, "correct the file; docs/design/control.md says what may stand there",
+		return rpc_fail(error, RPC_INVALID, "correct the file; iraid.conf(5) says what may stand there",
 				"%s", reason);
 	default:
 		return rpc_fail(error, RPC_INTERNAL, "see the log of the handler", "volume \"%s\": %s", name,
@@ -292,6 +295,7 @@ rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct 
 
 	memset(out, 0, sizeof(*out));
 	volume_config_defaults(&usual, "admin");
+	memcpy(path, usual.chap_file, sizeof(path));	/* of all volumes, if gateway.conf names one */
 	if (!rpc_take_text(params, "initiator", false, usual.initiator, sizeof(usual.initiator), error) ||
 	    !rpc_take_text(params, "chap_file", false, path, sizeof(path), error))
 		return false;

@@ -52,6 +52,7 @@ typedef json_object *(*rpc_method_fn)(struct rpc_context *context, json_object *
 				      struct rpc_error *error);
 
 json_object *rpc_volume_create(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_volume_import(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_list(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_status(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_error *error);
@@ -59,6 +60,7 @@ json_object *rpc_volume_stop(struct rpc_context *context, json_object *params, s
 json_object *rpc_volume_delete(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_grow(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_set(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_volume_stats(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_path(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_volume_probe(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_member_fail(struct rpc_context *context, json_object *params, struct rpc_error *error);
@@ -74,12 +76,15 @@ json_object *rpc_scrub_stop(struct rpc_context *context, json_object *params, st
 json_object *rpc_lost_list(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_lost_accept(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_events(struct rpc_context *context, json_object *params, struct rpc_error *error);
+json_object *rpc_config_reload(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_discover(struct rpc_context *context, json_object *params, struct rpc_error *error);
 json_object *rpc_examine(struct rpc_context *context, json_object *params, struct rpc_error *error);
 
 /* Status of a volume, as volume.status gives it; counters: of the members too. */
 json_object *rpc_view(struct rpc_context *context, const char *name, bool counters, struct rpc_error *error);
 json_object *rpc_status_json(const struct volume_view *view, bool counters);
+const char *rpc_link_name(enum link_state state);
+const char *rpc_member_state(const struct engine_status *status, const struct member_status *member);
 
 /* Fill *error; always returns false, so that checks can end with it. */
 bool rpc_fail(struct rpc_error *error, enum rpc_code code, const char *remedy, const char *format, ...)

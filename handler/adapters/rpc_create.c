@@ -110,7 +110,7 @@ take_members(struct creation *creation, json_object *params, struct rpc_error *e
 static bool
 take_shape(struct creation *creation, json_object *params, struct rpc_error *error)
 {
-	int64_t level, chunk = IRAID_CHUNK_BYTES_DEFAULT, give_up = GIVE_UP_SECONDS_DEFAULT, region = 0;
+	int64_t level, chunk = IRAID_CHUNK_BYTES_DEFAULT, give_up = creation->config.give_up_seconds, region = 0;
 
 	if (!rpc_take_number(params, "level", true, INT32_MIN, INT32_MAX, &level, error) ||
 	    !rpc_take_number(params, "chunk_bytes", false, INT32_MIN, INT32_MAX, &chunk, error) ||
@@ -474,8 +474,8 @@ delete_volume(struct rpc_context *context, const struct volume_config *config, b
 		volume_forget(config->uuid);
 	close(lock);
 	if (code != 0)
-		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions", "%s/volumes/%s.json: %s",
-				config_dir(), config->name, strerror(-code));
+		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions", "the file of volume %s in %s/volumes: %s",
+				config->name, config_dir(), strerror(-code));
 	volume_note(context->host, LOG_NOTICE, "deleted", config->name, "", "deleted");
 	return true;
 }

@@ -4,8 +4,8 @@
 
 #include "rpc.h"
 
-static const char *
-link_name(enum link_state state)
+const char *
+rpc_link_name(enum link_state state)
 {
 	switch (state) {
 	case LINK_CLOSED:
@@ -70,21 +70,24 @@ put_portals(json_object *object, const struct volume_view *view, const char *lab
 	json_object_object_add(object, "portals", portals);
 }
 
+const char *
+rpc_member_state(const struct engine_status *status, const struct member_status *member)
+{
+	return is_assembled(status) && member->state != 0 ? member_state_name(member->state) : "unknown";
+}
+
 static json_object *
 member_json(const struct volume_view *view, const struct member_status *member, bool counters)
 {
 	json_object *object = json_object_new_object();
-	const char *state = "unknown";
 
 	rpc_put_text(object, "member", member->label);
 	if (member->role >= 0)
 		rpc_put_number(object, "role", (uint64_t)member->role);
 	else
 		json_object_object_add(object, "role", NULL);
-	if (is_assembled(&view->status) && member->state != 0)
-		state = member_state_name(member->state);
-	rpc_put_text(object, "state", state);
-	rpc_put_text(object, "link", link_name(member->link));
+	rpc_put_text(object, "state", rpc_member_state(&view->status, member));
+	rpc_put_text(object, "link", rpc_link_name(member->link));
 	rpc_put_text(object, "reason", member->reason);
 	rpc_put_number(object, "size_bytes", member->capacity_bytes);
 	rpc_put_number(object, "stale_rows", member->stale_rows);

@@ -9,14 +9,11 @@
 #include <unistd.h>
 
 #include "files.h"
-#include "spare_pool.h"
+#include "gateway_config.h"
 
-#define POOL_FILE_BYTES_MAX (256u * 1024u)
 #define JSON_DEPTH_MAX 8
 
-static const char pool_file[] = "gateway.json";
-
-/* --- reading --- */
+/* --- reading gateway.json, as it was before gateway.conf --- */
 
 static int
 bad(char *reason, size_t reason_size, const char *file, const char *what)
@@ -131,58 +128,29 @@ spare_pool_parse(const char *text, size_t length, const char *file, struct spare
 int
 spare_pool_read(struct spare_pool *out, char *reason, size_t reason_size)
 {
-	char path[PATH_MAX];
-	size_t length;
-	char *text;
-	int error = snprintf(path, sizeof(path), "%s/%s", config_dir(), pool_file) >= (int)sizeof(path)
-			    ? -ENAMETOOLONG
-			    : file_read(path, POOL_FILE_BYTES_MAX, &text, &length);
+	struct gateway_file *file = calloc(1, sizeof(*file));
+	struct config_faults *faults = calloc(1, sizeof(*faults));
+	int error = file && faults ? gateway_file_read(file, faults) : -ENOMEM;
 
-	if (error == -ENOENT) {
-		memset(out, 0, sizeof(*out));
-		return 0;
+	/* A fault elsewhere is not the spares' business. */
+	for (int i = 0; faults && i < faults->count && error == 0; i++) {
+		if (faults->list[i].key[0] != '\0' && strcmp(faults->list[i].key, "spare") != 0)
+			continue;
+		config_fault_format(&faults->list[i], file->path, reason, reason_size);
+		error = -EINVAL;
 	}
-	if (error != 0) {
-		snprintf(reason, reason_size, "%s: %s", path, strerror(-error));
-		return error;
-	}
-	error = spare_pool_parse(text, length, path, out, reason, reason_size);
-	free(text);
+	if (error == 0)
+		*out = file->config.pool;
+	else if (error != -EINVAL)
+		snprintf(reason, reason_size, "%s/gateway.conf: %s", config_dir(), strerror(-error));
+	if (file)
+		gateway_file_free(file);
+	free(faults);
+	free(file);
 	return error;
 }
 
 /* --- changing --- */
-
-static int
-write_pool(const struct spare_pool *pool, char *reason, size_t reason_size)
-{
-	json_object *root = json_object_new_object(), *spares = json_object_new_array();
-	char device[DEVICE_TEXT_MAX], *lines = NULL;
-	int length, error = -ENOMEM;
-
-	for (int i = 0; i < pool->count; i++) {
-		const struct pool_spare *spare = &pool->spares[i];
-		json_object *object = json_object_new_object();
-
-		device_address_format(&spare->device, device);
-		json_object_object_add(object, "device", json_object_new_string(device));
-		json_object_object_add(object, "size_bytes", json_object_new_int64((int64_t)spare->size_bytes));
-		json_object_object_add(object, "block_bytes", json_object_new_int64(spare->block_bytes));
-		json_object_array_add(spares, object);
-	}
-	json_object_object_add(root, "spares", spares);
-	length = asprintf(&lines, "%s\n",
-			  json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-								       JSON_C_TO_STRING_NOSLASHESCAPE));
-	if (length >= 0)
-		error = file_replace(config_dir(), pool_file, lines, (size_t)length, 0600);
-	if (error != 0)
-		snprintf(reason, reason_size, "%s/%s: %s", config_dir(), pool_file, strerror(-error));
-	if (length >= 0)
-		free(lines);
-	json_object_put(root);
-	return error;
-}
 
 /* The file itself is replaced, so it can't carry the lock. */
 static int
@@ -233,7 +201,7 @@ spare_pool_add(const struct pool_spare *spare, char *reason, size_t reason_size)
 		error = -ENOSPC;
 	} else if (error >= 0) {
 		pool->spares[pool->count++] = *spare;
-		error = write_pool(pool, reason, reason_size);
+		error = gateway_spares_write(pool, reason, reason_size);
 	}
 	if (lock >= 0)
 		close(lock);
@@ -260,7 +228,7 @@ spare_pool_take(const struct device_address *device, int (*before)(void *owner),
 		memmove(&pool->spares[index], &pool->spares[index + 1],
 			(size_t)(pool->count - index - 1) * sizeof(pool->spares[0]));
 		pool->count--;
-		error = write_pool(pool, reason, reason_size);
+		error = gateway_spares_write(pool, reason, reason_size);
 	}
 	if (lock >= 0)
 		close(lock);

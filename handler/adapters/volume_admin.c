@@ -536,7 +536,7 @@ volume_note(struct volume_host *host, int severity, const char *kind, const char
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	event_ring_add(host->events, severity, kind, name, member, text);
+	volume_host_event(host, severity, kind, name, member, text);
 	if (name[0] != '\0')
 		log_line(severity, "volume %s: %s", name, text);
 	else

@@ -40,14 +40,26 @@ port_event(void *owner, const struct engine_event *event)
 
 	if (event->slot >= 0 && event->slot < hosted->slot_count && hosted->backends[event->slot])
 		member_address_format(&hosted->devices[event->slot].address, label);
-	event_ring_add(hosted->host->events, event->severity, event_kind_name(event->kind), hosted->name, label,
-		       event->text);
+	volume_host_event(hosted->host, event->severity, event_kind_name(event->kind), hosted->name, label,
+			  event->text);
 }
 
 static void
 port_want_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes)
 {
 	keeper_seek_spare(owner, member_bytes, block_bytes);
+}
+
+/* For the first time in a turn, when that began: which is as good, and costs nothing. */
+static uint64_t
+port_now_ns(void *owner)
+{
+	struct hosted *hosted = owner;
+
+	if (hosted->looked)
+		return monotonic_ns();
+	hosted->looked = true;
+	return reactor_now_ns(hosted->reactor);
 }
 
 static void
@@ -226,6 +238,51 @@ fill_options(const struct hosted *hosted, const struct volume_config *config,
 	out->error_limit = config->error_limit;
 }
 
+static void
+adjust_backend(struct hosted *hosted, int slot, const struct volume_config *config,
+	       struct backend_iscsi_options *options)
+{
+	int index = volume_config_find(config, &hosted->devices[slot]);
+
+	if (index >= 0)		/* else it was taken out by hand, and stays as it is */
+		hosted->devices[slot] = config->devices[index];
+	options->address = hosted->devices[slot].address;
+	memcpy(options->more_portals, hosted->devices[slot].more_portals, sizeof(options->more_portals));
+	options->more_portals_count = hosted->devices[slot].more;
+	backend_iscsi_adjust(hosted->backends[slot], options);
+}
+
+int
+volume_engine_adjust(struct hosted *hosted, char *why)
+{
+	struct volume_config *config = malloc(sizeof(*config));
+	const struct volume_start_options usual = { 0 };
+	struct backend_iscsi_options sessions;
+	struct engine_options options;
+	uint64_t gateway;
+	int error = config ? 0 : -ENOMEM;
+
+	if (error == 0) {
+		pthread_mutex_lock(&hosted->lock);
+		*config = hosted->config;
+		pthread_mutex_unlock(&hosted->lock);
+		error = session_options(hosted, config, &sessions, &gateway);
+		snprintf(why, VOLUME_WHY_MAX, "%s", hosted->setup_fault);
+		hosted->setup_fault[0] = '\0';
+	}
+	for (int i = 0; i < hosted->slot_count && error == 0; i++) {
+		if (hosted->backends[i])
+			adjust_backend(hosted, i, config, &sessions);
+	}
+	if (error == 0) {
+		explicit_bzero(&sessions.credentials, sizeof(sessions.credentials));
+		fill_options(hosted, config, &usual, &options);
+		engine_set_limits(hosted->engine, &options);
+	}
+	free(config);
+	return error;
+}
+
 static int
 name_owner(const struct hosted *hosted, struct engine_options *options)
 {
@@ -246,7 +303,8 @@ volume_engine_make(struct hosted *hosted)
 {
 	const struct engine_port port = {
 		.record_epoch = port_record_epoch, .log = port_log, .event = port_event,
-		.want_spare = port_want_spare, .detached = port_detached, .owner = hosted,
+		.want_spare = port_want_spare, .detached = port_detached, .now_ns = port_now_ns,
+		.owner = hosted,
 	};
 	struct volume_start_options start;
 	struct engine_options options;
@@ -274,6 +332,8 @@ volume_engine_make(struct hosted *hosted)
 			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
 	}
 	if (hosted->engine) {
+		hosted->started_ms = realtime_ms();
+		hosted->time = (struct volume_time){ .turns = 0 };
 		engine_start(hosted->engine);
 		return;
 	}

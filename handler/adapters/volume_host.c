@@ -30,11 +30,21 @@ volume_host_create(const char *program)
 	snprintf(host->program, sizeof(host->program), "%s", program);
 	host->events = event_ring_create();
 	host->keeper = host->events ? keeper_create(host) : NULL;
-	if (host->keeper)
+	if (host->keeper) {
+		host->journal = journal_open();
 		return host;
+	}
 	event_ring_destroy(host->events);
 	free(host);
 	return NULL;
+}
+
+void
+volume_host_event(struct volume_host *host, int severity, const char *kind, const char *name, const char *member,
+		  const char *text)
+{
+	event_ring_add(host->events, severity, kind, name, member, text);
+	journal_event(host->journal, severity, kind, name, member, text);
 }
 
 struct event_ring *
@@ -162,6 +172,7 @@ begin(struct volume_host *host, const char *name, const struct volume_start_opti
 			 name, host->program);
 		return -EAGAIN;
 	}
+	volume_config_complain();
 	hosted = new_hosted(host, &config, options);
 	if (!hosted) {
 		snprintf(reason, reason_size, "volume \"%s\": out of memory", name);
@@ -239,6 +250,7 @@ volume_host_destroy(struct volume_host *host)
 	while (host->volumes)
 		finish(host, host->volumes);
 	keeper_destroy(host->keeper);
+	journal_close(host->journal);
 	event_ring_destroy(host->events);
 	pthread_mutex_destroy(&host->edits);
 	pthread_mutex_destroy(&host->lock);

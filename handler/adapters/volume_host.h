@@ -59,6 +59,17 @@ void volume_brief(const struct volume *volume, struct volume_brief *out);
  */
 int volume_wait_assembled(struct volume *volume, uint32_t timeout_ms, char *reason, size_t reason_size);
 
+/* What a volume's thread did with its time, in some of its turns that were chosen at random: to look at the clock so often
+ * in every one would cost more than it tells. */
+struct volume_time {
+	uint64_t turns, turns_timed;
+	uint64_t idle_ns;	/* it waited */
+	uint64_t receive_ns;	/* took what came, from sockets and other threads */
+	uint64_t engine_ns;	/* decided what to do, */
+	uint64_t code_ns;	/* computed P, Q and what is missing, */
+	uint64_t send_ns;	/* and sent */
+};
+
 /* --- administration, by name --- */
 
 struct volume_view {

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "event_ring.h"
+#include "journal.h"
 #include "reactor.h"
 #include "volume_admin.h"
 #include "volume_host.h"
@@ -22,6 +23,7 @@ struct volume_host {
 	bool ending;
 	pthread_mutex_t edits;		/* one change of configuration files at a time */
 	struct event_ring *events;
+	struct journal *journal;	/* NULL: none */
 	struct keeper *keeper;
 	char program[32];
 };
@@ -60,6 +62,7 @@ struct hosted {
 
 	/* From any thread without a lock. */
 	_Atomic(struct engine_request *) submitted;	/* newest first */
+	_Atomic uint64_t numbers;	/* given to requests */
 	struct reactor_message submit_message;		/* in the mailbox while submitted is not NULL */
 	struct reactor_message command_message;
 	atomic_flag command_posted;
@@ -88,9 +91,14 @@ struct hosted {
 	struct backend *backends[SLOTS_MAX];	/* by slot; NULL: none there */
 	struct device_address devices[SLOTS_MAX];
 	int slot_count;
+	uint64_t started_ms;		/* since 1970-01-01 UTC: the engine was made */
 	bool engine_stopping, engine_stopped;
 	struct engine_request *held_first, **held_last;	/* wait for the next engine */
 	char setup_fault[256];
+	bool looked;			/* the engine has asked for the time in this turn */
+	struct volume_time time;
+	bool timed;			/* this turn is counted in `time` */
+	uint64_t timed_ns, code_before_ns, random;
 	uint64_t refreshed_ms;
 	bool refresh_due;
 };
@@ -99,6 +107,9 @@ struct hosted {
 struct hosted *volume_pin(struct volume_host *host, const char *name);	/* NULL: it does not run */
 void volume_pin_again(struct hosted *hosted);
 void volume_unpin(struct hosted *hosted);
+/* Record an event where readers and the journal find it.  member: its label, or empty. */
+void volume_host_event(struct volume_host *host, int severity, const char *kind, const char *name, const char *member,
+		       const char *text);
 struct timespec volume_deadline_in(uint32_t timeout_ms);	/* for `changed` */
 
 /* volume_engine.c; on the volume's thread */
@@ -106,6 +117,9 @@ void volume_engine_make(struct hosted *hosted);
 void volume_engine_destroy(struct hosted *hosted);
 /* As engine_attach(). */
 int volume_engine_attach(struct hosted *hosted, const struct device_address *device, char *why);
+
+/* What hosted->config says now of times, rates, credentials and portals goes to the engine and the sessions. */
+int volume_engine_adjust(struct hosted *hosted, char *why);
 
 /* volume_admin.c; on the volume's thread */
 void volume_calls_run(struct hosted *hosted);

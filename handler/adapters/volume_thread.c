@@ -18,10 +18,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../ports/trace.h"
 #include "log.h"
 #include "volume_host_internal.h"
 
 #define REFRESH_MS 100		/* how old volume_brief() may be */
+#define TIMED_ONE_IN 16
 #define TURN_MS_MAX 1000	/* a session that stalls right after a quiet turn is noticed by then */
 
 static void
@@ -52,6 +54,8 @@ pass_held(struct hosted *hosted)
 	while (request) {
 		struct engine_request *next = request->next;
 
+		TRACE(ring__end, hosted->name, request->number, request->op, request->offset_bytes,
+		      request->length_bytes, 1);
 		if (hosted->engine)
 			engine_submit(hosted->engine, request);
 		else
@@ -88,6 +92,9 @@ volume_thread_submit(struct hosted *hosted, struct engine_request *request)
 {
 	struct engine_request *newest = atomic_load_explicit(&hosted->submitted, memory_order_relaxed);
 
+	request->arrived_ns = monotonic_ns();
+	request->number = atomic_fetch_add_explicit(&hosted->numbers, 1, memory_order_relaxed) + 1;
+	TRACE(ring__begin, hosted->name, request->number, request->op, request->offset_bytes, request->length_bytes, 1);
 	do {
 		request->next = newest;
 	} while (!atomic_compare_exchange_weak(&hosted->submitted, &newest, request));
@@ -230,6 +237,59 @@ follow_commands(struct hosted *hosted)
 		hosted->engine_stopped = true;
 }
 
+/* --- what the thread does with its time --- */
+
+/* The time since timed_ns is over. */
+static uint64_t
+pass_time(struct hosted *hosted)
+{
+	uint64_t before_ns = hosted->timed_ns;
+
+	hosted->timed_ns = monotonic_ns();
+	return hosted->timed_ns - before_ns;
+}
+
+static void
+time_received(struct hosted *hosted)
+{
+	if (!hosted->timed)
+		return;
+	hosted->time.idle_ns += reactor_now_ns(hosted->reactor) - hosted->timed_ns;
+	hosted->timed_ns = reactor_now_ns(hosted->reactor);
+	hosted->time.receive_ns += pass_time(hosted);
+	hosted->code_before_ns = hosted->engine ? engine_code_ns(hosted->engine) : 0;
+}
+
+static void
+time_decided(struct hosted *hosted)
+{
+	uint64_t code_ns;
+
+	if (!hosted->timed)
+		return;
+	code_ns = engine_code_ns(hosted->engine) - hosted->code_before_ns;
+	hosted->time.code_ns += code_ns;
+	hosted->time.engine_ns += pass_time(hosted) - code_ns;
+}
+
+/* And is the next turn to be timed?  At random: what turns do may alternate. */
+static void
+time_ended(struct hosted *hosted)
+{
+	hosted->time.turns++;
+	hosted->time.turns_timed += hosted->timed;
+	if (hosted->timed)
+		hosted->time.send_ns += pass_time(hosted);
+	hosted->random ^= hosted->random << 13;
+	hosted->random ^= hosted->random >> 7;
+	hosted->random ^= hosted->random << 17;
+	hosted->timed = hosted->random % TIMED_ONE_IN == 0;
+	if (hosted->timed)
+		pass_time(hosted);
+}
+
+/* --- a turn --- */
+
 /* One turn; returns the deadline of the next. */
 static uint64_t
 turn(struct hosted *hosted, uint64_t deadline_ms)
@@ -237,6 +297,7 @@ turn(struct hosted *hosted, uint64_t deadline_ms)
 	uint64_t now_ms, next_ms;
 
 	reactor_turn(hosted->reactor, deadline_ms);
+	hosted->looked = false;
 	now_ms = reactor_now_ms(hosted->reactor);
 	next_ms = now_ms + TURN_MS_MAX;
 	follow_commands(hosted);
@@ -248,10 +309,12 @@ turn(struct hosted *hosted, uint64_t deadline_ms)
 
 		next_ms = wanted_ms < next_ms ? wanted_ms : next_ms;
 	}
+	time_received(hosted);
 	if (hosted->engine) {
 		uint64_t wanted_ms;
 
 		engine_run(hosted->engine, now_ms);
+		time_decided(hosted);
 		for (int i = 0; i < hosted->slot_count; i++) {
 			if (hosted->backends[i])
 				backend_iscsi_send(hosted->backends[i]);
@@ -262,6 +325,7 @@ turn(struct hosted *hosted, uint64_t deadline_ms)
 	refresh(hosted, now_ms);
 	if (hosted->refresh_due && hosted->refreshed_ms + REFRESH_MS < next_ms)
 		next_ms = hosted->refreshed_ms + REFRESH_MS;
+	time_ended(hosted);
 	return next_ms;
 }
 
@@ -272,6 +336,7 @@ run_volume(void *argument)
 	uint64_t deadline_ms = 0;
 
 	volume_engine_make(hosted);
+	hosted->random = (uint64_t)(uintptr_t)hosted | 1;
 	for (;;) {
 		deadline_ms = turn(hosted, deadline_ms);
 		if (!hosted->engine_stopped)
@@ -299,6 +364,7 @@ volume_thread_start(struct hosted *hosted)
 	int error;
 
 	atomic_init(&hosted->submitted, NULL);
+	atomic_init(&hosted->numbers, 0);
 	atomic_init(&hosted->brief_state, (int)VOLUME_ASSEMBLING);
 	atomic_init(&hosted->brief_level, level_recall(hosted->uuid));
 	atomic_flag_clear(&hosted->command_posted);

@@ -73,6 +73,8 @@ submit_inner(struct compare_op *op, enum request_op kind, const struct iovec *io
 		.done = done,
 		.owner = op,
 		.claimed = true,
+		.number = request->number,
+		.since_ns = op->op.engine->stamp_ns,
 	};
 	request_carry_out(op->op.engine, &op->inner);
 }
@@ -167,6 +169,7 @@ compare_start(struct op *base)
 		return;
 	}
 	op->buffer_iov.iov_base = op->buffer;
+	figures_waited(op->op.engine, op->piece, 0);
 	submit_inner(op, REQUEST_READ, &op->buffer_iov, 1, old_data_read);
 }
 

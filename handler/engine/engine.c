@@ -167,6 +167,7 @@ static void
 request_finish(struct engine *engine, struct engine_request *request)
 {
 	request->next = NULL;
+	request->finished_ns = engine->stamp_ns;
 	*engine->finished_tail = request;
 	engine->finished_tail = &request->next;
 	engine->activity++;
@@ -186,7 +187,10 @@ piece_create(struct engine *engine, struct engine_request *request, uint64_t beg
 		.request = request,
 		.begin_bytes = begin_bytes,
 		.end_bytes = end_bytes,
+		/* Ranges of zeros are cut as there is room for them. */
+		.since_ns = request->op == REQUEST_ZERO ? engine->stamp_ns : request->since_ns,
 	};
+	TRACE_PIECE(engine, wait__begin, piece);
 	return piece;
 }
 
@@ -223,10 +227,12 @@ request_let_go(struct engine *engine, struct engine_request *request)
 	if (--request->pieces_left > 0)
 		return;
 	engine->requests_active--;
-	if (must_repeat(engine, request))
+	if (must_repeat(engine, request)) {
+		request->since_ns = engine->stamp_ns;
 		request_carry_out(engine, request);
-	else
+	} else {
 		request_finish(engine, request);
+	}
 }
 
 /* End of the piece that begins at begin_bytes: at most OP_ROWS_MAX rows, and OP_BYTES_MAX unless it is
@@ -337,6 +343,7 @@ refuse_all(struct engine *engine, int error)
 static void
 admit(struct engine *engine)
 {
+	figures_taken(engine);
 	if (engine->fenced || engine->stop_wanted) {
 		refuse_all(engine, -ESHUTDOWN);
 		return;
@@ -374,6 +381,7 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	request->submitted_ms = engine->now_ms;	/* of the last turn, so rather too early */
 	*engine->admission_tail = request;
 	engine->admission_tail = &request->next;
+	figures_submitted(engine, request);
 }
 
 static void
@@ -386,8 +394,9 @@ deliver(struct engine *engine)
 		if (engine->finished_head == NULL)
 			engine->finished_tail = &engine->finished_head;
 		engine->activity++;
-		request->done(request, request->first_error);
+		figures_deliver(engine, request);
 	}
+	figures_delivered(engine);
 }
 
 /* --- operations --- */
@@ -505,6 +514,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		engine->now_ms = now_ms;
 	if (engine->phase == PHASE_STOPPED)
 		return;
+	figures_look(engine);
 	do {
 		before = engine->activity;
 		handle_answers(engine);
@@ -602,6 +612,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine->options = *options;
 	engine->port = *port;
 	engine->now_ms = now_ms;
+	engine->stamp_ns = 1;
 	engine->replace_role = -1;
 	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 	engine->admission_tail = &engine->admission_head;

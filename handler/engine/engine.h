@@ -21,6 +21,7 @@
 #include "../pure/geometry.h"
 #include "../pure/layout.h"
 #include "../state/assembly.h"
+#include "figures.h"
 
 struct engine;
 
@@ -46,6 +47,8 @@ struct engine_request {
 	/* ZERO: what of a long range was not begun so long after it was submitted is left as it is (-ETIME): who
 	 * submitted it has given it up, and would not expect zeros over what it writes next.  0: no limit. */
 	uint32_t limit_ms;
+	uint64_t arrived_ns;	/* when the driver got it, by the clock of port.now_ns; 0: not known.  For figures */
+	uint64_t number;	/* of the volume's commands, for tracing; 0: the engine gives it one */
 	uint64_t mismatch_bytes;	/* COMPARE_WRITE that ended with -EILSEQ: offset of the first byte that differs */
 
 	/* 0
@@ -71,6 +74,7 @@ struct engine_request {
 	bool claimed;		/* of an operation that holds the rows itself: compare_op.c */
 	uint64_t submitted_ms;
 	uint64_t cut_bytes;	/* ZERO: how much of it was cut into pieces */
+	uint64_t since_ns, finished_ns;	/* since: it is to be carried out, which may be once more */
 };
 
 struct engine_options {
@@ -128,6 +132,9 @@ struct engine_port {
 	void (*want_spare)(void *owner, uint64_t member_bytes, uint32_t block_bytes);
 	/* The device in this slot was let go: its backend is closed and no longer used. */
 	void (*detached)(void *owner, int slot, struct backend *backend);
+	/* A clock that never goes back, for figures alone; NULL: they have no times.  Asked once at the beginning of a run,
+	 * and behind what takes long. */
+	uint64_t (*now_ns)(void *owner);
 	void *owner;
 };
 
@@ -218,6 +225,9 @@ int engine_probe(struct engine *engine, const struct probe_order *order,
 		 void (*done)(void *owner, int error, const struct probe_result results[SLOTS_MAX]), void *owner, char *why);
 
 void engine_set_rates(struct engine *engine, uint64_t min, uint64_t max);
+/* Take over the times, rates and the error limit of *options, and nothing else of it.  They hold from now on, also for
+ * what is being waited for already. */
+void engine_set_limits(struct engine *engine, const struct engine_options *options);
 
 struct lost_range { uint64_t offset_bytes, length_bytes; };	/* of the volume */
 
@@ -311,6 +321,18 @@ struct engine_status {
 };
 
 void engine_status(const struct engine *engine, struct engine_status *out);
+
+/* Counted since engine_create(). */
+struct engine_figures {
+	uint32_t queue;				/* commands submitted and not answered yet */
+	struct histogram commands[FIGURES_OPS];	/* by enum request_op; since the driver got them */
+	struct step_figures steps[STEPS];
+	struct member_figures members[SLOTS_MAX];	/* by slot, as engine_status.members */
+};
+
+void engine_figures(const struct engine *engine, struct engine_figures *out);
+/* How long this thread has computed P, Q and what is missing, for initiators. */
+uint64_t engine_code_ns(const struct engine *engine);
 
 const char *volume_state_name(enum volume_state state);	/* "active", ... */
 const char *member_state_name(enum member_state state);	/* "in sync", "faulty", "missing", "rebuilding", "out of date", "spare" */

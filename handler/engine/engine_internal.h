@@ -16,6 +16,7 @@
  *	mend_row.c	the same for one row with unreadable sectors, piece by piece
  *	resync.c	proves suspect parity		rebuild.c	fills the target
  *	scrub.c		checks all rows			repair.c	rewrites sectors that could not be read
+ *	figures.c	what is counted for those who watch
  *
  * Everything happens inside engine_run(): backends only append to lists, and requests complete from
  * one place, so no function here is ever re-entered.
@@ -28,6 +29,7 @@
 #include "../pure/code.h"
 #include "../pure/spare.h"
 #include "../state/lost.h"
+#include "../ports/trace.h"
 #include "arena.h"
 #include "../pure/plan.h"
 #include "engine.h"
@@ -91,6 +93,7 @@ struct member_io {
 	bool unjudged;			/* how long it takes says nothing about the member */
 	uint64_t sent_at;		/* engine->moment when it was sent: evidence of life */
 	uint64_t sent_ms;
+	uint64_t sent_ns;		/* for figures */
 	enum { MIO_BUILT, MIO_SENT, MIO_PARKED, MIO_DONE } where;
 	void (*done)(struct member_io *mio, int result);
 	void *owner;
@@ -145,6 +148,7 @@ struct member {
 	uint32_t backoff_ms;
 	char reason[256];
 	uint64_t reads, writes, read_bytes, written_bytes, errors, medium_errors, medium_repaired;
+	struct member_figures figures;	/* but in_flight */
 	uint32_t latency_us;		/* of reads, a moving mean */
 	bool slow;			/* reads avoid it, but for one in SLOW_PROBE */
 	uint32_t avoided;
@@ -190,12 +194,22 @@ struct piece {
 	struct engine_request *request;
 	uint64_t begin_bytes;		/* of the volume */
 	uint64_t end_bytes;
+	uint64_t since_ns;		/* for figures: it waits for its rows */
 };
 
 struct flush_waiter {
 	struct list node;
 	void (*done)(struct flush_waiter *waiter, int result);
 	bool for_request;		/* a lost cache must be told to it */
+};
+
+/* What is counted of a request that was answered and is not ours any more. */
+#define ANSWERS_MAX 32
+struct answer {
+	enum request_op op;
+	int result;
+	uint64_t bytes;
+	uint64_t arrived_ns, finished_ns;
 };
 
 enum engine_phase {
@@ -341,6 +355,17 @@ struct engine {
 	bool stop_clean;		/* everything went well: superblocks may say so */
 
 	struct engine_status counters;	/* only its counters are used */
+
+	/* figures */
+	uint64_t stamp_ns;		/* when the clock was looked at last; never 0 */
+	uint64_t numbers;		/* given to commands */
+	uint32_t queue;
+	struct engine_request *unstamped;	/* the first of those submitted since the last run, or NULL */
+	struct answer answers[ANSWERS_MAX];	/* given, and not counted yet */
+	int answers_count;
+	struct histogram commands[FIGURES_OPS];
+	struct step_figures steps[STEPS];
+	uint64_t code_ns;
 };
 
 /* An operation as the ready and buffer lists see it. */
@@ -563,6 +588,25 @@ bool grow_marks(const struct engine *engine);		/* the map is written for its sak
 /* probe.c */
 void probe_run(struct engine *engine);
 uint64_t probe_deadline(const struct engine *engine);
+
+/* figures.c */
+uint64_t figures_look(struct engine *engine);	/* at the clock, anew */
+void figures_submitted(struct engine *engine, struct engine_request *request);
+void figures_taken(struct engine *engine);	/* all that were submitted will be looked at now */
+void figures_took(struct engine *engine, enum figures_step step, uint64_t took_ns, uint32_t commands);
+/* The step that began at begun_ns ends, for so many commands. */
+void figures_step(struct engine *engine, enum figures_step step, uint64_t begun_ns, uint32_t commands);
+/* As figures_step(), of what was computed since then. */
+void figures_computed(struct engine *engine, uint64_t begun_ns, uint32_t commands);
+/* The piece goes on, which waited since it was made, or since it began again (0: it did not). */
+void figures_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns);
+void figures_answered(const struct member_io *mio);
+void figures_deliver(struct engine *engine, struct engine_request *request);	/* done() */
+void figures_delivered(struct engine *engine);	/* no more of them just now: count them */
+/* Where steps begin and end, for tracers. */
+#define TRACE_PIECE(engine, probe, piece)                                                        \
+	TRACE(probe, (engine)->record.name, (piece)->request->number, (piece)->request->op,       \
+	      (piece)->begin_bytes, (piece)->end_bytes - (piece)->begin_bytes, 1)
 
 /* admin.c */
 void admin_let_go(struct engine *engine);		/* let devices go whose sessions are closed */

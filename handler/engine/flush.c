@@ -132,6 +132,8 @@ request_flushed(struct flush_waiter *waiter, int result)
 	struct flush_op *op = (struct flush_op *)waiter;
 	struct engine *engine = op->engine;
 
+	TRACE_PIECE(engine, flush__end, op->piece);
+	figures_step(engine, STEP_FLUSH, op->piece->since_ns, 1);
 	list_prepend(&engine->free_flushes, &waiter->node);
 	op_gone(engine);
 	piece_finish(engine, op->piece, result);
@@ -152,6 +154,9 @@ flush_op_create(struct engine *engine, struct piece *piece)
 	op->piece = piece;
 	list_init(&op->waiter.node);
 	engine->ops++;
+	figures_waited(engine, piece, 0);
+	piece->since_ns = engine->stamp_ns;
+	TRACE_PIECE(engine, flush__begin, piece);
 	flush_join(engine, &op->waiter);
 	return true;
 }

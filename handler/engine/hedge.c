@@ -124,6 +124,8 @@ hedge(struct read_op *op)
 	abandon_commands(op, member);
 	list_remove(&op->waiting);
 	op->pending = 0;
+	TRACE_PIECE(engine, read__end, op->piece);
+	figures_step(engine, STEP_READ, op->issued_ns, 1);
 	op->avoid |= ROLE(member->role);
 	op->evades = true;
 	engine->counters.reads_hedged++;

@@ -128,6 +128,7 @@ send(struct member_io *mio)
 	mio->io.done = io_answered;
 	mio->sent_at = ++member->engine->moment;
 	mio->sent_ms = member->engine->now_ms;
+	mio->sent_ns = member->engine->stamp_ns;
 	mio->where = MIO_SENT;
 	list_append(&member->in_flight, &mio->node);
 	member->in_flight_count++;
@@ -294,6 +295,8 @@ member_handle_answer(struct member_io *mio)
 	int result = mio->io.result;
 
 	list_init(&mio->node);
+	if (result != -ENOTCONN)
+		figures_answered(mio);
 	if (result == 0) {
 		if (mio->sent_at > member->answered_at)
 			member->answered_at = mio->sent_at;

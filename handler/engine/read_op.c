@@ -184,6 +184,8 @@ read_op_again(struct read_op *op)
 		read_end(op, -EIO);
 		return;
 	}
+	op->again_ns = engine->stamp_ns;
+	TRACE_PIECE(engine, wait__begin, op->piece);
 	release_claims(op);
 	claim_rows(op);
 }
@@ -383,6 +385,8 @@ note_unreadable(struct read_op *op)
 static void
 settled(struct read_op *op)
 {
+	TRACE_PIECE(op->op.engine, write__end, op->piece);
+	figures_step(op->op.engine, STEP_WRITE, op->issued_ns, 1);
 	if (op->error == -ENOLINK)
 		read_op_again(op);
 	else
@@ -426,6 +430,8 @@ settle_copies(struct read_op *op)
 	struct extent extent;
 
 	op->pending = 1;	/* this function */
+	op->issued_ns = engine->stamp_ns;
+	TRACE_PIECE(engine, write__begin, op->piece);
 	for (uint64_t at = op->piece->begin_bytes; at < op->piece->end_bytes; at += extent.length_bytes) {
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
 		if (op->settle & 1u << (extent.row - op->first_row))
@@ -460,19 +466,35 @@ do_without(struct read_op *op)
 }
 
 static void
+rebuild_all(struct read_op *op)
+{
+	struct engine *engine = op->op.engine;
+	uint64_t begun_ns;
+
+	TRACE_PIECE(engine, code__begin, op->piece);
+	begun_ns = figures_look(engine);
+	for (int i = 0; i < op->rebuilt_count; i++)
+		rebuild(op, &op->rebuilt[i]);
+	figures_computed(engine, begun_ns, 1);
+	TRACE_PIECE(engine, code__end, op->piece);
+}
+
+static void
 read_finish(struct read_op *op)
 {
 	struct engine *engine = op->op.engine;
 
 	list_remove(&op->waiting);
+	TRACE_PIECE(engine, read__end, op->piece);
+	figures_step(engine, STEP_READ, op->issued_ns, 1);
 	if (op->error == 0 && (op->rebuilt_count > 0 || is_mirror(op)) &&
 	    op->doubts != engine->intent.doubts && !MUTANT(DOUBT_IGNORED)) {
 		read_op_again(op);
 	} else if (op->error == 0 && op->settle != 0) {
 		settle_copies(op);
 	} else if (op->error == 0) {
-		for (int i = 0; i < op->rebuilt_count; i++)
-			rebuild(op, &op->rebuilt[i]);
+		if (op->rebuilt_count > 0)
+			rebuild_all(op);
 		engine->counters.reads_reconstructed += (uint64_t)op->rebuilt_count;
 		read_end(op, 0);
 	} else if (op->error == -ENOLINK) {
@@ -572,9 +594,12 @@ read_issue(struct read_op *op)
 	int next_rebuilt = 0;
 	struct extent extent;
 
+	figures_waited(engine, op->piece, op->again_ns);
+	TRACE_PIECE(engine, read__begin, op->piece);
 	op->error = 0;
 	op->settle = 0;
 	op->issued_ms = engine->now_ms;
+	op->issued_ns = engine->stamp_ns;
 	op->look_ms = engine->now_ms + engine->options.hedge_ms;
 	op->doubts = engine->intent.doubts;
 	list_append(&engine->reads, &op->waiting);
@@ -644,6 +669,7 @@ read_op_create(struct engine *engine, struct piece *piece)
 	op->first_row = piece->begin_bytes / row_bytes;
 	op->row_count = (int)((piece->end_bytes - 1) / row_bytes - op->first_row) + 1;
 	op->attempts = 0;
+	op->again_ns = 0;
 	op->avoid = engine->geometry.redundancy > 0 ? read_roles_to_evade(engine) : 0;
 	op->evades = op->avoid != 0;
 	op->row_by_row = op->row_count == 1;

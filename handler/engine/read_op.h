@@ -27,6 +27,7 @@ struct read_op {
 	bool evades;			/* some of them because they are slow or silent: they may be asked after all */
 	bool patient;			/* was made from the others in vain: waits for its member */
 	uint64_t issued_ms;
+	uint64_t again_ns, issued_ns;	/* for figures */
 	uint64_t look_ms;	/* whether it waits too long is looked at then */
 	uint32_t doubts;		/* intent.doubts then: what is suspect since is not made from parity */
 	struct list waiting;		/* in engine->reads */

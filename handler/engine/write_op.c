@@ -33,6 +33,12 @@ is_redundant(const struct write_op *op)
 	return op->op.engine->geometry.redundancy > 0;
 }
 
+/* Where its steps begin and end. */
+#define TRACE_WRITE(probe, op)                                                                       \
+	TRACE(probe, (op)->op.engine->record.name, (op)->pieces->request->number,                     \
+	      (op)->pieces->request->op, (op)->begin_bytes, (op)->end_bytes - (op)->begin_bytes,       \
+	      (op)->commands)
+
 /* --- end --- */
 
 static void
@@ -138,6 +144,8 @@ write_flushed(struct flush_waiter *waiter, int result)
 	struct write_op *op = list_entry(waiter, struct write_op, flush);
 	struct engine *engine = op->op.engine;
 
+	TRACE_WRITE(flush__end, op);
+	figures_step(engine, STEP_FLUSH, op->written_ns, op->commands);
 	if (result == 0 && must_repeat(op)) {
 		write_again(op);
 		return;
@@ -175,6 +183,8 @@ write_written(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
 
+	TRACE_WRITE(write__end, op);
+	figures_step(engine, STEP_WRITE, op->written_ns, op->commands);
 	if (op->error != 0) {
 		for (uint32_t region = op->marks.first;
 		     is_redundant(op) && region <= op->marks.last && !MUTANT(FAILURE_FORGOTTEN); region++)
@@ -199,6 +209,8 @@ write_written(struct write_op *op)
 	op->state = WRITE_FLUSHING;
 	op->flush.done = write_flushed;
 	op->flush.for_request = op->fua;
+	op->written_ns = engine->stamp_ns;
+	TRACE_WRITE(flush__begin, op);
 	list_init(&op->flush.node);
 	flush_join(engine, &op->flush);
 }
@@ -215,12 +227,30 @@ write_answered(struct member_io *mio, int result)
 		write_written(op);
 }
 
+/* Long enough to be told from what comes before and behind it in the same turn. */
+static void
+compute(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+	uint64_t begun_ns;
+
+	if (!engine_has_parity(engine))
+		return;
+	TRACE_WRITE(code__begin, op);
+	begun_ns = figures_look(engine);
+	write_rows_compute(op);
+	figures_computed(engine, begun_ns, op->commands);
+	TRACE_WRITE(code__end, op);
+}
+
 static void
 write_issue(struct write_op *op)
 {
 	op->state = WRITE_WRITING;
-	write_rows_compute(op);
+	compute(op);
 	write_rows_count(op);
+	op->written_ns = op->op.engine->stamp_ns;
+	TRACE_WRITE(write__begin, op);
 	op->pending = 1;	/* this function */
 	write_rows_write(op, write_answered);
 	if (--op->pending == 0)
@@ -233,11 +263,16 @@ split(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
 	struct piece *piece = op->pieces;
+	const bool waited = op->state != WRITE_WAITING;
 
 	write_free(op);
 	while (piece != NULL) {
 		struct piece *next = piece->next;
 
+		if (waited) {
+			piece->since_ns = engine->stamp_ns;
+			TRACE_PIECE(engine, wait__begin, piece);
+		}
 		if (!write_op_create(engine, piece))
 			piece_finish(engine, piece, -ENOMEM);
 		piece = next;
@@ -267,11 +302,22 @@ has_cached(struct write_op *op)
 	return false;
 }
 
+/* Both since it began, together. */
+static void
+count_prepared(struct write_op *op)
+{
+	if (op->marked_ns != 0)
+		figures_took(op->op.engine, STEP_MARK, op->marked_ns - op->begun_ns, op->commands);
+	if (op->read_ns != 0)
+		figures_took(op->op.engine, STEP_READ, op->read_ns - op->begun_ns, op->commands);
+}
+
 static void
 write_prepared(struct write_op *op)
 {
 	int error = op->error;
 
+	count_prepared(op);
 	if (error == 0 && !is_doubtful(op)) {
 		write_issue(op);
 	} else if (error == 0 || error == -ENOLINK) {
@@ -306,6 +352,10 @@ old_data_read(struct member_io *mio, int result)
 	struct write_op *op = mio->owner;
 
 	note_error(op, mio->member->role, MUTANT(STALE_PARITY) ? 0 : result);
+	if (--op->reads == 0) {
+		op->read_ns = op->op.engine->stamp_ns;
+		TRACE_WRITE(read__end, op);
+	}
 	prepare_done_one(op);
 }
 
@@ -315,6 +365,8 @@ marks_durable(struct region_hold *hold, int error)
 	struct write_op *op = list_entry(hold, struct write_op, marks);
 
 	note_error(op, -1, error);
+	op->marked_ns = op->op.engine->stamp_ns;
+	TRACE_WRITE(mark__end, op);
 	prepare_done_one(op);
 }
 
@@ -327,7 +379,23 @@ mark_regions(struct write_op *op)
 	    MUTANT(MARK_UNAWAITED))
 		return;
 	op->pending++;
+	TRACE_WRITE(mark__begin, op);
 	intent_io_wait(engine, &op->marks);
+}
+
+static void
+count_waited(struct write_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	op->commands = 0;
+	for (const struct piece *piece = op->pieces; piece != NULL; piece = piece->next) {
+		figures_waited(engine, piece, op->again_ns);
+		op->commands++;
+	}
+	op->begun_ns = engine->stamp_ns;
+	op->marked_ns = 0;
+	op->read_ns = 0;
 }
 
 static void
@@ -337,9 +405,14 @@ write_prepare(struct write_op *op)
 	op->error = 0;
 	op->failed_role = -1;
 	op->pending = 1;	/* this function */
+	count_waited(op);
 	if (is_redundant(op))
 		mark_regions(op);
+	op->reads = -op->pending;
 	write_rows_read(op, old_data_read);
+	op->reads += op->pending;
+	if (op->reads > 0)
+		TRACE_WRITE(read__begin, op);
 	prepare_done_one(op);
 }
 
@@ -351,10 +424,14 @@ write_again(struct write_op *op)
 	intent_io_drop(op->op.engine, &op->marks);
 	drop_memory(op);
 	op->state = WRITE_WAITING;
-	if (++op->attempts > ATTEMPTS_MAX)
+	op->again_ns = op->op.engine->stamp_ns;
+	if (++op->attempts > ATTEMPTS_MAX) {
 		write_end(op, -EIO);
-	else
-		op_ready(&op->op);
+		return;
+	}
+	for (const struct piece *piece = op->pieces; piece != NULL; piece = piece->next)
+		TRACE_PIECE(op->op.engine, wait__begin, piece);
+	op_ready(&op->op);
 }
 
 /* What is in the last row becomes an operation of its own, for the others need not wait.  Nobody may wait for that row.
@@ -481,6 +558,7 @@ write_op_create(struct engine *engine, struct piece *piece)
 	op->was_batched = false;
 	op->uncached = false;
 	op->attempts = 0;
+	op->again_ns = 0;
 	op->avoid = 0;
 	op->buffer = NULL;
 	engine->ops++;

@@ -36,6 +36,9 @@ struct write_op {
 	bool was_batched;	/* and waited for more rows */
 	bool uncached;		/* more than it needs could not be read: it reads only that */
 	uint64_t begun_ms;
+	uint32_t commands;	/* as many pieces; for figures, like the next */
+	int reads;		/* under way */
+	uint64_t again_ns, begun_ns, read_ns, marked_ns, written_ns;	/* 0: not so */
 	uint64_t held_ms;	/* since when it is held, and since when no other write is under way; 0: one is */
 	uint64_t alone_ms;
 	struct region_hold marks;

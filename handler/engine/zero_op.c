@@ -54,6 +54,7 @@ struct zero_op {
 	int attempts;
 	int error;
 	uint64_t sent_ms;
+	uint64_t again_ns, begun_ns;	/* for figures: begun, what it is at now */
 	uint32_t cache_losses;	/* engine->cache_losses when it began */
 	uint32_t doubts;	/* intent.doubts then */
 	struct flush_waiter flush;
@@ -119,6 +120,8 @@ zero_flushed(struct flush_waiter *waiter, int result)
 	struct zero_op *op = list_entry(waiter, struct zero_op, flush);
 	struct engine *engine = op->op.engine;
 
+	TRACE_PIECE(engine, flush__end, op->piece);
+	figures_step(engine, STEP_FLUSH, op->begun_ns, 1);
 	if (result == 0 && must_repeat(op)) {
 		zero_again(op);
 		return;
@@ -182,6 +185,8 @@ zero_written(struct zero_op *op)
 {
 	struct engine *engine = op->op.engine;
 
+	TRACE_PIECE(engine, write__end, op->piece);
+	figures_step(engine, STEP_WRITE, op->begun_ns, 1);
 	learn_pace(op);
 	if (op->error != 0) {
 		for (uint32_t region = op->marks.first;
@@ -207,6 +212,8 @@ zero_written(struct zero_op *op)
 	op->state = ZERO_FLUSHING;
 	op->flush.done = zero_flushed;
 	op->flush.for_request = op->piece->request->fua;
+	op->begun_ns = engine->stamp_ns;
+	TRACE_PIECE(engine, flush__begin, op->piece);
 	list_init(&op->flush.node);
 	flush_join(engine, &op->flush);
 }
@@ -253,6 +260,8 @@ zero_write(struct zero_op *op)
 
 	op->state = ZERO_WRITING;
 	op->sent_ms = op->op.engine->now_ms;
+	op->begun_ns = op->op.engine->stamp_ns;
+	TRACE_PIECE(op->op.engine, write__begin, op->piece);
 	op->pending = 1;	/* this function */
 	for (int i = 0; i < op->row_count; i++)
 		add_row(op, &gather, op->first_row + (uint64_t)i);
@@ -268,6 +277,8 @@ zero_marked(struct region_hold *hold, int error)
 {
 	struct zero_op *op = list_entry(hold, struct zero_op, marks);
 
+	TRACE_PIECE(op->op.engine, mark__end, op->piece);
+	figures_step(op->op.engine, STEP_MARK, op->begun_ns, 1);
 	if (error != 0)
 		zero_end(op, error);
 	else if (must_repeat(op))
@@ -283,6 +294,7 @@ zero_start(struct op *base)
 	struct engine *engine = op->op.engine;
 	uint64_t last_row = op->first_row + (uint64_t)op->row_count - 1;
 
+	figures_waited(engine, op->piece, op->again_ns);
 	op->error = 0;
 	op->finds_lost = false;
 	op->cache_losses = engine->cache_losses;
@@ -293,6 +305,8 @@ zero_start(struct op *base)
 		return;
 	}
 	op->state = ZERO_MARKING;
+	op->begun_ns = engine->stamp_ns;
+	TRACE_PIECE(engine, mark__begin, op->piece);
 	intent_io_wait(engine, &op->marks);
 }
 
@@ -301,10 +315,13 @@ zero_again(struct zero_op *op)
 {
 	intent_io_drop(op->op.engine, &op->marks);
 	op->state = ZERO_WAITING;
-	if (++op->attempts > ATTEMPTS_MAX)
+	op->again_ns = op->op.engine->stamp_ns;
+	if (++op->attempts > ATTEMPTS_MAX) {
 		zero_end(op, -EIO);
-	else
-		op_ready(&op->op);
+		return;
+	}
+	TRACE_PIECE(op->op.engine, wait__begin, op->piece);
+	op_ready(&op->op);
 }
 
 /* --- creation --- */
@@ -348,6 +365,7 @@ zero_op_create(struct engine *engine, struct piece *piece)
 	op->first_row = piece->begin_bytes / row_bytes;
 	op->row_count = (int)((piece->end_bytes - piece->begin_bytes) / row_bytes);
 	op->attempts = 0;
+	op->again_ns = 0;
 	op->marks = (struct region_hold){ .ready = zero_marked };
 	list_init(&op->marks.node);
 	assert(op->row_count > 0 && op->row_count <= ROWS_MAX);

@@ -335,7 +335,7 @@ def hedging(run: Run) -> None:
     with run.volume(5, FOUR) as volume:
         for hedge_ms in (500, 0):
             run.network.shape(Link(rate_mbit=20))
-            run.rig.reconnect(volume, hedge_milliseconds=hedge_ms)
+            run.rig.reconnect(volume, hedge=f"{hedge_ms}ms")
             for depth in (16, 48):
                 run.measure("iraid", 5, FOUR, volume.disk, run.job("randread", 64 * KIB, depth), hedge_ms=hedge_ms)
             run.network.shape(Link())

@@ -297,15 +297,16 @@ class Rig:
         finally:
             self.gateway.remove([volume])
 
-    def reconnect(self, volume: Volume, **configuration: Any) -> None:
-        """New connections to the members: what was set for new ones counts from here on.  configuration: keys of the volume's
-        file that are changed before it starts again."""
+    def reconnect(self, volume: Volume, **keys: str) -> None:
+        """New connections to the members: what was set for new ones counts from here on.  keys: of the volume's file, changed
+        before it starts again."""
         volume.logout()
         volume.unexport()
         iraid("stop", volume.name)
-        if configuration:
-            path = VOLUMES / f"{volume.name}.json"
-            path.write_text(json.dumps(json.loads(path.read_text()) | configuration))
+        if keys:
+            path = VOLUMES / f"{volume.name}.conf"
+            others = re.sub(rf"^({'|'.join(keys)})\b.*\n", "", path.read_text(), flags=re.MULTILINE)
+            path.write_text(others + "".join(f"{key} = {value}\n" for key, value in keys.items()))
         iraid("start", volume.name)
         volume.wait_until("active")
         volume.login()

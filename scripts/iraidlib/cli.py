@@ -13,8 +13,22 @@ from typing import Any
 
 import click
 
-from . import (__version__, cli_advise, cli_export, cli_grow, cli_members, cli_work, completion, model, progress,  # noqa: F401
-               target)
+from . import __version__, completion, model, progress, target, verdict
+# One line each: to be loaded makes their commands known.
+from . import cli_advise  # noqa: F401
+from . import cli_config  # noqa: F401
+from . import cli_doctor  # noqa: F401
+from . import cli_events  # noqa: F401
+from . import cli_export  # noqa: F401
+from . import cli_exporter  # noqa: F401
+from . import cli_grow  # noqa: F401
+from . import cli_import  # noqa: F401
+from . import cli_members  # noqa: F401
+from . import cli_monitor  # noqa: F401
+from . import cli_steps  # noqa: F401
+from . import cli_support  # noqa: F401
+from . import cli_top  # noqa: F401
+from . import cli_work  # noqa: F401
 from .client import Client
 from .commands import (CHAP_FILE, INITIATOR, NAME, LevelType, SizeType, absolute, ask, cli, command, fail,
                        print_json, warn)
@@ -107,23 +121,53 @@ def list_(client: Client, report: Report | None) -> None:
 
 
 @command(click.argument("name", required=False, shell_complete=completion.volumes),
-          examples="iraid status\niraid status v0\niraid status v0 --json | jq -r .state")
-def status(client: Client, report: Report | None, name: str | None) -> None:
-    """Show a volume, or all of them: state, members, work in the background, counters.
+         click.option("--health", is_flag=True,
+                      help="Only the verdicts; exit status 0: good, 1: degraded, or not as it should be, 2: does not "
+                           "work, or nobody answers."),
+         examples="iraid status\niraid status v0\niraid status --health || mail -s gateway root\n"
+                  "iraid status v0 --json | jq -r .health.word")
+def status(client: Client, report: Report | None, name: str | None, health: bool) -> None:
+    """Show a volume, or all of them: a verdict with what to do next, then state, members, work, counters.
 
-    The exit status says whether the answer came, not how the volume is.
+    Without --health the exit status says whether the answer came, not how the volumes are.
     """
+    try:
+        _status(client, report, name, health)
+    except IraidError as error:
+        if not health or error.kind != "unavailable":
+            raise
+        raise click.exceptions.Exit(max(fail(error, report is None), verdict.FAILED)) from error
+
+
+def _status(client: Client, report: Report | None, name: str | None, health: bool) -> None:
     names = [name] if name else sorted(volume.name for volume in client.volumes())
     volumes = [client.status(one) for one in names]
-    spares = [] if name else _shared_spares(client)
+    spares = _shared_spares(client, quiet=name is not None)
+    verdicts = [verdict.judge(volume, len(spares)) for volume in volumes]
     if report is None:
-        if name:
-            return print_json(model.to_json(volumes[0]))
-        return print_json({"volumes": [model.to_json(volume) for volume in volumes],
-                           "spares": [model.to_json(spare) for spare in spares]})
-    for index, volume in enumerate(volumes):
-        if index:
-            report.line()
+        _status_json(name, volumes, [] if name else spares, verdicts, health)
+    else:
+        report.verdicts(verdicts)
+        if not health:
+            _status_text(report, volumes, [] if name else spares)
+    if health and verdicts and (worst := max(one.grade for one in verdicts)):
+        raise click.exceptions.Exit(worst)
+
+
+def _status_json(name: str | None, volumes: list[model.Volume], spares: list[model.Spare],
+                 verdicts: list[verdict.Verdict], health: bool) -> None:
+    if health:
+        return print_json({"volumes": [model.to_json(one) for one in verdicts]})
+    shown = [model.to_json(volume) | {"health": model.to_json(one)}
+             for volume, one in zip(volumes, verdicts, strict=True)]
+    if name:
+        return print_json(shown[0])
+    print_json({"volumes": shown, "spares": [model.to_json(spare) for spare in spares]})
+
+
+def _status_text(report: Report, volumes: list[model.Volume], spares: list[model.Spare]) -> None:
+    for volume in volumes:
+        report.line()
         report.status(volume)
     if not volumes:
         report.volumes([])
@@ -132,14 +176,15 @@ def status(client: Client, report: Report | None, name: str | None) -> None:
         report.spares(spares)
 
 
-def _shared_spares(client: Client) -> list[model.Spare]:
+def _shared_spares(client: Client, quiet: bool) -> list[model.Spare]:
     """Volumes are shown also when the list of spares can't be read."""
     try:
         return client.pool().spares
     except IraidError as error:
         if error.kind in ("unavailable", "permission", "answer"):
             raise
-        warn([f"the gateway's spares are not shown: {error.message}"])
+        if not quiet:
+            warn([f"the gateway's spares are not shown: {error.message}"])
         return []
 
 

@@ -1,12 +1,11 @@
 """advise: what limits a volume, and what to set.  Measures by reads alone, on the sessions that there are."""
 
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
 
-from . import advice, model, throughput
+from . import advice, model, sysctls, throughput
 from .client import Client
 from .commands import NAME, SizeType, command, print_json
 from .errors import IraidError, UsageFault
@@ -18,7 +17,6 @@ BLOCKS = (4096, 65536, 1 << 20)
 DEPTHS = (1, 16)
 PROBE_BLOCK_BYTES = (4096, 1 << 20)  # of volume.probe
 _WORKING = ("active", "degraded", "suspended")
-_PROC = Path("/proc/sys/net/ipv4")
 
 
 @dataclass
@@ -70,7 +68,7 @@ def advise(client: Client, report: Report | None, name: str, seconds: float, blo
                          f"start it: iraid start {name}", kind="busy")
     order = _Order(seconds, block, depth, rate_max)
     measured, together = _look(client, volume, None if no_probe else order, report)
-    found = _advise(volume, measured, together, _gateway(), 0.0 if no_probe else seconds)
+    found = _advise(volume, measured, together, sysctls.gateway(), 0.0 if no_probe else seconds)
     if report is None:
         return print_json(asdict(found))
     _report(report, volume, found)
@@ -153,18 +151,6 @@ def _rate(probed: model.Probed) -> float | None:
     if not probed.reads or not probed.elapsed_ms:
         return None
     return (probed.bytes + probed.other_bytes) * 1000 / probed.elapsed_ms
-
-
-def _gateway(folder: Path = _PROC) -> advice.Gateway:
-    def words(name: str) -> list[int]:
-        try:
-            return [int(word) for word in (folder / name).read_text().split()]
-        except (OSError, ValueError):  # another kernel: then nothing is said of it
-            return []
-
-    idle = words("tcp_slow_start_after_idle")
-    most = [(words(name) or [0])[-1] for name in ("tcp_rmem", "tcp_wmem")]
-    return advice.Gateway(*most, slow_start_after_idle=bool(idle[0]) if idle else None)
 
 
 # --- working it out ---

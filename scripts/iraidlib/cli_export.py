@@ -9,6 +9,8 @@ from .client import Client
 from .commands import NAME, SAVE, checked, command, print_json, warn
 from .report import Report
 
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+
 
 @command(
     NAME,
@@ -23,14 +25,14 @@ from .report import Report
     click.option("--demo-mode", is_flag=True, help="Let any initiator in, with read and write."),
     click.option("--chap-file", type=click.Path(path_type=Path), metavar="FILE",
                  help="Ask initiators for this user (line 1) and secret (line 2); mode 0600."),
-    SAVE,
+    SAVE, DRY_RUN,
     examples="""\
 cat /etc/iscsi/initiatorname.iscsi        # on the initiator: its name
 iraid export v0 --iqn iqn.2026-01.org.example:v0 --portal 10.0.0.9:3260 \\
     --acl iqn.1993-08.org.debian:01:abc --chap-file /etc/iraid/secrets/clients""")
 def export(client: Client, report: Report | None, name: str, iqn: str,
            portals: tuple[export_plan.Portal, ...], initiators: tuple[str, ...], demo_mode: bool,
-           chap_file: Path | None, save: bool) -> None:
+           chap_file: Path | None, save: bool, dry_run: bool) -> None:
     """Export a volume to initiators, through LIO.
 
     Makes or completes the target; what is there stays as it is, so the same command may be run again.
@@ -44,11 +46,20 @@ def export(client: Client, report: Report | None, name: str, iqn: str,
         volume=name, uuid=volume.uuid, size_bytes=volume.size_bytes, block_bytes=volume.block_bytes,
         write_cache=volume.write_cache, iqn=iqn, portals=portals, initiators=initiators,
         demo_mode=demo_mode, credentials=chap.read_credentials(chap_file) if chap_file else None)
-    done = target.export(request, save)
+    done = target.export(request, save, dry_run)
     warn(done.warnings)
     if report is None:
         return print_json(model.to_json(done))
+    if dry_run:
+        return _report_changes(report, done.changes)
     _report_export(report, done)
+
+
+def _report_changes(report: Report, changes: list[str]) -> None:
+    for change in changes:
+        report.line(f"Would change: {change}.")
+    if not changes:
+        report.line("Nothing would change.")
 
 
 def _report_export(report: Report, done: target.Exported) -> None:
@@ -67,10 +78,10 @@ def _report_export(report: Report, done: target.Exported) -> None:
     click.option("--iqn", callback=checked(export_plan.parse_iqn),
                  help="Remove it from this target only."),
     click.option("--force", is_flag=True, help="Even while initiators are logged in."),
-    SAVE,
+    SAVE, DRY_RUN,
     examples="iraid unexport v0\niraid unexport v0 --iqn iqn.2026-01.org.example:v0")
 def unexport(client: Client, report: Report | None, name: str, iqn: str | None, force: bool,
-             save: bool) -> None:
+             save: bool, dry_run: bool) -> None:
     """Take a volume away from initiators.
 
     Removes its LUN, the target if nothing else is in it, and the storage object.  The volume and its
@@ -78,8 +89,10 @@ def unexport(client: Client, report: Report | None, name: str, iqn: str | None, 
     """
     target.check_root()
     target.check_runner(client.version())
-    done = target.unexport(name, iqn, force, save)
+    done = target.unexport(name, iqn, force, save, dry_run)
     if report is None:
         return print_json(model.to_json(done))
+    if dry_run:
+        return _report_changes(report, done.changes)
     under = f" under {', '.join(done.iqns)}" if done.iqns else ""
     report.line(f"Volume {name} is no longer exported{under}.")

@@ -1,8 +1,4 @@
-"""Work in the background and what became of it: scrub, lost, set, wait, events."""
-
-import json
-import time
-from datetime import datetime
+"""Work in the background and what became of it: scrub, lost, set, wait."""
 
 import click
 
@@ -14,8 +10,6 @@ from .report import Report
 from .units import format_size
 
 MISMATCHES_STATUS = 3
-FOLLOW_SECONDS = 30
-RETRY_SECONDS = 2.0
 
 
 # --- scrub ---
@@ -211,65 +205,3 @@ def wait(client: Client, report: Report | None, name: str, what: str, timeout: i
         return print_json(model.to_json(volume))
     words = "all members are in sync" if what == "in-sync" else f"no {what} is under way"
     report.line(f"Volume {name} is {volume.state}: {words}.")
-
-
-# --- events ---
-
-
-@command(
-    click.argument("name", required=False, shell_complete=completion.volumes),
-    click.option("--follow", is_flag=True, help="Go on with what happens, until interrupted."),
-    examples="iraid events\niraid events v0 --follow\niraid events --follow --json | jq -r .text")
-def events(client: Client, report: Report | None, name: str | None, follow: bool) -> None:
-    """Show what happened to a volume, or to all: the last 1000 events since the handler's start.
-
-    With --follow and --json each event is one line.
-    """
-    page = client.events(name, 0, 0)
-    if report is None and not follow:
-        return print_json({"instance": page.instance,
-                           "events": [model.to_json(event) for event in page.events]})
-    _show_events(report, page.events)
-    try:
-        while follow:
-            page = _next_page(client, name, page)
-            _show_events(report, page.events)
-    except KeyboardInterrupt:  # the usual end
-        pass
-
-
-def _next_page(client: Client, name: str | None, last: model.EventPage) -> model.EventPage:
-    """A handler that is restarted meanwhile has other events, which begin at 1 again."""
-    try:
-        page = client.events(name, last.next, FOLLOW_SECONDS)
-    except IraidError as error:
-        if error.kind != "unavailable":
-            raise
-        warn([f"{error.message}; waiting for it"])
-        page = _wait_for_handler(client, name)
-    if page.instance != last.instance:
-        warn(["the handler was started anew"])
-        return client.events(name, 0, 0)
-    if page.oldest > last.next + 1 and last.next > 0:
-        warn([f"{page.oldest - last.next - 1} events came too fast to be kept"])
-    return page
-
-
-def _wait_for_handler(client: Client, name: str | None) -> model.EventPage:
-    while True:
-        time.sleep(RETRY_SECONDS)
-        try:
-            return client.events(name, 0, 0)
-        except IraidError as error:
-            if error.kind != "unavailable":
-                raise
-
-
-def _show_events(report: Report | None, shown: list[model.Event]) -> None:
-    for event in shown:
-        if report is None:
-            click.echo(json.dumps(model.to_json(event)))
-            continue
-        at = datetime.fromtimestamp(event.time_ms / 1000).astimezone().isoformat(" ", "seconds")
-        volume = f"{event.volume}: " if event.volume else ""
-        report.line(f"{at} {event.severity:7} {volume}{event.text}")

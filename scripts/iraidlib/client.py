@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,8 +43,10 @@ def default_socket() -> Path:
 
 
 class Client:
-    def __init__(self, path: Path | str | None = None) -> None:
+    def __init__(self, path: Path | str | None = None, seconds_max: float | None = None) -> None:
+        """seconds_max: no call takes longer than that, whatever it asks for."""
         self.path = Path(path) if path else default_socket()
+        self.seconds_max = seconds_max
 
     def version(self) -> model.Version:
         return self._ask(model.Version, "version", {})
@@ -56,6 +59,9 @@ class Client:
 
     def create(self, **parameters: Any) -> model.Created:
         return self._ask(model.Created, "volume.create", _given(parameters), LONG_SECONDS)
+
+    def import_(self, **parameters: Any) -> model.Imported:
+        return self._ask(model.Imported, "volume.import", _given(parameters), LONG_SECONDS)
 
     def start(self, name: str, force: bool, take_over: bool, wait_seconds: int) -> model.Volume:
         parameters = {"name": name, "force": force, "take_over": take_over,
@@ -124,6 +130,9 @@ class Client:
         parameters = _given({"name": name, "after": after, "wait_seconds": wait_seconds})
         return self._ask(model.EventPage, "events", parameters, wait_seconds + QUICK_SECONDS)
 
+    def reload(self, name: str | None) -> model.ReloadedList:
+        return self._ask(model.ReloadedList, "config.reload", _given({"name": name}), LONG_SECONDS)
+
     def stop(self, name: str) -> None:
         self._call("volume.stop", {"name": name}, LONG_SECONDS)
 
@@ -146,22 +155,23 @@ class Client:
 
     def _call(self, method: str, parameters: dict[str, Any], seconds: float) -> Any:
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
-        with self._connect() as connection:
-            connection.settimeout(seconds)
+        if self.seconds_max is not None:
+            seconds = min(seconds, self.seconds_max)
+        with self._connect(min(seconds, CONNECT_SECONDS)) as connection:
             line = self._exchange(connection, method, json.dumps(request).encode() + b"\n", seconds)
         return self._result(method, line)
 
-    def _connect(self) -> socket.socket:
+    def _connect(self, seconds: float) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        connection.settimeout(CONNECT_SECONDS)
+        connection.settimeout(seconds)
         try:
             connection.connect(str(self.path))
         except OSError as error:
             connection.close()
-            raise self._unreachable(error) from error
+            raise self._unreachable(error, seconds) from error
         return connection
 
-    def _unreachable(self, error: OSError) -> IraidError:
+    def _unreachable(self, error: OSError, seconds: float) -> IraidError:
         where = f"control socket {self.path}"
         if isinstance(error, PermissionError):
             return IraidError(f"{where}: permission denied", "run the command as root",
@@ -172,17 +182,24 @@ class Client:
             message = f"{where}: nobody listens, the program that served it has ended"
             return IraidError(message, _RUNNER_REMEDY, kind="unavailable")
         if isinstance(error, TimeoutError) or error.errno == errno.EAGAIN:
-            message = f"{where}: no connection within {CONNECT_SECONDS:g} s, the handler hangs"
+            message = f"{where}: no connection within {seconds:g} s, the handler hangs"
             return IraidError(message, _LOG_REMEDY, kind="unavailable")
         # Among others a path that is too long has no errno.
         return IraidError(f"{where}: {error.strerror or error}", _RUNNER_REMEDY, kind="unavailable")
 
     def _exchange(self, connection: socket.socket, method: str, request: bytes,
                   seconds: float) -> bytes:
+        """`seconds` is for all of it: a handler that sends a little now and then gains no time."""
         answer = bytearray()
+        deadline = time.monotonic() + seconds
         try:
+            connection.settimeout(seconds)
             connection.sendall(request)
             while b"\n" not in answer:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError
+                connection.settimeout(left)
                 piece = connection.recv(65536)
                 if not piece:
                     raise self._closed(method, len(answer))

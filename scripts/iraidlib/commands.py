@@ -1,6 +1,6 @@
 """What all commands of iraid have in common: options, how they are declared, what they print, how they ask.
 
-The commands themselves are in cli.py (volumes), cli_export.py, cli_grow.py, cli_members.py and
+The commands themselves are in cli.py (volumes), cli_config.py, cli_export.py, cli_grow.py, cli_members.py and
 cli_work.py.
 """
 

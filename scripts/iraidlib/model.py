@@ -49,6 +49,8 @@ def _read_value(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint):
         return read(hint, value, where)
     wanted = origin or hint
+    if wanted is float and type(value) is int:  # 3.0 is written 3
+        return float(value)
     # bool is an int to Python, and not to the protocol.
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         raise ShapeError(f"{where} is {_json_type(value)}, not {wanted.__name__}")
@@ -76,6 +78,26 @@ class Created:
     uuid: str
     size_bytes: int
     region_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ImportedMember:
+    """role: None for a spare, for one that did not answer and for one that is no member any more."""
+
+    member: str
+    state: str
+    role: int | None = None
+
+
+@dataclass
+class Imported:
+    name: str
+    uuid: str
+    level: int = 0
+    member_count: int = 0
+    owner: str = ""
+    members: list[ImportedMember] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -411,3 +433,29 @@ class Probed:
 class Probe:
     name: str
     members: list[Probed] = field(default_factory=list)
+
+
+@dataclass
+class ConfigChange:
+    """A key of a volume's file that differs from what the volume ran with."""
+
+    key: str
+    before: str = ""  # empty: a member that was not there
+    after: str = ""  # empty: a member that is no longer there
+    when: str = ""  # applied: when it shows
+    remedy: str = ""  # not applied: what to do
+
+
+@dataclass
+class Reloaded:
+    name: str
+    running: bool = False
+    converted: bool = False
+    note: str = ""
+    applied: list[ConfigChange] = field(default_factory=list)
+    pending: list[ConfigChange] = field(default_factory=list)
+
+
+@dataclass
+class ReloadedList:
+    volumes: list[Reloaded] = field(default_factory=list)

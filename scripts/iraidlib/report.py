@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 from . import model
 from .progress import describe
 from .units import format_size, percent_done
+from .verdict import Verdict
 
 PIPE_WIDTH = 100_000  # never reached: tables are as wide as their content
 BAR_CELLS = 20
@@ -84,6 +85,15 @@ class Report:
         else:
             print(text.translate(_CONTROLS).expandtabs(), file=self.stream, flush=True)
 
+    def pieces(self, pieces: list[Styled]) -> None:
+        """A line of several colours."""
+        if self.terminal:
+            from rich.text import Text
+
+            self.console.print(Text.assemble(*((one.text, one.style) for one in pieces)))
+        else:
+            self.line("".join(one.text for one in pieces))
+
     def table(self, headings: list[str], rows: list[list[Any]], right: tuple[int, ...] = (),
               wide: tuple[int, ...] = (0,)) -> None:
         """right: columns of numbers; wide: columns that are folded when the width is short."""
@@ -134,6 +144,18 @@ class Report:
                 for v in volumes]
         self.table(["NAME", "LEVEL", "STATE", "SIZE", "IN SYNC", "PARITY", "USED BY"], rows,
                    right=(3,), wide=(0, 6))
+
+    def verdicts(self, verdicts: list[Verdict]) -> None:
+        """One line each; what to do next, and what could be better, in lines of their own on a terminal."""
+        names = max((len(one.name) for one in verdicts), default=0)
+        for one in verdicts:
+            said = f"{one.text} ({', '.join(one.notes)})" if one.notes else one.text
+            if not self.terminal:
+                self.line("".join([f"{one.name:{names}} {one.word}: {said}", *(f"; {next_}" for next_ in one.remedies)]))
+                continue
+            self.pieces([Styled(f"{one.name:{names}}  ", "bold"), Styled(one.word, one.style), Styled(f"  {said}")])
+            for remedy in one.remedies:
+                self.line(f"{'':{names}}  -> {remedy}")
 
     def status(self, volume: model.Volume) -> None:
         self.properties(self._volume_pairs(volume))

@@ -73,21 +73,24 @@ def check_runner(version: Version) -> None:
                      f"start {RUNNER}", kind="unavailable")
 
 
-def check_root() -> None:
+def check_root(what: str = "LIO's configuration can be changed") -> None:
     if os.geteuid() != 0:
-        raise IraidError("LIO's configuration can be changed by root only", "run the command as root",
-                         kind="permission")
+        raise IraidError(f"{what} by root only", "run the command as root", kind="permission")
 
 
-def export(request: export_plan.ExportRequest, save: bool = True) -> Exported:
+def export(request: export_plan.ExportRequest, save: bool = True, dry_run: bool = False) -> Exported:
+    """dry_run: only `changes` and `warnings` say what would be; the rest is as it is now."""
     with _locked():
         lio = Lio()
         before = saved.load(lio.save_file) if save else None
-        plan = export_plan.plan_export(request, lio.dump())
-        plan.warnings += steps.carry_out(plan.steps, lio.apply)
         running = lio.dump()
-        storage = export_plan.storage_of_volume(running, request.volume) or {}
-        file = lio.save(before, running, {storage.get("name", "")}, {request.iqn}) if save else None
+        plan = export_plan.plan_export(request, running)
+        file = None
+        if not dry_run:
+            plan.warnings += steps.carry_out(plan.steps, lio.apply)
+            running = lio.dump()
+            storage = export_plan.storage_of_volume(running, request.volume) or {}
+            file = lio.save(before, running, {storage.get("name", "")}, {request.iqn}) if save else None
     group = export_plan.find_group(running, request.iqn) or {}
     return Exported(
         name=request.volume, iqn=request.iqn, lun=plan.lun,
@@ -98,7 +101,7 @@ def export(request: export_plan.ExportRequest, save: bool = True) -> Exported:
         changes=[str(step) for step in plan.steps], saved=file, warnings=plan.warnings)
 
 
-def unexport(volume: str, iqn: str | None, force: bool, save: bool = True) -> Unexported:
+def unexport(volume: str, iqn: str | None, force: bool, save: bool = True, dry_run: bool = False) -> Unexported:
     with _locked():
         lio = Lio()
         before = saved.load(lio.save_file) if save else None
@@ -109,12 +112,12 @@ def unexport(volume: str, iqn: str | None, force: bool, save: bool = True) -> Un
             raise IraidError(f"volume {volume} is in use by {', '.join(users)}",
                              "log out there first (iscsiadm -m node -T IQN -u), or use --force, which "
                              "takes the disk away from under them", kind="busy")
-        for step in plan:
+        for step in [] if dry_run else plan:
             lio.apply(step)
         left = {step.made.iqn for step in plan if isinstance(step, steps.Delete)
                 and not isinstance(step.made, steps.CreateStorage)}
         storage = export_plan.storage_of_volume(dump, volume) or {}
-        file = lio.save(before, lio.dump(), {storage.get("name", "")}, left) if save else None
+        file = lio.save(before, lio.dump(), {storage.get("name", "")}, left) if save and not dry_run else None
     return Unexported(volume, sorted(left), [str(step) for step in plan], file)
 
 

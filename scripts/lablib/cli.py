@@ -20,6 +20,7 @@ examples:
   scripts/lab -- targetcli ls
   scripts/lab tests/end_to_end -k identity
   scripts/lab --systemd --persist /var/tmp/disk.img -- systemctl is-active tcmu-runner
+  scripts/lab --systemd --root "$(scripts/clean-debian)" -- cat /etc/debian_version
 """
 
 
@@ -46,8 +47,13 @@ def _parse(words: list[str]) -> Options:
     add("--persist", type=Path, metavar="IMAGE",
         help="keep what the guest writes in this file for a next boot; made if absent (UML only)")
     add("--persist-size", default="8G", metavar="SIZE", help="its size when made (default 8G)")
+    add("--root", type=Path, metavar="DIR",
+        help="boot the Debian in this directory, not this machine's own (UML only); see "
+             "scripts/clean-debian")
     add("--share", type=Path, action="append", default=[], metavar="DIR",
         help="let the guest write to this directory of the host")
+    add("--show", type=Path, action="append", default=[], metavar="DIR",
+        help="with --root: let the guest read this directory of the host")
     add("--env", action="append", default=[], metavar="NAME[=VALUE]",
         help="pass a variable; LANG, LC_*, TERM, CI, IRAID_* and PYTEST_* are passed anyway")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND")
@@ -59,22 +65,30 @@ def _parse(words: list[str]) -> Options:
         parser.error(f"--timeout {given.timeout} is not a time; give seconds above 0")
     if given.off_timeout < 1:
         parser.error(f"--off-timeout {given.off_timeout} is not a time; give seconds above 0")
-    if given.kernel != "uml" and (given.systemd or given.persist):
-        parser.error(f"--systemd and --persist work with --kernel uml only, not {given.kernel}")
+    if given.kernel != "uml" and (given.systemd or given.persist or given.root):
+        parser.error(f"--systemd, --persist and --root work with --kernel uml only, not {given.kernel}")
+    if given.root and not (given.root / "bin/bash").exists():
+        parser.error(f"--root {given.root} is no system: it has no bin/bash; scripts/clean-debian "
+                     "makes one")
+    if given.show and not given.root:
+        parser.error("--show means something with --root only: else the guest sees all of this "
+                     "machine's files")
     if given.power_cut and not given.systemd:
         parser.error("--power-cut means something with --systemd only: without it nothing "
                      "is shut down anyway")
-    shares = [path.resolve() for path in given.share]
-    for path in shares:
-        if not path.is_dir():
-            parser.error(f"--share {path} is not a directory; make it first")
+    shares, shown = ([path.resolve() for path in paths] for paths in (given.share, given.show))
+    for option, paths in (("--share", shares), ("--show", shown)):
+        for path in paths:
+            if not path.is_dir():
+                parser.error(f"{option} {path} is not a directory; make it first")
     environment = {}
     for word in given.env:
         name, equals, value = word.partition("=")
         environment[name] = value if equals else os.environ.get(name, "")
     return Options(command, given.kernel, given.memory, given.cpus, given.timeout, given.off_timeout, given.keep,
                    given.state, given.systemd, given.power_cut, given.persist,
-                   given.persist_size, shares, environment)
+                   given.persist_size, shares, environment,
+                   given.root.resolve() if given.root else None, shown)
 
 
 def _kernel(name: str):

@@ -47,6 +47,14 @@ class Options:
     persist_size: str = "8G"
     shares: list[Path] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    root: Path | None = None
+    shown: list[Path] = field(default_factory=list)
+
+    def working_directory(self) -> str:
+        """The caller's, where the guest has it: another system has what is shared or shown to it."""
+        here = Path.cwd().resolve()
+        seen = (here, *here.parents)
+        return str(here) if not self.root or any(path in seen for path in self.shares + self.shown) else "/"
 
 
 def command_words(command: list[str]) -> list[str]:
@@ -94,6 +102,8 @@ class RunDirectory:
             "LAB_POWER_CUT": "1" if options.power_cut else "",
             "LAB_KEEP": "1" if options.keep or options.state else "",
             "LAB_SHARES": "\n".join(str(path) for path in options.shares),
+            "LAB_SHOWN": "\n".join(str(path) for path in options.shown),
+            "LAB_ROOT": options.root or "",
             "LAB_SECONDS": options.timeout_seconds,
         }
         lines = [f"{name}={shlex.quote(str(value))}" for name, value in settings.items()]
@@ -106,7 +116,7 @@ class RunDirectory:
                    "IRAID_LAB_STATE": str(self.path)} | self.options.environment
         lines = ["#!/bin/bash"]
         lines += [f"export {name}={shlex.quote(value)}" for name, value in passed.items()]
-        lines += [f"cd {shlex.quote(os.getcwd())} || exit 125",
+        lines += [f"cd {shlex.quote(self.options.working_directory())} || exit 125",
                   "exec " + shlex.join(command_words(self.options.command))]
         (self.path / "command").write_text("\n".join(lines) + "\n")
 

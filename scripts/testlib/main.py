@@ -31,7 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
 LAB_FOLDERS = ("tests/end_to_end",)  # these run inside scripts/lab
-NATIVE_FOLDERS = ("tests/unit", "tests/integration")
+NATIVE_FOLDERS = ("tests/unit", "tests/docs", "tests/integration")
 GUEST_FOLDERS = ("tests/lab", "tests/simulation")  # beside the others: they start guests themselves, or need no quiet
 VALUED_OPTIONS = ("-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--deselect", "--ignore",
                   "--maxfail", "--durations", "--timeout", "--tb")

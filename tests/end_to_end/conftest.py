@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+if os.environ.get("IRAID_BUILD_DIR") == "installed":
+    sys.path.insert(0, "/usr/share/iraid")  # before the source tree's
 
 HERE = Path(__file__).parent
 _numbers = itertools.count()

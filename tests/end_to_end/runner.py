@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dbus
 
-from tools import ROOT, StackError, wait_for
+from tools import INSTALLED, ROOT, StackError, wait_for
 
 BUS_NAME = "org.kernel.TCMUService1"
 HANDLER = "handler_iraid.so"
@@ -17,7 +17,7 @@ ACTIVATION = Path("/usr/share/dbus-1/system-services/org.kernel.TCMUService1.ser
 
 
 def handler_folder(handler: str = HANDLER) -> Path:
-    build = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
+    build = Path("/usr/lib") if INSTALLED else Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
     found = sorted(build.rglob(handler))
     if not found:
         raise StackError(f"no {handler} below {build}: run scripts/build, or set IRAID_BUILD_DIR")

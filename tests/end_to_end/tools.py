@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -13,7 +14,9 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 ROOT = Path(__file__).resolve().parents[2]
-IRAID = ROOT / "scripts" / "iraid"
+# IRAID_BUILD_DIR=installed: what a package put into this system is tested, not the build tree.
+INSTALLED = os.environ.get("IRAID_BUILD_DIR") == "installed"
+IRAID = Path(shutil.which("iraid") or "/nowhere/iraid") if INSTALLED else ROOT / "scripts" / "iraid"
 # All waiting is as long as user-mode Linux needs; QEMU's software emulation is slower by far.
 PATIENCE = 6 if os.environ.get("IRAID_LAB") == "qemu" else 1
 COMMAND_SECONDS_MAX = 90 * PATIENCE  # a fork alone takes 30 ms in user-mode Linux

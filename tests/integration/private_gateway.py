@@ -18,6 +18,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -277,6 +278,7 @@ class Gateway:
             "PYTHONPYCACHEPREFIX": str(build_folder() / "tests/pycache"),
             "IRAID_CONFIG_DIR": str(self.config), "IRAID_STATE_DIR": str(self.state),
             "IRAID_RUN_DIR": str(self.folder / "run"), "IRAID_SOCKET": str(self.socket),
+            "IRAID_JOURNAL_SOCKET": "",  # the machine's journal is not to fill with what tests do
         }  # fmt: skip
 
     # iraid-engine
@@ -329,12 +331,28 @@ class Gateway:
         return call(self.socket, "volume.status", name=name)
 
     def configuration(self, name: str) -> dict[str, Any]:
-        return json.loads((self.config / f"volumes/{name}.json").read_text())
+        """What holds for a volume, as the handler reads its file; the names are those of the control socket."""
+        ran = subprocess.run([build_folder() / "handler/adapters/iraid-engine", "--print-config", "volume", name],
+                             capture_output=True, text=True, env=self.environment(), timeout=COMMAND_SECONDS_MAX, check=False)
+        assert ran.returncode == 0, ran
+        return json.loads(ran.stdout)["values"]
 
     def configure(self, name: str, **values: Any) -> None:
-        """Edit a volume's file, as an administrator may."""
-        path = self.config / f"volumes/{name}.json"
-        path.write_text(json.dumps(self.configuration(name) | values, indent=2))
+        """Edit a volume's file, as an administrator may: names as configuration() has them."""
+        path = self.config / f"volumes/{name}.conf"
+        lines = path.read_text().splitlines()
+        for key, value in values.items():
+            if key == "members":
+                key, written = "member", list(value)
+            elif key.endswith("_milliseconds"):
+                key, written = key.removesuffix("_milliseconds"), [f"{value}ms"]
+            elif key.endswith("_seconds"):
+                key, written = key.removesuffix("_seconds"), [f"{value}s"]
+            else:
+                key, written = key.removesuffix("_bytes"), [("no", "yes")[value] if isinstance(value, bool) else value]
+            lines = [line for line in lines if not re.match(rf"{key}\s*=", line)]
+            lines += [f"{key} = {one}" for one in written]
+        path.write_text("\n".join(lines) + "\n")
 
     # nbdkit
 

@@ -325,7 +325,7 @@ def test_damaged_superblocks(gateway: Gateway, farm: TargetFarm, how: str) -> No
     gateway.must("stop", "v0")
     assert farm.backing(1).read_bytes() == before
     more = [farm.member(farm.add(TargetOptions(size_bytes=SIZE))) for _ in range(2)]
-    shutil.move(gateway.config / "volumes/v0.json", gateway.folder)  # forgotten, not deleted
+    shutil.move(gateway.config / "volumes/v0.conf", gateway.folder)  # forgotten, not deleted
     refuse_create(gateway, farm, [farm.member(1), *more], farm.member(1), "corrupt", "--force", name="v1")
 
 

@@ -100,7 +100,7 @@ def test_another_gateway_is_refused_and_disturbs_nothing(gateway: Gateway, other
         members = [member["member"] for member in status["members"]]
         ran = other.iraid("create", "v1", "--level", "5", "--force", *members)
         assert ran.status == 1, ran
-        assert not (other.config / "volumes/v1.json").exists()
+        assert not (other.config / "volumes/v1.conf").exists()
         shadow.check(read_all(handle))
     other.must("stop", "v0")
     other.must("start", "v0")  # given back: nothing has to be taken over

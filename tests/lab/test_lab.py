@@ -200,6 +200,9 @@ def test_a_pytest_selection_is_run_by_pytest(tmp_path):
     (["--kernel", "qemu", "--systemd", "--", "true"], "--systemd"),
     (["--power-cut", "--", "true"], "--power-cut"),
     (["--share", "/no/such/directory", "--", "true"], "/no/such/directory"),
+    (["--root", "/no/such/system", "--", "true"], "--root /no/such/system"),
+    (["--root", "/", "--kernel", "qemu", "--", "true"], "--root"),
+    (["--show", "/tmp", "--", "true"], "--show"),
     (["--state", "/tmp/with a blank", "--", "true"], "blank"),
 ])
 def test_mistakes_are_told_before_anything_boots(words, said):

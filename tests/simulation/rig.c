@@ -215,10 +215,19 @@ print_log(void *owner, int level, const char *text)
 		fprintf(stderr, "[%llu] <%d> %s\n", (unsigned long long)rig->now_ms, level, text);
 }
 
+static uint64_t
+virtual_ns(void *owner)
+{
+	return ((struct rig *)owner)->schedule.now_us * 1000;
+}
+
 void
 rig_start(struct rig *rig)
 {
-	struct engine_port port = { .record_epoch = record_epoch, .log = print_log, .owner = rig };
+	struct engine_port port = {
+		.record_epoch = record_epoch, .log = print_log, .now_ns = rig->clockless ? NULL : virtual_ns,
+		.owner = rig,
+	};
 	struct backend *backends[IRAID_MEMBERS_MAX];
 
 	for (int i = 0; i < rig->count; i++)
@@ -334,6 +343,24 @@ rig_wait(struct rig *rig, enum volume_state state, int steps)
 		rig_step(rig);
 	}
 	return false;
+}
+
+void
+rig_start_active(struct rig *rig)
+{
+	bool active;
+
+	rig_start(rig);
+	active = rig_wait(rig, VOLUME_ACTIVE, 2000);
+	assert(active);
+}
+
+void
+rig_wait_for_resync(struct rig *rig)
+{
+	for (int i = 0; i < 200000 && rig_status(rig).regions_suspect > 0; i++)
+		rig_step(rig);
+	assert(rig_status(rig).regions_suspect == 0);
 }
 
 void

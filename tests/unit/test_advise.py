@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import ControlPeer, Failure, member, volume
-from iraidlib import advice, cli, cli_advise, model, throughput
+from iraidlib import advice, cli, cli_advise, model, sysctls, throughput
 from iraidlib.throughput import Shape, Way
 
 MIB = 1 << 20
@@ -450,8 +450,8 @@ def test_a_probe_that_fails_as_a_whole_ends_it(iraid):
 
 
 def test_the_kernels_limits_are_read_where_there_are_any(tmp_path):
-    assert cli_advise._gateway(tmp_path) == advice.Gateway(0, 0, None)
+    assert sysctls.gateway(tmp_path) == advice.Gateway(0, 0, None)
     (tmp_path / "tcp_rmem").write_text("4096\t131072\t6291456\n")
     (tmp_path / "tcp_wmem").write_text("4096\t16384\t4194304\n")
     (tmp_path / "tcp_slow_start_after_idle").write_text("1\n")
-    assert cli_advise._gateway(tmp_path) == advice.Gateway(6291456, 4194304, True)
+    assert sysctls.gateway(tmp_path) == advice.Gateway(6291456, 4194304, True)

@@ -6,11 +6,13 @@ import pty
 import re
 import signal
 import subprocess
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
 from control_peer import IRAID, NO_SCRUB, ControlPeer, Failure, event, member, page, running, volume, work
-from iraidlib import cli, cli_work
+from iraidlib import cli
+from iraidlib import follow as follow_module
 
 OLD, NEW = member(2)["member"], "10.0.0.9:3260/iqn.2026-01.org.example:new/0"
 SPARE = {"device": NEW, "size_bytes": 1 << 40, "block_bytes": 512}
@@ -379,18 +381,43 @@ def test_follow_says_when_events_were_missed(tmp_path):
     assert "200 events came too fast to be kept" in err
 
 
-def test_follow_waits_for_a_handler_that_is_away(monkeypatch):
-    monkeypatch.setattr(cli_work, "RETRY_SECONDS", 0)
-    gone = cli_work.IraidError("nobody listens", kind="unavailable")
-    calls = iter([gone, gone, cli_work.model.EventPage("b")])
+def test_follow_waits_for_a_handler_that_is_away(tmp_path):
+    path = tmp_path / "s"
+    quiet = {"events": in_turn(page(event(4)), page())}
+    with ControlPeer(path, quiet):
+        process = subprocess.Popen([IRAID, "--socket", path, "events", "--follow"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        assert process.stdout.readline().endswith("event 4\n")
+    path.unlink()
+    assert process.stderr.readline().endswith("; waiting for it\n")
+    with ControlPeer(path, {"events": page(event(1, text="a new life"), instance="f" * 16)}):
+        assert process.stdout.readline().endswith("a new life\n")
+        assert process.stderr.readline() == "iraid: warning: the handler was started anew\n"
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
 
-    def events(*_arguments):
-        answer = next(calls)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
-    assert cli_work._wait_for_handler(SimpleNamespace(events=events), None).instance == "b"
+@pytest.mark.parametrize(("options", "expected"), [
+    ((), [1, 2, 3, 4]), (("--severity", "warning"), [1, 3]), (("--severity", "error"), [3]),
+    (("--since", "2026-01-01 00:00:00.003+00:00"), [3, 4]), (("--since", "1s"), [])])
+def test_events_are_chosen_by_severity_and_time(iraid, options, expected):
+    answer = page(event(1), event(2, severity="notice"), event(3, severity="error"), event(4, severity="info"))
+    shown = iraid({"events": answer}, "events", "--json", *options)
+    assert [one["number"] for one in shown.json()["events"]] == expected
+
+
+def test_a_time_that_is_none_is_named(iraid):
+    done = iraid({}, "events", "--since", "yesterday")
+    assert (done.status, done.calls) == (2, [])
+    assert "'yesterday' is no time: write 10min" in done.err
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("90s", "11:58:30"), ("10min", "11:50:00"), ("10m", "11:50:00"), ("2h", "10:00:00"), ("09:15", "09:15:00"),
+    ("2026-03-01 09:15:20", "09:15:20"), ("2026-03-01", "00:00:00")])
+def test_times_are_given_as_people_do(text, expected):
+    now = datetime(2026, 3, 1, 12).astimezone()
+    assert f"{follow_module.parse_since(text, now):%Y-%m-%d %H:%M:%S}" == f"2026-03-01 {expected}"
 
 
 # --- completion ---

@@ -14,19 +14,20 @@ SYSTEMD = ROOT / "config/systemd"
 COMPLETION = ROOT / "packaging/completion/iraid.bash"
 
 
-def service_text(program):
-    return (SYSTEMD / "iraid-scrub.service.in").read_text().replace("@CMAKE_INSTALL_FULL_SBINDIR@/iraid",
-                                                                    str(program))
+def service_text(program, unit="iraid-scrub"):
+    return (SYSTEMD / f"{unit}.service.in").read_text().replace("@CMAKE_INSTALL_FULL_SBINDIR@/iraid", str(program))
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_takes_the_units(tmp_path):
-    (tmp_path / "iraid-scrub.service").write_text(service_text(IRAID))
     shutil.copy(SYSTEMD / "iraid-scrub.timer", tmp_path)
-    units = [tmp_path / "iraid-scrub.service", tmp_path / "iraid-scrub.timer"]
+    units = [tmp_path / "iraid-scrub.timer"]
+    for name in ("iraid-scrub", "iraid-monitor"):
+        units.append(tmp_path / f"{name}.service")
+        units[-1].write_text(service_text(IRAID, name))
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True,
                           timeout=60)
-    said = [line for line in done.stderr.splitlines() if "iraid-scrub" in line]
+    said = [line for line in done.stderr.splitlines() if "iraid-" in line]
     assert (done.returncode, said) == (0, []), done.stderr
 
 
@@ -37,11 +38,12 @@ def test_the_timer_elapses_once_a_month():
     assert "*-*-01 00:00:00" in done.stdout
 
 
-def test_the_service_runs_a_command_that_there_is():
-    words = re.search(r"^ExecStart=\S+ (.*)$", service_text("/usr/sbin/iraid"), re.MULTILINE)[1].split()
+@pytest.mark.parametrize("unit", ["iraid-scrub", "iraid-monitor"])
+def test_a_service_runs_a_command_that_there_is(unit):
+    words = re.search(r"^ExecStart=\S+ (.*)$", service_text("/usr/sbin/iraid", unit), re.MULTILINE)[1].split()
     shown = CliRunner().invoke(cli, [words[0], "--help"]).output
-    assert all(word in shown for word in words[1:])
-    assert "@" not in service_text("/usr/sbin/iraid")
+    assert shown.startswith("Usage") and all(word in shown for word in words[1:])
+    assert "@" not in service_text("/usr/sbin/iraid", unit)
 
 
 def completed(tmp_path, line):
@@ -58,7 +60,7 @@ def completed(tmp_path, line):
 
 
 def test_bash_completes_commands_options_and_volumes(tmp_path):
-    assert completed(tmp_path, "iraid ex") == ["examine", "export"]
+    assert completed(tmp_path, "iraid ex") == ["examine", "export", "exporter"]
     assert "--rate-max" in completed(tmp_path, "iraid set v0 --rate-m")
     with ControlPeer(tmp_path / "s", {"volume.list": {"volumes": [volume("va"), volume("vb"), volume("c")]}}):
         assert completed(tmp_path, "iraid scrub start v") == ["va", "vb"]

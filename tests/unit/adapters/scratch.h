@@ -32,6 +32,7 @@ scratch_make(void **state)
 	setenv("IRAID_STATE_DIR", path, 1);
 	snprintf(path, sizeof(path), "%s/run", scratch_folder);
 	setenv("IRAID_RUN_DIR", path, 1);
+	setenv("IRAID_JOURNAL_SOCKET", "", 1);
 	return 0;
 }
 

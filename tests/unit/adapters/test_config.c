@@ -11,13 +11,28 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "config.h"
+#include "config_volume.h"
 #include "files.h"
 #include "scratch.h"
 
-#define FUZZ_ROUNDS 20000
+#define FUZZ_ROUNDS 8000
 
 static const char good[] =
+	"# from the operator's manual\n"
+	"[volume]\n"
+	"uuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n"
+	"\t; rack 1\n"
+	"member = 10.0.0.1/iqn.2026-01.org.example:a/0\n"
+	"member=[fd00::4]:3261/iqn.2026-01.org.example:b/7   \n"
+	"\n"
+	"initiator = iqn.2026-01.org.iraid:gw:v0\n"
+	"  Give_Up = 7s\n"
+	"queue_limit = 30s\n"
+	"assembly_wait = 3s\n"
+	"chap_file = /etc/iraid/secrets/v0\n"
+	"enabled = no\n";
+
+static const char good_old[] =
 	"/* from the operator's manual */ {\n"
 	"  \"name\": \"v0\", \"uuid\": \"3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\",\n"
 	"  \"members\": [ \"10.0.0.1/iqn.2026-01.org.example:a/0\", /* rack 1 */\n"
@@ -26,10 +41,29 @@ static const char good[] =
 	"  \"queue_limit_seconds\": 30, \"assembly_wait_seconds\": 3,\n"
 	"  \"chap_file\": \"/etc/iraid/secrets/v0\", \"enabled\": false }\n";
 
+/* As volume_config_read() does with a file's text. */
 static int
 parse(const char *text, size_t length, struct volume_config *out, char *reason, size_t size)
 {
-	return volume_config_parse(text, length, "v0", "FILE", out, reason, size);
+	static struct volume_config defaults;
+	static struct volume_file file;
+	static struct config_faults faults;
+
+	faults.count = faults.passed_over = 0;
+	volume_config_defaults(&defaults, "v0");
+	assert_int_equal(volume_file_parse(text, length, &defaults, &file, &faults), 0);
+	if (faults.count > 0) {
+		config_faults_format(&faults, "FILE", reason, size);
+		return -EINVAL;
+	}
+	*out = file.config;
+	return 0;
+}
+
+static int
+parse_old(const char *text, size_t length, struct volume_config *out, char *reason, size_t size)
+{
+	return volume_config_parse_json(text, length, "v0", "FILE", out, reason, size);
 }
 
 static void
@@ -60,25 +94,42 @@ names_that_could_harm_are_refused(void **state)
 }
 
 static void
+holds_what_good_says(const struct volume_config *config)
+{
+	assert_string_equal(config->name, "v0");
+	assert_int_equal(config->uuid[0], 0x3f);
+	assert_int_equal(config->uuid[15], 0x10);
+	assert_int_equal(config->device_count, 2);
+	assert_string_equal(config->devices[0].address.portal, "10.0.0.1:3260");
+	assert_string_equal(config->devices[1].address.portal, "[fd00::4]:3261");
+	assert_int_equal(config->devices[1].address.lun, 7);
+	assert_string_equal(config->initiator, "iqn.2026-01.org.iraid:gw:v0");
+	assert_string_equal(config->chap_file, "/etc/iraid/secrets/v0");
+	assert_int_equal(config->give_up_seconds, 7);
+	assert_int_equal(config->queue_limit_seconds, 30);
+	assert_int_equal(config->assembly_wait_seconds, 3);
+	assert_false(config->enabled);
+}
+
+static void
 every_key_is_read_and_comments_are_passed_over(void **state)
 {
 	struct volume_config config;
 	char reason[256] = "";
 
-	assert_int_equal(parse(good, strlen(good), &config, reason, sizeof(reason)), 0);
-	assert_string_equal(config.name, "v0");
-	assert_int_equal(config.uuid[0], 0x3f);
-	assert_int_equal(config.uuid[15], 0x10);
-	assert_int_equal(config.device_count, 2);
-	assert_string_equal(config.devices[0].address.portal, "10.0.0.1:3260");
-	assert_string_equal(config.devices[1].address.portal, "[fd00::4]:3261");
-	assert_int_equal(config.devices[1].address.lun, 7);
-	assert_string_equal(config.initiator, "iqn.2026-01.org.iraid:gw:v0");
-	assert_string_equal(config.chap_file, "/etc/iraid/secrets/v0");
-	assert_int_equal(config.give_up_seconds, 7);
-	assert_int_equal(config.queue_limit_seconds, 30);
-	assert_int_equal(config.assembly_wait_seconds, 3);
-	assert_false(config.enabled);
+	if (parse(good, strlen(good), &config, reason, sizeof(reason)) != 0)
+		fail_msg("%s", reason);
+	holds_what_good_says(&config);
+}
+
+static void
+a_file_as_it_was_before_is_read(void **state)
+{
+	struct volume_config config;
+	char reason[256] = "";
+
+	assert_int_equal(parse_old(good_old, strlen(good_old), &config, reason, sizeof(reason)), 0);
+	holds_what_good_says(&config);
 }
 
 static void
@@ -91,7 +142,7 @@ the_sample_that_is_shipped_is_accepted(void **state)
 	size_t length;
 
 	assert_non_null(end);
-	snprintf(path, sizeof(path), "%.*sconfig/volume.json.sample", (int)(end - __FILE__), __FILE__);
+	snprintf(path, sizeof(path), "%.*sconfig/volume.conf.sample", (int)(end - __FILE__), __FILE__);
 	assert_int_equal(file_read(path, 65536, &text, &length), 0);
 	if (parse(text, length, &config, reason, sizeof(reason)) != 0)
 		fail_msg("%s", reason);
@@ -102,8 +153,8 @@ the_sample_that_is_shipped_is_accepted(void **state)
 static void
 what_is_left_out_gets_its_default(void **state)
 {
-	static const char text[] = "{\"name\":\"v0\",\"uuid\":\"3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\","
-				   "\"members\":[\"a/iqn.x:a/0\",\"b/iqn.x:b/0\"]}";
+	static const char text[] = "[volume]\nuuid=3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n"
+				   "member=a/iqn.x:a/0\nmember=b/iqn.x:b/0";
 	struct volume_config config;
 	char reason[256] = "";
 
@@ -123,68 +174,124 @@ what_is_left_out_gets_its_default(void **state)
 	assert_string_equal(config.initiator + strlen(config.initiator) - 3, ":v0");
 }
 
-/* good[] with `from` replaced by `to` must be refused, and the reason must hold `named`. */
+typedef int (*parser)(const char *text, size_t length, struct volume_config *out, char *reason, size_t size);
+
+/* `whole` with `from` replaced by `to` must be refused, and the reason must hold `named`. */
 static void
-refused(const char *from, const char *to, const char *named)
+refused_by(parser by, const char *whole, const char *from, const char *to, const char *named)
 {
-	char text[8192], reason[512] = "";
+	char text[8192], reason[2048] = "";
 	struct volume_config config, before;
-	const char *place = strstr(good, from);
+	const char *place = strstr(whole, from);
 
 	assert_non_null(place);
-	assert_true(snprintf(text, sizeof(text), "%.*s%s%s", (int)(place - good), good, to,
+	assert_true(snprintf(text, sizeof(text), "%.*s%s%s", (int)(place - whole), whole, to,
 			     place + strlen(from)) < (int)sizeof(text));
 	memset(&config, 0x5a, sizeof(config));
 	before = config;
-	if (parse(text, strlen(text), &config, reason, sizeof(reason)) != -EINVAL)
+	if (by(text, strlen(text), &config, reason, sizeof(reason)) != -EINVAL)
 		fail_msg("accepted with %s instead of %s", to, from);
 	assert_memory_equal(&config, &before, sizeof(config));
-	if (strncmp(reason, "FILE: ", 6) != 0 || !strstr(reason, named))
+	if (strncmp(reason, "FILE:", 5) != 0 || !strstr(reason, named))
 		fail_msg("\"%s\" names not both file and \"%s\"", reason, named);
 }
 
 static void
-faults_are_refused_and_named(void **state)
+refused(const char *from, const char *to, const char *named)
 {
-	char many[4096] = "\"members\": [";
+	refused_by(parse, good, from, to, named);
+}
 
-	refused("\"enabled\"", "\"enabeld\"", "enabeld");
-	refused("\"name\": \"v0\"", "\"name\": \"v1\"", "v1");
-	refused("\"name\": \"v0\",", "", "\"name\" is missing");
-	refused("\"uuid\": \"3f0c", "\"uuid\": \"3f0", "uuid");
+static void
+refused_old(const char *from, const char *to, const char *named)
+{
+	refused_by(parse_old, good_old, from, to, named);
+}
+
+static void
+faults_are_refused_with_file_line_key_and_remedy(void **state)
+{
+	char many[4096] = "";
+
+	refused("enabled = no", "enabeld = no", "FILE:13: enabeld: there is no such key in [volume]; is it enabled?");
+	refused("enabled = no", "colour = no", "FILE:13: colour: there is no such key in [volume]; iraid.conf(5)");
+	refused("enabled = no", "[vloume]\nenabled = no", "FILE:14: enabled: section [vloume] is not known");
+	refused("[volume]", "", "FILE:3: this line is in no section; put the section's heading");
+	refused("[volume]", "[volume] # mine", "FILE:2: the heading of a section does not end with ]");
+	refused("enabled = no", "enabled", "FILE:13: the line is neither");
+	refused("enabled = no", "= no", "FILE:13: there is no key in front of =");
+	refused("enabled = no", "enabled =", "FILE:13: enabled: it has no value");
+	refused("enabled = no", "enabled = no # for now", "FILE:13: enabled: \"# for now\" is part of the value");
+	refused("enabled = no", "enabled = no\nEnabled = yes", "FILE:14: enabled: it is there twice, first in line 13");
+	refused("enabled = no", "enabled = maybe", "FILE:13: enabled: \"maybe\" is neither yes nor no; write yes or no");
+	refused("enabled = no", "enabled = n\x01o", "FILE:13: there is a control character");
+	refused("enabled = no", "# \xff\xfe", "FILE: it is not UTF-8");
+	refused("uuid = 3f0c", "uuid = 3f0", "FILE:3: uuid: ");
 	refused("3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10", "00000000-0000-0000-0000-000000000000", "uuid");
-	refused("/iqn.2026-01.org.example:a/0", "/iqn.2026-01.org.example:a", "member \"10.0.0.1/iqn");
-	refused(", /* rack 1 */\n               \"[fd00::4]:3261/iqn.2026-01.org.example:b/7\"", "", "1 entries");
-	refused("\"[fd00::4]:3261/iqn.2026-01.org.example:b/7\"", "5", "members");
-	refused("\"iqn.2026-01.org.iraid:gw:v0\"", "\"gw\"", "initiator");
+	refused("uuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n", "", "FILE: uuid: it is missing");
+	refused("/iqn.2026-01.org.example:a/0", "/iqn.2026-01.org.example:a", "FILE:5: member: \"10.0.0.1/iqn");
+	refused("member=[fd00::4]:3261/iqn.2026-01.org.example:b/7", "", "2 members at least, here is 1");
+	refused("iqn.2026-01.org.iraid:gw:v0", "gw", "FILE:8: initiator: \"gw\"");
 	refused("[fd00::4]:3261/iqn.2026-01.org.example:b/7", "10.0.0.1:3260/iqn.2026-01.org.example:a/0", "twice");
 	refused("10.0.0.1/iqn", "10.0.0.1,10.0.0.1:3260/iqn", "portal is given twice");
-	refused("10.0.0.1/iqn", "10.0.0.1,,h/iqn", "member \"10.0.0.1,,h");
+	refused("10.0.0.1/iqn", "10.0.0.1,,h/iqn", "member: \"10.0.0.1,,h");
 	refused("10.0.0.1/iqn", "a,b,c,d,e/iqn", "at most 4 portals");
-	refused("\"give_up_seconds\": 7", "\"give_up_seconds\": 7, \"sync_rate_min_bytes\": 1000", "sync_rate_min_bytes");
-	refused("\"give_up_seconds\": 7", "\"sync_rate_max_bytes\": 1048576", "above \"sync_rate_max_bytes\"");
-	refused("\"give_up_seconds\": 7", "\"hedge_milliseconds\": 60001", "hedge_milliseconds");
-	refused("\"give_up_seconds\": 7", "\"hedge_milliseconds\": -1", "hedge_milliseconds");
-	refused("\"give_up_seconds\": 7", "\"spare_wait_seconds\": 0", "spare_wait_seconds");
-	refused("\"give_up_seconds\": 7", "\"error_limit\": 0", "error_limit");
-	refused("\"give_up_seconds\": 7", "\"error_limit\": 18446744073709551615", "error_limit");
-	refused("\"give_up_seconds\": 7", "\"give_up_seconds\": 0", "give_up_seconds");
-	refused("\"give_up_seconds\": 7", "\"give_up_seconds\": 121", "give_up_seconds");
-	refused("\"give_up_seconds\": 7", "\"give_up_seconds\": \"7\"", "give_up_seconds");
-	refused("\"give_up_seconds\": 7", "\"give_up_seconds\": 7.5", "give_up_seconds");
-	refused("\"queue_limit_seconds\": 30", "\"queue_limit_seconds\": -1", "queue_limit_seconds");
-	refused("\"assembly_wait_seconds\": 3", "\"assembly_wait_seconds\": 99999", "assembly_wait_seconds");
-	refused("\"/etc/iraid/secrets/v0\"", "\"secrets/v0\"", "chap_file");
-	refused("\"/etc/iraid/secrets/v0\"", "\"/etc/\\u0000\"", "NUL");
-	refused("false }", "0 }", "enabled");
-	refused("\"enabled\": false", "\"header_digest\": 1", "header_digest");
-	refused("false }", "false", "ends too early");
-	refused("false }", "false } {}", "after the object");
-	refused("false }", "fals }", "JSON");
-	for (int i = 0; i < SLOTS_MAX + 1; i++)
-		sprintf(many + strlen(many), "%s\"h/iqn.x:a/%d\"", i == 0 ? "" : ", ", i);
-	strcat(many, "], \"x\": [");
-	refused("\"members\": [", many, "41 entries");
+	refused("Give_Up = 7s", "sync_rate_min = 1000", "FILE:9: sync_rate_min: \"1000\" is too little; choose 64K to 1T");
+	refused("Give_Up = 7s", "sync_rate_max = 1M", "FILE:9: sync_rate_min: 10M is above sync_rate_max, 1M");
+	refused("Give_Up = 7s", "sync_rate_max = 1MB", "is not a rate");
+	refused("Give_Up = 7s", "sync_rate_max = 99999999999T", "is not a rate");
+	refused("Give_Up = 7s", "sync_rate_max = 18446744073709551616", "is not a rate");
+	refused("Give_Up = 7s", "hedge = 60001ms", "FILE:9: hedge: \"60001ms\" is too much; choose 0 to 1min");
+	refused("Give_Up = 7s", "hedge = -1", "hedge: \"-1\" is not a time");
+	refused("Give_Up = 7s", "hedge = 500", "FILE:9: hedge: \"500\" has no unit; write 500ms, 5s");
+	refused("Give_Up = 7s", "spare_wait = 0", "spare_wait");
+	refused("Give_Up = 7s", "error_limit = 0", "error_limit: \"0\" is too little");
+	refused("Give_Up = 7s", "error_limit = 18446744073709551615", "error_limit");
+	refused("Give_Up = 7s", "give_up = 0s", "give_up: \"0s\" is too little; choose 1s to 2min");
+	refused("Give_Up = 7s", "give_up = 121s", "give_up: \"121s\" is too much; choose 1s to 2min");
+	refused("Give_Up = 7s", "give_up = 1500ms", "give_up: \"1500ms\" is not a whole number of seconds");
+	refused("Give_Up = 7s", "give_up = 7.5s", "give_up: \"7.5s\" is not a time");
+	refused("assembly_wait = 3s", "assembly_wait = 2h", "assembly_wait");
+	refused("/etc/iraid/secrets/v0", "secrets/v0", "FILE:12: chap_file: \"secrets/v0\" is not an absolute path");
+	refused("enabled = no", "header_digest = 2", "header_digest");
+	for (int i = 0; i < SLOTS_MAX; i++)
+		sprintf(many + strlen(many), "member = h/iqn.x:a/%d\n", i);
+	refused("enabled = no", many, "one more than a volume can have");
+}
+
+static void
+faults_of_the_file_as_it_was_are_refused(void **state)
+{
+	refused_old("\"enabled\"", "\"enabeld\"", "enabeld");
+	refused_old("\"name\": \"v0\"", "\"name\": \"v1\"", "v1");
+	refused_old("\"name\": \"v0\",", "", "\"name\" is missing");
+	refused_old("\"uuid\": \"3f0c", "\"uuid\": \"3f0", "uuid");
+	refused_old("/iqn.2026-01.org.example:a/0", "/iqn.2026-01.org.example:a", "member \"10.0.0.1/iqn");
+	refused_old("\"[fd00::4]:3261/iqn.2026-01.org.example:b/7\"", "5", "members");
+	refused_old("\"give_up_seconds\": 7", "\"give_up_seconds\": 121", "give_up_seconds");
+	refused_old("\"give_up_seconds\": 7", "\"give_up_seconds\": 7.5", "give_up_seconds");
+	refused_old("\"give_up_seconds\": 7", "\"sync_rate_max_bytes\": 1048576", "above \"sync_rate_max_bytes\"");
+	refused_old("\"/etc/iraid/secrets/v0\"", "\"/etc/\\u0000\"", "NUL");
+	refused_old("false }", "0 }", "enabled");
+	refused_old("false }", "false", "ends too early");
+	refused_old("false }", "false } {}", "after the object");
+}
+
+static void
+all_faults_of_a_file_are_found_at_once(void **state)
+{
+	static const char text[] = "[volume]\nnonsense\nuuid = x\ngive_up = 5\n[volume\nhegde = 5s\nmember = a/iqn.x:a/0\n";
+	static struct config_faults faults;
+	static struct volume_config defaults;
+	static struct volume_file file;
+	static const int lines[] = { 2, 3, 4, 5, 6, 7 };
+
+	faults.count = 0;
+	volume_config_usual(&defaults);
+	assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
+	assert_int_equal(faults.count, 6);
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(faults.list[i].line, lines[i]);
 }
 
 static void
@@ -249,7 +356,7 @@ what_is_written_reads_back_and_is_roots_alone(void **state)
 	assert_string_equal(config.chap_file, again.chap_file);
 	assert_int_equal(config.queue_limit_seconds, again.queue_limit_seconds);
 	assert_false(again.enabled);
-	snprintf(path, sizeof(path), "%s/etc/volumes/v0.json", scratch_folder);
+	snprintf(path, sizeof(path), "%s/etc/volumes/v0.conf", scratch_folder);
 	assert_int_equal(stat(path, &status), 0);
 	assert_int_equal(status.st_mode & 07777, 0600);
 
@@ -279,12 +386,13 @@ the_list_is_sorted_and_holds_volumes_only(void **state)
 	assert_int_equal(volume_config_list(names, 8), 0);
 	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
 	assert_int_equal(folder_make(folder), 0);
+	scratch_write("etc/volumes/b.conf", "");
 	scratch_write("etc/volumes/b.json", "");
 	scratch_write("etc/volumes/a.json", "not JSON, and still a volume to show");
-	scratch_write("etc/volumes/.a.json.12.new", "");
-	scratch_write("etc/volumes/a.json~", "");
-	scratch_write("etc/volumes/.json", "");
-	scratch_write("etc/volumes/a b.json", "");
+	scratch_write("etc/volumes/.a.conf.12.new", "");
+	scratch_write("etc/volumes/a.conf~", "");
+	scratch_write("etc/volumes/.conf", "");
+	scratch_write("etc/volumes/a b.conf", "");
 	assert_int_equal(volume_config_list(names, 8), 2);
 	assert_string_equal(names[0], "a");
 	assert_string_equal(names[1], "b");
@@ -302,30 +410,30 @@ a_file_too_large_is_refused(void **state)
 	text[299999] = '\0';
 	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
 	assert_int_equal(folder_make(folder), 0);
-	scratch_write("etc/volumes/v0.json", text);
+	scratch_write("etc/volumes/v0.conf", text);
 	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), -EFBIG);
-	assert_non_null(strstr(reason, "v0.json"));
+	assert_non_null(strstr(reason, "v0.conf"));
 	free(text);
 }
 
+/* Text with a few bytes changed, and perhaps cut, is refused or gives what could have been written. */
 static void
-damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
+damage(parser by, const char *whole, int rounds, uint64_t seed)
 {
-	uint64_t seed = 0x69726169642d6366ull;
 	struct volume_config config;
-	char text[sizeof(good) + 1], reason[256];
+	char text[sizeof(good_old) + sizeof(good)], reason[256];
 	int accepted = 0;
 
-	for (int round = 0; round < FUZZ_ROUNDS; round++) {
-		size_t length = sizeof(good) - 1;
+	for (int round = 0; round < rounds; round++) {
+		size_t length = strlen(whole);
 
-		memcpy(text, good, sizeof(good));
+		memcpy(text, whole, length);
 		for (uint64_t hits = 1 + scratch_random(&seed) % 3; hits > 0; hits--)
 			text[scratch_random(&seed) % length] = (char)scratch_random(&seed);
 		if (scratch_random(&seed) % 4 == 0)
 			length = scratch_random(&seed) % length;
 		text[length] = '\0';
-		if (parse(text, length, &config, reason, sizeof(reason)) != 0)
+		if (by(text, length, &config, reason, sizeof(reason)) != 0)
 			continue;
 		accepted++;
 		assert_in_range(config.device_count, 2, SLOTS_MAX);
@@ -335,7 +443,14 @@ damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
 		assert_string_equal(config.name, "v0");
 	}
 	/* Damage inside comments and strings is accepted: else the test would test nothing. */
-	assert_true(accepted > FUZZ_ROUNDS / 100);
+	assert_true(accepted > rounds / 100);
+}
+
+static void
+damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
+{
+	damage(parse, good, FUZZ_ROUNDS, 0x69726169642d6366ull);
+	damage(parse_old, good_old, FUZZ_ROUNDS / 4, 0x69726169642d6367ull);
 }
 
 static void
@@ -408,7 +523,10 @@ main(void)
 		cmocka_unit_test(every_key_is_read_and_comments_are_passed_over),
 		cmocka_unit_test(the_sample_that_is_shipped_is_accepted),
 		cmocka_unit_test(what_is_left_out_gets_its_default),
-		cmocka_unit_test(faults_are_refused_and_named),
+		cmocka_unit_test(a_file_as_it_was_before_is_read),
+		cmocka_unit_test(faults_are_refused_with_file_line_key_and_remedy),
+		cmocka_unit_test(faults_of_the_file_as_it_was_are_refused),
+		cmocka_unit_test(all_faults_of_a_file_are_found_at_once),
 		cmocka_unit_test(a_member_may_have_several_portals),
 		cmocka_unit_test(a_device_can_be_dropped_but_not_the_last_two),
 		SCRATCH_TEST(what_is_written_reads_back_and_is_roots_alone),

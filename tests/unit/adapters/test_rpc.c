@@ -341,18 +341,18 @@ a_broken_file_is_shown_in_the_list_and_keeps_its_name_taken(void **state)
 
 	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
 	assert_int_equal(folder_make(folder), 0);
-	scratch_write("etc/volumes/broken.json", "{ \"name\": \"broken\", \"mebmers\": [] }");
+	scratch_write("etc/volumes/broken.conf", "[volume]\nmebmer = h/iqn.x:a/0\n");
 	answer = ask(CALL("volume.list", "{}"));
 	volumes = at(at(answer, "result"), "volumes");
 	assert_int_equal(json_object_array_length(volumes), 1);
 	volume = json_object_array_get_idx(volumes, 0);
 	assert_string_equal(json_object_get_string(at(volume, "name")), "broken");
 	assert_string_equal(json_object_get_string(at(volume, "state")), "failed");
-	assert_non_null(strstr(json_object_get_string(at(volume, "reason")), "broken.json"));
+	assert_non_null(strstr(json_object_get_string(at(volume, "reason")), "broken.conf:2: mebmer"));
 	json_object_put(answer);
 	refused(CALL("volume.create", "{\"name\":\"broken\",\"level\":5,\"members\":" THREE "}"), 3, "exists",
 		"broken");
-	refused(CALL("volume.status", "{\"name\":\"broken\"}"), 1, "invalid", "broken.json");
+	refused(CALL("volume.status", "{\"name\":\"broken\"}"), 1, "invalid", "broken.conf:2: mebmer");
 }
 
 static void

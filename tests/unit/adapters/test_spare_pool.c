@@ -64,7 +64,7 @@ what_is_added_reads_back_and_is_roots_alone(void **state)
 	assert_int_equal(spare_pool_read(&pool, reason, sizeof(reason)), 0);
 	assert_int_equal(pool.count, 1);
 	assert_string_equal(pool.spares[0].device.address.iqn, "iqn.x:b");
-	snprintf(path, sizeof(path), "%s/etc/gateway.json", scratch_folder);
+	snprintf(path, sizeof(path), "%s/etc/gateway.conf", scratch_folder);
 	assert_int_equal(stat(path, &status), 0);
 	assert_int_equal(status.st_mode & 07777, 0600);
 }

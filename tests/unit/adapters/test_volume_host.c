@@ -40,11 +40,11 @@ configure(const char *name, const char *uuid)
 
 	snprintf(path, sizeof(path), "%s/etc/volumes", scratch_folder);
 	assert_int_equal(folder_make(path), 0);
-	snprintf(path, sizeof(path), "etc/volumes/%s.json", name);
+	snprintf(path, sizeof(path), "etc/volumes/%s.conf", name);
 	snprintf(text, sizeof(text),
-		 "{\"name\":\"%s\",\"uuid\":\"%s\",\"members\":[\"127.0.0.1:1/iqn.2026-01.org.iraid.test:a/0\","
-		 "\"127.0.0.1:1/iqn.2026-01.org.iraid.test:b/0\",\"127.0.0.1:1/iqn.2026-01.org.iraid.test:c/0\"]}",
-		 name, uuid);
+		 "[volume]\nuuid = %s\nmember = 127.0.0.1:1/iqn.2026-01.org.iraid.test:a/0\n"
+		 "member = 127.0.0.1:1/iqn.2026-01.org.iraid.test:b/0\nmember = 127.0.0.1:1/iqn.2026-01.org.iraid.test:c/0\n",
+		 uuid);
 	scratch_write(path, text);
 }
 
@@ -85,9 +85,9 @@ what_is_not_configured_is_refused_and_named(void **state)
 	assert_int_equal(volume_acquire(host, "v9", "test", &volume, reason, sizeof(reason)), -ENOENT);
 	assert_non_null(strstr(reason, "v9"));
 	assert_null(volume);
-	scratch_write("etc/volumes/v9.json", "{");
+	scratch_write("etc/volumes/v9.conf", "{");
 	assert_int_equal(volume_acquire(host, "v9", "test", &volume, reason, sizeof(reason)), -EINVAL);
-	assert_non_null(strstr(reason, "v9.json"));
+	assert_non_null(strstr(reason, "v9.conf:1: "));
 }
 
 static void
@@ -134,9 +134,9 @@ administration_of_what_does_not_run_says_so_and_its_file_can_be_changed(void **s
 	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), 0);
 	assert_int_equal(config.device_count, 3);
 	assert_int_equal(volume_edit_add(host, "v9", &device, reason, sizeof(reason)), -ENOENT);
-	scratch_write("etc/volumes/v0.json", "{ broken");
+	scratch_write("etc/volumes/v0.conf", "{ broken");
 	assert_int_equal(volume_edit_add(host, "v0", &device, reason, sizeof(reason)), -EINVAL);
-	assert_non_null(strstr(reason, "v0.json"));
+	assert_non_null(strstr(reason, "v0.conf:1: "));
 	volume_release(volume);
 }
 
@@ -214,9 +214,9 @@ a_secrets_file_that_is_gone_fails_the_volume_not_the_start(void **state)
 	struct volume_start_options usual = { 0 };
 	struct volume_view *view = malloc(sizeof(*view));
 
-	scratch_write("etc/volumes/v0.json",
-		      "{\"name\":\"v0\",\"uuid\":\"3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\",\"chap_file\":\"/nowhere/x\","
-		      "\"members\":[\"127.0.0.1:1/iqn.x:a/0\",\"127.0.0.1:1/iqn.x:b/0\"]}");
+	scratch_write("etc/volumes/v0.conf",
+		      "[volume]\nuuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\nchap_file = /nowhere/x\n"
+		      "member = 127.0.0.1:1/iqn.x:a/0\nmember = 127.0.0.1:1/iqn.x:b/0\n");
 	assert_int_equal(volume_start(host, "v0", &usual, reason, sizeof(reason)), 0);
 	assert_int_equal(volume_wait(host, "v0", 5000), -EIO);
 	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);

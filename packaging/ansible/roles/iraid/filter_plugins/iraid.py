@@ -1,0 +1,267 @@
+"""Filters of the role iraid: what is wrong with its variables, and what its tasks need of them without secrets.
+
+They run on the controller.  Types and required keys are argument_specs' business; here is what needs more than one
+value: how many members a level takes, a device named twice, an entry that names a volume which is not there.  Each text
+names the thing, its value, and what to write; none holds a part of a secret.
+"""
+
+import importlib.util
+from pathlib import Path
+
+
+def _load_names():
+    """The role's module_utils can't be imported by name on the controller."""
+    path = Path(__file__).resolve().parents[1] / "module_utils/iraid/names.py"
+    spec = importlib.util.spec_from_file_location("iraid_names", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+names = _load_names()
+
+MEMBERS = {0: (2, 32), 1: (2, 4), 5: (3, 32), 6: (4, 32), 10: (3, 32)}
+DEVICES_MAX = 40
+CHUNK_MIN, CHUNK_MAX = 4096, 1 << 20
+RATE_MIN = 64 << 10
+# Keys of a volume's file that are not set there.
+OWN_KEYS = {"member": "the handler's: write members and spares", "uuid": "the handler's: take it out",
+            "initiator": "written at creation: write initiator beside settings",
+            "chap_file": "the role's: write chap beside settings",
+            "sync_rate_min": "iraid set's: write rate_min beside settings",
+            "sync_rate_max": "iraid set's: write rate_max beside settings"}
+
+
+class Problems(list):
+    def check(self, where, parse, value):
+        """What parse makes of the value; None, and a text more, if nothing."""
+        try:
+            return parse(value)
+        except ValueError as error:
+            self.append(f"{where}: {error}")
+            return None
+
+
+def gateway_problems(given):
+    """given: {volumes, replace, confirm_delete, spares} as the role's variables have them."""
+    problems = Problems()
+    seen_names, seen_devices = set(), {}
+    for index, volume in enumerate(given["volumes"]):
+        where = f"iraid_volumes[{index}] ({volume.get('name')})"
+        problems.check(f"{where}.name", names.volume_name, volume.get("name"))
+        if volume.get("name") in seen_names:
+            problems.append(f"{where}.name: '{volume['name']}' is there twice: each volume has one entry")
+        seen_names.add(volume.get("name"))
+        if volume.get("state") == "absent":
+            _check_absent(where, volume, given["confirm_delete"], problems)
+            continue
+        _check_volume(where, volume, seen_devices, problems)
+        _check_export(f"{where}.export", volume.get("export"), problems)
+    for index, spare in enumerate(given["spares"]):
+        where = f"iraid_gateway_spares[{index}]"
+        _check_device(f"{where}.device", spare.get("device"), seen_devices, problems)
+        _check_login(where, spare, problems)
+    for index, entry in enumerate(given["replace"]):
+        where = f"iraid_replace[{index}]"
+        if entry.get("volume") not in seen_names:
+            problems.append(f"{where}.volume: '{entry.get('volume')}' is not in iraid_volumes: it has "
+                            f"{', '.join(sorted(map(str, seen_names))) or 'none'}")
+        for key in ("old", "new"):
+            problems.check(f"{where}.{key}", names.member, entry.get(key))
+    return list(problems)
+
+
+def _check_absent(where, volume, confirmed, problems):
+    if volume.get("name") not in confirmed:
+        problems.append(f"{where}.state: absent destroys all data of the volume: it wants the name once more "
+                        f"(-e '{{\"iraid_confirm_delete\": [\"{volume.get('name')}\"]}}'); to leave the volume alone, "
+                        "take it out of iraid_volumes")
+
+
+def _check_volume(where, volume, seen, problems):
+    level, members = int(volume.get("level", 5)), volume.get("members") or []
+    spares = volume.get("spares") or []
+    least, most = MEMBERS.get(level, (2, 32))
+    if not least <= len(members) <= most:
+        problems.append(f"{where}.members: there are {len(members)}, level {level} takes {least} to {most}")
+    if len(members) + len(spares) > DEVICES_MAX:
+        problems.append(f"{where}.spares: {len(members)} members and {len(spares)} spares are more than {DEVICES_MAX} "
+                        "devices: take some out")
+    if spares and level == 0:
+        problems.append(f"{where}.spares: level 0 has no redundancy, so a spare can't be filled: take them out")
+    for key, devices in (("members", members), ("spares", spares)):
+        for number, device in enumerate(devices):
+            _check_device(f"{where}.{key}[{number}]", device, seen, problems)
+    _check_sizes(where, volume, problems)
+    for key in volume.get("settings") or {}:
+        if key in OWN_KEYS:
+            problems.append(f"{where}.settings.{key}: that line of the file is {OWN_KEYS[key]}")
+    _check_login(where, volume, problems)
+
+
+def _check_device(where, device, seen, problems):
+    label = problems.check(where, names.member, device)
+    if label is None:
+        return
+    if label in seen:
+        problems.append(f"{where}: '{label}' is {seen[label]} already: a LUN has one place")
+    seen.setdefault(label, where)
+
+
+def _check_sizes(where, volume, problems):
+    sizes = {}
+    for key in ("chunk", "region_size", "rate_min", "rate_max"):
+        if volume.get(key) is not None:
+            sizes[key] = problems.check(f"{where}.{key}", names.size, volume[key])
+    chunk = sizes.get("chunk")
+    if chunk is not None and not (CHUNK_MIN <= chunk <= CHUNK_MAX and chunk & (chunk - 1) == 0):
+        problems.append(f"{where}.chunk: {volume['chunk']} is no power of two from 4K to 1M")
+    low, high = sizes.get("rate_min"), sizes.get("rate_max")
+    for key, value in (("rate_min", low), ("rate_max", high)):
+        if value is not None and value < RATE_MIN:
+            problems.append(f"{where}.{key}: {volume[key]} is less than 64K a second: resync would hardly end")
+    if low is not None and high is not None and low > high:
+        problems.append(f"{where}.rate_min: {volume['rate_min']} is more than rate_max {volume['rate_max']}")
+
+
+def _check_login(where, holder, problems):
+    if holder.get("initiator"):
+        problems.check(f"{where}.initiator", names.iqn, holder["initiator"])
+    _check_chap(f"{where}.chap", holder.get("chap"), problems)
+
+
+def _check_chap(where, chap, problems):
+    if not chap:
+        return
+    for key in ("user", "secret"):
+        problems.check(f"{where}.{key}", names.secret_text, chap.get(key))
+
+
+def _check_export(where, export, problems):
+    if not export or export.get("state") == "absent":
+        return
+    problems.check(f"{where}.iqn", names.iqn, export.get("iqn"))
+    for key, parse in (("portals", names.listen), ("initiators", names.iqn)):
+        for number, value in enumerate(export.get(key) or []):
+            problems.check(f"{where}.{key}[{number}]", parse, value)
+    if not export.get("initiators") and not export.get("demo_mode"):
+        problems.append(f"{where}.initiators: nobody may use the volume: name the initiators "
+                        "(/etc/iscsi/initiatorname.iscsi), or write demo_mode: true, which lets everybody in")
+    _check_chap(f"{where}.chap", export.get("chap"), problems)
+
+
+def backend_problems(given):
+    """given: {kind, targets, tgt_secrets_shown} as the role's variables have them."""
+    problems = Problems()
+    seen = set()
+    for index, target in enumerate(given["targets"]):
+        where = f"iraid_backend_targets[{index}]"
+        name = problems.check(f"{where}.iqn", names.iqn, target.get("iqn"))
+        if name in seen:
+            problems.append(f"{where}.iqn: '{name}' is there twice: a target has one entry")
+        seen.add(name)
+        _check_luns(where, target.get("luns") or [], problems)
+        for key, parse in (("portals", names.listen), ("initiators", names.iqn)):
+            for number, value in enumerate(target.get(key) or []):
+                problems.check(f"{where}.{key}[{number}]", parse, value)
+        if not (target.get("initiators") or target.get("addresses") or target.get("open_to_all")):
+            problems.append(f"{where}.initiators: nobody may use the target: name the gateways' initiators, or write "
+                            "open_to_all: true")
+        _check_chap(f"{where}.chap", target.get("chap"), problems)
+        (_check_tgt if given["kind"] == "tgt" else _check_lio)(where, target, given, problems)
+    return list(problems)
+
+
+def _check_luns(where, luns, problems):
+    if not luns:
+        problems.append(f"{where}.luns: there are none: give a device, or a file and its size")
+    for number, lun in enumerate(luns):
+        place = f"{where}.luns[{number}]"
+        if bool(lun.get("device")) == bool(lun.get("file")):
+            problems.append(f"{place}: give either device, a block device, or file and size")
+        elif lun.get("file"):
+            problems.check(f"{place}.size", names.size, lun.get("size"))
+
+
+def _check_lio(where, target, _given, problems):
+    if target.get("addresses"):
+        problems.append(f"{where}.addresses: LIO knows initiators by name: write initiators")
+
+
+def _check_tgt(where, target, given, problems):
+    if target.get("portals"):
+        problems.append(f"{where}.portals: tgt listens on all addresses for all of its targets: take them out, and "
+                        "write addresses, those that gateways come from")
+    chap = target.get("chap")
+    if not chap:
+        return
+    if not given["tgt_secrets_shown"]:
+        problems.append(f"{where}.chap: tgt gives secrets to its own tools on their command line, where every user of "
+                        "the host can see them for a moment, at each start: use iraid_backend_kind: lio, or accept "
+                        "that by iraid_backend_tgt_secrets_shown: true")
+    for key in ("user", "secret"):
+        if set(" #<>\\$\"'") & set(str(chap.get(key))):
+            problems.append(f"{where}.chap.{key}: holds one of blank # < > \\ $ \" ', which tgt's configuration can't: "
+                            "take another one")
+
+
+def volume_arguments(volumes, config_dir, replace, confirm_delete):
+    """Volumes as the tasks loop over them: no secrets, but the names of their files; what is not given is null."""
+    arguments = []
+    for volume in volumes:
+        export = dict(volume.get("export") or {})
+        shown = {key: value for key, value in volume.items() if key not in ("chap", "export")}
+        shown["chap_file"] = secret_path(config_dir, volume["name"]) if volume.get("chap") else None
+        shown["replace"] = [{"old": one["old"], "new": one["new"]} for one in replace
+                            if one["volume"] == volume["name"]]
+        shown["confirm_delete"] = volume["name"] in confirm_delete
+        export["chap_file"] = export_path(config_dir, volume["name"]) if export.pop("chap", None) else None
+        wanted = bool(volume.get("export")) and volume.get("state", "started") == "started"
+        gone = volume.get("state") == "absent" or export.get("state") == "absent"
+        shown["export"] = export
+        shown["export_state"] = "absent" if gone else "present" if wanted else "as it is"
+        arguments.append(shown)
+    return arguments
+
+
+def secret_files(volumes, spares, config_dir):
+    """What iraid_secrets is to write.  Only for tasks with no_log."""
+    files = []
+    for volume in volumes:
+        if volume.get("state") == "absent":
+            continue
+        if volume.get("chap"):
+            files.append({"path": secret_path(config_dir, volume["name"]), **volume["chap"]})
+        chap = (volume.get("export") or {}).get("chap")
+        if chap:
+            files.append({"path": export_path(config_dir, volume["name"]), **chap})
+    for index, spare in enumerate(spares):
+        if spare.get("chap"):
+            files.append({"path": spare_path(config_dir, index), **spare["chap"]})
+    return files
+
+
+def spare_arguments(spares, config_dir):
+    return [{"device": spare["device"], "initiator": spare.get("initiator"),
+             "chap_file": spare_path(config_dir, index) if spare.get("chap") else None}
+            for index, spare in enumerate(spares)]
+
+
+def secret_path(config_dir, name):
+    return f"{config_dir}/secrets/{name}"
+
+
+def export_path(config_dir, name):
+    """No volume has this name: '+' is not allowed there."""
+    return f"{config_dir}/secrets/{name}+initiators"
+
+
+def spare_path(config_dir, index):
+    return f"{config_dir}/secrets/gateway+spare{index}"
+
+
+class FilterModule:
+    def filters(self):
+        return {"iraid_gateway_problems": gateway_problems, "iraid_backend_problems": backend_problems,
+                "iraid_volume_arguments": volume_arguments, "iraid_secret_files": secret_files,
+                "iraid_spare_arguments": spare_arguments}

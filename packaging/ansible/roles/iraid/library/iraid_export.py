@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+"""Ansible module: a volume of iraid is exported through LIO, or is not."""
+
+DOCUMENTATION = r"""
+---
+module: iraid_export
+short_description: Export a volume of iraid to initiators
+description:
+  - Runs C(iraid export), which completes what is there and leaves the rest as it is, or C(iraid unexport).
+  - ACLs and portals that are not named stay, and are warned of.
+options:
+  name:
+    description: Name of the volume.
+    type: str
+    required: true
+  state:
+    description: C(absent) takes it away from initiators; refused while one is logged in. The volume stays.
+    type: str
+    choices: [present, absent]
+    default: present
+  iqn:
+    description: Target that initiators will see; required for C(present).
+    type: str
+  portals:
+    description: IP:PORT of each address to listen on.
+    type: list
+    elements: str
+    default: []
+  initiators:
+    description: Names of the initiators that may use it.
+    type: list
+    elements: str
+    default: []
+  demo_mode:
+    description: Let any initiator in.
+    type: bool
+    default: false
+  chap_file:
+    description: Secrets file on the gateway; initiators are asked for what is in it.
+    type: path
+  command:
+    description: The iraid command.
+    type: str
+    default: iraid
+author: iraid maintainers
+"""
+
+EXAMPLES = r"""
+- name: Hand the volume to one initiator
+  iraid_export:
+    name: v0
+    iqn: iqn.2026-01.org.example:v0
+    portals: ["10.1.0.9:3260"]
+    initiators: ["iqn.1993-08.org.debian:01:abc"]
+"""
+
+RETURN = r"""
+changes:
+  description: What was made or removed, or would be.
+  returned: always
+  type: list
+  elements: str
+export:
+  description: What C(iraid export --json) answered.
+  returned: when the volume is exported
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.iraid.command import Absent, Failure, Iraid
+from ansible.module_utils.iraid.names import iqn, listen
+from ansible.module_utils.iraid.shown import diff
+
+ARGUMENTS = {
+    "name": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "iqn": {"type": "str"},
+    "portals": {"type": "list", "elements": "str", "default": []},
+    "initiators": {"type": "list", "elements": "str", "default": []},
+    "demo_mode": {"type": "bool", "default": False},
+    "chap_file": {"type": "path"},
+    "command": {"type": "str", "default": "iraid"},
+}
+
+
+def words_of(given, check_mode):
+    words = ["export" if given["state"] == "present" else "unexport", given["name"]]
+    if given["iqn"]:
+        words += ["--iqn", iqn(given["iqn"])]
+    if given["state"] == "present":
+        for portal in given["portals"]:
+            words += ["--portal", listen(portal)]
+        for initiator in given["initiators"]:
+            words += ["--acl", iqn(initiator)]
+        if given["demo_mode"]:
+            words.append("--demo-mode")
+        if given["chap_file"]:
+            words += ["--chap-file", given["chap_file"]]
+    return [*words, "--dry-run"] if check_mode else words
+
+
+def strangers(given, answer):
+    """Texts about what stands in the target and not in the inventory: it stays, since others may have put it there."""
+    texts = []
+    known = {iqn(one) for one in given["initiators"]}
+    where = f"/iscsi/{answer['iqn']}/tpg1"
+    for one in answer.get("initiators", ()):
+        if not given["demo_mode"] and one not in known:
+            texts.append(f"initiator {one} has an ACL in {answer['iqn']}, and the inventory does not name it; to shut "
+                         f"it out: targetcli {where}/acls delete {one}; targetcli saveconfig")
+    ports = {listen(one) for one in given["portals"]}
+    for one in answer.get("portals", ()):
+        if ports and listen(one) not in ports:
+            texts.append(f"target {answer['iqn']} listens on {one}, which the inventory does not name; to end that: "
+                         f"targetcli {where}/portals delete {' '.join(one.rsplit(':', 1))}; targetcli saveconfig")
+    return texts
+
+
+def not_there_yet(module, given):
+    """Check mode, and the volume would have been made by a task before this one."""
+    made = [f"target {given['iqn']} with volume {given['name']}"] if given["state"] == "present" else []
+    module.exit_json(changed=bool(made), changes=made, diff=diff([], made))
+
+
+def run(module):
+    given = module.params
+    if given["state"] == "present" and not given["iqn"]:
+        module.fail_json(msg=f"export of volume {given['name']}: iqn is missing: give the name of the target that "
+                             "initiators will see")
+    try:
+        answer = Iraid(module, given["command"]).run(*words_of(given, module.check_mode))
+    except Absent:
+        if module.check_mode:
+            return not_there_yet(module, given)
+        raise
+    except Failure as failure:
+        if failure.kind != "not_found":
+            raise
+        if given["state"] == "absent":
+            module.exit_json(changed=False, changes=[])
+        if module.check_mode:
+            return not_there_yet(module, given)
+        raise
+    changes = answer["changes"]
+    if given["state"] == "absent":
+        return module.exit_json(changed=bool(changes), changes=changes, diff=diff([], changes))
+    if not module.check_mode:
+        for text in strangers(given, answer):
+            module.warn(text)
+    return module.exit_json(changed=bool(changes), changes=changes, export=answer, diff=diff([], changes))
+
+
+def main():
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    try:
+        run(module)
+    except Failure as failure:
+        module.fail_json(msg=failure.text, type=failure.kind)
+    except Absent:
+        module.fail_json(msg=f"the command {module.params['command']} is not on this machine: install iraid "
+                             "(iraid_packages), or say where it is (iraid_command)")
+    except ValueError as refused:
+        module.fail_json(msg=f"export of volume {module.params['name']}: {refused}")
+
+
+if __name__ == "__main__":
+    main()

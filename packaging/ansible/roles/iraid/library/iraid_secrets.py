@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""Ansible module: secrets files of iraid hold what they are to hold."""
+
+DOCUMENTATION = r"""
+---
+module: iraid_secrets
+short_description: Write secrets files of iraid
+description:
+  - Line 1 the user, line 2 the secret; mode 0600, of root. Nothing of it is ever shown, compared by C(--diff) or put on
+    a command line.
+options:
+  files:
+    description: The files.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path:
+        description: Where; its folder is made, mode 0700.
+        type: path
+        required: true
+      user:
+        description: The user.
+        type: str
+        required: true
+      secret:
+        description: The secret.
+        type: str
+        required: true
+author: iraid maintainers
+"""
+
+EXAMPLES = r"""
+- name: What volume v0 logs in to its targets with
+  iraid_secrets:
+    files:
+      - path: /etc/iraid/secrets/v0
+        user: gateway1
+        secret: "{{ vault_targets_secret }}"
+"""
+
+RETURN = r"""
+paths:
+  description: Files that were written, or would be.
+  returned: always
+  type: list
+  elements: str
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.iraid import files
+from ansible.module_utils.iraid.names import secret_text
+
+ARGUMENTS = {
+    "files": {"type": "list", "elements": "dict", "required": True, "no_log": False, "options": {
+        "path": {"type": "path", "required": True},
+        "user": {"type": "str", "required": True},
+        "secret": {"type": "str", "required": True, "no_log": True}}},
+}
+
+
+def is_right(path, text):
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return False
+    return (stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o600
+            and status.st_uid == os.geteuid() and path.read_text() == text)
+
+
+def main():
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    written = []
+    for one in module.params["files"]:
+        path = Path(one["path"])
+        for what in ("user", "secret"):
+            try:
+                secret_text(one[what])
+            except ValueError as error:
+                module.fail_json(msg=f"the {what} of {path} {error}: write another one")
+        text = f"{one['user']}\n{one['secret']}\n"
+        if is_right(path, text):
+            continue
+        written.append(str(path))
+        if not module.check_mode:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.write(path, text)
+    module.exit_json(changed=bool(written), paths=written)
+
+
+if __name__ == "__main__":
+    main()

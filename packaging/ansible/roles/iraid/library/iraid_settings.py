@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+"""Ansible module: keys of a gateway's or a volume's configuration file have values."""
+
+DOCUMENTATION = r"""
+---
+module: iraid_settings
+short_description: Set keys in configuration files of iraid
+description:
+  - Changes single lines of gateway.conf or of a volume's file, keeps comments and all others, and lets the handler
+    apply what can be applied. What the file would be is checked first (C(iraid config check)); a fault changes nothing.
+  - The keys are those of iraid.conf(5).
+options:
+  volume:
+    description: Name of the volume whose file is meant; without it the gateway's.
+    type: str
+  settings:
+    description: Of a volume, keys; of the gateway, sections with keys. A list is a key given several times, null takes
+      the key out, so that its default holds.
+    type: dict
+    required: true
+  config_dir:
+    description: Where the files are.
+    type: path
+    default: /etc/iraid
+  command:
+    description: The iraid command.
+    type: str
+    default: iraid
+author: iraid maintainers
+"""
+
+EXAMPLES = r"""
+- name: Whom to tell of events, and how long to wait for a silent member
+  iraid_settings:
+    settings:
+      notify:
+        mail: [storage@example.org]
+      volumes:
+        give_up: 8s
+"""
+
+RETURN = r"""
+pending:
+  description: Changes that need more than a reload, each with what to do.
+  returned: when something was changed
+  type: list
+  elements: str
+"""
+
+import tempfile
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.iraid import conf_text, files
+from ansible.module_utils.iraid.command import Absent, Failure, Iraid
+from ansible.module_utils.iraid.names import volume_name
+
+ARGUMENTS = {
+    "volume": {"type": "str"},
+    "settings": {"type": "dict", "required": True},
+    "config_dir": {"type": "path", "default": "/etc/iraid"},
+    "command": {"type": "str", "default": "iraid"},
+}
+SECTIONS = ("volumes", "notify", "exporter")  # of the gateway; its spares are the handler's
+
+
+def wanted_keys(given):
+    """(section, key, lines) of each."""
+    if given["volume"]:
+        sections = {"volume": given["settings"]}
+    else:
+        sections = given["settings"]
+        for section, keys in sections.items():
+            if section not in SECTIONS or not isinstance(keys, dict):
+                raise ValueError(f"settings.{section}: write keys below {', '.join(SECTIONS)}")
+    return [(section, key, lines(f"{section}.{key}", value))
+            for section, keys in sections.items() for key, value in keys.items()]
+
+
+def lines(where, value):
+    if value is None:
+        return []
+    texts = []
+    for one in value if isinstance(value, list) else [value]:
+        text = {True: "yes", False: "no"}[one] if isinstance(one, bool) else str(one).strip()
+        if not text or "\n" in text:
+            raise ValueError(f"settings.{where}: '{one}' is no value of one line; null takes a key out")
+        texts.append(text)
+    return texts
+
+
+def check(module, iraid, path, text):
+    """Of a copy, so that a fault changes nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name if path.name == "gateway.conf" else Path(folder) / "volumes" / path.name
+        copy.parent.mkdir(exist_ok=True)
+        files.write(copy, text)
+        faults = iraid.run("config", "check", environment={"IRAID_CONFIG_DIR": folder})["faults"]
+        if faults:
+            module.fail_json(msg="; ".join(
+                f"{path}:{one['line']}: {one['key']}: {one['what']}; {one['remedy']}" for one in faults))
+
+
+def read(iraid, path, volume, check_mode):
+    if volume and not path.exists() and path.with_suffix(".json").exists() and not check_mode:
+        iraid.run("config", "reload", volume)  # writes the file in today's form
+    if path.exists():
+        return path.read_text()
+    if volume and not check_mode:
+        raise ValueError(f"{path} is not there: is there a volume {volume}? iraid list")
+    return ""
+
+
+def reload(module, iraid, volume):
+    try:
+        return iraid.run("config", "reload", *([volume] if volume else []))
+    except Failure as failure:
+        if failure.kind != "unavailable":
+            raise
+        module.warn(f"no handler runs, so what was changed holds when it is started: {failure.text}")
+        return {}
+
+
+def run(module):
+    given = module.params
+    volume = volume_name(given["volume"]) if given["volume"] else None
+    folder = Path(given["config_dir"])
+    path = folder / "volumes" / f"{volume}.conf" if volume else folder / "gateway.conf"
+    iraid = Iraid(module, given["command"])
+    before = text = read(iraid, path, volume, module.check_mode)
+    for section, key, values in wanted_keys(given):
+        text = conf_text.set_key(text, section, key, values)
+    result = {"changed": text != before, "diff": {"before": before, "after": text}, "pending": []}
+    # A new volume's file is not there yet in check mode, and without the command nothing can be checked.
+    if text != before and (before or not volume):
+        try:
+            check(module, iraid, path, text)
+        except Absent:
+            if not module.check_mode:
+                raise
+    if text != before and not module.check_mode:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        files.write(path, text)
+        reloaded = reload(module, iraid, volume)
+        result["pending"] = [f"{one['name']}: {change['key']}: {change['remedy']}"
+                             for one in reloaded.get("volumes", ()) for change in one.get("pending", ())]
+        for text in result["pending"]:
+            module.warn(f"not applied yet: volume {text}")
+    module.exit_json(**result)
+
+
+def main():
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    try:
+        run(module)
+    except Failure as failure:
+        module.fail_json(msg=failure.text, type=failure.kind)
+    except Absent:
+        module.fail_json(msg=f"the command {module.params['command']} is not on this machine: install iraid "
+                             "(iraid_packages), or say where it is (iraid_command)")
+    except ValueError as refused:
+        module.fail_json(msg=str(refused))
+
+
+if __name__ == "__main__":
+    main()

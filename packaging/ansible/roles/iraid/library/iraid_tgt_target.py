@@ -1,0 +1,170 @@
+#!/usr/bin/python3
+"""Ansible module: tgt of a backend host serves one target whose LUNs become members."""
+
+DOCUMENTATION = r"""
+---
+module: iraid_tgt_target
+short_description: Serve LUNs for iraid by tgt
+description:
+  - Writes the target's block to a file of its own in tgt's configuration, with the parameters that suit iraid, and lets
+    tgt read it. A target that initiators are logged in to is not touched; what was changed holds when tgt was
+    restarted.
+  - LUNs are numbered from 1. tgt gives secrets to its own tools on their command line.
+options:
+  iqn:
+    description: Name of the target.
+    type: str
+    required: true
+  luns:
+    description: Backing of LUN 1, 2, ...
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      device:
+        description: Block device.
+        type: path
+      file:
+        description: File; it is made, sparse, and enlarged where it is smaller, never made smaller.
+        type: path
+      size:
+        description: Of the file.
+        type: str
+      write_back:
+        description: Let writes be cached; flushes of iraid reach the disk in either case.
+        type: bool
+        default: true
+  initiators:
+    description: Names that gateways log in with.
+    type: list
+    elements: str
+    default: []
+  addresses:
+    description: Addresses and networks that gateways log in from; any if there are none.
+    type: list
+    elements: str
+    default: []
+  open_to_all:
+    description: Let any initiator in.
+    type: bool
+    default: false
+  user:
+    description: CHAP user.
+    type: str
+  secret:
+    description: CHAP secret.
+    type: str
+  parameters:
+    description: Parameters of the target, over those of the module.
+    type: dict
+    default: {}
+  folder:
+    description: Where tgt reads its configuration from.
+    type: path
+    default: /etc/tgt/conf.d
+author: iraid maintainers
+"""
+
+EXAMPLES = r"""
+- name: A file as a member
+  iraid_tgt_target:
+    iqn: iqn.2026-01.org.example:disk
+    luns:
+      - file: /srv/iraid.img
+        size: 1T
+    initiators: ["iqn.2026-01.org.example:gateway1"]
+"""
+
+RETURN = r"""
+changes:
+  description: What was made, or would be.
+  returned: always
+  type: list
+  elements: str
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.iraid import backing, files, lio_plan, tgt_config
+from ansible.module_utils.iraid.names import iqn, size
+from ansible.module_utils.iraid.shown import diff
+
+ARGUMENTS = {
+    "iqn": {"type": "str", "required": True},
+    "luns": {"type": "list", "elements": "dict", "required": True, "options": {
+        "device": {"type": "path"}, "file": {"type": "path"}, "size": {"type": "str"},
+        "write_back": {"type": "bool", "default": True}},
+        "mutually_exclusive": [("device", "file")], "required_one_of": [("device", "file")],
+        "required_by": {"file": ("size",)}},
+    "initiators": {"type": "list", "elements": "str", "default": []},
+    "addresses": {"type": "list", "elements": "str", "default": []},
+    "open_to_all": {"type": "bool", "default": False},
+    "user": {"type": "str"},
+    "secret": {"type": "str", "no_log": True},
+    "parameters": {"type": "dict", "default": {}},
+    "folder": {"type": "path", "default": "/etc/tgt/conf.d"},
+}
+
+
+def running_targets(module):
+    """{iqn: in use}; raises Refused if tgtd does not answer."""
+    status, out, err = module.run_command(["tgtadm", "--lld", "iscsi", "--mode", "target", "--op", "show"])
+    if status != 0:
+        raise lio_plan.Refused(f"tgtd does not answer ({err.strip() or out.strip()}): systemctl start tgt, and see "
+                               "journalctl -u tgt")
+    return tgt_config.targets_in_use(out)
+
+
+def load(module, name):
+    # Not verbose, and its output is not shown: it holds the secret.
+    status, _, _ = module.run_command(["tgt-admin", "--update", name])
+    if status != 0 or name not in running_targets(module):
+        raise lio_plan.Refused(f"tgt-admin did not take the configuration: see what it says of {name} (tgt-admin "
+                               f"--update {name} --verbose), and whether something else uses the backing files")
+
+
+def run(module):
+    given = module.params
+    name = iqn(given["iqn"])
+    if not (given["initiators"] or given["addresses"] or given["open_to_all"]):
+        raise lio_plan.Refused("nobody may use it: give initiators, the names that gateways log in with, addresses, or "
+                               "open_to_all: true")
+    luns = [lio_plan.Backing("", one["device"], one["file"], size(one["size"]) if one["size"] else 0, one["write_back"])
+            for one in given["luns"]]
+    short = backing.short_files(luns)
+    changes = [f"file {path} of {size_bytes} bytes" for path, size_bytes in short]
+    path = Path(given["folder"]) / tgt_config.file_name(name)
+    text = tgt_config.text(name, [(one.device or one.file, one.write_back) for one in luns], given["initiators"],
+                           given["addresses"], given["user"], given["secret"], given["parameters"])
+    written = not path.exists() or path.read_text() != text
+    if written:
+        changes.append(f"target {name} in {path}")
+    if not module.check_mode:
+        running = running_targets(module)
+        for file, size_bytes in short:
+            backing.enlarge(file, size_bytes)
+        if short and name in running:
+            module.warn(f"tgt serves files of {name} as large as they were when it opened them: systemctl restart tgt, "
+                        "one host after the other, with iraid wait in between")
+        if written:
+            files.write(path, text)
+        if name not in running or (written and not running[name]):
+            load(module, name)
+            changes = changes or [f"target {name}"]
+        elif written:
+            module.warn(f"initiators are logged in to {name}: what was changed holds when tgt was restarted (systemctl "
+                        "restart tgt, one host after the other, with iraid wait in between)")
+    module.exit_json(changed=bool(changes), changes=changes, diff=diff([], changes))
+
+
+def main():
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True, required_together=[("user", "secret")])
+    try:
+        run(module)
+    except (lio_plan.Refused, ValueError) as refused:
+        module.fail_json(msg=f"target {module.params['iqn']}: {refused}")
+
+
+if __name__ == "__main__":
+    main()

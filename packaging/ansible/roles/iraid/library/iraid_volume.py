@@ -1,0 +1,226 @@
+#!/usr/bin/python3
+"""Ansible module: a volume of iraid is as its parameters say."""
+
+DOCUMENTATION = r"""
+---
+module: iraid_volume
+short_description: Make, start, change and grow a volume of iraid
+description:
+  - Compares a volume of this gateway with what is wanted, and runs the C(iraid) commands that make it so.
+  - What a volume was made with (level, chunk) is never changed; a member is replaced, and a volume deleted, only on a
+    word more (I(replace), I(confirm_delete)). Volumes that are not named are not touched.
+options:
+  name:
+    description: Name of the volume.
+    type: str
+    required: true
+  state:
+    description: C(absent) deletes it and its data, with I(confirm_delete) only.
+    type: str
+    choices: [started, stopped, absent]
+    default: started
+  level:
+    description: 0, 1, 5, 6 or 10; for a volume that is to be made.
+    type: int
+    choices: [0, 1, 5, 6, 10]
+  members:
+    description: PORTAL/IQN/LUN of each.
+    type: list
+    elements: str
+    default: []
+  spares:
+    description: Spares of this volume. They are added, never removed.
+    type: list
+    elements: str
+    default: []
+  chunk:
+    description: Size, for example 64K; at creation.
+    type: str
+  region_size:
+    description: Data of each member that one mark of the write-intent map stands for; at creation.
+    type: str
+  rate_min:
+    description: Bytes of each member a second that background work gets in any case.
+    type: str
+  rate_max:
+    description: Bytes of each member a second that background work never exceeds.
+    type: str
+  initiator:
+    description: Name to log in to the targets with; at creation.
+    type: str
+  chap_file:
+    description: Secrets file on the gateway to log in to the targets with; at creation.
+    type: path
+  replace:
+    description: Members to put in the place of others. An entry that is carried out may stay.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      old:
+        description: The member that leaves.
+        type: str
+        required: true
+      new:
+        description: The device that takes its place.
+        type: str
+        required: true
+  grow:
+    description: Use what the members have grown by.
+    type: bool
+    default: false
+  wait:
+    description: Return when the members of a new volume, or a replaced member, are in sync.
+    type: bool
+    default: false
+  overwrite:
+    description: Format devices although something is on them. Destroys that.
+    type: bool
+    default: false
+  confirm_delete:
+    description: The word more that C(state=absent) wants.
+    type: bool
+    default: false
+  command:
+    description: The iraid command.
+    type: str
+    default: iraid
+author: iraid maintainers
+"""
+
+EXAMPLES = r"""
+- name: A P-iRAID volume
+  iraid_volume:
+    name: v0
+    level: 5
+    members:
+      - 10.0.0.1/iqn.2026-01.org.example:disk/0
+      - 10.0.0.2/iqn.2026-01.org.example:disk/0
+      - 10.0.0.3/iqn.2026-01.org.example:disk/0
+"""
+
+RETURN = r"""
+commands:
+  description: What was done, or would be, as texts for a person.
+  returned: always
+  type: list
+  elements: str
+volume:
+  description: The volume's status, as C(iraid status --json) has it; empty where there is none.
+  returned: always
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.iraid import volume_plan
+from ansible.module_utils.iraid.command import Absent, Failure, Iraid
+from ansible.module_utils.iraid.names import size
+
+ARGUMENTS = {
+    "name": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["started", "stopped", "absent"], "default": "started"},
+    "level": {"type": "int", "choices": [0, 1, 5, 6, 10]},
+    "members": {"type": "list", "elements": "str", "default": []},
+    "spares": {"type": "list", "elements": "str", "default": []},
+    "chunk": {"type": "str"},
+    "region_size": {"type": "str"},
+    "rate_min": {"type": "str"},
+    "rate_max": {"type": "str"},
+    "initiator": {"type": "str"},
+    "chap_file": {"type": "path"},
+    "replace": {"type": "list", "elements": "dict", "default": [], "options": {
+        "old": {"type": "str", "required": True}, "new": {"type": "str", "required": True}}},
+    "grow": {"type": "bool", "default": False},
+    "wait": {"type": "bool", "default": False},
+    "overwrite": {"type": "bool", "default": False},
+    "confirm_delete": {"type": "bool", "default": False},
+    "command": {"type": "str", "default": "iraid"},
+}
+
+
+def wanted(given):
+    sizes = {key: None if given[key] is None else size(given[key])
+             for key in ("chunk", "region_size", "rate_min", "rate_max")}
+    return volume_plan.Wanted(
+        name=given["name"], state=given["state"], level=given["level"], members=tuple(given["members"]),
+        spares=tuple(given["spares"]), chunk_bytes=sizes["chunk"], region_bytes=sizes["region_size"],
+        rate_min_bytes=sizes["rate_min"], rate_max_bytes=sizes["rate_max"],
+        replace=tuple((one["old"], one["new"]) for one in given["replace"]), grow=given["grow"], wait=given["wait"],
+        overwrite=given["overwrite"], confirm_delete=given["confirm_delete"], chap_file=given["chap_file"],
+        initiator=given["initiator"])
+
+
+def would_change(module, iraid, want, have, action):
+    """In check mode: only whether a volume can grow is not certain from its status."""
+    if action.words[0] != "grow":
+        return True
+    members = [one["member"] for one in have["members"] if one.get("state") == "in sync"]
+    login = []
+    for option, value in (("--initiator", want.initiator), ("--chap-file", want.chap_file)):
+        login += [option, value] if value else []
+    try:
+        seen = iraid.run("examine", *login, *members)["members"]
+    except Failure as failure:
+        module.warn(f"check mode can't tell whether volume {want.name} can grow: {failure.text}")
+        return False
+    sizes = {one["member"]: (one.get("device") or {}).get("size_bytes", 0) for one in seen}
+    return volume_plan.can_grow(have, sizes)
+
+
+def did_change(action, answer):
+    if action.words[0] == "grow":
+        luns = answer.get("luns", ())
+        return answer["size_bytes"] != answer["before_bytes"] or any(
+            lun["size_bytes"] != lun["before_bytes"] for lun in luns)
+    return action.words[0] != "wait"
+
+
+def run(module):
+    want = wanted(module.params)
+    iraid = Iraid(module, module.params["command"])
+    try:
+        have = iraid.status(want.name)
+    except Absent:
+        if not module.check_mode:
+            raise
+        module.warn("the command iraid is not here yet: check mode takes it that there are no volumes")
+        have = None
+    plan = volume_plan.plan_volume(want, have)
+    for warning in plan.warnings:
+        module.warn(warning)
+    before = volume_plan.describe(have)
+    if module.check_mode:
+        plan.actions = [one for one in plan.actions if would_change(module, iraid, want, have, one)]
+        after = volume_plan.describe(have, (want, plan))
+        module.exit_json(changed=bool(plan.actions), commands=[one.text for one in plan.actions], volume=have or {},
+                         diff={"before": before, "after": after})
+    done = []
+    for action in plan.actions:
+        try:
+            answer = iraid.run(*action.words)
+        except Failure as failure:
+            if failure.kind == "in_use" and action.words[0] in ("create", "replace") and not want.overwrite:
+                failure.text += f"; in the inventory that is overwrite: true of volume {want.name}, which destroys it"
+            raise
+        if did_change(action, answer):
+            done.append(action.text)
+    now = iraid.status(want.name) if plan.actions else have
+    module.exit_json(changed=bool(done), commands=done, volume=now or {},
+                     diff={"before": before, "after": volume_plan.describe(now)})
+
+
+def main():
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    try:
+        run(module)
+    except Failure as failure:
+        module.fail_json(msg=failure.text, type=failure.kind)
+    except Absent:
+        module.fail_json(msg=f"the command {module.params['command']} is not on this machine: install iraid "
+                             "(iraid_packages), or say where it is (iraid_command)")
+    except (volume_plan.Refused, ValueError) as refused:
+        module.fail_json(msg=str(refused))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""What is to be done to LIO on a backend host so that it serves one target: decisions only, no LIO.
+
+    wanted + dump of LIO's configuration (RTSRoot().dump(), the form of saveconfig.json) --> list of Step
+
+A step that LIO is already through with is not in the list.  Nothing is removed: LUNs, ACLs and portals that are not
+wanted stay, since they may be somebody's.
+"""
+
+from dataclasses import dataclass, field
+
+from . import names
+
+GROUP_TAG = 1
+# What `iraid advise` would ask for: bursts and segments as large as the gateway's initiator offers, data sent at once.
+PARAMETERS = {
+    "InitialR2T": "No",
+    "ImmediateData": "Yes",
+    "MaxRecvDataSegmentLength": "262144",
+    "MaxXmitDataSegmentLength": "262144",
+    "FirstBurstLength": "262144",
+    "MaxBurstLength": "1048576",
+}
+QUEUE_DEPTH = 128
+PORTAL_DEFAULT = "0.0.0.0:3260"
+
+
+class Refused(Exception):
+    """What LIO has stands against it; the text says what, and what to do."""
+
+
+@dataclass(frozen=True)
+class Backing:
+    """A LUN's storage: a block device, or a file of size_bytes (which is made)."""
+
+    name: str
+    device: str = None
+    file: str = None
+    size_bytes: int = 0
+    write_back: bool = True
+
+    @property
+    def plugin(self):
+        return "block" if self.device else "fileio"
+
+    @property
+    def path(self):
+        return f"/backstores/{self.plugin}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Target:
+    iqn: str
+    luns: tuple = ()
+    portals: tuple = ()
+    initiators: tuple = ()
+    user: str = None
+    secret: str = field(default=None, repr=False)
+    open_to_all: bool = False
+    parameters: dict = field(default_factory=dict)
+    queue_depth: int = QUEUE_DEPTH
+
+
+@dataclass(frozen=True)
+class Step:
+    verb: str
+    text: str
+    values: tuple = field(default=(), repr=False)  # may hold the secret
+
+
+@dataclass
+class Plan:
+    steps: list = field(default_factory=list)
+    warnings: list = field(default_factory=list)
+
+    def add(self, verb, text, *values):
+        self.steps.append(Step(verb, text, values))
+
+
+def storage_name(iqn, lun):
+    """LIO's storage objects have names without dots and slashes; the target's name makes it one of its own."""
+    return f"{iqn.rpartition(':')[2] if ':' in iqn else iqn}-{lun}".replace(":", "-").replace(".", "-")
+
+
+def plan_target(want, dump):
+    plan = Plan()
+    for backing in want.luns:
+        _plan_storage(backing, dump, plan)
+    target = next((one for one in dump.get("targets", ())
+                   if one.get("fabric") == "iscsi" and one["wwn"] == want.iqn), None)
+    groups = (target or {}).get("tpgs", ())
+    group = next((one for one in groups if one["tag"] == GROUP_TAG), {})
+    if target is None:
+        plan.add("target", f"target {want.iqn}")
+    if not group:
+        plan.add("group", f"portal group {GROUP_TAG} of {want.iqn}")
+    _plan_settings(want, group, plan)
+    _plan_luns(want, group, plan)
+    _plan_portals(want, group, plan)
+    _plan_access(want, group, plan)
+    if not group.get("enable"):
+        plan.add("enable", f"target {want.iqn} enabled")
+    return plan
+
+
+def _plan_storage(backing, dump, plan):
+    where = backing.device or backing.file
+    there = next((one for one in dump.get("storage_objects", ())
+                  if (one["plugin"], one["name"]) == (backing.plugin, backing.name)), None)
+    if there is None:
+        plan.add("storage", f"storage object {backing.name} of {where}", backing)
+        return
+    if there.get("dev") != where:
+        raise Refused(f"storage object {backing.name} is made of {there.get('dev')}, not of {where}: name the LUN's "
+                      "backing as it is, or take the other away first (targetcli)")
+    size = there.get("size") or 0
+    if backing.file and size < backing.size_bytes:
+        plan.warnings.append(f"{where} is to have {backing.size_bytes} bytes and LIO serves {size} of it: LIO looks at "
+                             "a file's size only when it opens it; restart this target (docs/operating/grow.md), one "
+                             "after the other, or put LUNs on block devices")
+
+
+def _plan_settings(want, group, plan):
+    """Before any ACL: an ACL takes its queue depth from the group when it is made."""
+    demo = str(int(want.open_to_all))
+    attributes = {"authentication": str(int(want.secret is not None)), "generate_node_acls": demo,
+                  "cache_dynamic_acls": demo, "demo_mode_write_protect": str(int(not want.open_to_all)),
+                  "default_cmdsn_depth": str(want.queue_depth)}
+    now = group.get("attributes", {})
+    for name, value in attributes.items():
+        if str(now.get(name)) != value:
+            plan.add("attribute", f"{name}={value} of {want.iqn}", name, value)
+    now = group.get("parameters", {})
+    for name, value in {**PARAMETERS, **want.parameters}.items():
+        if str(now.get(name)) != str(value):
+            plan.add("parameter", f"{name}={value} of {want.iqn}", name, str(value))
+
+
+def _plan_luns(want, group, plan):
+    there = {one["index"]: one["storage_object"] for one in group.get("luns", ())}
+    for index, backing in enumerate(want.luns):
+        if index not in there:
+            plan.add("lun", f"LUN {index} of {want.iqn}", index, backing)
+        elif there[index] != backing.path:
+            raise Refused(f"LUN {index} of {want.iqn} is {there[index]}, not {backing.path}: list the LUNs in the "
+                          "order in which they were made")
+
+
+def _plan_portals(want, group, plan):
+    there = {names.listen(f"{one['ip_address']}:{one['port']}") for one in group.get("portals", ())}
+    wanted = [names.listen(one) for one in want.portals] or ([] if there else [PORTAL_DEFAULT])
+    for one in dict.fromkeys(wanted):
+        if one not in there:
+            address, _, port = one.rpartition(":")
+            plan.add("portal", f"portal {one} of {want.iqn}", address, int(port))
+    if want.portals:
+        for one in sorted(there - set(wanted)):
+            plan.warnings.append(f"target {want.iqn} also listens on {one}, which the inventory does not name")
+
+
+def _plan_access(want, group, plan):
+    if want.open_to_all:
+        _plan_secret(want, group, None, plan)
+    acls = {one["node_wwn"]: one for one in group.get("node_acls", ())}
+    for initiator in dict.fromkeys(map(names.iqn, want.initiators)):
+        acl = acls.get(initiator, {})
+        if not acl:
+            plan.add("acl", f"ACL of {initiator} in {want.iqn}", initiator)
+        _plan_secret(want, acl, initiator, plan)
+        mapped = {one["tpg_lun"] for one in acl.get("mapped_luns", ())}
+        for index in range(len(want.luns)):
+            if index not in mapped:
+                plan.add("map", f"LUN {index} of {initiator} in {want.iqn}", initiator, index)
+    for initiator in acls:
+        if initiator not in map(names.iqn, want.initiators):
+            plan.warnings.append(f"initiator {initiator} has an ACL in {want.iqn}, and the inventory does not name it")
+
+
+def _plan_secret(want, holder, initiator, plan):
+    wanted = (want.user or "", want.secret or "")
+    if (holder.get("chap_userid") or "", holder.get("chap_password") or "") != wanted:
+        plan.add("secret", f"CHAP of {initiator or 'any initiator'} in {want.iqn}", initiator, *wanted)
+
+
+def merge_saved(saved, running, wanted):
+    """`saved` (saveconfig.json) with this target and its storage objects as they run now.
+
+    Not all that runs, as rtslib's save_to_file() writes it: what could not be restored at boot would be dropped then.
+    """
+    merged = dict(saved or {})
+    ours = {(one.plugin, one.name) for one in wanted.luns}
+    merged["storage_objects"] = _replace(merged.get("storage_objects", []), running.get("storage_objects", []),
+                                         lambda one: (one["plugin"], one["name"]), ours)
+    merged["targets"] = _replace(merged.get("targets", []), running.get("targets", []),
+                                 lambda one: one["wwn"], {wanted.iqn})
+    merged.setdefault("fabric_modules", running.get("fabric_modules", []))
+    return merged
+
+
+def _replace(saved, running, key, wanted):
+    fresh = {key(one): one for one in running if key(one) in wanted}
+    kept = [fresh.pop(key(one)) if key(one) in fresh else one for one in saved]
+    return kept + list(fresh.values())

@@ -1,0 +1,272 @@
+"""What is to be done so that a volume is as the inventory says: decisions only, made of `iraid status --json`.
+
+    wanted + status --> list of actions (commands of iraid), warnings      or Refused
+                             |
+                             `-> the module runs them; in check mode it shows them
+
+A volume that is as wanted has no actions.  Nothing is ever destroyed without a word of its own: replacing wants an
+entry in `replace`, deleting the volume's name once more; devices that the inventory does not know stay, with a warning.
+"""
+
+from dataclasses import dataclass, field
+
+from . import names
+
+
+class Refused(Exception):
+    """The volume can't become what is wanted, or not without a word more.  The text says what, and what to do."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    name: str
+    state: str = "started"  # started, stopped, absent
+    level: int = None
+    members: tuple = ()
+    spares: tuple = ()
+    chunk_bytes: int = None
+    region_bytes: int = None
+    rate_min_bytes: int = None
+    rate_max_bytes: int = None
+    replace: tuple = ()  # of (old, new)
+    grow: bool = False
+    wait: bool = False
+    overwrite: bool = False
+    confirm_delete: bool = False
+    chap_file: str = None
+    initiator: str = None
+
+
+@dataclass(frozen=True)
+class Action:
+    words: tuple  # of the iraid command
+    text: str
+
+
+@dataclass
+class Plan:
+    actions: list = field(default_factory=list)
+    warnings: list = field(default_factory=list)
+
+    def add(self, text, *words):
+        self.actions.append(Action(tuple(str(word) for word in words), text))
+
+
+def plan_volume(want, have):
+    """have: the volume's status, None if there is none."""
+    plan = Plan()
+    if have is None:
+        if want.state != "absent":
+            _plan_create(want, plan)
+        return plan
+    if want.state == "absent":
+        _plan_delete(want, plan)
+        return plan
+    _check_same(want, have)
+    stopped = have["state"] in ("stopped", "stopping")
+    if want.state == "stopped":
+        if not stopped:
+            plan.add(f"stop volume {want.name}", "stop", want.name)
+        return plan
+    if stopped:
+        plan.add(f"start volume {want.name}", "start", want.name)
+    _plan_devices(want, have, plan)
+    _plan_rates(want, have, plan)
+    if want.grow:
+        _plan_grow(want, have, plan)
+    return plan
+
+
+def _plan_create(want, plan):
+    if want.level is None or not want.members:
+        raise Refused(f"volume {want.name} is not there, and can't be made without level and members: give both")
+    options = []
+    for option, value in (("--chunk", want.chunk_bytes), ("--region-size", want.region_bytes),
+                          ("--chap-file", want.chap_file), ("--initiator", want.initiator)):
+        if value is not None:
+            options += [option, value]
+    for spare in want.spares:
+        options += ["--spare", spare]
+    if want.overwrite:
+        options.append("--force")
+    plan.add(f"create volume {want.name}, level {want.level}, of {len(want.members)} members",
+             "create", want.name, "--level", want.level, *options, *want.members)
+    # create returns before the volume is assembled; start waits for it, and exporting needs it.
+    plan.add(f"start volume {want.name}", "start", want.name)
+    _plan_rates(want, {}, plan)
+    if want.wait:
+        plan.add(f"wait until volume {want.name} is in sync", "wait", want.name)
+    if want.state == "stopped":
+        plan.add(f"stop volume {want.name}", "stop", want.name)
+
+
+def _plan_delete(want, plan):
+    if not want.confirm_delete:
+        raise Refused(f"volume {want.name} is to be absent, which destroys its data: that is done only when its name "
+                      f"is given once more (iraid_confirm_delete: [{want.name}]); to leave it alone, take it out of "
+                      "iraid_volumes")
+    plan.add(f"delete volume {want.name} and all of its data", "delete", want.name, "--yes")
+
+
+def _check_same(want, have):
+    """What a volume was made with, and can't be changed."""
+    regions = have.get("regions") or {}
+    for what, wanted, is_now in (("level", want.level, have.get("level")),
+                                 ("chunk", want.chunk_bytes, have.get("chunk_bytes")),
+                                 ("region_size", want.region_bytes, regions.get("region_bytes"))):
+        # A stopped volume may not know (null, or 0): its superblocks do.
+        unknown = is_now is None or is_now < 0 or (what != "level" and is_now == 0)
+        if wanted is not None and not unknown and wanted != is_now:
+            raise Refused(f"volume {want.name} has {what} {is_now}, the inventory says {wanted}: a volume keeps what "
+                          f"it was made with; write {what}: {is_now}, or make another volume")
+
+
+def _plan_devices(want, have, plan):
+    devices = {one["member"]: one for one in have.get("members", ())}
+    members = {names.member(one): one for one in want.members}
+    spares = {names.member(one): one for one in want.spares}
+    replaced = _plan_replace(want, devices, members, plan)
+
+    absent = [one for one in members if one not in devices and one not in replaced.values()]
+    strange = [one for one in devices if one not in members and one not in spares and one not in replaced]
+    serving = [one for one in strange if _has_place(devices[one])]
+    if absent:
+        raise Refused(_absent_text(want, absent, serving, [one for one in spares if one in devices
+                                                           and _has_place(devices[one])]))
+    away = [one for one in members if one in devices and not _serves(devices[one])]
+    for one in serving:
+        if not members:
+            continue
+        if not away:
+            raise Refused(f"volume {want.name} has member {one}, which the inventory does not name: a member can't be "
+                          "taken out of a volume; add it to its members, or put another in its place (iraid_replace)")
+        plan.warnings.append(f"{one} has a place in volume {want.name}, and the inventory does not name it; "
+                             f"{', '.join(away)} is out: iraid status {want.name}")
+    for one in strange:
+        if one not in serving:
+            plan.warnings.append(f"volume {want.name} knows {one} ({devices[one].get('state')}), which the inventory "
+                                 f"does not name; it is left alone: iraid remove {want.name} {one}")
+    for label, spare in spares.items():
+        if label not in devices:
+            plan.add(f"add spare {label} to volume {want.name}", "add-spare", want.name, spare)
+
+
+def _plan_replace(want, devices, members, plan):
+    """Returns {old: new} of what has begun, or is to."""
+    replaced = {}
+    for old_text, new_text in want.replace:
+        old, new = names.member(old_text), names.member(new_text)
+        if new not in members:
+            raise Refused(f"iraid_replace puts {new} into volume {want.name}, whose members in the inventory don't "
+                          f"name it: write it there in the place of {old}")
+        if old in members:
+            raise Refused(f"iraid_replace takes {old} out of volume {want.name}, whose members in the inventory still "
+                          f"name it: write {new} in its place")
+        held = devices.get(new)
+        if held is not None and held.get("state") != "spare":
+            replaced[old] = new  # under way, or done: the entry may stay
+            continue
+        if old not in devices:
+            raise Refused(f"iraid_replace names {old}, which is no member of volume {want.name}: it has "
+                          f"{', '.join(sorted(devices)) or 'none'}")
+        replaced[old] = new
+        wait = ("--wait",) if want.wait else ()
+        force = ("--force",) if want.overwrite else ()
+        plan.add(f"put {new} in the place of {old} in volume {want.name}",
+                 "replace", want.name, old, new_text, *force, *wait)
+    return replaced
+
+
+def _has_place(device):
+    return device.get("role") is not None and device.get("state") != "spare"
+
+
+def _serves(device):
+    return _has_place(device) and device.get("state") in ("in sync", "rebuilding")
+
+
+def _absent_text(want, absent, serving, risen):
+    one = absent[0]
+    if risen:
+        return (f"volume {want.name} has no member {one}; spare {risen[0]} has taken a member's place: exchange the "
+                "two in the inventory (what is a member now under members, the other under spares, or nowhere)")
+    if serving:
+        return (f"volume {want.name} has member {serving[0]}, the inventory names {one} instead: to put it in that "
+                f"place give iraid_replace: [{{volume: {want.name}, old: '{serving[0]}', new: '{one}'}}]; else write "
+                "the old one again")
+    return (f"volume {want.name} has as many members as it can have, and the inventory names {one} too: members can't "
+            "be added; take it out, or write it under spares")
+
+
+def _plan_rates(want, have, plan):
+    options, words = [], []
+    for option, key, wanted in (("--rate-min", "sync_rate_min_bytes", want.rate_min_bytes),
+                                ("--rate-max", "sync_rate_max_bytes", want.rate_max_bytes)):
+        if wanted is not None and have.get(key) != wanted:
+            options += [option, wanted]
+            words.append(f"{option[2:]} {wanted}")
+    if options:
+        plan.add(f"set {' and '.join(words)} of volume {want.name}", "set", want.name, *options)
+
+
+def _plan_grow(want, have, plan):
+    out = [one["member"] for one in have.get("members", ())
+           if _has_place(one) and one.get("state") != "in sync"]
+    if have["state"] != "active" or out:
+        plan.warnings.append(f"volume {want.name} is not asked whether it can grow: it is {have['state']}, and growing "
+                             f"wants all members in sync; wait (iraid wait {want.name}) and run this again")
+        return
+    plan.add(f"let volume {want.name} use what its members have grown by", "grow", want.name)
+
+
+def can_grow(have, examined):
+    """For check mode: whether `iraid grow` would find all members larger than the volume takes them to be.
+
+    examined: {member: bytes it has now}.  The smallest member counts for all.
+    """
+    known = {one["member"]: one.get("size_bytes") or 0 for one in have.get("members", ()) if _serves(one)}
+    return bool(known) and all(examined.get(one, 0) > 0 for one in known) and (
+        min(examined[one] for one in known) > min(known.values()))
+
+
+def describe(have, predicted=None):
+    """What --diff compares; predicted: a Wanted and its Plan, for check mode."""
+    if have is None and predicted is None:
+        return {}
+    shown = {}
+    if have is not None:
+        shown = {
+            "state": "stopped" if have["state"] in ("stopped", "stopping") else "started",
+            "level": have.get("level"), "chunk_bytes": have.get("chunk_bytes"), "size_bytes": have.get("size_bytes"),
+            "members": sorted(one["member"] for one in have.get("members", ()) if _has_place(one)),
+            "spares": sorted(one["member"] for one in have.get("members", ()) if one.get("state") == "spare"),
+            "sync_rate_min_bytes": have.get("sync_rate_min_bytes"),
+            "sync_rate_max_bytes": have.get("sync_rate_max_bytes"),
+        }
+    if predicted is None:
+        return shown
+    return _predict(shown, *predicted)
+
+
+def _predict(shown, want, plan):
+    if want.state == "absent" and plan.actions:
+        return {}
+    shown = dict(shown)
+    verbs = [action.words[0] for action in plan.actions]
+    if "create" in verbs:
+        shown.update(level=want.level, members=sorted(map(names.member, want.members)),
+                     spares=sorted(map(names.member, want.spares)))
+    if verbs:
+        shown["state"] = want.state
+    for action in plan.actions:
+        if action.words[0] == "replace":
+            _, _, old, new = action.words[:4]
+            shown["members"] = sorted([one for one in shown["members"] if one != old] + [names.member(new)])
+        if action.words[0] == "add-spare":
+            shown["spares"] = sorted([*shown["spares"], names.member(action.words[2])])
+        if action.words[0] == "grow":
+            shown["size_bytes"] = "what the members have grown to"
+    for key, value in (("sync_rate_min_bytes", want.rate_min_bytes), ("sync_rate_max_bytes", want.rate_max_bytes)):
+        if "set" in verbs and value is not None:
+            shown[key] = value
+    return shown

@@ -1,0 +1,96 @@
+"""The gateway's files, as the handler's parser reads them.  The one parser is in C; it is asked through iraid-engine, which
+needs no handler that runs, and prints no secrets."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from .errors import IraidError
+
+ENGINE = "iraid-engine"
+SECONDS_MAX = 30
+
+
+def engine_program() -> Path:
+    """IRAID_ENGINE; in a build tree that of IRAID_BUILD_DIR or build/; else where it is installed."""
+    if named := os.environ.get("IRAID_ENGINE"):
+        return Path(named)
+    here = Path(__file__).resolve()
+    places = []
+    if (here.parents[2] / "handler" / "adapters").is_dir():  # a source tree
+        build = Path(os.environ.get("IRAID_BUILD_DIR") or here.parents[2] / "build")
+        places.append(build / "handler" / "adapters" / ENGINE)
+    prefix = here.parents[3]  # PREFIX/share/iraid/iraidlib/settings.py
+    places += [folder / "iraid" / ENGINE for folder in (prefix / "libexec", prefix / "lib", Path("/usr/libexec"))]
+    for place in places:
+        if place.is_file():
+            return place
+    looked = ", ".join(map(str, places))
+    raise IraidError(f"{ENGINE} is at none of {looked}", "install iraid again, or name the program in IRAID_ENGINE",
+                     kind="unavailable")
+
+
+def gateway(tolerant: bool = False) -> dict[str, Any]:
+    """gateway.conf with every default filled in:
+
+        {"volumes": {"give_up_seconds": 5, ...}, "spares": [{"device", "size_bytes", "block_bytes"}],
+         "notify": {"mail": [], "command": "", "severity": "warning"},
+         "exporter": {"address": "127.0.0.1", "port": 9723}, "file": str | None, "faults": [...],
+         "keys": [{"section", "key", "value", "source", "line", "applies"}]}
+
+    A file with faults raises IraidError; tolerant: what has a fault is its default, and "faults" has what check() has.
+    """
+    settings = _ask("--print-config", "gateway")
+    if settings["faults"] and not tolerant:
+        raise fault_error(settings["faults"])
+    return settings
+
+
+def volume(name: str) -> dict[str, Any]:
+    """What holds for a volume when it is started, and from where: {"name", "file", "keys", "values"}."""
+    shown = _ask("--print-config", "volume", name)
+    if shown.get("faults"):
+        raise fault_error(shown["faults"])
+    return shown
+
+
+def check(name: str | None = None) -> dict[str, Any]:
+    """{"files": [...], "faults": [{"file", "line", "key", "what", "remedy"}]}"""
+    return _ask("--check-config", "--json", *([name] if name else []))
+
+
+def keys() -> list[dict[str, Any]]:
+    """Every key of every file."""
+    return _ask("--print-config-keys")
+
+
+def fault_line(fault: dict[str, Any]) -> str:
+    """FILE:LINE: key: what; remedy"""
+    place = fault["file"] + (f":{fault['line']}" if fault["line"] else "")
+    key = f"{fault['key']}: " if fault["key"] else ""
+    return f"{place}: {key}{fault['what']}; {fault['remedy']}"
+
+
+def fault_error(faults: list[dict[str, Any]]) -> IraidError:
+    more = f" (and {len(faults) - 1} more: iraid config check)" if len(faults) > 1 else ""
+    what = fault_line(faults[0] | {"remedy": ""}).removesuffix("; ")
+    missing = "there is no volume" in faults[0]["what"]
+    return IraidError(what + more, faults[0]["remedy"], kind="not_found" if missing else "invalid")
+
+
+def _ask(*arguments: str) -> Any:
+    program = engine_program()
+    try:
+        done = subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=SECONDS_MAX, check=False)
+        return json.loads(done.stdout)
+    except OSError as error:
+        raise IraidError(f"{program} can't be run: {error.strerror}", "install iraid again", kind="unavailable") from error
+    except subprocess.TimeoutExpired as error:
+        raise IraidError(f"{program} did not answer within {SECONDS_MAX} s", "is the disk of its files well?") from error
+    except ValueError as error:
+        said = done.stderr.strip().splitlines()
+        raise IraidError(f"{program} {' '.join(arguments)} failed: {said[-1] if said else f'status {done.returncode}'}",
+                         "is it of the same version as the iraid command? install iraid again") from error

@@ -1,0 +1,188 @@
+"""A clean Debian in a folder, and beside it, in it, all that given packages need.
+
+What the smallest installation has (priority "required" and "important", systemd as init) and python3,
+which Debian's installer adds unless told not to and which takes a guest minutes to unpack and compile; and in /srv/repository an apt repository with what the given packages depend on and recommend, which
+is the only source in /etc/apt: so `apt install ./PACKAGE.deb` works inside as it does for a user,
+without a network.  All comes from the repositories that this machine's apt is set up with, in the
+way it is set up to reach them.
+
+The folder is kept, and made anew only when what it is made of changes: this file, the sources, or
+what the packages ask for.  The packages themselves are not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .run import LabError, cache_directory
+
+REPOSITORY = "srv/repository"
+RELATIONS = "${Depends}|${Pre-Depends}|${Recommends}\n"
+KEEP_SECONDS = 24 * 3600  # others' folders that were not asked for so long
+# What of this machine's apt settings the way to its repositories may depend on.
+APT_OPTIONS = re.compile(r"^Acquire::(Check-|Retries|https?::)")
+# Downloads, in the new system and with its package lists, what would be installed.
+DOWNLOAD = """\
+set -e
+mkdir "$1/tmp/packages" "$1/srv/repository"
+cp -- $DEBS "$1/tmp/packages/" 2>/dev/null || [ -z "$DEBS" ]
+local=
+for deb in $DEBS; do local="$local /tmp/packages/${deb##*/}"; done
+[ -z "$local$WITH" ] || chroot "$1" apt-get -q -y --download-only install $local $WITH
+mv "$1"/var/cache/apt/archives/*.deb "$1/srv/repository/" 2>/dev/null || true
+rm -r "$1/tmp/packages"
+"""
+
+
+def say(text: str) -> None:
+    print(f"clean-debian: {text}", file=sys.stderr, flush=True)
+
+
+def output_of(*words: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(f"'{' '.join(words)}' failed: {done.stderr.strip()[-400:]}")
+    return done.stdout
+
+
+def code_name() -> str:
+    text = Path("/etc/os-release").read_text()
+    found = re.search(r'^VERSION_CODENAME="?([a-z]+)"?$', text, re.MULTILINE)
+    if not found or not re.search(r"^ID=debian$", text, re.MULTILINE):
+        raise LabError("this machine is no release of Debian (/etc/os-release): it has no sources to "
+                       "make a clean one from")
+    return found[1]
+
+
+def apt_sources(code: str) -> list[str]:
+    """Lines of a sources.list: what this machine has of its own release."""
+    text = output_of("apt-get", "indextargets", "--format",
+                     "$(REPO_URI) $(RELEASE) $(COMPONENT) $(SIGNED_BY)", "Created-By: Packages")
+    lines = set()
+    for line in text.splitlines():
+        uri, release, component, *key = line.split()
+        if release == code or release.startswith(f"{code}-"):
+            signed = f"[signed-by={key[0]}] " if key and key[0].startswith("/") else ""
+            lines.add(f"deb {signed}{uri} {release} {component}")
+    if not lines:
+        raise LabError(f"apt has no package lists of {code}: run apt-get update as root")
+    return sorted(lines)
+
+
+def apt_options() -> list[str]:
+    return [line for line in output_of("apt-config", "dump").splitlines() if APT_OPTIONS.match(line)]
+
+
+class CleanDebian:
+    def __init__(self, debs: list[Path], others: list[str]):
+        self.debs = [deb.resolve() for deb in debs]
+        self.others = sorted(others)
+        self.code = code_name()
+        self.sources = apt_sources(self.code)
+        self.folder = cache_directory() / "debian" / self._key()
+        self.root = self.folder / "root"
+
+    def _key(self) -> str:
+        relations = [output_of("dpkg-deb", "--show", f"--showformat={RELATIONS}", str(deb)) for deb in self.debs]
+        made_of = [Path(__file__).read_text(), self.code, *self.sources, *self.others, *sorted(relations)]
+        return hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]
+
+    def get(self) -> Path:
+        """The root folder; made if it is not there."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with (self.folder.parent / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._remove_old()
+            if not (self.folder / "complete").exists():
+                self._make()
+            os.utime(self.folder)
+        return self.root
+
+    def _remove_old(self) -> None:
+        for other in self.folder.parent.iterdir():
+            if other.is_dir() and other != self.folder and time.time() - other.stat().st_mtime > KEEP_SECONDS:
+                shutil.rmtree(other)
+
+    def _make(self) -> None:
+        if os.geteuid() != 0:
+            raise LabError("to make a Debian needs root: run scripts/clean-debian as root once")
+        if shutil.which("mmdebstrap") is None:
+            raise LabError("mmdebstrap is not installed; run scripts/deps --long, or "
+                           "apt-get install mmdebstrap")
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+        self.folder.mkdir()
+        say(f"making a small Debian {self.code}")
+        with tempfile.TemporaryDirectory() as work:
+            self._run_mmdebstrap(Path(work))
+        say("making its repository")
+        self._make_repository()
+        (self.folder / "complete").touch()
+
+    def _run_mmdebstrap(self, work: Path) -> None:
+        options, sources, hook = work / "apt.conf", work / "sources.list", work / "download"
+        options.write_text("\n".join(apt_options()) + "\n")
+        sources.write_text("\n".join(self.sources) + "\n")
+        hook.write_text("#!/bin/sh\n" + DOWNLOAD)
+        hook.chmod(0o755)
+        log = self.folder / "mmdebstrap.log"
+        with log.open("w") as file:
+            status = subprocess.run(
+                ["mmdebstrap", "--mode=root", "--variant=important", "--include=python3", f"--aptopt={options}",
+                 f"--customize-hook={hook}", self.code, str(self.root), str(sources)],
+                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=False,
+                env=os.environ | {"DEBS": " ".join(map(str, self.debs)), "WITH": " ".join(self.others)}).returncode
+        if status != 0:
+            raise LabError(f"mmdebstrap ended with status {status}: {log.read_text()[-1500:]}\n"
+                           f"the whole log is {log}")
+
+    def _make_repository(self) -> None:
+        apt = self.root / "etc/apt"
+        for path in (*apt.glob("sources.list.d/*"), *apt.glob("apt.conf.d/99mmdebstrap")):
+            path.unlink()
+        (apt / "sources.list").write_text(f"deb [trusted=yes] file:/{REPOSITORY} ./\n")
+        for name in ("resolv.conf", "hostname"):
+            (self.root / "etc" / name).unlink(missing_ok=True)
+        (self.root / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 lab\n::1 localhost ip6-localhost\n")
+        repository = self.root / REPOSITORY
+        with (repository / "Packages").open("w") as index:
+            subprocess.run(["dpkg-scanpackages", "--multiversion", "."], cwd=repository, check=True,
+                           stdout=index, stderr=subprocess.DEVNULL)
+        subprocess.run(["chroot", str(self.root), "apt-get", "-qq", "update"], check=True)
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/clean-debian", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Makes a clean Debian for scripts/lab --root, with a repository of what the given\n"
+                    "packages need, and prints its folder.  Takes minutes the first time, then nothing.",
+        epilog="example:\n"
+               "  scripts/package\n"
+               "  root=$(scripts/clean-debian --with open-iscsi build-packages/*.deb)\n"
+               "  scripts/lab --systemd --root \"$root\" --share build-packages -- \\\n"
+               "      sh -c 'cd /.../build-packages && apt install -y ./iraid_*.deb && iraid version'\n")
+    parser.add_argument("--with", dest="others", action="append", default=[], metavar="PACKAGE",
+                        help="put this into its repository too, with what it needs; repeatable")
+    parser.add_argument("debs", nargs="*", type=Path, metavar="DEB", help="packages that will be installed in it")
+    given = parser.parse_args(words)
+    for deb in given.debs:
+        if not deb.is_file():
+            parser.error(f"{deb} is no file; scripts/package makes packages")
+        if " " in str(deb.resolve()):
+            parser.error(f"the path '{deb.resolve()}' has a blank in it; put the package somewhere else")
+    try:
+        print(CleanDebian(given.debs, given.others).get())
+    except LabError as error:
+        say(str(error))
+        return 1
+    return 0

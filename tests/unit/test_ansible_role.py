@@ -1,0 +1,333 @@
+"""The Ansible role: its variables, its page, its modules.  With Ansible itself: tests/integration/test_ansible.py."""
+
+import ast
+import json
+import re
+import stat
+
+import pytest
+import yaml
+from ansible_role import ROLE, filters, run_module
+from control_peer import IRAID, ControlPeer, Failure
+
+EXAMPLE = ROLE.parents[1] / "example"
+SPECS = yaml.safe_load((ROLE / "meta/argument_specs.yml").read_text())["argument_specs"]
+DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
+README = (ROLE / "README.md").read_text()
+MODULES = sorted(path.stem for path in (ROLE / "library").glob("*.py"))
+DISK = "iqn.2026-01.org.example:disk"
+MEMBERS = [f"10.0.0.{n}/{DISK}/0" for n in (1, 2, 3)]
+SECRET = "wolf-howls-42"
+
+
+def all_options():
+    return SPECS["main"]["options"] | SPECS["backend"]["options"]
+
+
+# --- the page, the specification and the defaults agree ---
+
+
+def readme_table(heading):
+    """First column of the table after a line."""
+    text = README.split(heading, 1)[1].lstrip("\n").split("\n\n")[0]
+    rows = [line.split("|")[1] for line in text.splitlines()[2:]]
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+
+
+def test_the_page_has_every_variable_once():
+    main = readme_table("## Variables of gateways\n")
+    backend = readme_table("## Variables of backend hosts\n")
+    assert sorted(main) == sorted(SPECS["main"]["options"])
+    assert sorted(backend) == sorted(SPECS["backend"]["options"])
+
+
+@pytest.mark.parametrize("heading, options", [
+    ("Of each volume in `iraid_volumes`:\n", all_options()["iraid_volumes"]["options"]),
+    ("Of `export`:\n", all_options()["iraid_volumes"]["options"]["export"]["options"]),
+    ("Of each target:\n", all_options()["iraid_backend_targets"]["options"]),
+])
+def test_the_page_has_every_key_once(heading, options):
+    assert sorted(readme_table(heading)) == sorted(options)
+
+
+def test_every_variable_has_the_default_that_the_specification_names():
+    assert {name: option["default"] for name, option in all_options().items()} == DEFAULTS
+
+
+def test_every_secret_is_specified_as_one():
+    def secrets(options):
+        for name, option in options.items():
+            if name == "secret":
+                yield option
+            yield from secrets(option.get("options", {}))
+
+    found = list(secrets(all_options()))
+    assert len(found) == 4 and all(option["no_log"] is True for option in found)
+
+
+def constants(module):
+    tree = ast.parse((ROLE / f"library/{module}.py").read_text())
+    return {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign)}
+
+
+def names_of(options):
+    """{option: {...}} as nested names, for a specification and for a documentation."""
+    return {name: names_of(one.get("options") or one.get("suboptions") or {}) for name, one in options.items()}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_s_documentation_has_its_arguments(module):
+    found = constants(module)
+    documented = yaml.safe_load(ast.literal_eval(found["DOCUMENTATION"]))
+    assert documented["module"] == module
+    keys = {ast.literal_eval(key): value for key, value in zip(found["ARGUMENTS"].keys, found["ARGUMENTS"].values,
+                                                             strict=True)}
+    assert sorted(documented["options"]) == sorted(keys)
+    for name, value in keys.items():
+        given = {ast.literal_eval(k): v for k, v in zip(value.keys, value.values, strict=True)}
+        assert documented["options"][name]["type"] == ast.literal_eval(given["type"]), name
+    for text in ("EXAMPLES", "RETURN"):
+        assert yaml.safe_load(ast.literal_eval(found[text]))
+
+
+def test_tasks_give_modules_arguments_that_they_have():
+    for file in sorted((ROLE / "tasks").glob("*.yml")):
+        for task in yaml.safe_load(file.read_text()):
+            for module in set(task) & set(MODULES):
+                known = {ast.literal_eval(key) for key in constants(module)["ARGUMENTS"].keys}
+                assert set(task[module]) <= known, task["name"]
+
+
+def test_the_example_is_accepted():
+    gateways = yaml.safe_load((EXAMPLE / "group_vars/gateways.yml").read_text())
+    backends = yaml.safe_load((EXAMPLE / "group_vars/backends.yml").read_text())
+    assert problems(gateways["iraid_volumes"]) == []
+    backends["iraid_backend_targets"][0].update(portals=["10.0.0.1:3260"], iqn="iqn.2026-01.org.example:backend1")
+    assert backend_problems(backends["iraid_backend_targets"]) == []
+    assert yaml.safe_load((EXAMPLE / "inventory.yml").read_text())["all"]["children"]["backends"]["hosts"]
+
+
+# --- bad variables ---
+
+
+def problems(volumes, **more):
+    return filters.gateway_problems({"volumes": volumes, "replace": [], "confirm_delete": [], "spares": []} | more)
+
+
+def backend_problems(targets, kind="lio", shown=False):
+    return filters.backend_problems({"kind": kind, "targets": targets, "tgt_secrets_shown": shown})
+
+
+def volume(**changes):
+    return {"name": "v0", "level": 5, "members": MEMBERS} | changes
+
+
+def test_a_good_volume_has_no_problems():
+    assert problems([volume(chunk="64K", rate_min="10M", rate_max="100M", chap={"user": "u", "secret": SECRET})]) == []
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"name": "a/b"}, ["iraid_volumes[0] (a/b).name", "A-Z"]),
+    ({"members": MEMBERS[:2]}, ["members", "there are 2", "3 to 32"]),
+    ({"members": [*MEMBERS[:2], MEMBERS[0]]}, ["members[2]", "10.0.0.1:3260", "already"]),
+    ({"members": [*MEMBERS[:2], "disk"]}, ["members[2]", "'disk'", "PORTAL/IQN/LUN"]),
+    ({"chunk": "100K"}, ["chunk", "100K", "power of two"]),
+    ({"chunk": "64KB"}, ["chunk", "64KB"]),
+    ({"rate_min": "1G", "rate_max": "1M"}, ["rate_min", "1G", "1M"]),
+    ({"rate_min": "1K"}, ["rate_min", "1K", "64K"]),
+    ({"level": 0, "spares": [MEMBERS[2]], "members": MEMBERS[:2]}, ["spares", "level 0"]),
+    ({"settings": {"member": "x"}}, ["settings.member", "write members"]),
+    ({"initiator": "me"}, ["initiator", "'me'"]),
+    ({"state": "absent"}, ["state", "destroys", "iraid_confirm_delete"]),
+    ({"export": {"iqn": DISK}}, ["export.initiators", "nobody"]),
+    ({"export": {"iqn": "x", "demo_mode": True}}, ["export.iqn", "'x'"]),
+    ({"export": {"iqn": DISK, "demo_mode": True, "portals": ["here:1"]}}, ["export.portals[0]", "'here:1'"]),
+])
+def test_a_bad_variable_is_named_with_its_value_and_what_to_write(changes, words):
+    found = problems([volume(**changes)])
+    assert len(found) == 1, found
+    assert all(word in found[0] for word in words), found
+
+
+def test_a_bad_secret_is_not_shown():
+    found = problems([volume(chap={"user": "u", "secret": f" {SECRET}"})])
+    assert len(found) == 1 and "chap.secret" in found[0] and SECRET not in found[0]
+
+
+def test_a_device_has_one_place_in_all_volumes_and_spares():
+    second = volume(name="v1")
+    assert len(problems([volume(), second])) == 3
+    assert "iraid_volumes[0] (v0).members[0]" in problems([volume()], spares=[{"device": MEMBERS[0]}])[0]
+
+
+def test_an_entry_of_replace_for_no_volume_is_named():
+    found = problems([volume()], replace=[{"volume": "v9", "old": MEMBERS[0], "new": MEMBERS[1]}])
+    assert found == ["iraid_replace[0].volume: 'v9' is not in iraid_volumes: it has v0"]
+
+
+def test_a_confirmed_absent_volume_needs_nothing_else():
+    assert problems([{"name": "v0", "state": "absent"}], confirm_delete=["v0"]) == []
+
+
+@pytest.mark.parametrize("kind, changes, words", [
+    ("lio", {"luns": []}, ["luns", "there are none"]),
+    ("lio", {"luns": [{"device": "/dev/sda", "file": "/a"}]}, ["luns[0]", "either"]),
+    ("lio", {"luns": [{"file": "/a", "size": "lots"}]}, ["luns[0].size", "lots"]),
+    ("lio", {"initiators": []}, ["initiators", "nobody"]),
+    ("lio", {"addresses": ["10.0.0.9"]}, ["addresses"]),
+    ("tgt", {"portals": ["10.0.0.1:3260"]}, ["portals", "tgt listens"]),
+    ("tgt", {"chap": {"user": "u", "secret": SECRET}}, ["chap", "command line", "iraid_backend_tgt_secrets_shown"]),
+])
+def test_a_bad_target_is_named_with_what_to_write(kind, changes, words):
+    target = {"iqn": DISK, "luns": [{"device": "/dev/vg0/iraid"}], "initiators": [DISK]} | changes
+    found = backend_problems([target], kind)
+    assert len(found) == 1, found
+    assert all(word in found[0] for word in words) and SECRET not in found[0], found
+
+
+def test_what_tasks_loop_over_holds_no_secret():
+    chap = {"user": "u", "secret": SECRET}
+    volumes = [volume(chap=chap, export={"iqn": DISK, "initiators": [DISK], "chap": chap})]
+    shown = filters.volume_arguments(volumes, "/etc/iraid", [], [])
+    spares = filters.spare_arguments([{"device": MEMBERS[0], "chap": chap}], "/etc/iraid")
+    assert SECRET not in json.dumps([shown, spares])
+    paths = {one["path"] for one in filters.secret_files(volumes, [{"device": MEMBERS[0], "chap": chap}], "/etc/iraid")}
+    assert paths == {shown[0]["chap_file"], shown[0]["export"]["chap_file"], spares[0]["chap_file"]}
+
+
+# --- modules, with the real command and a handler that answers as told ---
+
+STATUS = {"name": "v0", "state": "active", "level": 5, "chunk_bytes": 65536, "size_bytes": 2 << 30,
+          "sync_rate_min_bytes": 10 << 20, "sync_rate_max_bytes": 1 << 30,
+          "members": [{"member": f"10.0.0.{n}:3260/{DISK}/0", "role": n - 1, "state": "in sync", "size_bytes": 1 << 30}
+                      for n in (1, 2, 3)]}
+NO_VOLUME = Failure(2, "not_found", "there is no volume v0", "iraid list")
+
+
+@pytest.fixture
+def handler(tmp_path, monkeypatch):
+    def start(**answers):
+        path = tmp_path / "control.sock"
+        monkeypatch.setenv("IRAID_SOCKET", str(path))
+        return ControlPeer(path, {name.replace("_", "."): answer for name, answer in answers.items()})
+
+    return start
+
+
+def volume_module(check_mode=False, **changes):
+    return run_module("iraid_volume", {"name": "v0", "level": 5, "members": MEMBERS, "command": str(IRAID)} | changes,
+                      check_mode)
+
+
+def test_a_volume_as_wanted_is_unchanged(handler):
+    with handler(volume_status=STATUS) as peer:
+        result = volume_module()
+    assert result["changed"] is False and result["commands"] == [] and not result["warnings"]
+    assert result["diff"]["before"] == result["diff"]["after"]
+    assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list"}
+
+
+def test_check_mode_asks_and_changes_nothing(handler):
+    with handler(volume_status=NO_VOLUME) as peer:
+        result = volume_module(check_mode=True)
+    assert result["changed"] is True and "create volume v0" in result["commands"][0]
+    assert result["diff"]["before"] == {} and len(result["diff"]["after"]["members"]) == 3
+    assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list"}
+
+
+def test_a_rate_is_set_once(handler):
+    rates = {"name": "v0", "sync_rate_min_bytes": 20 << 20, "sync_rate_max_bytes": 1 << 30}
+    with handler(volume_status=STATUS, volume_set=rates) as peer:
+        result = volume_module(rate_min="20M")
+    assert result["changed"] is True
+    assert ("volume.set", {"name": "v0", "sync_rate_min_bytes": 20 << 20}) in peer.calls
+
+
+def test_what_the_handler_says_is_handed_on_with_its_remedy(handler):
+    with handler(volume_status=Failure(8, "busy", "volume v0 is busy", "wait a little")):
+        result = volume_module()
+    assert result["failed"] and "volume v0 is busy; remedy: wait a little" in result["msg"]
+
+
+def test_without_the_command_check_mode_goes_on_and_the_rest_says_what_to_install():
+    assert volume_module(check_mode=True, command="/nowhere/iraid")["changed"] is True
+    assert "iraid_packages" in volume_module(command="/nowhere/iraid")["msg"]
+
+
+def test_shared_spares_are_added_once(handler):
+    everything = {"volume_list": {"volumes": [{"name": "v0", "state": "active"}]}, "volume_status": STATUS}
+    spare = f"10.0.0.9:3260/{DISK}/0"
+    given = {"spares": [{"device": f"10.0.0.9/{DISK}/0"}, {"device": MEMBERS[0]}], "command": str(IRAID)}
+    with handler(**everything, pool_list={"spares": []}, pool_add={"device": spare, "size_bytes": 1 << 30}) as peer:
+        result = run_module("iraid_gateway_spares", given)
+    assert result["added"] == [spare] and [m for m, _ in peer.calls].count("pool.add") == 1
+
+
+@pytest.fixture
+def config_command(tmp_path):
+    """Stands for `iraid config`, whose parser is the handler's: notes what it was asked for, finds a fault in "bad"."""
+    command = tmp_path / "iraid"
+    command.write_text(f"""#!/bin/sh
+echo "$1 $2 $3 $IRAID_CONFIG_DIR" >>{tmp_path}/asked
+fault='{{"file": "gateway.conf", "line": 2, "key": "severity", "what": "bad is no severity", "remedy": "warning"}}'
+if [ $2 = check ] && grep -rq bad "$IRAID_CONFIG_DIR"; then echo '{{"faults": ['"$fault"']}}'; exit 1; fi
+echo '{{"faults": [], "volumes": [{{"name": "v0", "pending": [{{"key": "member", "remedy": "iraid replace"}}]}}]}}'
+""")
+    command.chmod(0o755)
+    return command
+
+
+def settings_module(config_command, settings, check_mode=False, **more):
+    given = {"settings": settings, "config_dir": str(config_command.parent / "etc"), "command": str(config_command)}
+    return run_module("iraid_settings", given | more, check_mode)
+
+
+def asked(config_command):
+    return [" ".join(line.split()[:2]) for line in (config_command.parent / "asked").read_text().splitlines()]
+
+
+def test_keys_are_checked_then_written_then_applied_once(config_command):
+    file = config_command.parent / "etc/gateway.conf"
+    wanted = {"notify": {"mail": ["a@example.org", "b@example.org"], "severity": None},
+              "volumes": {"header_digest": True}}
+    assert settings_module(config_command, wanted, check_mode=True)["changed"] is True
+    assert not file.exists() and asked(config_command) == ["config check"]
+    result = settings_module(config_command, wanted)
+    assert file.read_text() == ("[notify]\nmail = a@example.org\nmail = b@example.org\n\n[volumes]\n"
+                                "header_digest = yes\n")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert asked(config_command)[1:] == ["config check", "config reload"]
+    assert "iraid replace" in result["warnings"][0]
+    assert settings_module(config_command, wanted)["changed"] is False
+    assert len(asked(config_command)) == 3
+
+
+def test_a_fault_changes_nothing_and_is_handed_on(config_command):
+    file = config_command.parent / "etc/gateway.conf"
+    result = settings_module(config_command, {"notify": {"severity": "bad"}})
+    assert result["failed"] and "bad is no severity; warning" in result["msg"] and not file.exists()
+    assert "exporter" in settings_module(config_command, {"spares": {"spare": "x"}})["msg"]
+    assert settings_module(config_command, {"notify": {"mail": ["a\nb"]}})["failed"]
+
+
+def test_a_volume_s_file_is_changed_and_never_made(config_command):
+    assert "iraid list" in settings_module(config_command, {"give_up": "8s"}, volume="v0")["msg"]
+    file = config_command.parent / "etc/volumes/v0.conf"
+    file.parent.mkdir(parents=True)
+    file.write_text("[volume]\n#give_up = 5s\nuuid = x\n")
+    assert settings_module(config_command, {"give_up": "8s"}, volume="v0")["changed"] is True
+    assert file.read_text() == "[volume]\n#give_up = 5s\ngive_up = 8s\nuuid = x\n"
+
+
+def test_secrets_files_are_root_s_alone_and_written_once(tmp_path):
+    path = tmp_path / "secrets/v0"
+    given = {"files": [{"path": str(path), "user": "u", "secret": SECRET}]}
+    assert run_module("iraid_secrets", given, check_mode=True)["changed"] is True
+    assert not path.parent.exists()
+    assert run_module("iraid_secrets", given)["paths"] == [str(path)]
+    assert path.read_text() == f"u\n{SECRET}\n" and stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert run_module("iraid_secrets", given)["changed"] is False
+    path.chmod(0o644)
+    assert run_module("iraid_secrets", given)["changed"] is True
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -1,0 +1,196 @@
+"""iraid support: what is in the archive, also when half of it can't be had; and that no secret is, wherever it stood."""
+
+import json
+import os
+import stat
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from control_peer import VERSION, ControlPeer, Failure, event, member, page, volume
+from iraidlib import cli, facts, redact, support
+from iraidlib.client import Client
+from stats_answers import stats
+
+# Each in its own place; none may be found again.
+SECRETS = ["chap-file-secret-1", "saved-acl-secret-2", "saved-discovery-3", "tree-secret-4", "json-conf-secret-5",
+           "ini-conf-secret-6", 'quote"and\\slash7', "mutual-in-tree-8", "backup-comment-9"]
+IQN = "iqn.2026-01.org.example:v0"
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A gateway's files, with a secret in each that may hold one; its logs repeat all of them."""
+    for name in ("IRAID_CONFIG_DIR", "IRAID_STATE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def file(path, text, mode=0o600):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+        (tmp_path / path).chmod(mode)
+
+    file("etc/iraid/secrets/v0", f"chap-user\n{SECRETS[0]}\n")
+    file("etc/iraid/secrets/odd", SECRETS[6])
+    file("etc/iraid/volumes/v0.conf", f"# was: password = {SECRETS[8]}\n[volume]\n"
+         f"chap_file = {tmp_path}/etc/iraid/secrets/v0\nchap_password = {SECRETS[5]}\ngive_up = 5\n")
+    file("etc/iraid/volumes/v1.json", json.dumps({"name": "v1", "chap_secret": SECRETS[4], "give_up_seconds": 7}))
+    file("etc/rtslib-fb-target/saveconfig.json", json.dumps({
+        "fabric_modules": [{"name": "iscsi", "discovery_password": SECRETS[2], "discovery_userid": "disc-user"}],
+        "targets": [{"wwn": IQN, "tpgs": [{"node_acls": [{
+            "node_wwn": "iqn.1993-08.org.debian:01:abc", "chap_userid": "acl-user", "chap_password": SECRETS[1],
+            "chap_mutual_password": ""}]}]}]}))
+    tree = f"sys/kernel/config/target/iscsi/{IQN}/tpgt_1"
+    file(f"{tree}/auth/password", f"{SECRETS[3]}\n")
+    file(f"{tree}/auth/userid", "tree-user\n")
+    file(f"{tree}/auth/password_mutual", f"{SECRETS[7]}\n")
+    file(f"{tree}/acls/iqn.1993-08.org.debian:01:abc/auth/password", "NULL")
+    file(f"{tree}/attrib/default_cmdsn_depth", "128\n")
+    file("proc/version", "Linux version 6.1\n")
+    file("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n")
+    file("proc/4711/comm", "tcmu-runner\n")
+    file("proc/4711/limits", "Max open files            1024   524288  files\n")
+    return tmp_path
+
+
+def everything(words):
+    """Programs of a machine where all secrets stand in all logs."""
+    return 0, f"{words[0]} says {' '.join(SECRETS)} {json.dumps(SECRETS)}\nand more of {' '.join(words)}\n"
+
+
+ANSWERS = {
+    "version": VERSION, "volume.list": {"volumes": [volume()]}, "pool.list": {"spares": []},
+    "volume.status": volume(members=[member(0), member(1, link="closed", state="faulty", reason="gone")]),
+    "volume.stats": stats(), "volume.path": {"name": "v0", "initiator": "iqn.2026-01.org.iraid:gw:v0", "members": []},
+    "events": page(event(1, text=f"login failed with {SECRETS[0]}")),
+    "examine": lambda p: {"member": p["member"], "superblock": {"epoch": 3}}}
+
+
+def archive(machine, answers=None, run=everything):
+    """What support makes of it: path in the archive -> text; and what it says of the parts."""
+    out = machine / "out.tar.xz"
+    with ControlPeer(machine / "s", answers or {}) as peer:
+        client = Client(machine / "s") if answers is not None else Client(machine / "none")
+        kept = support.write(support.Collector(client, machine, run), out, "top")
+    (machine / "s").unlink()
+    with tarfile.open(out) as opened:
+        texts = {one.name.removeprefix("top/"): opened.extractfile(one).read().decode() for one in opened}
+        assert all(one.mode == 0o600 and one.name.startswith("top/") for one in opened.getmembers())
+    return SimpleNamespace(texts=texts, kept={one.path: one for one in kept}, path=out, calls=peer.calls)
+
+
+def test_no_secret_is_in_it(machine):
+    made = archive(machine, ANSWERS)
+    for name, text in made.texts.items():
+        for secret in [*SECRETS, "chap-user", "acl-user", "disc-user", "tree-user"]:
+            assert secret not in text and json.dumps(secret)[1:-1] not in text, name
+    assert redact.REMOVED in made.texts["logs/tcmu-runner.log"]
+
+
+def test_without_removing_them_they_would_be(machine, monkeypatch):
+    """The test above sees them."""
+    monkeypatch.setattr(redact, "_KEY", redact.re.compile("(?!)"))
+    monkeypatch.setattr(redact, "secrets_of_file", lambda _path: set())
+    text = "".join(archive(machine, ANSWERS).texts.values())
+    assert all(secret in text or json.dumps(secret)[1:-1] in text for secret in [*SECRETS, "acl-user", "tree-user"])
+
+
+def test_what_is_in_it(machine):
+    made = archive(machine, ANSWERS)
+    texts = made.texts
+    assert set(texts) == {*made.kept, "CONTENTS.txt"}
+    assert not [one for one in made.kept.values() if one.error]
+    assert json.loads(texts["status.json"])["volumes"][0]["health"]["word"] == "DEGRADED"
+    assert json.loads(texts["stats.json"])["v0"]["members"][0]["sessions"][0]["tcp"]["rtt_us"] == 850
+    blocks = json.loads(texts["superblocks.json"])
+    assert [one.get("superblock", {}).get("epoch") if "superblock" in one else one["error"]
+            for one in blocks.values()] == [3, "there is no session with it: gone"]
+    assert {finding["check"] for finding in json.loads(texts["doctor.json"])["findings"]} >= {"handler", "kernel"}
+    assert "give_up = 5" in texts["config/v0.conf"] and "chap_file = " in texts["config/v0.conf"]
+    assert json.loads(texts["config/v1.json"])["give_up_seconds"] == 7
+    saved = json.loads(texts["config/lio-saveconfig.json"])["targets"][0]["tpgs"][0]["node_acls"][0]
+    assert saved == {"node_wwn": "iqn.1993-08.org.debian:01:abc", "chap_userid": redact.REMOVED,
+                     "chap_password": redact.REMOVED, "chap_mutual_password": ""}
+    assert f"iscsi/{IQN}/tpgt_1/attrib/default_cmdsn_depth: 128\n" in texts["lio-tree.txt"]
+    assert f"iscsi/{IQN}/tpgt_1/auth/password: {redact.REMOVED}\n" in texts["lio-tree.txt"]
+    assert "debian:01:abc/auth/password: not set\n" in texts["lio-tree.txt"]
+    assert texts["sysctl.txt"] == "net.ipv4.tcp_rmem = 4096 131072 6291456\n"
+    assert "Max open files" in texts["process.txt"]
+    assert "tcmu-runner.log" in texts["CONTENTS.txt"]
+
+
+def test_members_are_looked_at_as_the_volume_logs_in(machine):
+    asked = [p for method, p in archive(machine, ANSWERS).calls if method == "examine"]
+    assert asked == [{"member": member(0)["member"], "chap_file": f"{machine}/etc/iraid/secrets/v0",
+                      "initiator": "iqn.2026-01.org.iraid:gw:v0"}]
+
+
+def test_with_a_dead_handler_and_without_programs_there_is_what_files_say(machine):
+    made = archive(machine, None, lambda _words: None)
+    assert "config/v0.conf" in made.texts and "lio-tree.txt" in made.texts and "status.json" not in made.texts
+    assert "is not there" in made.kept["status.json"].error
+    assert "journalctl is not there" in made.kept["logs/kernel.log"].error
+    assert "NOT THERE: control socket" in made.texts["CONTENTS.txt"]
+
+
+def test_a_part_that_fails_spoils_no_other(machine):
+    made = archive(machine, ANSWERS | {"volume.stats": Failure(-32601, "method", "no method volume.stats", "restart it")})
+    assert json.loads(made.texts["stats.json"])["v0"]["error"]["message"] == "no method volume.stats"
+    assert "status.json" in made.texts
+
+
+def test_long_logs_keep_their_end(machine, monkeypatch):
+    monkeypatch.setattr(support, "TEXT_BYTES_MAX", 1000)
+    made = archive(machine, ANSWERS, lambda _words: (0, "old\n" * 5000 + "the last line\n"))
+    text = made.texts["logs/kernel.log"]
+    assert text.startswith("... the beginning is left out") and text.endswith("the last line\n") and len(text) < 1100
+
+
+def test_the_archive_is_its_owners_and_overwrites_nothing(machine):
+    kept = os.umask(0)
+    try:
+        made = archive(machine, ANSWERS)
+    finally:
+        os.umask(kept)
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
+    before = made.path.read_bytes()
+    with pytest.raises(support.IraidError, match="File exists"):
+        support.write(support.Collector(Client(machine / "none"), machine, everything), made.path, "top")
+    assert made.path.read_bytes() == before
+    link = machine / "link.tar.xz"
+    link.symlink_to(machine / "victim")
+    with pytest.raises(support.IraidError):
+        support.write(support.Collector(Client(machine / "none"), machine, everything), link, "top")
+    assert not (machine / "victim").exists()
+
+
+def test_an_interrupted_one_leaves_nothing(machine, monkeypatch):
+    def interrupted(_words):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        support.write(support.Collector(Client(machine / "none"), machine, interrupted), machine / "x.tar.xz", "top")
+    assert not (machine / "x.tar.xz").exists()
+
+
+@pytest.mark.parametrize(("line", "expected"), [
+    ("password = hello", "password = <removed>"), ("  chap_password: hello", "  chap_password: <removed>"),
+    ("; secret=x y z", "; secret=<removed>"), ("chap_file = /etc/iraid/secrets/v0", "chap_file = /etc/iraid/secrets/v0"),
+    ('{"a": 1, "chap_password": "he\'llo", "b": 2}', '{"a": 1, "chap_password": "<removed>", "b": 2}'),
+    ("# was: password = hello", "# was: password = <removed>"), ('"chap_secret": 12,', '"chap_secret": <removed>'),
+    ('{"password": "a\\"b", "x": 1', '{"password": "<removed>", "x": 1'), ("password =", "password ="), ("give_up = 5", "give_up = 5"), ("# passwords are in a file", "# passwords are in a file")])
+def test_secret_settings_are_known_by_their_keys(line, expected):
+    assert redact.settings(line + "\n") == expected + "\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_the_command_says_what_is_in_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(facts, "run", lambda _words: None)
+    monkeypatch.setattr(support.Collector.__init__, "__defaults__", (tmp_path, lambda _words: None))
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["support", "--socket", str(tmp_path / "none")]) == 0
+    out = capsys.readouterr().out
+    made, = Path(tmp_path).glob("iraid-support-*.tar.xz")
+    assert "not there: control socket" in out and f"{made.name}: " in out.splitlines()[-1]
+    assert cli.main(["support", "--socket", str(tmp_path / "none"), "--output", made.name, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["message"].endswith("File exists")
