@@ -5,7 +5,7 @@
 #include <json-c/json.h>
 
 /* All faults of the gateway's files, or of one volume's and gateway.conf's: {"files": [...], "faults": [{"file", "line" (null:
- * of the whole file), "key", "what", "remedy"}]}.  NULL: out of memory. */
+ * of the whole file), "section", "key", "what", "remedy"}]}.  NULL: out of memory. */
 json_object *config_check(const char *name);
 
 /* What holds for a volume and where that stands: {"name", "file", "keys": [{"section", "key", "value", "source": "file" or "gateway.conf"

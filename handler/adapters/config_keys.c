@@ -685,11 +685,16 @@ config_items_read(const struct config_text *text, struct config_sink *sink, stru
 		const struct config_item *item = &text->items[i];
 		void *base = NULL;
 		const struct config_key *key = sink->find(item, sink->owner, &base);
+		int before = faults->count;
 
 		if (key)
 			read_item(item, key, base, sink, faults);
 		else
 			unknown_key(item, sink, section_known(item, sink), faults);
+		for (int f = before; f < faults->count; f++)
+			snprintf(faults->list[f].section, sizeof(faults->list[f].section), "%s",
+				 key ? key->common && strcasecmp(item->section, "volumes") == 0 ? "volumes" : key->section
+				     : item->section);
 	}
 }
 

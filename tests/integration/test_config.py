@@ -233,5 +233,8 @@ def test_show_and_check_need_no_handler(gateway: Gateway, farm: TargetFarm) -> N
     assert {fault["key"] for fault in faults} == {"uuid", "member", ""}
     assert any("mode 0666" in fault["what"] for fault in faults)
     assert {os.path.basename(fault["file"]) for fault in faults} == {"v0.conf", "v1.conf"}
+    (gateway.config / "gateway.conf").write_text("[notify]\nmail = a b\n")
+    ran = gateway.iraid("config", "show")
+    assert ran.status == 1 and "gateway.conf:2: mail: " in ran.err
     reloaded = gateway.iraid("config", "reload")  # the handler is not there
     assert reloaded.status == 1 and "control socket" in reloaded.err
