@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -16,7 +17,7 @@ import pytest
 import test_pages
 import test_recovery
 from iraidlib.cli import cli
-from shown import EXCEPTED, PLACES, ROOT, Block, blocks, pages
+from shown import EXCEPTED, PLACES, ROOT, RUN, Block, blocks, pages
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 SHELL = [block for block in BLOCKS if block.language != "powershell"]
@@ -51,6 +52,11 @@ def test_it_is_said_where_each_block_is_run(block: Block) -> None:
         f"{block} shows commands; say where they are run by a line <!-- run: {'|'.join(PLACES)} --> above them")
     if block.where == "example":
         assert block.why, f"{block}: say why it is only an example: <!-- run: example: WHY -->"
+    if block.where == "other":
+        runner = ROOT / block.why
+        assert runner.is_file(), f"{block}: there is no test {block.why}"
+        for words in block.commands():
+            assert Path(words[0]).name in runner.read_text(), f"{block}: {block.why} does not run {words[0]}"
     assert block.language == "powershell" if block.where == "Windows" else block.language != "powershell"
 
 
@@ -84,7 +90,7 @@ def test_what_the_text_says_of_iraid_is_so(page) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for span in re.findall(r"`(?:\w+=\S+ )?iraid ([^`]+)`", text):
         words = span.split()
-        if words[0].startswith("-") or words[0] in ("VOLUME", "COMMAND", "NAME"):
+        if words[0].startswith("-") or words[0] in ("COMMAND", "..."):
             continue
         names = words[0].split("|")
         for name in names:
@@ -128,11 +134,11 @@ def test_how_many_commands_are_run(figure: Callable[[str, object], None]) -> Non
     """Shown at the end; what is excepted must not become most of it."""
     counts: Counter[str] = Counter()
     for block in BLOCKS:
-        place = block.where if block.where != "example" else f"example ({block.why})"
+        place = block.where if block.where not in ("example", "other") else f"{block.where} ({block.why})"
         counts[place] += len(block.commands()) if block.language != "powershell" else len(block.lines())
     for place, count in sorted(counts.items(), key=lambda item: -item[1]):
         figure(place, f"{count} commands")
-    run = sum(count for place, count in counts.items() if place in ("native", "lab", "clean"))
+    run = sum(count for place, count in counts.items() if place.split()[0] in RUN)
     excepted = sum(counts.values()) - run
     figure("run", f"{run} of {run + excepted} commands")
     assert run > excepted
