@@ -186,6 +186,9 @@ def test_from_nothing_to_a_file_system_and_changes_under_it(controller: Controll
     units = "tcmu-runner rtslib-fb-targetctl iraid-scrub.timer"
     assert guest.run(f"systemctl is-enabled {units}").split() == ["enabled"] * 3
 
+    keys = json.loads(guest.run("iraid config show v0 --json"))["keys"]
+    assert {"8s"} == {key["value"] for key in keys if key["key"] == "give_up"}
+
     disk = log_in(guest)
     guest.run(f"mkfs.ext4 -q -E nodiscard {disk} && mkdir -p /mnt/v0 && mount {disk} /mnt/v0 && "
               f"cp -r {ROOT}/handler {ROOT}/docs /mnt/v0/ && cd /mnt/v0 && "
