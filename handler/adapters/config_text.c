@@ -180,7 +180,7 @@ characters_are_fit(const char *text, size_t length, struct config_faults *faults
 	return true;
 }
 
-/* Comments may be indented and lines may end with CR; keys above the first section would be passed over. */
+/* Comments and headings may be indented and lines may end with CR; keys above the first section would be passed over. */
 static void
 prepare(char *text, struct config_faults *faults)
 {
@@ -194,7 +194,11 @@ prepare(char *text, struct config_faults *faults)
 		if (is_comment(start)) {
 			memset(line, '#', (size_t)(start - line));
 		} else if (*start == '[') {
+			size_t indent = (size_t)(start - line);
+
 			in_section = true;
+			memmove(line, start, length - indent);
+			memset(line + length - indent, ' ', indent);
 		} else if (*start != '\n' && *start != '\0' && !in_section) {
 			config_fault_add(faults, number, "", "put the section's heading above it, for example [volume]",
 					 "this line is in no section");

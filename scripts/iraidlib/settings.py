@@ -37,7 +37,8 @@ def gateway(tolerant: bool = False) -> dict[str, Any]:
 
         {"volumes": {"give_up_seconds": 5, ...}, "spares": [{"device", "size_bytes", "block_bytes"}],
          "notify": {"mail": [], "command": "", "severity": "warning"},
-         "exporter": {"address": "127.0.0.1", "port": 9723}, "file": str | None, "faults": [...]}
+         "exporter": {"address": "127.0.0.1", "port": 9723}, "file": str | None, "faults": [...],
+         "keys": [{"section", "key", "value", "source", "line", "applies"}]}
 
     A file with faults raises IraidError; tolerant: what has a fault is its default, and "faults" has what check() has.
     """

@@ -132,7 +132,7 @@ def _markdown_blocks(name: str, text: str) -> Iterator[Block]:
 
 
 def _man_blocks(name: str, text: str) -> Iterator[Block]:
-    """Literal blocks of a manual page; its comments are "; run: WHERE"."""
+    """Literal blocks of a manual page; its comments are "; run: WHERE", or "; no commands" above what is a file or an output."""
     heading, where, why = "", "example", "a manual page's"
     inside: list[str] | None = None
     first = 0
@@ -141,12 +141,14 @@ def _man_blocks(name: str, text: str) -> Iterator[Block]:
             if inside is None:
                 inside, first = [], number + 1
                 continue
-            if inside and _MAN_COMMAND.match(inside[0]):
+            if where and inside and _MAN_COMMAND.match(inside[0]):
                 yield Block(name, first, heading, "sh", where, why, "\n".join(inside).replace("\\\\", "\\"))
             inside, where, why = None, "example", "a manual page's"
         elif inside is not None:
             inside.append(line)
         elif line.startswith("; run: "):
             where, why = line.removeprefix("; run: "), ""
+        elif line == "; no commands":
+            where, why = "", ""
         elif line.startswith("#"):
             heading = line.lstrip("# ")

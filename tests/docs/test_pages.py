@@ -52,6 +52,20 @@ def test_growing(stage: Stage) -> None:
     stage.check()
 
 
+@section("config.md", "Change a limit")
+@section("config.md", "The same for all volumes")
+def test_configuration(stage: Stage) -> None:
+    stage.make_volume(spare_wait_seconds=60)
+    path = stage.gateway.config / "volumes/v0.conf"
+    path.write_text(path.read_text().replace("\nspare_wait = 60s\n", "\n"))
+    stage.serve()
+    stage.follow("Change a limit", OPERATING / "config.md")
+    assert "hedge is 200ms, was 500ms." in stage.said()
+    stage.follow("The same for all volumes", OPERATING / "config.md")
+    assert "spare_wait is 5min, was 1min." in stage.said()
+    stage.check()
+
+
 @section("members.md", "A member fails or hangs")
 @section("members.md", "Replace")
 @section("members.md", "Spares")

@@ -181,6 +181,27 @@ def test_new_secrets_and_portals_are_used_from_the_next_login_on(
     assert SECRET not in gateway.logs()
 
 
+def test_a_new_volume_has_what_the_gateway_says_of_all(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                                       tmp_path: Path) -> None:
+    farm = make_farm(3)
+    chap = tmp_path / "chap"
+    chap.write_text(f"operator\n{SECRET}\n")
+    chap.chmod(0o600)
+    for number in range(3):
+        farm.set_chap(number, "operator", SECRET)
+    refused = gateway.iraid("create", "v0", "--level", "5", *farm.members())
+    assert refused.status == 1, refused
+    (gateway.config / "gateway.conf").write_text(f"[volumes]\nchap_file = {chap}\ngive_up = 8s\n")
+    assert farm.iqn(0) in gateway.must("discover", farm.portal(0)).out
+    gateway.create("v0", farm.members())
+    assert gateway.status("v0")["state"] == "active"
+    values = gateway.configuration("v0")
+    assert (values["chap_file"], values["give_up_seconds"]) == (str(chap), 8)
+    # It is the gateway's still, not copied into the file.
+    (gateway.config / "gateway.conf").write_text(f"[volumes]\nchap_file = {chap}\ngive_up = 9s\n")
+    assert "give_up is 9s, was 8s." in gateway.must("config", "reload").out
+
+
 def test_a_file_as_it_was_before_is_converted_by_a_reload(gateway: Gateway, farm: TargetFarm) -> None:
     path = create(gateway, farm)
     values = gateway.configuration("v0")

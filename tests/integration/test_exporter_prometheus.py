@@ -49,7 +49,7 @@ def test_alerts_fire_when_a_member_is_killed_and_clear_when_it_is_back(gateway, 
         line.wait(lambda firing: "IraidMemberOut" not in firing, "the member to be filled", 90)
         wait_for(lambda: prom.query('iraid_work_pending{work="rebuild"} == 1') or not prom.query(
             'iraid_volume_state{state="degraded"} == 1'), "the rebuild to be seen", 60)
-        volume.iraid("set", "v0", "--rate-max", "1G")
+        volume.iraid("set", "v0", "--rate-min", "1G", "--rate-max", "1G")
         line.wait(lambda firing: not firing & wanted, "all of them to clear", 120)
         line.note("active again")
 

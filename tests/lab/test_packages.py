@@ -152,7 +152,8 @@ def pages_typed() -> list[shown.Block]:
 def test_from_a_clean_debian_to_a_file_system_by_the_quick_start(packages, clean_debian, tmp_path, capsys):
     """Word for word, block after block, in one shell that ends at the first failure."""
     blocks = pages_typed()
-    script = ["set -e", f"cp {' '.join(map(str, packages.debs()))} /root/", "cd /root", "begin=$(cut -d. -f1 /proc/uptime)"]
+    files = " ".join(map(str, packages.debs()))
+    script = ["set -e", f"cp {files} /root/", "cd /root", "begin=$(cut -d. -f1 /proc/uptime)"]
     for block in blocks:
         script += [f"echo '+++ {block} {block.heading}'", block.text,
                    'echo "+++ after $(($(cut -d. -f1 /proc/uptime) - begin)) s"']

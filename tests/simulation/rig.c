@@ -346,6 +346,24 @@ rig_wait(struct rig *rig, enum volume_state state, int steps)
 }
 
 void
+rig_start_active(struct rig *rig)
+{
+	bool active;
+
+	rig_start(rig);
+	active = rig_wait(rig, VOLUME_ACTIVE, 2000);
+	assert(active);
+}
+
+void
+rig_wait_for_resync(struct rig *rig)
+{
+	for (int i = 0; i < 200000 && rig_status(rig).regions_suspect > 0; i++)
+		rig_step(rig);
+	assert(rig_status(rig).regions_suspect == 0);
+}
+
+void
 rig_drain(struct rig *rig)
 {
 	for (int i = 0; i < 200000 && rig->active_count > 0; i++)

@@ -71,6 +71,10 @@ void rig_step(struct rig *rig);		/* members answer, time passes */
 void rig_steps(struct rig *rig, int steps);
 void rig_jump(struct rig *rig);		/* nothing to do: forward to the engine's deadline */
 bool rig_wait(struct rig *rig, enum volume_state state, int steps);
+/* Started, and all members in sync; or the test fails. */
+void rig_start_active(struct rig *rig);
+/* Until no parity is suspect any more; or the test fails. */
+void rig_wait_for_resync(struct rig *rig);
 void rig_drain(struct rig *rig);	/* until no request is active */
 
 /* Submit one random request within the load's range, or a certain one.  Sectors.  COMPARE_WRITE: in one of three cases

@@ -23,13 +23,6 @@ static const struct shape shapes[] = {
 #define LOAD_BYTES (2u << 20)
 
 static void
-start_active(struct rig *rig)
-{
-	rig_start(rig);
-	assert_true(rig_wait(rig, VOLUME_ACTIVE, 2000));
-}
-
-static void
 load(struct rig *rig, int requests, int depth)
 {
 	while (requests > 0) {
@@ -40,31 +33,23 @@ load(struct rig *rig, int requests, int depth)
 }
 
 static void
-wait_for_resync(struct rig *rig)
-{
-	for (int i = 0; i < 200000 && rig_status(rig).regions_suspect > 0; i++)
-		rig_step(rig);
-	assert_int_equal(rig_status(rig).regions_suspect, 0);
-}
-
-static void
 test_random_load_reads_what_was_written(void **state)
 {
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		struct rig rig;
 
 		rig_init(&rig, shapes[i].level, shapes[i].members, shapes[i].chunk, LOAD_BYTES, 11 + i);
-		start_active(&rig);
+		rig_start_active(&rig);
 		load(&rig, 1500, 32);
 		rig_drain(&rig);
 		rig_verify(&rig);
 		if (shapes[i].level == 5) {
-			wait_for_resync(&rig);
+			rig_wait_for_resync(&rig);
 			assert_int_equal(rig_parity_faults(&rig), 0);
 			assert_true(rig_status(&rig).resync_corrected_rows > 0);
 		}
 		rig_stop(&rig);
-		start_active(&rig);
+		rig_start_active(&rig);
 		rig_verify(&rig);
 		rig_stop(&rig);
 		rig_free(&rig);
@@ -77,8 +62,8 @@ test_clean_stop_leaves_nothing_dirty(void **state)
 	struct rig rig;
 
 	rig_init(&rig, 5, 4, 65536, LOAD_BYTES, 5);
-	start_active(&rig);
-	wait_for_resync(&rig);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
 	load(&rig, 300, 16);
 	rig_drain(&rig);
 	rig_stop(&rig);
@@ -98,7 +83,7 @@ test_a_slow_resync_does_not_keep_a_stop_from_being_clean(void **state)
 	uint64_t before_ms;
 
 	rig_init(&rig, 5, 4, 65536, LOAD_BYTES, 6);
-	start_active(&rig);
+	rig_start_active(&rig);
 	engine_set_rates(rig.engine, 65536, 65536);
 	load(&rig, 50, 16);
 	rig_drain(&rig);
@@ -107,7 +92,7 @@ test_a_slow_resync_does_not_keep_a_stop_from_being_clean(void **state)
 	assert_in_range(rig.now_ms - before_ms, 1, 8000);
 	for (int i = 0; i < rig.count; i++)
 		assert_true(rig_superblock(&rig, i).clean);
-	start_active(&rig);
+	rig_start_active(&rig);
 	assert_true(rig_status(&rig).regions_suspect > 0);
 	rig_verify(&rig);
 	rig_stop(&rig);
@@ -122,13 +107,13 @@ test_what_was_written_is_proven_first_after_a_start(void **state)
 
 	rig_init(&rig, 5, 4, 4096, 24u << 20, 7);
 	rig.options.resync_rows_max = 0;
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig_submit(&rig, REQUEST_WRITE, rig.sectors - 600, 8, false);
 	rig_submit(&rig, REQUEST_WRITE, rig.sectors / 2, 100, false);
 	rig_drain(&rig);
 	rig_stop(&rig);
 	rig.options.resync_rows_max = 4;
-	start_active(&rig);
+	rig_start_active(&rig);
 	while (rig_status(&rig).resync.done_rows < 3 * LAYOUT_REGION_ROWS_DEFAULT)	/* 100 sectors may be in two */
 		rig_step(&rig);
 	assert_true(rig_status(&rig).regions_suspect > 0);
@@ -160,9 +145,9 @@ lose_member_under_load(int lost, bool hang, bool resynced)
 	rig_init(&rig, 5, 4, 16384, LOAD_BYTES, 100 + (uint64_t)lost);
 	if (!resynced)
 		rig.options.resync_rows_max = 0;
-	start_active(&rig);
+	rig_start_active(&rig);
 	if (resynced)
-		wait_for_resync(&rig);
+		rig_wait_for_resync(&rig);
 	load(&rig, 400, 32);
 	if (hang)
 		fake_member_hang(&rig.members[lost]);
@@ -192,7 +177,7 @@ lose_member_under_load(int lost, bool hang, bool resynced)
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
 	load(&rig, 200, 16);
 	rig_drain(&rig);
-	wait_for_resync(&rig);
+	rig_wait_for_resync(&rig);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	rig_verify(&rig);
 	rig_stop(&rig);
@@ -218,7 +203,7 @@ test_member_lost_while_flushes_are_under_way(void **state)
 
 		rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 3000 + seed);
 		rig.options.resync_rows_max = 0;
-		start_active(&rig);
+		rig_start_active(&rig);
 		for (int i = 0; i < 60 + (int)(seed % 40); i++) {
 			uint64_t sector = fake_random(&rig.random) % (rig.sectors - 8);
 
@@ -242,8 +227,8 @@ test_member_missing_at_assembly(void **state)
 		struct rig rig;
 
 		rig_init(&rig, 5, 5, 8192, LOAD_BYTES, 50 + (uint64_t)lost);
-		start_active(&rig);
-		wait_for_resync(&rig);
+		rig_start_active(&rig);
+		rig_wait_for_resync(&rig);
 		load(&rig, 300, 16);
 		rig_drain(&rig);
 		rig_stop(&rig);
@@ -266,16 +251,16 @@ test_crash_keeps_what_was_acknowledged(void **state)
 		struct rig rig;
 
 		rig_init(&rig, 5, 3 + (int)(seed % 3), 8192, LOAD_BYTES, seed);
-		start_active(&rig);
+		rig_start_active(&rig);
 		for (int round = 0; round < 4; round++) {
 			if (seed % 2)
-				wait_for_resync(&rig);
+				rig_wait_for_resync(&rig);
 			load(&rig, 200, 24);
 			rig_crash(&rig);
-			start_active(&rig);
+			rig_start_active(&rig);
 			rig_verify(&rig);
 		}
-		wait_for_resync(&rig);
+		rig_wait_for_resync(&rig);
 		assert_int_equal(rig_parity_faults(&rig), 0);
 		rig_verify(&rig);
 		rig_stop(&rig);
@@ -291,8 +276,8 @@ test_crash_at_any_step_of_an_eviction(void **state)
 		int lost = (int)(seed % 4);
 
 		rig_init(&rig, 5, 4, 8192, 256 << 10, 3000 + seed);
-		start_active(&rig);
-		wait_for_resync(&rig);
+		rig_start_active(&rig);
+		rig_wait_for_resync(&rig);
 		load(&rig, 60, 16);
 		fake_member_cut(&rig.members[lost], false);
 		for (uint64_t step = 0; step < seed % 15; step++) {
@@ -312,7 +297,7 @@ test_crash_at_any_step_of_an_eviction(void **state)
 		rig_verify(&rig);
 		if (rig_status(&rig).state == VOLUME_ACTIVE) {
 			assert_int_equal(rig.failed, 0);
-			wait_for_resync(&rig);
+			rig_wait_for_resync(&rig);
 			assert_int_equal(rig_parity_faults(&rig), 0);
 			rig_verify(&rig);
 		}
@@ -331,17 +316,17 @@ test_power_loss_keeps_what_was_flushed(void **state)
 		rig.step_ms_max = 300;	/* cleaning comes between writes */
 		rig.options.assembly_wait_ms = 60000;
 		rig.options.assembly_limit_ms = 60000;
-		start_active(&rig);
+		rig_start_active(&rig);
 		for (int round = 0; round < 8; round++) {
-			wait_for_resync(&rig);
+			rig_wait_for_resync(&rig);
 			for (int burst = 0; burst < 6; burst++) {
 				load(&rig, 8, 6);
 				rig_steps(&rig, (int)(fake_random(&rig.random) % 40));
 			}
 			rig_power_loss(&rig);
-			start_active(&rig);
+			rig_start_active(&rig);
 			rig_verify(&rig);
-			wait_for_resync(&rig);
+			rig_wait_for_resync(&rig);
 			assert_int_equal(rig_parity_faults(&rig), 0);
 			rig_verify(&rig);
 		}
@@ -358,8 +343,8 @@ test_dirty_and_degraded_is_never_wrong_data(void **state)
 		int lost = (int)(seed % 4);
 
 		rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 900 + seed);
-		start_active(&rig);
-		wait_for_resync(&rig);
+		rig_start_active(&rig);
+		rig_wait_for_resync(&rig);
 		load(&rig, 200, 24);
 		rig_crash(&rig);
 		rig.members[lost].reachable = false;
@@ -383,7 +368,7 @@ test_too_many_silent_members_suspend_and_resume(void **state)
 	struct rig rig;
 
 	rig_init(&rig, 5, 4, 16384, LOAD_BYTES, 7);
-	start_active(&rig);
+	rig_start_active(&rig);
 	load(&rig, 300, 16);
 	rig_drain(&rig);
 	rig_submit(&rig, REQUEST_WRITE, 0, rig.sectors, false);
@@ -409,7 +394,7 @@ test_too_many_silent_members_suspend_and_resume(void **state)
 	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
 	rig_drain(&rig);
 	rig_verify(&rig);
-	wait_for_resync(&rig);
+	rig_wait_for_resync(&rig);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	rig_stop(&rig);
 	rig_free(&rig);
@@ -425,9 +410,9 @@ test_silence_beyond_the_limit_fails_requests_and_comes_back(void **state)
 		rig_init(&rig, level, 4, 16384, LOAD_BYTES, 8 + (uint64_t)variant);
 		for (int m = 0; m < 4; m++)
 			rig.members[m].disk.write_cache = variant / 6;
-		start_active(&rig);
+		rig_start_active(&rig);
 		if (level == 5)
-			wait_for_resync(&rig);
+			rig_wait_for_resync(&rig);
 		load(&rig, 200, 16);
 		fake_member_cut(&rig.members[0], false);
 		fake_member_cut(&rig.members[3], false);
@@ -451,7 +436,7 @@ test_silence_beyond_the_limit_fails_requests_and_comes_back(void **state)
 		rig_drain(&rig);
 		rig_verify(&rig);
 		if (level == 5) {
-			wait_for_resync(&rig);
+			rig_wait_for_resync(&rig);
 			assert_int_equal(rig_parity_faults(&rig), 0);
 		}
 		rig_stop(&rig);
@@ -465,8 +450,8 @@ test_medium_error_is_reconstructed(void **state)
 	struct rig rig;
 
 	rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 21);
-	start_active(&rig);
-	wait_for_resync(&rig);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
 	load(&rig, 300, 16);
 	rig_drain(&rig);
 	for (int m = 0; m < 4; m++) {
@@ -489,7 +474,7 @@ test_refused_write_costs_the_member_its_place(void **state)
 	struct rig rig;
 
 	rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 22);
-	start_active(&rig);
+	rig_start_active(&rig);
 	load(&rig, 200, 16);
 	rig.members[2].refuse_writes = true;
 	load(&rig, 300, 16);
@@ -497,297 +482,6 @@ test_refused_write_costs_the_member_its_place(void **state)
 	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
 	assert_int_equal(rig_status(&rig).members[2].state, MEMBER_FAULTY);
 	rig_verify(&rig);
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-static void
-test_adjacent_writes_become_full_stripes(void **state)
-{
-	struct rig rig;
-	struct engine_status before, after;
-
-	rig_init(&rig, 5, 4, 65536, LOAD_BYTES, 23);
-	start_active(&rig);
-	wait_for_resync(&rig);
-	before = rig_status(&rig);
-	for (uint64_t sector = 0; sector < 2 * 384; sector += 8)	/* two rows in 4 KiB writes */
-		rig_submit(&rig, REQUEST_WRITE, sector, 8, false);
-	rig_drain(&rig);
-	after = rig_status(&rig);
-	assert_int_equal(after.rows_full - before.rows_full, 2);
-	assert_int_equal(after.rows_rmw - before.rows_rmw, 0);
-	assert_int_equal(after.rows_reconstruct - before.rows_reconstruct, 0);
-	rig_verify(&rig);
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-#define STREAM_BYTES (40 * 3 * 65536u)
-
-/* Writes one behind the other, `depth` under way.  Returns how many rows of them needed reads. */
-static uint64_t
-rows_read_by_stream(struct rig *rig, uint64_t sectors, int depth, int writes)
-{
-	struct engine_status before = rig_status(rig), after;
-	uint64_t at = 0;
-
-	for (int i = 0; i < writes; rig_step(rig))
-		for (; i < writes && rig->active_count < depth; i++) {
-			rig_submit(rig, REQUEST_WRITE, at, sectors, false);
-			at = at + 2 * sectors <= rig->sectors ? at + sectors : 0;
-		}
-	rig_drain(rig);
-	after = rig_status(rig);
-	return after.rows_rmw + after.rows_reconstruct - before.rows_rmw - before.rows_reconstruct;
-}
-
-static void
-test_stream_of_writes_needs_no_reads(void **state)
-{
-	static const struct { uint64_t sectors; int depth, writes, rows_read_max; } streams[] = {
-		{ 128, 16, 240, 6 },	/* a chunk each: what is read is the stream's beginning, and where it starts again */
-		{ 2048, 4, 28, 12 },	/* 5 1/3 rows each */
-		{ 384, 4, 80, 0 },		/* rows, exactly */
-	};
-
-	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
-		struct rig rig;
-
-		rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 31 + i);
-		start_active(&rig);
-		wait_for_resync(&rig);
-		assert_true(rows_read_by_stream(&rig, streams[i].sectors, streams[i].depth, streams[i].writes) <=
-			    (uint64_t)streams[i].rows_read_max);
-		rig_verify(&rig);
-		rig_stop(&rig);
-		rig_free(&rig);
-	}
-}
-
-static uint64_t
-reads_of_members(struct rig *rig)
-{
-	struct engine_status status = rig_status(rig);
-	uint64_t reads = 0;
-
-	for (int m = 0; m < status.slots; m++)
-		reads += status.members[m].reads;
-	return reads;
-}
-
-/* Writes of 4 KiB one after the other, `count` of them from `sector` on.  Returns how often members were read for them. */
-static uint64_t
-reads_of_journal(struct rig *rig, uint64_t sector, int count)
-{
-	uint64_t before = reads_of_members(rig);
-
-	for (int i = 0; i < count; i++) {
-		rig_submit(rig, REQUEST_WRITE, sector + (uint64_t)i * 8, 8, false);
-		rig_drain(rig);
-	}
-	return reads_of_members(rig) - before;
-}
-
-/* What small writes of a row read serves those that follow; what others write there is not overlooked. */
-static void
-test_small_writes_of_a_row_read_it_once(void **state)
-{
-	static const uint8_t levels[] = { 5, 6 };
-
-	for (size_t i = 0; i < sizeof(levels); i++) {
-		struct rig rig;
-
-		rig_init(&rig, levels[i], levels[i] == 5 ? 4 : 5, 65536, STREAM_BYTES, 41 + i);
-		start_active(&rig);
-		wait_for_resync(&rig);
-		/* Two or three for the first write, what the rest of the row needs, once: each chunk at most. */
-		assert_true(reads_of_journal(&rig, 0, 48) <= 3 + 5);
-		assert_true(reads_of_journal(&rig, 0, 48) == 0);
-		rig_verify(&rig);
-
-		rig_submit(&rig, REQUEST_ZERO, 0, 384, false);
-		rig_drain(&rig);
-		assert_true(reads_of_journal(&rig, 8, 2) >= 2);
-		rig_verify(&rig);
-
-		rig_submit(&rig, REQUEST_WRITE, 0, 384, false);
-		rig_drain(&rig);
-		assert_true(reads_of_journal(&rig, 200, 20) >= 2);
-		rig_verify(&rig);
-		rig_stop(&rig);
-		rig_free(&rig);
-	}
-}
-
-/* Members that lose power take what was not flushed along.  If that is parity with its data, what they hold fits, and
- * nothing but the sessions that ended tells that it is not what was written last.
- */
-static void
-test_what_was_known_of_a_row_goes_with_the_caches(void **state)
-{
-	for (uint64_t seed = 0; seed < 20; seed++) {
-		struct rig rig;
-
-		rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 440 + seed);
-		start_active(&rig);
-		wait_for_resync(&rig);
-		reads_of_journal(&rig, 0, 4);
-		reads_of_journal(&rig, 128, 4);
-		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
-		rig_drain(&rig);
-		rig_submit(&rig, REQUEST_WRITE, 128, 1, false);
-		rig_drain(&rig);
-		for (int m = 0; m < rig.count; m++)
-			fake_member_power_loss(&rig.members[m], true);
-		rig_steps(&rig, 300);
-		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
-		wait_for_resync(&rig);
-		rig.errors_allowed = true;	/* a flush tells of the caches */
-		rig_submit(&rig, REQUEST_WRITE, 0, 8, true);	/* the same columns of another chunk */
-		rig_drain(&rig);
-		rig_steps(&rig, 2000);
-		assert_int_equal(rig_parity_faults(&rig), 0);
-		rig_stop(&rig);
-		rig_free(&rig);
-	}
-}
-
-/* Rows that are kept are read by whole chunks: what a write does not need may be unreadable. */
-static void
-test_what_a_small_write_does_not_need_costs_it_nothing(void **state)
-{
-	const uint64_t row_0 = 4u << 20;	/* data on members 0 to 3, parity on 4 */
-	struct rig rig;
-
-	rig_init(&rig, 5, 5, 65536, STREAM_BYTES, 45);
-	start_active(&rig);
-	wait_for_resync(&rig);
-	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
-	rig_drain(&rig);
-	disk_damage(&rig.members[4].disk, row_0 + 61440);
-	disk_damage(&rig.members[1].disk, row_0 + 40960);
-	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
-	rig_drain(&rig);
-	assert_int_equal(rig.failed, 0);
-	rig_verify(&rig);
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-static int
-commands_under_way(const struct rig *rig)
-{
-	int commands = 0;
-
-	for (int m = 0; m < rig->count; m++)
-		commands += rig->members[m].queued;
-	return commands;
-}
-
-static uint64_t
-writes_of_members(struct rig *rig)
-{
-	struct engine_status status = rig_status(rig);
-	uint64_t writes = 0;
-
-	for (int m = 0; m < status.slots; m++)
-		writes += status.members[m].writes;
-	return writes;
-}
-
-/* While members are busy with some rows of a stream, those that come become few commands, and long ones. */
-static void
-test_rows_of_a_stream_go_together(void **state)
-{
-	struct rig rig;
-	uint64_t before;
-
-	rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 37);
-	start_active(&rig);
-	wait_for_resync(&rig);
-	before = writes_of_members(&rig);
-	rig.step_ms_max = 1;
-	for (uint64_t i = 0; i < 117; rig_step(&rig))	/* a row in a millisecond */
-		for (int more = 0; more < 3 && rig.active_count < 32; more++)
-			rig_submit(&rig, REQUEST_WRITE, i++ * 128, 128, false);
-	rig_drain(&rig);
-	assert_true(writes_of_members(&rig) - before <= 130);	/* one by one 156, and marks */
-	rig_verify(&rig);
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-/* One that is alone does not wait for what may come, after some lessons: a stream of depth 1. */
-static void
-test_lonely_writes_are_not_held(void **state)
-{
-	struct rig rig;
-
-	rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 35);
-	start_active(&rig);
-	wait_for_resync(&rig);
-	rows_read_by_stream(&rig, 128, 16, 240);	/* it learns to wait */
-	rows_read_by_stream(&rig, 128, 1, 20);		/* and not to */
-	for (int i = 0; i < 10; i++) {
-		rig_submit(&rig, REQUEST_WRITE, (uint64_t)i * 128, 128, false);
-		engine_run(rig.engine, rig.now_ms);
-		assert_true(commands_under_way(&rig) >= 2);	/* reads of what it needs, if not its marks */
-		rig_drain(&rig);
-	}
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-/* Nor does one whose next write comes only when it has ended, while others write: a journal. */
-static void
-test_journal_beside_other_writes_is_not_held(void **state)
-{
-	struct rig rig;
-
-	rig_init(&rig, 5, 4, 65536, STREAM_BYTES, 36);
-	start_active(&rig);
-	wait_for_resync(&rig);
-	rows_read_by_stream(&rig, 128, 16, 240);
-	for (uint64_t i = 0; i < 20; i++) {
-		int others;
-
-		rig_drain(&rig);
-		rig_submit(&rig, REQUEST_WRITE, 12000 + 384 * (i % 8), 8, false);	/* somebody's, elsewhere */
-		engine_run(rig.engine, rig.now_ms);
-		others = commands_under_way(&rig);
-		rig_submit(&rig, REQUEST_WRITE, i * 128, 128, false);
-		engine_run(rig.engine, rig.now_ms);
-		assert_true(commands_under_way(&rig) > others);
-	}
-	rig_drain(&rig);
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-static void
-test_full_stripe_is_one_command_per_member(void **state)
-{
-	struct rig rig;
-	uint64_t before = 0, after = 0, reads = 0;
-
-	rig_init(&rig, 5, 4, 65536, LOAD_BYTES, 24);
-	start_active(&rig);
-	wait_for_resync(&rig);
-	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);	/* the region is dirty from here */
-	rig_drain(&rig);
-	for (int m = 0; m < 4; m++) {
-		before += rig.members[m].writes;
-		reads += rig.members[m].reads;
-	}
-	rig_submit(&rig, REQUEST_WRITE, 0, 4 * 384, false);
-	rig_drain(&rig);
-	for (int m = 0; m < 4; m++) {
-		after += rig.members[m].writes;
-		reads -= rig.members[m].reads;
-	}
-	assert_int_equal(after - before, 4);
-	assert_int_equal(reads, 0);
 	rig_stop(&rig);
 	rig_free(&rig);
 }
@@ -815,8 +509,8 @@ test_write_waits_while_its_mark_is_being_cleared(void **state)
 	struct rig rig;
 
 	rig_init(&rig, 5, 4, 65536, LOAD_BYTES, 28);
-	start_active(&rig);
-	wait_for_resync(&rig);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
 	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
 	rig_drain(&rig);
 	for (int i = 0; i < 20000 && (rig_status(&rig).regions_dirty > 0 || !queued(&rig, true)); i++)
@@ -857,7 +551,7 @@ test_refused_superblock_copy_is_read_again(void **state)
 	struct rig rig;
 
 	rig_init(&rig, 1, 2, 65536, LOAD_BYTES, 26);
-	start_active(&rig);
+	rig_start_active(&rig);
 	fake_member_cut(&rig.members[1], false);
 	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
 	rig_drain(&rig);
@@ -885,11 +579,11 @@ test_volume_of_another_gateway_is_refused(void **state)
 
 	rig_init(&rig, 5, 3, 8192, LOAD_BYTES, 29);
 	snprintf(rig.options.owner, sizeof(rig.options.owner), "one pid 1 (rig) #1");
-	start_active(&rig);
+	rig_start_active(&rig);
 	load(&rig, 50, 8);
 	rig_crash(&rig);
 	snprintf(rig.options.owner, sizeof(rig.options.owner), "one pid 2 (rig) #1");
-	start_active(&rig);	/* the same gateway, restarted */
+	rig_start_active(&rig);	/* the same gateway, restarted */
 	rig_crash(&rig);
 	snprintf(rig.options.owner, sizeof(rig.options.owner), "two pid 1 (rig) #2");
 	for (int m = 0; m < 3; m++)
@@ -901,13 +595,13 @@ test_volume_of_another_gateway_is_refused(void **state)
 	for (int m = 0; m < 3; m++)
 		assert_false(rig.members[m].written);
 	rig.options.take_over = true;
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig_verify(&rig);
 	rig_stop(&rig);
 	/* Stopped in order: anybody may have it. */
 	rig.options.take_over = false;
 	snprintf(rig.options.owner, sizeof(rig.options.owner), "one pid 3 (rig) #1");
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig_stop(&rig);
 	rig_free(&rig);
 }
@@ -949,9 +643,9 @@ test_taken_over_under_load(void **state)
 		int level = seed % 4 == 0 ? 0 : 5;
 
 		rig_init(&rig, level, 4, 8192, LOAD_BYTES, 700 + seed);
-		start_active(&rig);
+		rig_start_active(&rig);
 		if (seed & 1)
-			wait_for_resync(&rig);
+			rig_wait_for_resync(&rig);
 		load(&rig, 100, 24);
 		rig.errors_allowed = true;
 		for (int i = 0; i < 4; i++) {
@@ -980,7 +674,7 @@ test_bad_requests_are_refused(void **state)
 	struct rig rig;
 
 	rig_init(&rig, 5, 4, 8192, LOAD_BYTES, 27);
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig.errors_allowed = true;
 	rig_submit(&rig, REQUEST_READ, rig.volume_bytes / 512, 1, false);
 	rig_drain(&rig);
@@ -1008,15 +702,6 @@ main(void)
 		cmocka_unit_test(test_silence_beyond_the_limit_fails_requests_and_comes_back),
 		cmocka_unit_test(test_medium_error_is_reconstructed),
 		cmocka_unit_test(test_refused_write_costs_the_member_its_place),
-		cmocka_unit_test(test_adjacent_writes_become_full_stripes),
-		cmocka_unit_test(test_stream_of_writes_needs_no_reads),
-		cmocka_unit_test(test_rows_of_a_stream_go_together),
-		cmocka_unit_test(test_lonely_writes_are_not_held),
-		cmocka_unit_test(test_small_writes_of_a_row_read_it_once),
-		cmocka_unit_test(test_what_was_known_of_a_row_goes_with_the_caches),
-		cmocka_unit_test(test_what_a_small_write_does_not_need_costs_it_nothing),
-		cmocka_unit_test(test_journal_beside_other_writes_is_not_held),
-		cmocka_unit_test(test_full_stripe_is_one_command_per_member),
 		cmocka_unit_test(test_write_waits_while_its_mark_is_being_cleared),
 		cmocka_unit_test(test_older_set_is_refused),
 		cmocka_unit_test(test_refused_superblock_copy_is_read_again),

@@ -16,13 +16,6 @@
 #define LOAD_BYTES (6u << 20)
 
 static void
-start_active(struct rig *rig)
-{
-	rig_start(rig);
-	assert_true(rig_wait(rig, VOLUME_ACTIVE, 2000));
-}
-
-static void
 init(struct rig *rig, uint64_t seed)
 {
 	rig_init(rig, 5, 4, CHUNK, LOAD_BYTES, seed);
@@ -58,7 +51,7 @@ test_whole_rows_need_no_read_and_are_proven(void **state)
 
 	rig_init(&rig, 5, 5, CHUNK, LOAD_BYTES, 1);	/* 4+1: read-modify-write is the cheapest */
 	rig.options.resync_rows_max = 0;	/* nobody else proves anything */
-	start_active(&rig);
+	rig_start_active(&rig);
 	assert_true(rig_parity_faults(&rig) > 100);
 	before = rig_status(&rig);
 	reads = SUM(&rig, reads);
@@ -80,7 +73,7 @@ test_ends_of_a_range_are_written(void **state)
 	struct rig rig;
 
 	init(&rig, 2);
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig_submit(&rig, REQUEST_WRITE, 0, 5 * ROW_SECTORS, false);
 	rig_drain(&rig);
 	rig_submit(&rig, REQUEST_ZERO, 5, 3 * ROW_SECTORS, true);
@@ -90,7 +83,7 @@ test_ends_of_a_range_are_written(void **state)
 	assert_int_equal(SUM(&rig, zeros), 4);	/* rows 1 and 2 */
 	rig_verify(&rig);
 	rig_power_loss(&rig);		/* FUA: they are on the media */
-	start_active(&rig);
+	rig_start_active(&rig);
 	end(&rig);
 }
 
@@ -114,7 +107,7 @@ test_a_long_range_lets_others_pass_and_is_bounded(void **state)
 	rig_init(&rig, 5, 4, 4096, 24u << 20, 3);	/* 2048 rows: 8 pieces of 256 */
 	for (int i = 0; i < rig.count; i++)
 		rig.members[i].answer_us_min = rig.members[i].answer_us_max = 5000;
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
 	rig_step(&rig);
 	for (int i = 0; i < 4; i++)
@@ -149,7 +142,7 @@ test_a_range_that_was_given_up_begins_nothing_more(void **state)
 	struct rig rig;
 
 	rig_init(&rig, 5, 4, 4096, 24u << 20, 6);	/* 2048 rows: 8 pieces of 256 */
-	start_active(&rig);
+	rig_start_active(&rig);
 	for (int i = 0; i < rig.count; i++) {
 		rig.members[i].answer_us_min = rig.members[i].answer_us_max = 200000;
 		rig.members[i].deadline_us = 2000000;
@@ -213,7 +206,7 @@ test_pieces_are_as_long_as_members_are_quick(void **state)
 	rig.options.resync_rows_max = 0;
 	for (int i = 0; i < rig.count; i++)
 		rig.members[i].deadline_us = 500000;
-	start_active(&rig);
+	rig_start_active(&rig);
 	zero_all(&rig, 80000, &most, &slow);	/* of 500 ms to give up */
 	assert_int_equal(slow, 65536);
 	assert_int_equal(most, 1);
@@ -233,18 +226,10 @@ test_zeros_are_sent_to_members_with_large_chunks(void **state)
 	rig_init(&rig, 5, 4, 1u << 20, 12u << 20, 5);
 	for (int i = 0; i < rig.count; i++)
 		rig.members[i].zeros_sent = true;
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
 	rig_drain(&rig);
 	end(&rig);
-}
-
-static void
-wait_for_resync(struct rig *rig)
-{
-	for (int i = 0; i < 200000 && rig_status(rig).regions_suspect > 0; i++)
-		rig_step(rig);
-	assert_int_equal(rig_status(rig).regions_suspect, 0);
 }
 
 static void
@@ -254,8 +239,8 @@ test_a_member_may_go_while_zeros_are_written(void **state)
 		struct rig rig;
 
 		init(&rig, 10 + (uint64_t)lost);
-		start_active(&rig);
-		wait_for_resync(&rig);
+		rig_start_active(&rig);
+		rig_wait_for_resync(&rig);
 		for (int i = 0; i < 40; i++) {
 			rig_submit(&rig, REQUEST_WRITE, (uint64_t)i * 300, 250, false);
 			rig_submit(&rig, REQUEST_ZERO, (uint64_t)i * 280, 400, i % 5 == 0);
@@ -270,7 +255,7 @@ test_a_member_may_go_while_zeros_are_written(void **state)
 		rig_verify(&rig);
 		rig.members[lost].reachable = true;
 		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 100000));
-		wait_for_resync(&rig);
+		rig_wait_for_resync(&rig);
 		assert_int_equal(rig_parity_faults(&rig), 0);
 		end(&rig);
 	}
@@ -283,7 +268,7 @@ test_zeros_that_fail_are_told(void **state)
 	struct rig rig;
 
 	rig_init(&rig, 0, 3, CHUNK, LOAD_BYTES, 20);
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig.errors_allowed = true;
 	rig.members[1].refuse_writes = true;
 	rig_submit(&rig, REQUEST_ZERO, 0, 10 * ROW_SECTORS, false);
@@ -295,7 +280,7 @@ test_zeros_that_fail_are_told(void **state)
 	rig_free(&rig);
 
 	init(&rig, 21);
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig.errors_allowed = true;
 	fake_member_cut(&rig.members[1], false);
 	fake_member_cut(&rig.members[2], false);
@@ -316,14 +301,14 @@ test_a_stop_does_not_wait_for_a_long_range(void **state)
 	rig_init(&rig, 5, 4, 4096, 24u << 20, 22);
 	for (int i = 0; i < rig.count; i++)
 		rig.members[i].answer_us_min = rig.members[i].answer_us_max = 5000;
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig.errors_allowed = true;
 	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
 	rig_steps(&rig, 3);
 	rig_stop(&rig);
 	assert_int_equal(rig.last_error, -ESHUTDOWN);
 	assert_true(SUM(&rig, zeros) < 4 * 8);
-	start_active(&rig);
+	rig_start_active(&rig);
 	end(&rig);
 }
 
@@ -382,7 +367,7 @@ test_compare_and_write_says_where_it_differs(void **state)
 	struct rig rig;
 
 	init(&rig, 30);
-	start_active(&rig);
+	rig_start_active(&rig);
 	rig_submit(&rig, REQUEST_ZERO, 0, 4 * ROW_SECTORS, false);
 	rig_drain(&rig);
 	for (int lost = -1; lost < 1; lost++) {
@@ -479,7 +464,7 @@ test_a_counter_kept_with_it_loses_no_increment(void **state)
 		struct rig rig;
 
 		init(&rig, seed);
-		start_active(&rig);
+		rig_start_active(&rig);
 		rig_submit(&rig, REQUEST_ZERO, 0, ROW_SECTORS, false);
 		rig_drain(&rig);
 		count_up(&rig, 16, 2000);

@@ -76,11 +76,10 @@ def test_names_are_as_prometheus_wants_them(one):
 
 
 def test_all_metrics_of_a_handler_that_is_well_are_there(path):
-    with ControlPeer(path, answers([volume(rebuild=running(member="m"))], spares=[
-            {"device": "10.0.0.9:3260/iqn.x:s/0", "size_bytes": 1 << 30, "block_bytes": 512}])):
-        gatherer = gather.Gatherer(path)
-        gatherer.failed_calls["events"] += 1
-        names = {name for name, _ in scraped(path, gatherer)}
+    well = answers([volume(rebuild=running(member="m"))], spares=[
+        {"device": "10.0.0.9:3260/iqn.x:s/0", "size_bytes": 1 << 30, "block_bytes": 512}])
+    with ControlPeer(path, well | {"events": Failure(10, "internal", "no", "")}):  # or failed_calls would not be there
+        names = {name for name, _ in scraped(path)}
     for one in metrics.METRICS:
         suffix = {"histogram": "_count", "summary": "_count"}.get(one.kind, "")
         assert one.name + suffix in names
@@ -305,10 +304,9 @@ def test_a_volume_that_was_deleted_meanwhile_is_no_fault(path):
     gone = Failure(2, "not_found", "no volume v1", "iraid list")
     both = answers([volume("v0"), volume("v1")])
     with ControlPeer(path, both | {"volume.stats": lambda asked: gone if asked["name"] == "v1" else stats("v0")}):
-        gatherer = gather.Gatherer(path)
-        found = gatherer.snapshot()
+        found = gather.Gatherer(path).snapshot()
     assert [one.status.name for one in found.volumes] == ["v0"]
-    assert not gatherer.failed_calls
+    assert not found.failed_calls
 
 
 def test_a_stopped_volume_has_a_state_and_no_figures(path):
@@ -317,6 +315,23 @@ def test_a_stopped_volume_has_a_state_and_no_figures(path):
         found = scraped(path)
     assert value(found, "volume_state", volume="v0", state="stopped") == 1
     assert value(found, "commands_active", volume="v0") is None
+
+
+def test_the_sampler_goes_on_after_a_fault_of_ours(path, capsys):
+    seen = []
+
+    def fail_once(snapshot):
+        seen.append(snapshot)
+        if len(seen) == 1:
+            raise ZeroDivisionError
+        again.set()
+
+    again = threading.Event()
+    sampler = gather.Sampler(gather.Gatherer(path), 0.01, fail_once)
+    sampler.start()
+    assert again.wait(10)
+    sampler.stop()
+    assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_an_answer_is_shared_for_a_second_and_no_longer(path):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -59,6 +60,7 @@ class Snapshot:
     events_counted: dict[tuple[str, str], int] = field(default_factory=dict)  # (volume, severity) -> how many
     events_missed: int = 0
     events: tuple[model.Event, ...] = ()  # the newest, oldest first
+    failed_calls: dict[str, int] = field(default_factory=dict)  # method -> how often it failed since the start
 
 
 class EventLog:
@@ -101,7 +103,7 @@ class Gatherer:
         self._last_good: Snapshot | None = None
         self._last_at = 0.0
         self._events = EventLog()
-        self.failed_calls: Counter[str] = Counter()  # method -> how often it failed
+        self._failed_calls: Counter[str] = Counter()
 
     def snapshot(self, age_seconds_max: float = SHARED_SECONDS) -> Snapshot:
         """The handler's answer, at most so old.  Waits for somebody else's question rather than ask twice."""
@@ -136,7 +138,8 @@ class Gatherer:
         except IraidError as error:
             found = replace(found, error=error.message, remedy=error.remedy)
         return replace(found, seconds=self._clock() - begin, events_counted=dict(self._events.counted),
-                       events_missed=self._events.missed, events=tuple(self._events.kept))
+                       events_missed=self._events.missed, events=tuple(self._events.kept),
+                       failed_calls=dict(self._failed_calls))
 
     def _call(self, deadline: float, method: str, ask: Callable[[Client], T]) -> T:
         left = deadline - self._clock()
@@ -147,7 +150,7 @@ class Gatherer:
             return ask(Client(self._socket, seconds_max=min(left, CALL_SECONDS_MAX)))
         except IraidError as error:
             if error.kind != "not_found":
-                self.failed_calls[method] += 1
+                self._failed_calls[method] += 1
             raise
 
     def _look(self, deadline: float, listed: model.Volume) -> VolumeView | None:
@@ -170,7 +173,7 @@ class Gatherer:
         try:
             self._call(deadline, "events", self._events.follow)
         except IraidError:
-            pass  # counted in failed_calls; volumes are shown all the same
+            pass  # counted as a failed call; volumes are shown all the same
 
 
 def redundancy(volume: model.Volume) -> int | None:
@@ -206,6 +209,9 @@ class Sampler:
     def _run(self) -> None:
         due = time.monotonic()
         while not self._end.wait(max(0.0, due - time.monotonic())):
-            self._seen(self._gatherer.snapshot())
+            try:
+                self._seen(self._gatherer.snapshot())
+            except Exception:  # a fault of ours: the log says what it was, and the next look may be better
+                traceback.print_exc()
             # After a long answer the next look is a whole interval away: a slow handler is not asked all the time.
             due = max(due + self._interval, time.monotonic() + self._interval / 2)

@@ -183,7 +183,7 @@ class Collector:
         return [one.family() for one in METRICS]
 
     def collect(self) -> Iterator[Metric]:
-        return values_of(self._gatherer.snapshot(), dict(self._gatherer.failed_calls)).families()
+        return values_of(self._gatherer.snapshot()).families()
 
 
 def registry_of(gatherer: Gatherer) -> CollectorRegistry:
@@ -194,12 +194,12 @@ def registry_of(gatherer: Gatherer) -> CollectorRegistry:
     return registry
 
 
-def values_of(snapshot: Snapshot, failed_calls: dict[str, int]) -> Values:
+def values_of(snapshot: Snapshot) -> Values:
     values = Values()
     values.add("up", [], float(snapshot.up))
     values.add("answer_seconds", [], snapshot.seconds)
     values.add("exporter_info", [], {"version": __version__})
-    for method, count in sorted(failed_calls.items()):
+    for method, count in sorted(snapshot.failed_calls.items()):
         values.add("failed_calls_total", [method], count)
     _add_events(values, snapshot)
     if not snapshot.up:

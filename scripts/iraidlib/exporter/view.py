@@ -1,13 +1,14 @@
-"""What the page gets from /api/v1/status: the same as `iraid status --json`, and what is shown beside it.
+"""What the page gets from /api/v1/status: the same as `iraid status --json`, the same verdicts, and what is shown beside it.
 
 A page asks for all points of the plots once, and later for those after the newest it has.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-from .. import __version__, model
+from .. import __version__, model, verdict
 from ..stats import MemberStats
 from .gather import Snapshot, VolumeView, redundancy
 from .history import INTERVAL_SECONDS, KEPT_SECONDS, History
@@ -19,6 +20,7 @@ EVENTS_SHOWN = 100
 def page_data(now: Snapshot, last_good: Snapshot | None, history: History, after_ms: int = 0) -> dict[str, Any]:
     """Without a handler the volumes are those of `last_good`, and known_ms says how old that is."""
     known = now if now.up else last_good
+    spares = known.spares or () if known else ()
     return {
         "time_ms": _ms(now),
         "up": now.up,
@@ -27,8 +29,8 @@ def page_data(now: Snapshot, last_good: Snapshot | None, history: History, after
         "exporter": {"version": __version__},
         "handler": model.to_json(known.version) if known and known.version else None,
         "known_ms": _ms(known) if known else None,
-        "volumes": [_volume(view, history, after_ms) for view in known.volumes] if known else [],
-        "spares": [model.to_json(spare) for spare in known.spares or ()] if known else [],
+        "volumes": [_volume(view, len(spares), history, after_ms) for view in known.volumes] if known else [],
+        "spares": [model.to_json(spare) for spare in spares],
         "events": [model.to_json(event) for event in now.events[-EVENTS_SHOWN:]],
         "history": {"interval_ms": int(INTERVAL_SECONDS * 1000), "kept_ms": int(KEPT_SECONDS * 1000)},
     }
@@ -38,17 +40,19 @@ def _ms(snapshot: Snapshot) -> int:
     return int(snapshot.taken_at * 1000)
 
 
-def _volume(view: VolumeView, history: History, after_ms: int) -> dict[str, Any]:
+def _volume(view: VolumeView, shared_spares: int, history: History, after_ms: int) -> dict[str, Any]:
     volume = view.status
     figures = {one.member: one for one in view.figures.members} if view.figures else {}
     shown = model.to_json(volume) | {
         "level_name": volume.level_name,
         "redundancy": redundancy(volume),
         "answer_error": view.error,
+        "verdict": asdict(verdict.judge(volume, shared_spares)),
         "points": [point.to_json() for point in history.points(volume.name, after_ms)],
     }
     for work in ("resync", "rebuild", "scrub"):
         shown[work]["pending"] = is_pending(volume, work)
+    shown["members"].sort(key=lambda member: (member["role"] is None, member["role"] or 0))
     for member in shown["members"]:
         member["paths"] = _paths(figures.get(member["member"]))
         member["in_flight"] = figures[member["member"]].in_flight if member["member"] in figures else None

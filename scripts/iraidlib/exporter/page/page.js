@@ -16,7 +16,11 @@ const MEMBER_STATES = {
 	"faulty": ["bad", "✕"], "missing": ["bad", "✕"], "spare": ["idle", "+"],
 };
 const SEVERITIES = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
-const RANK = { good: 0, idle: 0, warn: 1, bad: 2 };
+const GRADES = ["good", "warn", "bad"];	/* of verdicts */
+const WORDS = {	/* of verdicts; without figures, since every change at the top is read out */
+	WORK: "is being worked on", WAITING: "waits for members", ATTENTION: "needs attention", DEGRADED: "is degraded",
+	SUSPENDED: "is suspended", FAILED: "has failed",
+};
 const PLOTS = [
 	{ title: "Throughput", read: "read_bytes_per_second", write: "write_bytes_per_second", show: (v) => bytes(v) + "/s", binary: true, least: 1024 },
 	{ title: "Commands a second", read: "reads_per_second", write: "writes_per_second", show: (v) => number(v) + "/s", least: 10 },
@@ -137,7 +141,7 @@ class Card {
 		this.badge.className = "badge " + look;
 		this.badge.replaceChildren(with_symbol(look, symbol, volume.state));
 		set_text(this.facts, facts(volume).join(" · "));
-		this.remarks.replaceChildren(...remarks(volume).map((text) => make("li", {}, text)));
+		this.remarks.replaceChildren(...remarks(volume));
 		this.works.replaceChildren(...["rebuild", "resync", "scrub"].map((kind) => work(volume, kind)).filter(Boolean));
 		this.rows.replaceChildren(...volume.members.map((member) => member_row(volume, member)));
 		this.add_points(volume.points, data);
@@ -157,36 +161,24 @@ function facts(volume) {
 	const known = [volume.level_name];
 	if (volume.size_bytes)
 		known.push(bytes(volume.size_bytes), "chunk " + bytes(volume.chunk_bytes));
-	if (volume.redundancy !== null)
-		known.push(volume.redundancy === 0 ? "bears no loss" :
-			"bears the loss of " + (volume.redundancy === 1 ? "one more member" : volume.redundancy + " more members"));
 	if (volume.users.length)
 		known.push("used by " + volume.users.join(", "));
-	return known;
+	return known.concat(volume.verdict.notes);
 }
 
+/* The verdict is that of `iraid status`; members that are out say why. */
 function remarks(volume) {
-	const said = [];
-	if (volume.answer_error)
-		said.push("It does not answer for itself: " + volume.answer_error);
-	if (volume.reason)
-		said.push(volume.reason);
-	if (volume.lost.extents)
-		said.push(bytes(volume.lost.bytes) + " in " + volume.lost.extents + " places are LOST: iraid lost " + volume.name);
-	if (volume.scrub.mismatches && volume.scrub.mode !== "repair")
-		said.push(volume.scrub.mismatches + " rows did not fit: iraid scrub status " + volume.name);
-	if (volume.regions.suspect && !volume.resync.running && volume.level)
-		said.push("Parity of " + volume.regions.suspect + " regions is to be verified" +
-			(volume.resync.reason ? ": " + volume.resync.reason : ""));
-	for (const role of volume.empty_roles)
-		said.push("Role " + role + " has no device: iraid replace " + volume.name + " " + role + " DEVICE");
+	const said = volume.answer_error ? ["It does not answer for itself: " + volume.answer_error] : [];
+	said.push(volume.verdict.text);
 	for (const member of volume.members) {
 		if (member.reason)
 			said.push(member.member + " is " + member.state + ": " + member.reason);
-		if (member.slow)
-			said.push(member.member + " is slow: its data is read from the others where that is possible");
 	}
-	return said;
+	const shown = said.map((text) => make("li", {}, text));
+	if (volume.verdict.remedies.length)
+		shown.push(make("li", {}, "To do: ", ...volume.verdict.remedies.flatMap((command, i) =>
+			[i ? ", " : "", make("code", {}, command)])));
+	return shown;
 }
 
 /* Progress of a rebuild, resync or scrub; null if there is none. */
@@ -382,32 +374,16 @@ function verdict(data) {
 		return ["bad", ["The handler does not answer: " + data.error, "Remedy: " + data.remedy, ...old]];
 	if (!data.volumes.length)
 		return ["good", ["The gateway has no volumes."]];
-	const looks = data.volumes.map((volume) => [volume, volume_look(volume)]);
-	const worst = looks.reduce((a, [, look]) => RANK[look] > RANK[a] ? look : a, "good");
-	const not_well = looks.filter(([, look]) => RANK[look] > 0);
-	if (!not_well.length)
+	const grade = Math.max(...data.volumes.map(grade_of));
+	if (grade === 0)
 		return ["good", [data.volumes.length === 1 ? "The volume is well." : "All " + data.volumes.length + " volumes are well."]];
-	return [worst, not_well.map(([volume]) => "Volume " + volume.name + " is " + volume.state + attention(volume) + ".")];
+	const not_well = data.volumes.filter((volume) => grade_of(volume) > 0);
+	return [GRADES[grade], not_well.sort((a, b) => grade_of(b) - grade_of(a)).map((volume) =>
+		"Volume " + volume.name + " " + (volume.answer_error ? "does not answer for itself" : WORDS[volume.verdict.word]) + ".")];
 }
 
-function volume_look(volume) {
-	const look = (STATES[volume.state] ?? ["warn"])[0];
-	if (volume.lost.extents)
-		return "bad";
-	return RANK[look] === 0 && attention(volume) ? "warn" : look;
-}
-
-function attention(volume) {
-	const said = [];
-	if (volume.answer_error)
-		said.push("does not answer for itself");
-	if (volume.lost.extents)
-		said.push("has lost data");
-	if (volume.scrub.mismatches && volume.scrub.mode !== "repair")
-		said.push("has rows that do not fit");
-	if (volume.members.some((member) => member.slow))
-		said.push("has a slow member");
-	return said.length ? ", " + said.join(", ") : "";
+function grade_of(volume) {
+	return volume.answer_error ? 2 : volume.verdict.grade;
 }
 
 function show_verdict(look, texts) {
