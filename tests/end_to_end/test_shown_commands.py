@@ -108,7 +108,6 @@ def lab_blocks(page: str, *headings: str) -> list[Block]:
 def log_in(portal: str = "10.1.0.9") -> int:
     """As the page's initiator would, which here has another name; returns the LUN's size."""
     run(IRAID, "export", "v0", "--iqn", EXPORTED, "--acl", initiator.name(), "--portal", f"{portal}:3260")
-    run("iscsiadm", "-m", "discovery", "-t", "st", "-p", portal)
     return initiator.Initiator().login(EXPORTED, f"{portal}:3260").size_bytes
 
 
@@ -130,6 +129,7 @@ def test_deployment_guide_network_and_targets(network, type_block, tmp_path):
     image = tmp_path / "disk.img"
     with image.open("wb") as file:
         file.truncate(64 << 20)
+    run("modprobe", "loop")
     loop = run("losetup", "--find", "--show", image).strip()
     Path("/dev/vg0").mkdir(exist_ok=True)
     Path("/dev/vg0/iraid").symlink_to(loop)
