@@ -8,6 +8,7 @@ target, each with its own address, so that 10.0.0.1/iqn.2026-01.org.example:disk
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -118,8 +119,11 @@ def test_readme(running_gateway, members, nothing_left, type_block):
     assert "Volume v0 is made and started" in said
     # The gateway's own commands for a spare, a replacement, a scrub; the volume is in use.
     assert log_in() > 0
-    said = type_block(page[1])
-    assert "lost" in said or "No" in said
+    type_block(page[1])
+    volume = json.loads(run(IRAID, "status", "v0", "--json"))
+    states = {member["member"].split(":")[0]: member["state"] for member in volume["members"]}
+    assert states == {"10.0.0.1": "in sync", "10.0.0.6": "in sync", "10.0.0.3": "in sync", "10.0.0.4": "in sync",
+                      "10.0.0.5": "spare"}
 
 
 def test_deployment_guide_network_and_targets(network, type_block, tmp_path):
