@@ -33,7 +33,7 @@ IQN = "iqn.2026-01.org.example:disk"
 MIB = 1 << 20
 GUIDE = ROOT / "docs/operating/recovery.md"
 COMMAND_SECONDS_MAX = 60.0
-STATUS = re.compile(r"#.*\bexit status (\d)")  # a comment that foretells it
+STATUS = re.compile(r"#.*\(exit status (\d)\)$")  # a comment that foretells it
 STARTED = re.compile(r"systemctl (re)?start tcmu-runner")
 
 

@@ -48,6 +48,7 @@ def test_growing(stage: Stage) -> None:
     grown = stage.status()["size_bytes"]
     assert grown == before + 3 * 8 * MIB
     stage.content += bytes(grown - before)
+    stage.handle = stage.served.connect()  # an NBD client is told the size when it connects
     stage.check()
 
 

@@ -95,7 +95,8 @@ def newer(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_clean_debian(root: Path, state: Path, shown: list[Path], *words: str | Path) -> str:
     shows = [f"--show={path}" for path in (GUEST, *shown)]
-    return run("scripts/lab", "--systemd", "--root", root, "--memory", "2G", "--state", state,
+    # What it writes is in three quarters of its memory: the system that is added, and 2 GiB of members.
+    return run("scripts/lab", "--systemd", "--root", root, "--memory", "6G", "--state", state,
                "--timeout", "900", *shows, "--", *words)
 
 
