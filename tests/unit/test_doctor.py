@@ -318,7 +318,8 @@ def test_programs_are_asked_for_the_rest(machine):
         if words[0] == "systemctl":
             return 0, "LoadState=loaded\nDropInPaths=/a/iraid.conf /b.conf\nNRestarts=2\n"
         if words[0] == "journalctl":
-            return (1, "") if "-k" in words else (0, "2026-01-01 gw tcmu-runner[1]: no memory\n\n")
+            return (1, "") if "-k" in words else (
+                0, "2026-01-01 gw tcmu-runner[1]: main:1302: Starting...\n2026-01-01 gw tcmu-runner[1]: no memory\n\n")
         if words[0] == "busctl":
             return 0, "b false\n"
         return 0, "tcmu-runner 1.5.4\n"
