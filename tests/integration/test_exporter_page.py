@@ -153,7 +153,7 @@ def shown(tmp_path: Path) -> Iterator[Callable[..., Any]]:
 def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Callable[..., TargetFarm],
                                                tmp_path: Path) -> None:
     """With a real volume, real targets and real load."""
-    with watched(gateway, make_farm, tmp_path, member_bytes=128 << 20) as one, one.load():
+    with watched(gateway, make_farm, tmp_path, member_bytes=128 << 20) as one, one.load() as load:
         with browser(one.exporter.url) as page_:
             page_.wait_for_text("The volume is well", "#verdict")
             said = page_.wait_for_text("bears the loss of any member", "article")
@@ -184,6 +184,7 @@ def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Call
             one.iraid("set", "v0", "--rate-min", "1G", "--rate-max", "1G")
             page_.wait_for_text("The volume is well", "#verdict", 120)
 
+            load.stop()
             one.served.kill()
             page_.wait_for_text("The handler does not answer", "#verdict")
             said = page_.text("#verdict")
