@@ -32,6 +32,7 @@ put_faults(json_object *list, const struct config_faults *faults, const char *fi
 
 		json_object_object_add(object, "file", json_object_new_string(file));
 		json_object_object_add(object, "line", fault->line > 0 ? json_object_new_int(fault->line) : NULL);
+		json_object_object_add(object, "section", json_object_new_string(fault->section));
 		json_object_object_add(object, "key", json_object_new_string(fault->key));
 		json_object_object_add(object, "what", json_object_new_string(fault->what));
 		json_object_object_add(object, "remedy", json_object_new_string(fault->remedy));
@@ -304,24 +305,17 @@ values_json(const struct config_key *keys, int count, bool common_only, const vo
 	return values;
 }
 
+/* One key of a table as it holds; `line`: where it is, 0: it is the default. */
 static json_object *
-key_json(const struct volume_file *file, const struct gateway_file *gateway, int index)
+key_json(const char *section, const struct config_key *key, const void *base, const char *source, int line)
 {
-	const struct config_key *key = &volume_keys[index];
 	json_object *object = json_object_new_object();
-	const char *source = "default";
 	char text[CONFIG_VALUE_MAX];
-	int line = file->lines[index];
 
-	if (line > 0 || file->is_old) {
-		source = "file";
-	} else if (key->common && gateway->volume_lines[index] > 0) {
-		source = "gateway.conf";
-		line = gateway->volume_lines[index];
-	}
-	config_value_format(key, &file->config, text);
+	config_value_format(key, base, text);
+	json_object_object_add(object, "section", json_object_new_string(section));
 	json_object_object_add(object, "key", json_object_new_string(key->name));
-	json_object_object_add(object, "value", config_key_repeated(key) ? config_value_json(key, &file->config)
+	json_object_object_add(object, "value", config_key_repeated(key) ? config_value_json(key, base)
 									 : json_object_new_string(text));
 	json_object_object_add(object, "source", json_object_new_string(source));
 	json_object_object_add(object, "line", line > 0 ? json_object_new_int(line) : NULL);
@@ -330,12 +324,49 @@ key_json(const struct volume_file *file, const struct gateway_file *gateway, int
 }
 
 static json_object *
+volume_key_json(const struct volume_file *file, const struct gateway_file *gateway, int index)
+{
+	const struct config_key *key = &volume_keys[index];
+	const char *source = "default";
+	int line = file->lines[index];
+
+	if (line > 0 || file->is_old) {
+		source = "file";
+	} else if (key->common && gateway->volume_lines[index] > 0) {
+		source = "gateway.conf";
+		line = gateway->volume_lines[index];
+	}
+	return key_json(key->section, key, &file->config, source, line);
+}
+
+static json_object *
+gateway_keys_json(const struct gateway_file *gateway)
+{
+	json_object *list = json_object_new_array();
+
+	for (int i = 0; i < volume_key_count; i++) {
+		int line = gateway->volume_lines[i];
+
+		if (volume_keys[i].common)
+			json_object_array_add(list, key_json("volumes", &volume_keys[i], &gateway->config.volumes,
+							     line > 0 ? "file" : "default", line));
+	}
+	for (int i = 0; i < gateway_key_count; i++) {
+		int line = gateway->lines[i];
+
+		json_object_array_add(list, key_json(gateway_keys[i].section, &gateway_keys[i], &gateway->config,
+						     line > 0 ? "file" : "default", line));
+	}
+	return list;
+}
+
+static json_object *
 volume_json(const struct volume_file *file, const struct gateway_file *gateway)
 {
 	json_object *result = json_object_new_object(), *keys = json_object_new_array();
 
 	for (int i = 0; i < volume_key_count; i++)
-		json_object_array_add(keys, key_json(file, gateway, i));
+		json_object_array_add(keys, volume_key_json(file, gateway, i));
 	json_object_object_add(result, "name", json_object_new_string(file->config.name));
 	json_object_object_add(result, "file", json_object_new_string(file->path));
 	json_object_object_add(result, "keys", keys);
@@ -399,6 +430,7 @@ config_show_gateway(void)
 			}
 			json_object_object_add(section, key->name, config_value_json(key, &gateway->config));
 		}
+		json_object_object_add(result, "keys", gateway_keys_json(gateway));
 		put_faults(list, faults, gateway->path);
 		json_object_object_add(result, "faults", list);
 		gateway_file_free(gateway);

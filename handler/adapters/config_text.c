@@ -35,6 +35,7 @@ config_fault_add(struct config_faults *faults, int line, const char *key, const 
 	}
 	fault = &faults->list[faults->count++];
 	fault->line = line;
+	fault->section[0] = '\0';
 	snprintf(fault->key, sizeof(fault->key), "%s", key);
 	snprintf(fault->remedy, sizeof(fault->remedy), "%s", remedy);
 	va_start(arguments, format);
@@ -180,7 +181,7 @@ characters_are_fit(const char *text, size_t length, struct config_faults *faults
 	return true;
 }
 
-/* Comments may be indented and lines may end with CR; keys above the first section would be passed over. */
+/* Comments and headings may be indented and lines may end with CR; keys above the first section would be passed over. */
 static void
 prepare(char *text, struct config_faults *faults)
 {
@@ -194,7 +195,11 @@ prepare(char *text, struct config_faults *faults)
 		if (is_comment(start)) {
 			memset(line, '#', (size_t)(start - line));
 		} else if (*start == '[') {
+			size_t indent = (size_t)(start - line);
+
 			in_section = true;
+			memmove(line, start, length - indent);
+			memset(line + length - indent, ' ', indent);
 		} else if (*start != '\n' && *start != '\0' && !in_section) {
 			config_fault_add(faults, number, "", "put the section's heading above it, for example [volume]",
 					 "this line is in no section");

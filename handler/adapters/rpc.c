@@ -295,6 +295,7 @@ rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct 
 
 	memset(out, 0, sizeof(*out));
 	volume_config_defaults(&usual, "admin");
+	memcpy(path, usual.chap_file, sizeof(path));	/* of all volumes, if gateway.conf names one */
 	if (!rpc_take_text(params, "initiator", false, usual.initiator, sizeof(usual.initiator), error) ||
 	    !rpc_take_text(params, "chap_file", false, path, sizeof(path), error))
 		return false;

@@ -110,7 +110,7 @@ take_members(struct creation *creation, json_object *params, struct rpc_error *e
 static bool
 take_shape(struct creation *creation, json_object *params, struct rpc_error *error)
 {
-	int64_t level, chunk = IRAID_CHUNK_BYTES_DEFAULT, give_up = GIVE_UP_SECONDS_DEFAULT, region = 0;
+	int64_t level, chunk = IRAID_CHUNK_BYTES_DEFAULT, give_up = creation->config.give_up_seconds, region = 0;
 
 	if (!rpc_take_number(params, "level", true, INT32_MIN, INT32_MAX, &level, error) ||
 	    !rpc_take_number(params, "chunk_bytes", false, INT32_MIN, INT32_MAX, &chunk, error) ||

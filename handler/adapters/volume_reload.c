@@ -37,28 +37,31 @@ reload_free(struct reload *reload)
 	reload->count = 0;
 }
 
-/* --- what differs; *merged becomes what can hold now --- */
+/* --- what differs --- */
+
+static bool
+holds_at_once(const struct config_key *key)
+{
+	return key->effect == EFFECT_NOW || key->effect == EFFECT_LOGIN;
+}
 
 static int
 compare_key(const struct config_key *key, const struct volume_config *running, const struct volume_config *file,
-	    struct volume_config *merged, struct reload *out)
+	    struct reload *out)
 {
 	char from[CONFIG_VALUE_MAX], to[CONFIG_VALUE_MAX];
-	bool applied = key->effect == EFFECT_NOW || key->effect == EFFECT_LOGIN;
 
 	if (config_value_same(key, running, file))
 		return 0;
 	config_value_format(key, running, from);
 	config_value_format(key, file, to);
-	if (applied)
-		config_value_copy(key, merged, file);
-	return note_change(out, key->name, from, to, applied,
-			   !applied ? RESTART : key->effect == EFFECT_LOGIN ? "at the next login to each member" : "");
+	return note_change(out, key->name, from, to, holds_at_once(key),
+			   !holds_at_once(key) ? RESTART
+			   : key->effect == EFFECT_LOGIN ? "at the next login to each member" : "");
 }
 
 static int
-compare_devices(const struct volume_config *running, const struct volume_config *file, struct volume_config *merged,
-		struct reload *out)
+compare_devices(const struct volume_config *running, const struct volume_config *file, struct reload *out)
 {
 	char from[DEVICE_TEXT_MAX], to[DEVICE_TEXT_MAX];
 	int error = 0;
@@ -74,10 +77,8 @@ compare_devices(const struct volume_config *running, const struct volume_config 
 			continue;
 		}
 		device_address_format(&file->devices[index], to);
-		if (strcmp(from, to) != 0) {
-			merged->devices[i] = file->devices[index];
+		if (strcmp(from, to) != 0)
 			error = note_change(out, "member", from, to, true, "at the next login to this member");
-		}
 	}
 	for (int i = 0; i < file->device_count && error == 0; i++) {
 		if (volume_config_find(running, &file->devices[i]) >= 0)
@@ -90,17 +91,30 @@ compare_devices(const struct volume_config *running, const struct volume_config 
 }
 
 static int
-compare(const struct volume_config *running, const struct volume_config *file, struct volume_config *merged,
-	struct reload *out)
+compare(const struct volume_config *running, const struct volume_config *file, struct reload *out)
 {
 	int error = 0;
 
-	*merged = *running;
 	for (int i = 0; i < volume_key_count && error == 0; i++)
-		error = volume_keys[i].kind == CONFIG_DEVICES
-				? compare_devices(running, file, merged, out)
-				: compare_key(&volume_keys[i], running, file, merged, out);
+		error = volume_keys[i].kind == CONFIG_DEVICES ? compare_devices(running, file, out)
+							      : compare_key(&volume_keys[i], running, file, out);
 	return error;
+}
+
+/* What can hold now goes from one to the other; the devices stay, only their portals change. */
+static void
+take_values(struct volume_config *to, const struct volume_config *from)
+{
+	for (int i = 0; i < volume_key_count; i++) {
+		if (volume_keys[i].kind != CONFIG_DEVICES && holds_at_once(&volume_keys[i]))
+			config_value_copy(&volume_keys[i], to, from);
+	}
+	for (int i = 0; i < to->device_count; i++) {
+		int index = volume_config_find(from, &to->devices[i]);
+
+		if (index >= 0)
+			to->devices[i] = from->devices[index];
+	}
 }
 
 /* --- applying --- */
@@ -129,26 +143,30 @@ static int
 apply(struct volume_host *host, struct hosted *hosted, const struct volume_config *file, struct reload *out, char *reason,
       size_t reason_size)
 {
-	struct volume_config *running = malloc(sizeof(*running)), *merged = malloc(sizeof(*merged));
-	int error = running && merged ? check_credentials(file, reason, reason_size) : -ENOMEM;
+	struct volume_config *before = malloc(sizeof(*before));
+	int error = before ? check_credentials(file, reason, reason_size) : -ENOMEM;
 
 	if (error == 0) {
+		/* In one step: the volume's thread takes devices out of it that were let go. */
 		pthread_mutex_lock(&hosted->lock);
-		*running = hosted->config;
+		*before = hosted->config;
+		error = compare(before, file, out);
+		if (error == 0)
+			take_values(&hosted->config, file);
 		pthread_mutex_unlock(&hosted->lock);
-		error = compare(running, file, merged, out);
 	}
 	if (error == 0) {
-		pthread_mutex_lock(&hosted->lock);
-		hosted->config = *merged;
-		pthread_mutex_unlock(&hosted->lock);
 		error = volume_call_hosted(host, hosted->name, adjust, NULL, reason, reason_size);
 		/* Without an engine the next one begins with it. */
 		if (error == -ENOMEDIUM || error == -EAGAIN || error == -ESHUTDOWN || error == -ENOTCONN)
 			error = 0;
+		if (error != 0) {
+			pthread_mutex_lock(&hosted->lock);
+			take_values(&hosted->config, before);
+			pthread_mutex_unlock(&hosted->lock);
+		}
 	}
-	free(merged);
-	free(running);
+	free(before);
 	return error;
 }
 

@@ -123,7 +123,7 @@ def list_(client: Client, report: Report | None) -> None:
 @command(click.argument("name", required=False, shell_complete=completion.volumes),
          click.option("--health", is_flag=True,
                       help="Only the verdicts; exit status 0: good, 1: degraded, or not as it should be, 2: does not "
-                           "work."),
+                           "work, or nobody answers."),
          examples="iraid status\niraid status v0\niraid status --health || mail -s gateway root\n"
                   "iraid status v0 --json | jq -r .health.word")
 def status(client: Client, report: Report | None, name: str | None, health: bool) -> None:
@@ -131,6 +131,15 @@ def status(client: Client, report: Report | None, name: str | None, health: bool
 
     Without --health the exit status says whether the answer came, not how the volumes are.
     """
+    try:
+        _status(client, report, name, health)
+    except IraidError as error:
+        if not health or error.kind != "unavailable":
+            raise
+        raise click.exceptions.Exit(max(fail(error, report is None), verdict.FAILED)) from error
+
+
+def _status(client: Client, report: Report | None, name: str | None, health: bool) -> None:
     names = [name] if name else sorted(volume.name for volume in client.volumes())
     volumes = [client.status(one) for one in names]
     spares = _shared_spares(client, quiet=name is not None)

@@ -1,5 +1,7 @@
 """The gateway's files: config check, show, reload.  check and show need no handler that runs."""
 
+from typing import Any
+
 import click
 
 from . import completion, model, settings
@@ -51,32 +53,30 @@ def _check(report: Report | None, name: str | None) -> None:
 
 
 def _show(report: Report | None, name: str | None) -> None:
-    shown = settings.volume(name) if name else settings.gateway()
+    shown = settings.volume(name) if name else settings.gateway(tolerant=True)
+    if not name and shown["faults"]:
+        raise settings.fault_error(shown["faults"])
     if report is None:
         return print_json(shown)
-    if name is None:
-        return _show_gateway(report, shown)
-    report.line(f"{shown['file']}")
+    report.line(shown["file"] or "There is no gateway.conf: these are the defaults.")
     rows = []
     for key in shown["keys"]:
-        values = key["value"] if isinstance(key["value"], list) else [key["value"]]
-        rows += [[key["key"], value, _source(key), key["applies"]] for value in values]
-    report.table(["KEY", "VALUE", "FROM", "APPLIES WITH"], rows, wide=(1,))
+        section = [] if name else [key["section"]]
+        rows += [[*section, key["key"], value, _source(key), key["applies"]] for value in _values(key["value"])]
+    report.table([*([] if name else ["SECTION"]), "KEY", "VALUE", "FROM", "APPLIES WITH"], rows,
+                 wide=(1,) if name else (2,))
 
 
-def _source(key: dict) -> str:
+def _values(value: Any) -> list[str]:
+    """One for each line of a list; of a list without any, one that says so."""
+    if not isinstance(value, list):
+        return [value]
+    return [one if isinstance(one, str) else f"{one['device']} size={one['size_bytes']} block={one['block_bytes']}"
+            for one in value] or ["none"]
+
+
+def _source(key: dict[str, Any]) -> str:
     return f"{key['source']}:{key['line']}" if key["line"] else key["source"]
-
-
-def _show_gateway(report: Report, shown: dict) -> None:
-    report.line(shown["file"] or "There is no gateway.conf: these are the defaults.")
-    rows = [["volumes", key, value] for key, value in shown["volumes"].items()]
-    rows += [["spares", "spare", f"{one['device']} size={one['size_bytes']} block={one['block_bytes']}"]
-             for one in shown["spares"]]
-    for section in ("notify", "exporter"):
-        for key, value in shown[section].items():
-            rows += [[section, key, one] for one in (value if isinstance(value, list) else [value])]
-    report.table(["SECTION", "KEY", "VALUE"], [[one if one != "" else "none" for one in row] for row in rows], wide=(2,))
 
 
 def _reload(client: Client, report: Report | None, name: str | None) -> None:

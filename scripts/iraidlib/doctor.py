@@ -14,11 +14,13 @@ from .facts import MODULES, Facts, split_portal
 from .units import format_size
 
 GRADES = ("ok", "unknown", "note", "warning", "bad")
-RUNNER_MADE_FOR = "1.5.4"  # docs/design/tcmu.md: of others the layout of struct tcmur_device was not looked at
+# A handler made for 1.5.4 runs in these (scripts/tcmu-requires).
+RUNNER_FROM, RUNNER_BEFORE = "1.5.4", "1.6.3"
 OPEN_FILES_MIN = 65536
 OOM_SCORE_ADJUST_MAX = -500
 DATA_AREA_MIB_MAX = 2 * export_plan.DATA_AREA_MIB
 FREE_BYTES_MIN = 64 << 20
+LINK_BYTES_PER_SECOND = 118e6  # what iSCSI has of 1 Gbit/s
 UPGRADE = "/usr/libexec/iraid/upgrade-runner"
 TARGETCTL = ("rtslib-fb-targetctl.service", "target.service")  # Debian's, and others'
 _SHOWN_MAX = 5
@@ -116,14 +118,15 @@ def _handler(facts: Facts) -> Iterator[Finding]:
         yield _warning(f"{names} was replaced on the disk since it was started: the old one runs", UPGRADE)
 
 
-@check("runner", "tcmu-runner is the version that the handler was made for, with the limits it needs",
+@check("runner", "tcmu-runner is of a version that the handler was made for, with the limits it needs",
        lambda facts: "it does not run" if facts.process is None else "")
 def _runner(facts: Facts) -> Iterator[Finding]:
     if not _through_lio(facts):
         return
-    if facts.runner_version is not None and facts.runner_version != RUNNER_MADE_FOR:
-        yield _warning(f"tcmu-runner is {facts.runner_version}, the handler was made for {RUNNER_MADE_FOR}",
-                       "apt install --reinstall iraid tcmu-runner")
+    if facts.runner_version is not None and not (
+            _version(RUNNER_FROM) <= _version(facts.runner_version) < _version(RUNNER_BEFORE)):
+        yield _warning(f"tcmu-runner is {facts.runner_version}, the handler was made for those from {RUNNER_FROM} on, before "
+                       f"{RUNNER_BEFORE}", "apt install --reinstall iraid tcmu-runner")
     process = facts.process
     if process is None:
         return
@@ -133,6 +136,10 @@ def _runner(facts: Facts) -> Iterator[Finding]:
     if process.oom_score_adjust is not None and process.oom_score_adjust > OOM_SCORE_ADJUST_MAX:
         yield _warning(f"when memory is short the kernel may kill it (oom_score_adj {process.oom_score_adjust}), and "
                        "every initiator depends on it", "systemctl daemon-reload", UPGRADE)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split("."))
 
 
 @check("kernel", "the kernel has TCMU and the iSCSI target, configfs is mounted")
@@ -298,6 +305,25 @@ def _tuning(facts: Facts) -> Iterator[Finding]:
             whom = f" member {', '.join(roles)}:" if roles else ""
             yield _finding("warning" if one.severity == "warning" else "note", f"{volume.name}{whom} {one.text}",
                            *one.commands, f"iraid advise {volume.name}")
+
+
+        yield from _windows(volume, paths, facts.gateway)
+
+
+def _windows(volume: model.Volume, paths: model.Paths, gateway: advice.Gateway) -> Iterator[Finding]:
+    """TCP's buffers against the round trip, as if the link had 1 Gbit/s: nothing was measured here."""
+    far = max((one.path.tcp.min_rtt_us or one.path.tcp.rtt_us for one in paths.members if one.path and one.path.tcp),
+              default=0) / 1e6
+    if far < advice.LONG_ROUND_TRIP:
+        return
+    for name, low, most, what in (("tcp_rmem", "4096 131072", gateway.rmem_max, "read from"),
+                                  ("tcp_wmem", "4096 16384", gateway.wmem_max, "written to")):
+        # Half of a buffer is window (tcp_adv_win_scale 1), or data: the rest is what the kernel needs for it.
+        if 0 < most and most / 2 < LINK_BYTES_PER_SECOND * far:
+            wanted = 1 << (int(2 * LINK_BYTES_PER_SECOND * far) - 1).bit_length()
+            yield _warning(f"{volume.name}: over {far * 1000:.3g} ms no more than {format_size(int(most / 2 / far))}/s can "
+                           f"be {what} a member in one session (net.ipv4.{name} ends at {format_size(most)})",
+                           f'sysctl -w net.ipv4.{name}="{low} {wanted}"', f"iraid advise {volume.name}")
 
 
 # --- LIO ---

@@ -240,7 +240,8 @@ def chap_files(configuration: dict[str, str]) -> dict[str, list[str]]:
     for path, text in configuration.items():
         for name in re.findall(r'^\s*"?chap_file"?\s*[:=]\s*"?([^"\s,]+)', text, re.MULTILINE) or re.findall(
                 r'"chap_file"\s*:\s*"([^"]+)"', text):
-            found.setdefault(name, []).append(Path(path).stem)
+            if name.startswith("/"):  # "none" is none
+                found.setdefault(name, []).append(Path(path).stem)
     return found
 
 
@@ -277,7 +278,7 @@ def _portals(volumes: list[model.Volume], spares: list[model.Spare]) -> list[str
 def portals_named(configuration: dict[str, str]) -> list[str]:
     """Of all members in these files."""
     members = [found for text in configuration.values()
-               for found in re.findall(r'(?:^\s*member\s*=\s*|")([^\s"#;]+)/(?:iqn|eui|naa)\.', text, re.MULTILINE)]
+               for found in re.findall(r'(?:^\s*(?:member|spare)\s*=\s*|")([^\s"#;]+)/(?:iqn|eui|naa)\.', text, re.MULTILINE)]
     portals = [one if re.search(r":\d+$", one) else f"{one}:3260" for member in members for one in member.split(",")]
     return list(dict.fromkeys(portals))
 

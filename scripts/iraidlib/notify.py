@@ -4,14 +4,18 @@ A program gets KIND VOLUME MEMBER as arguments and more in its environment; no s
 events hold what targets call themselves.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
 from collections.abc import Iterable
 from datetime import datetime
-from email.message import EmailMessage
-from email.utils import formatdate, make_msgid
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
 
 from . import follow, model
 from .errors import IraidError
@@ -49,6 +53,9 @@ def check_program(path: Path, what: str, remedy: str) -> Path:
 def compose(events: list[model.Event], verdicts: Iterable[Verdict], host: str, recipients: list[str],
             sender: str = "") -> EmailMessage:
     """One mail for all of them: what happened, how the volumes are now, what to do."""
+    from email.message import EmailMessage  # no other command need wait for it
+    from email.utils import formatdate, make_msgid
+
     mail = EmailMessage()
     mail["Subject"] = _one_line(_subject(events, host))
     mail["To"] = ", ".join(recipients)

@@ -250,7 +250,6 @@ def write(collector: Collector, path: Path, name: str) -> list[Kept]:
         raise IraidError(f"{path}: {error.strerror}", "name another file with --output", kind="io") from error
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)  # whatever the umask
             with lzma.open(file, "wb", preset=3) as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
                 return _fill(archive, collector, name)
     except OSError as error:

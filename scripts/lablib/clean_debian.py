@@ -1,7 +1,7 @@
 """A clean Debian in a folder, and beside it, in it, all that given packages need.
 
-What an installation without any choice has (priority "required" and "important", systemd as init),
-and in /srv/repository an apt repository with what the given packages depend on and recommend, which
+What the smallest installation has (priority "required" and "important", systemd as init) and python3,
+which Debian's installer adds unless told not to and which takes a guest minutes to unpack and compile; and in /srv/repository an apt repository with what the given packages depend on and recommend, which
 is the only source in /etc/apt: so `apt install ./PACKAGE.deb` works inside as it does for a user,
 without a network.  All comes from the repositories that this machine's apt is set up with, in the
 way it is set up to reach them.
@@ -122,7 +122,7 @@ class CleanDebian:
         if self.folder.exists():
             shutil.rmtree(self.folder)
         self.folder.mkdir()
-        say(f"making Debian {self.code} with the packages of an installation without any choice")
+        say(f"making a small Debian {self.code}")
         with tempfile.TemporaryDirectory() as work:
             self._run_mmdebstrap(Path(work))
         say("making its repository")
@@ -138,7 +138,7 @@ class CleanDebian:
         log = self.folder / "mmdebstrap.log"
         with log.open("w") as file:
             status = subprocess.run(
-                ["mmdebstrap", "--mode=root", "--variant=important", f"--aptopt={options}",
+                ["mmdebstrap", "--mode=root", "--variant=important", "--include=python3", f"--aptopt={options}",
                  f"--customize-hook={hook}", self.code, str(self.root), str(sources)],
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=False,
                 env=os.environ | {"DEBS": " ".join(map(str, self.debs)), "WITH": " ".join(self.others)}).returncode

@@ -10,6 +10,7 @@ A block is a fenced piece of sh, or of another shell.  Where it is run says a co
                first, and test_pages.py
     lab        typed where LIO, tcmu-runner and open-iscsi are: tests/end_to_end/test_shown_commands.py
     clean      it is typed in a clean Debian on which the package is installed
+    other      another test runs it, whose file the comment names
     example    not run as it stands; the options of iraid's commands are looked at
     Windows, ESXi    not run: there is no such machine
 """
@@ -24,7 +25,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXCEPTED = ("example", "Windows", "ESXi")
-PLACES = ("native", "lab", "clean", *EXCEPTED)
+RUN = ("native", "lab", "clean", "other")
+PLACES = (*RUN, *EXCEPTED)
 SHELLS = ("sh", "bash", "console", "powershell")
 # Of a page's blocks that say nothing themselves.
 PAGES = {
@@ -32,6 +34,7 @@ PAGES = {
     "docs/operating/quick-start.md": "clean",
 }
 _FENCE = re.compile(r"^```(\w*)\s*$")
+_MAN_COMMAND = re.compile(r"(iraid|nbdkit|nbdinfo|qemu-\S+) ")  # other literal text is no command
 _MARK = re.compile(r"^<!-- run: (\w+)(?:: (.*))? -->$")
 
 
@@ -129,7 +132,7 @@ def _markdown_blocks(name: str, text: str) -> Iterator[Block]:
 
 
 def _man_blocks(name: str, text: str) -> Iterator[Block]:
-    """Literal blocks of a manual page; its comments are "; run: WHERE"."""
+    """Literal blocks of a manual page; its comments are "; run: WHERE", or "; no commands" above what is a file or an output."""
     heading, where, why = "", "example", "a manual page's"
     inside: list[str] | None = None
     first = 0
@@ -138,11 +141,24 @@ def _man_blocks(name: str, text: str) -> Iterator[Block]:
             if inside is None:
                 inside, first = [], number + 1
                 continue
-            yield Block(name, first, heading, "sh", where, why, "\n".join(inside).replace("\\\\", "\\"))
+            if where and inside and _MAN_COMMAND.match(inside[0]):
+                yield Block(name, first, heading, "sh", where, why, "\n".join(inside).replace("\\\\", "\\"))
             inside, where, why = None, "example", "a manual page's"
         elif inside is not None:
             inside.append(line)
         elif line.startswith("; run: "):
             where, why = line.removeprefix("; run: "), ""
+        elif line == "; no commands":
+            where, why = "", ""
         elif line.startswith("#"):
             heading = line.lstrip("# ")
+
+
+def tree_commands(page: Path) -> list[list[str]]:
+    """Commands of this repository in indented text, "    scripts/lab -- targetcli ls": their words."""
+    found = []
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for line in re.findall(r"^ {4}((?:scripts|tests)/\S+(?: .*)?)$", text, re.MULTILINE):
+        words = re.split(r"  +", line)[0].split()  # what follows wide blanks explains it
+        found.append([word.strip("[]") for word in words])
+    return found

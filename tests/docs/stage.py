@@ -33,6 +33,7 @@ IQN = "iqn.2026-01.org.example:disk"
 MIB = 1 << 20
 GUIDE = ROOT / "docs/operating/recovery.md"
 COMMAND_SECONDS_MAX = 60.0
+STATUS = re.compile(r"#.*\(exit status (\d)\)$")  # a comment that foretells it
 STARTED = re.compile(r"systemctl (re)?start tcmu-runner")
 
 
@@ -163,7 +164,9 @@ class Stage:
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", typed], env=environment, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=COMMAND_SECONDS_MAX, check=False)
         self.typed.append(f"$ {line}\n{done.stdout}{done.stderr}")
-        assert done.returncode == 0, f"{where}: status {done.returncode}\n" + "\n".join(self.typed)
+        said = STATUS.search(line)
+        assert done.returncode == (int(said[1]) if said else 0), (
+            f"{where}: status {done.returncode}\n" + "\n".join(self.typed))
 
     def said(self) -> str:
         return "\n".join(self.typed)
@@ -195,8 +198,11 @@ class Stage:
 
     def _compare(self, found: bytearray, but: tuple[int, int]) -> None:
         begin, end = but
-        assert found[:begin] == self.content[:begin] and found[end:] == self.content[end:], (
-            f"other bytes than were written\n{self.said()}")
+        wrong = [at for at in range(0, len(found), 4096)
+                 if not begin <= at < end and found[at : at + 4096] != self.content[at : at + 4096]]
+        assert len(found) == len(self.content) and not wrong, (
+            f"{len(wrong)} blocks of 4 KiB hold something else than was written, from byte {wrong[:1]} on to "
+            f"{wrong[-1:]}\n{self.said()}")
 
 
 def configuration_of(gateway: Gateway) -> Path:

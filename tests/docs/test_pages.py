@@ -48,6 +48,21 @@ def test_growing(stage: Stage) -> None:
     grown = stage.status()["size_bytes"]
     assert grown == before + 3 * 8 * MIB
     stage.content += bytes(grown - before)
+    stage.handle = stage.served.connect()  # an NBD client is told the size when it connects
+    stage.check()
+
+
+@section("config.md", "Change a limit")
+@section("config.md", "The same for all volumes")
+def test_configuration(stage: Stage) -> None:
+    stage.make_volume(spare_wait_seconds=60)
+    path = stage.gateway.config / "volumes/v0.conf"
+    path.write_text(path.read_text().replace("\nspare_wait = 60s\n", "\n"))
+    stage.serve()
+    stage.follow("Change a limit", OPERATING / "config.md")
+    assert "hedge is 200ms, was 500ms." in stage.said()
+    stage.follow("The same for all volumes", OPERATING / "config.md")
+    assert "spare_wait is 5min, was 1min." in stage.said()
     stage.check()
 
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -16,7 +17,7 @@ import pytest
 import test_pages
 import test_recovery
 from iraidlib.cli import cli
-from shown import EXCEPTED, PLACES, ROOT, Block, blocks, pages
+from shown import EXCEPTED, PLACES, ROOT, RUN, Block, blocks, pages, tree_commands
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 SHELL = [block for block in BLOCKS if block.language != "powershell"]
@@ -51,6 +52,11 @@ def test_it_is_said_where_each_block_is_run(block: Block) -> None:
         f"{block} shows commands; say where they are run by a line <!-- run: {'|'.join(PLACES)} --> above them")
     if block.where == "example":
         assert block.why, f"{block}: say why it is only an example: <!-- run: example: WHY -->"
+    if block.where == "other":
+        runner = ROOT / block.why
+        assert runner.is_file(), f"{block}: there is no test {block.why}"
+        for words in block.commands():
+            assert Path(words[0]).name in runner.read_text(), f"{block}: {block.why} does not run {words[0]}"
     assert block.language == "powershell" if block.where == "Windows" else block.language != "powershell"
 
 
@@ -84,7 +90,7 @@ def test_what_the_text_says_of_iraid_is_so(page) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for span in re.findall(r"`(?:\w+=\S+ )?iraid ([^`]+)`", text):
         words = span.split()
-        if words[0].startswith("-") or words[0] in ("VOLUME", "COMMAND", "NAME"):
+        if words[0].startswith("-") or words[0] in ("COMMAND", "..."):
             continue
         names = words[0].split("|")
         for name in names:
@@ -92,6 +98,34 @@ def test_what_the_text_says_of_iraid_is_so(page) -> None:
             options = {option for one in cli.commands[name].params for option in (*one.opts, *one.secondary_opts)}
             shown = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", span))
             assert shown <= options | {"--help"}, f"`iraid {span}`: {sorted(shown - options)}"
+
+
+TREE_COMMANDS = [(page, words) for page in pages() if page.suffix == ".md" for words in tree_commands(page)]
+
+
+def sources_of(program: Path) -> str:
+    """The program's text, and that of the modules it is made of, where its options are declared."""
+    folders = {"scripts/lab": "lablib", "scripts/bench": "benchlib", "scripts/test": "testlib", "scripts/soak": "soaklib",
+               "scripts/demo": "demolib", "scripts/conformance": "conformlib"}
+    parts = [program, *program.parent.glob("*.py")] if program.parent.name != "scripts" else [program]
+    name = str(program.relative_to(ROOT))
+    if name in folders:
+        parts += (ROOT / "scripts" / folders[name]).rglob("*.py")
+    return "\n".join(part.read_text() for part in parts)
+
+
+@pytest.mark.parametrize(("page", "words"), TREE_COMMANDS, ids=lambda value: str(
+    value.relative_to(ROOT)) if isinstance(value, Path) else " ".join(value))
+def test_programs_of_this_tree_and_their_options_are_there(page: Path, words: list[str]) -> None:
+    program = ROOT / words[0].split("::")[0]
+    assert program.exists(), f"{page.name}: {words[0]} is not there"
+    own = words[1 : words.index("--")] if "--" in words else words[1:]
+    if program.is_dir():
+        return
+    text = sources_of(program)
+    for option in (one.split("=")[0] for word in own for one in word.split("|") if one.startswith("--")):
+        assert option in text or option.removeprefix("--").replace("-", "_") in text, (
+            f"{page.name}: {' '.join(words)}: {words[0]} has no {option}")
 
 
 def anchors(page) -> set[str]:
@@ -128,11 +162,12 @@ def test_how_many_commands_are_run(figure: Callable[[str, object], None]) -> Non
     """Shown at the end; what is excepted must not become most of it."""
     counts: Counter[str] = Counter()
     for block in BLOCKS:
-        place = block.where if block.where != "example" else f"example ({block.why})"
+        place = block.where if block.where not in ("example", "other") else f"{block.where} ({block.why})"
         counts[place] += len(block.commands()) if block.language != "powershell" else len(block.lines())
     for place, count in sorted(counts.items(), key=lambda item: -item[1]):
         figure(place, f"{count} commands")
-    run = sum(count for place, count in counts.items() if place in ("native", "lab", "clean"))
+    run = sum(count for place, count in counts.items() if place.split()[0] in RUN)
     excepted = sum(counts.values()) - run
+    figure("of this tree, options looked at", f"{len(TREE_COMMANDS)} commands")
     figure("run", f"{run} of {run + excepted} commands")
     assert run > excepted

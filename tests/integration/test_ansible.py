@@ -136,6 +136,18 @@ def test_a_volume_is_made_kept_changed_replaced_and_grown(controller: Controller
     assert controller.play().changed == 1
     assert gateway.status("v0")["sync_rate_min_bytes"] == 30 << 20
 
+    # Keys of files: the handler's parser says what is wrong, the running engine takes what is right.
+    wrong = controller.play(iraid_gateway_settings={"volumes": {"queue_limit": "soon"}})
+    assert "queue_limit" in wrong.refusal and '"soon\\" is not a time' in wrong.refusal
+    assert not (gateway.config / "gateway.conf").exists()
+    volume["settings"] = {"give_up": "8s"}
+    keys = {"iraid_gateway_settings": {"volumes": {"queue_limit": "40s"}, "notify": {"mail": ["a@example.org"]}}}
+    assert controller.play("--check", **keys).changed == 2
+    assert controller.play(**keys).changed == 2
+    shown = {key["key"]: key["value"] for key in gateway.must("config", "show", "v0", "--json").json["keys"]}
+    assert (shown["give_up"], shown["queue_limit"]) == ("8s", "40s")
+    assert controller.play(**keys).changed == 0
+
     # Another member: only with a word more.
     old, new = volume["members"][3], farm.member(4)
     volume["members"][3] = new
@@ -225,7 +237,8 @@ def test_bad_variables_are_named_and_nothing_is_done(controller: Controller, vol
     assert volumes(controller.gateway) == []
 
 
-@pytest.mark.skipif(shutil.which("ansible-lint") is None, reason="ansible-lint is not installed; run scripts/deps --long")
+@pytest.mark.skipif(shutil.which("ansible-lint") is None,
+                    reason="ansible-lint is not installed; run scripts/deps --long")
 def test_ansible_lint_has_nothing_to_say(tmp_path: Path) -> None:
     """In a copy: it writes caches beside what it looks at."""
     shutil.copytree(EXAMPLE.parent, tmp_path / "ansible", ignore=shutil.ignore_patterns("__pycache__"))

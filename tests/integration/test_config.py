@@ -155,7 +155,7 @@ def gateway_initiator(volume: Served) -> str:
     return call(volume.control, "volume.path", name="v0")["initiator"]
 
 
-def test_new_secrets_and_portals_are_used_from_the_next_login_on(
+def test_a_new_secret_is_used_from_the_next_login_on(
         gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path) -> None:
     farm = make_farm(3)
     path = create(gateway, farm)
@@ -179,6 +179,44 @@ def test_new_secrets_and_portals_are_used_from_the_next_login_on(
         farm.restart(1)
         volume.wait_status(lambda status: status["state"] == "active", "the member to be back with its secret")
     assert SECRET not in gateway.logs()
+
+
+def test_a_further_portal_is_tried_from_the_next_login_on(gateway: Gateway, farm: TargetFarm) -> None:
+    path = create(gateway, farm)
+    nowhere = f"127.0.0.9:{farm.portal(0).rpartition(':')[2]}"
+    there, iqn_and_lun = farm.member(0).split("/", 1)
+    edit(path, "assembly_wait = 1s")
+    path.write_text(path.read_text().replace(f"{there}/", f"{nowhere}/"))
+    with gateway.serve("v0") as volume, writing(volume) as more:
+        assert volume.status()["state"] == "degraded"
+        path.write_text(path.read_text().replace(f"{nowhere}/", f"{nowhere},{there}/"))
+        ran = reload(gateway, volume)
+        assert changes(ran.json["volumes"][0]["applied"]) == {
+            "member": (f"{nowhere}/{iqn_and_lun}", f"{nowhere},{there}/{iqn_and_lun}")}
+        status = volume.wait_status(lambda status: status["state"] == "active", "the member to be reached")
+        assert status["members"][0]["portals"] == [nowhere, there]
+        more(10)
+
+
+def test_a_new_volume_has_what_the_gateway_says_of_all(gateway: Gateway, make_farm: Callable[..., TargetFarm],
+                                                       tmp_path: Path) -> None:
+    farm = make_farm(3)
+    chap = tmp_path / "chap"
+    chap.write_text(f"operator\n{SECRET}\n")
+    chap.chmod(0o600)
+    for number in range(3):
+        farm.set_chap(number, "operator", SECRET)
+    refused = gateway.iraid("create", "v0", "--level", "5", *farm.members())
+    assert refused.status == 1, refused
+    (gateway.config / "gateway.conf").write_text(f"[volumes]\nchap_file = {chap}\ngive_up = 8s\n")
+    assert farm.iqn(0) in gateway.must("discover", farm.portal(0)).out
+    gateway.create("v0", farm.members())
+    assert gateway.status("v0")["state"] == "active"
+    values = gateway.configuration("v0")
+    assert (values["chap_file"], values["give_up_seconds"]) == (str(chap), 8)
+    # It is the gateway's still, not copied into the file.
+    (gateway.config / "gateway.conf").write_text(f"[volumes]\nchap_file = {chap}\ngive_up = 9s\n")
+    assert "give_up is 9s, was 8s." in gateway.must("config", "reload").out
 
 
 def test_a_file_as_it_was_before_is_converted_by_a_reload(gateway: Gateway, farm: TargetFarm) -> None:
@@ -212,5 +250,8 @@ def test_show_and_check_need_no_handler(gateway: Gateway, farm: TargetFarm) -> N
     assert {fault["key"] for fault in faults} == {"uuid", "member", ""}
     assert any("mode 0666" in fault["what"] for fault in faults)
     assert {os.path.basename(fault["file"]) for fault in faults} == {"v0.conf", "v1.conf"}
+    (gateway.config / "gateway.conf").write_text("[notify]\nmail = a b\n")
+    ran = gateway.iraid("config", "show")
+    assert ran.status == 1 and "gateway.conf:2: mail: " in ran.err
     reloaded = gateway.iraid("config", "reload")  # the handler is not there
     assert reloaded.status == 1 and "control socket" in reloaded.err

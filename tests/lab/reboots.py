@@ -4,7 +4,8 @@
     tests/lab/reboots.py --count 20                 about 1 min each
     tests/lab/reboots.py --count 20 --seconds 400   in slices: the next call goes on where this one ended
 
-Each boot reads what the one before wrote, compares, and writes other data.  Exit status 0: all reboots that were asked for are
+Each boot reads what the one before wrote, compares, and writes other data.  Then it shuts down, each time in another way: nothing
+under way, a load, one of the services stopped before (runner, LIO, initiator, network, D-Bus), with members that answer or not.  Exit status 0: all reboots that were asked for are
 there and good; 1: one was not, and its folder is named; 3: the slice is over, call it again.
 """
 
@@ -22,8 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import systems  # noqa: E402
 
 GO_ON = 3
+# How a shutdown begins: arguments of check-volume.
+ENDS = [(), ("tcmu-runner", "silent"), ("none", "silent"), ("members-network", "answering"), ("dbus", "answering"),
+        ("rtslib-fb-targetctl", "answering"), ("open-iscsi", "answering"), ("tcmu-runner", "answering"),
+        ("rtslib-fb-targetctl", "silent"), ("none", "answering")]
 COLUMNS = [("boot", "boot_seconds"), ("LUN restored", "restored_seconds"), ("LUN answers", "answered_seconds"),
-           ("suspect regions", "suspect_regions"), ("shutdown", "off_seconds")]
+           ("suspect regions", "suspect_regions"), ("stop", "stop_seconds"), ("shutdown", "off_seconds")]
 
 
 def commit() -> str:
@@ -36,26 +41,27 @@ def one(folder: Path, number: int) -> dict[str, object] | None:
     """None: it was not good."""
     state = folder / f"boot{number}"
     image = folder / "disk.img"
-    seen = systems.make(image, state) if number == 0 else systems.boot(image, state, "check-volume", number + 1)
+    end = ENDS[number % len(ENDS)] if number else ()
+    seen = systems.make(image, state) if number == 0 else systems.boot(image, state, "check-volume", number + 1, *end)
     if seen.status != 0 or seen.off_seconds is None:
         print(f"reboot {number} was not good (status {seen.status}, "
               f"{'not off' if seen.off_seconds is None else 'off'}); see {state}\n{seen.output}", file=sys.stderr)
         return None
     return {"number": number, "commit": commit(), "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
-            "off_seconds": seen.off_seconds, **seen.figures}
+            "end": ", ".join(end) or "quiet", "stop_seconds": 0.0, "off_seconds": seen.off_seconds, **seen.figures}
 
 
 def table(rows: list[dict[str, object]]) -> str:
     """Markdown; seconds from the start of the kernel, and of the shutdown."""
     reboots = [row for row in rows if row["number"] != 0]
     lines = [f"{len(reboots)} reboots, {reboots[0]['date'] if reboots else '-'} UTC, commit "
-             f"{', '.join(dict.fromkeys(str(row['commit']) for row in rows))}; seconds from the kernel's start, the last column from "
-             "the order to shut down", "",
-             "| reboot | " + " | ".join(title for title, _ in COLUMNS) + " | data |",
-             "|---:|" + "---:|" * len(COLUMNS) + "---|"]
+             f"{', '.join(dict.fromkeys(str(row['commit']) for row in rows))}; seconds from the kernel's start; how long the first service took "
+             "to stop; from the order to shut down", "",
+             "| reboot | " + " | ".join(title for title, _ in COLUMNS) + " | stopped first, members | data |",
+             "|---:|" + "---:|" * len(COLUMNS) + "---|---|"]
     for row in reboots:
         cells = [f"{row[key]:.1f}" if key != "suspect_regions" else str(row[key]) for _, key in COLUMNS]
-        lines.append(f"| {row['number']} | " + " | ".join(cells) + " | right |")
+        lines.append(f"| {row['number']} | " + " | ".join(cells) + f" | {row['end']} | right |")
     return "\n".join(lines) + "\n"
 
 

@@ -45,12 +45,15 @@ def boot(image: Path, state: Path, script: str, *words: str | Path, options: tup
          "--state", str(state), "--timeout", str(BOOT_SECONDS_MAX), "--off-timeout", str(OFF_SECONDS_MAX), *options,
          "--", str(GUEST / script), str(ROOT), *map(str, words)],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, cwd=ROOT)
-    told = [line.removeprefix("figures ") for line in done.stdout.splitlines() if line.startswith("figures ")]
+    figures: dict[str, float] = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("figures "):
+            figures |= json.loads(line.removeprefix("figures "))
     try:
         off_seconds = float((state / "off-seconds").read_text())
     except FileNotFoundError:
         off_seconds = None
-    return Boot(done.returncode, done.stdout + done.stderr, json.loads(told[-1]) if told else {}, off_seconds)
+    return Boot(done.returncode, done.stdout + done.stderr, figures, off_seconds)
 
 
 def make(image: Path, state: Path, options: tuple[str, ...] = ()) -> Boot:

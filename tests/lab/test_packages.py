@@ -95,7 +95,8 @@ def newer(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_clean_debian(root: Path, state: Path, shown: list[Path], *words: str | Path) -> str:
     shows = [f"--show={path}" for path in (GUEST, *shown)]
-    return run("scripts/lab", "--systemd", "--root", root, "--memory", "2G", "--state", state,
+    # What it writes is in three quarters of its memory: the system that is added, and 2 GiB of members.
+    return run("scripts/lab", "--systemd", "--root", root, "--memory", "6G", "--state", state,
                "--timeout", "900", *shows, "--", *words)
 
 
@@ -152,7 +153,8 @@ def pages_typed() -> list[shown.Block]:
 def test_from_a_clean_debian_to_a_file_system_by_the_quick_start(packages, clean_debian, tmp_path, capsys):
     """Word for word, block after block, in one shell that ends at the first failure."""
     blocks = pages_typed()
-    script = ["set -e", f"cp {' '.join(map(str, packages.debs()))} /root/", "cd /root", "begin=$(cut -d. -f1 /proc/uptime)"]
+    files = " ".join(map(str, packages.debs()))
+    script = ["set -e", f"cp {files} /root/", "cd /root", "begin=$(cut -d. -f1 /proc/uptime)"]
     for block in blocks:
         script += [f"echo '+++ {block} {block.heading}'", block.text,
                    'echo "+++ after $(($(cut -d. -f1 /proc/uptime) - begin)) s"']

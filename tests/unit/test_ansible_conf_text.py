@@ -35,6 +35,13 @@ def test_a_key_without_a_commented_default_goes_before_the_next_section_s_commen
     assert "error_limit = 64   \nhedge = 1s\n\n# Whom to tell.\n[notify]" in text
 
 
+def test_case_and_the_other_mark_of_comments_do_not_matter():
+    text = "[Volumes]\n;Hedge = 500ms\nGive_Up = 5s\n"
+    assert set_key(text, "volumes", "give_up", ["8s"]) == "[Volumes]\n;Hedge = 500ms\ngive_up = 8s\n"
+    assert set_key(text, "volumes", "hedge", ["1s"]) == "[Volumes]\n;Hedge = 500ms\nhedge = 1s\nGive_Up = 5s\n"
+    assert get_key(text, "volumes", "give_up") == ["5s"]
+
+
 def test_a_section_is_made_and_the_same_again_changes_nothing():
     text = set_key(SAMPLE, "exporter", "port", ["9000"])
     assert text == SAMPLE + "\n[exporter]\nport = 9000\n"

@@ -23,7 +23,8 @@ def status(*members, state="active", **more):
         rows.append({"member": device, "state": its_state, "role": its_role[0] if its_role else role,
                      "size_bytes": 1 << 30})
     return {"name": "v0", "state": state, "level": 5, "chunk_bytes": 65536, "size_bytes": 3 << 30, "members": rows,
-            "sync_rate_min_bytes": 10 << 20, "sync_rate_max_bytes": 1 << 30, "regions": {"region_bytes": 4 << 20}} | more
+            "sync_rate_min_bytes": 10 << 20, "sync_rate_max_bytes": 1 << 30,
+            "regions": {"region_bytes": 4 << 20}} | more
 
 
 def wanted(*members, **more):
@@ -196,7 +197,8 @@ def test_portals_to_listen_on_are_those_of_the_command(text):
     assert of(names.listen) == of(parse_portal)
 
 
-@pytest.mark.parametrize("text, word", [("10.0.0.1/disk/0", "iSCSI name"), ("10.0.0.1/iqn.2026-01.org.e:a", "PORTAL/IQN"),
+@pytest.mark.parametrize("text, word", [("10.0.0.1/disk/0", "iSCSI name"), 
+                                        ("10.0.0.1/iqn.2026-01.org.e:a", "PORTAL/IQN"),
                                         ("10.0.0.1/iqn.2026-01.org.e:a/x", "LUN 'x'"),
                                         ("10.0.0.1:99999/iqn.2026-01.org.e:a/0", "99999")])
 def test_a_bad_member_is_named_with_what_to_write(text, word):

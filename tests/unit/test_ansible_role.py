@@ -136,6 +136,7 @@ def test_a_good_volume_has_no_problems():
     ({"rate_min": "1G", "rate_max": "1M"}, ["rate_min", "1G", "1M"]),
     ({"rate_min": "1K"}, ["rate_min", "1K", "64K"]),
     ({"level": 0, "spares": [MEMBERS[2]], "members": MEMBERS[:2]}, ["spares", "level 0"]),
+    ({"settings": {"member": "x"}}, ["settings.member", "write members"]),
     ({"initiator": "me"}, ["initiator", "'me'"]),
     ({"state": "absent"}, ["state", "destroys", "iraid_confirm_delete"]),
     ({"export": {"iqn": DISK}}, ["export.initiators", "nobody"]),
@@ -264,7 +265,7 @@ def test_shared_spares_are_added_once(handler):
 
 @pytest.fixture
 def config_command(tmp_path):
-    """Stands for `iraid config`, whose parser is the handler's: says what it was asked for, and finds a fault in "bad"."""
+    """Stands for `iraid config`, whose parser is the handler's: notes what it was asked for, finds a fault in "bad"."""
     command = tmp_path / "iraid"
     command.write_text(f"""#!/bin/sh
 echo "$1 $2 $3 $IRAID_CONFIG_DIR" >>{tmp_path}/asked
@@ -277,8 +278,8 @@ echo '{{"faults": [], "volumes": [{{"name": "v0", "pending": [{{"key": "member",
 
 
 def settings_module(config_command, settings, check_mode=False, **more):
-    given = {"settings": settings, "config_dir": str(config_command.parent / "etc"), "command": str(config_command)} | more
-    return run_module("iraid_settings", given, check_mode)
+    given = {"settings": settings, "config_dir": str(config_command.parent / "etc"), "command": str(config_command)}
+    return run_module("iraid_settings", given | more, check_mode)
 
 
 def asked(config_command):
@@ -287,7 +288,8 @@ def asked(config_command):
 
 def test_keys_are_checked_then_written_then_applied_once(config_command):
     file = config_command.parent / "etc/gateway.conf"
-    wanted = {"notify": {"mail": ["a@example.org", "b@example.org"], "severity": None}, "volumes": {"header_digest": True}}
+    wanted = {"notify": {"mail": ["a@example.org", "b@example.org"], "severity": None},
+              "volumes": {"header_digest": True}}
     assert settings_module(config_command, wanted, check_mode=True)["changed"] is True
     assert not file.exists() and asked(config_command) == ["config check"]
     result = settings_module(config_command, wanted)

@@ -3,10 +3,11 @@ without one."""
 
 import json
 import socket
+import subprocess
 from copy import deepcopy
 
 import pytest
-from control_peer import VERSION, ControlPeer, member, volume
+from control_peer import ROOT, VERSION, ControlPeer, member, volume
 from iraidlib import advice, cli, doctor, facts, lio_tree, model
 from iraidlib.facts import Facts, Process, Secret
 from remedies import assert_parses
@@ -92,6 +93,12 @@ def silent_handler(f):
     f.process = Process(4711)
 
 
+def far_away(f):
+    """64 ms, and half of 6 MiB as window: 48 MiB/s."""
+    f.paths["v0"].members[2].path.tcp = model.Tcp(rtt_us=70_000, min_rtt_us=64_000)
+    f.gateway = advice.Gateway(6 << 20, 64 << 20, False)
+
+
 def two_on_one_host(f):
     f.volumes[0].members[3].portals = ["10.0.0.1:3261"]
 
@@ -110,7 +117,7 @@ CASES = [
      "handler_iraid.so was replaced", "upgrade-runner"),
     ("handler", put(handler=model.Version(facts.__version__, "iraid-engine")), "note", "served by iraid-engine",
      "iraid version"),
-    ("runner", put(runner_version="1.6.0"), "warning", "tcmu-runner is 1.6.0", "apt install"),
+    ("runner", put(runner_version="1.10.0"), "warning", "tcmu-runner is 1.10.0", "apt install"),
     ("runner", put(process=Process(1, 1024, -900)), "warning", "may open 1024 files", "upgrade-runner"),
     ("runner", put(process=Process(1, 1 << 20, 0)), "warning", "oom_score_adj 0", "daemon-reload"),
     ("kernel", put(modules={"target_core_mod"}), "bad", "target_core_user, iscsi_target_mod are not loaded",
@@ -145,6 +152,8 @@ CASES = [
     ("portals", lambda f: f.portals.update({"10.0.0.2:3260": "Connection refused"}), "bad",
      "portal 10.0.0.2:3260 takes no connection: Connection refused (for v0 1)", "iraid discover 10.0.0.2:3260"),
     ("tuning", path_of(1, initial_r2t=True), "warning", "v0 member 1: InitialR2T is Yes", "iraid advise v0"),
+    ("tuning", far_away, "warning", "over 64 ms no more than 46.9 MiB/s can be read from a member",
+     'sysctl -w net.ipv4.tcp_rmem="4096 131072 16777216"'),
     ("exports", on_lun(transfer_sectors=128), "warning", "takes 64 KiB a command", "iraid unexport v0"),
     ("exports", on_lun(data_area_mib=1024), "note", "1024 MiB of memory", "iraid unexport v0"),
     ("exports", on_lun(active=False), "bad", "is not activated", "journalctl"),
@@ -166,7 +175,8 @@ CASES = [
     ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o600, 1000)]), "bad", "belongs to user 1000",
      "chown root"),
     ("secrets", put(saved_mode=0o644), "bad", "has mode 0644: it holds secrets", "chmod 0600"),
-    ("configuration", put(configuration=["/etc/iraid/volumes/v0.conf:3: give_upp: is not known; correct it"]), "bad", "v0.conf:3", "iraid config check"),
+    ("configuration", put(configuration=["/etc/iraid/volumes/v0.conf:3: give_upp: is not known; correct it"]), "bad",
+     "v0.conf:3", "iraid config check"),
     ("clock", put(clock=False), "warning", "not synchronised", "timedatectl set-ntp true"),
     ("space", put(free_bytes={"/var/lib/iraid": 1000}), "bad", "has 1000 B left", "df -h /var/lib/iraid"),
     ("log", put(journal=["a", "b", "c"]), "warning", "3 errors of tcmu-runner since the boot, the last: b; c",
@@ -216,6 +226,17 @@ def test_without_a_kernel_nothing_is_asked_of_lio():
     (["ok", "unknown", "note"], 0), (["ok", "warning"], 1), (["warning", "bad", "ok"], 2), ([], 0)])
 def test_the_exit_status_is_that_of_the_worst(grades, status):
     assert doctor.exit_status([doctor.Finding("x", grade, "") for grade in grades]) == status
+
+
+@pytest.mark.parametrize(("version", "status"), [("1.5.3", 1), ("1.5.4", 0), ("1.6.2", 0), ("1.6.3", 1), ("1.5", 1)])
+def test_the_runner_is_one_that_the_package_asks_for(tmp_path, version, status):
+    given = healthy()
+    given.runner_version = version
+    assert doctor.exit_status(doctor.examine(given)) == status
+    (tmp_path / "version").write_text("1.5.4-4.1\n")
+    asked = subprocess.run([ROOT / "scripts/tcmu-requires", "--debian", tmp_path / "version"], capture_output=True,
+                           text=True, check=True).stdout
+    assert asked == f"tcmu-runner (>= {doctor.RUNNER_FROM}), tcmu-runner (<< {doctor.RUNNER_BEFORE}~)\n"
 
 
 def test_two_disks_of_one_machine_are_well_where_the_level_bears_both():

@@ -580,6 +580,40 @@ test_forced_start_takes_a_member_as_it_stands(void **state)
 	rig_free(&rig);
 }
 
+/* A limit that is set while it is being waited for is the one that counts. */
+static void
+test_a_limit_that_is_set_holds_for_what_waits_already(void **state)
+{
+	struct rig rig;
+	struct engine_options options;
+	uint64_t since_ms;
+
+	rig_init(&rig, 5, 4, 16384, LOAD_BYTES, 517);
+	rig.options.queue_limit_ms = 3600000;
+	rig.errors_allowed = true;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 2000));
+	wait_until(&rig, all_proven, 20000);
+	fake_member_cut(&rig.members[1], false);
+	fake_member_cut(&rig.members[2], false);
+	since_ms = rig.now_ms;
+	for (uint64_t i = 0; i < 8; i++)
+		rig_submit(&rig, i % 2 ? REQUEST_WRITE : REQUEST_READ, i * 311, 40, false);
+	rig_steps(&rig, 3000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_SUSPENDED);
+	assert_int_equal(rig.failed, 0);
+	assert_true(rig.active_count > 0);
+	options = rig.options;
+	options.queue_limit_ms = (uint32_t)(rig.now_ms - since_ms) + 500;
+	engine_set_limits(rig.engine, &options);
+	rig_steps(&rig, 1000);
+	assert_int_equal(rig.active_count, 0);
+	assert_true(rig.failed > 0);
+	rig.members[1].reachable = rig.members[2].reachable = true;
+	wait_until(&rig, all_in_sync, 20000);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -599,6 +633,7 @@ main(void)
 		cmocka_unit_test(test_slow_member_is_read_around),
 		cmocka_unit_test(test_read_of_several_members_is_looked_at_again),
 		cmocka_unit_test(test_reads_are_not_hedged_where_all_are_slow),
+		cmocka_unit_test(test_a_limit_that_is_set_holds_for_what_waits_already),
 		cmocka_unit_test(test_forced_start_takes_a_member_as_it_stands),
 	};
 

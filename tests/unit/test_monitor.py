@@ -259,6 +259,38 @@ def test_nothing_is_lost_and_nothing_repeated_over_restarts_of_both(rig):
     assert sum(mail.get_content().count("life ") for mail in rig.mails()) == len(numbers)
 
 
+def test_who_is_killed_in_the_middle_of_telling_repeats_that_one_and_no_other(rig, monkeypatch):
+    watching = running(rig, mail=[], command=rig.command)
+    for number in range(1, 5):
+        rig.handler.happens(number)
+    run = notify.run_command
+
+    def killed(program, event, instance):
+        run(program, event, instance)
+        if event.number == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(notify, "run_command", killed)
+    with pytest.raises(KeyboardInterrupt):
+        rig.later(1, watching)
+    watching.file._lock.close()
+    monkeypatch.setattr(notify, "run_command", run)
+    rig.later(1, rig.start(mail=[], command=rig.command))
+    assert [line.split("|")[4] for line in rig.ran()] == [f"event {number}" for number in (1, 2, 3, 3, 4)]
+
+
+def test_a_mail_that_was_sent_is_not_sent_again_after_a_restart(rig):
+    watching = running(rig)
+    rig.handler.happens(1)
+    rig.later(1, watching)
+    rig.later(20, watching)
+    watching.file._lock.close()
+    again = rig.start()
+    rig.later(1, again)
+    rig.later(100, again)
+    assert len(rig.mails()) == 1
+
+
 def test_the_first_start_tells_how_volumes_are_and_not_what_was(rig):
     rig.handler.happens(1, "member evicted")
     rig.handler.states = {"bad": DEGRADED, "good": {}, "off": {"state": "stopped"}}
@@ -275,6 +307,7 @@ def test_a_volume_that_came_up_degraded_is_told_once(rig):
     rig.handler.states["v0"] = DEGRADED
     rig.handler.happens(1, "assembled", "notice", member="")
     rig.later(1, watching)
+    assert [line.split("|")[0] for line in rig.ran()] == ["volume degraded"]  # at once
     rig.later(100, watching)
     rig.later(100, watching)
     assert [line.split("|")[0] for line in rig.ran()] == ["volume degraded"]
@@ -410,10 +443,11 @@ def test_the_daemon_follows_and_ends_at_once_when_told(rig):
         process = subprocess.Popen([IRAID, "--socket", rig.path / "s", "monitor", "--command", rig.command],
                                    env=environment, stderr=subprocess.PIPE, text=True)
         assert "critical v0: event 7" in process.stderr.readline()
+        state = rig.path / "state" / "monitor.json"
         deadline = time.monotonic() + 20
-        while not rig.ran() and time.monotonic() < deadline:
+        while json.loads(state.read_text())["next"] != 7:
+            assert time.monotonic() < deadline
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
-    assert rig.ran()[0].startswith("fenced|v0|")
-    assert json.loads((rig.path / "state" / "monitor.json").read_text())["next"] == 7
+    assert [line[:10] for line in rig.ran()] == ["fenced|v0|"]

@@ -17,7 +17,7 @@ import pytest
 from control_peer import IRAID, ControlPeer, Failure, member, running, volume
 from iraidlib import cli, cli_top, model, stats, top, top_screen
 from iraidlib.errors import IraidError
-from stats_answers import BOUNDS_US, counter, member_stats, session
+from stats_answers import counter, member_stats, session
 from stats_answers import stats as answer
 
 
@@ -77,6 +77,8 @@ def test_counters_that_began_anew_give_no_rates_and_then_those_of_the_new_life()
     rows = frame(before, after).volumes[0]
     assert [row.read for row in rows] == [None] * 5
     assert "-" in top.lines(rows, None)[1][2][0]
+    rows = frame(answer(reads=3), answer(reads=50, started_ms=1795341999999)).volumes[0]
+    assert [row.read for row in rows] == [None] * 5  # though there were more, it is another life
     later = answer(reads=25, started_ms=1795341999999)
     assert frame(after, later).volumes[0][0].read.per_second == 10
 

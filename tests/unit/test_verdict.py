@@ -146,6 +146,15 @@ def test_health_ends_as_the_worst_volume_is(status, changes, expected):
     assert status({"volume.status": volume()}, "v0", "--health")[0] == 0
 
 
+def test_a_handler_that_is_gone_is_as_bad_as_a_failed_volume(tmp_path, capsys):
+    words = ["status", "--socket", str(tmp_path / "none")]
+    assert [cli.main(words), cli.main([*words, "--health"])] == [1, 2]
+    out, err = capsys.readouterr()
+    assert err.count("is not there") == 2 and err.count("remedy: ") == 2
+    assert (cli.main([*words, "--health", "--json"]), json.loads(capsys.readouterr().out)["error"]["type"]) == (
+        2, "unavailable")
+
+
 def test_json_has_the_verdict_beside_the_status(status):
     shown = json.loads(status(three(), "--json")[1])["volumes"]
     assert [one["health"]["word"] for one in shown] == ["OK", "DEGRADED", "OK"]

@@ -213,6 +213,105 @@ a_new_file_explains_every_key_and_says_what_it_should(void **state)
 	free(text);
 }
 
+/* --- whatever it looks like --- */
+
+#define ODD_FILES 120
+
+static void
+add_line(char *text, uint64_t *seed, const char *key, const char *value)
+{
+	static const char *const noise[] = {
+		"", "", "\n", "# a = b\n", "\t; ]\n", "[VOLUME]\n", " [volume]\n", "#error_limit=9\n", "# member = x\n",
+	};
+	static const char *const blanks[] = { "", " ", "\t", "   " };
+
+	sprintf(text + strlen(text), "%s%s%s%s=%s%s%s%s", noise[scratch_random(seed) % 9], blanks[scratch_random(seed) % 4], key,
+		blanks[scratch_random(seed) % 4], blanks[scratch_random(seed) % 4], value, blanks[scratch_random(seed) % 4],
+		scratch_random(seed) % 8 == 0 ? "\r\n" : "\n");
+}
+
+/* A file that is right, as somebody in a hurry might have left it. */
+static void
+odd_file(char *text, uint64_t *seed)
+{
+	char value[64];
+
+	strcpy(text, "[volume]\n");
+	add_line(text, seed, "uuid", UUID);
+	for (uint64_t i = 0, count = 3 + scratch_random(seed) % 3; i < count; i++) {
+		sprintf(value, "h%d/iqn.x:a/%d", (int)i, (int)i);
+		add_line(text, seed, scratch_random(seed) % 2 ? "member" : "Member", value);
+		if (i == 1)
+			add_line(text, seed, "INITIATOR", "iqn.2026-01.org.example:gw");
+	}
+	for (int i = 0; i < 3; i++) {
+		static const char *const lines[] = { "give_up", "9s", "hedge", "0", "spare_wait", "1h" };
+
+		if (scratch_random(seed) % 2)
+			add_line(text, seed, lines[2 * i], lines[2 * i + 1]);
+	}
+	if (scratch_random(seed) % 4 == 0)
+		text[strlen(text) - 1] = '\0';
+}
+
+/* Lines of `text` that `other` has as well, byte for byte and in this order. */
+static int
+lines_kept(const char *text, const char *other)
+{
+	int kept = 0;
+
+	while (*text) {
+		size_t length = strcspn(text, "\n");
+		const char *found = other;
+
+		while (*found && (strcspn(found, "\n") != length || memcmp(found, text, length) != 0)) {
+			found += strcspn(found, "\n");
+			found += *found == '\n';
+		}
+		if (*found || length == 0) {
+			kept++;
+			if (*found)
+				other = found;
+		}
+		text += length;
+		text += *text == '\n';
+	}
+	return kept;
+}
+
+static void
+an_odd_file_says_what_it_should_and_keeps_its_other_lines(void **state)
+{
+	uint64_t seed = 0x636f6e66ull;
+	char text[4096], *after;
+
+	for (int round = 0; round < ODD_FILES; round++) {
+		int touched = 0;
+
+		odd_file(text, &seed);
+		write_file("etc/volumes/v0.conf", text);
+		must(volume_config_read("v0", &config, reason, sizeof(reason)));
+		if (scratch_random(&seed) % 2) {
+			config.error_limit = 5;
+		} else {
+			config.give_up_seconds = 8;
+			touched++;
+		}
+		if (scratch_random(&seed) % 2) {
+			must(volume_config_drop(&config, &config.devices[scratch_random(&seed) % 3]));
+			touched++;
+		}
+		if (scratch_random(&seed) % 2)
+			config.devices[config.device_count++] = device("new/iqn.x:n/0");
+		must(volume_config_write(&config, reason, sizeof(reason)));
+		must(volume_config_read("v0", &again, reason, sizeof(reason)));
+		after = read_file("etc/volumes/v0.conf");
+		if (!volume_config_same(&config, &again) || lines_kept(text, after) < config_lines(text) - touched)
+			fail_msg("round %d: of\n%s\nbecame\n%s", round, text, after);
+		free(after);
+	}
+}
+
 /* --- NAME.json --- */
 
 static const char old[] = "{\"name\": \"v0\", \"uuid\": \"" UUID "\", \"members\": [\"h1/iqn.x:a/0\", \"h2/iqn.x:a/0\"], "
@@ -421,6 +520,7 @@ main(void)
 		SCRATCH_TEST(devices_come_and_go_with_their_lines),
 		SCRATCH_TEST(a_file_keeps_its_mode_and_faults_keep_a_file),
 		SCRATCH_TEST(a_new_file_explains_every_key_and_says_what_it_should),
+		SCRATCH_TEST(an_odd_file_says_what_it_should_and_keeps_its_other_lines),
 		SCRATCH_TEST(the_first_change_makes_a_new_file_of_an_old_one),
 		SCRATCH_TEST(both_files_may_be_there_while_they_say_the_same),
 		SCRATCH_TEST(what_a_volume_does_not_say_the_gateway_does),

@@ -1,8 +1,8 @@
 """Filters of the role iraid: what is wrong with its variables, and what its tasks need of them without secrets.
 
 They run on the controller.  Types and required keys are argument_specs' business; here is what needs more than one
-value: how many members a level takes, a device named twice, an entry that names a volume which is not there.  Each text names
-the thing, its value, and what to write; none holds a part of a secret.
+value: how many members a level takes, a device named twice, an entry that names a volume which is not there.  Each text
+names the thing, its value, and what to write; none holds a part of a secret.
 """
 
 import importlib.util
@@ -24,6 +24,12 @@ MEMBERS = {0: (2, 32), 1: (2, 4), 5: (3, 32), 6: (4, 32), 10: (3, 32)}
 DEVICES_MAX = 40
 CHUNK_MIN, CHUNK_MAX = 4096, 1 << 20
 RATE_MIN = 64 << 10
+# Keys of a volume's file that are not set there.
+OWN_KEYS = {"member": "the handler's: write members and spares", "uuid": "the handler's: take it out",
+            "initiator": "written at creation: write initiator beside settings",
+            "chap_file": "the role's: write chap beside settings",
+            "sync_rate_min": "iraid set's: write rate_min beside settings",
+            "sync_rate_max": "iraid set's: write rate_max beside settings"}
 
 
 class Problems(list):
@@ -87,6 +93,9 @@ def _check_volume(where, volume, seen, problems):
         for number, device in enumerate(devices):
             _check_device(f"{where}.{key}[{number}]", device, seen, problems)
     _check_sizes(where, volume, problems)
+    for key in volume.get("settings") or {}:
+        if key in OWN_KEYS:
+            problems.append(f"{where}.settings.{key}: that line of the file is {OWN_KEYS[key]}")
     _check_login(where, volume, problems)
 
 

@@ -6,7 +6,8 @@ DOCUMENTATION = r"""
 module: iraid_lio_target
 short_description: Serve LUNs for iraid by LIO
 description:
-  - Makes or completes one target of LIO with the parameters that suit iraid, and writes it to LIO's saved configuration.
+  - Makes or completes one target of LIO with the parameters that suit iraid, and writes it to LIO's saved
+    configuration.
   - Nothing is removed. LUNs, ACLs and portals that are not named stay. Needs python3-rtslib-fb.
 options:
   iqn:

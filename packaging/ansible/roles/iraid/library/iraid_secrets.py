@@ -6,8 +6,8 @@ DOCUMENTATION = r"""
 module: iraid_secrets
 short_description: Write secrets files of iraid
 description:
-  - Line 1 the user, line 2 the secret; mode 0600, of root. Nothing of it is ever shown, compared by C(--diff) or put on a
-    command line.
+  - Line 1 the user, line 2 the secret; mode 0600, of root. Nothing of it is ever shown, compared by C(--diff) or put on
+    a command line.
 options:
   files:
     description: The files.

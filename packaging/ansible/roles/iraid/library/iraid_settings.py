@@ -6,8 +6,8 @@ DOCUMENTATION = r"""
 module: iraid_settings
 short_description: Set keys in configuration files of iraid
 description:
-  - Changes single lines of gateway.conf or of a volume's file, keeps comments and all others, and lets the handler apply
-    what can be applied. What the file would be is checked first (C(iraid config check)); a fault changes nothing.
+  - Changes single lines of gateway.conf or of a volume's file, keeps comments and all others, and lets the handler
+    apply what can be applied. What the file would be is checked first (C(iraid config check)); a fault changes nothing.
   - The keys are those of iraid.conf(5).
 options:
   volume:
@@ -97,7 +97,8 @@ def check(module, iraid, path, text):
         files.write(copy, text)
         faults = iraid.run("config", "check", environment={"IRAID_CONFIG_DIR": folder})["faults"]
         if faults:
-            module.fail_json(msg="; ".join(f"{path}: {one['key']}: {one['what']}; {one['remedy']}" for one in faults))
+            module.fail_json(msg="; ".join(
+                f"{path}:{one['line']}: {one['key']}: {one['what']}; {one['remedy']}" for one in faults))
 
 
 def read(iraid, path, volume, check_mode):

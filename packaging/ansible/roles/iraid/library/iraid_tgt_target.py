@@ -7,7 +7,8 @@ module: iraid_tgt_target
 short_description: Serve LUNs for iraid by tgt
 description:
   - Writes the target's block to a file of its own in tgt's configuration, with the parameters that suit iraid, and lets
-    tgt read it. A target that initiators are logged in to is not touched; what was changed holds when tgt was restarted.
+    tgt read it. A target that initiators are logged in to is not touched; what was changed holds when tgt was
+    restarted.
   - LUNs are numbered from 1. tgt gives secrets to its own tools on their command line.
 options:
   iqn:

@@ -51,9 +51,6 @@ options:
   chap_file:
     description: Secrets file on the gateway to log in to the targets with; at creation.
     type: path
-  give_up_seconds:
-    description: Go on without a member that is silent for so long; at creation.
-    type: int
   replace:
     description: Members to put in the place of others. An entry that is carried out may stay.
     type: list
@@ -131,7 +128,6 @@ ARGUMENTS = {
     "rate_max": {"type": "str"},
     "initiator": {"type": "str"},
     "chap_file": {"type": "path"},
-    "give_up_seconds": {"type": "int"},
     "replace": {"type": "list", "elements": "dict", "default": [], "options": {
         "old": {"type": "str", "required": True}, "new": {"type": "str", "required": True}}},
     "grow": {"type": "bool", "default": False},
@@ -151,7 +147,7 @@ def wanted(given):
         rate_min_bytes=sizes["rate_min"], rate_max_bytes=sizes["rate_max"],
         replace=tuple((one["old"], one["new"]) for one in given["replace"]), grow=given["grow"], wait=given["wait"],
         overwrite=given["overwrite"], confirm_delete=given["confirm_delete"], chap_file=given["chap_file"],
-        initiator=given["initiator"], give_up_seconds=given["give_up_seconds"])
+        initiator=given["initiator"])
 
 
 def would_change(module, iraid, want, have, action):

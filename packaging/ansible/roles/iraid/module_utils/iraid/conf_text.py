@@ -1,4 +1,5 @@
-"""Keys of a configuration file of iraid (iraid.conf(5)) set, with its comments, order and all other lines kept.
+"""Keys of a configuration file of iraid (iraid.conf(5)) set, with its comments, order and all other lines kept.  Case
+does not matter in the file; what is asked for is in lower case.
 
     [section]
     # comment
@@ -8,9 +9,9 @@
 
 import re
 
-_SECTION = re.compile(r"\s*\[([^\]]+)\]\s*(#.*)?")
+_SECTION = re.compile(r"\s*\[([^\]]+)\]\s*")
 _KEY = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=")
-_COMMENTED = re.compile(r"\s*#\s*([A-Za-z_][A-Za-z0-9_]*)\s*=")
+_COMMENTED = re.compile(r"\s*[#;]\s*([A-Za-z_][A-Za-z0-9_]*)\s*=")
 
 
 def set_key(text, section, key, values):
@@ -45,7 +46,7 @@ def get_key(text, section, key):
 
 def _name(pattern, line):
     matched = pattern.match(line)
-    return matched[1] if matched else None
+    return matched[1].lower() if matched else None
 
 
 def _bounds(lines, section):
@@ -57,7 +58,7 @@ def _bounds(lines, section):
             continue
         if begin is not None:
             return begin, number
-        if matched[1].strip() == section:
+        if matched[1].strip().lower() == section:
             begin = number + 1
     return (None, None) if begin is None else (begin, len(lines))
 
@@ -65,6 +66,6 @@ def _bounds(lines, section):
 def _after_last(lines, begin, end):
     """Before the blank lines, and the comment, that belong to the next section."""
     place = end
-    while place > begin and (not lines[place - 1].strip() or lines[place - 1].lstrip().startswith("#")):
+    while place > begin and (not lines[place - 1].strip() or lines[place - 1].lstrip()[0] in "#;"):
         place -= 1
     return place

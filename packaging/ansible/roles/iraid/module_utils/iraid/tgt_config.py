@@ -13,7 +13,10 @@ def file_name(iqn):
 
 
 def text(iqn, luns, initiators, addresses, user, secret, parameters):
-    """The block of one target.  luns: (path, write_back) of LUN 1, 2, ...; neither initiators nor addresses: all may."""
+    """The block of one target; luns: (path, write_back) of LUN 1, 2, ...
+
+    With neither initiators nor addresses everybody may log in.
+    """
     lines = ["# Written by the Ansible role iraid, which overwrites what is changed here.", f"<target {iqn}>",
              "    driver iscsi"]
     for number, (path, write_back) in enumerate(luns, FIRST_LUN):

@@ -35,7 +35,6 @@ class Wanted:
     confirm_delete: bool = False
     chap_file: str = None
     initiator: str = None
-    give_up_seconds: int = None
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,7 @@ def _plan_create(want, plan):
         raise Refused(f"volume {want.name} is not there, and can't be made without level and members: give both")
     options = []
     for option, value in (("--chunk", want.chunk_bytes), ("--region-size", want.region_bytes),
-                          ("--chap-file", want.chap_file), ("--initiator", want.initiator),
-                          ("--give-up", want.give_up_seconds)):
+                          ("--chap-file", want.chap_file), ("--initiator", want.initiator)):
         if value is not None:
             options += [option, value]
     for spare in want.spares:
