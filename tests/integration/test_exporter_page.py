@@ -190,6 +190,7 @@ def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Call
             said = page_.text("#verdict")
             assert "Remedy: " in said and "as of" in said
             assert one.farm.member(0) in page_.text("article")
+            assert "was active" in page_.text(".badge")  # an old state does not look like one of now
             page_.picture("handler gone")
 
 
