@@ -586,7 +586,8 @@ def test_a_client_that_takes_its_time_is_ended(path, monkeypatch):
 def exporter_process(path, *words, environment=None):
     """Yields the process and the URL it said."""
     process = subprocess.Popen([sys.executable, IRAID, "exporter", "--socket", path, "--json", *words],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | (environment or {}))
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=os.environ | (environment or {}))
     try:
         yield process, json.loads(process.stdout.readline())["url"]
     finally:
