@@ -147,6 +147,11 @@ def test_what_can_not_be_applied_is_named_with_what_to_do(gateway: Gateway, farm
             assert "iraid add-spare" in pending.pop(("member", farm.member(3)))
             assert not pending
         assert {member["member"] for member in volume.status()["members"]} == set(farm.members()[:3])
+        events = [event for event in call(volume.control, "events", name="v0")["events"]
+                  if event["kind"].startswith("configuration")]
+        assert {(event["kind"], event["severity"]) for event in events} == {
+            ("configuration changed", "notice"), ("configuration differs", "warning")}
+        assert any('error_limit: "64" is now "3"' in event["text"] for event in events)
         shown = gateway.iraid("config", "reload", "v0", "--socket", volume.control).out
         assert f"member {farm.member(3)} was added: not applied; take the line out" in shown
 

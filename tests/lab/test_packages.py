@@ -144,6 +144,12 @@ def names_of(paths: set[str]) -> set[str]:
     return {Path(path).name.removesuffix(".gz") for path in paths if not path.startswith(own)}
 
 
+def test_the_scripts_keep_what_is_the_administrator_s_and_a_purge_leaves_no_trace(packages, newer, clean_debian):
+    output = run("unshare", "--mount", "--net", "--pid", "--fork", GUEST / "package-chroot", clean_debian,
+                 packages.folder, newer)
+    assert "package-chroot: all as it must be" in output
+
+
 def pages_typed() -> list[shown.Block]:
     """What the documentation wants typed in a clean Debian: the quick start whole, then what other pages have."""
     blocks = [block for page in shown.pages() for block in shown.blocks(page) if block.where == "clean"]
