@@ -32,6 +32,7 @@ put_faults(json_object *list, const struct config_faults *faults, const char *fi
 
 		json_object_object_add(object, "file", json_object_new_string(file));
 		json_object_object_add(object, "line", fault->line > 0 ? json_object_new_int(fault->line) : NULL);
+		json_object_object_add(object, "section", json_object_new_string(fault->section));
 		json_object_object_add(object, "key", json_object_new_string(fault->key));
 		json_object_object_add(object, "what", json_object_new_string(fault->what));
 		json_object_object_add(object, "remedy", json_object_new_string(fault->remedy));

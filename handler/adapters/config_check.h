@@ -4,16 +4,21 @@
 
 #include <json-c/json.h>
 
-/* All faults of the gateway's files, or of one volume's and gateway.conf's: {"files": [...], "faults": [{"file", "line" (null:
- * of the whole file), "key", "what", "remedy"}]}.  NULL: out of memory. */
+/* All faults of the gateway's files, or of one volume's and gateway.conf's:
+ *	{"files": [...], "faults": [{"file", "line", "section", "key", "what", "remedy"}]}
+ * line: null of the whole file.  NULL: out of memory.
+ */
 json_object *config_check(const char *name);
 
-/* What holds for a volume and where that stands: {"name", "file", "keys": [{"section", "key", "value", "source": "file" or "gateway.conf"
- * or "default", "line", "applies"}], "values": {...}}; value: as text, or a list of such; values: as the control socket has
- * them.  With faults: {"faults"} as above. */
+/* What holds for a volume and where that stands:
+ *	{"name", "file", "keys": [{"section", "key", "value", "source", "line", "applies"}], "values": {...}}
+ * value: as text, or a list of such; source: "file", "gateway.conf" or "default"; values: as the control socket names them.
+ * With faults: {"faults"} as above.
+ */
 json_object *config_show_volume(const char *name);
 
-/* {"volumes": {...}, "spares": [...], "notify": {...}, "exporter": {...}, "file", "keys": as above, "faults": [...]}; what has a fault is its default. */
+/* {"volumes": {...}, "spares": [...], "notify": {...}, "exporter": {...}, "file", "keys": as above, "faults": [...]}; what
+ * has a fault is its default. */
 json_object *config_show_gateway(void);
 
 #endif

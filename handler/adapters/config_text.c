@@ -35,6 +35,7 @@ config_fault_add(struct config_faults *faults, int line, const char *key, const 
 	}
 	fault = &faults->list[faults->count++];
 	fault->line = line;
+	fault->section[0] = '\0';
 	snprintf(fault->key, sizeof(fault->key), "%s", key);
 	snprintf(fault->remedy, sizeof(fault->remedy), "%s", remedy);
 	va_start(arguments, format);

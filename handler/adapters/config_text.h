@@ -14,6 +14,7 @@
 /* What is wrong in a file, as many as are found at once. */
 struct config_fault {
 	int line;		/* from 1; 0: of the file as a whole */
+	char section[32];	/* empty: not known, or of the file as a whole */
 	char key[72];		/* empty: of the line as a whole */
 	char what[512];
 	char remedy[320];

@@ -1,8 +1,8 @@
 /* config_volume.c - see config_volume.h.
  *
  * A file is changed by changing lines: what is to be there is compared with what the file says now, and only the
- * lines that differ are touched.  The outcome is read again before it replaces the file: if it does not say exactly what it
- * should (a form nobody thought of), the file stays, and the administrator is told.
+ * lines that differ are touched.  The outcome is read again before it replaces the file: if it does not say exactly what
+ * it should (a form nobody thought of), the file stays, and the administrator is told.
  */
 #include <errno.h>
 #include <stdio.h>

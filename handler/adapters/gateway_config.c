@@ -90,6 +90,8 @@ gateway_file_parse(const char *text, size_t length, struct gateway_file *out, st
 	if (volumes->sync_rate_min > volumes->sync_rate_max) {
 		config_fault_add(faults, 0, "sync_rate_min", "choose a minimum that is not above the maximum",
 				 "in [volumes] it is above sync_rate_max");
+		if (faults->count > 0)
+			snprintf(faults->list[faults->count - 1].section, sizeof(faults->list[0].section), COMMON);
 		volumes->sync_rate_min = SYNC_RATE_MIN_DEFAULT;
 		volumes->sync_rate_max = SYNC_RATE_MAX_DEFAULT;
 	}
@@ -140,6 +142,8 @@ read_old(struct gateway_file *out, struct config_faults *faults)
 		out->old_spares = true;
 	} else if (error != -ENOENT) {
 		config_fault_add(faults, 0, SPARE, "correct or remove the file that is out of date", "%s", reason);
+		if (faults->count > 0)
+			snprintf(faults->list[faults->count - 1].section, sizeof(faults->list[0].section), SPARES);
 	}
 	free(text);
 	free(pool);

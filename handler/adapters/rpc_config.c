@@ -89,6 +89,18 @@ is_there(const char *name, struct rpc_error *error)
 	return code == -ENOENT || code == -ENOMEM ? rpc_fail_volume(error, code, name, reason) : true;
 }
 
+static void
+note_change(struct volume_host *host, const char *name, const struct reload_change *change)
+{
+	if (change->applied)
+		volume_note(host, LOG_NOTICE, "configuration changed", name, "", "%s: \"%.200s\" is now \"%.200s\"%s%s",
+			    change->key, change->from, change->to, change->note[0] ? ", " : "", change->note);
+	else
+		volume_note(host, LOG_WARNING, "configuration differs", name, "",
+			    "%s: \"%.200s\" in use, \"%.200s\" in the file; %s", change->key, change->from, change->to,
+			    change->note);
+}
+
 static bool
 reload_one(struct rpc_context *context, const char *name, json_object *list, struct rpc_error *error)
 {
@@ -96,14 +108,8 @@ reload_one(struct rpc_context *context, const char *name, json_object *list, str
 	char reason[VOLUME_REASON_MAX] = "";
 	int code = reload ? volume_reload(context->host, name, reload, reason, sizeof(reason)) : -ENOMEM;
 
-	for (int i = 0; i < (code == 0 ? reload->count : 0); i++) {
-		const struct reload_change *change = &reload->changes[i];
-
-		volume_note(context->host, change->applied ? LOG_NOTICE : LOG_WARNING,
-			    change->applied ? "configuration changed" : "configuration differs", name, "",
-			    "%s: \"%.200s\" is now \"%.200s\"%s%s", change->key, change->from, change->to,
-			    change->note[0] ? "; " : "", change->note);
-	}
+	for (int i = 0; i < (code == 0 ? reload->count : 0); i++)
+		note_change(context->host, name, &reload->changes[i]);
 	if (code == 0)
 		json_object_array_add(list, reload_json(name, reload));
 	else

@@ -118,14 +118,15 @@ static bool
 look(struct import *import, int index, struct rpc_error *error)
 {
 	struct member_work *device = &import->devices[index];
-	char text[sizeof(error->message) + 64];
+	char text[sizeof(error->message) + sizeof(device->label) + 64];
 
 	if (rpc_device_open(device, &import->credentials, error))
 		return belongs(import, device, error);
 	if (error->code != RPC_UNREACHABLE)
 		return false;
 	import->silent[index] = true;
-	snprintf(text, sizeof(text), "%s; it is listed as a member all the same", error->message);
+	snprintf(text, sizeof(text), "%s does not answer (%s); it is listed as a member all the same", device->label,
+		 error->message);
 	json_object_array_add(import->warnings, json_object_new_string(text));
 	return true;
 }

@@ -53,7 +53,9 @@ def _check(report: Report | None, name: str | None) -> None:
 
 
 def _show(report: Report | None, name: str | None) -> None:
-    shown = settings.volume(name) if name else settings.gateway()
+    shown = settings.volume(name) if name else settings.gateway(tolerant=True)
+    if not name and shown["faults"]:
+        raise settings.fault_error(shown["faults"])
     if report is None:
         return print_json(shown)
     report.line(shown["file"] or "There is no gateway.conf: these are the defaults.")

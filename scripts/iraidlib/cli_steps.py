@@ -1,7 +1,7 @@
 """steps: where the time of commands goes, from counters that the handler keeps anyway (docs/operating/steps.md)."""
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
@@ -15,32 +15,6 @@ from .units import format_duration
 
 PERCENTILES = (("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p99_9_us", 0.999))
 THREAD = ("idle", "receive", "engine", "code", "send")
-
-
-# --- what is asked ---
-
-
-@dataclass
-class Step:
-    step: str
-    count: int = 0
-    sum_us: int = 0
-    max_us: int = 0
-
-
-@dataclass
-class Thread:
-    idle_us: int = 0
-    receive_us: int = 0
-    engine_us: int = 0
-    code_us: int = 0
-    send_us: int = 0
-
-
-@dataclass
-class Figures(stats.Stats):
-    steps: list[Step] = field(default_factory=list)
-    thread: Thread = field(default_factory=Thread)
 
 
 # --- what --json shows ---
@@ -83,24 +57,24 @@ def steps(client: Client, report: Report | None, name: str, interval: float | No
     _report(report, made, interval)
 
 
-def _ask(client: Client, name: str) -> Figures:
-    figures = client._ask(Figures, "volume.stats", {"name": name})
+def _ask(client: Client, name: str) -> stats.Stats:
+    figures = stats.ask(client, name)
     if figures.started_ms == 0:
         raise IraidError(f"volume {name} is {figures.state}: it has no figures", f"start it: iraid start {name}",
                          kind="busy")
     return figures
 
 
-def _nothing(after: Figures) -> Figures:
+def _nothing(after: stats.Stats) -> stats.Stats:
     """When it was started."""
-    return Figures(after.name, time_ms=after.started_ms, started_ms=after.started_ms,
-                   steps=[Step(one.step) for one in after.steps])
+    return stats.Stats(after.name, time_ms=after.started_ms, started_ms=after.started_ms,
+                       steps=[stats.Step(one.step) for one in after.steps])
 
 
 # --- between two answers ---
 
 
-def _times(before: Figures, after: Figures, watched: bool) -> Times:
+def _times(before: stats.Stats, after: stats.Stats, watched: bool) -> Times:
     seconds = max(after.time_ms - before.time_ms, 0) / 1000
     return Times(after.name, after.state, seconds, _steps(before.steps, after.steps),
                  [_command(kind, getattr(before.commands, kind), getattr(after.commands, kind), after.bounds_us)
@@ -108,7 +82,7 @@ def _times(before: Figures, after: Figures, watched: bool) -> Times:
                  _process(before.runner, after.runner, seconds) if watched else None)
 
 
-def _steps(before: list[Step], after: list[Step]) -> list[dict[str, Any]]:
+def _steps(before: list[stats.Step], after: list[stats.Step]) -> list[dict[str, Any]]:
     sums = [new.sum_us - old.sum_us for old, new in zip(before, after, strict=True)]
     whole = sum(sums)
     return [{"step": new.step, "count": new.count - old.count,
@@ -132,7 +106,7 @@ def _bound(buckets: list[int], bounds_us: list[int], share: float) -> int | None
     return None if bound is None or bound == float("inf") else int(bound)
 
 
-def _thread(before: Thread, after: Thread) -> dict[str, float] | None:
+def _thread(before: stats.Thread, after: stats.Thread) -> dict[str, float] | None:
     spent = {part: getattr(after, f"{part}_us") - getattr(before, f"{part}_us") for part in THREAD}
     whole = sum(spent.values())
     return {part: round(took / whole, 4) for part, took in spent.items()} if whole > 0 else None

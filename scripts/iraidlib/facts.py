@@ -28,6 +28,7 @@ BUS_NAME = "org.kernel.TCMUService1"
 SAVED_FILES = ("etc/rtslib-fb-target/saveconfig.json", "etc/target/saveconfig.json")
 CONNECT_SECONDS = 2.0
 COMMAND_SECONDS = 15
+_NO_ERROR = re.compile(r"main:\d+: (Starting|Exiting)")  # the runner says these with the severity of an error
 CLOCK_UNSYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
 
 # Exit status and output; None: it can't be run here, or hung.
@@ -198,8 +199,9 @@ def _ask_systemd(facts: Facts, run: Run) -> None:
 def _journal(run: Run, which: list[str]) -> list[str] | None:
     shown = run(["journalctl", "--boot", "--priority=err", "--no-pager", "--quiet", "--output=short-iso", "--lines=200",
                  *which])
-    # 1: nothing was found.
-    return None if shown is None or shown[0] not in (0, 1) else [line for line in shown[1].splitlines() if line.strip()]
+    if shown is None or shown[0] not in (0, 1):  # 1: nothing was found
+        return None
+    return [line for line in shown[1].splitlines() if line.strip() and not _NO_ERROR.search(line)]
 
 
 def _clock() -> bool | None:

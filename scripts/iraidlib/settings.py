@@ -11,6 +11,7 @@ from .errors import IraidError
 
 ENGINE = "iraid-engine"
 SECONDS_MAX = 30
+SECTIONS = ("volumes", "spares", "notify", "exporter")
 
 
 def engine_program() -> Path:
@@ -32,6 +33,20 @@ def engine_program() -> Path:
                      kind="unavailable")
 
 
+class Gateway(dict[str, Any]):
+    """What gateway() gives: a section with a fault is not handed out, the others are, so that a typo in one of them does
+    not end what reads another."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name in SECTIONS:
+            # What is in no known section may have been meant for this one.
+            faults = [fault for fault in self.get("faults", ())
+                      if fault["section"] == name or fault["section"] not in SECTIONS]
+            if faults:
+                raise fault_error(faults)
+        return super().__getitem__(name)
+
+
 def gateway(tolerant: bool = False) -> dict[str, Any]:
     """gateway.conf with every default filled in:
 
@@ -40,12 +55,10 @@ def gateway(tolerant: bool = False) -> dict[str, Any]:
          "exporter": {"address": "127.0.0.1", "port": 9723}, "file": str | None, "faults": [...],
          "keys": [{"section", "key", "value", "source", "line", "applies"}]}
 
-    A file with faults raises IraidError; tolerant: what has a fault is its default, and "faults" has what check() has.
+    To take a section that has a fault raises IraidError.  tolerant: it has its defaults, and "faults" has what is wrong.
     """
     settings = _ask("--print-config", "gateway")
-    if settings["faults"] and not tolerant:
-        raise fault_error(settings["faults"])
-    return settings
+    return settings if tolerant else Gateway(settings)
 
 
 def volume(name: str) -> dict[str, Any]:
@@ -57,7 +70,7 @@ def volume(name: str) -> dict[str, Any]:
 
 
 def check(name: str | None = None) -> dict[str, Any]:
-    """{"files": [...], "faults": [{"file", "line", "key", "what", "remedy"}]}"""
+    """{"files": [...], "faults": [{"file", "line", "section", "key", "what", "remedy"}]}"""
     return _ask("--check-config", "--json", *([name] if name else []))
 
 

@@ -31,7 +31,7 @@ HANDLER = "handler_iraid.so"
 KEPT = Path("/run/iraid/previous-handler")
 GO_BACK = Path(f"/run/systemd/system/{UNIT}.d/iraid-previous-handler.conf")
 STOP_SECONDS = 15
-ANSWER_SECONDS = 5
+ANSWER_SECONDS = 1.5  # it answers before systemd says that the runner is up
 READY_SECONDS = 25
 LOOK_SECONDS = 0.05
 LOG = Path("/var/log/tcmu-runner.log")
@@ -182,7 +182,7 @@ def wait_for_handler(client: Client, not_pid: int) -> model.Version:
                 return version
         except IraidError as error:
             if time.monotonic() > deadline:
-                raise IraidError(f"the new handler does not answer: {error.message}", kind="unavailable") from error
+                raise IraidError(f"no handler answers: {error.message}", kind="unavailable") from error
         time.sleep(LOOK_SECONDS)
 
 
@@ -196,7 +196,7 @@ def wait_for_volumes(client: Client, names: list[str]) -> list[model.Volume]:
         time.sleep(LOOK_SECONDS)
 
 
-def go_back() -> None:
+def go_back(client: Client, not_pid: int) -> None:
     """tcmu-runner with the kept handler, until the next upgrade or boot."""
     words = re.search(r"argv\[\]=(.*?) ;", _unit("ExecStart").get("ExecStart", ""))
     command = words[1] if words else "/usr/bin/tcmu-runner"
@@ -206,9 +206,15 @@ def go_back() -> None:
     _run("systemctl", "daemon-reload")
     _run("systemctl", "reset-failed", UNIT)
     done = _run("systemctl", "restart", UNIT)
-    if done.returncode != 0:
-        raise IraidError(f"neither the new handler nor the old one runs: {done.stderr.strip()}",
-                         f"journalctl -u {UNIT}; LUNs answer with errors until the runner is back", kind="unavailable")
+    why = done.stderr.strip()
+    if done.returncode == 0:
+        try:
+            wait_for_handler(client, not_pid)
+            return
+        except IraidError as error:
+            why = error.message
+    raise IraidError(f"neither the new handler nor the old one works: {why}", f"journalctl -u {UNIT}; LUNs answer with errors "
+                     "until there is a handler", kind="unavailable")
 
 
 def said_since(log: Path, offset: int) -> str:
@@ -287,8 +293,7 @@ def _restart(client: Client, pid: int, volumes: list[model.Volume], stop_seconds
         report.after = wait_for_handler(client, pid).version
     except IraidError as error:
         why = said_since(LOG, log_bytes) or error.message
-        go_back()
-        wait_for_handler(client, pid)
+        go_back(client, pid)
         wait_for_volumes(client, running)
         raise IraidError(f"{report.handler} does not work: {why}. The old handler, version {report.before}, runs again after "
                          f"{time.monotonic() - begin:.1f} s", "install another version and run upgrade-runner; a reboot would take "
@@ -312,7 +317,7 @@ def _print(report: Upgrade, as_json: bool) -> None:
         "not running": "tcmu-runner does not run: it takes the installed handler when it is started.",
         "runs already": f"The installed handler, version {report.before}, runs already.",
         "possible": f"{report.handler} can be taken now.",
-        "taken": f"Handler {report.before} -> {report.after}; initiators waited {report.seconds:.1f} s at most.",
+        "taken": f"Handler {report.before} -> {report.after}; initiators waited about {report.seconds:.1f} s.",
     }[report.outcome])
     if report.killed:
         print("note: commands under way did not end in time, so the runner was killed")

@@ -152,3 +152,13 @@ def _man_blocks(name: str, text: str) -> Iterator[Block]:
             where, why = "", ""
         elif line.startswith("#"):
             heading = line.lstrip("# ")
+
+
+def tree_commands(page: Path) -> list[list[str]]:
+    """Commands of this repository in indented text, "    scripts/lab -- targetcli ls": their words."""
+    found = []
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for line in re.findall(r"^ {4}((?:scripts|tests)/\S+(?: .*)?)$", text, re.MULTILINE):
+        words = re.split(r"  +", line)[0].split()  # what follows wide blanks explains it
+        found.append([word.strip("[]") for word in words])
+    return found

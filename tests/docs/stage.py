@@ -33,7 +33,7 @@ IQN = "iqn.2026-01.org.example:disk"
 MIB = 1 << 20
 GUIDE = ROOT / "docs/operating/recovery.md"
 COMMAND_SECONDS_MAX = 60.0
-STATUS = re.compile(r"#.*\bexit status (\d)")  # a comment that foretells it
+STATUS = re.compile(r"#.*\(exit status (\d)\)$")  # a comment that foretells it
 STARTED = re.compile(r"systemctl (re)?start tcmu-runner")
 
 
@@ -149,15 +149,16 @@ class Stage:
             if STARTED.fullmatch(line.strip()):
                 self._restart_runner()
                 continue
-            self._run(line, str(block))
+            self.run(line, str(block))
 
     def _restart_runner(self) -> None:
         """As systemd starts it anew, and LIO opens the volumes that are exported."""
         self.gateway.stop()
         self.gateway.start("--start-all")
 
-    def _run(self, line: str, where: str) -> None:
-        typed = line.replace(f"{IQN}/0", f"{IQN}/1").replace("/etc/iraid", str(self.gateway.config))
+    def run(self, line: str, where: str) -> None:
+        typed = line.replace(f"{IQN}/0", f"{IQN}/1").replace("/etc/iraid", str(self.gateway.config)).replace(
+            "/run/iraid", str(self.gateway.sockets))
         environment = self.gateway.environment() | {"PATH": f"{self._bin}:{os.environ['PATH']}:/usr/sbin:/sbin"}
         if self.served:
             environment["IRAID_SOCKET"] = str(self.served.control)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shown import ROOT
+from private_gateway import Process, build_folder, wait_until
+from shown import ROOT, blocks
 from stage import MIB, Stage
 
 pytestmark = [pytest.mark.long, pytest.mark.no_sanitizer]
@@ -48,6 +49,7 @@ def test_growing(stage: Stage) -> None:
     grown = stage.status()["size_bytes"]
     assert grown == before + 3 * 8 * MIB
     stage.content += bytes(grown - before)
+    stage.handle = stage.served.connect()  # an NBD client is told the size when it connects
     stage.check()
 
 
@@ -113,3 +115,25 @@ def test_support(stage: Stage) -> None:
     stage.follow("Support", OPERATING / "doctor.md")
     assert "/superblocks.json" in stage.said()
     stage.check()
+
+
+SECTIONS.add(("docs/man/iraid-nbdkit-plugin.1.scd", "EXAMPLES"))
+
+
+def test_nbdkit(stage: Stage) -> None:
+    """The first line goes on while the others are typed; the plugin is the one that was built."""
+    stage.make_volume()
+    block, = (block for block in blocks(ROOT / "docs/man/iraid-nbdkit-plugin.1.scd") if block.where == "native")
+    first, *others = block.lines()
+    sockets = stage.gateway.sockets
+    words = first.replace("/run/iraid", str(sockets)).split()
+    assert words[0] == "nbdkit" and words.count("iraid") == 1
+    words[words.index("iraid")] = str(build_folder() / "handler/adapters/nbdkit-iraid-plugin.so")
+    nbdkit = Process(words, stage.gateway.environment(), stage.gateway.folder / "nbdkit-page.log")
+    try:
+        wait_until(lambda: (sockets / "v0.nbd").exists(), "nbdkit to listen")
+        for line in others:
+            stage.run(line, str(block))
+    finally:
+        nbdkit.stop()
+    assert f"export-size: {len(stage.content)}" in stage.said() and "P-iRAID" in stage.said()

@@ -17,7 +17,7 @@ import pytest
 import test_pages
 import test_recovery
 from iraidlib.cli import cli
-from shown import EXCEPTED, PLACES, ROOT, RUN, Block, blocks, pages
+from shown import EXCEPTED, PLACES, ROOT, RUN, Block, blocks, pages, tree_commands
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 SHELL = [block for block in BLOCKS if block.language != "powershell"]
@@ -100,6 +100,34 @@ def test_what_the_text_says_of_iraid_is_so(page) -> None:
             assert shown <= options | {"--help"}, f"`iraid {span}`: {sorted(shown - options)}"
 
 
+TREE_COMMANDS = [(page, words) for page in pages() if page.suffix == ".md" for words in tree_commands(page)]
+
+
+def sources_of(program: Path) -> str:
+    """The program's text, and that of the modules it is made of, where its options are declared."""
+    folders = {"scripts/lab": "lablib", "scripts/bench": "benchlib", "scripts/test": "testlib", "scripts/soak": "soaklib",
+               "scripts/demo": "demolib", "scripts/conformance": "conformlib"}
+    parts = [program, *program.parent.glob("*.py")] if program.parent.name != "scripts" else [program]
+    name = str(program.relative_to(ROOT))
+    if name in folders:
+        parts += (ROOT / "scripts" / folders[name]).rglob("*.py")
+    return "\n".join(part.read_text() for part in parts)
+
+
+@pytest.mark.parametrize(("page", "words"), TREE_COMMANDS, ids=lambda value: str(
+    value.relative_to(ROOT)) if isinstance(value, Path) else " ".join(value))
+def test_programs_of_this_tree_and_their_options_are_there(page: Path, words: list[str]) -> None:
+    program = ROOT / words[0].split("::")[0]
+    assert program.exists(), f"{page.name}: {words[0]} is not there"
+    own = words[1 : words.index("--")] if "--" in words else words[1:]
+    if program.is_dir():
+        return
+    text = sources_of(program)
+    for option in (one.split("=")[0] for word in own for one in word.split("|") if one.startswith("--")):
+        assert option in text or option.removeprefix("--").replace("-", "_") in text, (
+            f"{page.name}: {' '.join(words)}: {words[0]} has no {option}")
+
+
 def anchors(page) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     plain = [re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).strip().replace(" ", "-") for heading in headings]
@@ -140,5 +168,6 @@ def test_how_many_commands_are_run(figure: Callable[[str, object], None]) -> Non
         figure(place, f"{count} commands")
     run = sum(count for place, count in counts.items() if place.split()[0] in RUN)
     excepted = sum(counts.values()) - run
+    figure("of this tree, options looked at", f"{len(TREE_COMMANDS)} commands")
     figure("run", f"{run} of {run + excepted} commands")
     assert run > excepted

@@ -41,7 +41,7 @@ def _tracing() -> None:
 
 @pytest.fixture
 def volume(gateway: object, lio_members: object) -> Volume:
-    made = gateway.create(5, lio_members(3), "--chunk", "64K")
+    made = gateway.create(5, lio_members(3, size_bytes=32 << 20), "--chunk", "64K")  # little to resync
     made.wait_resynced()
     made.login()
     return made
@@ -59,7 +59,7 @@ def one_after_the_other(volume: Volume, count: int = COMMANDS) -> None:
     disk = os.open(volume.disk.path, os.O_RDWR | os.O_DIRECT)
     try:
         for number in range(count):
-            offset = number * 3 * 131072 % (64 << 20)
+            offset = number * 3 * 131072 % (32 << 20)
             assert os.pwritev(disk, [buffer], offset) == BLOCK
             assert os.preadv(disk, [buffer], offset) == BLOCK
     finally:

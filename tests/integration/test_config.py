@@ -147,6 +147,11 @@ def test_what_can_not_be_applied_is_named_with_what_to_do(gateway: Gateway, farm
             assert "iraid add-spare" in pending.pop(("member", farm.member(3)))
             assert not pending
         assert {member["member"] for member in volume.status()["members"]} == set(farm.members()[:3])
+        events = [event for event in call(volume.control, "events", name="v0")["events"]
+                  if event["kind"].startswith("configuration")]
+        assert {(event["kind"], event["severity"]) for event in events} == {
+            ("configuration changed", "notice"), ("configuration differs", "warning")}
+        assert any('error_limit: "64" is now "3"' in event["text"] for event in events)
         shown = gateway.iraid("config", "reload", "v0", "--socket", volume.control).out
         assert f"member {farm.member(3)} was added: not applied; take the line out" in shown
 
@@ -155,7 +160,7 @@ def gateway_initiator(volume: Served) -> str:
     return call(volume.control, "volume.path", name="v0")["initiator"]
 
 
-def test_new_secrets_and_portals_are_used_from_the_next_login_on(
+def test_a_new_secret_is_used_from_the_next_login_on(
         gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path) -> None:
     farm = make_farm(3)
     path = create(gateway, farm)
@@ -179,6 +184,23 @@ def test_new_secrets_and_portals_are_used_from_the_next_login_on(
         farm.restart(1)
         volume.wait_status(lambda status: status["state"] == "active", "the member to be back with its secret")
     assert SECRET not in gateway.logs()
+
+
+def test_a_further_portal_is_tried_from_the_next_login_on(gateway: Gateway, farm: TargetFarm) -> None:
+    path = create(gateway, farm)
+    nowhere = f"127.0.0.9:{farm.portal(0).rpartition(':')[2]}"
+    there, iqn_and_lun = farm.member(0).split("/", 1)
+    edit(path, "assembly_wait = 1s")
+    path.write_text(path.read_text().replace(f"{there}/", f"{nowhere}/"))
+    with gateway.serve("v0") as volume, writing(volume) as more:
+        assert volume.status()["state"] == "degraded"
+        path.write_text(path.read_text().replace(f"{nowhere}/", f"{nowhere},{there}/"))
+        ran = reload(gateway, volume)
+        assert changes(ran.json["volumes"][0]["applied"]) == {
+            "member": (f"{nowhere}/{iqn_and_lun}", f"{nowhere},{there}/{iqn_and_lun}")}
+        status = volume.wait_status(lambda status: status["state"] == "active", "the member to be reached")
+        assert status["members"][0]["portals"] == [nowhere, there]
+        more(10)
 
 
 def test_a_new_volume_has_what_the_gateway_says_of_all(gateway: Gateway, make_farm: Callable[..., TargetFarm],
@@ -233,5 +255,8 @@ def test_show_and_check_need_no_handler(gateway: Gateway, farm: TargetFarm) -> N
     assert {fault["key"] for fault in faults} == {"uuid", "member", ""}
     assert any("mode 0666" in fault["what"] for fault in faults)
     assert {os.path.basename(fault["file"]) for fault in faults} == {"v0.conf", "v1.conf"}
+    (gateway.config / "gateway.conf").write_text("[notify]\nmail = a b\n")
+    ran = gateway.iraid("config", "show")
+    assert ran.status == 1 and "gateway.conf:2: mail: " in ran.err
     reloaded = gateway.iraid("config", "reload")  # the handler is not there
     assert reloaded.status == 1 and "control socket" in reloaded.err

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +153,7 @@ def shown(tmp_path: Path) -> Iterator[Callable[..., Any]]:
 def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Callable[..., TargetFarm],
                                                tmp_path: Path) -> None:
     """With a real volume, real targets and real load."""
-    with watched(gateway, make_farm, tmp_path, member_bytes=128 << 20) as one, one.load():
+    with watched(gateway, make_farm, tmp_path, member_bytes=128 << 20) as one, one.load() as load:
         with browser(one.exporter.url) as page_:
             page_.wait_for_text("The volume is well", "#verdict")
             said = page_.wait_for_text("bears the loss of any member", "article")
@@ -184,6 +184,7 @@ def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Call
             one.iraid("set", "v0", "--rate-min", "1G", "--rate-max", "1G")
             page_.wait_for_text("The volume is well", "#verdict", 120)
 
+            load.stop()
             one.served.kill()
             page_.wait_for_text("The handler does not answer", "#verdict")
             said = page_.text("#verdict")
@@ -209,6 +210,18 @@ def test_without_an_exporter_the_page_says_so_and_goes_on_when_it_is_back(shown:
         opened.wait_for_text("The volume is well", "#verdict", 60)
     finally:
         opened.driver.quit()
+
+
+def test_without_a_handler_an_old_state_does_not_look_like_one_of_now(tmp_path: Path) -> None:
+    with ExitStack() as handler:
+        handler.enter_context(ControlPeer(tmp_path / "control.sock", answers()))
+        with Exporter(tmp_path / "control.sock", tmp_path) as exporter, browser(exporter.url) as opened:
+            opened.wait_for_text("active", ".badge")
+            handler.close()
+            opened.wait_for_text("The handler does not answer", "#verdict")
+            assert "was active" in opened.text(".badge")
+            assert opened.text("#gateway").endswith("(gone)")
+            assert member(0)["member"] in opened.text("article")
 
 
 def test_names_are_text_and_never_markup(shown: Callable[..., Any]) -> None:

@@ -13,6 +13,9 @@ from shadow import read_all
 from test_members import fill
 
 
+pytestmark = pytest.mark.once
+
+
 @pytest.fixture
 def farm(make_farm: Callable[..., TargetFarm]) -> TargetFarm:
     return make_farm(6)
@@ -53,6 +56,7 @@ def test_the_configuration_is_written_again_in_any_order_of_members(gateway: Gat
     assert content(gateway) == written
 
 
+@pytest.mark.long
 def test_another_gateway_imports_and_takes_over(make_gateway: Callable[[], Gateway], farm: TargetFarm) -> None:
     first, second = make_gateway(), make_gateway()
     first.start()
@@ -70,6 +74,7 @@ def test_another_gateway_imports_and_takes_over(make_gateway: Callable[[], Gatew
     assert content(second) == written
 
 
+@pytest.mark.long
 def test_a_dead_member_is_listed_and_comes_back_later(gateway: Gateway, farm: TargetFarm) -> None:
     written = made(gateway, farm)
     gateway.must("delete", "v0", "--yes", "--no-wipe")
@@ -90,7 +95,8 @@ def test_what_is_no_device_of_the_volume_is_refused_and_nothing_is_written(gatew
     call(gateway.socket, "volume.create", name="v1", level=0, members=[farm.member(4), farm.member(5)])
     gateway.must("delete", "v1", "--yes", "--no-wipe")
     for given, words in [
-        (members, 'is a member of volume "v0"'),
+        (members, 'already a volume "v0"'),
+        (["--name", "other", *members], 'is a member of volume "v0"'),
         ([farm.member(4), farm.member(4)], "given twice"),
         ([farm.member(4)], "2 to 40 devices"),
         ([farm.member(4), "10.0.0.1"], "10.0.0.1"),

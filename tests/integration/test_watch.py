@@ -114,4 +114,4 @@ def check_support(gateway: Gateway, volume: Served, farm: TargetFarm, folder: Pa
     assert roles == {farm.member(number): number for number in (0, 2, 3)}
     assert "no session" in blocks[farm.member(1)]["error"]
     assert f"{farm.member(1)} (role 1) is evicted" in texts["events.txt"]
-    assert f'"{farm.member(1)}"' in texts["v0.json" if "v0.json" in texts else "v0.conf"]
+    assert f"member = {farm.member(1)}\n" in texts["v0.conf"]

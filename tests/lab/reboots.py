@@ -24,9 +24,9 @@ import systems  # noqa: E402
 
 GO_ON = 3
 # How a shutdown begins: arguments of check-volume.
-ENDS = [(), ("none", "answering"), ("tcmu-runner", "answering"), ("rtslib-fb-targetctl", "answering"), ("open-iscsi", "answering"),
-        ("members-network", "answering"), ("dbus", "answering"), ("none", "silent"), ("tcmu-runner", "silent"),
-        ("rtslib-fb-targetctl", "silent")]
+ENDS = [(), ("tcmu-runner", "silent"), ("none", "silent"), ("members-network", "answering"), ("dbus", "answering"),
+        ("rtslib-fb-targetctl", "answering"), ("open-iscsi", "answering"), ("tcmu-runner", "answering"),
+        ("rtslib-fb-targetctl", "silent"), ("none", "answering")]
 COLUMNS = [("boot", "boot_seconds"), ("LUN restored", "restored_seconds"), ("LUN answers", "answered_seconds"),
            ("suspect regions", "suspect_regions"), ("stop", "stop_seconds"), ("shutdown", "off_seconds")]
 

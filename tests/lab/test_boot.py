@@ -25,11 +25,13 @@ def gateway(tmp_path_factory):
 
 
 @pytest.fixture
-def image(gateway, tmp_path):
-    """Kept when the test failed."""
+def image(gateway, tmp_path, request):
+    """Kept when the test failed: journalctl reads what debugfs -R "rdump /upper/var/log/journal DIR" takes out of it."""
     image = systems.copy(gateway, tmp_path / "disk.img")
+    failed = request.session.testsfailed
     yield image
-    image.unlink()
+    if request.session.testsfailed == failed:
+        image.unlink()
 
 
 @pytest.fixture

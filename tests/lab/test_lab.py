@@ -196,6 +196,7 @@ def test_a_pytest_selection_is_run_by_pytest(tmp_path):
     (["--"], "no command"),
     (["--kernel", "vax", "--", "true"], "vax"),
     (["--timeout", "0", "--", "true"], "--timeout 0"),
+    (["--off-timeout", "0", "--", "true"], "--off-timeout 0"),
     (["--memory", "much", "--", "true"], "'much' is not a size"),
     (["--kernel", "qemu", "--systemd", "--", "true"], "--systemd"),
     (["--power-cut", "--", "true"], "--power-cut"),

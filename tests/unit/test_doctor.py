@@ -175,7 +175,8 @@ CASES = [
     ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o600, 1000)]), "bad", "belongs to user 1000",
      "chown root"),
     ("secrets", put(saved_mode=0o644), "bad", "has mode 0644: it holds secrets", "chmod 0600"),
-    ("configuration", put(configuration=["/etc/iraid/volumes/v0.conf:3: give_upp: is not known; correct it"]), "bad", "v0.conf:3", "iraid config check"),
+    ("configuration", put(configuration=["/etc/iraid/volumes/v0.conf:3: give_upp: is not known; correct it"]), "bad",
+     "v0.conf:3", "iraid config check"),
     ("clock", put(clock=False), "warning", "not synchronised", "timedatectl set-ntp true"),
     ("space", put(free_bytes={"/var/lib/iraid": 1000}), "bad", "has 1000 B left", "df -h /var/lib/iraid"),
     ("log", put(journal=["a", "b", "c"]), "warning", "3 errors of tcmu-runner since the boot, the last: b; c",
@@ -317,7 +318,8 @@ def test_programs_are_asked_for_the_rest(machine):
         if words[0] == "systemctl":
             return 0, "LoadState=loaded\nDropInPaths=/a/iraid.conf /b.conf\nNRestarts=2\n"
         if words[0] == "journalctl":
-            return (1, "") if "-k" in words else (0, "2026-01-01 gw tcmu-runner[1]: no memory\n\n")
+            return (1, "") if "-k" in words else (
+                0, "2026-01-01 gw tcmu-runner[1]: main:1302: Starting...\n2026-01-01 gw tcmu-runner[1]: no memory\n\n")
         if words[0] == "busctl":
             return 0, "b false\n"
         return 0, "tcmu-runner 1.5.4\n"

@@ -427,7 +427,8 @@ def test_the_history_is_an_hour_at_most_and_forgets_volumes_that_are_gone():
     step_ms = int(history.INTERVAL_SECONDS * 1000)
     for i in range(history.POINTS_MAX + 50):
         at = STARTED_MS + i * step_ms
-        kept.add(snapshot_of({"name": "v0", "time_ms": at}, *([{"name": "old", "time_ms": at}] if i < 3 else []), at_ms=at))
+        names = ["v0", "old"] if i < 3 else ["v0"]
+        kept.add(snapshot_of(*({"name": name, "time_ms": at} for name in names), at_ms=at))
     points = kept.points("v0")
     assert len(points) <= history.POINTS_MAX
     assert points[-1].time_ms - points[0].time_ms <= history.KEPT_SECONDS * 1000
@@ -477,7 +478,8 @@ def service(tmp_path_factory) -> Iterator[Service]:
 
 @pytest.mark.parametrize(("target", "kind"), [
     ("/", "text/html"), ("/page.js", "text/javascript"), ("/page.css", "text/css"), ("/icon.svg", "image/svg+xml"),
-    ("/metrics", "text/plain"), ("/api/v1/status", "application/json"), ("/api/v1/status?after=17", "application/json")])
+    ("/metrics", "text/plain"), ("/api/v1/status", "application/json"),
+    ("/api/v1/status?after=17", "application/json")])
 def test_what_is_served_and_that_nothing_else_may_run(service, target, kind):
     status, got, headers, body = get(service, target)
     assert status == 200 and got.startswith(kind) and body
@@ -533,7 +535,8 @@ def test_names_are_data_and_never_markup(path):
 def test_the_page_needs_nothing_from_elsewhere_and_makes_no_markup_of_data():
     html, script, style = ((PAGE / name).read_text() for name in ("index.html", "page.js", "page.css"))
     for text in (html, script, style):
-        assert not re.findall(r"(?:https?:)?//(?!www\.w3\.org/2000/svg)[a-z]", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
+        uncommented = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+        assert not re.findall(r"(?:https?:)?//(?!www\.w3\.org/2000/svg)[a-z]", uncommented)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
     assert not re.search(r"<script(?! src=\"page.js\")|<style|style=|\son[a-z]+=", html)
     assert "url(" not in style and "@import" not in style
@@ -582,8 +585,9 @@ def test_a_client_that_takes_its_time_is_ended(path, monkeypatch):
 @contextmanager
 def exporter_process(path, *words, environment=None):
     """Yields the process and the URL it said."""
-    process = subprocess.Popen([sys.executable, IRAID, "exporter", "--socket", path, "--json", *words], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, env=os.environ | (environment or {}))
+    process = subprocess.Popen([sys.executable, IRAID, "exporter", "--socket", path, "--json", *words],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=os.environ | (environment or {}))
     try:
         yield process, json.loads(process.stdout.readline())["url"]
     finally:
@@ -661,8 +665,8 @@ def test_options_override_gateway_conf(path, gateway_file):
 
 
 def test_a_fault_in_gateway_conf_is_told_and_nothing_is_served(path, gateway_file, capsys):
-    gateway_file([{"file": "/etc/iraid/gateway.conf", "line": 7, "key": "port", "what": "99999 is above 65535",
-                   "remedy": "1 to 65535"}], address="127.0.0.1", port=9723)
+    gateway_file([{"file": "/etc/iraid/gateway.conf", "line": 7, "section": "exporter", "key": "port",
+                   "what": "99999 is above 65535", "remedy": "1 to 65535"}], address="127.0.0.1", port=9723)
     assert main(["exporter", "--socket", str(path)]) == 1
     assert "/etc/iraid/gateway.conf:7: port: 99999 is above 65535" in capsys.readouterr().err
 

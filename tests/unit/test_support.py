@@ -177,8 +177,10 @@ def test_an_interrupted_one_leaves_nothing(machine, monkeypatch):
     ("password = hello", "password = <removed>"), ("  chap_password: hello", "  chap_password: <removed>"),
     ("; secret=x y z", "; secret=<removed>"), ("chap_file = /etc/iraid/secrets/v0", "chap_file = /etc/iraid/secrets/v0"),
     ('{"a": 1, "chap_password": "he\'llo", "b": 2}', '{"a": 1, "chap_password": "<removed>", "b": 2}'),
-    ("# was: password = hello", "# was: password = <removed>"), ('"chap_secret": 12,', '"chap_secret": <removed>'),
-    ('{"password": "a\\"b", "x": 1', '{"password": "<removed>", "x": 1'), ("password =", "password ="), ("give_up = 5", "give_up = 5"), ("# passwords are in a file", "# passwords are in a file")])
+    ("# was: password = hello", "# was: password = <removed>"),
+    ('"chap_secret": 12,', '"chap_secret": <removed>'),
+    ('{"password": "a\\"b", "x": 1', '{"password": "<removed>", "x": 1'),
+    ("password =", "password ="), ("give_up = 5", "give_up = 5"), ("# passwords are in a file", "# passwords are in a file")])
 def test_secret_settings_are_known_by_their_keys(line, expected):
     assert redact.settings(line + "\n") == expected + "\n"
 

@@ -17,7 +17,7 @@ import pytest
 from control_peer import IRAID, ControlPeer, Failure, member, running, volume
 from iraidlib import cli, cli_top, model, stats, top, top_screen
 from iraidlib.errors import IraidError
-from stats_answers import BOUNDS_US, counter, member_stats, session
+from stats_answers import counter, member_stats, session
 from stats_answers import stats as answer
 
 

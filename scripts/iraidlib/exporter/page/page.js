@@ -136,10 +136,10 @@ class Card {
 	}
 
 	update(volume, data) {
-		const [look, symbol] = STATES[volume.state] ?? ["idle", "?"];
+		const [look, symbol] = (data.up && STATES[volume.state]) || ["idle", "?"];
 		this.element.className = data.up ? "" : "old";
 		this.badge.className = "badge " + look;
-		this.badge.replaceChildren(with_symbol(look, symbol, volume.state));
+		this.badge.replaceChildren(with_symbol(look, symbol, (data.up ? "" : "was ") + volume.state));
 		set_text(this.facts, facts(volume).join(" · "));
 		this.remarks.replaceChildren(...remarks(volume));
 		this.works.replaceChildren(...["rebuild", "resync", "scrub"].map((kind) => work(volume, kind)).filter(Boolean));
