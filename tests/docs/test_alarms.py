@@ -10,6 +10,7 @@ import pytest
 from shown import ROOT
 
 PAGE = (ROOT / "docs/operating/alarms.md").read_text()
+SEVERITIES = ("emergency", "alert", "critical", "error", "warning", "notice", "info", "debug")
 ALERTS = ROOT / "packaging/prometheus/alerts.yml"
 
 
@@ -37,6 +38,8 @@ def test_every_event_is_described_once() -> None:
     assert len(described) == len(set(described))
     assert set(described) == raised_events()
     assert len(described) > 30
+    severities = re.findall(r"^\| [a-z][a-z, ]* \| ([a-z]+(?:, [a-z]+)*) \|", section("Events"), re.MULTILINE)[1:]
+    assert {word for cell in severities for word in cell.split(", ")} <= set(SEVERITIES)
 
 
 def alerts() -> list[str]:
