@@ -188,6 +188,18 @@ def test_nothing_is_destroyed_without_a_word_more(controller: Controller, make_f
     assert "level 5" in controller.play(iraid_volumes=[volume | {"level": 6}]).refusal
     assert gateway.status("v0")["uuid"] == uuid
 
+    # A gateway that lost its configuration does not make its volumes anew over their data.
+    lost = {"iraid_volumes": [volume | {"overwrite": True}]}
+    gateway.must("delete", "v0", "--yes", "--no-wipe")
+    assert uuid in controller.play("--check", **lost).refusal
+    refusal = controller.play(**lost).refusal
+    assert uuid in refusal and "iraid import" in refusal and "iraid_confirm_overwrite" in refusal
+    gateway.must("import", *farm.members())
+    assert controller.play(**lost).changed == 1 and gateway.status("v0")["uuid"] == uuid
+    gateway.must("delete", "v0", "--yes", "--no-wipe")
+    assert controller.play(iraid_confirm_overwrite=["v0"], **lost).changed == 1
+    assert gateway.status("v0")["uuid"] != uuid
+
     gone = {"iraid_volumes": [{"name": "v0", "state": "absent"}], "iraid_confirm_delete": ["v0"]}
     stopped = controller.play(iraid_volumes=[volume | {"state": "stopped"}])
     assert stopped.changed == 1 and gateway.status("v0")["state"] == "stopped"

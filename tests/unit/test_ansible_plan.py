@@ -64,6 +64,9 @@ def test_a_member_is_the_same_however_it_is_written():
 def test_force_is_given_for_overwrite_only():
     assert "--force" not in commands(wanted(), None)[0]
     assert "--force" in commands(wanted(overwrite=True), None)[0]
+    assert "--force" in commands(wanted(confirm_overwrite=True), None)[0]
+    want = wanted(A, B, D, replace=((C, D),), overwrite=True)
+    assert [action.looked_at for action in plan_volume(want, status(A, B, C)).actions] == [(D,)]
 
 
 @pytest.mark.parametrize("change, word", [({"level": 6}, "level 5"), ({"chunk_bytes": 4096}, "chunk 65536"),

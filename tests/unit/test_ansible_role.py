@@ -188,7 +188,7 @@ def test_a_bad_target_is_named_with_what_to_write(kind, changes, words):
 def test_what_tasks_loop_over_holds_no_secret():
     chap = {"user": "u", "secret": SECRET}
     volumes = [volume(chap=chap, export={"iqn": DISK, "initiators": [DISK], "chap": chap})]
-    shown = filters.volume_arguments(volumes, "/etc/iraid", [], [])
+    shown = filters.volume_arguments(volumes, "/etc/iraid", [], [], [])
     spares = filters.spare_arguments([{"device": MEMBERS[0], "chap": chap}], "/etc/iraid")
     assert SECRET not in json.dumps([shown, spares])
     paths = {one["path"] for one in filters.secret_files(volumes, [{"device": MEMBERS[0], "chap": chap}], "/etc/iraid")}
@@ -233,6 +233,64 @@ def test_check_mode_asks_and_changes_nothing(handler):
     assert result["changed"] is True and "create volume v0" in result["commands"][0]
     assert result["diff"]["before"] == {} and len(result["diff"]["after"]["members"]) == 3
     assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list"}
+
+
+def examined(superblock=None, copies="absent"):
+    """Of any device."""
+    return lambda asked: {"member": asked["member"], "device": {"size_bytes": 1 << 30}, "session": {},
+                          "signature": None, "superblock": superblock, "copies": {"a": copies, "b": copies}}
+
+
+SUPERBLOCK = {"name": "v0", "role": 1, "volume_uuid": "12345678-0000-4000-8000-000000000000"}
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+@pytest.mark.parametrize("seen, words", [
+    (examined(SUPERBLOCK, "ok"), ["holds member 1 of the iraid volume", SUPERBLOCK["volume_uuid"],
+                                  "iraid import --initiator iqn.2026-01.org.e:me 10.0.0.1/"]),
+    (examined(copies="unsupported: version 9"), ["holds an iraid superblock that can't be read"])])
+def test_overwrite_in_the_inventory_does_not_destroy_what_iraid_made(handler, check_mode, seen, words):
+    """The gateway was installed anew: it knows no volume, its members hold one."""
+    with handler(volume_status=NO_VOLUME, examine=seen) as peer:
+        result = volume_module(check_mode, overwrite=True, initiator="iqn.2026-01.org.e:me")
+    assert result["failed"] and all(word in result["msg"] for word in [*words, "iraid_confirm_overwrite"]), result
+    assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list", "examine"}
+
+
+def test_overwrite_takes_what_others_made_and_looks_at_spares_too(handler):
+    spare = f"10.0.0.9/{DISK}/0"
+    enough = Failure(9, "busy", "far enough", "")
+    with handler(volume_status=NO_VOLUME, examine=examined(), volume_create=enough) as peer:
+        result = volume_module(overwrite=True, spares=[spare])
+    assert "far enough" in result["msg"]
+    assert [asked["member"] for method, asked in peer.calls if method == "examine"] == [*MEMBERS, spare]
+    assert [asked["force"] for method, asked in peer.calls if method == "volume.create"] == [True]
+
+
+def test_what_cannot_be_seen_is_not_formatted(handler):
+    away = Failure(5, "unreachable", "no answer", "bring it back")
+    with handler(volume_status=NO_VOLUME, examine=away) as peer:
+        result = volume_module(overwrite=True)
+        expected = volume_module(check_mode=True, overwrite=True)
+    assert result["failed"] and "no answer" in result["msg"] and "bring it back" in result["msg"]
+    assert expected["changed"] is True and len(expected["warnings"]) == 3
+    assert "volume.create" not in {method for method, _ in peer.calls}
+
+
+def test_the_word_of_one_run_formats_without_looking(handler):
+    with handler(volume_status=NO_VOLUME, volume_create=Failure(9, "busy", "far enough", "")) as peer:
+        result = volume_module(confirm_overwrite=True)
+    assert "far enough" in result["msg"]
+    assert [asked["force"] for method, asked in peer.calls if method == "volume.create"] == [True]
+
+
+def test_a_replacement_is_looked_at_as_well(handler):
+    new = f"10.0.0.9/{DISK}/0"
+    given = {"members": [*MEMBERS[:2], new], "replace": [{"old": MEMBERS[2], "new": new}], "overwrite": True}
+    with handler(volume_status=STATUS, examine=examined(SUPERBLOCK, "ok")) as peer:
+        result = volume_module(**given)
+    assert "holds member 1 of the iraid volume" in result["msg"]
+    assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list", "examine"}
 
 
 def test_a_rate_is_set_once(handler):

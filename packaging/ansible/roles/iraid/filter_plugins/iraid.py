@@ -205,7 +205,7 @@ def _check_tgt(where, target, given, problems):
                             "take another one")
 
 
-def volume_arguments(volumes, config_dir, replace, confirm_delete):
+def volume_arguments(volumes, config_dir, replace, confirm_delete, confirm_overwrite):
     """Volumes as the tasks loop over them: no secrets, but the names of their files; what is not given is null."""
     arguments = []
     for volume in volumes:
@@ -215,6 +215,7 @@ def volume_arguments(volumes, config_dir, replace, confirm_delete):
         shown["replace"] = [{"old": one["old"], "new": one["new"]} for one in replace
                             if one["volume"] == volume["name"]]
         shown["confirm_delete"] = volume["name"] in confirm_delete
+        shown["confirm_overwrite"] = volume["name"] in confirm_overwrite
         export["chap_file"] = export_path(config_dir, volume["name"]) if export.pop("chap", None) else None
         wanted = bool(volume.get("export")) and volume.get("state", "started") == "started"
         gone = volume.get("state") == "absent" or export.get("state") == "absent"

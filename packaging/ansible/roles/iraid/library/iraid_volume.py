@@ -8,7 +8,8 @@ short_description: Make, start, change and grow a volume of iraid
 description:
   - Compares a volume of this gateway with what is wanted, and runs the C(iraid) commands that make it so.
   - What a volume was made with (level, chunk) is never changed; a member is replaced, and a volume deleted, only on a
-    word more (I(replace), I(confirm_delete)). Volumes that are not named are not touched.
+    word more (I(replace), I(confirm_delete)); neither is what iraid wrote on a device formatted again without
+    I(confirm_overwrite). Volumes that are not named are not touched.
 options:
   name:
     description: Name of the volume.
@@ -74,7 +75,11 @@ options:
     type: bool
     default: false
   overwrite:
-    description: Format devices although something is on them. Destroys that.
+    description: Format devices although something is on them. Destroys that, unless it is a volume of iraid.
+    type: bool
+    default: false
+  confirm_overwrite:
+    description: The word more that devices with superblocks of iraid volumes want; for one run. Implies I(overwrite).
     type: bool
     default: false
   confirm_delete:
@@ -133,6 +138,7 @@ ARGUMENTS = {
     "grow": {"type": "bool", "default": False},
     "wait": {"type": "bool", "default": False},
     "overwrite": {"type": "bool", "default": False},
+    "confirm_overwrite": {"type": "bool", "default": False},
     "confirm_delete": {"type": "bool", "default": False},
     "command": {"type": "str", "default": "iraid"},
 }
@@ -146,8 +152,36 @@ def wanted(given):
         spares=tuple(given["spares"]), chunk_bytes=sizes["chunk"], region_bytes=sizes["region_size"],
         rate_min_bytes=sizes["rate_min"], rate_max_bytes=sizes["rate_max"],
         replace=tuple((one["old"], one["new"]) for one in given["replace"]), grow=given["grow"], wait=given["wait"],
-        overwrite=given["overwrite"], confirm_delete=given["confirm_delete"], chap_file=given["chap_file"],
-        initiator=given["initiator"])
+        overwrite=given["overwrite"], confirm_overwrite=given["confirm_overwrite"],
+        confirm_delete=given["confirm_delete"], chap_file=given["chap_file"], initiator=given["initiator"])
+
+
+def login(want):
+    words = []
+    for option, value in (("--initiator", want.initiator), ("--chap-file", want.chap_file)):
+        words += [option, value] if value else []
+    return words
+
+
+def look_first(module, iraid, want, action):
+    """What a permission of the inventory does not cover is found before anything is formatted."""
+    if not action.looked_at:
+        return
+    try:
+        seen = iraid.run("examine", *login(want), *action.looked_at)["members"]
+    except (Absent, Failure) as failure:
+        if not module.check_mode:
+            raise
+        # Its secrets file may be one that is still to be written.
+        module.warn(f"check mode can't tell what is on the devices of volume {want.name}: "
+                    f"{getattr(failure, 'text', 'the command iraid is not here yet')}")
+        return
+    if module.check_mode:
+        for one in seen:
+            if one.get("error"):
+                module.warn(f"check mode can't tell what is on {one['member']}: {one['error'].get('message')}")
+        seen = [one for one in seen if not one.get("error")]
+    volume_plan.check_devices(want, seen)
 
 
 def would_change(module, iraid, want, have, action):
@@ -155,11 +189,8 @@ def would_change(module, iraid, want, have, action):
     if action.words[0] != "grow":
         return True
     members = [one["member"] for one in have["members"] if one.get("state") == "in sync"]
-    login = []
-    for option, value in (("--initiator", want.initiator), ("--chap-file", want.chap_file)):
-        login += [option, value] if value else []
     try:
-        seen = iraid.run("examine", *login, *members)["members"]
+        seen = iraid.run("examine", *login(want), *members)["members"]
     except Failure as failure:
         module.warn(f"check mode can't tell whether volume {want.name} can grow: {failure.text}")
         return False
@@ -189,6 +220,8 @@ def run(module):
     for warning in plan.warnings:
         module.warn(warning)
     before = volume_plan.describe(have)
+    for action in plan.actions:
+        look_first(module, iraid, want, action)
     if module.check_mode:
         plan.actions = [one for one in plan.actions if would_change(module, iraid, want, have, one)]
         after = volume_plan.describe(have, (want, plan))
@@ -199,8 +232,9 @@ def run(module):
         try:
             answer = iraid.run(*action.words)
         except Failure as failure:
-            if failure.kind == "in_use" and action.words[0] in ("create", "replace") and not want.overwrite:
-                failure.text += f"; in the inventory that is overwrite: true of volume {want.name}, which destroys it"
+            if failure.kind == "in_use" and action.words[0] in ("create", "replace") and "--force" not in action.words:
+                failure.text += (f"; in the inventory that is overwrite: true of volume {want.name}, which destroys it "
+                                 "unless it is a volume of iraid")
             raise
         if did_change(action, answer):
             done.append(action.text)

@@ -6,6 +6,8 @@
 
 A volume that is as wanted has no actions.  Nothing is ever destroyed without a word of its own: replacing wants an
 entry in `replace`, deleting the volume's name once more; devices that the inventory does not know stay, with a warning.
+`overwrite`, which stays in inventories for years, is no word for what iraid itself wrote: a gateway that lost its
+configuration would make its volumes anew over their data (check_devices).
 """
 
 from dataclasses import dataclass, field
@@ -32,6 +34,7 @@ class Wanted:
     grow: bool = False
     wait: bool = False
     overwrite: bool = False
+    confirm_overwrite: bool = False
     confirm_delete: bool = False
     chap_file: str = None
     initiator: str = None
@@ -41,6 +44,7 @@ class Wanted:
 class Action:
     words: tuple  # of the iraid command
     text: str
+    looked_at: tuple = ()  # devices that it formats whatever is on them: check_devices() comes first
 
 
 @dataclass
@@ -48,8 +52,8 @@ class Plan:
     actions: list = field(default_factory=list)
     warnings: list = field(default_factory=list)
 
-    def add(self, text, *words):
-        self.actions.append(Action(tuple(str(word) for word in words), text))
+    def add(self, text, *words, looked_at=()):
+        self.actions.append(Action(tuple(str(word) for word in words), text, tuple(looked_at)))
 
 
 def plan_volume(want, have):
@@ -87,10 +91,9 @@ def _plan_create(want, plan):
             options += [option, value]
     for spare in want.spares:
         options += ["--spare", spare]
-    if want.overwrite:
-        options.append("--force")
     plan.add(f"create volume {want.name}, level {want.level}, of {len(want.members)} members",
-             "create", want.name, "--level", want.level, *options, *want.members)
+             "create", want.name, "--level", want.level, *options, *_force(want), *want.members,
+             looked_at=_unconfirmed(want, (*want.members, *want.spares)))
     # create returns before the volume is assembled; start waits for it, and exporting needs it.
     plan.add(f"start volume {want.name}", "start", want.name)
     _plan_rates(want, {}, plan)
@@ -98,6 +101,42 @@ def _plan_create(want, plan):
         plan.add(f"wait until volume {want.name} is in sync", "wait", want.name)
     if want.state == "stopped":
         plan.add(f"stop volume {want.name}", "stop", want.name)
+
+
+def _force(want):
+    return ("--force",) if want.overwrite or want.confirm_overwrite else ()
+
+
+def _unconfirmed(want, devices):
+    return devices if want.overwrite and not want.confirm_overwrite else ()
+
+
+def check_devices(want, examined):
+    """Before they are formatted whatever is on them; examined: `members` of `iraid examine --json`.
+
+    Raises Refused if one holds what iraid wrote of a volume, or if it isn't known what it holds.
+    """
+    found, readable = [], False
+    for one in examined:
+        if one.get("error"):
+            raise Refused(f"overwrite: true of volume {want.name} is not followed: what is on {one['member']} can't be "
+                          f"seen ({one['error'].get('message')}); remedy: {one['error'].get('remedy')}")
+        held = one.get("superblock")
+        if held:
+            found.append(f"{one['member']} holds member {held.get('role')} of the iraid volume \"{held.get('name')}\" "
+                         f"({held.get('volume_uuid')})")
+            readable = True
+        elif any(not str(verdict).startswith("absent") for verdict in (one.get("copies") or {}).values()):
+            found.append(f"{one['member']} holds an iraid superblock that can't be read")
+    if not found:
+        return
+    options = "".join(f" {option} {value}" for option, value in (("--initiator", want.initiator),
+                                                                ("--chap-file", want.chap_file)) if value)
+    back = ("; a gateway that has lost its configuration has the volume back by: iraid import"
+            f"{options} {' '.join(want.members)}") if readable and want.members else ""
+    raise Refused(f"overwrite: true of volume {want.name} is no permission to destroy a volume of iraid: "
+                  f"{'; '.join(found)}{back}; if nothing on them is needed any more, for one run: "
+                  f"-e '{{\"iraid_confirm_overwrite\": [\"{want.name}\"]}}'")
 
 
 def _plan_delete(want, plan):
@@ -171,9 +210,9 @@ def _plan_replace(want, devices, members, plan):
                           f"{', '.join(sorted(devices)) or 'none'}")
         replaced[old] = new
         wait = ("--wait",) if want.wait else ()
-        force = ("--force",) if want.overwrite else ()
         plan.add(f"put {new} in the place of {old} in volume {want.name}",
-                 "replace", want.name, old, new_text, *force, *wait)
+                 "replace", want.name, old, new_text, *_force(want), *wait,
+                 looked_at=_unconfirmed(want, (new_text,)))
     return replaced
 
 
