@@ -520,6 +520,12 @@ def test_a_name_of_somebody_else_that_points_here_gets_nothing(service, host, ac
         assert accepted or b"iraid_" not in body
 
 
+def test_an_address_that_is_none_is_refused_and_not_logged(path, capfd):
+    with ControlPeer(path, answers()), Service(path, "127.0.0.1", 0) as service:
+        assert get(service, "http://[x", {"Host": "localhost"})[0] == 400
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_names_are_data_and_never_markup(path):
     evil = "<script>alert(1)</script>"
     members = [member(0, member=f"{evil}/iqn.x/0", reason=evil)]

@@ -94,8 +94,8 @@ class Request(BaseHTTPRequestHandler):
         if not self.server.hosts.accept(self.headers.get("Host")):
             return self.send_error(421, "this server is not known by the name in your request's Host header; "
                                         "allow it with: iraid exporter --allow-host NAME")
-        parts = urlsplit(self.path)
         try:
+            parts = urlsplit(self.path)
             kind, content = self.server.content(parts.path, parse_qs(parts.query), self.headers.get("Accept", ""))
         except KeyError:
             return self.send_error(404, "there are /, /metrics and /api/v1/status")
