@@ -151,23 +151,41 @@ def bears(volume: model.Volume, out: list[int] | None = None) -> str:
     count = len(roles(volume))
     suspect = volume.regions.suspect if volume.level != 0 else 0
     unproven = f", but in {suspect} of {volume.regions.total} regions none until they are verified" if suspect else ""
-    left = {0: 0, 1: count - len(out) - 1, 5: 1 - len(out), 6: 2 - len(out)}.get(volume.level or 0, 0)
     if volume.level == 10:
         return _bears_of_copies(count, out) + unproven
+    left = _left(volume.level, count, out)
     if left <= 0:
         return "bears no loss" if volume.level == 0 else "bears no further loss"
     return f"bears the loss of any {'member' if left == 1 else f'{left} members'}{unproven}"
 
 
+def expendable(volume: model.Volume) -> list[int]:
+    """Those in sync of which any one alone may be lost now: all of them or none, but on level 10."""
+    everyone, out = roles(volume), roles_out(volume)
+    if volume.level == 10:
+        needed = _alone(len(everyone), out)
+    else:
+        needed = [] if _left(volume.level, len(everyone), out) > 0 else everyone
+    return [role for role in everyone if role not in out and role not in needed]
+
+
+def _left(level: int | None, count: int, out: list[int]) -> int:
+    return {0: 0, 1: count - len(out) - 1, 5: 1 - len(out), 6: 2 - len(out)}.get(level or 0, 0)
+
+
+def _alone(count: int, out: list[int]) -> list[int]:
+    """Of two that hold the same chunks (docs/operating/members.md) one must stay: those that hold some as the last."""
+    if count % 2 == 0:
+        alone = {role ^ 1 for role in out}
+    else:
+        alone = {(role + step) % count for role in out for step in (-1, 1)}
+    return sorted(alone - set(out))
+
+
 def _bears_of_copies(count: int, out: list[int]) -> str:
-    """Of two that hold the same chunks (docs/operating/members.md) one must stay."""
     if not out:
         return "bears the loss of any member"
-    if count % 2 == 0:
-        alone = sorted(role ^ 1 for role in out)
-    else:
-        alone = sorted({(role + step) % count for role in out for step in (-1, 1)})
-    alone = [role for role in alone if role not in out]
+    alone = _alone(count, out)
     if len(alone) + len(out) >= count:
         return "bears no further loss"
     return f"bears the loss of a member other than {', '.join(map(str, alone))}"

@@ -207,6 +207,19 @@ def test_how_many_more_members_may_be_lost(level, states, empty, bears):
     assert gather.redundancy(model.read(model.Volume, one)) == bears
 
 
+@pytest.mark.parametrize(("level", "out", "redundancy", "expendable"), [
+    (5, [], 1, 6), (5, [0], 0, 0), (6, [0], 1, 5), (1, [0], 4, 5), (0, [], 0, 0),
+    (10, [], 1, 6), (10, [0], 0, 4), (10, [0, 2], 0, 2), (10, [0, 2, 4], 0, 0)])
+def test_how_many_members_may_be_lost_alone(path, level, out, redundancy, expendable):
+    """Level 10 with one of six out bears the loss of any other than its partner."""
+    members = [member(role, state="faulty" if role in out else "in sync") for role in range(6)]
+    one = volume(level=level, members=members, state="degraded" if out else "active")
+    with ControlPeer(path, answers([one])):
+        found = scraped(path)
+    assert value(found, "volume_redundancy", volume="v0") == redundancy
+    assert value(found, "volume_expendable_members", volume="v0") == expendable
+
+
 @pytest.mark.parametrize("state", ["suspended", "failed", "assembling", "stopped"])
 def test_nothing_is_claimed_of_a_volume_that_does_not_work(state):
     assert gather.redundancy(model.read(model.Volume, volume(state=state))) is None

@@ -21,6 +21,7 @@ from prometheus_client.utils import floatToGoString
 
 from .. import __version__, model
 from ..stats import Connection, Counter, MemberStats, Stats
+from ..verdict import expendable
 from .gather import SEVERITIES, Gatherer, Snapshot, VolumeView, redundancy
 
 VOLUME_STATES = ("active", "degraded", "assembling", "suspended", "failed", "stopping", "stopped")
@@ -70,6 +71,8 @@ METRICS: tuple[Definition, ...] = (
     _define("volume_state", "gauge", "volume state", "1 for the state it is in."),
     _define("volume_redundancy", "gauge", "volume",
             "Members that may still be lost, whichever they are; only while active or degraded."),
+    _define("volume_expendable_members", "gauge", "volume",
+            "Members in sync of which any one alone may be lost; on level 10 these can be some, else all or none."),
     _define("volume_size_bytes", "gauge", "volume", "Size that initiators see."),
     _define("volume_chunk_bytes", "gauge", "volume", "Size of a chunk."),
     _define("volume_members", "gauge", "volume state", "Devices in each state, spares included."),
@@ -245,6 +248,7 @@ def _add_volume(values: Values, view: VolumeView) -> None:
     bears = redundancy(volume)
     if bears is not None:
         values.add("volume_redundancy", labels, bears)
+        values.add("volume_expendable_members", labels, len(expendable(volume)))
     for state in dict.fromkeys([*MEMBER_STATES, *(member.state for member in volume.members)]):
         values.add("volume_members", [*labels, state], sum(member.state == state for member in volume.members))
     for member in volume.members:
