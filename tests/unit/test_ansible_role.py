@@ -235,6 +235,61 @@ def test_check_mode_asks_and_changes_nothing(handler):
     assert {method for method, _ in peer.calls} <= {"volume.status", "pool.list"}
 
 
+@pytest.fixture
+def tgt(tmp_path, monkeypatch):
+    """Stands for tgtd and its tools: serves the files of a folder, but fails on "bad" and while `broken` is there."""
+    tools, folder = tmp_path / "bin", tmp_path / "conf.d"
+    tools.mkdir()
+    folder.mkdir()
+    (tools / "tgtadm").write_text(f"#!/bin/sh\n[ ! -e {tmp_path}/serves ] || echo 'Target 1: {DISK}'\n")
+    (tools / "tgt-admin").write_text(f"""#!/bin/sh
+echo "$1" >>{tmp_path}/asked
+rm -f {tmp_path}/serves
+[ "$1" != --delete ] && [ -n "$(ls {folder})" ] || exit 0
+cat {folder}/* >{tmp_path}/serves
+grep incominguser {tmp_path}/serves
+echo "tgtadm: no" >&2
+! grep -q bad {tmp_path}/serves && [ ! -e {tmp_path}/broken ]
+""")
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    return folder
+
+
+def tgt_module(folder, **changes):
+    given = {"iqn": DISK, "luns": [{"file": str(folder.parent / "a.img"), "size": "1M"}], "open_to_all": True,
+             "folder": str(folder)}
+    return run_module("iraid_tgt_target", given | changes)
+
+
+def test_a_target_that_tgt_does_not_take_is_tried_again_by_the_next_run(tgt):
+    for _ in range(2):
+        result = tgt_module(tgt, parameters={"bad": "1"})
+        assert result["failed"] and "did not take" in result["msg"] and "tgtadm: no" in result["msg"]
+        assert not list(tgt.iterdir()) and not (tgt.parent / "serves").exists()
+    assert tgt_module(tgt)["changed"] is True
+    assert tgt_module(tgt)["changed"] is False
+
+
+def test_a_change_that_tgt_does_not_take_leaves_the_target_as_it_was(tgt):
+    tgt_module(tgt)
+    text = next(tgt.iterdir()).read_text()
+    assert tgt_module(tgt, parameters={"bad": "1"})["failed"]
+    assert next(tgt.iterdir()).read_text() == text == (tgt.parent / "serves").read_text()
+    assert SECRET not in tgt_module(tgt, parameters={"bad": "1"}, user="u", secret=SECRET)["msg"]
+
+
+def test_a_target_that_tgt_took_by_half_is_loaded_again(tgt):
+    tgt_module(tgt)
+    (tgt.parent / "serves").unlink()
+    (tgt.parent / "broken").touch()
+    assert tgt_module(tgt)["failed"] and tgt_module(tgt)["failed"]
+    (tgt.parent / "broken").unlink()
+    assert tgt_module(tgt)["changed"] is True
+    assert len(list(tgt.iterdir())) == 1
+
+
 def examined(superblock=None, copies="absent"):
     """Of any device."""
     return lambda asked: {"member": asked["member"], "device": {"size_bytes": 1 << 30}, "session": {},

@@ -7,8 +7,8 @@ module: iraid_tgt_target
 short_description: Serve LUNs for iraid by tgt
 description:
   - Writes the target's block to a file of its own in tgt's configuration, with the parameters that suit iraid, and lets
-    tgt read it. A target that initiators are logged in to is not touched; what was changed holds when tgt was
-    restarted.
+    tgt read it. What tgt does not take is undone, so that the next run tries again. A target that initiators are
+    logged in to is not touched; what was changed holds when tgt was restarted.
   - LUNs are numbered from 1. tgt gives secrets to its own tools on their command line.
 options:
   iqn:
@@ -117,11 +117,26 @@ def running_targets(module):
 
 
 def load(module, name):
-    # Not verbose, and its output is not shown: it holds the secret.
-    status, _, _ = module.run_command(["tgt-admin", "--update", name])
+    # Not verbose; where there is a secret its output holds it, and is not shown.
+    status, out, err = module.run_command(["tgt-admin", "--update", name])
     if status != 0 or name not in running_targets(module):
-        raise lio_plan.Refused(f"tgt-admin did not take the configuration: see what it says of {name} (tgt-admin "
-                               f"--update {name} --verbose), and whether something else uses the backing files")
+        said = "" if module.params["secret"] else " ".join(f"{err} {out}".split())
+        raise lio_plan.Refused(f"tgt-admin did not take its configuration, which is as it was before{said and ': '}"
+                               f"{said}; see what tgt says (journalctl -u tgt), and whether something else uses the "
+                               "backing files")
+
+
+def undo(module, name, path, before, written):
+    """After a load that failed, so that the next run finds the same to do again and does not take it for done."""
+    if not written:
+        module.run_command(["tgt-admin", "--delete", name])  # what was made of it by half
+        return
+    if before is None:
+        path.unlink()
+    else:
+        files.write(path, before)
+    # tgt-admin serves what the old file says, and takes away a target that stands in no file; none that is in use.
+    module.run_command(["tgt-admin", "--update", name])
 
 
 def run(module):
@@ -137,7 +152,8 @@ def run(module):
     path = Path(given["folder"]) / tgt_config.file_name(name)
     text = tgt_config.text(name, [(one.device or one.file, one.write_back) for one in luns], given["initiators"],
                            given["addresses"], given["user"], given["secret"], given["parameters"])
-    written = not path.exists() or path.read_text() != text
+    before = path.read_text() if path.exists() else None
+    written = before != text
     if written:
         changes.append(f"target {name} in {path}")
     if not module.check_mode:
@@ -150,7 +166,11 @@ def run(module):
         if written:
             files.write(path, text)
         if name not in running or (written and not running[name]):
-            load(module, name)
+            try:
+                load(module, name)
+            except lio_plan.Refused:
+                undo(module, name, path, before, written)
+                raise
             changes = changes or [f"target {name}"]
         elif written:
             module.warn(f"initiators are logged in to {name}: what was changed holds when tgt was restarted (systemctl "
