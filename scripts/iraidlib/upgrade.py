@@ -275,9 +275,13 @@ def _log_bytes() -> int:
 def upgrade(client: Client, given: argparse.Namespace) -> Upgrade:
     pid = int(_unit("MainPID").get("MainPID") or 0)
     if pid == 0:
+        if not given.check:
+            _forget_kept()
         return Upgrade("not running")
     loaded = find_loaded(Path(f"/proc/{pid}/maps").read_text())
     if loaded is None:
+        if not given.check:
+            _forget_kept()  # or the restart that is proposed would load the old one
         raise IraidError(f"tcmu-runner (pid {pid}) runs without the iraid handler",
                          "systemctl restart tcmu-runner", kind="unavailable")
     before = client.version()

@@ -173,3 +173,13 @@ def test_a_runner_that_hangs_at_its_start_is_not_waited_for(monkeypatch):
     with pytest.raises(IraidError, match="did not start within"):
         upgrade.restart(2**22 + 1, 15)  # no such process: it has ended
     assert killed == [True]
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_runner_that_does_not_run_takes_what_is_installed(monkeypatch, tmp_path, check):
+    machine = Machine(monkeypatch, tmp_path, "works")
+    upgrade.GO_BACK.parent.mkdir()
+    upgrade.GO_BACK.write_text("[Service]\n")
+    monkeypatch.setattr(upgrade, "_unit", lambda *names: {"MainPID": "0"})
+    assert upgrade.upgrade(machine, argparse.Namespace(check=check)).outcome == "not running"
+    assert upgrade.GO_BACK.exists() == check
