@@ -2,6 +2,7 @@
 
 import email
 import email.policy
+import errno
 import json
 import os
 import re
@@ -289,6 +290,40 @@ def test_a_mail_that_was_sent_is_not_sent_again_after_a_restart(rig):
     rig.later(1, again)
     rig.later(100, again)
     assert len(rig.mails()) == 1
+
+
+def test_a_full_disk_keeps_nobody_from_being_told(rig, monkeypatch, capsys):
+    watching = running(rig, command=rig.command)
+    full, save = [True], monitor.StateFile.save
+
+    def bounded(self, state):
+        if full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save(self, state)
+
+    monkeypatch.setattr(monitor.StateFile, "save", bounded)
+    rig.handler.happens(1)
+    rig.handler.happens(2)
+    for _ in range(4):
+        rig.later(20, watching)
+    assert (len(rig.ran()), len(rig.mails())) == (2, 1)
+    assert capsys.readouterr().err.count("monitor.json can't be written (No space left on device)") == 1
+    full[0] = False
+    rig.later(40, watching)  # nothing happens, and it is tried again
+    assert "monitor.json is written again" in capsys.readouterr().err
+    watching.file._lock.close()
+    rig.later(100, rig.start(command=rig.command))
+    assert (len(rig.ran()), len(rig.mails())) == (2, 1)
+
+
+def test_once_says_by_its_status_that_it_would_repeat_itself(rig, monkeypatch):
+    def full(_self, _state):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    assert rig.start().once() == 0
+    monkeypatch.setattr(monitor.StateFile, "save", full)
+    (rig.path / "state" / "monitor.lock").unlink()
+    assert rig.start().once() == 1
 
 
 def test_the_first_start_tells_how_volumes_are_and_not_what_was(rig):
