@@ -230,6 +230,30 @@ def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path):
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize(("script", "raises"), [
+    ("sleep 30 &", False), ("setsid sleep 30 & exit 3", True), ("setsid sleep 30 & sleep 31", True)])
+def test_nobody_waits_for_what_a_program_leaves_in_the_background(tmp_path, script, raises):
+    """It holds the output open, and may be in a group of its own."""
+    leaves = program(tmp_path / "leaves", script.replace("&", f"& echo $! > {tmp_path}/child;", 1))
+    begin = time.monotonic()
+    try:
+        if raises:
+            with pytest.raises(IraidError, match="status 3|was not done after 0.5 s"):
+                notify.run_command(leaves, model.read(model.Event, event(1)), "", 0.5)
+        else:
+            notify.run_command(leaves, model.read(model.Event, event(1)), "", 0.5)
+        assert time.monotonic() - begin < 5
+    finally:
+        os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
+def test_a_program_that_does_not_read_and_says_much_is_done(tmp_path):
+    """More than a pipe holds, both ways."""
+    loud = program(tmp_path / "loud", "head -c 300000 /dev/zero | tr '\\0' 'x'; echo; echo the end; exit 3")
+    with pytest.raises(IraidError, match="status 3: the end"):
+        notify._run([str(loud)], b"y" * 300_000, dict(os.environ), 10, "test")
+
+
 def lives(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] not in ("Z", "X")
