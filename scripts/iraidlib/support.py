@@ -1,7 +1,8 @@
 """iraid support: all that helps to find out what is wrong on a gateway, in one archive that can be handed to others.
 
 Every part is made by itself: one that fails leaves a line that says why, and the others are there.  What goes in passes
-redact.py, all of it.  Secrets files are never put in; names of users to log in with are removed along with passwords.
+redact.py, all of it.  Secrets files are never put in; names of users to log in with are removed where a key says that they
+are some.
 """
 
 import io
@@ -179,7 +180,7 @@ class Collector:
 
     def _attribute(self, path: Path) -> str:
         text = facts.read_text(path).replace("\0", " ").strip()[:TREE_TEXT_MAX]
-        if redact.is_secret(path.name):
+        if redact.is_removed(path.name):
             return redact.REMOVED if text not in ("", "NULL") else "not set"
         return text.replace("\n", " | ")
 
@@ -282,7 +283,7 @@ def _fill(archive: tarfile.TarFile, collector: Collector, name: str) -> list[Kep
 
 def contents(kept: list[Kept]) -> str:
     lines = [f"{one.path:28} {one.what}{f': NOT THERE: {one.error}' if one.error else ''}" for one in kept]
-    return "\n".join(["Secrets were removed: CHAP users and passwords, wherever they stood.", "", *lines]) + "\n"
+    return "\n".join(["Passwords and other secrets were removed wherever they stood, names of users from settings.", "", *lines]) + "\n"
 
 
 def _bounded(text: str) -> bytes:
