@@ -87,6 +87,8 @@ class Collector:
         yield Part("lio-tree.txt", "LIO's settings as they run, without secrets", self._tree)
         for path, what, words in _COMMANDS:
             yield Part(path, what, lambda words=words: self._command(words))
+        yield Part("system/units.txt", "units and their drop-ins as systemd has them, without secrets",
+                   lambda: redact.settings(self._command(_UNITS)))
         yield Part("sysctl.txt", "net.ipv4.tcp_*, net.core.*, vm.*", self._sysctls)
         yield Part("process.txt", "limits, memory and threads of the runner", self._process)
 
@@ -212,6 +214,8 @@ class Collector:
         return "\n".join(f"== {name}\n{facts.read_text(folder / name)}" for name in ("status", "limits", "oom_score_adj", "maps"))
 
 
+_UNITS = ["systemctl", "--no-pager", "cat", "tcmu-runner", "rtslib-fb-targetctl", "iraid-scrub.timer", "iraid-scrub",
+          "iraid-monitor", "iraid-exporter"]
 _COMMANDS = (
     ("logs/tcmu-runner.log", "journal of tcmu-runner, its last 20000 lines",
      ["journalctl", "--no-pager", "--output=short-iso", "--lines=20000", "-u", "tcmu-runner"]),
@@ -221,9 +225,6 @@ _COMMANDS = (
      ["journalctl", "--no-pager", "--output=json", "--lines=5000", "-t", "iraid"]),
     ("logs/kernel.log", "kernel log of this boot", ["journalctl", "--no-pager", "--output=short-iso", "--lines=20000", "-k"]),
     ("logs/dmesg.txt", "kernel's ring buffer", ["dmesg", "--ctime"]),
-    ("system/units.txt", "units and their drop-ins as systemd has them",
-     ["systemctl", "--no-pager", "cat", "tcmu-runner", "rtslib-fb-targetctl", "iraid-scrub.timer", "iraid-scrub",
-      "iraid-monitor", "iraid-exporter"]),
     ("system/unit-states.txt", "states of units", ["systemctl", "--no-pager", "list-units", "--all", "tcmu*", "rtslib*", "iraid*",
                                                   "iscsi*", "tgt*"]),
     ("system/sockets.txt", "TCP connections with figures (ss -tinp)", ["ss", "-tinp"]),

@@ -117,6 +117,20 @@ def test_a_password_behind_a_user_is_known(tmp_path):
         "p1", "p2"}
 
 
+def test_secrets_in_units_are_known_by_their_keys(machine):
+    """They stand in no file that is searched for secrets."""
+    def run(words):
+        if words[:3] != ["systemctl", "--no-pager", "cat"]:
+            return 0, ""
+        return 0, ("# /etc/systemd/system/iraid-monitor.service.d/mail.conf\n[Service]\n"
+                   'Environment=SMTP_PASSWORD=unit-secret-1\nEnvironment="A=b" "API_TOKEN=unit-secret-2"\n'
+                   "ExecStart=/usr/bin/iraid monitor\n")
+
+    text = archive(machine, ANSWERS, run).texts["system/units.txt"]
+    assert "unit-secret" not in text
+    assert f"Environment=SMTP_PASSWORD={redact.REMOVED}\n" in text and "ExecStart=/usr/bin/iraid monitor\n" in text
+
+
 def test_what_is_in_it(machine):
     made = archive(machine, ANSWERS)
     texts = made.texts
