@@ -146,14 +146,17 @@ def _bring_back(volume: model.Volume, out: list[int], shared_spares: int) -> lis
 
 
 def bears(volume: model.Volume, out: list[int] | None = None) -> str:
-    """How many more members may be lost now; of regions whose parity is not verified yet none, which is said."""
+    """How many more members may be lost now; of regions whose parity is not verified yet none, which is said.
+
+    Copies cost nothing there: any of them is a possible truth (docs/design/levels.md).
+    """
     out = roles_out(volume) if out is None else out
     count = len(roles(volume))
-    suspect = volume.regions.suspect if volume.level != 0 else 0
+    suspect = volume.regions.suspect if volume.level in (5, 6) else 0
     unproven = f", but in {suspect} of {volume.regions.total} regions none until they are verified" if suspect else ""
     left = {0: 0, 1: count - len(out) - 1, 5: 1 - len(out), 6: 2 - len(out)}.get(volume.level or 0, 0)
     if volume.level == 10:
-        return _bears_of_copies(count, out) + unproven
+        return _bears_of_copies(count, out)
     if left <= 0:
         return "bears no loss" if volume.level == 0 else "bears no further loss"
     return f"bears the loss of any {'member' if left == 1 else f'{left} members'}{unproven}"
