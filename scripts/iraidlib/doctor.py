@@ -247,13 +247,20 @@ def _shared_hosts(volume: model.Volume) -> Iterator[Finding]:
     for member in volume.members:
         if member.role is not None and member.role >= 0 and member.state == "in sync":
             hosts.setdefault(split_portal((member.portals or [member.member.split("/")[0]])[0])[0], []).append(member)
-    borne = {5: 1, 6: 2, 10: 1, 1: len(verdict.roles(volume)) - 1}.get(volume.level or 0, 0)
+    count = len(verdict.roles(volume))
+    borne = {5: 1, 6: 2, 1: count - 1}.get(volume.level or 0, 0)
     for host, members in hosts.items():
-        if len(members) <= borne or host in ("127.0.0.1", "::1", "localhost"):
+        if host in ("127.0.0.1", "::1", "localhost"):
             continue
-        roles = ", ".join(str(member.role) for member in members)
-        yield _warning(f"{volume.name}: members {roles} are on the same machine, {host}: with it all of them are lost, "
-                       f"and the level bears {borne}", f"iraid replace {volume.name} {members[-1].role} DEVICE")
+        roles = sorted({member.role for member in members if member.role is not None})
+        if volume.level == 10:
+            roles = [role for role in roles if verdict.copies_of(count, role) & set(roles)]
+            why = "with it both copies of their chunks are lost"
+        else:
+            why = f"with it all of them are lost, and the level bears {borne}"
+        if len(roles) > (1 if volume.level == 10 else borne):
+            yield _warning(f"{volume.name}: members {', '.join(map(str, roles))} are on the same machine, {host}: {why}",
+                           f"iraid replace {volume.name} {roles[-1]} DEVICE")
 
 
 def _spares_too_small(facts: Facts, redundant: list[model.Volume]) -> Iterator[Finding]:

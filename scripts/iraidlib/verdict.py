@@ -162,15 +162,16 @@ def bears(volume: model.Volume, out: list[int] | None = None) -> str:
     return f"bears the loss of any {'member' if left == 1 else f'{left} members'}{unproven}"
 
 
+def copies_of(count: int, role: int) -> set[int]:
+    """Level 10: who holds chunks that this one holds, too."""
+    return {role ^ 1} if count % 2 == 0 else {(role - 1) % count, (role + 1) % count}
+
+
 def _bears_of_copies(count: int, out: list[int]) -> str:
     """Of two that hold the same chunks (docs/operating/members.md) one must stay."""
     if not out:
         return "bears the loss of any member"
-    if count % 2 == 0:
-        alone = sorted(role ^ 1 for role in out)
-    else:
-        alone = sorted({(role + step) % count for role in out for step in (-1, 1)})
-    alone = [role for role in alone if role not in out]
+    alone = sorted({other for role in out for other in copies_of(count, role)} - set(out))
     if len(alone) + len(out) >= count:
         return "bears no further loss"
     return f"bears the loss of a member other than {', '.join(map(str, alone))}"

@@ -320,6 +320,17 @@ def test_two_disks_of_one_machine_are_well_where_the_level_bears_both():
     assert doctor.exit_status(doctor.examine(given)) == 0
 
 
+@pytest.mark.parametrize(("count", "together", "named"), [
+    (4, {0, 1}, "0, 1"), (4, {0, 3}, None), (4, {1, 2}, None), (4, {0, 2, 3}, "2, 3"), (6, {0, 2, 4}, None),
+    (5, {1, 2}, "1, 2"), (5, {0, 4}, "0, 4"), (5, {0, 2}, None), (5, {0, 2, 3}, "2, 3")])
+def test_two_of_level_10_are_well_on_one_machine_unless_they_hold_the_same_chunks(count, together, named):
+    given = healthy()
+    members = [member(i, portals=["10.9.9.9:3260" if i in together else f"10.0.0.{i}:3260"]) for i in range(count)]
+    given.volumes = [model.read(model.Volume, volume(level=10, members=members))]
+    found = [one.text for one in doctor.examine(given) if "same machine" in one.text]
+    assert [text.partition(" are on")[0] for text in found] == ([f"v0: members {named}"] if named else [])
+
+
 # --- finding out ---
 
 
