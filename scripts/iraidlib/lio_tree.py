@@ -156,7 +156,8 @@ def missing_of_others(saved: dict[str, Any], running: Tree) -> list[str]:
     """What is saved beside volumes' LUNs, and does not run."""
     objects = [one["name"] for one in saved.get("storage_objects", []) if one["name"] not in _saved_luns(saved)]
     ours = _saved_targets(saved, running)
-    targets = [one["wwn"] for one in saved.get("targets", []) if one.get("fabric", "iscsi") == "iscsi" and one["wwn"] not in ours]
+    targets = [one["wwn"] for one in saved.get("targets", [])
+               if one.get("fabric", "iscsi") == "iscsi" and one["wwn"] not in ours]
     return sorted(name for name in (*objects, *targets) if name not in running.names)
 
 

@@ -284,7 +284,8 @@ def _fill(archive: tarfile.TarFile, collector: Collector, name: str) -> list[Kep
 
 def contents(kept: list[Kept]) -> str:
     lines = [f"{one.path:28} {one.what}{f': NOT THERE: {one.error}' if one.error else ''}" for one in kept]
-    return "\n".join(["Passwords and other secrets were removed wherever they stood, names of users from settings.", "", *lines]) + "\n"
+    said = "Passwords and other secrets were removed wherever they stood, names of users from settings."
+    return "\n".join([said, "", *lines]) + "\n"
 
 
 def _bounded(text: str) -> bytes:
