@@ -36,5 +36,5 @@ def support_(client: Client, report: Report | None, output: Path | None) -> None
                  [[one.path, one.what if one.error is None else f"not there: {one.error}",
                    "-" if one.error else format_size(one.bytes)] for one in kept], right=(2,), wide=(1,))
     report.line()
-    report.line(f"{path}: {format_size(path.stat().st_size)}.  CHAP users and passwords are removed; names and addresses of "
-                "targets and initiators are in it.")
+    report.line(f"{path}: {format_size(path.stat().st_size)}.  Passwords are removed, and users from settings; names and "
+                "addresses of targets and initiators are in it.")

@@ -23,6 +23,7 @@ FREE_BYTES_MIN = 64 << 20
 LINK_BYTES_PER_SECOND = 118e6  # what iSCSI has of 1 Gbit/s
 UPGRADE = "/usr/libexec/iraid/upgrade-runner"
 TARGETCTL = ("rtslib-fb-targetctl.service", "target.service")  # Debian's, and others'
+SAVE = "targetcli saveconfig"
 _SHOWN_MAX = 5
 
 
@@ -175,7 +176,8 @@ def _units(facts: Facts) -> Iterator[Finding]:
         yield _bad("no unit restores LIO at boot: exports would be gone", "apt install python3-rtslib-fb")
     wanted = [f"{target.RUNNER}.service", *([restore] if restore else [])] if _through_lio(facts) else []
     for name in wanted:
-        yield from _unit(name, facts.units.get(name, {}))
+        # Its start clears LIO before it restores, exports that nobody has saved along with it.
+        yield from _unit(name, facts.units.get(name, {}), clears=name == restore and bool(facts.lio.names))
     for name, unit in facts.units.items():
         if unit.get("ActiveState") == "failed" and name not in wanted:
             yield _warning(f"{name} has failed ({unit.get('Result', 'no reason')})",
@@ -184,17 +186,19 @@ def _units(facts: Facts) -> Iterator[Finding]:
         yield _warning("unit files were changed, and systemd does not know it yet", "systemctl daemon-reload")
 
 
-def _unit(name: str, unit: dict[str, str]) -> Iterator[Finding]:
+def _unit(name: str, unit: dict[str, str], clears: bool) -> Iterator[Finding]:
     if unit.get("LoadState") != "loaded":
         return (yield _bad(f"{name} is not installed", "apt install tcmu-runner python3-rtslib-fb"))
     if unit.get("UnitFileState") not in ("enabled", "enabled-runtime", "static", "indirect", "generated", "alias"):
         yield _bad(f"{name} is {unit.get('UnitFileState') or 'not enabled'}: it does not start at boot",
                    f"systemctl enable {name}")
+    later = "; LIO runs exports, and its start would clear them all first: start it when nobody uses them" if clears else ""
     if unit.get("ActiveState") == "failed":
-        yield _bad(f"{name} has failed ({unit.get('Result', 'no reason')})", f"journalctl -b -u {name}",
-                   f"systemctl restart {name}")
+        yield _bad(f"{name} has failed ({unit.get('Result', 'no reason')}){later}", f"journalctl -b -u {name}",
+                   *([] if clears else [f"systemctl restart {name}"]))
     elif unit.get("ActiveState") != "active":
-        yield _bad(f"{name} is {unit.get('ActiveState', 'unknown')}", f"systemctl start {name}")
+        yield _bad(f"{name} is {unit.get('ActiveState', 'unknown')}{later}",
+                   f"journalctl -b -u {name}" if clears else f"systemctl start {name}")
     if not any(path.endswith("/iraid.conf") for path in unit.get("DropInPaths", "").split()):
         yield _bad(f"the drop-in iraid.conf of {name} is not in force: order at boot and restarts are not as they must "
                    "be", "systemctl daemon-reload", "apt install --reinstall iraid")
@@ -243,13 +247,20 @@ def _shared_hosts(volume: model.Volume) -> Iterator[Finding]:
     for member in volume.members:
         if member.role is not None and member.role >= 0 and member.state == "in sync":
             hosts.setdefault(split_portal((member.portals or [member.member.split("/")[0]])[0])[0], []).append(member)
-    borne = {5: 1, 6: 2, 10: 1, 1: len(verdict.roles(volume)) - 1}.get(volume.level or 0, 0)
+    count = len(verdict.roles(volume))
+    borne = {5: 1, 6: 2, 1: count - 1}.get(volume.level or 0, 0)
     for host, members in hosts.items():
-        if len(members) <= borne or host in ("127.0.0.1", "::1", "localhost"):
+        if host in ("127.0.0.1", "::1", "localhost"):
             continue
-        roles = ", ".join(str(member.role) for member in members)
-        yield _warning(f"{volume.name}: members {roles} are on the same machine, {host}: with it all of them are lost, "
-                       f"and the level bears {borne}", f"iraid replace {volume.name} {members[-1].role} DEVICE")
+        roles = sorted({member.role for member in members if member.role is not None})
+        if volume.level == 10:
+            roles = [role for role in roles if verdict.copies_of(count, role) & set(roles)]
+            why = "with it both copies of their chunks are lost"
+        else:
+            why = f"with it all of them are lost, and the level bears {borne}"
+        if len(roles) > (1 if volume.level == 10 else borne):
+            yield _warning(f"{volume.name}: members {', '.join(map(str, roles))} are on the same machine, {host}: {why}",
+                           f"iraid replace {volume.name} {roles[-1]} DEVICE")
 
 
 def _spares_too_small(facts: Facts, redundant: list[model.Volume]) -> Iterator[Finding]:
@@ -338,14 +349,34 @@ def _exports(facts: Facts) -> Iterator[Finding]:
         yield _bad(f"LIO's saved configuration: {facts.saved_error}", f"ls -l {facts.saved_file}")
     elif facts.saved is None:
         if facts.lio.luns:
-            yield _bad("LIO's configuration is not saved: all exports are gone after a reboot", "targetcli saveconfig")
+            yield _bad("LIO's configuration is not saved: all exports are gone after a reboot", SAVE)
     else:
         different = lio_tree.differences(facts.saved, facts.lio)
-        gone = [text for text in different if text.endswith("does not run")]
-        for texts, remedies in ((gone, [f"journalctl -b -u {TARGETCTL[0]}", "targetctl restore"]),
-                                ([text for text in different if text not in gone], ["targetcli saveconfig"])):
+        for missing, remedies in ((True, _bring_back(facts)), (False, _save(facts))):
+            texts = [one.text for one in different if one.missing == missing]
             if texts:
-                yield _warning(f"LIO's saved configuration {facts.saved_file} is not what runs: {_few(texts)}", *remedies)
+                but = "" if missing or remedies == [SAVE] else (
+                    "; not to be saved before all runs that is in it, for that would be dropped")
+                yield _warning(f"LIO's saved configuration {facts.saved_file} is not what runs: {_few(texts)}{but}",
+                               *remedies)
+
+
+def _bring_back(facts: Facts) -> list[str]:
+    """`targetctl restore` clears all of LIO first: sessions of what runs would go, and what is not saved."""
+    if not facts.lio.names:
+        return [f"journalctl -b -u {TARGETCTL[0]}", "targetctl restore"]
+    return [f"journalctl -b -u {TARGETCTL[0]}", *lio_tree.exports_again(facts.saved or {}, facts.lio)]
+
+
+def _save(facts: Facts) -> list[str]:
+    """`targetcli saveconfig` writes what runs: what is missing would be dropped for good, so it must come back first."""
+    if facts.saved_error is not None:
+        return [f"ls -l {facts.saved_file}"]
+    saved = facts.saved or {}
+    missing = any(one.missing for one in lio_tree.differences(saved, facts.lio))
+    if missing or lio_tree.missing_of_others(saved, facts.lio):
+        return [f"journalctl -b -u {TARGETCTL[0]}", "targetcli ls", "iraid doctor"]
+    return [SAVE]
 
 
 def _lun(lun: lio_tree.Lun, facts: Facts) -> Iterator[Finding]:
@@ -374,16 +405,16 @@ def _targets(facts: Facts) -> Iterator[Finding]:
         where = f"/iscsi/{export.iqn}/tpg{export.group}"
         if not export.enabled:
             yield _bad(f"target {export.iqn} is disabled: nobody can log in", f"targetcli {where} enable",
-                       "targetcli saveconfig")
+                       *_save(facts))
         if not export.portals:
             yield _bad(f"target {export.iqn} listens nowhere", f"targetcli {where}/portals create 0.0.0.0",
-                       "targetcli saveconfig")
+                       *_save(facts))
         if export.demo_mode:
             yield _note(f"target {export.iqn} lets any initiator in, to read and write",
                         f"targetcli {where} set attribute generate_node_acls=0")
         elif not export.initiators:
             yield _warning(f"target {export.iqn} lets nobody in: it has no ACL",
-                           f"targetcli {where}/acls create INITIATOR", "targetcli saveconfig")
+                           f"targetcli {where}/acls create INITIATOR", *_save(facts))
 
 
 # --- the machine ---

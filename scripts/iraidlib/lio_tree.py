@@ -38,6 +38,13 @@ class Export:
 class Tree:
     luns: list[Lun] = field(default_factory=list)
     exports: list[Export] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)  # of all storage objects and targets, volumes' or not
+
+
+@dataclass
+class Difference:
+    text: str
+    missing: bool = False  # saved, and does not run
 
 
 def read(root: Path) -> Tree:
@@ -46,7 +53,8 @@ def read(root: Path) -> Tree:
     luns = [lun for info in sorted(config.glob("core/user_*/*/info")) if (lun := _lun(info)) is not None]
     names = {lun.name for lun in luns}
     exports = [export for group in sorted(config.glob("iscsi/*/tpgt_*")) if (export := _export(group, names))]
-    return Tree(luns, exports)
+    objects = {path.parent.name for path in config.glob("core/*_*/*/info")}
+    return Tree(luns, exports, objects | {path.parent.name for path in config.glob("*/*/tpgt_*")})
 
 
 def _text(path: Path) -> str:
@@ -86,39 +94,96 @@ def _export(group: Path, names: set[str]) -> Export | None:
 # --- beside what is saved ---
 
 
-def differences(saved: dict[str, Any], running: Tree) -> list[str]:
+def differences(saved: dict[str, Any], running: Tree) -> list[Difference]:
     """What a reboot would change of volumes' LUNs, in words."""
     found = []
-    objects = {one["name"]: one for one in saved.get("storage_objects", []) if one.get("plugin") == export_plan.PLUGIN
-               and str(one.get("config", "")).startswith(f"{export_plan.HANDLER}/")}
+    objects = _saved_luns(saved)
     there = {lun.name: lun for lun in running.luns}
     for name, lun in sorted(there.items()):
         if name not in objects:
-            found.append(f"LUN {name} is not in it, and would be gone")
+            found.append(Difference(f"LUN {name} is not in it, and would be gone"))
         elif lun.size_bytes and objects[name].get("size") not in (None, lun.size_bytes):
-            found.append(f"LUN {name} has {objects[name]['size']} bytes in it, and {lun.size_bytes} now")
-    found += [f"LUN {name} is in it, and does not run" for name in sorted(set(objects) - set(there))]
-    return found + _target_differences(saved, running, set(objects) | set(there))
+            found.append(Difference(f"LUN {name} has {objects[name]['size']} bytes in it, and {lun.size_bytes} now"))
+    found += [Difference(f"LUN {name} is in it, and does not run", True) for name in sorted(set(objects) - set(there))]
+    return found + _target_differences(saved, running)
 
 
-def _target_differences(saved: dict[str, Any], running: Tree, names: set[str]) -> list[str]:
-    now = {export.iqn: export for export in running.exports}
+def _saved_luns(saved: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in saved.get("storage_objects", []) if one.get("plugin") == export_plan.PLUGIN
+            and str(one.get("config", "")).startswith(f"{export_plan.HANDLER}/")}
+
+
+@dataclass
+class _Saved:
+    """A target with volumes' LUNs, of the saved configuration."""
+
+    group: dict[str, Any]
+    luns: dict[int, str]
+    portals: list[str]
+    initiators: list[str]
+
+
+def _saved_targets(saved: dict[str, Any], running: Tree) -> dict[str, _Saved]:
+    names = set(_saved_luns(saved)) | {lun.name for lun in running.luns}
     kept = {}
     for target in saved.get("targets", []):
         for group in target.get("tpgs", []):
             luns = {lun["index"]: lun["storage_object"].rpartition("/")[2] for lun in group.get("luns", [])}
             if set(luns.values()) & names:
-                kept[target["wwn"]] = (group, {i: name for i, name in luns.items() if name in names})
-    found = [f"target {iqn} is not in it, and would be gone" for iqn in sorted(set(now) - set(kept))]
-    found += [f"target {iqn} is in it, and does not run" for iqn in sorted(set(kept) - set(now))]
+                portals = sorted(f"{_bracketed(one['ip_address'])}:{one['port']}" for one in group.get("portals", []))
+                kept[target["wwn"]] = _Saved(group, {i: name for i, name in luns.items() if name in names}, portals,
+                                             sorted(acl["node_wwn"] for acl in group.get("node_acls", [])))
+    return kept
+
+
+def _target_differences(saved: dict[str, Any], running: Tree) -> list[Difference]:
+    now = {export.iqn: export for export in running.exports}
+    kept = _saved_targets(saved, running)
+    found = [Difference(f"target {iqn} is not in it, and would be gone") for iqn in sorted(set(now) - set(kept))]
+    found += [Difference(f"target {iqn} is in it, and does not run", True) for iqn in sorted(set(kept) - set(now))]
     for iqn in sorted(set(now) & set(kept)):
-        group, luns = kept[iqn]
-        portals = sorted(f"{_bracketed(one['ip_address'])}:{one['port']}" for one in group.get("portals", []))
-        initiators = sorted(acl["node_wwn"] for acl in group.get("node_acls", []))
-        found += [f"target {iqn} has other {what} in it"
-                  for what, was, is_ in (("LUNs", luns, now[iqn].luns), ("portals", portals, now[iqn].portals),
-                                         ("initiators", initiators, now[iqn].initiators)) if was != is_]
+        one, other = kept[iqn], now[iqn]
+        if one.luns != other.luns:
+            found.append(Difference(f"target {iqn} has other LUNs in it",
+                                    not set(one.luns.values()) <= set(other.luns.values())))
+        found += [Difference(f"target {iqn} has other {what} in it", not set(was) <= set(is_))
+                  for what, was, is_ in (("portals", one.portals, other.portals),
+                                         ("initiators", one.initiators, other.initiators)) if was != is_]
     return found
+
+
+def missing_of_others(saved: dict[str, Any], running: Tree) -> list[str]:
+    """What is saved beside volumes' LUNs, and does not run."""
+    objects = [one["name"] for one in saved.get("storage_objects", []) if one["name"] not in _saved_luns(saved)]
+    ours = _saved_targets(saved, running)
+    targets = [one["wwn"] for one in saved.get("targets", [])
+               if one.get("fabric", "iscsi") == "iscsi" and one["wwn"] not in ours]
+    return sorted(name for name in (*objects, *targets) if name not in running.names)
+
+
+def exports_again(saved: dict[str, Any], running: Tree) -> list[str]:
+    """Commands that bring back what is missing, and leave alone what runs."""
+    volumes = {name: one["config"].removeprefix(f"{export_plan.HANDLER}/") for name, one in _saved_luns(saved).items()}
+    there = {lun.name for lun in running.luns}
+    now = {export.iqn: export for export in running.exports}
+    commands, told = [], set()
+    for iqn, one in sorted(_saved_targets(saved, running).items()):
+        other = now.get(iqn, Export(iqn))
+        whole = set(one.portals) <= set(other.portals) and set(one.initiators) <= set(other.initiators)
+        for name in one.luns.values():
+            if name in volumes and not (whole and name in there and name in other.luns.values()):
+                commands.append(_export_command(volumes[name], iqn, one))
+                told.add(name)
+    return commands + [f"iraid export {volumes[name]} --help" for name in sorted(set(volumes) - there - told)]
+
+
+def _export_command(volume: str, iqn: str, one: _Saved) -> str:
+    secret = export_plan.is_on(one.group, "authentication")
+    words = ["iraid export", volume, f"--iqn {iqn}", *(f"--portal {portal}" for portal in one.portals),
+             *(f"--acl {initiator}" for initiator in one.initiators),
+             *(["--demo-mode"] if export_plan.is_on(one.group, "generate_node_acls") else []),
+             *(["--chap-file FILE"] if secret else [])]
+    return " ".join(words)
 
 
 def _bracketed(address: str) -> str:

@@ -2,7 +2,8 @@
 
 What is certain stands in one file, replaced atomically: up to which event everything was passed on, and what waits to
 be mailed.  A program is run, or a mail sent, before that is written: who crashes in between repeats it, and loses
-nothing.
+nothing.  A file that can't be written, on a full disk, stops nobody from being told: what is certain is in memory then,
+and is written as soon as it can be.
 
 Beside events there is a look at the volumes, at the start, after an assembly and each minute: a volume may have become
 degraded where nobody saw the event, at boot, or in the last moment of a handler that died.
@@ -77,6 +78,7 @@ class StateFile:
             return State()
 
     def save(self, state: State) -> None:
+        """Raises OSError, and the file stays as it was."""
         temporary = self.path.with_suffix(".new")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w") as file:
@@ -104,6 +106,8 @@ class Monitor:
         self.look_at = 0.0
         self.waiting: set[str] = set()  # volumes that were still being assembled at the last look
         self.failures = 0
+        self.unsaved = False
+        self.save_at = 0.0  # the next try, while unsaved
 
     # --- one step ---
 
@@ -113,6 +117,8 @@ class Monitor:
         due = [self._mail_due()] if self.state.pending else []
         if self.away_since is None:
             due.append(self.look_at)
+        if self.unsaved:
+            due.append(self.save_at)
         limit = max(min([wait_seconds, *(at - now for at in due)]), 0.0)
         # The handler counts whole seconds.
         self._take(self.follower.next(min(float(-(-limit // 1)), wait_seconds)))
@@ -120,6 +126,22 @@ class Monitor:
             self._look()
         if self.state.pending and self.clock() >= self._mail_due():
             self.send()
+        if self.unsaved and self.clock() >= self.save_at:
+            self._save()
+
+    def _save(self) -> None:
+        self.save_at = self.clock() + RETRY_SECONDS
+        try:
+            self.file.save(self.state)
+        except OSError as error:
+            if not self.unsaved:
+                _say(f"{self.file.path} can't be written ({error.strerror}): goes on without, and would repeat what it has "
+                     "told if it was started again; make room, it is tried again")
+            self.unsaved = True
+            return
+        if self.unsaved:
+            _say(f"{self.file.path} is written again")
+        self.unsaved = False
 
     def _take(self, batch: follow.Batch) -> None:
         if batch.away is not None:
@@ -139,7 +161,7 @@ class Monitor:
         position = self.follower.position
         if (position.instance, position.next) != (self.state.instance, self.state.next):
             self.state.instance, self.state.next = position.instance, position.next
-            self.file.save(self.state)
+            self._save()
 
     def _pass_on(self, event: model.Event) -> None:
         if follow.at_least(event.severity, self.settings.severity):
@@ -148,7 +170,7 @@ class Monitor:
             self._tell(event)
         if event.number:
             self.state.next = event.number
-            self.file.save(self.state)
+            self._save()
 
     def _tell(self, event: model.Event) -> None:
         _say(f"{event.severity} {f'{event.volume}: ' if event.volume else ''}{event.text}")
@@ -172,7 +194,7 @@ class Monitor:
         event = model.Event(0, time.time_ns() // 1_000_000, severity, kind, volume, "", text)
         if follow.at_least(severity, self.settings.severity):
             self._tell(event)
-            self.file.save(self.state)
+            self._save()
 
     # --- a handler that is away ---
 
@@ -218,7 +240,7 @@ class Monitor:
     def _fine(self, one: verdict.Verdict) -> None:
         if one.name in self.state.told and one.word != "WORK":
             self.state.told.remove(one.name)
-            self.file.save(self.state)
+            self._save()
 
     def verdicts(self) -> list[verdict.Verdict]:
         try:
@@ -254,7 +276,7 @@ class Monitor:
             return
         self.wait, self.not_before = RETRY_SECONDS, 0.0
         self.state.pending, self.state.dropped = [], 0
-        self.file.save(self.state)
+        self._save()
 
     def _verdicts_of(self, names: set[str]) -> list[verdict.Verdict]:
         try:
@@ -274,8 +296,8 @@ class Monitor:
             self._look()
         if self.state.pending:
             self.send()
-        self.file.save(self.state)
-        return self.failures
+        self._save()
+        return self.failures + self.unsaved
 
 
 def test_event(host: str) -> model.Event:

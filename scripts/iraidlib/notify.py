@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
@@ -25,6 +25,7 @@ SENDMAIL = Path("/usr/sbin/sendmail")
 SENDMAIL_SECONDS = 60
 COMMAND_SECONDS = 60
 _TEXT_MAX = 400
+_SAID_BYTES_MAX = 4096  # the end of what a program said
 
 
 def check_address(address: str) -> str:
@@ -112,21 +113,32 @@ def run_command(program: Path, event: model.Event, instance: str, seconds: float
 
 
 def _run(words: list[str], given: bytes, environment: dict[str, str], seconds: float, what: str) -> None:
-    try:
-        # A session of its own: what it started ends with it, when it takes too long.
-        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   env=environment, start_new_session=True)
-    except OSError as error:
-        raise IraidError(f"{what}: {words[0]}: {error.strerror}", f"see that {words[0]} can be run", kind="io"
-                         ) from error
-    try:
-        said, _ = process.communicate(given, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise IraidError(f"{what}: {words[0]} was not done after {seconds:g} s, and is ended",
-                         "let it start in the background what takes longer", kind="timeout") from None
-    if process.returncode:
-        last = _one_line(said.decode(errors="replace").strip().rpartition("\n")[2])
-        raise IraidError(f"{what}: {words[0]} ended with status {process.returncode}{': ' if last else ''}{last}",
-                         "iraid monitor --test", kind="io")
+    """Waits for the program alone: what it leaves in the background may hold its output open for as long as it likes."""
+    # Files in memory, and no pipes: nothing waits for who holds the other end, and a full disk stops no mail.
+    with _file_in_memory("input") as source, _file_in_memory("output") as output:
+        source.write(given)
+        source.seek(0)
+        try:
+            # A session of its own: what it started ends with it, when it takes too long.
+            process = subprocess.Popen(words, stdin=source, stdout=output, stderr=subprocess.STDOUT, env=environment,
+                                       start_new_session=True)
+        except OSError as error:
+            raise IraidError(f"{what}: {words[0]}: {error.strerror}", f"see that {words[0]} can be run", kind="io"
+                             ) from error
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise IraidError(f"{what}: {words[0]} was not done after {seconds:g} s, and is ended",
+                             "let it start in the background what takes longer", kind="timeout") from None
+        if status:
+            output.seek(max(0, output.seek(0, os.SEEK_END) - _SAID_BYTES_MAX))
+            said = output.read(_SAID_BYTES_MAX).decode(errors="replace")
+            last = _one_line(said.strip().rpartition("\n")[2])
+            raise IraidError(f"{what}: {words[0]} ended with status {status}{': ' if last else ''}{last}",
+                             "iraid monitor --test", kind="io")
+
+
+def _file_in_memory(name: str) -> IO[bytes]:
+    return os.fdopen(os.memfd_create(f"iraid-{name}"), "w+b", buffering=0)

@@ -1,5 +1,5 @@
 """Secrets taken out of what is handed to others: by the names of keys, and then whatever is known to be one, wherever it
-stands, for instance in a log line.
+stands, for instance in a log line.  Names of users go by their keys only: one may be called as a word that is everywhere.
 """
 
 import json
@@ -10,7 +10,8 @@ from typing import Any
 
 REMOVED = "<removed>"
 # Of LIO's saved configuration, open-iscsi, mail and web settings, and what people call theirs.
-_KEY = re.compile(r"pass(word|wd|phrase)?|secret|token|credential|api_?key|private_?key|userid|username", re.IGNORECASE)
+_KEY = re.compile(r"pass(word|wd|phrase)?|secret|token|credential|api_?key|private_?key", re.IGNORECASE)
+_USER = re.compile(r"userid|username", re.IGNORECASE)
 # Files are named where secrets are kept, and that is worth knowing.
 _NOT = re.compile(r"_file$|_path$", re.IGNORECASE)
 _KNOWN_MIN = 3  # shorter ones would take words apart, and guard nothing
@@ -20,10 +21,14 @@ def is_secret(key: str) -> bool:
     return bool(_KEY.search(key)) and not _NOT.search(key)
 
 
+def is_removed(key: str) -> bool:
+    return is_secret(key) or bool(_USER.search(key)) and not _NOT.search(key)
+
+
 def json_value(value: Any) -> Any:
     """The same with the values of secret keys replaced; those without a value stay as they are."""
     if isinstance(value, dict):
-        return {key: REMOVED if is_secret(str(key)) and inner not in (None, "", [], {}, False) else json_value(inner)
+        return {key: REMOVED if is_removed(str(key)) and inner not in (None, "", [], {}, False) else json_value(inner)
                 for key, inner in value.items()}
     if isinstance(value, list):
         return [json_value(inner) for inner in value]
@@ -40,20 +45,21 @@ def secrets_in_settings(text: str) -> set[str]:
 
 
 def _without(line: str) -> tuple[str, set[str]]:
-    """The line without secrets, and those."""
+    """The line without secrets and users, and the secrets."""
     found: set[str] = set()
 
     def member(match: re.Match[str]) -> str:
-        if not is_secret(match[1]) or not match[3]:
+        if not is_removed(match[1]) or not match[3]:
             return match[0]
-        found.add(match[3])
+        if is_secret(match[1]):
+            found.add(match[3])
         return f'"{match[1]}"{match[2]}"{REMOVED}"'
 
     line = re.sub(r'"([^"]*)"(\s*:\s*)"((?:[^"\\]|\\.)*)"', member, line)
     for match in re.finditer(r'([\w.-]+)"?\s*[=:]\s*', line):
         value = line[match.end():]
-        if is_secret(match[1]) and value.strip(' ",{[') and not value.startswith(f'"{REMOVED}"'):
-            found.add(value.strip())
+        if is_removed(match[1]) and value.strip(' ",{[') and not value.startswith(f'"{REMOVED}"'):
+            found |= {value.strip()} if is_secret(match[1]) else _without(value)[1]
             return f"{line[:match.end()]}{REMOVED}", found
     return line, found
 

@@ -1,7 +1,8 @@
 """iraid support: all that helps to find out what is wrong on a gateway, in one archive that can be handed to others.
 
 Every part is made by itself: one that fails leaves a line that says why, and the others are there.  What goes in passes
-redact.py, all of it.  Secrets files are never put in; names of users to log in with are removed along with passwords.
+redact.py, all of it.  Secrets files are never put in; names of users to log in with are removed where a key says that they
+are some.
 """
 
 import io
@@ -86,6 +87,8 @@ class Collector:
         yield Part("lio-tree.txt", "LIO's settings as they run, without secrets", self._tree)
         for path, what, words in _COMMANDS:
             yield Part(path, what, lambda words=words: self._command(words))
+        yield Part("system/units.txt", "units and their drop-ins as systemd has them, without secrets",
+                   lambda: redact.settings(self._command(_UNITS)))
         yield Part("sysctl.txt", "net.ipv4.tcp_*, net.core.*, vm.*", self._sysctls)
         yield Part("process.txt", "limits, memory and threads of the runner", self._process)
 
@@ -179,7 +182,7 @@ class Collector:
 
     def _attribute(self, path: Path) -> str:
         text = facts.read_text(path).replace("\0", " ").strip()[:TREE_TEXT_MAX]
-        if redact.is_secret(path.name):
+        if redact.is_removed(path.name):
             return redact.REMOVED if text not in ("", "NULL") else "not set"
         return text.replace("\n", " | ")
 
@@ -211,6 +214,8 @@ class Collector:
         return "\n".join(f"== {name}\n{facts.read_text(folder / name)}" for name in ("status", "limits", "oom_score_adj", "maps"))
 
 
+_UNITS = ["systemctl", "--no-pager", "cat", "tcmu-runner", "rtslib-fb-targetctl", "iraid-scrub.timer", "iraid-scrub",
+          "iraid-monitor", "iraid-exporter"]
 _COMMANDS = (
     ("logs/tcmu-runner.log", "journal of tcmu-runner, its last 20000 lines",
      ["journalctl", "--no-pager", "--output=short-iso", "--lines=20000", "-u", "tcmu-runner"]),
@@ -220,9 +225,6 @@ _COMMANDS = (
      ["journalctl", "--no-pager", "--output=json", "--lines=5000", "-t", "iraid"]),
     ("logs/kernel.log", "kernel log of this boot", ["journalctl", "--no-pager", "--output=short-iso", "--lines=20000", "-k"]),
     ("logs/dmesg.txt", "kernel's ring buffer", ["dmesg", "--ctime"]),
-    ("system/units.txt", "units and their drop-ins as systemd has them",
-     ["systemctl", "--no-pager", "cat", "tcmu-runner", "rtslib-fb-targetctl", "iraid-scrub.timer", "iraid-scrub",
-      "iraid-monitor", "iraid-exporter"]),
     ("system/unit-states.txt", "states of units", ["systemctl", "--no-pager", "list-units", "--all", "tcmu*", "rtslib*", "iraid*",
                                                   "iscsi*", "tgt*"]),
     ("system/sockets.txt", "TCP connections with figures (ss -tinp)", ["ss", "-tinp"]),
@@ -282,7 +284,8 @@ def _fill(archive: tarfile.TarFile, collector: Collector, name: str) -> list[Kep
 
 def contents(kept: list[Kept]) -> str:
     lines = [f"{one.path:28} {one.what}{f': NOT THERE: {one.error}' if one.error else ''}" for one in kept]
-    return "\n".join(["Secrets were removed: CHAP users and passwords, wherever they stood.", "", *lines]) + "\n"
+    said = "Passwords and other secrets were removed wherever they stood, names of users from settings."
+    return "\n".join([said, "", *lines]) + "\n"
 
 
 def _bounded(text: str) -> bytes:

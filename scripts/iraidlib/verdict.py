@@ -146,13 +146,16 @@ def _bring_back(volume: model.Volume, out: list[int], shared_spares: int) -> lis
 
 
 def bears(volume: model.Volume, out: list[int] | None = None) -> str:
-    """How many more members may be lost now; of regions whose parity is not verified yet none, which is said."""
+    """How many more members may be lost now; of regions whose parity is not verified yet none, which is said.
+
+    Copies cost nothing there: any of them is a possible truth (docs/design/levels.md).
+    """
     out = roles_out(volume) if out is None else out
     count = len(roles(volume))
-    suspect = volume.regions.suspect if volume.level != 0 else 0
+    suspect = volume.regions.suspect if volume.level in (5, 6) else 0
     unproven = f", but in {suspect} of {volume.regions.total} regions none until they are verified" if suspect else ""
     if volume.level == 10:
-        return _bears_of_copies(count, out) + unproven
+        return _bears_of_copies(count, out)
     left = _left(volume.level, count, out)
     if left <= 0:
         return "bears no loss" if volume.level == 0 else "bears no further loss"
@@ -173,13 +176,14 @@ def _left(level: int | None, count: int, out: list[int]) -> int:
     return {0: 0, 1: count - len(out) - 1, 5: 1 - len(out), 6: 2 - len(out)}.get(level or 0, 0)
 
 
+def copies_of(count: int, role: int) -> set[int]:
+    """Level 10: who holds chunks that this one holds, too."""
+    return {role ^ 1} if count % 2 == 0 else {(role - 1) % count, (role + 1) % count}
+
+
 def _alone(count: int, out: list[int]) -> list[int]:
     """Of two that hold the same chunks (docs/operating/members.md) one must stay: those that hold some as the last."""
-    if count % 2 == 0:
-        alone = {role ^ 1 for role in out}
-    else:
-        alone = {(role + step) % count for role in out for step in (-1, 1)}
-    return sorted(alone - set(out))
+    return sorted({other for role in out for other in copies_of(count, role)} - set(out))
 
 
 def _bears_of_copies(count: int, out: list[int]) -> str:

@@ -41,7 +41,8 @@ def healthy():
         paths={"v0": model.read(model.Paths, {"name": "v0", "members": [a_path(m.member) for m in one.members]})},
         portals={m.portals[0]: None for m in one.members},
         lio=lio_tree.Tree([lio_tree.Lun("v0", "v0", 300 << 30, 512, 8192, 64)],
-                          [lio_tree.Export(IQN, 1, True, {0: "v0"}, ["0.0.0.0:3260"], [INITIATOR])]),
+                          [lio_tree.Export(IQN, 1, True, {0: "v0"}, ["0.0.0.0:3260"], [INITIATOR])],
+                          {"v0", "other", IQN}),
         saved_file="/etc/rtslib-fb-target/saveconfig.json", saved_mode=0o600, saved=deepcopy(SAVED),
         secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o600)], clock=True, journal=[], kernel_journal=[], configuration=[],
         free_bytes={"/var/lib/iraid": 1 << 30})
@@ -107,6 +108,17 @@ def small_spare(f):
     f.volumes[0].members[4].size_bytes = 1 << 30
 
 
+EXPORT = f"iraid export v0 --iqn {IQN} --portal 0.0.0.0:3260 --acl {INITIATOR}"
+
+
+def idle(change):
+    """And LIO runs nothing, nor is anything saved."""
+    def both(f):
+        change(f)
+        f.lio, f.saved = lio_tree.Tree(), {}
+    return both
+
+
 # name of the check, what is wrong, grade, a part of the text, a part of a remedy
 CASES = [
     ("handler", no_handler, "bad", "tcmu-runner does not run", "systemctl start tcmu-runner"),
@@ -130,7 +142,7 @@ CASES = [
     ("units", unit("tcmu-runner.service", NRestarts="3"), "warning", "again 3 times", "journalctl -b -u tcmu-runner"),
     ("units", unit("rtslib-fb-targetctl.service", ActiveState="failed", Result="exit-code"), "bad",
      "has failed (exit-code)", "journalctl -b -u rtslib-fb-targetctl"),
-    ("units", unit("rtslib-fb-targetctl.service", ActiveState="inactive"), "bad", "is inactive", "systemctl start"),
+    ("units", idle(unit("rtslib-fb-targetctl.service", ActiveState="inactive")), "bad", "is inactive", "systemctl start"),
     ("units", unit("rtslib-fb-targetctl.service", LoadState="not-found"), "bad", "no unit restores LIO", "apt install"),
     ("units", unit("iraid-monitor.service", ActiveState="failed", Result="exit-code"), "warning",
      "iraid-monitor.service has failed", "journalctl"),
@@ -167,8 +179,9 @@ CASES = [
     ("exports", put(saved=None, saved_error="it is not JSON"), "bad", "it is not JSON", "ls -l"),
     ("exports", put(saved={}), "warning", "LUN v0 is not in it", "targetcli saveconfig"),
     ("exports", put(lio=lio_tree.Tree()), "warning", "LUN v0 is in it, and does not run", "targetctl restore"),
-    ("exports", on_export(initiators=["iqn.x:other"]), "warning", f"target {IQN} has other initiators in it",
+    ("exports", on_export(initiators=[INITIATOR, "iqn.x:other"]), "warning", f"target {IQN} has other initiators in it",
      "targetcli saveconfig"),
+    ("exports", on_export(initiators=["iqn.x:other"]), "warning", f"target {IQN} has other initiators in it", EXPORT),
     ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o640)]), "bad", "mode 0640",
      "chmod 0600 /etc/iraid/secrets/v0"),
     ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"])]), "bad", "is not there", "install -m 0600"),
@@ -215,6 +228,67 @@ def test_what_is_not_known_is_no_fault():
     assert doctor.exit_status(found) == 0
 
 
+def beside_others(f):
+    """Of LIO only what others have made runs; one of it is not saved."""
+    f.lio = lio_tree.Tree(names={"other", "iqn.2026-01.org.example:other"})
+
+
+def without_other(f):
+    f.lio.names.discard("other")
+
+
+@pytest.mark.parametrize("change", [
+    beside_others, on_export(luns={}), on_export(portals=[]), lambda f: f.lio.luns.clear(), lambda f: f.lio.exports.clear()])
+def test_what_is_missing_comes_back_without_an_end_of_what_runs(change):
+    """targetctl restore clears all of LIO first; saveconfig drops what does not run."""
+    given = healthy()
+    change(given)
+    remedies = [remedy for one in doctor.examine(given) for remedy in one.remedies]
+    assert EXPORT in remedies
+    assert not [one for one in remedies if "restore" in one or "saveconfig" in one]
+
+
+@pytest.mark.parametrize("missing", [without_other, on_export(portals=["10.0.0.9:3260"])])
+def test_what_runs_is_saved_only_when_nothing_that_is_saved_is_missing(missing):
+    given = healthy()
+    given.lio.luns.append(lio_tree.Lun("v1", "v1", 0, 512, 8192, 64))
+    given.volumes.append(model.read(model.Volume, volume("v1")))
+    found = next(one for one in doctor.examine(given) if "LUN v1 is not in it" in one.text)
+    assert found.remedies == ["targetcli saveconfig"] and "dropped" not in found.text
+    missing(given)
+    found = next(one for one in doctor.examine(given) if "LUN v1 is not in it" in one.text)
+    assert "targetcli saveconfig" not in found.remedies and "would be dropped" in found.text
+    for remedy in found.remedies:
+        assert_parses(remedy)
+
+
+def test_a_configuration_that_can_not_be_read_is_not_overwritten():
+    given = healthy()
+    given.saved, given.saved_error = None, "it is not JSON"
+    given.lio.exports[0].enabled = False
+    assert not [remedy for one in doctor.examine(given) for remedy in one.remedies if remedy == doctor.SAVE]
+
+
+def test_an_export_that_asks_for_secrets_comes_back_with_them():
+    given = healthy()
+    given.saved["targets"][0]["tpgs"][0]["attributes"] = {"authentication": 1, "generate_node_acls": 0}
+    given.lio.luns, given.lio.exports = [], []
+    remedies = [remedy for one in doctor.examine(given) for remedy in one.remedies]
+    assert f"{EXPORT} --chap-file FILE" in remedies
+    for remedy in remedies:
+        assert_parses(remedy)
+
+
+@pytest.mark.parametrize("changes", [{"ActiveState": "failed", "Result": "exit-code"}, {"ActiveState": "inactive"}])
+def test_lio_is_not_restored_under_exports_that_run(changes):
+    """With none the unit is started: CASES."""
+    given = healthy()
+    unit("rtslib-fb-targetctl.service", **changes)(given)
+    found = next(one for one in doctor.examine(given) if one.grade == "bad")
+    assert found.remedies == ["journalctl -b -u rtslib-fb-targetctl.service"]
+    assert "when nobody uses them" in found.text
+
+
 def test_without_a_kernel_nothing_is_asked_of_lio():
     given = healthy()
     given.handler.program, given.modules, given.configfs, given.bus = "iraid-engine", set(), False, False
@@ -244,6 +318,17 @@ def test_two_disks_of_one_machine_are_well_where_the_level_bears_both():
     two_on_one_host(given)
     given.volumes[0].level = 6
     assert doctor.exit_status(doctor.examine(given)) == 0
+
+
+@pytest.mark.parametrize(("count", "together", "named"), [
+    (4, {0, 1}, "0, 1"), (4, {0, 3}, None), (4, {1, 2}, None), (4, {0, 2, 3}, "2, 3"), (6, {0, 2, 4}, None),
+    (5, {1, 2}, "1, 2"), (5, {0, 4}, "0, 4"), (5, {0, 2}, None), (5, {0, 2, 3}, "2, 3")])
+def test_two_of_level_10_are_well_on_one_machine_unless_they_hold_the_same_chunks(count, together, named):
+    given = healthy()
+    members = [member(i, portals=["10.9.9.9:3260" if i in together else f"10.0.0.{i}:3260"]) for i in range(count)]
+    given.volumes = [model.read(model.Volume, volume(level=10, members=members))]
+    found = [one.text for one in doctor.examine(given) if "same machine" in one.text]
+    assert [text.partition(" are on")[0] for text in found] == ([f"v0: members {named}"] if named else [])
 
 
 # --- finding out ---
@@ -303,7 +388,8 @@ def test_facts_are_read_from_the_machine(machine, monkeypatch):
     assert seen.process == Process(4711, 1024, -900, ["/usr/lib/x/tcmu-runner/handler_iraid.so"])
     assert seen.gateway.rmem_max == 6291456
     assert seen.lio == lio_tree.Tree([lio_tree.Lun("v0", "v0", 300 << 30, 512, 8192, 64)],
-                                     [lio_tree.Export(IQN, 1, True, {0: "v0"}, ["0.0.0.0:3260"], [INITIATOR])])
+                                     [lio_tree.Export(IQN, 1, True, {0: "v0"}, ["0.0.0.0:3260"], [INITIATOR])],
+                                     {"v0", "f", IQN})
     assert lio_tree.differences(seen.saved, seen.lio) == []
     assert seen.saved_mode == 0o640
     assert [(one.path.rpartition("/")[2], one.volumes, one.mode) for one in seen.secrets] == [

@@ -2,6 +2,7 @@
 
 import email
 import email.policy
+import errno
 import json
 import os
 import re
@@ -229,6 +230,30 @@ def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path):
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize(("script", "raises"), [
+    ("sleep 30 &", False), ("setsid sleep 30 & exit 3", True), ("setsid sleep 30 & sleep 31", True)])
+def test_nobody_waits_for_what_a_program_leaves_in_the_background(tmp_path, script, raises):
+    """It holds the output open, and may be in a group of its own."""
+    leaves = program(tmp_path / "leaves", script.replace("&", f"& echo $! > {tmp_path}/child;", 1))
+    begin = time.monotonic()
+    try:
+        if raises:
+            with pytest.raises(IraidError, match="status 3|was not done after 0.5 s"):
+                notify.run_command(leaves, model.read(model.Event, event(1)), "", 0.5)
+        else:
+            notify.run_command(leaves, model.read(model.Event, event(1)), "", 0.5)
+        assert time.monotonic() - begin < 5
+    finally:
+        os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
+def test_a_program_that_does_not_read_and_says_much_is_done(tmp_path):
+    """More than a pipe holds, both ways."""
+    loud = program(tmp_path / "loud", "head -c 300000 /dev/zero | tr '\\0' 'x'; echo; echo the end; exit 3")
+    with pytest.raises(IraidError, match="status 3: the end"):
+        notify._run([str(loud)], b"y" * 300_000, dict(os.environ), 10, "test")
+
+
 def lives(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] not in ("Z", "X")
@@ -289,6 +314,40 @@ def test_a_mail_that_was_sent_is_not_sent_again_after_a_restart(rig):
     rig.later(1, again)
     rig.later(100, again)
     assert len(rig.mails()) == 1
+
+
+def test_a_full_disk_keeps_nobody_from_being_told(rig, monkeypatch, capsys):
+    watching = running(rig, command=rig.command)
+    full, save = [True], monitor.StateFile.save
+
+    def bounded(self, state):
+        if full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save(self, state)
+
+    monkeypatch.setattr(monitor.StateFile, "save", bounded)
+    rig.handler.happens(1)
+    rig.handler.happens(2)
+    for _ in range(4):
+        rig.later(20, watching)
+    assert (len(rig.ran()), len(rig.mails())) == (2, 1)
+    assert capsys.readouterr().err.count("monitor.json can't be written (No space left on device)") == 1
+    full[0] = False
+    rig.later(40, watching)  # nothing happens, and it is tried again
+    assert "monitor.json is written again" in capsys.readouterr().err
+    watching.file._lock.close()
+    rig.later(100, rig.start(command=rig.command))
+    assert (len(rig.ran()), len(rig.mails())) == (2, 1)
+
+
+def test_once_says_by_its_status_that_it_would_repeat_itself(rig, monkeypatch):
+    def full(_self, _state):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    assert rig.start().once() == 0
+    monkeypatch.setattr(monitor.StateFile, "save", full)
+    (rig.path / "state" / "monitor.lock").unlink()
+    assert rig.start().once() == 1
 
 
 def test_the_first_start_tells_how_volumes_are_and_not_what_was(rig):

@@ -90,9 +90,45 @@ def test_no_secret_is_in_it(machine):
 def test_without_removing_them_they_would_be(machine, monkeypatch):
     """The test above sees them."""
     monkeypatch.setattr(redact, "_KEY", redact.re.compile("(?!)"))
+    monkeypatch.setattr(redact, "_USER", redact.re.compile("(?!)"))
     monkeypatch.setattr(redact, "secrets_of_file", lambda _path: set())
     text = "".join(archive(machine, ANSWERS).texts.values())
     assert all(secret in text or json.dumps(secret)[1:-1] in text for secret in [*SECRETS, "acl-user", "tree-user"])
+
+
+@pytest.mark.parametrize("user", ["iraid", "member"])
+def test_a_user_called_as_a_word_of_ours_spoils_nothing(machine, user):
+    """Its name is removed by the keys only."""
+    saved = machine / "etc/rtslib-fb-target/saveconfig.json"
+    saved.write_text(saved.read_text().replace("acl-user", user))
+    (machine / f"sys/kernel/config/target/iscsi/{IQN}/tpgt_1/auth/userid").write_text(f"{user}\n")
+    conf = machine / "etc/iraid/volumes/v0.conf"
+    conf.write_text(f"{conf.read_text()}# was: username = {user}\n")
+    texts = archive(machine, ANSWERS).texts
+    assert "member" in texts["status.json"] and "iraid" in texts["versions.txt"]
+    assert "<removed>s" not in texts["status.json"]
+    assert f"username = {redact.REMOVED}\n" in texts["config/v0.conf"]
+    assert f'"chap_userid": "{redact.REMOVED}"' in texts["config/lio-saveconfig.json"]
+    assert f"auth/userid: {redact.REMOVED}\n" in texts["lio-tree.txt"]
+
+
+def test_a_password_behind_a_user_is_known(tmp_path):
+    assert redact.secrets_in_settings('username = u password = p1\n{"chap_userid": "u", "x_password": "p2"}\n') == {
+        "p1", "p2"}
+
+
+def test_secrets_in_units_are_known_by_their_keys(machine):
+    """They stand in no file that is searched for secrets."""
+    def run(words):
+        if words[:3] != ["systemctl", "--no-pager", "cat"]:
+            return 0, ""
+        return 0, ("# /etc/systemd/system/iraid-monitor.service.d/mail.conf\n[Service]\n"
+                   'Environment=SMTP_PASSWORD=unit-secret-1\nEnvironment="A=b" "API_TOKEN=unit-secret-2"\n'
+                   "ExecStart=/usr/bin/iraid monitor\n")
+
+    text = archive(machine, ANSWERS, run).texts["system/units.txt"]
+    assert "unit-secret" not in text
+    assert f"Environment=SMTP_PASSWORD={redact.REMOVED}\n" in text and "ExecStart=/usr/bin/iraid monitor\n" in text
 
 
 def test_what_is_in_it(machine):

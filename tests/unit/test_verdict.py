@@ -46,6 +46,9 @@ CASES = {
     "parity is made": (
         {"resync": running(corrected_rows=0), "regions": volume()["regions"] | {"suspect": 900}}, "WORK", 1,
         "but in 900 of 1600 regions none until they are verified", ["iraid wait v0"]),
+    "parity of level 6 is made": (
+        {"level": 6, "regions": volume()["regions"] | {"suspect": 900}}, "WORK", 1,
+        "any 2 members, but in 900 of 1600 regions none until they are verified", ["iraid wait v0"]),
     "parity waits": (
         {"resync": work(reason="a member is out", corrected_rows=0), "regions": volume()["regions"] | {"suspect": 9}},
         "WORK", 1, "9 regions wait to be verified (a member is out)", ["iraid wait v0"]),
@@ -159,3 +162,11 @@ def test_json_has_the_verdict_beside_the_status(status):
     shown = json.loads(status(three(), "--json")[1])["volumes"]
     assert [one["health"]["word"] for one in shown] == ["OK", "DEGRADED", "OK"]
     assert set(control_peer.volume()) < set(shown[0])
+
+
+@pytest.mark.parametrize(("level", "text"), [(1, "bears the loss of any 3 members"), (10, "bears the loss of any member")])
+def test_copies_that_are_not_verified_bear_what_they_bear(level, text):
+    """Nothing is ever lost for a torn row there."""
+    given = model.read(model.Volume, volume(level=level, regions=volume()["regions"] | {"suspect": 900}))
+    assert verdict.bears(given) == text
+    assert "900 regions wait to be verified" in verdict.judge(given).text
