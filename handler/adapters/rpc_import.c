@@ -147,12 +147,16 @@ spares_belong(const struct import *import, struct rpc_error *error)
 }
 
 static bool
-look_at_all(struct import *import, struct rpc_error *error)
+look_at_all(struct import *import, struct volume_host *host, struct rpc_error *error)
 {
 	struct volume_config *config = &import->config;
 	const char *why;
 
 	for (int i = 0; i < import->count; i++) {
+		/* A silent one takes its time, and the end of the process waits for this call. */
+		if (volume_host_is_ending(host))
+			return rpc_fail(error, RPC_BUSY, "try again when it is back", "%s is ending",
+					volume_host_program(host));
 		if (!look(import, i, error))
 			return false;
 	}
@@ -276,7 +280,7 @@ rpc_volume_import(struct rpc_context *context, json_object *params, struct rpc_e
 	}
 	import->warnings = json_object_new_array();
 	pthread_mutex_lock(context->changes);
-	if (take_params(import, params, error) && look_at_all(import, error) &&
+	if (take_params(import, params, error) && look_at_all(import, context->host, error) &&
 	    choose_initiator(import, params, error) && is_free(import, error) && write_configuration(import, error)) {
 		volume_note(context->host, LOG_NOTICE, "imported", import->config.name, "",
 			    "imported, level %d, %d devices", import->newest->level, import->count);

@@ -188,16 +188,21 @@ has_fua(const uint8_t *cdb)
 
 /* --- is the volume there, and does it fit the LUN --- */
 
+/* From the command thread, which the runner cancels when the LUN goes: no lock may be left held. */
 static void
 try_acquire(struct device *device)
 {
 	char reason[VOLUME_REASON_MAX] = "", user[VOLUME_USER_MAX + 1];
 	uint64_t now_ms = monotonic_ms();
+	int cancel_state, error;
 
 	if (now_ms < device->retry_ms)
 		return;
 	snprintf(user, sizeof(user), "tcmu: %s", device->name);
-	if (volume_acquire(host, device->name, user, &device->volume, reason, sizeof(reason)) == 0)
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	error = volume_acquire(host, device->name, user, &device->volume, reason, sizeof(reason));
+	pthread_setcancelstate(cancel_state, NULL);
+	if (error == 0)
 		return;
 	if (device->retry_ms == 0)	/* once, not for every command */
 		tcmu_dev_err(device->tcmu, "%s; it is tried again as commands come\n", reason);

@@ -241,6 +241,17 @@ volume_host_end(struct volume_host *host)
 	pthread_mutex_unlock(&host->lock);
 }
 
+bool
+volume_host_is_ending(struct volume_host *host)
+{
+	bool ending;
+
+	pthread_mutex_lock(&host->lock);
+	ending = host->ending;
+	pthread_mutex_unlock(&host->lock);
+	return ending;
+}
+
 void
 volume_host_destroy(struct volume_host *host)
 {

@@ -19,6 +19,7 @@ struct volume_host *volume_host_create(const char *program);	/* "tcmu-runner", "
  * the control socket does not hold up the end.
  */
 void volume_host_end(struct volume_host *host);
+bool volume_host_is_ending(struct volume_host *host);	/* for calls that go from device to device */
 void volume_host_destroy(struct volume_host *host);		/* stops all, in order */
 const char *volume_host_program(const struct volume_host *host);
 struct event_ring *volume_host_events(struct volume_host *host);	/* lives as long as the host */

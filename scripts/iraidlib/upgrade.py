@@ -4,13 +4,15 @@
     keep       the old handler, out of the memory of the running process: its file may be gone
     restart    the runner: SIGTERM lets commands under way end, marks the volumes clean and ends it; the kernel keeps
                what initiators send meanwhile, up to 30 s; the next runner has them send it again (BUSY)
-    go back    to the old handler, if the new one does not answer
+    go back    to the old handler, if the new one does not start, does not answer, ends again, or can't have a volume that
+               the old one had
 
 What has begun must have ended before the kernel's 30 s are over.  So a runner that does not end in STOP_SECONDS is
 killed: its volumes are then as after a crash, which costs a resync of what was being written and no error.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -28,9 +30,10 @@ from .errors import IraidError, UsageFault
 
 UNIT = "tcmu-runner.service"
 HANDLER = "handler_iraid.so"
-KEPT = Path("/run/iraid/previous-handler")
+KEPT = Path("/var/lib/iraid/previous-handler")  # /run is mounted noexec by initramfs-tools
 GO_BACK = Path(f"/run/systemd/system/{UNIT}.d/iraid-previous-handler.conf")
 STOP_SECONDS = 15
+START_SECONDS = 8
 ANSWER_SECONDS = 1.5  # it answers before systemd says that the runner is up
 READY_SECONDS = 25
 LOOK_SECONDS = 0.05
@@ -141,6 +144,15 @@ def notes_on(volume: model.Volume) -> list[str]:
     return notes
 
 
+def check_room() -> None:
+    """The old handler can be loaded from where it is kept."""
+    folder = KEPT.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        raise IraidError(f"nothing was changed: {folder} is mounted noexec, so there would be no way back to the old handler",
+                         "mount it without noexec for the time of the upgrade; or --force, and do without", kind="unfit")
+
+
 # --- the restart ---
 
 
@@ -155,21 +167,35 @@ def keep_old(mapped: Path, path: Path) -> None:
 
 
 def restart(pid: int, stop_seconds: float) -> bool:
-    """True if the runner had to be killed.  Raises IraidError if it does not come back."""
+    """True if the runner had to be killed.  Raises IraidError if it does not come back, START_SECONDS after its end at the latest."""
     process = subprocess.Popen(["systemctl", "restart", UNIT], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + stop_seconds
     killed = False
+    gone = None
     while process.poll() is None:
-        if not killed and time.monotonic() > deadline and Path(f"/proc/{pid}").exists():
-            _run("systemctl", "kill", "--signal=SIGKILL", "--kill-who=main", UNIT)
-            killed = True
+        now = time.monotonic()
+        if Path(f"/proc/{pid}").exists():
+            if not killed and now > deadline:
+                _kill_runner()
+                killed = True
+        else:
+            gone = gone or now
+            if now > gone + START_SECONDS:
+                process.kill()
+                process.wait()
+                _kill_runner()
+                raise IraidError(f"{UNIT} did not start within {START_SECONDS} s", f"journalctl -u {UNIT}", kind="unavailable")
         time.sleep(LOOK_SECONDS)
     assert process.stderr is not None
     said = process.stderr.read().strip()
     if process.returncode != 0:
         raise IraidError(f"{UNIT} does not start: {said}", f"journalctl -u {UNIT}", kind="unavailable")
     return killed
+
+
+def _kill_runner() -> None:
+    _run("systemctl", "kill", "--signal=SIGKILL", "--kill-who=main", UNIT)
 
 
 def wait_for_handler(client: Client, not_pid: int) -> model.Version:
@@ -187,11 +213,11 @@ def wait_for_handler(client: Client, not_pid: int) -> model.Version:
 
 
 def wait_for_volumes(client: Client, names: list[str]) -> list[model.Volume]:
-    """Until they are assembled, or READY_SECONDS are over."""
+    """Until they are assembled or have failed, or READY_SECONDS are over."""
     deadline = time.monotonic() + READY_SECONDS
     while True:
         volumes = [volume for volume in client.volumes() if volume.name in names]
-        if all(volume.state in ("active", "degraded") for volume in volumes) or time.monotonic() > deadline:
+        if all(volume.state in ("active", "degraded", "failed") for volume in volumes) or time.monotonic() > deadline:
             return volumes
         time.sleep(LOOK_SECONDS)
 
@@ -213,8 +239,16 @@ def go_back(client: Client, not_pid: int) -> None:
             return
         except IraidError as error:
             why = error.message
+    _forget_kept()  # whoever starts the runner next gets what is installed by then
     raise IraidError(f"neither the new handler nor the old one works: {why}", f"journalctl -u {UNIT}; LUNs answer with errors "
                      "until there is a handler", kind="unavailable")
+
+
+def _forget_kept() -> None:
+    """The runner's next start takes the installed handler."""
+    if GO_BACK.exists():
+        GO_BACK.unlink()
+        _run("systemctl", "daemon-reload")
 
 
 def said_since(log: Path, offset: int) -> str:
@@ -241,9 +275,13 @@ def _log_bytes() -> int:
 def upgrade(client: Client, given: argparse.Namespace) -> Upgrade:
     pid = int(_unit("MainPID").get("MainPID") or 0)
     if pid == 0:
+        if not given.check:
+            _forget_kept()
         return Upgrade("not running")
     loaded = find_loaded(Path(f"/proc/{pid}/maps").read_text())
     if loaded is None:
+        if not given.check:
+            _forget_kept()  # or the restart that is proposed would load the old one
         raise IraidError(f"tcmu-runner (pid {pid}) runs without the iraid handler",
                          "systemctl restart tcmu-runner", kind="unavailable")
     before = client.version()
@@ -255,14 +293,14 @@ def upgrade(client: Client, given: argparse.Namespace) -> Upgrade:
     check_loads(installed)
     volumes = client.volumes()
     _check_volumes(volumes, given.force)
+    if not given.force:
+        check_room()
     report.notes = [note for volume in volumes for note in notes_on(volume)]
     report.outcome = "possible"
     if given.check:
         return report
     keep_old(mapped, installed)
-    if GO_BACK.exists():
-        GO_BACK.unlink()
-        _run("systemctl", "daemon-reload")
+    _forget_kept()
     _restart(client, pid, volumes, given.stop_seconds, report)
     return report
 
@@ -291,20 +329,32 @@ def _restart(client: Client, pid: int, volumes: list[model.Volume], stop_seconds
     try:
         report.killed = restart(pid, stop_seconds)
         report.after = wait_for_handler(client, pid).version
+        back = wait_for_volumes(client, running)
+        _check_back(volumes, back)
     except IraidError as error:
         why = said_since(LOG, log_bytes) or error.message
         go_back(client, pid)
-        wait_for_volumes(client, running)
+        with contextlib.suppress(IraidError):  # what the new one did is to be told
+            wait_for_volumes(client, running)
         raise IraidError(f"{report.handler} does not work: {why}. The old handler, version {report.before}, runs again after "
                          f"{time.monotonic() - begin:.1f} s", "install another version and run upgrade-runner; a reboot would take "
                          "the new one", kind="unfit") from error
-    back = wait_for_volumes(client, running)
+    shutil.rmtree(KEPT, ignore_errors=True)
     report.outcome = "taken"
     report.seconds = round(time.monotonic() - begin, 2)
     report.not_clean = [volume.name for volume in back if volume.regions.suspect > suspect.get(volume.name, 0)]
     late = [f"volume {volume.name} is {volume.state}: {volume.reason or 'see iraid status'}" for volume in back
             if volume.state not in ("active", "degraded")]
     report.notes += late
+
+
+def _check_back(before: list[model.Volume], back: list[model.Volume]) -> None:
+    """What worked has not failed."""
+    worked = {volume.name for volume in before if volume.state in ("active", "degraded")}
+    failed = [f"volume {volume.name} has failed: {volume.reason or 'no reason given'}" for volume in back
+              if volume.state == "failed" and volume.name in worked]
+    if failed:
+        raise IraidError("; ".join(failed), kind="unfit")
 
 
 def _print(report: Upgrade, as_json: bool) -> None:

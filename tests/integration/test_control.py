@@ -423,6 +423,17 @@ def test_who_waits_for_a_volume_does_not_hold_up_the_end(gateway, make_farm):
         assert waiting.answer()["result"]["state"] in ("stopping", "stopped")
 
 
+@pytest.mark.long
+def test_an_import_of_silent_devices_does_not_hold_up_the_end(gateway):
+    with socket.create_server(("127.0.0.1", 0)) as silent, Connection(gateway.socket) as waiting:
+        portal = f"127.0.0.1:{silent.getsockname()[1]}"
+        waiting.send(request("volume.import", members=[f"{portal}/iqn.2026-01.org.example:t{n}/0" for n in range(6)]))
+        with silent.accept()[0]:
+            gateway.stop()  # fails after 30 s, half of what all six take
+        answer = waiting.answer()
+    assert answer["error"]["data"]["type"] == "busy" and "is ending" in answer["error"]["message"]
+
+
 def test_what_nbdkit_uses_is_named_and_left_alone(gateway, make_farm):
     farm = make_farm(3)
     call(gateway.socket, "volume.create", name="v0", level=5, members=farm.members())

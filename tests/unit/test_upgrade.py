@@ -1,5 +1,6 @@
 """upgrade-runner: what it decides, from what it is shown.  tests/lab/test_boot.py runs it."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -86,3 +87,99 @@ def test_a_time_that_the_kernel_would_not_wait_is_refused(seconds):
     done = subprocess.run([sys.executable, str(ROOT / "scripts/upgrade-runner"), "--stop-seconds", seconds], text=True,
                           capture_output=True, timeout=60, check=False)
     assert done.returncode == 2 and f"--stop-seconds {seconds}" in done.stderr and "remedy:" in done.stderr
+
+
+class Machine:
+    """A runner and its client, for what upgrade-runner does with them; `new` says what the new handler does."""
+
+    def __init__(self, monkeypatch, tmp_path, new, old_works=True):
+        self.new, self.old_works, self.starts = new, old_works, []
+        self.pid = 100
+        self.running_new = False
+        monkeypatch.setattr(upgrade, "KEPT", tmp_path / "kept")
+        monkeypatch.setattr(upgrade, "GO_BACK", tmp_path / "dropin/back.conf")
+        monkeypatch.setattr(upgrade, "LOG", tmp_path / "no-log")
+        monkeypatch.setattr(upgrade, "restart", self.restart)
+        monkeypatch.setattr(upgrade, "_run", self.run)
+        monkeypatch.setattr(upgrade, "ANSWER_SECONDS", 0.0)
+        monkeypatch.setattr(upgrade, "READY_SECONDS", 0.0)
+
+    def restart(self, pid, stop_seconds):
+        self.pid, self.running_new = 101, True
+        self.starts.append("new")
+        if self.new == "does not start":
+            raise IraidError("it does not start", kind="unavailable")
+        return False
+
+    def run(self, *words):
+        if words[:2] == ("systemctl", "restart"):
+            self.pid, self.running_new = 102, False
+            self.starts.append("old" if upgrade.GO_BACK.exists() else "installed")
+        return subprocess.CompletedProcess(words, 0, "", "")
+
+    def version(self):
+        if (self.running_new and self.new == "is silent") or (self.starts[-1:] == ["old"] and not self.old_works):
+            raise IraidError("nobody answers", kind="unavailable")
+        return model.Version("2.0" if self.running_new else "1.0", "tcmu-runner", self.pid)
+
+    def volumes(self):
+        if self.running_new and self.new == "crashes":
+            raise IraidError("the connection ended", kind="unavailable")
+        return [volume("failed" if self.running_new and self.new == "fails" else "active")]
+
+    def take(self):
+        report = upgrade.Upgrade("possible", "/x/handler_iraid.so", "1.0")
+        upgrade._restart(self, 100, [volume()], 15, report)
+        return report
+
+
+def test_a_handler_that_works_is_taken(monkeypatch, tmp_path):
+    machine = Machine(monkeypatch, tmp_path, "works")
+    report = machine.take()
+    assert (report.outcome, report.after, machine.starts) == ("taken", "2.0", ["new"])
+
+
+@pytest.mark.parametrize("new", ["does not start", "is silent", "crashes", "fails"])
+def test_a_handler_that_does_not_work_makes_room_for_the_old_one(monkeypatch, tmp_path, new):
+    machine = Machine(monkeypatch, tmp_path, new)
+    with pytest.raises(IraidError, match=r"The old handler, version 1\.0, runs again"):
+        machine.take()
+    assert machine.starts == ["new", "old"]
+    assert "handler-path" in upgrade.GO_BACK.read_text()
+
+
+def test_without_either_the_next_start_takes_what_is_installed(monkeypatch, tmp_path):
+    machine = Machine(monkeypatch, tmp_path, "is silent", old_works=False)
+    with pytest.raises(IraidError, match="neither"):
+        machine.take()
+    assert not upgrade.GO_BACK.exists()
+
+
+def test_a_place_that_programs_can_not_be_loaded_from_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(upgrade, "KEPT", tmp_path / "kept")
+    upgrade.check_room()
+    flags = argparse.Namespace(f_flag=os.ST_NOEXEC)
+    monkeypatch.setattr(upgrade.os, "statvfs", lambda path: flags)
+    with pytest.raises(IraidError, match="noexec"):
+        upgrade.check_room()
+
+
+def test_a_runner_that_hangs_at_its_start_is_not_waited_for(monkeypatch):
+    killed = []
+    monkeypatch.setattr(upgrade, "START_SECONDS", 0.2)
+    monkeypatch.setattr(upgrade, "_kill_runner", lambda: killed.append(True))
+    real = subprocess.Popen
+    monkeypatch.setattr(upgrade.subprocess, "Popen", lambda words, **more: real(["sleep", "60"], **more))
+    with pytest.raises(IraidError, match="did not start within"):
+        upgrade.restart(2**22 + 1, 15)  # no such process: it has ended
+    assert killed == [True]
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_runner_that_does_not_run_takes_what_is_installed(monkeypatch, tmp_path, check):
+    machine = Machine(monkeypatch, tmp_path, "works")
+    upgrade.GO_BACK.parent.mkdir()
+    upgrade.GO_BACK.write_text("[Service]\n")
+    monkeypatch.setattr(upgrade, "_unit", lambda *names: {"MainPID": "0"})
+    assert upgrade.upgrade(machine, argparse.Namespace(check=check)).outcome == "not running"
+    assert upgrade.GO_BACK.exists() == check
