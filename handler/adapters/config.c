@@ -151,6 +151,20 @@ volume_config_defaults(struct volume_config *config, const char *name)
 	}
 }
 
+bool
+volume_config_fit_rates(struct volume_config *config, bool has_min, bool has_max)
+{
+	if (config->sync_rate_min <= config->sync_rate_max)
+		return true;
+	if (has_min && has_max)
+		return false;
+	if (has_min)
+		config->sync_rate_max = config->sync_rate_min;
+	else
+		config->sync_rate_min = config->sync_rate_max;
+	return true;
+}
+
 int
 volume_config_find(const struct volume_config *config, const struct device_address *device)
 {

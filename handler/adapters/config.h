@@ -71,6 +71,10 @@ const char *initiator_name_fault(const char *name);
 void volume_config_defaults(struct volume_config *config, const char *name);
 void volume_config_usual(struct volume_config *config);	/* whatever gateway.conf says; no name, no initiator */
 
+/* Of the two rates each may stand in the volume's file or not: one that does not gives way.  False: they do, and the minimum
+ * is above the maximum. */
+bool volume_config_fit_rates(struct volume_config *config, bool has_min, bool has_max);
+
 void volume_config_complain(void);	/* of faults of gateway.conf, in the log */
 
 /* 0; -ENOENT; -EINVAL (and other -errno) with reason "FILE:LINE: key: what is wrong; remedy". */

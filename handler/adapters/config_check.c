@@ -64,7 +64,7 @@ check_chap_file(const char *path, int line, struct config_faults *faults)
 
 	if (line > 0 && path[0] != '\0' && iscsi_credentials_read(path, &credentials, &why) != 0)
 		config_fault_add(faults, line, "chap_file", "line 1 the user, line 2 the secret; owned by root, mode 0600",
-				 "%.300s: %s", path, why);
+				 "%.*s: %s", config_text_fit(path, 300), path, why);
 	explicit_bzero(&credentials, sizeof(credentials));
 }
 
@@ -92,8 +92,8 @@ check_gateway(struct check *check)
 			line_of("chap_file", volume_keys, volume_key_count, gateway->volume_lines), faults);
 	if (gateway->config.command[0] != '\0' && access(gateway->config.command, X_OK) != 0)
 		config_fault_add(faults, line_of("command", gateway_keys, gateway_key_count, gateway->lines), "command",
-				 "name a program that is there, by its whole path", "%.300s can't be run: %s",
-				 gateway->config.command, strerror(errno));
+				 "name a program that is there, by its whole path", "%.*s can't be run: %s",
+				 config_text_fit(gateway->config.command, 300), gateway->config.command, strerror(errno));
 	config_faults_sort(faults);
 	if (gateway->text)
 		json_object_array_add(check->files, json_object_new_string(gateway->path));
@@ -332,6 +332,8 @@ volume_key_json(const struct volume_file *file, const struct gateway_file *gatew
 
 	if (line > 0 || file->is_old) {
 		source = "file";
+	} else if (key->common && !config_value_same(key, &file->config, &gateway->config.volumes)) {
+		source = "file";	/* it gave way to the other rate there */
 	} else if (key->common && gateway->volume_lines[index] > 0) {
 		source = "gateway.conf";
 		line = gateway->volume_lines[index];

@@ -273,6 +273,7 @@ volume_config_parse_json(const char *text, size_t length, const char *name, cons
 	struct volume_config config;
 	struct parse parse = { &config, file, reason, reason_size };
 	json_object *root = parse_json(&parse, text, length);
+	bool has_min, has_max;
 	int error = 0;
 
 	if (!root)
@@ -289,8 +290,10 @@ volume_config_parse_json(const char *text, size_t length, const char *name, cons
 				break;
 		}
 	}
+	has_min = json_object_object_get_ex(root, "sync_rate_min_bytes", NULL);
+	has_max = json_object_object_get_ex(root, "sync_rate_max_bytes", NULL);
 	json_object_put(root);
-	if (error == 0 && config.sync_rate_min > config.sync_rate_max)
+	if (error == 0 && !volume_config_fit_rates(&config, has_min, has_max))
 		error = fault(&parse, "\"sync_rate_min_bytes\" is %llu, above \"sync_rate_max_bytes\", %llu",
 			      (unsigned long long)config.sync_rate_min, (unsigned long long)config.sync_rate_max);
 	if (error == 0)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config_search.h"
+#include "config_volume.h"
 
 #define VOLUMES_MAX 1024
 
@@ -31,21 +32,26 @@ config_holder(const struct device_address *device, const uint8_t volume_uuid[16]
 	      char holder[LAYOUT_NAME_MAX + 1])
 {
 	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
-	struct volume_config *config = malloc(sizeof(*config));
-	int count = names && config ? volume_config_list(names, VOLUMES_MAX) : 0;
-	char reason[512];
+	struct volume_file *file = malloc(sizeof(*file));
+	struct config_faults *faults = malloc(sizeof(*faults));
+	int count = names && file && faults ? volume_config_list(names, VOLUMES_MAX) : 0;
 	bool found = false;
 
 	for (int i = 0; i < count && !found; i++) {
-		if (volume_config_read(names[i], config, reason, sizeof(reason)) != 0)
-			continue;
+		const struct volume_config *config = &file->config;
+
+		/* Its members are its own also while there is a fault in its file: what can be read of it counts. */
+		faults->count = faults->passed_over = 0;
+		if (volume_file_read(names[i], file, faults) == 0)
+			volume_file_free(file);
 		found = volume_uuid && memcmp(config->uuid, volume_uuid, sizeof(config->uuid)) == 0;
 		for (int d = 0; d < config->device_count && !found; d++)
 			found = device_address_overlap(&config->devices[d], device);
 		if (found)
 			memcpy(holder, names[i], sizeof(names[i]));
 	}
-	free(config);
+	free(faults);
+	free(file);
 	free(names);
 	return found;
 }

@@ -4,8 +4,8 @@
 
 #include "config.h"
 
-/* A volume whose configuration lists the device (by any portal that the two share) or has this UUID (NULL: that is not
- * looked at).  False: none. */
+/* A volume whose configuration, as far as it can be read, lists the device (by any portal that the two share) or has this
+ * UUID (NULL: that is not looked at).  False: none. */
 bool config_holder(const struct device_address *device, const uint8_t volume_uuid[16],
 		   char holder[LAYOUT_NAME_MAX + 1]);
 

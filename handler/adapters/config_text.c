@@ -2,7 +2,8 @@
  *
  * The library gives up a file at its first pass when a line has no form.  So such lines are reported and blanked, and
  * it is asked again: all faults of a file are found at once.  What it would pass over or take for something else is
- * looked for before: keys above the first section, comments that are indented or follow a heading, control characters.
+ * looked for before: keys above the first section, comments that are indented or follow a heading, control characters;
+ * and names for which it would give up the whole file without a word.
  *
  * Writing is not left to it: it would write every line in its own way.  A change replaces, adds or removes one line,
  * and leaves all others as they are, byte for byte.
@@ -20,6 +21,69 @@
 #include "config_text.h"
 
 #define PASSES_MAX 4
+
+/* --- text that is quoted --- */
+
+static bool
+goes_on(char c)
+{
+	return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* Bytes of the character at `text`; 0: it is not UTF-8, or not all of it is there. */
+static size_t
+character_bytes(const char *text)
+{
+	unsigned char first = (unsigned char)text[0], second = first ? (unsigned char)text[1] : 0;
+	size_t bytes = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+
+	for (size_t i = 1; i < bytes; i++) {
+		if (!goes_on(text[i]))
+			return 0;
+	}
+	if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+	    (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
+		return 0;
+	return bytes;
+}
+
+int
+config_text_fit(const char *text, int most)
+{
+	int length = (int)strnlen(text, (size_t)most + 1);
+
+	if (length <= most)
+		return length;
+	for (length = most; length > 0 && goes_on(text[length]); length--)
+		;
+	return length;
+}
+
+/* The end of a text that may have been cut: whole characters. */
+static void
+cut_end(char *text)
+{
+	char *end = text + strlen(text), *last = end;
+
+	while (last > text && end - last < 4 && goes_on(last[-1]))
+		last--;
+	if (last > text && (unsigned char)last[-1] >= 0xc2 && character_bytes(last - 1) == 0)
+		last[-1] = '\0';
+}
+
+/* It quotes the file, and goes to terminals, logs and JSON. */
+static void
+make_fit(char *text)
+{
+	cut_end(text);
+	while (*text) {
+		size_t bytes = character_bytes(text);
+
+		if (bytes == 0 || iscntrl((unsigned char)*text))
+			*text = '?';
+		text += bytes == 0 ? 1 : bytes;
+	}
+}
 
 /* --- faults --- */
 
@@ -41,15 +105,8 @@ config_fault_add(struct config_faults *faults, int line, const char *key, const 
 	va_start(arguments, format);
 	vsnprintf(fault->what, sizeof(fault->what), format, arguments);
 	va_end(arguments);
-	/* They quote the file, and go to terminals and logs. */
-	for (char *c = fault->what; *c; c++) {
-		if (iscntrl((unsigned char)*c))
-			*c = '?';
-	}
-	for (char *c = fault->key; *c; c++) {
-		if (iscntrl((unsigned char)*c))
-			*c = '?';
-	}
+	make_fit(fault->what);
+	make_fit(fault->key);
 }
 
 /* Those of the file as a whole come last: what is missing may be missing for what is wrong elsewhere. */
@@ -77,6 +134,8 @@ config_fault_format(const struct config_fault *fault, const char *file, char *ou
 		snprintf(place, sizeof(place), ":%d", fault->line);
 	snprintf(out, size, "%s%s: %s%s%s%s%s", file, place, fault->key, fault->key[0] ? ": " : "", fault->what,
 		 fault->remedy[0] ? "; " : "", fault->remedy);
+	if (size > 0)
+		cut_end(out);
 }
 
 void
@@ -115,6 +174,15 @@ static const char *
 skip_blanks(const char *line)
 {
 	return line + strspn(line, " \t\r");
+}
+
+/* Before the blanks at the end. */
+static const char *
+trimmed_end(const char *start, const char *end)
+{
+	while (end > start && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+		end--;
+	return end;
 }
 
 static bool
@@ -181,11 +249,84 @@ characters_are_fit(const char *text, size_t length, struct config_faults *faults
 	return true;
 }
 
+/* Where a line is. */
+struct place {
+	enum { IN_NO_SECTION, IN_SECTION, IN_UNFIT_SECTION } kind;
+	const char *section;
+	size_t section_length;
+};
+
+/* The library refuses a file as a whole, and names no line, when a name in it holds anything else. */
+static bool
+name_is_fit(const char *name, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		unsigned char c = (unsigned char)name[i];
+
+		if (c < ' ' || c == '!' || c >= 0x7f)
+			return false;
+	}
+	return true;
+}
+
+/* The name in a heading, as the library takes it; empty: it is none, and the library says so. */
+static const char *
+heading_name(const char *line, size_t *length)
+{
+	const char *name = skip_blanks(line + 1), *end = trimmed_end(name, line_end(line));
+	const char *bracket = memchr(name, ']', (size_t)(end - name));
+
+	if (bracket && end[-1] == ']')
+		bracket = end - 1;
+	*length = bracket ? (size_t)(trimmed_end(name, bracket) - name) : 0;
+	return name;
+}
+
+static void
+prepare_heading(char *line, size_t length, int number, struct place *place, struct config_faults *faults)
+{
+	place->kind = IN_SECTION;
+	place->section = heading_name(line, &place->section_length);
+	if (name_is_fit(place->section, place->section_length))
+		return;
+	config_fault_add(faults, number, "", "iraid.conf(5) has all sections; what stands below it is passed over",
+			 "section [%.*s] is not known",
+			 config_text_fit(place->section, place->section_length < 64 ? (int)place->section_length : 64),
+			 place->section);
+	place->kind = IN_UNFIT_SECTION;
+	memset(line, '#', length);
+}
+
+static void
+prepare_key(char *line, size_t length, int number, const struct place *place, struct config_faults *faults)
+{
+	const char *start = skip_blanks(line), *equals = memchr(line, '=', length);
+	size_t key_length = equals ? (size_t)(trimmed_end(start, equals) - start) : 0;
+	char key[sizeof(faults->list[0].key)];
+
+	if (place->kind == IN_NO_SECTION) {
+		config_fault_add(faults, number, "", "put the section's heading above it, for example [volume]",
+				 "this line is in no section");
+	} else if (place->kind == IN_SECTION) {
+		int before = faults->count;
+
+		if (name_is_fit(start, key_length))
+			return;
+		snprintf(key, sizeof(key), "%.*s", (int)key_length, start);
+		config_fault_add(faults, number, key, "iraid.conf(5) has all keys", "there is no such key in [%.*s]",
+				 place->section_length < 64 ? (int)place->section_length : 64, place->section);
+		if (faults->count > before)
+			snprintf(faults->list[before].section, sizeof(faults->list[before].section), "%.*s",
+				 (int)place->section_length, place->section);
+	}
+	memset(line, '#', length);
+}
+
 /* Comments and headings may be indented and lines may end with CR; keys above the first section would be passed over. */
 static void
 prepare(char *text, struct config_faults *faults)
 {
-	bool in_section = false;
+	struct place place = { .kind = IN_NO_SECTION };
 	int number = 1;
 
 	for (char *line = text; *line; line += next_line(line) - line, number++) {
@@ -197,13 +338,11 @@ prepare(char *text, struct config_faults *faults)
 		} else if (*start == '[') {
 			size_t indent = (size_t)(start - line);
 
-			in_section = true;
 			memmove(line, start, length - indent);
 			memset(line + length - indent, ' ', indent);
-		} else if (*start != '\n' && *start != '\0' && !in_section) {
-			config_fault_add(faults, number, "", "put the section's heading above it, for example [volume]",
-					 "this line is in no section");
-			memset(line, '#', length);
+			prepare_heading(line, length, number, &place, faults);
+		} else if (*start != '\n' && *start != '\0') {
+			prepare_key(line, length, number, &place, faults);
 		}
 		if (length > 0 && line[length - 1] == '\r')
 			line[length - 1] = ' ';
@@ -439,8 +578,7 @@ config_line_set(char **text, int line, const char *value)
 
 	while (from < end && (*from == ' ' || *from == '\t'))
 		from++;
-	while (end > from && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
-		end--;
+	end = trimmed_end(from, end);
 	return splice(text, (size_t)(from - *text), (size_t)(end - *text), value);
 }
 

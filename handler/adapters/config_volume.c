@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "config_volume.h"
 #include "files.h"
@@ -64,11 +63,28 @@ note_device_lines(const struct config_text *text, struct volume_file *file)
 }
 
 static void
+check_rates(struct volume_file *file, struct config_faults *faults)
+{
+	int min = 0, max = 0;
+	char least[CONFIG_VALUE_MAX], most[CONFIG_VALUE_MAX];
+
+	while (volume_keys[min].offset != offsetof(struct volume_config, sync_rate_min))
+		min++;
+	while (volume_keys[max].offset != offsetof(struct volume_config, sync_rate_max))
+		max++;
+	if (volume_config_fit_rates(&file->config, file->lines[min] > 0, file->lines[max] > 0))
+		return;
+	config_value_format(&volume_keys[min], &file->config, least);
+	config_value_format(&volume_keys[max], &file->config, most);
+	config_fault_add(faults, file->lines[min], "sync_rate_min", "choose a minimum that is not above the maximum",
+			 "%.40s is above sync_rate_max, %.40s", least, most);
+}
+
+static void
 check_whole(struct volume_file *file, struct config_faults *faults)
 {
 	const struct volume_config *config = &file->config;
 	int members = key_index(CONFIG_DEVICES);
-	char least[CONFIG_VALUE_MAX], most[CONFIG_VALUE_MAX];
 	bool bad_member = false;
 
 	for (int i = 0; i < volume_key_count; i++) {
@@ -84,16 +100,7 @@ check_whole(struct volume_file *file, struct config_faults *faults)
 	if (file->lines[members] != 0 && config->device_count < 2 && !bad_member)
 		config_fault_add(faults, file->lines[members], "member", "write a line for each of them",
 				 "a volume has 2 members at least, here is %d", config->device_count);
-	for (int i = 0; i + 1 < volume_key_count; i++) {
-		if (volume_keys[i].offset != offsetof(struct volume_config, sync_rate_min) ||
-		    volume_keys[i].kind != CONFIG_RATE || config->sync_rate_min <= config->sync_rate_max)
-			continue;
-		config_value_format(&volume_keys[i], config, least);
-		config_value_format(&volume_keys[i + 1], config, most);
-		config_fault_add(faults, file->lines[i] ? file->lines[i] : file->lines[i + 1], "sync_rate_min",
-				 "choose a minimum that is not above the maximum",
-				 "%.40s is above sync_rate_max, %.40s", least, most);
-	}
+	check_rates(file, faults);
 }
 
 int
@@ -473,15 +480,7 @@ edit_text(struct edit *edit)
 int
 config_file_replace(const char *folder, const char *name, const char *text)
 {
-	char path[PATH_MAX];
-	struct stat status;
-	mode_t mode = 0600;
-
-	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
-		return -ENAMETOOLONG;
-	if (stat(path, &status) == 0)
-		mode = status.st_mode & 0777;
-	return file_replace(folder, name, text, strlen(text), mode);
+	return file_rewrite(folder, name, text, strlen(text), 0600);
 }
 
 /* What stands there now; -ENOENT: nothing, *edit->text is a new file's. */

@@ -39,7 +39,7 @@ char *volume_template(const struct volume_config *config, const struct volume_co
 /* For templates: a comment of several lines, the bounds, and "key = value". */
 void config_template_key(FILE *out, const struct config_key *key, const void *base, bool as_comment);
 
-/* Replace folder/name by text, which keeps the mode of the file that is there. */
+/* Replace folder/name by text, as file_rewrite() does. */
 int config_file_replace(const char *folder, const char *name, const char *text);
 
 #endif

@@ -47,9 +47,24 @@ write_all(int fd, const char *data, size_t length)
 	return 0;
 }
 
-/* A new durable file beside the wanted one; its name goes to temporary[]. */
+/* Whose it is first: nobody who could not read the file that was there may read this one. */
 static int
-write_temporary(int folder_fd, const char *name, const void *data, size_t length, mode_t mode,
+take_after(int fd, const struct stat *as)
+{
+	mode_t mode = as->st_mode & 0777;
+
+	if (fchown(fd, as->st_uid, as->st_gid) != 0) {
+		if (errno != EPERM)
+			return -errno;
+		mode &= 0700;
+	}
+	return fchmod(fd, mode) == 0 ? 0 : -errno;
+}
+
+/* A new durable file beside the wanted one; its name goes to temporary[].  `as`: whose owner, group and mode it has; NULL:
+ * ours, with `mode`. */
+static int
+write_temporary(int folder_fd, const char *name, const void *data, size_t length, mode_t mode, const struct stat *as,
 		char *temporary, size_t temporary_size)
 {
 	/* The process's id keeps two processes apart, callers in one process are serialised. */
@@ -59,10 +74,13 @@ write_temporary(int folder_fd, const char *name, const void *data, size_t length
 	if (count < 0 || (size_t)count >= temporary_size)
 		return -ENAMETOOLONG;
 	unlinkat(folder_fd, temporary, 0);
-	fd = openat(folder_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	fd = openat(folder_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+		    as ? 0600 : mode);
 	if (fd < 0)
 		return -errno;
-	error = write_all(fd, data, length);
+	error = as ? take_after(fd, as) : 0;
+	if (error == 0)
+		error = write_all(fd, data, length);
 	if (error == 0 && fsync(fd) != 0)
 		error = -errno;
 	if (close(fd) != 0 && error == 0)
@@ -74,7 +92,7 @@ write_temporary(int folder_fd, const char *name, const void *data, size_t length
 
 static int
 file_put(const char *folder, const char *name, const void *data, size_t length, mode_t mode,
-	 bool replace)
+	 const struct stat *as, bool replace)
 {
 	char temporary[NAME_MAX + 1];
 	int folder_fd, error;
@@ -85,7 +103,7 @@ file_put(const char *folder, const char *name, const void *data, size_t length, 
 	folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (folder_fd < 0)
 		return -errno;
-	error = write_temporary(folder_fd, name, data, length, mode, temporary, sizeof(temporary));
+	error = write_temporary(folder_fd, name, data, length, mode, as, temporary, sizeof(temporary));
 	if (error == 0) {
 		if (replace && renameat(folder_fd, temporary, folder_fd, name) != 0)
 			error = -errno;
@@ -103,13 +121,30 @@ file_put(const char *folder, const char *name, const void *data, size_t length, 
 int
 file_replace(const char *folder, const char *name, const void *data, size_t length, mode_t mode)
 {
-	return file_put(folder, name, data, length, mode, true);
+	return file_put(folder, name, data, length, mode, NULL, true);
+}
+
+int
+file_rewrite(const char *folder, const char *name, const void *data, size_t length, mode_t mode)
+{
+	char path[PATH_MAX], real[PATH_MAX], *slash;
+	struct stat status;
+
+	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	if (!realpath(path, real))
+		return errno == ENOENT ? file_replace(folder, name, data, length, mode) : -errno;
+	if (stat(real, &status) != 0)
+		return -errno;
+	slash = strrchr(real, '/');
+	*slash = '\0';
+	return file_put(slash == real ? "/" : real, slash + 1, data, length, mode, &status, true);
 }
 
 int
 file_create(const char *folder, const char *name, const void *data, size_t length, mode_t mode)
 {
-	return file_put(folder, name, data, length, mode, false);
+	return file_put(folder, name, data, length, mode, NULL, false);
 }
 
 int

@@ -13,6 +13,10 @@ int folder_make(const char *path);
  */
 int file_replace(const char *folder, const char *name, const void *data, size_t length, mode_t mode);
 
+/* As file_replace; a file that is there keeps its mode, owner and group, and a link the file that it leads to gets the data.
+ * `mode` is a new one's. */
+int file_rewrite(const char *folder, const char *name, const void *data, size_t length, mode_t mode);
+
 /* As file_replace, but an existing file wins: -EEXIST and it stays. */
 int file_create(const char *folder, const char *name, const void *data, size_t length, mode_t mode);
 

@@ -172,7 +172,6 @@ begin(struct volume_host *host, const char *name, const struct volume_start_opti
 			 name, host->program);
 		return -EAGAIN;
 	}
-	volume_config_complain();
 	hosted = new_hosted(host, &config, options);
 	if (!hosted) {
 		snprintf(reason, reason_size, "volume \"%s\": out of memory", name);
@@ -278,6 +277,7 @@ volume_acquire(struct volume_host *host, const char *name, const char *user,
 	static const struct volume_start_options usual;
 	struct volume *volume = calloc(1, sizeof(*volume));
 	struct hosted *hosted;
+	bool begun = false;
 	int error = 0;
 
 	if (!volume) {
@@ -290,6 +290,7 @@ volume_acquire(struct volume_host *host, const char *name, const char *user,
 	hosted = find(host, name);
 	if (!hosted) {
 		error = begin(host, name, &usual, &hosted, reason, reason_size);
+		begun = error == 0;
 	} else if (hosted->stopping) {
 		snprintf(reason, reason_size, "volume \"%s\" is being stopped; try again when it has", name);
 		error = -EAGAIN;
@@ -301,6 +302,8 @@ volume_acquire(struct volume_host *host, const char *name, const char *user,
 	}
 	pthread_mutex_unlock(&host->lock);
 	pthread_mutex_unlock(&host->edits);
+	if (begun)
+		volume_config_complain();
 	if (error != 0)
 		free(volume);
 	else
@@ -549,6 +552,7 @@ volume_start(struct volume_host *host, const char *name, const struct volume_sta
 	     char *reason, size_t reason_size)
 {
 	struct hosted *hosted;
+	bool begun = false;
 	int error = 0;
 
 	/* Its file must not change between being read and taken over. */
@@ -557,6 +561,7 @@ volume_start(struct volume_host *host, const char *name, const struct volume_sta
 	hosted = find(host, name);
 	if (!hosted) {
 		error = begin(host, name, options, &hosted, reason, reason_size);
+		begun = error == 0;
 	} else if (hosted->stopping) {
 		snprintf(reason, reason_size, "volume \"%s\" is being stopped; try again when it has", name);
 		error = -EAGAIN;
@@ -565,6 +570,8 @@ volume_start(struct volume_host *host, const char *name, const struct volume_sta
 	}
 	pthread_mutex_unlock(&host->lock);
 	pthread_mutex_unlock(&host->edits);
+	if (begun)
+		volume_config_complain();
 	return error;
 }
 

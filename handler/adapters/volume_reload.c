@@ -170,21 +170,28 @@ apply(struct volume_host *host, struct hosted *hosted, const struct volume_confi
 	return error;
 }
 
+/* NAME.json becomes NAME.conf. */
+static int
+convert(const struct volume_file *file, struct reload *out, char *reason, size_t reason_size)
+{
+	int error = file->is_old || file->old_too ? volume_config_write(&file->config, reason, reason_size) : 0;
+
+	out->converted = error == 0 && (file->is_old || file->old_too);
+	return error;
+}
+
 /* Of a volume that does not run here. */
 static int
 convert_unused(struct volume_host *host, const struct volume_file *file, struct reload *out, char *reason,
 	       size_t reason_size)
 {
-	int error = 0, lock = volume_lock(file->config.uuid, file->config.name, host->program, out->note,
-					  sizeof(out->note));
+	int error, lock = volume_lock(file->config.uuid, file->config.name, host->program, out->note,
+				      sizeof(out->note));
 
 	if (lock < 0)
 		return 0;	/* out->note says who has it: it is his to read */
 	out->note[0] = '\0';
-	if (file->is_old || file->old_too) {
-		error = volume_config_write(&file->config, reason, reason_size);
-		out->converted = error == 0;
-	}
+	error = convert(file, out, reason, reason_size);
 	close(lock);
 	return error;
 }
@@ -198,11 +205,10 @@ reload(struct volume_host *host, const struct volume_file *file, struct reload *
 	if (!hosted)
 		return convert_unused(host, file, out, reason, reason_size);
 	out->running = true;
-	error = apply(host, hosted, &file->config, out, reason, reason_size);
-	if (error == 0 && (file->is_old || file->old_too)) {
-		error = volume_config_write(&file->config, reason, reason_size);
-		out->converted = error == 0;
-	}
+	/* First: should that fail, nothing has changed yet. */
+	error = convert(file, out, reason, reason_size);
+	if (error == 0)
+		error = apply(host, hosted, &file->config, out, reason, reason_size);
 	volume_unpin(hosted);
 	return error;
 }

@@ -96,13 +96,14 @@ def fault_error(faults: list[dict[str, Any]]) -> IraidError:
 def _ask(*arguments: str) -> Any:
     program = engine_program()
     try:
-        done = subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=SECONDS_MAX, check=False)
-        return json.loads(done.stdout)
+        done = subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                              errors="replace", timeout=SECONDS_MAX, check=False)
     except OSError as error:
         raise IraidError(f"{program} can't be run: {error.strerror}", "install iraid again", kind="unavailable") from error
     except subprocess.TimeoutExpired as error:
         raise IraidError(f"{program} did not answer within {SECONDS_MAX} s", "is the disk of its files well?") from error
+    try:
+        return json.loads(done.stdout)
     except ValueError as error:
         said = done.stderr.strip().splitlines()
         raise IraidError(f"{program} {' '.join(arguments)} failed: {said[-1] if said else f'status {done.returncode}'}",

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config_search.h"
 #include "config_volume.h"
 #include "files.h"
 #include "scratch.h"
@@ -237,7 +238,7 @@ faults_are_refused_with_file_line_key_and_remedy(void **state)
 	refused("10.0.0.1/iqn", "10.0.0.1,,h/iqn", "member: \"10.0.0.1,,h");
 	refused("10.0.0.1/iqn", "a,b,c,d,e/iqn", "at most 4 portals");
 	refused("Give_Up = 7s", "sync_rate_min = 1000", "FILE:9: sync_rate_min: \"1000\" is too little; choose 64K to 1T");
-	refused("Give_Up = 7s", "sync_rate_max = 1M", "FILE:9: sync_rate_min: 10M is above sync_rate_max, 1M");
+	refused("Give_Up = 7s", "sync_rate_max = 1M\nsync_rate_min = 2M", "FILE:10: sync_rate_min: 2M is above sync_rate_max, 1M");
 	refused("Give_Up = 7s", "sync_rate_max = 1MB", "is not a rate");
 	refused("Give_Up = 7s", "sync_rate_max = 99999999999T", "is not a rate");
 	refused("Give_Up = 7s", "sync_rate_max = 18446744073709551616", "is not a rate");
@@ -270,7 +271,8 @@ faults_of_the_file_as_it_was_are_refused(void **state)
 	refused_old("\"[fd00::4]:3261/iqn.2026-01.org.example:b/7\"", "5", "members");
 	refused_old("\"give_up_seconds\": 7", "\"give_up_seconds\": 121", "give_up_seconds");
 	refused_old("\"give_up_seconds\": 7", "\"give_up_seconds\": 7.5", "give_up_seconds");
-	refused_old("\"give_up_seconds\": 7", "\"sync_rate_max_bytes\": 1048576", "above \"sync_rate_max_bytes\"");
+	refused_old("\"give_up_seconds\": 7", "\"sync_rate_max_bytes\": 1048576, \"sync_rate_min_bytes\": 1048577",
+		    "above \"sync_rate_max_bytes\"");
 	refused_old("\"/etc/iraid/secrets/v0\"", "\"/etc/\\u0000\"", "NUL");
 	refused_old("false }", "0 }", "enabled");
 	refused_old("false }", "false", "ends too early");
@@ -292,6 +294,138 @@ all_faults_of_a_file_are_found_at_once(void **state)
 	assert_int_equal(faults.count, 6);
 	for (int i = 0; i < 6; i++)
 		assert_int_equal(faults.list[i].line, lines[i]);
+}
+
+/* The library gives up a file with such a name, and says nothing of it. */
+static void
+a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds(void **state)
+{
+	static const struct {
+		const char *line, *named;	/* NULL: it is none */
+	} cases[] = {
+		{ "gr\xc3\xb6\xc3\x9f" "e = 5", "FILE:2: gr\xc3\xb6\xc3\x9f" "e: there is no such key in [volume]; iraid.conf(5)" },
+		{ "  \xe2\x82\xac=5", "FILE:2: \xe2\x82\xac: there is no such key in [volume]" },
+		{ "give!up = 5s\r", "FILE:2: give!up: there is no such key" },
+		{ "!=5", "FILE:2: !: there is no such key" },
+		{ "give\tup = 5s", "FILE:2: give?up: there is no such key" },
+		{ "give\rup = 5s", "FILE:2: give?up: there is no such key" },
+		{ "gr\xc3 = 5", "FILE:2: gr: there is no such key" },
+		{ "gr\xc3\xb6\xc3\x9f" "e", "FILE:2: the line is neither" },
+		{ "# gr\xc3\xb6\xc3\x9f" "e! = 5", NULL },
+		{ "chap_file = /gr\xc3\xb6\xc3\x9f" "e!\t!", "FILE:12: chap_file: it is there twice, first in line 2" },
+	};
+	static const char *const sections[] = { "[gr\xc3\xb6\xc3\x9f" "e]", " [a!b] ", "[a\tb]\r", "[a]\xc3\xb6]", "[a!b] # mine" };
+	static struct config_faults faults;
+	static struct volume_config defaults;
+	static struct volume_file file;
+	char text[4096], expected[64], shown[2048];
+
+	volume_config_usual(&defaults);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		sprintf(text, "[volume]\n%s\n%s", cases[i].line, strstr(good, "uuid"));
+		faults.count = faults.passed_over = 0;
+		assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
+		config_faults_format(&faults, "FILE", shown, sizeof(shown));
+		if (cases[i].named ? faults.count != 1 || strncmp(shown, cases[i].named, strlen(cases[i].named)) != 0
+				   : faults.count > 0)
+			fail_msg("line %s: %d faults, \"%s\"", cases[i].line, faults.count, shown);
+		assert_int_equal(file.config.device_count, 2);
+		assert_int_equal(file.config.give_up_seconds, 7);
+	}
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+		sprintf(text, "%s%s\ngive_up = 9s\nnonsense\n[volume]\nhedge = 7s\n", good, sections[i]);
+		sprintf(expected, "FILE:14: section [%s", i == 0 ? "gr\xc3\xb6\xc3\x9f" "e]" : "a");
+		faults.count = faults.passed_over = 0;
+		assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
+		config_faults_format(&faults, "FILE", shown, sizeof(shown));
+		if (faults.count != 1 || strncmp(shown, expected, strlen(expected)) != 0)
+			fail_msg("%s: %d faults, \"%s\"", sections[i], faults.count, shown);
+		assert_int_equal(file.config.device_count, 2);
+		assert_int_equal(file.config.give_up_seconds, 7);
+		assert_int_equal(file.config.hedge_milliseconds, 7000);
+	}
+}
+
+/* Whatever ASCII a name holds. */
+static void
+no_name_makes_a_file_unreadable(void **state)
+{
+	static struct config_faults faults;
+	static struct volume_config defaults;
+	static struct volume_file file;
+	char text[4096];
+
+	volume_config_usual(&defaults);
+	for (int c = 1; c < 0x7f; c++) {
+		for (int form = 0; form < 4; form++) {
+			sprintf(text, form < 2 ? "%s%s%cb = 1\n" : "%s[%s%cb]\n", good, form % 2 ? "" : "a", c);
+			faults.count = faults.passed_over = 0;
+			assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
+			if (faults.count > 0 && c >= ' ' && faults.list[0].line == 0)
+				fail_msg("%02x: %s", c, faults.list[0].what);
+		}
+	}
+}
+
+static void
+of_two_rates_the_one_that_is_in_the_file_wins(void **state)
+{
+	static struct volume_config defaults;
+	static struct volume_file file;
+	static struct config_faults faults;
+	static struct volume_config old;
+	char text[4096], reason[256] = "";
+
+	volume_config_usual(&defaults);
+	defaults.sync_rate_max = 20 << 20;
+	sprintf(text, "%ssync_rate_min = 30M\n", good);
+	assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
+	assert_int_equal(faults.count, 0);
+	assert_int_equal(file.config.sync_rate_min, 30 << 20);
+	assert_int_equal(file.config.sync_rate_max, 30 << 20);
+	sprintf(text, "%ssync_rate_max = 5M\n", good);
+	assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
+	assert_int_equal(faults.count, 0);
+	assert_int_equal(file.config.sync_rate_min, 5 << 20);
+	assert_int_equal(file.config.sync_rate_max, 5 << 20);
+	sprintf(text, "%.*s, \"sync_rate_max_bytes\": 5242880 }", (int)(strlen(good_old) - 3), good_old);
+	if (parse_old(text, strlen(text), &old, reason, sizeof(reason)) != 0)
+		fail_msg("%s", reason);
+	assert_int_equal(old.sync_rate_min, 5 << 20);
+}
+
+static void
+what_a_fault_quotes_ends_with_a_whole_character(void **state)
+{
+	static struct config_faults faults;
+	static struct volume_config defaults;
+	static struct volume_file file;
+	char text[1024], what[512] = "", out[16];
+
+	assert_int_equal(config_text_fit("a\xc3\xb6z", 9), 4);
+	assert_int_equal(config_text_fit("a\xc3\xb6z", 4), 4);
+	assert_int_equal(config_text_fit("a\xc3\xb6z", 3), 3);
+	assert_int_equal(config_text_fit("a\xc3\xb6z", 2), 1);
+	assert_int_equal(config_text_fit("", 0), 0);
+	/* Cut by the one who quotes, at 200 bytes, and by the room there is. */
+	sprintf(text, "[volume]\ngive_up = %0199d\xe2\x82\xac\n", 0);
+	volume_config_usual(&defaults);
+	assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
+	for (int i = 0; i < faults.count; i++) {
+		if (strcmp(faults.list[i].key, "give_up") == 0)
+			strcpy(what, faults.list[i].what);
+	}
+	sprintf(text, "\"%0199d\" is not a time", 0);
+	assert_string_equal(what, text);
+	faults.count = 0;
+	config_fault_add(&faults, 1, "", "", "%0510d\xe2\x82\xac", 0);
+	assert_int_equal(strlen(faults.list[0].what), 510);
+	config_fault_add(&faults, 1, "k\xc3", "", "\xff\xe2\x82 \xed\xa0\x80 \xc3\xb6\x01");
+	assert_string_equal(faults.list[1].what, "??? ??? \xc3\xb6?");
+	assert_string_equal(faults.list[1].key, "k");
+	config_fault_add(&faults, 1, "", "", "123456789\xe2\x82\xac");
+	config_fault_format(&faults.list[2], "F", out, sizeof(out));	/* 17 bytes into 15 */
+	assert_string_equal(out, "F:1: 123456789");
 }
 
 static void
@@ -453,6 +587,33 @@ damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
 	damage(parse_old, good_old, FUZZ_ROUNDS / 4, 0x69726169642d6367ull);
 }
 
+/* Nor may another volume take them. */
+static void
+a_fault_in_its_file_does_not_free_a_volumes_members(void **state)
+{
+	static const uint8_t uuid[16] = { 0x3f, 0x0c, 0x9a, 0x52, 0x7d, 0x14, 0x4f, 0x0e,
+					  0x9a, 0x6b, 0x2d, 0x9a, 0x1c, 0x7e, 0x5b, 0x10 };
+	char text[4096], folder[PATH_MAX], holder[LAYOUT_NAME_MAX + 1] = "";
+	struct device_address held, other;
+	const char *why = "";
+
+	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
+	assert_int_equal(folder_make(folder), 0);
+	assert_int_equal(device_address_parse("[fd00::4]:3261/iqn.2026-01.org.example:b/7", &held, &why), 0);
+	assert_int_equal(device_address_parse("[fd00::4]:3261/iqn.2026-01.org.example:b/8", &other, &why), 0);
+	scratch_write("etc/volumes/a.conf", "not a file of a volume");
+	scratch_write("etc/volumes/b.json", "{");
+	sprintf(text, "%sgive_up = 5\nhegde = 1s\n", good);
+	scratch_write("etc/volumes/v0.conf", text);
+	assert_true(config_holder(&held, NULL, holder));
+	assert_string_equal(holder, "v0");
+	assert_false(config_holder(&other, NULL, holder));
+	assert_true(config_holder(&other, uuid, holder));
+	scratch_write("etc/volumes/v0.conf", good);
+	assert_true(config_holder(&held, NULL, holder));
+	assert_false(config_holder(&other, NULL, holder));
+}
+
 static void
 the_gateway_keeps_its_id(void **state)
 {
@@ -527,12 +688,17 @@ main(void)
 		cmocka_unit_test(faults_are_refused_with_file_line_key_and_remedy),
 		cmocka_unit_test(faults_of_the_file_as_it_was_are_refused),
 		cmocka_unit_test(all_faults_of_a_file_are_found_at_once),
+		cmocka_unit_test(a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds),
+		cmocka_unit_test(no_name_makes_a_file_unreadable),
+		cmocka_unit_test(of_two_rates_the_one_that_is_in_the_file_wins),
+		cmocka_unit_test(what_a_fault_quotes_ends_with_a_whole_character),
 		cmocka_unit_test(a_member_may_have_several_portals),
 		cmocka_unit_test(a_device_can_be_dropped_but_not_the_last_two),
 		SCRATCH_TEST(what_is_written_reads_back_and_is_roots_alone),
 		SCRATCH_TEST(the_list_is_sorted_and_holds_volumes_only),
 		SCRATCH_TEST(a_file_too_large_is_refused),
 		cmocka_unit_test(damaged_text_never_gives_a_configuration_out_of_bounds),
+		SCRATCH_TEST(a_fault_in_its_file_does_not_free_a_volumes_members),
 		SCRATCH_TEST(the_gateway_keeps_its_id),
 		SCRATCH_TEST(epochs_are_kept_by_volume_and_damage_is_not_zero),
 		SCRATCH_TEST(a_file_is_replaced_whole_or_created_once),

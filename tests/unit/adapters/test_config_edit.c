@@ -187,6 +187,71 @@ a_file_keeps_its_mode_and_faults_keep_a_file(void **state)
 }
 
 static void
+a_link_stays_and_what_it_leads_to_is_changed(void **state)
+{
+	char path[PATH_MAX], folder[PATH_MAX], target[PATH_MAX];
+	struct stat status;
+
+	begin();
+	snprintf(folder, sizeof(folder), "%s/kept", scratch_folder);
+	assert_int_equal(folder_make(folder), 0);
+	snprintf(path, sizeof(path), "%s/etc/volumes/v0.conf", scratch_folder);
+	snprintf(target, sizeof(target), "%.4000s/v0", folder);
+	assert_int_equal(rename(path, target), 0);
+	assert_int_equal(symlink("../../kept/v0", path), 0);
+	config.sync_rate_max = 30 << 20;
+	must(volume_config_write(&config, reason, sizeof(reason)));
+	only_differs("\t=\t100M", "\t=\t30M");
+	assert_int_equal(lstat(path, &status), 0);
+	assert_true(S_ISLNK(status.st_mode));
+	assert_int_equal(lstat(target, &status), 0);
+	assert_true(S_ISREG(status.st_mode));
+	/* Nothing is left behind in either folder. */
+	assert_int_equal(volume_config_delete("v0"), 0);
+	assert_int_equal(unlink(target), 0);
+	assert_int_equal(rmdir(folder), 0);
+	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
+	assert_int_equal(rmdir(folder), 0);
+}
+
+static void
+a_link_to_nowhere_becomes_a_file(void **state)
+{
+	char path[PATH_MAX];
+
+	begin();
+	snprintf(path, sizeof(path), "%s/etc/volumes/v0.conf", scratch_folder);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink("nowhere", path), 0);
+	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_read("v0", &again, reason, sizeof(reason)));
+	assert_true(volume_config_same(&config, &again));
+}
+
+static void
+a_file_keeps_its_owner_and_group(void **state)
+{
+	char path[PATH_MAX];
+	mode_t mask;
+	struct stat status;
+	uid_t owner = geteuid() == 0 ? 1001 : geteuid();	/* only root can give it to another */
+	gid_t group = geteuid() == 0 ? 1002 : getegid();
+
+	begin();
+	snprintf(path, sizeof(path), "%s/etc/volumes/v0.conf", scratch_folder);
+	assert_int_equal(chown(path, owner, group), 0);
+	assert_int_equal(chmod(path, 0664), 0);
+	config.error_limit = 3;
+	mask = umask(077);
+	must(volume_config_write(&config, reason, sizeof(reason)));
+	umask(mask);
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_uid, owner);
+	assert_int_equal(status.st_gid, group);
+	assert_int_equal(status.st_mode & 07777, 0664);
+}
+
+static void
 a_new_file_explains_every_key_and_says_what_it_should(void **state)
 {
 	char *text;
@@ -373,6 +438,25 @@ what_a_volume_does_not_say_the_gateway_does(void **state)
 	only_differs("100M\n", "100M\nchap_file = none\ngive_up = 5s\n");
 }
 
+/* What fits there need not fit beside what stands here. */
+static void
+a_rate_of_the_gateway_gives_way_to_the_volumes(void **state)
+{
+	begin();
+	write_file("etc/gateway.conf", "[volumes]\nsync_rate_min = 200M\n");
+	must(volume_config_read("v0", &config, reason, sizeof(reason)));
+	assert_int_equal(config.sync_rate_min, 100 << 20);
+	assert_int_equal(config.sync_rate_max, 100 << 20);
+	config.error_limit = 3;
+	must(volume_config_write(&config, reason, sizeof(reason)));
+	only_differs("100M\n", "100M\nerror_limit = 3\n");
+	config.sync_rate_max = 300 << 20;
+	config.sync_rate_min = 150 << 20;
+	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_read("v0", &again, reason, sizeof(reason)));
+	assert_true(volume_config_same(&config, &again));
+}
+
 static void
 a_fault_of_the_gateway_keeps_no_volume_from_starting(void **state)
 {
@@ -460,6 +544,7 @@ bad_values_of_the_gateway_are_named(void **state)
 		{ "[exporter]\nport = 65536\n", "2: port: \"65536\" is too much; choose 1 to 65535" },
 		{ "[volumes]\nsync_rate_max = 1M\n", "sync_rate_min: in [volumes] it is above sync_rate_max" },
 		{ "[volumes]\ngive_up = 5s\ngive_up = 6s\n", "3: give_up: it is there twice, first in line 2" },
+		{ "[spares]\ngr\xc3\xb6\xc3\x9f" "e = 1\n", "2: gr\xc3\xb6\xc3\x9f" "e: there is no such key in [spares]" },
 		{ "[volumes]\ninitiator = iqn.x:a\n", "2: initiator: there is no such key in [volumes]" },
 	};
 	static struct gateway_file gateway;
@@ -519,11 +604,15 @@ main(void)
 		SCRATCH_TEST(a_key_that_was_nowhere_follows_the_last),
 		SCRATCH_TEST(devices_come_and_go_with_their_lines),
 		SCRATCH_TEST(a_file_keeps_its_mode_and_faults_keep_a_file),
+		SCRATCH_TEST(a_link_stays_and_what_it_leads_to_is_changed),
+		SCRATCH_TEST(a_link_to_nowhere_becomes_a_file),
+		SCRATCH_TEST(a_file_keeps_its_owner_and_group),
 		SCRATCH_TEST(a_new_file_explains_every_key_and_says_what_it_should),
 		SCRATCH_TEST(an_odd_file_says_what_it_should_and_keeps_its_other_lines),
 		SCRATCH_TEST(the_first_change_makes_a_new_file_of_an_old_one),
 		SCRATCH_TEST(both_files_may_be_there_while_they_say_the_same),
 		SCRATCH_TEST(what_a_volume_does_not_say_the_gateway_does),
+		SCRATCH_TEST(a_rate_of_the_gateway_gives_way_to_the_volumes),
 		SCRATCH_TEST(a_fault_of_the_gateway_keeps_no_volume_from_starting),
 		SCRATCH_TEST(the_gateways_file_keeps_all_but_the_spares),
 		SCRATCH_TEST(spares_move_from_the_old_file_into_the_new_one),

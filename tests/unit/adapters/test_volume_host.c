@@ -12,12 +12,15 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "files.h"
 #include "log.h"
 #include "scratch.h"
 #include "volume_admin.h"
+#include "volume_host_internal.h"
+#include "volume_reload.h"
 
 #define THREADS 4
 #define REQUESTS_PER_ROUND 16
@@ -206,6 +209,100 @@ another_process_is_told_who_has_it_until_that_ends(void **state)
 	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
 	volume = acquire("v0", "test");
 	volume_release(volume);
+}
+
+static atomic_int complaints, locked_complaints;
+
+/* Counts what is said of gateway.conf, which takes the host's lock to see that nobody waits for it meanwhile. */
+static void
+count_complaints(int level, const char *text)
+{
+	struct timespec until;
+
+	if (!strstr(text, "gateway.conf"))
+		return;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 2;
+	if (pthread_mutex_timedlock(&host->lock, &until) == 0)
+		pthread_mutex_unlock(&host->lock);
+	else
+		atomic_fetch_add(&locked_complaints, 1);
+	atomic_fetch_add(&complaints, 1);
+}
+
+static void
+faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not(void **state)
+{
+	const uint8_t uuid[16] = { 0x3f, 0x0c, 0x9a, 0x52, 0x7d, 0x14, 0x4f, 0x0e,
+				   0x9a, 0x6b, 0x2d, 0x9a, 0x1c, 0x7e, 0x5b, 0x10 };
+	static const struct volume_start_options usual;
+	struct volume *volume = NULL;
+	int lock = volume_lock(uuid, "v0", "nbdkit", reason, sizeof(reason));
+
+	scratch_write("etc/gateway.conf", "[volumes]\ngive_up = 5\n");
+	assert_true(lock >= 0);
+	atomic_store(&complaints, 0);
+	log_set_sink(count_complaints);
+	for (int i = 0; i < 3; i++)	/* as tcmu-runner does, each second */
+		assert_int_equal(volume_acquire(host, "v0", "test", &volume, reason, sizeof(reason)), -EBUSY);
+	assert_int_equal(volume_start(host, "v0", &usual, reason, sizeof(reason)), -EBUSY);
+	assert_int_equal(atomic_load(&complaints), 0);
+	close(lock);
+	volume = acquire("v0", "test");
+	assert_int_equal(atomic_load(&complaints), 1);
+	assert_int_equal(volume_start(host, "v1", &usual, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_start(host, "v1", &usual, reason, sizeof(reason)), 0);	/* it runs */
+	assert_int_equal(atomic_load(&complaints), 2);
+	assert_int_equal(atomic_load(&locked_complaints), 0);
+	volume_release(volume);
+}
+
+static void
+write_old(const char *give_up)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "{\"name\": \"v0\", \"uuid\": \"3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\", \"give_up_seconds\": %s,"
+		 " \"members\": [\"127.0.0.1:1/iqn.2026-01.org.iraid.test:a/0\","
+		 " \"127.0.0.1:1/iqn.2026-01.org.iraid.test:b/0\"]}", give_up);
+	scratch_write("etc/volumes/v0.json", text);
+}
+
+static void
+a_reload_that_fails_has_changed_nothing(void **state)
+{
+	struct volume_view *view = malloc(sizeof(*view));
+	struct reload *reload = calloc(1, sizeof(*reload));
+	char path[PATH_MAX], in_the_way[PATH_MAX];
+	struct volume *volume;
+
+	assert_non_null(view);
+	assert_non_null(reload);
+	snprintf(path, sizeof(path), "%s/etc/volumes/v0.conf", scratch_folder);
+	assert_int_equal(unlink(path), 0);
+	write_old("7");
+	volume = acquire("v0", "test");
+	write_old("9");
+	/* A file can't be written under this name. */
+	snprintf(in_the_way, sizeof(in_the_way), "%s/etc/volumes/.v0.conf.%ld.new", scratch_folder, (long)getpid());
+	assert_int_equal(mkdir(in_the_way, 0700), 0);
+	assert_int_equal(volume_reload(host, "v0", reload, reason, sizeof(reason)), -EEXIST);
+	assert_non_null(strstr(reason, "v0.conf: "));
+	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);
+	assert_int_equal(view->config.give_up_seconds, 7);
+	assert_int_equal(rmdir(in_the_way), 0);
+	if (volume_reload(host, "v0", reload, reason, sizeof(reason)) != 0)
+		fail_msg("%s", reason);
+	assert_true(reload->converted);
+	assert_int_equal(reload->count, 1);
+	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);
+	assert_int_equal(view->config.give_up_seconds, 9);
+	assert_int_equal(access(path, R_OK), 0);
+	reload_free(reload);
+	volume_release(volume);
+	free(reload);
+	free(view);
 }
 
 static void
@@ -546,6 +643,8 @@ main(void)
 		HOST_TEST(waiting_for_members_ends_in_time),
 		HOST_TEST(the_end_of_the_process_ends_every_wait_and_lets_nothing_begin),
 		HOST_TEST(another_process_is_told_who_has_it_until_that_ends),
+		HOST_TEST(faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not),
+		HOST_TEST(a_reload_that_fails_has_changed_nothing),
 		HOST_TEST(a_secrets_file_that_is_gone_fails_the_volume_not_the_start),
 		HOST_TEST(a_growth_is_waited_for_and_its_size_is_known_on_return),
 		HOST_TEST(a_growth_that_fails_says_why_and_the_next_may_begin),
