@@ -43,16 +43,12 @@ def test_every_event_is_described_once() -> None:
 
 
 def alerts() -> list[str]:
-    if not ALERTS.exists():
-        return []
     return re.findall(r"^\s*- alert: (\w+)", ALERTS.read_text(), re.MULTILINE)
 
 
 def test_every_alert_is_described_and_its_link_leads_there() -> None:
-    if not ALERTS.exists():
-        pytest.skip("there are no alert rules in this tree")
     headings = re.findall(r"^### (\w+)$", section("Alerts"), re.MULTILINE)
-    assert sorted(headings) == sorted(alerts())
+    assert sorted(headings) == sorted(alerts()) and len(headings) > 20
     links = re.findall(r"runbook_url:.*?alarms\.md#(\w+)", ALERTS.read_text())
     assert links == [name.lower() for name in alerts()]
 
