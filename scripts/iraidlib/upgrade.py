@@ -157,13 +157,20 @@ def check_room() -> None:
 
 
 def keep_old(mapped: Path, path: Path) -> None:
-    """A folder of handlers with the old one instead of the new."""
-    shutil.rmtree(KEPT, ignore_errors=True)
-    KEPT.mkdir(parents=True, mode=0o700)
-    shutil.copyfile(mapped, KEPT / HANDLER)
-    for other in path.parent.glob("handler_*.so"):
-        if other.name != HANDLER:
-            (KEPT / other.name).symlink_to(other)
+    """A folder of handlers with the old one instead of the new; the one of before stays until this one is whole."""
+    fresh = KEPT.with_name(f"{KEPT.name}.new")
+    try:
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True, mode=0o700)
+        shutil.copyfile(mapped, fresh / HANDLER)
+        for other in path.parent.glob("handler_*.so"):
+            if other.name != HANDLER:
+                (fresh / other.name).symlink_to(other)
+        shutil.rmtree(KEPT, ignore_errors=True)
+        fresh.rename(KEPT)
+    except OSError as error:
+        raise IraidError(f"nothing was changed: the old handler can't be kept in {KEPT}: {error.strerror}",
+                         f"make room in {KEPT.parent}, then run upgrade-runner", kind="io") from error
 
 
 def restart(pid: int, stop_seconds: float) -> bool:

@@ -183,3 +183,22 @@ def test_a_runner_that_does_not_run_takes_what_is_installed(monkeypatch, tmp_pat
     monkeypatch.setattr(upgrade, "_unit", lambda *names: {"MainPID": "0"})
     assert upgrade.upgrade(machine, argparse.Namespace(check=check)).outcome == "not running"
     assert upgrade.GO_BACK.exists() == check
+
+
+def test_what_was_kept_stays_until_the_next_is_whole(monkeypatch, tmp_path):
+    """A runner that went back would otherwise find no handler at its next start."""
+    monkeypatch.setattr(upgrade, "KEPT", tmp_path / "kept")
+    handlers = tmp_path / "handlers"
+    handlers.mkdir()
+    for name in (upgrade.HANDLER, "handler_rbd.so"):
+        (handlers / name).write_text("installed")
+    mapped = tmp_path / "mapped"
+    mapped.write_text("running")
+    upgrade.keep_old(mapped, handlers / upgrade.HANDLER)
+    assert (upgrade.KEPT / upgrade.HANDLER).read_text() == "running"
+    assert (upgrade.KEPT / "handler_rbd.so").read_text() == "installed"
+
+    mapped.unlink()
+    with pytest.raises(IraidError, match="can't be kept"):
+        upgrade.keep_old(mapped, handlers / upgrade.HANDLER)
+    assert (upgrade.KEPT / upgrade.HANDLER).read_text() == "running"
