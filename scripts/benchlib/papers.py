@@ -477,7 +477,7 @@ EXPERIMENTS = {
                           reconnects=lambda s: len(s.links_mbit) * len(volumes_of(s))),
     "hedging": Experiment(hedging, 4, lambda s: 4, reconnects=lambda s: 2, seconds=10, warm_up_seconds=4),
     "raw-tcp": Experiment(raw_tcp, 5, lambda s: 4 * len(SEGMENTS) * len(s.systems) + 2 * ("plain" in s.systems),
-                          reconnects=lambda s: 2 * len(SEGMENTS) * len(s.systems)),
+                          reconnects=lambda s: 2 * len(SEGMENTS) * len(s.systems), seconds=6, warm_up_seconds=12),
     "pathologies": Experiment(pathologies, 5, lambda s: 16, reconnects=lambda s: 4),
     # Of what bonnie++ takes, the estimate has 30 s for each system.
     "cern": Experiment(files.cern, files.TARGETS, lambda s: 10 * len(s.levels_of(files.LEVELS)),
