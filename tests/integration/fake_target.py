@@ -20,6 +20,8 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 
+from checksum import crc32c
+
 BLOCK_BYTES = 512
 GOOD_STATUS, CHECK_CONDITION, BUSY_STATUS, CONFLICT, TASK_SET_FULL = 0x00, 0x02, 0x08, 0x18, 0x28
 FINAL = 0x80
@@ -27,24 +29,9 @@ NO_TAG = 0xFFFFFFFF
 NOP_OUT, DATA_OUT = 0x00, 0x05
 
 
-def _crc32c_table() -> list[int]:
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-        table.append(value)
-    return table
-
-
-_CRC32C = _crc32c_table()
-
-
-def crc32c(data: bytes) -> bytes:
-    """A digest as it goes over the wire."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ _CRC32C[(crc ^ byte) & 0xFF]
-    return struct.pack("<I", crc ^ 0xFFFFFFFF)
+def digest(data: bytes) -> bytes:
+    """As it goes over the wire."""
+    return struct.pack("<I", crc32c(data))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,14 +250,14 @@ class Connection:
         header = header[:4] + struct.pack(">I", len(data)) + header[8:]
         out = header
         if self.header_digest:
-            out += crc32c(header)
+            out += digest(header)
         if reply is not None and reply.wrong_header_digest:
             out = out[:-1] + bytes([out[-1] ^ 1])
         padded = data + bytes(-len(data) % 4)
         out += padded
         if self.data_digest and data:
-            digest = crc32c(padded)
-            out += bytes([digest[0] ^ 1]) + digest[1:] if reply and reply.wrong_data_digest else digest
+            right = digest(padded)
+            out += bytes([right[0] ^ 1]) + right[1:] if reply and reply.wrong_data_digest else right
         return out
 
     def send(self, header: bytes, data: bytes = b"") -> None:
@@ -305,12 +292,12 @@ class Connection:
     def _receive(self) -> tuple[bytes, bytes]:
         header = self._exactly(48)
         if self.header_digest:
-            assert self._exactly(4) == crc32c(header)
+            assert self._exactly(4) == digest(header)
         length = int.from_bytes(header[5:8], "big")
         padded = self._exactly(length + -length % 4)
         data = padded[:length]
         if self.data_digest and length:
-            assert self._exactly(4) == crc32c(padded)
+            assert self._exactly(4) == digest(padded)
         immediate = header[0] & 0x40
         if header[0] & 0x3F != 0x05:
             command_sn = struct.unpack_from(">I", header, 24)[0]

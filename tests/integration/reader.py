@@ -26,6 +26,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from checksum import crc32c
 from rows import Chunk, Shape
 
 MIB = 1 << 20
@@ -39,25 +40,6 @@ DIRTY, UNWRITTEN = 1, 2
 STALE = (4, 8, 16, 32)  # by tracked set
 STALE_ANY = sum(STALE)
 LOST_OFFSET, LOST_GRANULES, LOST_ENTRIES = 3 * MIB // 2, 256, 20
-
-
-def _crc_table() -> list[int]:
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-        table.append(value)
-    return table
-
-
-_TABLE = _crc_table()
-
-
-def crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
 
 
 def digest(path: Path) -> str:

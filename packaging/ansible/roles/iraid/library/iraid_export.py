@@ -67,7 +67,7 @@ export:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid.command import Absent, Failure, Iraid
+from ansible.module_utils.iraid.command import Absent, Failure, Iraid, run_told
 from ansible.module_utils.iraid.names import iqn, listen
 from ansible.module_utils.iraid.shown import diff
 
@@ -152,15 +152,7 @@ def run(module):
 
 def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
-    try:
-        run(module)
-    except Failure as failure:
-        module.fail_json(msg=failure.text, type=failure.kind)
-    except Absent:
-        module.fail_json(msg=f"the command {module.params['command']} is not on this machine: install iraid "
-                             "(iraid_packages), or say where it is (iraid_command)")
-    except ValueError as refused:
-        module.fail_json(msg=f"export of volume {module.params['name']}: {refused}")
+    run_told(module, run, about=f"export of volume {module.params['name']}: ")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ added:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid.command import Absent, Failure, Iraid
+from ansible.module_utils.iraid.command import Absent, Iraid, run_told
 from ansible.module_utils.iraid.names import member
 from ansible.module_utils.iraid.shown import diff
 
@@ -103,15 +103,7 @@ def run(module):
 
 def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
-    try:
-        run(module)
-    except Failure as failure:
-        module.fail_json(msg=failure.text, type=failure.kind)
-    except Absent:
-        module.fail_json(msg=f"the command {module.params['command']} is not on this machine: install iraid "
-                             "(iraid_packages), or say where it is (iraid_command)")
-    except ValueError as refused:
-        module.fail_json(msg=str(refused))
+    run_told(module, run)
 
 
 if __name__ == "__main__":

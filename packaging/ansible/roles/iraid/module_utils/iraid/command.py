@@ -50,3 +50,16 @@ class Iraid:
             if failure.kind == "not_found":
                 return None
             raise
+
+
+def run_told(module, run, refused=ValueError, about=""):
+    """run(module); what the command, or the plan, has against it is the module's failure.  about: before a refusal's text."""
+    try:
+        run(module)
+    except Failure as failure:
+        module.fail_json(msg=failure.text, type=failure.kind)
+    except Absent:
+        module.fail_json(msg=f"the command {module.params['command']} is not on this machine: install iraid "
+                             "(iraid_packages), or say where it is (iraid_command)")
+    except refused as error:
+        module.fail_json(msg=f"{about}{error}")
