@@ -5,7 +5,7 @@
     tests/lab/reboots.py --count 20 --seconds 400   in slices: the next call goes on where this one ended
 
 Each boot reads what the one before wrote, compares, and writes other data.  Then it shuts down, each time in another way: nothing
-under way, a load, one of the services stopped before (runner, LIO, initiator, network, D-Bus), with members that answer or not.  Exit status 0: all reboots that were asked for are
+under way, a load, one of the services stopped before (runner, LIO, network, D-Bus), with members that answer or not.  Exit status 0: all reboots that were asked for are
 there and good; 1: one was not, and its folder is named; 3: the slice is over, call it again.
 """
 
@@ -25,7 +25,7 @@ import systems  # noqa: E402
 GO_ON = 3
 # How a shutdown begins: arguments of check-volume.
 ENDS = [(), ("tcmu-runner", "silent"), ("none", "silent"), ("members-network", "answering"), ("dbus", "answering"),
-        ("rtslib-fb-targetctl", "answering"), ("open-iscsi", "answering"), ("tcmu-runner", "answering"),
+        ("rtslib-fb-targetctl", "answering"), ("own-initiator", "answering"), ("tcmu-runner", "answering"),
         ("rtslib-fb-targetctl", "silent"), ("none", "answering")]
 COLUMNS = [("boot", "boot_seconds"), ("LUN restored", "restored_seconds"), ("LUN answers", "answered_seconds"),
            ("suspect regions", "suspect_regions"), ("stop", "stop_seconds"), ("shutdown", "off_seconds")]
