@@ -139,8 +139,8 @@ def test_rpm_packages_hold_what_debian_s_do(packages, tmp_path):
 
 
 def names_of(paths: set[str]) -> set[str]:
-    """Names without what distributions do differently: compression, their own notes, where units are."""
-    own = ("/usr/share/doc/", "/usr/share/lintian/", "/usr/lib/.build-id")
+    """Names without what distributions do differently: compression, their own notes and hooks, where units are."""
+    own = ("/usr/share/doc/", "/usr/share/lintian/", "/usr/share/python3/runtime.d/", "/usr/lib/.build-id")
     return {Path(path).name.removesuffix(".gz") for path in paths if not path.startswith(own)}
 
 
