@@ -486,6 +486,7 @@ EXPERIMENTS = {
                             seconds=4, warm_up_seconds=0),
     "latency": Experiment(files.latency, files.TARGETS,
                           lambda s: 6 * len(files.LATENCY_BLOCKS) * len(files.LATENCY_RTTS_MS), volumes=lambda s: 3,
+                          reconnects=lambda s: len(files.LATENCY_RTTS_MS),
                           seconds=2, warm_up_seconds=0.5),
 }
 

@@ -172,11 +172,13 @@ def file_words(folder: Path, pattern: str, file_bytes: int) -> list[str]:
 def latency(run_: Run) -> None:
     """No paper's (chadda: "not measured"): one command in flight, 4 KiB to 1 MiB, random; level 5, md and a plain target beside
     iraid; unshaped, where it is the machine's, and at RTT 8 ms with 1 Gbit/s, where it is that of round trips."""
-    for rtt in LATENCY_RTTS_MS:  # sessions of their own for each: windows depend on the round trip that a login finds
-        run_.network.shape(Link(rtt_ms=rtt, rate_mbit=1000) if rtt else Link())
-        with _both(run_, 5) as sides, run_.rig.plain(PLAIN) as disk:
-            fill(disk)
-            sides.append(Side("plain", None, [PLAIN], disk))
+    with run_.volume(5, OURS) as volume, run_.rig.md(5, MD) as array, run_.rig.plain(PLAIN) as disk:
+        fill(array)
+        fill(disk)
+        for rtt in LATENCY_RTTS_MS:
+            run_.network.shape(Link(rtt_ms=rtt, rate_mbit=1000) if rtt else Link())
+            run_.rig.reconnect(volume)  # its windows are for the round trip that a login finds
+            sides = [Side("iraid", 5, OURS, volume.disk), Side("md", 5, MD, array), Side("plain", None, [PLAIN], disk)]
             for block in LATENCY_BLOCKS:
                 for pattern in ("randread", "randwrite"):
                     for side in sides:
