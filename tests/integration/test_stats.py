@@ -97,7 +97,13 @@ def test_members_and_their_sessions(volume: Any) -> None:
 
 
 def test_the_process_and_the_thread(volume: Any) -> None:
-    served, _ = volume
+    served, handle = volume
+
+    def has_timed_a_turn() -> bool:
+        handle.pread(BLOCK, 0)
+        return stats(served)["thread"]["turns_timed"] > 0
+
+    wait_until(has_timed_a_turn, "a turn to be timed, which one in sixteen is, by chance")
     answer = stats(served)
     runner = answer["runner"]
     assert runner["pid"] == served.process.pid
