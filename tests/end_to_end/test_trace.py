@@ -73,6 +73,7 @@ def counted(volume: Volume) -> dict[str, int]:
 def test_bpftrace_sees_what_the_handler_counts(volume: Volume) -> None:
     if shutil.which("bpftrace") is None:
         pytest.skip("bpftrace is not installed: scripts/deps --long")
+    outer_before = counted(volume)
     program = subprocess.Popen(
         ["bpftrace", "-B", "line", str(ROOT / "scripts/trace/steps.bt"), handler(volume)], text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -93,12 +94,16 @@ def test_bpftrace_sees_what_the_handler_counts(volume: Volume) -> None:
     finally:
         program.kill()
         program.wait()
+    outer_after = counted(volume)
     print(output)
     traced = {name: (int(count), int(total)) for name, count, total in re.findall(
         r"^@(\w+)_us: count (\d+), average \d+, total (\d+)", output, re.MULTILINE)}
     expected = {step: after[step] - before[step] for step in STEPS if after[step] > before[step]}
-    assert {step: count for step, (count, _) in traced.items()} == expected
-    assert expected["ring"] == expected["complete"] >= 2 * COMMANDS
+    # udev looks at the disk whenever it was closed, also between a count and the tracer's begin or end.
+    for step in STEPS:
+        count = traced.get(step, (0, 0))[0]
+        assert after[step] - before[step] <= count <= outer_after[step] - outer_before[step], step
+    assert min(expected["ring"], expected["complete"]) >= 2 * COMMANDS
     assert traced["read"][1] > 0 and traced["write"][1] > 0
 
 
