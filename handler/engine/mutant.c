@@ -12,7 +12,7 @@ __attribute__((constructor)) static void
 choose_from_environment(void)
 {
 	static const char *const names[] = {
-#define MUTANT_NAME(NAME, name, rule, text) [MUTANT_##NAME] = name,
+#define MUTANT_NAME(NAME, name, rule, catcher, text) [MUTANT_##NAME] = name,
 		MUTANTS(MUTANT_NAME)
 #undef MUTANT_NAME
 	};

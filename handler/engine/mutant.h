@@ -9,44 +9,78 @@
 
 #include <stdbool.h>
 
-/* name on the command line, rule, what is wrong */
-#define MUTANTS(X)                                                                                     \
-	X(RMW_ON_SUSPECT, "rmw-on-suspect", 1, "read-modify-write on parity that was not proven")          \
-	X(REBUILT_FROM_SUSPECT, "rebuilt-from-suspect", 1, "a chunk is made from parity that was not proven") \
-	X(ROWS_SHARED, "rows-shared", 2, "writes of one row are carried out at the same time")             \
-	X(COMPARE_UNCLAIMED, "compare-unclaimed", 2, "other writes come between a comparison and its write") \
-	X(ZERO_FORGETS_LOST, "zero-forgets-lost", 9, "zeros over lost bytes are acknowledged before the table says so") \
-	X(ZEROS_LATE, "zeros-late", 2, "a long range of zeros goes on after who submitted it gave it up")    \
-	X(STALE_PARITY, "stale-parity", 2, "parity is made although not all that it needs was read")       \
-	X(Q_MISWEIGHED, "q-misweighed", 2, "a small write counts in Q with another chunk's factor")          \
-	X(ROWS_REMEMBERED, "rows-remembered", 2, "old data and parity are taken from memory after others wrote there, or caches were lost") \
-	X(DOUBT_IGNORED, "doubt-ignored", 6, "something is made from what was read before a cache was lost") \
-	X(FENCE_BROKEN, "fence-broken", 3, "a member that returns is not reset: late writes land")         \
-	X(COPIES_UNSETTLED, "copies-unsettled", 1, "copies that may differ are read, now one, now the other")     \
-	X(REISSUED, "reissued", 3, "at its deadline a write is sent again on the same session")            \
-	X(DIVERT_SKIPPED, "divert-skipped", 4, "memory is handed back while a read may still fill it")     \
-	X(EVICT_TOO_MANY, "evict-too-many", 5, "more silent members are evicted than the level bears")     \
-	X(EVICT_UNRECORDED, "evict-unrecorded", 5, "an eviction is acknowledged before it is durable")     \
-	X(FLUSH_SKIPPED, "flush-skipped", 6, "members are not flushed")                                    \
-	X(FUA_SKIPPED, "fua-skipped", 6, "a write with FUA is acknowledged without a flush")               \
-	X(CACHE_FORGOTTEN, "cache-forgotten", 6, "a member that lost its cache is taken back as it is")    \
-	X(CLEANED_UNFLUSHED, "cleaned-unflushed", 6, "dirty bits are cleared before the flush")            \
-	X(CHECKPOINT_AHEAD, "checkpoint-ahead", 6, "a region counts as copied before it is on the member") \
-	X(MARK_SKIPPED, "mark-skipped", 6, "the region map is not written")                                \
-	X(MARK_UNAWAITED, "mark-unawaited", 6, "a write does not wait for its region's mark")              \
-	X(FAILURE_FORGOTTEN, "failure-forgotten", 1, "a write that failed half way leaves nothing suspect") \
-	X(EPOCH_UNWRITTEN, "epoch-unwritten", 7, "both halves start: an assembly is not recorded on its members") \
-	X(STALE_TRUSTED, "stale-trusted", 7, "a member that is out of date is trusted")                    \
-	X(EVICTION_UNREMEMBERED, "eviction-unremembered", 7, "this gateway forgets who is out: those start alone") \
-	X(GROWN_UNPADDED, "grown-unpadded", 1, "new rows of a region that counts as proven hold whatever was there") \
-	X(GROWN_UNMARKED, "grown-unmarked", 6, "a larger size is recorded before its regions are marked")    \
-	X(GROWN_UNRECORDED, "grown-unrecorded", 6, "new rows are used before the superblocks know of them")   \
-	X(OWNER_IGNORED, "owner-ignored", 8, "a volume that another gateway has is started")               \
-	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "what can't be known is read as data")
+/* Name on the command line; rule; who catches it; what is wrong.  Who catches it is "level L" (the simulator, with volumes
+ * of that level), or "PROGRAM: TEST", a test of tests/unit.  `scripts/simulate --mutants` runs just that.
+ */
+#define MUTANTS(X)										\
+	X(RMW_ON_SUSPECT, "rmw-on-suspect", 1, "level 5",					\
+	  "read-modify-write on parity that was not proven")					\
+	X(REBUILT_FROM_SUSPECT, "rebuilt-from-suspect", 1, "level 6",				\
+	  "a chunk is made from parity that was not proven")					\
+	X(ROWS_SHARED, "rows-shared", 2, "level 5",						\
+	  "writes of one row are carried out at the same time")					\
+	X(COMPARE_UNCLAIMED, "compare-unclaimed", 2, "level 5",					\
+	  "other writes come between a comparison and its write")				\
+	X(ZERO_FORGETS_LOST, "zero-forgets-lost", 9, "level 5",					\
+	  "zeros over lost bytes are acknowledged before the table says so")			\
+	X(ZEROS_LATE, "zeros-late", 2, "level 5",						\
+	  "a long range of zeros goes on after who submitted it gave it up")			\
+	X(STALE_PARITY, "stale-parity", 2, "level 5",						\
+	  "parity is made although not all that it needs was read")				\
+	X(Q_MISWEIGHED, "q-misweighed", 2, "level 6",						\
+	  "a small write counts in Q with another chunk's factor")				\
+	X(ROWS_REMEMBERED, "rows-remembered", 2, "level 5",					\
+	  "old data and parity are taken from memory after others wrote there, or caches were lost")	\
+	X(DOUBT_IGNORED, "doubt-ignored", 6, "level 5",						\
+	  "something is made from what was read before a cache was lost")			\
+	X(FENCE_BROKEN, "fence-broken", 3, "level 5",						\
+	  "a member that returns is not reset: late writes land")				\
+	X(COPIES_UNSETTLED, "copies-unsettled", 1, "level 1",					\
+	  "copies that may differ are read, now one, now the other")				\
+	X(REISSUED, "reissued", 3, "level 5",							\
+	  "at its deadline a write is sent again on the same session")				\
+	X(DIVERT_SKIPPED, "divert-skipped", 4, "level 5",					\
+	  "memory is handed back while a read may still fill it")				\
+	X(EVICT_TOO_MANY, "evict-too-many", 5, "level 5",					\
+	  "more silent members are evicted than the level bears")				\
+	X(EVICT_UNRECORDED, "evict-unrecorded", 5, "level 1",					\
+	  "an eviction is acknowledged before it is durable")					\
+	X(FLUSH_SKIPPED, "flush-skipped", 6, "level 5",						\
+	  "members are not flushed")								\
+	X(FUA_SKIPPED, "fua-skipped", 6, "level 5",						\
+	  "a write with FUA is acknowledged without a flush")					\
+	X(CACHE_FORGOTTEN, "cache-forgotten", 6, "level 5",					\
+	  "a member that lost its cache is taken back as it is")				\
+	X(CLEANED_UNFLUSHED, "cleaned-unflushed", 6, "level 5",					\
+	  "dirty bits are cleared before the flush")						\
+	X(CHECKPOINT_AHEAD, "checkpoint-ahead", 6, "level 5",					\
+	  "a region counts as copied before it is on the member")				\
+	X(MARK_SKIPPED, "mark-skipped", 6, "level 5",						\
+	  "the region map is not written")							\
+	X(MARK_UNAWAITED, "mark-unawaited", 6, "level 5",					\
+	  "a write does not wait for its region's mark")					\
+	X(FAILURE_FORGOTTEN, "failure-forgotten", 1, "level 5",					\
+	  "a write that failed half way leaves nothing suspect")				\
+	X(EPOCH_UNWRITTEN, "epoch-unwritten", 7, "level 5",					\
+	  "both halves start: an assembly is not recorded on its members")			\
+	X(STALE_TRUSTED, "stale-trusted", 7, "level 5",						\
+	  "a member that is out of date is trusted")						\
+	X(EVICTION_UNREMEMBERED, "eviction-unremembered", 7, "level 1",				\
+	  "this gateway forgets who is out: those start alone")					\
+	X(GROWN_UNPADDED, "grown-unpadded", 1, "level 5",					\
+	  "new rows of a region that counts as proven hold whatever was there")			\
+	X(GROWN_UNMARKED, "grown-unmarked", 6, "level 5",					\
+	  "a larger size is recorded before its regions are marked")				\
+	X(GROWN_UNRECORDED, "grown-unrecorded", 6, "level 1",					\
+	  "new rows are used before the superblocks know of them")				\
+	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
+	  "a volume that another gateway has is started")					\
+	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "level 5",					\
+	  "what can't be known is read as data")
 
 enum mutant {
 	MUTANT_NONE,
-#define MUTANT_CONSTANT(NAME, name, rule, text) MUTANT_##NAME,
+#define MUTANT_CONSTANT(NAME, name, rule, catcher, text) MUTANT_##NAME,
 	MUTANTS(MUTANT_CONSTANT)
 #undef MUTANT_CONSTANT
 };

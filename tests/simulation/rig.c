@@ -22,6 +22,18 @@
 		}                                                                              \
 	} while (0)
 
+/* IRAID_TEST=NAME: of a cmocka program, run that test alone. */
+extern void cmocka_set_test_filter(const char *pattern) __attribute__((weak));
+
+__attribute__((constructor)) static void
+choose_test(void)
+{
+	const char *wanted = getenv("IRAID_TEST");
+
+	if (wanted != NULL && cmocka_set_test_filter != NULL)
+		cmocka_set_test_filter(wanted);
+}
+
 struct rig_request {
 	struct engine_request request;
 	struct rig *rig;

@@ -323,9 +323,9 @@ static const struct {
 	enum mutant mutant;
 	const char *name;
 	int rule;
-	const char *text;
+	const char *catcher, *text;
 } mutants[] = {
-#define MUTANT_ENTRY(NAME, name, rule, text) { MUTANT_##NAME, name, rule, text },
+#define MUTANT_ENTRY(NAME, name, rule, catcher, text) { MUTANT_##NAME, name, rule, catcher, text },
 	MUTANTS(MUTANT_ENTRY)
 };
 
@@ -333,7 +333,8 @@ static void
 list_mutants(void)
 {
 	for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++)
-		printf("%-22s rule %d  %s\n", mutants[i].name, mutants[i].rule, mutants[i].text);
+		printf("%-28s rule %-2d  %s; %s\n", mutants[i].name, mutants[i].rule, mutants[i].catcher,
+		       mutants[i].text);
 }
 
 static void
