@@ -96,6 +96,7 @@ struct engine_options {
 	uint32_t hedge_ms;		/* a read that waits this long for one member is made from the others (500); 0: never */
 	uint32_t spare_wait_ms;		/* a member that fell silent has this long to return before a spare takes its place (60 s) */
 	uint32_t error_limit;		/* medium errors repaired on a member before it loses its place (64) */
+	uint32_t lost_entries_max;	/* for tests: the table of lost extents is full sooner; 0: when it is full */
 	uint64_t buffer_bytes_max;	/* bound of the buffer arena; 0: the default, docs/design/memory.md */
 };
 

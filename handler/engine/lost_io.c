@@ -323,6 +323,8 @@ lost_io_init(struct engine *engine)
 	if (engine->lost == NULL || engine->lost_buffer == NULL)
 		return -ENOMEM;
 	lost_init(engine->lost);
+	if (engine->options.lost_entries_max > 0 && engine->options.lost_entries_max < LOST_ENTRIES)
+		engine->lost->capacity = engine->options.lost_entries_max;
 	return 0;
 }
 

@@ -102,6 +102,7 @@ lost_init(struct lost *lost)
 {
 	memset(lost, 0, sizeof(*lost));
 	lost->free_count = LOST_ENTRIES;
+	lost->capacity = LOST_ENTRIES;
 }
 
 void
@@ -177,20 +178,20 @@ slot_revive(struct lost *lost, uint32_t slot, const struct lost_extent *extent)
 	slot_fill(lost, slot, extent);
 }
 
-/* Up to `wanted` free slots, those of `granule` first; none of another granule if `only`. */
+/* Up to `wanted` free slots below `capacity`, those of `granule` first; none of another granule if `only`. */
 static int
-find_free(const uint8_t *states, uint32_t granule, bool only, int wanted, uint16_t *out)
+find_free(const uint8_t *states, uint32_t capacity, uint32_t granule, bool only, int wanted, uint16_t *out)
 {
-	const uint8_t *own = states + granule * GRANULE_ENTRIES;
+	const uint32_t first = granule * GRANULE_ENTRIES;
 	int found = 0;
 
-	for (uint32_t i = 0; i < GRANULE_ENTRIES && found < wanted; i++)
-		if (own[i] == LOST_FREE)
-			out[found++] = (uint16_t)(granule * GRANULE_ENTRIES + i);
+	for (uint32_t slot = first; slot < first + GRANULE_ENTRIES && slot < capacity && found < wanted; slot++)
+		if (states[slot] == LOST_FREE)
+			out[found++] = (uint16_t)slot;
 	if (only)
 		return found;
-	for (uint32_t slot = 0; slot < LOST_ENTRIES && found < wanted; slot++) {
-		const uint8_t *next = memchr(states + slot, LOST_FREE, LOST_ENTRIES - slot);
+	for (uint32_t slot = 0; slot < capacity && found < wanted; slot++) {
+		const uint8_t *next = memchr(states + slot, LOST_FREE, capacity - slot);
 
 		if (next == NULL)
 			break;
@@ -256,7 +257,7 @@ add_piece(struct lost *lost, const struct lost_extent *piece)
 
 	if (enlarge(lost, piece))
 		return 0;
-	if (find_free(lost->states, 0, false, 1, &slot) == 0)
+	if (find_free(lost->states, lost->capacity, 0, false, 1, &slot) == 0)
 		return -ENOSPC;
 	slot_fill(lost, slot, piece);
 	absorb_implied(lost, slot);
@@ -339,7 +340,7 @@ load_displaced(struct lost *lost, uint32_t granule, const struct lost_extent *ex
 	uint16_t slot;
 
 	if (by < 0) {
-		if (find_free(lost->states, granule, false, 1, &slot) == 0)
+		if (find_free(lost->states, LOST_ENTRIES, granule, false, 1, &slot) == 0)
 			return false;
 		slot_fill(lost, slot, extent);
 		lost->changes[slot] = LOST_GROWN;
@@ -503,17 +504,18 @@ static enum carving
 find_places(const struct lost *lost, const uint8_t *states, uint32_t slot, int remainders,
 	    uint16_t *places)
 {
-	uint32_t granule = granule_of(slot);
+	const uint32_t granule = granule_of(slot), capacity = lost->capacity;
 
 	if (remainders == 0)
 		return CARVE_FREE;
 	if (lost->changes[slot] != LOST_GROWN &&
-	    find_free(states, granule, true, remainders - 1, places) == remainders - 1)
+	    find_free(states, capacity, granule, true, remainders - 1, places) == remainders - 1)
 		return CARVE_SHRINK;
-	if (find_free(states, granule, true, remainders, places) == remainders)
+	if (find_free(states, capacity, granule, true, remainders, places) == remainders)
 		return CARVE_REPLACE;
-	return find_free(states, granule, false, remainders, places) == remainders ? CARVE_RETIRE
-										   : CARVE_NO_ROOM;
+	return find_free(states, capacity, granule, false, remainders, places) == remainders
+		       ? CARVE_RETIRE
+		       : CARVE_NO_ROOM;
 }
 
 static void
@@ -549,7 +551,7 @@ have_room(const struct lost *lost, const uint16_t *slots, uint32_t count, const 
 {
 	uint8_t states[LOST_ENTRIES];
 
-	if (lost->free_count >= 4 * count)
+	if (lost->free_count >= 4 * count + (LOST_ENTRIES - lost->capacity))
 		return true;
 	memcpy(states, lost->states, sizeof(states));
 	for (uint32_t i = 0; i < count; i++) {

@@ -57,6 +57,7 @@ struct lost {
 	uint32_t count;				/* valid entries */
 	uint32_t removing;
 	uint32_t free_count;
+	uint32_t capacity;			/* slots from this one on get no new entries; LOST_ENTRIES but in tests */
 	uint32_t dirty_count;
 	uint32_t taken_count;			/* since lost_written() */
 	struct lost_index {

@@ -616,6 +616,35 @@ a_full_table_says_so_and_is_not_changed(void **state)
 	assert_true(lost_overlaps(&table, 1, 0, 1023, 1025));
 }
 
+/* As tests want it.  What members have already is taken in all the same. */
+static void
+a_table_of_small_capacity_is_full_sooner(void **state)
+{
+	static struct lost read;
+	struct lost_extent extent = { 0, 3, 0, 4096, 0, 0 };
+	uint8_t bytes[512];
+
+	lost_init(&table);
+	table.capacity = 2;
+	assert_int_equal(lost_add(&table, &extent), 0);
+	extent.row = 5;
+	assert_int_equal(lost_add(&table, &extent), 0);
+	extent.row = 10;
+	assert_int_equal(lost_add(&table, &extent), -ENOSPC);
+	assert_int_equal(lost_remove(&table, 1, 1, 0, 1024, 2048), -ENOSPC);
+	assert_int_equal(lost_remove(&table, 5, 3, 0, 0, 4096), 0);
+	write_all(&table);
+	assert_int_equal(lost_add(&table, &extent), 0);
+	table.capacity = LOST_ENTRIES;
+	extent.row = 15;
+	assert_int_equal(lost_add(&table, &extent), 0);
+	lost_encode(&table, 0, 1, volume_uuid, bytes);
+	lost_init(&read);
+	read.capacity = 1;
+	assert_true(lost_load(&read, 0, volume_uuid, bytes, &geometry));
+	assert_int_equal(read.count, 3);
+}
+
 /* Members whose tables are of different times: all of what they say counts, and none of it goes before
  * it stands elsewhere.
  */
@@ -724,6 +753,7 @@ main(void)
 		cmocka_unit_test(a_granule_is_as_the_reference_says),
 		cmocka_unit_test(damaged_and_absurd_granules_are_refused),
 		cmocka_unit_test(a_full_table_says_so_and_is_not_changed),
+		cmocka_unit_test(a_table_of_small_capacity_is_full_sooner),
 		cmocka_unit_test(tables_that_contradict_are_united),
 		cmocka_unit_test_teardown(torn_updates_forget_nothing_and_invent_nothing, name_the_seed),
 		cmocka_unit_test(what_another_entry_covers_stays_until_that_is_durable),
