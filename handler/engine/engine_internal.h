@@ -34,7 +34,7 @@
 #include "../pure/plan.h"
 #include "engine.h"
 #include "list.h"
-#include "mutant.h"
+#include "../pure/mutant.h"
 #include "rows.h"
 
 #define OP_ROWS_MAX 32			/* rows of one operation */

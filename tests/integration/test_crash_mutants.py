@@ -1,5 +1,5 @@
 """The exhaustive crash test must be able to fail: a gateway with a known mistake is recorded, and the crash that
-shows the mistake is found.  The mistakes are those of handler/engine/mutant.h, in a build of their own."""
+shows the mistake is found.  The mistakes are those of handler/pure/mutant.h, in a build of their own."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 #include "sim.h"
 
 #include "bury.h"
-#include "engine/mutant.h"
+#include "pure/mutant.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
  */
 #include "sim.h"
 
-#include "engine/mutant.h"
+#include "pure/mutant.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* mutant.h - known mistakes, one per rule of docs/design that code can break, for the simulator to catch.
+/* mutant.h - known mistakes, one per rule of docs/design that code can break, for the simulator to catch.  In this layer, so
+ * that every other may have one.
  *
  * MUTANT(NAME) is false in the product: the compiler sees a constant and leaves no code.  In a build with
  * -DIRAID_MUTANTS=ON it asks mutant_active, which `simulate --mutant` or IRAID_MUTANT sets.  A place that has one reads:
