@@ -225,6 +225,10 @@ struct probe_result {			/* of one device */
 int engine_probe(struct engine *engine, const struct probe_order *order,
 		 void (*done)(void *owner, int error, const struct probe_result results[SLOTS_MAX]), void *owner, char *why);
 
+/* No request is with the engine for longer than this, whatever members, links or other requests do (docs/design/time.md).
+ * Ranges of zeros of more than a MiB: since a piece of such a range was last done. */
+uint64_t engine_request_ms_max(const struct engine_options *options);
+
 void engine_set_rates(struct engine *engine, uint64_t min, uint64_t max);
 /* Take over the times, rates and the error limit of *options, and nothing else of it.  They hold from now on, also for
  * what is being waited for already. */

@@ -12,6 +12,7 @@
  *	lost_io.c	the table of lost extents	stop.c		an orderly end
  *	status.c	what an administrator sees	throttle.c	how fast background work goes
  *	grow.c		members have become larger	probe.c		how fast members answer
+ *	overdue.c	how long a request can take
  *	sync_rows.c	a batch of rows: read all, compare or rebuild, write what differs
  *	mend_row.c	the same for one row with unreadable sectors, piece by piece
  *	resync.c	proves suspect parity		rebuild.c	fills the target
