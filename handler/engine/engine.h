@@ -54,7 +54,8 @@ struct engine_request {
 	/* 0
 	 * -ENODATA	medium error: these bytes can't be known (DESIGN rule 9), or more members than
 	 *		the level bears could not read them
-	 * -EIO		write or flush failed on more members than the level bears
+	 * -EIO		the same, but some of them refused, so it may be read yet; or a write or flush failed on
+	 *		more members than the level bears
 	 * -ETIMEDOUT	too many members were silent for the whole of queue_limit
 	 * -ENOMEDIUM	the volume is not assembled (after assembly_limit)
 	 * -ERANGE, -EINVAL	outside of the volume, not whole blocks

@@ -459,8 +459,11 @@ do_without(struct read_op *op)
 		uint64_t row = op->first_row + (uint64_t)i;
 		uint32_t bad = geometry_positions(geometry, row, op->bad[i]);
 
-		if (bad != 0 && (absent(op, row) & bad) != bad)
-			return false;
+		if (bad == 0 || (absent(op, row) & bad) == bad)
+			continue;
+		/* Nothing is lost while a member that has it only refuses, or another that it could be made from. */
+		op->error = (op->refused & 1u << i) && !MUTANT(REFUSAL_IS_LOSS) ? -EIO : -ENODATA;
+		return false;
 	}
 	return true;
 }
@@ -523,7 +526,7 @@ note_error(struct read_op *op, int result)
 
 /* The command was of one row only; which one? */
 static void
-note_bad(struct read_op *op, const struct member_io *mio)
+note_bad(struct read_op *op, const struct member_io *mio, int result)
 {
 	const struct engine *engine = op->op.engine;
 	const struct geometry *geometry = &engine->geometry;
@@ -533,9 +536,12 @@ note_bad(struct read_op *op, const struct member_io *mio)
 	for (int i = 0; i < op->row_count; i++) {
 		uint64_t row = op->first_row + (uint64_t)i;
 
-		if (geometry_position(geometry, row, role) >= 0 &&
-		    at / geometry->chunk_bytes == geometry_offset(geometry, row, role) / geometry->chunk_bytes)
-			op->bad[i] |= ROLE(role);
+		if (geometry_position(geometry, row, role) < 0 ||
+		    at / geometry->chunk_bytes != geometry_offset(geometry, row, role) / geometry->chunk_bytes)
+			continue;
+		op->bad[i] |= ROLE(role);
+		if (result == -EIO)
+			op->refused |= 1u << i;
 	}
 }
 
@@ -546,7 +552,7 @@ read_answered(struct member_io *mio, int result)
 
 	note_error(op, result);
 	if ((result == -ENODATA || result == -EIO) && op->row_by_row)
-		note_bad(op, mio);
+		note_bad(op, mio, result);
 	if (--op->pending == 0)
 		read_finish(op);
 }
@@ -674,6 +680,7 @@ read_op_create(struct engine *engine, struct piece *piece)
 	op->evades = op->avoid != 0;
 	op->row_by_row = op->row_count == 1;
 	memset(op->bad, 0, sizeof(op->bad));
+	op->refused = 0;
 	op->patient = false;
 	op->buffer = NULL;
 	list_init(&op->waiting);

@@ -335,7 +335,8 @@ write_prepared(struct write_op *op)
 		drop_memory(op);
 		split(op);
 	} else {
-		write_end(op, error);
+		/* What a member refuses to read may be read yet. */
+		write_end(op, error == -ENODATA && op->refused && !MUTANT(REFUSAL_IS_LOSS) ? -EIO : error);
 	}
 }
 
@@ -352,6 +353,7 @@ old_data_read(struct member_io *mio, int result)
 	struct write_op *op = mio->owner;
 
 	note_error(op, mio->member->role, MUTANT(STALE_PARITY) ? 0 : result);
+	op->refused |= result == -EIO;
 	if (--op->reads == 0) {
 		op->read_ns = op->op.engine->stamp_ns;
 		TRACE_WRITE(read__end, op);
@@ -560,6 +562,7 @@ write_op_create(struct engine *engine, struct piece *piece)
 	op->attempts = 0;
 	op->again_ns = 0;
 	op->avoid = 0;
+	op->refused = false;
 	op->buffer = NULL;
 	engine->ops++;
 	engine->writes++;

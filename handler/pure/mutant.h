@@ -77,7 +77,10 @@
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "level 5",					\
-	  "what can't be known is read as data")
+	  "what can't be known is read as data")						\
+	X(REFUSAL_IS_LOSS, "refusal-is-loss", 9,						\
+	  "test_engine_operations: test_what_a_member_refuses_to_read_is_not_called_lost",	\
+	  "what a member refuses to read is reported as a medium error when another's sector is bad")
 
 enum mutant {
 	MUTANT_NONE,
