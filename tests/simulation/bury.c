@@ -19,3 +19,9 @@ engine_bury(struct engine *engine)
 	graveyard[buried++] = engine;
 	arena_destroy(&engine->arena);
 }
+
+bool
+engine_waits_for_memory(const struct engine *engine)
+{
+	return !list_empty(&engine->buffer_waiters);
+}

@@ -9,4 +9,7 @@
  */
 void engine_bury(struct engine *engine);
 
+/* For the simulator's sums: is the arena short? */
+bool engine_waits_for_memory(const struct engine *engine);
+
 #endif

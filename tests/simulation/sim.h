@@ -4,6 +4,7 @@
  *	sim_load.c	requests and their memory		sim_fault.c	what goes wrong, and heals
  *	sim_admin.c	spares, replacement, scrub, ...		sim_format.c	shapes and media at the beginning
  *	sim_oracle.c	what a read may return			sim_check.c	what the media must hold
+ *	sim_ability.c	what only some lives have
  *
  * A run is a list of steps.  What step i is, and all it draws, depends on the seed and i alone, so that
  * steps can be left out (--steps, --drop) and the others stay what they were; only the members' delays then
@@ -18,10 +19,29 @@
 
 #define SIM_MESSAGE_MAX 400
 #define SIM_STEPS_DEFAULT 300
-#define SIM_SLOTS_MAX 10	/* devices: members, spares, and some more for later */
-#define SIM_MEMBERS_MAX 6
+#define SIM_SLOTS_MAX 16	/* devices: members, spares, and some more for later */
+#define SIM_MEMBERS_MAX 12
 #define SIM_MEMBER_BYTES (16ull << 20)
-#define SIM_MEMBER_BYTES_MAX (SIM_MEMBER_BYTES + (1ull << 18))
+#define SIM_MEMBER_GROWTH_BYTES (1ull << 18)
+
+enum ability_name {
+	ABILITY_MANY_MEMBERS,
+	ABILITY_LARGE_CHUNKS,
+	ABILITY_LONG_REQUESTS,
+	ABILITY_SHORT_MEMORY,
+	ABILITY_SMALL_TABLE,
+	ABILITY_MANY_REGIONS,
+	ABILITIES,
+};
+
+struct ability {
+	const char *name;
+	unsigned int lives;	/* one in so many has it */
+	bool on;
+	const char *text;
+};
+
+extern struct ability abilities[ABILITIES];
 
 enum fault_kind {
 	FAULT_CUT,		/* a session is reset, the member stays away for a while (or not) */
@@ -54,6 +74,8 @@ struct sim_totals {
 	uint64_t seeds, operations, errors, bytes;
 	uint64_t faults[FAULT_KINDS];
 	uint64_t admin[ADMIN_KINDS];	/* that were not refused */
+	uint64_t abilities[ABILITIES];	/* lives that had it */
+	uint64_t memory_waits;		/* turns after which operations waited for the arena */
 	uint64_t rebuilds, scrubs;	/* that ended well */
 	struct fake_counts fake;
 	uint64_t virtual_ms;
@@ -110,6 +132,7 @@ struct cure {
 
 struct sim {
 	struct sim_options options;
+	uint64_t abilities;		/* bits */
 	uint64_t random;		/* of delays and fates */
 	struct schedule schedule;
 	int level, count;		/* count: members of the volume */
@@ -118,6 +141,7 @@ struct sim {
 	uint64_t rows_max, sectors_max;	/* that it can grow to */
 	uint64_t sectors_formatted;
 	uint64_t member_bytes;		/* that devices have now */
+	uint64_t member_bytes_max;
 	uint64_t marked_bytes[SIM_SLOTS_MAX];	/* by device: had when it was made a spare */
 	uint64_t data_offset;
 	struct geometry geometry;	/* of `rows` */
@@ -200,6 +224,13 @@ void sim_crash(struct sim *sim);
 void sim_stop(struct sim *sim);
 void sim_stranger(struct sim *sim);
 void sim_look(struct sim *sim);		/* refresh status, and what follows from it */
+
+/* sim_ability.c */
+void ability_draw(struct sim *sim);
+bool sim_can(const struct sim *sim, enum ability_name ability);	/* this life */
+uint64_t ability_random(const struct sim *sim, enum ability_name ability);	/* a sequence of its own, for the beginning */
+bool ability_switch(const char *name, bool on);		/* for all lives; false: there is none of that name */
+void ability_list(void);
 
 /* sim_load.c */
 void load_init(struct sim *sim);

@@ -183,8 +183,8 @@ grow(struct sim *sim, uint64_t *random)
 	int behind = random_once_in(random, 6) ? (int)(fake_random(random) % (uint64_t)sim->slots) : -1;
 	char why[256] = "";
 
-	if (bytes > SIM_MEMBER_BYTES_MAX)
-		bytes = SIM_MEMBER_BYTES_MAX;
+	if (bytes > sim->member_bytes_max)
+		bytes = sim->member_bytes_max;
 	sim->member_bytes = bytes;
 	for (int m = 0; m < sim->slots; m++)
 		if (m != behind)

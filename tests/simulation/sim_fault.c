@@ -205,7 +205,8 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 	uint64_t column = fake_random(random) % chunk_sectors * DISK_SECTOR;
 
 	if (random_once_in(random, 6)) {	/* where the region map stands */
-		disk_damage(&member->disk, LAYOUT_MAP_OFFSET);
+		disk_damage(&member->disk, LAYOUT_MAP_OFFSET + fake_random(random) % (sim_region(sim, sim->rows - 1) /
+			    LAYOUT_GRANULE_REGIONS + 1) * LAYOUT_GRANULE_BYTES);
 		return;
 	}
 	while (geometry_position(&sim->geometry, row, (uint8_t)role) < 0)

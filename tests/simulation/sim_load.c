@@ -13,7 +13,9 @@
 #define QUARANTINE_REQUESTS 24u
 #define QUARANTINE_BYTE 0xDB
 #define READ_BYTE 0xC3			/* what a read's memory holds before it is filled */
-#define REQUEST_SECTORS_MAX 512u
+#define REQUEST_SECTORS_MAX 512u	/* but for long requests: */
+#define LONG_SECTORS_MIN (4u << 11)
+#define LONG_SECTORS_MAX (8u << 11)
 
 static struct sim_request *
 request_take(struct sim *sim)
@@ -223,14 +225,14 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 
 /* Sectors, in whole blocks, inside the volume. */
 static void
-submit_fitting(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, bool fua)
+submit_within(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, bool fua, uint64_t count_max)
 {
 	const uint64_t unit = sim->block_bytes / PATTERN_SECTOR;
 
 	sector -= sector % unit;
 	count = (count + unit - 1) / unit * unit;
-	if (count > REQUEST_SECTORS_MAX && op != REQUEST_ZERO)
-		count = REQUEST_SECTORS_MAX;
+	if (count > count_max && op != REQUEST_ZERO)
+		count = count_max;
 	if (op == REQUEST_COMPARE_WRITE && count > COMPARE_WRITE_BYTES_MAX / PATTERN_SECTOR)
 		count = COMPARE_WRITE_BYTES_MAX / PATTERN_SECTOR;
 	if (count > sim->sectors - sector)
@@ -238,6 +240,44 @@ submit_fitting(struct sim *sim, enum request_op op, uint64_t sector, uint64_t co
 	if (op == REQUEST_COMPARE_WRITE && !oracle_settled(sim, sector, count))
 		op = REQUEST_WRITE;
 	submit(sim, op, sector, count, fua);
+}
+
+static void
+submit_fitting(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, bool fua)
+{
+	submit_within(sim, op, sector, count, fua, REQUEST_SECTORS_MAX);
+}
+
+/* Requests of several pieces, some at once: together they need more than a small arena has. */
+static void
+submit_long(struct sim *sim, uint64_t *random)
+{
+	static const enum request_op ops[] = { REQUEST_WRITE, REQUEST_WRITE, REQUEST_READ, REQUEST_ZERO };
+
+	for (uint64_t left = random_between(random, 1, 4); left > 0; left--)
+		submit_within(sim, ops[fake_random(random) % 4], fake_random(random) % (sim->sectors / 2),
+			      random_between(random, LONG_SECTORS_MIN, LONG_SECTORS_MAX), random_once_in(random, 8),
+			      LONG_SECTORS_MAX);
+}
+
+/* Chunks of one member, of many rows at once; while it is out each is made from all the others. */
+static void
+submit_burst(struct sim *sim, uint64_t *random)
+{
+	const uint64_t row_sectors = geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+	const uint64_t chunk_sectors = sim->chunk_bytes / PATTERN_SECTOR;
+	int role = (int)(fake_random(random) % (uint64_t)sim->count);
+	enum request_op op = random_once_in(random, 4) ? REQUEST_WRITE : REQUEST_READ;
+
+	if (sim->out_roles != 0)
+		role = __builtin_ctz(sim->out_roles);
+	for (uint64_t row = 0; row < sim->rows; row++) {
+		int position = geometry_position(&sim->geometry, row, (uint8_t)role);
+
+		if (position >= 0 && position < sim->geometry.data_chunks)
+			submit_fitting(sim, op, row * row_sectors + (uint64_t)position * chunk_sectors, chunk_sectors,
+				       false);
+	}
 }
 
 static uint64_t
@@ -261,6 +301,14 @@ load_submit(struct sim *sim, uint64_t *random)
 	uint64_t count = random_between(random, 1, longest[fake_random(random) % 7]);
 	uint64_t kind = fake_random(random) % 100;
 
+	if (sim_can(sim, ABILITY_LONG_REQUESTS) && random_once_in(random, 50)) {
+		submit_long(sim, random);
+		return;
+	}
+	if (sim_can(sim, ABILITY_SHORT_MEMORY) && random_once_in(random, 20)) {
+		submit_burst(sim, random);
+		return;
+	}
 	if (random_once_in(random, 8)) {	/* whole chunks, whole rows */
 		uint64_t unit = random_once_in(random, 2) ? chunk_sectors : row_sectors;
 
@@ -343,7 +391,7 @@ load_init(struct sim *sim)
 	sim->quarantine_tail = &sim->quarantine_head;
 	sim->depth = (uint32_t)random_between(&sim->random, 1, 24);
 	sim->hot_rows = random_between(&sim->random, 1, 6);
-	sim->hot_row = fake_random(&sim->random) % (sim->rows - sim->hot_rows);
+	sim->hot_row = fake_random(&sim->random) % (sim->rows - sim->hot_rows + 1);
 }
 
 void

@@ -161,6 +161,7 @@ sim_turn(struct sim *sim)
 		return;
 	oracle_look_at_losses(sim);
 	engine_run(sim->engine, sim->schedule.now_us / 1000);
+	sim->options.totals->memory_waits += engine_waits_for_memory(sim->engine);
 	if (sim->look)
 		sim_look(sim);
 	if (++sim->events > EVENTS_MAX)
@@ -468,8 +469,13 @@ draw_options(struct sim *sim)
 	/* A member may fall silent while its map is read: noticed after give_up, and then it is waited for. */
 	options->assembly_limit_ms = options->assembly_wait_ms + options->give_up_ms +
 				     (uint32_t)random_between(random, 2000, 20000);
-	if (random_once_in(random, 4))
+	if (random_once_in(random, 4) || sim_can(sim, ABILITY_SHORT_MEMORY))
 		options->buffer_bytes_max = 1;	/* as little as is possible: operations wait for it */
+	if (sim_can(sim, ABILITY_SMALL_TABLE)) {
+		uint64_t own = ability_random(sim, ABILITY_SMALL_TABLE);
+
+		options->lost_entries_max = (uint32_t)random_between(&own, 2, 40);
+	}
 	memset(options->volume_uuid, 0x77, 16);
 }
 
@@ -481,13 +487,14 @@ begin(struct sim *sim, const struct sim_options *options)
 	*sim = (struct sim){ .options = *options, .random = random_stream(options->seed, 0) };
 	schedule_init(&sim->schedule);
 	sim->schedule.now_us = 1000000;
+	ability_draw(sim);
 	format_draw_shape(sim);
 	draw_options(sim);
 	for (int m = 0; m < sim->slots; m++) {
 		struct fake_member *member = &sim->members[m];
 
 		snprintf(label, sizeof(label), "m%d", m);
-		fake_member_init(member, label, SIM_MEMBER_BYTES_MAX, sim->block_bytes, &sim->schedule,
+		fake_member_init(member, label, sim->member_bytes_max, sim->block_bytes, &sim->schedule,
 				 &sim->random);
 		member->capacity_bytes = sim->member_bytes;
 		member->answer_us_min = 40;

@@ -230,6 +230,9 @@ add_totals(struct sim_totals *sum, const struct sim_totals *part)
 		sum->faults[i] += part->faults[i];
 	for (int i = 0; i < ADMIN_KINDS; i++)
 		sum->admin[i] += part->admin[i];
+	for (int i = 0; i < ABILITIES; i++)
+		sum->abilities[i] += part->abilities[i];
+	sum->memory_waits += part->memory_waits;
 	sum->rebuilds += part->rebuilds;
 	sum->scrubs += part->scrubs;
 	sum->fake.answers_lost += part->fake.answers_lost;
@@ -275,12 +278,16 @@ print_totals(const struct sim_totals *sum, double took_s)
 	printf("administration\n");
 	for (int i = 0; i < ADMIN_KINDS; i++)
 		line(admin_names[i], sum->admin[i]);
+	printf("lives with\n");
+	for (int i = 0; i < ABILITIES; i++)
+		line(abilities[i].name, sum->abilities[i]);
 	printf("work\n");
 	line("members filled", sum->rebuilds);
 	line("scrubs that ended", sum->scrubs);
 	line("requests", sum->operations);
 	line("requests that failed, fairly", sum->errors);
 	line("MiB read and written", sum->bytes >> 20);
+	line("turns short of memory", sum->memory_waits);
 	line("checks of all media", sum->checks);
 	line("hours of virtual time", sum->virtual_ms / 3600000);
 	line("longest stall without excess, ms", sum->stall_ms_max);
@@ -299,6 +306,8 @@ usage(FILE *to)
 	      "  --level N    volumes of this level only\n"
 	      "  --drop LIST  steps left out: 3,7-12\n"
 	      "  --mutant X   with a known mistake in the engine; --list-mutants says which there are\n"
+	      "  --with X     lives that all have this ability, which may be off or rare; --list-abilities\n"
+	      "  --without X  none that has it\n"
 	      "  --limit S    a seed that takes longer hangs (300)\n"
 	      "  --first      end at the first seed that fails\n"
 	      "  --trace      tell everything, on stderr; for one seed; twice: members' commands too\n", to);
@@ -356,6 +365,15 @@ choose_mutant(const char *name)
 }
 
 static void
+choose_ability(const char *name, bool on)
+{
+	if (ability_switch(name, on))
+		return;
+	fprintf(stderr, "simulate: --with%s '%s' is unknown; see --list-abilities\n", on ? "" : "out", name);
+	exit(2);
+}
+
+static void
 parse_drop(const char *text, struct arguments *arguments)
 {
 	arguments->dropped = calloc(STEPS_MAX, 1);
@@ -384,6 +402,8 @@ parse(int argc, char **argv, struct arguments *arguments)
 		{ "level", required_argument, NULL, 'v' },
 		{ "limit", required_argument, NULL, 'L' },
 		{ "mutant", required_argument, NULL, 'm' }, { "list-mutants", no_argument, NULL, 'l' },
+		{ "with", required_argument, NULL, 'w' }, { "without", required_argument, NULL, 'W' },
+		{ "list-abilities", no_argument, NULL, 'a' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
@@ -424,6 +444,13 @@ parse(int argc, char **argv, struct arguments *arguments)
 		case 'm':
 			choose_mutant(optarg);
 			break;
+		case 'w':
+		case 'W':
+			choose_ability(optarg, option == 'w');
+			break;
+		case 'a':
+			ability_list();
+			exit(0);
 		case 'l':
 			list_mutants();
 			exit(0);

@@ -1,0 +1,66 @@
+/* sim_ability.c - what only some lives have: sizes, faults and operations beside the ordinary ones.
+ *
+ * Each is drawn for itself, from the seed and its own number, so that one more changes nothing in the lives that don't have
+ * it, and the large ones, which cost more, can be rare.  One that the engine can't bear yet is off: `--with NAME` switches
+ * it on, for every life.
+ */
+#include "sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define STREAM 0xAB1117000ull	/* of random_stream(): not a step's */
+
+struct ability abilities[ABILITIES] = {
+	[ABILITY_MANY_MEMBERS] = { "many-members", 10, true, "up to 12 members" },
+	[ABILITY_LARGE_CHUNKS] = { "large-chunks", 40, true, "chunks of 128 KiB to 1 MiB" },
+	[ABILITY_LONG_REQUESTS] = { "long-requests", 40, true, "reads, writes and zeros of several pieces, 4 to 8 MiB" },
+	[ABILITY_SHORT_MEMORY] = { "short-memory", 50, true, "bursts of requests that an arena as small as can be has no room for" },
+	[ABILITY_SMALL_TABLE] = { "small-table", 20, false, "tables of lost extents that fill" },
+	[ABILITY_MANY_REGIONS] = { "many-regions", 40, true, "region maps of several granules, some of several blocks" },
+};
+
+uint64_t
+ability_random(const struct sim *sim, enum ability_name ability)
+{
+	return random_stream(sim->options.seed, STREAM + 16 * (uint64_t)ability);
+}
+
+void
+ability_draw(struct sim *sim)
+{
+	for (int i = 0; i < ABILITIES; i++) {
+		uint64_t random = random_stream(sim->options.seed, STREAM + 16 * (uint64_t)i + 1);
+
+		if (abilities[i].on && random_once_in(&random, abilities[i].lives)) {
+			sim->abilities |= 1ull << i;
+			sim->options.totals->abilities[i]++;
+		}
+	}
+}
+
+bool
+sim_can(const struct sim *sim, enum ability_name ability)
+{
+	return (sim->abilities >> ability) & 1;
+}
+
+bool
+ability_switch(const char *name, bool on)
+{
+	for (int i = 0; i < ABILITIES; i++)
+		if (strcmp(abilities[i].name, name) == 0) {
+			abilities[i].on = on;
+			abilities[i].lives = 1;
+			return true;
+		}
+	return false;
+}
+
+void
+ability_list(void)
+{
+	for (int i = 0; i < ABILITIES; i++)
+		printf("%-22s %-4s one life in %-4u %s\n", abilities[i].name, abilities[i].on ? "on" : "off",
+		       abilities[i].lives, abilities[i].text);
+}
