@@ -10,7 +10,7 @@ ask(struct admin_session *session, const char *name, struct admin_result *result
 	enum scsi_verdict verdict;
 
 	*result = admin_run(session, session->address.lun, name, &verdict);
-	return result->error == ADMIN_OK && verdict == SCSI_OK;
+	return result->error == ADMIN_OK && verdict == SCSI_OK && scsi_request_taken(&session->request);
 }
 
 struct admin_result

@@ -75,7 +75,7 @@ absorb_mode(struct iscsi_member *member)
 	struct scsi_mode mode;
 
 	if (!scsi_parse_mode(&member->request, &mode))
-		return OUTCOME_UNSUPPORTED;
+		return bad(member, -EINVAL, "the answer to MODE SENSE is too short");
 	if (mode.write_protected)
 		return bad(member, -EINVAL, "the LUN is read-only");
 	member->identity.fua = mode.fua;
@@ -115,7 +115,7 @@ absorb_holder(struct iscsi_member *member)
 	uint64_t holder;
 
 	if (!scsi_parse_reservation(&member->request, &holder))
-		return bad(member, -EINVAL, "the answer to READ RESERVATION is too short");
+		return bad(member, -EINVAL, "the answer to READ RESERVATION makes no sense");
 	member->holder_key = holder;
 	member->facts.ours = holder == member->options.reservation_key;
 	member->facts.foreign_holder = holder != 0 && !member->facts.ours;
@@ -153,6 +153,9 @@ absorb_reset(struct iscsi_member *member)
 static enum session_outcome
 absorb_answer(struct iscsi_member *member)
 {
+	if (!scsi_request_taken(&member->request))
+		return bad(member, -EINVAL, "the target says that %s was good, and did not take its parameters",
+			   session_state_name(member->state));
 	scsi_request_completed(&member->request);
 	switch ((int)member->state) {
 	case SESSION_INQUIRY:

@@ -194,9 +194,12 @@ command_succeeded(struct iscsi_member *member, struct command *command)
 		command_finish(member, command, measure_answered(member, command));
 		return;
 	}
-	/* How much of the one block a WRITE SAME needed is the target's affair. */
-	if (command->kind == COMMAND_SYNCHRONIZE || command->kind == COMMAND_WRITE_SAME)
+	/* How much of the one block a WRITE SAME needed is the target's affair, but it can't need less than all if it
+	 * writes it. */
+	if (command->kind == COMMAND_SYNCHRONIZE)
 		whole = true;
+	if (command->kind == COMMAND_WRITE_SAME)
+		whole = command->unmaps || command->wire.moved_bytes == command->wire.length_bytes;
 	command_finish(member, command, whole ? 0 : -EIO);
 }
 

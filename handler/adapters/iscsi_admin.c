@@ -7,6 +7,8 @@
 #include <sys/uio.h>
 
 #define LOGOUT_MS 500
+#define BLOCK_BYTES_MIN 512
+#define BLOCK_BYTES_MAX 4096	/* the data path's limits, too */
 
 /* The target answered, but not as it should. */
 static struct admin_result
@@ -122,6 +124,10 @@ inspect_capacity(struct admin_session *session)
 	if (!known)
 		return admin_failed(ADMIN_UNFIT, "look at the LUN on the target",
 				    "%s: the LUN does not say how large it is", admin_label(session, label));
+	if (capacity.block_bytes < BLOCK_BYTES_MIN || capacity.block_bytes > BLOCK_BYTES_MAX)
+		return admin_failed(ADMIN_UNFIT, "give it a LUN with blocks of 512 or 4096 bytes",
+				    "%s has blocks of %u bytes: only %u to %u can be used", admin_label(session, label),
+				    capacity.block_bytes, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
 	session->device.capacity_bytes = capacity.capacity_bytes;
 	session->device.block_bytes = capacity.block_bytes;
 	return result;

@@ -63,6 +63,7 @@ missing_bytes(const struct iscsi_connection *connection, const struct iscsi_task
 	return missing;
 }
 
+/* What came counts; what the target says of it only where that is less.  "Too much" of what did not come is too little. */
 static void
 set_residual(const struct iscsi_connection *connection, const struct iscsi_task *task)
 {
@@ -72,12 +73,12 @@ set_residual(const struct iscsi_connection *connection, const struct iscsi_task 
 
 	scsi->residual_status = SCSI_RESIDUAL_NO_RESIDUAL;
 	scsi->residual = 0;
-	if (claimed->overflow) {
-		scsi->residual_status = SCSI_RESIDUAL_OVERFLOW;
-		scsi->residual = claimed->bytes;
-	} else if (claimed->underflow || missing > 0) {
+	if (claimed->underflow || missing > 0) {
 		scsi->residual_status = SCSI_RESIDUAL_UNDERFLOW;
 		scsi->residual = claimed->underflow && claimed->bytes > missing ? claimed->bytes : missing;
+	} else if (claimed->overflow) {
+		scsi->residual_status = SCSI_RESIDUAL_OVERFLOW;
+		scsi->residual = claimed->bytes;
 	}
 }
 

@@ -31,6 +31,8 @@
 #define WRITE_EXCLUSIVE_REGISTRANTS_ONLY 5
 #define RESERVE_PARAMETERS_BYTES 24
 #define CAPACITY_10_BYTES 8
+#define MODE_BYTES 192
+#define PAGE_BYTES 1024		/* of vital product data */
 
 static void
 put_16(uint8_t *at, uint16_t value)
@@ -114,11 +116,11 @@ scsi_inquiry(struct scsi_request *request)
 void
 scsi_inquiry_page(struct scsi_request *request, uint8_t page)
 {
-	uint8_t *cdb = start_in(request, OPCODE_INQUIRY, 6, 1024);
+	uint8_t *cdb = start_in(request, OPCODE_INQUIRY, 6, PAGE_BYTES);
 
 	cdb[1] = 1;
 	cdb[2] = page;
-	put_16(cdb + 3, 1024);
+	put_16(cdb + 3, PAGE_BYTES);
 }
 
 static void
@@ -145,10 +147,10 @@ scsi_read_capacity_10(struct scsi_request *request)
 void
 scsi_mode_sense_caching(struct scsi_request *request)
 {
-	uint8_t *cdb = start_in(request, OPCODE_MODE_SENSE_6, 6, 192);
+	uint8_t *cdb = start_in(request, OPCODE_MODE_SENSE_6, 6, MODE_BYTES);
 
 	cdb[2] = CACHING_PAGE;
-	cdb[4] = 192;
+	cdb[4] = MODE_BYTES;
 }
 
 void
@@ -194,6 +196,12 @@ answer_bytes(const struct scsi_task *task)
 	if (task->residual_status == SCSI_RESIDUAL_UNDERFLOW)
 		expected = task->residual < expected ? expected - task->residual : 0;
 	return (uint32_t)expected;
+}
+
+bool
+scsi_request_taken(const struct scsi_request *request)
+{
+	return request->task.xfer_dir != SCSI_XFER_WRITE || request->task.residual_status != SCSI_RESIDUAL_UNDERFLOW;
 }
 
 void
@@ -314,7 +322,7 @@ scsi_parse_mode(const struct scsi_request *request, struct scsi_mode *out)
 	uint32_t length = request->answer_bytes;
 	uint32_t page;
 
-	if (length < 4)
+	if (length < 4 || (length < MODE_BYTES && length < data[0] + 1u))
 		return false;
 	out->write_protected = data[2] & 0x80;
 	out->fua = data[2] & 0x10;
@@ -381,6 +389,17 @@ vpd_content(const struct scsi_request *request, uint8_t page, uint32_t *length)
 	return request->data + 4;
 }
 
+/* The same of a page that names the device: a part of a name is another name. */
+static const uint8_t *
+vpd_name(const struct scsi_request *request, uint8_t page, uint32_t *length)
+{
+	const uint8_t *content = vpd_content(request, page, length);
+
+	if (content == NULL || (request->answer_bytes < PAGE_BYTES && *length < get_16(request->data + 2)))
+		return NULL;
+	return content;
+}
+
 bool
 scsi_parse_block_limits(const struct scsi_request *request, uint32_t *blocks_max)
 {
@@ -421,7 +440,7 @@ bool
 scsi_parse_serial(const struct scsi_request *request, char *out, size_t out_size)
 {
 	uint32_t length;
-	const uint8_t *content = vpd_content(request, 0x80, &length);
+	const uint8_t *content = vpd_name(request, 0x80, &length);
 
 	if (content == NULL)
 		return false;
@@ -463,7 +482,7 @@ bool
 scsi_parse_designator(const struct scsi_request *request, char *out, size_t out_size)
 {
 	uint32_t length;
-	const uint8_t *content = vpd_content(request, 0x83, &length);
+	const uint8_t *content = vpd_name(request, 0x83, &length);
 	const uint8_t *best = NULL;
 
 	if (content == NULL)
@@ -484,11 +503,11 @@ scsi_parse_reservation(const struct scsi_request *request, uint64_t *holder_key)
 {
 	if (request->answer_bytes < 8)
 		return false;
-	if (get_32(request->data + 4) < 16) {
+	if (get_32(request->data + 4) == 0) {
 		*holder_key = 0;
 		return true;
 	}
-	if (request->answer_bytes < 24)
+	if (get_32(request->data + 4) < 16 || request->answer_bytes < 24)
 		return false;
 	*holder_key = get_64(request->data + 8);
 	return true;
@@ -503,8 +522,10 @@ scsi_parse_luns(const struct scsi_request *request, unsigned int *luns, int max)
 	if (request->answer_bytes < 8)
 		return -1;
 	listed = get_32(request->data);
+	if (listed > SCSI_ANSWER_MAX - 8)
+		listed = SCSI_ANSWER_MAX - 8;
 	if (listed > request->answer_bytes - 8)
-		listed = request->answer_bytes - 8;
+		return -1;
 	for (uint32_t at = 8; at + 8 <= listed + 8 && count < max; at += 8) {
 		uint16_t first = get_16(request->data + at);
 

@@ -33,6 +33,8 @@ void scsi_read_reservation(struct scsi_request *request);
 void scsi_reserve_out(struct scsi_request *request, int action, uint64_t key, uint64_t action_key);
 void scsi_report_luns(struct scsi_request *request);
 
+/* Of one that sends parameters, completed with GOOD: did the target take them? */
+bool scsi_request_taken(const struct scsi_request *request);
 /* To be called once the request completed with GOOD and before the answer is looked at. */
 void scsi_request_completed(struct scsi_request *request);
 
@@ -46,7 +48,8 @@ void scsi_synchronize_cache_task(struct scsi_task *task, bool sixteen);
 /* READ CAPACITY beside the data commands: its answer is SCSI_CAPACITY_BYTES of the caller's. */
 void scsi_read_capacity_task(struct scsi_task *task, bool ten);
 
-/* What an answer says.  False: too short or inconsistent, nothing is stored. */
+/* What an answer says.  False: too short or inconsistent, nothing is stored.  Longer than what was asked for is not
+ * too short. */
 struct scsi_capacity {
 	uint64_t capacity_bytes;
 	uint32_t block_bytes;

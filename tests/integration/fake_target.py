@@ -24,7 +24,8 @@ from checksum import crc32c
 
 BLOCK_BYTES = 512
 GOOD_STATUS, CHECK_CONDITION, BUSY_STATUS, CONFLICT, TASK_SET_FULL = 0x00, 0x02, 0x08, 0x18, 0x28
-FINAL = 0x80
+FINAL, STATUS = 0x80, 0x01
+OVERFLOW, UNDERFLOW = 0x04, 0x02
 NO_TAG = 0xFFFFFFFF
 NOP_OUT, DATA_OUT = 0x00, 0x05
 
@@ -53,6 +54,9 @@ class Reply:
     wrong_data_digest: bool = False
     wrong_header_digest: bool = False
     cut_off_bytes: int | None = None  # of the answer, then the connection ends
+    residual: tuple[int, int] | None = None  # flags (OVERFLOW, UNDERFLOW) and bytes, whatever is true
+    status_apart: bool = False  # in a PDU of its own, not in the last Data-In
+    places: tuple[tuple[int, int], ...] = ()  # offset and length of each Data-In, instead of chunks
 
 
 def sense(key: int, code: int, *, response_code: int = 0x70) -> Reply:
@@ -120,6 +124,7 @@ class FakeTarget:
         r2t_bytes: Sequence[int] = (),
         r2ts_at_once: int = 1,
         ping_in_writes: bool = False,
+        asks_for_data: bool = True,
         login_pause_seconds: float = 0.0,
         login_answer: bytes | None = None,
     ) -> None:
@@ -133,6 +138,7 @@ class FakeTarget:
         self.redirect = redirect
         self.r2t_bytes, self.r2ts_at_once = r2t_bytes, r2ts_at_once
         self.ping_in_writes = ping_in_writes
+        self.asks_for_data = asks_for_data  # else a write is answered with what came by itself
         self.login_answer = login_answer  # instead of a sensible one, then the connection ends
         self.login_pause_seconds = login_pause_seconds  # between a few bytes and the next
         self.pings_sent, self.pings_answered = 0, 0
@@ -370,7 +376,13 @@ class Connection:
         if reply.cut_off_bytes is not None:
             raise EOFError
         sense_data = struct.pack(">H", len(reply.sense)) + reply.sense if reply.sense else b""
-        self._respond(0x21, FINAL, tag, data=sense_data, byte2=reply.response, byte3=reply.status)
+        self._status(tag, reply, 0, sense_data)
+
+    def _status(self, tag: int, reply: Reply, missing: int, data: bytes = b"") -> None:
+        flags, residual = reply.residual or (UNDERFLOW if missing else 0, missing)
+        header = self._header(0x21, FINAL | flags, tag, byte2=reply.response, byte3=reply.status)
+        self.send(header[:44] + struct.pack(">I", residual), data)
+        self.stat_sn += 1
 
     def _data_out(self, tag: int) -> tuple[bytes, bytes]:
         """The next Data-Out of this command; what else comes waits, but for answers to pings."""
@@ -405,6 +417,8 @@ class Connection:
         if unsolicited:
             at = self._burst(tag, NO_TAG, at, data)
             assert at <= int(self.target.keys["FirstBurstLength"])
+        if not self.target.asks_for_data:
+            return bytes(data[:at])
         wanted = itertools.cycle(self.target.r2t_bytes or (expected,))
         number = 0
         while at < expected:
@@ -429,16 +443,20 @@ class Connection:
     def _data_in(self, tag: int, reply: Reply, expected: int) -> None:
         pause = threading.Event()
         data = reply.data[:expected] + reply.extra
-        chunks = [data[at : at + reply.chunk_bytes] for at in range(0, len(data), reply.chunk_bytes)]
-        for number, chunk in enumerate(chunks or [b""]):
+        step = reply.chunk_bytes
+        places = reply.places or [(at, min(step, len(data) - at)) for at in range(0, len(data) or 1, step)]
+        missing = max(0, expected - sum(length for _, length in places))
+        for number, (at, length) in enumerate(places):
             pause.wait(reply.pause_seconds)
-            last = number + 1 >= len(chunks)
-            missing = max(0, expected - len(data)) if last else 0
-            flags = (FINAL | 1 | (2 if missing else 0)) if last else 0
-            header = self._header(0x25, flags, tag ^ (reply.tag_flip if last else 0))
+            last = number + 1 == len(places)
+            flags = residual = 0
+            if last and not reply.status_apart:
+                flags, residual = reply.residual or (UNDERFLOW if missing else 0, missing)
+                flags |= STATUS
+            header = self._header(0x25, flags | (FINAL if last else 0), tag ^ (reply.tag_flip if last else 0))
             sequence = number + (reply.skipped_sequence if last else 0)
-            place = struct.pack(">III", sequence, number * reply.chunk_bytes, missing)
-            out = self.encode(header[:36] + place, chunk, reply)
+            place = struct.pack(">III", sequence, at, residual)
+            out = self.encode(header[:36] + place, data[at : at + length], reply)
             if reply.cut_off_bytes is not None:
                 self.peer.sendall(out[: reply.cut_off_bytes])
                 raise EOFError
@@ -448,4 +466,7 @@ class Connection:
                 reply.go_on.wait()
                 out = out[half:]
             self.peer.sendall(out)
-        self.stat_sn += 1
+        if reply.status_apart:
+            self._status(tag, reply, missing)
+        else:
+            self.stat_sn += 1

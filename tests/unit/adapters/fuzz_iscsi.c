@@ -80,8 +80,10 @@ on_done(struct iscsi_task *wire)
 
 	require(task->busy, "a task was given back twice");
 	task->busy = false;
-	if (scsi->status == 0 && scsi->residual_status == SCSI_RESIDUAL_NO_RESIDUAL)
+	if (scsi->status == 0 && scsi->residual_status != SCSI_RESIDUAL_UNDERFLOW)
 		require(wire->moved_bytes == wire->length_bytes, "good, though data is missing");
+	if (scsi->status == 0 && scsi->residual_status == SCSI_RESIDUAL_UNDERFLOW)
+		require(scsi->residual >= wire->length_bytes - wire->moved_bytes, "more than came is said to be there");
 	if (!task->ours)
 		take_memory_back(task);
 }

@@ -764,6 +764,50 @@ damaged_read(enum damage damage)
 	assert_int_equal(job.scsi.status, SCSI_STATUS_CANCELLED);
 }
 
+/* GOOD, with flags that say this and that of a part of a read that came. */
+static void
+what_came_counts_and_not_what_is_said_of_it(void **state)
+{
+	static const struct { uint8_t flags; uint32_t said, came; enum scsi_residual status; uint32_t residual; } kinds[] = {
+		{ 0, 0, 4096, SCSI_RESIDUAL_NO_RESIDUAL, 0 },
+		{ 0, 77, 4096, SCSI_RESIDUAL_NO_RESIDUAL, 0 },
+		{ 0, 0, 512, SCSI_RESIDUAL_UNDERFLOW, 3584 },
+		{ 0, 0, 0, SCSI_RESIDUAL_UNDERFLOW, 4096 },
+		{ 4, 100, 4096, SCSI_RESIDUAL_OVERFLOW, 100 },
+		{ 4, 100, 512, SCSI_RESIDUAL_UNDERFLOW, 3584 },
+		{ 4, UINT32_MAX, 0, SCSI_RESIDUAL_UNDERFLOW, 4096 },
+		{ 2, 0, 4096, SCSI_RESIDUAL_UNDERFLOW, 0 },
+		{ 2, 512, 4096, SCSI_RESIDUAL_UNDERFLOW, 512 },
+		{ 2, 512, 0, SCSI_RESIDUAL_UNDERFLOW, 4096 },
+		{ 2, UINT32_MAX, 512, SCSI_RESIDUAL_UNDERFLOW, UINT32_MAX },
+		{ 6, 0, 0, SCSI_RESIDUAL_UNDERFLOW, 4096 },
+	};
+	static const uint8_t source[4096];
+
+	for (size_t i = 0; i < 2 * sizeof(kinds) / sizeof(kinds[0]); i++) {
+		static struct job job;
+		bool apart = i % 2;
+		uint8_t header[48];
+		uint32_t tag;
+
+		set_up(plain);
+		submit(&job, false, 4096);
+		tag = receive_command();
+		if (apart && kinds[i / 2].came > 0)
+			peer_data_in(tag, 0x80, 0, 0, source, kinds[i / 2].came);
+		start_header(header, apart ? 0x21 : 0x25, (uint8_t)(0x80 | !apart | kinds[i / 2].flags), tag);
+		put_32(header + 44, kinds[i / 2].said);
+		rig.stat_sn++;
+		peer_send(header, source, apart ? 0 : kinds[i / 2].came);
+		while (rig.done == 0)
+			assert_int_equal(receive(), 0);
+		assert_int_equal(job.scsi.status, 0);
+		assert_int_equal(job.scsi.residual_status, kinds[i / 2].status);
+		assert_int_equal(job.scsi.residual, kinds[i / 2].residual);
+		tear_down();
+	}
+}
+
 static void
 damaged_data_is_never_taken_for_good(void **state)
 {
@@ -945,6 +989,7 @@ main(void)
 		cmocka_unit_test(reads_arrive_whole_in_pieces_of_any_size),
 		cmocka_unit_test(the_window_of_a_near_target_is_bounded),
 		cmocka_unit_test(long_data_wakes_once),
+		cmocka_unit_test(what_came_counts_and_not_what_is_said_of_it),
 		cmocka_unit_test(damaged_data_is_never_taken_for_good),
 		cmocka_unit_test(a_diverted_read_is_received_and_not_stored),
 		cmocka_unit_test(sense_data_is_taken_as_far_as_it_goes),

@@ -117,6 +117,8 @@ a_mode_answer_without_caching_page_counts_as_a_volatile_cache(void **state)
 	assert_true(mode.write_cache);
 	answer(plain, 3);
 	assert_false(scsi_parse_mode(&request, &mode));
+	answer(back, 19);	/* less than it says it is */
+	assert_false(scsi_parse_mode(&request, &mode));
 }
 
 static void
@@ -139,6 +141,8 @@ texts_come_without_padding_and_control_characters(void **state)
 	answer(serial, sizeof(serial));
 	assert_true(scsi_parse_serial(&request, text, sizeof(text)));
 	assert_string_equal(text, "A 1");
+	answer(serial, sizeof(serial) - 1);
+	assert_false(scsi_parse_serial(&request, text, sizeof(text)));
 	assert_string_equal(scsi_device_type_name(5), "CD or DVD drive");
 }
 
@@ -146,7 +150,7 @@ static void
 the_best_designator_of_the_unit_is_taken(void **state)
 {
 	static const uint8_t page[] = {
-		0, 0x83, 0, 34,
+		0, 0x83, 0, 36,
 		0x02, 0x01, 0, 4, 'I', 'E', 'T', '1',			/* T10 */
 		0x01, 0x13, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8,		/* NAA, but of the port */
 		0x01, 0x03, 0, 8, 0x60, 1, 2, 3, 4, 5, 6, 0xff,		/* NAA */
@@ -157,9 +161,8 @@ the_best_designator_of_the_unit_is_taken(void **state)
 	answer(page, sizeof(page));
 	assert_true(scsi_parse_designator(&request, text, sizeof(text)));
 	assert_string_equal(text, "naa.60010203040506ff");
-	answer(page, 12);	/* cut off after the first */
-	assert_true(scsi_parse_designator(&request, text, sizeof(text)));
-	assert_string_equal(text, "t10.49455431");
+	answer(page, 12);	/* cut off after the first: the second would have been better */
+	assert_false(scsi_parse_designator(&request, text, sizeof(text)));
 }
 
 static void
@@ -177,13 +180,17 @@ the_holder_of_a_reservation_is_read(void **state)
 	assert_int_equal(key, 0x0102030405060708);
 	answer(held, 23);	/* held, but cut off: not "nobody" */
 	assert_false(scsi_parse_reservation(&request, &key));
+	answer((const uint8_t[8]){ [7] = 8 }, 8);	/* half a holder is not nobody either */
+	assert_false(scsi_parse_reservation(&request, &key));
 }
 
 static void
 luns_beyond_the_answer_are_not_made_up(void **state)
 {
-	static const uint8_t list[24] = { 0, 0, 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x41, 0x00 };
+	static const uint8_t list[24] = { 0, 0, 0, 16, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x41, 0x00 };
 	unsigned int luns[4];
+
+	uint8_t long_list[SCSI_ANSWER_MAX] = { 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 7 };
 
 	answer(list, 24);
 	assert_int_equal(scsi_parse_luns(&request, luns, 4), 2);
@@ -192,6 +199,13 @@ luns_beyond_the_answer_are_not_made_up(void **state)
 	assert_int_equal(scsi_parse_luns(&request, luns, 1), 1);
 	answer(list, 7);
 	assert_int_equal(scsi_parse_luns(&request, luns, 4), -1);
+	answer(list, 23);	/* a part of the list is not the list */
+	assert_int_equal(scsi_parse_luns(&request, luns, 4), -1);
+	answer(long_list, SCSI_ANSWER_MAX - 1);
+	assert_int_equal(scsi_parse_luns(&request, luns, 4), -1);
+	answer(long_list, SCSI_ANSWER_MAX);	/* all that was asked for */
+	assert_int_equal(scsi_parse_luns(&request, luns, 1), 1);
+	assert_int_equal(luns[0], 7);
 }
 
 static enum scsi_verdict
