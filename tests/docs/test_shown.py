@@ -3,15 +3,14 @@ right, and iraid's part of it is what iraid takes."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import click
+import packages
 import pytest
 
 import test_pages
@@ -21,7 +20,6 @@ from shown import EXCEPTED, PLACES, ROOT, RUN, Block, blocks, pages, tree_comman
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 SHELL = [block for block in BLOCKS if block.language != "powershell"]
-PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 # Programs of other machines, of packages that no test needs, and of the shell.
 ELSEWHERE = {
     "umask": "bash",     "esxcli": "ESXi", "vmkfstools": "ESXi", "vmkping": "ESXi", "cd": "bash", "export": "bash", "echo": "bash",
@@ -32,7 +30,7 @@ ELSEWHERE = {
     "rpmbuild": "rpm", "dnf": "Fedora", "lintian": "lintian", "jq": "jq", "ping": "iputils-ping", "iperf3": "iperf3",
     "qemu-system-x86_64": "qemu-system-x86", "tgt-admin": "tgt", "ssh": "openssh-client", "scp": "openssh-client",
     "nbdinfo": "libnbd-bin", "nbdkit": "nbdkit", "bridge": "iproute2", "mstconfig": "mstflint", "vi": "an editor",
-    "sensible-editor": "an editor", "rsync": "rsync", "lvextend": "lvm2", "lvcreate": "lvm2",
+    "sensible-editor": "an editor", "rsync": "rsync", "lvextend": "lvm2", "lvcreate": "lvm2", "mail": "mailutils or bsd-mailx",
 }
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 
@@ -67,8 +65,8 @@ def test_bash_takes_it(block: Block) -> None:
     for words in block.commands():
         program = words[0]
         assert ("/" in program or program == "SUBSTITUTED" or program in ELSEWHERE
-                or shutil.which(program, path=PATH) or block.where == "ESXi" or program == "iraid"), (
-            f"{block}: is there a program {program}?  If so, give it a line in ELSEWHERE")
+                or program in packages.programs() or block.where == "ESXi" or program == "iraid"), (
+            f"{block}: no package of scripts/deps brings a program {program}; if there is one, give it a line in ELSEWHERE")
         if program.startswith("scripts/"):
             assert (ROOT / program).exists(), f"{block}: {program} is not there"
 
