@@ -16,6 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
+
+/* Each turn of a run lets something proceed; so many mean that nothing does.  The driver's other work goes on then. */
+#define TURNS_MAX 100000u
 
 void
 engine_log(struct engine *engine, int level, const char *format, ...)
@@ -509,6 +513,7 @@ void
 engine_run(struct engine *engine, uint64_t now_ms)
 {
 	uint64_t before;
+	unsigned int turns = 0;
 
 	if (now_ms > engine->now_ms)
 		engine->now_ms = now_ms;
@@ -541,7 +546,9 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		admin_let_go(engine);
 		deliver(engine);
 		stop_run(engine);
-	} while (engine->activity != before && engine->phase != PHASE_STOPPED);
+		if (++turns == TURNS_MAX)
+			engine_log(engine, LOG_ALERT, "the engine goes round in a circle: please report this");
+	} while (engine->activity != before && engine->phase != PHASE_STOPPED && turns < TURNS_MAX);
 	if (engine->phase == PHASE_STOPPED && engine->stopped != NULL)
 		engine->stopped(engine->stopped_owner);
 }

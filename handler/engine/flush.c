@@ -82,12 +82,25 @@ member_flushed(struct member_io *mio, int result)
 {
 	struct engine *engine = mio->member->engine;
 
-	if (result != 0)
+	if (result != 0 && !MUTANT(FLUSH_FAILED_FORGOTTEN))
 		mio->member->unflushed = true;
 	if (result != 0 && result != -ENOLINK && engine->flush_result == 0)
 		engine->flush_result = result;
 	if (--engine->flush_pending == 0)
 		round_done(engine);
+}
+
+/* Has it something that a flush would make safe?  One whose cache may be lost gets its flush whatever it says of caches in
+ * the session that is being opened: it waits for what becomes of the member.
+ */
+static bool
+needs_flush(const struct engine *engine, const struct member *member)
+{
+	if (!member->in_sync && (!member->evicting || MUTANT(FLUSH_NOT_EVICTING)) && member != engine->target)
+		return false;
+	if (MUTANT(CACHE_BY_NEW_SESSION))
+		return member->identity.write_cache && (member->unflushed || member->cache_lost);
+	return member->cache_lost || (member->identity.write_cache && member->unflushed);
 }
 
 static void
@@ -99,8 +112,7 @@ begin_round(struct engine *engine)
 	for_each_member(engine, member) {
 		struct member_io *mio;
 
-		if ((!member->in_sync && !member->evicting && member != engine->target) || !member->identity.write_cache ||
-		    (!member->unflushed && !member->cache_lost) || MUTANT(FLUSH_SKIPPED))
+		if (!needs_flush(engine, member) || MUTANT(FLUSH_SKIPPED))
 			continue;
 		member->unflushed = false;
 		mio = member_io_create(member, BACKEND_FLUSH, 0, IO_REQUEST);

@@ -202,8 +202,8 @@ clean_flushed(struct flush_waiter *waiter, int result)
 static void
 clean(struct engine *engine)
 {
-	if (engine->cleaning || engine->suspended || engine->evicting > 0 ||
-	    engine->now_ms < engine->clean_ms)
+	/* Who may lack something of them is asked to flush, and that waits for what becomes of the member. */
+	if (engine->cleaning || engine->now_ms < engine->clean_ms)
 		return;
 	engine->clean_ms = engine->now_ms + CLEAN_PERIOD_MS;
 	if (!intent_clean_begin(&engine->intent))
@@ -264,9 +264,7 @@ intent_io_deadline(const struct engine *engine)
 {
 	if (engine->phase != PHASE_RUNNING && engine->phase != PHASE_DRAIN)
 		return UINT64_MAX;
-	/* While it may not begin, whatever lets it begin runs the engine. */
-	if (engine->geometry.redundancy == 0 || engine->cleaning || engine->suspended ||
-	    engine->evicting > 0 || engine->fenced ||
+	if (engine->geometry.redundancy == 0 || engine->cleaning || engine->fenced ||
 	    (engine->intent.copied_count == 0 &&
 	     engine->intent.dirty_count == engine->intent.suspect_count))
 		return UINT64_MAX;

@@ -307,7 +307,7 @@ member_handle_answer(struct member_io *mio)
 	if (result == -ENOTCONN) {
 		/* Writes before it are as unsure as before it was sent.  Its repetition on the next session
 		 * succeeds, and covers nothing that a lost cache has taken with it. */
-		if (mio->io.op == BACKEND_FLUSH)
+		if (mio->io.op == BACKEND_FLUSH && !MUTANT(FLUSH_FORGETS_RESEND))
 			member->unflushed = true;
 		/* Now, not when the session's end is reported: what it missed counts from here. */
 		if (member == member->engine->target)

@@ -80,7 +80,22 @@
 	  "what can't be known is read as data")						\
 	X(REFUSAL_IS_LOSS, "refusal-is-loss", 9,						\
 	  "test_engine_operations: test_what_a_member_refuses_to_read_is_not_called_lost",	\
-	  "what a member refuses to read is reported as a medium error when another's sector is bad")
+	  "what a member refuses to read is reported as a medium error when another's sector is bad")	\
+	X(CACHE_BY_NEW_SESSION, "cache-by-new-session", 15,					\
+	  "test_engine_flush: test_a_flush_ends_although_the_member_returns_without_a_cache",	\
+	  "whether a cache may be lost is judged by what the member says of caches afterwards")	\
+	X(FLUSH_NOT_EVICTING, "flush-not-evicting", 6,						\
+	  "test_engine_flush: test_a_flush_waits_for_an_eviction_under_way",			\
+	  "a flush does not wait for an eviction under way")					\
+	X(FLUSH_FORGETS_RESEND, "flush-forgets-resend", 6,					\
+	  "test_engine_flush: test_a_flush_that_its_session_cut_off_covers_nothing",		\
+	  "a flush cut off by its session leaves the member flushed")				\
+	X(FLUSH_FAILED_FORGOTTEN, "flush-failed-forgotten", 6,					\
+	  "test_engine_flush: test_a_flush_that_failed_covers_nothing",				\
+	  "a flush that failed leaves the member flushed")					\
+	X(STOP_CLEANS_ANYWAY, "stop-cleans-anyway", 6,						\
+	  "test_engine_flush: test_a_stop_whose_flush_failed_clears_no_marks",			\
+	  "a stop clears marks although its flush failed")
 
 enum mutant {
 	MUTANT_NONE,

@@ -194,7 +194,8 @@ apply(struct fake_command *command)
 		assert(!command->checked || checksum(command->io) == command->checksum);
 		if (member->taken)
 			return -EACCES;
-		if (member->refuse_writes)
+		if (member->refuse_writes || (command->offset_bytes >= member->refuse_from_bytes &&
+					      command->offset_bytes < member->refuse_to_bytes))
 			return -EIO;
 		write_iov(command);
 		return 0;
@@ -202,6 +203,8 @@ apply(struct fake_command *command)
 		member->flushes++;
 		if (member->taken)
 			return -EACCES;
+		if (member->refuse_flushes)
+			return -EIO;
 		/* One that was done when it arrived covers nothing that was written since. */
 		if (!command->done)
 			disk_flush(disk_of(member));
@@ -279,7 +282,7 @@ fake_submit(struct backend *backend, struct backend_io *io)
 		command->checksum = checksum(io);
 	command->orphan = !member->open_now;
 	if (io->op == BACKEND_FLUSH && !command->orphan && !member->hung && !member->cut_off &&
-	    random_once_in(member->random, 2)) {
+	    !member->refuse_flushes && random_once_in(member->random, 2)) {
 		disk_flush(disk_of(member));
 		command->done = true;
 	}

@@ -64,6 +64,8 @@ struct fake_member {
 	bool path_down[2];
 	bool refuse_writes;
 	bool refuse_reads;
+	bool refuse_flushes;
+	uint64_t refuse_from_bytes, refuse_to_bytes;	/* writes of this part only; 0, 0: none */
 	uint64_t refused_offset_bytes;	/* reads of this block only; 0: none */
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */

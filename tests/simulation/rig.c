@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 
 #define IOVECS_MAX 8
 
@@ -223,6 +224,7 @@ print_log(void *owner, int level, const char *text)
 {
 	struct rig *rig = owner;
 
+	expect(level > LOG_ALERT, "%s", text);
 	if (rig->verbose)
 		fprintf(stderr, "[%llu] <%d> %s\n", (unsigned long long)rig->now_ms, level, text);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #define IDLE_TURNS_MAX 3000		/* of the engine asking to be called again at once */
@@ -112,6 +113,8 @@ engine_says(void *owner, int level, const char *text)
 
 	sim->look = true;
 	sim_trace(sim, "engine <%d> %s", level, text);
+	if (level <= LOG_ALERT)
+		sim_fail(sim, "%s", text);
 	if (strstr(text, "session lost") != NULL)
 		sim->session_losses++;
 	if (strstr(text, "is mended") != NULL)

@@ -1,0 +1,212 @@
+/* test_engine_flush.c - what a flush covers, and what it waits for. */
+#include "engine/engine.h"
+#include "rig.h"
+
+#include "pure/layout.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define LOAD_BYTES (4ull << 20)
+
+static void
+start(struct rig *rig, int level, int count, uint64_t seed)
+{
+	rig_init(rig, level, count, 16384, LOAD_BYTES, seed);
+	for (int i = 0; i < count; i++)
+		rig->members[i].disk.write_cache = true;
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+}
+
+static void
+finish(struct rig *rig)
+{
+	rig_verify(rig);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+/* What no flush has covered yet, on all members. */
+static void
+write_everywhere(struct rig *rig)
+{
+	for (uint64_t sector = 0; sector < rig->sectors; sector += 1024)
+		rig_submit(rig, REQUEST_WRITE, sector, 512, false);
+	rig_drain(rig);
+}
+
+/* The engine sees what was submitted; no member answers anything. */
+static void
+turn(struct rig *rig)
+{
+	engine_run(rig->engine, rig->now_ms);
+}
+
+/* All but the first take their time, so that one is not evicted yet when it is back. */
+static void
+slow_down(struct rig *rig)
+{
+	for (int i = 0; i < rig->count; i++) {
+		rig->members[i].answer_us_min = rig->members[i].answer_us_max = i == 0 ? 20000 : 300000;
+		rig->members[i].deadline_us = 2000000;
+	}
+	rig->step_ms_max = 2;
+}
+
+static void
+speed_up(struct rig *rig)
+{
+	for (int i = 0; i < rig->count; i++) {
+		rig->members[i].answer_us_min = 50;
+		rig->members[i].answer_us_max = 2500;
+	}
+}
+
+static void
+wait_for_link(struct rig *rig, int slot, enum link_state link)
+{
+	for (int i = 0; i < 10000 && rig_status(rig).members[slot].link != link; i++)
+		rig_step(rig);
+	assert_int_equal(rig_status(rig).members[slot].link, link);
+}
+
+static void
+wait_for_state(struct rig *rig, int slot, enum member_state state)
+{
+	for (int i = 0; i < 20000 && rig_status(rig).members[slot].state != state; i++)
+		rig_step(rig);
+	assert_int_equal(rig_status(rig).members[slot].state, state);
+}
+
+/* engine_run() went round for ever: the flush was repeated until the member's fate was known, and never sent to it. */
+static void
+test_a_flush_ends_although_the_member_returns_without_a_cache(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1501);
+	write_everywhere(&rig);
+	slow_down(&rig);
+	rig.members[0].disk.write_cache = false;
+	fake_member_cut(&rig.members[0], true);
+	turn(&rig);
+	wait_for_link(&rig, 0, LINK_OPEN);
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	turn(&rig);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
+static void
+test_a_flush_waits_for_an_eviction_under_way(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1502);
+	write_everywhere(&rig);
+	/* One that can't be recorded: until it is, the member counts, and so does what its cache lost. */
+	rig.members[2].refuse_from_bytes = LAYOUT_SUPERBLOCK_A_OFFSET;
+	rig.members[2].refuse_to_bytes = LAYOUT_MAP_OFFSET;
+	fake_member_power_loss(&rig.members[1], false);
+	wait_for_state(&rig, 1, MEMBER_FAULTY);
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_steps(&rig, 500);
+	assert_int_equal(rig.active_count, 1);
+	rig.members[2].refuse_to_bytes = 0;
+	rig_drain(&rig);
+	finish(&rig);
+}
+
+static void
+test_a_flush_that_its_session_cut_off_covers_nothing(void **state)
+{
+	uint64_t lost = 0;
+	struct rig rig;
+
+	(void)state;
+	/* Now and then the device had done it when it lost power. */
+	for (uint64_t seed = 1530; seed < 1538; seed++) {
+		start(&rig, 5, 4, seed);
+		write_everywhere(&rig);
+		slow_down(&rig);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		turn(&rig);
+		fake_member_power_loss(&rig.members[0], true);
+		lost += rig.members[0].counts.sectors_lost;
+		rig_drain(&rig);
+		speed_up(&rig);
+		rig_verify(&rig);
+		wait_for_state(&rig, 0, MEMBER_IN_SYNC);
+		finish(&rig);
+	}
+	assert_true(lost > 0);
+}
+
+static void
+test_a_flush_that_failed_covers_nothing(void **state)
+{
+	uint64_t flushes;
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 0, 2, 1504);
+	write_everywhere(&rig);
+	rig.errors_allowed = true;
+	rig.members[0].refuse_flushes = true;
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.last_error, -EIO);
+	rig.errors_allowed = false;
+	rig.members[0].refuse_flushes = false;
+	flushes = rig.members[0].flushes;
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.members[0].flushes, flushes + 1);
+	rig_power_loss(&rig);
+	rig_start_active(&rig);
+	finish(&rig);
+}
+
+/* The survivors may have lost what was written last, and parity then fits nothing: without marks nobody would know. */
+static void
+test_a_stop_whose_flush_failed_clears_no_marks(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1505);
+	fake_member_power_loss(&rig.members[3], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	write_everywhere(&rig);
+	rig.members[1].refuse_flushes = true;
+	rig_stop(&rig);
+	rig.members[1].refuse_flushes = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_steps(&rig, 100);
+	assert_true(rig_status(&rig).lost_extents > 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_flush_ends_although_the_member_returns_without_a_cache),
+		cmocka_unit_test(test_a_flush_waits_for_an_eviction_under_way),
+		cmocka_unit_test(test_a_flush_that_its_session_cut_off_covers_nothing),
+		cmocka_unit_test(test_a_flush_that_failed_covers_nothing),
+		cmocka_unit_test(test_a_stop_whose_flush_failed_clears_no_marks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
