@@ -83,32 +83,45 @@ disk_free(struct disk *disk)
 	*disk = (struct disk){ .bytes = 0 };
 }
 
+/* Rubbish is made by its place alone, in eights of bytes. */
 static void
-never_written(const struct disk *disk, uint64_t page, uint8_t *into)
+never_written(const struct disk *disk, uint64_t page, uint32_t from, uint8_t *into, uint32_t length)
 {
-	uint64_t state = random_stream(disk->rubbish_seed, page);
+	const uint64_t start = random_stream(disk->rubbish_seed, page);
+	uint64_t words[DISK_PAGE / 8];
 
 	if (page * DISK_PAGE < disk->rubbish_from) {
-		memset(into, 0, DISK_PAGE);
+		memset(into, 0, length);
 		return;
 	}
-	for (unsigned int at = 0; at < DISK_PAGE; at += 8) {
-		state = state * 0x5851F42D4C957F2Dull + 0x14057B7EF767814Full;
-		memcpy(into + at, &state, 8);
+	for (uint32_t i = 0; i < DISK_PAGE / 8; i++) {
+		uint64_t word = (start + i) * 0x9E3779B97F4A7C15ull;
+
+		words[i] = word ^ word >> 29;
 	}
+	memcpy(into, (uint8_t *)words + from, length);
 }
 
 static void
 read_page(const struct disk *disk, uint64_t page, uint32_t from, uint8_t *into, uint32_t length)
 {
-	uint8_t made[DISK_PAGE];
-
-	if (disk->pages[page].visible != NULL) {
+	if (disk->pages[page].visible != NULL)
 		memcpy(into, disk->pages[page].visible + from, length);
-		return;
-	}
-	never_written(disk, page, made);
-	memcpy(into, made + from, length);
+	else
+		never_written(disk, page, from, into, length);
+}
+
+const uint8_t *
+disk_view(const struct disk *disk, uint64_t offset_bytes, uint32_t length_bytes, uint8_t *scratch)
+{
+	const uint64_t page = offset_bytes / DISK_PAGE;
+	const uint32_t from = (uint32_t)(offset_bytes % DISK_PAGE);
+
+	assert(from + length_bytes <= DISK_PAGE && page < disk->bytes / DISK_PAGE);
+	if (disk->pages[page].visible != NULL)
+		return disk->pages[page].visible + from;
+	never_written(disk, page, from, scratch, length_bytes);
+	return scratch;
 }
 
 void
@@ -139,16 +152,20 @@ disk_read_iov(const struct disk *disk, uint64_t offset_bytes, const struct iovec
 	}
 }
 
-/* The page is about to be written with the cache on: what the medium holds stays in a copy. */
+/* The page is about to be written with the cache on: what the medium holds stays in a copy.  whole: nothing is left of
+ * what is visible.
+ */
 static void
-keep_stable(struct disk *disk, uint64_t index)
+keep_stable(struct disk *disk, uint64_t index, bool whole)
 {
 	struct disk_page *page = &disk->pages[index];
 
 	if (page->stable != NULL)
 		return;
-	page->stable = page_take();
-	memcpy(page->stable, page->visible, DISK_PAGE);
+	page->stable = page->visible;
+	page->visible = page_take();
+	if (!whole)
+		memcpy(page->visible, page->stable, DISK_PAGE);
 	if (disk->dirty_count == disk->dirty_capacity) {
 		disk->dirty_capacity = disk->dirty_capacity ? 2 * disk->dirty_capacity : 256;
 		disk->dirty = realloc(disk->dirty, disk->dirty_capacity * sizeof(*disk->dirty));
@@ -172,10 +189,10 @@ write_page(struct disk *disk, uint64_t index, uint32_t from, const uint8_t *data
 	if (page->visible == NULL) {
 		page->visible = page_take();
 		if (length < DISK_PAGE || !through)
-			never_written(disk, index, page->visible);
+			never_written(disk, index, 0, page->visible, DISK_PAGE);
 	}
 	if (!through)
-		keep_stable(disk, index);
+		keep_stable(disk, index, length == DISK_PAGE);
 	memcpy(page->visible + from, data, length);
 	if (!through) {
 		page->unflushed |= sectors_mask(from, length);

@@ -44,6 +44,8 @@ void disk_free(struct disk *disk);
 void disk_wipe(struct disk *disk);
 
 void disk_read(const struct disk *disk, uint64_t offset_bytes, void *into, uint64_t length_bytes);
+/* The same of a part of one page, without a copy where that can be: bytes that stay until the next write, or scratch. */
+const uint8_t *disk_view(const struct disk *disk, uint64_t offset_bytes, uint32_t length_bytes, uint8_t *scratch);
 void disk_read_iov(const struct disk *disk, uint64_t offset_bytes, const struct iovec *iov, int count);
 
 /* Whole sectors.  through: to the medium at once (FUA).  Cures unreadable sectors it covers. */

@@ -8,106 +8,119 @@
 
 #include "pure/code.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static bool
-bad_here(const struct sim *sim, int role, uint64_t row, uint64_t column)
-{
-	int member = sim->holder[role];
-
-	return member < 0 ||
-	       disk_is_damaged(&sim->members[member].disk,
-			       sim->data_offset + geometry_offset(&sim->geometry, row, (uint8_t)role) + column,
-			       PATTERN_SECTOR);
-}
+/* What is looked at together: the same bytes of each chunk of a row. */
+struct column {
+	uint64_t row, begin;
+	uint32_t length;
+	uint32_t absent;			/* positions that can't be read there */
+	const uint8_t *bytes[SIM_SLOTS_MAX];	/* by position */
+};
 
 /* sum = sum * factor ^ bytes, factor 1 or 2 in GF(2^8). */
 static void
-add(uint8_t *sum, const uint8_t *bytes, bool twice)
+add(uint8_t *restrict sum, const uint8_t *restrict bytes, uint32_t length, bool twice)
 {
-	for (unsigned int i = 0; i < PATTERN_SECTOR; i++) {
-		if (twice)
-			sum[i] = (uint8_t)(sum[i] << 1 ^ (sum[i] & 0x80 ? 0x1d : 0));
+	for (uint32_t i = 0; twice && i < length; i++)
+		sum[i] = (uint8_t)(sum[i] << 1 ^ (sum[i] & 0x80 ? 0x1d : 0));
+	for (uint32_t i = 0; i < length; i++)
 		sum[i] ^= bytes[i];
-	}
 }
 
 /* What should stand at a position behind the data. */
 static void
-expect_redundant(const struct sim *sim, uint8_t *const *sectors, int position, uint8_t *out)
+expect_redundant(const struct sim *sim, const struct column *column, int position, uint8_t *out)
 {
 	const struct geometry *geometry = &sim->geometry;
 	bool is_q = sim->level == 6 && position == geometry->data_chunks + 1;
 
-	memset(out, 0, PATTERN_SECTOR);
+	memset(out, 0, column->length);
 	for (int chunk = geometry->data_chunks - 1; chunk >= 0; chunk--)
-		add(out, sectors[chunk], is_q);
+		add(out, column->bytes[chunk], column->length, is_q);
 }
 
 static void
-check_redundancy(struct sim *sim, uint64_t row, uint64_t column, uint8_t *const *sectors)
+check_redundancy(struct sim *sim, const struct column *column)
 {
 	const struct geometry *geometry = &sim->geometry;
-	uint8_t expected[PATTERN_SECTOR];
+	uint8_t expected[DISK_PAGE];
 
 	for (int position = geometry->data_chunks; position < geometry->width; position++) {
-		expect_redundant(sim, sectors, position, expected);
-		if (memcmp(expected, sectors[position], PATTERN_SECTOR) != 0)
-			sim_fail(sim, "media: position %d of row %llu is wrong at column %llu", position,
-				 (unsigned long long)row, (unsigned long long)column);
+		expect_redundant(sim, column, position, expected);
+		for (uint32_t at = 0; at < column->length; at += PATTERN_SECTOR)
+			if (memcmp(expected + at, column->bytes[position] + at, PATTERN_SECTOR) != 0)
+				sim_fail(sim, "media: position %d of row %llu is wrong at column %llu", position,
+					 (unsigned long long)column->row, (unsigned long long)column->begin + at);
 	}
 }
 
-/* One sector of each chunk of the row.  sectors: by position; absent: positions that can't be read there. */
 static void
-check_column(struct sim *sim, uint64_t row, uint64_t column, uint8_t *const *sectors, uint32_t absent)
+check_column(struct sim *sim, struct column *column)
 {
 	const struct geometry *geometry = &sim->geometry;
 	const uint32_t data = (1u << geometry->data_chunks) - 1;
-	const uint64_t row_sector = row * geometry_row_bytes(geometry) / PATTERN_SECTOR;
+	const uint64_t row_sector = column->row * geometry_row_bytes(geometry) / PATTERN_SECTOR;
 
-	if (!code_bears(geometry, absent))
+	if (!code_bears(geometry, column->absent))
 		return;
-	if (absent == 0)
-		check_redundancy(sim, row, column, sectors);
-	if (absent & data)
-		code_make(geometry, absent & data, absent, (void *const *)sectors, PATTERN_SECTOR);
+	if (column->absent == 0)
+		check_redundancy(sim, column);
+	if (column->absent & data)
+		code_make(geometry, column->absent & data, column->absent, (void *const *)column->bytes,
+			  column->length);
 	for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
-		uint64_t sector = row_sector + ((uint64_t)chunk * sim->chunk_bytes + column) / PATTERN_SECTOR;
-		bool gone = (absent >> chunk) & 1;
+		uint64_t sector = row_sector + ((uint64_t)chunk * sim->chunk_bytes + column->begin) / PATTERN_SECTOR;
+		bool gone = (column->absent >> chunk) & 1;
 
-		if (!(sim->traits[sector] & MAY_BE_LOST))
-			oracle_sector(sim, sector, sectors[chunk], sim->floor[sector], UINT64_MAX,
-				      gone ? "media, made from the others" : "media");
+		for (uint32_t at = 0; at < column->length; at += PATTERN_SECTOR, sector++)
+			if (!(sim->traits[sector] & MAY_BE_LOST))
+				oracle_sector(sim, sector, column->bytes[chunk] + at, sim->floor[sector], UINT64_MAX,
+					      gone ? "media, made from the others" : "media");
 	}
 }
 
 static void
-check_row(struct sim *sim, uint64_t row, uint8_t *const *chunks, bool damaged)
+read_column(struct sim *sim, struct column *column)
 {
-	const int width = sim->geometry.width;
+	static uint8_t scratch[SIM_SLOTS_MAX][DISK_PAGE];
 
-	for (int position = 0; position < width; position++) {
-		uint8_t role = geometry_role(&sim->geometry, row, (uint8_t)position);
+	column->absent = 0;
+	for (int position = 0; position < sim->geometry.width; position++) {
+		uint8_t role = geometry_role(&sim->geometry, column->row, (uint8_t)position);
+		const struct disk *disk = sim->holder[role] >= 0 ? &sim->members[sim->holder[role]].disk : NULL;
+		uint64_t at = sim->data_offset + geometry_offset(&sim->geometry, column->row, role) + column->begin;
 
-		if (sim->holder[role] >= 0)
-			disk_read(&sim->members[sim->holder[role]].disk,
-				  sim->data_offset + geometry_offset(&sim->geometry, row, role),
-				  chunks[position], sim->chunk_bytes);
+		column->bytes[position] = scratch[position];
+		if (disk == NULL || disk_is_damaged(disk, at, column->length))
+			column->absent |= 1u << position;	/* made there, perhaps */
+		else
+			column->bytes[position] = disk_view(disk, at, column->length, scratch[position]);
 	}
-	for (uint64_t column = 0; column < sim->chunk_bytes; column += PATTERN_SECTOR) {
-		uint8_t *sectors[SIM_SLOTS_MAX];
-		uint32_t absent = 0;
+}
 
-		for (int position = 0; position < width; position++) {
-			sectors[position] = chunks[position] + column;
-			if (damaged && bad_here(sim, geometry_role(&sim->geometry, row, (uint8_t)position), row,
-						column))
-				absent |= 1u << position;
-		}
-		check_column(sim, row, column, sectors, absent);
+/* By pages; by sectors where some of them can't be read. */
+static void
+check_row(struct sim *sim, uint64_t row, bool damaged)
+{
+	struct column column = { .row = row, .length = damaged ? PATTERN_SECTOR : DISK_PAGE };
+
+	for (; column.begin < sim->chunk_bytes; column.begin += column.length) {
+		read_column(sim, &column);
+		check_column(sim, &column);
 	}
+}
+
+static bool
+row_is_damaged(const struct sim *sim, uint64_t row)
+{
+	for (int role = 0; role < sim->count; role++)
+		if (sim->holder[role] >= 0 && geometry_position(&sim->geometry, row, (uint8_t)role) >= 0 &&
+		    disk_is_damaged(&sim->members[sim->holder[role]].disk,
+				    sim->data_offset + geometry_offset(&sim->geometry, row, (uint8_t)role),
+				    sim->chunk_bytes))
+			return true;
+	return false;
 }
 
 /* What the engine calls lost must be what may be. */
@@ -131,17 +144,8 @@ check_lost(struct sim *sim)
 void
 check_media(struct sim *sim)
 {
-	uint8_t *chunks[SIM_SLOTS_MAX];
-	bool damaged = false;
-
 	sim->options.totals->checks++;
 	check_lost(sim);
-	for (int role = 0; role < sim->count; role++) {
-		chunks[role] = malloc(sim->chunk_bytes);
-		damaged |= sim->holder[role] < 0 || sim->members[sim->holder[role]].disk.bad_count > 0;
-	}
 	for (uint64_t row = 0; row < sim->rows; row++)
-		check_row(sim, row, chunks, damaged);
-	for (int role = 0; role < sim->count; role++)
-		free(chunks[role]);
+		check_row(sim, row, row_is_damaged(sim, row));
 }

@@ -2,6 +2,7 @@
 #include "sim.h"
 
 #include "bury.h"
+#include "engine_memory.h"
 #include "pure/mutant.h"
 
 #include <assert.h>
@@ -281,6 +282,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 	sim->running_seen = false;
 	sim->started_us = sim->schedule.now_us;
 	sim_trace(sim, "gateway %s starts", options->owner);
+	engine_memory_begin();
 	sim->engine = engine_create(options, &port, backends, count,
 				    sim->schedule.now_us / 1000);
 	assert(sim->engine != NULL);
@@ -306,6 +308,7 @@ sim_crash(struct sim *sim)
 		fake_member_abandon(&sim->members[m]);
 	load_abandon(sim);
 	engine_bury(sim->engine);
+	engine_memory_end();
 	sim->engine = NULL;
 	oracle_crashed(sim);
 }
@@ -336,6 +339,7 @@ sim_stop(struct sim *sim)
 	if (sim->active_count > 0)
 		sim_fail(sim, "stopped with %u requests not completed", sim->active_count);
 	engine_destroy(sim->engine);
+	engine_memory_end();
 	sim->engine = NULL;
 	oracle_crashed(sim);
 }
@@ -359,6 +363,7 @@ sim_stranger(struct sim *sim)
 	for (int m = 0; m < sim->slots; m++)
 		fake_member_abandon(&sim->members[m]);
 	engine_bury(sim->engine);
+	engine_memory_end();
 	sim->engine = NULL;
 	sim->stranger = false;
 }

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define WORKERS_MAX 64
-#define SEEDS_PER_PROCESS 40	/* engines that "crashed" give nothing back */
+#define SEEDS_PER_PROCESS 1000
 #define SEED_SECONDS_MAX 300	/* real time, if --limit does not say else; a seed takes some milliseconds */
 #define FAILURES_MAX 200		/* then no more seeds are begun */
 #define STEPS_MAX 100000u

@@ -1,0 +1,187 @@
+/* engine_memory.c - see engine_memory.h.  A heap as simple as can be: blocks of a few sizes, each with its size in front;
+ * what is given back waits on its size's list.
+ */
+#include "engine_memory.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+
+#define HEAP_BYTES (2ull << 30)		/* of addresses */
+#define HEADER_BYTES 16u
+#define FINE_BYTES 1024u		/* up to here sizes are multiples of 16, above powers of two */
+#define FINE_SIZES (FINE_BYTES / 16 + 1)
+#define SIZES (FINE_SIZES + 32)
+#define MAPPINGS_MAX 4
+
+struct header {
+	uint32_t size;		/* its number */
+	uint32_t bytes;
+};
+
+union block {
+	union block *next;
+	uint8_t bytes[16];
+};
+
+static uint8_t *heap;
+static size_t taken;
+static union block *given_back[SIZES];
+
+/* The arena of each engine is a mapping: kept for the next one. */
+static struct mapping {
+	void *memory;
+	size_t bytes;
+	bool used;
+} mappings[MAPPINGS_MAX];
+static int engines;
+
+static uint32_t
+size_number(size_t bytes)
+{
+	uint32_t number = FINE_SIZES;
+
+	if (bytes <= FINE_BYTES)
+		return (uint32_t)((bytes + 15) / 16);
+	while (((size_t)2 * FINE_BYTES << (number - FINE_SIZES)) < bytes)
+		number++;
+	assert(number < SIZES);
+	return number;
+}
+
+static size_t
+size_bytes(uint32_t number)
+{
+	return number < FINE_SIZES ? (size_t)number * 16 : (size_t)2 * FINE_BYTES << (number - FINE_SIZES);
+}
+
+static struct header *
+header_of(void *memory)
+{
+	return (struct header *)((uint8_t *)memory - HEADER_BYTES);
+}
+
+static void *
+cut(size_t alignment, uint32_t number, size_t bytes)
+{
+	size_t at = taken + HEADER_BYTES;
+
+	if (heap == NULL)
+		heap = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			    -1, 0);
+	assert(heap != MAP_FAILED);
+	at = (at + alignment - 1) / alignment * alignment;
+	taken = at + bytes;
+	assert(taken <= HEAP_BYTES);
+	*header_of(heap + at) = (struct header){ number, (uint32_t)bytes };
+	return heap + at;
+}
+
+void
+engine_memory_begin(void)
+{
+	engines++;
+}
+
+void
+engine_memory_end(void)
+{
+	if (--engines > 0)
+		return;
+	taken = 0;
+	memset(given_back, 0, sizeof(given_back));
+}
+
+/* --- what the engine calls instead of stdlib's --- */
+
+void *engine_malloc(size_t bytes);
+void *engine_calloc(size_t count, size_t bytes);
+void *engine_realloc(void *memory, size_t bytes);
+void *engine_aligned_alloc(size_t alignment, size_t bytes);
+void engine_free(void *memory);
+void *engine_mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset);
+int engine_munmap(void *memory, size_t bytes);
+
+void *
+engine_malloc(size_t bytes)
+{
+	uint32_t number = size_number(bytes > 0 ? bytes : 1);
+	union block *block = given_back[number];
+
+	if (block == NULL)
+		return cut(16, number, size_bytes(number));
+	given_back[number] = block->next;
+	return block;
+}
+
+void *
+engine_calloc(size_t count, size_t bytes)
+{
+	void *memory = engine_malloc(count * bytes);
+
+	return memset(memory, 0, count * bytes);
+}
+
+/* Rare and large: never on a list. */
+void *
+engine_aligned_alloc(size_t alignment, size_t bytes)
+{
+	return cut(alignment > 16 ? alignment : 16, SIZES, bytes);
+}
+
+void
+engine_free(void *memory)
+{
+	union block *block = memory;
+
+	if (memory == NULL || header_of(memory)->size == SIZES)
+		return;
+	block->next = given_back[header_of(memory)->size];
+	given_back[header_of(memory)->size] = block;
+}
+
+void *
+engine_realloc(void *memory, size_t bytes)
+{
+	void *moved;
+
+	if (memory == NULL)
+		return engine_malloc(bytes);
+	if (bytes <= header_of(memory)->bytes)
+		return memory;
+	moved = engine_malloc(bytes);
+	memcpy(moved, memory, header_of(memory)->bytes);
+	engine_free(memory);
+	return moved;
+}
+
+void *
+engine_mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset)
+{
+	for (int i = 0; i < MAPPINGS_MAX; i++) {
+		struct mapping *mapping = &mappings[i];
+
+		if (mapping->used || (mapping->memory != NULL && mapping->bytes != bytes))
+			continue;
+		if (mapping->memory == NULL)
+			mapping->memory = mmap(address, bytes, protection, flags, file, offset);
+		mapping->bytes = bytes;
+		mapping->used = true;
+		return mapping->memory;
+	}
+	return mmap(address, bytes, protection, flags, file, offset);
+}
+
+int
+engine_munmap(void *memory, size_t bytes)
+{
+	for (int i = 0; i < MAPPINGS_MAX; i++)
+		if (mappings[i].memory == memory) {
+			mappings[i].used = false;
+			return 0;
+		}
+	return munmap(memory, bytes);
+}
