@@ -445,7 +445,8 @@ void evict_member_silent(struct member *member);	/* its session ended */
 bool evict_bearable(const struct engine *engine, const struct member *member);	/* it may go, beside those that went */
 /* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */
 bool evict_spares(const struct engine *engine, const struct member *member);
-void evict_exclude(struct member *member);		/* answers or not: it must go, and stay out */
+void evict_condemn(struct member *member);		/* answers or not: it must go */
+void evict_exclude(struct member *member);		/* ... and stay out */
 void evict_cancel(struct member *member);		/* it is back before it was out */
 uint64_t evict_raise_epoch(struct engine *engine);	/* somebody is about to go: the epoch it must not outlive */
 void evict_run(struct engine *engine);

@@ -63,15 +63,24 @@ evict_spares(const struct engine *engine, const struct member *member)
 	return geometry_bears(&engine->geometry, troubled);
 }
 
+/* It answers, but can't stay.  What the others answered before says nothing of whether they can do without it now. */
+void
+evict_condemn(struct member *member)
+{
+	if (!MUTANT(EVIDENCE_OLD))
+		member->silent_since = ++member->engine->moment;
+	member->condemned = true;
+	member->engine->activity++;
+	if (member->link != LINK_CLOSED)
+		member->backend->ops->close(member->backend);
+}
+
 /* Its place in the volume is lost for good, not only until it answers again. */
 void
 evict_exclude(struct member *member)
 {
-	member->condemned = true;
 	member->excluded = true;
-	member->engine->activity++;
-	if (member->link == LINK_OPEN)
-		member->backend->ops->close(member->backend);
+	evict_condemn(member);
 }
 
 /* It may still be reached another way: not evicted before that was tried, for give_up_ms at most. */
@@ -274,17 +283,21 @@ expire(struct engine *engine)
 }
 
 /* Who was sent away although it answers, by an administrator, for its errors or for what its cache may have lost, is needed
- * now; and nothing was done without it yet.
+ * now; and nothing was done without it yet.  If its eviction has begun, that is cancelled when it is back.
  */
 static void
 keep(struct member *member)
 {
+	struct engine *engine = member->engine;
+
 	if (member->excluded)
-		engine_event(member->engine, EVENT_MEMBER_BACK, LOG_WARNING, member,
+		engine_event(engine, EVENT_MEMBER_BACK, LOG_WARNING, member,
 			     "member %s was to be taken out (%s), but is needed: it stays",
 			     member->backend->label, member->reason);
 	member->condemned = false;
 	member->excluded = false;
+	if (member->retry_ms > engine->now_ms + member->backoff_ms)
+		member->retry_ms = engine->now_ms + member->backoff_ms;
 }
 
 static void
@@ -301,7 +314,8 @@ suspend(struct engine *engine, uint32_t silent)
 	}
 	engine->evict_not_before_ms = engine->now_ms + engine->options.give_up_ms;
 	for_each_member(engine, member)
-		if (member->in_sync && member->condemned)
+		if ((member->in_sync || (member->evicting && !member->leaving && !MUTANT(KEPT_OUT))) &&
+		    member->condemned)
 			keep(member);
 	if (!engine->expired && engine->now_ms - engine->suspended_since_ms >=
 				    engine->options.queue_limit_ms)

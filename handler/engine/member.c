@@ -423,7 +423,7 @@ plan_retry(struct member *member)
 {
 	struct engine *engine = member->engine;
 
-	if (engine->phase == PHASE_RUNNING && !member->in_sync) {
+	if (engine->phase == PHASE_RUNNING && !member->in_sync && !member->evicting) {
 		member->retry_ms = engine->now_ms + BACKOFF_OUT_MS;
 		return;
 	}

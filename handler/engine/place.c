@@ -146,25 +146,23 @@ session_restored(struct member *member)
 {
 	struct engine *engine = member->engine;
 
-	if (member->evicting)
-		evict_cancel(member);
 	if (member->verdict != SUPERBLOCK_OK || !same_member(member, &member->superblock)) {
-		member->condemned = true;
 		member_note(member, "came back with another superblock than it had");
-		member->backend->ops->close(member->backend);
+		evict_condemn(member);
 		return;
 	}
 	settle_cache(member);
 	if (member->cache_lost && engine->geometry.redundancy > 0 && !MUTANT(CACHE_FORGOTTEN)) {
 		if (evict_spares(engine, member)) {
 			/* What it had not flushed may be gone, and the others have it. */
-			member->condemned = true;
 			member_note(member, "may have lost what its cache held: it has to catch up");
-			member->backend->ops->close(member->backend);
+			evict_condemn(member);
 			return;
 		}
 		intent_suspect_dirty(&engine->intent);
 	}
+	if (member->evicting)
+		evict_cancel(member);
 	engine->cache_losses += member->cache_lost;
 	member->checked = true;
 	member->opens_left = 0;

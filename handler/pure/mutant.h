@@ -95,7 +95,13 @@
 	  "a flush that failed leaves the member flushed")					\
 	X(STOP_CLEANS_ANYWAY, "stop-cleans-anyway", 6,						\
 	  "test_engine_flush: test_a_stop_whose_flush_failed_clears_no_marks",			\
-	  "a stop clears marks although its flush failed")
+	  "a stop clears marks although its flush failed")					\
+	X(EVIDENCE_OLD, "evidence-old", 5,							\
+	  "test_engine_evidence: test_a_member_that_refuses_is_evicted_on_new_evidence_only",	\
+	  "a member that answers badly is evicted on what the others answered before")		\
+	X(KEPT_OUT, "kept-out", 5,								\
+	  "test_engine_evidence: test_a_member_that_is_needed_is_kept_until_its_eviction_is_durable",	\
+	  "who is to be evicted stays out although it is needed and nothing was done without it")
 
 enum mutant {
 	MUTANT_NONE,
