@@ -13,6 +13,8 @@
 #include <string.h>
 #include <syslog.h>
 
+#define TAKING_TEXT "%s is taking its place at this moment: try again in a second"
+
 static int refuse(char *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static int
@@ -79,6 +81,8 @@ engine_detach(struct engine *engine, int slot, char *why)
 	if (member->in_sync || member->evicting)
 		return refuse(why, -EBUSY, "%s is in sync: take it out of the volume first (fail, or replace)",
 			      member->backend->label);
+	if (member == engine->target && target_changing(engine))
+		return refuse(why, -EBUSY, TAKING_TEXT, member->backend->label);
 	if (engine->replace_role >= 0 && engine->replace_slot == slot)
 		engine->replace_role = -1;
 	if (member == engine->target) {
@@ -139,6 +143,8 @@ engine_fail(struct engine *engine, int slot, char *why)
 		return refuse(why, -ENODEV, "there is no device %d", slot);
 	if (engine->phase != PHASE_RUNNING || engine->fenced)
 		return refuse(why, -EAGAIN, "the volume is not running");
+	if (member == engine->target && target_changing(engine))
+		return refuse(why, -EBUSY, TAKING_TEXT, member->backend->label);
 	if (member == engine->target) {
 		member_note(member, "taken out by an administrator");
 		target_lost(engine, MEMBER_FAULTY);

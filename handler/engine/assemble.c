@@ -379,6 +379,23 @@ show_absent(struct engine *engine, int role)
 		}
 }
 
+/* A member that took its place is tracked until the superblocks after those that gave it say otherwise, and with it others
+ * that had the place (target.c).  They have it no more.
+ */
+static void
+forget_taken(struct engine *engine)
+{
+	const struct superblock *record = &engine->record;
+
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++) {
+		const int role = record->tracked[set].role;
+
+		if (record->tracked[set].state != 0 && engine->by_role[role] != NULL &&
+		    memcmp(record->tracked[set].member_uuid, record->member_uuids[role], 16) == 0)
+			place_untrack(engine, set);
+	}
+}
+
 static void
 place_members(struct engine *engine, const struct assembly_verdict *verdict)
 {
@@ -402,6 +419,7 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		engine->by_role[member->role] = member;
 		engine->record.member_states[member->role] = MEMBER_IN_SYNC;
 	}
+	forget_taken(engine);
 	for (int role = 0; role < engine->geometry.members; role++)
 		if (engine->by_role[role] == NULL) {
 			leave_vacant(engine, role);

@@ -187,6 +187,8 @@ enum target_phase {
 	TARGET_MARKING,		/* its stale flags become durable */
 	TARGET_RECORDING,	/* the superblocks say that it is being filled */
 	TARGET_FILLING,
+	TARGET_TAKING,		/* the superblocks give it the place; whoever had it keeps it until that is durable */
+	TARGET_WITHDRAWING,	/* it was lost meanwhile: they give the place back */
 };
 
 /* Part of a request that is one operation, or joins one. */
@@ -267,6 +269,9 @@ struct engine {
 	uint64_t target_map;		/* generation of the map in which the target's stale flags are durable */
 	uint64_t target_record;		/* generation of superblocks that know of it */
 	enum target_phase target_phase;
+	uint64_t target_epoch;		/* of superblocks that give it the place, or take it back */
+	uint8_t target_former[16];	/* whose place it takes: what is to be on record if it comes to nothing */
+	uint8_t target_former_state;
 	uint8_t forgetting;		/* REGION_STALE() of sets that belong to nobody once forget_record is durable */
 	uint64_t forget_record;
 	bool target_is_new;		/* nobody tracked it before: it lacks everything */
@@ -448,6 +453,7 @@ bool evict_spares(const struct engine *engine, const struct member *member);
 void evict_condemn(struct member *member);		/* answers or not: it must go */
 void evict_exclude(struct member *member);		/* ... and stay out */
 void evict_cancel(struct member *member);		/* it is back before it was out */
+bool evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch);	/* superblocks, and this gateway, say so */
 uint64_t evict_raise_epoch(struct engine *engine);	/* somebody is about to go: the epoch it must not outlive */
 void evict_run(struct engine *engine);
 uint64_t evict_deadline(const struct engine *engine);
@@ -475,7 +481,9 @@ enum member_state place_state(const struct member *member);	/* for status; 0: no
 /* target.c: from begin to done it is engine->target */
 void target_begin(struct member *member, int role);
 void target_lost(struct engine *engine, enum member_state state);	/* its session ended, or it failed: what it is then */
-void target_complete(struct engine *engine);	/* every row is on it, flushed: it takes its place */
+void target_complete(struct engine *engine);	/* every row is on it, flushed: it takes its place, once that is durable */
+void target_settle(struct engine *engine);	/* is that durable, or that it does not? */
+bool target_changing(const struct engine *engine);	/* a place is changing hands */
 void target_dismissed(struct member *former);	/* superblocks know: whom it replaced may go */
 void target_run(struct engine *engine);
 bool target_filling(const struct engine *engine);	/* rows may be copied to it */

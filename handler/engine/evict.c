@@ -177,14 +177,11 @@ keep_epoch(struct engine *engine, uint64_t epoch)
 	return false;
 }
 
-/* Everybody who stays says that it is out, and this gateway does. */
-static bool
-is_out_on_record(struct member *member)
+/* Everybody who stays says that somebody is out, and this gateway does. */
+bool
+evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch)
 {
-	struct engine *engine = member->engine;
-
-	return (engine->record_durable >= member->evict_record &&
-		keep_epoch(engine, member->evict_epoch)) || MUTANT(EVICT_UNRECORDED);
+	return (engine->record_durable >= record && keep_epoch(engine, epoch)) || MUTANT(EVICT_UNRECORDED);
 }
 
 static void
@@ -342,8 +339,10 @@ evict_run(struct engine *engine)
 	if (engine->phase < PHASE_WRITE_SUPERBLOCKS || engine->phase > PHASE_LAST_SUPERBLOCKS ||
 	    engine->fenced)
 		return;
+	target_settle(engine);	/* before anybody goes: its record is in theirs */
 	for_each_member(engine, member) {
-		if (!member->evicting || !is_out_on_record(member))
+		if (!member->evicting || member == engine->target ||
+		    !evict_on_record(engine, member->evict_record, member->evict_epoch))
 			continue;
 		if (member->leaving)
 			target_dismissed(member);

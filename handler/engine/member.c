@@ -235,6 +235,16 @@ account(struct member_io *mio)
 	}
 }
 
+/* It is on its way out, as soon as the superblocks say so: they don't wait for it, all else does. */
+static void
+await_eviction(struct member_io *mio)
+{
+	if (mio->policy == IO_SUPERBLOCK)
+		finish(mio, -ENOLINK);
+	else
+		park(mio);
+}
+
 /* The member refused a write: it is no longer the same as the others.  Where the level can do without
  * it, it is dropped and the command waits for its eviction.
  */
@@ -244,18 +254,17 @@ refused_write(struct member_io *mio, int result)
 	struct member *member = mio->member;
 	struct engine *engine = member->engine;
 
-	if (member == engine->target) {
+	if (member == engine->target && !member->evicting) {
 		member_note(member, "refused a write (%s)", strerror(-result));
 		target_lost(engine, MEMBER_FAULTY);
-		finish(mio, -ENOLINK);
-		return;
+		if (!member->evicting) {
+			finish(mio, -ENOLINK);
+			return;
+		}
 	}
 	/* It is on its way out already, for another command that it refused, say: this one waits for that, too. */
 	if (member->evicting && mio->policy != IO_PROBE) {
-		if (mio->policy == IO_SUPERBLOCK)
-			finish(mio, -ENOLINK);
-		else
-			park(mio);
+		await_eviction(mio);
 		return;
 	}
 	if (!member->in_sync || mio->policy == IO_PROBE ||
@@ -318,19 +327,22 @@ member_handle_answer(struct member_io *mio)
 			finish(mio, -ESHUTDOWN);
 		else if (!member->in_sync && !member->evicting)
 			finish(mio, -ENOLINK);
-		else if (member->evicting && mio->policy == IO_SUPERBLOCK)
-			finish(mio, -ENOLINK);	/* its eviction waits for the superblocks of the others */
+		else if (member->evicting)
+			await_eviction(mio);
 		else
 			park(mio);
 		return;
 	}
-	if (result == -EACCES && !member->in_sync && !member->evicting) {
+	if (result == -EACCES && (member == member->engine->target || (!member->in_sync && !member->evicting))) {
 		/* A spare, or one that is out: somebody else has it, which does not concern the volume. */
-		if (member == member->engine->target) {
+		if (member == member->engine->target && !member->evicting) {
 			member_note(member, "is reserved by another gateway");
 			target_lost(member->engine, MEMBER_FAULTY);
 		}
-		finish(mio, mio->policy == IO_PROBE ? -ENOTCONN : -ENOLINK);
+		if (member->evicting && mio->policy != IO_PROBE)
+			await_eviction(mio);
+		else
+			finish(mio, mio->policy == IO_PROBE ? -ENOTCONN : -ENOLINK);
 		return;
 	}
 	if (result == -EACCES) {
@@ -441,6 +453,7 @@ static void
 handle_closed(struct member *member)
 {
 	bool was_usable = member->link == LINK_OPEN;
+	bool is_target = member == member->engine->target;
 
 	member->closed_event = false;
 	member->link = LINK_CLOSED;
@@ -454,10 +467,10 @@ handle_closed(struct member *member)
 		member->opens_left = member->backend->paths > 1 ? member->backend->paths - 1 : 0;
 	}
 	member->recognised = false;
-	if (member == member->engine->target)
+	if (is_target)
 		target_lost(member->engine, MEMBER_REBUILDING);
 	plan_retry(member);
-	if (was_usable && (member->in_sync || member->evicting) && member->close_error == -EACCES)
+	if (was_usable && !is_target && (member->in_sync || member->evicting) && member->close_error == -EACCES)
 		fence_off(member->engine, member);	/* met by the session's keep-alive */
 	if (was_usable && member->in_sync && member->engine->phase < PHASE_RELEASE)
 		evict_member_silent(member);

@@ -68,7 +68,8 @@ write_superblock(struct member *member)
 static bool
 knows_target(const struct engine *engine)
 {
-	return engine->target_phase == TARGET_RECORDING || engine->target_phase == TARGET_FILLING;
+	return engine->target_phase == TARGET_RECORDING || engine->target_phase == TARGET_FILLING ||
+	       engine->target_phase == TARGET_TAKING;
 }
 
 void

@@ -207,7 +207,9 @@ take_in(struct member *member)
 {
 	struct engine *engine = member->engine;
 
-	if (member->in_sync || (member->evicting && !member->excluded && !member->leaving)) {
+	if (member->evicting && member->leaving)
+		return;		/* replaced, or not: the superblocks decide */
+	if (member->in_sync || (member->evicting && !member->excluded)) {
 		session_restored(member);
 		return;
 	}

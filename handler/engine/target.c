@@ -6,14 +6,23 @@
  *	              v
  *	RECORDING   the superblocks, its own too, say that it is being filled
  *	              v
- *	FILLING     rebuild.c copies rows; a row that is on it gets every write from then on
- *	              |                                       |
- *	              v target_complete                       v target_lost
- *	in sync: all copied, flushed, flags cleared         out of date again, or faulty
+ *	FILLING     rebuild.c copies rows; a row that is on it gets every write from then on --> target_lost: out of
+ *	              v target_complete: all copied and flushed                                  date again, or faulty
+ *	TAKING      the superblocks give it the place.  Whoever had it keeps it, and both get --------.
+ *	              |         every write, for some superblocks trust the one and some the other      | target_lost
+ *	              v         those are durable                                                     v
+ *	in sync: whoever had the place before may go                        WITHDRAWING   the superblocks give it back; until
+ *	                                                                    that is durable, no write is acknowledged without it
  *
- * In this order a crash never finds a member on record whose missing rows are not marked.
+ * In this order a crash never finds a member on record whose missing rows are not marked, nor one that is trusted and lacks
+ * what was acknowledged.
  *
- * A target that is lost needs no durable record before writes it missed are acknowledged: their regions are dirty,
+ * While the place changes hands, engine->evicting is raised, as for a member that goes: no operation starts, nothing is cleaned
+ * or copied; only what is under way goes on.  The former is `evicting` and `leaving` already: its commands wait, should its
+ * session end, and complete when the superblocks don't trust it any more.  Another member's eviction that is recorded
+ * meanwhile is durable after this, for its record holds this one.
+ *
+ * A target that is lost while it is being filled needs no durable record before writes it missed are acknowledged: their regions are dirty,
  * durably, and what is dirty counts as stale on every tracked member at the next assembly; in a running
  * volume its stale flag is set in the same map block that clears the dirty one.
  */
@@ -82,48 +91,192 @@ target_begin(struct member *member, int role)
 		     engine->intent.regions);
 }
 
-void
-target_lost(struct engine *engine, enum member_state state)
+/* --- it is lost --- */
+
+/* What is dirty now is stale on it, before its commands complete without it. */
+static void
+leave(struct engine *engine)
 {
 	struct member *member = engine->target;
 
-	engine->target = NULL;
-	member->checked = false;
 	intent_target_lost(&engine->intent);
-	engine_event(engine, EVENT_REBUILD_STOPPED, LOG_WARNING, member,
-		     "filling member %s was interrupted: %s", member->backend->label, member->reason);
-	if (engine->target_phase == TARGET_MARKING && engine->target_is_new) {
-		/* Nobody knows of it yet, and its own marks may not be durable. */
-		intent_forget(&engine->intent, REGION_STALE(member->stale_set));
-		member->stale_set = -1;
-		member->standing = STANDING_OBSOLETE;
-	} else {
-		engine->record.tracked[member->stale_set].state = state;
-		engine->record.tracked[member->stale_set].epoch = engine->record.epoch;
-		member->standing = STANDING_OUT_OF_DATE;
-	}
-	if (state == MEMBER_FAULTY)
-		member->excluded = true;
-	metadata_commit(engine);
+	engine->target = NULL;
+	member->standing = STANDING_OUT_OF_DATE;
 	enter(engine, TARGET_NONE);
 	if (member->link == LINK_OPEN)
 		member->backend->ops->close(member->backend);
 }
 
-/* Whoever had the place before is no member any more, once the superblocks say so.  Until then it is as one that is
- * being evicted: no operation starts, and those under way wait for it, for the superblocks of before still trust it.
- */
+/* It was about to lose its place, and keeps it.  If its session ended meanwhile, nobody looked at that yet. */
 static void
-dismiss(struct engine *engine, struct member *former, uint64_t record)
+keep_former(struct member *former)
+{
+	former->in_sync = true;
+	former->evicting = false;
+	former->leaving = false;
+	former->standing = STANDING_IN_SYNC;
+	former->reason[0] = '\0';
+	former->engine->evicting--;
+	if (member_usable(former))
+		return;
+	member_note(former, "its session ended while it was being replaced");
+	if (former->link == LINK_OPEN)
+		former->backend->ops->close(former->backend);
+	else
+		evict_member_silent(former);
+}
+
+/* Some superblocks may trust it already: it is as one that is being evicted until others are durable that don't. */
+static void
+withdraw(struct engine *engine)
+{
+	struct member *member = engine->target;
+	struct member *former = engine->by_role[member->role];
+
+	memcpy(engine->record.member_uuids[member->role], engine->target_former, 16);
+	engine->record.member_states[member->role] = engine->target_former_state;
+	if (former != NULL)
+		keep_former(former);
+	member->evicting = true;
+	member->condemned = true;	/* it stays away until then */
+	engine->target_epoch = evict_raise_epoch(engine);
+	enter(engine, TARGET_WITHDRAWING);
+	if (member->link == LINK_OPEN)
+		member->backend->ops->close(member->backend);
+}
+
+static void
+withdrawn(struct engine *engine)
+{
+	struct member *member = engine->target;
+
+	engine->evicting--;
+	member->evicting = false;
+	member->condemned = false;
+	member->retry_ms = engine->now_ms + member->backoff_ms;
+	leave(engine);
+	member_fail_parked(member, -ENOLINK, false);
+}
+
+void
+target_lost(struct engine *engine, enum member_state state)
+{
+	struct member *member = engine->target;
+
+	if (state == MEMBER_FAULTY)
+		member->excluded = true;
+	if (engine->target_phase == TARGET_WITHDRAWING)
+		return;
+	member->checked = false;
+	engine_event(engine, EVENT_REBUILD_STOPPED, LOG_WARNING, member,
+		     "filling member %s was interrupted: %s", member->backend->label, member->reason);
+	if (engine->target_phase == TARGET_TAKING)
+		withdraw(engine);
+	if (engine->target_phase == TARGET_MARKING && engine->target_is_new) {
+		/* Nobody knows of it yet, and its own marks may not be durable. */
+		int set = member->stale_set;
+
+		leave(engine);
+		intent_forget(&engine->intent, REGION_STALE(set));
+		member->stale_set = -1;
+		member->standing = STANDING_OBSOLETE;
+	} else {
+		engine->record.tracked[member->stale_set].state = state;
+		engine->record.tracked[member->stale_set].epoch = engine->record.epoch;
+		if (engine->target_phase != TARGET_WITHDRAWING)
+			leave(engine);
+	}
+	engine->target_record = metadata_commit(engine);
+}
+
+/* --- it takes its place --- */
+
+/* Sets of this place's holders, of the target too, are free again. */
+static uint8_t
+untrack_place(struct engine *engine, int role)
+{
+	uint8_t sets = 0;
+
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (engine->record.tracked[set].state != 0 && engine->record.tracked[set].role == role) {
+			sets |= REGION_STALE(set);
+			place_untrack(engine, set);
+		}
+	return sets;
+}
+
+static void
+disown_others(struct engine *engine, const struct member *member)
+{
+	for_each_member(engine, other)
+		if (other != member && !other->leaving && other->role == member->role) {
+			other->standing = STANDING_OBSOLETE;
+			other->stale_set = -1;
+			other->role = -1;
+			member_note(other, "its place was taken by %s", member->backend->label);
+		}
+}
+
+/* The superblocks that give it the place are durable. */
+static void
+take_place(struct engine *engine)
+{
+	struct member *member = engine->target;
+	const int role = member->role;
+	struct member *former = engine->by_role[role];
+
+	intent_target_done(&engine->intent);
+	engine->target = NULL;
+	engine->by_role[role] = member;
+	engine->evicting--;
+	member->in_sync = true;
+	member->standing = STANDING_IN_SYNC;
+	member->stale_set = -1;
+	/* What the former may have lost with its cache was copied from it: the next flush still has to say so. */
+	member->cache_lost = former != NULL && former->cache_lost;
+	engine->missing &= ~ROLE(role);
+	engine->out &= ~ROLE(role);
+	if (engine->replace_role == role)
+		engine->replace_role = -1;
+	disown_others(engine, member);
+	place_forget(engine, untrack_place(engine, role));
+	enter(engine, TARGET_NONE);
+	engine_event(engine, EVENT_REBUILD_FINISHED, LOG_NOTICE, member,
+		     "member %s is in sync as role %d", member->backend->label, role);
+}
+
+/* The former's superblock is not written any more: it has no place in those that are. */
+static void
+dismiss(struct engine *engine, struct member *former)
 {
 	former->in_sync = false;
 	former->evicting = true;
 	former->leaving = true;
-	former->evict_record = record;
-	former->evict_epoch = evict_raise_epoch(engine);
+	former->evict_record = engine->target_record;
+	former->evict_epoch = engine->target_epoch;
 	former->standing = STANDING_OBSOLETE;
 	member_note(former, "replaced");
 	engine->evicting++;
+}
+
+void
+target_complete(struct engine *engine)
+{
+	struct member *member = engine->target;
+	const int role = member->role;
+
+	memcpy(engine->target_former, engine->record.member_uuids[role], 16);
+	engine->target_former_state = engine->record.member_states[role];
+	memcpy(engine->record.member_uuids[role], member->uuid, 16);
+	engine->record.member_states[role] = MEMBER_IN_SYNC;
+	engine->target_epoch = evict_raise_epoch(engine);
+	engine->target_record = metadata_commit(engine);
+	engine->evicting++;
+	enter(engine, TARGET_TAKING);
+	if (engine->by_role[role] != NULL)
+		dismiss(engine, engine->by_role[role]);
+	if (MUTANT(PLACE_TAKEN_AT_ONCE))
+		take_place(engine);
 }
 
 void
@@ -142,47 +295,18 @@ target_dismissed(struct member *former)
 }
 
 void
-target_complete(struct engine *engine)
+target_settle(struct engine *engine)
 {
-	struct member *member = engine->target;
-	const int role = member->role;
-	struct member *former = engine->by_role[role];
-	uint64_t record;
-	uint8_t others = 0;
-
-	/* Sets of this place's former holders are free again. */
-	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
-		if (engine->record.tracked[set].state != 0 && engine->record.tracked[set].role == role) {
-			others |= REGION_STALE(set);
-			place_untrack(engine, set);
-		}
-	for_each_member(engine, other)
-		if (other != member && other != former && other->role == role) {
-			other->standing = STANDING_OBSOLETE;
-			other->stale_set = -1;
-			other->role = -1;
-			member_note(other, "its place was taken by %s", member->backend->label);
-		}
-	intent_target_done(&engine->intent, 0);
-	engine->target = NULL;
-	engine->by_role[role] = member;
-	member->in_sync = true;
-	member->standing = STANDING_IN_SYNC;
-	member->stale_set = -1;
-	memcpy(engine->record.member_uuids[role], member->uuid, 16);
-	engine->record.member_states[role] = MEMBER_IN_SYNC;
-	engine->missing &= ~ROLE(role);
-	engine->out &= ~ROLE(role);
-	if (engine->replace_role == role)
-		engine->replace_role = -1;
-	place_forget(engine, others);
-	record = engine->forget_record;
-	if (former != NULL)
-		dismiss(engine, former, record);
-	enter(engine, TARGET_NONE);
-	engine_event(engine, EVENT_REBUILD_FINISHED, LOG_NOTICE, member,
-		     "member %s is in sync as role %d", member->backend->label, role);
+	if (!target_changing(engine) ||
+	    !evict_on_record(engine, engine->target_record, engine->target_epoch))
+		return;
+	if (engine->target_phase == TARGET_TAKING)
+		take_place(engine);
+	else
+		withdrawn(engine);
 }
+
+/* --- the run --- */
 
 void
 target_run(struct engine *engine)
@@ -198,6 +322,13 @@ target_run(struct engine *engine)
 	if (engine->target_phase == TARGET_RECORDING &&
 	    engine->record_durable >= engine->target_record)
 		enter(engine, TARGET_FILLING);
+}
+
+bool
+target_changing(const struct engine *engine)
+{
+	return engine->target != NULL && (engine->target_phase == TARGET_TAKING ||
+					  engine->target_phase == TARGET_WITHDRAWING);
 }
 
 bool

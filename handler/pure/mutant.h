@@ -74,6 +74,9 @@
 	  "a larger size is recorded before its regions are marked")				\
 	X(GROWN_UNRECORDED, "grown-unrecorded", 6, "level 1",					\
 	  "new rows are used before the superblocks know of them")				\
+	X(PLACE_TAKEN_AT_ONCE, "place-taken-at-once", 13,					\
+	  "test_engine_replaced: test_write_acknowledged_before_the_superblocks_know_is_on_both",	\
+	  "a new member has a place before the superblocks say so")				\
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "level 5",					\

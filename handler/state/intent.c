@@ -437,15 +437,12 @@ intent_target_doubted(struct intent *intent)
 }
 
 void
-intent_target_done(struct intent *intent, uint8_t others)
+intent_target_done(struct intent *intent)
 {
-	uint8_t stale = intent->target | others;
-
 	for (uint32_t i = 0; i < intent->regions; i++)
 		forget_copied(intent, i);
 	intent->target = 0;
 	intent->copying = -1;
-	intent_forget(intent, stale);
 }
 
 bool

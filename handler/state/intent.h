@@ -86,8 +86,8 @@ void intent_target_lost(struct intent *intent);
 /* In suspect regions parity is about to define what the missing member held, whose place it takes: what was copied to it there is
  * not that, and is copied again. */
 void intent_target_doubted(struct intent *intent);
-/* It is a full member.  Its set, and `others` too, are free again. */
-void intent_target_done(struct intent *intent, uint8_t others);
+/* It is a full member.  Its set is to be forgotten when nobody is tracked by it any more. */
+void intent_target_done(struct intent *intent);
 /* Is this row on the target?  False if there is none. */
 bool intent_row_on_target(const struct intent *intent, uint64_t row);
 /* First region at or after `from` that is to be copied to it, or -1. */

@@ -515,7 +515,8 @@ target_goes_on(void)
 			assert_int_equal(device->version[row], world.version[row]);
 		else
 			assert_true(intent_row_on_target(&world.intent, row));
-	intent_target_done(&world.intent, 0);
+	intent_forget(&world.intent, world.intent.target);
+	intent_target_done(&world.intent);
 	device->in_sync = true;
 	device->set = -1;
 	world.target = -1;

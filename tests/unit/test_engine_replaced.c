@@ -1,0 +1,368 @@
+/* test_engine_replaced.c - a place changes hands durably first (docs/design/members.md): whoever a superblock on some member
+ * trusts has every write that was acknowledged, at every moment of a replacement.
+ */
+#include "engine/engine.h"
+#include "rig.h"
+#include "tap.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LOAD_BYTES (2ull << 20)
+#define SPARE 4			/* rig->members[] of the spare, and its slot */
+#define ROLE 1			/* whose place it takes */
+
+static char why[256];
+
+struct world {
+	struct rig rig;
+	struct tap taps[SPARE + 1];
+	uint32_t held_for;	/* of these members, superblocks that give the place away are held */
+	uint32_t refused_for;
+	bool given;		/* somebody was sent such a superblock */
+};
+
+/* Does the superblock say that the spare has the place? */
+static bool
+gives_place(const struct world *world, const struct backend_io *io)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES], spare[16];
+	struct superblock superblock;
+
+	(void)world;
+	memset(spare, 0x50 + SPARE, sizeof(spare));
+	return tap_superblock(io, block) && superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
+	       memcmp(superblock.member_uuids[ROLE], spare, sizeof(spare)) == 0;
+}
+
+static enum tap_verdict
+judge(struct tap *tap, const struct backend_io *io)
+{
+	struct world *world = tap->owner;
+	const int index = (int)(tap - world->taps);
+
+	if (!gives_place(world, io))
+		return TAP_PASS;
+	world->given = true;
+	if (world->refused_for & (1u << index))
+		return TAP_REFUSE;
+	return world->held_for & (1u << index) ? TAP_HOLD : TAP_PASS;
+}
+
+static void
+tap(struct world *world, int index)
+{
+	tap_init(&world->taps[index], &world->rig.members[index]);
+	world->taps[index].judge = judge;
+	world->taps[index].owner = world;
+}
+
+static void
+load(struct rig *rig, int requests, int depth)
+{
+	for (int i = 0; i < requests; i++) {
+		if (rig->active_count < depth)
+			rig_submit_random(rig);
+		rig_step(rig);
+	}
+}
+
+/* A volume of four and a spare that is to replace a member which is in sync.  Level 5, or 1 with 2 + 2 copies' worth. */
+static void
+start(struct world *world, int level, int members, uint64_t seed)
+{
+	struct rig *rig = &world->rig;
+
+	*world = (struct world){ 0 };
+	rig_init(rig, level, members, 16384, LOAD_BYTES, seed);
+	for (int i = 0; i < members; i++)
+		tap(world, i);
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	rig_mark_spare(rig, SPARE, RIG_MEMBER_BYTES);
+	tap(world, SPARE);
+}
+
+static int
+attach(struct world *world)
+{
+	int slot = engine_attach(world->rig.engine, &world->rig.members[SPARE].backend, why);
+
+	assert_int_equal(slot, SPARE);
+	for (int i = 0; i < 200 && rig_status(&world->rig).members[slot].state == 0; i++)
+		rig_step(&world->rig);
+	return slot;
+}
+
+/* Replace under load, until the first superblock that gives the place away is on its way. */
+static void
+replace_until_given(struct world *world, uint32_t held_for)
+{
+	struct rig *rig = &world->rig;
+	int slot = attach(world);
+
+	world->held_for = held_for;
+	assert_int_equal(engine_replace(rig->engine, ROLE, slot, why), 0);
+	for (int i = 0; i < 200000 && !world->given; i++)
+		load(rig, 1, 16);
+	assert_true(world->given);
+}
+
+static void
+crash(struct world *world)
+{
+	world->rig.count = SPARE + 1;
+	rig_crash(&world->rig);
+	for (int i = 0; i <= SPARE; i++)
+		if (world->taps[i].member != NULL)
+			tap_drop(&world->taps[i]);
+	world->held_for = 0;
+	world->refused_for = 0;
+}
+
+/* The members and the spare, all of them. */
+static void
+start_with_spare(struct world *world)
+{
+	struct rig *rig = &world->rig;
+
+	rig->count = SPARE + 1;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 20000));
+}
+
+static void
+finish(struct world *world)
+{
+	rig_verify(&world->rig);
+	rig_stop(&world->rig);
+	rig_free(&world->rig);
+}
+
+static void
+test_write_acknowledged_before_the_superblocks_know_is_on_both(void **state)
+{
+	struct world world;
+
+	/* Several, for what is under way at that moment differs. */
+	for (uint64_t seed = 1; seed <= 12; seed++) {
+		start(&world, 5, 4, seed);
+		replace_until_given(&world, ~0u);
+		rig_steps(&world.rig, 200);	/* what is under way ends as far as it can */
+		crash(&world);
+		start_with_spare(&world);	/* the superblocks of before: the former is trusted */
+		finish(&world);
+	}
+}
+
+static void
+test_whichever_superblock_wins_has_every_write(void **state)
+{
+	struct world world;
+
+	/* The superblock that gives the place away gets to some members only, in each way. */
+	for (uint32_t held = 0; held < 1u << (SPARE + 1); held++) {
+		start(&world, 5, 4, 100 + held);
+		replace_until_given(&world, held);
+		rig_steps(&world.rig, 200);
+		crash(&world);
+		start_with_spare(&world);
+		finish(&world);
+	}
+}
+
+static void
+test_new_member_lost_before_its_place_is_durable_gives_it_back(void **state)
+{
+	struct world world;
+
+	for (uint64_t seed = 200; seed < 208; seed++) {
+		start(&world, 5, 4, seed);
+		replace_until_given(&world, 0xE);	/* it and member 0 take the superblock */
+		rig_steps(&world.rig, 20);
+		fake_member_cut(&world.rig.members[SPARE], false);
+		rig_steps(&world.rig, 5);
+		for (int i = 0; i <= SPARE; i++)
+			tap_let_go(&world.taps[i]);
+		world.held_for = 0;
+		load(&world.rig, 500, 16);
+		rig_drain(&world.rig);
+		assert_int_equal(rig_status(&world.rig).state, VOLUME_ACTIVE);
+		assert_int_equal(rig_status(&world.rig).members[ROLE].state, MEMBER_IN_SYNC);
+		if (seed & 1) {
+			crash(&world);
+			world.rig.members[SPARE].reachable = true;
+			start_with_spare(&world);
+		}
+		world.rig.members[SPARE].reachable = true;
+		load(&world.rig, 2000, 16);
+		rig_drain(&world.rig);
+		finish(&world);
+	}
+}
+
+static void
+test_new_member_that_refuses_its_superblock_does_not_get_the_place(void **state)
+{
+	struct world world;
+
+	start(&world, 5, 4, 300);
+	world.refused_for = 1u << SPARE;
+	replace_until_given(&world, 0);
+	load(&world.rig, 500, 16);
+	rig_drain(&world.rig);
+	assert_int_equal(rig_status(&world.rig).members[ROLE].state, MEMBER_IN_SYNC);
+	assert_true(rig_status(&world.rig).members[SPARE].state != MEMBER_IN_SYNC);
+	world.refused_for = 0;		/* it was asked for, so it is tried again */
+	for (int i = 0; i < 30000 && rig_status(&world.rig).members[SPARE].state != MEMBER_IN_SYNC; i++)
+		load(&world.rig, 1, 4);
+	assert_int_equal(rig_status(&world.rig).members[SPARE].role, ROLE);
+	rig_drain(&world.rig);
+	finish(&world);
+}
+
+static void
+test_former_that_falls_silent_while_the_place_changes_hands(void **state)
+{
+	struct world world;
+
+	for (uint64_t seed = 400; seed < 408; seed++) {
+		start(&world, 5, 4, seed);
+		replace_until_given(&world, 0x5);
+		fake_member_cut(&world.rig.members[ROLE], true);
+		rig_steps(&world.rig, 100);
+		if (seed & 1) {		/* and the new one too: it gives the place back */
+			fake_member_cut(&world.rig.members[SPARE], true);
+			rig_steps(&world.rig, 5);
+		}
+		if (seed & 2) {
+			crash(&world);
+			start_with_spare(&world);
+			load(&world.rig, 300, 16);
+			rig_drain(&world.rig);
+			finish(&world);
+			continue;
+		}
+		world.held_for = 0;
+		for (int i = 0; i <= SPARE; i++)
+			tap_let_go(&world.taps[i]);
+		load(&world.rig, 3000, 16);
+		rig_drain(&world.rig);
+		assert_int_equal(rig_status(&world.rig).state, VOLUME_ACTIVE);
+		finish(&world);
+	}
+}
+
+static void
+test_other_member_evicted_while_the_place_changes_hands(void **state)
+{
+	struct world world;
+
+	for (uint64_t seed = 500; seed < 508; seed++) {
+		start(&world, 6, 4, seed);
+		replace_until_given(&world, 0x8);
+		fake_member_cut(&world.rig.members[3], false);
+		load(&world.rig, 600, 16);
+		if (seed & 1)
+			crash(&world);
+		else
+			rig_drain(&world.rig);
+		if (seed & 1) {
+			world.rig.members[3].reachable = true;
+			world.rig.errors_allowed = true;	/* what was under way while it was out */
+			start_with_spare(&world);
+		}
+		finish(&world);
+	}
+}
+
+static void
+test_empty_place_is_taken_durably_too(void **state)
+{
+	struct world world;
+
+	for (uint64_t seed = 600; seed < 608; seed++) {
+		struct rig *rig = &world.rig;
+
+		start(&world, 5, 4, seed);
+				fake_member_cut(&rig->members[ROLE], false);
+		load(rig, 300, 8);
+		rig_drain(rig);
+		world.held_for = (uint32_t)seed & 0x1F;
+		(void)attach(&world);		/* it is wanted at once */
+		for (int i = 0; i < 200000 && !world.given; i++)
+			load(rig, 1, 16);
+		rig_steps(rig, 20);
+		rig_submit(rig, REQUEST_WRITE, 0, rig->sectors / 4, false);
+		rig_steps(rig, 200);
+		if (seed & 1) {
+			fake_member_cut(&rig->members[SPARE], true);
+			rig_steps(rig, 10);
+		}
+		world.held_for = 0;
+		for (int i = 0; i <= SPARE; i++)
+			tap_let_go(&world.taps[i]);
+		load(rig, 1000, 16);
+		rig_drain(rig);
+		for (int i = 0; i < 20000 && rig_status(rig).state != VOLUME_ACTIVE; i++)
+			rig_step(rig);
+		assert_int_equal(rig_status(rig).members[SPARE].state, MEMBER_IN_SYNC);
+		finish(&world);
+	}
+}
+
+static void
+test_stop_while_the_place_changes_hands_ends(void **state)
+{
+	struct world world;
+
+	start(&world, 5, 4, 700);
+	replace_until_given(&world, 0x2D);	/* never let go */
+	rig_steps(&world.rig, 50);
+	world.rig.errors_allowed = true;	/* what is cut off */
+	rig_stop(&world.rig);
+	for (int i = 0; i <= SPARE; i++)
+		tap_drop(&world.taps[i]);
+	world.held_for = 0;
+	start_with_spare(&world);
+	finish(&world);
+}
+
+static void
+test_copies_change_hands_durably_too(void **state)
+{
+	struct world world;
+
+	for (uint64_t seed = 800; seed < 808; seed++) {
+		start(&world, 1, 4, seed);
+		replace_until_given(&world, seed & 1 ? ~0u : 0x9);
+		rig_steps(&world.rig, 200);
+		crash(&world);
+		start_with_spare(&world);
+		finish(&world);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_write_acknowledged_before_the_superblocks_know_is_on_both),
+		cmocka_unit_test(test_whichever_superblock_wins_has_every_write),
+		cmocka_unit_test(test_new_member_lost_before_its_place_is_durable_gives_it_back),
+		cmocka_unit_test(test_new_member_that_refuses_its_superblock_does_not_get_the_place),
+		cmocka_unit_test(test_former_that_falls_silent_while_the_place_changes_hands),
+		cmocka_unit_test(test_other_member_evicted_while_the_place_changes_hands),
+		cmocka_unit_test(test_empty_place_is_taken_durably_too),
+		cmocka_unit_test(test_stop_while_the_place_changes_hands_ends),
+		cmocka_unit_test(test_copies_change_hands_durably_too),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
