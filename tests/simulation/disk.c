@@ -72,6 +72,8 @@ disk_wipe(struct disk *disk)
 	disk->dirty_count = 0;
 	disk->bad_count = 0;
 	disk->cured_count = 0;
+	disk->stuck_count = 0;
+	disk->unwritable_count = 0;
 }
 
 void
@@ -220,6 +222,9 @@ cure(struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes, bool throu
 			disk->cured[disk->cured_count++] = disk->bad[i];
 		disk->bad[i] = disk->bad[--disk->bad_count];
 	}
+	for (int i = 0; i < disk->stuck_count; i++)
+		if (!disk_is_damaged(disk, disk->stuck[i], DISK_SECTOR))
+			disk->bad[disk->bad_count++] = disk->stuck[i];
 }
 
 static void
@@ -339,4 +344,52 @@ disk_is_damaged(const struct disk *disk, uint64_t offset_bytes, uint64_t length_
 		if (disk->bad[i] >= offset_bytes && disk->bad[i] < offset_bytes + length_bytes)
 			return true;
 	return false;
+}
+
+void
+disk_make_stuck(struct disk *disk, uint64_t offset_bytes)
+{
+	if (disk->stuck_count == DISK_STUCK_MAX || disk->bad_count + disk->cured_count + DISK_STUCK_MAX >= DISK_BAD_MAX)
+		return;
+	disk->stuck[disk->stuck_count++] = offset_bytes;
+	mark_bad(disk, offset_bytes);
+}
+
+void
+disk_make_unwritable(struct disk *disk, uint64_t offset_bytes)
+{
+	if (disk->unwritable_count < DISK_STUCK_MAX)
+		disk->unwritable[disk->unwritable_count++] = offset_bytes;
+}
+
+void
+disk_loosen(struct disk *disk)
+{
+	disk->stuck_count = 0;
+	disk->unwritable_count = 0;
+}
+
+bool
+disk_is_unwritable(const struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes)
+{
+	for (int i = 0; i < disk->unwritable_count; i++)
+		if (disk->unwritable[i] >= offset_bytes && disk->unwritable[i] < offset_bytes + length_bytes)
+			return true;
+	return false;
+}
+
+void
+disk_copy(struct disk *disk, const struct disk *other)
+{
+	assert(disk->bytes == other->bytes && disk->block_bytes == other->block_bytes);
+	disk_wipe(disk);
+	disk->rubbish_from = other->rubbish_from;
+	disk->rubbish_seed = other->rubbish_seed;
+	for (uint64_t i = 0; i < disk->bytes / DISK_PAGE; i++)
+		if (other->pages[i].visible != NULL) {
+			disk->pages[i].visible = page_take();
+			memcpy(disk->pages[i].visible, other->pages[i].visible, DISK_PAGE);
+		}
+	memcpy(disk->bad, other->bad, sizeof(disk->bad));
+	disk->bad_count = other->bad_count;
 }

@@ -15,6 +15,7 @@
 #define DISK_PAGE 4096u
 #define DISK_SECTORS_PER_PAGE (DISK_PAGE / DISK_SECTOR)
 #define DISK_BAD_MAX 256
+#define DISK_STUCK_MAX 8
 
 struct disk_page {
 	uint8_t *visible;	/* what reads return; NULL: never written */
@@ -35,6 +36,10 @@ struct disk {
 	int bad_count;
 	uint64_t cured[DISK_BAD_MAX];	/* by a write that is in the cache only: unreadable again if that is lost */
 	int cured_count;
+	uint64_t stuck[DISK_STUCK_MAX];	/* sectors that stay unreadable whatever is written there */
+	int stuck_count;
+	uint64_t unwritable[DISK_STUCK_MAX];	/* sectors whose writes are refused */
+	int unwritable_count;
 };
 
 void disk_init(struct disk *disk, uint64_t bytes, uint32_t block_bytes);
@@ -64,6 +69,15 @@ void disk_power_loss(struct disk *disk, uint64_t *random, uint64_t kept_of_16,
 /* Make the sector at offset_bytes unreadable until it is written; and also destroy what it held. */
 void disk_damage(struct disk *disk, uint64_t offset_bytes);
 void disk_destroy(struct disk *disk, uint64_t offset_bytes);
+/* Sectors that can't be read, or refuse to be written, for good; and an end of that. */
+void disk_make_stuck(struct disk *disk, uint64_t offset_bytes);
+void disk_make_unwritable(struct disk *disk, uint64_t offset_bytes);
+void disk_loosen(struct disk *disk);
+bool disk_is_unwritable(const struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes);
+
+/* The disk holds what the other reads as, and nothing in its cache. */
+void disk_copy(struct disk *disk, const struct disk *other);
+
 bool disk_is_damaged(const struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes);
 
 #endif

@@ -159,6 +159,18 @@ write_torn(struct fake_command *command)
 }
 
 static int
+stuck_error(const struct fake_command *command)
+{
+	const struct disk *disk = &command->member->disk;
+
+	for (int i = 0; i < disk->stuck_count && command->member->foreign == NULL; i++)
+		if (command->member->stuck_error != 0 && disk->stuck[i] >= command->offset_bytes &&
+		    disk->stuck[i] < command->offset_bytes + command->length_bytes)
+			return command->member->stuck_error;
+	return -ENODATA;
+}
+
+static int
 apply_read(struct fake_command *command)
 {
 	struct fake_member *member = command->member;
@@ -168,7 +180,7 @@ apply_read(struct fake_command *command)
 		return -EIO;
 	if (disk_is_damaged(disk_of(member), command->offset_bytes, command->length_bytes)) {
 		member->counts.medium_errors++;
-		return -ENODATA;
+		return stuck_error(command);
 	}
 	if (!command->diverted)
 		disk_read_iov(disk_of(member), command->offset_bytes, command->io->iov,
@@ -192,16 +204,17 @@ apply(struct fake_command *command)
 		member->writes++;
 		/* What is on its way to the device has to stay as it was when it was handed over. */
 		assert(!command->checked || checksum(command->io) == command->checksum);
-		if (member->taken)
+		if (member->taken || member->conflicts)
 			return -EACCES;
 		if (member->refuse_writes || (command->offset_bytes >= member->refuse_from_bytes &&
-					      command->offset_bytes < member->refuse_to_bytes))
+					      command->offset_bytes < member->refuse_to_bytes) ||
+		    disk_is_unwritable(disk_of(member), command->offset_bytes, command->length_bytes))
 			return -EIO;
 		write_iov(command);
 		return 0;
 	case BACKEND_FLUSH:
 		member->flushes++;
-		if (member->taken)
+		if (member->taken || member->conflicts)
 			return -EACCES;
 		if (member->refuse_flushes)
 			return -EIO;
@@ -358,8 +371,9 @@ settle_write(struct fake_command *command, bool may_be_late)
 	struct fake_member *member = command->member;
 	uint64_t fate = fake_random(member->random) % 8;
 
-	if (member->refuse_writes || member->taken || member->foreign != NULL || command->done ||
-	    command->undelivered || command->orphan)
+	if (member->refuse_writes || member->taken || member->conflicts || member->foreign != NULL || command->done ||
+	    command->undelivered || command->orphan ||
+	    disk_is_unwritable(&member->disk, command->offset_bytes, command->length_bytes))
 		return;
 	assert(!command->checked || checksum(command->io) == command->checksum);
 	if (member->hung) {
@@ -450,7 +464,7 @@ report_opened(struct fake_member *member)
 {
 	struct backend_identity identity = {
 		.capacity_bytes = member->capacity_bytes,
-		.block_bytes = member->disk.block_bytes,
+		.block_bytes = member->told_block_bytes != 0 ? member->told_block_bytes : member->disk.block_bytes,
 		.write_cache = member->disk.write_cache,
 		.fua = !member->no_fua,
 		/* Some targets can't tell. */
@@ -460,6 +474,7 @@ report_opened(struct fake_member *member)
 	};
 
 	member->cache_kept = true;
+	member->had_cache |= member->disk.write_cache;
 
 	if (!member->fence_broken)
 		fence(member, true);
@@ -483,6 +498,8 @@ session_event(struct event *event)
 		report_closed(member, -ETIMEDOUT, "no answer to the login");
 	} else if (!path_up(member, member->path)) {
 		report_closed(member, -ECONNREFUSED, "connection refused");
+	} else if (member->conflicts && member->conflicts_at_login) {
+		report_closed(member, -EACCES, "another gateway took the reservation");
 	} else {
 		report_opened(member);
 	}

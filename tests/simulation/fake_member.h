@@ -67,6 +67,11 @@ struct fake_member {
 	bool refuse_flushes;
 	uint64_t refuse_from_bytes, refuse_to_bytes;	/* writes of this part only; 0, 0: none */
 	uint64_t refused_offset_bytes;	/* reads of this block only; 0: none */
+	int stuck_error;		/* of reads where the disk is stuck; 0: a medium error */
+	bool conflicts;			/* a reservation conflict for every write; late ones land all the same */
+	bool conflicts_at_login;	/* and then no session is offered */
+	uint32_t told_block_bytes;	/* at the next log-in; 0: the disk's */
+	bool had_cache;			/* in some session */
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
 	bool reissues;			/* an adapter that sends again at the deadline, without dropping the session */

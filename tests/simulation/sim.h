@@ -31,6 +31,12 @@ enum ability_name {
 	ABILITY_SHORT_MEMORY,
 	ABILITY_SMALL_TABLE,
 	ABILITY_MANY_REGIONS,
+	ABILITY_CACHE_SWITCHED,
+	ABILITY_TWIN_SPARES,
+	ABILITY_STUCK_SECTORS,
+	ABILITY_CONFLICTS,
+	ABILITY_SHAPES,
+	ABILITY_ROLLBACKS,
 	ABILITIES,
 };
 
@@ -54,6 +60,11 @@ enum fault_kind {
 	FAULT_REFUSE,		/* writes, or reads, are refused */
 	FAULT_FOREIGN,		/* another volume's disk answers at its address */
 	FAULT_WIPE,		/* the device is replaced by an empty one */
+	/* Of lives with the ability only: */
+	FAULT_STUCK,		/* some sectors refuse to be read, or written, whatever is done */
+	FAULT_CONFLICT,		/* one member alone says that another gateway has reserved it */
+	FAULT_SHAPE,		/* another block size or capacity at the next log-in */
+	FAULT_ROLLBACK,		/* the device holds what it held at some earlier time */
 	FAULT_CRASH,		/* the gateway dies */
 	FAULT_BLACKOUT,		/* the gateway dies, and some or all members lose power */
 	FAULT_STOP,		/* the gateway is stopped in order, and started again */
@@ -115,7 +126,8 @@ struct sim_request {
 	struct iovec iov[8];
 };
 
-enum cure_kind { CURE_REACH, CURE_LINK, CURE_HANG, CURE_SPEED, CURE_PATH, CURE_REFUSE, CURE_FOREIGN, CURE_KINDS };
+enum cure_kind { CURE_REACH, CURE_LINK, CURE_HANG, CURE_SPEED, CURE_PATH, CURE_REFUSE, CURE_FOREIGN, CURE_CONFLICT,
+		CURE_SHAPE, CURE_KINDS };
 
 struct cure {
 	struct event event;
@@ -149,6 +161,9 @@ struct sim {
 	bool zeroed;			/* formatted with zeros, parity right from the start */
 	struct fake_member members[SIM_SLOTS_MAX];
 	struct disk foreign;		/* of FAULT_FOREIGN */
+	struct disk snapshot;		/* of FAULT_ROLLBACK */
+	int snapshot_of;		/* device; -1: none */
+	bool twin[SIM_SLOTS_MAX];	/* by device: a spare whose mark has a member's UUID */
 	int slots;			/* devices there are; slot_of says which the engine has */
 	int slot_of[SIM_SLOTS_MAX];	/* by device: the engine's slot, -1: not given to it */
 	int member_in[SLOTS_MAX];	/* by slot: device; -1 */

@@ -17,6 +17,12 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_LONG_REQUESTS] = { "long-requests", 40, true, "reads, writes and zeros of several pieces, 4 to 8 MiB" },
 	[ABILITY_SHORT_MEMORY] = { "short-memory", 50, true, "bursts of requests that an arena as small as can be has no room for" },
 	[ABILITY_SMALL_TABLE] = { "small-table", 20, false, "tables of lost extents that fill" },
+	[ABILITY_CACHE_SWITCHED] = { "cache-switched", 8, true, "write caches that are on in one session and off in the next" },
+	[ABILITY_TWIN_SPARES] = { "twin-spares", 8, false, "spares whose mark has the UUID of a member" },
+	[ABILITY_STUCK_SECTORS] = { "stuck-sectors", 8, true, "sectors that refuse to be read, or written, for good" },
+	[ABILITY_CONFLICTS] = { "conflicts", 8, false, "a reservation conflict from one member only" },
+	[ABILITY_SHAPES] = { "shapes", 8, false, "another block size or capacity at the next log-in" },
+	[ABILITY_ROLLBACKS] = { "rollbacks", 8, false, "devices that go back to a snapshot" },
 	[ABILITY_MANY_REGIONS] = { "many-regions", 40, true, "region maps of several granules, some of several blocks" },
 };
 

@@ -46,6 +46,22 @@ answered(struct sim *sim, enum admin_kind kind, int result, const char *why)
 	return result;
 }
 
+/* A cloned LUN, on which somebody made a spare's mark of what the clone said it was. */
+static void
+copy_member_uuid(struct sim *sim, uint8_t uuid[16])
+{
+	int role = (int)(fake_random(&sim->random) % (uint64_t)sim->count);
+	const struct fake_member *member = &sim->members[sim->holder[role] >= 0 ? sim->holder[role] : 0];
+	uint8_t copies[2 * LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock superblock;
+
+	disk_read(&member->disk, LAYOUT_SUPERBLOCK_A_OFFSET, copies, LAYOUT_SUPERBLOCK_BYTES);
+	disk_read(&member->disk, LAYOUT_SUPERBLOCK_B_OFFSET, copies + LAYOUT_SUPERBLOCK_BYTES,
+		  LAYOUT_SUPERBLOCK_BYTES);
+	if (superblock_choose(copies, copies + LAYOUT_SUPERBLOCK_BYTES, &superblock, NULL) == SUPERBLOCK_OK)
+		memcpy(uuid, superblock.member_uuid, 16);
+}
+
 void
 admin_format_spare(struct sim *sim, int m)
 {
@@ -59,6 +75,9 @@ admin_format_spare(struct sim *sim, int m)
 	sim->uuids_made++;
 	memset(mark.member_uuid, 0x80, 16);
 	memcpy(mark.member_uuid, &sim->uuids_made, sizeof(sim->uuids_made));
+	sim->twin[m] = sim_can(sim, ABILITY_TWIN_SPARES) && random_once_in(&sim->random, 3);
+	if (sim->twin[m])
+		copy_member_uuid(sim, mark.member_uuid);
 	if (random_once_in(&sim->random, 2))
 		memcpy(mark.volume_uuid, sim->engine_options.volume_uuid, 16);
 	spare_encode(&mark, block);
@@ -309,7 +328,8 @@ admin_repair(struct sim *sim, bool patient)
 		    answered(sim, ADMIN_READMIT,
 			     engine_readmit(sim->engine, sim->slot_of[m], why), why) == 0)
 			hope = true;
-		else if (status->state == MEMBER_SPARE && sim->marked_bytes[m] < sim->member_bytes)
+		else if (status->state == MEMBER_SPARE &&
+			 (sim->marked_bytes[m] < sim->member_bytes || sim->twin[m]))
 			answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
 		else if (status->role >= 0 ? status->state != MEMBER_IN_SYNC
 					   : status->state == MEMBER_SPARE)

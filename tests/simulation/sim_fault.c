@@ -7,6 +7,7 @@
  */
 #include "sim.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 
 const char *const fault_names[FAULT_KINDS] = {
 	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "command refused",
-	"wrong disk", "disk wiped", "gateway crash", "blackout", "stop and start",
+	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "gateway crash", "blackout", "stop and start",
 };
 
 static uint64_t
@@ -58,6 +59,14 @@ cure(struct sim *sim, int m, enum cure_kind kind)
 		fake_member_cut(member, member->reachable);
 		member->foreign = NULL;
 		break;
+	case CURE_CONFLICT:
+		member->conflicts = false;
+		break;
+	case CURE_SHAPE:
+		fake_member_cut(member, member->reachable);
+		member->told_block_bytes = 0;
+		member->capacity_bytes = sim->member_bytes;
+		break;
 	case CURE_KINDS:
 		break;
 	}
@@ -93,6 +102,8 @@ fault_cure_all(struct sim *sim)
 			schedule_cancel(&sim->schedule, &c->event);
 			cure(sim, m, (enum cure_kind)kind);
 		}
+	for (int m = 0; m < sim->slots; m++)
+		disk_loosen(&sim->members[m].disk);
 	for (int m = 0; m < sim->slots; m++)
 		if (sim->trouble_until_us[m] > now(sim) + SLACK_US)
 			sim->trouble_until_us[m] = now(sim) + SLACK_US;
@@ -234,24 +245,157 @@ strike_foreign(struct sim *sim, int m, uint64_t lasts)
 	cure_after(sim, m, CURE_FOREIGN, lasts);
 }
 
+/* Is everything well but for this member, and is it on record who is in sync? */
+static bool
+others_are_well(const struct sim *sim, int m)
+{
+	if (sim->geometry.redundancy == 0 || sim->members[m].foreign != NULL ||
+	    now(sim) <= sim->excess_until_us || sim->status.state != VOLUME_ACTIVE || !sim->running_seen ||
+	    now(sim) < sim->changed_us + 2000000)
+		return false;
+	for (int other = 0; other < sim->slots; other++)
+		if (other != m && sim->roles[other] >= 0 && in_trouble(sim, other))
+			return false;
+	return true;
+}
+
 /* The device is another one, and empty.  Only where nobody else is in trouble: the others hold all there is. */
 static void
 strike_wipe(struct sim *sim, int m)
 {
 	int role = sim->roles[m];
 
-	if (sim->geometry.redundancy == 0 || sim->members[m].foreign != NULL ||
-	    now(sim) <= sim->excess_until_us || sim->status.state != VOLUME_ACTIVE || !sim->running_seen ||
-	    now(sim) < sim->changed_us + 2000000)
-		return;		/* who is in sync may not be on record yet */
-	for (int other = 0; other < sim->slots; other++)
-		if (other != m && sim->roles[other] >= 0 && in_trouble(sim, other))
-			return;
+	if (!others_are_well(sim, m))
+		return;
 	fake_member_power_loss(&sim->members[m], true);
 	disk_wipe(&sim->members[m].disk);
 	if (role >= 0 && sim->holder[role] == m)
 		oracle_wiped(sim, role);
 	fault_trouble(sim, m, 60000000);
+}
+
+static uint64_t
+data_sector_of(struct sim *sim, int role, uint64_t *random, uint64_t *row)
+{
+	*row = random_once_in(random, 2) ? fake_random(random) % sim->rows
+					 : sim->hot_row + fake_random(random) % sim->hot_rows;
+	while (geometry_position(&sim->geometry, *row, (uint8_t)role) < 0)
+		*row = (*row + 1) % sim->rows;
+	return sim->data_offset + geometry_offset(&sim->geometry, *row, (uint8_t)role) +
+	       fake_random(random) % (sim->chunk_bytes / sim->block_bytes) * sim->block_bytes;
+}
+
+/* For good: until the next quiescence.  Writes are refused where the volume can do without the member. */
+static void
+strike_stuck(struct sim *sim, int m, uint64_t *random)
+{
+	static const uint64_t metadata[] = { LAYOUT_SUPERBLOCK_A_OFFSET, LAYOUT_SUPERBLOCK_B_OFFSET,
+					     LAYOUT_MAP_OFFSET, LAYOUT_LOST_OFFSET };
+	struct fake_member *member = &sim->members[m];
+	bool unwritable = random_once_in(random, 2);
+	uint64_t row = 0, at;
+
+	if (unwritable && !others_are_well(sim, m))
+		return;
+	if (unwritable && random_once_in(random, 2)) {
+		at = metadata[fake_random(random) % 4];
+	} else {
+		at = data_sector_of(sim, sim->roles[m] >= 0 ? sim->roles[m] : 0, random, &row);
+		if (!unwritable && sim->roles[m] >= 0)
+			oracle_damaged(sim, sim->roles[m], row);
+	}
+	member->stuck_error = random_once_in(random, 3) ? -EIO : 0;
+	for (uint32_t i = 0; i < sim->block_bytes; i += DISK_SECTOR)
+		if (unwritable)
+			disk_make_unwritable(&member->disk, at + i);
+		else
+			disk_make_stuck(&member->disk, at + i);
+	if (unwritable) {
+		sim->refused = true;
+		fault_trouble(sim, m, 3600ull * 1000000);
+	} else if (member->stuck_error != 0) {
+		sim->refused = true;
+	}
+}
+
+static void
+strike_conflict(struct sim *sim, int m, uint64_t lasts, uint64_t *random)
+{
+	sim->members[m].conflicts = true;
+	sim->members[m].conflicts_at_login = random_once_in(random, 2);
+	cure_after(sim, m, CURE_CONFLICT, random_once_in(random, 4) ? 600ull * 1000000 : lasts);
+}
+
+static void
+strike_shape(struct sim *sim, int m, uint64_t lasts, uint64_t *random)
+{
+	struct fake_member *member = &sim->members[m];
+
+	fake_member_cut(member, member->reachable);
+	if (random_once_in(random, 2))
+		member->told_block_bytes = sim->block_bytes == 512 ? 4096 : 512;
+	else
+		member->capacity_bytes = random_between(random, LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES,
+							sim->member_bytes - 4096) / 4096 * 4096;
+	cure_after(sim, m, CURE_SHAPE, lasts);
+}
+
+static bool
+read_superblock(const struct disk *disk, struct superblock *superblock)
+{
+	uint8_t copies[2 * LAYOUT_SUPERBLOCK_BYTES];
+
+	disk_read(disk, LAYOUT_SUPERBLOCK_A_OFFSET, copies, LAYOUT_SUPERBLOCK_BYTES);
+	disk_read(disk, LAYOUT_SUPERBLOCK_B_OFFSET, copies + LAYOUT_SUPERBLOCK_BYTES, LAYOUT_SUPERBLOCK_BYTES);
+	return superblock_choose(copies, copies + LAYOUT_SUPERBLOCK_BYTES, superblock, NULL) == SUPERBLOCK_OK;
+}
+
+/* The first time the snapshot is taken.  Later the device goes back to it, if anybody could notice: where its superblock is the same,
+ * or the last assembly may not have reached all members, only checksums could.
+ */
+static void
+strike_rollback(struct sim *sim, int m, uint64_t *random)
+{
+	struct superblock old, new;
+	int of = sim->snapshot_of;
+
+	if (of < 0 || random_once_in(random, 6)) {
+		if (of >= 0)
+			disk_free(&sim->snapshot);
+		disk_init(&sim->snapshot, sim->members[m].disk.bytes, sim->block_bytes);
+		disk_copy(&sim->snapshot, &sim->members[m].disk);
+		sim->snapshot_of = m;
+		return;
+	}
+	if (!others_are_well(sim, of) || sim->roles[of] < 0 || sim->holder[sim->roles[of]] != of ||
+	    !read_superblock(&sim->snapshot, &old) || !read_superblock(&sim->members[of].disk, &new) ||
+	    old.epoch + 2 > new.epoch)
+		return;
+	sim_trace(sim, "device %d goes back from epoch %llu, event %llu to %llu, %llu", of,
+		  (unsigned long long)new.epoch, (unsigned long long)new.event, (unsigned long long)old.epoch,
+		  (unsigned long long)old.event);
+	fake_member_power_loss(&sim->members[of], true);
+	disk_copy(&sim->members[of].disk, &sim->snapshot);
+	sim->members[of].capacity_bytes = sim->member_bytes;
+	oracle_wiped(sim, sim->roles[of]);
+	fault_trouble(sim, of, 60000000);
+	if (random_once_in(random, 2)) {
+		sim->members[of].reachable = false;
+		cure_after(sim, of, CURE_REACH, draw_time(random));
+	}
+}
+
+/* Some devices have a switch for it; what the cache holds is written out then. */
+static void
+switch_cache(struct sim *sim, int m, uint64_t *random)
+{
+	struct disk *disk = &sim->members[m].disk;
+
+	if (!sim_can(sim, ABILITY_CACHE_SWITCHED) || !random_once_in(random, 2))
+		return;
+	disk_flush(disk);
+	disk->write_cache = !disk->write_cache;
+	sim_trace(sim, "device %d has its write cache %s now", m, disk->write_cache ? "on" : "off");
 }
 
 static void
@@ -261,7 +405,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	uint64_t lasts = draw_time(random);
 
 	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts);
-	if (kind != FAULT_MEDIUM)
+	if (kind != FAULT_MEDIUM && kind != FAULT_STUCK && kind != FAULT_ROLLBACK)
 		fault_trouble(sim, m, lasts);
 	switch (kind) {
 	case FAULT_CUT:
@@ -305,12 +449,26 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_WIPE:
 		strike_wipe(sim, m);
 		break;
+	case FAULT_STUCK:
+		strike_stuck(sim, m, random);
+		break;
+	case FAULT_CONFLICT:
+		strike_conflict(sim, m, lasts, random);
+		break;
+	case FAULT_SHAPE:
+		strike_shape(sim, m, lasts, random);
+		break;
+	case FAULT_ROLLBACK:
+		strike_rollback(sim, m, random);
+		break;
 	case FAULT_CRASH:
 	case FAULT_BLACKOUT:
 	case FAULT_STOP:
 	case FAULT_KINDS:
 		break;
 	}
+	if (kind == FAULT_CUT || kind == FAULT_POWER)
+		switch_cache(sim, m, random);
 }
 
 /* The load begins again after silence, in which regions were cleaned: what is in flight now is marked anew. */
@@ -368,6 +526,8 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		fault_trouble(sim, m, lasts);
 		sim_trace(sim, "member %d is away for %llu us", m, (unsigned long long)lasts);
 	}
+	if (sim_can(sim, ABILITY_CACHE_SWITCHED))
+		switch_cache(sim, draw_member(sim, random), random);
 	sim_advance(sim, now(sim) + away);
 	if (stranger)
 		sim_stranger(sim);
@@ -381,23 +541,57 @@ fault_crash(struct sim *sim, uint64_t *random)
 	strike_gateway(sim, FAULT_CRASH, random);
 }
 
-void
-fault_inject(struct sim *sim, uint64_t *random)
+/* The faults that this life has by its abilities: one in three, if there are any. */
+static bool
+draw_able(const struct sim *sim, uint64_t *random, enum fault_kind *kind)
 {
-	static const uint8_t weights[FAULT_KINDS] = { 8, 5, 6, 7, 4, 3, 7, 1, 1, 2, 10, 4, 3 };
-	uint64_t total = 0;
-	int kind = 0;
-	uint64_t drawn;
+	static const struct { enum ability_name ability; enum fault_kind kind; } able[] = {
+		{ ABILITY_STUCK_SECTORS, FAULT_STUCK }, { ABILITY_CONFLICTS, FAULT_CONFLICT },
+		{ ABILITY_SHAPES, FAULT_SHAPE }, { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
+	};
+	enum fault_kind kinds[sizeof(able) / sizeof(able[0])];
+	uint64_t count = 0;
 
+	for (size_t i = 0; i < sizeof(able) / sizeof(able[0]); i++)
+		if (sim_can(sim, able[i].ability))
+			kinds[count++] = able[i].kind;
+	if (count == 0 || !random_once_in(random, 3))
+		return false;
+	*kind = kinds[fake_random(random) % count];
+	return true;
+}
+
+static enum fault_kind
+draw_fault(const struct sim *sim, uint64_t *random)
+{
+	static const uint8_t weights[FAULT_KINDS] = {
+		[FAULT_CUT] = 8, [FAULT_LINK] = 5, [FAULT_HANG] = 6, [FAULT_POWER] = 7, [FAULT_SLOW] = 4,
+		[FAULT_PATH] = 3, [FAULT_MEDIUM] = 7, [FAULT_REFUSE] = 1, [FAULT_FOREIGN] = 1, [FAULT_WIPE] = 2,
+		[FAULT_CRASH] = 10, [FAULT_BLACKOUT] = 4, [FAULT_STOP] = 3,
+	};
+	enum fault_kind able;
+	uint64_t total = 0, drawn;
+	int kind = 0;
+
+	if (draw_able(sim, random, &able))
+		return able;
 	for (int i = 0; i < FAULT_KINDS; i++)
 		total += weights[i];
 	for (drawn = fake_random(random) % total; drawn >= weights[kind]; kind++)
 		drawn -= weights[kind];
+	return (enum fault_kind)kind;
+}
+
+void
+fault_inject(struct sim *sim, uint64_t *random)
+{
+	enum fault_kind kind = draw_fault(sim, random);
+
 	sim->options.totals->faults[kind]++;
 	if (kind >= FAULT_CRASH)
-		strike_gateway(sim, (enum fault_kind)kind, random);
+		strike_gateway(sim, kind, random);
 	else
-		strike_member(sim, (enum fault_kind)kind, draw_member(sim, random), random);
+		strike_member(sim, kind, draw_member(sim, random), random);
 	/* While the engine does something about it, it dies. */
 	if (kind < FAULT_CRASH && random_once_in(random, 4)) {
 		sim->armed = true;

@@ -207,7 +207,7 @@ oracle_grown(struct sim *sim, uint64_t rows_before)
 void
 oracle_session_restored(struct sim *sim, int m)
 {
-	if (sim->schedule.now_us > sim->excess_until_us || !sim->members[m].disk.write_cache)
+	if (sim->schedule.now_us > sim->excess_until_us || !sim->members[m].had_cache)
 		return;
 	oracle_crashed(sim);
 }

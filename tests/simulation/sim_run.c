@@ -492,7 +492,7 @@ begin(struct sim *sim, const struct sim_options *options)
 {
 	char label[32];
 
-	*sim = (struct sim){ .options = *options, .random = random_stream(options->seed, 0) };
+	*sim = (struct sim){ .options = *options, .random = random_stream(options->seed, 0), .snapshot_of = -1 };
 	schedule_init(&sim->schedule);
 	sim->schedule.now_us = 1000000;
 	ability_draw(sim);
@@ -558,6 +558,8 @@ end(struct sim *sim)
 	for (int m = 0; m < sim->slots; m++)
 		fake_member_free(&sim->members[m]);
 	disk_free(&sim->foreign);
+	if (sim->snapshot_of >= 0)
+		disk_free(&sim->snapshot);
 	schedule_free(&sim->schedule);
 	oracle_free(sim);
 }
