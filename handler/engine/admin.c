@@ -229,20 +229,64 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 	return 0;
 }
 
-/* --- lost extents --- */
+/* --- lost extents, and what did not fit in their table --- */
+
+/* Data of a suspect row that lacks members: known to nobody, or to a member that is out.  It is on record as lost, unless the
+ * table is full.
+ */
+static uint32_t
+unrecorded_chunks(const struct engine *engine, uint64_t row)
+{
+	if (!engine->lost_full || engine_trust(engine, row) != ROW_SUSPECT)
+		return 0;
+	return engine_absent(engine, row) & geometry_data_positions(&engine->geometry);
+}
+
+static uint64_t
+next_unrecorded_row(const struct engine *engine, uint64_t row)
+{
+	const struct intent *intent = &engine->intent;
+
+	while (engine->lost_full && row < engine->geometry.rows) {
+		int64_t region = intent_next_undefined(intent, intent_region(intent, row));
+
+		if (region < 0)
+			break;
+		if ((uint64_t)region * intent->region_rows > row)
+			row = (uint64_t)region * intent->region_rows;
+		while (row < engine->geometry.rows && intent_region(intent, row) == region) {
+			if (unrecorded_chunks(engine, row) != 0)
+				return row;
+			row++;
+		}
+	}
+	return UINT64_MAX;
+}
+
+/* First row at or behind `row` in which something can't be known. */
+static uint64_t
+next_unknown_row(const struct engine *engine, uint64_t row)
+{
+	uint64_t recorded = lost_next_row(engine->lost, row);
+	uint64_t unrecorded = next_unrecorded_row(engine, row);
+
+	return recorded < unrecorded ? recorded : unrecorded;
+}
 
 /* The lost range of this chunk that ends behind offset_bytes, cut to begin there at the earliest. */
 static bool
-lost_in_chunk(const struct engine *engine, uint64_t row, int chunk, uint64_t offset_bytes,
+lost_in_chunk(const struct engine *engine, uint64_t row, int chunk, uint32_t unrecorded, uint64_t offset_bytes,
 	      struct lost_range *out)
 {
 	const uint32_t chunk_bytes = engine->geometry.chunk_bytes;
 	const uint8_t role = geometry_role(&engine->geometry, row, (uint8_t)chunk);
 	uint64_t start = row * geometry_row_bytes(&engine->geometry) + (uint64_t)chunk * chunk_bytes;
-	uint32_t begin, end;
+	uint32_t begin = 0, end = chunk_bytes;
 	uint8_t flags;
 
-	if (offset_bytes >= start + chunk_bytes ||
+	if (offset_bytes >= start + chunk_bytes)
+		return false;
+	if (!(unrecorded & ROLE(chunk)) &&
 	    !lost_next(engine->lost, row, role, offset_bytes > start ? (uint32_t)(offset_bytes - start) : 0,
 		       &begin, &end, &flags))
 		return false;
@@ -255,18 +299,36 @@ lost_in_chunk(const struct engine *engine, uint64_t row, int chunk, uint64_t off
 	return true;
 }
 
-/* The first lost range at or behind offset_bytes, within one chunk. */
+/* The first lost range of the row at or behind offset_bytes, within one chunk. */
+static bool
+lost_in_row(const struct engine *engine, uint64_t row, uint32_t unrecorded, uint64_t offset_bytes,
+	    struct lost_range *out)
+{
+	for (int chunk = 0; chunk < engine->geometry.data_chunks; chunk++)
+		if (lost_in_chunk(engine, row, chunk, unrecorded, offset_bytes, out))
+			return true;
+	return false;
+}
+
+static bool
+next_recorded(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out)
+{
+	uint64_t row = lost_next_row(engine->lost, offset_bytes / geometry_row_bytes(&engine->geometry));
+
+	while (row < engine->geometry.rows && !lost_in_row(engine, row, 0, offset_bytes, out))
+		row = lost_next_row(engine->lost, row + 1);
+	return row < engine->geometry.rows;
+}
+
 static bool
 next_lost(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out)
 {
-	uint64_t row = lost_next_row(engine->lost,
-				     offset_bytes / geometry_row_bytes(&engine->geometry));
+	uint64_t row = next_unknown_row(engine, offset_bytes / geometry_row_bytes(&engine->geometry));
 
-	for (; row < engine->geometry.rows; row = lost_next_row(engine->lost, row + 1))
-		for (int chunk = 0; chunk < engine->geometry.data_chunks; chunk++)
-			if (lost_in_chunk(engine, row, chunk, offset_bytes, out))
-				return true;
-	return false;
+	while (row < engine->geometry.rows &&
+	       !lost_in_row(engine, row, unrecorded_chunks(engine, row), offset_bytes, out))
+		row = next_unknown_row(engine, row + 1);
+	return row < engine->geometry.rows;
 }
 
 /* The range that began before offset_bytes was listed before: behind its end. */
@@ -357,6 +419,71 @@ accept_whole(struct acceptance *acceptance, uint64_t begin, uint64_t end)
 	}
 }
 
+/* Does the range have all that is missing of the row? */
+static bool
+has_unrecorded(const struct engine *engine, uint64_t row, uint64_t begin, uint64_t end)
+{
+	const uint64_t start = row * geometry_row_bytes(&engine->geometry);
+	const uint32_t chunk_bytes = engine->geometry.chunk_bytes;
+	const uint32_t chunks = unrecorded_chunks(engine, row);
+
+	for (uint32_t chunk = 0; chunk < engine->geometry.data_chunks; chunk++)
+		if ((chunks & ROLE(chunk)) && (start + (uint64_t)chunk * chunk_bytes < begin ||
+					       start + ((uint64_t)chunk + 1) * chunk_bytes > end))
+			return false;
+	return true;
+}
+
+/* What the others make of it counts from now on.  Where some redundancy is left that need not fit (level 6 with one member out),
+ * that is known of whole regions only.  Until the region is clean a crash makes it suspect again.
+ */
+static void
+accept_region(struct acceptance *acceptance, uint32_t region, uint64_t begin, uint64_t end)
+{
+	struct engine *engine = acceptance->engine;
+	const uint64_t first = (uint64_t)region * engine->intent.region_rows;
+	uint64_t last = first + engine->intent.region_rows;
+	int64_t bytes = 0;
+	bool whole = true;
+
+	if (last > engine->geometry.rows)
+		last = engine->geometry.rows;
+	for (uint64_t row = first; row < last; row++)
+		whole &= has_unrecorded(engine, row, begin, end);
+	if (!whole && !engine_bare(engine))
+		return;
+	for (uint64_t row = first; row < last; row++) {
+		if (!has_unrecorded(engine, row, begin, end))
+			continue;
+		bytes += (int64_t)__builtin_popcount(unrecorded_chunks(engine, row)) *
+			 engine->geometry.chunk_bytes;
+		if (engine_bare(engine))
+			intent_prove(&engine->intent, row);
+	}
+	acceptance->bytes += bytes;
+	if (whole && engine_bare(engine))
+		intent_region_proven(&engine->intent, region);
+	else if (whole)
+		intent_region_defined(&engine->intent, region);
+}
+
+static void
+accept_unrecorded(struct acceptance *acceptance, uint64_t begin, uint64_t end)
+{
+	const struct intent *intent = &acceptance->engine->intent;
+	uint64_t row = next_unrecorded_row(acceptance->engine,
+					   begin / geometry_row_bytes(&acceptance->engine->geometry));
+
+	while (row < acceptance->engine->geometry.rows &&
+	       row * geometry_row_bytes(&acceptance->engine->geometry) < end) {
+		uint32_t region = intent_region(intent, row);
+
+		accept_region(acceptance, region, begin, end);
+		row = next_unrecorded_row(acceptance->engine,
+					  ((uint64_t)region + 1) * intent->region_rows);
+	}
+}
+
 void
 engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length_bytes,
 		   void (*done)(void *owner, int64_t result), void *owner)
@@ -376,8 +503,9 @@ engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length
 	*acceptance = (struct acceptance){ .waiter.done = accepted, .engine = engine, .done = done,
 					   .owner = owner };
 	list_init(&acceptance->waiter.node);
+	accept_unrecorded(acceptance, offset_bytes, end);
 	accept_whole(acceptance, offset_bytes, end);
-	while (error == 0 && next_lost(engine, offset_bytes, &range) && range.offset_bytes < end) {
+	while (error == 0 && next_recorded(engine, offset_bytes, &range) && range.offset_bytes < end) {
 		uint64_t stop = range.offset_bytes + range.length_bytes;
 
 		if (stop > end)

@@ -178,7 +178,8 @@ struct throttle {
 /* A role nobody is in sync for. */
 struct absence {
 	uint64_t since_ms;
-	bool held;			/* the member was in sync when it went: it may hold what can't be rebuilt */
+	bool held;			/* the member was in sync when it went: it may hold what can't be rebuilt,
+					 * of what was suspect by then */
 	uint32_t doubts;		/* intent.doubts when it went */
 };
 
@@ -307,6 +308,7 @@ struct engine {
 	int lost_pending;
 	int lost_error;
 	bool lost_full;			/* some of them did not fit: they stay suspect */
+	uint32_t lost_free;		/* lost->free_count then: with more there is room again */
 	bool lost_recording;		/* suspect rows of a degraded volume are being recorded */
 	struct lost_waiter *lost_record;
 
@@ -522,6 +524,8 @@ bool lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t e
  * is not settled: members may list what was accepted or overwritten, and after a crash theirs counts.
  */
 bool lost_concerns_write(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
+/* These columns are known again.  0, -ENOSPC. */
+int lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t column_begin, uint32_t column_end);
 /* The range was overwritten (or accepted).  0, -ENOSPC. */
 int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
 

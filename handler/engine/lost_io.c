@@ -8,6 +8,7 @@
  */
 #include "engine_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,10 @@ record_region_of(struct engine *engine, uint32_t region, int role)
 	const struct absence *absence = &engine->absence[role];
 	uint64_t row = (uint64_t)region * engine->intent.region_rows;
 	uint64_t end = row + engine->intent.region_rows;
+	/* It holds nothing of what became suspect after it went. */
+	const bool held = absence->held &&
+			  (intent_row_undoubted_since(&engine->intent, row, absence->doubts) ||
+			   MUTANT(HELD_STAYS));
 
 	if (end > engine->geometry.rows)
 		end = engine->geometry.rows;
@@ -167,8 +172,7 @@ record_region_of(struct engine *engine, uint32_t region, int role)
 			.rows = suspect_run(engine, row, end),
 			.column_end = engine->geometry.chunk_bytes,
 			.role = (uint8_t)role,
-			/* It holds nothing of what became suspect after it went. */
-			.flags = absence->held && absence->doubts == engine->intent.doubts ? LOST_HELD : 0,
+			.flags = held ? LOST_HELD : 0,
 		};
 		int error = extent.rows > 0 ? lost_add(engine->lost, &extent) : 0;
 
@@ -207,15 +211,18 @@ recorded(struct lost_waiter *waiter, int error)
 	struct engine *engine = record->engine;
 	char roles[ROLES_TEXT_MAX];
 
+	assert(engine->lost_record == waiter);
 	engine->lost_recording = false;
 	engine->lost_record = NULL;
 	for (uint32_t i = 0; error == 0 && record->doubts == engine->intent.doubts &&
 			     record->missing == engine->missing && i < record->regions; i++)
 		region_recorded(engine, record->region[i]);
 	engine->lost_full = record->full;
+	engine->lost_free = engine->lost->free_count;
+	/* What becomes suspect from now on, it does not hold.  What did not fit was suspect before. */
 	for (int role = 0; role < engine->geometry.members; role++)
-		if (record->missing & ROLE(role))
-			engine->absence[role].held = false;	/* what becomes suspect from now on, it does not hold */
+		if ((record->missing & ROLE(role)) && !record->full && !MUTANT(HELD_STAYS))
+			engine->absence[role].held = false;
 	if (error == 0 && record->regions > 0)
 		engine_event(engine, EVENT_DATA_LOST, LOG_ERR, NULL,
 			     "%u regions were being written when %s %s went: their chunks there can't be known, "
@@ -249,9 +256,10 @@ record_suspects(struct engine *engine)
 	     region = intent_next_undefined(&engine->intent, (uint32_t)region + 1)) {
 		if (record_region(engine, (uint32_t)region) != 0) {
 			record->full = true;
-			engine_log(engine, LOG_ERR, "the table of lost extents is full: overwrite or "
-				   "accept some");
-			break;
+			engine_log(engine, LOG_ERR, "the table of lost extents is full: what did not fit "
+				   "reads as medium errors too; overwrite or accept some");
+			if (!MUTANT(LOST_FULL_DEFINED))
+				break;
 		}
 		record->region[record->regions++] = (uint32_t)region;
 	}
@@ -281,7 +289,8 @@ lost_io_run(struct engine *engine)
 			tell_waiters(engine, -ESHUTDOWN);
 		return;
 	}
-	if (engine->missing == 0)
+	/* Nothing is missing, or there is room again. */
+	if (engine->missing == 0 || (lost_settled(engine->lost) && engine->lost->free_count > engine->lost_free))
 		engine->lost_full = false;
 	if (!engine->lost_recording && lost_io_recording(engine) && engine->evicting == 0)
 		record_suspects(engine);
@@ -373,22 +382,19 @@ is_void(const struct geometry *geometry, uint64_t row, uint8_t role)
 	return position < 0 || position >= geometry->data_chunks;
 }
 
-/* Known again: the columns of this row's chunk.  Void rows next to it go with it, so that they don't stay behind when all
- * that means something is gone.
- */
-static int
-forget_columns(struct engine *engine, const struct extent *extent)
+/* Void rows next to it go with it, so that they don't stay behind when all that means something is gone. */
+int
+lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t column_begin, uint32_t column_end)
 {
 	const struct geometry *geometry = &engine->geometry;
-	uint64_t first = extent->row;
-	uint64_t last = extent->row;
+	uint64_t first = row;
+	uint64_t last = row;
 
-	while (first > 0 && is_void(geometry, first - 1, extent->role))
+	while (first > 0 && is_void(geometry, first - 1, role))
 		first--;
-	while (last + 1 < geometry->rows && is_void(geometry, last + 1, extent->role))
+	while (last + 1 < geometry->rows && is_void(geometry, last + 1, role))
 		last++;
-	return lost_remove(engine->lost, first, (uint32_t)(last - first + 1), extent->role,
-			   extent->column_bytes, extent->column_bytes + extent->length_bytes);
+	return lost_remove(engine->lost, first, (uint32_t)(last - first + 1), role, column_begin, column_end);
 }
 
 int
@@ -401,7 +407,8 @@ lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
 		geometry_locate(&engine->geometry, at, end_bytes - at, &extent);
 		if (lost_overlaps(engine->lost, extent.row, extent.role, extent.column_bytes,
 				  extent.column_bytes + extent.length_bytes))
-			error = forget_columns(engine, &extent);
+			error = lost_forget(engine, extent.row, extent.role, extent.column_bytes,
+					    extent.column_bytes + extent.length_bytes);
 	}
 	engine->activity++;
 	return error;

@@ -136,7 +136,7 @@ healed_flushed(struct flush_waiter *waiter, int result)
 	struct engine *engine = rows->op.engine;
 
 	if (result != 0 || engine->target == NULL ||
-	    lost_remove(engine->lost, row_of(rows), 1, (uint8_t)engine->target->role, 0,
+	    lost_forget(engine, row_of(rows), (uint8_t)engine->target->role, 0,
 			engine->geometry.chunk_bytes) != 0) {
 		row_done(rows, true);	/* it stays on record, which does no harm */
 		return;
@@ -233,6 +233,8 @@ mend_written(struct sync_rows *rows)
 
 	engine->activity++;
 	if (rows->error == 0) {
+		if (rows->mend.taken && rows->doubts == engine->intent.doubts)
+			intent_prove(&engine->intent, row_of(rows));
 		verify(rows);
 		return;
 	}
@@ -441,7 +443,9 @@ take_held(struct sync_rows *rows)
 	uint32_t begin, end, redundant, from = 0;
 	uint8_t flags;
 
-	rows->mend.heals = !engine->target->identity.write_cache;
+	rows->mend.heals = !engine->target->identity.write_cache &&
+			   lost_overlaps(engine->lost, row_of(rows), (uint8_t)engine->target->role, 0,
+					 engine->geometry.chunk_bytes);
 	while (lost_next(engine->lost, row_of(rows), (uint8_t)engine->target->role, from, &begin, &end,
 			 &flags)) {
 		from = end;
@@ -469,7 +473,34 @@ holds_truth(const struct sync_rows *rows)
 	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
 	       target_position(rows) >= 0 && target_position(rows) < engine->geometry.data_chunks &&
 	       engine_has_parity(engine) &&
-	       lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end, &flags);
+	       (lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end, &flags) ||
+		sync_target_knows(engine, row_of(rows)));
+}
+
+/* The row proves nothing, and what is missing of it is not on record: is there another way to know what the target must get? 0,
+ * -ENODATA.
+ */
+static int
+take_unrecorded(struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+	struct mend *mend = &rows->mend;
+	const int position = rows->purpose == SYNC_FILL ? target_position(rows) : -1;
+
+	if (position < 0)
+		return 0;
+	if (!sync_fill_known(engine, row_of(rows)))
+		return -ENODATA;
+	mend->taken = holds_truth(rows) && sync_target_knows(engine, row_of(rows));
+	if (!mend->taken)
+		return 0;
+	if (mend->held_bad)
+		return -ENODATA;
+	memcpy(sync_rows_chunk(rows, position, mend->index), sync_rows_spare(rows, SYNC_HELD),
+	       engine->geometry.chunk_bytes);
+	memset(mend->bad[position], 0, sizeof(mend->bad[position]));
+	mend->changed |= geometry_redundant_positions(&engine->geometry);
+	return 0;
 }
 
 static void
@@ -493,6 +524,10 @@ settle(struct sync_rows *rows)
 	if (rows->doubts != engine->intent.doubts ||
 	    (rows->purpose == SYNC_FILL && !target_filling(engine))) {
 		sync_rows_end(rows, -ENOLINK);
+		return;
+	}
+	if (take_unrecorded(rows) != 0) {
+		sync_rows_end(rows, -ENODATA);
 		return;
 	}
 	for (int piece = 0; piece < pieces_of(engine); piece++) {

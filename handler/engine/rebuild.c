@@ -5,6 +5,10 @@
  *	a spare of this volume			all of it, when the member had spare_wait_ms to return
  *	none					the driver is asked for one of the gateway's
  *
+ * A region with rows that nobody can know is passed by (DESIGN rule 14): when the table of lost extents is full, what is missing
+ * of a suspect row is not on record, so what parity makes of it is not its content by definition.  All others are copied; the
+ * target is in sync only when an administrator, or whoever overwrites them, has settled those rows, or there is room in the table.
+ *
  * Regions that are copied lose their stale flag after a flush (intent_io.c cleans them); that is the checkpoint: after a
  * restart what is still stale is copied, no more.
  */
@@ -26,8 +30,11 @@ struct rebuild {
 	uint64_t not_before_ms;
 	uint64_t copied_rows;		/* for this target */
 	uint32_t cursor;		/* regions below it are copied, or were not stale */
+	bool waiting;			/* what is left to copy can't be known */
 	char trouble[96];
 };
+
+#define UNKNOWN_TEXT "rows can't be known, and the table of lost extents is full: overwrite or accept some"
 
 /* --- copying --- */
 
@@ -42,21 +49,42 @@ next_row(const struct engine *engine, uint64_t row)
 }
 
 static void
+tell_trouble(struct rebuild *rebuild)
+{
+	if (rebuild->trouble[0] == '\0')
+		engine_log(rebuild->rows.op.engine, LOG_ERR, "rebuild: %s", UNKNOWN_TEXT);
+	snprintf(rebuild->trouble, sizeof(rebuild->trouble), "%s", UNKNOWN_TEXT);
+}
+
+/* The row's region can't be copied now: the others first. */
+static void
+pass_by(struct rebuild *rebuild, uint64_t row)
+{
+	struct engine *engine = rebuild->rows.op.engine;
+
+	tell_trouble(rebuild);
+	rebuild->waiting = true;
+	intent_copy_given_up(&engine->intent);
+	rebuild->cursor = intent_region(&engine->intent, row) + 1;
+	if (intent_next_stale(&engine->intent, rebuild->cursor) < 0)
+		rebuild->not_before_ms = engine->now_ms + RETRY_MS;
+	engine->activity++;
+}
+
+static void
 rows_copied(struct sync_rows *rows, int result)
 {
 	struct rebuild *rebuild = (struct rebuild *)rows;
 	struct engine *engine = rows->op.engine;
 
-	if (result != 0) {
-		rebuild->not_before_ms = engine->now_ms + RETRY_MS;
-		if (result == -ENOSPC && rebuild->trouble[0] == '\0')
-			engine_log(engine, LOG_ERR, "rebuild: the table of lost extents is full");
-		snprintf(rebuild->trouble, sizeof(rebuild->trouble), "%s",
-			 result == -ENOSPC ? "the table of lost extents is full: overwrite or accept some"
-					   : "");
+	if (result == -ENOSPC || result == -ENODATA) {
+		pass_by(rebuild, rows->first_row);
 		return;
 	}
-	rebuild->trouble[0] = '\0';
+	if (result != 0) {
+		rebuild->not_before_ms = engine->now_ms + RETRY_MS;
+		return;
+	}
 	if (!target_filling(engine) || rows->first_row != next_row(engine, rows->first_row))
 		return;		/* its region was begun anew meanwhile */
 	for (int i = 0; i < rows->row_count; i++)
@@ -67,20 +95,66 @@ rows_copied(struct sync_rows *rows, int result)
 	engine->activity++;
 }
 
+/* Has the region a row that can't be known?  Mostly no more than a glance. */
+static bool
+is_unknown(const struct engine *engine, uint32_t region)
+{
+	uint64_t row = (uint64_t)region * engine->intent.region_rows;
+	uint64_t end = row + engine->intent.region_rows;
+
+	if (!intent_region_undefined(&engine->intent, region))
+		return false;
+	while (row < end && row < engine->geometry.rows && sync_fill_known(engine, row))
+		row++;
+	return row < end && row < engine->geometry.rows;
+}
+
+/* At or behind `from`; -1: none that can be copied. */
+static int64_t
+next_known(struct engine *engine, uint32_t from)
+{
+	int64_t region = intent_next_stale(&engine->intent, from);
+
+	while (region >= 0 && is_unknown(engine, (uint32_t)region)) {
+		engine->rebuild->waiting = true;
+		region = intent_next_stale(&engine->intent, (uint32_t)region + 1);
+	}
+	return region;
+}
+
+static int64_t
+choose_region(struct engine *engine)
+{
+	struct rebuild *rebuild = engine->rebuild;
+	int64_t region = engine->intent.copying;
+
+	if (region >= 0)
+		return region;
+	region = next_known(engine, rebuild->cursor);
+	if (region >= 0)
+		return region;
+	/* What was passed by may be stale again, or known. */
+	if (!rebuild->waiting)
+		rebuild->trouble[0] = '\0';
+	rebuild->cursor = 0;
+	rebuild->waiting = false;
+	region = next_known(engine, 0);
+	if (region < 0 && rebuild->waiting) {
+		tell_trouble(rebuild);
+		rebuild->not_before_ms = engine->now_ms + RETRY_MS;
+	}
+	return region;
+}
+
 static void
 copy_next(struct engine *engine)
 {
 	struct rebuild *rebuild = engine->rebuild;
 	const struct intent *intent = &engine->intent;
-	int64_t region = intent->copying >= 0 ? intent->copying
-					      : intent_next_stale(intent, rebuild->cursor);
+	int64_t region = choose_region(engine);
 	uint64_t row, end;
 	int count = sync_rows_max(engine);
 
-	if (region < 0) {
-		rebuild->cursor = 0;	/* what was passed by may be stale again */
-		region = intent_next_stale(intent, 0);
-	}
 	if (region < 0)
 		return;
 	rebuild->cursor = (uint32_t)region;
@@ -248,6 +322,8 @@ rebuild_run(struct engine *engine)
 			return;
 		rebuild->copied_rows = 0;
 		rebuild->cursor = 0;
+		rebuild->waiting = false;
+		rebuild->trouble[0] = '\0';
 		rebuild->progress = (struct progress){ 0 };
 		target_begin(member, role);
 		return;

@@ -126,9 +126,10 @@ describe_reason(const struct engine *engine, struct engine_status *out)
 			 engine->expired ? "too many members are silent: I/O fails until they return"
 					 : "too many members are silent: I/O waits for them");
 	else if (out->state == VOLUME_DEGRADED)
-		snprintf(out->reason, sizeof(out->reason), "%d of %d members are out: %s",
+		snprintf(out->reason, sizeof(out->reason), "%d of %d members are out: %s%s",
 			 __builtin_popcount(engine->out), engine->geometry.members,
-			 bears_any(engine) ? "less redundancy" : "no redundancy");
+			 bears_any(engine) ? "less redundancy" : "no redundancy",
+			 engine->lost_full ? "; the table of lost extents is full: overwrite or accept some" : "");
 }
 
 static void

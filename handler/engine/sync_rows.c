@@ -224,18 +224,62 @@ sync_rows_knowable(const struct sync_rows *rows)
 	return true;
 }
 
+/* It was in sync when the row became suspect, so its own chunk is as good as any other's.  With all other data there, too, the
+ * row can be made whole with it.
+ */
+bool
+sync_target_knows(const struct engine *engine, uint64_t row)
+{
+	const struct geometry *geometry = &engine->geometry;
+	const struct member *target = engine->target;
+	const struct absence *absence = &engine->absence[target->role];
+	const uint32_t data = geometry_data_positions(geometry);
+
+	return engine_has_parity(engine) && engine->by_role[target->role] == NULL &&
+	       engine_trust(engine, row) == ROW_SUSPECT && absence->held && !MUTANT(UNKNOWN_FILLED) &&
+	       intent_row_undoubted_since(&engine->intent, row, absence->doubts) &&
+	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
+	       (geometry_positions(geometry, row, engine->missing) & data) ==
+		       (geometry_positions(geometry, row, ROLE(target->role)) & data);
+}
+
+bool
+sync_fill_known(const struct engine *engine, uint64_t row)
+{
+	const struct geometry *geometry = &engine->geometry;
+	const int role = engine->target->role;
+
+	if (!engine_has_parity(engine) || engine->by_role[role] != NULL ||
+	    engine_trust(engine, row) != ROW_SUSPECT || MUTANT(UNKNOWN_FILLED))
+		return true;
+	/* P and Q are made from data. */
+	if ((geometry_positions(geometry, row, engine->missing) & geometry_data_positions(geometry)) == 0)
+		return true;
+	return sync_target_knows(engine, row);
+}
+
 static bool
+all_known(const struct sync_rows *rows)
+{
+	for (int i = 0; i < rows->row_count; i++)
+		if (!sync_fill_known(rows->op.engine, rows->first_row + (uint64_t)i))
+			return false;
+	return true;
+}
+
+/* 0, or why not. */
+static int
 may_go_on(const struct sync_rows *rows)
 {
 	const struct engine *engine = rows->op.engine;
 
 	if (rows->doubts != engine->intent.doubts && !MUTANT(DOUBT_IGNORED))
-		return false;	/* what was read may not stand there any more */
+		return -ENOLINK;	/* what was read may not stand there any more */
 	if (rows->purpose == SYNC_FILL)
-		return target_filling(engine);
+		return !target_filling(engine) ? -ENOLINK : all_known(rows) ? 0 : -ENODATA;
 	if (rows->purpose == SYNC_MEND || engine->missing == 0)
-		return true;
-	return rows->purpose == SYNC_PARITY && sync_rows_knowable(rows);
+		return 0;
+	return rows->purpose == SYNC_PARITY && sync_rows_knowable(rows) ? 0 : -ENOLINK;
 }
 
 static void
@@ -245,13 +289,14 @@ batch_read_done(struct sync_rows *rows)
 	if (rows->error == -ENODATA || rows->error == -EIO) {
 		rows->error = 0;
 		mend_rows(rows, 0);
-	} else if (rows->error == 0 && !may_go_on(rows)) {
-		sync_rows_end(rows, -ENOLINK);
-	} else if (rows->error != 0) {
-		sync_rows_end(rows, rows->error);
-	} else {
-		batch_write(rows);
+		return;
 	}
+	if (rows->error == 0)
+		rows->error = may_go_on(rows);
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else
+		batch_write(rows);
 }
 
 static void
@@ -272,13 +317,17 @@ target_holds_truth(const struct sync_rows *rows)
 {
 	const struct engine *engine = rows->op.engine;
 
-	if (rows->purpose != SYNC_FILL || engine->lost->count == 0)
+	if (rows->purpose != SYNC_FILL)
 		return false;
-	for (int i = 0; i < rows->row_count; i++)
+	for (int i = 0; i < rows->row_count; i++) {
+		const uint64_t row = rows->first_row + (uint64_t)i;
+
 		if (target_position(rows, i) >= 0 &&
-		    lost_overlaps(engine->lost, rows->first_row + (uint64_t)i,
-				  (uint8_t)engine->target->role, 0, engine->geometry.chunk_bytes))
+		    (lost_overlaps(engine->lost, row, (uint8_t)engine->target->role, 0,
+				   engine->geometry.chunk_bytes) ||
+		     sync_target_knows(engine, row)))
 			return true;
+	}
 	return false;
 }
 
@@ -327,8 +376,9 @@ batch_start(struct op *op)
 	struct gather gather = { .engine = engine, .op = BACKEND_READ, .done = batch_read,
 				 .owner = rows, .pending = &rows->pending };
 
-	if (!may_go_on(rows)) {
-		batch_fail(op, -ENOLINK);
+	rows->error = may_go_on(rows);
+	if (rows->error != 0) {
+		batch_fail(op, rows->error);
 		return;
 	}
 	rows->buffer_bytes = ((size_t)engine->geometry.width * (size_t)rows->row_count +
@@ -338,7 +388,6 @@ batch_start(struct op *op)
 		op_wait_for_buffer(op);
 		return;
 	}
-	rows->error = 0;
 	rows->differed = 0;
 	rows->unreadable = 0;
 	if (rows->purpose == SYNC_MEND || target_holds_truth(rows)) {

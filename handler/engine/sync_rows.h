@@ -42,6 +42,7 @@ struct mend {			/* of one row */
 	uint32_t crc[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];	/* of what bad pieces were rewritten with */
 	bool chunk_bad[IRAID_MEMBERS_MAX];
 	bool held_bad;		/* what the target held can't be read */
+	bool taken;		/* ... counts, although the row proves nothing and is on no record: it is proven then */
 	bool heals;
 	uint32_t changed;	/* positions that are written as a whole */
 	struct lost_waiter waiter;
@@ -65,18 +66,24 @@ struct sync_rows {
 	uint32_t differed;	/* bit per row: it did not fit */
 	int8_t blamed[SYNC_ROWS_MAX];	/* of such a row: the role that alone is wrong, -1: not known */
 	uint32_t unreadable;	/* bit per row: it could not be done */
-	/* result: 0; -ENOLINK: who is there changed, try again; -ENOSPC: the table of lost extents is full;
-	 * -ETIMEDOUT, -ESHUTDOWN as of member_io. */
+	/* result: 0; -ENOLINK: who is there changed, try again; -ENOSPC: the table of lost extents is full; -ENODATA: it is not
+	 * known what the target must get, and the table is full; -ETIMEDOUT, -ESHUTDOWN as of member_io. */
 	void (*done)(struct sync_rows *rows, int result);
 };
 
 void sync_rows_init(struct sync_rows *rows, struct engine *engine,
 		    void (*done)(struct sync_rows *rows, int result));
 int sync_rows_max(const struct engine *engine);		/* rows of a batch */
+/* Is it known what the target must get of this row (DESIGN rule 14)?  What is missing of a suspect row that did not fit
+ * in the table of lost extents is known to nobody, or to the target alone.
+ */
+bool sync_fill_known(const struct engine *engine, uint64_t row);
 /* Claim and go.  count: 1 .. sync_rows_max(). */
 void sync_rows_begin(struct sync_rows *rows, enum sync_purpose purpose, uint64_t first_row, int count);
 
 /* Shared with mend_row.c. */
+/* The row is suspect, and its chunk is what the target holds. */
+bool sync_target_knows(const struct engine *engine, uint64_t row);
 uint8_t *sync_rows_chunk(const struct sync_rows *rows, int position, int index);
 uint8_t *sync_rows_spare(const struct sync_rows *rows, int which);	/* a chunk of room */
 void sync_rows_chunks(const struct sync_rows *rows, int index, size_t offset, void *chunks[IRAID_MEMBERS_MAX]);

@@ -104,7 +104,16 @@
 	  "a member that answers badly is evicted on what the others answered before")		\
 	X(KEPT_OUT, "kept-out", 5,								\
 	  "test_engine_evidence: test_a_member_that_is_needed_is_kept_until_its_eviction_is_durable",	\
-	  "who is to be evicted stays out although it is needed and nothing was done without it")
+	  "who is to be evicted stays out although it is needed and nothing was done without it")	\
+	X(UNKNOWN_FILLED, "unknown-filled", 14,							\
+	  "test_engine_knowable: test_member_that_returns_to_a_full_table_keeps_what_it_holds",	\
+	  "a rebuild copies what parity makes that was not proven")				\
+	X(HELD_STAYS, "held-stays", 14,								\
+	  "test_engine_lost: test_what_was_lost_after_a_member_left_is_not_taken_from_it",	\
+	  "who was away is believed to hold what becomes suspect after the record")		\
+	X(LOST_FULL_DEFINED, "lost-full-defined", 14,						\
+	  "test_engine_knowable: test_member_that_returns_to_a_full_table_keeps_what_it_holds",	\
+	  "a region that did not fit in the table counts as recorded")
 
 enum mutant {
 	MUTANT_NONE,

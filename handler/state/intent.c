@@ -27,14 +27,15 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 		.traits = calloc(regions, 1),
 		.active = calloc(regions, sizeof(*intent->active)),
 		.touched = calloc(regions, sizeof(*intent->touched)),
+		.doubted = calloc(regions, sizeof(*intent->doubted)),
 		.proven = calloc(regions, sizeof(*intent->proven)),
 		.generation = 2,
 		.copying = -1,
 	};
 	intent->block_dirty = calloc(intent->blocks, sizeof(*intent->block_dirty));
 	if (intent->flags == NULL || intent->durable == NULL || intent->traits == NULL ||
-	    intent->active == NULL || intent->touched == NULL || intent->proven == NULL ||
-	    intent->block_dirty == NULL) {
+	    intent->active == NULL || intent->touched == NULL || intent->doubted == NULL ||
+	    intent->proven == NULL || intent->block_dirty == NULL) {
 		intent_destroy(intent);
 		return -ENOMEM;
 	}
@@ -51,6 +52,7 @@ intent_destroy(struct intent *intent)
 	free(intent->traits);
 	free(intent->active);
 	free(intent->touched);
+	free(intent->doubted);
 	free(intent->proven);
 	free(intent->block_dirty);
 	*intent = (struct intent){ 0 };
@@ -162,6 +164,7 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 	    !enlarge(&intent->traits, before, regions, 1) ||
 	    !enlarge(&intent->active, before, regions, sizeof(*intent->active)) ||
 	    !enlarge(&intent->touched, before, regions, sizeof(*intent->touched)) ||
+	    !enlarge(&intent->doubted, before, regions, sizeof(*intent->doubted)) ||
 	    !enlarge(&intent->proven, before, regions, sizeof(*intent->proven)) ||
 	    !enlarge(&intent->block_dirty, intent->blocks, blocks, sizeof(*intent->block_dirty)))
 		return -ENOMEM;
@@ -236,6 +239,12 @@ intent_row_defined(const struct intent *intent, uint64_t row)
 }
 
 bool
+intent_row_undoubted_since(const struct intent *intent, uint64_t row, uint32_t doubts)
+{
+	return intent->doubted[intent_region(intent, row)] <= doubts;
+}
+
+bool
 intent_ready(const struct intent *intent, uint32_t region)
 {
 	return (intent->durable[region] & (REGION_DIRTY | REGION_UNWRITTEN)) == REGION_DIRTY;
@@ -278,7 +287,7 @@ intent_prove(struct intent *intent, uint64_t row)
 void
 intent_suspect(struct intent *intent, uint32_t region)
 {
-	intent->doubts++;
+	intent->doubted[region] = ++intent->doubts;
 	intent->traits[region] &= (uint8_t)~INTENT_FRESH;
 	set_suspect(intent, region, true);
 }
@@ -314,13 +323,19 @@ intent_next_written_suspect(const struct intent *intent, uint32_t from)
 	return -1;
 }
 
+bool
+intent_region_undefined(const struct intent *intent, uint32_t region)
+{
+	return (intent->traits[region] & (INTENT_SUSPECT | INTENT_DEFINED)) == INTENT_SUSPECT;
+}
+
 int64_t
 intent_next_undefined(const struct intent *intent, uint32_t from)
 {
 	if (intent->suspect_count == intent->defined_count)
 		return -1;
 	for (uint32_t i = from; i < intent->regions; i++)
-		if ((intent->traits[i] & (INTENT_SUSPECT | INTENT_DEFINED)) == INTENT_SUSPECT)
+		if (intent_region_undefined(intent, i))
 			return i;
 	return -1;
 }
@@ -484,6 +499,15 @@ intent_row_copied(struct intent *intent, uint64_t row)
 	if (!(intent->traits[region] & INTENT_COPIED))
 		intent->copied_count++;
 	intent->traits[region] |= INTENT_COPIED;
+}
+
+void
+intent_copy_given_up(struct intent *intent)
+{
+	if (intent->copying < 0)
+		return;
+	intent->copying = -1;
+	intent->doubts++;	/* operations under way took its first rows for copied ones */
 }
 
 uint32_t

@@ -7,6 +7,7 @@
  *   durable	what every in-sync member's map says at least now.  Set flags count only when
  *		their write has completed; cleared ones count as soon as their write is sent.
  *   suspect	dirty from an earlier epoch: parity proves nothing, except in rows proven since
+ *   doubted	by `doubts`, when it last became suspect: who was a member until then holds the truth of its own chunks
  *   defined	suspect, but what a missing member held there is what code_make() says, for what was lost is on record;
  *		some redundancy is left that need not fit (level 6 with one member out)
  *   copied	stale on the target still, by its flag, but all rows are on it: the flag is cleared
@@ -39,6 +40,7 @@ struct intent {
 	uint8_t *traits;		/* INTENT_SUSPECT, INTENT_FRESH, INTENT_COPIED, INTENT_FLUSHING, INTENT_DEFINED */
 	uint16_t *active;		/* writes in flight */
 	uint32_t *touched;		/* generation of the last write's end */
+	uint32_t *doubted;		/* `doubts` when it last became suspect; 0: at assembly */
 	uint64_t **proven;		/* of a suspect region: bit per row, NULL if none */
 	bool *block_dirty;		/* flags differ from what was last sent */
 	uint32_t generation;		/* raised by each cleaning round */
@@ -93,6 +95,8 @@ bool intent_row_on_target(const struct intent *intent, uint64_t row);
 /* First region at or after `from` that is to be copied to it, or -1. */
 int64_t intent_next_stale(const struct intent *intent, uint32_t from);
 void intent_row_copied(struct intent *intent, uint64_t row);	/* rows of a region in ascending order */
+/* The region that is being copied can't be finished now: it will be copied from its first row, later. */
+void intent_copy_given_up(struct intent *intent);
 uint32_t intent_to_copy(const struct intent *intent);		/* regions not copied yet */
 uint32_t intent_stale(const struct intent *intent, uint8_t stale);	/* regions with this one flag */
 
@@ -106,6 +110,8 @@ uint32_t intent_region(const struct intent *intent, uint64_t row);
 bool intent_row_suspect(const struct intent *intent, uint64_t row);
 bool intent_row_fresh(const struct intent *intent, uint64_t row);	/* never written before this assembly */
 bool intent_row_defined(const struct intent *intent, uint64_t row);	/* its region is */
+/* Nothing in the row's region became suspect since `doubts` was this. */
+bool intent_row_undoubted_since(const struct intent *intent, uint64_t row, uint32_t doubts);
 
 /* A write to the region begins.  Returns whether it may go on at once, that is whether the flags it needs
  * are durable; else intent_ready() says when.
@@ -128,6 +134,7 @@ int64_t intent_next_suspect(const struct intent *intent, uint32_t from);
 int64_t intent_next_written_suspect(const struct intent *intent, uint32_t from);	/* that holds what somebody wrote */
 /* First region at or after `from` that is suspect and not defined, or -1. */
 int64_t intent_next_undefined(const struct intent *intent, uint32_t from);
+bool intent_region_undefined(const struct intent *intent, uint32_t region);	/* is this one? */
 void intent_region_defined(struct intent *intent, uint32_t region);
 /* All rows of a region are proven (or what can't be is recorded as lost): it is dirty still, until cleaned, but no longer
  * suspect. */

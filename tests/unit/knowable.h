@@ -1,0 +1,155 @@
+/* knowable.h - what the tests of lost and mended rows share: a volume of a few regions, clean, whose rows are told by where member 0
+ * has its chunk.
+ */
+#ifndef IRAID_TEST_KNOWABLE_H
+#define IRAID_TEST_KNOWABLE_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../simulation/rig.h"
+
+#define CHUNK 16384u
+#define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
+#define DATA_OFFSET (4u << 20)
+#define REGION_ROWS 64u
+#define LOAD_BYTES (18u << 20)		/* six regions of a volume of 3 + 1 */
+
+/* --- helpers --- */
+
+static inline uint64_t
+row_sectors(const struct rig *rig)
+{
+	return (uint64_t)(rig->count - (rig->level == 6 ? 2 : 1)) * CHUNK_SECTORS;
+}
+
+static inline uint64_t
+sector_of_row(const struct rig *rig, uint64_t row)
+{
+	return row * row_sectors(rig);
+}
+
+/* Everything is written once, proven and clean. */
+static inline void
+begin(struct rig *rig, int level, int count, uint64_t seed)
+{
+	rig_init(rig, level, count, CHUNK, LOAD_BYTES, seed);
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	for (uint64_t sector = 0; sector < rig->sectors; sector += 512)
+		rig_submit(rig, REQUEST_WRITE, sector, rig->sectors - sector < 512 ? rig->sectors - sector : 512,
+			   false);
+	rig_drain(rig);
+	rig_steps(rig, 5000);
+	assert_int_equal(rig_status(rig).regions_dirty, 0);
+}
+
+static inline void
+end(struct rig *rig)
+{
+	rig_verify(rig);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+static inline void
+wait_until(struct rig *rig, bool (*met)(struct rig *rig))
+{
+	for (int i = 0; i < 40000 && !met(rig); i++) {
+		rig_step(rig);
+		if (rig->active_count == 0)
+			rig_jump(rig);
+	}
+	assert_true(met(rig));
+}
+
+static inline bool
+all_in_sync(struct rig *rig)
+{
+	return rig_status(rig).state == VOLUME_ACTIVE && rig_status(rig).rebuild_slot < 0;
+}
+
+/* Reads of this row's first chunk: 0 or the error. */
+static inline int
+read_first_chunk(struct rig *rig, uint64_t row)
+{
+	const uint64_t failed = rig->failed;
+	const bool allowed = rig->errors_allowed;
+
+	rig->errors_allowed = true;
+	rig_submit(rig, REQUEST_READ, sector_of_row(rig, row), CHUNK_SECTORS, false);
+	rig_drain(rig);
+	rig->errors_allowed = allowed;
+	return rig->failed > failed ? rig->last_error : 0;
+}
+
+static inline struct geometry
+geometry_of(const struct rig *rig)
+{
+	struct geometry geometry;
+
+	assert_int_equal(geometry_init(&geometry, rig->level, rig->count, CHUNK, 512,
+				       rig_superblock(rig, 1).data_bytes), 0);
+	return geometry;
+}
+
+/* The region's first row whose first chunk is on member 0. */
+static inline uint64_t
+row_in(const struct rig *rig, uint32_t region)
+{
+	const struct geometry geometry = geometry_of(rig);
+	uint64_t row = region * REGION_ROWS;
+
+	while (geometry_role(&geometry, row, 0) != 0)
+		row++;
+	return row;
+}
+
+static inline void
+write_in(struct rig *rig, uint32_t region)
+{
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row_in(rig, region)), 1, true);
+	rig_drain(rig);
+}
+
+/* Its P, and Q, are those of a write that did not get further. */
+static inline void
+tear_row(struct rig *rig, uint64_t row)
+{
+	static const uint8_t junk[4096] = { 1, 2, 3, 4, 5 };
+	const struct geometry geometry = geometry_of(rig);
+
+	for (uint8_t position = geometry.data_chunks; position < geometry.width; position++)
+		disk_write(&rig->members[geometry_role(&geometry, row, position)].disk, DATA_OFFSET + row * CHUNK,
+			   junk, sizeof(junk), true);
+}
+
+static inline int64_t *
+accepted_bytes(void)
+{
+	static int64_t bytes;
+
+	return &bytes;
+}
+
+static inline void
+accepted(void *owner, int64_t result)
+{
+	(void)owner;
+	*accepted_bytes() = result;
+}
+
+static inline void
+accept_all(struct rig *rig)
+{
+	engine_lost_accept(rig->engine, 0, UINT64_MAX, accepted, NULL);
+	rig_steps(rig, 100);
+}
+
+#endif
