@@ -161,7 +161,9 @@ service_login(struct iscsi_member *member, uint32_t events)
 {
 	int result = iscsi_login_service(member->context, (int)events, &member->login);
 
-	if (result != 0)
+	if (result == -EPROTO)
+		member_break(member, -EPROTO, "the target's answers to the login could not be followed");
+	else if (result != 0)
 		member_break(member, -ECONNRESET, "the connection ended during %s",
 			     session_state_name(member->state));
 }

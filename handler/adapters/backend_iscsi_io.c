@@ -28,6 +28,16 @@ list_append(struct io_list *list, struct backend_io *io)
 	list->tail = io;
 }
 
+/* Back to where it came from: the head is the oldest. */
+static void
+list_prepend(struct io_list *list, struct backend_io *io)
+{
+	io->next = list->head;
+	if (list->head == NULL)
+		list->tail = io;
+	list->head = io;
+}
+
 static struct backend_io *
 list_take(struct io_list *list)
 {
@@ -74,7 +84,22 @@ io_submit(struct iscsi_member *member, struct backend_io *io)
 		member_wake_up(member);
 		return;
 	}
+	io->since_ms = watch_clock_ms(member);
 	list_append(&member->waiting, io);
+}
+
+const struct backend_io *
+io_oldest(const struct iscsi_member *member)
+{
+	const struct backend_io *oldest = member->waiting.head;
+
+	for (int i = 0; i < TRANSFERS_MAX; i++) {
+		const struct backend_io *io = member->transfers[i].io;
+
+		if (io != NULL && (oldest == NULL || io->since_ms < oldest->since_ms))
+			oldest = io;
+	}
+	return oldest;
 }
 
 static void
@@ -133,7 +158,7 @@ transfer_settle(struct iscsi_member *member, struct transfer *transfer)
 	if (!transfer->issued || transfer->commands > 0)
 		return;
 	if (transfer->again && transfer->error == 0) {
-		list_append(&member->waiting, transfer->io);
+		list_prepend(&member->waiting, transfer->io);
 		transfer->io = NULL;
 		transfer->next = member->free_transfers;
 		member->free_transfers = transfer;
@@ -328,7 +353,6 @@ static void
 command_send(struct iscsi_member *member, struct command *command)
 {
 	command_build(member, command);
-	command->sent_ms = member->now_ms;
 	command->wire.scsi = &command->task;
 	command->wire.lun = member->options.address.lun;
 	command->wire.data = command->place;

@@ -99,7 +99,6 @@ struct command {		/* one SCSI command: all or a part of an io */
 	struct iovec answer_iov;	/* MEASURE */
 	uint8_t answer[SCSI_CAPACITY_BYTES];
 	uint8_t attentions, aborts;
-	uint64_t sent_ms;
 	uint64_t busy_since_ms, repeat_ms;
 	uint32_t pause_ms;
 	struct command *previous, *next;	/* on the wire: oldest first; free: stack */
@@ -198,7 +197,8 @@ struct iscsi_member {
 
 	/* progress */
 	uint64_t progress_ms, check_ms, idle_since_ms;
-	uint64_t acked_base, acked_seen, progress_seen;
+	uint64_t acked_base, acked_seen, acked_of_oldest, progress_seen;
+	uint64_t look_ms, stood_still_ms;
 };
 
 /* backend_iscsi.c */
@@ -214,6 +214,8 @@ void member_progress(struct iscsi_member *member);
 /* backend_iscsi_watch.c */
 void watch_start(struct iscsi_member *member);	/* of the session that was just logged in */
 void watch_session(struct iscsi_member *member);
+/* The time in which this gateway ran: a pause of its own is nobody else's fault. */
+uint64_t watch_clock_ms(const struct iscsi_member *member);
 uint64_t watch_interval_ms(const struct iscsi_member *member);
 
 /* backend_iscsi_session.c */
@@ -256,6 +258,7 @@ void io_divert(struct iscsi_member *member, struct backend_io *io);
 void io_pump(struct iscsi_member *member);
 void io_fail_all(struct iscsi_member *member);
 uint64_t io_repeat_ms(const struct iscsi_member *member);
+const struct backend_io *io_oldest(const struct iscsi_member *member);	/* NULL: there is none */
 bool io_idle(const struct iscsi_member *member);
 
 #endif

@@ -7,7 +7,7 @@
  *                               ^         `-> OUTCOME (refused: who holds it?)
  *                               `---- no reservation wanted, or unknown to the target
  *
- *   RELEASE -> UNREGISTER -> LOGOUT -> closed        the way back, bounded by RELEASE_MS
+ *   RELEASE -> UNREGISTER -> LOGOUT -> closed        the way back, bounded by BACKEND_RELEASE_MS
  *
  * session_next() (backend_iscsi_states.c) says what follows, enter() does what a state does,
  * session_absorb() (backend_iscsi_answers.c) reads its answer.
@@ -37,7 +37,6 @@
 #define LATER_PAUSE_MS 200
 #define REPEATS_MAX 64		/* of one state by unit attentions */
 #define REDIRECTS_MAX 3
-#define RELEASE_MS 1000
 
 /* Ends the attempt (or the session) from outside of callbacks.  What was reserved is given back. */
 static void
@@ -277,7 +276,7 @@ enter_open(struct iscsi_member *member)
 	member->identity.zero_bytes_max = zero_bytes_max(member);
 	member->identity.cache_kept = member->reserved && member->cache_kept;
 	member->write_bytes_max = cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
-	member->idle_since_ms = member->now_ms;
+	member->idle_since_ms = member->look_ms = member->now_ms;
 	if (member->backend.paths > 1)
 		log_line(LOG_INFO, "member %s: session through portal %s", member->label, member->portal);
 	member->opened_pending = true;
@@ -483,7 +482,7 @@ void
 session_leave(struct iscsi_member *member, int error, const char *reason)
 {
 	bool usable = member->connection != NULL && member->broken_error == 0 && !member->step_pending &&
-		      member->wire_count == 0;
+		      io_idle(member);	/* else its ios would wait for the way back */
 
 	if (!usable || member->state <= SESSION_LOGIN || session_on_the_way_back(member->state)) {
 		member_drop(member, error, reason);
@@ -493,7 +492,8 @@ session_leave(struct iscsi_member *member, int error, const char *reason)
 	if (reason != member->final_reason)
 		snprintf(member->final_reason, sizeof(member->final_reason), "%s", reason);
 	member->step_repeat_ms = 0;
-	member->connect_deadline_ms = member->now_ms + RELEASE_MS;
+	if (!member->leaving)	/* else it runs already */
+		member->connect_deadline_ms = member->now_ms + BACKEND_RELEASE_MS;
 	enter(member, member->reserved ? SESSION_RELEASE : SESSION_LOGOUT);
 }
 
@@ -503,7 +503,7 @@ session_release(struct iscsi_member *member)
 	member->leaving = true;
 	member->final_error = -ECANCELED;
 	snprintf(member->final_reason, sizeof(member->final_reason), "closed");
-	member->connect_deadline_ms = member->now_ms + RELEASE_MS;
+	member->connect_deadline_ms = member->now_ms + BACKEND_RELEASE_MS;
 	if (!member->step_pending)
 		session_leave(member, -ECANCELED, "closed");
 }

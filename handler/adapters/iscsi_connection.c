@@ -173,7 +173,7 @@ task_answered(struct iscsi_connection *connection, struct iscsi_task *task)
 		queue_remove(&connection->bursts, task);
 	task->bursting = false;
 	task->answered = true;
-	connection->progress++;
+	connection->progress += ISCSI_PROGRESS_ANSWER;
 	if (task->batch == batch->number && batch->iov_next < batch->iov_count)
 		queue_append(&connection->held, task);
 	else
@@ -234,9 +234,13 @@ iscsi_connection_logout(struct iscsi_connection *connection, void (*done)(void *
 /* Progress */
 
 bool
-iscsi_task_sent_until(const struct iscsi_task *task, uint64_t position)
+iscsi_task_leaving(const struct iscsi_task *task, uint64_t position)
 {
-	return task->sent && !task->bursting && task->end_position <= position;
+	const struct iscsi_connection *connection = task->connection;
+
+	if (!task->sent)
+		return !iscsi_before(connection->max_cmd_sn, connection->cmd_sn);
+	return task->bursting || task->end_position > position;
 }
 
 uint64_t

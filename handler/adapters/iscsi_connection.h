@@ -87,9 +87,12 @@ const char *iscsi_connection_fault(const struct iscsi_connection *connection);
 /* The socket is full, and there is more: wait for EPOLLOUT. */
 bool iscsi_connection_wants_to_send(const struct iscsi_connection *connection);
 
-/* For watching its progress.  Positions count the bytes of our own PDUs. */
-bool iscsi_task_sent_until(const struct iscsi_task *task, uint64_t position);
-/* Goes up with each byte of data and each answer that came for a task, and with R2Ts of `oldest`. */
+/* For watching its progress.  Positions count the bytes of our own PDUs: was the task, or data that was asked for,
+ * still on its way when those up to there had arrived?  What the target's window holds back is not. */
+bool iscsi_task_leaving(const struct iscsi_task *task, uint64_t position);
+/* Goes up with each byte of data that came for a task or, of `oldest`, was asked for (R2T), and by ISCSI_PROGRESS_ANSWER
+ * with each answer.  Whatever else comes (pings, messages, headers) is no progress. */
+#define ISCSI_PROGRESS_ANSWER 4096
 uint64_t iscsi_connection_progress(const struct iscsi_connection *connection);
 /* The most commands that the target ever let be under way at a time, as far as it could be seen (MaxCmdSN). */
 uint32_t iscsi_connection_window(const struct iscsi_connection *connection);

@@ -149,7 +149,7 @@ answer_r2t(struct iscsi_connection *connection)
 		task->sequence++;
 		task->solicited_bytes += header->wanted_bytes;
 		if (task == connection->oldest)
-			connection->progress++;
+			connection->progress += header->wanted_bytes;
 		if (!task->bursting)
 			send_next_burst(connection, task);
 	}
@@ -184,7 +184,7 @@ answer_management(struct iscsi_connection *connection)
 		return;
 	}
 	connection->management_tag = ISCSI_NO_TAG;
-	connection->progress++;
+	connection->progress += ISCSI_PROGRESS_ANSWER;
 	connection->management_done(connection->management_owner, header->response);
 }
 
@@ -198,7 +198,7 @@ answer_logout(struct iscsi_connection *connection)
 		return;
 	}
 	connection->logout_tag = ISCSI_NO_TAG;
-	connection->progress++;
+	connection->progress += ISCSI_PROGRESS_ANSWER;
 	connection->logout_done(connection->logout_owner, header->response);
 }
 

@@ -105,7 +105,7 @@ uint32_t place_take(struct iscsi_place *place, uint32_t length, struct iovec *ou
 /* iscsi_connection_send.c */
 void send_next_burst(struct iscsi_connection *connection, struct iscsi_task *task);
 
-/* iscsi_connection_receive.c: data under way that has come, but is not fetched before there is more of it */
+/* iscsi_connection_receive.c: data of a task that has come, but is not fetched before there is more of it */
 uint32_t receive_waiting_bytes(const struct iscsi_connection *connection);
 
 /* iscsi_connection_answer.c.  False: it makes no sense, and the connection is broken. */

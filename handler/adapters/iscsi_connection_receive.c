@@ -273,6 +273,8 @@ receive_waiting_bytes(const struct iscsi_connection *connection)
 {
 	int waiting = 0;
 
+	if (connection->receiver.task == NULL)
+		return 0;	/* a long ping */
 	if (connection->low_water_bytes == 1 || ioctl(connection->fd, FIONREAD, &waiting) != 0 || waiting < 0)
 		return 0;
 	return (uint32_t)waiting < connection->receiver.data_left ? (uint32_t)waiting

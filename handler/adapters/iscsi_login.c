@@ -119,8 +119,6 @@ want_bytes(int fd, struct iscsi_login *login, int bytes)
 static void
 absorb_answer(struct iscsi_login *login, const struct iscsi_header *header, const char *text)
 {
-	if (header->opcode != ISCSI_LOGIN_RESPONSE)
-		return;
 	if (header->data_bytes > LOGIN_TEXT_MAX - login->text_bytes) {
 		login->lost_track = true;
 		return;
@@ -148,14 +146,13 @@ look_at_answer(int fd, struct iscsi_login *login)
 	const char *fault;
 	int wanted = ISCSI_HEADER_BYTES;
 
-	if (login->lost_track || got <= 0)
+	if (got <= 0)
 		return got >= 0 || errno != EAGAIN;	/* its end or error is libiscsi's to find */
 	if (got >= ISCSI_HEADER_BYTES) {
-		if (!iscsi_header_decode(bytes, &header, &fault) || header.data_bytes > LOGIN_TEXT_MAX ||
-		    header.ahs_bytes != 0) {
+		if (!iscsi_header_decode(bytes, &header, &fault) || header.opcode != ISCSI_LOGIN_RESPONSE ||
+		    header.data_bytes > LOGIN_TEXT_MAX || header.ahs_bytes != 0) {
 			login->lost_track = true;
-			want_bytes(fd, login, 1);
-			return true;
+			return false;
 		}
 		wanted += (int)(header.data_bytes + iscsi_padding_bytes(header.data_bytes));
 		if (got >= wanted) {
@@ -166,8 +163,7 @@ look_at_answer(int fd, struct iscsi_login *login)
 	}
 	if (login->wanted_bytes == wanted) {	/* woken all the same: more will not come */
 		login->lost_track = true;
-		want_bytes(fd, login, 1);
-		return true;
+		return false;
 	}
 	want_bytes(fd, login, wanted);
 	return false;
@@ -178,6 +174,8 @@ iscsi_login_service(struct iscsi_context *context, int events, struct iscsi_logi
 {
 	if ((events & POLLIN) != 0 && !look_at_answer(iscsi_get_fd(context), login))
 		events &= ~POLLIN;
+	if (login->lost_track)
+		return -EPROTO;
 	return events == 0 ? 0 : iscsi_service(context, events);
 }
 

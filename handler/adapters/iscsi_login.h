@@ -36,7 +36,7 @@ struct iscsi_context *iscsi_login_context(const char *iqn, const struct iscsi_cr
 					  const uint8_t isid[6], bool header_digest);
 
 /* iscsi_service() for the time of the login, which starts with iscsi_login_start(): answers are looked
- * at before libiscsi takes them from the socket.
+ * at before libiscsi takes them from the socket.  What is no answer to a login never gets to it: -EPROTO.
  */
 void iscsi_login_start(struct iscsi_login *login);
 int iscsi_login_service(struct iscsi_context *context, int events, struct iscsi_login *login);

@@ -16,7 +16,12 @@
  *    write of an earlier session can land any more.
  *  - The adapter watches its own session: when the member makes no progress for
  *    deadline_ms while ios are outstanding (or on an idle session's keep-alive) it closes the
- *    session by itself with -ETIMEDOUT.
+ *    session by itself with -ETIMEDOUT.  Progress is progress of commands: an answer, or data of one in more than
+ *    drops.  Pings, messages and headers are none.
+ *  - Whatever the member does (it drips, asks for the same again and again, has one unit attention after another),
+ *    an io ends within BACKEND_IO_DEADLINES times deadline_ms and BACKEND_IO_SLACK_MS of its submit(), answered or
+ *    with its session.  That counts all its repeats, and the time in which it waited behind others.
+ *  - open() ends within the adapter's limit for connecting and BACKEND_RELEASE_MS, release() within BACKEND_RELEASE_MS.
  *  - A member may have more than one path (portal).  Each open() tries one of them: the same as last
  *    time after an orderly close, the next one after a session was lost or could not be opened.
  */
@@ -26,6 +31,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
+
+/* A link that is only slow has that long for all that was submitted at a time; a member that drips has no longer. */
+#define BACKEND_IO_DEADLINES 6u
+#define BACKEND_IO_SLACK_MS 600u	/* how seldom the adapter looks */
+#define BACKEND_RELEASE_MS 1000u
 
 enum backend_op {
 	BACKEND_READ,
@@ -57,6 +67,7 @@ struct backend_io {
 	void *owner;
 
 	struct backend_io *next;	/* for the adapter while it holds the io, for the engine otherwise */
+	uint64_t since_ms;		/* for the adapter */
 };
 
 struct backend_identity {	/* of an opened session */
@@ -86,7 +97,7 @@ struct backend_ops {
 	 * or opening state; closed() follows with -ECANCELED. */
 	void (*close)(struct backend *backend);
 	/* As close(), for an orderly end after all ios are done: the reservation is given back and
-	 * the session logged out first, as far as that succeeds within a second. */
+	 * the session logged out first, as far as that succeeds within BACKEND_RELEASE_MS. */
 	void (*release)(struct backend *backend);
 };
 

@@ -127,6 +127,7 @@ class FakeTarget:
         asks_for_data: bool = True,
         login_pause_seconds: float = 0.0,
         login_answer: bytes | None = None,
+        login_postscript: Callable[[int], bytes] = lambda tag: b"",
     ) -> None:
         """r2t_bytes: how much each R2T asks for, over and over; none: all at once."""
         self.disk = bytearray(size_bytes)
@@ -141,6 +142,10 @@ class FakeTarget:
         self.asks_for_data = asks_for_data  # else a write is answered with what came by itself
         self.login_answer = login_answer  # instead of a sensible one, then the connection ends
         self.login_pause_seconds = login_pause_seconds  # between a few bytes and the next
+        self.login_instead = False  # there is nothing but:
+        self.login_postscript = login_postscript  # goes behind each answer, in the same packet
+        self.window: int | None = 64  # commands beyond the last one; None: MaxCmdSN stays what it was
+        self.r2t_pause_seconds = 0.0  # before each R2T
         self.pings_sent, self.pings_answered = 0, 0
         self.r2ts_sent, self.data_outs = 0, 0
         self.reading = threading.Event()  # cleared: what comes in stays in the sockets' buffers
@@ -226,7 +231,9 @@ class FakeTarget:
 class Connection:
     def __init__(self, target: FakeTarget, peer: socket.socket) -> None:
         self.target, self.peer = target, peer
-        self.stat_sn, self.exp_cmd_sn = 1, 0
+        self.stat_sn, self.exp_cmd_sn, self.max_cmd_sn = 1, 0, 0
+        self.last_tag = NO_TAG  # of a command
+        self.lock = threading.Lock()  # one PDU at a time
         self.header_digest = self.data_digest = False  # in force from the end of the login
         self.backlog: collections.deque[tuple[bytes, bytes]] = collections.deque()
 
@@ -267,7 +274,21 @@ class Connection:
         return out
 
     def send(self, header: bytes, data: bytes = b"") -> None:
-        self.peer.sendall(self.encode(header, data))
+        with self.lock:
+            self.peer.sendall(self.encode(header, data))
+
+    def drip(self, opcode: int, tag: int, length: int, step_bytes: int, pause_seconds: float) -> None:
+        """A PDU of which data comes step by step, until the other side has had enough."""
+        pause = threading.Event()
+        out = self.encode(self._header(opcode, FINAL, tag), bytes(length))
+        with self.lock:
+            try:
+                self.peer.sendall(out[:48])
+                for at in range(48, len(out), step_bytes):
+                    self.peer.sendall(out[at : at + step_bytes])
+                    pause.wait(pause_seconds)
+            except OSError:
+                pass
 
     def ping(self) -> None:
         self.target.pings_sent += 1
@@ -311,7 +332,9 @@ class Connection:
         return header, data
 
     def _header(self, opcode: int, flags: int, tag: int, *, byte2: int = 0, byte3: int = 0) -> bytes:
-        numbers = (self.stat_sn, self.exp_cmd_sn, (self.exp_cmd_sn + 63) & 0xFFFFFFFF)
+        if self.target.window is not None:
+            self.max_cmd_sn = (self.exp_cmd_sn + self.target.window - 1) & 0xFFFFFFFF
+        numbers = (self.stat_sn & 0xFFFFFFFF, self.exp_cmd_sn, self.max_cmd_sn)
         return (
             struct.pack(">BBBB4x8xII", opcode, flags, byte2, byte3, tag, NO_TAG)
             + struct.pack(">III", *numbers)
@@ -338,6 +361,9 @@ class Connection:
         out = self.encode(
             answer[:8] + header[8:14] + b"\0\1" + answer[16:36] + struct.pack(">H10x", status), text
         )
+        if target.login_instead:
+            out = b""
+        out += target.login_postscript(tag)
         step = 7 if target.login_pause_seconds else len(out)
         for at in range(0, len(out), step):
             threading.Event().wait(target.login_pause_seconds)
@@ -364,6 +390,7 @@ class Connection:
 
     def _scsi(self, header: bytes, data: bytes) -> None:
         tag, expected = struct.unpack_from(">II", header, 16)
+        self.last_tag = tag
         if header[1] & 0x20:
             data = self._all_of_write(tag, expected, data, unsolicited=not header[1] & FINAL)
         command = Command(header[32:48], data, expected)
@@ -426,6 +453,7 @@ class Connection:
             asked = at
             while asked < expected and len(bursts) < self.target.r2ts_at_once:
                 length = min(next(wanted), expected - asked)
+                threading.Event().wait(self.target.r2t_pause_seconds)
                 ready = self._header(0x31, FINAL, tag)
                 place = struct.pack(">III", number, asked, length)
                 self.send(ready[:20] + struct.pack(">I", number + 1) + ready[24:36] + place)

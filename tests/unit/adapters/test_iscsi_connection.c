@@ -717,6 +717,79 @@ long_data_wakes_once(void **state)
 	tear_down();
 }
 
+/* As above, but what comes is of no command: a long ping, or the sense data of one that never ends. */
+static void
+what_belongs_to_no_command_is_no_progress(void **state)
+{
+	static const uint8_t opcodes[] = { 0x20, 0x21, 0x22, 0x26, 0x32, 0x3f };
+	static const uint8_t source[65536];
+
+	for (size_t i = 0; i < sizeof(opcodes); i++) {
+		static struct job job;
+		uint8_t header[48];
+		int sockets[2];
+		uint32_t tag;
+
+		set_up(plain);
+		iscsi_connection_destroy(rig.connection);
+		close(rig.peer);
+		connect_over_tcp(sockets);
+		rig.peer = sockets[1];
+		rig.connection = iscsi_connection_create(sockets[0], &rig.login);
+		submit(&job, false, sizeof(source));
+		tag = receive_command();
+		start_header(header, opcodes[i], 0x80, opcodes[i] == 0x21 ? tag : ISCSI_NO_TAG);
+		header[5] = 1;
+		peer_write(header, 48);
+		wait_until_there(sockets[0], 48);
+		assert_int_equal(receive(), 0);
+		peer_write(source, 60000);
+		wait_until_there(sockets[0], 60000);
+		assert_int_equal(iscsi_connection_progress(rig.connection), 0);
+		assert_int_equal(receive(), 0);
+		assert_int_equal(iscsi_connection_progress(rig.connection), 0);
+		tear_down();
+	}
+}
+
+/* What the target's window holds back is not on its way, whatever else its kernel takes. */
+static void
+a_task_is_leaving_until_all_of_it_has_left(void **state)
+{
+	static struct job first, second;
+	static struct pdu pdu;
+	uint64_t position;
+	uint32_t tag;
+
+	set_up(plain);
+	submit(&first, true, 16384);
+	assert_true(iscsi_task_leaving(&first.task, 0));
+	flush_and_receive(&pdu);
+	tag = get_32(pdu.header + 16);
+	position = 48 + pdu.length;
+	assert_true(iscsi_task_leaving(&first.task, position - 1));
+	assert_false(iscsi_task_leaving(&first.task, position));
+	peer_r2t(tag, 1, 0, 8192, 8192);
+	assert_int_equal(receive(), 0);
+	assert_true(iscsi_task_leaving(&first.task, position));
+	receive_burst(1, 8192, 8192);
+	assert_false(iscsi_task_leaving(&first.task, position + 48 + 8192));
+	for (int i = 1; i < 64; i++) {	/* the window is used up */
+		peer_respond(tag, 0, 0);
+		assert_int_equal(receive(), 0);
+		submit(&first, false, 512);
+		tag = receive_command();
+	}
+	submit(&second, false, 512);
+	assert_int_equal(iscsi_connection_flush(rig.connection), 0);
+	assert_false(iscsi_task_leaving(&second.task, 0));
+	rig.login.max_cmd_sn++;
+	peer_ping(ISCSI_NO_TAG);
+	assert_int_equal(receive(), 0);
+	assert_true(iscsi_task_leaving(&second.task, 0));
+	tear_down();
+}
+
 enum damage { HEADER_DIGEST, DATA_DIGEST, GAP, OVERLAP, BEYOND, WRONG_TAG, STATUS_EARLY };
 
 static void
@@ -989,6 +1062,8 @@ main(void)
 		cmocka_unit_test(reads_arrive_whole_in_pieces_of_any_size),
 		cmocka_unit_test(the_window_of_a_near_target_is_bounded),
 		cmocka_unit_test(long_data_wakes_once),
+		cmocka_unit_test(what_belongs_to_no_command_is_no_progress),
+		cmocka_unit_test(a_task_is_leaving_until_all_of_it_has_left),
 		cmocka_unit_test(what_came_counts_and_not_what_is_said_of_it),
 		cmocka_unit_test(damaged_data_is_never_taken_for_good),
 		cmocka_unit_test(a_diverted_read_is_received_and_not_stored),
