@@ -247,6 +247,12 @@ answer(struct fake_command *command, int result)
 	io->done(io);
 }
 
+static bool
+is_silent(const struct fake_command *command)
+{
+	return command->member->hung || command->offset_bytes >= command->member->mute_from_bytes;
+}
+
 static void
 command_event(struct event *event)
 {
@@ -257,7 +263,7 @@ command_event(struct event *event)
 		answer(command, -ENOTCONN);
 		return;
 	}
-	if (member->hung || command->undelivered)
+	if (is_silent(command) || command->undelivered)
 		return;	/* stays as it is until something changes */
 	if (member->cut_off) {
 		if (!command->done)
@@ -294,7 +300,8 @@ fake_submit(struct backend *backend, struct backend_io *io)
 	if (command->checked)
 		command->checksum = checksum(io);
 	command->orphan = !member->open_now;
-	if (io->op == BACKEND_FLUSH && !command->orphan && !member->hung && !member->cut_off &&
+	command->submit_us = member->schedule->now_us;
+	if (io->op == BACKEND_FLUSH && !command->orphan && !is_silent(command) && !member->cut_off &&
 	    !member->refuse_flushes && random_once_in(member->random, 2)) {
 		disk_flush(disk_of(member));
 		command->done = true;
@@ -306,7 +313,7 @@ fake_submit(struct backend *backend, struct backend_io *io)
 	member->queued++;
 	if (command->orphan)
 		after(member, &command->event, 0, 0);
-	else if (!member->hung)
+	else if (!is_silent(command))
 		after(member, &command->event, member->answer_us_min, member->answer_us_max);
 }
 
@@ -376,7 +383,7 @@ settle_write(struct fake_command *command, bool may_be_late)
 	    disk_is_unwritable(&member->disk, command->offset_bytes, command->length_bytes))
 		return;
 	assert(!command->checked || checksum(command->io) == command->checksum);
-	if (member->hung) {
+	if (is_silent(command)) {
 		if (may_be_late && fate != 0)
 			make_late(command);
 		return;
@@ -542,6 +549,18 @@ reissue(struct fake_member *member)
 			make_late(command);
 }
 
+/* The oldest command must have ended by then. */
+static uint64_t
+commands_due_us(const struct fake_member *member)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (const struct fake_command *command = member->queue; command != NULL; command = command->next)
+		if (member->command_us_max != 0 && command->submit_us + member->command_us_max < due)
+			due = command->submit_us + member->command_us_max;
+	return due;
+}
+
 /* Has the session made progress within its deadline? */
 static void
 watch_event(struct event *event)
@@ -554,6 +573,8 @@ watch_event(struct event *event)
 		return;
 	if (member->queued == 0 && !member->hung && !member->cut_off)
 		due = member->schedule->now_us + member->deadline_us;
+	if (commands_due_us(member) < due)
+		due = commands_due_us(member);
 	if (due > member->schedule->now_us) {
 		schedule_add(member->schedule, &member->watch, due);
 		return;
@@ -681,6 +702,7 @@ fake_member_init(struct fake_member *member, const char *label, uint64_t bytes, 
 		.answer_us_min = 50,
 		.answer_us_max = 2500,
 		.deadline_us = 20000,
+		.mute_from_bytes = UINT64_MAX,
 		.reachable = true,
 		.session = { .fire = session_event },
 		.watch = { .fire = watch_event },

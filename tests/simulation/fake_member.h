@@ -39,6 +39,7 @@ struct fake_command {
 	uint32_t checksum;		/* its data when it was submitted */
 	bool fua;
 	bool diverted;
+	uint64_t submit_us;
 	bool orphan;			/* submitted after the session's end: fails, and nothing else */
 	bool undelivered;		/* the link was down: the device never got it */
 	bool done;			/* took effect, the answer is not out yet */
@@ -72,6 +73,8 @@ struct fake_member {
 	bool conflicts_at_login;	/* and then no session is offered */
 	uint32_t told_block_bytes;	/* at the next log-in; 0: the disk's */
 	bool had_cache;			/* in some session */
+	uint64_t mute_from_bytes;	/* commands from here on are not answered, though log-ins are; UINT64_MAX: none */
+	uint64_t command_us_max;	/* the session ends when one is unanswered for so long, though others are; 0: never */
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
 	bool reissues;			/* an adapter that sends again at the deadline, without dropping the session */

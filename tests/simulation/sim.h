@@ -4,7 +4,7 @@
  *	sim_load.c	requests and their memory		sim_fault.c	what goes wrong, and heals
  *	sim_admin.c	spares, replacement, scrub, ...		sim_format.c	shapes and media at the beginning
  *	sim_oracle.c	what a read may return			sim_check.c	what the media must hold
- *	sim_ability.c	what only some lives have
+ *	sim_ability.c	what only some lives have		sim_time.c	how long requests take; faults that stay
  *
  * A run is a list of steps.  What step i is, and all it draws, depends on the seed and i alone, so that
  * steps can be left out (--steps, --drop) and the others stay what they were; only the members' delays then
@@ -37,6 +37,8 @@ enum ability_name {
 	ABILITY_CONFLICTS,
 	ABILITY_SHAPES,
 	ABILITY_ROLLBACKS,
+	ABILITY_TIME_JUDGED,
+	ABILITY_STAYING_FAULTS,
 	ABILITIES,
 };
 
@@ -81,6 +83,16 @@ enum admin_kind {
 
 extern const char *const admin_names[ADMIN_KINDS];
 
+/* A fault of one member that lasts until the next quiescence. */
+enum stay_kind {
+	STAY_HANG, STAY_LINK, STAY_NO_LOGIN, STAY_MUTE, STAY_DATA_MUTE, STAY_SLOW, STAY_FLAP, STAY_REFUSE_SUPERBLOCKS,
+	STAY_REFUSE_MAP, STAY_REFUSE_TABLE, STAY_REFUSE_METADATA, STAY_REFUSE_WRITES, STAY_REFUSE_READS,
+	STAY_REFUSE_FLUSHES,
+	STAY_KINDS,
+};
+
+struct sim_longest { uint64_t took_ms, bound_ms, seed; };
+
 struct sim_totals {
 	uint64_t seeds, operations, errors, bytes;
 	uint64_t faults[FAULT_KINDS];
@@ -92,7 +104,8 @@ struct sim_totals {
 	uint64_t virtual_ms;
 	uint64_t events;
 	uint64_t checks;	/* of all media */
-	uint64_t stall_ms_max;	/* of a request while no more members were in trouble than the level bears */
+	uint64_t stays[STAY_KINDS];
+	struct sim_longest longest[2];	/* request; [0]: while no more members were in trouble than the level bears */
 };
 
 struct sim_options {
@@ -116,6 +129,7 @@ struct sim_request {
 	int64_t differs_at;	/* COMPARE_WRITE: first byte that the initiator has wrong; -1: none */
 	uint64_t submit_us, done_us;
 	uint64_t session_losses;	/* until it was submitted */
+	bool assembled;			/* the volume was, then */
 	/* Of a read: the floor when it was submitted; of a flush: of all sectors; of a write: its number, or the oldest
 	 * that was under way then and may come behind it. */
 	uint32_t *floor;
@@ -134,6 +148,14 @@ struct cure {
 	struct sim *sim;
 	int member;
 	enum cure_kind kind;
+};
+
+struct stay {
+	struct event event;		/* must be first: of one that comes again and again */
+	struct sim *sim;
+	int member;
+	enum stay_kind kind;
+	bool lasts;
 };
 
 /* Traits of a sector. */
@@ -171,6 +193,7 @@ struct sim {
 	bool spare_wanted, accepting;
 	uint64_t admin_rate;		/* percent of the steps */
 	struct cure cures[SIM_SLOTS_MAX][CURE_KINDS];
+	struct stay stay;
 	uint64_t trouble_until_us[SIM_SLOTS_MAX];
 	uint64_t excess_until_us;	/* until then more members may be silent than the level bears */
 
@@ -301,6 +324,12 @@ uint32_t sim_region(const struct sim *sim, uint64_t row);
 uint64_t sim_sector_row(const struct sim *sim, uint64_t sector);
 /* The row of a role's chunk at this offset of its data area. */
 uint64_t sim_row_at(const struct sim *sim, int role, uint64_t offset_bytes);
+
+/* sim_time.c */
+void time_judge(struct sim *sim, const struct sim_request *request);	/* it ended now, or its gateway did */
+void stay_begin(struct sim *sim, uint64_t *random);	/* and watch it for as long as a request may take */
+void stay_end(struct sim *sim);
+const char *stay_name(enum stay_kind kind);
 
 /* sim_check.c */
 void check_media(struct sim *sim);

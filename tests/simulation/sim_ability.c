@@ -24,6 +24,8 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_SHAPES] = { "shapes", 8, false, "another block size or capacity at the next log-in" },
 	[ABILITY_ROLLBACKS] = { "rollbacks", 8, false, "devices that go back to a snapshot" },
 	[ABILITY_MANY_REGIONS] = { "many-regions", 40, true, "region maps of several granules, some of several blocks" },
+	[ABILITY_TIME_JUDGED] = { "time-judged", 1, false, "each request has to end within the written bound" },
+	[ABILITY_STAYING_FAULTS] = { "staying-faults", 6, false, "a member is ill until the next quiescence, and watched for longer than a request may take" },
 };
 
 uint64_t

@@ -93,6 +93,7 @@ cure_after(struct sim *sim, int m, enum cure_kind kind, uint64_t lasts_us)
 void
 fault_cure_all(struct sim *sim)
 {
+	stay_end(sim);
 	for (int m = 0; m < sim->slots; m++)
 		for (int kind = 0; kind < CURE_KINDS; kind++) {
 			struct cure *c = &sim->cures[m][kind];

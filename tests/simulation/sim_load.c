@@ -189,6 +189,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	request->sectors = sim->sectors;
 	request->submit_us = sim->schedule.now_us;
 	request->session_losses = sim->session_losses;
+	request->assembled = sim->running_seen;
 	request->memory_bytes = copies * count * PATTERN_SECTOR;
 	request->request = (struct engine_request){
 		.op = op,
@@ -380,6 +381,7 @@ load_abandon(struct sim *sim)
 		struct sim_request *request = sim->active;
 
 		sim->active = request->next;
+		time_judge(sim, request);
 		request_give(sim, request);
 	}
 	sim->active_count = 0;

@@ -609,9 +609,7 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 	sim_trace(sim, "done   %s sector %llu count %llu number %u: %s", sim_op_name(request->request.op),
 		  (unsigned long long)request->sector, (unsigned long long)request->count, request->number,
 		  result == 0 ? "ok" : strerror(-result));
-	if (request->submit_us > sim->excess_until_us && sim->running_seen &&
-	    request->done_us - request->submit_us > sim->options.totals->stall_ms_max * 1000)
-		sim->options.totals->stall_ms_max = (request->done_us - request->submit_us) / 1000;
+	time_judge(sim, request);
 	for (uint64_t i = 0; request->request.op == REQUEST_ZERO && i < request->count; i++)
 		sim->zero_ended_us[request->sector + i] = sim->schedule.now_us;
 	if (request->request.op == REQUEST_COMPARE_WRITE && (result == 0 || result == -EILSEQ))

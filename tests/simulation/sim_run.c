@@ -508,6 +508,7 @@ begin(struct sim *sim, const struct sim_options *options)
 		member->answer_us_min = 40;
 		member->answer_us_max = 1200;
 		member->deadline_us = random_between(&sim->random, 1000, 4000) * 1000;
+		member->command_us_max = 6000ull * sim->engine_options.give_up_ms;
 		member->disk.write_cache = !random_once_in(&sim->random, 5);
 		member->backend.paths = random_once_in(&sim->random, 3) ? 2 : 1;
 		member->sector_lost = oracle_sector_dropped;
@@ -600,6 +601,10 @@ run_step(struct sim *sim, uint32_t step, uint64_t fault_rate)
 		return;
 	}
 	sim->armed |= fake_random(&random) % 2000 < fault_rate;
+	if (sim_can(sim, ABILITY_STAYING_FAULTS) && step == 20 + ability_random(sim, ABILITY_STAYING_FAULTS) % 200) {
+		stay_begin(sim, &random);
+		return;
+	}
 	if (is_fault_step(step, &random, fault_rate)) {
 		fault_inject(sim, &random);
 		return;

@@ -246,14 +246,24 @@ add_totals(struct sim_totals *sum, const struct sim_totals *part)
 	sum->virtual_ms += part->virtual_ms;
 	sum->events += part->events;
 	sum->checks += part->checks;
-	if (part->stall_ms_max > sum->stall_ms_max)
-		sum->stall_ms_max = part->stall_ms_max;
+	for (int i = 0; i < STAY_KINDS; i++)
+		sum->stays[i] += part->stays[i];
+	for (int i = 0; i < 2; i++)
+		if (part->longest[i].took_ms > sum->longest[i].took_ms)
+			sum->longest[i] = part->longest[i];
 }
 
 static void
 line(const char *name, uint64_t value)
 {
 	printf("  %-34s %12llu\n", name, (unsigned long long)value);
+}
+
+static void
+longest(const char *name, const struct sim_longest *seen)
+{
+	printf("  %-34s %12llu ms of %llu, seed %llu\n", name, (unsigned long long)seen->took_ms,
+	       (unsigned long long)seen->bound_ms, (unsigned long long)seen->seed);
 }
 
 static void
@@ -275,6 +285,9 @@ print_totals(const struct sim_totals *sum, double took_s)
 	line("sectors lost with a cache", sum->fake.sectors_lost);
 	line("reads of unreadable sectors", sum->fake.medium_errors);
 	line("reads diverted", sum->fake.diverted);
+	printf("faults that stay: a member\n");
+	for (int i = 0; i < STAY_KINDS; i++)
+		line(stay_name((enum stay_kind)i), sum->stays[i]);
 	printf("administration\n");
 	for (int i = 0; i < ADMIN_KINDS; i++)
 		line(admin_names[i], sum->admin[i]);
@@ -290,7 +303,8 @@ print_totals(const struct sim_totals *sum, double took_s)
 	line("turns short of memory", sum->memory_waits);
 	line("checks of all media", sum->checks);
 	line("hours of virtual time", sum->virtual_ms / 3600000);
-	line("longest stall without excess, ms", sum->stall_ms_max);
+	longest("longest request, members missing", &sum->longest[1]);
+	longest("longest of others", &sum->longest[0]);
 	printf("%llu seeds in %.1f s: %.0f seeds a minute, %.0f requests and %.1f faults a seed\n",
 	       (unsigned long long)sum->seeds, took_s, seeds * 60 / took_s,
 	       (double)sum->operations / seeds, (double)faults / seeds);

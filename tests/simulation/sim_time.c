@@ -1,0 +1,207 @@
+/* sim_time.c - how long requests take, and faults that stay.
+ *
+ * Every request has to end within engine_request_ms_max() (docs/design/time.md), whatever goes wrong.  While no more members
+ * are in trouble than the level bears nobody is waited for, so that two of its terms, queue_limit and assembly_limit, are
+ * not needed: requests that see only that are judged without them.  A member of the simulator may take somewhat longer over
+ * a command than an adapter lets it; that is added.
+ *
+ * A fault that stays lasts until the next quiescence.  For longer than the bound nothing else happens then but requests:
+ * what waits for the fault to end can't come in time.
+ */
+#include "sim.h"
+
+#include <string.h>
+
+#define MARGIN_US 1000000ull
+#define PULSE_REQUESTS 40u		/* while it is watched */
+
+static const char *const stay_names[STAY_KINDS] = {
+	"hangs", "has no link", "takes no log-in", "answers log-ins only", "answers all but data", "is slow", "loses its session again and again",
+	"refuses superblocks", "refuses the region map", "refuses the table of lost extents", "refuses everything but data",
+	"refuses writes", "refuses reads", "refuses flushes",
+};
+
+/* --- the bound --- */
+
+/* What the fakes may take longer over a command than the engine's bound knows: a log-in's deadline, the watch's turn. */
+static uint64_t
+slack_us(const struct sim *sim)
+{
+	uint64_t most_us = 0;
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->members[m].deadline_us > most_us)
+			most_us = sim->members[m].deadline_us;
+	return 2 * most_us + MARGIN_US;
+}
+
+static uint64_t
+bound_us(const struct sim *sim, bool excess)
+{
+	struct engine_options options = sim->engine_options;
+
+	if (!excess)
+		options.queue_limit_ms = options.assembly_limit_ms = 0;
+	return engine_request_ms_max(&options) * 1000 + slack_us(sim);
+}
+
+void
+time_judge(struct sim *sim, const struct sim_request *request)
+{
+	const bool excess = request->submit_us <= sim->excess_until_us || !request->assembled;
+	const uint64_t took_us = sim->schedule.now_us - request->submit_us;
+	const uint64_t most_us = bound_us(sim, excess);
+	struct sim_longest *longest = &sim->options.totals->longest[excess];
+
+	if (took_us / 1000 > longest->took_ms)
+		*longest = (struct sim_longest){ took_us / 1000, most_us / 1000, sim->options.seed };
+	if (took_us > most_us && sim_can(sim, ABILITY_TIME_JUDGED))
+		sim_fail(sim, "%s of %llu sectors at %llu took %llu ms, and may take %llu%s",
+			 sim_op_name(request->request.op), (unsigned long long)request->count,
+			 (unsigned long long)request->sector, (unsigned long long)(took_us / 1000),
+			 (unsigned long long)(most_us / 1000),
+			 excess ? "" : " while no more members are in trouble than the level bears");
+}
+
+/* --- faults that stay --- */
+
+static void
+flap(struct event *event)
+{
+	struct stay *stay = (struct stay *)event;
+
+	fake_member_cut(&stay->sim->members[stay->member], true);
+	schedule_add(&stay->sim->schedule, event,
+		     stay->sim->schedule.now_us + random_between(&stay->sim->random, 20000, 900000));
+}
+
+static void
+refuse_part(struct fake_member *member, uint64_t from_bytes, uint64_t to_bytes)
+{
+	member->refuse_from_bytes = from_bytes;
+	member->refuse_to_bytes = to_bytes;
+}
+
+static void
+begin(struct sim *sim, struct fake_member *member, enum stay_kind kind)
+{
+	switch (kind) {
+	case STAY_HANG:
+		fake_member_hang(member);
+		break;
+	case STAY_LINK:
+		fake_member_link(member, false);
+		break;
+	case STAY_NO_LOGIN:
+		fake_member_cut(member, false);
+		break;
+	case STAY_MUTE:
+		member->mute_from_bytes = 0;
+		break;
+	case STAY_DATA_MUTE:
+		member->mute_from_bytes = sim->data_offset;
+		break;
+	case STAY_SLOW:
+		member->answer_us_min = 100000;
+		member->answer_us_max = 700000;
+		break;
+	case STAY_FLAP:
+		flap(&sim->stay.event);
+		break;
+	case STAY_REFUSE_SUPERBLOCKS:
+		refuse_part(member, LAYOUT_SUPERBLOCK_A_OFFSET, LAYOUT_SUPERBLOCK_B_OFFSET + LAYOUT_SUPERBLOCK_BYTES);
+		break;
+	case STAY_REFUSE_MAP:
+		refuse_part(member, LAYOUT_MAP_OFFSET, LAYOUT_LOST_OFFSET);
+		break;
+	case STAY_REFUSE_TABLE:
+		refuse_part(member, LAYOUT_LOST_OFFSET, LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES);
+		break;
+	case STAY_REFUSE_METADATA:
+		refuse_part(member, 0, sim->data_offset);
+		break;
+	case STAY_REFUSE_WRITES:
+		member->refuse_writes = true;
+		break;
+	case STAY_REFUSE_READS:
+		member->refuse_reads = true;
+		break;
+	case STAY_REFUSE_FLUSHES:
+		member->refuse_flushes = true;
+		break;
+	case STAY_KINDS:
+		break;
+	}
+}
+
+void
+stay_end(struct sim *sim)
+{
+	struct fake_member *member = &sim->members[sim->stay.member];
+
+	if (!sim->stay.lasts)
+		return;
+	sim->stay.lasts = false;
+	schedule_cancel(&sim->schedule, &sim->stay.event);
+	member->answer_us_min = 40;
+	member->answer_us_max = 1200;
+	refuse_part(member, 0, 0);
+	member->refuse_writes = member->refuse_reads = member->refuse_flushes = false;
+	member->reachable = true;
+	member->mute_from_bytes = UINT64_MAX;
+	fake_member_link(member, true);
+	fake_member_continue(member);
+}
+
+/* Whom the volume can do without: who is in trouble already, or anybody where nobody is. */
+static int
+choose(const struct sim *sim, uint64_t *random)
+{
+	int chosen = -1;
+
+	if (geometry_tolerated(&sim->geometry) == 0)
+		return -1;
+	for (int role = 0; role < sim->count; role++) {
+		int m = sim->holder[role];
+
+		if (m < 0 || sim->trouble_until_us[m] > sim->schedule.now_us) {
+			if (chosen >= 0 && geometry_tolerated(&sim->geometry) == 1)
+				return -1;	/* one more than it bears */
+			chosen = m < 0 ? -2 : m;
+		}
+	}
+	if (chosen >= 0)
+		return chosen;
+	return chosen == -2 ? -1 : sim->holder[fake_random(random) % (uint64_t)sim->count];
+}
+
+void
+stay_begin(struct sim *sim, uint64_t *random)
+{
+	const enum stay_kind kind = (enum stay_kind)(fake_random(random) % STAY_KINDS);
+	const uint64_t pulse_us = bound_us(sim, true) / (PULSE_REQUESTS - 8);
+	int m;
+
+	sim_look(sim);
+	if (sim->stay.lasts || !sim->running_seen || sim->schedule.now_us <= sim->excess_until_us)
+		return;
+	m = choose(sim, random);
+	if (m < 0)
+		return;
+	sim_trace(sim, "FAULT that stays: member %d %s", m, stay_names[kind]);
+	sim->options.totals->stays[kind]++;
+	sim->stay = (struct stay){ .event = { .fire = flap }, .sim = sim, .member = m, .kind = kind, .lasts = true };
+	fault_trouble(sim, m, 3600ull * 1000000);
+	begin(sim, &sim->members[m], kind);
+	for (uint32_t i = 0; i < PULSE_REQUESTS && !sim->crash_due; i++) {
+		if (sim->active_count < 2 * sim->depth + 8)
+			load_submit(sim, random);
+		sim_advance(sim, sim->schedule.now_us + random_between(random, 1, 2 * pulse_us));
+	}
+}
+
+const char *
+stay_name(enum stay_kind kind)
+{
+	return stay_names[kind];
+}
