@@ -220,7 +220,7 @@ static bool
 must_repeat(const struct engine *engine, const struct engine_request *request)
 {
 	return (request->op == REQUEST_WRITE || request->op == REQUEST_ZERO) && request->pieces > 1 &&
-	       request->first_error == 0 &&
+	       request->first_error == 0 && !MUTANT(PIECE_FORGOTTEN) &&
 	       (request->cache_losses != engine->cache_losses ||
 		(engine->geometry.redundancy > 0 && request->doubts != engine->intent.doubts));
 }
@@ -234,9 +234,10 @@ request_let_go(struct engine *engine, struct engine_request *request)
 	if (must_repeat(engine, request)) {
 		request->since_ns = engine->stamp_ns;
 		request_carry_out(engine, request);
-	} else {
-		request_finish(engine, request);
+		return;
 	}
+	behind_ended(engine, request);
+	request_finish(engine, request);
 }
 
 /* End of the piece that begins at begin_bytes: at most OP_ROWS_MAX rows, and OP_BYTES_MAX unless it is
@@ -309,6 +310,8 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 		}
 		request->pieces++;
 		request->pieces_left++;
+		if (stop < end && request->op == REQUEST_WRITE)
+			behind_begun(engine, request);
 		dispatch(engine, piece);
 		at = stop;
 	} while (at < end);
@@ -347,8 +350,11 @@ refuse_all(struct engine *engine, int error)
 static void
 admit(struct engine *engine)
 {
+	struct engine_request *request;
+
 	figures_taken(engine);
 	if (engine->fenced || engine->stop_wanted) {
+		behind_refuse(engine);
 		refuse_all(engine, -ESHUTDOWN);
 		return;
 	}
@@ -359,8 +365,9 @@ admit(struct engine *engine)
 	}
 	if (engine->admission_head != NULL || engine->requests_active > 0)
 		engine->last_request_ms = engine->now_ms;
-	while (engine->admission_head != NULL && engine->ops < OPS_MAX) {
-		struct engine_request *request = engine->admission_head;
+	while (engine->ops < OPS_MAX && (request = behind_next(engine)) != NULL)
+		request_carry_out(engine, request);
+	while (engine->ops < OPS_MAX && (request = engine->admission_head) != NULL) {
 		int fault = request_fault(engine, request);
 
 		engine->admission_head = request->next;
@@ -371,7 +378,8 @@ admit(struct engine *engine)
 			request_finish(engine, request);
 			continue;
 		}
-		request_carry_out(engine, request);
+		if (!behind_waits(engine, request))
+			request_carry_out(engine, request);
 	}
 }
 
@@ -382,6 +390,9 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	request->first_error = 0;
 	request->pieces_left = 0;
 	request->claimed = false;
+	request->zeroed_bytes = 0;
+	request->overtaken = false;
+	request->several_link = NULL;
 	request->submitted_ms = engine->now_ms;	/* of the last turn, so rather too early */
 	*engine->admission_tail = request;
 	engine->admission_tail = &request->next;
@@ -623,6 +634,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine->replace_role = -1;
 	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 	engine->admission_tail = &engine->admission_head;
+	engine->behind_tail = &engine->behind_head;
 	engine->finished_tail = &engine->finished_head;
 	zero_ops_init(engine);
 	list_init(&engine->intent_waiters);

@@ -75,6 +75,9 @@ struct engine_request {
 	bool claimed;		/* of an operation that holds the rows itself: compare_op.c */
 	uint64_t submitted_ms;
 	uint64_t cut_bytes;	/* ZERO: how much of it was cut into pieces */
+	uint64_t zeroed_bytes;	/* the same, when it was carried out before: the most */
+	bool overtaken;		/* ZERO: somebody wrote there since */
+	struct engine_request *several_next, **several_link;	/* behind.c; NULL: it is not there */
 	uint64_t since_ns, finished_ns;	/* since: it is to be carried out, which may be once more */
 };
 

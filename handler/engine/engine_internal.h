@@ -17,7 +17,7 @@
  *	mend_row.c	the same for one row with unreadable sectors, piece by piece
  *	resync.c	proves suspect parity		rebuild.c	fills the target
  *	scrub.c		checks all rows			repair.c	rewrites sectors that could not be read
- *	figures.c	what is counted for those who watch
+ *	figures.c	what is counted for those who watch	behind.c	requests that overlap one of several pieces
  *
  * Everything happens inside engine_run(): backends only append to lists, and requests complete from
  * one place, so no function here is ever re-entered.
@@ -321,6 +321,9 @@ struct engine {
 
 	/* requests and operations */
 	struct engine_request *admission_head, **admission_tail;
+	struct engine_request *several;	/* writes and zeros of several pieces that have not ended */
+	struct engine_request *behind_head, **behind_tail;	/* those that wait for one of them, in order */
+	bool behind_look;		/* one of them has ended since they were looked at */
 	struct list ready;		/* operations whose claims are granted */
 	uint64_t judge_ms;		/* when members' speeds are compared next */
 	struct list reads;		/* of read_op, those whose commands are under way */
@@ -529,6 +532,13 @@ int lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t colu
 /* The range was overwritten (or accepted).  0, -ENOSPC. */
 int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
 
+/* behind.c */
+void behind_begun(struct engine *engine, struct engine_request *request);	/* it has several pieces */
+void behind_ended(struct engine *engine, struct engine_request *request);
+bool behind_waits(struct engine *engine, struct engine_request *request);	/* true: it is carried out later */
+struct engine_request *behind_next(struct engine *engine);	/* one that is to be carried out now, or NULL */
+void behind_refuse(struct engine *engine);	/* they go back to admission */
+
 /* flush.c */
 void flush_join(struct engine *engine, struct flush_waiter *waiter);
 void flush_run(struct engine *engine);
@@ -548,6 +558,7 @@ uint64_t read_op_deadline(const struct engine *engine);
 bool zero_op_create(struct engine *engine, struct piece *piece);	/* whole rows; false: no memory */
 /* A short range is cut at once, a long one as zero_run() finds room. */
 void zero_begin(struct engine *engine, struct engine_request *request);
+bool zero_is_long(const struct engine_request *request);
 void zero_piece_ended(struct engine *engine, const struct engine_request *request);
 void zero_run(struct engine *engine);
 void zero_ops_init(struct engine *engine);

@@ -135,6 +135,16 @@ row_claim(struct row_table *table, uint64_t row, struct row_claim *claim)
 }
 
 void
+row_claim_before(struct row_table *table, struct row_claim *claim, struct row_claim *before)
+{
+	claim->entry = before->entry;
+	list_append(&before->in_row, &claim->in_row);
+	claim->granted = may_grant(table, claim);
+	if (!claim->granted)
+		claim->holder->waiting++;
+}
+
+void
 row_release(struct row_table *table, struct row_claim *claim)
 {
 	struct row_entry *entry = claim->entry;

@@ -52,6 +52,8 @@ void row_table_destroy(struct row_table *table);
 
 /* Queue a claim.  holder->granted is not called from here: look at holder->waiting. -ENOMEM or 0. */
 int row_claim(struct row_table *table, uint64_t row, struct row_claim *claim);
+/* The same, in the place right before another claim of the same row, whose holder gives it up for this one. */
+void row_claim_before(struct row_table *table, struct row_claim *claim, struct row_claim *before);
 void row_release(struct row_table *table, struct row_claim *claim);
 
 /* Last claim of the row's queue, or NULL if nobody claims it: for merging. */

@@ -26,6 +26,7 @@
 
 static void write_start(struct op *base);
 static void write_again(struct write_op *op);
+static bool create(struct engine *engine, struct piece *piece, struct write_op *instead);
 
 static bool
 is_redundant(const struct write_op *op)
@@ -257,7 +258,9 @@ write_issue(struct write_op *op)
 		write_written(op);
 }
 
-/* One of several joined writes can't be done: let each have its own fate. */
+/* One of several joined writes can't be done: let each have its own fate, and all of them the place in the rows' queues that
+ * they had together.
+ */
 static void
 split(struct write_op *op)
 {
@@ -265,7 +268,8 @@ split(struct write_op *op)
 	struct piece *piece = op->pieces;
 	const bool waited = op->state != WRITE_WAITING;
 
-	write_free(op);
+	if (MUTANT(SPLIT_BEHIND))
+		release_rows(op);
 	while (piece != NULL) {
 		struct piece *next = piece->next;
 
@@ -273,10 +277,11 @@ split(struct write_op *op)
 			piece->since_ns = engine->stamp_ns;
 			TRACE_PIECE(engine, wait__begin, piece);
 		}
-		if (!write_op_create(engine, piece))
+		if (!create(engine, piece, op))
 			piece_finish(engine, piece, -ENOMEM);
 		piece = next;
 	}
+	write_free(op);
 }
 
 /* --- PREPARING --- */
@@ -523,18 +528,22 @@ describe_claim(struct write_op *op, uint64_t number, uint64_t begin_bytes, uint6
 }
 
 static void
-claim_row(struct write_op *op, uint64_t number)
+claim_row(struct write_op *op, uint64_t number, struct write_op *instead)
 {
 	describe_claim(op, number, op->begin_bytes, op->end_bytes);
 	write_row(op, number)->cached = NULL;
 	if (op->pieces->request->claimed)
 		return;
-	if (row_claim(op->op.engine->rows, number, &write_row(op, number)->claim) != 0)
+	if (instead != NULL && write_row(instead, number)->claim.entry != NULL)
+		row_claim_before(op->op.engine->rows, &write_row(op, number)->claim,
+				 &write_row(instead, number)->claim);
+	else if (row_claim(op->op.engine->rows, number, &write_row(op, number)->claim) != 0)
 		abort();
 }
 
-bool
-write_op_create(struct engine *engine, struct piece *piece)
+/* instead: of one that has the piece's rows and gives them up, or NULL. */
+static bool
+create(struct engine *engine, struct piece *piece, struct write_op *instead)
 {
 	struct list *node = list_take(&engine->free_writes);
 	struct write_op *op = node != NULL ? (struct write_op *)list_entry(node, struct op, node)
@@ -567,10 +576,16 @@ write_op_create(struct engine *engine, struct piece *piece)
 	engine->ops++;
 	engine->writes++;
 	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
-		claim_row(op, row);
+		claim_row(op, row, instead);
 	if (op->op.holder.waiting == 0)
 		op_ready(&op->op);
 	return true;
+}
+
+bool
+write_op_create(struct engine *engine, struct piece *piece)
+{
+	return create(engine, piece, NULL);
 }
 
 struct write_op *
@@ -632,7 +647,7 @@ extend_claims(struct write_op *op, const struct piece *piece)
 	op->end_bytes = end;
 	for (uint64_t row = begin / row_bytes; row <= (end - 1) / row_bytes; row++)
 		if (row < old_first || row > old_last)
-			claim_row(op, row);
+			claim_row(op, row, NULL);
 	return true;
 }
 

@@ -378,16 +378,16 @@ zero_op_create(struct engine *engine, struct piece *piece)
 
 /* --- long ranges --- */
 
-static bool
-is_long(const struct engine_request *request)
+bool
+zero_is_long(const struct engine_request *request)
 {
-	return request->length_bytes > SHORT_BYTES;
+	return request->op == REQUEST_ZERO && request->length_bytes > SHORT_BYTES;
 }
 
 void
 zero_piece_ended(struct engine *engine, const struct engine_request *request)
 {
-	engine->zero_pieces -= is_long(request);
+	engine->zero_pieces -= zero_is_long(request);
 }
 
 static uint64_t
@@ -439,8 +439,12 @@ cut_piece(struct engine *engine, struct engine_request *request)
 	}
 	request->pieces++;
 	request->pieces_left++;
-	engine->zero_pieces += is_long(request);
+	engine->zero_pieces += zero_is_long(request);
 	request->cut_bytes = end - request->offset_bytes;
+	if (request->cut_bytes > request->zeroed_bytes)
+		request->zeroed_bytes = request->cut_bytes;
+	if (request->pieces > 1 || zero_is_long(request))
+		behind_begun(engine, request);
 	if (!(whole ? zero_op_create(engine, piece)
 		    : write_op_merge(engine, piece) || write_op_create(engine, piece)))
 		piece_finish(engine, piece, -ENOMEM);
@@ -465,7 +469,7 @@ zero_begin(struct engine *engine, struct engine_request *request)
 {
 	if (is_given_up(engine, request))	/* it is carried out again, or was late already */
 		request->first_error = -ETIME;
-	if (is_long(request)) {
+	if (zero_is_long(request)) {
 		request->next = NULL;
 		*engine->zeros_tail = request;
 		engine->zeros_tail = &request->next;
@@ -488,6 +492,9 @@ zero_run(struct engine *engine)
 			request->first_error = -ESHUTDOWN;
 		if (needs_cutting(request) && is_given_up(engine, request))
 			request->first_error = -ETIME;
+		/* It is repeated, and would come over what is newer (behind.c). */
+		if (request->overtaken && request->cut_bytes < request->zeroed_bytes && request->first_error == 0)
+			request->first_error = -EIO;
 		if (needs_cutting(request)) {
 			if (engine->zero_pieces >= engine->zero_pieces_max || engine->ops >= OPS_MAX)
 				return;

@@ -84,6 +84,17 @@
 	X(REFUSAL_IS_LOSS, "refusal-is-loss", 9,						\
 	  "test_engine_operations: test_what_a_member_refuses_to_read_is_not_called_lost",	\
 	  "what a member refuses to read is reported as a medium error when another's sector is bad")	\
+	X(REPEATED_BEHIND, "repeated-behind", 2, "level 5",					\
+	  "a write carried out again comes over one that was acknowledged meanwhile")		\
+	X(ZEROS_BEHIND, "zeros-behind", 2,							\
+	  "test_engine_order: test_zeros_carried_out_again_spare_what_is_newer",		\
+	  "a long range of zeros carried out again comes over what was written meanwhile")	\
+	X(SPLIT_BEHIND, "split-behind", 2,							\
+	  "test_engine_order: test_joined_writes_that_part_keep_their_place",			\
+	  "writes that were joined and part come behind later ones")				\
+	X(PIECE_FORGOTTEN, "piece-forgotten", 6,						\
+	  "test_engine_order: test_a_piece_that_went_with_a_cache_is_written_again",		\
+	  "a request is acknowledged although a cache took a piece of it along")		\
 	X(CACHE_BY_NEW_SESSION, "cache-by-new-session", 15,					\
 	  "test_engine_flush: test_a_flush_ends_although_the_member_returns_without_a_cache",	\
 	  "whether a cache may be lost is judged by what the member says of caches afterwards")	\

@@ -1,0 +1,129 @@
+/* behind.c - requests that overlap an unfinished one of several pieces come behind it, all of it.
+ *
+ *	admission --> behind (overlaps it, or somebody who waits already) --(it has ended)--> carried out
+ *	          `-> carried out
+ *
+ * An operation holds its rows until it has ended, so what overlaps it comes behind it.  A request of several pieces holds
+ * only the rows of those that are not done, and may be carried out again as a whole (engine.c, must_repeat): then it would
+ * come over what was written, and acknowledged, since its first piece was done.  So writes of any kind that overlap it wait,
+ * and those that overlap somebody who waits, too: their order is the one in which they were submitted.  Nobody waits for
+ * those that wait here, for they claim nothing.  Reads need not wait: they change nothing.
+ *
+ * The exception is a long range of zeros, for nobody can wait for terabytes.  Others pass between its pieces, and if one
+ * overwrote what was cut already it is not cut again there: the range fails instead, if it has to be repeated.
+ *
+ * Streams have as many requests of several pieces as are under way, a few hundred at most; a list of them is looked through for
+ * each write, which costs less than anything else that is done for it.
+ */
+#include "engine_internal.h"
+
+void
+behind_begun(struct engine *engine, struct engine_request *request)
+{
+	if (request->several_link != NULL || request->claimed)
+		return;
+	request->several_link = &engine->several;
+	request->several_next = engine->several;
+	if (request->several_next != NULL)
+		request->several_next->several_link = &request->several_next;
+	engine->several = request;
+}
+
+void
+behind_ended(struct engine *engine, struct engine_request *request)
+{
+	if (request->several_link == NULL)
+		return;
+	*request->several_link = request->several_next;
+	if (request->several_next != NULL)
+		request->several_next->several_link = request->several_link;
+	request->several_link = NULL;
+	engine->behind_look = engine->behind_head != NULL;
+}
+
+static bool
+writes(const struct engine_request *request)
+{
+	return request->op == REQUEST_WRITE || request->op == REQUEST_ZERO || request->op == REQUEST_COMPARE_WRITE;
+}
+
+/* Its first bytes, as many as said, overlap the other request. */
+static bool
+overlaps(const struct engine_request *request, uint64_t first_bytes, const struct engine_request *other)
+{
+	return request->offset_bytes < other->offset_bytes + other->length_bytes &&
+	       other->offset_bytes < request->offset_bytes + first_bytes;
+}
+
+static bool
+must_wait(const struct engine *engine, const struct engine_request *request)
+{
+	const struct engine_request *other;
+
+	if (!writes(request) || MUTANT(REPEATED_BEHIND))
+		return false;
+	for (other = engine->several; other != NULL; other = other->several_next)
+		if (!zero_is_long(other) && overlaps(other, other->length_bytes, request))
+			return true;
+	for (other = engine->behind_head; other != NULL && other != request; other = other->next)
+		if (overlaps(other, other->length_bytes, request))
+			return true;
+	return false;
+}
+
+/* It is carried out now. */
+static void
+note_overtaken(struct engine *engine, const struct engine_request *request)
+{
+	struct engine_request *other;
+
+	if (!writes(request) || request->op == REQUEST_ZERO || MUTANT(ZEROS_BEHIND))
+		return;
+	for (other = engine->several; other != NULL; other = other->several_next)
+		if (zero_is_long(other) && overlaps(other, other->zeroed_bytes, request))
+			other->overtaken = true;
+}
+
+bool
+behind_waits(struct engine *engine, struct engine_request *request)
+{
+	if (!must_wait(engine, request)) {
+		note_overtaken(engine, request);
+		return false;
+	}
+	request->next = NULL;
+	*engine->behind_tail = request;
+	engine->behind_tail = &request->next;
+	return true;
+}
+
+struct engine_request *
+behind_next(struct engine *engine)
+{
+	struct engine_request **link = &engine->behind_head;
+	struct engine_request *request;
+
+	while (engine->behind_look && (request = *link) != NULL) {
+		if (must_wait(engine, request)) {
+			link = &request->next;
+			continue;
+		}
+		*link = request->next;
+		if (*link == NULL)
+			engine->behind_tail = link;
+		note_overtaken(engine, request);
+		return request;
+	}
+	engine->behind_look = false;
+	return NULL;
+}
+
+void
+behind_refuse(struct engine *engine)
+{
+	*engine->admission_tail = engine->behind_head;
+	if (engine->behind_head != NULL)
+		engine->admission_tail = engine->behind_tail;
+	engine->behind_head = NULL;
+	engine->behind_tail = &engine->behind_head;
+}
