@@ -426,12 +426,14 @@ decode(const uint8_t *memory, uint64_t sector, bool *torn)
 	return whole ? words[1] : 0;
 }
 
+#define ZEROS_LONG (2048u)	/* sectors: longer ranges are cut as they go */
+
 /* A long range of zeros that is under way may still come behind a later write that is done. */
 static uint32_t
 oldest_rival(const struct rig *rig, uint64_t sector, uint32_t number)
 {
 	for (const struct rig_request *other = rig->active; other != NULL; other = other->next)
-		if (other->request.op == REQUEST_ZERO && other->number < number &&
+		if (other->request.op == REQUEST_ZERO && other->count > ZEROS_LONG && other->number < number &&
 		    sector >= other->sector && sector < other->sector + other->count)
 			number = other->number;
 	return number;

@@ -329,13 +329,18 @@ is_given_up(const struct sim_request *zeros, uint64_t submit_us)
 	return zeros->request.limit_ms != 0 && submit_us >= zeros->submit_us + zeros->request.limit_ms * 1000ull;
 }
 
-/* Writes in flight that touch the sector may still come behind one that is done and was submitted then: the oldest of them. */
+/* What overlaps is carried out in the order in which it was submitted.  Only long ranges of zeros, which are cut as they go, may come
+ * behind what was submitted while they were in flight: the oldest of them.
+ */
+#define ZEROS_LONG_BYTES (1u << 20)
+
 static uint32_t
 oldest_rival(const struct sim *sim, uint64_t sector, uint32_t number, uint64_t submit_us)
 {
 	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
-		if (is_write(other) && other->differs_at < 0 && other->number < number &&
-		    !is_given_up(other, submit_us) && sector >= other->sector && sector < other->sector + other->count)
+		if (other->request.op == REQUEST_ZERO && other->count * PATTERN_SECTOR > ZEROS_LONG_BYTES &&
+		    other->number < number && !is_given_up(other, submit_us) && sector >= other->sector &&
+		    sector < other->sector + other->count)
 			number = other->number;
 	return number;
 }
