@@ -99,6 +99,16 @@ engine_detach(struct engine *engine, int slot, char *why)
 	return 0;
 }
 
+/* Who had its UUID, and was not taken for that, is to be looked at again. */
+static void
+judge_twins(struct engine *engine, const struct member *gone)
+{
+	for_each_member(engine, other)
+		if (other != gone && other->standing == STANDING_UNKNOWN && other->link == LINK_OPEN &&
+		    memcmp(other->uuid, gone->uuid, 16) == 0)
+			other->backend->ops->close(other->backend);
+}
+
 static void
 slot_free(struct engine *engine, struct member *member)
 {
@@ -106,6 +116,7 @@ slot_free(struct engine *engine, struct member *member)
 	int slot = member->slot;
 
 	engine_event(engine, EVENT_DETACHED, LOG_NOTICE, member, "device %s let go", backend->label);
+	judge_twins(engine, member);
 	free(member->page);
 	*member = (struct member){ 0 };
 	while (engine->slots > 0 && engine->members[engine->slots - 1].backend == NULL)
@@ -209,6 +220,8 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 	if (role < 0 || role >= engine->geometry.members)
 		return refuse(why, -EINVAL, "role %d: the volume has roles 0 to %d", role,
 			      engine->geometry.members - 1);
+	if (member != NULL && member->standing == STANDING_SPARE && place_is_another(member))
+		return refuse(why, -EINVAL, "%.80s %.160s", member->backend->label, member->reason);
 	if (member == NULL || member->standing != STANDING_SPARE)
 		return refuse(why, -EINVAL, "device %d is no spare of this volume", spare);
 	if (member->identity.block_bytes != engine->geometry.block_bytes ||

@@ -202,6 +202,71 @@ judge_outsider(struct member *member)
 	}
 }
 
+/* Another device here has its UUID: a copy of the device, or the device by a second address.  NULL: none.  A spare, which
+ * holds nothing, is no rival of a member.
+ */
+static struct member *
+find_twin(const struct member *member)
+{
+	for_each_member(member->engine, other) {
+		bool counts = other->in_sync || other->evicting || other == member->engine->target ||
+			      (other->link == LINK_OPEN && other->examining == 0 &&
+			       (other->presence == PRESENCE_EXAMINED ||
+				(other->presence == PRESENCE_SPARE && member->presence == PRESENCE_SPARE)));
+
+		if (other != member && counts && memcmp(other->uuid, member->uuid, 16) == 0)
+			return other;
+	}
+	return NULL;
+}
+
+/* A spare's mark that names somebody who has a place, by mistake or because the LUN was copied. */
+static int
+place_named_by_mark(const struct member *member)
+{
+	const struct superblock *record = &member->engine->record;
+
+	for (int role = 0; role < record->member_count; role++)
+		if (memcmp(record->member_uuids[role], member->uuid, 16) == 0)
+			return role;
+	return -1;
+}
+
+static void
+not_to_be_taken(struct member *member)
+{
+	member->standing = STANDING_UNKNOWN;
+	member->role = -1;
+	member->stale_set = -1;
+}
+
+bool
+place_is_another(struct member *member)
+{
+	struct member *twin = find_twin(member);
+	int role = member->presence == PRESENCE_SPARE ? place_named_by_mark(member) : -1;
+
+	if (member->presence != PRESENCE_SPARE && member->verdict != SUPERBLOCK_OK)
+		return false;
+	if ((twin == NULL && role < 0) || MUTANT(CLONE_TAKEN))
+		return false;
+	not_to_be_taken(member);
+	if (twin != NULL)
+		member_note(member, "has the UUID of %.100s, a copy of it or a second address: remove this one, or wipe "
+			    "it and add it as a spare", twin->backend->label);
+	else
+		member_note(member, "its mark as a spare has the UUID of the member of role %d: wipe it and add it as a "
+			    "spare anew", role);
+	/* Which of two is the real one, nobody can tell, unless one is in use. */
+	if (twin != NULL && twin->presence == member->presence && !twin->in_sync && !twin->evicting &&
+	    twin != member->engine->target) {
+		not_to_be_taken(twin);
+		member_note(twin, "has the UUID of %.100s, a copy of it or a second address: remove one of the two",
+			    member->backend->label);
+	}
+	return true;
+}
+
 static void
 take_in(struct member *member)
 {
@@ -213,14 +278,18 @@ take_in(struct member *member)
 		session_restored(member);
 		return;
 	}
+	engine->activity++;
+	if (place_is_another(member))
+		return;
 	if (member->presence == PRESENCE_SPARE) {
 		member->standing = STANDING_SPARE;
 		member->role = -1;
+		if (!MUTANT(SPARE_CAUGHT_UP))
+			member->stale_set = -1;		/* it holds nothing, whatever stood there before */
 		member->reason[0] = '\0';
 	} else {
 		judge_outsider(member);
 	}
-	engine->activity++;
 }
 
 void
@@ -250,7 +319,9 @@ is_our_spare(struct member *member)
 		return false;
 	}
 	member->spare = mark;
-	memcpy(member->uuid, mark.member_uuid, 16);
+	/* What a member that is in sync has lost is its own UUID's, whatever answers at its address now. */
+	if ((!member->in_sync && !member->evicting) || MUTANT(SPARE_CAUGHT_UP))
+		memcpy(member->uuid, mark.member_uuid, 16);
 	return true;
 }
 

@@ -222,6 +222,7 @@ find_spare(struct engine *engine)
 
 	for_each_member(engine, member)
 		if (ready(member) && member->standing == STANDING_SPARE && fits(engine, member) &&
+		    !place_is_another(member) &&
 		    (best == NULL || member->identity.capacity_bytes < best->identity.capacity_bytes))
 			best = member;
 	return best;
@@ -272,9 +273,10 @@ choose(struct engine *engine, int *role)
 	if (*role >= 0 && ready(&engine->members[engine->replace_slot])) {
 		struct member *chosen = &engine->members[engine->replace_slot];
 
-		if (chosen->standing == STANDING_SPARE ? fits(engine, chosen)
+		if (chosen->standing == STANDING_SPARE ? fits(engine, chosen) && !place_is_another(chosen)
 						       : chosen->standing != STANDING_UNKNOWN &&
-							 chosen->standing != STANDING_OBSOLETE)
+							 chosen->standing != STANDING_OBSOLETE &&
+							 chosen->stale_set >= 0 && chosen->role == *role)
 			return chosen;
 		/* Its mark is gone since it was chosen, so nobody gave it away any more. */
 		engine->replace_role = -1;

@@ -48,7 +48,8 @@ adopt_spare(struct member *member, int role)
 
 	member->superblock = engine->record;
 	member->superblock.role = (uint8_t)role;
-	member->superblock.member_bytes = member->identity.capacity_bytes;
+	member->superblock.member_bytes = member->identity.capacity_bytes > INT64_MAX ? INT64_MAX
+										    : member->identity.capacity_bytes;
 	memcpy(member->superblock.member_uuid, member->uuid, 16);
 	member->write_count = 0;
 }

@@ -77,6 +77,12 @@
 	X(PLACE_TAKEN_AT_ONCE, "place-taken-at-once", 13,					\
 	  "test_engine_replaced: test_write_acknowledged_before_the_superblocks_know_is_on_both",	\
 	  "a new member has a place before the superblocks say so")				\
+	X(CLONE_TAKEN, "clone-taken", 17,							\
+	  "test_engine_identity: test_spare_with_a_members_uuid_is_refused",			\
+	  "a device whose UUID is another member's is taken")					\
+	X(SPARE_CAUGHT_UP, "spare-caught-up", 12,						\
+	  "test_engine_identity: test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole",	\
+	  "a spare in the place of a member that went is sent only what that one lacks")	\
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "level 5",					\
