@@ -332,7 +332,7 @@ lost_io_init(struct engine *engine)
 	if (engine->lost == NULL || engine->lost_buffer == NULL)
 		return -ENOMEM;
 	lost_init(engine->lost);
-	if (engine->options.lost_entries_max > 0 && engine->options.lost_entries_max < LOST_ENTRIES)
+	if (engine->options.lost_entries_max > 0 && engine->options.lost_entries_max < LOST_CAPACITY)
 		engine->lost->capacity = engine->options.lost_entries_max;
 	return 0;
 }

@@ -102,7 +102,7 @@ lost_init(struct lost *lost)
 {
 	memset(lost, 0, sizeof(*lost));
 	lost->free_count = LOST_ENTRIES;
-	lost->capacity = LOST_ENTRIES;
+	lost->capacity = LOST_CAPACITY;
 }
 
 void
@@ -504,16 +504,16 @@ static enum carving
 find_places(const struct lost *lost, const uint8_t *states, uint32_t slot, int remainders,
 	    uint16_t *places)
 {
-	const uint32_t granule = granule_of(slot), capacity = lost->capacity;
+	uint32_t granule = granule_of(slot);
 
 	if (remainders == 0)
 		return CARVE_FREE;
 	if (lost->changes[slot] != LOST_GROWN &&
-	    find_free(states, capacity, granule, true, remainders - 1, places) == remainders - 1)
+	    find_free(states, LOST_ENTRIES, granule, true, remainders - 1, places) == remainders - 1)
 		return CARVE_SHRINK;
-	if (find_free(states, capacity, granule, true, remainders, places) == remainders)
+	if (find_free(states, LOST_ENTRIES, granule, true, remainders, places) == remainders)
 		return CARVE_REPLACE;
-	return find_free(states, capacity, granule, false, remainders, places) == remainders
+	return find_free(states, LOST_ENTRIES, granule, false, remainders, places) == remainders
 		       ? CARVE_RETIRE
 		       : CARVE_NO_ROOM;
 }
@@ -551,7 +551,7 @@ have_room(const struct lost *lost, const uint16_t *slots, uint32_t count, const 
 {
 	uint8_t states[LOST_ENTRIES];
 
-	if (lost->free_count >= 4 * count + (LOST_ENTRIES - lost->capacity))
+	if (lost->free_count >= 4 * count)
 		return true;
 	memcpy(states, lost->states, sizeof(states));
 	for (uint32_t i = 0; i < count; i++) {

@@ -31,6 +31,9 @@
 #include "../pure/lost_extent.h"
 
 #define LOST_ENTRIES (LAYOUT_LOST_GRANULES * LAYOUT_LOST_ENTRIES)
+/* Nothing new is taken in behind this one: the rest is for what remains of entries that are overwritten in part, or else a
+ * full table would make such writes fail. */
+#define LOST_CAPACITY (LOST_ENTRIES - LOST_ENTRIES / 8)
 
 enum lost_entry_state {
 	LOST_FREE,
@@ -57,7 +60,7 @@ struct lost {
 	uint32_t count;				/* valid entries */
 	uint32_t removing;
 	uint32_t free_count;
-	uint32_t capacity;			/* slots from this one on get no new entries; LOST_ENTRIES but in tests */
+	uint32_t capacity;			/* slots from this one on are for pieces only; LOST_CAPACITY but in tests */
 	uint32_t dirty_count;
 	uint32_t taken_count;			/* since lost_written() */
 	struct lost_index {

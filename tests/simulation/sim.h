@@ -284,6 +284,7 @@ void load_check_quarantine(struct sim *sim, bool everything);
 void admin_step(struct sim *sim, uint64_t *random);
 void admin_size_seen(struct sim *sim);	/* the engine says how large it is */
 void admin_repair(struct sim *sim, bool patient);	/* impatient: whoever is not in sync is replaced */
+void admin_accept_wanted(struct sim *sim);	/* what a rebuild waits for, because nobody can know it */
 void admin_format_spare(struct sim *sim, int m);
 void admin_detached(void *owner, int slot, struct backend *backend);
 void admin_wants_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes);

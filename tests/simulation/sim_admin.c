@@ -148,28 +148,42 @@ accepted(void *owner, int64_t result)
 }
 
 static void
-accept_lost(struct sim *sim, uint64_t *random)
+accept_range(struct sim *sim, uint64_t begin, uint64_t end)
 {
 	static struct acceptance acceptance;	/* one at a time */
-	const bool all = random_once_in(random, 3);
-	const uint64_t unit = sim->block_bytes / PATTERN_SECTOR;
 
 	if (sim->accepting)
 		return;
-	acceptance.sim = sim;
-	acceptance.begin = all ? 0 : fake_random(random) % sim->sectors / unit * unit;
-	acceptance.end = sim->sectors;
-	if (!all && random_once_in(random, 2))
-		acceptance.end = acceptance.begin + (sim->sectors - acceptance.begin) / 2 / unit * unit;
+	acceptance = (struct acceptance){ .sim = sim, .begin = begin, .end = end };
 	for (uint64_t i = acceptance.begin; i < acceptance.end; i++)
 		if (sim->traits[i] & MAY_BE_LOST)
 			sim->traits[i] |= MAY_BE_ANYTHING;
 	sim->accepting = true;
 	sim->options.totals->admin[ADMIN_ACCEPT]++;
 	sim_trace(sim, "ADMIN %s", admin_names[ADMIN_ACCEPT]);
-	engine_lost_accept(sim->engine, acceptance.begin * PATTERN_SECTOR,
-			   all ? UINT64_MAX : (acceptance.end - acceptance.begin) * PATTERN_SECTOR,
+	engine_lost_accept(sim->engine, begin * PATTERN_SECTOR,
+			   begin == 0 && end == sim->sectors ? UINT64_MAX : (end - begin) * PATTERN_SECTOR,
 			   accepted, &acceptance);
+}
+
+static void
+accept_lost(struct sim *sim, uint64_t *random)
+{
+	const bool all = random_once_in(random, 3);
+	const uint64_t unit = sim->block_bytes / PATTERN_SECTOR;
+	uint64_t begin = all ? 0 : fake_random(random) % sim->sectors / unit * unit;
+	uint64_t end = sim->sectors;
+
+	if (!all && random_once_in(random, 2))
+		end = begin + (sim->sectors - begin) / 2 / unit * unit;
+	accept_range(sim, begin, end);
+}
+
+void
+admin_accept_wanted(struct sim *sim)
+{
+	if (strstr(sim->status.rebuild.reason, "accept") != NULL)
+		accept_range(sim, 0, sim->sectors);
 }
 
 static void

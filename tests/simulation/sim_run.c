@@ -408,6 +408,7 @@ recover(struct sim *sim)
 		if (sim_wait(sim, is_whole, PATIENCE_US))
 			return;
 		load_overwrite_damage(sim);
+		admin_accept_wanted(sim);
 	}
 	if (is_whole(sim))
 		return;

@@ -113,6 +113,7 @@ crowd(struct lost *lost, uint32_t left)
 {
 	struct lost_extent extent = { FAR_ROW, 1, 0, 512, 0, 0 };
 
+	lost->capacity = LOST_ENTRIES;
 	while (lost->free_count > 0) {
 		assert_int_equal(lost_add(lost, &extent), 0);
 		extent.row += 2;
@@ -631,7 +632,8 @@ a_table_of_small_capacity_is_full_sooner(void **state)
 	assert_int_equal(lost_add(&table, &extent), 0);
 	extent.row = 10;
 	assert_int_equal(lost_add(&table, &extent), -ENOSPC);
-	assert_int_equal(lost_remove(&table, 1, 1, 0, 1024, 2048), -ENOSPC);
+	/* overwritten in part: for the pieces there is room */
+	assert_int_equal(lost_remove(&table, 1, 1, 0, 1024, 2048), 0);
 	assert_int_equal(lost_remove(&table, 5, 3, 0, 0, 4096), 0);
 	write_all(&table);
 	assert_int_equal(lost_add(&table, &extent), 0);
@@ -642,7 +644,7 @@ a_table_of_small_capacity_is_full_sooner(void **state)
 	lost_init(&read);
 	read.capacity = 1;
 	assert_true(lost_load(&read, 0, volume_uuid, bytes, &geometry));
-	assert_int_equal(read.count, 3);
+	assert_int_equal(read.count, table.count);
 }
 
 /* Members whose tables are of different times: all of what they say counts, and none of it goes before
