@@ -118,6 +118,31 @@ behind_next(struct engine *engine)
 	return NULL;
 }
 
+/* Those that waited too long are admitted, which ends them. */
+void
+behind_overdue(struct engine *engine)
+{
+	struct engine_request **link = &engine->behind_head;
+	struct engine_request **into = &engine->admission_head;
+	struct engine_request *request;
+
+	while ((request = *link) != NULL) {
+		if (!overdue_since(engine, request->since_ms)) {
+			link = &request->next;
+			continue;
+		}
+		*link = request->next;
+		request->next = *into;
+		*into = request;
+		if (request->next == NULL)
+			engine->admission_tail = &request->next;
+		into = &request->next;
+		engine->behind_look = true;
+		engine->activity++;
+	}
+	engine->behind_tail = link;
+}
+
 void
 behind_refuse(struct engine *engine)
 {

@@ -75,7 +75,9 @@ submit_inner(struct compare_op *op, enum request_op kind, const struct iovec *io
 		.claimed = true,
 		.number = request->number,
 		.since_ns = op->op.engine->stamp_ns,
+		.since_ms = request->since_ms,
 	};
+	list_init(&op->inner.alive);
 	request_carry_out(op->op.engine, &op->inner);
 }
 
@@ -213,14 +215,14 @@ compare_op_create(struct engine *engine, struct piece *piece)
 		.fail = compare_fail,
 	};
 	list_init(&op->op.node);
+	op->op.since_ms = piece->since_ms;
 	op->piece = piece;
 	op->first_row = piece->begin_bytes / row_bytes;
 	op->row_count = (int)((piece->end_bytes - 1) / row_bytes - op->first_row) + 1;
 	assert(op->row_count <= OP_ROWS_MAX);
 	engine->ops++;
 	claim_rows(op);
-	if (op->op.holder.waiting == 0)
-		op_ready(&op->op);
+	op_claimed(&op->op);
 	return true;
 }
 

@@ -170,6 +170,7 @@ engine_writers(struct engine *engine, uint64_t row, int role, struct member *out
 static void
 request_finish(struct engine *engine, struct engine_request *request)
 {
+	list_remove(&request->alive);
 	request->next = NULL;
 	request->finished_ns = engine->stamp_ns;
 	*engine->finished_tail = request;
@@ -191,6 +192,7 @@ piece_create(struct engine *engine, struct engine_request *request, uint64_t beg
 		.request = request,
 		.begin_bytes = begin_bytes,
 		.end_bytes = end_bytes,
+		.since_ms = zero_is_long(request) ? engine->now_ms : request->since_ms,
 		/* Ranges of zeros are cut as there is room for them. */
 		.since_ns = request->op == REQUEST_ZERO ? engine->stamp_ns : request->since_ns,
 	};
@@ -231,6 +233,9 @@ request_let_go(struct engine *engine, struct engine_request *request)
 	if (--request->pieces_left > 0)
 		return;
 	engine->requests_active--;
+	if (must_repeat(engine, request) && !zero_is_long(request) &&
+	    overdue_since(engine, request->since_ms))
+		request->first_error = -ETIMEDOUT;
 	if (must_repeat(engine, request)) {
 		request->since_ns = engine->stamp_ns;
 		request_carry_out(engine, request);
@@ -353,6 +358,7 @@ admit(struct engine *engine)
 	struct engine_request *request;
 
 	figures_taken(engine);
+	overdue_age(engine);
 	if (engine->fenced || engine->stop_wanted) {
 		behind_refuse(engine);
 		refuse_all(engine, -ESHUTDOWN);
@@ -367,8 +373,9 @@ admit(struct engine *engine)
 		engine->last_request_ms = engine->now_ms;
 	while (engine->ops < OPS_MAX && (request = behind_next(engine)) != NULL)
 		request_carry_out(engine, request);
-	while (engine->ops < OPS_MAX && (request = engine->admission_head) != NULL) {
-		int fault = request_fault(engine, request);
+	while ((request = engine->admission_head) != NULL &&
+	       (engine->ops < OPS_MAX || overdue_since(engine, request->since_ms))) {
+		int fault = overdue_since(engine, request->since_ms) ? -ETIMEDOUT : request_fault(engine, request);
 
 		engine->admission_head = request->next;
 		if (engine->admission_head == NULL)
@@ -393,6 +400,10 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	request->zeroed_bytes = 0;
 	request->overtaken = false;
 	request->several_link = NULL;
+	request->since_ms = 0;
+	list_init(&request->alive);
+	if (engine->unaged == NULL)
+		engine->unaged = request;
 	request->submitted_ms = engine->now_ms;	/* of the last turn, so rather too early */
 	*engine->admission_tail = request;
 	engine->admission_tail = &request->next;
@@ -419,8 +430,18 @@ deliver(struct engine *engine)
 void
 op_ready(struct op *op)
 {
+	list_remove(&op->node);
 	list_append(&op->engine->ready, &op->node);
 	op->engine->activity++;
+}
+
+void
+op_claimed(struct op *op)
+{
+	if (op->holder.waiting == 0)
+		op_ready(op);
+	else
+		list_append(&op->engine->claimants, &op->node);
 }
 
 void
@@ -444,41 +465,33 @@ op_gone(struct engine *engine)
 }
 
 static void
-fail_ready(struct engine *engine, int error)
-{
-	struct list batch;
-	struct list *node;
-
-	list_init(&batch);
-	list_splice(&batch, &engine->buffer_waiters);
-	list_splice(&batch, &engine->ready);
-	while ((node = list_take(&batch)) != NULL) {
-		struct op *op = list_entry(node, struct op, node);
-
-		op->fail(op, error);
-	}
-}
-
-static void
 start_ready(struct engine *engine)
 {
-	struct list batch;
+	/* Who is missing, or what is lost with it, is being recorded: nothing is changed before that is durable.  Reads go
+	 * on, around who is missing where that is possible. */
+	const bool recording = (engine->evicting > 0 || lost_io_recording(engine)) && !engine->fenced &&
+			       engine->phase < PHASE_RELEASE;
+	struct list batch, held;
 	struct list *node;
 
-	if ((engine->evicting > 0 || lost_io_recording(engine)) && !engine->fenced &&
-	    engine->phase < PHASE_RELEASE) {
-		/* Who is missing, or what is lost with it, is being recorded. */
-		if (engine->expired)
-			fail_ready(engine, -ETIMEDOUT);
-		return;
-	}
 	/* Those who waited for memory go first, and in order: the first that finds none ends it. */
+	list_init(&held);
 	list_init(&batch);
 	list_splice(&batch, &engine->buffer_waiters);
 	list_splice(&batch, &engine->ready);
 	while ((node = list_take(&batch)) != NULL) {
 		struct op *op = list_entry(node, struct op, node);
 
+		const bool waits = recording && (!op->changes_nothing || MUTANT(READS_HELD));
+
+		if ((waits && engine->expired) || overdue_since(engine, op->since_ms)) {
+			op->fail(op, -ETIMEDOUT);
+			continue;
+		}
+		if (waits) {
+			list_append(&held, node);
+			continue;
+		}
 		if (!engine_running(engine)) {
 			op->fail(op, -ESHUTDOWN);
 			continue;
@@ -486,9 +499,11 @@ start_ready(struct engine *engine)
 		op->start(op);
 		if (!list_empty(&engine->buffer_waiters)) {
 			list_splice(&engine->buffer_waiters, &batch);
-			return;
+			break;
 		}
 	}
+	list_splice(&held, &engine->ready);
+	list_splice(&engine->ready, &held);
 }
 
 /* --- the run loop --- */
@@ -536,6 +551,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		handle_answers(engine);
 		finish_immediate(engine);
 		evict_run(engine);
+		overdue_run(engine);
 		assemble_run(engine);
 		metadata_run(engine);
 		place_run(engine);
@@ -577,6 +593,9 @@ engine_deadline(const struct engine *engine)
 
 	deadline = earlier(deadline, assemble_deadline(engine));
 	deadline = earlier(deadline, intent_io_deadline(engine));
+	deadline = earlier(deadline, lost_io_deadline(engine));
+	deadline = earlier(deadline, zero_deadline(engine));
+	deadline = earlier(deadline, overdue_deadline(engine));
 	deadline = earlier(deadline, read_op_deadline(engine));
 	deadline = earlier(deadline, plug_deadline(engine));
 	deadline = earlier(deadline, resync_deadline(engine));
@@ -642,6 +661,8 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	list_init(&engine->reads);
 	list_init(&engine->flush_next);
 	list_init(&engine->flush_now);
+	list_init(&engine->alive);
+	list_init(&engine->claimants);
 	list_init(&engine->ready);
 	list_init(&engine->buffer_waiters);
 	list_init(&engine->plug.ops);

@@ -22,6 +22,7 @@
 #include "../pure/layout.h"
 #include "../state/assembly.h"
 #include "figures.h"
+#include "list.h"
 
 struct engine;
 
@@ -56,7 +57,8 @@ struct engine_request {
 	 *		the level bears could not read them
 	 * -EIO		the same, but some of them refused, so it may be read yet; or a write or flush failed on
 	 *		more members than the level bears
-	 * -ETIMEDOUT	too many members were silent for the whole of queue_limit
+	 * -ETIMEDOUT	too many members were silent for the whole of queue_limit; or it waited longer than a request may
+	 *		(engine_request_ms_max), for whatever it was.  Of a write something may have been done
 	 * -ENOMEDIUM	the volume is not assembled (after assembly_limit)
 	 * -ERANGE, -EINVAL	outside of the volume, not whole blocks
 	 * -ESHUTDOWN	the volume is stopping, or was taken over by another gateway; a ZERO that was under way
@@ -69,6 +71,8 @@ struct engine_request {
 
 	/* The engine's while it has the request. */
 	struct engine_request *next;
+	struct list alive;	/* of engine->alive: all, in order of since_ms, but long ranges of zeros */
+	uint64_t since_ms;	/* it has its time from then on; 0: not looked at yet */
 	uint32_t pieces, pieces_left;
 	uint32_t doubts, cache_losses;	/* the engine's, when it was begun */
 	int first_error;

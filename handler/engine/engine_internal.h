@@ -92,6 +92,7 @@ struct member_io {
 	int segment_capacity;
 	enum io_policy policy;
 	bool unjudged;			/* how long it takes says nothing about the member */
+	uint64_t since_ms;		/* of the request it is for, whose time it has; 0: no limit */
 	uint64_t sent_at;		/* engine->moment when it was sent: evidence of life */
 	uint64_t sent_ms;
 	uint64_t sent_ns;		/* for figures */
@@ -158,12 +159,14 @@ struct member {
 /* Told when what was changed in the table of lost extents before is durable. */
 struct lost_waiter {
 	struct list node;
+	uint64_t since_ms;	/* as member_io.since_ms, and so below */
 	void (*done)(struct lost_waiter *waiter, int error);
 };
 
 /* Somebody who writes rows, and whose regions must be marked as dirty meanwhile. */
 struct region_hold {
 	struct list node;	/* of engine->intent_waiters */
+	uint64_t since_ms;
 	uint32_t first, last;	/* regions */
 	bool active;
 	void (*ready)(struct region_hold *hold, int error);
@@ -198,11 +201,13 @@ struct piece {
 	struct engine_request *request;
 	uint64_t begin_bytes;		/* of the volume */
 	uint64_t end_bytes;
+	uint64_t since_ms;
 	uint64_t since_ns;		/* for figures: it waits for its rows */
 };
 
 struct flush_waiter {
 	struct list node;
+	uint64_t since_ms;
 	void (*done)(struct flush_waiter *waiter, int result);
 	bool for_request;		/* a lost cache must be told to it */
 };
@@ -295,6 +300,7 @@ struct engine {
 	int map_error;
 	uint8_t *map_load;		/* while assembling: the map of each member */
 	bool map_urgent;		/* somebody waits for it */
+	uint64_t map_retry_ms;		/* after a failure */
 	bool cleaning;
 	struct flush_waiter clean_waiter;
 	uint64_t clean_ms;
@@ -307,6 +313,7 @@ struct engine {
 	uint8_t *lost_buffer;		/* the whole table, as it is sent */
 	int lost_pending;
 	int lost_error;
+	uint64_t lost_retry_ms;		/* after a failure */
 	bool lost_full;			/* some of them did not fit: they stay suspect */
 	uint32_t lost_free;		/* lost->free_count then: with more there is room again */
 	bool lost_recording;		/* suspect rows of a degraded volume are being recorded */
@@ -324,6 +331,9 @@ struct engine {
 	struct engine_request *several;	/* writes and zeros of several pieces that have not ended */
 	struct engine_request *behind_head, **behind_tail;	/* those that wait for one of them, in order */
 	bool behind_look;		/* one of them has ended since they were looked at */
+	struct list alive;		/* of engine_request.alive: the oldest first */
+	struct engine_request *unaged;	/* the first of those submitted since the last run, or NULL */
+	struct list claimants;		/* operations of requests that wait for their rows */
 	struct list ready;		/* operations whose claims are granted */
 	uint64_t judge_ms;		/* when members' speeds are compared next */
 	struct list reads;		/* of read_op, those whose commands are under way */
@@ -333,6 +343,7 @@ struct engine {
 	unsigned int zero_pieces;	/* of such, that are under way */
 	unsigned int zero_pieces_max;	/* this many at once, and each this long on a member: as members are quick with them */
 	uint64_t zero_bytes_max;
+	uint64_t zero_progress_ms;	/* when a piece of such was last done */
 	uint64_t requests_active;
 	unsigned int ops;
 	unsigned int writes;		/* of them, write_op */
@@ -384,6 +395,8 @@ struct op {
 	struct claim_holder holder;	/* must be first */
 	struct list node;
 	struct engine *engine;
+	uint64_t since_ms;
+	bool changes_nothing;		/* it may start although it is not on record who is out */
 	void (*start)(struct op *op);	/* claims are granted: go on */
 	void (*fail)(struct op *op, int error);	/* before it was started */
 };
@@ -397,6 +410,7 @@ struct piece *piece_create(struct engine *engine, struct engine_request *request
 void request_carry_out(struct engine *engine, struct engine_request *request);
 void request_let_go(struct engine *engine, struct engine_request *request);	/* no more pieces will be made of it */
 void op_ready(struct op *op);		/* put on the ready list */
+void op_claimed(struct op *op);		/* all its rows are: it is ready, or waits for them */
 void op_granted(struct claim_holder *holder);	/* claim_holder.granted of every operation */
 void op_wait_for_buffer(struct op *op);
 void op_gone(struct engine *engine);	/* an operation ended, there may be room for others */
@@ -442,9 +456,17 @@ void member_open(struct member *member);
 void member_handle_events(struct member *member);
 void member_handle_answer(struct member_io *mio);
 void member_fail_parked(struct member *member, int result, bool requests_only);
+void member_fail_overdue(struct member *member);	/* those that wait for it too long */
 void member_resume(struct member *member);	/* checked: send what is parked */
 void member_note(struct member *member, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool member_usable(const struct member *member);	/* connected and checked */
+
+/* overdue.c */
+bool overdue_since(const struct engine *engine, uint64_t since_ms);	/* what has waited since then for a request has waited too long */
+uint64_t overdue_at(const struct engine *engine, uint64_t since_ms);	/* when that will be; UINT64_MAX: it is so, or never */
+void overdue_age(struct engine *engine);	/* the time of those submitted since the last run begins */
+void overdue_run(struct engine *engine);
+uint64_t overdue_deadline(const struct engine *engine);
 
 /* plug.c */
 void plug_run(struct engine *engine);
@@ -513,11 +535,14 @@ bool intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t fi
 void intent_io_wait(struct engine *engine, struct region_hold *hold);
 void intent_io_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
 void intent_io_tell(struct engine *engine, int error);	/* those who wait: marks became durable, or can't */
+void intent_io_overdue(struct engine *engine);	/* those who wait too long can't have them */
 
 /* lost_io.c */
 int lost_io_init(struct engine *engine);
 void lost_io_run(struct engine *engine);
 void lost_io_wait(struct engine *engine, struct lost_waiter *waiter);
+void lost_io_overdue(struct engine *engine);
+uint64_t lost_io_deadline(const struct engine *engine);
 bool lost_io_idle(const struct engine *engine);
 bool lost_io_recording(const struct engine *engine);	/* what is missing is being recorded: operations wait */
 bool lost_io_load(struct engine *engine, struct member *member, const uint8_t *table);
@@ -540,10 +565,12 @@ void behind_ended(struct engine *engine, struct engine_request *request);
 bool behind_waits(struct engine *engine, struct engine_request *request);	/* true: it is carried out later */
 struct engine_request *behind_next(struct engine *engine);	/* one that is to be carried out now, or NULL */
 void behind_refuse(struct engine *engine);	/* they go back to admission */
+void behind_overdue(struct engine *engine);	/* ... those whose time is used up */
 
 /* flush.c */
 void flush_join(struct engine *engine, struct flush_waiter *waiter);
 void flush_run(struct engine *engine);
+void flush_overdue(struct engine *engine);
 bool flush_op_create(struct engine *engine, struct piece *piece);	/* false: no memory */
 void flush_ops_free(struct engine *engine);
 
@@ -554,15 +581,17 @@ bool write_op_merge(struct engine *engine, struct piece *piece);	/* true: it joi
 void read_ops_free(struct engine *engine);
 void write_ops_free(struct engine *engine);
 void read_op_hedge(struct engine *engine);	/* reads that wait too long for one member */
+void read_op_overdue(struct engine *engine);	/* ... or for anybody */
 uint64_t read_op_deadline(const struct engine *engine);
 
 /* zero_op.c */
 bool zero_op_create(struct engine *engine, struct piece *piece);	/* whole rows; false: no memory */
 /* A short range is cut at once, a long one as zero_run() finds room. */
 void zero_begin(struct engine *engine, struct engine_request *request);
-bool zero_is_long(const struct engine_request *request);
+bool zero_is_long(const struct engine_request *request);	/* it ends by progress */
 void zero_piece_ended(struct engine *engine, const struct engine_request *request);
 void zero_run(struct engine *engine);
+uint64_t zero_deadline(const struct engine *engine);
 void zero_ops_init(struct engine *engine);
 void zero_ops_free(struct engine *engine);
 

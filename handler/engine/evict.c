@@ -199,6 +199,7 @@ begin_eviction(struct member *member)
 	engine->evicting++;
 	member->evict_epoch = evict_raise_epoch(engine);
 	member->evict_record = metadata_commit(engine);
+	engine->hedge_silent = true;	/* that may take long; reads need not wait for it */
 	/* The superblocks that record its eviction must not wait for it. */
 	for (struct list *node = member->parked.next, *next; node != &member->parked; node = next) {
 		struct member_io *mio = list_entry(node, struct member_io, node);

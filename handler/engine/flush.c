@@ -130,6 +130,35 @@ flush_run(struct engine *engine)
 		begin_round(engine);
 }
 
+static void
+take_overdue(struct engine *engine, struct list *waiters, struct list *into)
+{
+	for (struct list *node = waiters->next, *next; node != waiters; node = next) {
+		next = node->next;
+		if (!overdue_since(engine, list_entry(node, struct flush_waiter, node)->since_ms))
+			continue;
+		list_remove(node);
+		list_append(into, node);
+	}
+}
+
+/* The round goes on without them. */
+void
+flush_overdue(struct engine *engine)
+{
+	struct list late;
+	struct list *node;
+
+	list_init(&late);
+	take_overdue(engine, &engine->flush_now, &late);
+	take_overdue(engine, &engine->flush_next, &late);
+	while ((node = list_take(&late)) != NULL) {
+		struct flush_waiter *waiter = list_entry(node, struct flush_waiter, node);
+
+		waiter->done(waiter, -ETIMEDOUT);
+	}
+}
+
 /* --- a flush request --- */
 
 struct flush_op {
@@ -162,6 +191,7 @@ flush_op_create(struct engine *engine, struct piece *piece)
 		return false;
 	op->waiter.done = request_flushed;
 	op->waiter.for_request = true;
+	op->waiter.since_ms = piece->since_ms;
 	op->engine = engine;
 	op->piece = piece;
 	list_init(&op->waiter.node);

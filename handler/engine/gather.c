@@ -30,6 +30,7 @@ add_part(struct gather *gather, struct member *member, uint64_t offset_bytes,
 		return;
 	submit_one(gather, slot);
 	mio = member_io_create(member, gather->op, offset, IO_REQUEST);
+	mio->since_ms = gather->since_ms;
 	if (!member_io_append(mio, iov, count, length_bytes))
 		abort();	/* a new command has room for SEGMENTS_MAX; so no memory at all */
 	gather->current[slot] = mio;
@@ -69,6 +70,7 @@ gather_add_zeros(struct gather *gather, struct member *member, uint64_t offset_b
 	if (mio == NULL || mio->io.offset_bytes + mio->io.length_bytes != offset) {
 		submit_one(gather, slot);
 		mio = member_io_create(member, BACKEND_ZERO, offset, IO_REQUEST);
+		mio->since_ms = gather->since_ms;
 		mio->io.deallocate = gather->deallocate;
 		gather->current[slot] = mio;
 	}

@@ -14,6 +14,7 @@ struct gather {
 	void (*done)(struct member_io *mio, int result);
 	void *owner;
 	int *pending;
+	uint64_t since_ms;	/* of the request they are for */
 	bool deallocate;	/* of zeros */
 	struct member_io *current[SLOTS_MAX];
 };

@@ -6,6 +6,7 @@
  */
 #include "read_op.h"
 
+#include <errno.h>
 #include <syslog.h>
 
 #define HEDGE_FACTOR 2u		/* it has waited for so many times the others' mean: as long again is saved */
@@ -30,8 +31,7 @@ troubled_roles(const struct engine *engine)
 static bool
 others_suffice(const struct engine *engine, uint32_t roles)
 {
-	return engine->evicting == 0 &&
-	       geometry_bears(&engine->geometry, engine->out | troubled_roles(engine) | roles);
+	return geometry_bears(&engine->geometry, engine->out | troubled_roles(engine) | roles);
 }
 
 uint32_t
@@ -51,11 +51,14 @@ read_roles_to_evade(struct engine *engine)
 	return troubled;
 }
 
-/* The one member all commands of the read wait for, or NULL. */
-static struct member *
-waits_for(struct read_op *op)
+/* Commands of the read that wait for their answers, or for their member, and none that was answered just now; and the one
+ * member they all wait for, or NULL.
+ */
+static bool
+waits(struct read_op *op, struct member **for_whom)
 {
 	struct member *found = NULL;
+	bool several = false;
 	int count = 0;
 
 	for_each_member(op->op.engine, member) {
@@ -64,13 +67,21 @@ waits_for(struct read_op *op)
 		for (int i = 0; i < 2; i++)
 			for (struct list *node = lists[i]->next; node != lists[i]; node = node->next)
 				if (list_entry(node, struct member_io, node)->owner == op) {
-					if (found != NULL && found != member)
-						return NULL;
+					several |= found != NULL && found != member;
 					found = member;
 					count++;
 				}
 	}
-	return count == op->pending ? found : NULL;
+	*for_whom = several ? NULL : found;
+	return count == op->pending;
+}
+
+static struct member *
+waits_for(struct read_op *op)
+{
+	struct member *member;
+
+	return waits(op, &member) ? member : NULL;
 }
 
 static void
@@ -108,6 +119,36 @@ others_are_quicker(const struct read_op *op)
 	return (engine->now_ms - op->issued_ms) * 1000 > HEDGE_FACTOR * slowest_us;
 }
 
+static void
+issue_over(struct read_op *op)
+{
+	struct engine *engine = op->op.engine;
+
+	list_remove(&op->waiting);
+	op->pending = 0;
+	TRACE_PIECE(engine, read__end, op->piece);
+	figures_step(engine, STEP_READ, op->issued_ns, 1);
+}
+
+void
+read_op_overdue(struct engine *engine)
+{
+	struct list *next;
+
+	for (struct list *node = engine->reads.next; node != &engine->reads; node = next) {
+		struct read_op *op = list_entry(node, struct read_op, waiting);
+		struct member *nobody;
+
+		next = node->next;
+		if (!overdue_since(engine, op->op.since_ms) || !waits(op, &nobody))
+			continue;
+		for_each_member(engine, member)
+			abandon_commands(op, member);
+		issue_over(op);
+		read_op_end(op, -ETIMEDOUT);
+	}
+}
+
 /* Make it from the others.  False: it has to wait. */
 static bool
 hedge(struct read_op *op)
@@ -118,14 +159,12 @@ hedge(struct read_op *op)
 	if (op->patient)
 		return false;
 	member = waits_for(op);
-	if (member == NULL || !member->in_sync || (op->avoid & ROLE(member->role)) ||
+	if (member == NULL || (!member->in_sync && (!member->evicting || member->leaving)) ||
+	    (op->avoid & ROLE(member->role)) ||
 	    !others_suffice(engine, op->avoid | ROLE(member->role)))
 		return false;
 	abandon_commands(op, member);
-	list_remove(&op->waiting);
-	op->pending = 0;
-	TRACE_PIECE(engine, read__end, op->piece);
-	figures_step(engine, STEP_READ, op->issued_ns, 1);
+	issue_over(op);
 	op->avoid |= ROLE(member->role);
 	op->evades = true;
 	engine->counters.reads_hedged++;

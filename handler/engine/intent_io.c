@@ -16,6 +16,7 @@
 #include <syslog.h>
 
 #define CLEAN_PERIOD_MS 1000u
+#define RETRY_MS 1000u		/* after a member that can't be spared refused a block */
 
 /* What is about to be sent, taken as already cleared; and then as set once it is answered. */
 static void
@@ -107,6 +108,20 @@ intent_io_tell(struct engine *engine, int error)
 	}
 }
 
+void
+intent_io_overdue(struct engine *engine)
+{
+	for (struct list *node = engine->intent_waiters.next, *next; node != &engine->intent_waiters; node = next) {
+		struct region_hold *hold = list_entry(node, struct region_hold, node);
+
+		next = node->next;
+		if (!overdue_since(engine, hold->since_ms))
+			continue;
+		list_remove(node);
+		hold->ready(hold, -ETIMEDOUT);
+	}
+}
+
 /* --- the map --- */
 
 static void
@@ -127,6 +142,8 @@ batch_done(struct engine *engine)
 		engine->map_durable = engine->map_sent;
 	else
 		engine->map_sent = engine->map_durable;
+	if (engine->map_error != 0 && !MUTANT(REFUSED_UNPACED))
+		engine->map_retry_ms = engine->now_ms + RETRY_MS;
 	engine->activity++;
 	intent_io_tell(engine, engine->map_error);
 }
@@ -225,6 +242,8 @@ intent_io_run(struct engine *engine)
 	    engine->phase > PHASE_LAST_MAP || engine->fenced)
 		return;
 	clean(engine);
+	if (engine->now_ms < engine->map_retry_ms)
+		return;
 	if (engine->map_pending == 0 && any_block_dirty(engine))
 		send_batch(engine);
 	else if (engine->map_pending == 0)
@@ -262,6 +281,8 @@ intent_io_idle(const struct engine *engine)
 uint64_t
 intent_io_deadline(const struct engine *engine)
 {
+	if (engine->map_retry_ms > engine->now_ms)
+		return engine->map_retry_ms;
 	if (engine->phase != PHASE_RUNNING && engine->phase != PHASE_DRAIN)
 		return UINT64_MAX;
 	if (engine->geometry.redundancy == 0 || engine->cleaning || engine->fenced ||

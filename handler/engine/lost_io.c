@@ -14,6 +14,8 @@
 #include <string.h>
 #include <syslog.h>
 
+#define RETRY_MS 1000u		/* after a member that can't be spared refused it */
+
 struct lost_record {
 	struct lost_waiter waiter;	/* must be first */
 	struct engine *engine;
@@ -46,6 +48,8 @@ static void
 phase_done(struct engine *engine)
 {
 	if (engine->lost_error != 0) {
+		if (!MUTANT(REFUSED_UNPACED))
+			engine->lost_retry_ms = engine->now_ms + RETRY_MS;
 		lost_io_all(engine);
 		tell_waiters(engine, engine->lost_error);
 		return;
@@ -294,12 +298,33 @@ lost_io_run(struct engine *engine)
 		engine->lost_full = false;
 	if (!engine->lost_recording && lost_io_recording(engine) && engine->evicting == 0)
 		record_suspects(engine);
-	if (engine->lost_pending > 0)
+	if (engine->lost_pending > 0 || engine->now_ms < engine->lost_retry_ms)
 		return;
 	if (!lost_settled(engine->lost))
 		send_phase(engine);
 	else if (!list_empty(&engine->lost_waiters))
 		tell_waiters(engine, 0);
+}
+
+uint64_t
+lost_io_deadline(const struct engine *engine)
+{
+	return engine->lost_retry_ms > engine->now_ms ? engine->lost_retry_ms : UINT64_MAX;
+}
+
+/* Who made bytes known again must not be told so.  A record of what was lost waits as long as it takes. */
+void
+lost_io_overdue(struct engine *engine)
+{
+	for (struct list *node = engine->lost_waiters.next, *next; node != &engine->lost_waiters; node = next) {
+		struct lost_waiter *waiter = list_entry(node, struct lost_waiter, node);
+
+		next = node->next;
+		if (!overdue_since(engine, waiter->since_ms))
+			continue;
+		list_remove(node);
+		waiter->done(waiter, -ETIMEDOUT);
+	}
 }
 
 bool

@@ -79,6 +79,7 @@ member_io_create(struct member *member, enum backend_op op, uint64_t offset_byte
 	mio->member = member;
 	mio->segment_count = 0;
 	mio->policy = policy;
+	mio->since_ms = 0;
 	mio->unjudged = false;
 	mio->where = MIO_BUILT;
 	return mio;
@@ -377,6 +378,20 @@ member_fail_parked(struct member *member, int result, bool requests_only)
 			complete_unsent(mio, result);
 	}
 	list_splice(&member->parked, &kept);
+}
+
+void
+member_fail_overdue(struct member *member)
+{
+	for (struct list *node = member->parked.next, *next; node != &member->parked; node = next) {
+		struct member_io *mio = list_entry(node, struct member_io, node);
+
+		next = node->next;
+		if (!overdue_since(member->engine, mio->since_ms))
+			continue;
+		list_remove(node);
+		complete_unsent(mio, -ETIMEDOUT);
+	}
 }
 
 void

@@ -135,8 +135,10 @@ claim_rows(struct read_op *op)
 	for (int i = 0; i < wanted; i++)
 		if (row_claim(op->op.engine->rows, op->first_row + (uint64_t)i, &op->claims[i]) != 0)
 			abort();
-	if (op->op.holder.waiting == 0)
-		op_ready(&op->op);
+	op->op.changes_nothing = true;
+	for (int i = 0; i < op->row_count; i++)
+		op->op.changes_nothing &= op->claims[i].kind != CLAIM_WRITE;
+	op_claimed(&op->op);
 }
 
 static bool
@@ -152,8 +154,8 @@ claims_suffice(const struct read_op *op)
 
 /* --- end --- */
 
-static void
-read_end(struct read_op *op, int result)
+void
+read_op_end(struct read_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
 	struct piece *piece = op->piece;
@@ -169,7 +171,7 @@ read_end(struct read_op *op, int result)
 static void
 read_fail(struct op *base, int error)
 {
-	read_end((struct read_op *)base, error);
+	read_op_end((struct read_op *)base, error);
 }
 
 void
@@ -181,7 +183,7 @@ read_op_again(struct read_op *op)
 		arena_release(&engine->arena, op->buffer, op->buffer_bytes);
 	op->buffer = NULL;
 	if (++op->attempts > ATTEMPTS_MAX) {
-		read_end(op, -EIO);
+		read_op_end(op, -EIO);
 		return;
 	}
 	op->again_ns = engine->stamp_ns;
@@ -390,7 +392,7 @@ settled(struct read_op *op)
 	if (op->error == -ENOLINK)
 		read_op_again(op);
 	else
-		read_end(op, op->error);
+		read_op_end(op, op->error);
 }
 
 static void
@@ -426,7 +428,7 @@ settle_copies(struct read_op *op)
 {
 	struct engine *engine = op->op.engine;
 	struct gather gather = { .engine = engine, .op = BACKEND_WRITE, .done = copy_written,
-				 .owner = op, .pending = &op->pending };
+				 .owner = op, .pending = &op->pending, .since_ms = op->op.since_ms };
 	struct extent extent;
 
 	op->pending = 1;	/* this function */
@@ -499,7 +501,7 @@ read_finish(struct read_op *op)
 		if (op->rebuilt_count > 0)
 			rebuild_all(op);
 		engine->counters.reads_reconstructed += (uint64_t)op->rebuilt_count;
-		read_end(op, 0);
+		read_op_end(op, 0);
 	} else if (op->error == -ENOLINK) {
 		read_op_again(op);
 	} else if ((op->error == -ENODATA || op->error == -EIO) && engine->geometry.redundancy > 0 &&
@@ -510,9 +512,9 @@ read_finish(struct read_op *op)
 		if (do_without(op))
 			read_op_again(op);
 		else
-			read_end(op, op->error);
+			read_op_end(op, op->error);
 	} else {
-		read_end(op, op->error);
+		read_op_end(op, op->error);
 	}
 }
 
@@ -595,7 +597,7 @@ read_issue(struct read_op *op)
 {
 	struct engine *engine = op->op.engine;
 	struct gather gather = { .engine = engine, .op = BACKEND_READ, .done = read_answered,
-				 .owner = op, .pending = &op->pending };
+				 .owner = op, .pending = &op->pending, .since_ms = op->op.since_ms };
 	uint64_t at = op->piece->begin_bytes;
 	int next_rebuilt = 0;
 	struct extent extent;
@@ -642,7 +644,7 @@ read_start(struct op *base)
 	if (error == -ENODATA && read_patiently(op))
 		return;
 	if (error != 0) {
-		read_end(op, error);
+		read_op_end(op, error);
 		return;
 	}
 	if (bytes > 0) {
@@ -671,6 +673,7 @@ read_op_create(struct engine *engine, struct piece *piece)
 	op->op.holder.granted = op_granted;
 	op->op.start = read_start;
 	op->op.fail = read_fail;
+	op->op.since_ms = piece->since_ms;
 	op->piece = piece;
 	op->first_row = piece->begin_bytes / row_bytes;
 	op->row_count = (int)((piece->end_bytes - 1) / row_bytes - op->first_row) + 1;

@@ -45,6 +45,9 @@ struct read_op {
 /* Give back what it has and begin again, at the tail of its rows' queues. */
 void read_op_again(struct read_op *op);
 
+/* It is over. */
+void read_op_end(struct read_op *op, int result);
+
 /* The roles a new read should not ask, for their members are silent or slow and all others answer. */
 uint32_t read_roles_to_evade(struct engine *engine);
 

@@ -159,6 +159,7 @@ write_flushed(struct flush_waiter *waiter, int result)
 	}
 	op->state = WRITE_FORGETTING;
 	op->forget.done = lost_forgotten;
+	op->forget.since_ms = op->op.since_ms;
 	list_init(&op->forget.node);
 	lost_io_wait(engine, &op->forget);
 }
@@ -210,6 +211,7 @@ write_written(struct write_op *op)
 	op->state = WRITE_FLUSHING;
 	op->flush.done = write_flushed;
 	op->flush.for_request = op->fua;
+	op->flush.since_ms = op->op.since_ms;
 	op->written_ns = engine->stamp_ns;
 	TRACE_WRITE(flush__begin, op);
 	list_init(&op->flush.node);
@@ -323,6 +325,9 @@ write_prepared(struct write_op *op)
 	int error = op->error;
 
 	count_prepared(op);
+	/* What it writes now would have all the time of a member again. */
+	if (error == 0 && overdue_since(op->op.engine, op->op.since_ms))
+		error = -ETIMEDOUT;
 	if (error == 0 && !is_doubtful(op)) {
 		write_issue(op);
 	} else if (error == 0 || error == -ENOLINK) {
@@ -386,6 +391,7 @@ mark_regions(struct write_op *op)
 	    MUTANT(MARK_UNAWAITED))
 		return;
 	op->pending++;
+	op->marks.since_ms = op->op.since_ms;
 	TRACE_WRITE(mark__begin, op);
 	intent_io_wait(engine, &op->marks);
 }
@@ -557,6 +563,7 @@ create(struct engine *engine, struct piece *piece, struct write_op *instead)
 	op->op.start = write_start;
 	op->op.fail = write_fail;
 	op->state = WRITE_WAITING;
+	op->op.since_ms = piece->since_ms;
 	op->pieces = piece;
 	piece->next = NULL;
 	op->begin_bytes = piece->begin_bytes;
@@ -577,8 +584,7 @@ create(struct engine *engine, struct piece *piece, struct write_op *instead)
 	engine->writes++;
 	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
 		claim_row(op, row, instead);
-	if (op->op.holder.waiting == 0)
-		op_ready(&op->op);
+	op_claimed(&op->op);
 	return true;
 }
 
@@ -664,6 +670,8 @@ join(struct write_op *op, struct piece *piece, bool behind)
 		link = &(*link)->next;
 	piece->next = *link;
 	*link = piece;
+	if (piece->since_ms < op->op.since_ms)
+		op->op.since_ms = piece->since_ms;
 	op->fua |= piece->request->fua;
 	op->op.engine->counters.requests_merged++;
 	return true;

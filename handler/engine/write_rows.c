@@ -332,7 +332,7 @@ void
 write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int result))
 {
 	const struct geometry *geometry = geometry_of(op);
-	struct gather gather = { .engine = op->op.engine, .op = BACKEND_READ, .done = done,
+	struct gather gather = { .engine = op->op.engine, .op = BACKEND_READ, .done = done, .since_ms = op->op.since_ms,
 				 .owner = op, .pending = &op->pending };
 
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
@@ -396,7 +396,7 @@ write_position(struct write_op *op, struct gather *gather, uint64_t number, int 
 void
 write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int result))
 {
-	struct gather gather = { .engine = op->op.engine, .op = BACKEND_WRITE, .done = done,
+	struct gather gather = { .engine = op->op.engine, .op = BACKEND_WRITE, .done = done, .since_ms = op->op.since_ms,
 				 .owner = op, .pending = &op->pending };
 
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++)

@@ -134,6 +134,7 @@ zero_flushed(struct flush_waiter *waiter, int result)
 	}
 	op->state = ZERO_FORGETTING;
 	op->forget.done = zero_forgotten;
+	op->forget.since_ms = op->op.since_ms;
 	list_init(&op->forget.node);
 	lost_io_wait(engine, &op->forget);
 }
@@ -212,6 +213,7 @@ zero_written(struct zero_op *op)
 	op->state = ZERO_FLUSHING;
 	op->flush.done = zero_flushed;
 	op->flush.for_request = op->piece->request->fua;
+	op->flush.since_ms = op->op.since_ms;
 	op->begun_ns = engine->stamp_ns;
 	TRACE_PIECE(engine, flush__begin, op->piece);
 	list_init(&op->flush.node);
@@ -256,6 +258,7 @@ zero_write(struct zero_op *op)
 	struct gather gather = {
 		.engine = op->op.engine, .op = BACKEND_ZERO, .done = zero_answered, .owner = op,
 		.pending = &op->pending, .deallocate = op->piece->request->deallocate,
+		.since_ms = op->op.since_ms,
 	};
 
 	op->state = ZERO_WRITING;
@@ -305,6 +308,7 @@ zero_start(struct op *base)
 		return;
 	}
 	op->state = ZERO_MARKING;
+	op->marks.since_ms = op->op.since_ms;
 	op->begun_ns = engine->stamp_ns;
 	TRACE_PIECE(engine, mark__begin, op->piece);
 	intent_io_wait(engine, &op->marks);
@@ -358,6 +362,7 @@ zero_op_create(struct engine *engine, struct piece *piece)
 	assert(piece->begin_bytes % row_bytes == 0 && piece->end_bytes % row_bytes == 0);
 	op->op = (struct op){
 		.holder.granted = op_granted, .engine = engine, .start = zero_start, .fail = zero_fail,
+		.since_ms = piece->since_ms,
 	};
 	list_init(&op->op.node);
 	op->state = ZERO_WAITING;
@@ -371,8 +376,7 @@ zero_op_create(struct engine *engine, struct piece *piece)
 	assert(op->row_count > 0 && op->row_count <= ROWS_MAX);
 	engine->ops++;
 	claim_rows(op);
-	if (op->op.holder.waiting == 0)
-		op_ready(&op->op);
+	op_claimed(&op->op);
 	return true;
 }
 
@@ -387,7 +391,17 @@ zero_is_long(const struct engine_request *request)
 void
 zero_piece_ended(struct engine *engine, const struct engine_request *request)
 {
-	engine->zero_pieces -= zero_is_long(request);
+	if (!zero_is_long(request))
+		return;
+	engine->zero_pieces--;
+	engine->zero_progress_ms = engine->now_ms;
+}
+
+/* None of them gets on: all that wait to be cut wait since then. */
+static uint64_t
+waiting_since(const struct engine *engine, const struct engine_request *request)
+{
+	return request->since_ms > engine->zero_progress_ms ? request->since_ms : engine->zero_progress_ms;
 }
 
 static uint64_t
@@ -495,6 +509,8 @@ zero_run(struct engine *engine)
 		/* It is repeated, and would come over what is newer (behind.c). */
 		if (request->overtaken && request->cut_bytes < request->zeroed_bytes && request->first_error == 0)
 			request->first_error = -EIO;
+		if (needs_cutting(request) && overdue_since(engine, waiting_since(engine, request)))
+			request->first_error = -ETIMEDOUT;
 		if (needs_cutting(request)) {
 			if (engine->zero_pieces >= engine->zero_pieces_max || engine->ops >= OPS_MAX)
 				return;
@@ -506,6 +522,14 @@ zero_run(struct engine *engine)
 			engine->zeros_tail = &engine->zeros_head;
 		request_let_go(engine, request);
 	}
+}
+
+uint64_t
+zero_deadline(const struct engine *engine)
+{
+	const struct engine_request *first = engine->zeros_head;
+
+	return first != NULL && needs_cutting(first) ? overdue_at(engine, waiting_since(engine, first)) : UINT64_MAX;
 }
 
 void

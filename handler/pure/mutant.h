@@ -130,7 +130,16 @@
 	  "who was away is believed to hold what becomes suspect after the record")		\
 	X(LOST_FULL_DEFINED, "lost-full-defined", 14,						\
 	  "test_engine_knowable: test_member_that_returns_to_a_full_table_keeps_what_it_holds",	\
-	  "a region that did not fit in the table counts as recorded")
+	  "a region that did not fit in the table counts as recorded")				\
+	X(READS_HELD, "reads-held", 15,								\
+	  "test_engine_bounds: test_reads_go_on_while_an_eviction_can_not_be_recorded",		\
+	  "reads wait until it is on record who is out")					\
+	X(WAITS_FOR_EVER, "waits-for-ever", 15,							\
+	  "test_engine_bounds: test_every_request_ends_while_an_eviction_can_not_be_recorded",	\
+	  "a request waits as long as what it waits for is refused")				\
+	X(REFUSED_UNPACED, "refused-unpaced", 15,						\
+	  "test_engine_bounds: test_what_is_refused_is_repeated_once_a_second",			\
+	  "map and table of lost extents are sent again at once when they are refused")
 
 enum mutant {
 	MUTANT_NONE,

@@ -1,0 +1,222 @@
+/* test_engine_bounds.c - every request ends in time, whatever is refused; and nobody waits for what does not concern it. */
+#include "engine/engine.h"
+#include "rig.h"
+
+#include "pure/layout.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define LOAD_BYTES (4ull << 20)
+
+static void
+start(struct rig *rig, int level, int count, uint64_t seed)
+{
+	rig_init(rig, level, count, 16384, LOAD_BYTES, seed);
+	rig->options.queue_limit_ms = 5000;
+	rig->options.assembly_limit_ms = 5000;
+	rig->options.give_up_ms = 500;
+	for (int i = 0; i < count; i++) {
+		rig->members[i].disk.write_cache = false;
+		rig->members[i].deadline_us = 500000;
+	}
+	rig->step_ms_max = 5;
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	for (uint64_t sector = 0; sector < rig->sectors; sector += 1024)
+		rig_submit(rig, REQUEST_WRITE, sector, 1024, false);
+	rig_drain(rig);
+}
+
+static void
+finish(struct rig *rig)
+{
+	rig_verify(rig);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+static void
+refuse_superblocks(struct rig *rig, int member, bool refused)
+{
+	rig->members[member].refuse_from_bytes = LAYOUT_SUPERBLOCK_A_OFFSET;
+	rig->members[member].refuse_to_bytes = refused ? LAYOUT_MAP_OFFSET : 0;
+}
+
+static void
+wait_for_state(struct rig *rig, int slot, enum member_state state)
+{
+	for (int i = 0; i < 20000 && rig_status(rig).members[slot].state != state; i++)
+		rig_step(rig);
+	assert_int_equal(rig_status(rig).members[slot].state, state);
+}
+
+/* Nothing is active any more after this time. */
+static void
+drain_within(struct rig *rig, uint64_t limit_ms)
+{
+	const uint64_t since_ms = rig->now_ms;
+
+	while (rig->active_count > 0 && rig->now_ms - since_ms <= limit_ms)
+		rig_step(rig);
+	assert_int_equal(rig->active_count, 0);
+}
+
+/* A member is gone, and the superblock that would record it is refused by one that can't be spared. */
+static void
+stick(struct rig *rig)
+{
+	refuse_superblocks(rig, 2, true);
+	fake_member_cut(&rig->members[1], false);
+	wait_for_state(rig, 1, MEMBER_FAULTY);
+}
+
+static void
+test_reads_go_on_while_an_eviction_can_not_be_recorded(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1701);
+	stick(&rig);
+	for (uint64_t sector = 0; sector < rig.sectors; sector += 512)
+		rig_submit(&rig, REQUEST_READ, sector, 300, false);
+	drain_within(&rig, 1000);
+	refuse_superblocks(&rig, 2, false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	finish(&rig);
+}
+
+static void
+submit_all_kinds(struct rig *rig, uint64_t turn)
+{
+	for (uint64_t i = 0; i < 16; i++) {
+		rig_submit(rig, REQUEST_WRITE, i * 300, 100, i % 4 == 0);
+		rig_submit(rig, REQUEST_READ, i * 300 + 50, 100, false);
+	}
+	rig_submit(rig, REQUEST_ZERO, 5000, 100, false);
+	rig_submit(rig, REQUEST_ZERO, 5200, 2900, false);	/* a long one */
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_submit(rig, REQUEST_COMPARE_WRITE, 4900 + 16 * turn, 8, false);
+}
+
+static void
+test_every_request_ends_while_an_eviction_can_not_be_recorded(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1702);
+	stick(&rig);
+	rig.errors_allowed = true;
+	for (uint64_t turn = 0; turn < 3; turn++) {
+		submit_all_kinds(&rig, turn);
+		drain_within(&rig, engine_request_ms_max(&rig.options));
+		assert_int_equal(rig.last_error, -ETIMEDOUT);
+	}
+	/* It recovers by itself. */
+	refuse_superblocks(&rig, 2, false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 100);
+	rig.errors_allowed = false;
+	for (uint64_t sector = 0; sector < rig.sectors; sector += 1024)
+		rig_submit(&rig, REQUEST_WRITE, sector, 1024, false);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
+/* Where the level bears one more, the one that refuses goes as well, and nobody waits. */
+static void
+test_a_survivor_that_refuses_and_can_be_spared_is_evicted_too(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 6, 5, 1703);
+	refuse_superblocks(&rig, 2, true);
+	fake_member_cut(&rig.members[1], false);
+	for (uint64_t sector = 0; sector < rig.sectors; sector += 1024)
+		rig_submit(&rig, REQUEST_WRITE, sector, 600, false);
+	drain_within(&rig, 2000);
+	wait_for_state(&rig, 2, MEMBER_FAULTY);
+	finish(&rig);
+}
+
+static uint64_t
+writes_within_ms(struct rig *rig, int member, uint64_t ms)
+{
+	const uint64_t since_ms = rig->now_ms, before = rig->members[member].writes;
+
+	while (rig->now_ms - since_ms < ms)
+		rig_step(rig);
+	return rig->members[member].writes - before;
+}
+
+static void
+test_what_is_refused_is_repeated_once_a_second(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1704);
+	rig_steps(&rig, 2000);		/* the regions are clean again */
+	fake_member_cut(&rig.members[1], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 1000);
+	rig.members[2].refuse_from_bytes = LAYOUT_MAP_OFFSET;
+	rig.members[2].refuse_to_bytes = LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES;
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
+	drain_within(&rig, engine_request_ms_max(&rig.options));
+	assert_true(rig.failed > 0);
+	assert_true(writes_within_ms(&rig, 2, 5000) <= 12);
+	rig.members[2].refuse_to_bytes = 0;
+	rig_steps(&rig, 1000);
+	rig.errors_allowed = false;
+	rig_submit(&rig, REQUEST_WRITE, 0, 1024, false);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
+/* Of what a member has no answer comes: its session ends by its own deadline, and what waits behind it is not forgotten. */
+static void
+test_a_member_that_hangs_while_another_is_out_costs_its_time_only(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1705);
+	fake_member_cut(&rig.members[1], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig.errors_allowed = true;
+	submit_all_kinds(&rig, 0);
+	fake_member_hang(&rig.members[2]);
+	drain_within(&rig, engine_request_ms_max(&rig.options));
+	fake_member_continue(&rig.members[2]);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_steps(&rig, 200);
+	rig.errors_allowed = false;
+	for (uint64_t sector = 0; sector < rig.sectors; sector += 1024)
+		rig_submit(&rig, REQUEST_WRITE, sector, 1024, false);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reads_go_on_while_an_eviction_can_not_be_recorded),
+		cmocka_unit_test(test_every_request_ends_while_an_eviction_can_not_be_recorded),
+		cmocka_unit_test(test_a_survivor_that_refuses_and_can_be_spared_is_evicted_too),
+		cmocka_unit_test(test_what_is_refused_is_repeated_once_a_second),
+		cmocka_unit_test(test_a_member_that_hangs_while_another_is_out_costs_its_time_only),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
