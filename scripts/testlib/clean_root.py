@@ -39,7 +39,7 @@ VARIANT = "apt"
 NEEDED = {"mmdebstrap": "mmdebstrap: run scripts/deps --long, or apt-get install mmdebstrap",
           "git": "git, which copies what is committed: apt-get install git",
           "unshare": "unshare: apt-get install util-linux", "setpriv": "setpriv: apt-get install util-linux"}
-FREE_BYTES_MIN = 8 << 30
+FREE_BYTES_MIN = 5 << 30
 SUM = re.compile(r"^\d+ passed, \d+ failed, \d+ skipped$")
 
 
