@@ -95,6 +95,28 @@ engine_memory_end(void)
 	memset(given_back, 0, sizeof(given_back));
 }
 
+static uint64_t refuse_behind, refuse_count;
+
+void
+engine_memory_refuse(uint64_t behind, uint64_t count)
+{
+	refuse_behind = behind;
+	refuse_count = count;
+}
+
+static bool
+is_refused(void)
+{
+	if (refuse_behind > 0) {
+		refuse_behind--;
+		return false;
+	}
+	if (refuse_count == 0)
+		return false;
+	refuse_count--;
+	return true;
+}
+
 /* --- what the engine calls instead of stdlib's --- */
 
 void *engine_malloc(size_t bytes);
@@ -111,6 +133,8 @@ engine_malloc(size_t bytes)
 	uint32_t number = size_number(bytes > 0 ? bytes : 1);
 	union block *block = given_back[number];
 
+	if (is_refused())
+		return NULL;
 	if (block == NULL)
 		return cut(16, number, size_bytes(number));
 	given_back[number] = block->next;
@@ -122,14 +146,14 @@ engine_calloc(size_t count, size_t bytes)
 {
 	void *memory = engine_malloc(count * bytes);
 
-	return memset(memory, 0, count * bytes);
+	return memory != NULL ? memset(memory, 0, count * bytes) : NULL;
 }
 
 /* Rare and large: never on a list. */
 void *
 engine_aligned_alloc(size_t alignment, size_t bytes)
 {
-	return cut(alignment > 16 ? alignment : 16, SIZES, bytes);
+	return is_refused() ? NULL : cut(alignment > 16 ? alignment : 16, SIZES, bytes);
 }
 
 void
@@ -153,6 +177,8 @@ engine_realloc(void *memory, size_t bytes)
 	if (bytes <= header_of(memory)->bytes)
 		return memory;
 	moved = engine_malloc(bytes);
+	if (moved == NULL)
+		return NULL;
 	memcpy(moved, memory, header_of(memory)->bytes);
 	engine_free(memory);
 	return moved;

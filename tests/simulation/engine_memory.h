@@ -8,7 +8,12 @@
 #ifndef IRAID_ENGINE_MEMORY_H
 #define IRAID_ENGINE_MEMORY_H
 
+#include <stdint.h>
+
 void engine_memory_begin(void);		/* an engine is about to be made */
 void engine_memory_end(void);		/* one was destroyed, or crashed */
+
+/* Of the next allocations, behind some that succeed, so many fail. */
+void engine_memory_refuse(uint64_t behind, uint64_t count);
 
 #endif

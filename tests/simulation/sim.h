@@ -39,6 +39,11 @@ enum ability_name {
 	ABILITY_ROLLBACKS,
 	ABILITY_TIME_JUDGED,
 	ABILITY_STAYING_FAULTS,
+	ABILITY_ROT,
+	ABILITY_POWER_AFTER_STOP,
+	ABILITY_STANDSTILLS,
+	ABILITY_EPOCHS,
+	ABILITY_NO_MEMORY,
 	ABILITIES,
 };
 
@@ -67,6 +72,8 @@ enum fault_kind {
 	FAULT_CONFLICT,		/* one member alone says that another gateway has reserved it */
 	FAULT_SHAPE,		/* another block size or capacity at the next log-in */
 	FAULT_ROLLBACK,		/* the device holds what it held at some earlier time */
+	FAULT_STANDSTILL,	/* the gateway does nothing for a while, and goes on */
+	FAULT_NO_MEMORY,	/* the engine gets no memory for a while */
 	FAULT_CRASH,		/* the gateway dies */
 	FAULT_BLACKOUT,		/* the gateway dies, and some or all members lose power */
 	FAULT_STOP,		/* the gateway is stopped in order, and started again */
@@ -98,6 +105,7 @@ struct sim_totals {
 	uint64_t faults[FAULT_KINDS];
 	uint64_t admin[ADMIN_KINDS];	/* that were not refused */
 	uint64_t abilities[ABILITIES];	/* lives that had it */
+	uint64_t rotten;		/* blocks falsified */
 	uint64_t memory_waits;		/* turns after which operations waited for the arena */
 	uint64_t rebuilds, scrubs;	/* that ended well */
 	struct fake_counts fake;
@@ -185,6 +193,10 @@ struct sim {
 	struct disk foreign;		/* of FAULT_FOREIGN */
 	struct disk snapshot;		/* of FAULT_ROLLBACK */
 	int snapshot_of;		/* device; -1: none */
+	bool rotten;			/* blocks are falsified: a scrub finds them */
+	uint64_t still_until_us;	/* the engine gets no turns */
+	bool turn_missed;		/* by that */
+	uint64_t no_epoch_until_us;	/* it can't be recorded */
 	bool twin[SIM_SLOTS_MAX];	/* by device: a spare whose mark has a member's UUID */
 	int slots;			/* devices there are; slot_of says which the engine has */
 	int slot_of[SIM_SLOTS_MAX];	/* by device: the engine's slot, -1: not given to it */
@@ -256,6 +268,8 @@ void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(p
 
 /* sim_run.c */
 void sim_advance(struct sim *sim, uint64_t until_us);
+/* Until the condition holds; false: it does not within limit_us. */
+bool sim_wait(struct sim *sim, bool (*condition)(struct sim *sim), uint64_t limit_us);
 void sim_turn(struct sim *sim);		/* the engine runs once */
 void sim_start(struct sim *sim);
 void sim_crash(struct sim *sim);
@@ -269,6 +283,9 @@ bool sim_can(const struct sim *sim, enum ability_name ability);	/* this life */
 uint64_t ability_random(const struct sim *sim, enum ability_name ability);	/* a sequence of its own, for the beginning */
 bool ability_switch(const char *name, bool on);		/* for all lives; false: there is none of that name */
 void ability_list(void);
+
+/* sim_rot.c */
+void rot_step(struct sim *sim, uint64_t *random);	/* at a quiescence */
 
 /* sim_load.c */
 void load_init(struct sim *sim);
@@ -299,6 +316,7 @@ void fault_inject(struct sim *sim, uint64_t *random);
 void fault_crash(struct sim *sim, uint64_t *random);	/* the one that was armed */
 void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
+bool sim_read_superblock(const struct disk *disk, struct superblock *superblock);
 void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice */
 
 /* sim_oracle.c */

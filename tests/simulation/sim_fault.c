@@ -7,6 +7,8 @@
  */
 #include "sim.h"
 
+#include "engine_memory.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +18,7 @@
 
 const char *const fault_names[FAULT_KINDS] = {
 	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "command refused",
-	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "gateway crash", "blackout", "stop and start",
+	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "standstill", "no memory", "gateway crash", "blackout", "stop and start",
 };
 
 static uint64_t
@@ -103,6 +105,8 @@ fault_cure_all(struct sim *sim)
 			schedule_cancel(&sim->schedule, &c->event);
 			cure(sim, m, (enum cure_kind)kind);
 		}
+	sim->no_epoch_until_us = 0;
+	sim->still_until_us = 0;
 	for (int m = 0; m < sim->slots; m++)
 		disk_loosen(&sim->members[m].disk);
 	for (int m = 0; m < sim->slots; m++)
@@ -341,8 +345,8 @@ strike_shape(struct sim *sim, int m, uint64_t lasts, uint64_t *random)
 	cure_after(sim, m, CURE_SHAPE, lasts);
 }
 
-static bool
-read_superblock(const struct disk *disk, struct superblock *superblock)
+bool
+sim_read_superblock(const struct disk *disk, struct superblock *superblock)
 {
 	uint8_t copies[2 * LAYOUT_SUPERBLOCK_BYTES];
 
@@ -369,7 +373,7 @@ strike_rollback(struct sim *sim, int m, uint64_t *random)
 		return;
 	}
 	if (!others_are_well(sim, of) || sim->roles[of] < 0 || sim->holder[sim->roles[of]] != of ||
-	    !read_superblock(&sim->snapshot, &old) || !read_superblock(&sim->members[of].disk, &new) ||
+	    !sim_read_superblock(&sim->snapshot, &old) || !sim_read_superblock(&sim->members[of].disk, &new) ||
 	    old.epoch + 2 > new.epoch)
 		return;
 	sim_trace(sim, "device %d goes back from epoch %llu, event %llu to %llu, %llu", of,
@@ -386,6 +390,8 @@ strike_rollback(struct sim *sim, int m, uint64_t *random)
 	}
 }
 
+static void resume_load(struct sim *sim, uint64_t *random);
+
 /* Some devices have a switch for it; what the cache holds is written out then. */
 static void
 switch_cache(struct sim *sim, int m, uint64_t *random)
@@ -397,6 +403,20 @@ switch_cache(struct sim *sim, int m, uint64_t *random)
 	disk_flush(disk);
 	disk->write_cache = !disk->write_cache;
 	sim_trace(sim, "device %d has its write cache %s now", m, disk->write_cache ? "on" : "off");
+}
+
+/* Nobody runs the engine: the machine swaps, or is a guest that was stopped.  Sessions that had something under way end meanwhile;
+ * when it goes on, all have to be opened anew.
+ */
+static void
+strike_standstill(struct sim *sim, uint64_t *random)
+{
+	uint64_t lasts = random_between(random, 0, random_once_in(random, 3) ? 300000000 : 15000000);
+
+	resume_load(sim, random);
+	sim->still_until_us = now(sim) + lasts;
+	for (int m = 0; m < sim->slots; m++)
+		fault_trouble(sim, m, lasts);
 }
 
 static void
@@ -462,6 +482,12 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_ROLLBACK:
 		strike_rollback(sim, m, random);
 		break;
+	case FAULT_STANDSTILL:
+		strike_standstill(sim, random);
+		break;
+	case FAULT_NO_MEMORY:
+		engine_memory_refuse(random_between(random, 1, 30), random_between(random, 1, 40));
+		break;
 	case FAULT_CRASH:
 	case FAULT_BLACKOUT:
 	case FAULT_STOP:
@@ -511,7 +537,7 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 			some_events(sim, events);
 		sim_crash(sim);
 	}
-	if (kind == FAULT_BLACKOUT)
+	if (kind == FAULT_BLACKOUT || (kind == FAULT_STOP && sim_can(sim, ABILITY_POWER_AFTER_STOP)))
 		for (int m = 0; m < sim->slots; m++)
 			if (!random_once_in(random, 3))
 				fake_member_power_loss(&sim->members[m], sim->members[m].reachable);
@@ -530,6 +556,13 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 	if (sim_can(sim, ABILITY_CACHE_SWITCHED))
 		switch_cache(sim, draw_member(sim, random), random);
 	sim_advance(sim, now(sim) + away);
+	if (sim_can(sim, ABILITY_EPOCHS) && random_once_in(random, 2)) {
+		uint64_t lasts = draw_time(random);
+
+		sim->no_epoch_until_us = now(sim) + lasts;
+		for (int m = 0; m < sim->slots; m++)
+			fault_trouble(sim, m, lasts);
+	}
 	if (stranger)
 		sim_stranger(sim);
 	sim_start(sim);
@@ -549,6 +582,7 @@ draw_able(const struct sim *sim, uint64_t *random, enum fault_kind *kind)
 	static const struct { enum ability_name ability; enum fault_kind kind; } able[] = {
 		{ ABILITY_STUCK_SECTORS, FAULT_STUCK }, { ABILITY_CONFLICTS, FAULT_CONFLICT },
 		{ ABILITY_SHAPES, FAULT_SHAPE }, { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
+		{ ABILITY_STANDSTILLS, FAULT_STANDSTILL }, { ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
 	};
 	enum fault_kind kinds[sizeof(able) / sizeof(able[0])];
 	uint64_t count = 0;

@@ -233,6 +233,7 @@ add_totals(struct sim_totals *sum, const struct sim_totals *part)
 	for (int i = 0; i < ABILITIES; i++)
 		sum->abilities[i] += part->abilities[i];
 	sum->memory_waits += part->memory_waits;
+	sum->rotten += part->rotten;
 	sum->rebuilds += part->rebuilds;
 	sum->scrubs += part->scrubs;
 	sum->fake.answers_lost += part->fake.answers_lost;
@@ -284,6 +285,7 @@ print_totals(const struct sim_totals *sum, double took_s)
 	line("  stopped by the fence", sum->fake.late_fenced);
 	line("sectors lost with a cache", sum->fake.sectors_lost);
 	line("reads of unreadable sectors", sum->fake.medium_errors);
+	line("blocks falsified", sum->rotten);
 	line("reads diverted", sum->fake.diverted);
 	printf("faults that stay: a member\n");
 	for (int i = 0; i < STAY_KINDS; i++)

@@ -1,0 +1,181 @@
+/* sim_rot.c - a member returns something else than was written to it, without an error.
+ *
+ * Only scrubs see that, so one is started at once, while all is well: blocks of some rows are falsified, one in each row,
+ * on any member, data or not.  Until it is over, the data that was falsified may read as anything, and nothing else may.
+ * What must be then:
+ *
+ *	level 6, three copies or more	the wrong one was found by the others, and mended: everything is as it was
+ *	level 5, two copies		nobody can say who is right: parity, or the other copy, follows; other data is as it was
+ *
+ * Rows that are falsified are not written to meanwhile: a write may take what is wrong into its parity.
+ */
+#include "sim.h"
+
+#define ROWS_MAX 4
+#define SCRUB_US (60ull * 1000000)
+
+struct rot {
+	uint64_t row;
+	int position;
+	uint64_t column;		/* of a block, in bytes */
+};
+
+static bool
+is_mendable(const struct sim *sim)
+{
+	return sim->geometry.redundancy >= 2;
+}
+
+/* The first sector of the volume that the block holds, whose copy it is; UINT64_MAX: parity. */
+static uint64_t
+first_sector(const struct sim *sim, const struct rot *rot)
+{
+	const bool copies = sim->level == 1 || sim->level == 10;
+	const uint64_t chunk = copies ? 0 : (uint64_t)rot->position;
+
+	if (!copies && rot->position >= sim->geometry.data_chunks)
+		return UINT64_MAX;
+	return (rot->row * geometry_row_bytes(&sim->geometry) + chunk * sim->chunk_bytes + rot->column) /
+	       PATTERN_SECTOR;
+}
+
+static void
+set_trait(struct sim *sim, const struct rot *rot, bool set)
+{
+	uint64_t first = first_sector(sim, rot);
+
+	for (uint64_t i = 0; first != UINT64_MAX && i < sim->block_bytes / PATTERN_SECTOR; i++)
+		if (set)
+			sim->traits[first + i] |= MAY_BE_ANYTHING;
+		else
+			sim->traits[first + i] &= (uint8_t)~MAY_BE_ANYTHING;
+}
+
+static bool
+has_trait(const struct sim *sim, const struct rot *rot)
+{
+	uint64_t first = first_sector(sim, rot);
+
+	for (uint64_t i = 0; first != UINT64_MAX && i < sim->block_bytes / PATTERN_SECTOR; i++)
+		if (sim->traits[first + i] != 0)
+			return true;
+	return false;
+}
+
+static void
+falsify(struct sim *sim, const struct rot *rot, uint64_t *random)
+{
+	const int role = geometry_role(&sim->geometry, rot->row, (uint8_t)rot->position);
+	struct disk *disk = &sim->members[sim->holder[role]].disk;
+	const uint64_t at = sim->data_offset + geometry_offset(&sim->geometry, rot->row, (uint8_t)role) + rot->column;
+	uint8_t block[DISK_PAGE];
+
+	disk_read(disk, at, block, sim->block_bytes);
+	for (uint64_t bytes = random_between(random, 1, 20); bytes > 0; bytes--)
+		block[fake_random(random) % sim->block_bytes] ^= (uint8_t)(1u << fake_random(random) % 8);
+	block[0] ^= 0x11;	/* two flips of one bit would be none */
+	disk_write(disk, at, block, sim->block_bytes, true);
+	sim_trace(sim, "ROT device %d, position %d of row %llu, column %llu", sim->holder[role], rot->position,
+		  (unsigned long long)rot->row, (unsigned long long)rot->column);
+}
+
+static int
+draw_rot(struct sim *sim, struct rot *rots, uint64_t *random)
+{
+	int count = 0;
+
+	for (uint64_t left = random_between(random, 1, ROWS_MAX); left > 0; left--) {
+		struct rot rot = {
+			.row = random_once_in(random, 2) ? fake_random(random) % sim->rows
+							 : sim->hot_row + fake_random(random) % sim->hot_rows,
+			.position = (int)(fake_random(random) % sim->geometry.width),
+			.column = fake_random(random) % (sim->chunk_bytes / sim->block_bytes) * sim->block_bytes,
+		};
+		bool again = has_trait(sim, &rot);
+
+		for (int i = 0; i < count; i++)
+			again |= rots[i].row == rot.row;
+		if (!again)
+			rots[count++] = rot;
+	}
+	return count;
+}
+
+static bool
+is_scrubbed(struct sim *sim)
+{
+	sim_look(sim);
+	return !sim->status.scrub_active;
+}
+
+static void
+scrub(struct sim *sim, enum scrub_mode mode, uint64_t mismatches)
+{
+	char why[256] = "";
+
+	if (engine_scrub_start(sim->engine, mode, false, why) != 0)
+		sim_fail(sim, "a scrub of a volume that is well was refused: %s", why);
+	sim_turn(sim);
+	if (!sim_wait(sim, is_scrubbed, SCRUB_US))
+		sim_fail(sim, "a scrub of a volume that is well does not end: %s", sim->status.scrub.reason);
+	if (sim->status.scrub_mismatches != mismatches)
+		sim_fail(sim, "a scrub found %llu rows that do not fit, %llu were falsified",
+			 (unsigned long long)sim->status.scrub_mismatches, (unsigned long long)mismatches);
+}
+
+static bool
+has_no_load(struct sim *sim)
+{
+	return sim->active_count == 0;
+}
+
+static bool
+is_calm(struct sim *sim)
+{
+	char why[256] = "";
+
+	sim_look(sim);
+	if (sim->geometry.redundancy == 0 || sim->status.state != VOLUME_ACTIVE || sim->status.regions_suspect > 0 ||
+	    sim->engine_options.resync_rows_max == 0 || sim->active_count > 0)
+		return false;
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->members[m].disk.bad_count > 0 ||	/* reads go around it, and take what is wrong along: */
+		    (sim->slot_of[m] >= 0 && sim->status.members[sim->slot_of[m]].slow))
+			return false;
+	if (sim->status.scrub_active) {
+		engine_scrub_stop(sim->engine, why);
+		sim_turn(sim);
+		sim_advance(sim, sim->schedule.now_us + 1000000);	/* rows that it had begun */
+	}
+	return true;
+}
+
+void
+rot_step(struct sim *sim, uint64_t *random)
+{
+	struct rot rots[ROWS_MAX];
+	int count;
+
+	if (!sim_can(sim, ABILITY_ROT) || !is_calm(sim))
+		return;
+	engine_set_rates(sim->engine, 64ull << 20, 1ull << 30);
+	count = draw_rot(sim, rots, random);
+	sim->rotten = true;
+	for (int i = 0; i < count; i++) {
+		falsify(sim, &rots[i], random);
+		set_trait(sim, &rots[i], true);
+		sim->options.totals->rotten++;
+	}
+	load_read_all(sim);
+	if (!sim_wait(sim, has_no_load, SCRUB_US))
+		sim_fail(sim, "reads of a volume that is well do not end");
+	if (random_once_in(random, 2))
+		scrub(sim, SCRUB_CHECK, (uint64_t)count);
+	scrub(sim, SCRUB_REPAIR, (uint64_t)count);
+	for (int i = 0; i < count && is_mendable(sim); i++)
+		set_trait(sim, &rots[i], false);
+	sim->rotten = false;
+	sim_advance(sim, sim->schedule.now_us + 100000);
+	check_media(sim);
+	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min, sim->engine_options.sync_rate_max);
+}
