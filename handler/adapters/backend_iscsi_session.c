@@ -165,7 +165,8 @@ enter_resolve(struct iscsi_member *member)
 	}
 	member->resolution = resolver_start(member->reactor, member->portal, on_resolved, member);
 	if (member->resolution == NULL)
-		fail(member, -EAGAIN, "%s: no thread for the lookup of the name", member->portal);
+		fail(member, -EAGAIN, "%s: no thread for the lookup of the name: do the name servers answer?",
+		     member->portal);
 }
 
 static void

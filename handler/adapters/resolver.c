@@ -2,7 +2,8 @@
  *
  * The resolution is shared by the thread and whoever asked; the last one frees it.  `lock` is held
  * while the result is handed over, so that after resolver_abandon() the thread touches neither
- * the reactor nor the owner.  A lookup that hangs costs one sleeping thread and nothing else.
+ * the reactor nor the owner.  A lookup that hangs costs one sleeping thread and nothing else; each attempt to open a
+ * member by its name may leave one behind, so there is a limit.
  */
 #include "resolver.h"
 
@@ -12,6 +13,7 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,8 @@
 
 #define PORTAL_MAX 280
 #define STACK_BYTES (512 * 1024)	/* name service modules are not frugal */
+
+static atomic_int lookups;
 
 struct resolution {
 	struct reactor_message message;	/* first: the message is the resolution */
@@ -137,6 +141,7 @@ resolver_thread(void *argument)
 	}
 	pthread_mutex_unlock(&resolution->lock);
 	drop(resolution);
+	atomic_fetch_sub(&lookups, 1);
 	return NULL;
 }
 
@@ -148,6 +153,10 @@ start_thread(struct resolution *resolution)
 	sigset_t all, before;
 	int error;
 
+	if (atomic_fetch_add(&lookups, 1) >= RESOLVER_LOOKUPS_MAX) {
+		atomic_fetch_sub(&lookups, 1);
+		return EAGAIN;
+	}
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
@@ -157,6 +166,8 @@ start_thread(struct resolution *resolution)
 	error = pthread_create(&thread, &attributes, resolver_thread, resolution);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
+	if (error != 0)
+		atomic_fetch_sub(&lookups, 1);
 	return error;
 }
 
@@ -219,7 +230,7 @@ resolver_wait(const char *portal, uint32_t timeout_ms, struct resolved *out)
 	resolution = create(portal);
 	if (resolution == NULL || start_thread(resolution) != 0) {
 		out->error = -ENOMEM;
-		snprintf(out->text, sizeof(out->text), "no thread for the lookup");
+		snprintf(out->text, sizeof(out->text), "no thread for the lookup: do the name servers answer?");
 		free(resolution);
 		return;
 	}

@@ -11,6 +11,7 @@
 
 #define RESOLVED_MAX 8
 #define RESOLVED_PORTAL_MAX 80
+#define RESOLVER_LOOKUPS_MAX 64	/* at a time, of all members: those that were abandoned and hang are among them */
 
 struct resolved {
 	int error;		/* 0, or -errno: -EHOSTUNREACH no such name, -ENOMEM, -EAGAIN */
@@ -27,7 +28,7 @@ typedef void (*resolved_fn)(void *owner, const struct resolved *resolved);
 /* Fills *out and returns true if portal needs no lookup. */
 bool resolver_numeric(const char *portal, struct resolved *out);
 
-/* NULL if no thread could be made. */
+/* NULL if no thread could be made, or too many wait for name servers already. */
 struct resolution *resolver_start(struct reactor *reactor, const char *portal, resolved_fn fn, void *owner);
 
 /* fn will not be called any more.  Returns at once, even while the lookup still blocks. */

@@ -105,7 +105,9 @@ struct backend_events {
 	void (*opened)(void *owner, const struct backend_identity *identity);
 	/* error: -ETIMEDOUT no progress; -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH, ... from the
 	 * network; -EACCES login or reservation refused; -EBUSY in use by another gateway;
-	 * -EINVAL device unfit; -ECANCELED our own close.  reason: one line for a person, may
+	 * -EINVAL device unfit; -ECANCELED our own close.  A target that is just restarting is met
+	 * with all of -ECONNREFUSED, -ECONNRESET, -EACCES and -EINVAL: it listens before it knows its
+	 * targets, and knows those before their LUNs.  reason: one line for a person, may
 	 * name the portal; valid during the call only.
 	 */
 	void (*closed)(void *owner, int error, const char *reason);

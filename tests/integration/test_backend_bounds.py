@@ -20,7 +20,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_target as fake  # noqa: E402
 from fake_target import NO_TAG, FakeTarget, Reply, sense  # noqa: E402
-from test_backend_iscsi import pattern, start  # noqa: E402, F401
+from test_backend_iscsi import farm, pattern, start  # noqa: E402, F401
 from test_backend_statuses import EIO, ENOTCONN, opened, result  # noqa: E402
 from test_iscsi_admin import LOGIN, UNREACHABLE, admin  # noqa: E402
 
@@ -276,6 +276,33 @@ def test_odd_status_numbers_harm_nobody(start, jump) -> None:  # noqa: F811
 
 
 # Before and after
+
+
+def test_a_target_daemon_that_restarts_is_open_again_as_soon_as_it_can_be(farm, start) -> None:  # noqa: F811
+    """Each attempt before that ends at once and costs nothing; it is met in all its half-ready states."""
+    probe = start(farm.member(0), "key=7", "connect_ms=20000")
+    probe.open()
+    for _ in range(3):
+        probe.say("load 8 4096")
+        farm.kill(0)
+        while not (line := probe.line()).startswith("closed"):
+            assert re.match(r"load \d+ done 8 failed", line), line
+        assert re.match("closed E(CONNRESET|PIPE) ", line), line
+        back = threading.Thread(target=farm.restart, args=(0,))
+        for attempt in range(10000):
+            if attempt == 3:
+                back.start()
+            elif attempt > 3 and not back.is_alive():
+                break
+            line = probe.ask("open")
+            if line.startswith("opened"):
+                break
+            assert re.match("closed E(CONNREFUSED|CONNRESET|INVAL|PIPE) ", line), line
+        back.join()
+        if line.startswith("closed"):
+            probe.open()
+        assert result(probe.ask("write 0 4096 1")) == 0
+        assert probe.ask("read 0 4096 1") == "read 0 4096 0 same"
 
 
 def pdu(opcode: int, flags: int = 0x80, length: int = 0, more: bytes = bytes(28)):  # noqa: ANN201
