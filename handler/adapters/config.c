@@ -103,6 +103,7 @@ volume_config_usual(struct volume_config *config)
 	config->assembly_wait_seconds = ASSEMBLY_WAIT_SECONDS_DEFAULT;
 	config->sync_rate_min = SYNC_RATE_MIN_DEFAULT;
 	config->sync_rate_max = SYNC_RATE_MAX_DEFAULT;
+	config->grace_milliseconds = GRACE_MILLISECONDS_DEFAULT;
 	config->hedge_milliseconds = HEDGE_MILLISECONDS_DEFAULT;
 	config->spare_wait_seconds = SPARE_WAIT_SECONDS_DEFAULT;
 	config->error_limit = ERROR_LIMIT_DEFAULT;

@@ -19,6 +19,8 @@
 #define SYNC_RATE_MAX_DEFAULT (1ull << 30)
 #define SYNC_RATE_LEAST (64ull << 10)
 #define SYNC_RATE_MOST (1ull << 40)
+#define GRACE_MILLISECONDS_DEFAULT 1000u
+#define GRACE_MILLISECONDS_MAX 60000u
 #define HEDGE_MILLISECONDS_DEFAULT 500u
 #define HEDGE_MILLISECONDS_MAX 60000u
 #define SPARE_WAIT_SECONDS_DEFAULT 60u
@@ -50,6 +52,7 @@ struct volume_config {
 	char chap_file[PATH_MAX];	/* empty: none */
 	uint32_t give_up_seconds, queue_limit_seconds, assembly_wait_seconds;
 	uint64_t sync_rate_min, sync_rate_max;
+	uint32_t grace_milliseconds;	/* 0: none */
 	uint32_t hedge_milliseconds;	/* 0: never */
 	uint32_t spare_wait_seconds, error_limit;
 	bool header_digest;		/* ask targets for CRC32C on headers */

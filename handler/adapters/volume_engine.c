@@ -233,6 +233,7 @@ fill_options(const struct hosted *hosted, const struct volume_config *config,
 	out->give_up_ms = config->give_up_seconds * 1000;
 	out->sync_rate_min = config->sync_rate_min;
 	out->sync_rate_max = config->sync_rate_max;
+	out->grace_ms = config->grace_milliseconds;
 	out->hedge_ms = config->hedge_milliseconds;
 	out->spare_wait_ms = config->spare_wait_seconds * 1000;
 	out->error_limit = config->error_limit;

@@ -122,6 +122,8 @@ struct member {
 	bool forced;			/* in sync only because an administrator said so */
 	bool excluded;			/* out until an administrator takes it back */
 	int opens_left;			/* other paths to try before it is evicted */
+	bool ended;			/* its last session of use was ended, it did not fall silent: it has grace_ms */
+	uint64_t ended_ms;		/* then */
 	bool unflushed;			/* writes since the last flush */
 	bool cache_in_doubt;		/* cache_lost only says so because a session was lost: cache_kept may take it back */
 	bool cache_kept;		/* by all sessions opened since the last that was restored */
@@ -474,6 +476,8 @@ uint64_t plug_deadline(const struct engine *engine);
 
 /* evict.c */
 void evict_member_silent(struct member *member);	/* its session ended */
+void evict_session_ended(struct member *member);	/* ... which was of use */
+bool evict_in_grace(const struct member *member);	/* its session was ended a moment ago: it may take another */
 bool evict_bearable(const struct engine *engine, const struct member *member);	/* it may go, beside those that went */
 /* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */
 bool evict_spares(const struct engine *engine, const struct member *member);

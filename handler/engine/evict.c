@@ -26,6 +26,37 @@ is_silent(const struct member *member)
 	return member->in_sync && !member_usable(member);
 }
 
+/* A session that hung has used up its time; one that we closed has another reason. */
+static bool
+was_ended(const struct member *member)
+{
+	return member->close_error != -ETIMEDOUT && member->close_error != -ECANCELED &&
+	       member->close_error != -EACCES;
+}
+
+/* Its session was ended a moment ago: whoever did that may take the next one. */
+static bool
+has_grace(const struct member *member)
+{
+	const struct engine *engine = member->engine;
+
+	return member->ended && !member->condemned &&
+	       engine->now_ms - member->ended_ms < engine->options.grace_ms && !MUTANT(GRACE_IGNORED);
+}
+
+void
+evict_session_ended(struct member *member)
+{
+	member->ended = was_ended(member);
+	member->ended_ms = member->engine->now_ms;
+}
+
+bool
+evict_in_grace(const struct member *member)
+{
+	return member->in_sync && has_grace(member);
+}
+
 void
 evict_member_silent(struct member *member)
 {
@@ -360,7 +391,8 @@ evict_run(struct engine *engine)
 	if (silent == 0 || engine->now_ms < engine->evict_not_before_ms)
 		return;
 	for_each_member(engine, member) {
-		if (is_silent(member) && !has_other_path(member) && others_answered(engine, member))
+		if (is_silent(member) && !has_other_path(member) && !has_grace(member) &&
+		    others_answered(engine, member))
 			begin_eviction(member);
 	}
 }
@@ -380,6 +412,9 @@ evict_deadline(const struct engine *engine)
 		if (is_silent(member) && has_other_path(member) &&
 		    member->silent_since_ms + engine->options.give_up_ms < deadline)
 			deadline = member->silent_since_ms + engine->options.give_up_ms;
+		if (is_silent(member) && has_grace(member) &&
+		    member->ended_ms + engine->options.grace_ms < deadline)
+			deadline = member->ended_ms + engine->options.grace_ms;
 		if (member->link == LINK_CLOSED && !member->condemned && !member->leaving &&
 		    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING &&
 		    member->retry_ms < deadline)

@@ -18,6 +18,7 @@
 
 #define BACKOFF_MAX_MS 2000u
 #define BACKOFF_OUT_MS 3000u	/* a member that is out is only looked at */
+#define GRACE_RETRY_MS 50u	/* who is started anew listens any moment */
 #define FIRST_SEGMENTS 32
 
 bool
@@ -445,8 +446,9 @@ member_open(struct member *member)
 	member->backend->ops->open(member->backend);
 }
 
+/* session_ended: else no session came of an opening. */
 static void
-plan_retry(struct member *member)
+plan_retry(struct member *member, bool session_ended)
 {
 	struct engine *engine = member->engine;
 
@@ -459,6 +461,10 @@ plan_retry(struct member *member)
 		member->retry_ms = engine->now_ms;	/* the other path, at once */
 		return;
 	}
+	if (evict_in_grace(member)) {
+		member->retry_ms = engine->now_ms + (session_ended ? 0 : GRACE_RETRY_MS);
+		return;
+	}
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	member->backoff_ms = member->backoff_ms * 2 > BACKOFF_MAX_MS ? BACKOFF_MAX_MS
 								     : member->backoff_ms * 2;
@@ -468,6 +474,7 @@ static void
 handle_closed(struct member *member)
 {
 	bool was_usable = member->link == LINK_OPEN;
+	bool was_checked = member->checked;
 	bool is_target = member == member->engine->target;
 
 	member->closed_event = false;
@@ -484,11 +491,14 @@ handle_closed(struct member *member)
 	member->recognised = false;
 	if (is_target)
 		target_lost(member->engine, MEMBER_REBUILDING);
-	plan_retry(member);
-	if (was_usable && !is_target && (member->in_sync || member->evicting) && member->close_error == -EACCES)
-		fence_off(member->engine, member);	/* met by the session's keep-alive */
+	/* One that takes sessions and ends them at once has no more time for that. */
+	if (was_checked || MUTANT(GRACE_RENEWED))
+		evict_session_ended(member);
 	if (was_usable && member->in_sync && member->engine->phase < PHASE_RELEASE)
 		evict_member_silent(member);
+	plan_retry(member, was_usable);
+	if (was_usable && !is_target && (member->in_sync || member->evicting) && member->close_error == -EACCES)
+		fence_off(member->engine, member);	/* met by the session's keep-alive */
 }
 
 void

@@ -20,7 +20,7 @@ wait_ms_max(const struct engine_options *options)
 	uint64_t limit = options->queue_limit_ms > options->assembly_limit_ms ? options->queue_limit_ms
 									      : options->assembly_limit_ms;
 
-	return limit + 3ull * options->give_up_ms;
+	return limit + 3ull * options->give_up_ms + options->grace_ms;
 }
 
 uint64_t

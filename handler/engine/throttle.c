@@ -71,6 +71,7 @@ engine_set_limits(struct engine *engine, const struct engine_options *options)
 	now->assembly_limit_ms = options->assembly_limit_ms;
 	now->queue_limit_ms = options->queue_limit_ms;
 	now->give_up_ms = options->give_up_ms;
+	now->grace_ms = options->grace_ms;
 	now->hedge_ms = options->hedge_ms;
 	now->spare_wait_ms = options->spare_wait_ms;
 	now->error_limit = options->error_limit;

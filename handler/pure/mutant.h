@@ -139,7 +139,13 @@
 	  "a request waits as long as what it waits for is refused")				\
 	X(REFUSED_UNPACED, "refused-unpaced", 15,						\
 	  "test_engine_bounds: test_what_is_refused_is_repeated_once_a_second",			\
-	  "map and table of lost extents are sent again at once when they are refused")
+	  "map and table of lost extents are sent again at once when they are refused")	\
+	X(GRACE_IGNORED, "grace-ignored", 5,							\
+	  "test_engine_grace: test_a_target_that_is_started_anew_costs_nothing",		\
+	  "a member is evicted the moment its session is ended")				\
+	X(GRACE_RENEWED, "grace-renewed", 15,							\
+	  "test_engine_grace: test_a_target_that_ends_every_session_has_no_more_time",		\
+	  "a member that ends each session at once is never evicted")
 
 enum mutant {
 	MUTANT_NONE,

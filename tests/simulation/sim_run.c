@@ -491,6 +491,7 @@ draw_options(struct sim *sim)
 		.resync_rows_max = random_once_in(random, 12) ? 0 : (uint32_t)random_between(random, 4, 16),
 		.sync_rate_min = 1ull << random_between(random, 16, 26),
 		.sync_rate_max = 1ull << random_between(random, 22, 30),
+		.grace_ms = random_once_in(random, 3) ? 0 : (uint32_t)random_between(random, 1, 2000),
 		.hedge_ms = random_once_in(random, 3) ? 0 : (uint32_t)random_between(random, 2, 500),
 		.spare_wait_ms = (uint32_t)random_between(random, 100, 60000),
 		.error_limit = (uint32_t)random_between(random, 4, 64),
