@@ -25,6 +25,8 @@ narrow_durable(struct engine *engine, uint32_t block)
 	struct intent *intent = &engine->intent;
 	uint32_t first = block * LAYOUT_REGIONS_PER_BLOCK;
 
+	if (MUTANT(NARROW_FIRST_BLOCK) && block > 0)
+		return;
 	for (uint32_t i = first; i < first + LAYOUT_REGIONS_PER_BLOCK && i < intent->regions; i++) {
 		uint8_t set = intent->durable[i] & intent->flags[i] & (REGION_DIRTY | REGION_STALE_ANY);
 		uint8_t unwritten = (intent->durable[i] | intent->flags[i]) & REGION_UNWRITTEN;
@@ -131,7 +133,7 @@ batch_done(struct engine *engine)
 
 	for (int i = 0; i < engine->map_batch; i++) {
 		if (engine->map_error == 0)
-			map_block_decode(engine->map_buffer + (size_t)i * LAYOUT_MAP_BLOCK_BYTES,
+			map_block_decode(engine->map_buffer + (MUTANT(MAP_BATCH_ONE) ? 0 : (size_t)i) * LAYOUT_MAP_BLOCK_BYTES,
 					 intent->regions, engine->map_blocks[i],
 					 engine->options.volume_uuid, intent->durable);
 		else
@@ -165,8 +167,8 @@ write_block(struct member *member, const uint8_t *image, uint32_t block)
 	struct engine *engine = member->engine;
 	struct iovec iov = { (void *)image, LAYOUT_MAP_BLOCK_BYTES };
 	struct member_io *mio = member_io_create(
-		member, BACKEND_WRITE, LAYOUT_MAP_OFFSET + (uint64_t)block * LAYOUT_MAP_BLOCK_BYTES,
-		IO_MAP);
+		member, BACKEND_WRITE,
+		LAYOUT_MAP_OFFSET + (MUTANT(MAP_BLOCK_MISPLACED) ? 0 : (uint64_t)block) * LAYOUT_MAP_BLOCK_BYTES, IO_MAP);
 
 	mio->io.fua = true;
 	if (MUTANT(MARK_SKIPPED))

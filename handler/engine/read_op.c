@@ -227,7 +227,7 @@ choose_copy(const struct read_op *op, const struct extent *extent)
 	const uint32_t missing = absent(op, extent->row);
 	/* Copies that nobody wrote yet may differ: the one that resync will take. */
 	const bool any = !intent_row_suspect(&engine->intent, extent->row) ||
-			 !intent_row_fresh(&engine->intent, extent->row);
+			 !intent_row_fresh(&engine->intent, extent->row) || MUTANT(COPY_ANY_FRESH);
 	struct member *best = NULL;
 	int best_role = -1;
 

@@ -123,7 +123,8 @@ must_repeat(const struct write_op *op)
 {
 	const struct engine *engine = op->op.engine;
 
-	return op->cache_losses != engine->cache_losses || (is_doubtful(op) && engine->missing != 0);
+	return (op->cache_losses != engine->cache_losses && !MUTANT(WRITE_NOT_REPEATED_CACHE)) ||
+	       (is_doubtful(op) && engine->missing != 0 && !MUTANT(WRITE_NOT_REPEATED_MISSING));
 }
 
 /* --- FLUSHING --- */
@@ -166,6 +167,7 @@ write_flushed(struct flush_waiter *waiter, int result)
 
 /* --- WRITING --- */
 
+/* Also if something became suspect under way: that was other rows, or a cache was lost, and then the write is repeated. */
 static void
 prove_rows(struct write_op *op)
 {
@@ -174,7 +176,7 @@ prove_rows(struct write_op *op)
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
 		if (!intent_row_suspect(&engine->intent, number))
 			continue;
-		if (write_row(op, number)->plan.proves_row && !is_doubtful(op))
+		if (write_row(op, number)->plan.proves_row)
 			intent_prove(&engine->intent, number);
 		resync_hint(engine, number);
 	}
@@ -199,7 +201,7 @@ write_written(struct write_op *op)
 		return;
 	}
 	plug_took(op->op.engine, op->op.engine->now_ms - op->begun_ms);
-	write_rows_give_back(op, !is_doubtful(op) && op->op.engine->out == 0);
+	write_rows_give_back(op, true);
 	if (is_redundant(op)) {
 		prove_rows(op);
 		op->finds_lost = lost_concerns_write(engine, op->begin_bytes, op->end_bytes);

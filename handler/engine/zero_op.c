@@ -191,12 +191,12 @@ zero_written(struct zero_op *op)
 	learn_pace(op);
 	if (op->error != 0) {
 		for (uint32_t region = op->marks.first;
-		     has_redundancy(engine) && region <= op->marks.last; region++)
+		     has_redundancy(engine) && region <= op->marks.last && !MUTANT(ZEROS_FAILURE_FORGOTTEN); region++)
 			intent_suspect(&engine->intent, region);
 		zero_end(op, op->error);
 		return;
 	}
-	if (must_repeat(op)) {
+	if (must_repeat(op) && !MUTANT(ZEROS_NOT_REPEATED)) {
 		zero_again(op);
 		return;
 	}
@@ -282,10 +282,9 @@ zero_marked(struct region_hold *hold, int error)
 
 	TRACE_PIECE(op->op.engine, mark__end, op->piece);
 	figures_step(op->op.engine, STEP_MARK, op->begun_ns, 1);
+	/* What became doubtful meanwhile is asked for when they are written: they are made from nothing. */
 	if (error != 0)
 		zero_end(op, error);
-	else if (must_repeat(op))
-		zero_again(op);
 	else
 		zero_write(op);
 }

@@ -16,7 +16,8 @@
 #define MUTANTS(X)										\
 	X(RMW_ON_SUSPECT, "rmw-on-suspect", 1, "level 5",					\
 	  "read-modify-write on parity that was not proven")					\
-	X(REBUILT_FROM_SUSPECT, "rebuilt-from-suspect", 1, "level 6",				\
+	X(REBUILT_FROM_SUSPECT, "rebuilt-from-suspect", 1,						\
+	  "test_engine_operations: test_nothing_is_made_from_parity_that_is_suspect",	\
 	  "a chunk is made from parity that was not proven")					\
 	X(ROWS_SHARED, "rows-shared", 2, "level 5",						\
 	  "writes of one row are carried out at the same time")					\
@@ -32,7 +33,8 @@
 	  "a small write counts in Q with another chunk's factor")				\
 	X(ROWS_REMEMBERED, "rows-remembered", 2, "level 5",					\
 	  "old data and parity are taken from memory after others wrote there, or caches were lost")	\
-	X(DOUBT_IGNORED, "doubt-ignored", 6, "level 5",						\
+	X(DOUBT_IGNORED, "doubt-ignored", 6,						\
+	  "test_engine_operations: test_nothing_is_made_from_what_was_read_before_caches_were_lost",	\
 	  "something is made from what was read before a cache was lost")			\
 	X(FENCE_BROKEN, "fence-broken", 3, "level 5",						\
 	  "a member that returns is not reset: late writes land")				\
@@ -60,7 +62,8 @@
 	  "the region map is not written")							\
 	X(MARK_UNAWAITED, "mark-unawaited", 6, "level 5",					\
 	  "a write does not wait for its region's mark")					\
-	X(FAILURE_FORGOTTEN, "failure-forgotten", 1, "level 5",					\
+	X(FAILURE_FORGOTTEN, "failure-forgotten", 1,						\
+	  "test_engine_operations: test_a_write_that_failed_half_way_leaves_nothing_trusted",	\
 	  "a write that failed half way leaves nothing suspect")				\
 	X(EPOCH_UNWRITTEN, "epoch-unwritten", 7, "level 5",					\
 	  "both halves start: an assembly is not recorded on its members")			\
@@ -90,6 +93,30 @@
 	X(REFUSAL_IS_LOSS, "refusal-is-loss", 9,						\
 	  "test_engine_operations: test_what_a_member_refuses_to_read_is_not_called_lost",	\
 	  "what a member refuses to read is reported as a medium error when another's sector is bad")	\
+	X(MAP_BLOCK_MISPLACED, "map-block-misplaced", 6,						\
+	  "test_engine_map: test_marks_in_every_block_survive_a_crash",				\
+	  "blocks of the region map are written over the first one")				\
+	X(MAP_BATCH_ONE, "map-batch-one", 6,							\
+	  "test_engine_map: test_no_row_is_written_before_its_own_mark",				\
+	  "of several blocks of the region map the first is taken for all")			\
+	X(NARROW_FIRST_BLOCK, "narrow-first-block", 6,						\
+	  "test_engine_map: test_a_mark_that_is_being_cleared_counts_as_cleared_in_every_block",	\
+	  "marks in later blocks of the region map are trusted while they are cleared")		\
+	X(ZEROS_FAILURE_FORGOTTEN, "zeros-failure-forgotten", 1,				\
+	  "test_engine_operations: test_zeros_that_failed_half_way_leave_nothing_trusted",	\
+	  "a range of zeros that failed half way leaves nothing suspect")			\
+	X(ZEROS_NOT_REPEATED, "zeros-not-repeated", 6,						\
+	  "test_engine_operations: test_what_went_with_a_cache_is_written_again",		\
+	  "zeros are acknowledged although a cache was lost under way")				\
+	X(WRITE_NOT_REPEATED_CACHE, "write-not-repeated-cache", 6,				\
+	  "test_engine_operations: test_what_went_with_a_cache_is_written_again",		\
+	  "a write whose member came back without its cache is acknowledged")			\
+	X(WRITE_NOT_REPEATED_MISSING, "write-not-repeated-missing", 9,				\
+	  "test_engine_operations: test_a_write_beside_one_that_failed_is_known",		\
+	  "a write that became doubtful under way is acknowledged while a member is missing")	\
+	X(COPY_ANY_FRESH, "copy-any-fresh", 1,							\
+	  "test_engine_operations: test_what_was_never_written_reads_alike_from_all_copies",	\
+	  "copies that were never written are read now one, now the other")			\
 	X(REPEATED_BEHIND, "repeated-behind", 2, "level 5",					\
 	  "a write carried out again comes over one that was acknowledged meanwhile")		\
 	X(ZEROS_BEHIND, "zeros-behind", 2,							\

@@ -13,6 +13,7 @@
 #include <syslog.h>
 
 #define IOVECS_MAX 8
+#define MAP_BLOCKS 2
 
 #define expect(condition, ...)                                                                 \
 	do {                                                                                   \
@@ -65,32 +66,35 @@ format_member(struct rig *rig, int role, const struct superblock *shared, const 
 	superblock_encode(&superblock, block);
 	disk_write(&member->disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
 	disk_write(&member->disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
-	disk_write(&member->disk, LAYOUT_MAP_OFFSET, map, LAYOUT_MAP_BLOCK_BYTES, true);
+	disk_write(&member->disk, LAYOUT_MAP_OFFSET, map, MAP_BLOCKS * LAYOUT_MAP_BLOCK_BYTES, true);
 	/* Old rubbish where data goes, so that parity is wrong at first. */
 	member->disk.rubbish_from = shared->areas[3].offset_bytes;
 	member->disk.rubbish_seed = random_stream(rig->random, (uint64_t)role);
 }
 
+/* region_rows: 0: as usual */
 static void
-format(struct rig *rig)
+format(struct rig *rig, uint64_t member_bytes, uint32_t region_rows)
 {
 	struct superblock shared = {
 		.level = (uint8_t)rig->level,
 		.member_count = (uint8_t)rig->count,
 		.chunk_bytes = rig->chunk_bytes,
 		.block_bytes = 512,
-		.member_bytes = RIG_MEMBER_BYTES,
+		.member_bytes = member_bytes,
 		.epoch = 1,
 		.write_count = 1,
 		.name = "rig",
 	};
-	uint8_t map[LAYOUT_MAP_BLOCK_BYTES];
-	uint8_t flags[LAYOUT_REGIONS_PER_BLOCK];
+	uint8_t map[MAP_BLOCKS * LAYOUT_MAP_BLOCK_BYTES];
+	uint8_t flags[MAP_BLOCKS * LAYOUT_REGIONS_PER_BLOCK];
 	struct geometry geometry;
 	uint32_t regions;
 
-	expect(layout_compute(RIG_MEMBER_BYTES, rig->chunk_bytes, shared.areas, &shared.data_bytes,
+	expect(layout_compute(member_bytes, rig->chunk_bytes, shared.areas, &shared.data_bytes,
 			      &shared.region_rows) == 0, "layout");
+	if (region_rows > 0)
+		shared.region_rows = region_rows;
 	expect(geometry_init(&geometry, rig->level, rig->count, rig->chunk_bytes, 512,
 			     shared.data_bytes) == 0, "geometry");
 	rig->volume_bytes = geometry_volume_bytes(&geometry);
@@ -101,13 +105,16 @@ format(struct rig *rig)
 	}
 	regions = (uint32_t)((geometry.rows + shared.region_rows - 1) / shared.region_rows);
 	memset(flags, rig->level == 0 ? 0 : REGION_DIRTY | REGION_UNWRITTEN, sizeof(flags));
-	map_block_encode(flags, regions, 0, 1, rig->options.volume_uuid, map);
+	expect(regions <= sizeof(flags), "too many regions");
+	for (uint32_t block = 0; block < MAP_BLOCKS; block++)
+		map_block_encode(flags, regions, block, 1, rig->options.volume_uuid, map + block * LAYOUT_MAP_BLOCK_BYTES);
 	for (int i = 0; i < rig->count; i++)
 		format_member(rig, i, &shared, map);
 }
 
-void
-rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes, uint64_t seed)
+static void
+init_sized(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes, uint64_t seed,
+	   uint64_t member_bytes, uint32_t region_rows)
 {
 	char label[32];
 
@@ -136,8 +143,8 @@ rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t l
 		fake_member_init(&rig->members[i], label, RIG_MEMBER_BYTES_MAX, 512, &rig->schedule,
 				 &rig->random);
 	}
-	rig_extend_members(rig, RIG_MEMBER_BYTES);
-	format(rig);
+	rig_extend_members(rig, member_bytes);
+	format(rig, member_bytes, region_rows);
 	expect(load_bytes <= rig->volume_bytes, "load range is larger than the volume");
 	rig->acknowledged = calloc(rig->sectors, sizeof(*rig->acknowledged));
 	rig->flushed = calloc(rig->sectors, sizeof(*rig->flushed));
@@ -145,6 +152,18 @@ rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t l
 	rig->zeroed = calloc(rig->sectors, sizeof(*rig->zeroed));
 	rig->zeroed_before = calloc(rig->sectors, sizeof(*rig->zeroed_before));
 	rig->zero_ended = calloc(rig->sectors, sizeof(*rig->zero_ended));
+}
+
+void
+rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes, uint64_t seed)
+{
+	init_sized(rig, level, count, chunk_bytes, load_bytes, seed, RIG_MEMBER_BYTES, 0);
+}
+
+void
+rig_init_many_regions(struct rig *rig, int level, int count, uint64_t load_bytes, uint64_t seed)
+{
+	init_sized(rig, level, count, 4096, load_bytes, seed, RIG_MEMBER_BYTES_MAX, 1);
 }
 
 void

@@ -50,6 +50,8 @@ struct rig {
 /* Format `count` members and remember their options; nothing is started. */
 void rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes,
 	      uint64_t seed);
+/* The same with chunks of 4 KiB and a region for each row, so many that the map has two blocks. */
+void rig_init_many_regions(struct rig *rig, int level, int count, uint64_t load_bytes, uint64_t seed);
 void rig_free(struct rig *rig);
 
 /* All members tell that they have so many bytes, RIG_MEMBER_BYTES_MAX at most. */

@@ -12,6 +12,7 @@
 
 #define CHUNK 16384u
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
+#define ROW_SECTORS (3 * CHUNK_SECTORS)	/* level 5 of 4 members */
 #define DATA_OFFSET (4u << 20)
 #define LOAD_BYTES (2u << 20)
 
@@ -20,6 +21,8 @@ static void
 begin(struct rig *rig, int level, int count, uint64_t seed)
 {
 	rig_init(rig, level, count, CHUNK, LOAD_BYTES, seed);
+	for (int m = 0; m < rig->count; m++)
+		rig->members[m].deadline_us = 3000000;	/* so that slow ones keep their sessions */
 	rig_start_active(rig);
 	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors, true);
 	rig_drain(rig);
@@ -81,12 +84,238 @@ test_a_write_that_needs_what_is_refused_is_not_told_of_a_loss(void **state)
 	}
 }
 
+static void
+set_pace(struct rig *rig, int member, uint64_t us)
+{
+	rig->members[member].answer_us_min = rig->members[member].answer_us_max = us;
+}
+
+/* The region of row 0 is marked. */
+static void
+mark(struct rig *rig)
+{
+	rig_submit(rig, REQUEST_WRITE, ROW_SECTORS - 1, 1, true);
+	rig_drain(rig);
+}
+
+static void
+lose_member_0(struct rig *rig)
+{
+	bool degraded;
+
+	fake_member_cut(&rig->members[0], false);
+	degraded = rig_wait(rig, VOLUME_DEGRADED, 5000);
+	assert_true(degraded);
+}
+
+/* Row 0 is written to some members only, and one is missing: what that one had can't be known any more. */
+static void
+fail_half_way(enum request_op op, uint64_t seed)
+{
+	struct rig rig;
+
+	begin(&rig, 5, 4, seed);
+	lose_member_0(&rig);
+	mark(&rig);
+	rig.errors_allowed = true;
+	rig.members[3].refuse_writes = true;
+	rig_submit(&rig, op, 0, ROW_SECTORS, false);
+	rig_drain(&rig);
+	rig.members[3].refuse_writes = false;
+	assert_int_equal(rig.failed, 1);
+	for (int i = 0; i < 3; i++) {
+		rig_submit(&rig, REQUEST_READ, 0, 1, false);
+		rig_drain(&rig);
+		rig_steps(&rig, 1000);
+	}
+	assert_int_equal(rig.failed, 4);
+	assert_int_equal(rig.last_error, -ENODATA);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_a_write_that_failed_half_way_leaves_nothing_trusted(void **state)
+{
+	fail_half_way(REQUEST_WRITE, 74);
+}
+
+static void
+test_zeros_that_failed_half_way_leave_nothing_trusted(void **state)
+{
+	fail_half_way(REQUEST_ZERO, 75);
+}
+
+/* More members lose power than the level bears, while one is yet to answer. */
+static void
+test_what_went_with_a_cache_is_written_again(void **state)
+{
+	static const enum request_op ops[] = { REQUEST_WRITE, REQUEST_ZERO };
+
+	for (uint64_t i = 0; i < 8; i++) {
+		struct rig rig;
+
+		begin(&rig, 5, 4, 100 + i);
+		mark(&rig);
+		set_pace(&rig, 2, 1000000);
+		rig_submit(&rig, ops[i % 2], 0, ROW_SECTORS, false);
+		rig_steps(&rig, 20);
+		set_pace(&rig, 2, 200);
+		for (int m = 0; m < 2; m++)
+			fake_member_power_loss(&rig.members[m], true);
+		rig_drain(&rig);
+		end(&rig);
+	}
+}
+
+/* A member is missing, so what was written of it is only what the others make of it, and a write that fails takes that
+ * from all rows of its region.  One that was under way is acknowledged later, so it has to be there.
+ */
+static void
+test_a_write_beside_one_that_failed_is_known(void **state)
+{
+	struct rig rig;
+
+	begin(&rig, 5, 4, 76);
+	lose_member_0(&rig);
+	mark(&rig);
+	for (int m = 1; m < rig.count; m++)
+		set_pace(&rig, m, 200);
+	set_pace(&rig, 1, 50000);
+	rig_submit(&rig, REQUEST_WRITE, 0, ROW_SECTORS, false);
+	engine_run(rig.engine, rig.now_ms);
+	set_pace(&rig, 1, 200);
+	rig_steps(&rig, 49);
+	rig.errors_allowed = true;
+	rig.members[3].refuse_writes = true;
+	rig_submit(&rig, REQUEST_WRITE, ROW_SECTORS, ROW_SECTORS, false);
+	engine_run(rig.engine, rig.now_ms);
+	rig_step(&rig);		/* both are answered, the one that fails first */
+	rig.members[3].refuse_writes = false;
+	assert_int_equal(rig.failed, 1);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 1);
+	rig.errors_allowed = false;
+	rig_submit(&rig, REQUEST_READ, 0, ROW_SECTORS, false);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static int reads_done;
+
+static void
+read_done(struct engine_request *request, int result)
+{
+	assert_int_equal(result, 0);
+	reads_done++;
+}
+
+/* Nobody has data there, but what is read once must not be something else the next time. */
+static void
+test_what_was_never_written_reads_alike_from_all_copies(void **state)
+{
+	enum { READS = 8 };
+	static uint8_t memory[READS][RIG_SECTOR];
+	struct engine_request requests[READS];
+	struct iovec iov[READS];
+	struct rig rig;
+
+	rig_init(&rig, 1, 3, CHUNK, LOAD_BYTES, 77);
+	rig.options.resync_rows_max = 0;
+	rig_start_active(&rig);
+	reads_done = 0;
+	for (int i = 0; i < READS; i++) {
+		iov[i] = (struct iovec){ memory[i], RIG_SECTOR };
+		requests[i] = (struct engine_request){
+			.op = REQUEST_READ, .offset_bytes = 40 * RIG_SECTOR, .length_bytes = RIG_SECTOR,
+			.iov = &iov[i], .iov_count = 1, .done = read_done,
+		};
+		engine_submit(rig.engine, &requests[i]);
+	}
+	while (reads_done < READS)
+		rig_step(&rig);
+	for (int i = 1; i < READS; i++)
+		assert_memory_equal(memory[i], memory[0], RIG_SECTOR);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Who has this position of row 0. */
+static struct fake_member *
+holder(struct rig *rig, int position)
+{
+	struct geometry geometry;
+
+	geometry_init(&geometry, rig->level, rig->count, CHUNK, 512, rig_superblock(rig, 0).data_bytes);
+	return &rig->members[geometry_role(&geometry, 0, (uint8_t)position)];
+}
+
+/* A gateway that died left P, and Q, that don't fit their row.  What can't be read there is not made from them. */
+static void
+test_nothing_is_made_from_parity_that_is_suspect(void **state)
+{
+	static const struct { int level, count; } volumes[] = { { 5, 4 }, { 6, 5 } };
+
+	for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
+		uint8_t rubbish[RIG_SECTOR] = { 1, 2, 3 };
+		struct rig rig;
+
+		begin(&rig, volumes[i].level, volumes[i].count, 78 + i);
+		mark(&rig);
+		rig_crash(&rig);
+		for (int position = 3; position < rig.count; position++)
+			disk_write(&holder(&rig, position)->disk, DATA_OFFSET, rubbish, sizeof(rubbish), true);
+		disk_damage(&holder(&rig, 1)->disk, DATA_OFFSET);
+		rig.options.resync_rows_max = 0;
+		rig_start_active(&rig);
+		rig.errors_allowed = true;
+		rig_submit(&rig, REQUEST_READ, CHUNK_SECTORS, 1, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);
+		assert_int_equal(rig.last_error, -ENODATA);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
+/* A missing chunk is made from two that were read before their caches were lost, and one that was read after. */
+static void
+test_nothing_is_made_from_what_was_read_before_caches_were_lost(void **state)
+{
+	for (uint64_t seed = 110; seed < 122; seed++) {
+		struct rig rig;
+
+		begin(&rig, 5, 4, seed);
+		lose_member_0(&rig);
+		rig_submit(&rig, REQUEST_WRITE, CHUNK_SECTORS, 1, false);	/* P changes with it */
+		rig_drain(&rig);
+		set_pace(&rig, 3, 1000000);
+		rig_submit(&rig, REQUEST_READ, 0, 1, false);
+		rig_steps(&rig, 20);
+		set_pace(&rig, 3, 200);
+		rig.errors_allowed = true;
+		fake_member_power_loss(&rig.members[1], true);
+		fake_member_power_loss(&rig.members[3], true);
+		rig_drain(&rig);
+		rig_crash(&rig);
+		rig_free(&rig);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_a_member_refuses_to_read_is_not_called_lost),
 		cmocka_unit_test(test_a_write_that_needs_what_is_refused_is_not_told_of_a_loss),
+		cmocka_unit_test(test_a_write_that_failed_half_way_leaves_nothing_trusted),
+		cmocka_unit_test(test_zeros_that_failed_half_way_leave_nothing_trusted),
+		cmocka_unit_test(test_what_went_with_a_cache_is_written_again),
+		cmocka_unit_test(test_a_write_beside_one_that_failed_is_known),
+		cmocka_unit_test(test_what_was_never_written_reads_alike_from_all_copies),
+		cmocka_unit_test(test_nothing_is_made_from_parity_that_is_suspect),
+		cmocka_unit_test(test_nothing_is_made_from_what_was_read_before_caches_were_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
