@@ -53,6 +53,7 @@ back_to_examine(struct engine *engine, const char *why)
 	intent_destroy(&engine->intent);
 	engine->target = NULL;
 	engine->record_wanted = engine->record_durable;	/* what was to be written is void */
+	engine->record_again = false;
 	engine->record_retry_ms = 0;
 	engine->examine_not_before_ms = engine->now_ms + AGAIN_MS;
 	if (engine->phase < PHASE_DRAIN)
@@ -350,19 +351,21 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
  * one lacks.
  */
 static void
-leave_vacant(struct engine *engine, int role)
+leave_vacant(struct engine *engine, int role, uint32_t distrusted)
 {
 	engine->out |= ROLE(role);
 	engine->missing |= ROLE(role);
 	engine->absence[role] = (struct absence){
 		.since_ms = engine->now_ms,
-		.held = engine->record.member_states[role] == MEMBER_IN_SYNC,
+		.held = engine->record.member_states[role] == MEMBER_IN_SYNC && !(distrusted & ROLE(role)),
 		.doubts = 0,	/* those of the map are the first */
 	};
 	if (engine->record.member_states[role] != MEMBER_IN_SYNC)
 		return;
 	engine->record.member_states[role] = MEMBER_MISSING;
-	place_track(engine, role, engine->record.member_uuids[role], MEMBER_OUT_OF_DATE);
+	if (!(distrusted & ROLE(role)))
+		place_track(engine, role, engine->record.member_uuids[role], MEMBER_OUT_OF_DATE,
+			    engine->record.write_counts[role]);
 }
 
 /* A device that was never reached is shown in the vacant place nobody else claims; it may be another. */
@@ -408,6 +411,7 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		member->in_sync = member->standing == STANDING_IN_SYNC ||
 				  (MUTANT(STALE_TRUSTED) && member->standing == STANDING_OUT_OF_DATE);
 		member->checked = member->in_sync;
+		member->went_back = verdict->went_back[slot] && !member->in_sync;
 		member->forced = verdict->forced[slot];
 		member->excluded = !member->in_sync && member->stale_set >= 0 &&
 				   engine->record.tracked[member->stale_set].state == MEMBER_FAULTY;
@@ -422,7 +426,7 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 	forget_taken(engine);
 	for (int role = 0; role < engine->geometry.members; role++)
 		if (engine->by_role[role] == NULL) {
-			leave_vacant(engine, role);
+			leave_vacant(engine, role, verdict->distrusted);
 			show_absent(engine, role);
 		}
 }

@@ -120,6 +120,7 @@ struct member {
 	uint64_t evict_epoch;		/* and their epoch */
 	bool condemned;			/* answers, but wrongly, or an administrator wants it out: evict it although it is connected */
 	bool forced;			/* in sync only because an administrator said so */
+	bool went_back;			/* older than what it had acknowledged: nothing on it is trusted */
 	bool excluded;			/* out until an administrator takes it back */
 	int opens_left;			/* other paths to try before it is evicted */
 	bool ended;			/* its last session of use was ended, it did not fall silent: it has grace_ms */
@@ -282,12 +283,13 @@ struct engine {
 	uint8_t target_former_state;
 	uint8_t forgetting;		/* REGION_STALE() of sets that belong to nobody once forget_record is durable */
 	uint64_t forget_record;
-	bool target_is_new;		/* nobody tracked it before: it lacks everything */
+	bool target_is_new;		/* it lacks everything, and no superblock says so yet */
 
 	/* superblocks */
 	struct superblock record;	/* what all members' superblocks share */
 	uint64_t record_wanted, record_writing, record_durable;	/* generations */
 	int record_pending;
+	bool record_again;		/* durable: written once more, to say so */
 	uint64_t record_retry_ms;	/* after a failure */
 	uint64_t epoch_found;		/* that the members had when they were assembled */
 	uint64_t epoch_kept;		/* the epoch this gateway has on record */
@@ -498,7 +500,9 @@ void place_examine(struct member *member);	/* a session was opened: who is it? *
 void place_all(struct engine *engine);	/* the volume runs: judge those who answered meanwhile */
 int place_free_set(const struct engine *engine);	/* of record.tracked, or -1 */
 bool place_tracked(const struct engine *engine, const uint8_t uuid[16]);
-int place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state);	/* set or -1 */
+int place_set_for(const struct engine *engine, const uint8_t uuid[16]);	/* that it has, or a free one, or -1 */
+/* write_count: what its superblock has at least; 0: as known.  Returns the set, or -1. */
+int place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state, uint64_t write_count);
 void place_record_target(struct engine *engine);	/* by the set it has */
 void place_untrack(struct engine *engine, int set);
 /* These sets' flags are cleared when the superblocks know that nobody is tracked by them; commits the record. */
@@ -524,6 +528,7 @@ bool target_filling(const struct engine *engine);	/* rows may be copied to it */
 /* metadata.c: superblocks of all in-sync members and the target.  Returns the generation to wait for in record_durable. */
 uint64_t metadata_commit(struct engine *engine);
 void metadata_run(struct engine *engine);
+bool metadata_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
 
 /* intent_io.c */
 void intent_io_run(struct engine *engine);

@@ -223,8 +223,11 @@ begin_eviction(struct member *member)
 	member->in_sync = false;
 	member->evicting = true;
 	engine->record.member_states[member->role] = MEMBER_FAULTY;
-	member->stale_set = place_track(engine, member->role, member->uuid,
-					member->excluded ? MEMBER_FAULTY : MEMBER_OUT_OF_DATE);
+	/* No flags say what one lacks that went back: it is not tracked. */
+	member->stale_set = member->went_back ? -1
+					      : place_track(engine, member->role, member->uuid,
+							    member->excluded ? MEMBER_FAULTY : MEMBER_OUT_OF_DATE,
+							    member->write_count - 1);
 	member->standing = member->stale_set >= 0 ? STANDING_OUT_OF_DATE : STANDING_OBSOLETE;
 	engine->out |= ROLE(member->role);
 	engine->evicting++;
@@ -290,7 +293,7 @@ finish_eviction(struct member *member)
 	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
 		intent_target_doubted(&engine->intent);
 	engine->absence[member->role] = (struct absence){
-		.since_ms = engine->now_ms, .held = true, .doubts = engine->intent.doubts,
+		.since_ms = engine->now_ms, .held = !member->went_back, .doubts = engine->intent.doubts,
 	};
 	engine->spare_wanted_ms = 0;
 	engine->by_role[member->role] = NULL;

@@ -34,8 +34,10 @@ superblock_written(struct member_io *mio, int result)
 	 */
 	if (result == 0)
 		mio->member->write_count++;
-	if (--engine->record_pending == 0 && engine->record_writing != 0)
+	if (--engine->record_pending == 0 && engine->record_writing != 0) {
+		engine->record_again = engine->record_durable < engine->record_writing;
 		engine->record_durable = engine->record_writing;
+	}
 	engine->activity++;
 }
 
@@ -72,12 +74,42 @@ knows_target(const struct engine *engine)
 	       engine->target_phase == TARGET_TAKING;
 }
 
+/* How many writes of its superblock each has acknowledged: what the others know of it at the next assembly. */
+static void
+note_write_counts(struct engine *engine)
+{
+	struct superblock *record = &engine->record;
+	const struct member *target = engine->target;
+
+	memset(record->write_counts, 0, sizeof(record->write_counts));
+	for_each_member(engine, member)
+		if (member->in_sync)
+			record->write_counts[member->role] = member->write_count;
+	if (target == NULL || !knows_target(engine))
+		return;
+	record->tracked[target->stale_set].write_count = target->write_count;
+	if (engine->target_phase == TARGET_TAKING)
+		record->write_counts[target->role] = target->write_count;
+}
+
+bool
+metadata_idle(const struct engine *engine)
+{
+	return engine->record_pending == 0 && engine->record_durable >= engine->record_wanted &&
+	       !engine->record_again;
+}
+
+/* Each update is written twice: the second says, lazily, that the first was acknowledged.  So a member that is put back to
+ * before it is known by that, and one of the two copies may become unreadable without that being thought of its member.
+ */
 void
 metadata_run(struct engine *engine)
 {
-	if (engine->record_pending > 0 || engine->record_durable >= engine->record_wanted ||
-	    engine->fenced || engine->now_ms < engine->record_retry_ms)
+	if (engine->record_pending > 0 || engine->fenced || engine->now_ms < engine->record_retry_ms ||
+	    (engine->record_durable >= engine->record_wanted && !engine->record_again))
 		return;
+	engine->record_again = false;
+	note_write_counts(engine);
 	engine->record_writing = engine->record_wanted;
 	engine->record.event++;
 	for_each_member(engine, member)

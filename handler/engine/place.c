@@ -41,6 +41,14 @@ find_set(const struct engine *engine, const uint8_t uuid[16])
 	return -1;
 }
 
+int
+place_set_for(const struct engine *engine, const uint8_t uuid[16])
+{
+	int set = find_set(engine, uuid);
+
+	return set >= 0 ? set : place_free_set(engine);
+}
+
 bool
 place_tracked(const struct engine *engine, const uint8_t uuid[16])
 {
@@ -48,10 +56,12 @@ place_tracked(const struct engine *engine, const uint8_t uuid[16])
 }
 
 int
-place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state)
+place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state, uint64_t write_count)
 {
 	int set = find_set(engine, uuid);
 
+	if (set >= 0 && write_count == 0)
+		write_count = engine->record.tracked[set].write_count;
 	if (set < 0)
 		set = place_free_set(engine);
 	if (set < 0)
@@ -61,6 +71,7 @@ place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member
 		.state = state,
 		/* Who is absent when the volume is assembled left under the last one. */
 		.epoch = engine->phase == PHASE_EXAMINE ? engine->epoch_found : engine->record.epoch,
+		.write_count = write_count,
 	};
 	memcpy(engine->record.tracked[set].member_uuid, uuid, 16);
 	return set;
@@ -119,6 +130,13 @@ place_unchanged(const struct engine *engine, const struct member *member)
 	       member->identity.capacity_bytes >= place_needed_bytes(engine, member);
 }
 
+/* Its superblock is older than what it acknowledged to us.  By one write it may be: the newest copy can't be read. */
+static bool
+is_older(const struct member *member)
+{
+	return member->superblock.write_count + 1 < member->write_count && !MUTANT(RETURNED_OLDER_TRUSTED);
+}
+
 static bool
 same_member(const struct member *member, const struct superblock *superblock)
 {
@@ -128,7 +146,8 @@ same_member(const struct member *member, const struct superblock *superblock)
 	       superblock->role == member->role &&
 	       memcmp(superblock->member_uuid, member->uuid, 16) == 0 &&
 	       (superblock->epoch < record->epoch ||
-		(superblock->epoch == record->epoch && superblock->event <= record->event));
+		(superblock->epoch == record->epoch && superblock->event <= record->event) ||
+		MUTANT(RESTORED_NEWER_SUPERBLOCK));
 }
 
 /* Its reservation outlived the lost session, so its cache did. */
@@ -151,6 +170,16 @@ session_restored(struct member *member)
 		evict_condemn(member);
 		return;
 	}
+	if (is_older(member)) {
+		member->went_back = true;
+		member_note(member, "went back in time: write %llu of its superblock, it had acknowledged %llu (a snapshot, an "
+			    "image or a copy in its place?): nothing on it is trusted, it is filled from the start",
+			    (unsigned long long)member->superblock.write_count,
+			    (unsigned long long)member->write_count);
+		evict_condemn(member);
+		return;
+	}
+	member->went_back = false;
 	settle_cache(member);
 	if (member->cache_lost && engine->geometry.redundancy > 0 && !MUTANT(CACHE_FORGOTTEN)) {
 		if (evict_spares(engine, member)) {
@@ -187,6 +216,7 @@ judge_outsider(struct member *member)
 	member->standing = verdict.standing[0];
 	member->stale_set = verdict.stale_set[0];
 	member->role = verdict.role[0];
+	member->went_back |= verdict.went_back[0];
 	if (member->standing == STANDING_UNKNOWN || member->standing == STANDING_IN_SYNC) {
 		member->standing = STANDING_UNKNOWN;
 		member_note(member, "%s", verdict.fault[0] != NULL ? verdict.fault[0]

@@ -152,7 +152,7 @@ stop_run(struct engine *engine)
 	} else if (engine->phase == PHASE_LAST_MAP && intent_io_idle(engine)) {
 		begin_last_superblocks(engine);
 	} else if (engine->phase == PHASE_LAST_SUPERBLOCKS &&
-		   engine->record_durable >= engine->record_wanted) {
+		   metadata_idle(engine)) {
 		release_sessions(engine);
 	} else if (engine->phase == PHASE_RELEASE && sessions_closed(engine)) {
 		finish_release(engine);

@@ -63,10 +63,10 @@ target_begin(struct member *member, int role)
 	assert(engine->target == NULL);
 	if (member->standing == STANDING_SPARE)
 		adopt_spare(member, role);
-	if (all && !place_tracked(engine, member->uuid))
-		member->stale_set = place_free_set(engine);	/* on record only when its marks are durable */
+	if (all)
+		member->stale_set = place_set_for(engine, member->uuid);	/* on record only when its marks are durable */
 	else
-		member->stale_set = place_track(engine, role, member->uuid, MEMBER_REBUILDING);
+		member->stale_set = place_track(engine, role, member->uuid, MEMBER_REBUILDING, 0);
 	assert(member->stale_set >= 0);
 	member->role = role;
 	member->checked = true;
@@ -76,11 +76,11 @@ target_begin(struct member *member, int role)
 	member->standing = STANDING_REBUILDING;
 	member->reason[0] = '\0';
 	engine->target = member;
-	engine->target_is_new = !place_tracked(engine, member->uuid);
+	engine->target_is_new = all;
 	if (engine->missing & ROLE(role))
 		engine->absence[role].since_ms = engine->now_ms;
 	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all);
-	if (memcmp(member->uuid, engine->record.member_uuids[role], 16) != 0)
+	if (memcmp(member->uuid, engine->record.member_uuids[role], 16) != 0 || member->went_back)
 		lost_unhold(engine->lost, (uint8_t)role);	/* durable before it is on record */
 	intent_io_all(engine);
 	lost_io_all(engine);
@@ -178,7 +178,9 @@ target_lost(struct engine *engine, enum member_state state)
 		int set = member->stale_set;
 
 		leave(engine);
-		intent_forget(&engine->intent, REGION_STALE(set));
+		/* Of one that was tracked before, all flags stay: it lacks no less. */
+		if (!place_tracked(engine, member->uuid))
+			intent_forget(&engine->intent, REGION_STALE(set));
 		member->stale_set = -1;
 		member->standing = STANDING_OBSOLETE;
 	} else {
@@ -231,6 +233,7 @@ take_place(struct engine *engine)
 	engine->by_role[role] = member;
 	engine->evicting--;
 	member->in_sync = true;
+	member->went_back = false;
 	member->standing = STANDING_IN_SYNC;
 	member->stale_set = -1;
 	/* What the former may have lost with its cache was copied from it: the next flush still has to say so. */

@@ -49,6 +49,8 @@ enum {	/* offsets in a superblock */
 	AT_MEMBER_UUIDS = 768,
 	AT_MEMBER_STATES = 1280,
 	AT_TRACKED = 1312,
+	AT_WRITE_COUNTS = 1408,
+	AT_TRACKED_WRITE_COUNTS = 1664,
 
 	AREA_ENTRY_BYTES = 24,	/* type u32, zero u32, offset u64, length u64 */
 	TRACKED_ENTRY_BYTES = 24,	/* uuid, role u8, state u8, epoch u48 */
@@ -92,7 +94,10 @@ encode_lists(const struct superblock *superblock, uint8_t *out)
 		entry[16] = tracked->role;
 		entry[17] = tracked->state;
 		put_le(entry + 18, tracked->epoch, 6);
+		put_u64(out + AT_TRACKED_WRITE_COUNTS + set * 8, tracked->write_count);
 	}
+	for (int role = 0; role < superblock->member_count; role++)
+		put_u64(out + AT_WRITE_COUNTS + role * 8, superblock->write_counts[role]);
 }
 
 void
@@ -158,7 +163,10 @@ decode_lists(const uint8_t *in, struct superblock *out)
 		out->tracked[set].role = entry[16];
 		out->tracked[set].state = entry[17];
 		out->tracked[set].epoch = get_le(entry + 18, 6);
+		out->tracked[set].write_count = get_u64(in + AT_TRACKED_WRITE_COUNTS + set * 8);
 	}
+	for (size_t role = 0; role < members; role++)
+		out->write_counts[role] = get_u64(in + AT_WRITE_COUNTS + role * 8);
 }
 
 static void

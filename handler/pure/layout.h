@@ -79,6 +79,7 @@ struct tracked_member {
 	/* The volume's when it left.  Its own superblock says a later one: it lived on without us, and nobody knows what it
 	 * holds.  48 bits; 0: not known. */
 	uint64_t epoch;
+	uint64_t write_count;	/* what its own superblock has at least, if it is honest; 0: not known */
 };
 
 enum scrub_mode {		/* values are on disk */
@@ -134,6 +135,8 @@ struct superblock {
 	uint8_t member_states[IRAID_MEMBERS_MAX];	/* enum member_state */
 	struct area areas[LAYOUT_AREAS];	/* areas[type - 1], ascending on the member */
 	struct tracked_member tracked[LAYOUT_STALE_SETS];
+	/* By role, of those in sync: what its own superblock has at least, for so much it acknowledged.  0: not known (0.1) */
+	uint64_t write_counts[IRAID_MEMBERS_MAX];
 };
 
 enum superblock_verdict {

@@ -86,6 +86,24 @@
 	X(SPARE_CAUGHT_UP, "spare-caught-up", 12,						\
 	  "test_engine_identity: test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole",	\
 	  "a spare in the place of a member that went is sent only what that one lacks")	\
+	X(RETURNED_OLDER_TRUSTED, "returned-older-trusted", 12,					\
+	  "test_engine_identity: test_member_put_back_under_a_running_volume_is_filled_from_the_start",	\
+	  "a member that returns older than it was is trusted")					\
+	X(RESTART_OLDER_TRUSTED, "restart-older-trusted", 12,					\
+	  "test_engine_identity: test_member_put_back_while_no_gateway_ran_is_filled_from_the_start",	\
+	  "a member that is older than the others know is trusted at an assembly")		\
+	X(TRACKED_OLDER_TRUSTED, "tracked-older-trusted", 12,					\
+	  "test_engine_identity: test_member_put_back_while_it_was_out_is_filled_from_the_start",	\
+	  "a member that went back while it was out is caught up by its flags")			\
+	X(TWIN_GUESSED, "twin-guessed", 12,							\
+	  "test_engine_identity: test_of_two_equal_devices_neither_is_believed",		\
+	  "of two devices that are the same member the first is taken")				\
+	X(RESTORED_NEWER_SUPERBLOCK, "restored-newer-superblock", 12,				\
+	  "test_engine_identity: test_member_that_another_gateway_wrote_to_is_not_taken_back",	\
+	  "a member that another gateway wrote to meanwhile is taken back")			\
+	X(TRACKED_EPOCH_IGNORED, "tracked-epoch-ignored", 7,					\
+	  "test_engine_identity: test_member_that_was_used_without_the_others_is_filled_from_the_start",	\
+	  "a member that was used without the others is caught up by flags")			\
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "level 5",					\

@@ -16,9 +16,19 @@
 #include <string.h>
 
 #include "../pure/bytes.h"
+#include "../pure/mutant.h"
 
+#define COPY_OF_ANOTHER "is the same member as another device, which is newer, or older than it should be: an old copy, or a " \
+			"second address; remove this one"
+#define SAME_AS_ANOTHER "is the same member as another device, a copy of it or a second address, and nobody can tell which is " \
+			"the real one: remove one of the two, the other is filled from the start"
 #define OF_ANOTHER_VOLUME "is a member of another volume: correct its address, or wipe it and add " \
 			  "it as a spare"
+
+/* Known by its address, too. */
+static const char went_back_text[] =
+	"went back in time: its superblock is older than what it had acknowledged (a snapshot, an image or a copy in its "
+	"place?): nothing on it is trusted, it is filled from the start";
 
 static bool
 newer(const struct superblock *a, const struct superblock *b)
@@ -63,6 +73,15 @@ calls_in_sync(const struct superblock *record, const uint8_t *uuid)
 	return role >= 0 && record->member_states[role] == MEMBER_IN_SYNC;
 }
 
+/* It was older than what the others know that it acknowledged: put back from a snapshot or an image, or it is a copy that was
+ * made then.  What it lacks, nobody knows.
+ */
+static bool
+went_back(const struct superblock *own, uint64_t known)
+{
+	return own->write_count < known && !MUTANT(RESTART_OLDER_TRUSTED);
+}
+
 struct place {
 	enum standing standing;
 	int role;
@@ -77,11 +96,17 @@ tracked_place(const struct superblock *record, int set, const struct superblock 
 	struct place place = { STANDING_OUT_OF_DATE, record->tracked[set].role, set, NULL };
 
 	if (record->tracked[set].state != MEMBER_REBUILDING && record->tracked[set].epoch != 0 &&
-	    own->epoch > record->tracked[set].epoch) {
+	    own->epoch > record->tracked[set].epoch && !MUTANT(TRACKED_EPOCH_IGNORED)) {
 		place.standing = STANDING_OBSOLETE;
 		place.stale_set = -1;
 		place.fault = "was used without the others since it left, nobody knows what it holds: it is "
 			      "filled from the start";
+		return place;
+	}
+	if (went_back(own, record->tracked[set].write_count) && !MUTANT(TRACKED_OLDER_TRUSTED)) {
+		place.standing = STANDING_OBSOLETE;
+		place.stale_set = -1;
+		place.fault = went_back_text;
 		return place;
 	}
 
@@ -124,7 +149,9 @@ place_device(const struct superblock *record, const struct superblock *own)
 		return place;
 	}
 	if (role >= 0 && record->member_states[role] == MEMBER_IN_SYNC)
-		return (struct place){ STANDING_IN_SYNC, role, -1, NULL };
+		return went_back(own, record->write_counts[role])
+			       ? (struct place){ STANDING_OBSOLETE, role, -1, went_back_text }
+			       : (struct place){ STANDING_IN_SYNC, role, -1, NULL };
 	if (set >= 0)
 		return tracked_place(record, set, own);
 	place.role = role;
@@ -150,6 +177,7 @@ assembly_judge(const struct superblock *record, const struct superblock *own,
 	out->role[0] = place.role;
 	out->stale_set[0] = place.stale_set;
 	out->forced[0] = false;
+	out->went_back[0] = place.fault == went_back_text;
 	out->fault[0] = place.fault;
 }
 
@@ -257,27 +285,67 @@ has_place(const struct assembly_verdict *out, int i)
 	       out->role[i] >= 0;
 }
 
-/* One member that shows up twice: a clone of the device, or the device by two addresses.  The newer
- * one keeps the place, of equals the first; the other is not to be touched.
+static void
+not_believed(struct assembly_verdict *out, int i, const char *fault)
+{
+	out->standing[i] = STANDING_UNKNOWN;
+	out->role[i] = -1;
+	out->stale_set[i] = -1;
+	out->fault[i] = fault;
+}
+
+/* Which of two devices that say they are the same member is it?  The one that is not known to be too old, then the newer.
+ * -1: nobody can tell.
+ */
+static int
+real_one(const struct assembly_input *input, const struct assembly_verdict *out, int i, int k)
+{
+	const struct superblock *first = input->superblocks[i], *second = input->superblocks[k];
+
+	if ((out->fault[i] == went_back_text) != (out->fault[k] == went_back_text))
+		return out->fault[i] == went_back_text ? k : i;
+	if (newer(first, second) || newer(second, first))
+		return newer(first, second) ? i : k;
+	if (first->write_count != second->write_count)
+		return first->write_count > second->write_count ? i : k;
+	return MUTANT(TWIN_GUESSED) ? i : -1;
+}
+
+/* One member that shows up twice: a copy of the device, or the device by two addresses.  Where nobody can tell which is the
+ * real one, neither is believed.  The place is empty then, and nobody's flags say what it lacks: whichever of the two is left
+ * when the other is removed is filled from the start, so a wrong choice loses nothing.
  */
 static void
 settle_duplicates(const struct assembly_input *input, struct assembly_verdict *out)
 {
 	for (int i = 0; i < input->count; i++)
 		for (int k = i + 1; k < input->count; k++) {
-			const struct superblock *first = input->superblocks[i];
-			const struct superblock *second = input->superblocks[k];
-			int loser;
+			int real;
 
 			if (!has_place(out, i) || !has_place(out, k) ||
-			    memcmp(first->member_uuid, second->member_uuid, UUID_BYTES) != 0)
+			    memcmp(input->superblocks[i]->member_uuid, input->superblocks[k]->member_uuid,
+				   UUID_BYTES) != 0)
 				continue;
-			loser = newer(second, first) ? i : k;
-			out->standing[loser] = STANDING_UNKNOWN;
-			out->role[loser] = -1;
-			out->stale_set[loser] = -1;
-			out->fault[loser] = "is the same member as another device, a copy of it or a "
-					    "second address: remove one of the two";
+			real = real_one(input, out, i, k);
+			if (real < 0)
+				out->distrusted |= 1u << out->role[i];
+			if (real != i)
+				not_believed(out, i, real < 0 ? SAME_AS_ANOTHER : COPY_OF_ANOTHER);
+			if (real != k)
+				not_believed(out, k, real < 0 ? SAME_AS_ANOTHER : COPY_OF_ANOTHER);
+			if (real != i)
+				break;
+		}
+}
+
+/* What a device lacks that went back is in no flags, though the record knew it as in sync. */
+static void
+note_went_back(const struct assembly_input *input, struct assembly_verdict *out)
+{
+	for (int i = 0; i < input->count; i++)
+		if (out->fault[i] == went_back_text) {
+			out->went_back[i] = true;
+			out->distrusted |= 1u << out->role[i];
 		}
 }
 
@@ -357,6 +425,9 @@ too_few(const struct superblock *record, uint32_t trusted, uint32_t forcible, in
 			  "since they left is lost";
 	else if (awaited > 0)
 		remedy = "waiting for the others";
+	if (out->distrusted & ~trusted)
+		remedy = "some went back in time, or are there twice (their reasons say which): remove the copies, bring "
+			 "back the real ones, or start with --force to take an old one as it stands";
 	out->answer = awaited > 0 ? ASSEMBLY_WAIT : ASSEMBLY_REFUSED;
 	snprintf(out->reason, sizeof(out->reason), "%d of %d members can be trusted, %d are needed: %s",
 		 __builtin_popcount(trusted), record->member_count, needed, remedy);
@@ -412,6 +483,7 @@ assembly_decide(const struct assembly_input *input, struct assembly_verdict *out
 	}
 	if (record != NULL) {
 		settle_duplicates(input, out);
+		note_went_back(input, out);
 		decide_on_record(input, record, awaited, out);
 	} else if (awaited > 0) {
 		snprintf(out->reason, sizeof(out->reason), "no member has answered yet");

@@ -46,7 +46,8 @@ class Area(ctypes.Structure):
 
 class TrackedMember(ctypes.Structure):
     _fields_ = [("member_uuid", ctypes.c_uint8 * 16), ("role", ctypes.c_uint8),
-                ("state", ctypes.c_uint8), ("epoch", ctypes.c_uint64)]
+                ("state", ctypes.c_uint8), ("epoch", ctypes.c_uint64),
+                ("write_count", ctypes.c_uint64)]
 
 
 class Superblock(ctypes.Structure):
@@ -66,7 +67,7 @@ class Superblock(ctypes.Structure):
                 ("owner", ctypes.c_char * 64),
                 ("member_uuids", (ctypes.c_uint8 * 16) * 32),
                 ("member_states", ctypes.c_uint8 * 32), ("areas", Area * 5),
-                ("tracked", TrackedMember * 4)]
+                ("tracked", TrackedMember * 4), ("write_counts", ctypes.c_uint64 * 32)]
 
 
 class SpareMark(ctypes.Structure):

@@ -464,8 +464,8 @@ two_devices_that_are_one_member(void **state)
 	static struct scene scene;
 	struct superblock record = record_of(5, 3);
 
-	/* an old clone before and behind the member itself, and an exact one */
-	for (int variant = 0; variant < 3; variant++) {
+	/* an old clone before and behind the member itself */
+	for (int variant = 0; variant < 2; variant++) {
 		scene_begin(&scene);
 		uint64_t first = variant == 0 ? EVENT - 7 : EVENT, second = variant == 1 ? EVENT - 7 : EVENT;
 		add_member(&scene, &record, 1, 1, EPOCH, first);
@@ -475,9 +475,35 @@ two_devices_that_are_one_member(void **state)
 		check_always(&scene);
 		int loser = variant == 0 ? 0 : 1;
 		assert_int_equal(scene.verdict.standing[loser], STANDING_UNKNOWN);
-		assert_non_null(strstr(scene.verdict.fault[loser], "remove one of the two"));
+		assert_non_null(strstr(scene.verdict.fault[loser], "remove this one"));
 		assert_int_equal(scene.verdict.standing[!loser], STANDING_IN_SYNC);
+		assert_int_equal(scene.verdict.distrusted, 0);
 	}
+	/* an exact one: nobody can tell, so neither is believed, and its place is nobody's */
+	for (int others = 1; others < 3; others++) {
+		scene_begin(&scene);
+		add_member(&scene, &record, 1, 1, EPOCH, EVENT);
+		add_member(&scene, &record, 1, 1, EPOCH, EVENT);
+		add_member(&scene, &record, 0, 0, EPOCH, EVENT);
+		if (others == 2)
+			add_member(&scene, &record, 2, 2, EPOCH, EVENT);
+		assert_int_equal(decide(&scene)->answer, others == 2 ? ASSEMBLY_READY : ASSEMBLY_REFUSED);
+		check_always(&scene);
+		assert_int_equal(scene.verdict.standing[0], STANDING_UNKNOWN);
+		assert_int_equal(scene.verdict.standing[1], STANDING_UNKNOWN);
+		assert_int_equal(scene.verdict.distrusted, 1u << 1);
+		if (others == 1)
+			assert_non_null(strstr(scene.verdict.reason, "there twice"));
+	}
+	/* the same superblock but for one more write of it: that one is the member */
+	scene_begin(&scene);
+	add_member(&scene, &record, 1, 1, EPOCH, EVENT);
+	add_member(&scene, &record, 1, 1, EPOCH, EVENT);
+	add_member(&scene, &record, 0, 0, EPOCH, EVENT);
+	scene.superblocks[1].write_count++;
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
+	assert_int_equal(scene.verdict.standing[1], STANDING_IN_SYNC);
+	assert_int_equal(scene.verdict.standing[0], STANDING_UNKNOWN);
 	/* the other device says another role: its UUID says what it is, and the record decides */
 	scene_begin(&scene);
 	add_member(&scene, &record, 0, 0, EPOCH, EVENT);
@@ -489,6 +515,40 @@ two_devices_that_are_one_member(void **state)
 	assert_int_equal(scene.verdict.standing[1], STANDING_IN_SYNC);
 	assert_int_equal(scene.verdict.standing[2], STANDING_OBSOLETE);
 	assert_int_equal(scene.verdict.role[2], -1);
+}
+
+static void
+member_older_than_it_acknowledged_is_not_trusted(void **state)
+{
+	static struct scene scene;
+	struct superblock record = record_of(5, 3);
+
+	/* In sync by the record: one write too few of its superblock, just enough, more, and nothing known (0.1). */
+	for (uint64_t known = 0; known < 4; known++) {
+		bool honest = known <= 2;
+
+		record.write_counts[1] = known;
+		scene_begin(&scene);
+		add_member(&scene, &record, 0, 0, EPOCH, EVENT);
+		add_member(&scene, &record, 1, 1, EPOCH, EVENT - 1);
+		add_member(&scene, &record, 2, 2, EPOCH, EVENT);
+		scene.superblocks[1].write_count = 2;
+		assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
+		check_always(&scene);
+		assert_int_equal(scene.verdict.standing[1], honest ? STANDING_IN_SYNC : STANDING_OBSOLETE);
+		assert_int_equal(scene.verdict.went_back[1], !honest);
+		assert_int_equal(scene.verdict.distrusted, honest ? 0 : 1u << 1);
+		assert_int_equal(scene.verdict.role[1], 1);
+	}
+	/* Two of three: refused, and the reason says why; by force it is taken, all of it suspect. */
+	scene.superblocks[2].role = 7;
+	scene.input.presence[2] = PRESENCE_ABSENT;
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_REFUSED);
+	assert_non_null(strstr(scene.verdict.reason, "went back in time"));
+	scene.input.force = true;
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
+	assert_true(scene.verdict.forced[1]);
+	assert_int_equal(scene.verdict.stale_set[1], -1);
 }
 
 static void
@@ -683,6 +743,7 @@ main(void)
 		cmocka_unit_test(a_replaced_member_is_obsolete_even_if_forced),
 		cmocka_unit_test(targets_of_rebuilds_are_known_and_never_forced),
 		cmocka_unit_test(two_devices_that_are_one_member),
+		cmocka_unit_test(member_older_than_it_acknowledged_is_not_trusted),
 		cmocka_unit_test(force_prefers_the_newest_then_the_one_that_is_tracked),
 		cmocka_unit_test(a_record_that_was_never_in_force_does_not_rule),
 		cmocka_unit_test(a_record_of_an_older_epoch_proves_nothing),

@@ -232,6 +232,315 @@ test_no_device_ends_the_process(void **state)
 	finish(&rig);
 }
 
+/* --- members that go back in time --- */
+
+static uint8_t *
+snapshot(struct rig *rig, int index)
+{
+	uint8_t *bytes = malloc(RIG_MEMBER_BYTES);
+
+	assert_non_null(bytes);
+	disk_read(&rig->members[index].disk, 0, bytes, RIG_MEMBER_BYTES);
+	return bytes;
+}
+
+static void
+put_back(struct rig *rig, int index, uint8_t *bytes)
+{
+	disk_write(&rig->members[index].disk, 0, bytes, RIG_MEMBER_BYTES, true);
+	free(bytes);
+}
+
+/* Every sector has something new, and no mark is left that would have it copied. */
+static void
+write_all(struct rig *rig)
+{
+	for (uint64_t sector = 0; sector < rig->sectors; sector += 256)
+		rig_submit(rig, REQUEST_WRITE, sector, 256, true);
+	rig_drain(rig);
+	rig_wait_for_resync(rig);
+	rig_steps(rig, 4000);
+}
+
+/* The superblocks change: somebody leaves and comes back. */
+static void
+change_superblocks(struct rig *rig)
+{
+	fake_member_cut(&rig->members[3], false);
+	rig_submit(rig, REQUEST_WRITE, 0, 256, false);
+	rig_drain(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	rig->members[3].reachable = true;
+	wait_for_active(rig);
+}
+
+static bool
+says(struct rig *rig, int slot, const char *text)
+{
+	return strstr(rig_status(rig).members[slot].reason, text) != NULL;
+}
+
+/* More are silent than the level bears, so nobody is evicted; then both are back. */
+static void
+silence_two(struct rig *rig)
+{
+	fake_member_cut(&rig->members[1], false);
+	fake_member_cut(&rig->members[2], false);
+	rig_steps(rig, 300);
+	assert_int_equal(rig_status(rig).state, VOLUME_SUSPENDED);
+}
+
+static void
+test_member_put_back_under_a_running_volume_is_filled_from_the_start(void **state)
+{
+	struct rig rig;
+	uint8_t *before;
+
+	start(&rig, 5, 11);
+	write_all(&rig);
+	before = snapshot(&rig, 1);
+	change_superblocks(&rig);
+	write_all(&rig);
+	silence_two(&rig);
+	put_back(&rig, 1, before);
+	rig.members[1].reachable = rig.members[2].reachable = true;
+	for (int i = 0; i < 20000 && !says(&rig, 1, "went back in time"); i++)
+		rig_step(&rig);
+	assert_true(says(&rig, 1, "went back in time"));
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	wait_for_active(&rig);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	finish(&rig);
+}
+
+static void
+test_member_put_back_while_no_gateway_ran_is_filled_from_the_start(void **state)
+{
+	struct rig rig;
+	uint8_t *before;
+
+	for (int crashes = 0; crashes < 2; crashes++) {
+		start(&rig, 5, 12);
+		write_all(&rig);
+		before = snapshot(&rig, 1);
+		if (crashes)
+			change_superblocks(&rig);
+		write_all(&rig);
+		if (crashes)
+			rig_crash(&rig);
+		else
+			rig_stop(&rig);
+		put_back(&rig, 1, before);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+		assert_int_not_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+		wait_for_active(&rig);
+		assert_int_equal(rig_parity_faults(&rig), 0);
+		finish(&rig);
+	}
+}
+
+static void
+test_member_put_back_while_it_was_out_is_filled_from_the_start(void **state)
+{
+	struct rig rig;
+	uint8_t *before;
+
+	for (int restarts = 0; restarts < 2; restarts++) {
+		start(&rig, 5, 13);
+		write_all(&rig);
+		before = snapshot(&rig, 1);
+		change_superblocks(&rig);
+		write_all(&rig);
+		if (restarts) {
+			rig_stop(&rig);
+			rig.members[1].reachable = false;
+			rig_start(&rig);
+		} else {
+			fake_member_cut(&rig.members[1], false);
+			rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
+		}
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		rig_drain(&rig);
+		put_back(&rig, 1, before);
+		rig.members[1].reachable = true;
+		wait_for_active(&rig);
+		assert_int_equal(rig_parity_faults(&rig), 0);
+		finish(&rig);
+	}
+}
+
+static void
+test_honest_member_is_caught_up_by_what_it_lacks(void **state)
+{
+	struct rig rig;
+	uint64_t before;
+
+	start(&rig, 5, 14);
+	write_all(&rig);
+	fake_member_cut(&rig.members[1], false);
+	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
+	rig_drain(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	before = rig.members[1].writes;
+	/* The newest copy of its superblock can't be read: the other one is as good. */
+	disk_damage(&rig.members[1].disk, superblock_offset(rig_superblock(&rig, 1).write_count));
+	rig.members[1].reachable = true;
+	wait_for_active(&rig);
+	assert_in_range(rig.members[1].writes - before, 1, 120);
+	finish(&rig);
+}
+
+static void
+test_forced_member_that_went_back_is_suspect_everywhere(void **state)
+{
+	struct rig rig;
+	uint8_t *before;
+
+	start(&rig, 5, 15);
+	write_all(&rig);
+	before = snapshot(&rig, 1);
+	write_all(&rig);
+	rig_stop(&rig);
+	put_back(&rig, 1, before);
+	rig.members[2].reachable = false;
+	rig_start(&rig);
+	rig_steps(&rig, 3000);
+	assert_int_not_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+	assert_int_not_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	rig_stop(&rig);
+	rig.options.force = true;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig.errors_allowed = true;
+	rig_steps(&rig, 1000);
+	assert_true(rig_status(&rig).lost_bytes > 0 || rig_status(&rig).regions_suspect > 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* --- members that somebody else used --- */
+
+/* The superblock as another gateway would have left it. */
+static void
+advance_superblock(struct rig *rig, int index, uint64_t epoch, uint64_t event)
+{
+	struct superblock superblock = rig_superblock(rig, index);
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	superblock.epoch = epoch;
+	superblock.event = event;
+	superblock.write_count++;
+	superblock_encode(&superblock, block);
+	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), block, sizeof(block), true);
+}
+
+/* And what it wrote. */
+static void
+spoil(struct rig *rig, int index)
+{
+	const uint64_t data = rig_superblock(rig, index).areas[AREA_DATA - 1].offset_bytes;
+	uint8_t rubbish[65536];
+
+	memset(rubbish, 0x5A, sizeof(rubbish));
+	disk_write(&rig->members[index].disk, data, rubbish, sizeof(rubbish), true);
+}
+
+static void
+test_member_that_another_gateway_wrote_to_is_not_taken_back(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 5, 16);
+	write_all(&rig);
+	silence_two(&rig);
+	advance_superblock(&rig, 1, rig_superblock(&rig, 1).epoch + 5000, 9);
+	spoil(&rig, 1);
+	rig.members[1].reachable = rig.members[2].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	wait_for_active(&rig);		/* filled from the start */
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	finish(&rig);
+}
+
+static void
+test_member_that_was_used_without_the_others_is_filled_from_the_start(void **state)
+{
+	struct rig rig;
+	struct superblock superblock;
+
+	start(&rig, 5, 17);
+	write_all(&rig);
+	rig_stop(&rig);
+	rig.members[1].reachable = false;
+	for (int i = 0; i < 2; i++) {		/* the volume goes on to later epochs */
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		if (i == 0)
+			rig_stop(&rig);
+	}
+	/* So does the member, elsewhere. */
+	superblock = rig_superblock(&rig, 1);
+	advance_superblock(&rig, 1, superblock.epoch + 1, 1);
+	spoil(&rig, 1);
+	rig.members[1].reachable = true;
+	wait_for_active(&rig);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	finish(&rig);
+}
+
+/* --- two that are one --- */
+
+static void
+copy_to_extra(struct rig *rig, int index)
+{
+	rig_mark_spare(rig, EXTRA, RIG_MEMBER_BYTES);
+	put_back(rig, EXTRA, snapshot(rig, index));
+}
+
+static void
+test_of_two_equal_devices_neither_is_believed(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 5, 18);
+	write_all(&rig);
+	rig_stop(&rig);
+	copy_to_extra(&rig, 1);
+	rig.count = EXTRA + 1;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_steps(&rig, 3000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	assert_true(says(&rig, 1, "remove") && says(&rig, EXTRA, "remove"));
+	assert_int_equal(engine_detach(rig.engine, 1, why), 0);		/* whichever it is */
+	wait_for_active(&rig);
+	assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
+	finish(&rig);
+}
+
+static void
+test_older_of_two_is_a_copy(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 5, 19);
+	write_all(&rig);
+	copy_to_extra(&rig, 1);
+	change_superblocks(&rig);
+	/* Under a running volume: the member is in sync, so this is not it. */
+	assert_int_equal(attach(&rig, EXTRA), EXTRA);
+	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+	assert_true(says(&rig, EXTRA, "m1"));
+	write_all(&rig);
+	rig_stop(&rig);
+	rig.count = EXTRA + 1;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 2000));
+	assert_true(says(&rig, EXTRA, "m1"));
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -240,6 +549,15 @@ main(void)
 		cmocka_unit_test(test_copied_spare_is_used_once),
 		cmocka_unit_test(test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole),
 		cmocka_unit_test(test_no_device_ends_the_process),
+		cmocka_unit_test(test_member_put_back_under_a_running_volume_is_filled_from_the_start),
+		cmocka_unit_test(test_member_put_back_while_no_gateway_ran_is_filled_from_the_start),
+		cmocka_unit_test(test_member_put_back_while_it_was_out_is_filled_from_the_start),
+		cmocka_unit_test(test_honest_member_is_caught_up_by_what_it_lacks),
+		cmocka_unit_test(test_forced_member_that_went_back_is_suspect_everywhere),
+		cmocka_unit_test(test_member_that_another_gateway_wrote_to_is_not_taken_back),
+		cmocka_unit_test(test_member_that_was_used_without_the_others_is_filled_from_the_start),
+		cmocka_unit_test(test_of_two_equal_devices_neither_is_believed),
+		cmocka_unit_test(test_older_of_two_is_a_copy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,8 @@ FIELDS = {
     **{f"tracked{i}_{what}": (1312 + 24 * i + at, form) for i in range(4)
        for what, at, form in (("uuid", 0, "16s"), ("role", 16, "B"), ("state", 17, "B"),
                             ("epoch_low", 18, "I"), ("epoch_high", 22, "H"))},
+    **{f"write_count{i}": (1408 + 8 * i, "Q") for i in range(32)},
+    **{f"tracked{i}_write_count": (1664 + 8 * i, "Q") for i in range(4)},
 }
 SPARE_FIELDS = {
     "magic": (0, "8s"), "crc": (8, "I"), "version": (12, "I"), "member_uuid": (16, "16s"),
@@ -179,7 +181,7 @@ def superblocks(draw) -> dict:
         values |= {f"area{i}_type": i + 1, f"area{i}_offset": offset, f"area{i}_length": length}
     for i in range(n):
         values |= {f"uuid{i}": random.Random(seed + i + 1).randbytes(16),
-                   f"state{i}": draw(st.integers(1, 3))}
+                   f"state{i}": draw(st.integers(1, 3)), f"write_count{i}": draw(st.integers(0, 2**64 - 1))}
     values |= {"member_uuid": values[f"uuid{role}"]}
     uuids = [(values[f"uuid{i}"], i) for i in range(n)]
     uuids += [(random.Random(seed + 100 + i).randbytes(16), i % n) for i in range(4)]
@@ -188,7 +190,8 @@ def superblocks(draw) -> dict:
         values |= {f"tracked{number}_uuid": uuid, f"tracked{number}_role": its_role,
                    f"tracked{number}_state": draw(st.sampled_from([REBUILDING, OUT_OF_DATE, FAULTY])),
                    f"tracked{number}_epoch_low": draw(st.integers(0, 2**32 - 1)),
-                   f"tracked{number}_epoch_high": draw(st.integers(0, 2**16 - 1))}
+                   f"tracked{number}_epoch_high": draw(st.integers(0, 2**16 - 1)),
+                   f"tracked{number}_write_count": draw(st.integers(0, 2**64 - 1))}
         if draw(st.booleans()):     # the superblock of one that is being filled
             values |= {"member_uuid": uuid, "role": its_role}
     return values
@@ -211,6 +214,7 @@ def to_struct(values: dict) -> Superblock:
     for i in range(values["member_count"]):
         superblock.member_uuids[i][:] = values[f"uuid{i}"]
         superblock.member_states[i] = values[f"state{i}"]
+        superblock.write_counts[i] = values.get(f"write_count{i}", 0)
     for i in range(values["area_count"]):
         superblock.areas[i] = Area(*(values[f"area{i}_{what}"]
                                      for what in ("type", "offset", "length")))
@@ -221,11 +225,12 @@ def to_struct(values: dict) -> Superblock:
             superblock.tracked[i].state = values[f"tracked{i}_state"]
             superblock.tracked[i].epoch = (values.get(f"tracked{i}_epoch_low", 0)
                                            | values.get(f"tracked{i}_epoch_high", 0) << 32)
+            superblock.tracked[i].write_count = values.get(f"tracked{i}_write_count", 0)
     return superblock
 
 
 def tracked_fields(superblock: Superblock) -> list[tuple]:
-    return [(bytes(entry.member_uuid), entry.role, entry.state, entry.epoch) for entry in superblock.tracked]
+    return [(bytes(entry.member_uuid), entry.role, entry.state, entry.epoch, entry.write_count) for entry in superblock.tracked]
 
 
 def decode(block: bytes) -> tuple[int, Superblock, str]:

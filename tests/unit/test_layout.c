@@ -103,10 +103,12 @@ superblock_reads_back_as_written(void **state)
 static void
 fields_stand_where_the_reference_says(void **state)
 {
-	static const uint8_t zeros[LAYOUT_SUPERBLOCK_BYTES - 1408];
+	static const uint8_t zeros[LAYOUT_SUPERBLOCK_BYTES - 1696];
 	struct superblock superblock = sample();
 	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
 
+	superblock.write_counts[2] = 0x1234;
+	superblock.tracked[3].write_count = 0x56;
 	superblock_encode(&superblock, bytes);
 	assert_memory_equal(bytes, "IRAID-SB", 8);
 	assert_memory_equal(bytes + 12, "\x01\0\0\0", 4);
@@ -126,7 +128,11 @@ fields_stand_where_the_reference_says(void **state)
 	assert_memory_equal(bytes + 1360, zeros, 24);
 	assert_memory_equal(bytes + 1384, superblock.tracked[3].member_uuid, 16);
 	assert_memory_equal(bytes + 1400, "\x02\x04\0\0\0\0\0\0", 8);
-	assert_memory_equal(bytes + 1408, zeros, sizeof(zeros));
+	assert_memory_equal(bytes + 1408, zeros, 16);
+	assert_memory_equal(bytes + 1408 + 16, "\x34\x12\0\0\0\0\0\0", 8);
+	assert_memory_equal(bytes + 1432, zeros, 232 + 24);
+	assert_memory_equal(bytes + 1664 + 24, "\x56\0\0\0\0\0\0\0", 8);
+	assert_memory_equal(bytes + 1696, zeros, sizeof(zeros));
 }
 
 /* One that is being filled has not got its place yet: it is known by its set. */
