@@ -22,7 +22,7 @@
 #include "../pure/layout.h"
 #include "../state/assembly.h"
 #include "figures.h"
-#include "list.h"
+#include "list_node.h"
 
 struct engine;
 

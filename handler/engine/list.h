@@ -5,10 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct list {
-	struct list *next;
-	struct list *prev;
-};
+#include "list_node.h"
 
 #define list_entry(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
 

@@ -351,7 +351,7 @@ def test_an_opening_ends_in_time_whatever_drips(start, what) -> None:  # noqa: F
             target.redirect, other.redirect = other.portal, target.portal
             target.login_pause_seconds = other.login_pause_seconds = 0.02
         elif what == "questions":
-            target.rules.append(lambda command: threading.Event().wait(0.4) and None)
+            target.rules.append(lambda command: time.sleep(0.4))  # that is what is tested
         elif what == "attentions":
             target.rules.append(lambda command: threading.Event().wait(0.1) or sense(6, 0x2900))
         else:
