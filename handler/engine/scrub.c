@@ -1,5 +1,8 @@
 /* scrub.c - reads all rows and compares parity with data; corrects it when asked to.
  *
+ * What was corrected is flushed before anything says so: its region is clean, so nobody would look at it after a crash that
+ * takes a cache along, and a scrub that goes on would be behind it.
+ *
  * Rows are claimed as a write claims them, so a row that is being written is never looked at.  Suspect rows are resync's
  * business and are passed over.  Only with all members there.  Where it stands is in the superblocks every CHECKPOINT_MS;
  * the volume goes on with it after a restart.
@@ -8,6 +11,7 @@
 #include "sync_rows.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +23,9 @@
 struct scrub {
 	struct sync_rows rows;		/* must be first */
 	struct progress progress;
+	struct flush_waiter flush;
+	bool flushing;			/* what the rows' repair wrote */
+	uint32_t cache_losses;		/* the engine's, when the rows were begun */
 	bool running;
 	uint64_t row;			/* next */
 	uint64_t checkpoint_ms;
@@ -66,6 +73,48 @@ finish(struct scrub *scrub)
 }
 
 static void
+note_mismatches(struct scrub *scrub)
+{
+	const struct sync_rows *rows = &scrub->rows;
+
+	for (int i = 0; i < rows->row_count; i++)
+		if (rows->differed & 1u << i)
+			note_mismatch(scrub, rows->first_row + (uint64_t)i, rows->blamed[i]);
+}
+
+static void
+advance(struct scrub *scrub)
+{
+	const struct sync_rows *rows = &scrub->rows;
+	struct engine *engine = rows->op.engine;
+
+	for (int i = 0; i < rows->row_count; i++)
+		scrub->unreadable_rows += (rows->unreadable >> i) & 1;
+	scrub->row = rows->first_row + (uint64_t)rows->row_count;
+	engine->record.scrub_row = scrub->running ? scrub->row : 0;
+	progress_add(&scrub->progress, engine->now_ms, (uint64_t)rows->row_count);
+	if (engine->now_ms >= scrub->checkpoint_ms) {
+		scrub->checkpoint_ms = engine->now_ms + CHECKPOINT_MS;
+		metadata_commit(engine);
+	}
+}
+
+/* If a cache may have taken the correction along, the rows are looked at again. */
+static void
+corrected_flushed(struct flush_waiter *waiter, int result)
+{
+	struct scrub *scrub = (struct scrub *)((char *)waiter - offsetof(struct scrub, flush));
+	struct engine *engine = scrub->rows.op.engine;
+
+	scrub->flushing = false;
+	note_mismatches(scrub);
+	if (result == 0 && engine->cache_losses == scrub->cache_losses)
+		advance(scrub);
+	else
+		scrub->not_before_ms = engine->now_ms + RETRY_MS;
+}
+
+static void
 rows_scrubbed(struct sync_rows *rows, int result)
 {
 	struct scrub *scrub = (struct scrub *)rows;
@@ -75,18 +124,16 @@ rows_scrubbed(struct sync_rows *rows, int result)
 		scrub->not_before_ms = engine->now_ms + RETRY_MS;
 		return;
 	}
-	for (int i = 0; i < rows->row_count; i++) {
-		if (rows->differed & 1u << i)
-			note_mismatch(scrub, rows->first_row + (uint64_t)i, rows->blamed[i]);
-		scrub->unreadable_rows += (rows->unreadable >> i) & 1;
+	if (rows->differed == 0 || rows->purpose != SYNC_PARITY || MUTANT(CORRECTION_UNFLUSHED)) {
+		note_mismatches(scrub);
+		advance(scrub);
+		return;
 	}
-	scrub->row = rows->first_row + (uint64_t)rows->row_count;
-	engine->record.scrub_row = scrub->running ? scrub->row : 0;
-	progress_add(&scrub->progress, engine->now_ms, (uint64_t)rows->row_count);
-	if (engine->now_ms >= scrub->checkpoint_ms) {
-		scrub->checkpoint_ms = engine->now_ms + CHECKPOINT_MS;
-		metadata_commit(engine);
-	}
+	scrub->flushing = true;
+	scrub->flush.done = corrected_flushed;
+	scrub->flush.for_request = false;
+	list_init(&scrub->flush.node);
+	flush_join(engine, &scrub->flush);
 }
 
 static bool
@@ -102,7 +149,7 @@ scrub_run(struct engine *engine)
 	struct scrub *scrub = engine->scrub;
 	int count = 0;
 
-	if (!may_run(engine) || scrub->rows.active || engine->now_ms < scrub->not_before_ms ||
+	if (!may_run(engine) || scrub->rows.active || scrub->flushing || engine->now_ms < scrub->not_before_ms ||
 	    throttle_wait(engine) > 0)
 		return;
 	while (scrub->row < engine->geometry.rows && intent_row_suspect(&engine->intent, scrub->row))
@@ -115,6 +162,7 @@ scrub_run(struct engine *engine)
 	       !intent_row_suspect(&engine->intent, scrub->row + (uint64_t)count))
 		count++;
 	throttle_spend(engine, (uint64_t)count * engine->geometry.chunk_bytes);
+	scrub->cache_losses = engine->cache_losses;
 	sync_rows_begin(&scrub->rows,
 			engine->record.scrub_mode == SCRUB_REPAIR ? SYNC_PARITY : SYNC_CHECK, scrub->row,
 			count);
@@ -125,7 +173,7 @@ scrub_deadline(const struct engine *engine)
 {
 	uint64_t wait;
 
-	if (!may_run(engine) || engine->scrub->rows.active)
+	if (!may_run(engine) || engine->scrub->rows.active || engine->scrub->flushing)
 		return UINT64_MAX;
 	if (engine->scrub->not_before_ms > engine->now_ms)
 		return engine->scrub->not_before_ms;
@@ -136,7 +184,7 @@ scrub_deadline(const struct engine *engine)
 bool
 scrub_idle(const struct engine *engine)
 {
-	return engine->scrub == NULL || !engine->scrub->rows.active;
+	return engine->scrub == NULL || (!engine->scrub->rows.active && !engine->scrub->flushing);
 }
 
 void

@@ -190,7 +190,10 @@
 	  "a member is evicted the moment its session is ended")				\
 	X(GRACE_RENEWED, "grace-renewed", 15,							\
 	  "test_engine_grace: test_a_target_that_ends_every_session_has_no_more_time",		\
-	  "a member that ends each session at once is never evicted")
+	  "a member that ends each session at once is never evicted")					\
+	X(CORRECTION_UNFLUSHED, "correction-unflushed", 6,					\
+	  "test_engine_scrub: test_what_a_scrub_corrected_stays_so_without_the_caches",		\
+	  "a scrub says that it corrected what a cache may lose")
 
 enum mutant {
 	MUTANT_NONE,
