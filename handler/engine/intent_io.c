@@ -59,6 +59,7 @@ intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_r
 	for (uint32_t region = hold->first; region <= hold->last; region++)
 		if (!intent_begin(&engine->intent, region))
 			durable = false;
+	intent_note_rows(&engine->intent, first_row, last_row);
 	return durable;
 }
 

@@ -146,13 +146,13 @@ lost_io_all(struct engine *engine)
 
 /* --- what is lost with a missing member --- */
 
-/* One run of rows that are suspect, from `row` on, inside its region: its length, 0 if `row` is not suspect. */
+/* One run of rows that are lost, from `row` on, inside its region: its length, 0 if `row` is not. */
 static uint32_t
 suspect_run(const struct engine *engine, uint64_t row, uint64_t end)
 {
 	uint64_t at = row;
 
-	while (at < end && intent_row_suspect(&engine->intent, at))
+	while (at < end && intent_row_losable(&engine->intent, at))
 		at++;
 	return (uint32_t)(at - row);
 }

@@ -240,7 +240,7 @@ mend_written(struct sync_rows *rows)
 	}
 	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done. */
 	if (rows->error != -ENOLINK && rows->mend.changed != 0)
-		intent_suspect(&engine->intent, rows->mend.marks.first);
+		intent_suspect_rows(&engine->intent, row_of(rows), row_of(rows));
 	sync_rows_end(rows, rows->error);
 }
 

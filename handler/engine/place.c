@@ -160,6 +160,17 @@ settle_cache(struct member *member)
 	member->cache_kept = true;
 }
 
+/* A cache may be lost: nobody knows which of the rows that were not flushed still fit. */
+static void
+suspect_written(struct engine *engine)
+{
+	uint32_t whole = intent_suspect_dirty(&engine->intent);
+
+	if (whole > 0)
+		engine_log(engine, LOG_WARNING, "which rows of %u regions were written is not known: all of them count as "
+			   "unproven", whole);
+}
+
 static void
 session_restored(struct member *member)
 {
@@ -188,7 +199,7 @@ session_restored(struct member *member)
 			evict_condemn(member);
 			return;
 		}
-		intent_suspect_dirty(&engine->intent);
+		suspect_written(engine);
 	}
 	if (member->evicting)
 		evict_cancel(member);

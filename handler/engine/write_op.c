@@ -190,9 +190,8 @@ write_written(struct write_op *op)
 	TRACE_WRITE(write__end, op);
 	figures_step(engine, STEP_WRITE, op->written_ns, op->commands);
 	if (op->error != 0) {
-		for (uint32_t region = op->marks.first;
-		     is_redundant(op) && region <= op->marks.last && !MUTANT(FAILURE_FORGOTTEN); region++)
-			intent_suspect(&engine->intent, region);
+		if (is_redundant(op) && !MUTANT(FAILURE_FORGOTTEN))
+			intent_suspect_rows(&engine->intent, write_first_row(op), write_last_row(op));
 		write_end(op, op->error);
 		return;
 	}

@@ -190,9 +190,9 @@ zero_written(struct zero_op *op)
 	figures_step(engine, STEP_WRITE, op->begun_ns, 1);
 	learn_pace(op);
 	if (op->error != 0) {
-		for (uint32_t region = op->marks.first;
-		     has_redundancy(engine) && region <= op->marks.last && !MUTANT(ZEROS_FAILURE_FORGOTTEN); region++)
-			intent_suspect(&engine->intent, region);
+		if (has_redundancy(engine) && !MUTANT(ZEROS_FAILURE_FORGOTTEN))
+			intent_suspect_rows(&engine->intent, op->first_row,
+					    op->first_row + (uint64_t)op->row_count - 1);
 		zero_end(op, op->error);
 		return;
 	}

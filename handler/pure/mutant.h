@@ -16,8 +16,8 @@
 #define MUTANTS(X)										\
 	X(RMW_ON_SUSPECT, "rmw-on-suspect", 1, "level 5",					\
 	  "read-modify-write on parity that was not proven")					\
-	X(REBUILT_FROM_SUSPECT, "rebuilt-from-suspect", 1,						\
-	  "test_engine_operations: test_nothing_is_made_from_parity_that_is_suspect",	\
+	X(REBUILT_FROM_SUSPECT, "rebuilt-from-suspect", 1,					\
+	  "test_engine_operations: test_nothing_is_made_from_parity_that_is_suspect",		\
 	  "a chunk is made from parity that was not proven")					\
 	X(ROWS_SHARED, "rows-shared", 2, "level 5",						\
 	  "writes of one row are carried out at the same time")					\
@@ -33,7 +33,7 @@
 	  "a small write counts in Q with another chunk's factor")				\
 	X(ROWS_REMEMBERED, "rows-remembered", 2, "level 5",					\
 	  "old data and parity are taken from memory after others wrote there, or caches were lost")	\
-	X(DOUBT_IGNORED, "doubt-ignored", 6,						\
+	X(DOUBT_IGNORED, "doubt-ignored", 6,							\
 	  "test_engine_operations: test_nothing_is_made_from_what_was_read_before_caches_were_lost",	\
 	  "something is made from what was read before a cache was lost")			\
 	X(FENCE_BROKEN, "fence-broken", 3, "level 5",						\
@@ -111,11 +111,11 @@
 	X(REFUSAL_IS_LOSS, "refusal-is-loss", 9,						\
 	  "test_engine_operations: test_what_a_member_refuses_to_read_is_not_called_lost",	\
 	  "what a member refuses to read is reported as a medium error when another's sector is bad")	\
-	X(MAP_BLOCK_MISPLACED, "map-block-misplaced", 6,						\
+	X(MAP_BLOCK_MISPLACED, "map-block-misplaced", 6,					\
 	  "test_engine_map: test_marks_in_every_block_survive_a_crash",				\
 	  "blocks of the region map are written over the first one")				\
 	X(MAP_BATCH_ONE, "map-batch-one", 6,							\
-	  "test_engine_map: test_no_row_is_written_before_its_own_mark",				\
+	  "test_engine_map: test_no_row_is_written_before_its_own_mark",			\
 	  "of several blocks of the region map the first is taken for all")			\
 	X(NARROW_FIRST_BLOCK, "narrow-first-block", 6,						\
 	  "test_engine_map: test_a_mark_that_is_being_cleared_counts_as_cleared_in_every_block",	\
@@ -184,16 +184,22 @@
 	  "a request waits as long as what it waits for is refused")				\
 	X(REFUSED_UNPACED, "refused-unpaced", 15,						\
 	  "test_engine_bounds: test_what_is_refused_is_repeated_once_a_second",			\
-	  "map and table of lost extents are sent again at once when they are refused")	\
+	  "map and table of lost extents are sent again at once when they are refused")		\
 	X(GRACE_IGNORED, "grace-ignored", 5,							\
 	  "test_engine_grace: test_a_target_that_is_started_anew_costs_nothing",		\
 	  "a member is evicted the moment its session is ended")				\
 	X(GRACE_RENEWED, "grace-renewed", 15,							\
 	  "test_engine_grace: test_a_target_that_ends_every_session_has_no_more_time",		\
-	  "a member that ends each session at once is never evicted")					\
+	  "a member that ends each session at once is never evicted")				\
 	X(CORRECTION_UNFLUSHED, "correction-unflushed", 6,					\
 	  "test_engine_scrub: test_what_a_scrub_corrected_stays_so_without_the_caches",		\
-	  "a scrub says that it corrected what a cache may lose")
+	  "a scrub says that it corrected what a cache may lose")				\
+	X(SUSPECT_BY_REGION, "suspect-by-region", 16,						\
+	  "test_engine_lost: test_failed_write_of_a_degraded_volume_loses_its_own_row_only",	\
+	  "a write that failed makes its whole region suspect")					\
+	X(ROWS_UNNOTED, "rows-unnoted", 16,							\
+	  "test_engine_lost: test_lost_caches_make_suspect_what_was_written_and_nothing_else",	\
+	  "rows that are written are not remembered as such until they are flushed")
 
 enum mutant {
 	MUTANT_NONE,

@@ -1,6 +1,8 @@
 /* intent.c - see intent.h. */
 #include "intent.h"
 
+#include "../pure/mutant.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +13,51 @@
 #define INTENT_COPIED 0x04
 #define INTENT_FLUSHING 0x08	/* copied before the flush that is under way */
 #define INTENT_DEFINED 0x10
+
+/* --- rows of a region, a bit each --- */
+
+static size_t
+row_words(const struct intent *intent)
+{
+	return (intent->region_rows + 63) / 64;
+}
+
+static bool
+has_row(const uint64_t *rows, uint64_t index)
+{
+	return rows != NULL && ((rows[index / 64] >> (index % 64)) & 1);
+}
+
+static void
+add_row(uint64_t *rows, uint64_t index)
+{
+	if (rows != NULL)
+		rows[index / 64] |= 1ull << (index % 64);
+}
+
+static void
+drop_row(uint64_t *rows, uint64_t index)
+{
+	if (rows != NULL)
+		rows[index / 64] &= ~(1ull << (index % 64));
+}
+
+static void
+drop_rows(uint64_t **rows)
+{
+	free(*rows);
+	*rows = NULL;
+}
+
+static void
+drop_written(struct intent *intent, uint32_t region)
+{
+	if (intent->written[region] != NULL)
+		intent->written_bytes -= row_words(intent) * sizeof(uint64_t);
+	drop_rows(&intent->written[region]);
+}
+
+/* --- the map --- */
 
 int
 intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
@@ -29,13 +76,16 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 		.touched = calloc(regions, sizeof(*intent->touched)),
 		.doubted = calloc(regions, sizeof(*intent->doubted)),
 		.proven = calloc(regions, sizeof(*intent->proven)),
+		.unsure = calloc(regions, sizeof(*intent->unsure)),
+		.written = calloc(regions, sizeof(*intent->written)),
 		.generation = 2,
 		.copying = -1,
 	};
 	intent->block_dirty = calloc(intent->blocks, sizeof(*intent->block_dirty));
 	if (intent->flags == NULL || intent->durable == NULL || intent->traits == NULL ||
 	    intent->active == NULL || intent->touched == NULL || intent->doubted == NULL ||
-	    intent->proven == NULL || intent->block_dirty == NULL) {
+	    intent->proven == NULL || intent->unsure == NULL || intent->written == NULL ||
+	    intent->block_dirty == NULL) {
 		intent_destroy(intent);
 		return -ENOMEM;
 	}
@@ -45,8 +95,14 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 void
 intent_destroy(struct intent *intent)
 {
-	for (uint32_t i = 0; intent->proven != NULL && i < intent->regions; i++)
-		free(intent->proven[i]);
+	for (uint32_t i = 0; i < intent->regions; i++) {
+		if (intent->proven != NULL)
+			free(intent->proven[i]);
+		if (intent->unsure != NULL)
+			free(intent->unsure[i]);
+		if (intent->written != NULL)
+			free(intent->written[i]);
+	}
 	free(intent->flags);
 	free(intent->durable);
 	free(intent->traits);
@@ -54,6 +110,8 @@ intent_destroy(struct intent *intent)
 	free(intent->touched);
 	free(intent->doubted);
 	free(intent->proven);
+	free(intent->unsure);
+	free(intent->written);
 	free(intent->block_dirty);
 	*intent = (struct intent){ 0 };
 }
@@ -105,8 +163,9 @@ set_suspect(struct intent *intent, uint32_t region, bool suspect)
 {
 	bool before = intent->traits[region] & INTENT_SUSPECT;
 
-	free(intent->proven[region]);
-	intent->proven[region] = NULL;
+	drop_rows(&intent->proven[region]);
+	if (!suspect)
+		drop_rows(&intent->unsure[region]);
 	set_defined(intent, region, false);
 	if (suspect == before)
 		return;
@@ -165,6 +224,8 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 	    !enlarge(&intent->active, before, regions, sizeof(*intent->active)) ||
 	    !enlarge(&intent->touched, before, regions, sizeof(*intent->touched)) ||
 	    !enlarge(&intent->doubted, before, regions, sizeof(*intent->doubted)) ||
+	    !enlarge(&intent->unsure, before, regions, sizeof(*intent->unsure)) ||
+	    !enlarge(&intent->written, before, regions, sizeof(*intent->written)) ||
 	    !enlarge(&intent->proven, before, regions, sizeof(*intent->proven)) ||
 	    !enlarge(&intent->block_dirty, intent->blocks, blocks, sizeof(*intent->block_dirty)))
 		return -ENOMEM;
@@ -193,6 +254,24 @@ intent_mark_absent(struct intent *intent)
 			set_flags(intent, i, intent->flags[i] | intent->absent | intent->target);
 }
 
+/* Parity says from now on what its fresh rows hold; the others are as suspect as ever. */
+static void
+fresh_defined(struct intent *intent, uint32_t region)
+{
+	uint64_t *rows = intent->unsure[region];
+
+	if (rows == NULL) {
+		set_suspect(intent, region, false);
+		return;
+	}
+	intent->unsure[region] = NULL;
+	intent->traits[region] &= (uint8_t)~INTENT_FRESH;
+	set_suspect(intent, region, true);
+	for (size_t i = 0; i < row_words(intent); i++)
+		rows[i] = ~rows[i];
+	intent->proven[region] = rows;
+}
+
 void
 intent_member_lost(struct intent *intent, bool bare)
 {
@@ -201,9 +280,10 @@ intent_member_lost(struct intent *intent, bool bare)
 		const uint8_t traits = intent->traits[i];
 
 		if ((traits & INTENT_FRESH) && bare)
-			set_suspect(intent, i, false);
+			fresh_defined(intent, i);
 		else
-			set_defined(intent, i, (traits & INTENT_FRESH) && (traits & INTENT_SUSPECT));
+			set_defined(intent, i, (traits & INTENT_FRESH) && (traits & INTENT_SUSPECT) &&
+						       intent->unsure[i] == NULL);
 	}
 }
 
@@ -219,17 +299,22 @@ intent_row_suspect(const struct intent *intent, uint64_t row)
 	uint32_t region = intent_region(intent, row);
 	uint64_t index = row % intent->region_rows;
 
-	if (!(intent->traits[region] & INTENT_SUSPECT))
-		return false;
-	if (intent->proven[region] == NULL)
-		return true;
-	return !((intent->proven[region][index / 64] >> (index % 64)) & 1);
+	return (intent->traits[region] & INTENT_SUSPECT) && !has_row(intent->proven[region], index);
 }
 
 bool
 intent_row_fresh(const struct intent *intent, uint64_t row)
 {
-	return intent->traits[intent_region(intent, row)] & INTENT_FRESH;
+	uint32_t region = intent_region(intent, row);
+
+	return (intent->traits[region] & INTENT_FRESH) &&
+	       !has_row(intent->unsure[region], row % intent->region_rows);
+}
+
+bool
+intent_row_losable(const struct intent *intent, uint64_t row)
+{
+	return intent_row_suspect(intent, row) && !intent_row_fresh(intent, row);
 }
 
 bool
@@ -250,6 +335,19 @@ intent_ready(const struct intent *intent, uint32_t region)
 	return (intent->durable[region] & (REGION_DIRTY | REGION_UNWRITTEN)) == REGION_DIRTY;
 }
 
+/* Nothing was written there that no flush covered. */
+static void
+begin_written(struct intent *intent, uint32_t region)
+{
+	const size_t bytes = row_words(intent) * sizeof(uint64_t);
+
+	drop_written(intent, region);
+	if (intent->written_bytes + bytes > INTENT_WRITTEN_BYTES_MAX ||
+	    (intent->written[region] = calloc(1, bytes)) == NULL)
+		return;
+	intent->written_bytes += bytes;
+}
+
 bool
 intent_begin(struct intent *intent, uint32_t region)
 {
@@ -257,6 +355,8 @@ intent_begin(struct intent *intent, uint32_t region)
 
 	assert(intent->active[region] < UINT16_MAX);
 	intent->active[region]++;
+	if ((intent->flags[region] & (REGION_DIRTY | REGION_UNWRITTEN)) != REGION_DIRTY)
+		begin_written(intent, region);
 	set_flags(intent, region, flags & (uint8_t)~REGION_UNWRITTEN);
 	return intent_ready(intent, region);
 }
@@ -270,6 +370,13 @@ intent_end(struct intent *intent, uint32_t region)
 }
 
 void
+intent_note_rows(struct intent *intent, uint64_t first, uint64_t last)
+{
+	for (uint64_t row = first; row <= last && !MUTANT(ROWS_UNNOTED); row++)
+		add_row(intent->written[intent_region(intent, row)], row % intent->region_rows);
+}
+
+void
 intent_prove(struct intent *intent, uint64_t row)
 {
 	uint32_t region = intent_region(intent, row);
@@ -278,10 +385,11 @@ intent_prove(struct intent *intent, uint64_t row)
 	if (!(intent->traits[region] & INTENT_SUSPECT))
 		return;
 	if (intent->proven[region] == NULL)
-		intent->proven[region] = calloc((intent->region_rows + 63) / 64, sizeof(uint64_t));
-	/* Out of memory only means that the row is looked at once more. */
-	if (intent->proven[region] != NULL)
-		intent->proven[region][index / 64] |= 1ull << (index % 64);
+		intent->proven[region] = calloc(row_words(intent), sizeof(uint64_t));
+	if (intent->proven[region] == NULL)
+		return;		/* out of memory only means that the row is looked at once more */
+	add_row(intent->proven[region], index);
+	drop_row(intent->unsure[region], index);
 }
 
 void
@@ -289,16 +397,102 @@ intent_suspect(struct intent *intent, uint32_t region)
 {
 	intent->doubted[region] = ++intent->doubts;
 	intent->traits[region] &= (uint8_t)~INTENT_FRESH;
+	drop_rows(&intent->unsure[region]);
+	drop_written(intent, region);	/* a resync may write the others, too */
 	set_suspect(intent, region, true);
 }
 
+/* Before rows of it are: that of the others stays as it is.  False: no memory. */
+static bool
+make_suspect(struct intent *intent, uint32_t region)
+{
+	uint64_t *rows;
+
+	if (!(intent->traits[region] & INTENT_SUSPECT)) {
+		rows = malloc(row_words(intent) * sizeof(uint64_t));
+		if (rows == NULL)
+			return false;
+		memset(rows, 0xFF, row_words(intent) * sizeof(uint64_t));
+		set_suspect(intent, region, true);
+		intent->proven[region] = rows;
+	}
+	if ((intent->traits[region] & INTENT_FRESH) && intent->unsure[region] == NULL)
+		intent->unsure[region] = calloc(row_words(intent), sizeof(uint64_t));
+	return !(intent->traits[region] & INTENT_FRESH) || intent->unsure[region] != NULL;
+}
+
 void
+intent_suspect_rows(struct intent *intent, uint64_t first, uint64_t last)
+{
+	intent->doubts++;
+	for (uint64_t row = first; row <= last; row++) {
+		uint32_t region = intent_region(intent, row);
+
+		if ((row == first || row % intent->region_rows == 0) &&
+		    (!make_suspect(intent, region) || MUTANT(SUSPECT_BY_REGION))) {
+			intent_suspect(intent, region);
+			row = ((uint64_t)region + 1) * intent->region_rows - 1;
+			continue;
+		}
+		intent->doubted[region] = intent->doubts;
+		set_defined(intent, region, false);
+		drop_row(intent->proven[region], row % intent->region_rows);
+		add_row(intent->unsure[region], row % intent->region_rows);
+	}
+}
+
+/* Nobody has written there, so there is nothing to doubt but parity that a resync has just made. */
+static void
+suspect_unwritten(struct intent *intent, uint32_t region)
+{
+	if (intent->traits[region] & INTENT_SUSPECT) {
+		drop_rows(&intent->proven[region]);
+		return;
+	}
+	set_suspect(intent, region, true);
+	set_defined(intent, region, intent->absent != 0);
+}
+
+/* In a fresh region all parity may be one that a resync has just made. */
+static bool
+suspect_written(struct intent *intent, uint32_t region)
+{
+	const uint64_t *written = intent->written[region];
+	/* What is missing is what parity makes, whatever that is. */
+	const bool settled = !(intent->traits[region] & INTENT_SUSPECT) && intent->absent != 0;
+
+	if (written == NULL || !make_suspect(intent, region))
+		return false;
+	intent->doubted[region] = intent->doubts;
+	set_defined(intent, region, false);
+	if ((intent->traits[region] & INTENT_FRESH) && !settled)
+		drop_rows(&intent->proven[region]);
+	for (size_t i = 0; i < row_words(intent); i++) {
+		if (intent->proven[region] != NULL)
+			intent->proven[region][i] &= ~written[i];
+		if (intent->unsure[region] != NULL)
+			intent->unsure[region][i] |= written[i];
+	}
+	return true;
+}
+
+uint32_t
 intent_suspect_dirty(struct intent *intent)
 {
-	/* Where nobody has written there is nothing to doubt. */
-	for (uint32_t i = 0; i < intent->regions; i++)
-		if ((intent->flags[i] & (REGION_DIRTY | REGION_UNWRITTEN)) == REGION_DIRTY)
+	uint32_t whole = 0;
+
+	intent->doubts++;
+	for (uint32_t i = 0; i < intent->regions; i++) {
+		if (!(intent->flags[i] & REGION_DIRTY))
+			continue;
+		if (intent->flags[i] & REGION_UNWRITTEN) {
+			suspect_unwritten(intent, i);
+		} else if (!suspect_written(intent, i)) {
 			intent_suspect(intent, i);
+			whole++;
+		}
+	}
+	return whole;
 }
 
 int64_t
@@ -396,6 +590,7 @@ intent_clean_end(struct intent *intent)
 		if (!cleanable(intent, i))
 			continue;
 		set_flags(intent, i, intent->flags[i] & (uint8_t)~REGION_DIRTY);
+		drop_written(intent, i);
 		cleaned++;
 	}
 	return cleaned;

@@ -6,7 +6,8 @@
  *   flags	what the members' maps should say (REGION_* of layout.h)
  *   durable	what every in-sync member's map says at least now.  Set flags count only when
  *		their write has completed; cleared ones count as soon as their write is sent.
- *   suspect	dirty from an earlier epoch: parity proves nothing, except in rows proven since
+ *   suspect	dirty from an earlier epoch, or with rows whose write failed or may be lost: parity proves nothing, except in
+ *		rows proven since, or before
  *   doubted	by `doubts`, when it last became suspect: who was a member until then holds the truth of its own chunks
  *   defined	suspect, but what a missing member held there is what code_make() says, for what was lost is on record;
  *		some redundancy is left that need not fit (level 6 with one member out)
@@ -16,6 +17,11 @@
  * A fresh region was never written before this assembly.  As long as all members are there its
  * parity is as suspect as any; but when a member goes, whatever parity says becomes the content
  * of that member's never-written bytes, so nothing is lost (intent_member_lost).
+ *
+ * While the engine lives it knows which rows it wrote: only those become suspect when a write fails or a cache may be lost,
+ * and in a fresh region only those are not fresh any more (unsure).  `written` has them since the region was clean, after a flush of
+ * all members; of regions that were dirty at assembly it is not known, nor of more regions than have room in
+ * INTENT_WRITTEN_BYTES_MAX.  Those count as a whole, as after a crash.
  *
  * Stale flags: `absent` is the sets of members that get no writes; every write sets them.  `target` is the set
  * of the member that is being filled: rows it lacks are in regions with that flag, and writes to the
@@ -30,6 +36,8 @@
 
 #include "../pure/layout.h"
 
+#define INTENT_WRITTEN_BYTES_MAX (8u << 20)
+
 struct intent {
 	uint32_t regions;
 	uint32_t region_rows;
@@ -42,6 +50,9 @@ struct intent {
 	uint32_t *touched;		/* generation of the last write's end */
 	uint32_t *doubted;		/* `doubts` when it last became suspect; 0: at assembly */
 	uint64_t **proven;		/* of a suspect region: bit per row, NULL if none */
+	uint64_t **unsure;		/* of a suspect fresh region: rows that are not fresh, NULL if none */
+	uint64_t **written;		/* of a dirty region: rows written since it was clean, NULL: not known */
+	uint64_t written_bytes;		/* of those bitmaps */
 	bool *block_dirty;		/* flags differ from what was last sent */
 	uint32_t generation;		/* raised by each cleaning round */
 	uint32_t dirty_count;		/* regions, by flags */
@@ -119,15 +130,22 @@ bool intent_row_undoubted_since(const struct intent *intent, uint64_t row, uint3
 bool intent_begin(struct intent *intent, uint32_t region);
 bool intent_ready(const struct intent *intent, uint32_t region);
 void intent_end(struct intent *intent, uint32_t region);
+/* These rows will be written, between intent_begin() and intent_end() of their regions. */
+void intent_note_rows(struct intent *intent, uint64_t first, uint64_t last);
 
 /* The row's parity was just written from all of its data (or found right). */
 void intent_prove(struct intent *intent, uint64_t row);
 
-/* A write failed half way: the region's parity is unknown again, proven or not. */
+/* A write failed half way: the parity of these rows is unknown again, proven or not; of other rows nothing changes. */
+void intent_suspect_rows(struct intent *intent, uint64_t first, uint64_t last);
+/* The same of a whole region. */
 void intent_suspect(struct intent *intent, uint32_t region);
 
-/* Every region that is dirty now is suspect (a cache may have been lost). */
-void intent_suspect_dirty(struct intent *intent);
+/* All that was written since its region was clean is suspect: a cache may have been lost.  Returns how many regions count as a
+ * whole, because it is not known which of their rows were written. */
+uint32_t intent_suspect_dirty(struct intent *intent);
+/* Is something lost of this row, if a member goes that has data in it?  Not where a fresh row is what parity makes of it. */
+bool intent_row_losable(const struct intent *intent, uint64_t row);
 
 /* First suspect region at or after `from`, or -1. */
 int64_t intent_next_suspect(const struct intent *intent, uint32_t from);

@@ -5,6 +5,9 @@
 static void
 fail_half_way(struct rig *rig, uint64_t row)
 {
+	/* Marks the region, or that would be refused and nothing written. */
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row) + CHUNK_SECTORS, 1, false);
+	rig_drain(rig);
 	rig->errors_allowed = true;
 	for (int m = 1; m < rig->count; m++)
 		rig->members[m].refuse_writes = true;
@@ -48,11 +51,78 @@ test_what_was_lost_after_a_member_left_is_not_taken_from_it(void **state)
 	rig_free(&rig);
 }
 
+/* Of this row member 0's chunk is lost, and nothing else of the volume. */
+static void
+check_only_this_is_lost(struct rig *rig, uint64_t row)
+{
+	struct lost_range range[2];
+
+	assert_int_equal(rig_status(rig).lost_bytes, CHUNK);
+	assert_int_equal(engine_lost_list(rig->engine, 0, range, 2), 1);
+	assert_int_equal(range[0].offset_bytes, sector_of_row(rig, row) * RIG_SECTOR);
+	assert_int_equal(read_first_chunk(rig, row), -ENODATA);
+	for (uint64_t other = 0; other * row_sectors(rig) < rig->sectors; other++)
+		if (other != row)
+			assert_int_equal(read_first_chunk(rig, other), 0);
+}
+
+static void
+test_failed_write_of_a_degraded_volume_loses_its_own_row_only(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	begin(&rig, 5, 4, 821);
+	row = row_in(&rig, 1) + 8;
+	lose_member_0(&rig);
+	fail_half_way(&rig, row);
+	check_only_this_is_lost(&rig, row);
+	/* The rows beside it are written as ever, and the row itself when it is written whole. */
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 4) + 3, 1, false);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), row_sectors(&rig), false);
+	rig_drain(&rig);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	rig.members[0].reachable = true;
+	wait_until(&rig, all_in_sync);
+	rig_wait_for_resync(&rig);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	end(&rig);
+}
+
+/* Two members lose their caches at once, so that nobody can make up for both.  What was flushed before fits. */
+static void
+test_lost_caches_make_suspect_what_was_written_and_nothing_else(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	begin(&rig, 5, 4, 822);
+	rig_stop(&rig);
+	rig.options.resync_rows_max = 0;	/* what is suspect stays so */
+	rig_start_active(&rig);
+	row = row_in(&rig, 2) + 4;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
+	rig_drain(&rig);
+	fake_member_power_loss(&rig.members[1], true);
+	fake_member_power_loss(&rig.members[2], true);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	assert_int_equal(rig_status(&rig).regions_suspect, 1);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_steps(&rig, 100);
+	check_only_this_is_lost(&rig, row);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_was_lost_after_a_member_left_is_not_taken_from_it),
+		cmocka_unit_test(test_failed_write_of_a_degraded_volume_loses_its_own_row_only),
+		cmocka_unit_test(test_lost_caches_make_suspect_what_was_written_and_nothing_else),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
