@@ -419,7 +419,8 @@ settle_extent(struct read_op *op, struct gather *gather, const struct extent *ex
 		int count = engine_writers(engine, extent->row, role, writers);
 
 		for (int i = role == from ? 1 : 0; i < count; i++)
-			add_request_memory(op, gather, writers[i], extent, role, piece_offset);
+			if (!MUTANT(SETTLE_SKIPS_TARGET) || writers[i] != engine->target)
+				add_request_memory(op, gather, writers[i], extent, role, piece_offset);
 	}
 }
 

@@ -111,6 +111,9 @@
 	X(REFUSAL_IS_LOSS, "refusal-is-loss", 9,						\
 	  "test_engine_operations: test_what_a_member_refuses_to_read_is_not_called_lost",	\
 	  "what a member refuses to read is reported as a medium error when another's sector is bad")	\
+	X(SETTLE_SKIPS_TARGET, "settle-skips-target", 1,					\
+	  "test_engine_operations: test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled",	\
+	  "what is read of copies that differ is not written to the member that is being filled")	\
 	X(MAP_BLOCK_MISPLACED, "map-block-misplaced", 6,					\
 	  "test_engine_map: test_marks_in_every_block_survive_a_crash",				\
 	  "blocks of the region map are written over the first one")				\

@@ -241,6 +241,79 @@ test_what_was_never_written_reads_alike_from_all_copies(void **state)
 	rig_free(&rig);
 }
 
+/* Copies are read from this member, for the others have become slow. */
+static void
+prefer(struct rig *rig, int member)
+{
+	for (int m = 0; m < rig->count; m++)
+		set_pace(rig, m, m == member ? 100 : 20000);
+	for (int i = 0; i < 8; i++) {
+		rig_submit(rig, REQUEST_READ, 32 * CHUNK_SECTORS + (uint64_t)i, 1, false);
+		rig_drain(rig);
+	}
+}
+
+#define TORN (100 * CHUNK_SECTORS)	/* resync, which gives way to a rebuild, comes there late */
+
+/* A write of one sector of three copies, one of them missing, that a crash left on one of the others, perhaps. */
+static void
+tear_copies(struct rig *rig)
+{
+	fake_member_cut(&rig->members[2], false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors, true);
+	rig_drain(rig);
+	set_pace(rig, 0, 1000000);
+	set_pace(rig, 1, 100);
+	rig_submit(rig, REQUEST_WRITE, TORN, 1, false);
+	rig_steps(rig, 20);
+	rig_crash(rig);
+	rig->members[2].reachable = true;
+	rig->options.sync_rate_min = rig->options.sync_rate_max = 1000000;
+	for (int m = 0; m < rig->count; m++)
+		set_pace(rig, m, 100);
+}
+
+static bool
+alike(const struct rig *rig, int one, int other)
+{
+	uint8_t copies[2][RIG_SECTOR];
+
+	disk_read(&rig->members[one].disk, DATA_OFFSET + TORN * RIG_SECTOR, copies[0], RIG_SECTOR);
+	disk_read(&rig->members[other].disk, DATA_OFFSET + TORN * RIG_SECTOR, copies[1], RIG_SECTOR);
+	return memcmp(copies[0], copies[1], RIG_SECTOR) == 0;
+}
+
+/* What a read made of copies that differed is on the member that is being filled, too, when that takes its place. */
+static void
+test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled(void **state)
+{
+	int differ = 0;
+
+	for (uint64_t seed = 130; seed < 138; seed++) {
+		struct rig rig;
+
+		begin(&rig, 1, 3, seed);
+		tear_copies(&rig);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		for (int i = 0; i < 50000 && !alike(&rig, 0, 2); i++)
+			rig_step(&rig);
+		differ += !alike(&rig, 0, 1);
+		prefer(&rig, 1);
+		rig_submit(&rig, REQUEST_READ, TORN, 1, false);
+		rig_drain(&rig);
+		assert_true(alike(&rig, 0, 1) && alike(&rig, 0, 2));
+		assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 50000));
+		prefer(&rig, 2);
+		rig_submit(&rig, REQUEST_READ, TORN, 1, false);
+		rig_drain(&rig);
+		end(&rig);
+	}
+	assert_true(differ > 0);
+}
+
 /* Who has this position of row 0. */
 static struct fake_member *
 holder(struct rig *rig, int position)
@@ -314,6 +387,7 @@ main(void)
 		cmocka_unit_test(test_what_went_with_a_cache_is_written_again),
 		cmocka_unit_test(test_a_write_beside_one_that_failed_is_known),
 		cmocka_unit_test(test_what_was_never_written_reads_alike_from_all_copies),
+		cmocka_unit_test(test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled),
 		cmocka_unit_test(test_nothing_is_made_from_parity_that_is_suspect),
 		cmocka_unit_test(test_nothing_is_made_from_what_was_read_before_caches_were_lost),
 	};
