@@ -93,11 +93,26 @@ no_memory(struct scsi_job *job)
 	return end(job, (struct scsi_outcome){ .status = STATUS_TASK_SET_FULL });
 }
 
+/* A cache that was lost since an earlier step may have taken that along.  A flush that somebody sent meanwhile was told of
+ * it, and one that follows the command would not be.
+ */
+static bool
+lost_a_step(struct scsi_job *job, const struct engine_request *request)
+{
+	bool lost = job->wrote && job->cache_losses != request->cache_losses;
+
+	job->wrote |= request->op != REQUEST_READ && !request->fua;
+	job->cache_losses = request->cache_losses;
+	return lost;
+}
+
 static void
 requested(struct engine_request *request, int result)
 {
 	struct scsi_job *job = request->owner;
 
+	if (result == 0 && lost_a_step(job, request))
+		result = -EIO;
 	/* Which NOT READY a volume that isn't assembled deserves, the caller knows better. */
 	if (result != 0)
 		end(job, scsi_outcome_of(request, result, false));
@@ -475,7 +490,7 @@ scsi_job_begin(struct scsi_job *job)
 	job->step = good;
 	job->block_bytes = job->unit->block_bytes;
 	job->at_bytes = 0;
-	job->fua = job->deallocate = job->compares = job->same = job->copied = false;
+	job->fua = job->deallocate = job->compares = job->same = job->copied = job->wrote = false;
 	job->ranges = NULL;
 	job->buffer = NULL;
 	job->ranges_at = job->ranges_left = 0;

@@ -39,6 +39,8 @@ struct scsi_job {
 	uint32_t block_bytes;
 	uint64_t offset_bytes, at_bytes, length_bytes;	/* range; how much of it is done */
 	bool fua, deallocate, compares, same, copied;	/* copied: read, and not yet written */
+	bool wrote;			/* a step, which may still be in caches */
+	uint32_t cache_losses;		/* of the volume, when that was done */
 	struct job_range *ranges;	/* UNMAP; EXTENDED COPY: source and target in turn */
 	int ranges_left, ranges_at;
 	uint8_t *buffer;

@@ -172,6 +172,7 @@ request_finish(struct engine *engine, struct engine_request *request)
 {
 	list_remove(&request->alive);
 	request->next = NULL;
+	request->cache_losses = engine->cache_losses;
 	request->finished_ns = engine->stamp_ns;
 	*engine->finished_tail = request;
 	engine->finished_tail = &request->next;

@@ -74,7 +74,7 @@ struct engine_request {
 	struct list alive;	/* of engine->alive: all, in order of since_ms, but long ranges of zeros */
 	uint64_t since_ms;	/* it has its time from then on; 0: not looked at yet */
 	uint32_t pieces, pieces_left;
-	uint32_t doubts, cache_losses;	/* the engine's, when it was begun */
+	uint32_t doubts, cache_losses;	/* the engine's, when it was begun; cache_losses stays: when it ended */
 	int first_error;
 	bool claimed;		/* of an operation that holds the rows itself: compare_op.c */
 	uint64_t submitted_ms;
