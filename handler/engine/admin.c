@@ -3,7 +3,7 @@
  * Everything here is decided at once, on what is known; what takes time goes on by itself (rebuild.c, evict.c) and is told by
  * events.  A refusal leaves all as it was.
  */
-#include "engine_internal.h"
+#include "sync_rows.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -383,6 +383,7 @@ engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost
 struct acceptance {
 	struct lost_waiter waiter;	/* must be first */
 	struct engine *engine;
+	bool all;			/* of the volume */
 	int64_t bytes;
 	void (*done)(void *owner, int64_t result);
 	void *owner;
@@ -447,6 +448,19 @@ has_unrecorded(const struct engine *engine, uint64_t row, uint64_t begin, uint64
 	return true;
 }
 
+/* A member is back that may know what is missing there, and waits for somebody to say whether what it holds counts. */
+static bool
+held_by_target(const struct engine *engine, uint32_t region)
+{
+	uint64_t row = (uint64_t)region * engine->intent.region_rows;
+	const uint64_t end = row + engine->intent.region_rows;
+
+	while (engine->target != NULL && row < end && row < engine->geometry.rows)
+		if (sync_target_holds(engine, row++))
+			return true;
+	return false;
+}
+
 /* What the others make of it counts from now on.  Where some redundancy is left that need not fit (level 6 with one member out),
  * that is known of whole regions only.  Until the region is clean a crash makes it suspect again.
  */
@@ -463,6 +477,15 @@ accept_region(struct acceptance *acceptance, uint32_t region, uint64_t begin, ui
 		last = engine->geometry.rows;
 	for (uint64_t row = first; row < last; row++)
 		whole &= has_unrecorded(engine, row, begin, end);
+	if (held_by_target(engine, region)) {
+		/* It has just that to say, of all regions at once. */
+		for (uint64_t row = first; row < last && acceptance->all; row++)
+			bytes += (int64_t)__builtin_popcount(unrecorded_chunks(engine, row)) *
+				 engine->geometry.chunk_bytes;
+		acceptance->bytes += bytes;
+		engine->absence[engine->target->role].accepted |= acceptance->all;
+		return;
+	}
 	if (!whole && !engine_bare(engine))
 		return;
 	for (uint64_t row = first; row < last; row++) {
@@ -516,6 +539,7 @@ engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length
 	*acceptance = (struct acceptance){ .waiter.done = accepted, .engine = engine, .done = done,
 					   .owner = owner };
 	list_init(&acceptance->waiter.node);
+	acceptance->all = offset_bytes == 0 && end >= engine->volume_bytes;
 	accept_unrecorded(acceptance, offset_bytes, end);
 	accept_whole(acceptance, offset_bytes, end);
 	while (error == 0 && next_recorded(engine, offset_bytes, &range) && range.offset_bytes < end) {

@@ -187,6 +187,8 @@ struct absence {
 	bool held;			/* the member was in sync when it went: it may hold what can't be rebuilt,
 					 * of what was suspect by then */
 	uint32_t doubts;		/* intent.doubts when it went */
+	bool sure;			/* no cache can have taken along what it had answered; not known of who left before this assembly */
+	bool accepted;			/* what it holds counts, though that is not so, because an administrator said so */
 };
 
 enum target_phase {

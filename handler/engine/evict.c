@@ -282,6 +282,7 @@ static void
 finish_eviction(struct member *member)
 {
 	struct engine *engine = member->engine;
+	const bool sure = !member->cache_lost;
 
 	engine->activity++;
 	member->evicting = false;
@@ -294,6 +295,7 @@ finish_eviction(struct member *member)
 		intent_target_doubted(&engine->intent);
 	engine->absence[member->role] = (struct absence){
 		.since_ms = engine->now_ms, .held = !member->went_back, .doubts = engine->intent.doubts,
+		.sure = sure,
 	};
 	engine->spare_wanted_ms = 0;
 	engine->by_role[member->role] = NULL;

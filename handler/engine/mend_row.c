@@ -443,7 +443,8 @@ take_held(struct sync_rows *rows)
 	uint32_t begin, end, redundant, from = 0;
 	uint8_t flags;
 
-	rows->mend.heals = !engine->target->identity.write_cache &&
+	rows->mend.heals = (engine->absence[engine->target->role].sure || MUTANT(HEALED_BY_WORD)) &&
+			   !engine->target->identity.write_cache &&
 			   lost_overlaps(engine->lost, row_of(rows), (uint8_t)engine->target->role, 0,
 					 engine->geometry.chunk_bytes);
 	while (lost_next(engine->lost, row_of(rows), (uint8_t)engine->target->role, from, &begin, &end,

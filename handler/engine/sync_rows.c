@@ -228,7 +228,7 @@ sync_rows_knowable(const struct sync_rows *rows)
  * row can be made whole with it.
  */
 bool
-sync_target_knows(const struct engine *engine, uint64_t row)
+sync_target_holds(const struct engine *engine, uint64_t row)
 {
 	const struct geometry *geometry = &engine->geometry;
 	const struct member *target = engine->target;
@@ -241,6 +241,15 @@ sync_target_knows(const struct engine *engine, uint64_t row)
 	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
 	       (geometry_positions(geometry, row, engine->missing) & data) ==
 		       (geometry_positions(geometry, row, ROLE(target->role)) & data);
+}
+
+/* A cache that it had may have taken the last writes along.  Whether it had one can't be told from what it says now. */
+bool
+sync_target_knows(const struct engine *engine, uint64_t row)
+{
+	const struct absence *absence = &engine->absence[engine->target->role];
+
+	return (absence->sure || absence->accepted) && sync_target_holds(engine, row);
 }
 
 bool

@@ -78,11 +78,13 @@ int sync_rows_max(const struct engine *engine);		/* rows of a batch */
  * in the table of lost extents is known to nobody, or to the target alone.
  */
 bool sync_fill_known(const struct engine *engine, uint64_t row);
+/* The row is suspect, and the target's own chunk is the best that there is for it. */
+bool sync_target_holds(const struct engine *engine, uint64_t row);
 /* Claim and go.  count: 1 .. sync_rows_max(). */
 void sync_rows_begin(struct sync_rows *rows, enum sync_purpose purpose, uint64_t first_row, int count);
 
 /* Shared with mend_row.c. */
-/* The row is suspect, and its chunk is what the target holds. */
+/* The row is suspect, and its chunk is what the target holds; for certain, or by an administrator's word. */
 bool sync_target_knows(const struct engine *engine, uint64_t row);
 uint8_t *sync_rows_chunk(const struct sync_rows *rows, int position, int index);
 uint8_t *sync_rows_spare(const struct sync_rows *rows, int which);	/* a chunk of room */
