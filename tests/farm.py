@@ -63,6 +63,9 @@ class FarmError(Exception):
     """A target could not be started or told something; the text has tgtd's own words."""
 
 
+CACHING_PAGE_WITHOUT_CACHE = "mode_page=8:0:18:0x10:0:0xff:0xff:0:0:0xff:0xff:0xff:0xff:0x80:0x14:0:0:0:0:0:0"
+
+
 @dataclasses.dataclass(frozen=True)
 class TargetOptions:
     """How one target looks to its initiators."""
@@ -74,6 +77,7 @@ class TargetOptions:
     chap: tuple[str, str] | None = None  # user and secret
     tuned: bool = True  # False leaves tgtd's own limits
     address: str = "127.0.0.1"
+    write_cache: bool = True  # False: what was answered is on the medium
     portals: int = 1  # more give the same LUN further ports
     nop_seconds: int = 0  # the target pings idle sessions
     io_threads: int = 4
@@ -343,6 +347,8 @@ class TargetFarm:
         self._lun_parameters(target, f"scsi_sn={target.identity},scsi_id=iraid-{target.identity}")
         if options.readonly:
             self._lun_parameters(target, "readonly=1")
+        if not options.write_cache:
+            self._lun_parameters(target, CACHING_PAGE_WITHOUT_CACHE)
         if options.chap:
             self._apply_chap(target)
         # Last: until here no initiator gets in, so none sees a half-made target.
