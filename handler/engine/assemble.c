@@ -140,8 +140,9 @@ apply_force(struct engine *engine)
 	for_each_member(engine, member) {
 		if (!member->forced)
 			continue;
-		intent_forced(&engine->intent,
-			      member->stale_set >= 0 ? REGION_STALE(member->stale_set) : 0);
+		if (!MUTANT(FORCE_TRUSTS))
+			intent_forced(&engine->intent,
+				      member->stale_set >= 0 ? REGION_STALE(member->stale_set) : 0);
 		place_untrack(engine, member->stale_set);
 		member->stale_set = -1;
 		member->forced = false;
@@ -260,7 +261,7 @@ maps_read(struct engine *engine)
 		return;
 	/* Also one whose own map was read already, and who may be back: nobody takes it in before this is over. */
 	for_each_member(engine, member)
-		if (member->in_sync && !member->checked)
+		if (member->in_sync && !member->checked && !MUTANT(MAP_LOST_MEMBER_OK))
 			engine->map_error = -ENOTCONN;
 	if (engine->map_error != 0) {
 		back_to_examine(engine, "a member was lost while its region map was read");
@@ -269,7 +270,7 @@ maps_read(struct engine *engine)
 	for_each_member(engine, member)
 		forced |= member->forced;
 	merge_maps(engine);
-	if (engine->phase == PHASE_LOAD_MAP && forced)
+	if (engine->phase == PHASE_LOAD_MAP && forced && !MUTANT(FORCE_MAP_UNWRITTEN))
 		write_forced_map(engine);
 	else if (engine->phase == PHASE_LOAD_MAP)
 		write_new_epoch(engine);

@@ -262,7 +262,8 @@ evict_cancel(struct member *member)
 	member->in_sync = true;
 	member->evicting = false;
 	member->standing = STANDING_IN_SYNC;
-	engine->record.member_states[member->role] = MEMBER_IN_SYNC;
+	if (!MUTANT(EVICT_CANCEL_STAYS_OUT))
+		engine->record.member_states[member->role] = MEMBER_IN_SYNC;
 	place_untrack(engine, member->stale_set);
 	member->stale_set = -1;
 	engine->out &= ~ROLE(member->role);

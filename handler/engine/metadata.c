@@ -32,7 +32,7 @@ superblock_written(struct member_io *mio, int result)
 	/* Counted only now: a repetition after a failure goes to the same copy, so that the other one,
 	 * which is good, is not put at risk before this one is.
 	 */
-	if (result == 0)
+	if (result == 0 || MUTANT(SUPERBLOCK_RETRY_OTHER_COPY))
 		mio->member->write_count++;
 	if (--engine->record_pending == 0 && engine->record_writing != 0) {
 		engine->record_again = engine->record_durable < engine->record_writing;

@@ -99,6 +99,8 @@ void
 place_forget(struct engine *engine, uint8_t stale)
 {
 	engine->intent.absent &= (uint8_t)~stale;
+	if (MUTANT(FORGET_AT_ONCE))
+		intent_forget(&engine->intent, stale);
 	engine->forgetting |= stale;
 	engine->forget_record = metadata_commit(engine);
 }

@@ -317,8 +317,8 @@ target_run(struct engine *engine)
 {
 	if (engine->target == NULL)
 		return;
-	if (engine->target_phase == TARGET_MARKING && engine->map_durable >= engine->target_map &&
-	    lost_io_idle(engine)) {
+	if (engine->target_phase == TARGET_MARKING &&
+	    ((engine->map_durable >= engine->target_map && lost_io_idle(engine)) || MUTANT(TARGET_MARKS_UNAWAITED))) {
 		place_record_target(engine);
 		engine->target_record = metadata_commit(engine);
 		enter(engine, TARGET_RECORDING);

@@ -122,6 +122,8 @@ intent_merge(struct intent *intent, const uint8_t *flags, bool first)
 	for (uint32_t i = 0; i < intent->regions; i++) {
 		uint8_t either = (intent->flags[i] | flags[i]) & (REGION_DIRTY | REGION_STALE_ANY);
 		uint8_t both = (first ? flags[i] : intent->flags[i] & flags[i]) & REGION_UNWRITTEN;
+		if (MUTANT(MERGE_AND) && !first)
+			either = intent->flags[i] & flags[i] & (REGION_DIRTY | REGION_STALE_ANY);
 		uint8_t all = first ? flags[i] : intent->durable[i] & flags[i];
 		uint8_t any = (intent->durable[i] | flags[i]) & REGION_UNWRITTEN;
 

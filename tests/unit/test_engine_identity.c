@@ -541,6 +541,256 @@ test_older_of_two_is_a_copy(void **state)
 	finish(&rig);
 }
 
+/* --- what is durable before what --- */
+
+struct holding {
+	struct rig rig;
+	struct tap taps[EXTRA + 1];
+	uint32_t superblocks, map_writes, map_reads;	/* of these members: held */
+	uint32_t refused;				/* the next write of a superblock is refused */
+	uint64_t offset_bytes[2];			/* of the refused one, and of the one behind it */
+};
+
+static bool
+in_map(const struct backend_io *io)
+{
+	return io->offset_bytes >= LAYOUT_MAP_OFFSET && io->offset_bytes < LAYOUT_LOST_OFFSET;
+}
+
+static enum tap_verdict
+hold(struct tap *tap, const struct backend_io *io)
+{
+	struct holding *holding = tap->owner;
+	const uint32_t bit = 1u << (tap - holding->taps);
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	if (tap_superblock(io, block)) {
+		if (holding->refused & bit) {
+			holding->refused = 0;
+			holding->offset_bytes[0] = io->offset_bytes;
+			return TAP_REFUSE;
+		}
+		if (tap - holding->taps == 1 && holding->offset_bytes[1] == 0)
+			holding->offset_bytes[1] = io->offset_bytes;
+		return holding->superblocks & bit ? TAP_HOLD : TAP_PASS;
+	}
+	if (!in_map(io))
+		return TAP_PASS;
+	return (io->op == BACKEND_READ ? holding->map_reads : holding->map_writes) & bit ? TAP_HOLD : TAP_PASS;
+}
+
+static void
+tap_all(struct holding *holding, int count)
+{
+	for (int i = 0; i < count; i++) {
+		tap_init(&holding->taps[i], &holding->rig.members[i]);
+		holding->taps[i].judge = hold;
+		holding->taps[i].owner = holding;
+	}
+}
+
+static void
+begin(struct holding *holding, int level, uint64_t seed)
+{
+	*holding = (struct holding){ 0 };
+	rig_init(&holding->rig, level, 4, 16384, LOAD_BYTES, seed);
+	tap_all(holding, 4);
+}
+
+static void
+begin_written(struct holding *holding, uint64_t seed)
+{
+	begin(holding, 5, seed);
+	rig_start_active(&holding->rig);
+	write_all(&holding->rig);
+}
+
+static void
+let_go(struct holding *holding)
+{
+	holding->superblocks = holding->map_writes = holding->map_reads = 0;
+	for (int i = 0; i <= EXTRA; i++)
+		if (holding->taps[i].member != NULL)
+			tap_let_go(&holding->taps[i]);
+}
+
+static void
+crash(struct holding *holding)
+{
+	rig_crash(&holding->rig);
+	holding->superblocks = holding->map_writes = holding->map_reads = 0;
+	for (int i = 0; i <= EXTRA; i++)
+		if (holding->taps[i].member != NULL)
+			tap_drop(&holding->taps[i]);
+}
+
+static void
+test_refused_superblock_is_repeated_on_the_same_copy(void **state)
+{
+	struct holding holding;
+
+	begin(&holding, 0, 30);		/* nobody can be spared, so it is tried again */
+	holding.refused = 1u << 1;
+	rig_start(&holding.rig);
+	for (int i = 0; i < 3000 && rig_status(&holding.rig).state != VOLUME_ACTIVE; i++)
+		rig_step(&holding.rig);
+	assert_int_not_equal(holding.offset_bytes[0], 0);
+	assert_int_equal(holding.offset_bytes[1], holding.offset_bytes[0]);
+	finish(&holding.rig);
+}
+
+/* Role 1 is out, and lacks what was written to the first rows. */
+static void
+lose_member(struct rig *rig)
+{
+	fake_member_cut(&rig->members[1], false);
+	rig_submit(rig, REQUEST_WRITE, 0, 256, true);
+	rig_drain(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	rig_steps(rig, 4000);		/* the dirty marks are cleared, what is stale is marked */
+}
+
+static void
+test_removed_member_is_forgotten_by_the_superblocks_first(void **state)
+{
+	struct holding holding;
+
+	begin_written(&holding, 31);
+	lose_member(&holding.rig);
+	holding.superblocks = ~0u;
+	assert_int_equal(engine_detach(holding.rig.engine, 1, why), 0);
+	rig_steps(&holding.rig, 3000);
+	crash(&holding);
+	holding.rig.members[1].reachable = true;
+	rig_start(&holding.rig);
+	wait_for_active(&holding.rig);
+	finish(&holding.rig);
+}
+
+static void
+test_target_is_on_record_only_when_its_marks_are_durable(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+
+	begin_written(&holding, 32);
+	rig_mark_spare(rig, EXTRA, RIG_MEMBER_BYTES);
+	(void)attach(rig, EXTRA);
+	holding.map_writes = ~0u;
+	assert_int_equal(engine_replace(rig->engine, 1, EXTRA, why), 0);
+	rig_steps(rig, 40);
+	rig->count = EXTRA + 1;
+	crash(&holding);
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 2000));
+	rig_steps(rig, 6000);		/* whoever is being filled is done */
+	assert_int_equal(rig_status(rig).rebuild_slot, -1);
+	finish(rig);
+}
+
+static void
+test_cancelled_eviction_is_taken_off_record(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+
+	begin_written(&holding, 33);
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);	/* its cache holds nothing that could be lost */
+	rig_drain(rig);
+	holding.superblocks = ~0u;
+	fake_member_cut(&rig->members[1], false);
+	for (int i = 0; i < 5000 && holding.taps[0].held_count == 0; i++)
+		rig_step(rig);
+	assert_int_not_equal(holding.taps[0].held_count, 0);	/* its eviction is on its way */
+	rig->members[1].reachable = true;
+	for (int i = 0; i < 5000 && rig_status(rig).members[1].state != MEMBER_IN_SYNC; i++)
+		rig_step(rig);
+	assert_int_equal(rig_status(rig).members[1].state, MEMBER_IN_SYNC);
+	let_go(&holding);
+	rig_steps(rig, 500);
+	assert_int_equal(rig_status(rig).state, VOLUME_ACTIVE);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(rig_superblock(rig, i).member_states[1], MEMBER_IN_SYNC);
+	finish(rig);
+}
+
+static void
+test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+
+	begin_written(&holding, 34);
+	lose_member(rig);
+	rig_stop(rig);
+	rig->members[1].reachable = true;
+	rig->members[2].reachable = false;
+	rig->options.force = true;
+	holding.map_writes = ~0u;
+	rig_start(rig);
+	rig_steps(rig, 1500);
+	crash(&holding);
+	rig->options.force = false;
+	rig_start(rig);
+	rig_steps(rig, 1500);
+	assert_int_not_equal(rig_status(rig).state, VOLUME_DEGRADED);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+static void
+test_member_lost_while_maps_are_read_begins_the_assembly_anew(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+
+	begin(&holding, 0, 35);		/* nobody can be spared, so it has to be taken in */
+	rig_start_active(rig);
+	rig_stop(rig);
+	holding.map_reads = 1u << 3;
+	rig_start(rig);
+	for (int i = 0; i < 2000 && holding.taps[3].held_count == 0; i++)
+		rig_step(rig);
+	rig_steps(rig, 100);		/* member 0's map is read */
+	fake_member_cut(&rig->members[0], true);
+	rig_steps(rig, 500);		/* and it is back, before the others are read */
+	let_go(&holding);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 8000));
+	finish(rig);
+}
+
+static void
+test_mark_that_one_member_has_counts(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+
+	holding = (struct holding){ 0 };
+	rig_init(rig, 5, 4, 16384, 6ull << 20, 36);		/* two regions */
+	tap_all(&holding, 4);
+	rig_start_active(rig);
+	write_all(rig);
+	rig_submit(rig, REQUEST_WRITE, 0, 64, true);	/* its region is marked */
+	rig_drain(rig);
+	rig->errors_allowed = true;
+	holding.map_writes = ~0u;
+	rig_submit(rig, REQUEST_WRITE, rig->sectors - 64, 64, false);	/* a batch of marks hangs */
+	rig_steps(rig, 20);
+	fake_member_cut(&rig->members[1], false);
+	rig_submit(rig, REQUEST_WRITE, 0, 256, true);	/* what it misses */
+	for (int i = 0; i < 4000; i++)
+		rig_step(rig);		/* meanwhile the mark is to be cleared, and the region to be stale on it */
+	holding.map_writes = 0x5;	/* the next batch gets to one of the three only */
+	for (int i = 0; i < 4; i++)
+		tap_let_go(&holding.taps[i]);
+	rig_steps(rig, 50);
+	crash(&holding);
+	rig->members[1].reachable = true;
+	rig_start(rig);
+	wait_for_active(rig);
+	finish(rig);
+}
+
 int
 main(void)
 {
@@ -558,6 +808,13 @@ main(void)
 		cmocka_unit_test(test_member_that_was_used_without_the_others_is_filled_from_the_start),
 		cmocka_unit_test(test_of_two_equal_devices_neither_is_believed),
 		cmocka_unit_test(test_older_of_two_is_a_copy),
+		cmocka_unit_test(test_refused_superblock_is_repeated_on_the_same_copy),
+		cmocka_unit_test(test_removed_member_is_forgotten_by_the_superblocks_first),
+		cmocka_unit_test(test_target_is_on_record_only_when_its_marks_are_durable),
+		cmocka_unit_test(test_cancelled_eviction_is_taken_off_record),
+		cmocka_unit_test(test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks),
+		cmocka_unit_test(test_member_lost_while_maps_are_read_begins_the_assembly_anew),
+		cmocka_unit_test(test_mark_that_one_member_has_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
