@@ -40,6 +40,7 @@ disown_members(struct engine *engine)
 	for_each_member(engine, member) {
 		member->in_sync = false;
 		member->checked = false;
+		member->disputed = false;
 	}
 }
 

@@ -12,7 +12,7 @@
  *	lost_io.c	the table of lost extents	stop.c		an orderly end
  *	status.c	what an administrator sees	throttle.c	how fast background work goes
  *	grow.c		members have become larger	probe.c		how fast members answer
- *	overdue.c	how long a request can take
+ *	overdue.c	how long a request can take	dispute.c	is there another gateway?
  *	sync_rows.c	a batch of rows: read all, compare or rebuild, write what differs
  *	mend_row.c	the same for one row with unreadable sectors, piece by piece
  *	resync.c	proves suspect parity		rebuild.c	fills the target
@@ -119,6 +119,9 @@ struct member {
 	uint64_t evict_record;		/* generation of superblocks that says it is out */
 	uint64_t evict_epoch;		/* and their epoch */
 	bool condemned;			/* answers, but wrongly, or an administrator wants it out: evict it although it is connected */
+	bool disputed;			/* says that another gateway has reserved it, and the others are asked: dispute.c */
+	bool asking;
+	uint64_t disputed_at, granted_at;	/* engine->moment: since then; and of its latest word that it is ours */
 	bool forced;			/* in sync only because an administrator said so */
 	bool went_back;			/* older than what it had acknowledged: nothing on it is trusted */
 	bool excluded;			/* out until an administrator takes it back */
@@ -459,6 +462,7 @@ void member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio,
 /* Nobody wants the answer any more, and its memory is needed: a read that is sent or parked.  done() is not called. */
 void member_io_abandon(struct member_io *mio);
 void member_open(struct member *member);
+void member_fence_off(struct member *member);	/* another gateway has the volume */
 void member_handle_events(struct member *member);
 void member_handle_answer(struct member_io *mio);
 void member_fail_parked(struct member *member, int result, bool requests_only);
@@ -466,6 +470,10 @@ void member_fail_overdue(struct member *member);	/* those that wait for it too l
 void member_resume(struct member *member);	/* checked: send what is parked */
 void member_note(struct member *member, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool member_usable(const struct member *member);	/* connected and checked */
+
+/* dispute.c */
+void dispute_begin(struct member *member);
+void dispute_run(struct engine *engine);
 
 /* overdue.c */
 bool overdue_since(const struct engine *engine, uint64_t since_ms);	/* what has waited since then for a request has waited too long */

@@ -387,6 +387,9 @@ evict_run(struct engine *engine)
 		else
 			finish_eviction(member);
 	}
+	dispute_run(engine);
+	if (engine->fenced)
+		return;
 	silent = silent_roles(engine);
 	if (silent != 0 && !geometry_bears(&engine->geometry, engine->out | silent) &&
 	    !MUTANT(EVICT_TOO_MANY)) {
@@ -397,7 +400,7 @@ evict_run(struct engine *engine)
 	if (silent == 0 || engine->now_ms < engine->evict_not_before_ms)
 		return;
 	for_each_member(engine, member) {
-		if (is_silent(member) && !has_other_path(member) && !has_grace(member) &&
+		if (is_silent(member) && !member->disputed && !has_other_path(member) && !has_grace(member) &&
 		    others_answered(engine, member))
 			begin_eviction(member);
 	}
@@ -421,7 +424,7 @@ evict_deadline(const struct engine *engine)
 		if (is_silent(member) && has_grace(member) &&
 		    member->ended_ms + engine->options.grace_ms < deadline)
 			deadline = member->ended_ms + engine->options.grace_ms;
-		if (member->link == LINK_CLOSED && !member->condemned && !member->leaving &&
+		if (member->link == LINK_CLOSED && !member->condemned && !member->leaving && !member->disputed &&
 		    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING &&
 		    member->retry_ms < deadline)
 			deadline = member->retry_ms;

@@ -24,7 +24,7 @@
 bool
 member_usable(const struct member *member)
 {
-	return member->link == LINK_OPEN && member->checked && !member->condemned;
+	return member->link == LINK_OPEN && member->checked && !member->condemned && !member->disputed;
 }
 
 void
@@ -284,9 +284,11 @@ refused_write(struct member_io *mio, int result)
 	park(mio);
 }
 
-static void
-fence_off(struct engine *engine, struct member *member)
+void
+member_fence_off(struct member *member)
 {
+	struct engine *engine = member->engine;
+
 	if (engine->fenced)
 		return;
 	engine->fenced = true;
@@ -348,8 +350,17 @@ member_handle_answer(struct member_io *mio)
 		return;
 	}
 	if (result == -EACCES) {
-		fence_off(member->engine, member);
-		finish(mio, mio->policy == IO_PROBE ? -ENOTCONN : -ESHUTDOWN);
+		/* One on its way out says nothing that its eviction would not: those that record it are asked by that. */
+		if (member->in_sync)
+			dispute_begin(member);
+		if (mio->policy == IO_PROBE)
+			finish(mio, -ENOTCONN);
+		else if (member->engine->fenced)
+			finish(mio, -ESHUTDOWN);
+		else if (member->evicting && mio->policy == IO_SUPERBLOCK)
+			finish(mio, -ENOLINK);
+		else
+			park(mio);
 		return;
 	}
 	member->errors++;
@@ -497,8 +508,8 @@ handle_closed(struct member *member)
 	if (was_usable && member->in_sync && member->engine->phase < PHASE_RELEASE)
 		evict_member_silent(member);
 	plan_retry(member, was_usable);
-	if (was_usable && !is_target && (member->in_sync || member->evicting) && member->close_error == -EACCES)
-		fence_off(member->engine, member);	/* met by the session's keep-alive */
+	if (was_usable && !is_target && member->in_sync && member->close_error == -EACCES)
+		dispute_begin(member);	/* met by the session's keep-alive */
 }
 
 void
@@ -516,6 +527,6 @@ member_handle_events(struct member *member)
 	/* A condemned member stays closed until its eviction is durable. */
 	if (member->link == LINK_CLOSED && engine->now_ms >= member->retry_ms && !engine->fenced &&
 	    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING && !member->condemned &&
-	    !member->leaving)
+	    !member->leaving && !member->disputed)
 		member_open(member);
 }

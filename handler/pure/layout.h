@@ -25,6 +25,8 @@
 #define LAYOUT_SUPERBLOCK_BYTES 4096u
 #define LAYOUT_SUPERBLOCK_A_OFFSET (8u * 1024u)
 #define LAYOUT_SUPERBLOCK_B_OFFSET (512u * 1024u)
+#define LAYOUT_ASK_OFFSET (256u * 1024u)	/* zeros, written again to find out whether we may write */
+#define LAYOUT_ASK_BYTES 4096u
 #define LAYOUT_ALIGN_BYTES (1024u * 1024u)
 #define LAYOUT_MEMBER_BYTES_MIN (16ull * 1024 * 1024)
 #define LAYOUT_MAP_OFFSET (1024u * 1024u)

@@ -1,0 +1,131 @@
+/* dispute.c - a member says that it is reserved by another gateway: ask the others before believing it.
+ *
+ *	conflict --> the member is disputed: nothing is sent to it, its commands wait
+ *	   |
+ *	   v         each other member is written a block that nobody reads
+ *	 all say no ------------------------> it is mistaken: evicted, and excluded
+ *	 more say so too, or it can't be
+ *	 spared, or those that don't deny it
+ *	 could be started without the others -> fenced off: this gateway has lost the volume
+ *
+ * Only a write tells: reads are allowed under the reservation that sessions take (Write Exclusive, Registrants Only).
+ *
+ * A gateway that takes a volume over takes all members it reaches.  If it reached some only, it must be such that could not
+ * start without those that deny it, or both would go on, each with its half.
+ */
+#include "engine_internal.h"
+
+#include <errno.h>
+#include <syslog.h>
+
+void
+dispute_begin(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	if (member->disputed)
+		return;
+	member->disputed = true;
+	member->disputed_at = ++engine->moment;
+	member_note(member, "says that another gateway has reserved it");
+	engine->activity++;
+	engine->hedge_silent = true;	/* reads need not wait for what comes of it */
+	engine_log(engine, LOG_WARNING, "member %s says that another gateway has reserved it: the others are asked",
+		   member->backend->label);
+}
+
+static void
+answered(struct member_io *mio, int result)
+{
+	struct member *member = mio->member;
+
+	member->asking = false;
+	member->engine->activity++;
+	/* A conflict has been noted; whatever else it says, it is not that. */
+	if (result == 0 || result == -EIO)
+		member->granted_at = mio->sent_at;
+}
+
+static void
+ask(struct member *member)
+{
+	static uint8_t zeros[LAYOUT_ASK_BYTES];
+	struct iovec block = { zeros, sizeof(zeros) };
+	struct member_io *mio;
+
+	if (member->asking || !member_usable(member))
+		return;
+	member->asking = true;
+	mio = member_io_create(member, BACKEND_WRITE, LAYOUT_ASK_OFFSET, IO_PROBE);
+	member_io_append(mio, &block, 1, sizeof(zeros));
+	member_io_submit(mio, answered, member);
+}
+
+/* Places whose members deny, since this moment, that there is another gateway.  The others are asked. */
+static uint32_t
+denied_since(struct engine *engine, uint64_t moment, bool *all)
+{
+	uint32_t roles = 0;
+
+	*all = true;
+	for_each_member(engine, member) {
+		if (!member->in_sync || member->disputed)
+			continue;
+		if (member_usable(member) && member->granted_at > moment) {
+			roles |= ROLE(member->role);
+			continue;
+		}
+		*all = false;
+		ask(member);
+	}
+	return roles;
+}
+
+static void
+dismiss(struct member *member)
+{
+	engine_log(member->engine, LOG_ERR, "member %s alone says that another gateway has reserved it: it is mistaken",
+		   member->backend->label);
+	member->disputed = false;
+	member_note(member, "said that another gateway had reserved it, which the others deny");
+	evict_exclude(member);
+	if (member->link == LINK_CLOSED)
+		evict_member_silent(member);
+}
+
+void
+dispute_run(struct engine *engine)
+{
+	struct member *first = NULL;
+	uint32_t disputed = 0, denied;
+	uint64_t moment = 0;
+	int in_sync = 0;
+	bool all;
+
+	for_each_member(engine, member) {
+		in_sync += member->in_sync;
+		if (!member->disputed)
+			continue;
+		first = member;
+		disputed |= ROLE(member->role);
+		if (member->disputed_at > moment)
+			moment = member->disputed_at;
+	}
+	if (first == NULL || engine->fenced)
+		return;
+	if (!geometry_bears(&engine->geometry, engine->out | disputed) || 2 * __builtin_popcount(disputed) > in_sync ||
+	    MUTANT(ONE_CONFLICT_FENCES)) {
+		member_fence_off(first);
+		return;
+	}
+	denied = denied_since(engine, moment, &all);
+	if (!all && !MUTANT(CONFLICT_UNASKED))
+		return;
+	if (geometry_bears(&engine->geometry, denied) && !MUTANT(HALVES_GO_ON) && !MUTANT(CONFLICT_UNASKED)) {
+		member_fence_off(first);
+		return;
+	}
+	for_each_member(engine, member)
+		if (member->disputed)
+			dismiss(member);
+}
