@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "mutant.h"
 
 enum {	/* in a granule */
 	AT_CRC = 0,
@@ -16,6 +17,8 @@ enum {	/* in a granule */
 	ENTRY_AT_ROLE = 20,
 	ENTRY_AT_FLAGS = 21,
 };
+
+#define ROW_MAX (1ull << 48)	/* more than any volume has, and far from where sums overflow */
 
 _Static_assert(AT_ENTRIES + ENTRY_BYTES * LAYOUT_LOST_ENTRIES <= LAYOUT_GRANULE_BYTES, "entries fit");
 
@@ -139,6 +142,20 @@ lost_granule_encode(const struct lost_extent entries[LAYOUT_LOST_ENTRIES], uint3
 	put_le(out + AT_CRC, granule_crc(out, granule, volume_uuid), 4);
 }
 
+/* A growth that a crash cut short leaves entries of rows that the volume does not have: true, and nothing of those remains. */
+static bool
+clip(struct lost_extent *extent, uint64_t rows)
+{
+	const uint64_t left = extent->row < rows ? rows - extent->row : 0;
+
+	if (extent->rows <= left)
+		return false;
+	extent->rows = (uint32_t)left;
+	if (left == 0)
+		*extent = (struct lost_extent){ 0 };
+	return true;
+}
+
 static bool
 decode_entry(const uint8_t *at, const struct geometry *geometry, struct lost_extent *out)
 {
@@ -149,19 +166,19 @@ decode_entry(const uint8_t *at, const struct geometry *geometry, struct lost_ext
 	out->role = at[ENTRY_AT_ROLE];
 	out->flags = at[ENTRY_AT_FLAGS];
 	return out->rows == 0 ||
-	       (out->row < geometry->rows && out->rows <= geometry->rows - out->row &&
-		out->column_begin < out->column_end && out->column_end <= geometry->chunk_bytes &&
+	       (out->row <= ROW_MAX && out->column_begin < out->column_end && out->column_end <= geometry->chunk_bytes &&
 		out->column_begin % LOST_COLUMN_BYTES == 0 && out->column_end % LOST_COLUMN_BYTES == 0 &&
 		out->role < geometry->members && (out->flags & ~LOST_HELD) == 0);
 }
 
 bool
 lost_granule_decode(const uint8_t *in, uint32_t granule, const uint8_t volume_uuid[16],
-		    const struct geometry *geometry, struct lost_extent out[LAYOUT_LOST_ENTRIES])
+		    const struct geometry *geometry, struct lost_extent out[LAYOUT_LOST_ENTRIES], bool *clipped)
 {
 	static const uint8_t zeros[LAYOUT_GRANULE_BYTES];
 	bool valid = true;
 
+	*clipped = false;
 	memset(out, 0, LAYOUT_LOST_ENTRIES * sizeof(*out));
 	if (memcmp(in, zeros, sizeof(zeros)) == 0)
 		return true;
@@ -169,5 +186,10 @@ lost_granule_decode(const uint8_t *in, uint32_t granule, const uint8_t volume_uu
 		return false;
 	for (uint32_t i = 0; valid && i < LAYOUT_LOST_ENTRIES; i++)
 		valid = decode_entry(in + AT_ENTRIES + i * ENTRY_BYTES, geometry, &out[i]);
+	for (uint32_t i = 0; valid && i < LAYOUT_LOST_ENTRIES; i++) {
+		*clipped |= clip(&out[i], geometry->rows);
+		if (*clipped && MUTANT(BEYOND_END_REJECTED))
+			return false;
+	}
 	return valid;
 }

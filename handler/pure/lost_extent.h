@@ -34,8 +34,9 @@ bool lost_join(const struct lost_extent *a, const struct lost_extent *b, struct 
 /* out: LAYOUT_GRANULE_BYTES. */
 void lost_granule_encode(const struct lost_extent entries[LAYOUT_LOST_ENTRIES], uint32_t granule, uint64_t epoch,
 			 const uint8_t volume_uuid[16], uint8_t *out);
-/* All zeros is empty.  False if its CRC is wrong or an entry is out of bounds: then nothing of it counts. */
+/* All zeros is empty.  False if its CRC is wrong or an entry makes no sense: then nothing of it counts.  Rows behind the volume's end
+ * are left out: into *clipped whether there were any. */
 bool lost_granule_decode(const uint8_t *in, uint32_t granule, const uint8_t volume_uuid[16],
-			 const struct geometry *geometry, struct lost_extent out[LAYOUT_LOST_ENTRIES]);
+			 const struct geometry *geometry, struct lost_extent out[LAYOUT_LOST_ENTRIES], bool *clipped);
 
 #endif

@@ -104,29 +104,29 @@
 	X(TRACKED_EPOCH_IGNORED, "tracked-epoch-ignored", 7,					\
 	  "test_engine_identity: test_member_that_was_used_without_the_others_is_filled_from_the_start",	\
 	  "a member that was used without the others is caught up by flags")			\
-	X(SUPERBLOCK_RETRY_OTHER_COPY, "superblock-retry-other-copy", 12,						\
-	  "test_engine_identity: test_refused_superblock_is_repeated_on_the_same_copy",	\
+	X(SUPERBLOCK_RETRY_OTHER_COPY, "superblock-retry-other-copy", 12,			\
+	  "test_engine_identity: test_refused_superblock_is_repeated_on_the_same_copy",		\
 	  "a repetition after a failed superblock write goes to the good copy")			\
-	X(FORGET_AT_ONCE, "forget-at-once", 7,						\
+	X(FORGET_AT_ONCE, "forget-at-once", 7,							\
 	  "test_engine_identity: test_removed_member_is_forgotten_by_the_superblocks_first",	\
 	  "stale flags go before superblocks say that nobody is tracked")			\
-	X(TARGET_MARKS_UNAWAITED, "target-marks-unawaited", 7,						\
+	X(TARGET_MARKS_UNAWAITED, "target-marks-unawaited", 7,					\
 	  "test_engine_identity: test_target_is_on_record_only_when_its_marks_are_durable",	\
 	  "a target is on record before its stale marks are durable")				\
-	X(EVICT_CANCEL_STAYS_OUT, "evict-cancel-stays-out", 5,						\
-	  "test_engine_identity: test_cancelled_eviction_is_taken_off_record",	\
+	X(EVICT_CANCEL_STAYS_OUT, "evict-cancel-stays-out", 5,					\
+	  "test_engine_identity: test_cancelled_eviction_is_taken_off_record",			\
 	  "a cancelled eviction stays on record")						\
-	X(FORCE_TRUSTS, "force-trusts", 1,						\
+	X(FORCE_TRUSTS, "force-trusts", 1,							\
 	  "test_engine_identity: test_forced_member_that_went_back_is_suspect_everywhere",	\
 	  "a forced member's regions are not suspect")						\
-	X(FORCE_MAP_UNWRITTEN, "force-map-unwritten", 1,						\
+	X(FORCE_MAP_UNWRITTEN, "force-map-unwritten", 1,					\
 	  "test_engine_identity: test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks",	\
 	  "superblocks trust a forced member before the map says what it lacks")		\
 	X(MAP_LOST_MEMBER_OK, "map-lost-member-ok", 7,						\
 	  "test_engine_identity: test_member_lost_while_maps_are_read_begins_the_assembly_anew",	\
 	  "a member lost while maps are read is taken")						\
-	X(MERGE_AND, "merge-and", 6,						\
-	  "test_engine_identity: test_mark_that_one_member_has_counts",	\
+	X(MERGE_AND, "merge-and", 6,								\
+	  "test_engine_identity: test_mark_that_one_member_has_counts",				\
 	  "marks count only if all members have them")						\
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
@@ -238,7 +238,10 @@
 	  "a member that speaks of another gateway is evicted before the others were asked")	\
 	X(HALVES_GO_ON, "halves-go-on", 7,							\
 	  "test_engine_fence: test_a_gateway_that_could_start_with_what_it_has_is_believed",	\
-	  "a gateway goes on although another can start with the members that speak of it")
+	  "a gateway goes on although another can start with the members that speak of it")	\
+	X(BEYOND_END_REJECTED, "beyond-end-rejected", 9,					\
+	  "test_engine_lost: test_growth_that_a_crash_cut_short_forgets_no_loss",		\
+	  "lost extents that reach behind the volume's end make the others beside them void")
 
 enum mutant {
 	MUTANT_NONE,

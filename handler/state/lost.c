@@ -400,13 +400,15 @@ lost_load(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], co
 	  const struct geometry *geometry)
 {
 	struct lost_extent entries[GRANULE_ENTRIES];
-	bool room = true;
+	bool room = true, clipped;
 
 	assert(granule < LAYOUT_LOST_GRANULES);
-	if (!lost_granule_decode(in, granule, volume_uuid, geometry, entries)) {
+	if (!lost_granule_decode(in, granule, volume_uuid, geometry, entries, &clipped)) {
 		lost_mark_dirty(lost, granule);		/* to be repaired */
 		return false;
 	}
+	if (clipped)		/* or the volume would find it there when it has grown after all */
+		lost_mark_dirty(lost, granule);
 	for (uint32_t i = 0; i < GRANULE_ENTRIES; i++)
 		if (entries[i].rows > 0)
 			room &= load_entry(lost, granule * GRANULE_ENTRIES + i, &entries[i]);

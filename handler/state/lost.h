@@ -71,7 +71,8 @@ struct lost {
 
 void lost_init(struct lost *lost);
 
-/* Take in what one member's granule says.  in: LAYOUT_GRANULE_BYTES; all zeros is empty.  Called for each
+/* Take in what one member's granule says, but for rows behind the volume's end, which is where it was before a growth that a crash
+ * cut short.  in: LAYOUT_GRANULE_BYTES; all zeros is empty.  Called for each
  * member in turn; an extent counts if any member has it.  What is taken in is dirty, since members may
  * disagree.  False if its CRC is wrong, an entry is out of bounds (nothing is taken in), or the
  * table has no room for one that contradicts another member's: then the table lacks something.

@@ -1,6 +1,8 @@
 /* test_engine_lost.c - what is recorded as lost when a member is missing: neither more nor less, and who is believed to hold it. */
 #include "knowable.h"
 
+#include "pure/lost_extent.h"
+
 /* Members 1 and up refuse a write of one sector in this row's second chunk, so that nobody knows how much of it was done. */
 static void
 fail_half_way(struct rig *rig, uint64_t row)
@@ -116,6 +118,38 @@ test_lost_caches_make_suspect_what_was_written_and_nothing_else(void **state)
 	rig_free(&rig);
 }
 
+/* A member was lost while the volume grew, and the gateway died before the new size was on record: the table has rows that the
+ * volume has not.
+ */
+static void
+test_growth_that_a_crash_cut_short_forgets_no_loss(void **state)
+{
+	struct lost_extent entries[LAYOUT_LOST_ENTRIES] = { 0 };
+	uint8_t granule[LAYOUT_GRANULE_BYTES];
+	struct lost_range range[2];
+	struct rig rig;
+	uint64_t row;
+
+	begin(&rig, 5, 4, 823);
+	row = row_in(&rig, 1);
+	rig_crash(&rig);
+	entries[3] = (struct lost_extent){ .row = row, .rows = 1, .column_end = CHUNK };
+	entries[5] = (struct lost_extent){ .row = geometry_of(&rig).rows, .rows = 40, .column_end = CHUNK };
+	lost_granule_encode(entries, 7, 2, rig.options.volume_uuid, granule);
+	for (int m = 0; m < rig.count; m++)
+		disk_write(&rig.members[m].disk, LAYOUT_LOST_OFFSET + 7 * LAYOUT_GRANULE_BYTES, granule,
+			   sizeof(granule), true);
+	rig_start_active(&rig);
+	assert_int_equal(engine_lost_list(rig.engine, 0, range, 2), 1);
+	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	/* It grows after all: what was never written there is not lost. */
+	rig_steps(&rig, 200);
+	rig_crash(&rig);
+	disk_read(&rig.members[2].disk, LAYOUT_LOST_OFFSET + 7 * LAYOUT_GRANULE_BYTES, granule, sizeof(granule));
+	assert_int_equal(granule[16 + 5 * 24 + 8], 0);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -123,6 +157,7 @@ main(void)
 		cmocka_unit_test(test_what_was_lost_after_a_member_left_is_not_taken_from_it),
 		cmocka_unit_test(test_failed_write_of_a_degraded_volume_loses_its_own_row_only),
 		cmocka_unit_test(test_lost_caches_make_suspect_what_was_written_and_nothing_else),
+		cmocka_unit_test(test_growth_that_a_crash_cut_short_forgets_no_loss),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -551,8 +551,7 @@ static void
 damaged_and_absurd_granules_are_refused(void **state)
 {
 	static const struct lost_extent absurd[] = {
-		{ FAR_ROW * 100, 1, 0, 512, 0, 0 }, { 0, FAR_ROW * 100 + 1, 0, 512, 0, 0 },
-		{ 1, UINT32_MAX, 0, 512, 0, 0 }, { UINT64_MAX, 1, 0, 512, 0, 0 },
+		{ UINT64_MAX, 1, 0, 512, 0, 0 }, { (1ull << 48) + 1, 1, 0, 512, 0, 0 },
 		{ 0, 1, 512, 512, 0, 0 }, { 0, 1, 1024, 512, 0, 0 }, { 0, 1, 0, 4608, 0, 0 },
 		{ 0, 1, 1, 512, 0, 0 }, { 0, 1, 0, 513, 0, 0 }, { 0, 1, 0, 512, ROLES, 0 },
 		{ 0, 1, 0, 512, 0, 2 },
@@ -590,6 +589,45 @@ damaged_and_absurd_granules_are_refused(void **state)
 	memset(bytes, 0, sizeof(bytes));
 	assert_true(lost_load(&read, 3, volume_uuid, bytes, &geometry));
 	assert_false(read.dirty[3]);
+}
+
+/* A crash while a volume grows leaves the old size, and extents that reach into the new rows. */
+static void
+what_reaches_behind_the_end_is_cut_there_and_nothing_else_is_lost(void **state)
+{
+	const uint32_t rows = FAR_ROW * 100;
+	const struct lost_extent beyond[] = {
+		{ rows, 1, 0, 512, 0, 0 }, { rows - 2, 3, 0, 512, 0, LOST_HELD }, { 5, UINT32_MAX, 0, 512, 1, 0 },
+		{ rows + 77, UINT32_MAX, 0, 4096, 2, 0 },
+	};
+	static struct lost read;
+	struct lost_extent good = { 1, 2, 0, 512, 2, 0 };
+	uint8_t bytes[512];
+
+	lost_init(&table);
+	assert_int_equal(lost_add(&table, &good), 0);
+	for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
+		table.entries[3 + i] = beyond[i];
+		table.states[3 + i] = LOST_VALID;
+	}
+	lost_encode(&table, 0, 1, volume_uuid, bytes);
+	lost_init(&read);
+	assert_true(lost_load(&read, 0, volume_uuid, bytes, &geometry));
+	assert_int_equal(read.count, 3);
+	assert_true(lost_overlaps(&read, 2, 2, 0, 512));
+	assert_true(lost_overlaps(&read, rows - 1, 0, 0, 512));
+	assert_true(lost_overlaps(&read, rows - 1, 1, 0, 512));
+	assert_true(lost_overlaps(&read, 5, 1, 0, 512));
+	assert_int_equal(lost_next_row(&read, rows), UINT64_MAX);
+	/* Also where nothing remains it is taken off the members. */
+	lost_init(&table);
+	table.entries[0] = beyond[0];
+	table.states[0] = LOST_VALID;
+	lost_encode(&table, 0, 1, volume_uuid, bytes);
+	lost_init(&read);
+	assert_true(lost_load(&read, 0, volume_uuid, bytes, &geometry));
+	assert_int_equal(read.count, 0);
+	assert_true(read.dirty[0]);
 }
 
 static void
@@ -754,6 +792,7 @@ main(void)
 		cmocka_unit_test(neighbours_become_one_entry),
 		cmocka_unit_test(a_granule_is_as_the_reference_says),
 		cmocka_unit_test(damaged_and_absurd_granules_are_refused),
+		cmocka_unit_test(what_reaches_behind_the_end_is_cut_there_and_nothing_else_is_lost),
 		cmocka_unit_test(a_full_table_says_so_and_is_not_changed),
 		cmocka_unit_test(a_table_of_small_capacity_is_full_sooner),
 		cmocka_unit_test(tables_that_contradict_are_united),
