@@ -115,16 +115,11 @@ is_doubtful(const struct write_op *op)
 	return is_redundant(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(DOUBT_IGNORED);
 }
 
-/* What a member had taken of it may be gone with its cache; and the missing member's chunk is what parity says: if
- * that became doubtful under way, what was written of it is nowhere.
- */
+/* What a member had taken of it may be gone with its cache.  Nothing else makes rows doubtful that it holds. */
 static bool
 must_repeat(const struct write_op *op)
 {
-	const struct engine *engine = op->op.engine;
-
-	return (op->cache_losses != engine->cache_losses && !MUTANT(WRITE_NOT_REPEATED_CACHE)) ||
-	       (is_doubtful(op) && engine->missing != 0 && !MUTANT(WRITE_NOT_REPEATED_MISSING));
+	return op->cache_losses != op->op.engine->cache_losses && !MUTANT(WRITE_NOT_REPEATED_CACHE);
 }
 
 /* --- FLUSHING --- */

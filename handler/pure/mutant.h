@@ -156,9 +156,6 @@
 	X(WRITE_NOT_REPEATED_CACHE, "write-not-repeated-cache", 6,				\
 	  "test_engine_operations: test_what_went_with_a_cache_is_written_again",		\
 	  "a write whose member came back without its cache is acknowledged")			\
-	X(WRITE_NOT_REPEATED_MISSING, "write-not-repeated-missing", 9,				\
-	  "test_engine_operations: test_a_write_beside_one_that_failed_is_known",		\
-	  "a write that became doubtful under way is acknowledged while a member is missing")	\
 	X(COPY_ANY_FRESH, "copy-any-fresh", 1,							\
 	  "test_engine_operations: test_what_was_never_written_reads_alike_from_all_copies",	\
 	  "copies that were never written are read now one, now the other")			\

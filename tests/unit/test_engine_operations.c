@@ -168,8 +168,8 @@ test_what_went_with_a_cache_is_written_again(void **state)
 	}
 }
 
-/* A member is missing, so what was written of it is only what the others make of it, and a write that fails takes that
- * from all rows of its region.  One that was under way is acknowledged later, so it has to be there.
+/* A member is missing, so what was written of it is only what the others make of it.  A write that fails takes that from
+ * its own rows, and from no others: one that was under way there is acknowledged later, so it has to be there.
  */
 static void
 test_a_write_beside_one_that_failed_is_known(void **state)
