@@ -292,7 +292,8 @@ finish_eviction(struct member *member)
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;
 	engine->missing |= ROLE(member->role);
-	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
+	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)) &&
+	    !MUTANT(TARGET_DOUBT_ON_EVICTION))
 		intent_target_doubted(&engine->intent);
 	engine->absence[member->role] = (struct absence){
 		.since_ms = engine->now_ms, .held = !member->went_back, .doubts = engine->intent.doubts,

@@ -128,6 +128,9 @@
 	X(MERGE_AND, "merge-and", 6,								\
 	  "test_engine_identity: test_mark_that_one_member_has_counts",				\
 	  "marks count only if all members have them")						\
+	X(TARGET_DOUBT_ON_EVICTION, "target-doubt-on-eviction", 14,				\
+	  "test_engine_replaced: test_what_was_copied_before_parity_defined_it_is_copied_again",	\
+	  "suspect regions on the target count as copied when another member goes")		\
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "level 5",					\
