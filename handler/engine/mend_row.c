@@ -184,7 +184,7 @@ verified(struct member_io *mio, int result)
 	bool right = result == 0 && crc32c(0, mio->segments[0].iov_base, MEND_PIECE_BYTES) ==
 					    rows->mend.crc[position_of(rows, mio)][piece_of(rows, mio)];
 
-	if (right)
+	if (right || MUTANT(MEND_UNVERIFIED))
 		count_repair(rows, member);
 	else if ((result == 0 || unreadable(result)) && member->in_sync &&
 		 evict_bearable(rows->op.engine, member)) {
@@ -584,7 +584,7 @@ piece_read(struct member_io *mio, int result)
 	struct sync_rows *rows = mio->owner;
 
 	/* Only a medium error says that it is gone.  Any other refusal may pass, and is no reason to give data up. */
-	if (result == -ENODATA)
+	if (result == -ENODATA || (result == -EIO && MUTANT(MEND_EIO_IS_LOSS)))
 		rows->mend.bad[position_of(rows, mio)][piece_of(rows, mio)] = true;
 	else if (result != 0)
 		rows->error = result;

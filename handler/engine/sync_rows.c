@@ -97,7 +97,8 @@ blame(struct sync_rows *rows, int index, void *const chunks[IRAID_MEMBERS_MAX])
 	uint64_t row = rows->first_row + (uint64_t)index;
 	int position;
 
-	if (intent_row_suspect(&engine->intent, row) || engine_absent(engine, row) != 0)
+	if ((intent_row_suspect(&engine->intent, row) && !MUTANT(BLAME_UNPROVEN)) ||
+	    engine_absent(engine, row) != 0 || MUTANT(BLAME_NEVER))
 		return 0;
 	position = code_blame(&engine->geometry, chunks, sync_rows_spare(rows, 0),
 			      engine->geometry.chunk_bytes);
@@ -238,7 +239,7 @@ sync_target_holds(const struct engine *engine, uint64_t row)
 	return engine_has_parity(engine) && engine->by_role[target->role] == NULL &&
 	       engine_trust(engine, row) == ROW_SUSPECT && absence->held && !MUTANT(UNKNOWN_FILLED) &&
 	       intent_row_undoubted_since(&engine->intent, row, absence->doubts) &&
-	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
+	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 && !target->went_back &&
 	       (geometry_positions(geometry, row, engine->missing) & data) ==
 		       (geometry_positions(geometry, row, ROLE(target->role)) & data);
 }

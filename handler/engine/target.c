@@ -80,7 +80,8 @@ target_begin(struct member *member, int role)
 	if (engine->missing & ROLE(role))
 		engine->absence[role].since_ms = engine->now_ms;
 	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all);
-	if (memcmp(member->uuid, engine->record.member_uuids[role], 16) != 0 || member->went_back)
+	if ((memcmp(member->uuid, engine->record.member_uuids[role], 16) != 0 || member->went_back) &&
+	    !MUTANT(UNHOLD_OMITTED))
 		lost_unhold(engine->lost, (uint8_t)role);	/* durable before it is on record */
 	intent_io_all(engine);
 	lost_io_all(engine);

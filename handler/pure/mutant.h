@@ -241,7 +241,22 @@
 	  "a gateway goes on although another can start with the members that speak of it")	\
 	X(BEYOND_END_REJECTED, "beyond-end-rejected", 9,					\
 	  "test_engine_lost: test_growth_that_a_crash_cut_short_forgets_no_loss",		\
-	  "lost extents that reach behind the volume's end make the others beside them void")
+	  "lost extents that reach behind the volume's end make the others beside them void")	\
+	X(UNHOLD_OMITTED, "unhold-omitted", 14,							\
+	  "test_engine_lost: test_device_that_takes_a_place_does_not_hold_what_was_lost_before",	\
+	  "a new device is believed to hold lost data")						\
+	X(MEND_UNVERIFIED, "mend-unverified", 9,						\
+	  "test_engine_mend: test_member_that_can_not_keep_what_is_rewritten_loses_its_place",	\
+	  "a rewritten sector is not verified")							\
+	X(MEND_EIO_IS_LOSS, "mend-eio-is-loss", 9,						\
+	  "test_engine_mend: test_read_that_is_refused_during_a_rebuild_gives_nothing_up",	\
+	  "a refused read gives data up as lost")						\
+	X(BLAME_NEVER, "blame-never", 14,							\
+	  "test_engine_mend: test_repair_of_level_6_rewrites_what_has_rotted",			\
+	  "level 6 scrub --repair recomputes P and Q from rotten data")				\
+	X(BLAME_UNPROVEN, "blame-unproven", 1,							\
+	  "test_engine_mend: test_resync_of_level_6_takes_data_as_it_stands",			\
+	  "resync of level 6 after a crash 'corrects' data by blame")
 
 enum mutant {
 	MUTANT_NONE,
