@@ -237,6 +237,8 @@ answer(struct fake_command *command, int result)
 	tell(command, "", result);
 	unlink_command(&command->member->queue, command);
 	command->member->queued--;
+	if (result == -EIO)
+		command->member->refused_us = command->member->schedule->now_us;
 	command->member->progress_us = command->member->schedule->now_us;
 	schedule_cancel(command->member->schedule, &command->event);
 	command_give(command);

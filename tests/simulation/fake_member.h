@@ -96,6 +96,7 @@ struct fake_member {
 	struct event session;		/* an opening or closing that is under way */
 	struct event watch;		/* its deadline */
 	uint64_t progress_us;
+	uint64_t refused_us;		/* when a command was last answered with -EIO; 0: never */
 	struct fake_command *queue;	/* in flight, newest first */
 	int queued;
 	struct fake_command *late;

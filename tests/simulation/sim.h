@@ -44,6 +44,7 @@ enum ability_name {
 	ABILITY_STANDSTILLS,
 	ABILITY_EPOCHS,
 	ABILITY_NO_MEMORY,
+	ABILITY_ROWS_JUDGED,
 	ABILITIES,
 };
 
@@ -113,6 +114,7 @@ struct sim_totals {
 	uint64_t events;
 	uint64_t checks;	/* of all media */
 	uint64_t stays[STAY_KINDS];
+	uint64_t clean_stops;
 	struct sim_longest longest[2];	/* request; [0]: while no more members were in trouble than the level bears */
 };
 
@@ -136,8 +138,9 @@ struct sim_request {
 	uint32_t number;	/* of a write */
 	int64_t differs_at;	/* COMPARE_WRITE: first byte that the initiator has wrong; -1: none */
 	uint64_t submit_us, done_us;
-	uint64_t session_losses;	/* until it was submitted */
+	uint64_t cache_losses;		/* until it was submitted */
 	bool assembled;			/* the volume was, then */
+	uint64_t stood_us;		/* sim->stood_us then */
 	/* Of a read: the floor when it was submitted; of a flush: of all sectors; of a write: its number, or the oldest
 	 * that was under way then and may come behind it. */
 	uint32_t *floor;
@@ -195,6 +198,8 @@ struct sim {
 	int snapshot_of;		/* device; -1: none */
 	bool rotten;			/* blocks are falsified: a scrub finds them */
 	uint64_t still_until_us;	/* the engine gets no turns */
+	uint64_t stood_from_us;		/* since then; 0: it has its turns */
+	uint64_t stood_us;		/* before */
 	bool turn_missed;		/* by that */
 	uint64_t no_epoch_until_us;	/* it can't be recorded */
 	bool twin[SIM_SLOTS_MAX];	/* by device: a spare whose mark has a member's UUID */
@@ -202,7 +207,9 @@ struct sim {
 	int slot_of[SIM_SLOTS_MAX];	/* by device: the engine's slot, -1: not given to it */
 	int member_in[SLOTS_MAX];	/* by slot: device; -1 */
 	uint32_t uuids_made;
-	bool spare_wanted, accepting;
+	bool spare_wanted;
+	bool accepting;			/* lost extents, of these sectors: */
+	uint64_t accepted_from, accepted_to;
 	uint64_t admin_rate;		/* percent of the steps */
 	struct cure cures[SIM_SLOTS_MAX][CURE_KINDS];
 	struct stay stay;
@@ -225,10 +232,9 @@ struct sim {
 	struct engine_status status;
 	int roles[SIM_SLOTS_MAX];	/* by device: its place, in sync or being filled; -1: none */
 	int holder[SIM_MEMBERS_MAX];	/* by role: device that is in sync there; -1: none */
-	uint64_t session_losses;	/* sessions that ended */
+	uint64_t cache_losses;		/* sessions that ended while nobody could make up for what a cache held */
 	uint64_t told_us;		/* when that ended: what overlaps it may have been told instead */
-	uint64_t session_losses_told;	/* of them, before the last flush that succeeded began */
-	bool refused;			/* FAULT_REFUSE happened since the last quiescence */
+	uint64_t cache_losses_told;	/* of them, before the last flush that succeeded began */
 
 	/* oracle, by sector */
 	uint32_t *floor;		/* newest write that a read must at least return */
@@ -238,9 +244,11 @@ struct sim {
 	uint64_t *zero_ended_us;	/* when one last ended */
 	uint8_t *traits;
 	uint32_t writes;
-	bool *unsure;			/* by region: parity may be wrong, by a crash or a write that failed */
+	bool *unsure;			/* by row: parity may be wrong, by a crash or a write that failed */
 	bool proven_once;		/* all parity was right at some quiescence */
-	bool *touched;			/* by region: written since it was last known to be clean */
+	bool *touched;			/* by row: written since its region was last known to be clean */
+	bool *unflushed;		/* by row: written since the last flush that covers it */
+	uint64_t *written_us;		/* by row: when a write of it was last submitted */
 	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
 	uint32_t out_roles;		/* not in sync now */
@@ -323,6 +331,7 @@ void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice 
 void oracle_init(struct sim *sim);
 void oracle_free(struct sim *sim);
 void oracle_crashed(struct sim *sim);
+void oracle_stopped(struct sim *sim);
 void oracle_grown(struct sim *sim, uint64_t rows_before);
 void oracle_session_restored(struct sim *sim, int m);
 void oracle_out_changed(struct sim *sim, uint32_t out_roles);
@@ -334,6 +343,7 @@ bool oracle_settled(const struct sim *sim, uint64_t sector, uint64_t count);	/* 
 void oracle_submitted(struct sim *sim, struct sim_request *request);	/* a write */
 const char *sim_op_name(enum request_op op);
 void oracle_judge(struct sim *sim, struct sim_request *request, int result);
+void oracle_accepting(struct sim *sim);		/* before the engine goes on, which may let what it lists now count as data */
 /* Before the engine goes on: remember what requests under way may fail for. */
 void oracle_look_at_losses(struct sim *sim);
 /* submit_us: since when the bytes may have been read. */
@@ -345,6 +355,7 @@ uint64_t sim_sector_row(const struct sim *sim, uint64_t sector);
 uint64_t sim_row_at(const struct sim *sim, int role, uint64_t offset_bytes);
 
 /* sim_time.c */
+uint64_t time_stood_us(const struct sim *sim);	/* for how long the gateway has stood still, in all */
 void time_judge(struct sim *sim, const struct sim_request *request);	/* it ended now, or its gateway did */
 void stay_begin(struct sim *sim, uint64_t *random);	/* and watch it for as long as a request may take */
 void stay_end(struct sim *sim);

@@ -31,6 +31,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_MANY_REGIONS] = { "many-regions", 40, true, "region maps of several granules, some of several blocks" },
 	[ABILITY_TIME_JUDGED] = { "time-judged", 1, false, "each request has to end within the written bound" },
 	[ABILITY_STAYING_FAULTS] = { "staying-faults", 6, false, "a member is ill until the next quiescence, and watched for longer than a request may take" },
+	[ABILITY_ROWS_JUDGED] = { "rows-judged", 1, false, "what a running gateway does not know is so by row, not by region" },
 };
 
 uint64_t

@@ -130,40 +130,30 @@ admin_wants_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes)
 
 /* --- scrub, lost extents --- */
 
-struct acceptance {
-	struct sim *sim;
-	uint64_t begin, end;	/* sectors */
-};
-
 static void
 accepted(void *owner, int64_t result)
 {
-	struct acceptance *acceptance = owner;
-	struct sim *sim = acceptance->sim;
+	struct sim *sim = owner;
 
-	sim_trace(sim, "lost extents from sector %llu to %llu: %lld",
-		  (unsigned long long)acceptance->begin, (unsigned long long)acceptance->end,
-		  (long long)result);
+	sim_trace(sim, "lost extents from sector %llu to %llu: %lld", (unsigned long long)sim->accepted_from,
+		  (unsigned long long)sim->accepted_to, (long long)result);
 	sim->accepting = false;
 }
 
 static void
 accept_range(struct sim *sim, uint64_t begin, uint64_t end)
 {
-	static struct acceptance acceptance;	/* one at a time */
-
 	if (sim->accepting)
-		return;
-	acceptance = (struct acceptance){ .sim = sim, .begin = begin, .end = end };
-	for (uint64_t i = acceptance.begin; i < acceptance.end; i++)
-		if (sim->traits[i] & MAY_BE_LOST)
-			sim->traits[i] |= MAY_BE_ANYTHING;
+		return;		/* one at a time */
+	sim->accepted_from = begin;
+	sim->accepted_to = end;
 	sim->accepting = true;
 	sim->options.totals->admin[ADMIN_ACCEPT]++;
 	sim_trace(sim, "ADMIN %s", admin_names[ADMIN_ACCEPT]);
+	oracle_accepting(sim);
 	engine_lost_accept(sim->engine, begin * PATTERN_SECTOR,
-			   begin == 0 && end == sim->sectors ? UINT64_MAX : (end - begin) * PATTERN_SECTOR,
-			   accepted, &acceptance);
+			   begin == 0 && end == sim->sectors ? UINT64_MAX : (end - begin) * PATTERN_SECTOR, accepted,
+			   sim);
 }
 
 static void

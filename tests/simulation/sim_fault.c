@@ -316,10 +316,7 @@ strike_stuck(struct sim *sim, int m, uint64_t *random)
 		else
 			disk_make_stuck(&member->disk, at + i);
 	if (unwritable) {
-		sim->refused = true;
 		fault_trouble(sim, m, 3600ull * 1000000);
-	} else if (member->stuck_error != 0) {
-		sim->refused = true;
 	}
 }
 
@@ -415,6 +412,8 @@ strike_standstill(struct sim *sim, uint64_t *random)
 
 	resume_load(sim, random);
 	sim->still_until_us = now(sim) + lasts;
+	if (sim->stood_from_us == 0)
+		sim->stood_from_us = now(sim);
 	for (int m = 0; m < sim->slots; m++)
 		fault_trouble(sim, m, lasts);
 }
@@ -461,7 +460,6 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_REFUSE:
 		member->refuse_writes = random_once_in(random, 2);
 		member->refuse_reads = !member->refuse_writes;
-		sim->refused = true;
 		cure_after(sim, m, CURE_REFUSE, lasts);
 		break;
 	case FAULT_FOREIGN:

@@ -188,8 +188,9 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	request->count = count;
 	request->sectors = sim->sectors;
 	request->submit_us = sim->schedule.now_us;
-	request->session_losses = sim->session_losses;
+	request->cache_losses = sim->cache_losses;
 	request->assembled = sim->running_seen;
+	request->stood_us = time_stood_us(sim);
 	request->memory_bytes = copies * count * PATTERN_SECTOR;
 	request->request = (struct engine_request){
 		.op = op,

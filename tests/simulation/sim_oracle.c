@@ -8,10 +8,10 @@
  *    (the gateway was dead), or if more members lost theirs (or are out) than the level bears.
  *  - A medium error is a fair answer where a member's content can't be known: MAY_BE_LOST.  It is an upper
  *    bound, set when
- *	. a region is unsure (written when the gateway died, or a write of it failed) while a member is out, for
- *	  that member's chunks;
+ *	. a row is unsure (its region was written when the gateway died, or a write of it failed) while a member is
+ *	  out, for that member's chunks;
  *	. sectors of a row were made unreadable on more members than the level bears, or on one while another
- *	  is out or the region is unsure.
+ *	  is out or the row is unsure.
  *    It ends when the sector is written (and the write acknowledged), or everything was found right.
  */
 #include "sim.h"
@@ -137,7 +137,7 @@ revert_dropped(struct sim *sim, uint64_t row)
 static void
 judge_row(struct sim *sim, uint64_t row)
 {
-	const bool unsure = sim->unsure[sim_region(sim, row)];
+	const bool unsure = sim->unsure[row];
 	const bool unproven = has_parity(sim) && (unsure || !sim->proven_once);
 	const uint32_t out = sim->out_roles | sim->wiped_roles;
 
@@ -165,11 +165,42 @@ judge_region(struct sim *sim, uint32_t region)
 		judge_row(sim, row);
 }
 
-static void
-make_unsure(struct sim *sim, uint32_t region)
+static uint64_t
+region_end(const struct sim *sim, uint32_t region)
 {
-	sim->unsure[region] = true;
+	uint64_t end = ((uint64_t)region + 1) * sim->region_rows;
+
+	return end < sim->rows ? end : sim->rows;
+}
+
+/* A gateway that starts knows regions. */
+static void
+make_region_unsure(struct sim *sim, uint32_t region)
+{
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++)
+		sim->unsure[row] = true;
 	judge_region(sim, region);
+}
+
+/* One that runs knows rows. */
+static void
+make_unsure(struct sim *sim, uint64_t row)
+{
+	if (!sim_can(sim, ABILITY_ROWS_JUDGED)) {
+		make_region_unsure(sim, sim_region(sim, row));
+		return;
+	}
+	sim->unsure[row] = true;
+	judge_row(sim, row);
+}
+
+static bool
+region_is_open(const struct sim *sim, uint32_t region)
+{
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++)
+		if (sim->touched[row] || sim->unsure[row])
+			return true;
+	return false;
 }
 
 /* Copies of the region map that can't be read: with one left, all is known. */
@@ -191,16 +222,57 @@ oracle_crashed(struct sim *sim)
 	const bool all = map_is_gone(sim);
 
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if (sim->touched[region] || sim->unsure[region] || all)
-			make_unsure(sim, region);
+		if (all || region_is_open(sim, region))
+			make_region_unsure(sim, region);
+}
+
+/* Does the newest record say that the volume was stopped in order? */
+static bool
+is_clean_on_record(const struct sim *sim)
+{
+	struct superblock superblock;
+	uint64_t newest = 0;
+	bool clean = false;
+
+	for (int role = 0; role < sim->count; role++) {
+		if (sim->holder[role] < 0 ||
+		    !sim_read_superblock(&sim->members[sim->holder[role]].disk, &superblock) ||
+		    superblock.epoch < newest)
+			continue;
+		clean = superblock.clean || (clean && superblock.epoch == newest);
+		newest = superblock.epoch;
+	}
+	return clean;
+}
+
+/* What an orderly end has flushed and put on record stays, whatever happens to caches then.  But the map does not tell
+ * regions that were suspect already from those that a crash leaves.
+ */
+void
+oracle_stopped(struct sim *sim)
+{
+	const bool never_proven = has_parity(sim) && !sim->proven_once;
+
+	if (sim->geometry.redundancy == 0 || !sim->running_seen || !is_clean_on_record(sim)) {
+		oracle_crashed(sim);
+		return;
+	}
+	sim->options.totals->clean_stops++;
+	memcpy(sim->flushed, sim->floor, sim->sectors * sizeof(*sim->flushed));
+	memset(sim->unflushed, 0, sim->rows * sizeof(*sim->unflushed));
+	if (!never_proven)
+		memset(sim->touched, 0, sim->rows * sizeof(*sim->touched));
+	for (uint32_t region = 0; region < regions(sim); region++)
+		if (region_is_open(sim, region))
+			make_region_unsure(sim, region);
 }
 
 /* Parity and copies of the new rows have still to be made. */
 void
 oracle_grown(struct sim *sim, uint64_t rows_before)
 {
-	for (uint32_t region = sim_region(sim, rows_before); region < regions(sim); region++)
-		make_unsure(sim, region);
+	for (uint64_t row = rows_before; row < sim->rows; row++)
+		make_unsure(sim, row);
 }
 
 /* A member returned that may have lost its cache, and others were silent too: nobody can make up for it. */
@@ -209,7 +281,13 @@ oracle_session_restored(struct sim *sim, int m)
 {
 	if (sim->schedule.now_us > sim->excess_until_us || !sim->members[m].had_cache)
 		return;
-	oracle_crashed(sim);
+	if (!sim_can(sim, ABILITY_ROWS_JUDGED)) {
+		oracle_crashed(sim);
+		return;
+	}
+	for (uint64_t row = 0; row < sim->rows; row++)
+		if (sim->unflushed[row])
+			make_unsure(sim, row);
 }
 
 void
@@ -265,7 +343,7 @@ oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_b
 	if (chunk >= 0 && (sim->engine == NULL || sim->geometry.redundancy == 0))
 		revert(sim, sector);
 	if (sim->engine == NULL)
-		make_unsure(sim, sim_region(sim, row));
+		make_unsure(sim, row);
 	judge_row(sim, row);
 }
 
@@ -275,9 +353,9 @@ oracle_quiescent(struct sim *sim)
 	memset(sim->dropped_roles, 0, sim->rows * sizeof(*sim->dropped_roles));
 	for (uint64_t i = 0; i < sim->sectors; i++)
 		sim->traits[i] &= (uint8_t)~(CACHE_DROPPED | CACHE_REVERTED);
-	memset(sim->unsure, 0, regions(sim) * sizeof(*sim->unsure));
+	memset(sim->unsure, 0, sim->rows * sizeof(*sim->unsure));
 	if (sim->status.regions_dirty == 0)
-		memset(sim->touched, 0, regions(sim) * sizeof(*sim->touched));
+		memset(sim->touched, 0, sim->rows * sizeof(*sim->touched));
 	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
 	for (int m = 0; m < sim->slots; m++) {
 		const struct disk *disk = &sim->members[m].disk;
@@ -289,7 +367,6 @@ oracle_quiescent(struct sim *sim)
 					       sim_row_at(sim, sim->roles[m],
 							  disk->bad[i] - sim->data_offset));
 	}
-	sim->refused = false;
 	sim->proven_once = true;
 }
 
@@ -316,7 +393,7 @@ damage_is_excessive(const struct sim *sim, uint64_t row)
 	uint32_t damaged = row_damage(sim, row);
 
 	return damaged != 0 &&
-	       ((has_parity(sim) && (sim->unsure[sim_region(sim, row)] || !sim->proven_once)) ||
+	       ((has_parity(sim) && (sim->unsure[row] || !sim->proven_once)) ||
 		too_many(sim, row, damaged | sim->out_roles | sim->wiped_roles));
 }
 
@@ -383,8 +460,11 @@ oracle_submitted(struct sim *sim, struct sim_request *request)
 
 	if (request->request.op != REQUEST_COMPARE_WRITE)
 		request->differs_at = -1;
-	for (uint64_t row = sim_sector_row(sim, request->sector); row <= sim_sector_row(sim, end - 1); row++)
-		sim->touched[sim_region(sim, row)] = true;
+	for (uint64_t row = sim_sector_row(sim, request->sector); row <= sim_sector_row(sim, end - 1); row++) {
+		sim->touched[row] = true;
+		sim->unflushed[row] = true;
+		sim->written_us[row] = sim->schedule.now_us;
+	}
 	for (uint64_t i = request->sector; i < end && request->differs_at < 0; i++) {
 		request->floor[i - request->sector] = oldest_rival(sim, i, request->number, request->submit_us);
 		sim->submitted[i] = request->number;
@@ -444,9 +524,9 @@ check_read(struct sim *sim, const struct sim_request *request)
 static void
 told_of_losses(struct sim *sim, const struct sim_request *request)
 {
-	if (request->session_losses <= sim->session_losses_told)
+	if (request->cache_losses <= sim->cache_losses_told)
 		return;
-	sim->session_losses_told = request->session_losses;
+	sim->cache_losses_told = request->cache_losses;
 	sim->told_us = sim->schedule.now_us;
 }
 
@@ -468,9 +548,22 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 		told_of_losses(sim, request);
 }
 
+static bool
+row_is_written(const struct sim *sim, uint64_t row)
+{
+	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
+		if (is_write(other) && row >= sim_sector_row(sim, other->sector) &&
+		    row <= sim_sector_row(sim, other->sector + other->count - 1))
+			return true;
+	return false;
+}
+
 static void
 flushed(struct sim *sim, const struct sim_request *request)
 {
+	for (uint64_t row = 0; row < sim->rows && request->sectors == sim->sectors; row++)
+		if (sim->written_us[row] < request->submit_us && !row_is_written(sim, row))
+			sim->unflushed[row] = false;
 	for (uint64_t i = 0; i < request->sectors; i++) {
 		uint32_t safe = request->floor[i] < sim->floor[i] ? request->floor[i] : sim->floor[i];
 
@@ -486,13 +579,18 @@ flushed(struct sim *sim, const struct sim_request *request)
 static bool
 zeros_may_have_failed(const struct sim *sim, uint64_t begin, uint64_t end)
 {
-	uint32_t first = sim_region(sim, sim_sector_row(sim, begin));
-	uint32_t last = sim_region(sim, sim_sector_row(sim, end - 1));
+	const bool rows = sim_can(sim, ABILITY_ROWS_JUDGED);
+	uint64_t first = sim_sector_row(sim, begin);
+	uint64_t last = sim_sector_row(sim, end - 1);
 
+	if (!rows) {
+		first -= first % sim->region_rows;
+		last += sim->region_rows - 1 - last % sim->region_rows;
+	}
 	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
 		if (other->request.op == REQUEST_ZERO && other->submit_us <= sim->excess_until_us &&
-		    sim_region(sim, sim_sector_row(sim, other->sector)) <= last &&
-		    sim_region(sim, sim_sector_row(sim, other->sector + other->count - 1)) >= first)
+		    sim_sector_row(sim, other->sector) <= last &&
+		    sim_sector_row(sim, other->sector + other->count - 1) >= first)
 			return true;
 	return false;
 }
@@ -533,6 +631,39 @@ oracle_look_at_losses(struct sim *sim)
 			request->saw_loss = loss_is_fair(sim, request);
 }
 
+void
+oracle_accepting(struct sim *sim)
+{
+	struct lost_range range;
+	uint64_t from = 0;
+
+	while (engine_lost_list(sim->engine, from, &range, 1) == 1) {
+		uint64_t end = (range.offset_bytes + range.length_bytes) / PATTERN_SECTOR;
+
+		for (uint64_t i = range.offset_bytes / PATTERN_SECTOR; i < end; i++)
+			if (i >= sim->accepted_from && i < sim->accepted_to)
+				sim->traits[i] |= MAY_BE_ANYTHING;
+		from = range.offset_bytes + range.length_bytes - 1;
+	}
+}
+
+/* Something was refused meanwhile, and its rows have nothing to do without it. */
+static bool
+refusal_is_fair(const struct sim *sim, const struct sim_request *request)
+{
+	bool refused = false;
+
+	for (int m = 0; m < sim->slots; m++)
+		refused |= sim->members[m].refused_us >= request->submit_us;
+	if (!refused || sim->geometry.redundancy == 0 || request->count == 0)
+		return refused && sim->geometry.redundancy == 0;
+	for (uint64_t row = sim_sector_row(sim, request->sector);
+	     row <= sim_sector_row(sim, request->sector + request->count - 1); row++)
+		if (has_parity(sim) && (sim->unsure[row] || !sim->proven_once))
+			return true;
+	return false;
+}
+
 static bool
 error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 {
@@ -549,9 +680,9 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ETIME:
 		return request->request.limit_ms != 0;
 	case EIO:
-		return (durable && (sim->session_losses > sim->session_losses_told ||
-				     request->submit_us <= sim->told_us)) || excess || sim->refused ||
-		       request->saw_loss || loss_is_fair(sim, request);
+		return (durable &&
+			(sim->cache_losses > sim->cache_losses_told || request->submit_us <= sim->told_us)) ||
+		       excess || refusal_is_fair(sim, request) || request->saw_loss || loss_is_fair(sim, request);
 	case ENOMEDIUM:
 		return !sim->running_seen && (excess || sim->half_recorded) &&
 		       sim->schedule.now_us - sim->started_us + 1000 >=
@@ -574,8 +705,7 @@ trace_rows(struct sim *sim, const struct sim_request *request)
 	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++) {
 		sim_trace(sim, "row %llu (region %u%s%s): cache lost on %#x, damaged on %#x, out %#x",
 			  (unsigned long long)row, sim_region(sim, row),
-			  sim->unsure[sim_region(sim, row)] ? " unsure" : "",
-			  sim->touched[sim_region(sim, row)] ? " touched" : "", sim->dropped_roles[row],
+			  sim->unsure[row] ? " unsure" : "", sim->touched[row] ? " touched" : "", sim->dropped_roles[row],
 			  sim->damaged_roles[row], sim->out_roles);
 		for (int m = 0; m < sim->slots; m++)
 			for (int i = 0; i < sim->members[m].disk.bad_count; i++)
@@ -608,6 +738,15 @@ judge_comparison(struct sim *sim, const struct sim_request *request, int result)
 			 (unsigned long long)request->request.mismatch_bytes, (long long)request->differs_at);
 }
 
+static void
+write_failed(struct sim *sim, const struct sim_request *request)
+{
+	uint64_t last = sim_sector_row(sim, request->sector + request->count - 1);
+
+	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++)
+		make_unsure(sim, row);
+}
+
 void
 oracle_judge(struct sim *sim, struct sim_request *request, int result)
 {
@@ -628,8 +767,8 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 				 sim_op_name(request->request.op), (unsigned long long)request->count,
 				 (unsigned long long)request->sector, strerror(-result));
 		}
-		for (uint64_t i = 0; is_write(request) && i < request->count; i += 8)
-			make_unsure(sim, sim_region(sim, sim_sector_row(sim, request->sector + i)));
+		if (is_write(request))
+			write_failed(sim, request);
 		return;
 	}
 	switch (request->request.op) {
@@ -659,8 +798,10 @@ oracle_init(struct sim *sim)
 	sim->zero_before = calloc(sim->sectors_max, sizeof(*sim->zero_before));
 	sim->zero_ended_us = calloc(sim->sectors_max, sizeof(*sim->zero_ended_us));
 	sim->traits = calloc(sim->sectors_max, 1);
-	sim->unsure = calloc(sim_region(sim, sim->rows_max - 1) + 1, sizeof(*sim->unsure));
-	sim->touched = calloc(sim_region(sim, sim->rows_max - 1) + 1, sizeof(*sim->touched));
+	sim->unsure = calloc(sim->rows_max, sizeof(*sim->unsure));
+	sim->touched = calloc(sim->rows_max, sizeof(*sim->touched));
+	sim->unflushed = calloc(sim->rows_max, sizeof(*sim->unflushed));
+	sim->written_us = calloc(sim->rows_max, sizeof(*sim->written_us));
 	sim->dropped_roles = calloc(sim->rows_max, sizeof(*sim->dropped_roles));
 	sim->damaged_roles = calloc(sim->rows_max, sizeof(*sim->damaged_roles));
 }
@@ -677,6 +818,8 @@ oracle_free(struct sim *sim)
 	free(sim->traits);
 	free(sim->unsure);
 	free(sim->touched);
+	free(sim->unflushed);
+	free(sim->written_us);
 	free(sim->dropped_roles);
 	free(sim->damaged_roles);
 }

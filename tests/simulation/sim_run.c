@@ -116,10 +116,10 @@ engine_says(void *owner, int level, const char *text)
 	sim_trace(sim, "engine <%d> %s", level, text);
 	if (level <= LOG_ALERT)
 		sim_fail(sim, "%s", text);
-	if (strstr(text, "session lost") != NULL)
-		sim->session_losses++;
+	if (strstr(text, "session lost") != NULL && sim->schedule.now_us <= sim->excess_until_us)
+		sim->cache_losses++;
 	if (strstr(text, "is mended") != NULL)
-		sim->touched[sim_region(sim, strtoull(text + strlen("row "), NULL, 10))] = true;
+		sim->touched[strtoull(text + strlen("row "), NULL, 10)] = true;
 	if (sim->armed && is_weighty(text)) {
 		sim->armed = false;
 		sim->crash_in = (int)random_between(&sim->random, 1, 8);
@@ -162,9 +162,15 @@ void
 sim_turn(struct sim *sim)
 {
 	sim->turn_missed = sim->schedule.now_us < sim->still_until_us;
+	if (!sim->turn_missed && sim->stood_from_us != 0) {
+		sim->stood_us = time_stood_us(sim);
+		sim->stood_from_us = 0;
+	}
 	if (sim->engine == NULL || sim->turn_missed)
 		return;
 	oracle_look_at_losses(sim);
+	if (sim->accepting && !sim->stranger)
+		oracle_accepting(sim);
 	engine_run(sim->engine, sim->schedule.now_us / 1000);
 	sim->options.totals->memory_waits += engine_waits_for_memory(sim->engine);
 	if (sim->look)
@@ -334,7 +340,8 @@ has_stopped(struct sim *sim)
 static void
 check_stopped(struct sim *sim)
 {
-	for (int role = 0; role < sim->count; role++) {
+	/* Level 0 said so by a flush that failed, once. */
+	for (int role = 0; role < sim->count && sim->geometry.redundancy > 0; role++) {
 		struct superblock superblock;
 		int m = sim->holder[role];
 
@@ -361,7 +368,8 @@ sim_stop(struct sim *sim)
 	engine_destroy(sim->engine);
 	engine_memory_end();
 	sim->engine = NULL;
-	oracle_crashed(sim);
+	check_stopped(sim);
+	oracle_stopped(sim);
 }
 
 /* Another gateway finds a volume that was not stopped: it must leave it alone (DESIGN rule 8). */

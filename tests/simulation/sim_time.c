@@ -45,11 +45,17 @@ bound_us(const struct sim *sim, bool excess)
 	return engine_request_ms_max(&options) * 1000 + slack_us(sim);
 }
 
+uint64_t
+time_stood_us(const struct sim *sim)
+{
+	return sim->stood_us + (sim->stood_from_us != 0 ? sim->schedule.now_us - sim->stood_from_us : 0);
+}
+
 void
 time_judge(struct sim *sim, const struct sim_request *request)
 {
 	const bool excess = request->submit_us <= sim->excess_until_us || !request->assembled;
-	const uint64_t took_us = sim->schedule.now_us - request->submit_us;
+	const uint64_t took_us = sim->schedule.now_us - request->submit_us - (time_stood_us(sim) - request->stood_us);
 	const uint64_t most_us = bound_us(sim, excess);
 	struct sim_longest *longest = &sim->options.totals->longest[excess];
 

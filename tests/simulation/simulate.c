@@ -249,6 +249,7 @@ add_totals(struct sim_totals *sum, const struct sim_totals *part)
 	sum->checks += part->checks;
 	for (int i = 0; i < STAY_KINDS; i++)
 		sum->stays[i] += part->stays[i];
+	sum->clean_stops += part->clean_stops;
 	for (int i = 0; i < 2; i++)
 		if (part->longest[i].took_ms > sum->longest[i].took_ms)
 			sum->longest[i] = part->longest[i];
@@ -299,6 +300,7 @@ print_totals(const struct sim_totals *sum, double took_s)
 	printf("work\n");
 	line("members filled", sum->rebuilds);
 	line("scrubs that ended", sum->scrubs);
+	line("stops that said clean", sum->clean_stops);
 	line("requests", sum->operations);
 	line("requests that failed, fairly", sum->errors);
 	line("MiB read and written", sum->bytes >> 20);
