@@ -197,7 +197,6 @@ struct absence {
 enum target_phase {
 	TARGET_NONE,
 	TARGET_MARKING,		/* its stale flags become durable */
-	TARGET_RECORDING,	/* the superblocks say that it is being filled */
 	TARGET_FILLING,
 	TARGET_TAKING,		/* the superblocks give it the place; whoever had it keeps it until that is durable */
 	TARGET_WITHDRAWING,	/* it was lost meanwhile: they give the place back */

@@ -70,8 +70,7 @@ write_superblock(struct member *member)
 static bool
 knows_target(const struct engine *engine)
 {
-	return engine->target_phase == TARGET_RECORDING || engine->target_phase == TARGET_FILLING ||
-	       engine->target_phase == TARGET_TAKING;
+	return engine->target_phase == TARGET_FILLING || engine->target_phase == TARGET_TAKING;
 }
 
 /* How many writes of its superblock each has acknowledged: what the others know of it at the next assembly. */

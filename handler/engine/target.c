@@ -4,9 +4,7 @@
  *	              v
  *	MARKING     all regions it lacks have its stale flag, durably (a returning member's have it already)
  *	              v
- *	RECORDING   the superblocks, its own too, say that it is being filled
- *	              v
- *	FILLING     rebuild.c copies rows; a row that is on it gets every write from then on --> target_lost: out of
+ *	FILLING     the superblocks, its own too, are to say that it is being filled; rebuild.c copies rows; a row that is on it gets every write from then on --> target_lost: out of
  *	              v target_complete: all copied and flushed                                  date again, or faulty
  *	TAKING      the superblocks give it the place.  Whoever had it keeps it, and both get --------.
  *	              |         every write, for some superblocks trust the one and some the other      | target_lost
@@ -321,12 +319,9 @@ target_run(struct engine *engine)
 	if (engine->target_phase == TARGET_MARKING &&
 	    ((engine->map_durable >= engine->target_map && lost_io_idle(engine)) || MUTANT(TARGET_MARKS_UNAWAITED))) {
 		place_record_target(engine);
-		engine->target_record = metadata_commit(engine);
-		enter(engine, TARGET_RECORDING);
-	}
-	if (engine->target_phase == TARGET_RECORDING &&
-	    engine->record_durable >= engine->target_record)
+		metadata_commit(engine);	/* not waited for: whoever is not on record is filled anew after a crash */
 		enter(engine, TARGET_FILLING);
+	}
 }
 
 bool
