@@ -238,10 +238,14 @@ write_forced_map(struct engine *engine)
 	for_each_member(engine, member)
 		for (uint32_t block = 0; block < engine->intent.blocks && member->in_sync; block++) {
 			struct iovec iov = { NULL, LAYOUT_MAP_BLOCK_BYTES };
-			struct member_io *mio = member_io_create(
+			struct member_io *mio = member_io_try(
 				member, BACKEND_WRITE,
 				LAYOUT_MAP_OFFSET + (uint64_t)block * LAYOUT_MAP_BLOCK_BYTES, IO_PROBE);
 
+			if (mio == NULL) {
+				engine->map_error = -ENOMEM;
+				continue;
+			}
 			iov.iov_base = engine->map_load + (size_t)block * LAYOUT_MAP_BLOCK_BYTES;
 			map_block_encode(engine->intent.flags, engine->intent.regions, block,
 					 engine->record.epoch, engine->options.volume_uuid, iov.iov_base);
@@ -293,8 +297,12 @@ static void
 load_part(struct member *member, uint64_t offset_bytes, uint8_t *into, size_t length_bytes)
 {
 	struct iovec iov = { into, length_bytes };
-	struct member_io *mio = member_io_create(member, BACKEND_READ, offset_bytes, IO_PROBE);
+	struct member_io *mio = member_io_try(member, BACKEND_READ, offset_bytes, IO_PROBE);
 
+	if (mio == NULL) {
+		member->engine->map_error = -ENOMEM;
+		return;
+	}
 	member_io_append(mio, &iov, 1, (uint32_t)length_bytes);
 	member->engine->map_pending++;
 	member_io_submit(mio, map_read, member->engine);

@@ -193,8 +193,7 @@ claim_rows(struct compare_op *op)
 			.end_bytes = end - start < row_bytes ? end - start : row_bytes,
 		};
 		list_init(&claim->in_row);
-		if (row_claim(engine->rows, op->first_row + (uint64_t)i, claim) != 0)
-			abort();	/* as for any other operation: some bytes are not to be had */
+		row_claim(engine->rows, op->first_row + (uint64_t)i, claim);
 	}
 }
 
@@ -210,6 +209,10 @@ compare_op_create(struct engine *engine, struct piece *piece)
 		      "the smallest rows must go in");
 	if (op == NULL)
 		return false;
+	if (!piece_reserve_rows(engine, piece)) {
+		list_prepend(&engine->free_compares, &op->op.node);
+		return false;
+	}
 	op->op = (struct op){
 		.holder.granted = op_granted, .engine = engine, .start = compare_start,
 		.fail = compare_fail,

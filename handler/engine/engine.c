@@ -67,7 +67,7 @@ scratch_reserve(struct engine *engine, int count)
 		capacity = capacity ? capacity * 2 : 256;
 	grown = realloc(engine->scratch, (size_t)capacity * sizeof(*grown));
 	if (grown == NULL)
-		abort();	/* some kilobytes; nothing can be carried out without */
+		return NULL;
 	engine->scratch = grown;
 	engine->scratch_capacity = capacity;
 	return grown;
@@ -199,6 +199,15 @@ piece_create(struct engine *engine, struct engine_request *request, uint64_t beg
 	};
 	TRACE_PIECE(engine, wait__begin, piece);
 	return piece;
+}
+
+bool
+piece_reserve_rows(struct engine *engine, const struct piece *piece)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
+	uint64_t rows = (piece->end_bytes - 1) / row_bytes - piece->begin_bytes / row_bytes + 1;
+
+	return row_table_reserve(engine->rows, (uint32_t)rows) == 0;
 }
 
 void
@@ -532,7 +541,7 @@ finish_immediate(struct engine *engine)
 
 		engine->activity++;
 		mio->done(mio, mio->io.result);
-		list_prepend(&engine->free_mios, &mio->node);
+		member_io_free(mio);
 	}
 }
 
@@ -643,7 +652,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	      struct backend *const *backends, int count, uint64_t now_ms)
 {
 	struct engine *engine;
-	bool good = true;
+	bool good;
 
 	if (count < 1 || count > SLOTS_MAX || (engine = calloc(1, sizeof(*engine))) == NULL)
 		return NULL;
@@ -670,6 +679,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	list_init(&engine->answered);
 	list_init(&engine->immediate);
 	list_init(&engine->free_mios);
+	list_init(&engine->reserved_mios);
 	list_init(&engine->free_reads);
 	list_init(&engine->free_writes);
 	list_init(&engine->free_zeros);
@@ -677,6 +687,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	list_init(&engine->free_flushes);
 	engine->map_buffer = aligned_alloc(LAYOUT_MAP_BLOCK_BYTES,
 					   (size_t)MAP_BATCH * LAYOUT_MAP_BLOCK_BYTES);
+	good = member_reserve_commands(engine);
 	for (int i = 0; i < count; i++)
 		good &= member_create(engine, backends[i], i);
 	if (!good || engine->map_buffer == NULL) {
@@ -706,15 +717,8 @@ engine_stop(struct engine *engine, void (*stopped)(void *owner), void *owner)
 void
 engine_destroy(struct engine *engine)
 {
-	struct list *node;
-
 	assert(engine->phase == PHASE_IDLE || engine->phase == PHASE_STOPPED);
-	while ((node = list_take(&engine->free_mios)) != NULL) {
-		struct member_io *mio = list_entry(node, struct member_io, node);
-
-		free(mio->segments);
-		free(mio);
-	}
+	member_free_commands(engine);
 	while (engine->free_pieces != NULL) {
 		struct piece *piece = engine->free_pieces;
 

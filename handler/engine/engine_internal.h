@@ -91,6 +91,7 @@ struct member_io {
 	int segment_count;
 	int segment_capacity;
 	enum io_policy policy;
+	bool reserved;			/* of the engine's reserve: goes back there */
 	bool unjudged;			/* how long it takes says nothing about the member */
 	uint64_t since_ms;		/* of the request it is for, whose time it has; 0: no limit */
 	uint64_t sent_at;		/* engine->moment when it was sent: evidence of life */
@@ -372,6 +373,7 @@ struct engine {
 	struct list immediate;		/* member_ios that complete without being sent */
 
 	/* recycled memory */
+	struct list reserved_mios;	/* for commands that must not fail for want of memory: member_io_create */
 	struct list free_mios, free_reads, free_writes, free_zeros, free_compares;
 	struct piece *free_pieces;
 	struct list free_flushes;
@@ -412,6 +414,7 @@ struct op {
 /* engine.c */
 void engine_log(struct engine *engine, int level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+bool piece_reserve_rows(struct engine *engine, const struct piece *piece);	/* they can be claimed now; false: no memory */
 void piece_finish(struct engine *engine, struct piece *piece, int result);
 struct piece *piece_create(struct engine *engine, struct engine_request *request, uint64_t begin_bytes,
 			   uint64_t end_bytes);
@@ -422,7 +425,7 @@ void op_claimed(struct op *op);		/* all its rows are: it is ready, or waits for 
 void op_granted(struct claim_holder *holder);	/* claim_holder.granted of every operation */
 void op_wait_for_buffer(struct op *op);
 void op_gone(struct engine *engine);	/* an operation ended, there may be room for others */
-struct iovec *scratch_reserve(struct engine *engine, int count);
+struct iovec *scratch_reserve(struct engine *engine, int count);	/* NULL: no memory; never so for what was had before */
 bool engine_running(const struct engine *engine);	/* requests may be carried out */
 /* Log it and tell the driver.  member: whom it is about, or NULL. */
 void engine_event(struct engine *engine, enum event_kind kind, int severity, struct member *member,
@@ -453,8 +456,15 @@ bool engine_calm(const struct engine *engine);
 
 /* member.c */
 bool member_create(struct engine *engine, struct backend *backend, int slot);	/* false: no memory */
+bool member_reserve_commands(struct engine *engine);	/* false: no memory */
+void member_free_commands(struct engine *engine);
+/* NULL: no memory.  For all that can fail with -ENOMEM, or be tried again. */
+struct member_io *member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes,
+				enum io_policy policy);
+/* Never NULL, for there is a reserve: of commands with one iovec at most, few of each member at a time. */
 struct member_io *member_io_create(struct member *member, enum backend_op op, uint64_t offset_bytes,
 				   enum io_policy policy);
+void member_io_free(struct member_io *mio);	/* it is not under way */
 /* Append iovecs; returns false when the command has no room for them (nothing appended). */
 bool member_io_append(struct member_io *mio, const struct iovec *iov, int count, uint32_t length_bytes);
 void member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner);

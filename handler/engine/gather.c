@@ -1,39 +1,37 @@
 /* gather.c - see gather.h. */
 #include "gather.h"
 
-#include <stdlib.h>
+#include <errno.h>
 
-static void
-submit_one(struct gather *gather, int slot)
+/* A command of its own, or NULL. */
+static struct member_io *
+begin_command(struct gather *gather, struct member *member, uint64_t offset_bytes)
 {
-	struct member_io *mio = gather->current[slot];
+	struct member_io *mio = member_io_try(member, gather->op, offset_bytes, IO_REQUEST);
 
 	if (mio == NULL)
-		return;
-	gather->current[slot] = NULL;
-	++*gather->pending;
-	member_io_submit(mio, gather->done, gather->owner);
+		return NULL;
+	mio->since_ms = gather->since_ms;
+	if (gather->built.next == NULL)
+		list_init(&gather->built);
+	list_append(&gather->built, &mio->node);
+	gather->current[member->slot] = mio;
+	return mio;
 }
 
-static void
+static bool
 add_part(struct gather *gather, struct member *member, uint64_t offset_bytes,
 	 const struct iovec *iov, int count, uint32_t length_bytes)
 {
-	const int slot = member->slot;
-	struct engine *engine = gather->engine;
-	uint64_t offset = engine->data_offset_bytes + offset_bytes;
-	struct member_io *mio = gather->current[slot];
+	uint64_t offset = gather->engine->data_offset_bytes + offset_bytes;
+	struct member_io *mio = gather->current[member->slot];
 
 	if (mio != NULL && mio->io.offset_bytes + mio->io.length_bytes == offset &&
 	    mio->io.length_bytes + length_bytes <= OP_BYTES_MAX &&
 	    member_io_append(mio, iov, count, length_bytes))
-		return;
-	submit_one(gather, slot);
-	mio = member_io_create(member, gather->op, offset, IO_REQUEST);
-	mio->since_ms = gather->since_ms;
-	if (!member_io_append(mio, iov, count, length_bytes))
-		abort();	/* a new command has room for SEGMENTS_MAX; so no memory at all */
-	gather->current[slot] = mio;
+		return true;
+	mio = begin_command(gather, member, offset);
+	return mio != NULL && member_io_append(mio, iov, count, length_bytes);
 }
 
 void
@@ -46,7 +44,8 @@ gather_add(struct gather *gather, struct member *member, uint64_t offset_bytes,
 
 		for (int i = first; i < first + part; i++)
 			bytes += (uint32_t)iov[i].iov_len;
-		add_part(gather, member, offset_bytes, iov + first, part, bytes);
+		if (!add_part(gather, member, offset_bytes, iov + first, part, bytes))
+			gather->failed = true;
 		offset_bytes += bytes;
 	}
 }
@@ -63,23 +62,37 @@ gather_add_buffer(struct gather *gather, struct member *member, uint64_t offset_
 void
 gather_add_zeros(struct gather *gather, struct member *member, uint64_t offset_bytes, uint32_t length_bytes)
 {
-	const int slot = member->slot;
 	uint64_t offset = gather->engine->data_offset_bytes + offset_bytes;
-	struct member_io *mio = gather->current[slot];
+	struct member_io *mio = gather->current[member->slot];
 
 	if (mio == NULL || mio->io.offset_bytes + mio->io.length_bytes != offset) {
-		submit_one(gather, slot);
-		mio = member_io_create(member, BACKEND_ZERO, offset, IO_REQUEST);
-		mio->since_ms = gather->since_ms;
+		mio = begin_command(gather, member, offset);
+		if (mio == NULL) {
+			gather->failed = true;
+			return;
+		}
 		mio->io.deallocate = gather->deallocate;
-		gather->current[slot] = mio;
 	}
 	mio->io.length_bytes += length_bytes;
 }
 
-void
+int
 gather_submit(struct gather *gather)
 {
-	for (int slot = 0; slot < gather->engine->slots; slot++)
-		submit_one(gather, slot);
+	const int error = gather->failed ? -ENOMEM : 0;
+	struct list *node;
+
+	while (gather->built.next != NULL && (node = list_take(&gather->built)) != NULL) {
+		struct member_io *mio = list_entry(node, struct member_io, node);
+
+		gather->current[mio->member->slot] = NULL;
+		if (error != 0) {
+			member_io_free(mio);
+			continue;
+		}
+		++*gather->pending;
+		member_io_submit(mio, gather->done, gather->owner);
+	}
+	gather->failed = false;
+	return error;
 }

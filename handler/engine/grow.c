@@ -181,12 +181,18 @@ pad_next(struct padding *padding, struct member *member)
 
 	if (growth->error != 0 || (length == 0 && !member->identity.write_cache))
 		return;
-	growth->pending++;
-	if (length == 0) {
-		member_io_submit(member_io_create(member, BACKEND_FLUSH, 0, IO_PROBE), pad_flushed, padding);
+	mio = length == 0 ? member_io_try(member, BACKEND_FLUSH, 0, IO_PROBE)
+			  : member_io_try(member, BACKEND_ZERO,
+					  growth->engine->data_offset_bytes + padding->next, IO_PROBE);
+	if (mio == NULL) {
+		command_failed(growth, member, -ENOMEM);
 		return;
 	}
-	mio = member_io_create(member, BACKEND_ZERO, growth->engine->data_offset_bytes + padding->next, IO_PROBE);
+	growth->pending++;
+	if (length == 0) {
+		member_io_submit(mio, pad_flushed, padding);
+		return;
+	}
 	mio->io.length_bytes = length < PAD_BYTES_MAX ? (uint32_t)length : PAD_BYTES_MAX;
 	padding->next += mio->io.length_bytes;
 	member_io_submit(mio, padded, padding);
@@ -311,8 +317,14 @@ spare_measured(struct member_io *mio, int result)
 static void
 measure(struct growth *growth, struct member *member, void (*done)(struct member_io *mio, int result))
 {
+	struct member_io *mio = member_io_try(member, BACKEND_MEASURE, 0, IO_PROBE);
+
+	if (mio == NULL) {
+		command_failed(growth, member, -ENOMEM);
+		return;
+	}
 	growth->pending++;
-	member_io_submit(member_io_create(member, BACKEND_MEASURE, 0, IO_PROBE), done, growth);
+	member_io_submit(mio, done, growth);
 }
 
 /* --- the run --- */

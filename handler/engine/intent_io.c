@@ -167,10 +167,14 @@ write_block(struct member *member, const uint8_t *image, uint32_t block)
 {
 	struct engine *engine = member->engine;
 	struct iovec iov = { (void *)image, LAYOUT_MAP_BLOCK_BYTES };
-	struct member_io *mio = member_io_create(
+	struct member_io *mio = member_io_try(
 		member, BACKEND_WRITE,
 		LAYOUT_MAP_OFFSET + (MUTANT(MAP_BLOCK_MISPLACED) ? 0 : (uint64_t)block) * LAYOUT_MAP_BLOCK_BYTES, IO_MAP);
 
+	if (mio == NULL) {
+		engine->map_error = -ENOMEM;
+		return;
+	}
 	mio->io.fua = true;
 	if (MUTANT(MARK_SKIPPED))
 		mio->io.offset_bytes += LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET - LAYOUT_MAP_BLOCK_BYTES;	/* nobody reads it there */
@@ -198,12 +202,15 @@ send_batch(struct engine *engine)
 	engine->map_error = 0;
 	if (!any_block_dirty(engine))
 		engine->map_sent = engine->map_changes;
+	engine->map_pending = 1;	/* this function */
 	for (int i = 0; i < engine->map_batch; i++)
 		for_each_member(engine, member)
 			if (member->in_sync || member->evicting || member == engine->target)
 				write_block(member,
 					    engine->map_buffer + (size_t)i * LAYOUT_MAP_BLOCK_BYTES,
 					    engine->map_blocks[i]);
+	if (--engine->map_pending == 0)
+		batch_done(engine);
 }
 
 static void

@@ -82,8 +82,12 @@ write_granules(struct engine *engine, uint32_t first, uint32_t count)
 
 		if (!member->in_sync && !member->evicting && member != engine->target)
 			continue;
-		mio = member_io_create(member, BACKEND_WRITE,
-				       LAYOUT_LOST_OFFSET + (uint64_t)first * LAYOUT_GRANULE_BYTES, IO_MAP);
+		mio = member_io_try(member, BACKEND_WRITE,
+				    LAYOUT_LOST_OFFSET + (uint64_t)first * LAYOUT_GRANULE_BYTES, IO_MAP);
+		if (mio == NULL) {
+			engine->lost_error = -ENOMEM;
+			return;
+		}
 		mio->io.fua = true;
 		member_io_append(mio, &iov, 1, (uint32_t)iov.iov_len);
 		engine->lost_pending++;

@@ -20,6 +20,7 @@
 #define BACKOFF_OUT_MS 3000u	/* a member that is out is only looked at */
 #define GRACE_RETRY_MS 50u	/* who is started anew listens any moment */
 #define FIRST_SEGMENTS 32
+#define RESERVED_COMMANDS (8 * SLOTS_MAX)	/* a superblock, a flush, two reads of who it is, a probe: for each member */
 
 bool
 member_usable(const struct member *member)
@@ -42,7 +43,7 @@ member_note(struct member *member, const char *format, ...)
 static bool
 grow_segments(struct member_io *mio, int wanted)
 {
-	int capacity = mio->segment_capacity ? mio->segment_capacity : FIRST_SEGMENTS;
+	int capacity = mio->segment_capacity > 0 ? mio->segment_capacity : 1;
 	struct iovec *grown;
 
 	while (capacity < wanted)
@@ -59,23 +60,65 @@ grow_segments(struct member_io *mio, int wanted)
 	return true;
 }
 
-struct member_io *
-member_io_create(struct member *member, enum backend_op op, uint64_t offset_bytes,
-		 enum io_policy policy)
+static struct member_io *
+make_command(int segments)
 {
-	struct list *node = list_take(&member->engine->free_mios);
-	struct member_io *mio;
+	struct member_io *mio = calloc(1, sizeof(*mio));
 
-	if (node != NULL) {
-		mio = list_entry(node, struct member_io, node);
-	} else {
-		mio = calloc(1, sizeof(*mio));
-		if (mio == NULL || !grow_segments(mio, 1)) {
-			/* A few hundred bytes are not to be had: nothing sensible can go on. */
-			abort();
-		}
-		list_init(&mio->node);
+	if (mio == NULL || !grow_segments(mio, segments)) {
+		free(mio);
+		return NULL;
 	}
+	list_init(&mio->node);
+	return mio;
+}
+
+bool
+member_reserve_commands(struct engine *engine)
+{
+	for (int i = 0; i < RESERVED_COMMANDS; i++) {
+		struct member_io *mio = make_command(1);
+
+		if (mio == NULL)
+			return false;
+		mio->reserved = true;
+		list_append(&engine->reserved_mios, &mio->node);
+	}
+	return true;
+}
+
+void
+member_io_free(struct member_io *mio)
+{
+	struct engine *engine = mio->member->engine;
+
+	list_prepend(mio->reserved ? &engine->reserved_mios : &engine->free_mios, &mio->node);
+}
+
+static void
+free_commands(struct list *commands)
+{
+	struct list *node;
+
+	while ((node = list_take(commands)) != NULL) {
+		struct member_io *mio = list_entry(node, struct member_io, node);
+
+		free(mio->segments);
+		free(mio);
+	}
+}
+
+void
+member_free_commands(struct engine *engine)
+{
+	free_commands(&engine->free_mios);
+	free_commands(&engine->reserved_mios);
+}
+
+static struct member_io *
+describe(struct member_io *mio, struct member *member, enum backend_op op, uint64_t offset_bytes,
+	 enum io_policy policy)
+{
 	mio->io = (struct backend_io){ .op = op, .offset_bytes = offset_bytes };
 	mio->member = member;
 	mio->segment_count = 0;
@@ -84,6 +127,30 @@ member_io_create(struct member *member, enum backend_op op, uint64_t offset_byte
 	mio->unjudged = false;
 	mio->where = MIO_BUILT;
 	return mio;
+}
+
+struct member_io *
+member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes, enum io_policy policy)
+{
+	struct list *node = list_take(&member->engine->free_mios);
+	struct member_io *mio = node != NULL ? list_entry(node, struct member_io, node)
+					     : make_command(FIRST_SEGMENTS);
+
+	return mio == NULL ? NULL : describe(mio, member, op, offset_bytes, policy);
+}
+
+struct member_io *
+member_io_create(struct member *member, enum backend_op op, uint64_t offset_bytes,
+		 enum io_policy policy)
+{
+	struct member_io *mio = member_io_try(member, op, offset_bytes, policy);
+	struct list *node;
+
+	if (mio != NULL)
+		return mio;
+	node = list_take(&member->engine->reserved_mios);
+	assert(node != NULL);	/* there are more of them than such commands at a time */
+	return describe(list_entry(node, struct member_io, node), member, op, offset_bytes, policy);
 }
 
 bool
@@ -191,7 +258,7 @@ member_io_abandon(struct member_io *mio)
 
 	if (mio->where == MIO_PARKED) {
 		list_remove(&mio->node);
-		list_prepend(&member->engine->free_mios, &mio->node);
+		member_io_free(mio);
 		return;
 	}
 	assert(mio->where == MIO_SENT && mio->io.op == BACKEND_READ);
@@ -205,10 +272,8 @@ member_io_abandon(struct member_io *mio)
 static void
 finish(struct member_io *mio, int result)
 {
-	struct engine *engine = mio->member->engine;
-
 	mio->done(mio, result);
-	list_prepend(&engine->free_mios, &mio->node);
+	member_io_free(mio);
 }
 
 static void

@@ -81,12 +81,16 @@ command(struct sync_rows *rows, struct member *member, enum backend_op op, uint3
 {
 	struct engine *engine = rows->op.engine;
 	struct iovec iov = { memory, length_bytes };
-	struct member_io *mio = member_io_create(
+	struct member_io *mio = member_io_try(
 		member, op,
 		engine->data_offset_bytes +
 			geometry_offset(&engine->geometry, row_of(rows), (uint8_t)member->role) + column,
 		IO_REQUEST);
 
+	if (mio == NULL) {
+		rows->error = -ENOMEM;
+		return;
+	}
 	member_io_append(mio, &iov, 1, length_bytes);
 	rows->pending++;
 	member_io_submit(mio, done, rows);
@@ -220,7 +224,11 @@ verify(struct sync_rows *rows)
 			command(rows, reader(rows, position), BACKEND_READ,
 				(uint32_t)piece * MEND_PIECE_BYTES, memory, MEND_PIECE_BYTES, verified);
 		}
-	if (--rows->pending == 0)
+	if (--rows->pending > 0)
+		return;
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else
 		finish_row(rows);
 }
 

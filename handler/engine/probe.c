@@ -86,7 +86,11 @@ send_more(struct probed *probed)
 
 		if (probed->next_bytes + length > probed->member->identity.capacity_bytes)
 			probed->next_bytes = 0;
-		mio = member_io_create(probed->member, BACKEND_READ, probed->next_bytes, IO_PROBE);
+		mio = member_io_try(probed->member, BACKEND_READ, probed->next_bytes, IO_PROBE);
+		if (mio == NULL) {
+			probed->result.error = -ENOMEM;
+			return;
+		}
 		mio->unjudged = true;
 		member_io_append(mio, &memory, 1, length);
 		probed->next_bytes += length;

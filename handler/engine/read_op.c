@@ -133,8 +133,7 @@ claim_rows(struct read_op *op)
 	describe_claims(op);
 	op->op.holder.waiting = 0;
 	for (int i = 0; i < wanted; i++)
-		if (row_claim(op->op.engine->rows, op->first_row + (uint64_t)i, &op->claims[i]) != 0)
-			abort();
+		row_claim(op->op.engine->rows, op->first_row + (uint64_t)i, &op->claims[i]);
 	op->op.changes_nothing = true;
 	for (int i = 0; i < op->row_count; i++)
 		op->op.changes_nothing &= op->claims[i].kind != CLAIM_WRITE;
@@ -440,7 +439,8 @@ settle_copies(struct read_op *op)
 		if (op->settle & 1u << (extent.row - op->first_row))
 			settle_extent(op, &gather, &extent, (size_t)(at - op->piece->begin_bytes));
 	}
-	gather_submit(&gather);
+	if (gather_submit(&gather) != 0)
+		op->error = -ENOMEM;
 	if (--op->pending == 0)
 		settled(op);
 }
@@ -622,9 +622,9 @@ read_issue(struct read_op *op)
 			read_into_request(op, &gather, &extent, (size_t)(at - op->piece->begin_bytes));
 		at += extent.length_bytes;
 		if (op->row_by_row && at % geometry_row_bytes(&engine->geometry) == 0)
-			gather_submit(&gather);
+			note_error(op, gather_submit(&gather));
 	}
-	gather_submit(&gather);
+	note_error(op, gather_submit(&gather));
 	if (--op->pending == 0)
 		read_finish(op);
 }
@@ -638,6 +638,10 @@ read_start(struct op *base)
 
 	if (!claims_suffice(op)) {
 		read_op_again(op);
+		return;
+	}
+	if (scratch_reserve(op->op.engine, op->piece->request->iov_count) == NULL) {
+		read_end(op, -ENOMEM);
 		return;
 	}
 	error = lost_in_range(op->op.engine, op->piece->begin_bytes, op->piece->end_bytes)
@@ -669,6 +673,10 @@ read_op_create(struct engine *engine, struct piece *piece)
 
 	if (op == NULL)
 		return false;
+	if (!piece_reserve_rows(engine, piece)) {
+		list_prepend(&engine->free_reads, &op->op.node);
+		return false;
+	}
 	list_init(&op->op.node);
 	op->op.engine = engine;
 	op->op.holder.granted = op_granted;

@@ -1,4 +1,8 @@
-/* rows.c - see rows.h.  A hash table of the rows that are claimed now; entries are recycled. */
+/* rows.c - see rows.h.  A hash table of the rows that are claimed now; entries are recycled.
+ *
+ * A row that is claimed has an entry, so as many entries as there are claims always suffice.  row_table_reserve() sees to that
+ * number before an operation claims its rows, beside some for background work.
+ */
 #include "rows.h"
 
 #include <assert.h>
@@ -6,6 +10,7 @@
 #include <stdlib.h>
 
 #define BUCKETS 1024u		/* power of two; about the rows in flight at queue depth 512 */
+#define BACKGROUND_CLAIMS 256u	/* of resync, rebuild, scrub and repair: 32 each */
 
 struct row_entry {
 	struct row_entry *next;	/* in its bucket, or in the free list */
@@ -16,6 +21,8 @@ struct row_entry {
 struct row_table {
 	struct row_entry *buckets[BUCKETS];
 	struct row_entry *free;
+	uint64_t entries;	/* free or not */
+	uint64_t claims;
 	bool rows_exclusive;
 };
 
@@ -41,10 +48,8 @@ add_entry(struct row_table *table, uint64_t row)
 	struct row_entry **bucket = bucket_of(table, row);
 	struct row_entry *entry = table->free;
 
-	if (entry != NULL)
-		table->free = entry->next;
-	else if ((entry = malloc(sizeof(*entry))) == NULL)
-		return NULL;
+	assert(entry != NULL);	/* it was reserved */
+	table->free = entry->next;
 	list_init(&entry->claims);
 	entry->row = row;
 	entry->next = *bucket;
@@ -69,9 +74,28 @@ row_table_create(bool rows_exclusive)
 {
 	struct row_table *table = calloc(1, sizeof(*table));
 
-	if (table != NULL)
-		table->rows_exclusive = rows_exclusive;
-	return table;
+	if (table == NULL)
+		return NULL;
+	table->rows_exclusive = rows_exclusive;
+	if (row_table_reserve(table, 0) == 0)
+		return table;
+	row_table_destroy(table);
+	return NULL;
+}
+
+int
+row_table_reserve(struct row_table *table, uint32_t claims)
+{
+	while (table->entries < table->claims + claims + BACKGROUND_CLAIMS) {
+		struct row_entry *entry = malloc(sizeof(*entry));
+
+		if (entry == NULL)
+			return -ENOMEM;
+		entry->next = table->free;
+		table->free = entry;
+		table->entries++;
+	}
+	return 0;
 }
 
 void
@@ -119,25 +143,26 @@ may_grant(const struct row_table *table, const struct row_claim *claim)
 	return true;
 }
 
-int
+void
 row_claim(struct row_table *table, uint64_t row, struct row_claim *claim)
 {
 	struct row_entry *entry = find_entry(table, row);
 
-	if (entry == NULL && (entry = add_entry(table, row)) == NULL)
-		return -ENOMEM;
+	if (entry == NULL)
+		entry = add_entry(table, row);
+	table->claims++;
 	claim->entry = entry;
 	list_append(&entry->claims, &claim->in_row);
 	claim->granted = may_grant(table, claim);
 	if (!claim->granted)
 		claim->holder->waiting++;
-	return 0;
 }
 
 void
 row_claim_before(struct row_table *table, struct row_claim *claim, struct row_claim *before)
 {
 	claim->entry = before->entry;
+	table->claims++;
 	list_append(&before->in_row, &claim->in_row);
 	claim->granted = may_grant(table, claim);
 	if (!claim->granted)
@@ -154,6 +179,7 @@ row_release(struct row_table *table, struct row_claim *claim)
 	if (!claim->granted)
 		claim->holder->waiting--;
 	claim->entry = NULL;
+	table->claims--;
 	list_remove(&claim->in_row);
 	if (list_empty(&entry->claims)) {
 		drop_entry(table, entry);

@@ -50,8 +50,11 @@ struct row_table;
 struct row_table *row_table_create(bool rows_exclusive);
 void row_table_destroy(struct row_table *table);
 
-/* Queue a claim.  holder->granted is not called from here: look at holder->waiting. -ENOMEM or 0. */
-int row_claim(struct row_table *table, uint64_t row, struct row_claim *claim);
+/* So many more claims find the memory that they need.  0 or -ENOMEM.  Background work need not ask. */
+int row_table_reserve(struct row_table *table, uint32_t claims);
+
+/* Queue a claim, for which there is memory.  holder->granted is not called from here: look at holder->waiting. */
+void row_claim(struct row_table *table, uint64_t row, struct row_claim *claim);
 /* The same, in the place right before another claim of the same row, whose holder gives it up for this one. */
 void row_claim_before(struct row_table *table, struct row_claim *claim, struct row_claim *before);
 void row_release(struct row_table *table, struct row_claim *claim);

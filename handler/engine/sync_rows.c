@@ -206,7 +206,8 @@ batch_write(struct sync_rows *rows)
 		fill_target(rows, &gather);
 	else
 		correct_parity(rows, &gather);
-	gather_submit(&gather);
+	if (gather_submit(&gather) != 0)
+		rows->error = -ENOMEM;
 	if (--rows->pending == 0)
 		sync_rows_end(rows, rows->error);
 }
@@ -407,7 +408,8 @@ batch_start(struct op *op)
 	rows->pending = 1;	/* this function */
 	for (int i = 0; i < rows->row_count; i++)
 		read_row(rows, &gather, i);
-	gather_submit(&gather);
+	if (gather_submit(&gather) != 0)
+		rows->error = -ENOMEM;
 	if (--rows->pending == 0)
 		batch_read_done(rows);
 }
@@ -434,8 +436,7 @@ sync_rows_begin(struct sync_rows *rows, enum sync_purpose purpose, uint64_t firs
 			.end_bytes = geometry_row_bytes(&engine->geometry),
 		};
 		list_init(&rows->claims[i].in_row);
-		if (row_claim(engine->rows, first_row + (uint64_t)i, &rows->claims[i]) != 0)
-			abort();
+		row_claim(engine->rows, first_row + (uint64_t)i, &rows->claims[i]);
 	}
 	if (rows->op.holder.waiting == 0)
 		op_ready(&rows->op);

@@ -185,7 +185,8 @@ write_written(struct write_op *op)
 	TRACE_WRITE(write__end, op);
 	figures_step(engine, STEP_WRITE, op->written_ns, op->commands);
 	if (op->error != 0) {
-		if (is_redundant(op) && !MUTANT(FAILURE_FORGOTTEN))
+		/* Without memory nothing was sent. */
+		if (is_redundant(op) && op->error != -ENOMEM && !MUTANT(FAILURE_FORGOTTEN))
 			intent_suspect_rows(&engine->intent, write_first_row(op), write_last_row(op));
 		write_end(op, op->error);
 		return;
@@ -539,8 +540,8 @@ claim_row(struct write_op *op, uint64_t number, struct write_op *instead)
 	if (instead != NULL && write_row(instead, number)->claim.entry != NULL)
 		row_claim_before(op->op.engine->rows, &write_row(op, number)->claim,
 				 &write_row(instead, number)->claim);
-	else if (row_claim(op->op.engine->rows, number, &write_row(op, number)->claim) != 0)
-		abort();
+	else
+		row_claim(op->op.engine->rows, number, &write_row(op, number)->claim);
 }
 
 /* instead: of one that has the piece's rows and gives them up, or NULL. */
@@ -553,6 +554,10 @@ create(struct engine *engine, struct piece *piece, struct write_op *instead)
 
 	if (op == NULL)
 		return false;
+	if (!piece->request->claimed && !piece_reserve_rows(engine, piece)) {
+		list_prepend(&engine->free_writes, &op->op.node);
+		return false;
+	}
 	list_init(&op->op.node);
 	op->op.engine = engine;
 	op->op.holder = (struct claim_holder){ .granted = op_granted };
@@ -679,6 +684,8 @@ write_op_merge(struct engine *engine, struct piece *piece)
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
 	struct write_op *op;
 
+	if (!piece_reserve_rows(engine, piece))
+		return false;
 	if (piece->begin_bytes > 0) {
 		op = waiting_write(engine, (piece->begin_bytes - 1) / row_bytes);
 		if (op != NULL && op->end_bytes == piece->begin_bytes && join(op, piece, true))

@@ -88,7 +88,9 @@ write_rows_describe_data(struct write_op *op)
 		assert(count > 0);
 		op->data_count += count;
 	}
-	return 0;
+	/* For all that is done with it later. */
+	return scratch_reserve(op->op.engine, op->data_count + 3 * geometry_of(op)->data_chunks + 1) != NULL ? 0
+														  : -ENOMEM;
 }
 
 /* New data of `chunk` of `row` from column `begin` on. */
@@ -348,7 +350,8 @@ write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int res
 				read_position(op, &gather, number, position, plan->hull,
 					      redundancy_buffer(op, row, position));
 	}
-	gather_submit(&gather);
+	if (gather_submit(&gather) != 0)
+		op->error = -ENOMEM;
 }
 
 static void
@@ -402,7 +405,8 @@ write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int re
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++)
 		for (int position = 0; position < geometry_of(op)->width; position++)
 			write_position(op, &gather, number, position);
-	gather_submit(&gather);
+	if (gather_submit(&gather) != 0)
+		op->error = -ENOMEM;
 }
 
 /* --- parity --- */

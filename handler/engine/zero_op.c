@@ -190,7 +190,8 @@ zero_written(struct zero_op *op)
 	figures_step(engine, STEP_WRITE, op->begun_ns, 1);
 	learn_pace(op);
 	if (op->error != 0) {
-		if (has_redundancy(engine) && !MUTANT(ZEROS_FAILURE_FORGOTTEN))
+		/* Without memory nothing was sent. */
+		if (has_redundancy(engine) && op->error != -ENOMEM && !MUTANT(ZEROS_FAILURE_FORGOTTEN))
 			intent_suspect_rows(&engine->intent, op->first_row,
 					    op->first_row + (uint64_t)op->row_count - 1);
 		zero_end(op, op->error);
@@ -268,7 +269,8 @@ zero_write(struct zero_op *op)
 	op->pending = 1;	/* this function */
 	for (int i = 0; i < op->row_count; i++)
 		add_row(op, &gather, op->first_row + (uint64_t)i);
-	gather_submit(&gather);
+	if (gather_submit(&gather) != 0)
+		op->error = -ENOMEM;
 	if (--op->pending == 0)
 		zero_written(op);
 }
@@ -343,8 +345,7 @@ claim_rows(struct zero_op *op)
 			.end_bytes = geometry_row_bytes(&engine->geometry),
 		};
 		list_init(&claim->in_row);
-		if (row_claim(engine->rows, op->first_row + (uint64_t)i, claim) != 0)
-			abort();	/* as for any other operation: some bytes are not to be had */
+		row_claim(engine->rows, op->first_row + (uint64_t)i, claim);
 	}
 }
 
@@ -358,6 +359,10 @@ zero_op_create(struct engine *engine, struct piece *piece)
 
 	if (op == NULL)
 		return false;
+	if (!piece_reserve_rows(engine, piece)) {
+		list_prepend(&engine->free_zeros, &op->op.node);
+		return false;
+	}
 	assert(piece->begin_bytes % row_bytes == 0 && piece->end_bytes % row_bytes == 0);
 	op->op = (struct op){
 		.holder.granted = op_granted, .engine = engine, .start = zero_start, .fail = zero_fail,
