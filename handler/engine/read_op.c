@@ -641,7 +641,7 @@ read_start(struct op *base)
 		return;
 	}
 	if (scratch_reserve(op->op.engine, op->piece->request->iov_count) == NULL) {
-		read_end(op, -ENOMEM);
+		read_op_end(op, -ENOMEM);
 		return;
 	}
 	error = lost_in_range(op->op.engine, op->piece->begin_bytes, op->piece->end_bytes)
