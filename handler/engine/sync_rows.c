@@ -286,6 +286,9 @@ may_go_on(const struct sync_rows *rows)
 
 	if (rows->doubts != engine->intent.doubts && !MUTANT(DOUBT_IGNORED))
 		return -ENOLINK;	/* what was read may not stand there any more */
+	/* Who goes meanwhile would have to be made up for by what was not read. */
+	if (rows->missing != engine->missing && !MUTANT(MADE_FROM_UNREAD))
+		return -ENOLINK;
 	if (rows->purpose == SYNC_FILL)
 		return !target_filling(engine) ? -ENOLINK : all_known(rows) ? 0 : -ENODATA;
 	if (rows->purpose == SYNC_MEND || engine->missing == 0)
@@ -387,6 +390,7 @@ batch_start(struct op *op)
 	struct gather gather = { .engine = engine, .op = BACKEND_READ, .done = batch_read,
 				 .owner = rows, .pending = &rows->pending };
 
+	rows->missing = engine->missing;
 	rows->error = may_go_on(rows);
 	if (rows->error != 0) {
 		batch_fail(op, rows->error);
