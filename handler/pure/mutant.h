@@ -256,7 +256,10 @@
 	  "level 6 scrub --repair recomputes P and Q from rotten data")				\
 	X(BLAME_UNPROVEN, "blame-unproven", 1,							\
 	  "test_engine_mend: test_resync_of_level_6_takes_data_as_it_stands",			\
-	  "resync of level 6 after a crash 'corrects' data by blame")
+	  "resync of level 6 after a crash 'corrects' data by blame")						\
+	X(MADE_FROM_UNREAD, "made-from-unread", 14,						\
+	  "test_engine_rebuild: test_member_that_goes_while_rows_are_copied_does_no_harm",	\
+	  "a chunk is made from others than those that were read, for one more member went meanwhile")
 
 enum mutant {
 	MUTANT_NONE,
