@@ -139,6 +139,26 @@ is_older(const struct member *member)
 	return member->superblock.write_count + 1 < member->write_count && !MUTANT(RETURNED_OLDER_TRUSTED);
 }
 
+static void
+note_shape(struct member *member, uint64_t needed_bytes, uint32_t block_bytes)
+{
+	member_note(member, "has changed: %llu bytes in blocks of %u, the volume needs %llu in blocks of %u: make it as it "
+		    "was, or replace it", (unsigned long long)member->identity.capacity_bytes,
+		    member->identity.block_bytes, (unsigned long long)needed_bytes, block_bytes);
+}
+
+/* What it holds of itself does not fit into what it says to be: it can't be used, and the others can. */
+static bool
+fits_itself(struct member *member)
+{
+	uint64_t needed = layout_end_bytes(member->superblock.areas);
+
+	if (member->identity.block_bytes == member->superblock.block_bytes && member->identity.capacity_bytes >= needed)
+		return true;
+	note_shape(member, needed, member->superblock.block_bytes);
+	return false;
+}
+
 static bool
 same_member(const struct member *member, const struct superblock *superblock)
 {
@@ -178,6 +198,11 @@ session_restored(struct member *member)
 {
 	struct engine *engine = member->engine;
 
+	if (!place_unchanged(engine, member) && !MUTANT(SHAPE_IGNORED)) {
+		note_shape(member, place_needed_bytes(engine, member), engine->geometry.block_bytes);
+		evict_condemn(member);
+		return;
+	}
 	if (member->verdict != SUPERBLOCK_OK || !same_member(member, &member->superblock)) {
 		member_note(member, "came back with another superblock than it had");
 		evict_condemn(member);
@@ -384,7 +409,10 @@ judge_superblock(struct member *member)
 	member->backoff_ms = BACKOFF_FIRST_MS;
 	member->recognised = true;
 	member->examine_again_ms = member->examine_refused ? member->engine->now_ms + EXAMINE_AGAIN_MS : 0;
-	if (member->verdict == SUPERBLOCK_OK) {
+	if (member->verdict == SUPERBLOCK_OK && !member->in_sync && !member->evicting && !fits_itself(member)) {
+		member->verdict = SUPERBLOCK_UNSUPPORTED;
+		member->presence = PRESENCE_REJECTED;
+	} else if (member->verdict == SUPERBLOCK_OK) {
 		member->presence = PRESENCE_EXAMINED;
 		/* One that is being evicted may stay yet, so it stays who it is. */
 		if (!member->in_sync && !member->evicting) {

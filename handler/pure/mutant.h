@@ -259,7 +259,9 @@
 	  "resync of level 6 after a crash 'corrects' data by blame")						\
 	X(MADE_FROM_UNREAD, "made-from-unread", 14,						\
 	  "test_engine_rebuild: test_member_that_goes_while_rows_are_copied_does_no_harm",	\
-	  "a chunk is made from others than those that were read, for one more member went meanwhile")
+	  "a chunk is made from others than those that were read, for one more member went meanwhile")		\
+	X(SHAPE_IGNORED, "shape-ignored", 17, "level 5",						\
+	  "a member that came back with another size or block size goes on")
 
 enum mutant {
 	MUTANT_NONE,

@@ -291,7 +291,7 @@ fake_submit(struct backend *backend, struct backend_io *io)
 	assert(io->op != BACKEND_ZERO || (total == 0 && io->length_bytes > 0));
 	assert(io->offset_bytes % member->disk.block_bytes == 0);
 	assert(io->length_bytes % member->disk.block_bytes == 0);
-	assert(io->offset_bytes + io->length_bytes <= member->capacity_bytes);
+	assert(!member->open_now || io->offset_bytes + io->length_bytes <= member->capacity_bytes);
 	command->event.fire = command_event;
 	command->io = io;
 	command->offset_bytes = io->offset_bytes;

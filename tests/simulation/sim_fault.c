@@ -323,6 +323,10 @@ strike_stuck(struct sim *sim, int m, uint64_t *random)
 static void
 strike_conflict(struct sim *sim, int m, uint64_t lasts, uint64_t *random)
 {
+	/* Else another gateway might live on what it has taken: then it is believed. */
+	if (!others_are_well(sim, m) || geometry_can_split(&sim->geometry))
+		return;
+	fault_trouble(sim, m, 600ull * 1000000);
 	sim->members[m].conflicts = true;
 	sim->members[m].conflicts_at_login = random_once_in(random, 2);
 	cure_after(sim, m, CURE_CONFLICT, random_once_in(random, 4) ? 600ull * 1000000 : lasts);
@@ -425,7 +429,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	uint64_t lasts = draw_time(random);
 
 	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts);
-	if (kind != FAULT_MEDIUM && kind != FAULT_STUCK && kind != FAULT_ROLLBACK)
+	if (kind != FAULT_MEDIUM && kind != FAULT_STUCK && kind != FAULT_ROLLBACK && kind != FAULT_CONFLICT)
 		fault_trouble(sim, m, lasts);
 	switch (kind) {
 	case FAULT_CUT:

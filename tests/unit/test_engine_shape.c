@@ -1,0 +1,130 @@
+/* A device that has another size, or other blocks, at its next session. */
+#include "rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void
+wait_until(struct rig *rig, bool (*met)(struct rig *rig), int steps)
+{
+	for (int i = 0; i < steps && !met(rig); i++) {
+		rig_step(rig);
+		if (rig->active_count == 0)
+			rig_jump(rig);
+	}
+	assert_true(met(rig));
+}
+
+static bool
+is_degraded(struct rig *rig)
+{
+	return rig_status(rig).state == VOLUME_DEGRADED;
+}
+
+static bool
+is_whole(struct rig *rig)
+{
+	return rig_status(rig).state == VOLUME_ACTIVE;
+}
+
+static bool
+is_told(struct rig *rig)
+{
+	return strstr(rig_status(rig).members[2].reason, "has changed: 5242880 bytes") != NULL;
+}
+
+static void
+start(struct rig *rig, uint64_t seed)
+{
+	rig_init(rig, 5, 4, 16384, 8 << 20, seed);
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+}
+
+static void
+load(struct rig *rig, int requests)
+{
+	for (int i = 0; i < requests; i++) {
+		rig_submit_random(rig);
+		rig_step(rig);
+	}
+	rig_drain(rig);
+}
+
+static void
+finish(struct rig *rig)
+{
+	rig_verify(rig);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+/* fake_member asserts that nothing is sent behind its end. */
+static void
+test_member_that_comes_back_smaller_is_not_written_to(void **state)
+{
+	struct rig rig;
+	uint64_t bytes;
+
+	start(&rig, 911);
+	bytes = rig.members[2].capacity_bytes;
+	rig.members[2].capacity_bytes = 5u << 20;
+	fake_member_cut(&rig.members[2], true);
+	rig_steps(&rig, 300);	/* nobody misses it meanwhile, so it is not evicted before */
+	load(&rig, 100);
+	wait_until(&rig, is_degraded, 20000);
+	wait_until(&rig, is_told, 20000);
+	rig.members[2].capacity_bytes = bytes;
+	fake_member_cut(&rig.members[2], true);
+	wait_until(&rig, is_whole, 40000);
+	finish(&rig);
+}
+
+static void
+test_member_that_comes_back_with_other_blocks_waits_outside(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 912);
+	rig.members[1].told_block_bytes = 4096;
+	fake_member_cut(&rig.members[1], true);
+	load(&rig, 100);
+	wait_until(&rig, is_degraded, 20000);
+	rig.members[1].told_block_bytes = 0;
+	fake_member_cut(&rig.members[1], true);
+	wait_until(&rig, is_whole, 40000);
+	finish(&rig);
+}
+
+static void
+test_volume_starts_without_a_member_that_has_changed(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 913);
+	load(&rig, 50);
+	rig_stop(&rig);
+	rig.members[3].told_block_bytes = 4096;
+	rig_start(&rig);
+	wait_until(&rig, is_degraded, 40000);
+	load(&rig, 50);
+	finish(&rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_member_that_comes_back_smaller_is_not_written_to),
+		cmocka_unit_test(test_member_that_comes_back_with_other_blocks_waits_outside),
+		cmocka_unit_test(test_volume_starts_without_a_member_that_has_changed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
