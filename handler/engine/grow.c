@@ -179,7 +179,7 @@ pad_next(struct padding *padding, struct member *member)
 	uint64_t length = padding->end - padding->next;
 	struct member_io *mio;
 
-	if (growth->error != 0 || (length == 0 && !member->identity.write_cache))
+	if (growth->error != 0 || (length == 0 && (!member->identity.write_cache || MUTANT(PAD_UNFLUSHED))))
 		return;
 	mio = length == 0 ? member_io_try(member, BACKEND_FLUSH, 0, IO_PROBE)
 			  : member_io_try(member, BACKEND_ZERO,

@@ -219,17 +219,21 @@ recorded(struct lost_waiter *waiter, int error)
 	struct engine *engine = record->engine;
 	char roles[ROLES_TEXT_MAX];
 
+	/* Else it is recorded once more: more rows of these regions are suspect by now, or more members missing. */
+	const bool settled = error == 0 &&
+			     (record->doubts == engine->intent.doubts || MUTANT(RECORDED_DOUBTS)) &&
+			     (record->missing == engine->missing || MUTANT(RECORDED_OTHER_MISSING));
+
 	assert(engine->lost_record == waiter);
 	engine->lost_recording = false;
 	engine->lost_record = NULL;
-	for (uint32_t i = 0; error == 0 && record->doubts == engine->intent.doubts &&
-			     record->missing == engine->missing && i < record->regions; i++)
+	for (uint32_t i = 0; settled && i < record->regions; i++)
 		region_recorded(engine, record->region[i]);
 	engine->lost_full = record->full;
 	engine->lost_free = engine->lost->free_count;
 	/* What becomes suspect from now on, it does not hold.  What did not fit was suspect before. */
 	for (int role = 0; role < engine->geometry.members; role++)
-		if ((record->missing & ROLE(role)) && !record->full && !MUTANT(HELD_STAYS))
+		if (settled && (record->missing & ROLE(role)) && !record->full && !MUTANT(HELD_STAYS))
 			engine->absence[role].held = false;
 	if (error == 0 && record->regions > 0)
 		engine_event(engine, EVENT_DATA_LOST, LOG_ERR, NULL,

@@ -247,7 +247,7 @@ mend_written(struct sync_rows *rows)
 		return;
 	}
 	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done. */
-	if (rows->error != -ENOLINK && rows->mend.changed != 0)
+	if (rows->error != -ENOLINK && rows->mend.changed != 0 && !MUTANT(MEND_SUSPECT_FORGOTTEN))
 		intent_suspect_rows(&engine->intent, row_of(rows), row_of(rows));
 	sync_rows_end(rows, rows->error);
 }

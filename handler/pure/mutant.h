@@ -256,12 +256,24 @@
 	  "level 6 scrub --repair recomputes P and Q from rotten data")				\
 	X(BLAME_UNPROVEN, "blame-unproven", 1,							\
 	  "test_engine_mend: test_resync_of_level_6_takes_data_as_it_stands",			\
-	  "resync of level 6 after a crash 'corrects' data by blame")						\
+	  "resync of level 6 after a crash 'corrects' data by blame")				\
 	X(MADE_FROM_UNREAD, "made-from-unread", 14,						\
 	  "test_engine_rebuild: test_member_that_goes_while_rows_are_copied_does_no_harm",	\
-	  "a chunk is made from others than those that were read, for one more member went meanwhile")		\
-	X(SHAPE_IGNORED, "shape-ignored", 17, "level 5",						\
-	  "a member that came back with another size or block size goes on")
+	  "a chunk is made from others than those that were read, for one more member went meanwhile")	\
+	X(SHAPE_IGNORED, "shape-ignored", 17, "level 5",					\
+	  "a member that came back with another size or block size goes on")			\
+	X(RECORDED_OTHER_MISSING, "recorded-other-missing", 14,					\
+	  "test_engine_lost: test_member_that_goes_while_a_loss_is_recorded_is_recorded_too",	\
+	  "recorded regions count as defined although another member went meanwhile")		\
+	X(RECORDED_DOUBTS, "recorded-doubts", 14,						\
+	  "test_engine_lost: test_row_that_fails_while_a_loss_is_recorded_is_recorded_too",	\
+	  "recorded regions count as defined although doubts came meanwhile")			\
+	X(PAD_UNFLUSHED, "pad-unflushed", 6,							\
+	  "test_engine_lost: test_padded_rows_of_a_grown_volume_survive_a_loss_of_power",	\
+	  "padded rows are not flushed before they count")					\
+	X(MEND_SUSPECT_FORGOTTEN, "mend-suspect-forgotten", 1,					\
+	  "test_engine_mend: test_mend_that_failed_half_way_leaves_the_row_suspect",		\
+	  "a mend that failed half way leaves the row trusted")
 
 enum mutant {
 	MUTANT_NONE,

@@ -161,6 +161,106 @@ test_device_that_takes_a_place_does_not_hold_what_was_lost_before(void **state)
 	fake_member_free(&rig.members[4]);
 }
 
+/* Level 6: what is made of the others with one member out is something else than with two. */
+static void
+test_member_that_goes_while_a_loss_is_recorded_is_recorded_too(void **state)
+{
+	struct geometry geometry;
+	struct rig rig;
+	uint64_t row;
+	uint8_t other;
+
+	begin(&rig, 6, 5, 825);
+	row = row_in(&rig, 2);
+	geometry = geometry_of(&rig);
+	other = geometry_role(&geometry, row, 1);
+	write_in(&rig, 2);
+	rig_crash(&rig);
+	tear_row(&rig, row);
+	rig.members[0].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	fake_member_cut(&rig.members[other], false);	/* the table is being written to it */
+	rig_steps(&rig, 2000);
+	assert_int_equal(rig_status(&rig).members[other].state, MEMBER_FAULTY);
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + CHUNK_SECTORS, CHUNK_SECTORS, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 1);
+	assert_int_equal(rig.last_error, -ENODATA);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Two writes of one region fail at about the same time, and the first is being recorded when the second does. */
+static void
+test_row_that_fails_while_a_loss_is_recorded_is_recorded_too(void **state)
+{
+	for (uint64_t seed = 0; seed < 12; seed++) {
+		struct rig rig;
+		uint64_t row;
+
+		begin(&rig, 5, 4, 8250 + seed);
+		row = row_in(&rig, 1);
+		lose_member_0(&rig);
+		write_in(&rig, 1);	/* marks the region */
+		/* Their second chunks are on member 1, their parity on member 3. */
+		disk_make_unwritable(&rig.members[1].disk, DATA_OFFSET + row * CHUNK);
+		disk_make_unwritable(&rig.members[1].disk, DATA_OFFSET + (row + 4) * CHUNK);
+		rig.errors_allowed = true;
+		for (uint64_t i = 0; i <= 4; i += 4)
+			rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + i) + CHUNK_SECTORS, 1, false);
+		rig_drain(&rig);
+		rig_steps(&rig, 100);
+		assert_int_equal(rig.failed, 2);
+		assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+		assert_int_equal(read_first_chunk(&rig, row + 4), -ENODATA);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
+static bool has_grown;
+
+static void
+grown(void *owner, int error, const char *text)
+{
+	(void)owner;
+	(void)text;
+	has_grown = error == 0;
+}
+
+static void
+grow(struct rig *rig, uint64_t member_bytes)
+{
+	char why[256];
+
+	has_grown = false;
+	rig_extend_members(rig, member_bytes);
+	assert_int_equal(engine_grow(rig->engine, grown, NULL, why), 0);
+	for (int i = 0; i < 4000 && !has_grown; i++)
+		rig_step(rig);
+	assert_true(has_grown);
+}
+
+/* The first growth begins a region, which the second fills. */
+static void
+test_padded_rows_of_a_grown_volume_survive_a_loss_of_power(void **state)
+{
+	struct rig rig;
+
+	begin(&rig, 5, 4, 826);
+	grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+	rig_wait_for_resync(&rig);
+	rig_steps(&rig, 5000);
+	grow(&rig, RIG_MEMBER_BYTES + 31 * CHUNK);
+	rig_power_loss(&rig);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	end(&rig);
+}
+
 /* A member was lost while the volume grew, and the gateway died before the new size was on record: the table has rows that the
  * volume has not.
  */
@@ -201,6 +301,9 @@ main(void)
 		cmocka_unit_test(test_failed_write_of_a_degraded_volume_loses_its_own_row_only),
 		cmocka_unit_test(test_lost_caches_make_suspect_what_was_written_and_nothing_else),
 		cmocka_unit_test(test_device_that_takes_a_place_does_not_hold_what_was_lost_before),
+		cmocka_unit_test(test_member_that_goes_while_a_loss_is_recorded_is_recorded_too),
+		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
+		cmocka_unit_test(test_padded_rows_of_a_grown_volume_survive_a_loss_of_power),
 		cmocka_unit_test(test_growth_that_a_crash_cut_short_forgets_no_loss),
 	};
 

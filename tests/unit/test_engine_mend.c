@@ -98,6 +98,56 @@ test_resync_of_level_6_takes_data_as_it_stands(void **state)
 	end(&rig);
 }
 
+/* Level 6 with two members out.  One is back and holds what was lost of a row, so P and Q are made anew, but Q is refused.  What the other
+ * one has there is not to be made from the two any more.
+ */
+static void
+test_mend_that_failed_half_way_leaves_the_row_suspect(void **state)
+{
+	struct geometry geometry;
+	struct rig rig;
+	uint64_t row;
+	uint8_t role[5];
+
+	begin(&rig, 6, 5, 844);
+	row = row_in(&rig, 1);
+	geometry = geometry_of(&rig);
+	for (uint8_t position = 0; position < 5; position++)
+		role[position] = geometry_role(&geometry, row, position);
+	rig_stop(&rig);
+	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;	/* what is suspect stays so */
+	rig.members[0].disk.write_cache = false;
+	rig_start_active(&rig);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
+	rig_drain(&rig);
+	for (uint8_t position = 2; position < 5; position++)
+		fake_member_power_loss(&rig.members[role[position]], true);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_steps(&rig, 100);
+	assert_int_equal(rig_status(&rig).lost_bytes, CHUNK);
+	/* This proves the row, and leaves on record what is lost of it. */
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row) + 2 * CHUNK_SECTORS, 1, false);
+	rig_drain(&rig);
+	fake_member_cut(&rig.members[role[1]], false);
+	rig_steps(&rig, 3000);
+	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + CHUNK_SECTORS, 8, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	disk_make_unwritable(&rig.members[role[4]].disk, offset_of_row(row) + 4096);
+	engine_set_rates(rig.engine, 64u << 20, 1u << 30);
+	rig.members[0].reachable = true;
+	rig_steps(&rig, 4000);
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + CHUNK_SECTORS, 8, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.last_error, -ENODATA);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -106,6 +156,7 @@ main(void)
 		cmocka_unit_test(test_read_that_is_refused_during_a_rebuild_gives_nothing_up),
 		cmocka_unit_test(test_repair_of_level_6_rewrites_what_has_rotted),
 		cmocka_unit_test(test_resync_of_level_6_takes_data_as_it_stands),
+		cmocka_unit_test(test_mend_that_failed_half_way_leaves_the_row_suspect),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
