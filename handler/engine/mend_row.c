@@ -7,7 +7,7 @@
  *	MARK          the region is marked as dirty, if more than the target's chunk changes
  *	WRITE         what was made up for, to where it could not be read; the target's chunk; P, Q and copies where they changed
  *	VERIFY        the rewritten pieces are read again
- *	HEAL_*        the target's own content was taken for what was lost, and is sure: it is lost no longer
+ *	HEAL_RECORD   the target's own content was taken for what was lost, and is sure: it is lost no longer
  *
  * A piece that is lacking is made from the others (pure/code.h), unless the row is suspect.  Only filling the target makes
  * losses: it can't go on without.  Elsewhere such a row is left as it is: what can't be read today may be read
@@ -132,37 +132,25 @@ healed_on_record(struct lost_waiter *waiter, int error)
 		row_done(rows, true);
 }
 
-static void
-healed_flushed(struct flush_waiter *waiter, int result)
-{
-	struct mend *mend = (struct mend *)((char *)waiter - offsetof(struct mend, flush));
-	struct sync_rows *rows = (struct sync_rows *)((char *)mend - offsetof(struct sync_rows, mend));
-	struct engine *engine = rows->op.engine;
-
-	if (result != 0 || engine->target == NULL ||
-	    lost_forget(engine, row_of(rows), (uint8_t)engine->target->role, 0,
-			engine->geometry.chunk_bytes) != 0) {
-		row_done(rows, true);	/* it stays on record, which does no harm */
-		return;
-	}
-	mend->waiter.done = healed_on_record;
-	list_init(&mend->waiter.node);
-	lost_io_wait(engine, &mend->waiter);
-}
-
+/* P and Q that were made anew may be in caches still.  That is known: the region is marked until all members have flushed, so the row is
+ * suspect if they are lost, and then what was healed is recorded again if it has to be.
+ */
 static void
 finish_row(struct sync_rows *rows)
 {
+	struct engine *engine = rows->op.engine;
 	struct mend *mend = &rows->mend;
 
-	if (!mend->heals) {
-		row_done(rows, true);
+	if (!mend->heals || engine->target == NULL ||
+	    lost_forget(engine, row_of(rows), (uint8_t)engine->target->role, 0,
+			engine->geometry.chunk_bytes) != 0) {
+		row_done(rows, true);	/* what stays on record does no harm */
 		return;
 	}
-	mend->flush.done = healed_flushed;
-	mend->flush.for_request = false;
-	list_init(&mend->flush.node);
-	flush_join(rows->op.engine, &mend->flush);
+	mend->step = MEND_HEAL_RECORD;
+	mend->waiter.done = healed_on_record;
+	list_init(&mend->waiter.node);
+	lost_io_wait(engine, &mend->waiter);
 }
 
 static void

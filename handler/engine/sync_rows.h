@@ -31,7 +31,6 @@ enum mend_step {
 	MEND_MARK,
 	MEND_WRITE,
 	MEND_VERIFY,
-	MEND_HEAL_FLUSH,
 	MEND_HEAL_RECORD,
 };
 
@@ -46,7 +45,6 @@ struct mend {			/* of one row */
 	bool heals;
 	uint32_t changed;	/* positions that are written as a whole */
 	struct lost_waiter waiter;
-	struct flush_waiter flush;
 	struct region_hold marks;
 };
 
