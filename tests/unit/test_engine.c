@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "../simulation/rig.h"
+#include "../simulation/tap.h"
 
 struct shape {
 	int level;
@@ -546,17 +547,38 @@ test_older_set_is_refused(void **state)
 	rig_free(&rig);
 }
 
+/* Of the superblocks that know of an eviction the first arrives. */
+static enum tap_verdict
+one_that_knows(struct tap *tap, const struct backend_io *io)
+{
+	int *passed = tap->owner;
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock superblock;
+
+	if (!tap_superblock(io, block) || superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK ||
+	    superblock.member_states[1] == MEMBER_IN_SYNC)
+		return TAP_PASS;
+	return (*passed)++ == 0 ? TAP_PASS : TAP_HOLD;
+}
+
 /* The only member that knows of the last eviction won't show the copy that says so: it is asked again. */
 static void
 test_refused_superblock_copy_is_read_again(void **state)
 {
 	struct rig rig;
+	struct tap tap;
+	int passed = 0;
 
 	rig_init(&rig, 1, 2, 65536, LOAD_BYTES, 26);
+	tap_init(&tap, &rig.members[0]);
+	tap.judge = one_that_knows;
+	tap.owner = &passed;
 	rig_start_active(&rig);
 	fake_member_cut(&rig.members[1], false);
 	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
 	rig_drain(&rig);
+	tap_drop(&tap);
+	tap.judge = NULL;
 	rig_crash(&rig);
 	rig.members[0].refused_offset_bytes = superblock_offset(rig_superblock(&rig, 0).write_count);
 	rig_start(&rig);
