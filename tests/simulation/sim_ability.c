@@ -29,7 +29,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_EPOCHS] = { "epochs-refused", 8, true, "an epoch that can't be recorded for a while" },
 	[ABILITY_NO_MEMORY] = { "no-memory", 8, false, "no memory to be had for a while" },
 	[ABILITY_MANY_REGIONS] = { "many-regions", 40, true, "region maps of several granules, some of several blocks" },
-	[ABILITY_TIME_JUDGED] = { "time-judged", 1, false, "each request has to end within the written bound" },
+	[ABILITY_TIME_JUDGED] = { "time-judged", 1, true, "each request has to end within the written bound" },
 	[ABILITY_STAYING_FAULTS] = { "staying-faults", 6, false, "a member is ill until the next quiescence, and watched for longer than a request may take" },
 	[ABILITY_ROWS_JUDGED] = { "rows-judged", 1, false, "what a running gateway does not know is so by row, not by region" },
 };
