@@ -148,7 +148,8 @@ batch_done(struct engine *engine)
 	if (engine->map_error != 0 && !MUTANT(REFUSED_UNPACED))
 		engine->map_retry_ms = engine->now_ms + RETRY_MS;
 	engine->activity++;
-	intent_io_tell(engine, engine->map_error);
+	if (engine->map_error != -ENOMEM)	/* nobody refused anything: they wait until it is tried again */
+		intent_io_tell(engine, engine->map_error);
 }
 
 static void

@@ -51,7 +51,8 @@ phase_done(struct engine *engine)
 		if (!MUTANT(REFUSED_UNPACED))
 			engine->lost_retry_ms = engine->now_ms + RETRY_MS;
 		lost_io_all(engine);
-		tell_waiters(engine, engine->lost_error);
+		if (engine->lost_error != -ENOMEM)	/* nobody refused anything: they wait until it is tried again */
+			tell_waiters(engine, engine->lost_error);
 		return;
 	}
 	lost_written(engine->lost);

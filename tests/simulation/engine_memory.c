@@ -95,7 +95,13 @@ engine_memory_end(void)
 	memset(given_back, 0, sizeof(given_back));
 }
 
-static uint64_t refuse_behind, refuse_count;
+static uint64_t refuse_behind, refuse_count, refused;
+
+uint64_t
+engine_memory_refused(void)
+{
+	return refused;
+}
 
 void
 engine_memory_refuse(uint64_t behind, uint64_t count)
@@ -114,6 +120,7 @@ is_refused(void)
 	if (refuse_count == 0)
 		return false;
 	refuse_count--;
+	refused++;
 	return true;
 }
 

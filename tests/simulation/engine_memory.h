@@ -15,5 +15,6 @@ void engine_memory_end(void);		/* one was destroyed, or crashed */
 
 /* Of the next allocations, behind some that succeed, so many fail. */
 void engine_memory_refuse(uint64_t behind, uint64_t count);
+uint64_t engine_memory_refused(void);	/* how many failed so far */
 
 #endif

@@ -138,6 +138,7 @@ struct sim_request {
 	uint32_t number;	/* of a write */
 	int64_t differs_at;	/* COMPARE_WRITE: first byte that the initiator has wrong; -1: none */
 	uint64_t submit_us, done_us;
+	uint64_t memory_refused;	/* engine_memory_refused() when it was submitted */
 	uint64_t cache_losses;		/* until it was submitted */
 	bool assembled;			/* the volume was, then */
 	uint64_t stood_us;		/* sim->stood_us then */

@@ -96,6 +96,7 @@ void
 fault_cure_all(struct sim *sim)
 {
 	stay_end(sim);
+	engine_memory_refuse(0, 0);
 	for (int m = 0; m < sim->slots; m++)
 		for (int kind = 0; kind < CURE_KINDS; kind++) {
 			struct cure *c = &sim->cures[m][kind];

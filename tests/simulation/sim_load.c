@@ -6,6 +6,8 @@
  */
 #include "sim.h"
 
+#include "engine_memory.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +190,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	request->count = count;
 	request->sectors = sim->sectors;
 	request->submit_us = sim->schedule.now_us;
+	request->memory_refused = engine_memory_refused();
 	request->cache_losses = sim->cache_losses;
 	request->assembled = sim->running_seen;
 	request->stood_us = time_stood_us(sim);

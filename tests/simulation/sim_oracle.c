@@ -16,6 +16,8 @@
  */
 #include "sim.h"
 
+#include "engine_memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -679,6 +681,8 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 		return excess;
 	case ETIME:
 		return request->request.limit_ms != 0;
+	case ENOMEM:
+		return engine_memory_refused() > request->memory_refused;
 	case EIO:
 		return (durable &&
 			(sim->cache_losses > sim->cache_losses_told || request->submit_us <= sim->told_us)) ||

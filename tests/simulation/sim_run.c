@@ -293,9 +293,9 @@ start_engine(struct sim *sim, const struct engine_options *options)
 	sim->started_us = sim->schedule.now_us;
 	sim_trace(sim, "gateway %s starts", options->owner);
 	engine_memory_begin();
-	sim->engine = engine_create(options, &port, backends, count,
-				    sim->schedule.now_us / 1000);
-	assert(sim->engine != NULL);
+	do	/* started again, where there was no memory */
+		sim->engine = engine_create(options, &port, backends, count, sim->schedule.now_us / 1000);
+	while (sim->engine == NULL);
 	sim->still_until_us = 0;
 	engine_start(sim->engine);
 	sim_turn(sim);
