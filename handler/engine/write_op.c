@@ -115,11 +115,24 @@ is_doubtful(const struct write_op *op)
 	return is_redundant(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(DOUBT_IGNORED);
 }
 
+/* Of a row whose missing data nobody knows only data is written: nothing makes up for a member that went under way. */
+static bool
+is_nowhere(struct write_op *op)
+{
+	if (!op->evicted || !engine_has_parity(op->op.engine) || MUTANT(DATA_ALONE))
+		return false;
+	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
+		if (write_row(op, row)->plan.way == PLAN_DATA_ONLY)
+			return true;
+	return false;
+}
+
 /* What a member had taken of it may be gone with its cache.  Nothing else makes rows doubtful that it holds. */
 static bool
-must_repeat(const struct write_op *op)
+must_repeat(struct write_op *op)
 {
-	return op->cache_losses != op->op.engine->cache_losses && !MUTANT(WRITE_NOT_REPEATED_CACHE);
+	return (op->cache_losses != op->op.engine->cache_losses && !MUTANT(WRITE_NOT_REPEATED_CACHE)) ||
+	       is_nowhere(op);
 }
 
 /* --- FLUSHING --- */
@@ -223,6 +236,7 @@ write_answered(struct member_io *mio, int result)
 	/* Evicted, durably: parity (or data) on the others makes up for this member. */
 	if (result != -ENOLINK)
 		note_error(op, mio->member->role, result);
+	op->evicted |= result == -ENOLINK;
 	if (--op->pending == 0)
 		write_written(op);
 }
@@ -247,6 +261,7 @@ static void
 write_issue(struct write_op *op)
 {
 	op->state = WRITE_WRITING;
+	op->evicted = false;
 	compute(op);
 	write_rows_count(op);
 	op->written_ns = op->op.engine->stamp_ns;

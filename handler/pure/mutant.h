@@ -273,7 +273,10 @@
 	  "padded rows are not flushed before they count")					\
 	X(MEND_SUSPECT_FORGOTTEN, "mend-suspect-forgotten", 1,					\
 	  "test_engine_mend: test_mend_that_failed_half_way_leaves_the_row_suspect",		\
-	  "a mend that failed half way leaves the row trusted")
+	  "a mend that failed half way leaves the row trusted")						\
+	X(DATA_ALONE, "data-alone", 14,								\
+	  "test_engine_knowable: test_a_write_that_nobody_has_is_not_acknowledged",		\
+	  "data of a row that proves nothing is acknowledged although its member went")
 
 enum mutant {
 	MUTANT_NONE,

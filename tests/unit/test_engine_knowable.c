@@ -124,6 +124,29 @@ test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later(void *
 	end(&rig);
 }
 
+/* Of a row whose redundancy proves nothing only data is written.  Then its member goes, for good: who wrote it is told. */
+static void
+test_a_write_that_nobody_has_is_not_acknowledged(void **state)
+{
+	for (int member = 1; member < 5; member++) {
+		struct rig rig;
+		uint64_t sector;
+
+		lose_more_than_fits(&rig, 6, 5, 840);
+		sector = sector_of_row(&rig, row_in(&rig, 4)) + CHUNK_SECTORS;
+		fake_member_hang(&rig.members[member]);
+		rig.errors_allowed = true;
+		rig_submit(&rig, REQUEST_WRITE, sector, 1, false);
+		rig_drain(&rig);
+		rig.errors_allowed = false;
+		if (rig.failed == 0)
+			rig_submit(&rig, REQUEST_READ, sector, 1, false);
+		rig_drain(&rig);
+		rig_crash(&rig);
+		rig_free(&rig);
+	}
+}
+
 static bool
 others_copied(struct rig *rig)
 {
@@ -205,6 +228,7 @@ main(void)
 		cmocka_unit_test(test_member_that_returns_to_a_full_table_keeps_what_it_holds),
 		cmocka_unit_test(test_member_that_lost_nothing_is_taken_at_its_word),
 		cmocka_unit_test(test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later),
+		cmocka_unit_test(test_a_write_that_nobody_has_is_not_acknowledged),
 		cmocka_unit_test(test_spare_waits_for_what_nobody_knows_and_no_longer),
 		cmocka_unit_test(test_recording_goes_on_when_the_table_has_room_again),
 	};
