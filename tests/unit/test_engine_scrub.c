@@ -32,15 +32,14 @@ all_clean(struct rig *rig)
 	return rig_status(rig).regions_dirty == 0;
 }
 
-/* The region is clean, so nobody looks at the row after the crash. */
 static void
-test_what_a_scrub_corrected_stays_so_without_the_caches(void **state)
+correct_and_lose_the_caches(uint64_t seed)
 {
 	static const uint8_t junk[512] = { 1, 2, 3 };
 	struct rig rig;
 	char why[256];
 
-	rig_init(&rig, 5, 4, 16384, 8 << 20, 901);
+	rig_init(&rig, 5, 4, 16384, 8 << 20, seed);
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
 	wait_until(&rig, all_clean, 40000);
@@ -55,6 +54,14 @@ test_what_a_scrub_corrected_stays_so_without_the_caches(void **state)
 	rig_start_active(&rig);
 	rig_stop(&rig);
 	rig_free(&rig);
+}
+
+/* The region is clean, so nobody looks at the row after the crash.  Of what a cache holds some is kept, by chance. */
+static void
+test_what_a_scrub_corrected_stays_so_without_the_caches(void **state)
+{
+	for (uint64_t seed = 901; seed < 909; seed++)
+		correct_and_lose_the_caches(seed);
 }
 
 int
