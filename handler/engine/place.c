@@ -386,6 +386,10 @@ is_our_spare(struct member *member)
 		member_note(member, "is a spare of another volume");
 		return false;
 	}
+	if (member->identity.block_bytes != mark.block_bytes || member->identity.capacity_bytes < mark.member_bytes) {
+		note_shape(member, mark.member_bytes, mark.block_bytes);
+		return false;
+	}
 	member->spare = mark;
 	/* What a member that is in sync has lost is its own UUID's, whatever answers at its address now. */
 	if ((!member->in_sync && !member->evicting) || MUTANT(SPARE_CAUGHT_UP))

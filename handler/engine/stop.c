@@ -69,6 +69,8 @@ last_flush_done(struct flush_waiter *waiter, int result)
 	struct engine *engine = list_entry(waiter, struct engine, clean_waiter);
 
 	engine->cleaning = false;
+	if (engine->phase != PHASE_LAST_FLUSH && !MUTANT(STOP_GOES_BACK))
+		return;		/* it took too long, and was given up */
 	engine->stop_clean = result == 0;
 	if ((result == 0 || MUTANT(STOP_CLEANS_ANYWAY)) && engine->geometry.redundancy > 0) {
 		/* Nothing is active: two generations make every region that is not suspect cleanable. */

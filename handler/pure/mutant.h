@@ -276,7 +276,10 @@
 	  "a mend that failed half way leaves the row trusted")						\
 	X(DATA_ALONE, "data-alone", 14,								\
 	  "test_engine_knowable: test_a_write_that_nobody_has_is_not_acknowledged",		\
-	  "data of a row that proves nothing is acknowledged although its member went")
+	  "data of a row that proves nothing is acknowledged although its member went")					\
+	X(STOP_GOES_BACK, "stop-goes-back", 15,							\
+	  "test_engine_stops: test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step",	\
+	  "a stop's last flush that was given up begins the next step when it fails")
 
 enum mutant {
 	MUTANT_NONE,

@@ -356,6 +356,7 @@ void
 sim_stop(struct sim *sim)
 {
 	sim->stopping = true;
+	sim->still_until_us = 0;
 	engine_stop(sim->engine, note_stopped, sim);
 	sim_turn(sim);
 	if (!sim_wait(sim, has_stopped, HANG_US) && sim->crash_due) {
