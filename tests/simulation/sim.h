@@ -5,6 +5,7 @@
  *	sim_admin.c	spares, replacement, scrub, ...		sim_format.c	shapes and media at the beginning
  *	sim_oracle.c	what a read may return			sim_check.c	what the media must hold
  *	sim_ability.c	what only some lives have		sim_time.c	how long requests take; faults that stay
+ *	sim_where.c	which states and faults have met; lives that look for rare pairs
  *
  * A run is a list of steps.  What step i is, and all it draws, depends on the seed and i alone, so that
  * steps can be left out (--steps, --drop) and the others stay what they were; only the members' delays then
@@ -45,6 +46,7 @@ enum ability_name {
 	ABILITY_EPOCHS,
 	ABILITY_NO_MEMORY,
 	ABILITY_ROWS_JUDGED,
+	ABILITY_STEERED,
 	ABILITIES,
 };
 
@@ -101,6 +103,16 @@ enum stay_kind {
 
 struct sim_longest { uint64_t took_ms, bound_ms, seed; };
 
+/* What the engine is doing: bits of engine_where(). */
+enum where {
+	WHERE_EXAMINES, WHERE_LOADS_MAP, WHERE_NEW_EPOCH, WHERE_DRAINS, WHERE_LAST_FLUSH, WHERE_LAST_MAP,
+	WHERE_LAST_SUPERBLOCKS, WHERE_RELEASES, WHERE_RUNS, WHERE_DEGRADED, WHERE_SUSPENDED, WHERE_EVICTS, WHERE_SILENT, WHERE_GRACE,
+	WHERE_DISPUTED, WHERE_RECORDS, WHERE_TABLE, WHERE_MAP, WHERE_SUPERBLOCKS, WHERE_CLEANS, WHERE_FLUSH,
+	WHERE_TARGET_MARKS, WHERE_TARGET_FILLS, WHERE_TARGET_TAKES, WHERE_TARGET_WITHDRAWS, WHERE_RESYNC, WHERE_REBUILD,
+	WHERE_SCRUB, WHERE_MENDS, WHERE_GROWS, WHERE_SUSPECT, WHERE_LOST, WHERE_SHORT,
+	WHERES,
+};
+
 struct sim_totals {
 	uint64_t seeds, operations, errors, bytes;
 	uint64_t faults[FAULT_KINDS];
@@ -115,6 +127,7 @@ struct sim_totals {
 	uint64_t checks;	/* of all media */
 	uint64_t stays[STAY_KINDS];
 	uint64_t clean_stops;
+	uint64_t met[WHERES][FAULT_KINDS];	/* faults that struck while the engine did that */
 	struct sim_longest longest[2];	/* request; [0]: while no more members were in trouble than the level bears */
 };
 
@@ -170,6 +183,15 @@ struct stay {
 	bool lasts;
 };
 
+/* What a steered life waits for. */
+struct steer {
+	uint64_t random;
+	uint32_t left;			/* pairs yet to come */
+	int state;			/* a bit of engine_where() */
+	enum fault_kind kind;
+	bool on;			/* in a step, not at quiescence */
+};
+
 /* Traits of a sector. */
 #define MAY_BE_LOST 0x01	/* a medium error is a fair answer */
 #define MAY_BE_ANYTHING 0x02	/* its content was given up */
@@ -214,6 +236,7 @@ struct sim {
 	uint64_t admin_rate;		/* percent of the steps */
 	struct cure cures[SIM_SLOTS_MAX][CURE_KINDS];
 	struct stay stay;
+	struct steer steer;
 	uint64_t trouble_until_us[SIM_SLOTS_MAX];
 	uint64_t excess_until_us;	/* until then more members may be silent than the level bears */
 
@@ -229,6 +252,7 @@ struct sim {
 	bool armed;
 	int crash_in;			/* turns; 0: not yet known */
 	bool crash_due;
+	enum fault_kind crash_kind;	/* FAULT_CRASH, _BLACKOUT or _STOP */
 	bool look;			/* the engine logged something: its status may have changed */
 	struct engine_status status;
 	int roles[SIM_SLOTS_MAX];	/* by device: its place, in sync or being filled; -1: none */
@@ -322,6 +346,7 @@ void format_media(struct sim *sim);
 /* sim_fault.c */
 void fault_init(struct sim *sim);
 void fault_inject(struct sim *sim, uint64_t *random);
+void fault_strike(struct sim *sim, enum fault_kind kind, uint64_t *random);	/* some member */
 void fault_crash(struct sim *sim, uint64_t *random);	/* the one that was armed */
 void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
@@ -361,6 +386,13 @@ void time_judge(struct sim *sim, const struct sim_request *request);	/* it ended
 void stay_begin(struct sim *sim, uint64_t *random);	/* and watch it for as long as a request may take */
 void stay_end(struct sim *sim);
 const char *stay_name(enum stay_kind kind);
+
+/* sim_where.c */
+uint64_t engine_where(const struct engine *engine);
+void where_note(struct sim *sim, enum fault_kind kind);
+void where_print(const uint64_t met[WHERES][FAULT_KINDS]);
+void steer_init(struct sim *sim);
+void steer(struct sim *sim);		/* the engine has had its turn */
 
 /* sim_check.c */
 void check_media(struct sim *sim);

@@ -32,6 +32,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_TIME_JUDGED] = { "time-judged", 1, true, "each request has to end within the written bound" },
 	[ABILITY_STAYING_FAULTS] = { "staying-faults", 6, false, "a member is ill until the next quiescence, and watched for longer than a request may take" },
 	[ABILITY_ROWS_JUDGED] = { "rows-judged", 1, false, "what a running gateway does not know is so by row, not by region" },
+	[ABILITY_STEERED] = { "steered", 3, true, "faults that wait for a state of the engine in which they were rare" },
 };
 
 uint64_t

@@ -429,6 +429,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	struct fake_member *member = &sim->members[m];
 	uint64_t lasts = draw_time(random);
 
+	where_note(sim, kind);
 	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts);
 	if (kind != FAULT_MEDIUM && kind != FAULT_STUCK && kind != FAULT_ROLLBACK && kind != FAULT_CONFLICT)
 		fault_trouble(sim, m, lasts);
@@ -519,6 +520,20 @@ some_events(struct sim *sim, uint64_t events)
 		sim_advance(sim, schedule_next_us(&sim->schedule));
 }
 
+/* Can a gateway that sees the volume for the first time read whose it is?  Who is out may have an older owner on record, or none. */
+static bool
+owner_is_known(const struct sim *sim)
+{
+	for (int role = 0; role < sim->count; role++) {
+		const struct fake_member *member = &sim->members[sim->holder[role] >= 0 ? sim->holder[role] : 0];
+
+		if (sim->holder[role] >= 0 && member->reachable && !member->hung && !member->cut_off &&
+		    !((sim->wiped_roles >> role) & 1))
+			return true;
+	}
+	return false;
+}
+
 /* The gateway ends, and starts again, perhaps with a member missing, or with one that makes reads go around it. */
 static void
 strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
@@ -532,12 +547,15 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 	for (int m = 0; m < sim->slots; m++)
 		fault_trouble(sim, m, away);
 	if (kind == FAULT_STOP) {
+		sim->crash_due = false;
+		where_note(sim, kind);
 		sim_stop(sim);
 	} else {
 		if (!at_once && random_once_in(random, 2))
 			resume_load(sim, random);
 		if (!at_once)
 			some_events(sim, events);
+		where_note(sim, kind);
 		sim_crash(sim);
 	}
 	if (kind == FAULT_BLACKOUT || (kind == FAULT_STOP && sim_can(sim, ABILITY_POWER_AFTER_STOP)))
@@ -566,16 +584,26 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		for (int m = 0; m < sim->slots; m++)
 			fault_trouble(sim, m, lasts);
 	}
-	if (stranger)
+	if (stranger && owner_is_known(sim))
 		sim_stranger(sim);
 	sim_start(sim);
 }
 
 void
+fault_strike(struct sim *sim, enum fault_kind kind, uint64_t *random)
+{
+	sim->options.totals->faults[kind]++;
+	strike_member(sim, kind, draw_member(sim, random), random);
+}
+
+void
 fault_crash(struct sim *sim, uint64_t *random)
 {
-	sim->options.totals->faults[FAULT_CRASH]++;
-	strike_gateway(sim, FAULT_CRASH, random);
+	enum fault_kind kind = sim->crash_kind != 0 ? sim->crash_kind : FAULT_CRASH;
+
+	sim->crash_kind = (enum fault_kind)0;
+	sim->options.totals->faults[kind]++;
+	strike_gateway(sim, kind, random);
 }
 
 /* The faults that this life has by its abilities: one in three, if there are any. */

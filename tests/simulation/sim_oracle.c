@@ -575,11 +575,9 @@ flushed(struct sim *sim, const struct sim_request *request)
 	told_of_losses(sim, request);
 }
 
-/* A piece of a long range of zeros may have failed already, and left its regions unsure, although the request is still
- * under way.
- */
+/* Of a write under way some piece, or some member's part, may have failed already, and left its rows unsure. */
 static bool
-zeros_may_have_failed(const struct sim *sim, uint64_t begin, uint64_t end)
+write_may_have_failed(const struct sim *sim, uint64_t begin, uint64_t end)
 {
 	const bool rows = sim_can(sim, ABILITY_ROWS_JUDGED);
 	uint64_t first = sim_sector_row(sim, begin);
@@ -590,7 +588,7 @@ zeros_may_have_failed(const struct sim *sim, uint64_t begin, uint64_t end)
 		last += sim->region_rows - 1 - last % sim->region_rows;
 	}
 	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
-		if (other->request.op == REQUEST_ZERO && other->submit_us <= sim->excess_until_us &&
+		if (is_write(other) && other->submit_us <= sim->excess_until_us &&
 		    sim_sector_row(sim, other->sector) <= last &&
 		    sim_sector_row(sim, other->sector + other->count - 1) >= first)
 			return true;
@@ -608,7 +606,7 @@ loss_is_fair(const struct sim *sim, const struct sim_request *request)
 
 	if (request->request.op == REQUEST_FLUSH)
 		return false;
-	if (zeros_may_have_failed(sim, begin, end))
+	if (write_may_have_failed(sim, begin, end))
 		return true;
 	for (uint64_t row = sim_sector_row(sim, begin); row <= sim_sector_row(sim, end - 1); row++)
 		if (damage_is_excessive(sim, row))

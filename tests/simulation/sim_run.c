@@ -221,6 +221,7 @@ next_turn(struct sim *sim, uint64_t until_us, int *idle_turns)
 			sim->schedule.now_us += 1000 - sim->schedule.now_us % 1000;
 	}
 	sim_turn(sim);
+	steer(sim);
 	if (sim->crash_in > 0 && --sim->crash_in == 0)
 		sim->crash_due = true;
 	return true;
@@ -360,6 +361,7 @@ sim_stop(struct sim *sim)
 	engine_stop(sim->engine, note_stopped, sim);
 	sim_turn(sim);
 	if (!sim_wait(sim, has_stopped, HANG_US) && sim->crash_due) {
+		where_note(sim, FAULT_CRASH);
 		sim_crash(sim);		/* in the middle of it */
 		return;
 	}
@@ -455,6 +457,7 @@ static void
 quiesce(struct sim *sim, bool whole)
 {
 	sim_trace(sim, "quiescence");
+	sim->steer.on = false;
 	sim->armed = false;
 	sim->crash_in = 0;
 	sim->crash_due = false;
@@ -553,6 +556,7 @@ begin(struct sim *sim, const struct sim_options *options)
 	load_init(sim);
 	sim->admin_rate = random_once_in(&sim->random, 3) ? 0 : random_between(&sim->random, 1, 6);
 	fault_init(sim);
+	steer_init(sim);
 	sim->proven_once = sim->zeroed;
 	sim_trace(sim, "seed %llu: level %d, %d members, chunk %u, block %u, %llu rows, depth %u%s",
 		  (unsigned long long)options->seed, sim->level, sim->count, sim->chunk_bytes,
@@ -627,6 +631,7 @@ run_step(struct sim *sim, uint32_t step, uint64_t fault_rate)
 	uint64_t kind = fake_random(&random) % 100;
 	uint64_t patience_us;
 
+	sim->steer.on = true;
 	if (sim->crash_due) {
 		fault_crash(sim, &random);
 		return;

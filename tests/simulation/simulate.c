@@ -49,6 +49,7 @@ struct arguments {
 	int trace;
 	bool stop_at_first;
 	bool quiet;
+	bool coverage;
 	int limit_s;
 };
 
@@ -250,6 +251,9 @@ add_totals(struct sim_totals *sum, const struct sim_totals *part)
 	for (int i = 0; i < STAY_KINDS; i++)
 		sum->stays[i] += part->stays[i];
 	sum->clean_stops += part->clean_stops;
+	for (int i = 0; i < WHERES; i++)
+		for (int kind = 0; kind < FAULT_KINDS; kind++)
+			sum->met[i][kind] += part->met[i][kind];
 	for (int i = 0; i < 2; i++)
 		if (part->longest[i].took_ms > sum->longest[i].took_ms)
 			sum->longest[i] = part->longest[i];
@@ -327,6 +331,7 @@ usage(FILE *to)
 	      "  --with X     lives that all have this ability, which may be off or rare; --list-abilities\n"
 	      "  --without X  none that has it\n"
 	      "  --limit S    a seed that takes longer hangs (300)\n"
+	      "  --coverage   which states of the engine and which faults have met, and how often\n"
 	      "  --first      end at the first seed that fails\n"
 	      "  --trace      tell everything, on stderr; for one seed; twice: members' commands too\n", to);
 }
@@ -421,7 +426,7 @@ parse(int argc, char **argv, struct arguments *arguments)
 		{ "limit", required_argument, NULL, 'L' },
 		{ "mutant", required_argument, NULL, 'm' }, { "list-mutants", no_argument, NULL, 'l' },
 		{ "with", required_argument, NULL, 'w' }, { "without", required_argument, NULL, 'W' },
-		{ "list-abilities", no_argument, NULL, 'a' },
+		{ "list-abilities", no_argument, NULL, 'a' }, { "coverage", no_argument, NULL, 'c' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
@@ -465,6 +470,9 @@ parse(int argc, char **argv, struct arguments *arguments)
 		case 'w':
 		case 'W':
 			choose_ability(optarg, option == 'w');
+			break;
+		case 'c':
+			arguments->coverage = true;
 			break;
 		case 'a':
 			ability_list();
@@ -519,6 +527,8 @@ main(int argc, char **argv)
 	if (!arguments.quiet)
 		print_totals(&sum, (double)(finish.tv_sec - begin.tv_sec) +
 					   (double)(finish.tv_nsec - begin.tv_nsec) / 1e9);
+	if (arguments.coverage)
+		where_print((const uint64_t (*)[FAULT_KINDS])sum.met);
 	printf("%d of %llu seeds failed\n", failures, (unsigned long long)(sum.seeds + (uint64_t)failures));
 	return failures > 0;
 }

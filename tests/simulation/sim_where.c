@@ -1,0 +1,164 @@
+/* sim_where.c - which states of the engine and which faults have met, and lives that look for rare pairs.
+ *
+ * engine_where() is a set of bits: what the engine is doing now.  Each fault is counted with all of them at the moment
+ * it strikes: `simulate --coverage` prints the sums.  A steered life draws pairs of a state and a fault from a table
+ * in which the rare ones weigh more, waits for the state, and lets the fault strike then.  All that comes from the
+ * seed and the table, so that a life can be had again.
+ */
+#include "sim.h"
+
+#include "engine/engine_internal.h"
+
+#include <stdio.h>
+
+#define STEER_TARGETS_MAX 6
+
+/* How often each pair is wanted, by state and fault (as in enum fault_kind): from what 10,000 lives that were not steered met.
+ * 8: never; 4: up to 10 times; 2: up to 100; 1: up to 1000; 0: more, or it can't be.
+ */
+static const char *const wanted[WHERES] = {
+#include "sim_wanted.h"
+};
+
+static const char *const where_names[WHERES] = {
+	"superblocks are read", "maps are read", "a new epoch is written", "stop: drains", "stop: last flush",
+	"stop: last map", "stop: last superblocks", "stop: sessions end", "runs", "degraded", "suspended", "evicts", "a member is silent",
+	"a member has grace", "a conflict is looked into", "losses are recorded", "table is written", "map is written",
+	"superblocks are written", "marks are cleaned", "flush round", "target: marks", "target: fills", "target: takes its place",
+	"target: withdraws", "resync works", "rebuild works", "scrub works", "mending", "grows", "rows are suspect", "something is lost", "short of memory",
+};
+
+uint64_t
+engine_where(const struct engine *engine)
+{
+	const enum engine_phase phase = engine->phase;
+	bool silent = false, grace = false, disputed = false;
+	uint64_t where = 0;
+
+	for_each_member((struct engine *)engine, member) {
+		silent |= member->in_sync && !member_usable(member);
+		grace |= evict_in_grace(member);
+		disputed |= member->disputed;
+	}
+#define NOTE(bit, condition) where |= (condition) ? 1ull << (bit) : 0
+	NOTE(WHERE_EXAMINES, phase == PHASE_EXAMINE);
+	NOTE(WHERE_LOADS_MAP, phase == PHASE_LOAD_MAP);
+	NOTE(WHERE_NEW_EPOCH, phase == PHASE_WRITE_SUPERBLOCKS);
+	NOTE(WHERE_DRAINS, phase == PHASE_DRAIN);
+	NOTE(WHERE_LAST_FLUSH, phase == PHASE_LAST_FLUSH);
+	NOTE(WHERE_LAST_MAP, phase == PHASE_LAST_MAP);
+	NOTE(WHERE_LAST_SUPERBLOCKS, phase == PHASE_LAST_SUPERBLOCKS);
+	NOTE(WHERE_RELEASES, phase == PHASE_RELEASE);
+	if (phase < PHASE_RUNNING || phase >= PHASE_RELEASE)
+		return where;
+	NOTE(WHERE_RUNS, phase == PHASE_RUNNING);
+	NOTE(WHERE_DEGRADED, engine->out != 0);
+	NOTE(WHERE_SUSPENDED, engine->suspended);
+	NOTE(WHERE_EVICTS, engine->evicting > 0);
+	NOTE(WHERE_SILENT, silent);
+	NOTE(WHERE_GRACE, grace);
+	NOTE(WHERE_DISPUTED, disputed);
+	NOTE(WHERE_RECORDS, lost_io_recording(engine));
+	NOTE(WHERE_TABLE, !lost_io_idle(engine));
+	NOTE(WHERE_MAP, !intent_io_idle(engine));
+	NOTE(WHERE_SUPERBLOCKS, !metadata_idle(engine));
+	NOTE(WHERE_CLEANS, engine->cleaning);
+	NOTE(WHERE_FLUSH, engine->flush_pending > 0);
+	NOTE(WHERE_TARGET_MARKS, engine->target_phase == TARGET_MARKING);
+	NOTE(WHERE_TARGET_FILLS, engine->target_phase == TARGET_FILLING);
+	NOTE(WHERE_TARGET_TAKES, engine->target_phase == TARGET_TAKING);
+	NOTE(WHERE_TARGET_WITHDRAWS, engine->target_phase == TARGET_WITHDRAWING);
+	NOTE(WHERE_RESYNC, !resync_idle(engine));
+	NOTE(WHERE_REBUILD, !rebuild_idle(engine));
+	NOTE(WHERE_SCRUB, !scrub_idle(engine));
+	NOTE(WHERE_MENDS, !repair_idle(engine));
+	NOTE(WHERE_GROWS, engine->growth != NULL);
+	NOTE(WHERE_SUSPECT, engine->intent.suspect_count > 0);
+	NOTE(WHERE_LOST, engine->lost != NULL && engine->lost->count > 0);
+	NOTE(WHERE_SHORT, !list_empty((struct list *)&engine->buffer_waiters));
+#undef NOTE
+	return where;
+}
+
+void
+where_note(struct sim *sim, enum fault_kind kind)
+{
+	uint64_t where = sim->engine != NULL && !sim->stranger ? engine_where(sim->engine) : 0;
+
+	for (; where != 0; where &= where - 1)
+		sim->options.totals->met[__builtin_ctzll(where)][kind]++;
+}
+
+/* --- steering --- */
+
+static void
+draw_target(struct sim *sim)
+{
+	uint64_t total = 0, drawn;
+
+	for (int state = 0; state < WHERES; state++)
+		for (int kind = 0; kind < FAULT_KINDS; kind++)
+			total += (uint64_t)(wanted[state][kind] - '0');
+	drawn = fake_random(&sim->steer.random) % total;
+	for (int state = 0; state < WHERES; state++)
+		for (int kind = 0; kind < FAULT_KINDS; kind++) {
+			uint64_t weight = (uint64_t)(wanted[state][kind] - '0');
+
+			if (drawn < weight) {
+				sim->steer.state = state;
+				sim->steer.kind = (enum fault_kind)kind;
+				return;
+			}
+			drawn -= weight;
+		}
+}
+
+void
+steer_init(struct sim *sim)
+{
+	sim->steer.random = ability_random(sim, ABILITY_STEERED);
+	sim->steer.left = sim_can(sim, ABILITY_STEERED) ? STEER_TARGETS_MAX : 0;
+	if (sim->steer.left > 0)
+		draw_target(sim);
+}
+
+void
+steer(struct sim *sim)
+{
+	enum fault_kind kind = sim->steer.kind;
+
+	if (sim->steer.left == 0 || !sim->steer.on || sim->engine == NULL || sim->stranger || sim->crash_due ||
+	    !((engine_where(sim->engine) >> sim->steer.state) & 1) || random_once_in(&sim->steer.random, 2))
+		return;
+	sim->steer.left--;
+	sim_trace(sim, "steered: %s while %s", fault_names[kind], where_names[sim->steer.state]);
+	if (kind < FAULT_CRASH) {
+		fault_strike(sim, kind, &sim->steer.random);
+	} else {
+		sim->crash_due = true;
+		sim->crash_kind = kind == FAULT_STOP && sim->stopping ? FAULT_CRASH : kind;
+	}
+	draw_target(sim);
+}
+
+void
+where_print(const uint64_t met[WHERES][FAULT_KINDS])
+{
+	uint64_t pairs = 0, never = 0;
+
+	printf("%-24s", "faults that struck while");
+	for (int kind = 0; kind < FAULT_KINDS; kind++)
+		printf(" %7.7s", fault_names[kind]);
+	printf("\n");
+	for (int state = 0; state < WHERES; state++) {
+		printf("%-24.24s", where_names[state]);
+		for (int kind = 0; kind < FAULT_KINDS; kind++) {
+			printf(" %7llu", (unsigned long long)met[state][kind]);
+			pairs++;
+			never += met[state][kind] == 0;
+		}
+		printf("\n");
+	}
+	printf("%llu of %llu pairs met, %llu never\n", (unsigned long long)(pairs - never), (unsigned long long)pairs,
+	       (unsigned long long)never);
+}
