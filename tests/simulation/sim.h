@@ -364,6 +364,7 @@ void oracle_out_changed(struct sim *sim, uint32_t out_roles);
 void oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_bytes);
 void oracle_wiped(struct sim *sim, int role);
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
+void oracle_look_at_damage(struct sim *sim);
 void oracle_quiescent(struct sim *sim);		/* the media were checked, everything is in sync */
 bool oracle_settled(const struct sim *sim, uint64_t sector, uint64_t count);	/* what a read returns is certain */
 void oracle_submitted(struct sim *sim, struct sim_request *request);	/* a write */

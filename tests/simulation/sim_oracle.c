@@ -349,16 +349,10 @@ oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_b
 	judge_row(sim, row);
 }
 
+/* Also what was unreadable once, was cured by a write, and is so again because that was lost with a cache. */
 void
-oracle_quiescent(struct sim *sim)
+oracle_look_at_damage(struct sim *sim)
 {
-	memset(sim->dropped_roles, 0, sim->rows * sizeof(*sim->dropped_roles));
-	for (uint64_t i = 0; i < sim->sectors; i++)
-		sim->traits[i] &= (uint8_t)~(CACHE_DROPPED | CACHE_REVERTED);
-	memset(sim->unsure, 0, sim->rows * sizeof(*sim->unsure));
-	if (sim->status.regions_dirty == 0)
-		memset(sim->touched, 0, sim->rows * sizeof(*sim->touched));
-	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
 	for (int m = 0; m < sim->slots; m++) {
 		const struct disk *disk = &sim->members[m].disk;
 
@@ -369,6 +363,19 @@ oracle_quiescent(struct sim *sim)
 					       sim_row_at(sim, sim->roles[m],
 							  disk->bad[i] - sim->data_offset));
 	}
+}
+
+void
+oracle_quiescent(struct sim *sim)
+{
+	memset(sim->dropped_roles, 0, sim->rows * sizeof(*sim->dropped_roles));
+	for (uint64_t i = 0; i < sim->sectors; i++)
+		sim->traits[i] &= (uint8_t)~(CACHE_DROPPED | CACHE_REVERTED);
+	memset(sim->unsure, 0, sim->rows * sizeof(*sim->unsure));
+	if (sim->status.regions_dirty == 0)
+		memset(sim->touched, 0, sim->rows * sizeof(*sim->touched));
+	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
+	oracle_look_at_damage(sim);
 	sim->proven_once = true;
 }
 

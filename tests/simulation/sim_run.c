@@ -93,6 +93,7 @@ sim_look(struct sim *sim)
 	sim->half_recorded = false;
 	admin_size_seen(sim);
 	see_members(sim);
+	oracle_look_at_damage(sim);
 }
 
 static bool
