@@ -728,4 +728,5 @@ fake_member_free(struct fake_member *member)
 		free(command);
 	}
 	disk_free(&member->disk);
+	member->schedule = NULL;	/* rig_free() need not do it again */
 }

@@ -173,6 +173,8 @@ rig_mark_spare(struct rig *rig, int index, uint64_t bytes)
 	struct spare_mark mark = { .member_bytes = bytes, .block_bytes = 512 };
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 
+	if (member->schedule != NULL)	/* one that was let go */
+		fake_member_free(member);
 	fake_member_init(member, "spare", RIG_MEMBER_BYTES_MAX, 512, &rig->schedule, &rig->random);
 	member->capacity_bytes = bytes;
 	memset(mark.member_uuid, 0x50 + index, 16);
@@ -218,8 +220,9 @@ rig_extend_load(struct rig *rig, uint64_t load_bytes)
 void
 rig_free(struct rig *rig)
 {
-	for (int i = 0; i < rig->count; i++)
-		fake_member_free(&rig->members[i]);
+	for (int i = 0; i < IRAID_MEMBERS_MAX; i++)
+		if (rig->members[i].schedule != NULL)
+			fake_member_free(&rig->members[i]);
 	schedule_free(&rig->schedule);
 	free(rig->acknowledged);
 	free(rig->flushed);

@@ -10,14 +10,18 @@
 
 #define TAPS_MAX 64
 
-static struct tap *taps[TAPS_MAX];
+/* The last tap of each member that ever had one.  They are not looked into: their tests may be over. */
+static struct {
+	const struct backend *backend;
+	struct tap *tap;
+} taps[TAPS_MAX];
 
 static struct tap *
 tap_of(const struct backend *backend)
 {
 	for (int i = 0; i < TAPS_MAX; i++)
-		if (taps[i] != NULL && &taps[i]->member->backend == backend)
-			return taps[i];
+		if (taps[i].backend == backend)
+			return taps[i].tap;
 	abort();
 }
 
@@ -119,11 +123,12 @@ tap_init(struct tap *tap, struct fake_member *member)
 	int i = 0;
 
 	*tap = (struct tap){ .member = member, .below = member->backend.ops };
-	while (i < TAPS_MAX && taps[i] != NULL && taps[i]->member != member)
+	while (i < TAPS_MAX && taps[i].backend != NULL && taps[i].backend != &member->backend)
 		i++;
 	if (i == TAPS_MAX)
 		abort();
-	taps[i] = tap;
+	taps[i].backend = &member->backend;
+	taps[i].tap = tap;
 	member->backend.ops = &tap_ops;
 }
 
