@@ -75,7 +75,7 @@
 	  "new rows of a region that counts as proven hold whatever was there")			\
 	X(GROWN_UNMARKED, "grown-unmarked", 6, "level 5",					\
 	  "a larger size is recorded before its regions are marked")				\
-	X(GROWN_UNRECORDED, "grown-unrecorded", 6, "level 1",					\
+	X(GROWN_UNRECORDED, "grown-unrecorded", 6, "level 0",					\
 	  "new rows are used before the superblocks know of them")				\
 	X(PLACE_TAKEN_AT_ONCE, "place-taken-at-once", 13,					\
 	  "test_engine_replaced: test_write_acknowledged_before_the_superblocks_know_is_on_both",	\
