@@ -251,6 +251,16 @@ sim_wait(struct sim *sim, bool (*condition)(struct sim *sim), uint64_t limit_us)
 	return true;
 }
 
+static void
+trace_devices(struct sim *sim)
+{
+	for (int slot = 0; slot < sim->status.slots; slot++)
+		sim_trace(sim, "slot %d (device %d): role %d, %s: %s", slot, sim->member_in[slot],
+			  sim->status.members[slot].role,
+			  member_state_name(sim->status.members[slot].state),
+			  sim->status.members[slot].reason);
+}
+
 /* The same; fails the run if that takes longer than anything can. */
 static void
 sim_await(struct sim *sim, bool (*condition)(struct sim *sim), const char *what)
@@ -258,6 +268,7 @@ sim_await(struct sim *sim, bool (*condition)(struct sim *sim), const char *what)
 	if (sim_wait(sim, condition, HANG_US))
 		return;
 	sim_look(sim);
+	trace_devices(sim);
 	sim_fail(sim, "%s, after %llu s; volume %s (%s), %u requests, %u regions suspect", what,
 		 (unsigned long long)(HANG_US / 1000000), volume_state_name(sim->status.state),
 		 sim->status.reason, sim->active_count, sim->status.regions_suspect);
@@ -444,11 +455,7 @@ recover(struct sim *sim)
 	}
 	if (is_whole(sim))
 		return;
-	for (int slot = 0; slot < sim->status.slots; slot++)
-		sim_trace(sim, "slot %d (device %d): role %d, %s: %s", slot, sim->member_in[slot],
-			  sim->status.members[slot].role,
-			  member_state_name(sim->status.members[slot].state),
-			  sim->status.members[slot].reason);
+	trace_devices(sim);
 	sim_fail(sim, "the volume does not become whole: %s (%s), %s",
 			 volume_state_name(sim->status.state), sim->status.reason,
 			 sim->status.rebuild.reason);
