@@ -34,6 +34,9 @@ superblock_written(struct member_io *mio, int result)
 	 */
 	if (result == 0 || MUTANT(SUPERBLOCK_RETRY_OTHER_COPY))
 		mio->member->write_count++;
+	/* An assembly that begins again looks at what it knows already: others may tell of this write by then. */
+	if (result == 0 && !MUTANT(EXAMINED_ONCE))
+		mio->member->superblock.write_count = mio->member->write_count;
 	if (--engine->record_pending == 0 && engine->record_writing != 0) {
 		engine->record_again = engine->record_durable < engine->record_writing;
 		engine->record_durable = engine->record_writing;

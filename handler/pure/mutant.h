@@ -279,7 +279,9 @@
 	  "data of a row that proves nothing is acknowledged although its member went")					\
 	X(STOP_GOES_BACK, "stop-goes-back", 15,							\
 	  "test_engine_stops: test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step",	\
-	  "a stop's last flush that was given up begins the next step when it fails")
+	  "a stop's last flush that was given up begins the next step when it fails")						\
+	X(EXAMINED_ONCE, "examined-once", 12, "level 5",					\
+	  "a member is judged by the superblock that was read, although it has been written since")
 
 enum mutant {
 	MUTANT_NONE,
