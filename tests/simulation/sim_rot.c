@@ -138,15 +138,16 @@ is_calm(struct sim *sim)
 	if (sim->geometry.redundancy == 0 || sim->status.state != VOLUME_ACTIVE || sim->status.regions_suspect > 0 ||
 	    sim->engine_options.resync_rows_max == 0 || sim->active_count > 0)
 		return false;
-	for (int m = 0; m < sim->slots; m++)
-		if (sim->members[m].disk.bad_count > 0 ||	/* reads go around it, and take what is wrong along: */
-		    (sim->slot_of[m] >= 0 && sim->status.members[sim->slot_of[m]].slow))
-			return false;
 	if (sim->status.scrub_active) {
 		engine_scrub_stop(sim->engine, why);
 		sim_turn(sim);
 		sim_advance(sim, sim->schedule.now_us + 1000000);	/* rows that it had begun */
+		sim_look(sim);	/* a member may have become slow meanwhile */
 	}
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->members[m].disk.bad_count > 0 ||	/* reads go around it, and take what is wrong along: */
+		    (sim->slot_of[m] >= 0 && sim->status.members[sim->slot_of[m]].slow))
+			return false;
 	return true;
 }
 
