@@ -4,16 +4,7 @@
 #ifndef IRAID_TEST_KNOWABLE_H
 #define IRAID_TEST_KNOWABLE_H
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "../simulation/rig.h"
+#include "scenario.h"
 
 #define CHUNK 16384u
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
@@ -42,51 +33,17 @@ begin(struct rig *rig, int level, int count, uint64_t seed)
 	rig_init(rig, level, count, CHUNK, LOAD_BYTES, seed);
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
-	for (uint64_t sector = 0; sector < rig->sectors; sector += 512)
-		rig_submit(rig, REQUEST_WRITE, sector, rig->sectors - sector < 512 ? rig->sectors - sector : 512,
-			   false);
+	submit_everywhere(rig, REQUEST_WRITE, 512, 512);
 	rig_drain(rig);
 	rig_steps(rig, 5000);
 	assert_int_equal(rig_status(rig).regions_dirty, 0);
-}
-
-static inline void
-end(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
-}
-
-static inline void
-wait_until(struct rig *rig, bool (*met)(struct rig *rig))
-{
-	for (int i = 0; i < 40000 && !met(rig); i++) {
-		rig_step(rig);
-		if (rig->active_count == 0)
-			rig_jump(rig);
-	}
-	assert_true(met(rig));
-}
-
-static inline bool
-all_in_sync(struct rig *rig)
-{
-	return rig_status(rig).state == VOLUME_ACTIVE && rig_status(rig).rebuild_slot < 0;
 }
 
 /* Reads of this row's first chunk: 0 or the error. */
 static inline int
 read_first_chunk(struct rig *rig, uint64_t row)
 {
-	const uint64_t failed = rig->failed;
-	const bool allowed = rig->errors_allowed;
-
-	rig->errors_allowed = true;
-	rig_submit(rig, REQUEST_READ, sector_of_row(rig, row), CHUNK_SECTORS, false);
-	rig_drain(rig);
-	rig->errors_allowed = allowed;
-	return rig->failed > failed ? rig->last_error : 0;
+	return error_of_read(rig, sector_of_row(rig, row), CHUNK_SECTORS);
 }
 
 static inline struct geometry

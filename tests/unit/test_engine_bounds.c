@@ -1,16 +1,7 @@
 /* test_engine_bounds.c - every request ends in time, whatever is refused; and nobody waits for what does not concern it. */
-#include "engine/engine.h"
-#include "rig.h"
+#include "scenario.h"
 
 #include "pure/layout.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #define LOAD_BYTES (4ull << 20)
 
@@ -28,17 +19,8 @@ start(struct rig *rig, int level, int count, uint64_t seed)
 	rig->step_ms_max = 5;
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
-	for (uint64_t sector = 0; sector < rig->sectors; sector += 1024)
-		rig_submit(rig, REQUEST_WRITE, sector, 1024, false);
+	submit_everywhere(rig, REQUEST_WRITE, 1024, 1024);
 	rig_drain(rig);
-}
-
-static void
-finish(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
 }
 
 static void
@@ -46,14 +28,6 @@ refuse_superblocks(struct rig *rig, int member, bool refused)
 {
 	rig->members[member].refuse_from_bytes = LAYOUT_SUPERBLOCK_A_OFFSET;
 	rig->members[member].refuse_to_bytes = refused ? LAYOUT_MAP_OFFSET : 0;
-}
-
-static void
-wait_for_state(struct rig *rig, int slot, enum member_state state)
-{
-	for (int i = 0; i < 20000 && rig_status(rig).members[slot].state != state; i++)
-		rig_step(rig);
-	assert_int_equal(rig_status(rig).members[slot].state, state);
 }
 
 /* Nothing is active any more after this time. */
@@ -84,8 +58,7 @@ test_reads_go_on_while_an_eviction_can_not_be_recorded(void **state)
 	(void)state;
 	start(&rig, 5, 4, 1701);
 	stick(&rig);
-	for (uint64_t sector = 0; sector < rig.sectors; sector += 512)
-		rig_submit(&rig, REQUEST_READ, sector, 300, false);
+	submit_everywhere(&rig, REQUEST_READ, 512, 300);
 	drain_within(&rig, 1000);
 	refuse_superblocks(&rig, 2, false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
@@ -124,8 +97,7 @@ test_every_request_ends_while_an_eviction_can_not_be_recorded(void **state)
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
 	rig_steps(&rig, 100);
 	rig.errors_allowed = false;
-	for (uint64_t sector = 0; sector < rig.sectors; sector += 1024)
-		rig_submit(&rig, REQUEST_WRITE, sector, 1024, false);
+	submit_everywhere(&rig, REQUEST_WRITE, 1024, 1024);
 	rig_drain(&rig);
 	finish(&rig);
 }
@@ -140,8 +112,7 @@ test_a_survivor_that_refuses_and_can_be_spared_is_evicted_too(void **state)
 	start(&rig, 6, 5, 1703);
 	refuse_superblocks(&rig, 2, true);
 	fake_member_cut(&rig.members[1], false);
-	for (uint64_t sector = 0; sector < rig.sectors; sector += 1024)
-		rig_submit(&rig, REQUEST_WRITE, sector, 600, false);
+	submit_everywhere(&rig, REQUEST_WRITE, 1024, 600);
 	drain_within(&rig, 2000);
 	wait_for_state(&rig, 2, MEMBER_FAULTY);
 	finish(&rig);
@@ -201,8 +172,7 @@ test_a_member_that_hangs_while_another_is_out_costs_its_time_only(void **state)
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	rig_steps(&rig, 200);
 	rig.errors_allowed = false;
-	for (uint64_t sector = 0; sector < rig.sectors; sector += 1024)
-		rig_submit(&rig, REQUEST_WRITE, sector, 1024, false);
+	submit_everywhere(&rig, REQUEST_WRITE, 1024, 1024);
 	rig_drain(&rig);
 	finish(&rig);
 }

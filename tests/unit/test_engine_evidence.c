@@ -1,14 +1,5 @@
 /* test_engine_evidence.c - on what evidence members are evicted, and when that is taken back. */
-#include "engine/engine.h"
-#include "rig.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "scenario.h"
 
 #define LOAD_BYTES (4ull << 20)
 
@@ -17,33 +8,9 @@ start(struct rig *rig, uint64_t seed)
 {
 	rig_init(rig, 5, 4, 16384, LOAD_BYTES, seed);
 	rig->step_ms_max = 2;
-	for (int i = 0; i < rig->count; i++)
-		rig->members[i].disk.write_cache = false;
+	set_caches(rig, false);
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
-}
-
-static void
-finish(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
-}
-
-static void
-wait_for_state(struct rig *rig, int slot, enum member_state state)
-{
-	for (int i = 0; i < 20000 && rig_status(rig).members[slot].state != state; i++)
-		rig_step(rig);
-	assert_int_equal(rig_status(rig).members[slot].state, state);
-}
-
-static void
-write_everywhere(struct rig *rig)
-{
-	for (uint64_t sector = 0; sector < rig->sectors; sector += 256)
-		rig_submit(rig, REQUEST_WRITE, sector, 64, false);
 }
 
 /* One member hangs, and nobody knows yet; the other, which refuses writes for a moment, would be missed. */
@@ -59,7 +26,7 @@ test_a_member_that_refuses_is_evicted_on_new_evidence_only(void **state)
 	rig_steps(&rig, 100);
 	fake_member_hang(&rig.members[1]);
 	rig.members[0].refuse_writes = true;
-	write_everywhere(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 256, 64);
 	rig_steps(&rig, 100);
 	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_IN_SYNC);
 	rig.members[0].refuse_writes = false;
@@ -79,7 +46,7 @@ test_a_member_that_is_needed_is_kept_until_its_eviction_is_durable(void **state)
 	start(&rig, 1602);
 	rig.members[1].deadline_us = 1000000;
 	rig.members[0].refuse_writes = true;
-	write_everywhere(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 256, 64);
 	wait_for_state(&rig, 0, MEMBER_FAULTY);
 	fake_member_hang(&rig.members[1]);
 	rig.members[0].refuse_writes = false;

@@ -2,17 +2,7 @@
  *
  * Members answer after ANSWER_MS.  A request that is submitted between two steps has come when the next one begins.
  */
-#include "engine/engine.h"
-#include "rig.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "scenario.h"
 
 #define CHUNK 16384u
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
@@ -32,8 +22,7 @@ static void
 start(struct rig *rig, int level, int count, uint64_t seed)
 {
 	rig_init(rig, level, count, CHUNK, LOAD_BYTES, seed);
-	for (int i = 0; i < count; i++)
-		rig->members[i].deadline_us = 60000000;
+	set_deadline_of_all(rig, 60000000);
 }
 
 /* Commands at members. */
@@ -69,14 +58,6 @@ settle(struct rig *rig)
 		rig->members[i].answer_us_max = ANSWER_MS * 1000;
 	}
 	look(rig);
-}
-
-static void
-finish(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
 }
 
 static void

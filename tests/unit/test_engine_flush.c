@@ -1,16 +1,7 @@
 /* test_engine_flush.c - what a flush covers, and what it waits for. */
-#include "engine/engine.h"
-#include "rig.h"
+#include "scenario.h"
 
 #include "pure/layout.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #define LOAD_BYTES (4ull << 20)
 
@@ -18,26 +9,16 @@ static void
 start(struct rig *rig, int level, int count, uint64_t seed)
 {
 	rig_init(rig, level, count, 16384, LOAD_BYTES, seed);
-	for (int i = 0; i < count; i++)
-		rig->members[i].disk.write_cache = true;
+	set_caches(rig, true);
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
-}
-
-static void
-finish(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
 }
 
 /* What no flush has covered yet, on all members. */
 static void
 write_everywhere(struct rig *rig)
 {
-	for (uint64_t sector = 0; sector < rig->sectors; sector += 1024)
-		rig_submit(rig, REQUEST_WRITE, sector, 512, false);
+	submit_everywhere(rig, REQUEST_WRITE, 1024, 512);
 	rig_drain(rig);
 }
 
@@ -66,22 +47,6 @@ speed_up(struct rig *rig)
 		rig->members[i].answer_us_min = 50;
 		rig->members[i].answer_us_max = 2500;
 	}
-}
-
-static void
-wait_for_link(struct rig *rig, int slot, enum link_state link)
-{
-	for (int i = 0; i < 10000 && rig_status(rig).members[slot].link != link; i++)
-		rig_step(rig);
-	assert_int_equal(rig_status(rig).members[slot].link, link);
-}
-
-static void
-wait_for_state(struct rig *rig, int slot, enum member_state state)
-{
-	for (int i = 0; i < 20000 && rig_status(rig).members[slot].state != state; i++)
-		rig_step(rig);
-	assert_int_equal(rig_status(rig).members[slot].state, state);
 }
 
 /* engine_run() went round for ever: the flush was repeated until the member's fate was known, and never sent to it. */

@@ -1,13 +1,5 @@
 /* test_engine_grace.c - a member whose session was ended has a moment to take another. */
-#include "engine/engine.h"
-#include "rig.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "scenario.h"
 
 #define LOAD_BYTES (4ull << 20)
 #define GRACE_MS 1000u
@@ -17,19 +9,10 @@ start(struct rig *rig, uint32_t grace_ms, uint64_t seed)
 {
 	rig_init(rig, 5, 4, 16384, LOAD_BYTES, seed);
 	rig->options.grace_ms = grace_ms;
-	for (int i = 0; i < rig->count; i++)
-		rig->members[i].disk.write_cache = false;
+	set_caches(rig, false);
 	rig->step_ms_max = 2;
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
-}
-
-static void
-finish(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
 }
 
 /* Under load for so long; how many turns a member was not in sync. */
@@ -101,12 +84,10 @@ test_reads_go_around_a_member_that_has_grace(void **state)
 
 	(void)state;
 	start(&rig, GRACE_MS, 1804);
-	for (uint64_t sector = 0; sector < rig.sectors; sector += 1024)
-		rig_submit(&rig, REQUEST_WRITE, sector, 1024, false);
+	submit_everywhere(&rig, REQUEST_WRITE, 1024, 1024);
 	rig_drain(&rig);
 	fake_member_cut(&rig.members[1], false);
-	for (uint64_t sector = 0; sector < rig.sectors; sector += 512)
-		rig_submit(&rig, REQUEST_READ, sector, 512, false);
+	submit_everywhere(&rig, REQUEST_READ, 512, 512);
 	rig_steps(&rig, 200);
 	assert_int_equal(rig.active_count, 0);
 	assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);

@@ -1,18 +1,7 @@
 /* test_engine_grow.c - members become larger, and the volume with them, while it runs: one scenario each, on fake members.
  * The simulator draws growth at random; these say by name what is promised.
  */
-#include "engine/engine.h"
-#include "rig.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "scenario.h"
 
 #define CHUNK 16384u
 #define LOAD_BYTES (2ull << 20)
@@ -77,30 +66,6 @@ load(struct rig *rig, int requests)
 	}
 }
 
-static void
-await_proof(struct rig *rig)
-{
-	for (int i = 0; i < 40000 && rig_status(rig).regions_suspect > 0; i++) {
-		rig_step(rig);
-		if (rig->active_count == 0)
-			rig_jump(rig);
-	}
-	assert_int_equal(rig_status(rig).regions_suspect, 0);
-}
-
-static void
-finish(struct rig *rig)
-{
-	rig_drain(rig);
-	rig_verify(rig);
-	await_proof(rig);
-	if (rig->level == 5)
-		assert_int_equal(rig_parity_faults(rig), 0);
-	rig_stop(rig);
-	assert_int_equal(rig->failed, 0);
-	rig_free(rig);
-}
-
 static uint64_t
 size(struct rig *rig)
 {
@@ -143,7 +108,7 @@ test_grows_under_load_and_stays_so(void **state)
 		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
 		assert_int_equal(size(&rig), before);
 		load(&rig, 100);
-		finish(&rig);
+		finish_proven(&rig);
 	}
 }
 
@@ -156,7 +121,7 @@ test_uses_all_that_members_have(void **state)
 	grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
 	assert_int_equal(size(&rig), 3 * ((12u << 20) + 11 * CHUNK));
 	assert_int_equal(rig_superblock(&rig, 2).member_bytes, RIG_MEMBER_BYTES + 11 * CHUNK);
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 /* Members had rubbish where the volume ends now, and nobody has written there. */
@@ -167,12 +132,12 @@ test_new_rows_fit_when_a_member_is_lost(void **state)
 
 	start(&rig, 5, 4, 811);
 
-	await_proof(&rig);
+	wait_until(&rig, all_proven);
 	grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
-	await_proof(&rig);
+	wait_until(&rig, all_proven);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	grow(&rig, RIG_MEMBER_BYTES + 70 * CHUNK);
-	await_proof(&rig);
+	wait_until(&rig, all_proven);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	rig_extend_load(&rig, size(&rig));
 	load(&rig, 200);
@@ -183,7 +148,7 @@ test_new_rows_fit_when_a_member_is_lost(void **state)
 	rig_verify(&rig);
 	rig.members[1].reachable = true;
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 /* Spares are measured too: what one was when it was marked does not count. */
@@ -200,7 +165,7 @@ test_a_spare_that_grew_with_the_members_will_do(void **state)
 		assert_true(slot >= 0);
 		for (int i = 0; i < 2000 && rig_status(&rig).members[slot].state != MEMBER_SPARE; i++)
 			rig_step(&rig);
-		await_proof(&rig);
+		wait_until(&rig, all_proven);
 		rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
 		if (enlarged)
 			rig.members[4].capacity_bytes = RIG_MEMBER_BYTES_MAX;
@@ -231,7 +196,7 @@ test_the_smallest_member_counts(void **state)
 	uint64_t before;
 
 	start(&rig, 5, 4, 820);
-	await_proof(&rig);
+	wait_until(&rig, all_proven);
 	before = size(&rig);
 	rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
 	rig.members[2].capacity_bytes = RIG_MEMBER_BYTES;
@@ -246,7 +211,7 @@ test_the_smallest_member_counts(void **state)
 	assert_int_equal(outcome.error, 0);
 	assert_int_equal(size(&rig), before);
 	rig.members[2].capacity_bytes = RIG_MEMBER_BYTES;
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 static void
@@ -267,7 +232,7 @@ test_refused_unless_all_members_are_there(void **state)
 	assert_refused(&rig, -EAGAIN);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
 	before = size(&rig);
-	await_proof(&rig);
+	wait_until(&rig, all_proven);
 	rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
 	begin(&rig);
 	assert_refused(&rig, -EBUSY);
@@ -289,7 +254,7 @@ test_refused_unless_all_members_are_there(void **state)
 	engine_set_rates(rig.engine, 1 << 26, 1 << 30);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
 	assert_int_equal(size(&rig), before);
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 /* --- members and gateways that fail meanwhile --- */
@@ -306,7 +271,7 @@ test_member_lost_at_any_step(void **state)
 
 		start(&rig, 5, 4, 830);
 		grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
-		await_proof(&rig);
+		wait_until(&rig, all_proven);
 		before = size(&rig);
 		load(&rig, 20);
 		rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
@@ -337,7 +302,7 @@ test_member_lost_at_any_step(void **state)
 			assert_int_equal(outcome.error, 0);
 			assert_true(size(&rig) > before);
 		}
-		finish(&rig);
+		finish_proven(&rig);
 	}
 	assert_true(failed > 0 && carried_through > 0);
 }
@@ -350,7 +315,7 @@ crash_at(int level, int count, int steps, bool without_one, int *old, int *new)
 
 	start(&rig, level, count, 840 + (uint64_t)level);
 	grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
-	await_proof(&rig);
+	wait_until(&rig, all_proven);
 	before = size(&rig);
 	load(&rig, 20);
 	rig_drain(&rig);
@@ -373,7 +338,7 @@ crash_at(int level, int count, int steps, bool without_one, int *old, int *new)
 	rig_drain(&rig);
 	rig.members[count - 1].reachable = true;
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 static void
@@ -405,7 +370,7 @@ test_stop_at_any_step(void **state)
 		assert_true(outcome.error == 0 || outcome.error == -ESHUTDOWN);
 		rig_start(&rig);
 		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
-		finish(&rig);
+		finish_proven(&rig);
 	}
 }
 
@@ -416,7 +381,7 @@ test_member_shrinks_again(void **state)
 	struct rig rig;
 
 	start(&rig, 5, 4, 860);
-	await_proof(&rig);
+	wait_until(&rig, all_proven);
 	grow(&rig, RIG_MEMBER_BYTES_MAX);
 	fake_member_cut(&rig.members[1], false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 4000));
@@ -427,7 +392,7 @@ test_member_shrinks_again(void **state)
 	rig.members[1].capacity_bytes = RIG_MEMBER_BYTES_MAX;
 	fake_member_cut(&rig.members[1], true);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 int

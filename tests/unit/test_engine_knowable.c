@@ -62,7 +62,7 @@ return_to_a_full_table(int level, int count, uint64_t seed)
 	accept_all(&rig);
 	rig_wait_for_resync(&rig);
 	assert_int_equal(rig_status(&rig).lost_extents, 0);
-	end(&rig);
+	finish(&rig);
 }
 
 static void
@@ -100,7 +100,7 @@ test_member_that_lost_nothing_is_taken_at_its_word(void **state)
 		rig.members[0].reachable = true;
 		wait_until(&rig, all_in_sync);
 		assert_int_equal(rig_status(&rig).lost_extents, 0);
-		end(&rig);
+		finish(&rig);
 	}
 }
 
@@ -121,7 +121,7 @@ test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later(void *
 	wait_until(&rig, all_in_sync);
 	assert_int_equal(read_first_chunk(&rig, row_in(&rig, 2)), -ENODATA);
 	accept_all(&rig);
-	end(&rig);
+	finish(&rig);
 }
 
 /* Of a row whose redundancy proves nothing only data is written.  Then its member goes, for good: who wrote it is told. */
@@ -191,7 +191,7 @@ test_spare_waits_for_what_nobody_knows_and_no_longer(void **state)
 	rig_drain(&rig);
 	wait_until(&rig, all_in_sync);
 	accept_all(&rig);
-	end(&rig);
+	finish(&rig);
 	fake_member_free(&rig.members[4]);
 }
 

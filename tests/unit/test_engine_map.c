@@ -1,13 +1,5 @@
 /* test_engine_map.c - region maps of more than one block. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "../simulation/rig.h"
+#include "scenario.h"
 
 #define DATA_OFFSET (4u << 20)
 #define ROW_SECTORS 8u			/* level 1 */
@@ -83,12 +75,10 @@ test_a_mark_that_is_being_cleared_counts_as_cleared_in_every_block(void **state)
 	struct rig rig;
 
 	begin(&rig, 60);
-	for (int m = 0; m < rig.count; m++)
-		rig.members[m].deadline_us = 3000000;
+	set_deadline_of_all(&rig, 3000000);
 	rig_submit(&rig, REQUEST_WRITE, LATE_ROW * ROW_SECTORS, 1, false);
 	rig_drain(&rig);
-	for (int m = 0; m < rig.count; m++)
-		rig.members[m].answer_us_min = rig.members[m].answer_us_max = 100000;
+	set_pace_of_all(&rig, 100000);
 	for (int i = 0; i < 10000 && !anyone_writes(&rig, LAYOUT_MAP_OFFSET, 2 * LAYOUT_MAP_BLOCK_BYTES); i++)
 		rig_step(&rig);
 	assert_true(anyone_writes(&rig, LAYOUT_MAP_OFFSET + LAYOUT_MAP_BLOCK_BYTES, LAYOUT_MAP_BLOCK_BYTES));

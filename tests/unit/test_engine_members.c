@@ -1,20 +1,9 @@
 /* test_engine_members.c - members that return, are replaced and repaired: one scenario each, on fake members.
  * The simulator draws such things at random; these say by name what is promised.
  */
-#include "engine/engine.h"
-#include "rig.h"
+#include "scenario.h"
 
 #include "pure/spare.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define LOAD_BYTES (6ull << 20)
 
@@ -40,35 +29,6 @@ start(struct rig *rig, uint64_t seed)
 	assert_true(rig_wait(rig, VOLUME_ACTIVE, 2000));
 }
 
-static void
-wait_until(struct rig *rig, bool (*met)(struct rig *rig), int steps)
-{
-	for (int i = 0; i < steps && !met(rig); i++) {
-		rig_step(rig);
-		if (rig->active_count == 0)
-			rig_jump(rig);
-	}
-	assert_true(met(rig));
-}
-
-static bool
-all_proven(struct rig *rig)
-{
-	return rig_status(rig).regions_suspect == 0;
-}
-
-static bool
-all_in_sync(struct rig *rig)
-{
-	return rig_status(rig).state == VOLUME_ACTIVE && rig_status(rig).rebuild_slot < 0;
-}
-
-static bool
-scrub_done(struct rig *rig)
-{
-	return !rig_status(rig).scrub_active;
-}
-
 static int
 attach_spare(struct rig *rig, int index)
 {
@@ -78,14 +38,6 @@ attach_spare(struct rig *rig, int index)
 	slot = engine_attach(rig->engine, &rig->members[index].backend, why);
 	assert_true(slot >= 0);
 	return slot;
-}
-
-static void
-finish(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
 }
 
 /* Parity of rows over the devices that hold the roles now. */
@@ -109,7 +61,7 @@ test_member_that_returns_copies_stale_regions_only(void **state)
 	uint64_t before;
 
 	start(&rig, 501);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	rig_steps(&rig, 4000);		/* marks are cleared */
 	fake_member_cut(&rig.members[2], false);
 	rig_submit(&rig, REQUEST_WRITE, 0, 64, false);
@@ -120,12 +72,12 @@ test_member_that_returns_copies_stale_regions_only(void **state)
 	rig_drain(&rig);
 	before = rig_status(&rig).members[2].written_bytes;
 	rig.members[2].reachable = true;
-	wait_until(&rig, all_in_sync, 20000);
+	wait_until(&rig, all_in_sync);
 	status = rig_status(&rig);
 	assert_int_equal(status.members[2].state, MEMBER_IN_SYNC);
 	/* One region of 64 rows was written: no more than that was copied. */
 	assert_in_range(status.members[2].written_bytes - before, 64 * 16384, 64 * 16384 + (512 << 10));
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	finish(&rig);
 }
@@ -142,10 +94,10 @@ test_spare_takes_the_place_of_a_member_that_stays_away(void **state)
 	fake_member_cut(&rig.members[1], false);
 	load(&rig, 300, 16);
 	rig_drain(&rig);
-	wait_until(&rig, all_in_sync, 40000);
+	wait_until(&rig, all_in_sync);
 	assert_int_equal(rig_status(&rig).members[slot].state, MEMBER_IN_SYNC);
 	assert_int_equal(rig_status(&rig).members[slot].role, 1);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	assert_int_equal(faults_with(&rig, 1, 4), 0);
 	/* The old one comes back: its place is taken. */
 	rig.members[1].reachable = true;
@@ -164,7 +116,7 @@ test_replaced_member_works_until_the_end(void **state)
 
 	start(&rig, 503);
 	load(&rig, 200, 16);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	slot = attach_spare(&rig, 4);
 	rig_steps(&rig, 50);
 	assert_int_equal(rig_status(&rig).members[slot].state, MEMBER_SPARE);
@@ -173,11 +125,11 @@ test_replaced_member_works_until_the_end(void **state)
 	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
 	load(&rig, 400, 16);
 	rig_drain(&rig);
-	wait_until(&rig, all_in_sync, 40000);
+	wait_until(&rig, all_in_sync);
 	rig_steps(&rig, 100);
 	assert_int_equal(rig_status(&rig).members[slot].role, 0);
 	assert_false(rig_status(&rig).members[0].attached);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	assert_int_equal(faults_with(&rig, 0, 4), 0);
 	finish(&rig);
 	fake_member_free(&rig.members[4]);
@@ -190,7 +142,7 @@ test_failed_member_stays_out_until_it_is_taken_back(void **state)
 
 	start(&rig, 504);
 	load(&rig, 100, 16);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	assert_int_equal(engine_fail(rig.engine, 3, why), 0);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
 	assert_int_equal(engine_fail(rig.engine, 2, why), -EBUSY);
@@ -200,8 +152,8 @@ test_failed_member_stays_out_until_it_is_taken_back(void **state)
 	assert_int_equal(rig_status(&rig).members[3].state, MEMBER_FAULTY);
 	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
 	assert_int_equal(engine_readmit(rig.engine, 3, why), 0);
-	wait_until(&rig, all_in_sync, 40000);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_in_sync);
+	wait_until(&rig, all_proven);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	finish(&rig);
 }
@@ -216,23 +168,23 @@ test_scrub_finds_and_repairs_what_changed_behind_our_back(void **state)
 	start(&rig, 505);
 	load(&rig, 200, 16);
 	rig_drain(&rig);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	/* Row 2's parity is on member 1, row 5's on member 2. */
 	disk_write(&rig.members[1].disk, (4u << 20) + 2 * 16384 + 512, junk, 512, true);
 	disk_write(&rig.members[2].disk, (4u << 20) + 5 * 16384, junk, 512, true);
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), 0);
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), -EBUSY);
 	load(&rig, 200, 16);
-	wait_until(&rig, scrub_done, 40000);
+	wait_until(&rig, scrub_done);
 	status = rig_status(&rig);
 	assert_in_range(status.scrub_mismatches, 0, 2);
 	disk_write(&rig.members[1].disk, (4u << 20) + 402 * 16384 + 512, junk, 512, true);
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), 0);
-	wait_until(&rig, scrub_done, 40000);
+	wait_until(&rig, scrub_done);
 	assert_true(rig_status(&rig).scrub_mismatches >= 1);
 	assert_true(rig_parity_faults(&rig) >= 1);
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
-	wait_until(&rig, scrub_done, 40000);
+	wait_until(&rig, scrub_done);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	finish(&rig);
 }
@@ -243,7 +195,7 @@ test_unreadable_sector_is_rewritten_and_counted(void **state)
 	struct rig rig;
 
 	start(&rig, 506);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
 	rig_drain(&rig);
 	disk_damage(&rig.members[2].disk, (4u << 20) + 16384 * 3 + 1024);
@@ -253,7 +205,7 @@ test_unreadable_sector_is_rewritten_and_counted(void **state)
 	assert_int_equal(rig.members[2].disk.bad_count, 0);
 	assert_int_equal(rig_status(&rig).members[2].medium_repaired, 2);
 	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	finish(&rig);
 }
@@ -268,7 +220,7 @@ test_unreadable_sector_during_a_rebuild_loses_that_piece_only(void **state)
 	int count;
 
 	start(&rig, 507);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
 	rig_drain(&rig);
 	rig_steps(&rig, 4000);
@@ -279,7 +231,7 @@ test_unreadable_sector_during_a_rebuild_loses_that_piece_only(void **state)
 	/* Row 1: parity on member 2; data on 3, 0, 1. */
 	disk_damage(&rig.members[1].disk, (4u << 20) + 16384 + 4096);
 	attach_spare(&rig, 4);
-	wait_until(&rig, all_in_sync, 40000);
+	wait_until(&rig, all_in_sync);
 	status = rig_status(&rig);
 	assert_int_equal(status.lost_bytes, 2 * 4096);
 	count = engine_lost_list(rig.engine, 0, range, 8);
@@ -302,7 +254,7 @@ test_unreadable_sector_during_a_rebuild_loses_that_piece_only(void **state)
 	rig_submit(&rig, REQUEST_WRITE, range[1].offset_bytes / 512, 8, false);
 	rig_drain(&rig);
 	assert_int_equal(rig_status(&rig).lost_extents, 0);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	assert_int_equal(faults_with(&rig, 0, 4), 0);
 	finish(&rig);
 	fake_member_free(&rig.members[4]);
@@ -316,7 +268,7 @@ test_cache_is_lost_after_a_piece_was(void **state)
 		struct rig rig;
 
 		start(&rig, 600 + (uint64_t)steps);
-		wait_until(&rig, all_proven, 20000);
+		wait_until(&rig, all_proven);
 		rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
 		rig_drain(&rig);
 		rig_steps(&rig, 4000);
@@ -334,8 +286,8 @@ test_cache_is_lost_after_a_piece_was(void **state)
 		rig_steps(&rig, steps);
 		fake_member_power_loss(&rig.members[2], true);
 		rig.errors_allowed = true;	/* what may be lost then is not what is tested here */
-		wait_until(&rig, all_in_sync, 40000);
-		wait_until(&rig, all_proven, 20000);
+		wait_until(&rig, all_in_sync);
+		wait_until(&rig, all_proven);
 		assert_int_equal(faults_with(&rig, 0, 4), 0);
 		rig_stop(&rig);
 		rig_free(&rig);
@@ -352,7 +304,7 @@ test_a_piece_is_lost_of_32_members(void **state)
 	rig_init(&rig, 5, 32, 16384, LOAD_BYTES, 700);
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
-	wait_until(&rig, all_proven, 40000);
+	wait_until(&rig, all_proven);
 	rig_submit(&rig, REQUEST_WRITE, 0, 4000, false);
 	rig_drain(&rig);
 	fake_member_cut(&rig.members[0], false);
@@ -363,7 +315,7 @@ test_a_piece_is_lost_of_32_members(void **state)
 	/* Row 1: parity on member 30; both of these hold data. */
 	disk_damage(&rig.members[1].disk, (4u << 20) + 16384 + 4096);
 	rig.members[0].reachable = true;
-	wait_until(&rig, all_in_sync, 40000);
+	wait_until(&rig, all_in_sync);
 	assert_int_equal(rig_status(&rig).lost_bytes, 2 * 4096);
 	assert_int_equal(rig_parity_faults(&rig), 0);
 	rig_stop(&rig);
@@ -377,7 +329,7 @@ test_a_member_that_refuses_many_writes_at_once_costs_no_request(void **state)
 	struct rig rig;
 
 	start(&rig, 513);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	rig.members[1].refuse_writes = true;
 	for (uint64_t i = 0; i < 60; i++)
 		rig_submit(&rig, i % 3 == 0 ? REQUEST_WRITE : REQUEST_ZERO, i * 200, 200, false);
@@ -404,7 +356,7 @@ test_lost_extents_survive_a_restart_and_can_be_accepted(void **state)
 	uint64_t bytes;
 
 	start(&rig, 508);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	load(&rig, 200, 24);
 	rig_crash(&rig);
 	rig.members[1].reachable = false;
@@ -443,7 +395,7 @@ test_write_waits_for_what_is_being_accepted(void **state)
 	rig_init(&rig, 5, 5, 16384, LOAD_BYTES, 511);
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 2000));
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	fake_member_cut(&rig.members[0], false);
 	rig_submit(&rig, REQUEST_WRITE, 0, 512, false);
 	rig_drain(&rig);
@@ -451,7 +403,7 @@ test_write_waits_for_what_is_being_accepted(void **state)
 	/* Row 1: parity on member 3; data on 4, 0, 1, 2. */
 	disk_damage(&rig.members[1].disk, (4u << 20) + 16384 + 4096);
 	attach_spare(&rig, 5);
-	wait_until(&rig, all_in_sync, 40000);
+	wait_until(&rig, all_in_sync);
 	assert_int_equal(engine_lost_list(rig.engine, 0, range, 8), 2);
 	sector = range[0].offset_bytes / 512;
 	rig_submit(&rig, REQUEST_WRITE, sector + 8, 1, false);	/* marks the region */
@@ -479,7 +431,7 @@ test_slow_member_is_read_around(void **state)
 	struct rig rig;
 
 	start(&rig, 509);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
 	rig_drain(&rig);
 	rig.members[1].answer_us_min = 400000;
@@ -502,11 +454,11 @@ test_read_of_several_members_is_looked_at_again(void **state)
 	uint64_t began_ms, completed;
 
 	start(&rig, 513);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
 	rig_drain(&rig);
 	for (int m = 0; m < rig.count; m++) {
-		rig.members[m].answer_us_min = rig.members[m].answer_us_max = 300000;
+		set_pace(&rig, m, 300000);
 		rig.members[m].deadline_us = 60000000;
 	}
 	began_ms = rig.now_ms;
@@ -535,7 +487,7 @@ test_reads_are_not_hedged_where_all_are_slow(void **state)
 	uint64_t hedged;
 
 	start(&rig, 512);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	rig_submit(&rig, REQUEST_WRITE, 0, 2000, false);
 	rig_drain(&rig);
 	for (int m = 0; m < rig.count; m++) {
@@ -559,7 +511,7 @@ test_forced_start_takes_a_member_as_it_stands(void **state)
 	struct rig rig;
 
 	start(&rig, 510);
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	fake_member_cut(&rig.members[3], false);
 	load(&rig, 100, 16);
 	rig_drain(&rig);
@@ -593,7 +545,7 @@ test_a_limit_that_is_set_holds_for_what_waits_already(void **state)
 	rig.errors_allowed = true;
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 2000));
-	wait_until(&rig, all_proven, 20000);
+	wait_until(&rig, all_proven);
 	fake_member_cut(&rig.members[1], false);
 	fake_member_cut(&rig.members[2], false);
 	since_ms = rig.now_ms;
@@ -610,7 +562,7 @@ test_a_limit_that_is_set_holds_for_what_waits_already(void **state)
 	assert_int_equal(rig.active_count, 0);
 	assert_true(rig.failed > 0);
 	rig.members[1].reachable = rig.members[2].reachable = true;
-	wait_until(&rig, all_in_sync, 20000);
+	wait_until(&rig, all_in_sync);
 	finish(&rig);
 }
 

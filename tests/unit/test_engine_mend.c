@@ -9,12 +9,6 @@ offset_of_row(uint64_t row)
 	return DATA_OFFSET + row * CHUNK;
 }
 
-static bool
-scrub_done(struct rig *rig)
-{
-	return !rig_status(rig).scrub_active;
-}
-
 static void
 test_member_that_can_not_keep_what_is_rewritten_loses_its_place(void **state)
 {
@@ -27,7 +21,7 @@ test_member_that_can_not_keep_what_is_rewritten_loses_its_place(void **state)
 	assert_int_equal(read_first_chunk(&rig, row), 0);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
 	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_FAULTY);
-	end(&rig);
+	finish(&rig);
 }
 
 /* Member 1 refuses to read a sector that the chunk of member 0 is to be made from: for a while, as it turns out. */
@@ -52,7 +46,7 @@ test_read_that_is_refused_during_a_rebuild_gives_nothing_up(void **state)
 	rig.members[1].disk.stuck_count = rig.members[1].disk.bad_count = 0;
 	wait_until(&rig, all_in_sync);
 	assert_int_equal(rig_status(&rig).lost_bytes, 0);
-	end(&rig);
+	finish(&rig);
 }
 
 /* P and Q tell which chunk alone is wrong; that one is corrected, and not P and Q made to fit it. */
@@ -67,7 +61,7 @@ test_repair_of_level_6_rewrites_what_has_rotted(void **state)
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
 	wait_until(&rig, scrub_done);
 	assert_int_equal(rig_status(&rig).scrub_mismatches, 1);
-	end(&rig);
+	finish(&rig);
 }
 
 /* A write was on its way when the gateway died: its data is there, P and Q are those of before.  Whoever reads sees the new data, and it must
@@ -95,7 +89,7 @@ test_resync_of_level_6_takes_data_as_it_stands(void **state)
 		disk_write(&rig.members[role[i]].disk, offset_of_row(row), redundancy[i], CHUNK, true);
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
-	end(&rig);
+	finish(&rig);
 }
 
 /* Level 6 with two members out.  One is back and holds what was lost of a row, so P and Q are made anew, but Q is refused.  What the other

@@ -1,14 +1,5 @@
 /* test_engine_operations.c - what reads, writes and zeros promise when members fail in the midst of them. */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "../simulation/rig.h"
+#include "scenario.h"
 
 #define CHUNK 16384u
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
@@ -21,20 +12,11 @@ static void
 begin(struct rig *rig, int level, int count, uint64_t seed)
 {
 	rig_init(rig, level, count, CHUNK, LOAD_BYTES, seed);
-	for (int m = 0; m < rig->count; m++)
-		rig->members[m].deadline_us = 3000000;	/* so that slow ones keep their sessions */
+	set_deadline_of_all(rig, 3000000);	/* so that slow ones keep their sessions */
 	rig_start_active(rig);
 	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors, true);
 	rig_drain(rig);
 	rig_wait_for_resync(rig);
-}
-
-static void
-end(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
 }
 
 /* A medium error says that data is lost for good.  While one member refuses to read, and nothing else is wrong with it, its
@@ -58,7 +40,7 @@ test_what_a_member_refuses_to_read_is_not_called_lost(void **state)
 		assert_int_equal(rig.last_error, -EIO);
 		rig.members[0].refuse_reads = false;
 		rig.errors_allowed = false;
-		end(&rig);
+		finish(&rig);
 	}
 }
 
@@ -80,14 +62,8 @@ test_a_write_that_needs_what_is_refused_is_not_told_of_a_loss(void **state)
 		assert_int_equal(rig.last_error, -EIO);
 		rig.members[refusing].refuse_reads = false;
 		rig.errors_allowed = false;
-		end(&rig);
+		finish(&rig);
 	}
-}
-
-static void
-set_pace(struct rig *rig, int member, uint64_t us)
-{
-	rig->members[member].answer_us_min = rig->members[member].answer_us_max = us;
 }
 
 /* The region of row 0 is marked. */
@@ -164,7 +140,7 @@ test_what_went_with_a_cache_is_written_again(void **state)
 		for (int m = 0; m < 2; m++)
 			fake_member_power_loss(&rig.members[m], true);
 		rig_drain(&rig);
-		end(&rig);
+		finish(&rig);
 	}
 }
 
@@ -309,7 +285,7 @@ test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled(void **st
 		prefer(&rig, 2);
 		rig_submit(&rig, REQUEST_READ, TORN, 1, false);
 		rig_drain(&rig);
-		end(&rig);
+		finish(&rig);
 	}
 	assert_true(differ > 0);
 }
@@ -342,11 +318,7 @@ test_nothing_is_made_from_parity_that_is_suspect(void **state)
 		disk_damage(&holder(&rig, 1)->disk, DATA_OFFSET);
 		rig.options.resync_rows_max = 0;
 		rig_start_active(&rig);
-		rig.errors_allowed = true;
-		rig_submit(&rig, REQUEST_READ, CHUNK_SECTORS, 1, false);
-		rig_drain(&rig);
-		assert_int_equal(rig.failed, 1);
-		assert_int_equal(rig.last_error, -ENODATA);
+		assert_int_equal(error_of_read(&rig, CHUNK_SECTORS, 1), -ENODATA);
 		rig_stop(&rig);
 		rig_free(&rig);
 	}

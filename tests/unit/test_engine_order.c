@@ -1,16 +1,7 @@
 /* test_engine_order.c - writes that overlap are carried out in the order in which they were submitted, also those that are
  * carried out again.
  */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "../simulation/rig.h"
+#include "scenario.h"
 
 #define CHUNK 16384u
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
@@ -22,8 +13,7 @@ static void
 init(struct rig *rig, uint32_t chunk_bytes, uint64_t load_bytes, uint64_t seed)
 {
 	rig_init(rig, 5, 4, chunk_bytes, load_bytes, seed);
-	for (int m = 0; m < rig->count; m++)
-		rig->members[m].deadline_us = 2000000;	/* so that slow ones keep their sessions */
+	set_deadline_of_all(rig, 2000000);	/* so that slow ones keep their sessions */
 }
 
 /* Level 5 of 4 members.  The whole load is written and safe, all parity is proven, nothing is under way. */
@@ -37,22 +27,6 @@ begin(struct rig *rig, uint64_t seed)
 	rig_wait_for_resync(rig);
 }
 
-static void
-end(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
-}
-
-/* What members are sent from now on takes so long. */
-static void
-set_pace(struct rig *rig, uint64_t us)
-{
-	for (int m = 0; m < rig->count; m++)
-		rig->members[m].answer_us_min = rig->members[m].answer_us_max = us;
-}
-
 /* A write of one sector whose commands take 200 ms, so that others of its row wait.  The regions are marked already. */
 static void
 block_row(struct rig *rig, uint64_t row)
@@ -60,10 +34,10 @@ block_row(struct rig *rig, uint64_t row)
 	rig_submit(rig, REQUEST_WRITE, 0, 1, false);
 	rig_submit(rig, REQUEST_WRITE, (row + 1) * ROW_SECTORS - 1, 1, false);
 	rig_drain(rig);
-	set_pace(rig, 100000);
+	set_pace_of_all(rig, 100000);
 	rig_submit(rig, REQUEST_WRITE, (row + 1) * ROW_SECTORS - 1, 1, false);
 	engine_run(rig->engine, rig->now_ms);
-	set_pace(rig, 200);
+	set_pace_of_all(rig, 200);
 }
 
 /* Two sessions break, more than the level bears, and nobody can tell whether the caches survived.  They did. */
@@ -93,7 +67,7 @@ test_a_write_carried_out_again_does_not_come_behind_a_newer_one(void **state)
 		rig_steps(&rig, 20);
 		doubt_caches(&rig);
 		rig_drain(&rig);
-		end(&rig);
+		finish(&rig);
 	}
 }
 
@@ -115,11 +89,11 @@ test_zeros_carried_out_again_spare_what_is_newer(void **state)
 	init(&rig, 4096, 24u << 20, 83);
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
-	set_pace(&rig, 20000);
+	set_pace_of_all(&rig, 20000);
 	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
 	while (rig.members[0].zeros < 2)
 		rig_step(&rig);
-	set_pace(&rig, 200);
+	set_pace_of_all(&rig, 200);
 	rig_submit(&rig, REQUEST_WRITE, 3, 1, false);
 	rig_steps(&rig, 5);
 	assert_int_equal(rig.active_count, 1);
@@ -131,7 +105,7 @@ test_zeros_carried_out_again_spare_what_is_newer(void **state)
 	assert_int_equal(rig.last_error, -EIO);
 	assert_false(holds_zeros(&rig, 3));
 	rig.errors_allowed = false;
-	end(&rig);
+	finish(&rig);
 }
 
 /* And where it harms nobody it is repeated. */
@@ -143,14 +117,14 @@ test_zeros_are_carried_out_again(void **state)
 	init(&rig, 4096, 24u << 20, 84);
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
-	set_pace(&rig, 5000);
+	set_pace_of_all(&rig, 5000);
 	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
 	while (rig.members[0].zeros < 4)
 		rig_step(&rig);
 	doubt_caches(&rig);
 	rig_drain(&rig);
 	assert_true(rig.members[0].zeros >= 4 + 8);
-	end(&rig);
+	finish(&rig);
 }
 
 static void
@@ -171,7 +145,7 @@ test_writes_that_wait_are_done_in_order(void **state)
 	rig_steps(&rig, 20);
 	assert_int_equal(rig.active_count, 7);
 	rig_drain(&rig);
-	end(&rig);
+	finish(&rig);
 }
 
 static void
@@ -191,7 +165,7 @@ test_a_stop_refuses_those_that_wait(void **state)
 	assert_int_equal(rig.last_error, -ESHUTDOWN);
 	rig.errors_allowed = false;
 	rig_start_active(&rig);
-	end(&rig);
+	finish(&rig);
 }
 
 /* Two writes were joined, one of them can't be done, so each is done by itself: before a third that overlaps the other. */
@@ -233,7 +207,7 @@ test_a_piece_that_went_with_a_cache_is_written_again(void **state)
 		for (int m = 0; m < 2; m++)
 			fake_member_power_loss(&rig.members[m], true);
 		rig_drain(&rig);
-		end(&rig);
+		finish(&rig);
 	}
 }
 

@@ -1,17 +1,7 @@
 /* test_engine_probe.c - members are probed beside a load that verifies, on fake members in virtual time: figures that
  * follow from the members' answer times, and an end in time whatever becomes of member or volume meanwhile.
  */
-#include "engine/engine.h"
-#include "rig.h"
-
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "scenario.h"
 
 #define CHUNK 16384u
 #define BLOCK 65536u
@@ -63,36 +53,6 @@ start(struct rig *rig, int count, uint64_t seed)
 	rig->step_ms_max = 1;
 }
 
-static void
-settle(struct rig *rig)
-{
-	for (int i = 0; i < 40000 && rig_status(rig).regions_suspect > 0; i++) {
-		rig_step(rig);
-		if (rig->active_count == 0)
-			rig_jump(rig);
-	}
-	assert_int_equal(rig_status(rig).regions_suspect, 0);
-}
-
-static void
-answers_after(struct rig *rig, int member, uint64_t us)
-{
-	rig->members[member].answer_us_min = us;
-	rig->members[member].answer_us_max = us;
-}
-
-static void
-finish(struct rig *rig)
-{
-	rig_drain(rig);
-	rig_verify(rig);
-	settle(rig);
-	assert_int_equal(rig_parity_faults(rig), 0);
-	rig_stop(rig);
-	assert_int_equal(rig->failed, 0);
-	rig_free(rig);
-}
-
 static struct probe_order
 of(int slot, uint32_t depth, uint32_t duration_ms)
 {
@@ -109,8 +69,8 @@ test_reads_one_after_the_other_take_what_the_member_takes(void **state)
 	uint64_t before[3], each_ms;
 
 	start(&rig, 3, 900);
-	settle(&rig);
-	answers_after(&rig, 1, 10000);
+	wait_until(&rig, all_proven);
+	set_pace(&rig, 1, 10000);
 	for (int i = 0; i < 3; i++)
 		before[i] = rig.members[i].reads;
 	assert_int_equal(probe(&rig, of(1, 1, 1000)), 0);
@@ -125,7 +85,7 @@ test_reads_one_after_the_other_take_what_the_member_takes(void **state)
 	assert_in_range(rig.members[1].reads - before[1], one->reads + 10, 101);
 	assert_int_equal(rig.members[0].reads, before[0]);
 	assert_int_equal(rig.members[2].reads, before[2]);
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 static void
@@ -135,14 +95,14 @@ test_depth_multiplies(void **state)
 	uint64_t alone;
 
 	start(&rig, 3, 901);
-	answers_after(&rig, 0, 20000);
+	set_pace(&rig, 0, 20000);
 	assert_int_equal(probe(&rig, of(0, 1, 2000)), 0);
 	await(&rig);
 	alone = outcome.results[0].reads;
 	assert_int_equal(probe(&rig, of(0, 8, 2000)), 0);
 	await(&rig);
 	assert_in_range(outcome.results[0].reads, 7 * alone, 9 * alone);
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 static void
@@ -154,7 +114,7 @@ test_the_rate_is_bounded(void **state)
 	start(&rig, 3, 902);
 	order.rate_max = 20 * BLOCK;
 	for (int i = 0; i < 3; i++)
-		answers_after(&rig, i, 100);
+		set_pace(&rig, i, 100);
 	assert_int_equal(probe(&rig, order), 0);
 	await(&rig);
 	for (int i = 0; i < 3; i++) {
@@ -162,7 +122,7 @@ test_the_rate_is_bounded(void **state)
 
 		assert_in_range(one->reads * 1000 / one->elapsed_ms, 17, 22);
 	}
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 /* Nothing made the engine look at the clock since long. */
@@ -172,15 +132,15 @@ test_its_time_begins_when_it_does(void **state)
 	struct rig rig;
 
 	start(&rig, 3, 912);
-	settle(&rig);
-	answers_after(&rig, 0, 1000);
+	wait_until(&rig, all_proven);
+	set_pace(&rig, 0, 1000);
 	assert_int_equal(probe(&rig, of(0, 1, 500)), 0);
 	rig.now_ms += 5000;
 	rig.schedule.now_us = rig.now_ms * 1000;
 	await(&rig);
 	assert_int_equal(outcome.results[0].error, 0);
 	assert_in_range(outcome.results[0].reads, 150, 400);
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 /* So many reads at once that each takes seconds would hold up what initiators ask for. */
@@ -191,18 +151,18 @@ test_a_slow_member_gets_fewer_at_once(void **state)
 	uint64_t before;
 
 	start(&rig, 3, 903);
-	settle(&rig);
-	answers_after(&rig, 2, 1000);
+	wait_until(&rig, all_proven);
+	set_pace(&rig, 2, 1000);
 	assert_int_equal(probe(&rig, of(2, 32, 10000)), 0);
 	before = rig.members[2].reads;
 	rig_steps(&rig, 1000);
 	assert_true(rig.members[2].reads - before > 1000);	/* it began with full depth */
-	answers_after(&rig, 2, 700000);
+	set_pace(&rig, 2, 700000);
 	before = rig.members[2].reads;
 	await(&rig);
 	assert_in_range(rig.members[2].reads - before, 32 + 10, 2 * 32 + 14);
-	answers_after(&rig, 2, 1000);
-	finish(&rig);
+	set_pace(&rig, 2, 1000);
+	finish_proven(&rig);
 }
 
 /* That it answers many at once later than one says nothing about it: reads don't avoid it, and what the others move
@@ -214,7 +174,7 @@ test_beside_a_load(void **state)
 
 	start(&rig, 4, 904);
 	for (int i = 0; i < 4; i++)
-		answers_after(&rig, i, 1000);
+		set_pace(&rig, i, 1000);
 	assert_int_equal(probe(&rig, of(-1, 16, 3000)), 0);
 	assert_int_equal(probe(&rig, of(-1, 16, 3000)), 0 - EBUSY);
 	assert_non_null(strstr(why, "already"));
@@ -229,7 +189,7 @@ test_beside_a_load(void **state)
 		assert_true(outcome.results[i].other_bytes > 0);
 		assert_true(outcome.results[i].reads > 1000);
 	}
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 static void
@@ -238,15 +198,15 @@ test_probes_do_not_make_a_member_slow(void **state)
 	struct rig rig;
 
 	start(&rig, 3, 905);
-	settle(&rig);
-	answers_after(&rig, 1, 400000);
+	wait_until(&rig, all_proven);
+	set_pace(&rig, 1, 400000);
 	assert_int_equal(probe(&rig, of(1, 8, 5000)), 0);
 	await(&rig);
 	assert_true(outcome.results[1].reads > 50);
 	assert_false(rig_status(&rig).members[1].slow);
 	assert_in_range(rig_status(&rig).members[1].latency_ms, 0, 40);
-	answers_after(&rig, 1, 1000);
-	finish(&rig);
+	set_pace(&rig, 1, 1000);
+	finish_proven(&rig);
 }
 
 /* --- its end --- */
@@ -257,7 +217,7 @@ test_a_hung_member_ends_it_in_time(void **state)
 	struct rig rig;
 
 	start(&rig, 4, 906);
-	settle(&rig);
+	wait_until(&rig, all_proven);
 	fake_member_hang(&rig.members[2]);
 	assert_int_equal(probe(&rig, of(-1, 4, 500)), 0);
 	assert_in_range(await(&rig), 500, 1510);
@@ -268,7 +228,7 @@ test_a_hung_member_ends_it_in_time(void **state)
 	for (int i = 0; i < 4; i++)
 		assert_true(i == 2 || (outcome.results[i].error == 0 && outcome.results[i].reads > 0));
 	fake_member_continue(&rig.members[2]);
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 static void
@@ -277,7 +237,7 @@ test_a_member_that_goes_ends_its_part(void **state)
 	struct rig rig;
 
 	start(&rig, 4, 907);
-	answers_after(&rig, 0, 5000);
+	set_pace(&rig, 0, 5000);
 	assert_int_equal(probe(&rig, of(-1, 4, 2000)), 0);
 	rig_steps(&rig, 300);
 	fake_member_cut(&rig.members[0], true);
@@ -287,7 +247,7 @@ test_a_member_that_goes_ends_its_part(void **state)
 	assert_true(outcome.results[0].reads > 0);
 	assert_int_equal(outcome.results[1].error, 0);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 40000));
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 /* Its slot is free, and perhaps another's, before the probe of the others ends. */
@@ -299,7 +259,7 @@ test_a_member_that_is_let_go_meanwhile(void **state)
 		struct rig rig;
 
 		start(&rig, 4, 920);
-		settle(&rig);
+		wait_until(&rig, all_proven);
 		order.rate_max = i == 0 ? 0 : 1 << 20;
 		assert_int_equal(probe(&rig, order), 0);
 		rig_steps(&rig, 200);
@@ -325,13 +285,13 @@ test_a_member_that_refuses_to_read_says_so(void **state)
 	struct rig rig;
 
 	start(&rig, 3, 908);
-	settle(&rig);
+	wait_until(&rig, all_proven);
 	rig.members[0].refuse_reads = true;
 	assert_int_equal(probe(&rig, of(0, 4, 1000)), 0);
 	assert_in_range(await(&rig), 0, 100);
 	assert_int_equal(outcome.results[0].error, -EIO);
 	rig.members[0].refuse_reads = false;
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 static void
@@ -340,7 +300,7 @@ test_who_is_out_takes_no_part(void **state)
 	struct rig rig;
 
 	start(&rig, 4, 909);
-	settle(&rig);
+	wait_until(&rig, all_proven);
 	fake_member_cut(&rig.members[1], false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 4000));
 	assert_int_equal(probe(&rig, of(1, 1, 500)), -ENODEV);
@@ -348,7 +308,7 @@ test_who_is_out_takes_no_part(void **state)
 	await(&rig);
 	assert_false(outcome.results[1].probed);
 	assert_true(outcome.results[0].reads > 0 && outcome.results[3].reads > 0);
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 static void
@@ -363,7 +323,7 @@ test_a_stop_does_not_wait_for_it(void **state)
 	struct rig rig;
 
 	start(&rig, 3, 910);
-	settle(&rig);
+	wait_until(&rig, all_proven);
 	assert_int_equal(probe(&rig, of(-1, 4, 60000)), 0);
 	rig_steps(&rig, 100);
 	engine_stop(rig.engine, noted, &rig.stopped);
@@ -399,7 +359,7 @@ test_what_is_out_of_range_is_refused(void **state)
 		assert_int_equal(probe(&rig, wrong[i]), -EINVAL);
 	rig_steps(&rig, 10);
 	assert_false(outcome.done);
-	finish(&rig);
+	finish_proven(&rig);
 }
 
 int

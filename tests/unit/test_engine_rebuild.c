@@ -40,9 +40,7 @@ test_member_that_goes_while_rows_are_copied_does_no_harm(void **state)
 	rig_start_active(&rig);
 	fake_member_cut(&rig.members[0], false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
-	for (uint64_t sector = 0; sector < rig.sectors; sector += 512)
-		rig_submit(&rig, REQUEST_WRITE, sector, rig.sectors - sector < 512 ? rig.sectors - sector : 512,
-			   false);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
 	rig_drain(&rig);
 	rig.members[4].deadline_us = 60000000;
 	tap.judge = hold_reads_of_data;
@@ -55,7 +53,7 @@ test_member_that_goes_while_rows_are_copied_does_no_harm(void **state)
 	tap_let_go(&tap);
 	wait_until(&rig, is_filled);
 	fake_member_cut(&rig.members[2], false);	/* so that what member 0 got is needed */
-	end(&rig);
+	finish(&rig);
 }
 
 int

@@ -1,36 +1,5 @@
 /* What a scrub says that it corrected. */
-#include "rig.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-static void
-wait_until(struct rig *rig, bool (*met)(struct rig *rig), int steps)
-{
-	for (int i = 0; i < steps && !met(rig); i++) {
-		rig_step(rig);
-		if (rig->active_count == 0)
-			rig_jump(rig);
-	}
-	assert_true(met(rig));
-}
-
-static bool
-scrub_done(struct rig *rig)
-{
-	return !rig_status(rig).scrub_active;
-}
-
-static bool
-all_clean(struct rig *rig)
-{
-	return rig_status(rig).regions_dirty == 0;
-}
+#include "scenario.h"
 
 static void
 correct_and_lose_the_caches(uint64_t seed)
@@ -42,12 +11,12 @@ correct_and_lose_the_caches(uint64_t seed)
 	rig_init(&rig, 5, 4, 16384, 8 << 20, seed);
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
-	wait_until(&rig, all_clean, 40000);
+	wait_until(&rig, all_clean);
 	/* Row 2's parity is on member 1. */
 	disk_write(&rig.members[1].disk, (4u << 20) + 2 * 16384 + 512, junk, 512, true);
 	assert_int_equal(rig_parity_faults(&rig), 1);
 	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
-	wait_until(&rig, scrub_done, 40000);
+	wait_until(&rig, scrub_done);
 	assert_int_equal(rig_status(&rig).scrub_mismatches, 1);
 	rig_power_loss(&rig);
 	assert_int_equal(rig_parity_faults(&rig), 0);

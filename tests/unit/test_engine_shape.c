@@ -1,37 +1,5 @@
 /* A device that has another size, or other blocks, at its next session. */
-#include "rig.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void
-wait_until(struct rig *rig, bool (*met)(struct rig *rig), int steps)
-{
-	for (int i = 0; i < steps && !met(rig); i++) {
-		rig_step(rig);
-		if (rig->active_count == 0)
-			rig_jump(rig);
-	}
-	assert_true(met(rig));
-}
-
-static bool
-is_degraded(struct rig *rig)
-{
-	return rig_status(rig).state == VOLUME_DEGRADED;
-}
-
-static bool
-is_whole(struct rig *rig)
-{
-	return rig_status(rig).state == VOLUME_ACTIVE;
-}
+#include "scenario.h"
 
 static bool
 is_told(struct rig *rig)
@@ -57,14 +25,6 @@ load(struct rig *rig, int requests)
 	rig_drain(rig);
 }
 
-static void
-finish(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
-}
-
 /* fake_member asserts that nothing is sent behind its end. */
 static void
 test_member_that_comes_back_smaller_is_not_written_to(void **state)
@@ -78,11 +38,11 @@ test_member_that_comes_back_smaller_is_not_written_to(void **state)
 	fake_member_cut(&rig.members[2], true);
 	rig_steps(&rig, 300);	/* nobody misses it meanwhile, so it is not evicted before */
 	load(&rig, 100);
-	wait_until(&rig, is_degraded, 20000);
-	wait_until(&rig, is_told, 20000);
+	wait_until(&rig, is_degraded);
+	wait_until(&rig, is_told);
 	rig.members[2].capacity_bytes = bytes;
 	fake_member_cut(&rig.members[2], true);
-	wait_until(&rig, is_whole, 40000);
+	wait_until(&rig, is_whole);
 	finish(&rig);
 }
 
@@ -95,10 +55,10 @@ test_member_that_comes_back_with_other_blocks_waits_outside(void **state)
 	rig.members[1].told_block_bytes = 4096;
 	fake_member_cut(&rig.members[1], true);
 	load(&rig, 100);
-	wait_until(&rig, is_degraded, 20000);
+	wait_until(&rig, is_degraded);
 	rig.members[1].told_block_bytes = 0;
 	fake_member_cut(&rig.members[1], true);
-	wait_until(&rig, is_whole, 40000);
+	wait_until(&rig, is_whole);
 	finish(&rig);
 }
 
@@ -112,7 +72,7 @@ test_volume_starts_without_a_member_that_has_changed(void **state)
 	rig_stop(&rig);
 	rig.members[3].told_block_bytes = 4096;
 	rig_start(&rig);
-	wait_until(&rig, is_degraded, 40000);
+	wait_until(&rig, is_degraded);
 	load(&rig, 50);
 	finish(&rig);
 }

@@ -1,15 +1,7 @@
 /* test_engine_zero.c - ranges of zeros, and compare and write, on members in memory. */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
+#include "scenario.h"
+
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "../simulation/rig.h"
 
 #define CHUNK 16384u
 #define ROW_SECTORS (3 * CHUNK / RIG_SECTOR)
@@ -19,14 +11,6 @@ static void
 init(struct rig *rig, uint64_t seed)
 {
 	rig_init(rig, 5, 4, CHUNK, LOAD_BYTES, seed);
-}
-
-static void
-end(struct rig *rig)
-{
-	rig_verify(rig);
-	rig_stop(rig);
-	rig_free(rig);
 }
 
 static uint64_t
@@ -64,7 +48,7 @@ test_whole_rows_need_no_read_and_are_proven(void **state)
 	rig_submit(&rig, REQUEST_WRITE, 20 * row, 1, false);
 	rig_drain(&rig);
 	assert_int_equal(rig_status(&rig).rows_rmw, 1);
-	end(&rig);
+	finish(&rig);
 }
 
 static void
@@ -84,7 +68,7 @@ test_ends_of_a_range_are_written(void **state)
 	rig_verify(&rig);
 	rig_power_loss(&rig);		/* FUA: they are on the media */
 	rig_start_active(&rig);
-	end(&rig);
+	finish(&rig);
 }
 
 static int
@@ -105,8 +89,7 @@ test_a_long_range_lets_others_pass_and_is_bounded(void **state)
 	int most = 0;
 
 	rig_init(&rig, 5, 4, 4096, 24u << 20, 3);	/* 2048 rows: 8 pieces of 256 */
-	for (int i = 0; i < rig.count; i++)
-		rig.members[i].answer_us_min = rig.members[i].answer_us_max = 5000;
+	set_pace_of_all(&rig, 5000);
 	rig_start_active(&rig);
 	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
 	rig_step(&rig);
@@ -123,7 +106,7 @@ test_a_long_range_lets_others_pass_and_is_bounded(void **state)
 	}
 	assert_int_equal(done_before_it, 4);
 	assert_in_range(most, 2, 4);
-	end(&rig);
+	finish(&rig);
 }
 
 static int given_up_result;
@@ -144,7 +127,7 @@ test_a_range_that_was_given_up_begins_nothing_more(void **state)
 	rig_init(&rig, 5, 4, 4096, 24u << 20, 6);	/* 2048 rows: 8 pieces of 256 */
 	rig_start_active(&rig);
 	for (int i = 0; i < rig.count; i++) {
-		rig.members[i].answer_us_min = rig.members[i].answer_us_max = 200000;
+		set_pace(&rig, i, 200000);
 		rig.members[i].deadline_us = 2000000;
 	}
 	given_up_result = 1;
@@ -159,7 +142,7 @@ test_a_range_that_was_given_up_begins_nothing_more(void **state)
 	rig_drain(&rig);
 	rig_steps(&rig, 2000);
 	rig_verify(&rig);	/* it does not know of the zeros: they would be wrong */
-	end(&rig);
+	finish(&rig);
 }
 
 static uint32_t
@@ -179,8 +162,7 @@ zero_all(struct rig *rig, uint32_t answer_us, int *most, uint32_t *longest)
 {
 	uint64_t zeros = SUM(rig, zeros);
 
-	for (int i = 0; i < rig->count; i++)
-		rig->members[i].answer_us_min = rig->members[i].answer_us_max = answer_us;
+	set_pace_of_all(rig, answer_us);
 	*most = 0;
 	*longest = 0;
 	rig_submit(rig, REQUEST_ZERO, 0, rig->sectors, false);
@@ -204,8 +186,7 @@ test_pieces_are_as_long_as_members_are_quick(void **state)
 
 	rig_init(&rig, 5, 4, 65536, 30u << 20, 4);
 	rig.options.resync_rows_max = 0;
-	for (int i = 0; i < rig.count; i++)
-		rig.members[i].deadline_us = 500000;
+	set_deadline_of_all(&rig, 500000);
 	rig_start_active(&rig);
 	zero_all(&rig, 80000, &most, &slow);	/* of 500 ms to give up */
 	assert_int_equal(slow, 65536);
@@ -214,7 +195,7 @@ test_pieces_are_as_long_as_members_are_quick(void **state)
 	assert_true(quick > 1u << 20);
 	assert_in_range(most, 2, 4);
 	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
-	end(&rig);
+	finish(&rig);
 }
 
 /* A chunk may be longer than what is sent of zeros at once. */
@@ -229,7 +210,7 @@ test_zeros_are_sent_to_members_with_large_chunks(void **state)
 	rig_start_active(&rig);
 	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
 	rig_drain(&rig);
-	end(&rig);
+	finish(&rig);
 }
 
 static void
@@ -257,7 +238,7 @@ test_a_member_may_go_while_zeros_are_written(void **state)
 		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 100000));
 		rig_wait_for_resync(&rig);
 		assert_int_equal(rig_parity_faults(&rig), 0);
-		end(&rig);
+		finish(&rig);
 	}
 }
 
@@ -299,8 +280,7 @@ test_a_stop_does_not_wait_for_a_long_range(void **state)
 	struct rig rig;
 
 	rig_init(&rig, 5, 4, 4096, 24u << 20, 22);
-	for (int i = 0; i < rig.count; i++)
-		rig.members[i].answer_us_min = rig.members[i].answer_us_max = 5000;
+	set_pace_of_all(&rig, 5000);
 	rig_start_active(&rig);
 	rig.errors_allowed = true;
 	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
@@ -309,7 +289,7 @@ test_a_stop_does_not_wait_for_a_long_range(void **state)
 	assert_int_equal(rig.last_error, -ESHUTDOWN);
 	assert_true(SUM(&rig, zeros) < 4 * 8);
 	rig_start_active(&rig);
-	end(&rig);
+	finish(&rig);
 }
 
 /* --- compare and write --- */
@@ -399,7 +379,7 @@ test_compare_and_write_says_where_it_differs(void **state)
 	memset(compare->memory, 0, sizeof(compare->memory));
 	compare_submit(&rig, compare, 3, COMPARE_WRITE_BYTES_MAX);
 	assert_int_equal(compare_wait(&rig, compare), 0);
-	end(&rig);
+	finish(&rig);
 	free(compare);
 }
 
@@ -471,7 +451,7 @@ test_a_counter_kept_with_it_loses_no_increment(void **state)
 		assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
 		rig_submit(&rig, REQUEST_ZERO, 0, ROW_SECTORS, false);
 		rig_drain(&rig);
-		end(&rig);
+		finish(&rig);
 	}
 }
 
