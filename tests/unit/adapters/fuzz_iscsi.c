@@ -3,11 +3,11 @@
  * Input: a byte of options, then steps.  A step is raw bytes, or a PDU whose fields are each what the connection
  * expects just now, or a value near a limit, or anything; or one of our own acts.  Checked after each:
  * every task is given back exactly once; nobody writes outside of a read's memory, nor into it once it was
- * given back or diverted; nothing good is said of data that did not come.  Without libFuzzer: fuzz_iscsi RUNS
- * SEED makes its own inputs; fuzz_iscsi FILE... replays inputs.
+ * given back or diverted; nothing good is said of data that did not come.
  */
+#include "../fuzz.h"
+
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,11 +15,10 @@
 
 #include "iscsi_connection.h"
 
+#define INPUT_BYTES 1024u
 #define TASKS 6
 #define MEMORY_BYTES 32768u
 #define POISON 0x5a
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct fuzz_task {
 	struct iscsi_task task;
@@ -39,15 +38,6 @@ static struct {
 	uint8_t out[1 << 20];	/* of the target, not in the socket yet */
 	size_t out_start, out_end;
 } fuzz;
-
-static void
-require(bool condition, const char *what)
-{
-	if (!condition) {
-		fprintf(stderr, "fuzz_iscsi: %s\n", what);
-		abort();
-	}
-}
 
 static uint8_t
 next(void)
@@ -78,12 +68,12 @@ on_done(struct iscsi_task *wire)
 	struct fuzz_task *task = (struct fuzz_task *)wire;
 	const struct scsi_task *scsi = &task->scsi;
 
-	require(task->busy, "a task was given back twice");
+	fuzz_require(task->busy, "a task was given back twice");
 	task->busy = false;
 	if (scsi->status == 0 && scsi->residual_status != SCSI_RESIDUAL_UNDERFLOW)
-		require(wire->moved_bytes == wire->length_bytes, "good, though data is missing");
+		fuzz_require(wire->moved_bytes == wire->length_bytes, "good, though data is missing");
 	if (scsi->status == 0 && scsi->residual_status == SCSI_RESIDUAL_UNDERFLOW)
-		require(scsi->residual >= wire->length_bytes - wire->moved_bytes, "more than came is said to be there");
+		fuzz_require(scsi->residual >= wire->length_bytes - wire->moved_bytes, "more than came is said to be there");
 	if (!task->ours)
 		take_memory_back(task);
 }
@@ -287,10 +277,10 @@ check(void)
 	for (int i = 0; i < TASKS; i++) {
 		const struct fuzz_task *task = &fuzz.tasks[i];
 
-		require(task->task.moved_bytes <= task->task.length_bytes &&
+		fuzz_require(task->task.moved_bytes <= task->task.length_bytes &&
 			task->task.solicited_bytes <= task->task.length_bytes, "more than the task has");
 		for (uint32_t at = 0; task->ours && at < task->length; at += 64)
-			require(task->memory[at] == POISON, "memory was touched that was taken back");
+			fuzz_require(task->memory[at] == POISON, "memory was touched that was taken back");
 	}
 }
 
@@ -299,7 +289,7 @@ start(uint8_t options)
 {
 	int sockets[2], small = 8192;
 
-	require(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no sockets");
+	fuzz_require(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no sockets");
 	fcntl(sockets[0], F_SETFL, O_NONBLOCK);
 	setsockopt(sockets[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));	/* it is full often */
 	fuzz.out_start = fuzz.out_end = 0;
@@ -314,7 +304,7 @@ start(uint8_t options)
 		},
 	};
 	fuzz.connection = iscsi_connection_create(sockets[0], &fuzz.login);
-	require(fuzz.connection != NULL, "no memory");
+	fuzz_require(fuzz.connection != NULL, "no memory");
 	for (int i = 0; i < TASKS; i++) {
 		fuzz.tasks[i] = (struct fuzz_task){ .memory = NULL };
 		submit(&fuzz.tasks[i], i & 1);
@@ -325,8 +315,6 @@ start(uint8_t options)
 		iscsi_connection_logout(fuzz.connection, on_answer, NULL);
 	iscsi_connection_flush(fuzz.connection);
 }
-
-static int steps_survived;
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -342,62 +330,25 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (error == 0)
 			error = iscsi_connection_flush(fuzz.connection);
 		check();
-		steps_survived++;
+		fuzz_steps++;
 	}
-	require(error == 0 || iscsi_connection_fault(fuzz.connection)[0] != '\0', "broken without a reason");
+	fuzz_require(error == 0 || iscsi_connection_fault(fuzz.connection)[0] != '\0', "broken without a reason");
 	iscsi_connection_destroy(fuzz.connection);
 	close(fuzz.peer);
 	for (int i = 0; i < TASKS; i++) {
-		require(!fuzz.tasks[i].busy, "a task was never given back");
+		fuzz_require(!fuzz.tasks[i].busy, "a task was never given back");
 		free(fuzz.tasks[i].memory);
 	}
 	return 0;
 }
 
-#ifndef IRAID_LIBFUZZER
-static uint64_t
-random_next(uint64_t *state)
+size_t
+fuzz_make(uint8_t *input)
 {
-	*state += 0x9e3779b97f4a7c15;
-	uint64_t mixed = (*state ^ *state >> 30) * 0xbf58476d1ce4e5b9;
+	for (size_t i = 0; i < INPUT_BYTES; i += 8) {
+		uint64_t word = fuzz_random();
 
-	mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
-	return mixed ^ mixed >> 31;
-}
-
-static void
-replay(const char *path)
-{
-	static uint8_t bytes[1 << 20];
-	FILE *file = fopen(path, "rb");
-
-	require(file != NULL, "an input can't be read");
-	LLVMFuzzerTestOneInput(bytes, fread(bytes, 1, sizeof(bytes), file));
-	fclose(file);
-}
-
-int
-main(int argc, char **argv)
-{
-	uint64_t runs = argc == 3 ? strtoull(argv[1], NULL, 10) : 0;
-	uint64_t state = runs > 0 ? strtoull(argv[2], NULL, 10) : 0;
-	uint8_t bytes[1024];
-
-	if (runs == 0) {
-		for (int i = 1; i < argc; i++)
-			replay(argv[i]);
-		return argc < 2;
+		memcpy(input + i, &word, 8);
 	}
-	for (uint64_t run = 0; run < runs; run++) {
-		for (size_t i = 0; i < sizeof(bytes); i += 8) {
-			uint64_t word = random_next(&state);
-
-			memcpy(bytes + i, &word, 8);
-		}
-		LLVMFuzzerTestOneInput(bytes, sizeof(bytes));
-	}
-	/* If connections end at once, nothing behind the first check was tried. */
-	printf("%llu runs, %.1f steps each\n", (unsigned long long)runs, (double)steps_survived / (double)runs);
-	return 0;
+	return INPUT_BYTES;
 }
-#endif

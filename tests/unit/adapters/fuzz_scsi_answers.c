@@ -1,18 +1,17 @@
 /* Feeds arbitrary answers to everything that reads what a device says of itself.
  *
  * Input: the length of the answer, what the target claims of it, and the answer.  Each parser sees it twice, with
- * different bytes behind its end: what it finds must be the same, or it read what nobody sent.  Without libFuzzer:
- * fuzz_scsi_answers RUNS SEED makes its own inputs; fuzz_scsi_answers FILE... replays inputs.
+ * different bytes behind its end: what it finds must be the same, or it read what nobody sent.
  */
-#include <stdio.h>
+#include "../fuzz.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "scsi_command.h"
 
 #define LUNS_MAX 16
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#define INPUT_BYTES 512u
 
 struct findings {	/* zeroed before, so that they can be compared as a whole */
 	bool capacity_16, capacity_10, measured_16, measured_10, mode, inquiry, limits, same, provisioning, serial,
@@ -27,15 +26,6 @@ struct findings {	/* zeroed before, so that they can be compared as a whole */
 	int luns_count;
 	struct scsi_sense sense;
 };
-
-static void
-require(bool condition, const char *what)
-{
-	if (!condition) {
-		fprintf(stderr, "fuzz_scsi_answers: %s\n", what);
-		abort();
-	}
-}
 
 /* What of a command's buffer of `size` came, and what is said of it: as iscsi_connection leaves a task. */
 struct transfer {
@@ -68,7 +58,7 @@ answer(struct scsi_request *request, const struct transfer *transfer, const uint
 	memcpy(request->data, bytes, came);
 	complete(&request->task, transfer);
 	scsi_request_completed(request);
-	require(request->answer_bytes <= came, "more is said to be there than came");
+	fuzz_require(request->answer_bytes <= came, "more is said to be there than came");
 }
 
 static void
@@ -139,15 +129,15 @@ ask_all(const struct transfer *transfer, const uint8_t *bytes, uint8_t behind, s
 static void
 check(const struct transfer *transfer, const struct findings *found)
 {
-	require(found->luns_count <= LUNS_MAX, "more LUNs than there is room for");
-	require(transfer->came > 0 || found->luns_count < 0, "LUNs of nothing");
-	require(transfer->came > 0 || (!found->inquiry && !found->capacity_16 && !found->capacity_10 &&
+	fuzz_require(found->luns_count <= LUNS_MAX, "more LUNs than there is room for");
+	fuzz_require(transfer->came > 0 || found->luns_count < 0, "LUNs of nothing");
+	fuzz_require(transfer->came > 0 || (!found->inquiry && !found->capacity_16 && !found->capacity_10 &&
 		!found->measured_16 && !found->measured_10 && !found->mode && !found->limits && !found->same &&
 		!found->provisioning && !found->serial && !found->designator && !found->reservation),
 		"an answer of nothing");
-	require(!found->capacity_16 || (found->of_16.block_bytes != 0 &&
+	fuzz_require(!found->capacity_16 || (found->of_16.block_bytes != 0 &&
 		found->of_16.capacity_bytes % found->of_16.block_bytes == 0), "a size that is no size");
-	require(memchr(found->serial_text, '\0', sizeof(found->serial_text)) != NULL &&
+	fuzz_require(memchr(found->serial_text, '\0', sizeof(found->serial_text)) != NULL &&
 		memchr(found->designator_text, '\0', sizeof(found->designator_text)) != NULL, "a text without an end");
 }
 
@@ -170,72 +160,30 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(bytes, 0, sizeof(bytes));
 	memcpy(bytes, data + 4, size - 4 < sizeof(bytes) ? size - 4 : sizeof(bytes));
 	exactly = malloc(transfer.came + 1);	/* ASan sees its end */
-	require(exactly != NULL, "no memory");
+	fuzz_require(exactly != NULL, "no memory");
 	memcpy(exactly, bytes, transfer.came);
 	ask_all(&transfer, exactly, 0x00, &first);
 	ask_all(&transfer, exactly, 0xff, &second);
 	free(exactly);
-	require(memcmp(&first, &second, sizeof(first)) == 0, "what nobody sent was read");
+	fuzz_require(memcmp(&first, &second, sizeof(first)) == 0, "what nobody sent was read");
 	check(&transfer, &first);
 	return 0;
 }
 
-#ifndef IRAID_LIBFUZZER
-static uint64_t
-random_next(uint64_t *state)
-{
-	*state += 0x9e3779b97f4a7c15;
-	uint64_t mixed = (*state ^ *state >> 30) * 0xbf58476d1ce4e5b9;
-
-	mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
-	return mixed ^ mixed >> 31;
-}
-
 /* Small numbers mostly, or lengths are never right; the page's own at its place. */
-static void
-make(uint8_t *bytes, size_t size, uint64_t *state)
+size_t
+fuzz_make(uint8_t *input)
 {
 	static const uint8_t pages[] = { 0x80, 0x83, 0xb0, 0xb2, 0x00 };
-	uint8_t shape = (uint8_t)random_next(state);
+	uint8_t shape = (uint8_t)fuzz_random();
 
-	for (size_t i = 0; i < size; i++) {
-		uint64_t word = random_next(state);
+	for (size_t i = 0; i < INPUT_BYTES; i++) {
+		uint64_t word = fuzz_random();
 
-		bytes[i] = (uint8_t)(word % 4 == 0 ? word >> 8 : word % 4 == 1 ? word >> 8 & 0x1f : 0);
+		input[i] = (uint8_t)(word % 4 == 0 ? word >> 8 : word % 4 == 1 ? word >> 8 & 0x1f : 0);
 	}
-	bytes[5] = pages[shape % 5];
+	input[5] = pages[shape % 5];
 	if (shape & 8)		/* one block size in 8 is sound */
-		memcpy(bytes + 4 + 8, (uint8_t[]){ 0, 0, 2, 0 }, 4);
+		memcpy(input + 4 + 8, (uint8_t[]){ 0, 0, 2, 0 }, 4);
+	return INPUT_BYTES;
 }
-
-static void
-replay(const char *path)
-{
-	static uint8_t bytes[1 << 16];
-	FILE *file = fopen(path, "rb");
-
-	require(file != NULL, "an input can't be read");
-	LLVMFuzzerTestOneInput(bytes, fread(bytes, 1, sizeof(bytes), file));
-	fclose(file);
-}
-
-int
-main(int argc, char **argv)
-{
-	uint64_t runs = argc == 3 ? strtoull(argv[1], NULL, 10) : 0;
-	uint64_t state = runs > 0 ? strtoull(argv[2], NULL, 10) : 0;
-	uint8_t bytes[512];
-
-	if (runs == 0) {
-		for (int i = 1; i < argc; i++)
-			replay(argv[i]);
-		return argc < 2;
-	}
-	for (uint64_t run = 0; run < runs; run++) {
-		make(bytes, sizeof(bytes), &state);
-		LLVMFuzzerTestOneInput(bytes, sizeof(bytes));
-	}
-	printf("%llu runs\n", (unsigned long long)runs);
-	return 0;
-}
-#endif
