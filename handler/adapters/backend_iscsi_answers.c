@@ -227,6 +227,7 @@ judge_step(struct iscsi_member *member)
 
 	if (key_is_in_force_but_not_filed(member))
 		verdict = SCSI_OK;
+	cache_note(member, &member->request.task, member->step_status);
 	scsi_describe(&member->request.task, member->step_status, text, sizeof(text));
 	switch (verdict) {
 	case SCSI_OK:
@@ -239,6 +240,10 @@ judge_step(struct iscsi_member *member)
 		if (member->state == SESSION_OPEN)
 			return bad(member, -ECONNRESET,
 				   "the device was reset, by another initiator or by power");
+		return OUTCOME_REPEAT;
+	case SCSI_BROKEN_WORD:
+		if (member->state == SESSION_OPEN)
+			return bad(member, -ECONNRESET, "a write failed that it had acknowledged (deferred error)");
 		return OUTCOME_REPEAT;
 	case SCSI_ATTENTION:
 		if (member->state == SESSION_OPEN)

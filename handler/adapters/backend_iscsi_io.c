@@ -279,6 +279,16 @@ command_judged(struct iscsi_member *member, struct command *command, enum scsi_v
 		member_break(member, -ECONNRESET, "the device was reset, by another initiator or by power");
 		command_repeat(member, command, UINT64_MAX);
 		return;
+	case SCSI_BROKEN_WORD:
+		/* As if the cache had lost its power: cache_note().  To the engine one without a cache can't have lost any;
+		 * where it refuses a write or a flush it loses its place. */
+		if (!member->identity.write_cache) {
+			command_finish(member, command, -EIO);
+			return;
+		}
+		member_break(member, -ECONNRESET, "a write failed that it had acknowledged (deferred error)");
+		command_repeat(member, command, UINT64_MAX);
+		return;
 	case SCSI_TAKEN:
 		command_finish(member, command, -EACCES);
 		return;
@@ -319,6 +329,7 @@ on_command(struct iscsi_task *wire)
 	enum scsi_verdict verdict = scsi_judge(&command->task, command->task.status);
 
 	wire_remove(member, command);
+	cache_note(member, &command->task, command->task.status);
 	if (verdict != SCSI_LOST)
 		member_progress(member);
 	command_judged(member, command, verdict);

@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #define CAPACITY_DATA_HAS_CHANGED 0x2a09
+#define MODE_PARAMETERS_CHANGED 0x2a01
 #define ATTENTION_LOG_MS 10000
 
 static const char *
@@ -77,10 +78,28 @@ attention_note(struct iscsi_member *member, const struct scsi_task *task)
 	bool size = task->sense.ascq == CAPACITY_DATA_HAS_CHANGED;
 	uint64_t *logged_ms = &member->attention_logged_ms[size];
 
+	/* A device without a cache is sent no flushes.  If it may have one now, the next session asks. */
+	if (task->sense.ascq == MODE_PARAMETERS_CHANGED && !member->identity.write_cache)
+		member_break(member, -ECONNRESET, "its mode parameters have changed: it may have a write cache now");
 	if (*logged_ms != 0 && member->now_ms - *logged_ms < ATTENTION_LOG_MS)
 		return;
 	*logged_ms = member->now_ms;
 	log_line(LOG_INFO, "member %s: unit attention %02x/%02x%s", member->label, (unsigned int)task->sense.ascq >> 8 & 0xff,
 		 (unsigned int)task->sense.ascq & 0xff, size ?
 		 ", its size has changed: `iraid grow` makes use of more" : "");
+}
+
+/* Until the next session is open: nothing that is found out on the way there makes up for it, a reservation that is still
+ * there included.
+ */
+void
+cache_note(struct iscsi_member *member, const struct scsi_task *task, int status)
+{
+	char text[128];
+
+	if (!scsi_cache_lost(task, status) || !member->cache_kept)
+		return;
+	member->cache_kept = false;
+	scsi_describe(task, status, text, sizeof(text));
+	log_line(LOG_WARNING, "member %s may have lost writes that it had acknowledged: %s", member->label, text);
 }

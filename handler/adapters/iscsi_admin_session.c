@@ -490,6 +490,7 @@ admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned i
 		case SCSI_NO_LUN:
 		case SCSI_MEDIUM_ERROR:
 		case SCSI_PROTECTED:
+		case SCSI_BROKEN_WORD:
 		case SCSI_REFUSED:
 		case SCSI_LOST:
 			return result;

@@ -570,12 +570,22 @@ judge_attention(int ascq)
 	}
 }
 
+/* About an earlier command, which was answered with GOOD: a write that stood in the cache.  Which one, nobody says, and the
+ * command that got this answer did not happen (SPC-5, 4.4.7).
+ */
+static bool
+deferred(const struct scsi_sense *sense)
+{
+	return sense->error_type == 0x71 || sense->error_type == 0x73;
+}
+
 static enum scsi_verdict
 judge_sense(const struct scsi_sense *sense)
 {
 	int ascq = sense->ascq;
 
-	/* A deferred error is about an earlier command, perhaps a write that was acknowledged. */
+	if (deferred(sense))
+		return SCSI_BROKEN_WORD;
 	if (sense->error_type != 0x70 && sense->error_type != 0x72)
 		return SCSI_REFUSED;
 	switch ((int)sense->key) {
@@ -620,6 +630,17 @@ scsi_judge(const struct scsi_task *task, int status)
 	default:
 		return SCSI_REFUSED;
 	}
+}
+
+bool
+scsi_cache_lost(const struct scsi_task *task, int status)
+{
+	const struct scsi_sense *sense = &task->sense;
+	/* Power on, and a reset that the device gave itself.  One that it was given leaves the cache alone, and where the
+	 * code leaves open what it was (29/00), a reservation that is still there tells. */
+	bool power = (int)sense->key == SCSI_SENSE_UNIT_ATTENTION && (sense->ascq == 0x2901 || sense->ascq == 0x2904);
+
+	return status == SCSI_STATUS_CHECK_CONDITION && (deferred(sense) || power);
 }
 
 /* SPC-5, table 49.  libiscsi knows no name for some of them. */

@@ -98,6 +98,7 @@ enum scsi_verdict {
 	SCSI_TAKEN,		/* reservation conflict, or our reservation was preempted */
 	SCSI_LATER,		/* busy, queue full, becoming ready: repeat after a while */
 	SCSI_ABORTED,		/* repeat, but not for ever */
+	SCSI_BROKEN_WORD,	/* a deferred error: an earlier command failed, which had been answered with GOOD */
 	SCSI_UNSUPPORTED,	/* illegal request */
 	SCSI_NO_LUN,
 	SCSI_MEDIUM_ERROR,
@@ -106,6 +107,8 @@ enum scsi_verdict {
 	SCSI_LOST,		/* no answer came: the session is gone */
 };
 enum scsi_verdict scsi_judge(const struct scsi_task *task, int status);
+/* Does this answer say that what a volatile cache held may be gone? */
+bool scsi_cache_lost(const struct scsi_task *task, int status);
 /* Sense data as it came, fixed or descriptor format; too short to say anything: error_type 0. */
 void scsi_parse_sense(const uint8_t *bytes, size_t length, struct scsi_sense *out);
 /* "check condition, MEDIUM ERROR 11/00", for messages. */

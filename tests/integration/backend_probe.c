@@ -229,9 +229,10 @@ on_opened(void *owner, const struct backend_identity *identity)
 {
 	probe.open = true;
 	probe.identity = *identity;
-	printf("opened capacity=%llu block=%u write_cache=%d fua=%d reservation=%d transfer=%u zero=%u\n",
+	printf("opened capacity=%llu block=%u write_cache=%d fua=%d reservation=%d transfer=%u zero=%u kept=%d\n",
 	       (unsigned long long)identity->capacity_bytes, identity->block_bytes, identity->write_cache,
-	       identity->fua, identity->reservation, identity->transfer_bytes_max, identity->zero_bytes_max);
+	       identity->fua, identity->reservation, identity->transfer_bytes_max, identity->zero_bytes_max,
+	       identity->cache_kept);
 }
 
 static void

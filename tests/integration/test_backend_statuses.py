@@ -107,8 +107,6 @@ def test_recovered_errors_are_successes(start) -> None:  # noqa: F811
         ("write", sense(6, 0x2A03), EACCES),
         ("write", sense(6, 0x2A05), EACCES),
         ("write", sense(4, 0x4400), EIO),
-        ("write", sense(3, 0x0C00, response_code=0x71), EIO),
-        ("write", sense(1, 0x0C00, response_code=0x71), EIO),
         ("write", fake.ILLEGAL, EIO),
         ("write", sense(0xB, 0x4700), EIO),
         ("write", fake.Reply(status=0x22), EIO),
@@ -117,8 +115,7 @@ def test_recovered_errors_are_successes(start) -> None:  # noqa: F811
     ],
     ids=[
         "medium error on read", "medium error on write", "protected", "reservation conflict",
-        "reservation preempted", "registration preempted", "hardware error", "deferred error",
-        "deferred recovered error", "illegal request", "aborted again and again", "unknown status",
+        "reservation preempted", "registration preempted", "hardware error", "illegal request", "aborted again and again", "unknown status",
         "short read", "read without data, response code 1",
     ],
 )  # fmt: skip

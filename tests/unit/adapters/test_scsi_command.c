@@ -208,13 +208,45 @@ luns_beyond_the_answer_are_not_made_up(void **state)
 	assert_int_equal(luns[0], 7);
 }
 
+static struct scsi_task
+task_with(int type, int key, int ascq)
+{
+	return (struct scsi_task){ .sense = { .error_type = (unsigned char)type, .key = (enum scsi_sense_key)key,
+					      .ascq = ascq } };
+}
+
 static enum scsi_verdict
 judged(int type, int key, int ascq)
 {
-	struct scsi_task task = { .sense = { .error_type = (unsigned char)type, .key = (enum scsi_sense_key)key,
-					     .ascq = ascq } };
+	struct scsi_task task = task_with(type, key, ascq);
 
 	return scsi_judge(&task, SCSI_STATUS_CHECK_CONDITION);
+}
+
+static bool
+cache_lost(int type, int key, int ascq)
+{
+	struct scsi_task task = task_with(type, key, ascq);
+
+	return scsi_cache_lost(&task, SCSI_STATUS_CHECK_CONDITION);
+}
+
+static void
+a_lost_cache_is_told_by_power_on_and_by_deferred_errors(void **state)
+{
+	struct scsi_task old = task_with(0x71, 3, 0x0c00);
+
+	assert_true(cache_lost(0x71, 3, 0x0c00));
+	assert_true(cache_lost(0x73, 1, 0x0c01));
+	assert_true(cache_lost(0x70, 6, 0x2901));
+	assert_true(cache_lost(0x72, 6, 0x2904));
+	assert_false(cache_lost(0x70, 6, 0x2900));
+	assert_false(cache_lost(0x70, 6, 0x2903));
+	assert_false(cache_lost(0x70, 6, 0x2907));
+	assert_false(cache_lost(0x70, 3, 0x0c00));
+	assert_false(cache_lost(0x70, 2, 0x2904));
+	assert_false(cache_lost(0, 0, 0));
+	assert_false(scsi_cache_lost(&old, SCSI_STATUS_GOOD));
 }
 
 static void
@@ -233,7 +265,8 @@ sense_data_means_what_the_gateway_must_do(void **state)
 	assert_int_equal(judged(0x70, 1, 0x1701), SCSI_OK);
 	assert_int_equal(judged(0x70, 4, 0x4400), SCSI_REFUSED);
 	/* deferred: an acknowledged write was lost; without sense data nothing is known */
-	assert_int_equal(judged(0x71, 3, 0x0c00), SCSI_REFUSED);
+	assert_int_equal(judged(0x71, 3, 0x0c00), SCSI_BROKEN_WORD);
+	assert_int_equal(judged(0x73, 1, 0x0c00), SCSI_BROKEN_WORD);
 	assert_int_equal(judged(0x70, 0, 0), SCSI_REFUSED);
 	assert_int_equal(judged(0, 0, 0), SCSI_REFUSED);
 }
@@ -282,6 +315,7 @@ main(void)
 		cmocka_unit_test(the_best_designator_of_the_unit_is_taken),
 		cmocka_unit_test(the_holder_of_a_reservation_is_read),
 		cmocka_unit_test(luns_beyond_the_answer_are_not_made_up),
+		cmocka_unit_test(a_lost_cache_is_told_by_power_on_and_by_deferred_errors),
 		cmocka_unit_test(sense_data_means_what_the_gateway_must_do),
 		cmocka_unit_test(random_answers_are_parsed_within_bounds),
 	};

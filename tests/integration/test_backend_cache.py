@@ -1,0 +1,139 @@
+"""What a device tells of its volatile cache: lost, failed, or switched on; the target is fake_target.py."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_target as fake  # noqa: E402
+from fake_target import FakeTarget, sense  # noqa: E402
+from test_backend_iscsi import start  # noqa: E402, F401
+from test_backend_statuses import EIO, ENOTCONN, RELEASE, RESERVE, first, opened, result  # noqa: E402
+
+pytestmark = pytest.mark.timeout(60)
+DEFERRED = sense(3, 0x0C00, response_code=0x71)
+POWER_ON, INTERNAL_RESET, MODE_CHANGED = sense(6, 0x2901), sense(6, 0x2904), sense(6, 0x2A01)
+WANTED = {
+    "read": lambda command: command.is_read,
+    "write": lambda command: command.is_write,
+    "flush": lambda command: command.is_sync,
+    "keep-alive": lambda command: command.opcode == 0,
+}  # fmt: skip
+IOS = {"read": "read 0 4096 1", "write": "write 0 4096 1", "flush": "flush"}
+
+
+def reservations():  # noqa: ANN201
+    """A rule: reservations that outlive sessions."""
+    holder = bytes(8)
+
+    def rule(command: fake.Command) -> fake.Reply | None:
+        nonlocal holder
+        if command.opcode == 0x5E:
+            held = holder + bytes(8) if any(holder) else b""
+            return fake.Reply(data=bytes(4) + len(held).to_bytes(4, "big") + held)
+        if command.opcode != 0x5F:
+            return None
+        action = command.cdb[1] & 0x1F
+        if action in (RESERVE, RELEASE):
+            holder = command.data[:8] if action == RESERVE else bytes(8)
+        return fake.Reply()
+
+    return rule
+
+
+def held(start, target: FakeTarget):  # noqa: ANN001, ANN201, F811
+    target.rules.append(reservations())
+    probe = opened(start, target, "key=1")
+    assert result(probe.ask("write 0 4096 1")) == 0
+    return probe
+
+
+def tell(target: FakeTarget, reply: fake.Reply, command: str) -> None:
+    target.rules.insert(0, first(1, reply, WANTED[command]))
+
+
+def ended(probe, command: str) -> str:  # noqa: ANN001
+    """The line that says why; the command does not count as done."""
+    if command in IOS:
+        assert str(ENOTCONN) in probe.ask(IOS[command])
+    return probe.line()
+
+
+def test_a_cache_is_kept_where_only_the_session_was_lost(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = held(start, target)
+        target.connections[-1].close()
+        assert probe.line().startswith("closed ")
+        assert " kept=1" in probe.open()
+
+
+@pytest.mark.parametrize("command", WANTED)
+def test_a_write_that_fails_after_its_answer_is_a_lost_cache(start, command) -> None:  # noqa: F811
+    """Told once, with whatever command comes next.  A read that failed would be mended, and the write forgotten."""
+    with FakeTarget() as target:
+        probe = held(start, target)
+        tell(target, DEFERRED, command)
+        assert re.match(r"closed ECONNRESET .*deferred error", ended(probe, command))
+        assert " kept=0" in probe.open()
+        target.connections[-1].close()
+        assert probe.line().startswith("closed ")
+        assert " kept=1" in probe.open()  # since then it was
+
+
+def test_it_is_a_lost_cache_also_where_it_is_told_while_the_next_session_opens(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = held(start, target)
+        target.connections[-1].close()
+        assert probe.line().startswith("closed ")
+        tell(target, DEFERRED, "keep-alive")
+        assert " kept=0" in probe.open()
+
+
+@pytest.mark.parametrize("command", WANTED)
+@pytest.mark.parametrize("reply", [POWER_ON, INTERNAL_RESET], ids=["power on", "internal reset"])
+def test_a_reservation_that_is_still_there_does_not_make_up_for_lost_power(start, command, reply) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = held(start, target)
+        tell(target, reply, command)
+        assert re.match(r"closed ECONNRESET .*was reset", ended(probe, command))
+        assert " kept=0" in probe.open()
+
+
+@pytest.mark.parametrize("code", [0x2900, 0x2903], ids=["any of them", "bus device reset"])
+def test_a_reset_leaves_the_cache_alone(start, code) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = held(start, target)
+        tell(target, sense(6, code), "write")
+        assert ended(probe, "write").startswith("closed ECONNRESET")
+        assert " kept=1" in probe.open()
+
+
+@pytest.mark.parametrize("command", ["write", "flush"])
+def test_a_device_without_a_cache_that_has_one_refuses(start, command) -> None:  # noqa: F811
+    """It lies of its cache, so a flush would not be sent: what it refused costs it its place."""
+    with FakeTarget(write_cache=False) as target:
+        probe = held(start, target)
+        tell(target, DEFERRED, command)
+        assert str(EIO) in probe.ask(IOS[command])
+        assert result(probe.ask("write 4096 4096 1")) == 0
+
+
+@pytest.mark.parametrize("command", WANTED)
+def test_a_cache_that_is_switched_on_is_seen_at_once(start, command) -> None:  # noqa: F811
+    with FakeTarget(write_cache=False) as target:
+        probe = held(start, target)
+        target.write_cache = True
+        tell(target, MODE_CHANGED, command)
+        assert re.match(r"closed ECONNRESET .*mode parameters", ended(probe, command))
+        assert " write_cache=1 " in probe.open()
+
+
+def test_other_mode_parameters_cost_no_session(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = held(start, target)
+        tell(target, MODE_CHANGED, "write")
+        assert result(probe.ask("write 0 4096 1")) == 0
