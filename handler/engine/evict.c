@@ -336,6 +336,15 @@ keep(struct member *member)
 		member->retry_ms = engine->now_ms + member->backoff_ms;
 }
 
+/* The place that a target gives back is another's: it is `evicting` for what it was sent, and was never in sync. */
+static bool
+is_wanted(const struct member *member)
+{
+	const bool may_stay = !member->leaving && (member != member->engine->target || MUTANT(TARGET_KEPT));
+
+	return member->in_sync || (member->evicting && may_stay && !MUTANT(KEPT_OUT));
+}
+
 static void
 suspend(struct engine *engine, uint32_t silent)
 {
@@ -350,8 +359,7 @@ suspend(struct engine *engine, uint32_t silent)
 	}
 	engine->evict_not_before_ms = engine->now_ms + engine->options.give_up_ms;
 	for_each_member(engine, member)
-		if ((member->in_sync || (member->evicting && !member->leaving && !MUTANT(KEPT_OUT))) &&
-		    member->condemned)
+		if (member->condemned && is_wanted(member))
 			keep(member);
 	if (!engine->expired && engine->now_ms - engine->suspended_since_ms >=
 				    engine->options.queue_limit_ms)

@@ -117,8 +117,12 @@ keep_former(struct member *former)
 	former->standing = STANDING_IN_SYNC;
 	former->reason[0] = '\0';
 	former->engine->evicting--;
-	if (member_usable(former))
+	if (member_usable(former)) {
+		/* What it refused waited for its end. */
+		if (!MUTANT(FORMER_LEFT_WAITING))
+			member_resume(former);
 		return;
+	}
 	member_note(former, "its session ended while it was being replaced");
 	if (former->link == LINK_OPEN)
 		former->backend->ops->close(former->backend);

@@ -80,6 +80,12 @@
 	X(PLACE_TAKEN_AT_ONCE, "place-taken-at-once", 13,					\
 	  "test_engine_replaced: test_write_acknowledged_before_the_superblocks_know_is_on_both",	\
 	  "a new member has a place before the superblocks say so")				\
+	X(FORMER_LEFT_WAITING, "former-left-waiting", 15,					\
+	  "test_engine_replaced: test_former_that_refused_a_write_and_stays_is_sent_it_again",	\
+	  "a member that was to be replaced and stays is not sent again what it refused meanwhile")	\
+	X(TARGET_KEPT, "target-kept", 13,							\
+	  "test_engine_replaced: test_new_member_that_gives_its_place_back_is_not_kept",	\
+	  "a new member that gives its place back is taken for one that is evicted, and kept when the others are silent")	\
 	X(CLONE_TAKEN, "clone-taken", 17,							\
 	  "test_engine_identity: test_spare_with_a_members_uuid_is_refused",			\
 	  "a device whose UUID is another member's is taken")					\

@@ -388,6 +388,69 @@ test_what_was_copied_before_parity_defined_it_is_copied_again(void **state)
 	}
 }
 
+/* The link of the gateway breaks and comes back, to the new member first: nobody is evicted meanwhile, and those that were sent
+ * away although they answer are taken back.  The new member is none of them: its place is another's again.
+ */
+static void
+test_new_member_that_gives_its_place_back_is_not_kept(void **state)
+{
+	struct world world;
+
+	for (uint64_t seed = 1000; seed < 1008; seed++) {
+		struct rig *rig = &world.rig;
+
+		start(&world, 5, 4, seed);
+		replace_until_given(&world, 0x5);
+		for (int i = 0; i <= SPARE; i++)
+			fake_member_cut(&rig->members[i], false);
+		rig_steps(rig, 300);
+		rig->members[SPARE].reachable = true;
+		rig_steps(rig, 500);
+		assert_int_not_equal(rig_status(rig).members[SPARE].state, MEMBER_IN_SYNC);
+		world.held_for = 0;
+		for (int i = 0; i < SPARE; i++)
+			rig->members[i].reachable = true;
+		rig->errors_allowed = true;	/* a flush, for the caches of all are in doubt */
+		load(rig, 2000, 16);
+		rig_drain(rig);
+		rig->errors_allowed = false;
+		for (int i = 0; i < 30000 && rig_status(rig).members[SPARE].state != MEMBER_IN_SYNC; i++)
+			load(rig, 1, 4);	/* it is still wanted */
+		rig_drain(rig);
+		assert_int_equal(rig_status(rig).members[SPARE].role, ROLE);
+		assert_int_equal(rig_status(rig).state, VOLUME_ACTIVE);
+		crash(&world);
+		start_with_spare(&world);
+		finish(&world);
+	}
+}
+
+/* What the former refused while it was to go waits for its end.  It stays, so that is sent again. */
+static void
+test_former_that_refused_a_write_and_stays_is_sent_it_again(void **state)
+{
+	struct world world;
+
+	for (uint64_t seed = 1100; seed < 1108; seed++) {
+		struct rig *rig = &world.rig;
+
+		start(&world, 5, 4, seed);
+		replace_until_given(&world, 0x5);
+		rig->members[ROLE].refuse_writes = true;
+		rig_steps(rig, 20);
+		rig->members[ROLE].refuse_writes = false;
+		fake_member_cut(&rig->members[SPARE], false);
+		rig_steps(rig, 5);
+		world.held_for = 0;
+		for (int i = 0; i <= SPARE; i++)
+			tap_let_go(&world.taps[i]);
+		load(rig, 500, 16);
+		rig_drain(rig);
+		assert_int_equal(rig_status(rig).members[ROLE].state, MEMBER_IN_SYNC);
+		finish(&world);
+	}
+}
+
 int
 main(void)
 {
@@ -395,6 +458,8 @@ main(void)
 		cmocka_unit_test(test_write_acknowledged_before_the_superblocks_know_is_on_both),
 		cmocka_unit_test(test_whichever_superblock_wins_has_every_write),
 		cmocka_unit_test(test_new_member_lost_before_its_place_is_durable_gives_it_back),
+		cmocka_unit_test(test_new_member_that_gives_its_place_back_is_not_kept),
+		cmocka_unit_test(test_former_that_refused_a_write_and_stays_is_sent_it_again),
 		cmocka_unit_test(test_new_member_that_refuses_its_superblock_does_not_get_the_place),
 		cmocka_unit_test(test_former_that_falls_silent_while_the_place_changes_hands),
 		cmocka_unit_test(test_other_member_evicted_while_the_place_changes_hands),
