@@ -107,6 +107,24 @@ class Command:
 
 Rule = Callable[[Command], Reply | None]
 
+ONLY_WHAT_IS_ASKED_FOR = {"ImmediateData": "No", "InitialR2T": "Yes"}  # keys: no data of a write goes before an R2T
+
+
+def to_reads(reply: Reply) -> Rule:
+    return lambda command: reply if command.is_read else None
+
+
+def after(seconds: float, reply: Reply) -> Rule:
+    """To everything, each time after so long."""
+    return lambda command: threading.Event().wait(seconds) or reply
+
+
+def reservations(command: Command) -> Reply | None:
+    """Nobody holds one; who wants one gets it."""
+    if command.opcode == 0x5E:
+        return Reply(data=bytes(8))
+    return Reply() if command.opcode == 0x5F else None
+
 
 class FakeTarget:
     iqn = "iqn.2026-01.org.iraid.test:fake"

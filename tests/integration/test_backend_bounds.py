@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_target as fake  # noqa: E402
-from fake_target import NO_TAG, FakeTarget, Reply, sense  # noqa: E402
+from fake_target import NO_TAG, FakeTarget, Reply, after, reservations, sense, to_reads  # noqa: E402
 from test_backend_iscsi import farm, pattern, start  # noqa: E402, F401
 from test_backend_statuses import EIO, ENOTCONN, opened, result  # noqa: E402
 from test_iscsi_admin import LOGIN, UNREACHABLE, admin  # noqa: E402
@@ -42,6 +42,15 @@ def ends(probe, ios: int, reason: str) -> None:  # noqa: ANN001
     assert [result(probe.line()) for _ in range(ios)] == [ENOTCONN] * ios
     closed = probe.line()
     assert re.match(reason, closed), closed
+
+
+def write_in_parts(start, part_bytes: int, pause_seconds: float, reason: str) -> None:  # noqa: ANN001, F811
+    """256 KiB, of which the target asks for a part at a time."""
+    with FakeTarget(keys=fake.ONLY_WHAT_IS_ASKED_FOR, r2t_bytes=(part_bytes,)) as target:
+        target.r2t_pause_seconds = pause_seconds
+        probe = opened(start, target, SHORT)
+        probe.say("write 0 262144 1")
+        ends(probe, 1, reason)
 
 
 # Bytes that are no progress
@@ -79,7 +88,7 @@ def test_data_that_drips_is_no_progress(start) -> None:  # noqa: F811
     with FakeTarget() as target:
         probe = opened(start, target, SHORT)
         slow = Reply(data=pattern(0, 262144, 1), chunk_bytes=16, pause_seconds=DEADLINE / 20)
-        target.rules.append(lambda command: slow if command.is_read else None)
+        target.rules.append(to_reads(slow))
         probe.say("read 0 262144 1")
         ends(probe, 1, STALLED)
 
@@ -89,7 +98,7 @@ def test_empty_data_is_no_progress(start, status) -> None:  # noqa: F811
     with FakeTarget() as target:
         probe = opened(start, target, SHORT)
         empty = Reply(places=((0, 0),) * 100000, pause_seconds=DEADLINE / 40, data=b"x", status_apart=status)
-        target.rules.append(lambda command: empty if command.is_read else None)
+        target.rules.append(to_reads(empty))
         probe.say("read 0 4096 1")
         ends(probe, 1, STALLED)
 
@@ -131,12 +140,7 @@ def test_pings_are_no_progress(start, target_tag, closed) -> None:  # noqa: F811
 
 
 def test_requests_for_single_bytes_are_no_progress(start) -> None:  # noqa: F811
-    keys = {"ImmediateData": "No", "InitialR2T": "Yes"}
-    with FakeTarget(keys=keys, r2t_bytes=(1,)) as target:
-        target.r2t_pause_seconds = DEADLINE / 20
-        probe = opened(start, target, SHORT)
-        probe.say("write 0 65536 1")
-        ends(probe, 1, STALLED)
+    write_in_parts(start, 1, DEADLINE / 20, STALLED)
 
 
 def test_a_window_that_never_opens_again_ends_the_session(start) -> None:  # noqa: F811
@@ -225,12 +229,7 @@ def test_a_read_whose_memory_was_taken_back_ends_by_the_bound_too(start) -> None
 
 
 def test_a_write_that_is_asked_for_bit_by_bit_ends_by_the_bound(start) -> None:  # noqa: F811
-    keys = {"ImmediateData": "No", "InitialR2T": "Yes"}
-    with FakeTarget(keys=keys, r2t_bytes=(4096,)) as target:
-        target.r2t_pause_seconds = DEADLINE / 3
-        probe = opened(start, target, SHORT)
-        probe.say("write 0 262144 1")
-        ends(probe, 1, OVERDUE)
+    write_in_parts(start, 4096, DEADLINE / 3, OVERDUE)
 
 
 # What is no fault of the target
@@ -241,7 +240,7 @@ def test_a_slow_link_is_still_none(start) -> None:  # noqa: F811
     with FakeTarget() as target:
         probe = opened(start, target, "deadline_ms=1000")
         slow = Reply(data=pattern(0, 32768, 3), chunk_bytes=4096, pause_seconds=0.2)
-        target.rules.append(lambda command: slow if command.is_read else None)
+        target.rules.append(to_reads(slow))
         for _ in range(2):
             probe.say("read 0 32768 3")
         assert [probe.line() for _ in range(2)] == ["read 0 32768 0 same"] * 2
@@ -250,9 +249,8 @@ def test_a_slow_link_is_still_none(start) -> None:  # noqa: F811
 def test_time_in_which_the_gateway_stood_still_is_not_held_against_the_target(start) -> None:  # noqa: F811
     """What the target answered meanwhile fills the socket's buffer, and goes on to come."""
     with FakeTarget(size_bytes=4 << 20) as target:
-        probe = opened(start, target, SHORT)
-        target.rules.append(
-            lambda command: Reply(data=pattern(0, 1 << 18, 3)) if command.is_read else None)
+        probe = opened(start, target, "deadline_ms=1000")  # longer: it is the machine that must not stand still
+        target.rules.append(to_reads(Reply(data=pattern(0, 1 << 18, 3))))
         target.rules.insert(0, lambda command: target.reading.wait() and None)
         target.reading.clear()
         for _ in range(60):
@@ -260,7 +258,7 @@ def test_time_in_which_the_gateway_stood_still_is_not_held_against_the_target(st
         assert probe.ask("poisoned") == "poisoned 0 touched 0"  # they were submitted
         probe.process.send_signal(signal.SIGSTOP)
         target.reading.set()
-        time.sleep(8 * DEADLINE)  # that is what is tested
+        time.sleep(7)  # more than the bound: that is what is tested
         probe.process.send_signal(signal.SIGCONT)
         assert [probe.line() for _ in range(60)] == ["read 0 262144 0 same"] * 60
 
@@ -353,7 +351,7 @@ def test_an_opening_ends_in_time_whatever_drips(start, what) -> None:  # noqa: F
         elif what == "questions":
             target.rules.append(lambda command: time.sleep(0.4))  # that is what is tested
         elif what == "attentions":
-            target.rules.append(lambda command: threading.Event().wait(0.1) or sense(6, 0x2900))
+            target.rules.append(after(0.1, sense(6, 0x2900)))
         else:
             target.rules.append(lambda command: Reply(data=bytes(96), chunk_bytes=1, pause_seconds=0.1))
         closed = start(target.member, "connect_ms=1000").ask("open")
@@ -365,15 +363,14 @@ def test_an_opening_ends_in_time_whatever_drips(start, what) -> None:  # noqa: F
 @pytest.mark.parametrize("what", ["silent", "drips", "attentions"])
 def test_a_release_ends_in_time_whatever_drips(start, what) -> None:  # noqa: F811
     """Deadlines are far away, so that only the release's own bound can end it."""
-    reservation = {0x5E: Reply(data=bytes(8)), 0x5F: Reply()}
     with FakeTarget() as target:
-        target.rules.append(lambda command: reservation.get(command.opcode))
+        target.rules.append(reservations)
         probe = start(target.member, "deadline_ms=600000", "connect_ms=600000", "key=1")
         probe.open()
         if what == "silent":
             target.rules.insert(0, lambda command: fake.SILENCE)
         elif what == "attentions":
-            target.rules.insert(0, lambda command: threading.Event().wait(0.1) or sense(6, 0x2900))
+            target.rules.insert(0, after(0.1, sense(6, 0x2900)))
         else:
             connection = target.connections[-1]
             target.rules.insert(0, lambda command: connection.drip(0x20, NO_TAG, 200000, 1, 0.05) or fake.SILENCE)
@@ -388,7 +385,7 @@ def test_an_administrator_waits_no_longer_than_told_whatever_drips(what) -> None
         elif what == "answer":
             target.rules.append(lambda command: Reply(data=bytes(96), chunk_bytes=1, pause_seconds=0.1))
         elif what == "attentions":
-            target.rules.append(lambda command: threading.Event().wait(0.4) or sense(6, 0x2900))
+            target.rules.append(after(0.4, sense(6, 0x2900)))
         else:
             target.rules.append(
                 lambda command: target.connections[-1].drip(0x20, NO_TAG, 200000, 1, 0.05) or fake.SILENCE)

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_target as fake  # noqa: E402
-from fake_target import OVERFLOW, UNDERFLOW, FakeTarget, Reply  # noqa: E402
+from fake_target import OVERFLOW, UNDERFLOW, FakeTarget, Reply, reservations, to_reads  # noqa: E402
 from test_backend_iscsi import pattern, start  # noqa: E402, F401
 from test_backend_statuses import EIO, ENOTCONN, opened, result  # noqa: E402
 from test_iscsi_admin import IO, UNFIT, admin  # noqa: E402
@@ -45,7 +45,7 @@ def test_a_read_that_is_short_is_no_success_whatever_is_claimed(start, claim, st
         assert result(probe.ask("write 0 65536 3")) == 0
         short = Reply(
             data=pattern(0, 65536, 3)[:length], chunk_bytes=4096, residual=claim, status_apart=status_apart)
-        target.rules.append(lambda command: short if command.is_read else None)
+        target.rules.append(to_reads(short))
         assert probe.ask("read 0 65536 3") == f"read 0 65536 {EIO}"
         target.rules.clear()
         assert probe.ask("read 0 65536 3") == "read 0 65536 0 same"
@@ -57,7 +57,7 @@ def test_a_read_that_is_whole_but_said_to_be_short_is_no_success(start, claim, s
     with FakeTarget() as target:
         probe = opened(start, target)
         whole = Reply(data=pattern(0, 65536, 3), residual=claim, status_apart=status_apart)
-        target.rules.append(lambda command: whole if command.is_read else None)
+        target.rules.append(to_reads(whole))
         assert probe.ask("read 0 65536 3") == f"read 0 65536 {EIO}"
 
 
@@ -80,7 +80,7 @@ def test_data_that_adds_up_but_leaves_a_hole_ends_the_session(start, places, sta
     with FakeTarget() as target:
         probe = opened(start, target)
         torn = Reply(data=pattern(0, 8192, 3), extra=bytes(512), places=places, status_apart=status_apart)
-        target.rules.append(lambda command: torn if command.is_read else None)
+        target.rules.append(to_reads(torn))
         probe.say("read 0 8192 3")
         assert result(probe.line()) == ENOTCONN
         assert re.match(r"closed EPROTO .*(out of order|more data than)", probe.line())
@@ -91,16 +91,14 @@ def test_an_empty_data_in_costs_nothing(start) -> None:  # noqa: F811
     with FakeTarget() as target:
         probe = opened(start, target)
         places = ((0, 0), (0, 4096), (4096, 0), (4096, 4096), (8192, 0))
-        target.rules.append(
-            lambda command: Reply(data=pattern(0, 8192, 3), places=places) if command.is_read else None)
+        target.rules.append(to_reads(Reply(data=pattern(0, 8192, 3), places=places)))
         assert probe.ask("read 0 8192 3") == "read 0 8192 0 same"
 
 
 @claims
 @pytest.mark.parametrize("io", ["write 0 65536 1", "zero 0 4096"])
 def test_a_write_whose_data_nobody_asked_for_is_no_success(start, io, claim) -> None:  # noqa: F811
-    keys = {"ImmediateData": "No", "InitialR2T": "Yes"}
-    with FakeTarget(keys=keys, asks_for_data=False) as target:
+    with FakeTarget(keys=fake.ONLY_WHAT_IS_ASKED_FOR, asks_for_data=False) as target:
         probe = opened(start, target)
         target.rules.append(
             lambda command: Reply(residual=claim) if command.is_write or command.opcode == 0x93 else None)
@@ -133,12 +131,6 @@ def test_a_size_that_did_not_come_is_not_believed(start, capfd, claim, status_ap
         assert measured(probe.ask("measure")) == (0, 4 * SIZE)
 
 
-def reservation(command: fake.Command) -> Reply | None:
-    if command.opcode == 0x5E:
-        return Reply(data=bytes(8))
-    return Reply() if command.opcode == 0x5F else None
-
-
 QUESTIONS = {
     "INQUIRY": (0x12, 35, "INQUIRY is too short"),
     "READ CAPACITY": (0x9E, 11, r"READ CAPACITY.16. makes no sense"),
@@ -158,25 +150,24 @@ def test_a_device_that_does_not_answer_is_not_used(start, claim, status_apart, q
         def rule(command: fake.Command) -> Reply | None:
             if command.opcode != opcode or (opcode == 0x12 and command.cdb[1] & 1):
                 return None
-            whole = reservation(command) or target._disk_answer(command)
+            whole = reservations(command) or target._disk_answer(command)
             return Reply(data=b"" if nothing else whole.data[:enough], residual=claim, status_apart=status_apart)
 
-        target.rules += [rule, reservation]
+        target.rules += [rule, reservations]
         closed = start(target.member, "key=1").ask("open")
         assert re.match(f"closed EINVAL .*{words}", closed), closed
 
 
 @pytest.mark.parametrize("action", [6, 1], ids=["REGISTER", "RESERVE"])
 def test_a_reservation_is_not_believed_before_the_key_was_asked_for(start, action) -> None:  # noqa: F811
-    keys = {"ImmediateData": "No", "InitialR2T": "Yes"}
-    with FakeTarget(keys=keys) as target:
+    with FakeTarget(keys=fake.ONLY_WHAT_IS_ASKED_FOR) as target:
 
         def rule(command: fake.Command) -> Reply | None:
             if command.opcode == 0x5E:  # the next command is REGISTER, the one behind it RESERVE
                 target.asks_for_data = action != 6
             elif command.opcode == 0x5F:
                 target.asks_for_data = False
-            return reservation(command)
+            return reservations(command)
 
         target.rules.append(rule)
         closed = start(target.member, "key=1").ask("open")
@@ -212,8 +203,7 @@ def test_an_administrator_is_told_of_an_answer_that_is_none(claim, opcode) -> No
 @claims
 def test_an_administrator_reads_all_or_is_told(claim) -> None:
     with FakeTarget() as target:
-        target.rules.append(
-            lambda command: Reply(data=bytes(512), residual=claim) if command.is_read else None)
+        target.rules.append(to_reads(Reply(data=bytes(512), residual=claim)))
         assert admin("read", target.member, "0", "4096")["error"] == IO
 
 
