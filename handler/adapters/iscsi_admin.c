@@ -233,18 +233,16 @@ on_logged_out(void *owner, uint8_t response)
 }
 
 static void
-on_discovery_over(struct iscsi_context *context, int status, void *data, void *private_data)
-{
-	on_logged_out(private_data, 0);
-}
-
-static bool
 log_out(struct admin_session *session)
 {
-	if (session->connection == NULL)
-		return iscsi_logout_async(session->context, on_discovery_over, session) == 0;
+	session->done = false;
+	session->deadline_ms = monotonic_ms() + LOGOUT_MS;
+	if (session->connection == NULL) {
+		admin_text_logout(session);
+		return;
+	}
 	iscsi_connection_logout(session->connection, on_logged_out, session);
-	return true;
+	admin_wait(session, "the logout");
 }
 
 void
@@ -255,12 +253,8 @@ admin_close(struct admin_session *session)
 	if (session == NULL)
 		return;
 	sigpipe_begin(&guard);
-	if (!session->broken) {
-		session->done = false;
-		session->deadline_ms = monotonic_ms() + LOGOUT_MS;
-		if (log_out(session))
-			admin_wait(session, "the logout");
-	}
+	if (!session->broken)
+		log_out(session);
 	admin_free(session);
 	sigpipe_end(&guard);
 }

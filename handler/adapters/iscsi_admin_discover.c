@@ -1,6 +1,7 @@
 /* iscsi_admin_discover.c - which targets a portal has, and which LUNs a target. */
 #include "iscsi_admin_private.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,95 +9,110 @@
 #define TARGETS_MAX 4096
 
 struct discovery {
-	struct admin_session *session;
 	struct admin_target *targets;
-	int count;
-	bool out_of_memory;
+	int count, room;
 };
 
-static void
-copy_target(struct admin_target *target, const struct iscsi_discovery_address *found)
+/* False: no memory. */
+static bool
+add_target(struct discovery *discovery, const char *name)
 {
-	snprintf(target->iqn, sizeof(target->iqn), "%s", found->target_name);
-	for (const struct iscsi_target_portal *portal = found->portals;
-	     portal != NULL && target->portal_count < 8; portal = portal->next) {
-		char *out = target->portals[target->portal_count++];
+	struct admin_target *target;
 
-		snprintf(out, sizeof(target->portals[0]), "%s", portal->portal);
-		out[strcspn(out, ",")] = '\0';	/* the portal group */
-	}
-	/* libiscsi hands both lists over with the last one first. */
-	for (int i = 0; i < target->portal_count / 2; i++) {
-		int other = target->portal_count - 1 - i;
-		char swapped[sizeof(target->portals[0])];
+	if (discovery->count == discovery->room) {
+		int room = discovery->room * 2 + 16;
+		struct admin_target *more = realloc(discovery->targets, (size_t)room * sizeof(*more));
 
-		memcpy(swapped, target->portals[i], sizeof(swapped));
-		memcpy(target->portals[i], target->portals[other], sizeof(swapped));
-		memcpy(target->portals[other], swapped, sizeof(swapped));
+		if (more == NULL)
+			return false;
+		discovery->targets = more;
+		discovery->room = room;
 	}
+	target = &discovery->targets[discovery->count++];
+	memset(target, 0, sizeof(*target));
+	snprintf(target->iqn, sizeof(target->iqn), "%s", name);
+	return true;
 }
 
-/* The list is freed after this, so it is copied. */
 static void
-on_targets(struct iscsi_context *context, int status, void *data, void *private_data)
+add_portal(struct admin_target *target, const char *address)
 {
-	struct discovery *discovery = private_data;
-	int count = 0;
+	char *out;
 
-	discovery->session->status = status;
-	discovery->session->done = true;
-	if (status != SCSI_STATUS_GOOD)
+	if (target->portal_count == sizeof(target->portals) / sizeof(target->portals[0]))
 		return;
-	for (const struct iscsi_discovery_address *found = data; found != NULL; found = found->next)
-		count++;
-	if (count > TARGETS_MAX)
-		count = TARGETS_MAX;
-	discovery->targets = calloc((size_t)count + 1, sizeof(*discovery->targets));
-	if (discovery->targets == NULL) {
-		discovery->out_of_memory = true;
-		return;
+	out = target->portals[target->portal_count++];
+	snprintf(out, sizeof(target->portals[0]), "%s", address);
+	out[strcspn(out, ",")] = '\0';	/* the portal group */
+}
+
+static const char *
+value_of(const char *text, const char *key)
+{
+	size_t length = strlen(key);
+
+	return strncmp(text, key, length) == 0 ? text + length : NULL;
+}
+
+/* TargetName, then its addresses, and again.  0, or -errno. */
+static int
+read_targets(struct discovery *discovery, const char *text, size_t length)
+{
+	for (size_t at = 0; at < length; at += strlen(text + at) + 1) {
+		const char *name = value_of(text + at, "TargetName="), *address = value_of(text + at, "TargetAddress=");
+
+		if (name != NULL && discovery->count == TARGETS_MAX)
+			return 0;
+		if (name != NULL && !add_target(discovery, name))
+			return -ENOMEM;
+		if (address != NULL && discovery->count == 0)
+			return -EPROTO;
+		if (address != NULL)
+			add_portal(&discovery->targets[discovery->count - 1], address);
 	}
-	for (const struct iscsi_discovery_address *found = data;
-	     found != NULL && discovery->count < count; found = found->next)
-		copy_target(&discovery->targets[count - ++discovery->count], found);
+	return 0;
 }
 
 static struct admin_result
 discover(struct admin_session *session, struct discovery *discovery)
 {
-	struct admin_result result;
+	size_t length;
+	char *text;
+	int error = admin_text_ask(session, "SendTargets=All", &text, &length);
 
-	session->done = false;
-	if (iscsi_discovery_async(session->context, on_targets, discovery) != 0)
-		return admin_failed(ADMIN_INTERNAL, "free some memory", "the discovery could not be sent");
-	result = admin_wait(session, "the discovery");
-	if (result.error != ADMIN_OK)
-		return result;
-	if (discovery->out_of_memory)
+	if (error == 0)
+		error = read_targets(discovery, text, length);
+	free(text);
+	switch (error) {
+	case 0:
+		return admin_good();
+	case -ENOMEM:
 		return admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
-	if (session->status != SCSI_STATUS_GOOD) {
-		iscsi_login_error(session->context, session->words, sizeof(session->words));
-		return admin_failed(ADMIN_LOGIN, "look into the target's log", "portal %s: discovery failed: %s",
-				    session->address.portal, session->words);
+	case -EPROTO:
+	case -EMSGSIZE:
+		return admin_failed(ADMIN_LOGIN, "look into the target's log", "portal %s: discovery failed: its answer %s",
+				    session->address.portal, error == -EPROTO ? "makes no sense" : "has no end");
+	default:
+		return admin_ended(session, error, "the discovery");
 	}
-	return result;
 }
 
 struct admin_result
 admin_discover(const char *portal, const struct iscsi_credentials *credentials, uint32_t timeout_ms,
 	       struct admin_target **out, int *count)
 {
-	struct discovery discovery = { .session = NULL };
+	struct discovery discovery = { .targets = NULL };
+	struct admin_session *session;
 	struct sigpipe_guard guard;
 	struct admin_result result;
 
 	*out = NULL;
 	*count = 0;
 	sigpipe_begin(&guard);
-	result = admin_connect(portal, NULL, 0, credentials, timeout_ms, &discovery.session);
+	result = admin_connect(portal, NULL, 0, credentials, timeout_ms, &session);
 	if (result.error == ADMIN_OK) {
-		result = discover(discovery.session, &discovery);
-		admin_close(discovery.session);
+		result = discover(session, &discovery);
+		admin_close(session);
 	}
 	sigpipe_end(&guard);
 	if (result.error != ADMIN_OK) {

@@ -15,9 +15,9 @@
 #include "scsi_command.h"
 
 struct admin_session {
-	struct iscsi_context *context;	/* until it is logged in; of a discovery session to its end */
+	struct iscsi_context *context;	/* until it is logged in */
 	struct iscsi_connection *connection;	/* of a normal session, from then on */
-	int fd;				/* the connection's */
+	int fd;				/* the connection's; of a discovery session our own; -1: none yet */
 	struct iscsi_task task;		/* the one under way */
 	struct member_address address;	/* iqn empty: a discovery session */
 	struct iscsi_credentials credentials;	/* without the secret */
@@ -61,6 +61,11 @@ struct admin_result admin_run_task(struct admin_session *session, struct scsi_ta
 void admin_free(struct admin_session *session);
 /* Waits until session->done. */
 struct admin_result admin_wait(struct admin_session *session, const char *name);
+/* Of a discovery session.  -errno: it is of no use any more.  *text is malloc'ed, and has a zero behind its length. */
+int admin_text_ask(struct admin_session *session, const char *question, char **text, size_t *length);
+void admin_text_logout(struct admin_session *session);
+/* What became of the session: error as of a socket. */
+struct admin_result admin_ended(const struct admin_session *session, int error, const char *name);
 /* "127.0.0.1:3260/iqn.../0", without LUN for discovery */
 const char *admin_label(const struct admin_session *session, char out[MEMBER_ADDRESS_MAX]);
 

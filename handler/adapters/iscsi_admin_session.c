@@ -1,5 +1,5 @@
-/* iscsi_admin_session.c - a blocking session with a time limit: libiscsi logs in, and does discovery; what
- * follows the login of a normal session is iscsi_connection's.
+/* iscsi_admin_session.c - a blocking session with a time limit: libiscsi logs in; what follows the login is
+ * iscsi_connection's, and iscsi_admin_text's where it is a discovery.
  *
  * libiscsi's own blocking calls have no limit that holds during connect and login, so this has
  * its own loop around poll().  Callbacks only note; contexts are destroyed outside of them.
@@ -16,6 +16,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "resolver.h"
 
@@ -115,6 +116,12 @@ no_connection(const struct admin_session *session, int error)
 			    error == ECONNREFUSED ? "connection refused" : strerror(error));
 }
 
+struct admin_result
+admin_ended(const struct admin_session *session, int error, const char *name)
+{
+	return error == -ETIMEDOUT ? timed_out(session, name) : disconnected(session, name);
+}
+
 void
 admin_start_clock(struct admin_session *session)
 {
@@ -184,12 +191,10 @@ admin_wait(struct admin_session *session, const char *name)
 	while (!session->done) {
 		int error = turn(session);
 
-		if (error != 0)
-			session->broken = true;
-		if (error == -ETIMEDOUT)
-			return timed_out(session, name);
-		if (error != 0)
-			return disconnected(session, name);
+		if (error == 0)
+			continue;
+		session->broken = true;
+		return admin_ended(session, error, name);
 	}
 	return admin_good();
 }
@@ -329,9 +334,13 @@ take_over(struct admin_session *session)
 				    "%s: no file descriptor for the session: %s", label, strerror(-session->fd));
 	iscsi_destroy_context(session->context);
 	session->context = NULL;
+	if (session->address.iqn[0] == '\0')
+		return admin_good();
 	session->connection = iscsi_connection_create(session->fd, &session->login);
-	if (session->connection == NULL)
+	if (session->connection == NULL) {
+		session->fd = -1;
 		return admin_failed(ADMIN_INTERNAL, "free some memory", "%s: no memory for a session", label);
+	}
 	return admin_good();
 }
 
@@ -350,7 +359,7 @@ log_in(struct admin_session *session)
 		return result;
 	if (session->status != SCSI_STATUS_GOOD)
 		return login_refused(session);
-	return session->address.iqn[0] != '\0' ? take_over(session) : result;
+	return take_over(session);
 }
 
 static struct admin_result
@@ -379,7 +388,10 @@ admin_free(struct admin_session *session)
 	session->done = true;
 	if (session->context != NULL)
 		iscsi_destroy_context(session->context);
-	iscsi_connection_destroy(session->connection);
+	if (session->connection != NULL)
+		iscsi_connection_destroy(session->connection);
+	else if (session->fd >= 0)
+		close(session->fd);
 	free(session);
 }
 
@@ -396,6 +408,7 @@ admin_connect(const char *portal, const char *iqn, unsigned int lun,
 	snprintf(session->address.portal, sizeof(session->address.portal), "%s", portal);
 	snprintf(session->address.iqn, sizeof(session->address.iqn), "%s", iqn ? iqn : "");
 	session->address.lun = lun;
+	session->fd = -1;
 	session->credentials = *credentials;
 	explicit_bzero(session->credentials.secret, sizeof(session->credentials.secret));
 	session->chap = credentials->user[0] != '\0';
@@ -442,6 +455,7 @@ run_once(struct admin_session *session, struct scsi_task *task, unsigned int lun
 		/* Nothing may touch the caller's task and memory any more. */
 		iscsi_connection_destroy(session->connection);
 		session->connection = NULL;
+		session->fd = -1;
 		return result;
 	}
 	*verdict = scsi_judge(task, session->status);

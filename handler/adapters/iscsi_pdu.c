@@ -105,6 +105,10 @@ decode_kind(const uint8_t *bytes, struct iscsi_header *out)
 	case ISCSI_LOGIN_RESPONSE:
 		decode_login(bytes, out);
 		return true;
+	case ISCSI_TEXT_RESPONSE:
+		out->final = bytes[1] & FLAG_FINAL;
+		out->target_tag = get_32(bytes + 20);
+		return true;
 	case ISCSI_DATA_IN:
 		decode_data_in(bytes, out);
 		return true;
@@ -227,6 +231,13 @@ void
 iscsi_encode_logout(uint32_t tag, uint8_t out[ISCSI_HEADER_BYTES])
 {
 	start(out, ISCSI_LOGOUT | FLAG_IMMEDIATE, FLAG_FINAL, 0, tag);	/* reason 0: the whole session */
+}
+
+void
+iscsi_encode_text(uint32_t tag, uint32_t target_tag, uint32_t text_bytes, uint8_t out[ISCSI_HEADER_BYTES])
+{
+	start(out, ISCSI_TEXT | FLAG_IMMEDIATE, FLAG_FINAL, text_bytes, tag);
+	put_32(out + 20, target_tag);
 }
 
 uint32_t

@@ -21,12 +21,14 @@ enum iscsi_opcode {
 	ISCSI_NOP_OUT = 0x00,
 	ISCSI_SCSI_COMMAND = 0x01,
 	ISCSI_TASK_MANAGEMENT = 0x02,
+	ISCSI_TEXT = 0x04,
 	ISCSI_DATA_OUT = 0x05,
 	ISCSI_LOGOUT = 0x06,
 	ISCSI_NOP_IN = 0x20,
 	ISCSI_SCSI_RESPONSE = 0x21,
 	ISCSI_TASK_MANAGEMENT_RESPONSE = 0x22,
 	ISCSI_LOGIN_RESPONSE = 0x23,
+	ISCSI_TEXT_RESPONSE = 0x24,
 	ISCSI_DATA_IN = 0x25,
 	ISCSI_LOGOUT_RESPONSE = 0x26,
 	ISCSI_R2T = 0x31,
@@ -61,9 +63,9 @@ struct iscsi_header {
 	uint32_t stat_sn, exp_cmd_sn, max_cmd_sn;
 	bool counts_stat_sn;		/* the next PDU of this kind has a higher one */
 
-	uint32_t target_tag;		/* NOP-In, R2T */
+	uint32_t target_tag;		/* NOP-In, R2T, text response */
 	uint8_t lun[8];			/* NOP-In */
-	bool final;			/* Data-In */
+	bool final;			/* Data-In, text response */
 	bool has_status;		/* Data-In */
 	uint8_t response;		/* SCSI, task management, logout response */
 	uint8_t status;			/* SCSI response, Data-In with has_status */
@@ -112,12 +114,13 @@ struct iscsi_data_out_fields {
 void iscsi_encode_data_out(const struct iscsi_data_out_fields *fields, uint32_t exp_stat_sn,
 			   uint8_t out[ISCSI_HEADER_BYTES]);
 
-/* Those three go as immediate commands: they take no command number. */
+/* These go as immediate commands: they take no command number. */
 void iscsi_encode_nop_answer(const struct iscsi_header *nop_in, uint8_t out[ISCSI_HEADER_BYTES]);
 void iscsi_encode_management(enum iscsi_function function, const uint8_t lun[8], uint32_t tag,
 			     uint32_t referenced_tag, uint32_t referenced_cmd_sn,
 			     uint8_t out[ISCSI_HEADER_BYTES]);
 void iscsi_encode_logout(uint32_t tag, uint8_t out[ISCSI_HEADER_BYTES]);
+void iscsi_encode_text(uint32_t tag, uint32_t target_tag, uint32_t text_bytes, uint8_t out[ISCSI_HEADER_BYTES]);
 /* To be called on them when they are sent. */
 void iscsi_set_numbers(uint8_t header[ISCSI_HEADER_BYTES], struct iscsi_numbers numbers);
 

@@ -170,6 +170,7 @@ class FakeTarget:
         self.reading.set()
         self.rules: list[Rule] = []
         self.on_reset: Callable[[], None] = lambda: None  # before LOGICAL UNIT RESET is answered
+        self.on_text: Callable[[Connection, int, bytes], None] = Connection.list_targets
         self.commands: list[Command] = []
         self.isids: list[bytes] = []
         self.connections: list[Connection] = []
@@ -264,7 +265,8 @@ class Connection:
 
     def serve(self) -> None:
         handlers = {
-            0x00: self._nop, 0x01: self._scsi, 0x02: self._management, 0x03: self._login, 0x06: self._logout,
+            0x00: self._nop, 0x01: self._scsi, 0x02: self._management, 0x03: self._login, 0x04: self._text,
+            0x06: self._logout,
         }  # fmt: skip
         try:
             while True:
@@ -392,6 +394,21 @@ class Connection:
 
     def _logout(self, header: bytes, _: bytes) -> None:
         self._respond(0x26, FINAL, struct.unpack_from(">I", header, 16)[0])
+
+    def _text(self, header: bytes, data: bytes) -> None:
+        self.target.on_text(self, struct.unpack_from(">I", header, 16)[0], data)
+
+    def list_targets(self, tag: int, _: bytes) -> None:
+        self.text(tag, f"TargetName={self.target.iqn}\0TargetAddress={self.target.portal},1\0".encode())
+
+    def text(self, tag: int, text: bytes, *, flags: int = FINAL, target_tag: int = NO_TAG) -> None:
+        header = self._header(0x24, flags, tag)
+        self.send(header[:20] + struct.pack(">I", target_tag) + header[24:], text)
+        self.stat_sn += 1
+
+    def ask_for_data(self, tag: int, length: int) -> None:
+        header = self._header(0x31, FINAL, tag)
+        self.send(header[:20] + struct.pack(">I", 1) + header[24:36] + struct.pack(">III", 0, 0, length))
 
     def _nop(self, header: bytes, _: bytes) -> None:
         tag = struct.unpack_from(">I", header, 16)[0]
