@@ -129,7 +129,7 @@ struct member {
 	int opens_left;			/* other paths to try before it is evicted */
 	bool ended;			/* its last session of use was ended, it did not fall silent: it has grace_ms */
 	uint64_t ended_ms;		/* then */
-	bool unflushed;			/* writes since the last flush */
+	bool unflushed;			/* writes since the last flush that was sent */
 	bool cache_in_doubt;		/* cache_lost only says so because a session was lost: cache_kept may take it back */
 	bool cache_kept;		/* by all sessions opened since the last that was restored */
 	bool cache_lost;		/* lost a session with unflushed writes: the next flush must fail */

@@ -114,7 +114,8 @@ begin_round(struct engine *engine)
 
 		if (!needs_flush(engine, member) || MUTANT(FLUSH_SKIPPED))
 			continue;
-		member->unflushed = false;
+		if (MUTANT(FLUSH_COUNTED_UNSENT))
+			member->unflushed = false;
 		mio = member_io_create(member, BACKEND_FLUSH, 0, IO_REQUEST);
 		engine->flush_pending++;
 		member_io_submit(mio, member_flushed, engine);

@@ -199,6 +199,9 @@ send(struct member_io *mio)
 	mio->sent_ms = member->engine->now_ms;
 	mio->sent_ns = member->engine->stamp_ns;
 	mio->where = MIO_SENT;
+	/* Not while it waits: the session may end before, and the cache with it. */
+	if (mio->io.op == BACKEND_FLUSH)
+		member->unflushed = false;
 	list_append(&member->in_flight, &mio->node);
 	member->in_flight_count++;
 	member->backend->ops->submit(member->backend, &mio->io);
@@ -213,9 +216,14 @@ complete_unsent(struct member_io *mio, int result)
 	list_append(&mio->member->engine->immediate, &mio->node);
 }
 
+/* Fenced off, this gateway opens no session any more, and evicts nobody: there is nothing to wait for. */
 static void
 park(struct member_io *mio)
 {
+	if (mio->member->engine->fenced && !MUTANT(PARKED_WHEN_FENCED)) {
+		complete_unsent(mio, -ESHUTDOWN);
+		return;
+	}
 	mio->where = MIO_PARKED;
 	list_append(&mio->member->parked, &mio->node);
 }

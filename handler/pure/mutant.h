@@ -83,6 +83,12 @@
 	X(FORMER_LEFT_WAITING, "former-left-waiting", 15,					\
 	  "test_engine_replaced: test_former_that_refused_a_write_and_stays_is_sent_it_again",	\
 	  "a member that was to be replaced and stays is not sent again what it refused meanwhile")	\
+	X(PARKED_WHEN_FENCED, "parked-when-fenced", 15,						\
+	  "test_engine_fence: test_a_write_that_is_refused_after_the_fence_ends",		\
+	  "what a member refuses after the fence waits for an eviction that never comes")	\
+	X(FLUSH_COUNTED_UNSENT, "flush-counted-unsent", 6,					\
+	  "test_engine_flush: test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet",	\
+	  "a flush that waits for its member counts as if it had been sent")			\
 	X(TARGET_KEPT, "target-kept", 13,							\
 	  "test_engine_replaced: test_new_member_that_gives_its_place_back_is_not_kept",	\
 	  "a new member that gives its place back is taken for one that is evicted, and kept when the others are silent")	\

@@ -1,6 +1,8 @@
 /* test_engine_fence.c - who is believed that another gateway has the members. */
 #include "scenario.h"
 
+#include "tap.h"
+
 #define LOAD_BYTES (4ull << 20)
 
 static void
@@ -118,6 +120,46 @@ test_writes_wait_while_the_others_are_asked(void **state)
 	finish(&rig);
 }
 
+static enum tap_verdict
+hold_data(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= (4u << 20) ? TAP_HOLD : TAP_PASS;
+}
+
+/* Once this gateway has stopped writing, nobody is evicted: what a member refuses then must not wait for that. */
+static void
+test_a_write_that_is_refused_after_the_fence_ends(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	rig_init(&rig, 5, 4, 16384, LOAD_BYTES, 1909);
+	rig.step_ms_max = 2;
+	tap_init(&tap, &rig.members[3]);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	rig.errors_allowed = true;
+	tap.judge = hold_data;
+	write_everywhere(&rig);
+	rig_steps(&rig, 20);
+	assert_int_not_equal(tap.held_count, 0);
+	for (int i = 0; i < 3; i++)
+		rig.members[i].taken = true;
+	for (int i = 0; i < 2000 && rig_status(&rig).state != VOLUME_FAILED; i++) {
+		rig_submit(&rig, REQUEST_WRITE, 0, rig.sectors / 4, false);
+		rig_step(&rig);
+	}
+	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	tap.judge = NULL;
+	rig.members[3].refuse_writes = true;
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	assert_int_equal(rig.last_error, -ESHUTDOWN);
+	stop(&rig);
+}
+
 int
 main(void)
 {
@@ -127,6 +169,7 @@ main(void)
 		cmocka_unit_test(test_a_gateway_that_could_start_with_what_it_has_is_believed),
 		cmocka_unit_test(test_a_member_that_can_not_be_spared_is_believed),
 		cmocka_unit_test(test_writes_wait_while_the_others_are_asked),
+		cmocka_unit_test(test_a_write_that_is_refused_after_the_fence_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,6 +162,39 @@ test_a_stop_whose_flush_failed_clears_no_marks(void **state)
 	rig_free(&rig);
 }
 
+/* A member that is sent away has a flush waiting for it when its session ends, and with that its power.  Then it is needed, and
+ * stays: the flush it is sent now covers nothing of what it lost.
+ */
+static void
+test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet(void **state)
+{
+	uint64_t lost = 0;
+
+	for (uint64_t seed = 1510; seed < 1518; seed++) {
+		struct rig rig;
+		char why[256];
+
+		start(&rig, 5, 4, seed);
+		write_everywhere(&rig);
+		assert_int_equal(engine_fail(rig.engine, 1, why), 0);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		turn(&rig);
+		fake_member_power_loss(&rig.members[1], true);
+		fake_member_cut(&rig.members[2], false);
+		rig_steps(&rig, 300);
+		assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+		lost += rig.members[1].counts.sectors_lost;
+		rig.errors_allowed = true;
+		rig.members[2].reachable = true;
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);	/* the flush, and not read: what it lost was not flushed */
+		assert_int_equal(rig.last_error, -EIO);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(lost > 0);
+}
+
 int
 main(void)
 {
@@ -171,6 +204,7 @@ main(void)
 		cmocka_unit_test(test_a_flush_that_its_session_cut_off_covers_nothing),
 		cmocka_unit_test(test_a_flush_that_failed_covers_nothing),
 		cmocka_unit_test(test_a_stop_whose_flush_failed_clears_no_marks),
+		cmocka_unit_test(test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
