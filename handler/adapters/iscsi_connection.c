@@ -280,6 +280,18 @@ bound_receive_buffer(int fd)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));	/* as net.core.rmem_max allows */
 }
 
+/* Else the kernel goes on sending what it holds of commands for minutes after a close(), or after this process was killed,
+ * as soon as the path lets it: to a session that its successor does not end if it is in another portal group (RFC 7143,
+ * 6.3.5), and perhaps after the reset that is to fence them off.
+ */
+static void
+abort_on_close(int fd, bool on)
+{
+	const struct linger nothing_more = { .l_onoff = on, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &nothing_more, sizeof(nothing_more));
+}
+
 struct iscsi_connection *
 iscsi_connection_create(int fd, const struct iscsi_login *login)
 {
@@ -293,6 +305,7 @@ iscsi_connection_create(int fd, const struct iscsi_login *login)
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));	/* PDUs leave as they are batched */
 	bound_receive_buffer(fd);
+	abort_on_close(fd, true);
 	connection->fd = fd;
 	connection->low_water_bytes = 1;
 	connection->agreed = login->negotiated;
@@ -313,6 +326,8 @@ iscsi_connection_destroy(struct iscsi_connection *connection)
 {
 	if (connection == NULL)
 		return;
+	if (connection->free_count == ISCSI_TASKS_MAX)
+		abort_on_close(connection->fd, false);
 	close(connection->fd);
 	for (int i = 0; i < ISCSI_TASKS_MAX; i++) {
 		struct iscsi_task *task = connection->slots[i];
