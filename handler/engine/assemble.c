@@ -54,7 +54,7 @@ back_to_examine(struct engine *engine, const char *why)
 	intent_destroy(&engine->intent);
 	engine->target = NULL;
 	engine->record_wanted = engine->record_durable;	/* what was to be written is void */
-	engine->record_again = false;
+	engine->record_again = 0;
 	engine->record_retry_ms = 0;
 	engine->examine_not_before_ms = engine->now_ms + AGAIN_MS;
 	if (engine->phase < PHASE_DRAIN)
@@ -578,6 +578,7 @@ examine_run(struct engine *engine)
 	for_each_member(engine, member) {
 		input.presence[member->slot] = member->presence;
 		input.superblocks[member->slot] = &member->superblock;
+		input.copy_lost[member->slot] = member->copy_lost;
 		if (member->presence == PRESENCE_AWAITED && member->link == LINK_CLOSED &&
 		    member->close_error == -EBUSY) {
 			engine->refused = true;

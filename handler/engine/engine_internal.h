@@ -136,6 +136,7 @@ struct member {
 	enum presence presence;
 	enum superblock_verdict verdict;
 	struct superblock superblock;	/* as examined */
+	bool copy_lost;			/* and the other copy could not be read: it may have been one write newer */
 	uint64_t write_count;		/* of its superblock */
 	uint8_t *page;			/* 4 blocks of 4 KiB: copies A and B, superblock to write, probe */
 	int examining;			/* reads of A and B under way */
@@ -294,7 +295,7 @@ struct engine {
 	struct superblock record;	/* what all members' superblocks share */
 	uint64_t record_wanted, record_writing, record_durable;	/* generations */
 	int record_pending;
-	bool record_again;		/* durable: written once more, to say so */
+	int record_again;		/* durable: still to be written so often, to say so */
 	uint64_t record_retry_ms;	/* after a failure */
 	uint64_t epoch_found;		/* that the members had when they were assembled */
 	uint64_t epoch_kept;		/* the epoch this gateway has on record */

@@ -227,7 +227,7 @@ begin_eviction(struct member *member)
 	member->stale_set = member->went_back ? -1
 					      : place_track(engine, member->role, member->uuid,
 							    member->excluded ? MEMBER_FAULTY : MEMBER_OUT_OF_DATE,
-							    member->write_count - 1);
+							    member->write_count);
 	member->standing = member->stale_set >= 0 ? STANDING_OUT_OF_DATE : STANDING_OBSOLETE;
 	engine->out |= ROLE(member->role);
 	engine->evicting++;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define RETRY_MS 1000u
+#define SAID_AGAIN 2	/* each update, so that what it knows of its members is known of both their copies */
 
 uint64_t
 metadata_commit(struct engine *engine)
@@ -37,8 +38,11 @@ superblock_written(struct member_io *mio, int result)
 	/* An assembly that begins again looks at what it knows already: others may tell of this write by then. */
 	if (result == 0 && !MUTANT(EXAMINED_ONCE))
 		mio->member->superblock.write_count = mio->member->write_count;
+	if (result == 0)
+		mio->member->copy_lost = false;		/* this was the other one */
 	if (--engine->record_pending == 0 && engine->record_writing != 0) {
-		engine->record_again = engine->record_durable < engine->record_writing;
+		if (engine->record_durable < engine->record_writing)
+			engine->record_again = MUTANT(SAID_ONCE_AGAIN) ? 1 : SAID_AGAIN;
 		engine->record_durable = engine->record_writing;
 	}
 	engine->activity++;
@@ -98,19 +102,21 @@ bool
 metadata_idle(const struct engine *engine)
 {
 	return engine->record_pending == 0 && engine->record_durable >= engine->record_wanted &&
-	       !engine->record_again;
+	       engine->record_again == 0;
 }
 
-/* Each update is written twice: the second says, lazily, that the first was acknowledged.  So a member that is put back to
- * before it is known by that, and one of the two copies may become unreadable without that being thought of its member.
+/* Each update is written three times.  The second says, lazily, that the first was acknowledged, so a member that is put back to
+ * before it is known by that; the third says so of the second, so it is known even if one of its copies can't be read and is
+ * given the benefit of the doubt (assembly.c).
  */
 void
 metadata_run(struct engine *engine)
 {
 	if (engine->record_pending > 0 || engine->fenced || engine->now_ms < engine->record_retry_ms ||
-	    (engine->record_durable >= engine->record_wanted && !engine->record_again))
+	    (engine->record_durable >= engine->record_wanted && engine->record_again == 0))
 		return;
-	engine->record_again = false;
+	if (engine->record_again > 0)
+		engine->record_again--;
 	note_write_counts(engine);
 	engine->record_writing = engine->record_wanted;
 	engine->record.event++;

@@ -132,11 +132,13 @@ place_unchanged(const struct engine *engine, const struct member *member)
 	       member->identity.capacity_bytes >= place_needed_bytes(engine, member);
 }
 
-/* Its superblock is older than what it acknowledged to us.  By one write it may be: the newest copy can't be read. */
+/* Its superblock is older than what it acknowledged to us.  By one write it may be, if the newest copy can't be read. */
 static bool
 is_older(const struct member *member)
 {
-	return member->superblock.write_count + 1 < member->write_count && !MUTANT(RETURNED_OLDER_TRUSTED);
+	const uint64_t at_most = member->superblock.write_count + (member->copy_lost || MUTANT(RETURNED_BY_ONE_TRUSTED));
+
+	return at_most < member->write_count && !MUTANT(RETURNED_OLDER_TRUSTED);
 }
 
 static void
@@ -250,7 +252,7 @@ judge_outsider(struct member *member)
 		member->standing = STANDING_UNKNOWN;
 		return;
 	}
-	assembly_judge(&engine->record, &member->superblock, &verdict);
+	assembly_judge(&engine->record, &member->superblock, member->copy_lost, &verdict);
 	member->standing = verdict.standing[0];
 	member->stale_set = verdict.stale_set[0];
 	member->role = verdict.role[0];
@@ -397,6 +399,23 @@ is_our_spare(struct member *member)
 	return true;
 }
 
+/* One copy is good, and the other can't be read, or is damaged.  A spare's mark is neither: no superblock was written there yet. */
+static bool
+lost_a_copy(const struct member *member)
+{
+	struct superblock superblock;
+	struct spare_mark mark;
+
+	for (int copy = 0; copy < 2; copy++) {
+		const uint8_t *block = member->page + copy * LAYOUT_SUPERBLOCK_BYTES;
+
+		if (superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK &&
+		    spare_decode(block, &mark) != SUPERBLOCK_OK)
+			return true;
+	}
+	return false;
+}
+
 static void
 judge_superblock(struct member *member)
 {
@@ -404,6 +423,7 @@ judge_superblock(struct member *member)
 
 	member->verdict = superblock_choose(member->page, member->page + LAYOUT_SUPERBLOCK_BYTES,
 					    &member->superblock, &reason);
+	member->copy_lost = lost_a_copy(member);
 	if (member->verdict != SUPERBLOCK_OK && member->examine_refused) {
 		/* That may pass, and says nothing of what stands there. */
 		member_note(member, "its superblocks can't be read");

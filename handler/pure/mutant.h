@@ -293,7 +293,19 @@
 	  "test_engine_stops: test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step",	\
 	  "a stop's last flush that was given up begins the next step when it fails")						\
 	X(EXAMINED_ONCE, "examined-once", 12, "level 5",					\
-	  "a member is judged by the superblock that was read, although it has been written since")
+	  "a member is judged by the superblock that was read, although it has been written since")	\
+	X(LOST_COPY_ACCUSED, "lost-copy-accused", 12,						\
+	  "test_engine_identity: test_unreadable_copy_is_not_held_against_its_member",		\
+	  "a member one copy of whose superblock can't be read is accused of the write that it held")	\
+	X(LOST_COPY_TWIN, "lost-copy-twin", 12,							\
+	  "test_engine_identity: test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older",	\
+	  "of two devices that are the same member the one that lost a copy is thought the older")	\
+	X(SAID_ONCE_AGAIN, "said-once-again", 12,						\
+	  "test_engine_identity: test_member_put_back_with_an_unreadable_copy_is_known",	\
+	  "what the last update but one says is all that is known of a member")			\
+	X(RETURNED_BY_ONE_TRUSTED, "returned-by-one-trusted", 12,				\
+	  "test_engine_identity: test_member_that_returns_one_write_older_is_known",		\
+	  "a member that returns one write older is trusted though both its copies are there")
 
 enum mutant {
 	MUTANT_NONE,

@@ -73,13 +73,34 @@ calls_in_sync(const struct superblock *record, const uint8_t *uuid)
 	return role >= 0 && record->member_states[role] == MEMBER_IN_SYNC;
 }
 
+/* A device's own superblock. */
+struct own {
+	const struct superblock *superblock;
+	bool copy_lost;
+};
+
+static struct own
+own_of(const struct assembly_input *input, int i)
+{
+	return (struct own){ input->superblocks[i], input->copy_lost[i] };
+}
+
+/* The writes of its superblock that it may have acknowledged: a copy that can't be read any more held the one before or the one
+ * after that which can.  Not more: what is older than that is no fault of one sector.
+ */
+static uint64_t
+writes_at_most(struct own own)
+{
+	return own.superblock->write_count + (own.copy_lost && !MUTANT(LOST_COPY_ACCUSED));
+}
+
 /* It was older than what the others know that it acknowledged: put back from a snapshot or an image, or it is a copy that was
  * made then.  What it lacks, nobody knows.
  */
 static bool
-went_back(const struct superblock *own, uint64_t known)
+went_back(struct own own, uint64_t known)
 {
-	return own->write_count < known && !MUTANT(RESTART_OLDER_TRUSTED);
+	return writes_at_most(own) < known && !MUTANT(RESTART_OLDER_TRUSTED);
 }
 
 struct place {
@@ -89,14 +110,13 @@ struct place {
 	const char *fault;
 };
 
-/* own: its superblock. */
 static struct place
-tracked_place(const struct superblock *record, int set, const struct superblock *own)
+tracked_place(const struct superblock *record, int set, struct own own)
 {
 	struct place place = { STANDING_OUT_OF_DATE, record->tracked[set].role, set, NULL };
 
 	if (record->tracked[set].state != MEMBER_REBUILDING && record->tracked[set].epoch != 0 &&
-	    own->epoch > record->tracked[set].epoch && !MUTANT(TRACKED_EPOCH_IGNORED)) {
+	    own.superblock->epoch > record->tracked[set].epoch && !MUTANT(TRACKED_EPOCH_IGNORED)) {
 		place.standing = STANDING_OBSOLETE;
 		place.stale_set = -1;
 		place.fault = "was used without the others since it left, nobody knows what it holds: it is "
@@ -127,8 +147,9 @@ tracked_place(const struct superblock *record, int set, const struct superblock 
 }
 
 static struct place
-place_device(const struct superblock *record, const struct superblock *own)
+place_device(const struct superblock *record, struct own of_device)
 {
+	const struct superblock *own = of_device.superblock;
 	struct place place = { STANDING_OBSOLETE, -1, -1, NULL };
 	int role = place_of(record, own->member_uuid);
 	int set = set_of(record, own->member_uuid);
@@ -149,11 +170,11 @@ place_device(const struct superblock *record, const struct superblock *own)
 		return place;
 	}
 	if (role >= 0 && record->member_states[role] == MEMBER_IN_SYNC)
-		return went_back(own, record->write_counts[role])
+		return went_back(of_device, record->write_counts[role])
 			       ? (struct place){ STANDING_OBSOLETE, role, -1, went_back_text }
 			       : (struct place){ STANDING_IN_SYNC, role, -1, NULL };
 	if (set >= 0)
-		return tracked_place(record, set, own);
+		return tracked_place(record, set, of_device);
 	place.role = role;
 	place.fault = "is out of date and what it lacks is not known: it has to be rebuilt as a whole, "
 		      "wipe it and add it as a spare";
@@ -161,10 +182,10 @@ place_device(const struct superblock *record, const struct superblock *own)
 }
 
 void
-assembly_judge(const struct superblock *record, const struct superblock *own,
+assembly_judge(const struct superblock *record, const struct superblock *own, bool copy_lost,
 	       struct assembly_verdict *out)
 {
-	struct place place = place_device(record, own);
+	struct place place = place_device(record, (struct own){ own, copy_lost });
 
 	/* No set and no record of ours can say what somebody else wrote to it. */
 	if (place.standing != STANDING_UNKNOWN && newer(own, record)) {
@@ -269,7 +290,7 @@ stand_slot(const struct assembly_input *input, const struct superblock *record, 
 	case PRESENCE_EXAMINED:
 		place.fault = OF_ANOTHER_VOLUME;	/* where no record rules, none is ours */
 		if (record != NULL)
-			place = place_device(record, input->superblocks[i]);
+			place = place_device(record, own_of(input, i));
 		break;
 	}
 	out->standing[i] = place.standing;
@@ -294,6 +315,13 @@ not_believed(struct assembly_verdict *out, int i, const char *fault)
 	out->fault[i] = fault;
 }
 
+/* May the device be as new as the other, which has more to show: one that lost a copy? */
+static bool
+may_catch_up(const struct assembly_input *input, int i, int other)
+{
+	return input->copy_lost[i] && writes_at_most(own_of(input, i)) >= input->superblocks[other]->write_count;
+}
+
 /* Which of two devices that say they are the same member is it?  The one that is not known to be too old, then the newer.
  * -1: nobody can tell.
  */
@@ -301,14 +329,17 @@ static int
 real_one(const struct assembly_input *input, const struct assembly_verdict *out, int i, int k)
 {
 	const struct superblock *first = input->superblocks[i], *second = input->superblocks[k];
+	int real = -1;
 
 	if ((out->fault[i] == went_back_text) != (out->fault[k] == went_back_text))
 		return out->fault[i] == went_back_text ? k : i;
 	if (newer(first, second) || newer(second, first))
-		return newer(first, second) ? i : k;
-	if (first->write_count != second->write_count)
-		return first->write_count > second->write_count ? i : k;
-	return MUTANT(TWIN_GUESSED) ? i : -1;
+		real = newer(first, second) ? i : k;
+	else if (first->write_count != second->write_count)
+		real = first->write_count > second->write_count ? i : k;
+	if (real >= 0 && may_catch_up(input, real == i ? k : i, real) && !MUTANT(LOST_COPY_TWIN))
+		real = -1;
+	return real < 0 && MUTANT(TWIN_GUESSED) ? i : real;
 }
 
 /* One member that shows up twice: a copy of the device, or the device by two addresses.  Where nobody can tell which is the

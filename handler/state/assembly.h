@@ -52,6 +52,7 @@ struct assembly_input {
 	int count;				/* slots looked at: 0 .. SLOTS_MAX */
 	enum presence presence[SLOTS_MAX];
 	const struct superblock *superblocks[SLOTS_MAX];	/* of the examined */
+	bool copy_lost[SLOTS_MAX];		/* only one copy of it could be read: the other may have been one write newer */
 	const uint8_t *volume_uuid;
 	uint64_t epoch_seen;
 	bool force;
@@ -80,8 +81,9 @@ struct assembly_verdict {
 void assembly_decide(const struct assembly_input *input, struct assembly_verdict *out);
 
 /* The same for one device that comes later, under the record of a running volume: fills standing, role, stale_set
- * and fault of slot 0 of *out.  Never IN_SYNC for a member the record calls out.
+ * and fault of slot 0 of *out.  Never IN_SYNC for a member the record calls out.  copy_lost: as above.
  */
-void assembly_judge(const struct superblock *record, const struct superblock *own, struct assembly_verdict *out);
+void assembly_judge(const struct superblock *record, const struct superblock *own, bool copy_lost,
+		    struct assembly_verdict *out);
 
 #endif

@@ -209,6 +209,23 @@ draw_time(uint64_t *random)
 
 /* --- faults --- */
 
+/* One copy, the other can be read: what is to be expected of a medium is no more than that. */
+static void
+strike_superblock(struct sim *sim, int m, uint64_t *random)
+{
+	struct disk *disk = &sim->members[m].disk;
+	const uint64_t copy = random_once_in(random, 2), other = superblock_offset(copy + 1);
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock superblock;
+
+	disk_read(disk, other, block, sizeof(block));
+	if (sim->roles[m] < 0 || disk_is_damaged(disk, other, sizeof(block)) ||
+	    superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK)
+		return;
+	sim_trace(sim, "superblock %c of device %d can't be read any more", copy == 0 ? 'A' : 'B', m);
+	disk_damage(disk, superblock_offset(copy));
+}
+
 static void
 strike_medium(struct sim *sim, int m, uint64_t *random)
 {
@@ -562,6 +579,8 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		for (int m = 0; m < sim->slots; m++)
 			if (!random_once_in(random, 3))
 				fake_member_power_loss(&sim->members[m], sim->members[m].reachable);
+	if (sim_can(sim, ABILITY_LOST_COPIES) && random_once_in(random, 2))
+		strike_superblock(sim, draw_member(sim, random), random);
 	if (random_once_in(random, 4))
 		strike_member(sim, random_once_in(random, 2) ? FAULT_SLOW : FAULT_MEDIUM,
 			      draw_member(sim, random), random);

@@ -78,6 +78,17 @@ see_members(struct sim *sim)
 	fault_update_excess(sim);
 }
 
+/* No device goes back in this life, so nobody may be accused of it. */
+static void
+see_accusations(struct sim *sim)
+{
+	if (sim_can(sim, ABILITY_ROLLBACKS))
+		return;
+	for (int slot = 0; slot < sim->status.slots; slot++)
+		if (strstr(sim->status.members[slot].reason, "went back in time") != NULL)
+			sim_fail(sim, "slot %d is accused of having gone back in time", slot);
+}
+
 void
 sim_look(struct sim *sim)
 {
@@ -85,6 +96,7 @@ sim_look(struct sim *sim)
 	if (sim->engine == NULL || sim->stranger)
 		return;
 	engine_status(sim->engine, &sim->status);
+	see_accusations(sim);
 	if (sim->status.state != VOLUME_ACTIVE && sim->status.state != VOLUME_DEGRADED &&
 	    sim->status.state != VOLUME_SUSPENDED &&
 	    !(sim->status.state == VOLUME_STOPPING && sim->running_seen))

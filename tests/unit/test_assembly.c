@@ -552,6 +552,60 @@ member_older_than_it_acknowledged_is_not_trusted(void **state)
 }
 
 static void
+a_copy_that_cannot_be_read_may_have_held_one_write_more(void **state)
+{
+	static struct scene scene;
+	struct superblock record = record_of(5, 3), tracking, own;
+
+	/* One more than is there, and no more; in sync and tracked; at the assembly and later. */
+	for (uint64_t known = 2; known <= 4; known++)
+		for (int lost = 0; lost < 2; lost++) {
+			const bool honest = known <= 2u + (uint64_t)lost;
+
+			record.write_counts[1] = known;
+			tracking = record;
+			tracking.member_states[1] = MEMBER_MISSING;
+			track(&tracking, 0, 1, 1, MEMBER_OUT_OF_DATE);
+			tracking.tracked[0].write_count = known;
+			for (int tracked = 0; tracked < 2; tracked++) {
+				const struct superblock *rules = tracked ? &tracking : &record;
+				enum standing good = tracked ? STANDING_OUT_OF_DATE : STANDING_IN_SYNC;
+
+				scene_begin(&scene);
+				add_member(&scene, rules, 0, 0, EPOCH, EVENT);
+				add_member(&scene, rules, 1, 1, EPOCH, EVENT - 1);
+				add_member(&scene, rules, 2, 2, EPOCH, EVENT);
+				scene.superblocks[1].write_count = 2;
+				scene.input.copy_lost[0] = true;	/* somebody else's: changes nothing */
+				scene.input.copy_lost[1] = lost;
+				decide(&scene);
+				check_always(&scene);
+				assert_int_equal(scene.verdict.standing[1], honest ? good : STANDING_OBSOLETE);
+				own = scene.superblocks[1];
+				assembly_judge(rules, &own, lost, &scene.verdict);
+				assert_int_equal(scene.verdict.standing[0], honest ? good : STANDING_OBSOLETE);
+			}
+		}
+	/* Two that are the same: the older may have been as new as the other, then nobody can tell. */
+	record.write_counts[1] = 0;
+	for (uint64_t more = 1; more <= 2; more++)
+		for (int lost = 0; lost < 2; lost++) {
+			scene_begin(&scene);
+			add_member(&scene, &record, 0, 0, EPOCH, EVENT);
+			add_member(&scene, &record, 1, 1, EPOCH, EVENT);
+			add_member(&scene, &record, 1, 1, EPOCH, EVENT - 1);
+			scene.superblocks[1].write_count = 7 + more;
+			scene.superblocks[2].write_count = 7;
+			scene.input.copy_lost[2] = lost;
+			decide(&scene);
+			check_always(&scene);
+			assert_int_equal(scene.verdict.standing[1],
+					 lost && more == 1 ? STANDING_UNKNOWN : STANDING_IN_SYNC);
+			assert_int_equal(scene.verdict.standing[2], STANDING_UNKNOWN);
+		}
+}
+
+static void
 force_prefers_the_newest_then_the_one_that_is_tracked(void **state)
 {
 	static struct scene scene;
@@ -678,7 +732,7 @@ judge(const struct superblock *record, const struct superblock *own)
 	struct assembly_verdict verdict;
 
 	memset(&verdict, 0xa5, sizeof(verdict));
-	assembly_judge(record, own, &verdict);
+	assembly_judge(record, own, false, &verdict);
 	assert_false(verdict.forced[0]);
 	assert_int_equal(verdict.fault[0] == NULL, verdict.standing[0] == STANDING_IN_SYNC);
 	return verdict;
@@ -744,6 +798,7 @@ main(void)
 		cmocka_unit_test(targets_of_rebuilds_are_known_and_never_forced),
 		cmocka_unit_test(two_devices_that_are_one_member),
 		cmocka_unit_test(member_older_than_it_acknowledged_is_not_trusted),
+		cmocka_unit_test(a_copy_that_cannot_be_read_may_have_held_one_write_more),
 		cmocka_unit_test(force_prefers_the_newest_then_the_one_that_is_tracked),
 		cmocka_unit_test(a_record_that_was_never_in_force_does_not_rule),
 		cmocka_unit_test(a_record_of_an_older_epoch_proves_nothing),

@@ -262,6 +262,13 @@ write_all(struct rig *rig)
 	rig_steps(rig, 4000);
 }
 
+/* The newer copy of its superblock. */
+static void
+damage_copy(struct rig *rig, int index)
+{
+	disk_damage(&rig->members[index].disk, superblock_offset(rig_superblock(rig, index).write_count));
+}
+
 /* The superblocks change: somebody leaves and comes back. */
 static void
 change_superblocks(struct rig *rig)
@@ -498,8 +505,9 @@ copy_to_extra(struct rig *rig, int index)
 	put_back(rig, EXTRA, snapshot(rig, index));
 }
 
+/* lost: the newer copy of the member's superblock can't be read, that of its twin can. */
 static void
-test_of_two_equal_devices_neither_is_believed(void **state)
+believe_neither(bool lost)
 {
 	struct rig rig;
 
@@ -507,8 +515,13 @@ test_of_two_equal_devices_neither_is_believed(void **state)
 	write_all(&rig);
 	rig_stop(&rig);
 	copy_to_extra(&rig, 1);
+	if (lost)
+		damage_copy(&rig, 1);
 	rig.count = EXTRA + 1;
+	rig.members[0].reachable = false;
 	rig_start(&rig);
+	rig_steps(&rig, 300);		/* both are known when the last one comes */
+	rig.members[0].reachable = true;
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
 	rig_steps(&rig, 3000);
 	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
@@ -517,6 +530,18 @@ test_of_two_equal_devices_neither_is_believed(void **state)
 	wait_for_active(&rig);
 	assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
 	finish(&rig);
+}
+
+static void
+test_of_two_equal_devices_neither_is_believed(void **state)
+{
+	believe_neither(false);
+}
+
+static void
+test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older(void **state)
+{
+	believe_neither(true);
 }
 
 static void
@@ -547,6 +572,7 @@ struct holding {
 	struct rig rig;
 	struct tap taps[EXTRA + 1];
 	uint32_t superblocks, map_writes, map_reads;	/* of these members: held */
+	int passes;					/* so many superblocks are not */
 	uint32_t refused;				/* the next write of a superblock is refused */
 	uint64_t offset_bytes[2];			/* of the refused one, and of the one behind it */
 };
@@ -572,7 +598,7 @@ hold(struct tap *tap, const struct backend_io *io)
 		}
 		if (tap - holding->taps == 1 && holding->offset_bytes[1] == 0)
 			holding->offset_bytes[1] = io->offset_bytes;
-		return holding->superblocks & bit ? TAP_HOLD : TAP_PASS;
+		return holding->superblocks & bit && holding->passes-- <= 0 ? TAP_HOLD : TAP_PASS;
 	}
 	if (!in_map(io))
 		return TAP_PASS;
@@ -622,6 +648,106 @@ crash(struct holding *holding)
 	for (int i = 0; i <= EXTRA; i++)
 		if (holding->taps[i].member != NULL)
 			tap_drop(&holding->taps[i]);
+}
+
+/* The gateway dies when it has told the others which write of its superblock member 1 acknowledged last, and not yet itself. */
+static void
+crash_before_it_is_told(struct holding *holding)
+{
+	struct rig *rig = &holding->rig;
+
+	rig_stop(rig);
+	holding->superblocks = 1u << 1;
+	holding->passes = 1;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
+	rig_steps(rig, 500);
+	assert_int_equal(rig_superblock(rig, 0).write_counts[1], rig_superblock(rig, 1).write_count);
+	crash(holding);
+	assert_int_equal(rig_superblock(rig, 0).write_counts[1], rig_superblock(rig, 1).write_count);
+}
+
+static void
+test_unreadable_copy_is_not_held_against_its_member(void **state)
+{
+	struct holding holding;
+
+	for (int needed = 0; needed < 2; needed++) {
+		struct rig *rig = &holding.rig;
+
+		begin_written(&holding, 31);
+		crash_before_it_is_told(&holding);
+		damage_copy(rig, 1);
+		rig->members[2].reachable = !needed;
+		rig_start(rig);
+		assert_true(rig_wait(rig, needed ? VOLUME_DEGRADED : VOLUME_ACTIVE, 5000));
+		assert_int_equal(rig_status(rig).members[1].state, MEMBER_IN_SYNC);
+		rig->members[2].reachable = true;
+		wait_for_active(rig);
+		finish(rig);
+	}
+}
+
+/* Not even one update before. */
+static void
+test_member_put_back_with_an_unreadable_copy_is_known(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+	uint64_t before;
+	uint8_t *bytes;
+
+	begin_written(&holding, 32);
+	rig_stop(rig);
+	bytes = snapshot(rig, 1);
+	before = rig_superblock(rig, 1).write_count;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
+	rig_steps(rig, 500);
+	assert_int_equal(rig_superblock(rig, 1).write_count, before + 3);	/* one update */
+	write_all(rig);
+	crash(&holding);
+	put_back(rig, 1, bytes);
+	disk_damage(&rig->members[1].disk, superblock_offset(before - 1));
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	assert_int_not_equal(rig_status(rig).members[1].state, MEMBER_IN_SYNC);
+	wait_for_active(rig);
+	assert_int_equal(rig_parity_faults(rig), 0);
+	finish(rig);
+}
+
+/* One write of its superblock only, but both copies are there to be read. */
+static void
+test_member_that_returns_one_write_older_is_known(void **state)
+{
+	for (int lost = 0; lost < 2; lost++) {
+		struct holding holding;
+		struct rig *rig = &holding.rig;
+		uint64_t newest;
+		uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+		begin_written(&holding, 33);
+		silence_two(rig);
+		/* As the copy was before its last write. */
+		newest = rig_superblock(rig, 1).write_count;
+		if (lost) {
+			disk_damage(&rig->members[1].disk, superblock_offset(newest));
+		} else {
+			struct superblock superblock = rig_superblock(rig, 1);
+
+			superblock.write_count -= 2;
+			superblock.event -= 2;
+			superblock_encode(&superblock, block);
+			disk_write(&rig->members[1].disk, superblock_offset(newest), block, sizeof(block), true);
+		}
+		rig->members[1].reachable = rig->members[2].reachable = true;
+		for (int i = 0; i < 20000 && rig_status(rig).state != VOLUME_ACTIVE && !says(rig, 1, "went back"); i++)
+			rig_step(rig);
+		assert_int_equal(says(rig, 1, "went back in time"), !lost);
+		wait_for_active(rig);
+		finish(rig);
+	}
 }
 
 static void
@@ -803,10 +929,14 @@ main(void)
 		cmocka_unit_test(test_member_put_back_while_no_gateway_ran_is_filled_from_the_start),
 		cmocka_unit_test(test_member_put_back_while_it_was_out_is_filled_from_the_start),
 		cmocka_unit_test(test_honest_member_is_caught_up_by_what_it_lacks),
+		cmocka_unit_test(test_unreadable_copy_is_not_held_against_its_member),
+		cmocka_unit_test(test_member_put_back_with_an_unreadable_copy_is_known),
+		cmocka_unit_test(test_member_that_returns_one_write_older_is_known),
 		cmocka_unit_test(test_forced_member_that_went_back_is_suspect_everywhere),
 		cmocka_unit_test(test_member_that_another_gateway_wrote_to_is_not_taken_back),
 		cmocka_unit_test(test_member_that_was_used_without_the_others_is_filled_from_the_start),
 		cmocka_unit_test(test_of_two_equal_devices_neither_is_believed),
+		cmocka_unit_test(test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older),
 		cmocka_unit_test(test_older_of_two_is_a_copy),
 		cmocka_unit_test(test_refused_superblock_is_repeated_on_the_same_copy),
 		cmocka_unit_test(test_removed_member_is_forgotten_by_the_superblocks_first),
