@@ -8,44 +8,44 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#define POOL_PAGES 256u		/* taken from malloc at a time */
+#define POOL_BYTES (2u << 20)	/* taken from the system at a time: one huge page */
+#define POOL_PAGES (POOL_BYTES / DISK_PAGE)
 
-union pool_page {
-	union pool_page *next;
-	uint8_t bytes[DISK_PAGE];
-};
+/* Pages that are free, the one that was given back last on top.  Kept apart from them: a page that is taken to be written
+ * whole is not looked at before.
+ */
+static uint8_t **pool;
+static size_t pool_count, pool_capacity;
 
-static union pool_page *pool;
+static void
+pool_grow(void)
+{
+	uint8_t *pages = aligned_alloc(POOL_BYTES, POOL_BYTES);
+
+	assert(pages != NULL);
+	madvise(pages, POOL_BYTES, MADV_HUGEPAGE);
+	pool_capacity += POOL_PAGES;
+	pool = realloc(pool, pool_capacity * sizeof(*pool));
+	assert(pool != NULL);
+	for (uint32_t i = POOL_PAGES; i > 0; i--)
+		pool[pool_count++] = pages + (size_t)(i - 1) * DISK_PAGE;
+}
 
 static uint8_t *
 page_take(void)
 {
-	union pool_page *page = pool;
-
-	if (page == NULL) {
-		union pool_page *pages = aligned_alloc(DISK_PAGE, POOL_PAGES * sizeof(*pages));
-
-		assert(pages != NULL);
-		for (unsigned int i = 0; i < POOL_PAGES; i++) {
-			pages[i].next = pool;
-			pool = &pages[i];
-		}
-		page = pool;
-	}
-	pool = page->next;
-	return page->bytes;
+	if (pool_count == 0)
+		pool_grow();
+	return pool[--pool_count];
 }
 
 static void
 page_give(uint8_t *bytes)
 {
-	union pool_page *page = (union pool_page *)bytes;
-
-	if (bytes == NULL)
-		return;
-	page->next = pool;
-	pool = page;
+	if (bytes != NULL)
+		pool[pool_count++] = bytes;
 }
 
 void
@@ -87,21 +87,29 @@ disk_free(struct disk *disk)
 
 /* Rubbish is made by its place alone, in eights of bytes. */
 static void
+rubbish(uint64_t start, uint8_t *into, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++, start += 0x9E3779B97F4A7C15ull) {
+		const uint64_t word = start ^ start >> 29;
+
+		memcpy(into + 8 * i, &word, 8);
+	}
+}
+
+static void
 never_written(const struct disk *disk, uint64_t page, uint32_t from, uint8_t *into, uint32_t length)
 {
-	const uint64_t start = random_stream(disk->rubbish_seed, page);
-	uint64_t words[DISK_PAGE / 8];
+	const uint64_t start = (random_stream(disk->rubbish_seed, page) + from / 8) * 0x9E3779B97F4A7C15ull;
+	uint8_t bytes[DISK_PAGE + 16];
 
 	if (page * DISK_PAGE < disk->rubbish_from) {
 		memset(into, 0, length);
-		return;
+	} else if (from % 8 == 0 && length % 8 == 0) {
+		rubbish(start, into, length / 8);
+	} else {
+		rubbish(start, bytes, (from % 8 + length + 7) / 8);
+		memcpy(into, bytes + from % 8, length);
 	}
-	for (uint32_t i = 0; i < DISK_PAGE / 8; i++) {
-		uint64_t word = (start + i) * 0x9E3779B97F4A7C15ull;
-
-		words[i] = word ^ word >> 29;
-	}
-	memcpy(into, (uint8_t *)words + from, length);
 }
 
 static void

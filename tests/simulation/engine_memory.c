@@ -16,6 +16,8 @@
 #define FINE_SIZES (FINE_BYTES / 16 + 1)
 #define SIZES (FINE_SIZES + 32)
 #define MAPPINGS_MAX 4
+#define MAPPING_BYTES (256u << 20)	/* of addresses; larger arenas are not kept */
+#define HUGE_BYTES (2u << 20)
 
 struct header {
 	uint32_t size;		/* its number */
@@ -31,10 +33,9 @@ static uint8_t *heap;
 static size_t taken;
 static union block *given_back[SIZES];
 
-/* The arena of each engine is a mapping: kept for the next one. */
+/* The arena of each engine is a mapping, of some size: kept for the next one. */
 static struct mapping {
 	void *memory;
-	size_t bytes;
 	bool used;
 } mappings[MAPPINGS_MAX];
 static int engines;
@@ -64,15 +65,26 @@ header_of(void *memory)
 	return (struct header *)((uint8_t *)memory - HEADER_BYTES);
 }
 
+/* Addresses only, until they are touched: then in huge pages, for thousands of lives. */
+static void *
+reserve(size_t bytes)
+{
+	uint8_t *memory = mmap(NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert(memory != MAP_FAILED);
+	memory += HUGE_BYTES - (uintptr_t)memory % HUGE_BYTES;
+	madvise(memory, bytes, MADV_HUGEPAGE);
+	return memory;
+}
+
 static void *
 cut(size_t alignment, uint32_t number, size_t bytes)
 {
 	size_t at = taken + HEADER_BYTES;
 
 	if (heap == NULL)
-		heap = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			    -1, 0);
-	assert(heap != MAP_FAILED);
+		heap = reserve(HEAP_BYTES);
 	at = (at + alignment - 1) / alignment * alignment;
 	taken = at + bytes;
 	assert(taken <= HEAP_BYTES);
@@ -194,14 +206,13 @@ engine_realloc(void *memory, size_t bytes)
 void *
 engine_mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset)
 {
-	for (int i = 0; i < MAPPINGS_MAX; i++) {
+	for (int i = 0; i < MAPPINGS_MAX && bytes <= MAPPING_BYTES; i++) {
 		struct mapping *mapping = &mappings[i];
 
-		if (mapping->used || (mapping->memory != NULL && mapping->bytes != bytes))
+		if (mapping->used)
 			continue;
 		if (mapping->memory == NULL)
-			mapping->memory = mmap(address, bytes, protection, flags, file, offset);
-		mapping->bytes = bytes;
+			mapping->memory = reserve(MAPPING_BYTES);
 		mapping->used = true;
 		return mapping->memory;
 	}

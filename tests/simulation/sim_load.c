@@ -19,6 +19,63 @@
 #define LONG_SECTORS_MIN (4u << 11)
 #define LONG_SECTORS_MAX (8u << 11)
 
+#ifdef __SANITIZE_ADDRESS__
+#define IRAID_SANITIZED 1
+#else
+#define IRAID_SANITIZED 0
+#endif
+
+/* --- what is lent: used again, that given back last first, by sizes that are powers of two --- */
+
+#define MEMORY_SIZES 24		/* the first of one sector */
+
+union lent {
+	union lent *next;
+	uint8_t bytes[PATTERN_SECTOR];
+};
+
+static union lent *given_back[MEMORY_SIZES];
+
+static unsigned int
+memory_size(size_t bytes)
+{
+	unsigned int size = 0;
+
+	while (((size_t)PATTERN_SECTOR << size) < bytes)
+		size++;
+	assert(size < MEMORY_SIZES);
+	return size;
+}
+
+static uint8_t *
+memory_take(size_t bytes)
+{
+	const unsigned int size = memory_size(bytes);
+	union lent *memory = given_back[size];
+
+	if (memory == NULL) {
+		memory = aligned_alloc(PATTERN_SECTOR, IRAID_SANITIZED ? bytes : (size_t)PATTERN_SECTOR << size);
+		assert(memory != NULL);
+		return memory->bytes;
+	}
+	given_back[size] = memory->next;
+	return memory->bytes;
+}
+
+/* A sanitizer is to see who touches it from now on. */
+static void
+memory_give(uint8_t *bytes, size_t count)
+{
+	union lent *memory = (union lent *)bytes;
+
+	if (IRAID_SANITIZED || bytes == NULL) {
+		free(bytes);
+		return;
+	}
+	memory->next = given_back[memory_size(count)];
+	given_back[memory_size(count)] = memory;
+}
+
 static struct sim_request *
 request_take(struct sim *sim)
 {
@@ -36,7 +93,7 @@ request_take(struct sim *sim)
 static void
 request_give(struct sim *sim, struct sim_request *request)
 {
-	free(request->memory);
+	memory_give(request->memory, request->memory_bytes);
 	request->memory = NULL;
 	request->next = sim->spare_requests;
 	sim->spare_requests = request;
@@ -208,8 +265,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	if (request->floor == NULL)
 		request->floor = malloc(sim->sectors_max * sizeof(*request->floor));
 	if (request->memory_bytes > 0) {
-		request->memory = aligned_alloc(PATTERN_SECTOR, request->memory_bytes);
-		assert(request->memory != NULL);
+		request->memory = memory_take(request->memory_bytes);
 		describe_memory(sim, request);
 	}
 	if (op != REQUEST_READ && op != REQUEST_FLUSH) {

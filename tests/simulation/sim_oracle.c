@@ -542,14 +542,23 @@ told_of_losses(struct sim *sim, const struct sim_request *request)
 static void
 acknowledge(struct sim *sim, const struct sim_request *request)
 {
+	uint64_t row = UINT64_MAX;
+	uint64_t row_ends = 0;
+	bool excessive = false;
+
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
 		uint32_t number = request->floor[i - request->sector];
 
+		if (row == UINT64_MAX || i == row_ends) {
+			row = sim_sector_row(sim, i);
+			row_ends = row_begin(sim, row + 1);
+			excessive = damage_is_excessive(sim, row);
+		}
 		raise_acknowledged(sim, i, number, request->submit_us);
 		if (request->request.fua && sim->floor[i] > sim->flushed[i])
 			sim->flushed[i] = number < sim->floor[i] ? number : sim->floor[i];
 		/* Where it could be read only by luck, a rebuild may lose it yet. */
-		if (!damage_is_excessive(sim, sim_sector_row(sim, i)))
+		if (!excessive)
 			sim->traits[i] &= (uint8_t)~MAY_BE_LOST;
 		sim->traits[i] &= (uint8_t)~MAY_BE_ANYTHING;
 	}

@@ -26,6 +26,8 @@
 #define SEED_SECONDS_MAX 300	/* real time, if --limit does not say else; a seed takes some milliseconds */
 #define FAILURES_MAX 200		/* then no more seeds are begun */
 #define STEPS_MAX 100000u
+#define HEAP_BYTES (48u << 20)
+#define HUGE_BYTES (2u << 20)
 
 struct worker {
 	pid_t pid;
@@ -62,6 +64,22 @@ seconds(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec;
+}
+
+/* Thousands of short lives: memory that was touched once is not given back in between, and stands in huge pages. */
+static void
+prepare_memory(void)
+{
+	uintptr_t begin, end;
+
+	mallopt(M_MMAP_THRESHOLD, 64 << 20);
+	mallopt(M_TRIM_THRESHOLD, 256 << 20);
+	mallopt(M_TOP_PAD, HEAP_BYTES);
+	free(malloc(HEAP_BYTES));
+	begin = ((uintptr_t)sbrk(0) - HEAP_BYTES + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1);
+	end = (uintptr_t)sbrk(0) & ~(uintptr_t)(HUGE_BYTES - 1);
+	madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+	mallopt(M_TOP_PAD, HUGE_BYTES);
 }
 
 static void
@@ -516,9 +534,7 @@ main(int argc, char **argv)
 	}
 	if (arguments.last == arguments.first)
 		arguments.jobs = 1;
-	/* Thousands of short lives: memory that was touched once is not given back in between. */
-	mallopt(M_MMAP_THRESHOLD, 64 << 20);
-	mallopt(M_TRIM_THRESHOLD, 256 << 20);
+	prepare_memory();
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	failures = run_all(&arguments);
 	clock_gettime(CLOCK_MONOTONIC, &finish);
