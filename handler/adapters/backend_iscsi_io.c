@@ -246,7 +246,8 @@ command_later(struct iscsi_member *member, struct command *command)
 static void
 command_unsupported(struct iscsi_member *member, struct command *command)
 {
-	if (command->kind == COMMAND_SYNCHRONIZE && !member->flush_sixteen) {
+	/* Others of the short form may be under way when the first is refused. */
+	if (command->kind == COMMAND_SYNCHRONIZE && command->task.cdb_size != 16) {
 		member->flush_sixteen = true;
 		command_repeat(member, command, member->now_ms);
 	} else if (command->kind == COMMAND_SYNCHRONIZE && !member->identity.write_cache) {

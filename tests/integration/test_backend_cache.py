@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_target as fake  # noqa: E402
-from fake_target import FakeTarget, sense  # noqa: E402
+from fake_target import ILLEGAL, FakeTarget, sense  # noqa: E402
 from test_backend_iscsi import start  # noqa: E402, F401
 from test_backend_statuses import EIO, ENOTCONN, RELEASE, RESERVE, first, opened, result  # noqa: E402
 
@@ -137,3 +137,17 @@ def test_other_mode_parameters_cost_no_session(start) -> None:  # noqa: F811
         probe = held(start, target)
         tell(target, MODE_CHANGED, "write")
         assert result(probe.ask("write 0 4096 1")) == 0
+
+
+def test_flushes_that_were_sent_before_it_was_known_how_are_repeated_too(start) -> None:  # noqa: F811
+    """A target that knows only SYNCHRONIZE CACHE(16), and is asked for several at once: none is a refusal."""
+    with FakeTarget(fua=False) as target:
+        target.rules.append(lambda command: ILLEGAL if command.opcode == 0x35 else None)
+        probe = opened(start, target)
+        target.reading.clear()
+        for number in range(4):
+            probe.say(f"write {number * 4096} 4096 1 fua")
+        for _ in range(2):
+            probe.say("flush")
+        target.reading.set()
+        assert [result(probe.line()) for _ in range(6)] == [0] * 6
