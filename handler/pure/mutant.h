@@ -89,6 +89,9 @@
 	X(FLUSH_COUNTED_UNSENT, "flush-counted-unsent", 6,					\
 	  "test_engine_flush: test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet",	\
 	  "a flush that waits for its member counts as if it had been sent")			\
+	X(SETTLED_TWICE, "settled-twice", 1,							\
+	  "test_engine_flush: test_parity_that_a_cache_took_along_is_not_believed",		\
+	  "P and Q that a lost cache made to differ are believed where nobody had written, one member being out")	\
 	X(TARGET_KEPT, "target-kept", 13,							\
 	  "test_engine_replaced: test_new_member_that_gives_its_place_back_is_not_kept",	\
 	  "a new member that gives its place back is taken for one that is evicted, and kept when the others are silent")	\

@@ -457,11 +457,12 @@ suspect_unwritten(struct intent *intent, uint32_t region)
 
 /* In a fresh region all parity may be one that a resync has just made. */
 static bool
-suspect_written(struct intent *intent, uint32_t region)
+suspect_written(struct intent *intent, uint32_t region, bool bare)
 {
 	const uint64_t *written = intent->written[region];
-	/* What is missing is what parity makes, whatever that is. */
-	const bool settled = !(intent->traits[region] & INTENT_SUSPECT) && intent->absent != 0;
+	/* What is missing is what parity makes, whatever that is.  P and Q, or two copies, may make two things of it. */
+	const bool settled = !(intent->traits[region] & INTENT_SUSPECT) && intent->absent != 0 &&
+			     (bare || MUTANT(SETTLED_TWICE));
 
 	if (written == NULL || !make_suspect(intent, region))
 		return false;
@@ -479,7 +480,7 @@ suspect_written(struct intent *intent, uint32_t region)
 }
 
 uint32_t
-intent_suspect_dirty(struct intent *intent)
+intent_suspect_dirty(struct intent *intent, bool bare)
 {
 	uint32_t whole = 0;
 
@@ -489,7 +490,7 @@ intent_suspect_dirty(struct intent *intent)
 			continue;
 		if (intent->flags[i] & REGION_UNWRITTEN) {
 			suspect_unwritten(intent, i);
-		} else if (!suspect_written(intent, i)) {
+		} else if (!suspect_written(intent, i, bare)) {
 			intent_suspect(intent, i);
 			whole++;
 		}
