@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "state/intent.h"
+#include "xorshift.h"
 
 #define DEVICES 4
 #define ROWS_MAX 9000
@@ -69,17 +70,6 @@ struct world {
 };
 
 static struct world world;
-static uint64_t random_state;
-
-static uint32_t
-below(uint32_t bound)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t)((random_state >> 32) % bound);
-}
-
 static uint32_t
 block_count(void)
 {

@@ -14,28 +14,19 @@
 #include <string.h>
 
 #include "pure/parity.h"
+#include "xorshift.h"
 
 #define SLOT_BYTES 8192u	/* per buffer: content, misalignment and a guard */
 #define GUARD 0xa5
 
 static uint8_t *slots;
 static uint8_t expected[SLOT_BYTES];
-static uint64_t random_state = 88172645463325252ull;
-
-static uint32_t
-random_below(uint32_t bound)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t)((random_state >> 32) % bound);
-}
 
 static void
 fill(uint8_t *bytes, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
-		bytes[i] = (uint8_t)random_below(256);
+		bytes[i] = (uint8_t)below(256);
 }
 
 static void
@@ -121,11 +112,11 @@ scatter(struct scattered *s, size_t length, size_t skip, size_t unit, size_t shi
 
 	memset(s->memory, GUARD, sizeof(s->memory));
 	while (left > 0) {
-		size_t step = unit * (1 + random_below(5));
+		size_t step = unit * (1 + below(5));
 
 		if (step > left || count >= PIECES - 2)
 			step = left;
-		if (random_below(4) == 0)
+		if (below(4) == 0)
 			s->iov[count++] = (struct iovec){ NULL, 0 };
 		s->iov[count++] = (struct iovec){ at, step };
 		fill(at, step);
@@ -165,15 +156,15 @@ scattered_runs_give_the_same_as_plain_memory(void **state)
 
 	for (int turn = 0; turn < 1000; turn++) {
 		bool aligned = turn % 2;
-		int count = (int)random_below(RUNS + 1);
-		size_t unit = aligned ? 64 : 1 + random_below(100);
-		size_t length = unit * random_below(21);
+		int count = (int)below(RUNS + 1);
+		size_t unit = aligned ? 64 : 1 + below(100);
+		size_t length = unit * below(21);
 		bool aliased = count > 0 && turn % 5 == 0;
 		struct scattered *destination = &scattered[aliased ? 0 : RUNS];
 
-		scatter(&scattered[RUNS], length, unit * random_below(3), unit, aligned ? 0 : 5);
+		scatter(&scattered[RUNS], length, unit * below(3), unit, aligned ? 0 : 5);
 		for (int i = 0; i < count; i++) {
-			scatter(&scattered[i], length, unit * random_below(3), unit,
+			scatter(&scattered[i], length, unit * below(3), unit,
 				aligned ? 0 : (size_t)i);
 			gather(&scattered[i], plain[i], length);
 			sources[i] = plain[i];
