@@ -1,6 +1,6 @@
 /* caw_race - a counter in one block, kept by COMPARE AND WRITE from several sessions at once.
  *
- *     caw_race [--lba N] [--depth 32] [--seconds 60] [--stall-max 40] [--plain-writes] INITIATOR:URL...
+ *     caw_race [--lba N] [--depth 32] [--seconds 60] [--stall-max 40] [--until-told] [--plain-writes] INITIATOR:URL...
  *
  * Each URL is one session, each session has `depth` workers, and each worker has one command out:
  *
@@ -15,6 +15,8 @@
  *   - the counter never goes back: it is at least what any command that had ended before this one began has shown.
  * It does not log in again: a lost session is a failure, as the gateway has no reason to drop one, and so is a
  * command of which it isn't known whether it counted.
+ *
+ * --until-told: it ends earlier, when a line comes on standard input, or its end.
  *
  * --plain-writes sends WRITE instead of COMPARE AND WRITE, which does lose increments: to see that it is noticed.
  *
@@ -31,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <iscsi/iscsi.h>
 #include <iscsi/scsi-lowlevel.h>
@@ -83,6 +86,7 @@ static struct {
 	uint64_t increments, miscompares, repeats;
 	bool stopping;
 	bool plain_writes;
+	bool until_told;
 } race = { .depth = DEPTH_MAX };
 
 static struct session sessions[SESSIONS_MAX];
@@ -400,6 +404,14 @@ go_on_all(void)
 			worker_go_on(&sessions[s].workers[i]);
 }
 
+static bool
+told_to_end(void)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	return race.until_told && poll(&input, 1, 0) > 0;
+}
+
 /* Returns the longest time without an increment. */
 static uint64_t
 run_race(uint64_t length_ms, uint64_t stall_ms_max)
@@ -426,7 +438,7 @@ run_race(uint64_t length_ms, uint64_t stall_ms_max)
 			fflush(stdout);
 			told = now;
 		}
-		race.stopping = now - begin >= length_ms;
+		race.stopping = race.stopping || now - begin >= length_ms || told_to_end();
 	}
 	return longest;
 }
@@ -462,7 +474,8 @@ main(int argc, char **argv)
 	static const struct option options[] = {
 		{ "lba", required_argument, NULL, 'l' },	{ "depth", required_argument, NULL, 'd' },
 		{ "seconds", required_argument, NULL, 's' },	{ "stall-max", required_argument, NULL, 'm' },
-		{ "plain-writes", no_argument, NULL, 'p' },	{ NULL, 0, NULL, 0 },
+		{ "plain-writes", no_argument, NULL, 'p' },	{ "until-told", no_argument, NULL, 'u' },
+		{ NULL, 0, NULL, 0 },
 	};
 	uint64_t length_ms = 60000, stall_ms_max = 40000, longest, total;
 	int option;
@@ -478,6 +491,8 @@ main(int argc, char **argv)
 			stall_ms_max = 1000 * number("--stall-max", optarg, 86400);
 		else if (option == 'p')
 			race.plain_writes = true;
+		else if (option == 'u')
+			race.until_told = true;
 		else
 			return EXIT_TROUBLE;
 	}

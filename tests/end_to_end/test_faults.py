@@ -19,7 +19,9 @@ STALL_SECONDS_MAX = {"kill": 6.0 * PATIENCE, "hang": 12.0 * PATIENCE, "cut": 12.
                      "slow": 20.0 * PATIENCE}
 MIB = 1 << 20
 METADATA_BYTES = 2 * MIB
+LOAD = dict(rw="write", bs="64k", size="16M", iodepth=4)
 READ_10 = "28 00 00 00 00 80 00 00 01 00".split()  # of block 128
+PATIENT = str(80 * PATIENCE)  # seconds until an initiator gives a command up: the gateway has to be the first to say so
 WRITE_10 = "2a 00 00 00 00 80 00 00 01 00".split()
 
 
@@ -120,6 +122,15 @@ def test_a_member_wiped_and_rebuilt_under_load(gateway, linked, capsys):
     assert watch.fio.errors == [] and watch.fio.verified > 0
 
 
+def written_and_clean(volume):
+    """What LOAD says is on the volume and on the media; all is proven, no region is marked."""
+    volume.wait_resynced()
+    disk = volume.login()
+    Fio(disk, do_verify=0, end_fsync=1, **LOAD).result()
+    wait_for(lambda: volume.status()["regions"]["dirty"] == 0, "all marks to be cleared")
+    return disk
+
+
 def surviving_bytes(farm: FaultFarm, members: tuple[int, ...]) -> list[bytes]:
     return [farm.backing(member).read_bytes() for member in members]
 
@@ -139,26 +150,23 @@ def lose_two(farm: FaultFarm, first: int, second: int) -> None:
     farm.kill(second)
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)
 def test_two_members_lost_and_back(gateway, linked, memory_folder, capsys):
     """I/O fails with sense data that says so, nothing is written on what is left, and with them all data is
     back."""
     farm = linked()
-    volume = gateway.create(5, farm.members())
-    volume.wait_resynced()
-    disk = volume.login()
-    shape = dict(rw="write", bs="64k", size="16M", iodepth=4)
-    Fio(disk, do_verify=0, end_fsync=1, **shape).result()
-    wait_for(lambda: volume.status()["regions"]["dirty"] == 0, "all marks to be cleared")
+    # However long it takes to stop the two, nobody is evicted meanwhile: what ends a session here is its target's end.
+    volume = gateway.create(5, farm.members(), "--give-up", "60")
+    disk = written_and_clean(volume)
     lose_two(farm, 1, 2)
     volume.wait_until("suspended")
     before = surviving_bytes(farm, (0, 3))
     begin = time.monotonic()
-    read_status, read_text = attempt("sg_raw", "-t", "40", "-r", "512", disk.path, *READ_10)
+    read_status, read_text = attempt("sg_raw", "-t", PATIENT, "-r", "512", disk.path, *READ_10)
     waited = time.monotonic() - begin
     block = memory_folder / "block"
     block.write_bytes(bytes(512))
-    write_status, write_text = attempt("sg_raw", "-t", "40", "-s", "512", "-i", block, disk.path, *WRITE_10)
+    write_status, write_text = attempt("sg_raw", "-t", PATIENT, "-s", "512", "-i", block, disk.path, *WRITE_10)
     block.unlink()
     assert read_status != 0 and write_status != 0, read_text + write_text
     assert "Not Ready" in read_text and "Not Ready" in write_text, read_text + write_text
@@ -166,7 +174,7 @@ def test_two_members_lost_and_back(gateway, linked, memory_folder, capsys):
     farm.restart(1)
     farm.restart(2)
     in_sync(volume)
-    verified = Fio(disk, verify_only=None, **shape).result()
+    verified = Fio(disk, verify_only=None, **LOAD).result()
     with capsys.disabled():
         print(f"\nfault table: {'two members lost':32} failed after {waited:.1f} s, nothing written meanwhile, "
               f"{verified.read_bytes / 1e6:.1f} MB verified after their return; the initiator was told: "
@@ -180,11 +188,7 @@ def test_two_members_lost_and_the_gateway_restarted(gateway, linked, capsys):
     what was written before the first one left is read."""
     farm = linked()
     volume = gateway.create(5, farm.members())
-    volume.wait_resynced()
-    disk = volume.login()
-    shape = dict(rw="write", bs="64k", size="16M", iodepth=4)
-    Fio(disk, do_verify=0, end_fsync=1, **shape).result()
-    wait_for(lambda: volume.status()["regions"]["dirty"] == 0, "all marks to be cleared")
+    disk = written_and_clean(volume)
     farm.kill(1)
     Fio(disk, rw="write", bs="64k", offset="64M", size="1M", verify=0, end_fsync=1).result()
     volume.wait_until("degraded")
@@ -201,7 +205,7 @@ def test_two_members_lost_and_the_gateway_restarted(gateway, linked, capsys):
     assert changed(before, surviving_bytes(farm, (0, 1, 3))) == []
     iraid("start", volume.name, "--force", "--yes")
     volume.wait_until("degraded")
-    verified = Fio(disk, verify_only=None, **shape).result()
+    verified = Fio(disk, verify_only=None, **LOAD).result()
     with capsys.disabled():
         print(f"\nfault table: {'two lost, gateway restarted':32} refused, nothing written; with --force "
               f"{verified.read_bytes / 1e6:.1f} MB verified")

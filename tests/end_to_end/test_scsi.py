@@ -127,19 +127,24 @@ def test_compare_and_write_tells_where_it_differs(disk, tmp_path):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("dies", [False, True], ids=["all well", "a member dies"])
 def test_a_counter_raced_from_two_sessions_loses_no_increment(gateway, farm, dies):
-    """Two sessions of 32 commands each, all on one block."""
+    """Two sessions of 32 commands each, all on one block, until enough has happened, however long that takes."""
     targets = farm(4, size_bytes=64 << 20)
     volume = gateway.create(5, targets.members(), "--give-up", "2")
     volume.export()
     session = f"{initiator.name()}:iscsi://{volume.portal}/{volume.iqn}/0"
-    racer = subprocess.Popen([str(BUILD / "tests/caw_race"), "--seconds", "10", "--lba", "4096", session, session],
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    before = written(volume)
+    racer = subprocess.Popen(
+        [str(BUILD / "tests/caw_race"), "--seconds", "240", "--until-told", "--lba", "4096", session, session],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
+        wait_for(lambda: written(volume) > before + 20, "the race to be on", 60)
         if dies:
-            before = written(volume)
-            wait_for(lambda: written(volume) > before + 20, "the race to be on")
             targets.kill(1)
-        said = racer.communicate(timeout=200)[0]
+            volume.wait_until("degraded")
+        going = written(volume)
+        # An increment is two writes, or one where a member is gone; and there are marks.
+        wait_for(lambda: written(volume) > going + 60, "the race to go on", 120)
+        said = racer.communicate("enough\n", timeout=60)[0]
     finally:
         racer.kill()
         racer.wait()

@@ -58,6 +58,20 @@ def test_a_session_that_is_lost_is_a_failure(target):
     assert process.returncode == WRONG and ("was lost" in errors or "is not known" in errors), errors
 
 
+def test_a_race_ends_when_it_is_told_to(target):
+    process = subprocess.Popen(
+        [build_folder() / "tests/caw_race", "--plain-writes", "--depth", "1", "--seconds", "3600", "--until-told",
+         f"{INITIATORS[0]}:iscsi://{target.member(0)}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        process.stdout.readline()
+        assert process.poll() is None
+        said, _ = process.communicate("enough\n", timeout=50)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == HELD and said.splitlines()[-1].startswith("held: counter "), said
+
+
 @pytest.mark.parametrize("words", [["no-url"], ["--depth", "0"], ["--depth", "33"], ["--seconds", "1x"], []])
 def test_arguments_that_mean_nothing_are_refused(words):
     done = subprocess.run([build_folder() / "tests/caw_race", *words], stdin=subprocess.DEVNULL,
