@@ -298,6 +298,8 @@ tracked_json(const struct superblock *superblock)
 		rpc_put_uuid(object, "member_uuid", tracked->member_uuid);
 		rpc_put_number(object, "role", tracked->role);
 		rpc_put_text(object, "state", member_state_name((enum member_state)tracked->state));
+		rpc_put_number(object, "epoch", tracked->epoch);
+		rpc_put_number(object, "write_count", tracked->write_count);
 		json_object_array_add(list, object);
 	}
 	return list;
@@ -337,6 +339,7 @@ superblock_json(const struct superblock *superblock)
 
 		rpc_put_uuid(member, "member_uuid", superblock->member_uuids[i]);
 		rpc_put_text(member, "state", member_state_name((enum member_state)superblock->member_states[i]));
+		rpc_put_number(member, "write_count", superblock->write_counts[i]);
 		json_object_array_add(members, member);
 	}
 	json_object_object_add(object, "members", members);

@@ -55,9 +55,14 @@ def test_from_discover_to_delete(gateway: Gateway, make_farm: Callable[..., Targ
     assert [one["superblock"]["role"] for one in seen] == [0, 1, 2, 3]
     assert {one["superblock"]["volume_uuid"] for one in seen} == {truth.volume_uuid}
     assert all(one["copies"] == {"a": "ok", "b": "ok"} for one in seen)
+    own = [one["superblock"]["write_count"] for one in seen]
+    known = [[member["write_count"] for member in one["superblock"]["members"]] for one in seen]
+    assert all(0 < count <= own[role] for counts in known for role, count in enumerate(counts)), (known, own)
+    assert seen[0]["superblock"]["tracked"] == []
     assert all(one["session"]["first_burst_bytes"] == TUNED["FirstBurstLength"] for one in seen)
     assert all(one["session"]["advice"] == [] for one in seen)
-    assert truth.volume_uuid in gateway.must("examine", members[0]).out
+    shown = gateway.must("examine", members[0]).out
+    assert truth.volume_uuid in shown and "write_count" in shown
 
     gateway.must("stop", "v0")
     assert gateway.must("status", "v0", "--json").json["state"] == "stopped"
