@@ -97,6 +97,9 @@ struct member_io {
 	uint64_t sent_at;		/* engine->moment when it was sent: evidence of life */
 	uint64_t sent_ms;
 	uint64_t sent_ns;		/* for figures */
+	uint64_t first_sent_ms;		/* on the first of the sessions that ended under it; 0: none did */
+	uint8_t cuts;			/* how many did, one after the other */
+	bool cut_off;			/* the latest of them: nobody looked yet at how it ended */
 	enum { MIO_BUILT, MIO_SENT, MIO_PARKED, MIO_DONE } where;
 	void (*done)(struct member_io *mio, int result);
 	void *owner;
@@ -129,6 +132,9 @@ struct member {
 	int opens_left;			/* other paths to try before it is evicted */
 	bool ended;			/* its last session of use was ended, it did not fall silent: it has grace_ms */
 	uint64_t ended_ms;		/* then */
+	uint64_t mute_since_ms;		/* it has not answered any command for data since, whatever sessions it took; 0: no */
+	uint32_t mute_sessions;		/* that ended so, one after the other */
+	uint64_t cut_off_ms;		/* when the oldest command for data was sent that this session's end cut off; 0: none */
 	bool unflushed;			/* writes since the last flush that was sent */
 	bool cache_in_doubt;		/* cache_lost only says so because a session was lost: cache_kept may take it back */
 	bool cache_kept;		/* by all sessions opened since the last that was restored */
@@ -499,6 +505,9 @@ uint64_t plug_deadline(const struct engine *engine);
 /* evict.c */
 void evict_member_silent(struct member *member);	/* its session ended */
 void evict_session_ended(struct member *member);	/* ... which was of use */
+void evict_stalled(struct member *member);		/* ... the same: did it get on at all? */
+void evict_answered(const struct member_io *mio);	/* it did */
+void evict_cut_off(struct member_io *mio);		/* it did not */
 bool evict_in_grace(const struct member *member);	/* its session was ended a moment ago: it may take another */
 bool evict_bearable(const struct engine *engine, const struct member *member);	/* it may go, beside those that went */
 /* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */

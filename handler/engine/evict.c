@@ -10,6 +10,9 @@
  *	SUSPENDED: nobody is evicted, commands are parked; after queue_limit requests fail,
  *	and go on failing at once, until enough members are back
  *
+ * A member that is back each time and gets on with nothing does not wait for that: it stays away until the others have
+ * answered (evict_stalled).
+ *
  * An eviction is: superblocks of the survivors say so (durably), only then the commands that wait
  * for the member complete with -ENOLINK and operations go on without it.
  */
@@ -49,6 +52,96 @@ evict_session_ended(struct member *member)
 {
 	member->ended = was_ended(member);
 	member->ended_ms = member->engine->now_ms;
+}
+
+/* --- a member that takes sessions, and answers none of what matters --- */
+
+static bool
+is_for_data(const struct member_io *mio)
+{
+	return mio->io.op != BACKEND_FLUSH && mio->io.op != BACKEND_MEASURE &&
+	       mio->io.offset_bytes >= mio->member->engine->data_offset_bytes;
+}
+
+void
+evict_answered(const struct member_io *mio)
+{
+	struct member *member = mio->member;
+
+	if (!is_for_data(mio))
+		return;
+	member->mute_since_ms = 0;
+	member->mute_sessions = 0;
+	member->cut_off_ms = 0;
+}
+
+void
+evict_cut_off(struct member_io *mio)
+{
+	struct member *member = mio->member;
+
+	mio->cut_off = true;
+	if (mio->first_sent_ms == 0)
+		mio->first_sent_ms = mio->sent_ms;
+	if (is_for_data(mio) && (member->cut_off_ms == 0 || mio->sent_ms < member->cut_off_ms))
+		member->cut_off_ms = mio->sent_ms;
+}
+
+/* In two sessions at least, for longer than silence would have been borne; other paths have time as in has_other_path(). */
+static bool
+is_enough(const struct member *member, uint32_t sessions, uint64_t since_ms)
+{
+	const struct engine_options *options = &member->engine->options;
+	const uint64_t waited_ms = member->engine->now_ms - since_ms;
+
+	return sessions >= 2 && waited_ms >= (uint64_t)options->give_up_ms + options->grace_ms &&
+	       ((int)sessions >= member->backend->paths || waited_ms >= 2ull * options->give_up_ms);
+}
+
+/* One command that no session got an answer to, whatever else was answered. */
+static bool
+has_stuck_command(struct member *member, bool counts)
+{
+	bool stuck = false;
+
+	for (struct list *node = member->parked.next; node != &member->parked; node = node->next) {
+		struct member_io *mio = list_entry(node, struct member_io, node);
+
+		if (!mio->cut_off)
+			continue;
+		mio->cut_off = false;
+		mio->cuts += counts && mio->cuts < UINT8_MAX;
+		stuck |= is_enough(member, mio->cuts, mio->first_sent_ms);
+	}
+	return stuck;
+}
+
+/* Reads that were diverted are not sent again, so they are counted together. */
+static bool
+is_mute(struct member *member, bool counts)
+{
+	if (counts && member->cut_off_ms != 0) {
+		if (member->mute_sessions++ == 0)
+			member->mute_since_ms = member->cut_off_ms;
+	}
+	member->cut_off_ms = 0;
+	return is_enough(member, member->mute_sessions, member->mute_since_ms);
+}
+
+/* Each time it would be back, by a log-in and its superblock, before the others had said that they can do without it:
+ * progress is progress of commands.
+ */
+void
+evict_stalled(struct member *member)
+{
+	const bool counts = member->close_error != -ECANCELED && member->close_error != -EACCES;
+	const bool stuck = has_stuck_command(member, counts), mute = is_mute(member, counts);
+
+	if ((!stuck && !mute) || !member->in_sync || member->condemned ||
+	    !evict_bearable(member->engine, member) || MUTANT(LOGINS_ARE_PROGRESS))
+		return;
+	member_note(member, "takes sessions, but does not answer what it is asked in them");
+	evict_condemn(member);
 }
 
 bool
@@ -289,6 +382,7 @@ finish_eviction(struct member *member)
 	member->evicting = false;
 	member->condemned = false;
 	member->cache_lost = false;
+	member->mute_sessions = 0;
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;
 	engine->missing |= ROLE(member->role);

@@ -124,6 +124,9 @@ describe(struct member_io *mio, struct member *member, enum backend_op op, uint6
 	mio->segment_count = 0;
 	mio->policy = policy;
 	mio->since_ms = 0;
+	mio->first_sent_ms = 0;
+	mio->cuts = 0;
+	mio->cut_off = false;
 	mio->unjudged = false;
 	mio->where = MIO_BUILT;
 	return mio;
@@ -381,8 +384,12 @@ member_handle_answer(struct member_io *mio)
 	int result = mio->io.result;
 
 	list_init(&mio->node);
-	if (result != -ENOTCONN)
+	if (result != -ENOTCONN) {
 		figures_answered(mio);
+		evict_answered(mio);
+	} else {
+		evict_cut_off(mio);
+	}
 	if (result == 0) {
 		if (mio->sent_at > member->answered_at)
 			member->answered_at = mio->sent_at;
@@ -580,6 +587,8 @@ handle_closed(struct member *member)
 		evict_session_ended(member);
 	if (was_usable && member->in_sync && member->engine->phase < PHASE_RELEASE)
 		evict_member_silent(member);
+	if (was_checked && member->engine->phase < PHASE_RELEASE)
+		evict_stalled(member);
 	plan_retry(member, was_usable);
 	if (was_usable && !is_target && member->in_sync && member->close_error == -EACCES)
 		dispute_begin(member);	/* met by the session's keep-alive */

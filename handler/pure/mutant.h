@@ -308,7 +308,10 @@
 	  "what the last update but one says is all that is known of a member")			\
 	X(RETURNED_BY_ONE_TRUSTED, "returned-by-one-trusted", 12,				\
 	  "test_engine_identity: test_member_that_returns_one_write_older_is_known",		\
-	  "a member that returns one write older is trusted though both its copies are there")
+	  "a member that returns one write older is trusted though both its copies are there")	\
+	X(LOGINS_ARE_PROGRESS, "logins-are-progress", 15,					\
+	  "test_engine_evidence: test_a_member_that_answers_nothing_but_log_ins_goes",		\
+	  "a member that takes sessions and answers nothing in them is back each time")
 
 enum mutant {
 	MUTANT_NONE,

@@ -252,7 +252,8 @@ answer(struct fake_command *command, int result)
 static bool
 is_silent(const struct fake_command *command)
 {
-	return command->member->hung || command->offset_bytes >= command->member->mute_from_bytes;
+	return command->member->hung || (command->offset_bytes >= command->member->mute_from_bytes &&
+					 command->offset_bytes < command->member->mute_to_bytes);
 }
 
 static void
@@ -705,6 +706,7 @@ fake_member_init(struct fake_member *member, const char *label, uint64_t bytes, 
 		.answer_us_max = 2500,
 		.deadline_us = 20000,
 		.mute_from_bytes = UINT64_MAX,
+		.mute_to_bytes = UINT64_MAX,
 		.reachable = true,
 		.session = { .fire = session_event },
 		.watch = { .fire = watch_event },

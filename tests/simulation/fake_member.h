@@ -74,6 +74,7 @@ struct fake_member {
 	uint32_t told_block_bytes;	/* at the next log-in; 0: the disk's */
 	bool had_cache;			/* in some session */
 	uint64_t mute_from_bytes;	/* commands from here on are not answered, though log-ins are; UINT64_MAX: none */
+	uint64_t mute_to_bytes;		/* ... up to here */
 	uint64_t command_us_max;	/* the session ends when one is unanswered for so long, though others are; 0: never */
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */

@@ -1,16 +1,28 @@
 /* test_engine_evidence.c - on what evidence members are evicted, and when that is taken back. */
 #include "scenario.h"
 
+#include "pure/layout.h"
+
 #define LOAD_BYTES (4ull << 20)
+#define GIVE_UP_MS 500u
+
+static void
+start_with_grace(struct rig *rig, uint64_t seed, uint32_t grace_ms)
+{
+	rig_init(rig, 5, 4, 16384, LOAD_BYTES, seed);
+	rig->step_ms_max = 2;
+	rig->options.give_up_ms = GIVE_UP_MS;
+	rig->options.hedge_ms = 20;
+	rig->options.grace_ms = grace_ms;
+	set_caches(rig, false);
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+}
 
 static void
 start(struct rig *rig, uint64_t seed)
 {
-	rig_init(rig, 5, 4, 16384, LOAD_BYTES, seed);
-	rig->step_ms_max = 2;
-	set_caches(rig, false);
-	rig_start_active(rig);
-	rig_wait_for_resync(rig);
+	start_with_grace(rig, seed, 0);
 }
 
 /* One member hangs, and nobody knows yet; the other, which refuses writes for a moment, would be missed. */
@@ -57,12 +69,122 @@ test_a_member_that_is_needed_is_kept_until_its_eviction_is_durable(void **state)
 	finish(&rig);
 }
 
+/* A member that takes sessions at once, shows its superblocks, and answers nothing else.  The others take so long for any
+ * answer that it is back before one of them has said that they can do without it.
+ */
+static void
+start_mute(struct rig *rig, uint64_t seed, uint64_t mute_from_bytes)
+{
+	start(rig, seed);
+	rig_verify(rig);
+	rig_steps(rig, 3000);	/* the regions are clean again */
+	set_deadline_of_all(rig, GIVE_UP_MS * 1000);
+	set_pace_of_all(rig, 60000);	/* that is what they are known to take: nobody is avoided as slow */
+	for (int i = 0; i < 16; i++) {
+		rig_submit(rig, REQUEST_READ, 0, rig->sectors, false);
+		rig_drain(rig);
+	}
+	set_pace_of_all(rig, 140000);
+	set_pace(rig, 1, 1000);
+	rig->members[1].mute_from_bytes = mute_from_bytes;
+}
+
+/* Reads of all members go on meanwhile. */
+static void
+wait_until_out(struct rig *rig, uint64_t limit_ms)
+{
+	const uint64_t since_ms = rig->now_ms;
+
+	while (rig_status(rig).members[1].state == MEMBER_IN_SYNC && rig->now_ms - since_ms < limit_ms) {
+		for (uint64_t sector = 0; sector < rig->sectors && rig->active_count < 32; sector += 256)
+			rig_submit(rig, REQUEST_READ, sector, 64, false);
+		rig_steps(rig, 20);
+	}
+	assert_int_not_equal(rig_status(rig).members[1].state, MEMBER_IN_SYNC);
+}
+
+static void
+speak(struct rig *rig)
+{
+	set_pace_of_all(rig, 1000);
+	rig->members[1].mute_from_bytes = UINT64_MAX;
+	rig_drain(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 60000));
+	finish(rig);
+}
+
+static void
+test_a_member_that_answers_nothing_but_log_ins_goes(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start_mute(&rig, 1603, LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES);
+	submit_everywhere(&rig, REQUEST_WRITE, 256, 64);
+	wait_until_out(&rig, 4000);
+	speak(&rig);
+}
+
+/* Its reads are made from the others, so nothing of them waits for it, and no command is sent to it twice. */
+static void
+test_a_member_that_answers_no_read_goes(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start_mute(&rig, 1604, LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES);
+	wait_until_out(&rig, 4000);
+	speak(&rig);
+}
+
+/* All but the region map is answered. */
+static void
+test_a_member_that_does_not_answer_one_command_goes(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start_mute(&rig, 1605, UINT64_MAX);
+	rig.members[1].mute_from_bytes = LAYOUT_MAP_OFFSET;
+	rig.members[1].mute_to_bytes = LAYOUT_LOST_OFFSET;
+	submit_everywhere(&rig, REQUEST_WRITE, 256, 64);
+	wait_until_out(&rig, 4000);
+	speak(&rig);
+}
+
+/* One command that met two short interruptions has not waited longer than silence is borne. */
+static void
+test_a_member_whose_sessions_end_twice_in_short_stays(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start_with_grace(&rig, 1606, 300);
+	rig_verify(&rig);
+	rig.members[1].deadline_us = GIVE_UP_MS * 1000;
+	rig.members[1].mute_from_bytes = LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES;
+	submit_everywhere(&rig, REQUEST_WRITE, 256, 64);
+	for (int i = 0; i < 2; i++) {
+		rig_steps(&rig, 30);
+		if (i == 1)
+			rig.members[1].mute_from_bytes = UINT64_MAX;
+		fake_member_cut(&rig.members[1], true);
+	}
+	rig_drain(&rig);
+	assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+	finish(&rig);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_member_that_refuses_is_evicted_on_new_evidence_only),
 		cmocka_unit_test(test_a_member_that_is_needed_is_kept_until_its_eviction_is_durable),
+		cmocka_unit_test(test_a_member_that_answers_nothing_but_log_ins_goes),
+		cmocka_unit_test(test_a_member_that_answers_no_read_goes),
+		cmocka_unit_test(test_a_member_that_does_not_answer_one_command_goes),
+		cmocka_unit_test(test_a_member_whose_sessions_end_twice_in_short_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
