@@ -247,10 +247,13 @@ request_let_go(struct engine *engine, struct engine_request *request)
 	    overdue_since(engine, request->since_ms))
 		request->first_error = -ETIMEDOUT;
 	if (must_repeat(engine, request)) {
+		behind_again(engine, request);
 		request->since_ns = engine->stamp_ns;
 		request_carry_out(engine, request);
 		return;
 	}
+	if (request->first_error != 0)
+		behind_failed(engine, request);
 	behind_ended(engine, request);
 	request_finish(engine, request);
 }
@@ -408,6 +411,7 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	request->pieces_left = 0;
 	request->claimed = false;
 	request->zeroed_bytes = 0;
+	request->overwritten = NULL;
 	request->overtaken = false;
 	request->several_link = NULL;
 	request->since_ms = 0;

@@ -80,7 +80,8 @@ struct engine_request {
 	uint64_t submitted_ms;
 	uint64_t cut_bytes;	/* ZERO: how much of it was cut into pieces */
 	uint64_t zeroed_bytes;	/* the same, when it was carried out before: the most */
-	bool overtaken;		/* ZERO: somebody wrote there since */
+	struct overwritten *overwritten;	/* ZERO: of that, what others wrote since; behind.c */
+	bool overtaken;		/* ZERO: the same, but it can't be spared */
 	struct engine_request *several_next, **several_link;	/* behind.c; NULL: it is not there */
 	uint64_t since_ns, finished_ns;	/* since: it is to be carried out, which may be once more */
 };

@@ -600,6 +600,9 @@ int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_byt
 /* behind.c */
 void behind_begun(struct engine *engine, struct engine_request *request);	/* it has several pieces */
 void behind_ended(struct engine *engine, struct engine_request *request);
+void behind_failed(struct engine *engine, const struct engine_request *request);	/* nobody knows what it wrote */
+void behind_again(const struct engine *engine, struct engine_request *request);	/* it is carried out once more */
+uint64_t behind_spare(const struct engine_request *request, uint64_t begin_bytes, uint64_t *end_bytes);
 bool behind_waits(struct engine *engine, struct engine_request *request);	/* true: it is carried out later */
 struct engine_request *behind_next(struct engine *engine);	/* one that is to be carried out now, or NULL */
 void behind_refuse(struct engine *engine);	/* they go back to admission */

@@ -446,11 +446,17 @@ static void
 cut_piece(struct engine *engine, struct engine_request *request)
 {
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
-	uint64_t begin = request->offset_bytes + request->cut_bytes;
-	uint64_t end = piece_end(engine, begin, request->offset_bytes + request->length_bytes);
+	uint64_t border = request->offset_bytes + request->length_bytes;
+	uint64_t begin = behind_spare(request, request->offset_bytes + request->cut_bytes, &border);
+	uint64_t end = begin < border ? piece_end(engine, begin, border) : begin;
 	bool whole = begin % row_bytes == 0 && end % row_bytes == 0;
-	struct piece *piece = piece_create(engine, request, begin, end);
+	struct piece *piece;
 
+	if (begin == end) {	/* all the rest is newer */
+		request->cut_bytes = request->length_bytes;
+		return;
+	}
+	piece = piece_create(engine, request, begin, end);
 	if (piece == NULL) {
 		request->first_error = -ENOMEM;
 		return;

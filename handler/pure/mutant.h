@@ -309,6 +309,12 @@
 	X(RETURNED_BY_ONE_TRUSTED, "returned-by-one-trusted", 12,				\
 	  "test_engine_identity: test_member_that_returns_one_write_older_is_known",		\
 	  "a member that returns one write older is trusted though both its copies are there")	\
+	X(FAILED_SPARED, "failed-spared", 2,							\
+	  "test_engine_order: test_zeros_carried_out_again_don_t_spare_a_write_that_failed",	\
+	  "a range of zeros that is repeated leaves what a write that failed would have overwritten")	\
+	X(CACHE_SPARED, "cache-spared", 6,							\
+	  "test_engine_order: test_zeros_carried_out_again_spare_what_is_newer",		\
+	  "a range of zeros that is repeated for a lost cache leaves what others wrote there, which may be lost")	\
 	X(LOGINS_ARE_PROGRESS, "logins-are-progress", 15,					\
 	  "test_engine_evidence: test_a_member_that_answers_nothing_but_log_ins_goes",		\
 	  "a member that takes sessions and answers nothing in them is back each time")

@@ -6,6 +6,8 @@
 #define CHUNK 16384u
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
 #define ROW_SECTORS (3 * CHUNK_SECTORS)
+#define SMALL_CHUNK 4096u
+#define SMALL_ROW_SECTORS (3 * SMALL_CHUNK / RIG_SECTOR)
 #define DATA_OFFSET (4u << 20)
 #define LOAD_BYTES (2u << 20)
 
@@ -106,6 +108,79 @@ test_zeros_carried_out_again_spare_what_is_newer(void **state)
 	assert_false(holds_zeros(&rig, 3));
 	rig.errors_allowed = false;
 	finish(&rig);
+}
+
+/* One member is out, and the load is being made zeros, but for its end; the first piece is. */
+static void
+begin_zeros(struct rig *rig, uint64_t seed)
+{
+	init(rig, SMALL_CHUNK, 24u << 20, seed);
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	fake_member_cut(&rig->members[3], false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	set_pace_of_all(rig, 20000);
+	rig_submit(rig, REQUEST_ZERO, 0, rig->sectors - 10 * SMALL_ROW_SECTORS, false);
+	while (rig->members[0].zeros < 2)
+		rig_step(rig);
+	set_pace_of_all(rig, 200);
+	rig->errors_allowed = true;
+}
+
+/* All of a row that one more member does not take, so it fails, and makes the row doubtful. */
+static void
+fail_row(struct rig *rig, uint64_t row)
+{
+	disk_make_unwritable(&rig->members[0].disk, DATA_OFFSET + row * SMALL_CHUNK);
+	rig_submit(rig, REQUEST_WRITE, row * SMALL_ROW_SECTORS, SMALL_ROW_SECTORS, false);
+	while (rig->failed == 0)
+		rig_step(rig);
+	rig->members[0].disk.unwritable_count = 0;
+}
+
+/* No cache was lost, so it is known what stands where others wrote: the range is repeated around that. */
+static void
+test_zeros_carried_out_again_pass_over_what_is_newer(void **state)
+{
+	static const uint64_t writes[][2] = { { 3, 2 }, { 30, 1 }, { 5, 1 }, { 26, 9 }, { 100, 200 } };
+	struct rig rig;
+
+	begin_zeros(&rig, 88);
+	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
+		rig_submit(&rig, REQUEST_WRITE, writes[i][0], writes[i][1], false);
+	rig_steps(&rig, 5);
+	assert_int_equal(rig.active_count, 1);
+	rig.members[0].zeros = 0;
+	fail_row(&rig, rig.sectors / SMALL_ROW_SECTORS - 2);
+	assert_int_equal(rig.active_count, 1);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 1);
+	assert_true(rig.members[0].zeros >= 3);
+	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
+		rig_submit(&rig, REQUEST_READ, writes[i][0], writes[i][1], false);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 1);
+	assert_false(holds_zeros(&rig, 3));
+	assert_false(holds_zeros(&rig, 5));
+	assert_true(holds_zeros(&rig, 2));
+	assert_true(holds_zeros(&rig, 6));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* What such a write left nobody knows. */
+static void
+test_zeros_carried_out_again_don_t_spare_a_write_that_failed(void **state)
+{
+	struct rig rig;
+
+	begin_zeros(&rig, 89);
+	fail_row(&rig, 1);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 2);
+	assert_int_equal(rig.last_error, -EIO);
+	rig_stop(&rig);
+	rig_free(&rig);
 }
 
 /* And where it harms nobody it is repeated. */
@@ -217,6 +292,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_write_carried_out_again_does_not_come_behind_a_newer_one),
 		cmocka_unit_test(test_zeros_carried_out_again_spare_what_is_newer),
+		cmocka_unit_test(test_zeros_carried_out_again_pass_over_what_is_newer),
+		cmocka_unit_test(test_zeros_carried_out_again_don_t_spare_a_write_that_failed),
 		cmocka_unit_test(test_zeros_are_carried_out_again),
 		cmocka_unit_test(test_writes_that_wait_are_done_in_order),
 		cmocka_unit_test(test_a_stop_refuses_those_that_wait),
