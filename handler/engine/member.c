@@ -561,6 +561,37 @@ plan_retry(struct member *member, bool session_ended)
 								     : member->backoff_ms * 2;
 }
 
+/* Met by the session's keep-alive, or by a log-in: somebody took it while we had none, or stood still. */
+static bool
+another_has_it(const struct member *member, bool was_usable)
+{
+	return (was_usable && member->close_error == -EACCES) ||
+	       (member->close_error == -EBUSY && !MUTANT(LOGIN_CONFLICT_UNHEARD));
+}
+
+/* Could a gateway that has this one start without those we have?  They would not tell. */
+static bool
+may_live_elsewhere(const struct member *member)
+{
+	const struct engine *engine = member->engine;
+
+	return engine->phase == PHASE_RUNNING && member->role >= 0 && (engine->missing & ROLE(member->role)) &&
+	       !member->excluded && geometry_can_split(&engine->geometry) &&
+	       geometry_bears(&engine->geometry, geometry_lowest(engine->geometry.members) & ~engine->out);
+}
+
+/* Nothing was done yet without one that is on its way out: if halves can live, the others are asked first. */
+static void
+heard_of_another(struct member *member)
+{
+	if (member->evicting && !member->leaving && geometry_can_split(&member->engine->geometry))
+		evict_cancel(member);
+	if (member->in_sync)
+		dispute_begin(member);
+	else if (may_live_elsewhere(member) && !MUTANT(OUT_CONFLICT_UNHEARD))
+		member_fence_off(member);
+}
+
 static void
 handle_closed(struct member *member)
 {
@@ -590,8 +621,8 @@ handle_closed(struct member *member)
 	if (was_checked && member->engine->phase < PHASE_RELEASE)
 		evict_stalled(member);
 	plan_retry(member, was_usable);
-	if (was_usable && !is_target && member->in_sync && member->close_error == -EACCES)
-		dispute_begin(member);	/* met by the session's keep-alive */
+	if (!is_target && another_has_it(member, was_usable))
+		heard_of_another(member);
 }
 
 void

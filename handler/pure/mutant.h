@@ -251,6 +251,12 @@
 	X(CONFLICT_UNASKED, "conflict-unasked", 17,						\
 	  "test_engine_fence: test_a_gateway_that_has_taken_all_members_is_believed",		\
 	  "a member that speaks of another gateway is evicted before the others were asked")	\
+	X(LOGIN_CONFLICT_UNHEARD, "login-conflict-unheard", 17,					\
+	  "test_engine_fence: test_a_member_that_refuses_a_session_for_another_gateway_is_believed",	\
+	  "a log-in that finds another gateway's reservation counts as silence")			\
+	X(OUT_CONFLICT_UNHEARD, "out-conflict-unheard", 17,					\
+	  "test_engine_fence: test_another_gateway_that_may_live_on_a_member_that_left_is_believed",	\
+	  "another gateway has a member that left, on which it may live, and this one goes on")		\
 	X(HALVES_GO_ON, "halves-go-on", 7,							\
 	  "test_engine_fence: test_a_gateway_that_could_start_with_what_it_has_is_believed",	\
 	  "a gateway goes on although another can start with the members that speak of it")	\

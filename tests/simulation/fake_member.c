@@ -448,6 +448,13 @@ fake_member_fence(struct fake_member *member)
 	fence(member, false);
 }
 
+void
+fake_member_take(struct fake_member *member)
+{
+	fence(member, true);
+	member->taken = true;
+}
+
 /* --- the session --- */
 
 static void
@@ -508,6 +515,8 @@ session_event(struct event *event)
 		report_closed(member, -ETIMEDOUT, "no answer to the login");
 	} else if (!path_up(member, member->path)) {
 		report_closed(member, -ECONNREFUSED, "connection refused");
+	} else if (member->taken) {
+		report_closed(member, -EBUSY, "in use by another gateway");
 	} else if (member->conflicts && member->conflicts_at_login) {
 		report_closed(member, -EACCES, "another gateway took the reservation");
 	} else {

@@ -111,6 +111,9 @@ void fake_member_free(struct fake_member *member);
 /* Somebody else opens a session, as who formats it does: nothing lands late any more. */
 void fake_member_fence(struct fake_member *member);
 
+/* Another gateway preempts and aborts: nothing of this session's takes effect any more, and no other session is offered. */
+void fake_member_take(struct fake_member *member);
+
 /* The session ends at once (connection reset). */
 void fake_member_cut(struct fake_member *member, bool reachable_again);
 

@@ -5,6 +5,7 @@
  *	sim_admin.c	spares, replacement, scrub, ...		sim_format.c	shapes and media at the beginning
  *	sim_oracle.c	what a read may return			sim_check.c	what the media must hold
  *	sim_ability.c	what only some lives have		sim_time.c	how long requests take; faults that stay
+ *	sim_gateway.c	a gateway that is not alone
  *	sim_where.c	which states and faults have met; lives that look for rare pairs
  *
  * A run is a list of steps.  What step i is, and all it draws, depends on the seed and i alone, so that
@@ -48,6 +49,7 @@ enum ability_name {
 	ABILITY_ROWS_JUDGED,
 	ABILITY_STEERED,
 	ABILITY_LOST_COPIES,
+	ABILITY_FENCES,
 	ABILITIES,
 };
 
@@ -81,6 +83,8 @@ enum fault_kind {
 	FAULT_CRASH,		/* the gateway dies */
 	FAULT_BLACKOUT,		/* the gateway dies, and some or all members lose power */
 	FAULT_STOP,		/* the gateway is stopped in order, and started again */
+	/* Of lives with the ability only, and never steered: */
+	FAULT_FENCED,		/* another gateway takes all members, and this one is started again */
 	FAULT_KINDS,
 };
 
@@ -249,6 +253,9 @@ struct sim {
 	bool half_recorded;		/* who is in sync may be on record on some members only, or be about to change */
 	bool stopping, stopped;
 	bool stranger;			/* the engine that runs is another gateway's */
+	uint64_t taking_us;		/* since then another gateway takes members; 0: none does */
+	bool taking_troubled;		/* some member was in trouble already: it can't be asked */
+	uint64_t taken_us;		/* since then it has all of them */
 	/* The gateway is to die a few turns after the engine next says that it does something of weight. */
 	bool armed;
 	int crash_in;			/* turns; 0: not yet known */
@@ -311,6 +318,13 @@ void sim_stop(struct sim *sim);
 void sim_stranger(struct sim *sim);
 void sim_look(struct sim *sim);		/* refresh status, and what follows from it */
 
+/* The same as another gateway, if that is wanted, which takes the volume over. */
+void sim_take_over(struct sim *sim, bool another);
+bool sim_is_drained(struct sim *sim);	/* no request is under way */
+
+/* sim_gateway.c */
+void gateway_strike(struct sim *sim, enum fault_kind kind, uint64_t *random);
+
 /* sim_ability.c */
 void ability_draw(struct sim *sim);
 bool sim_can(const struct sim *sim, enum ability_name ability);	/* this life */
@@ -349,6 +363,8 @@ void fault_init(struct sim *sim);
 void fault_inject(struct sim *sim, uint64_t *random);
 void fault_strike(struct sim *sim, enum fault_kind kind, uint64_t *random);	/* some member */
 void fault_crash(struct sim *sim, uint64_t *random);	/* the one that was armed */
+void fault_resume_load(struct sim *sim, uint64_t *random);	/* after silence, perhaps */
+bool fault_troubled(const struct sim *sim);		/* somebody is in trouble */
 void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
 bool sim_read_superblock(const struct disk *disk, struct superblock *superblock);

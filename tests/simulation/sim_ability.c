@@ -34,6 +34,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_ROWS_JUDGED] = { "rows-judged", 1, false, "what a running gateway does not know is so by row, not by region" },
 	[ABILITY_STEERED] = { "steered", 3, true, "faults that wait for a state of the engine in which they were rare" },
 	[ABILITY_LOST_COPIES] = { "lost-copies", 8, true, "superblocks one copy of which can't be read after a restart" },
+	[ABILITY_FENCES] = { "fences", 8, true, "another gateway takes all members, and this one has to stop" },
 };
 
 uint64_t

@@ -19,6 +19,7 @@
 const char *const fault_names[FAULT_KINDS] = {
 	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "command refused",
 	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "standstill", "no memory", "gateway crash", "blackout", "stop and start",
+	"fenced off",
 };
 
 static uint64_t
@@ -137,6 +138,15 @@ in_trouble(const struct sim *sim, int m)
 {
 	return (sim->roles[m] >= 0 && sim->holder[sim->roles[m]] != m) ||
 	       sim->trouble_until_us[m] > now(sim);
+}
+
+bool
+fault_troubled(const struct sim *sim)
+{
+	for (int role = 0; role < sim->count; role++)
+		if (sim->holder[role] < 0 || in_trouble(sim, sim->holder[role]))
+			return true;
+	return false;
 }
 
 /* Until when are more in trouble than the level bears?  The members that are in trouble the longest but for
@@ -409,8 +419,6 @@ strike_rollback(struct sim *sim, int m, uint64_t *random)
 	}
 }
 
-static void resume_load(struct sim *sim, uint64_t *random);
-
 /* Some devices have a switch for it; what the cache holds is written out then. */
 static void
 switch_cache(struct sim *sim, int m, uint64_t *random)
@@ -432,7 +440,7 @@ strike_standstill(struct sim *sim, uint64_t *random)
 {
 	uint64_t lasts = random_between(random, 0, random_once_in(random, 3) ? 300000000 : 15000000);
 
-	resume_load(sim, random);
+	fault_resume_load(sim, random);
 	sim->still_until_us = now(sim) + lasts;
 	if (sim->stood_from_us == 0)
 		sim->stood_from_us = now(sim);
@@ -512,6 +520,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_CRASH:
 	case FAULT_BLACKOUT:
 	case FAULT_STOP:
+	case FAULT_FENCED:
 	case FAULT_KINDS:
 		break;
 	}
@@ -520,8 +529,8 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 }
 
 /* The load begins again after silence, in which regions were cleaned: what is in flight now is marked anew. */
-static void
-resume_load(struct sim *sim, uint64_t *random)
+void
+fault_resume_load(struct sim *sim, uint64_t *random)
 {
 	if (random_once_in(random, 2))
 		sim_advance(sim, now(sim) + 2500000);
@@ -569,7 +578,7 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		sim_stop(sim);
 	} else {
 		if (!at_once && random_once_in(random, 2))
-			resume_load(sim, random);
+			fault_resume_load(sim, random);
 		if (!at_once)
 			some_events(sim, events);
 		where_note(sim, kind);
@@ -633,6 +642,7 @@ draw_able(const struct sim *sim, uint64_t *random, enum fault_kind *kind)
 		{ ABILITY_STUCK_SECTORS, FAULT_STUCK }, { ABILITY_CONFLICTS, FAULT_CONFLICT },
 		{ ABILITY_SHAPES, FAULT_SHAPE }, { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
 		{ ABILITY_STANDSTILLS, FAULT_STANDSTILL }, { ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
+		{ ABILITY_FENCES, FAULT_FENCED },
 	};
 	enum fault_kind kinds[sizeof(able) / sizeof(able[0])];
 	uint64_t count = 0;
@@ -673,14 +683,16 @@ fault_inject(struct sim *sim, uint64_t *random)
 	enum fault_kind kind = draw_fault(sim, random);
 
 	sim->options.totals->faults[kind]++;
-	if (kind >= FAULT_CRASH)
+	if (kind > FAULT_STOP)
+		gateway_strike(sim, kind, random);
+	else if (kind >= FAULT_CRASH)
 		strike_gateway(sim, kind, random);
 	else
 		strike_member(sim, kind, draw_member(sim, random), random);
 	/* While the engine does something about it, it dies. */
 	if (kind < FAULT_CRASH && random_once_in(random, 4)) {
 		sim->armed = true;
-		resume_load(sim, random);
+		fault_resume_load(sim, random);
 	}
 	sim_look(sim);
 }

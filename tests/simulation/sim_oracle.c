@@ -692,7 +692,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ENODATA:
 		return request->saw_loss || loss_is_fair(sim, request);
 	case ETIMEDOUT:
-		return excess;
+		return excess || (sim->taking_us != 0 && sim->taking_troubled);
 	case ETIME:
 		return request->request.limit_ms != 0;
 	case ENOMEM:
@@ -706,7 +706,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:
-		return sim->stopping;
+		return sim->stopping || sim->taking_us != 0;
 	default:
 		sim_trace(sim, "unknown error after %llu ms", (unsigned long long)lived_ms);
 		return false;
@@ -789,6 +789,10 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 			write_failed(sim, request);
 		return;
 	}
+	if (sim->taken_us != 0 && is_write(request) && request->submit_us >= sim->taken_us)
+		sim_fail(sim, "%s of %llu sectors at %llu was acknowledged, and another gateway had all members",
+			 sim_op_name(request->request.op), (unsigned long long)request->count,
+			 (unsigned long long)request->sector);
 	switch (request->request.op) {
 	case REQUEST_READ:
 		check_read(sim, request);

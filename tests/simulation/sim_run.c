@@ -103,6 +103,7 @@ sim_look(struct sim *sim)
 		return;
 	sim->running_seen = true;
 	sim->half_recorded = false;
+	sim->engine_options.take_over = false;
 	admin_size_seen(sim);
 	see_members(sim);
 	oracle_look_at_damage(sim);
@@ -333,6 +334,18 @@ sim_start(struct sim *sim)
 	start_engine(sim, &sim->engine_options);
 }
 
+/* No two gateways have the same name behind the '#'. */
+void
+sim_take_over(struct sim *sim, bool another)
+{
+	char *last = sim->engine_options.owner + strlen(sim->engine_options.owner) - 1;
+
+	if (another)
+		*last = *last == '1' ? '2' : '1';
+	sim->engine_options.take_over = true;	/* until it has it */
+	sim_start(sim);
+}
+
 void
 sim_crash(struct sim *sim)
 {
@@ -405,8 +418,9 @@ sim_stranger(struct sim *sim)
 {
 	struct engine_options options = sim->engine_options;
 
-	snprintf(options.owner, sizeof(options.owner), "stranger #2");
+	snprintf(options.owner, sizeof(options.owner), "stranger #9");
 	options.epoch_seen = 0;
+	options.take_over = false;
 	for (int m = 0; m < sim->slots; m++)
 		sim->members[m].written = false;
 	sim->stranger = true;
@@ -425,8 +439,8 @@ sim_stranger(struct sim *sim)
 
 /* --- quiescence --- */
 
-static bool
-load_is_drained(struct sim *sim)
+bool
+sim_is_drained(struct sim *sim)
 {
 	return sim->active_count == 0;
 }
@@ -483,7 +497,7 @@ quiesce(struct sim *sim, bool whole)
 	sim->crash_due = false;
 	fault_cure_all(sim);
 	sim_await(sim, is_up, "the volume does not come up");
-	sim_await(sim, load_is_drained, "requests are not completed");
+	sim_await(sim, sim_is_drained, "requests are not completed");
 	sim_advance(sim, sim->schedule.now_us + 7000000);
 	sim_await(sim, is_up, "the volume does not stay up");
 	if (whole && sim->engine_options.resync_rows_max > 0 && sim->geometry.redundancy > 0)
@@ -492,12 +506,12 @@ quiesce(struct sim *sim, bool whole)
 		/* Data that can't be read, in a row whose parity proves nothing, is gone: write it anew. */
 		if (!sim_wait(sim, is_proven, PATIENCE_US)) {
 			load_overwrite_damage(sim);
-			sim_await(sim, load_is_drained, "requests are not completed");
+			sim_await(sim, sim_is_drained, "requests are not completed");
 		}
 		sim_await(sim, is_proven, "resync does not end");
 	}
 	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min, sim->engine_options.sync_rate_max);
-	sim_await(sim, load_is_drained, "requests are not completed");
+	sim_await(sim, sim_is_drained, "requests are not completed");
 	sim_look(sim);
 	if (sim->geometry.redundancy > 0 && sim->status.regions_suspect == 0) {
 		check_media(sim);
@@ -709,7 +723,7 @@ sim_run(const struct sim_options *options)
 	random = random_stream(options->seed, UINT32_MAX);
 	rot_step(sim, &random);
 	load_read_all(sim);
-	sim_await(sim, load_is_drained, "requests are not completed");
+	sim_await(sim, sim_is_drained, "requests are not completed");
 	sim_stop(sim);
 	if (sim->foreign.dirty_count > 0)
 		sim_fail(sim, "another volume's disk was written to");

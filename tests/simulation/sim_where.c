@@ -97,11 +97,11 @@ draw_target(struct sim *sim)
 	uint64_t total = 0, drawn;
 
 	for (int state = 0; state < WHERES; state++)
-		for (int kind = 0; kind < FAULT_KINDS; kind++)
+		for (int kind = 0; kind <= FAULT_STOP; kind++)
 			total += (uint64_t)(wanted[state][kind] - '0');
 	drawn = fake_random(&sim->steer.random) % total;
 	for (int state = 0; state < WHERES; state++)
-		for (int kind = 0; kind < FAULT_KINDS; kind++) {
+		for (int kind = 0; kind <= FAULT_STOP; kind++) {
 			uint64_t weight = (uint64_t)(wanted[state][kind] - '0');
 
 			if (drawn < weight) {

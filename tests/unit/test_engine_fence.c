@@ -6,13 +6,20 @@
 #define LOAD_BYTES (4ull << 20)
 
 static void
-start(struct rig *rig, int level, int count, uint64_t seed)
+start_with_grace(struct rig *rig, int level, int count, uint64_t seed, uint32_t grace_ms)
 {
 	rig_init(rig, level, count, 16384, LOAD_BYTES, seed);
+	rig->options.grace_ms = grace_ms;
 	set_caches(rig, false);
 	rig->step_ms_max = 2;
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
+}
+
+static void
+start(struct rig *rig, int level, int count, uint64_t seed)
+{
+	start_with_grace(rig, level, count, seed, 0);
 }
 
 static void
@@ -98,6 +105,100 @@ test_a_member_that_can_not_be_spared_is_believed(void **state)
 	check_that_one_member_is_believed(0, 3, 1904);
 }
 
+/* Its session was lost, as after a standstill, and the next log-in finds the other gateway.  With one of two copies that one
+ * could live, and so could we with the other: what either acknowledged would be lost.
+ */
+static void
+test_a_member_that_refuses_a_session_for_another_gateway_is_believed(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start_with_grace(&rig, 1, 2, 1906, 1000);
+	rig.errors_allowed = true;
+	rig.members[0].taken = true;
+	fake_member_cut(&rig.members[0], true);
+	write_everywhere(&rig);
+	rig_drain(&rig);
+	assert_int_equal(rig.last_error, -ESHUTDOWN);
+	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_IN_SYNC);
+	stop(&rig);
+}
+
+/* It was evicted for its silence, without another log-in. */
+static void
+test_another_gateway_that_may_live_on_a_member_that_left_is_believed(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 1, 2, 1909);
+	rig.members[0].taken = true;
+	fake_member_cut(&rig.members[0], false);
+	write_everywhere(&rig);
+	rig_drain(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig.members[0].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 8000));
+	stop(&rig);
+}
+
+/* Of four it has one, and needs three. */
+static void
+test_another_gateway_that_can_not_live_on_what_it_has_is_none(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1910);
+	rig.members[0].taken = true;
+	fake_member_cut(&rig.members[0], false);
+	write_everywhere(&rig);
+	rig_drain(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig.members[0].reachable = true;
+	assert_false(rig_wait(&rig, VOLUME_FAILED, 8000));
+	rig_verify(&rig);
+	stop(&rig);
+}
+
+/* All sessions are lost, and none comes again: that is no silence, to be waited out. */
+static void
+test_all_members_that_refuse_sessions_are_believed(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1907);
+	rig.errors_allowed = true;
+	for (int i = 0; i < 4; i++) {
+		rig.members[i].taken = true;
+		fake_member_cut(&rig.members[i], true);
+	}
+	write_everywhere(&rig);
+	rig_drain(&rig);
+	assert_int_equal(rig.last_error, -ESHUTDOWN);
+	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	stop(&rig);
+}
+
+static void
+test_a_member_that_alone_refuses_a_session_is_evicted(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1908);
+	rig.members[2].taken = true;
+	fake_member_cut(&rig.members[2], true);
+	write_everywhere(&rig);
+	rig_drain(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 4000));
+	rig_verify(&rig);
+	stop(&rig);
+}
+
 /* While the others are asked nothing is acknowledged that it has a part in. */
 static void
 test_writes_wait_while_the_others_are_asked(void **state)
@@ -168,6 +269,11 @@ main(void)
 		cmocka_unit_test(test_a_gateway_that_has_taken_all_members_is_believed),
 		cmocka_unit_test(test_a_gateway_that_could_start_with_what_it_has_is_believed),
 		cmocka_unit_test(test_a_member_that_can_not_be_spared_is_believed),
+		cmocka_unit_test(test_a_member_that_refuses_a_session_for_another_gateway_is_believed),
+		cmocka_unit_test(test_all_members_that_refuse_sessions_are_believed),
+		cmocka_unit_test(test_another_gateway_that_may_live_on_a_member_that_left_is_believed),
+		cmocka_unit_test(test_another_gateway_that_can_not_live_on_what_it_has_is_none),
+		cmocka_unit_test(test_a_member_that_alone_refuses_a_session_is_evicted),
 		cmocka_unit_test(test_writes_wait_while_the_others_are_asked),
 		cmocka_unit_test(test_a_write_that_is_refused_after_the_fence_ends),
 	};
