@@ -671,6 +671,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine->finished_tail = &engine->finished_head;
 	zero_ops_init(engine);
 	list_init(&engine->intent_waiters);
+	list_init(&engine->writing);
 	list_init(&engine->lost_waiters);
 	list_init(&engine->reads);
 	list_init(&engine->flush_next);

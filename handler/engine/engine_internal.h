@@ -177,9 +177,16 @@ struct lost_waiter {
 	void (*done)(struct lost_waiter *waiter, int error);
 };
 
+/* Rows that are being written. */
+struct row_note {
+	struct list node;	/* of engine->writing */
+	uint64_t first, last;
+};
+
 /* Somebody who writes rows, and whose regions must be marked as dirty meanwhile. */
 struct region_hold {
 	struct list node;	/* of engine->intent_waiters */
+	struct row_note note;
 	uint64_t since_ms;
 	uint32_t first, last;	/* regions */
 	bool active;
@@ -310,6 +317,7 @@ struct engine {
 	/* region map */
 	struct intent intent;
 	struct list intent_waiters;	/* of region_hold.node */
+	struct list writing;		/* of row_note.node */
 	uint8_t *map_buffer;		/* MAP_BATCH blocks being written */
 	uint32_t map_blocks[MAP_BATCH];
 	int map_batch, map_pending;
@@ -570,6 +578,10 @@ void intent_io_all(struct engine *engine);	/* somebody new needs the whole map *
  * when they are, with 0, or when they can't be, with -ETIMEDOUT or -ESHUTDOWN; perhaps at once.
  */
 bool intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
+/* Rows of marked regions are written from here on; until then.  intent_io_hold() and intent_io_drop() do it by themselves. */
+void intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint64_t last_row);
+void intent_io_wrote(struct row_note *note);
+void intent_io_flush_begins(struct engine *engine);
 void intent_io_wait(struct engine *engine, struct region_hold *hold);
 void intent_io_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
 void intent_io_tell(struct engine *engine, int error);	/* those who wait: marks became durable, or can't */

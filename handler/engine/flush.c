@@ -58,6 +58,8 @@ round_done(struct engine *engine)
 		engine->activity++;
 		return;
 	}
+	if (engine->geometry.redundancy > 0)
+		intent_flush_ends(&engine->intent, result == 0);
 	for_each_member(engine, member) {
 		if (!member->cache_lost || !member->in_sync)
 			continue;
@@ -109,6 +111,8 @@ begin_round(struct engine *engine)
 	list_splice(&engine->flush_now, &engine->flush_next);
 	engine->flush_result = 0;
 	engine->flush_pending = 1;	/* this function, so that the round can't end before it is sent */
+	if (engine->geometry.redundancy > 0)
+		intent_io_flush_begins(engine);
 	for_each_member(engine, member) {
 		struct member_io *mio;
 

@@ -46,6 +46,34 @@ any_block_dirty(const struct engine *engine)
 
 /* --- those who write --- */
 
+void
+intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint64_t last_row)
+{
+	note->first = first_row;
+	note->last = last_row;
+	list_append(&engine->writing, &note->node);
+	intent_note_rows(&engine->intent, first_row, last_row);
+}
+
+void
+intent_io_wrote(struct row_note *note)
+{
+	list_remove(&note->node);
+}
+
+/* It may pass by what is written just now. */
+void
+intent_io_flush_begins(struct engine *engine)
+{
+	intent_flush_begins(&engine->intent);
+	for (struct list *node = engine->writing.next; node != &engine->writing && !MUTANT(FLUSH_COVERS_ALL);
+	     node = node->next) {
+		const struct row_note *note = list_entry(node, struct row_note, node);
+
+		intent_note_rows(&engine->intent, note->first, note->last);
+	}
+}
+
 bool
 intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row)
 {
@@ -59,7 +87,7 @@ intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_r
 	for (uint32_t region = hold->first; region <= hold->last; region++)
 		if (!intent_begin(&engine->intent, region))
 			durable = false;
-	intent_note_rows(&engine->intent, first_row, last_row);
+	intent_io_writes(engine, &hold->note, first_row, last_row);
 	return durable;
 }
 
@@ -69,6 +97,7 @@ intent_io_drop(struct engine *engine, struct region_hold *hold)
 	if (!hold->active)
 		return;
 	hold->active = false;
+	intent_io_wrote(&hold->note);
 	for (uint32_t region = hold->first; region <= hold->last; region++)
 		intent_end(&engine->intent, region);
 }

@@ -58,6 +58,7 @@ sync_rows_end(struct sync_rows *rows, int result)
 	struct engine *engine = rows->op.engine;
 
 	intent_io_drop(engine, &rows->mend.marks);
+	intent_io_wrote(&rows->note);
 	if (rows->buffer != NULL)
 		arena_release(&engine->arena, rows->buffer, rows->buffer_bytes);
 	rows->buffer = NULL;
@@ -158,8 +159,19 @@ correct_row(struct sync_rows *rows, struct gather *gather, int index)
 static void
 correct_parity(struct sync_rows *rows, struct gather *gather)
 {
-	for (int i = 0; i < rows->row_count; i++)
+	struct engine *engine = rows->op.engine;
+
+	uint32_t noted = 0;
+
+	for (int i = 0; i < rows->row_count; i++) {
 		correct_row(rows, gather, i);
+		/* Nobody wrote fresh rows: they are in doubt as a whole when a cache is lost, but hold nothing to lose. */
+		if (!intent_row_fresh(&engine->intent, rows->first_row + (uint64_t)i))
+			noted |= rows->differed & 1u << i;
+	}
+	if (noted != 0 && rows->purpose == SYNC_PARITY && !MUTANT(RESYNC_UNNOTED))
+		intent_io_writes(engine, &rows->note, rows->first_row + (uint32_t)__builtin_ctz(noted),
+				 rows->first_row + 31u - (uint32_t)__builtin_clz(noted));
 }
 
 /* The target's position in the row, or -1. */
@@ -457,5 +469,6 @@ sync_rows_init(struct sync_rows *rows, struct engine *engine,
 		.fail = batch_fail,
 	};
 	list_init(&rows->op.node);
+	list_init(&rows->note.node);
 	rows->done = done;
 }

@@ -62,6 +62,7 @@ struct sync_rows {
 	size_t buffer_bytes;
 	struct row_claim claims[SYNC_ROWS_MAX];
 	struct mend mend;
+	struct row_note note;	/* of those that are corrected */
 	uint32_t differed;	/* bit per row: it did not fit */
 	int8_t blamed[SYNC_ROWS_MAX];	/* of such a row: the role that alone is wrong, -1: not known */
 	uint32_t unreadable;	/* bit per row: it could not be done */

@@ -323,7 +323,19 @@
 	  "a range of zeros that is repeated for a lost cache leaves what others wrote there, which may be lost")	\
 	X(LOGINS_ARE_PROGRESS, "logins-are-progress", 15,					\
 	  "test_engine_evidence: test_a_member_that_answers_nothing_but_log_ins_goes",		\
-	  "a member that takes sessions and answers nothing in them is back each time")
+	  "a member that takes sessions and answers nothing in them is back each time")		\
+	X(FLUSHED_UNKNOWN, "flushed-unknown", 16,						\
+	  "test_engine_lost: test_what_a_flush_covered_stays_known_when_a_cache_is_lost",		\
+	  "a flush does not make safe what was written before it")				\
+	X(NEVER_LEARNED, "never-learned", 16,							\
+	  "test_engine_lost: test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along",	\
+	  "regions that were dirty at assembly count as a whole, flushed or not")		\
+	X(FLUSH_COVERS_ALL, "flush-covers-all", 6,						\
+	  "test_engine_lost: test_a_flush_covers_no_row_that_is_written_meanwhile",		\
+	  "a flush makes safe also what is written while it is under way")			\
+	X(RESYNC_UNNOTED, "resync-unnoted", 6,							\
+	  "test_engine_lost: test_parity_that_a_resync_corrected_can_go_with_a_cache",		\
+	  "parity that a resync corrected counts as safe before a flush")
 
 enum mutant {
 	MUTANT_NONE,

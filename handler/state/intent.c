@@ -49,14 +49,6 @@ drop_rows(uint64_t **rows)
 	*rows = NULL;
 }
 
-static void
-drop_written(struct intent *intent, uint32_t region)
-{
-	if (intent->written[region] != NULL)
-		intent->written_bytes -= row_words(intent) * sizeof(uint64_t);
-	drop_rows(&intent->written[region]);
-}
-
 /* --- the map --- */
 
 int
@@ -77,15 +69,14 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 		.doubted = calloc(regions, sizeof(*intent->doubted)),
 		.proven = calloc(regions, sizeof(*intent->proven)),
 		.unsure = calloc(regions, sizeof(*intent->unsure)),
-		.written = calloc(regions, sizeof(*intent->written)),
 		.generation = 2,
 		.copying = -1,
 	};
 	intent->block_dirty = calloc(intent->blocks, sizeof(*intent->block_dirty));
 	if (intent->flags == NULL || intent->durable == NULL || intent->traits == NULL ||
 	    intent->active == NULL || intent->touched == NULL || intent->doubted == NULL ||
-	    intent->proven == NULL || intent->unsure == NULL || intent->written == NULL ||
-	    intent->block_dirty == NULL) {
+	    intent->proven == NULL || intent->unsure == NULL || intent->block_dirty == NULL ||
+	    written_init(&intent->written, regions, region_rows) != 0) {
 		intent_destroy(intent);
 		return -ENOMEM;
 	}
@@ -100,8 +91,6 @@ intent_destroy(struct intent *intent)
 			free(intent->proven[i]);
 		if (intent->unsure != NULL)
 			free(intent->unsure[i]);
-		if (intent->written != NULL)
-			free(intent->written[i]);
 	}
 	free(intent->flags);
 	free(intent->durable);
@@ -111,7 +100,7 @@ intent_destroy(struct intent *intent)
 	free(intent->doubted);
 	free(intent->proven);
 	free(intent->unsure);
-	free(intent->written);
+	written_destroy(&intent->written);
 	free(intent->block_dirty);
 	*intent = (struct intent){ 0 };
 }
@@ -193,6 +182,7 @@ intent_loaded(struct intent *intent)
 			intent->traits[i] |= INTENT_FRESH;
 		set_suspect(intent, i, intent->flags[i] & REGION_DIRTY);
 	}
+	intent->written.incomplete = true;	/* what caches hold of them, nobody knows */
 	/* The members' maps may differ from their union: write all of it once. */
 	for (uint32_t i = 0; i < intent->blocks; i++)
 		intent->block_dirty[i] = true;
@@ -227,7 +217,7 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 	    !enlarge(&intent->touched, before, regions, sizeof(*intent->touched)) ||
 	    !enlarge(&intent->doubted, before, regions, sizeof(*intent->doubted)) ||
 	    !enlarge(&intent->unsure, before, regions, sizeof(*intent->unsure)) ||
-	    !enlarge(&intent->written, before, regions, sizeof(*intent->written)) ||
+	    written_grow(&intent->written, regions) != 0 ||
 	    !enlarge(&intent->proven, before, regions, sizeof(*intent->proven)) ||
 	    !enlarge(&intent->block_dirty, intent->blocks, blocks, sizeof(*intent->block_dirty)))
 		return -ENOMEM;
@@ -337,19 +327,6 @@ intent_ready(const struct intent *intent, uint32_t region)
 	return (intent->durable[region] & (REGION_DIRTY | REGION_UNWRITTEN)) == REGION_DIRTY;
 }
 
-/* Nothing was written there that no flush covered. */
-static void
-begin_written(struct intent *intent, uint32_t region)
-{
-	const size_t bytes = row_words(intent) * sizeof(uint64_t);
-
-	drop_written(intent, region);
-	if (intent->written_bytes + bytes > INTENT_WRITTEN_BYTES_MAX ||
-	    (intent->written[region] = calloc(1, bytes)) == NULL)
-		return;
-	intent->written_bytes += bytes;
-}
-
 bool
 intent_begin(struct intent *intent, uint32_t region)
 {
@@ -358,7 +335,7 @@ intent_begin(struct intent *intent, uint32_t region)
 	assert(intent->active[region] < UINT16_MAX);
 	intent->active[region]++;
 	if ((intent->flags[region] & (REGION_DIRTY | REGION_UNWRITTEN)) != REGION_DIRTY)
-		begin_written(intent, region);
+		written_begin(&intent->written, region);
 	set_flags(intent, region, flags & (uint8_t)~REGION_UNWRITTEN);
 	return intent_ready(intent, region);
 }
@@ -375,7 +352,23 @@ void
 intent_note_rows(struct intent *intent, uint64_t first, uint64_t last)
 {
 	for (uint64_t row = first; row <= last && !MUTANT(ROWS_UNNOTED); row++)
-		add_row(intent->written[intent_region(intent, row)], row % intent->region_rows);
+		written_note(&intent->written, row);
+}
+
+void
+intent_flush_begins(struct intent *intent)
+{
+	if (!written_flush_begins(&intent->written))
+		return;
+	for (uint32_t i = 0; i < intent->regions; i++)
+		if ((intent->flags[i] & (REGION_DIRTY | REGION_UNWRITTEN)) == REGION_DIRTY)
+			written_learn(&intent->written, i);
+}
+
+void
+intent_flush_ends(struct intent *intent, bool good)
+{
+	written_flush_ends(&intent->written, good);
 }
 
 void
@@ -400,7 +393,7 @@ intent_suspect(struct intent *intent, uint32_t region)
 	intent->doubted[region] = ++intent->doubts;
 	intent->traits[region] &= (uint8_t)~INTENT_FRESH;
 	drop_rows(&intent->unsure[region]);
-	drop_written(intent, region);	/* a resync may write the others, too */
+	written_forget(&intent->written, region);
 	set_suspect(intent, region, true);
 }
 
@@ -459,12 +452,11 @@ suspect_unwritten(struct intent *intent, uint32_t region)
 static bool
 suspect_written(struct intent *intent, uint32_t region, bool bare)
 {
-	const uint64_t *written = intent->written[region];
 	/* What is missing is what parity makes, whatever that is.  P and Q, or two copies, may make two things of it. */
 	const bool settled = !(intent->traits[region] & INTENT_SUSPECT) && intent->absent != 0 &&
 			     (bare || MUTANT(SETTLED_TWICE));
 
-	if (written == NULL || !make_suspect(intent, region))
+	if (!written_known(&intent->written, region) || !make_suspect(intent, region))
 		return false;
 	intent->doubted[region] = intent->doubts;
 	set_defined(intent, region, false);
@@ -472,9 +464,9 @@ suspect_written(struct intent *intent, uint32_t region, bool bare)
 		drop_rows(&intent->proven[region]);
 	for (size_t i = 0; i < row_words(intent); i++) {
 		if (intent->proven[region] != NULL)
-			intent->proven[region][i] &= ~written[i];
+			intent->proven[region][i] &= ~written_word(&intent->written, region, i);
 		if (intent->unsure[region] != NULL)
-			intent->unsure[region][i] |= written[i];
+			intent->unsure[region][i] |= written_word(&intent->written, region, i);
 	}
 	return true;
 }
@@ -593,7 +585,7 @@ intent_clean_end(struct intent *intent)
 		if (!cleanable(intent, i))
 			continue;
 		set_flags(intent, i, intent->flags[i] & (uint8_t)~REGION_DIRTY);
-		drop_written(intent, i);
+		written_clean(&intent->written, i);
 		cleaned++;
 	}
 	return cleaned;

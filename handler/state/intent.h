@@ -18,10 +18,9 @@
  * parity is as suspect as any; but when a member goes, whatever parity says becomes the content
  * of that member's never-written bytes, so nothing is lost (intent_member_lost).
  *
- * While the engine lives it knows which rows it wrote: only those become suspect when a write fails or a cache may be lost,
- * and in a fresh region only those are not fresh any more (unsure).  `written` has them since the region was clean, after a flush of
- * all members; of regions that were dirty at assembly it is not known, nor of more regions than have room in
- * INTENT_WRITTEN_BYTES_MAX.  Those count as a whole, as after a crash.
+ * While the engine lives it knows which rows it wrote since all members were flushed (written.h): only those become suspect when a
+ * write fails or a cache may be lost, and in a fresh region only those are not fresh any more (unsure).  Of which regions that is not
+ * known, those count as a whole, as after a crash.
  *
  * Stale flags: `absent` is the sets of members that get no writes; every write sets them.  `target` is the set
  * of the member that is being filled: rows it lacks are in regions with that flag, and writes to the
@@ -35,8 +34,7 @@
 #include <stdint.h>
 
 #include "../pure/layout.h"
-
-#define INTENT_WRITTEN_BYTES_MAX (8u << 20)
+#include "written.h"
 
 struct intent {
 	uint32_t regions;
@@ -51,8 +49,7 @@ struct intent {
 	uint32_t *doubted;		/* `doubts` when it last became suspect; 0: at assembly */
 	uint64_t **proven;		/* of a suspect region: bit per row, NULL if none */
 	uint64_t **unsure;		/* of a suspect fresh region: rows that are not fresh, NULL if none */
-	uint64_t **written;		/* of a dirty region: rows written since it was clean, NULL: not known */
-	uint64_t written_bytes;		/* of those bitmaps */
+	struct written written;
 	bool *block_dirty;		/* flags differ from what was last sent */
 	uint32_t generation;		/* raised by each cleaning round */
 	uint32_t dirty_count;		/* regions, by flags */
@@ -133,6 +130,10 @@ void intent_end(struct intent *intent, uint32_t region);
 /* These rows will be written, between intent_begin() and intent_end() of their regions. */
 void intent_note_rows(struct intent *intent, uint64_t first, uint64_t last);
 
+/* All members are asked to flush: who writes now notes its rows again after this.  good: all did, or are out. */
+void intent_flush_begins(struct intent *intent);
+void intent_flush_ends(struct intent *intent, bool good);
+
 /* The row's parity was just written from all of its data (or found right). */
 void intent_prove(struct intent *intent, uint64_t row);
 
@@ -141,8 +142,8 @@ void intent_suspect_rows(struct intent *intent, uint64_t first, uint64_t last);
 /* The same of a whole region. */
 void intent_suspect(struct intent *intent, uint32_t region);
 
-/* All that was written since its region was clean is suspect: a cache may have been lost.  Returns how many regions count as a
- * whole, because it is not known which of their rows were written.  bare: as for intent_member_lost(). */
+/* All that was written since the last flush of all members is suspect: a cache may have been lost.  Returns how many regions count
+ * as a whole, because it is not known which of their rows were written.  bare: as for intent_member_lost(). */
 uint32_t intent_suspect_dirty(struct intent *intent, bool bare);
 /* Is something lost of this row, if a member goes that has data in it?  Not where a fresh row is what parity makes of it. */
 bool intent_row_losable(const struct intent *intent, uint64_t row);

@@ -281,7 +281,7 @@ struct sim {
 	bool proven_once;		/* all parity was right at some quiescence */
 	bool *touched;			/* by row: written since its region was last known to be clean */
 	bool *unflushed;		/* by row: written since the last flush that covers it */
-	uint64_t *written_us;		/* by row: when a write of it was last submitted */
+	uint64_t *written_us;		/* by row: when a write of it was last submitted, or ended */
 	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
 	uint32_t out_roles;		/* not in sync now */

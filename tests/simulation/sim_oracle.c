@@ -765,6 +765,16 @@ write_failed(struct sim *sim, const struct sim_request *request)
 		make_unsure(sim, row);
 }
 
+/* A flush that was submitted before may have passed it by. */
+static void
+write_ended(struct sim *sim, const struct sim_request *request)
+{
+	uint64_t last = sim_sector_row(sim, request->sector + request->count - 1);
+
+	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++)
+		sim->written_us[row] = sim->schedule.now_us;
+}
+
 void
 oracle_judge(struct sim *sim, struct sim_request *request, int result)
 {
@@ -774,6 +784,8 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 	time_judge(sim, request);
 	for (uint64_t i = 0; request->request.op == REQUEST_ZERO && i < request->count; i++)
 		sim->zero_ended_us[request->sector + i] = sim->schedule.now_us;
+	if (is_write(request))
+		write_ended(sim, request);
 	if (request->request.op == REQUEST_COMPARE_WRITE && (result == 0 || result == -EILSEQ))
 		judge_comparison(sim, request, result);
 	if (result == -EILSEQ)

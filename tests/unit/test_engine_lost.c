@@ -3,6 +3,8 @@
 
 #include "pure/lost_extent.h"
 
+#include "../simulation/tap.h"
+
 /* Members 1 and up refuse a write of one sector in this row's second chunk, so that nobody knows how much of it was done. */
 static void
 fail_half_way(struct rig *rig, uint64_t row)
@@ -115,6 +117,200 @@ test_lost_caches_make_suspect_what_was_written_and_nothing_else(void **state)
 	fake_member_cut(&rig.members[0], false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
 	rig_steps(&rig, 100);
+	check_only_this_is_lost(&rig, row);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static struct fake_member *
+parity_of(struct rig *rig, uint64_t row)
+{
+	const struct geometry geometry = geometry_of(rig);
+
+	return &rig->members[geometry_role(&geometry, row, geometry.data_chunks)];
+}
+
+/* Who has the row's P loses its cache and comes back, member 0 goes for good. */
+static void
+lose_cache_and_member_0(struct rig *rig, uint64_t row)
+{
+	fake_member_power_loss(parity_of(rig, row), true);
+	fake_member_cut(&rig->members[0], false);
+	assert_true(rig_wait(rig, VOLUME_SUSPENDED, 2000));
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	rig_steps(rig, 100);
+}
+
+static void
+write_row(struct rig *rig, uint64_t row)
+{
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row), 1, false);
+	rig_drain(rig);
+}
+
+static void
+flush(struct rig *rig)
+{
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+}
+
+/* A region that is written again and again is never clean. */
+static void
+test_what_a_flush_covered_stays_known_when_a_cache_is_lost(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	begin(&rig, 5, 4, 830);
+	rig_stop(&rig);
+	rig.options.resync_rows_max = 0;
+	rig_start_active(&rig);
+	row = row_in(&rig, 2);
+	write_row(&rig, row);
+	flush(&rig);
+	write_row(&rig, row + 4);
+	assert_int_equal(rig_status(&rig).regions_dirty, 1);
+	lose_cache_and_member_0(&rig, row + 4);
+	check_only_this_is_lost(&rig, row + 4);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static bool
+nothing_suspect(struct rig *rig)
+{
+	return rig_status(rig).regions_suspect == 0;
+}
+
+static void
+after_a_crash(struct rig *rig, uint64_t seed)
+{
+	begin(rig, 5, 4, seed);
+	write_row(rig, row_in(rig, 2));
+	rig_crash(rig);
+	rig_start_active(rig);
+	wait_until(rig, nothing_suspect);
+	assert_int_equal(rig_status(rig).regions_dirty, 1);
+}
+
+/* What caches held when the gateway died, nobody knows; so until all members were flushed, a region that was dirty then counts as a
+ * whole.
+ */
+static void
+test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	after_a_crash(&rig, 831);
+	row = row_in(&rig, 2);
+	flush(&rig);
+	write_row(&rig, row + 4);
+	assert_int_equal(rig_status(&rig).regions_dirty, 1);
+	lose_cache_and_member_0(&rig, row + 4);
+	check_only_this_is_lost(&rig, row + 4);
+	rig_stop(&rig);
+	rig_free(&rig);
+
+	after_a_crash(&rig, 832);
+	lose_cache_and_member_0(&rig, row);
+	assert_int_equal(read_first_chunk(&rig, row_in(&rig, 2) + 4), -ENODATA);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* --- orders of events --- */
+
+static bool
+is_in_row(const struct tap *tap, const struct backend_io *io)
+{
+	const uint64_t at = DATA_OFFSET + *(const uint64_t *)tap->owner * CHUNK;
+
+	return io->offset_bytes + io->length_bytes > at && io->offset_bytes < at + CHUNK;
+}
+
+static enum tap_verdict
+hold_writes_of_row(struct tap *tap, const struct backend_io *io)
+{
+	return io->op == BACKEND_WRITE && is_in_row(tap, io) ? TAP_HOLD : TAP_PASS;
+}
+
+static enum tap_verdict
+hold_reads_of_row(struct tap *tap, const struct backend_io *io)
+{
+	return io->op == BACKEND_READ && is_in_row(tap, io) ? TAP_HOLD : TAP_PASS;
+}
+
+static void
+tap_parity(struct rig *rig, struct tap *tap, uint64_t *row)
+{
+	*row = row_in(rig, 2);
+	tap_init(tap, parity_of(rig, *row));
+	tap->owner = row;
+}
+
+static void
+wait_for_held(struct rig *rig, const struct tap *tap)
+{
+	for (int i = 0; i < 1000 && tap->held_count == 0; i++)
+		rig_step(rig);
+	assert_int_equal(tap->held_count, 1);
+}
+
+static void
+test_a_flush_covers_no_row_that_is_written_meanwhile(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row;
+
+	begin(&rig, 5, 4, 833);
+	rig_stop(&rig);
+	rig.options.resync_rows_max = 0;
+	tap_parity(&rig, &tap, &row);
+	rig_start_active(&rig);
+	tap.judge = hold_writes_of_row;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
+	wait_for_held(&rig, &tap);
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	for (int i = 0; i < 1000 && rig.active_count > 1; i++)
+		rig_step(&rig);
+	assert_int_equal(rig.active_count, 1);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	lose_cache_and_member_0(&rig, row);
+	check_only_this_is_lost(&rig, row);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_parity_that_a_resync_corrected_can_go_with_a_cache(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row;
+
+	begin(&rig, 5, 4, 834);
+	rig_stop(&rig);
+	tap_parity(&rig, &tap, &row);
+	rig_start_active(&rig);
+	engine_set_rates(rig.engine, 1, 1);
+	fail_half_way(&rig, row);
+	tear_row(&rig, row);
+	assert_int_equal(rig_status(&rig).regions_suspect, 1);
+	tap.judge = hold_reads_of_row;
+	engine_set_rates(rig.engine, 1 << 20, 1 << 30);
+	wait_for_held(&rig, &tap);
+	rig.errors_allowed = true;	/* it tells of the sessions that were closed */
+	flush(&rig);			/* covers all but what the resync is about to write */
+	rig.errors_allowed = false;
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	wait_until(&rig, nothing_suspect);
+	lose_cache_and_member_0(&rig, row);
 	check_only_this_is_lost(&rig, row);
 	rig_stop(&rig);
 	rig_free(&rig);
@@ -296,6 +492,10 @@ main(void)
 		cmocka_unit_test(test_what_was_lost_after_a_member_left_is_not_taken_from_it),
 		cmocka_unit_test(test_failed_write_of_a_degraded_volume_loses_its_own_row_only),
 		cmocka_unit_test(test_lost_caches_make_suspect_what_was_written_and_nothing_else),
+		cmocka_unit_test(test_what_a_flush_covered_stays_known_when_a_cache_is_lost),
+		cmocka_unit_test(test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along),
+		cmocka_unit_test(test_a_flush_covers_no_row_that_is_written_meanwhile),
+		cmocka_unit_test(test_parity_that_a_resync_corrected_can_go_with_a_cache),
 		cmocka_unit_test(test_device_that_takes_a_place_does_not_hold_what_was_lost_before),
 		cmocka_unit_test(test_member_that_goes_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
