@@ -163,7 +163,7 @@ engine_fail(struct engine *engine, int slot, char *why)
 	}
 	if (!member->in_sync && member->stale_set >= 0) {
 		engine->record.tracked[member->stale_set].state = MEMBER_FAULTY;
-		member->excluded = true;
+		target_give_up(member);
 		member_note(member, "taken out by an administrator");
 		metadata_commit(engine);
 		return 0;
@@ -185,6 +185,27 @@ engine_fail(struct engine *engine, int slot, char *why)
 	return 0;
 }
 
+/* One whose place another has is a replacement that was given up: it goes on where it was. */
+static void
+readmit_tracked(struct member *member)
+{
+	struct engine *engine = member->engine;
+	const bool held = !(engine->missing & ROLE(member->role)) && !MUTANT(READMITTED_IN_VAIN);
+
+	engine->record.tracked[member->stale_set].state = held ? MEMBER_REBUILDING : MEMBER_OUT_OF_DATE;
+	if (held && member->standing == STANDING_OUT_OF_DATE)
+		member->standing = STANDING_REBUILDING;
+}
+
+/* A spare that refused a write as it was to be filled is a spare again. */
+static void
+readmit_spare(struct member *member)
+{
+	member->excluded = false;
+	member->reason[0] = '\0';
+	member->engine->activity++;
+}
+
 int
 engine_readmit(struct engine *engine, int slot, char *why)
 {
@@ -194,13 +215,17 @@ engine_readmit(struct engine *engine, int slot, char *why)
 		return refuse(why, -ENODEV, "there is no device %d", slot);
 	if (engine->phase != PHASE_RUNNING || engine->fenced)
 		return refuse(why, -EAGAIN, "the volume is not running");
+	if (member->standing == STANDING_SPARE && member->excluded) {
+		readmit_spare(member);
+		return 0;
+	}
 	if (member->in_sync || member == engine->target || member->role < 0 ||
 	    member->standing == STANDING_SPARE || member->standing == STANDING_UNKNOWN)
 		return refuse(why, -EINVAL, "%s is %s, not a member that was taken out",
 			      member->backend->label, member_state_name(place_state(member)));
 	member->excluded = false;
 	if (member->stale_set >= 0)
-		engine->record.tracked[member->stale_set].state = MEMBER_OUT_OF_DATE;
+		readmit_tracked(member);
 	member->reason[0] = '\0';
 	member->retry_ms = engine->now_ms;
 	metadata_commit(engine);
@@ -236,6 +261,7 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 	if (engine->missing != 0 && !(engine->missing & ROLE(role)))
 		return refuse(why, -EBUSY, "role %s has no member: that comes first",
 			      roles_text(engine->missing, roles));
+	member->excluded = false;
 	engine->replace_role = role;
 	engine->replace_slot = spare;
 	engine->activity++;

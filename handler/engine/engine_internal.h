@@ -554,6 +554,7 @@ enum member_state place_state(const struct member *member);	/* for status; 0: no
 
 /* target.c: from begin to done it is engine->target */
 void target_begin(struct member *member, int role);
+void target_give_up(struct member *member);	/* nobody chooses it, until an administrator takes it back */
 void target_lost(struct engine *engine, enum member_state state);	/* its session ended, or it failed: what it is then */
 void target_complete(struct engine *engine);	/* every row is on it, flushed: it takes its place, once that is durable */
 void target_settle(struct engine *engine);	/* is that durable, or that it does not? */

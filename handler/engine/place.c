@@ -357,6 +357,9 @@ take_in(struct member *member)
 		if (!MUTANT(SPARE_CAUGHT_UP))
 			member->stale_set = -1;		/* it holds nothing, whatever stood there before */
 		member->reason[0] = '\0';
+		if (member->excluded)
+			member_note(member, "refused to be filled, and waits for an administrator: iraid rebuild tries it "
+				    "again, or remove it");
 	} else {
 		judge_outsider(member);
 	}
@@ -394,8 +397,12 @@ is_our_spare(struct member *member)
 	}
 	member->spare = mark;
 	/* What a member that is in sync has lost is its own UUID's, whatever answers at its address now. */
-	if ((!member->in_sync && !member->evicting) || MUTANT(SPARE_CAUGHT_UP))
+	if ((!member->in_sync && !member->evicting) || MUTANT(SPARE_CAUGHT_UP)) {
+		/* Who was taken out at this address was another one. */
+		if (memcmp(member->uuid, mark.member_uuid, 16) != 0)
+			member->excluded = false;
 		memcpy(member->uuid, mark.member_uuid, 16);
+	}
 	return true;
 }
 

@@ -222,7 +222,7 @@ find_spare(struct engine *engine)
 
 	for_each_member(engine, member)
 		if (ready(member) && member->standing == STANDING_SPARE && fits(engine, member) &&
-		    !place_is_another(member) &&
+		    (!member->excluded || MUTANT(REFUSER_TAKEN_AGAIN)) && !place_is_another(member) &&
 		    (best == NULL || member->identity.capacity_bytes < best->identity.capacity_bytes))
 			best = member;
 	return best;

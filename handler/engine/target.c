@@ -20,6 +20,10 @@
  * session end, and complete when the superblocks don't trust it any more.  Another member's eviction that is recorded
  * meanwhile is durable after this, for its record holds this one.
  *
+ * One that refuses a write, or that an administrator takes out, is given up: nobody chooses it again, nor is it chosen any more if an
+ * administrator had asked for it, until one takes it back (engine_readmit).  The device would refuse again, and each attempt costs
+ * all members their maps.  One whose session ended goes on where it was.
+ *
  * A target that is lost while it is being filled needs no durable record before writes it missed are acknowledged: their regions are dirty,
  * durably, and what is dirty counts as stale on every tracked member at the next assembly; in a running
  * volume its stale flag is set in the same map block that clears the dirty one.
@@ -163,17 +167,38 @@ withdrawn(struct engine *engine)
 }
 
 void
+target_give_up(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	member->excluded = true;
+	if (engine->replace_role >= 0 && engine->replace_slot == member->slot && !MUTANT(CHOSEN_FOR_EVER))
+		engine->replace_role = -1;
+}
+
+static void
+tell_lost(struct member *member)
+{
+	if (member->excluded)
+		engine_event(member->engine, EVENT_REBUILD_STOPPED, LOG_WARNING, member,
+			     "filling member %s was given up: %s; iraid rebuild tries it again, else remove it and "
+			     "replace by another", member->backend->label, member->reason);
+	else
+		engine_event(member->engine, EVENT_REBUILD_STOPPED, LOG_WARNING, member,
+			     "filling member %s was interrupted: %s", member->backend->label, member->reason);
+}
+
+void
 target_lost(struct engine *engine, enum member_state state)
 {
 	struct member *member = engine->target;
 
 	if (state == MEMBER_FAULTY)
-		member->excluded = true;
+		target_give_up(member);
 	if (engine->target_phase == TARGET_WITHDRAWING)
 		return;
 	member->checked = false;
-	engine_event(engine, EVENT_REBUILD_STOPPED, LOG_WARNING, member,
-		     "filling member %s was interrupted: %s", member->backend->label, member->reason);
+	tell_lost(member);
 	if (engine->target_phase == TARGET_TAKING)
 		withdraw(engine);
 	if (engine->target_phase == TARGET_MARKING && engine->target_is_new) {

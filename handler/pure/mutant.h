@@ -335,7 +335,16 @@
 	  "a flush makes safe also what is written while it is under way")			\
 	X(RESYNC_UNNOTED, "resync-unnoted", 6,							\
 	  "test_engine_lost: test_parity_that_a_resync_corrected_can_go_with_a_cache",		\
-	  "parity that a resync corrected counts as safe before a flush")
+	  "parity that a resync corrected counts as safe before a flush")	\
+	X(CHOSEN_FOR_EVER, "chosen-for-ever", 17,						\
+	  "test_engine_replaced: test_chosen_spare_that_refuses_writes_is_given_up",		\
+	  "a spare that an administrator chose is tried again whatever it refuses")		\
+	X(REFUSER_TAKEN_AGAIN, "refuser-taken-again", 17,					\
+	  "test_engine_replaced: test_spare_that_refuses_writes_makes_way_for_the_next",	\
+	  "a spare that refused to be filled is taken again")					\
+	X(READMITTED_IN_VAIN, "readmitted-in-vain", 17,					\
+	  "test_engine_replaced: test_chosen_spare_that_refuses_writes_is_given_up",		\
+	  "a replacement that was given up and is taken back does not go on")
 
 enum mutant {
 	MUTANT_NONE,

@@ -44,20 +44,24 @@ def rebuild(client: Client, report: Report | None, name: str, member: str, wait:
     Only what was written while it was out is copied, where that is known.
     """
     done = client.rebuild(name, member)
+    in_sync = False
     if wait:
-        progress.wait_for(client, name, _back(done.member), quiet=report is None)
+        volume = progress.wait_for(client, name, _back(done.member), quiet=report is None)
+        in_sync = any(m.member == done.member and m.state == "in sync" for m in volume.members)
     if report is None:
-        return print_json({"name": name, "member": done.member, "in_sync": wait})
-    report.line(f"{done.member} is {'in sync again' if wait else 'taken back'} in volume {name}.")
+        return print_json({"name": name, "member": done.member, "in_sync": in_sync})
+    report.line(f"{done.member} is {'in sync again' if in_sync else 'taken back'} in volume {name}.")
 
 
 def _back(label: str) -> progress.Look:
+    """A spare that was given up is a spare again, if it has no place to go to."""
+
     def look(volume: model.Volume, seen: list[model.Event]) -> progress.Step:
         member = next((m for m in volume.members if m.member == label), None)
         state = member.state if member else "no longer there"
         waiting = model.Work(reason=(member.reason if member else None) or f"it is {state}")
         work = volume.rebuild if volume.rebuild.member == label else waiting
-        return progress.Step(state == "in sync", f"rebuild of {label}", work)
+        return progress.Step(state in ("in sync", "spare"), f"rebuild of {label}", work)
 
     return look
 

@@ -26,6 +26,8 @@ struct world {
 	uint32_t held_for;	/* of these members, superblocks that give the place away are held */
 	uint32_t refused_for;
 	bool given;		/* somebody was sent such a superblock */
+	uint64_t refuse_from, refuse_to;	/* and what the spare is sent for this range of it */
+	int refusals;		/* of the latter */
 };
 
 /* Does the superblock say that the spare has the place? */
@@ -47,6 +49,11 @@ judge(struct tap *tap, const struct backend_io *io)
 	struct world *world = tap->owner;
 	const int index = (int)(tap - world->taps);
 
+	if (index == SPARE && io->op != BACKEND_READ && io->op != BACKEND_FLUSH && io->offset_bytes < world->refuse_to &&
+	    io->offset_bytes >= world->refuse_from) {
+		world->refusals++;
+		return TAP_REFUSE;
+	}
 	if (!gives_place(world, io))
 		return TAP_PASS;
 	world->given = true;
@@ -219,12 +226,121 @@ test_new_member_that_refuses_its_superblock_does_not_get_the_place(void **state)
 	rig_drain(&world.rig);
 	assert_int_equal(rig_status(&world.rig).members[ROLE].state, MEMBER_IN_SYNC);
 	assert_true(rig_status(&world.rig).members[SPARE].state != MEMBER_IN_SYNC);
-	world.refused_for = 0;		/* it was asked for, so it is tried again */
+	world.refused_for = 0;
+	assert_int_equal(engine_readmit(world.rig.engine, SPARE, why), 0);	/* not before somebody says so */
 	for (int i = 0; i < 30000 && rig_status(&world.rig).members[SPARE].state != MEMBER_IN_SYNC; i++)
 		load(&world.rig, 1, 4);
 	assert_int_equal(rig_status(&world.rig).members[SPARE].role, ROLE);
 	rig_drain(&world.rig);
 	finish(&world);
+}
+
+/* What it refuses: its marks, its superblock, rows, and rows when others are on it already. */
+static const struct { uint64_t from, to; } refused[] = {
+	{ LAYOUT_MAP_OFFSET, UINT64_MAX }, { 0, LAYOUT_MAP_OFFSET }, { 4u << 20, UINT64_MAX }, { 6u << 20, UINT64_MAX },
+};
+
+static void
+refuse(struct world *world, size_t what)
+{
+	world->refuse_from = refused[what].from;
+	world->refuse_to = refused[what].to;
+}
+
+static void
+test_chosen_spare_that_refuses_writes_is_given_up(void **state)
+{
+	for (size_t what = 0; what < sizeof(refused) / sizeof(refused[0]); what++) {
+		struct world world;
+		struct rig *rig = &world.rig;
+		int slot, refusals;
+
+		start(&world, 5, 4, 1100 + what);
+		slot = attach(&world);
+		refuse(&world, what);
+		assert_int_equal(engine_replace(rig->engine, ROLE, slot, why), 0);
+		load(rig, 500, 8);
+		rig_steps(rig, 5000);
+		refusals = world.refusals;
+		assert_true(refusals > 0);
+		load(rig, 500, 8);
+		rig_steps(rig, 60000);
+		assert_int_equal(world.refusals, refusals);
+		assert_int_equal(rig_status(rig).state, VOLUME_ACTIVE);
+		assert_int_equal(rig_status(rig).members[ROLE].state, MEMBER_IN_SYNC);
+		assert_int_equal(rig_status(rig).members[slot].state, MEMBER_FAULTY);
+		assert_non_null(strstr(rig_status(rig).members[slot].reason, "administrator"));
+		/* Mended, and taken back: one whose place was on record goes on, another is a spare again. */
+		world.refuse_to = 0;
+		assert_int_equal(engine_readmit(rig->engine, slot, why), 0);
+		rig_steps(rig, 100);
+		assert_true(what != 3 || rig_status(rig).members[slot].state != MEMBER_SPARE);
+		if (rig_status(rig).members[slot].state == MEMBER_SPARE)
+			assert_int_equal(engine_replace(rig->engine, ROLE, slot, why), 0);
+		for (int i = 0; i < 30000 && rig_status(rig).members[slot].state != MEMBER_IN_SYNC; i++)
+			load(rig, 1, 4);
+		assert_int_equal(rig_status(rig).members[slot].state, MEMBER_IN_SYNC);
+		assert_int_equal(rig_status(rig).members[slot].role, ROLE);
+		rig_drain(rig);
+		finish(&world);
+	}
+}
+
+static void
+test_chosen_spare_that_is_taken_out_stays_out(void **state)
+{
+	for (int away = 0; away < 2; away++) {
+		struct world world;
+		struct rig *rig = &world.rig;
+		int slot;
+
+		start(&world, 5, 4, 1120);
+		slot = attach(&world);
+		assert_int_equal(engine_replace(rig->engine, ROLE, slot, why), 0);
+		for (int i = 0; i < 20000 && rig_status(rig).rebuild.done_rows < 20; i++)
+			rig_step(rig);
+		if (away) {
+			fake_member_cut(&rig->members[SPARE], false);
+			rig_steps(rig, 500);
+		}
+		assert_int_equal(engine_fail(rig->engine, slot, why), 0);
+		rig->members[SPARE].reachable = true;
+		rig_steps(rig, 30000);
+		assert_int_equal(rig_status(rig).members[slot].state, MEMBER_FAULTY);
+		assert_int_equal(rig_status(rig).members[ROLE].state, MEMBER_IN_SYNC);
+		finish(&world);
+	}
+}
+
+/* Nobody chose it: its place is empty. */
+static void
+test_spare_that_refuses_writes_makes_way_for_the_next(void **state)
+{
+	for (size_t what = 0; what < sizeof(refused) / sizeof(refused[0]); what++) {
+		struct world world;
+		struct rig *rig = &world.rig;
+		int refusals;
+
+		start(&world, 5, 4, 1130 + what);
+		refuse(&world, what);
+		(void)attach(&world);
+		fake_member_cut(&rig->members[ROLE], false);
+		load(rig, 500, 8);
+		rig_drain(rig);
+		rig_steps(rig, 10000);
+		refusals = world.refusals;
+		assert_true(refusals > 0);
+		rig_steps(rig, 60000);
+		assert_int_equal(world.refusals, refusals);
+		assert_int_equal(rig_status(rig).members[SPARE].state, MEMBER_FAULTY);
+		rig_mark_spare(rig, SPARE + 1, RIG_MEMBER_BYTES);
+		assert_int_equal(engine_attach(rig->engine, &rig->members[SPARE + 1].backend, why), SPARE + 1);
+		for (int i = 0; i < 60000 && rig_status(rig).state != VOLUME_ACTIVE; i++)
+			rig_step(rig);
+		assert_int_equal(rig_status(rig).members[SPARE + 1].state, MEMBER_IN_SYNC);
+		assert_int_equal(rig_status(rig).members[SPARE + 1].role, ROLE);
+		finish(&world);
+	}
 }
 
 static void
@@ -461,6 +577,9 @@ main(void)
 		cmocka_unit_test(test_new_member_that_gives_its_place_back_is_not_kept),
 		cmocka_unit_test(test_former_that_refused_a_write_and_stays_is_sent_it_again),
 		cmocka_unit_test(test_new_member_that_refuses_its_superblock_does_not_get_the_place),
+		cmocka_unit_test(test_chosen_spare_that_refuses_writes_is_given_up),
+		cmocka_unit_test(test_chosen_spare_that_is_taken_out_stays_out),
+		cmocka_unit_test(test_spare_that_refuses_writes_makes_way_for_the_next),
 		cmocka_unit_test(test_former_that_falls_silent_while_the_place_changes_hands),
 		cmocka_unit_test(test_other_member_evicted_while_the_place_changes_hands),
 		cmocka_unit_test(test_empty_place_is_taken_durably_too),
