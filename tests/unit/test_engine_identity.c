@@ -793,6 +793,17 @@ test_removed_member_is_forgotten_by_the_superblocks_first(void **state)
 	finish(&holding.rig);
 }
 
+static bool
+names_a_target(const struct rig *rig, int index)
+{
+	const struct superblock record = rig_superblock(rig, index);
+
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (record.tracked[set].state == MEMBER_REBUILDING)
+			return true;
+	return false;
+}
+
 static void
 test_target_is_on_record_only_when_its_marks_are_durable(void **state)
 {
@@ -804,8 +815,10 @@ test_target_is_on_record_only_when_its_marks_are_durable(void **state)
 	(void)attach(rig, EXTRA);
 	holding.map_writes = ~0u;
 	assert_int_equal(engine_replace(rig->engine, 1, EXTRA, why), 0);
-	rig_steps(rig, 40);
+	rig_steps(rig, 400);
 	rig->count = EXTRA + 1;
+	for (int i = 0; i < 4; i++)
+		assert_false(names_a_target(rig, i));
 	crash(&holding);
 	rig_start(rig);
 	assert_true(rig_wait(rig, VOLUME_ACTIVE, 2000));
