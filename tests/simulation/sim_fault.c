@@ -219,18 +219,35 @@ draw_time(uint64_t *random)
 
 /* --- faults --- */
 
-/* One copy, the other can be read: what is to be expected of a medium is no more than that. */
+/* Does somebody else have on record what is said since this epoch began? */
+static bool
+epoch_is_elsewhere(const struct sim *sim, int m, uint64_t epoch)
+{
+	struct superblock superblock;
+
+	for (int i = 0; i < sim->slots; i++)
+		if (i != m && sim->roles[i] >= 0 && sim_read_superblock(&sim->members[i].disk, &superblock) &&
+		    superblock.epoch >= epoch)
+			return true;
+	return false;
+}
+
+/* One copy, the other can be read: what is to be expected of a medium is no more than that.  Not the only one that says who is out:
+ * who is alone and loses it has lost as much as a member.
+ */
 static void
 strike_superblock(struct sim *sim, int m, uint64_t *random)
 {
 	struct disk *disk = &sim->members[m].disk;
 	const uint64_t copy = random_once_in(random, 2), other = superblock_offset(copy + 1);
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
-	struct superblock superblock;
+	struct superblock left, newest;
 
 	disk_read(disk, other, block, sizeof(block));
 	if (sim->roles[m] < 0 || disk_is_damaged(disk, other, sizeof(block)) ||
-	    superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK)
+	    superblock_decode(block, &left, NULL) != SUPERBLOCK_OK)
+		return;
+	if (sim_read_superblock(disk, &newest) && left.epoch < newest.epoch && !epoch_is_elsewhere(sim, m, newest.epoch))
 		return;
 	sim_trace(sim, "superblock %c of device %d can't be read any more", copy == 0 ? 'A' : 'B', m);
 	disk_damage(disk, superblock_offset(copy));
