@@ -129,6 +129,8 @@ answer_r2t(struct iscsi_connection *connection)
 
 	if (task == NULL || !task->write) {
 		protocol_error(connection, "an R2T for a command that writes nothing");
+	} else if (header->target_tag == ISCSI_NO_TAG) {
+		protocol_error(connection, "an R2T without a tag");	/* its data would pass for unasked */
 	} else if (header->sequence != task->sequence) {
 		protocol_error(connection, "an R2T is missing (R2TSN)");
 	} else if (header->offset_bytes != task->solicited_bytes) {

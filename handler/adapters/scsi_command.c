@@ -613,7 +613,6 @@ scsi_judge(const struct scsi_task *task, int status)
 {
 	switch (status) {
 	case SCSI_STATUS_GOOD:
-	case SCSI_STATUS_CONDITION_MET:
 		return SCSI_OK;
 	case SCSI_STATUS_CHECK_CONDITION:
 		return judge_sense(&task->sense);

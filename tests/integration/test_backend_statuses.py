@@ -110,12 +110,14 @@ def test_recovered_errors_are_successes(start) -> None:  # noqa: F811
         ("write", fake.ILLEGAL, EIO),
         ("write", sense(0xB, 0x4700), EIO),
         ("write", fake.Reply(status=0x22), EIO),
+        ("write", fake.Reply(status=0x04), EIO),  # CONDITION MET: of PRE-FETCH alone
         ("read", fake.Reply(data=b"x" * 2048), EIO),
         ("read", fake.Reply(response=1), EIO),
     ],
     ids=[
         "medium error on read", "medium error on write", "protected", "reservation conflict",
         "reservation preempted", "registration preempted", "hardware error", "illegal request", "aborted again and again", "unknown status",
+        "condition met",
         "short read", "read without data, response code 1",
     ],
 )  # fmt: skip

@@ -82,18 +82,24 @@ several_r2ts_at_once_are_answered_in_their_order(void **state)
 }
 
 static void
-bad_r2t(uint32_t length, uint32_t number, uint32_t offset, uint32_t wanted)
+bad_r2t_with_tag(uint32_t target_tag, uint32_t length, uint32_t number, uint32_t offset, uint32_t wanted)
 {
 	static struct job job;
 
 	set_up(plain);
 	submit(&job, true, length);
-	peer_r2t(receive_command(), 1, number, offset, wanted);
+	peer_r2t(receive_command(), target_tag, number, offset, wanted);
 	assert_true(receive() < 0);
 	assert_int_equal(rig.done, 0);
 	tear_down();
 	assert_int_equal(rig.done, 1);
 	assert_int_equal(job.scsi.status, SCSI_STATUS_CANCELLED);
+}
+
+static void
+bad_r2t(uint32_t length, uint32_t number, uint32_t offset, uint32_t wanted)
+{
+	bad_r2t_with_tag(1, length, number, offset, wanted);
 }
 
 static void
@@ -104,6 +110,7 @@ r2ts_that_do_not_fit_end_the_connection(void **state)
 	bad_r2t(65536, 0, 8192, 65536 - 8191);	/* beyond the end */
 	bad_r2t(524288, 0, 8192, 262145);	/* beyond MaxBurstLength */
 	bad_r2t(524288, 0, 8192, UINT32_MAX);
+	bad_r2t_with_tag(ISCSI_NO_TAG, 65536, 0, 8192, 8192);	/* its data would pass for unasked */
 }
 
 static void

@@ -250,6 +250,17 @@ a_lost_cache_is_told_by_power_on_and_by_deferred_errors(void **state)
 }
 
 static void
+only_good_is_good(void **state)
+{
+	const struct scsi_task task = { 0 };
+
+	assert_int_equal(scsi_judge(&task, SCSI_STATUS_GOOD), SCSI_OK);
+	/* Of PRE-FETCH alone, which is not sent. */
+	assert_int_equal(scsi_judge(&task, SCSI_STATUS_CONDITION_MET), SCSI_REFUSED);
+	assert_int_equal(scsi_judge(&task, 0x10), SCSI_REFUSED);
+}
+
+static void
 sense_data_means_what_the_gateway_must_do(void **state)
 {
 	assert_int_equal(judged(0x70, 6, 0x2900), SCSI_WAS_RESET);
@@ -316,6 +327,7 @@ main(void)
 		cmocka_unit_test(the_holder_of_a_reservation_is_read),
 		cmocka_unit_test(luns_beyond_the_answer_are_not_made_up),
 		cmocka_unit_test(a_lost_cache_is_told_by_power_on_and_by_deferred_errors),
+		cmocka_unit_test(only_good_is_good),
 		cmocka_unit_test(sense_data_means_what_the_gateway_must_do),
 		cmocka_unit_test(random_answers_are_parsed_within_bounds),
 	};
