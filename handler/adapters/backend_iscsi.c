@@ -226,6 +226,8 @@ on_fd(void *owner, uint32_t events)
 	struct iscsi_member *member = owner;
 
 	member->now_ms = reactor_now_ms(member->reactor);
+	if (member->state == SESSION_OPEN)
+		watch_pause(member);
 	if (events & (EPOLLERR | EPOLLHUP))
 		socket_failed(member, events);
 	else

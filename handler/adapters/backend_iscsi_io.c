@@ -232,12 +232,12 @@ static void
 command_later(struct iscsi_member *member, struct command *command)
 {
 	if (command->busy_since_ms == 0) {
-		command->busy_since_ms = member->now_ms;
+		command->busy_since_ms = watch_clock_ms(member);
 		command->pause_ms = BUSY_PAUSE_FIRST_MS;
 	} else {
 		command->pause_ms *= 2;
 	}
-	if (member->now_ms + command->pause_ms - command->busy_since_ms > member->options.deadline_ms)
+	if (watch_clock_ms(member) + command->pause_ms - command->busy_since_ms > member->options.deadline_ms)
 		command_finish(member, command, -EIO);
 	else
 		command_repeat(member, command, member->now_ms + command->pause_ms);

@@ -214,6 +214,7 @@ void member_progress(struct iscsi_member *member);
 /* backend_iscsi_watch.c */
 void watch_start(struct iscsi_member *member);	/* of the session that was just logged in */
 void watch_session(struct iscsi_member *member);
+void watch_pause(struct iscsi_member *member);	/* of an open session, as soon as now_ms has moved */
 /* The time in which this gateway ran: a pause of its own is nobody else's fault. */
 uint64_t watch_clock_ms(const struct iscsi_member *member);
 uint64_t watch_interval_ms(const struct iscsi_member *member);

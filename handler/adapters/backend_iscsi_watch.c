@@ -116,14 +116,20 @@ check_age(struct iscsi_member *member)
 	member_drop(member, -ETIMEDOUT, reason);
 }
 
-/* We are called at each interval.  If we were not for so long, it was us who stood still. */
-static void
-note_pause(struct iscsi_member *member)
+/* We are called at each interval.  If we were not for so long, it was us who stood still.  Before anything that came meanwhile
+ * is looked at: it is judged by this clock.
+ */
+void
+watch_pause(struct iscsi_member *member)
 {
 	uint64_t pause_ms = member->now_ms - member->look_ms;
 
-	if (pause_ms > member->options.deadline_ms)
+	if (pause_ms > member->options.deadline_ms) {
 		member->stood_still_ms += pause_ms;
+		member->progress_ms += pause_ms;
+		if (member->progress_ms > member->now_ms)
+			member->progress_ms = member->now_ms;
+	}
 	member->look_ms = member->now_ms;
 }
 
@@ -132,7 +138,7 @@ watch_session(struct iscsi_member *member)
 {
 	bool idle = io_idle(member);
 
-	note_pause(member);
+	watch_pause(member);
 	if (idle && !member->step_pending) {
 		if (member->now_ms - member->idle_since_ms >= KEEP_ALIVE_MS) {
 			member->idle_since_ms = member->now_ms;

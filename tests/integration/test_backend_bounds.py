@@ -263,6 +263,32 @@ def test_time_in_which_the_gateway_stood_still_is_not_held_against_the_target(st
         assert [probe.line() for _ in range(60)] == ["read 0 262144 0 same"] * 60
 
 
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_target_that_answers_after_the_gateway_stood_still_is_in_time(start, busy) -> None:  # noqa: F811
+    """Nothing has come yet when the gateway goes on: its own pause does not count as the target's silence."""
+    with FakeTarget() as target:
+        probe = opened(start, target, "deadline_ms=1000")
+        stood_still, goes_on = threading.Event(), threading.Event()
+
+        def rule(_: fake.Command) -> Reply | None:
+            asked = len(target.data_commands())
+            if busy and asked <= 2:
+                return (asked == 1 or stood_still.wait()) and fake.BUSY
+            return goes_on.wait() and None
+
+        target.rules.append(rule)
+        probe.say("read 0 4096 0")
+        wait_for(lambda: len(target.data_commands()) == 1 + busy)
+        time.sleep(0.3)  # its answers of before were progress: that is noted once
+        probe.process.send_signal(signal.SIGSTOP)
+        stood_still.set()
+        time.sleep(2)  # that is what is tested
+        probe.process.send_signal(signal.SIGCONT)
+        time.sleep(0.4)
+        goes_on.set()
+        assert result(probe.line()) == 0
+
+
 @pytest.mark.parametrize("jump", [1, 1000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
 def test_odd_status_numbers_harm_nobody(start, jump) -> None:  # noqa: F811
     with FakeTarget() as target:
