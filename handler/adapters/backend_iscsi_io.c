@@ -281,12 +281,7 @@ command_judged(struct iscsi_member *member, struct command *command, enum scsi_v
 		command_repeat(member, command, UINT64_MAX);
 		return;
 	case SCSI_BROKEN_WORD:
-		/* As if the cache had lost its power: cache_note().  To the engine one without a cache can't have lost any;
-		 * where it refuses a write or a flush it loses its place. */
-		if (!member->identity.write_cache) {
-			command_finish(member, command, -EIO);
-			return;
-		}
+		/* cache_note() has told the engine, whatever the device says of a cache. */
 		member_break(member, -ECONNRESET, "a write failed that it had acknowledged (deferred error)");
 		command_repeat(member, command, UINT64_MAX);
 		return;

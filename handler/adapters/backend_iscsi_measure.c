@@ -90,14 +90,17 @@ attention_note(struct iscsi_member *member, const struct scsi_task *task)
 }
 
 /* Until the next session is open: nothing that is found out on the way there makes up for it, a reservation that is still
- * there included.
+ * there included.  A device that says it has no cache loses none with its power, but one that lost what it had
+ * acknowledged is not believed any more.
  */
 void
 cache_note(struct iscsi_member *member, const struct scsi_task *task, int status)
 {
 	char text[128];
 
-	if (!scsi_cache_lost(task, status) || !member->cache_kept)
+	if (scsi_judge(task, status) == SCSI_BROKEN_WORD)
+		member->backend.writes_lost++;
+	else if (!scsi_cache_lost(task, status) || !member->cache_kept)
 		return;
 	member->cache_kept = false;
 	scsi_describe(task, status, text, sizeof(text));

@@ -275,6 +275,9 @@ enter_open(struct iscsi_member *member)
 {
 	member->identity.reservation = member->reserved;
 	member->identity.zero_bytes_max = zero_bytes_max(member);
+	/* It had one: flushes have to be sent. */
+	if (member->backend.writes_lost > 0)
+		member->identity.write_cache = true;
 	member->identity.cache_kept = member->reserved && member->cache_kept;
 	member->write_bytes_max = cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
 	member->idle_since_ms = member->look_ms = member->now_ms;

@@ -641,6 +641,7 @@ member_create(struct engine *engine, struct backend *backend, int slot)
 		.stale_set = -1,
 		.backoff_ms = BACKOFF_FIRST_MS,
 		.cache_kept = true,
+		.lost_seen = backend->writes_lost,
 		.presence = PRESENCE_AWAITED,
 		.page = page,
 	};

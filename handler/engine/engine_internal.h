@@ -136,8 +136,11 @@ struct member {
 	uint32_t mute_sessions;		/* that ended so, one after the other */
 	uint64_t cut_off_ms;		/* when the oldest command for data was sent that this session's end cut off; 0: none */
 	bool unflushed;			/* writes since the last flush that was sent */
+	bool lost_event;		/* backend->writes_lost has grown: to be looked at with the session's event */
 	bool cache_in_doubt;		/* cache_lost only says so because a session was lost: cache_kept may take it back */
 	bool cache_kept;		/* by all sessions opened since the last that was restored */
+	uint32_t lost_seen;		/* of backend->writes_lost */
+	bool doubted;			/* said so, and was sent no flushes: no write to it is known to have lasted */
 	bool cache_lost;		/* lost a session with unflushed writes: the next flush must fail */
 	enum presence presence;
 	enum superblock_verdict verdict;

@@ -315,6 +315,7 @@ begin_eviction(struct member *member)
 
 	member->in_sync = false;
 	member->evicting = true;
+	member->went_back |= member->doubted;
 	engine->record.member_states[member->role] = MEMBER_FAULTY;
 	/* No flags say what one lacks that went back: it is not tracked. */
 	member->stale_set = member->went_back ? -1

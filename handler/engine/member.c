@@ -500,11 +500,25 @@ member_resume(struct member *member)
 
 /* --- the session --- */
 
+/* What was written since its last flush may be gone; without flushes, because it said that it has no cache, anything.  By
+ * the session that ended: the next one may say something else of caches.
+ */
+static void
+note_lost_writes(struct member *member)
+{
+	if (member->lost_seen == member->backend->writes_lost || MUTANT(BROKEN_WORD_IGNORED))
+		return;
+	member->lost_seen = member->backend->writes_lost;
+	member->lost_event = true;
+	member->doubted |= !member->identity.write_cache && !MUTANT(BROKEN_WORD_BOUNDED);
+}
+
 static void
 session_opened(void *owner, const struct backend_identity *identity)
 {
 	struct member *member = owner;
 
+	note_lost_writes(member);
 	member->identity = *identity;
 	member->cache_kept &= identity->cache_kept;
 	member->opened_event = true;
@@ -515,6 +529,7 @@ session_closed(void *owner, int error, const char *reason)
 {
 	struct member *member = owner;
 
+	note_lost_writes(member);
 	member->closed_event = true;
 	member->opened_event = false;
 	member->close_error = error;
@@ -625,11 +640,24 @@ handle_closed(struct member *member)
 		heard_of_another(member);
 }
 
+/* A reservation that is still there does not speak against it.  For one that is out see place.c. */
+static void
+handle_lost_writes(struct member *member)
+{
+	member->lost_event = false;
+	if (!member->in_sync && !member->evicting)
+		return;
+	member->cache_lost = true;
+	member->cache_in_doubt = false;
+}
+
 void
 member_handle_events(struct member *member)
 {
 	struct engine *engine = member->engine;
 
+	if (member->lost_event)
+		handle_lost_writes(member);
 	if (member->opened_event) {
 		member->opened_event = false;
 		member->link = LINK_OPEN;

@@ -270,6 +270,12 @@ judge_outsider(struct member *member)
 	} else {
 		member_note(member, "reachable again, but out of date: it has to catch up");
 	}
+	if (member->doubted && member->standing == STANDING_OUT_OF_DATE) {
+		/* Nor do flags say what it lacks: regions were filled that it lost. */
+		member->went_back = true;
+		member->stale_set = -1;
+		member->standing = STANDING_OBSOLETE;
+	}
 }
 
 /* Another device here has its UUID: a copy of the device, or the device by a second address.  NULL: none.  A spare, which

@@ -191,6 +191,12 @@
 	X(CACHE_BY_NEW_SESSION, "cache-by-new-session", 15,					\
 	  "test_engine_flush: test_a_flush_ends_although_the_member_returns_without_a_cache",	\
 	  "whether a cache may be lost is judged by what the member says of caches afterwards")	\
+	X(BROKEN_WORD_IGNORED, "broken-word-ignored", 6,					\
+	  "test_engine_flush: test_a_write_that_fails_after_its_answer_fails_a_flush",		\
+	  "a device without a cache that says it lost acknowledged writes is believed to hold them")	\
+	X(BROKEN_WORD_BOUNDED, "broken-word-bounded", 6,					\
+	  "test_engine_flush: test_a_device_that_lost_writes_without_a_cache_is_filled_anew",	\
+	  "of a device that was sent no flushes, only what was written last is doubted")	\
 	X(FLUSH_NOT_EVICTING, "flush-not-evicting", 6,						\
 	  "test_engine_flush: test_a_flush_waits_for_an_eviction_under_way",			\
 	  "a flush does not wait for an eviction under way")					\

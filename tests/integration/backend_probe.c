@@ -229,10 +229,10 @@ on_opened(void *owner, const struct backend_identity *identity)
 {
 	probe.open = true;
 	probe.identity = *identity;
-	printf("opened capacity=%llu block=%u write_cache=%d fua=%d reservation=%d transfer=%u zero=%u kept=%d\n",
+	printf("opened capacity=%llu block=%u write_cache=%d fua=%d reservation=%d transfer=%u zero=%u kept=%d lost=%u\n",
 	       (unsigned long long)identity->capacity_bytes, identity->block_bytes, identity->write_cache,
 	       identity->fua, identity->reservation, identity->transfer_bytes_max, identity->zero_bytes_max,
-	       identity->cache_kept);
+	       identity->cache_kept, probe.backend->writes_lost);
 }
 
 static void
@@ -247,7 +247,8 @@ on_closed(void *owner, int error, const char *reason)
 		printf("load %llu done %llu failed\n", (unsigned long long)probe.load_done,
 		       (unsigned long long)probe.load_failed);
 	probe.loading = false;
-	printf("closed %s %d busy=%d %s\n", strerrorname_np(-error), error, busy, reason);
+	printf("closed %s %d busy=%d %s lost=%u\n", strerrorname_np(-error), error, busy, reason,
+	       probe.backend->writes_lost);
 }
 
 static void

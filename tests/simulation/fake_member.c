@@ -482,7 +482,7 @@ report_opened(struct fake_member *member)
 	struct backend_identity identity = {
 		.capacity_bytes = member->capacity_bytes,
 		.block_bytes = member->told_block_bytes != 0 ? member->told_block_bytes : member->disk.block_bytes,
-		.write_cache = member->disk.write_cache,
+		.write_cache = member->disk.write_cache && !member->hides_cache,
 		.fua = !member->no_fua,
 		/* Some targets can't tell. */
 		.cache_kept = member->cache_kept && fake_random(member->random) % 3 != 0,
@@ -690,6 +690,14 @@ fake_member_power_loss(struct fake_member *member, bool reachable_again)
 	disk_power_loss(&member->disk, member->random, kept_of_16, tell_lost, member);
 	if (was_open)
 		report_closed(member, member->closing ? -ECANCELED : -ECONNRESET, "connection reset");
+}
+
+void
+fake_member_break_word(struct fake_member *member)
+{
+	member->backend.writes_lost++;
+	fake_member_power_loss(member, true);
+	member->cache_kept = true;
 }
 
 bool

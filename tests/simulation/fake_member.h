@@ -72,6 +72,7 @@ struct fake_member {
 	bool conflicts;			/* a reservation conflict for every write; late ones land all the same */
 	bool conflicts_at_login;	/* and then no session is offered */
 	uint32_t told_block_bytes;	/* at the next log-in; 0: the disk's */
+	bool hides_cache;		/* says that it has none */
 	bool had_cache;			/* in some session */
 	uint64_t mute_from_bytes;	/* commands from here on are not answered, though log-ins are; UINT64_MAX: none */
 	uint64_t mute_to_bytes;		/* ... up to here */
@@ -129,6 +130,9 @@ void fake_member_abandon(struct fake_member *member);
 
 /* The session ends, and each unflushed block is kept or lost. */
 void fake_member_power_loss(struct fake_member *member, bool reachable_again);
+
+/* The same is lost, and told: a deferred error.  Power and reservation stayed. */
+void fake_member_break_word(struct fake_member *member);
 
 /* Is a write in flight that touches [offset_bytes, offset_bytes + length_bytes)? */
 bool fake_member_writing(const struct fake_member *member, uint64_t offset_bytes, uint64_t length_bytes);

@@ -246,6 +246,61 @@ test_parity_that_a_cache_took_along_is_not_believed(void **state)
 	}
 }
 
+/* Level 0: nobody else has what it lost. */
+static void
+test_a_write_that_fails_after_its_answer_fails_a_flush(void **state)
+{
+	(void)state;
+	for (int hides = 0; hides < 2; hides++) {
+		struct rig rig;
+
+		rig_init(&rig, 0, 2, 16384, LOAD_BYTES, 1560);
+		set_caches(&rig, true);
+		rig.members[0].hides_cache = hides;
+		rig_start_active(&rig);
+		write_everywhere(&rig);
+		rig.errors_allowed = true;
+		fake_member_break_word(&rig.members[0]);
+		wait_for_link(&rig, 0, LINK_OPEN);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);
+		assert_int_equal(rig.last_error, -EIO);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
+/* It was sent no flush, so regions are clean in which it lost what it had acknowledged. */
+static void
+test_a_device_that_lost_writes_without_a_cache_is_filled_anew(void **state)
+{
+	uint64_t lost = 0;
+
+	(void)state;
+	for (uint64_t seed = 1570; seed < 1574; seed++) {
+		struct rig rig;
+
+		rig_init(&rig, 5, 4, 16384, LOAD_BYTES, seed);
+		set_caches(&rig, true);
+		rig.members[0].hides_cache = true;
+		rig_start_active(&rig);
+		rig_wait_for_resync(&rig);
+		write_everywhere(&rig);
+		rig_steps(&rig, 2000);
+		assert_int_equal(rig_status(&rig).regions_dirty, 0);
+		fake_member_break_word(&rig.members[0]);
+		lost += rig.members[0].counts.sectors_lost;
+		wait_for_state(&rig, 0, MEMBER_FAULTY);
+		wait_for_state(&rig, 0, MEMBER_IN_SYNC);
+		finish(&rig);
+	}
+	assert_true(lost > 0);
+}
+
 int
 main(void)
 {
@@ -257,6 +312,8 @@ main(void)
 		cmocka_unit_test(test_a_stop_whose_flush_failed_clears_no_marks),
 		cmocka_unit_test(test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet),
 		cmocka_unit_test(test_parity_that_a_cache_took_along_is_not_believed),
+		cmocka_unit_test(test_a_write_that_fails_after_its_answer_fails_a_flush),
+		cmocka_unit_test(test_a_device_that_lost_writes_without_a_cache_is_filled_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
