@@ -131,6 +131,23 @@ absorb_holder(struct iscsi_member *member)
 	return OUTCOME_GOOD;	/* session_next() judges it by the facts */
 }
 
+/* What the cache held went with it. */
+static enum session_outcome
+absorb_confirmation(struct iscsi_member *member)
+{
+	uint64_t holder;
+
+	if (!scsi_parse_reservation(&member->request, &holder))
+		return bad(member, -EINVAL, "the answer to READ RESERVATION makes no sense");
+	if (holder == member->options.reservation_key)
+		return OUTCOME_GOOD;
+	member->cache_kept = false;
+	if (holder != 0)
+		return bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
+			   (unsigned long long)holder);
+	return bad(member, -ECONNRESET, "its reservation is gone as soon as it was made: the device was reset by power");
+}
+
 static enum session_outcome
 absorb_reset(struct iscsi_member *member)
 {
@@ -172,12 +189,16 @@ absorb_answer(struct iscsi_member *member)
 	case SESSION_HOLDER:
 	case SESSION_OUTCOME:
 		return absorb_holder(member);
+	case SESSION_CONFIRM:
+		return absorb_confirmation(member);
 	case SESSION_PREEMPT:
 		member->facts.foreign_holder = false;
 		member->reserved = true;
+		member->facts.reserved = true;
 		return OUTCOME_GOOD;
 	case SESSION_RESERVE:
 		member->reserved = true;
+		member->facts.reserved = true;
 		return OUTCOME_GOOD;
 	case SESSION_RELEASE:
 		member->reserved = false;

@@ -48,6 +48,7 @@ enum session_state {
 	SESSION_OUTCOME,	/* it was refused: who was faster */
 	SESSION_RESET,		/* LOGICAL UNIT RESET: the fence */
 	SESSION_SETTLE,		/* unit attentions again */
+	SESSION_CONFIRM,	/* is the reservation still there */
 	SESSION_OPEN,
 	SESSION_RELEASE,	/* the way back */
 	SESSION_UNREGISTER,
@@ -70,6 +71,7 @@ struct session_facts {
 	bool foreign_holder;
 	bool ours;		/* a reservation of our key is there already */
 	bool take_over;
+	bool reserved;		/* RESERVE was good */
 	bool thin;
 };
 

@@ -3,9 +3,9 @@
  *   RESOLVE -> CONNECT -> LOGIN -> INQUIRY -> READY -> CAPACITY_16 -> LIMITS (-> PROVISIONING) -> HOLDER
  *      ^______redirection____/                          `-> CAPACITY_10 -^        |
  *                                                             (nobody, or we) v
- *   OPEN <- MODE <- SETTLE <- RESET <- RESERVE <- (PREEMPT, to take over) <- REGISTER
- *                               ^         `-> OUTCOME (refused: who holds it?)
- *                               `---- no reservation wanted, or unknown to the target
+ *   OPEN <- (CONFIRM <-) MODE <- SETTLE <- RESET <- RESERVE <- (PREEMPT, to take over) <- REGISTER
+ *                                            ^         `-> OUTCOME (refused: who holds it?)
+ *                                            `---- no reservation wanted, or unknown to the target
  *
  *   RELEASE -> UNREGISTER -> LOGOUT -> closed        the way back, bounded by BACKEND_RELEASE_MS
  *
@@ -18,7 +18,8 @@
  * other one's I/O.  It is the fence (DESIGN, rule 3): a write of an earlier session that the
  * target still holds is gone or finished when the reset is answered.  INQUIRY is first
  * because a tape, or a missing LUN, need not be waited for; MODE SENSE is last because another
- * one's reservation forbids it, even where it is only ours from before a crash.
+ * one's reservation forbids it, even where it is only ours from before a crash.  CONFIRM reads the
+ * reservation once more: a device that lost power since may tell it by the unit attention that our own reset gives.
  *
  * Some targets (tgt) know a registered initiator by its session, not by its ISID.  After a crash of
  * ours the dead session holds the reservation with our key, RESERVE is refused, and it is
@@ -315,6 +316,7 @@ enter_command(struct iscsi_member *member, enum session_state state)
 		break;
 	case SESSION_HOLDER:
 	case SESSION_OUTCOME:
+	case SESSION_CONFIRM:
 		scsi_read_reservation(request);
 		break;
 	case SESSION_REGISTER:
@@ -383,6 +385,7 @@ enter(struct iscsi_member *member, enum session_state state)
 	case SESSION_RESERVE:
 	case SESSION_OUTCOME:
 	case SESSION_SETTLE:
+	case SESSION_CONFIRM:
 	case SESSION_RELEASE:
 	case SESSION_UNREGISTER:
 		enter_command(member, state);

@@ -25,6 +25,7 @@ session_state_name(enum session_state state)
 		[SESSION_OUTCOME] = "READ RESERVATION",
 		[SESSION_RESET] = "LOGICAL UNIT RESET",
 		[SESSION_SETTLE] = "TEST UNIT READY after the reset",
+		[SESSION_CONFIRM] = "READ RESERVATION",
 		[SESSION_OPEN] = "open",
 		[SESSION_RELEASE] = "RELEASE",
 		[SESSION_UNREGISTER] = "removal of the reservation key",
@@ -78,6 +79,8 @@ next_after_good(enum session_state state, const struct session_facts *facts)
 	case SESSION_SETTLE:
 		return SESSION_MODE;
 	case SESSION_MODE:
+		return facts->reserved ? SESSION_CONFIRM : SESSION_OPEN;
+	case SESSION_CONFIRM:
 		return SESSION_OPEN;
 	case SESSION_RELEASE:
 		return SESSION_UNREGISTER;

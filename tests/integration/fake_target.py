@@ -28,6 +28,7 @@ FINAL, STATUS = 0x80, 0x01
 OVERFLOW, UNDERFLOW = 0x04, 0x02
 NO_TAG = 0xFFFFFFFF
 NOP_OUT, DATA_OUT = 0x00, 0x05
+RESERVE, RELEASE = 1, 2  # PERSISTENT RESERVE OUT
 
 
 def digest(data: bytes) -> bytes:
@@ -119,11 +120,22 @@ def after(seconds: float, reply: Reply) -> Rule:
     return lambda command: threading.Event().wait(seconds) or reply
 
 
-def reservations(command: Command) -> Reply | None:
-    """Nobody holds one; who wants one gets it."""
-    if command.opcode == 0x5E:
-        return Reply(data=bytes(8))
-    return Reply() if command.opcode == 0x5F else None
+class Reservations:
+    """A rule: who wants one gets it.  It outlives sessions."""
+
+    def __init__(self) -> None:
+        self.holder = bytes(8)
+
+    def __call__(self, command: Command) -> Reply | None:
+        if command.opcode == 0x5E:
+            held = self.holder + bytes(8) if any(self.holder) else b""
+            return Reply(data=bytes(4) + len(held).to_bytes(4, "big") + held)
+        if command.opcode != 0x5F:
+            return None
+        action = command.cdb[1] & 0x1F
+        if action in (RESERVE, RELEASE):
+            self.holder = command.data[:8] if action == RESERVE else bytes(8)
+        return Reply()
 
 
 class FakeTarget:

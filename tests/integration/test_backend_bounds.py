@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_target as fake  # noqa: E402
-from fake_target import NO_TAG, FakeTarget, Reply, after, reservations, sense, to_reads  # noqa: E402
+from fake_target import NO_TAG, FakeTarget, Reply, Reservations, after, sense, to_reads  # noqa: E402
 from test_backend_iscsi import farm, pattern, start  # noqa: E402, F401
 from test_backend_statuses import EIO, ENOTCONN, opened, result  # noqa: E402
 from test_iscsi_admin import LOGIN, UNREACHABLE, admin  # noqa: E402
@@ -390,7 +390,7 @@ def test_an_opening_ends_in_time_whatever_drips(start, what) -> None:  # noqa: F
 def test_a_release_ends_in_time_whatever_drips(start, what) -> None:  # noqa: F811
     """Deadlines are far away, so that only the release's own bound can end it."""
     with FakeTarget() as target:
-        target.rules.append(reservations)
+        target.rules.append(Reservations())
         probe = start(target.member, "deadline_ms=600000", "connect_ms=600000", "key=1")
         probe.open()
         if what == "silent":

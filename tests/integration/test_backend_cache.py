@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_target as fake  # noqa: E402
 from fake_target import ILLEGAL, FakeTarget, sense  # noqa: E402
 from test_backend_iscsi import start  # noqa: E402, F401
-from test_backend_statuses import EIO, ENOTCONN, RELEASE, RESERVE, first, opened, result  # noqa: E402
+from test_backend_statuses import ENOTCONN, first, opened, result  # noqa: E402
 
 pytestmark = pytest.mark.timeout(60)
 DEFERRED = sense(3, 0x0C00, response_code=0x71)
@@ -26,27 +26,8 @@ WANTED = {
 IOS = {"read": "read 0 4096 1", "write": "write 0 4096 1", "flush": "flush"}
 
 
-def reservations():  # noqa: ANN201
-    """A rule: reservations that outlive sessions."""
-    holder = bytes(8)
-
-    def rule(command: fake.Command) -> fake.Reply | None:
-        nonlocal holder
-        if command.opcode == 0x5E:
-            held = holder + bytes(8) if any(holder) else b""
-            return fake.Reply(data=bytes(4) + len(held).to_bytes(4, "big") + held)
-        if command.opcode != 0x5F:
-            return None
-        action = command.cdb[1] & 0x1F
-        if action in (RESERVE, RELEASE):
-            holder = command.data[:8] if action == RESERVE else bytes(8)
-        return fake.Reply()
-
-    return rule
-
-
 def held(start, target: FakeTarget):  # noqa: ANN001, ANN201, F811
-    target.rules.append(reservations())
+    target.rules.append(fake.Reservations())
     probe = opened(start, target, "key=1")
     assert result(probe.ask("write 0 4096 1")) == 0
     return probe
@@ -92,6 +73,34 @@ def test_it_is_a_lost_cache_also_where_it_is_told_while_the_next_session_opens(s
         tell(target, DEFERRED, "keep-alive")
         line = probe.open()
         assert " kept=0" in line and " lost=1" in line
+
+
+@pytest.mark.parametrize("holder", [0, 2], ids=["nobody", "another"])
+@pytest.mark.parametrize("opcode", [0, 0x1A, 0x5E], ids=["reset", "mode sense", "read reservation"])
+def test_a_power_on_while_a_session_opens_takes_its_reservation_along(start, opcode, holder) -> None:  # noqa: F811
+    """Told as 29/00 when that is expected of our own reset: only the reservation, read once more, shows it."""
+    with FakeTarget() as target:
+        probe = held(start, target)
+        reservations = target.rules[-1]
+        target.connections[-1].close()
+        assert probe.line().startswith("closed ")
+        reset, told = [], []
+
+        def rule(command: fake.Command) -> fake.Reply | None:
+            if not reset or told or command.opcode != opcode:
+                return None
+            told.append(command)
+            reservations.holder = holder.to_bytes(8, "big")
+            return sense(6, 0x2900)
+
+        target.on_reset = lambda: reset.append(True)
+        target.rules.insert(0, rule)
+        why = "closed EBUSY .*another gateway" if holder else "closed ECONNRESET .*reservation is gone"
+        closed = probe.ask("open")
+        assert re.match(why, closed), closed
+        reservations.holder = bytes(8)
+        opened_again = probe.open()
+        assert " reservation=1 " in opened_again and " kept=0" in opened_again
 
 
 @pytest.mark.parametrize("command", WANTED)

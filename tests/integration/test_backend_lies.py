@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_target as fake  # noqa: E402
-from fake_target import OVERFLOW, UNDERFLOW, FakeTarget, Reply, reservations, to_reads  # noqa: E402
+from fake_target import OVERFLOW, UNDERFLOW, FakeTarget, Reply, Reservations, to_reads  # noqa: E402
 from test_backend_iscsi import pattern, start  # noqa: E402, F401
 from test_backend_statuses import EIO, ENOTCONN, opened, result  # noqa: E402
 from test_iscsi_admin import IO, UNFIT, admin  # noqa: E402
@@ -146,6 +146,7 @@ QUESTIONS = {
 def test_a_device_that_does_not_answer_is_not_used(start, claim, status_apart, question, nothing) -> None:  # noqa: F811
     opcode, enough, words = QUESTIONS[question]
     with FakeTarget() as target:
+        reservations = Reservations()
 
         def rule(command: fake.Command) -> Reply | None:
             if command.opcode != opcode or (opcode == 0x12 and command.cdb[1] & 1):
@@ -161,6 +162,7 @@ def test_a_device_that_does_not_answer_is_not_used(start, claim, status_apart, q
 @pytest.mark.parametrize("action", [6, 1], ids=["REGISTER", "RESERVE"])
 def test_a_reservation_is_not_believed_before_the_key_was_asked_for(start, action) -> None:  # noqa: F811
     with FakeTarget(keys=fake.ONLY_WHAT_IS_ASKED_FOR) as target:
+        reservations = Reservations()
 
         def rule(command: fake.Command) -> Reply | None:
             if command.opcode == 0x5E:  # the next command is REGISTER, the one behind it RESERVE

@@ -262,16 +262,15 @@ def test_a_target_without_reservations_is_used_without(start) -> None:  # noqa: 
 def test_a_key_that_lio_could_not_write_to_its_file_is_in_force(start, in_force) -> None:  # noqa: F811
     """LIO whose directory for reservations is not there takes the key, and answers 2/0800."""
     actions = []
+    reservations = fake.Reservations()
 
     def rule(command: fake.Command) -> fake.Reply | None:
-        if command.opcode == 0x5E:  # READ RESERVATION: nobody holds one
-            return fake.Reply(data=bytes(8))
         if command.opcode != 0x5F:
-            return None
+            return reservations(command)
         actions.append(command.cdb[1] & 0x1F)
         if actions[-1] in (REGISTER, REGISTER_AND_IGNORE):
             return sense(2, 0x0800)
-        return fake.Reply() if in_force else fake.RESERVED
+        return reservations(command) if in_force else fake.RESERVED
 
     with FakeTarget() as target:
         target.rules.append(rule)
@@ -287,13 +286,10 @@ def test_a_key_that_lio_could_not_write_to_its_file_is_in_force(start, in_force)
 def test_an_idle_session_says_that_its_reservation_was_taken(start) -> None:  # noqa: F811
     """The keep-alive meets a conflict, and so does what gives our key back: the first is the reason."""
     taken = False
+    reservations = fake.Reservations()
 
     def rule(command: fake.Command) -> fake.Reply | None:
-        if command.opcode == 0x5E:  # READ RESERVATION: nobody holds one
-            return fake.Reply(data=bytes(8))
-        if taken:
-            return fake.RESERVED
-        return fake.Reply() if command.opcode == 0x5F else None
+        return fake.RESERVED if taken and command.opcode != 0x5E else reservations(command)
 
     with FakeTarget() as target:
         target.rules.append(rule)

@@ -37,10 +37,10 @@ was(uint32_t visited, enum session_state state)
 static void
 no_session_opens_without_fence_and_inspection(void **state)
 {
-	for (int bits = 0; bits < 32; bits++) {
+	for (int bits = 0; bits < 64; bits++) {
 		struct session_facts facts = {
 			.reservation_wanted = bits & 1, .foreign_holder = bits & 2, .ours = bits & 4,
-			.take_over = bits & 8, .thin = bits & 16,
+			.take_over = bits & 8, .thin = bits & 16, .reserved = bits & 32,
 		};
 		uint32_t visited;
 		enum session_state end = walk(&facts, &visited);
@@ -56,6 +56,7 @@ no_session_opens_without_fence_and_inspection(void **state)
 		assert_true(was(visited, SESSION_INQUIRY) && was(visited, SESSION_CAPACITY_16) &&
 			    was(visited, SESSION_MODE));
 		assert_int_equal(was(visited, SESSION_PROVISIONING), facts.thin);
+		assert_int_equal(was(visited, SESSION_CONFIRM), facts.reserved);
 		assert_int_equal(was(visited, SESSION_RESERVE), facts.reservation_wanted);
 		assert_int_equal(was(visited, SESSION_PREEMPT), facts.reservation_wanted && facts.foreign_holder);
 	}
