@@ -121,6 +121,22 @@ is_weighty(const char *text)
 	return false;
 }
 
+/* A member that can't even hold what is written anew is sent away by the engine itself: from then on it is in trouble, as one whose
+ * session was cut.
+ */
+static void
+session_lost(struct sim *sim, const char *text)
+{
+	unsigned int m;
+
+	if (sscanf(text, "member m%u: session lost", &m) != 1 || strstr(text, "session lost") == NULL)
+		return;
+	if (m < (unsigned int)sim->slots && sim->members[m].disk.stuck_count > 0)
+		fault_trouble(sim, (int)m, 0);
+	if (sim->schedule.now_us <= sim->excess_until_us)
+		sim->cache_losses++;
+}
+
 static void
 engine_says(void *owner, int level, const char *text)
 {
@@ -130,8 +146,7 @@ engine_says(void *owner, int level, const char *text)
 	sim_trace(sim, "engine <%d> %s", level, text);
 	if (level <= LOG_ALERT)
 		sim_fail(sim, "%s", text);
-	if (strstr(text, "session lost") != NULL && sim->schedule.now_us <= sim->excess_until_us)
-		sim->cache_losses++;
+	session_lost(sim, text);
 	if (strstr(text, "is mended") != NULL)
 		sim->touched[strtoull(text + strlen("row "), NULL, 10)] = true;
 	if (sim->armed && is_weighty(text)) {
