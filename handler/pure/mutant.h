@@ -267,7 +267,7 @@
 	  "test_engine_fence: test_a_gateway_that_could_start_with_what_it_has_is_believed",	\
 	  "a gateway goes on although another can start with the members that speak of it")	\
 	X(BEYOND_END_REJECTED, "beyond-end-rejected", 9,					\
-	  "test_engine_lost: test_growth_that_a_crash_cut_short_forgets_no_loss",		\
+	  "test_engine_lost: test_growth_cut_short_after_losses_in_its_rows_forgets_no_other",	\
 	  "lost extents that reach behind the volume's end make the others beside them void")	\
 	X(UNHOLD_OMITTED, "unhold-omitted", 14,							\
 	  "test_engine_lost: test_device_that_takes_a_place_does_not_hold_what_was_lost_before",	\

@@ -1,5 +1,6 @@
 /* test_engine_lost.c - what is recorded as lost when a member is missing: neither more nor less, and who is believed to hold it. */
 #include "knowable.h"
+#include "tap.h"
 
 #include "pure/lost_extent.h"
 
@@ -485,6 +486,124 @@ test_growth_that_a_crash_cut_short_forgets_no_loss(void **state)
 	rig_free(&rig);
 }
 
+/* --- a real growth, cut where the table has rows that no superblock knows of --- */
+
+static bool map_held;
+
+static enum tap_verdict
+hold_the_map(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return map_held && io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET &&
+	       io->offset_bytes < LAYOUT_LOST_OFFSET ? TAP_HOLD : TAP_PASS;
+}
+
+/* Has this member's table entries that reach behind the end of which its superblock speaks? */
+static bool
+has_rows_behind_its_end(struct rig *rig, int member)
+{
+	const struct geometry geometry = geometry_of(rig);
+	struct lost_extent entries[LAYOUT_LOST_ENTRIES];
+	uint8_t granule[LAYOUT_GRANULE_BYTES];
+	bool clipped = false, valid = true;
+
+	for (uint32_t g = 0; g < LAYOUT_LOST_GRANULES && valid && !clipped; g++) {
+		disk_read(&rig->members[member].disk, LAYOUT_LOST_OFFSET + g * LAYOUT_GRANULE_BYTES, granule, sizeof(granule));
+		valid = lost_granule_decode(granule, g, rig->options.volume_uuid, &geometry, entries, &clipped);
+	}
+	return clipped || !valid;
+}
+
+/* The volume ends in the middle of a region, in which a crash has left rows suspect; one row elsewhere is lost, and says nothing
+ * of its region any more.
+ */
+static uint64_t
+prepare_growth(struct rig *rig, struct tap *tap)
+{
+	uint64_t row;
+
+	begin(rig, 5, 4, 827);
+	grow(rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+	rig_extend_load(rig, rig_status(rig).size_bytes);
+	rig_wait_for_resync(rig);
+	rig_stop(rig);
+	tap_init(tap, &rig->members[1]);
+	tap->judge = hold_the_map;
+	rig_start_active(rig);
+	row = row_in(rig, 1);
+	lose_member_0(rig);
+	fail_half_way(rig, row);
+	rig->members[0].reachable = true;
+	wait_until(rig, all_in_sync);
+	rig_wait_for_resync(rig);
+	rig_steps(rig, 5000);
+	assert_int_equal(rig_status(rig).regions_dirty, 0);
+	rig_submit(rig, REQUEST_WRITE, rig->sectors - row_sectors(rig), 1, true);
+	rig_drain(rig);
+	rig_crash(rig);
+	tap_drop(tap);
+	rig->options.resync_rows_max = 0;	/* what is suspect stays so */
+	rig_start_active(rig);
+	assert_int_equal(read_first_chunk(rig, row), -ENODATA);
+	return row;
+}
+
+/* grow.c has made the region map larger, and waits for it; the superblocks come after.  A member that goes meanwhile is evicted
+ * with the old size on record, and all suspect rows of the last region are recorded as lost, those that it has gained as well.
+ */
+static void
+lose_a_member_while_it_marks(struct rig *rig, struct tap *tap, uint64_t member_bytes)
+{
+	const uint64_t lost_bytes = rig_status(rig).lost_bytes;
+	char why[256];
+
+	map_held = true;
+	has_grown = false;
+	rig_extend_members(rig, member_bytes);
+	assert_int_equal(engine_grow(rig->engine, grown, NULL, why), 0);
+	for (int i = 0; i < 1000 && tap->held_count == 0; i++)
+		rig_step(rig);
+	assert_true(tap->held_count > 0);
+	fake_member_cut(&rig->members[0], false);
+	for (int i = 0; i < 4000 && rig_status(rig).lost_bytes == lost_bytes; i++)
+		rig_step(rig);
+	rig_steps(rig, 50);
+	assert_true(rig_status(rig).lost_bytes > lost_bytes);
+	assert_false(has_grown);
+	rig_crash(rig);
+	tap_drop(tap);
+	map_held = false;
+}
+
+static void
+test_growth_cut_short_after_losses_in_its_rows_forgets_no_other(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	const uint64_t row = prepare_growth(&rig, &tap);
+	const uint64_t size = rig_status(&rig).size_bytes;
+
+	lose_a_member_while_it_marks(&rig, &tap, RIG_MEMBER_BYTES + 100 * CHUNK);
+	for (int m = 1; m < rig.count; m++)
+		assert_true(has_rows_behind_its_end(&rig, m));
+	rig.options.resync_rows_max = 4;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 4000));
+	assert_int_equal(rig_status(&rig).size_bytes, size);
+	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	rig.members[0].reachable = true;
+	wait_until(&rig, all_in_sync);
+	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	/* It grows after all: what was never written there is not lost, and nothing of it is in the table. */
+	accept_all(&rig);
+	grow(&rig, RIG_MEMBER_BYTES + 100 * CHUNK);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	rig_wait_for_resync(&rig);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -501,6 +620,7 @@ main(void)
 		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_padded_rows_of_a_grown_volume_survive_a_loss_of_power),
 		cmocka_unit_test(test_growth_that_a_crash_cut_short_forgets_no_loss),
+		cmocka_unit_test(test_growth_cut_short_after_losses_in_its_rows_forgets_no_other),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
