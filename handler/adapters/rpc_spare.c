@@ -143,9 +143,9 @@ not_attached(struct joining *joining, struct rpc_error *error)
 		const struct member_status *member = &joining->view.status.members[i];
 
 		if (member->attached && memcmp(member->uuid, uuid, sizeof(member->uuid)) == 0)
-			return rpc_fail(error, RPC_IN_USE, "name another LUN",
-					"%s and %s, a device of volume \"%s\", are the same LUN", joining->device.label,
-					member->label, joining->config.name);
+			return rpc_fail(error, RPC_IN_USE, "name another LUN, or wipe the copy first",
+					"%s and %s, a device of volume \"%s\", are the same LUN, or one is a copy of the "
+					"other", joining->device.label, member->label, joining->config.name);
 	}
 	if (uuid && !joining->running && copies->chosen == SUPERBLOCK_OK &&
 	    memcmp(copies->superblock.volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0)
