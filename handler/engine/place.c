@@ -188,7 +188,7 @@ settle_cache(struct member *member)
 static void
 suspect_written(struct engine *engine)
 {
-	uint32_t whole = intent_suspect_dirty(&engine->intent, engine_bare(engine));
+	uint32_t whole = intent_suspect_dirty(&engine->intent, engine->missing != 0, engine_bare(engine));
 
 	if (whole > 0)
 		engine_log(engine, LOG_WARNING, "which rows of %u regions were written is not known: all of them count as "

@@ -92,6 +92,9 @@
 	X(SETTLED_TWICE, "settled-twice", 1,							\
 	  "test_engine_flush: test_parity_that_a_cache_took_along_is_not_believed",		\
 	  "P and Q that a lost cache made to differ are believed where nobody had written, one member being out")	\
+	X(FILLED_COUNTED_THERE, "filled-counted-there", 1,					\
+	  "test_intent: what_was_written_stays_proven_while_its_place_is_filled",		\
+	  "while a place is being filled, a lost cache makes all rows doubtful in regions that were fresh")	\
 	X(TARGET_KEPT, "target-kept", 13,							\
 	  "test_engine_replaced: test_new_member_that_gives_its_place_back_is_not_kept",	\
 	  "a new member that gives its place back is taken for one that is evicted, and kept when the others are silent")	\

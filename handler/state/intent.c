@@ -438,22 +438,22 @@ intent_suspect_rows(struct intent *intent, uint64_t first, uint64_t last)
 
 /* Nobody has written there, so there is nothing to doubt but parity that a resync has just made. */
 static void
-suspect_unwritten(struct intent *intent, uint32_t region)
+suspect_unwritten(struct intent *intent, uint32_t region, bool missing)
 {
 	if (intent->traits[region] & INTENT_SUSPECT) {
 		drop_rows(&intent->proven[region]);
 		return;
 	}
 	set_suspect(intent, region, true);
-	set_defined(intent, region, intent->absent != 0);
+	set_defined(intent, region, missing);
 }
 
 /* In a fresh region all parity may be one that a resync has just made. */
 static bool
-suspect_written(struct intent *intent, uint32_t region, bool bare)
+suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 {
 	/* What is missing is what parity makes, whatever that is.  P and Q, or two copies, may make two things of it. */
-	const bool settled = !(intent->traits[region] & INTENT_SUSPECT) && intent->absent != 0 &&
+	const bool settled = !(intent->traits[region] & INTENT_SUSPECT) && missing &&
 			     (bare || MUTANT(SETTLED_TWICE));
 
 	if (!written_known(&intent->written, region) || !make_suspect(intent, region))
@@ -472,17 +472,19 @@ suspect_written(struct intent *intent, uint32_t region, bool bare)
 }
 
 uint32_t
-intent_suspect_dirty(struct intent *intent, bool bare)
+intent_suspect_dirty(struct intent *intent, bool missing, bool bare)
 {
 	uint32_t whole = 0;
 
+	if (MUTANT(FILLED_COUNTED_THERE))
+		missing = intent->absent != 0;
 	intent->doubts++;
 	for (uint32_t i = 0; i < intent->regions; i++) {
 		if (!(intent->flags[i] & REGION_DIRTY))
 			continue;
 		if (intent->flags[i] & REGION_UNWRITTEN) {
-			suspect_unwritten(intent, i);
-		} else if (!suspect_written(intent, i, bare)) {
+			suspect_unwritten(intent, i, missing);
+		} else if (!suspect_written(intent, i, missing, bare)) {
 			intent_suspect(intent, i);
 			whole++;
 		}

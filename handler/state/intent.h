@@ -143,8 +143,9 @@ void intent_suspect_rows(struct intent *intent, uint64_t first, uint64_t last);
 void intent_suspect(struct intent *intent, uint32_t region);
 
 /* All that was written since the last flush of all members is suspect: a cache may have been lost.  Returns how many regions count
- * as a whole, because it is not known which of their rows were written.  bare: as for intent_member_lost(). */
-uint32_t intent_suspect_dirty(struct intent *intent, bool bare);
+ * as a whole, because it is not known which of their rows were written.  missing: some place has nobody in
+ * sync, though somebody may be filled for it; bare: as for intent_member_lost(). */
+uint32_t intent_suspect_dirty(struct intent *intent, bool missing, bool bare);
 /* Is something lost of this row, if a member goes that has data in it?  Not where a fresh row is what parity makes of it. */
 bool intent_row_losable(const struct intent *intent, uint64_t row);
 

@@ -796,6 +796,33 @@ growth_keeps_what_is_known(void **state)
 	assert_true(intent->block_dirty[0]);			/* all the same: their granules have to be there */
 }
 
+/* Whoever is being filled is not absent, but its place has nobody in sync: what is missing there is what parity makes of it.  So a lost
+ * cache makes doubtful what was written since the last flush, and no other row of a region that was fresh.
+ */
+static void
+what_was_written_stays_proven_while_its_place_is_filled(void **state)
+{
+	struct intent *intent = &world.intent;
+
+	assert_int_equal(intent_init(intent, 4, 4), 0);
+	assert_int_equal(intent_grow(intent, 8, true), 0);
+	intent_region_proven(intent, 1);		/* a resync was there */
+	intent_begin(intent, 1);
+	intent_note_rows(intent, 4, 4);
+	intent_end(intent, 1);
+	intent_flush_begins(intent);
+	intent_flush_ends(intent, true);
+	intent->absent = REGION_STALE(0);
+	intent_member_lost(intent, true);
+	intent_target_begin(intent, REGION_STALE(0), false);
+	intent_begin(intent, 1);
+	intent_note_rows(intent, 5, 5);
+	intent_end(intent, 1);
+	intent_suspect_dirty(intent, true, true);
+	assert_false(intent_row_suspect(intent, 4));
+	assert_true(intent_row_suspect(intent, 5));
+}
+
 static int
 name_the_seed(void **state)
 {
@@ -812,6 +839,7 @@ main(void)
 		cmocka_unit_test_teardown(nothing_is_forgotten_in_small_volumes, name_the_seed),
 		cmocka_unit_test_teardown(nothing_is_forgotten_across_map_blocks, name_the_seed),
 		cmocka_unit_test_teardown(growth_keeps_what_is_known, name_the_seed),
+		cmocka_unit_test_teardown(what_was_written_stays_proven_while_its_place_is_filled, name_the_seed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
