@@ -352,6 +352,8 @@ struct engine {
 	int flush_pending;
 	int flush_result;
 	uint32_t cache_losses;		/* sessions restored that may have lost unflushed writes */
+	bool loss_untold;		/* a member is back without its cache, which others can't make up for: the next flush must fail,
+					 * whatever becomes of the member */
 
 	/* requests and operations */
 	struct engine_request *admission_head, **admission_tail;

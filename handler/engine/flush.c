@@ -68,6 +68,9 @@ round_done(struct engine *engine)
 		if (anyone_for_request(engine) && member_usable(member))
 			member->cache_lost = false;
 	}
+	lost |= engine->loss_untold;
+	if (anyone_for_request(engine))
+		engine->loss_untold = false;
 	engine->activity++;
 	list_init(&waiters);
 	list_splice(&waiters, &engine->flush_now);

@@ -233,6 +233,7 @@ session_restored(struct member *member)
 	if (member->evicting)
 		evict_cancel(member);
 	engine->cache_losses += member->cache_lost;
+	engine->loss_untold |= member->cache_lost && !MUTANT(LOSS_GONE_WITH_MEMBER);
 	member->checked = true;
 	member->opens_left = 0;
 	member->reason[0] = '\0';

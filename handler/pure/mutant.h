@@ -89,6 +89,9 @@
 	X(FLUSH_COUNTED_UNSENT, "flush-counted-unsent", 6,					\
 	  "test_engine_flush: test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet",	\
 	  "a flush that waits for its member counts as if it had been sent")			\
+	X(LOSS_GONE_WITH_MEMBER, "loss-gone-with-member", 6,					\
+	  "test_engine_flush: test_a_loss_is_told_although_its_member_went",			\
+	  "what a cache took along is told by no flush once its member is evicted")		\
 	X(SETTLED_TWICE, "settled-twice", 1,							\
 	  "test_engine_flush: test_parity_that_a_cache_took_along_is_not_believed",		\
 	  "P and Q that a lost cache made to differ are believed where nobody had written, one member being out")	\

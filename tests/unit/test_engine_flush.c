@@ -301,6 +301,42 @@ test_a_device_that_lost_writes_without_a_cache_is_filled_anew(void **state)
 	assert_true(lost > 0);
 }
 
+/* What its cache held is gone, and nobody could make up for it.  It goes before anybody flushed: the next flush says so all the same. */
+static void
+test_a_loss_is_told_although_its_member_went(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1550; seed < 1558; seed++) {
+		struct rig rig;
+		char why[256];
+
+		rig_init(&rig, 5, 4, 16384, 2u << 20, seed);
+		set_caches(&rig, true);
+		rig.members[2].disk.write_cache = false;	/* it loses nothing */
+		rig_start_active(&rig);
+		write_everywhere(&rig);
+		fake_member_power_loss(&rig.members[1], true);
+		fake_member_cut(&rig.members[2], false);
+		rig_steps(&rig, 300);
+		rig.members[2].reachable = true;
+		rig_steps(&rig, 500);
+		assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+		assert_int_equal(rig_status(&rig).members[2].state, MEMBER_IN_SYNC);
+		assert_int_equal(engine_fail(rig.engine, 1, why), 0);
+		wait_for_state(&rig, 1, MEMBER_FAULTY);
+		rig.errors_allowed = true;
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);
+		assert_int_equal(rig.last_error, -EIO);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);	/* once */
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
 int
 main(void)
 {
@@ -312,6 +348,7 @@ main(void)
 		cmocka_unit_test(test_a_stop_whose_flush_failed_clears_no_marks),
 		cmocka_unit_test(test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet),
 		cmocka_unit_test(test_parity_that_a_cache_took_along_is_not_believed),
+		cmocka_unit_test(test_a_loss_is_told_although_its_member_went),
 		cmocka_unit_test(test_a_write_that_fails_after_its_answer_fails_a_flush),
 		cmocka_unit_test(test_a_device_that_lost_writes_without_a_cache_is_filled_anew),
 	};
