@@ -7,6 +7,7 @@
  *	sim_ability.c	what only some lives have		sim_time.c	how long requests take; faults that stay
  *	sim_gateway.c	a gateway that is not alone
  *	sim_where.c	which states and faults have met; lives that look for rare pairs
+ *	sim_cascade.c	faults that follow each other while the engine is busy with one
  *
  * A run is a list of steps.  What step i is, and all it draws, depends on the seed and i alone, so that
  * steps can be left out (--steps, --drop) and the others stay what they were; only the members' delays then
@@ -50,6 +51,7 @@ enum ability_name {
 	ABILITY_STEERED,
 	ABILITY_LOST_COPIES,
 	ABILITY_FENCES,
+	ABILITY_CASCADES,
 	ABILITIES,
 };
 
@@ -197,6 +199,16 @@ struct steer {
 	bool on;			/* in a step, not at quiescence */
 };
 
+/* Faults that follow each other. */
+struct cascade {
+	uint64_t random;
+	uint32_t left;			/* yet to come */
+	int state;			/* that the next one waits for: a bit of engine_where() */
+	uint32_t moves;			/* left of the one that is under way */
+	int subject;			/* device that it is about; -1: none yet */
+	uint64_t next_us;
+};
+
 /* Traits of a sector. */
 #define MAY_BE_LOST 0x01	/* a medium error is a fair answer */
 #define MAY_BE_ANYTHING 0x02	/* its content was given up */
@@ -242,6 +254,7 @@ struct sim {
 	struct cure cures[SIM_SLOTS_MAX][CURE_KINDS];
 	struct stay stay;
 	struct steer steer;
+	struct cascade cascade;
 	uint64_t trouble_until_us[SIM_SLOTS_MAX];
 	uint64_t excess_until_us;	/* until then more members may be silent than the level bears */
 
@@ -273,6 +286,9 @@ struct sim {
 	uint32_t *floor;		/* newest write that a read must at least return */
 	uint32_t *flushed;		/* the same after a loss of all caches */
 	uint32_t *submitted;
+	uint32_t *untold;		/* what a cache took along, and no flush that failed has told of since; 0: nothing */
+	bool any_untold;
+	uint64_t flush_failed_us;	/* when one last did */
 	uint32_t *zero_latest, *zero_before;	/* number of the newest write of zeros, and of the one before */
 	uint64_t *zero_ended_us;	/* when one last ended */
 	uint8_t *traits;
@@ -283,6 +299,7 @@ struct sim {
 	bool *unflushed;		/* by row: written since the last flush that covers it */
 	uint64_t *written_us;		/* by row: when a write of it was last submitted, or ended */
 	uint32_t *dropped_roles;	/* by row: members whose cache lost something of it */
+	uint64_t *dropped_us;		/* by row: when one last did */
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
 	uint32_t out_roles;		/* not in sync now */
 	uint64_t changed_us;		/* when somebody last came or went */
@@ -339,6 +356,8 @@ void rot_step(struct sim *sim, uint64_t *random);	/* at a quiescence */
 void load_init(struct sim *sim);
 void load_free(struct sim *sim);
 void load_submit(struct sim *sim, uint64_t *random);
+void load_small_write(struct sim *sim, uint64_t *random);	/* anywhere */
+void load_flush(struct sim *sim);
 void load_sequential(struct sim *sim, uint64_t *random);
 void load_read_all(struct sim *sim);
 void load_overwrite_damage(struct sim *sim);	/* whole rows with unreadable sectors */
@@ -347,6 +366,7 @@ void load_check_quarantine(struct sim *sim, bool everything);
 
 /* sim_admin.c */
 void admin_step(struct sim *sim, uint64_t *random);
+void admin_cascade(struct sim *sim, int m, bool replace);	/* it is failed, or replaced */
 void admin_size_seen(struct sim *sim);	/* the engine says how large it is */
 void admin_repair(struct sim *sim, bool patient);	/* impatient: whoever is not in sync is replaced */
 void admin_accept_wanted(struct sim *sim);	/* what a rebuild waits for, because nobody can know it */
@@ -362,6 +382,7 @@ void format_media(struct sim *sim);
 void fault_init(struct sim *sim);
 void fault_inject(struct sim *sim, uint64_t *random);
 void fault_strike(struct sim *sim, enum fault_kind kind, uint64_t *random);	/* some member */
+void fault_strike_briefly(struct sim *sim, enum fault_kind kind, int m, uint64_t lasts_us);	/* this member */
 void fault_crash(struct sim *sim, uint64_t *random);	/* the one that was armed */
 void fault_resume_load(struct sim *sim, uint64_t *random);	/* after silence, perhaps */
 bool fault_troubled(const struct sim *sim);		/* somebody is in trouble */
@@ -375,6 +396,7 @@ void oracle_init(struct sim *sim);
 void oracle_free(struct sim *sim);
 void oracle_crashed(struct sim *sim);
 void oracle_stopped(struct sim *sim);
+void oracle_told(struct sim *sim);		/* a flush failed, or there is no gateway any more */
 void oracle_grown(struct sim *sim, uint64_t rows_before);
 void oracle_session_restored(struct sim *sim, int m);
 void oracle_out_changed(struct sim *sim, uint32_t out_roles);
@@ -411,6 +433,10 @@ void where_note(struct sim *sim, enum fault_kind kind);
 void where_print(const uint64_t met[WHERES][FAULT_KINDS]);
 void steer_init(struct sim *sim);
 void steer(struct sim *sim);		/* the engine has had its turn */
+
+/* sim_cascade.c */
+void cascade_init(struct sim *sim);
+void cascade(struct sim *sim);		/* the engine has had its turn */
 
 /* sim_check.c */
 void check_media(struct sim *sim);

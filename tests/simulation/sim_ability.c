@@ -35,6 +35,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_STEERED] = { "steered", 3, true, "faults that wait for a state of the engine in which they were rare" },
 	[ABILITY_LOST_COPIES] = { "lost-copies", 8, true, "superblocks one copy of which can't be read after a restart" },
 	[ABILITY_FENCES] = { "fences", 8, true, "another gateway takes all members, and this one has to stop" },
+	[ABILITY_CASCADES] = { "cascades", 6, false, "faults that follow each other while the engine is busy with one" },
 };
 
 uint64_t

@@ -309,6 +309,26 @@ admin_step(struct sim *sim, uint64_t *random)
 	}
 }
 
+void
+admin_cascade(struct sim *sim, int m, bool replace)
+{
+	char why[256] = "";
+	int spare = -1;
+
+	if (sim->geometry.redundancy == 0)
+		return;
+	if (!replace) {
+		if (answered(sim, ADMIN_FAIL, engine_fail(sim->engine, sim->slot_of[m], why), why) == 0)
+			fault_trouble(sim, m, 0);
+		return;
+	}
+	for (int i = 0; i < sim->slots && spare < 0; i++)
+		if (sim->slot_of[i] < 0 && attach(sim, ADMIN_ADD_SPARE, i))
+			spare = i;
+	if (spare >= 0 && sim->roles[m] >= 0 && sim->slot_of[m] >= 0)
+		answered(sim, ADMIN_REPLACE, engine_replace(sim->engine, sim->roles[m], sim->slot_of[spare], why), why);
+}
+
 /* Make a volume that lacks a member whole again: take back who was taken out, else give it a spare. */
 void
 admin_repair(struct sim *sim, bool patient)

@@ -642,6 +642,24 @@ fault_strike(struct sim *sim, enum fault_kind kind, uint64_t *random)
 }
 
 void
+fault_strike_briefly(struct sim *sim, enum fault_kind kind, int m, uint64_t lasts_us)
+{
+	struct fake_member *member = &sim->members[m];
+
+	sim->options.totals->faults[kind]++;
+	where_note(sim, kind);
+	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts_us);
+	fault_trouble(sim, m, lasts_us);
+	if (kind == FAULT_CUT)
+		fake_member_cut(member, false);
+	else if (kind == FAULT_POWER)
+		fake_member_power_loss(member, false);
+	else
+		member->refuse_writes = true;
+	cure_after(sim, m, kind == FAULT_REFUSE ? CURE_REFUSE : CURE_REACH, lasts_us);
+}
+
+void
 fault_crash(struct sim *sim, uint64_t *random)
 {
 	enum fault_kind kind = sim->crash_kind != 0 ? sim->crash_kind : FAULT_CRASH;

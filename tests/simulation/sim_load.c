@@ -389,6 +389,18 @@ load_submit(struct sim *sim, uint64_t *random)
 		submit_fitting(sim, REQUEST_WRITE, sector, count, kind < 64);
 }
 
+void
+load_small_write(struct sim *sim, uint64_t *random)
+{
+	submit_fitting(sim, REQUEST_WRITE, fake_random(random) % sim->sectors, random_between(random, 1, 4), false);
+}
+
+void
+load_flush(struct sim *sim)
+{
+	submit(sim, REQUEST_FLUSH, 0, 0, false);
+}
+
 /* Adjacent writes, as a stream brings them. */
 void
 load_sequential(struct sim *sim, uint64_t *random)

@@ -114,11 +114,35 @@ allow_row_loss(struct sim *sim, uint64_t row)
 		allow_loss(sim, row, role);
 }
 
+/* What a running gateway's members lose has to be told by a flush that fails: one that succeeds says that it is there. */
+static void
+note_untold(struct sim *sim, uint64_t sector)
+{
+	if (sim->engine == NULL || sim->stranger || !sim->running_seen ||
+	    sim->dropped_us[sim_sector_row(sim, sector)] <= sim->flush_failed_us ||
+	    sim->floor[sector] <= sim->untold[sector])
+		return;
+	sim->untold[sector] = sim->floor[sector];
+	sim->any_untold = true;
+}
+
+/* A flush failed, or there is no gateway any more who could tell. */
+void
+oracle_told(struct sim *sim)
+{
+	sim->flush_failed_us = sim->schedule.now_us;
+	if (sim->any_untold)
+		memset(sim->untold, 0, sim->sectors_max * sizeof(*sim->untold));
+	sim->any_untold = false;
+}
+
 static void
 revert(struct sim *sim, uint64_t sector)
 {
-	if (sim->flushed[sector] < sim->floor[sector])
+	if (sim->flushed[sector] < sim->floor[sector]) {
+		note_untold(sim, sector);
 		sim->floor[sector] = sim->flushed[sector];
+	}
 	sim->traits[sector] |= CACHE_REVERTED;
 	sim->reverted_us = sim->schedule.now_us;
 }
@@ -337,6 +361,7 @@ oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_b
 	if (row >= sim->rows)
 		return;
 	sim->dropped_roles[row] |= 1u << role;
+	sim->dropped_us[row] = sim->schedule.now_us;
 	chunk = data_chunk(sim, row, role);
 	sector = row_begin(sim, row) + ((uint64_t)chunk * sim->chunk_bytes + column) / PATTERN_SECTOR;
 	if (chunk >= 0)
@@ -576,9 +601,26 @@ row_is_written(const struct sim *sim, uint64_t row)
 	return false;
 }
 
+/* It was acknowledged before the flush began, and was in a cache then, or had been lost with one: it has to be there. */
+static void
+judge_untold(struct sim *sim, const struct sim_request *request)
+{
+	for (uint64_t i = 0; sim->any_untold && i < request->sectors; i++) {
+		if (sim->untold[i] == 0 ||
+		    (request->floor[i] < sim->untold[i] && request->submit_us <= sim->reverted_us))
+			continue;
+		if (sim->floor[i] < sim->untold[i])
+			sim->floor[i] = sim->untold[i];
+		if (sim->flushed[i] < sim->untold[i])
+			sim->flushed[i] = sim->untold[i];
+		sim->untold[i] = 0;
+	}
+}
+
 static void
 flushed(struct sim *sim, const struct sim_request *request)
 {
+	judge_untold(sim, request);
 	for (uint64_t row = 0; row < sim->rows && request->sectors == sim->sectors; row++)
 		if (sim->written_us[row] < request->submit_us && !row_is_written(sim, row))
 			sim->unflushed[row] = false;
@@ -799,6 +841,8 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 		}
 		if (is_write(request))
 			write_failed(sim, request);
+		if (request->request.op == REQUEST_FLUSH || request->request.fua)
+			oracle_told(sim);
 		return;
 	}
 	if (sim->taken_us != 0 && is_write(request) && request->submit_us >= sim->taken_us)
@@ -836,6 +880,8 @@ oracle_init(struct sim *sim)
 	sim->touched = calloc(sim->rows_max, sizeof(*sim->touched));
 	sim->unflushed = calloc(sim->rows_max, sizeof(*sim->unflushed));
 	sim->written_us = calloc(sim->rows_max, sizeof(*sim->written_us));
+	sim->untold = calloc(sim->sectors_max, sizeof(*sim->untold));
+	sim->dropped_us = calloc(sim->rows_max, sizeof(*sim->dropped_us));
 	sim->dropped_roles = calloc(sim->rows_max, sizeof(*sim->dropped_roles));
 	sim->damaged_roles = calloc(sim->rows_max, sizeof(*sim->damaged_roles));
 }
@@ -855,5 +901,7 @@ oracle_free(struct sim *sim)
 	free(sim->unflushed);
 	free(sim->written_us);
 	free(sim->dropped_roles);
+	free(sim->untold);
+	free(sim->dropped_us);
 	free(sim->damaged_roles);
 }

@@ -251,6 +251,7 @@ next_turn(struct sim *sim, uint64_t until_us, int *idle_turns)
 	}
 	sim_turn(sim);
 	steer(sim);
+	cascade(sim);
 	if (sim->crash_in > 0 && --sim->crash_in == 0)
 		sim->crash_due = true;
 	return true;
@@ -375,6 +376,7 @@ sim_crash(struct sim *sim)
 	engine_memory_end();
 	sim->engine = NULL;
 	oracle_crashed(sim);
+	oracle_told(sim);
 }
 
 static void
@@ -425,6 +427,7 @@ sim_stop(struct sim *sim)
 	sim->engine = NULL;
 	check_stopped(sim);
 	oracle_stopped(sim);
+	oracle_told(sim);
 }
 
 /* Another gateway finds a volume that was not stopped: it must leave it alone (DESIGN rule 8). */
@@ -606,6 +609,7 @@ begin(struct sim *sim, const struct sim_options *options)
 	sim->admin_rate = random_once_in(&sim->random, 3) ? 0 : random_between(&sim->random, 1, 6);
 	fault_init(sim);
 	steer_init(sim);
+	cascade_init(sim);
 	sim->proven_once = sim->zeroed;
 	sim_trace(sim, "seed %llu: level %d, %d members, chunk %u, block %u, %llu rows, depth %u%s",
 		  (unsigned long long)options->seed, sim->level, sim->count, sim->chunk_bytes,
