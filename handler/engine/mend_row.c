@@ -567,8 +567,12 @@ settle(struct sync_rows *rows)
 static void
 pieces_read(struct sync_rows *rows)
 {
+	const bool passed = (rows->purpose == SYNC_PARITY || rows->purpose == SYNC_CHECK) && !MUTANT(REFUSAL_STOPS_ALL);
+
 	rows->op.engine->activity++;
-	if (rows->error != 0)
+	if (rows->error == -EIO && passed)
+		row_done(rows, false);	/* it may be refused for good, and the others must not wait for it */
+	else if (rows->error != 0)
 		sync_rows_end(rows, rows->error);
 	else
 		settle(rows);
@@ -582,8 +586,8 @@ piece_read(struct member_io *mio, int result)
 	/* Only a medium error says that it is gone.  Any other refusal may pass, and is no reason to give data up. */
 	if (result == -ENODATA || (result == -EIO && MUTANT(MEND_EIO_IS_LOSS)))
 		rows->mend.bad[position_of(rows, mio)][piece_of(rows, mio)] = true;
-	else if (result != 0)
-		rows->error = result;
+	else if (result != 0 && (rows->error == 0 || rows->error == -EIO))
+		rows->error = result;	/* who is there outranks what is refused */
 	if (--rows->pending == 0)
 		pieces_read(rows);
 }

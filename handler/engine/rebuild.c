@@ -8,6 +8,7 @@
  * A region with rows that nobody can know is passed by (DESIGN rule 14): when the table of lost extents is full, what is missing
  * of a suspect row is not on record, so what parity makes of it is not its content by definition.  All others are copied; the
  * target is in sync only when an administrator, or whoever overwrites them, has settled those rows, or there is room in the table.
+ * The same holds of a region for which a member refuses a read (or a write) as long as it does.
  *
  * Regions that are copied lose their stale flag after a flush (intent_io.c cleans them); that is the checkpoint: after a
  * restart what is still stale is copied, no more.
@@ -35,6 +36,7 @@ struct rebuild {
 };
 
 #define UNKNOWN_TEXT "rows can't be known, and the table of lost extents is full: overwrite or accept some"
+#define REFUSED_TEXT "sectors that are needed are refused, not unreadable: they are tried again each second"
 
 /* --- copying --- */
 
@@ -49,20 +51,20 @@ next_row(const struct engine *engine, uint64_t row)
 }
 
 static void
-tell_trouble(struct rebuild *rebuild)
+tell_trouble(struct rebuild *rebuild, const char *text)
 {
 	if (rebuild->trouble[0] == '\0')
-		engine_log(rebuild->rows.op.engine, LOG_ERR, "rebuild: %s", UNKNOWN_TEXT);
-	snprintf(rebuild->trouble, sizeof(rebuild->trouble), "%s", UNKNOWN_TEXT);
+		engine_log(rebuild->rows.op.engine, LOG_ERR, "rebuild: %s", text);
+	snprintf(rebuild->trouble, sizeof(rebuild->trouble), "%s", text);
 }
 
 /* The row's region can't be copied now: the others first. */
 static void
-pass_by(struct rebuild *rebuild, uint64_t row)
+pass_by(struct rebuild *rebuild, uint64_t row, const char *why)
 {
 	struct engine *engine = rebuild->rows.op.engine;
 
-	tell_trouble(rebuild);
+	tell_trouble(rebuild, why);
 	rebuild->waiting = true;
 	intent_copy_given_up(&engine->intent);
 	rebuild->cursor = intent_region(&engine->intent, row) + 1;
@@ -78,7 +80,12 @@ rows_copied(struct sync_rows *rows, int result)
 	struct engine *engine = rows->op.engine;
 
 	if (result == -ENOSPC || result == -ENODATA) {
-		pass_by(rebuild, rows->first_row);
+		pass_by(rebuild, rows->first_row, UNKNOWN_TEXT);
+		return;
+	}
+	/* Nothing is given up for that, but a member that is lost meanwhile should not take along what can be copied. */
+	if (result == -EIO && !MUTANT(REFUSAL_STOPS_FILLING)) {
+		pass_by(rebuild, rows->first_row, REFUSED_TEXT);
 		return;
 	}
 	if (result != 0) {
@@ -140,7 +147,7 @@ choose_region(struct engine *engine)
 	rebuild->waiting = false;
 	region = next_known(engine, 0);
 	if (region < 0 && rebuild->waiting) {
-		tell_trouble(rebuild);
+		tell_trouble(rebuild, UNKNOWN_TEXT);
 		rebuild->not_before_ms = engine->now_ms + RETRY_MS;
 	}
 	return region;

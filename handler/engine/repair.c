@@ -27,6 +27,11 @@ row_mended(struct sync_rows *rows, int result)
 
 	if (result != 0) {
 		repair->not_before_ms = engine->now_ms + RETRY_MS;
+		/* It may be refused for good: the others first. */
+		if (!MUTANT(REFUSAL_STOPS_REPAIR)) {
+			repair->notes[(repair->head + repair->count) % NOTES] = repair->notes[repair->head];
+			repair->head = (repair->head + 1) % NOTES;
+		}
 		return;
 	}
 	repair->head = (repair->head + 1) % NOTES;

@@ -28,6 +28,7 @@ struct resync {
 	struct progress progress;
 	uint32_t cursor;	/* region to look at next */
 	uint32_t region;	/* of the batch */
+	uint64_t tried_until;	/* rows of that region below it can't be proven now, if they are suspect; 0: all can */
 	bool unreadable;	/* something in this pass could not be read */
 	uint64_t not_before_ms;
 	uint64_t done_rows;	/* of this run */
@@ -53,11 +54,7 @@ rows_synced(struct sync_rows *rows, int result)
 			engine_log(engine, LOG_ERR, "resync: row %llu could not be proven: sectors of it "
 				   "can't be read", (unsigned long long)rows->first_row + (unsigned)i);
 			resync->unreadable = true;
-			resync->cursor = resync->written_cursor = resync->region + 1;
-			if (resync->hint_count > 0 && resync->hints[resync->hint_head] == resync->region) {
-				resync->hint_head = (resync->hint_head + 1) % HINTS;
-				resync->hint_count--;
-			}
+			resync->tried_until = rows->first_row + (uint64_t)i + 1;
 			continue;
 		}
 		engine->counters.resync_corrected_rows += (rows->differed >> i) & 1;
@@ -68,26 +65,39 @@ rows_synced(struct sync_rows *rows, int result)
 
 /* --- what comes next --- */
 
-/* First suspect row of the region, or the region's end. */
-static uint64_t
-first_suspect_row(const struct engine *engine, uint32_t region)
-{
-	uint64_t row = (uint64_t)region * engine->intent.region_rows;
-	uint64_t end = row + engine->intent.region_rows;
-
-	if (end > engine->geometry.rows)
-		end = engine->geometry.rows;
-	while (row < end && !intent_row_suspect(&engine->intent, row))
-		row++;
-	return row;
-}
-
 static uint64_t
 region_end(const struct engine *engine, uint32_t region)
 {
 	uint64_t end = ((uint64_t)region + 1) * engine->intent.region_rows;
 
 	return end < engine->geometry.rows ? end : engine->geometry.rows;
+}
+
+/* First suspect row of the region that was not tried yet, or the region's end. */
+static uint64_t
+first_suspect_row(const struct resync *resync)
+{
+	const struct engine *engine = resync->rows.op.engine;
+	const uint64_t end = region_end(engine, resync->region);
+	uint64_t row = (uint64_t)resync->region * engine->intent.region_rows;
+
+	if (row < resync->tried_until)
+		row = resync->tried_until;
+	while (row < end && !intent_row_suspect(&engine->intent, row))
+		row++;
+	return row;
+}
+
+/* Rows of the region can't be proven now, and all others are: the other regions first. */
+static void
+pass_by(struct resync *resync)
+{
+	resync->tried_until = 0;
+	resync->cursor = resync->written_cursor = resync->region + 1;
+	if (resync->hint_count > 0 && resync->hints[resync->hint_head] == resync->region) {
+		resync->hint_head = (resync->hint_head + 1) % HINTS;
+		resync->hint_count--;
+	}
 }
 
 static void
@@ -123,6 +133,7 @@ next_region(struct resync *resync)
 		return -1;
 	if (resync->doubts != engine->intent.doubts) {
 		resync->doubts = engine->intent.doubts;
+		resync->tried_until = 0;
 		resync->written_left = true;
 		resync->written_cursor = 0;
 	}
@@ -172,12 +183,20 @@ resync_run(struct engine *engine)
 	while (resync != NULL && !resync->rows.active && may_run(engine) &&
 	       engine->now_ms >= resync->not_before_ms && throttle_wait(engine) == 0 &&
 	       (region = next_region(resync)) >= 0) {
-		uint64_t row = first_suspect_row(engine, (uint32_t)region);
+		uint64_t row;
 
+		if (region != resync->region)
+			resync->tried_until = 0;
 		resync->region = (uint32_t)region;
-		if (row < region_end(engine, resync->region)) {
+		row = first_suspect_row(resync);
+		if (row < region_end(engine, resync->region) &&
+		    (resync->tried_until == 0 || !MUTANT(REST_UNPROVEN))) {
 			sync_next(resync, row);
 			return;
+		}
+		if (resync->tried_until > 0) {
+			pass_by(resync);
+			continue;
 		}
 		resync->done_rows +=
 			region_end(engine, resync->region) -

@@ -356,7 +356,19 @@
 	  "a spare that refused to be filled is taken again")					\
 	X(READMITTED_IN_VAIN, "readmitted-in-vain", 17,					\
 	  "test_engine_replaced: test_chosen_spare_that_refuses_writes_is_given_up",		\
-	  "a replacement that was given up and is taken back does not go on")
+	  "a replacement that was given up and is taken back does not go on")			\
+	X(REST_UNPROVEN, "rest-unproven", 1,							\
+	  "test_engine_mend: test_rows_behind_one_that_can_not_be_read_are_proven",		\
+	  "a resync leaves all rows of a region behind one that can't be read")			\
+	X(REFUSAL_STOPS_ALL, "refusal-stops-all", 1,						\
+	  "test_engine_mend: test_rows_behind_one_that_is_refused_are_proven",			\
+	  "a resync goes no further than a sector that a member refuses to read")		\
+	X(REFUSAL_STOPS_FILLING, "refusal-stops-filling", 15,					\
+	  "test_engine_mend: test_refused_read_does_not_keep_other_regions_from_being_copied",	\
+	  "a rebuild goes no further than a sector that a member refuses to read")		\
+	X(REFUSAL_STOPS_REPAIR, "refusal-stops-repair", 15,					\
+	  "test_engine_mend: test_refused_row_does_not_keep_others_from_being_mended",		\
+	  "a row in which a read is refused keeps all that were met later from being mended")
 
 enum mutant {
 	MUTANT_NONE,

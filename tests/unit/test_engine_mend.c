@@ -142,6 +142,103 @@ test_mend_that_failed_half_way_leaves_the_row_suspect(void **state)
 	rig_free(&rig);
 }
 
+/* After a crash one row can't be proven, for a sector of member 0 can't be read, or is refused.  All others are proven all the same, so
+ * that is all that another member takes along.
+ */
+static void
+prove_around(uint64_t seed, int stuck_error)
+{
+	struct rig rig;
+	uint64_t row;
+
+	begin(&rig, 5, 4, seed);
+	row = row_in(&rig, 1);
+	write_in(&rig, 1);
+	write_in(&rig, 3);
+	rig_crash(&rig);
+	rig.members[0].stuck_error = stuck_error;
+	disk_make_stuck(&rig.members[0].disk, offset_of_row(row) + 4096);
+	rig_start_active(&rig);
+	for (int i = 0; i < 5000; i++) {
+		rig_step(&rig);
+		rig_jump(&rig);
+	}
+	assert_int_equal(rig_status(&rig).regions_suspect, 1);
+	fake_member_cut(&rig.members[2], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_steps(&rig, 1000);
+	assert_in_range(rig_status(&rig).lost_bytes, 0, CHUNK);
+	disk_loosen(&rig.members[0].disk);
+	rig.members[2].reachable = true;
+	wait_until(&rig, all_in_sync);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_rows_behind_one_that_can_not_be_read_are_proven(void **state)
+{
+	prove_around(850, 0);
+}
+
+static void
+test_rows_behind_one_that_is_refused_are_proven(void **state)
+{
+	prove_around(851, -EIO);
+}
+
+static void
+test_refused_read_does_not_keep_other_regions_from_being_copied(void **state)
+{
+	static uint8_t before[CHUNK], now[CHUNK];
+	struct rig rig;
+	uint64_t row;
+
+	begin(&rig, 5, 4, 852);
+	row = row_in(&rig, 1);
+	fake_member_cut(&rig.members[0], false);
+	write_in(&rig, 1);
+	write_in(&rig, 3);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig.members[1].stuck_error = -EIO;
+	disk_make_stuck(&rig.members[1].disk, offset_of_row(row) + 4096);
+	disk_read(&rig.members[0].disk, offset_of_row(row_in(&rig, 3)), before, CHUNK);
+	rig.members[0].reachable = true;
+	rig_steps(&rig, 5000);
+	disk_read(&rig.members[0].disk, offset_of_row(row_in(&rig, 3)), now, CHUNK);
+	assert_memory_not_equal(before, now, CHUNK);
+	assert_int_equal(rig_status(&rig).rebuild_slot, 0);
+	assert_non_null(strstr(rig_status(&rig).rebuild.reason, "refused"));
+	rig.members[1].disk.stuck_count = rig.members[1].disk.bad_count = 0;
+	wait_until(&rig, all_in_sync);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	finish(&rig);
+}
+
+/* The one that was met later has really gone bad, and can be made up for. */
+static void
+test_refused_row_does_not_keep_others_from_being_mended(void **state)
+{
+	struct geometry geometry;
+	struct rig rig;
+	uint64_t row, other;
+
+	begin(&rig, 5, 4, 853);
+	geometry = geometry_of(&rig);
+	row = row_in(&rig, 1);
+	rig.members[0].stuck_error = -EIO;
+	disk_make_stuck(&rig.members[0].disk, offset_of_row(row) + 4096);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	rig_steps(&rig, 100);
+	other = row_in(&rig, 3) + 1;
+	disk_damage(&rig.members[geometry_role(&geometry, other, 0)].disk, offset_of_row(other) + 4096);
+	assert_int_equal(read_first_chunk(&rig, other), 0);
+	rig_steps(&rig, 3000);
+	assert_int_equal(rig_status(&rig).medium_repaired, 1);
+	disk_loosen(&rig.members[0].disk);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -151,6 +248,10 @@ main(void)
 		cmocka_unit_test(test_repair_of_level_6_rewrites_what_has_rotted),
 		cmocka_unit_test(test_resync_of_level_6_takes_data_as_it_stands),
 		cmocka_unit_test(test_mend_that_failed_half_way_leaves_the_row_suspect),
+		cmocka_unit_test(test_rows_behind_one_that_can_not_be_read_are_proven),
+		cmocka_unit_test(test_rows_behind_one_that_is_refused_are_proven),
+		cmocka_unit_test(test_refused_read_does_not_keep_other_regions_from_being_copied),
+		cmocka_unit_test(test_refused_row_does_not_keep_others_from_being_mended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
