@@ -314,6 +314,15 @@ choose(struct engine *engine, int *role)
 
 /* --- the run --- */
 
+/* Is there another gateway?  If so, whoever has the place may be all that it needs (dispute.c); and who has none can't be asked about. */
+static bool
+is_disputed(const struct engine *engine)
+{
+	const struct member *former = engine->by_role[engine->target->role];
+
+	return former != NULL && former->disputed;
+}
+
 void
 rebuild_run(struct engine *engine)
 {
@@ -340,7 +349,8 @@ rebuild_run(struct engine *engine)
 	if (!target_filling(engine))
 		return;
 	if (intent_stale(&engine->intent, engine->intent.target) == 0) {
-		target_complete(engine);
+		if (!is_disputed(engine) || MUTANT(FORMER_DISPUTES))
+			target_complete(engine);
 		return;
 	}
 	if (throttle_wait(engine) == 0)

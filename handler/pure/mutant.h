@@ -368,7 +368,10 @@
 	  "a rebuild goes no further than a sector that a member refuses to read")		\
 	X(REFUSAL_STOPS_REPAIR, "refusal-stops-repair", 15,					\
 	  "test_engine_mend: test_refused_row_does_not_keep_others_from_being_mended",		\
-	  "a row in which a read is refused keeps all that were met later from being mended")
+	  "a row in which a read is refused keeps all that were met later from being mended")	\
+	X(FORMER_DISPUTES, "former-disputes", 17,						\
+	  "test_engine_replaced: test_place_does_not_change_hands_while_its_holder_speaks_of_another_gateway",	\
+	  "a place is given away while its holder says that another gateway has it")
 
 enum mutant {
 	MUTANT_NONE,

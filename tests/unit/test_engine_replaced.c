@@ -28,6 +28,7 @@ struct world {
 	bool given;		/* somebody was sent such a superblock */
 	uint64_t refuse_from, refuse_to;	/* and what the spare is sent for this range of it */
 	int refusals;		/* of the latter */
+	bool asks_held;		/* writes by which members are asked for another gateway */
 };
 
 /* Does the superblock say that the spare has the place? */
@@ -54,6 +55,8 @@ judge(struct tap *tap, const struct backend_io *io)
 		world->refusals++;
 		return TAP_REFUSE;
 	}
+	if (world->asks_held && io->op == BACKEND_WRITE && io->offset_bytes == LAYOUT_ASK_OFFSET)
+		return TAP_HOLD;
 	if (!gives_place(world, io))
 		return TAP_PASS;
 	world->given = true;
@@ -567,6 +570,51 @@ test_former_that_refused_a_write_and_stays_is_sent_it_again(void **state)
 	}
 }
 
+static bool
+is_copied(struct rig *rig)
+{
+	const struct engine_status status = rig_status(rig);
+
+	return status.rebuild_slot == SPARE && status.rebuild.total_rows > 0 &&
+	       status.rebuild.done_rows == status.rebuild.total_rows;
+}
+
+/* The others are asked first: on levels whose halves can live that member may be all that the other gateway needs. */
+static void
+test_place_does_not_change_hands_while_its_holder_speaks_of_another_gateway(void **state)
+{
+	struct world world = { 0 };
+	struct rig *rig = &world.rig;
+	int slot;
+
+	rig_init(rig, 5, 4, 16384, LOAD_BYTES, 1200);
+	rig->members[ROLE].disk.write_cache = false;
+	for (int i = 0; i < 4; i++)
+		tap(&world, i);
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	rig_mark_spare(rig, SPARE, RIG_MEMBER_BYTES);
+	tap(&world, SPARE);
+	slot = attach(&world);
+	assert_int_equal(engine_replace(rig->engine, ROLE, slot, why), 0);
+	for (int i = 0; i < 20000 && !is_copied(rig); i++)
+		rig_step(rig);
+	assert_true(is_copied(rig));
+	world.asks_held = true;
+	rig->members[ROLE].conflicts = true;
+	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors / 4, false);
+	rig_steps(rig, 1500);
+	assert_int_not_equal(world.taps[0].held_count, 0);
+	assert_false(world.given);
+	world.asks_held = false;
+	for (int i = 0; i <= SPARE; i++)
+		tap_let_go(&world.taps[i]);
+	rig_drain(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 20000));
+	assert_int_equal(rig_status(rig).members[SPARE].state, MEMBER_IN_SYNC);
+	finish(&world);
+}
+
 int
 main(void)
 {
@@ -586,6 +634,7 @@ main(void)
 		cmocka_unit_test(test_stop_while_the_place_changes_hands_ends),
 		cmocka_unit_test(test_copies_change_hands_durably_too),
 		cmocka_unit_test(test_what_was_copied_before_parity_defined_it_is_copied_again),
+		cmocka_unit_test(test_place_does_not_change_hands_while_its_holder_speaks_of_another_gateway),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
