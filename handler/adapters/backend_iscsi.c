@@ -397,12 +397,20 @@ backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options
 	member->options = *options;
 	member->fd = -1;
 	member->now_ms = reactor_now_ms(member->reactor);
+	if (options->take_over_ms > 0)
+		member->take_over_until_ms = member->now_ms + options->take_over_ms;
 	member_address_format(&options->address, member->label);
 	member->backend.ops = &ops;
 	member->backend.label = member->label;
 	member->backend.paths = 1 + options->more_portals_count;
 	io_create(member);
 	return &member->backend;
+}
+
+void
+backend_iscsi_end_take_over(struct backend *backend)
+{
+	member_of(backend)->take_over_until_ms = 0;
 }
 
 void

@@ -41,7 +41,9 @@ struct backend_iscsi_options {
 	uint32_t deadline_ms;		/* no progress for this long: the session is dropped */
 	uint32_t connect_ms;		/* whole login, fence and reservation */
 	uint64_t reservation_key;	/* of this gateway for this volume; 0: take no reservation */
-	bool take_over;			/* preempt another gateway's reservation */
+	/* Preempt another gateway's reservation: a permission of the start.  It ends that long after the creation, with the
+	 * first reservation taken, with the first session opened, and by backend_iscsi_end_take_over(). */
+	uint32_t take_over_ms;		/* 0: none */
 	bool header_digest;		/* ask for CRC32C on headers */
 };
 
@@ -49,6 +51,7 @@ struct backend *backend_iscsi_create(struct reactor *reactor, const struct backe
 /* Take over deadlines, further portals, credentials and header_digest of *options, and nothing else of it.  The session
  * that is there stays: deadlines hold at once, the others from the next login on.  On the reactor's thread. */
 void backend_iscsi_adjust(struct backend *backend, const struct backend_iscsi_options *options);
+void backend_iscsi_end_take_over(struct backend *backend);	/* the volume is up */
 void backend_iscsi_destroy(struct backend *backend);	/* closed, and its events delivered */
 
 /* Deliver results posted since the last turn, check deadlines.  Called by the driver each turn

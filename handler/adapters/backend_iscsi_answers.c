@@ -123,6 +123,8 @@ absorb_holder(struct iscsi_member *member)
 	 * is still there, so is what the cache held. */
 	if (member->state == SESSION_HOLDER && !member->facts.ours)
 		member->cache_kept = false;
+	if (member->state == SESSION_HOLDER)
+		member->facts.take_over = member->now_ms < member->take_over_until_ms;
 	if (member->state == SESSION_OUTCOME && holder == 0 && ++member->refusals > REFUSALS_MAX)
 		return bad(member, -EBUSY, "in use by another initiator, with a reservation without a key");
 	if (member->facts.foreign_holder && (!member->facts.take_over || member->state == SESSION_OUTCOME))
@@ -193,6 +195,7 @@ absorb_answer(struct iscsi_member *member)
 		return absorb_confirmation(member);
 	case SESSION_PREEMPT:
 		member->facts.foreign_holder = false;
+		member->take_over_until_ms = 0;	/* who has it after us took it from us */
 		member->reserved = true;
 		member->facts.reserved = true;
 		return OUTCOME_GOOD;

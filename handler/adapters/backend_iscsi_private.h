@@ -70,7 +70,7 @@ struct session_facts {
 	bool reservation_wanted;
 	bool foreign_holder;
 	bool ours;		/* a reservation of our key is there already */
-	bool take_over;
+	bool take_over;		/* still, when the holder was read */
 	bool reserved;		/* RESERVE was good */
 	bool thin;
 };
@@ -166,6 +166,7 @@ struct iscsi_member {
 	uint64_t step_repeat_ms;	/* 0: none waits */
 	int step_repeats;
 	uint64_t holder_key;
+	uint64_t take_over_until_ms;	/* 0: the permission was never given, or is spent */
 	bool cache_kept;	/* by every session begun since the last that was opened; see absorb_holder() */
 	bool reserved;
 	bool preempt_only;	/* the target knows no PREEMPT AND ABORT */

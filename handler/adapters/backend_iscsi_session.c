@@ -21,6 +21,9 @@
  * one's reservation forbids it, even where it is only ours from before a crash.  CONFIRM reads the
  * reservation once more: a device that lost power since may tell it by the unit attention that our own reset gives.
  *
+ * Another gateway's reservation is preempted at the start only.  Whoever finds one later lost the member to it, perhaps
+ * by standing still, and would else take it back: two gateways that take turns.
+ *
  * Some targets (tgt) know a registered initiator by its session, not by its ISID.  After a crash of
  * ours the dead session holds the reservation with our key, RESERVE is refused, and it is
  * preempted like a foreign one.  So one gateway has one session with each member and key.
@@ -282,6 +285,7 @@ enter_open(struct iscsi_member *member)
 	member->identity.cache_kept = member->reserved && member->cache_kept;
 	member->write_bytes_max = cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
 	member->idle_since_ms = member->look_ms = member->now_ms;
+	member->take_over_until_ms = 0;
 	if (member->backend.paths > 1)
 		log_line(LOG_INFO, "member %s: session through portal %s", member->label, member->portal);
 	member->opened_pending = true;
@@ -465,7 +469,6 @@ session_start(struct iscsi_member *member)
 {
 	member->facts = (struct session_facts){
 		.reservation_wanted = member->options.reservation_key != 0,
-		.take_over = member->options.take_over,
 	};
 	member->identity = (struct backend_identity){ .write_cache = true };
 	member->facts.thin = false;

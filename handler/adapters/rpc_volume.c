@@ -100,6 +100,7 @@ rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_er
 	    !rpc_take_bool(params, "take_over", &options.take_over, error) ||
 	    !rpc_take_number(params, "wait_seconds", false, 0, WAIT_SECONDS_MAX, &wait_seconds, error))
 		return NULL;
+	options.wait_ms = (uint32_t)wait_seconds * 1000;
 	code = volume_start(context->host, name, &options, reason, sizeof(reason));
 	if (code != 0) {
 		rpc_fail_volume(error, code, name, reason);
@@ -109,7 +110,7 @@ rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_er
 		volume_note(context->host, LOG_WARNING, "started by force", name, "",
 			    "an administrator said to start it from what there is: newer writes are given up");
 	/* How it went is in the status: a volume that failed to assemble was started all the same. */
-	volume_wait(context->host, name, (uint32_t)wait_seconds * 1000);
+	volume_wait(context->host, name, options.wait_ms);
 	return rpc_view(context, name, true, error);
 }
 

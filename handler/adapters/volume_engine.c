@@ -32,12 +32,23 @@ port_log(void *owner, int level, const char *text)
 	log_line(level, "volume %s: %s", hosted->name, text);
 }
 
+/* The volume is up.  Who has a member that comes later may be a gateway that was started since. */
+static void
+end_take_over(struct hosted *hosted)
+{
+	for (int i = 0; i < hosted->slot_count; i++)
+		if (hosted->backends[i])
+			backend_iscsi_end_take_over(hosted->backends[i]);
+}
+
 static void
 port_event(void *owner, const struct engine_event *event)
 {
 	struct hosted *hosted = owner;
 	char label[MEMBER_ADDRESS_MAX] = "";
 
+	if (event->kind == EVENT_ASSEMBLED)
+		end_take_over(hosted);
 	if (event->slot >= 0 && event->slot < hosted->slot_count && hosted->backends[event->slot])
 		member_address_format(&hosted->devices[event->slot].address, label);
 	volume_host_event(hosted->host, event->severity, event_kind_name(event->kind), hosted->name, label,
@@ -155,13 +166,13 @@ destroy_backends(struct hosted *hosted)
 }
 
 static int
-make_backends(struct hosted *hosted, const struct volume_config *config, bool take_over)
+make_backends(struct hosted *hosted, const struct volume_config *config, uint32_t take_over_ms)
 {
 	struct backend_iscsi_options options;
 	uint64_t gateway;
 	int error = session_options(hosted, config, &options, &gateway);
 
-	options.take_over = take_over;
+	options.take_over_ms = take_over_ms;
 	for (int i = 0; i < config->device_count && error == 0; i++) {
 		hosted->devices[i] = config->devices[i];
 		hosted->backends[i] = make_backend(hosted, &options, gateway, &config->devices[i]);
@@ -226,9 +237,10 @@ fill_options(const struct hosted *hosted, const struct volume_config *config,
 	memcpy(out->volume_uuid, config->uuid, sizeof(out->volume_uuid));
 	out->resync_rows_max = RESYNC_ROWS;
 	out->force = start->force;
-	out->take_over = start->take_over;
 	out->assembly_wait_ms = config->assembly_wait_seconds * 1000;
 	out->assembly_limit_ms = out->assembly_wait_ms < 10000 ? 20000 : out->assembly_wait_ms + 10000;
+	if (start->take_over)
+		out->take_over_ms = start->wait_ms > out->assembly_limit_ms ? start->wait_ms : out->assembly_limit_ms;
 	out->queue_limit_ms = config->queue_limit_seconds * 1000;
 	out->give_up_ms = config->give_up_seconds * 1000;
 	out->sync_rate_min = config->sync_rate_min;
@@ -315,6 +327,7 @@ volume_engine_make(struct hosted *hosted)
 	pthread_mutex_lock(&hosted->lock);
 	config = hosted->config;
 	start = hosted->start_options;
+	memset(&hosted->start_options, 0, sizeof(hosted->start_options));	/* of one start */
 	pthread_mutex_unlock(&hosted->lock);
 
 	hosted->setup_fault[0] = '\0';
@@ -325,7 +338,7 @@ volume_engine_make(struct hosted *hosted)
 			 "the epoch this gateway knows of it can't be read from %.128s/epochs: %s", state_dir(),
 			 strerror(-error));
 	if (error == 0)
-		error = make_backends(hosted, &config, start.take_over);
+		error = make_backends(hosted, &config, options.take_over_ms);
 	if (error == 0 && name_owner(hosted, &options) == 0) {
 		hosted->engine = engine_create(&options, &port, hosted->backends, hosted->slot_count,
 					       monotonic_ms());

@@ -89,7 +89,8 @@ int volume_view(struct volume_host *host, const char *name, struct volume_view *
 
 struct volume_start_options {
 	bool force;		/* assemble a set that is older than what this gateway knows */
-	bool take_over;		/* preempt another gateway's reservation */
+	bool take_over;		/* preempt another gateway's reservation, while this start lasts */
+	uint32_t wait_ms;	/* for so long an administrator waits for it */
 };
 
 /* Start it if it doesn't run; if it failed, or if options are given while it is not assembled,

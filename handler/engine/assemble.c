@@ -491,6 +491,15 @@ gateway_of(const char *owner)
 	return mark != NULL ? mark : owner;
 }
 
+/* A start that did not succeed in time takes nothing any more: another gateway may have been started since. */
+static bool
+may_take_over(const struct engine *engine)
+{
+	const uint32_t limit_ms = engine->options.take_over_ms;
+
+	return engine->now_ms - engine->started_ms < limit_ms || (limit_ms != 0 && MUTANT(TAKE_OVER_LASTS));
+}
+
 /* Targets that know no reservations can't say that another gateway uses them (DESIGN rule 8).  What they
  * can say is who assembled the volume last and did not stop it; whether that one still runs, only a
  * person knows.
@@ -500,7 +509,7 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 {
 	const struct superblock *newest = &engine->members[verdict->newest].superblock;
 
-	if (newest->clean || newest->owner[0] == '\0' || engine->options.take_over ||
+	if (newest->clean || newest->owner[0] == '\0' || may_take_over(engine) ||
 	    strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) == 0)
 		return false;
 	for_each_member(engine, member)

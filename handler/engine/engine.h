@@ -91,7 +91,7 @@ struct engine_options {
 	/* Who we are, written to superblocks: "host pid 123 (tcmu-runner) #0a1b2c3d"; what follows '#'
 	 * tells gateways apart. */
 	char owner[LAYOUT_OWNER_MAX + 1];
-	bool take_over;			/* although another gateway is recorded as its owner */
+	uint32_t take_over_ms;		/* although another gateway is recorded as its owner: within that time of the start */
 	uint64_t epoch_seen;		/* highest epoch this gateway knows of the volume; older sets are refused */
 	bool force;			/* assemble although epoch_seen says the set is older */
 	uint32_t assembly_wait_ms;	/* once there are enough members, wait this long for the others (10 s) */

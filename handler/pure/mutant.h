@@ -371,7 +371,10 @@
 	  "a row in which a read is refused keeps all that were met later from being mended")	\
 	X(FORMER_DISPUTES, "former-disputes", 17,						\
 	  "test_engine_replaced: test_place_does_not_change_hands_while_its_holder_speaks_of_another_gateway",	\
-	  "a place is given away while its holder says that another gateway has it")
+	  "a place is given away while its holder says that another gateway has it")		\
+	X(TAKE_OVER_LASTS, "take-over-lasts", 8,						\
+	  "test_engine: test_a_take_over_ends_with_the_time_of_its_start",			\
+	  "a start that may take over goes on trying without end")
 
 enum mutant {
 	MUTANT_NONE,

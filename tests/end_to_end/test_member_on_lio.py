@@ -46,7 +46,7 @@ def test_one_gateway_at_a_time(member, start) -> None:  # noqa: F811
     assert "0x000000000000aa11" in second.ask("open")
     assert first.ask("write 0 4096 1") == "write 0 4096 0"
 
-    usurper = start(member, *SECOND, "take_over=1", "deadline_ms=10000")
+    usurper = start(member, *SECOND, "take_over_ms=60000", "deadline_ms=10000")
     usurper.open()
     assert usurper.ask("write 0 4096 2") == "write 0 4096 0"
     assert first.ask("write 0 4096 3") in ("write 0 4096 -13", "write 0 4096 -107")

@@ -1,6 +1,6 @@
 /* backend_probe.c - drives one member through ports/backend.h by commands on standard input.
  *
- *     backend_probe MEMBER [deadline_ms=N] [connect_ms=N] [key=HEX] [isid=N] [take_over=1]
+ *     backend_probe MEMBER [deadline_ms=N] [connect_ms=N] [key=HEX] [isid=N] [take_over_ms=N]
  *                          [secrets=FILE] [initiator=IQN] [portal=HOST:PORT ...]
  *                          [header_digest=1]
  *
@@ -347,6 +347,8 @@ run_command(char *text)
 		probe.backend->ops->close(probe.backend);
 	} else if (strcmp(words[0], "release") == 0) {
 		probe.backend->ops->release(probe.backend);
+	} else if (strcmp(words[0], "volume_is_up") == 0) {
+		backend_iscsi_end_take_over(probe.backend);
 	} else if (strcmp(words[0], "write") == 0 && count >= 4) {
 		start_io(BACKEND_WRITE, words);
 	} else if (strcmp(words[0], "read") == 0 && count >= 4) {
@@ -419,8 +421,8 @@ set_option(struct backend_iscsi_options *options, const char *argument)
 		options->reservation_key = strtoull(value, NULL, 16);
 	else if (strncmp(argument, "isid=", 5) == 0)
 		options->isid_qualifier[5] = (uint8_t)atoi(value);
-	else if (strncmp(argument, "take_over=", 10) == 0)
-		options->take_over = atoi(value);
+	else if (strncmp(argument, "take_over_ms=", 13) == 0)
+		options->take_over_ms = (uint32_t)strtoul(value, NULL, 0);
 	else if (strncmp(argument, "initiator=", 10) == 0)
 		snprintf(options->credentials.initiator, sizeof(options->credentials.initiator), "%s", value);
 	else if (strncmp(argument, "header_digest=", 14) == 0)

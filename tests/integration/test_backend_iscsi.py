@@ -12,6 +12,7 @@ import os
 import queue
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -409,7 +410,7 @@ def test_the_same_gateway_gets_its_member_again_after_a_crash(farm, start) -> No
 def test_a_takeover_shuts_the_other_gateway_out(farm, start) -> None:
     first = start(farm.member(0), "key=aa11", "isid=1")
     first.open()
-    second = start(farm.member(0), *SECOND, "take_over=1")
+    second = start(farm.member(0), *SECOND, "take_over_ms=60000")
     assert "reservation=1" in second.open()
     assert second.ask("write 0 4096 2") == "write 0 4096 0"
     assert first.ask("write 0 4096 1") in ("write 0 4096 -13", "write 0 4096 -107")
@@ -417,6 +418,47 @@ def test_a_takeover_shuts_the_other_gateway_out(farm, start) -> None:
     assert first.line().startswith("closed ")
     # it comes back and is refused
     assert "0x000000000000bb22" in first.ask("open")
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_takeover_is_for_the_start_only(farm, start, held) -> None:
+    """Whoever took over and stood still while another took over from it does not take it back."""
+    if held:
+        dead = Probe(farm.member(0), "key=cc33", "isid=3")
+        dead.open()
+        dead.process.kill()
+        dead.process.wait()
+    first = start(farm.member(0), "key=aa11", "isid=1", "take_over_ms=60000")
+    first.open()
+    first.process.send_signal(signal.SIGSTOP)
+    second = start(farm.member(0), *SECOND, "take_over_ms=60000")
+    second.open()
+    assert second.ask("write 0 4096 2") == "write 0 4096 0"
+    first.process.send_signal(signal.SIGCONT)
+    assert first.line().startswith("closed ")
+    closed = first.ask("open")
+    assert closed.startswith("closed EBUSY -16") and "0x000000000000bb22" in closed
+    assert second.ask("write 0 4096 3") == "write 0 4096 0"
+
+
+def test_a_takeover_does_not_wait_for_a_member_without_end(farm, start) -> None:
+    """It was reached by nobody when the volume was to be started, and is another gateway's since."""
+    first = start(farm.member(0), "key=aa11", "isid=1", "take_over_ms=100")
+    second = start(farm.member(0), *SECOND)
+    second.open()
+    time.sleep(0.3)
+    closed = first.ask("open")
+    assert closed.startswith("closed EBUSY -16") and "0x000000000000bb22" in closed
+    assert second.ask("write 0 4096 3") == "write 0 4096 0"
+
+
+def test_a_takeover_ends_when_the_volume_is_up(farm, start) -> None:
+    first = start(farm.member(0), "key=aa11", "isid=1", "take_over_ms=60000")
+    second = start(farm.member(0), *SECOND)
+    second.open()
+    first.say("volume_is_up")
+    assert first.ask("open").startswith("closed EBUSY -16")
+    assert second.ask("write 0 4096 3") == "write 0 4096 0"
 
 
 def test_release_gives_the_member_back(farm, start) -> None:

@@ -103,7 +103,7 @@ sim_look(struct sim *sim)
 		return;
 	sim->running_seen = true;
 	sim->half_recorded = false;
-	sim->engine_options.take_over = false;
+	sim->engine_options.take_over_ms = 0;
 	admin_size_seen(sim);
 	see_members(sim);
 	oracle_look_at_damage(sim);
@@ -358,7 +358,7 @@ sim_take_over(struct sim *sim, bool another)
 
 	if (another)
 		*last = *last == '1' ? '2' : '1';
-	sim->engine_options.take_over = true;	/* until it has it */
+	sim->engine_options.take_over_ms = UINT32_MAX;	/* until it has it: somebody tries again and again */
 	sim_start(sim);
 }
 
@@ -438,7 +438,7 @@ sim_stranger(struct sim *sim)
 
 	snprintf(options.owner, sizeof(options.owner), "stranger #9");
 	options.epoch_seen = 0;
-	options.take_over = false;
+	options.take_over_ms = 0;
 	for (int m = 0; m < sim->slots; m++)
 		sim->members[m].written = false;
 	sim->stranger = true;

@@ -618,15 +618,43 @@ test_volume_of_another_gateway_is_refused(void **state)
 	rig_stop(&rig);
 	for (int m = 0; m < 3; m++)
 		assert_false(rig.members[m].written);
-	rig.options.take_over = true;
+	rig.options.take_over_ms = 20000;
 	rig_start_active(&rig);
 	rig_verify(&rig);
 	rig_stop(&rig);
 	/* Stopped in order: anybody may have it. */
-	rig.options.take_over = false;
+	rig.options.take_over_ms = 0;
 	snprintf(rig.options.owner, sizeof(rig.options.owner), "one pid 3 (rig) #1");
 	rig_start_active(&rig);
 	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Its start did not succeed in time; another gateway was started since, and the members are back. */
+static void
+test_a_take_over_ends_with_the_time_of_its_start(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 3, 8192, LOAD_BYTES, 30);
+	snprintf(rig.options.owner, sizeof(rig.options.owner), "one pid 1 (rig) #1");
+	rig_start_active(&rig);
+	rig_crash(&rig);
+	snprintf(rig.options.owner, sizeof(rig.options.owner), "two pid 1 (rig) #2");
+	rig.options.take_over_ms = 1000;
+	for (int m = 0; m < 3; m++)
+		rig.members[m].reachable = false;
+	rig_start(&rig);
+	rig_steps(&rig, 1500);
+	for (int m = 0; m < 3; m++) {
+		rig.members[m].reachable = true;
+		rig.members[m].written = false;
+	}
+	rig_steps(&rig, 5000);
+	assert_non_null(strstr(rig_status(&rig).reason, "in use by one pid 1 (rig)"));
+	rig_stop(&rig);
+	for (int m = 0; m < 3; m++)
+		assert_false(rig.members[m].written);
 	rig_free(&rig);
 }
 
@@ -730,6 +758,7 @@ main(void)
 		cmocka_unit_test(test_older_set_is_refused),
 		cmocka_unit_test(test_refused_superblock_copy_is_read_again),
 		cmocka_unit_test(test_volume_of_another_gateway_is_refused),
+		cmocka_unit_test(test_a_take_over_ends_with_the_time_of_its_start),
 		cmocka_unit_test(test_requests_wait_for_assembly_then_fail),
 		cmocka_unit_test(test_taken_over_under_load),
 		cmocka_unit_test(test_bad_requests_are_refused),
