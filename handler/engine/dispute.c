@@ -2,7 +2,7 @@
  *
  *	conflict --> the member is disputed: nothing is sent to it, its commands wait
  *	   |
- *	   v         each other member is written a block that nobody reads
+ *	   v         each other member is written a block that nobody reads; it denies by doing that, and nothing else
  *	 all say no ------------------------> it is mistaken: evicted, and excluded
  *	 more say so too, or it can't be
  *	 spared, or those that don't deny it
@@ -18,6 +18,8 @@
 #include <errno.h>
 #include <syslog.h>
 
+#define ASK_PAUSE_MS 200u	/* after an answer that is none */
+
 void
 dispute_begin(struct member *member)
 {
@@ -26,6 +28,7 @@ dispute_begin(struct member *member)
 	if (member->disputed)
 		return;
 	member->disputed = true;
+	member->disputed_ms = engine->now_ms;
 	member->disputed_at = ++engine->moment;
 	member_note(member, "says that another gateway has reserved it");
 	engine->activity++;
@@ -41,9 +44,13 @@ answered(struct member_io *mio, int result)
 
 	member->asking = false;
 	member->engine->activity++;
-	/* A conflict has been noted; whatever else it says, it is not that. */
-	if (result == 0 || result == -EIO)
+	/* A refusal proves nothing: one that was busy all the time did not look whose it is.  A conflict has been noted. */
+	if (result == 0 || (result == -EIO && MUTANT(REFUSAL_DENIES))) {
 		member->granted_at = mio->sent_at;
+	} else if (result != -ENOTCONN) {
+		member->evaded_at = mio->sent_at;
+		member->ask_again_ms = member->engine->now_ms + ASK_PAUSE_MS;
+	}
 }
 
 static void
@@ -53,7 +60,7 @@ ask(struct member *member)
 	struct iovec block = { zeros, sizeof(zeros) };
 	struct member_io *mio;
 
-	if (member->asking || !member_usable(member))
+	if (member->asking || !member_usable(member) || member->engine->now_ms < member->ask_again_ms)
 		return;
 	member->asking = true;
 	mio = member_io_create(member, BACKEND_WRITE, LAYOUT_ASK_OFFSET, IO_PROBE);
@@ -61,10 +68,26 @@ ask(struct member *member)
 	member_io_submit(mio, answered, member);
 }
 
+/* A word takes give_up where the member is busy, and is asked for once more.  Whoever said nothing by then denies nothing. */
+static uint64_t
+patience_ends_ms(const struct engine *engine)
+{
+	uint64_t since_ms = 0;
+
+	for (int i = 0; i < engine->slots; i++) {
+		const struct member *member = &engine->members[i];
+
+		if (member->backend != NULL && member->disputed && member->disputed_ms > since_ms)
+			since_ms = member->disputed_ms;
+	}
+	return since_ms + 2ull * engine->options.give_up_ms;
+}
+
 /* Places whose members deny, since this moment, that there is another gateway.  The others are asked. */
 static uint32_t
 denied_since(struct engine *engine, uint64_t moment, bool *all)
 {
+	const bool impatient = engine->now_ms >= patience_ends_ms(engine);
 	uint32_t roles = 0;
 
 	*all = true;
@@ -75,6 +98,8 @@ denied_since(struct engine *engine, uint64_t moment, bool *all)
 			roles |= ROLE(member->role);
 			continue;
 		}
+		if (member_usable(member) && member->evaded_at > moment && impatient && !MUTANT(ASKED_FOR_EVER))
+			continue;
 		*all = false;
 		ask(member);
 	}
@@ -128,4 +153,23 @@ dispute_run(struct engine *engine)
 	for_each_member(engine, member)
 		if (member->disputed)
 			dismiss(member);
+}
+
+uint64_t
+dispute_deadline(const struct engine *engine)
+{
+	const uint64_t end_ms = patience_ends_ms(engine);
+	uint64_t deadline = end_ms > engine->now_ms ? end_ms : UINT64_MAX;
+	bool disputed = false;
+
+	for (int i = 0; i < engine->slots; i++) {
+		const struct member *member = &engine->members[i];
+
+		if (member->backend == NULL)
+			continue;
+		disputed |= member->disputed;
+		if (member->ask_again_ms > engine->now_ms && member->ask_again_ms < deadline)
+			deadline = member->ask_again_ms;
+	}
+	return disputed && !engine->fenced ? deadline : UINT64_MAX;
 }

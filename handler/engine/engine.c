@@ -605,6 +605,7 @@ engine_deadline(const struct engine *engine)
 {
 	uint64_t deadline = evict_deadline(engine);
 
+	deadline = earlier(deadline, dispute_deadline(engine));
 	deadline = earlier(deadline, assemble_deadline(engine));
 	deadline = earlier(deadline, intent_io_deadline(engine));
 	deadline = earlier(deadline, lost_io_deadline(engine));

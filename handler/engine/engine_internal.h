@@ -125,7 +125,9 @@ struct member {
 	bool condemned;			/* answers, but wrongly, or an administrator wants it out: evict it although it is connected */
 	bool disputed;			/* says that another gateway has reserved it, and the others are asked: dispute.c */
 	bool asking;
-	uint64_t disputed_at, granted_at;	/* engine->moment: since then; and of its latest word that it is ours */
+	/* engine->moment: since then; of its latest word that it is ours; of its latest that says neither */
+	uint64_t disputed_at, granted_at, evaded_at;
+	uint64_t disputed_ms, ask_again_ms;
 	bool forced;			/* in sync only because an administrator said so */
 	bool went_back;			/* older than what it had acknowledged: nothing on it is trusted */
 	bool excluded;			/* out until an administrator takes it back */
@@ -503,6 +505,7 @@ bool member_usable(const struct member *member);	/* connected and checked */
 /* dispute.c */
 void dispute_begin(struct member *member);
 void dispute_run(struct engine *engine);
+uint64_t dispute_deadline(const struct engine *engine);
 
 /* overdue.c */
 bool overdue_since(const struct engine *engine, uint64_t since_ms);	/* what has waited since then for a request has waited too long */

@@ -374,7 +374,13 @@
 	  "a place is given away while its holder says that another gateway has it")		\
 	X(TAKE_OVER_LASTS, "take-over-lasts", 8,						\
 	  "test_engine: test_a_take_over_ends_with_the_time_of_its_start",			\
-	  "a start that may take over goes on trying without end")
+	  "a start that may take over goes on trying without end")			\
+	X(REFUSAL_DENIES, "refusal-denies", 17,							\
+	  "test_engine_fence: test_members_that_refuse_to_be_asked_deny_nothing",		\
+	  "a member that was busy all the time denies that there is another gateway")		\
+	X(ASKED_FOR_EVER, "asked-for-ever", 15,							\
+	  "test_engine_fence: test_one_member_that_refuses_to_be_asked_keeps_nobody_waiting",	\
+	  "a member that refuses to be asked about another gateway is waited for without end")
 
 enum mutant {
 	MUTANT_NONE,

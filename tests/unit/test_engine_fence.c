@@ -76,6 +76,73 @@ test_a_gateway_that_has_taken_all_members_is_believed(void **state)
 }
 
 static void
+refuse_to_be_asked(struct rig *rig, int member)
+{
+	rig->members[member].refuse_from_bytes = LAYOUT_ASK_OFFSET;
+	rig->members[member].refuse_to_bytes = LAYOUT_ASK_OFFSET + LAYOUT_ASK_BYTES;
+}
+
+/* Busy until the adapter gave up, say: that is no word on whose they are. */
+static void
+test_members_that_refuse_to_be_asked_deny_nothing(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1911);
+	rig.errors_allowed = true;
+	rig.members[0].taken = true;
+	for (int i = 1; i < 4; i++)
+		refuse_to_be_asked(&rig, i);
+	write_everywhere(&rig);
+	rig_drain(&rig);
+	assert_int_equal(rig.last_error, -ESHUTDOWN);
+	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_IN_SYNC);
+	stop(&rig);
+}
+
+/* The others deny it, and nobody could start without them. */
+static void
+test_one_member_that_refuses_to_be_asked_keeps_nobody_waiting(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1912);
+	rig.members[0].taken = true;
+	refuse_to_be_asked(&rig, 3);
+	write_everywhere(&rig);
+	rig_steps(&rig, 20);
+	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_IN_SYNC);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_FAULTY);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
+/* It was busy for a while only. */
+static void
+test_a_member_that_refuses_to_be_asked_is_asked_again(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1913);
+	rig.members[0].taken = true;
+	for (int i = 1; i < 4; i++)
+		refuse_to_be_asked(&rig, i);
+	write_everywhere(&rig);
+	rig_steps(&rig, 20);
+	for (int i = 1; i < 4; i++)
+		rig.members[i].refuse_to_bytes = 0;
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_FAULTY);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
+static void
 check_that_one_member_is_believed(int level, int count, uint64_t seed)
 {
 	struct rig rig;
@@ -269,6 +336,9 @@ main(void)
 		cmocka_unit_test(test_a_gateway_that_has_taken_all_members_is_believed),
 		cmocka_unit_test(test_a_gateway_that_could_start_with_what_it_has_is_believed),
 		cmocka_unit_test(test_a_member_that_can_not_be_spared_is_believed),
+		cmocka_unit_test(test_members_that_refuse_to_be_asked_deny_nothing),
+		cmocka_unit_test(test_one_member_that_refuses_to_be_asked_keeps_nobody_waiting),
+		cmocka_unit_test(test_a_member_that_refuses_to_be_asked_is_asked_again),
 		cmocka_unit_test(test_a_member_that_refuses_a_session_for_another_gateway_is_believed),
 		cmocka_unit_test(test_all_members_that_refuse_sessions_are_believed),
 		cmocka_unit_test(test_another_gateway_that_may_live_on_a_member_that_left_is_believed),
