@@ -269,7 +269,8 @@ maps_read(struct engine *engine)
 		if (member->in_sync && !member->checked && !MUTANT(MAP_LOST_MEMBER_OK))
 			engine->map_error = -ENOTCONN;
 	if (engine->map_error != 0) {
-		back_to_examine(engine, "a member was lost while its region map was read");
+		back_to_examine(engine, engine->map_error == -EAGAIN ? "a member is there twice"
+				: "a member was lost while its region map was read");
 		return;
 	}
 	for_each_member(engine, member)
@@ -423,6 +424,12 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		member->checked = member->in_sync;
 		member->went_back = verdict->went_back[slot] && !member->in_sync;
 		member->forced = verdict->forced[slot];
+		member->taken_as = (struct taken_as){
+			.known = member->in_sync && !member->forced,
+			.epoch = member->superblock.epoch,
+			.event = member->superblock.event,
+			.write_count = member->superblock.write_count + member->copy_lost,
+		};
 		member->excluded = !member->in_sync && member->stale_set >= 0 &&
 				   engine->record.tracked[member->stale_set].state == MEMBER_FAULTY;
 		if (!member->in_sync) {
@@ -571,6 +578,36 @@ is_looking_again(const struct engine *engine)
 	return false;
 }
 
+/* Nobody heard yet what it is, and its first log-in (by each of its paths) may still be answered. */
+static bool
+is_unheard(const struct member *member)
+{
+	const int paths = member->backend->paths > 1 ? member->backend->paths : 1;
+
+	return member->presence == PRESENCE_AWAITED && !member->leaving && member->looks_failed < paths;
+}
+
+/* Also when all places are taken: of a member and its copy, the copy may only have been the first to answer. */
+static bool
+may_begin(struct engine *engine, enum assembly_answer answer)
+{
+	bool unheard = false;
+
+	for_each_member(engine, member)
+		unheard |= answer == ASSEMBLY_READY && is_unheard(member) && !MUTANT(FIRST_TO_ANSWER_TAKEN);
+	if (answer != ASSEMBLY_DEGRADED && !unheard) {
+		engine->startable_ms = 0;
+		return answer == ASSEMBLY_READY;
+	}
+	if (engine->startable_ms == 0)
+		engine->startable_ms = engine->now_ms;
+	if (engine->now_ms - engine->startable_ms >= engine->options.assembly_wait_ms)
+		return true;
+	snprintf(engine->reason, sizeof(engine->reason), "%s", unheard ? "waiting for devices that have not said yet what "
+		 "they are" : "waiting for absent members");
+	return false;
+}
+
 static void
 examine_run(struct engine *engine)
 {
@@ -600,16 +637,8 @@ examine_run(struct engine *engine)
 	assembly_decide(&input, &verdict);
 	engine->refused = verdict.answer == ASSEMBLY_REFUSED;
 	snprintf(engine->reason, sizeof(engine->reason), "%s", verdict.reason);
-	if (verdict.answer != ASSEMBLY_DEGRADED)
-		engine->startable_ms = 0;
-	else if (engine->startable_ms == 0)
-		engine->startable_ms = engine->now_ms;
-	if (verdict.answer == ASSEMBLY_READY ||
-	    (verdict.answer == ASSEMBLY_DEGRADED &&
-	     engine->now_ms - engine->startable_ms >= engine->options.assembly_wait_ms))
+	if (may_begin(engine, verdict.answer))
 		begin(engine, &verdict);
-	else if (verdict.answer == ASSEMBLY_DEGRADED)
-		snprintf(engine->reason, sizeof(engine->reason), "waiting for absent members");
 	if (engine->phase == PHASE_EXAMINE)
 		look_again(engine);
 }

@@ -105,6 +105,13 @@ struct member_io {
 	void *owner;
 };
 
+/* What the superblock said of a member that was in sync when the volume was assembled. */
+struct taken_as {
+	bool known;			/* false: not so, or it was filled from the start since */
+	uint64_t epoch, event;
+	uint64_t write_count;		/* at most: the other copy could perhaps not be read */
+};
+
 struct member {
 	struct engine *engine;
 	struct backend *backend;
@@ -129,6 +136,7 @@ struct member {
 	uint64_t disputed_at, granted_at, evaded_at;
 	uint64_t disputed_ms, ask_again_ms;
 	bool forced;			/* in sync only because an administrator said so */
+	struct taken_as taken_as;
 	bool went_back;			/* older than what it had acknowledged: nothing on it is trusted */
 	bool excluded;			/* out until an administrator takes it back */
 	int opens_left;			/* other paths to try before it is evicted */
@@ -153,6 +161,7 @@ struct member {
 	int examining;			/* reads of A and B under way */
 	bool examine_failed;
 	bool examine_refused;		/* some copy could not be read, but not for the medium's sake */
+	int looks_failed;		/* openings that ended before its superblocks were read */
 	bool recognised;		/* in this session: its superblocks were read */
 	uint64_t examine_again_ms;	/* while assembling: what was refused may be newer; 0: all was read */
 	bool probing;

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -625,6 +626,7 @@ handle_closed(struct member *member)
 		member->backoff_ms = BACKOFF_FIRST_MS;
 		member->opens_left = member->backend->paths > 1 ? member->backend->paths - 1 : 0;
 	}
+	member->looks_failed += !member->recognised && member->looks_failed < INT_MAX;
 	member->recognised = false;
 	if (is_target)
 		target_lost(member->engine, MEMBER_REBUILDING);

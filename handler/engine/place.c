@@ -280,13 +280,16 @@ judge_outsider(struct member *member)
 }
 
 /* Another device here has its UUID: a copy of the device, or the device by a second address.  NULL: none.  A spare, which
- * holds nothing, is no rival of a member.
+ * holds nothing, is no rival of a member.  One that was examined counts while it is away, too: else of both, after a fault
+ * that took both along, the first to be back were taken, and a copy that was made since the last superblocks lacks more than
+ * the flags say.
  */
 static struct member *
 find_twin(const struct member *member)
 {
 	for_each_member(member->engine, other) {
 		bool counts = other->in_sync || other->evicting || other == member->engine->target ||
+			      (other->presence == PRESENCE_EXAMINED && !MUTANT(ABSENT_TWIN_FORGOTTEN)) ||
 			      (other->link == LINK_OPEN && other->examining == 0 &&
 			       (other->presence == PRESENCE_EXAMINED ||
 				(other->presence == PRESENCE_SPARE && member->presence == PRESENCE_SPARE)));
@@ -317,6 +320,34 @@ not_to_be_taken(struct member *member)
 	member->stale_set = -1;
 }
 
+/* It has a superblock from before this assembly that the one in use had not got then: that one is the copy, made before it.
+ * One that is younger than the assembly may as well be a copy of the one in use, or of one that another gateway went on with.
+ */
+static bool
+shows_more(const struct member *member, const struct member *used)
+{
+	const struct superblock *own = &member->superblock;
+	const struct taken_as *taken = &used->taken_as;
+
+	if (!used->in_sync || !taken->known || member->presence != PRESENCE_EXAMINED || member->verdict != SUPERBLOCK_OK ||
+	    own->epoch > member->engine->epoch_found || MUTANT(LATE_TWIN_IGNORED))
+		return false;
+	if (own->epoch != taken->epoch || own->event != taken->event)
+		return own->epoch != taken->epoch ? own->epoch > taken->epoch : own->event > taken->event;
+	return own->write_count > taken->write_count;
+}
+
+/* What was written to the member since the copy was made, the copy lacks, and no flags say what it is. */
+static void
+disbelieve(struct member *used, const struct member *member)
+{
+	used->went_back = true;
+	member_note(used, "is a copy, and older than %.100s, which is the same member: nothing on it is trusted; remove one of "
+		    "the two, the other is filled from the start", member->backend->label);
+	engine_log(used->engine, LOG_ERR, "member %s %s", used->backend->label, used->reason);
+	evict_condemn(used);
+}
+
 bool
 place_is_another(struct member *member)
 {
@@ -334,6 +365,8 @@ place_is_another(struct member *member)
 	else
 		member_note(member, "its mark as a spare has the UUID of the member of role %d: wipe it and add it as a "
 			    "spare anew", role);
+	if (twin != NULL && shows_more(member, twin))
+		disbelieve(twin, member);
 	/* Which of two is the real one, nobody can tell, unless one is in use. */
 	if (twin != NULL && twin->presence == member->presence && !twin->in_sync && !twin->evicting &&
 	    twin != member->engine->target) {
@@ -466,6 +499,9 @@ judge_superblock(struct member *member)
 	}
 	if (member->engine->phase >= PHASE_WRITE_SUPERBLOCKS)
 		take_in(member);
+	else if (member->engine->phase == PHASE_LOAD_MAP && member->presence == PRESENCE_EXAMINED &&
+		 find_twin(member) != NULL && !MUTANT(TWIN_WHILE_LOADING_LATE))
+		member->engine->map_error = -EAGAIN;	/* nothing was written yet: both are looked at */
 }
 
 static void

@@ -63,6 +63,7 @@ target_begin(struct member *member, int role)
 	bool all = member->stale_set < 0;
 
 	assert(engine->target == NULL);
+	member->taken_as.known &= !all;		/* what it held before means nothing any more */
 	if (member->standing == STANDING_SPARE)
 		adopt_spare(member, role);
 	if (all)

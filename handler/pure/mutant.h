@@ -380,7 +380,19 @@
 	  "a member that was busy all the time denies that there is another gateway")		\
 	X(ASKED_FOR_EVER, "asked-for-ever", 15,							\
 	  "test_engine_fence: test_one_member_that_refuses_to_be_asked_keeps_nobody_waiting",	\
-	  "a member that refuses to be asked about another gateway is waited for without end")
+	  "a member that refuses to be asked about another gateway is waited for without end")	\
+	X(FIRST_TO_ANSWER_TAKEN, "first-to-answer-taken", 12,					\
+	  "test_engine_identity: test_copy_that_answers_first_is_not_taken_for_the_member",	\
+	  "a volume starts when all places are taken, though devices have not said yet what they are")	\
+	X(TWIN_WHILE_LOADING_LATE, "twin-while-loading-late", 12,				\
+	  "test_engine_identity: test_copy_is_known_while_the_maps_are_read",			\
+	  "a member that shows up again while the maps are read is looked at only when the volume runs")	\
+	X(LATE_TWIN_IGNORED, "late-twin-ignored", 12,						\
+	  "test_engine_identity: test_copy_in_use_goes_when_the_member_shows_more",		\
+	  "a copy in use stays when the member turns up and has had later superblocks")		\
+	X(ABSENT_TWIN_FORGOTTEN, "absent-twin-forgotten", 12,					\
+	  "test_engine_identity: test_copy_that_is_back_before_its_member_is_not_taken",	\
+	  "of a member and its copy, both of which went, the first that is back is taken")
 
 enum mutant {
 	MUTANT_NONE,

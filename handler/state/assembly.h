@@ -10,7 +10,7 @@
  *
  * What starts, N members, level bears f of them:
  *
- *	N trusted				at once
+ *	N trusted				at once (the engine waits a little for devices it has not heard of)
  *	N-f or more trusted			when the others had time to come (ASSEMBLY_DEGRADED meanwhile)
  *	fewer trusted, some out of date		refused; with force the newest of those out of date are taken as
  *						they stand until there are N-f.  Costs what was written since they

@@ -5,7 +5,7 @@
  *	sim_admin.c	spares, replacement, scrub, ...		sim_format.c	shapes and media at the beginning
  *	sim_oracle.c	what a read may return			sim_check.c	what the media must hold
  *	sim_ability.c	what only some lives have		sim_time.c	how long requests take; faults that stay
- *	sim_gateway.c	a gateway that is not alone
+ *	sim_gateway.c	a gateway that is not alone	sim_clone.c	a member that is there twice
  *	sim_where.c	which states and faults have met; lives that look for rare pairs
  *	sim_cascade.c	faults that follow each other while the engine is busy with one
  *
@@ -52,6 +52,7 @@ enum ability_name {
 	ABILITY_LOST_COPIES,
 	ABILITY_FENCES,
 	ABILITY_CASCADES,
+	ABILITY_CLONES,
 	ABILITIES,
 };
 
@@ -87,6 +88,7 @@ enum fault_kind {
 	FAULT_STOP,		/* the gateway is stopped in order, and started again */
 	/* Of lives with the ability only, and never steered: */
 	FAULT_FENCED,		/* another gateway takes all members, and this one is started again */
+	FAULT_CLONE,		/* a copy of a member, or what it was once, is added as another device */
 	FAULT_KINDS,
 };
 
@@ -243,6 +245,9 @@ struct sim {
 	bool turn_missed;		/* by that */
 	uint64_t no_epoch_until_us;	/* it can't be recorded */
 	bool twin[SIM_SLOTS_MAX];	/* by device: a spare whose mark has a member's UUID */
+	int clone_of[SIM_SLOTS_MAX];	/* by device: it holds what this one held; -1: no copy */
+	bool clone_is_old[SIM_SLOTS_MAX];	/* so old that it is known by itself */
+	int clone_stays;		/* at the next start: this device; -1: none */
 	int slots;			/* devices there are; slot_of says which the engine has */
 	int slot_of[SIM_SLOTS_MAX];	/* by device: the engine's slot, -1: not given to it */
 	int member_in[SLOTS_MAX];	/* by slot: device; -1 */
@@ -342,6 +347,13 @@ bool sim_is_drained(struct sim *sim);	/* no request is under way */
 /* sim_gateway.c */
 void gateway_strike(struct sim *sim, enum fault_kind kind, uint64_t *random);
 
+/* sim_clone.c */
+void clone_strike(struct sim *sim, uint64_t *random);
+void clone_look(struct sim *sim);		/* nobody may have written to one */
+void clone_starts(struct sim *sim);		/* those that can't be known are taken away before */
+void clone_end(struct sim *sim);		/* an administrator removes them */
+void clone_forget(struct sim *sim, int m);	/* this device is none, or there are none of it, any more */
+
 /* sim_ability.c */
 void ability_draw(struct sim *sim);
 bool sim_can(const struct sim *sim, enum ability_name ability);	/* this life */
@@ -371,6 +383,8 @@ void admin_size_seen(struct sim *sim);	/* the engine says how large it is */
 void admin_repair(struct sim *sim, bool patient);	/* impatient: whoever is not in sync is replaced */
 void admin_accept_wanted(struct sim *sim);	/* what a rebuild waits for, because nobody can know it */
 void admin_format_spare(struct sim *sim, int m);
+bool admin_attach_old(struct sim *sim, int m);
+void admin_detach(struct sim *sim, int m);
 void admin_detached(void *owner, int slot, struct backend *backend);
 void admin_wants_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes);
 
@@ -388,6 +402,7 @@ void fault_resume_load(struct sim *sim, uint64_t *random);	/* after silence, per
 bool fault_troubled(const struct sim *sim);		/* somebody is in trouble */
 void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
+bool fault_others_are_well(const struct sim *sim, int m);
 bool sim_read_superblock(const struct disk *disk, struct superblock *superblock);
 void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice */
 

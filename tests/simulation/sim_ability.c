@@ -36,6 +36,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_LOST_COPIES] = { "lost-copies", 8, true, "superblocks one copy of which can't be read after a restart" },
 	[ABILITY_FENCES] = { "fences", 8, true, "another gateway takes all members, and this one has to stop" },
 	[ABILITY_CASCADES] = { "cascades", 6, false, "faults that follow each other while the engine is busy with one" },
+	[ABILITY_CLONES] = { "clones", 8, true, "a copy of a member, new or old, as another device" },
 };
 
 uint64_t

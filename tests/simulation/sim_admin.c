@@ -70,6 +70,7 @@ admin_format_spare(struct sim *sim, int m)
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 
 	fake_member_fence(&sim->members[m]);
+	clone_forget(sim, m);
 	sim->marked_bytes[m] = mark.member_bytes;
 	disk_wipe(disk);
 	sim->uuids_made++;
@@ -88,19 +89,40 @@ admin_format_spare(struct sim *sim, int m)
 }
 
 static bool
-attach(struct sim *sim, enum admin_kind kind, int m)
+attach_device(struct sim *sim, enum admin_kind kind, int m)
 {
 	char why[256] = "";
-	int slot;
+	int slot = answered(sim, kind, engine_attach(sim->engine, &sim->members[m].backend, why), why);
 
-	if (kind == ADMIN_ADD_SPARE)
-		admin_format_spare(sim, m);
-	slot = answered(sim, kind, engine_attach(sim->engine, &sim->members[m].backend, why), why);
 	if (slot < 0)
 		return false;
 	sim->slot_of[m] = slot;
 	sim->member_in[slot] = m;
 	return true;
+}
+
+static bool
+attach(struct sim *sim, enum admin_kind kind, int m)
+{
+	if (kind == ADMIN_ADD_OLD && sim->clone_of[m] >= 0 && !sim->clone_is_old[m])
+		kind = ADMIN_ADD_SPARE;	/* it could not be known from the member, if that is away */
+	if (kind == ADMIN_ADD_SPARE)
+		admin_format_spare(sim, m);
+	return attach_device(sim, kind, m);
+}
+
+bool
+admin_attach_old(struct sim *sim, int m)
+{
+	return attach_device(sim, ADMIN_ADD_OLD, m);
+}
+
+void
+admin_detach(struct sim *sim, int m)
+{
+	char why[256] = "";
+
+	answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
 }
 
 void
@@ -114,6 +136,9 @@ admin_detached(void *owner, int slot, struct backend *backend)
 	sim->member_in[slot] = -1;
 	sim->slot_of[m] = -1;
 	sim->roles[m] = -1;
+	for (int other = 0; other < sim->slots; other++)
+		if (sim->clone_of[other] == m)
+			clone_forget(sim, other);	/* there is one left */
 	sim->look = true;
 }
 

@@ -19,7 +19,7 @@
 const char *const fault_names[FAULT_KINDS] = {
 	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "command refused",
 	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "standstill", "no memory", "gateway crash", "blackout", "stop and start",
-	"fenced off",
+	"fenced off", "clone",
 };
 
 static uint64_t
@@ -97,6 +97,7 @@ void
 fault_cure_all(struct sim *sim)
 {
 	stay_end(sim);
+	clone_end(sim);
 	engine_memory_refuse(0, 0);
 	for (int m = 0; m < sim->slots; m++)
 		for (int kind = 0; kind < CURE_KINDS; kind++) {
@@ -296,8 +297,8 @@ strike_foreign(struct sim *sim, int m, uint64_t lasts)
 }
 
 /* Is everything well but for this member, and is it on record who is in sync? */
-static bool
-others_are_well(const struct sim *sim, int m)
+bool
+fault_others_are_well(const struct sim *sim, int m)
 {
 	if (sim->geometry.redundancy == 0 || sim->members[m].foreign != NULL ||
 	    now(sim) <= sim->excess_until_us || sim->status.state != VOLUME_ACTIVE || !sim->running_seen ||
@@ -315,7 +316,7 @@ strike_wipe(struct sim *sim, int m)
 {
 	int role = sim->roles[m];
 
-	if (!others_are_well(sim, m))
+	if (!fault_others_are_well(sim, m))
 		return;
 	fake_member_power_loss(&sim->members[m], true);
 	disk_wipe(&sim->members[m].disk);
@@ -345,7 +346,7 @@ strike_stuck(struct sim *sim, int m, uint64_t *random)
 	bool unwritable = random_once_in(random, 2);
 	uint64_t row = 0, at;
 
-	if (unwritable && !others_are_well(sim, m))
+	if (unwritable && !fault_others_are_well(sim, m))
 		return;
 	if (unwritable && random_once_in(random, 2)) {
 		at = metadata[fake_random(random) % 4];
@@ -369,7 +370,7 @@ static void
 strike_conflict(struct sim *sim, int m, uint64_t lasts, uint64_t *random)
 {
 	/* Else another gateway might live on what it has taken: then it is believed. */
-	if (!others_are_well(sim, m) || geometry_can_split(&sim->geometry))
+	if (!fault_others_are_well(sim, m) || geometry_can_split(&sim->geometry))
 		return;
 	fault_trouble(sim, m, 600ull * 1000000);
 	sim->members[m].conflicts = true;
@@ -418,7 +419,7 @@ strike_rollback(struct sim *sim, int m, uint64_t *random)
 		sim->snapshot_of = m;
 		return;
 	}
-	if (!others_are_well(sim, of) || sim->roles[of] < 0 || sim->holder[sim->roles[of]] != of ||
+	if (!fault_others_are_well(sim, of) || sim->roles[of] < 0 || sim->holder[sim->roles[of]] != of ||
 	    !sim_read_superblock(&sim->snapshot, &old) || !sim_read_superblock(&sim->members[of].disk, &new) ||
 	    old.epoch + 2 > new.epoch)
 		return;
@@ -538,6 +539,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_BLACKOUT:
 	case FAULT_STOP:
 	case FAULT_FENCED:
+	case FAULT_CLONE:
 	case FAULT_KINDS:
 		break;
 	}
@@ -677,7 +679,7 @@ draw_able(const struct sim *sim, uint64_t *random, enum fault_kind *kind)
 		{ ABILITY_STUCK_SECTORS, FAULT_STUCK }, { ABILITY_CONFLICTS, FAULT_CONFLICT },
 		{ ABILITY_SHAPES, FAULT_SHAPE }, { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
 		{ ABILITY_STANDSTILLS, FAULT_STANDSTILL }, { ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
-		{ ABILITY_FENCES, FAULT_FENCED },
+		{ ABILITY_FENCES, FAULT_FENCED }, { ABILITY_CLONES, FAULT_CLONE },
 	};
 	enum fault_kind kinds[sizeof(able) / sizeof(able[0])];
 	uint64_t count = 0;
@@ -718,7 +720,9 @@ fault_inject(struct sim *sim, uint64_t *random)
 	enum fault_kind kind = draw_fault(sim, random);
 
 	sim->options.totals->faults[kind]++;
-	if (kind > FAULT_STOP)
+	if (kind == FAULT_CLONE)
+		clone_strike(sim, random);
+	else if (kind > FAULT_STOP)
 		gateway_strike(sim, kind, random);
 	else if (kind >= FAULT_CRASH)
 		strike_gateway(sim, kind, random);

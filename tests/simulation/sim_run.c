@@ -106,6 +106,7 @@ sim_look(struct sim *sim)
 	sim->engine_options.take_over_ms = 0;
 	admin_size_seen(sim);
 	see_members(sim);
+	clone_look(sim);
 	oracle_look_at_damage(sim);
 }
 
@@ -319,6 +320,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 	struct backend *backends[SIM_SLOTS_MAX];
 	int count = 0;
 
+	clone_starts(sim);
 	for (int slot = 0; slot < SLOTS_MAX; slot++)
 		sim->member_in[slot] = -1;
 	for (int m = 0; m < sim->slots; m++) {
@@ -584,9 +586,11 @@ begin(struct sim *sim, const struct sim_options *options)
 	ability_draw(sim);
 	format_draw_shape(sim);
 	draw_options(sim);
+	sim->clone_stays = -1;
 	for (int m = 0; m < sim->slots; m++) {
 		struct fake_member *member = &sim->members[m];
 
+		sim->clone_of[m] = -1;
 		snprintf(label, sizeof(label), "m%d", m);
 		fake_member_init(member, label, sim->member_bytes_max, sim->block_bytes, &sim->schedule,
 				 &sim->random);

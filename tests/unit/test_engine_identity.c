@@ -572,6 +572,7 @@ struct holding {
 	struct rig rig;
 	struct tap taps[EXTRA + 1];
 	uint32_t superblocks, map_writes, map_reads;	/* of these members: held */
+	uint32_t looks;					/* reads of their superblocks: held */
 	int passes;					/* so many superblocks are not */
 	uint32_t refused;				/* the next write of a superblock is refused */
 	uint64_t offset_bytes[2];			/* of the refused one, and of the one behind it */
@@ -600,6 +601,9 @@ hold(struct tap *tap, const struct backend_io *io)
 			holding->offset_bytes[1] = io->offset_bytes;
 		return holding->superblocks & bit && holding->passes-- <= 0 ? TAP_HOLD : TAP_PASS;
 	}
+	if (io->op == BACKEND_READ && holding->looks & bit &&
+	    (io->offset_bytes == LAYOUT_SUPERBLOCK_A_OFFSET || io->offset_bytes == LAYOUT_SUPERBLOCK_B_OFFSET))
+		return TAP_HOLD;
 	if (!in_map(io))
 		return TAP_PASS;
 	return (io->op == BACKEND_READ ? holding->map_reads : holding->map_writes) & bit ? TAP_HOLD : TAP_PASS;
@@ -930,6 +934,178 @@ test_mark_that_one_member_has_counts(void **state)
 	finish(rig);
 }
 
+/* --- a copy that answers before the member --- */
+
+/* The copy has what the member had before the latest writes, and the same superblocks. */
+static void
+crash_with_copy(struct holding *holding, uint64_t seed)
+{
+	struct rig *rig = &holding->rig;
+
+	begin_written(holding, seed);
+	copy_to_extra(rig, 1);
+	write_all(rig);
+	crash(holding);
+	assert_int_equal(rig_superblock(rig, 1).write_count, rig_superblock(rig, EXTRA).write_count);
+	holding->looks = 1u << 1;
+	rig->count = EXTRA + 1;
+}
+
+static void
+answer_looks(struct holding *holding, int m)
+{
+	holding->looks = 0;
+	tap_let_go(&holding->taps[m]);
+}
+
+static void
+neither_until_one_is_removed(struct rig *rig)
+{
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	rig_steps(rig, 3000);
+	assert_int_equal(rig_status(rig).state, VOLUME_DEGRADED);
+	assert_true(says(rig, 1, "remove") && says(rig, EXTRA, "remove"));
+	assert_int_equal(engine_detach(rig->engine, EXTRA, why), 0);
+	wait_for_active(rig);
+	assert_int_equal(rig_status(rig).members[1].state, MEMBER_IN_SYNC);
+	finish(rig);
+}
+
+static void
+test_copy_that_answers_first_is_not_taken_for_the_member(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+
+	crash_with_copy(&holding, 41);
+	rig_start(rig);
+	rig_steps(rig, 150);
+	assert_int_equal(rig_status(rig).state, VOLUME_ASSEMBLING);
+	answer_looks(&holding, 1);
+	neither_until_one_is_removed(rig);
+}
+
+/* Not even then, if it comes while nothing was written yet. */
+static void
+test_copy_is_known_while_the_maps_are_read(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+
+	crash_with_copy(&holding, 42);
+	holding.map_reads = 1u << 0;
+	rig_start(rig);
+	rig_steps(rig, 400);		/* longer than it is waited for */
+	assert_int_equal(holding.taps[0].held_count, 1);
+	answer_looks(&holding, 1);
+	rig_steps(rig, 50);
+	let_go(&holding);
+	neither_until_one_is_removed(rig);
+}
+
+static void
+test_device_that_says_nothing_holds_up_a_start_no_longer_than_a_member(void **state)
+{
+	for (int refuses = 0; refuses < 2; refuses++) {
+		struct holding holding;
+		struct rig *rig = &holding.rig;
+
+		begin_written(&holding, 43);
+		rig_stop(rig);
+		rig_mark_spare(rig, EXTRA, RIG_MEMBER_BYTES);
+		tap_init(&holding.taps[EXTRA], &rig->members[EXTRA]);
+		holding.taps[EXTRA].judge = hold;
+		holding.taps[EXTRA].owner = &holding;
+		holding.looks = 1u << EXTRA;
+		rig->members[EXTRA].reachable = !refuses;
+		rig->count = EXTRA + 1;
+		rig_start(rig);
+		rig_steps(rig, 100);
+		assert_int_equal(rig_status(rig).state, refuses ? VOLUME_ACTIVE : VOLUME_ASSEMBLING);
+		assert_true(rig_wait(rig, VOLUME_ACTIVE, 200));
+		answer_looks(&holding, EXTRA);
+		rig_steps(rig, 100);
+		finish(rig);
+	}
+}
+
+static void
+test_copy_in_use_goes_when_the_member_shows_more(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+	struct superblock superblock;
+
+	begin_written(&holding, 44);
+	copy_to_extra(rig, 1);
+	crash(&holding);
+	superblock = rig_superblock(rig, 1);	/* an update that reached nobody else */
+	advance_superblock(rig, 1, superblock.epoch, superblock.event + 1);
+	holding.looks = 1u << 1;
+	rig->count = EXTRA + 1;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 1000));
+	rig_steps(rig, 500);
+	answer_looks(&holding, 1);
+	neither_until_one_is_removed(rig);
+}
+
+/* As it was at the start, or as it is now. */
+static void
+test_copy_that_comes_while_the_volume_runs_does_no_harm(void **state)
+{
+	for (int later = 0; later < 2; later++) {
+		struct rig rig;
+		uint8_t *before;
+
+		start(&rig, 5, 45);
+		write_all(&rig);
+		rig_stop(&rig);
+		before = snapshot(&rig, 1);
+		rig_start_active(&rig);
+		write_all(&rig);
+		if (later)
+			change_superblocks(&rig);
+		rig_mark_spare(&rig, EXTRA, RIG_MEMBER_BYTES);
+		put_back(&rig, EXTRA, later ? snapshot(&rig, 1) : before);
+		if (later)
+			free(before);
+		rig.members[EXTRA].written = false;
+		assert_int_equal(attach(&rig, EXTRA), EXTRA);
+		write_all(&rig);
+		assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+		assert_true(says(&rig, EXTRA, "m1") && !rig.members[EXTRA].written);
+		finish(&rig);
+	}
+}
+
+static void
+test_copy_that_is_back_before_its_member_is_not_taken(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 5, 46);
+	write_all(&rig);
+	copy_to_extra(&rig, 1);
+	assert_int_equal(attach(&rig, EXTRA), EXTRA);
+	write_all(&rig);		/* the copy lacks it, and its superblock does not */
+	rig.members[EXTRA].written = false;
+	fake_member_cut(&rig.members[1], false);
+	fake_member_cut(&rig.members[EXTRA], false);
+	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
+	rig_drain(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig.members[EXTRA].reachable = true;
+	rig_steps(&rig, 20000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	assert_true(says(&rig, EXTRA, "m1") && !rig.members[EXTRA].written);
+	rig.members[1].reachable = true;
+	rig_steps(&rig, 20000);
+	assert_int_equal(engine_detach(rig.engine, EXTRA, why), 0);
+	wait_for_active(&rig);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -951,6 +1127,12 @@ main(void)
 		cmocka_unit_test(test_of_two_equal_devices_neither_is_believed),
 		cmocka_unit_test(test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older),
 		cmocka_unit_test(test_older_of_two_is_a_copy),
+		cmocka_unit_test(test_copy_that_answers_first_is_not_taken_for_the_member),
+		cmocka_unit_test(test_copy_is_known_while_the_maps_are_read),
+		cmocka_unit_test(test_device_that_says_nothing_holds_up_a_start_no_longer_than_a_member),
+		cmocka_unit_test(test_copy_in_use_goes_when_the_member_shows_more),
+		cmocka_unit_test(test_copy_that_comes_while_the_volume_runs_does_no_harm),
+		cmocka_unit_test(test_copy_that_is_back_before_its_member_is_not_taken),
 		cmocka_unit_test(test_refused_superblock_is_repeated_on_the_same_copy),
 		cmocka_unit_test(test_removed_member_is_forgotten_by_the_superblocks_first),
 		cmocka_unit_test(test_target_is_on_record_only_when_its_marks_are_durable),
