@@ -352,6 +352,7 @@ struct engine {
 	int lost_pending;
 	int lost_error;
 	uint64_t lost_retry_ms;		/* after a failure */
+	uint64_t lost_record_retry_ms;	/* what is suspect could not be listed */
 	bool lost_full;			/* some of them did not fit: they stay suspect */
 	uint32_t lost_free;		/* lost->free_count then: with more there is room again */
 	bool lost_recording;		/* suspect rows of a degraded volume are being recorded */

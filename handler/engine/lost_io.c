@@ -14,7 +14,7 @@
 #include <string.h>
 #include <syslog.h>
 
-#define RETRY_MS 1000u		/* after a member that can't be spared refused it */
+#define RETRY_MS 1000u		/* after a member that can't be spared refused it, or without memory */
 
 struct lost_record {
 	struct lost_waiter waiter;	/* must be first */
@@ -256,7 +256,10 @@ record_suspects(struct engine *engine)
 	if (record == NULL ||
 	    (record->region = calloc(engine->intent.suspect_count, sizeof(uint32_t))) == NULL) {
 		free(record);
-		return;		/* they stay suspect: medium errors, as when they are recorded */
+		/* They stay suspect: medium errors, as when they are recorded.  Operations wait for this. */
+		if (!MUTANT(RECORD_UNRETRIED))
+			engine->lost_record_retry_ms = engine->now_ms + RETRY_MS;
+		return;
 	}
 	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
 		intent_target_doubted(&engine->intent);
@@ -305,7 +308,8 @@ lost_io_run(struct engine *engine)
 	/* Nothing is missing, or there is room again. */
 	if (engine->missing == 0 || (lost_settled(engine->lost) && engine->lost->free_count > engine->lost_free))
 		engine->lost_full = false;
-	if (!engine->lost_recording && lost_io_recording(engine) && engine->evicting == 0)
+	if (!engine->lost_recording && lost_io_recording(engine) && engine->evicting == 0 &&
+	    engine->now_ms >= engine->lost_record_retry_ms)
 		record_suspects(engine);
 	if (engine->lost_pending > 0 || engine->now_ms < engine->lost_retry_ms)
 		return;
@@ -318,7 +322,13 @@ lost_io_run(struct engine *engine)
 uint64_t
 lost_io_deadline(const struct engine *engine)
 {
-	return engine->lost_retry_ms > engine->now_ms ? engine->lost_retry_ms : UINT64_MAX;
+	uint64_t deadline = UINT64_MAX;
+
+	if (engine->lost_retry_ms > engine->now_ms)
+		deadline = engine->lost_retry_ms;
+	if (engine->lost_record_retry_ms > engine->now_ms && engine->lost_record_retry_ms < deadline)
+		deadline = engine->lost_record_retry_ms;
+	return deadline;
 }
 
 /* Who made bytes known again must not be told so.  A record of what was lost waits as long as it takes. */

@@ -392,7 +392,10 @@
 	  "a copy in use stays when the member turns up and has had later superblocks")		\
 	X(ABSENT_TWIN_FORGOTTEN, "absent-twin-forgotten", 12,					\
 	  "test_engine_identity: test_copy_that_is_back_before_its_member_is_not_taken",	\
-	  "of a member and its copy, both of which went, the first that is back is taken")
+	  "of a member and its copy, both of which went, the first that is back is taken")		\
+	X(RECORD_UNRETRIED, "record-unretried", 15,						\
+	  "test_engine_memory: test_what_is_lost_is_recorded_as_soon_as_there_is_memory",	\
+	  "nothing wakes the engine to record what is lost once there is memory for it again")
 
 enum mutant {
 	MUTANT_NONE,
