@@ -198,8 +198,9 @@ write_written(struct write_op *op)
 	TRACE_WRITE(write__end, op);
 	figures_step(engine, STEP_WRITE, op->written_ns, op->commands);
 	if (op->error != 0) {
-		/* Without memory nothing was sent. */
-		if (is_redundant(op) && op->error != -ENOMEM && !MUTANT(FAILURE_FORGOTTEN))
+		const bool sent = MUTANT(SENT_BY_ERROR) ? op->error != -ENOMEM : op->sent;
+
+		if (is_redundant(op) && sent && !MUTANT(FAILURE_FORGOTTEN))
 			intent_suspect_rows(&engine->intent, write_first_row(op), write_last_row(op));
 		write_end(op, op->error);
 		return;
@@ -595,6 +596,7 @@ create(struct engine *engine, struct piece *piece, struct write_op *instead)
 	op->again_ns = 0;
 	op->avoid = 0;
 	op->refused = false;
+	op->sent = false;
 	op->buffer = NULL;
 	engine->ops++;
 	engine->writes++;

@@ -407,6 +407,8 @@ write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int re
 			write_position(op, &gather, number, position);
 	if (gather_submit(&gather) != 0)
 		op->error = -ENOMEM;
+	else
+		op->sent = true;
 }
 
 /* --- parity --- */

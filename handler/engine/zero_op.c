@@ -49,6 +49,7 @@ struct zero_op {
 	uint64_t first_row;
 	int row_count;
 	bool finds_lost;	/* overwrites what could not be known */
+	bool sent;		/* commands, now or before it was repeated */
 	struct region_hold marks;
 	int pending;
 	int attempts;
@@ -190,8 +191,9 @@ zero_written(struct zero_op *op)
 	figures_step(engine, STEP_WRITE, op->begun_ns, 1);
 	learn_pace(op);
 	if (op->error != 0) {
-		/* Without memory nothing was sent. */
-		if (has_redundancy(engine) && op->error != -ENOMEM && !MUTANT(ZEROS_FAILURE_FORGOTTEN))
+		const bool sent = MUTANT(ZEROS_SENT_BY_ERROR) ? op->error != -ENOMEM : op->sent;
+
+		if (has_redundancy(engine) && sent && !MUTANT(ZEROS_FAILURE_FORGOTTEN))
 			intent_suspect_rows(&engine->intent, op->first_row,
 					    op->first_row + (uint64_t)op->row_count - 1);
 		zero_end(op, op->error);
@@ -271,6 +273,8 @@ zero_write(struct zero_op *op)
 		add_row(op, &gather, op->first_row + (uint64_t)i);
 	if (gather_submit(&gather) != 0)
 		op->error = -ENOMEM;
+	else
+		op->sent = true;
 	if (--op->pending == 0)
 		zero_written(op);
 }
@@ -374,6 +378,7 @@ zero_op_create(struct engine *engine, struct piece *piece)
 	op->first_row = piece->begin_bytes / row_bytes;
 	op->row_count = (int)((piece->end_bytes - piece->begin_bytes) / row_bytes);
 	op->attempts = 0;
+	op->sent = false;
 	op->again_ns = 0;
 	op->marks = (struct region_hold){ .ready = zero_marked };
 	list_init(&op->marks.node);

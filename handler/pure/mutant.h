@@ -395,7 +395,13 @@
 	  "of a member and its copy, both of which went, the first that is back is taken")		\
 	X(RECORD_UNRETRIED, "record-unretried", 15,						\
 	  "test_engine_memory: test_what_is_lost_is_recorded_as_soon_as_there_is_memory",	\
-	  "nothing wakes the engine to record what is lost once there is memory for it again")
+	  "nothing wakes the engine to record what is lost once there is memory for it again")	\
+	X(SENT_BY_ERROR, "sent-by-error", 1,							\
+	  "test_engine_memory: test_write_that_was_sent_is_not_taken_for_one_without_memory",	\
+	  "whether a write that failed was sent is guessed from its error")			\
+	X(ZEROS_SENT_BY_ERROR, "zeros-sent-by-error", 1,					\
+	  "test_engine_memory: test_zeros_that_were_sent_are_not_taken_for_some_without_memory",	\
+	  "whether zeros that failed were sent is guessed from their error")
 
 enum mutant {
 	MUTANT_NONE,

@@ -1,6 +1,9 @@
-/* test_engine_memory.c - memory that can't be had (docs/design/memory.md): what waits for it is tried again.
+/* test_engine_memory.c - memory that can't be had (docs/design/memory.md): what waits for it is tried again, and only what was
+ * never sent counts as not done.
  */
 #include "knowable.h"
+
+#include "engine/engine_internal.h"
 
 #include <errno.h>
 
@@ -8,9 +11,24 @@
 
 void *__real_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
+struct member_io *__real_member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes,
+				       enum io_policy policy);
+struct member_io *__wrap_member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes,
+				       enum io_policy policy);
+void __real_member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner);
+void __wrap_member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner);
 
 static bool list_refused;	/* memory for the list of the one region that is suspect */
 static int list_tried;
+static bool writes_refused;	/* commands that write data */
+static bool refusals_renamed;	/* what members refuse is told as -ENOMEM */
+static void (*renamed_done)(struct member_io *mio, int result);
+
+static bool
+writes_data(enum backend_op op, enum io_policy policy)
+{
+	return policy == IO_REQUEST && (op == BACKEND_WRITE || op == BACKEND_ZERO);
+}
 
 void *
 __wrap_calloc(size_t count, size_t bytes)
@@ -20,6 +38,30 @@ __wrap_calloc(size_t count, size_t bytes)
 		return NULL;
 	}
 	return __real_calloc(count, bytes);
+}
+
+struct member_io *
+__wrap_member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes, enum io_policy policy)
+{
+	return writes_refused && writes_data(op, policy) ? NULL
+							 : __real_member_io_try(member, op, offset_bytes, policy);
+}
+
+static void
+rename_refusal(struct member_io *mio, int result)
+{
+	renamed_done(mio, result == -EIO ? -ENOMEM : result);
+}
+
+void
+__wrap_member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner)
+{
+	if (refusals_renamed && writes_data(mio->io.op, mio->policy)) {
+		assert_true(renamed_done == NULL || renamed_done == done);
+		renamed_done = done;
+		done = rename_refusal;
+	}
+	__real_member_io_submit(mio, done, owner);
 }
 
 /* --- what waits for memory --- */
@@ -85,11 +127,93 @@ test_what_is_lost_is_recorded_as_soon_as_there_is_memory(void **state)
 	rig_free(&rig);
 }
 
+/* --- what was sent --- */
+
+static uint64_t
+begin_degraded(struct rig *rig)
+{
+	uint64_t row;
+
+	begin(rig, 5, 4, 921);
+	row = row_in(rig, 1) + 4;
+	fake_member_cut(&rig->members[0], false);
+	/* Marks the region, or that would be refused. */
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row + 4), 1, false);
+	rig_drain(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 2000));
+	rig_steps(rig, 100);
+	return row;
+}
+
+/* Members 2 and 3 refuse, member 1 takes its part of the row: nobody knows any more what member 0 has of it. */
+static void
+check_torn_row_is_told(enum request_op op)
+{
+	struct rig rig;
+	const uint64_t row = begin_degraded(&rig);
+
+	rig.errors_allowed = true;
+	rig.members[2].refuse_writes = rig.members[3].refuse_writes = true;
+	renamed_done = NULL;
+	refusals_renamed = true;
+	rig_submit(&rig, op, sector_of_row(&rig, row), row_sectors(&rig), false);
+	rig_drain(&rig);
+	refusals_renamed = false;
+	rig.members[2].refuse_writes = rig.members[3].refuse_writes = false;
+	rig.errors_allowed = false;
+	assert_int_equal(rig.last_error, -ENOMEM);
+	rig_steps(&rig, 100);
+	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	assert_int_equal(rig_status(&rig).lost_bytes, CHUNK);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_write_that_was_sent_is_not_taken_for_one_without_memory(void **state)
+{
+	check_torn_row_is_told(REQUEST_WRITE);
+}
+
+static void
+test_zeros_that_were_sent_are_not_taken_for_some_without_memory(void **state)
+{
+	check_torn_row_is_told(REQUEST_ZERO);
+}
+
+static void
+test_what_was_never_sent_makes_nothing_suspect(void **state)
+{
+	struct rig rig;
+	const uint64_t row = begin_degraded(&rig);
+
+	rig.errors_allowed = true;
+	writes_refused = true;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), row_sectors(&rig), false);
+	rig_drain(&rig);
+	assert_int_equal(rig.last_error, -ENOMEM);
+	rig_submit(&rig, REQUEST_ZERO, sector_of_row(&rig, row + 8), row_sectors(&rig), false);
+	rig_drain(&rig);
+	writes_refused = false;
+	rig.errors_allowed = false;
+	assert_int_equal(rig.failed, 2);
+	rig_steps(&rig, 100);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	assert_int_equal(read_first_chunk(&rig, row + 8), 0);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	rig_verify(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_lost_is_recorded_as_soon_as_there_is_memory),
+		cmocka_unit_test(test_write_that_was_sent_is_not_taken_for_one_without_memory),
+		cmocka_unit_test(test_zeros_that_were_sent_are_not_taken_for_some_without_memory),
+		cmocka_unit_test(test_what_was_never_sent_makes_nothing_suspect),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
