@@ -79,7 +79,7 @@ enum io_policy {
 };
 
 /* One command to one member.  done() gets 0; -ENODATA or -EIO as the backend says; -ENOLINK when the
- * member was evicted, durably; -ETIMEDOUT after queue_limit; -ENOTCONN for IO_PROBE; -ESHUTDOWN when the
+ * member was evicted or replaced, durably; -ETIMEDOUT after queue_limit; -ENOTCONN for IO_PROBE; -ESHUTDOWN when the
  * engine was fenced off or stops.
  */
 struct member_io {

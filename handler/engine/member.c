@@ -378,6 +378,13 @@ member_fence_off(struct member *member)
 	intent_io_tell(engine, -ESHUTDOWN);	/* their marks are not written any more */
 }
 
+/* Its place was given to another while this was under way: whoever waits for it can't say any more which chunk it is about. */
+static bool
+is_nobodys(const struct member_io *mio)
+{
+	return mio->member->role < 0 && mio->policy == IO_REQUEST && !MUTANT(FORMER_HEARD);
+}
+
 void
 member_handle_answer(struct member_io *mio)
 {
@@ -390,6 +397,10 @@ member_handle_answer(struct member_io *mio)
 		evict_answered(mio);
 	} else {
 		evict_cut_off(mio);
+	}
+	if (result != -ENOTCONN && is_nobodys(mio)) {
+		finish(mio, -ENOLINK);	/* tried again, without it */
+		return;
 	}
 	if (result == 0) {
 		if (mio->sent_at > member->answered_at)

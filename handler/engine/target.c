@@ -313,6 +313,7 @@ target_complete(struct engine *engine)
 		take_place(engine);
 }
 
+/* What it still answers before its session ends counts as not answered (member.c): nobody knows its role any more. */
 void
 target_dismissed(struct member *former)
 {

@@ -401,7 +401,10 @@
 	  "whether a write that failed was sent is guessed from its error")			\
 	X(ZEROS_SENT_BY_ERROR, "zeros-sent-by-error", 1,					\
 	  "test_engine_memory: test_zeros_that_were_sent_are_not_taken_for_some_without_memory",	\
-	  "whether zeros that failed were sent is guessed from their error")
+	  "whether zeros that failed were sent is guessed from their error")			\
+	X(FORMER_HEARD, "former-heard", 17,							\
+	  "test_engine_replaced: test_answer_of_a_former_that_comes_late_is_nobodys",		\
+	  "what a member answers whose place was given away is taken for an answer of that place")
 
 enum mutant {
 	MUTANT_NONE,

@@ -5,6 +5,7 @@
 #include "rig.h"
 #include "tap.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #define LOAD_BYTES (2ull << 20)
 #define SPARE 4			/* rig->members[] of the spare, and its slot */
 #define ROLE 1			/* whose place it takes */
+#define DATA_OFFSET (4u << 20)
 
 static char why[256];
 
@@ -29,6 +31,9 @@ struct world {
 	uint64_t refuse_from, refuse_to;	/* and what the spare is sent for this range of it */
 	int refusals;		/* of the latter */
 	bool asks_held;		/* writes by which members are asked for another gateway */
+	bool reads_held;	/* of data, from the former */
+	int late_result;	/* so they are answered when its session is being given back */
+	int late;		/* how many were */
 };
 
 /* Does the superblock say that the spare has the place? */
@@ -56,6 +61,8 @@ judge(struct tap *tap, const struct backend_io *io)
 		return TAP_REFUSE;
 	}
 	if (world->asks_held && io->op == BACKEND_WRITE && io->offset_bytes == LAYOUT_ASK_OFFSET)
+		return TAP_HOLD;
+	if (world->reads_held && index == ROLE && io->op == BACKEND_READ && io->offset_bytes >= DATA_OFFSET)
 		return TAP_HOLD;
 	if (!gives_place(world, io))
 		return TAP_PASS;
@@ -615,6 +622,61 @@ test_place_does_not_change_hands_while_its_holder_speaks_of_another_gateway(void
 	finish(&world);
 }
 
+static struct world *late_world;
+
+static void
+answer_and_release(struct backend *backend)
+{
+	struct tap *former = &late_world->taps[ROLE];
+	const int count = former->held_count;
+
+	former->held_count = 0;
+	for (int i = 0; i < count; i++) {
+		former->held[i]->result = late_world->late_result;
+		former->held[i]->done(former->held[i]);
+	}
+	late_world->late += count;
+	backend->ops->close(backend);
+}
+
+/* It has no place any more, so nobody can say which chunk its answer is about, nor is it taken for one. */
+static void
+check_late_answer(int result)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	struct backend_ops below;
+
+	start(&world, 5, 4, 1300);
+	world.late_result = result;
+	late_world = &world;
+	below = *world.taps[ROLE].below;
+	below.release = answer_and_release;
+	world.taps[ROLE].below = &below;
+	rig_submit(rig, REQUEST_WRITE, 0, 96, false);
+	rig_drain(rig);
+	assert_int_equal(engine_replace(rig->engine, ROLE, attach(&world), why), 0);
+	for (int i = 0; i < 20000 && !is_copied(rig); i++)
+		rig_step(rig);
+	world.reads_held = true;
+	rig_submit(rig, REQUEST_READ, 40, 8, false);	/* of its chunk of the first row */
+	for (int i = 0; i < 20000 && world.late == 0; i++)
+		rig_step(rig);
+	assert_int_equal(world.late, 1);
+	rig_drain(rig);
+	assert_int_equal(rig->failed, 0);
+	assert_int_equal(rig_status(rig).members[SPARE].role, ROLE);
+	finish(&world);
+}
+
+static void
+test_answer_of_a_former_that_comes_late_is_nobodys(void **state)
+{
+	check_late_answer(-EIO);
+	check_late_answer(-ENODATA);
+	check_late_answer(0);
+}
+
 int
 main(void)
 {
@@ -635,6 +697,7 @@ main(void)
 		cmocka_unit_test(test_copies_change_hands_durably_too),
 		cmocka_unit_test(test_what_was_copied_before_parity_defined_it_is_copied_again),
 		cmocka_unit_test(test_place_does_not_change_hands_while_its_holder_speaks_of_another_gateway),
+		cmocka_unit_test(test_answer_of_a_former_that_comes_late_is_nobodys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
