@@ -151,6 +151,7 @@ struct member {
 	bool cache_kept;		/* by all sessions opened since the last that was restored */
 	uint32_t lost_seen;		/* of backend->writes_lost */
 	bool doubted;			/* said so, and was sent no flushes: no write to it is known to have lasted */
+	bool flushes_void;		/* the same, and no row was made suspect for it yet: no flush of all members covered it */
 	bool cache_lost;		/* lost a session with unflushed writes: the next flush must fail */
 	enum presence presence;
 	enum superblock_verdict verdict;

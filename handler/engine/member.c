@@ -522,7 +522,10 @@ note_lost_writes(struct member *member)
 		return;
 	member->lost_seen = member->backend->writes_lost;
 	member->lost_event = true;
-	member->doubted |= !member->identity.write_cache && !MUTANT(BROKEN_WORD_BOUNDED);
+	if (member->identity.write_cache || MUTANT(BROKEN_WORD_BOUNDED))
+		return;
+	member->doubted = true;
+	member->flushes_void = true;
 }
 
 static void

@@ -184,12 +184,17 @@ settle_cache(struct member *member)
 	member->cache_kept = true;
 }
 
-/* A cache may be lost: nobody knows which of the rows that were not flushed still fit. */
+/* A cache may be lost: nobody knows which of the rows that were not flushed still fit; nor, if this member was sent no flushes,
+ * of those that the others flushed.
+ */
 static void
-suspect_written(struct engine *engine)
+suspect_written(struct engine *engine, const struct member *member)
 {
-	uint32_t whole = intent_suspect_dirty(&engine->intent, engine->missing != 0, engine_bare(engine));
+	uint32_t whole;
 
+	if (member->flushes_void && !MUTANT(FLUSH_COVERS_UNSENT))
+		intent_flushes_void(&engine->intent);
+	whole = intent_suspect_dirty(&engine->intent, engine->missing != 0, engine_bare(engine));
 	if (whole > 0)
 		engine_log(engine, LOG_WARNING, "which rows of %u regions were written is not known: all of them count as "
 			   "unproven", whole);
@@ -228,8 +233,9 @@ session_restored(struct member *member)
 			evict_condemn(member);
 			return;
 		}
-		suspect_written(engine);
+		suspect_written(engine, member);
 	}
+	member->flushes_void = false;
 	if (member->evicting)
 		evict_cancel(member);
 	engine->cache_losses += member->cache_lost;

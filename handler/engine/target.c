@@ -264,6 +264,7 @@ take_place(struct engine *engine)
 	member->in_sync = true;
 	member->went_back = false;
 	member->doubted = false;
+	member->flushes_void = false;
 	member->standing = STANDING_IN_SYNC;
 	member->stale_set = -1;
 	/* What the former may have lost with its cache was copied from it: the next flush still has to say so. */

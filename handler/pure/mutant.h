@@ -339,6 +339,9 @@
 	X(FLUSHED_UNKNOWN, "flushed-unknown", 16,						\
 	  "test_engine_lost: test_what_a_flush_covered_stays_known_when_a_cache_is_lost",		\
 	  "a flush does not make safe what was written before it")				\
+	X(FLUSH_COVERS_UNSENT, "flush-covers-unsent", 6,						\
+	  "test_engine_lost: test_a_flush_covers_nothing_of_a_device_that_hid_its_cache",		\
+	  "what the others flushed is safe on a member that was sent no flush and lost writes")	\
 	X(NEVER_LEARNED, "never-learned", 16,							\
 	  "test_engine_lost: test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along",	\
 	  "regions that were dirty at assembly count as a whole, flushed or not")		\

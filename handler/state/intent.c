@@ -492,6 +492,13 @@ intent_suspect_dirty(struct intent *intent, bool missing, bool bare)
 	return whole;
 }
 
+void
+intent_flushes_void(struct intent *intent)
+{
+	for (uint32_t i = 0; i < intent->regions; i++)
+		written_forget(&intent->written, i);
+}
+
 int64_t
 intent_next_suspect(const struct intent *intent, uint32_t from)
 {

@@ -178,6 +178,30 @@ test_what_a_flush_covered_stays_known_when_a_cache_is_lost(void **state)
 	rig_free(&rig);
 }
 
+/* It said that it has no cache, so no flush was sent to it: what the flush of the others covered it may have lost as well. */
+static void
+test_a_flush_covers_nothing_of_a_device_that_hid_its_cache(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	(void)state;
+	begin(&rig, 5, 4, 835);
+	rig_stop(&rig);
+	rig.options.resync_rows_max = 0;
+	row = row_in(&rig, 2);
+	parity_of(&rig, row)->hides_cache = true;
+	rig_start_active(&rig);
+	write_row(&rig, row);
+	flush(&rig);
+	write_row(&rig, row + 4);
+	parity_of(&rig, row)->backend.writes_lost++;
+	lose_cache_and_member_0(&rig, row);
+	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static bool
 nothing_suspect(struct rig *rig)
 {
@@ -615,6 +639,7 @@ main(void)
 		cmocka_unit_test(test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along),
 		cmocka_unit_test(test_a_flush_covers_no_row_that_is_written_meanwhile),
 		cmocka_unit_test(test_parity_that_a_resync_corrected_can_go_with_a_cache),
+		cmocka_unit_test(test_a_flush_covers_nothing_of_a_device_that_hid_its_cache),
 		cmocka_unit_test(test_device_that_takes_a_place_does_not_hold_what_was_lost_before),
 		cmocka_unit_test(test_member_that_goes_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
