@@ -203,8 +203,9 @@ send(struct member_io *mio)
 	mio->sent_ms = member->engine->now_ms;
 	mio->sent_ns = member->engine->stamp_ns;
 	mio->where = MIO_SENT;
-	/* Not while it waits: the session may end before, and the cache with it. */
-	if (mio->io.op == BACKEND_FLUSH)
+	/* Not while it waits: the session may end before, and the cache with it.  Nor by one that no round waits for (grow.c):
+	 * a round that began meanwhile would pass this member by. */
+	if (mio->io.op == BACKEND_FLUSH && (mio->policy == IO_REQUEST || MUTANT(FLUSH_OF_ANOTHER)))
 		member->unflushed = false;
 	list_append(&member->in_flight, &mio->node);
 	member->in_flight_count++;

@@ -342,6 +342,9 @@
 	X(FLUSH_COVERS_UNSENT, "flush-covers-unsent", 6,						\
 	  "test_engine_lost: test_a_flush_covers_nothing_of_a_device_that_hid_its_cache",		\
 	  "what the others flushed is safe on a member that was sent no flush and lost writes")	\
+	X(FLUSH_OF_ANOTHER, "flush-of-another", 6,						\
+	  "test_engine_lost: test_a_flush_of_a_growth_covers_nothing_until_it_has_succeeded",	\
+	  "a growth's flush that is under way, or was refused, makes safe what requests wrote")	\
 	X(NEVER_LEARNED, "never-learned", 16,							\
 	  "test_engine_lost: test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along",	\
 	  "regions that were dirty at assembly count as a whole, flushed or not")		\

@@ -437,7 +437,7 @@ test_row_that_fails_while_a_loss_is_recorded_is_recorded_too(void **state)
 	}
 }
 
-static bool has_grown;
+static bool has_grown, growth_ended;
 
 static void
 grown(void *owner, int error, const char *text)
@@ -445,6 +445,7 @@ grown(void *owner, int error, const char *text)
 	(void)owner;
 	(void)text;
 	has_grown = error == 0;
+	growth_ended = true;
 }
 
 static void
@@ -475,6 +476,78 @@ test_padded_rows_of_a_grown_volume_survive_a_loss_of_power(void **state)
 	rig_start_active(&rig);
 	rig_wait_for_resync(&rig);
 	assert_int_equal(rig_parity_faults(&rig), 0);
+	finish(&rig);
+}
+
+static enum tap_verdict
+hold_flushes(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_FLUSH ? TAP_HOLD : TAP_PASS;
+}
+
+static enum tap_verdict
+refuse_flushes(struct tap *tap, const struct backend_io *io)
+{
+	*(bool *)tap->owner |= io->op == BACKEND_FLUSH;
+	return io->op == BACKEND_FLUSH ? TAP_REFUSE : TAP_PASS;
+}
+
+/* A second growth is about to fill a region with zeros, and a row was written. */
+static void
+begin_to_pad(struct rig *rig, struct tap *tap, uint64_t seed)
+{
+	char why[256];
+
+	begin(rig, 5, 4, seed);
+	grow(rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+	rig_stop(rig);
+	for (int m = 0; m < rig->count; m++)
+		rig->members[m].disk.write_cache = true;
+	tap_init(tap, parity_of(rig, row_in(rig, 2)));
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	rig_steps(rig, 5000);
+	write_row(rig, row_in(rig, 2));
+	growth_ended = false;
+	rig_extend_members(rig, RIG_MEMBER_BYTES + 31 * CHUNK);
+	assert_int_equal(engine_grow(rig->engine, grown, NULL, why), 0);
+}
+
+/* Growth flushes what it pads.  Until that has succeeded it covers nothing of what others wrote. */
+static void
+test_a_flush_of_a_growth_covers_nothing_until_it_has_succeeded(void **state)
+{
+	bool asked = false;
+	uint64_t flushes;
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	begin_to_pad(&rig, &tap, 836);
+	tap.judge = hold_flushes;
+	wait_for_held(&rig, &tap);
+	tap.judge = NULL;
+	flushes = tap.member->flushes;
+	flush(&rig);
+	assert_int_equal(tap.member->flushes, flushes + 1);
+	tap_let_go(&tap);
+	for (int i = 0; i < 4000 && !growth_ended; i++)
+		rig_step(&rig);
+	assert_true(has_grown);
+	finish(&rig);
+
+	begin_to_pad(&rig, &tap, 837);
+	tap.owner = &asked;
+	tap.judge = refuse_flushes;
+	for (int i = 0; i < 4000 && !growth_ended; i++)
+		rig_step(&rig);
+	assert_true(asked);
+	assert_false(has_grown);
+	tap.judge = NULL;
+	flushes = tap.member->flushes;
+	flush(&rig);
+	assert_int_equal(tap.member->flushes, flushes + 1);
 	finish(&rig);
 }
 
@@ -644,6 +717,7 @@ main(void)
 		cmocka_unit_test(test_member_that_goes_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_padded_rows_of_a_grown_volume_survive_a_loss_of_power),
+		cmocka_unit_test(test_a_flush_of_a_growth_covers_nothing_until_it_has_succeeded),
 		cmocka_unit_test(test_growth_that_a_crash_cut_short_forgets_no_loss),
 		cmocka_unit_test(test_growth_cut_short_after_losses_in_its_rows_forgets_no_other),
 	};
