@@ -138,6 +138,7 @@ struct member {
 	bool forced;			/* in sync only because an administrator said so */
 	struct taken_as taken_as;
 	bool went_back;			/* older than what it had acknowledged: nothing on it is trusted */
+	bool disbelieved;		/* a copy, older than the member: until it is filled from the start */
 	bool excluded;			/* out until an administrator takes it back */
 	int opens_left;			/* other paths to try before it is evicted */
 	bool ended;			/* its last session of use was ended, it did not fall silent: it has grace_ms */

@@ -215,6 +215,12 @@ session_restored(struct member *member)
 		evict_condemn(member);
 		return;
 	}
+	if (member->disbelieved && !MUTANT(COPY_KEPT)) {
+		member->went_back = true;
+		member_note(member, "is a copy, and older than the member: nothing on it is trusted");
+		evict_condemn(member);
+		return;
+	}
 	if (is_older(member)) {
 		member->went_back = true;
 		member_note(member, "went back in time: write %llu of its superblock, it had acknowledged %llu (a snapshot, an "
@@ -348,6 +354,7 @@ static void
 disbelieve(struct member *used, const struct member *member)
 {
 	used->went_back = true;
+	used->disbelieved = true;	/* also when it is back because too many others are away to evict it (evict.c, keep) */
 	member_note(used, "is a copy, and older than %.100s, which is the same member: nothing on it is trusted; remove one of "
 		    "the two, the other is filled from the start", member->backend->label);
 	engine_log(used->engine, LOG_ERR, "member %s %s", used->backend->label, used->reason);

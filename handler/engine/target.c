@@ -263,6 +263,7 @@ take_place(struct engine *engine)
 	engine->evicting--;
 	member->in_sync = true;
 	member->went_back = false;
+	member->disbelieved = false;
 	member->doubted = false;
 	member->flushes_void = false;
 	member->standing = STANDING_IN_SYNC;

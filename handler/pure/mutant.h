@@ -393,6 +393,9 @@
 	X(TWIN_WHILE_LOADING_LATE, "twin-while-loading-late", 12,				\
 	  "test_engine_identity: test_copy_is_known_while_the_maps_are_read",			\
 	  "a member that shows up again while the maps are read is looked at only when the volume runs")	\
+	X(COPY_KEPT, "copy-kept", 12,								\
+	  "test_engine_identity: test_copy_in_use_goes_as_soon_as_the_others_can_do_without_it",	\
+	  "a copy that was found out is trusted again if it was needed at that moment")		\
 	X(LATE_TWIN_IGNORED, "late-twin-ignored", 12,						\
 	  "test_engine_identity: test_copy_in_use_goes_when_the_member_shows_more",		\
 	  "a copy in use stays when the member turns up and has had later superblocks")		\

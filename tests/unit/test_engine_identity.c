@@ -1050,6 +1050,33 @@ test_copy_in_use_goes_when_the_member_shows_more(void **state)
 	neither_until_one_is_removed(rig);
 }
 
+/* Another one is away when that is found out, and needs the copy to be there: not a moment longer, and nothing is read of it. */
+static void
+test_copy_in_use_goes_as_soon_as_the_others_can_do_without_it(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+	struct superblock superblock;
+
+	begin_written(&holding, 47);
+	copy_to_extra(rig, 1);
+	crash(&holding);
+	superblock = rig_superblock(rig, 1);
+	advance_superblock(rig, 1, superblock.epoch, superblock.event + 1);
+	holding.looks = 1u << 1;
+	rig->count = EXTRA + 1;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 1000));
+	rig_steps(rig, 500);
+	fake_member_cut(&rig->members[2], false);
+	answer_looks(&holding, 1);
+	assert_true(rig_wait(rig, VOLUME_SUSPENDED, 1000));
+	rig_steps(rig, 200);
+	assert_int_equal(rig_status(rig).state, VOLUME_SUSPENDED);
+	rig->members[2].reachable = true;
+	neither_until_one_is_removed(rig);
+}
+
 /* As it was at the start, or as it is now. */
 static void
 test_copy_that_comes_while_the_volume_runs_does_no_harm(void **state)
@@ -1131,6 +1158,7 @@ main(void)
 		cmocka_unit_test(test_copy_is_known_while_the_maps_are_read),
 		cmocka_unit_test(test_device_that_says_nothing_holds_up_a_start_no_longer_than_a_member),
 		cmocka_unit_test(test_copy_in_use_goes_when_the_member_shows_more),
+		cmocka_unit_test(test_copy_in_use_goes_as_soon_as_the_others_can_do_without_it),
 		cmocka_unit_test(test_copy_that_comes_while_the_volume_runs_does_no_harm),
 		cmocka_unit_test(test_copy_that_is_back_before_its_member_is_not_taken),
 		cmocka_unit_test(test_refused_superblock_is_repeated_on_the_same_copy),
