@@ -481,10 +481,10 @@ op_gone(struct engine *engine)
 static void
 start_ready(struct engine *engine)
 {
-	/* Who is missing, or what is lost with it, is being recorded: nothing is changed before that is durable.  Reads go
-	 * on, around who is missing where that is possible. */
-	const bool recording = (engine->evicting > 0 || lost_io_recording(engine)) && !engine->fenced &&
-			       engine->phase < PHASE_RELEASE;
+	/* Who is missing, or what is lost with it, is being recorded, or will be: nothing is changed before that is durable.
+	 * Reads go on, around who is missing where that is possible. */
+	const bool undecided = MUTANT(UNDECIDED_WRITTEN) ? lost_io_recording(engine) : lost_io_undecided(engine);
+	const bool recording = (engine->evicting > 0 || undecided) && !engine->fenced && engine->phase < PHASE_RELEASE;
 	struct list batch, held;
 	struct list *node;
 

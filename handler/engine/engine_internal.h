@@ -616,6 +616,7 @@ void lost_io_overdue(struct engine *engine);
 uint64_t lost_io_deadline(const struct engine *engine);
 bool lost_io_idle(const struct engine *engine);
 bool lost_io_recording(const struct engine *engine);	/* what is missing is being recorded: operations wait */
+bool lost_io_undecided(const struct engine *engine);	/* it is, or will be as soon as enough members are back */
 bool lost_io_load(struct engine *engine, struct member *member, const uint8_t *table);
 void lost_io_all(struct engine *engine);	/* somebody new needs the whole table */
 void lost_io_free(struct engine *engine);

@@ -285,11 +285,17 @@ record_suspects(struct engine *engine)
 }
 
 bool
-lost_io_recording(const struct engine *engine)
+lost_io_undecided(const struct engine *engine)
 {
-	return engine_has_parity(engine) && engine->missing != 0 && !engine->suspended &&
+	return engine_has_parity(engine) && engine->missing != 0 &&
 	       (engine->lost_recording ||
 		(engine->intent.suspect_count > engine->intent.defined_count && !engine->lost_full));
+}
+
+bool
+lost_io_recording(const struct engine *engine)
+{
+	return lost_io_undecided(engine) && !engine->suspended;
 }
 
 /* --- the run --- */

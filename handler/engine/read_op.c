@@ -560,6 +560,23 @@ read_answered(struct member_io *mio, int result)
 		read_finish(op);
 }
 
+/* Nothing is made from parity that proves nothing.  But of a row that loses nothing the record will say that it holds what the
+ * others make of it.
+ */
+static bool
+will_be_defined(const struct engine *engine, uint64_t row)
+{
+	return !intent_row_losable(&engine->intent, row) && lost_io_undecided(engine) && !MUTANT(UNDECIDED_REFUSED);
+}
+
+/* Until that is on record: start_ready() holds it, with its claims, as it holds writes. */
+static void
+wait_for_record(struct read_op *op)
+{
+	op->op.changes_nothing = false;
+	list_append(&op->op.engine->ready, &op->op.node);
+}
+
 /* List what is to be rebuilt and how much memory that takes.  -ENODATA if a missing chunk's row has
  * redundancy that proves nothing.
  */
@@ -584,7 +601,7 @@ list_rebuilt(struct read_op *op, size_t *bytes)
 		if (rebuilt.sources == 0)
 			return -EIO;
 		if (engine_trust(engine, extent.row) == ROW_SUSPECT && !MUTANT(REBUILT_FROM_SUSPECT))
-			return -ENODATA;	/* nothing is made from parity that proves nothing */
+			return will_be_defined(engine, extent.row) ? -EAGAIN : -ENODATA;
 		assert(op->rebuilt_count < REBUILT_MAX);
 		rebuilt.extent = extent;
 		op->rebuilt[op->rebuilt_count++] = rebuilt;
@@ -646,8 +663,12 @@ read_start(struct op *base)
 	}
 	error = lost_in_range(op->op.engine, op->piece->begin_bytes, op->piece->end_bytes)
 			? -ENODATA : list_rebuilt(op, &bytes);
-	if (error == -ENODATA && read_patiently(op))
+	if ((error == -ENODATA || error == -EAGAIN) && read_patiently(op))
 		return;
+	if (error == -EAGAIN) {
+		wait_for_record(op);
+		return;
+	}
 	if (error != 0) {
 		read_op_end(op, error);
 		return;

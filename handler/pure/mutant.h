@@ -413,7 +413,13 @@
 	  "whether zeros that failed were sent is guessed from their error")			\
 	X(FORMER_HEARD, "former-heard", 17,							\
 	  "test_engine_replaced: test_answer_of_a_former_that_comes_late_is_nobodys",		\
-	  "what a member answers whose place was given away is taken for an answer of that place")
+	  "what a member answers whose place was given away is taken for an answer of that place")	\
+	X(UNDECIDED_REFUSED, "undecided-refused", 16,						\
+	  "test_engine_lost: test_what_is_not_lost_is_not_refused_while_losses_are_recorded",	\
+	  "while losses are recorded, rows that lose nothing are refused as well")		\
+	X(UNDECIDED_WRITTEN, "undecided-written", 16,						\
+	  "test_engine_lost: test_write_waits_for_members_and_then_for_the_record",		\
+	  "while I/O waits for members, writes of rows whose losses are still to be recorded are refused")
 
 enum mutant {
 	MUTANT_NONE,

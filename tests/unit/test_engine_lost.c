@@ -437,6 +437,93 @@ test_row_that_fails_while_a_loss_is_recorded_is_recorded_too(void **state)
 	}
 }
 
+/* Level 6 without member 0: in region 2, which was new, a row is written and flushed, and in region 1 one is written after that.  Then
+ * all but member 4 lose their caches.
+ */
+static uint64_t
+begin_undecided(struct rig *rig, struct tap *tap, uint64_t seed)
+{
+	uint64_t row;
+
+	rig_init(rig, 6, 5, CHUNK, LOAD_BYTES, seed);
+	tap_init(tap, &rig->members[4]);
+	rig->options.resync_rows_max = 0;
+	rig_start_active(rig);
+	row = row_in(rig, 2);
+	lose_member_0(rig);
+	write_row(rig, row);
+	flush(rig);
+	write_row(rig, row_in(rig, 1));
+	return row;
+}
+
+static void
+lose_caches_of_1_to_3(struct rig *rig, bool all_return)
+{
+	for (int m = 1; m < 4; m++)
+		fake_member_power_loss(&rig->members[m], m == 1 || all_return);
+	assert_true(rig_wait(rig, VOLUME_SUSPENDED, 2000));
+}
+
+static enum tap_verdict
+hold_table(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_LOST_OFFSET &&
+			       io->offset_bytes < LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES ? TAP_HOLD : TAP_PASS;
+}
+
+static void
+test_what_is_not_lost_is_not_refused_while_losses_are_recorded(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row = begin_undecided(&rig, &tap, 835);
+
+	tap.judge = hold_table;
+	lose_caches_of_1_to_3(&rig, true);
+	wait_for_held(&rig, &tap);
+	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row), 1, false);
+	rig_steps(&rig, 20);
+	assert_int_equal(rig.failed, 0);
+	assert_int_equal(rig.active_count, 1);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	assert_true(rig_status(&rig).lost_bytes > 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static bool
+has_1_back(struct rig *rig)
+{
+	return rig->members[1].open_now;
+}
+
+static void
+test_write_waits_for_members_and_then_for_the_record(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row = begin_undecided(&rig, &tap, 836);
+
+	lose_caches_of_1_to_3(&rig, false);
+	wait_until(&rig, has_1_back);
+	rig_steps(&rig, 20);
+	assert_int_equal(rig_status(&rig).state, VOLUME_SUSPENDED);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
+	rig_steps(&rig, 20);
+	assert_int_equal(rig.active_count, 1);
+	rig.members[2].reachable = rig.members[3].reachable = true;
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static bool has_grown, growth_ended;
 
 static void
@@ -716,6 +803,8 @@ main(void)
 		cmocka_unit_test(test_device_that_takes_a_place_does_not_hold_what_was_lost_before),
 		cmocka_unit_test(test_member_that_goes_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
+		cmocka_unit_test(test_what_is_not_lost_is_not_refused_while_losses_are_recorded),
+		cmocka_unit_test(test_write_waits_for_members_and_then_for_the_record),
 		cmocka_unit_test(test_padded_rows_of_a_grown_volume_survive_a_loss_of_power),
 		cmocka_unit_test(test_a_flush_of_a_growth_covers_nothing_until_it_has_succeeded),
 		cmocka_unit_test(test_growth_that_a_crash_cut_short_forgets_no_loss),
