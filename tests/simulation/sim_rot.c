@@ -148,6 +148,9 @@ is_calm(struct sim *sim)
 		if (sim->members[m].disk.bad_count > 0 ||	/* reads go around it, and take what is wrong along: */
 		    (sim->slot_of[m] >= 0 && sim->status.members[sim->slot_of[m]].slow))
 			return false;
+	for (int role = 0; role < sim->count; role++)
+		if (sim->holder[role] < 0)	/* its place changes hands just now */
+			return false;
 	return true;
 }
 
