@@ -1,9 +1,10 @@
 /* sim_cascade.c - faults that follow each other within milliseconds, on whom the engine is busy with.
  *
- * One fault at a time finds what one fault breaks.  What breaks only while the engine is about something, by two more that come before
- * it is done (a member is sent away, loses its power with a flush under way, and is needed after all), has to be looked for: a life
- * with cascades waits for such a state, and then makes up to nine moves, most of them within a few turns, on the member that the state
- * is about, the one whose place it takes, others, or all of them but for it.
+ * One fault at a time finds what one fault breaks.  What breaks only while the engine is about something, by two
+ * more that come before it is done (a member is sent away, loses its power with a flush under way, and is needed
+ * after all), has to be looked for: a life with cascades waits for such a state, and then makes up to nine moves,
+ * most of them within a few turns, on the member that the state is about, the one whose place it takes, others, or
+ * all of them but for it.
  */
 #include "sim.h"
 
@@ -13,19 +14,22 @@
 #define MOVES_MAX 9
 
 enum move {
-	MOVE_CUT, MOVE_POWER, MOVE_REFUSE, MOVE_FAIL, MOVE_CUT_OTHER, MOVE_POWER_OTHER, MOVE_CUT_OTHERS, MOVE_REFUSE_PARTNER,
+	MOVE_CUT, MOVE_POWER, MOVE_REFUSE, MOVE_FAIL, MOVE_CUT_OTHER, MOVE_POWER_OTHER, MOVE_CUT_OTHERS,
+	MOVE_REFUSE_PARTNER,
 	MOVE_FLUSH, MOVE_WRITES, MOVE_REPLACE,
 	MOVES,
 };
 
 static const char *const move_names[MOVES] = {
-	"cut", "power lost", "writes refused", "failed by hand", "another cut", "another loses power", "all others cut", "partner refuses writes",
+	"cut", "power lost", "writes refused", "failed by hand", "another cut", "another loses power", "all others cut",
+	"partner refuses writes",
 	"flush", "writes", "replaced by hand",
 };
 
 /* What begins one, and how many in all. */
 static const uint8_t states[] = {
-	WHERE_EVICTS, WHERE_EVICTS, WHERE_TARGET_TAKES, WHERE_TARGET_TAKES, WHERE_TARGET_TAKES, WHERE_TARGET_WITHDRAWS, WHERE_GRACE, WHERE_RUNS, WHERE_RUNS,
+	WHERE_EVICTS, WHERE_EVICTS, WHERE_TARGET_TAKES, WHERE_TARGET_TAKES, WHERE_TARGET_TAKES, WHERE_TARGET_WITHDRAWS,
+	WHERE_GRACE, WHERE_RUNS, WHERE_RUNS,
 	WHERE_FLUSH, WHERE_RESYNC, WHERE_SUSPENDED, WHERE_SUSPECT,
 };
 
@@ -54,7 +58,9 @@ partner_of(const struct sim *sim)
 {
 	const struct engine *engine = sim->engine;
 
-	return engine->target != NULL && engine->target->role >= 0 ? device_of(sim, engine->by_role[engine->target->role]) : -1;
+	if (engine->target == NULL || engine->target->role < 0)
+		return -1;
+	return device_of(sim, engine->by_role[engine->target->role]);
 }
 
 static int
@@ -101,8 +107,9 @@ move(struct sim *sim, enum move what, int subject, uint64_t *random)
 	case MOVE_CUT:
 	case MOVE_POWER:
 	case MOVE_REFUSE:
-		fault_strike_briefly(sim, what == MOVE_CUT ? FAULT_CUT : what == MOVE_POWER ? FAULT_POWER : FAULT_REFUSE, subject,
-				     draw_absence(random));
+		fault_strike_briefly(sim, what == MOVE_CUT ? FAULT_CUT :
+					  what == MOVE_POWER ? FAULT_POWER : FAULT_REFUSE,
+				     subject, draw_absence(random));
 		break;
 	case MOVE_FAIL:
 	case MOVE_REPLACE:
@@ -111,7 +118,8 @@ move(struct sim *sim, enum move what, int subject, uint64_t *random)
 	case MOVE_CUT_OTHER:
 	case MOVE_POWER_OTHER:
 		if (other >= 0)
-			fault_strike_briefly(sim, what == MOVE_CUT_OTHER ? FAULT_CUT : FAULT_POWER, other, draw_absence(random));
+			fault_strike_briefly(sim, what == MOVE_CUT_OTHER ? FAULT_CUT : FAULT_POWER, other,
+					     draw_absence(random));
 		break;
 	case MOVE_CUT_OTHERS:
 		cut_others(sim, random, subject);
@@ -174,8 +182,8 @@ is_time(struct sim *sim)
 {
 	const struct cascade *cascade = &sim->cascade;
 
-	if (cascade->left == 0 || !sim->steer.on || sim->engine == NULL || sim->stranger || sim->crash_due || !sim->running_seen ||
-	    sim->stopping || sim->turn_missed)
+	if (cascade->left == 0 || !sim->steer.on || sim->engine == NULL || sim->stranger || sim->crash_due ||
+	    !sim->running_seen || sim->stopping || sim->turn_missed)
 		return false;
 	if (cascade->moves == 0 && cascade->state >= WHERE_TARGET_TAKES && cascade->state <= WHERE_TARGET_WITHDRAWS)
 		return (engine_where(sim->engine) >> cascade->state) & 1;
@@ -205,7 +213,8 @@ cascade(struct sim *sim)
 			cascade->moves = (uint32_t)random_between(random, 2, MOVES_MAX);
 			cascade->subject = -1;
 		}
-		if (cascade->subject < 0 || sim->slot_of[cascade->subject] < 0 || (subject >= 0 && random_once_in(random, 2)))
+		if (cascade->subject < 0 || sim->slot_of[cascade->subject] < 0 ||
+		    (subject >= 0 && random_once_in(random, 2)))
 			cascade->subject = subject >= 0 ? subject : draw_holder(sim, random, -1);
 		if (cascade->subject < 0)
 			return;

@@ -438,9 +438,12 @@ load_overwrite_damage(struct sim *sim)
 		const struct disk *disk = &sim->members[m].disk;
 
 		for (int i = 0; i < disk->bad_count; i++) {
-			uint64_t row = (disk->bad[i] - sim->data_offset) / sim->chunk_bytes;
+			uint64_t row;
 
-			if (disk->bad[i] >= sim->data_offset && row < sim->rows)
+			if (disk->bad[i] < sim->data_offset || sim->roles[m] < 0)
+				continue;
+			row = sim_row_at(sim, sim->roles[m], disk->bad[i] - sim->data_offset);
+			if (row < sim->rows)
 				submit(sim, REQUEST_WRITE, row * row_sectors, row_sectors, false);
 		}
 	}
