@@ -419,7 +419,10 @@
 	  "while losses are recorded, rows that lose nothing are refused as well")		\
 	X(UNDECIDED_WRITTEN, "undecided-written", 16,						\
 	  "test_engine_lost: test_write_waits_for_members_and_then_for_the_record",		\
-	  "while I/O waits for members, writes of rows whose losses are still to be recorded are refused")
+	  "while I/O waits for members, writes of rows whose losses are still to be recorded are refused")	\
+	X(DATA_ON_FORMER_TARGET, "data-on-former-target", 9,					\
+	  "test_engine_lost: test_write_whose_only_holder_is_to_be_filled_anew_is_repeated",	\
+	  "data that only a device that is being filled has taken stays acknowledged when it is to be filled anew")
 
 enum mutant {
 	MUTANT_NONE,

@@ -524,6 +524,90 @@ test_write_waits_for_members_and_then_for_the_record(void **state)
 	rig_free(&rig);
 }
 
+static bool
+fills_0(struct rig *rig)
+{
+	return rig_status(rig).rebuild_slot == 0;
+}
+
+/* Level 6 without member 1; member 0 is being filled, and holds all but one region already.  The table of lost extents has room for two. */
+static void
+begin_filling(struct rig *rig, struct tap *tap, uint64_t seed)
+{
+	begin(rig, 6, 5, seed);
+	rig_stop(rig);
+	rig->options.lost_entries_max = 2;
+	tap_init(tap, &rig->members[0]);
+	rig_start_active(rig);
+	fake_member_cut(&rig->members[1], false);
+	write_in(rig, 0);
+	lose_member_0(rig);
+	write_in(rig, 5);
+	engine_set_rates(rig->engine, 16384, 16384);
+	rig->members[0].reachable = true;
+	wait_until(rig, fills_0);
+	assert_int_equal(rig_status(rig).rebuild_slot, 0);
+}
+
+static enum tap_verdict
+hold_data(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= DATA_OFFSET ? TAP_HOLD : TAP_PASS;
+}
+
+static bool
+has_filled_0(struct rig *rig)
+{
+	return rig_status(rig).members[0].state == MEMBER_IN_SYNC;
+}
+
+static void
+write_whole_row(struct rig *rig, uint64_t row)
+{
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row), row_sectors(rig), false);
+}
+
+/* Of a row that proves nothing, and found no room in the table, only data is written, here to the device that is being filled.  Before
+ * that is done there is room: the row is recorded, and the device is to get there what the others make of it.
+ */
+static void
+test_write_whose_only_holder_is_to_be_filled_anew_is_repeated(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row;
+
+	begin_filling(&rig, &tap, 837);
+	row = row_in(&rig, 3);
+	fail_half_way(&rig, row_in(&rig, 1));	/* fills the table */
+	fail_half_way(&rig, row_in(&rig, 2));	/* finds that it is full */
+	fail_half_way(&rig, row);
+	rig.failed = 0;
+	tap.judge = hold_data;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
+	wait_for_held(&rig, &tap);
+	write_whole_row(&rig, row_in(&rig, 2));
+	write_whole_row(&rig, row_in(&rig, 1));
+	rig_steps(&rig, 100);
+	assert_int_equal(rig_status(&rig).lost_extents, 2);
+	assert_int_equal(rig.active_count, 1);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row), 1, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	engine_set_rates(rig.engine, 64u << 20, 1u << 30);
+	wait_until(&rig, has_filled_0);
+	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row), 1, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	accept_all(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static bool has_grown, growth_ended;
 
 static void
@@ -805,6 +889,7 @@ main(void)
 		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_what_is_not_lost_is_not_refused_while_losses_are_recorded),
 		cmocka_unit_test(test_write_waits_for_members_and_then_for_the_record),
+		cmocka_unit_test(test_write_whose_only_holder_is_to_be_filled_anew_is_repeated),
 		cmocka_unit_test(test_padded_rows_of_a_grown_volume_survive_a_loss_of_power),
 		cmocka_unit_test(test_a_flush_of_a_growth_covers_nothing_until_it_has_succeeded),
 		cmocka_unit_test(test_growth_that_a_crash_cut_short_forgets_no_loss),
