@@ -422,7 +422,10 @@
 	  "while I/O waits for members, writes of rows whose losses are still to be recorded are refused")	\
 	X(DATA_ON_FORMER_TARGET, "data-on-former-target", 9,					\
 	  "test_engine_lost: test_write_whose_only_holder_is_to_be_filled_anew_is_repeated",	\
-	  "data that only a device that is being filled has taken stays acknowledged when it is to be filled anew")
+	  "data that only a device that is being filled has taken stays acknowledged when it is to be filled anew")	\
+	X(FLUSHED_NOTED, "flushed-noted", 9,							\
+	  "test_intent: what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory",		\
+	  "to say that no row of a region was lost with a cache takes memory, without which all of them are")
 
 enum mutant {
 	MUTANT_NONE,

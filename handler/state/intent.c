@@ -448,6 +448,24 @@ suspect_unwritten(struct intent *intent, uint32_t region, bool missing)
 	set_defined(intent, region, missing);
 }
 
+/* All of it fits, and flushes covered what was written: no cache took anything of it along.  To say so takes no memory; without any,
+ * all of it would be taken for lost.  False: that is not so.
+ */
+static bool
+suspect_flushed(struct intent *intent, uint32_t region, bool settled)
+{
+	if (!written_known(&intent->written, region) || (intent->traits[region] & INTENT_SUSPECT) || MUTANT(FLUSHED_NOTED))
+		return false;
+	for (size_t i = 0; i < row_words(intent); i++)
+		if (written_word(&intent->written, region, i) != 0)
+			return false;
+	if ((intent->traits[region] & INTENT_FRESH) && !settled) {
+		intent->doubted[region] = intent->doubts;
+		set_suspect(intent, region, true);
+	}
+	return true;
+}
+
 /* In a fresh region all parity may be one that a resync has just made. */
 static bool
 suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
@@ -456,6 +474,8 @@ suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 	const bool settled = !(intent->traits[region] & INTENT_SUSPECT) && missing &&
 			     (bare || MUTANT(SETTLED_TWICE));
 
+	if (suspect_flushed(intent, region, settled))
+		return true;
 	if (!written_known(&intent->written, region) || !make_suspect(intent, region))
 		return false;
 	intent->doubted[region] = intent->doubts;

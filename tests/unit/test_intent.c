@@ -823,6 +823,62 @@ what_was_written_stays_proven_while_its_place_is_filled(void **state)
 	assert_true(intent_row_suspect(intent, 5));
 }
 
+/* While this is so there is no memory. */
+static bool memory_refused;
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+void *
+__wrap_malloc(size_t bytes)
+{
+	return memory_refused ? NULL : __real_malloc(bytes);
+}
+
+void *
+__wrap_calloc(size_t count, size_t bytes)
+{
+	return memory_refused ? NULL : __real_calloc(count, bytes);
+}
+
+/* Two regions: the first is not fresh, nothing is suspect; one row each was written, and a flush covered it. */
+static void
+begin_flushed(struct intent *intent)
+{
+	assert_int_equal(intent_init(intent, 4, 4), 0);
+	assert_int_equal(intent_grow(intent, 8, true), 0);
+	for (uint32_t region = 0; region < 2; region++) {
+		intent_region_proven(intent, region);
+		intent_begin(intent, region);
+		intent_note_rows(intent, region * 4, region * 4);
+		intent_end(intent, region);
+	}
+	intent_flush_begins(intent);
+	intent_flush_ends(intent, true);
+	intent->absent = REGION_STALE(0);
+}
+
+/* Of a fresh region all is suspect, for P and Q may make two things of it, but nothing is lost. */
+static void
+what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory(void **state)
+{
+	struct intent *intent = &world.intent;
+
+	for (int bare = 0; bare < 2; bare++) {
+		begin_flushed(intent);
+		memory_refused = true;
+		assert_int_equal(intent_suspect_dirty(intent, true, bare), 0);
+		memory_refused = false;
+		for (uint64_t row = 0; row < 8; row++) {
+			assert_false(intent_row_losable(intent, row));
+			assert_int_equal(intent_row_suspect(intent, row), row >= 4 && !bare);
+		}
+		intent_destroy(intent);
+	}
+}
+
 static int
 name_the_seed(void **state)
 {
@@ -840,6 +896,7 @@ main(void)
 		cmocka_unit_test_teardown(nothing_is_forgotten_across_map_blocks, name_the_seed),
 		cmocka_unit_test_teardown(growth_keeps_what_is_known, name_the_seed),
 		cmocka_unit_test_teardown(what_was_written_stays_proven_while_its_place_is_filled, name_the_seed),
+		cmocka_unit_test_teardown(what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory, name_the_seed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
