@@ -124,6 +124,8 @@ write_iov(struct fake_command *command)
 	bool whole = command->io->op != BACKEND_ZERO;
 
 	member->written = true;
+	if (member->wrote != NULL && member->foreign == NULL && member->disk.write_cache && !command->fua)
+		member->wrote(member->owner, member, at, command->length_bytes);
 	for (int i = 0; i < command->io->iov_count; i++)
 		whole &= command->io->iov[i].iov_len % DISK_SECTOR == 0;
 	if (!whole) {	/* zeros, or a sector in two pieces */

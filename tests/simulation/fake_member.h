@@ -89,6 +89,8 @@ struct fake_member {
 	struct fake_counts counts;
 	/* Tells of each sector that a loss of power took from the cache. */
 	void (*sector_lost)(void *owner, struct fake_member *member, uint64_t offset_bytes);
+	/* A write arrived in its cache. */
+	void (*wrote)(void *owner, struct fake_member *member, uint64_t offset_bytes, uint32_t length_bytes);
 	void *owner;
 
 	/* The fake's own. */

@@ -416,6 +416,7 @@ void oracle_grown(struct sim *sim, uint64_t rows_before);
 void oracle_session_restored(struct sim *sim, int m);
 void oracle_out_changed(struct sim *sim, uint32_t out_roles);
 void oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_bytes);
+void oracle_member_wrote(void *owner, struct fake_member *member, uint64_t offset_bytes, uint32_t length_bytes);
 void oracle_wiped(struct sim *sim, int role);
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
 void oracle_look_at_damage(struct sim *sim);

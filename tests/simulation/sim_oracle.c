@@ -601,6 +601,29 @@ row_is_written(const struct sim *sim, uint64_t row)
 	return false;
 }
 
+/* What the engine writes by itself, where no request is about the row, mends it: that is in caches as any write is.  What is copied
+ * to a device that is being filled is not, for that counts for nothing yet; nor are rows that nobody ever wrote.
+ */
+void
+oracle_member_wrote(void *owner, struct fake_member *member, uint64_t offset_bytes, uint32_t length_bytes)
+{
+	struct sim *sim = owner;
+	const int m = (int)(member - sim->members);
+	const int role = sim->roles[m];
+
+	if (offset_bytes < sim->data_offset || role < 0 || sim->holder[role] != m)
+		return;
+	for (uint64_t at = offset_bytes - (offset_bytes - sim->data_offset) % sim->chunk_bytes; at < offset_bytes + length_bytes;
+	     at += sim->chunk_bytes) {
+		const uint64_t row = sim_row_at(sim, role, at - sim->data_offset);
+
+		if (row >= sim->rows || sim->written_us[row] == 0 || row_is_written(sim, row))
+			continue;
+		sim->unflushed[row] = true;
+		sim->written_us[row] = sim->schedule.now_us;
+	}
+}
+
 /* It was acknowledged before the flush began, and was in a cache then, or had been lost with one: it has to be there. */
 static void
 judge_untold(struct sim *sim, const struct sim_request *request)

@@ -602,6 +602,7 @@ begin(struct sim *sim, const struct sim_options *options)
 		member->disk.write_cache = !random_once_in(&sim->random, 5);
 		member->backend.paths = random_once_in(&sim->random, 3) ? 2 : 1;
 		member->sector_lost = oracle_sector_dropped;
+		member->wrote = oracle_member_wrote;
 		member->owner = sim;
 		member->fence_broken = MUTANT(FENCE_BROKEN);
 		member->reissues = MUTANT(REISSUED);
