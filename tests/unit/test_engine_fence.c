@@ -36,6 +36,16 @@ stop(struct rig *rig)
 	rig_free(rig);
 }
 
+/* Requests that are under way end, and it is no member's fault. */
+static void
+expect_fenced(struct rig *rig)
+{
+	rig_drain(rig);
+	assert_int_equal(rig->last_error, -ESHUTDOWN);
+	assert_int_equal(rig_status(rig).state, VOLUME_FAILED);
+	assert_int_equal(rig_status(rig).members[0].state, MEMBER_IN_SYNC);
+}
+
 static void
 test_a_member_that_alone_speaks_of_another_gateway_is_evicted(void **state)
 {
@@ -65,9 +75,7 @@ test_a_gateway_that_has_taken_all_members_is_believed(void **state)
 	set_pace_of_all(&rig, 15000);
 	set_pace(&rig, 0, 50);
 	write_everywhere(&rig);
-	rig_drain(&rig);
-	assert_int_equal(rig.last_error, -ESHUTDOWN);
-	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	expect_fenced(&rig);
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(rig_status(&rig).members[i].state, MEMBER_IN_SYNC);
 		assert_null(strstr(rig_status(&rig).members[i].reason, "deny"));
@@ -95,10 +103,7 @@ test_members_that_refuse_to_be_asked_deny_nothing(void **state)
 	for (int i = 1; i < 4; i++)
 		refuse_to_be_asked(&rig, i);
 	write_everywhere(&rig);
-	rig_drain(&rig);
-	assert_int_equal(rig.last_error, -ESHUTDOWN);
-	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
-	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_IN_SYNC);
+	expect_fenced(&rig);
 	stop(&rig);
 }
 
@@ -151,9 +156,7 @@ check_that_one_member_is_believed(int level, int count, uint64_t seed)
 	rig.errors_allowed = true;
 	rig.members[1].taken = true;
 	write_everywhere(&rig);
-	rig_drain(&rig);
-	assert_int_equal(rig.last_error, -ESHUTDOWN);
-	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	expect_fenced(&rig);
 	stop(&rig);
 }
 
@@ -186,10 +189,7 @@ test_a_member_that_refuses_a_session_for_another_gateway_is_believed(void **stat
 	rig.members[0].taken = true;
 	fake_member_cut(&rig.members[0], true);
 	write_everywhere(&rig);
-	rig_drain(&rig);
-	assert_int_equal(rig.last_error, -ESHUTDOWN);
-	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
-	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_IN_SYNC);
+	expect_fenced(&rig);
 	stop(&rig);
 }
 
@@ -244,9 +244,7 @@ test_all_members_that_refuse_sessions_are_believed(void **state)
 		fake_member_cut(&rig.members[i], true);
 	}
 	write_everywhere(&rig);
-	rig_drain(&rig);
-	assert_int_equal(rig.last_error, -ESHUTDOWN);
-	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	expect_fenced(&rig);
 	stop(&rig);
 }
 
