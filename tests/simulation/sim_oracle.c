@@ -564,6 +564,20 @@ told_of_losses(struct sim *sim, const struct sim_request *request)
 	sim->told_us = sim->schedule.now_us;
 }
 
+/* A read that is under way when a write is acknowledged may come before it: what could not be known then some piece of it may have met. */
+static void
+tell_readers(struct sim *sim, const struct sim_request *write)
+{
+	for (struct sim_request *read = sim->active; read != NULL; read = read->next) {
+		const uint64_t begin = read->sector > write->sector ? read->sector : write->sector;
+		const uint64_t read_end = read->sector + read->count;
+		const uint64_t write_end = write->sector + write->count;
+
+		for (uint64_t i = begin; read->request.op == REQUEST_READ && !read->saw_loss && i < read_end && i < write_end; i++)
+			read->saw_loss = sim->traits[i] & MAY_BE_LOST;
+	}
+}
+
 static void
 acknowledge(struct sim *sim, const struct sim_request *request)
 {
@@ -571,6 +585,7 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 	uint64_t row_ends = 0;
 	bool excessive = false;
 
+	tell_readers(sim, request);
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
 		uint32_t number = request->floor[i - request->sector];
 
