@@ -425,7 +425,10 @@
 	  "data that only a device that is being filled has taken stays acknowledged when it is to be filled anew")	\
 	X(FLUSHED_NOTED, "flushed-noted", 9,							\
 	  "test_intent: what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory",		\
-	  "to say that no row of a region was lost with a cache takes memory, without which all of them are")
+	  "to say that no row of a region was lost with a cache takes memory, without which all of them are")	\
+	X(ROWS_UNRESERVED, "rows-unreserved", 16,						\
+	  "test_intent: rows_are_told_apart_without_memory",					\
+	  "memory for what is known of rows is not set aside: without any, regions count as a whole")
 
 enum mutant {
 	MUTANT_NONE,

@@ -22,30 +22,10 @@ row_words(const struct intent *intent)
 	return (intent->region_rows + 63) / 64;
 }
 
-static bool
-has_row(const uint64_t *rows, uint64_t index)
-{
-	return rows != NULL && ((rows[index / 64] >> (index % 64)) & 1);
-}
-
 static void
-add_row(uint64_t *rows, uint64_t index)
+drop_rows(struct intent *intent, uint64_t **rows)
 {
-	if (rows != NULL)
-		rows[index / 64] |= 1ull << (index % 64);
-}
-
-static void
-drop_row(uint64_t *rows, uint64_t index)
-{
-	if (rows != NULL)
-		rows[index / 64] &= ~(1ull << (index % 64));
-}
-
-static void
-drop_rows(uint64_t **rows)
-{
-	free(*rows);
+	row_bits_give(&intent->bits, *rows);
 	*rows = NULL;
 }
 
@@ -72,10 +52,12 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 		.generation = 2,
 		.copying = -1,
 	};
+	row_bits_init(&intent->bits, row_words(intent));
 	intent->block_dirty = calloc(intent->blocks, sizeof(*intent->block_dirty));
 	if (intent->flags == NULL || intent->durable == NULL || intent->traits == NULL ||
 	    intent->active == NULL || intent->touched == NULL || intent->doubted == NULL ||
 	    intent->proven == NULL || intent->unsure == NULL || intent->block_dirty == NULL ||
+	    row_bits_reserve(&intent->bits, 2 * (size_t)regions) != 0 ||
 	    written_init(&intent->written, regions, region_rows) != 0) {
 		intent_destroy(intent);
 		return -ENOMEM;
@@ -88,10 +70,11 @@ intent_destroy(struct intent *intent)
 {
 	for (uint32_t i = 0; i < intent->regions; i++) {
 		if (intent->proven != NULL)
-			free(intent->proven[i]);
+			row_bits_give(&intent->bits, intent->proven[i]);
 		if (intent->unsure != NULL)
-			free(intent->unsure[i]);
+			row_bits_give(&intent->bits, intent->unsure[i]);
 	}
+	row_bits_destroy(&intent->bits);
 	free(intent->flags);
 	free(intent->durable);
 	free(intent->traits);
@@ -154,9 +137,9 @@ set_suspect(struct intent *intent, uint32_t region, bool suspect)
 {
 	bool before = intent->traits[region] & INTENT_SUSPECT;
 
-	drop_rows(&intent->proven[region]);
+	drop_rows(intent, &intent->proven[region]);
 	if (!suspect)
-		drop_rows(&intent->unsure[region]);
+		drop_rows(intent, &intent->unsure[region]);
 	set_defined(intent, region, false);
 	if (suspect == before)
 		return;
@@ -217,6 +200,7 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 	    !enlarge(&intent->touched, before, regions, sizeof(*intent->touched)) ||
 	    !enlarge(&intent->doubted, before, regions, sizeof(*intent->doubted)) ||
 	    !enlarge(&intent->unsure, before, regions, sizeof(*intent->unsure)) ||
+	    row_bits_reserve(&intent->bits, 2 * (size_t)regions) != 0 ||
 	    written_grow(&intent->written, regions) != 0 ||
 	    !enlarge(&intent->proven, before, regions, sizeof(*intent->proven)) ||
 	    !enlarge(&intent->block_dirty, intent->blocks, blocks, sizeof(*intent->block_dirty)))
@@ -291,7 +275,7 @@ intent_row_suspect(const struct intent *intent, uint64_t row)
 	uint32_t region = intent_region(intent, row);
 	uint64_t index = row % intent->region_rows;
 
-	return (intent->traits[region] & INTENT_SUSPECT) && !has_row(intent->proven[region], index);
+	return (intent->traits[region] & INTENT_SUSPECT) && !row_bits_has(intent->proven[region], index);
 }
 
 bool
@@ -300,7 +284,7 @@ intent_row_fresh(const struct intent *intent, uint64_t row)
 	uint32_t region = intent_region(intent, row);
 
 	return (intent->traits[region] & INTENT_FRESH) &&
-	       !has_row(intent->unsure[region], row % intent->region_rows);
+	       !row_bits_has(intent->unsure[region], row % intent->region_rows);
 }
 
 bool
@@ -380,11 +364,11 @@ intent_prove(struct intent *intent, uint64_t row)
 	if (!(intent->traits[region] & INTENT_SUSPECT))
 		return;
 	if (intent->proven[region] == NULL)
-		intent->proven[region] = calloc(row_words(intent), sizeof(uint64_t));
+		intent->proven[region] = row_bits_take(&intent->bits);
 	if (intent->proven[region] == NULL)
 		return;		/* out of memory only means that the row is looked at once more */
-	add_row(intent->proven[region], index);
-	drop_row(intent->unsure[region], index);
+	row_bits_add(intent->proven[region], index);
+	row_bits_drop(intent->unsure[region], index);
 }
 
 void
@@ -392,7 +376,7 @@ intent_suspect(struct intent *intent, uint32_t region)
 {
 	intent->doubted[region] = ++intent->doubts;
 	intent->traits[region] &= (uint8_t)~INTENT_FRESH;
-	drop_rows(&intent->unsure[region]);
+	drop_rows(intent, &intent->unsure[region]);
 	written_forget(&intent->written, region);
 	set_suspect(intent, region, true);
 }
@@ -404,7 +388,7 @@ make_suspect(struct intent *intent, uint32_t region)
 	uint64_t *rows;
 
 	if (!(intent->traits[region] & INTENT_SUSPECT)) {
-		rows = malloc(row_words(intent) * sizeof(uint64_t));
+		rows = row_bits_take(&intent->bits);
 		if (rows == NULL)
 			return false;
 		memset(rows, 0xFF, row_words(intent) * sizeof(uint64_t));
@@ -412,7 +396,7 @@ make_suspect(struct intent *intent, uint32_t region)
 		intent->proven[region] = rows;
 	}
 	if ((intent->traits[region] & INTENT_FRESH) && intent->unsure[region] == NULL)
-		intent->unsure[region] = calloc(row_words(intent), sizeof(uint64_t));
+		intent->unsure[region] = row_bits_take(&intent->bits);
 	return !(intent->traits[region] & INTENT_FRESH) || intent->unsure[region] != NULL;
 }
 
@@ -431,8 +415,8 @@ intent_suspect_rows(struct intent *intent, uint64_t first, uint64_t last)
 		}
 		intent->doubted[region] = intent->doubts;
 		set_defined(intent, region, false);
-		drop_row(intent->proven[region], row % intent->region_rows);
-		add_row(intent->unsure[region], row % intent->region_rows);
+		row_bits_drop(intent->proven[region], row % intent->region_rows);
+		row_bits_add(intent->unsure[region], row % intent->region_rows);
 	}
 }
 
@@ -441,7 +425,7 @@ static void
 suspect_unwritten(struct intent *intent, uint32_t region, bool missing)
 {
 	if (intent->traits[region] & INTENT_SUSPECT) {
-		drop_rows(&intent->proven[region]);
+		drop_rows(intent, &intent->proven[region]);
 		return;
 	}
 	set_suspect(intent, region, true);
@@ -481,7 +465,7 @@ suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 	intent->doubted[region] = intent->doubts;
 	set_defined(intent, region, false);
 	if ((intent->traits[region] & INTENT_FRESH) && !settled)
-		drop_rows(&intent->proven[region]);
+		drop_rows(intent, &intent->proven[region]);
 	for (size_t i = 0; i < row_words(intent); i++) {
 		if (intent->proven[region] != NULL)
 			intent->proven[region][i] &= ~written_word(&intent->written, region, i);

@@ -34,6 +34,7 @@
 #include <stdint.h>
 
 #include "../pure/layout.h"
+#include "row_bits.h"
 #include "written.h"
 
 struct intent {
@@ -47,6 +48,7 @@ struct intent {
 	uint16_t *active;		/* writes in flight */
 	uint32_t *touched;		/* generation of the last write's end */
 	uint32_t *doubted;		/* `doubts` when it last became suspect; 0: at assembly */
+	struct row_bits bits;		/* where the next two get theirs from */
 	uint64_t **proven;		/* of a suspect region: bit per row, NULL if none */
 	uint64_t **unsure;		/* of a suspect fresh region: rows that are not fresh, NULL if none */
 	struct written written;

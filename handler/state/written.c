@@ -32,7 +32,9 @@ written_init(struct written *written, uint32_t regions, uint32_t region_rows)
 		.traits = calloc(regions, 1),
 		.recent = calloc(regions, sizeof(*written->recent)),
 	};
-	return written->rows != NULL && written->traits != NULL && written->recent != NULL ? 0 : -ENOMEM;
+	row_bits_init(&written->bits, 2 * words(written));
+	return written->rows != NULL && written->traits != NULL && written->recent != NULL
+		       ? row_bits_reserve(&written->bits, regions) : -ENOMEM;
 }
 
 int
@@ -45,7 +47,7 @@ written_grow(struct written *written, uint32_t regions)
 	written->rows = rows != NULL ? rows : written->rows;
 	written->traits = traits != NULL ? traits : written->traits;
 	written->recent = recent != NULL ? recent : written->recent;
-	if (rows == NULL || traits == NULL || recent == NULL)
+	if (rows == NULL || traits == NULL || recent == NULL || row_bits_reserve(&written->bits, regions) != 0)
 		return -ENOMEM;
 	for (; written->regions < regions; written->regions++) {
 		rows[written->regions] = NULL;
@@ -58,7 +60,8 @@ void
 written_destroy(struct written *written)
 {
 	for (uint32_t i = 0; written->rows != NULL && i < written->regions; i++)
-		free(written->rows[i]);
+		row_bits_give(&written->bits, written->rows[i]);
+	row_bits_destroy(&written->bits);
 	free(written->rows);
 	free(written->traits);
 	free(written->recent);
@@ -70,7 +73,7 @@ drop(struct written *written, uint32_t region)
 {
 	if (written->rows[region] != NULL)
 		written->bytes -= bytes_each(written);
-	free(written->rows[region]);
+	row_bits_give(&written->bits, written->rows[region]);
 	written->rows[region] = NULL;
 	written->traits[region] &= (uint8_t)~WRITTEN_LEARNING;
 }
@@ -86,7 +89,7 @@ written_begin(struct written *written, uint32_t region)
 {
 	drop(written, region);
 	if (has_room(written))
-		written->rows[region] = calloc(1, bytes_each(written));
+		written->rows[region] = row_bits_take(&written->bits);
 	if (written->rows[region] != NULL)
 		written->bytes += bytes_each(written);
 	else

@@ -16,11 +16,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WRITTEN_BYTES_MAX (8u << 20)
+#include "row_bits.h"
+
+#define WRITTEN_BYTES_MAX ROW_BITS_RESERVE_MAX	/* so there is room whatever the allocator refuses */
 
 struct written {
 	uint32_t regions;
 	uint32_t region_rows;
+	struct row_bits bits;
 	uint64_t **rows;	/* by region: the words of fresh, then those of covered.  NULL: not known */
 	uint8_t *traits;	/* by region */
 	uint32_t *recent;	/* regions that may have a bit; once each */
