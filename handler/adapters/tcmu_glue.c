@@ -285,6 +285,7 @@ submit(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op op, 
 		.owner = io,
 	};
 	io->read_after_flush = op == REQUEST_READ && has_fua(command->lib_cmd->cdb);
+	io->request.for_read = io->read_after_flush;
 	if (io->read_after_flush)
 		io->request.op = REQUEST_FLUSH;
 	if (op == REQUEST_WRITE)

@@ -41,6 +41,7 @@ struct engine_request {
 	enum request_op op;
 	bool fua;
 	bool deallocate;	/* ZERO: members may give the space back */
+	bool for_read;		/* FLUSH: of a read that wants what is on the media; it asks for no write, so it is told of no loss */
 	uint64_t offset_bytes;	/* whole blocks; -EINVAL otherwise */
 	uint64_t length_bytes;	/* 0 is allowed and succeeds; COMPARE_WRITE: of each half, -EINVAL above its maximum */
 	const struct iovec *iov;	/* array and memory live until done(); never modified */

@@ -247,7 +247,7 @@ struct flush_waiter {
 	struct list node;
 	uint64_t since_ms;
 	void (*done)(struct flush_waiter *waiter, int result);
-	bool for_request;		/* a lost cache must be told to it */
+	bool told;			/* of what a cache took along: a flush that a request asks for, see flush.c */
 };
 
 /* What is counted of a request that was answered and is not ours any more. */

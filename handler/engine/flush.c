@@ -3,8 +3,10 @@
  * One round is under way at a time; whoever comes meanwhile joins the next, for a flush covers
  * only what was written before it was sent.  A round succeeds when every in-sync member flushed, or
  * the one that did not is durably evicted (DESIGN rule 6).  A member that lost a session with
- * unflushed writes, and returned instead of being evicted, may have lost them: the next flush that
- * a request waits for fails, as fsync does, once.
+ * unflushed writes, and returned instead of being evicted, may have lost them: the next flush request
+ * fails, as fsync does, once.  Nobody else is told.  A write with FUA speaks for its own data, which it
+ * writes again where a cache may have taken it; if it failed instead, whoever sent it would repeat it, and
+ * the flush that others rely on would succeed.  So it is with a flush that only a read needs.
  */
 #include "engine_internal.h"
 
@@ -19,12 +21,12 @@ flush_join(struct engine *engine, struct flush_waiter *waiter)
 }
 
 static bool
-anyone_for_request(const struct engine *engine)
+anyone_is_told(const struct engine *engine)
 {
 	const struct list *node;
 
 	for (node = engine->flush_now.next; node != &engine->flush_now; node = node->next)
-		if (list_entry(node, struct flush_waiter, node)->for_request)
+		if (list_entry(node, struct flush_waiter, node)->told)
 			return true;
 	return false;
 }
@@ -65,11 +67,11 @@ round_done(struct engine *engine)
 			continue;
 		lost = true;
 		/* One that is still away must be doubted when it returns. */
-		if (anyone_for_request(engine) && member_usable(member))
+		if (anyone_is_told(engine) && member_usable(member))
 			member->cache_lost = false;
 	}
 	lost |= engine->loss_untold;
-	if (anyone_for_request(engine))
+	if (anyone_is_told(engine))
 		engine->loss_untold = false;
 	engine->activity++;
 	list_init(&waiters);
@@ -78,7 +80,7 @@ round_done(struct engine *engine)
 		struct flush_waiter *waiter = list_entry(node, struct flush_waiter, node);
 
 		/* Cleaning is not kept up by it: what may have been lost is suspect since. */
-		waiter->done(waiter, result == 0 && lost && waiter->for_request ? -EIO : result);
+		waiter->done(waiter, result == 0 && lost && waiter->told ? -EIO : result);
 	}
 }
 
@@ -198,7 +200,7 @@ flush_op_create(struct engine *engine, struct piece *piece)
 	if (op == NULL)
 		return false;
 	op->waiter.done = request_flushed;
-	op->waiter.for_request = true;
+	op->waiter.told = !piece->request->for_read || MUTANT(LOSS_TOLD_TO_READER);
 	op->waiter.since_ms = piece->since_ms;
 	op->engine = engine;
 	op->piece = piece;

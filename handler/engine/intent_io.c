@@ -271,7 +271,7 @@ clean(struct engine *engine)
 		return;
 	}
 	engine->clean_waiter.done = clean_flushed;
-	engine->clean_waiter.for_request = false;
+	engine->clean_waiter.told = false;
 	flush_join(engine, &engine->clean_waiter);
 }
 

@@ -131,7 +131,7 @@ rows_scrubbed(struct sync_rows *rows, int result)
 	}
 	scrub->flushing = true;
 	scrub->flush.done = corrected_flushed;
-	scrub->flush.for_request = false;
+	scrub->flush.told = false;
 	list_init(&scrub->flush.node);
 	flush_join(engine, &scrub->flush);
 }

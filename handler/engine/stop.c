@@ -87,7 +87,7 @@ begin_last_flush(struct engine *engine)
 	enter(engine, PHASE_LAST_FLUSH);
 	engine->cleaning = true;
 	engine->clean_waiter.done = last_flush_done;
-	engine->clean_waiter.for_request = false;
+	engine->clean_waiter.told = false;
 	flush_join(engine, &engine->clean_waiter);
 }
 

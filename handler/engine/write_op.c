@@ -241,7 +241,7 @@ write_written(struct write_op *op)
 	}
 	op->state = WRITE_FLUSHING;
 	op->flush.done = write_flushed;
-	op->flush.for_request = op->fua;
+	op->flush.told = op->fua && MUTANT(LOSS_TOLD_TO_FUA);
 	op->flush.since_ms = op->op.since_ms;
 	op->written_ns = engine->stamp_ns;
 	TRACE_WRITE(flush__begin, op);

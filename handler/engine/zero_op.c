@@ -215,7 +215,7 @@ zero_written(struct zero_op *op)
 	}
 	op->state = ZERO_FLUSHING;
 	op->flush.done = zero_flushed;
-	op->flush.for_request = op->piece->request->fua;
+	op->flush.told = op->piece->request->fua && MUTANT(LOSS_TOLD_TO_FUA);
 	op->flush.since_ms = op->op.since_ms;
 	op->begun_ns = engine->stamp_ns;
 	TRACE_PIECE(engine, flush__begin, op->piece);

@@ -203,6 +203,12 @@
 	X(BROKEN_WORD_BOUNDED, "broken-word-bounded", 6,					\
 	  "test_engine_flush: test_a_device_that_lost_writes_without_a_cache_is_filled_anew",	\
 	  "of a device that was sent no flushes, only what was written last is doubted")	\
+	X(LOSS_TOLD_TO_FUA, "loss-told-to-fua", 6,						\
+	  "test_engine_flush: test_a_loss_is_told_to_a_flush_and_to_nobody_else",		\
+	  "what a cache took along is told to a write with FUA, and to no flush then")		\
+	X(LOSS_TOLD_TO_READER, "loss-told-to-reader", 6,					\
+	  "test_engine_flush: test_a_loss_is_told_to_a_flush_and_to_nobody_else",		\
+	  "what a cache took along is told to a read with FUA, and to no flush then")		\
 	X(FLUSH_NOT_EVICTING, "flush-not-evicting", 6,						\
 	  "test_engine_flush: test_a_flush_waits_for_an_eviction_under_way",			\
 	  "a flush does not wait for an eviction under way")					\

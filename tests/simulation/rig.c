@@ -625,6 +625,7 @@ rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count,
 		.done = request_done,
 		.owner = request,
 	};
+	request->request.for_read = op == REQUEST_FLUSH && fua;
 	request->request.deallocate = op == REQUEST_ZERO && random_once_in(&rig->random, 2);
 	request->memory = aligned_alloc(512, count ? halves * count * RIG_SECTOR : 512);
 	request->floor = calloc((op == REQUEST_FLUSH ? rig->sectors : count) + 1,

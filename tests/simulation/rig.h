@@ -82,6 +82,7 @@ void rig_drain(struct rig *rig);	/* until no request is active */
 /* Submit one random request within the load's range, or a certain one.  Sectors.  COMPARE_WRITE: in one of three cases
  * with expectations that are wrong; nothing else may be under way there, and all must have been written. */
 void rig_submit_random(struct rig *rig);
+/* fua of a flush: it is what a read with FUA begins with. */
 void rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count, bool fua);
 
 /* Read the load's whole range and check it. */

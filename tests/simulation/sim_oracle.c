@@ -602,8 +602,6 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 			sim->traits[i] &= (uint8_t)~MAY_BE_LOST;
 		sim->traits[i] &= (uint8_t)~MAY_BE_ANYTHING;
 	}
-	if (request->request.fua)
-		told_of_losses(sim, request);
 }
 
 static bool
@@ -765,7 +763,8 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 {
 	const uint64_t lived_ms = (request->done_us - request->submit_us) / 1000;
 	const bool excess = request->submit_us <= sim->excess_until_us;
-	const bool durable = request->request.op == REQUEST_FLUSH || request->request.fua;
+	/* A write with FUA is not told what a cache took along: it writes its own data again. */
+	const bool told = request->request.op == REQUEST_FLUSH;
 
 	sim_look(sim);
 	switch (-result) {
@@ -778,7 +777,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ENOMEM:
 		return engine_memory_refused() > request->memory_refused;
 	case EIO:
-		return (durable &&
+		return (told &&
 			(sim->cache_losses > sim->cache_losses_told || request->submit_us <= sim->told_us)) ||
 		       excess || refusal_is_fair(sim, request) || request->saw_loss || loss_is_fair(sim, request);
 	case ENOMEDIUM:
@@ -879,7 +878,7 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 		}
 		if (is_write(request))
 			write_failed(sim, request);
-		if (request->request.op == REQUEST_FLUSH || request->request.fua)
+		if (request->request.op == REQUEST_FLUSH)
 			oracle_told(sim);
 		return;
 	}

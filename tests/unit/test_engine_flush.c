@@ -274,6 +274,50 @@ test_a_write_that_fails_after_its_answer_fails_a_flush(void **state)
 	}
 }
 
+enum not_told { FUA_WRITE, FUA_ZEROS, FLUSH_OF_READ, NOT_TOLD };
+
+static void
+submit_not_told(struct rig *rig, enum not_told what)
+{
+	if (what == FLUSH_OF_READ)
+		rig_submit(rig, REQUEST_FLUSH, 0, 0, true);
+	else
+		rig_submit(rig, what == FUA_ZEROS ? REQUEST_ZERO : REQUEST_WRITE, 64, 64, true);
+}
+
+/* It failed, was told in place of the flush, and the flush that came behind it said that all was there. */
+static void
+test_a_loss_is_told_to_a_flush_and_to_nobody_else(void **state)
+{
+	uint64_t lost = 0;
+
+	(void)state;
+	for (enum not_told what = 0; what < NOT_TOLD; what++) {
+		struct rig rig;
+
+		rig_init(&rig, 0, 2, 16384, LOAD_BYTES, 1580);
+		set_caches(&rig, true);
+		rig_start_active(&rig);
+		write_everywhere(&rig);
+		fake_member_power_loss(&rig.members[0], true);
+		lost += rig.members[0].counts.sectors_lost;
+		wait_for_link(&rig, 0, LINK_OPEN);
+		submit_not_told(&rig, what);
+		rig_drain(&rig);
+		rig.errors_allowed = true;
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);
+		assert_int_equal(rig.last_error, -EIO);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);	/* once */
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(lost > 0);
+}
+
 /* It was sent no flush, so regions are clean in which it lost what it had acknowledged. */
 static void
 test_a_device_that_lost_writes_without_a_cache_is_filled_anew(void **state)
@@ -350,6 +394,7 @@ main(void)
 		cmocka_unit_test(test_parity_that_a_cache_took_along_is_not_believed),
 		cmocka_unit_test(test_a_loss_is_told_although_its_member_went),
 		cmocka_unit_test(test_a_write_that_fails_after_its_answer_fails_a_flush),
+		cmocka_unit_test(test_a_loss_is_told_to_a_flush_and_to_nobody_else),
 		cmocka_unit_test(test_a_device_that_lost_writes_without_a_cache_is_filled_anew),
 	};
 
