@@ -74,7 +74,9 @@ loaded_map(const struct engine *engine, const struct member *member)
 	return engine->map_load + (size_t)member->slot * (map_bytes(engine) + LAYOUT_LOST_BYTES);
 }
 
-/* Every in-sync member has the whole truth, so a granule that is damaged on one is taken from another. */
+/* Every in-sync member has the whole truth, so a granule that is damaged on one is taken from another; but not from one that is taken
+ * by force, whose map is of an older time.
+ */
 static void
 mend_granules(struct engine *engine, struct member *member)
 {
@@ -92,7 +94,8 @@ mend_granules(struct engine *engine, struct member *member)
 		for_each_member(engine, other) {
 			const uint8_t *good = loaded_map(engine, other) + (size_t)i * LAYOUT_GRANULE_BYTES;
 
-			if (other->in_sync && map_granule_valid(good, i, engine->options.volume_uuid)) {
+			if (other->in_sync && (!other->forced || member->forced || MUTANT(FORCED_MENDS)) &&
+			    map_granule_valid(good, i, engine->options.volume_uuid)) {
 				memcpy(granule, good, LAYOUT_GRANULE_BYTES);
 				break;
 			}
@@ -118,9 +121,20 @@ merge_map(struct engine *engine, struct member *member, uint8_t *flags, bool fir
 		engine_log(engine, LOG_ERR, "%d granules of the region map are damaged on all members: "
 			   "their regions count as dirty", damaged);
 	intent_merge(&engine->intent, flags, first);
-	if (!lost_io_load(engine, member, map + map_bytes(engine)))
-		engine_log(engine, LOG_ERR, "member %s: its table of lost extents is damaged; the "
-			   "others' count", member->backend->label);
+}
+
+/* One that is taken by force has a table of an older time: what it calls lost may have been written since. */
+static void
+merge_lost_tables(struct engine *engine)
+{
+	bool known[LAYOUT_LOST_GRANULES] = { false };
+
+	for (int forced = 0; forced <= 1; forced++)
+		for_each_member(engine, member)
+			if (member->in_sync && member->forced == forced &&
+			    !lost_io_load(engine, loaded_map(engine, member) + map_bytes(engine), forced, known))
+				engine_log(engine, LOG_ERR, "member %s: its table of lost extents is damaged; the "
+					   "others' count", member->backend->label);
 }
 
 /* Sets of tracked members are marked; what else is marked belongs to nobody. */
@@ -146,7 +160,6 @@ apply_force(struct engine *engine)
 				      member->stale_set >= 0 ? REGION_STALE(member->stale_set) : 0);
 		place_untrack(engine, member->stale_set);
 		member->stale_set = -1;
-		member->forced = false;
 	}
 }
 
@@ -167,6 +180,7 @@ merge_maps(struct engine *engine)
 		first = false;
 	}
 	free(flags);
+	merge_lost_tables(engine);
 	intent_loaded(&engine->intent);
 	apply_force(engine);
 	intent_forget(&engine->intent, (uint8_t)(REGION_STALE_ANY & ~tracked_sets(engine)));
@@ -209,10 +223,10 @@ epoch_remembered(struct engine *engine)
 	return false;
 }
 
-/* --- a forced member: what it lacks is dirty, durably, before the superblocks trust it --- */
+/* --- a forced member: what it lacks is dirty, and what is lost is known, durably, before the superblocks trust it --- */
 
 static void
-forced_map_written(struct engine *engine)
+forced_written(struct engine *engine)
 {
 	if (--engine->map_pending > 0)
 		return;
@@ -223,38 +237,60 @@ forced_map_written(struct engine *engine)
 }
 
 static void
-forced_block_written(struct member_io *mio, int result)
+forced_part_written(struct member_io *mio, int result)
 {
 	if (result != 0)
 		mio->member->engine->map_error = result;
-	forced_map_written(mio->member->engine);
+	forced_written(mio->member->engine);
 }
 
 static void
-write_forced_map(struct engine *engine)
+write_part(struct member *member, uint64_t offset_bytes, uint8_t *from, uint32_t length_bytes)
 {
+	struct iovec iov = { from, length_bytes };
+	struct member_io *mio = member_io_try(member, BACKEND_WRITE, offset_bytes, IO_PROBE);
+
+	if (mio == NULL) {
+		member->engine->map_error = -ENOMEM;
+		return;
+	}
+	mio->io.fua = true;
+	member_io_append(mio, &iov, 1, length_bytes);
+	member->engine->map_pending++;
+	member_io_submit(mio, forced_part_written, member->engine);
+}
+
+/* All that is loaded is merged: the table is made in what was loaded from this member. */
+static void
+write_forced_table(struct engine *engine, struct member *member)
+{
+	uint8_t *table = loaded_map(engine, member) + map_bytes(engine);
+
+	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
+		lost_encode(engine->lost, granule, engine->record.epoch, engine->options.volume_uuid,
+			    table + (size_t)granule * LAYOUT_GRANULE_BYTES);
+	write_part(member, LAYOUT_LOST_OFFSET, table, LAYOUT_LOST_BYTES);
+}
+
+static void
+write_forced_parts(struct engine *engine)
+{
+	uint8_t *map = engine->map_load;
+
 	engine->map_error = 0;
 	engine->map_pending = 1;	/* this function */
 	for_each_member(engine, member)
-		for (uint32_t block = 0; block < engine->intent.blocks && member->in_sync; block++) {
-			struct iovec iov = { NULL, LAYOUT_MAP_BLOCK_BYTES };
-			struct member_io *mio = member_io_try(
-				member, BACKEND_WRITE,
-				LAYOUT_MAP_OFFSET + (uint64_t)block * LAYOUT_MAP_BLOCK_BYTES, IO_PROBE);
-
-			if (mio == NULL) {
-				engine->map_error = -ENOMEM;
-				continue;
-			}
-			iov.iov_base = engine->map_load + (size_t)block * LAYOUT_MAP_BLOCK_BYTES;
-			map_block_encode(engine->intent.flags, engine->intent.regions, block,
-					 engine->record.epoch, engine->options.volume_uuid, iov.iov_base);
-			mio->io.fua = true;
-			member_io_append(mio, &iov, 1, LAYOUT_MAP_BLOCK_BYTES);
-			engine->map_pending++;
-			member_io_submit(mio, forced_block_written, engine);
-		}
-	forced_map_written(engine);
+		if (member->in_sync && member->forced && !MUTANT(FORCED_TABLE_UNWRITTEN))
+			write_forced_table(engine, member);
+	for (uint32_t block = 0; block < engine->intent.blocks; block++, map += LAYOUT_MAP_BLOCK_BYTES) {
+		map_block_encode(engine->intent.flags, engine->intent.regions, block,
+				 engine->record.epoch, engine->options.volume_uuid, map);
+		for_each_member(engine, member)
+			if (member->in_sync)
+				write_part(member, LAYOUT_MAP_OFFSET + (uint64_t)block * LAYOUT_MAP_BLOCK_BYTES, map,
+					   LAYOUT_MAP_BLOCK_BYTES);
+	}
+	forced_written(engine);
 }
 
 static void
@@ -277,7 +313,7 @@ maps_read(struct engine *engine)
 		forced |= member->forced;
 	merge_maps(engine);
 	if (engine->phase == PHASE_LOAD_MAP && forced && !MUTANT(FORCE_MAP_UNWRITTEN))
-		write_forced_map(engine);
+		write_forced_parts(engine);
 	else if (engine->phase == PHASE_LOAD_MAP)
 		write_new_epoch(engine);
 }

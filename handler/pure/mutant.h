@@ -143,6 +143,15 @@
 	X(FORCE_MAP_UNWRITTEN, "force-map-unwritten", 1,					\
 	  "test_engine_identity: test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks",	\
 	  "superblocks trust a forced member before the map says what it lacks")		\
+	X(FORCED_TABLE_COUNTS, "forced-table-counts", 1,					\
+	  "test_engine_force: test_what_a_forced_member_calls_lost_and_was_written_since_is_there",	\
+	  "what the old table of a forced member calls lost is lost")				\
+	X(FORCED_TABLE_UNWRITTEN, "forced-table-unwritten", 1,					\
+	  "test_engine_force: test_forced_member_keeps_no_old_table",				\
+	  "superblocks trust a forced member whose old table of lost extents was not overwritten")	\
+	X(FORCED_MENDS, "forced-mends", 1,							\
+	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
+	  "the old region map of a forced member stands in for one that can't be read")	\
 	X(MAP_LOST_MEMBER_OK, "map-lost-member-ok", 7,						\
 	  "test_engine_identity: test_member_lost_while_maps_are_read_begins_the_assembly_anew",	\
 	  "a member lost while maps are read is taken")						\

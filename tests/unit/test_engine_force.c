@@ -1,0 +1,155 @@
+/* test_engine_force.c - what a start by force believes of a member that is out of date: its data where nobody wrote since it left, and
+ * nothing else.
+ */
+#include "knowable.h"
+#include "tap.h"
+
+#include "pure/lost_extent.h"
+
+#include <string.h>
+
+#define LEFT 3		/* is out of date, and taken as it stands */
+#define DEAD 2
+
+/* Stopped in order without the one, and then the other dies. */
+static void
+leave_one_to_force(struct rig *rig)
+{
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+	rig_stop(rig);
+	rig->members[LEFT].reachable = true;
+	rig->members[DEAD].reachable = false;
+}
+
+static void
+lose(struct rig *rig, int member)
+{
+	fake_member_cut(&rig->members[member], false);
+	rig_submit(rig, REQUEST_WRITE, 0, 1, false);
+	rig_drain(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 2000));
+}
+
+static void
+start_forced(struct rig *rig)
+{
+	rig->options.force = true;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	rig->options.force = false;
+}
+
+/* The table of each member says that member 0's chunk of this row is lost. */
+static void
+call_lost(struct rig *rig, uint64_t row)
+{
+	struct lost_extent entries[LAYOUT_LOST_ENTRIES] = {
+		{ .row = row, .rows = 1, .column_end = CHUNK },
+	};
+	uint8_t granule[LAYOUT_GRANULE_BYTES];
+
+	lost_granule_encode(entries, 0, rig_superblock(rig, 1).epoch, rig->options.volume_uuid, granule);
+	for (int m = 0; m < rig->count; m++)
+		disk_write(&rig->members[m].disk, LAYOUT_LOST_OFFSET, granule, sizeof(granule), true);
+}
+
+/* A chunk on member 0 was lost, and was written after a member had left, which does not know. */
+static uint64_t
+begin_with_old_table(struct rig *rig, uint64_t seed)
+{
+	uint64_t row;
+
+	begin(rig, 5, 4, seed);
+	row = row_in(rig, 1);
+	rig_stop(rig);
+	call_lost(rig, row);
+	rig_start_active(rig);
+	assert_int_equal(read_first_chunk(rig, row), -ENODATA);
+	lose(rig, LEFT);
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row), CHUNK_SECTORS, false);
+	rig_drain(rig);
+	assert_int_equal(read_first_chunk(rig, row), 0);
+	leave_one_to_force(rig);
+	return row;
+}
+
+static void
+test_what_a_forced_member_calls_lost_and_was_written_since_is_there(void **state)
+{
+	struct rig rig;
+	uint64_t row = begin_with_old_table(&rig, 1201);
+
+	start_forced(&rig);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Parts of the table: what a volume that runs writes. */
+static enum tap_verdict
+hold_granules(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_LOST_OFFSET &&
+			       io->offset_bytes < LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES &&
+			       io->length_bytes < LAYOUT_LOST_BYTES ? TAP_HOLD : TAP_PASS;
+}
+
+static void
+test_forced_member_keeps_no_old_table(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row = begin_with_old_table(&rig, 1202);
+
+	tap_init(&tap, &rig.members[LEFT]);
+	tap.judge = hold_granules;
+	start_forced(&rig);
+	tap.judge = NULL;
+	tap_drop(&tap);
+	rig_crash(&rig);
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Who was there can't read what was written without the other: then it may be anything. */
+static void
+test_old_map_of_a_forced_member_mends_no_other(void **state)
+{
+	struct rig rig;
+	struct geometry geometry;
+	uint64_t row, sector;
+
+	begin(&rig, 5, 4, 1203);
+	geometry = geometry_of(&rig);
+	row = row_in(&rig, 1);
+	while (geometry_role(&geometry, row, 0) != DEAD)
+		row++;
+	sector = sector_of_row(&rig, row);
+	lose(&rig, LEFT);
+	rig_submit(&rig, REQUEST_WRITE, sector, row_sectors(&rig), false);
+	rig_drain(&rig);
+	leave_one_to_force(&rig);
+	for (int m = 0; m < 2; m++)
+		disk_damage(&rig.members[m].disk, LAYOUT_MAP_OFFSET);
+	start_forced(&rig);
+	assert_int_equal(error_of_read(&rig, sector, 1), -ENODATA);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_a_forced_member_calls_lost_and_was_written_since_is_there),
+		cmocka_unit_test(test_forced_member_keeps_no_old_table),
+		cmocka_unit_test(test_old_map_of_a_forced_member_mends_no_other),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
