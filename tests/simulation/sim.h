@@ -8,6 +8,7 @@
  *	sim_gateway.c	a gateway that is not alone	sim_clone.c	a member that is there twice
  *	sim_where.c	which states and faults have met; lives that look for rare pairs
  *	sim_cascade.c	faults that follow each other while the engine is busy with one
+ *	sim_force.c	a start by force, when too few members are left
  *
  * A run is a list of steps.  What step i is, and all it draws, depends on the seed and i alone, so that
  * steps can be left out (--steps, --drop) and the others stay what they were; only the members' delays then
@@ -53,6 +54,7 @@ enum ability_name {
 	ABILITY_FENCES,
 	ABILITY_CASCADES,
 	ABILITY_CLONES,
+	ABILITY_FORCES,
 	ABILITIES,
 };
 
@@ -89,6 +91,7 @@ enum fault_kind {
 	/* Of lives with the ability only, and never steered: */
 	FAULT_FENCED,		/* another gateway takes all members, and this one is started again */
 	FAULT_CLONE,		/* a copy of a member, or what it was once, is added as another device */
+	FAULT_FORCED,		/* too few members are left, and the volume is started by force */
 	FAULT_KINDS,
 };
 
@@ -211,6 +214,13 @@ struct cascade {
 	uint64_t next_us;
 };
 
+/* What was known before members left that are taken as they stand later. */
+struct forced_start {
+	uint32_t *floor;		/* by sector */
+	bool *open;			/* by region: it may be dirty on their record */
+	uint64_t left_us;
+};
+
 /* Traits of a sector. */
 #define MAY_BE_LOST 0x01	/* a medium error is a fair answer */
 #define MAY_BE_ANYTHING 0x02	/* its content was given up */
@@ -308,6 +318,7 @@ struct sim {
 	uint32_t *damaged_roles;	/* by row: members on which sectors of it were made unreadable */
 	uint32_t out_roles;		/* not in sync now */
 	uint64_t changed_us;		/* when somebody last came or went */
+	uint32_t leaving;		/* roles that are to go: of a start by force */
 	uint32_t wiped_roles;		/* in sync as far as the engine knows, and empty */
 	uint64_t reverted_us;		/* when that last happened to some sector */
 
@@ -353,6 +364,9 @@ void clone_look(struct sim *sim);		/* nobody may have written to one */
 void clone_starts(struct sim *sim);		/* those that can't be known are taken away before */
 void clone_end(struct sim *sim);		/* an administrator removes them */
 void clone_forget(struct sim *sim, int m);	/* this device is none, or there are none of it, any more */
+
+/* sim_force.c */
+void force_strike(struct sim *sim, uint64_t *random);
 
 /* sim_ability.c */
 void ability_draw(struct sim *sim);
@@ -418,6 +432,10 @@ void oracle_out_changed(struct sim *sim, uint32_t out_roles);
 void oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_bytes);
 void oracle_member_wrote(void *owner, struct fake_member *member, uint64_t offset_bytes, uint32_t length_bytes);
 void oracle_wiped(struct sim *sim, int role);
+void oracle_before_force(struct sim *sim, struct forced_start *start);	/* members are about to leave */
+/* Members that left then are taken as they stand, for others are dead: these roles. */
+void oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, uint32_t dead);
+void oracle_after_force(struct forced_start *start);
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
 void oracle_look_at_damage(struct sim *sim);
 void oracle_quiescent(struct sim *sim);		/* the media were checked, everything is in sync */

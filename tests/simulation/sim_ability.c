@@ -37,6 +37,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_FENCES] = { "fences", 8, true, "another gateway takes all members, and this one has to stop" },
 	[ABILITY_CASCADES] = { "cascades", 6, false, "faults that follow each other while the engine is busy with one" },
 	[ABILITY_CLONES] = { "clones", 8, true, "a copy of a member, new or old, as another device" },
+	[ABILITY_FORCES] = { "forces", 8, true, "too few members are left, and a start by force" },
 };
 
 uint64_t

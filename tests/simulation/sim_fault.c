@@ -19,7 +19,7 @@
 const char *const fault_names[FAULT_KINDS] = {
 	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "command refused",
 	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "standstill", "no memory", "gateway crash", "blackout", "stop and start",
-	"fenced off", "clone",
+	"fenced off", "clone", "forced",
 };
 
 static uint64_t
@@ -540,6 +540,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_STOP:
 	case FAULT_FENCED:
 	case FAULT_CLONE:
+	case FAULT_FORCED:
 	case FAULT_KINDS:
 		break;
 	}
@@ -680,6 +681,7 @@ draw_able(const struct sim *sim, uint64_t *random, enum fault_kind *kind)
 		{ ABILITY_SHAPES, FAULT_SHAPE }, { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
 		{ ABILITY_STANDSTILLS, FAULT_STANDSTILL }, { ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
 		{ ABILITY_FENCES, FAULT_FENCED }, { ABILITY_CLONES, FAULT_CLONE },
+		{ ABILITY_FORCES, FAULT_FORCED },
 	};
 	enum fault_kind kinds[sizeof(able) / sizeof(able[0])];
 	uint64_t count = 0;
@@ -722,6 +724,8 @@ fault_inject(struct sim *sim, uint64_t *random)
 	sim->options.totals->faults[kind]++;
 	if (kind == FAULT_CLONE)
 		clone_strike(sim, random);
+	else if (kind == FAULT_FORCED)
+		force_strike(sim, random);
 	else if (kind > FAULT_STOP)
 		gateway_strike(sim, kind, random);
 	else if (kind >= FAULT_CRASH)

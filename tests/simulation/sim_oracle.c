@@ -340,6 +340,69 @@ oracle_wiped(struct sim *sim, int role)
 }
 
 void
+oracle_before_force(struct sim *sim, struct forced_start *start)
+{
+	start->floor = malloc(sim->sectors * sizeof(*start->floor));
+	start->open = malloc(regions(sim) * sizeof(*start->open));
+	start->left_us = sim->schedule.now_us;
+	memcpy(start->floor, sim->floor, sim->sectors * sizeof(*start->floor));
+	for (uint32_t region = 0; region < regions(sim); region++)
+		start->open[region] = region_is_open(sim, region);
+}
+
+static bool
+region_was_written(const struct sim *sim, uint32_t region, uint64_t since_us)
+{
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++)
+		if (sim->written_us[row] >= since_us)
+			return true;
+	return false;
+}
+
+/* The chunks of these roles are what they were then, or newer. */
+static void
+go_back(struct sim *sim, const struct forced_start *start, uint64_t row, uint32_t roles)
+{
+	const uint64_t chunk_sectors = sim->chunk_bytes / PATTERN_SECTOR;
+
+	for (int role = 0; role < sim->count; role++) {
+		const int chunk = (roles >> role) & 1 ? data_chunk(sim, row, role) : -1;
+		const uint64_t first = row_begin(sim, row) + (uint64_t)chunk * chunk_sectors;
+
+		for (uint64_t i = first; chunk >= 0 && i < first + chunk_sectors; i++) {
+			if (start->floor[i] < sim->floor[i])
+				sim->floor[i] = start->floor[i];
+			if (sim->flushed[i] > sim->floor[i])
+				sim->flushed[i] = sim->floor[i];
+		}
+	}
+}
+
+/* If nobody else is left, their record rules, and what they make of the dead is of that time too.  In a volume that was never
+ * proven they lack every region, whether it was written or not.
+ */
+void
+oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, uint32_t dead)
+{
+	const uint32_t all = (1u << sim->count) - 1;
+
+	for (uint64_t row = 0; row < sim->rows; row++)
+		go_back(sim, start, row, (left | dead) == all ? all : left);
+	oracle_out_changed(sim, dead);
+	for (uint32_t region = 0; region < regions(sim); region++)
+		if ((has_parity(sim) && !sim->proven_once) || start->open[region] ||
+		    region_was_written(sim, region, start->left_us))
+			make_region_unsure(sim, region);
+}
+
+void
+oracle_after_force(struct forced_start *start)
+{
+	free(start->floor);
+	free(start->open);
+}
+
+void
 oracle_damaged(struct sim *sim, int role, uint64_t row)
 {
 	sim->damaged_roles[row] |= 1u << role;
