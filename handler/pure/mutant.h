@@ -443,7 +443,10 @@
 	  "to say that no row of a region was lost with a cache takes memory, without which all of them are")	\
 	X(ROWS_UNRESERVED, "rows-unreserved", 16,						\
 	  "test_intent: rows_are_told_apart_without_memory",					\
-	  "memory for what is known of rows is not set aside: without any, regions count as a whole")
+	  "memory for what is known of rows is not set aside: without any, regions count as a whole")	\
+	X(SETTLED_ONCE, "settled-once", 16,							\
+	  "test_intent: what_is_settled_stays_so_when_another_cache_is_lost",			\
+	  "a second cache that is lost makes all never-written rows of a volume without redundancy doubtful")
 
 enum mutant {
 	MUTANT_NONE,

@@ -454,9 +454,10 @@ suspect_flushed(struct intent *intent, uint32_t region, bool settled)
 static bool
 suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 {
-	/* What is missing is what parity makes, whatever that is.  P and Q, or two copies, may make two things of it. */
-	const bool settled = !(intent->traits[region] & INTENT_SUSPECT) && missing &&
-			     (bare || MUTANT(SETTLED_TWICE));
+	/* What is missing is what parity makes, whatever that is, but for rows that are suspect.  P and Q, or two copies, may make
+	 * two things of it. */
+	const bool settled = missing && (bare || MUTANT(SETTLED_TWICE)) &&
+			     !(MUTANT(SETTLED_ONCE) && (intent->traits[region] & INTENT_SUSPECT));
 
 	if (suspect_flushed(intent, region, settled))
 		return true;

@@ -823,6 +823,32 @@ what_was_written_stays_proven_while_its_place_is_filled(void **state)
 	assert_true(intent_row_suspect(intent, 5));
 }
 
+/* Members come back one after the other, each without its cache, before it is on record what the first one lost: what parity makes of
+ * rows that nobody wrote is what is missing there, the second time, too.
+ */
+static void
+what_is_settled_stays_so_when_another_cache_is_lost(void **state)
+{
+	struct intent *intent = &world.intent;
+
+	assert_int_equal(intent_init(intent, 4, 4), 0);
+	assert_int_equal(intent_grow(intent, 8, true), 0);
+	intent_region_proven(intent, 1);		/* a resync was there */
+	intent->absent = REGION_STALE(0);
+	intent_member_lost(intent, true);
+	intent_begin(intent, 1);
+	intent_note_rows(intent, 5, 5);
+	intent_end(intent, 1);
+	for (int losses = 0; losses < 3; losses++) {
+		intent_suspect_dirty(intent, true, true);
+		for (uint64_t row = 4; row < 8; row++)
+			assert_int_equal(intent_row_suspect(intent, row), row == 5);
+	}
+	intent_suspect_dirty(intent, true, false);	/* P and Q may make two things of it */
+	for (uint64_t row = 4; row < 8; row++)
+		assert_true(intent_row_suspect(intent, row));
+}
+
 /* While this is so there is no memory. */
 static bool memory_refused;
 
@@ -935,6 +961,7 @@ main(void)
 		cmocka_unit_test_teardown(nothing_is_forgotten_across_map_blocks, name_the_seed),
 		cmocka_unit_test_teardown(growth_keeps_what_is_known, name_the_seed),
 		cmocka_unit_test_teardown(what_was_written_stays_proven_while_its_place_is_filled, name_the_seed),
+		cmocka_unit_test_teardown(what_is_settled_stays_so_when_another_cache_is_lost, name_the_seed),
 		cmocka_unit_test_teardown(what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory, name_the_seed),
 		cmocka_unit_test_teardown(rows_are_told_apart_without_memory, name_the_seed),
 	};
