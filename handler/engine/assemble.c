@@ -586,6 +586,8 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 		}
 	engine->data_offset_bytes = engine->record.areas[AREA_DATA - 1].offset_bytes;
 	if (prepare_memory(engine, engine->record.region_rows) != 0) {
+		if (!MUTANT(ASSEMBLY_UNRETRIED))
+			back_to_examine(engine, "out of memory");	/* members have said all: nothing else would wake us */
 		engine->refused = true;
 		snprintf(engine->reason, sizeof(engine->reason), "out of memory");
 		return;

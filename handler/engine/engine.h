@@ -241,6 +241,8 @@ int engine_probe(struct engine *engine, const struct probe_order *order,
 /* No request is with the engine for longer than this, whatever members, links or other requests do (docs/design/time.md).
  * Ranges of zeros of more than a MiB: since a piece of such a range was last done. */
 uint64_t engine_request_ms_max(const struct engine_options *options);
+/* stopped() of engine_stop() is called within this time, whoever refuses or stays silent. */
+uint64_t engine_stop_ms_max(void);
 
 void engine_set_rates(struct engine *engine, uint64_t min, uint64_t max);
 /* Take over the times, rates and the error limit of *options, and nothing else of it.  They hold from now on, also for

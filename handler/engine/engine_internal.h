@@ -502,6 +502,7 @@ void member_io_free(struct member_io *mio);	/* it is not under way */
 /* Append iovecs; returns false when the command has no room for them (nothing appended). */
 bool member_io_append(struct member_io *mio, const struct iovec *iov, int count, uint32_t length_bytes);
 void member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner);
+void member_io_unsent(struct member_io *mio, int result);	/* ends without being sent; done() is called soon */
 /* Nobody wants the answer any more, and its memory is needed: a read that is sent or parked.  done() is not called. */
 void member_io_abandon(struct member_io *mio);
 void member_open(struct member *member);
@@ -612,6 +613,7 @@ void intent_io_overdue(struct engine *engine);	/* those who wait too long can't 
 int lost_io_init(struct engine *engine);
 void lost_io_run(struct engine *engine);
 void lost_io_wait(struct engine *engine, struct lost_waiter *waiter);
+void lost_io_tell(struct engine *engine, int error);	/* those who wait: it is durable, or can't be */
 void lost_io_overdue(struct engine *engine);
 uint64_t lost_io_deadline(const struct engine *engine);
 bool lost_io_idle(const struct engine *engine);

@@ -336,9 +336,7 @@ begin_eviction(struct member *member)
 		if (mio->policy != IO_SUPERBLOCK)
 			continue;
 		list_remove(node);
-		mio->io.result = -ENOLINK;
-		mio->where = MIO_DONE;
-		list_append(&engine->immediate, node);
+		member_io_unsent(mio, -ENOLINK);
 	}
 	engine_event(engine, EVENT_MEMBER_EVICTED, LOG_ERR, member,
 		     "member %s (role %d) is evicted: %s", member->backend->label, member->role,

@@ -28,8 +28,8 @@ struct lost_record {
 
 /* --- writing --- */
 
-static void
-tell_waiters(struct engine *engine, int error)
+void
+lost_io_tell(struct engine *engine, int error)
 {
 	struct list waiters;
 	struct list *node;
@@ -52,13 +52,13 @@ phase_done(struct engine *engine)
 			engine->lost_retry_ms = engine->now_ms + RETRY_MS;
 		lost_io_all(engine);
 		if (engine->lost_error != -ENOMEM)	/* nobody refused anything: they wait until it is tried again */
-			tell_waiters(engine, engine->lost_error);
+			lost_io_tell(engine, engine->lost_error);
 		return;
 	}
 	lost_written(engine->lost);
 	engine->activity++;
 	if (lost_settled(engine->lost))
-		tell_waiters(engine, 0);
+		lost_io_tell(engine, 0);
 }
 
 static void
@@ -308,7 +308,7 @@ lost_io_run(struct engine *engine)
 		return;
 	if (engine->fenced) {
 		if (engine->lost_pending == 0 && !list_empty(&engine->lost_waiters))
-			tell_waiters(engine, -ESHUTDOWN);
+			lost_io_tell(engine, -ESHUTDOWN);
 		return;
 	}
 	/* Nothing is missing, or there is room again. */
@@ -322,7 +322,7 @@ lost_io_run(struct engine *engine)
 	if (!lost_settled(engine->lost))
 		send_phase(engine);
 	else if (!list_empty(&engine->lost_waiters))
-		tell_waiters(engine, 0);
+		lost_io_tell(engine, 0);
 }
 
 uint64_t

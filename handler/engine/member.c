@@ -212,13 +212,17 @@ send(struct member_io *mio)
 	member->backend->ops->submit(member->backend, &mio->io);
 }
 
-/* Complete without sending, later in this turn. */
-static void
-complete_unsent(struct member_io *mio, int result)
+/* Later in this turn, or in the next, which has to come: nothing else need ever wake the engine again. */
+void
+member_io_unsent(struct member_io *mio, int result)
 {
+	struct engine *engine = mio->member->engine;
+
 	mio->io.result = result;
 	mio->where = MIO_DONE;
-	list_append(&mio->member->engine->immediate, &mio->node);
+	list_append(&engine->immediate, &mio->node);
+	if (!MUTANT(UNSENT_UNTOLD))
+		engine->activity++;
 }
 
 /* Fenced off, this gateway opens no session any more, and evicts nobody: there is nothing to wait for. */
@@ -226,7 +230,7 @@ static void
 park(struct member_io *mio)
 {
 	if (mio->member->engine->fenced && !MUTANT(PARKED_WHEN_FENCED)) {
-		complete_unsent(mio, -ESHUTDOWN);
+		member_io_unsent(mio, -ESHUTDOWN);
 		return;
 	}
 	mio->where = MIO_PARKED;
@@ -242,17 +246,17 @@ member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int 
 	mio->owner = owner;
 	row_cache_overwritten(member->engine, &mio->io);
 	if (member->engine->fenced)
-		complete_unsent(mio, -ESHUTDOWN);
+		member_io_unsent(mio, -ESHUTDOWN);
 	else if (mio->policy == IO_PROBE ? member->link == LINK_OPEN : member_usable(member))
 		send(mio);
 	else if (mio->policy == IO_PROBE)
-		complete_unsent(mio, -ENOTCONN);
+		member_io_unsent(mio, -ENOTCONN);
 	else if (!member->in_sync && !member->evicting)
-		complete_unsent(mio, -ENOLINK);
+		member_io_unsent(mio, -ENOLINK);
 	else if (member->evicting && mio->policy == IO_SUPERBLOCK)
-		complete_unsent(mio, -ENOLINK);
+		member_io_unsent(mio, -ENOLINK);
 	else if (member->engine->expired && mio->policy == IO_REQUEST)
-		complete_unsent(mio, -ETIMEDOUT);
+		member_io_unsent(mio, -ETIMEDOUT);
 	else
 		park(mio);
 }
@@ -480,7 +484,7 @@ member_fail_parked(struct member *member, int result, bool requests_only)
 		if (requests_only && mio->policy != IO_REQUEST)
 			list_append(&kept, node);
 		else
-			complete_unsent(mio, result);
+			member_io_unsent(mio, result);
 	}
 	list_splice(&member->parked, &kept);
 }
@@ -495,7 +499,7 @@ member_fail_overdue(struct member *member)
 		if (!overdue_since(member->engine, mio->since_ms))
 			continue;
 		list_remove(node);
-		complete_unsent(mio, -ETIMEDOUT);
+		member_io_unsent(mio, -ETIMEDOUT);
 	}
 }
 

@@ -4,7 +4,7 @@
  *	  `------------`-------------`---------------`--(too slow)-->'
  *
  * Only the whole way marks the superblocks clean.  Members that don't answer make it short:
- * whatever is left is as after a crash, which is safe.
+ * whatever is left is as after a crash, which is safe.  Each step has its limit (docs/design/time.md).
  *
  * DRAIN also proves the regions that were written while suspect, as far as PROVE_LIMIT_MS reaches: regions of large
  * members have tens of MiB each, and slow background work is no reason for an end without order.
@@ -17,6 +17,7 @@
 #define STEP_LIMIT_MS 5000u
 #define DRAIN_LIMIT_MS 15000u
 #define PROVE_LIMIT_MS 5000u
+#define TURN_MS 1000u
 
 bool
 stop_proves(const struct engine *engine)
@@ -123,9 +124,23 @@ finish_release(struct engine *engine)
 		return;
 	}
 	intent_io_tell(engine, -ESHUTDOWN);
+	/* No command is under way any more, and none will be: nobody else tells them. */
+	if (!list_empty(&engine->lost_waiters) && !MUTANT(TABLE_AWAITED_FOR_EVER))
+		lost_io_tell(engine, -ESHUTDOWN);
 	if (engine->ops > 0 || engine->requests_active > 0 || engine->admission_head != NULL)
 		return;
+	if (engine->finished_head != NULL && !MUTANT(LAST_UNDELIVERED)) {
+		engine->activity++;	/* those that were told just now: deliver() has its turn first */
+		return;
+	}
 	enter(engine, PHASE_STOPPED);
+}
+
+/* Each step has its limit; whatever takes longer is given up, and then only sessions have to end. */
+uint64_t
+engine_stop_ms_max(void)
+{
+	return DRAIN_LIMIT_MS + 3ull * STEP_LIMIT_MS + BACKEND_RELEASE_MS + TURN_MS;
 }
 
 static bool

@@ -446,7 +446,18 @@
 	  "memory for what is known of rows is not set aside: without any, regions count as a whole")	\
 	X(SETTLED_ONCE, "settled-once", 16,							\
 	  "test_intent: what_is_settled_stays_so_when_another_cache_is_lost",			\
-	  "a second cache that is lost makes all never-written rows of a volume without redundancy doubtful")
+	  "a second cache that is lost makes all never-written rows of a volume without redundancy doubtful")		\
+	X(UNSENT_UNTOLD, "unsent-untold", 15,							\
+	  "test_engine_stops: test_stop_whose_last_flush_can_not_be_sent_ends",			\
+	  "a command that ends without being sent wakes nobody")					\
+	X(ASSEMBLY_UNRETRIED, "assembly-unretried", 15, "level 5",				\
+	  "nothing wakes an assembly for which there was no memory")				\
+	X(TABLE_AWAITED_FOR_EVER, "table-awaited-for-ever", 15,					\
+	  "test_engine_memory: test_stop_ends_while_the_table_of_lost_extents_can_not_be_written",	\
+	  "a stop waits for requests that wait for a table which nobody writes any more")		\
+	X(LAST_UNDELIVERED, "last-undelivered", 15,						\
+	  "test_engine_memory: test_stop_ends_while_the_table_of_lost_extents_can_not_be_written",	\
+	  "a volume has stopped before those are told whom its end told last")
 
 enum mutant {
 	MUTANT_NONE,

@@ -361,6 +361,21 @@ rig_jump(struct rig *rig)
 	engine_run(rig->engine, rig->now_ms);
 }
 
+bool
+rig_wake(struct rig *rig)
+{
+	const uint64_t due_ms = engine_deadline(rig->engine);
+	const uint64_t event_us = schedule_next_us(&rig->schedule);
+	const uint64_t event_ms = event_us == UINT64_MAX ? UINT64_MAX : (event_us + 999) / 1000;
+	uint64_t to_ms = due_ms < event_ms ? due_ms : event_ms;
+
+	if (to_ms == UINT64_MAX)
+		return false;
+	advance(rig, to_ms > rig->now_ms ? to_ms : rig->now_ms + (due_ms <= rig->now_ms));
+	engine_run(rig->engine, rig->now_ms);
+	return true;
+}
+
 struct engine_status
 rig_status(const struct rig *rig)
 {

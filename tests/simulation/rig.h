@@ -72,6 +72,9 @@ void rig_power_loss(struct rig *rig);
 void rig_step(struct rig *rig);		/* members answer, time passes */
 void rig_steps(struct rig *rig, int steps);
 void rig_jump(struct rig *rig);		/* nothing to do: forward to the engine's deadline */
+/* As a driver does: the engine runs when a member has said something, or at its deadline, and not otherwise.  False: neither
+ * will ever be. */
+bool rig_wake(struct rig *rig);
 bool rig_wait(struct rig *rig, enum volume_state state, int steps);
 /* Started, and all members in sync; or the test fails. */
 void rig_start_active(struct rig *rig);

@@ -141,6 +141,7 @@ struct sim_totals {
 	uint64_t clean_stops;
 	uint64_t met[WHERES][FAULT_KINDS];	/* faults that struck while the engine did that */
 	struct sim_longest longest[2];	/* request; [0]: while no more members were in trouble than the level bears */
+	struct sim_longest longest_stop;
 };
 
 struct sim_options {
@@ -457,12 +458,14 @@ uint64_t sim_row_at(const struct sim *sim, int role, uint64_t offset_bytes);
 /* sim_time.c */
 uint64_t time_stood_us(const struct sim *sim);	/* for how long the gateway has stood still, in all */
 void time_judge(struct sim *sim, const struct sim_request *request);	/* it ended now, or its gateway did */
+void time_judge_stop(struct sim *sim, uint64_t began_us, uint64_t stood_us);	/* it ended now */
 void stay_begin(struct sim *sim, uint64_t *random);	/* and watch it for as long as a request may take */
 void stay_end(struct sim *sim);
 const char *stay_name(enum stay_kind kind);
 
 /* sim_where.c */
 uint64_t engine_where(const struct engine *engine);
+bool engine_is_done(struct engine *engine, uint64_t now_ms);	/* a turn after the last one finds nothing to do */
 void where_note(struct sim *sim, enum fault_kind kind);
 void where_print(const uint64_t met[WHERES][FAULT_KINDS]);
 void steer_init(struct sim *sim);

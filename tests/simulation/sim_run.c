@@ -202,6 +202,8 @@ sim_turn(struct sim *sim)
 	if (sim->accepting && !sim->stranger)
 		oracle_accepting(sim);
 	engine_run(sim->engine, sim->schedule.now_us / 1000);
+	if (!sim->stopped && !engine_is_done(sim->engine, sim->schedule.now_us / 1000))
+		sim_fail(sim, "the engine went to sleep although there was something to do");
 	sim->options.totals->memory_waits += engine_waits_for_memory(sim->engine);
 	if (sim->look)
 		sim_look(sim);
@@ -412,6 +414,8 @@ check_stopped(struct sim *sim)
 void
 sim_stop(struct sim *sim)
 {
+	const uint64_t began_us = sim->schedule.now_us, stood_us = time_stood_us(sim);
+
 	sim->stopping = true;
 	sim->still_until_us = 0;
 	engine_stop(sim->engine, note_stopped, sim);
@@ -422,6 +426,7 @@ sim_stop(struct sim *sim)
 		return;
 	}
 	sim_await(sim, has_stopped, "the engine does not stop");
+	time_judge_stop(sim, began_us, stood_us);
 	if (sim->active_count > 0)
 		sim_fail(sim, "stopped with %u requests not completed", sim->active_count);
 	engine_destroy(sim->engine);

@@ -71,6 +71,21 @@ time_judge(struct sim *sim, const struct sim_request *request)
 			 excess ? "" : " while no more members are in trouble than the level bears");
 }
 
+/* A driver's turn comes when something is answered: the fakes' sessions end at once. */
+void
+time_judge_stop(struct sim *sim, uint64_t began_us, uint64_t stood_us)
+{
+	const uint64_t lived_us = sim->schedule.now_us - began_us, stood_since_us = time_stood_us(sim) - stood_us;
+	const uint64_t took_us = lived_us > stood_since_us ? lived_us - stood_since_us : 0;
+	struct sim_longest *longest = &sim->options.totals->longest_stop;
+
+	if (took_us / 1000 > longest->took_ms)
+		*longest = (struct sim_longest){ took_us / 1000, engine_stop_ms_max(), sim->options.seed };
+	if (took_us > engine_stop_ms_max() * 1000 && sim_can(sim, ABILITY_TIME_JUDGED))
+		sim_fail(sim, "a stop took %llu ms, and may take %llu", (unsigned long long)(took_us / 1000),
+			 (unsigned long long)engine_stop_ms_max());
+}
+
 /* --- faults that stay --- */
 
 static void

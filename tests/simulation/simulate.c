@@ -275,6 +275,8 @@ add_totals(struct sim_totals *sum, const struct sim_totals *part)
 	for (int i = 0; i < 2; i++)
 		if (part->longest[i].took_ms > sum->longest[i].took_ms)
 			sum->longest[i] = part->longest[i];
+	if (part->longest_stop.took_ms > sum->longest_stop.took_ms)
+		sum->longest_stop = part->longest_stop;
 }
 
 static void
@@ -331,6 +333,7 @@ print_totals(const struct sim_totals *sum, double took_s)
 	line("hours of virtual time", sum->virtual_ms / 3600000);
 	longest("longest request, members missing", &sum->longest[1]);
 	longest("longest of others", &sum->longest[0]);
+	longest("longest stop", &sum->longest_stop);
 	printf("%llu seeds in %.1f s: %.0f seeds a minute, %.0f requests and %.1f faults a seed\n",
 	       (unsigned long long)sum->seeds, took_s, seeds * 60 / took_s,
 	       (double)sum->operations / seeds, (double)faults / seeds);

@@ -21,6 +21,7 @@ void __wrap_member_io_submit(struct member_io *mio, void (*done)(struct member_i
 static bool list_refused;	/* memory for the list of the one region that is suspect */
 static int list_tried;
 static bool writes_refused;	/* commands that write data */
+static bool table_refused;	/* commands that write the table of lost extents */
 static bool refusals_renamed;	/* what members refuse is told as -ENOMEM */
 static void (*renamed_done)(struct member_io *mio, int result);
 
@@ -28,6 +29,13 @@ static bool
 writes_data(enum backend_op op, enum io_policy policy)
 {
 	return policy == IO_REQUEST && (op == BACKEND_WRITE || op == BACKEND_ZERO);
+}
+
+static bool
+writes_table(enum backend_op op, uint64_t offset_bytes)
+{
+	return op == BACKEND_WRITE && offset_bytes >= LAYOUT_LOST_OFFSET &&
+	       offset_bytes < LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES;
 }
 
 void *
@@ -43,8 +51,9 @@ __wrap_calloc(size_t count, size_t bytes)
 struct member_io *
 __wrap_member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes, enum io_policy policy)
 {
-	return writes_refused && writes_data(op, policy) ? NULL
-							 : __real_member_io_try(member, op, offset_bytes, policy);
+	if ((writes_refused && writes_data(op, policy)) || (table_refused && writes_table(op, offset_bytes)))
+		return NULL;
+	return __real_member_io_try(member, op, offset_bytes, policy);
 }
 
 static void
@@ -124,6 +133,33 @@ test_what_is_lost_is_recorded_as_soon_as_there_is_memory(void **state)
 	assert_int_equal(rig_status(&rig).lost_bytes, CHUNK);
 	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
 	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* A write over lost bytes waits for the table that says so. */
+static void
+test_stop_ends_while_the_table_of_lost_extents_can_not_be_written(void **state)
+{
+	struct rig rig;
+	uint64_t row, since_ms;
+
+	row = take_out_with_suspects(&rig);
+	list_refused = false;
+	rig_jump(&rig);
+	rig_steps(&rig, 1500);
+	assert_int_equal(rig_status(&rig).lost_bytes, CHUNK);
+	rig.options.queue_limit_ms = 60000;	/* it has more time than the stop */
+	engine_set_limits(rig.engine, &rig.options);
+	table_refused = true;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), CHUNK_SECTORS, false);
+	rig_steps(&rig, 500);
+	assert_int_equal(rig.active_count, 1);
+	rig.errors_allowed = true;
+	since_ms = rig.now_ms;
+	rig_stop(&rig);
+	table_refused = false;
+	assert_int_equal(rig.last_error, -ESHUTDOWN);
+	assert_in_range(rig.now_ms - since_ms, 0, engine_stop_ms_max());
 	rig_free(&rig);
 }
 
@@ -211,6 +247,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_lost_is_recorded_as_soon_as_there_is_memory),
+		cmocka_unit_test(test_stop_ends_while_the_table_of_lost_extents_can_not_be_written),
 		cmocka_unit_test(test_write_that_was_sent_is_not_taken_for_one_without_memory),
 		cmocka_unit_test(test_zeros_that_were_sent_are_not_taken_for_some_without_memory),
 		cmocka_unit_test(test_what_was_never_sent_makes_nothing_suspect),

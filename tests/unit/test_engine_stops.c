@@ -1,6 +1,7 @@
 /* A stop ends, whoever does not answer. */
-#include "rig.h"
+#include "scenario.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,11 +32,74 @@ test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step(void **state)
 	rig_free(&rig);
 }
 
+/* All members fall silent, so that nothing but its own deadline wakes the engine, and a request waits for them. */
+static void
+begin_suspended(struct rig *rig, uint64_t seed)
+{
+	rig_init(rig, 5, 4, 16384, 8 << 20, seed);
+	set_deadline_of_all(rig, 60000000);	/* they look at their sessions seldom */
+	rig->options.queue_limit_ms = 7000;
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	rig_submit(rig, REQUEST_WRITE, 0, 400, false);
+	rig_drain(rig);
+	rig->errors_allowed = true;
+	for (int m = 0; m < rig->count; m++)
+		fake_member_cut(&rig->members[m], false);
+	rig_submit(rig, REQUEST_READ, 0, 400, false);
+}
+
+static void
+test_what_waited_too_long_for_members_is_told_at_once(void **state)
+{
+	struct rig rig;
+	uint64_t began_ms;
+
+	begin_suspended(&rig, 922);
+	began_ms = rig.now_ms;
+	while (rig.active_count > 0)
+		assert_true(rig_wake(&rig));
+	assert_int_equal(rig.last_error, -ETIMEDOUT);
+	assert_in_range(rig.now_ms - began_ms, 7000, 7002);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+note_end(void *owner)
+{
+	((struct rig *)owner)->stopped = true;
+}
+
+/* Requests fail for want of members while it drains, so it goes on, and its last flush fails without being sent. */
+static void
+test_stop_whose_last_flush_can_not_be_sent_ends(void **state)
+{
+	struct rig rig;
+	uint64_t began_ms;
+
+	begin_suspended(&rig, 923);
+	began_ms = rig.now_ms;
+	while (rig.now_ms < began_ms + 3000)
+		assert_true(rig_wake(&rig));
+	began_ms = rig.now_ms;
+	engine_stop(rig.engine, note_end, &rig);
+	engine_run(rig.engine, rig.now_ms);
+	while (!rig.stopped)
+		assert_true(rig_wake(&rig));
+	assert_int_equal(rig.active_count, 0);
+	assert_in_range(rig.now_ms - began_ms, 0, engine_stop_ms_max());
+	engine_destroy(rig.engine);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step),
+		cmocka_unit_test(test_what_waited_too_long_for_members_is_told_at_once),
+		cmocka_unit_test(test_stop_whose_last_flush_can_not_be_sent_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
