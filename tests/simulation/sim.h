@@ -55,6 +55,7 @@ enum ability_name {
 	ABILITY_CASCADES,
 	ABILITY_CLONES,
 	ABILITY_FORCES,
+	ABILITY_DEFERRED,
 	ABILITIES,
 };
 
@@ -84,6 +85,7 @@ enum fault_kind {
 	FAULT_SHAPE,		/* another block size or capacity at the next log-in */
 	FAULT_ROLLBACK,		/* the device holds what it held at some earlier time */
 	FAULT_STANDSTILL,	/* the gateway does nothing for a while, and goes on */
+	FAULT_DEFERRED,		/* a device says that it has lost writes which it had acknowledged */
 	FAULT_NO_MEMORY,	/* the engine gets no memory for a while */
 	FAULT_CRASH,		/* the gateway dies */
 	FAULT_BLACKOUT,		/* the gateway dies, and some or all members lose power */

@@ -38,6 +38,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_CASCADES] = { "cascades", 6, false, "faults that follow each other while the engine is busy with one" },
 	[ABILITY_CLONES] = { "clones", 8, true, "a copy of a member, new or old, as another device" },
 	[ABILITY_FORCES] = { "forces", 8, true, "too few members are left, and a start by force" },
+	[ABILITY_DEFERRED] = { "deferred-errors", 8, true, "devices that say later that they have lost writes" },
 };
 
 uint64_t

@@ -18,7 +18,7 @@
 
 const char *const fault_names[FAULT_KINDS] = {
 	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "command refused",
-	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "standstill", "no memory", "gateway crash", "blackout", "stop and start",
+	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "standstill", "deferred error", "no memory", "gateway crash", "blackout", "stop and start",
 	"fenced off", "clone", "forced",
 };
 
@@ -470,7 +470,7 @@ static void
 strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 {
 	struct fake_member *member = &sim->members[m];
-	uint64_t lasts = draw_time(random);
+	const uint64_t drawn = draw_time(random), lasts = kind == FAULT_DEFERRED ? 0 : drawn;
 
 	where_note(sim, kind);
 	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts);
@@ -531,6 +531,10 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 		break;
 	case FAULT_STANDSTILL:
 		strike_standstill(sim, random);
+		break;
+	case FAULT_DEFERRED:
+		if (member->disk.write_cache)
+			fake_member_break_word(member);
 		break;
 	case FAULT_NO_MEMORY:
 		engine_memory_refuse(random_between(random, 1, 30), random_between(random, 1, 40));
@@ -679,7 +683,8 @@ draw_able(const struct sim *sim, uint64_t *random, enum fault_kind *kind)
 	static const struct { enum ability_name ability; enum fault_kind kind; } able[] = {
 		{ ABILITY_STUCK_SECTORS, FAULT_STUCK }, { ABILITY_CONFLICTS, FAULT_CONFLICT },
 		{ ABILITY_SHAPES, FAULT_SHAPE }, { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
-		{ ABILITY_STANDSTILLS, FAULT_STANDSTILL }, { ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
+		{ ABILITY_STANDSTILLS, FAULT_STANDSTILL }, { ABILITY_DEFERRED, FAULT_DEFERRED },
+		{ ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
 		{ ABILITY_FENCES, FAULT_FENCED }, { ABILITY_CLONES, FAULT_CLONE },
 		{ ABILITY_FORCES, FAULT_FORCED },
 	};
