@@ -174,6 +174,7 @@ struct sim_request {
 	 * that was under way then and may come behind it. */
 	uint32_t *floor;
 	uint64_t sectors;		/* of the volume, when it was submitted */
+	bool saw_refusal;		/* once, a member refused what others could not read */
 	bool saw_loss;			/* once while it was under way, some sector may have been lost: a piece of it may have failed then */
 	uint8_t *memory;
 	size_t memory_bytes;

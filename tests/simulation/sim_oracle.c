@@ -467,9 +467,9 @@ oracle_quiescent(struct sim *sim)
 	sim->proven_once = true;
 }
 
-/* Members on which something of the row can't be read now. */
+/* Members on which something of these columns of the row can't be read now. */
 static uint32_t
-row_damage(const struct sim *sim, uint64_t row)
+damaged_at(const struct sim *sim, uint64_t row, uint64_t column, uint64_t length_bytes)
 {
 	uint32_t roles = 0;
 
@@ -477,11 +477,17 @@ row_damage(const struct sim *sim, uint64_t row)
 		if (sim->roles[m] >= 0 &&
 		    geometry_position(&sim->geometry, row, (uint8_t)sim->roles[m]) >= 0 &&
 		    disk_is_damaged(&sim->members[m].disk,
-				    sim->data_offset + geometry_offset(&sim->geometry, row,
-								       (uint8_t)sim->roles[m]),
-				    sim->chunk_bytes))
+				    sim->data_offset + column + geometry_offset(&sim->geometry, row,
+										(uint8_t)sim->roles[m]),
+				    length_bytes))
 			roles |= 1u << sim->roles[m];
 	return roles;
+}
+
+static uint32_t
+row_damage(const struct sim *sim, uint64_t row)
+{
+	return damaged_at(sim, row, 0, sim->chunk_bytes);
 }
 
 static bool
@@ -778,14 +784,50 @@ loss_is_fair(const struct sim *sim, const struct sim_request *request)
 	return false;
 }
 
+/* Members that refused something while it was under way. */
+static uint32_t
+refusing_roles(const struct sim *sim, const struct sim_request *request)
+{
+	uint32_t roles = 0;
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->roles[m] >= 0 && sim->members[m].refused_us >= request->submit_us)
+			roles |= 1u << sim->roles[m];
+	return roles;
+}
+
+/* One member refuses what another can't read: together more than the level bears.  Nothing is needed but its own columns, in
+ * pieces of 4 KiB.
+ */
+static bool
+meets_refusal(const struct sim *sim, const struct sim_request *request)
+{
+	const uint32_t without = refusing_roles(sim, request) | sim->out_roles | sim->wiped_roles;
+	const uint64_t end = (request->sector + request->count) * PATTERN_SECTOR;
+
+	for (uint64_t at = request->sector * PATTERN_SECTOR / DISK_PAGE * DISK_PAGE; at < end && without != 0;
+	     at += DISK_PAGE) {
+		const uint64_t row = sim_sector_row(sim, at / PATTERN_SECTOR);
+		const uint32_t damaged = damaged_at(sim, row, at % sim->chunk_bytes, DISK_PAGE);
+
+		if (damaged != 0 && too_many(sim, row, without | damaged))
+			return true;
+	}
+	return false;
+}
+
 void
 oracle_look_at_losses(struct sim *sim)
 {
-	for (struct sim_request *request = sim->active; request != NULL; request = request->next)
-		if (is_write(request) && !request->saw_loss && request->count > 0 &&
+	for (struct sim_request *request = sim->active; request != NULL; request = request->next) {
+		if (request->count == 0)
+			continue;
+		request->saw_refusal |= refusing_roles(sim, request) != 0 && meets_refusal(sim, request);
+		if (is_write(request) && !request->saw_loss &&
 		    sim_sector_row(sim, request->sector) !=
 			    sim_sector_row(sim, request->sector + request->count - 1))
 			request->saw_loss = loss_is_fair(sim, request);
+	}
 }
 
 void
@@ -814,6 +856,8 @@ refusal_is_fair(const struct sim *sim, const struct sim_request *request)
 		refused |= sim->members[m].refused_us >= request->submit_us;
 	if (!refused || sim->geometry.redundancy == 0 || request->count == 0)
 		return refused && sim->geometry.redundancy == 0;
+	if (request->saw_refusal || meets_refusal(sim, request))
+		return true;
 	for (uint64_t row = sim_sector_row(sim, request->sector);
 	     row <= sim_sector_row(sim, request->sector + request->count - 1); row++)
 		if (has_parity(sim) && (sim->unsure[row] || !sim->proven_once))

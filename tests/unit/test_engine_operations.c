@@ -66,6 +66,28 @@ test_a_write_that_needs_what_is_refused_is_not_told_of_a_loss(void **state)
 	}
 }
 
+/* The columns beside the bad sector: one member refuses, and all others can be read there. */
+static void
+test_what_is_refused_beside_a_bad_sector_is_made_up_for(void **state)
+{
+	static const struct { int level, count; } volumes[] = { { 5, 4 }, { 1, 2 } };
+
+	for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
+		struct rig rig;
+
+		begin(&rig, volumes[i].level, volumes[i].count, 74 + i);
+		disk_damage(&rig.members[1].disk, DATA_OFFSET);
+		rig.members[0].refuse_reads = true;
+		rig_submit(&rig, REQUEST_READ, 8, CHUNK_SECTORS - 8, false);
+		rig_drain(&rig);
+		rig_submit(&rig, REQUEST_WRITE, 8, 8, false);
+		rig_submit(&rig, REQUEST_WRITE, 16, 1, false);
+		rig_drain(&rig);
+		rig.members[0].refuse_reads = false;
+		finish(&rig);
+	}
+}
+
 /* The region of row 0 is marked. */
 static void
 mark(struct rig *rig)
@@ -354,6 +376,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_a_member_refuses_to_read_is_not_called_lost),
 		cmocka_unit_test(test_a_write_that_needs_what_is_refused_is_not_told_of_a_loss),
+		cmocka_unit_test(test_what_is_refused_beside_a_bad_sector_is_made_up_for),
 		cmocka_unit_test(test_a_write_that_failed_half_way_leaves_nothing_trusted),
 		cmocka_unit_test(test_zeros_that_failed_half_way_leave_nothing_trusted),
 		cmocka_unit_test(test_what_went_with_a_cache_is_written_again),
