@@ -226,6 +226,16 @@ engine_due_us(const struct sim *sim)
 	return deadline * 1000 > sim->still_until_us ? deadline * 1000 : sim->still_until_us;
 }
 
+/* The next millisecond, for the engine's clock has no smaller ones; but not past what happens before. */
+static uint64_t
+next_tick_us(const struct sim *sim)
+{
+	const uint64_t tick_us = sim->schedule.now_us + 1000 - sim->schedule.now_us % 1000;
+	const uint64_t event_us = schedule_next_us(&sim->schedule);
+
+	return event_us < tick_us ? event_us : tick_us;
+}
+
 /* One turn: the next event, or the engine's deadline, whichever comes first.  False: not until until_us. */
 static bool
 next_turn(struct sim *sim, uint64_t until_us, int *idle_turns)
@@ -250,7 +260,7 @@ next_turn(struct sim *sim, uint64_t until_us, int *idle_turns)
 		else if (++*idle_turns > IDLE_TURNS_MAX)
 			sim_fail(sim, "the engine's deadline stays in the past: a driver would spin");
 		else
-			sim->schedule.now_us += 1000 - sim->schedule.now_us % 1000;
+			sim->schedule.now_us = next_tick_us(sim);
 	}
 	sim_turn(sim);
 	steer(sim);
