@@ -123,7 +123,9 @@ merge_map(struct engine *engine, struct member *member, uint8_t *flags, bool fir
 	intent_merge(&engine->intent, flags, first);
 }
 
-/* One that is taken by force has a table of an older time: what it calls lost may have been written since. */
+/* One that is taken by force has a table of an older time: what that calls lost of others may have been written since.  Of its own
+ * chunks it is right, for those are as old.
+ */
 static void
 merge_lost_tables(struct engine *engine)
 {
@@ -132,7 +134,7 @@ merge_lost_tables(struct engine *engine)
 	for (int forced = 0; forced <= 1; forced++)
 		for_each_member(engine, member)
 			if (member->in_sync && member->forced == forced &&
-			    !lost_io_load(engine, loaded_map(engine, member) + map_bytes(engine), forced, known))
+			    !lost_io_load(engine, member, loaded_map(engine, member) + map_bytes(engine), known))
 				engine_log(engine, LOG_ERR, "member %s: its table of lost extents is damaged; the "
 					   "others' count", member->backend->label);
 }

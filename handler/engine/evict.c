@@ -172,6 +172,14 @@ evict_bearable(const struct engine *engine, const struct member *member)
 	return engine_bears(engine, member->role) && !engine->suspended;
 }
 
+/* It lacks something that nobody else has made up for.  What its cache took along is proven, or lost, once nothing is suspect. */
+static bool
+is_doubtful(const struct engine *engine, const struct member *member)
+{
+	return !member_usable(member) ||
+	       (member->cache_lost && (engine->intent.suspect_count > 0 || MUTANT(LOSS_DOUBTED_UNTIL_TOLD)));
+}
+
 bool
 evict_spares(const struct engine *engine, const struct member *member)
 {
@@ -180,8 +188,7 @@ evict_spares(const struct engine *engine, const struct member *member)
 	for (int i = 0; i < engine->slots; i++) {
 		const struct member *other = &engine->members[i];
 
-		if (other != member && other->backend != NULL && other->in_sync &&
-		    (!member_usable(other) || other->cache_lost))
+		if (other != member && other->backend != NULL && other->in_sync && is_doubtful(engine, other))
 			troubled |= ROLE(other->role);
 	}
 	return geometry_bears(&engine->geometry, troubled);

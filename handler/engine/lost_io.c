@@ -361,17 +361,19 @@ lost_io_idle(const struct engine *engine)
 }
 
 bool
-lost_io_load(struct engine *engine, const uint8_t *table, bool in_doubt, bool *known)
+lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool *known)
 {
 	bool good = true;
 
-	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++) {
+	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++, table += LAYOUT_GRANULE_BYTES) {
 		bool loaded;
 
-		if (in_doubt && known[granule] && !MUTANT(FORCED_TABLE_COUNTS))
-			continue;
-		loaded = lost_load(engine->lost, granule, engine->options.volume_uuid,
-				   table + (size_t)granule * LAYOUT_GRANULE_BYTES, &engine->geometry);
+		if (member->forced && known[granule] && !MUTANT(FORCED_TABLE_COUNTS))
+			loaded = MUTANT(FORCED_TABLE_IGNORED) ||
+				 lost_load_role(engine->lost, granule, engine->options.volume_uuid, table,
+						&engine->geometry, (uint8_t)member->role);
+		else
+			loaded = lost_load(engine->lost, granule, engine->options.volume_uuid, table, &engine->geometry);
 		known[granule] |= loaded;
 		good &= loaded;
 	}

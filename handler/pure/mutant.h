@@ -143,9 +143,15 @@
 	X(FORCE_MAP_UNWRITTEN, "force-map-unwritten", 1,					\
 	  "test_engine_identity: test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks",	\
 	  "superblocks trust a forced member before the map says what it lacks")		\
+	X(LOSS_DOUBTED_UNTIL_TOLD, "loss-doubted-until-told", 6,				\
+	  "test_engine_flush: test_a_cache_is_made_up_for_by_those_who_were_proven_since",	\
+	  "who lost a cache can't make up for another's until a flush was told, though all is proven")	\
 	X(FORCED_TABLE_COUNTS, "forced-table-counts", 1,					\
 	  "test_engine_force: test_what_a_forced_member_calls_lost_and_was_written_since_is_there",	\
 	  "what the old table of a forced member calls lost is lost")				\
+	X(FORCED_TABLE_IGNORED, "forced-table-ignored", 1,					\
+	  "test_engine_force: test_what_was_lost_on_a_forced_member_is_lost_again",		\
+	  "what a forced member's table says of its own old chunks is forgotten")		\
 	X(FORCED_TABLE_UNWRITTEN, "forced-table-unwritten", 1,					\
 	  "test_engine_force: test_forced_member_keeps_no_old_table",				\
 	  "superblocks trust a forced member whose old table of lost extents was not overwritten")	\

@@ -395,9 +395,11 @@ lost_encode(const struct lost *lost, uint32_t granule, uint64_t epoch,
 	lost_granule_encode(entries, granule, epoch, volume_uuid, out);
 }
 
-bool
-lost_load(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], const uint8_t *in,
-	  const struct geometry *geometry)
+#define ANY_ROLE -1
+
+static bool
+load_granule(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], const uint8_t *in,
+	     const struct geometry *geometry, int role)
 {
 	struct lost_extent entries[GRANULE_ENTRIES];
 	bool room = true, clipped;
@@ -410,9 +412,23 @@ lost_load(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], co
 	if (clipped)		/* or the volume would find it there when it has grown after all */
 		lost_mark_dirty(lost, granule);
 	for (uint32_t i = 0; i < GRANULE_ENTRIES; i++)
-		if (entries[i].rows > 0)
+		if (entries[i].rows > 0 && (role == ANY_ROLE || entries[i].role == role))
 			room &= load_entry(lost, granule * GRANULE_ENTRIES + i, &entries[i]);
 	return room;
+}
+
+bool
+lost_load(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], const uint8_t *in,
+	  const struct geometry *geometry)
+{
+	return load_granule(lost, granule, volume_uuid, in, geometry, ANY_ROLE);
+}
+
+bool
+lost_load_role(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], const uint8_t *in,
+	       const struct geometry *geometry, uint8_t role)
+{
+	return load_granule(lost, granule, volume_uuid, in, geometry, role);
 }
 
 /* --- looking up --- */

@@ -80,6 +80,10 @@ void lost_init(struct lost *lost);
 bool lost_load(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], const uint8_t *in,
 	       const struct geometry *geometry);
 
+/* The same, of one role's extents only.  What is not taken in stands on that member all the same: it is to be overwritten. */
+bool lost_load_role(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], const uint8_t *in,
+		    const struct geometry *geometry, uint8_t role);
+
 void lost_encode(const struct lost *lost, uint32_t granule, uint64_t epoch,
 		 const uint8_t volume_uuid[16], uint8_t *out);
 

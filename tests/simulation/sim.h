@@ -221,6 +221,7 @@ struct cascade {
 /* What was known before members left that are taken as they stand later. */
 struct forced_start {
 	uint32_t *floor;		/* by sector */
+	uint8_t *traits;		/* by sector: lost, or given up */
 	bool *open;			/* by region: it may be dirty on their record */
 	uint64_t left_us;
 };

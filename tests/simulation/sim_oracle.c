@@ -343,6 +343,8 @@ void
 oracle_before_force(struct sim *sim, struct forced_start *start)
 {
 	start->floor = malloc(sim->sectors * sizeof(*start->floor));
+	start->traits = malloc(sim->sectors);
+	memcpy(start->traits, sim->traits, sim->sectors);
 	start->open = malloc(regions(sim) * sizeof(*start->open));
 	start->left_us = sim->schedule.now_us;
 	memcpy(start->floor, sim->floor, sim->sectors * sizeof(*start->floor));
@@ -359,7 +361,7 @@ region_was_written(const struct sim *sim, uint32_t region, uint64_t since_us)
 	return false;
 }
 
-/* The chunks of these roles are what they were then, or newer. */
+/* The chunks of these roles are what they were then, lost or given up too, or newer. */
 static void
 go_back(struct sim *sim, const struct forced_start *start, uint64_t row, uint32_t roles)
 {
@@ -370,6 +372,7 @@ go_back(struct sim *sim, const struct forced_start *start, uint64_t row, uint32_
 		const uint64_t first = row_begin(sim, row) + (uint64_t)chunk * chunk_sectors;
 
 		for (uint64_t i = first; chunk >= 0 && i < first + chunk_sectors; i++) {
+			sim->traits[i] |= start->traits[i] & (MAY_BE_LOST | MAY_BE_ANYTHING);
 			if (start->floor[i] < sim->floor[i])
 				sim->floor[i] = start->floor[i];
 			if (sim->flushed[i] > sim->floor[i])
@@ -399,6 +402,7 @@ void
 oracle_after_force(struct forced_start *start)
 {
 	free(start->floor);
+	free(start->traits);
 	free(start->open);
 }
 

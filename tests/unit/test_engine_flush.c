@@ -195,6 +195,37 @@ test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet(void **state
 	assert_true(lost > 0);
 }
 
+/* Two lose their caches together, and what is left is proven.  Then they make up for a third, whether or not a flush was told. */
+static void
+test_a_cache_is_made_up_for_by_those_who_were_proven_since(void **state)
+{
+	uint64_t lost = 0;
+
+	for (uint64_t seed = 1580; seed < 1588; seed++) {
+		struct rig rig;
+
+		start(&rig, 5, 4, seed);
+		rig.options.grace_ms = 1000;
+		engine_set_limits(rig.engine, &rig.options);
+		write_everywhere(&rig);
+		fake_member_power_loss(&rig.members[1], true);
+		fake_member_power_loss(&rig.members[2], true);
+		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 1000));
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		wait_until(&rig, all_proven);
+		lost -= rig.members[3].counts.sectors_lost;
+		write_everywhere(&rig);
+		fake_member_power_loss(&rig.members[3], true);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+		wait_until(&rig, all_in_sync);
+		lost += rig.members[3].counts.sectors_lost;
+		rig_verify(&rig);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(lost > 0);
+}
+
 /* Level 6 with one member out: what a resync has just made of rows that were never written is lost with a cache, in P only.  P and Q
  * don't fit each other then, so what is written there must not be made from both as they stand.
  */
@@ -391,6 +422,7 @@ main(void)
 		cmocka_unit_test(test_a_flush_that_failed_covers_nothing),
 		cmocka_unit_test(test_a_stop_whose_flush_failed_clears_no_marks),
 		cmocka_unit_test(test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet),
+		cmocka_unit_test(test_a_cache_is_made_up_for_by_those_who_were_proven_since),
 		cmocka_unit_test(test_parity_that_a_cache_took_along_is_not_believed),
 		cmocka_unit_test(test_a_loss_is_told_although_its_member_went),
 		cmocka_unit_test(test_a_write_that_fails_after_its_answer_fails_a_flush),

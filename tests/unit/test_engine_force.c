@@ -40,12 +40,12 @@ start_forced(struct rig *rig)
 	rig->options.force = false;
 }
 
-/* The table of each member says that member 0's chunk of this row is lost. */
+/* The table of each member says that this role's chunk of the row is lost. */
 static void
-call_lost(struct rig *rig, uint64_t row)
+call_lost(struct rig *rig, uint64_t row, uint8_t role)
 {
 	struct lost_extent entries[LAYOUT_LOST_ENTRIES] = {
-		{ .row = row, .rows = 1, .column_end = CHUNK },
+		{ .row = row, .rows = 1, .column_end = CHUNK, .role = role },
 	};
 	uint8_t granule[LAYOUT_GRANULE_BYTES];
 
@@ -54,16 +54,28 @@ call_lost(struct rig *rig, uint64_t row)
 		disk_write(&rig->members[m].disk, LAYOUT_LOST_OFFSET, granule, sizeof(granule), true);
 }
 
-/* A chunk on member 0 was lost, and was written after a member had left, which does not know. */
+/* The first row in region 1 whose first chunk is on this member. */
 static uint64_t
-begin_with_old_table(struct rig *rig, uint64_t seed)
+row_on(const struct rig *rig, int member)
+{
+	const struct geometry geometry = geometry_of(rig);
+	uint64_t row = REGION_ROWS;
+
+	while (geometry_role(&geometry, row, 0) != member)
+		row++;
+	return row;
+}
+
+/* The chunk of this member was lost, and was written after one had left, which does not know. */
+static uint64_t
+begin_with_old_table(struct rig *rig, uint8_t member, uint64_t seed)
 {
 	uint64_t row;
 
 	begin(rig, 5, 4, seed);
-	row = row_in(rig, 1);
+	row = row_on(rig, member);
 	rig_stop(rig);
-	call_lost(rig, row);
+	call_lost(rig, row, member);
 	rig_start_active(rig);
 	assert_int_equal(read_first_chunk(rig, row), -ENODATA);
 	lose(rig, LEFT);
@@ -78,10 +90,23 @@ static void
 test_what_a_forced_member_calls_lost_and_was_written_since_is_there(void **state)
 {
 	struct rig rig;
-	uint64_t row = begin_with_old_table(&rig, 1201);
+	uint64_t row = begin_with_old_table(&rig, 0, 1201);
 
 	start_forced(&rig);
 	assert_int_equal(read_first_chunk(&rig, row), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* It has what stood there before, which was nothing that anybody knew. */
+static void
+test_what_was_lost_on_a_forced_member_is_lost_again(void **state)
+{
+	struct rig rig;
+	uint64_t row = begin_with_old_table(&rig, LEFT, 1204);
+
+	start_forced(&rig);
+	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
 	rig_stop(&rig);
 	rig_free(&rig);
 }
@@ -101,7 +126,7 @@ test_forced_member_keeps_no_old_table(void **state)
 {
 	struct rig rig;
 	struct tap tap;
-	uint64_t row = begin_with_old_table(&rig, 1202);
+	uint64_t row = begin_with_old_table(&rig, 0, 1202);
 
 	tap_init(&tap, &rig.members[LEFT]);
 	tap.judge = hold_granules;
@@ -121,15 +146,10 @@ static void
 test_old_map_of_a_forced_member_mends_no_other(void **state)
 {
 	struct rig rig;
-	struct geometry geometry;
-	uint64_t row, sector;
+	uint64_t sector;
 
 	begin(&rig, 5, 4, 1203);
-	geometry = geometry_of(&rig);
-	row = row_in(&rig, 1);
-	while (geometry_role(&geometry, row, 0) != DEAD)
-		row++;
-	sector = sector_of_row(&rig, row);
+	sector = sector_of_row(&rig, row_on(&rig, DEAD));
 	lose(&rig, LEFT);
 	rig_submit(&rig, REQUEST_WRITE, sector, row_sectors(&rig), false);
 	rig_drain(&rig);
@@ -147,6 +167,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_a_forced_member_calls_lost_and_was_written_since_is_there),
+		cmocka_unit_test(test_what_was_lost_on_a_forced_member_is_lost_again),
 		cmocka_unit_test(test_forced_member_keeps_no_old_table),
 		cmocka_unit_test(test_old_map_of_a_forced_member_mends_no_other),
 	};
