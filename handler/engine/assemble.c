@@ -386,7 +386,8 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->epoch_found = newest->epoch;
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
 									  : engine->options.epoch_seen;
-	engine->record.epoch += geometry_can_split(&engine->geometry) ? EPOCH_STEP : 1;
+	if (!MUTANT(EPOCH_FOUND) || engine->options.take_over_ms == 0)
+		engine->record.epoch += geometry_can_split(&engine->geometry) ? EPOCH_STEP : 1;
 	engine->record.clean = false;
 	snprintf(engine->record.owner, sizeof(engine->record.owner), "%s", engine->options.owner);
 	engine->out = 0;

@@ -463,7 +463,13 @@
 	  "a stop waits for requests that wait for a table which nobody writes any more")		\
 	X(LAST_UNDELIVERED, "last-undelivered", 15,						\
 	  "test_engine_memory: test_stop_ends_while_the_table_of_lost_extents_can_not_be_written",	\
-	  "a volume has stopped before those are told whom its end told last")
+	  "a volume has stopped before those are told whom its end told last")	\
+	X(TAKEN_UNPREEMPTED, "taken-unpreempted", 8, "level 5",					\
+	  "a take-over does not take the right to write from the other gateway's sessions")	\
+	X(CONFLICT_DENIED, "conflict-denied", 8, "level 5",					\
+	  "a write that meets another gateway's reservation counts as done")			\
+	X(EPOCH_FOUND, "epoch-found", 8, "level 5",						\
+	  "a gateway that takes a volume over goes on in the other one's epoch")
 
 enum mutant {
 	MUTANT_NONE,

@@ -22,7 +22,32 @@ member_of(struct backend *backend)
 static bool
 path_up(const struct fake_member *member, int path)
 {
-	return member->reachable && !member->path_down[path];
+	return member->device->reachable && !member->device->path_down[path] && !member->away;
+}
+
+/* The device's other session, a second gateway's; NULL: there is none. */
+static struct fake_member *
+other_session(const struct fake_member *member)
+{
+	return member->device == member ? member->second : member->device;
+}
+
+/* --- who may write --- */
+
+static bool
+held_by_another(const struct fake_member *member)
+{
+	const struct fake_member *device = member->device;
+
+	return device->reservations && device->foreign == NULL && device->holder != 0 && device->holder != member->gateway;
+}
+
+/* A write of this session meets a conflict. */
+static bool
+is_barred(const struct fake_member *member)
+{
+	return member->device->taken || member->device->conflicts || member->preempted ||
+	       (held_by_another(member) && !member->device->preempts_nothing);
 }
 
 static void
@@ -71,7 +96,7 @@ tell(const struct fake_command *command, const char *what, int result)
 	static const char *const names[] = { "read", "write", "flush", "zero", "measure" };
 	const struct fake_member *member = command->member;
 
-	if (member->trace)
+	if (member->device->trace)
 		fprintf(stderr, "      %10.3f    %s %s%s %#llx + %#x %s%s\n",
 			(double)member->schedule->now_us / 1000, member->label,
 			command->io != NULL ? names[command->io->op] : "late write",
@@ -113,7 +138,17 @@ gathered(const struct fake_command *command)
 static struct disk *
 disk_of(struct fake_member *member)
 {
-	return member->foreign != NULL ? member->foreign : &member->disk;
+	return member->device->foreign != NULL ? member->device->foreign : &member->device->disk;
+}
+
+static void
+note_landing(const struct fake_command *command)
+{
+	struct fake_member *device = command->member->device;
+
+	device->written |= command->io != NULL;
+	if (device->landed != NULL && device->foreign == NULL)
+		device->landed(device->owner, command->member, command->offset_bytes, command->length_bytes);
 }
 
 static void
@@ -123,9 +158,9 @@ write_iov(struct fake_command *command)
 	uint64_t at = command->offset_bytes;
 	bool whole = command->io->op != BACKEND_ZERO;
 
-	member->written = true;
-	if (member->wrote != NULL && member->foreign == NULL && member->disk.write_cache && !command->fua)
-		member->wrote(member->owner, member, at, command->length_bytes);
+	note_landing(command);
+	if (member->wrote != NULL && member->device->foreign == NULL && member->device->disk.write_cache && !command->fua)
+		member->wrote(member->device->owner, member->device, at, command->length_bytes);
 	for (int i = 0; i < command->io->iov_count; i++)
 		whole &= command->io->iov[i].iov_len % DISK_SECTOR == 0;
 	if (!whole) {	/* zeros, or a sector in two pieces */
@@ -147,11 +182,11 @@ static void
 write_torn(struct fake_command *command)
 {
 	struct fake_member *member = command->member;
-	const uint32_t block = member->disk.block_bytes;
+	const uint32_t block = member->device->disk.block_bytes;
 	uint8_t *data = gathered(command);
 
-	member->written = true;
-	member->counts.torn++;
+	note_landing(command);
+	member->device->counts.torn++;
 	tell(command, "is torn", 0);
 	for (uint32_t at = 0; at < command->length_bytes; at += block)
 		if (random_once_in(member->random, 2))
@@ -163,12 +198,12 @@ write_torn(struct fake_command *command)
 static int
 stuck_error(const struct fake_command *command)
 {
-	const struct disk *disk = &command->member->disk;
+	const struct disk *disk = &command->member->device->disk;
 
-	for (int i = 0; i < disk->stuck_count && command->member->foreign == NULL; i++)
-		if (command->member->stuck_error != 0 && disk->stuck[i] >= command->offset_bytes &&
+	for (int i = 0; i < disk->stuck_count && command->member->device->foreign == NULL; i++)
+		if (command->member->device->stuck_error != 0 && disk->stuck[i] >= command->offset_bytes &&
 		    disk->stuck[i] < command->offset_bytes + command->length_bytes)
-			return command->member->stuck_error;
+			return command->member->device->stuck_error;
 	return -ENODATA;
 }
 
@@ -177,11 +212,11 @@ apply_read(struct fake_command *command)
 {
 	struct fake_member *member = command->member;
 
-	if (member->refuse_reads || (member->refused_offset_bytes != 0 &&
-				     command->offset_bytes == member->refused_offset_bytes))
+	if (member->device->refuse_reads || (member->device->refused_offset_bytes != 0 &&
+				     command->offset_bytes == member->device->refused_offset_bytes))
 		return -EIO;
 	if (disk_is_damaged(disk_of(member), command->offset_bytes, command->length_bytes)) {
-		member->counts.medium_errors++;
+		member->device->counts.medium_errors++;
 		return stuck_error(command);
 	}
 	if (!command->diverted)
@@ -197,35 +232,35 @@ apply(struct fake_command *command)
 
 	switch (command->io->op) {
 	case BACKEND_READ:
-		member->reads++;
+		member->device->reads++;
 		return apply_read(command);
 	case BACKEND_ZERO:
-		member->zeros++;
+		member->device->zeros++;
 		/* fall through */
 	case BACKEND_WRITE:
-		member->writes++;
+		member->device->writes++;
 		/* What is on its way to the device has to stay as it was when it was handed over. */
 		assert(!command->checked || checksum(command->io) == command->checksum);
-		if (member->taken || member->conflicts)
+		if (is_barred(member))
 			return -EACCES;
-		if (member->refuse_writes || (command->offset_bytes >= member->refuse_from_bytes &&
-					      command->offset_bytes < member->refuse_to_bytes) ||
+		if (member->device->refuse_writes || (command->offset_bytes >= member->device->refuse_from_bytes &&
+					      command->offset_bytes < member->device->refuse_to_bytes) ||
 		    disk_is_unwritable(disk_of(member), command->offset_bytes, command->length_bytes))
 			return -EIO;
 		write_iov(command);
 		return 0;
 	case BACKEND_FLUSH:
-		member->flushes++;
-		if (member->taken || member->conflicts)
+		member->device->flushes++;
+		if (is_barred(member))
 			return -EACCES;
-		if (member->refuse_flushes)
+		if (member->device->refuse_flushes)
 			return -EIO;
 		/* One that was done when it arrived covers nothing that was written since. */
 		if (!command->done)
 			disk_flush(disk_of(member));
 		return 0;
 	case BACKEND_MEASURE:
-		command->io->capacity_bytes = member->capacity_bytes;
+		command->io->capacity_bytes = member->device->capacity_bytes;
 		return 0;
 	}
 	return -EIO;
@@ -240,7 +275,7 @@ answer(struct fake_command *command, int result)
 	unlink_command(&command->member->queue, command);
 	command->member->queued--;
 	if (result == -EIO)
-		command->member->refused_us = command->member->schedule->now_us;
+		command->member->device->refused_us = command->member->schedule->now_us;
 	command->member->progress_us = command->member->schedule->now_us;
 	schedule_cancel(command->member->schedule, &command->event);
 	command_give(command);
@@ -254,8 +289,8 @@ answer(struct fake_command *command, int result)
 static bool
 is_silent(const struct fake_command *command)
 {
-	return command->member->hung || (command->offset_bytes >= command->member->mute_from_bytes &&
-					 command->offset_bytes < command->member->mute_to_bytes);
+	return command->member->device->hung || (command->offset_bytes >= command->member->device->mute_from_bytes &&
+					 command->offset_bytes < command->member->device->mute_to_bytes);
 }
 
 static void
@@ -270,7 +305,7 @@ command_event(struct event *event)
 	}
 	if (is_silent(command) || command->undelivered)
 		return;	/* stays as it is until something changes */
-	if (member->cut_off) {
+	if (member->device->cut_off) {
 		if (!command->done)
 			command->result = apply(command);
 		command->done = true;
@@ -292,22 +327,22 @@ fake_submit(struct backend *backend, struct backend_io *io)
 		total += io->iov[i].iov_len;
 	assert(io->op == BACKEND_FLUSH || io->op == BACKEND_MEASURE || io->op == BACKEND_ZERO || (total == io->length_bytes && total > 0));
 	assert(io->op != BACKEND_ZERO || (total == 0 && io->length_bytes > 0));
-	assert(io->offset_bytes % member->disk.block_bytes == 0);
-	assert(io->length_bytes % member->disk.block_bytes == 0);
-	assert(!member->open_now || io->offset_bytes + io->length_bytes <= member->capacity_bytes);
+	assert(io->offset_bytes % member->device->disk.block_bytes == 0);
+	assert(io->length_bytes % member->device->disk.block_bytes == 0);
+	assert(!member->open_now || io->offset_bytes + io->length_bytes <= member->device->capacity_bytes);
 	command->event.fire = command_event;
 	command->io = io;
 	command->offset_bytes = io->offset_bytes;
 	command->length_bytes = io->length_bytes;
 	command->fua = io->fua;
-	command->undelivered = member->cut_off;
+	command->undelivered = member->device->cut_off;
 	command->checked = io->op == BACKEND_WRITE && random_once_in(member->random, 4);
 	if (command->checked)
 		command->checksum = checksum(io);
 	command->orphan = !member->open_now;
 	command->submit_us = member->schedule->now_us;
-	if (io->op == BACKEND_FLUSH && !command->orphan && !is_silent(command) && !member->cut_off &&
-	    !member->refuse_flushes && random_once_in(member->random, 2)) {
+	if (io->op == BACKEND_FLUSH && !command->orphan && !is_silent(command) && !member->device->cut_off &&
+	    !member->device->refuse_flushes && random_once_in(member->random, 2)) {
 		disk_flush(disk_of(member));
 		command->done = true;
 	}
@@ -319,7 +354,7 @@ fake_submit(struct backend *backend, struct backend_io *io)
 	if (command->orphan)
 		after(member, &command->event, 0, 0);
 	else if (!is_silent(command))
-		after(member, &command->event, member->answer_us_min, member->answer_us_max);
+		after(member, &command->event, member->device->answer_us_min, member->device->answer_us_max);
 }
 
 static void
@@ -331,7 +366,7 @@ fake_divert(struct backend *backend, struct backend_io *io)
 		if (command->io == io) {
 			assert(io->op == BACKEND_READ);
 			command->diverted = true;
-			member->counts.diverted++;
+			member->device->counts.diverted++;
 			return;
 		}
 }
@@ -344,13 +379,14 @@ late_event(struct event *event)
 	struct fake_command *command = (struct fake_command *)event;
 	struct fake_member *member = command->member;
 
-	if (member->hung)
+	if (member->device->hung)
 		return;
-	unlink_command(&member->late, command);
-	if (!member->refuse_writes && !member->taken) {
-		member->counts.late_landed++;
+	unlink_command(&member->device->late, command);
+	if (!member->device->refuse_writes && !member->device->taken && !member->preempted && !held_by_another(member)) {
+		note_landing(command);
+		member->device->counts.late_landed++;
 		tell(command, "lands", 0);
-		disk_write(&member->disk, command->offset_bytes, command->copy, command->length_bytes,
+		disk_write(&member->device->disk, command->offset_bytes, command->copy, command->length_bytes,
 			   command->fua);
 	}
 	command_give(command);
@@ -370,10 +406,10 @@ make_late(struct fake_command *command)
 	late->offset_bytes = command->offset_bytes;
 	late->length_bytes = command->length_bytes;
 	late->fua = command->fua;
-	late->next = member->late;
-	member->late = late;
-	member->counts.late++;
-	if (kind < 3 && !member->hung)	/* the others: not before they must */
+	late->next = member->device->late;
+	member->device->late = late;
+	member->device->counts.late++;
+	if (kind < 3 && !member->device->hung)	/* the others: not before they must */
 		after(member, &late->event, 0, longest_us[kind]);
 }
 
@@ -383,9 +419,9 @@ settle_write(struct fake_command *command, bool may_be_late)
 	struct fake_member *member = command->member;
 	uint64_t fate = fake_random(member->random) % 8;
 
-	if (member->refuse_writes || member->taken || member->conflicts || member->foreign != NULL || command->done ||
+	if (member->device->refuse_writes || is_barred(member) || member->device->foreign != NULL || command->done ||
 	    command->undelivered || command->orphan ||
-	    disk_is_unwritable(&member->disk, command->offset_bytes, command->length_bytes))
+	    disk_is_unwritable(&member->device->disk, command->offset_bytes, command->length_bytes))
 		return;
 	assert(!command->checked || checksum(command->io) == command->checksum);
 	if (is_silent(command)) {
@@ -395,7 +431,7 @@ settle_write(struct fake_command *command, bool may_be_late)
 	}
 	if (fate < 2) {
 		tell(command, "is done unanswered", 0);
-		member->counts.answers_lost++;
+		member->device->counts.answers_lost++;
 		write_iov(command);
 	} else if (fate == 2 || fate == 3) {
 		write_torn(command);
@@ -412,7 +448,7 @@ settle_in_flight(struct fake_member *member, bool may_be_late, bool tell)
 
 		if (is_write(command->io))
 			settle_write(command, may_be_late);
-		else if (command->io->op == BACKEND_FLUSH && !member->hung && !command->undelivered &&
+		else if (command->io->op == BACKEND_FLUSH && !member->device->hung && !command->undelivered &&
 			 !command->orphan && random_once_in(member->random, 2))
 			disk_flush(disk_of(member));
 		if (tell) {
@@ -430,16 +466,16 @@ settle_in_flight(struct fake_member *member, bool may_be_late, bool tell)
 static void
 fence(struct fake_member *member, bool may_land)
 {
-	while (member->late != NULL) {
-		struct fake_command *command = member->late;
+	while (member->device->late != NULL) {
+		struct fake_command *command = member->device->late;
 
 		schedule_cancel(member->schedule, &command->event);
-		member->counts.late_fenced++;
+		member->device->counts.late_fenced++;
 		if (may_land && random_once_in(member->random, 2)) {
 			late_event(&command->event);
 			continue;
 		}
-		member->late = command->next;
+		member->device->late = command->next;
 		command_give(command);
 	}
 }
@@ -454,7 +490,36 @@ void
 fake_member_take(struct fake_member *member)
 {
 	fence(member, true);
-	member->taken = true;
+	member->device->taken = true;
+}
+
+/* PREEMPT AND ABORT: of what the other gateway has in flight each write was done, in part, or not; it is told of none. */
+static void
+preempt(struct fake_member *member)
+{
+	for (struct fake_command *command = member->queue; command != NULL; command = command->next) {
+		if (!is_write(command->io) || command->orphan || command->done)
+			continue;
+		settle_write(command, false);
+		command->done = true;
+		command->result = -EACCES;
+	}
+	member->preempted = true;
+}
+
+/* Who logs in has the reservation from then on: it is free, or our own, or there is permission to take it. */
+static void
+reserve(struct fake_member *member)
+{
+	struct fake_member *device = member->device, *other = other_session(member);
+
+	member->preempted = false;
+	if (!device->reservations || device->foreign != NULL)
+		return;
+	if (held_by_another(member) && other != NULL && !device->preempts_nothing)
+		preempt(other);
+	device->holder = member->gateway;
+	member->may_take = false;
 }
 
 /* --- the session --- */
@@ -462,6 +527,7 @@ fake_member_take(struct fake_member *member)
 static void
 forget_session(struct fake_member *member)
 {
+	member->releasing = false;
 	schedule_cancel(member->schedule, &member->session);
 	schedule_cancel(member->schedule, &member->watch);
 	member->open_now = false;
@@ -482,26 +548,36 @@ static void
 report_opened(struct fake_member *member)
 {
 	struct backend_identity identity = {
-		.capacity_bytes = member->capacity_bytes,
-		.block_bytes = member->told_block_bytes != 0 ? member->told_block_bytes : member->disk.block_bytes,
-		.write_cache = member->disk.write_cache && !member->hides_cache,
-		.fua = !member->no_fua,
+		.capacity_bytes = member->device->capacity_bytes,
+		.block_bytes = member->device->told_block_bytes != 0 ? member->device->told_block_bytes : member->device->disk.block_bytes,
+		.write_cache = member->device->disk.write_cache && !member->device->hides_cache,
+		.fua = !member->device->no_fua,
 		/* Some targets can't tell. */
-		.cache_kept = member->cache_kept && fake_random(member->random) % 3 != 0,
+		.cache_kept = member->device->cache_kept && (!member->device->reservations ||
+							     member->device->holder == member->gateway) &&
+			      fake_random(member->random) % 3 != 0,
+		.reservation = member->device->reservations,
 		.transfer_bytes_max = 1u << 20,
-		.zero_bytes_max = member->zeros_sent ? 0 : 1u << 20,
+		.zero_bytes_max = member->device->zeros_sent ? 0 : 1u << 20,
 	};
 
-	member->cache_kept = true;
-	member->had_cache |= member->disk.write_cache;
+	reserve(member);
+	member->device->cache_kept = true;
+	member->device->had_cache |= member->device->disk.write_cache;
 
-	if (!member->fence_broken)
+	if (!member->device->fence_broken)
 		fence(member, true);
 	member->opening = false;
 	member->open_now = true;
 	member->progress_us = member->schedule->now_us;
 	after(member, &member->watch, member->deadline_us, member->deadline_us);
 	member->backend.events->opened(member->backend.events_owner, &identity);
+}
+
+static bool
+is_silent_device(const struct fake_member *member)
+{
+	return member->device->hung || member->device->cut_off;
 }
 
 static void
@@ -511,15 +587,20 @@ session_event(struct event *event)
 		(struct fake_member *)((char *)event - offsetof(struct fake_member, session));
 
 	if (member->closing) {
+		if (member->releasing && path_up(member, member->path) && !is_silent_device(member) &&
+		    member->device->holder == member->gateway && !member->preempted)
+			member->device->holder = 0;
 		settle_in_flight(member, true, true);
 		report_closed(member, -ECANCELED, "closed");
-	} else if (member->hung || member->cut_off) {
+	} else if (is_silent_device(member)) {
 		report_closed(member, -ETIMEDOUT, "no answer to the login");
 	} else if (!path_up(member, member->path)) {
 		report_closed(member, -ECONNREFUSED, "connection refused");
-	} else if (member->taken) {
+	} else if (member->device->taken) {
 		report_closed(member, -EBUSY, "in use by another gateway");
-	} else if (member->conflicts && member->conflicts_at_login) {
+	} else if (held_by_another(member) && !member->may_take) {
+		report_closed(member, -EBUSY, "in use by another gateway, which holds its reservation");
+	} else if (member->device->conflicts && member->device->conflicts_at_login) {
 		report_closed(member, -EACCES, "another gateway took the reservation");
 	} else {
 		report_opened(member);
@@ -530,12 +611,12 @@ static void
 fake_open(struct backend *backend)
 {
 	struct fake_member *member = member_of(backend);
-	bool silent = member->hung || member->cut_off;
+	bool silent = is_silent_device(member);
 
 	assert(!member->open_now && !member->opening && !member->closing);
 	member->opening = true;
-	after(member, &member->session, silent ? member->deadline_us : member->answer_us_min,
-	      silent ? member->deadline_us : 2 * member->answer_us_max + 1);
+	after(member, &member->session, silent ? member->deadline_us : member->device->answer_us_min,
+	      silent ? member->deadline_us : 2 * member->device->answer_us_max + 1);
 }
 
 static void
@@ -549,6 +630,13 @@ fake_close(struct backend *backend)
 	schedule_cancel(member->schedule, &member->session);
 	member->closing = true;
 	after(member, &member->session, 0, 200);
+}
+
+static void
+fake_release(struct backend *backend)
+{
+	member_of(backend)->releasing = true;
+	fake_close(backend);
 }
 
 /* What an adapter must not do: the first sending of a write is still held somewhere, and lands after the second
@@ -585,7 +673,7 @@ watch_event(struct event *event)
 
 	if (member->closing)
 		return;
-	if (member->queued == 0 && !member->hung && !member->cut_off)
+	if (member->queued == 0 && !is_silent_device(member))
 		due = member->schedule->now_us + member->deadline_us;
 	if (commands_due_us(member) < due)
 		due = commands_due_us(member);
@@ -606,19 +694,34 @@ static const struct backend_ops fake_ops = {
 	.submit = fake_submit,
 	.divert = fake_divert,
 	.close = fake_close,
-	.release = fake_close,
+	.release = fake_release,
 };
 
 /* --- faults --- */
+
+static void
+end_session(struct fake_member *member, bool may_be_late)
+{
+	if (!member->open_now)
+		return;
+	settle_in_flight(member, may_be_late, true);
+	report_closed(member, member->closing ? -ECANCELED : -ECONNRESET, "connection reset");
+}
 
 void
 fake_member_cut(struct fake_member *member, bool reachable_again)
 {
 	member->reachable = reachable_again;
-	if (!member->open_now)
-		return;
-	settle_in_flight(member, true, true);
-	report_closed(member, member->closing ? -ECANCELED : -ECONNRESET, "connection reset");
+	end_session(member, true);
+	if (member->second != NULL)
+		end_session(member->second, true);
+}
+
+void
+fake_member_cut_session(struct fake_member *member, bool away)
+{
+	member->away = away;
+	end_session(member, true);
 }
 
 void
@@ -627,18 +730,24 @@ fake_member_hang(struct fake_member *member)
 	member->hung = true;
 }
 
+static void
+session_goes_on(struct fake_member *member)
+{
+	for (struct fake_command *command = member->queue; command != NULL; command = command->next) {
+		command->undelivered = false;	/* sent again by TCP */
+		if (command->event.place == 0)
+			after(member, &command->event, 0, member->device->answer_us_max);
+	}
+}
+
 /* What waited in the device, or for an answer, goes on in some order. */
 static void
 go_on(struct fake_member *member)
 {
-	struct fake_command *command;
-
-	for (command = member->queue; command != NULL; command = command->next) {
-		command->undelivered = false;	/* sent again by TCP */
-		if (command->event.place == 0)
-			after(member, &command->event, 0, member->answer_us_max);
-	}
-	for (command = member->late; command != NULL; command = command->next)
+	session_goes_on(member);
+	if (member->second != NULL)
+		session_goes_on(member->second);
+	for (struct fake_command *command = member->late; command != NULL; command = command->next)
 		if (command->event.place == 0 && !random_once_in(member->random, 4))
 			after(member, &command->event, 0, 20 * member->answer_us_max);
 }
@@ -682,24 +791,35 @@ fake_member_power_loss(struct fake_member *member, bool reachable_again)
 {
 	/* How much of a cache survives differs from one outage to the next: most, half, or hardly any. */
 	uint64_t kept_of_16 = (const uint64_t[]){ 1, 8, 15 }[fake_random(member->random) % 3];
+	struct fake_member *second = member->second;
 	bool was_open = member->open_now;
 
 	member->reachable = reachable_again;
 	member->hung = false;
 	settle_in_flight(member, false, true);
+	if (second != NULL)
+		settle_in_flight(second, false, true);
 	fence(member, false);
 	member->cache_kept = false;
+	member->holder = 0;
 	disk_power_loss(&member->disk, member->random, kept_of_16, tell_lost, member);
 	if (was_open)
 		report_closed(member, member->closing ? -ECANCELED : -ECONNRESET, "connection reset");
+	if (second != NULL)
+		end_session(second, false);
 }
 
 void
 fake_member_break_word(struct fake_member *member)
 {
+	const unsigned int holder = member->holder;
+
 	member->backend.writes_lost++;
+	if (member->second != NULL)
+		member->second->backend.writes_lost++;
 	fake_member_power_loss(member, true);
 	member->cache_kept = true;
+	member->holder = holder;
 }
 
 bool
@@ -730,6 +850,7 @@ fake_member_init(struct fake_member *member, const char *label, uint64_t bytes, 
 		.session = { .fire = session_event },
 		.watch = { .fire = watch_event },
 	};
+	member->device = member;
 	disk_init(&member->disk, bytes, block_bytes);
 	member->capacity_bytes = bytes;
 	snprintf(member->label, sizeof(member->label), "%s", label);
@@ -737,17 +858,44 @@ fake_member_init(struct fake_member *member, const char *label, uint64_t bytes, 
 }
 
 void
-fake_member_free(struct fake_member *member)
+fake_member_init_second(struct fake_member *member, struct fake_member *device, uint64_t *random)
+{
+	*member = (struct fake_member){
+		.backend = { .ops = &fake_ops, .paths = device->backend.paths },
+		.device = device,
+		.schedule = device->schedule,
+		.random = random,
+		.deadline_us = device->deadline_us,
+		.command_us_max = device->command_us_max,
+		.session = { .fire = session_event },
+		.watch = { .fire = watch_event },
+	};
+	device->second = member;
+	snprintf(member->label, sizeof(member->label), "%s", device->label);
+	member->backend.label = member->label;
+}
+
+static void
+free_session(struct fake_member *member)
 {
 	struct fake_command *command;
 
 	settle_in_flight(member, false, false);
-	fence(member, false);
+	fence(member->device, false);
 	forget_session(member);
 	while ((command = member->free_commands) != NULL) {
 		member->free_commands = command->next;
 		free(command);
 	}
+}
+
+void
+fake_member_free(struct fake_member *member)
+{
+	fence(member, false);
+	if (member->second != NULL)
+		free_session(member->second);
+	free_session(member);
 	disk_free(&member->disk);
 	member->schedule = NULL;	/* rig_free() need not do it again */
 }

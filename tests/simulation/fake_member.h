@@ -51,16 +51,34 @@ struct fake_counts {
 	uint64_t diverted;
 };
 
+/* A device and a gateway's session with it.  A second gateway's session has a struct of its own, of which only what is marked
+ * as the session's counts: everything else is the device's, and stands in the first one.
+ */
 struct fake_member {
-	struct backend backend;		/* must be first */
+	struct backend backend;		/* must be first; the session's, as all of the part below */
+
+	/* The session's. */
+	struct fake_member *device;	/* itself, but in a second session */
+	struct schedule *schedule;
+	uint64_t *random;
+	uint64_t deadline_us;		/* without progress the session ends */
+	uint64_t command_us_max;	/* it ends when one is unanswered for so long, though others are; 0: never */
+	bool reissues;			/* an adapter that sends again at the deadline, without dropping the session */
+	bool away;			/* this gateway has no way to it, others may */
+	unsigned int gateway;		/* whose it is: number, not 0 */
+	bool may_take;			/* another's reservation, at the next log-in */
+	/* A write arrived in the device's cache by this session. */
+	void (*wrote)(void *owner, struct fake_member *device, uint64_t offset_bytes, uint32_t length_bytes);
+
+	/* The device's. */
+	struct fake_member *second;	/* another session with it; NULL: none */
 	char label[32];
 	struct disk disk;
 	struct disk *foreign;		/* another device that answers at its address, or NULL */
 	uint64_t capacity_bytes;	/* as it tells: not more than the disk's */
-	struct schedule *schedule;
-	uint64_t *random;
+	bool reservations;		/* it knows them: */
+	unsigned int holder;		/* a gateway's number; 0: nobody */
 	uint64_t answer_us_min, answer_us_max;
-	uint64_t deadline_us;		/* without progress the session ends */
 	bool reachable;			/* open() succeeds, through a path that is up */
 	bool path_down[2];
 	bool refuse_writes;
@@ -76,10 +94,9 @@ struct fake_member {
 	bool had_cache;			/* in some session */
 	uint64_t mute_from_bytes;	/* commands from here on are not answered, though log-ins are; UINT64_MAX: none */
 	uint64_t mute_to_bytes;		/* ... up to here */
-	uint64_t command_us_max;	/* the session ends when one is unanswered for so long, though others are; 0: never */
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
+	bool preempts_nothing;		/* a take-over leaves the other gateway's sessions as they are */
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
-	bool reissues;			/* an adapter that sends again at the deadline, without dropping the session */
 	bool no_fua;
 	bool zeros_sent;		/* it has no command for zeros */
 	bool cache_kept;		/* since the last session; a loss of power clears it */
@@ -89,27 +106,32 @@ struct fake_member {
 	struct fake_counts counts;
 	/* Tells of each sector that a loss of power took from the cache. */
 	void (*sector_lost)(void *owner, struct fake_member *member, uint64_t offset_bytes);
-	/* A write arrived in its cache. */
-	void (*wrote)(void *owner, struct fake_member *member, uint64_t offset_bytes, uint32_t length_bytes);
+	/* A write of a session took effect, perhaps in part; NULL: not wanted. */
+	void (*landed)(void *owner, struct fake_member *session, uint64_t offset_bytes, uint32_t length_bytes);
 	void *owner;
 
-	/* The fake's own. */
+	/* The fake's own, of the device: */
 	bool hung, cut_off;
-	bool open_now, opening, closing;
+	uint64_t refused_us;		/* when a command was last answered with -EIO; 0: never */
+	struct fake_command *late;
+	/* Of the session: */
+	bool open_now, opening, closing, releasing;
+	bool preempted;			/* another gateway took the reservation from it: its writes conflict */
 	int path;
 	struct event session;		/* an opening or closing that is under way */
 	struct event watch;		/* its deadline */
 	uint64_t progress_us;
-	uint64_t refused_us;		/* when a command was last answered with -EIO; 0: never */
 	struct fake_command *queue;	/* in flight, newest first */
 	int queued;
-	struct fake_command *late;
 	struct fake_command *free_commands;
 };
 
 void fake_member_init(struct fake_member *member, const char *label, uint64_t bytes,
 		      uint32_t block_bytes, struct schedule *schedule, uint64_t *random);
-void fake_member_free(struct fake_member *member);
+void fake_member_free(struct fake_member *member);	/* and its second session */
+
+/* Another gateway's session with this device. */
+void fake_member_init_second(struct fake_member *member, struct fake_member *device, uint64_t *random);
 
 /* Somebody else opens a session, as who formats it does: nothing lands late any more. */
 void fake_member_fence(struct fake_member *member);
@@ -117,8 +139,13 @@ void fake_member_fence(struct fake_member *member);
 /* Another gateway preempts and aborts: nothing of this session's takes effect any more, and no other session is offered. */
 void fake_member_take(struct fake_member *member);
 
-/* The session ends at once (connection reset). */
+/* What follows is about the device, and so about all sessions with it.
+ *
+ * They end at once (connection reset). */
 void fake_member_cut(struct fake_member *member, bool reachable_again);
+
+/* The same of one gateway's, first or second; away: it can't be had again until fake_member_cut_session(member, false). */
+void fake_member_cut_session(struct fake_member *member, bool away);
 
 /* Nothing is answered any more; commands pile up until the deadline ends the session. */
 void fake_member_hang(struct fake_member *member);
@@ -127,7 +154,7 @@ void fake_member_continue(struct fake_member *member);
 /* The link is down, the device lives: as a hang, but what had arrived is carried out. */
 void fake_member_link(struct fake_member *member, bool up);
 
-/* The gateway died: the session is gone without a word. */
+/* The gateway died: its session, first or second, is gone without a word. */
 void fake_member_abandon(struct fake_member *member);
 
 /* The session ends, and each unflushed block is kept or lost. */

@@ -6,6 +6,7 @@
  *	sim_oracle.c	what a read may return			sim_check.c	what the media must hold
  *	sim_ability.c	what only some lives have		sim_time.c	how long requests take; faults that stay
  *	sim_gateway.c	a gateway that is not alone	sim_clone.c	a member that is there twice
+ *	sim_former.c	a gateway that was taken for dead, and lives
  *	sim_where.c	which states and faults have met; lives that look for rare pairs
  *	sim_cascade.c	faults that follow each other while the engine is busy with one
  *	sim_force.c	a start by force, when too few members are left
@@ -56,6 +57,7 @@ enum ability_name {
 	ABILITY_CLONES,
 	ABILITY_FORCES,
 	ABILITY_DEFERRED,
+	ABILITY_TWO_GATEWAYS,
 	ABILITIES,
 };
 
@@ -94,6 +96,7 @@ enum fault_kind {
 	FAULT_FENCED,		/* another gateway takes all members, and this one is started again */
 	FAULT_CLONE,		/* a copy of a member, or what it was once, is added as another device */
 	FAULT_FORCED,		/* too few members are left, and the volume is started by force */
+	FAULT_SECOND,		/* a second gateway takes the volume over, and the first one lives */
 	FAULT_KINDS,
 };
 
@@ -162,6 +165,8 @@ struct sim_request {
 	struct engine_request request;
 	struct sim_request *next;
 	struct sim *sim;
+	bool former;		/* it went to the gateway that was taken for dead */
+	bool too_late;		/* and the other one ran already */
 	uint64_t sector, count;
 	uint32_t number;	/* of a write */
 	int64_t differs_at;	/* COMPARE_WRITE: first byte that the initiator has wrong; -1: none */
@@ -226,6 +231,28 @@ struct forced_start {
 	uint64_t left_us;
 };
 
+/* A gateway that was taken for dead, and lives: what is its own. */
+struct former {
+	struct engine *engine;		/* NULL: there is none */
+	unsigned int gateway;		/* its number */
+	struct sim_request *active;
+	uint32_t active_count;
+	bool asked;			/* requests go to it */
+	bool reads_only;		/* and change nothing: it meets no conflict */
+	bool has_turn;			/* what is called back is its own */
+	bool stopped;
+	bool look;			/* it said something: who is out may have changed */
+	bool lost;			/* the other one runs: nothing that is submitted now may be acknowledged as a write */
+	uint64_t epoch;			/* that it recorded */
+	uint64_t still_until_us, stood_from_us, stood_us;
+	uint64_t heals_us;		/* its links do */
+	uint32_t ends_step;
+	int roles[SIM_SLOTS_MAX];	/* by device, as it knew them when the other one was started */
+	bool *rewritten;		/* by row: the other one wrote there */
+	uint8_t *void_writes;		/* bits, by number: submitted when the other one ran */
+	uint32_t void_bytes;
+};
+
 /* Traits of a sector. */
 #define MAY_BE_LOST 0x01	/* a medium error is a fair answer */
 #define MAY_BE_ANYTHING 0x02	/* its content was given up */
@@ -250,6 +277,10 @@ struct sim {
 	bool growing;			/* it was asked to, once: its size may change */
 	bool zeroed;			/* formatted with zeros, parity right from the start */
 	struct fake_member members[SIM_SLOTS_MAX];
+	struct fake_member seconds[SIM_SLOTS_MAX];	/* the same devices' sessions with a second gateway */
+	int side;			/* whose sessions the gateway has that runs: 0: members, 1: seconds */
+	struct former former;
+	uint64_t epoch_elsewhere;	/* recorded by the gateway that does not run */
 	struct disk foreign;		/* of FAULT_FOREIGN */
 	struct disk snapshot;		/* of FAULT_ROLLBACK */
 	int snapshot_of;		/* device; -1: none */
@@ -363,6 +394,27 @@ bool sim_is_drained(struct sim *sim);	/* no request is under way */
 /* sim_gateway.c */
 void gateway_strike(struct sim *sim, enum fault_kind kind, uint64_t *random);
 
+/* sim_former.c */
+struct fake_member *sim_session(struct sim *sim, int m);	/* of the gateway that runs */
+unsigned int sim_gateway_number(const struct engine_options *options);
+void former_init(struct sim *sim);
+void former_free(struct sim *sim);
+void former_strike(struct sim *sim, uint64_t *random);
+void former_step(struct sim *sim);
+void former_turn(struct sim *sim);
+uint64_t former_due_us(const struct sim *sim);
+uint64_t former_stood_us(const struct sim *sim);
+void former_end(struct sim *sim);		/* it is fenced, or dies, or is stopped */
+void former_kill(struct sim *sim);		/* it dies */
+void former_sees_running(struct sim *sim);	/* the other one runs */
+void former_submits(struct sim *sim, struct sim_request *request);	/* a write */
+void former_judge(struct sim *sim, struct sim_request *request, int result);
+int former_records(struct sim *sim, uint64_t epoch);
+bool former_is_void(const struct sim *sim, uint32_t number);
+bool former_holds(const struct sim *sim);	/* the reservation of some device */
+void former_lets_go(struct sim *sim, int m);	/* a device that is added */
+bool former_speaks(const struct sim *sim);	/* what is called back is not of the gateway that runs */
+
 /* sim_clone.c */
 void clone_strike(struct sim *sim, uint64_t *random);
 void clone_look(struct sim *sim);		/* nobody may have written to one */
@@ -388,11 +440,13 @@ void load_init(struct sim *sim);
 void load_free(struct sim *sim);
 void load_submit(struct sim *sim, uint64_t *random);
 void load_small_write(struct sim *sim, uint64_t *random);	/* anywhere */
+void load_read(struct sim *sim, uint64_t *random);
 void load_flush(struct sim *sim);
 void load_sequential(struct sim *sim, uint64_t *random);
 void load_read_all(struct sim *sim);
 void load_overwrite_damage(struct sim *sim);	/* whole rows with unreadable sectors */
 void load_abandon(struct sim *sim);		/* the gateway died: nobody answers */
+void load_abandon_former(struct sim *sim);
 void load_check_quarantine(struct sim *sim, bool everything);
 
 /* sim_admin.c */
@@ -429,6 +483,9 @@ void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice 
 void oracle_init(struct sim *sim);
 void oracle_free(struct sim *sim);
 void oracle_crashed(struct sim *sim);
+void oracle_open_rows(struct sim *sim, const struct sim_request *request);	/* as after a crash */
+void oracle_acknowledged(struct sim *sim, const struct sim_request *request);	/* a write, by another gateway */
+void oracle_flushed(struct sim *sim, const struct sim_request *request);	/* the same */
 void oracle_stopped(struct sim *sim);
 void oracle_told(struct sim *sim);		/* a flush failed, or there is no gateway any more */
 void oracle_grown(struct sim *sim, uint64_t rows_before);

@@ -39,6 +39,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_CLONES] = { "clones", 8, true, "a copy of a member, new or old, as another device" },
 	[ABILITY_FORCES] = { "forces", 8, true, "too few members are left, and a start by force" },
 	[ABILITY_DEFERRED] = { "deferred-errors", 8, true, "devices that say later that they have lost writes" },
+	[ABILITY_TWO_GATEWAYS] = { "two-gateways", 8, true, "a second gateway takes the volume over, and the first one lives" },
 };
 
 uint64_t

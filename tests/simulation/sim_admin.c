@@ -92,7 +92,10 @@ static bool
 attach_device(struct sim *sim, enum admin_kind kind, int m)
 {
 	char why[256] = "";
-	int slot = answered(sim, kind, engine_attach(sim->engine, &sim->members[m].backend, why), why);
+	int slot;
+
+	former_lets_go(sim, m);
+	slot = answered(sim, kind, engine_attach(sim->engine, &sim_session(sim, m)->backend, why), why);
 
 	if (slot < 0)
 		return false;
@@ -131,7 +134,9 @@ admin_detached(void *owner, int slot, struct backend *backend)
 	struct sim *sim = owner;
 	int m = sim->member_in[slot];
 
-	if (m < 0 || &sim->members[m].backend != backend)
+	if (former_speaks(sim))
+		return;
+	if (m < 0 || &sim_session(sim, m)->backend != backend)
 		sim_fail(sim, "slot %d was let go, which holds another device", slot);
 	sim->member_in[slot] = -1;
 	sim->slot_of[m] = -1;
@@ -147,6 +152,8 @@ admin_wants_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes)
 {
 	struct sim *sim = owner;
 
+	if (former_speaks(sim))
+		return;
 	if (block_bytes != sim->block_bytes || member_bytes > sim->member_bytes)
 		sim_fail(sim, "a spare of %llu bytes in blocks of %u is wanted",
 			 (unsigned long long)member_bytes, block_bytes);
@@ -160,6 +167,8 @@ accepted(void *owner, int64_t result)
 {
 	struct sim *sim = owner;
 
+	if (former_speaks(sim))
+		return;
 	sim_trace(sim, "lost extents from sector %llu to %llu: %lld", (unsigned long long)sim->accepted_from,
 		  (unsigned long long)sim->accepted_to, (long long)result);
 	sim->accepting = false;
@@ -217,6 +226,8 @@ grown(void *owner, int error, const char *text)
 {
 	struct sim *sim = owner;
 
+	if (former_speaks(sim))
+		return;
 	sim_trace(sim, "grown: %d %s", error, text);
 	if (error != 0 && text[0] == '\0')
 		sim_fail(sim, "growth ended with %d and no reason", error);

@@ -19,7 +19,7 @@
 const char *const fault_names[FAULT_KINDS] = {
 	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "command refused",
 	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "standstill", "deferred error", "no memory", "gateway crash", "blackout", "stop and start",
-	"fenced off", "clone", "forced",
+	"fenced off", "clone", "forced", "second gateway",
 };
 
 static uint64_t
@@ -466,12 +466,22 @@ strike_standstill(struct sim *sim, uint64_t *random)
 		fault_trouble(sim, m, lasts);
 }
 
+/* With the power goes the reservation, and whoever logs in first has it. */
+static bool
+takes_reservation(enum fault_kind kind)
+{
+	return kind == FAULT_POWER || kind == FAULT_WIPE || kind == FAULT_ROLLBACK || kind == FAULT_BLACKOUT ||
+	       kind == FAULT_DEFERRED;
+}
+
 static void
 strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 {
 	struct fake_member *member = &sim->members[m];
 	const uint64_t drawn = draw_time(random), lasts = kind == FAULT_DEFERRED ? 0 : drawn;
 
+	if (takes_reservation(kind))
+		former_kill(sim);
 	where_note(sim, kind);
 	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts);
 	if (kind != FAULT_MEDIUM && kind != FAULT_STUCK && kind != FAULT_ROLLBACK && kind != FAULT_CONFLICT)
@@ -545,6 +555,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_FENCED:
 	case FAULT_CLONE:
 	case FAULT_FORCED:
+	case FAULT_SECOND:
 	case FAULT_KINDS:
 		break;
 	}
@@ -584,6 +595,18 @@ owner_is_known(const struct sim *sim)
 	return false;
 }
 
+/* Of a device that nobody holds a stranger becomes the holder, which tells it that nobody else has the volume. */
+static bool
+is_ours(const struct sim *sim)
+{
+	const unsigned int number = sim_gateway_number(&sim->engine_options);
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->members[m].reservations && sim->slot_of[m] >= 0 && sim->members[m].holder != number)
+			return false;
+	return sim->former.engine == NULL;
+}
+
 /* The gateway ends, and starts again, perhaps with a member missing, or with one that makes reads go around it. */
 static void
 strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
@@ -594,6 +617,8 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 	bool stranger = kind == FAULT_CRASH && sim->running_seen && random_once_in(random, 6);
 
 	sim_trace(sim, "FAULT %s", fault_names[kind]);
+	if (takes_reservation(kind) || (kind == FAULT_STOP && sim_can(sim, ABILITY_POWER_AFTER_STOP)))
+		former_kill(sim);
 	for (int m = 0; m < sim->slots; m++)
 		fault_trouble(sim, m, away);
 	if (kind == FAULT_STOP) {
@@ -636,7 +661,7 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		for (int m = 0; m < sim->slots; m++)
 			fault_trouble(sim, m, lasts);
 	}
-	if (stranger && owner_is_known(sim))
+	if (stranger && owner_is_known(sim) && is_ours(sim))
 		sim_stranger(sim);
 	sim_start(sim);
 }
@@ -654,6 +679,8 @@ fault_strike_briefly(struct sim *sim, enum fault_kind kind, int m, uint64_t last
 	struct fake_member *member = &sim->members[m];
 
 	sim->options.totals->faults[kind]++;
+	if (takes_reservation(kind))
+		former_kill(sim);
 	where_note(sim, kind);
 	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts_us);
 	fault_trouble(sim, m, lasts_us);
@@ -687,6 +714,7 @@ draw_able(const struct sim *sim, uint64_t *random, enum fault_kind *kind)
 		{ ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
 		{ ABILITY_FENCES, FAULT_FENCED }, { ABILITY_CLONES, FAULT_CLONE },
 		{ ABILITY_FORCES, FAULT_FORCED },
+		{ ABILITY_TWO_GATEWAYS, FAULT_SECOND },
 	};
 	enum fault_kind kinds[sizeof(able) / sizeof(able[0])];
 	uint64_t count = 0;
@@ -731,6 +759,8 @@ fault_inject(struct sim *sim, uint64_t *random)
 		clone_strike(sim, random);
 	else if (kind == FAULT_FORCED)
 		force_strike(sim, random);
+	else if (kind == FAULT_SECOND)
+		former_strike(sim, random);
 	else if (kind > FAULT_STOP)
 		gateway_strike(sim, kind, random);
 	else if (kind >= FAULT_CRASH)

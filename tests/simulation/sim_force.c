@@ -208,6 +208,7 @@ force_strike(struct sim *sim, uint64_t *random)
 	sim_look(sim);
 	if (!is_calm(sim))
 		return;
+	former_kill(sim);
 	sim_trace(sim, "FAULT %s", fault_names[FAULT_FORCED]);
 	sim->steer.on = false;
 	left += (int)(fake_random(random) % (uint64_t)tolerated);

@@ -79,6 +79,7 @@ void
 gateway_strike(struct sim *sim, enum fault_kind kind, uint64_t *random)
 {
 	sim_trace(sim, "FAULT %s", fault_names[kind]);
+	former_kill(sim);
 	if (!sim->running_seen)
 		return;
 	strike_fence(sim, random);

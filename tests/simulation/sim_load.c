@@ -147,12 +147,15 @@ put_in_quarantine(struct sim *sim, struct sim_request *request)
 static void
 forget(struct sim *sim, struct sim_request *request)
 {
-	struct sim_request **link = &sim->active;
+	struct sim_request **link = request->former ? &sim->former.active : &sim->active;
 
 	while (*link != request)
 		link = &(*link)->next;
 	*link = request->next;
-	sim->active_count--;
+	if (request->former)
+		sim->former.active_count--;
+	else
+		sim->active_count--;
 }
 
 static void
@@ -166,7 +169,10 @@ request_done(struct engine_request *base, int result)
 	sim->options.totals->operations++;
 	sim->options.totals->errors += result != 0;
 	sim->options.totals->bytes += base->length_bytes;
-	oracle_judge(sim, request, result);
+	if (request->former)
+		former_judge(sim, request, result);
+	else
+		oracle_judge(sim, request, result);
 	if (request->memory_bytes > 0)
 		put_in_quarantine(sim, request);
 	else
@@ -232,17 +238,44 @@ prepare_write(struct sim *sim, struct sim_request *request)
 		fill_expected(sim, request);
 		fill_pattern(request, request->memory + request->count * PATTERN_SECTOR);
 	}
-	oracle_submitted(sim, request);
+	if (request->former)
+		former_submits(sim, request);
+	else
+		oracle_submitted(sim, request);
+}
+
+static void
+hand_over(struct sim *sim, struct sim_request *request)
+{
+	struct former *former = &sim->former;
+
+	if (!request->former) {
+		request->next = sim->active;
+		sim->active = request;
+		sim->active_count++;
+		engine_submit(sim->engine, &request->request);
+		return;
+	}
+	request->next = former->active;
+	former->active = request;
+	former->active_count++;
+	engine_submit(former->engine, &request->request);
 }
 
 static void
 submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, bool fua)
 {
 	const uint64_t copies = op == REQUEST_ZERO ? 0 : op == REQUEST_COMPARE_WRITE ? 2 : 1;
-	struct sim_request *request = request_take(sim);
+	struct sim_request *request;
 
+	/* Initiators change to the second gateway when it has begun to answer. */
+	if (sim->former.engine != NULL && !sim->former.lost && !sim->former.asked)
+		return;
+	request = request_take(sim);
 	assert(request != NULL && sector + count <= sim->sectors);
 	request->sim = sim;
+	request->former = sim->former.asked;
+	request->too_late = sim->former.asked && sim->former.lost;
 	request->sector = sector;
 	request->count = count;
 	request->sectors = sim->sectors;
@@ -250,7 +283,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	request->memory_refused = engine_memory_refused();
 	request->cache_losses = sim->cache_losses;
 	request->assembled = sim->running_seen;
-	request->stood_us = time_stood_us(sim);
+	request->stood_us = request->former ? former_stood_us(sim) : time_stood_us(sim);
 	request->memory_bytes = copies * count * PATTERN_SECTOR;
 	request->request = (struct engine_request){
 		.op = op,
@@ -276,12 +309,10 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	} else {
 		memcpy(request->floor, sim->floor, sim->sectors * sizeof(*request->floor));
 	}
-	sim_trace(sim, "submit %s%s sector %llu count %llu number %u",
-		  sim_op_name(op), fua ? " fua" : "", (unsigned long long)sector, (unsigned long long)count, request->number);
-	request->next = sim->active;
-	sim->active = request;
-	sim->active_count++;
-	engine_submit(sim->engine, &request->request);
+	sim_trace(sim, "submit %s%s sector %llu count %llu number %u%s",
+		  sim_op_name(op), fua ? " fua" : "", (unsigned long long)sector, (unsigned long long)count, request->number,
+		  request->former ? " (former)" : "");
+	hand_over(sim, request);
 }
 
 /* Sectors, in whole blocks, inside the volume. */
@@ -298,7 +329,7 @@ submit_within(struct sim *sim, enum request_op op, uint64_t sector, uint64_t cou
 		count = COMPARE_WRITE_BYTES_MAX / PATTERN_SECTOR;
 	if (count > sim->sectors - sector)
 		count = sim->sectors - sector;
-	if (op == REQUEST_COMPARE_WRITE && !oracle_settled(sim, sector, count))
+	if (op == REQUEST_COMPARE_WRITE && (sim->former.asked || !oracle_settled(sim, sector, count)))
 		op = REQUEST_WRITE;
 	submit(sim, op, sector, count, fua);
 }
@@ -396,6 +427,12 @@ load_small_write(struct sim *sim, uint64_t *random)
 }
 
 void
+load_read(struct sim *sim, uint64_t *random)
+{
+	submit_fitting(sim, REQUEST_READ, draw_sector(sim, random), random_between(random, 1, 40), false);
+}
+
+void
 load_flush(struct sim *sim)
 {
 	submit(sim, REQUEST_FLUSH, 0, 0, false);
@@ -460,6 +497,20 @@ load_abandon(struct sim *sim)
 		request_give(sim, request);
 	}
 	sim->active_count = 0;
+}
+
+void
+load_abandon_former(struct sim *sim)
+{
+	struct former *former = &sim->former;
+
+	while (former->active != NULL) {
+		struct sim_request *request = former->active;
+
+		former->active = request->next;
+		request_give(sim, request);
+	}
+	former->active_count = 0;
 }
 
 void

@@ -521,7 +521,10 @@ is_given_up(const struct sim_request *zeros, uint64_t submit_us)
 static uint32_t
 oldest_rival(const struct sim *sim, uint64_t sector, uint32_t number, uint64_t submit_us)
 {
-	for (const struct sim_request *other = sim->active; other != NULL; other = other->next)
+	/* What went to a gateway that lost the volume does not come behind what its successor takes. */
+	const struct sim_request *under_way = former_speaks(sim) ? sim->former.active : sim->active;
+
+	for (const struct sim_request *other = under_way; other != NULL; other = other->next)
 		if (other->request.op == REQUEST_ZERO && other->count * PATTERN_SECTOR > ZEROS_LONG_BYTES &&
 		    other->number < number && !is_given_up(other, submit_us) && sector >= other->sector &&
 		    sector < other->sector + other->count)
@@ -608,6 +611,9 @@ oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t f
 		sim_fail(sim, "%s: sector %llu (row %llu) holds write %u, expected %u to %u", where,
 			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector),
 			 number, floor, sim->submitted[sector]);
+	if (former_is_void(sim, number))
+		sim_fail(sim, "%s: sector %llu (row %llu) holds write %u, of a gateway that had lost the volume", where,
+			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector), number);
 	/* What was once seen does not revert. */
 	raise_floor(sim, sector, number, submit_us);
 }
@@ -675,6 +681,40 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 			sim->traits[i] &= (uint8_t)~MAY_BE_LOST;
 		sim->traits[i] &= (uint8_t)~MAY_BE_ANYTHING;
 	}
+}
+
+/* By a gateway that another took for dead.  It stands there, for nobody wrote to its members without it; the rest is as after a crash. */
+void
+oracle_acknowledged(struct sim *sim, const struct sim_request *request)
+{
+	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
+		const uint32_t number = request->floor[i - request->sector];
+
+		raise_acknowledged(sim, i, number, request->submit_us);
+		if (request->request.fua && number > sim->flushed[i] && number <= sim->floor[i])
+			sim->flushed[i] = number;
+	}
+}
+
+void
+oracle_flushed(struct sim *sim, const struct sim_request *request)
+{
+	for (uint64_t i = 0; i < request->sectors; i++) {
+		const uint32_t safe = request->floor[i] < sim->floor[i] ? request->floor[i] : sim->floor[i];
+
+		if (safe > sim->flushed[i])
+			sim->flushed[i] = safe;
+	}
+}
+
+void
+oracle_open_rows(struct sim *sim, const struct sim_request *request)
+{
+	const uint64_t last = sim_sector_row(sim, request->sector + request->count - 1);
+
+	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++)
+		if (!sim->unsure[row])
+			make_region_unsure(sim, sim_region(sim, row));
 }
 
 static bool
@@ -896,7 +936,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:
-		return sim->stopping || sim->taking_us != 0;
+		return sim->stopping || sim->taking_us != 0 || former_holds(sim);
 	default:
 		sim_trace(sim, "unknown error after %llu ms", (unsigned long long)lived_ms);
 		return false;

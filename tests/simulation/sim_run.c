@@ -104,6 +104,7 @@ sim_look(struct sim *sim)
 	sim->running_seen = true;
 	sim->half_recorded = false;
 	sim->engine_options.take_over_ms = 0;
+	former_sees_running(sim);
 	admin_size_seen(sim);
 	see_members(sim);
 	clone_look(sim);
@@ -143,6 +144,13 @@ engine_says(void *owner, int level, const char *text)
 {
 	struct sim *sim = owner;
 
+	if (former_speaks(sim)) {
+		sim->former.look = true;
+		sim_trace(sim, "former engine <%d> %s", level, text);
+		if (level <= LOG_ALERT)
+			sim_fail(sim, "%s", text);
+		return;
+	}
 	sim->look = true;
 	sim_trace(sim, "engine <%d> %s", level, text);
 	if (level <= LOG_ALERT)
@@ -163,6 +171,8 @@ engine_event(void *owner, const struct engine_event *event)
 {
 	struct sim *sim = owner;
 
+	if (former_speaks(sim))
+		return;
 	sim->look = true;
 	sim->options.totals->rebuilds += event->kind == EVENT_REBUILD_FINISHED;
 	sim->options.totals->scrubs += event->kind == EVENT_SCRUB_FINISHED;
@@ -177,6 +187,11 @@ record_epoch(void *owner, uint64_t epoch)
 
 	if (sim->stranger)
 		return 0;
+	if (former_speaks(sim))
+		return former_records(sim, epoch);
+	if (sim->former.engine != NULL && epoch <= sim->former.epoch)
+		sim_fail(sim, "the volume is taken over by epoch %llu, and the former gateway's is %llu",
+			 (unsigned long long)epoch, (unsigned long long)sim->former.epoch);
 	if (epoch <= sim->epoch_recorded)
 		sim_fail(sim, "epoch %llu is not above the last one, %llu", (unsigned long long)epoch,
 			 (unsigned long long)sim->epoch_recorded);
@@ -191,6 +206,7 @@ record_epoch(void *owner, uint64_t epoch)
 void
 sim_turn(struct sim *sim)
 {
+	former_turn(sim);
 	sim->turn_missed = sim->schedule.now_us < sim->still_until_us;
 	if (!sim->turn_missed && sim->stood_from_us != 0) {
 		sim->stood_us = time_stood_us(sim);
@@ -212,7 +228,7 @@ sim_turn(struct sim *sim)
 }
 
 static uint64_t
-engine_due_us(const struct sim *sim)
+main_due_us(const struct sim *sim)
 {
 	uint64_t deadline;
 
@@ -234,6 +250,14 @@ next_tick_us(const struct sim *sim)
 	const uint64_t event_us = schedule_next_us(&sim->schedule);
 
 	return event_us < tick_us ? event_us : tick_us;
+}
+
+static uint64_t
+engine_due_us(const struct sim *sim)
+{
+	const uint64_t due_us = main_due_us(sim), former_us = former_due_us(sim);
+
+	return due_us < former_us ? due_us : former_us;
 }
 
 /* One turn: the next event, or the engine's deadline, whichever comes first.  False: not until until_us. */
@@ -340,7 +364,15 @@ start_engine(struct sim *sim, const struct engine_options *options)
 			continue;
 		sim->slot_of[m] = count;
 		sim->member_in[count] = m;
-		backends[count++] = &sim->members[m].backend;
+		backends[count++] = &sim_session(sim, m)->backend;
+	}
+	for (int m = 0; m < sim->slots; m++) {
+		struct fake_member *session = sim_session(sim, m);
+
+		session->gateway = sim_gateway_number(options);
+		session->may_take = options->take_over_ms != 0;
+		session->away = false;
+		session->wrote = oracle_member_wrote;
 	}
 	sim->accepting = false;
 	sim->stopping = false;
@@ -361,6 +393,9 @@ void
 sim_start(struct sim *sim)
 {
 	sim->engine_options.epoch_seen = sim->epoch_recorded;
+	/* An administrator is told who has it, and that the other one is dead. */
+	if (former_holds(sim))
+		sim->engine_options.take_over_ms = UINT32_MAX;
 	start_engine(sim, &sim->engine_options);
 }
 
@@ -384,7 +419,7 @@ sim_crash(struct sim *sim)
 	sim->crash_due = false;
 	sim->half_recorded |= !sim->running_seen || sim->schedule.now_us < sim->changed_us + 1000000;
 	for (int m = 0; m < sim->slots; m++)
-		fake_member_abandon(&sim->members[m]);
+		fake_member_abandon(sim_session(sim, m));
 	load_abandon(sim);
 	engine_bury(sim->engine);
 	engine_memory_end();
@@ -464,8 +499,11 @@ sim_stranger(struct sim *sim)
 	for (int m = 0; m < sim->slots; m++)
 		if (sim->members[m].written)
 			sim_fail(sim, "a gateway wrote to device %d of a volume that another one has", m);
-	for (int m = 0; m < sim->slots; m++)
-		fake_member_abandon(&sim->members[m]);
+	for (int m = 0; m < sim->slots; m++) {
+		fake_member_abandon(sim_session(sim, m));
+		if (sim->members[m].holder == sim_gateway_number(&options))
+			sim->members[m].holder = 0;	/* given back before it logged out */
+	}
 	engine_bury(sim->engine);
 	engine_memory_end();
 	sim->engine = NULL;
@@ -530,7 +568,12 @@ quiesce(struct sim *sim, bool whole)
 	sim->armed = false;
 	sim->crash_in = 0;
 	sim->crash_due = false;
+	former_end(sim);
 	fault_cure_all(sim);
+	if (former_holds(sim)) {	/* a member that was away then: the volume wants another take-over for it */
+		sim_stop(sim);
+		sim_take_over(sim, false);
+	}
 	sim_await(sim, is_up, "the volume does not come up");
 	sim_await(sim, sim_is_drained, "requests are not completed");
 	sim_advance(sim, sim->schedule.now_us + 7000000);
@@ -617,7 +660,6 @@ begin(struct sim *sim, const struct sim_options *options)
 		member->disk.write_cache = !random_once_in(&sim->random, 5);
 		member->backend.paths = random_once_in(&sim->random, 3) ? 2 : 1;
 		member->sector_lost = oracle_sector_dropped;
-		member->wrote = oracle_member_wrote;
 		member->owner = sim;
 		member->fence_broken = MUTANT(FENCE_BROKEN);
 		member->reissues = MUTANT(REISSUED);
@@ -625,6 +667,7 @@ begin(struct sim *sim, const struct sim_options *options)
 	}
 	format_media(sim);
 	oracle_init(sim);
+	former_init(sim);
 	load_init(sim);
 	sim->admin_rate = random_once_in(&sim->random, 3) ? 0 : random_between(&sim->random, 1, 6);
 	fault_init(sim);
@@ -666,6 +709,7 @@ end(struct sim *sim)
 	load_free(sim);
 	for (int m = 0; m < sim->slots; m++)
 		fake_member_free(&sim->members[m]);
+	former_free(sim);
 	disk_free(&sim->foreign);
 	if (sim->snapshot_of >= 0)
 		disk_free(&sim->snapshot);
@@ -705,6 +749,7 @@ run_step(struct sim *sim, uint32_t step, uint64_t fault_rate)
 	uint64_t patience_us;
 
 	sim->steer.on = true;
+	former_step(sim);
 	if (sim->crash_due) {
 		fault_crash(sim, &random);
 		return;

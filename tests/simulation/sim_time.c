@@ -55,9 +55,10 @@ void
 time_judge(struct sim *sim, const struct sim_request *request)
 {
 	/* Who is about to lose all members to another gateway waits for them, too. */
-	const bool excess = request->submit_us <= sim->excess_until_us || !request->assembled || sim->taking_us != 0;
+	const bool excess = request->submit_us <= sim->excess_until_us || !request->assembled || sim->taking_us != 0 ||
+			    request->former;
 	const uint64_t lived_us = sim->schedule.now_us - request->submit_us;
-	const uint64_t stood_us = time_stood_us(sim) - request->stood_us;
+	const uint64_t stood_us = (request->former ? former_stood_us(sim) : time_stood_us(sim)) - request->stood_us;
 	const uint64_t took_us = lived_us > stood_us ? lived_us - stood_us : 0;
 	const uint64_t most_us = bound_us(sim, excess);
 	struct sim_longest *longest = &sim->options.totals->longest[excess];

@@ -1,0 +1,535 @@
+/* sim_former.c - a gateway that was taken for dead, and lives.
+ *
+ * An administrator takes the first gateway for dead and starts a second one with a take-over, on the same devices: sessions of
+ * its own (fake_member.h), its own name, its own file of epochs.  From then on the second one is the simulator's gateway,
+ * and faults, administration and the oracle are about it.  The first one is the former: it has load of its own, stands
+ * still and goes on, or is cut off from some members, until it dies or is stopped.
+ *
+ *	first one	runs ---------------- loses member after member ------------- fenced ---- ends
+ *	second one	      starts ---- takes member after member ---- runs (former.lost) ------------->
+ *	writes		what the first acknowledges counts          |   it acknowledges what was done before, if anything
+ *			                                            |   nothing that is submitted to it lands anywhere
+ */
+#include "sim.h"
+
+#include "bury.h"
+#include "engine_memory.h"
+#include "pure/mutant.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FENCED_US (120ull * 1000000)	/* time enough for it to hear that it lost the volume */
+#define TAKEN_US (20ull * 1000000)	/* and for the other to have it; where that takes longer, other things happen meanwhile */
+#define STOPPED_US (300ull * 1000000)
+#define STREAM 0xF04E4000ull		/* of random_stream(): not a step's */
+
+static uint64_t
+now(const struct sim *sim)
+{
+	return sim->schedule.now_us;
+}
+
+/* --- who is who --- */
+
+struct fake_member *
+sim_session(struct sim *sim, int m)
+{
+	return sim->side == 0 ? &sim->members[m] : &sim->seconds[m];
+}
+
+static struct fake_member *
+former_session(struct sim *sim, int m)
+{
+	return sim->side == 0 ? &sim->seconds[m] : &sim->members[m];
+}
+
+/* No two have the same name behind the '#', of one digit here. */
+unsigned int
+sim_gateway_number(const struct engine_options *options)
+{
+	return (unsigned int)(options->owner[strlen(options->owner) - 1] - '0');
+}
+
+bool
+former_speaks(const struct sim *sim)
+{
+	return sim->former.has_turn || sim->former.asked;
+}
+
+bool
+former_holds(const struct sim *sim)
+{
+	const unsigned int number = sim_gateway_number(&sim->engine_options);
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->members[m].reservations && sim->slot_of[m] >= 0 && sim->members[m].holder != 0 &&
+		    sim->members[m].holder != number)
+			return true;
+	return false;
+}
+
+/* What an earlier gateway left on a device, as that was let go with commands under way, an administrator takes off. */
+void
+former_lets_go(struct sim *sim, int m)
+{
+	if (sim->members[m].holder != sim_gateway_number(&sim->engine_options))
+		sim->members[m].holder = 0;
+}
+
+/* --- its turns --- */
+
+uint64_t
+former_stood_us(const struct sim *sim)
+{
+	const struct former *former = &sim->former;
+
+	return former->stood_us + (former->stood_from_us != 0 ? now(sim) - former->stood_from_us : 0);
+}
+
+static void
+heal(struct sim *sim)
+{
+	sim->former.heals_us = UINT64_MAX;
+	for (int m = 0; m < sim->slots; m++)
+		former_session(sim, m)->away = false;
+}
+
+/* As long as nobody else runs it decides who is out, and what is lost with that; it may be over before the other one looks. */
+static void
+look(struct sim *sim)
+{
+	struct engine_status status;
+	uint32_t there = 0;
+
+	sim->former.look = false;
+	engine_status(sim->former.engine, &status);
+	if (sim->former.lost || (status.state != VOLUME_ACTIVE && status.state != VOLUME_DEGRADED))
+		return;
+	for (int slot = 0; slot < status.slots; slot++)
+		if (status.members[slot].attached && status.members[slot].role >= 0 &&
+		    status.members[slot].state == MEMBER_IN_SYNC)
+			there |= 1u << status.members[slot].role;
+	oracle_out_changed(sim, ~there & ((1u << sim->count) - 1));
+	fault_update_excess(sim);
+}
+
+void
+former_turn(struct sim *sim)
+{
+	struct former *former = &sim->former;
+
+	if (former->engine == NULL || former->stopped || now(sim) < former->still_until_us)
+		return;
+	former->stood_us = former_stood_us(sim);
+	former->stood_from_us = 0;
+	if (now(sim) >= former->heals_us)
+		heal(sim);
+	former->has_turn = true;
+	engine_run(former->engine, now(sim) / 1000);
+	former->has_turn = false;
+	if (former->look)
+		look(sim);
+}
+
+uint64_t
+former_due_us(const struct sim *sim)
+{
+	const struct former *former = &sim->former;
+	uint64_t deadline;
+
+	if (former->engine == NULL || former->stopped)
+		return UINT64_MAX;
+	if (now(sim) < former->still_until_us)
+		return former->still_until_us;
+	deadline = engine_deadline(former->engine);
+	return deadline == UINT64_MAX ? UINT64_MAX : deadline * 1000;
+}
+
+static void
+load(struct sim *sim, bool sequential, uint64_t *random)
+{
+	if (sim->former.engine == NULL || sim->former.active_count >= sim->depth + 8)
+		return;
+	sim->former.asked = true;
+	if (sim->former.reads_only && random_once_in(random, 6))
+		load_flush(sim);
+	else if (sim->former.reads_only)
+		load_read(sim, random);
+	else if (sequential)
+		load_sequential(sim, random);
+	else
+		load_submit(sim, random);
+	sim->former.asked = false;
+	former_turn(sim);
+}
+
+/* --- what becomes of its requests --- */
+
+bool
+former_is_void(const struct sim *sim, uint32_t number)
+{
+	return number / 8 < sim->former.void_bytes && (sim->former.void_writes[number / 8] >> number % 8) & 1;
+}
+
+static void
+make_void(struct former *former, uint32_t number)
+{
+	const uint32_t bytes = former->void_bytes;
+
+	if (number / 8 >= bytes) {
+		former->void_bytes = number / 8 + 1024;
+		former->void_writes = realloc(former->void_writes, former->void_bytes);
+		assert(former->void_writes != NULL);
+		memset(former->void_writes + bytes, 0, former->void_bytes - bytes);
+	}
+	former->void_writes[number / 8] |= (uint8_t)(1u << number % 8);
+}
+
+/* The second one sees it as what was under way at a crash, or, when that runs, never. */
+void
+former_submits(struct sim *sim, struct sim_request *request)
+{
+	if (request->too_late) {
+		request->differs_at = -1;
+		make_void(&sim->former, request->number);
+		return;
+	}
+	oracle_submitted(sim, request);
+	oracle_open_rows(sim, request);
+}
+
+/* Reads meet no conflict (Write Exclusive), so they are made of what the other one is just writing, where it writes. */
+static void
+judge_read(struct sim *sim, const struct sim_request *request)
+{
+	for (uint64_t i = 0; i < request->count; i++) {
+		const uint64_t sector = request->sector + i;
+		uint32_t floor = request->floor[i];
+
+		if (sim->former.rewritten[sim_sector_row(sim, sector)])
+			continue;
+		if (sim->floor[sector] < floor)
+			floor = sim->floor[sector];
+		oracle_sector(sim, sector, request->memory + i * PATTERN_SECTOR, floor, request->submit_us,
+			      "read through a gateway that was taken for dead");
+	}
+}
+
+void
+former_judge(struct sim *sim, struct sim_request *request, int result)
+{
+	const enum request_op op = request->request.op;
+
+	sim_trace(sim, "done   %s sector %llu count %llu number %u (former): %s", sim_op_name(op),
+		  (unsigned long long)request->sector, (unsigned long long)request->count, request->number,
+		  result == 0 ? "ok" : strerror(-result));
+	time_judge(sim, request);
+	for (uint64_t i = 0; op == REQUEST_ZERO && !sim->former.lost && i < request->count; i++)
+		sim->zero_ended_us[request->sector + i] = now(sim);
+	if (result != 0)	/* somebody takes its members */
+		return;
+	if (op == REQUEST_READ) {
+		judge_read(sim, request);
+	} else if (op == REQUEST_FLUSH) {
+		if (!request->too_late)
+			oracle_flushed(sim, request);
+	} else if (request->too_late) {
+		sim_fail(sim, "%s of %llu sectors at %llu was acknowledged by a gateway that had lost the volume",
+			 sim_op_name(op), (unsigned long long)request->count, (unsigned long long)request->sector);
+	} else {
+		oracle_acknowledged(sim, request);
+	}
+}
+
+/* Of an eviction after which another gateway could have the rest.  Who took the volume over has a later one. */
+int
+former_records(struct sim *sim, uint64_t epoch)
+{
+	struct former *former = &sim->former;
+
+	if (epoch <= former->epoch || (former->lost && epoch >= sim->epoch_recorded))
+		sim_fail(sim, "a gateway that was taken for dead records epoch %llu; it had %llu, the other one has %llu",
+			 (unsigned long long)epoch, (unsigned long long)former->epoch,
+			 (unsigned long long)sim->epoch_recorded);
+	former->epoch = sim->epoch_elsewhere = epoch;
+	return 0;
+}
+
+static void
+note_rewritten(struct sim *sim, int role, uint64_t offset_bytes, uint32_t length_bytes)
+{
+	for (uint64_t at = offset_bytes - (offset_bytes - sim->data_offset) % sim->chunk_bytes;
+	     role >= 0 && at < offset_bytes + length_bytes; at += sim->chunk_bytes) {
+		const uint64_t row = sim_row_at(sim, role, at - sim->data_offset);
+
+		if (row < sim->rows_max)
+			sim->former.rewritten[row] = true;
+	}
+}
+
+static void
+landed(void *owner, struct fake_member *session, uint64_t offset_bytes, uint32_t length_bytes)
+{
+	struct sim *sim = owner;
+	const int m = (int)(session->device - sim->members);
+
+	if (sim->former.engine == NULL || session != sim_session(sim, m) || offset_bytes < sim->data_offset)
+		return;
+	note_rewritten(sim, sim->roles[m], offset_bytes, length_bytes);
+	note_rewritten(sim, sim->former.roles[m], offset_bytes, length_bytes);
+}
+
+/* --- the end --- */
+
+static void
+forget(struct sim *sim)
+{
+	engine_memory_end();
+	sim->former.engine = NULL;
+	sim->former.still_until_us = 0;
+}
+
+void
+former_kill(struct sim *sim)
+{
+	struct former *former = &sim->former;
+
+	if (former->engine == NULL)
+		return;
+	sim_trace(sim, "the former gateway dies");
+	for (int m = 0; m < sim->slots; m++)
+		fake_member_abandon(former_session(sim, m));
+	load_abandon_former(sim);
+	engine_bury(former->engine);
+	forget(sim);
+}
+
+static void
+note_stopped(void *owner)
+{
+	((struct sim *)owner)->former.stopped = true;
+}
+
+static bool
+has_stopped(struct sim *sim)
+{
+	return sim->former.engine == NULL || sim->former.stopped;
+}
+
+static bool
+has_failed(struct sim *sim)
+{
+	struct engine_status status;
+
+	if (sim->former.engine == NULL)	/* it died meanwhile, before a member lost power */
+		return true;
+	engine_status(sim->former.engine, &status);
+	return status.state == VOLUME_FAILED;
+}
+
+static void
+stop(struct sim *sim)
+{
+	struct former *former = &sim->former;
+
+	sim_trace(sim, "the former gateway is stopped");
+	former->has_turn = true;
+	engine_stop(former->engine, note_stopped, sim);
+	former->has_turn = false;
+	sim_turn(sim);
+	if (!sim_wait(sim, has_stopped, STOPPED_US)) {
+		if (!sim->crash_due)
+			sim_fail(sim, "a gateway that was taken for dead does not stop");
+		former_kill(sim);
+		return;
+	}
+	if (former->engine == NULL)
+		return;
+	if (former->active_count > 0)
+		sim_fail(sim, "stopped with %u requests not completed", former->active_count);
+	engine_destroy(former->engine);
+	forget(sim);
+}
+
+/* Under load, and with all members to be reached, it hears of it. */
+static void
+await_fence(struct sim *sim, uint64_t *random)
+{
+	if (!sim->former.lost || !sim->running_seen || fault_troubled(sim))
+		return;
+	sim->former.reads_only = false;
+	load(sim, true, random);
+	load(sim, true, random);
+	if (!sim_wait(sim, has_failed, FENCED_US) && !sim->crash_due)
+		sim_fail(sim, "a gateway goes on although another one has the volume");
+}
+
+void
+former_end(struct sim *sim)
+{
+	uint64_t random = random_stream(sim->options.seed, STREAM + sim->step);
+
+	if (sim->former.engine == NULL)
+		return;
+	heal(sim);
+	sim->former.still_until_us = 0;
+	if (!random_once_in(&random, 3))
+		await_fence(sim, &random);
+	if (sim->former.engine != NULL && !sim->crash_due && random_once_in(&random, 2))
+		stop(sim);
+	former_kill(sim);
+}
+
+/* --- the beginning --- */
+
+void
+former_sees_running(struct sim *sim)
+{
+	struct former *former = &sim->former;
+
+	for (int m = 0; m < sim->slots; m++)
+		sim_session(sim, m)->may_take = false;
+	if (former->engine == NULL || former->lost)
+		return;
+	sim_trace(sim, "the former gateway has lost the volume");
+	former->lost = true;
+}
+
+/* Its engine, its requests and its sessions are the former's from now on. */
+static void
+become_former(struct sim *sim)
+{
+	struct former *former = &sim->former;
+	const uint64_t epoch = sim->epoch_elsewhere;
+	const uint64_t stood_us = time_stood_us(sim);
+
+	former->engine = sim->engine;
+	former->gateway = sim_gateway_number(&sim->engine_options);
+	former->active = sim->active;
+	former->active_count = sim->active_count;
+	former->stopped = former->lost = false;
+	former->epoch = sim->epoch_elsewhere = sim->epoch_recorded;
+	former->still_until_us = sim->still_until_us;
+	former->stood_from_us = former->stood_us = 0;
+	memcpy(former->roles, sim->roles, sizeof(former->roles));
+	memset(former->rewritten, 0, sim->rows_max * sizeof(*former->rewritten));
+	for (struct sim_request *request = former->active; request != NULL; request = request->next) {
+		request->former = true;
+		request->stood_us -= stood_us;	/* as much before it is the former's */
+	}
+	sim->active = NULL;
+	sim->active_count = 0;
+	sim->epoch_recorded = epoch;
+	sim->stood_us = stood_us;
+	sim->stood_from_us = 0;
+	sim->still_until_us = 0;
+	sim->engine = NULL;
+	sim->side = !sim->side;
+}
+
+/* What is wrong with it, that it is taken for dead. */
+static void
+fall_ill(struct sim *sim, uint64_t *random)
+{
+	static const uint64_t longest_us[] = { 100000, 2000000, 30000000, 200000000 };
+	struct former *former = &sim->former;
+	const uint64_t kind = fake_random(random) % 3;
+	const uint64_t lasts_us = random_between(random, 0, longest_us[fake_random(random) % 4]);
+
+	former->heals_us = UINT64_MAX;
+	former->reads_only = random_once_in(random, 3);
+	if (kind == 1) {
+		sim_trace(sim, "it stands still for %llu us", (unsigned long long)lasts_us);
+		former->still_until_us = now(sim) + lasts_us;
+	} else if (kind == 2) {
+		former->heals_us = now(sim) + lasts_us;
+		for (int m = 0; m < sim->slots; m++) {
+			if (random_once_in(random, 2))
+				continue;
+			sim_trace(sim, "it is cut off from member %d for %llu us", m, (unsigned long long)lasts_us);
+			fake_member_cut_session(former_session(sim, m), true);
+		}
+	}
+	if (former->still_until_us > now(sim))
+		former->stood_from_us = now(sim);
+}
+
+/* One after the other, while the former has load. */
+static void
+take(struct sim *sim, uint64_t *random)
+{
+	const uint64_t until_us = now(sim) + TAKEN_US;
+
+	sim_advance(sim, now(sim) + random_between(random, 0, random_once_in(random, 2) ? 3000 : 3000000));
+	sim_take_over(sim, true);
+	while (!sim->former.lost && now(sim) < until_us && !sim->crash_due) {
+		load(sim, random_once_in(random, 6), random);
+		sim_advance(sim, now(sim) + random_between(random, 0, random_once_in(random, 10) ? 200000 : 3000));
+	}
+}
+
+/* On levels whose halves can live the second one must have all: else each of the two could have one. */
+void
+former_strike(struct sim *sim, uint64_t *random)
+{
+	sim_trace(sim, "FAULT %s", fault_names[FAULT_SECOND]);
+	former_end(sim);
+	sim_look(sim);
+	if (!sim->running_seen || sim->crash_due || (geometry_can_split(&sim->geometry) && fault_troubled(sim)))
+		return;
+	fault_resume_load(sim, random);
+	if (sim->crash_due || sim->status.state == VOLUME_FAILED)
+		return;
+	where_note(sim, FAULT_SECOND);
+	sim->steer.on = false;
+	sim->armed = false;
+	sim->crash_in = 0;
+	sim->half_recorded = true;	/* who is in sync may be on record on some members only */
+	become_former(sim);
+	fall_ill(sim, random);
+	for (int m = 0; m < sim->slots; m++)
+		fault_trouble(sim, m, 500);
+	oracle_crashed(sim);
+	oracle_told(sim);
+	sim->former.ends_step = sim->step + (uint32_t)random_between(random, 1, 60);
+	take(sim, random);
+}
+
+void
+former_step(struct sim *sim)
+{
+	uint64_t random = random_stream(sim->options.seed, STREAM + 0x1000 + sim->step);
+
+	if (sim->former.engine == NULL)
+		return;
+	if (sim->step >= sim->former.ends_step) {
+		former_end(sim);
+		return;
+	}
+	if (random_once_in(&random, 3))
+		load(sim, random_once_in(&random, 4), &random);
+}
+
+void
+former_init(struct sim *sim)
+{
+	sim->former.rewritten = calloc(sim->rows_max, sizeof(*sim->former.rewritten));
+	assert(sim->former.rewritten != NULL);
+	for (int m = 0; m < sim->slots && sim_can(sim, ABILITY_TWO_GATEWAYS); m++) {
+		struct fake_member *device = &sim->members[m];
+
+		fake_member_init_second(&sim->seconds[m], device, device->random);
+		device->reservations = true;
+		device->preempts_nothing = MUTANT(TAKEN_UNPREEMPTED);
+		device->landed = landed;
+	}
+}
+
+void
+former_free(struct sim *sim)
+{
+	free(sim->former.rewritten);
+	free(sim->former.void_writes);
+}
