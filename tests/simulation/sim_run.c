@@ -78,14 +78,15 @@ see_members(struct sim *sim)
 	fault_update_excess(sim);
 }
 
-/* No device goes back in this life, so nobody may be accused of it. */
+/* No device goes back in this life, so nobody may be accused of it but an old copy. */
 static void
 see_accusations(struct sim *sim)
 {
 	if (sim_can(sim, ABILITY_ROLLBACKS))
 		return;
 	for (int slot = 0; slot < sim->status.slots; slot++)
-		if (strstr(sim->status.members[slot].reason, "went back in time") != NULL)
+		if (strstr(sim->status.members[slot].reason, "went back in time") != NULL &&
+		    !(sim->member_in[slot] >= 0 && sim->clone_is_old[sim->member_in[slot]]))
 			sim_fail(sim, "slot %d is accused of having gone back in time", slot);
 }
 
