@@ -230,8 +230,10 @@ recorded(struct lost_waiter *waiter, int error)
 	engine->lost_record = NULL;
 	for (uint32_t i = 0; settled && i < record->regions; i++)
 		region_recorded(engine, record->region[i]);
-	engine->lost_full = record->full;
-	engine->lost_free = engine->lost->free_count;
+	if (settled || MUTANT(FULL_UNSETTLED)) {
+		engine->lost_full = record->full;
+		engine->lost_free = engine->lost->free_count;
+	}
 	/* What becomes suspect from now on, it does not hold.  What did not fit was suspect before. */
 	for (int role = 0; role < engine->geometry.members; role++)
 		if (settled && (record->missing & ROLE(role)) && !record->full && !MUTANT(HELD_STAYS))
@@ -247,11 +249,33 @@ recorded(struct lost_waiter *waiter, int error)
 	engine->activity++;
 }
 
+/* What does not fit keeps nobody else out: other regions may need no room, for they lose nothing, or less. */
+static void
+list_regions(struct engine *engine, struct lost_record *record)
+{
+	int64_t region = intent_next_undefined(&engine->intent, 0);
+
+	for (; region >= 0; region = intent_next_undefined(&engine->intent, (uint32_t)region + 1)) {
+		if (record_region(engine, (uint32_t)region) != 0) {
+			record->full = true;
+			if (MUTANT(FULL_FOR_ALL))
+				break;
+			if (!MUTANT(LOST_FULL_DEFINED))
+				continue;
+		}
+		if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
+			intent_target_doubted_in(&engine->intent, (uint32_t)region);
+		record->region[record->regions++] = (uint32_t)region;
+	}
+	if (record->full)
+		engine_log(engine, LOG_ERR, "the table of lost extents is full: what did not fit reads as medium "
+			   "errors too; overwrite or accept some");
+}
+
 static void
 record_suspects(struct engine *engine)
 {
 	struct lost_record *record = calloc(1, sizeof(*record));
-	int64_t region;
 
 	if (record == NULL ||
 	    (record->region = calloc(engine->intent.suspect_count, sizeof(uint32_t))) == NULL) {
@@ -261,24 +285,14 @@ record_suspects(struct engine *engine)
 			engine->lost_record_retry_ms = engine->now_ms + RETRY_MS;
 		return;
 	}
-	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
-		intent_target_doubted(&engine->intent);
 	record->engine = engine;
-	record->doubts = engine->intent.doubts;
 	record->missing = engine->missing;
 	record->waiter.done = recorded;
 	list_init(&record->waiter.node);
-	for (region = intent_next_undefined(&engine->intent, 0); region >= 0;
-	     region = intent_next_undefined(&engine->intent, (uint32_t)region + 1)) {
-		if (record_region(engine, (uint32_t)region) != 0) {
-			record->full = true;
-			engine_log(engine, LOG_ERR, "the table of lost extents is full: what did not fit "
-				   "reads as medium errors too; overwrite or accept some");
-			if (!MUTANT(LOST_FULL_DEFINED))
-				break;
-		}
-		record->region[record->regions++] = (uint32_t)region;
-	}
+	list_regions(engine, record);
+	if (MUTANT(UNLISTED_DOUBTED) && engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
+		intent_target_doubted(&engine->intent);
+	record->doubts = engine->intent.doubts;
 	engine->lost_recording = true;
 	engine->lost_record = &record->waiter;
 	lost_io_wait(engine, &record->waiter);

@@ -469,7 +469,16 @@
 	X(CONFLICT_DENIED, "conflict-denied", 8, "level 5",					\
 	  "a write that meets another gateway's reservation counts as done")			\
 	X(EPOCH_FOUND, "epoch-found", 8, "level 5",						\
-	  "a gateway that takes a volume over goes on in the other one's epoch")
+	  "a gateway that takes a volume over goes on in the other one's epoch")	\
+	X(FULL_FOR_ALL, "full-for-all", 16,							\
+	  "test_engine_lost: test_what_is_not_lost_is_not_refused_when_the_table_is_full",	\
+	  "when one region does not fit in the table of lost extents, the others are not looked at")	\
+	X(FULL_UNSETTLED, "full-unsettled", 16,							\
+	  "test_engine_lost: test_what_is_not_lost_is_not_refused_when_the_table_is_full",	\
+	  "losses that did not all fit are not recorded once more when more became suspect meanwhile")	\
+	X(UNLISTED_DOUBTED, "unlisted-doubted", 9,						\
+	  "test_engine_lost: test_what_only_a_device_that_is_filled_took_stays_when_it_finds_no_room",	\
+	  "when losses are recorded, what a device that is being filled took of rows that found no room is dropped")
 
 enum mutant {
 	MUTANT_NONE,

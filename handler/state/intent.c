@@ -639,20 +639,21 @@ intent_target_lost(struct intent *intent)
 }
 
 void
+intent_target_doubted_in(struct intent *intent, uint32_t region)
+{
+	forget_copied(intent, region);
+	set_flags(intent, region, intent->flags[region] | intent->target);
+	if (intent->copying == region)
+		intent->copying = -1;
+	intent->doubts++;	/* what is being copied there counts for nothing */
+}
+
+void
 intent_target_doubted(struct intent *intent)
 {
-	bool any = false;
-
-	for (uint32_t i = 0; i < intent->regions; i++) {
-		if (!(intent->traits[i] & INTENT_SUSPECT))
-			continue;
-		forget_copied(intent, i);
-		set_flags(intent, i, intent->flags[i] | intent->target);
-		if (intent->copying == i)
-			intent->copying = -1;
-		any = true;
-	}
-	intent->doubts += any;	/* what is being copied there counts for nothing */
+	for (uint32_t i = 0; i < intent->regions; i++)
+		if (intent->traits[i] & INTENT_SUSPECT)
+			intent_target_doubted_in(intent, i);
 }
 
 void

@@ -95,8 +95,10 @@ void intent_mark_absent(struct intent *intent);
 void intent_target_begin(struct intent *intent, uint8_t stale, bool all);
 /* It is gone: what was not flushed on it, or is dirty, is stale, and it is absent. */
 void intent_target_lost(struct intent *intent);
-/* In suspect regions parity is about to define what the missing member held, whose place it takes: what was copied to it there is
+/* In this suspect region parity is about to define what the missing member held, whose place it takes: what was copied to it there is
  * not that, and is copied again. */
+void intent_target_doubted_in(struct intent *intent, uint32_t region);
+/* In all of them. */
 void intent_target_doubted(struct intent *intent);
 /* It is a full member.  Its set is to be forgotten when nobody is tracked by it any more. */
 void intent_target_done(struct intent *intent);

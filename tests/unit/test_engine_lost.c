@@ -438,16 +438,17 @@ test_row_that_fails_while_a_loss_is_recorded_is_recorded_too(void **state)
 }
 
 /* Level 6 without member 0: in region 2, which was new, a row is written and flushed, and in region 1 one is written after that.  Then
- * all but member 4 lose their caches.
+ * all but member 4 lose their caches.  room: of the table of lost extents; 0: all there is.
  */
 static uint64_t
-begin_undecided(struct rig *rig, struct tap *tap, uint64_t seed)
+begin_undecided(struct rig *rig, struct tap *tap, int room, uint64_t seed)
 {
 	uint64_t row;
 
 	rig_init(rig, 6, 5, CHUNK, LOAD_BYTES, seed);
 	tap_init(tap, &rig->members[4]);
 	rig->options.resync_rows_max = 0;
+	rig->options.lost_entries_max = room;
 	rig_start_active(rig);
 	row = row_in(rig, 2);
 	lose_member_0(rig);
@@ -478,7 +479,7 @@ test_what_is_not_lost_is_not_refused_while_losses_are_recorded(void **state)
 {
 	struct rig rig;
 	struct tap tap;
-	uint64_t row = begin_undecided(&rig, &tap, 835);
+	uint64_t row = begin_undecided(&rig, &tap, 0, 835);
 
 	tap.judge = hold_table;
 	lose_caches_of_1_to_3(&rig, true);
@@ -496,6 +497,25 @@ test_what_is_not_lost_is_not_refused_while_losses_are_recorded(void **state)
 	rig_free(&rig);
 }
 
+/* As before, with a table that has room for one row, and rows of two regions to list. */
+static void
+test_what_is_not_lost_is_not_refused_when_the_table_is_full(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row = begin_undecided(&rig, &tap, 1, 841);
+
+	write_row(&rig, row_in(&rig, 0));
+	lose_caches_of_1_to_3(&rig, true);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 200);
+	assert_int_equal(rig_status(&rig).lost_extents, 1);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row_in(&rig, 1)), 1), -ENODATA);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static bool
 has_1_back(struct rig *rig)
 {
@@ -507,7 +527,7 @@ test_write_waits_for_members_and_then_for_the_record(void **state)
 {
 	struct rig rig;
 	struct tap tap;
-	uint64_t row = begin_undecided(&rig, &tap, 836);
+	uint64_t row = begin_undecided(&rig, &tap, 0, 836);
 
 	lose_caches_of_1_to_3(&rig, false);
 	wait_until(&rig, has_1_back);
@@ -587,12 +607,12 @@ test_write_whose_only_holder_is_to_be_filled_anew_is_repeated(void **state)
 	tap.judge = hold_data;
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
 	wait_for_held(&rig, &tap);
+	tap.judge = NULL;
 	write_whole_row(&rig, row_in(&rig, 2));
 	write_whole_row(&rig, row_in(&rig, 1));
 	rig_steps(&rig, 100);
 	assert_int_equal(rig_status(&rig).lost_extents, 2);
 	assert_int_equal(rig.active_count, 1);
-	tap.judge = NULL;
 	tap_let_go(&tap);
 	rig_drain(&rig);
 	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row), 1, false);
@@ -604,6 +624,42 @@ test_write_whose_only_holder_is_to_be_filled_anew_is_repeated(void **state)
 	rig_drain(&rig);
 	assert_int_equal(rig.failed, 0);
 	accept_all(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Of three rows that prove nothing two find no room in the table.  Then the device that is being filled alone takes data of the last. */
+static uint64_t
+write_to_target_alone(struct rig *rig, struct tap *tap, uint64_t seed)
+{
+	uint64_t row;
+
+	begin_filling(rig, tap, seed);
+	engine_set_rates(rig->engine, 1, 1);
+	row = row_in(rig, 3);
+	for (uint32_t region = 1; region <= 3; region++)
+		fail_half_way(rig, row_in(rig, region));
+	rig->failed = 0;
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row), 1, false);
+	rig_drain(rig);
+	assert_int_equal(rig->failed, 0);
+	return row;
+}
+
+/* There is room for one of the other two. */
+static void
+test_what_only_a_device_that_is_filled_took_stays_when_it_finds_no_room(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row = write_to_target_alone(&rig, &tap, 842);
+
+	write_whole_row(&rig, row_in(&rig, 1));
+	rig_drain(&rig);
+	rig_steps(&rig, 100);
+	assert_int_equal(rig_status(&rig).lost_extents, 2);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row_in(&rig, 2)), 1), -ENODATA);
 	rig_stop(&rig);
 	rig_free(&rig);
 }
@@ -888,8 +944,10 @@ main(void)
 		cmocka_unit_test(test_member_that_goes_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_what_is_not_lost_is_not_refused_while_losses_are_recorded),
+		cmocka_unit_test(test_what_is_not_lost_is_not_refused_when_the_table_is_full),
 		cmocka_unit_test(test_write_waits_for_members_and_then_for_the_record),
 		cmocka_unit_test(test_write_whose_only_holder_is_to_be_filled_anew_is_repeated),
+		cmocka_unit_test(test_what_only_a_device_that_is_filled_took_stays_when_it_finds_no_room),
 		cmocka_unit_test(test_padded_rows_of_a_grown_volume_survive_a_loss_of_power),
 		cmocka_unit_test(test_a_flush_of_a_growth_covers_nothing_until_it_has_succeeded),
 		cmocka_unit_test(test_growth_that_a_crash_cut_short_forgets_no_loss),
