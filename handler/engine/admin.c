@@ -409,6 +409,7 @@ engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost
 struct acceptance {
 	struct lost_waiter waiter;	/* must be first */
 	struct engine *engine;
+	uint64_t begin, end;		/* of the range */
 	bool all;			/* of the volume */
 	int64_t bytes;
 	void (*done)(void *owner, int64_t result);
@@ -487,60 +488,85 @@ held_by_target(const struct engine *engine, uint32_t region)
 	return false;
 }
 
-/* What the others make of it counts from now on.  Where some redundancy is left that need not fit (level 6 with one member out),
- * that is known of whole regions only.  Until the region is clean a crash makes it suspect again.
+/* A member that is being filled has its chunk, which is not lost, and may have taken data there that nobody else has: then P and Q
+ * need not fit it.
+ */
+static bool
+leans_on_target(const struct engine *engine, uint64_t row)
+{
+	return engine->target != NULL && engine->by_role[engine->target->role] == NULL &&
+	       intent_row_on_target(&engine->intent, row) && intent_row_suspect(&engine->intent, row) &&
+	       !MUTANT(ACCEPTED_BESIDE_TARGET);
+}
+
+/* Rows from first up to last: what is missing of those in the range, as far as that can be said row by row. */
+static void
+accept_rows(struct acceptance *acceptance, uint64_t first, uint64_t last, bool whole)
+{
+	struct engine *engine = acceptance->engine;
+
+	for (uint64_t row = first; row < last; row++) {
+		const bool leans = leans_on_target(engine, row);
+
+		if (!has_unrecorded(engine, row, acceptance->begin, acceptance->end) || (leans && !whole))
+			continue;
+		acceptance->bytes += (int64_t)__builtin_popcount(unrecorded_chunks(engine, row)) *
+				     engine->geometry.chunk_bytes;
+		if (engine_bare(engine) && !leans)
+			intent_prove(&engine->intent, row);
+	}
+}
+
+/* What the others make of it counts from now on.  Where some redundancy is left that need not fit (level 6 with one member out, or
+ * a row of which a member that is being filled has a chunk), that is known of whole regions only.  Until the region is clean a crash
+ * makes it suspect again.
  */
 static void
-accept_region(struct acceptance *acceptance, uint32_t region, uint64_t begin, uint64_t end)
+accept_region(struct acceptance *acceptance, uint32_t region)
 {
 	struct engine *engine = acceptance->engine;
 	const uint64_t first = (uint64_t)region * engine->intent.region_rows;
 	uint64_t last = first + engine->intent.region_rows;
-	int64_t bytes = 0;
 	bool whole = true;
+	bool leans = false;
 
 	if (last > engine->geometry.rows)
 		last = engine->geometry.rows;
-	for (uint64_t row = first; row < last; row++)
-		whole &= has_unrecorded(engine, row, begin, end);
+	for (uint64_t row = first; row < last; row++) {
+		whole &= has_unrecorded(engine, row, acceptance->begin, acceptance->end);
+		leans |= leans_on_target(engine, row);
+	}
 	if (held_by_target(engine, region)) {
 		/* It has just that to say, of all regions at once. */
 		for (uint64_t row = first; row < last && acceptance->all; row++)
-			bytes += (int64_t)__builtin_popcount(unrecorded_chunks(engine, row)) *
-				 engine->geometry.chunk_bytes;
-		acceptance->bytes += bytes;
+			acceptance->bytes += (int64_t)__builtin_popcount(unrecorded_chunks(engine, row)) *
+					     engine->geometry.chunk_bytes;
 		engine->absence[engine->target->role].accepted |= acceptance->all;
 		return;
 	}
 	if (!whole && !engine_bare(engine))
 		return;
-	for (uint64_t row = first; row < last; row++) {
-		if (!has_unrecorded(engine, row, begin, end))
-			continue;
-		bytes += (int64_t)__builtin_popcount(unrecorded_chunks(engine, row)) *
-			 engine->geometry.chunk_bytes;
-		if (engine_bare(engine))
-			intent_prove(&engine->intent, row);
-	}
-	acceptance->bytes += bytes;
-	if (whole && engine_bare(engine))
+	accept_rows(acceptance, first, last, whole);
+	if (whole && leans)
+		intent_region_leans(&engine->intent, region);
+	else if (whole && engine_bare(engine))
 		intent_region_proven(&engine->intent, region);
 	else if (whole)
 		intent_region_defined(&engine->intent, region);
 }
 
 static void
-accept_unrecorded(struct acceptance *acceptance, uint64_t begin, uint64_t end)
+accept_unrecorded(struct acceptance *acceptance)
 {
 	const struct intent *intent = &acceptance->engine->intent;
 	uint64_t row = next_unrecorded_row(acceptance->engine,
-					   begin / geometry_row_bytes(&acceptance->engine->geometry));
+					   acceptance->begin / geometry_row_bytes(&acceptance->engine->geometry));
 
 	while (row < acceptance->engine->geometry.rows &&
-	       row * geometry_row_bytes(&acceptance->engine->geometry) < end) {
+	       row * geometry_row_bytes(&acceptance->engine->geometry) < acceptance->end) {
 		uint32_t region = intent_region(intent, row);
 
-		accept_region(acceptance, region, begin, end);
+		accept_region(acceptance, region);
 		row = next_unrecorded_row(acceptance->engine,
 					  ((uint64_t)region + 1) * intent->region_rows);
 	}
@@ -566,7 +592,9 @@ engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length
 					   .owner = owner };
 	list_init(&acceptance->waiter.node);
 	acceptance->all = offset_bytes == 0 && end >= engine->volume_bytes;
-	accept_unrecorded(acceptance, offset_bytes, end);
+	acceptance->begin = offset_bytes;
+	acceptance->end = end;
+	accept_unrecorded(acceptance);
 	accept_whole(acceptance, offset_bytes, end);
 	while (error == 0 && next_recorded(engine, offset_bytes, &range) && range.offset_bytes < end) {
 		uint64_t stop = range.offset_bytes + range.length_bytes;

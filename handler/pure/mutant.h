@@ -470,6 +470,12 @@
 	  "a write that meets another gateway's reservation counts as done")			\
 	X(EPOCH_FOUND, "epoch-found", 8, "level 5",						\
 	  "a gateway that takes a volume over goes on in the other one's epoch")	\
+	X(ACCEPTED_BESIDE_TARGET, "accepted-beside-target", 14,					\
+	  "test_engine_lost: test_what_is_accepted_fits_what_only_a_device_that_is_filled_took",	\
+	  "what is accepted counts as proven where a device that is being filled has a chunk that P and Q don't fit")	\
+	X(LEANS_ON_NOBODY, "leans-on-nobody", 9,						\
+	  "test_engine_lost: test_what_was_accepted_with_a_device_is_unknown_without_it",		\
+	  "what was accepted with a chunk of a device that was being filled counts as known when that is gone")	\
 	X(FULL_FOR_ALL, "full-for-all", 16,							\
 	  "test_engine_lost: test_what_is_not_lost_is_not_refused_when_the_table_is_full",	\
 	  "when one region does not fit in the table of lost extents, the others are not looked at")	\

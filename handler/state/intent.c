@@ -13,6 +13,7 @@
 #define INTENT_COPIED 0x04
 #define INTENT_FLUSHING 0x08	/* copied before the flush that is under way */
 #define INTENT_DEFINED 0x10
+#define INTENT_LEANING 0x20	/* defined, with the target */
 
 /* --- rows of a region, a bit each --- */
 
@@ -123,6 +124,7 @@ set_flags(struct intent *intent, uint32_t region, uint8_t flags)
 static void
 set_defined(struct intent *intent, uint32_t region, bool defined)
 {
+	intent->traits[region] &= (uint8_t)~INTENT_LEANING;
 	if (defined == !!(intent->traits[region] & INTENT_DEFINED))
 		return;
 	intent->traits[region] ^= INTENT_DEFINED;
@@ -550,6 +552,13 @@ intent_region_defined(struct intent *intent, uint32_t region)
 }
 
 void
+intent_region_leans(struct intent *intent, uint32_t region)
+{
+	set_defined(intent, region, true);
+	intent->traits[region] |= INTENT_LEANING;
+}
+
+void
 intent_region_proven(struct intent *intent, uint32_t region)
 {
 	set_suspect(intent, region, false);
@@ -625,10 +634,21 @@ intent_target_begin(struct intent *intent, uint8_t stale, bool all)
 		set_flags(intent, i, intent->flags[i] | stale);
 }
 
+/* The target's chunks don't count any more: nobody knows what is missing, nor had whoever was a member before a say in it. */
+static void
+stop_leaning(struct intent *intent, uint32_t region)
+{
+	if (!(intent->traits[region] & INTENT_LEANING) || MUTANT(LEANS_ON_NOBODY))
+		return;
+	set_defined(intent, region, false);
+	intent->doubted[region] = ++intent->doubts;
+}
+
 void
 intent_target_lost(struct intent *intent)
 {
 	for (uint32_t i = 0; i < intent->regions; i++) {
+		stop_leaning(intent, i);
 		forget_copied(intent, i);
 		if (intent->flags[i] & REGION_DIRTY)
 			set_flags(intent, i, intent->flags[i] | intent->target);
@@ -641,6 +661,7 @@ intent_target_lost(struct intent *intent)
 void
 intent_target_doubted_in(struct intent *intent, uint32_t region)
 {
+	stop_leaning(intent, region);
 	forget_copied(intent, region);
 	set_flags(intent, region, intent->flags[region] | intent->target);
 	if (intent->copying == region)
@@ -659,8 +680,10 @@ intent_target_doubted(struct intent *intent)
 void
 intent_target_done(struct intent *intent)
 {
-	for (uint32_t i = 0; i < intent->regions; i++)
+	for (uint32_t i = 0; i < intent->regions; i++) {
 		forget_copied(intent, i);
+		intent->traits[i] &= (uint8_t)~INTENT_LEANING;
+	}
 	intent->target = 0;
 	intent->copying = -1;
 }
@@ -711,6 +734,7 @@ intent_copy_given_up(struct intent *intent)
 {
 	if (intent->copying < 0)
 		return;
+	stop_leaning(intent, (uint32_t)intent->copying);
 	intent->copying = -1;
 	intent->doubts++;	/* operations under way took its first rows for copied ones */
 }

@@ -11,6 +11,7 @@
  *   doubted	by `doubts`, when it last became suspect: who was a member until then holds the truth of its own chunks
  *   defined	suspect, but what a missing member held there is what code_make() says, for what was lost is on record;
  *		some redundancy is left that need not fit (level 6 with one member out)
+ *   leaning	defined as long as there is the target, whose chunks need not fit P and Q, and count in what code_make() says
  *   copied	stale on the target still, by its flag, but all rows are on it: the flag is cleared
  *		once the target has flushed
  *
@@ -44,7 +45,7 @@ struct intent {
 	uint32_t blocks;		/* of the map, LAYOUT_MAP_BLOCK_BYTES each */
 	uint8_t *flags;
 	uint8_t *durable;
-	uint8_t *traits;		/* INTENT_SUSPECT, INTENT_FRESH, INTENT_COPIED, INTENT_FLUSHING, INTENT_DEFINED */
+	uint8_t *traits;		/* INTENT_SUSPECT, INTENT_FRESH, INTENT_COPIED, INTENT_FLUSHING, INTENT_DEFINED, INTENT_LEANING */
 	uint16_t *active;		/* writes in flight */
 	uint32_t *touched;		/* generation of the last write's end */
 	uint32_t *doubted;		/* `doubts` when it last became suspect; 0: at assembly */
@@ -93,7 +94,7 @@ void intent_mark_absent(struct intent *intent);
 
 /* It lacks all regions that have its flag already; all: every region. */
 void intent_target_begin(struct intent *intent, uint8_t stale, bool all);
-/* It is gone: what was not flushed on it, or is dirty, is stale, and it is absent. */
+/* It is gone: what was not flushed on it, or is dirty, is stale, and it is absent.  What leant on it is undefined. */
 void intent_target_lost(struct intent *intent);
 /* In this suspect region parity is about to define what the missing member held, whose place it takes: what was copied to it there is
  * not that, and is copied again. */
@@ -162,6 +163,7 @@ int64_t intent_next_written_suspect(const struct intent *intent, uint32_t from);
 int64_t intent_next_undefined(const struct intent *intent, uint32_t from);
 bool intent_region_undefined(const struct intent *intent, uint32_t region);	/* is this one? */
 void intent_region_defined(struct intent *intent, uint32_t region);
+void intent_region_leans(struct intent *intent, uint32_t region);	/* is defined with what the target holds of it */
 /* All rows of a region are proven (or what can't be is recorded as lost): it is dirty still, until cleaned, but no longer
  * suspect. */
 void intent_region_proven(struct intent *intent, uint32_t region);

@@ -664,6 +664,47 @@ test_what_only_a_device_that_is_filled_took_stays_when_it_finds_no_room(void **s
 	rig_free(&rig);
 }
 
+/* Somebody accepts what is lost.  That is the other missing chunk, which P and Q have to fit then, with what the device took. */
+static void
+test_what_is_accepted_fits_what_only_a_device_that_is_filled_took(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row = write_to_target_alone(&rig, &tap, 839);
+
+	accept_all(&rig);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
+	engine_set_rates(rig.engine, 64u << 20, 1u << 30);
+	wait_until(&rig, has_filled_0);
+	wait_until(&rig, all_proven);
+	lose_member_0(&rig);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
+	write_whole_row(&rig, row);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
+/* It is gone before that is so. */
+static void
+test_what_was_accepted_with_a_device_is_unknown_without_it(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row = write_to_target_alone(&rig, &tap, 840);
+
+	accept_all(&rig);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
+	fake_member_cut(&rig.members[0], false);
+	rig_steps(&rig, 100);
+	assert_int_equal(rig_status(&rig).rebuild_slot, -1);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), -ENODATA);
+	write_whole_row(&rig, row);
+	rig_drain(&rig);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static bool has_grown, growth_ended;
 
 static void
@@ -948,6 +989,8 @@ main(void)
 		cmocka_unit_test(test_write_waits_for_members_and_then_for_the_record),
 		cmocka_unit_test(test_write_whose_only_holder_is_to_be_filled_anew_is_repeated),
 		cmocka_unit_test(test_what_only_a_device_that_is_filled_took_stays_when_it_finds_no_room),
+		cmocka_unit_test(test_what_is_accepted_fits_what_only_a_device_that_is_filled_took),
+		cmocka_unit_test(test_what_was_accepted_with_a_device_is_unknown_without_it),
 		cmocka_unit_test(test_padded_rows_of_a_grown_volume_survive_a_loss_of_power),
 		cmocka_unit_test(test_a_flush_of_a_growth_covers_nothing_until_it_has_succeeded),
 		cmocka_unit_test(test_growth_that_a_crash_cut_short_forgets_no_loss),
