@@ -213,11 +213,21 @@ send(struct member_io *mio)
 }
 
 /* Later in this turn, or in the next, which has to come: nothing else need ever wake the engine again. */
+/* It failed as far as the engine knows, and may have been done, by a device that caches it. */
+static void
+note_unknown_write(const struct member_io *mio)
+{
+	if ((mio->io.op == BACKEND_WRITE || mio->io.op == BACKEND_ZERO) && !MUTANT(UNKNOWN_UNFLUSHED))
+		mio->member->unflushed = true;
+}
+
 void
 member_io_unsent(struct member_io *mio, int result)
 {
 	struct engine *engine = mio->member->engine;
 
+	if (mio->where == MIO_PARKED)
+		note_unknown_write(mio);	/* an earlier session may have carried it out */
 	mio->io.result = result;
 	mio->where = MIO_DONE;
 	list_append(&engine->immediate, &mio->node);
@@ -338,6 +348,7 @@ refused_write(struct member_io *mio, int result)
 	struct member *member = mio->member;
 	struct engine *engine = member->engine;
 
+	note_unknown_write(mio);
 	if (member == engine->target && !member->evicting) {
 		member_note(member, "refused a write (%s)", strerror(-result));
 		target_lost(engine, MEMBER_FAULTY);

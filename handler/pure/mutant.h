@@ -143,6 +143,9 @@
 	X(FORCE_MAP_UNWRITTEN, "force-map-unwritten", 1,					\
 	  "test_engine_identity: test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks",	\
 	  "superblocks trust a forced member before the map says what it lacks")		\
+	X(UNKNOWN_UNFLUSHED, "unknown-unflushed", 6,						\
+	  "test_engine_flush: test_a_write_that_failed_and_was_done_is_flushed",		\
+	  "a write that failed, and may have been done, needs no flush")			\
 	X(LOSS_DOUBTED_UNTIL_TOLD, "loss-doubted-until-told", 6,				\
 	  "test_engine_flush: test_a_cache_is_made_up_for_by_those_who_were_proven_since",	\
 	  "who lost a cache can't make up for another's until a flush was told, though all is proven")	\

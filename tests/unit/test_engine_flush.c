@@ -3,6 +3,8 @@
 
 #include "pure/layout.h"
 
+#include <errno.h>
+
 #define LOAD_BYTES (4ull << 20)
 
 static void
@@ -193,6 +195,40 @@ test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet(void **state
 		rig_free(&rig);
 	}
 	assert_true(lost > 0);
+}
+
+/* The session ends before its answer, and for longer than the request waits.  Who reads it later may believe a flush. */
+static void
+test_a_write_that_failed_and_was_done_is_flushed(void **state)
+{
+	uint64_t done = 0;
+
+	for (uint64_t seed = 1590; seed < 1606; seed++) {
+		struct rig rig;
+
+		rig_init(&rig, 0, 2, 16384, LOAD_BYTES, seed);
+		set_caches(&rig, true);
+		rig.options.queue_limit_ms = 2000;
+		rig_start_active(&rig);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);	/* of what came before */
+		rig_drain(&rig);
+		slow_down(&rig);
+		rig.errors_allowed = true;
+		rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
+		turn(&rig);
+		fake_member_cut(&rig.members[0], false);
+		rig_drain(&rig);
+		assert_int_equal(rig.last_error, -ETIMEDOUT);
+		done += rig.members[0].disk.dirty_count;
+		rig.members[0].reachable = true;
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.members[0].disk.dirty_count, 0);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(done > 0);
 }
 
 /* Two lose their caches together, and what is left is proven.  Then they make up for a third, whether or not a flush was told. */
@@ -422,6 +458,7 @@ main(void)
 		cmocka_unit_test(test_a_flush_that_failed_covers_nothing),
 		cmocka_unit_test(test_a_stop_whose_flush_failed_clears_no_marks),
 		cmocka_unit_test(test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet),
+		cmocka_unit_test(test_a_write_that_failed_and_was_done_is_flushed),
 		cmocka_unit_test(test_a_cache_is_made_up_for_by_those_who_were_proven_since),
 		cmocka_unit_test(test_parity_that_a_cache_took_along_is_not_believed),
 		cmocka_unit_test(test_a_loss_is_told_although_its_member_went),
