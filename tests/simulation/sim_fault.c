@@ -545,6 +545,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_DEFERRED:
 		if (member->disk.write_cache)
 			fake_member_break_word(member);
+		sim->cache_losses += !sim->running_seen;	/* a flush has to say so */
 		break;
 	case FAULT_NO_MEMORY:
 		engine_memory_refuse(random_between(random, 1, 30), random_between(random, 1, 40));
