@@ -40,7 +40,7 @@ disown_members(struct engine *engine)
 	for_each_member(engine, member) {
 		member->in_sync = false;
 		member->checked = false;
-		member->disputed = false;
+		dispute_end(member);
 	}
 }
 
@@ -295,6 +295,18 @@ write_forced_parts(struct engine *engine)
 	forced_written(engine);
 }
 
+/* Nothing is on record of this start yet, so who is away may still come instead. */
+static bool
+can_spare_disputed(struct engine *engine)
+{
+	uint32_t disputed = 0;
+
+	for_each_member(engine, member)
+		if (member->in_sync && member->disputed)
+			disputed |= ROLE(member->role);
+	return disputed == 0 || geometry_bears(&engine->geometry, engine->out | disputed);
+}
+
 static void
 maps_read(struct engine *engine)
 {
@@ -309,6 +321,10 @@ maps_read(struct engine *engine)
 	if (engine->map_error != 0) {
 		back_to_examine(engine, engine->map_error == -EAGAIN ? "a member is there twice"
 				: "a member was lost while its region map was read");
+		return;
+	}
+	if (!can_spare_disputed(engine)) {
+		back_to_examine(engine, "a member that can't be spared says that another gateway has reserved it");
 		return;
 	}
 	for_each_member(engine, member)
@@ -347,6 +363,27 @@ load_part(struct member *member, uint64_t offset_bytes, uint8_t *into, size_t le
 	member_io_submit(mio, map_read, member->engine);
 }
 
+/* A conflict is noted where it is met; another refusal says nothing. */
+static void
+was_asked(struct member_io *mio, int result)
+{
+	struct engine *engine = mio->member->engine;
+
+	if (result == -ENOTCONN && !mio->member->disputed)
+		engine->map_error = result;
+	maps_read(engine);
+}
+
+/* Reads meet no conflict.  The superblocks would, and then some would say already who is out. */
+static void
+ask_whose(struct member *member)
+{
+	if (MUTANT(STARTED_UNASKED))
+		return;
+	member->engine->map_pending++;
+	dispute_ask(member, was_asked, member->engine);
+}
+
 static void
 load_maps(struct engine *engine)
 {
@@ -365,6 +402,7 @@ load_maps(struct engine *engine)
 			continue;
 		load_part(member, LAYOUT_MAP_OFFSET, into, map_bytes(engine));
 		load_part(member, LAYOUT_LOST_OFFSET, into + map_bytes(engine), LAYOUT_LOST_BYTES);
+		ask_whose(member);
 	}
 	maps_read(engine);
 }

@@ -3,10 +3,12 @@
  *	conflict --> the member is disputed: nothing is sent to it, its commands wait
  *	   |
  *	   v         each other member is written a block that nobody reads; it denies by doing that, and nothing else
- *	 all say no ------------------------> it is mistaken: evicted, and excluded
- *	 more say so too, or it can't be
- *	 spared, or those that don't deny it
- *	 could be started without the others -> fenced off: this gateway has lost the volume
+ *	 all say no ------------------------> it is mistaken: evicted, and excluded; where it can't be spared it is held
+ *	 more say so too, or those that deny
+ *	 it could be done without ----------> fenced off: this gateway has lost the volume
+ *
+ * One that is held counts as silent, so I/O waits, as for anybody who can't be spared.  It is logged in to again and again, for
+ * only a log-in registers us anew, and is believed to be ours when it takes a write in such a session.
  *
  * Only a write tells: reads are allowed under the reservation that sessions take (Write Exclusive, Registrants Only).
  *
@@ -19,14 +21,27 @@
 #include <syslog.h>
 
 #define ASK_PAUSE_MS 200u	/* after an answer that is none */
+#define HELD_PAUSE_MS 500u	/* while one is held the others are asked again so often */
+
+/* Of one that is held: another session may find that it is ours. */
+static void
+end_session(struct member *member)
+{
+	if (!member->held || member->link != LINK_OPEN || !member->checked || MUTANT(HELD_IN_ITS_SESSION))
+		return;
+	member->checked = false;
+	member->backend->ops->close(member->backend);
+}
 
 void
 dispute_begin(struct member *member)
 {
 	struct engine *engine = member->engine;
 
-	if (member->disputed)
+	if (member->disputed) {
+		end_session(member);
 		return;
+	}
 	member->disputed = true;
 	member->disputed_ms = engine->now_ms;
 	member->disputed_at = ++engine->moment;
@@ -53,19 +68,24 @@ answered(struct member_io *mio, int result)
 	}
 }
 
-static void
-ask(struct member *member)
+void
+dispute_ask(struct member *member, void (*done)(struct member_io *mio, int result), void *owner)
 {
 	static uint8_t zeros[LAYOUT_ASK_BYTES];
 	struct iovec block = { zeros, sizeof(zeros) };
-	struct member_io *mio;
+	struct member_io *mio = member_io_create(member, BACKEND_WRITE, LAYOUT_ASK_OFFSET, IO_PROBE);
 
-	if (member->asking || !member_usable(member) || member->engine->now_ms < member->ask_again_ms)
+	member_io_append(mio, &block, 1, sizeof(zeros));
+	member_io_submit(mio, done, owner);
+}
+
+static void
+ask(struct member *member)
+{
+	if (member->asking || !(member_usable(member) || member->held) || member->engine->now_ms < member->ask_again_ms)
 		return;
 	member->asking = true;
-	mio = member_io_create(member, BACKEND_WRITE, LAYOUT_ASK_OFFSET, IO_PROBE);
-	member_io_append(mio, &block, 1, sizeof(zeros));
-	member_io_submit(mio, answered, member);
+	dispute_ask(member, answered, member);
 }
 
 /* A word takes give_up where the member is busy, and is asked for once more.  Whoever said nothing by then denies nothing. */
@@ -106,12 +126,65 @@ denied_since(struct engine *engine, uint64_t moment, bool *all)
 	return roles;
 }
 
+void
+dispute_end(struct member *member)
+{
+	member->disputed = false;
+	member->held = false;
+	member->held_known = false;
+}
+
+static void
+begin_holding(struct member *member)
+{
+	engine_log(member->engine, LOG_ERR, "member %s alone says that another gateway has reserved it, and can't be spared: "
+		   "it is asked again until it does not", member->backend->label);
+	member->held = true;
+	member->silent_since = ++member->engine->moment;
+	end_session(member);
+}
+
+static void
+end_holding(struct member *member)
+{
+	engine_log(member->engine, LOG_NOTICE, "member %s does not say any more that another gateway has reserved it",
+		   member->backend->label);
+	dispute_end(member);
+	member->reason[0] = '\0';
+	member->engine->activity++;
+	member_resume(member);
+}
+
+/* The others deny it, and can't do without it. */
+static void
+hold(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	if (!member->held) {
+		begin_holding(member);
+		return;
+	}
+	if (member->link == LINK_OPEN && member->checked && member->granted_at > member->disputed_at) {
+		end_holding(member);
+		return;
+	}
+	/* The others may have been taken since they denied it, and while I/O waits nothing else would tell. */
+	if (!member->asking && engine->now_ms - member->disputed_ms >= HELD_PAUSE_MS && !MUTANT(DENIED_FOR_EVER)) {
+		member->disputed_ms = engine->now_ms;
+		member->disputed_at = ++engine->moment;
+		engine->activity++;
+	} else if (member->link == LINK_OPEN && member->checked) {
+		ask(member);
+	}
+}
+
 static void
 dismiss(struct member *member)
 {
 	engine_log(member->engine, LOG_ERR, "member %s alone says that another gateway has reserved it: it is mistaken",
 		   member->backend->label);
-	member->disputed = false;
+	dispute_end(member);
 	member_note(member, "said that another gateway had reserved it, which the others deny");
 	evict_exclude(member);
 	if (member->link == LINK_CLOSED)
@@ -125,7 +198,7 @@ dispute_run(struct engine *engine)
 	uint32_t disputed = 0, denied;
 	uint64_t moment = 0;
 	int in_sync = 0;
-	bool all;
+	bool all, spared;
 
 	for_each_member(engine, member) {
 		in_sync += member->in_sync;
@@ -138,8 +211,9 @@ dispute_run(struct engine *engine)
 	}
 	if (first == NULL || engine->fenced)
 		return;
-	if (!geometry_bears(&engine->geometry, engine->out | disputed) || 2 * __builtin_popcount(disputed) > in_sync ||
-	    MUTANT(ONE_CONFLICT_FENCES)) {
+	spared = geometry_bears(&engine->geometry, engine->out | disputed);
+	if (2 * __builtin_popcount(disputed) > in_sync || MUTANT(ONE_CONFLICT_FENCES) ||
+	    (!spared && MUTANT(NEEDED_CONFLICT_FENCES))) {
 		member_fence_off(first);
 		return;
 	}
@@ -150,9 +224,12 @@ dispute_run(struct engine *engine)
 		member_fence_off(first);
 		return;
 	}
-	for_each_member(engine, member)
-		if (member->disputed)
+	for_each_member(engine, member) {
+		if (member->disputed && spared)
 			dismiss(member);
+		else if (member->disputed)
+			hold(member);
+	}
 }
 
 uint64_t
@@ -168,6 +245,9 @@ dispute_deadline(const struct engine *engine)
 		if (member->backend == NULL)
 			continue;
 		disputed |= member->disputed;
+		if (member->held && member->disputed_ms + HELD_PAUSE_MS > engine->now_ms &&
+		    member->disputed_ms + HELD_PAUSE_MS < deadline)
+			deadline = member->disputed_ms + HELD_PAUSE_MS;
 		if (member->ask_again_ms > engine->now_ms && member->ask_again_ms < deadline)
 			deadline = member->ask_again_ms;
 	}

@@ -131,6 +131,8 @@ struct member {
 	uint64_t evict_epoch;		/* and their epoch */
 	bool condemned;			/* answers, but wrongly, or an administrator wants it out: evict it although it is connected */
 	bool disputed;			/* says that another gateway has reserved it, and the others are asked: dispute.c */
+	bool held;			/* the others deny it, and can't do without it: it is asked until it does so too */
+	bool held_known;		/* which was told; its sessions come and go quietly */
 	bool asking;
 	/* engine->moment: since then; of its latest word that it is ours; of its latest that says neither */
 	uint64_t disputed_at, granted_at, evaded_at;
@@ -506,6 +508,7 @@ void member_io_unsent(struct member_io *mio, int result);	/* ends without being 
 /* Nobody wants the answer any more, and its memory is needed: a read that is sent or parked.  done() is not called. */
 void member_io_abandon(struct member_io *mio);
 void member_open(struct member *member);
+bool member_may_open(const struct member *member);	/* when retry_ms is there */
 void member_fence_off(struct member *member);	/* another gateway has the volume */
 void member_handle_events(struct member *member);
 void member_handle_answer(struct member_io *mio);
@@ -518,6 +521,8 @@ bool member_usable(const struct member *member);	/* connected and checked */
 /* dispute.c */
 void dispute_begin(struct member *member);
 void dispute_run(struct engine *engine);
+void dispute_end(struct member *member);
+void dispute_ask(struct member *member, void (*done)(struct member_io *mio, int result), void *owner);
 uint64_t dispute_deadline(const struct engine *engine);
 
 /* overdue.c */

@@ -162,8 +162,9 @@ evict_member_silent(struct member *member)
 		member->cache_in_doubt = true;
 	}
 	engine->hedge_silent = true;	/* reads that wait for it need not */
-	engine_event(engine, EVENT_MEMBER_SILENT, LOG_WARNING, member, "member %s: session lost: %s",
-		     member->backend->label, member->reason);
+	if (!member->held_known)
+		engine_event(engine, EVENT_MEMBER_SILENT, LOG_WARNING, member, "member %s: session lost: %s",
+			     member->backend->label, member->reason);
 }
 
 bool
@@ -533,9 +534,7 @@ evict_deadline(const struct engine *engine)
 		if (is_silent(member) && has_grace(member) &&
 		    member->ended_ms + engine->options.grace_ms < deadline)
 			deadline = member->ended_ms + engine->options.grace_ms;
-		if (member->link == LINK_CLOSED && !member->condemned && !member->leaving && !member->disputed &&
-		    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING &&
-		    member->retry_ms < deadline)
+		if (member_may_open(member) && member->retry_ms < deadline)
 			deadline = member->retry_ms;
 	}
 	if (engine->evicting > 0 && engine->epoch_retry_ms > engine->now_ms &&

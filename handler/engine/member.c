@@ -654,7 +654,8 @@ handle_closed(struct member *member)
 	if ((member->presence == PRESENCE_EXAMINED && member->engine->phase < PHASE_WRITE_SUPERBLOCKS) ||
 	    member->presence == PRESENCE_SPARE)
 		member->presence = PRESENCE_AWAITED;
-	if (was_usable && member->recognised) {
+	/* One that is held may take no write in the next session either. */
+	if (was_usable && member->recognised && !member->held_known) {
 		member->backoff_ms = BACKOFF_FIRST_MS;
 		member->opens_left = member->backend->paths > 1 ? member->backend->paths - 1 : 0;
 	}
@@ -685,6 +686,16 @@ handle_lost_writes(struct member *member)
 	member->cache_in_doubt = false;
 }
 
+bool
+member_may_open(const struct member *member)
+{
+	const struct engine *engine = member->engine;
+
+	return member->link == LINK_CLOSED && !engine->fenced && engine->phase >= PHASE_EXAMINE &&
+	       engine->phase <= PHASE_RUNNING && !member->condemned && !member->leaving &&
+	       (!member->disputed || member->held);
+}
+
 void
 member_handle_events(struct member *member)
 {
@@ -700,8 +711,6 @@ member_handle_events(struct member *member)
 	if (member->closed_event)
 		handle_closed(member);
 	/* A condemned member stays closed until its eviction is durable. */
-	if (member->link == LINK_CLOSED && engine->now_ms >= member->retry_ms && !engine->fenced &&
-	    engine->phase >= PHASE_EXAMINE && engine->phase <= PHASE_RUNNING && !member->condemned &&
-	    !member->leaving && !member->disputed)
+	if (member_may_open(member) && engine->now_ms >= member->retry_ms)
 		member_open(member);
 }

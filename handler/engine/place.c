@@ -248,10 +248,14 @@ session_restored(struct member *member)
 	engine->loss_untold |= member->cache_lost && !MUTANT(LOSS_GONE_WITH_MEMBER);
 	member->checked = true;
 	member->opens_left = 0;
-	member->reason[0] = '\0';
-	engine_event(engine, EVENT_MEMBER_BACK, LOG_NOTICE, member, "member %s: session restored",
-		     member->backend->label);
-	member_resume(member);
+	if (!member->disputed)
+		member->reason[0] = '\0';
+	if (!member->held_known)
+		engine_event(engine, EVENT_MEMBER_BACK, LOG_NOTICE, member, "member %s: session restored",
+			     member->backend->label);
+	member->held_known = member->held;
+	if (!member->disputed)
+		member_resume(member);
 }
 
 /* A device that is not in sync: what may become of it? */

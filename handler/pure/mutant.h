@@ -487,7 +487,22 @@
 	  "losses that did not all fit are not recorded once more when more became suspect meanwhile")	\
 	X(UNLISTED_DOUBTED, "unlisted-doubted", 9,						\
 	  "test_engine_lost: test_what_only_a_device_that_is_filled_took_stays_when_it_finds_no_room",	\
-	  "when losses are recorded, what a device that is being filled took of rows that found no room is dropped")
+	  "when losses are recorded, what a device that is being filled took of rows that found no room is dropped")	\
+	X(NEEDED_CONFLICT_FENCES, "needed-conflict-fences", 17,					\
+	  "test_engine_fence: test_a_member_that_can_not_be_spared_is_asked_until_it_takes_a_write",	\
+	  "a member that can't be spared is believed, though the others deny what it says")	\
+	X(FENCED_STARTING, "fenced-starting", 17,						\
+	  "test_engine_fence: test_a_start_that_is_fenced_off_has_failed",			\
+	  "a start that was fenced off looks as if it went on")					\
+	X(DENIED_FOR_EVER, "denied-for-ever", 17,						\
+	  "test_engine_fence: test_others_that_are_taken_while_one_is_held_are_believed",	\
+	  "what the others said of another gateway once is what they say for good")		\
+	X(HELD_IN_ITS_SESSION, "held-in-its-session", 8,					\
+	  "test_engine_fence: test_a_member_that_is_held_is_logged_in_to_anew",			\
+	  "a member that spoke of another gateway is used again without another log-in")		\
+	X(STARTED_UNASKED, "started-unasked", 17,						\
+	  "test_engine_fence: test_a_volume_does_not_start_on_a_member_that_another_gateway_may_have",	\
+	  "a start puts on record who is away before it has asked those that it needs")
 
 enum mutant {
 	MUTANT_NONE,

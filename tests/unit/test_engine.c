@@ -711,7 +711,10 @@ test_taken_over_under_load(void **state)
 		}
 		load(&rig, 100, 24);
 		rig_drain(&rig);
-		assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+		/* Where the first can't be spared, requests may run out of time before the others are asked again. */
+		assert_true(rig_wait(&rig, VOLUME_FAILED, 1000));
+		load(&rig, 1, 24);
+		rig_drain(&rig);
 		assert_int_equal(rig.last_error, -ESHUTDOWN);
 		rig_stop(&rig);
 		for (int m = 0; m < 4; m++)

@@ -168,11 +168,152 @@ test_a_gateway_that_could_start_with_what_it_has_is_believed(void **state)
 	check_that_one_member_is_believed(1, 3, 1903);
 }
 
+/* I/O waits as for one that is silent, and nobody gives the volume up: it would be down for good by one member's word. */
 static void
-test_a_member_that_can_not_be_spared_is_believed(void **state)
+check_that_one_member_is_held(struct rig *rig, int member)
 {
+	rig->members[member].taken = true;
+	write_everywhere(rig);
+	assert_true(rig_wait(rig, VOLUME_SUSPENDED, 2000));
+	rig_steps(rig, 300);
+	assert_int_equal(rig_status(rig).state, VOLUME_SUSPENDED);
+	assert_int_not_equal(rig->active_count, 0);
+	rig->members[member].taken = false;
+	rig_drain(rig);
+	assert_int_equal(rig->failed, 0);
+	assert_int_equal(rig_status(rig).members[member].state, MEMBER_IN_SYNC);
+}
+
+static void
+lose_for_long(struct rig *rig, int member)
+{
+	fake_member_cut(&rig->members[member], false);
+	write_everywhere(rig);
+	rig_drain(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 2000));
+}
+
+static void
+test_a_member_that_can_not_be_spared_is_asked_until_it_takes_a_write(void **state)
+{
+	struct rig rig;
+
 	(void)state;
-	check_that_one_member_is_believed(0, 3, 1904);
+	start(&rig, 0, 3, 1904);
+	check_that_one_member_is_held(&rig, 1);
+	finish(&rig);
+	start(&rig, 5, 4, 1914);
+	lose_for_long(&rig, 3);
+	check_that_one_member_is_held(&rig, 1);
+	finish(&rig);
+}
+
+/* Whoever took the members one by one had not come to the others when they denied it.  No request meets it. */
+static void
+test_others_that_are_taken_while_one_is_held_are_believed(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1915);
+	lose_for_long(&rig, 3);
+	rig.errors_allowed = true;
+	rig.members[0].taken = true;
+	rig_submit(&rig, REQUEST_WRITE, 0, 960, false);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	rig_drain(&rig);
+	assert_int_equal(rig_status(&rig).state, VOLUME_SUSPENDED);
+	rig.members[1].taken = rig.members[2].taken = true;
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 2000));
+	stop(&rig);
+}
+
+static int sessions_begun;
+
+static enum tap_verdict
+count_examinations(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	sessions_begun += io->op == BACKEND_READ && io->offset_bytes == LAYOUT_SUPERBLOCK_A_OFFSET;
+	return TAP_PASS;
+}
+
+/* It takes writes again, but who was preempted is not registered any more: only a log-in does that. */
+static void
+test_a_member_that_is_held_is_logged_in_to_anew(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	rig_init(&rig, 0, 3, 16384, LOAD_BYTES, 1916);
+	set_caches(&rig, false);
+	rig.step_ms_max = 2;
+	tap_init(&tap, &rig.members[1]);
+	rig_start_active(&rig);
+	tap.judge = count_examinations;
+	sessions_begun = 0;
+	rig.members[1].conflicts = true;
+	write_everywhere(&rig);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	rig_steps(&rig, 300);
+	rig.members[1].conflicts = false;
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	assert_int_not_equal(sessions_begun, 0);
+	finish(&rig);
+}
+
+/* Once its superblocks said who is away that one would have to be filled, and could not help. */
+static void
+test_a_volume_does_not_start_on_a_member_that_another_gateway_may_have(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1917);
+	write_everywhere(&rig);
+	rig_drain(&rig);
+	wait_until(&rig, all_clean);
+	rig_crash(&rig);
+	rig.members[0].reachable = false;
+	rig.members[1].conflicts = true;
+	rig_start(&rig);
+	assert_false(rig_wait(&rig, VOLUME_FAILED, 4000));
+	assert_int_equal(rig_status(&rig).state, VOLUME_ASSEMBLING);
+	assert_int_equal(rig_superblock(&rig, 2).member_states[0], MEMBER_IN_SYNC);
+	rig.members[0].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	assert_int_equal(rig_status(&rig).members[0].state, MEMBER_IN_SYNC);
+	assert_int_equal(rig_status(&rig).members[1].state, MEMBER_FAULTY);
+	rig.members[1].conflicts = false;
+	finish(&rig);
+}
+
+/* Another gateway comes between the question and the answer: then an administrator is needed, and has to be told. */
+static void
+test_a_start_that_is_fenced_off_has_failed(void **state)
+{
+	struct rig rig;
+	bool asked = false;
+
+	(void)state;
+	rig_init(&rig, 5, 4, 16384, LOAD_BYTES, 1918);
+	set_pace_of_all(&rig, 5000);
+	for (int i = 0; i < 4; i++)
+		rig.members[i].written = false;
+	rig_start(&rig);
+	for (int step = 0; step < 2000 && !asked; step++) {
+		rig_step(&rig);
+		asked = true;
+		for (int i = 0; i < 4; i++)
+			asked &= rig.members[i].written;
+	}
+	assert_true(asked);
+	for (int i = 0; i < 4; i++)
+		rig.members[i].taken = true;
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 2000));
+	stop(&rig);
 }
 
 /* Its session was lost, as after a standstill, and the next log-in finds the other gateway.  With one of two copies that one
@@ -333,7 +474,11 @@ main(void)
 		cmocka_unit_test(test_a_member_that_alone_speaks_of_another_gateway_is_evicted),
 		cmocka_unit_test(test_a_gateway_that_has_taken_all_members_is_believed),
 		cmocka_unit_test(test_a_gateway_that_could_start_with_what_it_has_is_believed),
-		cmocka_unit_test(test_a_member_that_can_not_be_spared_is_believed),
+		cmocka_unit_test(test_a_member_that_can_not_be_spared_is_asked_until_it_takes_a_write),
+		cmocka_unit_test(test_others_that_are_taken_while_one_is_held_are_believed),
+		cmocka_unit_test(test_a_member_that_is_held_is_logged_in_to_anew),
+		cmocka_unit_test(test_a_volume_does_not_start_on_a_member_that_another_gateway_may_have),
+		cmocka_unit_test(test_a_start_that_is_fenced_off_has_failed),
 		cmocka_unit_test(test_members_that_refuse_to_be_asked_deny_nothing),
 		cmocka_unit_test(test_one_member_that_refuses_to_be_asked_keeps_nobody_waiting),
 		cmocka_unit_test(test_a_member_that_refuses_to_be_asked_is_asked_again),

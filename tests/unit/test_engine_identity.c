@@ -732,6 +732,7 @@ test_member_that_returns_one_write_older_is_known(void **state)
 		uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 
 		begin_written(&holding, 33);
+		rig_steps(rig, 500);	/* what was written of superblocks was answered */
 		silence_two(rig);
 		/* As the copy was before its last write. */
 		newest = rig_superblock(rig, 1).write_count;

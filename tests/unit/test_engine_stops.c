@@ -47,6 +47,7 @@ begin_suspended(struct rig *rig, uint64_t seed)
 	for (int m = 0; m < rig->count; m++)
 		fake_member_cut(&rig->members[m], false);
 	rig_submit(rig, REQUEST_READ, 0, 400, false);
+	engine_run(rig->engine, rig->now_ms);	/* sessions that end wake it */
 }
 
 static void
