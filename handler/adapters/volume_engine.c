@@ -233,14 +233,16 @@ static void
 fill_options(const struct hosted *hosted, const struct volume_config *config,
 	     const struct volume_start_options *start, struct engine_options *out)
 {
+	uint32_t lasts_ms;
+
 	memset(out, 0, sizeof(*out));
 	memcpy(out->volume_uuid, config->uuid, sizeof(out->volume_uuid));
 	out->resync_rows_max = RESYNC_ROWS;
-	out->force = start->force;
 	out->assembly_wait_ms = config->assembly_wait_seconds * 1000;
 	out->assembly_limit_ms = out->assembly_wait_ms < 10000 ? 20000 : out->assembly_wait_ms + 10000;
-	if (start->take_over)
-		out->take_over_ms = start->wait_ms > out->assembly_limit_ms ? start->wait_ms : out->assembly_limit_ms;
+	lasts_ms = start->wait_ms > out->assembly_limit_ms ? start->wait_ms : out->assembly_limit_ms;
+	out->take_over_ms = start->take_over ? lasts_ms : 0;
+	out->force_ms = start->force ? lasts_ms : 0;
 	out->queue_limit_ms = config->queue_limit_seconds * 1000;
 	out->give_up_ms = config->give_up_seconds * 1000;
 	out->sync_rate_min = config->sync_rate_min;

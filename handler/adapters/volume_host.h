@@ -88,7 +88,7 @@ int volume_view(struct volume_host *host, const char *name, struct volume_view *
 		size_t reason_size);
 
 struct volume_start_options {
-	bool force;		/* assemble a set that is older than what this gateway knows */
+	bool force;		/* assemble a set that is older than what this gateway knows, while this start lasts */
 	bool take_over;		/* preempt another gateway's reservation, while this start lasts */
 	uint32_t wait_ms;	/* for so long an administrator waits for it */
 };

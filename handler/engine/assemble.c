@@ -584,6 +584,15 @@ may_take_over(const struct engine *engine)
 	return engine->now_ms - engine->started_ms < limit_ms || (limit_ms != 0 && MUTANT(TAKE_OVER_LASTS));
 }
 
+/* What an administrator gave up was what was away then.  Who comes later is not who was meant. */
+static bool
+may_force(const struct engine *engine)
+{
+	const uint32_t limit_ms = engine->options.force_ms;
+
+	return engine->now_ms - engine->started_ms < limit_ms || (limit_ms != 0 && MUTANT(FORCE_LASTS));
+}
+
 /* Targets that know no reservations can't say that another gateway uses them (DESIGN rule 8).  What they
  * can say is who assembled the volume last and did not stop it; whether that one still runs, only a
  * person knows.
@@ -694,7 +703,7 @@ examine_run(struct engine *engine)
 		.count = engine->slots,
 		.volume_uuid = engine->options.volume_uuid,
 		.epoch_seen = engine->options.epoch_seen,
-		.force = engine->options.force,
+		.force = may_force(engine),
 	};
 	struct assembly_verdict verdict;
 

@@ -94,7 +94,7 @@ struct engine_options {
 	char owner[LAYOUT_OWNER_MAX + 1];
 	uint32_t take_over_ms;		/* although another gateway is recorded as its owner: within that time of the start */
 	uint64_t epoch_seen;		/* highest epoch this gateway knows of the volume; older sets are refused */
-	bool force;			/* assemble although epoch_seen says the set is older */
+	uint32_t force_ms;		/* within that time of the start: assemble although epoch_seen says the set is older */
 	uint32_t assembly_wait_ms;	/* once there are enough members, wait this long for the others (10 s) */
 	uint32_t assembly_limit_ms;	/* requests wait this long for assembly (20 s) */
 	uint32_t queue_limit_ms;	/* requests wait this long for silent members (25 s) */

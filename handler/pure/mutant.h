@@ -491,6 +491,9 @@
 	X(NEEDED_CONFLICT_FENCES, "needed-conflict-fences", 17,					\
 	  "test_engine_fence: test_a_member_that_can_not_be_spared_is_asked_until_it_takes_a_write",	\
 	  "a member that can't be spared is believed, though the others deny what it says")	\
+	X(FORCE_LASTS, "force-lasts", 7,							\
+	  "test_engine: test_force_ends_with_the_time_of_its_start",				\
+	  "a start by force goes on trying without end")					\
 	X(FENCED_STARTING, "fenced-starting", 17,						\
 	  "test_engine_fence: test_a_start_that_is_fenced_off_has_failed",			\
 	  "a start that was fenced off looks as if it went on")					\

@@ -182,9 +182,9 @@ start_forced(struct scene *scene)
 	struct sim *sim = scene->sim;
 
 	oracle_forced(sim, &scene->start, scene->left, scene->dead);
-	sim->engine_options.force = true;
+	sim->engine_options.force_ms = UINT32_MAX;
 	sim_start(sim);
-	sim->engine_options.force = false;
+	sim->engine_options.force_ms = 0;
 	if (!sim_wait(sim, has_begun, GONE_US))
 		sim_fail(sim, "does not start by force: %s", sim->status.reason);
 }

@@ -539,7 +539,7 @@ test_older_set_is_refused(void **state)
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_FAILED, 1000));
 	rig_stop(&rig);
-	rig.options.force = true;
+	rig.options.force_ms = UINT32_MAX;
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 1000));
 	assert_true(rig.epoch_recorded > 9);
@@ -658,6 +658,30 @@ test_a_take_over_ends_with_the_time_of_its_start(void **state)
 	rig_free(&rig);
 }
 
+/* Nobody was there in time; hours later an old set is the first that is back. */
+static void
+test_force_ends_with_the_time_of_its_start(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 3, 8192, LOAD_BYTES, 31);
+	rig.epoch_recorded = 9;
+	rig.options.force_ms = 1000;
+	for (int m = 0; m < 3; m++)
+		rig.members[m].reachable = false;
+	rig_start(&rig);
+	rig_steps(&rig, 1500);
+	for (int m = 0; m < 3; m++)
+		rig.members[m].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 5000));
+	assert_non_null(strstr(rig_status(&rig).reason, "newer ones are missing"));
+	rig_steps(&rig, 5000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+	assert_int_equal(rig.epoch_recorded, 9);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static void
 test_requests_wait_for_assembly_then_fail(void **state)
 {
@@ -762,6 +786,7 @@ main(void)
 		cmocka_unit_test(test_refused_superblock_copy_is_read_again),
 		cmocka_unit_test(test_volume_of_another_gateway_is_refused),
 		cmocka_unit_test(test_a_take_over_ends_with_the_time_of_its_start),
+		cmocka_unit_test(test_force_ends_with_the_time_of_its_start),
 		cmocka_unit_test(test_requests_wait_for_assembly_then_fail),
 		cmocka_unit_test(test_taken_over_under_load),
 		cmocka_unit_test(test_bad_requests_are_refused),

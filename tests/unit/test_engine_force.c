@@ -34,10 +34,10 @@ lose(struct rig *rig, int member)
 static void
 start_forced(struct rig *rig)
 {
-	rig->options.force = true;
+	rig->options.force_ms = UINT32_MAX;
 	rig_start(rig);
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
-	rig->options.force = false;
+	rig->options.force_ms = 0;
 }
 
 /* The table of each member says that this role's chunk of the row is lost. */

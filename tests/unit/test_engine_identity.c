@@ -416,7 +416,7 @@ test_forced_member_that_went_back_is_suspect_everywhere(void **state)
 	assert_int_not_equal(rig_status(&rig).state, VOLUME_ACTIVE);
 	assert_int_not_equal(rig_status(&rig).state, VOLUME_DEGRADED);
 	rig_stop(&rig);
-	rig.options.force = true;
+	rig.options.force_ms = UINT32_MAX;
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
 	rig.errors_allowed = true;
@@ -869,12 +869,12 @@ test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks(void **state)
 	rig_stop(rig);
 	rig->members[1].reachable = true;
 	rig->members[2].reachable = false;
-	rig->options.force = true;
+	rig->options.force_ms = UINT32_MAX;
 	holding.map_writes = ~0u;
 	rig_start(rig);
 	rig_steps(rig, 1500);
 	crash(&holding);
-	rig->options.force = false;
+	rig->options.force_ms = 0;
 	rig_start(rig);
 	rig_steps(rig, 1500);
 	assert_int_not_equal(rig_status(rig).state, VOLUME_DEGRADED);

@@ -524,10 +524,10 @@ test_forced_start_takes_a_member_as_it_stands(void **state)
 	rig_steps(&rig, 2000);
 	assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
 	rig_stop(&rig);
-	rig.options.force = true;
+	rig.options.force_ms = UINT32_MAX;
 	rig_start(&rig);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 4000));
-	rig.options.force = false;
+	rig.options.force_ms = 0;
 	rig_stop(&rig);
 	rig_free(&rig);
 }
