@@ -909,6 +909,16 @@ refusal_is_fair(const struct sim *sim, const struct sim_request *request)
 	return false;
 }
 
+/* The first that another gateway has can't be spared, or the second can't, and the others, which it has not come to yet, deny it.
+ * They are asked again within half a second.
+ */
+static bool
+taking_takes_long(const struct sim *sim)
+{
+	return sim->taking_us != 0 && (sim->taking_troubled || sim->taken_us == 0 ||
+				       sim->schedule.now_us <= sim->taken_us + 1000000);
+}
+
 static bool
 error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 {
@@ -922,7 +932,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ENODATA:
 		return request->saw_loss || loss_is_fair(sim, request);
 	case ETIMEDOUT:
-		return excess || (sim->taking_us != 0 && sim->taking_troubled);
+		return excess || taking_takes_long(sim);
 	case ETIME:
 		return request->request.limit_ms != 0;
 	case ENOMEM:
