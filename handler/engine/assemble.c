@@ -34,12 +34,15 @@ enter(struct engine *engine, enum engine_phase phase)
 	engine->activity++;
 }
 
+/* Only a log-in registers this gateway anew where another took a member, or finds out who that is. */
 static void
 disown_members(struct engine *engine)
 {
 	for_each_member(engine, member) {
 		member->in_sync = false;
 		member->checked = false;
+		if (member->disputed && member->link == LINK_OPEN && !MUTANT(STARTED_IN_ITS_SESSION))
+			member->backend->ops->close(member->backend);
 		dispute_end(member);
 	}
 }
@@ -48,6 +51,7 @@ static void
 back_to_examine(struct engine *engine, const char *why)
 {
 	engine_log(engine, LOG_WARNING, "assembly starts again: %s", why);
+	snprintf(engine->reason, sizeof(engine->reason), "%s", why);
 	disown_members(engine);
 	free(engine->map_load);
 	engine->map_load = NULL;

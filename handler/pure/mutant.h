@@ -505,7 +505,10 @@
 	  "a member that spoke of another gateway is used again without another log-in")		\
 	X(STARTED_UNASKED, "started-unasked", 17,						\
 	  "test_engine_fence: test_a_volume_does_not_start_on_a_member_that_another_gateway_may_have",	\
-	  "a start puts on record who is away before it has asked those that it needs")
+	  "a start puts on record who is away before it has asked those that it needs")		\
+	X(STARTED_IN_ITS_SESSION, "started-in-its-session", 8,					\
+	  "test_engine_fence: test_a_start_finds_out_who_has_the_members",			\
+	  "a start that met another gateway tries again in the same sessions")
 
 enum mutant {
 	MUTANT_NONE,

@@ -290,6 +290,43 @@ test_a_volume_does_not_start_on_a_member_that_another_gateway_may_have(void **st
 	finish(&rig);
 }
 
+static bool maps_read;
+
+static enum tap_verdict
+note_map_read(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	maps_read |= io->op == BACKEND_READ && io->offset_bytes == LAYOUT_MAP_OFFSET;
+	return TAP_PASS;
+}
+
+/* Another gateway comes while the sessions of a start are open.  They are of no use any more, also when it goes again. */
+static void
+test_a_start_finds_out_who_has_the_members(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	rig_init(&rig, 5, 4, 16384, LOAD_BYTES, 1919);
+	set_pace_of_all(&rig, 5000);
+	tap_init(&tap, &rig.members[1]);
+	tap.judge = note_map_read;
+	maps_read = false;
+	rig_start(&rig);
+	for (int step = 0; step < 2000 && !maps_read; step++)
+		rig_step(&rig);
+	assert_true(maps_read);
+	for (int i = 0; i < 4; i++)
+		rig.members[i].taken = true;
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 4000));
+	assert_non_null(strstr(rig_status(&rig).reason, "--take-over"));
+	for (int i = 0; i < 4; i++)
+		rig.members[i].taken = false;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	finish(&rig);
+}
+
 /* Another gateway comes between the question and the answer: then an administrator is needed, and has to be told. */
 static void
 test_a_start_that_is_fenced_off_has_failed(void **state)
@@ -313,7 +350,12 @@ test_a_start_that_is_fenced_off_has_failed(void **state)
 	for (int i = 0; i < 4; i++)
 		rig.members[i].taken = true;
 	assert_true(rig_wait(&rig, VOLUME_FAILED, 2000));
-	stop(&rig);
+	rig_stop(&rig);
+	for (int i = 0; i < 4; i++)
+		rig.members[i].taken = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	finish(&rig);
 }
 
 /* Its session was lost, as after a standstill, and the next log-in finds the other gateway.  With one of two copies that one
@@ -478,6 +520,7 @@ main(void)
 		cmocka_unit_test(test_others_that_are_taken_while_one_is_held_are_believed),
 		cmocka_unit_test(test_a_member_that_is_held_is_logged_in_to_anew),
 		cmocka_unit_test(test_a_volume_does_not_start_on_a_member_that_another_gateway_may_have),
+		cmocka_unit_test(test_a_start_finds_out_who_has_the_members),
 		cmocka_unit_test(test_a_start_that_is_fenced_off_has_failed),
 		cmocka_unit_test(test_members_that_refuse_to_be_asked_deny_nothing),
 		cmocka_unit_test(test_one_member_that_refuses_to_be_asked_keeps_nobody_waiting),
