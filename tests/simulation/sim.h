@@ -316,6 +316,7 @@ struct sim {
 	bool running_seen;		/* since it was started, it has been assembled */
 	bool half_recorded;		/* who is in sync may be on record on some members only, or be about to change */
 	bool stopping, stopped;
+	bool fenced_fairly;		/* it has met an earlier gateway's reservation */
 	bool stranger;			/* the engine that runs is another gateway's */
 	uint64_t taking_us;		/* since then another gateway takes members; 0: none does */
 	bool taking_troubled;		/* some member was in trouble already: it can't be asked */

@@ -946,7 +946,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:
-		return sim->stopping || sim->taking_us != 0 || former_holds(sim);
+		return sim->stopping || sim->taking_us != 0 || sim->fenced_fairly;
 	default:
 		sim_trace(sim, "unknown error after %llu ms", (unsigned long long)lived_ms);
 		return false;

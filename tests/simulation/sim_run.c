@@ -154,6 +154,7 @@ engine_says(void *owner, int level, const char *text)
 	}
 	sim->look = true;
 	sim_trace(sim, "engine <%d> %s", level, text);
+	sim->fenced_fairly |= strstr(text, "has stopped writing") != NULL && former_holds(sim);
 	if (level <= LOG_ALERT)
 		sim_fail(sim, "%s", text);
 	session_lost(sim, text);
@@ -378,6 +379,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 	sim->accepting = false;
 	sim->stopping = false;
 	sim->stopped = false;
+	sim->fenced_fairly = false;
 	sim->running_seen = false;
 	sim->started_us = sim->schedule.now_us;
 	sim_trace(sim, "gateway %s starts", options->owner);
