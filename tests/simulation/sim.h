@@ -258,6 +258,7 @@ struct former {
 #define MAY_BE_ANYTHING 0x02	/* its content was given up */
 #define CACHE_DROPPED 0x04	/* a member's cache lost it since the last quiescence */
 #define CACHE_REVERTED 0x08	/* and nobody can make up for it */
+#define WAS_ANYTHING 0x10	/* MAY_BE_ANYTHING was overwritten, but that is in caches only */
 
 struct sim {
 	struct sim_options options;

@@ -142,6 +142,8 @@ revert(struct sim *sim, uint64_t sector)
 	if (sim->flushed[sector] < sim->floor[sector]) {
 		note_untold(sim, sector);
 		sim->floor[sector] = sim->flushed[sector];
+		if (sim->traits[sector] & WAS_ANYTHING)
+			sim->traits[sector] |= MAY_BE_ANYTHING;
 	}
 	sim->traits[sector] |= CACHE_REVERTED;
 	sim->reverted_us = sim->schedule.now_us;
@@ -242,14 +244,18 @@ map_is_gone(const struct sim *sim)
 	return good < 2;	/* that one may be away at the next assembly */
 }
 
+/* Which rows of a region were written, and are in caches, the next gateway does not know either. */
 void
 oracle_crashed(struct sim *sim)
 {
 	const bool all = map_is_gone(sim);
 
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if (all || region_is_open(sim, region))
+		if (all || region_is_open(sim, region)) {
+			memset(sim->unflushed + (uint64_t)region * sim->region_rows, true,
+			       region_end(sim, region) - (uint64_t)region * sim->region_rows);
 			make_region_unsure(sim, region);
+		}
 }
 
 /* Does the newest record say that the volume was stopped in order? */
@@ -285,6 +291,8 @@ oracle_stopped(struct sim *sim)
 	}
 	sim->options.totals->clean_stops++;
 	memcpy(sim->flushed, sim->floor, sim->sectors * sizeof(*sim->flushed));
+	for (uint64_t i = 0; i < sim->sectors; i++)
+		sim->traits[i] &= (uint8_t)~WAS_ANYTHING;
 	memset(sim->unflushed, 0, sim->rows * sizeof(*sim->unflushed));
 	if (!never_proven)
 		memset(sim->touched, 0, sim->rows * sizeof(*sim->touched));
@@ -657,6 +665,17 @@ tell_readers(struct sim *sim, const struct sim_request *write)
 	}
 }
 
+/* What was given up stands beneath it, until that is flushed. */
+static void
+overwritten(struct sim *sim, uint64_t sector, bool fua)
+{
+	if (fua)
+		sim->traits[sector] &= (uint8_t)~WAS_ANYTHING;
+	else if (sim->traits[sector] & MAY_BE_ANYTHING)
+		sim->traits[sector] |= WAS_ANYTHING;
+	sim->traits[sector] &= (uint8_t)~MAY_BE_ANYTHING;
+}
+
 static void
 acknowledge(struct sim *sim, const struct sim_request *request)
 {
@@ -679,7 +698,7 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 		/* Where it could be read only by luck, a rebuild may lose it yet. */
 		if (!excessive)
 			sim->traits[i] &= (uint8_t)~MAY_BE_LOST;
-		sim->traits[i] &= (uint8_t)~MAY_BE_ANYTHING;
+		overwritten(sim, i, request->request.fua);
 	}
 }
 
@@ -704,6 +723,8 @@ oracle_flushed(struct sim *sim, const struct sim_request *request)
 
 		if (safe > sim->flushed[i])
 			sim->flushed[i] = safe;
+		if (safe == sim->floor[i])
+			sim->traits[i] &= (uint8_t)~WAS_ANYTHING;
 	}
 }
 
