@@ -465,6 +465,15 @@ oracle_look_at_damage(struct sim *sim)
 	}
 }
 
+/* On the members too: marks that are being cleared are there yet when the gateway dies. */
+static bool
+map_is_clean(const struct sim *sim)
+{
+	const uint64_t clearing = 1ull << WHERE_CLEANS | 1ull << WHERE_MAP;
+
+	return sim->status.regions_dirty == 0 && (engine_where(sim->engine) & clearing) == 0;
+}
+
 void
 oracle_quiescent(struct sim *sim)
 {
@@ -472,7 +481,7 @@ oracle_quiescent(struct sim *sim)
 	for (uint64_t i = 0; i < sim->sectors; i++)
 		sim->traits[i] &= (uint8_t)~(CACHE_DROPPED | CACHE_REVERTED);
 	memset(sim->unsure, 0, sim->rows * sizeof(*sim->unsure));
-	if (sim->status.regions_dirty == 0)
+	if (map_is_clean(sim))
 		memset(sim->touched, 0, sim->rows * sizeof(*sim->touched));
 	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
 	oracle_look_at_damage(sim);
