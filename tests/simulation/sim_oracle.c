@@ -480,9 +480,10 @@ oracle_quiescent(struct sim *sim)
 	memset(sim->dropped_roles, 0, sim->rows * sizeof(*sim->dropped_roles));
 	for (uint64_t i = 0; i < sim->sectors; i++)
 		sim->traits[i] &= (uint8_t)~(CACHE_DROPPED | CACHE_REVERTED);
+	/* What was proven is dirty on record until its marks are cleared. */
+	for (uint64_t row = 0; row < sim->rows; row++)
+		sim->touched[row] = (sim->touched[row] || sim->unsure[row]) && !map_is_clean(sim);
 	memset(sim->unsure, 0, sim->rows * sizeof(*sim->unsure));
-	if (map_is_clean(sim))
-		memset(sim->touched, 0, sim->rows * sizeof(*sim->touched));
 	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
 	oracle_look_at_damage(sim);
 	sim->proven_once = true;
