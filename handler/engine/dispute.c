@@ -79,6 +79,13 @@ dispute_ask(struct member *member, void (*done)(struct member_io *mio, int resul
 	member_io_submit(mio, done, owner);
 }
 
+/* Nobody reads what it wrote: a cache may lose it. */
+bool
+dispute_is_question(const struct member_io *mio)
+{
+	return mio->io.op == BACKEND_WRITE && mio->io.offset_bytes == LAYOUT_ASK_OFFSET;
+}
+
 static void
 ask(struct member *member)
 {

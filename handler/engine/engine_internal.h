@@ -523,6 +523,7 @@ void dispute_begin(struct member *member);
 void dispute_run(struct engine *engine);
 void dispute_end(struct member *member);
 void dispute_ask(struct member *member, void (*done)(struct member_io *mio, int result), void *owner);
+bool dispute_is_question(const struct member_io *mio);
 uint64_t dispute_deadline(const struct engine *engine);
 
 /* overdue.c */

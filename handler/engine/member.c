@@ -321,7 +321,8 @@ account(struct member_io *mio)
 		member->writes++;
 		member->written_bytes += mio->io.length_bytes;
 		/* Not when it is sent: a flush that overtakes it would seem to cover it. */
-		member->unflushed = true;
+		if (!dispute_is_question(mio) || MUTANT(QUESTION_UNFLUSHED))
+			member->unflushed = true;
 		break;
 	case BACKEND_FLUSH:
 	case BACKEND_MEASURE:

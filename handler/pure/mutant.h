@@ -508,7 +508,10 @@
 	  "a start puts on record who is away before it has asked those that it needs")		\
 	X(STARTED_IN_ITS_SESSION, "started-in-its-session", 8,					\
 	  "test_engine_fence: test_a_start_finds_out_who_has_the_members",			\
-	  "a start that met another gateway tries again in the same sessions")
+	  "a start that met another gateway tries again in the same sessions")	\
+	X(QUESTION_UNFLUSHED, "question-unflushed", 6,						\
+	  "test_engine_flush: test_what_a_start_asks_members_with_is_no_loss",			\
+	  "what members are asked with counts as data that a cache may lose")
 
 enum mutant {
 	MUTANT_NONE,
