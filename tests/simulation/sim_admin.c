@@ -66,6 +66,7 @@ void
 admin_format_spare(struct sim *sim, int m)
 {
 	struct disk *disk = &sim->members[m].disk;
+	const bool was_twin = sim->twin[m];
 	struct spare_mark mark = { .member_bytes = sim->members[m].capacity_bytes, .block_bytes = sim->block_bytes };
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 
@@ -76,7 +77,8 @@ admin_format_spare(struct sim *sim, int m)
 	sim->uuids_made++;
 	memset(mark.member_uuid, 0x80, 16);
 	memcpy(mark.member_uuid, &sim->uuids_made, sizeof(sim->uuids_made));
-	sim->twin[m] = sim_can(sim, ABILITY_TWIN_SPARES) && random_once_in(&sim->random, 3);
+	/* Whoever wipes one that was of no use for that gives it a UUID of its own. */
+	sim->twin[m] = sim_can(sim, ABILITY_TWIN_SPARES) && random_once_in(&sim->random, 3) && !was_twin;
 	if (sim->twin[m])
 		copy_member_uuid(sim, mark.member_uuid);
 	if (random_once_in(&sim->random, 2))
