@@ -536,11 +536,22 @@ forget_session(struct fake_member *member)
 }
 
 static void
+tell_broken_word(struct fake_member *member)
+{
+	if (member->words_told == member->backend.writes_lost)
+		return;
+	member->words_told = member->backend.writes_lost;
+	if (member->device->word_broken != NULL)
+		member->device->word_broken(member->device->owner, member);
+}
+
+static void
 report_closed(struct fake_member *member, int error, const char *reason)
 {
 	if (error != -ECANCELED && member->backend.paths > 1)
 		member->path = !member->path;
 	forget_session(member);
+	tell_broken_word(member);
 	member->backend.events->closed(member->backend.events_owner, error, reason);
 }
 
@@ -571,6 +582,7 @@ report_opened(struct fake_member *member)
 	member->open_now = true;
 	member->progress_us = member->schedule->now_us;
 	after(member, &member->watch, member->deadline_us, member->deadline_us);
+	tell_broken_word(member);
 	member->backend.events->opened(member->backend.events_owner, &identity);
 }
 

@@ -106,6 +106,9 @@ struct fake_member {
 	struct fake_counts counts;
 	/* Tells of each sector that a loss of power took from the cache. */
 	void (*sector_lost)(void *owner, struct fake_member *member, uint64_t offset_bytes);
+	/* An engine hears, with an event of a session, of a deferred error; NULL: not wanted. */
+	void (*word_broken)(void *owner, struct fake_member *session);
+	uint32_t words_told;		/* of the session's backend.writes_lost */
 	/* A write of a session took effect, perhaps in part; NULL: not wanted. */
 	void (*landed)(void *owner, struct fake_member *session, uint64_t offset_bytes, uint32_t length_bytes);
 	void *owner;

@@ -97,6 +97,7 @@ attach_device(struct sim *sim, enum admin_kind kind, int m)
 	int slot;
 
 	former_lets_go(sim, m);
+	sim_session(sim, m)->words_told = sim_session(sim, m)->backend.writes_lost;
 	slot = answered(sim, kind, engine_attach(sim->engine, &sim_session(sim, m)->backend, why), why);
 
 	if (slot < 0)

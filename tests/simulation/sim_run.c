@@ -140,6 +140,17 @@ session_lost(struct sim *sim, const char *text)
 		sim->cache_losses++;
 }
 
+/* One that is away says so at a log-in, also at one that comes to nothing: no session ends. */
+static void
+word_broken(void *owner, struct fake_member *session)
+{
+	struct sim *sim = owner;
+	const int m = (int)(session->device - sim->members);
+
+	if (session == sim_session(sim, m) && sim->schedule.now_us <= sim->excess_until_us)
+		sim->cache_losses++;
+}
+
 static void
 engine_says(void *owner, int level, const char *text)
 {
@@ -375,6 +386,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 		session->may_take = options->take_over_ms != 0;
 		session->away = false;
 		session->wrote = oracle_member_wrote;
+		session->words_told = session->backend.writes_lost;	/* an engine asks what came after it only */
 	}
 	sim->accepting = false;
 	sim->stopping = false;
@@ -674,6 +686,7 @@ begin(struct sim *sim, const struct sim_options *options)
 		member->disk.write_cache = !random_once_in(&sim->random, 5);
 		member->backend.paths = random_once_in(&sim->random, 3) ? 2 : 1;
 		member->sector_lost = oracle_sector_dropped;
+		member->word_broken = word_broken;
 		member->owner = sim;
 		member->fence_broken = MUTANT(FENCE_BROKEN);
 		member->reissues = MUTANT(REISSUED);
