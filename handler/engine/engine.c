@@ -197,6 +197,9 @@ piece_create(struct engine *engine, struct engine_request *request, uint64_t beg
 		/* Ranges of zeros are cut as there is room for them. */
 		.since_ns = request->op == REQUEST_ZERO ? engine->stamp_ns : request->since_ns,
 	};
+	list_init(&piece->alive);
+	if (zero_is_long(request))
+		list_append(&engine->zeros_alive, &piece->alive);
 	TRACE_PIECE(engine, wait__begin, piece);
 	return piece;
 }
@@ -215,6 +218,7 @@ piece_finish(struct engine *engine, struct piece *piece, int result)
 {
 	struct engine_request *request = piece->request;
 
+	list_remove(&piece->alive);
 	piece->next = engine->free_pieces;
 	engine->free_pieces = piece;
 	if (result != 0 && request->first_error == 0)
@@ -679,6 +683,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	list_init(&engine->flush_next);
 	list_init(&engine->flush_now);
 	list_init(&engine->alive);
+	list_init(&engine->zeros_alive);
 	list_init(&engine->claimants);
 	list_init(&engine->ready);
 	list_init(&engine->buffer_waiters);

@@ -243,6 +243,7 @@ struct piece {
 	uint64_t end_bytes;
 	uint64_t since_ms;
 	uint64_t since_ns;		/* for figures: it waits for its rows */
+	struct list alive;		/* of engine->zeros_alive, if it is of a long range of zeros */
 };
 
 struct flush_waiter {
@@ -377,6 +378,7 @@ struct engine {
 	struct engine_request *behind_head, **behind_tail;	/* those that wait for one of them, in order */
 	bool behind_look;		/* one of them has ended since they were looked at */
 	struct list alive;		/* of engine_request.alive: the oldest first */
+	struct list zeros_alive;	/* of piece.alive, which have their time each for itself: the oldest first */
 	struct engine_request *unaged;	/* the first of those submitted since the last run, or NULL */
 	struct list claimants;		/* operations of requests that wait for their rows */
 	struct list ready;		/* operations whose claims are granted */

@@ -1,7 +1,8 @@
 /* overdue.c - how long a request can take (docs/design/time.md).
  *
- * A request has its time from when it was first looked at.  Whatever waits for its sake bears that moment: operations,
- * commands that wait for their member, those who wait for marks, flushes, the table of lost extents.  Once it is used up,
+ * A request has its time from when it was first looked at, a piece of a long range of zeros from when it was cut, whether
+ * or not anything else is late.  Whatever waits for its sake bears that moment: operations, commands that wait for their
+ * member, those who wait for marks, flushes, the table of lost extents.  Once it is used up,
  * all of that fails, wherever it is, but for commands that a member has: reads are diverted, writes end by the end of
  * their session at the latest, which the adapter brings about.
  *
@@ -77,12 +78,23 @@ fail_operations(struct engine *engine, struct list *waiting)
 	}
 }
 
+/* Lists of either kind begin with the oldest. */
+static bool
+is_anything_late(const struct engine *engine)
+{
+	const struct list *request = engine->alive.next, *piece = engine->zeros_alive.next;
+
+	if (request != &engine->alive &&
+	    overdue_since(engine, list_entry(request, struct engine_request, alive)->since_ms))
+		return true;
+	return piece != &engine->zeros_alive && !MUTANT(LONG_RANGES_LATE) &&
+	       overdue_since(engine, list_entry(piece, struct piece, alive)->since_ms);
+}
+
 void
 overdue_run(struct engine *engine)
 {
-	struct engine_request *oldest = list_entry(engine->alive.next, struct engine_request, alive);
-
-	if (list_empty(&engine->alive) || !engine_running(engine) || !overdue_since(engine, oldest->since_ms))
+	if (!engine_running(engine) || !is_anything_late(engine))
 		return;
 	for_each_member(engine, member)
 		member_fail_overdue(member);
@@ -96,15 +108,29 @@ overdue_run(struct engine *engine)
 	fail_operations(engine, &engine->ready);
 }
 
-/* Of those that have time yet: for the others it is members that must end their commands. */
-uint64_t
-overdue_deadline(const struct engine *engine)
+static uint64_t
+pieces_deadline(const struct engine *engine)
 {
-	for (const struct list *node = engine->alive.next; node != &engine->alive; node = node->next) {
-		uint64_t at = overdue_at(engine, list_entry(node, struct engine_request, alive)->since_ms);
+	for (const struct list *node = engine->zeros_alive.next; node != &engine->zeros_alive; node = node->next) {
+		uint64_t at = overdue_at(engine, list_entry(node, struct piece, alive)->since_ms);
 
 		if (at != UINT64_MAX)
 			return at;
 	}
 	return UINT64_MAX;
+}
+
+/* Of those that have time yet: for the others it is members that must end their commands. */
+uint64_t
+overdue_deadline(const struct engine *engine)
+{
+	const uint64_t piece_at = pieces_deadline(engine);
+
+	for (const struct list *node = engine->alive.next; node != &engine->alive; node = node->next) {
+		uint64_t at = overdue_at(engine, list_entry(node, struct engine_request, alive)->since_ms);
+
+		if (at != UINT64_MAX)
+			return at < piece_at ? at : piece_at;
+	}
+	return piece_at;
 }

@@ -260,6 +260,9 @@
 	X(WAITS_FOR_EVER, "waits-for-ever", 15,							\
 	  "test_engine_bounds: test_every_request_ends_while_an_eviction_can_not_be_recorded",	\
 	  "a request waits as long as what it waits for is refused")				\
+	X(LONG_RANGES_LATE, "long-ranges-late", 15,						\
+	  "test_engine_bounds: test_a_long_range_ends_though_no_other_request_is_late",		\
+	  "a piece of a long range of zeros ends in time only where a short request is late, too")	\
 	X(REFUSED_UNPACED, "refused-unpaced", 15,						\
 	  "test_engine_bounds: test_what_is_refused_is_repeated_once_a_second",			\
 	  "map and table of lost extents are sent again at once when they are refused")		\

@@ -102,6 +102,49 @@ test_every_request_ends_while_an_eviction_can_not_be_recorded(void **state)
 	finish(&rig);
 }
 
+/* A long range has its time piece by piece, whether or not anybody else waits as long: alone, and while reads go on.  The member
+ * that a piece waits for is silent, and the one that can't be spared refuses to record it. */
+static void
+long_range_beside(bool reads, uint64_t seed)
+{
+	struct rig rig;
+	uint64_t since_ms, bound_ms;
+
+	start(&rig, 5, 4, seed);
+	bound_ms = engine_request_ms_max(&rig.options);
+	rig.errors_allowed = true;
+	refuse_superblocks(&rig, 2, true);
+	fake_member_cut(&rig.members[1], false);
+	since_ms = rig.now_ms;
+	rig_submit(&rig, REQUEST_ZERO, 0, 2900, false);
+	rig_step(&rig);
+	assert_int_equal(rig.active_count, 1);
+	while (rig.failed == 0 && rig.now_ms - since_ms <= bound_ms) {
+		assert_true(engine_deadline(rig.engine) <= since_ms + bound_ms);
+		if (reads && rig.active_count < 4)
+			rig_submit(&rig, REQUEST_READ, 5000, 8, false);
+		rig_step(&rig);
+	}
+	assert_int_equal(rig.failed, 1);
+	assert_int_equal(rig.last_error, -ETIMEDOUT);
+	rig_drain(&rig);
+	refuse_superblocks(&rig, 2, false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 100);
+	rig.errors_allowed = false;
+	submit_everywhere(&rig, REQUEST_WRITE, 1024, 1024);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
+static void
+test_a_long_range_ends_though_no_other_request_is_late(void **state)
+{
+	(void)state;
+	long_range_beside(false, 1706);
+	long_range_beside(true, 1707);
+}
+
 /* Where the level bears one more, the one that refuses goes as well, and nobody waits. */
 static void
 test_a_survivor_that_refuses_and_can_be_spared_is_evicted_too(void **state)
@@ -183,6 +226,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads_go_on_while_an_eviction_can_not_be_recorded),
 		cmocka_unit_test(test_every_request_ends_while_an_eviction_can_not_be_recorded),
+		cmocka_unit_test(test_a_long_range_ends_though_no_other_request_is_late),
 		cmocka_unit_test(test_a_survivor_that_refuses_and_can_be_spared_is_evicted_too),
 		cmocka_unit_test(test_what_is_refused_is_repeated_once_a_second),
 		cmocka_unit_test(test_a_member_that_hangs_while_another_is_out_costs_its_time_only),
