@@ -174,7 +174,12 @@ struct sim_request {
 	uint64_t memory_refused;	/* engine_memory_refused() when it was submitted */
 	uint64_t cache_losses;		/* until it was submitted */
 	bool assembled;			/* the volume was, then */
-	uint64_t stood_us;		/* sim->stood_us then */
+	/* It has its time from then on, by the clock of its gateway (time_awake_us): submitted; of a long range of zeros, the last
+	 * piece was cut, and what was seen of it last. */
+	uint64_t from_us;
+	bool waits;			/* a part of it has to be cut yet */
+	uint32_t doubts, losses;
+	int pieces, pieces_ended;
 	/* Of a read: the floor when it was submitted; of a flush: of all sectors; of a write: its number, or the oldest
 	 * that was under way then and may come behind it. */
 	uint32_t *floor;
@@ -245,6 +250,7 @@ struct former {
 	bool lost;			/* the other one runs: nothing that is submitted now may be acknowledged as a write */
 	uint64_t epoch;			/* that it recorded */
 	uint64_t still_until_us, stood_from_us, stood_us;
+	uint64_t zeros_ended_us;	/* as sim->zeros_ended_us */
 	uint64_t heals_us;		/* its links do */
 	uint32_t ends_step;
 	int roles[SIM_SLOTS_MAX];	/* by device, as it knew them when the other one was started */
@@ -281,6 +287,7 @@ struct sim {
 	struct fake_member seconds[SIM_SLOTS_MAX];	/* the same devices' sessions with a second gateway */
 	int side;			/* whose sessions the gateway has that runs: 0: members, 1: seconds */
 	struct former former;
+	bool zeros_done[2];		/* a long range ended with a piece of it in this turn; of the former gateway: [1] */
 	uint64_t epoch_elsewhere;	/* recorded by the gateway that does not run */
 	struct disk foreign;		/* of FAULT_FOREIGN */
 	struct disk snapshot;		/* of FAULT_ROLLBACK */
@@ -289,6 +296,7 @@ struct sim {
 	uint64_t still_until_us;	/* the engine gets no turns */
 	uint64_t stood_from_us;		/* since then; 0: it has its turns */
 	uint64_t stood_us;		/* before */
+	uint64_t zeros_ended_us;	/* a piece of a long range of zeros, the last one; by the gateway's clock */
 	bool turn_missed;		/* by that */
 	uint64_t no_epoch_until_us;	/* it can't be recorded */
 	bool twin[SIM_SLOTS_MAX];	/* by device: a spare whose mark has a member's UUID */
@@ -520,6 +528,8 @@ uint64_t sim_row_at(const struct sim *sim, int role, uint64_t offset_bytes);
 
 /* sim_time.c */
 uint64_t time_stood_us(const struct sim *sim);	/* for how long the gateway has stood still, in all */
+uint64_t time_awake_us(const struct sim *sim, bool former);	/* a gateway's clock that stands still with it */
+void time_look(struct sim *sim, bool former);	/* at pieces of long ranges of zeros: a gateway had its turn */
 void time_judge(struct sim *sim, const struct sim_request *request);	/* it ended now, or its gateway did */
 void time_judge_stop(struct sim *sim, uint64_t began_us, uint64_t stood_us);	/* it ended now */
 void stay_begin(struct sim *sim, uint64_t *random);	/* and watch it for as long as a request may take */

@@ -129,6 +129,7 @@ former_turn(struct sim *sim)
 	former->has_turn = true;
 	engine_run(former->engine, now(sim) / 1000);
 	former->has_turn = false;
+	time_look(sim, true);
 	if (former->look)
 		look(sim);
 }
@@ -417,8 +418,9 @@ become_former(struct sim *sim)
 	memset(former->rewritten, 0, sim->rows_max * sizeof(*former->rewritten));
 	for (struct sim_request *request = former->active; request != NULL; request = request->next) {
 		request->former = true;
-		request->stood_us -= stood_us;	/* as much before it is the former's */
+		request->from_us += stood_us;	/* its clock begins anew, with none of it */
 	}
+	former->zeros_ended_us = sim->zeros_ended_us + stood_us;
 	sim->active = NULL;
 	sim->active_count = 0;
 	sim->epoch_recorded = epoch;

@@ -283,7 +283,9 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	request->memory_refused = engine_memory_refused();
 	request->cache_losses = sim->cache_losses;
 	request->assembled = sim->running_seen;
-	request->stood_us = request->former ? former_stood_us(sim) : time_stood_us(sim);
+	request->from_us = time_awake_us(sim, request->former);
+	request->waits = true;
+	request->pieces = request->pieces_ended = 0;
 	request->memory_bytes = copies * count * PATTERN_SECTOR;
 	request->request = (struct engine_request){
 		.op = op,

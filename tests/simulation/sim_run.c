@@ -233,6 +233,7 @@ sim_turn(struct sim *sim)
 	engine_run(sim->engine, sim->schedule.now_us / 1000);
 	if (!sim->stopped && !engine_is_done(sim->engine, sim->schedule.now_us / 1000))
 		sim_fail(sim, "the engine went to sleep although there was something to do");
+	time_look(sim, false);
 	sim->options.totals->memory_waits += engine_waits_for_memory(sim->engine);
 	if (sim->look)
 		sim_look(sim);

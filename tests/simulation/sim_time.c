@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define MARGIN_US 1000000ull
+#define LONG_BYTES (1u << 20)		/* a range of zeros above it has its time piece by piece */
 #define PULSE_REQUESTS 40u		/* while it is watched */
 
 static const char *const stay_names[STAY_KINDS] = {
@@ -51,26 +52,100 @@ time_stood_us(const struct sim *sim)
 	return sim->stood_us + (sim->stood_from_us != 0 ? sim->schedule.now_us - sim->stood_from_us : 0);
 }
 
-void
-time_judge(struct sim *sim, const struct sim_request *request)
+uint64_t
+time_awake_us(const struct sim *sim, bool former)
+{
+	return sim->schedule.now_us - (former ? former_stood_us(sim) : time_stood_us(sim));
+}
+
+static bool
+is_long(const struct sim_request *request)
+{
+	return request->request.op == REQUEST_ZERO && request->request.length_bytes > LONG_BYTES;
+}
+
+/* Of a long range what waits to be cut waits for whatever piece is under way. */
+static uint64_t
+waits_since_us(const struct sim *sim, const struct sim_request *request)
+{
+	const uint64_t ended_us = request->former ? sim->former.zeros_ended_us : sim->zeros_ended_us;
+
+	return is_long(request) && request->waits && ended_us > request->from_us ? ended_us : request->from_us;
+}
+
+static void
+judge(struct sim *sim, const struct sim_request *request)
 {
 	/* Who is about to lose all members to another gateway waits for them, too. */
 	const bool excess = request->submit_us <= sim->excess_until_us || !request->assembled || sim->taking_us != 0 ||
 			    request->former;
-	const uint64_t lived_us = sim->schedule.now_us - request->submit_us;
-	const uint64_t stood_us = (request->former ? former_stood_us(sim) : time_stood_us(sim)) - request->stood_us;
-	const uint64_t took_us = lived_us > stood_us ? lived_us - stood_us : 0;
+	const uint64_t awake_us = time_awake_us(sim, request->former), since_us = waits_since_us(sim, request);
+	const uint64_t took_us = awake_us > since_us ? awake_us - since_us : 0;
 	const uint64_t most_us = bound_us(sim, excess);
 	struct sim_longest *longest = &sim->options.totals->longest[excess];
 
 	if (took_us / 1000 > longest->took_ms)
 		*longest = (struct sim_longest){ took_us / 1000, most_us / 1000, sim->options.seed };
 	if (took_us > most_us && sim_can(sim, ABILITY_TIME_JUDGED))
-		sim_fail(sim, "%s of %llu sectors at %llu took %llu ms, and may take %llu%s",
+		sim_fail(sim, "%s of %llu sectors at %llu took %llu ms%s, and may take %llu%s",
 			 sim_op_name(request->request.op), (unsigned long long)request->count,
 			 (unsigned long long)request->sector, (unsigned long long)(took_us / 1000),
-			 (unsigned long long)(most_us / 1000),
+			 is_long(request) ? " over a piece" : "", (unsigned long long)(most_us / 1000),
 			 excess ? "" : " while no more members are in trouble than the level bears");
+}
+
+/* It ended now, and a piece of it did. */
+static bool
+ends_with_piece(const struct sim_request *request)
+{
+	return is_long(request) && (int)request->request.pieces > request->pieces_ended;
+}
+
+void
+time_judge(struct sim *sim, const struct sim_request *request)
+{
+	judge(sim, request);
+	if (ends_with_piece(request))
+		sim->zeros_done[request->former] = true;
+}
+
+/* True: a piece of it has ended since it was last looked at, or all have, and it is carried out again. */
+static bool
+look_at(struct sim *sim, struct sim_request *request)
+{
+	const struct engine_request *seen = &request->request;
+	const bool begun = seen->pieces_left > 0;
+	const bool waits = !begun || (seen->first_error == 0 && seen->cut_bytes < seen->length_bytes);
+	const int ended = (int)seen->pieces + (begun && waits) - (int)seen->pieces_left;
+	const bool again = request->pieces > 0 &&
+			   (seen->doubts != request->doubts || seen->cache_losses != request->losses);
+	const bool any_ended = again || ended > request->pieces_ended;
+
+	if (again || (int)seen->pieces > request->pieces) {
+		judge(sim, request);
+		request->from_us = time_awake_us(sim, request->former);
+	}
+	request->waits = waits;
+	request->pieces = (int)seen->pieces;
+	request->pieces_ended = ended;
+	request->doubts = seen->doubts;
+	request->losses = seen->cache_losses;
+	return any_ended;
+}
+
+/* Terabytes may take hours: what is bounded is how long a piece takes, and how long none ends. */
+void
+time_look(struct sim *sim, bool former)
+{
+	uint64_t *ended_us = former ? &sim->former.zeros_ended_us : &sim->zeros_ended_us;
+	bool ended = sim->zeros_done[former];
+
+	sim->zeros_done[former] = false;
+	for (struct sim_request *request = former ? sim->former.active : sim->active; request != NULL; request = request->next)
+		if (is_long(request))
+			ended |= look_at(sim, request);
+	if (ended)
+		*ended_us = time_awake_us(sim, former);
 }
 
 /* A driver's turn comes when something is answered: the fakes' sessions end at once. */
