@@ -128,12 +128,13 @@ merge_map(struct engine *engine, struct member *member, uint8_t *flags, bool fir
 }
 
 /* One that is taken by force has a table of an older time: what that calls lost of others may have been written since.  Of its own
- * chunks it is right, for those are as old.
+ * chunks it is right, for those are as old.  False: some of the table could be read on no member.
  */
-static void
+static bool
 merge_lost_tables(struct engine *engine)
 {
 	bool known[LAYOUT_LOST_GRANULES] = { false };
+	bool whole = true;
 
 	for (int forced = 0; forced <= 1; forced++)
 		for_each_member(engine, member)
@@ -141,6 +142,9 @@ merge_lost_tables(struct engine *engine)
 			    !lost_io_load(engine, member, loaded_map(engine, member) + map_bytes(engine), known))
 				engine_log(engine, LOG_ERR, "member %s: its table of lost extents is damaged; the "
 					   "others' count", member->backend->label);
+	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
+		whole &= known[granule];
+	return whole;
 }
 
 /* Sets of tracked members are marked; what else is marked belongs to nobody. */
@@ -169,11 +173,28 @@ apply_force(struct engine *engine)
 	}
 }
 
+/* The last stop said that nothing but what the table has is lost with these roles.  It spoke of the members that were in sync then: one
+ * that is missing besides takes along what was not proven, and one that is taken by force may lack anything.
+ */
+static bool
+is_all_recorded(const struct engine *engine)
+{
+	const uint32_t roles = engine->recorded_found;
+
+	for (int i = 0; i < engine->slots; i++)
+		if (engine->members[i].backend != NULL && engine->members[i].in_sync && engine->members[i].forced &&
+		    !MUTANT(RECORDED_FORCED))
+			return false;
+	return engine_has_parity(engine) && roles != 0 &&
+	       (roles == engine->missing || MUTANT(RECORDED_FOR_OTHERS));
+}
+
 static void
 merge_maps(struct engine *engine)
 {
 	uint8_t *flags = malloc(engine->intent.regions);
 	bool first = true;
+	bool tables_known;
 
 	if (flags == NULL) {
 		back_to_examine(engine, "out of memory");
@@ -186,7 +207,7 @@ merge_maps(struct engine *engine)
 		first = false;
 	}
 	free(flags);
-	merge_lost_tables(engine);
+	tables_known = merge_lost_tables(engine);
 	intent_loaded(&engine->intent);
 	apply_force(engine);
 	intent_forget(&engine->intent, (uint8_t)(REGION_STALE_ANY & ~tracked_sets(engine)));
@@ -195,6 +216,8 @@ merge_maps(struct engine *engine)
 		intent_member_lost(&engine->intent, engine_bare(engine));
 	else if (engine->intent.absent != 0)
 		intent_mark_absent(&engine->intent);
+	if ((tables_known || MUTANT(RECORDED_UNREAD)) && is_all_recorded(engine))
+		intent_all_recorded(&engine->intent, engine_bare(engine));
 }
 
 static void
@@ -411,6 +434,19 @@ load_maps(struct engine *engine)
 	maps_read(engine);
 }
 
+/* Roles of which a stop in order said that all is on record.  Not if this gateway has seen a later assembly, nor of one that is in sync. */
+static uint32_t
+recorded_roles(const struct engine *engine, const struct superblock *newest)
+{
+	if ((!newest->clean && !MUTANT(RECORDED_AFTER_CRASH)) ||
+	    (newest->epoch < engine->options.epoch_seen && !MUTANT(RECORDED_BEFORE)))
+		return 0;
+	for (int role = 0; role < newest->member_count; role++)
+		if ((newest->recorded_roles & ROLE(role)) && newest->member_states[role] == MEMBER_IN_SYNC)
+			return 0;
+	return newest->recorded_roles;
+}
+
 /* Take over what the newest superblock says.  0, or -EINVAL if this engine can't run it. */
 static int
 adopt(struct engine *engine, const struct assembly_verdict *verdict)
@@ -430,6 +466,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 									  : engine->options.epoch_seen;
 	if (!MUTANT(EPOCH_FOUND) || engine->options.take_over_ms == 0)
 		engine->record.epoch += geometry_can_split(&engine->geometry) ? EPOCH_STEP : 1;
+	engine->recorded_found = recorded_roles(engine, newest);
 	engine->record.clean = false;
 	snprintf(engine->record.owner, sizeof(engine->record.owner), "%s", engine->options.owner);
 	engine->out = 0;

@@ -330,6 +330,7 @@ struct engine {
 	int record_again;		/* durable: still to be written so often, to say so */
 	uint64_t record_retry_ms;	/* after a failure */
 	uint64_t epoch_found;		/* that the members had when they were assembled */
+	uint32_t recorded_found;	/* roles of which they said that all is on record (superblock.recorded_roles) */
 	uint64_t epoch_kept;		/* the epoch this gateway has on record */
 	uint64_t epoch_retry_ms;	/* after a failure */
 
@@ -759,5 +760,6 @@ void admin_let_go(struct engine *engine);		/* let devices go whose sessions are 
 void stop_run(struct engine *engine);
 uint64_t stop_deadline(const struct engine *engine);
 bool stop_proves(const struct engine *engine);	/* it is time yet to prove what was written */
+uint32_t stop_recorded_roles(const struct engine *engine);	/* for the superblocks */
 
 #endif

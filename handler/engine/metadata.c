@@ -118,6 +118,8 @@ metadata_run(struct engine *engine)
 	if (engine->record_again > 0)
 		engine->record_again--;
 	note_write_counts(engine);
+	if (stop_recorded_roles(engine) != 0 || !MUTANT(RECORDED_AFTER_CRASH))
+		engine->record.recorded_roles = stop_recorded_roles(engine);
 	engine->record_writing = engine->record_wanted;
 	engine->record.event++;
 	for_each_member(engine, member)

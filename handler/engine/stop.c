@@ -101,6 +101,24 @@ begin_last_superblocks(struct engine *engine)
 	enter(engine, PHASE_LAST_SUPERBLOCKS);
 }
 
+/* Nothing is written any more, so what is known of the missing roles' chunks now is so at the next start, too: all that is suspect is
+ * on record as lost, and the rest is what the others make of it.  A device that is being filled is missing at the next start, so what
+ * was accepted with its chunks is not known then.  Asked before each update, for members may go while the last ones are written.
+ */
+uint32_t
+stop_recorded_roles(const struct engine *engine)
+{
+	const bool full = (engine->lost_full || engine->intent.suspect_count > engine->intent.defined_count) &&
+			  !MUTANT(RECORDED_THOUGH_FULL);
+	const bool leans = intent_leans(&engine->intent) && !MUTANT(RECORDED_LEANING);
+
+	if (engine->phase != PHASE_LAST_SUPERBLOCKS || !engine->stop_clean || !engine_has_parity(engine) ||
+	    engine->missing != engine->out || engine->evicting > 0 || engine->suspended || engine->fenced ||
+	    engine->lost_recording || !lost_settled(engine->lost) || full || leans)
+		return 0;
+	return engine->missing;
+}
+
 static bool
 sessions_closed(const struct engine *engine)
 {

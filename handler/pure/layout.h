@@ -139,6 +139,9 @@ struct superblock {
 	struct tracked_member tracked[LAYOUT_STALE_SETS];
 	/* By role, of those in sync: what its own superblock has at least, for so much it acknowledged.  0: not known (0.1) */
 	uint64_t write_counts[IRAID_MEMBERS_MAX];
+	/* Of a clean stop: roles that were missing, if what they held is known in every row, but for the table of lost extents: it is
+	 * what the others make of it.  0: nothing of that kind is known (0.1, and whenever it is not clean) */
+	uint32_t recorded_roles;
 };
 
 enum superblock_verdict {

@@ -514,7 +514,28 @@
 	  "a start that met another gateway tries again in the same sessions")	\
 	X(QUESTION_UNFLUSHED, "question-unflushed", 6,						\
 	  "test_engine_flush: test_what_a_start_asks_members_with_is_no_loss",			\
-	  "what members are asked with counts as data that a cache may lose")
+	  "what members are asked with counts as data that a cache may lose")	\
+	X(RECORDED_AFTER_CRASH, "recorded-after-crash", 9,					\
+	  "test_engine_recorded: test_what_a_stop_knew_counts_for_one_start_only",		\
+	  "what a stop in order knew of missing members' chunks is believed after a crash, too")	\
+	X(RECORDED_THOUGH_FULL, "recorded-though-full", 9,					\
+	  "test_engine_recorded: test_what_found_no_room_is_not_called_recorded",		\
+	  "a stop says that all losses are on record although the table was full")		\
+	X(RECORDED_FOR_OTHERS, "recorded-for-others", 9,					\
+	  "test_engine_recorded: test_who_goes_after_the_stop_takes_along_what_was_not_proven",	\
+	  "what a stop knew of those who were missing then is believed of another, too")	\
+	X(RECORDED_LEANING, "recorded-leaning", 9,						\
+	  "test_engine_lost: test_what_was_accepted_with_a_device_is_unknown_after_a_stop",	\
+	  "a stop calls recorded what was accepted with a chunk of a device that is being filled")	\
+	X(RECORDED_FORCED, "recorded-forced", 9,						\
+	  "test_engine_recorded: test_what_a_stop_knew_says_nothing_of_a_member_that_is_taken_by_force",	\
+	  "what a stop knew of missing members' chunks is believed beside a member that is taken by force, too")	\
+	X(RECORDED_UNREAD, "recorded-unread", 9,						\
+	  "test_engine_recorded: test_what_a_stop_knew_is_worth_nothing_without_all_of_the_table",	\
+	  "what a stop knew is believed though part of the table of lost extents can be read nowhere")	\
+	X(RECORDED_BEFORE, "recorded-before", 9,						\
+	  "test_engine_recorded: test_what_a_stop_knew_is_void_when_a_later_assembly_was_seen",	\
+	  "what a stop knew is believed though this gateway has seen a later assembly")
 
 enum mutant {
 	MUTANT_NONE,

@@ -558,11 +558,33 @@ intent_region_leans(struct intent *intent, uint32_t region)
 	intent->traits[region] |= INTENT_LEANING;
 }
 
+bool
+intent_leans(const struct intent *intent)
+{
+	for (uint32_t i = 0; i < intent->regions; i++)
+		if (intent->traits[i] & INTENT_LEANING)
+			return true;
+	return false;
+}
+
 void
 intent_region_proven(struct intent *intent, uint32_t region)
 {
 	set_suspect(intent, region, false);
 	intent->touched[region] = intent->generation;
+}
+
+void
+intent_all_recorded(struct intent *intent, bool bare)
+{
+	for (uint32_t i = 0; i < intent->regions; i++) {
+		if (!(intent->traits[i] & INTENT_SUSPECT))
+			continue;
+		if (bare)
+			intent_region_proven(intent, i);
+		else
+			set_defined(intent, i, true);
+	}
 }
 
 static bool

@@ -164,9 +164,13 @@ int64_t intent_next_undefined(const struct intent *intent, uint32_t from);
 bool intent_region_undefined(const struct intent *intent, uint32_t region);	/* is this one? */
 void intent_region_defined(struct intent *intent, uint32_t region);
 void intent_region_leans(struct intent *intent, uint32_t region);	/* is defined with what the target holds of it */
+bool intent_leans(const struct intent *intent);	/* does any? */
 /* All rows of a region are proven (or what can't be is recorded as lost): it is dirty still, until cleaned, but no longer
  * suspect. */
 void intent_region_proven(struct intent *intent, uint32_t region);
+
+/* After loading: all that is suspect is on record as lost, or is what the others make of it.  bare: as for intent_member_lost(). */
+void intent_all_recorded(struct intent *intent, bool bare);
 
 /* Cleaning: regions that were quiet for a whole generation lose their dirty flag, and copied ones the target's stale flag, once
  * all members have flushed.  intent_clean_begin raises the generation and says whether there is anything to clean;

@@ -355,6 +355,8 @@ struct sim {
 	uint8_t *traits;
 	uint32_t writes;
 	bool *unsure;			/* by row: parity may be wrong, by a crash or a write that failed */
+	bool *open;			/* by row: its region was dirty at a stop that said that all was on record; unsure when that
+					 * no longer counts */
 	bool proven_once;		/* all parity was right at some quiescence */
 	bool *touched;			/* by row: written since its region was last known to be clean */
 	bool *unflushed;		/* by row: written since the last flush that covers it */

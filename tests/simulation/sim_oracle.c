@@ -94,6 +94,13 @@ is_write(const struct sim_request *request)
 	return request->request.op != REQUEST_READ && request->request.op != REQUEST_FLUSH;
 }
 
+/* Its P and Q may be worth nothing. */
+static bool
+is_unproven(const struct sim *sim, uint64_t row)
+{
+	return has_parity(sim) && (sim->unsure[row] || sim->open[row] || !sim->proven_once);
+}
+
 /* --- permissions --- */
 
 static void
@@ -166,7 +173,7 @@ static void
 judge_row(struct sim *sim, uint64_t row)
 {
 	const bool unsure = sim->unsure[row];
-	const bool unproven = has_parity(sim) && (unsure || !sim->proven_once);
+	const bool unproven = is_unproven(sim, row);
 	const uint32_t out = sim->out_roles | sim->wiped_roles;
 
 	if (sim->dropped_roles[row] != 0 &&
@@ -205,9 +212,27 @@ region_end(const struct sim *sim, uint32_t region)
 static void
 make_region_unsure(struct sim *sim, uint32_t region)
 {
-	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++)
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++) {
 		sim->unsure[row] = true;
+		sim->open[row] = false;
+	}
 	judge_region(sim, region);
+}
+
+/* One more role is out: what others made up for was not proven. */
+static void
+make_open_unsure(struct sim *sim)
+{
+	for (uint32_t region = 0; region < regions(sim); region++)
+		if (sim->open[(uint64_t)region * sim->region_rows])
+			make_region_unsure(sim, region);
+}
+
+static void
+open_region(struct sim *sim, uint32_t region)
+{
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++)
+		sim->open[row] = true;
 }
 
 /* One that runs knows rows. */
@@ -226,7 +251,7 @@ static bool
 region_is_open(const struct sim *sim, uint32_t region)
 {
 	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++)
-		if (sim->touched[row] || sim->unsure[row])
+		if (sim->touched[row] || sim->unsure[row] || sim->open[row])
 			return true;
 	return false;
 }
@@ -258,13 +283,16 @@ oracle_crashed(struct sim *sim)
 		}
 }
 
-/* Does the newest record say that the volume was stopped in order? */
+/* Does the newest record say that the volume was stopped in order?  recorded: of which roles it says that all is on record, if all say
+ * so. */
 static bool
-is_clean_on_record(const struct sim *sim)
+is_clean_on_record(const struct sim *sim, uint32_t *recorded)
 {
 	struct superblock superblock;
 	uint64_t newest = 0;
 	bool clean = false;
+
+	*recorded = UINT32_MAX;
 
 	for (int role = 0; role < sim->count; role++) {
 		if (sim->holder[role] < 0 ||
@@ -273,19 +301,21 @@ is_clean_on_record(const struct sim *sim)
 			continue;
 		clean = superblock.clean || (clean && superblock.epoch == newest);
 		newest = superblock.epoch;
+		*recorded &= superblock.recorded_roles;
 	}
 	return clean;
 }
 
 /* What an orderly end has flushed and put on record stays, whatever happens to caches then.  But the map does not tell
- * regions that were suspect already from those that a crash leaves.
+ * regions that were suspect already from those that a crash leaves, unless all that is lost of them is on record.
  */
 void
 oracle_stopped(struct sim *sim)
 {
 	const bool never_proven = has_parity(sim) && !sim->proven_once;
+	uint32_t recorded;
 
-	if (sim->geometry.redundancy == 0 || !sim->running_seen || !is_clean_on_record(sim)) {
+	if (sim->geometry.redundancy == 0 || !sim->running_seen || !is_clean_on_record(sim, &recorded)) {
 		oracle_crashed(sim);
 		return;
 	}
@@ -297,7 +327,9 @@ oracle_stopped(struct sim *sim)
 	if (!never_proven)
 		memset(sim->touched, 0, sim->rows * sizeof(*sim->touched));
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if (region_is_open(sim, region))
+		if (region_is_open(sim, region) && has_parity(sim) && recorded != 0 && recorded == sim->out_roles)
+			open_region(sim, region);
+		else if (region_is_open(sim, region))
 			make_region_unsure(sim, region);
 }
 
@@ -335,6 +367,7 @@ oracle_out_changed(struct sim *sim, uint32_t out_roles)
 	sim->wiped_roles &= ~(before & ~out_roles);	/* filled since */
 	if ((out_roles & ~before) == 0)
 		return;
+	make_open_unsure(sim);
 	for (uint32_t region = 0; region < regions(sim); region++)
 		judge_region(sim, region);
 }
@@ -343,6 +376,8 @@ void
 oracle_wiped(struct sim *sim, int role)
 {
 	sim->wiped_roles |= 1u << role;
+	if (!((sim->out_roles >> role) & 1))
+		make_open_unsure(sim);
 	for (uint32_t region = 0; region < regions(sim); region++)
 		judge_region(sim, region);
 }
@@ -482,8 +517,9 @@ oracle_quiescent(struct sim *sim)
 		sim->traits[i] &= (uint8_t)~(CACHE_DROPPED | CACHE_REVERTED);
 	/* What was proven is dirty on record until its marks are cleared. */
 	for (uint64_t row = 0; row < sim->rows; row++)
-		sim->touched[row] = (sim->touched[row] || sim->unsure[row]) && !map_is_clean(sim);
+		sim->touched[row] = (sim->touched[row] || sim->unsure[row] || sim->open[row]) && !map_is_clean(sim);
 	memset(sim->unsure, 0, sim->rows * sizeof(*sim->unsure));
+	memset(sim->open, 0, sim->rows * sizeof(*sim->open));
 	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
 	oracle_look_at_damage(sim);
 	sim->proven_once = true;
@@ -518,7 +554,7 @@ damage_is_excessive(const struct sim *sim, uint64_t row)
 	uint32_t damaged = row_damage(sim, row);
 
 	return damaged != 0 &&
-	       ((has_parity(sim) && (sim->unsure[row] || !sim->proven_once)) ||
+	       (is_unproven(sim, row) ||
 		too_many(sim, row, damaged | sim->out_roles | sim->wiped_roles));
 }
 
@@ -935,7 +971,7 @@ refusal_is_fair(const struct sim *sim, const struct sim_request *request)
 		return true;
 	for (uint64_t row = sim_sector_row(sim, request->sector);
 	     row <= sim_sector_row(sim, request->sector + request->count - 1); row++)
-		if (has_parity(sim) && (sim->unsure[row] || !sim->proven_once))
+		if (is_unproven(sim, row))
 			return true;
 	return false;
 }
@@ -1106,6 +1142,7 @@ oracle_init(struct sim *sim)
 	sim->zero_ended_us = calloc(sim->sectors_max, sizeof(*sim->zero_ended_us));
 	sim->traits = calloc(sim->sectors_max, 1);
 	sim->unsure = calloc(sim->rows_max, sizeof(*sim->unsure));
+	sim->open = calloc(sim->rows_max, sizeof(*sim->open));
 	sim->touched = calloc(sim->rows_max, sizeof(*sim->touched));
 	sim->unflushed = calloc(sim->rows_max, sizeof(*sim->unflushed));
 	sim->written_us = calloc(sim->rows_max, sizeof(*sim->written_us));
@@ -1126,6 +1163,7 @@ oracle_free(struct sim *sim)
 	free(sim->zero_ended_us);
 	free(sim->traits);
 	free(sim->unsure);
+	free(sim->open);
 	free(sim->touched);
 	free(sim->unflushed);
 	free(sim->written_us);
