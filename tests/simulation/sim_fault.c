@@ -220,15 +220,21 @@ draw_time(uint64_t *random)
 
 /* --- faults --- */
 
-/* Does somebody else have on record what is said since this epoch began? */
 static bool
-epoch_is_elsewhere(const struct sim *sim, int m, uint64_t epoch)
+is_older(const struct superblock *one, const struct superblock *than)
+{
+	return one->epoch < than->epoch || (one->epoch == than->epoch && one->event < than->event);
+}
+
+/* Does somebody else have on record what this one says? */
+static bool
+is_elsewhere(const struct sim *sim, int m, const struct superblock *said)
 {
 	struct superblock superblock;
 
 	for (int i = 0; i < sim->slots; i++)
 		if (i != m && sim->roles[i] >= 0 && sim_read_superblock(&sim->members[i].disk, &superblock) &&
-		    superblock.epoch >= epoch)
+		    !is_older(&superblock, said))
 			return true;
 	return false;
 }
@@ -248,7 +254,7 @@ strike_superblock(struct sim *sim, int m, uint64_t *random)
 	if (sim->roles[m] < 0 || disk_is_damaged(disk, other, sizeof(block)) ||
 	    superblock_decode(block, &left, NULL) != SUPERBLOCK_OK)
 		return;
-	if (sim_read_superblock(disk, &newest) && left.epoch < newest.epoch && !epoch_is_elsewhere(sim, m, newest.epoch))
+	if (sim_read_superblock(disk, &newest) && is_older(&left, &newest) && !is_elsewhere(sim, m, &newest))
 		return;
 	sim_trace(sim, "superblock %c of device %d can't be read any more", copy == 0 ? 'A' : 'B', m);
 	disk_damage(disk, superblock_offset(copy));
@@ -392,14 +398,23 @@ strike_shape(struct sim *sim, int m, uint64_t lasts, uint64_t *random)
 	cure_after(sim, m, CURE_SHAPE, lasts);
 }
 
+static void
+read_copy(const struct disk *disk, uint64_t copy, uint8_t *block)
+{
+	if (disk_is_damaged(disk, superblock_offset(copy), LAYOUT_SUPERBLOCK_BYTES))
+		memset(block, 0, LAYOUT_SUPERBLOCK_BYTES);
+	else
+		disk_read(disk, superblock_offset(copy), block, LAYOUT_SUPERBLOCK_BYTES);
+}
+
 bool
 sim_read_superblock(const struct disk *disk, struct superblock *superblock)
 {
-	uint8_t copies[2 * LAYOUT_SUPERBLOCK_BYTES];
+	uint8_t copies[2][LAYOUT_SUPERBLOCK_BYTES];
 
-	disk_read(disk, LAYOUT_SUPERBLOCK_A_OFFSET, copies, LAYOUT_SUPERBLOCK_BYTES);
-	disk_read(disk, LAYOUT_SUPERBLOCK_B_OFFSET, copies + LAYOUT_SUPERBLOCK_BYTES, LAYOUT_SUPERBLOCK_BYTES);
-	return superblock_choose(copies, copies + LAYOUT_SUPERBLOCK_BYTES, superblock, NULL) == SUPERBLOCK_OK;
+	read_copy(disk, 0, copies[0]);
+	read_copy(disk, 1, copies[1]);
+	return superblock_choose(copies[0], copies[1], superblock, NULL) == SUPERBLOCK_OK;
 }
 
 /* The first time the snapshot is taken.  Later the device goes back to it, if anybody could notice: where its superblock is the same,
