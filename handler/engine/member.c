@@ -21,7 +21,8 @@
 #define BACKOFF_OUT_MS 3000u	/* a member that is out is only looked at */
 #define GRACE_RETRY_MS 50u	/* who is started anew listens any moment */
 #define FIRST_SEGMENTS 32
-#define RESERVED_COMMANDS (8 * SLOTS_MAX)	/* a superblock, a flush, two reads of who it is, a probe: for each member */
+/* For each member a superblock, a flush, two reads of who it is, a probe, two questions. */
+#define RESERVED_COMMANDS (8 * SLOTS_MAX)
 
 bool
 member_usable(const struct member *member)

@@ -340,7 +340,8 @@
 	X(STOP_GOES_BACK, "stop-goes-back", 15,							\
 	  "test_engine_stops: test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step",	\
 	  "a stop's last flush that was given up begins the next step when it fails")						\
-	X(EXAMINED_ONCE, "examined-once", 12, "level 5",					\
+	X(EXAMINED_ONCE, "examined-once", 12,							\
+	  "test_engine_identity: test_an_assembly_that_begins_again_accuses_nobody",		\
 	  "a member is judged by the superblock that was read, although it has been written since")	\
 	X(LOST_COPY_ACCUSED, "lost-copy-accused", 12,						\
 	  "test_engine_identity: test_unreadable_copy_is_not_held_against_its_member",		\

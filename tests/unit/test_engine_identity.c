@@ -882,6 +882,33 @@ test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks(void **state)
 	rig_free(rig);
 }
 
+/* Superblocks are written again and again, for a member refuses its own.  When the one that was away is back the assembly begins again:
+ * who was read since tells of more writes than were known when the others were.
+ */
+static void
+test_an_assembly_that_begins_again_accuses_nobody(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 5, 42);
+	write_all(&rig);
+	rig_stop(&rig);
+	rig.members[3].reachable = false;
+	rig.members[2].refuse_writes = true;
+	rig_start(&rig);
+	rig_steps(&rig, 6000);
+	fake_member_cut(&rig.members[1], true);
+	rig_steps(&rig, 2000);
+	rig.members[3].reachable = true;
+	rig_steps(&rig, 2000);
+	rig.members[2].refuse_writes = false;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	for (int m = 0; m < rig.count; m++)
+		assert_null(strstr(rig_status(&rig).members[m].reason, "went back"));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static void
 test_member_lost_while_maps_are_read_begins_the_assembly_anew(void **state)
 {
@@ -1167,6 +1194,7 @@ main(void)
 		cmocka_unit_test(test_target_is_on_record_only_when_its_marks_are_durable),
 		cmocka_unit_test(test_cancelled_eviction_is_taken_off_record),
 		cmocka_unit_test(test_forced_member_is_trusted_only_when_the_map_says_what_it_lacks),
+		cmocka_unit_test(test_an_assembly_that_begins_again_accuses_nobody),
 		cmocka_unit_test(test_member_lost_while_maps_are_read_begins_the_assembly_anew),
 		cmocka_unit_test(test_mark_that_one_member_has_counts),
 	};
