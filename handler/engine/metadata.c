@@ -112,6 +112,9 @@ metadata_idle(const struct engine *engine)
 void
 metadata_run(struct engine *engine)
 {
+	/* The last stop's superblocks are the last: sessions that close say nothing of members, and others may have them next. */
+	if (engine->phase >= PHASE_RELEASE && !MUTANT(WRITTEN_AT_RELEASE))
+		return;
 	if (engine->record_pending > 0 || engine->fenced || engine->now_ms < engine->record_retry_ms ||
 	    (engine->record_durable >= engine->record_wanted && engine->record_again == 0))
 		return;

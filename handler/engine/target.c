@@ -199,7 +199,8 @@ target_lost(struct engine *engine, enum member_state state)
 	if (engine->target_phase == TARGET_WITHDRAWING)
 		return;
 	member->checked = false;
-	tell_lost(member);
+	if (engine->phase < PHASE_RELEASE)
+		tell_lost(member);
 	if (engine->target_phase == TARGET_TAKING)
 		withdraw(engine);
 	if (engine->target_phase == TARGET_MARKING && engine->target_is_new) {

@@ -516,6 +516,9 @@
 	X(QUESTION_UNFLUSHED, "question-unflushed", 6,						\
 	  "test_engine_flush: test_what_a_start_asks_members_with_is_no_loss",			\
 	  "what members are asked with counts as data that a cache may lose")	\
+	X(WRITTEN_AT_RELEASE, "written-at-release", 8,						\
+	  "test_engine_stops: test_nothing_is_written_when_sessions_are_given_back",		\
+	  "the end of a target's session is put on record when the volume is stopped already")	\
 	X(RECORDED_AFTER_CRASH, "recorded-after-crash", 9,					\
 	  "test_engine_recorded: test_what_a_stop_knew_counts_for_one_start_only",		\
 	  "what a stop in order knew of missing members' chunks is believed after a crash, too")	\

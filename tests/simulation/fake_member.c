@@ -641,7 +641,7 @@ fake_close(struct backend *backend)
 		return;
 	schedule_cancel(member->schedule, &member->session);
 	member->closing = true;
-	after(member, &member->session, 0, 200);
+	after(member, &member->session, 0, member->device->close_us_max);
 }
 
 static void
@@ -855,6 +855,7 @@ fake_member_init(struct fake_member *member, const char *label, uint64_t bytes, 
 		.random = random,
 		.answer_us_min = 50,
 		.answer_us_max = 2500,
+		.close_us_max = 200,
 		.deadline_us = 20000,
 		.mute_from_bytes = UINT64_MAX,
 		.mute_to_bytes = UINT64_MAX,

@@ -94,6 +94,39 @@ test_stop_whose_last_flush_can_not_be_sent_ends(void **state)
 	rig_free(&rig);
 }
 
+/* The session of the device that is being filled is the first to end; the others take their time. */
+static void
+stop_while_filling(uint64_t seed)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 16384, 8 << 20, seed);
+	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
+	rig_start_active(&rig);
+	fake_member_cut(&rig.members[3], false);
+	wait_until(&rig, is_degraded);
+	rig_submit(&rig, REQUEST_WRITE, 0, 400, false);
+	rig_drain(&rig);
+	fake_member_cut(&rig.members[3], true);
+	wait_for_state(&rig, 3, MEMBER_REBUILDING);
+	for (int m = 0; m < 3; m++)
+		rig.members[m].close_us_max = 50000;
+	rig_stop(&rig);
+	for (int m = 0; m < 3; m++) {
+		assert_true(rig_superblock(&rig, m).clean);
+		assert_int_equal(rig_superblock(&rig, m).event, rig_superblock(&rig, 3).event);
+	}
+	rig_free(&rig);
+}
+
+/* Another gateway may have the members by then. */
+static void
+test_nothing_is_written_when_sessions_are_given_back(void **state)
+{
+	for (uint64_t seed = 926; seed < 934; seed++)
+		stop_while_filling(seed);
+}
+
 int
 main(void)
 {
@@ -101,6 +134,7 @@ main(void)
 		cmocka_unit_test(test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step),
 		cmocka_unit_test(test_what_waited_too_long_for_members_is_told_at_once),
 		cmocka_unit_test(test_stop_whose_last_flush_can_not_be_sent_ends),
+		cmocka_unit_test(test_nothing_is_written_when_sessions_are_given_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
