@@ -159,8 +159,9 @@ fault_update_excess(struct sim *sim)
 	uint64_t ends[SIM_MEMBERS_MAX];
 
 	for (int role = 0; role < sim->count; role++) {
-		uint64_t ends_us = (sim->out_roles >> role) & 1 || sim->holder[role] < 0
-					   ? UINT64_MAX : sim->trouble_until_us[sim->holder[role]];
+		const int m = sim->holder[role];
+		uint64_t ends_us = (sim->out_roles >> role) & 1 || m < 0 || sim->says_older[m]
+					   ? UINT64_MAX : sim->trouble_until_us[m];
 		int at = role;
 
 		while (at > 0 && ends[at - 1] < ends_us) {
@@ -254,10 +255,14 @@ strike_superblock(struct sim *sim, int m, uint64_t *random)
 	if (sim->roles[m] < 0 || disk_is_damaged(disk, other, sizeof(block)) ||
 	    superblock_decode(block, &left, NULL) != SUPERBLOCK_OK)
 		return;
-	if (sim_read_superblock(disk, &newest) && is_older(&left, &newest) && !is_elsewhere(sim, m, &newest))
-		return;
+	if (sim_read_superblock(disk, &newest) && is_older(&left, &newest)) {
+		if (!is_elsewhere(sim, m, &newest))
+			return;
+		sim->says_older[m] = true;
+	}
 	sim_trace(sim, "superblock %c of device %d can't be read any more", copy == 0 ? 'A' : 'B', m);
 	disk_damage(disk, superblock_offset(copy));
+	fault_update_excess(sim);
 }
 
 static void
