@@ -98,7 +98,7 @@ mend_granules(struct engine *engine, struct member *member)
 		for_each_member(engine, other) {
 			const uint8_t *good = loaded_map(engine, other) + (size_t)i * LAYOUT_GRANULE_BYTES;
 
-			if (other->in_sync && (!other->forced || member->forced || MUTANT(FORCED_MENDS)) &&
+			if (other->in_sync && (!other->forced || MUTANT(FORCED_MENDS)) &&
 			    map_granule_valid(good, i, engine->options.volume_uuid)) {
 				memcpy(granule, good, LAYOUT_GRANULE_BYTES);
 				break;
@@ -201,7 +201,8 @@ merge_maps(struct engine *engine)
 		return;
 	}
 	for_each_member(engine, member) {
-		if (!member->in_sync)
+		/* The old map of one that is taken by force says nothing: the others marked what it lacks. */
+		if (!member->in_sync || (member->forced && !MUTANT(FORCED_MAP_COUNTS)))
 			continue;
 		merge_map(engine, member, flags, first);
 		first = false;

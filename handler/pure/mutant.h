@@ -158,6 +158,9 @@
 	X(FORCED_TABLE_UNWRITTEN, "forced-table-unwritten", 1,					\
 	  "test_engine_force: test_forced_member_keeps_no_old_table",				\
 	  "superblocks trust a forced member whose old table of lost extents was not overwritten")	\
+	X(FORCED_MAP_COUNTS, "forced-map-counts", 1,						\
+	  "test_engine_force: test_what_a_forced_member_called_stale_and_was_copied_since_is_there",	\
+	  "what the old map of a forced member calls stale is lost")				\
 	X(FORCED_MENDS, "forced-mends", 1,							\
 	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
 	  "the old region map of a forced member stands in for one that can't be read")	\

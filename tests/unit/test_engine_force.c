@@ -162,6 +162,41 @@ test_old_map_of_a_forced_member_mends_no_other(void **state)
 	rig_free(&rig);
 }
 
+static void
+fill_again(struct rig *rig)
+{
+	fake_member_cut(&rig->members[LEFT], true);
+	wait_until(rig, all_in_sync);
+}
+
+/* It was filled, and left before it wrote that down: the last word of its own map is that it lacks the row.  The set of flags that
+ * says so is used again when it leaves for the third time.
+ */
+static void
+test_what_a_forced_member_called_stale_and_was_copied_since_is_there(void **state)
+{
+	static uint8_t map[LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET];
+	struct rig rig;
+	uint64_t sector;
+
+	begin(&rig, 5, 4, 1205);
+	sector = sector_of_row(&rig, row_on(&rig, DEAD));
+	lose(&rig, LEFT);
+	rig_submit(&rig, REQUEST_WRITE, sector, row_sectors(&rig), false);
+	rig_drain(&rig);
+	disk_read(&rig.members[0].disk, LAYOUT_MAP_OFFSET, map, sizeof(map));
+	fill_again(&rig);
+	lose(&rig, LEFT);
+	fill_again(&rig);
+	lose(&rig, LEFT);
+	disk_write(&rig.members[LEFT].disk, LAYOUT_MAP_OFFSET, map, sizeof(map), true);
+	leave_one_to_force(&rig);
+	start_forced(&rig);
+	assert_int_equal(error_of_read(&rig, sector, 1), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -170,6 +205,7 @@ main(void)
 		cmocka_unit_test(test_what_was_lost_on_a_forced_member_is_lost_again),
 		cmocka_unit_test(test_forced_member_keeps_no_old_table),
 		cmocka_unit_test(test_old_map_of_a_forced_member_mends_no_other),
+		cmocka_unit_test(test_what_a_forced_member_called_stale_and_was_copied_since_is_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
