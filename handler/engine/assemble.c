@@ -78,6 +78,24 @@ loaded_map(const struct engine *engine, const struct member *member)
 	return engine->map_load + (size_t)member->slot * (map_bytes(engine) + LAYOUT_LOST_BYTES);
 }
 
+/* A part of a member's metadata is read, or written durably. */
+static void
+move_part(struct member *member, enum backend_op op, uint64_t offset_bytes, uint8_t *part, uint32_t length_bytes,
+	  void (*done)(struct member_io *mio, int result))
+{
+	struct iovec iov = { part, length_bytes };
+	struct member_io *mio = member_io_try(member, op, offset_bytes, IO_PROBE);
+
+	if (mio == NULL) {
+		member->engine->map_error = -ENOMEM;
+		return;
+	}
+	mio->io.fua = op == BACKEND_WRITE;
+	member_io_append(mio, &iov, 1, length_bytes);
+	member->engine->map_pending++;
+	member_io_submit(mio, done, member->engine);
+}
+
 /* Every in-sync member has the whole truth, so a granule that is damaged on one is taken from another; but not from one that is taken
  * by force, whose map is of an older time.
  */
@@ -277,17 +295,7 @@ forced_part_written(struct member_io *mio, int result)
 static void
 write_part(struct member *member, uint64_t offset_bytes, uint8_t *from, uint32_t length_bytes)
 {
-	struct iovec iov = { from, length_bytes };
-	struct member_io *mio = member_io_try(member, BACKEND_WRITE, offset_bytes, IO_PROBE);
-
-	if (mio == NULL) {
-		member->engine->map_error = -ENOMEM;
-		return;
-	}
-	mio->io.fua = true;
-	member_io_append(mio, &iov, 1, length_bytes);
-	member->engine->map_pending++;
-	member_io_submit(mio, forced_part_written, member->engine);
+	move_part(member, BACKEND_WRITE, offset_bytes, from, length_bytes, forced_part_written);
 }
 
 /* All that is loaded is merged: the table is made in what was loaded from this member. */
@@ -379,16 +387,7 @@ map_read(struct member_io *mio, int result)
 static void
 load_part(struct member *member, uint64_t offset_bytes, uint8_t *into, size_t length_bytes)
 {
-	struct iovec iov = { into, length_bytes };
-	struct member_io *mio = member_io_try(member, BACKEND_READ, offset_bytes, IO_PROBE);
-
-	if (mio == NULL) {
-		member->engine->map_error = -ENOMEM;
-		return;
-	}
-	member_io_append(mio, &iov, 1, (uint32_t)length_bytes);
-	member->engine->map_pending++;
-	member_io_submit(mio, map_read, member->engine);
+	move_part(member, BACKEND_READ, offset_bytes, into, (uint32_t)length_bytes, map_read);
 }
 
 /* A conflict is noted where it is met; another refusal says nothing. */

@@ -65,6 +65,19 @@ test_reads_go_on_while_an_eviction_can_not_be_recorded(void **state)
 	finish(&rig);
 }
 
+/* The member takes superblocks again: the volume works, by itself. */
+static void
+recover(struct rig *rig)
+{
+	refuse_superblocks(rig, 2, false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	rig_steps(rig, 100);
+	rig->errors_allowed = false;
+	submit_everywhere(rig, REQUEST_WRITE, 1024, 1024);
+	rig_drain(rig);
+	finish(rig);
+}
+
 static void
 submit_all_kinds(struct rig *rig, uint64_t turn)
 {
@@ -92,14 +105,7 @@ test_every_request_ends_while_an_eviction_can_not_be_recorded(void **state)
 		drain_within(&rig, engine_request_ms_max(&rig.options));
 		assert_int_equal(rig.last_error, -ETIMEDOUT);
 	}
-	/* It recovers by itself. */
-	refuse_superblocks(&rig, 2, false);
-	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
-	rig_steps(&rig, 100);
-	rig.errors_allowed = false;
-	submit_everywhere(&rig, REQUEST_WRITE, 1024, 1024);
-	rig_drain(&rig);
-	finish(&rig);
+	recover(&rig);
 }
 
 /* A long range has its time piece by piece, whether or not anybody else waits as long: alone, and while reads go on.  The member
@@ -128,13 +134,7 @@ long_range_beside(bool reads, uint64_t seed)
 	assert_int_equal(rig.failed, 1);
 	assert_int_equal(rig.last_error, -ETIMEDOUT);
 	rig_drain(&rig);
-	refuse_superblocks(&rig, 2, false);
-	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
-	rig_steps(&rig, 100);
-	rig.errors_allowed = false;
-	submit_everywhere(&rig, REQUEST_WRITE, 1024, 1024);
-	rig_drain(&rig);
-	finish(&rig);
+	recover(&rig);
 }
 
 static void
