@@ -207,6 +207,14 @@ is_all_recorded(const struct engine *engine)
 	       (roles == engine->missing || MUTANT(RECORDED_FOR_OTHERS));
 }
 
+/* What a device lost before, and told at a log-in, no flush of this engine covered: what is dirty is suspect anyway. */
+static void
+forget_void_flushes(struct engine *engine)
+{
+	for_each_member(engine, member)
+		member->flushes_void &= MUTANT(VOID_BEFORE_START);
+}
+
 static void
 merge_maps(struct engine *engine)
 {
@@ -228,6 +236,7 @@ merge_maps(struct engine *engine)
 	free(flags);
 	tables_known = merge_lost_tables(engine);
 	intent_loaded(&engine->intent);
+	forget_void_flushes(engine);
 	apply_force(engine);
 	intent_forget(&engine->intent, (uint8_t)(REGION_STALE_ANY & ~tracked_sets(engine)));
 	engine->intent.absent = tracked_sets(engine);

@@ -542,7 +542,10 @@
 	  "what a stop knew is believed though part of the table of lost extents can be read nowhere")	\
 	X(RECORDED_BEFORE, "recorded-before", 9,						\
 	  "test_engine_recorded: test_what_a_stop_knew_is_void_when_a_later_assembly_was_seen",	\
-	  "what a stop knew is believed though this gateway has seen a later assembly")
+	  "what a stop knew is believed though this gateway has seen a later assembly")		\
+	X(VOID_BEFORE_START, "void-before-start", 16,						\
+	  "test_engine_lost: test_writes_lost_before_the_start_void_no_flush_after_it",		\
+	  "what a device lost before the start voids flushes of it that came later")
 
 enum mutant {
 	MUTANT_NONE,

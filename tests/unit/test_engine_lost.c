@@ -245,6 +245,30 @@ test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along(void **state)
 	rig_free(&rig);
 }
 
+/* What a device tells at its first log-in was lost before the volume started: it says nothing of what is flushed from then on. */
+static void
+test_writes_lost_before_the_start_void_no_flush_after_it(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	(void)state;
+	begin(&rig, 5, 4, 836);
+	row = row_in(&rig, 2);
+	write_row(&rig, row);
+	rig_crash(&rig);
+	rig_start(&rig);
+	parity_of(&rig, row)->backend.writes_lost++;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 2000));
+	wait_until(&rig, nothing_suspect);
+	flush(&rig);
+	write_row(&rig, row + 4);
+	lose_cache_and_member_0(&rig, row + 4);
+	check_only_this_is_lost(&rig, row + 4);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* --- orders of events --- */
 
 static bool
@@ -1002,6 +1026,7 @@ main(void)
 		cmocka_unit_test(test_lost_caches_make_suspect_what_was_written_and_nothing_else),
 		cmocka_unit_test(test_what_a_flush_covered_stays_known_when_a_cache_is_lost),
 		cmocka_unit_test(test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along),
+		cmocka_unit_test(test_writes_lost_before_the_start_void_no_flush_after_it),
 		cmocka_unit_test(test_a_flush_covers_no_row_that_is_written_meanwhile),
 		cmocka_unit_test(test_parity_that_a_resync_corrected_can_go_with_a_cache),
 		cmocka_unit_test(test_a_flush_covers_nothing_of_a_device_that_hid_its_cache),
