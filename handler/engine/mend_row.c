@@ -427,6 +427,22 @@ lose_piece(struct sync_rows *rows, uint32_t positions, int piece)
 	return 0;
 }
 
+/* What was taken from the target may be what the others make of its chunk: then they stay as they are, and no cache has to be flushed
+ * before the row is safe.
+ */
+static void
+fit_to_taken(struct sync_rows *rows)
+{
+	const struct geometry *geometry = &rows->op.engine->geometry;
+	const uint32_t absent = engine_absent(rows->op.engine, row_of(rows)) & ~geometry_data_positions(geometry);
+	void *chunks[IRAID_MEMBERS_MAX];
+
+	sync_rows_chunks(rows, rows->mend.index, 0, chunks);
+	rows->mend.changed |= code_check(geometry, absent, chunks, sync_rows_spare(rows, 0), geometry->chunk_bytes);
+	if (MUTANT(FITTING_REWRITTEN))
+		rows->mend.changed |= geometry_redundant_positions(geometry);
+}
+
 /* The target was a member when rows became lost, and may hold what was written last: that is taken. */
 static void
 take_held(struct sync_rows *rows)
@@ -435,8 +451,8 @@ take_held(struct sync_rows *rows)
 	const int position = target_position(rows);
 	const uint8_t *held = sync_rows_spare(rows, SYNC_HELD);
 	uint8_t *chunk = sync_rows_chunk(rows, position, rows->mend.index);
-	void *chunks[IRAID_MEMBERS_MAX];
-	uint32_t begin, end, redundant, from = 0;
+	uint32_t begin, end, from = 0;
+	bool taken = rows->mend.taken;
 	uint8_t flags;
 
 	rows->mend.heals = (engine->absence[engine->target->role].sure || MUTANT(HEALED_BY_WORD)) &&
@@ -451,11 +467,10 @@ take_held(struct sync_rows *rows)
 			continue;
 		}
 		memcpy(chunk + begin, held + begin, end - begin);
-		rows->mend.changed |= geometry_redundant_positions(&engine->geometry);
+		taken = true;
 	}
-	redundant = geometry_redundant_positions(&engine->geometry);
-	sync_rows_chunks(rows, rows->mend.index, 0, chunks);
-	code_make(&engine->geometry, redundant, redundant, chunks, engine->geometry.chunk_bytes);
+	if (taken)
+		fit_to_taken(rows);
 }
 
 static bool
@@ -496,7 +511,6 @@ take_unrecorded(struct sync_rows *rows)
 	memcpy(sync_rows_chunk(rows, position, mend->index), sync_rows_spare(rows, SYNC_HELD),
 	       engine->geometry.chunk_bytes);
 	memset(mend->bad[position], 0, sizeof(mend->bad[position]));
-	mend->changed |= geometry_redundant_positions(&engine->geometry);
 	return 0;
 }
 

@@ -545,7 +545,10 @@
 	  "what a stop knew is believed though this gateway has seen a later assembly")		\
 	X(VOID_BEFORE_START, "void-before-start", 16,						\
 	  "test_engine_lost: test_writes_lost_before_the_start_void_no_flush_after_it",		\
-	  "what a device lost before the start voids flushes of it that came later")
+	  "what a device lost before the start voids flushes of it that came later")		\
+	X(FITTING_REWRITTEN, "fitting-rewritten", 6,						\
+	  "test_engine_mend: test_row_that_fits_as_it_is_can_not_go_with_a_cache",		\
+	  "P and Q that fit what a device brings back are written again, and may be lost with a cache")
 
 enum mutant {
 	MUTANT_NONE,
