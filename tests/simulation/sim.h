@@ -370,6 +370,7 @@ struct sim {
 	uint32_t leaving;		/* roles that are to go: of a start by force */
 	uint32_t wiped_roles;		/* in sync as far as the engine knows, and empty */
 	uint64_t reverted_us;		/* when that last happened to some sector */
+	uint64_t caches_gone_us;	/* when rows last became unsure because members had been silent together */
 
 	/* load */
 	struct sim_request *active, *spare_requests;

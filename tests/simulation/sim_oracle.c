@@ -347,6 +347,7 @@ oracle_session_restored(struct sim *sim, int m)
 {
 	if (sim->schedule.now_us > sim->excess_until_us || !sim->members[m].had_cache)
 		return;
+	sim->caches_gone_us = sim->schedule.now_us;
 	if (!sim_can(sim, ABILITY_ROWS_JUDGED)) {
 		oracle_crashed(sim);
 		return;
@@ -722,12 +723,21 @@ overwritten(struct sim *sim, uint64_t sector, bool fua)
 	sim->traits[sector] &= (uint8_t)~MAY_BE_ANYTHING;
 }
 
+/* The engine tells at the end of a turn what ended in it.  All members had answered a write that ends in the very turn in which its row
+ * becomes unsure: it came before that, as if it had been told a turn earlier.  One with FUA was flushed, and is not in doubt.
+ */
+static bool
+ended_before_doubt(const struct sim *sim, const struct sim_request *write, uint64_t row)
+{
+	return sim->unsure[row] && !write->request.fua && sim->caches_gone_us == sim->schedule.now_us;
+}
+
 static void
 acknowledge(struct sim *sim, const struct sim_request *request)
 {
 	uint64_t row = UINT64_MAX;
 	uint64_t row_ends = 0;
-	bool excessive = false;
+	bool losable = false;
 
 	tell_readers(sim, request);
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
@@ -736,13 +746,13 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 		if (row == UINT64_MAX || i == row_ends) {
 			row = sim_sector_row(sim, i);
 			row_ends = row_begin(sim, row + 1);
-			excessive = damage_is_excessive(sim, row);
+			losable = damage_is_excessive(sim, row) || ended_before_doubt(sim, request, row);
 		}
 		raise_acknowledged(sim, i, number, request->submit_us);
 		if (request->request.fua && sim->floor[i] > sim->flushed[i])
 			sim->flushed[i] = number < sim->floor[i] ? number : sim->floor[i];
 		/* Where it could be read only by luck, a rebuild may lose it yet. */
-		if (!excessive)
+		if (!losable)
 			sim->traits[i] &= (uint8_t)~MAY_BE_LOST;
 		overwritten(sim, i, request->request.fua);
 	}
