@@ -116,7 +116,7 @@ mend_granules(struct engine *engine, struct member *member)
 		for_each_member(engine, other) {
 			const uint8_t *good = loaded_map(engine, other) + (size_t)i * LAYOUT_GRANULE_BYTES;
 
-			if (other->in_sync && (!other->forced || MUTANT(FORCED_MENDS)) &&
+			if (other->in_sync && (!other->forced || member->forced || MUTANT(FORCED_MENDS)) &&
 			    map_granule_valid(good, i, engine->options.volume_uuid)) {
 				memcpy(granule, good, LAYOUT_GRANULE_BYTES);
 				break;
@@ -215,6 +215,22 @@ forget_void_flushes(struct engine *engine)
 		member->flushes_void &= MUTANT(VOID_BEFORE_START);
 }
 
+/* The old map of one that is taken by force says nothing: the others marked what it lacks.  If there are no others, it is all that
+ * is known.
+ */
+static bool
+map_counts(const struct engine *engine, const struct member *member)
+{
+	if (!member->in_sync)
+		return false;
+	if (!member->forced || MUTANT(FORCED_MAP_COUNTS))
+		return true;
+	for (int i = 0; i < engine->slots; i++)
+		if (engine->members[i].backend != NULL && engine->members[i].in_sync && !engine->members[i].forced)
+			return false;
+	return !MUTANT(FORCED_MAPS_IGNORED);
+}
+
 static void
 merge_maps(struct engine *engine)
 {
@@ -227,8 +243,7 @@ merge_maps(struct engine *engine)
 		return;
 	}
 	for_each_member(engine, member) {
-		/* The old map of one that is taken by force says nothing: the others marked what it lacks. */
-		if (!member->in_sync || (member->forced && !MUTANT(FORCED_MAP_COUNTS)))
+		if (!map_counts(engine, member))
 			continue;
 		merge_map(engine, member, flags, first);
 		first = false;

@@ -161,6 +161,9 @@
 	X(FORCED_MAP_COUNTS, "forced-map-counts", 1,						\
 	  "test_engine_force: test_what_a_forced_member_called_stale_and_was_copied_since_is_there",	\
 	  "what the old map of a forced member calls stale is lost")				\
+	X(FORCED_MAPS_IGNORED, "forced-maps-ignored", 1,					\
+	  "test_engine_force: test_where_all_are_forced_their_own_maps_count",			\
+	  "the maps of forced members count for nothing though there are no others")		\
 	X(FORCED_MENDS, "forced-mends", 1,							\
 	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
 	  "the old region map of a forced member stands in for one that can't be read")	\

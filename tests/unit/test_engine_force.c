@@ -197,6 +197,32 @@ test_what_a_forced_member_called_stale_and_was_copied_since_is_there(void **stat
 	rig_free(&rig);
 }
 
+/* Two are out, one of them is being filled, and those who have all die: what is left goes by the map of the one. */
+static void
+test_where_all_are_forced_their_own_maps_count(void **state)
+{
+	struct rig rig;
+	uint64_t sector;
+
+	begin(&rig, 6, 4, 1206);
+	sector = sector_of_row(&rig, row_on(&rig, 0));
+	fake_member_cut(&rig.members[DEAD], false);
+	lose(&rig, LEFT);
+	rig_submit(&rig, REQUEST_WRITE, sector, row_sectors(&rig), false);
+	rig_drain(&rig);
+	engine_set_rates(rig.engine, 1, 1);
+	fake_member_cut(&rig.members[LEFT], true);
+	wait_for_state(&rig, LEFT, MEMBER_REBUILDING);
+	rig_stop(&rig);
+	rig.members[0].reachable = false;
+	rig.members[1].reachable = false;
+	rig.members[DEAD].reachable = true;
+	start_forced(&rig);
+	assert_int_equal(error_of_read(&rig, sector, 1), -ENODATA);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -206,6 +232,7 @@ main(void)
 		cmocka_unit_test(test_forced_member_keeps_no_old_table),
 		cmocka_unit_test(test_old_map_of_a_forced_member_mends_no_other),
 		cmocka_unit_test(test_what_a_forced_member_called_stale_and_was_copied_since_is_there),
+		cmocka_unit_test(test_where_all_are_forced_their_own_maps_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
