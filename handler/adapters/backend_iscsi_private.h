@@ -171,7 +171,7 @@ struct iscsi_member {
 	bool reserved;
 	bool preempt_only;	/* the target knows no PREEMPT AND ABORT */
 	int refusals;		/* of RESERVE, although nobody holds one */
-	bool leaving;		/* as soon as the keep-alive is answered */
+	bool leaving;		/* as soon as all that is under way has ended, the keep-alive too */
 	int final_error;	/* while giving back what was taken */
 	char final_reason[REASON_MAX];
 	int broken_error;	/* noted in a callback: the session is to be dropped */

@@ -418,6 +418,14 @@ redirect(struct iscsi_member *member)
 	enter(member, SESSION_RESOLVE);
 }
 
+/* What is under way ends first, and what the engine has handed over is sent yet: dropped, the reservation would stay. */
+static void
+leave_when_idle(struct iscsi_member *member)
+{
+	if (member->leaving && member->state == SESSION_OPEN && !member->step_pending && io_idle(member))
+		session_leave(member, -ECANCELED, "closed");
+}
+
 static void
 step(struct iscsi_member *member)
 {
@@ -438,8 +446,7 @@ step(struct iscsi_member *member)
 	outcome = session_absorb(member);
 	next = session_next(member->state, outcome, &member->facts);
 	if (member->state == SESSION_OPEN && next == SESSION_OPEN) {	/* the keep-alive */
-		if (member->leaving)
-			session_leave(member, -ECANCELED, "closed");
+		leave_when_idle(member);
 		return;
 	}
 	if (next == SESSION_FAILED) {
@@ -514,8 +521,7 @@ session_release(struct iscsi_member *member)
 	member->final_error = -ECANCELED;
 	snprintf(member->final_reason, sizeof(member->final_reason), "closed");
 	member->connect_deadline_ms = member->now_ms + BACKEND_RELEASE_MS;
-	if (!member->step_pending)
-		session_leave(member, -ECANCELED, "closed");
+	leave_when_idle(member);
 }
 
 void
@@ -550,6 +556,7 @@ session_wake_ms(const struct iscsi_member *member)
 void
 session_tick(struct iscsi_member *member)
 {
+	leave_when_idle(member);
 	if (!in_between(member))
 		return;
 	if (member->now_ms >= member->connect_deadline_ms) {

@@ -96,8 +96,8 @@ struct backend_ops {
 	/* Drop the session now, without waiting for anything from the network.  From an opened
 	 * or opening state; closed() follows with -ECANCELED. */
 	void (*close)(struct backend *backend);
-	/* As close(), for an orderly end after all ios are done: the reservation is given back and
-	 * the session logged out first, as far as that succeeds within BACKEND_RELEASE_MS. */
+	/* As close(), for an orderly end: the ios that are under way end first, then the reservation is given
+	 * back and the session logged out, as far as all that succeeds within BACKEND_RELEASE_MS. */
 	void (*release)(struct backend *backend);
 };
 

@@ -258,6 +258,41 @@ def test_a_target_without_reservations_is_used_without(start) -> None:  # noqa: 
         assert probe.ask("release").startswith("closed ECANCELED")
 
 
+def test_a_release_waits_for_what_is_under_way(start) -> None:  # noqa: F811
+    """Dropped with a write unanswered, the session would leave its reservation behind."""
+    actions = []
+    reservations = fake.Reservations()
+
+    def rule(command: fake.Command) -> fake.Reply | None:
+        if command.is_write:
+            time.sleep(0.2)  # it is under way
+        elif command.opcode == 0x5F:
+            actions.append(command.cdb[1] & 0x1F)
+        return reservations(command)
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        probe = start(target.member, "key=1")
+        probe.open()
+        probe.say("write 0 4096 3")
+        assert probe.ask("release") == "write 0 4096 0"
+        assert probe.line().startswith("closed ECANCELED")
+        assert actions == [REGISTER_AND_IGNORE, RESERVE, RELEASE, REGISTER]
+
+
+def test_a_release_waits_no_longer_than_told(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        target.rules.append(fake.Reservations())
+        probe = start(target.member, "deadline_ms=600000", "key=1")
+        probe.open()
+        target.rules.insert(0, lambda command: fake.SILENCE)
+        probe.say("write 0 4096 3")
+        begun = time.monotonic()
+        assert probe.ask("release").startswith("write 0 4096 -")
+        assert probe.line().startswith("closed ECANCELED")
+        assert 0.9 < time.monotonic() - begun < 3
+
+
 @pytest.mark.parametrize("in_force", [True, False])
 def test_a_key_that_lio_could_not_write_to_its_file_is_in_force(start, in_force) -> None:  # noqa: F811
     """LIO whose directory for reservations is not there takes the key, and answers 2/0800."""
