@@ -551,7 +551,13 @@
 	  "what a device lost before the start voids flushes of it that came later")		\
 	X(FITTING_REWRITTEN, "fitting-rewritten", 6,						\
 	  "test_engine_mend: test_row_that_fits_as_it_is_can_not_go_with_a_cache",		\
-	  "P and Q that fit what a device brings back are written again, and may be lost with a cache")
+	  "P and Q that fit what a device brings back are written again, and may be lost with a cache")	\
+	X(FRESH_IS_RAW, "fresh-is-raw", 16,							\
+	  "test_engine_lost: test_what_was_clean_stays_known_where_nobody_had_written",		\
+	  "a lost cache makes all of a region doubtful that nobody had written before the start, though it was clean since")	\
+	X(NEVER_RAW, "never-raw", 1,								\
+	  "test_intent: what_a_resync_just_made_goes_with_a_cache",				\
+	  "parity that a resync has just made is believed when a cache may have taken it along")
 
 enum mutant {
 	MUTANT_NONE,

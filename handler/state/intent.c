@@ -14,6 +14,7 @@
 #define INTENT_FLUSHING 0x08	/* copied before the flush that is under way */
 #define INTENT_DEFINED 0x10
 #define INTENT_LEANING 0x20	/* defined, with the target */
+#define INTENT_RAW 0x40		/* fresh, and not clean yet: a resync makes its parity */
 
 /* --- rows of a region, a bit each --- */
 
@@ -164,7 +165,7 @@ intent_loaded(struct intent *intent)
 		for (int set = 0; set < LAYOUT_STALE_SETS; set++)
 			intent->stale_in[set] += !!(intent->flags[i] & REGION_STALE(set));
 		if (intent->flags[i] & REGION_UNWRITTEN)
-			intent->traits[i] |= INTENT_FRESH;
+			intent->traits[i] |= intent->flags[i] & REGION_DIRTY ? INTENT_FRESH | INTENT_RAW : INTENT_FRESH;
 		set_suspect(intent, i, intent->flags[i] & REGION_DIRTY);
 	}
 	intent->written.incomplete = true;	/* what caches hold of them, nobody knows */
@@ -218,7 +219,7 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 		if (!redundant)
 			continue;
 		set_flags(intent, i, REGION_DIRTY | REGION_UNWRITTEN | intent->absent);
-		intent->traits[i] |= INTENT_FRESH;
+		intent->traits[i] |= INTENT_FRESH | INTENT_RAW;
 		set_suspect(intent, i, true);
 	}
 	return 0;
@@ -434,6 +435,17 @@ suspect_unwritten(struct intent *intent, uint32_t region, bool missing)
 	set_defined(intent, region, missing);
 }
 
+/* All its parity may be one that a resync has just made, and nobody noted which: a cache may take it along.  Once it was clean, it was
+ * flushed, as that of any other region.
+ */
+static bool
+is_raw(const struct intent *intent, uint32_t region)
+{
+	const uint8_t both = INTENT_FRESH | (MUTANT(FRESH_IS_RAW) ? 0 : INTENT_RAW);
+
+	return (intent->traits[region] & both) == both && !MUTANT(NEVER_RAW);
+}
+
 /* All of it fits, and flushes covered what was written: no cache took anything of it along.  To say so takes no memory; without any,
  * all of it would be taken for lost.  False: that is not so.
  */
@@ -445,14 +457,13 @@ suspect_flushed(struct intent *intent, uint32_t region, bool settled)
 	for (size_t i = 0; i < row_words(intent); i++)
 		if (written_word(&intent->written, region, i) != 0)
 			return false;
-	if ((intent->traits[region] & INTENT_FRESH) && !settled) {
+	if (is_raw(intent, region) && !settled) {
 		intent->doubted[region] = intent->doubts;
 		set_suspect(intent, region, true);
 	}
 	return true;
 }
 
-/* In a fresh region all parity may be one that a resync has just made. */
 static bool
 suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 {
@@ -467,7 +478,7 @@ suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 		return false;
 	intent->doubted[region] = intent->doubts;
 	set_defined(intent, region, false);
-	if ((intent->traits[region] & INTENT_FRESH) && !settled)
+	if (is_raw(intent, region) && !settled)
 		drop_rows(intent, &intent->proven[region]);
 	for (size_t i = 0; i < row_words(intent); i++) {
 		if (intent->proven[region] != NULL)
@@ -630,6 +641,7 @@ intent_clean_end(struct intent *intent)
 		if (!cleanable(intent, i))
 			continue;
 		set_flags(intent, i, intent->flags[i] & (uint8_t)~REGION_DIRTY);
+		intent->traits[i] &= (uint8_t)~INTENT_RAW;
 		written_clean(&intent->written, i);
 		cleaned++;
 	}

@@ -17,7 +17,8 @@
  *
  * A fresh region was never written before this assembly.  As long as all members are there its
  * parity is as suspect as any; but when a member goes, whatever parity says becomes the content
- * of that member's never-written bytes, so nothing is lost (intent_member_lost).
+ * of that member's never-written bytes, so nothing is lost (intent_member_lost).  Until it was clean once, a resync may just have made
+ * all of its parity (raw), and a lost cache may take along any of it; then, what was written since the last flush, as elsewhere.
  *
  * While the engine lives it knows which rows it wrote since all members were flushed (written.h): only those become suspect when a
  * write fails or a cache may be lost, and in a fresh region only those are not fresh any more (unsure).  Of which regions that is not
@@ -45,7 +46,7 @@ struct intent {
 	uint32_t blocks;		/* of the map, LAYOUT_MAP_BLOCK_BYTES each */
 	uint8_t *flags;
 	uint8_t *durable;
-	uint8_t *traits;		/* INTENT_SUSPECT, INTENT_FRESH, INTENT_COPIED, INTENT_FLUSHING, INTENT_DEFINED, INTENT_LEANING */
+	uint8_t *traits;		/* INTENT_SUSPECT, INTENT_FRESH, INTENT_COPIED, INTENT_FLUSHING, INTENT_DEFINED, INTENT_LEANING, INTENT_RAW */
 	uint16_t *active;		/* writes in flight */
 	uint32_t *touched;		/* generation of the last write's end */
 	uint32_t *doubted;		/* `doubts` when it last became suspect; 0: at assembly */

@@ -123,6 +123,28 @@ test_lost_caches_make_suspect_what_was_written_and_nothing_else(void **state)
 	rig_free(&rig);
 }
 
+/* A region that nobody had written before the start is as any other, once it was clean. */
+static void
+test_what_was_clean_stays_known_where_nobody_had_written(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	(void)state;
+	begin(&rig, 5, 4, 837);
+	row = row_in(&rig, 2);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
+	rig_drain(&rig);
+	disk_damage(&rig.members[0].disk, DATA_OFFSET + (row + 4) * CHUNK);
+	fake_member_power_loss(&rig.members[1], true);
+	fake_member_power_loss(&rig.members[2], true);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	assert_int_equal(read_first_chunk(&rig, row + 4), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static struct fake_member *
 parity_of(struct rig *rig, uint64_t row)
 {
@@ -1024,6 +1046,7 @@ main(void)
 		cmocka_unit_test(test_what_was_lost_after_a_member_left_is_not_taken_from_it),
 		cmocka_unit_test(test_failed_write_of_a_degraded_volume_loses_its_own_row_only),
 		cmocka_unit_test(test_lost_caches_make_suspect_what_was_written_and_nothing_else),
+		cmocka_unit_test(test_what_was_clean_stays_known_where_nobody_had_written),
 		cmocka_unit_test(test_what_a_flush_covered_stays_known_when_a_cache_is_lost),
 		cmocka_unit_test(test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along),
 		cmocka_unit_test(test_writes_lost_before_the_start_void_no_flush_after_it),

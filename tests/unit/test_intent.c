@@ -849,6 +849,32 @@ what_is_settled_stays_so_when_another_cache_is_lost(void **state)
 		assert_true(intent_row_suspect(intent, row));
 }
 
+/* Of two regions that nobody had written a resync has made the parity, and one was clean since; a row of each is written. */
+static void
+what_a_resync_just_made_goes_with_a_cache(void **state)
+{
+	struct intent *intent = &world.intent;
+
+	(void)state;
+	assert_int_equal(intent_init(intent, 4, 4), 0);
+	assert_int_equal(intent_grow(intent, 12, true), 0);
+	intent_region_proven(intent, 2);
+	for (int generation = 0; generation < 2; generation++)
+		intent_clean_begin(intent);
+	assert_int_equal(intent_clean_end(intent), 1);
+	intent_region_proven(intent, 1);
+	for (uint32_t region = 1; region < 3; region++) {
+		intent_begin(intent, region);
+		intent_note_rows(intent, region * 4 + 1, region * 4 + 1);
+		intent_end(intent, region);
+	}
+	assert_int_equal(intent_suspect_dirty(intent, false, false), 0);
+	for (uint64_t row = 4; row < 12; row++) {
+		assert_int_equal(intent_row_suspect(intent, row), row < 8 || row == 9);
+		assert_int_equal(intent_row_losable(intent, row), row % 4 == 1);
+	}
+}
+
 /* While this is so there is no memory. */
 static bool memory_refused;
 
@@ -962,6 +988,7 @@ main(void)
 		cmocka_unit_test_teardown(growth_keeps_what_is_known, name_the_seed),
 		cmocka_unit_test_teardown(what_was_written_stays_proven_while_its_place_is_filled, name_the_seed),
 		cmocka_unit_test_teardown(what_is_settled_stays_so_when_another_cache_is_lost, name_the_seed),
+		cmocka_unit_test_teardown(what_a_resync_just_made_goes_with_a_cache, name_the_seed),
 		cmocka_unit_test_teardown(what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory, name_the_seed),
 		cmocka_unit_test_teardown(rows_are_told_apart_without_memory, name_the_seed),
 	};
