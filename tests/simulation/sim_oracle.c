@@ -723,8 +723,9 @@ overwritten(struct sim *sim, uint64_t sector, bool fua)
 	sim->traits[sector] &= (uint8_t)~MAY_BE_ANYTHING;
 }
 
-/* The engine tells at the end of a turn what ended in it.  All members had answered a write that ends in the very turn in which its row
- * becomes unsure: it came before that, as if it had been told a turn earlier.  One with FUA was flushed, and is not in doubt.
+/* The engine tells at the end of a turn what ended in it.  All members had answered a write that ends in the very turn in
+ * which its row becomes unsure: it came before that, as if it had been told a turn earlier.  One with FUA was flushed, and is
+ * not in doubt.
  */
 static bool
 ended_before_doubt(const struct sim *sim, const struct sim_request *write, uint64_t row)

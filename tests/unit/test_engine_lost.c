@@ -267,7 +267,7 @@ test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along(void **state)
 	rig_free(&rig);
 }
 
-/* What a device tells at its first log-in was lost before the volume started: it says nothing of what is flushed from then on. */
+/* What a device tells at its first log-in was lost before the volume started: it says nothing of what is flushed later. */
 static void
 test_writes_lost_before_the_start_void_no_flush_after_it(void **state)
 {
