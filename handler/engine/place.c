@@ -499,7 +499,7 @@ judge_superblock(struct member *member)
 	member->examine_again_ms = member->examine_refused ? member->engine->now_ms + EXAMINE_AGAIN_MS : 0;
 	if (member->verdict == SUPERBLOCK_OK && !member->in_sync && !member->evicting && !fits_itself(member)) {
 		member->verdict = SUPERBLOCK_UNSUPPORTED;
-		member->presence = PRESENCE_REJECTED;
+		member->presence = PRESENCE_MISFIT;
 	} else if (member->verdict == SUPERBLOCK_OK) {
 		member->presence = PRESENCE_EXAMINED;
 		/* One that is being evicted may stay yet, so it stays who it is. */

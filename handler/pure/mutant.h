@@ -549,6 +549,12 @@
 	X(VOID_BEFORE_START, "void-before-start", 16,						\
 	  "test_engine_lost: test_writes_lost_before_the_start_void_no_flush_after_it",		\
 	  "what a device lost before the start voids flushes of it that came later")		\
+	X(MISFIT_UNHEARD, "misfit-unheard", 8,							\
+	  "test_assembly: a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out",	\
+	  "what a device that has changed says of the others counts for nothing")		\
+	X(WITNESS_FLAGS, "witness-flags", 1,							\
+	  "test_assembly: what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out",	\
+	  "a member forced on the word of a device that has changed lacks what nobody marked")	\
 	X(FITTING_REWRITTEN, "fitting-rewritten", 6,						\
 	  "test_engine_mend: test_row_that_fits_as_it_is_can_not_go_with_a_cache",		\
 	  "P and Q that fit what a device brings back are written again, and may be lost with a cache")	\

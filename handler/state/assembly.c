@@ -37,10 +37,15 @@ newer(const struct superblock *a, const struct superblock *b)
 }
 
 static bool
+is_of_volume(const struct assembly_input *input, int i)
+{
+	return memcmp(input->superblocks[i]->volume_uuid, input->volume_uuid, UUID_BYTES) == 0;
+}
+
+static bool
 ours(const struct assembly_input *input, int i)
 {
-	return input->presence[i] == PRESENCE_EXAMINED &&
-	       memcmp(input->superblocks[i]->volume_uuid, input->volume_uuid, UUID_BYTES) == 0;
+	return input->presence[i] == PRESENCE_EXAMINED && is_of_volume(input, i);
 }
 
 /* --- what the record says of a device --- */
@@ -245,6 +250,32 @@ find_newest(const struct assembly_input *input)
 	return in_force >= 0 ? in_force : newest;
 }
 
+/* Is one of those here whom the record calls in sync?  Then nobody needs to be told by another. */
+static bool
+knows_itself(const struct assembly_input *input, const struct superblock *record)
+{
+	for (int i = 0; i < input->count; i++)
+		if (ours(input, i) && calls_in_sync(record, input->superblocks[i]->member_uuid))
+			return true;
+	return false;
+}
+
+/* Who is not as it was can't be a member.  But it may be the last that knows that all others are out: they don't start as if the
+ * volume had not gone on without them.  -1: no such device.
+ */
+static int
+find_witness(const struct assembly_input *input, int newest)
+{
+	int witness = -1;
+
+	for (int i = 0; newest >= 0 && i < input->count; i++)
+		if (input->presence[i] == PRESENCE_MISFIT && is_of_volume(input, i) &&
+		    newer(input->superblocks[i], input->superblocks[witness >= 0 ? witness : newest]) &&
+		    !knows_itself(input, input->superblocks[i]) && !MUTANT(MISFIT_UNHEARD))
+			witness = i;
+	return witness;
+}
+
 /* --- the decision --- */
 
 static struct geometry
@@ -278,6 +309,9 @@ stand_slot(const struct assembly_input *input, const struct superblock *record, 
 		return;
 	case PRESENCE_AWAITED:
 		place.fault = "not reachable";
+		break;
+	case PRESENCE_MISFIT:
+		place.fault = "has changed: make it as it was, or replace it";
 		break;
 	case PRESENCE_REJECTED:
 		place.fault = "has no valid superblock of this volume: correct its address, or add it as a "
@@ -434,6 +468,9 @@ take_by_force(const struct assembly_input *input, const struct superblock *recor
 
 		out->standing[slot] = STANDING_IN_SYNC;
 		out->forced[slot] = true;
+		/* Flags of what it lacks are in the map of a witness, which nobody reads. */
+		if (input->presence[out->newest] == PRESENCE_MISFIT && !MUTANT(WITNESS_FLAGS))
+			out->stale_set[slot] = -1;
 		out->fault[slot] = NULL;
 		trusted |= 1u << out->role[slot];
 	}
@@ -500,8 +537,12 @@ assembly_decide(const struct assembly_input *input, struct assembly_verdict *out
 {
 	const struct superblock *record = NULL;
 	int awaited = 0;
+	int witness;
 
 	*out = (struct assembly_verdict){ .answer = ASSEMBLY_WAIT, .newest = find_newest(input) };
+	witness = find_witness(input, out->newest);
+	if (witness >= 0)
+		out->newest = witness;
 	if (out->newest >= 0)
 		record = input->superblocks[out->newest];
 	for (int i = 0; i < SLOTS_MAX; i++) {

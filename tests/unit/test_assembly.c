@@ -143,7 +143,9 @@ check_always(const struct scene *scene)
 	if (starts) {
 		const struct superblock *newest = input->superblocks[verdict->newest];
 
-		assert_true(trusted >= newest->member_count - (newest->level == 5));
+		const int borne = newest->level == 1 ? newest->member_count - 1 : newest->level == 5;
+
+		assert_true(trusted >= newest->member_count - borne);
 		assert_false(verdict->answer == ASSEMBLY_READY && trusted < newest->member_count &&
 			     awaited > 0);
 	}
@@ -374,6 +376,78 @@ nobody_there(void **state)
 	check_always(&scene);
 	scene.input.presence[0] = PRESENCE_REJECTED;
 	assert_int_equal(decide(&scene)->answer, ASSEMBLY_REFUSED);
+	check_always(&scene);
+}
+
+/* Level 1 went on with member 2 alone, which has another size now. */
+static int
+begin_with_witness(struct scene *scene, const struct superblock *before)
+{
+	struct superblock after = *before;
+	int witness;
+
+	scene_begin(scene);
+	for (int role = 0; role < 2; role++) {
+		add_member(scene, before, role, role, EPOCH, EVENT);
+		after.member_states[role] = MEMBER_MISSING;
+		track(&after, role, role, role, MEMBER_OUT_OF_DATE);
+	}
+	witness = add_member(scene, &after, 2, 2, EPOCH + 1, EVENT + 2);
+	scene->input.presence[witness] = PRESENCE_MISFIT;
+	return witness;
+}
+
+static void
+a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out(void **state)
+{
+	static struct scene scene;
+	struct superblock before = record_of(1, 3);
+	int witness = begin_with_witness(&scene, &before);
+
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_REFUSED);
+	assert_int_equal(scene.verdict.newest, witness);
+	assert_non_null(strstr(scene.verdict.reason, "--force"));
+	assert_non_null(strstr(scene.verdict.fault[witness], "has changed"));
+	assert_int_equal(scene.verdict.standing[0], STANDING_OUT_OF_DATE);
+	check_always(&scene);
+	/* As it was again. */
+	scene.input.presence[witness] = PRESENCE_EXAMINED;
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
+	assert_int_equal(scene.verdict.standing[witness], STANDING_IN_SYNC);
+	check_always(&scene);
+}
+
+static void
+what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out(void **state)
+{
+	static struct scene scene;
+	struct superblock before = record_of(1, 3);
+
+	begin_with_witness(&scene, &before);
+	scene.input.force = true;
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
+	assert_true(scene.verdict.forced[0]);
+	assert_int_equal(scene.verdict.stale_set[0], -1);
+	check_always(&scene);
+}
+
+/* Its last word was for nobody, or they have it as well. */
+static void
+a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync(void **state)
+{
+	static struct scene scene;
+	struct superblock before = record_of(5, 4), after = before;
+	int changed;
+
+	scene_begin(&scene);
+	after.member_states[3] = MEMBER_MISSING;
+	for (int role = 0; role < 4; role++)
+		if (role != 2)
+			add_member(&scene, &before, role, role, EPOCH, EVENT);
+	changed = add_member(&scene, &after, 2, 2, EPOCH + 1, EVENT + 1);
+	scene.input.presence[changed] = PRESENCE_MISFIT;
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
+	assert_int_equal(scene.verdict.standing[changed], STANDING_UNKNOWN);
 	check_always(&scene);
 }
 
@@ -793,6 +867,9 @@ main(void)
 		cmocka_unit_test(every_mix_of_five_members),
 		cmocka_unit_test(every_mix_of_epochs_and_events),
 		cmocka_unit_test(nobody_there),
+		cmocka_unit_test(a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out),
+		cmocka_unit_test(what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out),
+		cmocka_unit_test(a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync),
 		cmocka_unit_test(spares_and_further_slots_are_not_waited_for),
 		cmocka_unit_test(a_replaced_member_is_obsolete_even_if_forced),
 		cmocka_unit_test(targets_of_rebuilds_are_known_and_never_forced),
