@@ -165,6 +165,16 @@ merge_lost_tables(struct engine *engine)
 	return whole;
 }
 
+/* Is somebody there who is in sync on record? */
+static bool
+is_any_trusted(const struct engine *engine)
+{
+	for (int i = 0; i < engine->slots; i++)
+		if (engine->members[i].backend != NULL && engine->members[i].in_sync && !engine->members[i].forced)
+			return true;
+	return false;
+}
+
 /* Sets of tracked members are marked; what else is marked belongs to nobody. */
 static uint8_t
 tracked_sets(const struct engine *engine)
@@ -180,12 +190,14 @@ tracked_sets(const struct engine *engine)
 static void
 apply_force(struct engine *engine)
 {
+	const bool unwritten_known = is_any_trusted(engine);
+
 	for_each_member(engine, member) {
 		if (!member->forced)
 			continue;
 		if (!MUTANT(FORCE_TRUSTS))
 			intent_forced(&engine->intent,
-				      member->stale_set >= 0 ? REGION_STALE(member->stale_set) : 0);
+				      member->stale_set >= 0 ? REGION_STALE(member->stale_set) : 0, unwritten_known);
 		place_untrack(engine, member->stale_set);
 		member->stale_set = -1;
 	}
@@ -225,10 +237,7 @@ map_counts(const struct engine *engine, const struct member *member)
 		return false;
 	if (!member->forced || MUTANT(FORCED_MAP_COUNTS))
 		return true;
-	for (int i = 0; i < engine->slots; i++)
-		if (engine->members[i].backend != NULL && engine->members[i].in_sync && !engine->members[i].forced)
-			return false;
-	return !MUTANT(FORCED_MAPS_IGNORED);
+	return !is_any_trusted(engine) && !MUTANT(FORCED_MAPS_IGNORED);
 }
 
 static void

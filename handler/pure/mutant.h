@@ -164,6 +164,15 @@
 	X(FORCED_MAPS_IGNORED, "forced-maps-ignored", 1,					\
 	  "test_engine_force: test_where_all_are_forced_their_own_maps_count",			\
 	  "the maps of forced members count for nothing though there are no others")		\
+	X(FORCED_UNWRITTEN_LOST, "forced-unwritten-lost", 9,					\
+	  "test_engine_force: test_what_nobody_ever_wrote_is_not_lost_by_force",		\
+	  "what nobody ever wrote is taken for written when a member is taken by force")	\
+	X(FORCED_UNWRITTEN_ALONE, "forced-unwritten-alone", 9,					\
+	  "test_intent: what_is_forced_is_written_unless_a_map_of_today_says_no",		\
+	  "maps of an older time alone are believed what they call unwritten when a member is taken by force")	\
+	X(FORCED_NOT_RAW, "forced-not-raw", 1,							\
+	  "test_intent: what_is_made_beside_a_forced_member_goes_with_a_cache",			\
+	  "where nobody ever wrote, parity is believed that was made beside a member taken by force, and may be lost with a cache")	\
 	X(FORCED_MENDS, "forced-mends", 1,							\
 	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
 	  "the old region map of a forced member stands in for one that can't be read")	\

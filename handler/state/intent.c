@@ -797,13 +797,22 @@ intent_forget(struct intent *intent, uint8_t stale)
 }
 
 void
-intent_forced(struct intent *intent, uint8_t stale)
+intent_forced(struct intent *intent, uint8_t stale, bool unwritten_known)
 {
+	const bool known = (unwritten_known || MUTANT(FORCED_UNWRITTEN_ALONE)) && !MUTANT(FORCED_UNWRITTEN_LOST);
+
 	for (uint32_t i = 0; i < intent->regions; i++) {
+		const bool unwritten = known && (intent->flags[i] & REGION_UNWRITTEN);
+
 		if (stale != 0 && !(intent->flags[i] & stale))
 			continue;
-		set_flags(intent, i, (intent->flags[i] & (uint8_t)~stale & (uint8_t)~REGION_UNWRITTEN) |
-					     REGION_DIRTY);
-		intent_suspect(intent, i);
+		set_flags(intent, i, (intent->flags[i] & (uint8_t)~stale & (uint8_t)~REGION_UNWRITTEN) | REGION_DIRTY |
+					     (unwritten ? REGION_UNWRITTEN : 0));
+		if (!unwritten) {
+			intent_suspect(intent, i);
+			continue;
+		}
+		intent->traits[i] |= MUTANT(FORCED_NOT_RAW) ? 0 : INTENT_RAW;
+		set_suspect(intent, i, true);
 	}
 }

@@ -117,8 +117,9 @@ uint32_t intent_stale(const struct intent *intent, uint8_t stale);	/* regions wi
 /* These sets belong to nobody (any more). */
 void intent_forget(struct intent *intent, uint8_t stale);
 
-/* A member was taken as it stands although it is out of date: where it is stale (0: everywhere), parity is suspect. */
-void intent_forced(struct intent *intent, uint8_t stale);
+/* A member was taken as it stands although it is out of date: where it is stale (0: everywhere), parity is suspect.  unwritten_known:
+ * one of the maps is not of an older time, so what it calls unwritten nobody wrote since the member left; it stays fresh. */
+void intent_forced(struct intent *intent, uint8_t stale, bool unwritten_known);
 
 uint32_t intent_region(const struct intent *intent, uint64_t row);
 bool intent_row_suspect(const struct intent *intent, uint64_t row);

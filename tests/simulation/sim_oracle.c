@@ -425,8 +425,8 @@ go_back(struct sim *sim, const struct forced_start *start, uint64_t row, uint32_
 	}
 }
 
-/* If nobody else is left, their record rules, and what they make of the dead is of that time too.  In a volume that was never
- * proven they lack every region, whether it was written or not.
+/* If nobody else is left, their record rules, and what they make of the dead is of that time too.  Nothing is lost of what nobody
+ * ever wrote, whether it was proven or not.
  */
 void
 oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, uint32_t dead)
@@ -437,8 +437,7 @@ oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, 
 		go_back(sim, start, row, (left | dead) == all ? all : left);
 	oracle_out_changed(sim, dead);
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if ((has_parity(sim) && !sim->proven_once) || start->open[region] ||
-		    region_was_written(sim, region, start->left_us))
+		if (start->open[region] || region_was_written(sim, region, start->left_us))
 			make_region_unsure(sim, region);
 }
 

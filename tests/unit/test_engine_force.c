@@ -223,6 +223,28 @@ test_where_all_are_forced_their_own_maps_count(void **state)
 	rig_free(&rig);
 }
 
+/* Nothing can be lost of what nobody ever wrote, though its parity was never made, and the map calls it stale on who had left. */
+static void
+test_what_nobody_ever_wrote_is_not_lost_by_force(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	rig_init(&rig, 5, 4, CHUNK, LOAD_BYTES, 1207);
+	rig_start_active(&rig);
+	lose(&rig, LEFT);
+	row = row_on(&rig, DEAD);
+	assert_true(rig_status(&rig).regions_suspect == 0);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + REGION_ROWS), CHUNK_SECTORS, false);
+	rig_drain(&rig);
+	leave_one_to_force(&rig);
+	start_forced(&rig);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	assert_int_equal(read_first_chunk(&rig, row + REGION_ROWS), -ENODATA);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -233,6 +255,7 @@ main(void)
 		cmocka_unit_test(test_old_map_of_a_forced_member_mends_no_other),
 		cmocka_unit_test(test_what_a_forced_member_called_stale_and_was_copied_since_is_there),
 		cmocka_unit_test(test_where_all_are_forced_their_own_maps_count),
+		cmocka_unit_test(test_what_nobody_ever_wrote_is_not_lost_by_force),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -970,6 +970,57 @@ rows_are_told_apart_without_memory(void **state)
 	intent_destroy(intent);
 }
 
+/* A region was never written, another was; each is stale on who is taken by force, or on nobody known.  If all maps are of an older
+ * time, the first may have been written since.
+ */
+static void
+what_is_forced_is_written_unless_a_map_of_today_says_no(void **state)
+{
+	static const uint8_t flags[] = { REGION_UNWRITTEN | REGION_STALE(0), REGION_STALE(0), REGION_UNWRITTEN };
+	struct intent *intent = &world.intent;
+
+	for (int known = 0; known <= 1; known++)
+		for (int everywhere = 0; everywhere <= 1; everywhere++) {
+			assert_int_equal(intent_init(intent, 12, 4), 0);
+			intent_merge(intent, flags, true);
+			intent_loaded(intent);
+			intent_forced(intent, everywhere ? 0 : REGION_STALE(0), known);
+			for (uint64_t row = 0; row < 12; row++) {
+				const bool taken = everywhere || row < 8;
+				const bool written = row / 4 == 1 || !known;
+
+				assert_int_equal(intent_row_suspect(intent, row), taken);
+				assert_int_equal(intent_row_losable(intent, row), taken && written);
+				assert_int_equal(!!(intent->flags[row / 4] & REGION_DIRTY), taken);
+			}
+			intent_destroy(intent);
+		}
+}
+
+/* It was clean on record, and is new again: a resync makes its parity. */
+static void
+what_is_made_beside_a_forced_member_goes_with_a_cache(void **state)
+{
+	static const uint8_t flags[] = { REGION_UNWRITTEN | REGION_STALE(0) };
+	struct intent *intent = &world.intent;
+
+	assert_int_equal(intent_init(intent, 4, 4), 0);
+	intent_merge(intent, flags, true);
+	intent_loaded(intent);
+	intent_forced(intent, REGION_STALE(0), true);
+	intent_flush_begins(intent);
+	intent_flush_ends(intent, true);
+	intent_region_proven(intent, 0);
+	intent_begin(intent, 0);
+	intent_note_rows(intent, 1, 1);
+	intent_end(intent, 0);
+	assert_int_equal(intent_suspect_dirty(intent, false, false), 0);
+	for (uint64_t row = 0; row < 4; row++) {
+		assert_true(intent_row_suspect(intent, row));
+		assert_int_equal(intent_row_losable(intent, row), row == 1);
+	}
+}
+
 static int
 name_the_seed(void **state)
 {
@@ -991,6 +1042,8 @@ main(void)
 		cmocka_unit_test_teardown(what_a_resync_just_made_goes_with_a_cache, name_the_seed),
 		cmocka_unit_test_teardown(what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory, name_the_seed),
 		cmocka_unit_test_teardown(rows_are_told_apart_without_memory, name_the_seed),
+		cmocka_unit_test_teardown(what_is_forced_is_written_unless_a_map_of_today_says_no, name_the_seed),
+		cmocka_unit_test_teardown(what_is_made_beside_a_forced_member_goes_with_a_cache, name_the_seed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
