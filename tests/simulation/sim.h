@@ -497,6 +497,7 @@ void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice 
 void oracle_init(struct sim *sim);
 void oracle_free(struct sim *sim);
 void oracle_crashed(struct sim *sim);
+void oracle_map_damaged(struct sim *sim);	/* of some member */
 void oracle_open_rows(struct sim *sim, const struct sim_request *request);	/* as after a crash */
 void oracle_acknowledged(struct sim *sim, const struct sim_request *request);	/* a write, by another gateway */
 void oracle_flushed(struct sim *sim, const struct sim_request *request);	/* the same */

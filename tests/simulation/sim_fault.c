@@ -280,6 +280,7 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 	if (random_once_in(random, 6)) {	/* where the region map stands */
 		disk_damage(&member->disk, LAYOUT_MAP_OFFSET + fake_random(random) % (sim_region(sim, sim->rows - 1) /
 			    LAYOUT_GRANULE_REGIONS + 1) * LAYOUT_GRANULE_BYTES);
+		oracle_map_damaged(sim);
 		return;
 	}
 	while (geometry_position(&sim->geometry, row, (uint8_t)role) < 0)

@@ -269,18 +269,38 @@ map_is_gone(const struct sim *sim)
 	return good < 2;	/* that one may be away at the next assembly */
 }
 
-/* Which rows of a region were written, and are in caches, the next gateway does not know either. */
+/* Which rows of it were written, and are in caches, the next gateway does not know. */
+static void
+forget_region(struct sim *sim, uint32_t region)
+{
+	const uint64_t first = (uint64_t)region * sim->region_rows;
+
+	memset(sim->unflushed + first, true, region_end(sim, region) - first);
+	make_region_unsure(sim, region);
+}
+
+/* The map can't be read any more, and no gateway has read it yet. */
+static void
+forget_map(struct sim *sim)
+{
+	for (uint32_t region = 0; map_is_gone(sim) && region < regions(sim); region++)
+		forget_region(sim, region);
+}
+
+void
+oracle_map_damaged(struct sim *sim)
+{
+	if (sim->engine == NULL || !sim->running_seen)
+		forget_map(sim);
+}
+
 void
 oracle_crashed(struct sim *sim)
 {
-	const bool all = map_is_gone(sim);
-
+	forget_map(sim);
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if (all || region_is_open(sim, region)) {
-			memset(sim->unflushed + (uint64_t)region * sim->region_rows, true,
-			       region_end(sim, region) - (uint64_t)region * sim->region_rows);
-			make_region_unsure(sim, region);
-		}
+		if (region_is_open(sim, region))
+			forget_region(sim, region);
 }
 
 /* Does the newest record say that the volume was stopped in order?  recorded: of which roles it says that all is on record, if all say
@@ -331,6 +351,7 @@ oracle_stopped(struct sim *sim)
 			open_region(sim, region);
 		else if (region_is_open(sim, region))
 			make_region_unsure(sim, region);
+	forget_map(sim);
 }
 
 /* Parity and copies of the new rows have still to be made. */
