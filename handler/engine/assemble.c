@@ -494,6 +494,8 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->has_geometry = true;
 	engine->volume_bytes = geometry_volume_bytes(&engine->geometry);
 	engine->record = *newest;
+	if (engine->epoch_before == 0 || newest->epoch > engine->epoch_written || MUTANT(NEWER_BY_OUR_WRITES))
+		engine->epoch_before = newest->epoch;
 	engine->epoch_found = newest->epoch;
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
 									  : engine->options.epoch_seen;
@@ -561,6 +563,30 @@ forget_taken(struct engine *engine)
 	}
 }
 
+/* Is what was found on it, when an earlier assembly of this start took it, what counts?  Not what that one wrote. */
+static bool
+is_our_writing(const struct member *member)
+{
+	const struct superblock *own = &member->superblock;
+	const struct taken_as *taken = &member->taken_as;
+
+	return taken->known && memcmp(taken->uuid, own->member_uuid, 16) == 0 &&
+	       own->write_count >= taken->write_count && own->epoch <= member->engine->epoch_written;
+}
+
+static void
+note_taken(struct member *member)
+{
+	member->taken_as = (struct taken_as){
+		.known = member->in_sync && !member->forced,
+		.epoch = member->superblock.epoch,
+		.event = member->superblock.event,
+		.write_count = member->superblock.write_count,
+		.copy_lost = member->copy_lost,
+	};
+	memcpy(member->taken_as.uuid, member->superblock.member_uuid, 16);
+}
+
 static void
 place_members(struct engine *engine, const struct assembly_verdict *verdict)
 {
@@ -575,12 +601,8 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		member->checked = member->in_sync;
 		member->went_back = verdict->went_back[slot] && !member->in_sync;
 		member->forced = verdict->forced[slot];
-		member->taken_as = (struct taken_as){
-			.known = member->in_sync && !member->forced,
-			.epoch = member->superblock.epoch,
-			.event = member->superblock.event,
-			.write_count = member->superblock.write_count + member->copy_lost,
-		};
+		if (!is_our_writing(member))
+			note_taken(member);
 		member->excluded = !member->in_sync && member->stale_set >= 0 &&
 				   engine->record.tracked[member->stale_set].state == MEMBER_FAULTY;
 		if (!member->in_sync) {
@@ -777,6 +799,7 @@ examine_run(struct engine *engine)
 		.count = engine->slots,
 		.volume_uuid = engine->options.volume_uuid,
 		.epoch_seen = engine->options.epoch_seen,
+		.epoch_before = engine->epoch_before,
 		.force = may_force(engine),
 	};
 	struct assembly_verdict verdict;
@@ -787,6 +810,8 @@ examine_run(struct engine *engine)
 		input.presence[member->slot] = member->presence;
 		input.superblocks[member->slot] = &member->superblock;
 		input.copy_lost[member->slot] = member->copy_lost;
+		if (member->presence == PRESENCE_EXAMINED && is_our_writing(member))
+			input.found[member->slot] = member->taken_as;
 		if (member->presence == PRESENCE_AWAITED && member->link == LINK_CLOSED &&
 		    member->close_error == -EBUSY) {
 			engine->refused = true;

@@ -105,13 +105,6 @@ struct member_io {
 	void *owner;
 };
 
-/* What the superblock said of a member that was in sync when the volume was assembled. */
-struct taken_as {
-	bool known;			/* false: not so, or it was filled from the start since */
-	uint64_t epoch, event;
-	uint64_t write_count;		/* at most: the other copy could perhaps not be read */
-};
-
 struct member {
 	struct engine *engine;
 	struct backend *backend;
@@ -330,6 +323,8 @@ struct engine {
 	int record_again;		/* durable: still to be written so often, to say so */
 	uint64_t record_retry_ms;	/* after a failure */
 	uint64_t epoch_found;		/* that the members had when they were assembled */
+	uint64_t epoch_before;		/* and before this start wrote to any */
+	uint64_t epoch_written;		/* of the last superblock that was sent; 0: none was */
 	uint32_t recorded_found;	/* roles of which they said that all is on record (superblock.recorded_roles) */
 	uint64_t epoch_kept;		/* the epoch this gateway has on record */
 	uint64_t epoch_retry_ms;	/* after a failure */

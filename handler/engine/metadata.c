@@ -65,6 +65,7 @@ write_superblock(struct member *member)
 	superblock.write_count = member->write_count + 1;
 	memcpy(superblock.member_uuid, member->uuid, 16);
 	superblock_encode(&superblock, block);
+	engine->epoch_written = superblock.epoch;
 	mio = member_io_create(member, BACKEND_WRITE, superblock_offset(superblock.write_count),
 			       IO_SUPERBLOCK);
 	mio->io.fua = true;

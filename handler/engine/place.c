@@ -346,11 +346,11 @@ shows_more(const struct member *member, const struct member *used)
 	const struct taken_as *taken = &used->taken_as;
 
 	if (!used->in_sync || !taken->known || member->presence != PRESENCE_EXAMINED || member->verdict != SUPERBLOCK_OK ||
-	    own->epoch > member->engine->epoch_found || MUTANT(LATE_TWIN_IGNORED))
+	    own->epoch > member->engine->epoch_before || MUTANT(LATE_TWIN_IGNORED))
 		return false;
 	if (own->epoch != taken->epoch || own->event != taken->event)
 		return own->epoch != taken->epoch ? own->epoch > taken->epoch : own->event > taken->event;
-	return own->write_count > taken->write_count;
+	return own->write_count > taken->write_count + taken->copy_lost;
 }
 
 /* What was written to the member since the copy was made, the copy lacks, and no flags say what it is. */

@@ -572,7 +572,10 @@
 	  "a lost cache makes all of a region doubtful that nobody had written before the start, though it was clean since")	\
 	X(NEVER_RAW, "never-raw", 1,								\
 	  "test_intent: what_a_resync_just_made_goes_with_a_cache",				\
-	  "parity that a resync has just made is believed when a cache may have taken it along")
+	  "parity that a resync has just made is believed when a cache may have taken it along")	\
+	X(NEWER_BY_OUR_WRITES, "newer-by-our-writes", 12,					\
+	  "test_engine_identity: test_copy_that_an_assembly_wrote_to_is_no_newer_for_that",	\
+	  "a copy is newer than its member by what an assembly that began again wrote to it")
 
 enum mutant {
 	MUTANT_NONE,

@@ -349,11 +349,34 @@ not_believed(struct assembly_verdict *out, int i, const char *fault)
 	out->fault[i] = fault;
 }
 
-/* May the device be as new as the other, which has more to show: one that lost a copy? */
 static bool
-may_catch_up(const struct assembly_input *input, int i, int other)
+was_written(const struct assembly_input *input, int i)
 {
-	return input->copy_lost[i] && writes_at_most(own_of(input, i)) >= input->superblocks[other]->write_count;
+	return input->found[i].known && !MUTANT(NEWER_BY_OUR_WRITES);
+}
+
+/* A device before this start wrote to it: an assembly that began again makes nobody newer than his twin. */
+static struct taken_as
+as_found(const struct assembly_input *input, int i)
+{
+	const struct superblock *own = input->superblocks[i];
+
+	return was_written(input, i) ? input->found[i]
+				     : (struct taken_as){ .epoch = own->epoch, .event = own->event,
+							  .write_count = own->write_count,
+							  .copy_lost = input->copy_lost[i] };
+}
+
+/* Has the first more to show?  Not if the other may be as new, and lost a copy. */
+static bool
+shows_more(const struct taken_as *first, const struct taken_as *second)
+{
+	if (second->copy_lost && second->write_count + 1 >= first->write_count && !MUTANT(LOST_COPY_TWIN))
+		return false;
+	if (first->epoch != second->epoch)
+		return first->epoch > second->epoch;
+	return first->event != second->event ? first->event > second->event
+					     : first->write_count > second->write_count;
 }
 
 /* Which of two devices that say they are the same member is it?  The one that is not known to be too old, then the newer.
@@ -362,18 +385,20 @@ may_catch_up(const struct assembly_input *input, int i, int other)
 static int
 real_one(const struct assembly_input *input, const struct assembly_verdict *out, int i, int k)
 {
-	const struct superblock *first = input->superblocks[i], *second = input->superblocks[k];
-	int real = -1;
+	const struct taken_as first = as_found(input, i), second = as_found(input, k);
+	const bool back[2] = { out->fault[i] == went_back_text, out->fault[k] == went_back_text };
 
-	if ((out->fault[i] == went_back_text) != (out->fault[k] == went_back_text))
-		return out->fault[i] == went_back_text ? k : i;
-	if (newer(first, second) || newer(second, first))
-		real = newer(first, second) ? i : k;
-	else if (first->write_count != second->write_count)
-		real = first->write_count > second->write_count ? i : k;
-	if (real >= 0 && may_catch_up(input, real == i ? k : i, real) && !MUTANT(LOST_COPY_TWIN))
-		real = -1;
-	return real < 0 && MUTANT(TWIN_GUESSED) ? i : real;
+	/* What others know of this start's writes to the one says nothing of the other. */
+	if (back[0] != back[1] && (!was_written(input, back[0] ? k : i) || was_written(input, back[0] ? i : k)))
+		return back[0] ? k : i;
+	/* The one that was not taken is younger than this start: a copy of the other, or of what another gateway made. */
+	if (first.known != second.known && (first.known ? second : first).epoch > input->epoch_before)
+		return -1;
+	if (shows_more(&first, &second))
+		return i;
+	if (shows_more(&second, &first))
+		return k;
+	return MUTANT(TWIN_GUESSED) ? i : -1;
 }
 
 /* One member that shows up twice: a copy of the device, or the device by two addresses.  Where nobody can tell which is the

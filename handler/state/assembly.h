@@ -49,11 +49,22 @@ enum standing {			/* what a device is under the newest superblock */
 	STANDING_SPARE,
 };
 
+/* What the superblock of a member said when an assembly took it, before it was written to. */
+struct taken_as {
+	bool known;			/* false: it was not taken, or it was filled from the start since */
+	uint8_t uuid[16];
+	uint64_t epoch, event;
+	uint64_t write_count;
+	bool copy_lost;
+};
+
 struct assembly_input {
 	int count;				/* slots looked at: 0 .. SLOTS_MAX */
 	enum presence presence[SLOTS_MAX];
 	const struct superblock *superblocks[SLOTS_MAX];	/* of the examined */
 	bool copy_lost[SLOTS_MAX];		/* only one copy of it could be read: the other may have been one write newer */
+	struct taken_as found[SLOTS_MAX];	/* known: an assembly that began again may have written to it since */
+	uint64_t epoch_before;			/* newest before that */
 	const uint8_t *volume_uuid;
 	uint64_t epoch_seen;
 	bool force;

@@ -1078,6 +1078,89 @@ test_copy_in_use_goes_when_the_member_shows_more(void **state)
 	neither_until_one_is_removed(rig);
 }
 
+/* The copy is taken, with member 3 away, and its superblock is written while member 2 refuses its own; then member 3 is back, and the
+ * assembly begins again.  reread: in new sessions, so the superblocks of before are forgotten.
+ */
+static void
+begin_again_with_copy(struct holding *holding, bool reread)
+{
+	struct rig *rig = &holding->rig;
+	const uint64_t found = rig_superblock(rig, EXTRA).write_count;
+
+	rig->members[3].reachable = false;
+	rig->members[2].refuse_writes = true;
+	rig_start(rig);
+	for (int i = 0; i < 8000 && rig_superblock(rig, EXTRA).write_count <= found + 1; i++)
+		rig_step(rig);
+	assert_true(rig_superblock(rig, EXTRA).write_count > found + 1);
+	if (reread) {
+		fake_member_cut(&rig->members[0], true);
+		fake_member_cut(&rig->members[EXTRA], true);
+		rig_steps(rig, 500);
+	}
+	assert_int_equal(rig_status(rig).state, VOLUME_ASSEMBLING);
+}
+
+static void
+test_copy_that_an_assembly_wrote_to_is_no_newer_for_that(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+
+	crash_with_copy(&holding, 48);
+	begin_again_with_copy(&holding, false);
+	answer_looks(&holding, 1);
+	rig->members[3].reachable = true;
+	rig_steps(rig, 1000);
+	rig->members[2].refuse_writes = false;
+	neither_until_one_is_removed(rig);
+}
+
+/* Those that were written say already that member 3 is out, so the others do not suffice: better than what the copy lacks. */
+static void
+test_copy_that_an_assembly_wrote_to_and_read_again_is_no_newer(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+
+	crash_with_copy(&holding, 50);
+	begin_again_with_copy(&holding, true);
+	answer_looks(&holding, 1);
+	rig->members[3].reachable = true;
+	rig_steps(rig, 1000);
+	rig->members[2].refuse_writes = false;
+	rig_steps(rig, 3000);
+	assert_int_equal(rig_status(rig).state, VOLUME_FAILED);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+static void
+test_copy_that_two_assemblies_took_goes_when_the_member_shows_more(void **state)
+{
+	for (int reread = 0; reread < 2; reread++) {
+		struct holding holding;
+		struct rig *rig = &holding.rig;
+		struct superblock superblock;
+
+		begin_written(&holding, 49);
+		copy_to_extra(rig, 1);
+		crash(&holding);
+		superblock = rig_superblock(rig, 1);	/* an update that reached nobody else */
+		advance_superblock(rig, 1, superblock.epoch, superblock.event + 1);
+		holding.looks = 1u << 1;
+		rig->count = EXTRA + 1;
+		begin_again_with_copy(&holding, reread);
+		rig->members[3].reachable = true;
+		rig_steps(rig, 1000);
+		rig->members[2].refuse_writes = false;
+		assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
+		rig_steps(rig, 500);
+		answer_looks(&holding, 1);
+		neither_until_one_is_removed(rig);
+	}
+}
+
 /* Another one is away when that is found out, and needs the copy to be there: not a moment longer, and nothing is read of it. */
 static void
 test_copy_in_use_goes_as_soon_as_the_others_can_do_without_it(void **state)
@@ -1186,6 +1269,9 @@ main(void)
 		cmocka_unit_test(test_copy_is_known_while_the_maps_are_read),
 		cmocka_unit_test(test_device_that_says_nothing_holds_up_a_start_no_longer_than_a_member),
 		cmocka_unit_test(test_copy_in_use_goes_when_the_member_shows_more),
+		cmocka_unit_test(test_copy_that_an_assembly_wrote_to_is_no_newer_for_that),
+		cmocka_unit_test(test_copy_that_an_assembly_wrote_to_and_read_again_is_no_newer),
+		cmocka_unit_test(test_copy_that_two_assemblies_took_goes_when_the_member_shows_more),
 		cmocka_unit_test(test_copy_in_use_goes_as_soon_as_the_others_can_do_without_it),
 		cmocka_unit_test(test_copy_that_comes_while_the_volume_runs_does_no_harm),
 		cmocka_unit_test(test_copy_that_is_back_before_its_member_is_not_taken),
