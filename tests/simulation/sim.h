@@ -266,6 +266,9 @@ struct former {
 #define CACHE_REVERTED 0x08	/* and nobody can make up for it */
 #define WAS_ANYTHING 0x10	/* MAY_BE_ANYTHING was overwritten, but that is in caches only */
 
+/* The floor of a read's sector whose given-up content was overwritten while the read was under way. */
+#define FLOOR_ANYTHING UINT32_MAX
+
 struct sim {
 	struct sim_options options;
 	uint64_t abilities;		/* bits */

@@ -700,6 +700,8 @@ check_read(struct sim *sim, const struct sim_request *request)
 		uint64_t sector = request->sector + i;
 		uint32_t floor = request->floor[i];
 
+		if (floor == FLOOR_ANYTHING)
+			continue;
 		/* A cache that was lost meanwhile may have taken it back. */
 		if (sim->floor[sector] < floor)
 			floor = sim->floor[sector];
@@ -718,7 +720,9 @@ told_of_losses(struct sim *sim, const struct sim_request *request)
 	sim->told_us = sim->schedule.now_us;
 }
 
-/* A read that is under way when a write is acknowledged may come before it: what could not be known then some piece of it may have met. */
+/* A read that is under way when a write is acknowledged may come before it: what could not be known then, or was given up, some piece
+ * of it may have met.
+ */
 static void
 tell_readers(struct sim *sim, const struct sim_request *write)
 {
@@ -727,8 +731,11 @@ tell_readers(struct sim *sim, const struct sim_request *write)
 		const uint64_t read_end = read->sector + read->count;
 		const uint64_t write_end = write->sector + write->count;
 
-		for (uint64_t i = begin; read->request.op == REQUEST_READ && !read->saw_loss && i < read_end && i < write_end; i++)
-			read->saw_loss = sim->traits[i] & MAY_BE_LOST;
+		for (uint64_t i = begin; read->request.op == REQUEST_READ && i < read_end && i < write_end; i++) {
+			read->saw_loss |= (sim->traits[i] & MAY_BE_LOST) != 0;
+			if (sim->traits[i] & MAY_BE_ANYTHING)
+				read->floor[i - read->sector] = FLOOR_ANYTHING;
+		}
 	}
 }
 
