@@ -492,6 +492,7 @@ void fault_resume_load(struct sim *sim, uint64_t *random);	/* after silence, per
 bool fault_troubled(const struct sim *sim);		/* somebody is in trouble */
 void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
+void fault_end_conflicts(struct sim *sim);
 bool fault_others_are_well(const struct sim *sim, int m);
 bool sim_read_superblock(const struct disk *disk, struct superblock *superblock);
 void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice */

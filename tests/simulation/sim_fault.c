@@ -308,6 +308,24 @@ strike_foreign(struct sim *sim, int m, uint64_t lasts)
 	cure_after(sim, m, CURE_FOREIGN, lasts);
 }
 
+/* Where one member is left to deny it, one word is believed, and an administrator would have to start the volume again: that is not
+ * drawn.  Who is mistaken is so no longer when another of three goes.
+ */
+void
+fault_end_conflicts(struct sim *sim)
+{
+	for (int m = 0; m < sim->slots && sim->count == 3; m++) {
+		bool alone = false;
+
+		for (int role = 0; role < sim->count; role++)
+			alone |= sim->holder[role] != m && (sim->holder[role] < 0 || !sim_session(sim, sim->holder[role])->open_now);
+		if (!sim->members[m].conflicts || !alone)
+			continue;
+		schedule_cancel(&sim->schedule, &sim->cures[m][CURE_CONFLICT].event);
+		cure(sim, m, CURE_CONFLICT);
+	}
+}
+
 /* Is everything well but for this member, and is it on record who is in sync? */
 bool
 fault_others_are_well(const struct sim *sim, int m)

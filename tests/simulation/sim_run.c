@@ -228,6 +228,7 @@ sim_turn(struct sim *sim)
 	}
 	if (sim->engine == NULL || sim->turn_missed)
 		return;
+	fault_end_conflicts(sim);
 	oracle_look_at_losses(sim);
 	if (sim->accepting && !sim->stranger)
 		oracle_accepting(sim);
