@@ -607,6 +607,7 @@ bool intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t fi
 /* Rows of marked regions are written from here on; until then.  intent_io_hold() and intent_io_drop() do it by themselves. */
 void intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint64_t last_row);
 void intent_io_wrote(struct row_note *note);
+void intent_io_written(struct region_hold *hold);	/* the same, before intent_io_drop(): a flush comes first */
 void intent_io_flush_begins(struct engine *engine);
 void intent_io_wait(struct engine *engine, struct region_hold *hold);
 void intent_io_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */

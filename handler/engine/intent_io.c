@@ -61,6 +61,14 @@ intent_io_wrote(struct row_note *note)
 	list_remove(&note->node);
 }
 
+/* All of it has been answered, so a flush that begins from now on covers it, though its rows and regions are held yet. */
+void
+intent_io_written(struct region_hold *hold)
+{
+	if (hold->active && !MUTANT(FUA_UNCOVERED))
+		intent_io_wrote(&hold->note);
+}
+
 /* It may pass by what is written just now. */
 void
 intent_io_flush_begins(struct engine *engine)

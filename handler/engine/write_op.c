@@ -246,6 +246,7 @@ write_written(struct write_op *op)
 	op->written_ns = engine->stamp_ns;
 	TRACE_WRITE(flush__begin, op);
 	list_init(&op->flush.node);
+	intent_io_written(&op->marks);
 	flush_join(engine, &op->flush);
 }
 

@@ -220,6 +220,7 @@ zero_written(struct zero_op *op)
 	op->begun_ns = engine->stamp_ns;
 	TRACE_PIECE(engine, flush__begin, op->piece);
 	list_init(&op->flush.node);
+	intent_io_written(&op->marks);
 	flush_join(engine, &op->flush);
 }
 

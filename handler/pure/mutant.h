@@ -575,7 +575,10 @@
 	  "parity that a resync has just made is believed when a cache may have taken it along")	\
 	X(NEWER_BY_OUR_WRITES, "newer-by-our-writes", 12,					\
 	  "test_engine_identity: test_copy_that_an_assembly_wrote_to_is_no_newer_for_that",	\
-	  "a copy is newer than its member by what an assembly that began again wrote to it")
+	  "a copy is newer than its member by what an assembly that began again wrote to it")	\
+	X(FUA_UNCOVERED, "fua-uncovered", 6,							\
+	  "test_engine_lost: test_a_write_with_fua_stays_known_when_a_cache_is_lost",		\
+	  "the flush of a write with FUA does not cover the write itself")
 
 enum mutant {
 	MUTANT_NONE,

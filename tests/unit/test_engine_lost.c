@@ -200,6 +200,28 @@ test_what_a_flush_covered_stays_known_when_a_cache_is_lost(void **state)
 	rig_free(&rig);
 }
 
+/* A write with FUA flushes all members when it has been written, and nothing of the row is written meanwhile. */
+static void
+test_a_write_with_fua_stays_known_when_a_cache_is_lost(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	(void)state;
+	begin(&rig, 5, 4, 857);
+	rig_stop(&rig);
+	rig.options.resync_rows_max = 0;
+	rig_start_active(&rig);
+	row = row_in(&rig, 2);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, true);
+	rig_drain(&rig);
+	write_row(&rig, row + 4);
+	lose_cache_and_member_0(&rig, row + 4);
+	check_only_this_is_lost(&rig, row + 4);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* It said that it has no cache, so no flush was sent to it: what the flush of the others covered it may have lost as well. */
 static void
 test_a_flush_covers_nothing_of_a_device_that_hid_its_cache(void **state)
@@ -1052,6 +1074,7 @@ main(void)
 		cmocka_unit_test(test_writes_lost_before_the_start_void_no_flush_after_it),
 		cmocka_unit_test(test_a_flush_covers_no_row_that_is_written_meanwhile),
 		cmocka_unit_test(test_parity_that_a_resync_corrected_can_go_with_a_cache),
+		cmocka_unit_test(test_a_write_with_fua_stays_known_when_a_cache_is_lost),
 		cmocka_unit_test(test_a_flush_covers_nothing_of_a_device_that_hid_its_cache),
 		cmocka_unit_test(test_device_that_takes_a_place_does_not_hold_what_was_lost_before),
 		cmocka_unit_test(test_member_that_goes_while_a_loss_is_recorded_is_recorded_too),
