@@ -96,9 +96,31 @@ move_part(struct member *member, enum backend_op op, uint64_t offset_bytes, uint
 	member_io_submit(mio, done, member->engine);
 }
 
-/* Every in-sync member has the whole truth, so a granule that is damaged on one is taken from another; but not from one that is taken
- * by force, whose map is of an older time.
+static bool
+is_newer(const struct superblock *one, const struct superblock *other)
+{
+	return one->epoch != other->epoch ? one->epoch > other->epoch : one->event > other->event;
+}
+
+/* Every in-sync member knows what is dirty, what others lack and what is lost.  One that is taken by force is of an older time, and the
+ * others marked what it lacks.  If there are none but forced members, the newest of them is believed: it was there when the others left.
  */
+static bool
+is_believed(const struct engine *engine, const struct member *member)
+{
+	if (!member->in_sync)
+		return false;
+	for (int i = 0; i < engine->slots && member->forced; i++) {
+		const struct member *other = &engine->members[i];
+
+		if (other->backend != NULL && other->in_sync &&
+		    (!other->forced || is_newer(&other->superblock, &member->superblock)))
+			return false;
+	}
+	return true;
+}
+
+/* A granule that is damaged on one is taken from another that is believed. */
 static void
 mend_granules(struct engine *engine, struct member *member)
 {
@@ -116,7 +138,8 @@ mend_granules(struct engine *engine, struct member *member)
 		for_each_member(engine, other) {
 			const uint8_t *good = loaded_map(engine, other) + (size_t)i * LAYOUT_GRANULE_BYTES;
 
-			if (other->in_sync && (!other->forced || member->forced || MUTANT(FORCED_MENDS)) &&
+			if ((is_believed(engine, other) || (other->in_sync && MUTANT(FORCED_MENDS)) ||
+			     (other->in_sync && member->forced && MUTANT(FORCED_MEND_EACH_OTHER))) &&
 			    map_granule_valid(good, i, engine->options.volume_uuid)) {
 				memcpy(granule, good, LAYOUT_GRANULE_BYTES);
 				break;
@@ -145,19 +168,26 @@ merge_map(struct engine *engine, struct member *member, uint8_t *flags, bool fir
 	intent_merge(&engine->intent, flags, first);
 }
 
-/* One that is taken by force has a table of an older time: what that calls lost of others may have been written since.  Of its own
- * chunks it is right, for those are as old.  False: some of the table could be read on no member.
+/* One that is not believed has a table of an older time: what that calls lost of others may have been written since.  Of its own
+ * chunks it is right, for those are as old.
  */
+static bool
+is_other(const struct engine *engine, const struct member *member)
+{
+	return MUTANT(FORCED_TABLES_IN_TURN) ? member->forced : !is_believed(engine, member);
+}
+
+/* False: some of the table could be read on no member. */
 static bool
 merge_lost_tables(struct engine *engine)
 {
 	bool known[LAYOUT_LOST_GRANULES] = { false };
 	bool whole = true;
 
-	for (int forced = 0; forced <= 1; forced++)
+	for (int others = 0; others <= 1; others++)
 		for_each_member(engine, member)
-			if (member->in_sync && member->forced == forced &&
-			    !lost_io_load(engine, member, loaded_map(engine, member) + map_bytes(engine), known))
+			if (member->in_sync && is_other(engine, member) == others &&
+			    !lost_io_load(engine, member, loaded_map(engine, member) + map_bytes(engine), others, known))
 				engine_log(engine, LOG_ERR, "member %s: its table of lost extents is damaged; the "
 					   "others' count", member->backend->label);
 	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
@@ -227,17 +257,12 @@ forget_void_flushes(struct engine *engine)
 		member->flushes_void &= MUTANT(VOID_BEFORE_START);
 }
 
-/* The old map of one that is taken by force says nothing: the others marked what it lacks.  If there are no others, it is all that
- * is known.
- */
 static bool
 map_counts(const struct engine *engine, const struct member *member)
 {
-	if (!member->in_sync)
+	if (member->forced && MUTANT(FORCED_MAPS_IGNORED))
 		return false;
-	if (!member->forced || MUTANT(FORCED_MAP_COUNTS))
-		return true;
-	return !is_any_trusted(engine) && !MUTANT(FORCED_MAPS_IGNORED);
+	return is_believed(engine, member) || (member->in_sync && MUTANT(FORCED_MAP_COUNTS));
 }
 
 static void

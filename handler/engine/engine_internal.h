@@ -624,10 +624,10 @@ uint64_t lost_io_deadline(const struct engine *engine);
 bool lost_io_idle(const struct engine *engine);
 bool lost_io_recording(const struct engine *engine);	/* what is missing is being recorded: operations wait */
 bool lost_io_undecided(const struct engine *engine);	/* it is, or will be as soon as enough members are back */
-/* Takes in a member's table.  known: by granule, some table of it could be read.  Of a known one, who is taken by force tells of its
- * own chunks only.  False: some of it is damaged.
+/* Takes in a member's table.  known: by granule, some table of it could be read.  Of a known one, only what is lost of the member's own
+ * chunks is taken in, if `own`.  False: some of it is damaged.
  */
-bool lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool *known);
+bool lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool own, bool *known);
 void lost_io_all(struct engine *engine);	/* somebody new needs the whole table */
 void lost_io_free(struct engine *engine);
 /* Does the volume's range have a byte that can't be known? */

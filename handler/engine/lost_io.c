@@ -375,14 +375,14 @@ lost_io_idle(const struct engine *engine)
 }
 
 bool
-lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool *known)
+lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool own, bool *known)
 {
 	bool good = true;
 
 	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++, table += LAYOUT_GRANULE_BYTES) {
 		bool loaded;
 
-		if (member->forced && known[granule] && !MUTANT(FORCED_TABLE_COUNTS))
+		if (own && known[granule] && !MUTANT(FORCED_TABLE_COUNTS))
 			loaded = MUTANT(FORCED_TABLE_IGNORED) ||
 				 lost_load_role(engine->lost, granule, engine->options.volume_uuid, table,
 						&engine->geometry, (uint8_t)member->role);

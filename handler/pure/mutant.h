@@ -176,6 +176,12 @@
 	X(FORCED_MENDS, "forced-mends", 1,							\
 	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
 	  "the old region map of a forced member stands in for one that can't be read")	\
+	X(FORCED_MEND_EACH_OTHER, "forced-mend-each-other", 1,					\
+	  "test_engine_force: test_forced_members_do_not_mend_each_others_maps",		\
+	  "of forced members alone an older map stands in for one that can't be read")		\
+	X(FORCED_TABLES_IN_TURN, "forced-tables-in-turn", 1,					\
+	  "test_engine_force: test_of_forced_members_the_newest_table_counts",			\
+	  "of forced members alone any one's table of lost extents is believed, be it the oldest")	\
 	X(MAP_LOST_MEMBER_OK, "map-lost-member-ok", 7,						\
 	  "test_engine_identity: test_member_lost_while_maps_are_read_begins_the_assembly_anew",	\
 	  "a member lost while maps are read is taken")						\

@@ -40,9 +40,9 @@ start_forced(struct rig *rig)
 	rig->options.force_ms = 0;
 }
 
-/* The table of each member says that this role's chunk of the row is lost. */
+/* This member's table says that the role's chunk of the row is lost. */
 static void
-call_lost(struct rig *rig, uint64_t row, uint8_t role)
+call_lost_on(struct rig *rig, int member, uint64_t row, uint8_t role)
 {
 	struct lost_extent entries[LAYOUT_LOST_ENTRIES] = {
 		{ .row = row, .rows = 1, .column_end = CHUNK, .role = role },
@@ -50,8 +50,14 @@ call_lost(struct rig *rig, uint64_t row, uint8_t role)
 	uint8_t granule[LAYOUT_GRANULE_BYTES];
 
 	lost_granule_encode(entries, 0, rig_superblock(rig, 1).epoch, rig->options.volume_uuid, granule);
+	disk_write(&rig->members[member].disk, LAYOUT_LOST_OFFSET, granule, sizeof(granule), true);
+}
+
+static void
+call_lost(struct rig *rig, uint64_t row, uint8_t role)
+{
 	for (int m = 0; m < rig->count; m++)
-		disk_write(&rig->members[m].disk, LAYOUT_LOST_OFFSET, granule, sizeof(granule), true);
+		call_lost_on(rig, m, row, role);
 }
 
 /* The first row in region 1 whose first chunk is on this member. */
@@ -197,26 +203,49 @@ test_what_a_forced_member_called_stale_and_was_copied_since_is_there(void **stat
 	rig_free(&rig);
 }
 
-/* Two are out, one of them is being filled, and those who have all die: what is left goes by the map of the one. */
+/* Two are out, one of them is being filled, and those who have all die. */
+static uint64_t
+leave_all_to_force(struct rig *rig, uint64_t seed)
+{
+	uint64_t sector;
+
+	begin(rig, 6, 4, seed);
+	sector = sector_of_row(rig, row_on(rig, 0));
+	fake_member_cut(&rig->members[DEAD], false);
+	lose(rig, LEFT);
+	rig_submit(rig, REQUEST_WRITE, sector, row_sectors(rig), false);
+	rig_drain(rig);
+	engine_set_rates(rig->engine, 1, 1);
+	fake_member_cut(&rig->members[LEFT], true);
+	wait_for_state(rig, LEFT, MEMBER_REBUILDING);
+	rig_stop(rig);
+	rig->members[0].reachable = false;
+	rig->members[1].reachable = false;
+	rig->members[DEAD].reachable = true;
+	return sector;
+}
+
+/* What is left goes by the map of the one. */
 static void
 test_where_all_are_forced_their_own_maps_count(void **state)
 {
 	struct rig rig;
-	uint64_t sector;
+	uint64_t sector = leave_all_to_force(&rig, 1206);
 
-	begin(&rig, 6, 4, 1206);
-	sector = sector_of_row(&rig, row_on(&rig, 0));
-	fake_member_cut(&rig.members[DEAD], false);
-	lose(&rig, LEFT);
-	rig_submit(&rig, REQUEST_WRITE, sector, row_sectors(&rig), false);
-	rig_drain(&rig);
-	engine_set_rates(rig.engine, 1, 1);
-	fake_member_cut(&rig.members[LEFT], true);
-	wait_for_state(&rig, LEFT, MEMBER_REBUILDING);
+	start_forced(&rig);
+	assert_int_equal(error_of_read(&rig, sector, 1), -ENODATA);
 	rig_stop(&rig);
-	rig.members[0].reachable = false;
-	rig.members[1].reachable = false;
-	rig.members[DEAD].reachable = true;
+	rig_free(&rig);
+}
+
+/* The other left before, and its map says nothing of what either lacks since. */
+static void
+test_forced_members_do_not_mend_each_others_maps(void **state)
+{
+	struct rig rig;
+	uint64_t sector = leave_all_to_force(&rig, 1207);
+
+	disk_damage(&rig.members[LEFT].disk, LAYOUT_MAP_OFFSET);
 	start_forced(&rig);
 	assert_int_equal(error_of_read(&rig, sector, 1), -ENODATA);
 	rig_stop(&rig);
@@ -245,6 +274,23 @@ test_what_nobody_ever_wrote_is_not_lost_by_force(void **state)
 	rig_free(&rig);
 }
 
+/* Its table is the newest, too: the other left before these bytes were lost. */
+static void
+test_of_forced_members_the_newest_table_counts(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	leave_all_to_force(&rig, 1208);
+	row = row_in(&rig, 3);
+	call_lost_on(&rig, LEFT, row, 0);
+	start_forced(&rig);
+	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	assert_int_equal(read_first_chunk(&rig, row + rig.count), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -256,6 +302,8 @@ main(void)
 		cmocka_unit_test(test_what_a_forced_member_called_stale_and_was_copied_since_is_there),
 		cmocka_unit_test(test_where_all_are_forced_their_own_maps_count),
 		cmocka_unit_test(test_what_nobody_ever_wrote_is_not_lost_by_force),
+		cmocka_unit_test(test_forced_members_do_not_mend_each_others_maps),
+		cmocka_unit_test(test_of_forced_members_the_newest_table_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
