@@ -1040,6 +1040,19 @@ taking_takes_long(const struct sim *sim)
 				       sim->schedule.now_us <= sim->taken_us + 1000000);
 }
 
+/* Who is silent in its sessions is given up when the second has ended.  Here one may last for two of the member's deadlines, which are
+ * not give_up as in the product, so that the two can use up a request's time.
+ */
+static bool
+silence_takes_long(const struct sim *sim, uint64_t lived_ms)
+{
+	const struct engine_options *options = &sim->engine_options;
+	const uint64_t time_ms = engine_request_ms_max(options) - (uint64_t)BACKEND_IO_DEADLINES * options->give_up_ms - 1000;
+
+	return sim->stay.lasts && lived_ms + 1 >= time_ms &&
+	       4 * sim->members[sim->stay.member].deadline_us / 1000 + options->grace_ms >= time_ms;
+}
+
 static bool
 error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 {
@@ -1053,7 +1066,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ENODATA:
 		return request->saw_loss || loss_is_fair(sim, request);
 	case ETIMEDOUT:
-		return excess || taking_takes_long(sim);
+		return excess || taking_takes_long(sim) || silence_takes_long(sim, lived_ms);
 	case ETIME:
 		return request->request.limit_ms != 0;
 	case ENOMEM:
