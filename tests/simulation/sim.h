@@ -302,6 +302,8 @@ struct sim {
 	uint64_t zeros_ended_us;	/* a piece of a long range of zeros, the last one; by the gateway's clock */
 	bool turn_missed;		/* by that */
 	uint64_t no_epoch_until_us;	/* it can't be recorded */
+	uint64_t memory_refused;	/* engine_memory_refused() when that was last looked at */
+	uint64_t short_since_us, short_until_us;	/* the engine had no memory all that time, each time it tried; 0, 0: never */
 	bool twin[SIM_SLOTS_MAX];	/* by device: a spare whose mark has a member's UUID */
 	int clone_of[SIM_SLOTS_MAX];	/* by device: it holds what this one held; -1: no copy */
 	bool clone_is_old[SIM_SLOTS_MAX];	/* so old that it is known by itself */
@@ -527,6 +529,7 @@ void oracle_judge(struct sim *sim, struct sim_request *request, int result);
 void oracle_accepting(struct sim *sim);		/* before the engine goes on, which may let what it lists now count as data */
 /* Before the engine goes on: remember what requests under way may fail for. */
 void oracle_look_at_losses(struct sim *sim);
+void oracle_look_at_memory(struct sim *sim);	/* the engine may have been refused some */
 /* submit_us: since when the bytes may have been read. */
 void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, uint64_t submit_us,
 		   const char *where);

@@ -1053,6 +1053,30 @@ silence_takes_long(const struct sim *sim, uint64_t lived_ms)
 	       4 * sim->members[sim->stay.member].deadline_us / 1000 + options->grace_ms >= time_ms;
 }
 
+/* The engine tries again each second what has to be recorded before anything goes on. */
+#define MEMORY_RETRY_US 1100000
+
+void
+oracle_look_at_memory(struct sim *sim)
+{
+	const uint64_t now_us = sim->schedule.now_us;
+
+	if (sim->memory_refused == engine_memory_refused())
+		return;
+	sim->memory_refused = engine_memory_refused();
+	if (now_us > sim->short_until_us)
+		sim->short_since_us = now_us;
+	sim->short_until_us = now_us + MEMORY_RETRY_US;
+}
+
+/* There was no memory for as long as it lived, and is none now. */
+static bool
+memory_was_short(struct sim *sim, const struct sim_request *request)
+{
+	oracle_look_at_memory(sim);
+	return sim->schedule.now_us <= sim->short_until_us && sim->short_since_us <= request->submit_us + MEMORY_RETRY_US;
+}
+
 static bool
 error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 {
@@ -1066,7 +1090,8 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ENODATA:
 		return request->saw_loss || loss_is_fair(sim, request);
 	case ETIMEDOUT:
-		return excess || taking_takes_long(sim) || silence_takes_long(sim, lived_ms);
+		return excess || taking_takes_long(sim) || silence_takes_long(sim, lived_ms) ||
+		       memory_was_short(sim, request);
 	case ETIME:
 		return request->request.limit_ms != 0;
 	case ENOMEM:
@@ -1201,6 +1226,7 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 void
 oracle_init(struct sim *sim)
 {
+	sim->memory_refused = engine_memory_refused();
 	sim->floor = calloc(sim->sectors_max, sizeof(*sim->floor));
 	sim->flushed = calloc(sim->sectors_max, sizeof(*sim->flushed));
 	sim->submitted = calloc(sim->sectors_max, sizeof(*sim->submitted));
