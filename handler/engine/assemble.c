@@ -430,6 +430,24 @@ maps_read(struct engine *engine)
 		write_new_epoch(engine);
 }
 
+static void map_read(struct member_io *mio, int result);
+
+static void
+load_part(struct member *member, uint64_t offset_bytes, uint8_t *into, size_t length_bytes)
+{
+	move_part(member, BACKEND_READ, offset_bytes, into, (uint32_t)length_bytes, map_read);
+}
+
+/* A sector that can't be read costs its own block: others may lack another one, and together they know all. */
+static void
+load_by_block(const struct member_io *mio)
+{
+	uint8_t *into = mio->segments[0].iov_base;
+
+	for (size_t at = 0; at < mio->segments[0].iov_len; at += LAYOUT_MAP_BLOCK_BYTES)
+		load_part(mio->member, mio->io.offset_bytes + at, into + at, LAYOUT_MAP_BLOCK_BYTES);
+}
+
 static void
 map_read(struct member_io *mio, int result)
 {
@@ -437,15 +455,11 @@ map_read(struct member_io *mio, int result)
 
 	if (result != 0 && result != -ENODATA && result != -EIO)
 		engine->map_error = result;
+	else if (result != 0 && mio->segments[0].iov_len > LAYOUT_MAP_BLOCK_BYTES && !MUTANT(MAP_UNREAD_WHOLE))
+		load_by_block(mio);
 	else if (result != 0)	/* unreadable: its CRCs will be wrong, so all of it counts as dirty */
 		memset(mio->segments[0].iov_base, 0xFF, mio->segments[0].iov_len);
 	maps_read(engine);
-}
-
-static void
-load_part(struct member *member, uint64_t offset_bytes, uint8_t *into, size_t length_bytes)
-{
-	move_part(member, BACKEND_READ, offset_bytes, into, (uint32_t)length_bytes, map_read);
 }
 
 /* A conflict is noted where it is met; another refusal says nothing. */

@@ -173,6 +173,9 @@
 	X(FORCED_NOT_RAW, "forced-not-raw", 1,							\
 	  "test_intent: what_is_made_beside_a_forced_member_goes_with_a_cache",			\
 	  "where nobody ever wrote, parity is believed that was made beside a member taken by force, and may be lost with a cache")	\
+	X(MAP_UNREAD_WHOLE, "map-unread-whole", 6,						\
+	  "test_engine_map: test_sectors_that_can_not_be_read_cost_their_own_blocks_of_a_map",	\
+	  "a sector that can't be read costs a member's whole region map, and its table of lost extents")	\
 	X(FORCED_MENDS, "forced-mends", 1,							\
 	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
 	  "the old region map of a forced member stands in for one that can't be read")	\

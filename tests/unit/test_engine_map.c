@@ -90,6 +90,23 @@ test_a_mark_that_is_being_cleared_counts_as_cleared_in_every_block(void **state)
 	rig_free(&rig);
 }
 
+/* One has the first block, the other the second. */
+static void
+test_sectors_that_can_not_be_read_cost_their_own_blocks_of_a_map(void **state)
+{
+	struct rig rig;
+
+	begin(&rig, 63);
+	rig_stop(&rig);
+	disk_damage(&rig.members[0].disk, LAYOUT_MAP_OFFSET);
+	disk_damage(&rig.members[1].disk, LAYOUT_MAP_OFFSET + LAYOUT_MAP_BLOCK_BYTES);
+	rig.options.resync_rows_max = 0;
+	rig_start_active(&rig);
+	assert_int_equal(rig_status(&rig).regions_suspect, 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -97,6 +114,7 @@ main(void)
 		cmocka_unit_test(test_marks_in_every_block_survive_a_crash),
 		cmocka_unit_test(test_no_row_is_written_before_its_own_mark),
 		cmocka_unit_test(test_a_mark_that_is_being_cleared_counts_as_cleared_in_every_block),
+		cmocka_unit_test(test_sectors_that_can_not_be_read_cost_their_own_blocks_of_a_map),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
