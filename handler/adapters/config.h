@@ -103,11 +103,13 @@ uint64_t hash_bytes(uint64_t hash, const void *data, size_t length);	/* FNV-1a *
 #define HASH_BEGIN 0xcbf29ce484222325ull
 int epoch_record(const uint8_t uuid[16], uint64_t epoch);	/* durable when it returns 0 */
 int epoch_recall(const uint8_t uuid[16], uint64_t *epoch);	/* 0 if unknown */
+int epoch_try(const uint8_t uuid[16], uint64_t epoch);		/* the same, of one that members are about to get */
+int epoch_recall_tried(const uint8_t uuid[16], uint64_t *epoch);
 /* Level of a volume as it was last assembled here, so that its LUN has the same product name before
  * the members answer as after.  -1 if unknown.
  */
 int level_record(const uint8_t uuid[16], int level);
 int level_recall(const uint8_t uuid[16]);
-int volume_forget(const uint8_t uuid[16]);	/* epoch and level */
+int volume_forget(const uint8_t uuid[16]);	/* epochs and level */
 
 #endif

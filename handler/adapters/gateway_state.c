@@ -124,14 +124,32 @@ forget(const char *kind, const uint8_t uuid[16])
 	return error == -ENOENT ? 0 : error;
 }
 
-int
-epoch_recall(const uint8_t uuid[16], uint64_t *epoch)
+static int
+recall_epoch(const char *kind, const uint8_t uuid[16], uint64_t *epoch)
 {
-	int error = recall("epochs", uuid, epoch);
+	int error = recall(kind, uuid, epoch);
 
 	if (error != 0)
 		*epoch = 0;
 	return error == -ENOENT ? 0 : error;
+}
+
+int
+epoch_recall(const uint8_t uuid[16], uint64_t *epoch)
+{
+	return recall_epoch("epochs", uuid, epoch);
+}
+
+int
+epoch_recall_tried(const uint8_t uuid[16], uint64_t *epoch)
+{
+	return recall_epoch("epochs-tried", uuid, epoch);
+}
+
+int
+epoch_try(const uint8_t uuid[16], uint64_t epoch)
+{
+	return record("epochs-tried", uuid, epoch);
 }
 
 int
@@ -157,7 +175,9 @@ level_record(const uint8_t uuid[16], int level)
 int
 volume_forget(const uint8_t uuid[16])
 {
-	int epoch = forget("epochs", uuid), level = forget("levels", uuid);
+	int epoch = forget("epochs", uuid), tried = forget("epochs-tried", uuid), level = forget("levels", uuid);
 
+	if (epoch == 0)
+		epoch = tried;
 	return epoch != 0 ? epoch : level;
 }

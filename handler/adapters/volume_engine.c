@@ -24,6 +24,14 @@ port_record_epoch(void *owner, uint64_t epoch)
 	return epoch_record(hosted->uuid, epoch);
 }
 
+static int
+port_try_epoch(void *owner, uint64_t epoch)
+{
+	struct hosted *hosted = owner;
+
+	return epoch_try(hosted->uuid, epoch);
+}
+
 static void
 port_log(void *owner, int level, const char *text)
 {
@@ -317,7 +325,7 @@ void
 volume_engine_make(struct hosted *hosted)
 {
 	const struct engine_port port = {
-		.record_epoch = port_record_epoch, .log = port_log, .event = port_event,
+		.record_epoch = port_record_epoch, .try_epoch = port_try_epoch, .log = port_log, .event = port_event,
 		.want_spare = port_want_spare, .detached = port_detached, .now_ns = port_now_ns,
 		.owner = hosted,
 	};
@@ -335,9 +343,11 @@ volume_engine_make(struct hosted *hosted)
 	hosted->setup_fault[0] = '\0';
 	fill_options(hosted, &config, &start, &options);
 	error = epoch_recall(config.uuid, &options.epoch_seen);
+	if (error == 0)
+		error = epoch_recall_tried(config.uuid, &options.epoch_tried);
 	if (error != 0)
 		snprintf(hosted->setup_fault, sizeof(hosted->setup_fault),
-			 "the epoch this gateway knows of it can't be read from %.128s/epochs: %s", state_dir(),
+			 "the epochs this gateway knows of it can't be read from %.128s/epochs*: %s", state_dir(),
 			 strerror(-error));
 	if (error == 0)
 		error = make_backends(hosted, &config, options.take_over_ms);

@@ -389,6 +389,20 @@ write_forced_parts(struct engine *engine)
 	forced_written(engine);
 }
 
+/* One half may get the new epoch, and the gateway die before it knows: nothing was done in that, so the other half may start, but not
+ * in the same epoch, or below it.  Else who was never written to would seem to be the newer.
+ */
+static bool
+epoch_meant(struct engine *engine)
+{
+	if (!geometry_can_split(&engine->geometry) || engine->port.try_epoch == NULL)
+		return true;
+	if (engine->port.try_epoch(engine->port.owner, engine->record.epoch) != 0)
+		return false;
+	engine->options.epoch_tried = engine->record.epoch;
+	return true;
+}
+
 /* Nothing is on record of this start yet, so who is away may still come instead. */
 static bool
 can_spare_disputed(struct engine *engine)
@@ -419,6 +433,10 @@ maps_read(struct engine *engine)
 	}
 	if (!can_spare_disputed(engine)) {
 		back_to_examine(engine, "a member that can't be spared says that another gateway has reserved it");
+		return;
+	}
+	if (!epoch_meant(engine)) {
+		back_to_examine(engine, "the epoch could not be recorded on this gateway");
 		return;
 	}
 	for_each_member(engine, member)
@@ -538,6 +556,8 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->epoch_found = newest->epoch;
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
 									  : engine->options.epoch_seen;
+	if (engine->record.epoch < engine->options.epoch_tried && !MUTANT(TRIES_FORGOTTEN))
+		engine->record.epoch = engine->options.epoch_tried;
 	if (!MUTANT(EPOCH_FOUND) || engine->options.take_over_ms == 0)
 		engine->record.epoch += geometry_can_split(&engine->geometry) ? EPOCH_STEP : 1;
 	engine->recorded_found = recorded_roles(engine, newest);

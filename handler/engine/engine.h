@@ -94,6 +94,7 @@ struct engine_options {
 	char owner[LAYOUT_OWNER_MAX + 1];
 	uint32_t take_over_ms;		/* although another gateway is recorded as its owner: within that time of the start */
 	uint64_t epoch_seen;		/* highest epoch this gateway knows of the volume; older sets are refused */
+	uint64_t epoch_tried;		/* highest that this gateway ever meant to give the volume: an assembly's is above it */
 	uint32_t force_ms;		/* within that time of the start: assemble although epoch_seen says the set is older */
 	uint32_t assembly_wait_ms;	/* once there are enough members, wait this long for the others (10 s) */
 	uint32_t assembly_limit_ms;	/* requests wait this long for assembly (20 s) */
@@ -135,8 +136,10 @@ const char *event_kind_name(enum event_kind kind);	/* "member evicted", ... */
 
 /* What the engine asks of its driver. */
 struct engine_port {
-	/* An assembly is about to be made durable on the members: record the epoch first. 0 or -errno. */
+	/* The members have this epoch, durably: record it before the first I/O.  0 or -errno. */
 	int (*record_epoch)(void *owner, uint64_t epoch);
+	/* They are about to get it: record that it was meant.  0 or -errno.  NULL: a start does not know of those that never were. */
+	int (*try_epoch)(void *owner, uint64_t epoch);
 	/* Something an administrator would want in the log; level is a syslog priority. */
 	void (*log)(void *owner, int level, const char *text);
 	/* Something happened that is worth keeping; NULL: not wanted.  Called from engine_run(). */

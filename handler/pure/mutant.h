@@ -499,6 +499,9 @@
 	  "a take-over does not take the right to write from the other gateway's sessions")	\
 	X(CONFLICT_DENIED, "conflict-denied", 8, "level 5",					\
 	  "a write that meets another gateway's reservation counts as done")			\
+	X(TRIES_FORGOTTEN, "tries-forgotten", 1,						\
+	  "test_engine_evidence: test_assembly_that_never_was_counts_for_nothing",		\
+	  "half of a volume starts in the epoch that the other half got in an assembly that never was")	\
 	X(EPOCH_FOUND, "epoch-found", 8, "level 5",						\
 	  "a gateway that takes a volume over goes on in the other one's epoch")	\
 	X(ACCEPTED_BESIDE_TARGET, "accepted-beside-target", 14,					\

@@ -241,6 +241,13 @@ record_epoch(void *owner, uint64_t epoch)
 	return 0;
 }
 
+static int
+try_epoch(void *owner, uint64_t epoch)
+{
+	((struct rig *)owner)->epoch_tried = epoch;
+	return 0;
+}
+
 static void
 print_log(void *owner, int level, const char *text)
 {
@@ -261,7 +268,7 @@ void
 rig_start(struct rig *rig)
 {
 	struct engine_port port = {
-		.record_epoch = record_epoch, .log = print_log, .now_ns = rig->clockless ? NULL : virtual_ns,
+		.record_epoch = record_epoch, .try_epoch = try_epoch, .log = print_log, .now_ns = rig->clockless ? NULL : virtual_ns,
 		.owner = rig,
 	};
 	struct backend *backends[IRAID_MEMBERS_MAX];
@@ -269,6 +276,7 @@ rig_start(struct rig *rig)
 	for (int i = 0; i < rig->count; i++)
 		backends[i] = &rig->members[i].backend;
 	rig->options.epoch_seen = rig->epoch_recorded;
+	rig->options.epoch_tried = rig->epoch_tried;
 	rig->stopped = false;
 	rig->engine = engine_create(&rig->options, &port, backends, rig->count, rig->now_ms);
 	expect(rig->engine != NULL, "engine_create");

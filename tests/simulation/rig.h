@@ -42,7 +42,7 @@ struct rig {
 	bool errors_allowed;
 	uint32_t step_ms_max;		/* virtual time of a step: 1 .. this */
 	bool stopped;
-	uint64_t epoch_recorded;
+	uint64_t epoch_recorded, epoch_tried;
 	bool verbose;
 	bool clockless;			/* figures without times */
 };

@@ -327,6 +327,7 @@ struct sim {
 	struct engine *engine;		/* NULL: no gateway runs */
 	struct engine_options engine_options;
 	uint64_t epoch_recorded;
+	uint64_t epoch_tried[2];	/* by side */
 	uint64_t started_us;
 	bool running_seen;		/* since it was started, it has been assembled */
 	bool half_recorded;		/* who is in sync may be on record on some members only, or be about to change */

@@ -215,6 +215,16 @@ record_epoch(void *owner, uint64_t epoch)
 	return 0;
 }
 
+static int
+try_epoch(void *owner, uint64_t epoch)
+{
+	struct sim *sim = owner;
+
+	if (!sim->stranger)
+		sim->epoch_tried[former_speaks(sim) ? !sim->side : sim->side] = epoch;
+	return 0;
+}
+
 /* --- time --- */
 
 void
@@ -363,7 +373,7 @@ static void
 start_engine(struct sim *sim, const struct engine_options *options)
 {
 	struct engine_port port = {
-		.record_epoch = record_epoch,
+		.record_epoch = record_epoch, .try_epoch = try_epoch,
 		.log = engine_says,
 		.event = engine_event,
 		.want_spare = admin_wants_spare,
@@ -412,6 +422,7 @@ void
 sim_start(struct sim *sim)
 {
 	sim->engine_options.epoch_seen = sim->epoch_recorded;
+	sim->engine_options.epoch_tried = sim->epoch_tried[sim->side];
 	/* An administrator is told who has it, and that the other one is dead. */
 	if (former_holds(sim))
 		sim->engine_options.take_over_ms = UINT32_MAX;
@@ -520,6 +531,7 @@ sim_stranger(struct sim *sim)
 
 	snprintf(options.owner, sizeof(options.owner), "stranger #9");
 	options.epoch_seen = 0;
+	options.epoch_tried = 0;
 	options.take_over_ms = 0;
 	for (int m = 0; m < sim->slots; m++)
 		sim->members[m].written = false;

@@ -175,6 +175,48 @@ test_a_member_whose_sessions_end_twice_in_short_stays(void **state)
 	finish(&rig);
 }
 
+/* One half was to be assembled, and each time the gateway died before it knew of the epoch that this had got: nothing was done. */
+static void
+assemble_in_vain(struct rig *rig, int tries)
+{
+	const uint64_t epoch = rig->epoch_recorded;
+
+	rig->members[1].reachable = false;
+	while (tries-- > 0) {
+		rig_start(rig);
+		assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+		rig_crash(rig);
+		rig->epoch_recorded = epoch;
+	}
+	rig->members[0].reachable = false;
+	rig->members[1].reachable = true;
+}
+
+/* The other half is written to then, and is the one that counts when both are there. */
+static void
+test_assembly_that_never_was_counts_for_nothing(void **state)
+{
+	struct rig rig;
+
+	for (int tries = 1; tries <= 2; tries++) {
+		rig_init(&rig, 1, 2, 16384, LOAD_BYTES, 1300 + (uint64_t)tries);
+		rig_start_active(&rig);
+		submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
+		rig_drain(&rig);
+		rig_stop(&rig);
+		assemble_in_vain(&rig, tries);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
+		rig_drain(&rig);
+		rig_stop(&rig);
+		rig.members[0].reachable = true;
+		rig_start(&rig);
+		wait_until(&rig, all_in_sync);
+		finish(&rig);
+	}
+}
+
 int
 main(void)
 {
@@ -185,6 +227,7 @@ main(void)
 		cmocka_unit_test(test_a_member_that_answers_no_read_goes),
 		cmocka_unit_test(test_a_member_that_does_not_answer_one_command_goes),
 		cmocka_unit_test(test_a_member_whose_sessions_end_twice_in_short_stays),
+		cmocka_unit_test(test_assembly_that_never_was_counts_for_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -642,6 +642,11 @@ epochs_are_kept_by_volume_and_damage_is_not_zero(void **state)
 	assert_int_equal(epoch, 8);
 	assert_int_equal(epoch_recall(b, &epoch), 0);
 	assert_true(epoch == UINT64_MAX);
+	assert_int_equal(epoch_recall_tried(a, &epoch), 0);
+	assert_int_equal(epoch, 0);
+	assert_int_equal(epoch_try(a, 72), 0);
+	assert_int_equal(epoch_recall_tried(a, &epoch), 0);
+	assert_int_equal(epoch, 72);
 	scratch_write("state/epochs/01000000-0000-0000-0000-000000000000", "8");	/* torn: no newline */
 	assert_int_equal(epoch_recall(a, &epoch), -EINVAL);
 	assert_int_equal(level_recall(a), -1);
@@ -649,6 +654,8 @@ epochs_are_kept_by_volume_and_damage_is_not_zero(void **state)
 	assert_int_equal(level_recall(a), 5);
 	assert_int_equal(volume_forget(a), 0);
 	assert_int_equal(epoch_recall(a, &epoch), 0);
+	assert_int_equal(epoch, 0);
+	assert_int_equal(epoch_recall_tried(a, &epoch), 0);
 	assert_int_equal(epoch, 0);
 	assert_int_equal(level_recall(a), -1);
 }
