@@ -566,6 +566,31 @@ test_a_limit_that_is_set_holds_for_what_waits_already(void **state)
 	finish(&rig);
 }
 
+/* Who has no set is filled from the start, whoever returns first. */
+static void
+test_more_members_are_out_than_there_are_sets(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 10, 12, 16384, 4u << 20, 777);
+	rig_start_active(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+	rig_drain(&rig);
+	for (int m = 0; m < rig.count; m += 2) {
+		fake_member_cut(&rig.members[m], false);
+		submit_everywhere(&rig, REQUEST_WRITE, 700 + (uint64_t)m, 40);
+		rig_drain(&rig);
+	}
+	rig_crash(&rig);
+	for (int m = 0; m < rig.count; m += 2)
+		rig.members[m].reachable = true;
+	rig_start(&rig);
+	wait_until(&rig, all_in_sync);
+	for (int m = 1; m < rig.count; m += 2)
+		fake_member_cut(&rig.members[m], false);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -587,6 +612,7 @@ main(void)
 		cmocka_unit_test(test_reads_are_not_hedged_where_all_are_slow),
 		cmocka_unit_test(test_a_limit_that_is_set_holds_for_what_waits_already),
 		cmocka_unit_test(test_forced_start_takes_a_member_as_it_stands),
+		cmocka_unit_test(test_more_members_are_out_than_there_are_sets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
