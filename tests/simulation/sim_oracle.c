@@ -366,8 +366,13 @@ oracle_grown(struct sim *sim, uint64_t rows_before)
 void
 oracle_session_restored(struct sim *sim, int m)
 {
-	if (sim->schedule.now_us > sim->excess_until_us || !sim->members[m].had_cache)
+	const bool excess = sim->schedule.now_us <= sim->excess_until_us;
+	/* The first that another gateway takes is one in trouble as well. */
+	const bool taking = sim->taking_us != 0 && sim->taking_troubled;
+
+	if ((!excess && !taking) || !sim->members[m].had_cache)
 		return;
+	sim->cache_losses += !excess;	/* a flush has to say so */
 	sim->caches_gone_us = sim->schedule.now_us;
 	if (!sim_can(sim, ABILITY_ROWS_JUDGED)) {
 		oracle_crashed(sim);
