@@ -748,6 +748,27 @@ may_force(const struct engine *engine)
 	return engine->now_ms - engine->started_ms < limit_ms || (limit_ms != 0 && MUTANT(FORCE_LASTS));
 }
 
+static bool
+any_reservation(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	for_each_member(engine, member)
+		if (verdict->standing[member->slot] == STANDING_IN_SYNC && member->identity.reservation)
+			return true;
+	return false;
+}
+
+/* A copy of the superblock that can't be read may have been the newer one.  One member with both copies would know: superblocks are
+ * written to all before they are written again.  And this gateway knows what it has run itself.
+ */
+static bool
+owner_unknown(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	for_each_member(engine, member)
+		if (verdict->standing[member->slot] == STANDING_IN_SYNC && !member->copy_lost)
+			return false;
+	return engine->options.epoch_seen < engine->members[verdict->newest].superblock.epoch && !MUTANT(LOST_OWNER_IGNORED);
+}
+
 /* Targets that know no reservations can't say that another gateway uses them (DESIGN rule 8).  What they
  * can say is who assembled the volume last and did not stop it; whether that one still runs, only a
  * person knows.
@@ -756,18 +777,22 @@ static bool
 owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 {
 	const struct superblock *newest = &engine->members[verdict->newest].superblock;
+	const bool stopped = newest->clean || newest->owner[0] == '\0';
 
-	if (newest->clean || newest->owner[0] == '\0' || may_take_over(engine) ||
-	    strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) == 0)
+	if (may_take_over(engine) || any_reservation(engine, verdict))	/* that is ours, so it is nobody else's */
 		return false;
-	for_each_member(engine, member)
-		if (verdict->standing[member->slot] == STANDING_IN_SYNC && member->identity.reservation)
-			return false;	/* it is ours, so it is nobody else's */
+	if (!stopped && strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) != 0)
+		snprintf(engine->reason, sizeof(engine->reason),
+			 "in use by %s, or was when that ended without stopping it; its targets know no "
+			 "reservations: if that gateway is gone for certain, start with --take-over",
+			 newest->owner);
+	else if (stopped && owner_unknown(engine, verdict))
+		snprintf(engine->reason, sizeof(engine->reason),
+			 "who has it is not known: on each member that is here one copy of the superblock can't be read, "
+			 "and its targets know no reservations: if no gateway has it for certain, start with --take-over");
+	else
+		return false;
 	engine->refused = true;
-	snprintf(engine->reason, sizeof(engine->reason),
-		 "in use by %s, or was when that ended without stopping it; its targets know no "
-		 "reservations: if that gateway is gone for certain, start with --take-over",
-		 newest->owner);
 	return true;
 }
 

@@ -176,6 +176,9 @@
 	X(MAP_UNREAD_WHOLE, "map-unread-whole", 6,						\
 	  "test_engine_map: test_sectors_that_can_not_be_read_cost_their_own_blocks_of_a_map",	\
 	  "a sector that can't be read costs a member's whole region map, and its table of lost extents")	\
+	X(LOST_OWNER_IGNORED, "lost-owner-ignored", 8,						\
+	  "test_engine_fence: test_volume_whose_owner_can_not_be_read_is_refused",		\
+	  "a copy of the superblock that can't be read names no other gateway")			\
 	X(FORCED_MENDS, "forced-mends", 1,							\
 	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
 	  "the old region map of a forced member stands in for one that can't be read")	\

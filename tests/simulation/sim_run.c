@@ -418,13 +418,24 @@ start_engine(struct sim *sim, const struct engine_options *options)
 	sim_turn(sim);
 }
 
+/* Then the one that is left may not tell who has the volume. */
+static bool
+has_lost_a_copy(const struct sim *sim)
+{
+	for (int m = 0; m < sim->slots; m++)
+		for (uint64_t copy = 0; copy < 2; copy++)
+			if (disk_is_damaged(&sim->members[m].disk, superblock_offset(copy), LAYOUT_SUPERBLOCK_BYTES))
+				return true;
+	return false;
+}
+
 void
 sim_start(struct sim *sim)
 {
 	sim->engine_options.epoch_seen = sim->epoch_recorded;
 	sim->engine_options.epoch_tried = sim->epoch_tried[sim->side];
-	/* An administrator is told who has it, and that the other one is dead. */
-	if (former_holds(sim))
+	/* An administrator is told who has it, or that nobody can tell, and knows that no other gateway is alive. */
+	if (former_holds(sim) || has_lost_a_copy(sim))
 		sim->engine_options.take_over_ms = UINT32_MAX;
 	start_engine(sim, &sim->engine_options);
 }

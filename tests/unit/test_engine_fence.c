@@ -3,6 +3,8 @@
 
 #include "tap.h"
 
+#include <stdio.h>
+
 #define LOAD_BYTES (4ull << 20)
 
 static void
@@ -509,10 +511,53 @@ test_a_write_that_is_refused_after_the_fence_ends(void **state)
 	stop(&rig);
 }
 
+/* Of member 1 the copy of the superblock is left that an orderly stop wrote; the one that names gateway one, which was started since,
+ * can't be read.  Member 0 is away.
+ */
+static void
+begin_with_lost_owner(struct rig *rig)
+{
+	uint8_t stopped[LAYOUT_SUPERBLOCK_BYTES];
+	uint64_t count;
+
+	rig_init(rig, 1, 2, 16384, LOAD_BYTES, 1460);
+	snprintf(rig->options.owner, sizeof(rig->options.owner), "one pid 1 (rig) #1");
+	rig_start_active(rig);
+	rig_stop(rig);
+	count = rig_superblock(rig, 1).write_count;
+	disk_read(&rig->members[1].disk, superblock_offset(count), stopped, sizeof(stopped));
+	rig_start_active(rig);
+	rig_crash(rig);
+	disk_write(&rig->members[1].disk, superblock_offset(count), stopped, sizeof(stopped), true);
+	disk_damage(&rig->members[1].disk, superblock_offset(count + 1));
+	rig->members[0].reachable = false;
+	rig->members[1].written = false;
+}
+
+static void
+test_volume_whose_owner_can_not_be_read_is_refused(void **state)
+{
+	struct rig rig;
+
+	begin_with_lost_owner(&rig);
+	snprintf(rig.options.owner, sizeof(rig.options.owner), "two pid 1 (rig) #2");
+	rig.epoch_recorded = 0;		/* it never ran the volume */
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_FAILED, 5000));
+	assert_non_null(strstr(rig_status(&rig).reason, "--take-over"));
+	rig_stop(&rig);
+	assert_false(rig.members[1].written);
+	rig.options.take_over_ms = 20000;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	stop(&rig);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_volume_whose_owner_can_not_be_read_is_refused),
 		cmocka_unit_test(test_a_member_that_alone_speaks_of_another_gateway_is_evicted),
 		cmocka_unit_test(test_a_gateway_that_has_taken_all_members_is_believed),
 		cmocka_unit_test(test_a_gateway_that_could_start_with_what_it_has_is_believed),
