@@ -531,6 +531,7 @@ void oracle_accepting(struct sim *sim);		/* before the engine goes on, which may
 /* Before the engine goes on: remember what requests under way may fail for. */
 void oracle_look_at_losses(struct sim *sim);
 void oracle_look_at_memory(struct sim *sim);	/* the engine may have been refused some */
+bool oracle_memory_was_short(struct sim *sim, const struct sim_request *request);	/* all its life */
 /* submit_us: since when the bytes may have been read. */
 void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, uint64_t submit_us,
 		   const char *where);

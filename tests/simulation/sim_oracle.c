@@ -1075,8 +1075,8 @@ oracle_look_at_memory(struct sim *sim)
 }
 
 /* There was no memory for as long as it lived, and is none now. */
-static bool
-memory_was_short(struct sim *sim, const struct sim_request *request)
+bool
+oracle_memory_was_short(struct sim *sim, const struct sim_request *request)
 {
 	oracle_look_at_memory(sim);
 	return sim->schedule.now_us <= sim->short_until_us && sim->short_since_us <= request->submit_us + MEMORY_RETRY_US;
@@ -1096,7 +1096,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 		return request->saw_loss || loss_is_fair(sim, request);
 	case ETIMEDOUT:
 		return excess || taking_takes_long(sim) || silence_takes_long(sim, lived_ms) ||
-		       memory_was_short(sim, request);
+		       oracle_memory_was_short(sim, request);
 	case ETIME:
 		return request->request.limit_ms != 0;
 	case ENOMEM:

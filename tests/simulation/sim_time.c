@@ -76,9 +76,9 @@ waits_since_us(const struct sim *sim, const struct sim_request *request)
 static void
 judge(struct sim *sim, const struct sim_request *request)
 {
-	/* Who is about to lose all members to another gateway waits for them, too. */
+	/* Who is about to lose all members to another gateway waits for them, too, and who has no memory for that. */
 	const bool excess = request->submit_us <= sim->excess_until_us || !request->assembled || sim->taking_us != 0 ||
-			    request->former;
+			    request->former || oracle_memory_was_short(sim, request);
 	const uint64_t awake_us = time_awake_us(sim, request->former), since_us = waits_since_us(sim, request);
 	const uint64_t took_us = awake_us > since_us ? awake_us - since_us : 0;
 	const uint64_t most_us = bound_us(sim, excess);
