@@ -950,22 +950,8 @@ refusing_roles(const struct sim *sim, const struct sim_request *request)
 	return roles;
 }
 
-/* P and Q are made for all columns from its first to its last. */
-static bool
-touches_chunks(const struct sim *sim, const struct sim_request *request, uint64_t row)
-{
-	const uint64_t chunk_sectors = sim->chunk_bytes / PATTERN_SECTOR;
-	uint64_t begin = request->sector, end = begin + request->count;
-
-	if (begin < row_begin(sim, row))
-		begin = row_begin(sim, row);
-	if (end > row_begin(sim, row + 1))
-		end = row_begin(sim, row + 1);
-	return begin / chunk_sectors != (end - 1) / chunk_sectors;
-}
-
-/* One member refuses what another can't read: together more than the level bears.  Nothing is needed but its own columns, in
- * pieces of 4 KiB; and of a write to several chunks of a row the columns in between.
+/* One member refuses what another can't read: together more than the level bears.  A read needs its own columns only, in pieces of
+ * 4 KiB.  A write may be carried out with others of its row, and P and Q are made for all columns from the first to the last.
  */
 static bool
 meets_refusal(const struct sim *sim, const struct sim_request *request)
@@ -976,9 +962,8 @@ meets_refusal(const struct sim *sim, const struct sim_request *request)
 	for (uint64_t at = request->sector * PATTERN_SECTOR / DISK_PAGE * DISK_PAGE; at < end && without != 0;
 	     at += DISK_PAGE) {
 		const uint64_t row = sim_sector_row(sim, at / PATTERN_SECTOR);
-		const bool between = is_write(request) && touches_chunks(sim, request, row);
-		const uint32_t damaged = between ? damaged_at(sim, row, 0, sim->chunk_bytes)
-						 : damaged_at(sim, row, at % sim->chunk_bytes, DISK_PAGE);
+		const uint32_t damaged = is_write(request) ? damaged_at(sim, row, 0, sim->chunk_bytes)
+							   : damaged_at(sim, row, at % sim->chunk_bytes, DISK_PAGE);
 
 		if (damaged != 0 && too_many(sim, row, without | damaged))
 			return true;
