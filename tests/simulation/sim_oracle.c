@@ -1030,17 +1030,40 @@ taking_takes_long(const struct sim *sim)
 				       sim->schedule.now_us <= sim->taken_us + 1000000);
 }
 
+/* How long a request waits before it is ended, as engine/overdue.c has it. */
+static uint64_t
+request_time_ms(const struct sim *sim)
+{
+	const struct engine_options *options = &sim->engine_options;
+
+	return engine_request_ms_max(options) - (uint64_t)BACKEND_IO_DEADLINES * options->give_up_ms - 1000;
+}
+
+/* A slow member that others can't do without, and requests that wait for each other's rows: each of them reads, writes, flushes, and has
+ * losses forgotten.
+ */
+static bool
+slowness_takes_long(const struct sim *sim, uint64_t lived_ms)
+{
+	const uint64_t time_ms = request_time_ms(sim), steps = 8;
+	uint64_t slowest_us = 0;
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->members[m].answer_us_max > slowest_us)
+			slowest_us = sim->members[m].answer_us_max;
+	return lived_ms + 1 >= time_ms && (uint64_t)sim->active_count * steps * slowest_us / 1000 >= time_ms;
+}
+
 /* Who is silent in its sessions is given up when the second has ended.  Here one may last for two of the member's deadlines, which are
  * not give_up as in the product, so that the two can use up a request's time.
  */
 static bool
 silence_takes_long(const struct sim *sim, uint64_t lived_ms)
 {
-	const struct engine_options *options = &sim->engine_options;
-	const uint64_t time_ms = engine_request_ms_max(options) - (uint64_t)BACKEND_IO_DEADLINES * options->give_up_ms - 1000;
+	const uint64_t time_ms = request_time_ms(sim);
 
 	return sim->stay.lasts && lived_ms + 1 >= time_ms &&
-	       4 * sim->members[sim->stay.member].deadline_us / 1000 + options->grace_ms >= time_ms;
+	       4 * sim->members[sim->stay.member].deadline_us / 1000 + sim->engine_options.grace_ms >= time_ms;
 }
 
 /* The engine tries again each second what has to be recorded before anything goes on. */
@@ -1080,7 +1103,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ENODATA:
 		return request->saw_loss || loss_is_fair(sim, request);
 	case ETIMEDOUT:
-		return excess || taking_takes_long(sim) || silence_takes_long(sim, lived_ms) ||
+		return excess || taking_takes_long(sim) || silence_takes_long(sim, lived_ms) || slowness_takes_long(sim, lived_ms) ||
 		       oracle_memory_was_short(sim, request);
 	case ETIME:
 		return request->request.limit_ms != 0;
