@@ -547,6 +547,7 @@ bool evict_bearable(const struct engine *engine, const struct member *member);	/
 bool evict_spares(const struct engine *engine, const struct member *member);
 void evict_condemn(struct member *member);		/* answers or not: it must go */
 void evict_exclude(struct member *member);		/* ... and stay out */
+void evict_unawaited(struct member *member);		/* it is on its way out: superblocks don't wait for it any more */
 void evict_cancel(struct member *member);		/* it is back before it was out */
 bool evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch);	/* superblocks, and this gateway, say so */
 uint64_t evict_raise_epoch(struct engine *engine);	/* somebody is about to go: the epoch it must not outlive */

@@ -316,6 +316,21 @@ evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch)
 	return (engine->record_durable >= record && keep_epoch(engine, epoch)) || MUTANT(EVICT_UNRECORDED);
 }
 
+/* The superblocks that say that it goes must not wait for it, nor for those of before. */
+void
+evict_unawaited(struct member *member)
+{
+	for (struct list *node = member->parked.next, *next; node != &member->parked; node = next) {
+		struct member_io *mio = list_entry(node, struct member_io, node);
+
+		next = node->next;
+		if (mio->policy != IO_SUPERBLOCK)
+			continue;
+		list_remove(node);
+		member_io_unsent(mio, -ENOLINK);
+	}
+}
+
 static void
 begin_eviction(struct member *member)
 {
@@ -336,16 +351,7 @@ begin_eviction(struct member *member)
 	member->evict_epoch = evict_raise_epoch(engine);
 	member->evict_record = metadata_commit(engine);
 	engine->hedge_silent = true;	/* that may take long; reads need not wait for it */
-	/* The superblocks that record its eviction must not wait for it. */
-	for (struct list *node = member->parked.next, *next; node != &member->parked; node = next) {
-		struct member_io *mio = list_entry(node, struct member_io, node);
-
-		next = node->next;
-		if (mio->policy != IO_SUPERBLOCK)
-			continue;
-		list_remove(node);
-		member_io_unsent(mio, -ENOLINK);
-	}
+	evict_unawaited(member);
 	engine_event(engine, EVENT_MEMBER_EVICTED, LOG_ERR, member,
 		     "member %s (role %d) is evicted: %s", member->backend->label, member->role,
 		     member->reason);

@@ -282,7 +282,9 @@ take_place(struct engine *engine)
 		     "member %s is in sync as role %d", member->backend->label, role);
 }
 
-/* The former's superblock is not written any more: it has no place in those that are. */
+/* The former's superblock is not written any more: it has no place in those that are.  It may be silent, with one that waits for its
+ * return: those that give its place away come behind that.
+ */
 static void
 dismiss(struct engine *engine, struct member *former)
 {
@@ -294,6 +296,8 @@ dismiss(struct engine *engine, struct member *former)
 	former->standing = STANDING_OBSOLETE;
 	member_note(former, "replaced");
 	engine->evicting++;
+	if (!MUTANT(FORMER_AWAITED))
+		evict_unawaited(former);
 }
 
 void

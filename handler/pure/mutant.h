@@ -593,7 +593,10 @@
 	  "a copy is newer than its member by what an assembly that began again wrote to it")	\
 	X(FUA_UNCOVERED, "fua-uncovered", 6,							\
 	  "test_engine_lost: test_a_write_with_fua_stays_known_when_a_cache_is_lost",		\
-	  "the flush of a write with FUA does not cover the write itself")
+	  "the flush of a write with FUA does not cover the write itself")			\
+	X(FORMER_AWAITED, "former-awaited", 15,							\
+	  "test_engine_grace: test_a_place_is_taken_while_its_holder_has_grace",		\
+	  "superblocks that give a place away wait for its holder, which is silent")
 
 enum mutant {
 	MUTANT_NONE,

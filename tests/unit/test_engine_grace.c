@@ -3,6 +3,7 @@
 
 #define LOAD_BYTES (4ull << 20)
 #define GRACE_MS 1000u
+#define SPARE 4		/* rig->members[] of a spare, and its slot */
 
 static void
 start(struct rig *rig, uint32_t grace_ms, uint64_t seed)
@@ -113,6 +114,40 @@ test_a_target_that_ends_every_session_has_no_more_time(void **state)
 	finish(&rig);
 }
 
+static bool
+is_copied(struct rig *rig)
+{
+	const struct engine_status status = rig_status(rig);
+
+	return status.rebuild_slot == SPARE && status.rebuild.total_rows > 0 &&
+	       status.rebuild.done_rows == status.rebuild.total_rows;
+}
+
+/* Who is to be replaced has not got the superblocks of before yet.  It needs none any more, and those that give its place away must
+ * not wait for it.
+ */
+static void
+test_a_place_is_taken_while_its_holder_has_grace(void **state)
+{
+	struct rig rig;
+	char why[256];
+
+	(void)state;
+	start(&rig, 10 * GRACE_MS, 1806);
+	rig_mark_spare(&rig, SPARE, RIG_MEMBER_BYTES);
+	assert_int_equal(engine_attach(rig.engine, &rig.members[SPARE].backend, why), SPARE);
+	wait_for_state(&rig, SPARE, MEMBER_SPARE);
+	assert_int_equal(engine_replace(rig.engine, 1, SPARE, why), 0);
+	wait_until(&rig, is_copied);
+	fake_member_cut(&rig.members[1], false);
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), 0);
+	turns_out(&rig, 1, 5 * GRACE_MS);
+	assert_int_equal(rig_status(&rig).members[SPARE].state, MEMBER_IN_SYNC);
+	assert_int_equal(rig_status(&rig).members[SPARE].role, 1);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -122,6 +157,7 @@ main(void)
 		cmocka_unit_test(test_without_grace_it_is_evicted_at_once),
 		cmocka_unit_test(test_reads_go_around_a_member_that_has_grace),
 		cmocka_unit_test(test_a_target_that_ends_every_session_has_no_more_time),
+		cmocka_unit_test(test_a_place_is_taken_while_its_holder_has_grace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
