@@ -488,8 +488,8 @@ held_by_target(const struct engine *engine, uint32_t region)
 	return false;
 }
 
-/* A member that is being filled has its chunk, which is not lost, and may have taken data there that nobody else has: then P and Q
- * need not fit it.
+/* A member that is being filled has its chunk, which is not lost, and may hold a write of which nobody else has anything left:
+ * then P and Q need not fit it.
  */
 static bool
 leans_on_target(const struct engine *engine, uint64_t row)

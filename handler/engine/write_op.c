@@ -115,24 +115,9 @@ is_doubtful(const struct write_op *op)
 	return is_redundant(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(DOUBT_IGNORED);
 }
 
-/* Nobody who counts has taken its data: its holder was evicted under way, or is being filled, and is to get there what the
- * others make of it.
+/* Of a row whose missing data nobody knows only data is written: nothing makes up for a member that went under way, before or
+ * after it had answered.
  */
-static bool
-is_unheld(const struct write_op *op, uint64_t number, const struct row_plan *plan)
-{
-	const struct geometry *geometry = &op->op.engine->geometry;
-	const uint32_t absent = engine_absent(op->op.engine, number);
-
-	if (op->evicted)
-		return true;
-	for (int chunk = 0; chunk < geometry->data_chunks && !MUTANT(DATA_ON_FORMER_TARGET); chunk++)
-		if (plan->write[chunk].end > plan->write[chunk].begin && (absent & ROLE(chunk)))
-			return true;
-	return false;
-}
-
-/* Of a row whose missing data nobody knows only data is written: nothing makes up for a member that went under way. */
 static bool
 is_nowhere(struct write_op *op)
 {
@@ -141,7 +126,9 @@ is_nowhere(struct write_op *op)
 	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++) {
 		const struct row_plan *plan = &write_row(op, row)->plan;
 
-		if (plan->way == PLAN_DATA_ONLY && is_unheld(op, row, plan))
+		if (plan->way == PLAN_DATA_ONLY && op->evicted)
+			return true;
+		if (write_row_is_unheld(op, row, plan) && !MUTANT(DATA_ON_FORMER_HOLDER))
 			return true;
 	}
 	return false;

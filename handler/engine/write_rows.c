@@ -187,6 +187,22 @@ may_be_kept(const struct write_op *op, uint64_t number)
 	       engine_trust(engine, number) == ROW_PROVEN;
 }
 
+bool
+write_row_is_unheld(const struct write_op *op, uint64_t number, const struct row_plan *plan)
+{
+	const struct engine *engine = op->op.engine;
+	const uint32_t missing = MUTANT(DATA_ON_TARGET_ALONE)
+					 ? engine_absent(engine, number)
+					 : geometry_positions(&engine->geometry, number, engine->missing);
+
+	if (plan->way != PLAN_DATA_ONLY || !engine_has_parity(engine))
+		return false;
+	for (int chunk = 0; chunk < engine->geometry.data_chunks; chunk++)
+		if ((missing & ROLE(chunk)) && columns_bytes(plan->write[chunk]) > 0)
+			return true;
+	return false;
+}
+
 static int
 plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 {
@@ -206,6 +222,8 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 	}
 	error = plan_row_write(geometry, row->claim.begin_bytes, row->claim.end_bytes, row->absent, trust,
 			       may_be_kept(op, number) ? row_cache_known(engine, number) : NULL, &row->plan);
+	if (error == 0 && write_row_is_unheld(op, number, &row->plan))
+		error = -ENODATA;
 	if (error == 0 && row->plan.way != PLAN_DATA_ONLY)
 		row->plan.write_redundancy |= unread & ~data;
 	if (error == 0 && may_be_kept(op, number) &&

@@ -475,9 +475,9 @@
 	X(UNDECIDED_WRITTEN, "undecided-written", 16,						\
 	  "test_engine_lost: test_write_waits_for_members_and_then_for_the_record",		\
 	  "while I/O waits for members, writes of rows whose losses are still to be recorded are refused")	\
-	X(DATA_ON_FORMER_TARGET, "data-on-former-target", 9,					\
-	  "test_engine_lost: test_write_whose_only_holder_is_to_be_filled_anew_is_repeated",	\
-	  "data that only a device that is being filled has taken stays acknowledged when it is to be filled anew")	\
+	X(DATA_ON_FORMER_HOLDER, "data-on-former-holder", 9,					\
+	  "test_engine_lost: test_write_whose_only_holder_went_is_repeated",			\
+	  "data that only a member has taken stays acknowledged, though it was evicted after it had answered")	\
 	X(FLUSHED_NOTED, "flushed-noted", 9,							\
 	  "test_intent: what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory",		\
 	  "to say that no row of a region was lost with a cache takes memory, without which all of them are")	\
@@ -508,7 +508,7 @@
 	X(EPOCH_FOUND, "epoch-found", 8, "level 5",						\
 	  "a gateway that takes a volume over goes on in the other one's epoch")	\
 	X(ACCEPTED_BESIDE_TARGET, "accepted-beside-target", 14,					\
-	  "test_engine_lost: test_what_is_accepted_fits_what_only_a_device_that_is_filled_took",	\
+	  "test_engine_lost: test_what_is_accepted_fits_what_a_device_that_is_filled_has",	\
 	  "what is accepted counts as proven where a device that is being filled has a chunk that P and Q don't fit")	\
 	X(LEANS_ON_NOBODY, "leans-on-nobody", 9,						\
 	  "test_engine_lost: test_what_was_accepted_with_a_device_is_unknown_without_it",		\
@@ -520,8 +520,8 @@
 	  "test_engine_lost: test_what_is_not_lost_is_not_refused_when_the_table_is_full",	\
 	  "losses that did not all fit are not recorded once more when more became suspect meanwhile")	\
 	X(UNLISTED_DOUBTED, "unlisted-doubted", 9,						\
-	  "test_engine_lost: test_what_only_a_device_that_is_filled_took_stays_when_it_finds_no_room",	\
-	  "when losses are recorded, what a device that is being filled took of rows that found no room is dropped")	\
+	  "test_engine_lost: test_what_a_device_that_is_filled_has_stays_when_it_finds_no_room",	\
+	  "when losses are recorded, what a device that is being filled has of rows that found no room is dropped")	\
 	X(NEEDED_CONFLICT_FENCES, "needed-conflict-fences", 17,					\
 	  "test_engine_fence: test_a_member_that_can_not_be_spared_is_asked_until_it_takes_a_write",	\
 	  "a member that can't be spared is believed, though the others deny what it says")	\
@@ -596,7 +596,10 @@
 	  "the flush of a write with FUA does not cover the write itself")			\
 	X(FORMER_AWAITED, "former-awaited", 15,							\
 	  "test_engine_grace: test_a_place_is_taken_while_its_holder_has_grace",		\
-	  "superblocks that give a place away wait for its holder, which is silent")
+	  "superblocks that give a place away wait for its holder, which is silent")		\
+	X(DATA_ON_TARGET_ALONE, "data-on-target-alone", 9,					\
+	  "test_engine_lost: test_what_only_a_device_that_is_filled_would_take_is_refused",	\
+	  "data is acknowledged that nobody has but a device that is being filled")
 
 enum mutant {
 	MUTANT_NONE,
