@@ -179,6 +179,9 @@
 	X(LOST_OWNER_IGNORED, "lost-owner-ignored", 8,						\
 	  "test_engine_fence: test_volume_whose_owner_can_not_be_read_is_refused",		\
 	  "a copy of the superblock that can't be read names no other gateway")			\
+	X(LOST_COPY_DENIES, "lost-copy-denies", 11,						\
+	  "test_assembly: a_lost_copy_may_have_been_the_record_that_gave_a_place_away",		\
+	  "a member that lost a copy of its superblock did not take the record that is not in the other")	\
 	X(FORCED_MENDS, "forced-mends", 1,							\
 	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
 	  "the old region map of a forced member stands in for one that can't be read")	\

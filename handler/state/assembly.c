@@ -211,8 +211,8 @@ assembly_judge(const struct superblock *record, const struct superblock *own, bo
 
 /* A record is in force when all members it calls in sync have it.  Here one of those has a record of
  * the same epoch that knows nothing of the writer's being in sync: so it did not take this one, and
- * nothing was acknowledged under it.  Older epochs on such a member prove nothing: then the newest is
- * as good as any.
+ * nothing was acknowledged under it.  Older epochs on such a member prove nothing, nor does a copy that is left where the other,
+ * which may have been newer, can't be read: then the newest is as good as any.
  */
 static bool
 never_in_force(const struct assembly_input *input, int writer)
@@ -225,6 +225,7 @@ never_in_force(const struct assembly_input *input, int writer)
 		const struct superblock *own = input->superblocks[i];
 
 		if (i != writer && ours(input, i) && own->epoch == record->epoch &&
+		    (!input->copy_lost[i] || MUTANT(LOST_COPY_DENIES)) &&
 		    calls_in_sync(record, own->member_uuid) &&
 		    !calls_in_sync(own, record->member_uuid))
 			return true;

@@ -379,6 +379,31 @@ nobody_there(void **state)
 	check_always(&scene);
 }
 
+/* Member 9 was given the place of member 0; of those who took that record, one is away and the other lost the copy. */
+static void
+a_lost_copy_may_have_been_the_record_that_gave_a_place_away(void **state)
+{
+	static struct scene scene;
+	struct superblock before = record_of(5, 3), after;
+	int target, survivor;
+
+	scene_begin(&scene);
+	before.member_states[1] = MEMBER_MISSING;
+	after = before;
+	name_member(after.member_uuids[0], 9);
+	target = add_member(&scene, &after, 9, 0, EPOCH, EVENT + 2);
+	survivor = add_member(&scene, &before, 2, 2, EPOCH, EVENT);
+	scene.input.copy_lost[survivor] = true;
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
+	assert_int_equal(scene.verdict.newest, target);
+	check_always(&scene);
+	/* With both copies it would have had it: nobody else did, so nothing was acknowledged under it. */
+	scene.input.copy_lost[survivor] = false;
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_REFUSED);
+	assert_int_equal(scene.verdict.newest, survivor);
+	check_always(&scene);
+}
+
 /* Level 1 went on with member 2 alone, which has another size now. */
 static int
 begin_with_witness(struct scene *scene, const struct superblock *before)
@@ -867,6 +892,7 @@ main(void)
 		cmocka_unit_test(every_mix_of_five_members),
 		cmocka_unit_test(every_mix_of_epochs_and_events),
 		cmocka_unit_test(nobody_there),
+		cmocka_unit_test(a_lost_copy_may_have_been_the_record_that_gave_a_place_away),
 		cmocka_unit_test(a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out),
 		cmocka_unit_test(what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out),
 		cmocka_unit_test(a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync),
