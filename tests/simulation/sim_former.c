@@ -354,6 +354,12 @@ stop(struct sim *sim)
 	forget(sim);
 }
 
+static bool
+has_room(struct sim *sim)
+{
+	return sim->former.engine == NULL || sim->former.active_count < sim->depth;
+}
+
 /* Under load, and with all members to be reached, it hears of it. */
 static void
 await_fence(struct sim *sim, uint64_t *random)
@@ -361,6 +367,8 @@ await_fence(struct sim *sim, uint64_t *random)
 	if (!sim->former.lost || !sim->running_seen || fault_troubled(sim))
 		return;
 	sim->former.reads_only = false;
+	if (!sim_wait(sim, has_room, FENCED_US) && !sim->crash_due)	/* it stood still, and reads have piled up */
+		sim_fail(sim, "requests to a gateway that was taken for dead do not end");
 	load(sim, true, random);
 	load(sim, true, random);
 	if (!sim_wait(sim, has_failed, FENCED_US) && !sim->crash_due)
