@@ -592,6 +592,7 @@ bool target_filling(const struct engine *engine);	/* rows may be copied to it */
 /* metadata.c: superblocks of all in-sync members and the target.  Returns the generation to wait for in record_durable. */
 uint64_t metadata_commit(struct engine *engine);
 void metadata_run(struct engine *engine);
+bool metadata_known(const struct engine *engine, uint64_t generation);	/* ... by all members that may stay */
 bool metadata_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
 
 /* intent_io.c */

@@ -130,8 +130,6 @@ record(struct growth *growth)
 		    (member->in_sync || member->evicting))
 			member->superblock.member_bytes = growth->member_bytes[member->slot];
 	growth->generation = metadata_commit(engine);
-	if (MUTANT(GROWN_UNRECORDED))
-		growth->generation = 0;
 }
 
 static void
@@ -361,7 +359,7 @@ go_on(struct growth *growth)
 			record(growth);
 		return;
 	case GROWTH_RECORDING:
-		if (engine->record_durable >= growth->generation)
+		if (metadata_known(engine, growth->generation) || MUTANT(GROWN_UNRECORDED))
 			serve(growth);
 		return;
 	}

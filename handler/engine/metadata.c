@@ -106,6 +106,17 @@ metadata_idle(const struct engine *engine)
 	       engine->record_again == 0;
 }
 
+/* While a member is on its way out the others' superblocks are enough to be durable, but it may stay after all, and be all that
+ * the next start finds.  So what it may not miss is known when nobody is on the way out and everything is said.
+ */
+bool
+metadata_known(const struct engine *engine, uint64_t generation)
+{
+	if (MUTANT(KEPT_UNTOLD))
+		return engine->record_durable >= generation;
+	return engine->evicting == 0 && engine->record_durable >= engine->record_wanted;
+}
+
 /* Each update is written three times.  The second says, lazily, that the first was acknowledged, so a member that is put back to
  * before it is known by that; the third says so of the second, so it is known even if one of its copies can't be read and is
  * given the benefit of the doubt (assembly.c).

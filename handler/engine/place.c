@@ -108,7 +108,7 @@ place_forget(struct engine *engine, uint8_t stale)
 void
 place_run(struct engine *engine)
 {
-	if (engine->forgetting == 0 || engine->record_durable < engine->forget_record)
+	if (engine->forgetting == 0 || !metadata_known(engine, engine->forget_record))
 		return;
 	intent_forget(&engine->intent, engine->forgetting);
 	engine->forgetting = 0;

@@ -602,7 +602,10 @@
 	  "superblocks that give a place away wait for its holder, which is silent")		\
 	X(DATA_ON_TARGET_ALONE, "data-on-target-alone", 9,					\
 	  "test_engine_lost: test_what_only_a_device_that_is_filled_would_take_is_refused",	\
-	  "data is acknowledged that nobody has but a device that is being filled")
+	  "data is acknowledged that nobody has but a device that is being filled")	\
+	X(KEPT_UNTOLD, "kept-untold", 6,							\
+	  "test_engine_grow: test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used",	\
+	  "what superblocks said while a member was on its way out counts as known to it when it stays")
 
 enum mutant {
 	MUTANT_NONE,

@@ -3,6 +3,8 @@
  */
 #include "scenario.h"
 
+#include "../simulation/tap.h"
+
 #define CHUNK 16384u
 #define LOAD_BYTES (2ull << 20)
 
@@ -395,6 +397,76 @@ test_member_shrinks_again(void **state)
 	finish_proven(&rig);
 }
 
+static uint64_t old_bytes;
+
+/* The first member is not told of the new size; the other one does not record that the first goes. */
+static enum tap_verdict
+hold_new_size(struct tap *tap, const struct backend_io *io)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock superblock;
+	const bool first = tap->owner != NULL;
+
+	if (!tap_superblock(io, block) || superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK)
+		return TAP_PASS;
+	return (first ? superblock.data_bytes > old_bytes : superblock.member_states[0] != MEMBER_IN_SYNC) ? TAP_HOLD : TAP_PASS;
+}
+
+static void
+hold(struct tap *tap, struct fake_member *member, void *owner)
+{
+	tap_init(tap, member);
+	tap->judge = hold_new_size;
+	tap->owner = owner;
+}
+
+static void
+release(struct tap *tap)
+{
+	tap->judge = NULL;
+	tap_let_go(tap);
+}
+
+/* While it was on its way out the others' superblocks were enough.  It stays, and alone it would not know of the new rows. */
+static void
+test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used(void **state)
+{
+	struct tap taps[2];
+	struct rig rig;
+
+	rig_init(&rig, 1, 2, CHUNK, LOAD_BYTES, 870);
+	set_caches(&rig, false);
+	rig.step_ms_max = 2;
+	hold(&taps[0], &rig.members[0], &rig);
+	hold(&taps[1], &rig.members[1], NULL);
+	old_bytes = UINT64_MAX;
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	old_bytes = rig_superblock(&rig, 0).data_bytes;
+	rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
+	begin(&rig);
+	for (int i = 0; i < 4000 && taps[0].held_count == 0; i++)
+		rig_step(&rig);
+	fake_member_cut(&rig.members[0], false);
+	for (int i = 0; i < 4000 && taps[1].held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_not_equal(taps[1].held_count, 0);
+	rig.members[0].reachable = true;
+	wait_for_state(&rig, 0, MEMBER_IN_SYNC);
+	rig_steps(&rig, 100);
+	assert_false(outcome.done);
+	release(&taps[1]);
+	for (int i = 0; i < 4000 && taps[0].held_count == 0; i++)
+		rig_step(&rig);
+	rig_steps(&rig, 100);
+	assert_false(outcome.done);
+	release(&taps[0]);
+	await(&rig);
+	assert_int_equal(outcome.error, 0);
+	assert_true(rig_superblock(&rig, 0).data_bytes > old_bytes);
+	finish_proven(&rig);
+}
+
 int
 main(void)
 {
@@ -409,6 +481,7 @@ main(void)
 		cmocka_unit_test(test_crash_at_any_step),
 		cmocka_unit_test(test_stop_at_any_step),
 		cmocka_unit_test(test_member_shrinks_again),
+		cmocka_unit_test(test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
