@@ -894,6 +894,7 @@ examine_run(struct engine *engine)
 		input.presence[member->slot] = member->presence;
 		input.superblocks[member->slot] = &member->superblock;
 		input.copy_lost[member->slot] = member->copy_lost;
+		input.said[member->slot] = member->said;
 		if (member->presence == PRESENCE_EXAMINED && is_our_writing(member))
 			input.found[member->slot] = member->taken_as;
 		if (member->presence == PRESENCE_AWAITED && member->link == LINK_CLOSED &&

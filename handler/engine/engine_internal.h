@@ -160,6 +160,7 @@ struct member {
 	bool examine_refused;		/* some copy could not be read, but not for the medium's sake */
 	int looks_failed;		/* openings that ended before its superblocks were read */
 	bool recognised;		/* in this session: its superblocks were read */
+	bool said;			/* PRESENCE_AWAITED again: it was examined, and its superblock is known */
 	uint64_t examine_again_ms;	/* while assembling: what was refused may be newer; 0: all was read */
 	bool probing;
 	struct list in_flight;

@@ -654,8 +654,10 @@ handle_closed(struct member *member)
 	member->checked = false;
 	member->examine_again_ms = 0;
 	if ((member->presence == PRESENCE_EXAMINED && member->engine->phase < PHASE_WRITE_SUPERBLOCKS) ||
-	    member->presence == PRESENCE_SPARE)
+	    member->presence == PRESENCE_SPARE) {
+		member->said = member->presence == PRESENCE_EXAMINED;
 		member->presence = PRESENCE_AWAITED;
+	}
 	/* One that is held may take no write in the next session either. */
 	if (was_usable && member->recognised && !member->held_known) {
 		member->backoff_ms = BACKOFF_FIRST_MS;

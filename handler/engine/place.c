@@ -295,6 +295,13 @@ judge_outsider(struct member *member)
 	}
 }
 
+/* It went during the assembly, after it had been examined. */
+static bool
+has_said(const struct member *member)
+{
+	return member->presence == PRESENCE_AWAITED && member->said;
+}
+
 /* Another device here has its UUID: a copy of the device, or the device by a second address.  NULL: none.  A spare, which
  * holds nothing, is no rival of a member.  One that was examined counts while it is away, too: else of both, after a fault
  * that took both along, the first to be back were taken, and a copy that was made since the last superblocks lacks more than
@@ -305,7 +312,7 @@ find_twin(const struct member *member)
 {
 	for_each_member(member->engine, other) {
 		bool counts = other->in_sync || other->evicting || other == member->engine->target ||
-			      (other->presence == PRESENCE_EXAMINED && !MUTANT(ABSENT_TWIN_FORGOTTEN)) ||
+			      ((other->presence == PRESENCE_EXAMINED || has_said(other)) && !MUTANT(ABSENT_TWIN_FORGOTTEN)) ||
 			      (other->link == LINK_OPEN && other->examining == 0 &&
 			       (other->presence == PRESENCE_EXAMINED ||
 				(other->presence == PRESENCE_SPARE && member->presence == PRESENCE_SPARE)));

@@ -182,6 +182,9 @@
 	X(LOST_COPY_DENIES, "lost-copy-denies", 11,						\
 	  "test_assembly: a_lost_copy_may_have_been_the_record_that_gave_a_place_away",		\
 	  "a member that lost a copy of its superblock did not take the record that is not in the other")	\
+	X(SAID_FORGOTTEN, "said-forgotten", 12,							\
+	  "test_engine_identity: test_copy_is_known_though_its_member_has_gone_again",		\
+	  "a copy is taken for its member because that went after it had said who it is")	\
 	X(FORCED_MENDS, "forced-mends", 1,							\
 	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
 	  "the old region map of a forced member stands in for one that can't be read")	\

@@ -402,6 +402,32 @@ real_one(const struct assembly_input *input, const struct assembly_verdict *out,
 	return MUTANT(TWIN_GUESSED) ? i : -1;
 }
 
+/* It has a place, or would have one if it had not gone when it was examined. */
+static bool
+is_shown(const struct assembly_input *input, const struct assembly_verdict *out, int i)
+{
+	return has_place(out, i) || (input->presence[i] == PRESENCE_AWAITED && input->said[i] && is_of_volume(input, i) &&
+				     !MUTANT(SAID_FORGOTTEN));
+}
+
+static bool
+are_twins(const struct assembly_input *input, const struct assembly_verdict *out, int i, int k)
+{
+	return is_shown(input, out, i) && is_shown(input, out, k) && (has_place(out, i) || has_place(out, k)) &&
+	       memcmp(input->superblocks[i]->member_uuid, input->superblocks[k]->member_uuid, UUID_BYTES) == 0;
+}
+
+/* real: which of the two it is, or -1. */
+static void
+judge_twin(struct assembly_verdict *out, int i, int real)
+{
+	if (!has_place(out, i) || real == i)
+		return;
+	if (real < 0)
+		out->distrusted |= 1u << out->role[i];
+	not_believed(out, i, real < 0 ? SAME_AS_ANOTHER : COPY_OF_ANOTHER);
+}
+
 /* One member that shows up twice: a copy of the device, or the device by two addresses.  Where nobody can tell which is the
  * real one, neither is believed.  The place is empty then, and nobody's flags say what it lacks: whichever of the two is left
  * when the other is removed is filled from the start, so a wrong choice loses nothing.
@@ -413,19 +439,11 @@ settle_duplicates(const struct assembly_input *input, struct assembly_verdict *o
 		for (int k = i + 1; k < input->count; k++) {
 			int real;
 
-			if (!has_place(out, i) || !has_place(out, k) ||
-			    memcmp(input->superblocks[i]->member_uuid, input->superblocks[k]->member_uuid,
-				   UUID_BYTES) != 0)
+			if (!are_twins(input, out, i, k))
 				continue;
 			real = real_one(input, out, i, k);
-			if (real < 0)
-				out->distrusted |= 1u << out->role[i];
-			if (real != i)
-				not_believed(out, i, real < 0 ? SAME_AS_ANOTHER : COPY_OF_ANOTHER);
-			if (real != k)
-				not_believed(out, k, real < 0 ? SAME_AS_ANOTHER : COPY_OF_ANOTHER);
-			if (real != i)
-				break;
+			judge_twin(out, i, real);
+			judge_twin(out, k, real);
 		}
 }
 

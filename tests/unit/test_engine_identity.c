@@ -999,6 +999,27 @@ neither_until_one_is_removed(struct rig *rig)
 	finish(rig);
 }
 
+/* The member goes before the start has heard of all. */
+static void
+test_copy_is_known_though_its_member_has_gone_again(void **state)
+{
+	struct holding holding;
+	struct rig *rig = &holding.rig;
+
+	crash_with_copy(&holding, 47);
+	holding.looks = 1u << 0;
+	rig_start(rig);
+	rig_steps(rig, 150);
+	assert_int_equal(rig_status(rig).state, VOLUME_ASSEMBLING);
+	fake_member_cut(&rig->members[1], false);
+	rig_steps(rig, 20);
+	answer_looks(&holding, 0);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 8000));
+	assert_false(rig->members[EXTRA].written);
+	rig->members[1].reachable = true;
+	neither_until_one_is_removed(rig);
+}
+
 static void
 test_copy_that_answers_first_is_not_taken_for_the_member(void **state)
 {
@@ -1263,6 +1284,7 @@ main(void)
 		cmocka_unit_test(test_member_that_another_gateway_wrote_to_is_not_taken_back),
 		cmocka_unit_test(test_member_that_was_used_without_the_others_is_filled_from_the_start),
 		cmocka_unit_test(test_of_two_equal_devices_neither_is_believed),
+		cmocka_unit_test(test_copy_is_known_though_its_member_has_gone_again),
 		cmocka_unit_test(test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older),
 		cmocka_unit_test(test_older_of_two_is_a_copy),
 		cmocka_unit_test(test_copy_that_answers_first_is_not_taken_for_the_member),
