@@ -395,7 +395,7 @@ write_forced_parts(struct engine *engine)
 static bool
 epoch_meant(struct engine *engine)
 {
-	if (!geometry_can_split(&engine->geometry) || engine->port.try_epoch == NULL)
+	if (!geometry_can_split_replaced(&engine->geometry) || engine->port.try_epoch == NULL)
 		return true;
 	if (engine->port.try_epoch(engine->port.owner, engine->record.epoch) != 0)
 		return false;
@@ -559,7 +559,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	if (engine->record.epoch < engine->options.epoch_tried && !MUTANT(TRIES_FORGOTTEN))
 		engine->record.epoch = engine->options.epoch_tried;
 	if (!MUTANT(EPOCH_FOUND) || engine->options.take_over_ms == 0)
-		engine->record.epoch += geometry_can_split(&engine->geometry) ? EPOCH_STEP : 1;
+		engine->record.epoch += geometry_can_split_replaced(&engine->geometry) ? EPOCH_STEP : 1;
 	engine->recorded_found = recorded_roles(engine, newest);
 	engine->record.clean = false;
 	snprintf(engine->record.owner, sizeof(engine->record.owner), "%s", engine->options.owner);

@@ -279,6 +279,14 @@ others_answered(struct engine *engine, const struct member *silent)
 
 /* --- who is out stays out --- */
 
+/* While a place changes hands, one that goes and the former holder hear nothing of each other, and may be enough together. */
+static bool
+may_start_elsewhere(const struct engine *engine)
+{
+	return geometry_can_split(&engine->geometry) ||
+	       (target_changing(engine) && geometry_can_split_replaced(&engine->geometry) && !MUTANT(TWO_WHO_GO_UNTOLD));
+}
+
 /* Where those that are out could start without those that are in, only this gateway's memory of the epoch keeps them
  * from it.  So the epoch is raised when one goes: first on the members, then here, then it is out.  What it is raised to by
  * evictions that never got so far is below the next assembly's (EPOCH_STEP).
@@ -286,7 +294,7 @@ others_answered(struct engine *engine, const struct member *silent)
 uint64_t
 evict_raise_epoch(struct engine *engine)
 {
-	engine->record.epoch += geometry_can_split(&engine->geometry);
+	engine->record.epoch += may_start_elsewhere(engine);
 	return engine->record.epoch;
 }
 
@@ -296,7 +304,7 @@ keep_epoch(struct engine *engine, uint64_t epoch)
 {
 	const struct engine_port *port = &engine->port;
 
-	if (!geometry_can_split(&engine->geometry) || engine->epoch_kept >= epoch || MUTANT(EVICTION_UNREMEMBERED))
+	if (!geometry_can_split_replaced(&engine->geometry) || engine->epoch_kept >= epoch || MUTANT(EVICTION_UNREMEMBERED))
 		return true;
 	if (engine->now_ms < engine->epoch_retry_ms)
 		return false;
@@ -350,6 +358,7 @@ begin_eviction(struct member *member)
 	engine->evicting++;
 	member->evict_epoch = evict_raise_epoch(engine);
 	member->evict_record = metadata_commit(engine);
+	target_not_before(engine, member->evict_record, member->evict_epoch);
 	engine->hedge_silent = true;	/* that may take long; reads need not wait for it */
 	evict_unawaited(member);
 	engine_event(engine, EVENT_MEMBER_EVICTED, LOG_ERR, member,
@@ -374,7 +383,7 @@ evict_cancel(struct member *member)
 	member->stale_set = -1;
 	engine->out &= ~ROLE(member->role);
 	engine->evicting--;
-	metadata_commit(engine);
+	target_not_before(engine, metadata_commit(engine), engine->record.epoch);
 }
 
 /* In rows that were never written, what is missing is whatever the others make of it. */
@@ -495,12 +504,11 @@ evict_run(struct engine *engine)
 		return;
 	target_settle(engine);	/* before anybody goes: its record is in theirs */
 	for_each_member(engine, member) {
-		if (!member->evicting || member == engine->target ||
-		    !evict_on_record(engine, member->evict_record, member->evict_epoch))
+		if (!member->evicting || member == engine->target)
 			continue;
-		if (member->leaving)
+		if (member->leaving && !target_changing(engine))
 			target_dismissed(member);
-		else
+		else if (!member->leaving && evict_on_record(engine, member->evict_record, member->evict_epoch))
 			finish_eviction(member);
 	}
 	dispute_run(engine);

@@ -18,7 +18,7 @@
  * While the place changes hands, engine->evicting is raised, as for a member that goes: no operation starts, nothing is cleaned
  * or copied; only what is under way goes on.  The former is `evicting` and `leaving` already: its commands wait, should its
  * session end, and complete when the superblocks don't trust it any more.  Another member's eviction that is recorded
- * meanwhile is durable after this, for its record holds this one.
+ * meanwhile holds this one in its record, so the place is taken when that is durable.
  *
  * One that refuses a write, or that an administrator takes out, is given up: nobody chooses it again, nor is it chosen any more if an
  * administrator had asked for it, until one takes it back (engine_readmit).  The device would refuse again, and each attempt costs
@@ -291,8 +291,6 @@ dismiss(struct engine *engine, struct member *former)
 	former->in_sync = false;
 	former->evicting = true;
 	former->leaving = true;
-	former->evict_record = engine->target_record;
-	former->evict_epoch = engine->target_epoch;
 	former->standing = STANDING_OBSOLETE;
 	member_note(former, "replaced");
 	engine->evicting++;
@@ -334,6 +332,18 @@ target_dismissed(struct member *former)
 	member_fail_parked(former, -ENOLINK, false);
 	if (former->link != LINK_CLOSED)
 		former->backend->ops->release(former->backend);
+}
+
+/* A member on its way out hears nothing of the place that changes hands.  If it goes, those who stay and this gateway have to say so,
+ * for it may be enough together with the former holder; if it stays after all, it has to know who has the place.
+ */
+void
+target_not_before(struct engine *engine, uint64_t record, uint64_t epoch)
+{
+	if (!target_changing(engine) || MUTANT(PLACE_TAKEN_UNTOLD))
+		return;
+	engine->target_record = record;
+	engine->target_epoch = epoch;
 }
 
 void

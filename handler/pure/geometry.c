@@ -246,3 +246,19 @@ geometry_can_split(const struct geometry *geometry)
 		return false;
 	}
 }
+
+bool
+geometry_can_split_replaced(const struct geometry *geometry)
+{
+	switch (geometry->level) {
+	case 1:
+	case 10:
+		return true;
+	case 5:
+		return geometry->members == 3;
+	case 6:
+		return geometry->members <= 5;
+	default:
+		return false;
+	}
+}

@@ -104,6 +104,10 @@ bool geometry_bears(const struct geometry *geometry, uint32_t roles);
  * epoch keeps those that are out from being started without those that are in (DESIGN rule 7). */
 bool geometry_can_split(const struct geometry *geometry);
 
+/* The same, if one of those that are out had its place taken and all went at one time: a place then has two devices that may both
+ * think they have it. */
+bool geometry_can_split_replaced(const struct geometry *geometry);
+
 /* Members it can do without whichever they are: 0 for level 0, n-1 for 1, 1 for 5 and 10, 2 for 6. */
 int geometry_tolerated(const struct geometry *geometry);
 

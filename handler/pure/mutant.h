@@ -608,7 +608,13 @@
 	  "data is acknowledged that nobody has but a device that is being filled")	\
 	X(KEPT_UNTOLD, "kept-untold", 6,							\
 	  "test_engine_grow: test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used",	\
-	  "what superblocks said while a member was on its way out counts as known to it when it stays")
+	  "what superblocks said while a member was on its way out counts as known to it when it stays")	\
+	X(PLACE_TAKEN_UNTOLD, "place-taken-untold", 13,						\
+	  "test_engine_handover: test_a_member_that_stays_knows_before_a_place_is_taken",	\
+	  "a place is taken before a member knows of it that was on its way out and stays")	\
+	X(TWO_WHO_GO_UNTOLD, "two-who-go-untold", 7,						\
+	  "test_engine_handover: test_two_who_went_at_once_do_not_start_together",		\
+	  "a former holder and a member that goes meanwhile may start together")
 
 enum mutant {
 	MUTANT_NONE,
