@@ -572,6 +572,7 @@ report_opened(struct fake_member *member)
 		.zero_bytes_max = member->device->zeros_sent ? 0 : 1u << 20,
 	};
 
+	member->told_cache = identity.write_cache;
 	reserve(member);
 	member->device->cache_kept = true;
 	member->device->had_cache |= member->device->disk.write_cache;

@@ -67,6 +67,7 @@ struct fake_member {
 	bool away;			/* this gateway has no way to it, others may */
 	unsigned int gateway;		/* whose it is: number, not 0 */
 	bool may_take;			/* another's reservation, at the next log-in */
+	bool told_cache;		/* its last log-in said that the device has a cache */
 	/* A write arrived in the device's cache by this session. */
 	void (*wrote)(void *owner, struct fake_member *device, uint64_t offset_bytes, uint32_t length_bytes);
 

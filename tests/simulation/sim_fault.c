@@ -582,7 +582,8 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 		strike_standstill(sim, random);
 		break;
 	case FAULT_DEFERRED:
-		if (member->disk.write_cache)
+		/* One that said that it had none when it took the writes lies: nothing that was flushed counts then. */
+		if (member->disk.write_cache && sim_session(sim, m)->told_cache)
 			fake_member_break_word(member);
 		sim->cache_losses += !sim->running_seen;	/* a flush has to say so */
 		break;
