@@ -388,6 +388,7 @@ settled(struct read_op *op)
 {
 	TRACE_PIECE(op->op.engine, write__end, op->piece);
 	figures_step(op->op.engine, STEP_WRITE, op->issued_ns, 1);
+	intent_io_wrote(&op->note);
 	if (op->error == -ENOLINK)
 		read_op_again(op);
 	else
@@ -434,6 +435,10 @@ settle_copies(struct read_op *op)
 	op->pending = 1;	/* this function */
 	op->issued_ns = engine->stamp_ns;
 	TRACE_PIECE(engine, write__begin, op->piece);
+	/* A flush has covered what differed, perhaps, but not this. */
+	if (!MUTANT(SETTLED_UNNOTED))
+		intent_io_writes(engine, &op->note, op->first_row + (uint32_t)__builtin_ctz(op->settle),
+				 op->first_row + 31u - (uint32_t)__builtin_clz(op->settle));
 	for (uint64_t at = op->piece->begin_bytes; at < op->piece->end_bytes; at += extent.length_bytes) {
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
 		if (op->settle & 1u << (extent.row - op->first_row))
@@ -717,6 +722,7 @@ read_op_create(struct engine *engine, struct piece *piece)
 	op->patient = false;
 	op->buffer = NULL;
 	list_init(&op->waiting);
+	list_init(&op->note.node);
 	assert(op->row_count <= OP_ROWS_MAX);
 	engine->ops++;
 	claim_rows(op);

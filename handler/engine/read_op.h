@@ -40,6 +40,7 @@ struct read_op {
 	struct rebuilt rebuilt[REBUILT_MAX];
 	uint32_t settle;		/* rows (bits, the first is first_row) whose copies may differ */
 	uint8_t settle_from[OP_ROWS_MAX];	/* and by row, the role that was read */
+	struct row_note note;		/* of those, while they are written */
 };
 
 /* Give back what it has and begin again, at the tail of its rows' queues. */

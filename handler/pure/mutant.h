@@ -614,7 +614,10 @@
 	  "a place is taken before a member knows of it that was on its way out and stays")	\
 	X(TWO_WHO_GO_UNTOLD, "two-who-go-untold", 7,						\
 	  "test_engine_handover: test_two_who_went_at_once_do_not_start_together",		\
-	  "a former holder and a member that goes meanwhile may start together")
+	  "a former holder and a member that goes meanwhile may start together")	\
+	X(SETTLED_UNNOTED, "settled-unnoted", 6,						\
+	  "test_engine_flush: test_a_copy_that_a_read_settled_can_go_with_a_cache",		\
+	  "a copy that a read wrote over another counts as safe before a flush")
 
 enum mutant {
 	MUTANT_NONE,
