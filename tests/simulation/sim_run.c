@@ -157,6 +157,9 @@ engine_says(void *owner, int level, const char *text)
 {
 	struct sim *sim = owner;
 
+	/* By whichever gateway: its region is marked. */
+	if (strstr(text, "is mended") != NULL)
+		sim->touched[strtoull(text + strlen("row "), NULL, 10)] = true;
 	if (former_speaks(sim)) {
 		sim->former.look = true;
 		sim_trace(sim, "former engine <%d> %s", level, text);
@@ -170,8 +173,6 @@ engine_says(void *owner, int level, const char *text)
 	if (level <= LOG_ALERT)
 		sim_fail(sim, "%s", text);
 	session_lost(sim, text);
-	if (strstr(text, "is mended") != NULL)
-		sim->touched[strtoull(text + strlen("row "), NULL, 10)] = true;
 	if (sim->armed && is_weighty(text)) {
 		sim->armed = false;
 		sim->crash_in = (int)random_between(&sim->random, 1, 8);
