@@ -81,7 +81,9 @@ knows_target(const struct engine *engine)
 	return engine->target_phase == TARGET_FILLING || engine->target_phase == TARGET_TAKING;
 }
 
-/* How many writes of its superblock each has acknowledged: what the others know of it at the next assembly. */
+/* How many writes of its superblock each has acknowledged, and which epoch who is being filled may have: what the others know of it
+ * at the next assembly.
+ */
 static void
 note_write_counts(struct engine *engine)
 {
@@ -95,6 +97,7 @@ note_write_counts(struct engine *engine)
 	if (target == NULL || !knows_target(engine))
 		return;
 	record->tracked[target->stale_set].write_count = target->write_count;
+	record->tracked[target->stale_set].epoch = record->epoch;	/* of what it is sent now, at most */
 	if (engine->target_phase == TARGET_TAKING)
 		record->write_counts[target->role] = target->write_count;
 }

@@ -617,7 +617,10 @@
 	  "a former holder and a member that goes meanwhile may start together")	\
 	X(SETTLED_UNNOTED, "settled-unnoted", 6,						\
 	  "test_engine_flush: test_a_copy_that_a_read_settled_can_go_with_a_cache",		\
-	  "a copy that a read wrote over another counts as safe before a flush")
+	  "a copy that a read wrote over another counts as safe before a flush")	\
+	X(FILLED_ELSEWHERE_TRUSTED, "filled-elsewhere-trusted", 7,				\
+	  "test_engine_rebuild: test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start",	\
+	  "a member that was used without the others is caught up by flags, if it was being filled when it left")
 
 enum mutant {
 	MUTANT_NONE,

@@ -120,8 +120,8 @@ tracked_place(const struct superblock *record, int set, struct own own)
 {
 	struct place place = { STANDING_OUT_OF_DATE, record->tracked[set].role, set, NULL };
 
-	if (record->tracked[set].state != MEMBER_REBUILDING && record->tracked[set].epoch != 0 &&
-	    own.superblock->epoch > record->tracked[set].epoch && !MUTANT(TRACKED_EPOCH_IGNORED)) {
+	if ((record->tracked[set].state != MEMBER_REBUILDING || !MUTANT(FILLED_ELSEWHERE_TRUSTED)) &&
+	    record->tracked[set].epoch != 0 && own.superblock->epoch > record->tracked[set].epoch && !MUTANT(TRACKED_EPOCH_IGNORED)) {
 		place.standing = STANDING_OBSOLETE;
 		place.stale_set = -1;
 		place.fault = "was used without the others since it left, nobody knows what it holds: it is "

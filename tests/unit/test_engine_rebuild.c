@@ -56,11 +56,63 @@ test_member_that_goes_while_rows_are_copied_does_no_harm(void **state)
 	finish(&rig);
 }
 
+/* Somebody else started it with devices of his, and wrote to rows that it did not lack. */
+static void
+use_elsewhere(struct rig *rig, int index)
+{
+	struct superblock superblock = rig_superblock(rig, index);
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES], rubbish[65536];
+
+	superblock.epoch++;
+	superblock.write_count++;
+	superblock_encode(&superblock, block);
+	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), block, sizeof(block), true);
+	memset(rubbish, 0x5A, sizeof(rubbish));
+	disk_write(&rig->members[index].disk, DATA_OFFSET, rubbish, sizeof(rubbish), true);
+}
+
+static void
+test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start(void **state)
+{
+	struct tap tap = { 0 };
+	struct rig rig;
+
+	last = &tap;
+	begin(&rig, 6, 5, 931);
+	rig_stop(&rig);
+	tap_init(&tap, &rig.members[4]);
+	rig_start_active(&rig);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_submit(&rig, REQUEST_WRITE, rig.sectors - 64, 64, false);
+	rig_drain(&rig);
+	tap.judge = hold_reads_of_data;
+	rig.members[0].reachable = true;
+	wait_until(&rig, waits_for_the_last);
+	rig_steps(&rig, 50);
+	assert_int_equal(rig_superblock(&rig, 0).tracked[0].state, MEMBER_REBUILDING);
+	fake_member_cut(&rig.members[0], false);
+	rig_steps(&rig, 50);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_steps(&rig, 500);
+	for (int starts = 0; starts < 2; starts++) {		/* the volume goes on to later epochs */
+		rig_stop(&rig);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	}
+	use_elsewhere(&rig, 0);
+	rig.members[0].reachable = true;
+	wait_until(&rig, is_filled);
+	finish(&rig);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_member_that_goes_while_rows_are_copied_does_no_harm),
+		cmocka_unit_test(test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
