@@ -530,6 +530,7 @@ void oracle_judge(struct sim *sim, struct sim_request *request, int result);
 void oracle_accepting(struct sim *sim);		/* before the engine goes on, which may let what it lists now count as data */
 /* Before the engine goes on: remember what requests under way may fail for. */
 void oracle_look_at_losses(struct sim *sim);
+void oracle_mended(struct sim *sim, uint64_t row, bool by_former);
 void oracle_look_at_memory(struct sim *sim);	/* the engine may have been refused some */
 bool oracle_memory_was_short(struct sim *sim, const struct sim_request *request);	/* all its life */
 /* submit_us: since when the bytes may have been read. */

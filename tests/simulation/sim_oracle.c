@@ -294,6 +294,15 @@ oracle_map_damaged(struct sim *sim)
 		forget_map(sim);
 }
 
+/* Of what the gateway before does, its successor knows the region only. */
+void
+oracle_mended(struct sim *sim, uint64_t row, bool by_former)
+{
+	sim->touched[row] = true;
+	if (by_former)
+		forget_region(sim, sim_region(sim, row));
+}
+
 void
 oracle_crashed(struct sim *sim)
 {

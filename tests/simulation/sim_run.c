@@ -157,9 +157,8 @@ engine_says(void *owner, int level, const char *text)
 {
 	struct sim *sim = owner;
 
-	/* By whichever gateway: its region is marked. */
 	if (strstr(text, "is mended") != NULL)
-		sim->touched[strtoull(text + strlen("row "), NULL, 10)] = true;
+		oracle_mended(sim, strtoull(text + strlen("row "), NULL, 10), former_speaks(sim));
 	if (former_speaks(sim)) {
 		sim->former.look = true;
 		sim_trace(sim, "former engine <%d> %s", level, text);
