@@ -141,7 +141,7 @@ struct member {
 	uint64_t mute_since_ms;		/* it has not answered any command for data since, whatever sessions it took; 0: no */
 	uint32_t mute_sessions;		/* that ended so, one after the other */
 	uint64_t cut_off_ms;		/* when the oldest command for data was sent that this session's end cut off; 0: none */
-	bool unflushed;			/* writes since the last flush that was sent */
+	bool unflushed;			/* a cache took writes since the last flush that was sent */
 	bool lost_event;		/* backend->writes_lost has grown: to be looked at with the session's event */
 	bool cache_in_doubt;		/* cache_lost only says so because a session was lost: cache_kept may take it back */
 	bool cache_kept;		/* by all sessions opened since the last that was restored */

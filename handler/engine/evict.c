@@ -150,6 +150,16 @@ evict_in_grace(const struct member *member)
 	return member->in_sync && has_grace(member);
 }
 
+/* Its session ends, or will: only the next can tell whether its cache lived on. */
+static void
+doubt_cache(struct member *member)
+{
+	if (!member->unflushed || member->cache_lost)
+		return;
+	member->cache_lost = true;
+	member->cache_in_doubt = true;
+}
+
 void
 evict_member_silent(struct member *member)
 {
@@ -157,10 +167,7 @@ evict_member_silent(struct member *member)
 
 	member->silent_since_ms = engine->now_ms;
 	member->silent_since = ++engine->moment;
-	if (member->unflushed && member->identity.write_cache && !member->cache_lost) {
-		member->cache_lost = true;
-		member->cache_in_doubt = true;
-	}
+	doubt_cache(member);
 	engine->hedge_silent = true;	/* reads that wait for it need not */
 	if (!member->held_known)
 		engine_event(engine, EVENT_MEMBER_SILENT, LOG_WARNING, member, "member %s: session lost: %s",
@@ -346,6 +353,8 @@ begin_eviction(struct member *member)
 
 	member->in_sync = false;
 	member->evicting = true;
+	if (member->link != LINK_CLOSED && !MUTANT(CLOSING_CACHE_TRUSTED))	/* nobody looks at its end any more */
+		doubt_cache(member);
 	member->went_back |= member->doubted;
 	engine->record.member_states[member->role] = MEMBER_FAULTY;
 	/* No flags say what one lacks that went back: it is not tracked. */

@@ -98,7 +98,8 @@ member_flushed(struct member_io *mio, int result)
 }
 
 /* Has it something that a flush would make safe?  One whose cache may be lost gets its flush whatever it says of caches in
- * the session that is being opened: it waits for what becomes of the member.
+ * the session that is being opened: it waits for what becomes of the member.  So does one whose cache took something and was
+ * switched off since.
  */
 static bool
 needs_flush(const struct engine *engine, const struct member *member)
@@ -107,7 +108,8 @@ needs_flush(const struct engine *engine, const struct member *member)
 		return false;
 	if (MUTANT(CACHE_BY_NEW_SESSION))
 		return member->identity.write_cache && (member->unflushed || member->cache_lost);
-	return member->cache_lost || (member->identity.write_cache && member->unflushed);
+	return member->cache_lost ||
+	       (member->unflushed && (member->identity.write_cache || !MUTANT(CACHE_OFF_FORGOTTEN)));
 }
 
 static void

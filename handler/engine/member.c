@@ -214,12 +214,19 @@ send(struct member_io *mio)
 }
 
 /* Later in this turn, or in the next, which has to come: nothing else need ever wake the engine again. */
+/* What the device says of caches in its next session is about other writes. */
+static void
+note_unflushed(struct member *member)
+{
+	member->unflushed |= member->identity.write_cache;
+}
+
 /* It failed as far as the engine knows, and may have been done, by a device that caches it. */
 static void
 note_unknown_write(const struct member_io *mio)
 {
 	if ((mio->io.op == BACKEND_WRITE || mio->io.op == BACKEND_ZERO) && !MUTANT(UNKNOWN_UNFLUSHED))
-		mio->member->unflushed = true;
+		note_unflushed(mio->member);
 }
 
 void
@@ -323,7 +330,7 @@ account(struct member_io *mio)
 		member->written_bytes += mio->io.length_bytes;
 		/* Not when it is sent: a flush that overtakes it would seem to cover it. */
 		if (!dispute_is_question(mio) || MUTANT(QUESTION_UNFLUSHED))
-			member->unflushed = true;
+			note_unflushed(member);
 		break;
 	case BACKEND_FLUSH:
 	case BACKEND_MEASURE:

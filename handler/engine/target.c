@@ -75,7 +75,7 @@ target_begin(struct member *member, int role)
 	member->checked = true;
 	member->excluded = false;
 	member->cache_lost = false;
-	member->unflushed = true;
+	member->unflushed |= member->identity.write_cache;
 	member->standing = STANDING_REBUILDING;
 	member->reason[0] = '\0';
 	engine->target = member;

@@ -620,7 +620,13 @@
 	  "a copy that a read wrote over another counts as safe before a flush")	\
 	X(FILLED_ELSEWHERE_TRUSTED, "filled-elsewhere-trusted", 7,				\
 	  "test_engine_rebuild: test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start",	\
-	  "a member that was used without the others is caught up by flags, if it was being filled when it left")
+	  "a member that was used without the others is caught up by flags, if it was being filled when it left")	\
+	X(CACHE_OFF_FORGOTTEN, "cache-off-forgotten", 6,					\
+	  "test_engine_flush: test_what_a_cache_took_is_flushed_after_it_was_switched_off",	\
+	  "what a cache took is not flushed once the member says that it has none")		\
+	X(CLOSING_CACHE_TRUSTED, "closing-cache-trusted", 6,					\
+	  "test_engine_flush: test_a_cache_can_go_while_its_session_is_being_closed",		\
+	  "a member that is to go before its session has ended, and stays, has lost nothing")
 
 enum mutant {
 	MUTANT_NONE,

@@ -526,6 +526,78 @@ test_a_copy_that_a_read_settled_can_go_with_a_cache(void **state)
 	assert_true(lost > 0);
 }
 
+/* What the cache of one session took and kept stays there when the device says in the next that it has none any more: that is of what
+ * it will be sent.
+ */
+static void
+test_what_a_cache_took_is_flushed_after_it_was_switched_off(void **state)
+{
+	unsigned int kept = 0;
+
+	(void)state;
+	for (uint64_t seed = 1640; seed < 1648; seed++) {
+		struct rig rig;
+
+		start(&rig, 0, 2, seed);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		fake_member_cut(&rig.members[0], true);
+		rig_steps(&rig, 400);
+		write_everywhere(&rig);
+		rig.members[0].hides_cache = true;
+		fake_member_cut(&rig.members[0], true);
+		rig_steps(&rig, 400);
+		rig.errors_allowed = true;
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		kept += rig.failed == 0;
+		assert_int_equal(rig.members[0].disk.dirty_count, 0);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(kept > 0);
+}
+
+/* A member that is sent away, and loses its power before its session has ended, is needed after all.  Its eviction had begun by then. */
+static void
+test_a_cache_can_go_while_its_session_is_being_closed(void **state)
+{
+	uint64_t lost = 0;
+
+	(void)state;
+	for (uint64_t seed = 1660; seed < 1668; seed++) {
+		struct rig rig;
+		char why[256];
+
+		start(&rig, 5, 4, seed);
+		write_everywhere(&rig);
+		rig.members[1].close_us_max = 3000000;
+		rig.members[3].refuse_from_bytes = LAYOUT_SUPERBLOCK_A_OFFSET;
+		rig.members[3].refuse_to_bytes = LAYOUT_MAP_OFFSET;
+		assert_int_equal(engine_fail(rig.engine, 1, why), 0);
+		for (int i = 0; i < 200 && rig_status(&rig).members[1].state != MEMBER_FAULTY; i++)
+			rig_step(&rig);
+		assert_int_equal(rig_status(&rig).members[1].link, LINK_OPEN);
+		fake_member_power_loss(&rig.members[1], true);
+		fake_member_cut(&rig.members[2], false);
+		rig.members[1].close_us_max = 200;
+		rig_steps(&rig, 300);
+		rig.members[3].refuse_to_bytes = 0;
+		rig_steps(&rig, 300);
+		lost += rig.members[1].counts.sectors_lost;
+		rig.errors_allowed = true;
+		rig.members[2].reachable = true;
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+		assert_int_equal(rig.failed, 1);
+		assert_int_equal(rig.last_error, -EIO);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(lost > 0);
+}
+
 int
 main(void)
 {
@@ -545,6 +617,8 @@ main(void)
 		cmocka_unit_test(test_a_device_that_lost_writes_without_a_cache_is_filled_anew),
 		cmocka_unit_test(test_what_a_start_asks_members_with_is_no_loss),
 		cmocka_unit_test(test_a_copy_that_a_read_settled_can_go_with_a_cache),
+		cmocka_unit_test(test_what_a_cache_took_is_flushed_after_it_was_switched_off),
+		cmocka_unit_test(test_a_cache_can_go_while_its_session_is_being_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
