@@ -311,6 +311,7 @@ fill_superblock(struct creation *creation)
 	common->block_bytes = creation->devices[0].device.block_bytes;
 	common->epoch = 1;
 	common->event = 1;
+	common->lost_empty = LAYOUT_LOST_EMPTY;
 	common->created_s = common->updated_s = (uint64_t)time(NULL);
 	for (int i = 0; i < creation->member_count; i++) {
 		memcpy(common->member_uuids[i], creation->devices[i].member_uuid, 16);

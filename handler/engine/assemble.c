@@ -48,9 +48,8 @@ disown_members(struct engine *engine)
 }
 
 static void
-back_to_examine(struct engine *engine, const char *why)
+begin_again(struct engine *engine, const char *why)
 {
-	engine_log(engine, LOG_WARNING, "assembly starts again: %s", why);
 	snprintf(engine->reason, sizeof(engine->reason), "%s", why);
 	disown_members(engine);
 	free(engine->map_load);
@@ -63,6 +62,13 @@ back_to_examine(struct engine *engine, const char *why)
 	engine->examine_not_before_ms = engine->now_ms + AGAIN_MS;
 	if (engine->phase < PHASE_DRAIN)
 		enter(engine, PHASE_EXAMINE);
+}
+
+static void
+back_to_examine(struct engine *engine, const char *why)
+{
+	engine_log(engine, LOG_WARNING, "assembly starts again: %s", why);
+	begin_again(engine, why);
 }
 
 /* What is loaded from each member: its region map, then its table of lost extents. */
@@ -177,7 +183,14 @@ is_other(const struct engine *engine, const struct member *member)
 	return MUTANT(FORCED_TABLES_IN_TURN) ? member->forced : !is_believed(engine, member);
 }
 
-/* False: some of the table could be read on no member. */
+/* Is nothing listed there, say the superblocks? */
+static bool
+is_said_empty(const struct engine *engine, uint32_t granule)
+{
+	return engine->record.lost_empty & UINT32_C(1) << granule / LAYOUT_LOST_BLOCK_GRANULES;
+}
+
+/* False: some of the table could be read on no member, and may list something. */
 static bool
 merge_lost_tables(struct engine *engine)
 {
@@ -191,7 +204,7 @@ merge_lost_tables(struct engine *engine)
 				engine_log(engine, LOG_ERR, "member %s: its table of lost extents is damaged; the "
 					   "others' count", member->backend->label);
 	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
-		whole &= known[granule];
+		whole &= known[granule] || is_said_empty(engine, granule);
 	return whole;
 }
 
@@ -249,12 +262,19 @@ is_all_recorded(const struct engine *engine)
 	       (roles == engine->missing || MUTANT(RECORDED_FOR_OTHERS));
 }
 
-/* What a device lost before, and told at a log-in, no flush of this engine covered: what is dirty is suspect anyway. */
-static void
+/* What a device lost before, and told at a log-in, no flush of this engine covered: what is dirty is suspect anyway.  Returns whether
+ * one did, for then a stop before need not have flushed it.
+ */
+static bool
 forget_void_flushes(struct engine *engine)
 {
-	for_each_member(engine, member)
+	bool any = false;
+
+	for_each_member(engine, member) {
+		any |= member->flushes_void;
 		member->flushes_void &= MUTANT(VOID_BEFORE_START);
+	}
+	return any;
 }
 
 static bool
@@ -270,7 +290,7 @@ merge_maps(struct engine *engine)
 {
 	uint8_t *flags = malloc(engine->intent.regions);
 	bool first = true;
-	bool tables_known;
+	bool tables_known, flushes_void;
 
 	if (flags == NULL) {
 		back_to_examine(engine, "out of memory");
@@ -285,7 +305,7 @@ merge_maps(struct engine *engine)
 	free(flags);
 	tables_known = merge_lost_tables(engine);
 	intent_loaded(&engine->intent);
-	forget_void_flushes(engine);
+	flushes_void = forget_void_flushes(engine);
 	apply_force(engine);
 	intent_forget(&engine->intent, (uint8_t)(REGION_STALE_ANY & ~tracked_sets(engine)));
 	engine->intent.absent = tracked_sets(engine);
@@ -295,6 +315,8 @@ merge_maps(struct engine *engine)
 		intent_mark_absent(&engine->intent);
 	if ((tables_known || MUTANT(RECORDED_UNREAD)) && is_all_recorded(engine))
 		intent_all_recorded(&engine->intent, engine_bare(engine));
+	if (flushes_void && !MUTANT(STOP_FLUSHED_ANYWAY))
+		intent_flushes_void(&engine->intent);
 }
 
 static void
@@ -305,6 +327,9 @@ write_new_epoch(struct engine *engine)
 	enter(engine, PHASE_WRITE_SUPERBLOCKS);
 	engine->record_durable = 0;
 	engine->record_wanted = 0;
+	engine->lost_said = 0;
+	engine->lost_unsaid = true;
+	lost_io_say(engine);
 	metadata_commit(engine);
 	if (MUTANT(EPOCH_UNWRITTEN))
 		engine->record_durable = engine->record_wanted;
@@ -336,6 +361,8 @@ forced_written(struct engine *engine)
 {
 	if (--engine->map_pending > 0)
 		return;
+	if (engine->phase != PHASE_LOAD_MAP && !MUTANT(CALLED_OFF_GOES_ON))
+		return;		/* stopped meanwhile: members are being given back, and others may have them next */
 	if (engine->map_error != 0)
 		back_to_examine(engine, "a member was lost while its region map was written");
 	else
@@ -389,6 +416,158 @@ write_forced_parts(struct engine *engine)
 	forced_written(engine);
 }
 
+/* --- what is refused, and may be known --- */
+
+/* What an administrator gave up was what was away then.  Who comes later is not who was meant. */
+static bool
+may_force(const struct engine *engine)
+{
+	const uint32_t limit_ms = engine->options.force_ms;
+
+	return engine->now_ms - engine->started_ms < limit_ms || (limit_ms != 0 && MUTANT(FORCE_LASTS));
+}
+
+/* A start that is forced waits no longer than for members that are absent. */
+static bool
+may_wait_for_refused(const struct engine *engine)
+{
+	return !may_force(engine) || engine->now_ms - engine->started_ms < engine->options.assembly_wait_ms;
+}
+
+/* Into *bit: that of the block in which it stands. */
+static uint64_t *
+refused_bit(struct member *member, uint64_t offset_bytes, uint64_t *bit)
+{
+	const uint64_t block = (offset_bytes - LAYOUT_MAP_OFFSET) / LAYOUT_MAP_BLOCK_BYTES;
+
+	*bit = 1ull << block % 64;
+	return &member->refused_blocks[block / 64];
+}
+
+static void
+note_refused(struct member *member, uint64_t offset_bytes)
+{
+	uint64_t bit, *bits = refused_bit(member, offset_bytes, &bit);
+
+	*bits |= bit;
+}
+
+static bool
+has_refused(struct member *member, uint64_t offset_bytes)
+{
+	uint64_t bit, *bits = refused_bit(member, offset_bytes, &bit);
+
+	return (*bits & bit) != 0;
+}
+
+static bool
+has_granule(struct engine *engine, struct member *member, bool table, uint32_t granule)
+{
+	const uint8_t *in = loaded_map(engine, member) + (table ? map_bytes(engine) : 0) + (size_t)granule * LAYOUT_GRANULE_BYTES;
+	struct lost_extent entries[LAYOUT_LOST_ENTRIES];
+	bool clipped;
+
+	return table ? lost_granule_decode(in, granule, engine->options.volume_uuid, &engine->geometry, entries, &clipped)
+		     : map_granule_valid(in, granule, engine->options.volume_uuid);
+}
+
+/* Nobody who is believed has said what stands there, and one of them has refused to.  What a member that is taken by force has lost of
+ * its own chunks nobody else may know.
+ */
+static bool
+is_granule_withheld(struct engine *engine, bool table, uint32_t granule)
+{
+	const uint64_t at = (table ? LAYOUT_LOST_OFFSET : LAYOUT_MAP_OFFSET) + (uint64_t)granule * LAYOUT_GRANULE_BYTES;
+	bool known = table && is_said_empty(engine, granule);
+	bool refused = false;
+
+	for_each_member(engine, member) {
+		const bool believed = is_believed(engine, member);
+		const bool has = member->in_sync && (believed || table) && has_granule(engine, member, table, granule);
+
+		if (member->in_sync && !has && has_refused(member, at)) {
+			if (table && !believed)
+				return true;
+			refused |= believed;
+		}
+		known |= believed && has;
+	}
+	return refused && !known;
+}
+
+static bool
+any_withheld(struct engine *engine, bool table, uint32_t granules)
+{
+	for (uint32_t granule = 0; granule < granules; granule++)
+		if (is_granule_withheld(engine, table, granule))
+			return true;
+	return false;
+}
+
+/* Taken for damaged, a map would make all chunks of missing members unknown, and a table would let what is lost pass for data: for good,
+ * though a refusal may pass.  Copies need no map: what is dirty is no loss to them.
+ */
+static bool
+is_withheld(struct engine *engine)
+{
+	const uint32_t granules = (engine->intent.regions + LAYOUT_GRANULE_REGIONS - 1) / LAYOUT_GRANULE_REGIONS;
+
+	if (engine->geometry.redundancy == 0 || !may_wait_for_refused(engine))
+		return false;
+	return (engine_has_parity(engine) && !MUTANT(MAP_REFUSAL_IS_LOSS) &&
+		any_withheld(engine, false, granules)) ||
+	       (!MUTANT(TABLE_REFUSAL_IS_LOSS) && any_withheld(engine, true, LAYOUT_LOST_GRANULES));
+}
+
+/* No member that is believed can read it, and the superblocks don't say that it is empty. */
+static bool
+is_granule_unread(struct engine *engine, uint32_t granule)
+{
+	const uint64_t at = LAYOUT_LOST_OFFSET + (uint64_t)granule * LAYOUT_GRANULE_BYTES;
+
+	if (is_said_empty(engine, granule))
+		return false;
+	for_each_member(engine, member)
+		if (is_believed(engine, member) && (has_granule(engine, member, true, granule) ||
+						    (has_refused(member, at) && MUTANT(TABLE_REFUSAL_IS_LOSS))))
+			return false;
+	return true;
+}
+
+/* Whatever it listed would be read as data, for good. */
+static bool
+is_table_unread(struct engine *engine, uint32_t *granule)
+{
+	if (engine->geometry.redundancy == 0 || !may_wait_for_refused(engine) || MUTANT(TABLE_UNREAD_EMPTY))
+		return false;
+	for (*granule = 0; *granule < LAYOUT_LOST_GRANULES; ++*granule)
+		if (is_granule_unread(engine, *granule))
+			return true;
+	return false;
+}
+
+/* It is looked at again each second, with whoever is back by then, and said once. */
+static void
+refuse_unread(struct engine *engine, uint32_t granule)
+{
+	char why[sizeof(engine->unread)];
+	size_t length;
+
+	snprintf(why, sizeof(why), "the table of lost extents is unreadable at byte %u and may list rows: bring back a member that can read it, "
+		 "or --force: what it lists reads as what is there then; unreadable on",
+		 LAYOUT_LOST_OFFSET + granule * LAYOUT_GRANULE_BYTES);
+	for_each_member(engine, member)
+		if (member->in_sync) {
+			length = strlen(why);
+			snprintf(why + length, sizeof(why) - length, " %s", member->backend->label);
+		}
+	if (strcmp(why, engine->unread) != 0)
+		engine_log(engine, LOG_ERR, "%s", why);
+	memcpy(engine->unread, why, sizeof(why));
+	begin_again(engine, why);
+	engine->refused = true;
+}
+
 /* One half may get the new epoch, and the gateway die before it knows: nothing was done in that, so the other half may start, but not
  * in the same epoch, or below it.  Else who was never written to would seem to be the newer.
  */
@@ -419,6 +598,7 @@ static void
 maps_read(struct engine *engine)
 {
 	bool forced = false;
+	uint32_t granule;
 
 	if (--engine->map_pending > 0)
 		return;
@@ -433,6 +613,14 @@ maps_read(struct engine *engine)
 	}
 	if (!can_spare_disputed(engine)) {
 		back_to_examine(engine, "a member that can't be spared says that another gateway has reserved it");
+		return;
+	}
+	if (is_withheld(engine)) {
+		back_to_examine(engine, "members refuse to read the region map, or the table of lost extents, and no other has it");
+		return;
+	}
+	if (is_table_unread(engine, &granule)) {
+		refuse_unread(engine, granule);
 		return;
 	}
 	if (!epoch_meant(engine)) {
@@ -477,6 +665,8 @@ map_read(struct member_io *mio, int result)
 		load_by_block(mio);
 	else if (result != 0)	/* unreadable: its CRCs will be wrong, so all of it counts as dirty */
 		memset(mio->segments[0].iov_base, 0xFF, mio->segments[0].iov_len);
+	if (result == -EIO)
+		note_refused(mio->member, mio->io.offset_bytes);
 	maps_read(engine);
 }
 
@@ -517,6 +707,7 @@ load_maps(struct engine *engine)
 
 		if (!member->in_sync)
 			continue;
+		memset(member->refused_blocks, 0, sizeof(member->refused_blocks));
 		load_part(member, LAYOUT_MAP_OFFSET, into, map_bytes(engine));
 		load_part(member, LAYOUT_LOST_OFFSET, into + map_bytes(engine), LAYOUT_LOST_BYTES);
 		ask_whose(member);
@@ -554,10 +745,14 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	if (engine->epoch_before == 0 || newest->epoch > engine->epoch_written || MUTANT(NEWER_BY_OUR_WRITES))
 		engine->epoch_before = newest->epoch;
 	engine->epoch_found = newest->epoch;
+	engine->found_clean = newest->clean;
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
 									  : engine->options.epoch_seen;
 	if (engine->record.epoch < engine->options.epoch_tried && !MUTANT(TRIES_FORGOTTEN))
 		engine->record.epoch = engine->options.epoch_tried;
+	/* Some may have superblocks of an attempt that had to be given up, with more events than this one will have. */
+	if (engine->record.epoch < engine->epoch_written && !MUTANT(ATTEMPTS_ALIKE))
+		engine->record.epoch = engine->epoch_written;
 	if (!MUTANT(EPOCH_FOUND) || engine->options.take_over_ms == 0)
 		engine->record.epoch += geometry_can_split_replaced(&engine->geometry) ? EPOCH_STEP : 1;
 	engine->recorded_found = recorded_roles(engine, newest);
@@ -739,15 +934,6 @@ may_take_over(const struct engine *engine)
 	return engine->now_ms - engine->started_ms < limit_ms || (limit_ms != 0 && MUTANT(TAKE_OVER_LASTS));
 }
 
-/* What an administrator gave up was what was away then.  Who comes later is not who was meant. */
-static bool
-may_force(const struct engine *engine)
-{
-	const uint32_t limit_ms = engine->options.force_ms;
-
-	return engine->now_ms - engine->started_ms < limit_ms || (limit_ms != 0 && MUTANT(FORCE_LASTS));
-}
-
 static bool
 any_reservation(struct engine *engine, const struct assembly_verdict *verdict)
 {
@@ -796,6 +982,16 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 	return true;
 }
 
+/* Of each member that is here one copy may have been the newer one. */
+static bool
+is_newest_certain(struct engine *engine)
+{
+	for_each_member(engine, member)
+		if (member->in_sync && !member->forced && !member->copy_lost)
+			return true;
+	return MUTANT(LOST_COPY_SAID_EMPTY);
+}
+
 static void
 begin(struct engine *engine, const struct assembly_verdict *verdict)
 {
@@ -814,6 +1010,8 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 			disown_members(engine);
 			return;
 		}
+	if (!is_newest_certain(engine))
+		engine->record.lost_empty = 0;
 	engine->data_offset_bytes = engine->record.areas[AREA_DATA - 1].offset_bytes;
 	if (prepare_memory(engine, engine->record.region_rows) != 0) {
 		if (!MUTANT(ASSEMBLY_UNRETRIED))
@@ -855,6 +1053,30 @@ is_unheard(const struct member *member)
 	return member->presence == PRESENCE_AWAITED && !member->leaving && member->looks_failed < paths;
 }
 
+/* It may be about to say who it is: nobody knows yet whether it answers, or it does, slowly.  It may know that the others are out, and who
+ * has the volume.  Where halves can live, to start without it would lose what only it holds, unless this gateway remembers.
+ */
+static bool
+is_about_to_say(const struct member *member)
+{
+	return is_unheard(member) || (member->presence == PRESENCE_AWAITED && !member->leaving &&
+				      member->link == LINK_OPEN && member->examining > 0);
+}
+
+/* From when there are enough.  Each of the two reads that say who a device is has its session's deadline.  Where all places are
+ * taken no other half is missing.
+ */
+static uint32_t
+wait_ms(const struct engine *engine, enum assembly_answer answer)
+{
+	const uint32_t limit_ms = engine->options.assembly_wait_ms;
+
+	for (int i = 0; i < engine->slots && answer == ASSEMBLY_DEGRADED; i++)
+		if (engine->members[i].backend != NULL && is_about_to_say(&engine->members[i]) && !MUTANT(SLOW_NOT_AWAITED))
+			return limit_ms + 2 * engine->options.give_up_ms;
+	return limit_ms;
+}
+
 /* Also when all places are taken: of a member and its copy, the copy may only have been the first to answer. */
 static bool
 may_begin(struct engine *engine, enum assembly_answer answer)
@@ -869,7 +1091,8 @@ may_begin(struct engine *engine, enum assembly_answer answer)
 	}
 	if (engine->startable_ms == 0)
 		engine->startable_ms = engine->now_ms;
-	if (engine->now_ms - engine->startable_ms >= engine->options.assembly_wait_ms)
+	engine->startable_wait_ms = wait_ms(engine, answer);
+	if (engine->now_ms - engine->startable_ms >= engine->startable_wait_ms)
 		return true;
 	snprintf(engine->reason, sizeof(engine->reason), "%s", unheard ? "waiting for devices that have not said yet what "
 		 "they are" : "waiting for absent members");
@@ -948,6 +1171,7 @@ assemble_run(struct engine *engine)
 	    engine->now_ms >= engine->examine_not_before_ms && epoch_remembered(engine)) {
 		engine->reason[0] = '\0';
 		enter(engine, PHASE_RUNNING);
+		flush_what_was_left(engine);
 		engine_event(engine, EVENT_ASSEMBLED, LOG_NOTICE, NULL,
 			     "assembled: epoch %llu, %d of %d members in sync",
 			     (unsigned long long)engine->record.epoch,
@@ -972,9 +1196,9 @@ assemble_deadline(const struct engine *engine)
 		return UINT64_MAX;
 	/* Once that has passed, it is something else that keeps it from starting. */
 	if (engine->startable_ms != 0 &&
-	    engine->startable_ms + engine->options.assembly_wait_ms > engine->now_ms &&
-	    engine->startable_ms + engine->options.assembly_wait_ms < deadline)
-		deadline = engine->startable_ms + engine->options.assembly_wait_ms;
+	    engine->startable_ms + engine->startable_wait_ms > engine->now_ms &&
+	    engine->startable_ms + engine->startable_wait_ms < deadline)
+		deadline = engine->startable_ms + engine->startable_wait_ms;
 	for (int i = 0; i < engine->slots; i++) {
 		const struct member *member = &engine->members[i];
 

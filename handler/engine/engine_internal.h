@@ -131,6 +131,8 @@ struct member {
 	uint64_t disputed_at, granted_at, evaded_at;
 	uint64_t disputed_ms, ask_again_ms;
 	bool forced;			/* in sync only because an administrator said so */
+	uint64_t refused_blocks[LAYOUT_MAP_BYTES / LAYOUT_MAP_BLOCK_BYTES / 64];	/* of the map's area, bits: it refused to
+											 * read them for this assembly */
 	struct taken_as taken_as;
 	bool went_back;			/* older than what it had acknowledged: nothing on it is trusted */
 	bool disbelieved;		/* a copy, older than the member: until it is filled from the start */
@@ -141,6 +143,7 @@ struct member {
 	uint64_t mute_since_ms;		/* it has not answered any command for data since, whatever sessions it took; 0: no */
 	uint32_t mute_sessions;		/* that ended so, one after the other */
 	uint64_t cut_off_ms;		/* when the oldest command for data was sent that this session's end cut off; 0: none */
+	uint64_t patience_ms;		/* when to look for commands of this session that others ended under; 0: there is none */
 	bool unflushed;			/* a cache took writes since the last flush that was sent */
 	bool lost_event;		/* backend->writes_lost has grown: to be looked at with the session's event */
 	bool cache_in_doubt;		/* cache_lost only says so because a session was lost: cache_kept may take it back */
@@ -277,6 +280,7 @@ struct engine {
 	bool refused;			/* assembly needs an administrator, see reason */
 	bool fenced;			/* another gateway took the members: nothing is written any more */
 	char reason[256];
+	char unread[256];		/* why a start is refused: of the table of lost extents */
 	struct geometry geometry;	/* valid from PHASE_LOAD_MAP on */
 	bool has_geometry;
 	uint64_t volume_bytes;		/* that requests may use: less than the geometry's while it grows */
@@ -293,6 +297,7 @@ struct engine {
 	uint64_t phase_since_ms;
 	uint64_t examine_not_before_ms;
 	uint64_t startable_ms;		/* since when there are enough members, though not all; 0: not so */
+	uint32_t startable_wait_ms;	/* from then on */
 
 	/* members that are out, and silence */
 	uint32_t out;			/* roles not in sync, durably or evicting; a set of bits, as the next */
@@ -324,6 +329,7 @@ struct engine {
 	int record_again;		/* durable: still to be written so often, to say so */
 	uint64_t record_retry_ms;	/* after a failure */
 	uint64_t epoch_found;		/* that the members had when they were assembled */
+	bool found_clean;		/* the record that was found says that the last gateway stopped in order */
 	uint64_t epoch_before;		/* and before this start wrote to any */
 	uint64_t epoch_written;		/* of the last superblock that was sent; 0: none was */
 	uint32_t recorded_found;	/* roles of which they said that all is on record (superblock.recorded_roles) */
@@ -342,7 +348,7 @@ struct engine {
 	bool map_urgent;		/* somebody waits for it */
 	uint64_t map_retry_ms;		/* after a failure */
 	bool cleaning;
-	struct flush_waiter clean_waiter;
+	struct flush_waiter clean_waiter, start_waiter;
 	uint64_t clean_ms;
 
 	uint64_t map_changes, map_sent, map_durable;	/* generations: asked for, under way, durable */
@@ -356,6 +362,8 @@ struct engine {
 	uint64_t lost_retry_ms;		/* after a failure */
 	uint64_t lost_record_retry_ms;	/* what is suspect could not be listed */
 	bool lost_full;			/* some of them did not fit: they stay suspect */
+	uint64_t lost_said;		/* record generation that has to be known before something is listed in an empty block; or 0 */
+	bool lost_unsaid;		/* the superblocks may not know yet which blocks are empty */
 	uint32_t lost_free;		/* lost->free_count then: with more there is room again */
 	bool lost_recording;		/* suspect rows of a degraded volume are being recorded */
 	struct lost_waiter *lost_record;
@@ -541,6 +549,7 @@ void evict_member_silent(struct member *member);	/* its session ended */
 void evict_session_ended(struct member *member);	/* ... which was of use */
 void evict_stalled(struct member *member);		/* ... the same: did it get on at all? */
 void evict_answered(const struct member_io *mio);	/* it did */
+void evict_sent_again(const struct member_io *mio);	/* in another session */
 void evict_cut_off(struct member_io *mio);		/* it did not */
 bool evict_in_grace(const struct member *member);	/* its session was ended a moment ago: it may take another */
 bool evict_bearable(const struct engine *engine, const struct member *member);	/* it may go, beside those that went */
@@ -565,6 +574,8 @@ void place_all(struct engine *engine);	/* the volume runs: judge those who answe
 int place_free_set(const struct engine *engine);	/* of record.tracked, or -1 */
 bool place_tracked(const struct engine *engine, const uint8_t uuid[16]);
 int place_set_for(const struct engine *engine, const uint8_t uuid[16]);	/* that it has, or a free one, or -1 */
+/* Is there a set for who is to be filled as `role`?  If not, one is given up; ask again. */
+bool place_make_room(struct engine *engine, const struct member *member, int role);
 /* write_count: what its superblock has at least; 0: as known.  Returns the set, or -1. */
 int place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state, uint64_t write_count);
 void place_record_target(struct engine *engine);	/* by the set it has */
@@ -632,6 +643,7 @@ bool lost_io_undecided(const struct engine *engine);	/* it is, or will be as soo
  * chunks is taken in, if `own`.  False: some of it is damaged.
  */
 bool lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool own, bool *known);
+void lost_io_say(struct engine *engine);	/* in the record: which blocks of the table are empty */
 void lost_io_all(struct engine *engine);	/* somebody new needs the whole table */
 void lost_io_free(struct engine *engine);
 /* Does the volume's range have a byte that can't be known? */
@@ -658,6 +670,7 @@ void behind_overdue(struct engine *engine);	/* ... those whose time is used up *
 
 /* flush.c */
 void flush_join(struct engine *engine, struct flush_waiter *waiter);
+void flush_what_was_left(struct engine *engine);
 void flush_run(struct engine *engine);
 void flush_overdue(struct engine *engine);
 bool flush_op_create(struct engine *engine, struct piece *piece);	/* false: no memory */

@@ -11,7 +11,7 @@
  *	and go on failing at once, until enough members are back
  *
  * A member that is back each time and gets on with nothing does not wait for that: it stays away until the others have
- * answered (evict_stalled).
+ * answered (evict_stalled).  So does one that gets on with all but one command, session after session (lose_patience).
  *
  * An eviction is: superblocks of the survivors say so (durably), only then the commands that wait
  * for the member complete with -ENOLINK and operations go on without it.
@@ -137,10 +137,57 @@ evict_stalled(struct member *member)
 	const bool counts = member->close_error != -ECANCELED && member->close_error != -EACCES;
 	const bool stuck = has_stuck_command(member, counts), mute = is_mute(member, counts);
 
+	member->patience_ms = 0;
 	if ((!stuck && !mute) || !member->in_sync || member->condemned ||
 	    !evict_bearable(member->engine, member) || MUTANT(LOGINS_ARE_PROGRESS))
 		return;
 	member_note(member, "takes sessions, but does not answer what it is asked in them");
+	evict_condemn(member);
+}
+
+/* A session lasts as long as an io may take in it (ports/backend.h), if only something else is answered all the time; and two of
+ * these are longer than requests can wait for the rows of such a command.  So it has that time over all sessions, and give_up
+ * in each.
+ */
+static uint64_t
+patience_of(const struct member_io *mio)
+{
+	const uint64_t give_up_ms = mio->member->engine->options.give_up_ms;
+	const uint64_t in_all_ms = mio->first_sent_ms + BACKEND_IO_DEADLINES * give_up_ms, here_ms = mio->sent_ms + give_up_ms;
+
+	return in_all_ms > here_ms ? in_all_ms : here_ms;
+}
+
+void
+evict_sent_again(const struct member_io *mio)
+{
+	struct member *member = mio->member;
+
+	if (mio->cuts > 0 && (member->patience_ms == 0 || patience_of(mio) < member->patience_ms) && !MUTANT(EACH_SESSION_PATIENT))
+		member->patience_ms = patience_of(mio);
+}
+
+static void
+lose_patience(struct member *member)
+{
+	struct engine *engine = member->engine;
+	const uint64_t due_ms = member->patience_ms;
+
+	if (due_ms == 0 || engine->now_ms < due_ms)
+		return;
+	member->patience_ms = 0;
+	if (!member->in_sync || !member_usable(member))
+		return;
+	for (const struct list *node = member->in_flight.next; node != &member->in_flight; node = node->next)
+		evict_sent_again(list_entry(node, struct member_io, node));
+	if (member->patience_ms == 0 || member->patience_ms > engine->now_ms)
+		return;
+	/* It is needed; or it was us who stood still, and its answer may be on its way. */
+	if (!evict_bearable(engine, member) || engine->now_ms - due_ms >= engine->options.give_up_ms) {
+		member->patience_ms = engine->now_ms + engine->options.give_up_ms;
+		return;
+	}
+	member_note(member, "does not answer what it was asked in several sessions");
 	evict_condemn(member);
 }
 
@@ -420,6 +467,8 @@ finish_eviction(struct member *member)
 	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)) &&
 	    !MUTANT(TARGET_DOUBT_ON_EVICTION))
 		intent_target_doubted(&engine->intent);
+	if (engine->target != NULL && engine->target->role == member->role)
+		intent_target_single(&engine->intent);
 	engine->absence[member->role] = (struct absence){
 		.since_ms = engine->now_ms, .held = !member->went_back, .doubts = engine->intent.doubts,
 		.sure = sure,
@@ -523,6 +572,8 @@ evict_run(struct engine *engine)
 	dispute_run(engine);
 	if (engine->fenced)
 		return;
+	for_each_member(engine, member)
+		lose_patience(member);
 	silent = silent_roles(engine);
 	if (silent != 0 && !geometry_bears(&engine->geometry, engine->out | silent) &&
 	    !MUTANT(EVICT_TOO_MANY)) {
@@ -551,6 +602,8 @@ evict_deadline(const struct engine *engine)
 
 		if (member->backend == NULL)
 			continue;
+		if (member->patience_ms > engine->now_ms && member->patience_ms < deadline)
+			deadline = member->patience_ms;
 		if (is_silent(member) && has_other_path(member) &&
 		    member->silent_since_ms + engine->options.give_up_ms < deadline)
 			deadline = member->silent_since_ms + engine->options.give_up_ms;

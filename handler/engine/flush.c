@@ -20,6 +20,34 @@ flush_join(struct engine *engine, struct flush_waiter *waiter)
 	engine->activity++;
 }
 
+static void
+start_flushed(struct flush_waiter *waiter, int result)
+{
+	(void)waiter, (void)result;	/* who needs it asks again */
+}
+
+/* A gateway that did not stop in order may have left writes in caches, and members need not admit to have those any more: a cache that
+ * was switched off keeps what it has.  So until that was flushed, which is as soon as may be, the end of a session counts as the loss
+ * of a cache whatever the member says.  Before the volume runs nothing was proven by what it holds.
+ */
+void
+flush_what_was_left(struct engine *engine)
+{
+	bool left = false;
+
+	for_each_member(engine, member) {
+		if (!member->in_sync || (engine->found_clean && !member->forced) || MUTANT(LEFT_IN_CACHE_UNFLUSHED))
+			continue;
+		member->unflushed = true;
+		left = true;
+	}
+	if (!left)
+		return;
+	engine->start_waiter = (struct flush_waiter){ .done = start_flushed, .since_ms = engine->now_ms };
+	list_init(&engine->start_waiter.node);
+	flush_join(engine, &engine->start_waiter);
+}
+
 static bool
 anyone_is_told(const struct engine *engine)
 {

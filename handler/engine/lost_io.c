@@ -4,7 +4,8 @@
  * lost, and then are suspect no longer: parity as it stands defines what the chunk holds, only that reads of it fail until
  * it is overwritten.  Operations that have not begun wait meanwhile, some milliseconds.
  *
- * The table is written in phases (state/lost.h), to all in-sync members and the target, FUA.
+ * The table is written in phases (state/lost.h), to all in-sync members and the target, FUA.  Superblocks say which of its blocks are
+ * empty, for the case that one can't be read: they say so no more before anything is listed there, and again after it is gone.
  */
 #include "engine_internal.h"
 
@@ -132,6 +133,45 @@ send_phase(struct engine *engine)
 	}
 	if (--engine->lost_pending == 0)
 		phase_done(engine);
+}
+
+/* --- what superblocks say of it --- */
+
+/* Who can't read the table later has to know that there was something, also one that is on its way out and stays after all. */
+static bool
+said_listed(struct engine *engine)
+{
+	const uint32_t empty = lost_empty_blocks(engine->lost);
+
+	if (MUTANT(LISTED_UNSAID))
+		return true;
+	if (engine->record.lost_empty & ~empty) {
+		engine->record.lost_empty &= empty;
+		engine->lost_said = metadata_commit(engine);
+	}
+	if (engine->lost_said != 0 && metadata_known(engine, engine->lost_said))
+		engine->lost_said = 0;
+	return engine->lost_said == 0;
+}
+
+void
+lost_io_say(struct engine *engine)
+{
+	const uint32_t empty = lost_empty_blocks(engine->lost);
+
+	engine->record.lost_empty = lost_settled(engine->lost) || MUTANT(EMPTY_UNSETTLED) ? empty : engine->record.lost_empty & empty;
+}
+
+/* Not urgent: without it, a start that can't read the table is refused though nothing is lost by it. */
+static void
+say_emptied(struct engine *engine)
+{
+	const uint32_t said = engine->record.lost_empty;
+
+	engine->lost_unsaid = false;
+	lost_io_say(engine);
+	if (engine->record.lost_empty != said)
+		metadata_commit(engine);
 }
 
 void
@@ -333,9 +373,15 @@ lost_io_run(struct engine *engine)
 		record_suspects(engine);
 	if (engine->lost_pending > 0 || engine->now_ms < engine->lost_retry_ms)
 		return;
-	if (!lost_settled(engine->lost))
-		send_phase(engine);
-	else if (!list_empty(&engine->lost_waiters))
+	if (!lost_settled(engine->lost)) {
+		engine->lost_unsaid = true;
+		if (said_listed(engine))
+			send_phase(engine);
+		return;
+	}
+	if (engine->lost_unsaid && engine->evicting == 0)
+		say_emptied(engine);
+	if (!list_empty(&engine->lost_waiters))
 		lost_io_tell(engine, 0);
 }
 

@@ -210,10 +210,10 @@ send(struct member_io *mio)
 		member->unflushed = false;
 	list_append(&member->in_flight, &mio->node);
 	member->in_flight_count++;
+	evict_sent_again(mio);
 	member->backend->ops->submit(member->backend, &mio->io);
 }
 
-/* Later in this turn, or in the next, which has to come: nothing else need ever wake the engine again. */
 /* What the device says of caches in its next session is about other writes. */
 static void
 note_unflushed(struct member *member)
@@ -229,6 +229,7 @@ note_unknown_write(const struct member_io *mio)
 		note_unflushed(mio->member);
 }
 
+/* Later in this turn, or in the next, which has to come: nothing else need ever wake the engine again. */
 void
 member_io_unsent(struct member_io *mio, int result)
 {

@@ -287,7 +287,9 @@ write_row(struct sync_rows *rows)
 		if (fill && engine->by_role[role] != NULL)
 			writers[count++] = engine->by_role[role];
 		for (int i = 0; i < count; i++)
-			write_position(rows, position, writers[i], (rows->mend.changed >> position) & 1);
+			write_position(rows, position, writers[i],
+				       rows->mend.changed != 0 &&
+					       i >= sync_rows_first_writer(rows->mend.changed & ROLE(position), count));
 	}
 	if (fill)
 		command(rows, engine->target, BACKEND_WRITE, 0,

@@ -115,6 +115,75 @@ place_run(struct engine *engine)
 	engine->activity++;
 }
 
+/* --- all sets are taken --- */
+
+static bool
+is_holder(const struct engine *engine, int set)
+{
+	const struct tracked_member *tracked = &engine->record.tracked[set];
+
+	return memcmp(tracked->member_uuid, engine->record.member_uuids[tracked->role], 16) == 0;
+}
+
+static bool
+is_at_hand(struct engine *engine, int set)
+{
+	for_each_member(engine, member)
+		if (member->stale_set == set && member->link == LINK_OPEN)
+			return true;
+	return false;
+}
+
+/* What is lost with the set; the least is given up.  One that was being filled and is away has begun only; whose place is to be taken
+ * loses it anyway; and one that was taken out must not come back by itself.
+ */
+static int
+worth(struct engine *engine, int set, int role)
+{
+	const struct tracked_member *tracked = &engine->record.tracked[set];
+
+	if (!is_holder(engine, set) && !is_at_hand(engine, set))
+		return 0;
+	if (tracked->role == role)
+		return 1;
+	return 2 + is_at_hand(engine, set) + 2 * (tracked->state == MEMBER_FAULTY);
+}
+
+/* Should it come back, or is it there, it is filled from the start. */
+static void
+give_up(struct engine *engine, int set)
+{
+	for_each_member(engine, member) {
+		if (member->stale_set != set)
+			continue;
+		member->stale_set = -1;
+		if (member->standing == STANDING_OUT_OF_DATE || member->standing == STANDING_REBUILDING)
+			member->standing = STANDING_OBSOLETE;
+	}
+	engine_log(engine, LOG_NOTICE, "what a device lacks that was role %u is not kept any more, for another is to be filled",
+		   engine->record.tracked[set].role);
+	place_untrack(engine, set);
+	place_forget(engine, REGION_STALE(set));
+}
+
+/* Perhaps by devices that are gone for good, and nobody is to wait for those. */
+bool
+place_make_room(struct engine *engine, const struct member *member, int role)
+{
+	int least = 0;
+
+	if (MUTANT(SETS_ALL_TAKEN))
+		return place_free_set(engine) >= 0;
+	if (place_set_for(engine, member->uuid) >= 0)
+		return true;
+	for (int set = 1; set < LAYOUT_STALE_SETS; set++)
+		if (worth(engine, set, role) < worth(engine, least, role))
+			least = set;
+	if (engine->forgetting == 0)	/* else one is free soon */
+		give_up(engine, least);
+	return false;
+}
+
 /* --- a device under a running volume --- */
 
 uint64_t
@@ -440,6 +509,16 @@ place_all(struct engine *engine)
 
 /* --- reading who it is --- */
 
+/* A member in use, and one that is being evicted, which may stay yet, stay who they are, whatever answers at their addresses.  While
+ * an assembly has written nothing, nobody is in use: it begins again if one went meanwhile, with whoever is there then.
+ */
+static bool
+is_in_use(const struct member *member)
+{
+	return (member->in_sync || member->evicting) &&
+	       (member->engine->phase >= PHASE_WRITE_SUPERBLOCKS || MUTANT(TAKEN_BY_ITS_OLD_NAME));
+}
+
 static bool
 is_our_spare(struct member *member)
 {
@@ -461,7 +540,7 @@ is_our_spare(struct member *member)
 	}
 	member->spare = mark;
 	/* What a member that is in sync has lost is its own UUID's, whatever answers at its address now. */
-	if ((!member->in_sync && !member->evicting) || MUTANT(SPARE_CAUGHT_UP)) {
+	if (!is_in_use(member) || MUTANT(SPARE_CAUGHT_UP)) {
 		/* Who was taken out at this address was another one. */
 		if (memcmp(member->uuid, mark.member_uuid, 16) != 0)
 			member->excluded = false;
@@ -504,13 +583,12 @@ judge_superblock(struct member *member)
 	member->backoff_ms = BACKOFF_FIRST_MS;
 	member->recognised = true;
 	member->examine_again_ms = member->examine_refused ? member->engine->now_ms + EXAMINE_AGAIN_MS : 0;
-	if (member->verdict == SUPERBLOCK_OK && !member->in_sync && !member->evicting && !fits_itself(member)) {
+	if (member->verdict == SUPERBLOCK_OK && !is_in_use(member) && !fits_itself(member)) {
 		member->verdict = SUPERBLOCK_UNSUPPORTED;
 		member->presence = PRESENCE_MISFIT;
 	} else if (member->verdict == SUPERBLOCK_OK) {
 		member->presence = PRESENCE_EXAMINED;
-		/* One that is being evicted may stay yet, so it stays who it is. */
-		if (!member->in_sync && !member->evicting) {
+		if (!is_in_use(member)) {
 			member->write_count = member->superblock.write_count;
 			memcpy(member->uuid, member->superblock.member_uuid, 16);
 		}

@@ -574,12 +574,17 @@ will_be_defined(const struct engine *engine, uint64_t row)
 	return !intent_row_losable(&engine->intent, row) && lost_io_undecided(engine) && !MUTANT(UNDECIDED_REFUSED);
 }
 
-/* Until that is on record: start_ready() holds it, with its claims, as it holds writes. */
+/* Until that is on record: start_ready() holds it, with its claims, as it holds writes.  It has to look once more: requests may
+ * be failing already, and nothing need ever wake the engine again.
+ */
 static void
 wait_for_record(struct read_op *op)
 {
 	op->op.changes_nothing = false;
-	list_append(&op->op.engine->ready, &op->op.node);
+	if (!MUTANT(RECORD_AWAITED_UNSEEN))
+		op_ready(&op->op);
+	else
+		list_append(&op->op.engine->ready, &op->op.node);
 }
 
 /* List what is to be rebuilt and how much memory that takes.  -ENODATA if a missing chunk's row has

@@ -336,7 +336,7 @@ rebuild_run(struct engine *engine)
 	if (engine->target == NULL) {
 		if ((member = choose(engine, &role)) == NULL)
 			return;
-		if (member->stale_set < 0 && place_free_set(engine) < 0)
+		if (member->stale_set < 0 && !place_make_room(engine, member, role))
 			return;
 		rebuild->copied_rows = 0;
 		rebuild->cursor = 0;

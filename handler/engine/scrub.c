@@ -90,8 +90,10 @@ advance(struct scrub *scrub)
 
 	for (int i = 0; i < rows->row_count; i++)
 		scrub->unreadable_rows += (rows->unreadable >> i) & 1;
+	if (scrub->row != rows->first_row && !MUTANT(SCRUB_SKIPS))
+		return;		/* it was stopped, and begun anew */
 	scrub->row = rows->first_row + (uint64_t)rows->row_count;
-	engine->record.scrub_row = scrub->running ? scrub->row : 0;
+	engine->record.scrub_row = scrub->row;
 	progress_add(&scrub->progress, engine->now_ms, (uint64_t)rows->row_count);
 	if (engine->now_ms >= scrub->checkpoint_ms) {
 		scrub->checkpoint_ms = engine->now_ms + CHECKPOINT_MS;
@@ -143,11 +145,28 @@ may_run(const struct engine *engine)
 	       engine->missing == 0;
 }
 
+/* Of one region, which is marked before some of them are corrected: whether that is needed is asked once for all of them
+ * (sync_rows.c), and a region in between that needed nothing would be taken for written, should the gateway die.
+ */
+static int
+batch_rows(const struct engine *engine, uint64_t row)
+{
+	const uint32_t region = intent_region(&engine->intent, row);
+	const int most = sync_rows_max(engine);
+	int count = 1;
+
+	while (count < most && row + (uint64_t)count < engine->geometry.rows &&
+	       (intent_region(&engine->intent, row + (uint64_t)count) == region || MUTANT(SCRUB_ACROSS_REGIONS)) &&
+	       !intent_row_suspect(&engine->intent, row + (uint64_t)count))
+		count++;
+	return count;
+}
+
 void
 scrub_run(struct engine *engine)
 {
 	struct scrub *scrub = engine->scrub;
-	int count = 0;
+	int count;
 
 	if (!may_run(engine) || scrub->rows.active || scrub->flushing || engine->now_ms < scrub->not_before_ms ||
 	    throttle_wait(engine) > 0)
@@ -158,9 +177,7 @@ scrub_run(struct engine *engine)
 		finish(scrub);
 		return;
 	}
-	while (count < sync_rows_max(engine) && scrub->row + (uint64_t)count < engine->geometry.rows &&
-	       !intent_row_suspect(&engine->intent, scrub->row + (uint64_t)count))
-		count++;
+	count = batch_rows(engine, scrub->row);
 	throttle_spend(engine, (uint64_t)count * engine->geometry.chunk_bytes);
 	scrub->cache_losses = engine->cache_losses;
 	sync_rows_begin(&scrub->rows,

@@ -171,6 +171,13 @@ too_slow(const struct engine *engine)
 	return engine->now_ms - engine->phase_since_ms >= limit;
 }
 
+/* Of a member that goes during the last flush it is being recorded what is lost with it.  Later that is not done any more. */
+static bool
+awaits_table(const struct engine *engine)
+{
+	return engine->phase == PHASE_LAST_MAP && engine->now_ms - engine->phase_since_ms < TURN_MS;
+}
+
 void
 stop_run(struct engine *engine)
 {
@@ -184,7 +191,8 @@ stop_run(struct engine *engine)
 		give_up(engine);
 	} else if (engine->phase == PHASE_DRAIN && drained(engine)) {
 		begin_last_flush(engine);
-	} else if (engine->phase == PHASE_LAST_MAP && intent_io_idle(engine)) {
+	} else if (engine->phase == PHASE_LAST_MAP && intent_io_idle(engine) &&
+		   (lost_io_idle(engine) || !awaits_table(engine))) {
 		begin_last_superblocks(engine);
 	} else if (engine->phase == PHASE_LAST_SUPERBLOCKS &&
 		   metadata_idle(engine)) {
@@ -201,6 +209,8 @@ stop_deadline(const struct engine *engine)
 		return UINT64_MAX;
 	if (stop_proves(engine))
 		return engine->phase_since_ms + PROVE_LIMIT_MS;
+	if (awaits_table(engine))
+		return engine->phase_since_ms + TURN_MS;
 	return engine->phase_since_ms + (engine->phase == PHASE_DRAIN && !engine->suspended
 						 ? DRAIN_LIMIT_MS : STEP_LIMIT_MS);
 }

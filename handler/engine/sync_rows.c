@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 
 #define BATCH_BYTES_MAX (8u << 20)
 
@@ -71,6 +72,8 @@ sync_rows_end(struct sync_rows *rows, int result)
 	rows->done(rows, result);
 }
 
+static int may_go_on(const struct sync_rows *rows);
+
 static void
 batch_fail(struct op *op, int error)
 {
@@ -130,25 +133,28 @@ sync_rows_differ(struct sync_rows *rows, int index)
 	return wrong | code_check(geometry, absent & ~data, chunks, sync_rows_spare(rows, 0), geometry->chunk_bytes);
 }
 
+/* Writers of a position are the member that has the place, and the target beside it.  A row is judged by what the member's chunk reads as
+ * now; what the target got of it when it was copied may be something else, if the member returns what nobody wrote.  So the target gets
+ * the chunk of a row that is corrected, also where the chunk itself is not called wrong.
+ */
+int
+sync_rows_first_writer(bool wrong, int writers)
+{
+	return wrong ? 0 : MUTANT(TWIN_UNCORRECTED) ? writers : 1;
+}
+
 static void
 correct_row(struct sync_rows *rows, struct gather *gather, int index)
 {
 	struct engine *engine = rows->op.engine;
 	const uint64_t row = rows->first_row + (uint64_t)index;
-	uint32_t wrong = sync_rows_differ(rows, index);
 
-	if (wrong == 0)
-		return;
-	rows->differed |= 1u << index;
-	for (int position = 0; rows->purpose == SYNC_PARITY && position < engine->geometry.width; position++) {
+	for (int position = 0; position < engine->geometry.width; position++) {
 		uint8_t role = geometry_role(&engine->geometry, row, (uint8_t)position);
 		struct member *writers[2];
-		int count;
+		const int count = engine_writers(engine, row, role, writers);
 
-		if (!(wrong & ROLE(position)))
-			continue;
-		count = engine_writers(engine, row, role, writers);
-		for (int w = 0; w < count; w++)
+		for (int w = sync_rows_first_writer(rows->wrong[index] & ROLE(position), count); w < count; w++)
 			gather_add_buffer(gather, writers[w],
 					  geometry_offset(&engine->geometry, row, role),
 					  sync_rows_chunk(rows, position, index),
@@ -156,22 +162,102 @@ correct_row(struct sync_rows *rows, struct gather *gather, int index)
 	}
 }
 
+static uint64_t
+first_of(const struct sync_rows *rows, uint32_t bits)
+{
+	return rows->first_row + (uint32_t)__builtin_ctz(bits);
+}
+
+static uint64_t
+last_of(const struct sync_rows *rows, uint32_t bits)
+{
+	return rows->first_row + 31u - (uint32_t)__builtin_clz(bits);
+}
+
+/* Bits of rows that were written once: nobody wrote fresh ones, which are in doubt as a whole when a cache is lost, but hold nothing to
+ * lose.
+ */
+static uint32_t
+not_fresh(const struct sync_rows *rows, uint32_t among)
+{
+	uint32_t found = 0;
+
+	for (int i = 0; i < rows->row_count; i++)
+		if (!intent_row_fresh(&rows->op.engine->intent, rows->first_row + (uint64_t)i))
+			found |= among & 1u << i;
+	return found;
+}
+
 static void
-correct_parity(struct sync_rows *rows, struct gather *gather)
+correct_rows(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
+	struct gather gather = { .engine = engine, .op = BACKEND_WRITE,
+				 .done = batch_written, .owner = rows, .pending = &rows->pending };
+	const uint32_t noted = not_fresh(rows, rows->differed);
 
-	uint32_t noted = 0;
+	rows->pending = 1;	/* this function */
+	for (int i = 0; i < rows->row_count; i++)
+		if (rows->differed & 1u << i)
+			correct_row(rows, &gather, i);
+	if (noted != 0 && !rows->mend.marks.active && !MUTANT(RESYNC_UNNOTED))
+		intent_io_writes(engine, &rows->note, first_of(rows, noted), last_of(rows, noted));
+	if (gather_submit(&gather) != 0)
+		rows->error = -ENOMEM;
+	if (--rows->pending == 0)
+		sync_rows_end(rows, rows->error);
+}
 
+static void
+batch_marked(struct region_hold *hold, int error)
+{
+	struct mend *mend = list_entry(hold, struct mend, marks);
+	struct sync_rows *rows = list_entry(mend, struct sync_rows, mend);
+
+	rows->op.engine->activity++;
+	if (error == 0)
+		error = may_go_on(rows);
+	if (error != 0)
+		sync_rows_end(rows, error);
+	else
+		correct_rows(rows);
+}
+
+/* Rows of a region that is dirty since they became suspect, or of one that is clean.  There a member that goes now, or who is being
+ * filled, would not get again what only its cache took; so it is marked, as for any write.
+ */
+static bool
+is_marked(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	struct region_hold *marks = &rows->mend.marks;
+
+	if (intent_row_suspect(&engine->intent, rows->first_row) || MUTANT(CORRECTION_UNMARKED))
+		return true;
+	for (int i = 0; i < rows->row_count; i++)
+		if (rows->differed & 1u << i)
+			engine_log(engine, LOG_DEBUG, "row %llu is mended: it did not fit",
+				   (unsigned long long)rows->first_row + (unsigned)i);
+	marks->ready = batch_marked;
+	marks->since_ms = 0;
+	list_init(&marks->node);
+	if (intent_io_hold(engine, marks, first_of(rows, rows->differed), last_of(rows, rows->differed)))
+		return true;
+	intent_io_wait(engine, marks);
+	return false;
+}
+
+static void
+compare_rows(struct sync_rows *rows)
+{
 	for (int i = 0; i < rows->row_count; i++) {
-		correct_row(rows, gather, i);
-		/* Nobody wrote fresh rows: they are in doubt as a whole when a cache is lost, but hold nothing to lose. */
-		if (!intent_row_fresh(&engine->intent, rows->first_row + (uint64_t)i))
-			noted |= rows->differed & 1u << i;
+		rows->wrong[i] = sync_rows_differ(rows, i);
+		rows->differed |= (uint32_t)(rows->wrong[i] != 0) << i;
 	}
-	if (noted != 0 && rows->purpose == SYNC_PARITY && !MUTANT(RESYNC_UNNOTED))
-		intent_io_writes(engine, &rows->note, rows->first_row + (uint32_t)__builtin_ctz(noted),
-				 rows->first_row + 31u - (uint32_t)__builtin_clz(noted));
+	if (rows->differed == 0 || rows->purpose != SYNC_PARITY)
+		sync_rows_end(rows, 0);
+	else if (is_marked(rows))
+		correct_rows(rows);
 }
 
 /* The target's position in the row, or -1. */
@@ -208,16 +294,13 @@ fill_target(struct sync_rows *rows, struct gather *gather)
 }
 
 static void
-batch_write(struct sync_rows *rows)
+fill_rows(struct sync_rows *rows)
 {
 	struct gather gather = { .engine = rows->op.engine, .op = BACKEND_WRITE,
 				 .done = batch_written, .owner = rows, .pending = &rows->pending };
 
 	rows->pending = 1;	/* this function */
-	if (rows->purpose == SYNC_FILL)
-		fill_target(rows, &gather);
-	else
-		correct_parity(rows, &gather);
+	fill_target(rows, &gather);
 	if (gather_submit(&gather) != 0)
 		rows->error = -ENOMEM;
 	if (--rows->pending == 0)
@@ -321,8 +404,10 @@ batch_read_done(struct sync_rows *rows)
 		rows->error = may_go_on(rows);
 	if (rows->error != 0)
 		sync_rows_end(rows, rows->error);
+	else if (rows->purpose == SYNC_FILL)
+		fill_rows(rows);
 	else
-		batch_write(rows);
+		compare_rows(rows);
 }
 
 static void

@@ -64,6 +64,7 @@ struct sync_rows {
 	struct mend mend;
 	struct row_note note;	/* of those that are corrected */
 	uint32_t differed;	/* bit per row: it did not fit */
+	uint32_t wrong[SYNC_ROWS_MAX];	/* of such a row: the positions that are to be written */
 	int8_t blamed[SYNC_ROWS_MAX];	/* of such a row: the role that alone is wrong, -1: not known */
 	uint32_t unreadable;	/* bit per row: it could not be done */
 	/* result: 0; -ENOLINK: who is there changed, try again; -ENOSPC: the table of lost extents is full; -ENODATA: it is not
@@ -91,6 +92,8 @@ uint8_t *sync_rows_spare(const struct sync_rows *rows, int which);	/* a chunk of
 void sync_rows_chunks(const struct sync_rows *rows, int index, size_t offset, void *chunks[IRAID_MEMBERS_MAX]);
 /* Make the row fit; returns the positions that did not, corrected in memory. */
 uint32_t sync_rows_differ(struct sync_rows *rows, int index);
+/* The first of a position's engine_writers() who gets its whole chunk when its row is corrected; wrong: its own chunk is. */
+int sync_rows_first_writer(bool wrong, int writers);
 void sync_rows_end(struct sync_rows *rows, int result);
 void mend_rows(struct sync_rows *rows, int index);	/* this row and those behind it, then sync_rows_end() */
 

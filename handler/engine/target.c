@@ -43,6 +43,20 @@ enter(struct engine *engine, enum target_phase phase)
 	engine->activity++;
 }
 
+/* A device that is filled from the start is a new one, whatever its UUID.  Others may have that, too, and may have been the member before:
+ * one whose LUN was copied, or one of several copies of a spare.  So its superblocks are counted from above all that any of them can have
+ * been sent: the one that answers in its place went back in time.  Epochs leave room for what starts that never ran wrote.  Even or odd
+ * as before, so that the next write spares the newer copy.
+ */
+static uint64_t
+counted_anew(const struct member *member)
+{
+	const struct superblock *record = &member->engine->record;
+	const uint64_t count = (record->epoch << 32) + 4 * record->event + member->write_count % 2;
+
+	return count < member->write_count || MUTANT(COUNTED_ON) ? member->write_count : count;
+}
+
 static void
 adopt_spare(struct member *member, int role)
 {
@@ -66,23 +80,25 @@ target_begin(struct member *member, int role)
 	member->taken_as.known &= !all;		/* what it held before means nothing any more */
 	if (member->standing == STANDING_SPARE)
 		adopt_spare(member, role);
-	if (all)
+	if (all) {
+		member->write_count = counted_anew(member);
 		member->stale_set = place_set_for(engine, member->uuid);	/* on record only when its marks are durable */
-	else
+	} else {
 		member->stale_set = place_track(engine, role, member->uuid, MEMBER_REBUILDING, 0);
+	}
 	assert(member->stale_set >= 0);
 	member->role = role;
 	member->checked = true;
 	member->excluded = false;
 	member->cache_lost = false;
-	member->unflushed |= member->identity.write_cache;
+	member->unflushed = true;	/* a cache that was switched off since it left may hold something yet */
 	member->standing = STANDING_REBUILDING;
 	member->reason[0] = '\0';
 	engine->target = member;
 	engine->target_is_new = all;
 	if (engine->missing & ROLE(role))
 		engine->absence[role].since_ms = engine->now_ms;
-	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all);
+	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all, engine->by_role[role] != NULL);
 	if ((memcmp(member->uuid, engine->record.member_uuids[role], 16) != 0 || member->went_back) &&
 	    !MUTANT(UNHOLD_OMITTED))
 		lost_unhold(engine->lost, (uint8_t)role);	/* durable before it is on record */
@@ -311,6 +327,7 @@ target_complete(struct engine *engine)
 	engine->target_epoch = evict_raise_epoch(engine);
 	engine->target_record = metadata_commit(engine);
 	engine->evicting++;
+	intent_target_single(&engine->intent);	/* it must not lose rows again on its way in */
 	enter(engine, TARGET_TAKING);
 	if (engine->by_role[role] != NULL)
 		dismiss(engine, engine->by_role[role]);

@@ -52,6 +52,7 @@ enum {	/* offsets in a superblock */
 	AT_WRITE_COUNTS = 1408,
 	AT_TRACKED_WRITE_COUNTS = 1664,
 	AT_RECORDED_ROLES = 1696,
+	AT_LOST_EMPTY = 1700,
 
 	AREA_ENTRY_BYTES = 24,	/* type u32, zero u32, offset u64, length u64 */
 	TRACKED_ENTRY_BYTES = 24,	/* uuid, role u8, state u8, epoch u48 */
@@ -100,6 +101,7 @@ encode_lists(const struct superblock *superblock, uint8_t *out)
 	for (int role = 0; role < superblock->member_count; role++)
 		put_u64(out + AT_WRITE_COUNTS + role * 8, superblock->write_counts[role]);
 	put_u32(out + AT_RECORDED_ROLES, superblock->recorded_roles);
+	put_u32(out + AT_LOST_EMPTY, superblock->lost_empty);
 }
 
 void
@@ -170,6 +172,7 @@ decode_lists(const uint8_t *in, struct superblock *out)
 	for (size_t role = 0; role < members; role++)
 		out->write_counts[role] = get_u64(in + AT_WRITE_COUNTS + role * 8);
 	out->recorded_roles = get_u32(in + AT_RECORDED_ROLES);
+	out->lost_empty = get_u32(in + AT_LOST_EMPTY);
 }
 
 static void

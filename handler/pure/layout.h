@@ -42,6 +42,8 @@
 #define LAYOUT_LOST_OFFSET (LAYOUT_MAP_OFFSET + 512u * 1024u)
 #define LAYOUT_LOST_GRANULES 256u		/* of LAYOUT_GRANULE_BYTES */
 #define LAYOUT_LOST_BYTES (LAYOUT_LOST_GRANULES * LAYOUT_GRANULE_BYTES)
+#define LAYOUT_LOST_BLOCK_GRANULES (LAYOUT_MAP_BLOCK_BYTES / LAYOUT_GRANULE_BYTES)
+#define LAYOUT_LOST_EMPTY UINT32_MAX		/* all of its blocks, each a bit */
 #define LAYOUT_LOST_ENTRIES 20u			/* per granule: 16 bytes of header, 24 each */
 /* Feature flags this release knows.  Unknown ones: compat is carried along; ro_compat and incompat
  * make a superblock SUPERBLOCK_UNSUPPORTED (a volume is always assembled for writing).
@@ -142,6 +144,8 @@ struct superblock {
 	/* Of a clean stop: roles that were missing, if what they held is known in every row, but for the table of lost extents: it is
 	 * what the others make of it.  0: nothing of that kind is known (0.1, and whenever it is not clean) */
 	uint32_t recorded_roles;
+	/* Bit b: block b of the table of lost extents (LAYOUT_MAP_BLOCK_BYTES) lists nothing, on any member.  0: may list something (0.1) */
+	uint32_t lost_empty;
 };
 
 enum superblock_verdict {

@@ -75,6 +75,8 @@
 	  "new rows of a region that counts as proven hold whatever was there")			\
 	X(GROWN_UNMARKED, "grown-unmarked", 6, "level 5",					\
 	  "a larger size is recorded before its regions are marked")				\
+	X(GROWN_WRITTEN, "grown-written", 9, "level 5",						\
+	  "new rows that nobody ever wrote are lost with a member")				\
 	X(GROWN_UNRECORDED, "grown-unrecorded", 6, "level 0",					\
 	  "new rows are used before the superblocks know of them")				\
 	X(PLACE_TAKEN_AT_ONCE, "place-taken-at-once", 13,					\
@@ -110,6 +112,9 @@
 	X(RETURNED_OLDER_TRUSTED, "returned-older-trusted", 12,					\
 	  "test_engine_identity: test_member_put_back_under_a_running_volume_is_filled_from_the_start",	\
 	  "a member that returns older than it was is trusted")					\
+	X(COUNTED_ON, "counted-on", 12,								\
+	  "test_engine_identity: test_former_member_is_not_taken_for_one_that_has_its_uuid",	\
+	  "superblocks of a device that is filled from the start are counted from where it was")	\
 	X(RESTART_OLDER_TRUSTED, "restart-older-trusted", 12,					\
 	  "test_engine_identity: test_member_put_back_while_no_gateway_ran_is_filled_from_the_start",	\
 	  "a member that is older than the others know is trusted at an assembly")		\
@@ -176,15 +181,51 @@
 	X(MAP_UNREAD_WHOLE, "map-unread-whole", 6,						\
 	  "test_engine_map: test_sectors_that_can_not_be_read_cost_their_own_blocks_of_a_map",	\
 	  "a sector that can't be read costs a member's whole region map, and its table of lost extents")	\
+	X(MAP_REFUSAL_IS_LOSS, "map-refusal-is-loss", 9,					\
+	  "test_engine_refused: test_region_map_that_is_refused_is_not_damaged",			\
+	  "a region map that members refuse to read is taken for damaged, and what they lack for lost")	\
+	X(TABLE_REFUSAL_IS_LOSS, "table-refusal-is-loss", 9,					\
+	  "test_engine_refused: test_table_of_lost_extents_that_is_refused_is_not_empty",	\
+	  "a table of lost extents that members refuse to read is taken for empty")		\
+	X(TABLE_UNREAD_EMPTY, "table-unread-empty", 9,						\
+	  "test_engine_unread: test_table_that_can_not_be_read_is_not_empty",			\
+	  "a table of lost extents that can be read nowhere is taken for empty")			\
+	X(LISTED_UNSAID, "listed-unsaid", 9,							\
+	  "test_engine_unread: test_superblocks_know_first_that_something_is_listed",		\
+	  "what is lost is listed in a block that superblocks still call empty")			\
+	X(EMPTY_UNSETTLED, "empty-unsettled", 9,						\
+	  "test_engine_unread: test_block_that_was_given_up_is_called_empty_when_it_is_written",	\
+	  "superblocks call a block of the table empty before all members have it so")		\
+	X(LOST_COPY_SAID_EMPTY, "lost-copy-said-empty", 9,					\
+	  "test_engine_unread: test_older_copy_of_a_superblock_does_not_say_that_the_table_is_empty",	\
+	  "a superblock that may be the older one says that the table of lost extents is empty")	\
 	X(LOST_OWNER_IGNORED, "lost-owner-ignored", 8,						\
 	  "test_engine_fence: test_volume_whose_owner_can_not_be_read_is_refused",		\
 	  "a copy of the superblock that can't be read names no other gateway")			\
 	X(LOST_COPY_DENIES, "lost-copy-denies", 11,						\
 	  "test_assembly: a_lost_copy_may_have_been_the_record_that_gave_a_place_away",		\
 	  "a member that lost a copy of its superblock did not take the record that is not in the other")	\
+	X(OLDER_EPOCH_UNHEARD, "older-epoch-unheard", 7,					\
+	  "test_engine_starts: test_a_start_that_one_member_knows_of_does_not_make_it_the_truth",	\
+	  "starts that ended early left one member a higher epoch than the others ran since, and it is believed")	\
+	X(OLD_COPY_DENIES, "old-copy-denies", 12,						\
+	  "test_assembly: whose_superblock_was_put_back_denies_no_record",			\
+	  "a member that went back in time denies a record that it once had")			\
+	X(TAKEN_BY_ITS_OLD_NAME, "taken-by-its-old-name", 12,					\
+	  "test_engine_starts: test_members_that_change_addresses_during_a_start_are_known",	\
+	  "who is back with another superblock while maps are read goes on under the name it had")	\
+	X(CALLED_OFF_GOES_ON, "called-off-goes-on", 8,						\
+	  "test_engine_starts: test_a_start_by_force_that_is_called_off_writes_no_superblocks",	\
+	  "a start by force that was called off writes superblocks to members that are being given back")	\
+	X(ATTEMPTS_ALIKE, "attempts-alike", 7,							\
+	  "test_engine_starts: test_an_attempt_is_newer_than_those_before_it",			\
+	  "a start that begins again writes superblocks of the epoch that it has written already")	\
 	X(SAID_FORGOTTEN, "said-forgotten", 12,							\
 	  "test_engine_identity: test_copy_is_known_though_its_member_has_gone_again",		\
 	  "a copy is taken for its member because that went after it had said who it is")	\
+	X(THIRD_TWIN_TAKEN, "third-twin-taken", 12,						\
+	  "test_assembly: of_a_member_and_its_copies_none_is_believed_if_two_are_equal",	\
+	  "of three devices that are the same member the third is taken, if the others are equal")	\
 	X(FORCED_MENDS, "forced-mends", 1,							\
 	  "test_engine_force: test_old_map_of_a_forced_member_mends_no_other",			\
 	  "the old region map of a forced member stands in for one that can't be read")	\
@@ -210,6 +251,24 @@
 	X(REFUSAL_IS_LOSS, "refusal-is-loss", 9,						\
 	  "test_engine_operations: test_what_a_member_refuses_to_read_is_not_called_lost",	\
 	  "what a member refuses to read is reported as a medium error when another's sector is bad")	\
+	X(SCRUB_SKIPS, "scrub-skips", 5,							\
+	  "test_engine_scrub: test_a_scrub_that_is_begun_anew_skips_nothing",			\
+	  "a scrub that is stopped and begun anew goes on where the one before had been")	\
+	X(CORRECTION_UNMARKED, "correction-unmarked", 6,						\
+	  "test_engine_scrub: test_what_a_scrub_corrected_is_not_lost_with_a_member",		\
+	  "what a scrub corrects is written into a region that counts as clean")		\
+	X(SCRUB_ACROSS_REGIONS, "scrub-across-regions", 9,						\
+	  "test_engine_scrub: test_a_scrub_marks_what_it_corrects_and_no_more",			\
+	  "regions between two that a scrub corrects count as written")				\
+	X(SETS_ALL_TAKEN, "sets-all-taken", 12,								\
+	  "test_engine_rebuild: test_a_spare_is_taken_though_all_sets_are_taken",		\
+	  "while four members that are out are tracked, nobody who is not is filled")		\
+	X(TWIN_UNCORRECTED, "twin-uncorrected", 14,						\
+	  "test_engine_twins: test_what_a_scrub_went_by_is_on_the_spare_too",			\
+	  "a row is corrected by what a member returns, and who takes its place has something else")	\
+	X(DOUBLE_TRUSTED, "double-trusted", 14,							\
+	  "test_engine_twins: test_a_write_that_failed_on_the_former_alone",			\
+	  "of rows that became suspect, what is on a target counts as what the member has whose place it takes") \
 	X(SETTLE_SKIPS_TARGET, "settle-skips-target", 1,					\
 	  "test_engine_operations: test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled",	\
 	  "what is read of copies that differ is not written to the member that is being filled")	\
@@ -311,6 +370,15 @@
 	X(SUSPECT_BY_REGION, "suspect-by-region", 16,						\
 	  "test_engine_lost: test_failed_write_of_a_degraded_volume_loses_its_own_row_only",	\
 	  "a write that failed makes its whole region suspect")					\
+	X(UNDEFINED_BY_REGION, "undefined-by-region", 16,					\
+	  "test_engine_recorded: test_what_was_on_record_stays_known_when_caches_are_lost",	\
+	  "of a degraded volume a row that becomes suspect takes its region along, also rows whose losses were on record")	\
+	X(STOP_FLUSHED_UNKNOWN, "stop-flushed-unknown", 16,					\
+	  "test_engine_recorded: test_what_a_stop_flushed_is_known_at_the_next_start",		\
+	  "what a stop had flushed counts as unflushed after the next start, though all that is lost is on record")	\
+	X(STOP_FLUSHED_ANYWAY, "stop-flushed-anyway", 16,					\
+	  "test_engine_recorded: test_a_stop_flushed_nothing_of_a_device_that_says_so_later",	\
+	  "what a stop had flushed is known at the next start, though a device says there that it lost writes")	\
 	X(ROWS_UNNOTED, "rows-unnoted", 16,							\
 	  "test_engine_lost: test_lost_caches_make_suspect_what_was_written_and_nothing_else",	\
 	  "rows that are written are not remembered as such until they are flushed")		\
@@ -397,6 +465,9 @@
 	X(LOGINS_ARE_PROGRESS, "logins-are-progress", 15,					\
 	  "test_engine_evidence: test_a_member_that_answers_nothing_but_log_ins_goes",		\
 	  "a member that takes sessions and answers nothing in them is back each time")		\
+	X(EACH_SESSION_PATIENT, "each-session-patient", 15,					\
+	  "test_engine_evidence: test_one_command_has_no_whole_session_more",			\
+	  "a command that no session got an answer to has all of each session's time")		\
 	X(FLUSHED_UNKNOWN, "flushed-unknown", 16,						\
 	  "test_engine_lost: test_what_a_flush_covered_stays_known_when_a_cache_is_lost",		\
 	  "a flush does not make safe what was written before it")				\
@@ -451,6 +522,9 @@
 	X(FIRST_TO_ANSWER_TAKEN, "first-to-answer-taken", 12,					\
 	  "test_engine_identity: test_copy_that_answers_first_is_not_taken_for_the_member",	\
 	  "a volume starts when all places are taken, though devices have not said yet what they are")	\
+	X(SLOW_NOT_AWAITED, "slow-not-awaited", 7,						\
+	  "test_engine_halves: test_half_that_answers_slowly_is_awaited",			\
+	  "a half starts although the other, which knows of its being out, is just answering")	\
 	X(TWIN_WHILE_LOADING_LATE, "twin-while-loading-late", 12,				\
 	  "test_engine_identity: test_copy_is_known_while_the_maps_are_read",			\
 	  "a member that shows up again while the maps are read is looked at only when the volume runs")	\
@@ -478,6 +552,9 @@
 	X(UNDECIDED_REFUSED, "undecided-refused", 16,						\
 	  "test_engine_lost: test_what_is_not_lost_is_not_refused_while_losses_are_recorded",	\
 	  "while losses are recorded, rows that lose nothing are refused as well")		\
+	X(RECORD_AWAITED_UNSEEN, "record-awaited-unseen", 16,					\
+	  "test_engine_lost: test_read_that_would_wait_for_the_record_fails_with_all_others",	\
+	  "a read that waits for losses to be recorded is looked at when something else happens")	\
 	X(UNDECIDED_WRITTEN, "undecided-written", 16,						\
 	  "test_engine_lost: test_write_waits_for_members_and_then_for_the_record",		\
 	  "while I/O waits for members, writes of rows whose losses are still to be recorded are refused")	\
@@ -624,6 +701,9 @@
 	X(CACHE_OFF_FORGOTTEN, "cache-off-forgotten", 6,					\
 	  "test_engine_flush: test_what_a_cache_took_is_flushed_after_it_was_switched_off",	\
 	  "what a cache took is not flushed once the member says that it has none")		\
+	X(LEFT_IN_CACHE_UNFLUSHED, "left-in-cache-unflushed", 6,				\
+	  "test_engine_flush: test_what_a_gateway_left_in_a_cache_is_flushed_after_it_was_switched_off",	\
+	  "what a gateway left in a cache is not flushed by the next, where the member says that it has none")	\
 	X(CLOSING_CACHE_TRUSTED, "closing-cache-trusted", 6,					\
 	  "test_engine_flush: test_a_cache_can_go_while_its_session_is_being_closed",		\
 	  "a member that is to go before its session has ended, and stays, has lost nothing")

@@ -6,8 +6,8 @@
  *
  * Which record rules: the newest, with one exception.  An assembly that crashed before its record
  * was durable everywhere leaves it on some members only.  If the others were then started without
- * those (by a gateway that knew nothing of the attempt), both records have the same epoch, and the
- * event counts say nothing about which of them the acknowledged writes belong to.  But a record
+ * those (which know nothing of the attempt), both records have the same epoch, or that of the attempts is higher, for there was more
+ * than one; and neither epoch nor event says which of them the acknowledged writes belong to.  But a record
  * that a member it relies on never took was never in force: see never_in_force().
  */
 #include "assembly.h"
@@ -209,10 +209,27 @@ assembly_judge(const struct superblock *record, const struct superblock *own, bo
 
 /* --- which record rules --- */
 
-/* A record is in force when all members it calls in sync have it.  Here one of those has a record of
- * the same epoch that knows nothing of the writer's being in sync: so it did not take this one, and
- * nothing was acknowledged under it.  Older epochs on such a member prove nothing, nor does a copy that is left where the other,
- * which may have been newer, can't be read: then the newest is as good as any.
+/* Has the member's own record gone on where that of the writer never was?  Of the same epoch: it knows nothing of the writer's being
+ * in sync, so it did not take that record.  Of an older one: starts that ended before more than the writer had their record left an
+ * epoch that the others did not reach when they went on without it.  That is told from a superblock that is only late: who was
+ * missing at a start is in sync again only when all others say so, and of an honest member the writer knows all superblocks but one.
+ */
+static bool
+went_on_without(const struct superblock *own, const struct superblock *record)
+{
+	const int place = place_of(own, record->member_uuid);
+	const uint64_t known = record->write_counts[place_of(record, own->member_uuid)];
+
+	if (own->epoch == record->epoch)
+		return true;
+	if (own->epoch > record->epoch || known == 0 || MUTANT(OLDER_EPOCH_UNHEARD))
+		return false;
+	return (place >= 0 && own->member_states[place] == MEMBER_MISSING) || own->write_count > known + 1;
+}
+
+/* A record is in force when all members it calls in sync have it.  Here one of those has another one, that does not call the writer
+ * in sync: so it did not take this one, and nothing was acknowledged under it.  A member that went back in time proves nothing, nor
+ * does a copy that is left where the other, which may have been newer, can't be read: then the newest is as good as any.
  */
 static bool
 never_in_force(const struct assembly_input *input, int writer)
@@ -224,10 +241,10 @@ never_in_force(const struct assembly_input *input, int writer)
 	for (int i = 0; i < input->count; i++) {
 		const struct superblock *own = input->superblocks[i];
 
-		if (i != writer && ours(input, i) && own->epoch == record->epoch &&
-		    (!input->copy_lost[i] || MUTANT(LOST_COPY_DENIES)) &&
-		    calls_in_sync(record, own->member_uuid) &&
-		    !calls_in_sync(own, record->member_uuid))
+		if (i != writer && ours(input, i) && (!input->copy_lost[i] || MUTANT(LOST_COPY_DENIES)) &&
+		    calls_in_sync(record, own->member_uuid) && !calls_in_sync(own, record->member_uuid) &&
+		    (own->write_count >= record->write_counts[place_of(record, own->member_uuid)] || MUTANT(OLD_COPY_DENIES)) &&
+		    went_on_without(own, record))
 			return true;
 	}
 	return false;
@@ -435,13 +452,17 @@ judge_twin(struct assembly_verdict *out, int i, int real)
 static void
 settle_duplicates(const struct assembly_input *input, struct assembly_verdict *out)
 {
+	/* Of three, two that nobody can tell apart are both still compared with the third. */
+	const struct assembly_verdict shown = *out;
+	const struct assembly_verdict *compared = MUTANT(THIRD_TWIN_TAKEN) ? out : &shown;
+
 	for (int i = 0; i < input->count; i++)
 		for (int k = i + 1; k < input->count; k++) {
 			int real;
 
-			if (!are_twins(input, out, i, k))
+			if (!are_twins(input, compared, i, k))
 				continue;
-			real = real_one(input, out, i, k);
+			real = real_one(input, compared, i, k);
 			judge_twin(out, i, real);
 			judge_twin(out, k, real);
 		}

@@ -35,8 +35,8 @@ enum presence {
 	PRESENCE_ABSENT,	/* no device in this slot */
 	PRESENCE_AWAITED,	/* no answer yet, or not reachable: may still come */
 	PRESENCE_EXAMINED,	/* its superblock is known */
+	PRESENCE_MISFIT,	/* the same, but it has changed (smaller, other blocks): no member, but it knows who is out */
 	PRESENCE_SPARE,		/* has a spare's mark that this volume may use */
-	PRESENCE_MISFIT,	/* the same, but it is not as it was (smaller, other blocks): no member, but it knows who is out */
 	PRESENCE_REJECTED,	/* reachable, but has no superblock of ours: will not become a member by waiting */
 };
 

@@ -18,6 +18,8 @@
 
 /* --- rows of a region, a bit each --- */
 
+#define ROWS_KINDS 3		/* proven, unsure, undecided */
+
 static size_t
 row_words(const struct intent *intent)
 {
@@ -51,6 +53,7 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 		.doubted = calloc(regions, sizeof(*intent->doubted)),
 		.proven = calloc(regions, sizeof(*intent->proven)),
 		.unsure = calloc(regions, sizeof(*intent->unsure)),
+		.undecided = calloc(regions, sizeof(*intent->undecided)),
 		.generation = 2,
 		.copying = -1,
 	};
@@ -58,8 +61,8 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 	intent->block_dirty = calloc(intent->blocks, sizeof(*intent->block_dirty));
 	if (intent->flags == NULL || intent->durable == NULL || intent->traits == NULL ||
 	    intent->active == NULL || intent->touched == NULL || intent->doubted == NULL ||
-	    intent->proven == NULL || intent->unsure == NULL || intent->block_dirty == NULL ||
-	    row_bits_reserve(&intent->bits, 2 * (size_t)regions) != 0 ||
+	    intent->proven == NULL || intent->unsure == NULL || intent->undecided == NULL || intent->block_dirty == NULL ||
+	    row_bits_reserve(&intent->bits, ROWS_KINDS * (size_t)regions) != 0 ||
 	    written_init(&intent->written, regions, region_rows) != 0) {
 		intent_destroy(intent);
 		return -ENOMEM;
@@ -75,6 +78,8 @@ intent_destroy(struct intent *intent)
 			row_bits_give(&intent->bits, intent->proven[i]);
 		if (intent->unsure != NULL)
 			row_bits_give(&intent->bits, intent->unsure[i]);
+		if (intent->undecided != NULL)
+			row_bits_give(&intent->bits, intent->undecided[i]);
 	}
 	row_bits_destroy(&intent->bits);
 	free(intent->flags);
@@ -85,6 +90,7 @@ intent_destroy(struct intent *intent)
 	free(intent->doubted);
 	free(intent->proven);
 	free(intent->unsure);
+	free(intent->undecided);
 	written_destroy(&intent->written);
 	free(intent->block_dirty);
 	*intent = (struct intent){ 0 };
@@ -126,6 +132,7 @@ static void
 set_defined(struct intent *intent, uint32_t region, bool defined)
 {
 	intent->traits[region] &= (uint8_t)~INTENT_LEANING;
+	drop_rows(intent, &intent->undecided[region]);
 	if (defined == !!(intent->traits[region] & INTENT_DEFINED))
 		return;
 	intent->traits[region] ^= INTENT_DEFINED;
@@ -133,6 +140,23 @@ set_defined(struct intent *intent, uint32_t region, bool defined)
 		intent->defined_count++;
 	else
 		intent->defined_count--;
+}
+
+/* Some of its rows are undefined from now on, which the caller adds; the others are what they were.  Without memory, or where the
+ * target has a say in what the missing chunks hold, all are.
+ */
+static void
+undefine_rows(struct intent *intent, uint32_t region)
+{
+	const uint8_t both = INTENT_DEFINED | INTENT_LEANING;
+	uint64_t *rows;
+
+	if (intent->undecided[region] != NULL)
+		return;
+	rows = (intent->traits[region] & both) == INTENT_DEFINED && !MUTANT(UNDEFINED_BY_REGION)
+		       ? row_bits_take(&intent->bits) : NULL;
+	set_defined(intent, region, false);
+	intent->undecided[region] = rows;
 }
 
 static void
@@ -203,7 +227,8 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 	    !enlarge(&intent->touched, before, regions, sizeof(*intent->touched)) ||
 	    !enlarge(&intent->doubted, before, regions, sizeof(*intent->doubted)) ||
 	    !enlarge(&intent->unsure, before, regions, sizeof(*intent->unsure)) ||
-	    row_bits_reserve(&intent->bits, 2 * (size_t)regions) != 0 ||
+	    !enlarge(&intent->undecided, before, regions, sizeof(*intent->undecided)) ||
+	    row_bits_reserve(&intent->bits, ROWS_KINDS * (size_t)regions) != 0 ||
 	    written_grow(&intent->written, regions) != 0 ||
 	    !enlarge(&intent->proven, before, regions, sizeof(*intent->proven)) ||
 	    !enlarge(&intent->block_dirty, intent->blocks, blocks, sizeof(*intent->block_dirty)))
@@ -218,8 +243,8 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 		intent->touched[i] = intent->generation;
 		if (!redundant)
 			continue;
-		set_flags(intent, i, REGION_DIRTY | REGION_UNWRITTEN | intent->absent);
-		intent->traits[i] |= INTENT_FRESH | INTENT_RAW;
+		set_flags(intent, i, REGION_DIRTY | (MUTANT(GROWN_WRITTEN) ? 0 : REGION_UNWRITTEN) | intent->absent);
+		intent->traits[i] |= MUTANT(GROWN_WRITTEN) ? 0 : INTENT_FRESH | INTENT_RAW;
 		set_suspect(intent, i, true);
 	}
 	return 0;
@@ -290,16 +315,25 @@ intent_row_fresh(const struct intent *intent, uint64_t row)
 	       !row_bits_has(intent->unsure[region], row % intent->region_rows);
 }
 
+/* Its region was defined, and other rows of it became suspect since. */
+static bool
+still_defined(const struct intent *intent, uint64_t row)
+{
+	const uint64_t *undecided = intent->undecided[intent_region(intent, row)];
+
+	return undecided != NULL && !row_bits_has(undecided, row % intent->region_rows);
+}
+
 bool
 intent_row_losable(const struct intent *intent, uint64_t row)
 {
-	return intent_row_suspect(intent, row) && !intent_row_fresh(intent, row);
+	return intent_row_suspect(intent, row) && !intent_row_fresh(intent, row) && !still_defined(intent, row);
 }
 
 bool
 intent_row_defined(const struct intent *intent, uint64_t row)
 {
-	return intent->traits[intent_region(intent, row)] & INTENT_DEFINED;
+	return (intent->traits[intent_region(intent, row)] & INTENT_DEFINED) || still_defined(intent, row);
 }
 
 bool
@@ -374,6 +408,14 @@ intent_prove(struct intent *intent, uint64_t row)
 	row_bits_drop(intent->unsure[region], index);
 }
 
+/* The target, and the member that it is copied from, may hold different things of the region. */
+static void
+doubt_double(struct intent *intent, uint32_t region)
+{
+	if (intent->target_doubles && !MUTANT(DOUBLE_TRUSTED))
+		intent_target_doubted_in(intent, region);
+}
+
 void
 intent_suspect(struct intent *intent, uint32_t region)
 {
@@ -382,6 +424,7 @@ intent_suspect(struct intent *intent, uint32_t region)
 	drop_rows(intent, &intent->unsure[region]);
 	written_forget(&intent->written, region);
 	set_suspect(intent, region, true);
+	doubt_double(intent, region);
 }
 
 /* Before rows of it are: that of the others stays as it is.  False: no memory. */
@@ -390,6 +433,7 @@ make_suspect(struct intent *intent, uint32_t region)
 {
 	uint64_t *rows;
 
+	doubt_double(intent, region);
 	if (!(intent->traits[region] & INTENT_SUSPECT)) {
 		rows = row_bits_take(&intent->bits);
 		if (rows == NULL)
@@ -417,7 +461,8 @@ intent_suspect_rows(struct intent *intent, uint64_t first, uint64_t last)
 			continue;
 		}
 		intent->doubted[region] = intent->doubts;
-		set_defined(intent, region, false);
+		undefine_rows(intent, region);
+		row_bits_add(intent->undecided[region], row % intent->region_rows);
 		row_bits_drop(intent->proven[region], row % intent->region_rows);
 		row_bits_add(intent->unsure[region], row % intent->region_rows);
 	}
@@ -446,13 +491,18 @@ is_raw(const struct intent *intent, uint32_t region)
 	return (intent->traits[region] & both) == both && !MUTANT(NEVER_RAW);
 }
 
-/* All of it fits, and flushes covered what was written: no cache took anything of it along.  To say so takes no memory; without any,
- * all of it would be taken for lost.  False: that is not so.
+/* All of it fits, or is defined, and flushes covered what was written: no cache took anything of it along.  To say so takes no memory;
+ * without any, all of it would be taken for lost.  False: that is not so.
  */
 static bool
 suspect_flushed(struct intent *intent, uint32_t region, bool settled)
 {
-	if (!written_known(&intent->written, region) || (intent->traits[region] & INTENT_SUSPECT) || MUTANT(FLUSHED_NOTED))
+	const uint8_t traits = intent->traits[region];
+	const bool settled_before = !(traits & INTENT_SUSPECT) ||
+				    ((traits & INTENT_DEFINED) && !(traits & INTENT_LEANING) && !is_raw(intent, region) &&
+				     !MUTANT(UNDEFINED_BY_REGION));
+
+	if (!written_known(&intent->written, region) || !settled_before || MUTANT(FLUSHED_NOTED))
 		return false;
 	for (size_t i = 0; i < row_words(intent); i++)
 		if (written_word(&intent->written, region, i) != 0)
@@ -477,14 +527,20 @@ suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 	if (!written_known(&intent->written, region) || !make_suspect(intent, region))
 		return false;
 	intent->doubted[region] = intent->doubts;
-	set_defined(intent, region, false);
-	if (is_raw(intent, region) && !settled)
-		drop_rows(intent, &intent->proven[region]);
+	if (is_raw(intent, region)) {
+		set_defined(intent, region, false);
+		if (!settled)
+			drop_rows(intent, &intent->proven[region]);
+	} else {
+		undefine_rows(intent, region);
+	}
 	for (size_t i = 0; i < row_words(intent); i++) {
 		if (intent->proven[region] != NULL)
 			intent->proven[region][i] &= ~written_word(&intent->written, region, i);
 		if (intent->unsure[region] != NULL)
 			intent->unsure[region][i] |= written_word(&intent->written, region, i);
+		if (intent->undecided[region] != NULL)
+			intent->undecided[region][i] |= written_word(&intent->written, region, i);
 	}
 	return true;
 }
@@ -595,6 +651,9 @@ intent_all_recorded(struct intent *intent, bool bare)
 			intent_region_proven(intent, i);
 		else
 			set_defined(intent, i, true);
+		/* Who stopped in order had flushed it. */
+		if (!(intent->flags[i] & REGION_UNWRITTEN) && !MUTANT(STOP_FLUSHED_UNKNOWN))
+			written_begin(&intent->written, i);
 	}
 }
 
@@ -658,14 +717,21 @@ intent_clean_failed(struct intent *intent)
 /* --- the member that is being filled --- */
 
 void
-intent_target_begin(struct intent *intent, uint8_t stale, bool all)
+intent_target_begin(struct intent *intent, uint8_t stale, bool all, bool doubles)
 {
 	assert(intent->target == 0);
 	intent->target = stale;
+	intent->target_doubles = doubles;
 	intent->absent &= (uint8_t)~stale;
 	intent->copying = -1;
 	for (uint32_t i = 0; all && i < intent->regions; i++)
 		set_flags(intent, i, intent->flags[i] | stale);
+}
+
+void
+intent_target_single(struct intent *intent)
+{
+	intent->target_doubles = false;
 }
 
 /* The target's chunks don't count any more: nobody knows what is missing, nor had whoever was a member before a say in it. */
@@ -689,6 +755,7 @@ intent_target_lost(struct intent *intent)
 	}
 	intent->absent |= intent->target;
 	intent->target = 0;
+	intent->target_doubles = false;
 	intent->copying = -1;
 }
 
@@ -719,6 +786,7 @@ intent_target_done(struct intent *intent)
 		intent->traits[i] &= (uint8_t)~INTENT_LEANING;
 	}
 	intent->target = 0;
+	intent->target_doubles = false;
 	intent->copying = -1;
 }
 

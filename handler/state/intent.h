@@ -11,6 +11,8 @@
  *   doubted	by `doubts`, when it last became suspect: who was a member until then holds the truth of its own chunks
  *   defined	suspect, but what a missing member held there is what code_make() says, for what was lost is on record;
  *		some redundancy is left that need not fit (level 6 with one member out)
+ *   undecided	rows of a region that was defined, which became suspect since: what is lost of them is to be put on record, and
+ *		all of it is defined again.  The region's other rows are defined meanwhile
  *   leaning	defined as long as there is the target, whose chunks need not fit P and Q, and count in what code_make() says
  *   copied	stale on the target still, by its flag, but all rows are on it: the flag is cleared
  *		once the target has flushed
@@ -50,9 +52,10 @@ struct intent {
 	uint16_t *active;		/* writes in flight */
 	uint32_t *touched;		/* generation of the last write's end */
 	uint32_t *doubted;		/* `doubts` when it last became suspect; 0: at assembly */
-	struct row_bits bits;		/* where the next two get theirs from */
+	struct row_bits bits;		/* where the next three get theirs from */
 	uint64_t **proven;		/* of a suspect region: bit per row, NULL if none */
 	uint64_t **unsure;		/* of a suspect fresh region: rows that are not fresh, NULL if none */
+	uint64_t **undecided;		/* of a suspect region that was defined: rows that are so no longer; NULL: all */
 	struct written written;
 	bool *block_dirty;		/* flags differ from what was last sent */
 	uint32_t generation;		/* raised by each cleaning round */
@@ -64,6 +67,7 @@ struct intent {
 	uint32_t doubts;		/* raised whenever something becomes suspect */
 	uint8_t absent;			/* REGION_STALE() of members that get no writes */
 	uint8_t target;			/* REGION_STALE() of the member that is being filled, or 0 */
+	bool target_doubles;		/* somebody else has its place yet, and what is on both must be the same */
 	int64_t copying;		/* region that is being copied to the target, or -1 */
 	uint64_t copied_until;		/* rows of it below this one are on the target */
 	uint32_t copied_count;		/* regions that are copied and not flushed */
@@ -93,8 +97,12 @@ void intent_mark_absent(struct intent *intent);
 
 /* --- the member that is being filled --- */
 
-/* It lacks all regions that have its flag already; all: every region. */
-void intent_target_begin(struct intent *intent, uint8_t stale, bool all);
+/* It lacks all regions that have its flag already; all: every region.  doubles: it is copied from a member that has the place.  Then
+ * what becomes suspect is copied once more: a write may have failed, or a cache have been lost, on one of the two alone, and rows are
+ * proven by what the member holds. */
+void intent_target_begin(struct intent *intent, uint8_t stale, bool all, bool doubles);
+/* From now on it alone counts, or is about to: that member is out, or is told to go. */
+void intent_target_single(struct intent *intent);
 /* It is gone: what was not flushed on it, or is dirty, is stale, and it is absent.  What leant on it is undefined. */
 void intent_target_lost(struct intent *intent);
 /* In this suspect region parity is about to define what the missing member held, whose place it takes: what was copied to it there is
@@ -124,7 +132,8 @@ void intent_forced(struct intent *intent, uint8_t stale, bool unwritten_known);
 uint32_t intent_region(const struct intent *intent, uint64_t row);
 bool intent_row_suspect(const struct intent *intent, uint64_t row);
 bool intent_row_fresh(const struct intent *intent, uint64_t row);	/* never written before this assembly */
-bool intent_row_defined(const struct intent *intent, uint64_t row);	/* its region is */
+/* Its region is, or was until other rows of it became suspect. */
+bool intent_row_defined(const struct intent *intent, uint64_t row);
 /* Nothing in the row's region became suspect since `doubts` was this. */
 bool intent_row_undoubted_since(const struct intent *intent, uint64_t row, uint32_t doubts);
 
@@ -153,7 +162,7 @@ void intent_suspect(struct intent *intent, uint32_t region);
  * as a whole, because it is not known which of their rows were written.  missing: some place has nobody in
  * sync, though somebody may be filled for it; bare: as for intent_member_lost(). */
 uint32_t intent_suspect_dirty(struct intent *intent, bool missing, bool bare);
-/* Before it: a member was passed over by flushes that count as ones of all members.  No row is known to be safe. */
+/* Before it, or after loading: a member was passed over by flushes that count as ones of all members.  No row is known to be safe. */
 void intent_flushes_void(struct intent *intent);
 /* Is something lost of this row, if a member goes that has data in it?  Not where a fresh row is what parity makes of it. */
 bool intent_row_losable(const struct intent *intent, uint64_t row);
@@ -171,7 +180,8 @@ bool intent_leans(const struct intent *intent);	/* does any? */
  * suspect. */
 void intent_region_proven(struct intent *intent, uint32_t region);
 
-/* After loading: all that is suspect is on record as lost, or is what the others make of it.  bare: as for intent_member_lost(). */
+/* After loading, when the last gateway stopped in order: all that is suspect is on record as lost, or is what the others make of it, and
+ * was flushed.  bare: as for intent_member_lost(). */
 void intent_all_recorded(struct intent *intent, bool bare);
 
 /* Cleaning: regions that were quiet for a whole generation lose their dirty flag, and copied ones the target's stale flag, once

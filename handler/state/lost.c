@@ -18,6 +18,7 @@
 #define PIECES_MAX 32		/* of an extent that is covered in part; more: it is added whole */
 
 _Static_assert(LAYOUT_LOST_GRANULES <= 256, "heirs are bytes");
+_Static_assert(LAYOUT_LOST_GRANULES == 32 * LAYOUT_LOST_BLOCK_GRANULES, "each block has a bit");
 
 static uint32_t
 granule_of(uint32_t slot)
@@ -674,4 +675,16 @@ bool
 lost_settled(const struct lost *lost)
 {
 	return lost->dirty_count == 0 && lost->taken_count == 0 && lost->removing == 0;
+}
+
+uint32_t
+lost_empty_blocks(const struct lost *lost)
+{
+	const uint32_t block_slots = LAYOUT_LOST_BLOCK_GRANULES * GRANULE_ENTRIES;
+	uint32_t empty = LAYOUT_LOST_EMPTY;
+
+	for (uint32_t slot = 0; lost->free_count < LOST_ENTRIES && slot < LOST_ENTRIES; slot++)
+		if (lost->states[slot] != LOST_FREE)
+			empty &= ~(UINT32_C(1) << slot / block_slots);
+	return empty;
 }

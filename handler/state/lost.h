@@ -117,6 +117,8 @@ void lost_unhold(struct lost *lost, uint8_t role);
 bool lost_take_dirty(struct lost *lost, uint32_t *granule);
 void lost_mark_dirty(struct lost *lost, uint32_t granule);	/* its write failed, or somebody new needs it */
 void lost_written(struct lost *lost);				/* all that was taken is durable */
+/* Bit b: no entry of any state in block b of the table (LAYOUT_LOST_BLOCK_GRANULES granules). */
+uint32_t lost_empty_blocks(const struct lost *lost);
 bool lost_settled(const struct lost *lost);	/* nothing dirty, under way, or being removed */
 
 #endif

@@ -122,6 +122,7 @@ class Superblock:
     states: tuple[str, ...]  # by role
     uuids: tuple[str, ...]  # by role
     tracked: tuple[Tracked | None, ...]  # by set
+    write_counts: tuple[int, ...]  # by role; 0: not known
     scrub_mode: str
     scrub_running: bool
     scrub_row: int
@@ -233,7 +234,8 @@ def parse_superblock(block: bytes) -> Superblock:
         areas=tuple(areas),
         states=tuple(STATES[state] for state in block[1280 : 1280 + count]),
         uuids=tuple(_uuid(block, 768 + 16 * role) for role in range(count)),
-        tracked=_parse_tracked(block), scrub_mode=SCRUB_MODES[block[232]],
+        tracked=_parse_tracked(block), write_counts=struct.unpack_from(f"<{count}Q", block, 1408),
+        scrub_mode=SCRUB_MODES[block[232]],
         scrub_running=bool(block[233]), scrub_row=struct.unpack_from("<Q", block, 224)[0],
         scrub_mismatches=struct.unpack_from("<Q", block, 240)[0],
     )  # fmt: skip
@@ -308,12 +310,21 @@ class Member:
         return flags[: superblock.regions]
 
 
+def _denies(other: Superblock, one: Superblock) -> bool:
+    """Does `one` rely on the other's member, which went on without it (format.md, "Reading it")?"""
+    if not one.trusts(other.member_uuid) or other.trusts(one.member_uuid) or other.epoch > one.epoch:
+        return False
+    known = one.write_counts[one.uuids.index(other.member_uuid)]
+    if other.write_count < known:
+        return False
+    missing = (one.member_uuid, "missing") in zip(other.uuids, other.states)
+    return other.epoch == one.epoch or known != 0 and (missing or other.write_count > known + 1)
+
+
 def _ruling(superblocks: Sequence[Superblock]) -> Superblock:
-    """The newest, but not one that a member it relies on never took (format.md, "Reading it")."""
+    """The newest, but not one that a member it relies on never took."""
     def in_force(one: Superblock) -> bool:
-        return not one.trusts(one.member_uuid) or all(
-            other.epoch != one.epoch or not one.trusts(other.member_uuid)
-            or other.trusts(one.member_uuid) for other in superblocks)
+        return not one.trusts(one.member_uuid) or not any(_denies(other, one) for other in superblocks)
 
     return max([one for one in superblocks if in_force(one)] or superblocks, key=lambda s: s.order)
 

@@ -316,6 +316,12 @@ command_event(struct event *event)
 	answer(command, command->result);
 }
 
+static uint64_t
+superblock_delay(const struct fake_member *member, const struct backend_io *io)
+{
+	return io->op == BACKEND_WRITE && io->offset_bytes < LAYOUT_MAP_OFFSET ? member->device->superblock_us_max : 0;
+}
+
 static void
 fake_submit(struct backend *backend, struct backend_io *io)
 {
@@ -354,7 +360,8 @@ fake_submit(struct backend *backend, struct backend_io *io)
 	if (command->orphan)
 		after(member, &command->event, 0, 0);
 	else if (!is_silent(command))
-		after(member, &command->event, member->device->answer_us_min, member->device->answer_us_max);
+		after(member, &command->event, member->device->answer_us_min,
+		      member->device->answer_us_max + superblock_delay(member, io));
 }
 
 static void

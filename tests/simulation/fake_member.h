@@ -80,6 +80,7 @@ struct fake_member {
 	bool reservations;		/* it knows them: */
 	unsigned int holder;		/* a gateway's number; 0: nobody */
 	uint64_t answer_us_min, answer_us_max;
+	uint64_t superblock_us_max;	/* a write of a superblock takes up to so much longer */
 	uint64_t close_us_max;		/* a session takes so long to end */
 	bool reachable;			/* open() succeeds, through a path that is up */
 	bool path_down[2];

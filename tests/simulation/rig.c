@@ -83,6 +83,7 @@ format(struct rig *rig, uint64_t member_bytes, uint32_t region_rows)
 		.block_bytes = 512,
 		.member_bytes = member_bytes,
 		.epoch = 1,
+		.lost_empty = LAYOUT_LOST_EMPTY,
 		.write_count = 1,
 		.name = "rig",
 	};

@@ -10,6 +10,7 @@
  *	sim_where.c	which states and faults have met; lives that look for rare pairs
  *	sim_cascade.c	faults that follow each other while the engine is busy with one
  *	sim_force.c	a start by force, when too few members are left
+ *	sim_halves.c	a gateway that dies again and again, and finds other members each time
  *
  * A run is a list of steps.  What step i is, and all it draws, depends on the seed and i alone, so that
  * steps can be left out (--steps, --drop) and the others stay what they were; only the members' delays then
@@ -58,6 +59,7 @@ enum ability_name {
 	ABILITY_FORCES,
 	ABILITY_DEFERRED,
 	ABILITY_TWO_GATEWAYS,
+	ABILITY_HALVES,
 	ABILITIES,
 };
 
@@ -97,6 +99,7 @@ enum fault_kind {
 	FAULT_CLONE,		/* a copy of a member, or what it was once, is added as another device */
 	FAULT_FORCED,		/* too few members are left, and the volume is started by force */
 	FAULT_SECOND,		/* a second gateway takes the volume over, and the first one lives */
+	FAULT_HALVES,		/* the gateway dies again and again, and finds other members each time */
 	FAULT_KINDS,
 };
 
@@ -223,6 +226,7 @@ struct cascade {
 	uint64_t random;
 	uint32_t left;			/* yet to come */
 	int state;			/* that the next one waits for: a bit of engine_where() */
+	bool doubles;			/* it makes that itself: a member is copied to one that is to replace it */
 	uint32_t moves;			/* left of the one that is under way */
 	int subject;			/* device that it is about; -1: none yet */
 	uint64_t next_us;
@@ -233,6 +237,7 @@ struct forced_start {
 	uint32_t *floor;		/* by sector */
 	uint8_t *traits;		/* by sector: lost, or given up */
 	bool *open;			/* by region: it may be dirty on their record */
+	bool *raw;			/* by row, as in struct sim */
 	uint64_t left_us;
 };
 
@@ -364,7 +369,8 @@ struct sim {
 	bool *unsure;			/* by row: parity may be wrong, by a crash or a write that failed */
 	bool *open;			/* by row: its region was dirty at a stop that said that all was on record; unsure when that
 					 * no longer counts */
-	bool proven_once;		/* all parity was right at some quiescence */
+	bool *unproven;			/* by row: for all the gateway that runs knows, its parity was never made */
+	bool *raw;			/* by row: its region was never clean on record since it was made, or forced */
 	bool *touched;			/* by row: written since its region was last known to be clean */
 	bool *unflushed;		/* by row: written since the last flush that covers it */
 	uint64_t *written_us;		/* by row: when a write of it was last submitted, or ended */
@@ -445,6 +451,10 @@ void clone_forget(struct sim *sim, int m);	/* this device is none, or there are 
 /* sim_force.c */
 void force_strike(struct sim *sim, uint64_t *random);
 
+/* sim_halves.c */
+void halves_strike(struct sim *sim, uint64_t *random);
+void halves_crash(struct sim *sim, uint64_t *random);	/* the same, from the crash that is due */
+
 /* sim_ability.c */
 void ability_draw(struct sim *sim);
 bool sim_can(const struct sim *sim, enum ability_name ability);	/* this life */
@@ -510,6 +520,7 @@ void oracle_acknowledged(struct sim *sim, const struct sim_request *request);	/*
 void oracle_flushed(struct sim *sim, const struct sim_request *request);	/* the same */
 void oracle_stopped(struct sim *sim);
 void oracle_told(struct sim *sim);		/* a flush failed, or there is no gateway any more */
+void oracle_assembled(struct sim *sim);		/* it is known who started */
 void oracle_grown(struct sim *sim, uint64_t rows_before);
 void oracle_session_restored(struct sim *sim, int m);
 void oracle_out_changed(struct sim *sim, uint32_t out_roles);
@@ -520,6 +531,7 @@ void oracle_before_force(struct sim *sim, struct forced_start *start);	/* member
 /* Members that left then are taken as they stand, for others are dead: these roles. */
 void oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, uint32_t dead);
 void oracle_after_force(struct forced_start *start);
+void raw_look(struct sim *sim);			/* which regions are raw still, by the members' maps */
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
 void oracle_look_at_damage(struct sim *sim);
 void oracle_quiescent(struct sim *sim);		/* the media were checked, everything is in sync */

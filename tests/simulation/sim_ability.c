@@ -40,6 +40,7 @@ struct ability abilities[ABILITIES] = {
 	[ABILITY_FORCES] = { "forces", 8, true, "too few members are left, and a start by force" },
 	[ABILITY_DEFERRED] = { "deferred-errors", 8, true, "devices that say later that they have lost writes" },
 	[ABILITY_TWO_GATEWAYS] = { "two-gateways", 8, true, "a second gateway takes the volume over, and the first one lives" },
+	[ABILITY_HALVES] = { "halves", 8, true, "a gateway that dies again and again, and finds other members each time" },
 };
 
 uint64_t

@@ -361,6 +361,11 @@ admin_cascade(struct sim *sim, int m, bool replace)
 			fault_trouble(sim, m, 0);
 		return;
 	}
+	/* One that is there, for who was just attached is not known as a spare yet. */
+	sim_look(sim);
+	for (int i = 0; i < sim->slots; i++)
+		if (sim->slot_of[i] >= 0 && status_of(sim, i)->state == MEMBER_SPARE)
+			spare = i;
 	for (int i = 0; i < sim->slots && spare < 0; i++)
 		if (sim->slot_of[i] < 0 && attach(sim, ADMIN_ADD_SPARE, i))
 			spare = i;

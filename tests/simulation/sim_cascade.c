@@ -16,6 +16,7 @@
 enum move {
 	MOVE_CUT, MOVE_POWER, MOVE_REFUSE, MOVE_FAIL, MOVE_CUT_OTHER, MOVE_POWER_OTHER, MOVE_CUT_OTHERS,
 	MOVE_REFUSE_PARTNER,
+	MOVE_SLOW, MOVE_SLOW_OTHER,
 	MOVE_FLUSH, MOVE_WRITES, MOVE_REPLACE,
 	MOVES,
 };
@@ -23,6 +24,7 @@ enum move {
 static const char *const move_names[MOVES] = {
 	"cut", "power lost", "writes refused", "failed by hand", "another cut", "another loses power", "all others cut",
 	"partner refuses writes",
+	"superblocks take long", "another's superblocks take long",
 	"flush", "writes", "replaced by hand",
 };
 
@@ -50,6 +52,9 @@ subject_of(const struct sim *sim)
 	for_each_member(engine, member)
 		if (member->evicting || (member->in_sync && (member->condemned || !member_usable(member))))
 			return device_of(sim, member);
+	/* What it alone lacks, who is copied from it has. */
+	if (target_filling(engine))
+		return device_of(sim, engine->by_role[engine->target->role]);
 	return -1;
 }
 
@@ -98,6 +103,16 @@ write_some(struct sim *sim, uint64_t *random)
 		load_small_write(sim, random);
 }
 
+/* The others have theirs, and go on; until quiescence. */
+static void
+slow_superblocks(struct sim *sim, int m, uint64_t *random)
+{
+	if (m < 0)
+		return;
+	sim->members[m].superblock_us_max = random_between(random, 5000, 1000000);
+	fault_trouble(sim, m, 10000000);
+}
+
 static void
 move(struct sim *sim, enum move what, int subject, uint64_t *random)
 {
@@ -128,6 +143,12 @@ move(struct sim *sim, enum move what, int subject, uint64_t *random)
 		if (partner_of(sim) >= 0)
 			fault_strike_briefly(sim, FAULT_REFUSE, partner_of(sim), draw_absence(random));
 		break;
+	case MOVE_SLOW:
+		slow_superblocks(sim, subject, random);
+		break;
+	case MOVE_SLOW_OTHER:
+		slow_superblocks(sim, other, random);
+		break;
 	case MOVE_FLUSH:
 		load_flush(sim);
 		break;
@@ -139,12 +160,21 @@ move(struct sim *sim, enum move what, int subject, uint64_t *random)
 	}
 }
 
+/* Who takes its place is copied from a member that has it yet. */
+static bool
+doubles(const struct engine *engine)
+{
+	return target_filling(engine) && engine->by_role[engine->target->role] != NULL;
+}
+
 static enum move
 draw_move(const struct sim *sim, uint64_t *random)
 {
-	static const uint8_t usual[MOVES] = { 3, 4, 1, 2, 4, 2, 1, 0, 5, 4, 1 };
-	static const uint8_t changing[MOVES] = { 5, 2, 1, 0, 1, 1, 3, 4, 1, 1, 0 };
-	const uint8_t *weights = target_changing(sim->engine) ? changing : usual;
+	/* Its former is needed while it returns, for another is away, and lacks what was written to both. */
+	static const uint8_t beside[MOVES] = { 5, 6, 1, 1, 6, 1, 0, 0, 0, 0, 1, 8, 0 };
+	static const uint8_t usual[MOVES] = { 3, 4, 1, 2, 4, 2, 1, 0, 1, 2, 5, 4, 1 };
+	static const uint8_t changing[MOVES] = { 5, 2, 1, 0, 3, 1, 3, 4, 1, 3, 1, 1, 0 };
+	const uint8_t *weights = target_changing(sim->engine) ? changing : doubles(sim->engine) ? beside : usual;
 	uint64_t total = 0, drawn;
 	int what = 0;
 
@@ -160,7 +190,8 @@ draw_cascade(struct sim *sim)
 {
 	struct cascade *cascade = &sim->cascade;
 
-	cascade->state = states[fake_random(&cascade->random) % sizeof(states)];
+	cascade->doubles = random_once_in(&cascade->random, 5);
+	cascade->state = cascade->doubles ? WHERE_TARGET_FILLS : states[fake_random(&cascade->random) % sizeof(states)];
 	/* What is there nearly always is waited for all the same. */
 	cascade->next_us = sim->schedule.now_us + random_between(&cascade->random, 0, 2000000);
 }
@@ -178,15 +209,23 @@ cascade_init(struct sim *sim)
 }
 
 static bool
-is_time(struct sim *sim)
+may_strike(const struct sim *sim)
+{
+	return sim->cascade.left > 0 && sim->steer.on && sim->engine != NULL && !sim->stranger && !sim->crash_due &&
+	       sim->running_seen && !sim->stopping && !sim->turn_missed;
+}
+
+static bool
+is_time(const struct sim *sim)
 {
 	const struct cascade *cascade = &sim->cascade;
 
-	if (cascade->left == 0 || !sim->steer.on || sim->engine == NULL || sim->stranger || sim->crash_due ||
-	    !sim->running_seen || sim->stopping || sim->turn_missed)
+	if (!may_strike(sim))
 		return false;
 	if (cascade->moves == 0 && cascade->state >= WHERE_TARGET_TAKES && cascade->state <= WHERE_TARGET_WITHDRAWS)
 		return (engine_where(sim->engine) >> cascade->state) & 1;
+	if (cascade->moves == 0 && cascade->doubles && !doubles(sim->engine))
+		return false;
 	return sim->schedule.now_us >= cascade->next_us &&
 	       (cascade->moves > 0 || ((engine_where(sim->engine) >> cascade->state) & 1));
 }
@@ -199,12 +238,32 @@ draw_pause(uint64_t *random)
 	return random_between(random, 0, longest_us[fake_random(random) % 8]);
 }
 
+/* Has a member replaced whose copying the next one waits for; if that can't be, another comes. */
+static void
+replace_some(struct sim *sim)
+{
+	struct cascade *cascade = &sim->cascade;
+	const struct engine *engine = sim->engine;
+	int m;
+
+	if (!may_strike(sim) || cascade->moves > 0 || !cascade->doubles || sim->schedule.now_us < cascade->next_us ||
+	    engine->target != NULL || engine->replace_role >= 0 || engine->out != 0)
+		return;
+	m = draw_holder(sim, &cascade->random, -1);
+	if (m >= 0)
+		admin_cascade(sim, m, true);
+	cascade->next_us = sim->schedule.now_us + (engine->replace_role >= 0 ? 0 : 30000);
+	if (engine->replace_role < 0 && random_once_in(&cascade->random, 4))
+		draw_cascade(sim);
+}
+
 void
 cascade(struct sim *sim)
 {
 	struct cascade *cascade = &sim->cascade;
 	uint64_t *random = &cascade->random;
 
+	replace_some(sim);
 	while (is_time(sim)) {
 		int subject = subject_of(sim);
 		enum move what = draw_move(sim, random);
@@ -224,6 +283,11 @@ cascade(struct sim *sim)
 		if (--cascade->moves == 0) {
 			cascade->left--;
 			draw_cascade(sim);
+			sim->crash_due = sim->geometry.redundancy > 0 && random_once_in(random, 4);
+			if (sim->crash_due)
+				sim->crash_kind = FAULT_HALVES;
+			for (int m = 0; m < sim->slots; m++)
+				sim->members[m].superblock_us_max = sim->crash_due ? sim->members[m].superblock_us_max : 0;
 		}
 		sim_turn(sim);
 	}

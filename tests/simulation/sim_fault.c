@@ -15,11 +15,12 @@
 
 /* Back-off before a member is tried again, its log-in, and what the engine then reads. */
 #define SLACK_US 6000000ull
+#define LOGIN_US 150000ull	/* an engine tries the other path after that, and reads who it is */
 
 const char *const fault_names[FAULT_KINDS] = {
 	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "command refused",
 	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "standstill", "deferred error", "no memory", "gateway crash", "blackout", "stop and start",
-	"fenced off", "clone", "forced", "second gateway",
+	"fenced off", "clone", "forced", "second gateway", "halves",
 };
 
 static uint64_t
@@ -265,6 +266,14 @@ strike_superblock(struct sim *sim, int m, uint64_t *random)
 	fault_update_excess(sim);
 }
 
+/* Behind its first block, in which all that is listed finds room: superblocks say that the others are empty, so it matters to no start. */
+static void
+strike_table(struct fake_member *member, uint64_t *random)
+{
+	disk_damage(&member->disk, LAYOUT_LOST_OFFSET + random_between(random, LAYOUT_LOST_BLOCK_GRANULES, LAYOUT_LOST_GRANULES - 1) *
+		    LAYOUT_GRANULE_BYTES);
+}
+
 static void
 strike_medium(struct sim *sim, int m, uint64_t *random)
 {
@@ -277,6 +286,10 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 			       : sim->hot_row + fake_random(random) % sim->hot_rows;
 	uint64_t column = fake_random(random) % chunk_sectors * DISK_SECTOR;
 
+	if (random_once_in(random, 18)) {
+		strike_table(member, random);
+		return;
+	}
 	if (random_once_in(random, 6)) {	/* where the region map stands */
 		disk_damage(&member->disk, LAYOUT_MAP_OFFSET + fake_random(random) % (sim_region(sim, sim->rows - 1) /
 			    LAYOUT_GRANULE_REGIONS + 1) * LAYOUT_GRANULE_BYTES);
@@ -597,6 +610,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	case FAULT_CLONE:
 	case FAULT_FORCED:
 	case FAULT_SECOND:
+	case FAULT_HALVES:
 	case FAULT_KINDS:
 		break;
 	}
@@ -622,17 +636,26 @@ some_events(struct sim *sim, uint64_t events)
 		sim_advance(sim, schedule_next_us(&sim->schedule));
 }
 
+/* Does it say who it is while an assembly that could begin without it waits?  It does so after a log-in, by its second path at worst, and
+ * that takes as long as two answers.
+ */
+static bool
+is_heard_in_time(const struct sim *sim, const struct fake_member *member)
+{
+	const uint64_t wait_us = 1000 * ((uint64_t)sim->engine_options.assembly_wait_ms + 2 * sim->engine_options.give_up_ms);
+
+	return member->reachable && !member->hung && !member->cut_off && !member->refuse_reads &&
+	       member->answer_us_max < member->deadline_us && 5 * member->answer_us_max + LOGIN_US < wait_us;
+}
+
 /* Can a gateway that sees the volume for the first time read whose it is?  Who is out may have an older owner on record, or none. */
 static bool
 owner_is_known(const struct sim *sim)
 {
-	for (int role = 0; role < sim->count; role++) {
-		const struct fake_member *member = &sim->members[sim->holder[role] >= 0 ? sim->holder[role] : 0];
-
-		if (sim->holder[role] >= 0 && member->reachable && !member->hung && !member->cut_off &&
+	for (int role = 0; role < sim->count; role++)
+		if (sim->holder[role] >= 0 && is_heard_in_time(sim, &sim->members[sim->holder[role]]) &&
 		    !((sim->wiped_roles >> role) & 1))
 			return true;
-	}
 	return false;
 }
 
@@ -741,7 +764,10 @@ fault_crash(struct sim *sim, uint64_t *random)
 
 	sim->crash_kind = (enum fault_kind)0;
 	sim->options.totals->faults[kind]++;
-	strike_gateway(sim, kind, random);
+	if (kind == FAULT_HALVES)
+		halves_crash(sim, random);
+	else
+		strike_gateway(sim, kind, random);
 }
 
 /* The faults that this life has by its abilities: one in three, if there are any. */
@@ -755,7 +781,7 @@ draw_able(const struct sim *sim, uint64_t *random, enum fault_kind *kind)
 		{ ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
 		{ ABILITY_FENCES, FAULT_FENCED }, { ABILITY_CLONES, FAULT_CLONE },
 		{ ABILITY_FORCES, FAULT_FORCED },
-		{ ABILITY_TWO_GATEWAYS, FAULT_SECOND },
+		{ ABILITY_TWO_GATEWAYS, FAULT_SECOND }, { ABILITY_HALVES, FAULT_HALVES },
 	};
 	enum fault_kind kinds[sizeof(able) / sizeof(able[0])];
 	uint64_t count = 0;
@@ -802,6 +828,8 @@ fault_inject(struct sim *sim, uint64_t *random)
 		force_strike(sim, random);
 	else if (kind == FAULT_SECOND)
 		former_strike(sim, random);
+	else if (kind == FAULT_HALVES)
+		halves_strike(sim, random);
 	else if (kind > FAULT_STOP)
 		gateway_strike(sim, kind, random);
 	else if (kind >= FAULT_CRASH)

@@ -11,7 +11,7 @@
  *	. a row is unsure (its region was written when the gateway died, or a write of it failed) while a member is
  *	  out, for that member's chunks;
  *	. sectors of a row were made unreadable on more members than the level bears, or on one while another
- *	  is out or the row is unsure.
+ *	  is out or the row is unsure, or unproven.
  *    It ends when the sector is written (and the write acknowledged), or everything was found right.
  */
 #include "sim.h"
@@ -98,7 +98,7 @@ is_write(const struct sim_request *request)
 static bool
 is_unproven(const struct sim *sim, uint64_t row)
 {
-	return has_parity(sim) && (sim->unsure[row] || sim->open[row] || !sim->proven_once);
+	return has_parity(sim) && (sim->unsure[row] || sim->open[row] || sim->unproven[row]);
 }
 
 /* --- permissions --- */
@@ -265,8 +265,22 @@ map_is_gone(const struct sim *sim)
 	for (int role = 0; role < sim->count; role++)
 		good += sim->holder[role] >= 0 &&
 			!disk_is_damaged(&sim->members[sim->holder[role]].disk, LAYOUT_MAP_OFFSET,
-					 LAYOUT_MAP_BYTES);
+					 LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET);
 	return good < 2;	/* that one may be away at the next assembly */
+}
+
+/* Nobody noted when parity of these was made: a gateway that starts finds them as they were before it was, and lost caches may have
+ * taken it along.  No data stands there; but what can't be read there, nothing else tells.
+ */
+static void
+forget_raw(struct sim *sim)
+{
+	for (uint64_t row = 0; row < sim->rows; row++) {
+		if (!sim->raw[row] || sim->unproven[row])
+			continue;
+		sim->unproven[row] = true;
+		judge_row(sim, row);
+	}
 }
 
 /* Which rows of it were written, and are in caches, the next gateway does not know. */
@@ -294,6 +308,30 @@ oracle_map_damaged(struct sim *sim)
 		forget_map(sim);
 }
 
+/* A sector costs its block, on each of those that are in sync now. */
+static bool
+map_is_unread(const struct sim *sim, uint32_t block)
+{
+	const uint64_t at = LAYOUT_MAP_OFFSET + (uint64_t)block * LAYOUT_MAP_BLOCK_BYTES;
+
+	for (int role = 0; role < sim->count; role++)
+		if (sim->holder[role] >= 0 &&
+		    !disk_is_damaged(&sim->members[sim->holder[role]].disk, at, LAYOUT_MAP_BLOCK_BYTES))
+			return false;
+	return true;
+}
+
+/* Others, who were away, may have had what it could read on none of its members. */
+void
+oracle_assembled(struct sim *sim)
+{
+	const uint32_t block_regions = LAYOUT_MAP_BLOCK_BYTES / LAYOUT_GRANULE_BYTES * LAYOUT_GRANULE_REGIONS;
+
+	for (uint32_t region = 0; region < regions(sim); region++)
+		if (map_is_unread(sim, region / block_regions))
+			forget_region(sim, region);
+}
+
 /* Of what the gateway before does, its successor knows the region only. */
 void
 oracle_mended(struct sim *sim, uint64_t row, bool by_former)
@@ -306,6 +344,8 @@ oracle_mended(struct sim *sim, uint64_t row, bool by_former)
 void
 oracle_crashed(struct sim *sim)
 {
+	raw_look(sim);
+	forget_raw(sim);
 	forget_map(sim);
 	for (uint32_t region = 0; region < regions(sim); region++)
 		if (region_is_open(sim, region))
@@ -341,7 +381,6 @@ is_clean_on_record(const struct sim *sim, uint32_t *recorded)
 void
 oracle_stopped(struct sim *sim)
 {
-	const bool never_proven = has_parity(sim) && !sim->proven_once;
 	uint32_t recorded;
 
 	if (sim->geometry.redundancy == 0 || !sim->running_seen || !is_clean_on_record(sim, &recorded)) {
@@ -353,22 +392,31 @@ oracle_stopped(struct sim *sim)
 	for (uint64_t i = 0; i < sim->sectors; i++)
 		sim->traits[i] &= (uint8_t)~WAS_ANYTHING;
 	memset(sim->unflushed, 0, sim->rows * sizeof(*sim->unflushed));
-	if (!never_proven)
-		memset(sim->touched, 0, sim->rows * sizeof(*sim->touched));
+	for (uint64_t row = 0; row < sim->rows; row++)
+		sim->touched[row] &= sim->unproven[row];
 	for (uint32_t region = 0; region < regions(sim); region++)
 		if (region_is_open(sim, region) && has_parity(sim) && recorded != 0 && recorded == sim->out_roles)
 			open_region(sim, region);
 		else if (region_is_open(sim, region))
 			make_region_unsure(sim, region);
+	raw_look(sim);
+	forget_raw(sim);
 	forget_map(sim);
 }
 
-/* Parity and copies of the new rows have still to be made. */
+/* New regions are as those of a new volume.  Of the last one before, the new rows are made beside what is there: suspect if that is. */
 void
 oracle_grown(struct sim *sim, uint64_t rows_before)
 {
-	for (uint64_t row = rows_before; row < sim->rows; row++)
-		make_unsure(sim, row);
+	for (uint64_t row = rows_before; row < sim->rows; row++) {
+		if (sim_region(sim, row) == sim_region(sim, rows_before - 1)) {
+			make_unsure(sim, row);
+			continue;
+		}
+		sim->raw[row] = has_parity(sim);
+		sim->unproven[row] = has_parity(sim);
+		judge_row(sim, row);
+	}
 }
 
 /* A member returned that may have lost its cache, and others were silent too: nobody can make up for it. */
@@ -387,6 +435,8 @@ oracle_session_restored(struct sim *sim, int m)
 		oracle_crashed(sim);
 		return;
 	}
+	raw_look(sim);
+	forget_raw(sim);
 	for (uint64_t row = 0; row < sim->rows; row++)
 		if (sim->unflushed[row])
 			make_unsure(sim, row);
@@ -425,6 +475,9 @@ oracle_before_force(struct sim *sim, struct forced_start *start)
 	start->traits = malloc(sim->sectors);
 	memcpy(start->traits, sim->traits, sim->sectors);
 	start->open = malloc(regions(sim) * sizeof(*start->open));
+	raw_look(sim);
+	start->raw = malloc(sim->rows * sizeof(*start->raw));
+	memcpy(start->raw, sim->raw, sim->rows * sizeof(*start->raw));
 	start->left_us = sim->schedule.now_us;
 	memcpy(start->floor, sim->floor, sim->sectors * sizeof(*start->floor));
 	for (uint32_t region = 0; region < regions(sim); region++)
@@ -468,8 +521,11 @@ oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, 
 {
 	const uint32_t all = (1u << sim->count) - 1;
 
-	for (uint64_t row = 0; row < sim->rows; row++)
+	for (uint64_t row = 0; row < sim->rows; row++) {
 		go_back(sim, start, row, (left | dead) == all ? all : left);
+		sim->raw[row] |= start->raw[row];
+	}
+	forget_raw(sim);
 	oracle_out_changed(sim, dead);
 	for (uint32_t region = 0; region < regions(sim); region++)
 		if (start->open[region] || region_was_written(sim, region, start->left_us))
@@ -482,6 +538,7 @@ oracle_after_force(struct forced_start *start)
 	free(start->floor);
 	free(start->traits);
 	free(start->open);
+	free(start->raw);
 }
 
 void
@@ -556,8 +613,8 @@ oracle_quiescent(struct sim *sim)
 	memset(sim->unsure, 0, sim->rows * sizeof(*sim->unsure));
 	memset(sim->open, 0, sim->rows * sizeof(*sim->open));
 	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
+	memset(sim->unproven, 0, sim->rows * sizeof(*sim->unproven));
 	oracle_look_at_damage(sim);
-	sim->proven_once = true;
 }
 
 /* Members on which something of these columns of the row can't be read now. */
@@ -1063,16 +1120,19 @@ slowness_takes_long(const struct sim *sim, uint64_t lived_ms)
 	return lived_ms + 1 >= time_ms && (uint64_t)sim->active_count * steps * slowest_us / 1000 >= time_ms;
 }
 
-/* Who is silent in its sessions is given up when the second has ended.  Here one may last for two of the member's deadlines, which are
- * not give_up as in the product, so that the two can use up a request's time.
+/* Who is silent in its sessions is given up when the second has ended: here one may last for two of the member's deadlines, which are not
+ * give_up as in the product.  Who answers something all the time has a session for as long as a command may take in it, and
+ * give_up of another.
  */
 static bool
 silence_takes_long(const struct sim *sim, uint64_t lived_ms)
 {
-	const uint64_t time_ms = request_time_ms(sim);
+	const struct engine_options *options = &sim->engine_options;
+	const uint64_t time_ms = request_time_ms(sim), silent_ms = 4 * sim->members[sim->stay.member].deadline_us / 1000 + options->grace_ms;
+	const uint64_t deaf_ms = (BACKEND_IO_DEADLINES + 1ull) * options->give_up_ms + options->grace_ms + 1000;
+	const bool answers = sim->stay.kind == STAY_DATA_MUTE;
 
-	return sim->stay.lasts && lived_ms + 1 >= time_ms &&
-	       4 * sim->members[sim->stay.member].deadline_us / 1000 + sim->engine_options.grace_ms >= time_ms;
+	return sim->stay.lasts && lived_ms + 1 >= time_ms && (answers || silent_ms > deaf_ms ? deaf_ms : silent_ms) >= time_ms;
 }
 
 /* The engine tries again each second what has to be recorded before anything goes on. */
@@ -1099,6 +1159,23 @@ oracle_memory_was_short(struct sim *sim, const struct sim_request *request)
 	return sim->schedule.now_us <= sim->short_until_us && sim->short_since_us <= request->submit_us + MEMORY_RETRY_US;
 }
 
+/* Those that are well can't read it, and of the others one refuses to: that may pass, and it is asked again. */
+static bool
+map_is_withheld(const struct sim *sim)
+{
+	bool refused = false;
+
+	for (int role = 0; role < sim->count; role++) {
+		const int m = sim->holder[role];
+
+		if (m >= 0 && sim->trouble_until_us[m] <= sim->schedule.now_us &&
+		    !disk_is_damaged(&sim->members[m].disk, LAYOUT_MAP_OFFSET, LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET))
+			return false;
+		refused |= m >= 0 && sim->members[m].refused_us >= sim->started_us;
+	}
+	return refused && has_parity(sim);
+}
+
 static bool
 error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 {
@@ -1123,7 +1200,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 			(sim->cache_losses > sim->cache_losses_told || request->submit_us <= sim->told_us)) ||
 		       excess || refusal_is_fair(sim, request) || request->saw_loss || loss_is_fair(sim, request);
 	case ENOMEDIUM:
-		return !sim->running_seen && (excess || sim->half_recorded) &&
+		return !sim->running_seen && (excess || sim->half_recorded || map_is_withheld(sim)) &&
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:
@@ -1259,6 +1336,12 @@ oracle_init(struct sim *sim)
 	sim->unsure = calloc(sim->rows_max, sizeof(*sim->unsure));
 	sim->open = calloc(sim->rows_max, sizeof(*sim->open));
 	sim->touched = calloc(sim->rows_max, sizeof(*sim->touched));
+	sim->unproven = calloc(sim->rows_max, sizeof(*sim->unproven));
+	sim->raw = calloc(sim->rows_max, sizeof(*sim->raw));
+	if (has_parity(sim) && !sim->zeroed) {
+		memset(sim->unproven, true, sim->rows * sizeof(*sim->unproven));
+		memset(sim->raw, true, sim->rows * sizeof(*sim->raw));
+	}
 	sim->unflushed = calloc(sim->rows_max, sizeof(*sim->unflushed));
 	sim->written_us = calloc(sim->rows_max, sizeof(*sim->written_us));
 	sim->untold = calloc(sim->sectors_max, sizeof(*sim->untold));
@@ -1280,6 +1363,8 @@ oracle_free(struct sim *sim)
 	free(sim->unsure);
 	free(sim->open);
 	free(sim->touched);
+	free(sim->unproven);
+	free(sim->raw);
 	free(sim->unflushed);
 	free(sim->written_us);
 	free(sim->dropped_roles);

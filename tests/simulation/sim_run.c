@@ -93,6 +93,8 @@ see_accusations(struct sim *sim)
 void
 sim_look(struct sim *sim)
 {
+	const bool assembled = sim->running_seen;
+
 	sim->look = false;
 	if (sim->engine == NULL || sim->stranger)
 		return;
@@ -109,7 +111,10 @@ sim_look(struct sim *sim)
 	former_sees_running(sim);
 	admin_size_seen(sim);
 	see_members(sim);
+	if (!assembled)
+		oracle_assembled(sim);
 	clone_look(sim);
+	raw_look(sim);
 	oracle_look_at_damage(sim);
 }
 
@@ -628,6 +633,7 @@ quiesce(struct sim *sim, bool whole)
 	sim->crash_due = false;
 	former_end(sim);
 	fault_cure_all(sim);
+	sim_turn(sim);	/* sessions may have ended, and an engine with nothing else to wait for has to hear of that */
 	if (former_holds(sim)) {	/* a member that was away then: the volume wants another take-over for it */
 		sim_stop(sim);
 		sim_take_over(sim, false);
@@ -732,7 +738,6 @@ begin(struct sim *sim, const struct sim_options *options)
 	fault_init(sim);
 	steer_init(sim);
 	cascade_init(sim);
-	sim->proven_once = sim->zeroed;
 	sim_trace(sim, "seed %llu: level %d, %d members, chunk %u, block %u, %llu rows, depth %u%s",
 		  (unsigned long long)options->seed, sim->level, sim->count, sim->chunk_bytes,
 		  sim->block_bytes, (unsigned long long)sim->rows, sim->depth,

@@ -109,4 +109,37 @@ accept_all(struct rig *rig)
 	rig_steps(rig, 100);
 }
 
+/* Members 1 and up refuse a write of one sector in this row's second chunk, so that nobody knows how much of it was done. */
+static inline void
+fail_half_way(struct rig *rig, uint64_t row)
+{
+	/* Marks the region, or that would be refused and nothing written. */
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row) + CHUNK_SECTORS, 1, false);
+	rig_drain(rig);
+	rig->errors_allowed = true;
+	for (int m = 1; m < rig->count; m++)
+		rig->members[m].refuse_writes = true;
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row) + CHUNK_SECTORS, 1, false);
+	rig_drain(rig);
+	for (int m = 1; m < rig->count; m++)
+		rig->members[m].refuse_writes = false;
+	rig->errors_allowed = false;
+	rig_steps(rig, 100);
+}
+
+/* Of this row member 0's chunk is lost, and nothing else of the volume. */
+static inline void
+check_only_this_is_lost(struct rig *rig, uint64_t row)
+{
+	struct lost_range range[2];
+
+	assert_int_equal(rig_status(rig).lost_bytes, CHUNK);
+	assert_int_equal(engine_lost_list(rig->engine, 0, range, 2), 1);
+	assert_int_equal(range[0].offset_bytes, sector_of_row(rig, row) * RIG_SECTOR);
+	assert_int_equal(read_first_chunk(rig, row), -ENODATA);
+	for (uint64_t other = 0; other * row_sectors(rig) < rig->sectors; other++)
+		if (other != row)
+			assert_int_equal(read_first_chunk(rig, other), 0);
+}
+
 #endif

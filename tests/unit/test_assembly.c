@@ -616,6 +616,28 @@ two_devices_that_are_one_member(void **state)
 	assert_int_equal(scene.verdict.role[2], -1);
 }
 
+/* Two of them equal, the third equal, older, or newer than both. */
+static void
+of_a_member_and_its_copies_none_is_believed_if_two_are_equal(void **state)
+{
+	static struct scene scene;
+	const struct superblock record = record_of(5, 4);
+
+	for (int older = 0; older <= 2; older++) {
+		scene_begin(&scene);
+		for (int role = 0; role < 4; role++)
+			add_member(&scene, &record, role, role, EPOCH, EVENT);
+		add_member(&scene, &record, 1, 1, EPOCH, EVENT - (older == 2));
+		add_member(&scene, &record, 1, 1, EPOCH, EVENT - (older >= 1));
+		assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
+		check_always(&scene);
+		assert_int_equal(scene.verdict.standing[1], older == 2 ? STANDING_IN_SYNC : STANDING_UNKNOWN);
+		assert_int_equal(scene.verdict.standing[4], STANDING_UNKNOWN);
+		assert_int_equal(scene.verdict.standing[5], STANDING_UNKNOWN);
+		assert_int_equal(scene.verdict.distrusted, older == 2 ? 0 : 1u << 1);
+	}
+}
+
 static void
 member_older_than_it_acknowledged_is_not_trusted(void **state)
 {
@@ -751,6 +773,76 @@ a_record_that_was_never_in_force_does_not_rule(void **state)
 		scene.input.presence[2] = PRESENCE_AWAITED;
 		assert_int_equal(decide(&scene)->answer, ASSEMBLY_WAIT);
 		assert_int_equal(scene.verdict.standing[0], STANDING_OUT_OF_DATE);
+	}
+}
+
+/* The same, but member 0 was there for several starts that crashed: its epoch is higher than that of the one that ran without it.  known:
+ * the write counts of the others that it had seen; they have written `more` since.
+ */
+static void
+rule_after_starts_in_vain(uint64_t known, uint64_t more, enum member_state state, bool denied)
+{
+	static struct scene scene;
+	struct superblock crashed = record_of(5, 4), ran = crashed;
+
+	for (int role = 0; role < 4; role++)
+		crashed.write_counts[role] = known;
+	ran.member_states[0] = (uint8_t)state;
+	track(&ran, 0, 0, 0, MEMBER_OUT_OF_DATE);
+	ran.tracked[0].epoch = EPOCH - 1;
+	scene_begin(&scene);
+	add_member(&scene, &crashed, 0, 0, EPOCH + 3, EVENT);
+	scene.superblocks[0].write_count = known + 1;
+	for (int role = 1; role < 4; role++) {
+		add_member(&scene, &ran, role, role, EPOCH, EVENT + 9);
+		scene.superblocks[role].write_count = known + more;
+	}
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
+	check_always(&scene);
+	assert_int_equal(scene.verdict.newest == 0, !denied);
+	assert_int_equal(scene.verdict.standing[0], denied ? STANDING_OBSOLETE : STANDING_IN_SYNC);
+	scene.input.presence[1] = scene.input.presence[2] = PRESENCE_ABSENT;
+	assert_int_equal(decide(&scene)->newest == 0, !denied);
+	scene.input.copy_lost[3] = true;	/* its other one may have been the record of member 0 */
+	assert_int_equal(decide(&scene)->newest, 0);
+}
+
+static void
+a_start_that_never_ran_does_not_rule_by_its_epoch(void **state)
+{
+	(void)state;
+	rule_after_starts_in_vain(10, 1, MEMBER_MISSING, true);
+	rule_after_starts_in_vain(10, 3, MEMBER_MISSING, true);
+	/* it was replaced, or taken out, since */
+	rule_after_starts_in_vain(10, 2, MEMBER_FAULTY, true);
+	/* an eviction that was taken back, which these two superblocks may tell of as well */
+	rule_after_starts_in_vain(10, 1, MEMBER_FAULTY, false);
+	rule_after_starts_in_vain(10, 0, MEMBER_FAULTY, false);
+	/* 0.1 counted nothing */
+	rule_after_starts_in_vain(0, 5, MEMBER_MISSING, false);
+}
+
+/* A member that has the superblock of the time when another was out, and is back where it was then. */
+static void
+whose_superblock_was_put_back_denies_no_record(void **state)
+{
+	static struct scene scene;
+	struct superblock newest = record_of(5, 3), old = newest;
+
+	(void)state;
+	old.member_states[0] = MEMBER_MISSING;
+	newest.write_counts[0] = newest.write_counts[1] = 30;
+	for (uint64_t epoch = EPOCH - 1; epoch <= EPOCH; epoch++) {
+		scene_begin(&scene);
+		add_member(&scene, &newest, 0, 0, EPOCH, EVENT);
+		scene.superblocks[0].write_count = 30;
+		add_member(&scene, &old, 1, 1, epoch, EVENT - 4);
+		scene.superblocks[1].write_count = 20;
+		assert_int_equal(decide(&scene)->newest, 0);
+		assert_int_equal(scene.verdict.standing[0], STANDING_IN_SYNC);
+		assert_int_equal(scene.verdict.standing[1], STANDING_OBSOLETE);
+		assert_true(scene.verdict.went_back[1]);
+		check_always(&scene);
 	}
 }
 
@@ -900,10 +992,13 @@ main(void)
 		cmocka_unit_test(a_replaced_member_is_obsolete_even_if_forced),
 		cmocka_unit_test(targets_of_rebuilds_are_known_and_never_forced),
 		cmocka_unit_test(two_devices_that_are_one_member),
+		cmocka_unit_test(of_a_member_and_its_copies_none_is_believed_if_two_are_equal),
 		cmocka_unit_test(member_older_than_it_acknowledged_is_not_trusted),
 		cmocka_unit_test(a_copy_that_cannot_be_read_may_have_held_one_write_more),
 		cmocka_unit_test(force_prefers_the_newest_then_the_one_that_is_tracked),
 		cmocka_unit_test(a_record_that_was_never_in_force_does_not_rule),
+		cmocka_unit_test(a_start_that_never_ran_does_not_rule_by_its_epoch),
+		cmocka_unit_test(whose_superblock_was_put_back_denies_no_record),
 		cmocka_unit_test(a_record_of_an_older_epoch_proves_nothing),
 		cmocka_unit_test(a_torn_update_may_go_either_way_but_not_both),
 		cmocka_unit_test(reasons_name_the_remedy),

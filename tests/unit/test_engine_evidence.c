@@ -5,6 +5,7 @@
 
 #define LOAD_BYTES (4ull << 20)
 #define GIVE_UP_MS 500u
+#define DATA_OFFSET (4u << 20)
 
 static void
 start_with_grace(struct rig *rig, uint64_t seed, uint32_t grace_ms)
@@ -152,6 +153,68 @@ test_a_member_that_does_not_answer_one_command_goes(void **state)
 	speak(&rig);
 }
 
+/* A member with two paths, so that it is back before anybody may do without it, answers all but what concerns its chunk of the first row.
+ * Whoever waits for that row may wait for less than two sessions can last.
+ */
+static void
+start_deaf_to_one_row(struct rig *rig, uint64_t seed)
+{
+	struct fake_member *member = &rig->members[1];
+
+	start(rig, seed);
+	rig_verify(rig);
+	member->backend.paths = 2;
+	member->deadline_us = GIVE_UP_MS * 1000;
+	member->command_us_max = 6ull * GIVE_UP_MS * 1000;
+	member->mute_from_bytes = LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES;
+	member->mute_to_bytes = DATA_OFFSET + 16384;
+	rig_submit(rig, REQUEST_WRITE, 0, 96, false);
+	rig_submit(rig, REQUEST_WRITE, 8, 8, false);
+}
+
+/* Reads of other rows go on, for so long or until it is out. */
+static uint64_t
+read_other_rows(struct rig *rig, uint64_t most_ms)
+{
+	const uint64_t since_ms = rig->now_ms;
+
+	while (rig_status(rig).members[1].state == MEMBER_IN_SYNC && rig->now_ms - since_ms < most_ms) {
+		for (uint64_t sector = 960; sector < rig->sectors && rig->active_count < 32; sector += 96)
+			rig_submit(rig, REQUEST_READ, sector, 96, false);
+		rig_steps(rig, 5);
+	}
+	return rig->now_ms - since_ms;
+}
+
+static void
+test_one_command_has_no_whole_session_more(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start_deaf_to_one_row(&rig, 1613);
+	assert_in_range(read_other_rows(&rig, 12 * GIVE_UP_MS), 6 * GIVE_UP_MS, 7 * GIVE_UP_MS + 100);
+	assert_int_not_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+	rig_drain(&rig);
+	speak(&rig);
+}
+
+static void
+test_one_command_has_its_time_in_another_session(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start_deaf_to_one_row(&rig, 1614);
+	read_other_rows(&rig, 6 * GIVE_UP_MS - 100);
+	rig.members[1].mute_from_bytes = UINT64_MAX;
+	set_pace(&rig, 1, GIVE_UP_MS * 200);
+	read_other_rows(&rig, 2 * GIVE_UP_MS);
+	rig_drain(&rig);
+	assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+	finish(&rig);
+}
+
 /* One command that met two short interruptions has not waited longer than silence is borne. */
 static void
 test_a_member_whose_sessions_end_twice_in_short_stays(void **state)
@@ -226,6 +289,8 @@ main(void)
 		cmocka_unit_test(test_a_member_that_answers_nothing_but_log_ins_goes),
 		cmocka_unit_test(test_a_member_that_answers_no_read_goes),
 		cmocka_unit_test(test_a_member_that_does_not_answer_one_command_goes),
+		cmocka_unit_test(test_one_command_has_no_whole_session_more),
+		cmocka_unit_test(test_one_command_has_its_time_in_another_session),
 		cmocka_unit_test(test_a_member_whose_sessions_end_twice_in_short_stays),
 		cmocka_unit_test(test_assembly_that_never_was_counts_for_nothing),
 	};

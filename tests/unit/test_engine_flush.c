@@ -558,6 +558,31 @@ test_what_a_cache_took_is_flushed_after_it_was_switched_off(void **state)
 	assert_true(kept > 0);
 }
 
+/* Nor does it matter that the gateway which wrote it has died since. */
+static void
+test_what_a_gateway_left_in_a_cache_is_flushed_after_it_was_switched_off(void **state)
+{
+	(void)state;
+	for (int level = 0; level <= 5; level += 5) {
+		struct rig rig;
+
+		start(&rig, level, level == 0 ? 2 : 4, 1650);
+		write_everywhere(&rig);
+		assert_true(rig.members[0].disk.dirty_count > 0);
+		rig_crash(&rig);
+		for (int m = 0; m < rig.count; m++)
+			rig.members[m].hides_cache = true;
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		for (int m = 0; m < rig.count; m++)
+			assert_int_equal(rig.members[m].disk.dirty_count, 0);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
 /* A member that is sent away, and loses its power before its session has ended, is needed after all.  Its eviction had begun by then. */
 static void
 test_a_cache_can_go_while_its_session_is_being_closed(void **state)
@@ -618,6 +643,7 @@ main(void)
 		cmocka_unit_test(test_what_a_start_asks_members_with_is_no_loss),
 		cmocka_unit_test(test_a_copy_that_a_read_settled_can_go_with_a_cache),
 		cmocka_unit_test(test_what_a_cache_took_is_flushed_after_it_was_switched_off),
+		cmocka_unit_test(test_what_a_gateway_left_in_a_cache_is_flushed_after_it_was_switched_off),
 		cmocka_unit_test(test_a_cache_can_go_while_its_session_is_being_closed),
 	};
 

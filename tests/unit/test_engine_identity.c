@@ -153,6 +153,69 @@ test_copied_spare_is_used_once(void **state)
 	finish(&rig);
 }
 
+static void write_all(struct rig *rig);
+
+/* Its superblocks are written: several times each. */
+static void
+restart_often(struct rig *rig)
+{
+	for (int i = 0; i < 6; i++) {
+		rig_stop(rig);
+		rig_start(rig);
+		wait_for_active(rig);
+		rig_steps(rig, 100);
+	}
+}
+
+static void
+replace(struct rig *rig, int role, int by)
+{
+	assert_int_equal(engine_replace(rig->engine, role, by, why), 0);
+	for (int i = 0; i < 60000 && rig_status(rig).members[by].state != MEMBER_IN_SYNC; i++) {
+		rig_step(rig);
+		rig_jump(rig);
+	}
+	assert_int_equal(rig_status(rig).members[by].state, MEMBER_IN_SYNC);
+	rig_steps(rig, 500);
+}
+
+/* A crash; the one of these two goes, the other, which had been the member before, is back.  It lacks what was written without it. */
+static void
+return_instead(struct rig *rig, int gone, int back)
+{
+	write_all(rig);
+	rig_crash(rig);
+	rig->members[gone].reachable = false;
+	rig->members[back].reachable = true;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	wait_for_active(rig);			/* filled from the start */
+	rig_verify(rig);
+}
+
+/* Two copies of a spare: one was a member, and had its place taken; the other is a member now. */
+static void
+test_former_member_is_not_taken_for_one_that_has_its_uuid(void **state)
+{
+	struct rig rig;
+	uint8_t uuid[16];
+
+	start(&rig, 5, 6);
+	restart_often(&rig);
+	rig_mark_spare(&rig, EXTRA, RIG_MEMBER_BYTES);
+	replace(&rig, 1, attach(&rig, EXTRA));
+	rig.members[1].reachable = false;
+	rig_steps(&rig, 2000);
+	memset(uuid, 0x40 + 1, 16);		/* that of the one that went */
+	mark_spare_as(&rig, EXTRA + 1, uuid);
+	replace(&rig, 1, attach(&rig, EXTRA + 1));
+	rig.count = EXTRA + 2;
+	return_instead(&rig, EXTRA + 1, 1);
+	/* That one was filled from the start meanwhile: it is the member, and the other one no longer. */
+	return_instead(&rig, 1, EXTRA + 1);
+	finish(&rig);
+}
+
 static void
 test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole(void **state)
 {
@@ -1271,6 +1334,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_spare_with_a_members_uuid_is_refused),
 		cmocka_unit_test(test_copied_spare_is_used_once),
+		cmocka_unit_test(test_former_member_is_not_taken_for_one_that_has_its_uuid),
 		cmocka_unit_test(test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole),
 		cmocka_unit_test(test_no_device_ends_the_process),
 		cmocka_unit_test(test_member_put_back_under_a_running_volume_is_filled_from_the_start),

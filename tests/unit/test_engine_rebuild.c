@@ -58,12 +58,12 @@ test_member_that_goes_while_rows_are_copied_does_no_harm(void **state)
 
 /* Somebody else started it with devices of his, and wrote to rows that it did not lack. */
 static void
-use_elsewhere(struct rig *rig, int index)
+use_elsewhere(struct rig *rig, int index, uint64_t epochs)
 {
 	struct superblock superblock = rig_superblock(rig, index);
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES], rubbish[65536];
 
-	superblock.epoch++;
+	superblock.epoch += epochs;
 	superblock.write_count++;
 	superblock_encode(&superblock, block);
 	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), block, sizeof(block), true);
@@ -101,9 +101,84 @@ test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the
 		rig_start(&rig);
 		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	}
-	use_elsewhere(&rig, 0);
+	use_elsewhere(&rig, 0, 1);
 	rig.members[0].reachable = true;
 	wait_until(&rig, is_filled);
+	finish(&rig);
+}
+
+/* --- more are out than are tracked --- */
+
+static int spare;
+
+static bool
+has_taken_one(struct rig *rig)
+{
+	return rig_status(rig).members[spare].state == MEMBER_IN_SYNC;
+}
+
+static bool
+has_the_last(struct rig *rig)
+{
+	return rig_status(rig).members[7].state == MEMBER_IN_SYNC;
+}
+
+static void
+attach_spare(struct rig *rig, int index)
+{
+	rig_mark_spare(rig, index, RIG_MEMBER_BYTES);
+	spare = engine_attach(rig->engine, &rig->members[index].backend, why);
+	assert_true(spare >= 0);
+}
+
+static void
+lose_one_of_each_pair(struct rig *rig)
+{
+	begin(rig, 10, 8, 931);
+	rig->options.spare_wait_ms = 1000;
+	rig_stop(rig);
+	rig_start_active(rig);
+	for (int m = 1; m < 8; m += 2) {
+		fake_member_cut(&rig->members[m], false);
+		assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+		wait_for_state(rig, m, MEMBER_FAULTY);
+	}
+	rig_drain(rig);
+}
+
+/* Four are gone for good, and may never be removed: those that are left are not to stay alone for that. */
+static void
+test_a_spare_is_taken_though_all_sets_are_taken(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	lose_one_of_each_pair(&rig);
+	attach_spare(&rig, 8);
+	wait_until(&rig, has_taken_one);
+	submit_everywhere(&rig, REQUEST_WRITE, 64, 8);
+	rig_drain(&rig);
+	rig.members[7].reachable = true;	/* still tracked, or not */
+	wait_until(&rig, has_the_last);
+	finish(&rig);
+}
+
+/* Its set stays taken, for it says what it lacks only if nobody else has used it.  With that it can be filled from the start. */
+static void
+test_who_is_tracked_in_vain_is_filled_from_the_start(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	lose_one_of_each_pair(&rig);
+	for (int starts = 0; starts < 2; starts++) {
+		rig_stop(&rig);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	}
+	use_elsewhere(&rig, 7, 70);	/* an eviction takes 64 here */
+	rig.members[7].reachable = true;
+	wait_until(&rig, has_the_last);
 	finish(&rig);
 }
 
@@ -113,6 +188,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_member_that_goes_while_rows_are_copied_does_no_harm),
 		cmocka_unit_test(test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start),
+		cmocka_unit_test(test_a_spare_is_taken_though_all_sets_are_taken),
+		cmocka_unit_test(test_who_is_tracked_in_vain_is_filled_from_the_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

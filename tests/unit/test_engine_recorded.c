@@ -241,11 +241,19 @@ test_what_a_stop_knew_says_nothing_of_a_member_that_is_taken_by_force(void **sta
 	rig_free(&rig);
 }
 
+static void
+spoil_table(struct rig *rig)
+{
+	static const uint8_t junk[LAYOUT_GRANULE_BYTES] = { 1, 2, 3 };
+
+	for (int m = 1; m < rig->count; m++)
+		disk_write(&rig->members[m].disk, LAYOUT_LOST_OFFSET, junk, sizeof(junk), true);
+}
+
 /* Whether these are lost stood there. */
 static void
 test_what_a_stop_knew_is_worth_nothing_without_all_of_the_table(void **state)
 {
-	static const uint8_t junk[LAYOUT_GRANULE_BYTES] = { 1, 2, 3 };
 	struct rig rig;
 	uint64_t row;
 
@@ -253,12 +261,26 @@ test_what_a_stop_knew_is_worth_nothing_without_all_of_the_table(void **state)
 	row = row_in(&rig, REGION) + 5;
 	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
 	rig_stop(&rig);
-	for (int m = 1; m < rig.count; m++)
-		disk_write(&rig.members[m].disk, LAYOUT_LOST_OFFSET, junk, sizeof(junk), true);
-	start_degraded(&rig);
+	spoil_table(&rig);
+	start_by_force(&rig);
 	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
 	rig_crash(&rig);
 	rig_free(&rig);
+}
+
+/* What could not be read is known all the same. */
+static void
+test_what_a_stop_knew_counts_if_what_is_unread_of_the_table_is_empty(void **state)
+{
+	struct rig rig;
+
+	begin_recorded(&rig, 951);
+	accept_all(&rig);
+	rig_stop(&rig);
+	spoil_table(&rig);
+	start_degraded(&rig);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	finish(&rig);
 }
 
 /* Its superblocks are away: what it wrote may stand half way on these members. */
@@ -308,6 +330,98 @@ test_member_that_returns_and_goes_again_takes_nothing_along(void **state)
 	rig_free(&rig);
 }
 
+/* Members 1 to 3 lose their caches at once and come back. */
+static void
+lose_caches(struct rig *rig)
+{
+	for (int m = 1; m < 4; m++)
+		fake_member_power_loss(&rig->members[m], true);
+	assert_true(rig_wait(rig, VOLUME_SUSPENDED, 2000));
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	rig_steps(rig, 100);
+}
+
+/* The region whose rows are all on record, or were accepted, and another row in which member 0 has its chunk. */
+static uint64_t
+begin_accepted(struct rig *rig, uint64_t seed)
+{
+	begin_recorded(rig, seed);
+	accept_all(rig);
+	assert_int_equal(rig_status(rig).lost_bytes, 0);
+	return row_in(rig, REGION) + (uint64_t)rig->count;
+}
+
+/* What was accepted, or overwritten, was flushed.  Caches hold nothing of it, but only of the row that was written since. */
+static void
+test_what_was_on_record_stays_known_when_caches_are_lost(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	row = begin_accepted(&rig, 951);
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	lose_caches(&rig);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row) + CHUNK_SECTORS, 1, false);
+	rig_drain(&rig);
+	lose_caches(&rig);
+	check_only_this_is_lost(&rig, row);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* The same of a row whose write failed half way. */
+static void
+test_what_was_on_record_stays_known_beside_a_write_that_failed(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	row = begin_accepted(&rig, 952);
+	fail_half_way(&rig, row);
+	check_only_this_is_lost(&rig, row);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* A stop that calls the members clean has flushed them, so no cache holds anything when the next gateway starts. */
+static void
+test_what_a_stop_flushed_is_known_at_the_next_start(void **state)
+{
+	struct rig rig;
+	uint64_t row;
+
+	row = begin_accepted(&rig, 953);
+	rig_stop(&rig);
+	start_degraded(&rig);
+	lose_caches(&rig);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row) + CHUNK_SECTORS, 1, false);
+	rig_drain(&rig);
+	lose_caches(&rig);
+	check_only_this_is_lost(&rig, row);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_a_stop_flushed_nothing_of_a_device_that_says_so_later(void **state)
+{
+	struct rig rig;
+
+	(void)begin_accepted(&rig, 954);
+	rig_stop(&rig);
+	rig_start(&rig);
+	rig.members[2].backend.writes_lost++;
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_steps(&rig, 200);
+	lose_caches(&rig);
+	assert_true(rig_status(&rig).lost_bytes > CHUNK);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -321,8 +435,13 @@ main(void)
 		cmocka_unit_test(test_stop_of_a_whole_volume_says_nothing_of_who_goes_later),
 		cmocka_unit_test(test_what_a_stop_knew_says_nothing_of_a_member_that_is_taken_by_force),
 		cmocka_unit_test(test_what_a_stop_knew_is_worth_nothing_without_all_of_the_table),
+		cmocka_unit_test(test_what_a_stop_knew_counts_if_what_is_unread_of_the_table_is_empty),
 		cmocka_unit_test(test_what_a_stop_knew_is_void_when_a_later_assembly_was_seen),
 		cmocka_unit_test(test_member_that_returns_and_goes_again_takes_nothing_along),
+		cmocka_unit_test(test_what_was_on_record_stays_known_when_caches_are_lost),
+		cmocka_unit_test(test_what_was_on_record_stays_known_beside_a_write_that_failed),
+		cmocka_unit_test(test_what_a_stop_flushed_is_known_at_the_next_start),
+		cmocka_unit_test(test_a_stop_flushed_nothing_of_a_device_that_says_so_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ FIELDS = {
                             ("epoch_low", 18, "I"), ("epoch_high", 22, "H"))},
     **{f"write_count{i}": (1408 + 8 * i, "Q") for i in range(32)},
     **{f"tracked{i}_write_count": (1664 + 8 * i, "Q") for i in range(4)},
-    "recorded_roles": (1696, "I"),
+    "recorded_roles": (1696, "I"), "lost_empty": (1700, "I"),
 }
 SPARE_FIELDS = {
     "magic": (0, "8s"), "crc": (8, "I"), "version": (12, "I"), "member_uuid": (16, "16s"),
@@ -201,7 +201,8 @@ def superblocks(draw) -> dict:
 SCALARS = ["features_compat", "features_ro_compat", "features_incompat", "write_count", "level",
            "member_count", "role", "chunk_bytes", "block_bytes", "region_rows", "member_bytes",
            "data_bytes", "epoch", "event", "created_s", "updated_s", "resync_row", "rebuild_row",
-           "scrub_row", "scrub_mode", "scrub_running", "scrub_mismatches", "recorded_roles"]
+           "scrub_row", "scrub_mode", "scrub_running", "scrub_mismatches", "recorded_roles",
+           "lost_empty"]
 
 
 def to_struct(values: dict) -> Superblock:

@@ -433,7 +433,7 @@ target_begins(void)
 	world.target = d;
 	world.target_marking = true;
 	memset(world.clean_copied, 0xff, sizeof(world.clean_copied));
-	intent_target_begin(&world.intent, REGION_STALE(device->set), all);
+	intent_target_begin(&world.intent, REGION_STALE(device->set), all, false);
 	for (uint32_t block = 0; block < block_count(); block++)
 		world.intent.block_dirty[block] = true;
 }
@@ -814,7 +814,7 @@ what_was_written_stays_proven_while_its_place_is_filled(void **state)
 	intent_flush_ends(intent, true);
 	intent->absent = REGION_STALE(0);
 	intent_member_lost(intent, true);
-	intent_target_begin(intent, REGION_STALE(0), false);
+	intent_target_begin(intent, REGION_STALE(0), false, false);
 	intent_begin(intent, 1);
 	intent_note_rows(intent, 5, 5);
 	intent_end(intent, 1);
@@ -970,6 +970,39 @@ rows_are_told_apart_without_memory(void **state)
 	intent_destroy(intent);
 }
 
+/* What row 1 of each region lost is on record, and all of the region is what the others make of it; then row 2 is in doubt. */
+static void
+rows_of_a_defined_region_are_told_apart_without_memory(void **state)
+{
+	struct intent *intent = &world.intent;
+
+	assert_int_equal(intent_init(intent, 4, 4), 0);
+	assert_int_equal(intent_grow(intent, 16, true), 0);
+	memory_refused = true;
+	for (uint32_t region = 0; region < 4; region++) {
+		intent_region_proven(intent, region);
+		intent_suspect_rows(intent, region * 4 + 1, region * 4 + 1);
+		intent_region_defined(intent, region);
+		intent_suspect_rows(intent, region * 4 + 2, region * 4 + 2);
+	}
+	memory_refused = false;
+	for (uint64_t row = 0; row < 16; row++) {
+		assert_int_equal(intent_row_losable(intent, row), row % 4 == 2);
+		assert_int_equal(intent_row_defined(intent, row), row % 4 != 2);
+	}
+	for (uint32_t region = 0; region < 4; region++) {
+		assert_true(intent_region_undefined(intent, region));
+		intent_region_defined(intent, region);
+	}
+	assert_int_equal(intent->defined_count, 4);
+	for (uint64_t row = 0; row < 16; row++)
+		assert_true(intent_row_defined(intent, row));
+	/* Who else goes takes along what is suspect, on record or not. */
+	intent_member_lost(intent, false);
+	assert_true(intent_row_losable(intent, 1) && intent_row_losable(intent, 2));
+	intent_destroy(intent);
+}
+
 /* A region was never written, another was; each is stale on who is taken by force, or on nobody known.  If all maps are of an older
  * time, the first may have been written since.
  */
@@ -1042,6 +1075,7 @@ main(void)
 		cmocka_unit_test_teardown(what_a_resync_just_made_goes_with_a_cache, name_the_seed),
 		cmocka_unit_test_teardown(what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory, name_the_seed),
 		cmocka_unit_test_teardown(rows_are_told_apart_without_memory, name_the_seed),
+		cmocka_unit_test_teardown(rows_of_a_defined_region_are_told_apart_without_memory, name_the_seed),
 		cmocka_unit_test_teardown(what_is_forced_is_written_unless_a_map_of_today_says_no, name_the_seed),
 		cmocka_unit_test_teardown(what_is_made_beside_a_forced_member_goes_with_a_cache, name_the_seed),
 	};

@@ -152,6 +152,19 @@ def test_a_record_that_was_never_in_force_is_passed_over(tmp_path):
     assert sorted(VolumeReader(paths).in_sync()) == [1, 2, 3]
 
 
+def test_a_record_of_starts_that_never_ran_is_passed_over(tmp_path):
+    crashed, ran = record(event=10, epoch=5), record(event=9)
+    ran.member_states[0] = FAULTY
+    for known, count, epoch in ((4, 7, 5), (0, 7, 5), (4, 5, 5), (4, 3, 3)):
+        for role in range(COUNT):
+            crashed.write_counts[role] = known
+        crashed.epoch = epoch
+        paths = [write_member(tmp_path / str(role), ran if role else crashed, role, role, write_count=count)
+                 for role in range(COUNT)]
+        denied = known != 0 and count > known + 1
+        assert VolumeReader(paths).truth.states[0] == ("faulty" if denied else "in sync")
+
+
 # Rows: what tests/integration/rows.py makes of format.md, and what the product does
 
 

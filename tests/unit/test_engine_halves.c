@@ -1,0 +1,116 @@
+/* test_engine_halves.c - where two disjoint sets of members are enough each, what one of them has done without the other is not
+ * forgotten (docs/design/levels.md, Two halves).
+ */
+#include "scenario.h"
+
+#include <stdio.h>
+
+#define LOAD_BYTES (1ull << 20)
+#define GIVE_UP_MS 500u
+
+static void
+become(struct rig *rig, const char *owner)
+{
+	snprintf(rig->options.owner, sizeof(rig->options.owner), "%s", owner);
+}
+
+/* Another gateway, or this one without its state folder. */
+static void
+become_stranger(struct rig *rig)
+{
+	become(rig, "two pid 1 (rig) #2");
+	rig->epoch_recorded = rig->epoch_tried = 0;
+}
+
+/* Member 0 went on alone, and its gateway died.  Member 1 knows of nothing, not even of that gateway. */
+static void
+run_one_half(struct rig *rig, uint64_t seed)
+{
+	rig_init(rig, 1, 2, 16384, LOAD_BYTES, seed);
+	set_deadline_of_all(rig, GIVE_UP_MS * 1000);
+	become(rig, "one pid 1 (rig) #1");
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	submit_everywhere(rig, REQUEST_WRITE, 64, 64);
+	rig_drain(rig);
+	rig_stop(rig);
+	rig->members[1].reachable = false;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	submit_everywhere(rig, REQUEST_WRITE, 64, 64);
+	rig_drain(rig);
+	rig_crash(rig);
+	rig->members[1].reachable = true;
+	rig->members[0].written = rig->members[1].written = false;
+}
+
+/* In a session, or while it is being opened: it answers. */
+static void
+test_half_that_answers_slowly_is_awaited(void **state)
+{
+	static const uint64_t paces_us[] = { 150000, 250000, 390000 };
+
+	for (size_t i = 0; i < sizeof(paces_us) / sizeof(paces_us[0]); i++) {
+		struct rig rig;
+
+		run_one_half(&rig, 2200 + i);
+		become_stranger(&rig);
+		set_pace(&rig, 0, paces_us[i]);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_FAILED, 3000));
+		assert_non_null(strstr(rig_status(&rig).reason, "in use by one pid 1"));
+		rig_steps(&rig, 3000);
+		assert_int_equal(rig_status(&rig).state, VOLUME_FAILED);
+		rig_stop(&rig);
+		assert_false(rig.members[0].written || rig.members[1].written);
+		become(&rig, "one pid 2 (rig) #1");
+		rig_start(&rig);
+		wait_until(&rig, all_in_sync);
+		finish(&rig);
+	}
+}
+
+/* How long the start of a volume took that has enough members. */
+static uint64_t
+start_ms(struct rig *rig)
+{
+	const uint64_t began_ms = rig->now_ms;
+
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	return rig->now_ms - began_ms;
+}
+
+static void
+test_half_that_says_nothing_is_awaited_no_longer(void **state)
+{
+	struct rig rig;
+	uint64_t took_ms;
+
+	rig_init(&rig, 5, 4, 16384, LOAD_BYTES, 2210);
+	set_deadline_of_all(&rig, GIVE_UP_MS * 1000);
+	rig_start_active(&rig);
+	rig_stop(&rig);
+	rig.members[0].reachable = false;
+	assert_true(start_ms(&rig) < rig.options.assembly_wait_ms + 50);
+	rig_stop(&rig);
+	/* Log-ins are answered, and nothing else: until its session has ended for that. */
+	rig.members[0].reachable = true;
+	rig.members[0].mute_from_bytes = 0;
+	took_ms = start_ms(&rig);
+	assert_true(took_ms >= GIVE_UP_MS && took_ms < GIVE_UP_MS + 100);
+	rig.members[0].mute_from_bytes = UINT64_MAX;
+	wait_until(&rig, all_in_sync);
+	finish(&rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_half_that_answers_slowly_is_awaited),
+		cmocka_unit_test(test_half_that_says_nothing_is_awaited_no_longer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,298 @@
+/* test_engine_starts.c - starts that end before their superblocks are on all members, and members that become others meanwhile. */
+#include <stdlib.h>
+
+#include "scenario.h"
+#include "tap.h"
+
+#define LOAD_BYTES (1ull << 20)
+#define MEMBERS_MAX 4
+
+struct world {
+	struct rig rig;
+	struct tap taps[MEMBERS_MAX];
+	uint32_t superblocks, maps;	/* of these members: the writes, or the reads, are held */
+	bool map_writes;		/* held, of all members */
+	bool once;			/* member 0 gets one superblock that says that 1 is out and 3 in, and no more */
+};
+
+static bool
+says_second(const uint8_t *block)
+{
+	struct superblock superblock;
+
+	return superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
+	       superblock.member_states[1] == MEMBER_MISSING && superblock.member_states[3] == MEMBER_IN_SYNC;
+}
+
+static enum tap_verdict
+judge(struct tap *tap, const struct backend_io *io)
+{
+	struct world *world = tap->owner;
+	const uint32_t bit = 1u << (tap - world->taps);
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	if (world->map_writes && io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET &&
+	    io->offset_bytes < LAYOUT_LOST_OFFSET)
+		return TAP_HOLD;
+	if (tap_superblock(io, block) && world->once && bit == 1 && says_second(block)) {
+		world->once = false;
+		world->superblocks = 1;
+		return TAP_PASS;
+	}
+	if (tap_superblock(io, block))
+		return world->superblocks & bit ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_READ && io->offset_bytes == LAYOUT_MAP_OFFSET && (world->maps & bit) ? TAP_HOLD : TAP_PASS;
+}
+
+static void
+begin(struct world *world, int count, uint64_t seed)
+{
+	*world = (struct world){ 0 };
+	rig_init(&world->rig, 5, count, 16384, LOAD_BYTES, seed);
+	world->rig.errors_allowed = true;
+	for (int i = 0; i < count; i++) {
+		tap_init(&world->taps[i], &world->rig.members[i]);
+		world->taps[i].judge = judge;
+		world->taps[i].owner = world;
+	}
+	rig_start_active(&world->rig);
+}
+
+/* Every sector has something new. */
+static void
+write_all(struct rig *rig)
+{
+	for (uint64_t sector = 0; sector < rig->sectors; sector += 256)
+		rig_submit(rig, REQUEST_WRITE, sector, 256, true);
+	rig_drain(rig);
+}
+
+/* The gateway dies when member 0 alone has the new epoch. */
+static void
+start_in_vain(struct world *world)
+{
+	struct rig *rig = &world->rig;
+	const uint64_t before = rig_superblock(rig, 0).epoch;
+
+	world->superblocks = ~1u;
+	rig_start(rig);
+	for (int i = 0; i < 4000 && rig_superblock(rig, 0).epoch == before; i++)
+		rig_step(rig);
+	assert_true(rig_superblock(rig, 0).epoch > before);
+	rig_crash(rig);
+	world->superblocks = 0;
+	for (int i = 0; i < rig->count; i++)
+		tap_drop(&world->taps[i]);
+	assert_true(rig_superblock(rig, 1).epoch <= before);
+}
+
+/* Two starts end so, then the others start without it.  forgetful: another gateway, which knows nothing of those starts. */
+static void
+start_in_vain_twice(int count, bool forgetful, uint64_t seed)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	begin(&world, count, seed);
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	rig_stop(rig);
+	start_in_vain(&world);
+	start_in_vain(&world);
+	if (forgetful)
+		rig->epoch_recorded = rig->epoch_tried = 0;
+	rig->members[0].reachable = false;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	write_all(rig);
+	wait_until(rig, all_clean);
+	rig_steps(rig, 200);		/* that is on record */
+	rig_crash(rig);
+	assert_true(rig_superblock(rig, 0).epoch > rig_superblock(rig, 1).epoch);
+	rig->members[0].reachable = true;
+	rig_start(rig);
+	wait_until(rig, all_in_sync);
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
+}
+
+static void
+test_a_start_that_one_member_knows_of_does_not_make_it_the_truth(void **state)
+{
+	(void)state;
+	start_in_vain_twice(4, false, 1900);
+	start_in_vain_twice(3, true, 1901);
+}
+
+/* --- a start begins again --- */
+
+/* The newer copy of its superblock can't be read any more. */
+static void
+damage_newer(struct rig *rig, int index)
+{
+	const struct superblock superblock = rig_superblock(rig, index);
+	uint8_t rubbish[LAYOUT_SUPERBLOCK_BYTES];
+
+	memset(rubbish, 0x5A, sizeof(rubbish));
+	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), rubbish, sizeof(rubbish), true);
+}
+
+/* Member 1 refuses its superblock, again and again, while the others write theirs; when 3 is back the start begins again, and 1 has
+ * gone.  What member 0 wrote in the first attempt is older than what it wrote in the second, though there was more of it.
+ */
+static void
+test_an_attempt_is_newer_than_those_before_it(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 4, 1904);
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	rig_stop(rig);
+	rig->members[3].reachable = false;
+	rig->members[1].refuse_writes = true;
+	world.once = true;
+	rig_start(rig);
+	rig_steps(rig, 20000);
+	assert_true(world.once);
+	rig->members[3].reachable = true;
+	for (int i = 0; i < 20000 && strstr(rig_status(rig).reason, "another is back") == NULL; i++)
+		rig_step(rig);
+	assert_non_null(strstr(rig_status(rig).reason, "another is back"));
+	fake_member_cut(&rig->members[1], false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	assert_false(world.once);
+	write_all(rig);
+	wait_until(rig, all_clean);
+	rig_steps(rig, 200);		/* that is on record */
+	rig_crash(rig);
+	assert_int_equal(rig_superblock(rig, 0).member_states[1], MEMBER_MISSING);
+	damage_newer(rig, 0);
+	world.superblocks = 0;
+	for (int i = 0; i < 4; i++)
+		tap_drop(&world.taps[i]);
+	rig->members[1].refuse_writes = false;
+	rig->members[1].reachable = true;
+	rig_start(rig);
+	wait_until(rig, all_in_sync);
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
+}
+
+/* --- two change their addresses --- */
+
+static uint8_t *
+content(struct rig *rig, int index)
+{
+	uint8_t *bytes = malloc(RIG_MEMBER_BYTES);
+
+	assert_non_null(bytes);
+	disk_read(&rig->members[index].disk, 0, bytes, RIG_MEMBER_BYTES);
+	return bytes;
+}
+
+static void
+exchange(struct rig *rig, int one, int other)
+{
+	uint8_t *first = content(rig, one), *second = content(rig, other);
+
+	disk_write(&rig->members[one].disk, 0, second, RIG_MEMBER_BYTES, true);
+	disk_write(&rig->members[other].disk, 0, first, RIG_MEMBER_BYTES, true);
+	free(first);
+	free(second);
+}
+
+/* While the maps are read, so nothing was written yet: each is who it says to be when it is back. */
+static void
+test_members_that_change_addresses_during_a_start_are_known(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 4, 1902);
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	rig_stop(rig);
+	world.maps = 1u << 3;
+	rig_start(rig);
+	for (int i = 0; i < 2000 && world.taps[3].held_count == 0; i++)
+		rig_step(rig);
+	assert_int_equal(world.taps[3].held_count, 1);
+	rig_steps(rig, 100);
+	fake_member_cut(&rig->members[0], true);
+	fake_member_cut(&rig->members[1], true);
+	exchange(rig, 0, 1);
+	rig_steps(rig, 500);		/* both are back */
+	world.maps = 0;
+	tap_let_go(&world.taps[3]);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 20000));
+	assert_int_equal(rig_status(rig).members[0].role, 1);
+	assert_int_equal(rig_status(rig).members[1].role, 0);
+	write_all(rig);
+	finish(rig);
+}
+
+/* --- a start by force is called off --- */
+
+static void
+note_end(void *owner)
+{
+	((struct rig *)owner)->stopped = true;
+}
+
+/* The maps of those that are taken are just being written.  What was begun ends, and nothing is begun any more. */
+static void
+test_a_start_by_force_that_is_called_off_writes_no_superblocks(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	uint64_t before[MEMBERS_MAX];
+
+	(void)state;
+	begin(&world, 4, 1903);
+	write_all(rig);
+	fake_member_cut(&rig->members[1], false);
+	wait_until(rig, is_degraded);
+	rig_stop(rig);
+	rig->members[1].reachable = true;
+	rig->members[2].reachable = false;
+	rig->options.force_ms = UINT32_MAX;
+	for (int i = 0; i < 4; i++)
+		before[i] = rig_superblock(rig, i).write_count;
+	world.map_writes = true;
+	rig_start(rig);
+	for (int i = 0; i < 5000 && world.taps[0].held_count == 0; i++)
+		rig_step(rig);
+	assert_int_not_equal(world.taps[0].held_count, 0);
+	/* Sessions take a while to end, and what is under way ends before that. */
+	for (int i = 0; i < 4; i++)
+		rig->members[i].close_us_max = 2000000;
+	engine_stop(rig->engine, note_end, rig);
+	rig_step(rig);
+	world.map_writes = false;
+	for (int i = 0; i < 4; i++)
+		tap_let_go(&world.taps[i]);
+	rig_stop(rig);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(rig_superblock(rig, i).write_count, before[i]);
+	rig_start(rig);
+	rig->members[2].reachable = true;
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	rig_free(rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_start_that_one_member_knows_of_does_not_make_it_the_truth),
+		cmocka_unit_test(test_an_attempt_is_newer_than_those_before_it),
+		cmocka_unit_test(test_members_that_change_addresses_during_a_start_are_known),
+		cmocka_unit_test(test_a_start_by_force_that_is_called_off_writes_no_superblocks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,290 @@
+/* test_engine_twins.c - a member is copied to the one that is to take its place.  Until then both get every write, and what one
+ * of them lacks after a fault must not be taken for what the other has.
+ */
+#include "scenario.h"
+#include "tap.h"
+
+#define LOAD_BYTES (4ull << 20)
+#define FORMER 1
+#define OTHER 2			/* is away when the former is, so that neither can be spared */
+#define SPARE 4			/* rig->members[] of the spare, and its slot */
+#define DATA_OFFSET (4ull << 20)
+#define CHUNK 16384u
+
+static char why[256];
+
+static struct rig *
+start(struct rig *rig, int level, int members, uint64_t seed)
+{
+	rig_init(rig, level, members, CHUNK, LOAD_BYTES, seed);
+	set_caches(rig, false);
+	rig->members[FORMER].disk.write_cache = true;
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors, false);
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+	wait_until(rig, all_clean);
+	return rig;
+}
+
+static void
+attach_spare(struct rig *rig)
+{
+	rig_mark_spare(rig, SPARE, RIG_MEMBER_BYTES);
+	rig->members[SPARE].disk.write_cache = false;
+	assert_int_equal(engine_attach(rig->engine, &rig->members[SPARE].backend, why), SPARE);
+	wait_for_state(rig, SPARE, MEMBER_SPARE);
+}
+
+/* Rows of the load are on the spare, not all of the others. */
+static void
+fill_in_part(struct rig *rig)
+{
+	attach_spare(rig);
+	assert_int_equal(engine_replace(rig->engine, FORMER, SPARE, why), 0);
+	for (int i = 0; i < 20000 && rig_status(rig).rebuild.done_rows < 200; i++)
+		rig_step(rig);
+	assert_true(rig_status(rig).rebuild.done_rows >= 200);
+	engine_set_rates(rig->engine, 1, 1);
+	rig_steps(rig, 50);
+}
+
+/* Chunks of the load's rows in which the spare has something else than its former. */
+static int
+differences(struct rig *rig)
+{
+	uint8_t one[CHUNK], two[CHUNK];
+	int count = 0;
+
+	for (uint64_t row = 0; row < LOAD_BYTES / CHUNK / (uint64_t)(rig->count - 1); row++) {
+		disk_read(&rig->members[FORMER].disk, DATA_OFFSET + row * CHUNK, one, CHUNK);
+		disk_read(&rig->members[SPARE].disk, DATA_OFFSET + row * CHUNK, two, CHUNK);
+		count += memcmp(one, two, CHUNK) != 0;
+	}
+	return count;
+}
+
+/* Rows that don't fit, with the spare in its place. */
+static int
+faults(struct rig *rig)
+{
+	int count = 0;
+
+	for (uint64_t row = 0; row < LOAD_BYTES / CHUNK / (uint64_t)(rig->count - 1); row++) {
+		uint8_t sum[CHUNK] = { 0 }, chunk[CHUNK];
+
+		for (int m = 0; m < rig->count; m++) {
+			disk_read(&rig->members[m == FORMER ? SPARE : m].disk, DATA_OFFSET + row * CHUNK, chunk, CHUNK);
+			for (uint32_t i = 0; i < CHUNK; i++)
+				sum[i] ^= chunk[i];
+		}
+		for (uint32_t i = 0; i < CHUNK; i++)
+			if (sum[i] != 0) {
+				count++;
+				break;
+			}
+	}
+	return count;
+}
+
+/* Whole rows, so that nothing has to be read before. */
+static void
+write_rows(struct rig *rig)
+{
+	const uint64_t row = CHUNK / 512 * (uint64_t)(rig->count - 1);
+
+	for (uint64_t i = 0; i < 16; i++)
+		rig_submit(rig, REQUEST_WRITE, i * row, row, false);
+}
+
+static void
+go_on(struct rig *rig)
+{
+	rig->members[FORMER].reachable = true;
+	rig->members[OTHER].reachable = true;
+	wait_until(rig, is_whole);
+	rig_drain(rig);
+	engine_set_rates(rig->engine, 0, 1ull << 40);
+	wait_for_state(rig, SPARE, MEMBER_IN_SYNC);
+	wait_until(rig, all_proven);
+}
+
+static void
+test_a_write_that_failed_on_the_former_alone(void **state)
+{
+	struct rig rig_, *rig = start(&rig_, 5, 4, 2000);
+
+	(void)state;
+	fill_in_part(rig);
+	assert_int_equal(differences(rig), 0);
+	write_rows(rig);	/* so that their regions are marked */
+	rig_drain(rig);
+	fake_member_cut(&rig->members[FORMER], false);
+	fake_member_cut(&rig->members[OTHER], false);
+	rig_steps(rig, 3);
+	rig->errors_allowed = true;
+	write_rows(rig);
+	rig_drain(rig);
+	rig->errors_allowed = false;
+	assert_int_not_equal(differences(rig), 0);
+	go_on(rig);
+	assert_int_equal(faults(rig), 0);
+	rig_verify(rig);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+static void
+test_a_cache_that_the_former_alone_lost(void **state)
+{
+	struct rig rig_, *rig = start(&rig_, 5, 4, 2001);
+
+	(void)state;
+	fill_in_part(rig);
+	for (uint64_t sector = 0; sector < rig->sectors / 4; sector += 8)
+		rig_submit(rig, REQUEST_WRITE, sector, 8, false);
+	rig_drain(rig);
+	assert_int_equal(differences(rig), 0);
+	fake_member_cut(&rig->members[OTHER], false);
+	fake_member_power_loss(&rig->members[FORMER], true);
+	rig_steps(rig, 200);
+	assert_int_not_equal(differences(rig), 0);
+	go_on(rig);
+	assert_int_equal(faults(rig), 0);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+/* --- a scrub meanwhile --- */
+
+static bool flushes_held;
+
+/* It is never full, and so has no place. */
+static enum tap_verdict
+judge(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	if (io->op == BACKEND_FLUSH)
+		return flushes_held ? TAP_HOLD : TAP_PASS;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= DATA_OFFSET + 600 * CHUNK ? TAP_HOLD : TAP_PASS;
+}
+
+static bool
+is_held(const struct tap *tap, enum backend_op op)
+{
+	for (int i = 0; i < tap->held_count; i++)
+		if (tap->held[i]->op == op)
+			return true;
+	return false;
+}
+
+static void
+wait_for_held(struct rig *rig, const struct tap *tap, enum backend_op op)
+{
+	for (int i = 0; i < 40000 && !is_held(tap, op); i++)
+		rig_step(rig);
+	assert_true(is_held(tap, op));
+}
+
+/* Row 2's parity is on the former, row 3's on member 0. */
+static void
+falsify(struct rig *rig, int member, uint64_t row)
+{
+	static const uint8_t junk[512] = { 1, 2, 3 };
+
+	disk_write(&rig->members[member].disk, DATA_OFFSET + row * CHUNK + 512, junk, sizeof(junk), true);
+}
+
+/* The spare has all rows that hold data, and waits. */
+static void
+fill_and_hold(struct rig *rig, struct tap *tap)
+{
+	flushes_held = false;
+	attach_spare(rig);
+	rig->members[SPARE].disk.write_cache = true;
+	fake_member_cut(&rig->members[SPARE], true);	/* so that it says so */
+	tap_init(tap, &rig->members[SPARE]);
+	tap->judge = judge;
+	wait_for_state(rig, SPARE, MEMBER_SPARE);
+	rig_steps(rig, 5000);
+	assert_int_equal(engine_replace(rig->engine, FORMER, SPARE, why), 0);
+	wait_for_held(rig, tap, BACKEND_WRITE);
+	rig_steps(rig, 5000);	/* until what it has is flushed */
+}
+
+static void
+test_what_a_scrub_corrected_is_not_lost_with_the_spare(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 2010; seed < 2018; seed++) {
+		struct rig rig_, *rig = start(&rig_, 5, 4, seed);
+		struct tap tap;
+
+		fill_and_hold(rig, &tap);
+		falsify(rig, FORMER, 2);
+		falsify(rig, SPARE, 2);
+		flushes_held = true;
+		assert_int_equal(engine_scrub_start(rig->engine, SCRUB_REPAIR, false, why), 0);
+		wait_for_held(rig, &tap, BACKEND_FLUSH);
+		tap.judge = NULL;
+		fake_member_power_loss(&rig->members[SPARE], true);
+		go_on(rig);
+		wait_until(rig, scrub_done);
+		assert_int_equal(rig_status(rig).scrub_mismatches, 1);
+		assert_int_equal(faults(rig), 0);
+		finish(rig);
+	}
+}
+
+static bool
+has_mismatch(struct rig *rig)
+{
+	return rig_status(rig).scrub_mismatches > 0;
+}
+
+/* The former returns what nobody wrote, of data that the spare has as it was.  Parity follows the former. */
+static void
+correct_what_differs(uint64_t seed, bool bad_sector)
+{
+	struct rig rig_, *rig = start(&rig_, 5, 4, seed);
+	struct tap tap;
+
+	fill_and_hold(rig, &tap);
+	falsify(rig, FORMER, 3);
+	if (bad_sector)		/* so that the row is mended by itself */
+		disk_damage(&rig->members[OTHER].disk, DATA_OFFSET + 3 * CHUNK + 8192);
+	assert_int_equal(differences(rig), 1);
+	assert_int_equal(engine_scrub_start(rig->engine, SCRUB_REPAIR, false, why), 0);
+	wait_until(rig, has_mismatch);
+	assert_int_equal(differences(rig), 0);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	go_on(rig);
+	wait_until(rig, scrub_done);
+	assert_int_equal(rig_status(rig).scrub_mismatches, 1);
+	assert_int_equal(faults(rig), 0);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+static void
+test_what_a_scrub_went_by_is_on_the_spare_too(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 2020; seed < 2028; seed++)
+		correct_what_differs(seed, seed % 2 != 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_write_that_failed_on_the_former_alone),
+		cmocka_unit_test(test_a_cache_that_the_former_alone_lost),
+		cmocka_unit_test(test_what_a_scrub_corrected_is_not_lost_with_the_spare),
+		cmocka_unit_test(test_what_a_scrub_went_by_is_on_the_spare_too),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
