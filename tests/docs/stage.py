@@ -117,6 +117,12 @@ class Stage:
             for _ in range(path.stat().st_size // MIB):
                 file.write(noise.randbytes(MIB))
 
+    def damage(self, number: int, offset: int, length: int) -> None:
+        """A part of the device holds something else."""
+        with self.farm.backing(number).open("r+b") as file:
+            file.seek(offset)
+            file.write(b"\xa5" * length)
+
     def move(self, number: int, address: str) -> None:
         """The target is dead at its old address; the same LUN is at another one."""
         self.farm.kill(number)

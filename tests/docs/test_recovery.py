@@ -9,6 +9,7 @@ from pathlib import Path
 import nbd
 import pytest
 
+from reader import LOST_OFFSET
 from shown import blocks
 from stage import GUIDE, MIB, Stage, configuration_of
 
@@ -184,6 +185,30 @@ def test_lost_extents(stage: Stage) -> None:
     stage.farm.restart(1)
     region = lost["regions"]["region_bytes"] * 3
     stage.check(but=(0, region))
+
+
+@recipe("The table of lost extents can't be read")
+def test_the_table_of_lost_extents_cant_be_read(stage: Stage) -> None:
+    """Something is listed, and its block is damaged on all members that are there."""
+    stage.make_volume()
+    stage.serve()
+    stage.wait(lambda status: status["regions"]["dirty"] == 0, "the marks to be cleared")
+    stage.lose(1)
+    stage.handle.pwrite(b"\1" * 4096, 0)
+    stage.served.kill()
+    stage.serve()
+    lost = stage.wait(lambda status: status["lost"]["bytes"] > 0, "the lost extents")
+    stage.end_serving()
+    for number in (0, 2, 3):
+        stage.damage(number, LOST_OFFSET, 4096)
+    refused = stage.gateway.iraid("start", "v0", "--timeout", "5")
+    assert refused.status == 1, refused
+    reason = stage.gateway.status("v0")["reason"]
+    assert f"table of lost extents is unreadable at byte {LOST_OFFSET}" in reason and "--force" in reason, reason
+    stage.follow("The table of lost extents can't be read")
+    assert stage.status()["lost"]["bytes"] == 0
+    stage.farm.restart(1)
+    stage.check(but=(0, lost["regions"]["region_bytes"] * 3))
 
 
 @recipe("A member is full of medium errors")
