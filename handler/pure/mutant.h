@@ -706,7 +706,10 @@
 	  "what a gateway left in a cache is not flushed by the next, where the member says that it has none")	\
 	X(CLOSING_CACHE_TRUSTED, "closing-cache-trusted", 6,					\
 	  "test_engine_flush: test_a_cache_can_go_while_its_session_is_being_closed",		\
-	  "a member that is to go before its session has ended, and stays, has lost nothing")
+	  "a member that is to go before its session has ended, and stays, has lost nothing")	\
+	X(GONE_WHILE_TAKEN, "gone-while-taken", 13,						\
+	  "test_engine_handover: test_a_write_reaches_who_takes_a_place_while_others_go",	\
+	  "a member that goes while a place is taken makes writes pass by who takes it")
 
 enum mutant {
 	MUTANT_NONE,

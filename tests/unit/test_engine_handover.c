@@ -4,6 +4,8 @@
 #include "scenario.h"
 #include "tap.h"
 
+#include <limits.h>
+
 #define LOAD_BYTES (1ull << 20)
 #define FORMER 1
 #define OTHER 2			/* the member that is on its way out meanwhile */
@@ -162,12 +164,124 @@ test_two_who_went_at_once_do_not_start_together(void **state)
 	finish(rig);
 }
 
+/* --- two go, one after the other, while a place is taken --- */
+
+#define RETURNING 1		/* it takes its place again, with nothing to copy */
+#define FIRST 2			/* goes, and a write waits for its mark there */
+#define LAST 3			/* goes next, before it has heard of that */
+
+struct going {
+	struct rig rig;
+	struct tap taps[LAST + 1];
+	int maps_awaited;	/* map writes that the first one gets yet, before it gets none */
+};
+
+static bool
+is_map(const struct backend_io *io)
+{
+	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET && io->offset_bytes < LAYOUT_LOST_OFFSET;
+}
+
+static bool
+calls_in_sync(const struct backend_io *io, int role)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock superblock;
+
+	return tap_superblock(io, block) && superblock_decode(block, &superblock, NULL) == SUPERBLOCK_OK &&
+	       superblock.member_states[role] == MEMBER_IN_SYNC;
+}
+
+static bool
+calls_out(const struct backend_io *io, int role)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	return tap_superblock(io, block) && !calls_in_sync(io, role);
+}
+
+static enum tap_verdict
+judge_going(struct tap *tap, const struct backend_io *io)
+{
+	struct going *going = tap->owner;
+
+	if (tap == &going->taps[FIRST] && is_map(io) && --going->maps_awaited < 0)
+		return TAP_HOLD;
+	if ((tap == &going->taps[FIRST] && calls_in_sync(io, RETURNING)) ||
+	    (tap == &going->taps[LAST] && calls_out(io, FIRST)) ||
+	    (tap == &going->taps[0] && calls_out(io, LAST)))
+		return TAP_HOLD;
+	return TAP_PASS;
+}
+
+static void
+step_until_held(struct going *going, int member, int count)
+{
+	for (int i = 0; i < 100000 && going->taps[member].held_count < count; i++)
+		rig_step(&going->rig);
+	assert_true(going->taps[member].held_count >= count);
+}
+
+/* All is clean when it goes and when it returns. */
+static void
+return_with_nothing_to_copy(struct going *going)
+{
+	struct rig *rig = &going->rig;
+
+	fake_member_cut(&rig->members[RETURNING], false);
+	wait_until(rig, is_degraded);
+	for (int i = 0; i <= LAST; i++)
+		going->taps[i].judge = judge_going;
+	going->maps_awaited = 1;	/* with the marks of who returns */
+	rig->members[RETURNING].reachable = true;
+	wait_for_state(rig, RETURNING, MEMBER_REBUILDING);
+}
+
+/* Whoever is about to have the place is written to as a member is, whoever goes meanwhile. */
+static void
+test_a_write_reaches_who_takes_a_place_while_others_go(void **state)
+{
+	struct going going = { .maps_awaited = INT_MAX };
+	struct rig *rig = &going.rig;
+
+	(void)state;
+	rig_init(rig, 1, LAST + 1, 16384, LOAD_BYTES, 1853);
+	set_caches(rig, false);
+	rig->step_ms_max = 2;
+	for (int i = 0; i <= LAST; i++) {
+		tap_init(&going.taps[i], &rig->members[i]);
+		going.taps[i].owner = &going;
+	}
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors, false);
+	rig_drain(rig);
+	wait_until(rig, all_clean);
+	return_with_nothing_to_copy(&going);
+	rig_submit(rig, REQUEST_WRITE, 0, 1, false);
+	step_until_held(&going, FIRST, 2);	/* the mark, and who has the place */
+	fake_member_cut(&rig->members[FIRST], false);
+	step_until_held(&going, LAST, 1);
+	fake_member_cut(&rig->members[LAST], false);
+	step_until_held(&going, 0, 1);
+	rig_steps(rig, 200);
+	for (int i = 0; i <= LAST; i++)
+		going.taps[i].judge = NULL;
+	tap_let_go(&going.taps[0]);
+	wait_for_state(rig, RETURNING, MEMBER_IN_SYNC);
+	rig_drain(rig);
+	fake_member_cut(&rig->members[0], false);
+	assert_int_equal(error_of_read(rig, 0, 1), 0);
+	finish(rig);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_member_that_stays_knows_before_a_place_is_taken),
 		cmocka_unit_test(test_two_who_went_at_once_do_not_start_together),
+		cmocka_unit_test(test_a_write_reaches_who_takes_a_place_while_others_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
