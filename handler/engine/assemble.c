@@ -328,6 +328,7 @@ write_new_epoch(struct engine *engine)
 	engine->record_durable = 0;
 	engine->record_wanted = 0;
 	engine->lost_said = 0;
+	engine->lost_said_once = false;
 	engine->lost_unsaid = true;
 	lost_io_say(engine);
 	metadata_commit(engine);
@@ -982,16 +983,6 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 	return true;
 }
 
-/* Of each member that is here one copy may have been the newer one. */
-static bool
-is_newest_certain(struct engine *engine)
-{
-	for_each_member(engine, member)
-		if (member->in_sync && !member->forced && !member->copy_lost)
-			return true;
-	return MUTANT(LOST_COPY_SAID_EMPTY);
-}
-
 static void
 begin(struct engine *engine, const struct assembly_verdict *verdict)
 {
@@ -1010,8 +1001,6 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 			disown_members(engine);
 			return;
 		}
-	if (!is_newest_certain(engine))
-		engine->record.lost_empty = 0;
 	engine->data_offset_bytes = engine->record.areas[AREA_DATA - 1].offset_bytes;
 	if (prepare_memory(engine, engine->record.region_rows) != 0) {
 		if (!MUTANT(ASSEMBLY_UNRETRIED))

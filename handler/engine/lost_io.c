@@ -137,7 +137,9 @@ send_phase(struct engine *engine)
 
 /* --- what superblocks say of it --- */
 
-/* Who can't read the table later has to know that there was something, also one that is on its way out and stays after all. */
+/* Who can't read the table later has to know that there was something, also one that is on its way out and stays after all.  Both copies
+ * say so, for one may be all that can be read of them: a crash can tear the other.
+ */
 static bool
 said_listed(struct engine *engine)
 {
@@ -148,9 +150,12 @@ said_listed(struct engine *engine)
 	if (engine->record.lost_empty & ~empty) {
 		engine->record.lost_empty &= empty;
 		engine->lost_said = metadata_commit(engine);
+		engine->lost_said_once = MUTANT(LISTED_SAID_ONCE);
 	}
-	if (engine->lost_said != 0 && metadata_known(engine, engine->lost_said))
-		engine->lost_said = 0;
+	if (engine->lost_said == 0 || !metadata_known(engine, engine->lost_said))
+		return engine->lost_said == 0;
+	engine->lost_said = engine->lost_said_once ? 0 : metadata_commit(engine);
+	engine->lost_said_once = true;
 	return engine->lost_said == 0;
 }
 

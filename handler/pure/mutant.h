@@ -196,9 +196,9 @@
 	X(EMPTY_UNSETTLED, "empty-unsettled", 9,						\
 	  "test_engine_unread: test_block_that_was_given_up_is_called_empty_when_it_is_written",	\
 	  "superblocks call a block of the table empty before all members have it so")		\
-	X(LOST_COPY_SAID_EMPTY, "lost-copy-said-empty", 9,					\
-	  "test_engine_unread: test_older_copy_of_a_superblock_does_not_say_that_the_table_is_empty",	\
-	  "a superblock that may be the older one says that the table of lost extents is empty")	\
+	X(LISTED_SAID_ONCE, "listed-said-once", 9,						\
+	  "test_engine_unread: test_both_copies_of_a_superblock_know_first_that_something_is_listed",	\
+	  "what is lost is listed when one copy of each superblock says so, and the other not yet")	\
 	X(LOST_OWNER_IGNORED, "lost-owner-ignored", 8,						\
 	  "test_engine_fence: test_volume_whose_owner_can_not_be_read_is_refused",		\
 	  "a copy of the superblock that can't be read names no other gateway")			\
