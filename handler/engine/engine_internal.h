@@ -100,6 +100,7 @@ struct member_io {
 	uint64_t first_sent_ms;		/* on the first of the sessions that ended under it; 0: none did */
 	uint8_t cuts;			/* how many did, one after the other */
 	bool cut_off;			/* the latest of them: nobody looked yet at how it ended */
+	bool cached;			/* in one of them the device had a cache */
 	enum { MIO_BUILT, MIO_SENT, MIO_PARKED, MIO_DONE } where;
 	void (*done)(struct member_io *mio, int result);
 	void *owner;

@@ -117,8 +117,6 @@ member_flushed(struct member_io *mio, int result)
 {
 	struct engine *engine = mio->member->engine;
 
-	if (result != 0 && !MUTANT(FLUSH_FAILED_FORGOTTEN))
-		mio->member->unflushed = true;
 	if (result != 0 && result != -ENOLINK && engine->flush_result == 0)
 		engine->flush_result = result;
 	if (--engine->flush_pending == 0)

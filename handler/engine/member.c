@@ -129,6 +129,7 @@ describe(struct member_io *mio, struct member *member, enum backend_op op, uint6
 	mio->first_sent_ms = 0;
 	mio->cuts = 0;
 	mio->cut_off = false;
+	mio->cached = false;
 	mio->unjudged = false;
 	mio->where = MIO_BUILT;
 	return mio;
@@ -221,12 +222,27 @@ note_unflushed(struct member *member)
 	member->unflushed |= member->identity.write_cache;
 }
 
-/* It failed as far as the engine knows, and may have been done, by a device that caches it. */
+/* It failed as far as the engine knows, and may have been done, by a device that caches it, or did when its session cut it off. */
 static void
 note_unknown_write(const struct member_io *mio)
 {
-	if ((mio->io.op == BACKEND_WRITE || mio->io.op == BACKEND_ZERO) && !MUTANT(UNKNOWN_UNFLUSHED))
-		note_unflushed(mio->member);
+	if ((mio->io.op != BACKEND_WRITE && mio->io.op != BACKEND_ZERO) || MUTANT(UNKNOWN_UNFLUSHED))
+		return;
+	note_unflushed(mio->member);
+	mio->member->unflushed |= mio->cached && !MUTANT(CUT_OFF_BY_NEW_SESSION);
+}
+
+/* Writes before it are as unsure as before it was sent.  Its repetition on the next session succeeds, and covers nothing that a
+ * lost cache has taken with it.
+ */
+static void
+note_failed_flush(const struct member_io *mio, int result)
+{
+	if (mio->io.op != BACKEND_FLUSH || result == 0)
+		return;
+	if (result == -ENOTCONN ? MUTANT(FLUSH_FORGETS_RESEND) : MUTANT(FLUSH_FAILED_FORGOTTEN))
+		return;
+	mio->member->unflushed = true;
 }
 
 /* Later in this turn, or in the next, which has to come: nothing else need ever wake the engine again. */
@@ -424,6 +440,7 @@ member_handle_answer(struct member_io *mio)
 	} else {
 		evict_cut_off(mio);
 	}
+	note_failed_flush(mio, result);
 	if (result != -ENOTCONN && is_nobodys(mio)) {
 		finish(mio, -ENOLINK);	/* tried again, without it */
 		return;
@@ -438,10 +455,7 @@ member_handle_answer(struct member_io *mio)
 		return;
 	}
 	if (result == -ENOTCONN) {
-		/* Writes before it are as unsure as before it was sent.  Its repetition on the next session
-		 * succeeds, and covers nothing that a lost cache has taken with it. */
-		if (mio->io.op == BACKEND_FLUSH && !MUTANT(FLUSH_FORGETS_RESEND))
-			member->unflushed = true;
+		mio->cached |= member->identity.write_cache;
 		/* Now, not when the session's end is reported: what it missed counts from here. */
 		if (member == member->engine->target)
 			target_lost(member->engine, MEMBER_REBUILDING);

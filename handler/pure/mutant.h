@@ -328,6 +328,9 @@
 	X(FLUSH_FAILED_FORGOTTEN, "flush-failed-forgotten", 6,					\
 	  "test_engine_flush: test_a_flush_that_failed_covers_nothing",				\
 	  "a flush that failed leaves the member flushed")					\
+	X(CUT_OFF_BY_NEW_SESSION, "cut-off-by-new-session", 6,					\
+	  "test_engine_flush: test_a_write_given_up_in_another_session_is_flushed",		\
+	  "whether a write that was cut off may be in a cache is asked of the session that comes next")	\
 	X(STOP_CLEANS_ANYWAY, "stop-cleans-anyway", 6,						\
 	  "test_engine_flush: test_a_stop_whose_flush_failed_clears_no_marks",			\
 	  "a stop clears marks although its flush failed")					\

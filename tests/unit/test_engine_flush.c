@@ -623,6 +623,115 @@ test_a_cache_can_go_while_its_session_is_being_closed(void **state)
 	assert_true(lost > 0);
 }
 
+/* A member refuses a flush, and is sent away for that.  It loses its power, is needed, and stays: the flush it is sent now covers
+ * nothing of what it lost.
+ */
+static void
+test_a_flush_that_was_refused_covers_nothing(void **state)
+{
+	uint64_t lost = 0;
+
+	(void)state;
+	for (uint64_t seed = 1670; seed < 1674; seed++) {
+		struct rig rig;
+
+		start(&rig, 5, 4, seed);
+		write_everywhere(&rig);
+		slow_down(&rig);
+		set_pace(&rig, 1, 100);
+		rig.members[1].refuse_flushes = true;
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		for (int i = 0; i < 50 && rig_status(&rig).members[1].link == LINK_OPEN; i++)
+			rig_step(&rig);
+		assert_int_not_equal(rig_status(&rig).members[1].link, LINK_OPEN);
+		rig.members[1].refuse_flushes = false;
+		fake_member_power_loss(&rig.members[1], true);
+		fake_member_cut(&rig.members[2], false);
+		rig_steps(&rig, 300);
+		assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+		lost += rig.members[1].counts.sectors_lost;
+		speed_up(&rig);
+		rig.errors_allowed = true;
+		rig.members[2].reachable = true;
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);
+		assert_int_equal(rig.last_error, -EIO);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(lost > 0);
+}
+
+/* It says that another gateway has it, and loses its power before it takes the flush. */
+static void
+test_a_flush_that_met_a_conflict_covers_nothing(void **state)
+{
+	uint64_t lost = 0;
+
+	(void)state;
+	for (uint64_t seed = 1680; seed < 1684; seed++) {
+		struct rig rig;
+
+		start(&rig, 0, 3, seed);
+		write_everywhere(&rig);
+		rig.errors_allowed = true;
+		rig.members[1].conflicts = true;
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		wait_for_link(&rig, 1, LINK_CLOSED);
+		fake_member_power_loss(&rig.members[1], true);
+		rig.members[1].conflicts = false;
+		rig_drain(&rig);
+		if (rig.members[1].counts.sectors_lost > 0) {
+			assert_int_equal(rig.failed, 1);
+			assert_int_equal(rig.last_error, -EIO);
+		}
+		lost += rig.members[1].counts.sectors_lost;
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(lost > 0);
+}
+
+/* A write that a session with a cache cut off is given up while one without a cache is being opened: it may be in that cache yet. */
+static void
+test_a_write_given_up_in_another_session_is_flushed(void **state)
+{
+	uint64_t done = 0;
+
+	(void)state;
+	for (uint64_t seed = 1690; seed < 1706; seed++) {
+		struct rig rig;
+
+		rig_init(&rig, 0, 2, 16384, LOAD_BYTES, seed);
+		set_caches(&rig, true);
+		rig.options.queue_limit_ms = 2000;
+		rig_start_active(&rig);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);	/* of what came before */
+		rig_drain(&rig);
+		slow_down(&rig);
+		rig.errors_allowed = true;
+		rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
+		turn(&rig);
+		rig.members[0].hides_cache = true;
+		rig.members[0].deadline_us = 20000000;
+		rig.members[0].mute_from_bytes = 0;
+		rig.members[0].mute_to_bytes = LAYOUT_MAP_OFFSET;
+		fake_member_cut(&rig.members[0], true);
+		rig_drain(&rig);
+		assert_int_equal(rig.last_error, -ETIMEDOUT);
+		done += rig.members[0].disk.dirty_count;
+		rig.members[0].mute_from_bytes = UINT64_MAX;
+		fake_member_cut(&rig.members[0], true);
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.members[0].disk.dirty_count, 0);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(done > 0);
+}
+
 int
 main(void)
 {
@@ -645,6 +754,9 @@ main(void)
 		cmocka_unit_test(test_what_a_cache_took_is_flushed_after_it_was_switched_off),
 		cmocka_unit_test(test_what_a_gateway_left_in_a_cache_is_flushed_after_it_was_switched_off),
 		cmocka_unit_test(test_a_cache_can_go_while_its_session_is_being_closed),
+		cmocka_unit_test(test_a_flush_that_was_refused_covers_nothing),
+		cmocka_unit_test(test_a_flush_that_met_a_conflict_covers_nothing),
+		cmocka_unit_test(test_a_write_given_up_in_another_session_is_flushed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
