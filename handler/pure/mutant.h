@@ -208,6 +208,12 @@
 	X(OLDER_EPOCH_UNHEARD, "older-epoch-unheard", 7,					\
 	  "test_engine_starts: test_a_start_that_one_member_knows_of_does_not_make_it_the_truth",	\
 	  "starts that ended early left one member a higher epoch than the others ran since, and it is believed")	\
+	X(KNOWN_WRITE_DENIES, "known-write-denies", 13,						\
+	  "test_engine_handover: test_place_that_is_given_back_is_the_former_holders",		\
+	  "a superblock that the writer of the newest knew to be written denies that one")	\
+	X(DEAD_UNHEARD, "dead-unheard", 7,							\
+	  "test_engine_starts: test_who_is_dead_went_on_without_a_start_that_never_ran",		\
+	  "a start that one member knows of is believed where the one that could deny it is away")	\
 	X(OLD_COPY_DENIES, "old-copy-denies", 12,						\
 	  "test_assembly: whose_superblock_was_put_back_denies_no_record",			\
 	  "a member that went back in time denies a record that it once had")			\

@@ -209,27 +209,59 @@ assembly_judge(const struct superblock *record, const struct superblock *own, bo
 
 /* --- which record rules --- */
 
-/* Has the member's own record gone on where that of the writer never was?  Of the same epoch: it knows nothing of the writer's being
- * in sync, so it did not take that record.  Of an older one: starts that ended before more than the writer had their record left an
- * epoch that the others did not reach when they went on without it.  That is told from a superblock that is only late: who was
- * missing at a start is in sync again only when all others say so, and of an honest member the writer knows all superblocks but one.
+/* How many writes of a member's superblock were known when this one was written; 0: that was not counted. */
+static uint64_t
+known_writes(const struct superblock *record, const uint8_t *uuid)
+{
+	return record->write_counts[place_of(record, uuid)];
+}
+
+/* Has the member's own record gone on where that of the writer never was?  It has if it was written later, which the writes tell that
+ * were known, and the epochs don't: starts that ended before more than the writer had their record leave an epoch that the others may
+ * not reach when they go on without it.  What was known to be written is no later.  Nor need one more write be, whose answer was lost:
+ * an eviction, say, that was taken back, or a place that was given away, and given back.  But who was missing at a start is in sync
+ * again only when all others say so.
  */
 static bool
-went_on_without(const struct superblock *own, const struct superblock *record)
+went_on_without(const struct assembly_input *input, int i, const struct superblock *record)
 {
+	const struct superblock *own = input->superblocks[i];
 	const int place = place_of(own, record->member_uuid);
-	const uint64_t known = record->write_counts[place_of(record, own->member_uuid)];
+	const uint64_t known = known_writes(record, own->member_uuid);
 
-	if (own->epoch == record->epoch)
-		return true;
-	if (own->epoch > record->epoch || known == 0 || MUTANT(OLDER_EPOCH_UNHEARD))
+	/* Nobody counted: of the same epoch it knows nothing of the writer's being in sync, so it did not take that record.  But a copy
+	 * that is left where the other can't be read may be the older one.
+	 */
+	if (known == 0)
+		return own->epoch == record->epoch && (!input->copy_lost[i] || MUTANT(LOST_COPY_DENIES));
+	if (own->epoch > record->epoch || (own->epoch < record->epoch && MUTANT(OLDER_EPOCH_UNHEARD)))
 		return false;
-	return (place >= 0 && own->member_states[place] == MEMBER_MISSING) || own->write_count > known + 1;
+	if (own->epoch == record->epoch && own->write_count >= known && MUTANT(KNOWN_WRITE_DENIES))
+		return true;
+	return (own->write_count > known && place >= 0 && own->member_states[place] == MEMBER_MISSING) ||
+	       own->write_count > known + 1 || (own->write_count < known && MUTANT(OLD_COPY_DENIES));
+}
+
+/* One whom the record calls out has another one, that does not call the writer in sync, and knows of a later write of a member on which
+ * both rely.  So that one went on under this one's record, whether or not it is there to say so.
+ */
+static bool
+was_gone_on_without(const struct superblock *own, const struct superblock *record)
+{
+	if (own->epoch > record->epoch || !calls_in_sync(own, own->member_uuid) || MUTANT(DEAD_UNHEARD))
+		return false;
+	for (int role = 0; role < record->member_count; role++) {
+		const uint8_t *uuid = record->member_uuids[role];
+
+		if (record->write_counts[role] != 0 && calls_in_sync(record, uuid) && calls_in_sync(own, uuid) &&
+		    known_writes(own, uuid) > record->write_counts[role])
+			return true;
+	}
+	return false;
 }
 
 /* A record is in force when all members it calls in sync have it.  Here one of those has another one, that does not call the writer
- * in sync: so it did not take this one, and nothing was acknowledged under it.  A member that went back in time proves nothing, nor
- * does a copy that is left where the other, which may have been newer, can't be read: then the newest is as good as any.
+ * in sync, or is known to have had it: so it did not take this one, and nothing was acknowledged under it.
  */
 static bool
 never_in_force(const struct assembly_input *input, int writer)
@@ -241,10 +273,9 @@ never_in_force(const struct assembly_input *input, int writer)
 	for (int i = 0; i < input->count; i++) {
 		const struct superblock *own = input->superblocks[i];
 
-		if (i != writer && ours(input, i) && (!input->copy_lost[i] || MUTANT(LOST_COPY_DENIES)) &&
-		    calls_in_sync(record, own->member_uuid) && !calls_in_sync(own, record->member_uuid) &&
-		    (own->write_count >= record->write_counts[place_of(record, own->member_uuid)] || MUTANT(OLD_COPY_DENIES)) &&
-		    went_on_without(own, record))
+		if (i == writer || !ours(input, i) || calls_in_sync(own, record->member_uuid))
+			continue;
+		if (calls_in_sync(record, own->member_uuid) ? went_on_without(input, i, record) : was_gone_on_without(own, record))
 			return true;
 	}
 	return false;

@@ -311,14 +311,18 @@ class Member:
 
 
 def _denies(other: Superblock, one: Superblock) -> bool:
-    """Does `one` rely on the other's member, which went on without it (format.md, "Reading it")?"""
-    if not one.trusts(other.member_uuid) or other.trusts(one.member_uuid) or other.epoch > one.epoch:
+    """Does the other's own, or what it knows of a third, show that `one` was never in force (format.md, "Reading it")?"""
+    if other.trusts(one.member_uuid) or other.epoch > one.epoch:
         return False
+    if not one.trusts(other.member_uuid):
+        return other.trusts(other.member_uuid) and any(
+            0 < known < other.write_counts[other.uuids.index(member)]
+            for member, known in zip(one.uuids, one.write_counts) if one.trusts(member) and other.trusts(member))
     known = one.write_counts[one.uuids.index(other.member_uuid)]
-    if other.write_count < known:
-        return False
+    if known == 0:
+        return other.epoch == one.epoch
     missing = (one.member_uuid, "missing") in zip(other.uuids, other.states)
-    return other.epoch == one.epoch or known != 0 and (missing or other.write_count > known + 1)
+    return other.write_count > known + (not missing)
 
 
 def _ruling(superblocks: Sequence[Superblock]) -> Superblock:

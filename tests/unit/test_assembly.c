@@ -803,8 +803,9 @@ rule_after_starts_in_vain(uint64_t known, uint64_t more, enum member_state state
 	assert_int_equal(scene.verdict.standing[0], denied ? STANDING_OBSOLETE : STANDING_IN_SYNC);
 	scene.input.presence[1] = scene.input.presence[2] = PRESENCE_ABSENT;
 	assert_int_equal(decide(&scene)->newest == 0, !denied);
-	scene.input.copy_lost[3] = true;	/* its other one may have been the record of member 0 */
-	assert_int_equal(decide(&scene)->newest, 0);
+	/* Whatever was in its other one: where this one is later than the record of member 0, it did not take that. */
+	scene.input.copy_lost[3] = true;
+	assert_int_equal(decide(&scene)->newest == 0, !denied);
 }
 
 static void
@@ -820,6 +821,38 @@ a_start_that_never_ran_does_not_rule_by_its_epoch(void **state)
 	rule_after_starts_in_vain(10, 0, MEMBER_FAULTY, false);
 	/* 0.1 counted nothing */
 	rule_after_starts_in_vain(0, 5, MEMBER_MISSING, false);
+}
+
+/* Two starts of 0 and 1 crash when only 0 has their record; 1 and 2, by a gateway that knows nothing of them, run, and 1 is dead.  More
+ * writes of its superblock are known to 2 than to 0.
+ */
+static void
+who_is_dead_went_on_without_a_record_that_was_never_in_force(void **state)
+{
+	static struct scene scene;
+	struct superblock crashed = record_of(5, 3), ran = crashed;
+
+	(void)state;
+	crashed.member_states[2] = ran.member_states[0] = MEMBER_MISSING;
+	track(&crashed, 0, 2, 2, MEMBER_OUT_OF_DATE);
+	track(&ran, 0, 0, 0, MEMBER_OUT_OF_DATE);
+	crashed.tracked[0].epoch = ran.tracked[0].epoch = EPOCH - 1;
+	for (uint64_t known = 10; known <= 13; known++) {
+		scene_begin(&scene);
+		crashed.write_counts[0] = crashed.write_counts[1] = crashed.write_counts[2] = 10;
+		ran.write_counts[1] = known;
+		ran.write_counts[2] = 11;
+		add_member(&scene, &crashed, 0, 0, EPOCH + 1, EVENT);
+		add_member(&scene, &ran, 2, 2, EPOCH, EVENT + 2);
+		scene.superblocks[0].write_count = 11;
+		scene.superblocks[1].write_count = 12;
+		assert_int_equal(decide(&scene)->newest, known > 10);
+		assert_int_equal(scene.verdict.answer, ASSEMBLY_REFUSED);
+		check_always(&scene);
+		/* It is nobody's business whom it never relied on. */
+		scene.superblocks[1].member_states[2] = MEMBER_MISSING;
+		assert_int_equal(decide(&scene)->newest, 0);
+	}
 }
 
 /* A member that has the superblock of the time when another was out, and is back where it was then. */
@@ -998,6 +1031,7 @@ main(void)
 		cmocka_unit_test(force_prefers_the_newest_then_the_one_that_is_tracked),
 		cmocka_unit_test(a_record_that_was_never_in_force_does_not_rule),
 		cmocka_unit_test(a_start_that_never_ran_does_not_rule_by_its_epoch),
+		cmocka_unit_test(who_is_dead_went_on_without_a_record_that_was_never_in_force),
 		cmocka_unit_test(whose_superblock_was_put_back_denies_no_record),
 		cmocka_unit_test(a_record_of_an_older_epoch_proves_nothing),
 		cmocka_unit_test(a_torn_update_may_go_either_way_but_not_both),

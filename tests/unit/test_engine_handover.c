@@ -1,5 +1,5 @@
 /* test_engine_handover.c - a place changes hands while another member is on its way out.  Neither that one nor the former holder may
- * know of the other's going, and both have superblocks by which all is well.
+ * know of the other's going, and both have superblocks by which all is well.  And what of a place that was given back is on record.
  */
 #include "scenario.h"
 #include "tap.h"
@@ -9,37 +9,43 @@
 #define LOAD_BYTES (1ull << 20)
 #define FORMER 1
 #define OTHER 2			/* the member that is on its way out meanwhile */
-#define SPARE 3			/* rig->members[] of the spare, and its slot */
+#define SPARE 3			/* of three members */
 
 static char why[256];
 
 struct world {
 	struct rig rig;
-	struct tap taps[SPARE + 1];
+	struct tap taps[SPARE + 2];
 	bool given_held;	/* the other member does not get the superblock that gives the place away */
 	bool going_held;	/* the first one not that which says that the other goes */
+	int spare;		/* rig->members[] of the spare, and its slot */
+	bool given;		/* the spare was sent a superblock by which it has the place */
+	bool back_held;		/* nobody but the former holder gets the superblock that gives the place back */
 };
 
 static bool
-gives_place(const struct superblock *superblock)
+gives_place(const struct world *world, const struct superblock *superblock)
 {
 	uint8_t spare[16];
 
-	memset(spare, 0x50 + SPARE, sizeof(spare));
+	memset(spare, 0x50 + world->spare, sizeof(spare));
 	return memcmp(superblock->member_uuids[FORMER], spare, sizeof(spare)) == 0;
 }
 
 static enum tap_verdict
 judge(struct tap *tap, const struct backend_io *io)
 {
-	const struct world *world = tap->owner;
+	struct world *world = tap->owner;
 	const int index = (int)(tap - world->taps);
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 	struct superblock superblock;
 
 	if (!tap_superblock(io, block) || superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK)
 		return TAP_PASS;
-	if (index == OTHER && world->given_held && gives_place(&superblock))
+	world->given |= gives_place(world, &superblock);
+	if (index == OTHER && world->given_held && gives_place(world, &superblock))
+		return TAP_HOLD;
+	if (index != FORMER && world->back_held && world->given && !gives_place(world, &superblock))
 		return TAP_HOLD;
 	if (index == 0 && world->going_held && superblock.member_states[OTHER] != MEMBER_IN_SYNC)
 		return TAP_HOLD;
@@ -60,7 +66,7 @@ begin(struct world *world, int level, int members, uint64_t seed)
 {
 	struct rig *rig = &world->rig;
 
-	*world = (struct world){ .given_held = true };
+	*world = (struct world){ .given_held = true, .spare = members };
 	rig_init(rig, level, members, 16384, LOAD_BYTES, seed);
 	set_caches(rig, false);
 	rig->step_ms_max = 2;
@@ -71,12 +77,12 @@ begin(struct world *world, int level, int members, uint64_t seed)
 	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors, false);
 	rig_drain(rig);
 	wait_until(rig, all_clean);
-	rig_mark_spare(rig, SPARE, RIG_MEMBER_BYTES);
-	rig->members[SPARE].disk.write_cache = false;
-	tap(world, SPARE);
-	assert_int_equal(engine_attach(rig->engine, &rig->members[SPARE].backend, why), SPARE);
-	wait_for_state(rig, SPARE, MEMBER_SPARE);
-	assert_int_equal(engine_replace(rig->engine, FORMER, SPARE, why), 0);
+	rig_mark_spare(rig, members, RIG_MEMBER_BYTES);
+	rig->members[members].disk.write_cache = false;
+	tap(world, members);
+	assert_int_equal(engine_attach(rig->engine, &rig->members[members].backend, why), members);
+	wait_for_state(rig, members, MEMBER_SPARE);
+	assert_int_equal(engine_replace(rig->engine, FORMER, members, why), 0);
 	for (int i = 0; i < 100000 && world->taps[OTHER].held_count == 0; i++)
 		rig_step(rig);
 	assert_int_not_equal(world->taps[OTHER].held_count, 0);
@@ -97,10 +103,10 @@ start_again(struct world *world, uint32_t reachable)
 {
 	struct rig *rig = &world->rig;
 
-	rig->count = SPARE + 1;
+	rig->count = world->spare + 1;
 	rig_crash(rig);
-	world->given_held = world->going_held = false;
-	for (int i = 0; i <= SPARE; i++) {
+	world->given_held = world->going_held = world->back_held = false;
+	for (int i = 0; i <= world->spare; i++) {
 		tap_drop(&world->taps[i]);
 		rig->members[i].reachable = (reachable >> i) & 1;
 	}
@@ -275,6 +281,39 @@ test_a_write_reaches_who_takes_a_place_while_others_go(void **state)
 	finish(rig);
 }
 
+/* The device that was to have the place is lost, and the gateway dies when the former holder alone knows that it keeps it.  Another member
+ * is dead besides: those who are left have all that was acknowledged.
+ */
+static void
+give_back(int level, int members, uint64_t seed)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	const int spare = members;
+
+	begin(&world, level, members, seed);
+	world.back_held = true;
+	fake_member_cut(&rig->members[spare], false);
+	rig_steps(rig, 100);
+	world.given_held = false;
+	tap_let_go(&world.taps[OTHER]);
+	for (int i = 0; i < 4000 && world.taps[OTHER].held_count == 0; i++)
+		rig_step(rig);
+	assert_int_not_equal(world.taps[OTHER].held_count, 0);
+	rig_steps(rig, 100);
+	start_again(&world, ((1u << members) - 1) & ~(1u << (members - 1)));
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	assert_int_equal(rig_status(rig).members[FORMER].state, MEMBER_IN_SYNC);
+	finish(rig);
+}
+
+static void
+test_place_that_is_given_back_is_the_former_holders(void **state)
+{
+	(void)state;
+	give_back(5, 4, 1855);
+}
+
 int
 main(void)
 {
@@ -282,6 +321,7 @@ main(void)
 		cmocka_unit_test(test_a_member_that_stays_knows_before_a_place_is_taken),
 		cmocka_unit_test(test_two_who_went_at_once_do_not_start_together),
 		cmocka_unit_test(test_a_write_reaches_who_takes_a_place_while_others_go),
+		cmocka_unit_test(test_place_that_is_given_back_is_the_former_holders),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,10 +45,10 @@ judge(struct tap *tap, const struct backend_io *io)
 }
 
 static void
-begin(struct world *world, int count, uint64_t seed)
+begin_level(struct world *world, int level, int count, uint64_t seed)
 {
 	*world = (struct world){ 0 };
-	rig_init(&world->rig, 5, count, 16384, LOAD_BYTES, seed);
+	rig_init(&world->rig, level, count, 16384, LOAD_BYTES, seed);
 	world->rig.errors_allowed = true;
 	for (int i = 0; i < count; i++) {
 		tap_init(&world->taps[i], &world->rig.members[i]);
@@ -56,6 +56,12 @@ begin(struct world *world, int count, uint64_t seed)
 		world->taps[i].owner = world;
 	}
 	rig_start_active(&world->rig);
+}
+
+static void
+begin(struct world *world, int count, uint64_t seed)
+{
+	begin_level(world, 5, count, seed);
 }
 
 /* Every sector has something new. */
@@ -122,6 +128,42 @@ test_a_start_that_one_member_knows_of_does_not_make_it_the_truth(void **state)
 	(void)state;
 	start_in_vain_twice(4, false, 1900);
 	start_in_vain_twice(3, true, 1901);
+}
+
+/* Level 6: two starts of 0 and 1 end so, then another gateway starts the others, and 1 dies.  Who is left of those that ran knows how far
+ * 1 went, though 0 never relied on them.
+ */
+static void
+test_who_is_dead_went_on_without_a_start_that_never_ran(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin_level(&world, 6, 4, 1905);
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	rig_stop(rig);
+	rig->members[2].reachable = rig->members[3].reachable = false;
+	start_in_vain(&world);
+	start_in_vain(&world);
+	rig->epoch_recorded = rig->epoch_tried = 0;
+	rig->members[2].reachable = rig->members[3].reachable = true;
+	rig->members[0].reachable = false;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	wait_until(rig, all_clean);
+	rig_steps(rig, 200);		/* that is on record */
+	rig_stop(rig);
+	assert_true(rig_superblock(rig, 0).epoch > rig_superblock(rig, 2).epoch);
+	rig->members[0].reachable = true;
+	rig->members[1].reachable = false;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
 }
 
 /* --- a start begins again --- */
@@ -289,6 +331,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_start_that_one_member_knows_of_does_not_make_it_the_truth),
+		cmocka_unit_test(test_who_is_dead_went_on_without_a_start_that_never_ran),
 		cmocka_unit_test(test_an_attempt_is_newer_than_those_before_it),
 		cmocka_unit_test(test_members_that_change_addresses_during_a_start_are_known),
 		cmocka_unit_test(test_a_start_by_force_that_is_called_off_writes_no_superblocks),

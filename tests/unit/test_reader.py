@@ -165,6 +165,16 @@ def test_a_record_of_starts_that_never_ran_is_passed_over(tmp_path):
         assert VolumeReader(paths).truth.states[0] == ("faulty" if denied else "in sync")
 
 
+def test_a_record_of_starts_that_never_ran_is_passed_over_for_one_that_is_dead(tmp_path):
+    crashed, ran = record(event=10, epoch=5), record(event=9)
+    crashed.member_states[3] = ran.member_states[0] = FAULTY
+    for known, later, denied in ((4, 5, True), (4, 4, False), (0, 5, False)):
+        crashed.write_counts[1], ran.write_counts[1] = known, later
+        paths = [write_member(tmp_path / str(role), ran if role else crashed, role, role, write_count=9)
+                 for role in (0, 3)]
+        assert VolumeReader(paths).truth.states[0] == ("faulty" if denied else "in sync")
+
+
 # Rows: what tests/integration/rows.py makes of format.md, and what the product does
 
 
