@@ -251,7 +251,7 @@ judge_step(struct iscsi_member *member)
 
 	if (key_is_in_force_but_not_filed(member))
 		verdict = SCSI_OK;
-	cache_note(member, &member->request.task, member->step_status);
+	cache_note(member, &member->request.task, member->step_status, false);
 	scsi_describe(&member->request.task, member->step_status, text, sizeof(text));
 	switch (verdict) {
 	case SCSI_OK:

@@ -94,11 +94,11 @@ attention_note(struct iscsi_member *member, const struct scsi_task *task)
  * acknowledged is not believed any more.
  */
 void
-cache_note(struct iscsi_member *member, const struct scsi_task *task, int status)
+cache_note(struct iscsi_member *member, const struct scsi_task *task, int status, bool failed_flush)
 {
 	char text[128];
 
-	if (scsi_judge(task, status) == SCSI_BROKEN_WORD)
+	if (failed_flush || scsi_judge(task, status) == SCSI_BROKEN_WORD)
 		member->backend.writes_lost++;
 	else if (!scsi_cache_lost(task, status) || !member->cache_kept)
 		return;

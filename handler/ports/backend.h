@@ -118,8 +118,8 @@ struct backend {
 	const struct backend_events *events;	/* set by the engine before open() */
 	void *events_owner;
 	int paths;		/* ways to the member that open() takes in turn; 0 counts as 1 */
-	/* How often the device said that a write failed which it had acknowledged, whatever it says of a cache.  The adapter
-	 * ends an open session for it, and counts before closed() or opened(). */
+	/* How often the device said that a write failed which it had acknowledged, whatever it says of a cache; a flush that failed
+	 * says so.  The adapter ends an open session for it, and counts before closed() or opened(). */
 	uint32_t writes_lost;
 	const char *label;	/* "10.0.0.1:3260/iqn.../0", for messages; never a secret */
 };

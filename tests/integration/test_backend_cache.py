@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_target as fake  # noqa: E402
 from fake_target import ILLEGAL, FakeTarget, sense  # noqa: E402
 from test_backend_iscsi import start  # noqa: E402, F401
-from test_backend_statuses import ENOTCONN, first, opened, result  # noqa: E402
+from test_backend_statuses import EIO, ENOTCONN, first, opened, result  # noqa: E402
 
 pytestmark = pytest.mark.timeout(60)
 DEFERRED = sense(3, 0x0C00, response_code=0x71)
@@ -63,6 +63,32 @@ def test_a_write_that_fails_after_its_answer_is_a_lost_cache(start, command) -> 
         target.connections[-1].close()
         assert probe.line().startswith("closed ")
         assert " kept=1" in probe.open()  # since then it was
+
+
+@pytest.mark.parametrize("fua", ["", " fua"], ids=["flush", "write with FUA"])
+@pytest.mark.parametrize(
+    "reply", [sense(3, 0x0C00), sense(4, 0x4400), fake.Reply(status=2)], ids=["medium error", "hardware error", "no sense"]
+)
+def test_a_flush_that_fails_is_a_lost_cache(start, reply, fua) -> None:  # noqa: F811
+    """The device gave up what it could not write: its next flush is GOOD."""
+    with FakeTarget(fua=False) as target:
+        probe = held(start, target)
+        tell(target, reply, "flush")
+        assert result(probe.ask("write 0 4096 1 fua" if fua else "flush")) == EIO
+        assert re.match(r"closed ECONNRESET .*flush failed.* lost=1", probe.line())
+        assert " kept=0" in probe.open()
+        assert result(probe.ask("flush")) == 0
+
+
+def test_a_flush_that_is_not_done_yet_has_lost_nothing(start) -> None:  # noqa: F811
+    with FakeTarget(fua=False) as target:
+        probe = held(start, target)
+        tell(target, sense(2, 0x0401), "flush")
+        assert result(probe.ask("flush")) == 0
+        target.connections[-1].close()
+        assert probe.line().startswith("closed ")
+        line = probe.open()
+        assert " kept=1" in line and " lost=1" not in line
 
 
 def test_it_is_a_lost_cache_also_where_it_is_told_while_the_next_session_opens(start) -> None:  # noqa: F811
