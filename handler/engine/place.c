@@ -356,8 +356,12 @@ judge_outsider(struct member *member)
 	} else {
 		member_note(member, "reachable again, but out of date: it has to catch up");
 	}
+	/* What it holds is not believed, nor do flags say what it lacks: regions were filled that it lost.  One that was being filled keeps its
+	 * set, for the place may be another's, and gets all of it (target.c).
+	 */
+	if (member->doubted && member->standing == STANDING_REBUILDING)
+		member->went_back = true;
 	if (member->doubted && member->standing == STANDING_OUT_OF_DATE) {
-		/* Nor do flags say what it lacks: regions were filled that it lost. */
 		member->went_back = true;
 		member->stale_set = -1;
 		member->standing = STANDING_OBSOLETE;

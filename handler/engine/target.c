@@ -74,13 +74,16 @@ void
 target_begin(struct member *member, int role)
 {
 	struct engine *engine = member->engine;
-	bool all = member->stale_set < 0;
+	const bool untracked = member->stale_set < 0;
+	/* It was sent no flushes, and lost what it had acknowledged: also of regions whose flags are clear. */
+	const bool all = untracked || (member->doubted && !MUTANT(COPIED_UNDOUBTED));
 
 	assert(engine->target == NULL);
 	member->taken_as.known &= !all;		/* what it held before means nothing any more */
+	member->doubted &= !all;
 	if (member->standing == STANDING_SPARE)
 		adopt_spare(member, role);
-	if (all) {
+	if (untracked) {
 		member->write_count = counted_anew(member);
 		member->stale_set = place_set_for(engine, member->uuid);	/* on record only when its marks are durable */
 	} else {
@@ -95,7 +98,7 @@ target_begin(struct member *member, int role)
 	member->standing = STANDING_REBUILDING;
 	member->reason[0] = '\0';
 	engine->target = member;
-	engine->target_is_new = all;
+	engine->target_is_new = untracked;
 	if (engine->missing & ROLE(role))
 		engine->absence[role].since_ms = engine->now_ms;
 	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all, engine->by_role[role] != NULL);

@@ -319,6 +319,9 @@
 	X(BROKEN_WORD_BOUNDED, "broken-word-bounded", 6,					\
 	  "test_engine_flush: test_a_device_that_lost_writes_without_a_cache_is_filled_anew",	\
 	  "of a device that was sent no flushes, only what was written last is doubted")	\
+	X(COPIED_UNDOUBTED, "copied-undoubted", 6,						\
+	  "test_engine_rebuild: test_device_that_lost_what_was_copied_to_it_is_filled_anew",	\
+	  "a device without a cache that lost what was copied to it goes on being filled where it was")	\
 	X(LOSS_TOLD_TO_FUA, "loss-told-to-fua", 6,						\
 	  "test_engine_flush: test_a_loss_is_told_to_a_flush_and_to_nobody_else",		\
 	  "what a cache took along is told to a write with FUA, and to no flush then")		\

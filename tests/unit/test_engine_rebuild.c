@@ -182,12 +182,78 @@ test_who_is_tracked_in_vain_is_filled_from_the_start(void **state)
 	finish(&rig);
 }
 
+/* --- a device that says it has no cache, and had one --- */
+
+static uint32_t regions_passed;
+
+static enum tap_verdict
+hold_reads_behind(struct tap *tap, const struct backend_io *io)
+{
+	const uint64_t from = DATA_OFFSET + (uint64_t)regions_passed * REGION_ROWS * CHUNK;
+
+	(void)tap;
+	return io->op == BACKEND_READ && io->offset_bytes >= from ? TAP_HOLD : TAP_PASS;
+}
+
+static void
+copy_up_to(struct rig *rig, uint32_t region)
+{
+	regions_passed = region;
+	tap_let_go(last);
+	rig_steps(rig, 4000);
+	assert_int_equal(rig_status(rig).rebuild_slot, 0);
+}
+
+/* It is sent no flushes, so the flags of regions that were copied are clear, and it had lost them. */
+static void
+lose_what_was_copied(uint64_t seed)
+{
+	struct tap tap = { 0 };
+	struct rig rig;
+
+	last = &tap;
+	begin(&rig, 5, 4, seed);
+	rig_stop(&rig);
+	set_caches(&rig, true);
+	rig.members[0].hides_cache = true;
+	tap_init(&tap, &rig.members[3]);
+	rig_start_active(&rig);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+	rig_drain(&rig);
+	rig.members[3].deadline_us = 60000000;
+	regions_passed = 1;
+	tap.judge = hold_reads_behind;
+	rig.members[0].reachable = true;
+	rig_steps(&rig, 8000);
+	copy_up_to(&rig, 1);
+	copy_up_to(&rig, 4);
+	fake_member_break_word(&rig.members[0]);
+	assert_true(rig.members[0].counts.sectors_lost > 0);
+	rig_steps(&rig, 50);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	wait_until(&rig, is_filled);
+	fake_member_cut(&rig.members[1], false);	/* so that what member 0 got is needed */
+	finish(&rig);
+}
+
+static void
+test_device_that_lost_what_was_copied_to_it_is_filled_anew(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 940; seed < 944; seed++)
+		lose_what_was_copied(seed);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_member_that_goes_while_rows_are_copied_does_no_harm),
 		cmocka_unit_test(test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start),
+		cmocka_unit_test(test_device_that_lost_what_was_copied_to_it_is_filled_anew),
 		cmocka_unit_test(test_a_spare_is_taken_though_all_sets_are_taken),
 		cmocka_unit_test(test_who_is_tracked_in_vain_is_filled_from_the_start),
 	};
