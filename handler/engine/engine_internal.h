@@ -135,7 +135,7 @@ struct member {
 	uint64_t refused_blocks[LAYOUT_MAP_BYTES / LAYOUT_MAP_BLOCK_BYTES / 64];	/* of the map's area, bits: it refused to
 											 * read them for this assembly */
 	struct taken_as taken_as;
-	bool went_back;			/* older than what it had acknowledged: nothing on it is trusted */
+	bool went_back;			/* older than what it had acknowledged, or used elsewhere since: nothing on it is trusted */
 	bool disbelieved;		/* a copy, older than the member: until it is filled from the start */
 	bool excluded;			/* out until an administrator takes it back */
 	int opens_left;			/* other paths to try before it is evicted */

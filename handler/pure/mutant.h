@@ -418,6 +418,9 @@
 	X(UNHOLD_OMITTED, "unhold-omitted", 14,							\
 	  "test_engine_lost: test_device_that_takes_a_place_does_not_hold_what_was_lost_before",	\
 	  "a new device is believed to hold lost data")						\
+	X(HELD_ELSEWHERE, "held-elsewhere", 9,							\
+	  "test_engine_rebuild: test_member_that_was_used_elsewhere_holds_nothing_that_was_lost",	\
+	  "a member that was used without the others is believed to hold lost data")		\
 	X(MEND_UNVERIFIED, "mend-unverified", 9,						\
 	  "test_engine_mend: test_member_that_can_not_keep_what_is_rewritten_loses_its_place",	\
 	  "a rewritten sector is not verified")							\

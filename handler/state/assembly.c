@@ -29,6 +29,18 @@
 static const char went_back_text[] =
 	"went back in time: its superblock is older than what it had acknowledged (a snapshot, an image or a copy in its "
 	"place?): nothing on it is trusted, it is filled from the start";
+static const char used_elsewhere_text[] =
+	"was used without the others since it left, nobody knows what it holds: it is filled from the start";
+static const char newer_text[] =
+	"its superblock is newer than the volume's: another gateway has used it; make sure that none does, then wipe it and "
+	"add it as a spare";
+
+/* For this reason it is not what it was when it left, so it holds nothing that it held then either. */
+static bool
+is_disowned(const char *fault)
+{
+	return fault == went_back_text || ((fault == used_elsewhere_text || fault == newer_text) && !MUTANT(HELD_ELSEWHERE));
+}
 
 static bool
 newer(const struct superblock *a, const struct superblock *b)
@@ -124,8 +136,7 @@ tracked_place(const struct superblock *record, int set, struct own own)
 	    record->tracked[set].epoch != 0 && own.superblock->epoch > record->tracked[set].epoch && !MUTANT(TRACKED_EPOCH_IGNORED)) {
 		place.standing = STANDING_OBSOLETE;
 		place.stale_set = -1;
-		place.fault = "was used without the others since it left, nobody knows what it holds: it is "
-			      "filled from the start";
+		place.fault = used_elsewhere_text;
 		return place;
 	}
 	if (went_back(own, record->tracked[set].write_count) && !MUTANT(TRACKED_OLDER_TRUSTED)) {
@@ -196,14 +207,13 @@ assembly_judge(const struct superblock *record, const struct superblock *own, bo
 	if (place.standing != STANDING_UNKNOWN && newer(own, record)) {
 		place.standing = STANDING_OBSOLETE;
 		place.stale_set = -1;
-		place.fault = "its superblock is newer than the volume's: another gateway has used it; make "
-			      "sure that none does, then wipe it and add it as a spare";
+		place.fault = newer_text;
 	}
 	out->standing[0] = place.standing;
 	out->role[0] = place.role;
 	out->stale_set[0] = place.stale_set;
 	out->forced[0] = false;
-	out->went_back[0] = place.fault == went_back_text;
+	out->went_back[0] = is_disowned(place.fault);
 	out->fault[0] = place.fault;
 }
 
@@ -503,11 +513,11 @@ settle_duplicates(const struct assembly_input *input, struct assembly_verdict *o
 static void
 note_went_back(const struct assembly_input *input, struct assembly_verdict *out)
 {
-	for (int i = 0; i < input->count; i++)
-		if (out->fault[i] == went_back_text) {
-			out->went_back[i] = true;
+	for (int i = 0; i < input->count; i++) {
+		out->went_back[i] = is_disowned(out->fault[i]);
+		if (out->fault[i] == went_back_text)
 			out->distrusted |= 1u << out->role[i];
-		}
+	}
 }
 
 /* Out of sync, but the place is still its own, so it held the data once.  A target of a rebuild

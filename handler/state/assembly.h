@@ -86,8 +86,9 @@ struct assembly_verdict {
 	int stale_set[SLOTS_MAX];		/* of tracked[]; -1 */
 	bool forced[SLOTS_MAX];			/* IN_SYNC only because of force: stale_set (-1: everything) is dirty */
 	const char *fault[SLOTS_MAX];		/* why it is not in sync; NULL if it is */
-	bool went_back[SLOTS_MAX];		/* OBSOLETE: it is older than what it had acknowledged */
-	uint32_t distrusted;			/* roles of such, and of those that are there twice: a set of bits */
+	/* OBSOLETE: it is older than what it had acknowledged, or somebody else wrote to it since: it holds nothing that it held */
+	bool went_back[SLOTS_MAX];
+	uint32_t distrusted;			/* roles of those that are older, and of those that are there twice: a set of bits */
 	char reason[256];			/* for WAIT and REFUSED */
 };
 

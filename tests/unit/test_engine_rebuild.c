@@ -56,9 +56,9 @@ test_member_that_goes_while_rows_are_copied_does_no_harm(void **state)
 	finish(&rig);
 }
 
-/* Somebody else started it with devices of his, and wrote to rows that it did not lack. */
+/* Somebody else started it with devices of his, and wrote from this row on, which it did not lack. */
 static void
-use_elsewhere(struct rig *rig, int index, uint64_t epochs)
+use_elsewhere(struct rig *rig, int index, uint64_t epochs, uint64_t row)
 {
 	struct superblock superblock = rig_superblock(rig, index);
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES], rubbish[65536];
@@ -68,7 +68,7 @@ use_elsewhere(struct rig *rig, int index, uint64_t epochs)
 	superblock_encode(&superblock, block);
 	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), block, sizeof(block), true);
 	memset(rubbish, 0x5A, sizeof(rubbish));
-	disk_write(&rig->members[index].disk, DATA_OFFSET, rubbish, sizeof(rubbish), true);
+	disk_write(&rig->members[index].disk, DATA_OFFSET + row * CHUNK, rubbish, sizeof(rubbish), true);
 }
 
 static void
@@ -101,10 +101,51 @@ test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the
 		rig_start(&rig);
 		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	}
-	use_elsewhere(&rig, 0, 1);
+	use_elsewhere(&rig, 0, 1, 0);
 	rig.members[0].reachable = true;
 	wait_until(&rig, is_filled);
 	finish(&rig);
+}
+
+/* It was in sync when rows became unknown, and held what was written last; but somebody else wrote to it since.  Rows are on record, or
+ * found no room there.
+ */
+static void
+test_member_that_was_used_elsewhere_holds_nothing_that_was_lost(void **state)
+{
+	(void)state;
+	for (int room = 1; room >= 0; room--) {
+		struct rig rig;
+		uint64_t row;
+
+		begin(&rig, 5, 4, 932 + (uint64_t)room);
+		rig_stop(&rig);
+		rig.options.lost_entries_max = room ? 0 : 1;
+		rig.options.sync_rate_min = rig.options.sync_rate_max = 1;	/* what is suspect stays so */
+		rig.members[0].disk.write_cache = false;
+		rig_start_active(&rig);
+		row = row_in(&rig, room ? 0 : 5);
+		for (uint32_t region = 0; region <= 5; region += 5)
+			rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row_in(&rig, region)), 1, false);
+		rig_drain(&rig);
+		fake_member_power_loss(&rig.members[1], true);
+		fake_member_power_loss(&rig.members[2], true);
+		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		fake_member_cut(&rig.members[0], false);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+		rig_steps(&rig, 100);
+		assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+		use_elsewhere(&rig, 0, 1, row);
+		engine_set_rates(rig.engine, 64u << 20, 1u << 30);
+		rig.members[0].reachable = true;
+		rig_steps(&rig, 20000);
+		assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+		accept_all(&rig);
+		wait_until(&rig, is_filled);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
 }
 
 /* --- more are out than are tracked --- */
@@ -176,7 +217,7 @@ test_who_is_tracked_in_vain_is_filled_from_the_start(void **state)
 		rig_start(&rig);
 		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	}
-	use_elsewhere(&rig, 7, 70);	/* an eviction takes 64 here */
+	use_elsewhere(&rig, 7, 70, 0);	/* an eviction takes 64 here */
 	rig.members[7].reachable = true;
 	wait_until(&rig, has_the_last);
 	finish(&rig);
@@ -253,6 +294,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_member_that_goes_while_rows_are_copied_does_no_harm),
 		cmocka_unit_test(test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start),
+		cmocka_unit_test(test_member_that_was_used_elsewhere_holds_nothing_that_was_lost),
 		cmocka_unit_test(test_device_that_lost_what_was_copied_to_it_is_filled_anew),
 		cmocka_unit_test(test_a_spare_is_taken_though_all_sets_are_taken),
 		cmocka_unit_test(test_who_is_tracked_in_vain_is_filled_from_the_start),
