@@ -485,6 +485,9 @@ finish_eviction(struct member *member)
 	};
 	engine->spare_wanted_ms = 0;
 	engine->by_role[member->role] = NULL;
+	/* What it held of losses on record was taken when it was filled.  That it goes as one that lost nothing says nothing of those. */
+	if (engine->lost != NULL && !MUTANT(HELD_ONCE_MORE))
+		lost_unhold(engine->lost, (uint8_t)member->role);
 	if (member->stale_set >= 0)
 		engine->intent.absent |= REGION_STALE(member->stale_set);
 	member_lost(engine);

@@ -421,6 +421,9 @@
 	X(HELD_ELSEWHERE, "held-elsewhere", 9,							\
 	  "test_engine_rebuild: test_member_that_was_used_elsewhere_holds_nothing_that_was_lost",	\
 	  "a member that was used without the others is believed to hold lost data")		\
+	X(HELD_ONCE_MORE, "held-once-more", 9,							\
+	  "test_engine_knowable: test_what_a_cache_may_have_lost_stays_lost_when_its_member_goes_again",	\
+	  "a member that goes again, having lost nothing, is believed about what its cache may have lost before")	\
 	X(MEND_UNVERIFIED, "mend-unverified", 9,						\
 	  "test_engine_mend: test_member_that_can_not_keep_what_is_rewritten_loses_its_place",	\
 	  "a rewritten sector is not verified")							\

@@ -124,6 +124,41 @@ test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later(void *
 	finish(&rig);
 }
 
+/* It was taken from a member whose cache may have lost it, and nobody has said that this counts.  That the member leaves once more, this
+ * time with all that it had answered, makes it no surer.
+ */
+static void
+test_what_a_cache_may_have_lost_stays_lost_when_its_member_goes_again(void **state)
+{
+	static const uint8_t older[4096] = { 7 };
+	struct rig rig;
+	uint64_t row;
+
+	(void)state;
+	begin(&rig, 5, 4, 833);
+	row = row_in(&rig, 2);
+	write_in(&rig, 2);
+	rig_crash(&rig);
+	disk_write(&rig.members[0].disk, DATA_OFFSET + row * CHUNK, older, sizeof(older), true);
+	rig.members[0].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig.members[0].disk.write_cache = false;
+	rig.members[0].reachable = true;
+	wait_until(&rig, all_in_sync);
+	rig_steps(&rig, 3000);
+	fake_member_cut(&rig.members[0], false);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 1), 1, false);	/* its region is copied again */
+	rig_drain(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig.members[0].reachable = true;
+	wait_until(&rig, all_in_sync);
+	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	accept_all(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* Of a row whose redundancy proves nothing only data is written.  Then its member goes, for good: who wrote it is told. */
 static void
 test_a_write_that_nobody_has_is_not_acknowledged(void **state)
@@ -228,6 +263,7 @@ main(void)
 		cmocka_unit_test(test_member_that_returns_to_a_full_table_keeps_what_it_holds),
 		cmocka_unit_test(test_member_that_lost_nothing_is_taken_at_its_word),
 		cmocka_unit_test(test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later),
+		cmocka_unit_test(test_what_a_cache_may_have_lost_stays_lost_when_its_member_goes_again),
 		cmocka_unit_test(test_a_write_that_nobody_has_is_not_acknowledged),
 		cmocka_unit_test(test_spare_waits_for_what_nobody_knows_and_no_longer),
 		cmocka_unit_test(test_recording_goes_on_when_the_table_has_room_again),
