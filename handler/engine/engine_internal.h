@@ -322,6 +322,7 @@ struct engine {
 	uint8_t forgetting;		/* REGION_STALE() of sets that belong to nobody once forget_record is durable */
 	uint64_t forget_record;
 	bool target_is_new;		/* it lacks everything, and no superblock says so yet */
+	bool target_counted;		/* it has acknowledged a superblock of the count that others are told of */
 
 	/* superblocks */
 	struct superblock record;	/* what all members' superblocks share */
@@ -602,7 +603,8 @@ void target_settle(struct engine *engine);	/* is that durable, or that it does n
 bool target_changing(const struct engine *engine);	/* a place is changing hands */
 void target_dismissed(struct member *former);	/* superblocks know: whom it replaced may go */
 void target_run(struct engine *engine);
-bool target_filling(const struct engine *engine);	/* rows may be copied to it */
+bool target_filling(const struct engine *engine);	/* rows may be on it */
+bool target_may_copy(const struct engine *engine);	/* ... and others may be copied to it */
 
 /* metadata.c: superblocks of all in-sync members and the target.  Returns the generation to wait for in record_durable. */
 uint64_t metadata_commit(struct engine *engine);

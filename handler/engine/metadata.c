@@ -40,6 +40,8 @@ superblock_written(struct member_io *mio, int result)
 		mio->member->superblock.write_count = mio->member->write_count;
 	if (result == 0)
 		mio->member->copy_lost = false;		/* this was the other one */
+	if (result == 0 && mio->member == engine->target)
+		engine->target_counted = true;
 	if (--engine->record_pending == 0 && engine->record_writing != 0) {
 		if (engine->record_durable < engine->record_writing)
 			engine->record_again = MUTANT(SAID_ONCE_AGAIN) ? 1 : SAID_AGAIN;
@@ -96,7 +98,8 @@ note_write_counts(struct engine *engine)
 			record->write_counts[member->role] = member->write_count;
 	if (target == NULL || !knows_target(engine))
 		return;
-	record->tracked[target->stale_set].write_count = target->write_count;
+	record->tracked[target->stale_set].write_count =
+		engine->target_counted || MUTANT(COUNTED_UNACKNOWLEDGED) ? target->write_count : 0;
 	record->tracked[target->stale_set].epoch = record->epoch;	/* of what it is sent now, at most */
 	if (engine->target_phase == TARGET_TAKING)
 		record->write_counts[target->role] = target->write_count;

@@ -346,7 +346,7 @@ rebuild_run(struct engine *engine)
 		target_begin(member, role);
 		return;
 	}
-	if (!target_filling(engine))
+	if (!target_may_copy(engine))
 		return;
 	if (intent_stale(&engine->intent, engine->intent.target) == 0) {
 		if (!is_disputed(engine) || MUTANT(FORMER_DISPUTES))
@@ -394,8 +394,8 @@ rebuild_deadline(const struct engine *engine)
 		return rebuild->not_before_ms;
 	if (!target_filling(engine))
 		return patience_deadline(engine);
-	if (intent_to_copy(&engine->intent) == 0)
-		return UINT64_MAX;	/* the cleaner's turn */
+	if (!target_may_copy(engine) || intent_to_copy(&engine->intent) == 0)
+		return UINT64_MAX;	/* the turn of its superblock, or of the cleaner */
 	wait = throttle_wait(engine);
 	return wait > 0 ? engine->now_ms + wait : UINT64_MAX;
 }

@@ -13,7 +13,8 @@
  *	                                                                    that is durable, no write is acknowledged without it
  *
  * In this order a crash never finds a member on record whose missing rows are not marked, nor one that is trusted and lacks
- * what was acknowledged.
+ * what was acknowledged.  Nor one that others trust, and that does not know of it: one whose superblocks are counted anew is
+ * sent rows when it has the first of them, so it has one before any that gives it the place.
  *
  * While the place changes hands, engine->evicting is raised, as for a member that goes: no operation starts, nothing is cleaned
  * or copied; only what is under way goes on.  The former is `evicting` and `leaving` already: its commands wait, should its
@@ -83,8 +84,11 @@ target_begin(struct member *member, int role)
 	member->doubted &= !all;
 	if (member->standing == STANDING_SPARE)
 		adopt_spare(member, role);
-	if (untracked) {
+	/* Who was to be filled from the start, and never heard of it, is counted anew again. */
+	engine->target_counted = !untracked && engine->record.tracked[member->stale_set].write_count != 0;
+	if (!engine->target_counted)
 		member->write_count = counted_anew(member);
+	if (untracked) {
 		member->stale_set = place_set_for(engine, member->uuid);	/* on record only when its marks are durable */
 	} else {
 		member->stale_set = place_track(engine, role, member->uuid, MEMBER_REBUILDING, 0);
@@ -398,6 +402,12 @@ target_changing(const struct engine *engine)
 {
 	return engine->target != NULL && (engine->target_phase == TARGET_TAKING ||
 					  engine->target_phase == TARGET_WITHDRAWING);
+}
+
+bool
+target_may_copy(const struct engine *engine)
+{
+	return target_filling(engine) && (engine->target_counted || MUTANT(COPIED_UNCOUNTED));
 }
 
 bool

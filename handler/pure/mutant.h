@@ -115,6 +115,12 @@
 	X(COUNTED_ON, "counted-on", 12,								\
 	  "test_engine_identity: test_former_member_is_not_taken_for_one_that_has_its_uuid",	\
 	  "superblocks of a device that is filled from the start are counted from where it was")	\
+	X(COUNTED_UNACKNOWLEDGED, "counted-unacknowledged", 12,					\
+	  "test_engine_rebuild: test_who_was_not_told_that_it_is_filled_has_not_gone_back_in_time",	\
+	  "others are told of superblocks of a device that is filled from the start before it has one of them")	\
+	X(COPIED_UNCOUNTED, "copied-uncounted", 13,						\
+	  "test_engine_replaced: test_who_is_to_have_a_place_knows_that_it_is_filled_before_it_is",	\
+	  "a device is filled, and gets a place, before it has any superblock that says so")	\
 	X(RESTART_OLDER_TRUSTED, "restart-older-trusted", 12,					\
 	  "test_engine_identity: test_member_put_back_while_no_gateway_ran_is_filled_from_the_start",	\
 	  "a member that is older than the others know is trusted at an assembly")		\

@@ -288,6 +288,68 @@ test_device_that_lost_what_was_copied_to_it_is_filled_anew(void **state)
 		lose_what_was_copied(seed);
 }
 
+static bool
+is_superblock(const struct backend_io *io)
+{
+	return io->op == BACKEND_WRITE && io->offset_bytes < LAYOUT_MAP_OFFSET;
+}
+
+static enum tap_verdict
+hold_superblocks(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return is_superblock(io) ? TAP_HOLD : TAP_PASS;
+}
+
+static bool
+is_on_record(struct rig *rig)
+{
+	return last->held_count > 0 && rig_superblock(rig, 1).tracked[0].state == MEMBER_REBUILDING;
+}
+
+/* The others have it on record that it is being filled from the start, and it was never sent what it counts from: it dies with the
+ * gateway, or its session ends.  It is as it was.
+ */
+static void
+test_who_was_not_told_that_it_is_filled_has_not_gone_back_in_time(void **state)
+{
+	(void)state;
+	for (int crashes = 0; crashes < 2; crashes++) {
+		struct tap tap = { 0 };
+		struct rig rig;
+
+		last = &tap;
+		begin(&rig, 5, 4, 950 + (uint64_t)crashes);
+		rig_stop(&rig);
+		rig.members[0].hides_cache = true;
+		tap_init(&tap, &rig.members[0]);
+		rig_start_active(&rig);
+		tap.judge = hold_superblocks;
+		fake_member_break_word(&rig.members[0]);	/* nobody keeps track of what it lacks */
+		wait_until(&rig, is_on_record);
+		assert_true(rig_superblock(&rig, 1).tracked[0].write_count <= rig_superblock(&rig, 0).write_count);
+		if (crashes) {
+			rig_crash(&rig);
+			tap_drop(&tap);
+			tap.judge = NULL;
+			rig_start(&rig);
+			assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+		} else {
+			fake_member_cut(&rig.members[0], false);
+			rig_steps(&rig, 50);
+			tap.judge = NULL;
+			rig.members[0].reachable = true;
+		}
+		for (int i = 0; i < 20000 && !is_filled(&rig); i++) {
+			assert_null(strstr(rig_status(&rig).members[0].reason, "went back in time"));
+			rig_step(&rig);
+		}
+		wait_until(&rig, is_filled);
+		fake_member_cut(&rig.members[1], false);
+		finish(&rig);
+	}
+}
+
 int
 main(void)
 {
@@ -296,6 +358,7 @@ main(void)
 		cmocka_unit_test(test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start),
 		cmocka_unit_test(test_member_that_was_used_elsewhere_holds_nothing_that_was_lost),
 		cmocka_unit_test(test_device_that_lost_what_was_copied_to_it_is_filled_anew),
+		cmocka_unit_test(test_who_was_not_told_that_it_is_filled_has_not_gone_back_in_time),
 		cmocka_unit_test(test_a_spare_is_taken_though_all_sets_are_taken),
 		cmocka_unit_test(test_who_is_tracked_in_vain_is_filled_from_the_start),
 	};

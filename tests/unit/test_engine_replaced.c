@@ -27,6 +27,7 @@ struct world {
 	struct tap taps[SPARE + 1];
 	uint32_t held_for;	/* of these members, superblocks that give the place away are held */
 	uint32_t refused_for;
+	uint32_t all_held_for;	/* of these, all superblocks */
 	bool given;		/* somebody was sent such a superblock */
 	uint64_t refuse_from, refuse_to;	/* and what the spare is sent for this range of it */
 	int refusals;		/* of the latter */
@@ -63,6 +64,8 @@ judge(struct tap *tap, const struct backend_io *io)
 	if (world->asks_held && io->op == BACKEND_WRITE && io->offset_bytes == LAYOUT_ASK_OFFSET)
 		return TAP_HOLD;
 	if (world->reads_held && index == ROLE && io->op == BACKEND_READ && io->offset_bytes >= DATA_OFFSET)
+		return TAP_HOLD;
+	if ((world->all_held_for & (1u << index)) && io->op == BACKEND_WRITE && io->offset_bytes < LAYOUT_MAP_OFFSET)
 		return TAP_HOLD;
 	if (!gives_place(world, io))
 		return TAP_PASS;
@@ -677,6 +680,36 @@ test_answer_of_a_former_that_comes_late_is_nobodys(void **state)
 	check_late_answer(0);
 }
 
+/* A superblock of before takes its time, so the first that the spare would be sent is the one that gives it the place.  Others have that,
+ * and it does not: the place would be nobody's, and one that the level bears beside that is out.
+ */
+static void
+test_who_is_to_have_a_place_knows_that_it_is_filled_before_it_is(void **state)
+{
+	struct world world;
+
+	(void)state;
+	start(&world, 5, 4, 930);
+	attach(&world);
+	world.all_held_for = 1u << 2;
+	assert_int_equal(engine_scrub_start(world.rig.engine, SCRUB_CHECK, false, why), 0);
+	rig_steps(&world.rig, 20);
+	assert_int_equal(engine_replace(world.rig.engine, ROLE, SPARE, why), 0);
+	rig_steps(&world.rig, 3000);
+	world.all_held_for = 0;
+	world.held_for = 1u << SPARE;
+	tap_let_go(&world.taps[2]);
+	for (int i = 0; i < 20000 && !world.given; i++)
+		rig_step(&world.rig);
+	assert_true(world.given);
+	rig_steps(&world.rig, 200);
+	crash(&world);
+	world.rig.members[0].reachable = false;
+	rig_start(&world.rig);
+	assert_true(rig_wait(&world.rig, VOLUME_DEGRADED, 20000));
+	finish(&world);
+}
+
 int
 main(void)
 {
@@ -698,6 +731,7 @@ main(void)
 		cmocka_unit_test(test_what_was_copied_before_parity_defined_it_is_copied_again),
 		cmocka_unit_test(test_place_does_not_change_hands_while_its_holder_speaks_of_another_gateway),
 		cmocka_unit_test(test_answer_of_a_former_that_comes_late_is_nobodys),
+		cmocka_unit_test(test_who_is_to_have_a_place_knows_that_it_is_filled_before_it_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
