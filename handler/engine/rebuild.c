@@ -235,13 +235,14 @@ find_spare(struct engine *engine)
 	return best;
 }
 
-/* A replacement that was under way before a restart. */
+/* A replacement that was under way before a restart.  The volume may have grown beyond it since. */
 static struct member *
 find_interrupted(struct engine *engine)
 {
 	for_each_member(engine, member)
 		if (ready(member) && !member->excluded && member->standing == STANDING_REBUILDING &&
-		    member->stale_set >= 0 && member->role >= 0)
+		    member->stale_set >= 0 && member->role >= 0 &&
+		    (place_unchanged(engine, member) || MUTANT(INTERRUPTED_UNMEASURED)))
 			return member;
 	return NULL;
 }

@@ -71,6 +71,9 @@
 	  "a member that is out of date is trusted")						\
 	X(EVICTION_UNREMEMBERED, "eviction-unremembered", 7, "level 1",				\
 	  "this gateway forgets who is out: those start alone")					\
+	X(INTERRUPTED_UNMEASURED, "interrupted-unmeasured", 1,					\
+	  "test_engine_grow: test_a_replacement_that_has_become_too_small_is_not_filled",	\
+	  "a replacement that was interrupted goes on, though the volume has grown beyond it")	\
 	X(GROWN_UNPADDED, "grown-unpadded", 1, "level 5",					\
 	  "new rows of a region that counts as proven hold whatever was there")			\
 	X(GROWN_UNMARKED, "grown-unmarked", 6, "level 5",					\

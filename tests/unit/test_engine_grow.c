@@ -189,6 +189,44 @@ test_a_spare_that_grew_with_the_members_will_do(void **state)
 	}
 }
 
+/* It was being filled when the gateway stopped, and was away when the volume grew beyond it. */
+static void
+test_a_replacement_that_has_become_too_small_is_not_filled(void **state)
+{
+	struct rig rig;
+	int slot;
+
+	(void)state;
+	start(&rig, 5, 4, 813);
+	wait_until(&rig, all_proven);
+	rig_mark_spare(&rig, 4, RIG_MEMBER_BYTES);
+	slot = engine_attach(rig.engine, &rig.members[4].backend, why);
+	for (int i = 0; i < 2000 && rig_status(&rig).members[slot].state != MEMBER_SPARE; i++)
+		rig_step(&rig);
+	engine_set_rates(rig.engine, 1, 1);
+	assert_int_equal(engine_replace(rig.engine, 0, slot, why), 0);
+	rig_steps(&rig, 500);
+	assert_int_equal(rig_status(&rig).rebuild_slot, slot);
+	rig_stop(&rig);
+	rig.count = 5;
+	rig.members[4].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
+	rig.members[4].capacity_bytes = RIG_MEMBER_BYTES;
+	begin(&rig);
+	await(&rig);
+	assert_int_equal(outcome.error, 0);
+	rig.members[4].reachable = true;
+	for (int i = 0; i < 20000; i++) {
+		rig_step(&rig);
+		assert_int_equal(rig_status(&rig).rebuild_slot, -1);
+	}
+	assert_int_equal(rig_status(&rig).members[4].link, LINK_OPEN);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* --- it does not --- */
 
 static void
@@ -475,6 +513,7 @@ main(void)
 		cmocka_unit_test(test_uses_all_that_members_have),
 		cmocka_unit_test(test_new_rows_fit_when_a_member_is_lost),
 		cmocka_unit_test(test_a_spare_that_grew_with_the_members_will_do),
+		cmocka_unit_test(test_a_replacement_that_has_become_too_small_is_not_filled),
 		cmocka_unit_test(test_the_smallest_member_counts),
 		cmocka_unit_test(test_refused_unless_all_members_are_there),
 		cmocka_unit_test(test_member_lost_at_any_step),
