@@ -146,6 +146,7 @@ struct member {
 	uint64_t cut_off_ms;		/* when the oldest command for data was sent that this session's end cut off; 0: none */
 	uint64_t patience_ms;		/* when to look for commands of this session that others ended under; 0: there is none */
 	bool unflushed;			/* a cache took writes since the last flush that was sent */
+	bool cached;			/* in some session, that was of writes since the start */
 	bool lost_event;		/* backend->writes_lost has grown: to be looked at with the session's event */
 	bool cache_in_doubt;		/* cache_lost only says so because a session was lost: cache_kept may take it back */
 	bool cache_kept;		/* by all sessions opened since the last that was restored */

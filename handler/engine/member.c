@@ -220,6 +220,7 @@ static void
 note_unflushed(struct member *member)
 {
 	member->unflushed |= member->identity.write_cache;
+	member->cached |= member->identity.write_cache;
 }
 
 /* It failed as far as the engine knows, and may have been done, by a device that caches it, or did when its session cut it off. */
@@ -229,7 +230,10 @@ note_unknown_write(const struct member_io *mio)
 	if ((mio->io.op != BACKEND_WRITE && mio->io.op != BACKEND_ZERO) || MUTANT(UNKNOWN_UNFLUSHED))
 		return;
 	note_unflushed(mio->member);
-	mio->member->unflushed |= mio->cached && !MUTANT(CUT_OFF_BY_NEW_SESSION);
+	if (!mio->cached || MUTANT(CUT_OFF_BY_NEW_SESSION))
+		return;
+	mio->member->unflushed = true;
+	mio->member->cached = true;
 }
 
 /* Writes before it are as unsure as before it was sent.  Its repetition on the next session succeeds, and covers nothing that a

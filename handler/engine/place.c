@@ -259,11 +259,15 @@ settle_cache(struct member *member)
 static void
 suspect_written(struct engine *engine, const struct member *member)
 {
+	/* A cache that was switched off since has what the gateway before left there, and nothing of what was written since the start. */
+	const bool left = !member->cached && !member->doubted && !MUTANT(LEFT_TAKES_WRITTEN);
+	const bool missing = engine->missing != 0, bare = engine_bare(engine);
 	uint32_t whole;
 
 	if (member->flushes_void && !MUTANT(FLUSH_COVERS_UNSENT))
 		intent_flushes_void(&engine->intent);
-	whole = intent_suspect_dirty(&engine->intent, engine->missing != 0, engine_bare(engine));
+	whole = left || MUTANT(CACHE_TAKES_LEFT_ONLY) ? intent_suspect_left(&engine->intent, missing, bare)
+						      : intent_suspect_dirty(&engine->intent, missing, bare);
 	if (whole > 0)
 		engine_log(engine, LOG_WARNING, "which rows of %u regions were written is not known: all of them count as "
 			   "unproven", whole);

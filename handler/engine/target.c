@@ -294,6 +294,7 @@ take_place(struct engine *engine)
 	member->stale_set = -1;
 	/* What the former may have lost with its cache was copied from it: the next flush still has to say so. */
 	member->cache_lost = former != NULL && former->cache_lost;
+	member->cached |= former != NULL && (former->cached || former->doubted);
 	engine->missing &= ~ROLE(role);
 	engine->out &= ~ROLE(role);
 	if (engine->replace_role == role)

@@ -731,6 +731,12 @@
 	X(LEFT_IN_CACHE_UNFLUSHED, "left-in-cache-unflushed", 6,				\
 	  "test_engine_flush: test_what_a_gateway_left_in_a_cache_is_flushed_after_it_was_switched_off",	\
 	  "what a gateway left in a cache is not flushed by the next, where the member says that it has none")	\
+	X(LEFT_TAKES_WRITTEN, "left-takes-written", 6,						\
+	  "test_engine_lost: test_a_cache_that_was_left_takes_along_nothing_that_was_written_since",	\
+	  "what was written since the start may be lost with a cache that was switched off before")	\
+	X(CACHE_TAKES_LEFT_ONLY, "cache-takes-left-only", 6,					\
+	  "test_engine_lost: test_lost_caches_make_suspect_what_was_written_and_nothing_else",	\
+	  "a lost cache makes nothing doubtful that was written since the start")		\
 	X(CLOSING_CACHE_TRUSTED, "closing-cache-trusted", 6,					\
 	  "test_engine_flush: test_a_cache_can_go_while_its_session_is_being_closed",		\
 	  "a member that is to go before its session has ended, and stays, has lost nothing")	\

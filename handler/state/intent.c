@@ -545,8 +545,22 @@ suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 	return true;
 }
 
-uint32_t
-intent_suspect_dirty(struct intent *intent, bool missing, bool bare)
+/* Not what is known to have been written since the start: only that of rows that nobody wrote a resync may have made before it. */
+static bool
+suspect_left(struct intent *intent, uint32_t region, bool settled)
+{
+	if (!written_known(&intent->written, region))
+		return false;
+	if (settled || !is_raw(intent, region))
+		return true;
+	doubt_double(intent, region);
+	intent->doubted[region] = intent->doubts;
+	set_suspect(intent, region, true);
+	return true;
+}
+
+static uint32_t
+suspect_dirty(struct intent *intent, bool missing, bool bare, bool left)
 {
 	uint32_t whole = 0;
 
@@ -558,12 +572,24 @@ intent_suspect_dirty(struct intent *intent, bool missing, bool bare)
 			continue;
 		if (intent->flags[i] & REGION_UNWRITTEN) {
 			suspect_unwritten(intent, i, missing);
-		} else if (!suspect_written(intent, i, missing, bare)) {
+		} else if (!(left ? suspect_left(intent, i, missing && bare) : suspect_written(intent, i, missing, bare))) {
 			intent_suspect(intent, i);
 			whole++;
 		}
 	}
 	return whole;
+}
+
+uint32_t
+intent_suspect_dirty(struct intent *intent, bool missing, bool bare)
+{
+	return suspect_dirty(intent, missing, bare, false);
+}
+
+uint32_t
+intent_suspect_left(struct intent *intent, bool missing, bool bare)
+{
+	return suspect_dirty(intent, missing, bare, true);
 }
 
 void

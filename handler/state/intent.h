@@ -162,6 +162,8 @@ void intent_suspect(struct intent *intent, uint32_t region);
  * as a whole, because it is not known which of their rows were written.  missing: some place has nobody in
  * sync, though somebody may be filled for it; bare: as for intent_member_lost(). */
 uint32_t intent_suspect_dirty(struct intent *intent, bool missing, bool bare);
+/* The same of what the gateway before had written: a cache may have been lost that took nothing since the start. */
+uint32_t intent_suspect_left(struct intent *intent, bool missing, bool bare);
 /* Before it, or after loading: a member was passed over by flushes that count as ones of all members.  No row is known to be safe. */
 void intent_flushes_void(struct intent *intent);
 /* Is something lost of this row, if a member goes that has data in it?  Not where a fresh row is what parity makes of it. */

@@ -270,6 +270,34 @@ test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along(void **state)
 	rig_free(&rig);
 }
 
+/* What the gateway before left in a cache goes with it.  What was written since went into none: this is of a member that has said so all
+ * the time.
+ */
+static void
+test_a_cache_that_was_left_takes_along_nothing_that_was_written_since(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row;
+
+	(void)state;
+	begin(&rig, 5, 4, 838);
+	row = row_in(&rig, 2);
+	rig_crash(&rig);
+	set_caches(&rig, false);
+	tap_init(&tap, parity_of(&rig, row));
+	tap.judge = hold_flushes;
+	rig_start_active(&rig);
+	write_row(&rig, row);
+	assert_true(tap.held_count > 0);
+	tap.judge = NULL;
+	lose_cache_and_member_0(&rig, row);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* What a device tells at its first log-in was lost before the volume started: it says nothing of what is flushed later. */
 static void
 test_writes_lost_before_the_start_void_no_flush_after_it(void **state)
@@ -1122,6 +1150,7 @@ main(void)
 		cmocka_unit_test(test_what_was_clean_stays_known_where_nobody_had_written),
 		cmocka_unit_test(test_what_a_flush_covered_stays_known_when_a_cache_is_lost),
 		cmocka_unit_test(test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along),
+		cmocka_unit_test(test_a_cache_that_was_left_takes_along_nothing_that_was_written_since),
 		cmocka_unit_test(test_writes_lost_before_the_start_void_no_flush_after_it),
 		cmocka_unit_test(test_a_flush_covers_no_row_that_is_written_meanwhile),
 		cmocka_unit_test(test_parity_that_a_resync_corrected_can_go_with_a_cache),

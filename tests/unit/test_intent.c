@@ -875,6 +875,33 @@ what_a_resync_just_made_goes_with_a_cache(void **state)
 	}
 }
 
+/* One region was dirty before the start, and is written again; nobody had written the other two, of which the last is clean. */
+static void
+what_was_left_in_a_cache_takes_along_nothing_that_was_written_since(void **state)
+{
+	static const uint8_t flags[] = { REGION_DIRTY, REGION_DIRTY | REGION_UNWRITTEN, REGION_UNWRITTEN };
+	struct intent *intent = &world.intent;
+
+	(void)state;
+	for (int settled = 0; settled < 2; settled++) {
+		assert_int_equal(intent_init(intent, 12, 4), 0);
+		intent_merge(intent, flags, true);
+		intent_loaded(intent);
+		for (uint32_t region = 0; region < 3; region++) {
+			intent_region_proven(intent, region);
+			intent_begin(intent, region);
+			intent_note_rows(intent, region * 4 + 1, region * 4 + 1);
+			intent_end(intent, region);
+		}
+		assert_int_equal(intent_suspect_left(intent, settled, settled), 1);
+		for (uint64_t row = 0; row < 12; row++) {
+			assert_int_equal(intent_row_suspect(intent, row), row < 4 || (row < 8 && !settled));
+			assert_int_equal(intent_row_losable(intent, row), row < 4);
+		}
+		intent_destroy(intent);
+	}
+}
+
 /* While this is so there is no memory. */
 static bool memory_refused;
 
@@ -1072,6 +1099,7 @@ main(void)
 		cmocka_unit_test_teardown(growth_keeps_what_is_known, name_the_seed),
 		cmocka_unit_test_teardown(what_was_written_stays_proven_while_its_place_is_filled, name_the_seed),
 		cmocka_unit_test_teardown(what_is_settled_stays_so_when_another_cache_is_lost, name_the_seed),
+		cmocka_unit_test_teardown(what_was_left_in_a_cache_takes_along_nothing_that_was_written_since, name_the_seed),
 		cmocka_unit_test_teardown(what_a_resync_just_made_goes_with_a_cache, name_the_seed),
 		cmocka_unit_test_teardown(what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory, name_the_seed),
 		cmocka_unit_test_teardown(rows_are_told_apart_without_memory, name_the_seed),
