@@ -198,6 +198,7 @@ struct lost_waiter {
 struct row_note {
 	struct list node;	/* of engine->writing */
 	uint64_t first, last;
+	uint32_t among;		/* of these, bits from the first on; 0: all */
 };
 
 /* Somebody who writes rows, and whose regions must be marked as dirty meanwhile. */
@@ -624,8 +625,10 @@ void intent_io_all(struct engine *engine);	/* somebody new needs the whole map *
  * when they are, with 0, or when they can't be, with -ETIMEDOUT or -ESHUTDOWN; perhaps at once.
  */
 bool intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
-/* Rows of marked regions are written from here on; until then.  intent_io_hold() and intent_io_drop() do it by themselves. */
-void intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint64_t last_row);
+/* The same of some rows: bits from the first on. */
+bool intent_io_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among);
+/* Rows of marked regions are written from here on; until then.  Holding and intent_io_drop() do it by themselves. */
+void intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among);
 void intent_io_wrote(struct row_note *note);
 void intent_io_written(struct region_hold *hold);	/* the same, before intent_io_drop(): a flush comes first */
 void intent_io_flush_begins(struct engine *engine);

@@ -46,13 +46,38 @@ any_block_dirty(const struct engine *engine)
 
 /* --- those who write --- */
 
+static void
+note_rows(struct engine *engine, const struct row_note *note)
+{
+	if (note->among == 0)
+		intent_note_rows(&engine->intent, note->first, note->last);
+	for (uint32_t left = note->among; left != 0; left &= left - 1) {
+		const uint64_t row = note->first + (uint32_t)__builtin_ctz(left);
+
+		intent_note_rows(&engine->intent, row, row);
+	}
+}
+
+static void
+begin_note(struct engine *engine, struct row_note *note)
+{
+	list_append(&engine->writing, &note->node);
+	note_rows(engine, note);
+}
+
+static uint64_t
+last_among(uint64_t first_row, uint32_t among)
+{
+	return first_row + 31u - (uint32_t)__builtin_clz(among);
+}
+
 void
-intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint64_t last_row)
+intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among)
 {
 	note->first = first_row;
-	note->last = last_row;
-	list_append(&engine->writing, &note->node);
-	intent_note_rows(&engine->intent, first_row, last_row);
+	note->last = last_among(first_row, among);
+	note->among = MUTANT(ROWS_BETWEEN_NOTED) ? 0 : among;
+	begin_note(engine, note);
 }
 
 void
@@ -75,28 +100,44 @@ intent_io_flush_begins(struct engine *engine)
 {
 	intent_flush_begins(&engine->intent);
 	for (struct list *node = engine->writing.next; node != &engine->writing && !MUTANT(FLUSH_COVERS_ALL);
-	     node = node->next) {
-		const struct row_note *note = list_entry(node, struct row_note, node);
-
-		intent_note_rows(&engine->intent, note->first, note->last);
-	}
+	     node = node->next)
+		note_rows(engine, list_entry(node, struct row_note, node));
 }
 
-bool
-intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row)
+/* The regions of hold->note. */
+static bool
+begin_hold(struct engine *engine, struct region_hold *hold)
 {
 	bool durable = true;
 
 	if (engine->geometry.redundancy == 0)
 		return true;	/* nothing to mark */
 	hold->active = true;
-	hold->first = intent_region(&engine->intent, first_row);
-	hold->last = intent_region(&engine->intent, last_row);
+	hold->first = intent_region(&engine->intent, hold->note.first);
+	hold->last = intent_region(&engine->intent, hold->note.last);
 	for (uint32_t region = hold->first; region <= hold->last; region++)
 		if (!intent_begin(&engine->intent, region))
 			durable = false;
-	intent_io_writes(engine, &hold->note, first_row, last_row);
+	begin_note(engine, &hold->note);
 	return durable;
+}
+
+bool
+intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row)
+{
+	hold->note.first = first_row;
+	hold->note.last = last_row;
+	hold->note.among = 0;
+	return begin_hold(engine, hold);
+}
+
+bool
+intent_io_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among)
+{
+	hold->note.first = first_row;
+	hold->note.last = last_among(first_row, among);
+	hold->note.among = MUTANT(ROWS_BETWEEN_NOTED) ? 0 : among;
+	return begin_hold(engine, hold);
 }
 
 void

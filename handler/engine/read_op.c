@@ -437,8 +437,7 @@ settle_copies(struct read_op *op)
 	TRACE_PIECE(engine, write__begin, op->piece);
 	/* A flush has covered what differed, perhaps, but not this. */
 	if (!MUTANT(SETTLED_UNNOTED))
-		intent_io_writes(engine, &op->note, op->first_row + (uint32_t)__builtin_ctz(op->settle),
-				 op->first_row + 31u - (uint32_t)__builtin_clz(op->settle));
+		intent_io_writes(engine, &op->note, op->first_row, op->settle);
 	for (uint64_t at = op->piece->begin_bytes; at < op->piece->end_bytes; at += extent.length_bytes) {
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
 		if (op->settle & 1u << (extent.row - op->first_row))

@@ -162,18 +162,6 @@ correct_row(struct sync_rows *rows, struct gather *gather, int index)
 	}
 }
 
-static uint64_t
-first_of(const struct sync_rows *rows, uint32_t bits)
-{
-	return rows->first_row + (uint32_t)__builtin_ctz(bits);
-}
-
-static uint64_t
-last_of(const struct sync_rows *rows, uint32_t bits)
-{
-	return rows->first_row + 31u - (uint32_t)__builtin_clz(bits);
-}
-
 /* Bits of rows that were written once: nobody wrote fresh ones, which are in doubt as a whole when a cache is lost, but hold nothing to
  * lose.
  */
@@ -194,14 +182,14 @@ correct_rows(struct sync_rows *rows)
 	struct engine *engine = rows->op.engine;
 	struct gather gather = { .engine = engine, .op = BACKEND_WRITE,
 				 .done = batch_written, .owner = rows, .pending = &rows->pending };
-	const uint32_t noted = not_fresh(rows, rows->differed);
+	const uint32_t noted = not_fresh(rows, rows->differed & ~rows->marked);
 
 	rows->pending = 1;	/* this function */
 	for (int i = 0; i < rows->row_count; i++)
 		if (rows->differed & 1u << i)
 			correct_row(rows, &gather, i);
-	if (noted != 0 && !rows->mend.marks.active && !MUTANT(RESYNC_UNNOTED))
-		intent_io_writes(engine, &rows->note, first_of(rows, noted), last_of(rows, noted));
+	if (noted != 0 && !MUTANT(RESYNC_UNNOTED))
+		intent_io_writes(engine, &rows->note, rows->first_row, noted);
 	if (gather_submit(&gather) != 0)
 		rows->error = -ENOMEM;
 	if (--rows->pending == 0)
@@ -223,8 +211,23 @@ batch_marked(struct region_hold *hold, int error)
 		correct_rows(rows);
 }
 
-/* Rows of a region that is dirty since they became suspect, or of one that is clean.  There a member that goes now, or who is being
- * filled, would not get again what only its cache took; so it is marked, as for any write.
+/* Of those that differ: a write for which the batch had to wait may have proven some of a region that is suspect. */
+static uint32_t
+proven_rows(const struct sync_rows *rows)
+{
+	const struct intent *intent = &rows->op.engine->intent;
+	uint32_t proven = 0;
+
+	if (MUTANT(MARKED_BY_FIRST))
+		return intent_row_suspect(intent, rows->first_row) ? 0 : rows->differed;
+	for (int i = 0; i < rows->row_count; i++)
+		if (!intent_row_suspect(intent, rows->first_row + (uint64_t)i))
+			proven |= rows->differed & 1u << i;
+	return proven;
+}
+
+/* Regions of suspect rows are dirty since they became so.  Those of other rows may be clean: a member that goes now, or who is being
+ * filled, would not get again what only its cache took; so they are marked, as for any write.
  */
 static bool
 is_marked(struct sync_rows *rows)
@@ -232,16 +235,17 @@ is_marked(struct sync_rows *rows)
 	struct engine *engine = rows->op.engine;
 	struct region_hold *marks = &rows->mend.marks;
 
-	if (intent_row_suspect(&engine->intent, rows->first_row) || MUTANT(CORRECTION_UNMARKED))
+	rows->marked = MUTANT(CORRECTION_UNMARKED) ? 0 : proven_rows(rows);
+	if (rows->marked == 0)
 		return true;
 	for (int i = 0; i < rows->row_count; i++)
-		if (rows->differed & 1u << i)
+		if (rows->marked & 1u << i)
 			engine_log(engine, LOG_DEBUG, "row %llu is mended: it did not fit",
 				   (unsigned long long)rows->first_row + (unsigned)i);
 	marks->ready = batch_marked;
 	marks->since_ms = 0;
 	list_init(&marks->node);
-	if (intent_io_hold(engine, marks, first_of(rows, rows->differed), last_of(rows, rows->differed)))
+	if (intent_io_hold_some(engine, marks, rows->first_row, rows->marked))
 		return true;
 	intent_io_wait(engine, marks);
 	return false;

@@ -64,6 +64,7 @@ struct sync_rows {
 	struct mend mend;
 	struct row_note note;	/* of those that are corrected */
 	uint32_t differed;	/* bit per row: it did not fit */
+	uint32_t marked;	/* of those: its region was marked for it */
 	uint32_t wrong[SYNC_ROWS_MAX];	/* of such a row: the positions that are to be written */
 	int8_t blamed[SYNC_ROWS_MAX];	/* of such a row: the role that alone is wrong, -1: not known */
 	uint32_t unreadable;	/* bit per row: it could not be done */

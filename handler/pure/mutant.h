@@ -269,6 +269,12 @@
 	X(SCRUB_SKIPS, "scrub-skips", 5,							\
 	  "test_engine_scrub: test_a_scrub_that_is_begun_anew_skips_nothing",			\
 	  "a scrub that is stopped and begun anew goes on where the one before had been")	\
+	X(MARKED_BY_FIRST, "marked-by-first", 6,						\
+	  "test_engine_lost: test_what_a_resync_made_beside_a_write_is_nobodys_data",		\
+	  "rows that nobody wrote count as written when a resync corrects them beside one that is proven")	\
+	X(ROWS_BETWEEN_NOTED, "rows-between-noted", 6,						\
+	  "test_engine_lost: test_a_scrub_writes_no_row_between_two_that_it_corrects",		\
+	  "rows between two that are corrected count as written")				\
 	X(CORRECTION_UNMARKED, "correction-unmarked", 6,						\
 	  "test_engine_scrub: test_what_a_scrub_corrected_is_not_lost_with_a_member",		\
 	  "what a scrub corrects is written into a region that counts as clean")		\

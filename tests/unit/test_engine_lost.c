@@ -418,6 +418,74 @@ test_parity_that_a_resync_corrected_can_go_with_a_cache(void **state)
 	rig_free(&rig);
 }
 
+static bool
+is_resynced(struct rig *rig)
+{
+	return rig_status(rig).resync.done_rows >= 8;
+}
+
+/* A resync of rows that nobody ever wrote, and that don't fit, finds the first one proven: by a write for which it had to wait.  It makes
+ * the others fit, which a cache may take along.  Nobody has data there.
+ */
+static void
+test_what_a_resync_made_beside_a_write_is_nobodys_data(void **state)
+{
+	struct rig rig;
+	struct geometry geometry;
+
+	(void)state;
+	rig_init(&rig, 5, 4, CHUNK, LOAD_BYTES, 839);
+	set_caches(&rig, true);
+	rig.options.resync_rows_max = 8;
+	for (uint64_t row = 0; row < 8; row++)
+		tear_row(&rig, row);
+	rig_start(&rig);
+	write_row(&rig, 0);
+	wait_until(&rig, is_resynced);
+	geometry = geometry_of(&rig);
+	fake_member_power_loss(&rig.members[1], true);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 100);
+	for (uint64_t row = 1; row < 8; row++)
+		if (geometry_role(&geometry, row, 0) == 0)
+			assert_int_equal(read_first_chunk(&rig, row), 0);
+	assert_true(rig_status(&rig).lost_bytes <= CHUNK);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_a_scrub_writes_no_row_between_two_that_it_corrects(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, corrected;
+	char why[256];
+
+	(void)state;
+	begin(&rig, 5, 4, 840);
+	row = row_in(&rig, 2) + 4;
+	corrected = parity_of(&rig, row + 1) != &rig.members[0] ? row + 1 : row - 1;
+	rig_stop(&rig);
+	rig.options.resync_rows_max = 16;
+	tap_init(&tap, parity_of(&rig, corrected));
+	tap.judge = hold_flushes;
+	tear_row(&rig, row - 1);
+	tear_row(&rig, row + 1);
+	rig_start_active(&rig);
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
+	wait_for_held(&rig, &tap);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	tap.judge = NULL;
+	lose_cache_and_member_0(&rig, corrected);
+	assert_true(rig_status(&rig).lost_bytes > 0);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* What it was filled with is what parity made of rows that did not fit.  That it has become a member since, and left, and is back, makes
  * it none the wiser.
  */
@@ -1154,6 +1222,8 @@ main(void)
 		cmocka_unit_test(test_writes_lost_before_the_start_void_no_flush_after_it),
 		cmocka_unit_test(test_a_flush_covers_no_row_that_is_written_meanwhile),
 		cmocka_unit_test(test_parity_that_a_resync_corrected_can_go_with_a_cache),
+		cmocka_unit_test(test_what_a_resync_made_beside_a_write_is_nobodys_data),
+		cmocka_unit_test(test_a_scrub_writes_no_row_between_two_that_it_corrects),
 		cmocka_unit_test(test_a_write_with_fua_stays_known_when_a_cache_is_lost),
 		cmocka_unit_test(test_a_flush_covers_nothing_of_a_device_that_hid_its_cache),
 		cmocka_unit_test(test_device_that_takes_a_place_does_not_hold_what_was_lost_before),
