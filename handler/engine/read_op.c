@@ -498,7 +498,8 @@ read_finish(struct read_op *op)
 	TRACE_PIECE(engine, read__end, op->piece);
 	figures_step(engine, STEP_READ, op->issued_ns, 1);
 	if (op->error == 0 && (op->rebuilt_count > 0 || is_mirror(op)) &&
-	    op->doubts != engine->intent.doubts && !MUTANT(DOUBT_IGNORED)) {
+	    intent_rows_doubted_since(&engine->intent, op->first_row, op->first_row + (uint64_t)op->row_count - 1, op->doubts) &&
+	    !MUTANT(DOUBT_IGNORED)) {
 		read_op_again(op);
 	} else if (op->error == 0 && op->settle != 0) {
 		settle_copies(op);

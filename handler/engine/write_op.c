@@ -112,7 +112,8 @@ note_error(struct write_op *op, int role, int result)
 static bool
 is_doubtful(const struct write_op *op)
 {
-	return is_redundant(op) && op->doubts != op->op.engine->intent.doubts && !MUTANT(DOUBT_IGNORED);
+	return is_redundant(op) && !MUTANT(DOUBT_IGNORED) &&
+	       intent_rows_doubted_since(&op->op.engine->intent, write_first_row(op), write_last_row(op), op->doubts);
 }
 
 /* Of a row whose missing data nobody knows only data is written: nothing makes up for a member that went under way, before or

@@ -36,6 +36,9 @@
 	X(DOUBT_IGNORED, "doubt-ignored", 6,							\
 	  "test_engine_operations: test_nothing_is_made_from_what_was_read_before_caches_were_lost",	\
 	  "something is made from what was read before a cache was lost")			\
+	X(DOUBT_ANYWHERE, "doubt-anywhere", 15,							\
+	  "test_engine_operations: test_reads_go_on_beside_writes_that_fail",			\
+	  "a write that fails makes all that is read begin again, wherever it is")		\
 	X(FENCE_BROKEN, "fence-broken", 3, "level 5",						\
 	  "a member that returns is not reset: late writes land")				\
 	X(COPIES_UNSETTLED, "copies-unsettled", 1, "level 1",					\

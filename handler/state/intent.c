@@ -342,6 +342,20 @@ intent_row_undoubted_since(const struct intent *intent, uint64_t row, uint32_t d
 	return intent->doubted[intent_region(intent, row)] <= doubts;
 }
 
+/* Where writes fail one after the other, all that is read elsewhere would never come to an end. */
+bool
+intent_rows_doubted_since(const struct intent *intent, uint64_t first, uint64_t last, uint32_t doubts)
+{
+	if (intent->doubts == doubts)
+		return false;
+	if (intent->doubted_all > doubts || MUTANT(DOUBT_ANYWHERE))
+		return true;
+	for (uint64_t row = first; row <= last; row++)
+		if (!intent_row_undoubted_since(intent, row, doubts) && intent_row_suspect(intent, row))
+			return true;
+	return false;
+}
+
 bool
 intent_ready(const struct intent *intent, uint32_t region)
 {
@@ -406,6 +420,12 @@ intent_prove(struct intent *intent, uint64_t row)
 		return;		/* out of memory only means that the row is looked at once more */
 	row_bits_add(intent->proven[region], index);
 	row_bits_drop(intent->unsure[region], index);
+}
+
+static void
+doubt_all(struct intent *intent)
+{
+	intent->doubted_all = ++intent->doubts;
 }
 
 /* The target, and the member that it is copied from, may hold different things of the region. */
@@ -566,7 +586,7 @@ suspect_dirty(struct intent *intent, bool missing, bool bare, bool left)
 
 	if (MUTANT(FILLED_COUNTED_THERE))
 		missing = intent->absent != 0;
-	intent->doubts++;
+	doubt_all(intent);
 	for (uint32_t i = 0; i < intent->regions; i++) {
 		if (!(intent->flags[i] & REGION_DIRTY))
 			continue;
@@ -767,7 +787,8 @@ stop_leaning(struct intent *intent, uint32_t region)
 	if (!(intent->traits[region] & INTENT_LEANING) || MUTANT(LEANS_ON_NOBODY))
 		return;
 	set_defined(intent, region, false);
-	intent->doubted[region] = ++intent->doubts;
+	doubt_all(intent);
+	intent->doubted[region] = intent->doubts;
 }
 
 void
@@ -793,7 +814,7 @@ intent_target_doubted_in(struct intent *intent, uint32_t region)
 	set_flags(intent, region, intent->flags[region] | intent->target);
 	if (intent->copying == region)
 		intent->copying = -1;
-	intent->doubts++;	/* what is being copied there counts for nothing */
+	doubt_all(intent);	/* what is being copied there counts for nothing */
 }
 
 void
@@ -864,7 +885,7 @@ intent_copy_given_up(struct intent *intent)
 		return;
 	stop_leaning(intent, (uint32_t)intent->copying);
 	intent->copying = -1;
-	intent->doubts++;	/* operations under way took its first rows for copied ones */
+	doubt_all(intent);	/* operations under way took its first rows for copied ones */
 }
 
 uint32_t
