@@ -325,10 +325,10 @@ write_new_epoch(struct engine *engine)
 	free(engine->map_load);
 	engine->map_load = NULL;
 	enter(engine, PHASE_WRITE_SUPERBLOCKS);
+	engine->record_once = 0;
 	engine->record_durable = 0;
 	engine->record_wanted = 0;
 	engine->lost_said = 0;
-	engine->lost_said_once = false;
 	engine->lost_unsaid = true;
 	lost_io_say(engine);
 	metadata_commit(engine);

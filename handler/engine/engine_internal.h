@@ -328,9 +328,10 @@ struct engine {
 
 	/* superblocks */
 	struct superblock record;	/* what all members' superblocks share */
-	uint64_t record_wanted, record_writing, record_durable;	/* generations */
+	uint64_t record_wanted, record_writing;	/* generations */
+	uint64_t record_once, record_durable;	/* one copy on each member has it; both have */
 	int record_pending;
-	int record_again;		/* durable: still to be written so often, to say so */
+	int record_again;		/* written once: still to be written so often, to make it durable and say so */
 	uint64_t record_retry_ms;	/* after a failure */
 	uint64_t epoch_found;		/* that the members had when they were assembled */
 	bool found_clean;		/* the record that was found says that the last gateway stopped in order */
@@ -367,7 +368,6 @@ struct engine {
 	uint64_t lost_record_retry_ms;	/* what is suspect could not be listed */
 	bool lost_full;			/* some of them did not fit: they stay suspect */
 	uint64_t lost_said;		/* record generation that has to be known before something is listed in an empty block; or 0 */
-	bool lost_said_once;		/* one copy of each superblock says it, not both */
 	bool lost_unsaid;		/* the superblocks may not know yet which blocks are empty */
 	uint32_t lost_free;		/* lost->free_count then: with more there is room again */
 	bool lost_recording;		/* suspect rows of a degraded volume are being recorded */

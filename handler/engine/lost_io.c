@@ -150,12 +150,10 @@ said_listed(struct engine *engine)
 	if (engine->record.lost_empty & ~empty) {
 		engine->record.lost_empty &= empty;
 		engine->lost_said = metadata_commit(engine);
-		engine->lost_said_once = MUTANT(LISTED_SAID_ONCE);
 	}
-	if (engine->lost_said == 0 || !metadata_known(engine, engine->lost_said))
-		return engine->lost_said == 0;
-	engine->lost_said = engine->lost_said_once ? 0 : metadata_commit(engine);
-	engine->lost_said_once = true;
+	if (engine->lost_said != 0 && (metadata_known(engine, engine->lost_said) ||
+				       (MUTANT(LISTED_SAID_ONCE) && engine->record_once >= engine->lost_said)))
+		engine->lost_said = 0;
 	return engine->lost_said == 0;
 }
 

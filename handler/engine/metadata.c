@@ -1,7 +1,7 @@
 /* metadata.c - superblocks of all in-sync members, one update at a time.
  *
  * Whoever changes engine->record calls metadata_commit() and waits until record_durable reaches the
- * generation returned.  Changes made while an update is under way are gathered in the next.
+ * generation returned: both copies on each member say so then.  Changes made while an update is under way are gathered in the next.
  */
 #include "engine_internal.h"
 
@@ -10,6 +10,18 @@
 
 #define RETRY_MS 1000u
 #define SAID_AGAIN 2	/* each update, so that what it knows of its members is known of both their copies */
+
+/* All members have acknowledged one more superblock.  What is done because of it must not go with one bad sector: the next start would find
+ * the copy of before, and beside a member that is out, which says the same, nobody who knows better.  So it counts when it is in both.
+ */
+static void
+round_written(struct engine *engine)
+{
+	if (engine->record_once < engine->record_writing)
+		engine->record_again = MUTANT(SAID_ONCE_AGAIN) ? 1 : SAID_AGAIN;
+	engine->record_durable = MUTANT(RECORD_IN_ONE_COPY) ? engine->record_writing : engine->record_once;
+	engine->record_once = engine->record_writing;
+}
 
 uint64_t
 metadata_commit(struct engine *engine)
@@ -42,11 +54,8 @@ superblock_written(struct member_io *mio, int result)
 		mio->member->copy_lost = false;		/* this was the other one */
 	if (result == 0 && mio->member == engine->target)
 		engine->target_counted = true;
-	if (--engine->record_pending == 0 && engine->record_writing != 0) {
-		if (engine->record_durable < engine->record_writing)
-			engine->record_again = MUTANT(SAID_ONCE_AGAIN) ? 1 : SAID_AGAIN;
-		engine->record_durable = engine->record_writing;
-	}
+	if (--engine->record_pending == 0 && engine->record_writing != 0)
+		round_written(engine);
 	engine->activity++;
 }
 
@@ -123,9 +132,9 @@ metadata_known(const struct engine *engine, uint64_t generation)
 	return engine->evicting == 0 && engine->record_durable >= engine->record_wanted;
 }
 
-/* Each update is written three times.  The second says, lazily, that the first was acknowledged, so a member that is put back to
- * before it is known by that; the third says so of the second, so it is known even if one of its copies can't be read and is
- * given the benefit of the doubt (assembly.c).
+/* Each update is written three times.  The second makes it durable (round_written), and says that the first was acknowledged, so a member
+ * that is put back to before it is known by that; the third, lazily, says so of the second, so it is known even if one of its copies
+ * can't be read and is given the benefit of the doubt (assembly.c).
  */
 void
 metadata_run(struct engine *engine)

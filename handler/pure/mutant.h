@@ -486,6 +486,9 @@
 	X(LOST_COPY_TWIN, "lost-copy-twin", 12,							\
 	  "test_engine_identity: test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older",	\
 	  "of two devices that are the same member the one that lost a copy is thought the older")	\
+	X(RECORD_IN_ONE_COPY, "record-in-one-copy", 13,						\
+	  "test_engine_starts: test_a_lost_copy_does_not_take_along_who_is_out",		\
+	  "who is out is on record when one copy of each superblock says so, and goes with a bad sector")	\
 	X(SAID_ONCE_AGAIN, "said-once-again", 12,						\
 	  "test_engine_identity: test_member_put_back_with_an_unreadable_copy_is_known",	\
 	  "what the last update but one says is all that is known of a member")			\

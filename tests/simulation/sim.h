@@ -326,7 +326,6 @@ struct sim {
 	struct steer steer;
 	struct cascade cascade;
 	uint64_t trouble_until_us[SIM_SLOTS_MAX];
-	bool says_older[SIM_SLOTS_MAX];	/* the newest copy of its superblock is lost: the next start needs another who knows */
 	uint64_t excess_until_us;	/* until then more members may be silent than the level bears */
 
 	struct engine *engine;		/* NULL: no gateway runs */

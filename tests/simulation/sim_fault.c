@@ -161,8 +161,7 @@ fault_update_excess(struct sim *sim)
 
 	for (int role = 0; role < sim->count; role++) {
 		const int m = sim->holder[role];
-		uint64_t ends_us = (sim->out_roles >> role) & 1 || m < 0 || sim->says_older[m]
-					   ? UINT64_MAX : sim->trouble_until_us[m];
+		uint64_t ends_us = (sim->out_roles >> role) & 1 || m < 0 ? UINT64_MAX : sim->trouble_until_us[m];
 		int at = role;
 
 		while (at > 0 && ends[at - 1] < ends_us) {
@@ -222,48 +221,21 @@ draw_time(uint64_t *random)
 
 /* --- faults --- */
 
-static bool
-is_older(const struct superblock *one, const struct superblock *than)
-{
-	return one->epoch < than->epoch || (one->epoch == than->epoch && one->event < than->event);
-}
-
-/* Does somebody else have on record what this one says? */
-static bool
-is_elsewhere(const struct sim *sim, int m, const struct superblock *said)
-{
-	struct superblock superblock;
-
-	for (int i = 0; i < sim->slots; i++)
-		if (i != m && sim->roles[i] >= 0 && sim_read_superblock(&sim->members[i].disk, &superblock) &&
-		    !is_older(&superblock, said))
-			return true;
-	return false;
-}
-
-/* One copy, the other can be read: what is to be expected of a medium is no more than that.  Not the only one that says who is out:
- * who is alone and loses it has lost as much as a member.
- */
+/* One copy, the other can be read: what is to be expected of a medium is no more than that.  What was acted upon stands in both. */
 static void
 strike_superblock(struct sim *sim, int m, uint64_t *random)
 {
 	struct disk *disk = &sim->members[m].disk;
 	const uint64_t copy = random_once_in(random, 2), other = superblock_offset(copy + 1);
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
-	struct superblock left, newest;
+	struct superblock left;
 
 	disk_read(disk, other, block, sizeof(block));
 	if (sim->roles[m] < 0 || disk_is_damaged(disk, other, sizeof(block)) ||
 	    superblock_decode(block, &left, NULL) != SUPERBLOCK_OK)
 		return;
-	if (sim_read_superblock(disk, &newest) && is_older(&left, &newest)) {
-		if (!is_elsewhere(sim, m, &newest))
-			return;
-		sim->says_older[m] = true;
-	}
 	sim_trace(sim, "superblock %c of device %d can't be read any more", copy == 0 ? 'A' : 'B', m);
 	disk_damage(disk, superblock_offset(copy));
-	fault_update_excess(sim);
 }
 
 /* Behind its first block, in which all that is listed finds room: superblocks say that the others are empty, so it matters to no start. */

@@ -106,7 +106,6 @@ sim_look(struct sim *sim)
 		return;
 	sim->running_seen = true;
 	sim->half_recorded = false;
-	memset(sim->says_older, 0, sizeof(sim->says_older));
 	sim->engine_options.take_over_ms = 0;
 	former_sees_running(sim);
 	admin_size_seen(sim);

@@ -561,7 +561,9 @@ one_that_knows(struct tap *tap, const struct backend_io *io)
 	return (*passed)++ == 0 ? TAP_PASS : TAP_HOLD;
 }
 
-/* The only member that knows of the last eviction won't show the copy that says so: it is asked again. */
+/* The only member that knows of the last eviction won't show the copy that says so: it is asked again.  (One copy was enough for
+ * the gateway before: it has recorded the epoch.)
+ */
 static void
 test_refused_superblock_copy_is_read_again(void **state)
 {
@@ -576,10 +578,13 @@ test_refused_superblock_copy_is_read_again(void **state)
 	rig_start_active(&rig);
 	fake_member_cut(&rig.members[1], false);
 	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
-	rig_drain(&rig);
+	for (int i = 0; i < 5000 && passed < 2; i++)
+		rig_step(&rig);
+	assert_int_equal(passed, 2);
 	tap_drop(&tap);
 	tap.judge = NULL;
 	rig_crash(&rig);
+	rig.epoch_recorded = rig_superblock(&rig, 0).epoch;
 	rig.members[0].refused_offset_bytes = superblock_offset(rig_superblock(&rig, 0).write_count);
 	rig_start(&rig);
 	rig_steps(&rig, 2000);

@@ -103,7 +103,7 @@ test_mend_that_failed_half_way_leaves_the_row_suspect(void **state)
 	uint64_t row;
 	uint8_t role[5];
 
-	begin(&rig, 6, 5, 844);
+	begin(&rig, 6, 5, 846);	/* it is P that goes with its cache */
 	row = row_in(&rig, 1);
 	geometry = geometry_of(&rig);
 	for (uint8_t position = 0; position < 5; position++)
