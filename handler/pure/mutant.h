@@ -223,6 +223,9 @@
 	X(KNOWN_WRITE_DENIES, "known-write-denies", 13,						\
 	  "test_engine_handover: test_place_that_is_given_back_is_the_former_holders",		\
 	  "a superblock that the writer of the newest knew to be written denies that one")	\
+	X(ONE_WRITE_UNHEARD, "one-write-unheard", 7,						\
+	  "test_assembly: of_the_same_epoch_one_later_write_denies_a_record",			\
+	  "the first superblocks of a start don't deny those of one that never ran")		\
 	X(DEAD_UNHEARD, "dead-unheard", 7,							\
 	  "test_engine_starts: test_who_is_dead_went_on_without_a_start_that_never_ran",		\
 	  "a start that one member knows of is believed where the one that could deny it is away")	\

@@ -228,9 +228,9 @@ known_writes(const struct superblock *record, const uint8_t *uuid)
 
 /* Has the member's own record gone on where that of the writer never was?  It has if it was written later, which the writes tell that
  * were known, and the epochs don't: starts that ended before more than the writer had their record leave an epoch that the others may
- * not reach when they go on without it.  What was known to be written is no later.  Nor need one more write be, whose answer was lost:
- * an eviction, say, that was taken back, or a place that was given away, and given back.  But who was missing at a start is in sync
- * again only when all others say so.
+ * not reach when they go on without it.  What was known to be written is no later: an eviction, say, that was taken back, or a place
+ * that was given away, and given back.  Of an older epoch one more write need not be, either, whose answer was lost.  But who was
+ * missing at a start is in sync again only when all others say so.
  */
 static bool
 went_on_without(const struct assembly_input *input, int i, const struct superblock *record)
@@ -247,6 +247,8 @@ went_on_without(const struct assembly_input *input, int i, const struct superblo
 	if (own->epoch > record->epoch || (own->epoch < record->epoch && MUTANT(OLDER_EPOCH_UNHEARD)))
 		return false;
 	if (own->epoch == record->epoch && own->write_count >= known && MUTANT(KNOWN_WRITE_DENIES))
+		return true;
+	if (own->write_count > known && own->epoch == record->epoch && !MUTANT(ONE_WRITE_UNHEARD))
 		return true;
 	return (own->write_count > known && place >= 0 && own->member_states[place] == MEMBER_MISSING) ||
 	       own->write_count > known + 1 || (own->write_count < known && MUTANT(OLD_COPY_DENIES));

@@ -321,8 +321,8 @@ def _denies(other: Superblock, one: Superblock) -> bool:
     known = one.write_counts[one.uuids.index(other.member_uuid)]
     if known == 0:
         return other.epoch == one.epoch
-    missing = (one.member_uuid, "missing") in zip(other.uuids, other.states)
-    return other.write_count > known + (not missing)
+    surely = other.epoch == one.epoch or (one.member_uuid, "missing") in zip(other.uuids, other.states)
+    return other.write_count > known + (not surely)
 
 
 def _ruling(superblocks: Sequence[Superblock]) -> Superblock:

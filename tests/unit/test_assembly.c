@@ -823,6 +823,32 @@ a_start_that_never_ran_does_not_rule_by_its_epoch(void **state)
 	rule_after_starts_in_vain(0, 5, MEMBER_MISSING, false);
 }
 
+/* A place was given back, and 1 alone, whose it is, had heard of it; others started in vain with 9, to whom it had been given, and then 1
+ * ran again with the rest, a moment.  Of their superblocks 9 knows those by which it had the place.
+ */
+static void
+of_the_same_epoch_one_later_write_denies_a_record(void **state)
+{
+	static struct scene scene;
+	struct superblock ran = record_of(5, 4), crashed = ran;
+
+	(void)state;
+	name_member(crashed.member_uuids[1], 9);
+	ran.member_states[3] = crashed.member_states[3] = MEMBER_MISSING;
+	ran.write_counts[0] = ran.write_counts[1] = ran.write_counts[2] = 10;
+	crashed.write_counts[0] = crashed.write_counts[1] = crashed.write_counts[2] = 10;
+	for (uint64_t count = 10; count <= 12; count++) {
+		scene_begin(&scene);
+		add_member(&scene, &crashed, 9, 1, EPOCH, EVENT + 1);
+		for (int role = 0; role < 3; role++)
+			scene.superblocks[add_member(&scene, &ran, role, role, EPOCH, EVENT)].write_count = count;
+		scene.superblocks[0].write_count = 11;
+		assert_int_equal(decide(&scene)->newest != 0, count > 10);
+		assert_int_equal(scene.verdict.standing[2], count > 10 ? STANDING_IN_SYNC : STANDING_OBSOLETE);
+		check_always(&scene);
+	}
+}
+
 /* Two starts of 0 and 1 crash when only 0 has their record; 1 and 2, by a gateway that knows nothing of them, run, and 1 is dead.  More
  * writes of its superblock are known to 2 than to 0.
  */
@@ -1031,6 +1057,7 @@ main(void)
 		cmocka_unit_test(force_prefers_the_newest_then_the_one_that_is_tracked),
 		cmocka_unit_test(a_record_that_was_never_in_force_does_not_rule),
 		cmocka_unit_test(a_start_that_never_ran_does_not_rule_by_its_epoch),
+		cmocka_unit_test(of_the_same_epoch_one_later_write_denies_a_record),
 		cmocka_unit_test(who_is_dead_went_on_without_a_record_that_was_never_in_force),
 		cmocka_unit_test(whose_superblock_was_put_back_denies_no_record),
 		cmocka_unit_test(a_record_of_an_older_epoch_proves_nothing),
