@@ -328,6 +328,7 @@ write_new_epoch(struct engine *engine)
 	engine->record_once = 0;
 	engine->record_durable = 0;
 	engine->record_wanted = 0;
+	engine->kept_record = 0;
 	engine->lost_said = 0;
 	engine->lost_unsaid = true;
 	lost_io_say(engine);

@@ -159,7 +159,7 @@ end_holding(struct member *member)
 	dispute_end(member);
 	member->reason[0] = '\0';
 	member->engine->activity++;
-	member_resume(member);
+	evict_resume(member);
 }
 
 /* The others deny it, and can't do without it. */

@@ -83,7 +83,7 @@ bool
 engine_calm(const struct engine *engine)
 {
 	return engine->phase == PHASE_RUNNING && !engine->fenced && !engine->suspended &&
-	       engine->evicting == 0 && !lost_io_recording(engine) &&
+	       !evict_undecided(engine) && !lost_io_recording(engine) &&
 	       !grow_unsettled(engine) && engine->options.resync_rows_max > 0;
 }
 
@@ -488,7 +488,7 @@ start_ready(struct engine *engine)
 	/* Who is missing, or what is lost with it, is being recorded, or will be: nothing is changed before that is durable.
 	 * Reads go on, around who is missing where that is possible. */
 	const bool undecided = MUTANT(UNDECIDED_WRITTEN) ? lost_io_recording(engine) : lost_io_undecided(engine);
-	const bool recording = (engine->evicting > 0 || undecided) && !engine->fenced && engine->phase < PHASE_RELEASE;
+	const bool recording = (evict_undecided(engine) || undecided) && !engine->fenced && engine->phase < PHASE_RELEASE;
 	struct list batch, held;
 	struct list *node;
 

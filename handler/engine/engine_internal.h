@@ -307,6 +307,7 @@ struct engine {
 	uint32_t missing;		/* of them, those durably out: nobody has their chunks but perhaps the target */
 	struct absence absence[IRAID_MEMBERS_MAX];	/* by role, of the missing */
 	int evicting;
+	uint64_t kept_record;		/* of the last eviction that was taken back; 0: that is on record */
 	bool suspended;
 	bool expired;			/* suspended for longer than queue_limit */
 	uint64_t suspended_since_ms;
@@ -526,7 +527,7 @@ void member_handle_events(struct member *member);
 void member_handle_answer(struct member_io *mio);
 void member_fail_parked(struct member *member, int result, bool requests_only);
 void member_fail_overdue(struct member *member);	/* those that wait for it too long */
-void member_resume(struct member *member);	/* checked: send what is parked */
+void member_resume(struct member *member, bool superblocks_only);	/* checked: send what is parked */
 void member_note(struct member *member, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool member_usable(const struct member *member);	/* connected and checked */
 
@@ -564,6 +565,8 @@ void evict_condemn(struct member *member);		/* answers or not: it must go */
 void evict_exclude(struct member *member);		/* ... and stay out */
 void evict_unawaited(struct member *member);		/* it is on its way out: superblocks don't wait for it any more */
 void evict_cancel(struct member *member);		/* it is back before it was out */
+void evict_resume(struct member *member);		/* what waits for it is sent, once that is on record */
+bool evict_undecided(const struct engine *engine);	/* who is out, or is not after all: it is not on record yet */
 bool evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch);	/* superblocks, and this gateway, say so */
 uint64_t evict_raise_epoch(struct engine *engine);	/* somebody is about to go: the epoch it must not outlive */
 void evict_run(struct engine *engine);

@@ -439,7 +439,42 @@ evict_cancel(struct member *member)
 	member->stale_set = -1;
 	engine->out &= ~ROLE(member->role);
 	engine->evicting--;
-	target_not_before(engine, metadata_commit(engine), engine->record.epoch);
+	engine->kept_record = metadata_commit(engine);
+	target_not_before(engine, engine->kept_record, engine->record.epoch);
+}
+
+/* Some superblocks may say that it is out.  A crash makes it that, and its chunks of all that is dirty unknown, until they say what
+ * the others do.
+ */
+static bool
+is_kept_untold(const struct engine *engine)
+{
+	return engine->record_durable < engine->kept_record && !MUTANT(KEPT_AT_ONCE);
+}
+
+bool
+evict_undecided(const struct engine *engine)
+{
+	return engine->evicting > 0 || is_kept_untold(engine);
+}
+
+void
+evict_resume(struct member *member)
+{
+	if (!member->disputed)
+		member_resume(member, is_kept_untold(member->engine));
+}
+
+static void
+resume_kept(struct engine *engine)
+{
+	if (engine->kept_record == 0 || is_kept_untold(engine))
+		return;
+	engine->kept_record = 0;
+	engine->activity++;
+	for_each_member(engine, member)
+		if (member_usable(member))
+			evict_resume(member);
 }
 
 /* While a place changes hands nobody else is out yet: rows that were dirty would not be on who takes the place, or is to be told
@@ -573,6 +608,7 @@ evict_run(struct engine *engine)
 	if (engine->phase < PHASE_WRITE_SUPERBLOCKS || engine->phase > PHASE_LAST_SUPERBLOCKS ||
 	    engine->fenced)
 		return;
+	resume_kept(engine);
 	target_settle(engine);	/* before anybody goes: its record is in theirs */
 	for_each_member(engine, member) {
 		if (!member->evicting || member == engine->target)

@@ -545,15 +545,21 @@ member_fail_overdue(struct member *member)
 }
 
 void
-member_resume(struct member *member)
+member_resume(struct member *member, bool superblocks_only)
 {
 	struct list waiting;
 	struct list *node;
 
 	list_init(&waiting);
 	list_splice(&waiting, &member->parked);
-	while ((node = list_take(&waiting)) != NULL)
-		send(list_entry(node, struct member_io, node));
+	while ((node = list_take(&waiting)) != NULL) {
+		struct member_io *mio = list_entry(node, struct member_io, node);
+
+		if (superblocks_only && mio->policy != IO_SUPERBLOCK)
+			list_append(&member->parked, node);
+		else
+			send(mio);
+	}
 }
 
 /* --- the session --- */

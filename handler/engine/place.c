@@ -327,8 +327,7 @@ session_restored(struct member *member)
 		engine_event(engine, EVENT_MEMBER_BACK, LOG_NOTICE, member, "member %s: session restored",
 			     member->backend->label);
 	member->held_known = member->held;
-	if (!member->disputed)
-		member_resume(member);
+	evict_resume(member);
 }
 
 /* A device that is not in sync: what may become of it? */

@@ -157,7 +157,7 @@ static bool
 is_calm(const struct engine *engine)
 {
 	return engine->phase == PHASE_RUNNING && !engine->stop_wanted && !engine->fenced && !engine->suspended &&
-	       engine->evicting == 0;
+	       !evict_undecided(engine);
 }
 
 bool

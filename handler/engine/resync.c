@@ -169,7 +169,7 @@ static bool
 may_run(const struct engine *engine)
 {
 	return (engine->phase == PHASE_RUNNING || stop_proves(engine)) &&
-	       engine->geometry.redundancy > 0 && is_knowable(engine) && engine->evicting == 0 &&
+	       engine->geometry.redundancy > 0 && is_knowable(engine) && !evict_undecided(engine) &&
 	       !engine->suspended && !engine->fenced && engine->options.resync_rows_max > 0 &&
 	       engine->intent.suspect_count > 0;
 }

@@ -148,7 +148,7 @@ keep_former(struct member *former)
 	if (member_usable(former)) {
 		/* What it refused waited for its end. */
 		if (!MUTANT(FORMER_LEFT_WAITING))
-			member_resume(former);
+			evict_resume(former);
 		return;
 	}
 	member_note(former, "its session ended while it was being replaced");

@@ -757,7 +757,10 @@
 	  "a member that is to go before its session has ended, and stays, has lost nothing")	\
 	X(GONE_WHILE_TAKEN, "gone-while-taken", 13,						\
 	  "test_engine_handover: test_a_write_reaches_who_takes_a_place_while_others_go",	\
-	  "a member that goes while a place is taken makes writes pass by who takes it")
+	  "a member that goes while a place is taken makes writes pass by who takes it")	\
+	X(KEPT_AT_ONCE, "kept-at-once", 9,							\
+	  "test_engine_handover: test_a_member_that_stays_is_on_record_before_anything_is_written",	\
+	  "writes are acknowledged while some superblocks say yet that a member is out which is back")
 
 enum mutant {
 	MUTANT_NONE,

@@ -18,7 +18,7 @@ struct world {
 	struct tap taps[SPARE + 2];
 	bool given_held;	/* the other member does not get the superblock that gives the place away */
 	bool going_held;	/* the first one not that which says that the other goes */
-	int spare;		/* rig->members[] of the spare, and its slot */
+	int spare;		/* the last of rig->members[]: the spare, and its slot, if there is one */
 	bool given;		/* the spare was sent a superblock by which it has the place */
 	bool back_held;		/* nobody but the former holder gets the superblock that gives the place back */
 };
@@ -60,14 +60,15 @@ tap(struct world *world, int index)
 	world->taps[index].owner = world;
 }
 
-/* Until the superblock that gives the former's place away is on its way to the other member, and everybody else has it. */
+/* All is written, and clean. */
 static void
-begin(struct world *world, int level, int members, uint64_t seed)
+begin_plain(struct world *world, int level, int members, uint32_t grace_ms, uint64_t seed)
 {
 	struct rig *rig = &world->rig;
 
-	*world = (struct world){ .given_held = true, .spare = members };
+	*world = (struct world){ .given_held = true, .spare = members - 1 };
 	rig_init(rig, level, members, 16384, LOAD_BYTES, seed);
+	rig->options.grace_ms = grace_ms;
 	set_caches(rig, false);
 	rig->step_ms_max = 2;
 	for (int i = 0; i < members; i++)
@@ -77,6 +78,16 @@ begin(struct world *world, int level, int members, uint64_t seed)
 	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors, false);
 	rig_drain(rig);
 	wait_until(rig, all_clean);
+}
+
+/* Until the superblock that gives the former's place away is on its way to the other member, and everybody else has it. */
+static void
+begin(struct world *world, int level, int members, uint64_t seed)
+{
+	struct rig *rig = &world->rig;
+
+	begin_plain(world, level, members, 0, seed);
+	world->spare = members;
 	rig_mark_spare(rig, members, RIG_MEMBER_BYTES);
 	rig->members[members].disk.write_cache = false;
 	tap(world, members);
@@ -281,6 +292,63 @@ test_a_write_reaches_who_takes_a_place_while_others_go(void **state)
 	finish(rig);
 }
 
+/* --- a member that stays after all --- */
+
+/* It is back before it was out: one of the others has the superblock by which it is out, and one has not.  A write was to go to it. */
+static void
+stay(struct world *world, uint32_t grace_ms, uint64_t seed)
+{
+	struct rig *rig = &world->rig;
+
+	begin_plain(world, 5, 3, grace_ms, seed);
+	world->going_held = true;
+	fake_member_cut(&rig->members[OTHER], false);
+	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors / 2, false);
+	for (int i = 0; i < 4000 && world->taps[0].held_count == 0; i++)
+		rig_step(rig);
+	assert_int_not_equal(world->taps[0].held_count, 0);
+	rig->members[OTHER].reachable = true;
+	wait_for_state(rig, OTHER, MEMBER_IN_SYNC);
+	assert_int_not_equal(rig_superblock(rig, FORMER).member_states[OTHER], MEMBER_IN_SYNC);
+}
+
+/* A crash makes it one that was out, and its chunks of all that is dirty unknown. */
+static void
+test_a_member_that_stays_is_on_record_before_anything_is_written(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	stay(&world, 0, 1856);
+	rig_submit(rig, REQUEST_WRITE, rig->sectors / 2, 64, false);
+	rig_steps(rig, 500);
+	assert_int_equal(rig->active_count, 2);		/* nothing was acknowledged */
+	world.going_held = false;
+	tap_let_go(&world.taps[0]);
+	rig_drain(rig);
+	finish(rig);
+
+	/* Its session ends once more, and the superblocks that say that it stays wait for the next. */
+	stay(&world, 1000, 1858);
+	fake_member_cut(&rig->members[OTHER], true);
+	world.going_held = false;
+	tap_let_go(&world.taps[0]);
+	rig_drain(rig);
+	finish(rig);
+
+	stay(&world, 0, 1857);
+	rig_submit(rig, REQUEST_WRITE, rig->sectors / 2, 64, false);
+	rig_steps(rig, 500);
+	start_again(&world, 7);
+	wait_until(rig, all_in_sync);
+	assert_int_equal(error_of_read(rig, rig->sectors / 2, rig->sectors / 2), 0);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+/* --- a place is given back --- */
+
 /* The device that was to have the place is lost, and the gateway dies when the former holder alone knows that it keeps it.  Another member
  * is dead besides: those who are left have all that was acknowledged.
  */
@@ -321,6 +389,7 @@ main(void)
 		cmocka_unit_test(test_a_member_that_stays_knows_before_a_place_is_taken),
 		cmocka_unit_test(test_two_who_went_at_once_do_not_start_together),
 		cmocka_unit_test(test_a_write_reaches_who_takes_a_place_while_others_go),
+		cmocka_unit_test(test_a_member_that_stays_is_on_record_before_anything_is_written),
 		cmocka_unit_test(test_place_that_is_given_back_is_the_former_holders),
 	};
 
