@@ -630,7 +630,8 @@ void intent_io_all(struct engine *engine);	/* somebody new needs the whole map *
 bool intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
 /* The same of some rows: bits from the first on. */
 bool intent_io_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among);
-/* Rows of marked regions are written from here on; until then.  Holding and intent_io_drop() do it by themselves. */
+void intent_io_begins(struct engine *engine, struct region_hold *hold);	/* its rows are written from here on, if it is held */
+/* Rows of marked regions are written from here on; until then.  intent_io_drop() does the latter by itself. */
 void intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among);
 void intent_io_wrote(struct row_note *note);
 void intent_io_written(struct region_hold *hold);	/* the same, before intent_io_drop(): a flush comes first */

@@ -104,7 +104,14 @@ intent_io_flush_begins(struct engine *engine)
 		note_rows(engine, list_entry(node, struct row_note, node));
 }
 
-/* The regions of hold->note. */
+void
+intent_io_begins(struct engine *engine, struct region_hold *hold)
+{
+	if (hold->active && list_empty(&hold->note.node))
+		begin_note(engine, &hold->note);
+}
+
+/* The regions of hold->note.  Nothing was sent yet, so a cache that is lost takes nothing of it along. */
 static bool
 begin_hold(struct engine *engine, struct region_hold *hold)
 {
@@ -118,7 +125,9 @@ begin_hold(struct engine *engine, struct region_hold *hold)
 	for (uint32_t region = hold->first; region <= hold->last; region++)
 		if (!intent_begin(&engine->intent, region))
 			durable = false;
-	begin_note(engine, &hold->note);
+	list_init(&hold->note.node);
+	if (MUTANT(NOTED_UNSENT))
+		intent_io_begins(engine, hold);
 	return durable;
 }
 

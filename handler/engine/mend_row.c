@@ -278,6 +278,7 @@ write_row(struct sync_rows *rows)
 		sync_rows_end(rows, -ENOLINK);
 		return;
 	}
+	intent_io_begins(engine, &rows->mend.marks);
 	rows->pending = 1;	/* this function */
 	for (int position = 0; position < engine->geometry.width; position++) {
 		const uint8_t role = role_at(rows, position);

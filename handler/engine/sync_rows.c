@@ -188,6 +188,7 @@ correct_rows(struct sync_rows *rows)
 	for (int i = 0; i < rows->row_count; i++)
 		if (rows->differed & 1u << i)
 			correct_row(rows, &gather, i);
+	intent_io_begins(engine, &rows->mend.marks);
 	if (noted != 0 && !MUTANT(RESYNC_UNNOTED))
 		intent_io_writes(engine, &rows->note, rows->first_row, noted);
 	if (gather_submit(&gather) != 0)

@@ -271,6 +271,7 @@ static void
 write_issue(struct write_op *op)
 {
 	op->state = WRITE_WRITING;
+	intent_io_begins(op->op.engine, &op->marks);
 	op->evicted = false;
 	compute(op);
 	write_rows_count(op);
@@ -408,9 +409,11 @@ static void
 mark_regions(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
+	const bool durable = intent_io_hold(engine, &op->marks, write_first_row(op), write_last_row(op));
 
-	if (intent_io_hold(engine, &op->marks, write_first_row(op), write_last_row(op)) ||
-	    MUTANT(MARK_UNAWAITED))
+	if (op->sent)
+		intent_io_begins(engine, &op->marks);
+	if (durable || MUTANT(MARK_UNAWAITED))
 		return;
 	op->pending++;
 	op->marks.since_ms = op->op.since_ms;

@@ -266,6 +266,7 @@ zero_write(struct zero_op *op)
 	};
 
 	op->state = ZERO_WRITING;
+	intent_io_begins(op->op.engine, &op->marks);
 	op->sent_ms = op->op.engine->now_ms;
 	op->begun_ns = op->op.engine->stamp_ns;
 	TRACE_PIECE(op->op.engine, write__begin, op->piece);
@@ -301,15 +302,18 @@ zero_start(struct op *base)
 {
 	struct zero_op *op = (struct zero_op *)base;
 	struct engine *engine = op->op.engine;
-	uint64_t last_row = op->first_row + (uint64_t)op->row_count - 1;
+	const uint64_t last_row = op->first_row + (uint64_t)op->row_count - 1;
+	bool durable;
 
 	figures_waited(engine, op->piece, op->again_ns);
 	op->error = 0;
 	op->finds_lost = false;
 	op->cache_losses = engine->cache_losses;
 	op->doubts = engine->intent.doubts;
-	if (intent_io_hold(engine, &op->marks, op->first_row, last_row) ||
-	    MUTANT(MARK_UNAWAITED)) {
+	durable = intent_io_hold(engine, &op->marks, op->first_row, last_row);
+	if (op->sent)
+		intent_io_begins(engine, &op->marks);
+	if (durable || MUTANT(MARK_UNAWAITED)) {
 		zero_write(op);
 		return;
 	}

@@ -755,6 +755,9 @@
 	X(CLOSING_CACHE_TRUSTED, "closing-cache-trusted", 6,					\
 	  "test_engine_flush: test_a_cache_can_go_while_its_session_is_being_closed",		\
 	  "a member that is to go before its session has ended, and stays, has lost nothing")	\
+	X(NOTED_UNSENT, "noted-unsent", 9,							\
+	  "test_engine_lost: test_a_write_that_was_not_sent_went_into_no_cache",		\
+	  "what waits for its mark counts as written, and is lost with a cache")		\
 	X(GONE_WHILE_TAKEN, "gone-while-taken", 13,						\
 	  "test_engine_handover: test_a_write_reaches_who_takes_a_place_while_others_go",	\
 	  "a member that goes while a place is taken makes writes pass by who takes it")	\

@@ -239,6 +239,47 @@ after_a_crash(struct rig *rig, struct tap *tap, uint64_t seed)
 	assert_int_equal(rig_status(rig).regions_dirty, 1);
 }
 
+static enum tap_verdict
+hold_reads(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_READ ? TAP_HOLD : TAP_PASS;
+}
+
+/* It still reads what it is to change. */
+static void
+test_a_write_that_was_not_sent_went_into_no_cache(void **state)
+{
+	struct rig rig;
+	struct tap taps[4];
+	uint64_t row;
+
+	(void)state;
+	begin(&rig, 5, 4, 858);
+	rig_stop(&rig);
+	rig.options.resync_rows_max = 0;
+	for (int m = 0; m < rig.count; m++)
+		tap_init(&taps[m], &rig.members[m]);
+	rig_start_active(&rig);
+	row = row_in(&rig, 2);
+	write_row(&rig, row);
+	for (int m = 0; m < rig.count; m++)
+		taps[m].judge = hold_reads;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 4), 1, false);
+	rig_steps(&rig, 20);
+	assert_true(taps[0].held_count + taps[1].held_count + taps[2].held_count + taps[3].held_count > 0);
+	assert_int_equal(rig_status(&rig).regions_dirty, 1);
+	for (int m = 0; m < rig.count; m++)
+		taps[m].judge = NULL;
+	lose_cache_and_member_0(&rig, row);
+	for (int m = 0; m < rig.count; m++)
+		tap_let_go(&taps[m]);
+	rig_drain(&rig);
+	check_only_this_is_lost(&rig, row);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* What caches held when the gateway died, nobody knows; so until all members were flushed, a region that was dirty then counts as a
  * whole.
  */
@@ -1226,6 +1267,7 @@ main(void)
 		cmocka_unit_test(test_a_scrub_writes_no_row_between_two_that_it_corrects),
 		cmocka_unit_test(test_a_write_with_fua_stays_known_when_a_cache_is_lost),
 		cmocka_unit_test(test_a_flush_covers_nothing_of_a_device_that_hid_its_cache),
+		cmocka_unit_test(test_a_write_that_was_not_sent_went_into_no_cache),
 		cmocka_unit_test(test_device_that_takes_a_place_does_not_hold_what_was_lost_before),
 		cmocka_unit_test(test_member_that_goes_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
