@@ -63,9 +63,10 @@ format_member(struct rig *rig, int role, const struct superblock *shared, const 
 
 	superblock.role = (uint8_t)role;
 	memcpy(superblock.member_uuid, shared->member_uuids[role], 16);
-	superblock_encode(&superblock, block);
-	disk_write(&member->disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
-	disk_write(&member->disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
+	for (superblock.write_count = 1; superblock.write_count <= 2; superblock.write_count++) {
+		superblock_encode(&superblock, block);
+		disk_write(&member->disk, superblock_offset(superblock.write_count), block, sizeof(block), true);
+	}
 	disk_write(&member->disk, LAYOUT_MAP_OFFSET, map, MAP_BLOCKS * LAYOUT_MAP_BLOCK_BYTES, true);
 	/* Old rubbish where data goes, so that parity is wrong at first. */
 	member->disk.rubbish_from = shared->areas[3].offset_bytes;
@@ -84,7 +85,6 @@ format(struct rig *rig, uint64_t member_bytes, uint32_t region_rows)
 		.member_bytes = member_bytes,
 		.epoch = 1,
 		.lost_empty = LAYOUT_LOST_EMPTY,
-		.write_count = 1,
 		.name = "rig",
 	};
 	uint8_t map[MAP_BLOCKS * LAYOUT_MAP_BLOCK_BYTES];

@@ -118,9 +118,10 @@ format_member(struct sim *sim, int m, struct superblock shared, const uint8_t *m
 
 	shared.role = (uint8_t)sim->roles[m];
 	memcpy(shared.member_uuid, shared.member_uuids[shared.role], 16);
-	superblock_encode(&shared, block);
-	disk_write(disk, LAYOUT_SUPERBLOCK_A_OFFSET, block, sizeof(block), true);
-	disk_write(disk, LAYOUT_SUPERBLOCK_B_OFFSET, block, sizeof(block), true);
+	for (shared.write_count = 1; shared.write_count <= 2; shared.write_count++) {
+		superblock_encode(&shared, block);
+		disk_write(disk, superblock_offset(shared.write_count), block, sizeof(block), true);
+	}
 	disk_write(disk, LAYOUT_MAP_OFFSET, map, MAP_BLOCKS * LAYOUT_MAP_BLOCK_BYTES, true);
 	if (!sim->zeroed)
 		disk->rubbish_from = sim->data_offset;
@@ -187,7 +188,7 @@ format_media(struct sim *sim)
 		.block_bytes = sim->block_bytes,
 		.member_bytes = sim->member_bytes,
 		.epoch = 1,
-		.write_count = 1,
+		.lost_empty = LAYOUT_LOST_EMPTY,
 		.name = "sim",
 	};
 	uint8_t map[MAP_BLOCKS * LAYOUT_MAP_BLOCK_BYTES];
