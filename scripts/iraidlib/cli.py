@@ -39,7 +39,8 @@ from .units import format_size
 START_WAIT_SECONDS = 20
 _FORCE_COST = (
     "--force takes members as they stand, although newer ones are known to exist or too many are out of date: what "
-    "was written since they left is LOST, and cannot be had back even if the newer members return.")
+    "was written since they left is LOST, and cannot be had back even if the newer members return.  Where nobody "
+    "can read which parts were lost before (iraid status says so), those read as whatever stands there.")
 
 
 def main(arguments: list[str] | None = None) -> int:
