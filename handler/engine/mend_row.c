@@ -620,7 +620,7 @@ read_pieces(struct sync_rows *rows)
 		struct member *member = reader(rows, position);
 
 		for (int piece = 0; piece < pieces_of(engine); piece++)
-			if (member == NULL)
+			if (member == NULL || (!(rows->mend.read & ROLE(position)) && !MUTANT(UNREAD_COUNTS)))
 				rows->mend.bad[position][piece] = true;
 			else if (rows->mend.chunk_bad[position])
 				command(rows, member, BACKEND_READ, (uint32_t)piece * MEND_PIECE_BYTES,
@@ -674,10 +674,11 @@ mend_row(struct sync_rows *rows)
 	for (int position = 0; position < engine->geometry.width; position++) {
 		struct member *member = reader(rows, position);
 
-		if (member != NULL)
-			command(rows, member, BACKEND_READ, 0,
-				sync_rows_chunk(rows, position, rows->mend.index),
-				engine->geometry.chunk_bytes, chunk_read);
+		if (member == NULL)
+			continue;
+		rows->mend.read |= ROLE(position);
+		command(rows, member, BACKEND_READ, 0, sync_rows_chunk(rows, position, rows->mend.index),
+			engine->geometry.chunk_bytes, chunk_read);
 	}
 	if (holds_truth(rows))
 		command(rows, engine->target, BACKEND_READ, 0, sync_rows_spare(rows, SYNC_HELD),

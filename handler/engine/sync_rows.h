@@ -40,6 +40,7 @@ struct mend {			/* of one row */
 	bool bad[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];	/* by position: can't be read */
 	uint32_t crc[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];	/* of what bad pieces were rewritten with */
 	bool chunk_bad[IRAID_MEMBERS_MAX];
+	uint32_t read;		/* positions whose chunks were; who returns later has none that counts */
 	bool held_bad;		/* what the target held can't be read */
 	bool taken;		/* ... counts, although the row proves nothing and is on no record: it is proven then */
 	bool heals;

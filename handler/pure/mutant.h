@@ -437,8 +437,8 @@
 	  "test_engine_lost: test_growth_cut_short_after_losses_in_its_rows_forgets_no_other",	\
 	  "lost extents that reach behind the volume's end make the others beside them void")	\
 	X(UNHOLD_OMITTED, "unhold-omitted", 14,							\
-	  "test_engine_lost: test_device_that_takes_a_place_does_not_hold_what_was_lost_before",	\
-	  "a new device is believed to hold lost data")						\
+	  "test_engine_rebuild: test_member_that_was_used_elsewhere_holds_nothing_that_was_lost",	\
+	  "a member of which nothing is trusted is believed to hold lost data")						\
 	X(HELD_ELSEWHERE, "held-elsewhere", 9,							\
 	  "test_engine_rebuild: test_member_that_was_used_elsewhere_holds_nothing_that_was_lost",	\
 	  "a member that was used without the others is believed to hold lost data")		\
@@ -728,9 +728,6 @@
 	X(KEPT_UNTOLD, "kept-untold", 6,							\
 	  "test_engine_grow: test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used",	\
 	  "what superblocks said while a member was on its way out counts as known to it when it stays")	\
-	X(PLACE_TAKEN_UNTOLD, "place-taken-untold", 13,						\
-	  "test_engine_handover: test_a_member_that_stays_knows_before_a_place_is_taken",	\
-	  "a place is taken before a member knows of it that was on its way out and stays")	\
 	X(TWO_WHO_GO_UNTOLD, "two-who-go-untold", 7,						\
 	  "test_engine_handover: test_two_who_went_at_once_do_not_start_together",		\
 	  "a former holder and a member that goes meanwhile may start together")	\
@@ -755,6 +752,9 @@
 	X(CLOSING_CACHE_TRUSTED, "closing-cache-trusted", 6,					\
 	  "test_engine_flush: test_a_cache_can_go_while_its_session_is_being_closed",		\
 	  "a member that is to go before its session has ended, and stays, has lost nothing")	\
+	X(UNREAD_COUNTS, "unread-counts", 9,							\
+	  "test_engine_mend: test_who_returns_while_a_row_is_mended_counts_for_the_next_one",	\
+	  "a row is mended with the chunk of a member that returned after it was read")		\
 	X(NOTED_UNSENT, "noted-unsent", 9,							\
 	  "test_engine_lost: test_a_write_that_was_not_sent_went_into_no_cache",		\
 	  "what waits for its mark counts as written, and is lost with a cache")		\

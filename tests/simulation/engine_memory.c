@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
@@ -18,6 +19,8 @@
 #define MAPPINGS_MAX 4
 #define MAPPING_BYTES (256u << 20)	/* of addresses; larger arenas are not kept */
 #define HUGE_BYTES (2u << 20)
+#define JUNK 0xA5
+#define USED_FIRST_BYTES (512u << 10)	/* of an arena, by most lives: all of it would cost too much */
 
 struct header {
 	uint32_t size;		/* its number */
@@ -105,6 +108,10 @@ engine_memory_end(void)
 		return;
 	taken = 0;
 	memset(given_back, 0, sizeof(given_back));
+	/* What nobody wrote must not be what an earlier life left: its seed alone has to show a fault again. */
+	for (int i = 0; i < MAPPINGS_MAX; i++)
+		if (mappings[i].memory != NULL && madvise(mappings[i].memory, MAPPING_BYTES, MADV_DONTNEED) != 0)
+			abort();
 }
 
 static uint64_t refuse_behind, refuse_count, refused;
@@ -146,8 +153,8 @@ void engine_free(void *memory);
 void *engine_mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset);
 int engine_munmap(void *memory, size_t bytes);
 
-void *
-engine_malloc(size_t bytes)
+static void *
+take(size_t bytes)
 {
 	uint32_t number = size_number(bytes > 0 ? bytes : 1);
 	union block *block = given_back[number];
@@ -160,19 +167,30 @@ engine_malloc(size_t bytes)
 	return block;
 }
 
+/* Whoever relies on what was there before is to be seen, and the same with each run of a seed. */
+static void *
+fill(void *memory, int byte, size_t bytes)
+{
+	return memory != NULL ? memset(memory, byte, bytes) : NULL;
+}
+
+void *
+engine_malloc(size_t bytes)
+{
+	return fill(take(bytes), JUNK, bytes);
+}
+
 void *
 engine_calloc(size_t count, size_t bytes)
 {
-	void *memory = engine_malloc(count * bytes);
-
-	return memory != NULL ? memset(memory, 0, count * bytes) : NULL;
+	return fill(take(count * bytes), 0, count * bytes);
 }
 
 /* Rare and large: never on a list. */
 void *
 engine_aligned_alloc(size_t alignment, size_t bytes)
 {
-	return is_refused() ? NULL : cut(alignment > 16 ? alignment : 16, SIZES, bytes);
+	return is_refused() ? NULL : fill(cut(alignment > 16 ? alignment : 16, SIZES, bytes), JUNK, bytes);
 }
 
 void
@@ -214,7 +232,7 @@ engine_mmap(void *address, size_t bytes, int protection, int flags, int file, of
 		if (mapping->memory == NULL)
 			mapping->memory = reserve(MAPPING_BYTES);
 		mapping->used = true;
-		return mapping->memory;
+		return fill(mapping->memory, JUNK, bytes < USED_FIRST_BYTES ? bytes : USED_FIRST_BYTES);
 	}
 	return mmap(address, bytes, protection, flags, file, offset);
 }

@@ -1,5 +1,6 @@
 /* test_engine_mend.c - rows in which something can't be read, or does not fit: what is rewritten, with what, and what is given up. */
 #include "knowable.h"
+#include "tap.h"
 
 static char why[256];
 
@@ -239,6 +240,51 @@ test_refused_row_does_not_keep_others_from_being_mended(void **state)
 	finish(&rig);
 }
 
+static enum tap_verdict
+hold_whole_chunks(struct tap *tap, const struct backend_io *io)
+{
+	const uint64_t *offset_bytes = tap->owner;
+
+	return io->op == BACKEND_READ && io->offset_bytes == *offset_bytes && io->length_bytes == CHUNK ? TAP_HOLD : TAP_PASS;
+}
+
+/* It returns with nothing to copy, so the row is on it at once; but its chunk was not read. */
+static void
+test_who_returns_while_a_row_is_mended_counts_for_the_next_one(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, offset_bytes;
+	struct geometry geometry;
+
+	(void)state;
+	begin(&rig, 6, 5, 852);
+	geometry = geometry_of(&rig);
+	row = row_in(&rig, 1);
+	offset_bytes = offset_of_row(row);
+	rig_stop(&rig);
+	tap_init(&tap, &rig.members[geometry_role(&geometry, row, 1)]);
+	tap.owner = &offset_bytes;
+	rig_start_active(&rig);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	disk_damage(&rig.members[geometry_role(&geometry, row, 2)].disk, offset_bytes);
+	tap.judge = hold_whole_chunks;
+	for (int i = 0; i < 10000 && tap.held_count == 0; i++) {
+		if (rig.active_count == 0)
+			rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + 2 * CHUNK_SECTORS, 1, false);
+		rig_step(&rig);
+	}
+	assert_int_equal(tap.held_count, 1);
+	rig.members[0].reachable = true;
+	wait_for_state(&rig, 0, MEMBER_IN_SYNC);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_steps(&rig, 100);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), (uint32_t)row_sectors(&rig)), 0);
+	finish(&rig);
+}
+
 static bool
 something_is_lost(struct rig *rig)
 {
@@ -331,6 +377,7 @@ main(void)
 		cmocka_unit_test(test_rows_behind_one_that_is_refused_are_proven),
 		cmocka_unit_test(test_refused_read_does_not_keep_other_regions_from_being_copied),
 		cmocka_unit_test(test_refused_row_does_not_keep_others_from_being_mended),
+		cmocka_unit_test(test_who_returns_while_a_row_is_mended_counts_for_the_next_one),
 		cmocka_unit_test(test_row_that_fits_as_it_is_can_not_go_with_a_cache),
 		cmocka_unit_test(test_row_whose_parity_was_mended_can_go_with_a_cache),
 	};
