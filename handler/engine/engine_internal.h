@@ -603,7 +603,6 @@ void target_begin(struct member *member, int role);
 void target_give_up(struct member *member);	/* nobody chooses it, until an administrator takes it back */
 void target_lost(struct engine *engine, enum member_state state);	/* its session ended, or it failed: what it is then */
 void target_complete(struct engine *engine);	/* every row is on it, flushed: it takes its place, once that is durable */
-void target_not_before(struct engine *engine, uint64_t record, uint64_t epoch);	/* somebody goes meanwhile, or stays after all */
 void target_settle(struct engine *engine);	/* is that durable, or that it does not? */
 bool target_changing(const struct engine *engine);	/* a place is changing hands */
 void target_dismissed(struct member *former);	/* superblocks know: whom it replaced may go */

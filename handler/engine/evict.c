@@ -414,7 +414,6 @@ begin_eviction(struct member *member)
 	engine->evicting++;
 	member->evict_epoch = evict_raise_epoch(engine);
 	member->evict_record = metadata_commit(engine);
-	target_not_before(engine, member->evict_record, member->evict_epoch);
 	engine->hedge_silent = true;	/* that may take long; reads need not wait for it */
 	evict_unawaited(member);
 	engine_event(engine, EVENT_MEMBER_EVICTED, LOG_ERR, member,
@@ -440,7 +439,6 @@ evict_cancel(struct member *member)
 	engine->out &= ~ROLE(member->role);
 	engine->evicting--;
 	engine->kept_record = metadata_commit(engine);
-	target_not_before(engine, engine->kept_record, engine->record.epoch);
 }
 
 /* Some superblocks may say that it is out.  A crash makes it that, and its chunks of all that is dirty unknown, until they say what

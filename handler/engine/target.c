@@ -359,18 +359,6 @@ target_dismissed(struct member *former)
 		former->backend->ops->release(former->backend);
 }
 
-/* A member on its way out hears nothing of the place that changes hands.  If it goes, those who stay and this gateway have to say so,
- * for it may be enough together with the former holder; if it stays after all, it has to know who has the place.
- */
-void
-target_not_before(struct engine *engine, uint64_t record, uint64_t epoch)
-{
-	if (!target_changing(engine) || MUTANT(PLACE_TAKEN_UNTOLD))
-		return;
-	engine->target_record = record;
-	engine->target_epoch = epoch;
-}
-
 void
 target_settle(struct engine *engine)
 {
