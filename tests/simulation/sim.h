@@ -24,6 +24,7 @@
 #include "pattern.h"
 
 #define SIM_MESSAGE_MAX 400
+#define ROTS_MAX 4
 #define SIM_STEPS_DEFAULT 300
 #define SIM_SLOTS_MAX 16	/* devices: members, spares, and some more for later */
 #define SIM_MEMBERS_MAX 12
@@ -300,7 +301,13 @@ struct sim {
 	struct disk foreign;		/* of FAULT_FOREIGN */
 	struct disk snapshot;		/* of FAULT_ROLLBACK */
 	int snapshot_of;		/* device; -1: none */
-	bool rotten;			/* blocks are falsified: a scrub finds them */
+	struct rot {			/* a falsified block: a scrub finds it */
+		uint64_t row;
+		int position;
+		uint64_t column;	/* in bytes */
+	} rots[ROTS_MAX];
+	int rot_count;
+	uint64_t rot_hedged;		/* status.reads_hedged before */
 	uint64_t still_until_us;	/* the engine gets no turns */
 	uint64_t stood_from_us;		/* since then; 0: it has its turns */
 	uint64_t stood_us;		/* before */
@@ -463,6 +470,7 @@ void ability_list(void);
 
 /* sim_rot.c */
 void rot_step(struct sim *sim, uint64_t *random);	/* at a quiescence */
+bool rot_reaches(struct sim *sim, uint64_t sector);	/* a read there may have been made from a falsified block */
 
 /* sim_load.c */
 void load_init(struct sim *sim);

@@ -738,7 +738,7 @@ oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t f
 	uint32_t number;
 	enum pattern_verdict verdict = pattern_read(bytes, (uint32_t)sector, &number);
 
-	if (sim->traits[sector] & MAY_BE_ANYTHING)
+	if ((sim->traits[sector] & MAY_BE_ANYTHING) || (sim->rot_count > 0 && rot_reaches(sim, sector)))
 		return;
 	if (floor == 0 && (verdict == PATTERN_ZEROS ||
 			   ((!sim->zeroed || sector >= sim->sectors_formatted) && verdict == PATTERN_RUBBISH)))

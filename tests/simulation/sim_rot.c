@@ -7,18 +7,30 @@
  *	level 6, three copies or more	the wrong one was found by the others, and mended: everything is as it was
  *	level 5, two copies		nobody can say who is right: parity, or the other copy, follows; other data is as it was
  *
- * Rows that are falsified are not written to meanwhile: a write may take what is wrong into its parity.
+ * Rows that are falsified are not written to meanwhile: a write may take what is wrong into its parity.  A read that goes around a
+ * member that has become slow, or that does not answer for long, is made from all others, so it may take what is wrong along.
  */
 #include "sim.h"
 
-#define ROWS_MAX 4
 #define SCRUB_US (60ull * 1000000)
 
-struct rot {
-	uint64_t row;
-	int position;
-	uint64_t column;		/* of a block, in bytes */
-};
+bool
+rot_reaches(struct sim *sim, uint64_t sector)
+{
+	const uint64_t column = sector * PATTERN_SECTOR % sim->chunk_bytes;
+	bool around = false;
+
+	for (int i = 0; i < sim->rot_count; i++)
+		around |= sim->rots[i].row == sim_sector_row(sim, sector) && column >= sim->rots[i].column &&
+			  column < sim->rots[i].column + sim->block_bytes;
+	if (!around)
+		return false;
+	engine_status(sim->engine, &sim->status);
+	around = sim->status.reads_hedged > sim->rot_hedged;
+	for (int slot = 0; slot < sim->status.slots; slot++)
+		around |= sim->status.members[slot].slow;
+	return around;
+}
 
 static bool
 is_mendable(const struct sim *sim)
@@ -84,7 +96,7 @@ draw_rot(struct sim *sim, struct rot *rots, uint64_t *random)
 {
 	int count = 0;
 
-	for (uint64_t left = random_between(random, 1, ROWS_MAX); left > 0; left--) {
+	for (uint64_t left = random_between(random, 1, ROTS_MAX); left > 0; left--) {
 		struct rot rot = {
 			.row = random_once_in(random, 2) ? fake_random(random) % sim->rows
 							 : sim->hot_row + fake_random(random) % sim->hot_rows,
@@ -157,14 +169,15 @@ is_calm(struct sim *sim)
 void
 rot_step(struct sim *sim, uint64_t *random)
 {
-	struct rot rots[ROWS_MAX];
+	struct rot *rots = sim->rots;
 	int count;
 
 	if (!sim_can(sim, ABILITY_ROT) || !is_calm(sim))
 		return;
 	engine_set_rates(sim->engine, 64ull << 20, 1ull << 30);
 	count = draw_rot(sim, rots, random);
-	sim->rotten = true;
+	sim->rot_count = count;
+	sim->rot_hedged = sim->status.reads_hedged;
 	for (int i = 0; i < count; i++) {
 		falsify(sim, &rots[i], random);
 		set_trait(sim, &rots[i], true);
@@ -178,7 +191,7 @@ rot_step(struct sim *sim, uint64_t *random)
 	scrub(sim, SCRUB_REPAIR, (uint64_t)count);
 	for (int i = 0; i < count && is_mendable(sim); i++)
 		set_trait(sim, &rots[i], false);
-	sim->rotten = false;
+	sim->rot_count = 0;
 	sim_advance(sim, sim->schedule.now_us + 100000);
 	check_media(sim);
 	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min, sim->engine_options.sync_rate_max);

@@ -194,7 +194,7 @@ engine_event(void *owner, const struct engine_event *event)
 	sim->look = true;
 	sim->options.totals->rebuilds += event->kind == EVENT_REBUILD_FINISHED;
 	sim->options.totals->scrubs += event->kind == EVENT_SCRUB_FINISHED;
-	if (event->kind == EVENT_SCRUB_MISMATCH && !sim->rotten)
+	if (event->kind == EVENT_SCRUB_MISMATCH && sim->rot_count == 0)
 		sim_fail(sim, "a scrub found what nobody did: %s", event->text);
 }
 
