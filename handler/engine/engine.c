@@ -228,6 +228,22 @@ piece_finish(struct engine *engine, struct piece *piece, int result)
 	request_let_go(engine, request);
 }
 
+/* Only its own rows count: beside writes elsewhere that fail one after the other it would never end. */
+static bool
+is_doubted(const struct engine *engine, const struct engine_request *request)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
+	const uint64_t end = request->offset_bytes + request->length_bytes;
+
+	if (engine->geometry.redundancy == 0)
+		return false;
+	if (MUTANT(PIECES_DOUBTED_ANYWHERE))
+		return request->doubts != engine->intent.doubts;
+	return (request->doubted && !MUTANT(PIECE_UNDOUBTED)) ||
+	       intent_regions_doubted_since(&engine->intent, request->offset_bytes / row_bytes, (end - 1) / row_bytes,
+					    request->doubts);
+}
+
 /* What holds for an operation under way (write_op.c, must_repeat) holds for pieces of the request that are done, too: a
  * cache that was lost may have taken them along, and a missing member's chunk that became doubtful is not what
  * was written, even if it has been filled again since, for their rows are free.  Nothing was acknowledged yet.
@@ -237,8 +253,7 @@ must_repeat(const struct engine *engine, const struct engine_request *request)
 {
 	return (request->op == REQUEST_WRITE || request->op == REQUEST_ZERO) && request->pieces > 1 &&
 	       request->first_error == 0 && !MUTANT(PIECE_FORGOTTEN) &&
-	       (request->cache_losses != engine->cache_losses ||
-		(engine->geometry.redundancy > 0 && request->doubts != engine->intent.doubts));
+	       (request->cache_losses != engine->cache_losses || is_doubted(engine, request));
 }
 
 void
@@ -315,6 +330,7 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 	request->pieces = 0;
 	request->cut_bytes = 0;
 	request->doubts = engine->intent.doubts;
+	request->doubted = false;
 	request->cache_losses = engine->cache_losses;
 	plug_note(engine, request);
 	if (request->op == REQUEST_ZERO) {

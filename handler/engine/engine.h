@@ -76,6 +76,7 @@ struct engine_request {
 	uint64_t since_ms;	/* it has its time from then on; 0: not looked at yet */
 	uint32_t pieces, pieces_left;
 	uint32_t doubts, cache_losses;	/* the engine's, when it was begun; cache_losses stays: when it ended */
+	bool doubted;		/* what its pieces have written since may be gone; behind.c */
 	int first_error;
 	bool claimed;		/* of an operation that holds the rows itself: compare_op.c */
 	uint64_t submitted_ms;

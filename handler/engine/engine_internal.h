@@ -634,6 +634,8 @@ void intent_io_begins(struct engine *engine, struct region_hold *hold);	/* its r
 void intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among);
 void intent_io_wrote(struct row_note *note);
 void intent_io_written(struct region_hold *hold);	/* the same, before intent_io_drop(): a flush comes first */
+/* Something was written to these rows, and nobody knows what stands there: they are suspect. */
+void intent_io_failed(struct engine *engine, uint64_t first_row, uint64_t last_row);
 void intent_io_flush_begins(struct engine *engine);
 void intent_io_wait(struct engine *engine, struct region_hold *hold);
 void intent_io_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
@@ -672,6 +674,8 @@ int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_byt
 void behind_begun(struct engine *engine, struct engine_request *request);	/* it has several pieces */
 void behind_ended(struct engine *engine, struct engine_request *request);
 void behind_failed(struct engine *engine, const struct engine_request *request);	/* nobody knows what it wrote */
+/* What stands in these rows may not be what was written there. */
+void behind_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row);
 void behind_again(const struct engine *engine, struct engine_request *request);	/* it is carried out once more */
 uint64_t behind_spare(const struct engine_request *request, uint64_t begin_bytes, uint64_t *end_bytes);
 bool behind_waits(struct engine *engine, struct engine_request *request);	/* true: it is carried out later */

@@ -485,6 +485,19 @@ may_finish_eviction(struct engine *engine, const struct member *member)
 	       evict_on_record(engine, member->evict_record, member->evict_epoch);
 }
 
+/* In rows that nothing can be made of, what pieces have written may stand on who goes, and on the target that is doubted now, alone. */
+static void
+doubt_target(struct engine *engine)
+{
+	const uint32_t region_rows = engine->intent.region_rows;
+	int64_t region = -1;
+
+	while (engine_has_parity(engine) && engine->several != NULL &&
+	       (region = intent_next_suspect(&engine->intent, (uint32_t)(region + 1))) >= 0)
+		behind_doubted(engine, (uint64_t)region * region_rows, ((uint64_t)region + 1) * region_rows - 1);
+	intent_target_doubted(&engine->intent);
+}
+
 /* In rows that were never written, what is missing is whatever the others make of it. */
 static void
 member_lost(struct engine *engine)
@@ -509,7 +522,7 @@ finish_eviction(struct member *member)
 	engine->missing |= ROLE(member->role);
 	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)) &&
 	    !MUTANT(TARGET_DOUBT_ON_EVICTION))
-		intent_target_doubted(&engine->intent);
+		doubt_target(engine);
 	if (engine->target != NULL && engine->target->role == member->role)
 		intent_target_single(&engine->intent);
 	engine->absence[member->role] = (struct absence){

@@ -94,6 +94,13 @@ intent_io_written(struct region_hold *hold)
 		intent_io_wrote(&hold->note);
 }
 
+void
+intent_io_failed(struct engine *engine, uint64_t first_row, uint64_t last_row)
+{
+	intent_suspect_rows(&engine->intent, first_row, last_row);
+	behind_doubted(engine, first_row, last_row);
+}
+
 /* It may pass by what is written just now. */
 void
 intent_io_flush_begins(struct engine *engine)

@@ -236,7 +236,7 @@ mend_written(struct sync_rows *rows)
 	}
 	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done. */
 	if (rows->error != -ENOLINK && rows->mend.changed != 0 && !MUTANT(MEND_SUSPECT_FORGOTTEN))
-		intent_suspect_rows(&engine->intent, row_of(rows), row_of(rows));
+		intent_io_failed(engine, row_of(rows), row_of(rows));
 	sync_rows_end(rows, rows->error);
 }
 

@@ -209,7 +209,7 @@ write_written(struct write_op *op)
 		const bool sent = MUTANT(SENT_BY_ERROR) ? op->error != -ENOMEM : op->sent;
 
 		if (is_redundant(op) && sent && !MUTANT(FAILURE_FORGOTTEN))
-			intent_suspect_rows(&engine->intent, write_first_row(op), write_last_row(op));
+			intent_io_failed(engine, write_first_row(op), write_last_row(op));
 		write_end(op, op->error);
 		return;
 	}

@@ -92,14 +92,27 @@ zero_fail(struct op *base, int error)
 	zero_end((struct zero_op *)base, error);
 }
 
-/* Some of it may have gone with a cache, or was written while something became suspect. */
+static uint64_t
+last_row(const struct zero_op *op)
+{
+	return op->first_row + (uint64_t)op->row_count - 1;
+}
+
+/* Some of it may have gone with a cache, or its rows became suspect with all of their region.  Nobody else writes rows that it holds, and
+ * its zeros are on all who get writes: no other doubt concerns them.
+ */
 static bool
 must_repeat(const struct zero_op *op)
 {
 	const struct engine *engine = op->op.engine;
 
-	return op->cache_losses != engine->cache_losses ||
-	       (has_redundancy(engine) && op->doubts != engine->intent.doubts);
+	if (op->cache_losses != engine->cache_losses)
+		return true;
+	if (!has_redundancy(engine))
+		return false;
+	return MUTANT(ZEROS_DOUBTED_ANYWHERE)
+		       ? op->doubts != engine->intent.doubts
+		       : intent_regions_doubted_since(&engine->intent, op->first_row, last_row(op), op->doubts);
 }
 
 /* --- FLUSHING, FORGETTING --- */
@@ -194,8 +207,7 @@ zero_written(struct zero_op *op)
 		const bool sent = MUTANT(ZEROS_SENT_BY_ERROR) ? op->error != -ENOMEM : op->sent;
 
 		if (has_redundancy(engine) && sent && !MUTANT(ZEROS_FAILURE_FORGOTTEN))
-			intent_suspect_rows(&engine->intent, op->first_row,
-					    op->first_row + (uint64_t)op->row_count - 1);
+			intent_io_failed(engine, op->first_row, last_row(op));
 		zero_end(op, op->error);
 		return;
 	}
@@ -302,7 +314,6 @@ zero_start(struct op *base)
 {
 	struct zero_op *op = (struct zero_op *)base;
 	struct engine *engine = op->op.engine;
-	const uint64_t last_row = op->first_row + (uint64_t)op->row_count - 1;
 	bool durable;
 
 	figures_waited(engine, op->piece, op->again_ns);
@@ -310,7 +321,7 @@ zero_start(struct op *base)
 	op->finds_lost = false;
 	op->cache_losses = engine->cache_losses;
 	op->doubts = engine->intent.doubts;
-	durable = intent_io_hold(engine, &op->marks, op->first_row, last_row);
+	durable = intent_io_hold(engine, &op->marks, op->first_row, last_row(op));
 	if (op->sent)
 		intent_io_begins(engine, &op->marks);
 	if (durable || MUTANT(MARK_UNAWAITED)) {

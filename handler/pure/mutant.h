@@ -331,6 +331,18 @@
 	X(PIECE_FORGOTTEN, "piece-forgotten", 6,						\
 	  "test_engine_order: test_a_piece_that_went_with_a_cache_is_written_again",		\
 	  "a request is acknowledged although a cache took a piece of it along")		\
+	X(PIECE_UNDOUBTED, "piece-undoubted", 6,						\
+	  "test_engine_order: test_a_piece_whose_row_failed_since_is_written_again",		\
+	  "a request is acknowledged although a write of others made the rows of a piece suspect")	\
+	X(PIECES_DOUBTED_ANYWHERE, "pieces-doubted-anywhere", 15,				\
+	  "test_engine_operations: test_requests_of_several_pieces_end_beside_writes_that_fail",	\
+	  "a write that fails makes all requests of several pieces begin again, wherever they are")	\
+	X(ZEROS_DOUBTED_ANYWHERE, "zeros-doubted-anywhere", 15,					\
+	  "test_engine_operations: test_requests_of_several_pieces_end_beside_writes_that_fail",	\
+	  "a write that fails makes all zeros begin again, wherever they are")			\
+	X(WHOLE_DOUBT_FORGOTTEN, "whole-doubt-forgotten", 6,					\
+	  "test_intent: doubt_of_whole_regions_stays",						\
+	  "rows that became suspect with all of their region count as what was written there")	\
 	X(CACHE_BY_NEW_SESSION, "cache-by-new-session", 15,					\
 	  "test_engine_flush: test_a_flush_ends_although_the_member_returns_without_a_cache",	\
 	  "whether a cache may be lost is judged by what the member says of caches afterwards")	\

@@ -356,6 +356,20 @@ intent_rows_doubted_since(const struct intent *intent, uint64_t first, uint64_t 
 	return false;
 }
 
+/* Of rows that failed alone the region's other rows know nothing: where writes fail one after the other, what was written there would
+ * never be done.
+ */
+bool
+intent_regions_doubted_since(const struct intent *intent, uint64_t first, uint64_t last, uint32_t doubts)
+{
+	if (intent->doubted_whole <= doubts || MUTANT(WHOLE_DOUBT_FORGOTTEN))
+		return false;
+	for (uint32_t region = intent_region(intent, first); region <= intent_region(intent, last); region++)
+		if (intent->doubted[region] > doubts)
+			return true;
+	return false;
+}
+
 bool
 intent_ready(const struct intent *intent, uint32_t region)
 {
@@ -439,7 +453,7 @@ doubt_double(struct intent *intent, uint32_t region)
 void
 intent_suspect(struct intent *intent, uint32_t region)
 {
-	intent->doubted[region] = ++intent->doubts;
+	intent->doubted_whole = intent->doubted[region] = ++intent->doubts;
 	intent->traits[region] &= (uint8_t)~INTENT_FRESH;
 	drop_rows(intent, &intent->unsure[region]);
 	written_forget(&intent->written, region);
@@ -788,7 +802,7 @@ stop_leaning(struct intent *intent, uint32_t region)
 		return;
 	set_defined(intent, region, false);
 	doubt_all(intent);
-	intent->doubted[region] = intent->doubts;
+	intent->doubted_whole = intent->doubted[region] = intent->doubts;
 }
 
 void

@@ -66,6 +66,7 @@ struct intent {
 	uint32_t stale_in[LAYOUT_STALE_SETS];	/* with the flag of this set */
 	uint32_t doubts;		/* raised whenever something becomes suspect */
 	uint32_t doubted_all;		/* `doubts` when it was last not known to be certain rows, or regions, only */
+	uint32_t doubted_whole;		/* `doubts` when one of the regions last became suspect as a whole */
 	uint8_t absent;			/* REGION_STALE() of members that get no writes */
 	uint8_t target;			/* REGION_STALE() of the member that is being filled, or 0 */
 	bool target_doubles;		/* somebody else has its place yet, and what is on both must be the same */
@@ -139,6 +140,8 @@ bool intent_row_defined(const struct intent *intent, uint64_t row);
 bool intent_row_undoubted_since(const struct intent *intent, uint64_t row, uint32_t doubts);
 /* One of these rows, which somebody has claimed since `doubts` was this, may be something else than it was then. */
 bool intent_rows_doubted_since(const struct intent *intent, uint64_t first, uint64_t last, uint32_t doubts);
+/* A region of these rows became suspect as a whole, whoever had claimed or proven its rows, and whatever became of it since. */
+bool intent_regions_doubted_since(const struct intent *intent, uint64_t first, uint64_t last, uint32_t doubts);
 
 /* A write to the region begins.  Returns whether it may go on at once, that is whether the flags it needs
  * are durable; else intent_ready() says when.

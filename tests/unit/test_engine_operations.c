@@ -371,13 +371,13 @@ test_nothing_is_made_from_what_was_read_before_caches_were_lost(void **state)
 }
 
 /* A member that can't be spared refuses writes, one after the other; elsewhere it reads as ever. */
-static int result_of_read;
+static int result_noted;
 
 static void
 note_result(struct engine_request *request, int result)
 {
 	(void)request;
-	result_of_read = result;
+	result_noted = result;
 }
 
 static void
@@ -388,7 +388,7 @@ test_reads_go_on_beside_writes_that_fail(void **state)
 	struct rig rig;
 
 	(void)state;
-	rig_init(&rig, 1, 2, CHUNK, 4ull << 20, 1700);rig.verbose=true;
+	rig_init(&rig, 1, 2, CHUNK, 4ull << 20, 1700);
 	rig_start_active(&rig);
 	submit_everywhere(&rig, REQUEST_WRITE, 128, 128);
 	rig_drain(&rig);
@@ -407,19 +407,64 @@ test_reads_go_on_beside_writes_that_fail(void **state)
 			.iov = &iov, .iov_count = 1, .done = note_result,
 		};
 
-		result_of_read = 1;
+		result_noted = 1;
 		engine_submit(rig.engine, &read);
-		for (int k = 0; k < 5000 && result_of_read == 1; k++) {
+		for (int k = 0; k < 5000 && result_noted == 1; k++) {
 			if (rig.active_count < 64)
 				rig_submit(&rig, REQUEST_WRITE, 4096 + (uint64_t)k % 32 * 32, 8, false);
 			rig_step(&rig);
 		}
-		assert_int_equal(result_of_read, 0);
+		assert_int_equal(result_noted, 0);
 	}
 	rig.members[0].refuse_to_bytes = 0;
 	rig_drain(&rig);
 	rig_stop(&rig);
 	rig_free(&rig);
+}
+
+/* Nor do writes and zeros elsewhere begin again without end: one with pieces, zeros in a single one, and a long range of them. */
+static void
+test_requests_of_several_pieces_end_beside_writes_that_fail(void **state)
+{
+	static const struct { enum request_op op; uint64_t bytes; bool fua; } requests[] = {
+		{ REQUEST_WRITE, 1 << 20, false }, { REQUEST_ZERO, 1 << 18, true }, { REQUEST_ZERO, 3 << 19, false },
+	};
+	static uint8_t memory[1 << 20];
+	struct iovec iov = { memory, sizeof(memory) };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		struct rig rig;
+		struct engine_request request = {
+			.op = requests[i].op, .offset_bytes = 0, .length_bytes = requests[i].bytes,
+			.iov = &iov, .iov_count = 1, .done = note_result, .fua = requests[i].fua,
+		};
+
+		rig_init(&rig, 1, 2, CHUNK, 4ull << 20, 1710 + i);
+		rig_start_active(&rig);
+		submit_everywhere(&rig, REQUEST_WRITE, 128, 128);
+		rig_drain(&rig);
+		fake_member_cut(&rig.members[1], false);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+		rig_steps(&rig, 3000);
+		rig.errors_allowed = true;
+		rig.step_ms_max = 1;
+		set_deadline_of_all(&rig, 2000000);
+		set_pace(&rig, 0, 20000);
+		rig.members[0].refuse_from_bytes = DATA_OFFSET + 4096 * 512;
+		rig.members[0].refuse_to_bytes = DATA_OFFSET + 8192 * 512;
+		result_noted = 1;
+		engine_submit(rig.engine, &request);
+		for (int k = 0; k < 20000 && result_noted == 1; k++) {
+			if (rig.active_count < 64)
+				rig_submit(&rig, REQUEST_WRITE, 4096 + (uint64_t)k % 32 * 32, 8, false);
+			rig_step(&rig);
+		}
+		assert_int_equal(result_noted, 0);
+		rig.members[0].refuse_to_bytes = 0;
+		rig_drain(&rig);
+		rig_free(&rig);
+	}
 }
 
 int
@@ -438,6 +483,7 @@ main(void)
 		cmocka_unit_test(test_nothing_is_made_from_parity_that_is_suspect),
 		cmocka_unit_test(test_nothing_is_made_from_what_was_read_before_caches_were_lost),
 		cmocka_unit_test(test_reads_go_on_beside_writes_that_fail),
+		cmocka_unit_test(test_requests_of_several_pieces_end_beside_writes_that_fail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

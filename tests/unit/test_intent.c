@@ -1081,6 +1081,26 @@ what_is_made_beside_a_forced_member_goes_with_a_cache(void **state)
 	}
 }
 
+/* What somebody wrote to rows whose whole region became suspect may be on record as lost by now, so it stays doubted when it is settled. */
+static void
+doubt_of_whole_regions_stays(void **state)
+{
+	struct intent *intent = &world.intent;
+	uint32_t doubts;
+
+	assert_int_equal(intent_init(intent, 12, 4), 0);
+	doubts = intent->doubts;
+	intent_suspect_rows(intent, 5, 5);
+	assert_false(intent_regions_doubted_since(intent, 4, 7, doubts));
+	intent_suspect(intent, 1);
+	intent_region_proven(intent, 1);
+	assert_true(intent_regions_doubted_since(intent, 4, 4, doubts));
+	assert_true(intent_regions_doubted_since(intent, 0, 11, doubts));
+	assert_false(intent_regions_doubted_since(intent, 0, 3, doubts));
+	assert_false(intent_regions_doubted_since(intent, 8, 11, doubts));
+	assert_false(intent_regions_doubted_since(intent, 4, 7, intent->doubts));
+}
+
 static int
 name_the_seed(void **state)
 {
@@ -1106,6 +1126,7 @@ main(void)
 		cmocka_unit_test_teardown(rows_of_a_defined_region_are_told_apart_without_memory, name_the_seed),
 		cmocka_unit_test_teardown(what_is_forced_is_written_unless_a_map_of_today_says_no, name_the_seed),
 		cmocka_unit_test_teardown(what_is_made_beside_a_forced_member_goes_with_a_cache, name_the_seed),
+		cmocka_unit_test_teardown(doubt_of_whole_regions_stays, name_the_seed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
