@@ -1043,9 +1043,7 @@ is_unheard(const struct member *member)
 	return member->presence == PRESENCE_AWAITED && !member->leaving && member->looks_failed < paths;
 }
 
-/* It may be about to say who it is: nobody knows yet whether it answers, or it does, slowly.  It may know that the others are out, and who
- * has the volume.  Where halves can live, to start without it would lose what only it holds, unless this gateway remembers.
- */
+/* It may be about to say who it is: nobody knows yet whether it answers, or it does, slowly. */
 static bool
 is_about_to_say(const struct member *member)
 {
@@ -1053,15 +1051,17 @@ is_about_to_say(const struct member *member)
 				      member->link == LINK_OPEN && member->examining > 0);
 }
 
-/* From when there are enough.  Each of the two reads that say who a device is has its session's deadline.  Where all places are
- * taken no other half is missing.
+/* From when there are enough.  Where another half may be missing, a device of it may know that those that are there are out, and who has
+ * the volume: to start without it would lose what only it holds, unless this gateway remembers.  Each of the two reads that say who a
+ * device is has its session's deadline.  Where all places are taken no half is missing.
  */
 static uint32_t
-wait_ms(const struct engine *engine, enum assembly_answer answer)
+wait_ms(const struct engine *engine, const struct assembly_verdict *verdict)
 {
 	const uint32_t limit_ms = engine->options.assembly_wait_ms;
+	const bool half_missing = verdict->answer == ASSEMBLY_DEGRADED && verdict->other_half;
 
-	for (int i = 0; i < engine->slots && answer == ASSEMBLY_DEGRADED; i++)
+	for (int i = 0; i < engine->slots && half_missing; i++)
 		if (engine->members[i].backend != NULL && is_about_to_say(&engine->members[i]) && !MUTANT(SLOW_NOT_AWAITED))
 			return limit_ms + 2 * engine->options.give_up_ms;
 	return limit_ms;
@@ -1069,8 +1069,9 @@ wait_ms(const struct engine *engine, enum assembly_answer answer)
 
 /* Also when all places are taken: of a member and its copy, the copy may only have been the first to answer. */
 static bool
-may_begin(struct engine *engine, enum assembly_answer answer)
+may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 {
+	const enum assembly_answer answer = verdict->answer;
 	bool unheard = false;
 
 	for_each_member(engine, member)
@@ -1081,7 +1082,7 @@ may_begin(struct engine *engine, enum assembly_answer answer)
 	}
 	if (engine->startable_ms == 0)
 		engine->startable_ms = engine->now_ms;
-	engine->startable_wait_ms = wait_ms(engine, answer);
+	engine->startable_wait_ms = wait_ms(engine, verdict);
 	if (engine->now_ms - engine->startable_ms >= engine->startable_wait_ms)
 		return true;
 	snprintf(engine->reason, sizeof(engine->reason), "%s", unheard ? "waiting for devices that have not said yet what "
@@ -1122,7 +1123,7 @@ examine_run(struct engine *engine)
 	assembly_decide(&input, &verdict);
 	engine->refused = verdict.answer == ASSEMBLY_REFUSED;
 	snprintf(engine->reason, sizeof(engine->reason), "%s", verdict.reason);
-	if (may_begin(engine, verdict.answer))
+	if (may_begin(engine, &verdict))
 		begin(engine, &verdict);
 	if (engine->phase == PHASE_EXAMINE)
 		look_again(engine);

@@ -97,7 +97,7 @@ struct engine_options {
 	uint64_t epoch_seen;		/* highest epoch this gateway knows of the volume; older sets are refused */
 	uint64_t epoch_tried;		/* highest that this gateway ever meant to give the volume: an assembly's is above it */
 	uint32_t force_ms;		/* within that time of the start: assemble although epoch_seen says the set is older */
-	uint32_t assembly_wait_ms;	/* once there are enough members, wait this long for the others (10 s); 2 give_up more for who is being asked */
+	uint32_t assembly_wait_ms;	/* once there are enough, wait this long for the others (10 s); 2 give_up more for a half that is asked */
 	uint32_t assembly_limit_ms;	/* requests wait this long for assembly (20 s) */
 	uint32_t queue_limit_ms;	/* requests wait this long for silent members (25 s) */
 	uint32_t give_up_ms;		/* a member that stays away this long while the others suffice is evicted (5 s) */

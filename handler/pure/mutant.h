@@ -579,6 +579,12 @@
 	X(SLOW_NOT_AWAITED, "slow-not-awaited", 7,						\
 	  "test_engine_halves: test_half_that_answers_slowly_is_awaited",			\
 	  "a half starts although the other, which knows of its being out, is just answering")	\
+	X(TAKEN_PLACE_NO_HALF, "taken-place-no-half", 7,					\
+	  "test_assembly: every_mix_of_three_and_four_members",				\
+	  "of halves that only a place with two devices makes possible the one that is just answering is not awaited")	\
+	X(ANYBODY_A_HALF, "anybody-a-half", 15,							\
+	  "test_engine_halves: test_device_that_answers_nothing_costs_no_request",		\
+	  "a start waits for a device that answers nothing as if it were a half that others may know nothing of")	\
 	X(TWIN_WHILE_LOADING_LATE, "twin-while-loading-late", 12,				\
 	  "test_engine_identity: test_copy_is_known_while_the_maps_are_read",			\
 	  "a member that shows up again while the maps are read is looked at only when the volume runs")	\

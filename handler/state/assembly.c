@@ -609,6 +609,20 @@ too_few(const struct superblock *record, uint32_t trusted, uint32_t forcible, in
 		 __builtin_popcount(trusted), record->member_count, needed, remedy);
 }
 
+/* One of those that are there may have had its place taken by another device, while all others that are there went: they know nothing of
+ * it.  Any other set that is enough has somebody in it who is there, and knows what that set did.
+ */
+static bool
+may_be_a_half(const struct superblock *record, uint32_t trusted)
+{
+	const uint32_t missing = geometry_lowest(record->member_count) & ~trusted;
+
+	for (int role = 0; role < record->member_count; role++)
+		if (suffice(record, MUTANT(TAKEN_PLACE_NO_HALF) ? missing : missing | 1u << role))
+			return true;
+	return MUTANT(ANYBODY_A_HALF);
+}
+
 static void
 decide_on_record(const struct assembly_input *input, const struct superblock *record, int awaited,
 		 struct assembly_verdict *out)
@@ -638,6 +652,7 @@ decide_on_record(const struct assembly_input *input, const struct superblock *re
 		out->answer = ASSEMBLY_READY;
 	else
 		out->answer = ASSEMBLY_DEGRADED;
+	out->other_half = may_be_a_half(record, trusted);
 }
 
 void

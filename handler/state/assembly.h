@@ -89,6 +89,8 @@ struct assembly_verdict {
 	/* OBSOLETE: it is older than what it had acknowledged, or somebody else wrote to it since: it holds nothing that it held */
 	bool went_back[SLOTS_MAX];
 	uint32_t distrusted;			/* roles of those that are older, and of those that are there twice: a set of bits */
+	/* Those that are missing could have gone on without all that are there (docs/design/levels.md, Two halves). */
+	bool other_half;
 	char reason[256];			/* for WAIT and REFUSED */
 };
 

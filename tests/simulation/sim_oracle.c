@@ -1176,6 +1176,36 @@ map_is_withheld(const struct sim *sim)
 	return refused && has_parity(sim);
 }
 
+#define START_ANSWERS 20	/* of each member, one after the other, before and after who is missing is waited for */
+
+/* Those that are missing could have gone on without all others (but one, whose place may have changed hands): to be asked about that, a
+ * device that says nothing yet may cost a start more than its requests have.
+ */
+static bool
+half_is_awaited(const struct sim *sim)
+{
+	const struct engine_options *options = &sim->engine_options;
+	uint32_t missing = 0;
+	uint64_t slowest_us = 0;
+	bool silent = false, half = false;
+
+	for (int m = 0; m < sim->slots; m++) {
+		silent |= sim->slot_of[m] >= 0 && sim->trouble_until_us[m] > sim->schedule.now_us;
+		if (sim->members[m].answer_us_max > slowest_us)
+			slowest_us = sim->members[m].answer_us_max;
+	}
+	for (int role = 0; role < sim->count; role++) {
+		const int m = sim->holder[role];
+
+		if (m < 0 || sim->trouble_until_us[m] > sim->schedule.now_us || (sim->out_roles >> role) & 1)
+			missing |= 1u << role;
+	}
+	for (int role = 0; role < sim->count; role++)
+		half |= geometry_bears(&sim->geometry, geometry_lowest(sim->count) & ~(missing | 1u << role));
+	return silent && missing != 0 && half &&
+	       options->assembly_wait_ms + 2ull * options->give_up_ms + START_ANSWERS * slowest_us / 1000 >= options->assembly_limit_ms;
+}
+
 static bool
 error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 {
@@ -1200,7 +1230,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 			(sim->cache_losses > sim->cache_losses_told || request->submit_us <= sim->told_us)) ||
 		       excess || refusal_is_fair(sim, request) || request->saw_loss || loss_is_fair(sim, request);
 	case ENOMEDIUM:
-		return !sim->running_seen && (excess || sim->half_recorded || map_is_withheld(sim)) &&
+		return !sim->running_seen && (excess || sim->half_recorded || map_is_withheld(sim) || half_is_awaited(sim)) &&
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:

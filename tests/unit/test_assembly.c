@@ -292,6 +292,8 @@ check_mix(struct scene *scene, int level, int count, const enum kind *kinds)
 	else
 		expected = trusted < count && awaited > 0 ? ASSEMBLY_DEGRADED : ASSEMBLY_READY;
 	assert_int_equal(scene->verdict.answer, expected);
+	if (expected == ASSEMBLY_DEGRADED)	/* any two are enough of three: two that are missing, or one and a place that was taken */
+		assert_int_equal(scene->verdict.other_half, count - trusted + 1 >= needed);
 	check_standings(scene, kinds, taken);
 }
 

@@ -81,27 +81,68 @@ start_ms(struct rig *rig)
 	return rig->now_ms - began_ms;
 }
 
+/* Member 0 answers log-ins, and nothing else. */
+static void
+begin_with_mute(struct rig *rig, int level, int count, uint64_t seed)
+{
+	rig_init(rig, level, count, 16384, LOAD_BYTES, seed);
+	set_deadline_of_all(rig, GIVE_UP_MS * 1000);
+	rig_start_active(rig);
+	rig_stop(rig);
+	rig->members[0].reachable = false;
+	assert_true(start_ms(rig) < rig->options.assembly_wait_ms + 50);
+	rig_stop(rig);
+	rig->members[0].reachable = true;
+	rig->members[0].mute_from_bytes = 0;
+}
+
+static void
+end_with_mute(struct rig *rig)
+{
+	rig->members[0].mute_from_bytes = UINT64_MAX;
+	wait_until(rig, all_in_sync);
+	finish(rig);
+}
+
+/* Also where the missing are enough with one whose place may have been taken. */
 static void
 test_half_that_says_nothing_is_awaited_no_longer(void **state)
 {
-	struct rig rig;
-	uint64_t took_ms;
+	static const int shapes[][2] = { { 1, 2 }, { 1, 3 }, { 10, 4 }, { 6, 4 }, { 5, 3 } };
 
-	rig_init(&rig, 5, 4, 16384, LOAD_BYTES, 2210);
-	set_deadline_of_all(&rig, GIVE_UP_MS * 1000);
-	rig_start_active(&rig);
-	rig_stop(&rig);
-	rig.members[0].reachable = false;
-	assert_true(start_ms(&rig) < rig.options.assembly_wait_ms + 50);
-	rig_stop(&rig);
-	/* Log-ins are answered, and nothing else: until its session has ended for that. */
-	rig.members[0].reachable = true;
-	rig.members[0].mute_from_bytes = 0;
-	took_ms = start_ms(&rig);
-	assert_true(took_ms >= GIVE_UP_MS && took_ms < GIVE_UP_MS + 100);
-	rig.members[0].mute_from_bytes = UINT64_MAX;
-	wait_until(&rig, all_in_sync);
-	finish(&rig);
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct rig rig;
+		uint64_t took_ms;
+
+		/* Until its session has ended for that. */
+		begin_with_mute(&rig, shapes[i][0], shapes[i][1], 2210 + i);
+		took_ms = start_ms(&rig);
+		assert_true(took_ms >= GIVE_UP_MS && took_ms < GIVE_UP_MS + 100);
+		end_with_mute(&rig);
+	}
+}
+
+/* Whoever started without some of those that are there started with others of them: one that is missing knows nothing that they don't. */
+static void
+test_device_that_answers_nothing_costs_no_request(void **state)
+{
+	static const int shapes[][2] = { { 5, 4 }, { 5, 6 }, { 6, 5 }, { 10, 6 } };
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct rig rig;
+
+		begin_with_mute(&rig, shapes[i][0], shapes[i][1], 2220 + i);
+		set_deadline_of_all(&rig, 4 * GIVE_UP_MS * 1000);
+		rig.options.assembly_limit_ms = rig.options.assembly_wait_ms + 2 * GIVE_UP_MS;
+		rig_start(&rig);
+		submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
+		rig_drain(&rig);
+		assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+		assert_int_equal(rig.failed, 0);
+		rig_stop(&rig);
+		assert_true(start_ms(&rig) < rig.options.assembly_wait_ms + 50);
+		end_with_mute(&rig);
+	}
 }
 
 int
@@ -110,6 +151,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_half_that_answers_slowly_is_awaited),
 		cmocka_unit_test(test_half_that_says_nothing_is_awaited_no_longer),
+		cmocka_unit_test(test_device_that_answers_nothing_costs_no_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
