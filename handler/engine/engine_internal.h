@@ -325,7 +325,7 @@ struct engine {
 	uint8_t forgetting;		/* REGION_STALE() of sets that belong to nobody once forget_record is durable */
 	uint64_t forget_record;
 	bool target_is_new;		/* it lacks everything, and no superblock says so yet */
-	bool target_counted;		/* it has acknowledged a superblock of the count that others are told of */
+	int target_uncounted;		/* copies of its superblock that may be of another count than the one others are to be told of */
 
 	/* superblocks */
 	struct superblock record;	/* what all members' superblocks share */
@@ -609,6 +609,7 @@ void target_dismissed(struct member *former);	/* superblocks know: whom it repla
 void target_run(struct engine *engine);
 bool target_filling(const struct engine *engine);	/* rows may be on it */
 bool target_may_copy(const struct engine *engine);	/* ... and others may be copied to it */
+bool target_counted(const struct engine *engine);	/* may others be told how many superblocks it has? */
 
 /* metadata.c: superblocks of all in-sync members and the target.  Returns the generation to wait for in record_durable. */
 uint64_t metadata_commit(struct engine *engine);

@@ -52,8 +52,8 @@ superblock_written(struct member_io *mio, int result)
 		mio->member->superblock.write_count = mio->member->write_count;
 	if (result == 0)
 		mio->member->copy_lost = false;		/* this was the other one */
-	if (result == 0 && mio->member == engine->target)
-		engine->target_counted = true;
+	if (result == 0 && mio->member == engine->target && engine->target_uncounted > 0)
+		engine->target_uncounted--;
 	if (--engine->record_pending == 0 && engine->record_writing != 0)
 		round_written(engine);
 	engine->activity++;
@@ -108,7 +108,7 @@ note_write_counts(struct engine *engine)
 	if (target == NULL || !knows_target(engine))
 		return;
 	record->tracked[target->stale_set].write_count =
-		engine->target_counted || MUTANT(COUNTED_UNACKNOWLEDGED) ? target->write_count : 0;
+		target_counted(engine) || MUTANT(COUNTED_UNACKNOWLEDGED) ? target->write_count : 0;
 	record->tracked[target->stale_set].epoch = record->epoch;	/* of what it is sent now, at most */
 	if (engine->target_phase == TARGET_TAKING)
 		record->write_counts[target->role] = target->write_count;

@@ -14,7 +14,7 @@
  *
  * In this order a crash never finds a member on record whose missing rows are not marked, nor one that is trusted and lacks
  * what was acknowledged.  Nor one that others trust, and that does not know of it: one whose superblocks are counted anew is
- * sent rows when it has the first of them, so it has one before any that gives it the place.
+ * sent rows when both copies are of that count, so it has them before any that gives it the place.
  *
  * While the place changes hands, engine->evicting is raised, as for a member that goes: no operation starts, nothing is cleaned
  * or copied; only what is under way goes on.  The former is `evicting` and `leaving` already: its commands wait, should its
@@ -85,8 +85,8 @@ target_begin(struct member *member, int role)
 	if (member->standing == STANDING_SPARE)
 		adopt_spare(member, role);
 	/* Who was to be filled from the start, and never heard of it, is counted anew again. */
-	engine->target_counted = !untracked && engine->record.tracked[member->stale_set].write_count != 0;
-	if (!engine->target_counted)
+	engine->target_uncounted = !untracked && engine->record.tracked[member->stale_set].write_count != 0 ? 0 : 2;
+	if (engine->target_uncounted > 0)
 		member->write_count = counted_anew(member);
 	if (untracked) {
 		member->stale_set = place_set_for(engine, member->uuid);	/* on record only when its marks are durable */
@@ -396,7 +396,14 @@ target_changing(const struct engine *engine)
 bool
 target_may_copy(const struct engine *engine)
 {
-	return target_filling(engine) && (engine->target_counted || MUTANT(COPIED_UNCOUNTED));
+	return target_filling(engine) && (target_counted(engine) || MUTANT(COPIED_UNCOUNTED));
+}
+
+/* One copy is not enough: should it be that which can't be read any more, the other is older by far than what others were told. */
+bool
+target_counted(const struct engine *engine)
+{
+	return engine->target_uncounted == 0 || (engine->target_uncounted == 1 && MUTANT(COUNTED_IN_ONE_COPY));
 }
 
 bool

@@ -124,6 +124,9 @@
 	X(COUNTED_UNACKNOWLEDGED, "counted-unacknowledged", 12,					\
 	  "test_engine_rebuild: test_who_was_not_told_that_it_is_filled_has_not_gone_back_in_time",	\
 	  "others are told of superblocks of a device that is filled from the start before it has one of them")	\
+	X(COUNTED_IN_ONE_COPY, "counted-in-one-copy", 12,					\
+	  "test_engine_rebuild: test_who_loses_the_first_copy_that_says_it_is_filled_has_not_gone_back_in_time",	\
+	  "others are told of superblocks of a device that is filled from the start when one of its copies is of that count")	\
 	X(COPIED_UNCOUNTED, "copied-uncounted", 13,						\
 	  "test_engine_replaced: test_who_is_to_have_a_place_knows_that_it_is_filled_before_it_is",	\
 	  "a device is filled, and gets a place, before it has any superblock that says so")	\

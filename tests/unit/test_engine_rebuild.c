@@ -294,17 +294,52 @@ is_superblock(const struct backend_io *io)
 	return io->op == BACKEND_WRITE && io->offset_bytes < LAYOUT_MAP_OFFSET;
 }
 
+static int superblocks_passed;
+
 static enum tap_verdict
 hold_superblocks(struct tap *tap, const struct backend_io *io)
 {
 	(void)tap;
-	return is_superblock(io) ? TAP_HOLD : TAP_PASS;
+	if (!is_superblock(io))
+		return TAP_PASS;
+	return superblocks_passed-- > 0 ? TAP_PASS : TAP_HOLD;
 }
 
+/* The others have the one that member 0 has not got. */
 static bool
 is_on_record(struct rig *rig)
 {
-	return last->held_count > 0 && rig_superblock(rig, 1).tracked[0].state == MEMBER_REBUILDING;
+	return last->held_count > 0 && rig_superblock(rig, 1).tracked[0].state == MEMBER_REBUILDING &&
+	       rig_superblock(rig, 1).event > rig_superblock(rig, 0).event;
+}
+
+/* Its session ends, or the gateway dies and is started again. */
+static void
+die(struct rig *rig, struct tap *tap, bool gateway)
+{
+	if (gateway) {
+		rig_crash(rig);
+		tap_drop(tap);
+		tap->judge = NULL;
+		rig_start(rig);
+	} else {
+		fake_member_cut(&rig->members[0], false);
+		rig_steps(rig, 50);
+		tap->judge = NULL;
+		rig->members[0].reachable = true;
+	}
+}
+
+/* A start and a filling in which it is told of no going back in time. */
+static void
+wait_unaccused(struct rig *rig)
+{
+	for (int i = 0; i < 20000 && !is_filled(rig); i++) {
+		assert_null(strstr(rig_status(rig).members[0].reason, "went back in time"));
+		rig_step(rig);
+	}
+	wait_until(rig, is_filled);
+	fake_member_cut(&rig->members[1], false);
 }
 
 /* The others have it on record that it is being filled from the start, and it was never sent what it counts from: it dies with the
@@ -324,28 +359,43 @@ test_who_was_not_told_that_it_is_filled_has_not_gone_back_in_time(void **state)
 		rig.members[0].hides_cache = true;
 		tap_init(&tap, &rig.members[0]);
 		rig_start_active(&rig);
+		superblocks_passed = 0;
 		tap.judge = hold_superblocks;
 		fake_member_break_word(&rig.members[0]);	/* nobody keeps track of what it lacks */
 		wait_until(&rig, is_on_record);
 		assert_true(rig_superblock(&rig, 1).tracked[0].write_count <= rig_superblock(&rig, 0).write_count);
-		if (crashes) {
-			rig_crash(&rig);
-			tap_drop(&tap);
-			tap.judge = NULL;
-			rig_start(&rig);
-			assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
-		} else {
-			fake_member_cut(&rig.members[0], false);
-			rig_steps(&rig, 50);
-			tap.judge = NULL;
-			rig.members[0].reachable = true;
-		}
-		for (int i = 0; i < 20000 && !is_filled(&rig); i++) {
-			assert_null(strstr(rig_status(&rig).members[0].reason, "went back in time"));
-			rig_step(&rig);
-		}
-		wait_until(&rig, is_filled);
-		fake_member_cut(&rig.members[1], false);
+		die(&rig, &tap, crashes);
+		wait_unaccused(&rig);
+		finish(&rig);
+	}
+}
+
+/* It missed the first start, so nobody knows its superblocks.  It has the first of those that it is filled with, and the others the second,
+ * when it dies with the gateway, or its session ends; and that first one can't be read any more.  The copy that is left is of before.
+ */
+static void
+test_who_loses_the_first_copy_that_says_it_is_filled_has_not_gone_back_in_time(void **state)
+{
+	(void)state;
+	for (int crashes = 0; crashes < 2; crashes++) {
+		struct tap tap = { 0 };
+		struct rig rig;
+
+		last = &tap;
+		rig_init(&rig, 5, 4, CHUNK, LOAD_BYTES, 952 + (uint64_t)crashes);
+		tap_init(&tap, &rig.members[0]);
+		rig.members[0].reachable = false;
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+		submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+		rig_drain(&rig);
+		superblocks_passed = 1;
+		tap.judge = hold_superblocks;
+		rig.members[0].reachable = true;
+		wait_until(&rig, is_on_record);
+		disk_damage(&rig.members[0].disk, superblock_offset(rig_superblock(&rig, 0).write_count));
+		die(&rig, &tap, crashes);
+		wait_unaccused(&rig);
 		finish(&rig);
 	}
 }
@@ -359,6 +409,7 @@ main(void)
 		cmocka_unit_test(test_member_that_was_used_elsewhere_holds_nothing_that_was_lost),
 		cmocka_unit_test(test_device_that_lost_what_was_copied_to_it_is_filled_anew),
 		cmocka_unit_test(test_who_was_not_told_that_it_is_filled_has_not_gone_back_in_time),
+		cmocka_unit_test(test_who_loses_the_first_copy_that_says_it_is_filled_has_not_gone_back_in_time),
 		cmocka_unit_test(test_a_spare_is_taken_though_all_sets_are_taken),
 		cmocka_unit_test(test_who_is_tracked_in_vain_is_filled_from_the_start),
 	};
