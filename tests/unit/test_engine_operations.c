@@ -463,6 +463,7 @@ test_requests_of_several_pieces_end_beside_writes_that_fail(void **state)
 		assert_int_equal(result_noted, 0);
 		rig.members[0].refuse_to_bytes = 0;
 		rig_drain(&rig);
+		rig_stop(&rig);
 		rig_free(&rig);
 	}
 }

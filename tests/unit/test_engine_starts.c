@@ -388,6 +388,7 @@ test_a_start_by_force_that_is_called_off_writes_no_superblocks(void **state)
 	rig_start(rig);
 	rig->members[2].reachable = true;
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	rig_crash(rig);
 	rig_free(rig);
 }
 
