@@ -305,6 +305,10 @@ struct sim {
 		uint64_t row;
 		int position;
 		uint64_t column;	/* in bytes */
+		uint8_t block[DISK_PAGE];	/* as it was falsified */
+		int device;		/* where */
+		int holder;		/* who had the place at the last look, or -1 */
+		bool right;		/* ... another one, who has what was written */
 	} rots[ROTS_MAX];
 	int rot_count;
 	uint64_t rot_hedged;		/* status.reads_hedged before */
