@@ -780,8 +780,8 @@
 	  "test_engine_lost: test_a_write_that_was_not_sent_went_into_no_cache",		\
 	  "what waits for its mark counts as written, and is lost with a cache")		\
 	X(GONE_WHILE_TAKEN, "gone-while-taken", 13,						\
-	  "test_engine_handover: test_a_write_reaches_who_takes_a_place_while_others_go",	\
-	  "a member that goes while a place is taken makes writes pass by who takes it")	\
+	  "test_engine_handover: test_a_write_waits_until_a_place_is_given_back_while_another_goes",	\
+	  "a member that goes while a place is given back makes writes pass by who was to have it")	\
 	X(KEPT_AT_ONCE, "kept-at-once", 9,							\
 	  "test_engine_handover: test_a_member_that_stays_is_on_record_before_anything_is_written",	\
 	  "writes are acknowledged while some superblocks say yet that a member is out which is back")

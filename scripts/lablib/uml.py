@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .run import GUEST, LabError, Options, RunDirectory
 
+XSTATE = Path(__file__).with_name("xstate.c")
 MEMORY_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -51,6 +52,19 @@ def _lock_image(options: Options) -> None:
     os.set_inheritable(descriptor, False)
 
 
+def _preload(run: RunDirectory) -> dict[str, str]:
+    """What user-mode Linux needs on processors with AMX (xstate.c says why); raises LabError without a compiler."""
+    if "amx_tile" not in Path("/proc/cpuinfo").read_text():
+        return {}
+    library = run.path / "xstate.so"
+    try:
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(XSTATE)], check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise LabError("user-mode Linux needs a library made for it on this processor (AMX), and cc could not make it; "
+                       "run scripts/deps, or apt-get install gcc libc6-dev") from None
+    return {"LD_PRELOAD": str(library)}
+
+
 class Uml:
     def check(self, options: Options) -> None:
         if shutil.which("linux.uml") is None or not Path("/usr/lib/uml/modules").is_dir():
@@ -72,7 +86,7 @@ class Uml:
         if options.persist:
             words.insert(1, f"ubd0={options.persist.resolve()}")
         environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(run.path),
-                       "TMPDIR": _memory_directory(memory_bytes)}
+                       "TMPDIR": _memory_directory(memory_bytes)} | _preload(run)
         with run.kernel_log.open("wb") as log:
             return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                     pass_fds=[out, err], env=environment, start_new_session=True)
