@@ -52,6 +52,11 @@ superblock_written(struct member_io *mio, int result)
 		mio->member->superblock.write_count = mio->member->write_count;
 	if (result == 0)
 		mio->member->copy_lost = false;		/* this was the other one */
+	/* No spare any more: while it is away, another one with its UUID is not to be taken for it. */
+	if (result == 0 && mio->member->presence == PRESENCE_SPARE && !MUTANT(FILLED_STILL_A_SPARE)) {
+		mio->member->presence = PRESENCE_EXAMINED;
+		mio->member->verdict = SUPERBLOCK_OK;
+	}
 	if (result == 0 && mio->member == engine->target && engine->target_uncounted > 0)
 		engine->target_uncounted--;
 	if (--engine->record_pending == 0 && engine->record_writing != 0)

@@ -600,6 +600,9 @@
 	X(ABSENT_TWIN_FORGOTTEN, "absent-twin-forgotten", 12,					\
 	  "test_engine_identity: test_copy_that_is_back_before_its_member_is_not_taken",	\
 	  "of a member and its copy, both of which went, the first that is back is taken")		\
+	X(FILLED_STILL_A_SPARE, "filled-still-a-spare", 12,					\
+	  "test_engine_identity: test_spare_that_was_filled_is_known_by_its_uuid_while_it_is_away",	\
+	  "a spare that was filled, and went, is forgotten when another one with its UUID is back")	\
 	X(RECORD_UNRETRIED, "record-unretried", 15,						\
 	  "test_engine_memory: test_what_is_lost_is_recorded_as_soon_as_there_is_memory",	\
 	  "nothing wakes the engine to record what is lost once there is memory for it again")	\

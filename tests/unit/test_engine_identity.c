@@ -216,6 +216,46 @@ test_former_member_is_not_taken_for_one_that_has_its_uuid(void **state)
 	finish(&rig);
 }
 
+/* The copy of the spare that is the member now is evicted, and away; the other one, which was the member before, is back.  Which of the
+ * two is to be the member an administrator says, as of any two.
+ */
+static void
+test_spare_that_was_filled_is_known_by_its_uuid_while_it_is_away(void **state)
+{
+	struct rig rig;
+	uint8_t uuid[16];
+	int slot, former;
+
+	start(&rig, 5, 7);
+	rig_mark_spare(&rig, EXTRA, RIG_MEMBER_BYTES);
+	replace(&rig, 1, attach(&rig, EXTRA));
+	rig.members[1].reachable = false;
+	rig_steps(&rig, 2000);
+	memset(uuid, 0x40 + 1, 16);		/* that of the one that went */
+	mark_spare_as(&rig, EXTRA + 1, uuid);
+	slot = attach(&rig, EXTRA + 1);
+	replace(&rig, 1, slot);
+	former = attach(&rig, 1);
+	fake_member_cut(&rig.members[EXTRA + 1], false);
+	load(&rig, 300);
+	rig_steps(&rig, 3000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	rig.members[1].reachable = true;
+	for (int i = 0; i < 30000 && rig_status(&rig).members[former].link != LINK_OPEN; i++) {
+		rig_step(&rig);
+		rig_jump(&rig);
+	}
+	rig_steps(&rig, 2000);
+	assert_non_null(strstr(rig_status(&rig).members[former].reason, "has the UUID of"));
+	assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+	/* Without that one, the one that was away catches up. */
+	assert_int_equal(engine_detach(rig.engine, former, why), 0);
+	rig.members[EXTRA + 1].reachable = true;
+	wait_for_active(&rig);
+	assert_int_equal(rig_status(&rig).members[slot].state, MEMBER_IN_SYNC);
+	finish(&rig);
+}
+
 static void
 test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole(void **state)
 {
@@ -1335,6 +1375,7 @@ main(void)
 		cmocka_unit_test(test_spare_with_a_members_uuid_is_refused),
 		cmocka_unit_test(test_copied_spare_is_used_once),
 		cmocka_unit_test(test_former_member_is_not_taken_for_one_that_has_its_uuid),
+		cmocka_unit_test(test_spare_that_was_filled_is_known_by_its_uuid_while_it_is_away),
 		cmocka_unit_test(test_device_marked_as_a_spare_in_a_members_place_is_filled_as_a_whole),
 		cmocka_unit_test(test_no_device_ends_the_process),
 		cmocka_unit_test(test_member_put_back_under_a_running_volume_is_filled_from_the_start),
