@@ -122,6 +122,7 @@ def test_no_write_before_its_region_is_marked_on_all_members(gateway: Gateway,
     reader = prepare(gateway, farm, 5, "16K", "--give-up", "20")
     with gateway.serve("v0") as volume:
         handle = volume.connect()
+        wait_until(lambda: volume.status()["state"] == "active", "the volume to run")
         assert not reader.flagged(DIRTY)
         row = random.Random(4).randbytes(reader.data_chunks * reader.truth.chunk)
         hung = 3
