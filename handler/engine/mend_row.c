@@ -67,6 +67,8 @@ row_done(struct sync_rows *rows, bool readable)
 	intent_io_drop(rows->op.engine, &rows->mend.marks);
 	if (!readable)
 		rows->unreadable |= 1u << rows->mend.index;
+	if (sync_rows_awaited(rows) && !MUTANT(MENDED_HELD))
+		sync_rows_shorten(rows, rows->mend.index + 1);
 	if (rows->mend.index + 1 < rows->row_count)
 		mend_rows(rows, rows->mend.index + 1);
 	else

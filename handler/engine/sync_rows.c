@@ -53,6 +53,22 @@ sync_rows_max(const struct engine *engine)
 
 /* --- end --- */
 
+bool
+sync_rows_awaited(const struct sync_rows *rows)
+{
+	for (int i = 0; i < rows->row_count; i++)
+		if (row_tail(rows->op.engine->rows, rows->first_row + (uint64_t)i) != &rows->claims[i])
+			return true;
+	return false;
+}
+
+void
+sync_rows_shorten(struct sync_rows *rows, int count)
+{
+	while (rows->row_count > count)
+		row_release(rows->op.engine->rows, &rows->claims[--rows->row_count]);
+}
+
 void
 sync_rows_end(struct sync_rows *rows, int result)
 {

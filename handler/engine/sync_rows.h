@@ -2,7 +2,8 @@
  *
  *	claim the rows --> read --> compare / rebuild --> write what differs --> done
  *	                     |  something can't be read
- *	                     `--> row by row, piece by piece: mend_row.c
+ *	                     `--> row by row, piece by piece: mend_row.c.  If somebody waits for one of the rows it ends with
+ *	                          the row that it is at: on a slow member each may take seconds
  *
  * The owner says what for, and learns by done() what became of it.  One batch at a time.
  */
@@ -96,6 +97,10 @@ void sync_rows_chunks(const struct sync_rows *rows, int index, size_t offset, vo
 uint32_t sync_rows_differ(struct sync_rows *rows, int index);
 /* The first of a position's engine_writers() who gets its whole chunk when its row is corrected; wrong: its own chunk is. */
 int sync_rows_first_writer(bool wrong, int writers);
+/* Somebody waits for one of its rows. */
+bool sync_rows_awaited(const struct sync_rows *rows);
+/* The first `count` rows are all that it does.  Its chunks are not to be found any more: it ends next. */
+void sync_rows_shorten(struct sync_rows *rows, int count);
 void sync_rows_end(struct sync_rows *rows, int result);
 void mend_rows(struct sync_rows *rows, int index);	/* this row and those behind it, then sync_rows_end() */
 

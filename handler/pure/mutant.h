@@ -779,6 +779,9 @@
 	X(UNREAD_COUNTS, "unread-counts", 9,							\
 	  "test_engine_mend: test_who_returns_while_a_row_is_mended_counts_for_the_next_one",	\
 	  "a row is mended with the chunk of a member that returned after it was read")		\
+	X(MENDED_HELD, "mended-held", 15,							\
+	  "test_engine_mend: test_request_waits_for_one_row_that_is_mended",			\
+	  "rows are mended one by one, and whoever waits for one of them waits for all")	\
 	X(NOTED_UNSENT, "noted-unsent", 9,							\
 	  "test_engine_lost: test_a_write_that_was_not_sent_went_into_no_cache",		\
 	  "what waits for its mark counts as written, and is lost with a cache")		\

@@ -285,6 +285,41 @@ test_who_returns_while_a_row_is_mended_counts_for_the_next_one(void **state)
 	finish(&rig);
 }
 
+/* A row that is mended while a request waits for it: the request does not wait for the rows behind it as well. */
+static void
+test_request_waits_for_one_row_that_is_mended(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, offset_bytes;
+	struct geometry geometry;
+
+	(void)state;
+	begin(&rig, 5, 4, 854);
+	geometry = geometry_of(&rig);
+	row = row_in(&rig, 1);
+	rig_stop(&rig);
+	tap_init(&tap, &rig.members[geometry_role(&geometry, row, 0)]);
+	tap.owner = &offset_bytes;
+	rig_start_active(&rig);
+	disk_damage(&rig.members[geometry_role(&geometry, row, 1)].disk, offset_of_row(row));
+	offset_bytes = offset_of_row(row);
+	tap.judge = hold_whole_chunks;
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
+	for (int i = 0; i < 10000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(tap.held_count, 1);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
+	offset_bytes = offset_of_row(row + 1);
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	assert_int_equal(tap.held_count, 0);
+	wait_until(&rig, scrub_done);
+	assert_int_equal(rig_status(&rig).medium_repaired, 1);
+	finish(&rig);
+}
+
 static bool
 something_is_lost(struct rig *rig)
 {
@@ -378,6 +413,7 @@ main(void)
 		cmocka_unit_test(test_refused_read_does_not_keep_other_regions_from_being_copied),
 		cmocka_unit_test(test_refused_row_does_not_keep_others_from_being_mended),
 		cmocka_unit_test(test_who_returns_while_a_row_is_mended_counts_for_the_next_one),
+		cmocka_unit_test(test_request_waits_for_one_row_that_is_mended),
 		cmocka_unit_test(test_row_that_fits_as_it_is_can_not_go_with_a_cache),
 		cmocka_unit_test(test_row_whose_parity_was_mended_can_go_with_a_cache),
 	};
