@@ -1068,6 +1068,22 @@ oracle_accepting(struct sim *sim)
 }
 
 /* Something was refused meanwhile, and its rows have nothing to do without it. */
+/* Another gateway has so many members that one which refuses a command can't be spared. */
+static bool
+refuser_is_needed(const struct sim *sim, const struct sim_request *request)
+{
+	uint32_t away = sim->out_roles;
+
+	for (int role = 0; role < sim->count; role++)
+		if (sim->holder[role] < 0 || sim->members[sim->holder[role]].taken)
+			away |= 1u << role;
+	for (int role = 0; sim->taking_us != 0 && role < sim->count; role++)
+		if (sim->holder[role] >= 0 && sim->members[sim->holder[role]].refused_us >= request->submit_us &&
+		    !geometry_bears(&sim->geometry, away | 1u << role))
+			return true;
+	return false;
+}
+
 static bool
 refusal_is_fair(const struct sim *sim, const struct sim_request *request)
 {
@@ -1077,7 +1093,7 @@ refusal_is_fair(const struct sim *sim, const struct sim_request *request)
 		refused |= sim->members[m].refused_us >= request->submit_us;
 	if (!refused || sim->geometry.redundancy == 0 || request->count == 0)
 		return refused && sim->geometry.redundancy == 0;
-	if (request->saw_refusal || meets_refusal(sim, request))
+	if (request->saw_refusal || meets_refusal(sim, request) || refuser_is_needed(sim, request))
 		return true;
 	for (uint64_t row = sim_sector_row(sim, request->sector);
 	     row <= sim_sector_row(sim, request->sector + request->count - 1); row++)
