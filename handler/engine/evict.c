@@ -492,10 +492,11 @@ doubt_target(struct engine *engine)
 	const uint32_t region_rows = engine->intent.region_rows;
 	int64_t region = -1;
 
-	while (engine_has_parity(engine) && engine->several != NULL &&
+	while (engine_has_parity(engine) && engine->several != NULL && !MUTANT(PIECES_ON_WHO_GOES) &&
 	       (region = intent_next_suspect(&engine->intent, (uint32_t)(region + 1))) >= 0)
 		behind_doubted(engine, (uint64_t)region * region_rows, ((uint64_t)region + 1) * region_rows - 1);
-	intent_target_doubted(&engine->intent);
+	if (!MUTANT(TARGET_DOUBT_ON_EVICTION))
+		intent_target_doubted(&engine->intent);
 }
 
 /* In rows that were never written, what is missing is whatever the others make of it. */
@@ -520,8 +521,7 @@ finish_eviction(struct member *member)
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;
 	engine->missing |= ROLE(member->role);
-	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)) &&
-	    !MUTANT(TARGET_DOUBT_ON_EVICTION))
+	if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
 		doubt_target(engine);
 	if (engine->target != NULL && engine->target->role == member->role)
 		intent_target_single(&engine->intent);

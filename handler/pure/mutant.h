@@ -268,6 +268,9 @@
 	X(TARGET_DOUBT_ON_EVICTION, "target-doubt-on-eviction", 14,				\
 	  "test_engine_replaced: test_what_was_copied_before_parity_defined_it_is_copied_again",	\
 	  "suspect regions on the target count as copied when another member goes")		\
+	X(PIECES_ON_WHO_GOES, "pieces-on-who-goes", 14,						\
+	  "test_engine_lost: test_a_piece_whose_only_holder_went_is_not_acknowledged",		\
+	  "a request is acknowledged although a member went that alone has one of its pieces")	\
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "level 5",					\

@@ -805,9 +805,9 @@ begin_unrecorded(struct rig *rig, struct tap *tap, uint64_t *row)
 	rig_init(rig, 6, 5, CHUNK, LOAD_BYTES, 845);
 	tap_init(tap, &rig->members[2]);
 	tap->owner = row;
-	rig->options.resync_rows_max = 0;
 	rig->options.lost_entries_max = 2;
 	rig_start_active(rig);
+	rig_wait_for_resync(rig);
 	*row = row_in(rig, 3);
 	lose_member_0(rig);
 	flush(rig);
@@ -851,6 +851,45 @@ test_write_whose_only_holder_went_is_repeated(void **state)
 	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + 2 * CHUNK_SECTORS - 1, 2, false);
 	rig_drain(&rig);
 	assert_int_equal(rig.failed, 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* The same of a request of two pieces, and the holder goes when the one in that row is done; the other waits for a write of its row.
+ * Member 0 is being filled meanwhile.  Nothing of the request was acknowledged yet.
+ */
+static void
+test_a_piece_whose_only_holder_went_is_not_acknowledged(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, next;
+
+	(void)state;
+	begin_unrecorded(&rig, &tap, &row);
+	engine_set_rates(rig.engine, 1, 1);
+	rig.members[0].reachable = true;
+	wait_until(&rig, fills_0);
+	next = row + 1;
+	tap.owner = &next;
+	tap.judge = hold_writes_of_row;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, next), 2 * CHUNK_SECTORS, false);
+	wait_for_held(&rig, &tap);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, next) - 2 * CHUNK_SECTORS, 2 * CHUNK_SECTORS + 1, false);
+	rig_steps(&rig, 20);
+	fake_member_cut(&rig.members[1], false);
+	wait_for_state(&rig, 1, MEMBER_FAULTY);
+	rig_steps(&rig, 50);
+	assert_true(fills_0(&rig));
+	assert_int_equal(rig.active_count, 2);
+	rig.errors_allowed = true;
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	rig.errors_allowed = false;
+	if (rig.failed == 0)
+		rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + CHUNK_SECTORS, 2 * CHUNK_SECTORS, false);
+	rig_drain(&rig);
 	rig_stop(&rig);
 	rig_free(&rig);
 }
@@ -1276,6 +1315,7 @@ main(void)
 		cmocka_unit_test(test_write_waits_for_members_and_then_for_the_record),
 		cmocka_unit_test(test_read_that_would_wait_for_the_record_fails_with_all_others),
 		cmocka_unit_test(test_write_whose_only_holder_went_is_repeated),
+		cmocka_unit_test(test_a_piece_whose_only_holder_went_is_not_acknowledged),
 		cmocka_unit_test(test_what_only_a_device_that_is_filled_would_take_is_refused),
 		cmocka_unit_test(test_what_a_device_that_is_filled_has_stays_when_it_finds_no_room),
 		cmocka_unit_test(test_what_is_accepted_fits_what_a_device_that_is_filled_has),
