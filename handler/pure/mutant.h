@@ -271,6 +271,9 @@
 	X(PIECES_ON_WHO_GOES, "pieces-on-who-goes", 14,						\
 	  "test_engine_lost: test_a_piece_whose_only_holder_went_is_not_acknowledged",		\
 	  "a request is acknowledged although a member went that alone has one of its pieces")	\
+	X(PIECES_UNFILLED, "pieces-unfilled", 14,						\
+	  "test_engine_lost: test_a_piece_whose_only_holder_went_while_nobody_is_filled_is_not_acknowledged",	\
+	  "that is noticed only while a device is being filled")				\
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "level 5",					\

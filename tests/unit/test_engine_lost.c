@@ -894,6 +894,39 @@ test_a_piece_whose_only_holder_went_is_not_acknowledged(void **state)
 	rig_free(&rig);
 }
 
+/* And while nobody is being filled. */
+static void
+test_a_piece_whose_only_holder_went_while_nobody_is_filled_is_not_acknowledged(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, next;
+
+	(void)state;
+	begin_unrecorded(&rig, &tap, &row);
+	next = row + 1;
+	tap.owner = &next;
+	tap.judge = hold_writes_of_row;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, next), 2 * CHUNK_SECTORS, false);
+	wait_for_held(&rig, &tap);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, next) - 2 * CHUNK_SECTORS, 2 * CHUNK_SECTORS + 1, false);
+	rig_steps(&rig, 20);
+	fake_member_cut(&rig.members[1], false);
+	wait_for_state(&rig, 1, MEMBER_FAULTY);
+	rig_steps(&rig, 50);
+	assert_int_equal(rig.active_count, 2);
+	rig.errors_allowed = true;
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	rig.errors_allowed = false;
+	if (rig.failed == 0)
+		rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + CHUNK_SECTORS, 2 * CHUNK_SECTORS, false);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* Three rows prove nothing, two of which find no room in the table.  Of the last the device that is being filled has a chunk
  * that P and Q don't fit.
  */
@@ -1316,6 +1349,7 @@ main(void)
 		cmocka_unit_test(test_read_that_would_wait_for_the_record_fails_with_all_others),
 		cmocka_unit_test(test_write_whose_only_holder_went_is_repeated),
 		cmocka_unit_test(test_a_piece_whose_only_holder_went_is_not_acknowledged),
+		cmocka_unit_test(test_a_piece_whose_only_holder_went_while_nobody_is_filled_is_not_acknowledged),
 		cmocka_unit_test(test_what_only_a_device_that_is_filled_would_take_is_refused),
 		cmocka_unit_test(test_what_a_device_that_is_filled_has_stays_when_it_finds_no_room),
 		cmocka_unit_test(test_what_is_accepted_fits_what_a_device_that_is_filled_has),
