@@ -371,13 +371,6 @@ keep_epoch(struct engine *engine, uint64_t epoch)
 	return false;
 }
 
-/* Everybody who stays says that somebody is out, and this gateway does. */
-bool
-evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch)
-{
-	return (engine->record_durable >= record && keep_epoch(engine, epoch)) || MUTANT(EVICT_UNRECORDED);
-}
-
 /* The superblocks that say that it goes must not wait for it, nor for those of before. */
 void
 evict_unawaited(struct member *member)
@@ -473,6 +466,34 @@ resume_kept(struct engine *engine)
 	for_each_member(engine, member)
 		if (member_usable(member))
 			evict_resume(member);
+}
+
+/* Who is on the way out is told nothing, and may stay after all.  So nobody is out, and no place has changed hands, before it is on record
+ * who of them goes, or who stays has heard of the others.
+ */
+static bool
+all_decided(struct engine *engine, uint64_t epoch)
+{
+	if (is_kept_untold(engine))
+		return false;
+	for_each_member(engine, member) {
+		if (!member->evicting || member->leaving || member == engine->target)
+			continue;
+		if (engine->record_durable < member->evict_record)
+			return false;
+		if (epoch < member->evict_epoch)
+			epoch = member->evict_epoch;
+	}
+	return keep_epoch(engine, epoch);
+}
+
+/* Everybody who stays says that somebody is out, and this gateway does. */
+bool
+evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch)
+{
+	if (MUTANT(EVICT_UNRECORDED))
+		return true;
+	return engine->record_durable >= record && (MUTANT(OUT_UNTOLD) ? keep_epoch(engine, epoch) : all_decided(engine, epoch));
 }
 
 /* While a place changes hands nobody else is out yet: rows that were dirty would not be on who takes the place, or is to be told

@@ -796,7 +796,10 @@
 	  "a member that goes while a place is given back makes writes pass by who was to have it")	\
 	X(KEPT_AT_ONCE, "kept-at-once", 9,							\
 	  "test_engine_handover: test_a_member_that_stays_is_on_record_before_anything_is_written",	\
-	  "writes are acknowledged while some superblocks say yet that a member is out which is back")
+	  "writes are acknowledged while some superblocks say yet that a member is out which is back")	\
+	X(OUT_UNTOLD, "out-untold", 13,								\
+	  "test_engine_handover: test_nobody_is_out_before_those_who_stay_have_heard_of_it",	\
+	  "a member is out before another has heard of it that was on its way out and stays")
 
 enum mutant {
 	MUTANT_NONE,

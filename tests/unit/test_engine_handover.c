@@ -8,6 +8,7 @@
 
 #define LOAD_BYTES (1ull << 20)
 #define FORMER 1
+#define FORMERS_SECTOR 128u	/* of three members, in its third row: P is the first one's */
 #define OTHER 2			/* the member that is on its way out meanwhile */
 #define SPARE 3			/* of three members */
 
@@ -21,7 +22,16 @@ struct world {
 	int spare;		/* the last of rig->members[]: the spare, and its slot, if there is one */
 	bool given;		/* the spare was sent a superblock by which it has the place */
 	bool back_held;		/* nobody but the former holder gets the superblock that gives the place back */
+	bool written_held;	/* what is written does not get to the former holder */
+	int going_passes;	/* so many that say that the other goes arrive before they are held */
+	int copied;		/* data that the spare was sent */
 };
+
+static bool
+is_written(const struct backend_io *io)
+{
+	return io->op == BACKEND_WRITE && io->offset_bytes >= 2 * LAYOUT_ALIGN_BYTES;
+}
 
 static bool
 gives_place(const struct world *world, const struct superblock *superblock)
@@ -40,6 +50,10 @@ judge(struct tap *tap, const struct backend_io *io)
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 	struct superblock superblock;
 
+	if (is_written(io)) {
+		world->copied += index == world->spare;
+		return index == FORMER && world->written_held ? TAP_HOLD : TAP_PASS;
+	}
 	if (!tap_superblock(io, block) || superblock_decode(block, &superblock, NULL) != SUPERBLOCK_OK)
 		return TAP_PASS;
 	world->given |= gives_place(world, &superblock);
@@ -48,7 +62,7 @@ judge(struct tap *tap, const struct backend_io *io)
 	if (index != FORMER && world->back_held && world->given && !gives_place(world, &superblock))
 		return TAP_HOLD;
 	if (index == 0 && world->going_held && superblock.member_states[OTHER] != MEMBER_IN_SYNC)
-		return TAP_HOLD;
+		return --world->going_passes < 0 ? TAP_HOLD : TAP_PASS;
 	return TAP_PASS;
 }
 
@@ -80,9 +94,19 @@ begin_plain(struct world *world, int level, int members, uint32_t grace_ms, uint
 	wait_until(rig, all_clean);
 }
 
-/* Until the superblock that gives the former's place away is on its way to the other member, and everybody else has it. */
 static void
-begin(struct world *world, int level, int members, uint64_t seed)
+step_until_held(struct rig *rig, const struct tap *tap, int count)
+{
+	for (int i = 0; i < 100000 && tap->held_count < count; i++)
+		rig_step(rig);
+	assert_true(tap->held_count >= count);
+}
+
+/* Until the superblock that gives the former's place away is on its way to the other member, and everybody else has it.  A write to the
+ * former may be under way, in a row that was copied.
+ */
+static void
+begin(struct world *world, int level, int members, bool writing, uint64_t seed)
 {
 	struct rig *rig = &world->rig;
 
@@ -94,9 +118,14 @@ begin(struct world *world, int level, int members, uint64_t seed)
 	assert_int_equal(engine_attach(rig->engine, &rig->members[members].backend, why), members);
 	wait_for_state(rig, members, MEMBER_SPARE);
 	assert_int_equal(engine_replace(rig->engine, FORMER, members, why), 0);
-	for (int i = 0; i < 100000 && world->taps[OTHER].held_count == 0; i++)
-		rig_step(rig);
-	assert_int_not_equal(world->taps[OTHER].held_count, 0);
+	if (writing) {
+		world->copied = 0;
+		for (int i = 0; i < 100000 && world->copied < 100; i++)
+			rig_step(rig);
+		world->written_held = true;
+		rig_submit(rig, REQUEST_WRITE, FORMERS_SECTOR, 8, false);
+	}
+	step_until_held(rig, &world->taps[OTHER], 1);
 	rig_steps(rig, 50);
 }
 
@@ -116,7 +145,7 @@ start_again(struct world *world, uint32_t reachable)
 
 	rig->count = world->spare + 1;
 	rig_crash(rig);
-	world->given_held = world->going_held = world->back_held = false;
+	world->given_held = world->going_held = world->back_held = world->written_held = false;
 	for (int i = 0; i <= world->spare; i++) {
 		tap_drop(&world->taps[i]);
 		rig->members[i].reachable = (reachable >> i) & 1;
@@ -130,7 +159,7 @@ stay_untold(uint32_t reachable, uint64_t seed)
 {
 	struct world world;
 
-	begin(&world, 5, 3, seed);
+	begin(&world, 5, 3, false, seed);
 	world.going_held = true;
 	fake_member_cut(&world.rig.members[OTHER], false);
 	for (int i = 0; i < 4000 && world.taps[0].held_count == 0; i++)
@@ -164,7 +193,7 @@ test_two_who_went_at_once_do_not_start_together(void **state)
 	struct rig *rig = &world.rig;
 
 	(void)state;
-	begin(&world, 5, 3, 1851);
+	begin(&world, 5, 3, false, 1851);
 	fake_member_cut(&rig->members[OTHER], false);
 	for (int i = 0; i < 4000 && !is_degraded(rig); i++)
 		rig_step(rig);
@@ -235,14 +264,6 @@ judge_going(struct tap *tap, const struct backend_io *io)
 	return calls_out(io, FIRST) ? TAP_HOLD : TAP_PASS;
 }
 
-static void
-step_until_held(struct going *going, int member, int count)
-{
-	for (int i = 0; i < 100000 && going->taps[member].held_count < count; i++)
-		rig_step(&going->rig);
-	assert_true(going->taps[member].held_count >= count);
-}
-
 /* All is clean when it goes and when it returns. */
 static void
 return_with_nothing_to_copy(struct going *going)
@@ -280,14 +301,14 @@ test_a_write_waits_until_a_place_is_given_back_while_another_goes(void **state)
 	wait_until(rig, all_clean);
 	return_with_nothing_to_copy(&going);
 	rig_submit(rig, REQUEST_WRITE, 0, 1, false);
-	step_until_held(&going, FIRST, 2);	/* the mark, and who has the place */
+	step_until_held(rig, &going.taps[FIRST], 2);	/* the mark, and who has the place */
 	fake_member_cut(&rig->members[FIRST], false);
-	step_until_held(&going, LAST, 1);
+	step_until_held(rig, &going.taps[LAST], 1);
 	fake_member_cut(&rig->members[RETURNING], false);
 	rig_steps(rig, 20);
 	going.told = 0;
 	tap_let_go(&going.taps[LAST]);
-	step_until_held(&going, LAST, 1);
+	step_until_held(rig, &going.taps[LAST], 1);
 	rig_steps(rig, 200);
 	assert_int_equal(rig->active_count, 1);
 	for (int i = 0; i <= LAST; i++)
@@ -352,6 +373,254 @@ test_a_member_that_stays_is_on_record_before_anything_is_written(void **state)
 	rig_free(rig);
 }
 
+/* --- a member stays after all while another goes --- */
+
+#define GOING 1			/* of three copies; a write is under way to it */
+#define STAYING 2		/* has carried that out */
+
+struct staying {
+	struct rig rig;
+	struct tap taps[STAYING + 1];
+	int passes[STAYING + 1];	/* so many superblocks that call GOING out arrive there yet */
+};
+
+static enum tap_verdict
+judge_staying(struct tap *tap, const struct backend_io *io)
+{
+	struct staying *staying = tap->owner;
+
+	if (tap == &staying->taps[GOING])
+		return is_written(io) ? TAP_HOLD : TAP_PASS;
+	return calls_out(io, GOING) && --staying->passes[tap - staying->taps] < 0 ? TAP_HOLD : TAP_PASS;
+}
+
+static void
+let_pass(struct staying *staying, int member, int passes)
+{
+	staying->passes[member] = passes - staying->taps[member].held_count;
+	tap_let_go(&staying->taps[member]);
+}
+
+/* The newer copy of its superblock can't be read any more. */
+static void
+damage_newer(struct rig *rig, int index)
+{
+	const struct superblock superblock = rig_superblock(rig, index);
+	uint8_t rubbish[LAYOUT_SUPERBLOCK_BYTES];
+
+	memset(rubbish, 0x5A, sizeof(rubbish));
+	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), rubbish, sizeof(rubbish), true);
+}
+
+static void
+begin_staying(struct staying *staying, uint64_t seed)
+{
+	struct rig *rig = &staying->rig;
+
+	*staying = (struct staying){ .passes = { 0 } };
+	rig_init(rig, 1, STAYING + 1, 16384, LOAD_BYTES, seed);
+	rig->options.grace_ms = 0;
+	set_caches(rig, false);
+	rig->step_ms_max = 2;
+	for (int i = 0; i <= STAYING; i++)
+		tap_init(&staying->taps[i], &rig->members[i]);
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors, false);
+	rig_drain(rig);
+	wait_until(rig, all_clean);
+	for (int i = 0; i <= STAYING; i++) {
+		staying->taps[i].judge = judge_staying;
+		staying->taps[i].owner = staying;
+	}
+	rig_submit(rig, REQUEST_WRITE, 0, 8, false);
+	step_until_held(&staying->rig, &staying->taps[GOING], 1);
+	rig_steps(rig, 50);
+}
+
+static void
+send_away(struct staying *staying, int member)
+{
+	fake_member_cut(&staying->rig.members[member], false);
+	for (int i = 0; i < 10000 && rig_status(&staying->rig).members[member].state == MEMBER_IN_SYNC; i++)
+		rig_step(&staying->rig);
+	assert_int_not_equal(rig_status(&staying->rig).members[member].state, MEMBER_IN_SYNC);
+}
+
+/* It is back before it is out, and gets so many superblocks that say what becomes of the other. */
+static void
+stay_after_all(struct staying *staying, int passes)
+{
+	staying->rig.members[STAYING].reachable = true;
+	wait_for_state(&staying->rig, STAYING, MEMBER_IN_SYNC);
+	staying->passes[STAYING] = passes;
+	let_pass(staying, 0, INT_MAX);
+	step_until_held(&staying->rig, &staying->taps[STAYING], 1);
+}
+
+/* The first one's superblocks say that both are out.  What is durable next, STAYING has at most in one copy. */
+static void
+both_go(struct staying *staying)
+{
+	staying->passes[0] = 1;
+	fake_member_cut(&staying->rig.members[GOING], false);
+	send_away(staying, STAYING);
+	step_until_held(&staying->rig, &staying->taps[0], 1);
+}
+
+/* That GOING is out is said.  That STAYING is, which goes later and has not heard of that, is not. */
+static void
+one_goes_after_the_other(struct staying *staying)
+{
+	fake_member_cut(&staying->rig.members[GOING], false);
+	step_until_held(&staying->rig, &staying->taps[0], 1);
+	step_until_held(&staying->rig, &staying->taps[STAYING], 1);
+	send_away(staying, STAYING);
+	let_pass(staying, 0, 2);
+	step_until_held(&staying->rig, &staying->taps[0], 1);
+	rig_steps(&staying->rig, 100);
+}
+
+/* Another gateway starts without the first one. */
+static void
+die_now(struct staying *staying, bool copy_lost)
+{
+	struct rig *rig = &staying->rig;
+
+	rig_steps(rig, 500);
+	rig_crash(rig);
+	rig->epoch_recorded = rig->epoch_tried = 0;
+	for (int i = 0; i <= STAYING; i++) {
+		tap_drop(&staying->taps[i]);
+		staying->taps[i].judge = NULL;
+		rig->members[i].reachable = i != 0;
+	}
+	if (copy_lost)
+		damage_newer(rig, STAYING);
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	finish(rig);
+}
+
+/* What it starts with knows nothing of GOING's absence, so nothing was acknowledged that GOING lacks. */
+static void
+test_nobody_is_out_before_those_who_stay_have_heard_of_it(void **state)
+{
+	struct staying staying;
+
+	(void)state;
+	begin_staying(&staying, 1859);
+	both_go(&staying);
+	stay_after_all(&staying, 0);
+	die_now(&staying, false);
+
+	begin_staying(&staying, 1860);
+	both_go(&staying);
+	stay_after_all(&staying, 1);
+	die_now(&staying, true);
+
+	begin_staying(&staying, 1861);
+	one_goes_after_the_other(&staying);
+	stay_after_all(&staying, 0);
+	die_now(&staying, false);
+}
+
+/* The one that stayed is to be sent that it does. */
+static void
+begin_kept(struct staying *staying, uint64_t seed)
+{
+	begin_staying(staying, seed);
+	both_go(staying);
+	stay_after_all(staying, 0);
+	rig_steps(&staying->rig, 200);
+	assert_int_equal(staying->rig.active_count, 1);
+}
+
+/* Nobody waits for it longer than for anybody. */
+static void
+end_kept(struct staying *staying)
+{
+	struct rig *rig = &staying->rig;
+	const uint64_t since_ms = rig->now_ms;
+
+	rig_drain(rig);
+	assert_true(rig->now_ms - since_ms <= 2 * rig->options.give_up_ms);
+	assert_int_equal(rig->failed, 0);
+	for (int i = 0; i <= STAYING; i++)
+		staying->taps[i].judge = NULL;
+	rig->members[GOING].reachable = rig->members[STAYING].reachable = true;
+	wait_until(rig, all_in_sync);
+	finish(rig);
+}
+
+static enum tap_verdict
+refuse_superblocks(struct tap *tap, const struct backend_io *io)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	(void)tap;
+	return tap_superblock(io, block) ? TAP_REFUSE : TAP_PASS;
+}
+
+static void
+test_one_that_stayed_and_goes_again_keeps_nobody_from_going(void **state)
+{
+	struct staying staying;
+	struct rig *rig = &staying.rig;
+
+	(void)state;
+	begin_kept(&staying, 1862);
+	fake_member_cut(&rig->members[STAYING], false);
+	end_kept(&staying);
+
+	begin_kept(&staying, 1863);
+	staying.taps[STAYING].judge = refuse_superblocks;
+	fake_member_cut(&rig->members[STAYING], true);
+	end_kept(&staying);
+
+	/* It comes and goes. */
+	begin_kept(&staying, 1864);
+	for (int i = 0; i < 20; i++) {
+		fake_member_cut(&rig->members[STAYING], true);
+		wait_for_link(rig, STAYING, LINK_OPEN);
+		rig_steps(rig, 20);
+	}
+	let_pass(&staying, STAYING, INT_MAX);
+	end_kept(&staying);
+}
+
+/* --- a place is taken while another member stays after all --- */
+
+/* A write is under way to the former, and the other one is not needed for it.  Superblocks say who has the place.  The other is back before
+ * it is out, and has none of them.  The gateway dies, and another one starts with those two.
+ */
+static void
+test_a_place_is_not_taken_before_those_who_stay_have_heard_of_it(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 5, 3, true, 1865);
+	assert_int_equal(rig->active_count, 1);
+	world.going_held = true;
+	world.going_passes = 1;
+	fake_member_cut(&rig->members[OTHER], false);
+	step_until_held(rig, &world.taps[0], 1);
+	rig_steps(rig, 100);
+	rig->members[OTHER].reachable = true;
+	wait_for_state(rig, OTHER, MEMBER_IN_SYNC);
+	world.going_held = false;
+	tap_let_go(&world.taps[0]);
+	rig_steps(rig, 500);
+	rig->epoch_recorded = rig->epoch_tried = 0;
+	start_again(&world, 1u << FORMER | 1u << OTHER);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	assert_int_equal(error_of_read(rig, FORMERS_SECTOR, 8), 0);
+	rig_stop(rig);
+	rig_free(rig);
+}
+
 /* --- a place is given back --- */
 
 /* The device that was to have the place is lost, and the gateway dies when the former holder alone knows that it keeps it.  Another member
@@ -364,7 +633,7 @@ give_back(int level, int members, uint64_t seed)
 	struct rig *rig = &world.rig;
 	const int spare = members;
 
-	begin(&world, level, members, seed);
+	begin(&world, level, members, false, seed);
 	world.back_held = true;
 	fake_member_cut(&rig->members[spare], false);
 	rig_steps(rig, 100);
@@ -395,6 +664,9 @@ main(void)
 		cmocka_unit_test(test_two_who_went_at_once_do_not_start_together),
 		cmocka_unit_test(test_a_write_waits_until_a_place_is_given_back_while_another_goes),
 		cmocka_unit_test(test_a_member_that_stays_is_on_record_before_anything_is_written),
+		cmocka_unit_test(test_nobody_is_out_before_those_who_stay_have_heard_of_it),
+		cmocka_unit_test(test_one_that_stayed_and_goes_again_keeps_nobody_from_going),
+		cmocka_unit_test(test_a_place_is_not_taken_before_those_who_stay_have_heard_of_it),
 		cmocka_unit_test(test_place_that_is_given_back_is_the_former_holders),
 	};
 
