@@ -447,6 +447,7 @@ void former_submits(struct sim *sim, struct sim_request *request);	/* a write */
 void former_judge(struct sim *sim, struct sim_request *request, int result);
 int former_records(struct sim *sim, uint64_t epoch);
 bool former_is_void(const struct sim *sim, uint32_t number);
+uint64_t former_sectors(const struct sim *sim);	/* of the volume, as it knows it */
 bool former_holds(const struct sim *sim);	/* the reservation of some device */
 void former_lets_go(struct sim *sim, int m);	/* a device that is added */
 bool former_speaks(const struct sim *sim);	/* what is called back is not of the gateway that runs */

@@ -17,6 +17,7 @@
 #include "pure/mutant.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,18 @@ former_holds(const struct sim *sim)
 		    sim->members[m].holder != number)
 			return true;
 	return false;
+}
+
+/* The other one may have let the volume grow, and what lies beyond its own end it refuses without asking anybody. */
+uint64_t
+former_sectors(const struct sim *sim)
+{
+	struct engine_status status;
+	uint64_t sectors;
+
+	engine_status(sim->former.engine, &status);
+	sectors = status.size_bytes / PATTERN_SECTOR;
+	return sectors < sim->sectors ? sectors : sim->sectors;
 }
 
 /* What an earlier gateway left on a device, as that was let go with commands under way, an administrator takes off. */
@@ -229,6 +242,9 @@ former_judge(struct sim *sim, struct sim_request *request, int result)
 	time_judge(sim, request);
 	for (uint64_t i = 0; op == REQUEST_ZERO && !sim->former.lost && i < request->count; i++)
 		sim->zero_ended_us[request->sector + i] = now(sim);
+	if (result == -ERANGE)	/* it is asked for nothing beyond the end it knows */
+		sim_fail(sim, "%s of %llu sectors at %llu was refused by a gateway that was taken for dead: %s", sim_op_name(op),
+			 (unsigned long long)request->count, (unsigned long long)request->sector, strerror(-result));
 	if (result != 0)	/* somebody takes its members */
 		return;
 	if (op == REQUEST_READ) {

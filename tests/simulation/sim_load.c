@@ -317,11 +317,19 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	hand_over(sim, request);
 }
 
+/* The end of the volume, as the gateway knows it that is asked. */
+static uint64_t
+sectors_known(const struct sim *sim)
+{
+	return sim->former.asked ? former_sectors(sim) : sim->sectors;
+}
+
 /* Sectors, in whole blocks, inside the volume. */
 static void
 submit_within(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, bool fua, uint64_t count_max)
 {
 	const uint64_t unit = sim->block_bytes / PATTERN_SECTOR;
+	const uint64_t sectors = sectors_known(sim);
 
 	sector -= sector % unit;
 	count = (count + unit - 1) / unit * unit;
@@ -329,8 +337,8 @@ submit_within(struct sim *sim, enum request_op op, uint64_t sector, uint64_t cou
 		count = count_max;
 	if (op == REQUEST_COMPARE_WRITE && count > COMPARE_WRITE_BYTES_MAX / PATTERN_SECTOR)
 		count = COMPARE_WRITE_BYTES_MAX / PATTERN_SECTOR;
-	if (count > sim->sectors - sector)
-		count = sim->sectors - sector;
+	if (count > sectors - sector)
+		count = sectors - sector;
 	if (op == REQUEST_COMPARE_WRITE && (sim->former.asked || !oracle_settled(sim, sector, count)))
 		op = REQUEST_WRITE;
 	submit(sim, op, sector, count, fua);
@@ -349,7 +357,7 @@ submit_long(struct sim *sim, uint64_t *random)
 	static const enum request_op ops[] = { REQUEST_WRITE, REQUEST_WRITE, REQUEST_READ, REQUEST_ZERO };
 
 	for (uint64_t left = random_between(random, 1, 4); left > 0; left--)
-		submit_within(sim, ops[fake_random(random) % 4], fake_random(random) % (sim->sectors / 2),
+		submit_within(sim, ops[fake_random(random) % 4], fake_random(random) % (sectors_known(sim) / 2),
 			      random_between(random, LONG_SECTORS_MIN, LONG_SECTORS_MAX), random_once_in(random, 8),
 			      LONG_SECTORS_MAX);
 }
@@ -365,7 +373,7 @@ submit_burst(struct sim *sim, uint64_t *random)
 
 	if (sim->out_roles != 0)
 		role = __builtin_ctz(sim->out_roles);
-	for (uint64_t row = 0; row < sim->rows; row++) {
+	for (uint64_t row = 0; row * row_sectors < sectors_known(sim); row++) {
 		int position = geometry_position(&sim->geometry, row, (uint8_t)role);
 
 		if (position >= 0 && position < sim->geometry.data_chunks)
@@ -378,11 +386,12 @@ static uint64_t
 draw_sector(struct sim *sim, uint64_t *random)
 {
 	const uint64_t row_sectors = geometry_row_bytes(&sim->geometry) / PATTERN_SECTOR;
+	uint64_t sector;
 
 	if (random_once_in(random, 3))
-		return fake_random(random) % sim->sectors;
-	return (sim->hot_row + fake_random(random) % sim->hot_rows) * row_sectors +
-	       fake_random(random) % row_sectors;
+		return fake_random(random) % sectors_known(sim);
+	sector = (sim->hot_row + fake_random(random) % sim->hot_rows) * row_sectors;
+	return (sector + fake_random(random) % row_sectors) % sectors_known(sim);
 }
 
 void
@@ -451,7 +460,7 @@ load_sequential(struct sim *sim, uint64_t *random)
 		sim->next_sector = draw_sector(sim, random);
 	sim->next_sector -= sim->next_sector % 8;
 	while (requests-- > 0) {
-		if (sim->next_sector >= sim->sectors)
+		if (sim->next_sector >= sectors_known(sim))
 			sim->next_sector = 0;
 		submit_fitting(sim, REQUEST_WRITE, sim->next_sector, unit, false);
 		sim->next_sector += unit;
