@@ -190,13 +190,17 @@ is_said_empty(const struct engine *engine, uint32_t granule)
 	return engine->record.lost_empty & UINT32_C(1) << granule / LAYOUT_LOST_BLOCK_GRANULES;
 }
 
-/* False: some of the table could be read on no member, and may list something. */
+/* False: some of the table could be read on no member, and may list something.  Without redundancy nothing is ever listed, so it
+ * does not matter what stands there, and nobody waits for it to be written anew.
+ */
 static bool
 merge_lost_tables(struct engine *engine)
 {
 	bool known[LAYOUT_LOST_GRANULES] = { false };
 	bool whole = true;
 
+	if (engine->geometry.redundancy == 0 && !MUTANT(NOTHING_LOST_WRITTEN))
+		return true;
 	for (int others = 0; others <= 1; others++)
 		for_each_member(engine, member)
 			if (member->in_sync && is_other(engine, member) == others &&

@@ -360,8 +360,8 @@ lost_io_recording(const struct engine *engine)
 void
 lost_io_run(struct engine *engine)
 {
-	if (engine->geometry.redundancy == 0 || engine->phase < PHASE_RUNNING ||
-	    engine->phase > PHASE_LAST_MAP || engine->lost == NULL)
+	if (engine->phase < PHASE_RUNNING || engine->phase > PHASE_LAST_MAP || engine->lost == NULL ||
+	    (engine->geometry.redundancy == 0 && MUTANT(NOTHING_LOST_UNTOLD)))
 		return;
 	if (engine->fenced) {
 		if (engine->lost_pending == 0 && !list_empty(&engine->lost_waiters))

@@ -650,6 +650,11 @@
 	X(TABLE_AWAITED_FOR_EVER, "table-awaited-for-ever", 15,					\
 	  "test_engine_memory: test_stop_ends_while_the_table_of_lost_extents_can_not_be_written",	\
 	  "a stop waits for requests that wait for a table which nobody writes any more")		\
+	X(NOTHING_LOST_UNTOLD, "nothing-lost-untold", 15, "level 0",				\
+	  "who accepts what is lost of a volume without redundancy waits for ever")		\
+	X(NOTHING_LOST_WRITTEN, "nothing-lost-written", 15,					\
+	  "test_engine_unread: test_table_that_nobody_needs_holds_up_no_stop",			\
+	  "a stop waits for a bad table of lost extents, where nothing is ever lost")		\
 	X(LAST_UNDELIVERED, "last-undelivered", 15,						\
 	  "test_engine_memory: test_stop_ends_while_the_table_of_lost_extents_can_not_be_written",	\
 	  "a volume has stopped before those are told whom its end told last")	\

@@ -588,6 +588,12 @@ is_up(struct sim *sim)
 }
 
 static bool
+is_accepted(struct sim *sim)
+{
+	return !sim->accepting;
+}
+
+static bool
 is_proven(struct sim *sim)
 {
 	sim_look(sim);
@@ -653,6 +659,7 @@ quiesce(struct sim *sim, bool whole)
 	}
 	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min, sim->engine_options.sync_rate_max);
 	sim_await(sim, sim_is_drained, "requests are not completed");
+	sim_await(sim, is_accepted, "who accepted lost extents is not told");
 	sim_look(sim);
 	if (sim->geometry.redundancy > 0 && sim->status.regions_suspect == 0) {
 		check_media(sim);

@@ -303,6 +303,51 @@ test_one_copy_of_a_superblock_is_enough_to_know_that_the_table_is_empty(void **s
 	rig_free(&rig);
 }
 
+static void
+begin_without_redundancy(struct rig *rig, uint64_t seed)
+{
+	rig_init(rig, 0, 4, CHUNK, 4 << 20, seed);
+	rig_start_active(rig);
+	rig_submit(rig, REQUEST_WRITE, 0, 400, false);
+	rig_drain(rig);
+}
+
+/* Nobody lists anything there, and who asks is told so. */
+static void
+test_nothing_is_lost_where_there_is_no_redundancy(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	begin_without_redundancy(&rig, 982);
+	*accepted_bytes() = -1;
+	accept_all(&rig);
+	assert_int_equal(*accepted_bytes(), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Nobody can mend it either. */
+static void
+test_table_that_nobody_needs_holds_up_no_stop(void **state)
+{
+	struct rig rig;
+	uint64_t began_ms;
+
+	(void)state;
+	begin_without_redundancy(&rig, 983);
+	rig_crash(&rig);
+	disk_damage(&rig.members[1].disk, LAYOUT_LOST_OFFSET + 2 * LAYOUT_MAP_BLOCK_BYTES);
+	rig.members[1].refuse_from_bytes = LAYOUT_LOST_OFFSET;
+	rig.members[1].refuse_to_bytes = LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES;
+	rig_start_active(&rig);
+	began_ms = rig.now_ms;
+	rig_stop(&rig);
+	assert_in_range(rig.now_ms - began_ms, 0, 1000);
+	assert_true(rig_superblock(&rig, 1).clean);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -318,6 +363,8 @@ main(void)
 		cmocka_unit_test(test_block_that_was_given_up_is_called_empty_when_it_is_written),
 		cmocka_unit_test(test_both_copies_of_a_superblock_know_first_that_something_is_listed),
 		cmocka_unit_test(test_one_copy_of_a_superblock_is_enough_to_know_that_the_table_is_empty),
+		cmocka_unit_test(test_nothing_is_lost_where_there_is_no_redundancy),
+		cmocka_unit_test(test_table_that_nobody_needs_holds_up_no_stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
