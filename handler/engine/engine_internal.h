@@ -562,6 +562,7 @@ bool evict_bearable(const struct engine *engine, const struct member *member);	/
 /* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */
 bool evict_spares(const struct engine *engine, const struct member *member);
 void evict_condemn(struct member *member);		/* answers or not: it must go */
+void evict_give_back(struct member *member);		/* ... it answers, and its reservation goes, too */
 void evict_exclude(struct member *member);		/* ... and stay out */
 void evict_unawaited(struct member *member);		/* it is on its way out: superblocks don't wait for it any more */
 void evict_cancel(struct member *member);		/* it is back before it was out */

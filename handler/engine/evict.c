@@ -250,15 +250,28 @@ evict_spares(const struct engine *engine, const struct member *member)
 }
 
 /* It answers, but can't stay.  What the others answered before says nothing of whether they can do without it now. */
-void
-evict_condemn(struct member *member)
+static void
+condemn(struct member *member)
 {
 	if (!MUTANT(EVIDENCE_OLD))
 		member->silent_since = ++member->engine->moment;
 	member->condemned = true;
 	member->engine->activity++;
+}
+
+void
+evict_condemn(struct member *member)
+{
+	condemn(member);
 	if (member->link != LINK_CLOSED)
 		member->backend->ops->close(member->backend);
+}
+
+void
+evict_give_back(struct member *member)
+{
+	condemn(member);
+	member->backend->ops->release(member->backend);
 }
 
 /* Its place in the volume is lost for good, not only until it answers again. */

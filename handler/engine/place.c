@@ -273,6 +273,30 @@ suspect_written(struct engine *engine, const struct member *member)
 			   "unproven", whole);
 }
 
+/* It is who it was, and another gateway has had it since. */
+static bool
+was_used_elsewhere(const struct member *member)
+{
+	const struct superblock *own = &member->superblock, *record = &member->engine->record;
+
+	return member->verdict == SUPERBLOCK_OK && memcmp(own->volume_uuid, record->volume_uuid, 16) == 0 &&
+	       memcmp(own->member_uuid, member->uuid, 16) == 0 &&
+	       (own->epoch != record->epoch ? own->epoch > record->epoch : own->event > record->event);
+}
+
+/* If nothing goes on without it, this gateway has lost the volume.  The log-in may have reserved it, while the other one was being
+ * started anew: that would be refused as long as the reservation stays, even if this one was stopped long ago.
+ */
+static void
+came_back_as_another(struct member *member)
+{
+	member_note(member, "came back with another superblock than it had");
+	if (was_used_elsewhere(member) && !evict_spares(member->engine, member) && !MUTANT(LOST_VOLUME_RESERVED))
+		evict_give_back(member);
+	else
+		evict_condemn(member);
+}
+
 static void
 session_restored(struct member *member)
 {
@@ -284,8 +308,7 @@ session_restored(struct member *member)
 		return;
 	}
 	if (member->verdict != SUPERBLOCK_OK || !same_member(member, &member->superblock)) {
-		member_note(member, "came back with another superblock than it had");
-		evict_condemn(member);
+		came_back_as_another(member);
 		return;
 	}
 	if (member->disbelieved && !MUTANT(COPY_KEPT)) {

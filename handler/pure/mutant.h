@@ -139,6 +139,9 @@
 	X(TWIN_GUESSED, "twin-guessed", 12,							\
 	  "test_engine_identity: test_of_two_equal_devices_neither_is_believed",		\
 	  "of two devices that are the same member the first is taken")				\
+	X(LOST_VOLUME_RESERVED, "lost-volume-reserved", 8,					\
+	  "test_engine_identity: test_member_that_another_gateway_has_had_is_left_to_it",	\
+	  "a gateway that lost the volume keeps the reservation of a member that it logged in to too late")	\
 	X(RESTORED_NEWER_SUPERBLOCK, "restored-newer-superblock", 12,				\
 	  "test_engine_identity: test_member_that_another_gateway_wrote_to_is_not_taken_back",	\
 	  "a member that another gateway wrote to meanwhile is taken back")			\

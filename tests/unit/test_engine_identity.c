@@ -573,6 +573,35 @@ test_member_that_another_gateway_wrote_to_is_not_taken_back(void **state)
 	finish(&rig);
 }
 
+/* It was given back, as another gateway was to be started anew. */
+static void
+test_member_that_another_gateway_has_had_is_left_to_it(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 0, 4, 16384, 4 << 20, 4117);
+	for (int m = 0; m < rig.count; m++) {
+		rig.members[m].reservations = true;
+		rig.members[m].gateway = 1;
+	}
+	rig_start_active(&rig);
+	rig.members[1].reachable = false;
+	fake_member_cut(&rig.members[1], false);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 5000));
+	advance_superblock(&rig, 1, rig_superblock(&rig, 1).epoch + 1, 9);
+	rig.members[1].holder = 0;
+	rig.members[1].reachable = true;
+	for (int i = 0; i < 20000 && !says(&rig, 1, "another superblock"); i++)
+		rig_step(&rig);
+	assert_true(says(&rig, 1, "another superblock"));
+	rig_steps(&rig, 20);
+	assert_int_equal(rig.members[1].holder, 0);
+	rig_stop(&rig);
+	for (int m = 0; m < rig.count; m++)
+		assert_int_equal(rig.members[m].holder, 0);
+	rig_free(&rig);
+}
+
 static void
 test_member_that_was_used_without_the_others_is_filled_from_the_start(void **state)
 {
@@ -1387,6 +1416,7 @@ main(void)
 		cmocka_unit_test(test_member_that_returns_one_write_older_is_known),
 		cmocka_unit_test(test_forced_member_that_went_back_is_suspect_everywhere),
 		cmocka_unit_test(test_member_that_another_gateway_wrote_to_is_not_taken_back),
+		cmocka_unit_test(test_member_that_another_gateway_has_had_is_left_to_it),
 		cmocka_unit_test(test_member_that_was_used_without_the_others_is_filled_from_the_start),
 		cmocka_unit_test(test_of_two_equal_devices_neither_is_believed),
 		cmocka_unit_test(test_copy_is_known_though_its_member_has_gone_again),
