@@ -222,6 +222,7 @@ target_lost(struct engine *engine, enum member_state state)
 	if (engine->target_phase == TARGET_WITHDRAWING)
 		return;
 	member->checked = false;
+	member->cache_lost = false;
 	if (engine->phase < PHASE_RELEASE)
 		tell_lost(member);
 	if (engine->target_phase == TARGET_TAKING)
@@ -292,8 +293,8 @@ take_place(struct engine *engine)
 	member->flushes_void = false;
 	member->standing = STANDING_IN_SYNC;
 	member->stale_set = -1;
-	/* What the former may have lost with its cache was copied from it: the next flush still has to say so. */
-	member->cache_lost = former != NULL && former->cache_lost;
+	if (MUTANT(FORMER_LOSS_KEPT))
+		member->cache_lost = former != NULL && former->cache_lost;
 	member->cached |= former != NULL && (former->cached || former->doubted);
 	engine->missing &= ~ROLE(role);
 	engine->out &= ~ROLE(role);
@@ -312,6 +313,8 @@ take_place(struct engine *engine)
 static void
 dismiss(struct engine *engine, struct member *former)
 {
+	/* What it may have lost with its cache was copied from it: the next flush still has to say so.  What it loses from now on the other has. */
+	engine->target->cache_lost = former->cache_lost;
 	former->in_sync = false;
 	former->evicting = true;
 	former->leaving = true;

@@ -805,6 +805,9 @@
 	X(KEPT_AT_ONCE, "kept-at-once", 9,							\
 	  "test_engine_handover: test_a_member_that_stays_is_on_record_before_anything_is_written",	\
 	  "writes are acknowledged while some superblocks say yet that a member is out which is back")	\
+	X(FORMER_LOSS_KEPT, "former-loss-kept", 15,						\
+	  "test_engine_handover: test_what_the_former_holder_loses_while_it_leaves_fails_no_flush",	\
+	  "a flush fails for what a device that was replaced lost when the other had all of it")	\
 	X(OUT_UNTOLD, "out-untold", 13,								\
 	  "test_engine_handover: test_nobody_is_out_before_those_who_stay_have_heard_of_it",	\
 	  "a member is out before another has heard of it that was on its way out and stays")

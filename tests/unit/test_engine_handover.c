@@ -621,6 +621,26 @@ test_a_place_is_not_taken_before_those_who_stay_have_heard_of_it(void **state)
 	rig_free(rig);
 }
 
+/* Who takes the place has all that was written by then, safe in it, and gets what is written since. */
+static void
+test_what_the_former_holder_loses_while_it_leaves_fails_no_flush(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 1, 3, false, 1866);
+	fake_member_break_word(&rig->members[FORMER]);
+	rig_steps(rig, 50);
+	world.given_held = false;
+	tap_let_go(&world.taps[OTHER]);
+	wait_for_state(rig, SPARE, MEMBER_IN_SYNC);
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+	assert_int_equal(rig->failed, 0);
+	finish(rig);
+}
+
 /* --- a place is given back --- */
 
 /* The device that was to have the place is lost, and the gateway dies when the former holder alone knows that it keeps it.  Another member
@@ -667,6 +687,7 @@ main(void)
 		cmocka_unit_test(test_nobody_is_out_before_those_who_stay_have_heard_of_it),
 		cmocka_unit_test(test_one_that_stayed_and_goes_again_keeps_nobody_from_going),
 		cmocka_unit_test(test_a_place_is_not_taken_before_those_who_stay_have_heard_of_it),
+		cmocka_unit_test(test_what_the_former_holder_loses_while_it_leaves_fails_no_flush),
 		cmocka_unit_test(test_place_that_is_given_back_is_the_former_holders),
 	};
 
