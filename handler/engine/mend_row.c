@@ -4,7 +4,7 @@
  *	READ_PIECES   of those, 4 KiB at a time: which sectors is it?
  *	RECORD        a piece that more members lack than can be made up for is lost: recorded, durably, before
  *	              anything is written
- *	MARK          the region is marked as dirty, if more than the target's chunk changes
+ *	MARK          the region is marked as dirty, if more than the target's chunk changes, but where nobody wrote and all is suspect
  *	WRITE         what was made up for, to where it could not be read; the target's chunk; P, Q and copies where they changed
  *	VERIFY        the rewritten pieces are read again
  *	HEAL_RECORD   the target's own content was taken for what was lost, and is sure: it is lost no longer
@@ -237,7 +237,7 @@ mend_written(struct sync_rows *rows)
 		return;
 	}
 	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done. */
-	if (rows->error != -ENOLINK && rows->mend.changed != 0 && !MUTANT(MEND_SUSPECT_FORGOTTEN))
+	if (rows->error != -ENOLINK && rows->mend.marks.active && !MUTANT(MEND_SUSPECT_FORGOTTEN))
 		intent_io_failed(engine, row_of(rows), row_of(rows));
 	sync_rows_end(rows, rows->error);
 }
@@ -316,7 +316,19 @@ marked(struct region_hold *hold, int error)
 		write_row(rows);
 }
 
-/* What a member's cache takes of it may be lost; then the row must be known as one that may not fit. */
+/* What a member's cache takes of it may be lost; then the row must be known as one that may not fit.  A row that nobody wrote is that
+ * already while it is suspect, and its region is dirty since it became so: a resync that makes its parity makes nobody's data of it.
+ */
+static bool
+is_write(const struct sync_rows *rows)
+{
+	const struct intent *intent = &rows->op.engine->intent;
+	const bool nobodys = rows->purpose == SYNC_PARITY && intent_row_suspect(intent, row_of(rows)) &&
+			     intent_row_fresh(intent, row_of(rows)) && !MUTANT(MENDED_WRITTEN);
+
+	return rows->mend.changed != 0 && !nobodys;
+}
+
 static void
 mark_row(struct sync_rows *rows)
 {
@@ -325,7 +337,7 @@ mark_row(struct sync_rows *rows)
 	mend->step = MEND_MARK;
 	mend->marks.ready = marked;
 	list_init(&mend->marks.node);
-	if (mend->changed == 0) {
+	if (!is_write(rows)) {
 		write_row(rows);
 		return;
 	}

@@ -293,6 +293,9 @@
 	X(ROWS_BETWEEN_NOTED, "rows-between-noted", 6,						\
 	  "test_engine_lost: test_a_scrub_writes_no_row_between_two_that_it_corrects",		\
 	  "rows between two that are corrected count as written")				\
+	X(MENDED_WRITTEN, "mended-written", 6,							\
+	  "test_engine_lost: test_what_a_resync_mended_beside_a_bad_row_is_nobodys_data",	\
+	  "rows that nobody wrote count as written when a resync corrects them one by one, beside one that can't be read")	\
 	X(CORRECTION_UNMARKED, "correction-unmarked", 6,						\
 	  "test_engine_scrub: test_what_a_scrub_corrected_is_not_lost_with_a_member",		\
 	  "what a scrub corrects is written into a region that counts as clean")		\

@@ -497,6 +497,60 @@ test_what_a_resync_made_beside_a_write_is_nobodys_data(void **state)
 	rig_free(&rig);
 }
 
+/* The same, one by one: a sector of another row among them can't be read, so their region stays suspect. */
+static void
+resync_beside_a_bad_row(struct rig *rig)
+{
+	struct geometry geometry;
+
+	rig_init(rig, 5, 4, CHUNK, LOAD_BYTES, 841);
+	set_caches(rig, true);
+	rig->options.resync_rows_max = 8;
+	geometry = geometry_of(rig);
+	for (uint64_t row = 0; row < 8; row++)
+		tear_row(rig, row);
+	disk_damage(&rig->members[geometry_role(&geometry, 3, 1)].disk, DATA_OFFSET + 3 * CHUNK);
+	rig_start(rig);
+	for (int i = 0; i < 1000 && rig_status(rig).resync_corrected_rows < 7; i++)	/* no leap, or caches are flushed */
+		rig_step(rig);
+	assert_int_equal(rig_status(rig).resync_corrected_rows, 7);
+}
+
+static void
+test_what_a_resync_mended_beside_a_bad_row_is_nobodys_data(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	resync_beside_a_bad_row(&rig);
+	fake_member_power_loss(&rig.members[1], true);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 100);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_what_a_resync_mended_before_a_crash_is_nobodys_data(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	resync_beside_a_bad_row(&rig);
+	rig_steps(&rig, 100);
+	rig_crash(&rig);
+	rig.members[0].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 100);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static void
 test_a_scrub_writes_no_row_between_two_that_it_corrects(void **state)
 {
@@ -1336,6 +1390,8 @@ main(void)
 		cmocka_unit_test(test_a_flush_covers_no_row_that_is_written_meanwhile),
 		cmocka_unit_test(test_parity_that_a_resync_corrected_can_go_with_a_cache),
 		cmocka_unit_test(test_what_a_resync_made_beside_a_write_is_nobodys_data),
+		cmocka_unit_test(test_what_a_resync_mended_beside_a_bad_row_is_nobodys_data),
+		cmocka_unit_test(test_what_a_resync_mended_before_a_crash_is_nobodys_data),
 		cmocka_unit_test(test_a_scrub_writes_no_row_between_two_that_it_corrects),
 		cmocka_unit_test(test_a_write_with_fua_stays_known_when_a_cache_is_lost),
 		cmocka_unit_test(test_a_flush_covers_nothing_of_a_device_that_hid_its_cache),
