@@ -645,6 +645,9 @@
 	X(ROWS_UNRESERVED, "rows-unreserved", 16,						\
 	  "test_intent: rows_are_told_apart_without_memory",					\
 	  "memory for what is known of rows is not set aside: without any, regions count as a whole")	\
+	X(SETTLED_BESIDE_TARGET, "settled-beside-target", 16,					\
+	  "test_engine_flush: test_who_was_filled_before_a_cache_took_parity_along_fits_it",	\
+	  "parity that a lost cache took along is believed beside a target that was filled before")	\
 	X(SETTLED_ONCE, "settled-once", 16,							\
 	  "test_intent: what_is_settled_stays_so_when_another_cache_is_lost",			\
 	  "a second cache that is lost makes all never-written rows of a volume without redundancy doubtful")		\

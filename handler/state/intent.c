@@ -502,18 +502,6 @@ intent_suspect_rows(struct intent *intent, uint64_t first, uint64_t last)
 	}
 }
 
-/* Nobody has written there, so there is nothing to doubt but parity that a resync has just made. */
-static void
-suspect_unwritten(struct intent *intent, uint32_t region, bool missing)
-{
-	if (intent->traits[region] & INTENT_SUSPECT) {
-		drop_rows(intent, &intent->proven[region]);
-		return;
-	}
-	set_suspect(intent, region, true);
-	set_defined(intent, region, missing);
-}
-
 /* All its parity may be one that a resync has just made, and nobody noted which: a cache may take it along.  Once it was clean, it was
  * flushed, as that of any other region.
  */
@@ -523,6 +511,29 @@ is_raw(const struct intent *intent, uint32_t region)
 	const uint8_t both = INTENT_FRESH | (MUTANT(FRESH_IS_RAW) ? 0 : INTENT_RAW);
 
 	return (intent->traits[region] & both) == both && !MUTANT(NEVER_RAW);
+}
+
+/* Nobody has written there, so there is nothing to doubt but parity that a resync has just made.  missing: what is missing is what the
+ * others make of it, as before.
+ */
+static void
+suspect_parity(struct intent *intent, uint32_t region, bool missing)
+{
+	if (intent->traits[region] & INTENT_SUSPECT) {
+		drop_rows(intent, &intent->proven[region]);
+		return;
+	}
+	set_suspect(intent, region, true);
+	set_defined(intent, region, missing);
+}
+
+/* Its place has nobody else, and some of the region is on it, made with parity as that was then. */
+static bool
+target_counts(const struct intent *intent, uint32_t region)
+{
+	return intent->target != 0 && !intent->target_doubles && !MUTANT(SETTLED_BESIDE_TARGET) &&
+	       (!(intent->flags[region] & intent->target) || (intent->traits[region] & INTENT_COPIED) ||
+		intent->copying == region);
 }
 
 /* All of it fits, or is defined, and flushes covered what was written: no cache took anything of it along.  To say so takes no memory;
@@ -541,9 +552,9 @@ suspect_flushed(struct intent *intent, uint32_t region, bool settled)
 	for (size_t i = 0; i < row_words(intent); i++)
 		if (written_word(&intent->written, region, i) != 0)
 			return false;
-	if (is_raw(intent, region) && !settled) {
+	if (is_raw(intent, region) && (!settled || target_counts(intent, region))) {
+		suspect_parity(intent, region, settled);
 		intent->doubted[region] = intent->doubts;
-		set_suspect(intent, region, true);
 	}
 	return true;
 }
@@ -553,8 +564,9 @@ suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 {
 	/* What is missing is what parity makes, whatever that is, but for rows that are suspect.  P and Q, or two copies, may make
 	 * two things of it. */
-	const bool settled = missing && (bare || MUTANT(SETTLED_TWICE)) &&
-			     !(MUTANT(SETTLED_ONCE) && (intent->traits[region] & INTENT_SUSPECT));
+	const bool suspect = intent->traits[region] & INTENT_SUSPECT;
+	const bool settled = missing && (bare || MUTANT(SETTLED_TWICE)) && !(MUTANT(SETTLED_ONCE) && suspect);
+	const bool unfit = !settled || target_counts(intent, region);
 
 	if (suspect_flushed(intent, region, settled))
 		return true;
@@ -562,8 +574,10 @@ suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 		return false;
 	intent->doubted[region] = intent->doubts;
 	if (is_raw(intent, region)) {
-		set_defined(intent, region, false);
-		if (!settled)
+		set_defined(intent, region, settled && unfit && !suspect);
+		if (settled && unfit)
+			undefine_rows(intent, region);
+		if (unfit)
 			drop_rows(intent, &intent->proven[region]);
 	} else {
 		undefine_rows(intent, region);
@@ -585,11 +599,14 @@ suspect_left(struct intent *intent, uint32_t region, bool settled)
 {
 	if (!written_known(&intent->written, region))
 		return false;
-	if (settled || !is_raw(intent, region))
+	if (!is_raw(intent, region) || (settled && !target_counts(intent, region)))
 		return true;
-	doubt_double(intent, region);
+	if (!settled) {
+		doubt_double(intent, region);
+		set_suspect(intent, region, true);
+	}
+	suspect_parity(intent, region, settled);
 	intent->doubted[region] = intent->doubts;
-	set_suspect(intent, region, true);
 	return true;
 }
 
@@ -605,7 +622,7 @@ suspect_dirty(struct intent *intent, bool missing, bool bare, bool left)
 		if (!(intent->flags[i] & REGION_DIRTY))
 			continue;
 		if (intent->flags[i] & REGION_UNWRITTEN) {
-			suspect_unwritten(intent, i, missing);
+			suspect_parity(intent, i, missing);
 		} else if (!(left ? suspect_left(intent, i, missing && bare) : suspect_written(intent, i, missing, bare))) {
 			intent_suspect(intent, i);
 			whole++;

@@ -823,6 +823,54 @@ what_was_written_stays_proven_while_its_place_is_filled(void **state)
 	assert_true(intent_row_suspect(intent, 5));
 }
 
+/* Whoever is filled has that region, or not yet, when a cache is lost that took parity along which a resync has just made: what was copied
+ * was made with it.  Nothing is lost but what was written since the last flush, and the others' rows are what parity makes of them.
+ */
+static void
+lose_parity_beside_target(bool copied, bool written, bool left)
+{
+	struct intent *intent = &world.intent;
+
+	assert_int_equal(intent_init(intent, 4, 4), 0);
+	assert_int_equal(intent_grow(intent, 8, true), 0);
+	intent_region_proven(intent, 1);
+	intent_begin(intent, 1);
+	intent_note_rows(intent, 4, 4);
+	intent_end(intent, 1);
+	intent_flush_begins(intent);
+	intent_flush_ends(intent, true);
+	intent->absent = REGION_STALE(0);
+	intent_member_lost(intent, true);
+	intent_target_begin(intent, REGION_STALE(0), false, false);
+	for (uint64_t row = 4; copied && row < 6; row++)	/* some of it is enough */
+		intent_row_copied(intent, row);
+	intent_begin(intent, 1);
+	if (written)
+		intent_note_rows(intent, 5, 5);
+	intent_end(intent, 1);
+	if (left)
+		intent_suspect_left(intent, true, true);
+	else
+		intent_suspect_dirty(intent, true, true);
+	for (uint64_t row = 4; row < 8; row++) {
+		const bool lost = written && !left && row == 5;
+
+		assert_int_equal(intent_row_suspect(intent, row), copied || lost);
+		assert_int_equal(intent_row_losable(intent, row), lost);
+		assert_true(!copied || intent_row_defined(intent, row) == !lost);
+	}
+	assert_int_equal(intent_region_undefined(intent, 1), written && !left);
+	intent_destroy(intent);
+}
+
+static void
+what_was_filled_before_a_cache_took_parity_along_is_compared(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 8; i++)
+		lose_parity_beside_target(i & 1, i & 2, i & 4);
+}
+
 /* Members come back one after the other, each without its cache, before it is on record what the first one lost: what parity makes of
  * rows that nobody wrote is what is missing there, the second time, too.
  */
@@ -1118,6 +1166,7 @@ main(void)
 		cmocka_unit_test_teardown(nothing_is_forgotten_across_map_blocks, name_the_seed),
 		cmocka_unit_test_teardown(growth_keeps_what_is_known, name_the_seed),
 		cmocka_unit_test_teardown(what_was_written_stays_proven_while_its_place_is_filled, name_the_seed),
+		cmocka_unit_test(what_was_filled_before_a_cache_took_parity_along_is_compared),
 		cmocka_unit_test_teardown(what_is_settled_stays_so_when_another_cache_is_lost, name_the_seed),
 		cmocka_unit_test_teardown(what_was_left_in_a_cache_takes_along_nothing_that_was_written_since, name_the_seed),
 		cmocka_unit_test_teardown(what_a_resync_just_made_goes_with_a_cache, name_the_seed),
