@@ -401,16 +401,24 @@ has_said(const struct member *member)
 	return member->presence == PRESENCE_AWAITED && member->said;
 }
 
+/* It can't be used as it is now, but it was a member, or says so, and may be one again. */
+static bool
+is_unusable(const struct member *member)
+{
+	return (member->presence == PRESENCE_MISFIT || member->presence == PRESENCE_REJECTED) && !MUTANT(CHANGED_TWIN_FORGOTTEN);
+}
+
 /* Another device here has its UUID: a copy of the device, or the device by a second address.  NULL: none.  A spare, which
- * holds nothing, is no rival of a member.  One that was examined counts while it is away, too: else of both, after a fault
- * that took both along, the first to be back were taken, and a copy that was made since the last superblocks lacks more than
- * the flags say.
+ * holds nothing, is no rival of a member.  One that was examined counts while it is away, too, and when it has changed, or has lost
+ * its superblock: else of both, after a fault that took both along, the first to be back were taken, and a copy that was made since
+ * the last superblocks lacks more than the flags say.
  */
 static struct member *
 find_twin(const struct member *member)
 {
 	for_each_member(member->engine, other) {
 		bool counts = other->in_sync || other->evicting || other == member->engine->target ||
+			      (is_unusable(other) && member->presence != PRESENCE_SPARE) ||
 			      ((other->presence == PRESENCE_EXAMINED || has_said(other)) && !MUTANT(ABSENT_TWIN_FORGOTTEN)) ||
 			      (other->link == LINK_OPEN && other->examining == 0 &&
 			       (other->presence == PRESENCE_EXAMINED ||
@@ -616,6 +624,7 @@ judge_superblock(struct member *member)
 	if (member->verdict == SUPERBLOCK_OK && !is_in_use(member) && !fits_itself(member)) {
 		member->verdict = SUPERBLOCK_UNSUPPORTED;
 		member->presence = PRESENCE_MISFIT;
+		memcpy(member->uuid, member->superblock.member_uuid, 16);
 	} else if (member->verdict == SUPERBLOCK_OK) {
 		member->presence = PRESENCE_EXAMINED;
 		if (!is_in_use(member)) {

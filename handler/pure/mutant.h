@@ -612,6 +612,9 @@
 	X(ABSENT_TWIN_FORGOTTEN, "absent-twin-forgotten", 12,					\
 	  "test_engine_identity: test_copy_that_is_back_before_its_member_is_not_taken",	\
 	  "of a member and its copy, both of which went, the first that is back is taken")		\
+	X(CHANGED_TWIN_FORGOTTEN, "changed-twin-forgotten", 12,				\
+	  "test_engine_identity: test_copy_is_not_taken_while_its_member_can_not_be_used",	\
+	  "a copy is taken when its member has changed its size, or lost its superblock")	\
 	X(FILLED_STILL_A_SPARE, "filled-still-a-spare", 12,					\
 	  "test_engine_identity: test_spare_that_was_filled_is_known_by_its_uuid_while_it_is_away",	\
 	  "a spare that was filled, and went, is forgotten when another one with its UUID is back")	\

@@ -1397,6 +1397,40 @@ test_copy_that_is_back_before_its_member_is_not_taken(void **state)
 	finish(&rig);
 }
 
+/* It was evicted for what it is now: smaller, or without a superblock.  The copy lacks what was written while it was one of two. */
+static void
+test_copy_is_not_taken_while_its_member_can_not_be_used(void **state)
+{
+	for (int smaller = 0; smaller < 2; smaller++) {
+		struct rig rig;
+
+		start(&rig, 5, 48);
+		write_all(&rig);
+		copy_to_extra(&rig, 1);
+		assert_int_equal(attach(&rig, EXTRA), EXTRA);
+		write_all(&rig);
+		rig.members[EXTRA].written = false;
+		if (smaller) {
+			rig.members[1].capacity_bytes = 5u << 20;
+		} else {
+			disk_damage(&rig.members[1].disk, LAYOUT_SUPERBLOCK_A_OFFSET);
+			disk_damage(&rig.members[1].disk, LAYOUT_SUPERBLOCK_B_OFFSET);
+		}
+		fake_member_cut(&rig.members[1], true);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		rig_steps(&rig, 3000);
+		fake_member_cut(&rig.members[EXTRA], true);
+		rig_steps(&rig, 20000);
+		assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+		assert_true(says(&rig, EXTRA, "m1") && !rig.members[EXTRA].written);
+		/* It is filled from the start when the other one is removed. */
+		assert_int_equal(engine_detach(rig.engine, 1, why), 0);
+		wait_for_active(&rig);
+		assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
+		finish(&rig);
+	}
+}
+
 int
 main(void)
 {
@@ -1432,6 +1466,7 @@ main(void)
 		cmocka_unit_test(test_copy_in_use_goes_as_soon_as_the_others_can_do_without_it),
 		cmocka_unit_test(test_copy_that_comes_while_the_volume_runs_does_no_harm),
 		cmocka_unit_test(test_copy_that_is_back_before_its_member_is_not_taken),
+		cmocka_unit_test(test_copy_is_not_taken_while_its_member_can_not_be_used),
 		cmocka_unit_test(test_refused_superblock_is_repeated_on_the_same_copy),
 		cmocka_unit_test(test_removed_member_is_forgotten_by_the_superblocks_first),
 		cmocka_unit_test(test_target_is_on_record_only_when_its_marks_are_durable),
