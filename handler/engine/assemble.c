@@ -1113,7 +1113,7 @@ examine_run(struct engine *engine)
 		input.superblocks[member->slot] = &member->superblock;
 		input.copy_lost[member->slot] = member->copy_lost;
 		input.said[member->slot] = member->said;
-		if (member->presence == PRESENCE_EXAMINED && is_our_writing(member))
+		if ((member->presence == PRESENCE_EXAMINED || member->presence == PRESENCE_MISFIT) && is_our_writing(member))
 			input.found[member->slot] = member->taken_as;
 		if (member->presence == PRESENCE_AWAITED && member->link == LINK_CLOSED &&
 		    member->close_error == -EBUSY) {

@@ -615,6 +615,12 @@
 	X(CHANGED_TWIN_FORGOTTEN, "changed-twin-forgotten", 12,				\
 	  "test_engine_identity: test_copy_is_not_taken_while_its_member_can_not_be_used",	\
 	  "a copy is taken when its member has changed its size, or lost its superblock")	\
+	X(CHANGED_MEMBER_UNSHOWN, "changed-member-unshown", 12,				\
+	  "test_assembly: a_copy_is_not_the_member_because_that_has_changed",			\
+	  "a start takes a copy of a member that is there, and has changed its size")		\
+	X(WITNESS_BY_COPY, "witness-by-copy", 8,						\
+	  "test_assembly: an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it",	\
+	  "an old copy of a device that has changed keeps what that one says of the others from counting")	\
 	X(FILLED_STILL_A_SPARE, "filled-still-a-spare", 12,					\
 	  "test_engine_identity: test_spare_that_was_filled_is_known_by_its_uuid_while_it_is_away",	\
 	  "a spare that was filled, and went, is forgotten when another one with its UUID is back")	\

@@ -311,12 +311,20 @@ find_newest(const struct assembly_input *input)
 	return in_force >= 0 ? in_force : newest;
 }
 
+/* Of the device whose record this is, made before that. */
+static bool
+is_old_copy(const struct superblock *own, const struct superblock *record)
+{
+	return memcmp(own->member_uuid, record->member_uuid, UUID_BYTES) == 0 && newer(record, own) && !MUTANT(WITNESS_BY_COPY);
+}
+
 /* Is one of those here whom the record calls in sync?  Then nobody needs to be told by another. */
 static bool
 knows_itself(const struct assembly_input *input, const struct superblock *record)
 {
 	for (int i = 0; i < input->count; i++)
-		if (ours(input, i) && calls_in_sync(record, input->superblocks[i]->member_uuid))
+		if (ours(input, i) && calls_in_sync(record, input->superblocks[i]->member_uuid) &&
+		    !is_old_copy(input->superblocks[i], record))
 			return true;
 	return false;
 }
@@ -462,12 +470,14 @@ real_one(const struct assembly_input *input, const struct assembly_verdict *out,
 	return MUTANT(TWIN_GUESSED) ? i : -1;
 }
 
-/* It has a place, or would have one if it had not gone when it was examined. */
+/* It has a place, or would have one if it had not gone when it was examined, or were as it was. */
 static bool
 is_shown(const struct assembly_input *input, const struct assembly_verdict *out, int i)
 {
-	return has_place(out, i) || (input->presence[i] == PRESENCE_AWAITED && input->said[i] && is_of_volume(input, i) &&
-				     !MUTANT(SAID_FORGOTTEN));
+	const bool gone = input->presence[i] == PRESENCE_AWAITED && input->said[i] && !MUTANT(SAID_FORGOTTEN);
+	const bool changed = input->presence[i] == PRESENCE_MISFIT && !MUTANT(CHANGED_MEMBER_UNSHOWN);
+
+	return has_place(out, i) || ((gone || changed) && is_of_volume(input, i));
 }
 
 static bool

@@ -61,7 +61,7 @@ struct taken_as {
 struct assembly_input {
 	int count;				/* slots looked at: 0 .. SLOTS_MAX */
 	enum presence presence[SLOTS_MAX];
-	const struct superblock *superblocks[SLOTS_MAX];	/* of the examined */
+	const struct superblock *superblocks[SLOTS_MAX];	/* of the examined, and of those that have changed */
 	bool said[SLOTS_MAX];			/* awaited, but it had been examined before it went: who is it? */
 	bool copy_lost[SLOTS_MAX];		/* only one copy of it could be read: the other may have been one write newer */
 	struct taken_as found[SLOTS_MAX];	/* known: an assembly that began again may have written to it since */

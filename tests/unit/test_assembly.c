@@ -458,6 +458,22 @@ what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out(v
 	check_always(&scene);
 }
 
+/* A copy from before the others were out is there as well. */
+static void
+an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it(void **state)
+{
+	static struct scene scene;
+	struct superblock before = record_of(1, 3);
+	int witness = begin_with_witness(&scene, &before);
+	int copy = add_member(&scene, &before, 2, 2, EPOCH, EVENT);
+
+	assert_int_equal(decide(&scene)->answer, ASSEMBLY_REFUSED);
+	assert_int_equal(scene.verdict.newest, witness);
+	assert_int_equal(scene.verdict.standing[copy], STANDING_UNKNOWN);
+	assert_non_null(strstr(scene.verdict.fault[copy], "remove this one"));
+	check_always(&scene);
+}
+
 /* Its last word was for nobody, or they have it as well. */
 static void
 a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync(void **state)
@@ -637,6 +653,33 @@ of_a_member_and_its_copies_none_is_believed_if_two_are_equal(void **state)
 		assert_int_equal(scene.verdict.standing[4], STANDING_UNKNOWN);
 		assert_int_equal(scene.verdict.standing[5], STANDING_UNKNOWN);
 		assert_int_equal(scene.verdict.distrusted, older == 2 ? 0 : 1u << 1);
+	}
+}
+
+/* It can't be used, but it is there: the copy is as old as it, older, or newer, and then it is the other one that is the copy. */
+static void
+a_copy_is_not_the_member_because_that_has_changed(void **state)
+{
+	static struct scene scene;
+	const struct superblock record = record_of(5, 4);
+
+	for (uint64_t writes = 4; writes <= 6; writes++) {
+		int copy;
+
+		scene_begin(&scene);
+		for (int role = 0; role < 4; role++)
+			add_member(&scene, &record, role, role, EPOCH, EVENT);
+		copy = add_member(&scene, &record, 1, 1, EPOCH, EVENT);
+		scene.input.presence[1] = PRESENCE_MISFIT;
+		scene.superblocks[1].write_count = 5;
+		scene.superblocks[copy].write_count = writes;
+		assert_int_equal(decide(&scene)->answer, ASSEMBLY_READY);
+		check_always(&scene);
+		assert_int_equal(scene.verdict.standing[1], STANDING_UNKNOWN);
+		assert_int_equal(scene.verdict.standing[copy], writes == 6 ? STANDING_IN_SYNC : STANDING_UNKNOWN);
+		assert_int_equal(scene.verdict.distrusted, writes == 5 ? 1u << 1 : 0);
+		if (writes < 6)
+			assert_non_null(strstr(scene.verdict.fault[copy], writes == 5 ? "remove one of the two" : "remove this one"));
 	}
 }
 
@@ -1048,12 +1091,14 @@ main(void)
 		cmocka_unit_test(a_lost_copy_may_have_been_the_record_that_gave_a_place_away),
 		cmocka_unit_test(a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out),
 		cmocka_unit_test(what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out),
+		cmocka_unit_test(an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it),
 		cmocka_unit_test(a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync),
 		cmocka_unit_test(spares_and_further_slots_are_not_waited_for),
 		cmocka_unit_test(a_replaced_member_is_obsolete_even_if_forced),
 		cmocka_unit_test(targets_of_rebuilds_are_known_and_never_forced),
 		cmocka_unit_test(two_devices_that_are_one_member),
 		cmocka_unit_test(of_a_member_and_its_copies_none_is_believed_if_two_are_equal),
+		cmocka_unit_test(a_copy_is_not_the_member_because_that_has_changed),
 		cmocka_unit_test(member_older_than_it_acknowledged_is_not_trusted),
 		cmocka_unit_test(a_copy_that_cannot_be_read_may_have_held_one_write_more),
 		cmocka_unit_test(force_prefers_the_newest_then_the_one_that_is_tracked),
