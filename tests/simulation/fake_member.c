@@ -276,6 +276,7 @@ answer(struct fake_command *command, int result)
 	command->member->queued--;
 	if (result == -EIO)
 		command->member->device->refused_us = command->member->schedule->now_us;
+	command->member->device->taken_told |= command->member->device->taken && result == -EACCES;
 	command->member->progress_us = command->member->schedule->now_us;
 	schedule_cancel(command->member->schedule, &command->event);
 	command_give(command);
@@ -498,6 +499,7 @@ fake_member_take(struct fake_member *member)
 {
 	fence(member, true);
 	member->device->taken = true;
+	member->device->taken_told = false;
 }
 
 /* PREEMPT AND ABORT: of what the other gateway has in flight each write was done, in part, or not; it is told of none. */
@@ -617,6 +619,7 @@ session_event(struct event *event)
 	} else if (!path_up(member, member->path)) {
 		report_closed(member, -ECONNREFUSED, "connection refused");
 	} else if (member->device->taken) {
+		member->device->taken_told = true;
 		report_closed(member, -EBUSY, "in use by another gateway");
 	} else if (held_by_another(member) && !member->may_take) {
 		report_closed(member, -EBUSY, "in use by another gateway, which holds its reservation");

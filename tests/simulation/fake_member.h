@@ -98,6 +98,7 @@ struct fake_member {
 	uint64_t mute_from_bytes;	/* commands from here on are not answered, though log-ins are; UINT64_MAX: none */
 	uint64_t mute_to_bytes;		/* ... up to here */
 	bool taken;			/* by another gateway: what was in flight is aborted, writes conflict */
+	bool taken_told;		/* a session has been told so */
 	bool preempts_nothing;		/* a take-over leaves the other gateway's sessions as they are */
 	bool fence_broken;		/* LOGICAL UNIT RESET does not keep late writes from landing */
 	bool no_fua;

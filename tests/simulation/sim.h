@@ -350,7 +350,7 @@ struct sim {
 	bool fenced_fairly;		/* it has met an earlier gateway's reservation */
 	bool stranger;			/* the engine that runs is another gateway's */
 	uint64_t taking_us;		/* since then another gateway takes members; 0: none does */
-	bool taking_troubled;		/* some member was in trouble already: it can't be asked */
+	bool taking_troubled;		/* some member was in trouble when that began: it can't be asked */
 	uint64_t taken_us;		/* since then it has all of them */
 	/* The gateway is to die a few turns after the engine next says that it does something of weight. */
 	bool armed;

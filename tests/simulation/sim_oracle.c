@@ -419,15 +419,31 @@ oracle_grown(struct sim *sim, uint64_t rows_before)
 	}
 }
 
+/* Those that another gateway has, and have said so, are silent as well: with them, who is away or in trouble when this one returns may
+ * be more than the level bears.  They change while members are taken, so it is asked then.
+ */
+static bool
+taking_leaves_too_few(const struct sim *sim, int m)
+{
+	uint32_t away = sim->out_roles | (sim->roles[m] >= 0 ? 1u << sim->roles[m] : 0);
+
+	for (int role = 0; role < sim->count; role++) {
+		const int holder = sim->holder[role];
+
+		if (holder < 0 || sim->trouble_until_us[holder] > sim->schedule.now_us ||
+		    (sim->members[holder].taken && sim->members[holder].taken_told))
+			away |= 1u << role;
+	}
+	return sim->taking_us != 0 && !geometry_bears(&sim->geometry, away);
+}
+
 /* A member returned that may have lost its cache, and others were silent too: nobody can make up for it. */
 void
 oracle_session_restored(struct sim *sim, int m)
 {
 	const bool excess = sim->schedule.now_us <= sim->excess_until_us;
-	/* The first that another gateway takes is one in trouble as well. */
-	const bool taking = sim->taking_us != 0 && sim->taking_troubled;
 
-	if ((!excess && !taking) || !sim->members[m].had_cache)
+	if (!sim->members[m].had_cache || (!excess && !taking_leaves_too_few(sim, m)))
 		return;
 	sim->cache_losses += !excess;	/* a flush has to say so */
 	sim->caches_gone_us = sim->schedule.now_us;
