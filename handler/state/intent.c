@@ -514,11 +514,14 @@ is_raw(const struct intent *intent, uint32_t region)
 }
 
 /* Nobody has written there, so there is nothing to doubt but parity that a resync has just made.  missing: what is missing is what the
- * others make of it, as before.
+ * others make of it, as before.  The target of a member that is there is doubted as for any other row: what the members have left may fit
+ * once more, and then no resync would correct what the target got before.
  */
 static void
 suspect_parity(struct intent *intent, uint32_t region, bool missing)
 {
+	if (!MUTANT(UNWRITTEN_DOUBLE_KEPT))
+		doubt_double(intent, region);
 	if (intent->traits[region] & INTENT_SUSPECT) {
 		drop_rows(intent, &intent->proven[region]);
 		return;
@@ -601,10 +604,8 @@ suspect_left(struct intent *intent, uint32_t region, bool settled)
 		return false;
 	if (!is_raw(intent, region) || (settled && !target_counts(intent, region)))
 		return true;
-	if (!settled) {
-		doubt_double(intent, region);
+	if (!settled)
 		set_suspect(intent, region, true);
-	}
 	suspect_parity(intent, region, settled);
 	intent->doubted[region] = intent->doubts;
 	return true;

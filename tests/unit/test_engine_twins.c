@@ -156,6 +156,88 @@ test_a_cache_that_the_former_alone_lost(void **state)
 	rig_free(rig);
 }
 
+/* --- rows that nobody wrote --- */
+
+static enum tap_verdict
+hold_flushes(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_FLUSH ? TAP_HOLD : TAP_PASS;
+}
+
+static bool
+spare_is_full(struct rig *rig)
+{
+	const struct work_status rebuild = rig_status(rig).rebuild;
+
+	return rig_status(rig).rebuild_slot >= 0 && rebuild.total_rows > 0 && rebuild.done_rows == rebuild.total_rows;
+}
+
+/* A resync makes the others fit one member's chunks of rows that nobody wrote.  That one goes, and all others lose their caches at once:
+ * what is left fits again, as long as it is away.  The spare has what the former had before.
+ */
+static void
+lose_what_a_resync_made(int level, int count)
+{
+	static const uint8_t zeros[CHUNK], junk[CHUNK] = { 1, 2, 3 };
+	struct rig rig;
+	struct tap taps[6], late;
+	const int spare = count, away = level == 1 ? 0 : count - 1;	/* who has the data of level 1 is its first member */
+
+	rig_init(&rig, level, count, CHUNK, LOAD_BYTES, 2030);
+	set_caches(&rig, true);
+	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
+	rig.options.resync_rows_max = 1;
+	rig.options.spare_wait_ms = 1u << 30;	/* the spare is not for the one that is away */
+	for (uint64_t row = 4; row < 64; row++)
+		for (int m = 0; m < count; m++)
+			disk_write(&rig.members[m].disk, DATA_OFFSET + row * CHUNK, m == away ? junk : zeros, CHUNK, true);
+	for (int m = 0; m < count; m++)
+		tap_init(&taps[m], &rig.members[m]);
+	rig_start_active(&rig);
+	for (int m = 0; m < count; m++)
+		taps[m].judge = hold_flushes;
+	engine_set_rates(rig.engine, 1 << 20, 1 << 30);
+	wait_until(&rig, all_proven);
+	rig_mark_spare(&rig, spare, RIG_MEMBER_BYTES);
+	tap_init(&late, &rig.members[spare]);
+	late.judge = hold_flushes;	/* so that it is not in its place before the resync has seen the rows */
+	assert_int_equal(engine_attach(rig.engine, &rig.members[spare].backend, why), spare);
+	wait_for_state(&rig, spare, MEMBER_SPARE);
+	assert_int_equal(engine_replace(rig.engine, FORMER, spare, why), 0);
+	wait_until(&rig, spare_is_full);
+	fake_member_cut(&rig.members[away], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 100);
+	for (int m = 0; m < count; m++) {
+		taps[m].judge = NULL;
+		if (m != away)
+			fake_member_power_loss(&rig.members[m], true);
+	}
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	wait_until(&rig, all_proven);
+	late.judge = NULL;
+	tap_let_go(&late);
+	wait_for_state(&rig, spare, MEMBER_IN_SYNC);
+	rig.members[away].reachable = true;
+	wait_until(&rig, is_whole);
+	wait_until(&rig, all_proven);
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), 0);
+	wait_until(&rig, scrub_done);
+	assert_int_equal(rig_status(&rig).scrub_mismatches, 0);
+	finish(&rig);
+	fake_member_free(&rig.members[spare]);
+}
+
+static void
+test_a_cache_of_the_former_in_rows_that_nobody_wrote(void **state)
+{
+	(void)state;
+	lose_what_a_resync_made(1, 3);
+	lose_what_a_resync_made(6, 5);
+}
+
 /* --- a scrub meanwhile --- */
 
 static bool flushes_held;
@@ -282,6 +364,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_write_that_failed_on_the_former_alone),
 		cmocka_unit_test(test_a_cache_that_the_former_alone_lost),
+		cmocka_unit_test(test_a_cache_of_the_former_in_rows_that_nobody_wrote),
 		cmocka_unit_test(test_what_a_scrub_corrected_is_not_lost_with_the_spare),
 		cmocka_unit_test(test_what_a_scrub_went_by_is_on_the_spare_too),
 	};
