@@ -22,6 +22,7 @@ struct lost_record {
 	struct engine *engine;
 	uint32_t regions;		/* how many were suspect */
 	uint32_t *region;
+	uint32_t losing;		/* regions of which data is listed */
 	uint32_t doubts;		/* of the intent then: what came later is recorded next */
 	uint32_t missing;		/* roles then: another that went since is recorded next */
 	bool full;			/* the table: what did not fit stays suspect */
@@ -194,6 +195,24 @@ lost_io_all(struct engine *engine)
 
 /* --- what is lost with a missing member --- */
 
+/* In this row, an extent of the role means nothing (state/lost.h): it holds no data there. */
+static bool
+is_void(const struct geometry *geometry, uint64_t row, uint8_t role)
+{
+	int position = geometry_position(geometry, row, role);
+
+	return position < 0 || position >= geometry->data_chunks;
+}
+
+static bool
+holds_data(const struct engine *engine, const struct lost_extent *extent)
+{
+	for (uint32_t i = 0; i < extent->rows; i++)
+		if (!is_void(&engine->geometry, extent->row + i, extent->role))
+			return true;
+	return MUTANT(NOTHING_TOLD_AS_LOST);
+}
+
 /* One run of rows that are lost, from `row` on, inside its region: its length, 0 if `row` is not. */
 static uint32_t
 suspect_run(const struct engine *engine, uint64_t row, uint64_t end)
@@ -205,8 +224,9 @@ suspect_run(const struct engine *engine, uint64_t row, uint64_t end)
 	return (uint32_t)(at - row);
 }
 
+/* data: set if data is listed, and not only P, Q or nothing. */
 static int
-record_region_of(struct engine *engine, uint32_t region, int role)
+record_region_of(struct engine *engine, uint32_t region, int role, bool *data)
 {
 	const struct absence *absence = &engine->absence[role];
 	uint64_t row = (uint64_t)region * engine->intent.region_rows;
@@ -230,19 +250,20 @@ record_region_of(struct engine *engine, uint32_t region, int role)
 
 		if (error != 0)
 			return error;
+		*data |= holds_data(engine, &extent);
 		row += extent.rows > 0 ? extent.rows : 1;
 	}
 	return 0;
 }
 
 static int
-record_region(struct engine *engine, uint32_t region)
+record_region(struct engine *engine, uint32_t region, bool *data)
 {
 	int error = 0;
 
 	for (int role = 0; role < engine->geometry.members && error == 0; role++)
 		if (engine->missing & ROLE(role))
-			error = record_region_of(engine, region, role);
+			error = record_region_of(engine, region, role, data);
 	return error;
 }
 
@@ -281,11 +302,12 @@ recorded(struct lost_waiter *waiter, int error)
 	for (int role = 0; role < engine->geometry.members; role++)
 		if (settled && (record->missing & ROLE(role)) && !record->full && !MUTANT(HELD_STAYS))
 			engine->absence[role].held = false;
-	if (error == 0 && record->regions > 0)
+	/* Nothing is lost of rows that nobody wrote, nor of P and Q. */
+	if (error == 0 && record->losing > 0)
 		engine_event(engine, EVENT_DATA_LOST, LOG_ERR, NULL,
 			     "%u regions were being written when %s %s went: their chunks there can't be known, "
 			     "and read as medium errors until overwritten or accepted",
-			     record->regions, __builtin_popcount(record->missing) > 1 ? "roles" : "role",
+			     record->losing, __builtin_popcount(record->missing) > 1 ? "roles" : "role",
 			     roles_text(record->missing, roles));
 	free(record->region);
 	free(record);
@@ -299,7 +321,9 @@ list_regions(struct engine *engine, struct lost_record *record)
 	int64_t region = intent_next_undefined(&engine->intent, 0);
 
 	for (; region >= 0; region = intent_next_undefined(&engine->intent, (uint32_t)region + 1)) {
-		if (record_region(engine, (uint32_t)region) != 0) {
+		bool data = false;
+
+		if (record_region(engine, (uint32_t)region, &data) != 0) {
 			record->full = true;
 			if (MUTANT(FULL_FOR_ALL))
 				break;
@@ -309,6 +333,7 @@ list_regions(struct engine *engine, struct lost_record *record)
 		if (engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
 			intent_target_doubted_in(&engine->intent, (uint32_t)region);
 		record->region[record->regions++] = (uint32_t)region;
+		record->losing += data;
 	}
 	if (record->full)
 		engine_log(engine, LOG_ERR, "the table of lost extents is full: what did not fit reads as medium "
@@ -492,15 +517,6 @@ lost_concerns_write(const struct engine *engine, uint64_t begin_bytes, uint64_t 
 {
 	return (engine->lost != NULL && !lost_settled(engine->lost)) ||
 	       lost_in_range(engine, begin_bytes, end_bytes);
-}
-
-/* In this row, an extent of the role means nothing (state/lost.h): it holds no data there. */
-static bool
-is_void(const struct geometry *geometry, uint64_t row, uint8_t role)
-{
-	int position = geometry_position(geometry, row, role);
-
-	return position < 0 || position >= geometry->data_chunks;
 }
 
 /* Void rows next to it go with it, so that they don't stay behind when all that means something is gone. */

@@ -279,6 +279,9 @@
 	  "that is noticed only while a device is being filled")				\
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
+	X(NOTHING_TOLD_AS_LOST, "nothing-told-as-lost", 9,					\
+	  "test_engine_lost: test_nothing_is_told_where_no_data_is_lost",			\
+	  "data is said to be lost where a member goes that had P there")			\
 	X(LOSS_FORGOTTEN, "loss-forgotten", 9, "level 5",					\
 	  "what can't be known is read as data")						\
 	X(REFUSAL_IS_LOSS, "refusal-is-loss", 9,						\

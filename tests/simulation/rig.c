@@ -255,6 +255,7 @@ print_log(void *owner, int level, const char *text)
 	struct rig *rig = owner;
 
 	expect(level > LOG_ALERT, "%s", text);
+	rig->losses_told += strstr(text, "their chunks there can't be known") != NULL;
 	if (rig->verbose)
 		fprintf(stderr, "[%llu] <%d> %s\n", (unsigned long long)rig->now_ms, level, text);
 }

@@ -39,6 +39,7 @@ struct rig {
 	int active_count;
 	uint64_t completed, failed, mismatches;
 	int last_error;
+	int losses_told;		/* how often the engine said that data is lost */
 	bool errors_allowed;
 	uint32_t step_ms_max;		/* virtual time of a step: 1 .. this */
 	bool stopped;

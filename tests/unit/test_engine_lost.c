@@ -89,6 +89,46 @@ test_lost_caches_make_suspect_what_was_written_and_nothing_else(void **state)
 	rig_free(&rig);
 }
 
+/* The same of a row whose P, or whose first chunk, goes with member 0. */
+static void
+lose_what_member_0_has(int position, uint64_t seed)
+{
+	struct rig rig;
+	struct geometry geometry;
+	uint64_t row;
+
+	begin(&rig, 5, 4, seed);
+	rig_stop(&rig);
+	rig.options.resync_rows_max = 0;
+	rig_start_active(&rig);
+	geometry = geometry_of(&rig);
+	row = row_in(&rig, 2);
+	while (geometry_role(&geometry, row, (uint8_t)position) != 0)
+		row++;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
+	rig_drain(&rig);
+	fake_member_power_loss(&rig.members[1], true);
+	fake_member_power_loss(&rig.members[2], true);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	assert_int_equal(rig_status(&rig).regions_suspect, 1);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_steps(&rig, 100);
+	assert_int_equal(rig_status(&rig).lost_bytes, position == 0 ? CHUNK : 0);
+	assert_int_equal(rig.losses_told, position == 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_nothing_is_told_where_no_data_is_lost(void **state)
+{
+	(void)state;
+	lose_what_member_0_has(0, 843);
+	lose_what_member_0_has(3, 844);
+}
+
 /* A region that nobody had written before the start is as any other, once it was clean. */
 static void
 test_what_was_clean_stays_known_where_nobody_had_written(void **state)
@@ -1382,6 +1422,7 @@ main(void)
 		cmocka_unit_test(test_what_was_lost_after_a_member_left_is_not_taken_from_it),
 		cmocka_unit_test(test_failed_write_of_a_degraded_volume_loses_its_own_row_only),
 		cmocka_unit_test(test_lost_caches_make_suspect_what_was_written_and_nothing_else),
+		cmocka_unit_test(test_nothing_is_told_where_no_data_is_lost),
 		cmocka_unit_test(test_what_was_clean_stays_known_where_nobody_had_written),
 		cmocka_unit_test(test_what_a_flush_covered_stays_known_when_a_cache_is_lost),
 		cmocka_unit_test(test_after_a_crash_a_flush_tells_which_rows_a_cache_can_take_along),
