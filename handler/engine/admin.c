@@ -164,6 +164,8 @@ engine_fail(struct engine *engine, int slot, char *why)
 	if (!member->in_sync && member->stale_set >= 0) {
 		engine->record.tracked[member->stale_set].state = MEMBER_FAULTY;
 		target_give_up(member);
+		if (member->evicting && !MUTANT(GOING_JUDGED))
+			evict_condemn(member);	/* else it may be back before it is out, and is judged as one that has no place */
 		member_note(member, "taken out by an administrator");
 		metadata_commit(engine);
 		return 0;

@@ -826,6 +826,9 @@
 	X(KEPT_AT_ONCE, "kept-at-once", 9,							\
 	  "test_engine_handover: test_a_member_that_stays_is_on_record_before_anything_is_written",	\
 	  "writes are acknowledged while some superblocks say yet that a member is out which is back")	\
+	X(GOING_JUDGED, "going-judged", 13,							\
+	  "test_engine_identity: test_who_is_taken_out_on_its_way_out_stays_who_it_is_until_then",	\
+	  "who is on its way out, and was taken out, loses its role when it answers beside a copy")	\
 	X(FORMER_LOSS_KEPT, "former-loss-kept", 15,						\
 	  "test_engine_handover: test_what_the_former_holder_loses_while_it_leaves_fails_no_flush",	\
 	  "a flush fails for what a device that was replaced lost when the other had all of it")	\

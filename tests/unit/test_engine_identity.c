@@ -676,6 +676,48 @@ test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older(void **state)
 	believe_neither(true);
 }
 
+static enum tap_verdict
+hold_superblocks(struct tap *tap, const struct backend_io *io)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	(void)tap;
+	return tap_superblock(io, block) ? TAP_HOLD : TAP_PASS;
+}
+
+/* An administrator takes out who is on its way out, and it answers again before that is on record, beside a copy of it. */
+static void
+test_who_is_taken_out_on_its_way_out_stays_who_it_is_until_then(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	start(&rig, 5, 21);
+	rig_stop(&rig);
+	tap_init(&tap, &rig.members[0]);
+	rig_start_active(&rig);
+	copy_to_extra(&rig, 1);
+	assert_int_equal(attach(&rig, EXTRA), EXTRA);
+	tap.judge = hold_superblocks;
+	fake_member_cut(&rig.members[1], false);
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(tap.held_count, 1);
+	assert_int_equal(engine_fail(rig.engine, 1, why), 0);
+	rig.members[1].reachable = true;
+	rig_steps(&rig, 500);
+	assert_int_equal(rig_status(&rig).members[1].role, 1);
+	assert_int_equal(engine_detach(rig.engine, EXTRA, why), 0);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	write_all(&rig);
+	rig_steps(&rig, 5000);
+	assert_int_equal(engine_readmit(rig.engine, 1, why), 0);
+	wait_for_active(&rig);
+	finish(&rig);
+}
+
 static void
 test_older_of_two_is_a_copy(void **state)
 {
@@ -1455,6 +1497,7 @@ main(void)
 		cmocka_unit_test(test_of_two_equal_devices_neither_is_believed),
 		cmocka_unit_test(test_copy_is_known_though_its_member_has_gone_again),
 		cmocka_unit_test(test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older),
+		cmocka_unit_test(test_who_is_taken_out_on_its_way_out_stays_who_it_is_until_then),
 		cmocka_unit_test(test_older_of_two_is_a_copy),
 		cmocka_unit_test(test_copy_that_answers_first_is_not_taken_for_the_member),
 		cmocka_unit_test(test_copy_is_known_while_the_maps_are_read),
