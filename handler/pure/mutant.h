@@ -663,6 +663,9 @@
 	X(SETTLED_BESIDE_TARGET, "settled-beside-target", 16,					\
 	  "test_engine_flush: test_who_was_filled_before_a_cache_took_parity_along_fits_it",	\
 	  "parity that a lost cache took along is believed beside a target that was filled before")	\
+	X(FRESH_WHILE_SURE, "fresh-while-sure", 16,						\
+	  "test_intent: what_was_filled_before_a_cache_took_parity_along_is_compared",		\
+	  "one row of a region that may be lost makes all its new parity count as flushed when no redundancy is left")	\
 	X(SETTLED_ONCE, "settled-once", 16,							\
 	  "test_intent: what_is_settled_stays_so_when_another_cache_is_lost",			\
 	  "a second cache that is lost makes all never-written rows of a volume without redundancy doubtful")		\

@@ -258,22 +258,25 @@ intent_mark_absent(struct intent *intent)
 			set_flags(intent, i, intent->flags[i] | intent->absent | intent->target);
 }
 
-/* Parity says from now on what its fresh rows hold; the others are as suspect as ever. */
+/* Parity says from now on what its fresh rows hold; the others are as suspect as ever.  The region stays fresh, for that parity may go with
+ * a cache; but not without memory.
+ */
 static void
 fresh_defined(struct intent *intent, uint32_t region)
 {
 	uint64_t *rows = intent->unsure[region];
 
-	if (rows == NULL) {
-		set_suspect(intent, region, false);
+	set_suspect(intent, region, rows != NULL);
+	if (rows == NULL)
 		return;
+	intent->proven[region] = MUTANT(FRESH_WHILE_SURE) ? NULL : row_bits_take(&intent->bits);
+	if (intent->proven[region] == NULL) {
+		intent->proven[region] = rows;
+		intent->unsure[region] = NULL;
+		intent->traits[region] &= (uint8_t)~INTENT_FRESH;
 	}
-	intent->unsure[region] = NULL;
-	intent->traits[region] &= (uint8_t)~INTENT_FRESH;
-	set_suspect(intent, region, true);
 	for (size_t i = 0; i < row_words(intent); i++)
-		rows[i] = ~rows[i];
-	intent->proven[region] = rows;
+		intent->proven[region][i] = ~rows[i];
 }
 
 void

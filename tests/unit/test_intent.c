@@ -824,10 +824,11 @@ what_was_written_stays_proven_while_its_place_is_filled(void **state)
 }
 
 /* Whoever is filled has that region, or not yet, when a cache is lost that took parity along which a resync has just made: what was copied
- * was made with it.  Nothing is lost but what was written since the last flush, and the others' rows are what parity makes of them.
+ * was made with it.  A write of a row may have failed before the member went.  Nothing is lost but what was written since the last flush,
+ * and the other rows are what parity makes of them.
  */
 static void
-lose_parity_beside_target(bool copied, bool written, bool left)
+lose_parity_beside_target(bool copied, bool written, bool left, bool failed)
 {
 	struct intent *intent = &world.intent;
 
@@ -839,8 +840,13 @@ lose_parity_beside_target(bool copied, bool written, bool left)
 	intent_end(intent, 1);
 	intent_flush_begins(intent);
 	intent_flush_ends(intent, true);
+	if (failed)
+		intent_suspect_rows(intent, 7, 7);
 	intent->absent = REGION_STALE(0);
 	intent_member_lost(intent, true);
+	for (uint64_t row = 4; row < 8; row++)
+		assert_int_equal(intent_row_losable(intent, row), failed && row == 7);
+	intent_region_proven(intent, 1);	/* what failed is on record */
 	intent_target_begin(intent, REGION_STALE(0), false, false);
 	for (uint64_t row = 4; copied && row < 6; row++)	/* some of it is enough */
 		intent_row_copied(intent, row);
@@ -867,8 +873,8 @@ static void
 what_was_filled_before_a_cache_took_parity_along_is_compared(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 8; i++)
-		lose_parity_beside_target(i & 1, i & 2, i & 4);
+	for (int i = 0; i < 16; i++)
+		lose_parity_beside_target(i & 1, i & 2, i & 4, i & 8);
 }
 
 /* Members come back one after the other, each without its cache, before it is on record what the first one lost: what parity makes of
