@@ -161,6 +161,13 @@ behind_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row)
 }
 
 void
+behind_bare_doubted(struct engine *engine)
+{
+	for (struct engine_request *other = engine->several; other != NULL; other = other->several_next)
+		other->doubted |= other->bare;
+}
+
+void
 behind_again(const struct engine *engine, struct engine_request *request)
 {
 	if (request->overwritten != NULL && request->cache_losses != engine->cache_losses &&

@@ -525,20 +525,6 @@ target_is_missing(const struct engine *engine)
 	return engine->target != NULL && (engine->missing & ROLE(engine->target->role));
 }
 
-/* In rows that nothing can be made of, what pieces have written may stand on who goes alone: without others it came without parity. */
-static void
-doubt_pieces(struct engine *engine, const struct member *who_goes)
-{
-	const uint32_t region_rows = engine->intent.region_rows;
-	const bool others = (engine->missing & ~ROLE(who_goes->role)) != 0 && !MUTANT(PIECES_UNFILLED);
-	int64_t region = -1;
-
-	if (!engine_has_parity(engine) || !(others || target_is_missing(engine)) || MUTANT(PIECES_ON_WHO_GOES))
-		return;
-	while (engine->several != NULL && (region = intent_next_suspect(&engine->intent, (uint32_t)(region + 1))) >= 0)
-		behind_doubted(engine, (uint64_t)region * region_rows, ((uint64_t)region + 1) * region_rows - 1);
-}
-
 /* In rows that were never written, what is missing is whatever the others make of it. */
 static void
 member_lost(struct engine *engine)
@@ -561,7 +547,8 @@ finish_eviction(struct member *member)
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;
 	engine->missing |= ROLE(member->role);
-	doubt_pieces(engine, member);
+	if (!MUTANT(PIECES_ON_WHO_GOES) && (target_is_missing(engine) || !MUTANT(PIECES_UNFILLED)))
+		behind_bare_doubted(engine);
 	if (target_is_missing(engine) && !MUTANT(TARGET_DOUBT_ON_EVICTION))
 		intent_target_doubted(&engine->intent);
 	if (engine->target != NULL && engine->target->role == member->role)

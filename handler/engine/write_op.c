@@ -71,11 +71,21 @@ write_free(struct write_op *op)
 	op_gone(engine);
 }
 
+static bool
+is_bare(struct write_op *op)
+{
+	for (uint64_t row = write_first_row(op); engine_has_parity(op->op.engine) && row <= write_last_row(op); row++)
+		if (write_row(op, row)->plan.way == PLAN_DATA_ONLY || MUTANT(ALL_BARE))
+			return true;
+	return false;
+}
+
 static void
 write_end(struct write_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
 	struct piece *piece = op->pieces;
+	const bool bare = result == 0 && is_bare(op);
 
 	intent_io_drop(op->op.engine, &op->marks);
 	drop_memory(op);
@@ -83,6 +93,7 @@ write_end(struct write_op *op, int result)
 	while (piece != NULL) {
 		struct piece *next = piece->next;
 
+		piece->request->bare |= bare;
 		piece_finish(engine, piece, result);
 		piece = next;
 	}

@@ -1021,6 +1021,53 @@ test_a_piece_whose_only_holder_went_while_nobody_is_filled_is_not_acknowledged(v
 	rig_free(&rig);
 }
 
+static int written_before;	/* to the tapped member, in the row before the one that is held */
+
+static enum tap_verdict
+count_writes_before_held(struct tap *tap, const struct backend_io *io)
+{
+	const uint64_t held = *(uint64_t *)tap->owner;
+	uint64_t before = held - 1;
+	struct tap other = { .owner = &before };
+
+	written_before += io->op == BACKEND_WRITE && is_in_row(&other, io);
+	return hold_writes_of_row(tap, io);
+}
+
+/* Other rows of that region are proven, and have their parity. */
+static void
+test_a_piece_with_its_parity_is_not_written_again_when_a_member_goes(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row, next;
+
+	(void)state;
+	begin_unrecorded(&rig, &tap, &row);
+	next = row + 4;
+	write_whole_row(&rig, next - 1);
+	write_whole_row(&rig, next);
+	rig_drain(&rig);
+	written_before = 0;
+	tap.owner = &next;
+	tap.judge = count_writes_before_held;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, next), 2 * CHUNK_SECTORS, false);
+	wait_for_held(&rig, &tap);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, next - 1), row_sectors(&rig) + 1, false);
+	rig_steps(&rig, 20);
+	assert_int_equal(written_before, 1);
+	fake_member_cut(&rig.members[1], false);
+	wait_for_state(&rig, 1, MEMBER_FAULTY);
+	rig_steps(&rig, 50);
+	assert_int_equal(rig.active_count, 2);
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	assert_int_equal(written_before, 1);
+	tap.judge = NULL;
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 /* Three rows prove nothing, two of which find no room in the table.  Of the last the device that is being filled has a chunk
  * that P and Q don't fit.
  */
@@ -1447,6 +1494,7 @@ main(void)
 		cmocka_unit_test(test_write_whose_only_holder_went_is_repeated),
 		cmocka_unit_test(test_a_piece_whose_only_holder_went_is_not_acknowledged),
 		cmocka_unit_test(test_a_piece_whose_only_holder_went_while_nobody_is_filled_is_not_acknowledged),
+		cmocka_unit_test(test_a_piece_with_its_parity_is_not_written_again_when_a_member_goes),
 		cmocka_unit_test(test_what_only_a_device_that_is_filled_would_take_is_refused),
 		cmocka_unit_test(test_what_a_device_that_is_filled_has_stays_when_it_finds_no_room),
 		cmocka_unit_test(test_what_is_accepted_fits_what_a_device_that_is_filled_has),
