@@ -218,6 +218,16 @@ expected_wait(const struct member *member)
 	return ((uint64_t)member->in_flight_count + 1) * (member->latency_us + 1);
 }
 
+/* One that could not read a row may refuse them all: with each attempt rows would go to it again that did not before. */
+static bool
+is_better_copy(const struct read_op *op, const struct member *member, const struct member *best)
+{
+	const bool shunned = (op->shunned & ROLE(member->role)) && !MUTANT(REFUSER_ASKED_AGAIN);
+	const bool best_shunned = (op->shunned & ROLE(best->role)) && !MUTANT(REFUSER_ASKED_AGAIN);
+
+	return shunned != best_shunned ? best_shunned : expected_wait(member) < expected_wait(best);
+}
+
 /* The copy to read: of those that are there, the one that will answer first. */
 static int
 choose_copy(const struct read_op *op, const struct extent *extent)
@@ -238,7 +248,7 @@ choose_copy(const struct read_op *op, const struct extent *extent)
 
 		if ((missing & ROLE(position)) || member == NULL)
 			continue;
-		if (best == NULL || (any && expected_wait(member) < expected_wait(best))) {
+		if (best == NULL || (any && is_better_copy(op, member, best))) {
 			best = member;
 			best_role = role;
 		}
@@ -548,6 +558,7 @@ note_bad(struct read_op *op, const struct member_io *mio, int result)
 		    at / geometry->chunk_bytes != geometry_offset(geometry, row, role) / geometry->chunk_bytes)
 			continue;
 		op->bad[i] |= ROLE(role);
+		op->shunned |= ROLE(role);
 		if (result == -EIO)
 			op->refused |= 1u << i;
 	}
@@ -723,6 +734,7 @@ read_op_create(struct engine *engine, struct piece *piece)
 	op->evades = op->avoid != 0;
 	op->row_by_row = op->row_count == 1;
 	memset(op->bad, 0, sizeof(op->bad));
+	op->shunned = 0;
 	op->refused = 0;
 	op->patient = false;
 	op->buffer = NULL;

@@ -23,6 +23,7 @@ struct read_op {
 	int attempts;
 	uint32_t avoid;			/* roles that are not asked */
 	uint32_t bad[OP_ROWS_MAX];	/* by row: roles whose chunk can't be read */
+	uint32_t shunned;		/* roles that are bad in any row: another copy is better */
 	uint32_t refused;		/* rows (bits, the first is first_row) that some member refused to read: not for good, perhaps */
 	bool row_by_row;		/* no command is of more than one row */
 	bool evades;			/* some of them because they are slow or silent: they may be asked after all */

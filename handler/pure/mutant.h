@@ -274,6 +274,9 @@
 	X(PIECES_ON_WHO_GOES, "pieces-on-who-goes", 14,						\
 	  "test_engine_lost: test_a_piece_whose_only_holder_went_is_not_acknowledged",		\
 	  "a request is acknowledged although a member went that alone has one of its pieces")	\
+	X(REFUSER_ASKED_AGAIN, "refuser-asked-again", 15,					\
+	  "test_engine_operations: test_read_of_many_rows_goes_around_a_copy_that_refuses",	\
+	  "a read that goes row by row asks a copy again that has just refused other rows")	\
 	X(ALL_BARE, "all-bare", 15,								\
 	  "test_engine_lost: test_a_piece_with_its_parity_is_not_written_again_when_a_member_goes",	\
 	  "requests of several pieces are carried out again when a member goes, whatever parity they have")	\

@@ -1,5 +1,6 @@
 /* test_engine_operations.c - what reads, writes and zeros promise when members fail in the midst of them. */
 #include "scenario.h"
+#include "tap.h"
 
 #define CHUNK 16384u
 #define CHUNK_SECTORS (CHUNK / RIG_SECTOR)
@@ -398,7 +399,7 @@ test_reads_go_on_beside_writes_that_fail(void **state)
 	rig.errors_allowed = true;
 	rig.step_ms_max = 1;
 	set_deadline_of_all(&rig, 2000000);
-	set_pace(&rig, 0, 20000);
+	set_pace(&rig, 0, 600);
 	rig.members[0].refuse_from_bytes = DATA_OFFSET + 4096 * 512;
 	rig.members[0].refuse_to_bytes = DATA_OFFSET + 8192 * 512;
 	for (int i = 0; i < 4; i++) {
@@ -450,7 +451,7 @@ test_requests_of_several_pieces_end_beside_writes_that_fail(void **state)
 		rig.errors_allowed = true;
 		rig.step_ms_max = 1;
 		set_deadline_of_all(&rig, 2000000);
-		set_pace(&rig, 0, 20000);
+		set_pace(&rig, 0, 600);
 		rig.members[0].refuse_from_bytes = DATA_OFFSET + 4096 * 512;
 		rig.members[0].refuse_to_bytes = DATA_OFFSET + 8192 * 512;
 		result_noted = 1;
@@ -466,6 +467,43 @@ test_requests_of_several_pieces_end_beside_writes_that_fail(void **state)
 		rig_stop(&rig);
 		rig_free(&rig);
 	}
+}
+
+static int reads_counted;
+
+static enum tap_verdict
+count_reads(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	reads_counted += io->op == BACKEND_READ;
+	return TAP_PASS;
+}
+
+/* One copy refuses every read.  The first attempt meets that, the second finds out in which rows; then nothing more is asked of it. */
+static void
+test_read_of_many_rows_goes_around_a_copy_that_refuses(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	rig_init(&rig, 1, 3, 4096, 4ull << 20, 1720);
+	set_pace_of_all(&rig, 200);
+	tap_init(&tap, &rig.members[0]);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 128, 128);
+	rig_drain(&rig);
+	rig.members[0].refuse_reads = true;
+	reads_counted = 0;
+	tap.judge = count_reads;
+	assert_int_equal(error_of_read(&rig, 256, 256), 0);
+	assert_in_range(reads_counted, 1, 2 * 32 / 3 + 1);
+	tap.judge = NULL;
+	rig.members[0].refuse_reads = false;
+	rig_drain(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
 }
 
 int
@@ -485,6 +523,7 @@ main(void)
 		cmocka_unit_test(test_nothing_is_made_from_what_was_read_before_caches_were_lost),
 		cmocka_unit_test(test_reads_go_on_beside_writes_that_fail),
 		cmocka_unit_test(test_requests_of_several_pieces_end_beside_writes_that_fail),
+		cmocka_unit_test(test_read_of_many_rows_goes_around_a_copy_that_refuses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
