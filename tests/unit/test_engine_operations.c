@@ -399,7 +399,7 @@ test_reads_go_on_beside_writes_that_fail(void **state)
 	rig.errors_allowed = true;
 	rig.step_ms_max = 1;
 	set_deadline_of_all(&rig, 2000000);
-	set_pace(&rig, 0, 600);
+	set_pace(&rig, 0, 20000);
 	rig.members[0].refuse_from_bytes = DATA_OFFSET + 4096 * 512;
 	rig.members[0].refuse_to_bytes = DATA_OFFSET + 8192 * 512;
 	for (int i = 0; i < 4; i++) {
@@ -451,7 +451,7 @@ test_requests_of_several_pieces_end_beside_writes_that_fail(void **state)
 		rig.errors_allowed = true;
 		rig.step_ms_max = 1;
 		set_deadline_of_all(&rig, 2000000);
-		set_pace(&rig, 0, 600);
+		set_pace(&rig, 0, 20000);
 		rig.members[0].refuse_from_bytes = DATA_OFFSET + 4096 * 512;
 		rig.members[0].refuse_to_bytes = DATA_OFFSET + 8192 * 512;
 		result_noted = 1;
