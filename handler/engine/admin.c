@@ -56,16 +56,22 @@ engine_attach(struct engine *engine, struct backend *backend, char *why)
 	return slot;
 }
 
+/* One that was taken out a moment ago has a reservation of ours, and no session in which it could be given back: it gets one more, which
+ * member.c releases.
+ */
 static void
 let_go(struct member *member)
 {
 	struct engine *engine = member->engine;
+	const bool reserved = member->reserved && !engine->fenced && !MUTANT(REMOVED_RESERVED);
 
 	member->leaving = true;
 	engine->activity++;
 	if (member->link == LINK_OPEN)
 		member->backend->ops->release(member->backend);
-	else if (member->link == LINK_OPENING)
+	else if (member->link == LINK_CLOSED && reserved)
+		member_open(member);
+	else if (member->link == LINK_OPENING && !reserved)
 		member->backend->ops->close(member->backend);
 }
 

@@ -174,6 +174,7 @@ struct member {
 	bool opened_event;		/* posted by the backend, handled in engine_run() */
 	bool closed_event;
 	int close_error;
+	bool reserved;			/* we ended its last session, and the reservation stays until the next one */
 	uint64_t silent_since_ms;
 	uint64_t silent_since;		/* engine->moment */
 	uint64_t answered_at;		/* latest sent_at of an answered command */

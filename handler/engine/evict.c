@@ -263,6 +263,7 @@ void
 evict_condemn(struct member *member)
 {
 	condemn(member);
+	member->reserved |= member->link == LINK_OPEN;
 	if (member->link != LINK_CLOSED)
 		member->backend->ops->close(member->backend);
 }

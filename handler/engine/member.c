@@ -742,7 +742,11 @@ member_handle_events(struct member *member)
 	if (member->opened_event) {
 		member->opened_event = false;
 		member->link = LINK_OPEN;
-		place_examine(member);
+		member->reserved = false;
+		if (member->leaving && !member->evicting)
+			member->backend->ops->release(member->backend);
+		else
+			place_examine(member);
 	}
 	if (member->closed_event)
 		handle_closed(member);

@@ -222,7 +222,7 @@ target_lost(struct engine *engine, enum member_state state)
 	if (engine->target_phase == TARGET_WITHDRAWING)
 		return;
 	member->checked = false;
-	member->cache_lost = false;
+	member->cache_lost = false;	/* the former's (dismiss), which keeps its place */
 	if (engine->phase < PHASE_RELEASE)
 		tell_lost(member);
 	if (engine->target_phase == TARGET_TAKING)

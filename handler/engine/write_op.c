@@ -71,6 +71,7 @@ write_free(struct write_op *op)
 	op_gone(engine);
 }
 
+/* Of some row only data was written, for nothing can be made of what is missing there. */
 static bool
 is_bare(struct write_op *op)
 {

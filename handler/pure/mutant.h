@@ -835,6 +835,9 @@
 	X(KEPT_AT_ONCE, "kept-at-once", 9,							\
 	  "test_engine_handover: test_a_member_that_stays_is_on_record_before_anything_is_written",	\
 	  "writes are acknowledged while some superblocks say yet that a member is out which is back")	\
+	X(REMOVED_RESERVED, "removed-reserved", 13,						\
+	  "test_engine_identity: test_member_that_is_taken_out_and_removed_keeps_no_reservation",	\
+	  "a device that is removed right after it was taken out keeps its reservation")	\
 	X(GOING_JUDGED, "going-judged", 13,							\
 	  "test_engine_identity: test_who_is_taken_out_on_its_way_out_stays_who_it_is_until_then",	\
 	  "who is on its way out, and was taken out, loses its role when it answers beside a copy")	\

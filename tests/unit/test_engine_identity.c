@@ -602,6 +602,29 @@ test_member_that_another_gateway_has_had_is_left_to_it(void **state)
 	rig_free(&rig);
 }
 
+/* It has no session at that moment, and gets one more. */
+static void
+test_member_that_is_taken_out_and_removed_keeps_no_reservation(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 16384, 4 << 20, 4118);
+	for (int m = 0; m < rig.count; m++) {
+		rig.members[m].reservations = true;
+		rig.members[m].gateway = 1;
+	}
+	rig_start_active(&rig);
+	assert_int_equal(rig.members[1].holder, 1);
+	assert_int_equal(engine_fail(rig.engine, 1, why), 0);
+	rig.step_ms_max = 1;
+	for (int i = 0; i < 1000 && engine_detach(rig.engine, 1, why) == -EBUSY; i++)
+		rig_step(&rig);
+	rig_steps(&rig, 500);
+	assert_int_equal(rig.members[1].holder, 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static void
 test_member_that_was_used_without_the_others_is_filled_from_the_start(void **state)
 {
@@ -1493,6 +1516,7 @@ main(void)
 		cmocka_unit_test(test_forced_member_that_went_back_is_suspect_everywhere),
 		cmocka_unit_test(test_member_that_another_gateway_wrote_to_is_not_taken_back),
 		cmocka_unit_test(test_member_that_another_gateway_has_had_is_left_to_it),
+		cmocka_unit_test(test_member_that_is_taken_out_and_removed_keeps_no_reservation),
 		cmocka_unit_test(test_member_that_was_used_without_the_others_is_filled_from_the_start),
 		cmocka_unit_test(test_of_two_equal_devices_neither_is_believed),
 		cmocka_unit_test(test_copy_is_known_though_its_member_has_gone_again),
