@@ -133,3 +133,13 @@ scrub_done(struct rig *rig)
 {
 	return !rig_status(rig).scrub_active;
 }
+
+void
+damage_newer_superblock(struct rig *rig, int index)
+{
+	const struct superblock superblock = rig_superblock(rig, index);
+	uint8_t rubbish[LAYOUT_SUPERBLOCK_BYTES];
+
+	memset(rubbish, 0x5A, sizeof(rubbish));
+	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), rubbish, sizeof(rubbish), true);
+}

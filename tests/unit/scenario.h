@@ -47,6 +47,7 @@ int error_of_read(struct rig *rig, uint64_t sector, uint64_t sectors);
 void wait_until(struct rig *rig, bool (*met)(struct rig *rig));
 void wait_for_state(struct rig *rig, int slot, enum member_state state);
 void wait_for_link(struct rig *rig, int slot, enum link_state link);
+void damage_newer_superblock(struct rig *rig, int index);	/* it can't be read any more */
 
 bool is_whole(struct rig *rig);
 bool is_degraded(struct rig *rig);

@@ -401,17 +401,6 @@ let_pass(struct staying *staying, int member, int passes)
 	tap_let_go(&staying->taps[member]);
 }
 
-/* The newer copy of its superblock can't be read any more. */
-static void
-damage_newer(struct rig *rig, int index)
-{
-	const struct superblock superblock = rig_superblock(rig, index);
-	uint8_t rubbish[LAYOUT_SUPERBLOCK_BYTES];
-
-	memset(rubbish, 0x5A, sizeof(rubbish));
-	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), rubbish, sizeof(rubbish), true);
-}
-
 static void
 begin_staying(struct staying *staying, uint64_t seed)
 {
@@ -496,7 +485,7 @@ die_now(struct staying *staying, bool copy_lost)
 		rig->members[i].reachable = i != 0;
 	}
 	if (copy_lost)
-		damage_newer(rig, STAYING);
+		damage_newer_superblock(rig, STAYING);
 	rig_start(rig);
 	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
 	finish(rig);

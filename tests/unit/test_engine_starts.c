@@ -197,17 +197,6 @@ test_an_attempt_is_newer_than_those_before_it(void **state)
 
 /* --- one copy of a superblock goes --- */
 
-/* The newer copy of its superblock can't be read any more. */
-static void
-damage_newer(struct rig *rig, int index)
-{
-	const struct superblock superblock = rig_superblock(rig, index);
-	uint8_t rubbish[LAYOUT_SUPERBLOCK_BYTES];
-
-	memset(rubbish, 0x5A, sizeof(rubbish));
-	disk_write(&rig->members[index].disk, superblock_offset(superblock.write_count), rubbish, sizeof(rubbish), true);
-}
-
 /* Of member 1's superblocks that say that 0 is out the first arrives. */
 static enum tap_verdict
 hold_second(struct tap *tap, const struct backend_io *io)
@@ -267,7 +256,7 @@ lose_newer_copy(bool at_start, uint64_t seed)
 	rig_crash(rig);
 	world.taps[1].judge = judge;
 	tap_drop(&world.taps[1]);
-	damage_newer(rig, 1);
+	damage_newer_superblock(rig, 1);
 	rig->epoch_recorded = rig->epoch_tried = 0;
 	rig->members[0].reachable = true;
 	rig->members[2].reachable = false;
