@@ -368,7 +368,7 @@ struct engine {
 	int lost_error;
 	uint64_t lost_retry_ms;		/* after a failure */
 	uint64_t lost_record_retry_ms;	/* what is suspect could not be listed */
-	bool lost_full;			/* some of them did not fit: they stay suspect */
+	bool lost_full;			/* some of them did not fit: those that lose something stay suspect */
 	uint64_t lost_said;		/* record generation that has to be known before something is listed in an empty block; or 0 */
 	bool lost_unsaid;		/* the superblocks may not know yet which blocks are empty */
 	uint32_t lost_free;		/* lost->free_count then: with more there is room again */

@@ -709,6 +709,9 @@
 	X(FULL_FOR_ALL, "full-for-all", 16,							\
 	  "test_engine_lost: test_what_is_not_lost_is_not_refused_when_the_table_is_full",	\
 	  "when one region does not fit in the table of lost extents, the others are not looked at")	\
+	X(FULL_FOR_REGION, "full-for-region", 16,						\
+	  "test_engine_lost: test_rows_that_lose_nothing_are_not_refused_beside_one_that_found_no_room",	\
+	  "when a row finds no room in the table of lost extents, its region's rows that lose nothing are refused as well")	\
 	X(FULL_UNSETTLED, "full-unsettled", 16,							\
 	  "test_engine_lost: test_what_is_not_lost_is_not_refused_when_the_table_is_full",	\
 	  "losses that did not all fit are not recorded once more when more became suspect meanwhile")	\

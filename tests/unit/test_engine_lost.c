@@ -798,6 +798,36 @@ test_what_is_not_lost_is_not_refused_when_the_table_is_full(void **state)
 	}
 }
 
+/* As before, but it is a row of the very region that lost another one that loses nothing, flushed or never written: both are what the
+ * others make of them, whoever goes next.
+ */
+static void
+test_rows_that_lose_nothing_are_not_refused_beside_one_that_found_no_room(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row;
+
+	(void)state;
+	row = begin_undecided(&rig, &tap, 1, 849);
+	write_row(&rig, row + 5);
+	lose_caches_of_1_to_3(&rig, true);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 200);
+	assert_int_equal(rig_status(&rig).lost_extents, 1);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row + 5), 1), -ENODATA);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), 1), 0);
+	write_row(&rig, row);
+	write_row(&rig, row + 10);
+	fake_member_cut(&rig.members[1], false);
+	rig_steps(&rig, 4000);
+	assert_int_not_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row), row_sectors(&rig)), 0);
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row + 10), row_sectors(&rig)), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static bool
 has_1_back(struct rig *rig)
 {
@@ -1471,6 +1501,7 @@ main(void)
 		cmocka_unit_test(test_row_that_fails_while_a_loss_is_recorded_is_recorded_too),
 		cmocka_unit_test(test_what_is_not_lost_is_not_refused_while_losses_are_recorded),
 		cmocka_unit_test(test_what_is_not_lost_is_not_refused_when_the_table_is_full),
+		cmocka_unit_test(test_rows_that_lose_nothing_are_not_refused_beside_one_that_found_no_room),
 		cmocka_unit_test(test_write_waits_for_members_and_then_for_the_record),
 		cmocka_unit_test(test_read_that_would_wait_for_the_record_fails_with_all_others),
 		cmocka_unit_test(test_write_whose_only_holder_went_is_repeated),
