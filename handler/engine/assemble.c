@@ -10,8 +10,8 @@
  *	   v
  *	RUNNING
  *
- * A member lost while the map is loaded sends us back to EXAMINE: nothing was written yet.  Later
- * losses are evict.c's business.
+ * A member lost while the map is loaded sends us back to EXAMINE: nothing was written yet.  One that is lost each time
+ * is left out then, if the others suffice.  Later losses are evict.c's business.
  */
 #include "engine_internal.h"
 #include "row_cache.h"
@@ -23,6 +23,7 @@
 #include <syslog.h>
 
 #define AGAIN_MS 1000u		/* after an assembly that had to be given up */
+#define FORGIVEN_MS 10000u	/* so long after a member was lost during an assembly that is forgotten, and as long as silence is borne twice */
 
 /* --- phases --- */
 
@@ -70,6 +71,44 @@ back_to_examine(struct engine *engine, const char *why)
 	engine_log(engine, LOG_WARNING, "assembly starts again: %s", why);
 	begin_again(engine, why);
 }
+
+/* --- members that are lost during an assembly --- */
+
+static bool
+is_forgiven(const struct member *member)
+{
+	const struct engine *engine = member->engine;
+
+	return engine->now_ms - member->lost_ms >= FORGIVEN_MS + 2ull * engine->options.give_up_ms;
+}
+
+/* Counted once in each. */
+static void
+was_lost(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	engine->map_error = -ENOTCONN;
+	if (member->losses > 0 && member->lost_ms >= engine->phase_since_ms)
+		return;
+	if (is_forgiven(member))
+		member->losses = 0;
+	if (member->losses++ == 0)
+		member->unsteady_ms = engine->now_ms;
+	member->lost_ms = engine->now_ms;
+}
+
+/* It was there each time, and lost each time, for as long as one that is away would have been waited for. */
+static bool
+is_unsteady(const struct member *member)
+{
+	const struct engine *engine = member->engine;
+
+	return member->losses >= 2 && !is_forgiven(member) &&
+	       (engine->now_ms - member->unsteady_ms >= engine->options.assembly_wait_ms || MUTANT(UNSTEADY_UNAWAITED));
+}
+
+/* --- maps and tables --- */
 
 /* What is loaded from each member: its region map, then its table of lost extents. */
 static size_t
@@ -380,6 +419,8 @@ forced_part_written(struct member_io *mio, int result)
 {
 	if (result != 0)
 		mio->member->engine->map_error = result;
+	if (result == -ENOTCONN)
+		was_lost(mio->member);
 	forced_written(mio->member->engine);
 }
 
@@ -611,7 +652,7 @@ maps_read(struct engine *engine)
 	/* Also one whose own map was read already, and who may be back: nobody takes it in before this is over. */
 	for_each_member(engine, member)
 		if (member->in_sync && !member->checked && !MUTANT(MAP_LOST_MEMBER_OK))
-			engine->map_error = -ENOTCONN;
+			was_lost(member);
 	if (engine->map_error != 0) {
 		back_to_examine(engine, engine->map_error == -EAGAIN ? "a member is there twice"
 				: "a member was lost while its region map was read");
@@ -665,7 +706,9 @@ map_read(struct member_io *mio, int result)
 {
 	struct engine *engine = mio->member->engine;
 
-	if (result != 0 && result != -ENODATA && result != -EIO)
+	if (result == -ENOTCONN)
+		was_lost(mio->member);
+	else if (result != 0 && result != -ENODATA && result != -EIO)
 		engine->map_error = result;
 	else if (result != 0 && mio->segments[0].iov_len > LAYOUT_MAP_BLOCK_BYTES && !MUTANT(MAP_UNREAD_WHOLE))
 		load_by_block(mio);
@@ -683,7 +726,7 @@ was_asked(struct member_io *mio, int result)
 	struct engine *engine = mio->member->engine;
 
 	if (result == -ENOTCONN && !mio->member->disputed)
-		engine->map_error = result;
+		was_lost(mio->member);
 	maps_read(engine);
 }
 
@@ -1113,6 +1156,7 @@ examine_run(struct engine *engine)
 		input.superblocks[member->slot] = &member->superblock;
 		input.copy_lost[member->slot] = member->copy_lost;
 		input.said[member->slot] = member->said;
+		input.unsteady[member->slot] = is_unsteady(member);
 		if ((member->presence == PRESENCE_EXAMINED || member->presence == PRESENCE_MISFIT) && is_our_writing(member))
 			input.found[member->slot] = member->taken_as;
 		if (member->presence == PRESENCE_AWAITED && member->link == LINK_CLOSED &&

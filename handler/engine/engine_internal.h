@@ -166,6 +166,8 @@ struct member {
 	int looks_failed;		/* openings that ended before its superblocks were read */
 	bool recognised;		/* in this session: its superblocks were read */
 	bool said;			/* PRESENCE_AWAITED again: it was examined, and its superblock is known */
+	uint32_t losses;		/* of assemblies that began again, one after the other, for its session ended */
+	uint64_t unsteady_ms, lost_ms;	/* when the first of them did, and the last */
 	uint64_t examine_again_ms;	/* while assembling: what was refused may be newer; 0: all was read */
 	bool probing;
 	struct list in_flight;

@@ -849,7 +849,13 @@
 	  "a flush fails for what a device that was replaced lost when the other had all of it")	\
 	X(OUT_UNTOLD, "out-untold", 13,								\
 	  "test_engine_handover: test_nobody_is_out_before_those_who_stay_have_heard_of_it",	\
-	  "a member is out before another has heard of it that was on its way out and stays")
+	  "a member is out before another has heard of it that was on its way out and stays")	\
+	X(UNSTEADY_TAKEN, "unsteady-taken", 15,							\
+	  "test_engine_starts: test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away",	\
+	  "a start begins again each time that a member is lost which the others could do without")	\
+	X(UNSTEADY_UNAWAITED, "unsteady-unawaited", 5,						\
+	  "test_engine_starts: test_who_is_lost_twice_at_once_has_as_much_time_as_who_is_away",	\
+	  "a member whose session ended twice as a start read its map is out at once")
 
 enum mutant {
 	MUTANT_NONE,

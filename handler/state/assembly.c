@@ -633,6 +633,24 @@ may_be_a_half(const struct superblock *record, uint32_t trusted)
 	return MUTANT(ANYBODY_A_HALF);
 }
 
+/* Those whose sessions end again and again are no members, as if they were away, if the others suffice. */
+static uint32_t
+without_unsteady(const struct assembly_input *input, const struct superblock *record, uint32_t trusted,
+		 struct assembly_verdict *out)
+{
+	uint32_t steady = trusted;
+
+	for (int i = 0; i < input->count; i++)
+		if (input->unsteady[i] && out->standing[i] == STANDING_IN_SYNC)
+			steady &= ~(1u << out->role[i]);
+	if (steady == trusted || !suffice(record, steady) || MUTANT(UNSTEADY_TAKEN))
+		return trusted;
+	for (int i = 0; i < input->count; i++)
+		if (input->unsteady[i] && out->standing[i] == STANDING_IN_SYNC)
+			not_believed(out, i, "its session ends whenever its region map is read: it has to catch up when the volume runs");
+	return steady;
+}
+
 static void
 decide_on_record(const struct assembly_input *input, const struct superblock *record, int awaited,
 		 struct assembly_verdict *out)
@@ -643,6 +661,7 @@ decide_on_record(const struct assembly_input *input, const struct superblock *re
 	for (int i = 0; i < input->count; i++)
 		if (out->standing[i] == STANDING_IN_SYNC)
 			trusted |= 1u << out->role[i];
+	trusted = without_unsteady(input, record, trusted, out);
 	if (record->epoch < input->epoch_seen && !input->force) {
 		/* Newer members may be among those still awaited. */
 		out->answer = awaited > 0 ? ASSEMBLY_WAIT : ASSEMBLY_REFUSED;

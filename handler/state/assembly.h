@@ -63,6 +63,7 @@ struct assembly_input {
 	enum presence presence[SLOTS_MAX];
 	const struct superblock *superblocks[SLOTS_MAX];	/* of the examined, and of those that have changed */
 	bool said[SLOTS_MAX];			/* awaited, but it had been examined before it went: who is it? */
+	bool unsteady[SLOTS_MAX];		/* examined, but its session ends whenever more is asked of it: its word counts */
 	bool copy_lost[SLOTS_MAX];		/* only one copy of it could be read: the other may have been one write newer */
 	struct taken_as found[SLOTS_MAX];	/* known: an assembly that began again may have written to it since */
 	uint64_t epoch_before;			/* newest before that */

@@ -195,6 +195,125 @@ test_an_attempt_is_newer_than_those_before_it(void **state)
 	finish(rig);
 }
 
+/* --- one is lost each time --- */
+
+/* The sessions of these members end when their maps are read.  Returns whether the volume runs before limit_ms. */
+static bool
+runs_within(struct world *world, uint32_t lost, uint32_t limit_ms)
+{
+	struct rig *rig = &world->rig;
+	const uint64_t since_ms = rig->now_ms;
+
+	world->maps = lost;
+	rig_start(rig);
+	while (rig->now_ms - since_ms < limit_ms && rig_status(rig).state == VOLUME_ASSEMBLING) {
+		rig_step(rig);
+		for (int i = 0; i < rig->count; i++)
+			if (world->taps[i].held_count > 0)
+				fake_member_cut(&rig->members[i], true);
+	}
+	return rig_status(rig).state != VOLUME_ASSEMBLING;
+}
+
+static void
+test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 4, 1906);
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	rig_stop(rig);
+	assert_true(runs_within(&world, 1u << 3, 8000));
+	assert_int_equal(rig_status(rig).state, VOLUME_DEGRADED);
+	write_all(rig);
+	world.maps = 0;
+	wait_until(rig, all_in_sync);
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
+}
+
+/* It was slow to come, or a switch was: all are taken. */
+static void
+test_who_is_lost_once_while_its_map_is_read_is_taken(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 4, 1907);
+	write_all(rig);
+	rig_stop(rig);
+	world.maps = 1u << 3;
+	rig_start(rig);
+	for (int i = 0; i < 4000 && world.taps[3].held_count == 0; i++)
+		rig_step(rig);
+	world.maps = 0;
+	fake_member_cut(&rig->members[3], true);
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 8000));
+	finish(rig);
+}
+
+/* It stays when it is there for the third time. */
+static void
+test_who_is_lost_twice_at_once_has_as_much_time_as_who_is_away(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 4, 1909);
+	write_all(rig);
+	rig_stop(rig);
+	rig->options.assembly_wait_ms = 10000;
+	assert_false(runs_within(&world, 1u << 3, 3000));
+	world.maps = 0;
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 8000));
+	finish(rig);
+}
+
+/* Another gateway, which remembers nothing, and level 1: what is lost each time alone knows that the other is out. */
+static void
+test_who_is_lost_each_time_is_heard(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin_level(&world, 1, 2, 1912);
+	write_all(rig);
+	fake_member_cut(&rig->members[1], false);
+	wait_until(rig, is_degraded);
+	write_all(rig);
+	rig_stop(rig);
+	rig->epoch_recorded = rig->epoch_tried = 0;
+	rig->members[1].reachable = true;
+	assert_false(runs_within(&world, 1u << 0, 12000));
+	world.maps = 0;
+	wait_until(rig, all_in_sync);
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
+}
+
+/* Who would be left is too few: they are tried as long as it takes. */
+static void
+test_who_is_needed_is_tried_again_however_often_it_is_lost(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 4, 1908);
+	write_all(rig);
+	rig_stop(rig);
+	assert_false(runs_within(&world, 1u << 2 | 1u << 3, 12000));
+	world.maps = 0;
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 8000));
+	finish(rig);
+}
+
 /* --- one copy of a superblock goes --- */
 
 /* Of member 1's superblocks that say that 0 is out the first arrives. */
@@ -388,6 +507,11 @@ main(void)
 		cmocka_unit_test(test_a_start_that_one_member_knows_of_does_not_make_it_the_truth),
 		cmocka_unit_test(test_who_is_dead_went_on_without_a_start_that_never_ran),
 		cmocka_unit_test(test_an_attempt_is_newer_than_those_before_it),
+		cmocka_unit_test(test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away),
+		cmocka_unit_test(test_who_is_lost_once_while_its_map_is_read_is_taken),
+		cmocka_unit_test(test_who_is_lost_twice_at_once_has_as_much_time_as_who_is_away),
+		cmocka_unit_test(test_who_is_lost_each_time_is_heard),
+		cmocka_unit_test(test_who_is_needed_is_tried_again_however_often_it_is_lost),
 		cmocka_unit_test(test_a_lost_copy_does_not_take_along_who_is_out),
 		cmocka_unit_test(test_members_that_change_addresses_during_a_start_are_known),
 		cmocka_unit_test(test_a_start_by_force_that_is_called_off_writes_no_superblocks),
