@@ -137,6 +137,7 @@ struct member {
 	struct taken_as taken_as;
 	bool went_back;			/* older than what it had acknowledged, or used elsewhere since: nothing on it is trusted */
 	bool disbelieved;		/* a copy, older than the member: until it is filled from the start */
+	uint8_t twin_uuid[16];		/* when it had this one, another device had it too; zeros: none since it was filled from the start */
 	bool excluded;			/* out until an administrator takes it back */
 	int opens_left;			/* other paths to try before it is evicted */
 	bool ended;			/* its last session of use was ended, it did not fall silent: it has grace_ms */
@@ -599,6 +600,7 @@ void place_run(struct engine *engine);
 uint64_t place_needed_bytes(const struct engine *engine, const struct member *member);
 /* Its UUID is another's: it is not to be taken, and says why. */
 bool place_is_another(struct member *member);
+bool place_was_one_of_two(const struct member *member);	/* that was said of it, and it was not filled from the start since */
 bool place_unchanged(const struct engine *engine, const struct member *member);	/* it has that, in the right blocks */
 enum member_state place_state(const struct member *member);	/* for status; 0: not known */
 

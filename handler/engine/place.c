@@ -353,11 +353,21 @@ session_restored(struct member *member)
 	evict_resume(member);
 }
 
+/* It was refused beside another device of its UUID, whoever answers there by now: perhaps it is a copy, and lacks what was written before
+ * the member went.
+ */
+bool
+place_was_one_of_two(const struct member *member)
+{
+	return memcmp(member->twin_uuid, member->uuid, 16) == 0 && !MUTANT(TWIN_UNREMEMBERED);
+}
+
 /* A device that is not in sync: what may become of it? */
 static void
 judge_outsider(struct member *member)
 {
 	struct engine *engine = member->engine;
+	const bool twin = place_was_one_of_two(member);
 	struct assembly_verdict verdict;
 
 	if (member->verdict != SUPERBLOCK_OK) {
@@ -379,15 +389,17 @@ judge_outsider(struct member *member)
 		member_note(member, "faulty: it was taken out and waits for an administrator");
 	} else if (member->standing == STANDING_OBSOLETE) {
 		member_note(member, "%s", verdict.fault[0]);
+	} else if (twin) {
+		member_note(member, "was there beside another device with its UUID: nothing on it is trusted, it is filled from the start");
 	} else {
 		member_note(member, "reachable again, but out of date: it has to catch up");
 	}
 	/* What it holds is not believed, nor do flags say what it lacks: regions were filled that it lost.  One that was being filled keeps its
 	 * set, for the place may be another's, and gets all of it (target.c).
 	 */
-	if (member->doubted && member->standing == STANDING_REBUILDING)
+	if ((member->doubted || twin) && member->standing == STANDING_REBUILDING)
 		member->went_back = true;
-	if (member->doubted && member->standing == STANDING_OUT_OF_DATE) {
+	if ((member->doubted || twin) && member->standing == STANDING_OUT_OF_DATE) {
 		member->went_back = true;
 		member->stale_set = -1;
 		member->standing = STANDING_OBSOLETE;
@@ -443,6 +455,12 @@ place_named_by_mark(const struct member *member)
 }
 
 static void
+note_one_of_two(struct member *member)
+{
+	memcpy(member->twin_uuid, member->uuid, 16);
+}
+
+static void
 not_to_be_taken(struct member *member)
 {
 	member->standing = STANDING_UNKNOWN;
@@ -490,18 +508,21 @@ place_is_another(struct member *member)
 	if ((twin == NULL && role < 0) || MUTANT(CLONE_TAKEN))
 		return false;
 	not_to_be_taken(member);
-	if (twin != NULL)
+	if (twin != NULL) {
+		note_one_of_two(member);
 		member_note(member, "has the UUID of %.100s, a copy of it or a second address: remove this one, or wipe "
 			    "it and add it as a spare", twin->backend->label);
-	else
+	} else {
 		member_note(member, "its mark as a spare has the UUID of the member of role %d: wipe it and add it as a "
 			    "spare anew", role);
+	}
 	if (twin != NULL && shows_more(member, twin))
 		disbelieve(twin, member);
 	/* Which of two is the real one, nobody can tell, unless one is in use. */
 	if (twin != NULL && twin->presence == member->presence && !twin->in_sync && !twin->evicting &&
 	    twin != member->engine->target) {
 		not_to_be_taken(twin);
+		note_one_of_two(twin);
 		member_note(twin, "has the UUID of %.100s, a copy of it or a second address: remove one of the two",
 			    member->backend->label);
 	}

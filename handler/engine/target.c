@@ -77,11 +77,13 @@ target_begin(struct member *member, int role)
 	struct engine *engine = member->engine;
 	const bool untracked = member->stale_set < 0;
 	/* It was sent no flushes, and lost what it had acknowledged: also of regions whose flags are clear. */
-	const bool all = untracked || (member->doubted && !MUTANT(COPIED_UNDOUBTED));
+	const bool all = untracked || place_was_one_of_two(member) || (member->doubted && !MUTANT(COPIED_UNDOUBTED));
 
 	assert(engine->target == NULL);
 	member->taken_as.known &= !all;		/* what it held before means nothing any more */
 	member->doubted &= !all;
+	if (all)
+		memset(member->twin_uuid, 0, sizeof(member->twin_uuid));
 	if (member->standing == STANDING_SPARE)
 		adopt_spare(member, role);
 	/* Who was to be filled from the start, and never heard of it, is counted anew again. */

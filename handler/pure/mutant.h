@@ -627,6 +627,9 @@
 	X(CHANGED_TWIN_FORGOTTEN, "changed-twin-forgotten", 12,				\
 	  "test_engine_identity: test_copy_is_not_taken_while_its_member_can_not_be_used",	\
 	  "a copy is taken when its member has changed its size, or lost its superblock")	\
+	X(TWIN_UNREMEMBERED, "twin-unremembered", 12,						\
+	  "test_engine_identity: test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member",	\
+	  "a copy of a member catches up by what the flags say when nobody else has that UUID any more")	\
 	X(CHANGED_MEMBER_UNSHOWN, "changed-member-unshown", 12,				\
 	  "test_assembly: a_copy_is_not_the_member_because_that_has_changed",			\
 	  "a start takes a copy of a member that is there, and has changed its size")		\

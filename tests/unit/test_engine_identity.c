@@ -1496,6 +1496,86 @@ test_copy_is_not_taken_while_its_member_can_not_be_used(void **state)
 	}
 }
 
+/* What answers at its address is a member of another volume. */
+static void
+become_anothers(struct rig *rig, int index)
+{
+	struct superblock superblock = rig_superblock(rig, index);
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	memset(superblock.volume_uuid, 0x99, 16);
+	for (int role = 0; role < superblock.member_count; role++)
+		memset(superblock.member_uuids[role], 0x70 + role, 16);
+	memcpy(superblock.member_uuid, superblock.member_uuids[superblock.role], 16);
+	superblock_encode(&superblock, block);
+	write_both(&rig->members[index], block);
+}
+
+static void
+wait_until_it_says(struct rig *rig, int slot, const char *text)
+{
+	for (int i = 0; i < 30000 && !says(rig, slot, text); i++) {
+		rig_step(rig);
+		rig_jump(rig);
+	}
+	assert_true(says(rig, slot, text));
+}
+
+/* The copy was refused beside the member, which was evicted since; then nobody is there who has its UUID. */
+static void
+test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member(void **state)
+{
+	for (int removed = 0; removed < 2; removed++) {
+		struct rig rig;
+
+		start(&rig, 5, 49);
+		write_all(&rig);
+		copy_to_extra(&rig, 1);
+		assert_int_equal(attach(&rig, EXTRA), EXTRA);
+		write_all(&rig);		/* the copy lacks it, and its superblock does not */
+		rig.members[EXTRA].written = false;
+		fake_member_cut(&rig.members[1], false);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		become_anothers(&rig, 1);
+		rig.members[1].reachable = true;
+		wait_until_it_says(&rig, 1, "another volume");
+		if (removed)
+			assert_int_equal(engine_detach(rig.engine, 1, why), 0);
+		fake_member_cut(&rig.members[EXTRA], true);
+		wait_for_active(&rig);
+		assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
+		assert_int_equal(rig_parity_faults(&rig), 0);
+		finish(&rig);
+	}
+}
+
+/* The copy is older than the eviction, and came after it.  Which of the two is left, an administrator says. */
+static void
+test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_from_the_start(void **state)
+{
+	for (int back = 0; back < 2; back++) {
+		struct rig rig;
+
+		start(&rig, 5, 50);
+		write_all(&rig);
+		copy_to_extra(&rig, 1);
+		write_all(&rig);		/* the copy lacks it, and its superblock does not */
+		fake_member_cut(&rig.members[1], false);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		rig.members[EXTRA].written = false;
+		assert_int_equal(attach(&rig, EXTRA), EXTRA);
+		rig.members[1].reachable = back;
+		rig_steps(&rig, 20000);
+		assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
+		assert_true(says(&rig, EXTRA, "m1") && !rig.members[EXTRA].written);
+		assert_int_equal(engine_detach(rig.engine, 1, why), 0);
+		wait_for_active(&rig);
+		assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
+		assert_int_equal(rig_parity_faults(&rig), 0);
+		finish(&rig);
+	}
+}
+
 int
 main(void)
 {
@@ -1534,6 +1614,8 @@ main(void)
 		cmocka_unit_test(test_copy_that_comes_while_the_volume_runs_does_no_harm),
 		cmocka_unit_test(test_copy_that_is_back_before_its_member_is_not_taken),
 		cmocka_unit_test(test_copy_is_not_taken_while_its_member_can_not_be_used),
+		cmocka_unit_test(test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member),
+		cmocka_unit_test(test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_from_the_start),
 		cmocka_unit_test(test_refused_superblock_is_repeated_on_the_same_copy),
 		cmocka_unit_test(test_removed_member_is_forgotten_by_the_superblocks_first),
 		cmocka_unit_test(test_target_is_on_record_only_when_its_marks_are_durable),
