@@ -636,6 +636,9 @@
 	X(WITNESS_BY_COPY, "witness-by-copy", 8,						\
 	  "test_assembly: an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it",	\
 	  "an old copy of a device that has changed keeps what that one says of the others from counting")	\
+	X(WITNESS_BY_OLDER, "witness-by-older", 8,						\
+	  "test_assembly: a_member_that_went_back_does_not_speak_for_the_device_that_has_changed",	\
+	  "a member that went back in time keeps what a device that has changed says of the others from counting")	\
 	X(FILLED_STILL_A_SPARE, "filled-still-a-spare", 12,					\
 	  "test_engine_identity: test_spare_that_was_filled_is_known_by_its_uuid_while_it_is_away",	\
 	  "a spare that was filled, and went, is forgotten when another one with its UUID is back")	\

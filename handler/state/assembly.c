@@ -318,13 +318,24 @@ is_old_copy(const struct superblock *own, const struct superblock *record)
 	return memcmp(own->member_uuid, record->member_uuid, UUID_BYTES) == 0 && newer(record, own) && !MUTANT(WITNESS_BY_COPY);
 }
 
-/* Is one of those here whom the record calls in sync?  Then nobody needs to be told by another. */
+/* Whom the record calls in sync has it too, so it says who is out: one copy that is left does so as well (metadata.c).  Not if it is older
+ * than the record knows.
+ */
+static bool
+has_record(struct own own, const struct superblock *record)
+{
+	const uint8_t *uuid = own.superblock->member_uuid;
+
+	return calls_in_sync(record, uuid) && !is_old_copy(own.superblock, record) &&
+	       (!went_back(own, known_writes(record, uuid)) || MUTANT(WITNESS_BY_OLDER));
+}
+
+/* Is one of those here?  Then nobody needs to be told by another. */
 static bool
 knows_itself(const struct assembly_input *input, const struct superblock *record)
 {
 	for (int i = 0; i < input->count; i++)
-		if (ours(input, i) && calls_in_sync(record, input->superblocks[i]->member_uuid) &&
-		    !is_old_copy(input->superblocks[i], record))
+		if (ours(input, i) && has_record(own_of(input, i), record))
 			return true;
 	return false;
 }

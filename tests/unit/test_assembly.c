@@ -474,6 +474,38 @@ an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it(void **state)
 	check_always(&scene);
 }
 
+/* One that it calls in sync is there, as it was before the other one was out. */
+static void
+a_member_that_went_back_does_not_speak_for_the_device_that_has_changed(void **state)
+{
+	for (int lost = 0; lost < 2; lost++) {
+		static struct scene scene;
+		struct superblock before = record_of(1, 3), after = before;
+		int old, witness;
+
+		scene_begin(&scene);
+		before.write_count = 100;
+		old = add_member(&scene, &before, 0, 0, EPOCH, EVENT);
+		scene.input.copy_lost[old] = lost;
+		add_member(&scene, &before, 1, 1, EPOCH, EVENT);
+		after.member_states[1] = MEMBER_MISSING;
+		after.write_counts[0] = 102;
+		after.write_counts[2] = 102;
+		after.write_count = 103;
+		witness = add_member(&scene, &after, 2, 2, EPOCH + 1, EVENT + 3);
+		scene.input.presence[witness] = PRESENCE_MISFIT;
+		assert_int_equal(decide(&scene)->answer, ASSEMBLY_REFUSED);
+		assert_int_equal(scene.verdict.newest, witness);
+		assert_int_equal(scene.verdict.standing[old], STANDING_OBSOLETE);
+		check_always(&scene);
+		/* It has had the writes of which the others know. */
+		scene.superblocks[witness].write_counts[0] = 100 + (uint64_t)lost;
+		decide(&scene);
+		assert_int_equal(scene.verdict.newest, old);
+		check_always(&scene);
+	}
+}
+
 /* Its last word was for nobody, or they have it as well. */
 static void
 a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync(void **state)
@@ -1092,6 +1124,7 @@ main(void)
 		cmocka_unit_test(a_device_that_has_changed_may_be_the_last_who_knows_that_the_others_are_out),
 		cmocka_unit_test(what_members_lack_is_not_known_where_a_device_that_has_changed_says_who_is_out),
 		cmocka_unit_test(an_old_copy_of_the_device_that_has_changed_does_not_speak_for_it),
+		cmocka_unit_test(a_member_that_went_back_does_not_speak_for_the_device_that_has_changed),
 		cmocka_unit_test(a_device_that_has_changed_says_nothing_of_those_it_calls_in_sync),
 		cmocka_unit_test(spares_and_further_slots_are_not_waited_for),
 		cmocka_unit_test(a_replaced_member_is_obsolete_even_if_forced),

@@ -351,11 +351,11 @@ write_all_without_second(struct world *world)
 	rig_steps(rig, 200);		/* that is on record */
 }
 
-/* The gateway dies when it has acknowledged what member 0 has not.  Member 1 is left with one copy, and the third of them is away: another
- * gateway must not start with 0, or what it lacks would be read from it.
+/* The gateway dies when it has acknowledged what member 0 has not.  Member 1 is left with one copy, and the third of them is away, or has
+ * changed, and calls member 1 in sync: another gateway must not start with 0, or what it lacks would be read from it.
  */
 static void
-lose_newer_copy(bool at_start, uint64_t seed)
+lose_newer_copy(bool at_start, bool changed, uint64_t seed)
 {
 	struct world world;
 	struct rig *rig = &world.rig;
@@ -378,11 +378,14 @@ lose_newer_copy(bool at_start, uint64_t seed)
 	damage_newer_superblock(rig, 1);
 	rig->epoch_recorded = rig->epoch_tried = 0;
 	rig->members[0].reachable = true;
-	rig->members[2].reachable = false;
+	rig->members[2].reachable = changed;
+	rig->members[2].told_block_bytes = changed ? 4096 : 0;
 	rig_start(rig);
 	rig_steps(rig, 10000);
-	assert_int_equal(rig_status(rig).state, VOLUME_ASSEMBLING);
+	assert_int_equal(rig_status(rig).state, changed ? VOLUME_FAILED : VOLUME_ASSEMBLING);
+	rig->members[2].told_block_bytes = 0;
 	rig->members[2].reachable = true;
+	fake_member_cut(&rig->members[2], true);
 	wait_until(rig, all_in_sync);
 	rig->errors_allowed = false;	/* nothing is lost */
 	finish(rig);
@@ -392,8 +395,16 @@ static void
 test_a_lost_copy_does_not_take_along_who_is_out(void **state)
 {
 	(void)state;
-	lose_newer_copy(false, 1910);
-	lose_newer_copy(true, 1911);
+	lose_newer_copy(false, false, 1910);
+	lose_newer_copy(true, false, 1911);
+}
+
+static void
+test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out(void **state)
+{
+	(void)state;
+	lose_newer_copy(false, true, 1912);
+	lose_newer_copy(true, true, 1913);
 }
 
 /* --- two change their addresses --- */
@@ -513,6 +524,7 @@ main(void)
 		cmocka_unit_test(test_who_is_lost_each_time_is_heard),
 		cmocka_unit_test(test_who_is_needed_is_tried_again_however_often_it_is_lost),
 		cmocka_unit_test(test_a_lost_copy_does_not_take_along_who_is_out),
+		cmocka_unit_test(test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out),
 		cmocka_unit_test(test_members_that_change_addresses_during_a_start_are_known),
 		cmocka_unit_test(test_a_start_by_force_that_is_called_off_writes_no_superblocks),
 	};
