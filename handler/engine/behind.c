@@ -15,6 +15,8 @@
  * it is not spared, and the range fails instead: if one of those writes failed, or may have been lost with a cache (only after
  * more members fell silent than the level bears), or if there are too many.
  *
+ * The write of a compare and write need not be waited for: its rows are held until all of it has ended.
+ *
  * Streams have as many requests of several pieces as are under way, a few hundred at most; a list of them is looked through for
  * each write, which costs less than anything else that is done for it.
  */
@@ -33,7 +35,7 @@ struct overwritten {		/* in order, apart from each other */
 void
 behind_begun(struct engine *engine, struct engine_request *request)
 {
-	if (request->several_link != NULL || request->claimed)
+	if (request->several_link != NULL || (request->claimed && MUTANT(COMPARED_UNDOUBTED)))
 		return;
 	request->several_link = &engine->several;
 	request->several_next = engine->several;
@@ -78,7 +80,7 @@ must_wait(const struct engine *engine, const struct engine_request *request)
 	if (!writes(request) || MUTANT(REPEATED_BEHIND))
 		return false;
 	for (other = engine->several; other != NULL; other = other->several_next)
-		if (!zero_is_long(other) && overlaps(other, other->length_bytes, request))
+		if (!zero_is_long(other) && !other->claimed && overlaps(other, other->length_bytes, request))
 			return true;
 	for (other = engine->behind_head; other != NULL && other != request; other = other->next)
 		if (overlaps(other, other->length_bytes, request))

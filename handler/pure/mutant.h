@@ -283,6 +283,9 @@
 	X(PIECES_UNFILLED, "pieces-unfilled", 14,						\
 	  "test_engine_lost: test_a_piece_whose_only_holder_went_while_nobody_is_filled_is_not_acknowledged",	\
 	  "that is noticed only while a device is being filled")				\
+	X(COMPARED_UNDOUBTED, "compared-undoubted", 14,						\
+	  "test_engine_lost: test_a_piece_of_a_compare_and_write_whose_only_holder_went_is_not_acknowledged",	\
+	  "that is not noticed of a compare and write")						\
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
 	X(NOTHING_TOLD_AS_LOST, "nothing-told-as-lost", 9,					\
