@@ -281,6 +281,7 @@ write_row(struct sync_rows *rows)
 		return;
 	}
 	intent_io_begins(engine, &rows->mend.marks);
+	sync_rows_keep(rows);
 	rows->pending = 1;	/* this function */
 	for (int position = 0; position < engine->geometry.width; position++) {
 		const uint8_t role = role_at(rows, position);

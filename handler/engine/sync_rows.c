@@ -70,12 +70,26 @@ sync_rows_shorten(struct sync_rows *rows, int count)
 }
 
 void
+sync_rows_keep(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+
+	if (rows->keeps || rows->purpose != SYNC_PARITY || MUTANT(PARITY_UNKEPT))
+		return;
+	intent_keep(&engine->intent, intent_region(&engine->intent, rows->first_row));
+	rows->keeps = true;
+}
+
+void
 sync_rows_end(struct sync_rows *rows, int result)
 {
 	struct engine *engine = rows->op.engine;
 
 	intent_io_drop(engine, &rows->mend.marks);
 	intent_io_wrote(&rows->note);
+	if (rows->keeps)
+		intent_end(&engine->intent, intent_region(&engine->intent, rows->first_row));
+	rows->keeps = false;
 	if (rows->buffer != NULL)
 		arena_release(&engine->arena, rows->buffer, rows->buffer_bytes);
 	rows->buffer = NULL;
@@ -205,6 +219,7 @@ correct_rows(struct sync_rows *rows)
 		if (rows->differed & 1u << i)
 			correct_row(rows, &gather, i);
 	intent_io_begins(engine, &rows->mend.marks);
+	sync_rows_keep(rows);
 	if (noted != 0 && !MUTANT(RESYNC_UNNOTED))
 		intent_io_writes(engine, &rows->note, rows->first_row, noted);
 	if (gather_submit(&gather) != 0)

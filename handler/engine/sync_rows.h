@@ -67,6 +67,7 @@ struct sync_rows {
 	struct row_note note;	/* of those that are corrected */
 	uint32_t differed;	/* bit per row: it did not fit */
 	uint32_t marked;	/* of those: its region was marked for it */
+	bool keeps;		/* its region, sync_rows_keep() */
 	uint32_t wrong[SYNC_ROWS_MAX];	/* of such a row: the positions that are to be written */
 	int8_t blamed[SYNC_ROWS_MAX];	/* of such a row: the role that alone is wrong, -1: not known */
 	uint32_t unreadable;	/* bit per row: it could not be done */
@@ -101,6 +102,9 @@ int sync_rows_first_writer(bool wrong, int writers);
 bool sync_rows_awaited(const struct sync_rows *rows);
 /* The first `count` rows are all that it does.  Its chunks are not to be found any more: it ends next. */
 void sync_rows_shorten(struct sync_rows *rows, int count);
+/* Before parity of theirs is written, for most of them without a mark: should a member go with which redundancy goes, their region is
+ * suspect no longer, but it must not be cleaned by a flush that passes this write by.  Till the end. */
+void sync_rows_keep(struct sync_rows *rows);
 void sync_rows_end(struct sync_rows *rows, int result);
 void mend_rows(struct sync_rows *rows, int index);	/* this row and those behind it, then sync_rows_end() */
 

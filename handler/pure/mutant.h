@@ -308,6 +308,9 @@
 	X(MENDED_WRITTEN, "mended-written", 6,							\
 	  "test_engine_lost: test_what_a_resync_mended_beside_a_bad_row_is_nobodys_data",	\
 	  "rows that nobody wrote count as written when a resync corrects them one by one, beside one that can't be read")	\
+	X(PARITY_UNKEPT, "parity-unkept", 16,							\
+	  "test_engine_lost: test_parity_on_its_way_when_a_member_goes_counts_as_new",		\
+	  "a region is cleaned while parity that a resync made of it is on its way, for a member went")	\
 	X(CORRECTION_UNMARKED, "correction-unmarked", 6,						\
 	  "test_engine_scrub: test_what_a_scrub_corrected_is_not_lost_with_a_member",		\
 	  "what a scrub corrects is written into a region that counts as clean")		\

@@ -393,6 +393,13 @@ intent_begin(struct intent *intent, uint32_t region)
 }
 
 void
+intent_keep(struct intent *intent, uint32_t region)
+{
+	assert(intent->active[region] < UINT16_MAX);
+	intent->active[region]++;
+}
+
+void
 intent_end(struct intent *intent, uint32_t region)
 {
 	assert(intent->active[region] > 0);

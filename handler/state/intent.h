@@ -149,6 +149,9 @@ bool intent_regions_doubted_since(const struct intent *intent, uint64_t first, u
 bool intent_begin(struct intent *intent, uint32_t region);
 bool intent_ready(const struct intent *intent, uint32_t region);
 void intent_end(struct intent *intent, uint32_t region);
+/* Rows of this region, which is suspect, are written without a mark: it is not cleaned before intent_end(), though it may be suspect no
+ * longer by then, because a member went. */
+void intent_keep(struct intent *intent, uint32_t region);
 /* These rows will be written, between intent_begin() and intent_end() of their regions. */
 void intent_note_rows(struct intent *intent, uint64_t first, uint64_t last);
 
