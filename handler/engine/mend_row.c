@@ -143,7 +143,10 @@ finish_row(struct sync_rows *rows)
 	struct engine *engine = rows->op.engine;
 	struct mend *mend = &rows->mend;
 
-	if (!mend->heals || engine->target == NULL ||
+	/* If a cache was lost since it was made, the row may be lost anew, and be on its way to the record just now. */
+	const bool doubted = rows->doubts != engine->intent.doubts && !MUTANT(HEALED_THOUGH_DOUBTED);
+
+	if (!mend->heals || engine->target == NULL || doubted ||
 	    lost_forget(engine, row_of(rows), (uint8_t)engine->target->role, 0,
 			engine->geometry.chunk_bytes) != 0) {
 		row_done(rows, true);	/* what stays on record does no harm */

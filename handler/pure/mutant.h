@@ -460,6 +460,9 @@
 	X(ROWS_UNNOTED, "rows-unnoted", 16,							\
 	  "test_engine_lost: test_lost_caches_make_suspect_what_was_written_and_nothing_else",	\
 	  "rows that are written are not remembered as such until they are flushed")		\
+	X(HEALED_THOUGH_DOUBTED, "healed-though-doubted", 15,					\
+	  "test_engine_mend: test_what_is_lost_again_while_it_is_healed_stays_lost",		\
+	  "a row counts as healed though a cache has taken some of it along meanwhile")	\
 	X(HEALED_BY_WORD, "healed-by-word", 14,							\
 	  "test_engine_knowable: test_what_a_cache_may_have_lost_stays_lost_whatever_its_member_says_later",	\
 	  "who returns without a cache is believed to have had none")				\
