@@ -690,6 +690,9 @@
 	X(SETTLED_ONCE, "settled-once", 16,							\
 	  "test_intent: what_is_settled_stays_so_when_another_cache_is_lost",			\
 	  "a second cache that is lost makes all never-written rows of a volume without redundancy doubtful")		\
+	X(DEFINED_ONCE, "defined-once", 16,							\
+	  "test_intent: what_is_defined_stays_so_when_another_cache_is_lost",			\
+	  "a second cache that is lost takes along what never-written rows are without redundancy, if one was written since")	\
 	X(UNSENT_UNTOLD, "unsent-untold", 15,							\
 	  "test_engine_stops: test_stop_whose_last_flush_can_not_be_sent_ends",			\
 	  "a command that ends without being sent wakes nobody")					\

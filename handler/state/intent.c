@@ -587,8 +587,10 @@ suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 		return false;
 	intent->doubted[region] = intent->doubts;
 	if (is_raw(intent, region)) {
-		set_defined(intent, region, settled && unfit && !suspect);
-		if (settled && unfit)
+		/* What was defined is so still: that parity may have gone with a cache once more tells nothing else of it. */
+		if (!settled || !suspect || MUTANT(DEFINED_ONCE))
+			set_defined(intent, region, settled && unfit && !suspect);
+		if (settled)
 			undefine_rows(intent, region);
 		if (unfit)
 			drop_rows(intent, &intent->proven[region]);

@@ -903,6 +903,42 @@ what_is_settled_stays_so_when_another_cache_is_lost(void **state)
 		assert_true(intent_row_suspect(intent, row));
 }
 
+/* A cache took parity along that a resync had made, somebody writes there, and another cache is lost: only what was written may be. */
+static void
+what_is_defined_stays_so_when_another_cache_is_lost(void **state)
+{
+	struct intent *intent = &world.intent;
+
+	(void)state;
+	for (int filled = 0; filled < 2; filled++) {
+		assert_int_equal(intent_init(intent, 4, 4), 0);
+		assert_int_equal(intent_grow(intent, 8, true), 0);
+		intent_region_proven(intent, 1);
+		intent->absent = REGION_STALE(0);
+		intent_member_lost(intent, true);
+		if (filled)
+			intent_target_begin(intent, REGION_STALE(0), true, false);
+		for (uint64_t row = 4; row < 8 && filled; row++)
+			intent_row_copied(intent, row);
+		intent_suspect_dirty(intent, true, true);
+		for (uint64_t row = 4; row < 8; row++)
+			assert_true(intent_row_suspect(intent, row) && intent_row_defined(intent, row));
+		intent_begin(intent, 1);
+		for (int losses = 0; losses < 3; losses++) {
+			intent_suspect_dirty(intent, true, true);
+			for (uint64_t row = 4; row < 8; row++) {
+				const bool written = losses > 0 && row == 5;
+
+				assert_int_equal(intent_row_losable(intent, row), written);
+				assert_int_equal(intent_row_suspect(intent, row) && !intent_row_defined(intent, row), written);
+			}
+			intent_note_rows(intent, 5, 5);
+		}
+		intent_end(intent, 1);
+		intent_destroy(intent);
+	}
+}
+
 /* Of two regions that nobody had written a resync has made the parity, and one was clean since; a row of each is written. */
 static void
 what_a_resync_just_made_goes_with_a_cache(void **state)
@@ -1174,6 +1210,7 @@ main(void)
 		cmocka_unit_test_teardown(what_was_written_stays_proven_while_its_place_is_filled, name_the_seed),
 		cmocka_unit_test(what_was_filled_before_a_cache_took_parity_along_is_compared),
 		cmocka_unit_test_teardown(what_is_settled_stays_so_when_another_cache_is_lost, name_the_seed),
+		cmocka_unit_test_teardown(what_is_defined_stays_so_when_another_cache_is_lost, name_the_seed),
 		cmocka_unit_test_teardown(what_was_left_in_a_cache_takes_along_nothing_that_was_written_since, name_the_seed),
 		cmocka_unit_test_teardown(what_a_resync_just_made_goes_with_a_cache, name_the_seed),
 		cmocka_unit_test_teardown(what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory, name_the_seed),
