@@ -232,7 +232,7 @@ static bool
 is_doubtful(const struct engine *engine, const struct member *member)
 {
 	return !member_usable(member) ||
-	       (member->cache_lost && (engine->intent.suspect_count > 0 || MUTANT(LOSS_DOUBTED_UNTIL_TOLD)));
+	       (member->lacking && (engine->intent.suspect_count > 0 || MUTANT(LOSS_DOUBTED_UNTIL_TOLD)));
 }
 
 bool
@@ -538,12 +538,14 @@ static void
 finish_eviction(struct member *member)
 {
 	struct engine *engine = member->engine;
-	const bool sure = !member->cache_lost;
+	const bool sure = !member->cache_lost && !member->lacking;
 
 	engine->activity++;
 	member->evicting = false;
 	member->condemned = false;
 	member->cache_lost = false;
+	member->lacking = false;
+	engine->loss_untold &= !MUTANT(LOSS_GONE_WITH_MEMBER);
 	member->mute_sessions = 0;
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;
@@ -639,6 +641,16 @@ resume(struct engine *engine)
 	engine_event(engine, EVENT_RESUMED, LOG_NOTICE, NULL, "enough members are back: I/O goes on");
 }
 
+/* What is suspect later is so for another reason. */
+static void
+forget_lacking(struct engine *engine)
+{
+	if (engine->intent.suspect_count > 0 || MUTANT(LOSS_DOUBTED_UNTIL_TOLD))
+		return;
+	for_each_member(engine, member)
+		member->lacking = false;
+}
+
 void
 evict_run(struct engine *engine)
 {
@@ -648,6 +660,7 @@ evict_run(struct engine *engine)
 	if (engine->phase < PHASE_WRITE_SUPERBLOCKS || engine->phase > PHASE_LAST_SUPERBLOCKS ||
 	    engine->fenced)
 		return;
+	forget_lacking(engine);
 	resume_kept(engine);
 	target_settle(engine);	/* before anybody goes: its record is in theirs */
 	for_each_member(engine, member) {

@@ -80,7 +80,7 @@ round_done(struct engine *engine)
 	struct list waiters;
 	struct list *node;
 	int result = engine->flush_result;
-	bool lost = false;
+	const bool told = anyone_is_told(engine), lost = engine->loss_untold;
 
 	if (result == 0 && fate_open(engine)) {
 		/* The next round sends it a flush, which waits for that, or for queue_limit. */
@@ -90,17 +90,9 @@ round_done(struct engine *engine)
 	}
 	if (engine->geometry.redundancy > 0)
 		intent_flush_ends(&engine->intent, result == 0);
-	for_each_member(engine, member) {
-		if (!member->cache_lost || !member->in_sync)
-			continue;
-		lost = true;
-		/* One that is still away must be doubted when it returns. */
-		if (anyone_is_told(engine) && member_usable(member))
-			member->cache_lost = false;
-	}
-	lost |= engine->loss_untold;
-	if (anyone_is_told(engine))
-		engine->loss_untold = false;
+	for_each_member(engine, member)
+		member->lacking &= !told;
+	engine->loss_untold &= !told;
 	engine->activity++;
 	list_init(&waiters);
 	list_splice(&waiters, &engine->flush_now);

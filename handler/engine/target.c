@@ -100,6 +100,7 @@ target_begin(struct member *member, int role)
 	member->checked = true;
 	member->excluded = false;
 	member->cache_lost = false;
+	member->lacking = false;
 	member->unflushed = true;	/* a cache that was switched off since it left may hold something yet */
 	member->standing = STANDING_REBUILDING;
 	member->reason[0] = '\0';
@@ -225,6 +226,7 @@ target_lost(struct engine *engine, enum member_state state)
 		return;
 	member->checked = false;
 	member->cache_lost = false;	/* the former's (dismiss), which keeps its place */
+	member->lacking = false;
 	if (engine->phase < PHASE_RELEASE)
 		tell_lost(member);
 	if (engine->target_phase == TARGET_TAKING)
@@ -297,6 +299,9 @@ take_place(struct engine *engine)
 	member->stale_set = -1;
 	if (MUTANT(FORMER_LOSS_KEPT))
 		member->cache_lost = former != NULL && former->cache_lost;
+	engine->loss_untold |= member->cache_lost;
+	member->lacking |= member->cache_lost;
+	member->cache_lost = false;
 	member->cached |= former != NULL && (former->cached || former->doubted);
 	engine->missing &= ~ROLE(role);
 	engine->out &= ~ROLE(role);
@@ -317,6 +322,7 @@ dismiss(struct engine *engine, struct member *former)
 {
 	/* What it may have lost with its cache was copied from it: the next flush still has to say so.  What it loses from now on the other has. */
 	engine->target->cache_lost = former->cache_lost;
+	engine->target->lacking = former->lacking;
 	former->in_sync = false;
 	former->evicting = true;
 	former->leaving = true;

@@ -172,6 +172,9 @@
 	X(LOSS_DOUBTED_UNTIL_TOLD, "loss-doubted-until-told", 6,				\
 	  "test_engine_flush: test_a_cache_is_made_up_for_by_those_who_were_proven_since",	\
 	  "who lost a cache can't make up for another's until a flush was told, though all is proven")	\
+	X(LOSS_DOUBTED_AGAIN, "loss-doubted-again", 6,						\
+	  "test_engine_flush: test_a_loss_that_was_made_up_for_is_not_doubted_again",		\
+	  "what a lost cache took along is doubted once more whenever its member loses a session, until a flush was told")	\
 	X(FORCED_TABLE_COUNTS, "forced-table-counts", 1,					\
 	  "test_engine_force: test_what_a_forced_member_calls_lost_and_was_written_since_is_there",	\
 	  "what the old table of a forced member calls lost is lost")				\

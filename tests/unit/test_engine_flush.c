@@ -263,6 +263,43 @@ test_a_cache_is_made_up_for_by_those_who_were_proven_since(void **state)
 	assert_true(lost > 0);
 }
 
+/* Its next session ends with nothing in its cache: it has all that it has acknowledged, and needs not be filled, told or not. */
+static void
+test_a_loss_that_was_made_up_for_is_not_doubted_again(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1620; seed < 1624; seed++) {
+		struct rig rig;
+
+		start(&rig, 5, 4, seed);
+		rig.options.grace_ms = 1000;
+		engine_set_limits(rig.engine, &rig.options);
+		write_everywhere(&rig);
+		fake_member_power_loss(&rig.members[1], true);
+		fake_member_power_loss(&rig.members[2], true);
+		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 1000));
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		wait_until(&rig, all_proven);
+		wait_until(&rig, all_clean);	/* which takes a flush, that nobody is told of */
+		fake_member_cut(&rig.members[1], true);
+		for (int i = 0; i < 2000; i++) {
+			rig_step(&rig);
+			assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+		}
+		assert_int_equal(rig_status(&rig).members[1].link, LINK_OPEN);
+		rig.errors_allowed = true;
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);
+		assert_int_equal(rig.last_error, -EIO);
+		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(&rig);
+		assert_int_equal(rig.failed, 1);	/* once */
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
 /* Level 6 with one member out: what a resync has just made of rows that were never written is lost with a cache, in P only.  P and Q
  * don't fit each other then, so what is written there must not be made from both as they stand.
  */
@@ -838,6 +875,7 @@ main(void)
 		cmocka_unit_test(test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet),
 		cmocka_unit_test(test_a_write_that_failed_and_was_done_is_flushed),
 		cmocka_unit_test(test_a_cache_is_made_up_for_by_those_who_were_proven_since),
+		cmocka_unit_test(test_a_loss_that_was_made_up_for_is_not_doubted_again),
 		cmocka_unit_test(test_parity_that_a_cache_took_along_is_not_believed),
 		cmocka_unit_test(test_who_was_filled_before_a_cache_took_parity_along_fits_it),
 		cmocka_unit_test(test_a_loss_is_told_although_its_member_went),
