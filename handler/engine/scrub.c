@@ -116,6 +116,14 @@ corrected_flushed(struct flush_waiter *waiter, int result)
 		scrub->not_before_ms = engine->now_ms + RETRY_MS;
 }
 
+/* They were only compared, for a scrub that was stopped, and the one that was begun since corrects: it looks at them itself. */
+static bool
+is_superseded(const struct scrub *scrub)
+{
+	return scrub->running && scrub->rows.purpose == SYNC_CHECK && scrub->rows.op.engine->record.scrub_mode == SCRUB_REPAIR &&
+	       !MUTANT(COMPARED_AS_CORRECTED);
+}
+
 static void
 rows_scrubbed(struct sync_rows *rows, int result)
 {
@@ -126,6 +134,8 @@ rows_scrubbed(struct sync_rows *rows, int result)
 		scrub->not_before_ms = engine->now_ms + RETRY_MS;
 		return;
 	}
+	if (is_superseded(scrub))
+		return;
 	if (rows->differed == 0 || rows->purpose != SYNC_PARITY || MUTANT(CORRECTION_UNFLUSHED)) {
 		note_mismatches(scrub);
 		advance(scrub);

@@ -871,6 +871,9 @@
 	X(OUT_UNTOLD, "out-untold", 13,								\
 	  "test_engine_handover: test_nobody_is_out_before_those_who_stay_have_heard_of_it",	\
 	  "a member is out before another has heard of it that was on its way out and stays")	\
+	X(COMPARED_AS_CORRECTED, "compared-as-corrected", 14,					\
+	  "test_engine_scrub: test_what_was_only_compared_is_not_taken_for_corrected",		\
+	  "a scrub that corrects passes by rows that the one before it was just comparing")	\
 	X(UNSTEADY_TAKEN, "unsteady-taken", 15,							\
 	  "test_engine_starts: test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away",	\
 	  "a start begins again each time that a member is lost which the others could do without")	\

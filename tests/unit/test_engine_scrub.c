@@ -166,6 +166,48 @@ test_a_scrub_marks_what_it_corrects_and_no_more(void **state)
 	finish(&rig);
 }
 
+/* --- a scrub that is begun anew --- */
+
+static enum tap_verdict
+hold_reads_of_data(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_READ && io->offset_bytes >= 4u << 20 ? TAP_HOLD : TAP_PASS;
+}
+
+/* Rows are just being compared when a scrub that corrects takes the place of the one that compares. */
+static void
+test_what_was_only_compared_is_not_taken_for_corrected(void **state)
+{
+	static const uint8_t junk[512] = { 1, 2, 3 };
+	struct rig rig;
+	struct tap tap;
+	char why[256];
+
+	(void)state;
+	rig_init(&rig, 5, 4, 16384, 8 << 20, 931);
+	tap_init(&tap, &rig.members[0]);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	wait_until(&rig, all_clean);
+	/* Row 2's parity is on member 1. */
+	disk_write(&rig.members[1].disk, (4u << 20) + 2 * 16384 + 512, junk, 512, true);
+	tap.judge = hold_reads_of_data;
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), 0);
+	for (int i = 0; i < 2000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_not_equal(tap.held_count, 0);
+	assert_int_equal(engine_scrub_stop(rig.engine, why), 0);
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_REPAIR, false, why), 0);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	wait_until(&rig, scrub_done);
+	assert_int_equal(rig_status(&rig).scrub_mismatches, 1);
+	assert_int_equal(rig_parity_faults(&rig), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -175,6 +217,7 @@ main(void)
 		cmocka_unit_test(test_a_scrub_goes_on_where_it_was_stopped),
 		cmocka_unit_test(test_a_scrub_that_is_begun_anew_skips_nothing),
 		cmocka_unit_test(test_a_scrub_marks_what_it_corrects_and_no_more),
+		cmocka_unit_test(test_what_was_only_compared_is_not_taken_for_corrected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
