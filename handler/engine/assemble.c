@@ -23,6 +23,7 @@
 #include <syslog.h>
 
 #define AGAIN_MS 1000u		/* after an assembly that had to be given up */
+#define OUTDATED_MS 1000u	/* superblocks that were read earlier are read again before the start */
 #define FORGIVEN_MS 10000u	/* so long after a member was lost during an assembly that is forgotten, and as long as silence is borne twice */
 
 /* --- phases --- */
@@ -1081,6 +1082,42 @@ is_looking_again(const struct engine *engine)
 	return false;
 }
 
+/* Where targets know no reservations, another gateway may have had the volume since a member's superblocks were read, or has it: they are
+ * read again, once, before anything is made of them.  Not when this start has written some: those name this gateway.
+ */
+static bool
+read_again(struct engine *engine, uint64_t since_ms, uint32_t age_ms, const struct assembly_verdict *accused)
+{
+	bool any = false;
+
+	for_each_member(engine, member)
+		if (member->presence == PRESENCE_EXAMINED && member->link == LINK_OPEN && !member->leaving &&
+		    !member->identity.reservation && engine->epoch_written == 0 && member->examined_ms + age_ms < since_ms &&
+		    (accused == NULL || accused->went_back[member->slot])) {
+			place_examine(member);
+			any = true;
+		}
+	return any;
+}
+
+/* Who is there since tells of writes that another one had not had, when that was read. */
+static bool
+hears_accused(struct engine *engine, const struct assembly_verdict *verdict)
+{
+	return !MUTANT(ACCUSED_UNHEARD) && read_again(engine, engine->heard_ms, 0, verdict);
+}
+
+/* However long that takes, it is done once for each start that is tried. */
+static bool
+brought_up_to_date(struct engine *engine)
+{
+	if (!engine->read_again && !MUTANT(OUTDATED_TAKEN))
+		engine->read_again = read_again(engine, engine->now_ms, OUTDATED_MS, NULL);
+	else
+		engine->read_again = false;
+	return !engine->read_again;
+}
+
 /* Nobody heard yet what it is, and its first log-in (by each of its paths) may still be answered. */
 static bool
 is_unheard(const struct member *member)
@@ -1169,10 +1206,20 @@ examine_run(struct engine *engine)
 		}
 	}
 	assembly_decide(&input, &verdict);
-	engine->refused = verdict.answer == ASSEMBLY_REFUSED;
-	snprintf(engine->reason, sizeof(engine->reason), "%s", verdict.reason);
-	if (may_begin(engine, &verdict))
+	if (hears_accused(engine, &verdict))
+		return;
+	if (may_begin(engine, &verdict)) {
+		if (!brought_up_to_date(engine))
+			return;		/* who was refused stays so meanwhile */
+		engine->refused = false;
+		engine->reason[0] = '\0';
 		begin(engine, &verdict);
+	} else {
+		engine->read_again = false;
+		engine->refused = verdict.answer == ASSEMBLY_REFUSED;
+		if (verdict.reason[0] != '\0')		/* else may_begin() has said why */
+			snprintf(engine->reason, sizeof(engine->reason), "%s", verdict.reason);
+	}
 	if (engine->phase == PHASE_EXAMINE)
 		look_again(engine);
 }

@@ -163,6 +163,7 @@ struct member {
 	uint64_t write_count;		/* of its superblock */
 	uint8_t *page;			/* 4 blocks of 4 KiB: copies A and B, superblock to write, probe */
 	int examining;			/* reads of A and B under way */
+	uint64_t examined_ms;		/* when they began */
 	bool examine_failed;
 	bool examine_refused;		/* some copy could not be read, but not for the medium's sake */
 	int looks_failed;		/* openings that ended before its superblocks were read */
@@ -304,6 +305,8 @@ struct engine {
 	uint64_t started_ms;
 	uint64_t phase_since_ms;
 	uint64_t examine_not_before_ms;
+	uint64_t heard_ms;		/* when a superblock was read last that was not known so before */
+	bool read_again;		/* those of members without reservations, for a start that is about to begin */
 	uint64_t startable_ms;		/* since when there are enough members, though not all; 0: not so */
 	uint32_t startable_wait_ms;	/* from then on */
 

@@ -631,11 +631,15 @@ lost_a_copy(const struct member *member)
 static void
 judge_superblock(struct member *member)
 {
+	const bool heard = member->presence == PRESENCE_EXAMINED;
+	const uint64_t known = member->superblock.write_count;
 	const char *reason = "";
 
 	member->verdict = superblock_choose(member->page, member->page + LAYOUT_SUPERBLOCK_BYTES,
 					    &member->superblock, &reason);
 	member->copy_lost = lost_a_copy(member);
+	if (!heard || member->superblock.write_count != known)
+		member->engine->heard_ms = member->engine->now_ms;
 	if (member->verdict != SUPERBLOCK_OK && member->examine_refused) {
 		/* That may pass, and says nothing of what stands there. */
 		member_note(member, "its superblocks can't be read");
@@ -697,6 +701,7 @@ read_copy(struct member *member, uint64_t offset_bytes, uint8_t *into)
 void
 place_examine(struct member *member)
 {
+	member->examined_ms = member->engine->now_ms;
 	member->examine_failed = false;
 	member->examine_refused = false;
 	read_copy(member, LAYOUT_SUPERBLOCK_A_OFFSET, member->page);

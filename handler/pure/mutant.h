@@ -624,6 +624,12 @@
 	X(ANYBODY_A_HALF, "anybody-a-half", 15,							\
 	  "test_engine_halves: test_device_that_answers_nothing_costs_no_request",		\
 	  "a start waits for a device that answers nothing as if it were a half that others may know nothing of")	\
+	X(OUTDATED_TAKEN, "outdated-taken", 8,						\
+	  "test_engine_starts: test_who_was_taken_out_while_this_gateway_waited_is_not_trusted",	\
+	  "a start goes by superblocks that were read long before, though another gateway may have had the volume since")	\
+	X(ACCUSED_UNHEARD, "accused-unheard", 15,						\
+	  "test_engine_starts: test_nobody_went_back_because_another_gateway_has_written_meanwhile",	\
+	  "members that another gateway has written to since they were read count as put back in time")	\
 	X(TWIN_WHILE_LOADING_LATE, "twin-while-loading-late", 12,				\
 	  "test_engine_identity: test_copy_is_known_while_the_maps_are_read",			\
 	  "a member that shows up again while the maps are read is looked at only when the volume runs")	\

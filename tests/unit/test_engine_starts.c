@@ -407,6 +407,124 @@ test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out(void
 	lose_newer_copy(true, true, 1913);
 }
 
+/* --- another gateway has had the volume meanwhile, and its targets know no reservations --- */
+
+#define LONG_WAIT_MS 8000u	/* for members that are absent */
+
+struct meanwhile {
+	struct world world;
+	uint8_t *before[MEMBERS_MAX], *after[MEMBERS_MAX];
+};
+
+static uint8_t *content(struct rig *rig, int index);
+
+static void
+become(struct rig *rig, uint8_t *bytes[MEMBERS_MAX])
+{
+	for (int i = 0; i < rig->count; i++) {
+		disk_write(&rig->members[i].disk, 0, bytes[i], RIG_MEMBER_BYTES, true);
+		free(bytes[i]);
+	}
+}
+
+/* What the other one is going to do is known, and not done yet.  Then this one starts, and hears of those that it reaches. */
+static void
+begin_meanwhile(struct meanwhile *meanwhile, int evicted, bool stopped, uint32_t unreachable, uint64_t seed)
+{
+	struct rig *rig = &meanwhile->world.rig;
+	uint64_t epoch;
+
+	begin(&meanwhile->world, 4, seed);
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	rig_stop(rig);
+	epoch = rig->epoch_recorded;
+	for (int i = 0; i < rig->count; i++)
+		meanwhile->before[i] = content(rig, i);
+	strcpy(rig->options.owner, "other#2");
+	rig_start_active(rig);
+	if (evicted >= 0) {
+		fake_member_cut(&rig->members[evicted], false);
+		wait_until(rig, is_degraded);
+	}
+	write_all(rig);
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+	wait_until(rig, all_clean);
+	rig_steps(rig, 500);
+	if (stopped)
+		rig_stop(rig);
+	else
+		rig_crash(rig);
+	for (int i = 0; i < rig->count; i++)
+		meanwhile->after[i] = content(rig, i);
+	become(rig, meanwhile->before);
+	strcpy(rig->options.owner, "rig#1");
+	rig->epoch_recorded = epoch;
+	rig->options.assembly_wait_ms = LONG_WAIT_MS;
+	for (int i = 0; i < rig->count; i++)
+		rig->members[i].reachable = !(unreachable & 1u << i);
+	rig_start(rig);
+	rig_steps(rig, 2000);
+	assert_int_equal(rig_status(rig).state, VOLUME_ASSEMBLING);
+	become(rig, meanwhile->after);
+}
+
+static void
+come_all(struct rig *rig)
+{
+	for (int i = 0; i < rig->count; i++)
+		rig->members[i].reachable = true;
+}
+
+/* One is out since, whose session stayed, as did those of the others.  It lacks all that was written. */
+static void
+test_who_was_taken_out_while_this_gateway_waited_is_not_trusted(void **state)
+{
+	struct meanwhile meanwhile;
+	struct rig *rig = &meanwhile.world.rig;
+
+	(void)state;
+	begin_meanwhile(&meanwhile, 3, true, 1u << 2, 1940);
+	rig_steps(rig, 2 * LONG_WAIT_MS);
+	assert_int_equal(rig_status(rig).state, VOLUME_ASSEMBLING);
+	come_all(rig);
+	wait_until(rig, all_in_sync);
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
+}
+
+static void
+test_volume_that_another_gateway_took_while_this_one_waited_is_left_to_it(void **state)
+{
+	struct meanwhile meanwhile;
+	struct rig *rig = &meanwhile.world.rig;
+
+	(void)state;
+	begin_meanwhile(&meanwhile, -1, false, 1u << 2, 1941);
+	rig_steps(rig, 2 * LONG_WAIT_MS);
+	assert_int_equal(rig_status(rig).state, VOLUME_FAILED);
+	assert_non_null(strstr(rig_status(rig).reason, "in use by other#2"));
+	rig_stop(rig);
+	rig_free(rig);
+}
+
+/* Who is new to this one tells of more writes than the others have shown. */
+static void
+test_nobody_went_back_because_another_gateway_has_written_meanwhile(void **state)
+{
+	struct meanwhile meanwhile;
+	struct rig *rig = &meanwhile.world.rig;
+
+	(void)state;
+	begin_meanwhile(&meanwhile, -1, true, 1u << 2 | 1u << 3, 1942);
+	come_all(rig);
+	rig_steps(rig, 2 * LONG_WAIT_MS);
+	assert_int_equal(rig_status(rig).state, VOLUME_ACTIVE);
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
+}
+
 /* --- two change their addresses --- */
 
 static uint8_t *
@@ -527,6 +645,9 @@ main(void)
 		cmocka_unit_test(test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out),
 		cmocka_unit_test(test_members_that_change_addresses_during_a_start_are_known),
 		cmocka_unit_test(test_a_start_by_force_that_is_called_off_writes_no_superblocks),
+		cmocka_unit_test(test_who_was_taken_out_while_this_gateway_waited_is_not_trusted),
+		cmocka_unit_test(test_volume_that_another_gateway_took_while_this_one_waited_is_left_to_it),
+		cmocka_unit_test(test_nobody_went_back_because_another_gateway_has_written_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
