@@ -327,10 +327,13 @@ measure(struct growth *growth, struct member *member, void (*done)(struct member
 
 /* --- the run --- */
 
+/* Also when it was given up with the marks on their way, as a stop does: nothing will ever say that there are such rows. */
 bool
 grow_unsettled(const struct engine *engine)
 {
-	return engine->growth != NULL && engine->growth->phase < GROWTH_RECORDING;
+	if (engine->growth != NULL)
+		return engine->growth->phase < GROWTH_RECORDING;
+	return engine->volume_bytes < geometry_volume_bytes(&engine->geometry) && !MUTANT(HALF_GROWN_FORGOTTEN);
 }
 
 bool

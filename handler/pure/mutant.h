@@ -83,6 +83,9 @@
 	  "a larger size is recorded before its regions are marked")				\
 	X(GROWN_WRITTEN, "grown-written", 9, "level 5",						\
 	  "new rows that nobody ever wrote are lost with a member")				\
+	X(HALF_GROWN_FORGOTTEN, "half-grown-forgotten", 6,					\
+	  "test_engine_grow: test_a_scrub_keeps_to_the_rows_on_record_when_growing_is_given_up",	\
+	  "when a stop ends growing half way, a scrub begins with rows that no record has")	\
 	X(GROWN_UNRECORDED, "grown-unrecorded", 6, "level 0",					\
 	  "new rows are used before the superblocks know of them")				\
 	X(PLACE_TAKEN_AT_ONCE, "place-taken-at-once", 13,					\

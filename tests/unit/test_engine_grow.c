@@ -414,6 +414,50 @@ test_stop_at_any_step(void **state)
 	}
 }
 
+static uint32_t regions_before;
+
+static bool
+is_marking(struct rig *rig)
+{
+	return rig_status(rig).regions > regions_before;
+}
+
+static bool
+scrub_is_at_the_last_rows(struct rig *rig)
+{
+	return rig_status(rig).scrub.done_rows + 8 >= rig_status(rig).scrub.total_rows;
+}
+
+/* It waits while the volume grows, and has the last region before it, whose new rows are padded already. */
+static void
+test_a_scrub_keeps_to_the_rows_on_record_when_growing_is_given_up(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 851);
+	grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+	wait_until(&rig, all_proven);
+	set_pace_of_all(&rig, 5000);
+	rig.step_ms_max = 1;
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), 0);
+	wait_until(&rig, scrub_is_at_the_last_rows);
+	assert_true(rig_status(&rig).scrub_active);
+	regions_before = rig_status(&rig).regions;
+	rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
+	begin(&rig);
+	wait_until(&rig, is_marking);
+	assert_false(outcome.done);
+	rig_stop(&rig);
+	assert_int_equal(outcome.error, -ESHUTDOWN);
+	assert_int_equal(rig_superblock(&rig, 0).scrub_row, 776);	/* the next four are not all old */
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 4000));
+	wait_until(&rig, scrub_done);
+	assert_int_equal(rig_status(&rig).scrub_mismatches, 0);
+	finish_proven(&rig);
+}
+
 /* A device that was put back as it was before does not take the volume down with it. */
 static void
 test_member_shrinks_again(void **state)
@@ -519,6 +563,7 @@ main(void)
 		cmocka_unit_test(test_member_lost_at_any_step),
 		cmocka_unit_test(test_crash_at_any_step),
 		cmocka_unit_test(test_stop_at_any_step),
+		cmocka_unit_test(test_a_scrub_keeps_to_the_rows_on_record_when_growing_is_given_up),
 		cmocka_unit_test(test_member_shrinks_again),
 		cmocka_unit_test(test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used),
 	};
