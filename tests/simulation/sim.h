@@ -25,6 +25,9 @@
 
 #define SIM_MESSAGE_MAX 400
 #define ROTS_MAX 4
+#define SPELLS_MAX 64
+#define SIM_ANSWER_US_MIN 40
+#define SIM_ANSWER_US_MAX 1200	/* of a member that is not slow */
 #define SIM_STEPS_DEFAULT 300
 #define SIM_SLOTS_MAX 16	/* devices: members, spares, and some more for later */
 #define SIM_MEMBERS_MAX 12
@@ -178,6 +181,7 @@ struct sim_request {
 	uint64_t memory_refused;	/* engine_memory_refused() when it was submitted */
 	uint64_t cache_losses;		/* until it was submitted */
 	bool assembled;			/* the volume was, then */
+	uint32_t most_active;		/* requests that were under way at one time of its life */
 	/* It has its time from then on, by the clock of its gateway (time_awake_us): submitted; of a long range of zeros, the last
 	 * piece was cut, and what was seen of it last. */
 	uint64_t from_us;
@@ -336,6 +340,11 @@ struct sim {
 	struct stay stay;
 	struct steer steer;
 	struct cascade cascade;
+	struct spell {			/* a member's answers took up to so long; until the last of them came */
+		uint64_t from_us, until_us, answer_us;
+		int member;
+	} spells[SPELLS_MAX];		/* the latest, a ring */
+	uint32_t spell_count;
 	uint64_t trouble_until_us[SIM_SLOTS_MAX];
 	uint64_t excess_until_us;	/* until then more members may be silent than the level bears */
 
@@ -571,6 +580,9 @@ uint64_t time_awake_us(const struct sim *sim, bool former);	/* a gateway's clock
 void time_look(struct sim *sim, bool former);	/* at pieces of long ranges of zeros: a gateway had its turn */
 void time_judge(struct sim *sim, const struct sim_request *request);	/* it ended now, or its gateway did */
 void time_judge_stop(struct sim *sim, uint64_t began_us, uint64_t stood_us);	/* it ended now */
+void time_set_answers(struct sim *sim, int m, uint64_t least_us, uint64_t most_us);	/* a member's, from now on */
+uint64_t time_slow_us(const struct sim *sim, uint64_t since_us);	/* for how long since then some member was slow */
+uint64_t time_slowest_us(const struct sim *sim, uint64_t since_us);	/* an answer of any member, at any time since then */
 void stay_begin(struct sim *sim, uint64_t *random);	/* and watch it for as long as a request may take */
 void stay_end(struct sim *sim);
 const char *stay_name(enum stay_kind kind);

@@ -47,8 +47,7 @@ cure(struct sim *sim, int m, enum cure_kind kind)
 		fake_member_continue(member);
 		break;
 	case CURE_SPEED:
-		member->answer_us_min = 40;
-		member->answer_us_max = 1200;
+		time_set_answers(sim, m, SIM_ANSWER_US_MIN, SIM_ANSWER_US_MAX);
 		break;
 	case CURE_PATH:
 		member->path_down[0] = false;
@@ -528,8 +527,7 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 		cure_after(sim, m, CURE_REACH, lasts);
 		break;
 	case FAULT_SLOW:
-		member->answer_us_min = 1000;
-		member->answer_us_max = random_once_in(random, 2) ? 30000 : 700000;
+		time_set_answers(sim, m, 1000, random_once_in(random, 2) ? 30000 : 700000);
 		cure_after(sim, m, CURE_SPEED, lasts);
 		break;
 	case FAULT_PATH:

@@ -244,6 +244,15 @@ prepare_write(struct sim *sim, struct sim_request *request)
 		oracle_submitted(sim, request);
 }
 
+/* Those under way wait for each other's rows. */
+static void
+note_active(struct sim *sim)
+{
+	for (struct sim_request *request = sim->active; request != NULL; request = request->next)
+		if (request->most_active < sim->active_count)
+			request->most_active = sim->active_count;
+}
+
 static void
 hand_over(struct sim *sim, struct sim_request *request)
 {
@@ -253,6 +262,7 @@ hand_over(struct sim *sim, struct sim_request *request)
 		request->next = sim->active;
 		sim->active = request;
 		sim->active_count++;
+		note_active(sim);
 		engine_submit(sim->engine, &request->request);
 		return;
 	}
@@ -283,6 +293,7 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	request->memory_refused = engine_memory_refused();
 	request->cache_losses = sim->cache_losses;
 	request->assembled = sim->running_seen;
+	request->most_active = 0;
 	request->from_us = time_awake_us(sim, request->former);
 	request->waits = true;
 	request->pieces = request->pieces_ended = 0;

@@ -1138,18 +1138,18 @@ request_time_ms(const struct sim *sim)
 }
 
 /* A slow member that others can't do without, and requests that wait for each other's rows: each of them reads, writes, flushes, and has
- * losses forgotten.
+ * losses forgotten.  What counts is its life, not its end: the member may be quick again by then, and those it waited for be done.
+ * For the rest of its time nobody was slow, and that is no longer than it takes to find out who is silent, and to do without.
  */
 static bool
-slowness_takes_long(const struct sim *sim, uint64_t lived_ms)
+slowness_takes_long(const struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
 {
-	const uint64_t time_ms = request_time_ms(sim), steps = 8;
-	uint64_t slowest_us = 0;
+	const struct engine_options *options = &sim->engine_options;
+	const uint64_t time_ms = request_time_ms(sim), steps = 8, others_ms = 3ull * options->give_up_ms + options->grace_ms;
+	const uint64_t slowest_us = time_slowest_us(sim, request->submit_us);
 
-	for (int m = 0; m < sim->slots; m++)
-		if (sim->members[m].answer_us_max > slowest_us)
-			slowest_us = sim->members[m].answer_us_max;
-	return lived_ms + 1 >= time_ms && (uint64_t)sim->active_count * steps * slowest_us / 1000 >= time_ms;
+	return lived_ms + 1 >= time_ms && (uint64_t)request->most_active * steps * slowest_us / 1000 >= time_ms &&
+	       lived_ms <= time_slow_us(sim, request->submit_us) / 1000 + others_ms;
 }
 
 /* Who is silent in its sessions is given up when the second has ended: here one may last for two of the member's deadlines, which are not
@@ -1218,14 +1218,11 @@ half_is_awaited(const struct sim *sim)
 {
 	const struct engine_options *options = &sim->engine_options;
 	uint32_t missing = 0;
-	uint64_t slowest_us = 0;
+	const uint64_t slowest_us = time_slowest_us(sim, sim->started_us);
 	bool silent = false, half = false;
 
-	for (int m = 0; m < sim->slots; m++) {
+	for (int m = 0; m < sim->slots; m++)
 		silent |= sim->slot_of[m] >= 0 && sim->trouble_until_us[m] > sim->schedule.now_us;
-		if (sim->members[m].answer_us_max > slowest_us)
-			slowest_us = sim->members[m].answer_us_max;
-	}
 	for (int role = 0; role < sim->count; role++) {
 		const int m = sim->holder[role];
 
@@ -1251,7 +1248,8 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ENODATA:
 		return request->saw_loss || loss_is_fair(sim, request);
 	case ETIMEDOUT:
-		return excess || taking_takes_long(sim) || silence_takes_long(sim, lived_ms) || slowness_takes_long(sim, lived_ms) ||
+		return excess || taking_takes_long(sim) || silence_takes_long(sim, lived_ms) ||
+		       slowness_takes_long(sim, request, lived_ms) ||
 		       oracle_memory_was_short(sim, request);
 	case ETIME:
 		return request->request.limit_ms != 0;

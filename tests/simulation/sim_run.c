@@ -723,8 +723,8 @@ begin(struct sim *sim, const struct sim_options *options)
 		fake_member_init(member, label, sim->member_bytes_max, sim->block_bytes, &sim->schedule,
 				 &sim->random);
 		member->capacity_bytes = sim->member_bytes;
-		member->answer_us_min = 40;
-		member->answer_us_max = 1200;
+		member->answer_us_min = SIM_ANSWER_US_MIN;
+		member->answer_us_max = SIM_ANSWER_US_MAX;
 		member->deadline_us = random_between(&sim->random, 1000, 4000) * 1000;
 		member->command_us_max = 6000ull * sim->engine_options.give_up_ms;
 		member->disk.write_cache = !random_once_in(&sim->random, 5);

@@ -163,6 +163,62 @@ time_judge_stop(struct sim *sim, uint64_t began_us, uint64_t stood_us)
 			 (unsigned long long)engine_stop_ms_max());
 }
 
+/* --- how slow members are --- */
+
+static uint32_t
+oldest_spell(const struct sim *sim)
+{
+	return sim->spell_count > SPELLS_MAX ? sim->spell_count - SPELLS_MAX : 0;
+}
+
+/* What was sent while it was slow is answered as slowly after that. */
+void
+time_set_answers(struct sim *sim, int m, uint64_t least_us, uint64_t most_us)
+{
+	const uint64_t now_us = sim->schedule.now_us;
+
+	for (uint32_t i = oldest_spell(sim); i < sim->spell_count; i++) {
+		struct spell *spell = &sim->spells[i % SPELLS_MAX];
+
+		if (spell->member == m && spell->until_us == UINT64_MAX)
+			spell->until_us = now_us + spell->answer_us;
+	}
+	if (most_us > SIM_ANSWER_US_MAX)
+		sim->spells[sim->spell_count++ % SPELLS_MAX] = (struct spell){ now_us, UINT64_MAX, most_us, m };
+	sim->members[m].answer_us_min = least_us;
+	sim->members[m].answer_us_max = most_us;
+}
+
+/* Spells are in the order in which they began. */
+uint64_t
+time_slow_us(const struct sim *sim, uint64_t since_us)
+{
+	uint64_t told_us = since_us, slow_us = 0;
+
+	for (uint32_t i = oldest_spell(sim); i < sim->spell_count; i++) {
+		const struct spell *spell = &sim->spells[i % SPELLS_MAX];
+		const uint64_t from_us = spell->from_us > told_us ? spell->from_us : told_us;
+		const uint64_t until_us = spell->until_us < sim->schedule.now_us ? spell->until_us : sim->schedule.now_us;
+
+		if (until_us <= from_us)
+			continue;
+		slow_us += until_us - from_us;
+		told_us = until_us;
+	}
+	return slow_us;
+}
+
+uint64_t
+time_slowest_us(const struct sim *sim, uint64_t since_us)
+{
+	uint64_t slowest_us = SIM_ANSWER_US_MAX;
+
+	for (uint32_t i = oldest_spell(sim); i < sim->spell_count; i++)
+		if (sim->spells[i % SPELLS_MAX].until_us >= since_us && sim->spells[i % SPELLS_MAX].answer_us > slowest_us)
+			slowest_us = sim->spells[i % SPELLS_MAX].answer_us;
+	return slowest_us;
+}
+
 /* --- faults that stay --- */
 
 static void
@@ -202,8 +258,7 @@ begin(struct sim *sim, struct fake_member *member, enum stay_kind kind)
 		member->mute_from_bytes = sim->data_offset;
 		break;
 	case STAY_SLOW:
-		member->answer_us_min = 100000;
-		member->answer_us_max = 700000;
+		time_set_answers(sim, sim->stay.member, 100000, 700000);
 		break;
 	case STAY_FLAP:
 		flap(&sim->stay.event);
@@ -243,8 +298,7 @@ stay_end(struct sim *sim)
 		return;
 	sim->stay.lasts = false;
 	schedule_cancel(&sim->schedule, &sim->stay.event);
-	member->answer_us_min = 40;
-	member->answer_us_max = 1200;
+	time_set_answers(sim, sim->stay.member, SIM_ANSWER_US_MIN, SIM_ANSWER_US_MAX);
 	refuse_part(member, 0, 0);
 	member->refuse_writes = member->refuse_reads = member->refuse_flushes = false;
 	member->reachable = true;
