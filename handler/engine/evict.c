@@ -227,12 +227,21 @@ evict_bearable(const struct engine *engine, const struct member *member)
 	return engine_bears(engine, member->role) && !engine->suspended;
 }
 
-/* It lacks something that nobody else has made up for.  What its cache took along is proven, or lost, once nothing is suspect. */
+static bool
+may_be_lacking(const struct engine *engine)
+{
+	return engine->intent.taken_count > 0 || (engine->intent.suspect_count > 0 && MUTANT(LOSS_DOUBTED_FOR_OTHERS)) ||
+	       MUTANT(LOSS_DOUBTED_UNTIL_TOLD);
+}
+
+/* It lacks something that nobody else has made up for.  What its cache took along is proven, or lost, once nothing that was suspect then
+ * is so any more.  What became suspect later is nothing that it lacks, nor what nobody has written to, as most of a new volume, and what
+ * one has gained that has grown.
+ */
 static bool
 is_doubtful(const struct engine *engine, const struct member *member)
 {
-	return !member_usable(member) ||
-	       (member->lacking && (engine->intent.suspect_count > 0 || MUTANT(LOSS_DOUBTED_UNTIL_TOLD)));
+	return !member_usable(member) || (member->lacking && may_be_lacking(engine));
 }
 
 bool
@@ -645,7 +654,7 @@ resume(struct engine *engine)
 static void
 forget_lacking(struct engine *engine)
 {
-	if (engine->intent.suspect_count > 0 || MUTANT(LOSS_DOUBTED_UNTIL_TOLD))
+	if (may_be_lacking(engine))
 		return;
 	for_each_member(engine, member)
 		member->lacking = false;

@@ -178,6 +178,9 @@
 	X(LOSS_DOUBTED_AGAIN, "loss-doubted-again", 6,						\
 	  "test_engine_flush: test_a_loss_that_was_made_up_for_is_not_doubted_again",		\
 	  "what a lost cache took along is doubted once more whenever its member loses a session, until a flush was told")	\
+	X(LOSS_DOUBTED_FOR_OTHERS, "loss-doubted-for-others", 6,				\
+	  "test_engine_flush: test_a_cache_is_made_up_for_while_a_first_resync_goes_on",	\
+	  "who lost a cache can't make up for another's while anything at all is unproven")	\
 	X(FORCED_TABLE_COUNTS, "forced-table-counts", 1,					\
 	  "test_engine_force: test_what_a_forced_member_calls_lost_and_was_written_since_is_there",	\
 	  "what the old table of a forced member calls lost is lost")				\

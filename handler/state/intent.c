@@ -15,6 +15,7 @@
 #define INTENT_DEFINED 0x10
 #define INTENT_LEANING 0x20	/* defined, with the target */
 #define INTENT_RAW 0x40		/* fresh, and not clean yet: a resync makes its parity */
+#define INTENT_TAKEN 0x80	/* written, and suspect since a cache was lost, or before */
 
 /* --- rows of a region, a bit each --- */
 
@@ -159,14 +160,29 @@ undefine_rows(struct intent *intent, uint32_t region)
 	intent->undecided[region] = rows;
 }
 
+/* It is made up for when the region is suspect no longer. */
+static void
+set_taken(struct intent *intent, uint32_t region, bool taken)
+{
+	if (taken == !!(intent->traits[region] & INTENT_TAKEN))
+		return;
+	intent->traits[region] ^= INTENT_TAKEN;
+	if (taken)
+		intent->taken_count++;
+	else
+		intent->taken_count--;
+}
+
 static void
 set_suspect(struct intent *intent, uint32_t region, bool suspect)
 {
 	bool before = intent->traits[region] & INTENT_SUSPECT;
 
 	drop_rows(intent, &intent->proven[region]);
-	if (!suspect)
+	if (!suspect) {
 		drop_rows(intent, &intent->unsure[region]);
+		set_taken(intent, region, false);
+	}
 	set_defined(intent, region, false);
 	if (suspect == before)
 		return;
@@ -640,6 +656,9 @@ suspect_dirty(struct intent *intent, bool missing, bool bare, bool left)
 			intent_suspect(intent, i);
 			whole++;
 		}
+		/* Nobody has data where nobody wrote. */
+		if ((intent->traits[i] & INTENT_SUSPECT) && !(intent->flags[i] & REGION_UNWRITTEN))
+			set_taken(intent, i, true);
 	}
 	return whole;
 }

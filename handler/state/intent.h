@@ -48,7 +48,7 @@ struct intent {
 	uint32_t blocks;		/* of the map, LAYOUT_MAP_BLOCK_BYTES each */
 	uint8_t *flags;
 	uint8_t *durable;
-	uint8_t *traits;		/* INTENT_SUSPECT, INTENT_FRESH, INTENT_COPIED, INTENT_FLUSHING, INTENT_DEFINED, INTENT_LEANING, INTENT_RAW */
+	uint8_t *traits;		/* INTENT_SUSPECT and others, which intent.c has */
 	uint16_t *active;		/* writes in flight */
 	uint32_t *touched;		/* generation of the last write's end */
 	uint32_t *doubted;		/* `doubts` when it last became suspect; 0: at assembly */
@@ -62,6 +62,7 @@ struct intent {
 	uint32_t dirty_count;		/* regions, by flags */
 	uint32_t suspect_count;
 	uint32_t defined_count;		/* of the suspect */
+	uint32_t taken_count;		/* of the suspect: written to, and suspect since a cache was lost, or before; no others */
 	uint32_t stale_count;		/* with any stale flag */
 	uint32_t stale_in[LAYOUT_STALE_SETS];	/* with the flag of this set */
 	uint32_t doubts;		/* raised whenever something becomes suspect */
@@ -173,6 +174,7 @@ void intent_suspect(struct intent *intent, uint32_t region);
 uint32_t intent_suspect_dirty(struct intent *intent, bool missing, bool bare);
 /* The same of what the gateway before had written: a cache may have been lost that took nothing since the start. */
 uint32_t intent_suspect_left(struct intent *intent, bool missing, bool bare);
+bool intent_taken_since(const struct intent *intent, uint32_t times);
 /* Before it, or after loading: a member was passed over by flushes that count as ones of all members.  No row is known to be safe. */
 void intent_flushes_void(struct intent *intent);
 /* Is something lost of this row, if a member goes that has data in it?  Not where a fresh row is what parity makes of it. */

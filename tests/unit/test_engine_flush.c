@@ -300,6 +300,52 @@ test_a_loss_that_was_made_up_for_is_not_doubted_again(void **state)
 	}
 }
 
+static uint32_t suspect_limit;
+
+static bool
+few_are_suspect(struct rig *rig)
+{
+	return rig_status(rig).regions_suspect <= suspect_limit;
+}
+
+/* Two lose theirs together, and what was written is proven, but most of the volume was never written, nor proven. */
+static void
+test_a_cache_is_made_up_for_while_a_first_resync_goes_on(void **state)
+{
+	uint64_t lost = 0;
+
+	for (uint64_t seed = 1610; seed < 1614; seed++) {
+		struct rig rig;
+
+		rig_init_many_regions(&rig, 5, 4, 96u << 10, seed);	/* 8 rows */
+		rig.options.grace_ms = 1000;
+		set_caches(&rig, true);
+		rig_start_active(&rig);
+		engine_set_rates(rig.engine, 1, 1);
+		write_everywhere(&rig);
+		fake_member_power_loss(&rig.members[1], true);
+		fake_member_power_loss(&rig.members[2], true);
+		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 1000));
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		suspect_limit = rig_status(&rig).regions_suspect - 64;	/* written ones come first */
+		engine_set_rates(rig.engine, 1 << 20, 1 << 20);
+		wait_until(&rig, few_are_suspect);
+		engine_set_rates(rig.engine, 1, 1);
+		assert_false(all_proven(&rig));
+		lost -= rig.members[3].counts.sectors_lost;
+		write_everywhere(&rig);
+		fake_member_power_loss(&rig.members[3], true);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+		engine_set_rates(rig.engine, 1 << 26, 1 << 30);
+		wait_until(&rig, all_in_sync);
+		lost += rig.members[3].counts.sectors_lost;
+		rig_verify(&rig);
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(lost > 0);
+}
+
 /* Level 6 with one member out: what a resync has just made of rows that were never written is lost with a cache, in P only.  P and Q
  * don't fit each other then, so what is written there must not be made from both as they stand.
  */
@@ -875,6 +921,7 @@ main(void)
 		cmocka_unit_test(test_a_flush_that_waits_for_its_member_has_not_covered_anything_yet),
 		cmocka_unit_test(test_a_write_that_failed_and_was_done_is_flushed),
 		cmocka_unit_test(test_a_cache_is_made_up_for_by_those_who_were_proven_since),
+		cmocka_unit_test(test_a_cache_is_made_up_for_while_a_first_resync_goes_on),
 		cmocka_unit_test(test_a_loss_that_was_made_up_for_is_not_doubted_again),
 		cmocka_unit_test(test_parity_that_a_cache_took_along_is_not_believed),
 		cmocka_unit_test(test_who_was_filled_before_a_cache_took_parity_along_fits_it),
