@@ -354,7 +354,7 @@ struct sim {
 	uint64_t epoch_tried[2];	/* by side */
 	uint64_t started_us;
 	bool running_seen;		/* since it was started, it has been assembled */
-	bool half_recorded;		/* who is in sync may be on record on some members only, or be about to change */
+	bool struck_assembling;		/* a fault struck since it was started, and before that */
 	bool stopping, stopped;
 	bool fenced_fairly;		/* it has met an earlier gateway's reservation */
 	bool stranger;			/* the engine that runs is another gateway's */
@@ -553,6 +553,7 @@ void oracle_before_force(struct sim *sim, struct forced_start *start);	/* member
 void oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, uint32_t dead);
 void oracle_after_force(struct forced_start *start);
 void raw_look(struct sim *sim);			/* which regions are raw still, by the members' maps */
+uint32_t record_away(const struct sim *sim, int but);	/* roles that are out, or changing hands, to some superblock of others */
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
 void oracle_look_at_damage(struct sim *sim);
 void oracle_quiescent(struct sim *sim);		/* the media were checked, everything is in sync */

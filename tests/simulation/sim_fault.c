@@ -179,8 +179,8 @@ fault_trouble(struct sim *sim, int m, uint64_t lasts_us)
 {
 	uint64_t until = now(sim) + lasts_us + SLACK_US;
 
-	/* An assembly that has chosen without one waits for those it chose. */
-	sim->half_recorded |= !sim->running_seen;
+	/* An assembly that has chosen one waits for it, or begins again without it. */
+	sim->struck_assembling |= !sim->running_seen;
 
 	if (until > sim->trouble_until_us[m])
 		sim->trouble_until_us[m] = until;
@@ -316,7 +316,7 @@ fault_others_are_well(const struct sim *sim, int m)
 {
 	if (sim->geometry.redundancy == 0 || sim->members[m].foreign != NULL ||
 	    now(sim) <= sim->excess_until_us || sim->status.state != VOLUME_ACTIVE || !sim->running_seen ||
-	    now(sim) < sim->changed_us + 2000000)
+	    now(sim) < sim->changed_us + 2000000 || record_away(sim, m) != 0)
 		return false;
 	for (int other = 0; other < sim->slots; other++)
 		if (other != m && sim->roles[other] >= 0 && in_trouble(sim, other))

@@ -512,7 +512,6 @@ former_strike(struct sim *sim, uint64_t *random)
 	sim->steer.on = false;
 	sim->armed = false;
 	sim->crash_in = 0;
-	sim->half_recorded = true;	/* who is in sync may be on record on some members only */
 	become_former(sim);
 	fall_ill(sim, random);
 	for (int m = 0; m < sim->slots; m++)

@@ -52,8 +52,6 @@ has_failed(struct sim *sim)
 static void
 strike_fence(struct sim *sim, uint64_t *random)
 {
-	/* Who is in sync may be on record on some members only. */
-	sim->half_recorded = true;
 	fault_resume_load(sim, random);
 	take_members(sim, random);
 	submit_some(sim, random);

@@ -1191,16 +1191,35 @@ oracle_memory_was_short(struct sim *sim, const struct sim_request *request)
 	return sim->schedule.now_us <= sim->short_until_us && sim->short_since_us <= request->submit_us + MEMORY_RETRY_US;
 }
 
+/* Roles that a start may have to do without. */
+static uint32_t
+roles_away(const struct sim *sim)
+{
+	uint32_t away = sim->out_roles | record_away(sim, -1);
+
+	for (int role = 0; role < sim->count; role++)
+		if (sim->holder[role] < 0 || sim->trouble_until_us[sim->holder[role]] > sim->schedule.now_us)
+			away |= 1u << role;
+	return away;
+}
+
+static bool
+start_lacks_members(const struct sim *sim)
+{
+	return !geometry_bears(&sim->geometry, roles_away(sim));
+}
+
 /* Those that are well can't read it, and of the others one refuses to: that may pass, and it is asked again. */
 static bool
 map_is_withheld(const struct sim *sim)
 {
+	const uint32_t away = roles_away(sim);
 	bool refused = false;
 
 	for (int role = 0; role < sim->count; role++) {
 		const int m = sim->holder[role];
 
-		if (m >= 0 && sim->trouble_until_us[m] <= sim->schedule.now_us &&
+		if (!((away >> role) & 1) &&
 		    !disk_is_damaged(&sim->members[m].disk, LAYOUT_MAP_OFFSET, LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET))
 			return false;
 		refused |= m >= 0 && sim->members[m].refused_us >= sim->started_us;
@@ -1217,18 +1236,12 @@ static bool
 half_is_awaited(const struct sim *sim)
 {
 	const struct engine_options *options = &sim->engine_options;
-	uint32_t missing = 0;
+	const uint32_t missing = roles_away(sim);
 	const uint64_t slowest_us = time_slowest_us(sim, sim->started_us);
 	bool silent = false, half = false;
 
 	for (int m = 0; m < sim->slots; m++)
 		silent |= sim->slot_of[m] >= 0 && sim->trouble_until_us[m] > sim->schedule.now_us;
-	for (int role = 0; role < sim->count; role++) {
-		const int m = sim->holder[role];
-
-		if (m < 0 || sim->trouble_until_us[m] > sim->schedule.now_us || (sim->out_roles >> role) & 1)
-			missing |= 1u << role;
-	}
 	for (int role = 0; role < sim->count; role++)
 		half |= geometry_bears(&sim->geometry, geometry_lowest(sim->count) & ~(missing | 1u << role));
 	return silent && missing != 0 && half &&
@@ -1260,7 +1273,8 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 			(sim->cache_losses > sim->cache_losses_told || request->submit_us <= sim->told_us)) ||
 		       excess || refusal_is_fair(sim, request) || request->saw_loss || loss_is_fair(sim, request);
 	case ENOMEDIUM:
-		return !sim->running_seen && (excess || sim->half_recorded || map_is_withheld(sim) || half_is_awaited(sim)) &&
+		return !sim->running_seen &&
+		       (excess || sim->struck_assembling || start_lacks_members(sim) || map_is_withheld(sim) || half_is_awaited(sim)) &&
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:
@@ -1278,6 +1292,7 @@ trace_rows(struct sim *sim, const struct sim_request *request)
 
 	sim_trace(sim, "submitted at %.3f, more members in trouble than the level bears until %.3f",
 		  (double)request->submit_us / 1000, (double)sim->excess_until_us / 1000);
+	sim_trace(sim, "out %#x, away %#x, of these on some record %#x", sim->out_roles, roles_away(sim), record_away(sim, -1));
 	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++) {
 		sim_trace(sim, "row %llu (region %u%s%s): cache lost on %#x, damaged on %#x, out %#x",
 			  (unsigned long long)row, sim_region(sim, row),

@@ -105,7 +105,6 @@ sim_look(struct sim *sim)
 	    !(sim->status.state == VOLUME_STOPPING && sim->running_seen))
 		return;
 	sim->running_seen = true;
-	sim->half_recorded = false;
 	sim->engine_options.take_over_ms = 0;
 	former_sees_running(sim);
 	admin_size_seen(sim);
@@ -411,6 +410,7 @@ start_engine(struct sim *sim, const struct engine_options *options)
 	sim->stopped = false;
 	sim->fenced_fairly = false;
 	sim->running_seen = false;
+	sim->struck_assembling = false;
 	sim->started_us = sim->schedule.now_us;
 	sim_trace(sim, "gateway %s starts", options->owner);
 	engine_memory_begin();
@@ -462,7 +462,6 @@ sim_crash(struct sim *sim)
 	sim->armed = false;
 	sim->crash_in = 0;
 	sim->crash_due = false;
-	sim->half_recorded |= !sim->running_seen || sim->schedule.now_us < sim->changed_us + 1000000;
 	for (int m = 0; m < sim->slots; m++)
 		fake_member_abandon(sim_session(sim, m));
 	load_abandon(sim);
