@@ -607,6 +607,14 @@ is_whole(struct sim *sim)
 	return sim->status.state == VOLUME_ACTIVE;
 }
 
+/* Who is in sync is not out on anybody's superblock: a start would count that one as out. */
+static bool
+is_on_record(struct sim *sim)
+{
+	sim_look(sim);
+	return (record_away(sim, -1) & ~sim->out_roles) == 0;
+}
+
 /* No faults any more, an administrator who helps: the volume has to become whole again. */
 static void
 recover(struct sim *sim)
@@ -659,6 +667,7 @@ quiesce(struct sim *sim, bool whole)
 	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min, sim->engine_options.sync_rate_max);
 	sim_await(sim, sim_is_drained, "requests are not completed");
 	sim_await(sim, is_accepted, "who accepted lost extents is not told");
+	sim_await(sim, is_on_record, "a member that is in sync is out on record");
 	sim_look(sim);
 	if (sim->geometry.redundancy > 0 && sim->status.regions_suspect == 0) {
 		check_media(sim);
