@@ -1,7 +1,8 @@
 /* mend_row.c - one row at a time where something can't be read, or is known to nobody but the target.
  *
  *	READ_CHUNKS   every position's chunk by itself: which can't be read?
- *	READ_PIECES   of those, 4 KiB at a time: which sectors is it?
+ *	READ_PIECES   of those, 4 KiB at a time: which sectors is it?  One that is refused, not unreadable, is awaited, unless a target is
+ *	              filled and it can be made up for
  *	RECORD        a piece that more members lack than can be made up for is lost: recorded, durably, before
  *	              anything is written
  *	MARK          the region is marked as dirty, if more than the target's chunk changes, but where nobody wrote and all is suspect
@@ -383,11 +384,11 @@ record_piece(struct sync_rows *rows, int position, int piece)
 
 /* --- what each piece is --- */
 
-/* Positions that lack the piece. */
+/* Positions that lack the piece.  One that is refused is there, perhaps, so it is neither rewritten nor lost. */
 static uint32_t
 lacking(const struct sync_rows *rows, int piece)
 {
-	uint32_t positions = 0;
+	uint32_t positions = rows->mend.refused[piece];
 
 	for (int position = 0; position < rows->op.engine->geometry.width; position++)
 		if (rows->mend.bad[position][piece])
@@ -535,6 +536,16 @@ take_unrecorded(struct sync_rows *rows)
 	return 0;
 }
 
+/* What is refused is needed: some piece can't be made without it. */
+static bool
+needs_refused(const struct sync_rows *rows)
+{
+	for (int piece = 0; piece < pieces_of(rows->op.engine); piece++)
+		if (rows->mend.refused[piece] != 0 && !can_be_made(rows, lacking(rows, piece)))
+			return true;
+	return false;
+}
+
 static void
 compare_row(struct sync_rows *rows)
 {
@@ -560,6 +571,10 @@ settle(struct sync_rows *rows)
 	}
 	if (take_unrecorded(rows) != 0) {
 		sync_rows_end(rows, -ENODATA);
+		return;
+	}
+	if (needs_refused(rows)) {
+		sync_rows_end(rows, -EIO);
 		return;
 	}
 	for (int piece = 0; piece < pieces_of(engine); piece++) {
@@ -619,8 +634,10 @@ piece_read(struct member_io *mio, int result)
 	struct sync_rows *rows = mio->owner;
 
 	/* Only a medium error says that it is gone.  Any other refusal may pass, and is no reason to give data up. */
-	if (result == -ENODATA || (result == -EIO && MUTANT(MEND_EIO_IS_LOSS)))
+	if (result == -ENODATA || (result == -EIO && (MUTANT(MEND_EIO_IS_LOSS) || MUTANT(REFUSED_REWRITTEN))))
 		rows->mend.bad[position_of(rows, mio)][piece_of(rows, mio)] = true;
+	else if (result == -EIO && rows->purpose == SYNC_FILL && !MUTANT(REFUSAL_AWAITED))
+		rows->mend.refused[piece_of(rows, mio)] |= ROLE(position_of(rows, mio));
 	else if (result != 0 && (rows->error == 0 || rows->error == -EIO))
 		rows->error = result;	/* who is there outranks what is refused */
 	if (--rows->pending == 0)

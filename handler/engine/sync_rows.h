@@ -39,6 +39,7 @@ struct mend {			/* of one row */
 	int index;		/* row in the batch */
 	enum mend_step step;
 	bool bad[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];	/* by position: can't be read */
+	uint32_t refused[MEND_PIECES_MAX];	/* by piece: positions whose members refuse to read it, now at least */
 	uint32_t crc[IRAID_MEMBERS_MAX][MEND_PIECES_MAX];	/* of what bad pieces were rewritten with */
 	bool chunk_bad[IRAID_MEMBERS_MAX];
 	uint32_t read;		/* positions whose chunks were; who returns later has none that counts */

@@ -603,6 +603,12 @@
 	X(REFUSAL_STOPS_FILLING, "refusal-stops-filling", 15,					\
 	  "test_engine_mend: test_refused_read_does_not_keep_other_regions_from_being_copied",	\
 	  "a rebuild goes no further than a sector that a member refuses to read")		\
+	X(REFUSAL_AWAITED, "refusal-awaited", 15,						\
+	  "test_engine_mend: test_rebuild_makes_what_is_refused_from_the_others",		\
+	  "a rebuild waits for a sector that a member refuses to read though the others make up for it")	\
+	X(REFUSED_REWRITTEN, "refused-rewritten", 15,						\
+	  "test_engine_mend: test_rebuild_makes_what_is_refused_from_the_others",		\
+	  "a rebuild rewrites what a member refuses to read")					\
 	X(REFUSAL_STOPS_REPAIR, "refusal-stops-repair", 15,					\
 	  "test_engine_mend: test_refused_row_does_not_keep_others_from_being_mended",		\
 	  "a row in which a read is refused keeps all that were met later from being mended")	\

@@ -216,6 +216,60 @@ test_refused_read_does_not_keep_other_regions_from_being_copied(void **state)
 	finish(&rig);
 }
 
+/* The member that comes back gets it from the others.  The one that refuses keeps its place, and is rewritten nothing. */
+static void
+test_rebuild_makes_what_is_refused_from_the_others(void **state)
+{
+	static const struct { int level, count; } volumes[] = { { 1, 3 }, { 6, 5 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
+		struct rig rig;
+
+		rig_init(&rig, volumes[i].level, volumes[i].count, CHUNK, 3u << 20, 860 + i);
+		rig_start_active(&rig);
+		rig_wait_for_resync(&rig);
+		submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+		rig_drain(&rig);
+		fake_member_cut(&rig.members[0], false);
+		submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+		rig_drain(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+		rig.members[1].refuse_reads = true;
+		rig.members[0].reachable = true;
+		wait_until(&rig, all_in_sync);
+		assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+		assert_int_equal(rig_status(&rig).medium_repaired, 0);
+		assert_int_equal(rig_status(&rig).lost_bytes, 0);
+		rig.members[1].refuse_reads = false;
+		fake_member_cut(&rig.members[2], false);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+		finish(&rig);
+	}
+}
+
+/* Nor does the member whose place it takes keep it waiting. */
+static void
+test_place_of_who_refuses_is_filled_from_the_others(void **state)
+{
+	struct rig rig;
+	int slot;
+
+	begin(&rig, 5, 4, 862);
+	rig.members[0].stuck_error = -EIO;
+	disk_make_stuck(&rig.members[0].disk, offset_of_row(row_in(&rig, 1)) + 4096);
+	rig_mark_spare(&rig, 4, RIG_MEMBER_BYTES);
+	slot = engine_attach(rig.engine, &rig.members[4].backend, why);
+	assert_int_equal(slot, 4);
+	for (int i = 0; i < 200 && rig_status(&rig).members[slot].state == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(engine_replace(rig.engine, 0, slot, why), 0);
+	wait_for_state(&rig, slot, MEMBER_IN_SYNC);
+	assert_int_equal(rig_status(&rig).medium_repaired, 0);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	finish(&rig);
+}
+
 /* The one that was met later has really gone bad, and can be made up for. */
 static void
 test_refused_row_does_not_keep_others_from_being_mended(void **state)
@@ -487,6 +541,8 @@ main(void)
 		cmocka_unit_test(test_rows_behind_one_that_can_not_be_read_are_proven),
 		cmocka_unit_test(test_rows_behind_one_that_is_refused_are_proven),
 		cmocka_unit_test(test_refused_read_does_not_keep_other_regions_from_being_copied),
+		cmocka_unit_test(test_rebuild_makes_what_is_refused_from_the_others),
+		cmocka_unit_test(test_place_of_who_refuses_is_filled_from_the_others),
 		cmocka_unit_test(test_refused_row_does_not_keep_others_from_being_mended),
 		cmocka_unit_test(test_who_returns_while_a_row_is_mended_counts_for_the_next_one),
 		cmocka_unit_test(test_request_waits_for_one_row_that_is_mended),
