@@ -197,11 +197,36 @@ evict_in_grace(const struct member *member)
 	return member->in_sync && has_grace(member);
 }
 
+/* As long as its session has not ended: a write may be answered yet, and a flush may be cut off, which covers nothing then. */
+static bool
+may_cache_more(const struct member *member)
+{
+	for (const struct list *node = member->in_flight.next; node != &member->in_flight; node = node->next) {
+		const struct member_io *mio = list_entry(node, struct member_io, node);
+
+		switch (mio->io.op) {
+		case BACKEND_WRITE:
+		case BACKEND_ZERO:
+			if (member->identity.write_cache && !dispute_is_question(mio))
+				return true;
+			break;
+		case BACKEND_FLUSH:
+			if (mio->policy == IO_REQUEST)
+				return true;
+			break;
+		case BACKEND_READ:
+		case BACKEND_MEASURE:
+			break;
+		}
+	}
+	return false;
+}
+
 /* Its session ends, or will: only the next can tell whether its cache lived on. */
 static void
 doubt_cache(struct member *member)
 {
-	if (!member->unflushed || member->cache_lost)
+	if ((!member->unflushed && (!may_cache_more(member) || MUTANT(CLOSING_ANSWERS_TRUSTED))) || member->cache_lost)
 		return;
 	member->cache_lost = true;
 	member->cache_in_doubt = true;

@@ -862,6 +862,9 @@
 	X(CLOSING_CACHE_TRUSTED, "closing-cache-trusted", 6,					\
 	  "test_engine_flush: test_a_cache_can_go_while_its_session_is_being_closed",		\
 	  "a member that is to go before its session has ended, and stays, has lost nothing")	\
+	X(CLOSING_ANSWERS_TRUSTED, "closing-answers-trusted", 6,				\
+	  "test_engine_flush: test_a_cache_can_go_with_what_its_member_has_not_answered",	\
+	  "a member that is to go with a flush or a write unanswered, and stays, has lost nothing")	\
 	X(UNREAD_COUNTS, "unread-counts", 9,							\
 	  "test_engine_mend: test_who_returns_while_a_row_is_mended_counts_for_the_next_one",	\
 	  "a row is mended with the chunk of a member that returned after it was read")		\

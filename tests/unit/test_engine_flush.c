@@ -1,5 +1,6 @@
 /* test_engine_flush.c - what a flush covers, and what it waits for. */
 #include "scenario.h"
+#include "tap.h"
 
 #include "pure/layout.h"
 
@@ -7,6 +8,7 @@
 
 #define LOAD_BYTES (4ull << 20)
 #define FAR_SECTOR 6400
+#define DATA_OFFSET (4u << 20)
 
 static void
 start(struct rig *rig, int level, int count, uint64_t seed)
@@ -800,6 +802,89 @@ test_a_cache_can_go_while_its_session_is_being_closed(void **state)
 	assert_true(lost > 0);
 }
 
+static enum tap_verdict
+hold_by_op(struct tap *tap, const struct backend_io *io)
+{
+	const bool of_data = io->op == BACKEND_FLUSH || io->offset_bytes >= DATA_OFFSET;
+
+	return io->op == *(enum backend_op *)tap->owner && of_data ? TAP_HOLD : TAP_PASS;
+}
+
+/* It is sent away while it has this to answer, and does so before its session ends, or not.  Returns what it lost with its power. */
+static uint64_t
+lose_cache_with(struct rig *rig, enum backend_op op, bool answers, uint64_t seed)
+{
+	struct tap tap;
+	char why[256];
+	uint64_t lost;
+
+	rig_init(rig, 5, 4, 16384, LOAD_BYTES, seed);
+	set_caches(rig, true);
+	tap_init(&tap, &rig->members[1]);
+	tap.owner = &op;
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	write_everywhere(rig);
+	if (op == BACKEND_WRITE) {
+		rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+		rig_drain(rig);
+	}
+	tap.judge = hold_by_op;
+	rig_submit(rig, op == BACKEND_WRITE ? REQUEST_WRITE : REQUEST_FLUSH, 0, op == BACKEND_WRITE ? 96 : 0, false);
+	for (int i = 0; i < 50 && tap.held_count == 0; i++)
+		rig_step(rig);
+	assert_int_equal(tap.held_count, 1);
+	tap.judge = NULL;
+	rig->members[1].close_us_max = 3000000;
+	rig->members[3].refuse_from_bytes = LAYOUT_SUPERBLOCK_A_OFFSET;
+	rig->members[3].refuse_to_bytes = LAYOUT_MAP_OFFSET;
+	assert_int_equal(engine_fail(rig->engine, 1, why), 0);
+	for (int i = 0; i < 200 && rig_status(rig).members[1].state != MEMBER_FAULTY; i++)
+		rig_step(rig);
+	assert_int_equal(rig_status(rig).members[1].link, LINK_OPEN);
+	if (answers) {
+		tap_let_go(&tap);
+		rig_steps(rig, 10);
+	}
+	lost = rig->members[1].counts.sectors_lost;
+	fake_member_power_loss(&rig->members[1], true);
+	fake_member_cut(&rig->members[2], false);
+	rig->members[1].close_us_max = 200;
+	rig_steps(rig, 300);
+	rig->members[3].refuse_to_bytes = 0;
+	rig_steps(rig, 300);
+	rig->errors_allowed = true;
+	rig->members[2].reachable = true;
+	if (answers)
+		rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+	assert_int_equal(rig_status(rig).members[1].state, MEMBER_IN_SYNC);
+	return rig->members[1].counts.sectors_lost - lost;
+}
+
+/* The same while it has a flush to answer, which covers nothing, or a write, which may be in its cache by then. */
+static void
+test_a_cache_can_go_with_what_its_member_has_not_answered(void **state)
+{
+	uint64_t lost = 0;
+
+	(void)state;
+	for (uint64_t seed = 1668; seed < 1684; seed++) {
+		struct rig rig;
+		const bool writes = seed % 2;
+		const uint64_t gone = lose_cache_with(&rig, writes ? BACKEND_WRITE : BACKEND_FLUSH, writes, seed);
+
+		lost += gone;
+		if (gone > 0 || !writes) {
+			assert_int_equal(rig.failed, 1);
+			assert_int_equal(rig.last_error, -EIO);
+		}
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+	assert_true(lost > 0);
+}
+
 /* A member refuses a flush, and is sent away for that.  It loses its power, is needed, and stays: the flush it is sent now covers
  * nothing of what it lost.
  */
@@ -934,6 +1019,7 @@ main(void)
 		cmocka_unit_test(test_what_a_cache_took_is_flushed_after_it_was_switched_off),
 		cmocka_unit_test(test_what_a_gateway_left_in_a_cache_is_flushed_after_it_was_switched_off),
 		cmocka_unit_test(test_a_cache_can_go_while_its_session_is_being_closed),
+		cmocka_unit_test(test_a_cache_can_go_with_what_its_member_has_not_answered),
 		cmocka_unit_test(test_a_flush_that_was_refused_covers_nothing),
 		cmocka_unit_test(test_a_flush_that_met_a_conflict_covers_nothing),
 		cmocka_unit_test(test_a_write_given_up_in_another_session_is_flushed),
