@@ -900,7 +900,10 @@
 	  "a start begins again each time that a member is lost which the others could do without")	\
 	X(UNSTEADY_UNAWAITED, "unsteady-unawaited", 5,						\
 	  "test_engine_starts: test_who_is_lost_twice_at_once_has_as_much_time_as_who_is_away",	\
-	  "a member whose session ended twice as a start read its map is out at once")
+	  "a member whose session ended twice as a start read its map is out at once")	\
+	X(GONE_UNHEARD, "gone-unheard", 7,							\
+	  "test_engine_starts: test_who_has_said_that_the_other_is_out_is_heard_when_it_has_gone",	\
+	  "what a device said of the others counts for nothing once it has gone, while a start goes on")
 
 enum mutant {
 	MUTANT_NONE,

@@ -340,8 +340,16 @@ knows_itself(const struct assembly_input *input, const struct superblock *record
 	return false;
 }
 
-/* Who is not as it was can't be a member.  But it may be the last that knows that all others are out: they don't start as if the
- * volume had not gone on without them.  -1: no such device.
+/* It has been examined in this start, and can't be a member now: it has changed, or has gone. */
+static bool
+is_heard(const struct assembly_input *input, int i)
+{
+	return input->presence[i] == PRESENCE_MISFIT ||
+	       (input->presence[i] == PRESENCE_AWAITED && input->said[i] && !MUTANT(GONE_UNHEARD));
+}
+
+/* Who is not as it was can't be a member, nor one that is not there any more.  But it may be the last that knows that all others are out:
+ * they don't start as if the volume had not gone on without them.  -1: no such device.
  */
 static int
 find_witness(const struct assembly_input *input, int newest)
@@ -349,9 +357,9 @@ find_witness(const struct assembly_input *input, int newest)
 	int witness = -1;
 
 	for (int i = 0; newest >= 0 && i < input->count; i++)
-		if (input->presence[i] == PRESENCE_MISFIT && is_of_volume(input, i) &&
+		if (is_heard(input, i) && is_of_volume(input, i) &&
 		    newer(input->superblocks[i], input->superblocks[witness >= 0 ? witness : newest]) &&
-		    !knows_itself(input, input->superblocks[i]) && !MUTANT(MISFIT_UNHEARD))
+		    !knows_itself(input, input->superblocks[i]) && !never_in_force(input, i) && !MUTANT(MISFIT_UNHEARD))
 			witness = i;
 	return witness;
 }
@@ -598,7 +606,7 @@ take_by_force(const struct assembly_input *input, const struct superblock *recor
 		out->standing[slot] = STANDING_IN_SYNC;
 		out->forced[slot] = true;
 		/* Flags of what it lacks are in the map of a witness, which nobody reads. */
-		if (input->presence[out->newest] == PRESENCE_MISFIT && !MUTANT(WITNESS_FLAGS))
+		if (input->presence[out->newest] != PRESENCE_EXAMINED && !MUTANT(WITNESS_FLAGS))
 			out->stale_set[slot] = -1;
 		out->fault[slot] = NULL;
 		trusted |= 1u << out->role[slot];

@@ -297,6 +297,37 @@ test_who_is_lost_each_time_is_heard(void **state)
 	finish(rig);
 }
 
+/* The same, and it stays away: what it said still counts. */
+static void
+test_who_has_said_that_the_other_is_out_is_heard_when_it_has_gone(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin_level(&world, 1, 2, 1913);
+	write_all(rig);
+	fake_member_cut(&rig->members[1], false);
+	wait_until(rig, is_degraded);
+	write_all(rig);
+	rig_stop(rig);
+	rig->epoch_recorded = rig->epoch_tried = 0;
+	rig->members[1].reachable = true;
+	world.maps = 1u << 0;
+	rig_start(rig);
+	for (int i = 0; i < 4000 && world.taps[0].held_count == 0; i++)
+		rig_step(rig);
+	assert_true(world.taps[0].held_count > 0);
+	world.maps = 0;
+	fake_member_cut(&rig->members[0], false);
+	assert_false(rig_wait(rig, VOLUME_DEGRADED, 40000));
+	assert_int_equal(rig_status(rig).state, VOLUME_ASSEMBLING);
+	rig->members[0].reachable = true;
+	wait_until(rig, all_in_sync);
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
+}
+
 /* Who would be left is too few: they are tried as long as it takes. */
 static void
 test_who_is_needed_is_tried_again_however_often_it_is_lost(void **state)
@@ -640,6 +671,7 @@ main(void)
 		cmocka_unit_test(test_who_is_lost_once_while_its_map_is_read_is_taken),
 		cmocka_unit_test(test_who_is_lost_twice_at_once_has_as_much_time_as_who_is_away),
 		cmocka_unit_test(test_who_is_lost_each_time_is_heard),
+		cmocka_unit_test(test_who_has_said_that_the_other_is_out_is_heard_when_it_has_gone),
 		cmocka_unit_test(test_who_is_needed_is_tried_again_however_often_it_is_lost),
 		cmocka_unit_test(test_a_lost_copy_does_not_take_along_who_is_out),
 		cmocka_unit_test(test_a_lost_copy_beside_one_that_has_changed_does_not_take_along_who_is_out),
