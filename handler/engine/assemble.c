@@ -11,7 +11,8 @@
  *	RUNNING
  *
  * A member lost while the map is loaded sends us back to EXAMINE: nothing was written yet.  One that is lost each time
- * is left out then, if the others suffice.  Later losses are evict.c's business.
+ * is left out then, if the others suffice.  Later losses are evict.c's business, or send us back too if one that came late can
+ * make up for them: nothing was acknowledged yet.
  */
 #include "engine_internal.h"
 #include "row_cache.h"
@@ -49,18 +50,40 @@ disown_members(struct engine *engine)
 	}
 }
 
+/* What was about to be recorded, that some are out say, is void.  Who is away is not there, whatever it said before. */
+static void
+forget_attempt(struct engine *engine)
+{
+	for_each_member(engine, member) {
+		evict_unawaited(member);	/* none of its superblocks is to be written in the next attempt */
+		if (member->evicting)
+			engine->evicting--;
+		member->evicting = false;
+		member->condemned = false;
+		if (member->link == LINK_CLOSED && member->presence == PRESENCE_EXAMINED) {
+			member->presence = PRESENCE_AWAITED;
+			member->said = true;
+		}
+	}
+	engine->suspended = false;
+	engine->expired = false;
+	engine->kept_record = 0;
+	engine->record_writing = 0;
+	engine->record_wanted = engine->record_durable;
+	engine->record_again = 0;
+	engine->record_retry_ms = 0;
+}
+
 static void
 begin_again(struct engine *engine, const char *why)
 {
 	snprintf(engine->reason, sizeof(engine->reason), "%s", why);
 	disown_members(engine);
+	forget_attempt(engine);
 	free(engine->map_load);
 	engine->map_load = NULL;
 	intent_destroy(&engine->intent);
 	engine->target = NULL;
-	engine->record_wanted = engine->record_durable;	/* what was to be written is void */
-	engine->record_again = 0;
-	engine->record_retry_ms = 0;
 	engine->examine_not_before_ms = engine->now_ms + AGAIN_MS;
 	if (engine->phase < PHASE_DRAIN)
 		enter(engine, PHASE_EXAMINE);
@@ -1224,24 +1247,50 @@ examine_run(struct engine *engine)
 		look_again(engine);
 }
 
-/* Somebody refuses to be written, and cannot be spared, while one that came too late could take its place: nothing was
- * acknowledged yet, so all may be looked at again.
+/* It came too late, and would be in sync if this start had not chosen without it. */
+static bool
+is_late(const struct member *member)
+{
+	const struct engine *engine = member->engine;
+
+	return member->backend != NULL && !member->in_sync && !member->evicting && member->link == LINK_OPEN && member->examining == 0 &&
+	       member->standing == STANDING_OUT_OF_DATE && (engine->missing & ROLE(member->role)) &&
+	       engine->absence[member->role].held &&
+	       memcmp(member->uuid, engine->record.member_uuids[member->role], 16) == 0;
+}
+
+/* What is under way on some session may be in its next superblock as well. */
+static bool
+is_any_sent(const struct engine *engine)
+{
+	int waiting = 0;
+
+	for (int i = 0; i < engine->slots; i++) {
+		const struct member *member = &engine->members[i];
+
+		if (member->backend == NULL)
+			continue;
+		for (const struct list *node = member->parked.next; node != &member->parked; node = node->next)
+			waiting += list_entry(node, struct member_io, node)->policy == IO_SUPERBLOCK;
+	}
+	return waiting < engine->record_pending;
+}
+
+/* Some refuse their superblocks, or have gone, and can't all be spared, while one that came too late could make up for them: nothing was
+ * acknowledged yet, so all may be looked at again.  Who has gone may be back at once.
  */
 static bool
 had_better_wait(const struct engine *engine)
 {
-	if (engine->phase != PHASE_WRITE_SUPERBLOCKS || engine->record_pending > 0 ||
-	    engine->record_durable >= engine->record_wanted || engine->evicting > 0 ||
-	    engine->now_ms >= engine->record_retry_ms || engine->fenced)
-		return false;
-	for (int i = 0; i < engine->slots; i++) {
-		const struct member *member = &engine->members[i];
+	const bool refused = engine->record_pending == 0 && engine->evicting == 0 && engine->now_ms < engine->record_retry_ms;
+	const bool stalled = engine->now_ms - engine->phase_since_ms >= engine->options.give_up_ms && !MUTANT(CHOSEN_AWAITED);
 
-		if (member->backend != NULL && !member->in_sync && member->link == LINK_OPEN &&
-		    member->examining == 0 && member->standing == STANDING_OUT_OF_DATE &&
-		    (engine->missing & ROLE(member->role)))
+	if (engine->phase != PHASE_WRITE_SUPERBLOCKS || engine->record_durable >= engine->record_wanted || engine->fenced ||
+	    (!refused && !stalled) || is_any_sent(engine))
+		return false;
+	for (int i = 0; i < engine->slots; i++)
+		if (is_late(&engine->members[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -1249,7 +1298,7 @@ void
 assemble_run(struct engine *engine)
 {
 	if (had_better_wait(engine))
-		back_to_examine(engine, "a member refuses its superblock, and another is back");
+		back_to_examine(engine, "a member refuses its superblock, or is silent, and another is back");
 	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->examine_not_before_ms)
 		examine_run(engine);
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->record_wanted > 0 &&
@@ -1278,6 +1327,8 @@ assemble_deadline(const struct engine *engine)
 		return UINT64_MAX;
 	if (engine->now_ms < engine->examine_not_before_ms)
 		return engine->examine_not_before_ms;
+	if (engine->phase != PHASE_EXAMINE && engine->now_ms < engine->phase_since_ms + engine->options.give_up_ms)
+		return engine->phase_since_ms + engine->options.give_up_ms;
 	if (engine->phase != PHASE_EXAMINE)
 		return UINT64_MAX;
 	/* Once that has passed, it is something else that keeps it from starting. */

@@ -903,7 +903,10 @@
 	  "a member whose session ended twice as a start read its map is out at once")	\
 	X(GONE_UNHEARD, "gone-unheard", 7,							\
 	  "test_engine_starts: test_who_has_said_that_the_other_is_out_is_heard_when_it_has_gone",	\
-	  "what a device said of the others counts for nothing once it has gone, while a start goes on")
+	  "what a device said of the others counts for nothing once it has gone, while a start goes on")	\
+	X(CHOSEN_AWAITED, "chosen-awaited", 15,							\
+	  "test_engine_starts: test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late",	\
+	  "a start waits for those it chose, though one that came late could make up for them")
 
 enum mutant {
 	MUTANT_NONE,

@@ -195,6 +195,54 @@ test_an_attempt_is_newer_than_those_before_it(void **state)
 	finish(rig);
 }
 
+/* Level 6: 3 is late, 0 and 1 refuse their superblocks. */
+static void
+test_two_who_refuse_their_superblocks_make_room_for_one_that_is_late(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin_level(&world, 6, 4, 1914);
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	rig_stop(rig);
+	rig->members[3].reachable = false;
+	rig->members[0].refuse_writes = rig->members[1].refuse_writes = true;
+	rig_start(rig);
+	rig_steps(rig, 20000);
+	rig->members[3].reachable = true;
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
+}
+
+/* 0 goes while the superblocks are written, 3 is late. */
+static void
+test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+
+	(void)state;
+	begin(&world, 4, 1915);
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	rig_stop(rig);
+	rig->members[3].reachable = false;
+	world.superblocks = 1u << 0;
+	rig_start(rig);
+	for (int i = 0; i < 20000 && world.taps[0].held_count == 0; i++)
+		rig_step(rig);
+	assert_true(world.taps[0].held_count > 0);
+	world.superblocks = 0;
+	fake_member_cut(&rig->members[0], false);
+	rig->members[3].reachable = true;
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 20000));
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
+}
+
 /* --- one is lost each time --- */
 
 /* The sessions of these members end when their maps are read.  Returns whether the volume runs before limit_ms. */
@@ -667,6 +715,8 @@ main(void)
 		cmocka_unit_test(test_a_start_that_one_member_knows_of_does_not_make_it_the_truth),
 		cmocka_unit_test(test_who_is_dead_went_on_without_a_start_that_never_ran),
 		cmocka_unit_test(test_an_attempt_is_newer_than_those_before_it),
+		cmocka_unit_test(test_two_who_refuse_their_superblocks_make_room_for_one_that_is_late),
+		cmocka_unit_test(test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late),
 		cmocka_unit_test(test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away),
 		cmocka_unit_test(test_who_is_lost_once_while_its_map_is_read_is_taken),
 		cmocka_unit_test(test_who_is_lost_twice_at_once_has_as_much_time_as_who_is_away),
