@@ -365,6 +365,18 @@ place_was_one_of_two(const struct member *member)
 	return memcmp(member->twin_uuid, member->uuid, 16) == 0 && !MUTANT(TWIN_UNREMEMBERED);
 }
 
+/* It lost what it had acknowledged, and may wait for long to be filled: a gateway that starts anew has not heard it, and goes by these. */
+static void
+record_doubt(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	intent_lacks_all(&engine->intent, REGION_STALE(member->stale_set));
+	if (memcmp(member->uuid, engine->record.member_uuids[member->role], 16) == 0)
+		lost_unhold(engine->lost, (uint8_t)member->role);
+	engine->activity++;
+}
+
 /* A device that is not in sync: what may become of it? */
 static void
 judge_outsider(struct member *member)
@@ -397,6 +409,8 @@ judge_outsider(struct member *member)
 	} else {
 		member_note(member, "reachable again, but out of date: it has to catch up");
 	}
+	if (member->doubted && member->stale_set >= 0 && !MUTANT(DOUBT_UNRECORDED))
+		record_doubt(member);
 	/* What it holds is not believed, nor do flags say what it lacks: regions were filled that it lost.  One that was being filled keeps its
 	 * set, for the place may be another's, and gets all of it (target.c).
 	 */

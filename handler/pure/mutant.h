@@ -865,6 +865,9 @@
 	X(CLOSING_ANSWERS_TRUSTED, "closing-answers-trusted", 6,				\
 	  "test_engine_flush: test_a_cache_can_go_with_what_its_member_has_not_answered",	\
 	  "a member that is to go with a flush or a write unanswered, and stays, has lost nothing")	\
+	X(DOUBT_UNRECORDED, "doubt-unrecorded", 12,						\
+	  "test_engine_flush: test_a_device_that_lost_writes_while_it_was_out_is_filled_anew",	\
+	  "what a member that is out says of lost writes is forgotten when the gateway starts anew")	\
 	X(UNREAD_COUNTS, "unread-counts", 9,							\
 	  "test_engine_mend: test_who_returns_while_a_row_is_mended_counts_for_the_next_one",	\
 	  "a row is mended with the chunk of a member that returned after it was read")		\

@@ -967,6 +967,13 @@ intent_to_copy(const struct intent *intent)
 }
 
 void
+intent_lacks_all(struct intent *intent, uint8_t stale)
+{
+	for (uint32_t i = 0; i < intent->regions; i++)
+		set_flags(intent, i, intent->flags[i] | stale);
+}
+
+void
 intent_forget(struct intent *intent, uint8_t stale)
 {
 	intent->absent &= (uint8_t)~stale;

@@ -125,6 +125,9 @@ void intent_copy_given_up(struct intent *intent);
 uint32_t intent_to_copy(const struct intent *intent);		/* regions not copied yet */
 uint32_t intent_stale(const struct intent *intent, uint8_t stale);	/* regions with this one flag */
 
+/* Nothing on whom this set tracks is believed. */
+void intent_lacks_all(struct intent *intent, uint8_t stale);
+
 /* These sets belong to nobody (any more). */
 void intent_forget(struct intent *intent, uint8_t stale);
 

@@ -592,6 +592,44 @@ test_a_device_that_lost_writes_without_a_cache_is_filled_anew(void **state)
 	assert_true(lost > 0);
 }
 
+/* It was taken out before it said so, and waits for an administrator.  A gateway that starts anew has not heard it. */
+static void
+test_a_device_that_lost_writes_while_it_was_out_is_filled_anew(void **state)
+{
+	uint64_t lost = 0;
+
+	(void)state;
+	for (uint64_t seed = 1574; seed < 1578; seed++) {
+		struct rig rig;
+		char why[256];
+
+		rig_init(&rig, 5, 4, 16384, LOAD_BYTES, seed);
+		set_caches(&rig, true);
+		rig.members[0].hides_cache = true;
+		rig_start_active(&rig);
+		rig_wait_for_resync(&rig);
+		write_everywhere(&rig);
+		wait_until(&rig, all_clean);
+		assert_int_equal(engine_fail(rig.engine, 0, why), 0);
+		wait_for_state(&rig, 0, MEMBER_FAULTY);
+		wait_for_link(&rig, 0, LINK_OPEN);
+		fake_member_break_word(&rig.members[0]);
+		lost += rig.members[0].counts.sectors_lost;
+		wait_for_link(&rig, 0, LINK_CLOSED);
+		wait_for_link(&rig, 0, LINK_OPEN);
+		rig_steps(&rig, 100);
+		rig_stop(&rig);
+		rig_start(&rig);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+		wait_for_link(&rig, 0, LINK_OPEN);
+		rig_steps(&rig, 100);
+		assert_int_equal(engine_readmit(rig.engine, 0, why), 0);
+		wait_for_state(&rig, 0, MEMBER_IN_SYNC);
+		finish(&rig);
+	}
+	assert_true(lost > 0);
+}
+
 /* What its cache held is gone, and nobody could make up for it.  It goes before anybody flushed: the next flush says so all the same. */
 static void
 test_a_loss_is_told_although_its_member_went(void **state)
@@ -1014,6 +1052,7 @@ main(void)
 		cmocka_unit_test(test_a_write_that_fails_after_its_answer_fails_a_flush),
 		cmocka_unit_test(test_a_loss_is_told_to_a_flush_and_to_nobody_else),
 		cmocka_unit_test(test_a_device_that_lost_writes_without_a_cache_is_filled_anew),
+		cmocka_unit_test(test_a_device_that_lost_writes_while_it_was_out_is_filled_anew),
 		cmocka_unit_test(test_what_a_start_asks_members_with_is_no_loss),
 		cmocka_unit_test(test_a_copy_that_a_read_settled_can_go_with_a_cache),
 		cmocka_unit_test(test_what_a_cache_took_is_flushed_after_it_was_switched_off),
