@@ -60,7 +60,8 @@ forget_attempt(struct engine *engine)
 			engine->evicting--;
 		member->evicting = false;
 		member->condemned = false;
-		if (member->link == LINK_CLOSED && member->presence == PRESENCE_EXAMINED) {
+		if ((member->link == LINK_CLOSED || (member->link == LINK_OPENING && !MUTANT(OPENING_THERE))) &&
+		    member->presence == PRESENCE_EXAMINED) {
 			member->presence = PRESENCE_AWAITED;
 			member->said = true;
 		}

@@ -909,7 +909,10 @@
 	  "what a device said of the others counts for nothing once it has gone, while a start goes on")	\
 	X(CHOSEN_AWAITED, "chosen-awaited", 15,							\
 	  "test_engine_starts: test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late",	\
-	  "a start waits for those it chose, though one that came late could make up for them")
+	  "a start waits for those it chose, though one that came late could make up for them")	\
+	X(OPENING_THERE, "opening-there", 15,							\
+	  "test_engine_starts: test_who_is_logged_in_to_again_is_not_there_yet",			\
+	  "a start that begins again takes who is just being logged in to for one that is there")
 
 enum mutant {
 	MUTANT_NONE,

@@ -243,6 +243,38 @@ test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late(void
 	finish(rig);
 }
 
+/* It hangs, so that its log-in takes long. */
+static void
+test_who_is_logged_in_to_again_is_not_there_yet(void **state)
+{
+	struct world world;
+	struct rig *rig = &world.rig;
+	uint64_t since_ms;
+
+	(void)state;
+	begin(&world, 4, 1916);
+	write_all(rig);
+	rig_wait_for_resync(rig);
+	rig_stop(rig);
+	rig->members[3].reachable = false;
+	world.superblocks = 1u << 0;
+	rig_start(rig);
+	for (int i = 0; i < 20000 && world.taps[0].held_count == 0; i++)
+		rig_step(rig);
+	assert_true(world.taps[0].held_count > 0);
+	world.superblocks = 0;
+	set_deadline_of_all(rig, 8000000);
+	fake_member_cut(&rig->members[0], true);
+	fake_member_hang(&rig->members[0]);
+	rig->members[3].reachable = true;
+	since_ms = rig->now_ms;
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 40000));
+	assert_true(rig->now_ms - since_ms < rig->options.give_up_ms + 1500);
+	fake_member_continue(&rig->members[0]);
+	rig->errors_allowed = false;	/* nothing is lost */
+	finish(rig);
+}
+
 /* --- one is lost each time --- */
 
 /* The sessions of these members end when their maps are read.  Returns whether the volume runs before limit_ms. */
@@ -717,6 +749,7 @@ main(void)
 		cmocka_unit_test(test_an_attempt_is_newer_than_those_before_it),
 		cmocka_unit_test(test_two_who_refuse_their_superblocks_make_room_for_one_that_is_late),
 		cmocka_unit_test(test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late),
+		cmocka_unit_test(test_who_is_logged_in_to_again_is_not_there_yet),
 		cmocka_unit_test(test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away),
 		cmocka_unit_test(test_who_is_lost_once_while_its_map_is_read_is_taken),
 		cmocka_unit_test(test_who_is_lost_twice_at_once_has_as_much_time_as_who_is_away),
