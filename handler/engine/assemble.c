@@ -927,6 +927,7 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		member->in_sync = member->standing == STANDING_IN_SYNC ||
 				  (MUTANT(STALE_TRUSTED) && member->standing == STANDING_OUT_OF_DATE);
 		member->checked = member->in_sync;
+		member->cache_kept |= member->in_sync && !MUTANT(FIRST_SESSION_COUNTS);
 		member->went_back = verdict->went_back[slot] && !member->in_sync;
 		member->forced = verdict->forced[slot];
 		if (!is_our_writing(member))

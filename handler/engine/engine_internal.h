@@ -150,7 +150,7 @@ struct member {
 	bool cached;			/* in some session, that was of writes since the start */
 	bool lost_event;		/* backend->writes_lost has grown: to be looked at with the session's event */
 	bool cache_in_doubt;		/* cache_lost only says so because a session was lost: cache_kept may take it back */
-	bool cache_kept;		/* by all sessions opened since the last that was restored */
+	bool cache_kept;		/* by all sessions opened since the last in which it was of use */
 	uint32_t lost_seen;		/* of backend->writes_lost */
 	bool doubted;			/* said so, and was sent no flushes: no write to it is known to have lasted */
 	bool flushes_void;		/* the same, and no row was made suspect for it yet: no flush of all members covered it */

@@ -98,6 +98,7 @@ target_begin(struct member *member, int role)
 	assert(member->stale_set >= 0);
 	member->role = role;
 	member->checked = true;
+	member->cache_kept |= !MUTANT(FIRST_SESSION_COUNTS);	/* what its sessions said until now is about other writes */
 	member->excluded = false;
 	member->cache_lost = false;
 	member->lacking = false;

@@ -898,6 +898,9 @@
 	X(COMPARED_AS_CORRECTED, "compared-as-corrected", 14,					\
 	  "test_engine_scrub: test_what_was_only_compared_is_not_taken_for_corrected",		\
 	  "a scrub that corrects passes by rows that the one before it was just comparing")	\
+	X(FIRST_SESSION_COUNTS, "first-session-counts", 6,					\
+	  "test_engine_flush: test_a_cache_is_believed_to_live_on_from_the_first_session",	\
+	  "that a member's first session can't tell of the time before counts as a cache that is lost with it")	\
 	X(UNSTEADY_TAKEN, "unsteady-taken", 15,							\
 	  "test_engine_starts: test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away",	\
 	  "a start begins again each time that a member is lost which the others could do without")	\

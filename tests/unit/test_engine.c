@@ -376,6 +376,7 @@ test_too_many_silent_members_suspend_and_resume(void **state)
 	rig_drain(&rig);
 	fake_member_cut(&rig.members[1], false);
 	fake_member_cut(&rig.members[2], false);
+	rig.members[1].cache_kept = rig.members[2].cache_kept = false;	/* as far as can be told */
 	/* No flush among them: that would be the one that has to fail. */
 	for (uint64_t i = 0; i < 8; i++)
 		rig_submit(&rig, i % 2 ? REQUEST_WRITE : REQUEST_READ, i * 311, 40, false);

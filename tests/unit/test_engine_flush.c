@@ -1032,6 +1032,80 @@ test_a_write_given_up_in_another_session_is_flushed(void **state)
 	assert_true(done > 0);
 }
 
+/* What a member's first log-in says of its cache is about the time before: nobody had its reservation then. */
+static void
+hide_what_was(struct fake_member *member)
+{
+	member->cache_kept = false;
+}
+
+/* With something in its cache, which lives on.  Whether it stays in sync: a fake member can tell that, two times of three. */
+static bool
+stays_in_sync_without_a_session(struct rig *rig, int slot, struct fake_member *member)
+{
+	write_everywhere(rig);
+	fake_member_cut(member, true);
+	for (int i = 0; i < 500; i++) {
+		rig_step(rig);
+		if (rig_status(rig).members[slot].state != MEMBER_IN_SYNC)
+			return false;
+	}
+	return rig_status(rig).members[slot].link == LINK_OPEN;
+}
+
+static void
+test_a_cache_is_believed_to_live_on_from_the_first_session(void **state)
+{
+	int kept = 0;
+
+	(void)state;
+	for (uint64_t seed = 1630; seed < 1638; seed++) {
+		struct rig rig;
+
+		rig_init(&rig, 5, 4, 16384, LOAD_BYTES, seed);
+		rig.options.grace_ms = 1000;
+		set_caches(&rig, true);
+		for (int m = 0; m < 4; m++)
+			hide_what_was(&rig.members[m]);
+		rig_start_active(&rig);
+		rig_wait_for_resync(&rig);
+		kept += stays_in_sync_without_a_session(&rig, 1, &rig.members[1]);
+		wait_until(&rig, all_in_sync);
+		finish(&rig);
+	}
+	assert_true(kept > 0);
+}
+
+static void
+test_a_cache_of_a_new_member_is_believed_to_live_on(void **state)
+{
+	char why[256];
+	int kept = 0;
+
+	(void)state;
+	for (uint64_t seed = 1640; seed < 1648; seed++) {
+		struct rig rig;
+		int slot;
+
+		start(&rig, 5, 4, seed);
+		rig.options.grace_ms = 1000;
+		engine_set_limits(rig.engine, &rig.options);
+		rig_mark_spare(&rig, 4, rig.members[0].capacity_bytes);
+		rig.members[4].disk.write_cache = true;
+		hide_what_was(&rig.members[4]);
+		slot = engine_attach(rig.engine, &rig.members[4].backend, why);
+		assert_true(slot >= 0);
+		rig_steps(&rig, 50);
+		assert_int_equal(engine_replace(rig.engine, 1, slot, why), 0);
+		wait_for_state(&rig, slot, MEMBER_IN_SYNC);
+		kept += stays_in_sync_without_a_session(&rig, slot, &rig.members[4]);
+		wait_until(&rig, all_in_sync);
+		finish(&rig);
+		fake_member_free(&rig.members[4]);
+	}
+	assert_true(kept > 0);
+}
+
 int
 main(void)
 {
@@ -1062,6 +1136,8 @@ main(void)
 		cmocka_unit_test(test_a_flush_that_was_refused_covers_nothing),
 		cmocka_unit_test(test_a_flush_that_met_a_conflict_covers_nothing),
 		cmocka_unit_test(test_a_write_given_up_in_another_session_is_flushed),
+		cmocka_unit_test(test_a_cache_is_believed_to_live_on_from_the_first_session),
+		cmocka_unit_test(test_a_cache_of_a_new_member_is_believed_to_live_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
