@@ -90,8 +90,9 @@ round_done(struct engine *engine)
 	}
 	if (engine->geometry.redundancy > 0)
 		intent_flush_ends(&engine->intent, result == 0);
+	/* That it was told makes up for nothing: who lacks something does so until it is proven, or on record. */
 	for_each_member(engine, member)
-		member->lacking &= !told;
+		member->lacking &= !told || !MUTANT(TOLD_IS_MADE_UP);
 	engine->loss_untold &= !told;
 	engine->activity++;
 	list_init(&waiters);

@@ -901,6 +901,9 @@
 	X(FIRST_SESSION_COUNTS, "first-session-counts", 6,					\
 	  "test_engine_flush: test_a_cache_is_believed_to_live_on_from_the_first_session",	\
 	  "that a member's first session can't tell of the time before counts as a cache that is lost with it")	\
+	X(TOLD_IS_MADE_UP, "told-is-made-up", 6,						\
+	  "test_engine_flush: test_a_cache_is_not_made_up_for_because_its_loss_was_told",	\
+	  "who lost a cache makes up for another's as soon as a flush has told of it")		\
 	X(UNSTEADY_TAKEN, "unsteady-taken", 15,							\
 	  "test_engine_starts: test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away",	\
 	  "a start begins again each time that a member is lost which the others could do without")	\
