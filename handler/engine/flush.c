@@ -80,7 +80,9 @@ round_done(struct engine *engine)
 	struct list waiters;
 	struct list *node;
 	int result = engine->flush_result;
-	const bool told = anyone_is_told(engine), lost = engine->loss_untold;
+	/* Who hears that it could not be carried out may ask again, on another path. */
+	const bool tells = result == 0 || result == -EIO || MUTANT(TOLD_IN_VAIN);
+	const bool told = tells && anyone_is_told(engine), lost = engine->loss_untold;
 
 	if (result == 0 && fate_open(engine)) {
 		/* The next round sends it a flush, which waits for that, or for queue_limit. */

@@ -904,6 +904,9 @@
 	X(TOLD_IS_MADE_UP, "told-is-made-up", 6,						\
 	  "test_engine_flush: test_a_cache_is_not_made_up_for_because_its_loss_was_told",	\
 	  "who lost a cache makes up for another's as soon as a flush has told of it")		\
+	X(TOLD_IN_VAIN, "told-in-vain", 6,							\
+	  "test_engine_flush: test_a_flush_that_was_not_carried_out_tells_of_no_loss",		\
+	  "a flush that failed for silent members counts as one that told of what caches lost")	\
 	X(UNSTEADY_TAKEN, "unsteady-taken", 15,							\
 	  "test_engine_starts: test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away",	\
 	  "a start begins again each time that a member is lost which the others could do without")	\
