@@ -151,7 +151,7 @@ worth(struct engine *engine, int set, int role)
 
 /* Should it come back, or is it there, it is filled from the start. */
 static void
-give_up(struct engine *engine, int set)
+forget_set(struct engine *engine, int set)
 {
 	for_each_member(engine, member) {
 		if (member->stale_set != set)
@@ -160,10 +160,38 @@ give_up(struct engine *engine, int set)
 		if (member->standing == STANDING_OUT_OF_DATE || member->standing == STANDING_REBUILDING)
 			member->standing = STANDING_OBSOLETE;
 	}
-	engine_log(engine, LOG_NOTICE, "what a device lacks that was role %u is not kept any more, for another is to be filled",
-		   engine->record.tracked[set].role);
 	place_untrack(engine, set);
 	place_forget(engine, REGION_STALE(set));
+}
+
+static void
+give_up(struct engine *engine, int set)
+{
+	engine_log(engine, LOG_NOTICE, "what a device lacks that was role %u is not kept any more, for another is to be filled",
+		   engine->record.tracked[set].role);
+	forget_set(engine, set);
+}
+
+/* What the record says a device of this UUID lacks is not all that it lacks, and it may be attached anew, or found by the next start, which
+ * know nothing of that: so the record says it no more, nor that it holds what is lost.  Who was taken out waits for an administrator as
+ * long as it is there.  A replacement whose place is another's would be nobody without its set; it keeps it.
+ */
+static void
+forget_doubtful(struct engine *engine, const uint8_t uuid[16])
+{
+	const int set = find_set(engine, uuid);
+
+	if (set < 0 || !is_holder(engine, set) || MUTANT(DOUBTFUL_TRACKED))
+		return;
+	for_each_member(engine, member)
+		if (member->stale_set == set && (member->evicting || member == engine->target))
+			return;		/* a third one, which it speaks of */
+	for_each_member(engine, member)
+		if (memcmp(member->uuid, uuid, 16) == 0)
+			member->excluded |= engine->record.tracked[set].state == MEMBER_FAULTY;
+	if (engine->lost != NULL)
+		lost_unhold(engine->lost, engine->record.tracked[set].role);
+	forget_set(engine, set);
 }
 
 /* Perhaps by devices that are gone for good, and nobody is to wait for those. */
@@ -402,7 +430,7 @@ judge_outsider(struct member *member)
 		   engine->record.tracked[member->stale_set].state == MEMBER_FAULTY) {
 		member->excluded = true;
 		member_note(member, "faulty: it was taken out and waits for an administrator");
-	} else if (member->standing == STANDING_OBSOLETE) {
+	} else if (member->standing == STANDING_OBSOLETE && !twin) {
 		member_note(member, "%s", verdict.fault[0]);
 	} else if (twin) {
 		member_note(member, "was there beside another device with its UUID: nothing on it is trusted, it is filled from the start");
@@ -414,10 +442,11 @@ judge_outsider(struct member *member)
 	/* What it holds is not believed, nor do flags say what it lacks: regions were filled that it lost.  One that was being filled keeps its
 	 * set, for the place may be another's, and gets all of it (target.c).
 	 */
-	if ((member->doubted || twin) && member->standing == STANDING_REBUILDING)
-		member->went_back = true;
+	member->went_back |= (member->doubted || twin) && (member->standing == STANDING_REBUILDING || member->standing == STANDING_OBSOLETE);
 	if ((member->doubted || twin) && member->standing == STANDING_OUT_OF_DATE) {
 		member->went_back = true;
+		if (twin)
+			forget_doubtful(engine, member->uuid);
 		member->stale_set = -1;
 		member->standing = STANDING_OBSOLETE;
 	}
@@ -540,6 +569,7 @@ place_is_another(struct member *member)
 	    twin != member->engine->target) {
 		not_to_be_taken(twin);
 		note_one_of_two(twin);
+		forget_doubtful(member->engine, member->uuid);
 		member_note(twin, "has the UUID of %.100s, a copy of it or a second address: remove one of the two",
 			    member->backend->label);
 	}

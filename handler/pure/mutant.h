@@ -660,6 +660,9 @@
 	X(TWIN_UNREMEMBERED, "twin-unremembered", 12,						\
 	  "test_engine_identity: test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member",	\
 	  "a copy of a member catches up by what the flags say when nobody else has that UUID any more")	\
+	X(DOUBTFUL_TRACKED, "doubtful-tracked", 12,						\
+	  "test_engine_identity: test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew",	\
+	  "a copy that was refused beside its member catches up when both are removed and it is added again")	\
 	X(CHANGED_MEMBER_UNSHOWN, "changed-member-unshown", 12,				\
 	  "test_assembly: a_copy_is_not_the_member_because_that_has_changed",			\
 	  "a start takes a copy of a member that is there, and has changed its size")		\

@@ -1576,6 +1576,40 @@ test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_fro
 	}
 }
 
+/* Both are removed, and the copy is added again; or the volume is stopped, and starts with the copy alone. */
+static void
+test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew(void **state)
+{
+	for (int stopped = 0; stopped < 2; stopped++) {
+		struct rig rig;
+
+		start(&rig, 5, 51);
+		write_all(&rig);
+		copy_to_extra(&rig, 1);
+		write_all(&rig);		/* the copy lacks it, and its superblock does not */
+		fake_member_cut(&rig.members[1], false);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		rig.members[EXTRA].written = false;
+		assert_int_equal(attach(&rig, EXTRA), EXTRA);
+		rig.members[1].reachable = true;
+		rig_steps(&rig, 20000);
+		assert_true(says(&rig, EXTRA, "m1") && !rig.members[EXTRA].written);
+		if (stopped) {
+			rig_stop(&rig);
+			rig.count = EXTRA + 1;
+			rig.members[1].reachable = false;
+			rig_start(&rig);
+		} else {
+			assert_int_equal(engine_detach(rig.engine, 1, why), 0);
+			assert_int_equal(engine_detach(rig.engine, EXTRA, why), 0);
+			rig_steps(&rig, 3000);
+			assert_int_equal(attach(&rig, EXTRA), 1);	/* the slot that is free */
+		}
+		wait_for_active(&rig);
+		finish(&rig);
+	}
+}
+
 int
 main(void)
 {
@@ -1616,6 +1650,7 @@ main(void)
 		cmocka_unit_test(test_copy_is_not_taken_while_its_member_can_not_be_used),
 		cmocka_unit_test(test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member),
 		cmocka_unit_test(test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_from_the_start),
+		cmocka_unit_test(test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew),
 		cmocka_unit_test(test_refused_superblock_is_repeated_on_the_same_copy),
 		cmocka_unit_test(test_removed_member_is_forgotten_by_the_superblocks_first),
 		cmocka_unit_test(test_target_is_on_record_only_when_its_marks_are_durable),
