@@ -56,22 +56,23 @@ engine_attach(struct engine *engine, struct backend *backend, char *why)
 	return slot;
 }
 
-/* One that was taken out a moment ago has a reservation of ours, and no session in which it could be given back: it gets one more, which
- * member.c releases.
+static bool
+keeps_reservation(const struct member *member)
+{
+	return member->reserved && !member->engine->fenced && !MUTANT(REMOVED_RESERVED);
+}
+
+/* One that was taken out a moment ago has a reservation of ours, and no session in which it could be given back, or one that is being
+ * closed: it gets one more, see admin_let_go().
  */
 static void
 let_go(struct member *member)
 {
-	struct engine *engine = member->engine;
-	const bool reserved = member->reserved && !engine->fenced && !MUTANT(REMOVED_RESERVED);
-
 	member->leaving = true;
-	engine->activity++;
+	member->engine->activity++;
 	if (member->link == LINK_OPEN)
 		member->backend->ops->release(member->backend);
-	else if (member->link == LINK_CLOSED && reserved)
-		member_open(member);
-	else if (member->link == LINK_OPENING && !reserved)
+	else if (member->link == LINK_OPENING && !keeps_reservation(member))
 		member->backend->ops->close(member->backend);
 }
 
@@ -112,7 +113,7 @@ judge_twins(struct engine *engine, const struct member *gone)
 	for_each_member(engine, other)
 		if (other != gone && other->standing == STANDING_UNKNOWN && other->link == LINK_OPEN &&
 		    memcmp(other->uuid, gone->uuid, 16) == 0)
-			other->backend->ops->close(other->backend);
+			member_close(other);
 }
 
 static void
@@ -146,9 +147,16 @@ admin_let_go(struct engine *engine)
 {
 	if (engine->phase > PHASE_RUNNING)
 		return;
-	for_each_member(engine, member)
-		if (member->leaving && is_quiet(member))
+	for_each_member(engine, member) {
+		if (!member->leaving || !is_quiet(member))
+			continue;
+		if (keeps_reservation(member)) {
+			member->reserved = false;	/* it is tried once; member.c releases it */
+			member_open(member);
+		} else {
 			slot_free(engine, member);
+		}
+	}
 }
 
 int

@@ -45,7 +45,7 @@ disown_members(struct engine *engine)
 		member->in_sync = false;
 		member->checked = false;
 		if (member->disputed && member->link == LINK_OPEN && !MUTANT(STARTED_IN_ITS_SESSION))
-			member->backend->ops->close(member->backend);
+			member_close(member);
 		dispute_end(member);
 	}
 }

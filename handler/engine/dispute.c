@@ -30,7 +30,7 @@ end_session(struct member *member)
 	if (!member->held || member->link != LINK_OPEN || !member->checked || MUTANT(HELD_IN_ITS_SESSION))
 		return;
 	member->checked = false;
-	member->backend->ops->close(member->backend);
+	member_close(member);
 }
 
 void

@@ -529,6 +529,7 @@ void member_io_unsent(struct member_io *mio, int result);	/* ends without being 
 /* Nobody wants the answer any more, and its memory is needed: a read that is sent or parked.  done() is not called. */
 void member_io_abandon(struct member_io *mio);
 void member_open(struct member *member);
+void member_close(struct member *member);	/* its session, or the opening of one; its reservation stays */
 bool member_may_open(const struct member *member);	/* when retry_ms is there */
 void member_fence_off(struct member *member);	/* another gateway has the volume */
 void member_handle_events(struct member *member);

@@ -297,9 +297,7 @@ void
 evict_condemn(struct member *member)
 {
 	condemn(member);
-	member->reserved |= member->link == LINK_OPEN;
-	if (member->link != LINK_CLOSED)
-		member->backend->ops->close(member->backend);
+	member_close(member);
 }
 
 void

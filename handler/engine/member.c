@@ -580,6 +580,14 @@ note_lost_writes(struct member *member)
 	member->flushes_void = true;
 }
 
+void
+member_close(struct member *member)
+{
+	member->reserved |= member->link == LINK_OPEN && !(MUTANT(CLOSED_RESERVED) && !member->condemned);
+	if (member->link != LINK_CLOSED)
+		member->backend->ops->close(member->backend);
+}
+
 static void
 session_opened(void *owner, const struct backend_identity *identity)
 {

@@ -687,7 +687,7 @@ judge_superblock(struct member *member)
 	if (member->verdict != SUPERBLOCK_OK && member->examine_refused) {
 		/* That may pass, and says nothing of what stands there. */
 		member_note(member, "its superblocks can't be read");
-		member->backend->ops->close(member->backend);
+		member_close(member);
 		return;
 	}
 	member->backoff_ms = BACKOFF_FIRST_MS;

@@ -135,8 +135,7 @@ leave(struct engine *engine)
 	engine->target = NULL;
 	member->standing = STANDING_OUT_OF_DATE;
 	enter(engine, TARGET_NONE);
-	if (member->link == LINK_OPEN)
-		member->backend->ops->close(member->backend);
+	member_close(member);
 }
 
 /* It was about to lose its place, and keeps it.  If its session ended meanwhile, nobody looked at that yet. */
@@ -157,7 +156,7 @@ keep_former(struct member *former)
 	}
 	member_note(former, "its session ended while it was being replaced");
 	if (former->link == LINK_OPEN)
-		former->backend->ops->close(former->backend);
+		member_close(former);
 	else
 		evict_member_silent(former);
 }
@@ -177,8 +176,7 @@ withdraw(struct engine *engine)
 	member->condemned = true;	/* it stays away until then */
 	engine->target_epoch = evict_raise_epoch(engine);
 	enter(engine, TARGET_WITHDRAWING);
-	if (member->link == LINK_OPEN)
-		member->backend->ops->close(member->backend);
+	member_close(member);
 }
 
 static void

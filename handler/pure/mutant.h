@@ -886,6 +886,9 @@
 	X(KEPT_AT_ONCE, "kept-at-once", 9,							\
 	  "test_engine_handover: test_a_member_that_stays_is_on_record_before_anything_is_written",	\
 	  "writes are acknowledged while some superblocks say yet that a member is out which is back")	\
+	X(CLOSED_RESERVED, "closed-reserved", 13,						\
+	  "test_engine_identity: test_device_that_is_removed_while_it_is_filled_keeps_no_reservation",	\
+	  "a device that is removed while it is filled keeps the volume's reservation")		\
 	X(REMOVED_RESERVED, "removed-reserved", 13,						\
 	  "test_engine_identity: test_member_that_is_taken_out_and_removed_keeps_no_reservation",	\
 	  "a device that is removed right after it was taken out keeps its reservation")	\

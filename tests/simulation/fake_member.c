@@ -658,7 +658,9 @@ fake_close(struct backend *backend)
 static void
 fake_release(struct backend *backend)
 {
-	member_of(backend)->releasing = true;
+	/* A session that is being closed can't give anything back any more. */
+	if (!member_of(backend)->closing)
+		member_of(backend)->releasing = true;
 	fake_close(backend);
 }
 

@@ -625,6 +625,32 @@ test_member_that_is_taken_out_and_removed_keeps_no_reservation(void **state)
 	rig_free(&rig);
 }
 
+/* Giving it up ends its session, in which the reservation could be given back. */
+static void
+test_device_that_is_removed_while_it_is_filled_keeps_no_reservation(void **state)
+{
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 16384, 4 << 20, 4119);
+	rig_mark_spare(&rig, EXTRA, RIG_MEMBER_BYTES);
+	for (int m = 0; m <= EXTRA; m++) {
+		rig.members[m].reservations = true;
+		rig.members[m].gateway = 1;
+	}
+	rig_start_active(&rig);
+	assert_int_equal(attach(&rig, EXTRA), EXTRA);
+	assert_int_equal(rig.members[EXTRA].holder, 1);
+	assert_int_equal(engine_replace(rig.engine, 1, EXTRA, why), 0);
+	for (int i = 0; i < 1000 && rig_status(&rig).members[EXTRA].state != MEMBER_REBUILDING; i++)
+		rig_step(&rig);
+	assert_int_equal(engine_detach(rig.engine, EXTRA, why), 0);
+	rig_steps(&rig, 2000);
+	assert_int_equal(rig.members[EXTRA].holder, 0);
+	assert_int_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static void
 test_member_that_was_used_without_the_others_is_filled_from_the_start(void **state)
 {
@@ -1631,6 +1657,7 @@ main(void)
 		cmocka_unit_test(test_member_that_another_gateway_wrote_to_is_not_taken_back),
 		cmocka_unit_test(test_member_that_another_gateway_has_had_is_left_to_it),
 		cmocka_unit_test(test_member_that_is_taken_out_and_removed_keeps_no_reservation),
+		cmocka_unit_test(test_device_that_is_removed_while_it_is_filled_keeps_no_reservation),
 		cmocka_unit_test(test_member_that_was_used_without_the_others_is_filled_from_the_start),
 		cmocka_unit_test(test_of_two_equal_devices_neither_is_believed),
 		cmocka_unit_test(test_copy_is_known_though_its_member_has_gone_again),
