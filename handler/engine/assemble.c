@@ -424,6 +424,15 @@ epoch_remembered(struct engine *engine)
 	return false;
 }
 
+/* Also one that has done its part already, and who may be back: nobody takes it in before this is over. */
+static void
+look_for_lost(struct engine *engine)
+{
+	for_each_member(engine, member)
+		if (member->in_sync && !member->checked)
+			was_lost(member);
+}
+
 /* --- a forced member: what it lacks is dirty, and what is lost is known, durably, before the superblocks trust it --- */
 
 static void
@@ -433,6 +442,8 @@ forced_written(struct engine *engine)
 		return;
 	if (engine->phase != PHASE_LOAD_MAP && !MUTANT(CALLED_OFF_GOES_ON))
 		return;		/* stopped meanwhile: members are being given back, and others may have them next */
+	if (!MUTANT(WRITTEN_MEMBER_UNSEEN))
+		look_for_lost(engine);
 	if (engine->map_error != 0)
 		back_to_examine(engine, "a member was lost while its region map was written");
 	else
@@ -674,10 +685,8 @@ maps_read(struct engine *engine)
 
 	if (--engine->map_pending > 0)
 		return;
-	/* Also one whose own map was read already, and who may be back: nobody takes it in before this is over. */
-	for_each_member(engine, member)
-		if (member->in_sync && !member->checked && !MUTANT(MAP_LOST_MEMBER_OK))
-			was_lost(member);
+	if (!MUTANT(MAP_LOST_MEMBER_OK))
+		look_for_lost(engine);
 	if (engine->map_error != 0) {
 		back_to_examine(engine, engine->map_error == -EAGAIN ? "a member is there twice"
 				: "a member was lost while its region map was read");

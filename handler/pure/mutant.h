@@ -913,6 +913,9 @@
 	X(TOLD_IN_VAIN, "told-in-vain", 6,							\
 	  "test_engine_flush: test_a_flush_that_was_not_carried_out_tells_of_no_loss",		\
 	  "a flush that failed for silent members counts as one that told of what caches lost")	\
+	X(WRITTEN_MEMBER_UNSEEN, "written-member-unseen", 15,					\
+	  "test_engine_force: test_member_that_comes_and_goes_while_maps_are_written_is_used",	\
+	  "a start by force waits for ever for a member that was back while the others' maps were written")	\
 	X(UNSTEADY_TAKEN, "unsteady-taken", 15,							\
 	  "test_engine_starts: test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away",	\
 	  "a start begins again each time that a member is lost which the others could do without")	\

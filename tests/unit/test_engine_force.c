@@ -291,6 +291,42 @@ test_of_forced_members_the_newest_table_counts(void **state)
 	rig_free(&rig);
 }
 
+static enum tap_verdict
+hold_map(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_WRITE && io->offset_bytes == LAYOUT_MAP_OFFSET ? TAP_HOLD : TAP_PASS;
+}
+
+/* All that was to be written to it was, when its session ends, and it is back before that is so of the others. */
+static void
+test_member_that_comes_and_goes_while_maps_are_written_is_used(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	rig_init(&rig, 5, 4, CHUNK, LOAD_BYTES, 1209);
+	rig_start_active(&rig);
+	lose(&rig, LEFT);
+	leave_one_to_force(&rig);
+	tap_init(&tap, &rig.members[0]);
+	tap.judge = hold_map;
+	rig.options.force_ms = UINT32_MAX;
+	rig_start(&rig);
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(tap.held_count, 1);
+	rig_steps(&rig, 100);
+	fake_member_cut(&rig.members[1], true);
+	rig_steps(&rig, 500);
+	assert_int_equal(rig_status(&rig).members[1].link, LINK_OPEN);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -304,6 +340,7 @@ main(void)
 		cmocka_unit_test(test_what_nobody_ever_wrote_is_not_lost_by_force),
 		cmocka_unit_test(test_forced_members_do_not_mend_each_others_maps),
 		cmocka_unit_test(test_of_forced_members_the_newest_table_counts),
+		cmocka_unit_test(test_member_that_comes_and_goes_while_maps_are_written_is_used),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
