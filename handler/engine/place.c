@@ -717,6 +717,17 @@ judge_superblock(struct member *member)
 		member->engine->map_error = -EAGAIN;	/* nothing was written yet: both are looked at */
 }
 
+/* It met a conflict, say, and its session goes on: nothing else would have it examined, and what it was before is not what it is now. */
+static void
+not_examined(struct member *member)
+{
+	const struct engine *engine = member->engine;
+
+	if (member->link == LINK_OPEN && !member->closed_event && !member->leaving && !engine->fenced &&
+	    engine->phase < PHASE_RELEASE && !MUTANT(LEFT_UNEXAMINED))
+		member_close(member);
+}
+
 static void
 copy_read(struct member_io *mio, int result)
 {
@@ -727,7 +738,11 @@ copy_read(struct member_io *mio, int result)
 	else if (result != 0)
 		member->examine_failed = true;
 	member->examine_refused |= result == -EIO;
-	if (--member->examining == 0 && !member->examine_failed)
+	if (--member->examining > 0)
+		return;
+	if (member->examine_failed)
+		not_examined(member);
+	else
 		judge_superblock(member);
 }
 

@@ -913,6 +913,9 @@
 	X(TOLD_IN_VAIN, "told-in-vain", 6,							\
 	  "test_engine_flush: test_a_flush_that_was_not_carried_out_tells_of_no_loss",		\
 	  "a flush that failed for silent members counts as one that told of what caches lost")	\
+	X(LEFT_UNEXAMINED, "left-unexamined", 15,						\
+	  "test_engine_fence: test_a_member_that_did_not_say_who_it_is_is_asked_in_another_session",	\
+	  "a member that met a conflict when its superblocks were read is never asked again")	\
 	X(WRITTEN_MEMBER_UNSEEN, "written-member-unseen", 15,					\
 	  "test_engine_force: test_member_that_comes_and_goes_while_maps_are_written_is_used",	\
 	  "a start by force waits for ever for a member that was back while the others' maps were written")	\

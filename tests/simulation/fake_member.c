@@ -233,6 +233,8 @@ apply(struct fake_command *command)
 	switch (command->io->op) {
 	case BACKEND_READ:
 		member->device->reads++;
+		if (member->device->conflicts_on_reads)
+			return -EACCES;
 		return apply_read(command);
 	case BACKEND_ZERO:
 		member->device->zeros++;

@@ -91,6 +91,7 @@ struct fake_member {
 	uint64_t refused_offset_bytes;	/* reads of this block only; 0: none */
 	int stuck_error;		/* of reads where the disk is stuck; 0: a medium error */
 	bool conflicts;			/* a reservation conflict for every write; late ones land all the same */
+	bool conflicts_on_reads;	/* one for every read */
 	bool conflicts_at_login;	/* and then no session is offered */
 	uint32_t told_block_bytes;	/* at the next log-in; 0: the disk's */
 	bool hides_cache;		/* says that it has none */

@@ -266,6 +266,36 @@ test_a_member_that_is_held_is_logged_in_to_anew(void **state)
 	finish(&rig);
 }
 
+/* Somebody had it for a moment, of all moments that in which it was asked who it is: in a session that nobody looks at any more it is never
+ * asked again.
+ */
+static void
+test_a_member_that_did_not_say_who_it_is_is_asked_in_another_session(void **state)
+{
+	(void)state;
+	for (int starts = 0; starts < 2; starts++) {
+		struct rig rig;
+
+		start(&rig, 0, 3, 1918);
+		write_everywhere(&rig);
+		rig_drain(&rig);
+		if (starts) {
+			rig_stop(&rig);
+			rig.members[1].conflicts_on_reads = true;
+			rig_start(&rig);
+			rig_steps(&rig, 300);
+		} else {
+			rig.members[1].conflicts_on_reads = true;
+			fake_member_cut(&rig.members[1], true);
+			assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+			rig_steps(&rig, 300);
+		}
+		rig.members[1].conflicts_on_reads = false;
+		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 10000));
+		finish(&rig);
+	}
+}
+
 /* Once its superblocks said who is away that one would have to be filled, and could not help. */
 static void
 test_a_volume_does_not_start_on_a_member_that_another_gateway_may_have(void **state)
@@ -581,6 +611,7 @@ main(void)
 		cmocka_unit_test(test_a_member_that_can_not_be_spared_is_asked_until_it_takes_a_write),
 		cmocka_unit_test(test_others_that_are_taken_while_one_is_held_are_believed),
 		cmocka_unit_test(test_a_member_that_is_held_is_logged_in_to_anew),
+		cmocka_unit_test(test_a_member_that_did_not_say_who_it_is_is_asked_in_another_session),
 		cmocka_unit_test(test_a_volume_does_not_start_on_a_member_that_another_gateway_may_have),
 		cmocka_unit_test(test_a_start_finds_out_who_has_the_members),
 		cmocka_unit_test(test_a_start_that_is_fenced_off_has_failed),
