@@ -26,6 +26,7 @@
 #define SIM_MESSAGE_MAX 400
 #define ROTS_MAX 4
 #define SPELLS_MAX 64
+#define MEMORY_RETRY_MS 1100ull	/* the engine tries again each second what has to be recorded before anything goes on */
 #define SIM_ANSWER_US_MIN 40
 #define SIM_ANSWER_US_MAX 1200	/* of a member that is not slow */
 #define SIM_STEPS_DEFAULT 300
@@ -323,7 +324,6 @@ struct sim {
 	bool turn_missed;		/* by that */
 	uint64_t no_epoch_until_us;	/* it can't be recorded */
 	uint64_t memory_refused;	/* engine_memory_refused() when that was last looked at */
-	uint64_t short_since_us, short_until_us;	/* the engine had no memory all that time, each time it tried; 0, 0: never */
 	bool twin[SIM_SLOTS_MAX];	/* by device: a spare whose mark has a member's UUID */
 	int clone_of[SIM_SLOTS_MAX];	/* by device: it holds what this one held; -1: no copy */
 	bool clone_is_old[SIM_SLOTS_MAX];	/* so old that it is known by itself */
@@ -342,7 +342,7 @@ struct sim {
 	struct cascade cascade;
 	struct spell {			/* a member's answers took up to so long; until the last of them came */
 		uint64_t from_us, until_us, answer_us;
-		int member;
+		int member;		/* or -1: the engine had no memory, each time it tried */
 	} spells[SPELLS_MAX];		/* the latest, a ring */
 	uint32_t spell_count;
 	uint64_t trouble_until_us[SIM_SLOTS_MAX];
@@ -565,8 +565,6 @@ void oracle_accepting(struct sim *sim);		/* before the engine goes on, which may
 /* Before the engine goes on: remember what requests under way may fail for. */
 void oracle_look_at_losses(struct sim *sim);
 void oracle_mended(struct sim *sim, uint64_t row, bool by_former);
-void oracle_look_at_memory(struct sim *sim);	/* the engine may have been refused some */
-bool oracle_memory_was_short(struct sim *sim, const struct sim_request *request);	/* all its life */
 /* submit_us: since when the bytes may have been read. */
 void oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, uint64_t submit_us,
 		   const char *where);
@@ -582,7 +580,9 @@ void time_look(struct sim *sim, bool former);	/* at pieces of long ranges of zer
 void time_judge(struct sim *sim, const struct sim_request *request);	/* it ended now, or its gateway did */
 void time_judge_stop(struct sim *sim, uint64_t began_us, uint64_t stood_us);	/* it ended now */
 void time_set_answers(struct sim *sim, int m, uint64_t least_us, uint64_t most_us);	/* a member's, from now on */
-uint64_t time_slow_us(const struct sim *sim, uint64_t since_us);	/* for how long since then some member was slow */
+void time_look_at_memory(struct sim *sim);	/* the engine may have been refused some */
+/* For how long since then the engine had no memory, or, with "slow", some member was slow. */
+uint64_t time_held_up_us(struct sim *sim, uint64_t since_us, bool slow);
 uint64_t time_slowest_us(const struct sim *sim, uint64_t since_us);	/* an answer of any member, at any time since then */
 void stay_begin(struct sim *sim, uint64_t *random);	/* and watch it for as long as a request may take */
 void stay_end(struct sim *sim);

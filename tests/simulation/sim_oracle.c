@@ -1137,19 +1137,32 @@ request_time_ms(const struct sim *sim)
 	return engine_request_ms_max(options) - (uint64_t)BACKEND_IO_DEADLINES * options->give_up_ms - 1000;
 }
 
+/* Is any member in trouble, or was it since then? */
+static bool
+was_troubled(const struct sim *sim, uint64_t since_us)
+{
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->slot_of[m] >= 0 && sim->trouble_until_us[m] >= since_us)
+			return true;
+	return false;
+}
+
 /* A slow member that others can't do without, and requests that wait for each other's rows: each of them reads, writes, flushes, and has
- * losses forgotten.  What counts is its life, not its end: the member may be quick again by then, and those it waited for be done.
- * For the rest of its time nobody was slow, and that is no longer than it takes to find out who is silent, and to do without.
+ * losses forgotten.  Or no memory for what has to be recorded before anything goes on, which is tried again each second.
+ * What counts is its life, not its end: the member may be quick again by then, and those it waited for be done.
+ * For the rest of its time it was held up by neither, and that is no longer than it takes to find out who is silent, and to do without;
+ * or, where nobody was in trouble, until it asked for memory.
  */
 static bool
-slowness_takes_long(const struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
+is_held_up(struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
 {
 	const struct engine_options *options = &sim->engine_options;
 	const uint64_t time_ms = request_time_ms(sim), steps = 8, others_ms = 3ull * options->give_up_ms + options->grace_ms;
 	const uint64_t slowest_us = time_slowest_us(sim, request->submit_us);
+	const bool slow = (uint64_t)request->most_active * steps * slowest_us / 1000 >= time_ms;
+	const uint64_t rest_ms = slow || was_troubled(sim, request->submit_us) ? others_ms : MEMORY_RETRY_MS;
 
-	return lived_ms + 1 >= time_ms && (uint64_t)request->most_active * steps * slowest_us / 1000 >= time_ms &&
-	       lived_ms <= time_slow_us(sim, request->submit_us) / 1000 + others_ms;
+	return lived_ms + 1 >= time_ms && lived_ms <= time_held_up_us(sim, request->submit_us, slow) / 1000 + rest_ms;
 }
 
 /* Who is silent in its sessions is given up when the second has ended: here one may last for two of the member's deadlines, which are not
@@ -1165,30 +1178,6 @@ silence_takes_long(const struct sim *sim, uint64_t lived_ms)
 	const bool answers = sim->stay.kind == STAY_DATA_MUTE;
 
 	return sim->stay.lasts && lived_ms + 1 >= time_ms && (answers || silent_ms > deaf_ms ? deaf_ms : silent_ms) >= time_ms;
-}
-
-/* The engine tries again each second what has to be recorded before anything goes on. */
-#define MEMORY_RETRY_US 1100000
-
-void
-oracle_look_at_memory(struct sim *sim)
-{
-	const uint64_t now_us = sim->schedule.now_us;
-
-	if (sim->memory_refused == engine_memory_refused())
-		return;
-	sim->memory_refused = engine_memory_refused();
-	if (now_us > sim->short_until_us)
-		sim->short_since_us = now_us;
-	sim->short_until_us = now_us + MEMORY_RETRY_US;
-}
-
-/* There was no memory for as long as it lived, and is none now. */
-bool
-oracle_memory_was_short(struct sim *sim, const struct sim_request *request)
-{
-	oracle_look_at_memory(sim);
-	return sim->schedule.now_us <= sim->short_until_us && sim->short_since_us <= request->submit_us + MEMORY_RETRY_US;
 }
 
 /* Roles that a start may have to do without. */
@@ -1262,8 +1251,7 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 		return request->saw_loss || loss_is_fair(sim, request);
 	case ETIMEDOUT:
 		return excess || taking_takes_long(sim) || silence_takes_long(sim, lived_ms) ||
-		       slowness_takes_long(sim, request, lived_ms) ||
-		       oracle_memory_was_short(sim, request);
+		       is_held_up(sim, request, lived_ms);
 	case ETIME:
 		return request->request.limit_ms != 0;
 	case ENOMEM:

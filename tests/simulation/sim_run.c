@@ -249,7 +249,7 @@ sim_turn(struct sim *sim)
 	if (!sim->stopped && !engine_is_done(sim->engine, sim->schedule.now_us / 1000))
 		sim_fail(sim, "the engine went to sleep although there was something to do");
 	time_look(sim, false);
-	oracle_look_at_memory(sim);
+	time_look_at_memory(sim);
 	sim->options.totals->memory_waits += engine_waits_for_memory(sim->engine);
 	if (sim->look)
 		sim_look(sim);

@@ -8,6 +8,7 @@
  * A fault that stays lasts until the next quiescence.  For longer than the bound nothing else happens then but requests:
  * what waits for the fault to end can't come in time.
  */
+#include "engine_memory.h"
 #include "sim.h"
 
 #include <string.h>
@@ -76,13 +77,16 @@ waits_since_us(const struct sim *sim, const struct sim_request *request)
 static void
 judge(struct sim *sim, const struct sim_request *request)
 {
-	/* Who is about to lose all members to another gateway waits for them, too, and who has no memory for that. */
+	/* Who is about to lose all members to another gateway waits for them, too. */
 	const bool excess = request->submit_us <= sim->excess_until_us || !request->assembled || sim->taking_us != 0 ||
-			    request->former || oracle_memory_was_short(sim, request);
+			    request->former;
 	const uint64_t awake_us = time_awake_us(sim, request->former), since_us = waits_since_us(sim, request);
 	const uint64_t took_us = awake_us > since_us ? awake_us - since_us : 0;
-	const uint64_t most_us = bound_us(sim, excess);
-	struct sim_longest *longest = &sim->options.totals->longest[excess];
+	/* And for memory whoever has to do without: it is tried each second. */
+	const uint64_t short_us = time_held_up_us(sim, sim->schedule.now_us - took_us, false);
+	const uint64_t borne_us = bound_us(sim, excess) + short_us, longest_us = bound_us(sim, true);
+	const uint64_t most_us = borne_us < longest_us ? borne_us : longest_us;
+	struct sim_longest *longest = &sim->options.totals->longest[excess || short_us > 0];
 
 	if (took_us / 1000 > longest->took_ms)
 		*longest = (struct sim_longest){ took_us / 1000, most_us / 1000, sim->options.seed };
@@ -163,7 +167,7 @@ time_judge_stop(struct sim *sim, uint64_t began_us, uint64_t stood_us)
 			 (unsigned long long)engine_stop_ms_max());
 }
 
-/* --- how slow members are --- */
+/* --- how slow members are, and when memory is short --- */
 
 static uint32_t
 oldest_spell(const struct sim *sim)
@@ -189,23 +193,43 @@ time_set_answers(struct sim *sim, int m, uint64_t least_us, uint64_t most_us)
 	sim->members[m].answer_us_max = most_us;
 }
 
+void
+time_look_at_memory(struct sim *sim)
+{
+	const uint64_t now_us = sim->schedule.now_us;
+
+	if (sim->memory_refused == engine_memory_refused())
+		return;
+	sim->memory_refused = engine_memory_refused();
+	for (uint32_t i = oldest_spell(sim); i < sim->spell_count; i++) {
+		struct spell *spell = &sim->spells[i % SPELLS_MAX];
+
+		if (spell->member < 0 && spell->until_us >= now_us) {
+			spell->until_us = now_us + MEMORY_RETRY_MS * 1000;
+			return;
+		}
+	}
+	sim->spells[sim->spell_count++ % SPELLS_MAX] = (struct spell){ now_us, now_us + MEMORY_RETRY_MS * 1000, 0, -1 };
+}
+
 /* Spells are in the order in which they began. */
 uint64_t
-time_slow_us(const struct sim *sim, uint64_t since_us)
+time_held_up_us(struct sim *sim, uint64_t since_us, bool slow)
 {
-	uint64_t told_us = since_us, slow_us = 0;
+	uint64_t told_us = since_us, held_up_us = 0;
 
+	time_look_at_memory(sim);
 	for (uint32_t i = oldest_spell(sim); i < sim->spell_count; i++) {
 		const struct spell *spell = &sim->spells[i % SPELLS_MAX];
 		const uint64_t from_us = spell->from_us > told_us ? spell->from_us : told_us;
 		const uint64_t until_us = spell->until_us < sim->schedule.now_us ? spell->until_us : sim->schedule.now_us;
 
-		if (until_us <= from_us)
+		if (until_us <= from_us || (spell->member >= 0 && !slow))
 			continue;
-		slow_us += until_us - from_us;
+		held_up_us += until_us - from_us;
 		told_us = until_us;
 	}
-	return slow_us;
+	return held_up_us;
 }
 
 uint64_t
