@@ -26,6 +26,7 @@
 
 static void write_start(struct op *base);
 static void write_again(struct write_op *op);
+static void split(struct write_op *op);
 static bool create(struct engine *engine, struct piece *piece, struct write_op *instead);
 
 static bool
@@ -100,10 +101,25 @@ write_end(struct write_op *op, int result)
 	}
 }
 
+static bool
+is_anyone_in_time(const struct write_op *op)
+{
+	for (const struct piece *piece = op->pieces; piece != NULL; piece = piece->next)
+		if (!overdue_since(op->op.engine, piece->since_ms))
+			return true;
+	return false;
+}
+
+/* Those who joined one that is late have time yet. */
 static void
 write_fail(struct op *base, int error)
 {
-	write_end((struct write_op *)base, error);
+	struct write_op *op = (struct write_op *)base;
+
+	if (error == -ETIMEDOUT && overdue_since(op->op.engine, op->op.since_ms) && is_anyone_in_time(op) && !MUTANT(JOINED_LATE))
+		split(op);
+	else
+		write_end(op, error);
 }
 
 /* An eviction outranks other errors: after it, everything is tried again. */

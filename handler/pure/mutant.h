@@ -439,6 +439,9 @@
 	X(WAITS_FOR_EVER, "waits-for-ever", 15,							\
 	  "test_engine_bounds: test_every_request_ends_while_an_eviction_can_not_be_recorded",	\
 	  "a request waits as long as what it waits for is refused")				\
+	X(JOINED_LATE, "joined-late", 15,							\
+	  "test_engine_bounds: test_a_write_that_joined_one_that_is_late_has_its_own_time",	\
+	  "a write fails when the time of one that it joined is used up")			\
 	X(LONG_RANGES_LATE, "long-ranges-late", 15,						\
 	  "test_engine_bounds: test_a_long_range_ends_though_no_other_request_is_late",		\
 	  "a piece of a long range of zeros ends in time only where a short request is late, too")	\

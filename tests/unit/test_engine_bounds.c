@@ -108,6 +108,34 @@ test_every_request_ends_while_an_eviction_can_not_be_recorded(void **state)
 	recover(&rig);
 }
 
+/* The first one's time is used up while the second has half of its own yet; then what both waited for is there. */
+static void
+test_a_write_that_joined_one_that_is_late_has_its_own_time(void **state)
+{
+	uint64_t merged, since_ms;
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 1713);
+	stick(&rig);
+	rig.errors_allowed = true;
+	merged = rig_status(&rig).requests_merged;
+	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
+	for (since_ms = rig.now_ms; rig.now_ms - since_ms < 3000;)
+		rig_step(&rig);
+	rig_submit(&rig, REQUEST_WRITE, 8, 8, false);
+	while (rig.active_count > 1)
+		rig_step(&rig);
+	assert_int_equal(rig_status(&rig).requests_merged, merged + 1);
+	assert_int_equal(rig.last_error, -ETIMEDOUT);
+	assert_int_equal(rig.active_count, 1);
+	refuse_superblocks(&rig, 2, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 1);
+	rig.errors_allowed = false;
+	recover(&rig);
+}
+
 /* A long range has its time piece by piece, whether or not anybody else waits as long: alone, and while reads go on.  The member
  * that a piece waits for is silent, and the one that can't be spared refuses to record it. */
 static void
@@ -226,6 +254,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads_go_on_while_an_eviction_can_not_be_recorded),
 		cmocka_unit_test(test_every_request_ends_while_an_eviction_can_not_be_recorded),
+		cmocka_unit_test(test_a_write_that_joined_one_that_is_late_has_its_own_time),
 		cmocka_unit_test(test_a_long_range_ends_though_no_other_request_is_late),
 		cmocka_unit_test(test_a_survivor_that_refuses_and_can_be_spared_is_evicted_too),
 		cmocka_unit_test(test_what_is_refused_is_repeated_once_a_second),
