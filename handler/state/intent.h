@@ -177,7 +177,6 @@ void intent_suspect(struct intent *intent, uint32_t region);
 uint32_t intent_suspect_dirty(struct intent *intent, bool missing, bool bare);
 /* The same of what the gateway before had written: a cache may have been lost that took nothing since the start. */
 uint32_t intent_suspect_left(struct intent *intent, bool missing, bool bare);
-bool intent_taken_since(const struct intent *intent, uint32_t times);
 /* Before it, or after loading: a member was passed over by flushes that count as ones of all members.  No row is known to be safe. */
 void intent_flushes_void(struct intent *intent);
 /* Is something lost of this row, if a member goes that has data in it?  Not where a fresh row is what parity makes of it. */
