@@ -105,9 +105,41 @@ place_forget(struct engine *engine, uint8_t stale)
 	engine->forget_record = metadata_commit(engine);
 }
 
+/* It lost what it had acknowledged, and may wait for long to be filled: a gateway that starts anew has not heard it, and goes by these. */
+static void
+record_doubt(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	if (MUTANT(COPIED_UNDOUBTED))
+		return;
+	intent_lacks_all(&engine->intent, REGION_STALE(member->stale_set));
+	if (memcmp(member->uuid, engine->record.member_uuids[member->role], 16) == 0)
+		lost_unhold(engine->lost, (uint8_t)member->role);
+	engine->activity++;
+}
+
+/* It said so on its way out, or when it was out.  Perhaps it is not looked at again before a gateway starts anew. */
+static void
+record_doubts(struct engine *engine)
+{
+	for_each_member(engine, member) {
+		const int set = member->stale_set;
+
+		if (!member->doubted || member->in_sync || member->evicting || member == engine->target || set < 0 ||
+		    MUTANT(DOUBT_UNRECORDED) || MUTANT(DOUBT_RECORDED_LATE))
+			continue;
+		if (find_set(engine, member->uuid) == set &&
+		    intent_stale(&engine->intent, REGION_STALE(set)) < engine->intent.regions)
+			record_doubt(member);
+	}
+}
+
 void
 place_run(struct engine *engine)
 {
+	if (engine->phase == PHASE_RUNNING)
+		record_doubts(engine);
 	if (engine->forgetting == 0 || !metadata_known(engine, engine->forget_record))
 		return;
 	intent_forget(&engine->intent, engine->forgetting);
@@ -391,18 +423,6 @@ bool
 place_was_one_of_two(const struct member *member)
 {
 	return memcmp(member->twin_uuid, member->uuid, 16) == 0 && !MUTANT(TWIN_UNREMEMBERED);
-}
-
-/* It lost what it had acknowledged, and may wait for long to be filled: a gateway that starts anew has not heard it, and goes by these. */
-static void
-record_doubt(struct member *member)
-{
-	struct engine *engine = member->engine;
-
-	intent_lacks_all(&engine->intent, REGION_STALE(member->stale_set));
-	if (memcmp(member->uuid, engine->record.member_uuids[member->role], 16) == 0)
-		lost_unhold(engine->lost, (uint8_t)member->role);
-	engine->activity++;
 }
 
 /* A device that is not in sync: what may become of it? */

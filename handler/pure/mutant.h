@@ -874,6 +874,9 @@
 	X(DOUBT_UNRECORDED, "doubt-unrecorded", 12,						\
 	  "test_engine_flush: test_a_device_that_lost_writes_while_it_was_out_is_filled_anew",	\
 	  "what a member that is out says of lost writes is forgotten when the gateway starts anew")	\
+	X(DOUBT_RECORDED_LATE, "doubt-recorded-late", 12,					\
+	  "test_engine_flush: test_what_a_device_said_before_it_was_gone_is_on_record",	\
+	  "what a member said of lost writes is on record only when its next session is judged")	\
 	X(UNREAD_COUNTS, "unread-counts", 9,							\
 	  "test_engine_mend: test_who_returns_while_a_row_is_mended_counts_for_the_next_one",	\
 	  "a row is mended with the chunk of a member that returned after it was read")		\

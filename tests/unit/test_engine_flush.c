@@ -630,6 +630,79 @@ test_a_device_that_lost_writes_while_it_was_out_is_filled_anew(void **state)
 	assert_true(lost > 0);
 }
 
+static enum tap_verdict
+hold_superblocks(struct tap *tap, const struct backend_io *io)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	(void)tap;
+	return tap_superblock(io, block) ? TAP_HOLD : TAP_PASS;
+}
+
+/* It answered once more while it was on its way out, and that it was is on record only when it has gone for good. */
+static void
+say_it_on_the_way_out(struct rig *rig, struct tap *tap)
+{
+	tap->judge = hold_superblocks;
+	fake_member_cut(&rig->members[0], false);
+	for (int i = 0; i < 20000 && tap->held_count == 0; i++)
+		rig_step(rig);
+	assert_int_equal(tap->held_count, 1);
+	fake_member_break_word(&rig->members[0]);
+	rig_steps(rig, 500);
+	rig->members[0].reachable = false;
+	assert_int_equal(rig_status(rig).members[0].state, MEMBER_FAULTY);
+	tap->judge = NULL;
+	tap_let_go(tap);
+}
+
+/* Nobody looks at it any more before the gateway starts anew. */
+static void
+test_what_a_device_said_before_it_was_gone_is_on_record(void **state)
+{
+	uint64_t lost = 0;
+
+	(void)state;
+	for (int out = 0; out < 2; out++)
+		for (uint64_t seed = 1580; seed < 1583; seed++) {
+			struct rig rig;
+			struct tap tap;
+			char why[256];
+
+			rig_init(&rig, 5, 4, 16384, LOAD_BYTES, seed);
+			set_caches(&rig, true);
+			rig.members[0].hides_cache = true;
+			tap_init(&tap, &rig.members[1]);
+			rig_start_active(&rig);
+			rig_wait_for_resync(&rig);
+			write_everywhere(&rig);
+			wait_until(&rig, all_clean);
+			if (out) {
+				assert_int_equal(engine_fail(rig.engine, 0, why), 0);
+				wait_for_state(&rig, 0, MEMBER_FAULTY);
+				wait_for_link(&rig, 0, LINK_OPEN);
+				fake_member_break_word(&rig.members[0]);
+			} else {
+				say_it_on_the_way_out(&rig, &tap);
+			}
+			rig.members[0].reachable = false;
+			lost += rig.members[0].counts.sectors_lost;
+			assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+			rig_steps(&rig, 2000);
+			rig_stop(&rig);
+			rig.members[0].reachable = true;
+			rig_start(&rig);
+			assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+			wait_for_link(&rig, 0, LINK_OPEN);
+			rig_steps(&rig, 100);
+			if (out)
+				assert_int_equal(engine_readmit(rig.engine, 0, why), 0);
+			wait_for_state(&rig, 0, MEMBER_IN_SYNC);
+			finish(&rig);
+		}
+	assert_true(lost > 0);
+}
+
 /* What its cache held is gone, and nobody could make up for it.  It goes before anybody flushed: the next flush says so all the same. */
 static void
 test_a_loss_is_told_although_its_member_went(void **state)
@@ -1207,6 +1280,7 @@ main(void)
 		cmocka_unit_test(test_a_loss_is_told_to_a_flush_and_to_nobody_else),
 		cmocka_unit_test(test_a_device_that_lost_writes_without_a_cache_is_filled_anew),
 		cmocka_unit_test(test_a_device_that_lost_writes_while_it_was_out_is_filled_anew),
+		cmocka_unit_test(test_what_a_device_said_before_it_was_gone_is_on_record),
 		cmocka_unit_test(test_what_a_start_asks_members_with_is_no_loss),
 		cmocka_unit_test(test_a_copy_that_a_read_settled_can_go_with_a_cache),
 		cmocka_unit_test(test_what_a_cache_took_is_flushed_after_it_was_switched_off),
