@@ -752,13 +752,13 @@
 	  "test_engine_lost: test_what_was_accepted_with_a_device_is_unknown_without_it",		\
 	  "what was accepted with a chunk of a device that was being filled counts as known when that is gone")	\
 	X(FULL_FOR_ALL, "full-for-all", 16,							\
-	  "test_engine_lost: test_what_is_not_lost_is_not_refused_when_the_table_is_full",	\
+	  "test_engine_lost: test_what_is_listed_beside_a_full_table_is_settled",	\
 	  "when one region does not fit in the table of lost extents, the others are not looked at")	\
 	X(FULL_FOR_REGION, "full-for-region", 16,						\
 	  "test_engine_lost: test_rows_that_lose_nothing_are_not_refused_beside_one_that_found_no_room",	\
 	  "when a row finds no room in the table of lost extents, its region's rows that lose nothing are refused as well")	\
 	X(FULL_UNSETTLED, "full-unsettled", 16,							\
-	  "test_engine_lost: test_what_is_not_lost_is_not_refused_when_the_table_is_full",	\
+	  "test_engine_lost: test_what_is_listed_beside_a_full_table_is_settled_though_more_is_doubted",	\
 	  "losses that did not all fit are not recorded once more when more became suspect meanwhile")	\
 	X(UNLISTED_DOUBTED, "unlisted-doubted", 9,						\
 	  "test_engine_lost: test_what_a_device_that_is_filled_has_stays_when_it_finds_no_room",	\

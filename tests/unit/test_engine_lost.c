@@ -828,6 +828,75 @@ test_rows_that_lose_nothing_are_not_refused_beside_one_that_found_no_room(void *
 	rig_free(&rig);
 }
 
+/* A region whose loss is listed beside one that found no room is settled: it becomes clean, and after a crash only what is listed is
+ * lost of it.  again: caches are lost once more while the table is written.
+ */
+static void
+settle_beside_a_full_table(bool again, uint64_t seed)
+{
+	struct rig rig;
+	struct tap tap;
+	uint64_t row;
+
+	begin(&rig, 5, 4, seed);
+	rig_stop(&rig);
+	rig.options.lost_entries_max = 2;
+	tap_init(&tap, &rig.members[3]);
+	rig_start_active(&rig);
+	row = row_in(&rig, 2);
+	lose_member_0(&rig);
+	write_row(&rig, row + 4);
+	flush(&rig);
+	write_row(&rig, row);
+	lose_caches_of_1_to_3(&rig, true);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 200);
+	assert_int_equal(rig_status(&rig).lost_extents, 1);
+	/* Region 0 takes the room that there is, region 1 finds none, and region 2 needs none. */
+	write_row(&rig, row_in(&rig, 0) + 8);
+	write_row(&rig, row_in(&rig, 1));
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row) + CHUNK_SECTORS, 1, false);
+	rig_drain(&rig);
+	tap.judge = hold_table;
+	lose_caches_of_1_to_3(&rig, true);
+	wait_for_held(&rig, &tap);
+	if (again) {
+		fake_member_power_loss(&rig.members[1], true);
+		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	}
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_steps(&rig, 200);
+	assert_int_equal(rig_status(&rig).lost_extents, 2);
+	assert_int_equal(rig_status(&rig).regions_suspect, 1);
+	rig_steps(&rig, 5000);
+	rig_crash(&rig);
+	rig.members[0].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 200);
+	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	assert_int_equal(read_first_chunk(&rig, row_in(&rig, 1)), -ENODATA);
+	assert_int_equal(read_first_chunk(&rig, row + 4), 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_what_is_listed_beside_a_full_table_is_settled(void **state)
+{
+	(void)state;
+	settle_beside_a_full_table(false, 851);
+}
+
+static void
+test_what_is_listed_beside_a_full_table_is_settled_though_more_is_doubted(void **state)
+{
+	(void)state;
+	settle_beside_a_full_table(true, 852);
+}
+
 static bool
 has_1_back(struct rig *rig)
 {
@@ -1626,6 +1695,8 @@ main(void)
 		cmocka_unit_test(test_what_is_not_lost_is_not_refused_while_losses_are_recorded),
 		cmocka_unit_test(test_what_is_not_lost_is_not_refused_when_the_table_is_full),
 		cmocka_unit_test(test_rows_that_lose_nothing_are_not_refused_beside_one_that_found_no_room),
+		cmocka_unit_test(test_what_is_listed_beside_a_full_table_is_settled),
+		cmocka_unit_test(test_what_is_listed_beside_a_full_table_is_settled_though_more_is_doubted),
 		cmocka_unit_test(test_write_waits_for_members_and_then_for_the_record),
 		cmocka_unit_test(test_read_that_would_wait_for_the_record_fails_with_all_others),
 		cmocka_unit_test(test_write_whose_only_holder_went_is_repeated),
