@@ -65,7 +65,7 @@ test_a_flush_ends_although_the_member_returns_without_a_cache(void **state)
 	write_everywhere(&rig);
 	slow_down(&rig);
 	rig.members[0].disk.write_cache = false;
-	fake_member_cut(&rig.members[0], true);
+	fake_member_power_loss(&rig.members[0], true);	/* so that it can't say that it kept what it had */
 	turn(&rig);
 	wait_for_link(&rig, 0, LINK_OPEN);
 	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
