@@ -335,9 +335,6 @@
 	X(DOUBLE_TRUSTED, "double-trusted", 14,							\
 	  "test_engine_twins: test_a_write_that_failed_on_the_former_alone",			\
 	  "of rows that became suspect, what is on a target counts as what the member has whose place it takes") \
-	X(UNWRITTEN_DOUBLE_KEPT, "unwritten-double-kept", 14,					\
-	  "test_engine_twins: test_a_cache_of_the_former_in_rows_that_nobody_wrote",		\
-	  "of rows that nobody wrote, who is to take a place keeps what the one before has lost with its cache")	\
 	X(SETTLE_SKIPS_TARGET, "settle-skips-target", 1,					\
 	  "test_engine_operations: test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled",	\
 	  "what is read of copies that differ is not written to the member that is being filled")	\
@@ -784,9 +781,6 @@
 	X(STARTED_IN_ITS_SESSION, "started-in-its-session", 8,					\
 	  "test_engine_fence: test_a_start_finds_out_who_has_the_members",			\
 	  "a start that met another gateway tries again in the same sessions")	\
-	X(QUESTION_UNFLUSHED, "question-unflushed", 6,						\
-	  "test_engine_flush: test_what_a_start_asks_members_with_is_no_loss",			\
-	  "what members are asked with counts as data that a cache may lose")	\
 	X(WRITTEN_AT_RELEASE, "written-at-release", 8,						\
 	  "test_engine_stops: test_nothing_is_written_when_sessions_are_given_back",		\
 	  "the end of a target's session is put on record when the volume is stopped already")	\

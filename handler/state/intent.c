@@ -546,8 +546,7 @@ is_raw(const struct intent *intent, uint32_t region)
 static void
 suspect_parity(struct intent *intent, uint32_t region, bool missing)
 {
-	if (!MUTANT(UNWRITTEN_DOUBLE_KEPT))
-		doubt_double(intent, region);
+	doubt_double(intent, region);
 	if (intent->traits[region] & INTENT_SUSPECT) {
 		drop_rows(intent, &intent->proven[region]);
 		return;

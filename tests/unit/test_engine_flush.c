@@ -923,16 +923,15 @@ hold_by_op(struct tap *tap, const struct backend_io *io)
 
 /* It is sent away while it has this to answer, and does so before its session ends, or not.  Returns what it lost with its power. */
 static uint64_t
-lose_cache_with(struct rig *rig, enum backend_op op, bool answers, uint64_t seed)
+lose_cache_with(struct rig *rig, struct tap *tap, enum backend_op op, bool answers, uint64_t seed)
 {
-	struct tap tap;
 	char why[256];
 	uint64_t lost;
 
 	rig_init(rig, 5, 4, 16384, LOAD_BYTES, seed);
 	set_caches(rig, true);
-	tap_init(&tap, &rig->members[1]);
-	tap.owner = &op;
+	tap_init(tap, &rig->members[1]);
+	tap->owner = &op;
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
 	write_everywhere(rig);
@@ -940,12 +939,12 @@ lose_cache_with(struct rig *rig, enum backend_op op, bool answers, uint64_t seed
 		rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
 		rig_drain(rig);
 	}
-	tap.judge = hold_by_op;
+	tap->judge = hold_by_op;
 	rig_submit(rig, op == BACKEND_WRITE ? REQUEST_WRITE : REQUEST_FLUSH, 0, op == BACKEND_WRITE ? 96 : 0, false);
-	for (int i = 0; i < 50 && tap.held_count == 0; i++)
+	for (int i = 0; i < 50 && tap->held_count == 0; i++)
 		rig_step(rig);
-	assert_int_equal(tap.held_count, 1);
-	tap.judge = NULL;
+	assert_int_equal(tap->held_count, 1);
+	tap->judge = NULL;
 	rig->members[1].close_us_max = 3000000;
 	rig->members[3].refuse_from_bytes = LAYOUT_SUPERBLOCK_A_OFFSET;
 	rig->members[3].refuse_to_bytes = LAYOUT_MAP_OFFSET;
@@ -954,7 +953,7 @@ lose_cache_with(struct rig *rig, enum backend_op op, bool answers, uint64_t seed
 		rig_step(rig);
 	assert_int_equal(rig_status(rig).members[1].link, LINK_OPEN);
 	if (answers) {
-		tap_let_go(&tap);
+		tap_let_go(tap);
 		rig_steps(rig, 10);
 	}
 	lost = rig->members[1].counts.sectors_lost;
@@ -982,8 +981,9 @@ test_a_cache_can_go_with_what_its_member_has_not_answered(void **state)
 	(void)state;
 	for (uint64_t seed = 1668; seed < 1684; seed++) {
 		struct rig rig;
+		struct tap tap;		/* until the rig has stopped */
 		const bool writes = seed % 2;
-		const uint64_t gone = lose_cache_with(&rig, writes ? BACKEND_WRITE : BACKEND_FLUSH, writes, seed);
+		const uint64_t gone = lose_cache_with(&rig, &tap, writes ? BACKEND_WRITE : BACKEND_FLUSH, writes, seed);
 
 		lost += gone;
 		if (gone > 0 || !writes) {
