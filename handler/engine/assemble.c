@@ -936,6 +936,9 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		member->in_sync = member->standing == STANDING_IN_SYNC ||
 				  (MUTANT(STALE_TRUSTED) && member->standing == STANDING_OUT_OF_DATE);
 		member->checked = member->in_sync;
+		/* What sessions of earlier attempts may have taken along was nobody's data. */
+		member->cache_lost &= MUTANT(ATTEMPT_DOUBTED);
+		member->cache_in_doubt &= MUTANT(ATTEMPT_DOUBTED);
 		member->cache_kept |= member->in_sync && !MUTANT(FIRST_SESSION_COUNTS);
 		member->went_back = verdict->went_back[slot] && !member->in_sync;
 		member->forced = verdict->forced[slot];

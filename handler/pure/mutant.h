@@ -919,6 +919,9 @@
 	X(WRITTEN_MEMBER_UNSEEN, "written-member-unseen", 15,					\
 	  "test_engine_force: test_member_that_comes_and_goes_while_maps_are_written_is_used",	\
 	  "a start by force waits for ever for a member that was back while the others' maps were written")	\
+	X(ATTEMPT_DOUBTED, "attempt-doubted", 6,						\
+	  "test_engine_starts: test_what_a_cache_may_have_lost_in_an_attempt_is_not_doubted_later",	\
+	  "what a cache may have lost in an attempt to start counts as lost with the member's next session, whatever was flushed since")	\
 	X(UNSTEADY_TAKEN, "unsteady-taken", 15,							\
 	  "test_engine_starts: test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_away",	\
 	  "a start begins again each time that a member is lost which the others could do without")	\
