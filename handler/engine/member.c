@@ -350,7 +350,7 @@ account(struct member_io *mio)
 		member->writes++;
 		member->written_bytes += mio->io.length_bytes;
 		/* Not when it is sent: a flush that overtakes it would seem to cover it. */
-		if (!dispute_is_question(mio))
+		if (!dispute_is_question(mio) || MUTANT(QUESTION_UNFLUSHED))
 			note_unflushed(member);
 		break;
 	case BACKEND_FLUSH:

@@ -781,6 +781,9 @@
 	X(STARTED_IN_ITS_SESSION, "started-in-its-session", 8,					\
 	  "test_engine_fence: test_a_start_finds_out_who_has_the_members",			\
 	  "a start that met another gateway tries again in the same sessions")	\
+	X(QUESTION_UNFLUSHED, "question-unflushed", 6,						\
+	  "test_engine_flush: test_what_members_are_asked_with_beside_a_conflict_is_no_loss",	\
+	  "what members are asked with counts as data that a cache may lose")	\
 	X(WRITTEN_AT_RELEASE, "written-at-release", 8,						\
 	  "test_engine_stops: test_nothing_is_written_when_sessions_are_given_back",		\
 	  "the end of a target's session is put on record when the volume is stopped already")	\
