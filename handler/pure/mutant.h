@@ -335,6 +335,9 @@
 	X(DOUBLE_TRUSTED, "double-trusted", 14,							\
 	  "test_engine_twins: test_a_write_that_failed_on_the_former_alone",			\
 	  "of rows that became suspect, what is on a target counts as what the member has whose place it takes") \
+	X(UNWRITTEN_DOUBLE_KEPT, "unwritten-double-kept", 14,					\
+	  "test_engine_twins: test_a_cache_of_the_former_in_rows_that_nobody_wrote",		\
+	  "of rows that nobody wrote, who is to take a place keeps what the one before has lost with its cache")	\
 	X(SETTLE_SKIPS_TARGET, "settle-skips-target", 1,					\
 	  "test_engine_operations: test_what_was_read_of_copies_that_differ_stays_when_a_member_is_filled",	\
 	  "what is read of copies that differ is not written to the member that is being filled")	\

@@ -546,7 +546,8 @@ is_raw(const struct intent *intent, uint32_t region)
 static void
 suspect_parity(struct intent *intent, uint32_t region, bool missing)
 {
-	doubt_double(intent, region);
+	if (!MUTANT(UNWRITTEN_DOUBLE_KEPT))
+		doubt_double(intent, region);
 	if (intent->traits[region] & INTENT_SUSPECT) {
 		drop_rows(intent, &intent->proven[region]);
 		return;
