@@ -325,6 +325,18 @@ superblock_delay(const struct fake_member *member, const struct backend_io *io)
 	return io->op == BACKEND_WRITE && io->offset_bytes < LAYOUT_MAP_OFFSET ? member->device->superblock_us_max : 0;
 }
 
+/* The watch looks when its deadline is over, and what was sent since it looked last may have to end before that. */
+static void
+watch_command(struct fake_member *member, const struct fake_command *command)
+{
+	const uint64_t due_us = command->submit_us + member->command_us_max;
+
+	if (member->command_us_max == 0 || member->watch.place == 0 || member->watch.at_us <= due_us)
+		return;
+	schedule_cancel(member->schedule, &member->watch);
+	schedule_add(member->schedule, &member->watch, due_us);
+}
+
 static void
 fake_submit(struct backend *backend, struct backend_io *io)
 {
@@ -360,6 +372,7 @@ fake_submit(struct backend *backend, struct backend_io *io)
 	command->next = member->queue;
 	member->queue = command;
 	member->queued++;
+	watch_command(member, command);
 	if (command->orphan)
 		after(member, &command->event, 0, 0);
 	else if (!is_silent(command))

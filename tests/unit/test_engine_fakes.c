@@ -230,6 +230,26 @@ test_a_hang_ends_the_session_at_its_deadline(void **state)
 	bench_free(&bench);
 }
 
+/* However long the deadline is for which the session may be without progress, and whenever the watch looked last. */
+static void
+test_a_command_has_its_time_and_no_more(void **state)
+{
+	struct bench bench;
+
+	bench_init(&bench, 5);
+	bench.member.command_us_max = 300000;
+	fake_member_link(&bench.member, false);
+	submit(&bench, BACKEND_WRITE, 1);	/* at 100 ms */
+	run_until(&bench, 399);
+	assert_int_equal(bench.closed, 0);
+	run_until(&bench, 401);
+	assert_int_equal(bench.done, 1);
+	assert_int_equal(bench.result, -ENOTCONN);
+	assert_int_equal(bench.closed, 1);
+	assert_int_equal(bench.error, -ETIMEDOUT);
+	bench_free(&bench);
+}
+
 /* A write of a session that is gone lands some time, but not after the next session was reported as open. */
 static void
 late_write(uint64_t seed, bool fence_broken, int *landed_before, int *landed_after)
@@ -331,6 +351,7 @@ main(void)
 		cmocka_unit_test(test_what_cures_a_sector_can_be_lost_with_the_cache),
 		cmocka_unit_test(test_a_read_that_was_diverted_touches_nothing),
 		cmocka_unit_test(test_a_hang_ends_the_session_at_its_deadline),
+		cmocka_unit_test(test_a_command_has_its_time_and_no_more),
 		cmocka_unit_test(test_late_writes_land_until_the_fence),
 		cmocka_unit_test(test_a_cut_draws_what_becomes_of_writes),
 		cmocka_unit_test(test_neither_torn_nor_summed_sectors_pass_for_written_ones),
