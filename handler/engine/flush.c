@@ -93,8 +93,9 @@ round_done(struct engine *engine)
 	if (engine->geometry.redundancy > 0)
 		intent_flush_ends(&engine->intent, result == 0);
 	/* That it was told makes up for nothing: who lacks something does so until it is proven, or on record. */
-	for_each_member(engine, member)
-		member->lacking &= !told || !MUTANT(TOLD_IS_MADE_UP);
+	if (told && MUTANT(TOLD_IS_MADE_UP))
+		for_each_member(engine, member)
+			member->lacking = false;
 	engine->loss_untold &= !told;
 	engine->activity++;
 	list_init(&waiters);

@@ -143,7 +143,6 @@ finish_row(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
 	struct mend *mend = &rows->mend;
-
 	/* If a cache was lost since it was made, the row may be lost anew, and be on its way to the record just now. */
 	const bool doubted = rows->doubts != engine->intent.doubts && !MUTANT(HEALED_THOUGH_DOUBTED);
 
