@@ -425,6 +425,15 @@ rig_wait_for_resync(struct rig *rig)
 }
 
 void
+rig_lose_caches(struct rig *rig, int one, int other)
+{
+	fake_member_power_loss(&rig->members[one], true);
+	fake_member_power_loss(&rig->members[other], true);
+	expect(rig_wait(rig, VOLUME_SUSPENDED, 2000), "I/O goes on although m%d and m%d are away", one, other);
+	expect(rig_wait(rig, VOLUME_ACTIVE, 5000), "m%d and m%d don't come back", one, other);
+}
+
+void
 rig_drain(struct rig *rig)
 {
 	for (int i = 0; i < 200000 && rig->active_count > 0; i++)

@@ -81,6 +81,7 @@ bool rig_wait(struct rig *rig, enum volume_state state, int steps);
 void rig_start_active(struct rig *rig);
 /* Until no parity is suspect any more; or the test fails. */
 void rig_wait_for_resync(struct rig *rig);
+void rig_lose_caches(struct rig *rig, int one, int other);	/* both lose power at once: I/O waits until they are back */
 void rig_drain(struct rig *rig);	/* until no request is active */
 
 /* Submit one random request within the load's range, or a certain one.  Sectors.  COMPARE_WRITE: in one of three cases

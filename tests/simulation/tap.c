@@ -157,3 +157,12 @@ tap_superblock(const struct backend_io *io, uint8_t *out)
 	memcpy(out, io->iov[0].iov_base, LAYOUT_SUPERBLOCK_BYTES);
 	return true;
 }
+
+enum tap_verdict
+tap_hold_superblocks(struct tap *tap, const struct backend_io *io)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	(void)tap;
+	return tap_superblock(io, block) ? TAP_HOLD : TAP_PASS;
+}

@@ -34,5 +34,7 @@ void tap_drop(struct tap *tap);		/* the gateway died: nobody waits for it, and i
 
 /* Is it a write of this member's superblock?  Copies the block to out[4096] if so. */
 bool tap_superblock(const struct backend_io *io, uint8_t *out);
+/* A judge that holds those, and lets all else pass. */
+enum tap_verdict tap_hold_superblocks(struct tap *tap, const struct backend_io *io);
 
 #endif

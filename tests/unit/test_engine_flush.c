@@ -248,10 +248,7 @@ test_a_cache_is_made_up_for_by_those_who_were_proven_since(void **state)
 		rig.options.grace_ms = 1000;
 		engine_set_limits(rig.engine, &rig.options);
 		write_everywhere(&rig);
-		fake_member_power_loss(&rig.members[1], true);
-		fake_member_power_loss(&rig.members[2], true);
-		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 1000));
-		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		rig_lose_caches(&rig, 1, 2);
 		wait_until(&rig, all_proven);
 		lost -= rig.members[3].counts.sectors_lost;
 		write_everywhere(&rig);
@@ -278,10 +275,7 @@ test_a_loss_that_was_made_up_for_is_not_doubted_again(void **state)
 		rig.options.grace_ms = 1000;
 		engine_set_limits(rig.engine, &rig.options);
 		write_everywhere(&rig);
-		fake_member_power_loss(&rig.members[1], true);
-		fake_member_power_loss(&rig.members[2], true);
-		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 1000));
-		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		rig_lose_caches(&rig, 1, 2);
 		wait_until(&rig, all_proven);
 		wait_until(&rig, all_clean);	/* which takes a flush, that nobody is told of */
 		fake_member_cut(&rig.members[1], true);
@@ -326,10 +320,7 @@ test_a_cache_is_made_up_for_while_a_first_resync_goes_on(void **state)
 		rig_start_active(&rig);
 		engine_set_rates(rig.engine, 1, 1);
 		write_everywhere(&rig);
-		fake_member_power_loss(&rig.members[1], true);
-		fake_member_power_loss(&rig.members[2], true);
-		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 1000));
-		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		rig_lose_caches(&rig, 1, 2);
 		suspect_limit = rig_status(&rig).regions_suspect - 64;	/* written ones come first */
 		engine_set_rates(rig.engine, 1 << 20, 1 << 20);
 		wait_until(&rig, few_are_suspect);
@@ -631,20 +622,11 @@ test_a_device_that_lost_writes_while_it_was_out_is_filled_anew(void **state)
 	assert_true(lost > 0);
 }
 
-static enum tap_verdict
-hold_superblocks(struct tap *tap, const struct backend_io *io)
-{
-	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
-
-	(void)tap;
-	return tap_superblock(io, block) ? TAP_HOLD : TAP_PASS;
-}
-
 /* It answered once more while it was on its way out, and that it was is on record only when it has gone for good. */
 static void
 say_it_on_the_way_out(struct rig *rig, struct tap *tap)
 {
-	tap->judge = hold_superblocks;
+	tap->judge = tap_hold_superblocks;
 	fake_member_cut(&rig->members[0], false);
 	for (int i = 0; i < 20000 && tap->held_count == 0; i++)
 		rig_step(rig);
@@ -1232,10 +1214,7 @@ test_a_cache_is_not_made_up_for_because_its_loss_was_told(void **state)
 		engine_set_limits(rig.engine, &rig.options);
 		write_everywhere(&rig);
 		engine_set_rates(rig.engine, 1, 1);
-		fake_member_power_loss(&rig.members[1], true);
-		fake_member_power_loss(&rig.members[2], true);
-		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 1000));
-		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		rig_lose_caches(&rig, 1, 2);
 		rig.errors_allowed = true;
 		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
 		rig_drain(&rig);
@@ -1279,10 +1258,7 @@ test_a_flush_that_was_not_carried_out_tells_of_no_loss(void **state)
 		rig.options.queue_limit_ms = 3000;
 		engine_set_limits(rig.engine, &rig.options);
 		write_everywhere(&rig);
-		fake_member_power_loss(&rig.members[1], true);
-		fake_member_power_loss(&rig.members[2], true);
-		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 1000));
-		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		rig_lose_caches(&rig, 1, 2);
 		rig.errors_allowed = true;
 		flush_in_vain(&rig);
 		rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);

@@ -686,6 +686,36 @@ copy_to_extra(struct rig *rig, int index)
 	put_back(rig, EXTRA, snapshot(rig, index));
 }
 
+/* The copy, refused beside member 1, lacks what was written since, and its superblock does not. */
+static void
+start_beside_copy(struct rig *rig, uint64_t seed)
+{
+	start(rig, 5, seed);
+	write_all(rig);
+	copy_to_extra(rig, 1);
+	assert_int_equal(attach(rig, EXTRA), EXTRA);
+	write_all(rig);
+	rig->members[EXTRA].written = false;
+}
+
+/* The same copy, but it comes when member 1 has gone.  back: that one is back, too. */
+static void
+start_without_either(struct rig *rig, uint64_t seed, bool back)
+{
+	start(rig, 5, seed);
+	write_all(rig);
+	copy_to_extra(rig, 1);
+	write_all(rig);
+	fake_member_cut(&rig->members[1], false);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	rig->members[EXTRA].written = false;
+	assert_int_equal(attach(rig, EXTRA), EXTRA);
+	rig->members[1].reachable = back;
+	rig_steps(rig, 20000);
+	assert_int_equal(rig_status(rig).state, VOLUME_DEGRADED);
+	assert_true(says(rig, EXTRA, "m1") && !rig->members[EXTRA].written);
+}
+
 /* lost: the newer copy of the member's superblock can't be read, that of its twin can. */
 static void
 believe_neither(bool lost)
@@ -725,15 +755,6 @@ test_of_two_devices_the_one_that_lost_a_copy_need_not_be_the_older(void **state)
 	believe_neither(true);
 }
 
-static enum tap_verdict
-hold_superblocks(struct tap *tap, const struct backend_io *io)
-{
-	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
-
-	(void)tap;
-	return tap_superblock(io, block) ? TAP_HOLD : TAP_PASS;
-}
-
 /* An administrator takes out who is on its way out, and it answers again before that is on record, beside a copy of it. */
 static void
 test_who_is_taken_out_on_its_way_out_stays_who_it_is_until_then(void **state)
@@ -747,7 +768,7 @@ test_who_is_taken_out_on_its_way_out_stays_who_it_is_until_then(void **state)
 	rig_start_active(&rig);
 	copy_to_extra(&rig, 1);
 	assert_int_equal(attach(&rig, EXTRA), EXTRA);
-	tap.judge = hold_superblocks;
+	tap.judge = tap_hold_superblocks;
 	fake_member_cut(&rig.members[1], false);
 	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
 		rig_step(&rig);
@@ -1466,12 +1487,7 @@ test_copy_that_is_back_before_its_member_is_not_taken(void **state)
 {
 	struct rig rig;
 
-	start(&rig, 5, 46);
-	write_all(&rig);
-	copy_to_extra(&rig, 1);
-	assert_int_equal(attach(&rig, EXTRA), EXTRA);
-	write_all(&rig);		/* the copy lacks it, and its superblock does not */
-	rig.members[EXTRA].written = false;
+	start_beside_copy(&rig, 46);
 	fake_member_cut(&rig.members[1], false);
 	fake_member_cut(&rig.members[EXTRA], false);
 	rig_submit(&rig, REQUEST_WRITE, 0, 8, false);
@@ -1495,12 +1511,7 @@ test_copy_is_not_taken_while_its_member_can_not_be_used(void **state)
 	for (int smaller = 0; smaller < 2; smaller++) {
 		struct rig rig;
 
-		start(&rig, 5, 48);
-		write_all(&rig);
-		copy_to_extra(&rig, 1);
-		assert_int_equal(attach(&rig, EXTRA), EXTRA);
-		write_all(&rig);
-		rig.members[EXTRA].written = false;
+		start_beside_copy(&rig, 48);
 		if (smaller) {
 			rig.members[1].capacity_bytes = 5u << 20;
 		} else {
@@ -1554,12 +1565,7 @@ test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_memb
 	for (int removed = 0; removed < 2; removed++) {
 		struct rig rig;
 
-		start(&rig, 5, 49);
-		write_all(&rig);
-		copy_to_extra(&rig, 1);
-		assert_int_equal(attach(&rig, EXTRA), EXTRA);
-		write_all(&rig);		/* the copy lacks it, and its superblock does not */
-		rig.members[EXTRA].written = false;
+		start_beside_copy(&rig, 49);
 		fake_member_cut(&rig.members[1], false);
 		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
 		become_anothers(&rig, 1);
@@ -1582,18 +1588,7 @@ test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_fro
 	for (int back = 0; back < 2; back++) {
 		struct rig rig;
 
-		start(&rig, 5, 50);
-		write_all(&rig);
-		copy_to_extra(&rig, 1);
-		write_all(&rig);		/* the copy lacks it, and its superblock does not */
-		fake_member_cut(&rig.members[1], false);
-		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
-		rig.members[EXTRA].written = false;
-		assert_int_equal(attach(&rig, EXTRA), EXTRA);
-		rig.members[1].reachable = back;
-		rig_steps(&rig, 20000);
-		assert_int_equal(rig_status(&rig).state, VOLUME_DEGRADED);
-		assert_true(says(&rig, EXTRA, "m1") && !rig.members[EXTRA].written);
+		start_without_either(&rig, 50, back);
 		assert_int_equal(engine_detach(rig.engine, 1, why), 0);
 		wait_for_active(&rig);
 		assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
@@ -1609,17 +1604,7 @@ test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew(void 
 	for (int stopped = 0; stopped < 2; stopped++) {
 		struct rig rig;
 
-		start(&rig, 5, 51);
-		write_all(&rig);
-		copy_to_extra(&rig, 1);
-		write_all(&rig);		/* the copy lacks it, and its superblock does not */
-		fake_member_cut(&rig.members[1], false);
-		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
-		rig.members[EXTRA].written = false;
-		assert_int_equal(attach(&rig, EXTRA), EXTRA);
-		rig.members[1].reachable = true;
-		rig_steps(&rig, 20000);
-		assert_true(says(&rig, EXTRA, "m1") && !rig.members[EXTRA].written);
+		start_without_either(&rig, 51, true);
 		if (stopped) {
 			rig_stop(&rig);
 			rig.count = EXTRA + 1;

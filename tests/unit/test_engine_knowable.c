@@ -87,10 +87,7 @@ test_member_that_lost_nothing_is_taken_at_its_word(void **state)
 		rig_start_active(&rig);
 		for (uint32_t region = 0; region <= 4; region += 2)
 			write_unflushed(&rig, region);
-		fake_member_power_loss(&rig.members[1], true);
-		fake_member_power_loss(&rig.members[2], true);
-		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
-		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		rig_lose_caches(&rig, 1, 2);
 		fake_member_cut(&rig.members[0], false);
 		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
 		rig_steps(&rig, 100);

@@ -76,10 +76,7 @@ test_lost_caches_make_suspect_what_was_written_and_nothing_else(void **state)
 	row = row_in(&rig, 2) + 4;
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
 	rig_drain(&rig);
-	fake_member_power_loss(&rig.members[1], true);
-	fake_member_power_loss(&rig.members[2], true);
-	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
-	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	rig_lose_caches(&rig, 1, 2);
 	assert_int_equal(rig_status(&rig).regions_suspect, 1);
 	fake_member_cut(&rig.members[0], false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
@@ -107,10 +104,7 @@ lose_what_member_0_has(int position, uint64_t seed)
 		row++;
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
 	rig_drain(&rig);
-	fake_member_power_loss(&rig.members[1], true);
-	fake_member_power_loss(&rig.members[2], true);
-	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
-	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	rig_lose_caches(&rig, 1, 2);
 	assert_int_equal(rig_status(&rig).regions_suspect, 1);
 	fake_member_cut(&rig.members[0], false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
@@ -142,10 +136,7 @@ test_what_was_clean_stays_known_where_nobody_had_written(void **state)
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
 	rig_drain(&rig);
 	disk_damage(&rig.members[0].disk, DATA_OFFSET + (row + 4) * CHUNK);
-	fake_member_power_loss(&rig.members[1], true);
-	fake_member_power_loss(&rig.members[2], true);
-	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
-	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	rig_lose_caches(&rig, 1, 2);
 	assert_int_equal(read_first_chunk(&rig, row + 4), 0);
 	rig_stop(&rig);
 	rig_free(&rig);

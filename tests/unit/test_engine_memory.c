@@ -89,10 +89,7 @@ take_out_with_suspects(struct rig *rig)
 	row = row_in(rig, 2) + 4;
 	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row), 1, false);
 	rig_drain(rig);
-	fake_member_power_loss(&rig->members[1], true);
-	fake_member_power_loss(&rig->members[2], true);
-	assert_true(rig_wait(rig, VOLUME_SUSPENDED, 2000));
-	assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
+	rig_lose_caches(rig, 1, 2);
 	assert_int_equal(rig_status(rig).regions_suspect, 1);
 	wait_until(rig, all_in_sync);
 	rig_steps(rig, 100);

@@ -487,10 +487,7 @@ lose_again_what_is_being_healed(uint64_t seed)
 	rig_start_active(&rig);
 	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, false);
 	rig_drain(&rig);
-	fake_member_power_loss(&rig.members[1], true);
-	fake_member_power_loss(&rig.members[2], true);
-	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
-	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	rig_lose_caches(&rig, 1, 2);
 	fake_member_cut(&rig.members[0], false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
 	wait_until(&rig, something_is_lost);

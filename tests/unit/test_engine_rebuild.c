@@ -128,10 +128,7 @@ test_member_that_was_used_elsewhere_holds_nothing_that_was_lost(void **state)
 		for (uint32_t region = 0; region <= 5; region += 5)
 			rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row_in(&rig, region)), 1, false);
 		rig_drain(&rig);
-		fake_member_power_loss(&rig.members[1], true);
-		fake_member_power_loss(&rig.members[2], true);
-		assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
-		assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+		rig_lose_caches(&rig, 1, 2);
 		fake_member_cut(&rig.members[0], false);
 		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
 		rig_steps(&rig, 100);

@@ -60,6 +60,16 @@ write_all(struct rig *rig)
 	rig_drain(rig);
 }
 
+/* All of it is written, and fits: a start has nothing to make. */
+static void
+begin_stopped(struct world *world, uint64_t seed)
+{
+	begin(world, 4, seed);
+	write_all(&world->rig);
+	rig_wait_for_resync(&world->rig);
+	rig_stop(&world->rig);
+}
+
 /* The gateway dies when member 0 alone has the new epoch. */
 static void
 start_in_vain(struct world *world)
@@ -165,10 +175,7 @@ test_an_attempt_is_newer_than_those_before_it(void **state)
 	struct rig *rig = &world.rig;
 
 	(void)state;
-	begin(&world, 4, 1904);
-	write_all(rig);
-	rig_wait_for_resync(rig);
-	rig_stop(rig);
+	begin_stopped(&world, 1904);
 	rig->members[3].reachable = false;
 	rig->members[1].refuse_writes = true;
 	rig_start(rig);
@@ -225,10 +232,7 @@ test_who_goes_while_superblocks_are_written_makes_room_for_one_that_is_late(void
 	struct rig *rig = &world.rig;
 
 	(void)state;
-	begin(&world, 4, 1915);
-	write_all(rig);
-	rig_wait_for_resync(rig);
-	rig_stop(rig);
+	begin_stopped(&world, 1915);
 	rig->members[3].reachable = false;
 	world.superblocks = 1u << 0;
 	rig_start(rig);
@@ -252,10 +256,7 @@ test_who_is_logged_in_to_again_is_not_there_yet(void **state)
 	uint64_t since_ms;
 
 	(void)state;
-	begin(&world, 4, 1916);
-	write_all(rig);
-	rig_wait_for_resync(rig);
-	rig_stop(rig);
+	begin_stopped(&world, 1916);
 	rig->members[3].reachable = false;
 	world.superblocks = 1u << 0;
 	rig_start(rig);
@@ -352,10 +353,7 @@ test_who_is_lost_each_time_its_map_is_read_is_not_waited_for_longer_than_who_is_
 	struct rig *rig = &world.rig;
 
 	(void)state;
-	begin(&world, 4, 1906);
-	write_all(rig);
-	rig_wait_for_resync(rig);
-	rig_stop(rig);
+	begin_stopped(&world, 1906);
 	assert_true(runs_within(&world, 1u << 3, 8000));
 	assert_int_equal(rig_status(rig).state, VOLUME_DEGRADED);
 	write_all(rig);
