@@ -38,6 +38,7 @@ VALUED_OPTIONS = ("-k", "-m", "-p", "-c", "-o", "-W", "-n", "-r", "--deselect", 
 NOTHING_COLLECTED = 5
 STEP_SECONDS_MAX = 900
 PART_SECONDS_MAX = {"quick": 120, "normal": 1500, "long": 7200}
+FAILURES_MAX, FAILURE_LINES_MAX = 20, 15  # shown again at the end, of each part and of each failure
 
 
 RUNNING: set[subprocess.Popen[bytes]] = set()
@@ -70,6 +71,7 @@ class Result:
     skipped: int = 0
     seconds: float = 0.0
     note: str = ""
+    failures: list[str] = field(default_factory=list)  # which test, and what it said last
 
 
 class Parts:
@@ -178,7 +180,18 @@ def counted(name: str, junit: Path) -> Result:
         result.failed += failed
         result.skipped += skipped
         result.passed += max(0, total - failed - skipped)
+    result.failures = [failure for case in root.iter("testcase") if (failure := failure_of(case))]
     return result
+
+
+def failure_of(case: ElementTree.Element) -> str:
+    """The name of a failed test and the end of what it said, indented; nothing of one that passed."""
+    said = next((found for kind in ("failure", "error") if (found := case.find(kind)) is not None), None)
+    if said is None:
+        return ""
+    text = said.text or case.findtext("system-out") or said.get("message") or ""  # ctest tells it apart
+    last = [line for line in text.splitlines() if line.strip()][-FAILURE_LINES_MAX:]
+    return "\n    ".join([f"{case.get('classname')}::{case.get('name')}", *last])
 
 
 # --- what was asked for ---
@@ -388,6 +401,11 @@ def closing(parts: Parts) -> int:
     for result in parts.results:
         print(f"{result.part[:43]:<44}{result.passed:>8}{result.failed:>8}{result.skipped:>8}"
               f"{result.seconds:>9.1f}  {result.note}".rstrip())
+    for result in parts.results:
+        for failure in result.failures[:FAILURES_MAX]:
+            print(f"{result.part}: {failure}")
+        if len(result.failures) > FAILURES_MAX:
+            print(f"{result.part}: {len(result.failures) - FAILURES_MAX} more failures")
     passed = sum(result.passed for result in parts.results)
     failed = sum(result.failed for result in parts.results)
     skipped = sum(result.skipped for result in parts.results)

@@ -87,6 +87,25 @@ def test_the_sum_is_the_last_line_and_decides_the_status(parts, capsys):
     assert test_main.closing(some) == 1
 
 
+FAILURES = ('<testsuites><testsuite tests="3" failures="2">'
+            '<testcase classname="tests.a" name="test_good"/>'
+            '<testcase classname="tests.a" name="test_bad"><failure message="m">def x():\n\nE  no &lt;data&gt;</failure></testcase>'
+            '<testcase classname="c" name="crashed"><failure message=""/><system-out>1\nAborted</system-out></testcase>'
+            '</testsuite></testsuites>')
+
+
+def test_what_failed_is_named_again_at_the_end_with_what_it_said(parts, capsys):
+    some = parts()
+    result_of(some, 1, FAILURES)
+    assert test_main.closing(some) == 1
+    said = capsys.readouterr().out
+    assert "part: tests.a::test_bad\n    def x():\n    E  no <data>\npart: c::crashed\n    1\n    Aborted\n" in said
+    assert "test_good" not in said
+    some.results[-1].failures *= 20
+    test_main.closing(some)
+    assert "part: 20 more failures" in capsys.readouterr().out
+
+
 def test_a_part_that_does_not_end_is_ended_and_counts_as_failed(parts, monkeypatch):
     some = parts()
     monkeypatch.setattr(test_main.Choice, "limit_seconds", lambda self: -59)
