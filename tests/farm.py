@@ -27,6 +27,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import dataclasses
+import hashlib
 import os
 import random
 import signal
@@ -168,6 +169,10 @@ class TargetFarm:
     def backing(self, number: int) -> Path:
         """The LUN's content: byte n of the file is byte n of the LUN."""
         return self.targets[number].backing
+
+    def digests(self) -> list[str]:
+        """SHA-256 of each LUN: short enough to be shown when two differ."""
+        return [hashlib.sha256(target.backing.read_bytes()).hexdigest() for target in self.targets]
 
     def log(self, number: int) -> str:
         return self.targets[number].log.read_text(errors="replace")

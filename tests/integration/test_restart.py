@@ -50,10 +50,6 @@ def spoil(path: Path, seed: int = 1) -> None:
             seed += 1
 
 
-def contents(farm: TargetFarm) -> list[bytes]:
-    return [farm.backing(number).read_bytes() for number in range(len(farm))]
-
-
 def crash_under_load(volume: Served, shadow: Shadow, seed: int, span: tuple[int, int],
                      also: Callable[[], None] = lambda: None) -> Load:
     """SIGKILL of nbdkit with 32 requests in flight."""
@@ -231,13 +227,13 @@ def test_a_stale_member_is_no_help_until_it_has_caught_up(gateway: Gateway, farm
     farm.restart(1)
     for other in others:
         farm.kill(other)
-    before = contents(farm)
+    before = farm.digests()
     ran = gateway.iraid("start", "v0", "--timeout", "3")
     assert ran.status == 1
     assert all(words in ran.err for words in said), ran
     assert gateway.status("v0")["members"][1]["state"] != "in sync"
     gateway.must("stop", "v0")
-    assert contents(farm) == before
+    assert farm.digests() == before
     for other in others:
         farm.restart(other)
     with gateway.serve("v0") as volume:
@@ -258,7 +254,8 @@ def test_a_set_older_than_the_gateway_has_run_is_refused(gateway: Gateway, farm:
     reader = prepare(gateway, farm)
     with gateway.serve("v0") as volume:
         volume.connect().pwrite(b"old" + bytes(509), 0)
-    snapshot = contents(farm)
+    snapshot = [farm.backing(number).read_bytes() for number in range(len(farm))]
+    digests = farm.digests()
     with gateway.serve("v0") as volume:
         volume.connect().pwrite(b"new" + bytes(509), 0)
     epoch = reader.superblocks()[0].epoch
@@ -269,7 +266,7 @@ def test_a_set_older_than_the_gateway_has_run_is_refused(gateway: Gateway, farm:
     assert ran.status == 1
     assert "newer ones are missing" in ran.err and "--force" in ran.err
     assert gateway.status("v0")["state"] == "failed"
-    assert contents(farm) == snapshot
+    assert farm.digests() == digests
     gateway.must("start", "v0", "--force", "--yes")
     assert gateway.status("v0")["state"] == "active"
     assert gateway.status("v0")["epoch"] > epoch  # so that the lost one can't win, should it return
@@ -342,11 +339,11 @@ def test_the_half_that_was_evicted_is_not_started_alone(gateway: Gateway, make_f
         farm.kill(number)
     for number in half:
         farm.restart(number)
-    before = contents(farm)
+    before = farm.digests()
     ran = gateway.iraid("start", "v0", "--timeout", "3")
     assert ran.status == 1 and "newer ones are missing" in ran.err and "--force" in ran.err, ran
     gateway.must("stop", "v0")
-    assert contents(farm) == before, "something was written to the half that is refused"
+    assert farm.digests() == before, "something was written to the half that is refused"
 
     for number in half:  # the half that went on starts, if the others are there or not
         farm.kill(number)
