@@ -1100,12 +1100,15 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 	load_maps(engine);
 }
 
-/* A copy that was refused may be the newer one: where the others don't suffice, it is asked for again. */
+/* A copy that was refused may be the newer one: where the others don't suffice, it is asked for again.  Not while both are being read:
+ * each answer would ask for two more, for ever.
+ */
 static void
 look_again(struct engine *engine)
 {
 	for_each_member(engine, member)
-		if (member->examine_again_ms != 0 && engine->now_ms >= member->examine_again_ms)
+		if (member->examine_again_ms != 0 && engine->now_ms >= member->examine_again_ms &&
+		    (member->examining == 0 || MUTANT(LOOKED_AT_MEANWHILE)))
 			place_examine(member);
 }
 

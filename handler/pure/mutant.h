@@ -942,7 +942,10 @@
 	  "a start waits for those it chose, though one that came late could make up for them")	\
 	X(OPENING_THERE, "opening-there", 15,							\
 	  "test_engine_starts: test_who_is_logged_in_to_again_is_not_there_yet",			\
-	  "a start that begins again takes who is just being logged in to for one that is there")
+	  "a start that begins again takes who is just being logged in to for one that is there")	\
+	X(LOOKED_AT_MEANWHILE, "looked-at-meanwhile", 15,					\
+	  "test_engine_shape: test_a_device_that_has_changed_is_asked_once_at_a_time",		\
+	  "a device's superblocks are read again while they are being read, for ever")
 
 enum mutant {
 	MUTANT_NONE,

@@ -77,6 +77,35 @@ test_volume_starts_without_a_member_that_has_changed(void **state)
 	finish(&rig);
 }
 
+/* One copy is refused, so both are read again: but not while they are being read. */
+static void
+test_a_device_that_has_changed_is_asked_once_at_a_time(void **state)
+{
+	struct rig rig;
+	uint64_t reads, until_us;
+
+	start(&rig, 914);
+	rig_stop(&rig);
+	fake_member_cut(&rig.members[0], false);
+	fake_member_cut(&rig.members[1], false);
+	rig.members[3].told_block_bytes = 4096;
+	rig.members[3].refused_offset_bytes = superblock_offset(rig_superblock(&rig, 3).write_count);
+	rig_start(&rig);
+	reads = rig.members[3].reads;
+	until_us = rig.schedule.now_us + 10 * 1000000;
+	for (int i = 0; i < 20000 && rig.schedule.now_us < until_us; i++)
+		rig_step(&rig);
+	assert_true(rig.schedule.now_us >= until_us);
+	assert_in_range(rig.members[3].reads - reads, 2 * 2, 2 * 12);	/* one look a second */
+	rig.members[3].told_block_bytes = 0;
+	rig.members[3].refused_offset_bytes = 0;
+	fake_member_cut(&rig.members[0], true);
+	fake_member_cut(&rig.members[1], true);
+	fake_member_cut(&rig.members[3], true);
+	wait_until(&rig, is_whole);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -84,6 +113,7 @@ main(void)
 		cmocka_unit_test(test_member_that_comes_back_smaller_is_not_written_to),
 		cmocka_unit_test(test_member_that_comes_back_with_other_blocks_waits_outside),
 		cmocka_unit_test(test_volume_starts_without_a_member_that_has_changed),
+		cmocka_unit_test(test_a_device_that_has_changed_is_asked_once_at_a_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
