@@ -1,5 +1,10 @@
 /* engine_memory.c - see engine_memory.h.  A heap as simple as can be: blocks of a few sizes, each with its size in front;
  * what is given back waits on its size's list.
+ *
+ * What nobody wrote must not be what an earlier life left: a seed alone has to show a fault again.  So all memory holds
+ * JUNK at first.  Small blocks are filled with it.  Large ones (arenas, caches) are private mappings of one file that is
+ * full of it: who writes gets a page of his own, and MADV_DONTNEED takes these pages back.  Most of a large block is
+ * never touched, and costs nothing.
  */
 #include "engine_memory.h"
 
@@ -10,17 +15,20 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #define HEAP_BYTES (2ull << 30)		/* of addresses */
 #define HEADER_BYTES 16u
 #define FINE_BYTES 1024u		/* up to here sizes are multiples of 16, above powers of two */
 #define FINE_SIZES (FINE_BYTES / 16 + 1)
 #define SIZES (FINE_SIZES + 32)
+#define HUGE_BYTES (2u << 20)
 #define MAPPINGS_MAX 4
 #define MAPPING_BYTES (256u << 20)	/* of addresses; larger arenas are not kept */
-#define HUGE_BYTES (2u << 20)
+#define LARGE_BYTES (64u << 10)		/* from here on a block is cut from junk that is mapped */
+#define LARGE_BLOCKS_BYTES (512u << 20)	/* of addresses, for all of them */
 #define JUNK 0xA5
-#define USED_FIRST_BYTES (512u << 10)	/* of an arena, by most lives: all of it would cost too much */
+#define JUNK_FILE_BYTES HUGE_BYTES
 
 struct header {
 	uint32_t size;		/* its number */
@@ -36,11 +44,19 @@ static uint8_t *heap;
 static size_t taken;
 static union block *given_back[SIZES];
 
+/* Addresses that read as JUNK, as far as they were asked for yet. */
+struct junk {
+	uint8_t *memory;
+	size_t mapped;
+};
+
 /* The arena of each engine is a mapping, of some size: kept for the next one. */
 static struct mapping {
-	void *memory;
+	struct junk junk;
 	bool used;
 } mappings[MAPPINGS_MAX];
+static struct junk large;
+static size_t large_taken;
 static int engines;
 
 static uint32_t
@@ -81,6 +97,45 @@ reserve(size_t bytes)
 	return memory;
 }
 
+static int
+junk_file(void)
+{
+	static int file = -1;
+	uint8_t *bytes;
+
+	if (file >= 0)
+		return file;
+	file = memfd_create("junk", MFD_CLOEXEC);
+	if (file < 0 || ftruncate(file, JUNK_FILE_BYTES) != 0)
+		abort();
+	bytes = mmap(NULL, JUNK_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	assert(bytes != MAP_FAILED);
+	memset(bytes, JUNK, JUNK_FILE_BYTES);
+	munmap(bytes, JUNK_FILE_BYTES);
+	return file;
+}
+
+/* The first bytes of junk, of at most limit. */
+static uint8_t *
+junk_of(struct junk *junk, size_t bytes, size_t limit)
+{
+	assert(bytes <= limit);
+	if (junk->memory == NULL)
+		junk->memory = reserve(limit);
+	for (; junk->mapped < bytes; junk->mapped += JUNK_FILE_BYTES)
+		if (mmap(junk->memory + junk->mapped, JUNK_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+			 junk_file(), 0) == MAP_FAILED)
+			abort();
+	return junk->memory;
+}
+
+static void
+junk_again(struct junk *junk)
+{
+	if (junk->mapped > 0 && madvise(junk->memory, junk->mapped, MADV_DONTNEED) != 0)
+		abort();
+}
+
 static void *
 cut(size_t alignment, uint32_t number, size_t bytes)
 {
@@ -108,10 +163,10 @@ engine_memory_end(void)
 		return;
 	taken = 0;
 	memset(given_back, 0, sizeof(given_back));
-	/* What nobody wrote must not be what an earlier life left: its seed alone has to show a fault again. */
+	large_taken = 0;
+	junk_again(&large);
 	for (int i = 0; i < MAPPINGS_MAX; i++)
-		if (mappings[i].memory != NULL && madvise(mappings[i].memory, MAPPING_BYTES, MADV_DONTNEED) != 0)
-			abort();
+		junk_again(&mappings[i].junk);
 }
 
 static uint64_t refuse_behind, refuse_count, refused;
@@ -186,11 +241,32 @@ engine_calloc(size_t count, size_t bytes)
 	return fill(take(count * bytes), 0, count * bytes);
 }
 
-/* Rare and large: never on a list. */
+static void *
+cut_large(size_t alignment, size_t bytes)
+{
+	const size_t at = (large_taken + alignment - 1) / alignment * alignment;
+
+	large_taken = at + bytes;
+	return junk_of(&large, large_taken, LARGE_BLOCKS_BYTES) + at;
+}
+
+/* Rare: never on a list. */
 void *
 engine_aligned_alloc(size_t alignment, size_t bytes)
 {
-	return is_refused() ? NULL : fill(cut(alignment > 16 ? alignment : 16, SIZES, bytes), JUNK, bytes);
+	if (is_refused())
+		return NULL;
+	if (bytes >= LARGE_BYTES)
+		return cut_large(alignment, bytes);
+	return fill(cut(alignment > 16 ? alignment : 16, SIZES, bytes), JUNK, bytes);
+}
+
+static bool
+is_large(const void *memory)
+{
+	const uint8_t *byte = memory;
+
+	return large.memory != NULL && byte >= large.memory && byte < large.memory + LARGE_BLOCKS_BYTES;
 }
 
 void
@@ -198,7 +274,7 @@ engine_free(void *memory)
 {
 	union block *block = memory;
 
-	if (memory == NULL || header_of(memory)->size == SIZES)
+	if (memory == NULL || is_large(memory) || header_of(memory)->size == SIZES)
 		return;
 	block->next = given_back[header_of(memory)->size];
 	given_back[header_of(memory)->size] = block;
@@ -229,10 +305,8 @@ engine_mmap(void *address, size_t bytes, int protection, int flags, int file, of
 
 		if (mapping->used)
 			continue;
-		if (mapping->memory == NULL)
-			mapping->memory = reserve(MAPPING_BYTES);
 		mapping->used = true;
-		return fill(mapping->memory, JUNK, bytes < USED_FIRST_BYTES ? bytes : USED_FIRST_BYTES);
+		return junk_of(&mapping->junk, bytes, MAPPING_BYTES);
 	}
 	return mmap(address, bytes, protection, flags, file, offset);
 }
@@ -241,7 +315,7 @@ int
 engine_munmap(void *memory, size_t bytes)
 {
 	for (int i = 0; i < MAPPINGS_MAX; i++)
-		if (mappings[i].memory == memory) {
+		if (mappings[i].junk.memory == memory) {
 			mappings[i].used = false;
 			return 0;
 		}
