@@ -300,6 +300,8 @@ engine_realloc(void *memory, size_t bytes)
 void *
 engine_mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset)
 {
+	if (is_refused())
+		return MAP_FAILED;
 	for (int i = 0; i < MAPPINGS_MAX && bytes <= MAPPING_BYTES; i++) {
 		struct mapping *mapping = &mappings[i];
 

@@ -129,14 +129,46 @@ enum stay_kind {
 struct sim_longest { uint64_t took_ms, bound_ms, seed; };
 
 /* What the engine is doing: bits of engine_where(). */
+#define WHERE_LIST(X) \
+	X(EXAMINES, "superblocks are read") \
+	X(LOADS_MAP, "maps are read") \
+	X(NEW_EPOCH, "a new epoch is written") \
+	X(DRAINS, "stop: drains") \
+	X(LAST_FLUSH, "stop: last flush") \
+	X(LAST_MAP, "stop: last map") \
+	X(LAST_SUPERBLOCKS, "stop: last superblocks") \
+	X(RELEASES, "stop: sessions end") \
+	X(RUNS, "runs") \
+	X(DEGRADED, "degraded") \
+	X(SUSPENDED, "suspended") \
+	X(EVICTS, "evicts") \
+	X(SILENT, "a member is silent") \
+	X(GRACE, "a member has grace") \
+	X(DISPUTED, "a conflict is looked into") \
+	X(RECORDS, "losses are recorded") \
+	X(TABLE, "table is written") \
+	X(MAP, "map is written") \
+	X(SUPERBLOCKS, "superblocks are written") \
+	X(CLEANS, "marks are cleaned") \
+	X(FLUSH, "flush round") \
+	X(TARGET_MARKS, "target: marks") \
+	X(TARGET_FILLS, "target: fills") \
+	X(TARGET_TAKES, "target: takes its place") \
+	X(TARGET_WITHDRAWS, "target: withdraws") \
+	X(RESYNC, "resync works") \
+	X(REBUILD, "rebuild works") \
+	X(SCRUB, "scrub works") \
+	X(MENDS, "mending") \
+	X(GROWS, "grows") \
+	X(SUSPECT, "rows are suspect") \
+	X(LOST, "something is lost") \
+	X(SHORT, "short of memory")
+#define X(name, text) WHERE_##name,
 enum where {
-	WHERE_EXAMINES, WHERE_LOADS_MAP, WHERE_NEW_EPOCH, WHERE_DRAINS, WHERE_LAST_FLUSH, WHERE_LAST_MAP,
-	WHERE_LAST_SUPERBLOCKS, WHERE_RELEASES, WHERE_RUNS, WHERE_DEGRADED, WHERE_SUSPENDED, WHERE_EVICTS, WHERE_SILENT, WHERE_GRACE,
-	WHERE_DISPUTED, WHERE_RECORDS, WHERE_TABLE, WHERE_MAP, WHERE_SUPERBLOCKS, WHERE_CLEANS, WHERE_FLUSH,
-	WHERE_TARGET_MARKS, WHERE_TARGET_FILLS, WHERE_TARGET_TAKES, WHERE_TARGET_WITHDRAWS, WHERE_RESYNC, WHERE_REBUILD,
-	WHERE_SCRUB, WHERE_MENDS, WHERE_GROWS, WHERE_SUSPECT, WHERE_LOST, WHERE_SHORT,
+	WHERE_LIST(X)
 	WHERES,
 };
+#undef X
 
 struct sim_totals {
 	uint64_t seeds, operations, errors, bytes;
@@ -218,13 +250,13 @@ struct stay {
 	bool lasts;
 };
 
-/* What a steered life waits for. */
+/* What a steered life waits for: each of these pairs, until it has met. */
+#define STEER_TARGETS_MAX 12
 struct steer {
 	uint64_t random;
-	uint32_t left;			/* pairs yet to come */
-	int state;			/* a bit of engine_where() */
-	enum fault_kind kind;
-	bool on;			/* in a step, not at quiescence */
+	struct steer_target { int state; enum fault_kind kind; } targets[STEER_TARGETS_MAX];
+	int left;		/* of them */
+	bool on;
 };
 
 /* Faults that follow each other. */
@@ -527,6 +559,7 @@ bool fault_troubled(const struct sim *sim);		/* somebody is in trouble */
 void fault_trouble(struct sim *sim, int m, uint64_t lasts_us);
 void fault_update_excess(struct sim *sim);
 void fault_end_conflicts(struct sim *sim);
+bool fault_is_possible(const struct sim *sim, enum fault_kind kind);	/* in this life */
 bool fault_others_are_well(const struct sim *sim, int m);
 bool sim_read_superblock(const struct disk *disk, struct superblock *superblock);
 void fault_cure_all(struct sim *sim);	/* and the engine gets the time to notice */
@@ -554,6 +587,7 @@ void oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t l
 void oracle_after_force(struct forced_start *start);
 void raw_look(struct sim *sim);			/* which regions are raw still, by the members' maps */
 uint32_t record_away(const struct sim *sim, int but);	/* roles that are out, or changing hands, to some superblock of others */
+bool record_knows_older(const struct sim *sim, int role, const struct superblock *old);
 void oracle_damaged(struct sim *sim, int role, uint64_t row);
 void oracle_look_at_damage(struct sim *sim);
 void oracle_quiescent(struct sim *sim);		/* the media were checked, everything is in sync */
@@ -589,10 +623,12 @@ void stay_end(struct sim *sim);
 const char *stay_name(enum stay_kind kind);
 
 /* sim_where.c */
+bool engine_table_is_full(const struct engine *engine);	/* of lost extents: rows stay suspect */
 uint64_t engine_where(const struct engine *engine);
 bool engine_is_done(struct engine *engine, uint64_t now_ms);	/* a turn after the last one finds nothing to do */
 void where_note(struct sim *sim, enum fault_kind kind);
 void where_print(const uint64_t met[WHERES][FAULT_KINDS]);
+void where_print_wanted(const uint64_t met[WHERES][FAULT_KINDS]);	/* sim_wanted.h, as these lives would have it */
 void steer_init(struct sim *sim);
 void steer(struct sim *sim);		/* the engine has had its turn */
 

@@ -71,7 +71,7 @@ clone_end(struct sim *sim)
 static int
 make_clone(struct sim *sim, int of, uint64_t *random)
 {
-	struct superblock old, new;
+	struct superblock old;
 	struct fake_member *member;
 	int m = 0;
 
@@ -83,8 +83,7 @@ make_clone(struct sim *sim, int of, uint64_t *random)
 	fake_member_fence(member);
 	sim->clone_of[m] = of;
 	sim->clone_is_old[m] = sim->snapshot_of == of && random_once_in(random, 2) &&
-			       sim_read_superblock(&sim->snapshot, &old) &&
-			       sim_read_superblock(&sim->members[of].disk, &new) && old.epoch + 2 <= new.epoch;
+			       sim_read_superblock(&sim->snapshot, &old) && record_knows_older(sim, sim->roles[of], &old);
 	disk_copy(&member->disk, sim->clone_is_old[m] ? &sim->snapshot : &sim->members[of].disk);
 	member->capacity_bytes = sim->member_bytes;
 	member->written = false;

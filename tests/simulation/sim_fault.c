@@ -181,6 +181,7 @@ fault_trouble(struct sim *sim, int m, uint64_t lasts_us)
 
 	/* An assembly that has chosen one waits for it, or begins again without it. */
 	sim->struck_assembling |= !sim->running_seen;
+	sim->taking_troubled |= sim->taking_us != 0 && sim->roles[m] >= 0;
 
 	if (until > sim->trouble_until_us[m])
 		sim->trouble_until_us[m] = until;
@@ -425,35 +426,62 @@ sim_read_superblock(const struct disk *disk, struct superblock *superblock)
 	return superblock_choose(copies[0], copies[1], superblock, NULL) == SUPERBLOCK_OK;
 }
 
-/* The first time the snapshot is taken.  Later the device goes back to it, if anybody could notice: where its superblock is the same,
- * or the last assembly may not have reached all members, only checksums could.
- */
+static void
+take_snapshot(struct sim *sim, int m)
+{
+	if (sim->snapshot_of >= 0)
+		disk_free(&sim->snapshot);
+	disk_init(&sim->snapshot, sim->members[m].disk.bytes, sim->block_bytes);
+	disk_copy(&sim->snapshot, &sim->members[m].disk);
+	sim->snapshot_of = m;
+}
+
+/* Is it in sync, with all others well, and will they know that the snapshot is older?  If not, only checksums could. */
+static bool
+would_be_known(const struct sim *sim, int m)
+{
+	struct superblock old;
+
+	return m >= 0 && sim->roles[m] >= 0 && sim->holder[sim->roles[m]] == m && record_away(sim, m) == 0 &&
+	       sim_read_superblock(&sim->snapshot, &old) && record_knows_older(sim, sim->roles[m], &old);
+}
+
+static bool
+may_go_back(const struct sim *sim, int m)
+{
+	return would_be_known(sim, m) && fault_others_are_well(sim, m);
+}
+
+static void
+go_back(struct sim *sim, int m)
+{
+	struct superblock old = { 0 }, new = { 0 };
+
+	(void)sim_read_superblock(&sim->snapshot, &old);
+	(void)sim_read_superblock(&sim->members[m].disk, &new);
+	sim_trace(sim, "device %d goes back from epoch %llu, event %llu, write %llu to %llu, %llu, %llu", m,
+		  (unsigned long long)new.epoch, (unsigned long long)new.event, (unsigned long long)new.write_count,
+		  (unsigned long long)old.epoch, (unsigned long long)old.event, (unsigned long long)old.write_count);
+	fake_member_power_loss(&sim->members[m], true);
+	disk_copy(&sim->members[m].disk, &sim->snapshot);
+	sim->members[m].capacity_bytes = sim->member_bytes;
+	oracle_wiped(sim, sim->roles[m]);
+	fault_trouble(sim, m, 60000000);
+}
+
+/* The first time the snapshot is taken; later the device goes back to it, here or while no gateway runs. */
 static void
 strike_rollback(struct sim *sim, int m, uint64_t *random)
 {
-	struct superblock old, new;
-	int of = sim->snapshot_of;
+	const int of = sim->snapshot_of;
 
 	if (of < 0 || random_once_in(random, 6)) {
-		if (of >= 0)
-			disk_free(&sim->snapshot);
-		disk_init(&sim->snapshot, sim->members[m].disk.bytes, sim->block_bytes);
-		disk_copy(&sim->snapshot, &sim->members[m].disk);
-		sim->snapshot_of = m;
+		take_snapshot(sim, m);
 		return;
 	}
-	if (!fault_others_are_well(sim, of) || sim->roles[of] < 0 || sim->holder[sim->roles[of]] != of ||
-	    !sim_read_superblock(&sim->snapshot, &old) || !sim_read_superblock(&sim->members[of].disk, &new) ||
-	    old.epoch + 2 > new.epoch)
+	if (!may_go_back(sim, of))
 		return;
-	sim_trace(sim, "device %d goes back from epoch %llu, event %llu to %llu, %llu", of,
-		  (unsigned long long)new.epoch, (unsigned long long)new.event, (unsigned long long)old.epoch,
-		  (unsigned long long)old.event);
-	fake_member_power_loss(&sim->members[of], true);
-	disk_copy(&sim->members[of].disk, &sim->snapshot);
-	sim->members[of].capacity_bytes = sim->member_bytes;
-	oracle_wiped(sim, sim->roles[of]);
-	fault_trouble(sim, of, 60000000);
+	go_back(sim, of);
 	if (random_once_in(random, 2)) {
 		sim->members[of].reachable = false;
 		cure_after(sim, of, CURE_REACH, draw_time(random));
@@ -648,6 +676,7 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 	uint64_t events = random_once_in(random, 3) ? 0 : fake_random(random) % 60;
 	uint64_t away = random_once_in(random, 3) ? draw_time(random) : 500;
 	const bool at_once = sim->crash_due;
+	const bool goes_back = sim_can(sim, ABILITY_ROLLBACKS) && random_once_in(random, 3) && may_go_back(sim, sim->snapshot_of);
 	bool stranger = kind == FAULT_CRASH && sim->running_seen && random_once_in(random, 6);
 
 	sim_trace(sim, "FAULT %s", fault_names[kind]);
@@ -671,6 +700,8 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		for (int m = 0; m < sim->slots; m++)
 			if (!random_once_in(random, 3))
 				fake_member_power_loss(&sim->members[m], sim->members[m].reachable);
+	if (goes_back && would_be_known(sim, sim->snapshot_of))	/* nobody went meanwhile */
+		go_back(sim, sim->snapshot_of);
 	if (sim_can(sim, ABILITY_LOST_COPIES) && random_once_in(random, 2))
 		strike_superblock(sim, draw_member(sim, random), random);
 	if (random_once_in(random, 4))
@@ -740,23 +771,38 @@ fault_crash(struct sim *sim, uint64_t *random)
 		strike_gateway(sim, kind, random);
 }
 
-/* The faults that this life has by its abilities: one in three, if there are any. */
+/* Faults of lives with an ability only. */
+static const struct {
+	enum ability_name ability;
+	enum fault_kind kind;
+} able[] = {
+	{ ABILITY_STUCK_SECTORS, FAULT_STUCK }, { ABILITY_CONFLICTS, FAULT_CONFLICT },
+	{ ABILITY_SHAPES, FAULT_SHAPE }, { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
+	{ ABILITY_STANDSTILLS, FAULT_STANDSTILL }, { ABILITY_DEFERRED, FAULT_DEFERRED },
+	{ ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
+	{ ABILITY_FENCES, FAULT_FENCED }, { ABILITY_CLONES, FAULT_CLONE },
+	{ ABILITY_FORCES, FAULT_FORCED },
+	{ ABILITY_TWO_GATEWAYS, FAULT_SECOND }, { ABILITY_HALVES, FAULT_HALVES },
+};
+#define ABLE (sizeof(able) / sizeof(able[0]))
+
+bool
+fault_is_possible(const struct sim *sim, enum fault_kind kind)
+{
+	for (size_t i = 0; i < ABLE; i++)
+		if (able[i].kind == kind)
+			return sim_can(sim, able[i].ability);
+	return true;
+}
+
+/* One of them in three faults, if the life has any. */
 static bool
 draw_able(const struct sim *sim, uint64_t *random, enum fault_kind *kind)
 {
-	static const struct { enum ability_name ability; enum fault_kind kind; } able[] = {
-		{ ABILITY_STUCK_SECTORS, FAULT_STUCK }, { ABILITY_CONFLICTS, FAULT_CONFLICT },
-		{ ABILITY_SHAPES, FAULT_SHAPE }, { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
-		{ ABILITY_STANDSTILLS, FAULT_STANDSTILL }, { ABILITY_DEFERRED, FAULT_DEFERRED },
-		{ ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
-		{ ABILITY_FENCES, FAULT_FENCED }, { ABILITY_CLONES, FAULT_CLONE },
-		{ ABILITY_FORCES, FAULT_FORCED },
-		{ ABILITY_TWO_GATEWAYS, FAULT_SECOND }, { ABILITY_HALVES, FAULT_HALVES },
-	};
-	enum fault_kind kinds[sizeof(able) / sizeof(able[0])];
+	enum fault_kind kinds[ABLE];
 	uint64_t count = 0;
 
-	for (size_t i = 0; i < sizeof(able) / sizeof(able[0]); i++)
+	for (size_t i = 0; i < ABLE; i++)
 		if (sim_can(sim, able[i].ability))
 			kinds[count++] = able[i].kind;
 	if (count == 0 || !random_once_in(random, 3))

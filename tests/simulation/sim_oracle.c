@@ -1,8 +1,8 @@
 /* sim_oracle.c - what a request may return.
  *
  * Each sector is a register: a read returns the newest write that was acknowledged (or seen by a read) before it was
- * submitted, or a later one that was submitted before it ended.  Writes that were in flight together may come in
- * either order.  That is kept through every crash.  What may differ:
+ * submitted, or a later one that was submitted before it ended.  Writes that were in flight together come in the
+ * order in which they were submitted.  That is kept through every crash.  What may differ:
  *
  *  - A cache that was lost takes acknowledged writes with it that no flush covered, if nobody could know
  *    (the gateway was dead), or if more members lost theirs (or are out) than the level bears.

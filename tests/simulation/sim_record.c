@@ -46,3 +46,23 @@ record_away(const struct sim *sim, int but)
 				away |= 1u << role;
 	return away;
 }
+
+/* Would a gateway that starts now, whomever of the others it finds, know that a device with this superblock has gone back?  A superblock
+ * says how many writes of its own each member had acknowledged; one more may be behind a copy that can't be read.
+ */
+bool
+record_knows_older(const struct sim *sim, int role, const struct superblock *old)
+{
+	struct records records;
+	bool asked = false;
+
+	read_records(sim, &records);
+	for (int of = 0; of < sim->count; of++) {
+		if (of == role || sim->holder[of] < 0)
+			continue;
+		if (!records.known[of] || records.of[of].write_counts[role] <= old->write_count + 1)
+			return false;
+		asked = true;
+	}
+	return asked;
+}

@@ -140,7 +140,9 @@ session_lost(struct sim *sim, const char *text)
 		return;
 	if (m < (unsigned int)sim->slots && sim->members[m].disk.stuck_count > 0)
 		fault_trouble(sim, (int)m, 0);
-	if (sim->schedule.now_us <= sim->excess_until_us)
+	/* With a full table what caches took along in a time of excess stays unsettled, and a member that lacks some of it can't make
+	 * up for another. */
+	if (sim->schedule.now_us <= sim->excess_until_us || (sim->engine != NULL && engine_table_is_full(sim->engine)))
 		sim->cache_losses++;
 }
 

@@ -9,24 +9,24 @@
 
 #include "engine/engine_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
-#define STEER_TARGETS_MAX 6
-
-/* How often each pair is wanted, by state and fault (as in enum fault_kind): from what 10,000 lives that were not steered met.
- * 8: never; 4: up to 10 times; 2: up to 100; 1: up to 1000; 0: more, or it can't be.
- */
+/* How often each pair is wanted, by state and fault (in the order of enum fault_kind). */
+#define KINDS_WANTED (FAULT_STOP + 1)
+#define WANTED(state, weights)                                                                                         \
+	[state] = weights + 0 * sizeof(struct {                                                                        \
+		_Static_assert(sizeof(weights) == KINDS_WANTED + 1, "a digit for each fault");                         \
+		char unused;                                                                                           \
+	})
 static const char *const wanted[WHERES] = {
 #include "sim_wanted.h"
 };
+#undef WANTED
 
-static const char *const where_names[WHERES] = {
-	"superblocks are read", "maps are read", "a new epoch is written", "stop: drains", "stop: last flush",
-	"stop: last map", "stop: last superblocks", "stop: sessions end", "runs", "degraded", "suspended", "evicts", "a member is silent",
-	"a member has grace", "a conflict is looked into", "losses are recorded", "table is written", "map is written",
-	"superblocks are written", "marks are cleaned", "flush round", "target: marks", "target: fills", "target: takes its place",
-	"target: withdraws", "resync works", "rebuild works", "scrub works", "mending", "grows", "rows are suspect", "something is lost", "short of memory",
-};
+#define X(name, text) [WHERE_##name] = text,
+static const char *const where_names[WHERES] = { WHERE_LIST(X) };
+#undef X
 
 /* Writes that are held (plug.c) may be let go by what came after them in the turn; they have a deadline of milliseconds. */
 bool
@@ -38,6 +38,12 @@ engine_is_done(struct engine *engine, uint64_t now_ms)
 		return true;
 	engine_run(engine, now_ms);
 	return engine->activity == done;
+}
+
+bool
+engine_table_is_full(const struct engine *engine)
+{
+	return engine->lost_full;
 }
 
 uint64_t
@@ -103,54 +109,75 @@ where_note(struct sim *sim, enum fault_kind kind)
 
 /* --- steering --- */
 
-static void
+static uint64_t
+weight_of(const struct sim *sim, int state, int kind)
+{
+	return fault_is_possible(sim, (enum fault_kind)kind) ? (uint64_t)(wanted[state][kind] - '0') : 0;
+}
+
+static struct steer_target
 draw_target(struct sim *sim)
 {
 	uint64_t total = 0, drawn;
 
 	for (int state = 0; state < WHERES; state++)
-		for (int kind = 0; kind <= FAULT_STOP; kind++)
-			total += (uint64_t)(wanted[state][kind] - '0');
+		for (int kind = 0; kind < KINDS_WANTED; kind++)
+			total += weight_of(sim, state, kind);
 	drawn = fake_random(&sim->steer.random) % total;
 	for (int state = 0; state < WHERES; state++)
-		for (int kind = 0; kind <= FAULT_STOP; kind++) {
-			uint64_t weight = (uint64_t)(wanted[state][kind] - '0');
+		for (int kind = 0; kind < KINDS_WANTED; kind++) {
+			uint64_t weight = weight_of(sim, state, kind);
 
-			if (drawn < weight) {
-				sim->steer.state = state;
-				sim->steer.kind = (enum fault_kind)kind;
-				return;
-			}
+			if (drawn < weight)
+				return (struct steer_target){ state, (enum fault_kind)kind };
 			drawn -= weight;
 		}
+	assert(!"a pair was drawn");
+	return (struct steer_target){ 0, FAULT_CUT };
 }
 
 void
 steer_init(struct sim *sim)
 {
-	sim->steer.random = ability_random(sim, ABILITY_STEERED);
-	sim->steer.left = sim_can(sim, ABILITY_STEERED) ? STEER_TARGETS_MAX : 0;
-	if (sim->steer.left > 0)
-		draw_target(sim);
+	struct steer *steer = &sim->steer;
+
+	steer->random = ability_random(sim, ABILITY_STEERED);
+	steer->left = sim_can(sim, ABILITY_STEERED) ? STEER_TARGETS_MAX : 0;
+	for (int i = 0; i < steer->left; i++)
+		steer->targets[i] = draw_target(sim);
+}
+
+/* The pair whose state the engine is in, or -1. */
+static int
+met_target(struct sim *sim)
+{
+	const uint64_t where = engine_where(sim->engine);
+
+	for (int i = 0; i < sim->steer.left; i++)
+		if (((where >> sim->steer.targets[i].state) & 1) && random_once_in(&sim->steer.random, 2))
+			return i;
+	return -1;
 }
 
 void
 steer(struct sim *sim)
 {
-	enum fault_kind kind = sim->steer.kind;
+	struct steer *steer = &sim->steer;
+	struct steer_target target;
+	int met;
 
-	if (sim->steer.left == 0 || !sim->steer.on || sim->engine == NULL || sim->stranger || sim->crash_due ||
-	    !((engine_where(sim->engine) >> sim->steer.state) & 1) || random_once_in(&sim->steer.random, 2))
+	if (steer->left == 0 || !steer->on || sim->engine == NULL || sim->stranger || sim->crash_due ||
+	    (met = met_target(sim)) < 0)
 		return;
-	sim->steer.left--;
-	sim_trace(sim, "steered: %s while %s", fault_names[kind], where_names[sim->steer.state]);
-	if (kind < FAULT_CRASH) {
-		fault_strike(sim, kind, &sim->steer.random);
+	target = steer->targets[met];
+	steer->targets[met] = steer->targets[--steer->left];
+	sim_trace(sim, "steered: %s while %s", fault_names[target.kind], where_names[target.state]);
+	if (target.kind < FAULT_CRASH) {
+		fault_strike(sim, target.kind, &steer->random);
 	} else {
 		sim->crash_due = true;
-		sim->crash_kind = kind == FAULT_STOP && sim->stopping ? FAULT_CRASH : kind;
+		sim->crash_kind = target.kind == FAULT_STOP && sim->stopping ? FAULT_CRASH : target.kind;
 	}
-	draw_target(sim);
 }
 
 void
@@ -173,4 +200,31 @@ where_print(const uint64_t met[WHERES][FAULT_KINDS])
 	}
 	printf("%llu of %llu pairs met, %llu never\n", (unsigned long long)(pairs - never), (unsigned long long)pairs,
 	       (unsigned long long)never);
+}
+
+/* A pair is wanted the more the rarer it is: never met 8, up to 10 times 4, up to 100 times 2, up to 1000 times 1. */
+static char
+weight(uint64_t met, int state, int kind)
+{
+	const bool stops = state >= WHERE_DRAINS && state <= WHERE_RELEASES;
+
+	/* A volume is not stopped twice, and time can't stand still in the midst of a turn. */
+	if (kind == FAULT_STANDSTILL || (kind == FAULT_STOP && stops))
+		return '0';
+	return met == 0 ? '8' : met <= 10 ? '4' : met <= 100 ? '2' : met <= 1000 ? '1' : '0';
+}
+
+void
+where_print_wanted(const uint64_t met[WHERES][FAULT_KINDS])
+{
+#define X(name, text) "WHERE_" #name,
+	static const char *const names[WHERES] = { WHERE_LIST(X) };
+#undef X
+
+	for (int state = 0; state < WHERES; state++) {
+		printf("WANTED(%s, \"", names[state]);
+		for (int kind = 0; kind < KINDS_WANTED; kind++)
+			putchar(weight(met[state][kind], state, kind));
+		printf("\"),\n");
+	}
 }

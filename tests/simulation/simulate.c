@@ -51,7 +51,7 @@ struct arguments {
 	int trace;
 	bool stop_at_first;
 	bool quiet;
-	bool coverage;
+	bool coverage, wanted;
 	int limit_s;
 };
 
@@ -353,6 +353,7 @@ usage(FILE *to)
 	      "  --without X  none that has it\n"
 	      "  --limit S    a seed that takes longer hangs (300)\n"
 	      "  --coverage   which states of the engine and which faults have met, and how often\n"
+	      "  --wanted     what steered lives look for (sim_wanted.h), as these lives would have it\n"
 	      "  --first      end at the first seed that fails\n"
 	      "  --trace      tell everything, on stderr; for one seed; twice: members' commands too\n", to);
 }
@@ -448,6 +449,7 @@ parse(int argc, char **argv, struct arguments *arguments)
 		{ "mutant", required_argument, NULL, 'm' }, { "list-mutants", no_argument, NULL, 'l' },
 		{ "with", required_argument, NULL, 'w' }, { "without", required_argument, NULL, 'W' },
 		{ "list-abilities", no_argument, NULL, 'a' }, { "coverage", no_argument, NULL, 'c' },
+		{ "wanted", no_argument, NULL, 'p' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
@@ -494,6 +496,9 @@ parse(int argc, char **argv, struct arguments *arguments)
 			break;
 		case 'c':
 			arguments->coverage = true;
+			break;
+		case 'p':
+			arguments->wanted = true;
 			break;
 		case 'a':
 			ability_list();
@@ -548,6 +553,8 @@ main(int argc, char **argv)
 					   (double)(finish.tv_nsec - begin.tv_nsec) / 1e9);
 	if (arguments.coverage)
 		where_print((const uint64_t (*)[FAULT_KINDS])sum.met);
+	if (arguments.wanted)
+		where_print_wanted((const uint64_t (*)[FAULT_KINDS])sum.met);
 	printf("%d of %llu seeds failed\n", failures, (unsigned long long)(sum.seeds + (uint64_t)failures));
 	return failures > 0;
 }

@@ -104,3 +104,15 @@ def test_the_product_holds_no_mistake_that_can_be_switched_on():
 def test_thousands_of_seeds_are_clean():
     run = simulate("--seeds", "1..20000", seconds=3500)
     assert run.returncode == 0, run.stdout[-4000:]
+
+
+def test_steered_lives_meet_what_others_hardly_ever_do():
+    """Faults of members while a volume is being stopped: nothing but steering makes them meet."""
+    def met(*options: str) -> list[int]:
+        out = simulate("--seeds", "1..100", "--coverage", "--quiet", *options).stdout
+        return [sum(map(int, row.split()[:10])) for row in re.findall(r"^stop: [a-z ]+?((?: +\d+)+)$", out, re.MULTILINE)]
+
+    assert sum(met("--without", "steered")) < 5
+    steered = met("--with", "steered")
+    assert len(steered) == 5
+    assert min(steered) > 5

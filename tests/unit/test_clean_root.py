@@ -234,3 +234,18 @@ def sleepers() -> list[str]:
         if f"1000.{os.getpid()}".encode() in words:
             found.append(str(path))
     return found
+
+
+@needs_root
+def test_what_runs_inside_can_have_mounts_of_its_own(tmp_path):
+    """As this very file does, when it is run inside."""
+    root = tmp_path / "root"
+    for folder in ("usr", "proc", "sys", "dev", "run", "root"):
+        (root / folder).mkdir(parents=True)
+    for link in ("bin", "sbin", "lib", "lib64"):
+        (root / link).symlink_to(f"usr/{link}")
+    enter = ROOT / "scripts/testlib/enter-root"
+    script = f"mount --rbind /usr {root}/usr && {enter} {root} unshare --mount true"
+    done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script],
+                          capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
