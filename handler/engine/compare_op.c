@@ -19,7 +19,8 @@
 struct compare_op {
 	struct op op;		/* must be first */
 	struct piece *piece;	/* all of the request */
-	uint8_t *buffer;	/* what stands there */
+	uint8_t *buffer;	/* what stands there; kept for the next one */
+	size_t buffer_bytes;
 	struct iovec buffer_iov;
 	struct iovec *new_data;	/* the second half of the request's */
 	int new_data_capacity;
@@ -42,9 +43,6 @@ compare_end(struct compare_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
 
-	if (op->buffer != NULL)
-		arena_release(&engine->arena, op->buffer, op->buffer_iov.iov_len);
-	op->buffer = NULL;
 	release_rows(op);
 	list_prepend(&engine->free_compares, &op->op.node);
 	op_gone(engine);
@@ -159,18 +157,33 @@ old_data_read(struct engine_request *inner, int result)
 
 /* --- claiming, reading --- */
 
+/* Not of the arena: the read and the write may have to wait for memory there, and who waits must hold none. */
+static bool
+reserve_buffer(struct compare_op *op, size_t wanted)
+{
+	uint8_t *grown;
+
+	if (wanted <= op->buffer_bytes)
+		return true;
+	grown = realloc(op->buffer, wanted);
+	if (grown == NULL)
+		return false;
+	op->buffer = grown;
+	op->buffer_bytes = wanted;
+	return true;
+}
+
 static void
 compare_start(struct op *base)
 {
 	struct compare_op *op = (struct compare_op *)base;
+	const size_t length_bytes = (size_t)op->piece->request->length_bytes;
 
-	op->buffer_iov.iov_len = (size_t)op->piece->request->length_bytes;
-	op->buffer = arena_take(&op->op.engine->arena, op->buffer_iov.iov_len);
-	if (op->buffer == NULL) {
-		op_wait_for_buffer(&op->op);
+	if (!reserve_buffer(op, length_bytes)) {
+		compare_end(op, -ENOMEM);
 		return;
 	}
-	op->buffer_iov.iov_base = op->buffer;
+	op->buffer_iov = (struct iovec){ op->buffer, length_bytes };
 	figures_waited(op->op.engine, op->piece, 0);
 	submit_inner(op, REQUEST_READ, &op->buffer_iov, 1, old_data_read);
 }
@@ -238,6 +251,7 @@ compare_ops_free(struct engine *engine)
 		struct compare_op *op = (struct compare_op *)list_entry(node, struct op, node);
 
 		free(op->new_data);
+		free(op->buffer);
 		free(op);
 	}
 }

@@ -71,6 +71,13 @@ adopt_spare(struct member *member, int role)
 	member->write_count = 0;
 }
 
+/* It is who has the place on record, and was a member until it left. */
+static bool
+has_own_place(const struct engine *engine)
+{
+	return memcmp(engine->target->uuid, engine->record.member_uuids[engine->target->role], 16) == 0;
+}
+
 void
 target_begin(struct member *member, int role)
 {
@@ -110,8 +117,7 @@ target_begin(struct member *member, int role)
 	if (engine->missing & ROLE(role))
 		engine->absence[role].since_ms = engine->now_ms;
 	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all, engine->by_role[role] != NULL);
-	if ((memcmp(member->uuid, engine->record.member_uuids[role], 16) != 0 || member->went_back) &&
-	    !MUTANT(UNHOLD_OMITTED))
+	if (has_own_place(engine) ? member->went_back && !MUTANT(UNHOLD_OMITTED) : MUTANT(UNHELD_EARLY))
 		lost_unhold(engine->lost, (uint8_t)role);	/* durable before it is on record */
 	intent_io_all(engine);
 	lost_io_all(engine);
@@ -285,6 +291,9 @@ take_place(struct engine *engine)
 	const int role = member->role;
 	struct member *former = engine->by_role[role];
 
+	/* Until now the former holder might have come back with what it held of lost rows. */
+	if (memcmp(engine->target_former, member->uuid, 16) != 0)
+		lost_unhold(engine->lost, (uint8_t)role);
 	intent_target_done(&engine->intent);
 	engine->target = NULL;
 	engine->by_role[role] = member;

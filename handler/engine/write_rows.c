@@ -197,6 +197,8 @@ write_row_is_unheld(const struct write_op *op, uint64_t number, const struct row
 
 	if (plan->way != PLAN_DATA_ONLY || !engine_has_parity(engine))
 		return false;
+	if (__builtin_popcount(missing) < engine->geometry.redundancy && !MUTANT(DATA_ONLY_SPARED))
+		return true;
 	for (int chunk = 0; chunk < engine->geometry.data_chunks; chunk++)
 		if ((missing & ROLE(chunk)) && columns_bytes(plan->write[chunk]) > 0)
 			return true;

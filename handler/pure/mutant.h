@@ -945,7 +945,22 @@
 	  "a start that begins again takes who is just being logged in to for one that is there")	\
 	X(LOOKED_AT_MEANWHILE, "looked-at-meanwhile", 15,					\
 	  "test_engine_shape: test_a_device_that_has_changed_is_asked_once_at_a_time",		\
-	  "a device's superblocks are read again while they are being read, for ever")
+	  "a device's superblocks are read again while they are being read, for ever")	\
+	X(DATA_ONLY_SPARED, "data-only-spared", 6,						\
+	  "test_engine_knowable: test_what_one_member_alone_would_hold_is_refused_while_one_more_may_go",	\
+	  "data is acknowledged that one member alone holds, though the level bears one more loss")	\
+	X(UNCOPIED_EVERYWHERE, "uncopied-everywhere", 15,					\
+	  "test_engine_operations: test_reads_go_on_beside_writes_that_fail_while_a_member_is_replaced",	\
+	  "what counts as copied no more in one region makes all that is under way begin again")	\
+	X(UNCOPIED_UNSEEN, "uncopied-unseen", 14,						\
+	  "test_intent: what_counts_as_copied_no_more_is_doubted_in_its_region_only",		\
+	  "operations under way go on with rows that count as copied no more")			\
+	X(UNHELD_EARLY, "unheld-early", 9,							\
+	  "test_engine_handover: test_what_the_holder_of_a_place_has_outlives_a_spare_that_does_not_get_it",	\
+	  "what an absent member has of lost rows is given up when another begins to be filled in its place")	\
+	X(REPLACED_DISTRUSTED, "replaced-distrusted", 12,					\
+	  "test_engine_handover: test_a_spare_that_went_back_tells_nothing_of_whom_it_replaces",	\
+	  "a member is not trusted because the device that was to replace it went back in time")
 
 enum mutant {
 	MUTANT_NONE,

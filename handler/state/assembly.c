@@ -507,13 +507,22 @@ are_twins(const struct assembly_input *input, const struct assembly_verdict *out
 }
 
 /* real: which of the two it is, or -1. */
+/* A device that was to replace a member tells nothing of that one. */
 static void
-judge_twin(struct assembly_verdict *out, int i, int real)
+distrust(const struct assembly_input *input, const struct superblock *record, struct assembly_verdict *out, int i)
+{
+	if (memcmp(input->superblocks[i]->member_uuid, record->member_uuids[out->role[i]], UUID_BYTES) == 0 ||
+	    MUTANT(REPLACED_DISTRUSTED))
+		out->distrusted |= 1u << out->role[i];
+}
+
+static void
+judge_twin(const struct assembly_input *input, const struct superblock *record, struct assembly_verdict *out, int i, int real)
 {
 	if (!has_place(out, i) || real == i)
 		return;
 	if (real < 0)
-		out->distrusted |= 1u << out->role[i];
+		distrust(input, record, out, i);
 	not_believed(out, i, real < 0 ? SAME_AS_ANOTHER : COPY_OF_ANOTHER);
 }
 
@@ -522,7 +531,7 @@ judge_twin(struct assembly_verdict *out, int i, int real)
  * when the other is removed is filled from the start, so a wrong choice loses nothing.
  */
 static void
-settle_duplicates(const struct assembly_input *input, struct assembly_verdict *out)
+settle_duplicates(const struct assembly_input *input, const struct superblock *record, struct assembly_verdict *out)
 {
 	/* Of three, two that nobody can tell apart are both still compared with the third. */
 	const struct assembly_verdict shown = *out;
@@ -535,19 +544,19 @@ settle_duplicates(const struct assembly_input *input, struct assembly_verdict *o
 			if (!are_twins(input, compared, i, k))
 				continue;
 			real = real_one(input, compared, i, k);
-			judge_twin(out, i, real);
-			judge_twin(out, k, real);
+			judge_twin(input, record, out, i, real);
+			judge_twin(input, record, out, k, real);
 		}
 }
 
 /* What a device lacks that went back is in no flags, though the record knew it as in sync. */
 static void
-note_went_back(const struct assembly_input *input, struct assembly_verdict *out)
+note_went_back(const struct assembly_input *input, const struct superblock *record, struct assembly_verdict *out)
 {
 	for (int i = 0; i < input->count; i++) {
 		out->went_back[i] = is_disowned(out->fault[i]);
 		if (out->fault[i] == went_back_text)
-			out->distrusted |= 1u << out->role[i];
+			distrust(input, record, out, i);
 	}
 }
 
@@ -725,8 +734,8 @@ assembly_decide(const struct assembly_input *input, struct assembly_verdict *out
 		awaited += input->presence[i] == PRESENCE_AWAITED;
 	}
 	if (record != NULL) {
-		settle_duplicates(input, out);
-		note_went_back(input, out);
+		settle_duplicates(input, record, out);
+		note_went_back(input, record, out);
 		decide_on_record(input, record, awaited, out);
 	} else if (awaited > 0) {
 		snprintf(out->reason, sizeof(out->reason), "no member has answered yet");

@@ -52,6 +52,7 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 		.active = calloc(regions, sizeof(*intent->active)),
 		.touched = calloc(regions, sizeof(*intent->touched)),
 		.doubted = calloc(regions, sizeof(*intent->doubted)),
+		.uncopied = calloc(regions, sizeof(*intent->uncopied)),
 		.proven = calloc(regions, sizeof(*intent->proven)),
 		.unsure = calloc(regions, sizeof(*intent->unsure)),
 		.undecided = calloc(regions, sizeof(*intent->undecided)),
@@ -61,7 +62,7 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 	row_bits_init(&intent->bits, row_words(intent));
 	intent->block_dirty = calloc(intent->blocks, sizeof(*intent->block_dirty));
 	if (intent->flags == NULL || intent->durable == NULL || intent->traits == NULL ||
-	    intent->active == NULL || intent->touched == NULL || intent->doubted == NULL ||
+	    intent->active == NULL || intent->touched == NULL || intent->doubted == NULL || intent->uncopied == NULL ||
 	    intent->proven == NULL || intent->unsure == NULL || intent->undecided == NULL || intent->block_dirty == NULL ||
 	    row_bits_reserve(&intent->bits, ROWS_KINDS * (size_t)regions) != 0 ||
 	    written_init(&intent->written, regions, region_rows) != 0) {
@@ -89,6 +90,7 @@ intent_destroy(struct intent *intent)
 	free(intent->active);
 	free(intent->touched);
 	free(intent->doubted);
+	free(intent->uncopied);
 	free(intent->proven);
 	free(intent->unsure);
 	free(intent->undecided);
@@ -242,6 +244,7 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 	    !enlarge(&intent->active, before, regions, sizeof(*intent->active)) ||
 	    !enlarge(&intent->touched, before, regions, sizeof(*intent->touched)) ||
 	    !enlarge(&intent->doubted, before, regions, sizeof(*intent->doubted)) ||
+	    !enlarge(&intent->uncopied, before, regions, sizeof(*intent->uncopied)) ||
 	    !enlarge(&intent->unsure, before, regions, sizeof(*intent->unsure)) ||
 	    !enlarge(&intent->undecided, before, regions, sizeof(*intent->undecided)) ||
 	    row_bits_reserve(&intent->bits, ROWS_KINDS * (size_t)regions) != 0 ||
@@ -370,7 +373,8 @@ intent_rows_doubted_since(const struct intent *intent, uint64_t first, uint64_t 
 	if (intent->doubted_all > doubts || MUTANT(DOUBT_ANYWHERE))
 		return true;
 	for (uint64_t row = first; row <= last; row++)
-		if (!intent_row_undoubted_since(intent, row, doubts) && intent_row_suspect(intent, row))
+		if ((!intent_row_undoubted_since(intent, row, doubts) && intent_row_suspect(intent, row)) ||
+		    (intent->uncopied[intent_region(intent, row)] > doubts && !MUTANT(UNCOPIED_UNSEEN)))
 			return true;
 	return false;
 }
@@ -466,6 +470,17 @@ static void
 doubt_all(struct intent *intent)
 {
 	intent->doubted_all = ++intent->doubts;
+}
+
+/* What was copied of the region counts for nothing; operations under way may have taken it for what the target holds.  Where a region
+ * is tried once a second, all that is read elsewhere would never come to an end.
+ */
+static void
+uncopied(struct intent *intent, uint32_t region)
+{
+	intent->uncopied[region] = ++intent->doubts;
+	if (MUTANT(UNCOPIED_EVERYWHERE))
+		intent->doubted_all = intent->doubts;
 }
 
 /* The target, and the member that it is copied from, may hold different things of the region. */
@@ -872,12 +887,18 @@ intent_target_lost(struct intent *intent)
 void
 intent_target_doubted_in(struct intent *intent, uint32_t region)
 {
+	const bool counted = !(intent->flags[region] & intent->target) || (intent->traits[region] & INTENT_COPIED) ||
+			     intent->copying == region;
+
 	stop_leaning(intent, region);
 	forget_copied(intent, region);
 	set_flags(intent, region, intent->flags[region] | intent->target);
 	if (intent->copying == region)
 		intent->copying = -1;
-	doubt_all(intent);	/* what is being copied there counts for nothing */
+	if (counted)
+		uncopied(intent, region);
+	else
+		intent->doubts++;	/* for what is just being copied there */
 }
 
 void
@@ -947,8 +968,8 @@ intent_copy_given_up(struct intent *intent)
 	if (intent->copying < 0)
 		return;
 	stop_leaning(intent, (uint32_t)intent->copying);
+	uncopied(intent, (uint32_t)intent->copying);
 	intent->copying = -1;
-	doubt_all(intent);	/* operations under way took its first rows for copied ones */
 }
 
 uint32_t

@@ -52,6 +52,7 @@ struct intent {
 	uint16_t *active;		/* writes in flight */
 	uint32_t *touched;		/* generation of the last write's end */
 	uint32_t *doubted;		/* `doubts` when it last became suspect; 0: at assembly */
+	uint32_t *uncopied;		/* `doubts` when what the target had of it last ceased to count */
 	struct row_bits bits;		/* where the next three get theirs from */
 	uint64_t **proven;		/* of a suspect region: bit per row, NULL if none */
 	uint64_t **unsure;		/* of a suspect fresh region: rows that are not fresh, NULL if none */

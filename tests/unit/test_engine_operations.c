@@ -381,18 +381,33 @@ note_result(struct engine_request *request, int result)
 	result_noted = result;
 }
 
+static bool
+some_rows_are_filled(struct rig *rig)
+{
+	return rig_status(rig).rebuild.done_rows >= 4;
+}
+
 static void
-test_reads_go_on_beside_writes_that_fail(void **state)
+check_reads_beside_writes_that_fail(bool replaced)
 {
 	static uint8_t memory[65536];
 	struct iovec iov = { memory, sizeof(memory) };
+	char why[256];
 	struct rig rig;
 
-	(void)state;
 	rig_init(&rig, 1, 2, CHUNK, 4ull << 20, 1700);
 	rig_start_active(&rig);
 	submit_everywhere(&rig, REQUEST_WRITE, 128, 128);
 	rig_drain(&rig);
+	if (replaced) {
+		rig_wait_for_resync(&rig);
+		engine_set_rates(rig.engine, 4096, 4096);
+		rig_mark_spare(&rig, 2, RIG_MEMBER_BYTES);
+		assert_int_equal(engine_attach(rig.engine, &rig.members[2].backend, why), 2);
+		rig_steps(&rig, 200);
+		assert_int_equal(engine_replace(rig.engine, 0, 2, why), 0);
+		wait_until(&rig, some_rows_are_filled);
+	}
 	fake_member_cut(&rig.members[1], false);
 	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
 	rig_steps(&rig, 3000);
@@ -417,8 +432,53 @@ test_reads_go_on_beside_writes_that_fail(void **state)
 		}
 		assert_int_equal(result_noted, 0);
 	}
+	assert_int_equal(rig_status(&rig).rebuild_slot, replaced ? 2 : -1);
 	rig.members[0].refuse_to_bytes = 0;
 	rig_drain(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_reads_go_on_beside_writes_that_fail(void **state)
+{
+	(void)state;
+	check_reads_beside_writes_that_fail(false);
+}
+
+static void
+test_reads_go_on_beside_writes_that_fail_while_a_member_is_replaced(void **state)
+{
+	(void)state;
+	check_reads_beside_writes_that_fail(true);
+}
+
+/* Level 6 of twelve with chunks of 1 MiB, new: no row is proven, so each write across two rows takes a third of the arena and more. */
+static void
+test_compare_and_write_keeps_no_memory_from_who_was_before_it(void **state)
+{
+	const uint64_t row_sectors = 10u << 11;
+	uint64_t since_ms;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig, 6, 12, 1u << 20, 8 * row_sectors * RIG_SECTOR, 4711);
+	rig.options.resync_rows_max = 0;
+	rig.options.queue_limit_ms = 25000;
+	rig.options.give_up_ms = 5000;
+	rig_start_active(&rig);
+	rig_submit(&rig, REQUEST_WRITE, 4 * row_sectors, 1, false);
+	rig_submit(&rig, REQUEST_WRITE, 5 * row_sectors, 1, false);
+	rig_drain(&rig);
+	since_ms = rig.now_ms;
+	rig_submit(&rig, REQUEST_WRITE, 1 * row_sectors - 1024, 2048, false);
+	rig_submit(&rig, REQUEST_COMPARE_WRITE, 4 * row_sectors, 1, false);
+	rig_submit(&rig, REQUEST_WRITE, 3 * row_sectors - 1024, 2048, false);
+	rig_submit(&rig, REQUEST_COMPARE_WRITE, 5 * row_sectors, 1, false);
+	rig_submit(&rig, REQUEST_WRITE, 7 * row_sectors - 8, 16, false);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	assert_in_range(rig.now_ms - since_ms, 0, 10000);
 	rig_stop(&rig);
 	rig_free(&rig);
 }
@@ -522,6 +582,8 @@ main(void)
 		cmocka_unit_test(test_nothing_is_made_from_parity_that_is_suspect),
 		cmocka_unit_test(test_nothing_is_made_from_what_was_read_before_caches_were_lost),
 		cmocka_unit_test(test_reads_go_on_beside_writes_that_fail),
+		cmocka_unit_test(test_reads_go_on_beside_writes_that_fail_while_a_member_is_replaced),
+		cmocka_unit_test(test_compare_and_write_keeps_no_memory_from_who_was_before_it),
 		cmocka_unit_test(test_requests_of_several_pieces_end_beside_writes_that_fail),
 		cmocka_unit_test(test_read_of_many_rows_goes_around_a_copy_that_refuses),
 	};

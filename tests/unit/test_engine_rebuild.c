@@ -397,10 +397,47 @@ test_who_loses_the_first_copy_that_says_it_is_filled_has_not_gone_back_in_time(v
 	}
 }
 
+/* Level 10 of four: what member 0 lacks can't be copied from member 1, and is tried once a second.  The other pair takes longer to answer. */
+static void
+test_reads_elsewhere_end_beside_a_region_that_can_not_be_copied(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig, 10, 4, CHUNK, 4u << 20, 4712);
+	rig.options.queue_limit_ms = 25000;
+	rig.options.give_up_ms = 5000;
+	rig.options.hedge_ms = 500;
+	set_deadline_of_all(&rig, 5000000);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 8192, 8192);
+	rig_drain(&rig);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
+	rig_drain(&rig);
+	rig.members[1].stuck_error = -EIO;
+	disk_make_stuck(&rig.members[1].disk, DATA_OFFSET + 4 * CHUNK + 4096);	/* behind the first batch */
+	rig.members[0].reachable = true;
+	rig_steps(&rig, 8000);
+	assert_int_equal(rig_status(&rig).rebuild_slot, 0);
+	set_pace(&rig, 2, 1500000);
+	set_pace(&rig, 3, 1500000);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(error_of_read(&rig, (REGION_ROWS + 1) * CHUNK_SECTORS, 8), 0);	/* members 2 and 3 */
+	set_pace(&rig, 2, 1000);
+	set_pace(&rig, 3, 1000);
+	rig.members[1].disk.stuck_count = rig.members[1].disk.bad_count = 0;
+	wait_until(&rig, is_filled);
+	finish(&rig);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reads_elsewhere_end_beside_a_region_that_can_not_be_copied),
 		cmocka_unit_test(test_member_that_goes_while_rows_are_copied_does_no_harm),
 		cmocka_unit_test(test_member_that_was_used_elsewhere_while_it_was_being_filled_is_filled_from_the_start),
 		cmocka_unit_test(test_member_that_was_used_elsewhere_holds_nothing_that_was_lost),

@@ -1191,6 +1191,33 @@ doubt_of_whole_regions_stays(void **state)
 	assert_false(intent_regions_doubted_since(intent, 4, 7, intent->doubts));
 }
 
+/* Whoever works on rows of the region took them for copied; of other regions, and of one of which nothing was, nothing changes. */
+static void
+what_counts_as_copied_no_more_is_doubted_in_its_region_only(void **state)
+{
+	struct intent *intent = &world.intent;
+	uint32_t doubts;
+
+	assert_int_equal(intent_init(intent, 12, 4), 0);
+	intent_target_begin(intent, REGION_STALE(0), true, true);
+	doubts = intent->doubts;
+	intent_row_copied(intent, 4);
+	intent_copy_given_up(intent);
+	assert_true(intent_rows_doubted_since(intent, 4, 4, doubts));
+	assert_false(intent_rows_doubted_since(intent, 0, 3, doubts));
+	assert_false(intent_rows_doubted_since(intent, 8, 11, doubts));
+	doubts = intent->doubts;
+	intent_target_doubted_in(intent, 1);
+	assert_int_not_equal(intent->doubts, doubts);
+	assert_false(intent_rows_doubted_since(intent, 0, 11, doubts));
+	for (uint64_t row = 8; row < 12; row++)
+		intent_row_copied(intent, row);
+	doubts = intent->doubts;
+	intent_target_doubted_in(intent, 2);
+	assert_true(intent_rows_doubted_since(intent, 11, 11, doubts));
+	assert_false(intent_rows_doubted_since(intent, 0, 7, doubts));
+}
+
 static int
 name_the_seed(void **state)
 {
@@ -1219,6 +1246,7 @@ main(void)
 		cmocka_unit_test_teardown(what_is_forced_is_written_unless_a_map_of_today_says_no, name_the_seed),
 		cmocka_unit_test_teardown(what_is_made_beside_a_forced_member_goes_with_a_cache, name_the_seed),
 		cmocka_unit_test_teardown(doubt_of_whole_regions_stays, name_the_seed),
+		cmocka_unit_test_teardown(what_counts_as_copied_no_more_is_doubted_in_its_region_only, name_the_seed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
