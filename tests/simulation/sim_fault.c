@@ -819,12 +819,12 @@ draw_fault(const struct sim *sim, uint64_t *random)
 		[FAULT_PATH] = 3, [FAULT_MEDIUM] = 7, [FAULT_REFUSE] = 1, [FAULT_FOREIGN] = 1, [FAULT_WIPE] = 2,
 		[FAULT_CRASH] = 10, [FAULT_BLACKOUT] = 4, [FAULT_STOP] = 3,
 	};
-	enum fault_kind able;
+	enum fault_kind of_ability;
 	uint64_t total = 0, drawn;
 	int kind = 0;
 
-	if (draw_able(sim, random, &able))
-		return able;
+	if (draw_able(sim, random, &of_ability))
+		return of_ability;
 	for (int i = 0; i < FAULT_KINDS; i++)
 		total += weights[i];
 	for (drawn = fake_random(random) % total; drawn >= weights[kind]; kind++)

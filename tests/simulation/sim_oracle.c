@@ -1147,6 +1147,18 @@ was_troubled(const struct sim *sim, uint64_t since_us)
 	return false;
 }
 
+/* How long a hang takes to be noticed: give_up, or the fake's deadline, which is drawn apart from it. */
+static uint64_t
+noticed_ms(const struct sim *sim)
+{
+	uint64_t longest_ms = sim->engine_options.give_up_ms;
+
+	for (int m = 0; m < sim->slots; m++)
+		if (sim->members[m].deadline_us / 1000 > longest_ms)
+			longest_ms = sim->members[m].deadline_us / 1000;
+	return longest_ms;
+}
+
 /* A slow member that others can't do without, and requests that wait for each other's rows: each of them reads, writes, flushes, and has
  * losses forgotten.  Or no memory for what has to be recorded before anything goes on, which is tried again each second.
  * What counts is its life, not its end: the member may be quick again by then, and those it waited for be done.
@@ -1157,7 +1169,7 @@ static bool
 is_held_up(struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
 {
 	const struct engine_options *options = &sim->engine_options;
-	const uint64_t time_ms = request_time_ms(sim), steps = 8, others_ms = 3ull * options->give_up_ms + options->grace_ms;
+	const uint64_t time_ms = request_time_ms(sim), steps = 8, others_ms = 3 * noticed_ms(sim) + options->grace_ms;
 	const uint64_t slowest_us = time_slowest_us(sim, request->submit_us);
 	const bool slow = (uint64_t)request->most_active * steps * slowest_us / 1000 >= time_ms;
 	const uint64_t rest_ms = slow || was_troubled(sim, request->submit_us) ? others_ms : MEMORY_RETRY_MS;

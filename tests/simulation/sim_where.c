@@ -174,6 +174,7 @@ steer(struct sim *sim)
 	sim_trace(sim, "steered: %s while %s", fault_names[target.kind], where_names[target.state]);
 	if (target.kind < FAULT_CRASH) {
 		fault_strike(sim, target.kind, &steer->random);
+		sim_turn(sim);	/* an engine that waits for nothing else has to hear that a session has ended */
 	} else {
 		sim->crash_due = true;
 		sim->crash_kind = target.kind == FAULT_STOP && sim->stopping ? FAULT_CRASH : target.kind;
