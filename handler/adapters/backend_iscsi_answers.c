@@ -78,7 +78,9 @@ absorb_mode(struct iscsi_member *member)
 		return bad(member, -EINVAL, "the answer to MODE SENSE is too short");
 	if (mode.write_protected)
 		return bad(member, -EINVAL, "the LUN is read-only");
-	member->identity.fua = mode.fua;
+	/* LIO's file backstore with write_back says GOOD to a write with FUA whatever became of it, and tells nobody else of the error
+	 * then; a flush tells.  Its INQUIRY does not say which backstore it is. */
+	member->identity.fua = mode.fua && !(mode.write_cache && strncmp(member->vendor, "LIO-ORG", 7) == 0);
 	member->identity.write_cache = mode.write_cache;
 	return OUTCOME_GOOD;
 }
@@ -272,6 +274,8 @@ judge_step(struct iscsi_member *member)
 	case SCSI_ATTENTION:
 		if (member->state == SESSION_OPEN)
 			attention_note(member, &member->request.task);
+		else if (member->state > SESSION_MODE && !session_on_the_way_back(member->state))
+			mode_note(member, &member->request.task);
 		return OUTCOME_REPEAT;
 	case SCSI_ABORTED:
 		return OUTCOME_REPEAT;

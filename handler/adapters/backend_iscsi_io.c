@@ -317,28 +317,26 @@ command_judged(struct iscsi_member *member, struct command *command, enum scsi_v
 	}
 }
 
-/* The device could not write what it had acknowledged, and its next flush may be GOOD: as a deferred error, but that the command it
- * is told with is known to have failed.
- */
-static bool
-is_failed_flush(const struct command *command, enum scsi_verdict verdict)
-{
-	return command->kind == COMMAND_SYNCHRONIZE && command->task.status == SCSI_STATUS_CHECK_CONDITION &&
-	       (verdict == SCSI_MEDIUM_ERROR || verdict == SCSI_REFUSED);
-}
-
 static void
 on_command(struct iscsi_task *wire)
 {
 	struct command *command = (struct command *)((char *)wire - offsetof(struct command, wire));
 	struct iscsi_member *member = command->member;
 	enum scsi_verdict verdict = scsi_judge(&command->task, command->task.status);
-	const bool failed_flush = is_failed_flush(command, verdict);
+	/* The device could not write what it had acknowledged, and its next flush may be GOOD: as a deferred error, but that the
+	 * command it is told with is known to have failed. */
+	const bool failed_flush = command->kind == COMMAND_SYNCHRONIZE && scsi_flush_failed(&command->task, command->task.status);
 
 	wire_remove(member, command);
 	cache_note(member, &command->task, command->task.status, failed_flush);
 	if (verdict != SCSI_LOST)
 		member_progress(member);
+	/* What came with the reason to end the session, and behind it, is worth nothing: a device that lost its cache says GOOD to the
+	 * next flush. */
+	if (member->broken_error != 0)
+		verdict = SCSI_LOST;
+	else if (failed_flush)
+		verdict = SCSI_REFUSED;
 	command_judged(member, command, verdict);
 	if (failed_flush)
 		member_break(member, -ECONNRESET, "a flush failed: writes may be lost that it had acknowledged");

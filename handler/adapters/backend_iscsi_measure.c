@@ -70,6 +70,14 @@ measure_failed(const struct iscsi_member *member, const struct command *command)
 	log_line(LOG_WARNING, "member %s does not tell its size: %s: %s", member->label, name_of_command(member), text);
 }
 
+/* A device without a cache is sent no flushes.  If it may have one now, the next session asks. */
+void
+mode_note(struct iscsi_member *member, const struct scsi_task *task)
+{
+	if (task->sense.ascq == MODE_PARAMETERS_CHANGED && !member->identity.write_cache)
+		member_break(member, -ECONNRESET, "its mode parameters have changed: it may have a write cache now");
+}
+
 /* They cost no more than a repeat, but an administrator may want to know.  A target that has one for every command
  * doesn't fill the log. */
 void
@@ -78,9 +86,7 @@ attention_note(struct iscsi_member *member, const struct scsi_task *task)
 	bool size = task->sense.ascq == CAPACITY_DATA_HAS_CHANGED;
 	uint64_t *logged_ms = &member->attention_logged_ms[size];
 
-	/* A device without a cache is sent no flushes.  If it may have one now, the next session asks. */
-	if (task->sense.ascq == MODE_PARAMETERS_CHANGED && !member->identity.write_cache)
-		member_break(member, -ECONNRESET, "its mode parameters have changed: it may have a write cache now");
+	mode_note(member, task);
 	if (*logged_ms != 0 && member->now_ms - *logged_ms < ATTENTION_LOG_MS)
 		return;
 	*logged_ms = member->now_ms;

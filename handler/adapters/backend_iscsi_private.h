@@ -253,6 +253,7 @@ void zero_refused(struct iscsi_member *member, const struct command *command);	/
 void measure_build(struct iscsi_member *member, struct command *command);
 int measure_answered(struct iscsi_member *member, const struct command *command);	/* with GOOD; what becomes of the io */
 void measure_failed(const struct iscsi_member *member, const struct command *command);	/* with anything else */
+void mode_note(struct iscsi_member *member, const struct scsi_task *task);	/* a unit attention */
 void attention_note(struct iscsi_member *member, const struct scsi_task *task);
 /* Of any answer.  failed_flush: it says of a flush that it could not be done. */
 void cache_note(struct iscsi_member *member, const struct scsi_task *task, int status, bool failed_flush);

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,15 +43,13 @@ read_number(const char *folder, const char *name, int base, uint64_t *out)
 	return error;
 }
 
-int
-gateway_id(uint64_t *out)
+static int
+create_gateway_id(uint64_t *out)
 {
 	uint64_t id;
 	char text[32];
-	int error = read_number(state_dir(), gateway_id_file, 16, out);
+	int error;
 
-	if (error != -ENOENT)
-		return error;
 	do {
 		if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 			return -EIO;
@@ -61,6 +60,21 @@ gateway_id(uint64_t *out)
 		return error;
 	/* Whoever came first has won: all programs of a gateway must agree. */
 	return read_number(state_dir(), gateway_id_file, 16, out);
+}
+
+int
+gateway_id(uint64_t *out)
+{
+	/* Several volumes may start at once, and files are made by one thread of a process at a time. */
+	static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
+	int error;
+
+	pthread_mutex_lock(&creating);
+	error = read_number(state_dir(), gateway_id_file, 16, out);
+	if (error == -ENOENT)
+		error = create_gateway_id(out);
+	pthread_mutex_unlock(&creating);
+	return error;
 }
 
 uint64_t

@@ -631,6 +631,36 @@ scsi_judge(const struct scsi_task *task, int status)
 	}
 }
 
+/* LIO tells a failed flush as NOT READY 08/00, and a disk's as it comes; disks behind ATA as ABORTED COMMAND without more.  Repeated it would
+ * be GOOD: the device, or the kernel behind it, tells of lost writes once.
+ */
+bool
+scsi_flush_failed(const struct scsi_task *task, int status)
+{
+	const struct scsi_sense *sense = &task->sense;
+
+	switch (scsi_judge(task, status)) {
+	case SCSI_MEDIUM_ERROR:
+	case SCSI_REFUSED:
+		return true;
+	case SCSI_LATER:	/* becoming ready, or a busy target, has not begun it */
+		return status == SCSI_STATUS_CHECK_CONDITION && (sense->ascq & 0xff00) != 0x0400;
+	case SCSI_ABORTED:
+		return status == SCSI_STATUS_CHECK_CONDITION && sense->ascq == 0;
+	case SCSI_OK:
+	case SCSI_ATTENTION:
+	case SCSI_WAS_RESET:
+	case SCSI_BROKEN_WORD:
+	case SCSI_TAKEN:
+	case SCSI_UNSUPPORTED:
+	case SCSI_PROTECTED:
+	case SCSI_NO_LUN:
+	case SCSI_LOST:
+		break;
+	}
+	return false;
+}
+
 bool
 scsi_cache_lost(const struct scsi_task *task, int status)
 {

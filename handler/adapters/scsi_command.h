@@ -107,6 +107,8 @@ enum scsi_verdict {
 	SCSI_LOST,		/* no answer came: the session is gone */
 };
 enum scsi_verdict scsi_judge(const struct scsi_task *task, int status);
+/* Of SYNCHRONIZE CACHE: does this answer say that data could not be written?  Then it is not to be repeated. */
+bool scsi_flush_failed(const struct scsi_task *task, int status);
 /* Does this answer say that what a volatile cache held may be gone? */
 bool scsi_cache_lost(const struct scsi_task *task, int status);
 /* Sense data as it came, fixed or descriptor format; too short to say anything: error_type 0. */

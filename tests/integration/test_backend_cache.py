@@ -65,10 +65,18 @@ def test_a_write_that_fails_after_its_answer_is_a_lost_cache(start, command) -> 
         assert " kept=1" in probe.open()  # since then it was
 
 
+FAILED_FLUSHES = {
+    "medium error": sense(3, 0x0C00),
+    "hardware error": sense(4, 0x4400),
+    "no sense": fake.Reply(status=2),
+    "LIO's not ready 08/00": sense(2, 0x0800),
+    "aborted, and no more": sense(0xB, 0x0000),
+    "target failure": fake.Reply(response=1),
+}
+
+
 @pytest.mark.parametrize("fua", ["", " fua"], ids=["flush", "write with FUA"])
-@pytest.mark.parametrize(
-    "reply", [sense(3, 0x0C00), sense(4, 0x4400), fake.Reply(status=2)], ids=["medium error", "hardware error", "no sense"]
-)
+@pytest.mark.parametrize("reply", FAILED_FLUSHES.values(), ids=FAILED_FLUSHES)
 def test_a_flush_that_fails_is_a_lost_cache(start, reply, fua) -> None:  # noqa: F811
     """The device gave up what it could not write: its next flush is GOOD."""
     with FakeTarget(fua=False) as target:
@@ -168,6 +176,42 @@ def test_a_cache_that_is_switched_on_is_seen_at_once(start, command) -> None:  #
         tell(target, MODE_CHANGED, command)
         assert re.match(r"closed ECONNRESET .*mode parameters", ended(probe, command))
         assert " write_cache=1 " in probe.open()
+
+
+def test_a_cache_that_is_switched_on_while_a_session_opens_is_seen(start) -> None:  # noqa: F811
+    """After it was asked for, so the next session asks again."""
+    with FakeTarget(write_cache=False) as target:
+        target.rules.append(fake.Reservations())
+        told = []
+
+        def switched_on(command: fake.Command) -> fake.Reply | None:
+            if command.opcode != 0x5E or told or command.cdb[1] & 0x1F != 1 or not target.asked_mode:
+                return None
+            told.append(command)
+            target.write_cache = True
+            return MODE_CHANGED
+
+        target.asked_mode = []
+
+        def mode_sense(command: fake.Command) -> None:
+            target.asked_mode += [command] if command.opcode == 0x1A else []
+
+        target.rules[:0] = [mode_sense, switched_on]
+        probe = start(target.member, "key=1")
+        assert probe.ask("open").startswith("closed ECONNRESET ")
+        assert " write_cache=1 " in probe.open()
+
+
+def test_fua_is_not_believed_of_a_lio_with_a_cache(start) -> None:  # noqa: F811
+    """Its file backstore says GOOD whatever became of such a write; a flush tells."""
+    for vendor, flushes in ((b"LIO-ORG ", 1), (b"IRAID   ", 0)):
+        with FakeTarget() as target:
+            inquiry = fake.Reply(data=bytes([0, 0, 6, 2, 31, 0, 0, 2]) + vendor + b"FAKE            0001")
+            target.rules.append(lambda command, inquiry=inquiry: inquiry if command.cdb[:2] == b"\x12\0" else None)
+            probe = held(start, target)
+            before = sum(command.is_sync for command in target.commands)
+            assert result(probe.ask("write 0 4096 1 fua")) == 0
+            assert sum(command.is_sync for command in target.commands) - before == flushes
 
 
 def test_other_mode_parameters_cost_no_session(start) -> None:  # noqa: F811

@@ -1,0 +1,144 @@
+"""Answers that arrive together with a reason to end the session: those behind it are worth nothing.
+
+A device loses its cache while commands queue in front of it.  The first is answered with UNIT ATTENTION (or a deferred error),
+the flush behind it with GOOD, for there is nothing left to be flushed; and both are in one segment."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbd
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_target as fake  # noqa: E402
+from fake_target import FakeTarget, sense  # noqa: E402
+from farm import TargetFarm  # noqa: E402
+from private_gateway import Gateway, wait_until  # noqa: E402
+from test_backend_iscsi import start  # noqa: E402, F401
+from test_backend_statuses import opened, result  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+MEMBER_BYTES = 24 << 20
+CHUNK = 65536
+FUA = 8
+REASONS = {"power on": sense(6, 0x2901), "reset": sense(6, 0x2900), "deferred": sense(3, 0x0C00, response_code=0x71)}
+
+
+class Burst:
+    """In place of a connection's socket: while it holds, what is sent waits, and goes out as one."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        self.peer, self.holding, self.held = peer, False, b""
+
+    def sendall(self, data: bytes) -> None:
+        self.held += data
+        if not self.holding:
+            self.peer.sendall(self.held)
+            self.held = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.peer, name)
+
+
+class CachingTarget(FakeTarget):
+    """Writes without FUA stay in a volatile cache until a flush."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.cache: list[tuple[int, bytes]] = []
+        self.lost: list[tuple[int, bytes]] = []
+        self.burst: Burst | None = None
+        self.reason: fake.Reply | None = None
+        self.reason_opcode_is_flush = False
+        self.rules.append(self._answer)
+
+    def arm(self, reason: fake.Reply, flush: bool = False) -> None:
+        """The next read (or flush) finds that the cache is gone; its answer goes out with that of the flush behind it."""
+        connection = self.connections[-1]
+        connection.peer = self.burst = Burst(connection.peer)
+        self.reason, self.reason_opcode_is_flush = reason, flush
+
+    def _content(self) -> bytes:
+        disk = bytearray(self.disk)
+        for at, data in self.cache:
+            disk[at : at + len(data)] = data
+        return bytes(disk)
+
+    def _answer(self, command: fake.Command) -> fake.Reply | None:
+        if self.reason and (command.is_sync if self.reason_opcode_is_flush else command.is_read):
+            reason, self.reason = self.reason, None
+            self.lost, self.cache = self.cache, []
+            self.burst.holding = True
+            return reason
+        if command.is_sync:
+            self.disk[:] = self._content()
+            self.cache = []
+            if self.burst:
+                self.burst.holding = False
+            return fake.Reply()
+        if command.is_write and not command.cdb[1] & FUA:
+            self.cache.append((command.offset, command.data))
+            return fake.Reply()
+        if command.is_read and self.cache:
+            return fake.Reply(data=self._content()[command.offset : command.offset + command.expected_bytes])
+        return None
+
+
+@pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
+def test_a_flush_behind_a_lost_cache_is_not_believed(start, reason) -> None:  # noqa: F811
+    with CachingTarget() as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 0 4096 1")) == 0
+        target.arm(reason)
+        probe.say("read 65536 4096 0")
+        probe.say("flush")
+        lines = [probe.line() for _ in range(3)]
+        assert target.lost
+        assert "flush 0 0 0" not in lines
+
+
+def test_a_flush_behind_one_that_failed_is_not_believed(start) -> None:  # noqa: F811
+    with CachingTarget(fua=False) as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 0 4096 1")) == 0
+        target.arm(sense(3, 0x0C00), flush=True)
+        probe.say("flush")
+        probe.say("flush")
+        lines = [probe.line() for _ in range(3)]
+        assert target.lost
+        assert "flush 0 0 0" not in lines
+
+
+@pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
+def test_a_volume_makes_up_for_what_such_a_device_lost(
+    gateway: Gateway, make_farm: Callable[..., TargetFarm], reason: fake.Reply
+) -> None:
+    farm = make_farm(2, size_bytes=MEMBER_BYTES)
+    with CachingTarget(size_bytes=MEMBER_BYTES) as target:
+        gateway.create("v0", [*farm.members(), target.member], 5, "64K")
+        gateway.must("stop", "v0")
+        with gateway.serve("v0") as volume:
+            handle = volume.connect()
+            volume.wait_resynced()
+            row = 2 * CHUNK
+            size = 16 * row
+            handle.pwrite(b"old!" * (size // 4), 0)
+            handle.flush()
+            new = b"new!" * (size // 4)
+            handle.pwrite(new, 0)
+            target.arm(reason)
+            # Far from it.  One of three chunks in a row is the device's.
+            reads = [handle.aio_pread(nbd.Buffer(CHUNK), 100 * row + number * CHUNK) for number in range(3)]
+            flush = handle.aio_flush()
+            for command in (*reads, flush):
+                while not handle.aio_command_completed(command):
+                    handle.poll(-1)
+            assert target.lost
+            wait_until(lambda: volume.status()["state"] == "active", "the member to be back", 30)
+            volume.wait_resynced()
+            assert handle.pread(size, 0) == new
