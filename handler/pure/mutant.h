@@ -229,7 +229,7 @@
 	X(LOST_OWNER_IGNORED, "lost-owner-ignored", 8,						\
 	  "test_engine_fence: test_volume_whose_owner_can_not_be_read_is_refused",		\
 	  "a copy of the superblock that can't be read names no other gateway")			\
-	X(LOST_COPY_DENIES, "lost-copy-denies", 11,						\
+	X(LOST_COPY_DENIES, "lost-copy-denies", 7,						\
 	  "test_assembly: a_lost_copy_may_have_been_the_record_that_gave_a_place_away",		\
 	  "a member that lost a copy of its superblock did not take the record that is not in the other")	\
 	X(OLDER_EPOCH_UNHEARD, "older-epoch-unheard", 7,					\
