@@ -35,7 +35,7 @@ struct overwritten {		/* in order, apart from each other */
 void
 behind_begun(struct engine *engine, struct engine_request *request)
 {
-	if (request->several_link != NULL || (request->claimed && MUTANT(COMPARED_UNDOUBTED)))
+	if (request->several_link != NULL)
 		return;
 	request->several_link = &engine->several;
 	request->several_next = engine->several;
@@ -160,13 +160,6 @@ behind_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row)
 		    (other->offset_bytes + bytes - 1) / row_bytes >= first_row)
 			other->doubted = true;
 	}
-}
-
-void
-behind_bare_doubted(struct engine *engine)
-{
-	for (struct engine_request *other = engine->several; other != NULL; other = other->several_next)
-		other->doubted |= other->bare;
 }
 
 void

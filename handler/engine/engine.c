@@ -340,7 +340,6 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 	request->cut_bytes = 0;
 	request->doubts = engine->intent.doubts;
 	request->doubted = false;
-	request->bare = false;
 	request->cache_losses = engine->cache_losses;
 	plug_note(engine, request);
 	if (request->op == REQUEST_ZERO) {

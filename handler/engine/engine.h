@@ -77,7 +77,6 @@ struct engine_request {
 	uint32_t pieces, pieces_left;
 	uint32_t doubts, cache_losses;	/* the engine's, when it was begun; cache_losses stays: when it ended */
 	bool doubted;		/* what its pieces have written since may be gone; behind.c */
-	bool bare;		/* some of that was written without parity: nothing makes up for a member that goes */
 	int first_error;
 	bool claimed;		/* of an operation that holds the rows itself: compare_op.c */
 	uint64_t submitted_ms;

@@ -688,7 +688,6 @@ void behind_ended(struct engine *engine, struct engine_request *request);
 void behind_failed(struct engine *engine, const struct engine_request *request);	/* nobody knows what it wrote */
 /* What stands in these rows may not be what was written there. */
 void behind_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row);
-void behind_bare_doubted(struct engine *engine);	/* a member went */
 void behind_again(const struct engine *engine, struct engine_request *request);	/* it is carried out once more */
 uint64_t behind_spare(const struct engine_request *request, uint64_t begin_bytes, uint64_t *end_bytes);
 bool behind_waits(struct engine *engine, struct engine_request *request);	/* true: it is carried out later */

@@ -582,8 +582,6 @@ finish_eviction(struct member *member)
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;
 	engine->missing |= ROLE(member->role);
-	if (!MUTANT(PIECES_ON_WHO_GOES) && (target_is_missing(engine) || !MUTANT(PIECES_UNFILLED)))
-		behind_bare_doubted(engine);
 	if (target_is_missing(engine) && !MUTANT(TARGET_DOUBT_ON_EVICTION))
 		intent_target_doubted(&engine->intent);
 	if (engine->target != NULL && engine->target->role == member->role)

@@ -72,22 +72,11 @@ write_free(struct write_op *op)
 	op_gone(engine);
 }
 
-/* Of some row only data was written, for nothing can be made of what is missing there. */
-static bool
-is_bare(struct write_op *op)
-{
-	for (uint64_t row = write_first_row(op); engine_has_parity(op->op.engine) && row <= write_last_row(op); row++)
-		if (write_row(op, row)->plan.way == PLAN_DATA_ONLY || MUTANT(ALL_BARE))
-			return true;
-	return false;
-}
-
 static void
 write_end(struct write_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
 	struct piece *piece = op->pieces;
-	const bool bare = result == 0 && is_bare(op);
 
 	intent_io_drop(op->op.engine, &op->marks);
 	drop_memory(op);
@@ -95,7 +84,6 @@ write_end(struct write_op *op, int result)
 	while (piece != NULL) {
 		struct piece *next = piece->next;
 
-		piece->request->bare |= bare;
 		piece_finish(engine, piece, result);
 		piece = next;
 	}
@@ -144,31 +132,11 @@ is_doubtful(const struct write_op *op)
 	       intent_rows_doubted_since(&op->op.engine->intent, write_first_row(op), write_last_row(op), op->doubts);
 }
 
-/* Of a row whose missing data nobody knows only data is written: nothing makes up for a member that went under way, before or
- * after it had answered.
- */
-static bool
-is_nowhere(struct write_op *op)
-{
-	if (!engine_has_parity(op->op.engine) || MUTANT(DATA_ALONE))
-		return false;
-	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++) {
-		const struct row_plan *plan = &write_row(op, row)->plan;
-
-		if (plan->way == PLAN_DATA_ONLY && op->evicted)
-			return true;
-		if (write_row_is_unheld(op, row, plan) && !MUTANT(DATA_ON_FORMER_HOLDER))
-			return true;
-	}
-	return false;
-}
-
 /* What a member had taken of it may be gone with its cache.  Nothing else makes rows doubtful that it holds. */
 static bool
-must_repeat(struct write_op *op)
+must_repeat(const struct write_op *op)
 {
-	return (op->cache_losses != op->op.engine->cache_losses && !MUTANT(WRITE_NOT_REPEATED_CACHE)) ||
-	       is_nowhere(op);
+	return op->cache_losses != op->op.engine->cache_losses && !MUTANT(WRITE_NOT_REPEATED_CACHE);
 }
 
 /* --- FLUSHING --- */
@@ -274,7 +242,6 @@ write_answered(struct member_io *mio, int result)
 	/* Evicted, durably: parity (or data) on the others makes up for this member. */
 	if (result != -ENOLINK)
 		note_error(op, mio->member->role, result);
-	op->evicted |= result == -ENOLINK;
 	if (--op->pending == 0)
 		write_written(op);
 }
@@ -300,7 +267,6 @@ write_issue(struct write_op *op)
 {
 	op->state = WRITE_WRITING;
 	intent_io_begins(op->op.engine, &op->marks);
-	op->evicted = false;
 	compute(op);
 	write_rows_count(op);
 	op->written_ns = op->op.engine->stamp_ns;

@@ -47,7 +47,6 @@ struct write_op {
 	uint32_t cache_losses;	/* engine->cache_losses then */
 	uint32_t doubts;	/* intent.doubts when it was planned */
 	uint32_t avoid;		/* roles whose old data can't be read */
-	bool evicted;		/* somebody it was written to, under way */
 	bool sent;		/* commands that write, now or before it was repeated */
 	bool refused;		/* by some of them not for the medium's sake */
 	int failed_role;

@@ -280,21 +280,9 @@
 	X(TARGET_DOUBT_ON_EVICTION, "target-doubt-on-eviction", 14,				\
 	  "test_engine_replaced: test_what_was_copied_before_parity_defined_it_is_copied_again",	\
 	  "suspect regions on the target count as copied when another member goes")		\
-	X(PIECES_ON_WHO_GOES, "pieces-on-who-goes", 14,						\
-	  "test_engine_lost: test_a_piece_whose_only_holder_went_is_not_acknowledged",		\
-	  "a request is acknowledged although a member went that alone has one of its pieces")	\
 	X(REFUSER_ASKED_AGAIN, "refuser-asked-again", 15,					\
 	  "test_engine_operations: test_read_of_many_rows_goes_around_a_copy_that_refuses",	\
 	  "a read that goes row by row asks a copy again that has just refused other rows")	\
-	X(ALL_BARE, "all-bare", 15,								\
-	  "test_engine_lost: test_a_piece_with_its_parity_is_not_written_again_when_a_member_goes",	\
-	  "requests of several pieces are carried out again when a member goes, whatever parity they have")	\
-	X(PIECES_UNFILLED, "pieces-unfilled", 14,						\
-	  "test_engine_lost: test_a_piece_whose_only_holder_went_while_nobody_is_filled_is_not_acknowledged",	\
-	  "that is noticed only while a device is being filled")				\
-	X(COMPARED_UNDOUBTED, "compared-undoubted", 14,						\
-	  "test_engine_lost: test_a_piece_of_a_compare_and_write_whose_only_holder_went_is_not_acknowledged",	\
-	  "that is not noticed of a compare and write")						\
 	X(OWNER_IGNORED, "owner-ignored", 8, "level 5",						\
 	  "a volume that another gateway has is started")					\
 	X(NOTHING_TOLD_AS_LOST, "nothing-told-as-lost", 9,					\
@@ -534,9 +522,6 @@
 	X(MEND_SUSPECT_FORGOTTEN, "mend-suspect-forgotten", 1,					\
 	  "test_engine_mend: test_mend_that_failed_half_way_leaves_the_row_suspect",		\
 	  "a mend that failed half way leaves the row trusted")						\
-	X(DATA_ALONE, "data-alone", 14,								\
-	  "test_engine_knowable: test_a_write_that_nobody_has_is_not_acknowledged",		\
-	  "data of a row that proves nothing is acknowledged although its member went")					\
 	X(STOP_GOES_BACK, "stop-goes-back", 15,							\
 	  "test_engine_stops: test_stop_that_gave_up_its_last_flush_does_not_begin_the_next_step",	\
 	  "a stop's last flush that was given up begins the next step when it fails")						\
@@ -699,9 +684,6 @@
 	X(UNDECIDED_WRITTEN, "undecided-written", 16,						\
 	  "test_engine_lost: test_write_waits_for_members_and_then_for_the_record",		\
 	  "while I/O waits for members, writes of rows whose losses are still to be recorded are refused")	\
-	X(DATA_ON_FORMER_HOLDER, "data-on-former-holder", 9,					\
-	  "test_engine_lost: test_write_whose_only_holder_went_is_repeated",			\
-	  "data that only a member has taken stays acknowledged, though it was evicted after it had answered")	\
 	X(FLUSHED_NOTED, "flushed-noted", 9,							\
 	  "test_intent: what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory",		\
 	  "to say that no row of a region was lost with a cache takes memory, without which all of them are")	\

@@ -982,155 +982,6 @@ write_whole_row(struct rig *rig, uint64_t row)
 	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row), row_sectors(rig), false);
 }
 
-/* Level 6 without member 0, whose rows in regions 1 to 3 prove nothing; that of region 3 found no room in the table. */
-static void
-begin_unrecorded(struct rig *rig, struct tap *tap, uint64_t *row)
-{
-	rig_init(rig, 6, 5, CHUNK, LOAD_BYTES, 845);
-	tap_init(tap, &rig->members[2]);
-	tap->owner = row;
-	rig->options.lost_entries_max = 2;
-	rig_start_active(rig);
-	rig_wait_for_resync(rig);
-	*row = row_in(rig, 3);
-	lose_member_0(rig);
-	flush(rig);
-	for (uint32_t region = 1; region <= 3; region++)
-		write_row(rig, row_in(rig, region));
-	lose_caches_of_1_to_3(rig, true);
-	assert_true(rig_wait(rig, VOLUME_DEGRADED, 4000));
-	rig_steps(rig, 100);
-	assert_int_equal(rig_status(rig).lost_extents, 2);
-}
-
-/* Of a row that proves nothing, and found no room in the table, only data is written.  One of its two holders has answered,
- * and goes before the other has; meanwhile there is room, and the row is recorded: what the first held is what the others
- * make of it.
- */
-static void
-test_write_whose_only_holder_went_is_repeated(void **state)
-{
-	struct rig rig;
-	struct tap tap;
-	uint64_t row;
-
-	begin_unrecorded(&rig, &tap, &row);
-	tap.judge = hold_writes_of_row;
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row) + 2 * CHUNK_SECTORS - 1, 2, false);
-	wait_for_held(&rig, &tap);
-	rig_steps(&rig, 20);
-	write_whole_row(&rig, row_in(&rig, 2));
-	write_whole_row(&rig, row_in(&rig, 1));
-	rig_steps(&rig, 100);
-	assert_int_equal(rig_status(&rig).lost_extents, 1);
-	fake_member_cut(&rig.members[1], false);
-	for (int i = 0; i < 1000 && rig_status(&rig).members[1].state == MEMBER_IN_SYNC; i++)
-		rig_step(&rig);
-	rig_steps(&rig, 50);
-	assert_int_equal(rig_status(&rig).lost_extents, 2);
-	assert_int_equal(rig.active_count, 1);
-	tap.judge = NULL;
-	tap_let_go(&tap);
-	rig_drain(&rig);
-	rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + 2 * CHUNK_SECTORS - 1, 2, false);
-	rig_drain(&rig);
-	assert_int_equal(rig.failed, 0);
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-/* The same of a request of two pieces, and the holder goes when the one in that row is done; the other waits for a write of its row.
- * Nothing of the request was acknowledged yet.
- */
-static void
-lose_holder_of_a_piece(bool filling)
-{
-	struct rig rig;
-	struct tap tap;
-	uint64_t row, next;
-
-	begin_unrecorded(&rig, &tap, &row);
-	if (filling) {
-		engine_set_rates(rig.engine, 1, 1);
-		rig.members[0].reachable = true;
-		wait_until(&rig, fills_0);
-	}
-	next = row + 1;
-	tap.owner = &next;
-	tap.judge = hold_writes_of_row;
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, next), 2 * CHUNK_SECTORS, false);
-	wait_for_held(&rig, &tap);
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, next) - 2 * CHUNK_SECTORS, 2 * CHUNK_SECTORS + 1, false);
-	rig_steps(&rig, 20);
-	fake_member_cut(&rig.members[1], false);
-	wait_for_state(&rig, 1, MEMBER_FAULTY);
-	rig_steps(&rig, 50);
-	assert_int_equal(fills_0(&rig), filling);
-	assert_int_equal(rig.active_count, 2);
-	rig.errors_allowed = true;
-	tap.judge = NULL;
-	tap_let_go(&tap);
-	rig_drain(&rig);
-	rig.errors_allowed = false;
-	if (rig.failed == 0)
-		rig_submit(&rig, REQUEST_READ, sector_of_row(&rig, row) + CHUNK_SECTORS, 2 * CHUNK_SECTORS, false);
-	rig_drain(&rig);
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-static void
-test_a_piece_whose_only_holder_went_is_not_acknowledged(void **state)
-{
-	(void)state;
-	lose_holder_of_a_piece(true);
-}
-
-static void
-test_a_piece_whose_only_holder_went_while_nobody_is_filled_is_not_acknowledged(void **state)
-{
-	(void)state;
-	lose_holder_of_a_piece(false);
-}
-
-/* The same of a compare and write, which holds the rows of all its pieces until it has ended. */
-static void
-test_a_piece_of_a_compare_and_write_whose_only_holder_went_is_not_acknowledged(void **state)
-{
-	struct rig rig;
-	struct tap tap;
-	uint64_t row, next, first;
-
-	(void)state;
-	begin_unrecorded(&rig, &tap, &row);
-	next = row + 1;
-	first = sector_of_row(&rig, next) - 2 * CHUNK_SECTORS;
-	rig_submit(&rig, REQUEST_WRITE, first, 4 * CHUNK_SECTORS, false);
-	rig_drain(&rig);
-	tap.owner = &next;
-	tap.judge = hold_writes_of_row;
-	for (int i = 0; i < 20 && tap.held_count == 0; i++) {	/* in some cases what is expected is wrong */
-		rig_submit(&rig, REQUEST_COMPARE_WRITE, first, 4 * CHUNK_SECTORS, false);
-		rig_steps(&rig, 20);
-	}
-	assert_int_equal(rig.active_count, 1);
-	fake_member_cut(&rig.members[1], false);
-	wait_for_state(&rig, 1, MEMBER_FAULTY);
-	rig_steps(&rig, 50);
-	assert_int_equal(rig.active_count, 1);
-	rig.errors_allowed = true;
-	tap.judge = NULL;
-	tap_let_go(&tap);
-	rig_drain(&rig);
-	rig.errors_allowed = false;
-	if (rig.failed == 0)
-		rig_submit(&rig, REQUEST_READ, first, 4 * CHUNK_SECTORS, false);
-	rig_drain(&rig);
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-static int written_before;	/* to the tapped member, in the row before the one that is held */
 
 static enum tap_verdict
 hold_writes_of_data(struct tap *tap, const struct backend_io *io)
@@ -1215,51 +1066,6 @@ test_parity_of_a_row_that_is_mended_is_on_its_way_when_a_member_goes(void **stat
 
 	(void)state;
 	hold_parity_while_a_member_goes(&rig, &tap, true);
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-static enum tap_verdict
-count_writes_before_held(struct tap *tap, const struct backend_io *io)
-{
-	const uint64_t held = *(uint64_t *)tap->owner;
-	uint64_t before = held - 1;
-	struct tap other = { .owner = &before };
-
-	written_before += io->op == BACKEND_WRITE && is_in_row(&other, io);
-	return hold_writes_of_row(tap, io);
-}
-
-/* Other rows of that region are proven, and have their parity. */
-static void
-test_a_piece_with_its_parity_is_not_written_again_when_a_member_goes(void **state)
-{
-	struct rig rig;
-	struct tap tap;
-	uint64_t row, next;
-
-	(void)state;
-	begin_unrecorded(&rig, &tap, &row);
-	next = row + 4;
-	write_whole_row(&rig, next - 1);
-	write_whole_row(&rig, next);
-	rig_drain(&rig);
-	written_before = 0;
-	tap.owner = &next;
-	tap.judge = count_writes_before_held;
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, next), 2 * CHUNK_SECTORS, false);
-	wait_for_held(&rig, &tap);
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, next - 1), row_sectors(&rig) + 1, false);
-	rig_steps(&rig, 20);
-	assert_int_equal(written_before, 1);
-	fake_member_cut(&rig.members[1], false);
-	wait_for_state(&rig, 1, MEMBER_FAULTY);
-	rig_steps(&rig, 50);
-	assert_int_equal(rig.active_count, 2);
-	tap_let_go(&tap);
-	rig_drain(&rig);
-	assert_int_equal(written_before, 1);
-	tap.judge = NULL;
 	rig_stop(&rig);
 	rig_free(&rig);
 }
@@ -1690,13 +1496,8 @@ main(void)
 		cmocka_unit_test(test_what_is_listed_beside_a_full_table_is_settled_though_more_is_doubted),
 		cmocka_unit_test(test_write_waits_for_members_and_then_for_the_record),
 		cmocka_unit_test(test_read_that_would_wait_for_the_record_fails_with_all_others),
-		cmocka_unit_test(test_write_whose_only_holder_went_is_repeated),
-		cmocka_unit_test(test_a_piece_whose_only_holder_went_is_not_acknowledged),
-		cmocka_unit_test(test_a_piece_whose_only_holder_went_while_nobody_is_filled_is_not_acknowledged),
-		cmocka_unit_test(test_a_piece_of_a_compare_and_write_whose_only_holder_went_is_not_acknowledged),
 		cmocka_unit_test(test_parity_on_its_way_when_a_member_goes_counts_as_new),
 		cmocka_unit_test(test_parity_of_a_row_that_is_mended_is_on_its_way_when_a_member_goes),
-		cmocka_unit_test(test_a_piece_with_its_parity_is_not_written_again_when_a_member_goes),
 		cmocka_unit_test(test_what_only_a_device_that_is_filled_would_take_is_refused),
 		cmocka_unit_test(test_what_a_device_that_is_filled_has_stays_when_it_finds_no_room),
 		cmocka_unit_test(test_what_is_accepted_fits_what_a_device_that_is_filled_has),
