@@ -55,6 +55,7 @@ member_break(struct iscsi_member *member, int error, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(member->broken_reason, sizeof(member->broken_reason), format, arguments);
 	va_end(arguments);
+	io_doubt_flushes(member);
 	member_wake_up(member);
 }
 

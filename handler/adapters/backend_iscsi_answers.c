@@ -78,9 +78,7 @@ absorb_mode(struct iscsi_member *member)
 		return bad(member, -EINVAL, "the answer to MODE SENSE is too short");
 	if (mode.write_protected)
 		return bad(member, -EINVAL, "the LUN is read-only");
-	/* LIO's file backstore with write_back says GOOD to a write with FUA whatever became of it, and tells nobody else of the error
-	 * then; a flush tells.  Its INQUIRY does not say which backstore it is. */
-	member->identity.fua = mode.fua && !(mode.write_cache && strncmp(member->vendor, "LIO-ORG", 7) == 0);
+	member->identity.fua = mode.fua;
 	member->identity.write_cache = mode.write_cache;
 	return OUTCOME_GOOD;
 }

@@ -69,6 +69,17 @@ io_create(struct iscsi_member *member)
 	}
 }
 
+/* A reason to end the session may arrive behind the GOOD of a flush that was sent later. */
+void
+io_doubt_flushes(struct iscsi_member *member)
+{
+	const bool emulated = member->identity.write_cache && !member->identity.fua;
+
+	for (struct backend_io *io = member->done.head; io != NULL; io = io->next)
+		if (io->result == 0 && (io->op == BACKEND_FLUSH || (io->fua && (emulated || io->op == BACKEND_ZERO))))
+			io->result = -ENOTCONN;
+}
+
 bool
 io_idle(const struct iscsi_member *member)
 {

@@ -266,6 +266,7 @@ void io_pump(struct iscsi_member *member);
 void io_fail_all(struct iscsi_member *member);
 uint64_t io_repeat_ms(const struct iscsi_member *member);
 const struct backend_io *io_oldest(const struct iscsi_member *member);	/* NULL: there is none */
+void io_doubt_flushes(struct iscsi_member *member);	/* that were answered, and not told yet */
 bool io_idle(const struct iscsi_member *member);
 
 #endif

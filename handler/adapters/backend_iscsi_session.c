@@ -72,6 +72,23 @@ note_step(struct iscsi_member *member, int status)
 	member_progress(member);
 }
 
+/* At once: what arrived with it, and behind it, is judged by it. */
+static void
+keep_alive_heard(struct iscsi_member *member)
+{
+	const struct scsi_task *task = &member->request.task;
+	const enum scsi_verdict verdict = scsi_judge(task, task->status);
+
+	if (verdict == SCSI_ATTENTION)
+		mode_note(member, task);
+	if (verdict != SCSI_WAS_RESET && verdict != SCSI_BROKEN_WORD)
+		return;
+	cache_note(member, task, task->status, false);
+	member_break(member, -ECONNRESET, verdict == SCSI_BROKEN_WORD ?
+		     "a write failed that it had acknowledged (deferred error)" :
+		     "the device was reset, by another initiator or by power");
+}
+
 static void
 on_step(struct iscsi_task *step)
 {
@@ -79,6 +96,8 @@ on_step(struct iscsi_task *step)
 							      offsetof(struct iscsi_member, step));
 
 	note_step(member, member->request.task.status);
+	if (member->state == SESSION_OPEN && !member->dropping)
+		keep_alive_heard(member);
 }
 
 static void
@@ -274,6 +293,15 @@ enter_logout(struct iscsi_member *member)
 	iscsi_connection_logout(member->connection, on_logout, member);
 }
 
+/* LIO's file backstore with write_back says GOOD to a write with FUA whatever became of it, and tells nobody else of the error then; a
+ * flush tells.  Its INQUIRY does not say which backstore it is.
+ */
+static bool
+fua_is_void(const struct iscsi_member *member)
+{
+	return member->identity.write_cache && strncmp(member->vendor, "LIO-ORG", 7) == 0;
+}
+
 static void
 enter_open(struct iscsi_member *member)
 {
@@ -282,6 +310,8 @@ enter_open(struct iscsi_member *member)
 	/* It had one: flushes have to be sent. */
 	if (member->backend.writes_lost > 0)
 		member->identity.write_cache = true;
+	if (fua_is_void(member))
+		member->identity.fua = false;
 	member->identity.cache_kept = member->reserved && member->cache_kept;
 	member->write_bytes_max = cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
 	member->idle_since_ms = member->look_ms = member->now_ms;

@@ -397,7 +397,8 @@ admin_write(struct admin_session *session, uint64_t offset_bytes, const void *bu
 				  (uint8_t *)(uintptr_t)buffer + done, part);
 		done += part;
 	}
-	if (result.error == ADMIN_OK && !fua)
+	/* Also behind FUA, which is void on LIO's file backstore with write_back. */
+	if (result.error == ADMIN_OK && (!fua || session->device.write_cache))
 		result = synchronize(session);
 	sigpipe_end(&guard);
 	return result;

@@ -477,6 +477,14 @@ pause_before_repeat(const struct admin_session *session)
 	return true;
 }
 
+/* What was written before it is gone, or may be: repeated it would be GOOD. */
+static bool
+flush_has_failed(const struct scsi_task *task, int status, enum scsi_verdict verdict)
+{
+	return (task->cdb[0] == SCSI_OPCODE_SYNCHRONIZECACHE10 || task->cdb[0] == SCSI_OPCODE_SYNCHRONIZECACHE16) &&
+	       (verdict == SCSI_WAS_RESET || scsi_flush_failed(task, status));
+}
+
 struct admin_result
 admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
 	       enum scsi_verdict *verdict)
@@ -484,7 +492,7 @@ admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned i
 	for (int repeats = 0; repeats < REPEATS_MAX; repeats++) {
 		struct admin_result result = run_once(session, task, lun, name, verdict);
 
-		if (result.error != ADMIN_OK)
+		if (result.error != ADMIN_OK || flush_has_failed(task, session->status, *verdict))
 			return result;
 		switch (*verdict) {
 		case SCSI_ATTENTION:

@@ -642,7 +642,10 @@ scsi_flush_failed(const struct scsi_task *task, int status)
 	switch (scsi_judge(task, status)) {
 	case SCSI_MEDIUM_ERROR:
 	case SCSI_REFUSED:
+	case SCSI_PROTECTED:
 		return true;
+	case SCSI_UNSUPPORTED:
+		return sense->ascq == 0x2100;
 	case SCSI_LATER:	/* becoming ready, or a busy target, has not begun it */
 		return status == SCSI_STATUS_CHECK_CONDITION && (sense->ascq & 0xff00) != 0x0400;
 	case SCSI_ABORTED:
@@ -652,8 +655,6 @@ scsi_flush_failed(const struct scsi_task *task, int status)
 	case SCSI_WAS_RESET:
 	case SCSI_BROKEN_WORD:
 	case SCSI_TAKEN:
-	case SCSI_UNSUPPORTED:
-	case SCSI_PROTECTED:
 	case SCSI_NO_LUN:
 	case SCSI_LOST:
 		break;

@@ -138,6 +138,12 @@ class Reservations:
         return Reply()
 
 
+def vendor(name: bytes) -> Callable[[Command], Reply | None]:
+    """A rule: INQUIRY tells this vendor, of eight characters."""
+    inquiry = Reply(data=bytes([0, 0, 6, 2, 31, 0, 0, 2]) + name + b"FAKE            0001")
+    return lambda command: inquiry if command.cdb[:2] == b"\x12\0" else None
+
+
 class FakeTarget:
     iqn = "iqn.2026-01.org.iraid.test:fake"
 

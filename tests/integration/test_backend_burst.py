@@ -45,6 +45,13 @@ class Burst:
         return getattr(self.peer, name)
 
 
+WANTED = {
+    "read": lambda command: command.is_read,
+    "flush": lambda command: command.is_sync,
+    "keep-alive": lambda command: command.opcode == 0,
+}
+
+
 class CachingTarget(FakeTarget):
     """Writes without FUA stay in a volatile cache until a flush."""
 
@@ -54,14 +61,18 @@ class CachingTarget(FakeTarget):
         self.lost: list[tuple[int, bytes]] = []
         self.burst: Burst | None = None
         self.reason: fake.Reply | None = None
-        self.reason_opcode_is_flush = False
+        self.hears: Callable[[fake.Command], bool] = WANTED["read"]
         self.rules.append(self._answer)
 
-    def arm(self, reason: fake.Reply, flush: bool = False) -> None:
-        """The next read (or flush) finds that the cache is gone; its answer goes out with that of the flush behind it."""
+    def hold(self) -> Burst:
         connection = self.connections[-1]
         connection.peer = self.burst = Burst(connection.peer)
-        self.reason, self.reason_opcode_is_flush = reason, flush
+        return self.burst
+
+    def arm(self, reason: fake.Reply, hears: str = "read") -> None:
+        """The next such command finds that the cache is gone; its answer goes out with that of the flush behind it."""
+        self.hold()
+        self.hears, self.reason = WANTED[hears], reason
 
     def _content(self) -> bytes:
         disk = bytearray(self.disk)
@@ -70,10 +81,10 @@ class CachingTarget(FakeTarget):
         return bytes(disk)
 
     def _answer(self, command: fake.Command) -> fake.Reply | None:
-        if self.reason and (command.is_sync if self.reason_opcode_is_flush else command.is_read):
+        if self.reason and self.hears(command):
             reason, self.reason = self.reason, None
-            self.lost, self.cache = self.cache, []
             self.burst.holding = True
+            self.lost, self.cache = self.cache, []
             return reason
         if command.is_sync:
             self.disk[:] = self._content()
@@ -106,12 +117,72 @@ def test_a_flush_behind_one_that_failed_is_not_believed(start) -> None:  # noqa:
     with CachingTarget(fua=False) as target:
         probe = opened(start, target)
         assert result(probe.ask("write 0 4096 1")) == 0
-        target.arm(sense(3, 0x0C00), flush=True)
+        target.arm(sense(3, 0x0C00), "flush")
         probe.say("flush")
         probe.say("flush")
         lines = [probe.line() for _ in range(3)]
         assert target.lost
         assert "flush 0 0 0" not in lines
+
+
+@pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
+def test_nor_behind_a_keep_alive_that_hears_of_a_lost_cache(start, reason) -> None:  # noqa: F811
+    with CachingTarget() as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 0 4096 1")) == 0
+        target.arm(reason, "keep-alive")
+        wait_until(lambda: target.lost, "a keep-alive", 10)
+        probe.say("flush")
+        assert "flush 0 0 0" not in [probe.line() for _ in range(2)]
+
+
+def test_a_write_behind_a_keep_alive_that_hears_of_a_new_cache_is_not_taken_for_safe(start) -> None:  # noqa: F811
+    with FakeTarget(write_cache=False) as target:
+        probe = opened(start, target)
+        connection = target.connections[-1]
+        burst = connection.peer = Burst(connection.peer)
+        seen: list[fake.Command] = []
+
+        def late(command: fake.Command) -> fake.Reply | None:
+            if command.opcode == 0 and not seen:
+                seen.append(command)
+                burst.holding = True
+                return sense(6, 0x2A01)
+            if command.is_write:
+                burst.holding = False
+            return None
+
+        target.rules.insert(0, late)
+        wait_until(lambda: seen, "a keep-alive", 10)
+        assert "write 0 4096 0" not in [probe.ask("write 0 4096 1"), probe.line()]
+
+
+def test_a_flush_that_is_answered_before_the_read_that_was_sent_first_is_not_believed(start) -> None:  # noqa: F811
+    """In one segment: the order of answers is the target's."""
+    with CachingTarget() as target:
+        probe = opened(start, target)
+        assert result(probe.ask("write 0 4096 1")) == 0
+        connection = target.connections[-1]
+        tags: list[int] = []
+
+        def late(command: fake.Command) -> fake.Reply | None:
+            if command.is_read and not tags:
+                tags.append(connection.last_tag)
+                return fake.SILENCE
+            if command.is_sync and tags:
+                reason = REASONS["power on"]
+                target.hold().holding = True
+                connection._status(connection.last_tag, fake.Reply(), 0)
+                target.burst.holding = False
+                connection._status(tags[0], reason, 0, len(reason.sense).to_bytes(2, "big") + reason.sense)
+                return fake.SILENCE
+            return None
+
+        target.rules.insert(0, late)
+        probe.say("read 65536 4096 0")
+        wait_until(lambda: tags, "the read", 10)
+        probe.say("flush")
+        assert "flush 0 0 0" not in [probe.line() for _ in range(3)]
 
 
 @pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
@@ -132,8 +203,9 @@ def test_a_volume_makes_up_for_what_such_a_device_lost(
             new = b"new!" * (size // 4)
             handle.pwrite(new, 0)
             target.arm(reason)
-            # Far from it.  One of three chunks in a row is the device's.
+            # Far from it.  One of three chunks in a row is the device's; its answer waits for that of the flush.
             reads = [handle.aio_pread(nbd.Buffer(CHUNK), 100 * row + number * CHUNK) for number in range(3)]
+            wait_until(lambda: target.lost, "the device to be asked", 30)
             flush = handle.aio_flush()
             for command in (*reads, flush):
                 while not handle.aio_command_completed(command):

@@ -72,6 +72,8 @@ FAILED_FLUSHES = {
     "LIO's not ready 08/00": sense(2, 0x0800),
     "aborted, and no more": sense(0xB, 0x0000),
     "target failure": fake.Reply(response=1),
+    "no space allocated": sense(7, 0x2707),
+    "address not found, behind ATA": sense(5, 0x2100),
 }
 
 
@@ -206,12 +208,31 @@ def test_fua_is_not_believed_of_a_lio_with_a_cache(start) -> None:  # noqa: F811
     """Its file backstore says GOOD whatever became of such a write; a flush tells."""
     for vendor, flushes in ((b"LIO-ORG ", 1), (b"IRAID   ", 0)):
         with FakeTarget() as target:
-            inquiry = fake.Reply(data=bytes([0, 0, 6, 2, 31, 0, 0, 2]) + vendor + b"FAKE            0001")
-            target.rules.append(lambda command, inquiry=inquiry: inquiry if command.cdb[:2] == b"\x12\0" else None)
+            target.rules.append(fake.vendor(vendor))
             probe = held(start, target)
-            before = sum(command.is_sync for command in target.commands)
             assert result(probe.ask("write 0 4096 1 fua")) == 0
-            assert sum(command.is_sync for command in target.commands) - before == flushes
+            assert sum(command.is_sync for command in target.commands) == flushes
+
+
+def test_nor_of_one_that_lost_a_write_and_says_that_it_has_none(start) -> None:  # noqa: F811
+    with FakeTarget(write_cache=False) as target:
+        target.rules.append(fake.vendor(b"LIO-ORG "))
+        probe = held(start, target)
+        tell(target, sense(2, 0x0800), "flush")
+        assert result(probe.ask("flush")) == EIO
+        assert " lost=1" in probe.line()
+        assert " write_cache=1 " in probe.open()
+        before = sum(command.is_sync for command in target.commands)
+        assert result(probe.ask("write 0 4096 1 fua")) == 0
+        assert sum(command.is_sync for command in target.commands) == before + 1
+
+
+def test_a_reset_that_the_keep_alive_hears_of_leaves_the_cache_alone(start) -> None:  # noqa: F811
+    with FakeTarget() as target:
+        probe = held(start, target)
+        tell(target, sense(6, 0x2903), "keep-alive")
+        assert probe.line().startswith("closed ECONNRESET")
+        assert " kept=1" in probe.open()
 
 
 def test_other_mode_parameters_cost_no_session(start) -> None:  # noqa: F811

@@ -254,3 +254,39 @@ def test_a_target_that_answers_no_write_is_given_up_in_time() -> None:
         target.rules.append(lambda command: fake.SILENCE if command.is_write else None)
         said = admin("timeout_ms=500", "write", target.member, "4096", "4096", "7")
         assert said["error"] == UNREACHABLE and "write" in said["message"]
+
+
+class Cached:
+    """A rule: writes stay in a volatile cache, also with FUA, as on LIO's file backstore; `flush` says what the first flush
+    is answered with, and then the cache is empty."""
+
+    def __init__(self, flush: fake.Reply | None = None) -> None:
+        self.cached, self.flush = 0, flush
+
+    def __call__(self, command: fake.Command) -> fake.Reply | None:
+        if command.is_write:
+            self.cached += len(command.data)
+        if not command.is_sync:
+            return None
+        self.cached, answer, self.flush = 0, self.flush, None
+        return answer
+
+
+def test_what_is_written_to_a_lio_with_a_cache_is_flushed() -> None:
+    cache = Cached()
+    with fake.FakeTarget() as target:
+        target.rules += [fake.vendor(b"LIO-ORG "), cache]
+        assert "error" not in admin("write", target.member, "0", "4096", "1")
+        assert not cache.cached
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [fake.sense(2, 0x0800), fake.sense(0xB, 0), fake.sense(6, 0x2901)],
+    ids=["LIO's not ready 08/00", "aborted, and no more", "power on"],
+)
+def test_a_flush_that_fails_once_is_told(reply) -> None:
+    """Repeated it would be GOOD, and what was written is gone."""
+    with fake.FakeTarget(fua=False) as target:
+        target.rules.append(Cached(flush=reply))
+        assert "error" in admin("write", target.member, "0", "4096", "1")
