@@ -962,18 +962,19 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		}
 }
 
+/* It fits what its own superblock says, and not the volume: that has grown since, or the device has shrunk.  The others may do without. */
 static bool
-device_fits(struct engine *engine, struct member *member)
+all_fit(struct engine *engine)
 {
-	if (place_unchanged(engine, member))
-		return true;
-	snprintf(engine->reason, sizeof(engine->reason),
-		 "member %s has changed: %llu bytes in blocks of %u, was %llu in blocks of %u",
-		 member->backend->label, (unsigned long long)member->identity.capacity_bytes,
-		 member->identity.block_bytes, (unsigned long long)place_needed_bytes(engine, member),
-		 engine->geometry.block_bytes);
-	engine->refused = true;
-	return false;
+	bool fit = true;
+
+	for_each_member(engine, member) {
+		if (!member->in_sync || place_unchanged(engine, member))
+			continue;
+		place_misfits(engine, member);
+		fit = false;
+	}
+	return fit;
 }
 
 static uint64_t
@@ -1082,11 +1083,11 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 		return;
 	}
 	place_members(engine, verdict);
-	for_each_member(engine, member)
-		if (member->in_sync && !device_fits(engine, member)) {
-			disown_members(engine);
-			return;
-		}
+	if (!all_fit(engine)) {
+		disown_members(engine);
+		engine->activity++;	/* so that who is left is looked at */
+		return;
+	}
 	engine->data_offset_bytes = engine->record.areas[AREA_DATA - 1].offset_bytes;
 	if (prepare_memory(engine, engine->record.region_rows) != 0) {
 		if (!MUTANT(ASSEMBLY_UNRETRIED))

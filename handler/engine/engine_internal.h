@@ -602,10 +602,10 @@ void place_untrack(struct engine *engine, int set);
 void place_forget(struct engine *engine, uint8_t stale);
 void place_run(struct engine *engine);
 /* Of a member's device: at least what it had when it was formatted, or the volume has since. */
-uint64_t place_needed_bytes(const struct engine *engine, const struct member *member);
 /* Its UUID is another's: it is not to be taken, and says why. */
 bool place_is_another(struct member *member);
 bool place_was_one_of_two(const struct member *member);	/* that was said of it, and it was not filled from the start since */
+void place_misfits(const struct engine *engine, struct member *member);	/* the volume does without it */
 bool place_unchanged(const struct engine *engine, const struct member *member);	/* it has that, in the right blocks */
 enum member_state place_state(const struct member *member);	/* for status; 0: not known */
 

@@ -246,7 +246,7 @@ place_make_room(struct engine *engine, const struct member *member, int role)
 
 /* --- a device under a running volume --- */
 
-uint64_t
+static uint64_t
 place_needed_bytes(const struct engine *engine, const struct member *member)
 {
 	uint64_t used = layout_end_bytes(engine->record.areas);
@@ -261,6 +261,22 @@ place_unchanged(const struct engine *engine, const struct member *member)
 	       member->identity.capacity_bytes >= place_needed_bytes(engine, member);
 }
 
+static void
+note_shape(struct member *member, uint64_t needed_bytes, uint32_t block_bytes)
+{
+	member_note(member, "has changed: %llu bytes in blocks of %u, the volume needs %llu in blocks of %u: make it as it "
+		    "was, or replace it", (unsigned long long)member->identity.capacity_bytes,
+		    member->identity.block_bytes, (unsigned long long)needed_bytes, block_bytes);
+}
+
+void
+place_misfits(const struct engine *engine, struct member *member)
+{
+	note_shape(member, place_needed_bytes(engine, member), engine->geometry.block_bytes);
+	member->verdict = SUPERBLOCK_UNSUPPORTED;
+	member->presence = MUTANT(MISFIT_NEEDED) ? PRESENCE_EXAMINED : PRESENCE_MISFIT;
+}
+
 /* Its superblock is older than what it acknowledged to us.  By one write it may be, if the newest copy can't be read. */
 static bool
 is_older(const struct member *member)
@@ -268,14 +284,6 @@ is_older(const struct member *member)
 	const uint64_t at_most = member->superblock.write_count + (member->copy_lost || MUTANT(RETURNED_BY_ONE_TRUSTED));
 
 	return at_most < member->write_count && !MUTANT(RETURNED_OLDER_TRUSTED);
-}
-
-static void
-note_shape(struct member *member, uint64_t needed_bytes, uint32_t block_bytes)
-{
-	member_note(member, "has changed: %llu bytes in blocks of %u, the volume needs %llu in blocks of %u: make it as it "
-		    "was, or replace it", (unsigned long long)member->identity.capacity_bytes,
-		    member->identity.block_bytes, (unsigned long long)needed_bytes, block_bytes);
 }
 
 /* What it holds of itself does not fit into what it says to be: it can't be used, and the others can. */

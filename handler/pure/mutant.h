@@ -940,6 +940,9 @@
 	X(UNHELD_EARLY, "unheld-early", 9,							\
 	  "test_engine_handover: test_what_the_holder_of_a_place_has_outlives_a_spare_that_does_not_get_it",	\
 	  "what an absent member has of lost rows is given up when another begins to be filled in its place")	\
+	X(MISFIT_NEEDED, "misfit-needed", 15,							\
+	  "test_engine_grow: test_volume_starts_without_a_member_that_is_too_small_for_what_it_has_grown_to",	\
+	  "a volume does not start while a member that it can do without fits its own superblock, and not the volume")	\
 	X(REPLACED_DISTRUSTED, "replaced-distrusted", 12,					\
 	  "test_engine_handover: test_a_spare_that_went_back_tells_nothing_of_whom_it_replaces",	\
 	  "a member is not trusted because the device that was to replace it went back in time")

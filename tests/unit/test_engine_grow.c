@@ -549,10 +549,41 @@ test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used(void **state
 	finish_proven(&rig);
 }
 
+/* Its superblock is the one that the growth did not reach, and fits it; the device has lost what it had gained. */
+static void
+test_volume_starts_without_a_member_that_is_too_small_for_what_it_has_grown_to(void **state)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock before, now;
+	struct rig rig;
+
+	(void)state;
+	start(&rig, 5, 4, 62);
+	before = rig_superblock(&rig, 3);
+	grow(&rig, RIG_MEMBER_BYTES + 11 * CHUNK);
+	rig_steps(&rig, 4000);
+	rig_stop(&rig);
+	now = rig_superblock(&rig, 3);
+	memcpy(now.areas, before.areas, sizeof(now.areas));
+	now.data_bytes = before.data_bytes;
+	now.member_bytes = before.member_bytes;
+	for (int copy = 0; copy < 2; copy++, now.write_count++) {
+		superblock_encode(&now, block);
+		disk_write(&rig.members[3].disk, superblock_offset(now.write_count), block, sizeof(block), true);
+	}
+	rig.members[3].capacity_bytes = now.member_bytes;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 4000));
+	load(&rig, 50);
+	rig_crash(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_volume_starts_without_a_member_that_is_too_small_for_what_it_has_grown_to),
 		cmocka_unit_test(test_grows_under_load_and_stays_so),
 		cmocka_unit_test(test_uses_all_that_members_have),
 		cmocka_unit_test(test_new_rows_fit_when_a_member_is_lost),
