@@ -21,7 +21,10 @@ scsi_outcome_of(const struct engine_request *request, int result, bool failed)
 		return (struct scsi_outcome){ .status = STATUS_GOOD };
 	case -ENODATA:
 	case -EIO:
-		return scsi_check(SENSE_MEDIUM_ERROR, read ? ASC_READ_ERROR : ASC_WRITE_ERROR);
+		if (read)
+			return scsi_check(SENSE_MEDIUM_ERROR, ASC_READ_ERROR);
+		/* Not MEDIUM ERROR: Linux repeats that, and a flush tells of lost caches only once. */
+		return scsi_check(SENSE_HARDWARE_ERROR, ASC_WRITE_ERROR);
 	case -ETIMEDOUT:
 		/* Not BUSY: Linux repeats that for minutes.  It has waited for queue_limit already. */
 		return scsi_check(SENSE_NOT_READY, ASC_MANUAL_INTERVENTION);

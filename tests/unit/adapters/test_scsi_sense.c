@@ -90,7 +90,18 @@ the_table_for_administrators_is_what_initiators_are_told(void **state)
 }
 
 static void
-success_is_good_and_writes_of_any_kind_fail_as_writes(void **state)
+is_told(const struct engine_request *request, int result, uint8_t key, uint16_t asc)
+{
+	struct scsi_outcome outcome = scsi_outcome_of(request, result, false);
+
+	assert_int_equal(outcome.status, 0x02);
+	assert_int_equal(outcome.key, key);
+	assert_int_equal(outcome.asc, asc);
+}
+
+/* With MEDIUM ERROR Linux would repeat a flush that tells, once, of a lost cache. */
+static void
+success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated(void **state)
 {
 	static const enum request_op writes[] = { REQUEST_WRITE, REQUEST_ZERO, REQUEST_COMPARE_WRITE, REQUEST_FLUSH };
 
@@ -98,8 +109,8 @@ success_is_good_and_writes_of_any_kind_fail_as_writes(void **state)
 		struct engine_request request = { .op = writes[i] };
 
 		assert_int_equal(scsi_outcome_of(&request, 0, false).status, 0);
-		assert_int_equal(scsi_outcome_of(&request, -EIO, false).asc, 0x0c00);
-		assert_int_equal(scsi_outcome_of(&request, -ENODATA, false).asc, 0x0c00);
+		is_told(&request, -EIO, 4, 0x0c00);
+		is_told(&request, -ENODATA, 4, 0x0c00);
 	}
 }
 
@@ -125,7 +136,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_table_for_administrators_is_what_initiators_are_told),
-		cmocka_unit_test(success_is_good_and_writes_of_any_kind_fail_as_writes),
+		cmocka_unit_test(success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated),
 		cmocka_unit_test(sense_data_is_laid_out_as_the_standard_has_it),
 	};
 
