@@ -65,6 +65,17 @@ struct device {
 	struct io *free;		/* the command thread's */
 	_Atomic(struct io *) returned;	/* pushed by the volume's thread */
 	struct io_block *blocks;
+	struct raw *raws;		/* the command thread's: under way, or ended and not freed yet */
+};
+
+/* A command of several steps. */
+struct raw {
+	struct scsi_job job;	/* first */
+	struct device *device;
+	struct tcmur_cmd *command;
+	uint64_t began_ms;
+	atomic_bool ended;		/* set by the volume's thread, which then leaves it alone */
+	struct raw *next;
 };
 
 static struct volume_host *host;
@@ -131,6 +142,8 @@ status_of(struct tcmur_cmd *command, const struct scsi_outcome *outcome)
 	switch (outcome->status) {
 	case STATUS_GOOD:
 		return TCMU_STS_OK;
+	case STATUS_BUSY:
+		return TCMU_STS_BUSY;
 	case STATUS_TASK_SET_FULL:
 		return TCMU_STS_NO_RESOURCE;
 	}
@@ -253,6 +266,49 @@ hand_over(struct device *device, struct engine_request *request)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
+/* --- what goes on for long ---
+ *
+ * LIO gives a command up that lies in the ring for 30 s while the runner does not run, and the initiator writes to the same
+ * blocks next.  Then both are taken from the ring, and the pieces of the older one would land on the newer one's data.  So
+ * what is written to blocks of an UNMAP, WRITE SAME or EXTENDED COPY that is under way is BUSY until that has ended.
+ */
+static void
+free_ended(struct device *device)
+{
+	struct raw **at = &device->raws;
+
+	while (*at) {
+		struct raw *raw = *at;
+
+		if (!atomic_load(&raw->ended)) {
+			at = &raw->next;
+			continue;
+		}
+		*at = raw->next;
+		scsi_job_free(&raw->job);
+		free(raw);
+	}
+}
+
+static bool
+is_covered(struct device *device, uint64_t offset_bytes, uint64_t length_bytes)
+{
+	free_ended(device);
+	for (struct raw *raw = device->raws; raw; raw = raw->next)
+		if (scsi_job_covers(&raw->job, offset_bytes, length_bytes))
+			return true;
+	return false;
+}
+
+static bool
+raw_in_the_way(const struct scsi_job *job)
+{
+	for (struct raw *raw = ((const struct raw *)job)->next; raw; raw = raw->next)	/* those behind it are older */
+		if (scsi_job_overtakes(job, &raw->job))
+			return true;
+	return false;
+}
+
 static bool
 may_submit(struct device *device, uint16_t asc)
 {
@@ -271,6 +327,8 @@ submit(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op op, 
 
 	if (!may_submit(device, asc))
 		return sense(command, SENSE_NOT_READY, asc);
+	if (op == REQUEST_WRITE && is_covered(device, (uint64_t)offset, length))
+		return TCMU_STS_BUSY;
 	io = take_io(device);
 	if (!io)
 		return TCMU_STS_NO_RESOURCE;
@@ -303,13 +361,6 @@ submit(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op op, 
  */
 static uint8_t stand_in[16] = { 0x35 };
 
-struct raw {
-	struct scsi_job job;	/* first */
-	struct device *device;
-	struct tcmur_cmd *command;
-	uint64_t began_ms;
-};
-
 static uint32_t
 raw_left_ms(const struct scsi_job *job)
 {
@@ -336,7 +387,7 @@ raw_done(struct scsi_job *job)
 	if (outcome->asc == ASC_BECOMING_READY && has_failed(raw->device))
 		outcome->asc = ASC_MANUAL_INTERVENTION;
 	status = status_of(command, outcome);
-	free(raw);
+	atomic_store(&raw->ended, true);	/* the command thread may free it now */
 	tcmur_cmd_complete(tcmu, command, status);
 }
 
@@ -384,13 +435,17 @@ raw_begin(struct device *device, struct tcmur_cmd *command)
 	raw->began_ms = monotonic_ms();
 	raw->job = (struct scsi_job){
 		.unit = &unit, .iov = lib->iovec, .iov_count = (int)lib->iov_cnt,
-		.submit = raw_submit, .done = raw_done, .left_ms = raw_left_ms,
+		.submit = raw_submit, .done = raw_done, .left_ms = raw_left_ms, .in_the_way = raw_in_the_way,
 	};
 	memcpy(raw->job.cdb, lib->cdb, cdb_length(lib->cdb[0]));
+	free_ended(device);
+	raw->next = device->raws;
+	device->raws = raw;
 	if (scsi_job_begin(&raw->job))
-		return TCMU_STS_OK;	/* raw may be gone already */
+		return TCMU_STS_OK;
 	outcome = raw->job.outcome;
-	free(raw);
+	atomic_store(&raw->ended, true);
+	free_ended(device);
 	if (outcome.status != STATUS_GOOD)
 		return status_of(command, &outcome);
 	/* To return OK means "later", so it completes here. */
@@ -552,6 +607,7 @@ iraid_close(struct tcmu_device *tcmu)
 		volume_quiesce(device->volume);
 		volume_release(device->volume);
 	}
+	free_ended(device);
 	while (device->blocks) {
 		struct io_block *block = device->blocks;
 

@@ -68,9 +68,7 @@ static bool
 end(struct scsi_job *job, struct scsi_outcome outcome)
 {
 	job->outcome = outcome;
-	free(job->ranges);
 	free(job->buffer);
-	job->ranges = NULL;
 	job->buffer = NULL;
 	return false;
 }
@@ -91,6 +89,12 @@ static bool
 no_memory(struct scsi_job *job)
 {
 	return end(job, (struct scsi_outcome){ .status = STATUS_TASK_SET_FULL });
+}
+
+static bool
+busy(struct scsi_job *job)
+{
+	return end(job, (struct scsi_outcome){ .status = STATUS_BUSY });
 }
 
 /* A cache that was lost since an earlier step may have taken that along.  A flush that somebody sent meanwhile was told of
@@ -120,7 +124,7 @@ requested(struct engine_request *request, int result)
 		job->done(job);
 }
 
-/* False: it is too late for that, the job has ended. */
+/* False: it is too late for that, or too early, and the job has ended. */
 static bool
 submit(struct scsi_job *job, enum request_op op, uint64_t offset_bytes, uint64_t length_bytes,
        const struct iovec *iov, int iov_count)
@@ -129,6 +133,9 @@ submit(struct scsi_job *job, enum request_op op, uint64_t offset_bytes, uint64_t
 
 	if (job->left_ms != NULL && left_ms == 0 && op != REQUEST_READ)
 		return end(job, scsi_outcome_of(&job->request, -ETIME, false));
+	if (!job->began && job->in_the_way != NULL && job->in_the_way(job))
+		return busy(job);
+	job->began = true;
 	job->request = (struct engine_request){
 		.limit_ms = left_ms,
 		.op = op, .fua = job->fua && op != REQUEST_READ, .deallocate = job->deallocate,
@@ -482,7 +489,68 @@ begin_copy(struct scsi_job *job)
 	return copy_next(job);
 }
 
+/* --- what it writes --- */
+
+/* The ranges one by one, i from 0; false: there are no more. */
+static bool
+written_range(const struct scsi_job *job, int i, struct job_range *out)
+{
+	switch (job->cdb[0]) {
+	case OP_READ_6:
+	case OP_VERIFY_10:
+	case OP_VERIFY_12:
+	case OP_VERIFY_16:
+		return false;
+	case OP_EXTENDED_COPY:
+		i = 2 * i + 1;
+		/* fall through */
+	case OP_UNMAP:
+		if (i < job->ranges_left)
+			*out = job->ranges[i];
+		return i < job->ranges_left;
+	}
+	*out = (struct job_range){ job->offset_bytes, job->length_bytes };
+	return i == 0;
+}
+
+static bool
+is_long(const struct scsi_job *job)
+{
+	const uint8_t opcode = job->cdb[0];
+
+	return opcode == OP_UNMAP || opcode == OP_EXTENDED_COPY || opcode == OP_WRITE_SAME_10 || opcode == OP_WRITE_SAME_16;
+}
+
+bool
+scsi_job_covers(const struct scsi_job *job, uint64_t offset_bytes, uint64_t length_bytes)
+{
+	struct job_range range;
+
+	for (int i = 0; is_long(job) && written_range(job, i, &range); i++)
+		if (offset_bytes < range.offset_bytes + range.length_bytes && range.offset_bytes < offset_bytes + length_bytes)
+			return true;
+	return false;
+}
+
+bool
+scsi_job_overtakes(const struct scsi_job *job, const struct scsi_job *earlier)
+{
+	struct job_range range;
+
+	for (int i = 0; written_range(job, i, &range); i++)
+		if (scsi_job_covers(earlier, range.offset_bytes, range.length_bytes))
+			return true;
+	return false;
+}
+
 /* --- --- */
+
+void
+scsi_job_free(struct scsi_job *job)
+{
+	free(job->ranges);
+	job->ranges = NULL;
+}
 
 bool
 scsi_job_begin(struct scsi_job *job)
@@ -490,7 +558,7 @@ scsi_job_begin(struct scsi_job *job)
 	job->step = good;
 	job->block_bytes = job->unit->block_bytes;
 	job->at_bytes = 0;
-	job->fua = job->deallocate = job->compares = job->same = job->copied = job->wrote = false;
+	job->fua = job->deallocate = job->compares = job->same = job->copied = job->wrote = job->began = false;
 	job->ranges = NULL;
 	job->buffer = NULL;
 	job->ranges_at = job->ranges_left = 0;

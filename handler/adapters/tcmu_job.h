@@ -29,6 +29,9 @@ struct scsi_job {
 	/* Time that is left to begin something: after it whoever sent the command has given it up, and writes of this job
 	 * would land on what was written since.  NULL: no limit. */
 	uint32_t (*left_ms)(const struct scsi_job *job);
+	/* Asked before the first request: does an earlier command under way cover (see below) what this one writes?  Then it
+	 * ends with BUSY.  NULL: no. */
+	bool (*in_the_way)(const struct scsi_job *job);
 	void *owner;
 
 	struct engine_request request;	/* under way */
@@ -39,9 +42,10 @@ struct scsi_job {
 	uint32_t block_bytes;
 	uint64_t offset_bytes, at_bytes, length_bytes;	/* range; how much of it is done */
 	bool fua, deallocate, compares, same, copied;	/* copied: read, and not yet written */
+	bool began;			/* a first request was submitted */
 	bool wrote;			/* a step, which may still be in caches */
 	uint32_t cache_losses;		/* of the volume, when that was done */
-	struct job_range *ranges;	/* UNMAP; EXTENDED COPY: source and target in turn */
+	struct job_range *ranges;	/* UNMAP; EXTENDED COPY: source and target in turn.  Until scsi_job_free() */
 	int ranges_left, ranges_at;
 	uint8_t *buffer;
 	struct iovec pieces[JOB_PIECES];
@@ -51,5 +55,16 @@ struct scsi_job {
  * called.  -ENOMEM shows as TASK SET FULL.
  */
 bool scsi_job_begin(struct scsi_job *job);
+
+/* What it allocated, once it has ended. */
+void scsi_job_free(struct scsi_job *job);
+
+/* UNMAP, WRITE SAME, EXTENDED COPY that writes any of this range: piece after piece, so what is submitted later may be
+ * written first, and be overwritten.  (Other commands write by one request, and the engine keeps those in order.)
+ */
+bool scsi_job_covers(const struct scsi_job *job, uint64_t offset_bytes, uint64_t length_bytes);
+
+/* Does `earlier` cover any of what this one writes? */
+bool scsi_job_overtakes(const struct scsi_job *job, const struct scsi_job *earlier);
 
 #endif

@@ -29,6 +29,7 @@ struct bench {
 	int late_after;		/* so many requests; 0: never */
 	int cache_lost_at;	/* the request during which it is; 0: none */
 	uint64_t longest_bytes;
+	struct scsi_job earlier;	/* under way when others begin; with no CDB it covers nothing */
 };
 
 static struct bench *bench;
@@ -86,6 +87,13 @@ left_ms(const struct scsi_job *job)
 	return bench->requests < bench->late_after ? 7 : 0;
 }
 
+static bool
+in_the_way(const struct scsi_job *job)
+{
+	assert_int_equal(bench->requests, 0);
+	return scsi_job_overtakes(job, &bench->earlier);
+}
+
 static void
 on_done(struct scsi_job *job)
 {
@@ -115,12 +123,14 @@ run(const uint8_t *cdb, size_t cdb_bytes, size_t length)
 	bench->requests = bench->zeros = bench->deallocations = bench->fuas = bench->done = 0;
 	bench->longest_bytes = 0;
 	describe_data(length);
+	scsi_job_free(job);
 	memset(job, 0xee, sizeof(*job));
 	job->unit = &bench->unit;
 	job->iov = bench->iov;
 	job->iov_count = 4;
 	job->submit = on_submit;
 	job->done = on_done;
+	job->in_the_way = in_the_way;
 	job->left_ms = bench->late_after > 0 ? left_ms : NULL;
 	memset(job->cdb, 0, sizeof(job->cdb));
 	memcpy(job->cdb, cdb, cdb_bytes);
@@ -181,6 +191,8 @@ setup(void **state)
 static int
 teardown(void **state)
 {
+	scsi_job_free(&bench->job);
+	scsi_job_free(&bench->earlier);
 	free(bench->disk);
 	free(bench);
 	return 0;
@@ -564,6 +576,60 @@ extended_copy_that_is_not_understood_is_refused_with_its_reason(void **state)
 	assert_true(all_are(0, BLOCKS, 0xa5));
 }
 
+/* --- what is written while a long command goes on --- */
+
+static bool
+covers(uint64_t first, uint64_t count)
+{
+	return scsi_job_covers(&bench->job, bytes(first), bytes(count));
+}
+
+static void
+a_long_command_covers_what_it_writes_and_no_more(void **state)
+{
+	is_good(unmap(2, (const uint64_t[][2]){ { 40, 10 }, { 10, 10 } }));
+	assert_true(covers(19, 1) && covers(19, 30) && covers(39, 2) && covers(0, 100) && covers(12, 1));
+	assert_false(covers(0, 10) || covers(20, 20) || covers(50, 1));
+	is_good(copy(2, (const struct segment[]){ { 10, 2000, 700 }, { 1, 3000, 1 } }));
+	assert_true(covers(2000, 1) && covers(2699, 1) && covers(3000, 1));
+	assert_false(covers(0, 2000) || covers(2700, 300) || covers(3001, 1));
+	is_good(RUN(bytes(1), 0x41, 0, 0, 0, 0, 8, 0, 0, 8, 0));	/* WRITE SAME(10) */
+	assert_true(covers(8, 1) && covers(15, 1));
+	assert_false(covers(0, 8) || covers(16, 1));
+	is_good(RUN(bytes(8), 0x0a, 0, 0, 8, 8, 0));	/* WRITE(6): one request */
+	assert_false(covers(0, BLOCKS));
+	is_good(RUN(0, 0x2f, 0, 0, 0, 0, 8, 0, 0, 8, 0));	/* VERIFY */
+	assert_false(covers(0, BLOCKS));
+}
+
+static void
+is_busy(struct scsi_outcome outcome)
+{
+	assert_int_equal(outcome.status, 8);
+	assert_int_equal(bench->requests, 0);
+}
+
+/* The initiator may have given the earlier one up, whose pieces would land on what it writes now. */
+static void
+what_a_long_command_under_way_would_overwrite_is_busy(void **state)
+{
+	is_good(unmap(2, (const uint64_t[][2]){ { 100, 1 }, { 10, 10 } }));
+	bench->earlier = bench->job;
+	bench->job.ranges = NULL;
+	is_busy(RUN(bytes(1), 0x0a, 0, 0, 19, 1, 0));
+	is_good(RUN(bytes(1), 0x0a, 0, 0, 20, 1, 0));
+	is_good(RUN(bytes(1), 0x08, 0, 0, 19, 1, 0));
+	is_busy(RUN(bytes(2), 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 19, 0, 0, 0, 1, 0, 0));
+	is_busy(RUN(bytes(1), 0x41, 0, 0, 0, 0, 4, 0, 0, 8, 0));
+	is_good(RUN(bytes(1), 0x41, 0, 0, 0, 0, 4, 0, 0, 6, 0));
+	is_busy(RUN(bytes(1), 0x2e, 0, 0, 0, 0, 100, 0, 0, 1, 0));
+	is_good(RUN(0, 0x2f, 0, 0, 0, 0, 19, 0, 0, 1, 0));
+	is_busy(unmap(2, (const uint64_t[][2]){ { 0, 1 }, { 100, 1 } }));
+	is_good(unmap(2, (const uint64_t[][2]){ { 0, 10 }, { 20, 80 } }));
+	is_busy(copy(2, (const struct segment[]){ { 10, 2000, 10 }, { 2000, 15, 1 } }));
+	is_good(copy(1, (const struct segment[]){ { 10, 2000, 10 } }));
+}
+
 static void
 no_command_block_does_harm(void **state)
 {
@@ -607,6 +673,8 @@ main(void)
 		BOTH(extended_copy_copies_each_segment),
 		cmocka_unit_test_setup_teardown(extended_copy_that_is_not_understood_is_refused_with_its_reason, setup,
 						teardown),
+		BOTH(a_long_command_covers_what_it_writes_and_no_more),
+		BOTH(what_a_long_command_under_way_would_overwrite_is_busy),
 		cmocka_unit_test_setup_teardown(no_command_block_does_harm, setup, teardown),
 	};
 
