@@ -27,9 +27,10 @@ device_address_overlap(const struct device_address *a, const struct device_addre
 	return false;
 }
 
-bool
-config_holder(const struct device_address *device, const uint8_t volume_uuid[16],
-	      char holder[LAYOUT_NAME_MAX + 1])
+/* The first volume but `except` that has the device or the UUID; any of these may be NULL. */
+static bool
+find_volume(const struct device_address *device, const uint8_t *volume_uuid, const char *except,
+	    char out[LAYOUT_NAME_MAX + 1])
 {
 	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
 	struct volume_file *file = malloc(sizeof(*file));
@@ -40,18 +41,33 @@ config_holder(const struct device_address *device, const uint8_t volume_uuid[16]
 	for (int i = 0; i < count && !found; i++) {
 		const struct volume_config *config = &file->config;
 
+		if (except && strcmp(names[i], except) == 0)
+			continue;
 		/* Its members are its own also while there is a fault in its file: what can be read of it counts. */
 		faults->count = faults->passed_over = 0;
 		if (volume_file_read(names[i], file, faults) == 0)
 			volume_file_free(file);
 		found = volume_uuid && memcmp(config->uuid, volume_uuid, sizeof(config->uuid)) == 0;
-		for (int d = 0; d < config->device_count && !found; d++)
+		for (int d = 0; device && d < config->device_count && !found; d++)
 			found = device_address_overlap(&config->devices[d], device);
 		if (found)
-			memcpy(holder, names[i], sizeof(names[i]));
+			memcpy(out, names[i], sizeof(names[i]));
 	}
 	free(faults);
 	free(file);
 	free(names);
 	return found;
+}
+
+bool
+config_holder(const struct device_address *device, const uint8_t volume_uuid[16],
+	      char holder[LAYOUT_NAME_MAX + 1])
+{
+	return find_volume(device, volume_uuid, NULL, holder);
+}
+
+bool
+config_copy(const char *name, const uint8_t volume_uuid[16], char copy[LAYOUT_NAME_MAX + 1])
+{
+	return find_volume(NULL, volume_uuid, name, copy);
 }

@@ -9,6 +9,9 @@
 bool config_holder(const struct device_address *device, const uint8_t volume_uuid[16],
 		   char holder[LAYOUT_NAME_MAX + 1]);
 
+/* Another volume's file than that of `name`, as far as it can be read, has this UUID.  False: none. */
+bool config_copy(const char *name, const uint8_t volume_uuid[16], char copy[LAYOUT_NAME_MAX + 1]);
+
 /* The same LUN of the same target, by at least one common portal. */
 bool device_address_overlap(const struct device_address *a, const struct device_address *b);
 

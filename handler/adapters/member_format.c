@@ -180,8 +180,10 @@ wipe_ends(struct member_work *member, const uint8_t *zeros)
 	size_t tail_length = (size_t)(member->device.capacity_bytes - tail);
 	struct admin_result result = admin_write(member->session, 0, zeros, HEAD_BYTES);
 
-	if (result.error == ADMIN_OK)
+	if (result.error == ADMIN_OK) {
+		member->probed = false;	/* what stood there goes with the rest */
 		result = admin_write(member->session, tail, zeros, tail_length);
+	}
 	return result;
 }
 
@@ -256,8 +258,10 @@ members_format(struct member_work *members, int count, const struct superblock *
 	/* No member is one of the volume's before the maps of all are there. */
 	for (int i = 0; i < count && result.error == ADMIN_OK; i++)
 		result = write_superblocks(&members[i], i, common);
-	if (result.error != ADMIN_OK)
+	if (result.error != ADMIN_OK) {
+		members_unprobe(members, count);
 		members_wipe(members, count);
+	}
 	free(map);
 	free(zeros);
 	return result;
@@ -277,7 +281,6 @@ member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16])
 	memcpy(mark.volume_uuid, volume_uuid, sizeof(mark.volume_uuid));
 	spare_encode(&mark, bytes);
 	result = zeros ? wipe_ends(member, zeros) : admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
-	member->probed = false;
 	if (result.error == ADMIN_OK) {
 		member->formatted = true;
 		result = admin_write(member->session, LAYOUT_SUPERBLOCK_A_OFFSET, bytes, sizeof(bytes));
@@ -285,8 +288,10 @@ member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16])
 	/* In both places, so that no half of an older superblock can come back. */
 	if (result.error == ADMIN_OK)
 		result = admin_write(member->session, LAYOUT_SUPERBLOCK_B_OFFSET, bytes, sizeof(bytes));
-	if (result.error != ADMIN_OK)
+	if (result.error != ADMIN_OK) {
+		members_unprobe(member, 1);
 		members_wipe(member, 1);
+	}
 	free(zeros);
 	return result;
 }

@@ -51,12 +51,12 @@ void members_unprobe(struct member_work *members, int count);
 
 /* Write map and superblocks, durably, superblocks last.  `common` has everything but role,
  * member_uuid, member_bytes and write_count.  On failure the superblocks that were written are
- * wiped again.
+ * wiped again, and of members that nothing was written to what members_probe() overwrote is put back.
  */
 struct admin_result members_format(struct member_work *members, int count, const struct superblock *common);
 
 /* Make it a spare of that volume (all zeros: of the whole gateway): old signatures are wiped, the mark is durable
- * last.  On failure no mark is left behind, as far as the device still takes writes. */
+ * last.  On failure no mark is left behind, not that of members_probe() either, as far as the device still takes writes. */
 struct admin_result member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16]);
 
 /* Take away the reservation that the gateway with this key holds on a LUN it no longer uses, if it holds one. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <uuid/uuid.h>
 
+#include "config_search.h"
 #include "log.h"
 #include "rpc_device.h"
 #include "rpc_inspect.h"
@@ -330,7 +331,7 @@ write_devices(struct creation *creation, struct rpc_error *error)
 		result = member_mark_spare(&devices[i], creation->config.uuid);
 	if (result.error == ADMIN_OK)
 		return true;
-	members_unprobe(devices + creation->member_count, creation->device_count - creation->member_count);
+	members_unprobe(devices, creation->device_count);
 	members_wipe(devices, creation->device_count);
 	return rpc_fail_admin(error, &result);
 }
@@ -425,7 +426,7 @@ forget_device(const struct volume_config *config, int index, const struct iscsi_
 	struct admin_result result;
 
 	member_address_format(&device.address.address, device.label);
-	result = rpc_device_wipe(&device, config->uuid, credentials);
+	result = rpc_device_wipe(&device, config->uuid, NULL, credentials);
 	if (result.error == ADMIN_OK)
 		return;
 	snprintf(text, sizeof(text), "the superblock of %s was not wiped: %s", device.label, result.message);
@@ -448,13 +449,45 @@ wipe_members(const struct volume_config *config, json_object *warnings, struct r
 	return true;
 }
 
+/* What is wiped is what the file says.  It must be this volume's own file: not another's that came over it while the
+ * volume runs, nor a copy. */
+static bool
+file_is_its_own(struct rpc_context *context, const struct volume_config *config, bool wipe, struct rpc_error *error)
+{
+	struct volume_view *view = malloc(sizeof(*view));
+	char reason[VOLUME_REASON_MAX] = "", file_uuid[UUID_STR_LEN], uuid[UUID_STR_LEN], copy[LAYOUT_NAME_MAX + 1];
+	int code = view ? volume_view(context->host, config->name, view, reason, sizeof(reason)) : -ENOMEM;
+	bool good = code == 0;
+
+	uuid_unparse_lower(config->uuid, file_uuid);
+	if (!good) {
+		rpc_fail_volume(error, code, config->name, reason);
+	} else if (view->running && memcmp(view->config.uuid, config->uuid, sizeof(config->uuid)) != 0) {
+		uuid_unparse_lower(view->config.uuid, uuid);
+		good = rpc_fail(error, RPC_IN_USE, "put its own file back first; when the volume is stopped, "
+				"iraid import makes one from its members",
+				"volume \"%s\" runs with UUID %s, its file has %s: it is another volume's", config->name,
+				uuid, file_uuid);
+	} else if (wipe && config_copy(config->name, config->uuid, copy)) {
+		good = rpc_fail(error, RPC_IN_USE, "see which of the two files is the copy, and remove that file only: "
+				"iraid delete --no-wipe",
+				"volumes \"%s\" and \"%s\" have the same UUID, %s: what is deleted of one is lost to "
+				"the other", config->name, copy, file_uuid);
+	}
+	free(view);
+	return good;
+}
+
 static bool
 delete_volume(struct rpc_context *context, const struct volume_config *config, bool wipe,
 	      json_object *warnings, struct rpc_error *error)
 {
 	char reason[VOLUME_REASON_MAX] = "";
-	int lock, code = volume_stop(context->host, config->name, reason, sizeof(reason));
+	int lock, code;
 
+	if (!file_is_its_own(context, config, wipe, error))
+		return false;
+	code = volume_stop(context->host, config->name, reason, sizeof(reason));
 	if (code != 0) {
 		rpc_fail_volume(error, code, config->name, reason);
 		if (code == -EBUSY)

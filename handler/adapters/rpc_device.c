@@ -117,6 +117,16 @@ rpc_device_unused(const struct member_work *member, struct rpc_error *error)
 	return true;
 }
 
+const uint8_t *
+rpc_device_uuid(const struct member_work *device)
+{
+	const struct superblock_copies *copies = &device->copies;
+
+	if (copies->chosen == SUPERBLOCK_OK)
+		return copies->superblock.member_uuid;
+	return copies->spare == SUPERBLOCK_OK ? copies->mark.member_uuid : NULL;
+}
+
 static bool
 belongs_to(const struct superblock_copies *copies, const uint8_t volume_uuid[16])
 {
@@ -146,8 +156,22 @@ rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16])
 			 result.message);
 }
 
+static struct admin_result
+another_device(const struct member_work *device, const uint8_t expected[16])
+{
+	char found[UUID_STR_LEN], wanted[UUID_STR_LEN];
+
+	uuid_unparse_lower(rpc_device_uuid(device), found);
+	if (uuid_is_null(expected))
+		return admin_failed(ADMIN_IN_USE, "",
+				    "it holds device %s of the volume, which had not looked at it yet: see iraid examine", found);
+	uuid_unparse_lower(expected, wanted);
+	return admin_failed(ADMIN_IN_USE, "",
+			    "device %s of the volume answers at this address now, not %s: see iraid examine", found, wanted);
+}
+
 struct admin_result
-rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
+rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16], const uint8_t *member_uuid,
 		const struct iscsi_credentials *credentials)
 {
 	struct admin_result result = device_open(&device->address, credentials, LOGIN_MS_MAX, &device->session,
@@ -155,10 +179,14 @@ rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
 
 	if (result.error == ADMIN_OK)
 		result = member_read_superblock(device->session, &device->copies);
-	/* The LUN may have been given to another since. */
+	/* The LUN may have been given to another since, and another of the volume's may have come to its address. */
 	if (result.error == ADMIN_OK && belongs_to(&device->copies, volume_uuid)) {
-		rpc_device_reclaim(device, volume_uuid);
-		result = member_wipe(device->session);
+		if (member_uuid && memcmp(rpc_device_uuid(device), member_uuid, 16) != 0) {
+			result = another_device(device, member_uuid);
+		} else {
+			rpc_device_reclaim(device, volume_uuid);
+			result = member_wipe(device->session);
+		}
 	}
 	rpc_device_close(device);
 	return result;

@@ -23,11 +23,15 @@ bool rpc_device_free(const struct member_work *device, const struct volume_confi
  * it is taken away.  Of other devices nothing is touched. */
 void rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16]);
 
+/* The UUID in its superblock or mark, as read; NULL: it has neither. */
+const uint8_t *rpc_device_uuid(const struct member_work *device);
+
 /* Nothing known stands on it.  Not asked with force. */
 bool rpc_device_unused(const struct member_work *device, struct rpc_error *error);
 
-/* Take this volume's superblock or mark (all zeros: the mark of a shared spare) from it; what belongs to others stays. */
-struct admin_result rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
+/* Take this volume's superblock or mark (all zeros: the mark of a shared spare) from it; what belongs to others stays.
+ * member_uuid: ADMIN_IN_USE, and nothing is touched, if another device of that volume answers; NULL: any is meant. */
+struct admin_result rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16], const uint8_t *member_uuid,
 				    const struct iscsi_credentials *credentials);
 
 /* How the volume logs in to its devices. */

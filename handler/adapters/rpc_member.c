@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uuid/uuid.h>
 
 #include "log.h"
 #include "rpc_device.h"
@@ -46,6 +47,18 @@ list_candidates(const struct engine_status *status, struct pick *pick, int role,
 	}
 }
 
+static void
+find_twin(const struct engine_status *status, struct pick *pick)
+{
+	for (int i = 0; i < status->slots; i++) {
+		const struct member_status *member = &status->members[i];
+
+		if (i != pick->slot && member->attached && !uuid_is_null(member->uuid) &&
+		    memcmp(member->uuid, pick->uuid, sizeof(pick->uuid)) == 0)
+			memcpy(pick->twin, member->label, sizeof(pick->twin));
+	}
+}
+
 static int
 pick_from(const struct engine_status *status, struct pick *pick)
 {
@@ -70,8 +83,10 @@ pick_from(const struct engine_status *status, struct pick *pick)
 		memcpy(pick->uuid, member->uuid, sizeof(pick->uuid));
 		memcpy(pick->label, member->label, sizeof(pick->label));
 	}
-	if (count == 1)
+	if (count == 1) {
+		find_twin(status, pick);
 		return 0;
+	}
 	if (count > 1) {
 		list_candidates(status, pick, role, address);
 		return -EINVAL;
@@ -312,7 +327,8 @@ can_leave(struct rpc_error *error, const char *name, const struct pick *pick, co
 			"volume \"%s\", %s: the volume would be left with one device", name, pick->label);
 }
 
-/* Its superblock says that it belongs to the volume; nobody is to believe that later. */
+/* Its superblock says that it belongs to the volume; nobody is to believe that later.  It and no other: the address may
+ * lead to a member by now, or be a second name of one. */
 static void
 wipe_removed(const struct volume_config *config, const struct pick *pick, json_object *warnings)
 {
@@ -322,13 +338,17 @@ wipe_removed(const struct volume_config *config, const struct pick *pick, json_o
 	struct admin_result result = { .error = ADMIN_OK };
 	char text[sizeof(pick->label) + sizeof(error.message) + 64];
 
-	if (device && rpc_device_parse(pick->label, device, &error) &&
-	    rpc_volume_credentials(config, &credentials, &error)) {
+	if (pick->twin[0] != '\0') {
+		rpc_fail(&error, RPC_IN_USE, "",
+			 "%s, which the volume has too, is the same LUN, or a copy of it: see iraid examine",
+			 pick->twin);
+	} else if (device && rpc_device_parse(pick->label, device, &error) &&
+		   rpc_volume_credentials(config, &credentials, &error)) {
 		int index = volume_config_find(config, &device->address);
 
 		if (index >= 0)
 			device->address = config->devices[index];	/* with all of its portals */
-		result = rpc_device_wipe(device, config->uuid, &credentials);
+		result = rpc_device_wipe(device, config->uuid, pick->uuid, &credentials);
 		explicit_bzero(&credentials, sizeof(credentials));
 	}
 	if (error.code != RPC_OK || result.error != ADMIN_OK) {
@@ -345,21 +365,22 @@ rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_e
 	struct volume_config *config = malloc(sizeof(*config));
 	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
 	json_object *result = NULL, *warnings;
-	bool wipe = false;
+	bool wipe = false, picked;
 	struct pick pick;
 	int code;
 
-	if (!config || !rpc_take_name(params, name, error) || !rpc_take_bool(params, "wipe", &wipe, error) ||
-	    !rpc_pick(context, params, name, "member", &pick, error) || !holds_a_device(error, name, &pick)) {
+	if (!config || !rpc_take_name(params, name, error) || !rpc_take_bool(params, "wipe", &wipe, error)) {
 		free(config);
 		return NULL;
 	}
 	pthread_mutex_lock(context->changes);
-	code = volume_config_read(name, config, reason, sizeof(reason));
+	/* Not before: while this waits for another command, the slot may be given to another device. */
+	picked = rpc_pick(context, params, name, "member", &pick, error) && holds_a_device(error, name, &pick);
+	code = picked ? volume_config_read(name, config, reason, sizeof(reason)) : 0;
 	if (code != 0) {
 		rpc_fail_volume(error, code, name, reason);
-	} else if (can_leave(error, name, &pick, config)) {
-		code = volume_detach(context->host, name, pick.slot, reason, sizeof(reason));
+	} else if (picked && can_leave(error, name, &pick, config)) {
+		code = volume_detach(context->host, name, pick.slot, pick.label, reason, sizeof(reason));
 		if (code != 0) {
 			rpc_fail_call(error, code, name, pick.label, reason,
 				      "only a spare, a faulty or an out-of-date member can be removed: iraid fail it "

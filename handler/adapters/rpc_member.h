@@ -11,6 +11,7 @@ struct pick {
 	enum member_state state;
 	uint8_t uuid[16];
 	char label[256];
+	char twin[256];			/* another device of the volume with its UUID (the same LUN, a copy), or empty */
 	char message[1024];		/* when nothing or too much fits */
 };
 

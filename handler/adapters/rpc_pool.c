@@ -118,7 +118,7 @@ out_of_pool(struct rpc_context *context, struct member_work *device, const struc
 		return NULL;
 	result = json_object_new_object();
 	warnings = json_object_new_array();
-	wiped = rpc_device_wipe(device, shared, credentials);
+	wiped = rpc_device_wipe(device, shared, NULL, credentials);
 	if (wiped.error != ADMIN_OK) {
 		snprintf(text, sizeof(text), "the mark of %s was not wiped: %s", device->label, wiped.message);
 		json_object_array_add(warnings, json_object_new_string(text));

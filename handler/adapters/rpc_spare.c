@@ -1,12 +1,13 @@
 /* rpc_spare.c - spare.add and member.replace.
  *
- * A device becomes a spare in this order: it is looked at; its mark is written; the configuration lists it; the engine
- * gets it.  Whatever fails undoes what was done before.
+ * A device becomes a spare in this order: it is looked at; the volume's lock is taken, if it does not run here; its mark
+ * is written; the configuration lists it; the engine gets it.  Whatever fails undoes what was done before.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "log.h"
 #include "rpc_device.h"
@@ -25,8 +26,15 @@ struct joining {
 	struct member_work device;
 	char text[DEVICE_TEXT_MAX];
 	bool force, running;
+	bool assembled;			/* so it knows which devices it needs */
 	json_object *warnings;
 };
+
+static bool
+is_assembled(enum volume_state state)
+{
+	return state == VOLUME_ACTIVE || state == VOLUME_DEGRADED || state == VOLUME_SUSPENDED;
+}
 
 static bool
 begin_joining(struct joining *joining, struct rpc_context *context, json_object *params, const char *name,
@@ -45,6 +53,7 @@ begin_joining(struct joining *joining, struct rpc_context *context, json_object 
 	if (code != 0)
 		return rpc_fail_volume(error, code, name, reason);
 	joining->running = joining->view.running;
+	joining->assembled = joining->running && is_assembled(joining->view.status.state);
 	return rpc_volume_credentials(&joining->config, &joining->credentials, error);
 }
 
@@ -134,10 +143,10 @@ large_enough(struct joining *joining, struct rpc_error *error)
 static bool
 not_attached(struct joining *joining, struct rpc_error *error)
 {
+	static const char stopped[] = "start the volume first: then it is known which devices it needs";
+	static const char moved[] = "if it has moved, stop the volume, correct the address in its file and start it again";
 	const struct superblock_copies *copies = &joining->device.copies;
-	const uint8_t *uuid = copies->chosen == SUPERBLOCK_OK ? copies->superblock.member_uuid :
-			      copies->spare == SUPERBLOCK_OK  ? copies->mark.member_uuid
-							      : NULL;
+	const uint8_t *uuid = rpc_device_uuid(&joining->device);
 
 	for (int i = 0; uuid && i < joining->view.status.slots; i++) {
 		const struct member_status *member = &joining->view.status.members[i];
@@ -147,11 +156,11 @@ not_attached(struct joining *joining, struct rpc_error *error)
 					"%s and %s, a device of volume \"%s\", are the same LUN, or one is a copy of the "
 					"other", joining->device.label, member->label, joining->config.name);
 	}
-	if (uuid && !joining->running && copies->chosen == SUPERBLOCK_OK &&
+	if (uuid && !joining->assembled && copies->chosen == SUPERBLOCK_OK &&
 	    memcmp(copies->superblock.volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0)
-		return rpc_fail(error, RPC_IN_USE, "start the volume first: then it is known which devices it needs",
-				"%s holds a member of volume \"%s\" itself", joining->device.label,
-				joining->config.name);
+		return rpc_fail(error, RPC_IN_USE, joining->running ? moved : stopped,
+				"%s holds a member of volume \"%s\" itself, which may need it to start",
+				joining->device.label, joining->config.name);
 	return true;
 }
 
@@ -173,8 +182,8 @@ look_at(struct joining *joining, struct rpc_error *error)
 	    !rpc_device_free(device, &joining->config, error) || !not_attached(joining, error) ||
 	    (!joining->force && !rpc_device_unused(device, error)) || !large_enough(joining, error))
 		return false;
-	/* It is none of those the volume has attached; of a volume that does not run here, who knows. */
-	if (joining->running)
+	/* It is none of those the volume has attached; of a volume that does not work, who knows. */
+	if (joining->assembled)
 		rpc_device_reclaim(device, joining->config.uuid);
 	result = members_probe(device, 1);
 	return result.error == ADMIN_OK || rpc_fail_admin(error, &result);
@@ -185,7 +194,8 @@ look_at(struct joining *joining, struct rpc_error *error)
 static void
 wipe_mark(struct joining *joining)
 {
-	struct admin_result result = rpc_device_wipe(&joining->device, joining->config.uuid, &joining->credentials);
+	struct admin_result result = rpc_device_wipe(&joining->device, joining->config.uuid,
+						     joining->device.member_uuid, &joining->credentials);
 
 	if (result.error != ADMIN_OK)
 		log_line(LOG_ERR, "%s: the mark of a spare could not be wiped: %s", joining->device.label,
@@ -196,10 +206,13 @@ static bool
 list_it(struct joining *joining, struct rpc_error *error)
 {
 	char reason[VOLUME_REASON_MAX] = "";
-	int code = volume_edit_add(joining->context->host, joining->config.name, &joining->device.address, reason,
-				   sizeof(reason));
+	struct volume_host *host = joining->context->host;
+	const char *name = joining->config.name;
+	const struct device_address *device = &joining->device.address;
+	int code = joining->running ? volume_edit_add(host, name, device, reason, sizeof(reason)) :
+				      volume_edit_add_locked(host, name, device, reason, sizeof(reason));
 
-	return code == 0 || rpc_fail_call(error, code, joining->config.name, joining->device.label, reason,
+	return code == 0 || rpc_fail_call(error, code, name, joining->device.label, reason,
 					  "correct that, and try again");
 }
 
@@ -220,7 +233,7 @@ hand_over(struct joining *joining, struct rpc_error *error)
 
 /* Mark, list, attach.  Its slot; 0 for a volume that does not run; -1. */
 static int
-join(struct joining *joining, struct rpc_error *error)
+mark_and_list(struct joining *joining, struct rpc_error *error)
 {
 	struct admin_result result = member_mark_spare(&joining->device, joining->config.uuid);
 	int slot = 0;
@@ -242,6 +255,28 @@ join(struct joining *joining, struct rpc_error *error)
 	else
 		volume_note(joining->context->host, LOG_NOTICE, "spare added", joining->config.name,
 			    joining->device.label, "%s was added as a spare", joining->device.label);
+	return slot;
+}
+
+/* As mark_and_list().  Nobody runs or starts meanwhile what did not run before: its file could not be changed then. */
+static int
+join(struct joining *joining, struct rpc_error *error)
+{
+	char reason[VOLUME_REASON_MAX] = "";
+	int lock, slot;
+
+	if (joining->running)
+		return mark_and_list(joining, error);
+	lock = volume_lock(joining->config.uuid, joining->config.name, volume_host_program(joining->context->host), reason,
+			   sizeof(reason));
+	if (lock < 0) {
+		members_unprobe(&joining->device, 1);
+		rpc_fail_call(error, lock, joining->config.name, joining->device.label, reason, "try again; if "
+			      "another program runs the volume, by that one's --socket");
+		return -1;
+	}
+	slot = mark_and_list(joining, error);
+	close(lock);
 	return slot;
 }
 
@@ -336,10 +371,12 @@ static void
 drop_old(struct joining *joining, const struct pick *old)
 {
 	char reason[VOLUME_REASON_MAX] = "";
+	int code;
 
 	if (old->slot < 0 || old->state == MEMBER_IN_SYNC)
 		return;
-	if (volume_detach(joining->context->host, joining->config.name, old->slot, reason, sizeof(reason)) != 0)
+	code = volume_detach(joining->context->host, joining->config.name, old->slot, old->label, reason, sizeof(reason));
+	if (code != 0 && code != -ENOENT)
 		volume_note(joining->context->host, LOG_WARNING, "replace", joining->config.name, old->label,
 			    "%s is replaced, but could not be removed: %s", old->label, reason);
 }
@@ -487,17 +524,20 @@ rpc_member_replace(struct rpc_context *context, json_object *params, struct rpc_
 	char name[LAYOUT_NAME_MAX + 1];
 	json_object *result = NULL;
 	struct pick old;
+	bool picked;
 
-	if (!joining || !rpc_take_name(params, name, error) ||
-	    !rpc_pick(context, params, name, "member", &old, error)) {
+	if (!joining || !rpc_take_name(params, name, error)) {
 		free(joining);
 		return NULL;
 	}
 	pthread_mutex_lock(context->changes);
-	if (old.role < 0)
+	/* Not before: while this waits for another command, the slot may be given to another device. */
+	picked = rpc_pick(context, params, name, "member", &old, error);
+	if (picked && old.role < 0)
 		rpc_fail(error, RPC_INVALID, "name the member that is to be replaced; a spare is removed and added",
 			 "volume \"%s\": %s has no role in the volume", name, old.label);
-	else if (begin_joining(joining, context, params, name, error) && may_replace(joining, &old, error))
+	else if (picked && begin_joining(joining, context, params, name, error) &&
+		 may_replace(joining, &old, error))
 		result = replace(joining, &old, error);
 	pthread_mutex_unlock(context->changes);
 	end_joining(joining);

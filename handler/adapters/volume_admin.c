@@ -203,20 +203,20 @@ volume_attach(struct volume_host *host, const char *name, const struct device_ad
 
 struct detaching {
 	int slot;
-	char label[256];
+	const char *label;	/* as status has it: cut off */
 };
 
 static int
 detach_device(struct hosted *hosted, void *argument, char *why)
 {
-	struct detaching *detaching = argument;
+	const struct detaching *detaching = argument;
 	int slot = detaching->slot;
 
-	if (slot < 0 || slot >= hosted->slot_count || !hosted->backends[slot]) {
+	if (slot < 0 || slot >= hosted->slot_count || !hosted->backends[slot] ||
+	    strncmp(hosted->backends[slot]->label, detaching->label, 255) != 0) {
 		snprintf(why, VOLUME_WHY_MAX, "it has left the volume already");
 		return -ENOENT;
 	}
-	snprintf(detaching->label, sizeof(detaching->label), "%.255s", hosted->backends[slot]->label);
 	return engine_detach(hosted->engine, slot, why);
 }
 
@@ -230,10 +230,11 @@ has_left(const struct engine_status *status, void *argument)
 }
 
 int
-volume_detach(struct volume_host *host, const char *name, int slot, char *reason, size_t reason_size)
+volume_detach(struct volume_host *host, const char *name, int slot, const char *label, char *reason,
+	      size_t reason_size)
 {
 	struct hosted *hosted = pin_running(host, name, reason, reason_size);
-	struct detaching detaching = { .slot = slot };
+	struct detaching detaching = { .slot = slot, .label = label };
 	int result;
 
 	if (!hosted)
@@ -507,6 +508,18 @@ volume_edit_add(struct volume_host *host, const char *name, const struct device_
 		size_t reason_size)
 {
 	return volume_edit(host, name, add_device, (void *)device, reason, reason_size);
+}
+
+int
+volume_edit_add_locked(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
+		       size_t reason_size)
+{
+	int error;
+
+	pthread_mutex_lock(&host->edits);
+	error = apply(name, add_device, (void *)device, reason, reason_size);
+	pthread_mutex_unlock(&host->edits);
+	return error;
 }
 
 static int

@@ -29,9 +29,11 @@ int volume_wait_until(struct volume_host *host, const char *name, volume_reached
 int volume_attach(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
 		  size_t reason_size);
 
-/* Let a device go, also from the configuration.  Returns when both have happened; that the file could not be written
- * is an event.  As engine_detach() and volume_call(); -ETIMEDOUT. */
-int volume_detach(struct volume_host *host, const char *name, int slot, char *reason, size_t reason_size);
+/* Let the device of this slot go, if it still has this label, also from the configuration.  Returns when both have
+ * happened; that the file could not be written is an event.  As engine_detach() and volume_call(); -ENOENT: it has left
+ * already; -ETIMEDOUT. */
+int volume_detach(struct volume_host *host, const char *name, int slot, const char *label, char *reason,
+		  size_t reason_size);
 
 /* engine_lost_accept(), waited for.  0 with *bytes, or -errno; -EBUSY: another one is under way. */
 int volume_accept_lost(struct volume_host *host, const char *name, uint64_t offset_bytes, uint64_t length_bytes,
@@ -55,6 +57,9 @@ int volume_edit(struct volume_host *host, const char *name, volume_change_fn cha
 /* -EEXIST, -ENOSPC. */
 int volume_edit_add(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
 		    size_t reason_size);
+/* The same of a volume that nobody runs, whose lock the caller has. */
+int volume_edit_add_locked(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
+			   size_t reason_size);
 /* Not there: 0. */
 int volume_edit_drop(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
 		     size_t reason_size);

@@ -127,7 +127,7 @@ administration_of_what_does_not_run_says_so_and_its_file_can_be_changed(void **s
 	assert_int_equal(device_address_parse("h/iqn.x:d/0", &device, &ignored), 0);
 	assert_int_equal(volume_attach(host, "v0", &device, reason, sizeof(reason)), -ENOTCONN);
 	assert_non_null(strstr(reason, "v0"));
-	assert_int_equal(volume_detach(host, "v0", 0, reason, sizeof(reason)), -ENOTCONN);
+	assert_int_equal(volume_detach(host, "v0", 0, "", reason, sizeof(reason)), -ENOTCONN);
 	assert_int_equal(volume_edit_add(host, "v0", &device, reason, sizeof(reason)), 0);
 	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), 0);
 	assert_int_equal(config.device_count, 4);
@@ -549,7 +549,8 @@ administer(void *argument)
 		assert_true(result >= 3 || is_passing(result) || result == -ENOSPC);
 		/* Nothing can leave a volume that never ran. */
 		if (result >= 3)
-			assert_true(volume_detach(host, argument, result, why, sizeof(why)) < 0);
+			assert_true(volume_detach(host, argument, result, "127.0.0.1:1/iqn.2026-01.org.iraid.test:d/0", why,
+						  sizeof(why)) < 0);
 		assert_int_equal(volume_edit_drop(host, argument, &device, why, sizeof(why)), 0);
 	}
 	free(status);
