@@ -932,7 +932,7 @@
 	  "test_engine_knowable: test_what_one_member_alone_would_hold_is_refused_while_one_more_may_go",	\
 	  "data is acknowledged that one member alone holds, though the level bears one more loss")	\
 	X(UNCOPIED_EVERYWHERE, "uncopied-everywhere", 15,					\
-	  "test_engine_operations: test_reads_go_on_beside_writes_that_fail_while_a_member_is_replaced",	\
+	  "test_engine_rebuild: test_reads_elsewhere_end_beside_a_region_that_can_not_be_copied",	\
 	  "what counts as copied no more in one region makes all that is under way begin again")	\
 	X(UNCOPIED_UNSEEN, "uncopied-unseen", 14,						\
 	  "test_intent: what_counts_as_copied_no_more_is_doubted_in_its_region_only",		\
