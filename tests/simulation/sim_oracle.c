@@ -332,13 +332,24 @@ oracle_assembled(struct sim *sim)
 			forget_region(sim, region);
 }
 
-/* Of what the gateway before does, its successor knows the region only. */
+static bool
+is_refusing_writes(const struct fake_member *member)
+{
+	return member->refuse_writes || member->disk.unwritable_count > 0;
+}
+
+/* Of what the gateway before does, its successor knows the region only.  Where somebody is out, a member that refuses its part can't be
+ * spared, and nobody knows how much of it was written: as of a write that failed.
+ */
 void
 oracle_mended(struct sim *sim, uint64_t row, bool by_former)
 {
 	sim->touched[row] = true;
 	if (by_former)
 		forget_region(sim, sim_region(sim, row));
+	for (int m = 0; m < sim->slots && sim->out_roles != 0; m++)
+		if (sim->roles[m] >= 0 && sim->holder[sim->roles[m]] == m && is_refusing_writes(&sim->members[m]))
+			make_unsure(sim, row);
 }
 
 void
