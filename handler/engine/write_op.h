@@ -87,11 +87,6 @@ int write_rows_describe_data(struct write_op *op);
 /* Plan all rows and sum up the memory they need.  0; -ENODATA or -EIO if a row can't be written. */
 int write_rows_plan(struct write_op *op);
 
-/* Only data is written there, some of it where nobody is in sync: at most a device that is being filled takes that, and it
- * would be gone with it.
- */
-bool write_row_is_unheld(const struct write_op *op, uint64_t number, const struct row_plan *plan);
-
 /* The rows' memory in the cache: what it holds now is what members hold (good), or is forgotten. */
 void write_rows_give_back(struct write_op *op, bool good);
 

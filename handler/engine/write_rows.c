@@ -187,8 +187,11 @@ may_be_kept(const struct write_op *op, uint64_t number)
 	       engine_trust(engine, number) == ROW_PROVEN;
 }
 
-bool
-write_row_is_unheld(const struct write_op *op, uint64_t number, const struct row_plan *plan)
+/* Only data is written there, and whoever takes some of it may go: the level bears one more loss, or it is nobody in sync, at most
+ * a device that is being filled.
+ */
+static bool
+is_unheld(const struct write_op *op, uint64_t number, const struct row_plan *plan)
 {
 	const struct engine *engine = op->op.engine;
 	const uint32_t missing = MUTANT(DATA_ON_TARGET_ALONE)
@@ -224,7 +227,7 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 	}
 	error = plan_row_write(geometry, row->claim.begin_bytes, row->claim.end_bytes, row->absent, trust,
 			       may_be_kept(op, number) ? row_cache_known(engine, number) : NULL, &row->plan);
-	if (error == 0 && write_row_is_unheld(op, number, &row->plan))
+	if (error == 0 && is_unheld(op, number, &row->plan))
 		error = -ENODATA;
 	if (error == 0 && row->plan.way != PLAN_DATA_ONLY)
 		row->plan.write_redundancy |= unread & ~data;
