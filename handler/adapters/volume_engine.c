@@ -12,6 +12,7 @@
 #include "volume_host_internal.h"
 
 #define RESYNC_ROWS 4
+#define LOSS_TOLD_MS 60000u	/* file systems that have something to write flush every 5 to 30 s */
 #define SESSION_DATA 0		/* last byte of the ISID: kind of session; one data session per device */
 
 /* --- port of the engine --- */
@@ -257,6 +258,7 @@ fill_options(const struct hosted *hosted, const struct volume_config *config,
 	out->sync_rate_max = config->sync_rate_max;
 	out->grace_ms = config->grace_milliseconds;
 	out->hedge_ms = config->hedge_milliseconds;
+	out->loss_told_ms = LOSS_TOLD_MS;
 	out->spare_wait_ms = config->spare_wait_seconds * 1000;
 	out->error_limit = config->error_limit;
 }

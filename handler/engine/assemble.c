@@ -829,6 +829,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 		engine->epoch_before = newest->epoch;
 	engine->epoch_found = newest->epoch;
 	engine->found_clean = newest->clean;
+	engine->loss_untold |= newest->flushes_fail && !MUTANT(LOSS_UNRECORDED);
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
 									  : engine->options.epoch_seen;
 	if (engine->record.epoch < engine->options.epoch_tried && !MUTANT(TRIES_FORGOTTEN))

@@ -640,6 +640,7 @@ engine_deadline(const struct engine *engine)
 	deadline = earlier(deadline, lost_io_deadline(engine));
 	deadline = earlier(deadline, zero_deadline(engine));
 	deadline = earlier(deadline, overdue_deadline(engine));
+	deadline = earlier(deadline, flush_deadline(engine));
 	deadline = earlier(deadline, read_op_deadline(engine));
 	deadline = earlier(deadline, plug_deadline(engine));
 	deadline = earlier(deadline, resync_deadline(engine));

@@ -108,6 +108,7 @@ struct engine_options {
 	/* A member whose session was ended, by a reset for example, as when a target's daemon is started anew, has this long to take
 	 * another before it is evicted (1 s); 0: no time.  One that fell silent has had its give_up_ms. */
 	uint32_t grace_ms;
+	uint32_t loss_told_ms;		/* flushes fail this long after the first that told of a lost cache; 0: only that one (60 s) */
 	uint32_t hedge_ms;		/* a read that waits this long for one member is made from the others (500); 0: never */
 	uint32_t spare_wait_ms;		/* a member that fell silent has this long to return before a spare takes its place (60 s) */
 	uint32_t error_limit;		/* medium errors repaired on a member before it loses its place (64) */

@@ -390,6 +390,7 @@ struct engine {
 	uint32_t cache_losses;		/* sessions restored that may have lost unflushed writes */
 	bool loss_untold;		/* a member is back without its cache, which others can't make up for: the next flush must fail,
 					 * whatever becomes of the member */
+	uint64_t loss_told_until_ms;	/* one has failed for it: so do those of others until then */
 
 	/* requests and operations */
 	struct engine_request *admission_head, **admission_tail;
@@ -698,8 +699,10 @@ void behind_overdue(struct engine *engine);	/* ... those whose time is used up *
 /* flush.c */
 void flush_join(struct engine *engine, struct flush_waiter *waiter);
 void flush_what_was_left(struct engine *engine);
+void flush_cache_lost(struct member *member);	/* and nobody makes up for it: flushes have to tell */
 void flush_run(struct engine *engine);
 void flush_overdue(struct engine *engine);
+uint64_t flush_deadline(const struct engine *engine);
 bool flush_op_create(struct engine *engine, struct piece *piece);	/* false: no memory */
 void flush_ops_free(struct engine *engine);
 

@@ -4,7 +4,9 @@
  * only what was written before it was sent.  A round succeeds when every in-sync member flushed, or
  * the one that did not is durably evicted (DESIGN rule 6).  A member that lost a session with
  * unflushed writes, and returned instead of being evicted, may have lost them: the next flush request
- * fails, as fsync does, once.  Nobody else is told.  A write with FUA speaks for its own data, which it
+ * fails, as fsync does, and so do all for loss_told_ms from then on: another initiator has lost data, too, and the one
+ * that was to hear may have lost its session in that moment.  It is on record, so a gateway that starts anew tells what is
+ * not told yet.  Only flush requests tell.  A write with FUA speaks for its own data, which it
  * writes again where a cache may have taken it; if it failed instead, whoever sent it would repeat it, and
  * the flush that others rely on would succeed.  So it is with a flush that only a read needs.
  */
@@ -12,6 +14,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <syslog.h>
 
 void
 flush_join(struct engine *engine, struct flush_waiter *waiter)
@@ -48,6 +51,39 @@ flush_what_was_left(struct engine *engine)
 	flush_join(engine, &engine->start_waiter);
 }
 
+/* --- a cache is lost, and nobody makes up for it --- */
+
+void
+flush_cache_lost(struct member *member)
+{
+	struct engine *engine = member->engine;
+
+	engine->loss_untold = true;
+	engine_log(engine, LOG_ERR, "what member %s had not flushed may be lost, and no other has it: the next flush fails",
+		   member->backend->label);
+}
+
+static bool
+flushes_fail(const struct engine *engine)
+{
+	return engine->loss_untold || engine->now_ms < engine->loss_told_until_ms;
+}
+
+static void
+record_loss(struct engine *engine)
+{
+	if (engine->phase < PHASE_RUNNING || engine->phase >= PHASE_RELEASE || engine->record.flushes_fail == flushes_fail(engine))
+		return;
+	engine->record.flushes_fail = flushes_fail(engine);
+	metadata_commit(engine);
+}
+
+uint64_t
+flush_deadline(const struct engine *engine)
+{
+	return engine->now_ms < engine->loss_told_until_ms ? engine->loss_told_until_ms : UINT64_MAX;
+}
+
 static bool
 anyone_is_told(const struct engine *engine)
 {
@@ -82,7 +118,7 @@ round_done(struct engine *engine)
 	int result = engine->flush_result;
 	/* Who hears that it could not be carried out may ask again, on another path. */
 	const bool tells = result == 0 || result == -EIO || MUTANT(TOLD_IN_VAIN);
-	const bool told = tells && anyone_is_told(engine), lost = engine->loss_untold;
+	const bool told = tells && anyone_is_told(engine), lost = flushes_fail(engine);
 
 	if (result == 0 && fate_open(engine)) {
 		/* The next round sends it a flush, which waits for that, or for queue_limit. */
@@ -96,7 +132,12 @@ round_done(struct engine *engine)
 	if (told && MUTANT(TOLD_IS_MADE_UP))
 		for_each_member(engine, member)
 			member->lacking = false;
-	engine->loss_untold &= !told;
+	if (engine->loss_untold && told) {
+		engine->loss_untold = false;
+		engine->loss_told_until_ms = engine->now_ms + (MUTANT(LOSS_TOLD_ONCE) ? 0 : engine->options.loss_told_ms);
+		engine_log(engine, LOG_ERR, "flushes fail for %u s, so that everybody hears that what members had not flushed may be lost",
+			   engine->options.loss_told_ms / 1000);
+	}
 	engine->activity++;
 	list_init(&waiters);
 	list_splice(&waiters, &engine->flush_now);
@@ -160,6 +201,7 @@ begin_round(struct engine *engine)
 void
 flush_run(struct engine *engine)
 {
+	record_loss(engine);
 	if (engine->flush_pending == 0 && !list_empty(&engine->flush_next))
 		begin_round(engine);
 }

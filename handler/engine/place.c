@@ -409,7 +409,8 @@ session_restored(struct member *member)
 	if (member->evicting)
 		evict_cancel(member);
 	engine->cache_losses += member->cache_lost;
-	engine->loss_untold |= member->cache_lost;
+	if (member->cache_lost)
+		flush_cache_lost(member);
 	/* It is doubted once: that no flush has told of it yet says nothing of what the next session takes along. */
 	member->lacking |= member->cache_lost;
 	member->cache_lost &= MUTANT(LOSS_DOUBTED_AGAIN);

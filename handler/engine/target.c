@@ -307,7 +307,8 @@ take_place(struct engine *engine)
 	member->stale_set = -1;
 	if (MUTANT(FORMER_LOSS_KEPT))
 		member->cache_lost = former != NULL && former->cache_lost;
-	engine->loss_untold |= member->cache_lost;
+	if (member->cache_lost)
+		flush_cache_lost(member);
 	member->lacking |= member->cache_lost;
 	member->cache_lost = false;
 	member->cached |= former != NULL && (former->cached || former->doubted);

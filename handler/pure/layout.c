@@ -53,6 +53,7 @@ enum {	/* offsets in a superblock */
 	AT_TRACKED_WRITE_COUNTS = 1664,
 	AT_RECORDED_ROLES = 1696,
 	AT_LOST_EMPTY = 1700,
+	AT_FLUSHES_FAIL = 1704,
 
 	AREA_ENTRY_BYTES = 24,	/* type u32, zero u32, offset u64, length u64 */
 	TRACKED_ENTRY_BYTES = 24,	/* uuid, role u8, state u8, epoch u48 */
@@ -102,6 +103,7 @@ encode_lists(const struct superblock *superblock, uint8_t *out)
 		put_u64(out + AT_WRITE_COUNTS + role * 8, superblock->write_counts[role]);
 	put_u32(out + AT_RECORDED_ROLES, superblock->recorded_roles);
 	put_u32(out + AT_LOST_EMPTY, superblock->lost_empty);
+	out[AT_FLUSHES_FAIL] = superblock->flushes_fail;
 }
 
 void
@@ -173,6 +175,7 @@ decode_lists(const uint8_t *in, struct superblock *out)
 		out->write_counts[role] = get_u64(in + AT_WRITE_COUNTS + role * 8);
 	out->recorded_roles = get_u32(in + AT_RECORDED_ROLES);
 	out->lost_empty = get_u32(in + AT_LOST_EMPTY);
+	out->flushes_fail = in[AT_FLUSHES_FAIL] != 0;
 }
 
 static void
@@ -261,6 +264,8 @@ superblock_decode(const uint8_t *in, struct superblock *out, const char **reason
 		fault = "an unknown volume flag is set";
 	if (!fault && in[AT_SCRUB_RUNNING] > 1)
 		fault = "whether a scrub is under way is neither yes nor no";
+	if (!fault && in[AT_FLUSHES_FAIL] > 1)
+		fault = "whether flushes fail is neither yes nor no";
 	if (fault) {
 		*reason = fault;
 		return SUPERBLOCK_CORRUPT;

@@ -146,6 +146,9 @@ struct superblock {
 	uint32_t recorded_roles;
 	/* Bit b: block b of the table of lost extents (LAYOUT_MAP_BLOCK_BYTES) lists nothing, on any member.  0: may list something (0.1) */
 	uint32_t lost_empty;
+	/* A cache was lost that no other member makes up for, and not everybody may have heard: flushes fail.  false: nothing of that
+	 * kind is known (0.1) */
+	bool flushes_fail;
 };
 
 enum superblock_verdict {

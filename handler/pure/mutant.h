@@ -945,7 +945,13 @@
 	  "a volume does not start while a member that it can do without fits its own superblock, and not the volume")	\
 	X(REPLACED_DISTRUSTED, "replaced-distrusted", 12,					\
 	  "test_engine_handover: test_a_spare_that_went_back_tells_nothing_of_whom_it_replaces",	\
-	  "a member is not trusted because the device that was to replace it went back in time")
+	  "a member is not trusted because the device that was to replace it went back in time")	\
+	X(LOSS_TOLD_ONCE, "loss-told-once", 6,							\
+	  "test_engine_flush: test_a_loss_is_told_to_all_who_flush_in_time",			\
+	  "what a cache took along is told to one initiator, and to no other that has lost data with it")	\
+	X(LOSS_UNRECORDED, "loss-unrecorded", 6,						\
+	  "test_engine_flush: test_a_loss_that_was_not_told_is_told_by_the_next_start",		\
+	  "a gateway that starts anew says that all is there which caches had lost before anybody flushed")
 
 enum mutant {
 	MUTANT_NONE,

@@ -27,7 +27,7 @@ from soaklib.report import Run  # noqa: E402
 MEMBER_BYTES = 32 << 20
 SETTLE_SECONDS_MAX = 200.0
 REST_SECONDS = 2.5  # longer than it takes to give a silent member up
-# A lost session may have been a lost cache of more members than the level bears: the next flush says so, once.
+# A lost session may have been a lost cache of more members than the level bears: flushes say so for a minute.
 MAY_FAIL = "flush|FUA write"
 
 

@@ -1,7 +1,7 @@
 """What a volume could not write, or lost with the caches of its members, fails at the program that wrote it.
 
-Linux's SCSI layer repeats some errors by itself: a flush that tells of lost caches does so once, so its repetition would
-be GOOD.  And dm-multipath takes some for the path's, and goes from path to path."""
+Linux's SCSI layer repeats some errors by itself, and who repeats a flush that tells of lost caches for long enough hears GOOD.
+And dm-multipath takes some for the path's, and goes from path to path."""
 
 from __future__ import annotations
 

@@ -165,6 +165,7 @@ engine_says(void *owner, int level, const char *text)
 	if (strstr(text, "is mended") != NULL)
 		oracle_mended(sim, strtoull(text + strlen("row "), NULL, 10), former_speaks(sim));
 	if (former_speaks(sim)) {
+		sim->cache_losses += strstr(text, "session lost") != NULL;	/* its successor has to say so, if it could not */
 		sim->former.look = true;
 		sim_trace(sim, "former engine <%d> %s", level, text);
 		if (level <= LOG_ALERT)
@@ -424,13 +425,25 @@ start_engine(struct sim *sim, const struct engine_options *options)
 	sim_turn(sim);
 }
 
+/* Unreadable, or torn by a crash in the midst of its writing. */
+static bool
+copy_is_lost(const struct disk *disk, uint64_t copy)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+	struct superblock superblock;
+
+	disk_read(disk, superblock_offset(copy), block, sizeof(block));
+	return disk_is_damaged(disk, superblock_offset(copy), LAYOUT_SUPERBLOCK_BYTES) ||
+	       superblock_decode(block, &superblock, NULL) == SUPERBLOCK_CORRUPT;
+}
+
 /* Then the one that is left may not tell who has the volume. */
 static bool
 has_lost_a_copy(const struct sim *sim)
 {
 	for (int m = 0; m < sim->slots; m++)
 		for (uint64_t copy = 0; copy < 2; copy++)
-			if (disk_is_damaged(&sim->members[m].disk, superblock_offset(copy), LAYOUT_SUPERBLOCK_BYTES))
+			if (copy_is_lost(&sim->members[m].disk, copy))
 				return true;
 	return false;
 }
@@ -696,6 +709,7 @@ draw_options(struct sim *sim)
 		.sync_rate_min = 1ull << random_between(random, 16, 26),
 		.sync_rate_max = 1ull << random_between(random, 22, 30),
 		.grace_ms = random_once_in(random, 3) ? 0 : (uint32_t)random_between(random, 1, 2000),
+		.loss_told_ms = random_once_in(random, 2) ? 0 : (uint32_t)random_between(random, 1, 3000),
 		.hedge_ms = random_once_in(random, 3) ? 0 : (uint32_t)random_between(random, 2, 500),
 		.spare_wait_ms = (uint32_t)random_between(random, 100, 60000),
 		.error_limit = (uint32_t)random_between(random, 4, 64),

@@ -68,7 +68,8 @@ class Superblock(ctypes.Structure):
                 ("member_uuids", (ctypes.c_uint8 * 16) * 32),
                 ("member_states", ctypes.c_uint8 * 32), ("areas", Area * 5),
                 ("tracked", TrackedMember * 4), ("write_counts", ctypes.c_uint64 * 32),
-                ("recorded_roles", ctypes.c_uint32), ("lost_empty", ctypes.c_uint32)]
+                ("recorded_roles", ctypes.c_uint32), ("lost_empty", ctypes.c_uint32),
+                ("flushes_fail", ctypes.c_bool)]
 
 
 class SpareMark(ctypes.Structure):

@@ -35,7 +35,7 @@ FIELDS = {
                             ("epoch_low", 18, "I"), ("epoch_high", 22, "H"))},
     **{f"write_count{i}": (1408 + 8 * i, "Q") for i in range(32)},
     **{f"tracked{i}_write_count": (1664 + 8 * i, "Q") for i in range(4)},
-    "recorded_roles": (1696, "I"), "lost_empty": (1700, "I"),
+    "recorded_roles": (1696, "I"), "lost_empty": (1700, "I"), "flushes_fail": (1704, "B"),
 }
 SPARE_FIELDS = {
     "magic": (0, "8s"), "crc": (8, "I"), "version": (12, "I"), "member_uuid": (16, "16s"),
@@ -95,7 +95,7 @@ def model_verdict(v: dict) -> int:
         lambda: 16 * MIB <= member < 2**63,
         lambda: all(v[f"{what}_row"] <= model_rows(v["level"], n, data // chunk)
                     for what in ("resync", "rebuild", "scrub")),
-        lambda: v["scrub_mode"] <= 2 and v["scrub_running"] <= 1,
+        lambda: v["scrub_mode"] <= 2 and v["scrub_running"] <= 1 and v["flushes_fail"] <= 1,
         lambda: is_text(v["name"]) and v["name"][0] != 0 and is_text(v["owner"]),
         lambda: all(v[f"state{i}"] in (1, 2, 3) for i in range(n)),
         lambda: len({v[f"uuid{i}"] for i in range(n)}) == n,
@@ -176,7 +176,7 @@ def superblocks(draw) -> dict:
         "member_bytes": member, "data_bytes": data, "epoch": draw(u64), "event": draw(u64),
         "created_s": draw(u64), "updated_s": draw(u64), "resync_row": draw(row),
         "rebuild_row": draw(row), "scrub_row": draw(row), "scrub_mode": draw(st.integers(0, 2)),
-        "scrub_running": draw(st.integers(0, 1)), "scrub_mismatches": draw(u64), "owner": text(draw, 0), "area_count": len(areas),
+        "scrub_running": draw(st.integers(0, 1)), "flushes_fail": draw(st.integers(0, 1)), "scrub_mismatches": draw(u64), "owner": text(draw, 0), "area_count": len(areas),
     }
     for i, (offset, length) in enumerate(areas):
         values |= {f"area{i}_type": i + 1, f"area{i}_offset": offset, f"area{i}_length": length}
@@ -202,7 +202,7 @@ SCALARS = ["features_compat", "features_ro_compat", "features_incompat", "write_
            "member_count", "role", "chunk_bytes", "block_bytes", "region_rows", "member_bytes",
            "data_bytes", "epoch", "event", "created_s", "updated_s", "resync_row", "rebuild_row",
            "scrub_row", "scrub_mode", "scrub_running", "scrub_mismatches", "recorded_roles",
-           "lost_empty"]
+           "lost_empty", "flushes_fail"]
 
 
 def to_struct(values: dict) -> Superblock:

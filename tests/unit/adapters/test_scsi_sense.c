@@ -99,7 +99,7 @@ is_told(const struct engine_request *request, int result, uint8_t key, uint16_t 
 	assert_int_equal(outcome.asc, asc);
 }
 
-/* With MEDIUM ERROR Linux would repeat a flush that tells, once, of a lost cache. */
+/* With MEDIUM ERROR Linux would repeat a flush that tells of a lost cache. */
 static void
 success_is_good_and_writes_of_any_kind_fail_in_a_way_that_is_not_repeated(void **state)
 {
