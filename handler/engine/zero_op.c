@@ -514,7 +514,7 @@ zero_begin(struct engine *engine, struct engine_request *request)
 {
 	if (is_given_up(engine, request))	/* it is carried out again, or was late already */
 		request->first_error = -ETIME;
-	if (zero_is_long(request)) {
+	if (zero_is_long(request) && (request->first_error == 0 || MUTANT(LATE_ZEROS_QUEUE))) {
 		request->next = NULL;
 		*engine->zeros_tail = request;
 		engine->zeros_tail = &request->next;

@@ -951,7 +951,10 @@
 	  "what a cache took along is told to one initiator, and to no other that has lost data with it")	\
 	X(LOSS_UNRECORDED, "loss-unrecorded", 6,						\
 	  "test_engine_flush: test_a_loss_that_was_not_told_is_told_by_the_next_start",		\
-	  "a gateway that starts anew says that all is there which caches had lost before anybody flushed")
+	  "a gateway that starts anew says that all is there which caches had lost before anybody flushed")	\
+	X(LATE_ZEROS_QUEUE, "late-zeros-queue", 15,						\
+	  "test_engine_zero: test_a_range_that_is_late_before_it_begins_waits_for_no_other",	\
+	  "a range of zeros that comes too late for who submitted it is answered when those before it are done")
 
 enum mutant {
 	MUTANT_NONE,

@@ -448,11 +448,28 @@ has_lost_a_copy(const struct sim *sim)
 	return false;
 }
 
+/* A crash came before the superblocks said that a loss has been told: it is told once more.  Without a loss none may say that there is
+ * something to tell.
+ */
+static void
+note_untold(struct sim *sim)
+{
+	struct superblock superblock;
+	bool untold = false;
+
+	for (int m = 0; m < sim->slots; m++)
+		untold |= sim_read_superblock(&sim->members[m].disk, &superblock) && superblock.flushes_fail;
+	if (untold && sim->cache_losses == 0)
+		sim_fail(sim, "flushes fail on record, and no cache was lost");
+	sim->cache_losses += untold;
+}
+
 void
 sim_start(struct sim *sim)
 {
 	sim->engine_options.epoch_seen = sim->epoch_recorded;
 	sim->engine_options.epoch_tried = sim->epoch_tried[sim->side];
+	note_untold(sim);
 	/* An administrator is told who has it, or that nobody can tell, and knows that no other gateway is alive. */
 	if (former_holds(sim) || has_lost_a_copy(sim))
 		sim->engine_options.take_over_ms = UINT32_MAX;

@@ -145,6 +145,27 @@ test_a_range_that_was_given_up_begins_nothing_more(void **state)
 	finish(&rig);
 }
 
+/* It waited for the volume to start.  Found by the simulator, seed 44010992. */
+static void
+test_a_range_that_is_late_before_it_begins_waits_for_no_other(void **state)
+{
+	struct engine_request zeros = { .op = REQUEST_ZERO, .limit_ms = 1, .done = given_up_done };
+	struct rig rig;
+
+	rig_init(&rig, 5, 4, 4096, 24u << 20, 7);
+	rig_start(&rig);
+	given_up_result = 1;
+	zeros.length_bytes = rig.sectors * RIG_SECTOR;
+	rig_submit(&rig, REQUEST_ZERO, 0, rig.sectors, false);
+	engine_submit(rig.engine, &zeros);
+	while (rig.active_count > 0 && given_up_result == 1)
+		rig_step(&rig);
+	assert_int_equal(given_up_result, -ETIME);
+	assert_int_equal(SUM(&rig, zeros), 0);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
 static uint32_t
 longest_zero_in_flight(const struct rig *rig)
 {
@@ -463,6 +484,7 @@ main(void)
 		cmocka_unit_test(test_ends_of_a_range_are_written),
 		cmocka_unit_test(test_a_long_range_lets_others_pass_and_is_bounded),
 		cmocka_unit_test(test_a_range_that_was_given_up_begins_nothing_more),
+		cmocka_unit_test(test_a_range_that_is_late_before_it_begins_waits_for_no_other),
 		cmocka_unit_test(test_pieces_are_as_long_as_members_are_quick),
 		cmocka_unit_test(test_zeros_are_sent_to_members_with_large_chunks),
 		cmocka_unit_test(test_a_member_may_go_while_zeros_are_written),
