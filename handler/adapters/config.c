@@ -35,6 +35,12 @@ state_dir(void)
 }
 
 const char *
+machine_id_path(void)
+{
+	return folder_of("IRAID_MACHINE_ID", "/etc/machine-id");
+}
+
+const char *
 run_dir(void)
 {
 	return folder_of("IRAID_RUN_DIR", "/run/iraid");

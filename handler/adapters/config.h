@@ -92,10 +92,11 @@ int volume_config_list(char (*names)[LAYOUT_NAME_MAX + 1], int max);
 
 const char *config_dir(void);	/* IRAID_CONFIG_DIR or /etc/iraid */
 const char *state_dir(void);	/* IRAID_STATE_DIR or /var/lib/iraid */
+const char *machine_id_path(void);	/* IRAID_MACHINE_ID or /etc/machine-id */
 const char *run_dir(void);	/* IRAID_RUN_DIR or /run/iraid */
 const char *socket_path(void);	/* IRAID_SOCKET or /run/iraid/control.sock */
 
-/* Gateway id: 8 random bytes made once, kept in state_dir(); the reservation key's base. */
+/* Gateway id: of 8 random bytes made once, kept in state_dir(), and of the machine's id; the reservation key's base. */
 int gateway_id(uint64_t *out);
 /* Of the reservations its volumes hold: a number made of the id, never 0. */
 int gateway_reservation_key(uint64_t *out);

@@ -62,6 +62,25 @@ create_gateway_id(uint64_t *out)
 	return read_number(state_dir(), gateway_id_file, 16, out);
 }
 
+/* A machine that was made from another's image has its files, and is another gateway: whoever clones machines gives each a machine id
+ * of its own (machine-id(5)).  Where there is none the file alone counts.
+ */
+static int
+tie_to_machine(uint64_t *id)
+{
+	char *text;
+	size_t length;
+	int error = file_read(machine_id_path(), STATE_FILE_BYTES_MAX, &text, &length);
+
+	if (error != 0)
+		return error == -ENOENT ? 0 : error;
+	*id = hash_bytes(hash_bytes(HASH_BEGIN, id, sizeof(*id)), text, length);
+	if (*id == 0)
+		*id = 1;
+	free(text);
+	return 0;
+}
+
 int
 gateway_id(uint64_t *out)
 {
@@ -74,7 +93,7 @@ gateway_id(uint64_t *out)
 	if (error == -ENOENT)
 		error = create_gateway_id(out);
 	pthread_mutex_unlock(&creating);
-	return error;
+	return error == 0 ? tie_to_machine(out) : error;
 }
 
 uint64_t

@@ -108,6 +108,27 @@ def test_another_gateway_is_refused_and_disturbs_nothing(gateway: Gateway, other
     assert ran.status == 1 and "another gateway" in ran.err, ran
 
 
+def test_a_cloned_gateway_is_another_one(gateway: Gateway, make_gateway: Callable[[], Gateway], reader: VolumeReader,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has all files of the first, but the machine's id, and knows nothing of the first one's being alive."""
+    clone = make_gateway()
+    for copied, into in ((gateway.config, clone.config), (gateway.state, clone.state)):
+        shutil.copytree(copied, into, dirs_exist_ok=True)
+    machine = clone.folder / "machine-id"
+    machine.write_text("0123456789abcdef0123456789abcdef\n")
+    with gateway.serve("v0") as volume:
+        handle = volume.connect()
+        handle.pwrite(PATTERN[:512], 0)
+        with monkeypatch.context() as on_the_clone:
+            on_the_clone.setenv("IRAID_MACHINE_ID", str(machine))
+            clone.start()
+        ran = clone.iraid("start", "v0", "--timeout", "4")
+        assert ran.status == 1 and "another gateway" in ran.err and "--take-over" in ran.err, ran
+        handle.flush()
+        assert handle.pread(512, 0) == PATTERN[:512]
+        assert volume.status()["state"] == "active"
+
+
 def test_take_over_fences_the_first_gateway(gateway: Gateway, other: Gateway,
                                             reader: VolumeReader) -> None:
     """What it had acknowledged is there; what it writes afterwards fails, and none of it lands."""

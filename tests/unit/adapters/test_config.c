@@ -628,6 +628,35 @@ the_gateway_keeps_its_id(void **state)
 }
 
 static void
+name_machine(const char *id)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/machine-id", scratch_folder);
+	assert_int_equal(setenv("IRAID_MACHINE_ID", path, 1), 0);
+	if (id != NULL)
+		scratch_write("machine-id", id);
+}
+
+static void
+its_files_on_another_machine_are_another_gateway(void **state)
+{
+	uint64_t here = 0, there = 0, nowhere = 0, again = 0;
+
+	name_machine(NULL);
+	assert_int_equal(gateway_id(&nowhere), 0);
+	name_machine("5f0e8a1c2b3d4e5f60718293a4b5c6d7\n");
+	assert_int_equal(gateway_id(&here), 0);
+	name_machine("5f0e8a1c2b3d4e5f60718293a4b5c6d8\n");
+	assert_int_equal(gateway_id(&there), 0);
+	name_machine("5f0e8a1c2b3d4e5f60718293a4b5c6d7\n");
+	assert_int_equal(gateway_id(&again), 0);
+	assert_int_equal(unsetenv("IRAID_MACHINE_ID"), 0);
+	assert_true(here == again);
+	assert_true(here != there && here != nowhere && there != nowhere);
+}
+
+static void
 epochs_are_kept_by_volume_and_damage_is_not_zero(void **state)
 {
 	const uint8_t a[16] = { 1 }, b[16] = { 2 };
@@ -707,6 +736,7 @@ main(void)
 		cmocka_unit_test(damaged_text_never_gives_a_configuration_out_of_bounds),
 		SCRATCH_TEST(a_fault_in_its_file_does_not_free_a_volumes_members),
 		SCRATCH_TEST(the_gateway_keeps_its_id),
+		SCRATCH_TEST(its_files_on_another_machine_are_another_gateway),
 		SCRATCH_TEST(epochs_are_kept_by_volume_and_damage_is_not_zero),
 		SCRATCH_TEST(a_file_is_replaced_whole_or_created_once),
 	};
