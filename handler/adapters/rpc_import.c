@@ -146,6 +146,26 @@ spares_belong(const struct import *import, struct rpc_error *error)
 	return true;
 }
 
+static const uint8_t *
+uuid_of(const struct member_work *device)
+{
+	return device->copies.chosen == SUPERBLOCK_OK ? device->copies.superblock.member_uuid : device->copies.mark.member_uuid;
+}
+
+/* A start refuses both, and only an editor would get rid of one. */
+static bool
+all_differ(const struct import *import, struct rpc_error *error)
+{
+	for (int i = 0; i < import->count; i++)
+		for (int j = 0; j < i; j++)
+			if (!import->silent[i] && !import->silent[j] &&
+			    memcmp(uuid_of(&import->devices[i]), uuid_of(&import->devices[j]), 16) == 0)
+				return rpc_fail(error, RPC_IN_USE, "name only one of them; of two portals of one LUN write "
+						"PORTAL,PORTAL/IQN/LUN", "%s and %s are the same LUN, or one is a copy of the other",
+						import->devices[j].label, import->devices[i].label);
+	return true;
+}
+
 static bool
 look_at_all(struct import *import, struct volume_host *host, struct rpc_error *error)
 {
@@ -164,7 +184,7 @@ look_at_all(struct import *import, struct volume_host *host, struct rpc_error *e
 		return rpc_fail(error, RPC_UNREACHABLE, "bring at least one member back; 'iraid examine' says what is on one",
 				"none of the %d devices has a superblock that can be read", import->count);
 	memcpy(config->uuid, import->newest->volume_uuid, sizeof(config->uuid));
-	if (!spares_belong(import, error))
+	if (!spares_belong(import, error) || !all_differ(import, error))
 		return false;
 	if (import->named)
 		return true;

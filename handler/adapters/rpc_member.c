@@ -1,4 +1,5 @@
 /* rpc_member.c - member.fail, remove, rebuild: what is done to a device that the volume has already. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,19 @@ is_number(const char *text)
 	return length > 0 && length <= 3 && strspn(text, "0123456789") == length;
 }
 
+/* As a whole: 10.0.0.1 is no part of 10.0.0.10, nor disk1 of disk10. */
+static bool
+is_part(const char *label, const char *wanted)
+{
+	const size_t length = strlen(wanted);
+
+	for (const char *at = strstr(label, wanted); at != NULL && length > 0; at = strstr(at + 1, wanted))
+		if ((at == label || !isalnum((unsigned char)at[-1]) || !isalnum((unsigned char)at[0])) &&
+		    (!isalnum((unsigned char)at[length]) || !isalnum((unsigned char)at[length - 1])))
+			return true;
+	return false;
+}
+
 static bool
 fits(const struct member_status *member, const char *wanted, int role, const char *address)
 {
@@ -29,7 +43,7 @@ fits(const struct member_status *member, const char *wanted, int role, const cha
 		return false;
 	if (role >= 0)
 		return member->role == role;
-	return address[0] != '\0' ? strcmp(member->label, address) == 0 : strstr(member->label, wanted) != NULL;
+	return address[0] != '\0' ? strcmp(member->label, address) == 0 : is_part(member->label, wanted);
 }
 
 static void

@@ -56,6 +56,16 @@ def test_the_configuration_is_written_again_in_any_order_of_members(gateway: Gat
     assert content(gateway) == written
 
 
+def test_one_lun_by_two_addresses_is_no_two_members(gateway: Gateway, farm: TargetFarm) -> None:
+    """The start would refuse both, and only an editor could take one out again."""
+    made(gateway, farm)
+    gateway.must("delete", "v0", "--yes", "--no-wipe")
+    again = farm.member(1).replace("127.0.0.1", "localhost")
+    ran = gateway.iraid("import", *farm.members()[:4], again)
+    assert ran.status == 1 and f"{farm.member(1)} and {again} are the same LUN" in ran.err and "remedy: name only one" in ran.err, ran
+    assert not list((gateway.config / "volumes").glob("v0*"))
+
+
 @pytest.mark.long
 def test_another_gateway_imports_and_takes_over(make_gateway: Callable[[], Gateway], farm: TargetFarm) -> None:
     first, second = make_gateway(), make_gateway()

@@ -632,6 +632,7 @@ def test_what_is_refused_names_the_thing_and_changes_nothing(gateway: Gateway,
     for words, status, said in [
             (["fail", "v0", "4"], 1, 'no member "4"'),
             (["fail", "v0", "127.0.0.1"], 1, "ambiguous"),
+            (["fail", "v0", farm.member(0).split("/")[0][:-1]], 1, "no member"),  # not all of a number
             (["fail", "v9", "1"], 1, 'no volume "v9"'),
             (["fail", "v0", nothing], 1, "no member"),
             (["remove", "v0", "1"], 1, "is in sync"),
