@@ -513,7 +513,9 @@ start_ready(struct engine *engine)
 	/* Who is missing, or what is lost with it, is being recorded, or will be: nothing is changed before that is durable.
 	 * Reads go on, around who is missing where that is possible. */
 	const bool undecided = MUTANT(UNDECIDED_WRITTEN) ? lost_io_recording(engine) : lost_io_undecided(engine);
-	const bool recording = (evict_undecided(engine) || undecided) && !engine->fenced && engine->phase < PHASE_RELEASE;
+	/* Nor is a write begun that some members get and others perhaps never: with one that is dead, its row could not be known. */
+	const bool torn = engine->suspended && engine_has_parity(engine) && !MUTANT(WRITTEN_WHILE_SUSPENDED);
+	const bool recording = (evict_undecided(engine) || undecided || torn) && !engine->fenced && engine->phase < PHASE_RELEASE;
 	struct list batch, held;
 	struct list *node;
 

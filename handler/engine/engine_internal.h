@@ -155,6 +155,8 @@ struct member {
 	bool doubted;			/* said so, and was sent no flushes: no write to it is known to have lasted */
 	bool flushes_void;		/* the same, and no row was made suspect for it yet: no flush of all members covered it */
 	bool cache_lost;		/* lost a session with unflushed writes, and is not back yet */
+	bool unflushed_data;		/* not only superblocks and maps, which are written through */
+	bool data_lost;			/* so it was when cache_lost was set */
 	bool lacking;			/* is back from that, and what it had not flushed is suspect: others may have no more than it */
 	enum presence presence;
 	enum superblock_verdict verdict;

@@ -229,6 +229,7 @@ doubt_cache(struct member *member)
 	if ((!member->unflushed && (!may_cache_more(member) || MUTANT(CLOSING_ANSWERS_TRUSTED))) || member->cache_lost)
 		return;
 	member->cache_lost = true;
+	member->data_lost = member->unflushed_data || may_cache_more(member);
 	member->cache_in_doubt = true;
 }
 

@@ -41,7 +41,7 @@ flush_what_was_left(struct engine *engine)
 	for_each_member(engine, member) {
 		if (!member->in_sync || (engine->found_clean && !member->forced) || MUTANT(LEFT_IN_CACHE_UNFLUSHED))
 			continue;
-		member->unflushed = true;
+		member->unflushed = member->unflushed_data = true;
 		left = true;
 	}
 	if (!left)
@@ -58,9 +58,34 @@ flush_cache_lost(struct member *member)
 {
 	struct engine *engine = member->engine;
 
+	/* Of what a start writes nothing is anybody's data, nor of what is written through. */
+	if ((engine->phase < PHASE_RUNNING && !MUTANT(LOST_IN_START_TOLD)) || !member->data_lost)
+		return;
 	engine->loss_untold = true;
 	engine_log(engine, LOG_ERR, "what member %s had not flushed may be lost, and no other has it: the next flush fails",
 		   member->backend->label);
+}
+
+static uint64_t
+lasts_at(const struct engine *engine)
+{
+	return engine->stop_wanted ? engine->suspended_since_ms : engine->suspended_since_ms + engine->options.give_up_ms;
+}
+
+/* Too many are silent, not for a moment only, and one of them may come back without what it had not flushed.  If the gateway ends
+ * before that, its successor has to know.
+ */
+static bool
+may_be_lost(const struct engine *engine)
+{
+	bool lost = false;
+
+	for (int i = 0; i < engine->slots; i++) {
+		const struct member *member = &engine->members[i];
+
+		lost |= member->backend != NULL && member->cache_lost && member->data_lost && member->in_sync && !member_usable(member);
+	}
+	return lost && engine->suspended && engine->now_ms >= lasts_at(engine) && !MUTANT(LOST_AWAY_UNRECORDED);
 }
 
 static bool
@@ -72,16 +97,22 @@ flushes_fail(const struct engine *engine)
 static void
 record_loss(struct engine *engine)
 {
-	if (engine->phase < PHASE_RUNNING || engine->phase >= PHASE_RELEASE || engine->record.flushes_fail == flushes_fail(engine))
+	const bool fail = flushes_fail(engine) || may_be_lost(engine);
+
+	if (engine->phase < PHASE_RUNNING || engine->phase >= PHASE_RELEASE || engine->record.flushes_fail == fail)
 		return;
-	engine->record.flushes_fail = flushes_fail(engine);
+	engine->record.flushes_fail = fail;
 	metadata_commit(engine);
 }
 
 uint64_t
 flush_deadline(const struct engine *engine)
 {
-	return engine->now_ms < engine->loss_told_until_ms ? engine->loss_told_until_ms : UINT64_MAX;
+	uint64_t deadline = engine->now_ms < engine->loss_told_until_ms ? engine->loss_told_until_ms : UINT64_MAX;
+
+	if (engine->suspended && engine->now_ms < lasts_at(engine) && lasts_at(engine) < deadline)
+		deadline = lasts_at(engine);
+	return deadline;
 }
 
 static bool

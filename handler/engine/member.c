@@ -208,7 +208,7 @@ send(struct member_io *mio)
 	/* Not while it waits: the session may end before, and the cache with it.  Nor by one that no round waits for (grow.c):
 	 * a round that began meanwhile would pass this member by. */
 	if (mio->io.op == BACKEND_FLUSH && (mio->policy == IO_REQUEST || MUTANT(FLUSH_OF_ANOTHER)))
-		member->unflushed = false;
+		member->unflushed = member->unflushed_data = false;
 	list_append(&member->in_flight, &mio->node);
 	member->in_flight_count++;
 	evict_sent_again(mio);
@@ -217,9 +217,12 @@ send(struct member_io *mio)
 
 /* What the device says of caches in its next session is about other writes. */
 static void
-note_unflushed(struct member *member)
+note_unflushed(const struct member_io *mio)
 {
+	struct member *member = mio->member;
+
 	member->unflushed |= member->identity.write_cache;
+	member->unflushed_data |= member->identity.write_cache && (!mio->io.fua || MUTANT(LOST_RECORD_TOLD));
 	member->cached |= member->identity.write_cache;
 }
 
@@ -229,10 +232,10 @@ note_unknown_write(const struct member_io *mio)
 {
 	if ((mio->io.op != BACKEND_WRITE && mio->io.op != BACKEND_ZERO) || MUTANT(UNKNOWN_UNFLUSHED))
 		return;
-	note_unflushed(mio->member);
+	note_unflushed(mio);
 	if (!mio->cached || MUTANT(CUT_OFF_BY_NEW_SESSION))
 		return;
-	mio->member->unflushed = true;
+	mio->member->unflushed = mio->member->unflushed_data = true;
 	mio->member->cached = true;
 }
 
@@ -246,7 +249,7 @@ note_failed_flush(const struct member_io *mio, int result)
 		return;
 	if (result == -ENOTCONN ? MUTANT(FLUSH_FORGETS_RESEND) : MUTANT(FLUSH_FAILED_FORGOTTEN))
 		return;
-	mio->member->unflushed = true;
+	mio->member->unflushed = mio->member->unflushed_data = true;
 }
 
 /* Later in this turn, or in the next, which has to come: nothing else need ever wake the engine again. */
@@ -351,7 +354,7 @@ account(struct member_io *mio)
 		member->written_bytes += mio->io.length_bytes;
 		/* Not when it is sent: a flush that overtakes it would seem to cover it. */
 		if (!dispute_is_question(mio) || MUTANT(QUESTION_UNFLUSHED))
-			note_unflushed(member);
+			note_unflushed(mio);
 		break;
 	case BACKEND_FLUSH:
 	case BACKEND_MEASURE:
@@ -726,7 +729,7 @@ handle_lost_writes(struct member *member)
 	member->lost_event = false;
 	if (!member->in_sync && !member->evicting)
 		return;
-	member->cache_lost = true;
+	member->cache_lost = member->data_lost = true;
 	member->cache_in_doubt = false;
 }
 

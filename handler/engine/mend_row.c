@@ -582,6 +582,11 @@ settle(struct sync_rows *rows)
 		if (can_be_made(rows, positions)) {
 			if (positions != 0)
 				make_piece(rows, positions, piece);
+			/* What can't be read today may be read tomorrow, as it was: a cache that takes the new piece along leaves a row that does
+			 * not fit.
+			 */
+			if (intent_row_suspect(&engine->intent, row_of(rows)) && !MUTANT(MENDED_UNNOTED))
+				rows->mend.changed |= positions & ~engine_absent(engine, row_of(rows));
 			continue;
 		}
 		if (rows->purpose != SYNC_FILL) {

@@ -83,7 +83,11 @@ place_record_target(struct engine *engine)
 	const struct member *target = engine->target;
 	struct tracked_member *tracked = &engine->record.tracked[target->stale_set];
 
-	*tracked = (struct tracked_member){ .role = (uint8_t)target->role, .state = MEMBER_REBUILDING };
+	/* What is known of one that was tracked stays known: it may go before it is sent the next superblock. */
+	if (memcmp(tracked->member_uuid, target->uuid, 16) != 0 || MUTANT(TARGET_COUNT_FORGOTTEN))
+		*tracked = (struct tracked_member){ 0 };
+	tracked->role = (uint8_t)target->role;
+	tracked->state = MEMBER_REBUILDING;
 	memcpy(tracked->member_uuid, target->uuid, 16);
 }
 

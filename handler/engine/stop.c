@@ -73,6 +73,7 @@ last_flush_done(struct flush_waiter *waiter, int result)
 	if (engine->phase != PHASE_LAST_FLUSH && !MUTANT(STOP_GOES_BACK))
 		return;		/* it took too long, and was given up */
 	engine->stop_clean = result == 0;
+	engine->loss_untold |= result == -EIO && !MUTANT(LAST_FLUSH_FORGOTTEN);
 	if ((result == 0 || MUTANT(STOP_CLEANS_ANYWAY)) && engine->geometry.redundancy > 0) {
 		/* Nothing is active: two generations make every region that is not suspect cleanable. */
 		intent_clean_begin(&engine->intent);

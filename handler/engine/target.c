@@ -100,7 +100,11 @@ target_begin(struct member *member, int role)
 	if (untracked) {
 		member->stale_set = place_set_for(engine, member->uuid);	/* on record only when its marks are durable */
 	} else {
-		member->stale_set = place_track(engine, role, member->uuid, MEMBER_REBUILDING, 0);
+		/* All else stands as it was when it left, until it is sent something. */
+		engine->record.tracked[member->stale_set].role = (uint8_t)role;
+		engine->record.tracked[member->stale_set].state = MEMBER_REBUILDING;
+		if (MUTANT(TARGET_EPOCH_EARLY))
+			engine->record.tracked[member->stale_set].epoch = engine->record.epoch;
 	}
 	assert(member->stale_set >= 0);
 	member->role = role;
@@ -109,7 +113,7 @@ target_begin(struct member *member, int role)
 	member->excluded = false;
 	member->cache_lost = false;
 	member->lacking = false;
-	member->unflushed = true;	/* a cache that was switched off since it left may hold something yet */
+	member->unflushed = member->unflushed_data = true;	/* a cache that was switched off since it left may hold something yet */
 	member->standing = STANDING_REBUILDING;
 	member->reason[0] = '\0';
 	engine->target = member;
@@ -117,6 +121,8 @@ target_begin(struct member *member, int role)
 	if (engine->missing & ROLE(role))
 		engine->absence[role].since_ms = engine->now_ms;
 	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all, engine->by_role[role] != NULL);
+	/* Nobody kept what it had acknowledged, so nothing tells whether it went back in time, or was used elsewhere. */
+	member->went_back |= untracked && has_own_place(engine) && !MUTANT(READDED_BELIEVED);
 	if (has_own_place(engine) ? member->went_back && !MUTANT(UNHOLD_OMITTED) : MUTANT(UNHELD_EARLY))
 		lost_unhold(engine->lost, (uint8_t)role);	/* durable before it is on record */
 	intent_io_all(engine);
@@ -247,8 +253,7 @@ target_lost(struct engine *engine, enum member_state state)
 		member->stale_set = -1;
 		member->standing = STANDING_OBSOLETE;
 	} else {
-		engine->record.tracked[member->stale_set].state = state;
-		engine->record.tracked[member->stale_set].epoch = engine->record.epoch;
+		engine->record.tracked[member->stale_set].state = state;	/* its epoch is that of what it was sent (metadata.c) */
 		if (engine->target_phase != TARGET_WITHDRAWING)
 			leave(engine);
 	}
@@ -331,6 +336,7 @@ dismiss(struct engine *engine, struct member *former)
 {
 	/* What it may have lost with its cache was copied from it: the next flush still has to say so.  What it loses from now on the other has. */
 	engine->target->cache_lost = former->cache_lost;
+	engine->target->data_lost = former->data_lost;
 	engine->target->lacking = former->lacking;
 	former->in_sync = false;
 	former->evicting = true;

@@ -954,7 +954,34 @@
 	  "a gateway that starts anew says that all is there which caches had lost before anybody flushed")	\
 	X(LATE_ZEROS_QUEUE, "late-zeros-queue", 15,						\
 	  "test_engine_zero: test_a_range_that_is_late_before_it_begins_waits_for_no_other",	\
-	  "a range of zeros that comes too late for who submitted it is answered when those before it are done")
+	  "a range of zeros that comes too late for who submitted it is answered when those before it are done")	\
+	X(LOST_RECORD_TOLD, "lost-record-told", 6,						\
+	  "test_engine_told: test_nothing_is_told_of_a_cache_in_which_was_nothing",		\
+	  "superblocks and maps that a cache took along are told as lost data")			\
+	X(LOST_IN_START_TOLD, "lost-in-start-told", 6,						\
+	  "test_engine_told: test_nothing_is_told_of_what_went_in_a_start",			\
+	  "what a member loses while the volume is being started is told as lost data")		\
+	X(LOST_AWAY_UNRECORDED, "lost-away-unrecorded", 6,					\
+	  "test_engine_told: test_a_loss_is_told_though_the_gateway_ends_before_the_member_is_back",	\
+	  "a gateway that ends while members are away keeps to itself that caches may be lost")	\
+	X(LAST_FLUSH_FORGOTTEN, "last-flush-forgotten", 6,					\
+	  "test_engine_told: test_a_stop_whose_flush_fails_is_told_by_the_next_start",		\
+	  "that the flush of an orderly stop failed is told to nobody")				\
+	X(MENDED_UNNOTED, "mended-unnoted", 6,							\
+	  "test_engine_mend: test_a_piece_made_anew_in_a_row_that_was_torn_can_go_with_a_cache",	\
+	  "a piece that is made because it could not be read counts as what was there")		\
+	X(TARGET_COUNT_FORGOTTEN, "target-count-forgotten", 12,					\
+	  "test_engine_returns: test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_count",	\
+	  "of a member that is about to be filled nobody knows any more what it had acknowledged")	\
+	X(TARGET_EPOCH_EARLY, "target-epoch-early", 12,						\
+	  "test_engine_returns: test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_epoch",	\
+	  "a member that is about to be filled counts as one that has heard of the volume's epoch")	\
+	X(READDED_BELIEVED, "readded-believed", 12,						\
+	  "test_engine_returns: test_one_that_was_removed_is_not_believed_for_what_is_lost",	\
+	  "what a member holds of lost rows counts after it was removed and added again")	\
+	X(WRITTEN_WHILE_SUSPENDED, "written-while-suspended", 5,				\
+	  "test_engine_suspended: test_a_write_that_comes_while_too_many_are_silent_leaves_its_row_alone",	\
+	  "writes begin while more members are silent than the level bears")
 
 enum mutant {
 	MUTANT_NONE,

@@ -526,6 +526,51 @@ test_what_is_lost_again_while_it_is_healed_stays_lost(void **state)
 	assert_true(lost > 0);
 }
 
+/* A crash left P torn, and a sector of it can't be read when resync comes: it is made from the data, and the row is proven by that.  A cache takes
+ * it along, and the sector is read as it was.
+ */
+static void
+lose_what_was_made(uint64_t seed, bool unreadable)
+{
+	struct geometry geometry;
+	struct rig rig;
+	uint64_t row;
+	int p;
+
+	begin(&rig, 5, 4, seed);
+	row = row_in(&rig, 1);
+	geometry = geometry_of(&rig);
+	p = geometry_role(&geometry, row, 3);
+	write_in(&rig, 1);
+	rig_crash(&rig);
+	tear_row(&rig, row);
+	if (unreadable)
+		disk_damage(&rig.members[p].disk, offset_of_row(row));
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	assert_false(disk_is_damaged(&rig.members[p].disk, offset_of_row(row), CHUNK));
+	rig.errors_allowed = true;
+	rig_lose_caches(&rig, p, p == 1 ? 2 : 1);
+	rig.members[p].disk.bad_count = 0;
+	engine_set_rates(rig.engine, 1, 1);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 100);
+	assert_int_equal(read_first_chunk(&rig, row), -ENODATA);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_a_piece_made_anew_in_a_row_that_was_torn_can_go_with_a_cache(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 900; seed < 904; seed++) {
+		lose_what_was_made(seed, false);
+		lose_what_was_made(seed, true);
+	}
+}
+
 int
 main(void)
 {
@@ -546,6 +591,7 @@ main(void)
 		cmocka_unit_test(test_row_that_fits_as_it_is_can_not_go_with_a_cache),
 		cmocka_unit_test(test_what_is_lost_again_while_it_is_healed_stays_lost),
 		cmocka_unit_test(test_row_whose_parity_was_mended_can_go_with_a_cache),
+		cmocka_unit_test(test_a_piece_made_anew_in_a_row_that_was_torn_can_go_with_a_cache),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

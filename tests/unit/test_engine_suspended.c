@@ -1,0 +1,72 @@
+/* test_engine_suspended.c - while more members are silent than the level bears. */
+#include "knowable.h"
+
+static void
+write_second_chunk(struct rig *rig, uint64_t row, uint64_t sectors)
+{
+	rig_submit(rig, REQUEST_WRITE, sector_of_row(rig, row) + (sectors == 1 ? CHUNK_SECTORS : 0), sectors, false);
+	for (int i = 0; i < 100000 && rig->active_count > 0; i++) {
+		rig_step(rig);
+		rig_jump(rig);
+	}
+	assert_int_equal(rig->active_count, 0);
+}
+
+/* The members with P and with the first chunk fall silent, and the second of them is dead.  Then comes a write of so many sectors, of which the
+ * others could have their parts at once: the row's old data and parity are known, or it is written as a whole.
+ */
+static void
+write_while_suspended(uint64_t sectors)
+{
+	struct geometry geometry;
+	struct rig rig;
+	uint64_t row;
+	int parity;
+
+	rig_init(&rig, 5, 4, CHUNK, LOAD_BYTES, 940);
+	rig.options.queue_limit_ms = 3000;
+	set_caches(&rig, false);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+	rig_drain(&rig);
+	rig_steps(&rig, 5000);
+	row = row_in(&rig, 1);
+	geometry = geometry_of(&rig);
+	parity = geometry_role(&geometry, row, 3);
+	for (int i = 0; i < 3; i++)
+		write_second_chunk(&rig, row, 1);
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	fake_member_cut(&rig.members[parity], false);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	rig.errors_allowed = true;
+	write_second_chunk(&rig, row, sectors);
+	assert_int_equal(rig.last_error, -ETIMEDOUT);
+	rig.members[parity].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_steps(&rig, 1000);
+	rig.errors_allowed = false;
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	finish(&rig);
+}
+
+static void
+test_a_write_that_comes_while_too_many_are_silent_leaves_its_row_alone(void **state)
+{
+	(void)state;
+	write_while_suspended(1);
+	write_while_suspended(3 * CHUNK_SECTORS);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_write_that_comes_while_too_many_are_silent_leaves_its_row_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

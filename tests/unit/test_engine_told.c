@@ -1,0 +1,196 @@
+/* test_engine_told.c - when flushes tell that caches took along what was acknowledged, and when not. */
+#include "scenario.h"
+
+#define LOAD_BYTES (4ull << 20)
+#define LOSS_TOLD_MS 3000u
+
+static void
+write_everywhere(struct rig *rig)
+{
+	submit_everywhere(rig, REQUEST_WRITE, 1024, 512);
+	rig_drain(rig);
+}
+
+static bool
+flush_fails(struct rig *rig)
+{
+	const uint64_t failed = rig->failed;
+
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+	assert_true(rig->failed == failed || rig->last_error == -EIO);
+	return rig->failed > failed;
+}
+
+static void
+begin(struct rig *rig, int level, int count, uint64_t seed)
+{
+	rig_init(rig, level, count, 16384, LOAD_BYTES, seed);
+	set_caches(rig, true);
+	rig->options.loss_told_ms = LOSS_TOLD_MS;
+	rig_start_active(rig);
+	if (level != 0)
+		rig_wait_for_resync(rig);
+}
+
+/* Of level 0 one member loses its power, of level 5 two do. */
+static void
+end_while_members_are_away(int level, bool crash, uint64_t seed)
+{
+	const int lost = level == 0 ? 1 : 2;
+	struct rig rig;
+
+	begin(&rig, level, level == 0 ? 2 : 4, seed);
+	write_everywhere(&rig);
+	rig.errors_allowed = true;
+	for (int m = 0; m < lost; m++)
+		fake_member_power_loss(&rig.members[m], false);
+	assert_true(rig.members[0].counts.sectors_lost > 0);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	rig_steps(&rig, crash ? 1000 : 300);
+	if (crash)
+		rig_crash(&rig);
+	else
+		rig_stop(&rig);
+	for (int m = 0; m < lost; m++)
+		rig.members[m].reachable = true;
+	rig_start_active(&rig);
+	assert_true(flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Whoever sees I/O stand still starts the runner anew, and initiators need not notice. */
+static void
+test_a_loss_is_told_though_the_gateway_ends_before_the_member_is_back(void **state)
+{
+	(void)state;
+	end_while_members_are_away(0, false, 9000);
+	end_while_members_are_away(0, true, 9001);
+	end_while_members_are_away(5, false, 9002);
+	end_while_members_are_away(5, true, 9003);
+}
+
+static void
+note_ended(void *owner)
+{
+	*(bool *)owner = true;
+}
+
+/* The stop's own flush is refused, or hears that what was acknowledged is lost; as many are out as the level bears.  How many sectors were
+ * lost.
+ */
+static uint64_t
+stop_with_a_failed_flush(int level, bool refused, uint64_t seed)
+{
+	const int count = level == 0 ? 2 : 4;
+	struct rig rig;
+	uint64_t sectors;
+	bool ended = false;
+
+	begin(&rig, level, count, seed);
+	if (level != 0) {
+		fake_member_cut(&rig.members[count - 1], false);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		rig_steps(&rig, 100);
+	}
+	write_everywhere(&rig);
+	rig.errors_allowed = true;
+	rig.members[0].refuse_flushes = refused;
+	engine_stop(rig.engine, note_ended, &ended);
+	engine_run(rig.engine, rig.now_ms);
+	if (!refused)
+		fake_member_break_word(&rig.members[0]);
+	sectors = rig.members[0].counts.sectors_lost;
+	for (int i = 0; i < 100000 && !ended; i++)
+		rig_step(&rig);
+	assert_true(ended);
+	engine_destroy(rig.engine);
+	rig.engine = NULL;
+	rig.members[0].refuse_flushes = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, level == 0 ? VOLUME_ACTIVE : VOLUME_DEGRADED, 20000));
+	if (refused || sectors > 0)	/* else the device had done the flush */
+		assert_true(flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+	return sectors;
+}
+
+static void
+test_a_stop_whose_flush_fails_is_told_by_the_next_start(void **state)
+{
+	(void)state;
+	for (int level = 0; level <= 5; level += 5) {
+		uint64_t lost = 0;
+
+		stop_with_a_failed_flush(level, true, 9020);
+		for (uint64_t seed = 9030; seed < 9038; seed++)
+			lost += stop_with_a_failed_flush(level, false, seed);
+		assert_true(lost > 0);
+	}
+}
+
+/* Superblocks and maps are written through, and those that clean came after the last flush. */
+static void
+test_nothing_is_told_of_a_cache_in_which_was_nothing(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	begin(&rig, 5, 4, 9010);
+	write_everywhere(&rig);
+	assert_false(flush_fails(&rig));
+	wait_until(&rig, all_clean);
+	rig_steps(&rig, 3000);
+	rig_lose_caches(&rig, 0, 1);
+	assert_false(flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+	begin(&rig, 0, 2, 9011);
+	rig_steps(&rig, 200);
+	fake_member_power_loss(&rig.members[0], true);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 1000));
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	assert_false(flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* One has its superblock, and loses its power while the other is slow with its own. */
+static void
+test_nothing_is_told_of_what_went_in_a_start(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig, 0, 2, 16384, LOAD_BYTES, 9013);
+	set_caches(&rig, true);
+	rig.options.loss_told_ms = LOSS_TOLD_MS;
+	rig.options.assembly_limit_ms = 20000;
+	rig_start(&rig);
+	rig.members[1].superblock_us_max = 100000;
+	set_deadline_of_all(&rig, 2000000);
+	for (int i = 0; i < 5000 && rig_superblock(&rig, 0).epoch < 2; i++)
+		rig_step(&rig);
+	rig_steps(&rig, 5);
+	assert_int_not_equal(rig_status(&rig).state, VOLUME_ACTIVE);
+	fake_member_break_word(&rig.members[0]);
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 5000));
+	assert_false(flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_loss_is_told_though_the_gateway_ends_before_the_member_is_back),
+		cmocka_unit_test(test_a_stop_whose_flush_fails_is_told_by_the_next_start),
+		cmocka_unit_test(test_nothing_is_told_of_a_cache_in_which_was_nothing),
+		cmocka_unit_test(test_nothing_is_told_of_what_went_in_a_start),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
