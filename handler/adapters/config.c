@@ -4,9 +4,11 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "config_volume.h"
@@ -236,14 +238,37 @@ volume_config_complain(void)
 }
 
 int
+config_lock(const char *name, char *reason, size_t reason_size)
+{
+	char path[PATH_MAX];
+	int fd = -1, error = folder_make(run_dir());
+
+	if (error == 0 && snprintf(path, sizeof(path), "%s/%s", run_dir(), name) >= (int)sizeof(path))
+		error = -ENAMETOOLONG;
+	if (error == 0) {
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		error = fd < 0 || flock(fd, LOCK_EX) != 0 ? -errno : 0;
+	}
+	if (error == 0)
+		return fd;
+	snprintf(reason, reason_size, "%s/%s can't be locked: %s", run_dir(), name, strerror(-error));
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
+int
 volume_config_delete(const char *name)
 {
 	static const char *const suffixes[] = { VOLUME_SUFFIX, VOLUME_SUFFIX_OLD };
 	char folder[PATH_MAX], file[LAYOUT_NAME_MAX + 8];
-	int error = volume_config_folder(folder, sizeof(folder)), missing = 0;
+	char ignored[PATH_MAX];
+	int error = volume_config_folder(folder, sizeof(folder)), missing = 0, lock;
 
 	if (error == 0 && volume_name_fault(name))
 		error = -EINVAL;
+	lock = error == 0 ? config_lock(VOLUMES_LOCK, ignored, sizeof(ignored)) : error;
+	error = lock < 0 ? lock : 0;
 	for (int i = 0; i < 2 && error == 0; i++) {
 		snprintf(file, sizeof(file), "%s%s", name, suffixes[i]);
 		error = file_remove(folder, file);
@@ -252,6 +277,8 @@ volume_config_delete(const char *name)
 			error = 0;
 		}
 	}
+	if (lock >= 0)
+		close(lock);
 	return missing == 2 ? -ENOENT : error;
 }
 

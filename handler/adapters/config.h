@@ -96,6 +96,12 @@ const char *machine_id_path(void);	/* IRAID_MACHINE_ID or /etc/machine-id */
 const char *run_dir(void);	/* IRAID_RUN_DIR or /run/iraid */
 const char *socket_path(void);	/* IRAID_SOCKET or /run/iraid/control.sock */
 
+/* Whoever changes a file reads and replaces it under a lock that all processes take: run_dir()/NAME, for the files
+ * themselves are replaced.  A descriptor to close, or -errno with reason. */
+#define VOLUMES_LOCK "volumes.lock"	/* volumes/NAME.conf; the last one to be taken */
+#define SPARES_LOCK "spares.lock"	/* gateway.conf */
+int config_lock(const char *name, char *reason, size_t reason_size);
+
 /* Gateway id: of 8 random bytes made once, kept in state_dir(), and of the machine's id; the reservation key's base. */
 int gateway_id(uint64_t *out);
 /* Of the reservations its volumes hold: a number made of the id, never 0. */

@@ -1,14 +1,11 @@
 /* spare_pool.c - see spare_pool.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#include "files.h"
 #include "gateway_config.h"
 
 #define JSON_DEPTH_MAX 8
@@ -152,27 +149,6 @@ spare_pool_read(struct spare_pool *out, char *reason, size_t reason_size)
 
 /* --- changing --- */
 
-/* The file itself is replaced, so it can't carry the lock. */
-static int
-lock_pool(char *reason, size_t reason_size)
-{
-	char path[PATH_MAX];
-	int fd = -1, error = folder_make(run_dir());
-
-	if (error == 0 && snprintf(path, sizeof(path), "%s/spares.lock", run_dir()) >= (int)sizeof(path))
-		error = -ENAMETOOLONG;
-	if (error == 0) {
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		error = fd < 0 || flock(fd, LOCK_EX) != 0 ? -errno : 0;
-	}
-	if (error == 0)
-		return fd;
-	snprintf(reason, reason_size, "%s/spares.lock can't be locked: %s", run_dir(), strerror(-error));
-	if (fd >= 0)
-		close(fd);
-	return error;
-}
-
 static int
 find(const struct spare_pool *pool, const struct device_address *device)
 {
@@ -187,7 +163,7 @@ int
 spare_pool_add(const struct pool_spare *spare, char *reason, size_t reason_size)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
-	int lock = lock_pool(reason, reason_size), error = lock;
+	int lock = config_lock(SPARES_LOCK, reason, reason_size), error = lock;
 
 	if (!pool)
 		error = -ENOMEM;
@@ -214,7 +190,7 @@ spare_pool_take(const struct device_address *device, int (*before)(void *owner),
 		size_t reason_size)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
-	int lock = lock_pool(reason, reason_size), error = lock, index = -1;
+	int lock = config_lock(SPARES_LOCK, reason, reason_size), error = lock, index = -1;
 
 	if (!pool)
 		error = -ENOMEM;

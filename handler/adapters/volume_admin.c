@@ -427,13 +427,14 @@ apply(const char *name, volume_change_fn change, void *argument, char *reason, s
 {
 	struct volume_config *config = malloc(sizeof(*config));
 	char why[VOLUME_WHY_MAX] = "";
-	int error;
+	int error, lock;
 
 	if (!config) {
 		snprintf(reason, reason_size, "out of memory");
 		return -ENOMEM;
 	}
-	error = volume_config_read(name, config, reason, reason_size);
+	lock = config_lock(VOLUMES_LOCK, reason, reason_size);
+	error = lock < 0 ? lock : volume_config_read(name, config, reason, reason_size);
 	if (error == 0) {
 		error = change(config, argument, why);
 		if (error != 0)
@@ -441,6 +442,8 @@ apply(const char *name, volume_change_fn change, void *argument, char *reason, s
 	}
 	if (error == 0)
 		error = volume_config_write(config, reason, reason_size);
+	if (lock >= 0)
+		close(lock);
 	free(config);
 	return error;
 }

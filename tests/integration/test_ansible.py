@@ -173,6 +173,29 @@ def test_a_volume_is_made_kept_changed_replaced_and_grown(controller: Controller
     assert controller.play(iraid_grow=True).changed == 0
 
 
+def test_a_member_that_is_replaced_while_a_key_is_set_stays(controller: Controller,
+                                                            make_farm: Callable[..., TargetFarm]) -> None:
+    gateway, farm = controller.gateway, make_farm(4)
+    old, new = farm.member(2), farm.member(3)
+    gateway.must("create", "v0", "--level", "5", *farm.members()[:3], "--wait")
+    command, once = controller.folder / "iraid", controller.folder / "once"
+    command.write_text(f"""#!/bin/sh
+if [ "$1 $2" = "config check" ] && mkdir {once} 2>/dev/null; then
+    IRAID_CONFIG_DIR={gateway.config} {IRAID} replace v0 {old} {new} --wait >&2
+fi
+exec {IRAID} "$@"
+""")
+    command.chmod(0o755)
+    volume = {"name": "v0", "members": farm.members()[:3], "settings": {"give_up": "7s"}}
+    assert controller.play(iraid_volumes=[volume], iraid_command=str(command)).changed == 1
+    file = (gateway.config / "volumes/v0.conf").read_text()
+    assert once.is_dir() and new in file and old not in file and "give_up = 7s" in file
+    gateway.stop()
+    gateway.start()
+    gateway.must("start", "v0")
+    assert sorted(members(gateway)) == sorted([*farm.members()[:2], new])
+
+
 def test_nothing_is_destroyed_without_a_word_more(controller: Controller, make_farm: Callable[..., TargetFarm]) -> None:
     gateway, farm = controller.gateway, make_farm(4)
     volume = {"name": "v0", "members": farm.members()}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 from farm import TargetFarm
-from private_gateway import Gateway, Ran, Served, call, wait_until
+from private_gateway import IRAID, Gateway, Ran, Served, call, wait_until
 
 SECRET = "A1b2C3d4E5f6G7"
 BLOCK = 64 << 10
@@ -237,6 +239,25 @@ def test_a_file_as_it_was_before_is_converted_by_a_reload(gateway: Gateway, farm
     assert "its .json file is a .conf file now" in ran.out
     assert not old.exists() and gateway.configuration("v0") == values
     assert gateway.status("v0")["state"] == "active"
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_the_handler_keeps_what_is_written_under_the_lock_of_the_files(gateway: Gateway, farm: TargetFarm,
+                                                                       running: bool) -> None:
+    file = create(gateway, farm)
+    if running:
+        gateway.must("start", "v0")
+    with (gateway.folder / "run/volumes.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        text = file.read_text()
+        words = [IRAID, "set", "v0", "--rate-min", "20M"]
+        setting = subprocess.Popen(words, env=gateway.environment(), stdout=subprocess.DEVNULL)
+        with pytest.raises(subprocess.TimeoutExpired):
+            setting.wait(2)
+        file.write_text(text + "give_up = 7s\n")
+    assert setting.wait(30) == 0
+    lines = file.read_text().splitlines()
+    assert "give_up = 7s" in lines and any(line.startswith("sync_rate_min = 20") for line in lines)
 
 
 def test_show_and_check_need_no_handler(gateway: Gateway, farm: TargetFarm) -> None:

@@ -1,14 +1,17 @@
 """The Ansible role: its variables, its page, its modules.  With Ansible itself: tests/integration/test_ansible.py."""
 
 import ast
+import fcntl
 import json
 import re
 import stat
+import threading
 
 import pytest
 import yaml
 from ansible_role import ROLE, filters, run_module
 from control_peer import IRAID, ControlPeer, Failure
+from iraid import conf_file
 
 EXAMPLE = ROLE.parents[1] / "example"
 SPECS = yaml.safe_load((ROLE / "meta/argument_specs.yml").read_text())["argument_specs"]
@@ -377,12 +380,16 @@ def test_shared_spares_are_added_once(handler):
 
 
 @pytest.fixture
-def config_command(tmp_path):
-    """Stands for `iraid config`, whose parser is the handler's: notes what it was asked for, finds a fault in "bad"."""
+def config_command(tmp_path, monkeypatch):
+    """Stands for `iraid config`, whose parser is the handler's: notes what it was asked for, finds a fault in "bad".
+    `meanwhile`, if it is there, is run once while files are checked.
+    """
+    monkeypatch.setenv("IRAID_RUN_DIR", str(tmp_path / "run"))
     command = tmp_path / "iraid"
     command.write_text(f"""#!/bin/sh
 echo "$1 $2 $3 $IRAID_CONFIG_DIR" >>{tmp_path}/asked
 fault='{{"file": "gateway.conf", "line": 2, "key": "severity", "what": "bad is no severity", "remedy": "warning"}}'
+if [ $2 = check ] && [ -e {tmp_path}/meanwhile ]; then mv {tmp_path}/meanwhile {tmp_path}/once; sh {tmp_path}/once; fi
 if [ $2 = check ] && grep -rq bad "$IRAID_CONFIG_DIR"; then echo '{{"faults": ['"$fault"']}}'; exit 1; fi
 echo '{{"faults": [], "volumes": [{{"name": "v0", "pending": [{{"key": "member", "remedy": "iraid replace"}}]}}]}}'
 """)
@@ -430,6 +437,48 @@ def test_a_volume_s_file_is_changed_and_never_made(config_command):
     file.write_text("[volume]\n#give_up = 5s\nuuid = x\n")
     assert settings_module(config_command, {"give_up": "8s"}, volume="v0")["changed"] is True
     assert file.read_text() == "[volume]\n#give_up = 5s\ngive_up = 8s\nuuid = x\n"
+
+
+def test_what_the_handler_changes_while_a_file_is_checked_stays(config_command):
+    file = config_command.parent / "etc/volumes/v0.conf"
+    file.parent.mkdir(parents=True)
+    file.write_text("[volume]\nmember = failed\n")
+    (config_command.parent / "meanwhile").write_text(f"sed -i s/failed/spare/ {file}\n")
+    result = settings_module(config_command, {"give_up": "8s"}, volume="v0")
+    assert file.read_text() == "[volume]\nmember = spare\ngive_up = 8s\n"
+    assert result["changed"] is True and "member = spare" in result["diff"]["before"]
+    assert asked(config_command) == ["config check", "config check", "config reload"]
+
+
+@pytest.mark.parametrize("volume, name, lock", [("v0", "volumes/v0.conf", "volumes.lock"),
+                                                (None, "gateway.conf", "spares.lock")])
+def test_a_file_that_the_handler_is_changing_is_waited_for(config_command, volume, name, lock):
+    file, locked = config_command.parent / "etc" / name, config_command.parent / "run" / lock
+    file.parent.mkdir(parents=True)
+    file.write_text("[notify]\n")
+    locked.parent.mkdir()
+    with locked.open("w") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+
+        def end():
+            file.write_text("[notify]\nfrom = handler\n")
+            fcntl.flock(holder, fcntl.LOCK_UN)
+
+        threading.Timer(0.5, end).start()
+        settings = {"mail": "a@example.org"} if volume else {"notify": {"mail": "a@example.org"}}
+        assert settings_module(config_command, settings, volume=volume)["changed"] is True
+    assert "from = handler" in file.read_text() and "mail = a@example.org" in file.read_text()
+
+
+def test_a_lock_that_is_never_free_is_named(config_command, monkeypatch):
+    monkeypatch.setattr(conf_file, "WAIT_SECONDS", 0.1)
+    locked = config_command.parent / "run/spares.lock"
+    locked.parent.mkdir()
+    with locked.open("w") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        result = settings_module(config_command, {"volumes": {"give_up": "8s"}})
+    assert result["failed"] and f"fuser {locked}" in result["msg"]
+    assert not (config_command.parent / "etc/gateway.conf").exists()
 
 
 def test_secrets_files_are_root_s_alone_and_written_once(tmp_path):

@@ -51,7 +51,7 @@ import tempfile
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.iraid import conf_text, files
+from ansible.module_utils.iraid import conf_file, conf_text, files
 from ansible.module_utils.iraid.command import Absent, Failure, Iraid, run_told
 from ansible.module_utils.iraid.names import volume_name
 
@@ -61,6 +61,7 @@ ARGUMENTS = {
     "config_dir": {"type": "path", "default": "/etc/iraid"},
     "command": {"type": "str", "default": "iraid"},
 }
+TRIES_MAX = 10
 SECTIONS = ("volumes", "notify", "exporter")  # of the gateway; its spares are the handler's
 
 
@@ -121,26 +122,46 @@ def reload(module, iraid, volume):
         return {}
 
 
+def replace(path, before, text, lock):
+    """False: the handler, or somebody else, has changed the file since it was read."""
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with conf_file.locked(lock):
+        if (path.read_text() if path.exists() else "") != before:
+            return False
+        files.write(path, text)
+    return True
+
+
+def change(module, iraid, path, volume):
+    """The file's text before and after; in check mode it is not written."""
+    keys = wanted_keys(module.params)
+    lock = conf_file.VOLUMES_LOCK if volume else conf_file.SPARES_LOCK
+    for _ in range(TRIES_MAX):
+        before = text = read(iraid, path, volume, module.check_mode)
+        for section, key, values in keys:
+            text = conf_text.set_key(text, section, key, values)
+        # A new volume's file is not there yet in check mode, and without the command nothing can be checked.
+        if text != before and (before or not volume):
+            try:
+                check(module, iraid, path, text)
+            except Absent:
+                if not module.check_mode:
+                    raise
+        if text == before or module.check_mode or replace(path, before, text, lock):
+            return before, text
+    raise ValueError(f"{path} was changed {TRIES_MAX} times while this was to change it: see what does that (iraid events), "
+                     "and run this again")
+
+
 def run(module):
     given = module.params
     volume = volume_name(given["volume"]) if given["volume"] else None
     folder = Path(given["config_dir"])
     path = folder / "volumes" / f"{volume}.conf" if volume else folder / "gateway.conf"
     iraid = Iraid(module, given["command"])
-    before = text = read(iraid, path, volume, module.check_mode)
-    for section, key, values in wanted_keys(given):
-        text = conf_text.set_key(text, section, key, values)
+    before, text = change(module, iraid, path, volume)
     result = {"changed": text != before, "diff": {"before": before, "after": text}, "pending": []}
-    # A new volume's file is not there yet in check mode, and without the command nothing can be checked.
-    if text != before and (before or not volume):
-        try:
-            check(module, iraid, path, text)
-        except Absent:
-            if not module.check_mode:
-                raise
     if text != before and not module.check_mode:
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        files.write(path, text)
         reloaded = reload(module, iraid, volume)
         result["pending"] = [f"{one['name']}: {change['key']}: {change['remedy']}"
                              for one in reloaded.get("volumes", ()) for change in one.get("pending", ())]
