@@ -4,8 +4,10 @@
     keep       the old handler, out of the memory of the running process: its file may be gone
     restart    the runner: SIGTERM lets commands under way end, marks the volumes clean and ends it; the kernel keeps
                what initiators send meanwhile, up to 30 s; the next runner has them send it again (BUSY)
-    go back    to the old handler, if the new one does not start, does not answer, ends again, or can't have a volume that
-               the old one had
+    go back    to the old handler, if the new one does not start, does not answer, ends again, or does not have all volumes
+               at work that the old one had
+
+From keep on signals are ignored, by the commands that are run, too: whoever interrupted it would leave no runner.
 
 What has begun must have ended before the kernel's 30 s are over.  So a runner that does not end in STOP_SECONDS is
 killed: its volumes are then as after a crash, which costs a resync of what was being written and no error.
@@ -18,9 +20,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -35,10 +39,13 @@ GO_BACK = Path(f"/run/systemd/system/{UNIT}.d/iraid-previous-handler.conf")
 STOP_SECONDS = 15
 START_SECONDS = 8
 ANSWER_SECONDS = 1.5  # it answers before systemd says that the runner is up
+OPEN_SECONDS = 5  # the runner opens all LUNs before it is up; of a volume that it has not, commands would fail after 30 s
 READY_SECONDS = 25
 LOOK_SECONDS = 0.05
 LOG = Path("/var/log/tcmu-runner.log")
 LOG_LINES = 3
+WORKS = ("active", "degraded")
+INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _EPILOG = """\
 exit status: 0 the new handler runs, or there was nothing to do; 1 it failed, and the message says which handler runs;
@@ -84,6 +91,18 @@ def find_loaded(maps: str) -> Loaded | None:
     return None
 
 
+def loaded_by(pid: int) -> Loaded | None:
+    try:
+        return find_loaded(Path(f"/proc/{pid}/maps").read_text())
+    except OSError as error:
+        raise _ended(pid) from error
+
+
+def _ended(pid: int) -> IraidError:
+    return IraidError(f"nothing was changed: tcmu-runner (pid {pid}) has just ended",
+                      f"systemctl status {UNIT}; when it runs, or is stopped for good, run upgrade-runner", kind="unavailable")
+
+
 def _unit(*properties: str) -> dict[str, str]:
     done = _run("systemctl", "show", UNIT, *(f"--property={name}" for name in properties))
     return dict(line.partition("=")[::2] for line in done.stdout.splitlines())
@@ -98,6 +117,8 @@ def is_new(installed: Path, mapped: Path) -> bool:
     try:
         return not os.path.samefile(installed, mapped)
     except FileNotFoundError:
+        if installed.exists():
+            raise _ended(int(mapped.parts[2])) from None
         raise IraidError(f"{installed} is not there, and the runner could not load it again",
                          "install iraid again, then run upgrade-runner", kind="unfit") from None
 
@@ -147,8 +168,13 @@ def notes_on(volume: model.Volume) -> list[str]:
 def check_room() -> None:
     """The old handler can be loaded from where it is kept."""
     folder = KEPT.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        noexec = os.statvfs(folder).f_flag & os.ST_NOEXEC
+    except OSError as error:
+        raise IraidError(f"nothing was changed: the old handler can't be kept in {folder}: {error.strerror}",
+                         f"see that {folder} is a folder that can be written to, then run upgrade-runner", kind="io") from error
+    if noexec:
         raise IraidError(f"nothing was changed: {folder} is mounted noexec, so there would be no way back to the old handler",
                          "mount it without noexec for the time of the upgrade; or --force, and do without", kind="unfit")
 
@@ -171,6 +197,16 @@ def keep_old(mapped: Path, path: Path) -> None:
     except OSError as error:
         raise IraidError(f"nothing was changed: the old handler can't be kept in {KEPT}: {error.strerror}",
                          f"make room in {KEPT.parent}, then run upgrade-runner", kind="io") from error
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in INTERRUPTIONS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def restart(pid: int, stop_seconds: float) -> bool:
@@ -220,11 +256,16 @@ def wait_for_handler(client: Client, not_pid: int) -> model.Version:
 
 
 def wait_for_volumes(client: Client, names: list[str]) -> list[model.Volume]:
-    """Until they are assembled or have failed, or READY_SECONDS are over."""
-    deadline = time.monotonic() + READY_SECONDS
+    """All that there are, when those of these names are assembled or have failed, one is not even begun after
+    OPEN_SECONDS, or READY_SECONDS are over.
+    """
+    begin = time.monotonic()
     while True:
-        volumes = [volume for volume in client.volumes() if volume.name in names]
-        if all(volume.state in ("active", "degraded", "failed") for volume in volumes) or time.monotonic() > deadline:
+        volumes = client.volumes()
+        found = {volume.name: volume.state for volume in volumes}
+        states = {found.get(name, "stopped") for name in names}
+        patience = OPEN_SECONDS if "stopped" in states else READY_SECONDS
+        if states.issubset((*WORKS, "failed")) or time.monotonic() > begin + patience:
             return volumes
         time.sleep(LOOK_SECONDS)
 
@@ -233,9 +274,8 @@ def go_back(client: Client, not_pid: int) -> None:
     """tcmu-runner with the kept handler, until the next upgrade or boot."""
     words = re.search(r"argv\[\]=(.*?) ;", _unit("ExecStart").get("ExecStart", ""))
     command = words[1] if words else "/usr/bin/tcmu-runner"
-    GO_BACK.parent.mkdir(parents=True, exist_ok=True)
-    GO_BACK.write_text("# iraid: the installed handler did not load; upgrade-runner made this, and removes it.\n"
-                       f"[Service]\nExecStart=\nExecStart={command} --handler-path={shlex.quote(str(KEPT))}\n")
+    _write_go_back("# iraid: the installed handler did not load; upgrade-runner made this, and removes it.\n"
+                   f"[Service]\nExecStart=\nExecStart={command} --handler-path={shlex.quote(str(KEPT))}\n")
     _run("systemctl", "daemon-reload")
     _run("systemctl", "reset-failed", UNIT)
     done = _run("systemctl", "restart", UNIT)
@@ -249,6 +289,18 @@ def go_back(client: Client, not_pid: int) -> None:
     _forget_kept()  # whoever starts the runner next gets what is installed by then
     raise IraidError(f"neither the new handler nor the old one works: {why}", f"journalctl -u {UNIT}; LUNs answer with errors "
                      "until there is a handler", kind="unavailable")
+
+
+def _write_go_back(text: str) -> None:
+    try:
+        GO_BACK.parent.mkdir(parents=True, exist_ok=True)
+        GO_BACK.write_text(text)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            GO_BACK.unlink()  # half of it could keep the runner from starting
+        raise IraidError(f"the new handler does not work, and the runner can't be told to take the old one: {GO_BACK}: "
+                         f"{error.strerror}", f"make room in {GO_BACK.parent} and write there what follows, then systemctl "
+                         f"daemon-reload; systemctl restart {UNIT}:\n{text}", kind="io") from error
 
 
 def _forget_kept() -> None:
@@ -285,7 +337,7 @@ def upgrade(client: Client, given: argparse.Namespace) -> Upgrade:
         if not given.check:
             _forget_kept()
         return Upgrade("not running")
-    loaded = find_loaded(Path(f"/proc/{pid}/maps").read_text())
+    loaded = loaded_by(pid)
     if loaded is None:
         if not given.check:
             _forget_kept()  # or the restart that is proposed would load the old one
@@ -306,9 +358,10 @@ def upgrade(client: Client, given: argparse.Namespace) -> Upgrade:
     report.outcome = "possible"
     if given.check:
         return report
-    keep_old(mapped, installed)
-    _forget_kept()
-    _restart(client, pid, volumes, given.stop_seconds, report)
+    with uninterrupted():
+        keep_old(mapped, installed)
+        _forget_kept()
+        _restart(client, pid, volumes, given.stop_seconds, report)
     return report
 
 
@@ -338,8 +391,8 @@ def _restart(client: Client, pid: int, volumes: list[model.Volume], stop_seconds
         report.after = wait_for_handler(client, pid).version
         back = wait_for_volumes(client, running)
         _check_back(volumes, back)
-    except IraidError as error:
-        why = said_since(LOG, log_bytes) or error.message
+    except BaseException as error:  # whatever it is, the runner may be down
+        why = said_since(LOG, log_bytes) or (error.message if isinstance(error, IraidError) else repr(error))
         go_back(client, pid)
         with contextlib.suppress(IraidError):  # what the new one did is to be told
             wait_for_volumes(client, running)
@@ -349,19 +402,25 @@ def _restart(client: Client, pid: int, volumes: list[model.Volume], stop_seconds
     shutil.rmtree(KEPT, ignore_errors=True)
     report.outcome = "taken"
     report.seconds = round(time.monotonic() - begin, 2)
-    report.not_clean = [volume.name for volume in back if volume.regions.suspect > suspect.get(volume.name, 0)]
-    late = [f"volume {volume.name} is {volume.state}: {volume.reason or 'see iraid status'}" for volume in back
-            if volume.state not in ("active", "degraded")]
+    used = [volume for volume in back if volume.name in running]
+    report.not_clean = [volume.name for volume in used if volume.regions.suspect > suspect.get(volume.name, 0)]
+    late = [f"volume {volume.name} is {volume.state}: {volume.reason or 'see iraid status'}" for volume in used
+            if volume.state not in WORKS]
     report.notes += late
 
 
 def _check_back(before: list[model.Volume], back: list[model.Volume]) -> None:
-    """What worked has not failed."""
-    worked = {volume.name for volume in before if volume.state in ("active", "degraded")}
-    failed = [f"volume {volume.name} has failed: {volume.reason or 'no reason given'}" for volume in back
-              if volume.state == "failed" and volume.name in worked]
-    if failed:
-        raise IraidError("; ".join(failed), kind="unfit")
+    """What worked is there, and works if somebody uses it: nobody starts the others."""
+    found = {volume.name: volume for volume in back}
+    lost = []
+    for volume in before:
+        now = found.get(volume.name)
+        if volume.state not in WORKS or (now and (now.state in WORKS or (not volume.users and now.state != "failed"))):
+            continue
+        lost.append(f"volume {volume.name} is {now.state}: {now.reason or 'no reason given'}" if now
+                    else f"volume {volume.name} is not there")
+    if lost:
+        raise IraidError("; ".join(lost), kind="unfit")
 
 
 def _print(report: Upgrade, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 
@@ -102,6 +103,7 @@ class Machine:
         monkeypatch.setattr(upgrade, "restart", self.restart)
         monkeypatch.setattr(upgrade, "_run", self.run)
         monkeypatch.setattr(upgrade, "ANSWER_SECONDS", 0.0)
+        monkeypatch.setattr(upgrade, "OPEN_SECONDS", 0.0)
         monkeypatch.setattr(upgrade, "READY_SECONDS", 0.0)
 
     def restart(self, pid, stop_seconds):
@@ -125,7 +127,10 @@ class Machine:
     def volumes(self):
         if self.running_new and self.new == "crashes":
             raise IraidError("the connection ended", kind="unavailable")
-        return [volume("failed" if self.running_new and self.new == "fails" else "active")]
+        if self.running_new and self.new == "has no volume":
+            return []
+        states = {"fails": "failed", "leaves it stopped": "stopped", "never assembles it": "assembling"}
+        return [volume(states.get(self.new, "active") if self.running_new else "active")]
 
     def take(self):
         report = upgrade.Upgrade("possible", "/x/handler_iraid.so", "1.0")
@@ -139,13 +144,127 @@ def test_a_handler_that_works_is_taken(monkeypatch, tmp_path):
     assert (report.outcome, report.after, machine.starts) == ("taken", "2.0", ["new"])
 
 
-@pytest.mark.parametrize("new", ["does not start", "is silent", "crashes", "fails"])
+@pytest.mark.parametrize("new", ["does not start", "is silent", "crashes", "fails", "has no volume", "leaves it stopped",
+                                 "never assembles it"])
 def test_a_handler_that_does_not_work_makes_room_for_the_old_one(monkeypatch, tmp_path, new):
     machine = Machine(monkeypatch, tmp_path, new)
     with pytest.raises(IraidError, match=r"The old handler, version 1\.0, runs again"):
         machine.take()
     assert machine.starts == ["new", "old"]
     assert "handler-path" in upgrade.GO_BACK.read_text()
+
+
+@pytest.mark.parametrize("found", [[], [volume("stopped")]])
+def test_a_volume_that_is_not_begun_is_not_waited_for_as_one_that_is_assembled(monkeypatch, tmp_path, found):
+    """After 30 s its initiators' commands would fail."""
+    machine = Machine(monkeypatch, tmp_path, "works")
+    monkeypatch.setattr(upgrade, "OPEN_SECONDS", 0.2)
+    monkeypatch.setattr(upgrade, "READY_SECONDS", 60.0)
+    machine.volumes = lambda: found
+    assert upgrade.wait_for_volumes(machine, ["v0"]) == found
+    seen = iter([[volume("stopped")], [volume("assembling")], [volume("active")]])
+    machine.volumes = lambda: next(seen)
+    assert upgrade.wait_for_volumes(machine, ["v0"])[0].state == "active"
+
+
+def test_it_is_told_which_volume_the_new_handler_did_not_have(monkeypatch, tmp_path):
+    with pytest.raises(IraidError, match="volume v0 is not there"):
+        Machine(monkeypatch, tmp_path, "has no volume").take()
+    with pytest.raises(IraidError, match="volume v0 is stopped"):
+        Machine(monkeypatch, tmp_path, "leaves it stopped").take()
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    (volume("active", users=()), volume("stopped", users=())),  # nobody starts it again
+    (volume("suspended"), volume("suspended")),  # taken by --force
+])
+def test_what_did_not_work_before_or_is_not_used_needs_not_work_after(monkeypatch, tmp_path, before, after):
+    machine = Machine(monkeypatch, tmp_path, "works")
+    machine.volumes = lambda: [after]
+    report = upgrade.Upgrade("possible", "/x/handler_iraid.so", "1.0")
+    upgrade._restart(machine, 100, [before], 15, report)
+    assert report.outcome == "taken" and bool(report.notes) == bool(before.users)
+
+
+def running_machine(monkeypatch, tmp_path, new):
+    """With all that upgrade() looks at; the runner is this process."""
+    machine = Machine(monkeypatch, tmp_path, new)
+    installed = tmp_path / upgrade.HANDLER
+    installed.write_text("new")
+    monkeypatch.setattr(upgrade, "_unit", lambda *names: {"MainPID": str(os.getpid())})
+    monkeypatch.setattr(upgrade, "find_loaded", lambda maps: upgrade.Loaded(installed, "1-2"))
+    monkeypatch.setattr(upgrade, "is_new", lambda installed, mapped: True)
+    monkeypatch.setattr(upgrade, "keep_old", lambda mapped, path: upgrade.KEPT.mkdir())
+    monkeypatch.setattr(upgrade, "check_loads", lambda path: None)
+    return machine
+
+
+GIVEN = argparse.Namespace(check=False, again=False, force=False, stop_seconds=15)
+
+
+@pytest.mark.parametrize("number", upgrade.INTERRUPTIONS)
+@pytest.mark.parametrize("new", ["works", "is silent"])
+def test_nobody_interrupts_it_while_the_runner_is_down(monkeypatch, tmp_path, number, new):
+    """Ctrl-C goes to the commands that it runs, too."""
+    machine = running_machine(monkeypatch, tmp_path, new)
+    real = machine.restart
+
+    def interrupted(pid, stop_seconds):
+        os.kill(os.getpid(), number)
+        subprocess.run(["sh", "-c", f"kill -{int(number)} $$"], check=True)
+        return real(pid, stop_seconds)
+
+    monkeypatch.setattr(upgrade, "restart", interrupted)
+    before = signal.getsignal(number)
+    if new == "works":
+        assert upgrade.upgrade(machine, GIVEN).outcome == "taken"
+    else:
+        with pytest.raises(IraidError, match="runs again"):
+            upgrade.upgrade(machine, GIVEN)
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), OSError(5, "Input/output error"), ValueError("no JSON")])
+def test_whatever_goes_wrong_while_the_runner_is_down_brings_the_old_handler_back(monkeypatch, tmp_path, fault):
+    machine = Machine(monkeypatch, tmp_path, "works")
+    real = machine.version
+
+    def version():
+        if machine.running_new:
+            raise fault
+        return real()
+
+    machine.version = version
+    with pytest.raises(IraidError, match=r"version 1\.0, runs again"):
+        machine.take()
+    assert machine.starts == ["new", "old"]
+
+
+def test_a_way_back_that_can_not_be_written_is_told_with_what_to_write(monkeypatch, tmp_path):
+    machine = Machine(monkeypatch, tmp_path, "is silent")
+    upgrade.GO_BACK.parent.write_text("in the way")
+    with pytest.raises(IraidError, match="can't be told to take the old one") as told:
+        machine.take()
+    assert f"--handler-path={upgrade.KEPT}" in told.value.remedy and str(upgrade.GO_BACK) in told.value.message
+
+
+def test_a_runner_that_has_just_ended_is_told(monkeypatch, tmp_path):
+    machine = running_machine(monkeypatch, tmp_path, "works")
+    monkeypatch.setattr(upgrade, "_unit", lambda *names: {"MainPID": str(2**22 + 1)})  # no such process
+    with pytest.raises(IraidError, match=f"pid {2**22 + 1}.* has just ended") as told:
+        upgrade.upgrade(machine, GIVEN)
+    assert "systemctl status" in told.value.remedy
+    monkeypatch.undo()
+    with pytest.raises(IraidError, match="has just ended"):
+        upgrade.is_new(tmp_path / upgrade.HANDLER, upgrade.Path(f"/proc/{2**22 + 1}/map_files/1-2"))
+
+
+def test_a_folder_for_the_old_handler_that_can_not_be_made_is_told(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(upgrade, "KEPT", tmp_path / "file/lib/kept")
+    with pytest.raises(IraidError, match="nothing was changed: the old handler can't be kept in") as told:
+        upgrade.check_room()
+    assert "can be written to" in told.value.remedy
 
 
 def test_without_either_the_next_start_takes_what_is_installed(monkeypatch, tmp_path):
