@@ -1,6 +1,7 @@
 """What the Ansible role's modules decide, of what there is and what is wanted."""
 
 import copy
+import re
 
 import ansible_role  # noqa: F401 - puts the role's module_utils on the path
 import pytest
@@ -275,6 +276,44 @@ def test_a_storage_object_of_another_disk_is_refused():
     dump["storage_objects"][0]["dev"] = "/dev/sda"
     with pytest.raises(lio_plan.Refused, match="/dev/sda"):
         lio_plan.plan_target(target(), dump)
+
+
+OTHER = "iqn.2026-01.org.example:disk-1"
+
+
+def named(iqn, path, **more):
+    return target(iqn=iqn, luns=(lio_plan.Backing(lio_plan.storage_name(iqn, 0), file=path, size_bytes=1 << 20),), **more)
+
+
+def both(first, second):
+    return {key: lio(first)[key] + lio(second)[key] for key in ("targets", "storage_objects")}
+
+
+@pytest.mark.parametrize("iqn", ["iqn.2026-01.org.example:disk.1", "iqn.2026-01.com.example:disk-1"])
+def test_targets_whose_storage_objects_would_have_one_name_have_two(iqn):
+    first, wanted = named(OTHER, "/a.img"), named(iqn, "/b.img")
+    assert wanted.luns[0].name == first.luns[0].name == "disk-1-0"
+    second = lio_plan.with_own_names(wanted, lio(first), {})
+    assert re.fullmatch("disk-1-0-[0-9a-f]{8}", second.luns[0].name)
+    assert lio_plan.with_own_names(wanted, {}, lio(first)) == second  # saved, and not restored
+    assert "storage" in verbs(second, lio(first))
+
+    dump = both(first, second)
+    assert lio_plan.with_own_names(first, dump, dump) == first and verbs(first, dump) == []
+    assert lio_plan.with_own_names(wanted, dump, dump) == second and verbs(second, dump) == []
+    assert lio_plan.with_own_names(wanted, lio(second), {}) == second  # the first is gone
+
+
+def test_a_storage_object_keeps_its_name_where_no_other_target_s_disk_has_it():
+    wanted = named(OTHER, "/a.img")
+    assert lio_plan.with_own_names(wanted, {}, {}) == wanted
+    assert lio_plan.with_own_names(wanted, lio(wanted), lio(wanted)) == wanted
+    same_disk = lio(named("iqn.2026-01.com.example:disk-1", "/a.img"))
+    assert lio_plan.with_own_names(wanted, same_disk, {}) == wanted
+    nobodys = lio(wanted) | {"targets": []}
+    nobodys["storage_objects"][0]["dev"] = "/other.img"
+    with pytest.raises(lio_plan.Refused, match="take the other away"):
+        lio_plan.plan_target(lio_plan.with_own_names(wanted, nobodys, {}), nobodys)
 
 
 def test_others_stay_in_the_saved_configuration_though_they_do_not_run():

@@ -293,6 +293,57 @@ def test_a_target_that_tgt_took_by_half_is_loaded_again(tgt):
     assert len(list(tgt.iterdir())) == 1
 
 
+TWINS = ["iqn.2026-01.org.example:disk.1", "iqn.2026-01.org.example:disk-1"]
+OLD_NAME = "iraid-iqn-2026-01-org-example-disk-1.conf"  # of both
+
+
+@pytest.fixture
+def two_tgt(tmp_path, monkeypatch):
+    """Tools of a tgt that takes whatever it is told to update."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tmp_path / "conf.d").mkdir()
+    (tools / "tgtadm").write_text(f"#!/bin/sh\ncat {tmp_path}/serves 2>/dev/null || true\n")
+    (tools / "tgt-admin").write_text(f"#!/bin/sh\necho \"Target 1: $2\" >>{tmp_path}/serves\n")
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    return tmp_path / "conf.d"
+
+
+def serve_twins(folder):
+    return [tgt_module(folder, iqn=iqn, luns=[{"file": f"{folder.parent}/{number}.img", "size": "1M"}])["changed"]
+            for number, iqn in enumerate(TWINS)]
+
+
+def test_targets_with_like_names_have_a_file_each(two_tgt):
+    assert serve_twins(two_tgt) == [True, True]
+    text = "".join(path.read_text() for path in two_tgt.iterdir())
+    assert all(f"<target {iqn}>" in text for iqn in TWINS) and len(list(two_tgt.iterdir())) == 2
+    assert serve_twins(two_tgt) == [False, False]
+
+
+def test_a_file_with_the_name_that_the_role_gave_before_is_taken_over(two_tgt):
+    serve_twins(two_tgt)
+    mine = next(path for path in two_tgt.iterdir() if f"<target {TWINS[1]}>" in path.read_text())
+    text = mine.read_text()
+    mine.rename(two_tgt / OLD_NAME)
+    given = {"iqn": TWINS[1], "luns": [{"file": f"{two_tgt.parent}/1.img", "size": "1M"}], "open_to_all": True,
+             "folder": str(two_tgt)}
+    assert run_module("iraid_tgt_target", given, check_mode=True)["changed"] is True and not mine.exists()
+    result = run_module("iraid_tgt_target", given)
+    assert result["changes"] == [f"{two_tgt / OLD_NAME} renamed to {mine}"]
+    assert mine.read_text() == text and not (two_tgt / OLD_NAME).exists()
+    assert serve_twins(two_tgt) == [False, False]
+
+
+def test_a_file_with_the_name_of_before_stays_where_it_is_another_s(two_tgt):
+    (two_tgt / OLD_NAME).write_text(f"<target {TWINS[1]}>\n</target>\n<target iqn.2026-01.org.example:more>\n</target>\n")
+    before = (two_tgt / OLD_NAME).read_text()
+    assert serve_twins(two_tgt)[0] is True
+    assert (two_tgt / OLD_NAME).read_text() == before
+
+
 def examined(superblock=None, copies="absent"):
     """Of any device."""
     return lambda asked: {"member": asked["member"], "device": {"size_bytes": 1 << 30}, "session": {},

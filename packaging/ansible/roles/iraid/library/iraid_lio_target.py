@@ -186,10 +186,14 @@ def wanted(given):
         queue_depth=given["queue_depth"])
 
 
+def saved(path):
+    content = path.read_text() if path.exists() else ""
+    return json.loads(content) if content.strip() else {}
+
+
 def save(path, want, running):
     """True if the file is another one now.  Mode 0600: it holds secrets."""
-    content = path.read_text() if path.exists() else ""
-    before = json.loads(content) if content.strip() else {}
+    before = saved(path)
     merged = lio_plan.merge_saved(before, running, want)
     if merged == before:
         return False
@@ -219,7 +223,9 @@ def run(module):
         changes += [step.text for step in lio_plan.plan_target(want, {}).steps]
         return module.exit_json(changed=True, changes=changes, diff=diff([], changes))
     lio = Lio(rtslib_fb, want)
-    plan = lio_plan.plan_target(want, lio.dump())
+    file, running = Path(rtslib_fb.root.default_save_file), lio.dump()
+    want = lio_plan.with_own_names(want, running, saved(file))
+    plan = lio_plan.plan_target(want, running)
     changes += [step.text for step in plan.steps]
     for warning in plan.warnings:
         module.warn(warning)
@@ -232,7 +238,6 @@ def run(module):
             except (rtslib_fb.RTSLibError, OSError) as error:
                 module.fail_json(msg=f"LIO refused: {step.text}: {error}: see dmesg | tail; what was made before it "
                                      "stays, and the next run goes on from there", changes=changes)
-        file = Path(rtslib_fb.root.default_save_file)
         if save(file, want, lio.dump()) and not changes:
             changes.append(f"target {want.iqn} in {file}")
     return module.exit_json(changed=bool(changes), changes=changes, diff=diff([], changes))

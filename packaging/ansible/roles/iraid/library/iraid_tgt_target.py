@@ -150,10 +150,14 @@ def run(module):
     short = backing.short_files(luns)
     changes = [f"file {path} of {size_bytes} bytes" for path, size_bytes in short]
     path = Path(given["folder"]) / tgt_config.file_name(name)
+    old = tgt_config.file_before(path.parent, name)
     text = tgt_config.text(name, [(one.device or one.file, one.write_back) for one in luns], given["initiators"],
                            given["addresses"], given["user"], given["secret"], given["parameters"])
-    before = path.read_text() if path.exists() else None
+    there = old or path
+    before = there.read_text() if there.exists() else None
     written = before != text
+    if old:
+        changes.append(f"{old} renamed to {path}")
     if written:
         changes.append(f"target {name} in {path}")
     if not module.check_mode:
@@ -163,6 +167,8 @@ def run(module):
         if short and name in running:
             module.warn(f"tgt serves files of {name} as large as they were when it opened them: systemctl restart tgt, "
                         "one host after the other, with iraid wait in between")
+        if old:
+            old.replace(path)
         if written:
             files.write(path, text)
         if name not in running or (written and not running[name]):

@@ -6,7 +6,8 @@ A step that LIO is already through with is not in the list.  Nothing is removed:
 wanted stay, since they may be somebody's.
 """
 
-from dataclasses import dataclass, field
+import hashlib
+from dataclasses import dataclass, field, replace
 
 from . import names
 
@@ -77,8 +78,38 @@ class Plan:
 
 
 def storage_name(iqn, lun):
-    """LIO's storage objects have names without dots and slashes; the target's name makes it one of its own."""
+    """LIO's storage objects have names without dots and slashes.  Two targets may have the same: see with_own_names()."""
     return f"{iqn.rpartition(':')[2] if ':' in iqn else iqn}-{lun}".replace(":", "-").replace(".", "-")
+
+
+def with_own_names(want, *configurations):
+    """`want`, with a digest of the target's name in those of storage objects that are another target's already.
+
+    configurations: LIO's, of what runs and of what is saved.  What has a digest keeps it when the other target is gone.
+    """
+    return replace(want, luns=tuple(_with_own_name(want.iqn, one, configurations) for one in want.luns))
+
+
+def _with_own_name(iqn, backing, configurations):
+    digest = hashlib.sha256(iqn.encode()).hexdigest()[:8]
+    longer = replace(backing, name=f"{backing.name}-{digest}")
+    for one in configurations:
+        if _find_storage(longer, one) or _is_anothers(iqn, backing, one):
+            return longer
+    return backing
+
+
+def _is_anothers(iqn, backing, configuration):
+    """Another disk's, which another target serves.  One disk in two targets has one storage object."""
+    users = {target["wwn"] for target in configuration.get("targets", ()) for group in target.get("tpgs", ())
+             for lun in group.get("luns", ()) if lun["storage_object"] == backing.path}
+    there = _find_storage(backing, configuration)
+    return bool(users - {iqn}) and (there or {}).get("dev") != (backing.device or backing.file)
+
+
+def _find_storage(backing, configuration):
+    return next((one for one in configuration.get("storage_objects", ())
+                 if (one["plugin"], one["name"]) == (backing.plugin, backing.name)), None)
 
 
 def plan_target(want, dump):
@@ -104,8 +135,7 @@ def plan_target(want, dump):
 
 def _plan_storage(backing, dump, plan):
     where = backing.device or backing.file
-    there = next((one for one in dump.get("storage_objects", ())
-                  if (one["plugin"], one["name"]) == (backing.plugin, backing.name)), None)
+    there = _find_storage(backing, dump)
     if there is None:
         plan.add("storage", f"storage object {backing.name} of {where}", backing)
         return

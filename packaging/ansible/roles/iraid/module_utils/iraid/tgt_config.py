@@ -9,7 +9,15 @@ FIRST_LUN = 1  # tgt keeps LUN 0 for its controller
 
 
 def file_name(iqn):
-    return f"iraid-{re.sub('[^a-z0-9-]', '-', iqn)}.conf"
+    return f"iraid-{iqn}.conf"  # as it is: no other target has it
+
+
+def file_before(folder, iqn):
+    """The file of this target alone under the name that the role gave files before; None if there is none."""
+    path = folder / f"iraid-{re.sub('[^a-z0-9-]', '-', iqn)}.conf"
+    if not path.is_file() or re.findall(r"^\s*<target\s+([^\s>]+)\s*>", path.read_text(), re.MULTILINE) != [iqn]:
+        return None
+    return path
 
 
 def text(iqn, luns, initiators, addresses, user, secret, parameters):
