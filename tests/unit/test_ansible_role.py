@@ -3,6 +3,7 @@
 import ast
 import fcntl
 import json
+import os
 import re
 import stat
 import threading
@@ -530,6 +531,33 @@ def test_a_lock_that_is_never_free_is_named(config_command, monkeypatch):
         result = settings_module(config_command, {"volumes": {"give_up": "8s"}})
     assert result["failed"] and f"fuser {locked}" in result["msg"]
     assert not (config_command.parent / "etc/gateway.conf").exists()
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o600, 0o644])
+def test_a_link_to_a_configuration_file_stays_and_so_do_its_mode_and_owner(config_command, mode):
+    file, real = config_command.parent / "etc/gateway.conf", config_command.parent / "srv/gateway.conf"
+    for folder in (file.parent, real.parent):
+        folder.mkdir()
+    real.write_text("[volumes]\ngive_up = 5s\n")
+    real.chmod(mode)
+    owner = (1, 2) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(real, *owner)
+    file.symlink_to("../srv/gateway.conf")
+    assert settings_module(config_command, {"volumes": {"give_up": "8s"}})["changed"] is True
+    assert file.is_symlink() and real.read_text() == "[volumes]\ngive_up = 8s\n"
+    status = real.stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (mode, *owner)
+    assert [path.name for path in real.parent.iterdir()] == ["gateway.conf"]
+
+
+def test_a_secrets_file_does_not_take_after_what_was_there(tmp_path):
+    path, real = tmp_path / "v0", tmp_path / "real"
+    real.write_text("shown to all\n")
+    real.chmod(0o644)
+    path.symlink_to(real)
+    given = {"files": [{"path": str(path), "user": "u", "secret": SECRET}]}
+    assert run_module("iraid_secrets", given)["changed"] is True
+    assert not path.is_symlink() and stat.S_IMODE(path.stat().st_mode) == 0o600 and SECRET not in real.read_text()
 
 
 def test_secrets_files_are_root_s_alone_and_written_once(tmp_path):

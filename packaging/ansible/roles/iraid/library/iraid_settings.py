@@ -128,7 +128,7 @@ def replace(path, before, text, lock):
     with conf_file.locked(lock):
         if (path.read_text() if path.exists() else "") != before:
             return False
-        files.write(path, text)
+        conf_file.rewrite(path, text)
     return True
 
 

@@ -3,6 +3,8 @@
 import contextlib
 import fcntl
 import os
+import stat
+import tempfile
 import time
 
 VOLUMES_LOCK = "volumes.lock"
@@ -29,6 +31,46 @@ def locked(name):
     try:
         _wait_for(descriptor, path)
         yield
+    finally:
+        os.close(descriptor)
+
+
+def rewrite(path, text):
+    """A file that is there keeps its mode, owner and group, and where a link leads to it, the link stays.  A new one is
+    its maker's alone.
+    """
+    real = os.path.realpath(path) if os.path.exists(path) else os.fspath(path)
+    before = os.stat(real) if os.path.exists(real) else None
+    folder = os.path.dirname(real)
+    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f".{os.path.basename(real)}.")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            if before:
+                _take_after(file.fileno(), before)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, real)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def _take_after(descriptor, before):
+    """Whose it is first: nobody who could not read the file that was there may read this one."""
+    mode = stat.S_IMODE(before.st_mode) & 0o777
+    try:
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+    except PermissionError:
+        mode &= 0o700
+    os.fchmod(descriptor, mode)
+
+
+def _sync_folder(folder):
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -1,4 +1,4 @@
-"""Files that hold secrets: mode 0600 from the first byte on, replaced at once or not at all."""
+"""Files that hold secrets (others: conf_file.py): mode 0600 from the first byte on, replaced at once or not at all."""
 
 import os
 import tempfile
