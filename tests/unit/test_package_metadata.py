@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -130,3 +131,125 @@ def test_maintainer_scripts_are_shell_that_parses():
     for path in scripts:
         subprocess.run(["sh", "-n", path], check=True)
         assert "#DEBHELPER#" in path.read_text()
+
+
+# --- what the scripts of both do, on a machine that is a folder ---
+
+PREVIOUS = "run/systemd/system/tcmu-runner.service.d/iraid-previous-handler.conf"
+DEBIAN = {"post": ("postinst", {1: ["configure", ""], 2: ["configure", "0.0.9"]}), "preun": ("prerm", {0: ["remove"]}),
+          "postun": ("postrm", {0: ["remove"]})}
+
+
+def scriptlet(when: str, package: str = "") -> str:
+    """Of the spec, as rpm would run it."""
+    head = f"%{when} {package}".strip()
+    found = re.search(rf"^{head}\n(.*?)^%(?:post|preun|postun|files)\b", SPEC, re.MULTILINE | re.DOTALL)
+    assert found, f"the spec has no {head}"
+    return found[1].replace("%%", "%").replace("%{_libexecdir}", "/usr/libexec")
+
+
+class Machine:
+    """systemctl and upgrade-runner are noted in `did`; `active` and `enabled` are units."""
+
+    def __init__(self, root: Path, active: str = "", enabled: str = "", luns: str = ""):
+        self.root, self.notes = root, root / "notes"
+        for folder in ("bin", "usr/libexec/iraid", Path(PREVIOUS).parent, "sys/kernel/config/target/core"):
+            (root / folder).mkdir(parents=True)
+        (root / PREVIOUS).touch()
+        self.notes.touch()
+        if luns:
+            lun = root / f"sys/kernel/config/target/core/user_0/{luns}"
+            lun.mkdir(parents=True)
+            (lun / "info").write_text(f"Status: ACTIVATED\n        Config: iraid/{luns} Size: 1\n")
+        for name in ("bin/systemctl", "bin/deb-systemd-invoke", "usr/libexec/iraid/upgrade-runner"):
+            (root / name).write_text(f"""#!/bin/sh
+for unit; do :; done
+case $1 in
+is-active) case " {active} " in *" $unit "*) exit 0 ;; esac; exit 3 ;;
+is-enabled) case " {enabled} " in *" $unit "*) exit 0 ;; esac; exit 1 ;;
+esac
+echo {"upgrade-runner" if "upgrade" in name else '"$@"'} | sed 's/--no-reload //; s/[.]service//g' >>{self.notes}
+""")
+            (root / name).chmod(0o755)
+
+    def run(self, text: str, words: list[str]) -> subprocess.CompletedProcess[str]:
+        for folder in ("/run/systemd", "/sys/kernel", "/usr/libexec"):
+            text = text.replace(folder, f"{self.root}{folder}")
+        script = self.root / "script"
+        script.write_text(text)
+        return subprocess.run(["sh", script, *words], env={"PATH": f"{self.root}/bin:/usr/bin:/bin"}, text=True,
+                              capture_output=True, check=False)
+
+    def did(self, *verbs: str) -> list[str]:
+        return [line for line in self.notes.read_text().splitlines() if line.split()[0] in verbs]
+
+
+def runs(machine: Machine, kind: str, when: str, count: int) -> subprocess.CompletedProcess[str]:
+    """The package's script; count: rpm's argument, of packages that are there afterwards."""
+    if kind == "rpm":
+        return machine.run(scriptlet(when), [str(count)])
+    suffix, words = DEBIAN[when]
+    return machine.run((ROOT / f"debian/iraid.{suffix}").read_text(), words[count])
+
+
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+@pytest.mark.parametrize(("count", "state", "expected", "previous"), [
+    (1, {}, [], False),
+    (1, {"enabled": "tcmu-runner.service"}, ["start tcmu-runner"], False),
+    (1, {"active": "tcmu-runner.service"}, ["restart tcmu-runner"], False),
+    (2, {"active": "tcmu-runner.service"}, ["restart tcmu-runner"], False),
+    (1, {"active": "tcmu-runner.service", "luns": "v0"}, [], True),
+    (2, {"active": "tcmu-runner.service", "luns": "v0"}, ["upgrade-runner"], True),  # which forgets it itself
+])
+def test_a_package_that_is_installed_loads_its_handler(tmp_path, kind, count, state, expected, previous):
+    machine = Machine(tmp_path, **state)
+    done = runs(machine, kind, "post", count)
+    assert done.returncode == 0
+    assert machine.did("start", "restart", "upgrade-runner") == expected
+    assert (tmp_path / PREVIOUS).exists() == previous
+    assert ("was not restarted" in done.stderr) == (not expected and bool(state))
+
+
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+@pytest.mark.parametrize(("state", "expected"), [({}, []), ({"active": "tcmu-runner.service"}, ["restart tcmu-runner"]),
+                                                 ({"active": "tcmu-runner.service", "luns": "other"}, [])])
+def test_a_package_that_is_removed_leaves_no_way_to_the_previous_handler(tmp_path, kind, state, expected):
+    machine = Machine(tmp_path, **state)
+    assert runs(machine, kind, "postun", 0).returncode == 0
+    assert machine.did("start", "restart") == expected and not (tmp_path / PREVIOUS).exists()
+
+
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_a_package_whose_volumes_are_exported_is_not_removed(tmp_path, kind):
+    exported = runs(Machine(tmp_path / "exported", luns="v0"), kind, "preun", 0)
+    assert exported.returncode == 1 and "initiators: v0" in exported.stderr and "remedy" in exported.stderr
+    assert runs(Machine(tmp_path / "free"), kind, "preun", 0).returncode == 0
+
+
+def test_an_rpm_upgrade_restarts_the_services_that_run_and_keeps_the_way_back(tmp_path):
+    machine = Machine(tmp_path)
+    assert machine.run(scriptlet("post"), ["2"]).returncode == 0
+    assert machine.run(scriptlet("post", "exporter"), ["2"]).returncode == 0
+    assert machine.did("try-restart") == ["try-restart iraid-monitor iraid-scrub.timer", "try-restart iraid-exporter"]
+    (tmp_path / PREVIOUS).touch()
+    assert machine.run(scriptlet("postun"), ["1"]).returncode == 0  # of the old package, after the new one's
+    assert machine.run(scriptlet("preun", "exporter"), ["1"]).returncode == 0
+    assert (tmp_path / PREVIOUS).exists() and machine.did("disable", "restart", "start") == []
+
+
+def test_an_rpm_that_is_installed_starts_what_the_distribution_enables_and_a_removal_stops_it(tmp_path):
+    machine = Machine(tmp_path, enabled="iraid-exporter.service iraid-scrub.timer")
+    for package in ("", "exporter"):
+        assert machine.run(scriptlet("post", package), ["1"]).returncode == 0
+        assert machine.run(scriptlet("preun", package), ["0"]).returncode == 0
+        assert machine.run(scriptlet("postun", package), ["0"]).returncode == 0
+    assert machine.did("preset", "start") == ["preset iraid-scrub.timer", "start iraid-scrub.timer",
+                                              "preset iraid-exporter", "start iraid-exporter"]
+    assert machine.did("disable") == ["disable --now iraid-scrub.timer iraid-scrub iraid-monitor",
+                                      "disable --now iraid-exporter"]
+
+
+@pytest.mark.skipif(shutil.which("rpmspec") is None, reason="rpmspec is not installed; run scripts/deps --long")
+def test_rpm_reads_the_spec(tmp_path):
+    done = subprocess.run(["rpmspec", "--parse", ROOT / "packaging/rpm/iraid.spec"], text=True, capture_output=True, check=True)
+    assert "-printf '%f '" in done.stdout and "%{_libexecdir}" not in done.stdout
