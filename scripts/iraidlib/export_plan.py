@@ -6,7 +6,8 @@
 
 The dump is RTSRoot().dump(), the form of saveconfig.json.  A step that LIO is already through with is
 not in the list, so a second run has nothing to do.  Settings of a portal group that other LUNs use are
-left alone; where that can't be (authentication, demo mode) the export is refused.
+left alone; where that can't be (authentication, demo mode) the export is refused.  LUNs that are saved
+and don't run (they could not be restored at boot) count as there: they keep their numbers.
 """
 
 import ipaddress
@@ -182,13 +183,43 @@ def _credentials(holder: Dump) -> Credentials | None:
 # --- export ---
 
 
-def plan_export(request: ExportRequest, dump: Dump) -> ExportPlan:
-    """Raises IraidError when LIO's present configuration stands against it."""
+@dataclass
+class _Group:
+    """The target's portal group, as it runs and as it is saved; empty where it is not."""
+
+    iqn: str
+    running: Dump
+    saved: Dump
+    ours: set[str]  # paths of the volume's storage objects
+
+    @property
+    def now(self) -> Dump:
+        """Whose settings count."""
+        return self.running or self.saved
+
+    @property
+    def acls(self) -> dict[str, Dump]:
+        return _acls(self.saved) | _acls(self.running)
+
+    @property
+    def others(self) -> str:
+        """Its other LUNs in words, empty if there are none."""
+        if _other_luns(self.running, self.ours):
+            return "other LUNs"
+        return "other LUNs, which are saved and do not run," if _other_luns(self.saved, self.ours) else ""
+
+
+def plan_export(request: ExportRequest, dump: Dump, saved: Dump | None = None) -> ExportPlan:
+    """saved: LIO's saved configuration, if the export will be saved.
+    Raises IraidError when LIO's present configuration stands against it.
+    """
     storage = storage_of_volume(dump, request.volume)
     name = storage["name"] if storage else request.volume
-    group = find_group(dump, request.iqn) or {}
+    ours = {name, *(s["name"] for s in storages_of_volume(saved or {}, request.volume))}
+    group = _Group(request.iqn, find_group(dump, request.iqn) or {}, find_group(saved or {}, request.iqn) or {},
+                   set(map(storage_path, ours)))
     lun, is_new = _lun_index(group, name)
-    _check_group(request, group, name)
+    _check_group(request, group)
 
     plan = ExportPlan(lun)
     if request.credentials:
@@ -196,59 +227,65 @@ def plan_export(request: ExportRequest, dump: Dump) -> ExportPlan:
     _plan_storage(request, dump, storage, plan)
     if find_target(dump, request.iqn) is None:
         plan.steps.append(CreateTarget(request.iqn))
-    if not group:
+    if not group.running:
         plan.steps.append(CreateGroup(request.iqn))
-    _plan_settings(request, group, name, plan)
+    _plan_settings(request, group, plan)
     if is_new:
         plan.steps.append(CreateLun(request.iqn, lun, name))
-    _plan_portals(request, group, plan)
+    _plan_portals(request, group.running, plan)
     _plan_access(request, group, lun, plan)
-    if not group.get("enable"):
+    if not group.running.get("enable"):
         plan.steps.append(EnableGroup(request.iqn))
     return plan
 
 
-def _lun_index(group: Dump, storage: str) -> tuple[int, bool]:
-    taken = {lun["index"]: lun["storage_object"] for lun in group.get("luns", ())}
+def _luns(group: Dump) -> dict[int, str]:
+    return {lun["index"]: lun["storage_object"] for lun in group.get("luns", ())}
+
+
+def _lun_index(group: _Group, storage: str) -> tuple[int, bool]:
+    """And whether it is to be made: by its saved number if that is free, or by the lowest that is."""
+    taken, saved = _luns(group.running), _luns(group.saved)
     for index, path in taken.items():
         if path == storage_path(storage):
             return index, False
-    return next(i for i in range(len(taken) + 1) if i not in taken), True
+    had = [index for index, path in saved.items() if path in group.ours and index not in taken]
+    numbers = taken.keys() | saved.keys()
+    return next(i for i in (*had, *range(len(numbers) + 1)) if i in had or i not in numbers), True
 
 
-def _is_shared(group: Dump, storage: str) -> bool:
-    return any(lun["storage_object"] != storage_path(storage) for lun in group.get("luns", ()))
+def _other_luns(group: Dump, ours: set[str]) -> bool:
+    return any(path not in ours for path in _luns(group).values())
 
 
-def _check_group(request: ExportRequest, group: Dump, storage: str) -> None:
-    acls = _acls(group)
-    if not request.initiators and not request.demo_mode and not acls:
+def _check_group(request: ExportRequest, group: _Group) -> None:
+    if not request.initiators and not request.demo_mode and not _acls(group.running):
         raise IraidError(
             f"nobody may use target {request.iqn}: no --acl was given",
             "give --acl INITIATOR for each initiator; its name is in /etc/iscsi/initiatorname.iscsi "
             "(Linux), `iscsicli` (Windows) or the adapter's properties (ESXi); or --demo-mode, which "
             "lets everybody in", kind="invalid")
-    is_open = is_on(group, "generate_node_acls")
-    if _is_shared(group, storage) and is_open != request.demo_mode:
+    is_open = is_on(group.now, "generate_node_acls")
+    if group.others and is_open != request.demo_mode:
         state = "is in demo mode" if is_open else "lets named initiators in only"
-        raise IraidError(f"target {request.iqn} has other LUNs and {state}",
+        raise IraidError(f"target {request.iqn} has {group.others} and {state}",
                          "export under another --iqn", kind="in_use")
-    _check_secrets(request, group, acls, storage)
+    _check_secrets(request, group)
 
 
-def _check_secrets(request: ExportRequest, group: Dump, acls: dict[str, Dump],
-                   storage: str) -> None:
+def _check_secrets(request: ExportRequest, group: _Group) -> None:
     """CHAP is on or off for a whole portal group: nobody may be locked out, or let in, by surprise."""
     if request.demo_mode:
         return
-    asks_chap = bool(group) and is_on(group, "authentication")
+    asks_chap = is_on(group.now, "authentication")
     if request.credentials is None and asks_chap:
+        acls = _acls(group.running)
         without = [i for i in request.initiators if not _has_secret(acls.get(i, {}))]
-        if without and (_is_shared(group, storage) or any(map(_has_secret, acls.values()))):
+        if without and (group.others or any(map(_has_secret, group.acls.values()))):
             raise IraidError(f"target {request.iqn} asks for CHAP, and {without[0]} has no secret",
                              "give --chap-file", kind="invalid")
     if request.credentials is not None and not asks_chap:
-        without = [i for i, acl in acls.items()
+        without = [i for i, acl in group.acls.items()
                    if i not in request.initiators and not _has_secret(acl)]
         if without:
             raise IraidError(f"with --chap-file target {request.iqn} would refuse {without[0]}, "
@@ -322,22 +359,23 @@ def group_attributes(request: ExportRequest) -> dict[str, str]:
     }
 
 
-def _plan_settings(request: ExportRequest, group: Dump, storage: str, plan: ExportPlan) -> None:
+def _plan_settings(request: ExportRequest, group: _Group, plan: ExportPlan) -> None:
     """Before any ACL is made: an ACL takes its queue depth from the group when it is made."""
-    wanted = {} if _is_shared(group, storage) else group_attributes(request)
+    are_others = bool(group.running and group.others)
+    wanted = {} if are_others else group_attributes(request)
     if request.credentials is not None:
         wanted["authentication"] = "1"
-    elif request.demo_mode or not any(map(_has_secret, _acls(group).values())):
-        if not _is_shared(group, storage):
+    elif request.demo_mode or not any(map(_has_secret, group.acls.values())):
+        if not are_others:
             wanted["authentication"] = "0"  # the kernel's default is 1
-    now = group.get("attributes", {})
+    now = group.running.get("attributes", {})
     for attribute, value in wanted.items():
         if str(now.get(attribute)) != value:
             previous = str(now[attribute]) if attribute in now else None
             plan.steps.append(SetGroupAttribute(request.iqn, attribute, value, previous))
-    if _is_shared(group, storage):
+    if are_others:
         return
-    now = group.get("parameters", {})
+    now = group.running.get("parameters", {})
     for parameter, value in GROUP_PARAMETERS.items():
         if now.get(parameter) != value:
             plan.steps.append(SetGroupParameter(request.iqn, parameter, value, now.get(parameter)))
@@ -353,11 +391,11 @@ def _plan_portals(request: ExportRequest, group: Dump, plan: ExportPlan) -> None
     plan.steps += [CreatePortal(request.iqn, p) for p in wanted if p not in there]
 
 
-def _plan_access(request: ExportRequest, group: Dump, lun: int, plan: ExportPlan) -> None:
-    if request.demo_mode and request.credentials != _credentials(group):
+def _plan_access(request: ExportRequest, group: _Group, lun: int, plan: ExportPlan) -> None:
+    if request.demo_mode and request.credentials != _credentials(group.running):
         plan.steps.append(SetCredentials(request.iqn, None, request.credentials,
-                                         _credentials(group)))
-    acls = _acls(group)
+                                         _credentials(group.running)))
+    acls, saved = _acls(group.running), _acls(group.saved)
     for initiator in dict.fromkeys(request.initiators):
         acl = acls.get(initiator, {})
         if not acl:
@@ -365,20 +403,22 @@ def _plan_access(request: ExportRequest, group: Dump, lun: int, plan: ExportPlan
         before = _credentials(acl)
         if request.credentials is not None and request.credentials != before:
             plan.steps.append(SetCredentials(request.iqn, initiator, request.credentials, before))
-        index = _mapped_index(acl, lun)
+        index = _mapped_index(acl, saved.get(initiator, {}), lun)
         if index is not None:
             plan.steps.append(MapLun(request.iqn, initiator, index, lun))
 
 
-def _mapped_index(acl: Dump, lun: int) -> int | None:
-    """None if it is mapped; else the same number if it is free, or the lowest that is."""
+def _mapped_index(acl: Dump, saved: Dump, lun: int) -> int | None:
+    """None if it is mapped; else its saved number or the same number if that is free, or the lowest that is."""
     mapped = {m["index"]: m["tpg_lun"] for m in acl.get("mapped_luns", ())}
     if lun in mapped.values():
         return None
-    free = next((i for i in (lun, *range(LUN_INDEX_MAX + 1))
-                 if i not in mapped and i <= LUN_INDEX_MAX), None)
+    had = [m["index"] for m in saved.get("mapped_luns", ()) if m["tpg_lun"] == lun]
+    taken = mapped.keys() | {m["index"] for m in saved.get("mapped_luns", ()) if m["tpg_lun"] != lun}
+    free = next((i for i in (*had, lun, *range(LUN_INDEX_MAX + 1))
+                 if i not in taken and i <= LUN_INDEX_MAX), None)
     if free is None:
-        raise IraidError(f"initiator {acl.get('node_wwn')} has {len(mapped)} LUNs, and no number is "
+        raise IraidError(f"initiator {acl.get('node_wwn')} has {len(taken)} LUNs, and no number is "
                          "free", "unmap one", kind="in_use")
     return free
 
@@ -448,7 +488,7 @@ def plan_unexport(volume: str, iqn: str | None, dump: Dump) -> list[Step]:
 
 def _plan_leave(target: Dump, iqn: str, storage: str) -> list[Step]:
     groups = target.get("tpgs", ())
-    if any(_is_shared(group, storage) for group in groups):
+    if any(_other_luns(group, {storage_path(storage)}) for group in groups):
         return [Delete(CreateLun(iqn, lun["index"], storage, group["tag"]))
                 for group in groups
                 for lun in group.get("luns", ())

@@ -84,13 +84,15 @@ def export(request: export_plan.ExportRequest, save: bool = True, dry_run: bool 
         lio = Lio()
         before = saved.load(lio.save_file) if save else None
         running = lio.dump()
-        plan = export_plan.plan_export(request, running)
+        plan = export_plan.plan_export(request, running, before)
         file = None
         if not dry_run:
             plan.warnings += steps.carry_out(plan.steps, lio.apply)
             running = lio.dump()
-            storage = export_plan.storage_of_volume(running, request.volume) or {}
-            file = lio.save(before, running, {storage.get("name", "")}, {request.iqn}) if save else None
+        if save and not dry_run:
+            names = _names(request.volume, running, before)
+            plan.warnings += saved.displaced(before, running, names, {request.iqn})
+            file = lio.save(before, running, names, {request.iqn})
     group = export_plan.find_group(running, request.iqn) or {}
     return Exported(
         name=request.volume, iqn=request.iqn, lun=plan.lun,
@@ -145,6 +147,11 @@ def grow(volume: str, size_bytes: int, save: bool = True) -> GrownLuns:
     luns = [GrownLun(s["name"], export_plan.targets_of_storage(dump, s["name"]), s["size"], sizes[s["name"]])
             for s in storages]
     return GrownLuns(luns, initiators, file, plan.warnings)
+
+
+def _names(volume: str, *configs: saved.Config | None) -> set[str]:
+    """Of the volume's storage objects in any of the configurations."""
+    return {s["name"] for config in configs for s in export_plan.storages_of_volume(config or {}, volume)}
 
 
 def _save_sizes(lio: "Lio", before: saved.Config | None, wanted: saved.Config, names: set[str]) -> str | None:

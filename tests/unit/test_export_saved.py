@@ -1,0 +1,191 @@
+"""export and unexport beside LIO's saved configuration: what of it stays, and how what was interrupted is finished."""
+
+import contextlib
+import copy
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from control_peer import UUID, ControlPeer
+from iraidlib import cli, target
+from lio_model import LioModel
+
+IQN = "iqn.2026-01.org.example:v0"
+ALICE, BOB = "iqn.1993-08.org.debian:01:alice", "iqn.1993-08.org.debian:01:bob"
+EXPORT = ["export", "v0", "--iqn", IQN, "--portal", "10.0.0.9:3260", "--acl", ALICE]
+VOLUME = {"state": "active", "size_bytes": 1 << 30, "block_bytes": 512}
+
+
+class SavingLio(LioModel):
+    """The model, with a saved configuration in a real file."""
+
+    save = target.Lio.save
+
+    def __init__(self, save_file: Path) -> None:
+        super().__init__()
+        self.save_file = save_file
+
+    def sessions(self):
+        return {}
+
+    def saved(self):
+        return json.loads(self.save_file.read_text())
+
+    def group_saved(self):
+        return self.saved()["targets"][0]["tpgs"][0]
+
+    def names_saved(self):
+        config = self.saved()
+        return [s["name"] for s in config["storage_objects"]], [t["wwn"] for t in config["targets"]]
+
+    @contextlib.contextmanager
+    def change_saved(self):
+        config = self.saved()
+        yield config
+        self.save_file.write_text(json.dumps(config))
+
+
+@pytest.fixture
+def lio(tmp_path, monkeypatch):
+    made = SavingLio(tmp_path / "saveconfig.json")
+    monkeypatch.setattr(target, "Lio", lambda: made)
+    monkeypatch.setattr(target, "check_root", lambda *_: None)
+    monkeypatch.setenv("IRAID_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("IRAID_SOCKET", str(tmp_path / "control.sock"))
+    answers = {"version": {"version": "0.1.0", "program": "tcmu-runner"},
+               "volume.status": lambda p: {**VOLUME, "name": p["name"], "uuid": uuid(p["name"])}}
+    with ControlPeer(tmp_path / "control.sock", answers):
+        yield made
+
+
+@pytest.fixture
+def iraid(lio, capsys):
+    """iraid(*words) -> status, out, err."""
+    def run(*words):
+        status = cli.main([*map(str, words)])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(status=status, out=out, err=err, json=lambda: json.loads(out))
+
+    return run
+
+
+def uuid(name):
+    return f"{name[1:]}{UUID[1:]}"
+
+
+@pytest.fixture
+def exported(lio, iraid):
+    """v0 is exported and saved."""
+    assert iraid(*EXPORT).status == 0
+    return lio
+
+
+def save_what_does_not_run(lio):
+    """v1 as LUN 1 of v0's target, a portal and an initiator: as of a boot before its disks and addresses were there."""
+    with lio.change_saved() as config:
+        storage = {**copy.deepcopy(config["storage_objects"][0]), "name": "v1", "config": "iraid/v1", "wwn": uuid("v1")}
+        config["storage_objects"].append(storage)
+        group = config["targets"][0]["tpgs"][0]
+        group["luns"].append({"index": 1, "storage_object": "/backstores/user/v1"})
+        group["portals"].append({"ip_address": "10.0.1.9", "port": 3260})
+        group["node_acls"][0]["mapped_luns"].append({"index": 1, "tpg_lun": 1})
+        group["node_acls"].append({"node_wwn": BOB, "mapped_luns": [
+            {"index": 0, "tpg_lun": 0}, {"index": 7, "tpg_lun": 1}]})
+    return lio.save_file.read_text()
+
+
+# --- what does not run stays ---
+
+
+def test_an_export_with_nothing_to_change_leaves_the_file_as_it_is(exported, iraid):
+    before = save_what_does_not_run(exported)
+    done = iraid(*EXPORT, "--json")
+    assert done.json()["changes"] == []
+    assert exported.save_file.read_text() == before
+
+
+def test_another_lun_does_not_take_the_number_of_one_that_was_not_restored(exported, iraid):
+    before = json.loads(save_what_does_not_run(exported))["targets"][0]["tpgs"][0]
+    assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE, "--json").json()["lun"] == 2
+    group = exported.group_saved()
+    assert [(lun["index"], lun["storage_object"]) for lun in group["luns"]] == [
+        (0, "/backstores/user/v0"), (1, "/backstores/user/v1"), (2, "/backstores/user/v2")]
+    assert group["node_acls"][0]["mapped_luns"] == [
+        *before["node_acls"][0]["mapped_luns"], {"index": 2, "tpg_lun": 2}]
+    assert group["node_acls"][1] == before["node_acls"][1] and group["portals"] == before["portals"]
+
+
+def test_a_lun_that_was_not_restored_comes_back_by_its_numbers(exported, iraid):
+    before = save_what_does_not_run(exported)
+    assert iraid("export", "v1", "--iqn", IQN, "--portal", "10.0.1.9:3260", "--acl", BOB, "--json").json()["lun"] == 1
+    assert exported.acls(IQN)[BOB]["mapped_luns"] == [{"index": 7, "tpg_lun": 1}]
+    luns, group = json.loads(before)["targets"][0]["tpgs"][0]["luns"], exported.group_saved()
+    assert group["luns"] == luns
+    assert group["node_acls"][1]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}, {"index": 7, "tpg_lun": 1}]
+
+
+def test_a_number_that_the_initiator_has_in_the_file_is_avoided(exported, iraid):
+    save_what_does_not_run(exported)
+    with exported.change_saved() as config:
+        config["targets"][0]["tpgs"][0]["node_acls"][0]["mapped_luns"][1]["index"] = 2
+    assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE).status == 0
+    assert [m["index"] for m in exported.acls(IQN)[ALICE]["mapped_luns"]] == [0, 1]
+
+
+def test_unexport_takes_its_own_lun_out_of_the_file_and_no_other(exported, iraid):
+    save_what_does_not_run(exported)
+    assert iraid("unexport", "v0").status == 0
+    assert exported.config == {"storage_objects": [], "targets": []}
+    assert exported.names_saved() == (["v1"], [IQN])
+    group = exported.group_saved()
+    assert [lun["index"] for lun in group["luns"]] == [1]
+    assert [acl["mapped_luns"] for acl in group["node_acls"]] == [
+        [{"index": 1, "tpg_lun": 1}], [{"index": 7, "tpg_lun": 1}]]
+    assert len(group["portals"]) == 2
+
+
+def test_a_target_of_which_nothing_runs_keeps_its_other_luns_when_one_is_exported_again(exported, iraid):
+    before = save_what_does_not_run(exported)
+    exported.config["storage_objects"].clear(), exported.config["targets"].clear()
+    assert iraid(*EXPORT).status == 0
+    luns = json.loads(before)["targets"][0]["tpgs"][0]["luns"]
+    assert exported.group_saved()["luns"] == luns
+    assert len(exported.group_saved()["node_acls"]) == 2
+
+
+def test_saved_luns_are_not_opened_to_any_initiator(exported, iraid):
+    """The group's settings will be theirs when they run again."""
+    before = save_what_does_not_run(exported)
+    open_to_all = ["export", "v0", "--iqn", IQN, "--portal", "10.0.0.9:3260", "--demo-mode"]
+    for _ in ("beside the running target", "beside none"):
+        done = iraid(*open_to_all)
+        assert done.status == 1
+        assert f"target {IQN} has other LUNs, which are saved and do not run, and lets named initiators in only" in done.err
+        assert exported.save_file.read_text() == before
+        exported.config["storage_objects"].clear(), exported.config["targets"].clear()
+
+
+def test_a_target_that_is_saved_with_chap_does_not_come_back_without(exported, iraid):
+    """Its other initiators would come in by name alone."""
+    save_what_does_not_run(exported)
+    with exported.change_saved() as config:
+        group = config["targets"][0]["tpgs"][0]
+        group["attributes"]["authentication"] = 1
+        group["node_acls"][1] |= {"chap_userid": "client", "chap_password": "wolf-howls-42"}
+    exported.config["storage_objects"].clear(), exported.config["targets"].clear()
+    done = iraid(*EXPORT)
+    assert done.status == 1 and f"target {IQN} asks for CHAP, and {ALICE} has no secret" in done.err
+    assert "--chap-file" in done.err
+
+
+def test_a_saved_lun_whose_number_another_one_runs_by_is_named(exported, iraid):
+    """targetcli, or --no-save, gave it away."""
+    save_what_does_not_run(exported)
+    assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE, "--no-save", "--json").json()["lun"] == 1
+    done = iraid(*EXPORT)
+    assert done.status == 0
+    assert f"LUN 1 of {IQN} was saved as /backstores/user/v1, which does not run, and is /backstores/user/v2 now" in done.err
+    group = exported.group_saved()
+    assert [lun["storage_object"] for lun in group["luns"]] == ["/backstores/user/v0", "/backstores/user/v2"]
+    assert group["node_acls"][1]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}]  # BOB may not use v2
