@@ -202,6 +202,10 @@ class _Group:
         return _acls(self.saved) | _acls(self.running)
 
     @property
+    def has_secrets(self) -> bool:
+        return any(map(_has_secret, (self.now, *self.acls.values())))
+
+    @property
     def others(self) -> str:
         """Its other LUNs in words, empty if there are none."""
         if _other_luns(self.running, self.ours):
@@ -276,12 +280,13 @@ def _check_group(request: ExportRequest, group: _Group) -> None:
 def _check_secrets(request: ExportRequest, group: _Group) -> None:
     """CHAP is on or off for a whole portal group: nobody may be locked out, or let in, by surprise."""
     if request.demo_mode:
+        _check_demo_secret(request, group)
         return
     asks_chap = is_on(group.now, "authentication")
     if request.credentials is None and asks_chap:
         acls = _acls(group.running)
         without = [i for i in request.initiators if not _has_secret(acls.get(i, {}))]
-        if without and (group.others or any(map(_has_secret, group.acls.values()))):
+        if without and (group.others or group.has_secrets):
             raise IraidError(f"target {request.iqn} asks for CHAP, and {without[0]} has no secret",
                              "give --chap-file", kind="invalid")
     if request.credentials is not None and not asks_chap:
@@ -291,6 +296,22 @@ def _check_secrets(request: ExportRequest, group: _Group) -> None:
             raise IraidError(f"with --chap-file target {request.iqn} would refuse {without[0]}, "
                              "which has an ACL and no secret", f"give --acl {without[0]}, too",
                              kind="invalid")
+
+
+def _check_demo_secret(request: ExportRequest, group: _Group) -> None:
+    """All who have no ACL log in by one user and secret, that of the group."""
+    asks_chap, there = is_on(group.now, "authentication"), _credentials(group.now)
+    if request.credentials is None:
+        was_open = is_on(group.running, "generate_node_acls")
+        if asks_chap and group.has_secrets and not was_open and not _has_secret(group.running):
+            raise IraidError(f"target {request.iqn} asks for CHAP, and there is no secret for any initiator",
+                             "give --chap-file", kind="invalid")
+    elif group.others and not (asks_chap and there in (None, request.credentials)):
+        asks = "another user or secret than those of --chap-file" if asks_chap else "no CHAP"
+        stays = group.running or not asks_chap
+        remedy = "export without --chap-file, which leaves that as it is" if stays else "give the file of the others"
+        raise IraidError(f"target {request.iqn} has {group.others} and asks for {asks}",
+                         f"{remedy}; or export under another --iqn", kind="in_use")
 
 
 def is_on(group: Dump, attribute: str) -> bool:
@@ -365,9 +386,8 @@ def _plan_settings(request: ExportRequest, group: _Group, plan: ExportPlan) -> N
     wanted = {} if are_others else group_attributes(request)
     if request.credentials is not None:
         wanted["authentication"] = "1"
-    elif request.demo_mode or not any(map(_has_secret, group.acls.values())):
-        if not are_others:
-            wanted["authentication"] = "0"  # the kernel's default is 1
+    elif not are_others and not group.has_secrets:
+        wanted["authentication"] = "0"  # the kernel's default is 1
     now = group.running.get("attributes", {})
     for attribute, value in wanted.items():
         if str(now.get(attribute)) != value:
@@ -392,9 +412,9 @@ def _plan_portals(request: ExportRequest, group: Dump, plan: ExportPlan) -> None
 
 
 def _plan_access(request: ExportRequest, group: _Group, lun: int, plan: ExportPlan) -> None:
-    if request.demo_mode and request.credentials != _credentials(group.running):
-        plan.steps.append(SetCredentials(request.iqn, None, request.credentials,
-                                         _credentials(group.running)))
+    there = _credentials(group.running)
+    if request.demo_mode and request.credentials not in (None, there):
+        plan.steps.append(SetCredentials(request.iqn, None, request.credentials, there))
     acls, saved = _acls(group.running), _acls(group.saved)
     for initiator in dict.fromkeys(request.initiators):
         acl = acls.get(initiator, {})

@@ -280,6 +280,87 @@ def test_chap_stays_on_when_it_is_not_named_again(lio):
     assert plan_export(request(), lio.dump()).steps == []
 
 
+OTHER_SECRET = Credentials("other", "another-secret")
+
+
+def open_to_all(wanted=request, **changes):
+    return wanted(**{"initiators": (), "demo_mode": True, "credentials": SECRET, **changes})
+
+
+def demo_chap(lio):
+    group = lio.group(IQN)
+    return group["attributes"]["authentication"], group.get("chap_userid"), group.get("chap_password")
+
+
+def test_chap_stays_on_in_demo_mode_when_it_is_not_named_again(lio):
+    export(lio, open_to_all())
+    assert plan_export(open_to_all(credentials=None), lio.dump()).steps == []
+    export(lio, open_to_all(credentials=None, portals=(Portal("10.0.1.9", 3260),)))
+    assert demo_chap(lio) == (1, "client", "wolf-howls-42")
+
+
+def test_a_second_lun_in_demo_mode_leaves_the_credentials_of_the_first(lio):
+    export(lio, open_to_all())
+    export(lio, open_to_all(second, credentials=None))
+    assert demo_chap(lio) == (1, "client", "wolf-howls-42")
+    assert plan_export(open_to_all(second), lio.dump()).steps == []
+
+
+def test_credentials_that_other_luns_use_in_demo_mode_are_not_replaced(lio):
+    export(lio, open_to_all())
+    error = refused(lio, open_to_all(second, credentials=OTHER_SECRET))
+    assert f"target {IQN} has other LUNs" in error.message and "another user or secret" in error.message
+    assert "without --chap-file" in error.remedy and "--iqn" in error.remedy
+    assert OTHER_SECRET.secret not in error.message and SECRET.secret not in error.message
+
+
+def test_a_second_lun_does_not_lock_those_out_who_use_the_first_in_demo_mode(lio):
+    export(lio, open_to_all(credentials=None))
+    assert f"target {IQN} has other LUNs and asks for no CHAP" in refused(lio, open_to_all(second)).message
+
+
+def test_a_changed_secret_of_demo_mode_is_updated(lio):
+    export(lio, open_to_all())
+    export(lio, open_to_all(credentials=OTHER_SECRET))
+    assert demo_chap(lio) == (1, "other", "another-secret")
+
+
+def test_chap_of_demo_mode_without_a_secret_can_be_completed_beside_other_luns(lio):
+    """Nobody gets in by it."""
+    export(lio, open_to_all())
+    del lio.group(IQN)["chap_userid"], lio.group(IQN)["chap_password"]
+    export(lio, open_to_all(second))
+    assert demo_chap(lio) == (1, "client", "wolf-howls-42")
+
+
+def test_from_demo_mode_with_chap_to_named_initiators_a_secret_is_asked_for(lio):
+    export(lio, open_to_all())
+    error = refused(lio, request())
+    assert f"target {IQN} asks for CHAP, and {ALICE} has no secret" in error.message
+    assert "--chap-file" in error.remedy
+    export(lio, request(credentials=SECRET))
+    assert lio.group(IQN)["attributes"]["authentication"] == 1
+
+
+def test_from_named_initiators_with_chap_to_demo_mode_a_secret_is_asked_for(lio):
+    export(lio, request(credentials=SECRET))
+    error = refused(lio, open_to_all(credentials=None))
+    assert f"target {IQN} asks for CHAP" in error.message and "--chap-file" in error.remedy
+    export(lio, open_to_all())
+    assert demo_chap(lio) == (1, "client", "wolf-howls-42")
+
+
+def test_a_target_that_is_saved_with_chap_of_demo_mode_does_not_come_back_without(lio):
+    export(lio, open_to_all())
+    saved, fresh = lio.dump(), LioModel()
+    with pytest.raises(IraidError, match="asks for CHAP"):
+        plan_export(open_to_all(credentials=None), fresh.dump(), saved)
+    assert plan_export(open_to_all(), fresh.dump(), saved).lun == 0
+    with pytest.raises(IraidError, match="saved and do not run") as caught:
+        plan_export(open_to_all(second, credentials=OTHER_SECRET), fresh.dump(), saved)
+    assert "give the file of the others" in caught.value.remedy
+
+
 # --- undone ---
 
 WANTED = [request(credentials=SECRET), request(portals=()), second(), second(iqn=IQN + "b"),
