@@ -166,6 +166,12 @@ def targets_of_storage(dump: Dump, name: str) -> list[str]:
         lun["storage_object"] == path for g in t.get("tpgs", ()) for lun in g.get("luns", ()))]
 
 
+def targets_of_volume(dump: Dump, volume: str) -> list[str]:
+    """IQNs of all of its storage objects, each once."""
+    return list(dict.fromkeys(iqn for storage in storages_of_volume(dump, volume)
+                              for iqn in targets_of_storage(dump, storage["name"])))
+
+
 def _acls(group: Dump) -> dict[str, Dump]:
     return {acl["node_wwn"]: acl for acl in group.get("node_acls", ())}
 
@@ -486,48 +492,42 @@ def grown(dump: Dump, steps: list[ResizeStorage]) -> Dump:
 
 def plan_unexport(volume: str, iqn: str | None, dump: Dump) -> list[Step]:
     """Steps that remove the volume from `iqn`, or from all targets.  Raises IraidError."""
-    storage = storage_of_volume(dump, volume)
-    if storage is None:
+    storages = storages_of_volume(dump, volume)
+    if not storages:
         raise IraidError(f"volume {volume} is not exported", "see what is: targetcli ls",
                          kind="not_found")
-    name = storage["name"]
-    everywhere = targets_of_storage(dump, name)
+    everywhere = targets_of_volume(dump, volume)
     if iqn is not None and iqn not in everywhere:
         under = ", ".join(everywhere) or "no target"
         raise IraidError(f"volume {volume} is not exported under {iqn}", f"it is under {under}",
                          kind="not_found")
     chosen = everywhere if iqn is None else [iqn]
+    names = {storage["name"] for storage in storages}
     steps: list[Step] = []
     for target in chosen:
-        steps += _plan_leave(find_target(dump, target) or {}, target, name)
-    if set(chosen) == set(everywhere):
-        steps.append(Delete(CreateStorage(name, config_of(volume), storage.get("size") or 0,
-                                          storage.get("wwn") or "", 0, "")))
-    return steps
+        steps += _plan_leave(find_target(dump, target) or {}, target, names)
+    return steps + [Delete(CreateStorage(storage["name"], config_of(volume), storage.get("size") or 0,
+                                         storage.get("wwn") or "", 0, ""))
+                    for storage in storages if set(targets_of_storage(dump, storage["name"])) <= set(chosen)]
 
 
-def _plan_leave(target: Dump, iqn: str, storage: str) -> list[Step]:
-    groups = target.get("tpgs", ())
-    if any(_other_luns(group, {storage_path(storage)}) for group in groups):
-        return [Delete(CreateLun(iqn, lun["index"], storage, group["tag"]))
-                for group in groups
-                for lun in group.get("luns", ())
-                if lun["storage_object"] == storage_path(storage)]
+def _plan_leave(target: Dump, iqn: str, names: set[str]) -> list[Step]:
+    groups, ours = target.get("tpgs", ()), set(map(storage_path, names))
+    if any(_other_luns(group, ours) for group in groups):
+        return [Delete(CreateLun(iqn, index, path.rpartition("/")[2], group["tag"]))
+                for group in groups for index, path in _luns(group).items() if path in ours]
     return [Delete(CreateTarget(iqn))]
 
 
 def users_of(volume: str, iqn: str | None, dump: Dump, sessions: dict[str, list[str]]) -> list[str]:
     """Initiators with a session (sessions: IQN -> names) that can see the volume."""
-    storage = storage_of_volume(dump, volume)
-    if storage is None:
-        return []
+    paths = {storage_path(storage["name"]) for storage in storages_of_volume(dump, volume)}
     seen = []
-    for target in targets_of_storage(dump, storage["name"]):
+    for target in targets_of_volume(dump, volume):
         if iqn not in (None, target):
             continue
         for group in (find_target(dump, target) or {}).get("tpgs", ()):
-            ours = {lun["index"] for lun in group.get("luns", ())
-                    if lun["storage_object"] == storage_path(storage["name"])}
+            ours = {index for index, path in _luns(group).items() if path in paths}
             # One that has no ACL of its own came in by demo mode and sees every LUN.
             blind = {name for name, acl in _acls(group).items()
                      if not ours & {m["tpg_lun"] for m in acl.get("mapped_luns", ())}}

@@ -118,8 +118,7 @@ def unexport(volume: str, iqn: str | None, force: bool, save: bool = True, dry_r
             lio.apply(step)
         left = {step.made.iqn for step in plan if isinstance(step, steps.Delete)
                 and not isinstance(step.made, steps.CreateStorage)}
-        storage = export_plan.storage_of_volume(dump, volume) or {}
-        file = lio.save(before, lio.dump(), {storage.get("name", "")}, left) if save and not dry_run else None
+        file = lio.save(before, lio.dump(), _names(volume, dump), left) if save and not dry_run else None
     return Unexported(volume, sorted(left), [str(step) for step in plan], file)
 
 

@@ -1,5 +1,6 @@
 """What export and unexport decide, carried out on a model of LIO.  The kernel's own is tested end to end."""
 
+import copy
 import dataclasses
 
 import pytest
@@ -471,6 +472,43 @@ def test_a_storage_object_without_a_target_is_removed(lio):
     lio.config["targets"].clear()
     unexport(lio, "v0")
     assert lio.config["storage_objects"] == []
+
+
+OTHER_IQN = IQN + "-other"
+
+
+def export_twice(lio, same_target=False):
+    """Once more by targetcli, by a storage object of its own: under another target, or as another LUN."""
+    export(lio, request())
+    lio.config["storage_objects"].append({**lio.config["storage_objects"][0], "name": "by-hand"})
+    path = "/backstores/user/by-hand"
+    if same_target:
+        lio.group(IQN)["luns"].append({"index": 1, "storage_object": path})
+        return
+    other = copy.deepcopy(lio.config["targets"][0]) | {"wwn": OTHER_IQN}
+    other["tpgs"][0]["luns"][0]["storage_object"] = path
+    lio.config["targets"].append(other)
+
+
+@pytest.mark.parametrize("same_target", [False, True])
+def test_unexport_removes_all_storage_objects_of_the_volume(lio, same_target):
+    export_twice(lio, same_target)
+    unexport(lio, "v0")
+    assert lio.config == {"storage_objects": [], "targets": []}
+
+
+def test_unexport_from_one_target_removes_the_storage_object_that_it_alone_had(lio):
+    export_twice(lio)
+    unexport(lio, "v0", OTHER_IQN)
+    assert [s["name"] for s in lio.config["storage_objects"]] == ["v0"]
+    assert [t["wwn"] for t in lio.config["targets"]] == [IQN]
+
+
+def test_initiators_of_all_storage_objects_hold_the_volume(lio):
+    export_twice(lio)
+    sessions = {IQN: [ALICE], OTHER_IQN: [BOB]}
+    assert export_plan.users_of("v0", None, lio.dump(), sessions) == [ALICE, BOB]
+    assert export_plan.users_of("v0", OTHER_IQN, lio.dump(), sessions) == [BOB]
 
 
 def test_unexport_of_what_is_not_exported_says_so(lio):
