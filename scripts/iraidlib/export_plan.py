@@ -496,12 +496,14 @@ def plan_unexport(volume: str, iqn: str | None, dump: Dump) -> list[Step]:
     if not storages:
         raise IraidError(f"volume {volume} is not exported", "see what is: targetcli ls",
                          kind="not_found")
-    everywhere = targets_of_volume(dump, volume)
+    everywhere = [target for target in targets_of_volume(dump, volume) if find_target(dump, target)]
     if iqn is not None and iqn not in everywhere:
         under = ", ".join(everywhere) or "no target"
         raise IraidError(f"volume {volume} is not exported under {iqn}", f"it is under {under}",
                          kind="not_found")
     chosen = everywhere if iqn is None else [iqn]
+    if iqn is None:
+        _check_fabrics(volume, everywhere, dump)
     names = {storage["name"] for storage in storages}
     steps: list[Step] = []
     for target in chosen:
@@ -509,6 +511,20 @@ def plan_unexport(volume: str, iqn: str | None, dump: Dump) -> list[Step]:
     return steps + [Delete(CreateStorage(storage["name"], config_of(volume), storage.get("size") or 0,
                                          storage.get("wwn") or "", 0, ""))
                     for storage in storages if set(targets_of_storage(dump, storage["name"])) <= set(chosen)]
+
+
+def _check_fabrics(volume: str, iqns: list[str], dump: Dump) -> None:
+    """Before anything is removed: a storage object can't be while a target of another fabric has it."""
+    paths = {storage_path(storage["name"]) for storage in storages_of_volume(dump, volume)}
+    others = [(target["fabric"], target["wwn"]) for target in dump.get("targets", ()) if target.get("fabric") != "iscsi"
+              and any(path in paths for group in target.get("tpgs", ()) for path in _luns(group).values())]
+    if others:
+        names = ", ".join(f"{fabric} target {wwn}" for fabric, wwn in others)
+        commands = "; ".join(f"targetcli /{fabric} delete {wwn}" for fabric, wwn in others)
+        single = "".join(f"; or take the volume from one target only: iraid unexport {volume} --iqn {iqn}"
+                         for iqn in iqns[:1])
+        raise IraidError(f"volume {volume} is also in use by {names}, which iraid unexport does not remove",
+                         f"remove it first: {commands}{single}", kind="busy")
 
 
 def _plan_leave(target: Dump, iqn: str, names: set[str]) -> list[Step]:

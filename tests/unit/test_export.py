@@ -511,6 +511,32 @@ def test_initiators_of_all_storage_objects_hold_the_volume(lio):
     assert export_plan.users_of("v0", OTHER_IQN, lio.dump(), sessions) == [BOB]
 
 
+def in_loopback(lio):
+    export(lio, request())
+    lio.config["targets"].append({"wwn": "naa.5001405000000001", "fabric": "loopback", "tpgs": [
+        {"tag": 1, "luns": [{"index": 0, "storage_object": "/backstores/user/v0"}]}]})
+
+
+def test_a_volume_that_another_fabric_has_too_is_left_as_it_is(lio):
+    in_loopback(lio)
+    before = lio.dump()
+    for iqn, kind in ((None, "busy"), ("naa.5001405000000001", "not_found")):
+        with pytest.raises(IraidError) as caught:
+            unexport(lio, "v0", iqn)
+        assert caught.value.kind == kind and lio.dump() == before
+    with pytest.raises(IraidError) as caught:
+        unexport(lio, "v0")
+    assert "volume v0 is also in use by loopback target naa.5001405000000001" in caught.value.message
+    assert "targetcli /loopback delete naa.5001405000000001" in caught.value.remedy
+
+
+def test_a_volume_that_another_fabric_has_too_can_be_taken_from_its_iscsi_target(lio):
+    in_loopback(lio)
+    unexport(lio, "v0", IQN)
+    assert [t["fabric"] for t in lio.config["targets"]] == ["loopback"]
+    assert [s["name"] for s in lio.config["storage_objects"]] == ["v0"]
+
+
 def test_unexport_of_what_is_not_exported_says_so(lio):
     with pytest.raises(IraidError, match="volume v0 is not exported"):
         plan_unexport("v0", None, lio.dump())
