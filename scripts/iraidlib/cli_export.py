@@ -84,12 +84,13 @@ def unexport(client: Client, report: Report | None, name: str, iqn: str | None, 
              save: bool, dry_run: bool) -> None:
     """Take a volume away from initiators.
 
-    Removes its LUN, the target if nothing else is in it, and the storage object.  The volume and its
-    data stay.
+    Removes its LUN, the target if nothing else is in it, and the storage object, also where they are
+    only saved.  The volume and its data stay.
     """
     target.check_root()
     target.check_runner(client.version())
     done = target.unexport(name, iqn, force, save, dry_run)
+    warn(done.warnings)
     if report is None:
         return print_json(model.to_json(done))
     if dry_run:

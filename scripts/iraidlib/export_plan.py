@@ -490,27 +490,51 @@ def grown(dump: Dump, steps: list[ResizeStorage]) -> Dump:
 # --- unexport ---
 
 
-def plan_unexport(volume: str, iqn: str | None, dump: Dump) -> list[Step]:
-    """Steps that remove the volume from `iqn`, or from all targets.  Raises IraidError."""
-    storages = storages_of_volume(dump, volume)
-    if not storages:
+@dataclass
+class UnexportPlan:
+    steps: list[Step]
+    iqns: list[str]  # of targets that the volume leaves, running or saved
+    unsaved: list[str]  # in words: what leaves the saved configuration, and does not run
+
+
+def plan_unexport(volume: str, iqn: str | None, dump: Dump, saved: Dump | None = None) -> UnexportPlan:
+    """What removes the volume from `iqn`, or from all targets.  saved: LIO's saved configuration, if it is to leave
+    that, too: an unexport before may have come no further than LIO.  Raises IraidError.
+    """
+    running, kept = storages_of_volume(dump, volume), storages_of_volume(saved or {}, volume)
+    if not running and not kept:
         raise IraidError(f"volume {volume} is not exported", "see what is: targetcli ls",
                          kind="not_found")
-    everywhere = [target for target in targets_of_volume(dump, volume) if find_target(dump, target)]
+    now, before = targets_of_volume(dump, volume), targets_of_volume(saved or {}, volume)
+    everywhere = list(dict.fromkeys([*(target for target in now if find_target(dump, target)),
+                                     *(target for target in before if find_target(saved or {}, target))]))
     if iqn is not None and iqn not in everywhere:
         under = ", ".join(everywhere) or "no target"
         raise IraidError(f"volume {volume} is not exported under {iqn}", f"it is under {under}",
                          kind="not_found")
-    chosen = everywhere if iqn is None else [iqn]
     if iqn is None:
         _check_fabrics(volume, everywhere, dump)
+    chosen = list(dict.fromkeys([*now, *before])) if iqn is None else [iqn]
+    return UnexportPlan(_plan_removal(volume, running, [target for target in now if target in chosen], dump), chosen,
+                        _unsaved(kept, [target for target in before if target in chosen], dump, saved or {}))
+
+
+def _plan_removal(volume: str, storages: list[Dump], iqns: list[str], dump: Dump) -> list[Step]:
     names = {storage["name"] for storage in storages}
     steps: list[Step] = []
-    for target in chosen:
-        steps += _plan_leave(find_target(dump, target) or {}, target, names)
+    for iqn in iqns:
+        steps += _plan_leave(find_target(dump, iqn) or {}, iqn, names)
     return steps + [Delete(CreateStorage(storage["name"], config_of(volume), storage.get("size") or 0,
                                          storage.get("wwn") or "", 0, ""))
-                    for storage in storages if set(targets_of_storage(dump, storage["name"])) <= set(chosen)]
+                    for storage in storages if set(targets_of_storage(dump, storage["name"])) <= set(iqns)]
+
+
+def _unsaved(storages: list[Dump], iqns: list[str], dump: Dump, saved: Dump) -> list[str]:
+    names = [storage["name"] for storage in storages]
+    luns = [f"saved LUN of storage object {name} in target {iqn} removed" for name in names for iqn in iqns
+            if iqn in targets_of_storage(saved, name) and iqn not in targets_of_storage(dump, name)]
+    return luns + [f"saved storage object {name} removed" for name in names
+                   if find_storage(dump, name) is None and set(targets_of_storage(saved, name)) <= set(iqns)]
 
 
 def _check_fabrics(volume: str, iqns: list[str], dump: Dump) -> None:

@@ -175,8 +175,7 @@ def store(path: Path, config: Config, before: Config | None) -> bool:
         _write(path, json.dumps(config, sort_keys=True, indent=2).encode() + b"\n")
     except OSError as error:
         raise IraidError(f"{error.filename or path}: {error.strerror}",
-                         "the export works, but is lost with a reboot: mend that, then run "
-                         "the same command again", kind="io") from error
+                         "mend that, then run the same command again", kind="io") from error
     return True
 
 

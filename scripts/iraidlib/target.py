@@ -62,6 +62,7 @@ class Unexported:
     iqns: list[str]
     changes: list[str]
     saved: str | None
+    warnings: list[str] = field(default_factory=list)
 
 
 def check_runner(version: Version) -> None:
@@ -92,7 +93,7 @@ def export(request: export_plan.ExportRequest, save: bool = True, dry_run: bool 
         if save and not dry_run:
             names = _names(request.volume, running, before)
             plan.warnings += saved.displaced(before, running, names, {request.iqn})
-            file = lio.save(before, running, names, {request.iqn})
+            file = _save(lio, before, running, names, {request.iqn}, "the export works, but is lost with a reboot")
     group = export_plan.find_group(running, request.iqn) or {}
     return Exported(
         name=request.volume, iqn=request.iqn, lun=plan.lun,
@@ -108,18 +109,23 @@ def unexport(volume: str, iqn: str | None, force: bool, save: bool = True, dry_r
         lio = Lio()
         before = saved.load(lio.save_file) if save else None
         dump = lio.dump()
-        plan = export_plan.plan_unexport(volume, iqn, dump)
+        plan = export_plan.plan_unexport(volume, iqn, dump, before)
         users = export_plan.users_of(volume, iqn, dump, lio.sessions())
         if users and not force:
             raise IraidError(f"volume {volume} is in use by {', '.join(users)}",
                              "log out there first (iscsiadm -m node -T IQN -u), or use --force, which "
                              "takes the disk away from under them", kind="busy")
-        for step in [] if dry_run else plan:
+        for step in [] if dry_run else plan.steps:
             lio.apply(step)
-        left = {step.made.iqn for step in plan if isinstance(step, steps.Delete)
-                and not isinstance(step.made, steps.CreateStorage)}
-        file = lio.save(before, lio.dump(), _names(volume, dump), left) if save and not dry_run else None
-    return Unexported(volume, sorted(left), [str(step) for step in plan], file)
+        file, warnings = None, []
+        if save and not dry_run:
+            running, names = lio.dump(), _names(volume, dump, before)
+            warnings = saved.displaced(before, running, names, plan.iqns)
+            under = f" under {', '.join(plan.iqns)}" if plan.iqns else ""
+            file = _save(lio, before, running, names, set(plan.iqns),
+                         f"volume {volume} is no longer exported{under}, but would be again after a reboot")
+    changes = [*map(str, plan.steps), *plan.unsaved]
+    return Unexported(volume, sorted(plan.iqns), changes, file, warnings)
 
 
 def grow(volume: str, size_bytes: int, save: bool = True) -> GrownLuns:
@@ -151,6 +157,15 @@ def grow(volume: str, size_bytes: int, save: bool = True) -> GrownLuns:
 def _names(volume: str, *configs: saved.Config | None) -> set[str]:
     """Of the volume's storage objects in any of the configurations."""
     return {s["name"] for config in configs for s in export_plan.storages_of_volume(config or {}, volume)}
+
+
+def _save(lio: "Lio", before: saved.Config | None, running: saved.Config, names: set[str], targets: set[str],
+          otherwise: str) -> str | None:
+    """otherwise: what is so if it can't be saved."""
+    try:
+        return lio.save(before, running, names, targets)
+    except IraidError as error:
+        raise IraidError(f"{error.message}; {otherwise}", error.remedy, kind=error.kind) from error
 
 
 def _save_sizes(lio: "Lio", before: saved.Config | None, wanted: saved.Config, names: set[str]) -> str | None:

@@ -39,7 +39,7 @@ def export(lio, wanted):
 
 
 def unexport(lio, name, iqn=None):
-    for step in plan_unexport(name, iqn, lio.dump()):
+    for step in plan_unexport(name, iqn, lio.dump()).steps:
         lio.apply(step)
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import UUID, ControlPeer
-from iraidlib import cli, target
+from iraidlib import cli, saved, steps, target
 from lio_model import LioModel
 
 IQN = "iqn.2026-01.org.example:v0"
@@ -189,3 +189,88 @@ def test_a_saved_lun_whose_number_another_one_runs_by_is_named(exported, iraid):
     group = exported.group_saved()
     assert [lun["storage_object"] for lun in group["luns"]] == ["/backstores/user/v0", "/backstores/user/v2"]
     assert group["node_acls"][1]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}]  # BOB may not use v2
+
+
+# --- an unexport that came only half way ---
+
+NOTHING = {"storage_objects": [], "targets": []}
+
+
+@contextlib.contextmanager
+def full_disk(monkeypatch):
+    def write(path, _content):
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(saved, "_write", write)
+        yield
+
+
+def test_an_unexport_that_could_not_be_saved_is_finished_by_the_same_command(exported, iraid, monkeypatch):
+    with full_disk(monkeypatch):
+        failed = iraid("unexport", "v0")
+    assert failed.status == 1 and exported.config == NOTHING
+    assert f"volume v0 is no longer exported under {IQN}, but would be again after a reboot" in failed.err
+    assert "same command again" in failed.err and "export works" not in failed.err
+    assert exported.names_saved() == (["v0"], [IQN])
+    done = iraid("unexport", "v0", "--json").json()
+    assert done["iqns"] == [IQN] and done["changes"] == [
+        f"saved LUN of storage object v0 in target {IQN} removed", "saved storage object v0 removed"]
+    assert exported.names_saved() == ([], [])
+    assert "volume v0 is not exported" in iraid("unexport", "v0").err
+
+
+def test_an_export_that_could_not_be_saved_says_what_a_reboot_does(lio, iraid, monkeypatch):
+    with full_disk(monkeypatch):
+        failed = iraid(*EXPORT)
+    assert failed.status == 1 and "the export works, but is lost with a reboot" in failed.err
+
+
+@pytest.mark.parametrize("which", [[], ["--iqn", IQN]])
+def test_an_unexport_that_was_interrupted_after_the_target_is_finished_by_the_same_command(
+        exported, iraid, monkeypatch, which):
+    def interrupted(made):
+        if isinstance(made, steps.CreateStorage):
+            raise KeyboardInterrupt
+        LioModel._delete(exported, made)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exported, "_delete", interrupted)
+        assert iraid("unexport", "v0", *which).status != 0
+    assert exported.names_saved() == (["v0"], [IQN]) and exported.config["targets"] == []
+    done = iraid("unexport", "v0", *which)
+    assert done.status == 0 and f"no longer exported under {IQN}" in done.out
+    assert exported.config == NOTHING and exported.names_saved() == ([], [])
+
+
+def test_what_is_only_saved_is_said_by_a_dry_run_and_stays(exported, iraid):
+    exported.config["storage_objects"].clear(), exported.config["targets"].clear()
+    before = exported.save_file.read_text()
+    done = iraid("unexport", "v0", "--dry-run")
+    assert "Would change: saved storage object v0 removed." in done.out
+    assert exported.save_file.read_text() == before
+    assert "volume v0 is not exported" in iraid("unexport", "v0", "--no-save").err
+
+
+def test_a_target_that_is_only_saved_is_left_too(exported, iraid):
+    """The volume runs under another one."""
+    other = f"{IQN}-other"
+    assert iraid("export", "v0", "--iqn", other, "--acl", ALICE).status == 0
+    for target_ in [t for t in exported.config["targets"] if t["wwn"] == other]:
+        exported.config["targets"].remove(target_)
+    before = exported.save_file.read_text()
+    assert iraid("unexport", "v0", "--json").json()["iqns"] == [IQN, other]
+    assert exported.config == NOTHING and exported.names_saved() == ([], [])
+    exported.save_file.write_text(before)
+    assert iraid(*EXPORT).status == 0
+    assert iraid("unexport", "v0", "--iqn", other).status == 0
+    assert exported.names_saved() == (["v0"], [IQN]) and len(exported.config["targets"]) == 1
+
+
+def test_the_saved_storage_object_stays_while_a_saved_target_needs_it(exported, iraid):
+    """That target could not be restored at boot."""
+    other = f"{IQN}-other"
+    assert iraid("export", "v0", "--iqn", other, "--acl", ALICE).status == 0
+    exported.config["targets"].pop()
+    assert iraid("unexport", "v0", "--iqn", IQN).status == 0
+    assert exported.config == NOTHING and exported.names_saved() == (["v0"], [other])
