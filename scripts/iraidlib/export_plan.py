@@ -131,7 +131,7 @@ def find_target(dump: Dump, iqn: str) -> Dump | None:
 
 def find_group(dump: Dump, iqn: str) -> Dump | None:
     groups = (find_target(dump, iqn) or {}).get("tpgs", ())
-    return next((group for group in groups if group["tag"] == GROUP_TAG), None)
+    return next((group for group in groups if group.get("tag") == GROUP_TAG), None)
 
 
 def find_storage(dump: Dump, name: str) -> Dump | None:

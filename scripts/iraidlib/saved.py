@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+from . import saved_shape
 from .errors import IraidError
 
 Config = dict[str, Any]
@@ -19,7 +20,7 @@ Key = Callable[[Config], Any]
 
 
 def load(path: Path) -> Config | None:
-    """None if there is none.  Raises IraidError if it can't be read: it is never overwritten then."""
+    """None if there is none.  Raises IraidError if it can't be read or is odd: it is never overwritten then."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -31,8 +32,12 @@ def load(path: Path) -> Config | None:
         config = json.loads(content) if content.strip() else {}
     except ValueError as error:
         config = error
-    if not isinstance(config, dict):
-        raise IraidError(f"{path} is not a saved configuration: {config if config else 'no object'}",
+    if isinstance(config, dict):
+        fault = saved_shape.fault(config)
+    else:
+        fault = str(config) if config else "no object"
+    if fault:
+        raise IraidError(f"{path} is not a saved configuration: {fault}",
                          f"repair it from {path.parent}/backup, or use --no-save",
                          kind="invalid") from None
     return config
@@ -71,11 +76,11 @@ def displaced(saved: Config | None, running: Config, storage: Collection[str],
     for target in (saved or {}).get("targets", ()):
         if target["wwn"] not in targets:
             continue
-        groups = {group["tag"]: _luns(group) for group in now.get(_target_key(target), {}).get("tpgs", ())}
+        groups = {group.get("tag"): _luns(group) for group in now.get(_target_key(target), {}).get("tpgs", ())}
         for group in target.get("tpgs", ()):
-            runs = groups.get(group["tag"], {})
-            found += [f"LUN {index} of {target['wwn']} was saved as {path}, which does not run, and is {runs[index]} now: "
-                      f"{path} is no longer saved as a LUN there"
+            runs = groups.get(group.get("tag"), {})
+            found += [f"LUN {index} of {target['wwn']} was saved as {path}, which does not run, and is {runs[index]} "
+                      f"now: {path} is no longer saved as a LUN there"
                       for index, path in _luns(group).items()
                       if index in runs and path not in gone | set(runs.values())]
     return found
@@ -125,8 +130,8 @@ def _merge_targets(saved: list[Config], running: list[Config], names: set[str], 
 
 def _merge_target(saved: Config, running: Config, gone: set[str]) -> Config | None:
     """None if it doesn't run, and nothing is left in it."""
-    now = {group["tag"]: group for group in running.get("tpgs", ())}
-    groups = [_merge_group(group, now.pop(group["tag"], {}), gone) for group in saved.get("tpgs", ())]
+    now = {group.get("tag"): group for group in running.get("tpgs", ())}
+    groups = [_merge_group(group, now.pop(group.get("tag"), {}), gone) for group in saved.get("tpgs", ())]
     if not running and not any(map(_luns, groups)):
         return None
     return {**(running or saved), "tpgs": groups + list(now.values())}
@@ -135,8 +140,8 @@ def _merge_target(saved: Config, running: Config, gone: set[str]) -> Config | No
 def _merge_group(saved: Config, running: Config, gone: set[str]) -> Config:
     runs = set(_luns(running).values())
 
-    def portal(entry: Config) -> tuple[str, int]:
-        return entry["ip_address"], entry["port"]
+    def portal(entry: Config) -> tuple[str, str]:
+        return entry["ip_address"], str(entry["port"])
 
     lists = {
         "luns": _join(saved.get("luns", []), running.get("luns", []), lambda lun: lun["index"],

@@ -272,6 +272,8 @@ def _fill(archive: tarfile.TarFile, collector: Collector, name: str) -> list[Kep
             error = failed.message
         except OSError as failed:
             error = f"{failed.filename or ''}: {failed.strerror}".lstrip(": ")
+        except Exception as failed:  # noqa: BLE001 - the other parts may say why
+            error = f"{type(failed).__name__}: {failed}"
         if error is not None:
             kept.append(Kept(part.path, part.what, 0, collector.known.remove(error)))
             continue

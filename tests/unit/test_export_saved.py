@@ -161,7 +161,8 @@ def test_saved_luns_are_not_opened_to_any_initiator(exported, iraid):
     for _ in ("beside the running target", "beside none"):
         done = iraid(*open_to_all)
         assert done.status == 1
-        assert f"target {IQN} has other LUNs, which are saved and do not run, and lets named initiators in only" in done.err
+        assert (f"target {IQN} has other LUNs, which are saved and do not run, and lets named initiators in only"
+                in done.err)
         assert exported.save_file.read_text() == before
         exported.config["storage_objects"].clear(), exported.config["targets"].clear()
 
@@ -185,7 +186,8 @@ def test_a_saved_lun_whose_number_another_one_runs_by_is_named(exported, iraid):
     assert iraid("export", "v2", "--iqn", IQN, "--acl", ALICE, "--no-save", "--json").json()["lun"] == 1
     done = iraid(*EXPORT)
     assert done.status == 0
-    assert f"LUN 1 of {IQN} was saved as /backstores/user/v1, which does not run, and is /backstores/user/v2 now" in done.err
+    assert (f"LUN 1 of {IQN} was saved as /backstores/user/v1, which does not run, and is /backstores/user/v2 now"
+            in done.err)
     group = exported.group_saved()
     assert [lun["storage_object"] for lun in group["luns"]] == ["/backstores/user/v0", "/backstores/user/v2"]
     assert group["node_acls"][1]["mapped_luns"] == [{"index": 0, "tpg_lun": 0}]  # BOB may not use v2

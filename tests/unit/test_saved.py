@@ -124,3 +124,40 @@ def test_an_empty_file_is_an_empty_configuration(tmp_path):
     path = tmp_path / "saveconfig.json"
     path.write_text("\n")
     assert saved.load(path) == {}
+
+
+@pytest.mark.parametrize(("config", "fault"), [
+    ({"storage_objects": None}, "storage_objects is null, not a list"),
+    ({"targets": {"wwn": IQN}}, "targets is an object, not a list"),
+    ({"storage_objects": ["x"]}, 'storage_objects[0] is "x", not an object'),
+    ({"storage_objects": [storage("v0"), {"plugin": "user", "config": "iraid/v0"}]}, "storage_objects[1] has no name"),
+    ({"storage_objects": [{"name": "v0"}]}, "storage_objects[0] has no plugin"),
+    ({"storage_objects": [storage("v0", size="1G")]}, 'storage_objects[0].size is "1G", not a number'),
+    ({"targets": [{"tpgs": []}]}, "targets[0] has no wwn"),
+    ({"targets": [{"wwn": IQN, "tpgs": None}]}, "targets[0].tpgs is null, not a list"),
+    ({"targets": [{"wwn": IQN, "tpgs": [{"luns": [{"index": 0}]}]}]},
+     "targets[0].tpgs[0].luns[0] has no storage_object"),
+    ({"targets": [target(IQN, "v0")]},
+     'targets[0].tpgs[0].luns[0].storage_object is "v0", not /backstores/PLUGIN/NAME'),
+    ({"targets": [{"wwn": IQN, "tpgs": [{"tag": 1, "node_acls": [{}]}]}]},
+     "targets[0].tpgs[0].node_acls[0] has no node_wwn"),
+    ({"targets": [{"wwn": IQN, "tpgs": [{"tag": 1, "node_acls": [{"node_wwn": "i", "mapped_luns": [{"index": 0}]}]}]}]},
+     "targets[0].tpgs[0].node_acls[0].mapped_luns[0] has no tpg_lun"),
+    ({"targets": [{"wwn": IQN, "tpgs": [{"tag": 1, "portals": ["10.0.0.9:3260"]}]}]},
+     'targets[0].tpgs[0].portals[0] is "10.0.0.9:3260", not an object'),
+    ({"targets": ["x" * 99]}, f'targets[0] is "{"x" * 39}..., not an object')])
+def test_a_file_of_an_odd_shape_is_refused_with_the_place(tmp_path, config, fault):
+    """Somebody has edited it."""
+    path = tmp_path / "saveconfig.json"
+    path.write_text(json.dumps(config))
+    with pytest.raises(IraidError) as caught:
+        saved.load(path)
+    assert caught.value.message == f"{path} is not a saved configuration: {fault}"
+    assert f"{tmp_path}/backup" in caught.value.remedy
+
+
+def test_what_rtslib_does_without_may_be_absent(tmp_path):
+    path = tmp_path / "saveconfig.json"
+    config = {"targets": [{"wwn": IQN, "tpgs": [{}]}, {"wwn": "iqn.b"}]}
+    path.write_text(json.dumps(config))
+    assert saved.merge(saved.load(path), {}, {"v0"}, {"iqn.c"})["targets"] == config["targets"]

@@ -232,3 +232,23 @@ def test_the_command_says_what_is_in_it(tmp_path, capsys, monkeypatch):
     assert "not there: control socket" in out and f"{made.name}: " in out.splitlines()[-1]
     assert cli.main(["support", "--socket", str(tmp_path / "none"), "--output", made.name, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["message"].endswith("File exists")
+
+
+def test_a_part_that_fails_in_an_odd_way_says_how_and_the_others_are_there(machine, monkeypatch):
+    def broken(_seen):
+        raise TypeError(f"not of {SECRETS[1]}")
+
+    monkeypatch.setattr(support.doctor, "examine", broken)
+    made = archive(machine, ANSWERS)
+    assert "doctor.json" not in made.texts and set(made.kept) - {"doctor.json"} < set(made.texts)
+    line, = (line for line in made.texts["CONTENTS.txt"].splitlines() if line.startswith("doctor.json"))
+    assert "NOT THERE: TypeError: not of " in line and SECRETS[1] not in line
+
+
+def test_a_saved_configuration_of_an_odd_shape_costs_no_part(machine):
+    path = machine / "etc/rtslib-fb-target/saveconfig.json"
+    path.write_text(json.dumps({"storage_objects": [{"plugin": "user", "config": "iraid/v0"}]}))
+    made = archive(machine, ANSWERS)
+    assert not [one for one in made.kept.values() if one.error]
+    texts = [one["text"] for one in json.loads(made.texts["doctor.json"])["findings"]]
+    assert [text for text in texts if f"{path} is not a saved configuration: storage_objects[0] has no name" in text]
