@@ -29,7 +29,7 @@ from . import cli_steps  # noqa: F401
 from . import cli_support  # noqa: F401
 from . import cli_top  # noqa: F401
 from . import cli_work  # noqa: F401
-from .client import Client
+from .client import NO_ANSWER, Client, status_of_all
 from .commands import (CHAP_FILE, INITIATOR, NAME, LevelType, SizeType, absolute, ask, cli, command, fail,
                        print_json, warn)
 from .errors import IraidError, UsageFault
@@ -135,14 +135,13 @@ def status(client: Client, report: Report | None, name: str | None, health: bool
     try:
         _status(client, report, name, health)
     except IraidError as error:
-        if not health or error.kind != "unavailable":
+        if not health or error.kind not in ("unavailable", "invalid"):  # of one volume: its file has a fault
             raise
         raise click.exceptions.Exit(max(fail(error, report is None), verdict.FAILED)) from error
 
 
 def _status(client: Client, report: Report | None, name: str | None, health: bool) -> None:
-    names = [name] if name else sorted(volume.name for volume in client.volumes())
-    volumes = [client.status(one) for one in names]
+    volumes = [client.status(name)] if name else status_of_all(client)
     spares = _shared_spares(client, quiet=name is not None)
     verdicts = [verdict.judge(volume, len(spares)) for volume in volumes]
     if report is None:
@@ -182,7 +181,7 @@ def _shared_spares(client: Client, quiet: bool) -> list[model.Spare]:
     try:
         return client.pool().spares
     except IraidError as error:
-        if error.kind in ("unavailable", "permission", "answer"):
+        if error.kind in NO_ANSWER:
             raise
         if not quiet:
             warn([f"the gateway's spares are not shown: {error.message}"])
@@ -215,7 +214,7 @@ def examine(client: Client, report: Report | None, members: tuple[str, ...],
         try:
             one = client.examine(member=member, chap_file=absolute(chap_file), initiator=initiator)
         except IraidError as error:
-            if error.kind in ("unavailable", "permission", "answer"):
+            if error.kind in NO_ANSWER:
                 raise
             failures.append(error)
             seen.append({"member": member, "error": error.to_json()})

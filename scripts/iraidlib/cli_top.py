@@ -55,7 +55,7 @@ class Watch:
         try:
             look.stats[name] = stats.ask(self.client, name)
         except IraidError as error:
-            if error.kind != "not_found":  # deleted since it was listed
+            if error.kind not in ("not_found", "invalid"):  # deleted since it was listed; its file has a fault
                 raise
 
 

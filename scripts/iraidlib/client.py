@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,8 @@ QUICK_SECONDS = 15.0
 # Formatting and looking at members is bounded by the handler, per member; this only ends a
 # wait for a handler that hangs.
 LONG_SECONDS = 300.0
+# Kinds of errors of the way to the handler: they say nothing about what was asked for, and hold for all of it.
+NO_ANSWER = ("unavailable", "permission", "answer")
 
 _RUNNER_REMEDY = (
     "is tcmu-runner running with the iraid handler? systemctl status tcmu-runner "
@@ -251,6 +254,24 @@ class Client:
         if kind == "method" and not remedy:
             remedy = "the running handler is older than this command: restart it (iraid version)"
         return IraidError(error["message"], str(remedy), kind=str(kind))
+
+
+def status_of_all(client: Client) -> list[model.Volume]:
+    """By name.  One of which the handler can say no more than why, as when its file has a fault, is as the list has it,
+    "failed" and with the reason: it hides no other.  One that was deleted meanwhile is left out.
+
+    Raises IraidError when the handler does not answer (NO_ANSWER), or the list can't be read.
+    """
+    volumes = []
+    for listed in sorted(client.volumes(), key=lambda volume: volume.name):
+        try:
+            volumes.append(client.status(listed.name))
+        except IraidError as error:
+            if error.kind in NO_ANSWER:
+                raise
+            if error.kind != "not_found":
+                volumes.append(replace(listed, state="failed", reason=error.message))
+    return volumes
 
 
 def _given(parameters: dict[str, Any]) -> dict[str, Any]:

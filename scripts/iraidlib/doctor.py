@@ -48,6 +48,11 @@ def _no_handler(facts: Facts) -> str:
     return "the handler does not answer" if facts.handler is None else ""
 
 
+def _no_volumes(facts: Facts) -> str:
+    return _no_handler(facts) or (f"the handler does not say which volumes there are: {facts.volumes_error}"
+                                  if facts.volumes_error else "")
+
+
 def check(name: str, well: str, missing: Missing = _nothing_missing) -> Callable[[Check], Check]:
     def add(function: Check) -> Check:
         CHECKS.append((name, well, missing, function))
@@ -210,8 +215,10 @@ def _unit(name: str, unit: dict[str, str], clears: bool) -> Iterator[Finding]:
 # --- volumes ---
 
 
-@check("volumes", "all volumes are as they should be", _no_handler)
+@check("volumes", "all volumes are as they should be", _no_volumes)
 def _volumes(facts: Facts) -> Iterator[Finding]:
+    if not facts.volumes and not _no_volumes(facts):
+        yield _finding("ok", "there are no volumes")
     for volume in facts.volumes:
         one = verdict.judge(volume, len(facts.spares))
         if one.grade == verdict.FAILED:
@@ -222,7 +229,7 @@ def _volumes(facts: Facts) -> Iterator[Finding]:
             yield _warning(f"{one.name} is {one.word}: {one.text}", *one.remedies)
 
 
-@check("redundancy", "members are on different machines, volumes have spares, and are scrubbed", _no_handler)
+@check("redundancy", "members are on different machines, volumes have spares, and are scrubbed", _no_volumes)
 def _redundancy(facts: Facts) -> Iterator[Finding]:
     redundant = [volume for volume in facts.volumes if volume.level not in (0, None) and volume.state != "stopped"]
     for volume in redundant:
@@ -283,7 +290,7 @@ def _spares_too_small(facts: Facts, redundant: list[model.Volume]) -> Iterator[F
 
 
 @check("portals", "all portals of members and spares take connections",
-       lambda facts: "" if facts.portals or facts.handler else "the handler does not answer")
+       lambda facts: "" if facts.portals else _no_volumes(facts))
 def _portals(facts: Facts) -> Iterator[Finding]:
     users: dict[str, list[str]] = {}
     for spare in facts.spares:
@@ -300,7 +307,7 @@ def _portals(facts: Facts) -> Iterator[Finding]:
                        f"ping -c 3 {split_portal(portal)[0]}", f"iraid discover {portal}")
 
 
-@check("tuning", "targets and the gateway's TCP are tuned for it (iraid advise NAME measures)", _no_handler)
+@check("tuning", "targets and the gateway's TCP are tuned for it (iraid advise NAME measures)", _no_volumes)
 def _tuning(facts: Facts) -> Iterator[Finding]:
     for volume in facts.volumes:
         paths = facts.paths.get(volume.name)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__, advice, lio_tree, model, saved, settings, sysctls, target
-from .client import Client
+from .client import NO_ANSWER, Client, status_of_all
 from .errors import IraidError
 
 UNITS = ("tcmu-runner.service", "rtslib-fb-targetctl.service", "target.service", "iraid-scrub.timer",
@@ -79,6 +79,7 @@ class Facts:
     units: dict[str, dict[str, str]] | None = None  # None: no systemd
     gateway: advice.Gateway = field(default_factory=advice.Gateway)
     volumes: list[model.Volume] = field(default_factory=list)
+    volumes_error: str = ""  # why they are not known, though the handler answers
     paths: dict[str, model.Paths] = field(default_factory=dict)
     spares: list[model.Spare] = field(default_factory=list)
     portals: dict[str, str | None] = field(default_factory=dict)  # why it does not answer
@@ -115,8 +116,8 @@ def gather(client: Client, root: Path = Path("/"), run: Run = run,
     facts.gateway = sysctls.gateway(root / "proc/sys/net/ipv4")
     facts.clock = _clock()
     # A handler that does not answer leaves what the files say.
-    facts.portals = reachable(_portals(facts.volumes, facts.spares) if facts.handler else
-                              portals_named(configured(root)))
+    answered = facts.handler is not None and not facts.volumes_error
+    facts.portals = reachable(_portals(facts.volumes, facts.spares) if answered else portals_named(configured(root)))
     for folder in (os.environ.get("IRAID_STATE_DIR") or "var/lib/iraid", os.environ.get("IRAID_CONFIG_DIR") or "etc/iraid"):
         path = root / folder
         if path.is_dir():
@@ -131,13 +132,31 @@ def gather(client: Client, root: Path = Path("/"), run: Run = run,
 def _ask_handler(facts: Facts, client: Client) -> None:
     try:
         facts.handler = client.version()
-        facts.volumes = [client.status(one.name) for one in sorted(client.volumes(), key=lambda one: one.name)]
-        for volume in facts.volumes:
-            if volume.state in ("active", "degraded", "suspended"):
-                facts.paths[volume.name] = client.paths(volume.name)
+        _ask_volumes(facts, client)
+        _ask_paths(facts, client)
         facts.spares = client.pool().spares
     except IraidError as error:
         facts.handler_error = error.message
+
+
+def _ask_volumes(facts: Facts, client: Client) -> None:
+    try:
+        facts.volumes = status_of_all(client)
+    except IraidError as error:
+        facts.volumes_error = error.message
+        raise
+
+
+def _ask_paths(facts: Facts, client: Client) -> None:
+    """A volume that was stopped meanwhile has none, and hides no other."""
+    for volume in facts.volumes:
+        if volume.state not in ("active", "degraded", "suspended"):
+            continue
+        try:
+            facts.paths[volume.name] = client.paths(volume.name)
+        except IraidError as error:
+            if error.kind in NO_ANSWER:
+                raise
 
 
 def _look_at_process(facts: Facts, root: Path, run: Run) -> None:

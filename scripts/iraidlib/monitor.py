@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from . import follow, model, notify, verdict
-from .client import Client
+from .client import Client, status_of_all
 from .errors import IraidError
 
 LOOK_SECONDS = 60.0
@@ -217,17 +217,19 @@ class Monitor:
 
     # --- how the volumes are ---
 
-    def _look(self) -> None:
+    def _look(self, only: bool = False) -> None:
+        """only: there is no second look."""
         self.look_at = self.clock() + LOOK_SECONDS
         try:
             found = self.verdicts()
         except IraidError as error:
-            return _say(f"the volumes can't be looked at: {error.message}")
+            self.failures += 1
+            return _say(f"the volumes can't be looked at: {error.message} (remedy: {error.remedy})")
         names = {one.name for one in found}
         self.state.told = [name for name in self.state.told if name in names]
         waiting = {one.name for one in found if one.word == "WAITING"}
         for one in found:
-            if one.word == "WAITING" and one.name not in self.waiting:
+            if one.word == "WAITING" and one.name not in self.waiting and not only:
                 continue  # it may have just been started
             if one.word in ("OK", "WORK", "STOPPED"):
                 self._fine(one)
@@ -249,8 +251,7 @@ class Monitor:
             if error.kind == "unavailable":
                 raise
             spares = 0
-        return [verdict.judge(self.client.status(one.name), spares)
-                for one in sorted(self.client.volumes(), key=lambda volume: volume.name)]
+        return [verdict.judge(volume, spares) for volume in status_of_all(self.client)]
 
     # --- mail ---
 
@@ -287,13 +288,12 @@ class Monitor:
     # --- once, and a test ---
 
     def once(self) -> int:
-        """What is new since the last time, and how the volumes are; how many could not be told."""
+        """What is new since the last time, and how the volumes are; how many could not be told, nor looked at."""
         self._take(self.follower.next(0))
         if self.away_since is not None:
             self._own("handler away", "critical", "the handler does not answer, its volumes stand still")
         else:
-            self.waiting = {one.name for one in self.client.volumes()}  # there is no second look
-            self._look()
+            self._look(only=True)
         if self.state.pending:
             self.send()
         self._save()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__, doctor, facts, follow, lio_tree, model, redact, stats, verdict
-from .client import Client
+from .client import Client, status_of_all
 from .errors import IraidError
 
 TEXT_BYTES_MAX = 8 << 20  # of one part; of a log the end is kept
@@ -116,8 +116,8 @@ class Collector:
         return sorted(volume.name for volume in self.client.volumes())
 
     def _status(self) -> str:
-        volumes = [self.client.status(name) for name in self._names()]
-        return _json({"volumes": [model.to_json(one) | {"health": asdict(verdict.judge(one))} for one in volumes]})
+        return _json({"volumes": [model.to_json(one) | {"health": asdict(verdict.judge(one))}
+                                  for one in status_of_all(self.client)]})
 
     def _each(self, ask: Callable[[Client, str], Any]) -> str:
         shown: dict[str, Any] = {}
@@ -135,9 +135,9 @@ class Collector:
     def _superblocks(self) -> str:
         """Of members that have a session: others would each take the time of a login that fails."""
         shown: dict[str, Any] = {}
-        for name in self._names():
-            login = self._login(name)
-            for member in self.client.status(name).members:
+        for volume in status_of_all(self.client):
+            login = self._login(volume.name)
+            for member in volume.members:
                 if member.link != "open":
                     shown[member.member] = {"error": f"there is no session with it: {member.reason or member.state}"}
                     continue

@@ -34,8 +34,10 @@ def judge(volume: model.Volume, shared_spares: int = 0) -> Verdict:
     if volume.state in ("stopped", "stopping"):
         return _stopped(volume)
     if volume.state == "failed":
+        # Only of one whose file has a fault no members are known.
+        see = "iraid events" if volume.members else "iraid config check"
         return Verdict(volume.name, "FAILED", FAILED, volume.reason or "it cannot work, and gave no reason",
-                       [f"iraid events {volume.name}", f"iraid start {volume.name}"])
+                       [f"{see} {volume.name}", f"iraid start {volume.name}"])
     if volume.state == "suspended":
         return Verdict(volume.name, "SUSPENDED", FAILED,
                        f"I/O waits, too many members are silent: {_named(_silent(volume))}",

@@ -55,6 +55,42 @@ def test_a_member_dies_and_returns_before_the_eyes_of_who_watches(
         volume.handles.clear()
 
 
+def test_a_volume_whose_file_has_a_fault_blinds_nobody_for_the_others(
+        gateway: Gateway, make_farm: Callable[..., TargetFarm], tmp_path: Path) -> None:
+    farm = make_farm(6)
+    gateway.create("v0", farm.members()[:3])
+    gateway.create("v1", farm.members()[3:])
+    gateway.must("stop", "v1")
+    gateway.kill()  # all events are gone: there is only what is seen
+    farm.kill(0)
+    conf = gateway.config / "volumes/v1.conf"
+    conf.write_text(f"{conf.read_text()}\ngive_upp = 1\n")
+    gateway.start()
+    gateway.must("start", "v0")
+    shown = gateway.must("status", "--json").json["volumes"]
+    assert [(one["name"], one["health"]["word"]) for one in shown] == [("v0", "DEGRADED"), ("v1", "FAILED")]
+    assert "give_upp" in shown[1]["reason"]
+    health = gateway.iraid("status", "--health")
+    assert health.status == 2 and "DEGRADED" in health.out and "give_upp" in health.out
+    assert gateway.iraid("status", "v0", "--health").status == 1
+    assert gateway.iraid("status", "v1", "--health").status == 2
+    found = [(one["grade"], one["text"]) for one in gateway.iraid("doctor", "--json").json["findings"]
+             if one["check"] == "volumes"]
+    assert [grade for grade, _ in found] == ["warning", "bad"]
+    assert "v0 is DEGRADED" in found[0][1] and "v1 is FAILED" in found[1][1]
+    check_told(gateway, tmp_path)
+    top = gateway.must("top", "--json", "--count", "1", "--interval", "0.2").json
+    assert [(one["name"], one["state"]) for one in top["volumes"]] == [("v0", "degraded"), ("v1", "failed")]
+
+
+def check_told(gateway: Gateway, folder: Path) -> None:
+    program = folder / "tell"
+    program.write_text(f'#!/bin/sh\necho "$1 of $2" >> {folder}/told\n')
+    program.chmod(0o755)
+    gateway.must("monitor", "--once", "--command", program)
+    assert (folder / "told").read_text().splitlines() == ["volume degraded of v0", "volume failed of v1"]
+
+
 def check_top(gateway: Gateway, volume: Served, handle: object) -> None:
     """While 64 KiB are written again and again; what is shown is no more than what was done."""
     over = threading.Event()

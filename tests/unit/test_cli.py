@@ -119,6 +119,29 @@ def test_status_shows_the_volumes_also_when_the_spares_can_not_be_read(iraid):
     assert iraid(answers, "status", "--json").json()["spares"] == []
 
 
+FILE_FAULT = Failure(1, "invalid", "/etc/iraid/volumes/v1.conf:58: give_upp: there is no such key", "correct the file")
+ONE_WITH_A_FAULT = {
+    "volume.list": {"volumes": [volume("v0"), {"name": "v1", "state": "failed", "reason": str(FILE_FAULT)}]},
+    "volume.status": lambda p: FILE_FAULT if p["name"] == "v1" else volume(p["name"]), "pool.list": {"spares": []}}
+
+
+def test_status_shows_the_others_beside_a_volume_whose_file_has_a_fault(iraid):
+    done = iraid(ONE_WITH_A_FAULT, "status")
+    assert (done.status, done.err) == (0, "")
+    assert re.findall(r"^Volume +(\w+)$", done.out, re.MULTILINE) == ["v0", "v1"]
+    assert "give_upp: there is no such key" in done.out and "iraid config check v1" in done.out
+    shown = iraid(ONE_WITH_A_FAULT, "status", "--json").json()["volumes"]
+    assert [(one["name"], one["health"]["word"]) for one in shown] == [("v0", "OK"), ("v1", "FAILED")]
+
+
+def test_health_of_a_volume_whose_file_has_a_fault_is_that_of_one_that_does_not_work(iraid):
+    done = iraid(ONE_WITH_A_FAULT, "status", "--health")
+    assert (done.status, done.err) == (2, "") and "v0" in done.out and "give_upp" in done.out
+    assert iraid(ONE_WITH_A_FAULT, "status", "v0", "--health").status == 0
+    named = iraid(ONE_WITH_A_FAULT, "status", "v1", "--health")
+    assert named.status == 2 and "give_upp" in named.err
+
+
 def test_status_ends_well_whatever_the_state(iraid):
     for state in ("active", "failed"):
         assert iraid({"volume.status": volume(state=state)}, "status", "v0").status == 0

@@ -11,7 +11,7 @@ import control_peer
 import pytest
 from control_peer import ControlPeer, Failure
 from iraidlib import client as client_module
-from iraidlib.client import Client
+from iraidlib.client import Client, status_of_all
 from iraidlib.errors import IraidError
 
 
@@ -177,3 +177,38 @@ def test_a_field_of_the_wrong_type_is_named(path, change, where):
     with ControlPeer(path, {"volume.status": control_peer.volume(**change)}):
         error = failure_of(path, lambda client: client.status("v0"))
     assert error.message.endswith(f"invalid answer to volume.status: {where}")
+
+
+# --- all volumes ---
+
+FAULT = "/etc/iraid/volumes/v1.conf:58: give_upp: there is no such key"
+
+
+def listed(*failures):
+    """A handler with volumes v2, v1 and v0, of which volume.status fails as given: name -> Failure."""
+    failing = dict(failures)
+    names = ("v2", "v1", "v0")
+    return {"volume.list": {"volumes": [{"name": name, "state": "failed" if name == "v1" else "active",
+                                         "reason": FAULT if name == "v1" else ""} for name in names]},
+            "volume.status": lambda p: failing.get(p["name"]) or control_peer.volume(p["name"])}
+
+
+def test_a_volume_whose_file_has_a_fault_is_as_the_list_has_it_and_hides_no_other(path):
+    with ControlPeer(path, listed(("v1", Failure(1, "invalid", FAULT, "correct the file")))):
+        volumes = status_of_all(Client(path))
+    assert [(one.name, one.state, one.reason) for one in volumes] == [
+        ("v0", "active", ""), ("v1", "failed", FAULT), ("v2", "active", "")]
+    assert [len(one.members) for one in volumes] == [4, 0, 4]
+
+
+def test_a_volume_that_was_deleted_since_it_was_listed_is_left_out(path):
+    with ControlPeer(path, listed(("v1", Failure(2, "not_found", "no volume v1", "iraid list")))):
+        assert [one.name for one in status_of_all(Client(path))] == ["v0", "v2"]
+
+
+@pytest.mark.parametrize("kind", ["unavailable", "permission", "answer"])
+def test_a_handler_that_does_not_answer_is_no_fault_of_a_volume(path, kind):
+    with ControlPeer(path, listed(("v2", Failure(10, kind, "no answer", "iraid version")))):
+        with pytest.raises(IraidError) as caught:
+            status_of_all(Client(path))
+    assert caught.value.kind == kind

@@ -7,7 +7,7 @@ import subprocess
 from copy import deepcopy
 
 import pytest
-from control_peer import ROOT, VERSION, ControlPeer, member, volume
+from control_peer import ROOT, VERSION, ControlPeer, Failure, member, volume
 from iraidlib import advice, cli, doctor, facts, lio_tree, model
 from iraidlib.facts import Facts, Process, Secret
 from remedies import assert_parses
@@ -228,6 +228,22 @@ def test_what_is_not_known_is_no_fault():
     assert doctor.exit_status(found) == 0
 
 
+def test_volumes_that_could_not_be_asked_for_are_not_told_to_be_well():
+    given = healthy()
+    put(volumes=[], paths={}, portals={}, handler_error="no memory", volumes_error="no memory")(given)
+    grades = {one.check: (one.grade, one.text) for one in doctor.examine(given)}
+    for name in ("volumes", "redundancy", "portals", "tuning"):
+        assert grades[name] == ("unknown", "not looked at: the handler does not say which volumes there are: no memory")
+    assert grades["handler"][0] == "bad"
+
+
+def test_a_gateway_without_volumes_is_told_that_it_has_none():
+    given = healthy()
+    put(volumes=[], lio=lio_tree.Tree(), saved={})(given)
+    assert [(one.grade, one.text) for one in doctor.examine(given) if one.check == "volumes"] == [
+        ("ok", "there are no volumes")]
+
+
 def beside_others(f):
     """Of LIO only what others have made runs; one of it is not saved."""
     f.lio = lio_tree.Tree(names={"other", "iqn.2026-01.org.example:other"})
@@ -397,6 +413,40 @@ def test_facts_are_read_from_the_machine(machine, monkeypatch):
     assert (seen.units, seen.bus, seen.journal) == (None, None, None)
     assert list(seen.free_bytes) == [f"{machine}/var/lib/iraid", f"{machine}/etc/iraid"]
     assert list(seen.portals)[0] == "10.0.0.1:3260"
+
+
+FILE_FAULT = Failure(1, "invalid", "/etc/iraid/volumes/v1.conf:58: give_upp: there is no such key", "correct the file")
+
+
+def of_handler(machine, monkeypatch, **answers):
+    """What is found out with volumes v0 and v1, and these answers: METHOD, with _ for its dot."""
+    monkeypatch.setattr(facts, "reachable", lambda portals: dict.fromkeys(portals))
+    usual = {"version": VERSION, "volume.list": {"volumes": [volume("v0"), volume("v1")]}, "pool.list": {"spares": []},
+             "volume.status": lambda p: volume(p["name"]), "volume.path": lambda p: {"name": p["name"], "members": []}}
+    with ControlPeer(machine / "s", usual | {name.replace("_", "."): given for name, given in answers.items()}):
+        return facts.gather(facts.Client(machine / "s"), machine, no_programs, lambda: None)
+
+
+def test_a_volume_whose_file_has_a_fault_hides_no_other(machine, monkeypatch):
+    seen = of_handler(machine, monkeypatch, volume_status=lambda p: FILE_FAULT if p["name"] == "v1" else volume("v0"),
+                      volume_list={"volumes": [volume("v0"), {"name": "v1", "state": "failed", "reason": str(FILE_FAULT)}]})
+    assert [(one.name, one.state) for one in seen.volumes] == [("v0", "active"), ("v1", "failed")]
+    assert (list(seen.paths), seen.handler_error) == (["v0"], "")
+    found = [(one.grade, one.text, one.remedies) for one in doctor.examine(seen) if one.check == "volumes"]
+    assert found == [("bad", f"v1 is FAILED: {FILE_FAULT}", ["iraid config check v1", "iraid start v1"])]
+
+
+def test_a_volume_without_sessions_hides_no_other(machine, monkeypatch):
+    stopped = Failure(8, "busy", "volume v0 is not running here", "iraid start v0")
+    seen = of_handler(machine, monkeypatch,
+                      volume_path=lambda p: stopped if p["name"] == "v0" else {"name": "v1", "members": []})
+    assert (list(seen.paths), seen.handler_error) == (["v1"], "")
+
+
+def test_a_list_that_can_not_be_read_is_said_and_files_say_which_portals_there_are(machine, monkeypatch):
+    seen = of_handler(machine, monkeypatch, volume_list=Failure(10, "internal", "no memory", "free some memory"))
+    assert (seen.volumes_error, seen.handler_error) == ("no memory", "no memory")
+    assert list(seen.portals) == ["127.0.0.1:1", "[::1]:2", "127.0.0.1:3260"]
 
 
 def test_programs_are_asked_for_the_rest(machine):

@@ -27,6 +27,7 @@ class Handler:
     def __init__(self):
         self.instance, self.all, self.away = "a" * 16, [], False
         self.states = {"v0": {}}
+        self.faults = {}  # of volumes' files
 
     def happens(self, number, kind="member evicted", severity="error", **changes):
         self.all.append(event(number, kind, **{"severity": severity, "member": "10.0.0.2:3260/iqn.x:y/0", **changes}))
@@ -42,10 +43,13 @@ class Handler:
 
     def volumes(self):
         self._check()
-        return [self.status(name) for name in self.states]
+        return [model.read(model.Volume, {"name": name, "state": "failed", "reason": self.faults[name]}
+                           if name in self.faults else volume(name, **self.states[name])) for name in self.states]
 
     def status(self, name):
         self._check()
+        if name in self.faults:
+            raise IraidError(self.faults[name], "correct the file", kind="invalid")
         return model.read(model.Volume, volume(name, **self.states[name]))
 
     def pool(self):
@@ -357,6 +361,36 @@ def test_the_first_start_tells_how_volumes_are_and_not_what_was(rig):
     watching.step(0)
     rig.later(120, watching)
     assert [line.split("|")[:2] for line in rig.ran()] == [["volume degraded", "bad"]]
+
+
+def test_a_volume_whose_file_has_a_fault_is_told_and_hides_no_other(rig):
+    rig.handler.states |= {"v0": DEGRADED, "v1": {}, "v2": {"state": "suspended"}}
+    rig.handler.faults["v1"] = "/etc/iraid/volumes/v1.conf:58: give_upp: there is no such key"
+    watching = rig.start()
+    watching.step(0)
+    rig.later(61, watching)
+    mail, = rig.mails()
+    text = mail.get_content()
+    assert re.search(r"warning v0: member 1 is faulty", text) and re.search(r"critical v2: I/O waits", text)
+    assert re.search(r"critical v1: .*give_upp: there is no such key", text)
+    for remedy in re.findall(r"^    (.*)", text, re.MULTILINE):
+        assert_parses(remedy)
+
+
+def test_once_says_by_its_status_that_it_could_not_look(rig, capsys):
+    def refused():
+        raise IraidError("/etc/iraid/volumes: Permission denied", "check that folder's permissions")
+
+    rig.handler.volumes = refused
+    assert rig.start().once() == 1
+    assert "the volumes can't be looked at: /etc/iraid/volumes: Permission denied" in capsys.readouterr().err
+
+
+def test_once_tells_of_a_volume_that_waits_for_members(rig):
+    """There is no second look."""
+    rig.handler.states["v0"] = {"state": "assembling"}
+    assert rig.start(mail=[], command=rig.command).once() == 0
+    assert rig.ran()[0].startswith("volume waiting|v0|")
 
 
 def test_a_volume_that_came_up_degraded_is_told_once(rig):

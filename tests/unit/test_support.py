@@ -175,6 +175,16 @@ def test_a_part_that_fails_spoils_no_other(machine):
     assert "status.json" in made.texts
 
 
+def test_a_volume_whose_file_has_a_fault_hides_no_other(machine):
+    fault = Failure(1, "invalid", "v1.conf:58: give_upp: there is no such key", "correct the file")
+    made = archive(machine, ANSWERS | {
+        "volume.list": {"volumes": [{"name": "v1", "state": "failed", "reason": str(fault)}, volume("v2")]},
+        "volume.status": lambda p: fault if p["name"] == "v1" else volume(p["name"])})
+    volumes = json.loads(made.texts["status.json"])["volumes"]
+    assert [(one["name"], one["health"]["word"]) for one in volumes] == [("v1", "FAILED"), ("v2", "OK")]
+    assert json.loads(made.texts["superblocks.json"])[member(0)["member"]]["superblock"]["epoch"] == 3
+
+
 def test_long_logs_keep_their_end(machine, monkeypatch):
     monkeypatch.setattr(support, "TEXT_BYTES_MAX", 1000)
     made = archive(machine, ANSWERS, lambda _words: (0, "old\n" * 5000 + "the last line\n"))

@@ -72,6 +72,8 @@ CASES = {
                   "I/O waits, too many members are silent: members 1, 2", ["iraid events v0", "iraid doctor"]),
     "failed": ({"state": "failed", "reason": "2 of 3 members are out"}, "FAILED", 2, "2 of 3 members are out",
                ["iraid events v0", "iraid start v0"]),
+    "its file has a fault": ({"state": "failed", "reason": "v0.conf:3: give_upp: there is no such key", "members": []},
+                             "FAILED", 2, "v0.conf:3: give_upp", ["iraid config check v0", "iraid start v0"]),
     "stopped": ({"state": "stopped", "members": members("unknown", "unknown")}, "STOPPED", 0, "it is stopped",
                 ["iraid start v0"]),
 }
