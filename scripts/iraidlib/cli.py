@@ -282,16 +282,21 @@ def stop(client: Client, report: Report | None, name: str) -> None:
 def delete(client: Client, report: Report | None, name: str, yes: bool, wipe: bool) -> None:
     """Stop a volume, wipe its members' superblocks, and forget it.
 
-    Its data can't be had back.  Refused while it is exported.
+    Its data can't be had back.  Refused while it is exported.  Members that could not be wiped are named.
     """
     _check_unused(client.status(name))
     if not yes:
         what = "and all of its data" if wipe else "from this gateway (members keep their superblocks)"
         ask(f"Delete volume {name} {what}?", f"volume {name} is deleted only after a yes", report)
-    client.delete(name, wipe)
+    done = client.delete(name, wipe)
+    warn(done.warnings)
     if report is None:
-        return print_json({"name": name, "deleted": True, "wiped": wipe})
+        return print_json({"name": name, "deleted": True, "wiped": wipe and not done.warnings,
+                           "warnings": done.warnings})
     report.line(f"Volume {name} is deleted.")
+    if done.warnings:
+        report.line("What was not wiped is still taken for a member of it (iraid examine MEMBER); create, replace and "
+                    "add-spare take it with --force.")
 
 
 def _check_unused(volume: model.Volume) -> None:

@@ -139,8 +139,8 @@ class Client:
     def stop(self, name: str) -> None:
         self._call("volume.stop", {"name": name}, LONG_SECONDS)
 
-    def delete(self, name: str, wipe: bool) -> None:
-        self._call("volume.delete", {"name": name, "wipe": wipe}, LONG_SECONDS)
+    def delete(self, name: str, wipe: bool) -> model.Deleted:
+        return self._ask(model.Deleted, "volume.delete", {"name": name, "wipe": wipe}, LONG_SECONDS)
 
     def discover(self, **parameters: Any) -> model.Discovery:
         return self._ask(model.Discovery, "discover", _given(parameters), LONG_SECONDS)

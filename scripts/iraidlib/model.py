@@ -116,6 +116,13 @@ class Changed:
 
 
 @dataclass
+class Deleted:
+    """warnings: of members whose superblock is still there."""
+
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Rates:
     name: str
     sync_rate_min_bytes: int

@@ -104,6 +104,20 @@ def test_delete_without_wiping_keeps_the_members(gateway: Gateway,
     assert [superblock.name for superblock in reader.superblocks().values()] == ["v0"] * 3
 
 
+def test_delete_says_which_members_were_not_wiped(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    farm = make_farm(3)
+    gateway.create("v0", farm.members())
+    gateway.must("stop", "v0")
+    farm.kill(2)
+    ran = gateway.must("delete", "v0", "--yes", "--json")
+    assert f"iraid: warning: the superblock of {farm.member(2)} was not wiped" in ran.err
+    assert ran.json["deleted"] and not ran.json["wiped"]
+    assert [farm.member(2) in text for text in ran.json["warnings"]] == [True]
+    farm.restart(2)
+    blocks = [one["superblock"] for one in gateway.must("examine", *farm.members(), "--json").json["members"]]
+    assert [block is not None for block in blocks] == [False, False, True]
+
+
 def test_start_all_and_several_volumes(gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
     """A new process starts what is enabled; volumes of one process don't disturb each other."""
     farms = [make_farm(3) for _ in range(3)]

@@ -198,7 +198,7 @@ def test_json_has_the_same_keys_when_the_handler_says_less_or_more(iraid):
     (["create", "v0", "--level", "5", *MEMBERS], {"volume.create": CREATED}, CREATED),
     (["stop", "v0"], {"volume.stop": {}}, {"name": "v0", "state": "stopped"}),
     (["delete", "v0", "--yes"], {"volume.status": volume(users=[]), "volume.delete": {}},
-     {"name": "v0", "deleted": True, "wiped": True}),
+     {"name": "v0", "deleted": True, "wiped": True, "warnings": []}),
     (["discover", "10.0.0.1"],
      {"discover": {"targets": [{"iqn": TARGET_IQN, "luns": [{"lun": 0}]}]}},
      {"portal": "10.0.0.1", "targets": [{
@@ -330,6 +330,17 @@ def test_delete_asks_on_a_terminal(tmp_path, answer, deleted):
     assert "Delete volume v0 and all of its data?" in done.stderr
     assert (done.returncode == 0) == deleted
     assert (("volume.delete", {"name": "v0", "wipe": True}) in peer.calls) == deleted
+
+
+def test_delete_tells_whose_superblock_is_still_there(iraid):
+    text = f"the superblock of {MEMBERS[2]} was not wiped: no answer"
+    answers = {"volume.status": volume(users=[]), "volume.delete": {"warnings": [text]}}
+    done = iraid(answers, "delete", "v0", "--yes")
+    assert (done.status, done.err) == (0, f"iraid: warning: {text}\n")
+    assert "Volume v0 is deleted" in done.out and "iraid examine" in done.out
+    as_json = iraid(answers, "delete", "v0", "--yes", "--json")
+    assert as_json.json() == {"name": "v0", "deleted": True, "wiped": False, "warnings": [text]}
+    assert as_json.err == done.err
 
 
 def test_delete_can_keep_the_superblocks(iraid):
