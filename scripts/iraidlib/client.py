@@ -28,6 +28,9 @@ QUICK_SECONDS = 15.0
 LONG_SECONDS = 300.0
 # Kinds of errors of the way to the handler: they say nothing about what was asked for, and hold for all of it.
 NO_ANSWER = ("unavailable", "permission", "answer")
+# Calls that change nothing.  What the handler is asked for otherwise it goes on with, whoever waits for its answer.
+_QUESTIONS = {"version", "volume.list", "volume.status", "volume.stats", "volume.path", "volume.probe", "pool.list",
+              "lost.list", "events", "discover", "examine"}
 
 _RUNNER_REMEDY = (
     "is tcmu-runner running with the iraid handler? systemctl status tcmu-runner "
@@ -48,6 +51,8 @@ def default_socket() -> Path:
 class Client:
     def __init__(self, path: Path | str | None = None, seconds_max: float | None = None) -> None:
         """seconds_max: no call takes longer than that, whatever it asks for."""
+        # What the last call was about that changes something, answered or not: a volume, or "" for none or all of them.
+        self.sent_about: str | None = None
         self.path = Path(path) if path else default_socket()
         self.seconds_max = seconds_max
 
@@ -161,6 +166,8 @@ class Client:
         if self.seconds_max is not None:
             seconds = min(seconds, self.seconds_max)
         with self._connect(min(seconds, CONNECT_SECONDS)) as connection:
+            if method not in _QUESTIONS:
+                self.sent_about = str(parameters.get("name") or "")
             line = self._exchange(connection, method, json.dumps(request).encode() + b"\n", seconds)
         return self._result(method, line)
 

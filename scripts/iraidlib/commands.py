@@ -106,7 +106,13 @@ def command(*options: Any, examples: str) -> Callable[[Callable[..., None]], cli
         @wraps(function)
         def run(context: click.Context, socket: str | None, as_json: bool, **given: Any) -> None:
             client = Client(socket or context.obj)
-            function(client, None if as_json else Report(), **given)
+            try:
+                function(client, None if as_json else Report(), **given)
+            except KeyboardInterrupt as error:
+                if client.sent_about is None:
+                    raise
+                click.echo(err=True)  # below ^C
+                raise _goes_on(context.info_name or "", client.sent_about) from error
 
         decorated: Any = run
         common = [
@@ -120,6 +126,13 @@ def command(*options: Any, examples: str) -> Callable[[Callable[..., None]], cli
         return cli.command(name, epilog=epilog)(decorated)
 
     return decorate
+
+
+def _goes_on(command_name: str, volume: str) -> IraidError:
+    """Interrupted, when the handler had the request."""
+    whose = f" of volume {volume}" if volume else ""
+    return IraidError(f"interrupted: the handler goes on with {command_name}{whose}",
+                      f"see how it ends: iraid list; iraid status {volume}".rstrip(), kind="interrupted")
 
 
 NAME = click.argument("name", shell_complete=completion.volumes)

@@ -4,7 +4,9 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
+import threading
 from types import SimpleNamespace
 
 import control_peer
@@ -305,6 +307,58 @@ def test_start_by_force_says_what_it_costs_and_asks(tmp_path, answer, started):
     os.close(terminal)
     assert "what was written since they left is LOST" in done.stderr
     assert (done.returncode == 0, bool(peer.calls)) == (started, started)
+
+
+# --- interrupted ---
+
+
+def interrupted(tmp_path, answers, waits_for, *arguments):
+    """What a command says that is interrupted while the handler works on that method."""
+    asked, over = threading.Event(), threading.Event()
+
+    def hang(_parameters):
+        asked.set()
+        over.wait(30)
+        return {}
+
+    with ControlPeer(tmp_path / "s", answers | {waits_for: hang}) as peer:
+        running = subprocess.Popen([IRAID, *arguments, "--socket", tmp_path / "s"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        assert asked.wait(30)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+        over.set()
+    return SimpleNamespace(status=running.returncode, out=out, err=err.lstrip("\n"), calls=peer.calls)
+
+
+GOES_ON = ("iraid: interrupted: the handler goes on with {0} of volume v0\n"
+           "  remedy: see how it ends: iraid list; iraid status v0\n")
+
+
+def test_an_interrupted_command_says_that_the_handler_goes_on_with_it(tmp_path):
+    done = interrupted(tmp_path, {"volume.status": volume(users=[])}, "volume.delete", "delete", "v0", "--yes")
+    assert (done.status, done.out, done.err) == (1, "", GOES_ON.format("delete"))
+
+
+def test_who_no_longer_waits_for_a_new_volume_is_told_that_it_is_being_made(tmp_path):
+    """It was answered, and its parity is being made."""
+    done = interrupted(tmp_path, {"volume.create": CREATED, "events": control_peer.page()}, "volume.status", "create", "v0",
+                       "--level", "5", "--wait", "--json", *MEMBERS)
+    assert (done.status, done.err) == (1, GOES_ON.format("create"))
+    assert json.loads(done.out)["error"]["type"] == "interrupted"
+
+
+def test_a_command_about_no_volume_says_where_to_look_when_it_is_interrupted(tmp_path):
+    done = interrupted(tmp_path, {}, "pool.add", "add-spare", "--gateway", MEMBERS[0])
+    assert done.err == ("iraid: interrupted: the handler goes on with add-spare\n"
+                        "  remedy: see how it ends: iraid list; iraid status\n")
+
+
+@pytest.mark.parametrize("arguments", [["delete", "v0", "--yes"], ["status", "v0"], ["wait", "v0"]])
+def test_nothing_goes_on_where_nothing_but_questions_was_sent(tmp_path, arguments):
+    answers = {"events": control_peer.page()}
+    done = interrupted(tmp_path, answers, "volume.status", *arguments)
+    assert (done.status, done.err) == (1, "iraid: interrupted: nothing more was done\n")
 
 
 # --- delete ---
