@@ -1,5 +1,6 @@
-"""Secrets taken out of what is handed to others: by the names of keys, and then whatever is known to be one, wherever it
-stands, for instance in a log line.  Names of users go by their keys only: one may be called as a word that is everywhere.
+"""Secrets taken out of what is handed to others: by the names of keys and options, by their place in an address, and
+then whatever is known to be one, wherever it stands, for instance in a log line.  Names of users go by their keys and
+places only: one may be called as a word that is everywhere.
 """
 
 import json
@@ -10,15 +11,22 @@ from typing import Any
 
 REMOVED = "<removed>"
 # Of LIO's saved configuration, open-iscsi, mail and web settings, and what people call theirs.
-_KEY = re.compile(r"pass(word|wd|phrase)?|secret|token|credential|api_?key|private_?key", re.IGNORECASE)
+_KEY = re.compile(r"pass(word|wd|phrase)?|secret|token|credential|(api|private|auth)[_-]?key|authorization|"
+                  r"(^|[_.-])pw$|[_.-]pwd$|^-*auth$", re.IGNORECASE)
+_VARIABLE = re.compile(r"_AUTH$")  # of an environment; LIO's discovery_enable_auth is none
 _USER = re.compile(r"userid|username", re.IGNORECASE)
 # Files are named where secrets are kept, and that is worth knowing.
-_NOT = re.compile(r"_file$|_path$", re.IGNORECASE)
+_NOT = re.compile(r"[_-](file|path)$", re.IGNORECASE)
+# In command lines, and addresses: "--password VALUE", "-u USER:VALUE" as curl has it, "https://USER:VALUE@HOST".
+_OPTION = re.compile(r"""(?<![\w-])(--?[\w-]+)["']?,?\s+""")
+_LOGIN = re.compile(r"""(?<![\w-])(?:-[uU]\s*|-[a-zA-Z]{1,4}[uU]\s+|--(?:proxy-)?user["']?[=,\s]\s*)""")
+_WORD = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|\S+""")
+_ADDRESS = re.compile(r"""://([^\s"'@/:]*:[^\s"']*|[^\s"'@/]+)@""")
 _KNOWN_MIN = 3  # shorter ones would take words apart, and guard nothing
 
 
 def is_secret(key: str) -> bool:
-    return bool(_KEY.search(key)) and not _NOT.search(key)
+    return bool(_KEY.search(key) or _VARIABLE.search(key)) and not _NOT.search(key)
 
 
 def is_removed(key: str) -> bool:
@@ -36,16 +44,33 @@ def json_value(value: Any) -> Any:
 
 
 def settings(text: str) -> str:
-    """Lines "key = value" and "key: value", also in comments; of JSON too, also where it is broken."""
-    return "".join(f"{_without(line)[0]}\n" for line in text.splitlines())
+    """Lines "key = value" and "key: value", also in comments; of JSON too, also where it is broken; command lines, and
+    addresses."""
+    return "".join(f"{_without(line)[0]}\n" for line in _lines(text))
+
+
+def units(text: str) -> str:
+    """systemd's: settings, where a line may go on in the next one."""
+    return settings(re.sub(r"[ \t]*\\\n[ \t]*", " ", text))
 
 
 def secrets_in_settings(text: str) -> set[str]:
-    return set().union(*(_without(line)[1] for line in text.splitlines()))
+    return set().union(*(_without(line)[1] for line in _lines(text)))
+
+
+def _lines(text: str) -> list[str]:
+    """Other ends of lines than "\\n" may be a part of a secret."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _without(line: str) -> tuple[str, set[str]]:
-    """The line without secrets and users, and the secrets."""
+    """The line without secrets and users, and the secrets; a key's value is one as a whole, whatever is in it."""
+    found: set[str] = set()
+    rest = _without_words(line, found)
+    return _without_keys(rest)[0], found | _without_keys(line)[1]
+
+
+def _without_keys(line: str) -> tuple[str, set[str]]:
     found: set[str] = set()
 
     def member(match: re.Match[str]) -> str:
@@ -59,9 +84,35 @@ def _without(line: str) -> tuple[str, set[str]]:
     for match in re.finditer(r'([\w.-]+)"?\s*[=:]\s*', line):
         value = line[match.end():]
         if is_removed(match[1]) and value.strip(' ",{[') and not value.startswith(f'"{REMOVED}"'):
-            found |= {value.strip()} if is_secret(match[1]) else _without(value)[1]
+            found |= {value.strip()} if is_secret(match[1]) else _without_keys(value)[1]
             return f"{line[:match.end()]}{REMOVED}", found
     return line, found
+
+
+def _without_words(line: str, found: set[str]) -> str:
+    """The line without secrets that no "=" or ":" announces; they are added to `found`."""
+
+    def address(match: re.Match[str]) -> str:
+        found.update(_password(match[1]))
+        return f"://{REMOVED}@"
+
+    line = _ADDRESS.sub(address, line)
+    kept, end = "", 0
+    for match in sorted([*_OPTION.finditer(line), *_LOGIN.finditer(line)], key=lambda one: one.start()):
+        word = _WORD.match(line, match.end())
+        if word is None or match.start() < end:
+            continue
+        value = word[0].strip("\"'")
+        login = match.re is _LOGIN
+        if ":" in value if login else is_secret(match[1]):
+            found.update(_password(value) if login else [value])
+            kept, end = f"{kept}{line[end:match.end()]}{REMOVED}", word.end()
+    return kept + line[end:]
+
+
+def _password(login: str) -> list[str]:
+    """Of USER:PASSWORD, or USER%PASSWORD as iSCSI addresses have it."""
+    return re.split("[:%]", login, maxsplit=1)[1:]
 
 
 def secrets_in(value: Any) -> set[str]:
@@ -78,7 +129,7 @@ def secrets_in(value: Any) -> set[str]:
 def secrets_of_file(path: Path) -> set[str]:
     """Of a secrets file: all lines but the first, which is the user.  Nothing if it can't be read."""
     try:
-        lines = path.read_bytes()[:65536].decode(errors="replace").splitlines()
+        lines = _lines(path.read_bytes()[:65536].decode(errors="replace"))
     except OSError:
         return set()
     return {line.strip() for line in (lines[1:] or lines)}

@@ -88,7 +88,7 @@ class Collector:
         for path, what, words in _COMMANDS:
             yield Part(path, what, lambda words=words: self._command(words))
         yield Part("system/units.txt", "units and their drop-ins as systemd has them, without secrets",
-                   lambda: redact.settings(self._command(_UNITS)))
+                   lambda: redact.units(self._command(_UNITS)))
         yield Part("sysctl.txt", "net.ipv4.tcp_*, net.core.*, vm.*", self._sysctls)
         yield Part("process.txt", "limits, memory and threads of the runner", self._process)
 

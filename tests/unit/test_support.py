@@ -117,6 +117,18 @@ def test_a_password_behind_a_user_is_known(tmp_path):
         "p1", "p2"}
 
 
+def test_a_password_in_a_command_line_or_an_address_is_known():
+    assert redact.secrets_in_settings("command = x --password p-1 -u u:p-2 'https://u:p-3@host/' --user 'u:p-4 y'\n") == {
+        "p-1", "p-2", "p-3", "p-4 y"}
+
+
+@pytest.mark.parametrize("secret", ["ab://x:y@z", "run --password x", "-u u:x"])
+def test_a_password_that_looks_like_an_address_or_an_option_is_known_as_a_whole(secret):
+    assert secret in redact.secrets_in_settings(f"password = {secret}\n")
+    assert secret in redact.secrets_in_settings(f'{{"chap_password": "{secret}", "x": 1\n')
+    assert redact.settings(f"password = {secret}\n") == f"password = {redact.REMOVED}\n"
+
+
 def test_secrets_in_units_are_known_by_their_keys(machine):
     """They stand in no file that is searched for secrets."""
     def run(words):
@@ -129,6 +141,35 @@ def test_secrets_in_units_are_known_by_their_keys(machine):
     text = archive(machine, ANSWERS, run).texts["system/units.txt"]
     assert "unit-secret" not in text
     assert f"Environment=SMTP_PASSWORD={redact.REMOVED}\n" in text and "ExecStart=/usr/bin/iraid monitor\n" in text
+
+
+UNITS = r"""# /etc/systemd/system/iraid-monitor.service.d/mail.conf
+[Service]
+Environment=SMTP_PW=unit-secret-1
+Environment="A=b" AUTH=unit-secret-2 C=d
+Environment=MYSQL_PWD=unit-secret-3 HTTP_AUTH=unit-secret-4
+ExecStartPre=/usr/bin/curl -u ops:unit-secret-5 -H "Authorization: Bearer unit-secret-6" https://example.org/
+ExecStartPre=/usr/bin/curl --user 'ops:unit-secret-7 too' --proxy-user=ops:unit-secret-8 -uops:unit-secret-9 -X POST
+ExecStartPre=/usr/bin/curl https://ops:unit-secret-10@example.org:8443/hook?a=b --retry 3
+ExecStartPre=/usr/bin/pager --password unit-secret-11 --api-key "unit-secret-12 too" -token unit-secret-13 --level 3
+ExecStartPre=/usr/bin/pager --level 4 --password \
+    unit-secret-14 --password-file /etc/pager.secret
+ExecStartPre=/bin/mount -o ro smb://ops:unit/secret-15@10.0.0.1/x /mnt
+ExecStart=/usr/bin/iraid monitor --socket /run/iraid/control.sock
+"""
+
+
+def test_secrets_in_command_lines_of_units_are_not_in_it(machine):
+    def run(words):
+        return 0, UNITS if words[:3] == ["systemctl", "--no-pager", "cat"] else ""
+
+    text = archive(machine, ANSWERS, run).texts["system/units.txt"]
+    assert "secret-" not in text and "unit/secret" not in text and "ops" not in text and " too" not in text
+    for kept in ("iraid-monitor.service.d/mail.conf\n[Service]\n", "SMTP_PW=<removed>\n", "-X POST",
+                 "https://<removed>@example.org:8443/hook?a=b --retry 3", "smb://<removed>@10.0.0.1/x /mnt",
+                 "-token <removed> --level 3", "--level 4 --password <removed> --password-file /etc/pager.secret",
+                 "ExecStart=/usr/bin/iraid monitor --socket /run/iraid/control.sock\n"):
+        assert kept in text, kept
 
 
 def test_what_is_in_it(machine):
@@ -226,6 +267,15 @@ def test_an_interrupted_one_leaves_nothing(machine, monkeypatch):
     ("# was: password = hello", "# was: password = <removed>"),
     ('"chap_secret": 12,', '"chap_secret": <removed>'),
     ('{"password": "a\\"b", "x": 1', '{"password": "<removed>", "x": 1'),
+    ("run --password hello --port 3", "run --password <removed> --port 3"),
+    ("run --password=hello", "run --password=<removed>"),
+    ("run -u u:hello x", "run -u <removed> x"), ("journalctl -u tcmu-runner", "journalctl -u tcmu-runner"),
+    ("member = 10.0.0.1:3260/iqn.x:y/0", "member = 10.0.0.1:3260/iqn.x:y/0"),
+    ("# see https://example.org/a", "# see https://example.org/a"),
+    ("url = https://u:he@llo@host/a", "url = https://<removed>@host/a"), ("authentication = 1", "authentication = 1"),
+    ('"discovery_enable_auth": true', '"discovery_enable_auth": true'), ("AUTH=hello", "AUTH=<removed>"),
+    ("password = hel\u2028lo\x0cw\x85x", "password = <removed>"),
+    ("PWD=/root", "PWD=/root"), ("smtp_pw: hello", "smtp_pw: <removed>"),
     ("password =", "password ="), ("give_up = 5", "give_up = 5"), ("# passwords are in a file", "# passwords are in a file")])
 def test_secret_settings_are_known_by_their_keys(line, expected):
     assert redact.settings(line + "\n") == expected + "\n"
