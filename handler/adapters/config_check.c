@@ -240,20 +240,39 @@ check_volumes(struct check *check, const char *name)
 	return done;
 }
 
+/* A name that no file can have may be longer than the list has room for: it is looked at by itself. */
+static bool
+check_name(struct check *check, const char *name)
+{
+	struct config_faults *faults = calloc(1, sizeof(*faults));
+	struct volume_file *file = calloc(1, sizeof(*file));
+	bool done = faults && file;
+
+	if (done) {
+		volume_file_read(name, file, faults);
+		put_faults(check->faults, faults, file->path);
+		volume_file_free(file);
+	}
+	free(file);
+	free(faults);
+	return done;
+}
+
 json_object *
 config_check(const char *name)
 {
+	bool nobodys = name && volume_name_fault(name);
 	struct check check = {
 		.files = json_object_new_array(), .faults = json_object_new_array(),
 		.gateway = calloc(1, sizeof(*check.gateway)),
 		.names = calloc(VOLUMES_MAX, sizeof(*check.names)),
 	};
 	json_object *result = NULL;
-	bool done = check.gateway && check.names && list_volumes(&check, name) == 0;
+	bool done = check.gateway && check.names && list_volumes(&check, nobodys ? NULL : name) == 0;
 
 	if (done) {
 		check_gateway(&check);
-		done = check_volumes(&check, name);
+		done = nobodys ? check_name(&check, name) : check_volumes(&check, name);
 		if (!name)
 			check_strays(&check);
 	}

@@ -71,7 +71,7 @@ def volume(name: str) -> dict[str, Any]:
 
 def check(name: str | None = None) -> dict[str, Any]:
     """{"files": [...], "faults": [{"file", "line", "section", "key", "what", "remedy"}]}"""
-    return _ask("--check-config", "--json", *([name] if name else []))
+    return _ask("--check-config", "--json", *([] if name is None else [name]))
 
 
 def keys() -> list[dict[str, Any]]:

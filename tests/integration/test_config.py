@@ -282,3 +282,12 @@ def test_show_and_check_need_no_handler(gateway: Gateway, farm: TargetFarm) -> N
     assert ran.status == 1 and "gateway.conf:2: mail: " in ran.err
     reloaded = gateway.iraid("config", "reload")  # the handler is not there
     assert reloaded.status == 1 and "control socket" in reloaded.err
+
+
+@pytest.mark.parametrize("name", ["x" * 64, "x" * 5000, "", "a b", "../v0", "none"], ids=lambda name: name[:8])
+def test_a_check_of_a_name_that_no_volume_has_is_an_error(gateway: Gateway, name: str) -> None:
+    ran = gateway.iraid("config", "check", name)
+    assert ran.status == 1 and len(ran.out) < 300
+    assert name[:80] in ran.out and "; " in ran.out
+    faults = gateway.iraid("config", "check", name, "--json").json["faults"]
+    assert len(faults) == 1
