@@ -49,6 +49,22 @@ def test_a_section_is_made_and_the_same_again_changes_nothing():
     assert set_key("", "exporter", "port", ["9000"]) == "[exporter]\nport = 9000\n"
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0c", "\x0b", "\r"])
+def test_a_comment_stays_one_whatever_is_in_it(end):
+    """The handler's lines end with "\\n" only."""
+    comments = f"[notify]\n# old:{end}command = none\n#mail = x{end}mail = y\n"
+    text = f"{comments}severity = error\n"
+    assert get_key(text, "notify", "mail") == []
+    assert set_key(text, "notify", "command", ["/bin/true"]) == f"{text}command = /bin/true\n"
+    assert set_key(text, "notify", "mail", ["a@example.org"]) == f"{comments}mail = a@example.org\nseverity = error\n"
+
+
+@pytest.mark.parametrize("text", ["[notify]\nmail = a", "[notify]\nmail = a\n\n", "[notify]\r\nmail = a\r\n"])
+def test_a_value_is_read_whatever_ends_the_text(text):
+    assert get_key(text, "notify", "mail") == ["a"]
+    assert set_key(text, "notify", "mail", ["a"]) == text
+
+
 def test_a_key_is_taken_out():
     text = set_key(SAMPLE, "notify", "mail", ["a@example.org"])
     assert set_key(text, "notify", "mail", []) == SAMPLE

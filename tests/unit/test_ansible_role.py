@@ -560,6 +560,15 @@ def test_a_secrets_file_does_not_take_after_what_was_there(tmp_path):
     assert not path.is_symlink() and stat.S_IMODE(path.stat().st_mode) == 0o600 and SECRET not in real.read_text()
 
 
+def test_a_comment_with_a_carriage_return_in_it_stays_as_it_is(config_command):
+    file = config_command.parent / "etc/gateway.conf"
+    file.parent.mkdir()
+    comment = b"[notify]\n# old:\rcommand = none\nmail = a\r\n"
+    file.write_bytes(comment)
+    assert settings_module(config_command, {"notify": {"severity": "error"}})["changed"] is True
+    assert file.read_bytes() == comment + b"severity = error\n"
+
+
 def test_secrets_files_are_root_s_alone_and_written_once(tmp_path):
     path = tmp_path / "secrets/v0"
     given = {"files": [{"path": str(path), "user": "u", "secret": SECRET}]}

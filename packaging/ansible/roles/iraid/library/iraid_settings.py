@@ -102,11 +102,17 @@ def check(module, iraid, path, text):
                 f"{path}:{one['line']}: {one['key']}: {one['what']}; {one['remedy']}" for one in faults))
 
 
+def content(path):
+    """All that is no "\\n" stays as it is."""
+    with path.open(newline="") as file:
+        return file.read()
+
+
 def read(iraid, path, volume, check_mode):
     if volume and not path.exists() and path.with_suffix(".json").exists() and not check_mode:
         iraid.run("config", "reload", volume)  # writes the file in today's form
     if path.exists():
-        return path.read_text()
+        return content(path)
     if volume and not check_mode:
         raise ValueError(f"{path} is not there: is there a volume {volume}? iraid list")
     return ""
@@ -126,7 +132,7 @@ def replace(path, before, text, lock):
     """False: the handler, or somebody else, has changed the file since it was read."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with conf_file.locked(lock):
-        if (path.read_text() if path.exists() else "") != before:
+        if (content(path) if path.exists() else "") != before:
             return False
         conf_file.rewrite(path, text)
     return True

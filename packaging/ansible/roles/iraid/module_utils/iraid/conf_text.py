@@ -16,7 +16,7 @@ _COMMENTED = re.compile(r"\s*[#;]\s*([A-Za-z_][A-Za-z0-9_]*)\s*=")
 
 def set_key(text, section, key, values):
     """values: one line each; none, and the key is taken out, so that its default holds."""
-    lines = text.splitlines()
+    lines = _lines(text)
     begin, end = _bounds(lines, section)
     wanted = [f"{key} = {value}" for value in values]
     if begin is None:
@@ -37,11 +37,18 @@ def set_key(text, section, key, values):
 
 
 def get_key(text, section, key):
-    lines = text.splitlines()
+    lines = _lines(text)
     begin, end = _bounds(lines, section)
     if begin is None:
         return []
     return [line.partition("=")[2].strip() for line in lines[begin:end] if _name(_KEY, line) == key]
+
+
+def _lines(text):
+    """As the handler has them: other ends of lines than "\\n", as U+2028, are a part of one."""
+    if not text:
+        return []
+    return text[:-1].split("\n") if text.endswith("\n") else text.split("\n")
 
 
 def _name(pattern, line):
