@@ -309,8 +309,9 @@ apply_force(struct engine *engine)
 		if (!MUTANT(FORCE_TRUSTS))
 			intent_forced(&engine->intent,
 				      member->stale_set >= 0 ? REGION_STALE(member->stale_set) : 0, unwritten_known);
-		place_untrack(engine, member->stale_set);
-		member->stale_set = -1;
+		if (MUTANT(FORCE_UNTRACKS))
+			place_untrack(engine, member->stale_set);
+		member->stale_set = -1;		/* its set is free (forget_taken), or another's by now */
 	}
 }
 
@@ -689,6 +690,7 @@ maps_read(struct engine *engine)
 		look_for_lost(engine);
 	if (engine->map_error != 0) {
 		back_to_examine(engine, engine->map_error == -EAGAIN ? "a member is there twice"
+				: engine->map_error == -ESTALE ? "a device has come that is newer"
 				: "a member was lost while its region map was read");
 		return;
 	}

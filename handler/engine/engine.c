@@ -120,6 +120,12 @@ engine_has_parity(const struct engine *engine)
 	return engine->geometry.level == 5 || engine->geometry.level == 6;
 }
 
+bool
+engine_may_tear(const struct engine *engine)
+{
+	return engine->suspended && engine_has_parity(engine) && !engine->fenced && engine->phase < PHASE_RELEASE;
+}
+
 /* Nothing will be listed of it, so it need not wait until there is room for what its region loses: what nobody wrote, or a flush covered,
  * is what the others make of it.
  */
@@ -512,9 +518,8 @@ start_ready(struct engine *engine)
 {
 	/* Who is missing, or what is lost with it, is being recorded, or will be: nothing is changed before that is durable.
 	 * Reads go on, around who is missing where that is possible. */
-	const bool undecided = MUTANT(UNDECIDED_WRITTEN) ? lost_io_recording(engine) : lost_io_undecided(engine);
-	/* Nor is a write begun that some members get and others perhaps never: with one that is dead, its row could not be known. */
-	const bool torn = engine->suspended && engine_has_parity(engine) && !MUTANT(WRITTEN_WHILE_SUSPENDED);
+	const bool undecided = lost_io_undecided(engine);
+	const bool torn = engine_may_tear(engine) && !MUTANT(WRITTEN_WHILE_SUSPENDED);
 	const bool recording = (evict_undecided(engine) || undecided || torn) && !engine->fenced && engine->phase < PHASE_RELEASE;
 	struct list batch, held;
 	struct list *node;

@@ -499,6 +499,8 @@ uint32_t engine_absent(const struct engine *engine, uint64_t row);
 enum row_trust engine_trust(const struct engine *engine, uint64_t row);
 /* The level has P, or P and Q: what is missing of an unproven row can't be known.  Copies are worth something each. */
 bool engine_has_parity(const struct engine *engine);
+/* A write would reach some members now, and others perhaps never: with one that is dead its row could not be known. */
+bool engine_may_tear(const struct engine *engine);
 /* No redundancy is left: what the others make of a missing chunk of an unproven row is what it is from now on. */
 bool engine_bare(const struct engine *engine);
 /* Could the volume do without this role too, beside those that are out? */

@@ -395,6 +395,15 @@ lacking(const struct sync_rows *rows, int piece)
 	return positions;
 }
 
+/* What is missing is what these make of it, by definition. */
+static uint32_t
+defining(const struct engine *engine, uint32_t absent)
+{
+	const uint32_t data = geometry_data_positions(&engine->geometry);
+
+	return MUTANT(DEFINITION_NEEDS_ALL) ? ~absent : (data | code_sources(&engine->geometry, absent & data, absent)) & ~absent;
+}
+
 /* Can they be made up for?  Of a row that proves nothing only what is not data; or what is missing by definition. */
 static bool
 can_be_made(const struct sync_rows *rows, uint32_t positions)
@@ -410,7 +419,7 @@ can_be_made(const struct sync_rows *rows, uint32_t positions)
 	case ROW_PROVEN:
 		return true;
 	case ROW_DEFINED:
-		return (positions & ~engine_absent(engine, row_of(rows))) == 0;
+		return (positions & defining(engine, engine_absent(engine, row_of(rows)))) == 0;
 	case ROW_SUSPECT:
 		break;
 	}
@@ -535,10 +544,38 @@ take_unrecorded(struct sync_rows *rows)
 	return 0;
 }
 
+/* The target's chunk is copied from the member in its place, which has each piece that can't be made: what others lack of the row is not
+ * asked for, and may be read tomorrow.
+ */
+static bool
+is_copied(const struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+
+	if (rows->purpose != SYNC_FILL || engine->by_role[engine->target->role] == NULL || MUTANT(COPY_NEEDS_ALL))
+		return false;
+	for (int piece = 0; piece < pieces_of(engine); piece++) {
+		const uint32_t positions = lacking(rows, piece);
+
+		if ((positions & ROLE(target_position(rows))) && !can_be_made(rows, positions))
+			return false;
+	}
+	return true;
+}
+
+static void
+pass_over(struct sync_rows *rows, int piece)
+{
+	for (int position = 0; position < rows->op.engine->geometry.width; position++)
+		rows->mend.bad[position][piece] = false;
+}
+
 /* What is refused is needed: some piece can't be made without it. */
 static bool
 needs_refused(const struct sync_rows *rows)
 {
+	if (is_copied(rows))
+		return false;
 	for (int piece = 0; piece < pieces_of(rows->op.engine); piece++)
 		if (rows->mend.refused[piece] != 0 && !can_be_made(rows, lacking(rows, piece)))
 			return true;
@@ -561,7 +598,7 @@ static void
 settle(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
-	bool lost = false;
+	bool lost = false, copied;
 
 	if (rows->doubts != engine->intent.doubts ||
 	    (rows->purpose == SYNC_FILL && !target_filling(engine))) {
@@ -576,8 +613,10 @@ settle(struct sync_rows *rows)
 		sync_rows_end(rows, -EIO);
 		return;
 	}
+	copied = is_copied(rows);
 	for (int piece = 0; piece < pieces_of(engine); piece++) {
 		const uint32_t positions = lacking(rows, piece);
+		const uint32_t refused = MUTANT(MENDED_REFUSED) ? 0 : rows->mend.refused[piece];
 
 		if (can_be_made(rows, positions)) {
 			if (positions != 0)
@@ -586,7 +625,11 @@ settle(struct sync_rows *rows)
 			 * not fit.
 			 */
 			if (intent_row_suspect(&engine->intent, row_of(rows)) && !MUTANT(MENDED_UNNOTED))
-				rows->mend.changed |= positions & ~engine_absent(engine, row_of(rows));
+				rows->mend.changed |= positions & ~refused & ~engine_absent(engine, row_of(rows));
+			continue;
+		}
+		if (copied) {
+			pass_over(rows, piece);
 			continue;
 		}
 		if (rows->purpose != SYNC_FILL) {

@@ -102,7 +102,8 @@ place_untrack(struct engine *engine, int set)
 void
 place_forget(struct engine *engine, uint8_t stale)
 {
-	engine->intent.absent &= (uint8_t)~stale;
+	if (MUTANT(REMOVED_UNMARKED))	/* what it lacks is marked until nobody has it on record any more */
+		engine->intent.absent &= (uint8_t)~stale;
 	if (MUTANT(FORGET_AT_ONCE))
 		intent_forget(&engine->intent, stale);
 	engine->forgetting |= stale;
@@ -454,7 +455,7 @@ judge_outsider(struct member *member)
 	member->standing = verdict.standing[0];
 	member->stale_set = verdict.stale_set[0];
 	member->role = verdict.role[0];
-	member->went_back |= verdict.went_back[0];
+	member->went_back = verdict.went_back[0] || (member->went_back && MUTANT(IMAGE_REMEMBERED));	/* what answers now, not what did before */
 	if (member->standing == STANDING_UNKNOWN || member->standing == STANDING_IN_SYNC) {
 		member->standing = STANDING_UNKNOWN;
 		member_note(member, "%s", verdict.fault[0] != NULL ? verdict.fault[0]
@@ -705,6 +706,19 @@ lost_a_copy(const struct member *member)
 	return false;
 }
 
+/* The start was decided without it, and it knows what those do not that were chosen. */
+static bool
+is_newer_than_found(const struct member *member)
+{
+	const struct engine *engine = member->engine;
+	const struct superblock *own = &member->superblock;
+
+	if ((member->presence != PRESENCE_EXAMINED && member->presence != PRESENCE_MISFIT) ||
+	    memcmp(own->volume_uuid, engine->options.volume_uuid, 16) != 0)
+		return false;
+	return own->epoch != engine->epoch_found ? own->epoch > engine->epoch_found : own->event > engine->record.event;
+}
+
 static void
 judge_superblock(struct member *member)
 {
@@ -748,6 +762,8 @@ judge_superblock(struct member *member)
 	else if (member->engine->phase == PHASE_LOAD_MAP && member->presence == PRESENCE_EXAMINED &&
 		 find_twin(member) != NULL && !MUTANT(TWIN_WHILE_LOADING_LATE))
 		member->engine->map_error = -EAGAIN;	/* nothing was written yet: both are looked at */
+	else if (member->engine->phase == PHASE_LOAD_MAP && !member->said && is_newer_than_found(member) && !MUTANT(NEWER_TOO_LATE))
+		member->engine->map_error = -ESTALE;	/* once for each: one that comes and goes holds up no start for ever */
 }
 
 /* It met a conflict, say, and its session goes on: nothing else would have it examined, and what it was before is not what it is now. */

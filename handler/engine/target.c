@@ -311,7 +311,7 @@ take_place(struct engine *engine)
 	member->standing = STANDING_IN_SYNC;
 	member->stale_set = -1;
 	if (MUTANT(FORMER_LOSS_KEPT))
-		member->cache_lost = former != NULL && former->cache_lost;
+		member->cache_lost = member->data_lost = former != NULL && former->cache_lost;
 	if (member->cache_lost)
 		flush_cache_lost(member);
 	member->lacking |= member->cache_lost;
@@ -407,7 +407,7 @@ target_run(struct engine *engine)
 	if (engine->target_phase == TARGET_MARKING &&
 	    ((engine->map_durable >= engine->target_map && lost_io_idle(engine)) || MUTANT(TARGET_MARKS_UNAWAITED))) {
 		place_record_target(engine);
-		metadata_commit(engine);	/* not waited for: whoever is not on record is filled anew after a crash */
+		engine->target_record = metadata_commit(engine);
 		enter(engine, TARGET_FILLING);
 	}
 }
@@ -422,7 +422,9 @@ target_changing(const struct engine *engine)
 bool
 target_may_copy(const struct engine *engine)
 {
-	return target_filling(engine) && (target_counted(engine) || MUTANT(COPIED_UNCOUNTED));
+	/* Others know of a superblock that it has got since it is back: an image of before is known by that. */
+	return target_filling(engine) && (engine->record_durable >= engine->target_record || MUTANT(COPIED_UNHEARD)) &&
+	       (target_counted(engine) || MUTANT(COPIED_UNCOUNTED));
 }
 
 /* One copy is not enough: should it be that which can't be read any more, the other is older by far than what others were told. */

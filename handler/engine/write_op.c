@@ -345,7 +345,7 @@ write_prepared(struct write_op *op)
 	/* What it writes now would have all the time of a member again. */
 	if (error == 0 && overdue_since(op->op.engine, op->op.since_ms))
 		error = -ETIMEDOUT;
-	if (error == 0 && !is_doubtful(op)) {
+	if (error == 0 && !is_doubtful(op) && (!engine_may_tear(op->op.engine) || MUTANT(WRITTEN_WHEN_PREPARED))) {
 		write_issue(op);
 	} else if (error == 0 || error == -ENOLINK) {
 		write_again(op);

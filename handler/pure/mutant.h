@@ -487,9 +487,6 @@
 	X(UNHOLD_OMITTED, "unhold-omitted", 14,							\
 	  "test_engine_rebuild: test_member_that_was_used_elsewhere_holds_nothing_that_was_lost",	\
 	  "a member of which nothing is trusted is believed to hold lost data")						\
-	X(HELD_ELSEWHERE, "held-elsewhere", 9,							\
-	  "test_engine_rebuild: test_member_that_was_used_elsewhere_holds_nothing_that_was_lost",	\
-	  "a member that was used without the others is believed to hold lost data")		\
 	X(HELD_ONCE_MORE, "held-once-more", 9,							\
 	  "test_engine_knowable: test_what_a_cache_may_have_lost_stays_lost_when_its_member_goes_again",	\
 	  "a member that goes again, having lost nothing, is believed about what its cache may have lost before")	\
@@ -681,9 +678,6 @@
 	X(RECORD_AWAITED_UNSEEN, "record-awaited-unseen", 16,					\
 	  "test_engine_lost: test_read_that_would_wait_for_the_record_fails_with_all_others",	\
 	  "a read that waits for losses to be recorded is looked at when something else happens")	\
-	X(UNDECIDED_WRITTEN, "undecided-written", 16,						\
-	  "test_engine_lost: test_write_waits_for_members_and_then_for_the_record",		\
-	  "while I/O waits for members, writes of rows whose losses are still to be recorded are refused")	\
 	X(FLUSHED_NOTED, "flushed-noted", 9,							\
 	  "test_intent: what_was_flushed_is_not_lost_with_a_cache_for_want_of_memory",		\
 	  "to say that no row of a region was lost with a cache takes memory, without which all of them are")	\
@@ -981,7 +975,37 @@
 	  "what a member holds of lost rows counts after it was removed and added again")	\
 	X(WRITTEN_WHILE_SUSPENDED, "written-while-suspended", 5,				\
 	  "test_engine_suspended: test_a_write_that_comes_while_too_many_are_silent_leaves_its_row_alone",	\
-	  "writes begin while more members are silent than the level bears")
+	  "writes begin while more members are silent than the level bears")			\
+	X(WRITTEN_WHEN_PREPARED, "written-when-prepared", 5,					\
+	  "test_engine_suspended: test_a_write_that_prepares_while_members_fall_silent_waits",	\
+	  "a write that has read what it needs goes on though too many members are silent by now")	\
+	X(DEFINITION_NEEDS_ALL, "definition-needs-all", 9,					\
+	  "test_engine_lost: test_a_sector_of_q_is_not_needed_for_what_p_defines",		\
+	  "what P defines of a missing member is given up for an unreadable sector of Q")	\
+	X(COPY_NEEDS_ALL, "copy-needs-all", 9,							\
+	  "test_engine_rebuild: test_a_copy_of_a_member_asks_nothing_of_others",			\
+	  "while a member is copied to its successor, others' unreadable sectors are given up")	\
+	X(MENDED_REFUSED, "mended-refused", 9,							\
+	  "test_engine_refused: test_one_that_refuses_a_read_is_rewritten_nothing",		\
+	  "what a member refuses to read of a row that proves nothing is written anew on it")	\
+	X(NEWER_TOO_LATE, "newer-too-late", 12,							\
+	  "test_engine_halves: test_a_newer_half_that_comes_while_maps_are_read_rules",		\
+	  "a newer half that comes while the maps of the other are read is overwritten")	\
+	X(REMOVED_UNMARKED, "removed-unmarked", 12,						\
+	  "test_engine_returns: test_one_that_is_removed_lacks_what_is_written_before_that_is_on_record",	\
+	  "what a removed member lacks is not marked any more while it is on record")		\
+	X(SENT_IS_HEARD, "sent-is-heard", 12,							\
+	  "test_engine_returns: test_one_whose_superblock_never_came_is_known_by_its_epoch",	\
+	  "a member counts as one that heard of what it was sent")				\
+	X(IMAGE_REMEMBERED, "image-remembered", 12,						\
+	  "test_engine_returns: test_a_member_is_believed_though_an_image_of_it_was_there_before",	\
+	  "that a member's image was there once counts against the member")			\
+	X(FORCE_UNTRACKS, "force-untracks", 12,							\
+	  "test_engine_force: test_who_is_away_at_a_start_by_force_is_tracked",			\
+	  "a start by force forgets who is away while it takes who is out of date")		\
+	X(COPIED_UNHEARD, "copied-unheard", 12,							\
+	  "test_engine_returns: test_one_that_is_put_back_before_it_has_its_superblock_is_known",	\
+	  "a member catches up before others know of a superblock that it got since it is back")
 
 enum mutant {
 	MUTANT_NONE,

@@ -35,13 +35,6 @@ static const char newer_text[] =
 	"its superblock is newer than the volume's: another gateway has used it; make sure that none does, then wipe it and "
 	"add it as a spare";
 
-/* For this reason it is not what it was when it left, so it holds nothing that it held then either. */
-static bool
-is_disowned(const char *fault)
-{
-	return fault == went_back_text || ((fault == used_elsewhere_text || fault == newer_text) && !MUTANT(HELD_ELSEWHERE));
-}
-
 static bool
 newer(const struct superblock *a, const struct superblock *b)
 {
@@ -127,13 +120,23 @@ struct place {
 	const char *fault;
 };
 
+/* It was sent a superblock of the epoch on record, perhaps, and has one of before, but more of them than it had when it left. */
+static bool
+was_written_elsewhere(const struct tracked_member *tracked, const struct superblock *own)
+{
+	return tracked->write_count != 0 && own->epoch < tracked->epoch && own->write_count > tracked->write_count + 1 &&
+	       !MUTANT(SENT_IS_HEARD);
+}
+
 static struct place
 tracked_place(const struct superblock *record, int set, struct own own)
 {
 	struct place place = { STANDING_OUT_OF_DATE, record->tracked[set].role, set, NULL };
 
 	if ((record->tracked[set].state != MEMBER_REBUILDING || !MUTANT(FILLED_ELSEWHERE_TRUSTED)) &&
-	    record->tracked[set].epoch != 0 && own.superblock->epoch > record->tracked[set].epoch && !MUTANT(TRACKED_EPOCH_IGNORED)) {
+	    record->tracked[set].epoch != 0 &&
+	    (own.superblock->epoch > record->tracked[set].epoch || was_written_elsewhere(&record->tracked[set], own.superblock)) &&
+	    !MUTANT(TRACKED_EPOCH_IGNORED)) {
 		place.standing = STANDING_OBSOLETE;
 		place.stale_set = -1;
 		place.fault = used_elsewhere_text;
@@ -213,7 +216,7 @@ assembly_judge(const struct superblock *record, const struct superblock *own, bo
 	out->role[0] = place.role;
 	out->stale_set[0] = place.stale_set;
 	out->forced[0] = false;
-	out->went_back[0] = is_disowned(place.fault);
+	out->went_back[0] = place.fault == went_back_text;
 	out->fault[0] = place.fault;
 }
 
@@ -554,7 +557,7 @@ static void
 note_went_back(const struct assembly_input *input, const struct superblock *record, struct assembly_verdict *out)
 {
 	for (int i = 0; i < input->count; i++) {
-		out->went_back[i] = is_disowned(out->fault[i]);
+		out->went_back[i] = out->fault[i] == went_back_text;
 		if (out->fault[i] == went_back_text)
 			distrust(input, record, out, i);
 	}

@@ -327,6 +327,47 @@ test_member_that_comes_and_goes_while_maps_are_written_is_used(void **state)
 	rig_free(&rig);
 }
 
+static bool
+is_tracked(const struct superblock *superblock, int m)
+{
+	uint8_t uuid[16];
+
+	memcpy(uuid, superblock->member_uuids[m], 16);
+	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
+		if (superblock->tracked[set].state != 0 && memcmp(superblock->tracked[set].member_uuid, uuid, 16) == 0)
+			return true;
+	return false;
+}
+
+static void
+test_who_is_away_at_a_start_by_force_is_tracked(void **state)
+{
+	struct superblock superblock;
+	struct rig rig;
+
+	(void)state;
+	begin(&rig, 6, 4, 960);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 1000);
+	rig_stop(&rig);
+	rig.members[0].reachable = true;
+	rig.members[2].reachable = rig.members[3].reachable = false;
+	rig.options.force_ms = 100000;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_steps(&rig, 200);
+	superblock = rig_superblock(&rig, 1);
+	assert_int_equal(superblock.member_states[0], MEMBER_IN_SYNC);
+	assert_int_equal(superblock.member_states[2], MEMBER_MISSING);
+	assert_int_equal(superblock.member_states[3], MEMBER_MISSING);
+	assert_true(is_tracked(&superblock, 3));
+	assert_true(is_tracked(&superblock, 2));
+	rig.members[2].reachable = rig.members[3].reachable = true;
+	wait_until(&rig, all_in_sync);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -341,6 +382,7 @@ main(void)
 		cmocka_unit_test(test_forced_members_do_not_mend_each_others_maps),
 		cmocka_unit_test(test_of_forced_members_the_newest_table_counts),
 		cmocka_unit_test(test_member_that_comes_and_goes_while_maps_are_written_is_used),
+		cmocka_unit_test(test_who_is_away_at_a_start_by_force_is_tracked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

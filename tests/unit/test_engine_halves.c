@@ -2,6 +2,7 @@
  * forgotten (docs/design/levels.md, Two halves).
  */
 #include "scenario.h"
+#include "tap.h"
 
 #include <stdio.h>
 
@@ -145,6 +146,62 @@ test_device_that_answers_nothing_costs_no_request(void **state)
 	}
 }
 
+static enum tap_verdict
+hold_map_reads(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_READ && io->offset_bytes >= LAYOUT_MAP_OFFSET ? TAP_HOLD : TAP_PASS;
+}
+
+/* The other half was written and flushed alone, and comes when the start has been decided without it: nothing was written yet. */
+static void
+half_comes(bool while_loading)
+{
+	struct rig rig;
+	struct tap tap;
+
+	rig_init(&rig, 1, 2, 16384, LOAD_BYTES, 2300);
+	tap_init(&tap, &rig.members[1]);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	rig.members[1].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	become_stranger(&rig);
+	rig.members[1].reachable = true;
+	rig.members[0].reachable = !while_loading;
+	rig.step_ms_max = 1;
+	if (while_loading)
+		tap.judge = hold_map_reads;
+	rig_start(&rig);
+	for (int i = 0; while_loading && i < 100000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	rig.members[0].reachable = true;
+	if (while_loading) {
+		wait_for_link(&rig, 0, LINK_OPEN);
+		rig_steps(&rig, 50);
+		tap.judge = NULL;
+		tap_let_go(&tap);
+	}
+	wait_until(&rig, all_in_sync);
+	finish(&rig);
+}
+
+static void
+test_a_newer_half_that_comes_while_maps_are_read_rules(void **state)
+{
+	(void)state;
+	half_comes(false);
+	half_comes(true);
+}
+
 int
 main(void)
 {
@@ -152,6 +209,7 @@ main(void)
 		cmocka_unit_test(test_half_that_answers_slowly_is_awaited),
 		cmocka_unit_test(test_half_that_says_nothing_is_awaited_no_longer),
 		cmocka_unit_test(test_device_that_answers_nothing_costs_no_request),
+		cmocka_unit_test(test_a_newer_half_that_comes_while_maps_are_read_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * That may pass, and says nothing of what stands there.
  */
 #include "listed.h"
+#include "tap.h"
 
 #include <stdlib.h>
 
@@ -106,6 +107,72 @@ test_table_of_lost_extents_that_is_refused_is_not_empty(void **state)
 	fake_member_free(&rig.members[4]);
 }
 
+static uint64_t row_offset;
+static int rewritten;
+
+static enum tap_verdict
+count_writes(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	if (io->op == BACKEND_WRITE && io->offset_bytes <= row_offset && io->offset_bytes + io->length_bytes > row_offset)
+		rewritten++;
+	return TAP_PASS;
+}
+
+/* Level 1 of three after a crash: the row is suspect.  Member 0 comes back and is filled; member 1 refuses to read a block (for a while), member
+ * 2 has it.
+ */
+static void
+fill_beside_one_that_refuses(bool unwritable)
+{
+	struct rig rig;
+	struct tap tap;
+
+	rig_init(&rig, 1, 3, CHUNK, 3u << 20, 860);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	tap_init(&tap, &rig.members[1]);
+	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
+	rig_start_active(&rig);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 2000));
+	rig_submit(&rig, REQUEST_WRITE, 0, 1, true);
+	rig_drain(&rig);
+	rig_crash(&rig);
+	tap_drop(&tap);
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	assert_true(rig_status(&rig).regions_suspect > 0);
+	row_offset = DATA_OFFSET + 4096;	/* of row 0 */
+	rig.members[1].stuck_error = -EIO;
+	disk_make_stuck(&rig.members[1].disk, row_offset);
+	if (unwritable)
+		disk_make_unwritable(&rig.members[1].disk, row_offset);
+	rewritten = 0;
+	tap.judge = count_writes;
+	rig.members[0].reachable = true;
+	for (int i = 0; i < 30000 && rig_status(&rig).members[0].state != MEMBER_IN_SYNC; i++) {
+		rig_step(&rig);
+		if (i == 5000)
+			engine_set_rates(rig.engine, 1u << 20, 1u << 20);
+	}
+	assert_int_equal(rewritten, 0);
+	assert_int_equal(rig_status(&rig).members[1].state, MEMBER_IN_SYNC);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_one_that_refuses_a_read_is_rewritten_nothing(void **state)
+{
+	(void)state;
+	fill_beside_one_that_refuses(false);
+	fill_beside_one_that_refuses(true);
+}
+
 int
 main(void)
 {
@@ -115,6 +182,7 @@ main(void)
 		cmocka_unit_test(test_region_map_that_is_damaged_on_all_is_waited_for_by_nobody),
 		cmocka_unit_test(test_region_map_that_is_refused_for_good_is_given_up_by_force),
 		cmocka_unit_test(test_table_of_lost_extents_that_is_refused_is_not_empty),
+		cmocka_unit_test(test_one_that_refuses_a_read_is_rewritten_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

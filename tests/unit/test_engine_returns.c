@@ -54,6 +54,7 @@ read_what_was_held(bool removed, bool older)
 	wait_until(&rig, all_in_sync);
 	rig.errors_allowed = true;
 	error = read_first_chunk(&rig, row);
+	disk_free(&image);
 	rig_stop(&rig);
 	rig_free(&rig);
 	return error;
@@ -139,6 +140,7 @@ test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_count(void **s
 	rig.members[0].reachable = true;
 	wait_until(&rig, all_in_sync);
 	assert_int_equal(read_first_chunk(&rig, row), 0);
+	disk_free(&image);
 	finish(&rig);
 }
 
@@ -203,6 +205,197 @@ test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_epoch(void **s
 	finish(&rig);
 }
 
+/* The others' superblocks say that it is being filled in this epoch; its own does not arrive. */
+static void
+test_one_whose_superblock_never_came_is_known_by_its_epoch(void **state)
+{
+	static uint8_t one[RIG_SECTOR], other[RIG_SECTOR];
+	const uint64_t sector = 3000;
+	uint64_t before;
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	rig_init(&rig, 1, 2, CHUNK, 2u << 20, 930);
+	rig.step_ms_max = 1;
+	tap_init(&tap, &rig.members[0]);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	rig_submit(&rig, REQUEST_WRITE, sector, 8, true);
+	rig_drain(&rig);
+	rig_steps(&rig, 5000);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_submit(&rig, REQUEST_WRITE, 0, 8, true);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	rig_start(&rig);	/* a later epoch than member 0 ever heard of */
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_steps(&rig, 3000);
+	before = rig_superblock(&rig, 0).write_count;
+	engine_set_rates(rig.engine, 1, 1);
+	tap.judge = tap_hold_superblocks;
+	rig.members[0].reachable = true;
+	wait_until(&rig, is_being_filled);
+	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	rig_steps(&rig, 20);
+	fake_member_cut(&rig.members[0], false);
+	rig_steps(&rig, 20);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_steps(&rig, 2000);
+	assert_int_equal(before, rig_superblock(&rig, 0).write_count);	/* it heard nothing */
+	use_elsewhere(&rig, sector);
+	engine_set_rates(rig.engine, 1u << 30, 1u << 30);
+	rig.members[0].reachable = true;
+	wait_until(&rig, all_in_sync);
+	disk_read(&rig.members[0].disk, DATA_OFFSET + sector * RIG_SECTOR, one, sizeof(one));
+	disk_read(&rig.members[1].disk, DATA_OFFSET + sector * RIG_SECTOR, other, sizeof(other));
+	assert_memory_equal(one, other, sizeof(one));
+	finish(&rig);
+}
+
+/* A superblock takes long, so that the record without it waits; then the gateway dies. */
+static void
+test_one_that_is_removed_lacks_what_is_written_before_that_is_on_record(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	begin(&rig, 5, 4, 940);
+	rig_stop(&rig);
+	rig.step_ms_max = 1;
+	tap_init(&tap, &rig.members[1]);
+	rig_start_active(&rig);
+	wait_until(&rig, all_clean);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_steps(&rig, 3000);
+	wait_until(&rig, all_clean);
+	tap.judge = tap_hold_superblocks;
+	engine_set_rates(rig.engine, 1, 1);
+	assert_int_equal(engine_scrub_start(rig.engine, SCRUB_CHECK, false, why), 0);
+	for (int i = 0; i < 1000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(tap.held_count, 1);
+	assert_int_equal(engine_detach(rig.engine, 0, why), 0);
+	write_in(&rig, 3);
+	for (int i = 0; i < 5000 && rig_status(&rig).regions_dirty > 0; i++)
+		rig_step(&rig);
+	assert_int_equal(rig_status(&rig).regions_dirty, 0);
+	assert_int_equal(tap.held_count, 1);
+	rig_steps(&rig, 200);
+	rig_crash(&rig);
+	tap.judge = NULL;
+	tap_drop(&tap);
+	rig.members[0].reachable = true;
+	rig_start(&rig);
+	wait_until(&rig, all_in_sync);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	finish(&rig);
+}
+
+/* Member 0 was taken out, and holds rows on record as lost.  What its chunk reads when it is taken back. */
+static int
+read_after_an_image(bool shown)
+{
+	struct rig rig;
+	struct disk image, real;
+	uint64_t row;
+	int error;
+
+	begin(&rig, 5, 4, 950);
+	row = row_in(&rig, 1) + 48;
+	rig_stop(&rig);
+	set_caches(&rig, false);
+	take_image(&rig, 0, &image);
+	disk_init(&real, rig.members[0].disk.bytes, 512);
+	rig_start_active(&rig);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row), 1, true);
+	rig_drain(&rig);
+	rig_crash(&rig);
+	rig.options.sync_rate_min = rig.options.sync_rate_max = 1;
+	rig_start_active(&rig);
+	rig_steps(&rig, 30);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	wait_until(&rig, something_is_lost);
+	rig_steps(&rig, 5000);
+	assert_int_equal(engine_fail(rig.engine, 0, why), 0);	/* not to be taken back by itself */
+	rig_steps(&rig, 500);
+	disk_copy(&real, &rig.members[0].disk);
+	if (shown)
+		disk_copy(&rig.members[0].disk, &image);
+	rig.members[0].disk.write_cache = false;
+	rig.members[0].reachable = true;
+	wait_for_link(&rig, 0, LINK_OPEN);
+	rig_steps(&rig, 500);
+	fake_member_cut(&rig.members[0], false);
+	rig_steps(&rig, 500);
+	disk_copy(&rig.members[0].disk, &real);
+	rig.members[0].disk.write_cache = false;
+	rig.members[0].reachable = true;
+	wait_for_link(&rig, 0, LINK_OPEN);
+	rig_steps(&rig, 500);
+	assert_int_equal(engine_readmit(rig.engine, 0, why), 0);
+	engine_set_rates(rig.engine, 1u << 30, 1u << 30);
+	wait_until(&rig, all_in_sync);
+	rig.errors_allowed = true;
+	error = read_first_chunk(&rig, row);
+	disk_free(&image);
+	disk_free(&real);
+	rig_stop(&rig);
+	rig_free(&rig);
+	return error;
+}
+
+static void
+test_a_member_is_believed_though_an_image_of_it_was_there_before(void **state)
+{
+	(void)state;
+	assert_int_equal(read_after_an_image(false), 0);
+	assert_int_equal(read_after_an_image(true), 0);
+}
+
+/* It has caught up, but for a superblock that takes long; then what was there before answers in its place. */
+static void
+test_one_that_is_put_back_before_it_has_its_superblock_is_known(void **state)
+{
+	struct rig rig;
+	struct disk image;
+	struct tap tap;
+
+	(void)state;
+	begin(&rig, 5, 4, 970);
+	rig_stop(&rig);
+	rig.step_ms_max = 1;
+	tap_init(&tap, &rig.members[0]);
+	rig_start_active(&rig);
+	wait_until(&rig, all_clean);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	write_in(&rig, 3);
+	write_in(&rig, 1);
+	rig_steps(&rig, 3000);
+	take_image(&rig, 0, &image);
+	tap.judge = tap_hold_superblocks;
+	rig.members[0].reachable = true;
+	wait_until(&rig, is_being_filled);
+	rig_steps(&rig, 4000);
+	fake_member_cut(&rig.members[0], false);
+	rig_steps(&rig, 500);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_steps(&rig, 500);
+	disk_copy(&rig.members[0].disk, &image);
+	rig.members[0].reachable = true;
+	wait_until(&rig, all_in_sync);
+	disk_free(&image);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -210,6 +403,10 @@ main(void)
 		cmocka_unit_test(test_one_that_was_removed_is_not_believed_for_what_is_lost),
 		cmocka_unit_test(test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_count),
 		cmocka_unit_test(test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_epoch),
+		cmocka_unit_test(test_one_whose_superblock_never_came_is_known_by_its_epoch),
+		cmocka_unit_test(test_one_that_is_removed_lacks_what_is_written_before_that_is_on_record),
+		cmocka_unit_test(test_a_member_is_believed_though_an_image_of_it_was_there_before),
+		cmocka_unit_test(test_one_that_is_put_back_before_it_has_its_superblock_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,9 @@ begin_suspended(struct rig *rig, uint64_t seed)
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
 	rig_submit(rig, REQUEST_WRITE, 0, 400, false);
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
 	rig_drain(rig);
+	wait_until(rig, all_clean);	/* that is in caches, and nobody's data: there is no loss to be recorded */
 	rig->errors_allowed = true;
 	for (int m = 0; m < rig->count; m++)
 		fake_member_cut(&rig->members[m], false);

@@ -1,5 +1,6 @@
 /* test_engine_suspended.c - while more members are silent than the level bears. */
 #include "knowable.h"
+#include "tap.h"
 
 static void
 write_second_chunk(struct rig *rig, uint64_t row, uint64_t sectors)
@@ -61,11 +62,80 @@ test_a_write_that_comes_while_too_many_are_silent_leaves_its_row_alone(void **st
 	write_while_suspended(3 * CHUNK_SECTORS);
 }
 
+static uint64_t held_offset;
+
+static enum tap_verdict
+hold_read(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_READ && io->offset_bytes >= held_offset && io->offset_bytes < held_offset + CHUNK ? TAP_HOLD : TAP_PASS;
+}
+
+/* P is known of the row; the write needs old data of the third chunk only, and that is read when the members with P and with the first
+ * chunk fall silent.  The second of them is dead.
+ */
+static void
+test_a_write_that_prepares_while_members_fall_silent_waits(void **state)
+{
+	struct geometry geometry;
+	struct rig rig;
+	struct tap tap;
+	uint64_t row;
+	int parity;
+
+	(void)state;
+	rig_init(&rig, 5, 5, CHUNK, LOAD_BYTES, 940);
+	rig.options.queue_limit_ms = 3000;
+	set_caches(&rig, false);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+	rig_drain(&rig);
+	rig_steps(&rig, 5000);
+	rig_stop(&rig);
+	row = row_in(&rig, 1);
+	geometry = geometry_of(&rig);
+	parity = geometry_role(&geometry, row, 4);
+	tap_init(&tap, &rig.members[geometry_role(&geometry, row, 2)]);
+	rig_start_active(&rig);
+	for (int i = 0; i < 3; i++)
+		write_second_chunk(&rig, row, 1);
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	held_offset = DATA_OFFSET + row * CHUNK;
+	tap.judge = hold_read;
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row) + 2 * CHUNK_SECTORS, 1, false);
+	for (int i = 0; i < 100 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(tap.held_count, 1);
+	fake_member_cut(&rig.members[parity], false);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	rig_steps(&rig, 20);
+	assert_int_equal(rig_status(&rig).state, VOLUME_SUSPENDED);
+	tap.judge = NULL;
+	tap_let_go(&tap);	/* the read is answered: only now is anything written */
+	for (int i = 0; i < 100000 && rig.active_count > 0; i++) {
+		rig_step(&rig);
+		rig_jump(&rig);
+	}
+	assert_int_equal(rig.last_error, -ETIMEDOUT);
+	rig.members[parity].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_steps(&rig, 1000);
+	rig.errors_allowed = false;
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	finish(&rig);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_write_that_comes_while_too_many_are_silent_leaves_its_row_alone),
+		cmocka_unit_test(test_a_write_that_prepares_while_members_fall_silent_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

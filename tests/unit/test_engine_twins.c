@@ -15,11 +15,11 @@
 static char why[256];
 
 static struct rig *
-start(struct rig *rig, int level, int members, uint64_t seed)
+start_with(struct rig *rig, int level, int members, uint64_t seed, bool former_caches)
 {
 	rig_init(rig, level, members, CHUNK, LOAD_BYTES, seed);
 	set_caches(rig, false);
-	rig->members[FORMER].disk.write_cache = true;
+	rig->members[FORMER].disk.write_cache = former_caches;
 	rig_start_active(rig);
 	rig_wait_for_resync(rig);
 	rig_submit(rig, REQUEST_WRITE, 0, rig->sectors, false);
@@ -27,6 +27,12 @@ start(struct rig *rig, int level, int members, uint64_t seed)
 	rig_drain(rig);
 	wait_until(rig, all_clean);
 	return rig;
+}
+
+static struct rig *
+start(struct rig *rig, int level, int members, uint64_t seed)
+{
+	return start_with(rig, level, members, seed, true);
 }
 
 static void
@@ -114,7 +120,7 @@ go_on(struct rig *rig)
 static void
 test_a_write_that_failed_on_the_former_alone(void **state)
 {
-	struct rig rig_, *rig = start(&rig_, 5, 4, 2000);
+	struct rig rig_, *rig = start_with(&rig_, 5, 4, 2000, false);
 
 	(void)state;
 	fill_in_part(rig);
