@@ -9,12 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "config_volume.h"
 #include "files.h"
 #include "gateway_config.h"
 #include "log.h"
+
+#define CONFIG_LOCK_MS_MAX 5000	/* an edit takes milliseconds */
 
 static const char *
 folder_of(const char *variable, const char *usual)
@@ -237,6 +240,22 @@ volume_config_complain(void)
 	free(gateway);
 }
 
+/* Whoever waits for it holds up others, and starts of volumes with them: so not for ever. */
+static int
+lock_within(int fd)
+{
+	const struct timespec pause = { .tv_nsec = 20 * 1000000 };
+
+	for (int waited_ms = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; waited_ms += 20) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		if (waited_ms >= CONFIG_LOCK_MS_MAX)
+			return -EAGAIN;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 int
 config_lock(const char *name, char *reason, size_t reason_size)
 {
@@ -247,7 +266,7 @@ config_lock(const char *name, char *reason, size_t reason_size)
 		error = -ENAMETOOLONG;
 	if (error == 0) {
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		error = fd < 0 || flock(fd, LOCK_EX) != 0 ? -errno : 0;
+		error = fd < 0 ? -errno : lock_within(fd);
 	}
 	if (error == 0)
 		return fd;

@@ -85,6 +85,8 @@ int volume_config_read(const char *name, struct volume_config *out, char *reason
 /* Have NAME.conf say so, atomically and durably.  What it says already, comments, and the order of its lines stay; a new
  * one has a comment for every key.  NAME.json, if there is one, is removed. */
 int volume_config_write(const struct volume_config *config, char *reason, size_t reason_size);
+/* The same for a volume that has no file yet; -EEXIST: it has one, whoever wrote it. */
+int volume_config_create(const struct volume_config *config, char *reason, size_t reason_size);
 int volume_config_delete(const char *name);
 int volume_config_folder(char *out, size_t size);	/* config_dir()/volumes; 0 or -errno */
 /* names[] of all configured volumes, sorted; returns the count (at most max) or -errno. */

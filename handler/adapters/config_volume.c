@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "config_volume.h"
 #include "files.h"
@@ -573,5 +574,27 @@ volume_config_write(const struct volume_config *config, char *reason, size_t rea
 	free(file);
 	free(defaults);
 	free(edit);
+	return error;
+}
+
+int
+volume_config_create(const struct volume_config *config, char *reason, size_t reason_size)
+{
+	struct volume_config *existing = malloc(sizeof(*existing));
+	int error = -ENOMEM, lock = config_lock(VOLUMES_LOCK, reason, reason_size);
+
+	if (lock >= 0 && existing)
+		error = volume_config_read(config->name, existing, reason, reason_size);
+	else if (lock < 0)
+		error = lock;
+	if (error == 0 || error == -EINVAL) {
+		snprintf(reason, reason_size, "there is already a volume \"%s\"; it was made meanwhile", config->name);
+		error = -EEXIST;
+	} else if (error == -ENOENT) {
+		error = volume_config_write(config, reason, reason_size);
+	}
+	if (lock >= 0)
+		close(lock);
+	free(existing);
 	return error;
 }

@@ -114,6 +114,8 @@ rpc_fail_volume(struct rpc_error *error, int code, const char *name, const char 
 	case -EBUSY:
 		return rpc_fail(error, RPC_IN_USE, "end that use first (iraid unexport, or stop that process)",
 				"%s", reason);
+	case -ESHUTDOWN:
+		return rpc_fail(error, RPC_BUSY, "try again in a few seconds", "volume \"%s\": %s", name, reason);
 	case -EAGAIN:
 		return rpc_fail(error, RPC_BUSY, "try again in a few seconds", "%s", reason);
 	case -EINVAL:
@@ -164,8 +166,8 @@ type_name(enum rpc_code code)
 
 /* --- results --- */
 
-void
-rpc_put_text(json_object *object, const char *key, const char *value)
+json_object *
+rpc_text(const char *value)
 {
 	char clean[4096];
 	size_t length = 0;
@@ -177,7 +179,13 @@ rpc_put_text(json_object *object, const char *key, const char *value)
 		clean[length] = c < ' ' || c > '~' ? '?' : (char)c;
 	}
 	clean[length] = '\0';
-	json_object_object_add(object, key, json_object_new_string(clean));
+	return json_object_new_string(clean);
+}
+
+void
+rpc_put_text(json_object *object, const char *key, const char *value)
+{
+	json_object_object_add(object, key, rpc_text(value));
 }
 
 void

@@ -105,6 +105,7 @@ bool rpc_take_name(json_object *params, char out[LAYOUT_NAME_MAX + 1], struct rp
 bool rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct rpc_error *error);
 
 /* Add to an object; they never fail (json-c ends the process when memory is out). */
+json_object *rpc_text(const char *value);	/* what is no ASCII becomes ? */
 void rpc_put_text(json_object *object, const char *key, const char *value);
 void rpc_put_number(json_object *object, const char *key, uint64_t value);
 void rpc_put_bool(json_object *object, const char *key, bool value);

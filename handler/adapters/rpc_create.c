@@ -340,6 +340,7 @@ static bool
 make_volume(struct creation *creation, struct rpc_error *error)
 {
 	char reason[VOLUME_REASON_MAX] = "";
+	int code;
 
 	if (!lay_out(creation, error)) {
 		members_unprobe(creation->devices, creation->device_count);
@@ -348,9 +349,12 @@ make_volume(struct creation *creation, struct rpc_error *error)
 	fill_superblock(creation);
 	if (!write_devices(creation, error))
 		return false;
-	if (volume_config_write(&creation->config, reason, sizeof(reason)) != 0) {
+	code = volume_config_create(&creation->config, reason, sizeof(reason));
+	if (code != 0) {
 		members_wipe(creation->devices, creation->device_count);
-		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
+		return code == -EEXIST ? rpc_fail(error, RPC_EXISTS, "choose another name", "%s", reason)
+				       : rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s",
+						  reason);
 	}
 	return true;
 }

@@ -242,10 +242,12 @@ static bool
 write_configuration(struct import *import, struct rpc_error *error)
 {
 	char reason[VOLUME_REASON_MAX] = "";
+	int code = volume_config_create(&import->config, reason, sizeof(reason));
 
-	if (volume_config_write(&import->config, reason, sizeof(reason)) == 0)
-		return true;
-	return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
+	if (code == -EEXIST)
+		return rpc_fail(error, RPC_EXISTS, "choose another name with --name", "%s", reason);
+	return code == 0 ||
+	       rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
 }
 
 static json_object *

@@ -206,7 +206,7 @@ target_json(const struct admin_target *target, const char *asked, const struct i
 
 	rpc_put_text(object, "iqn", target->iqn);
 	for (int i = 0; i < target->portal_count; i++)
-		json_object_array_add(portals, json_object_new_string(target->portals[i]));
+		json_object_array_add(portals, rpc_text(target->portals[i]));
 	json_object_object_add(object, "portals", portals);
 	snprintf(address.portal, sizeof(address.portal), "%s", choose_portal(target, asked));
 	snprintf(address.iqn, sizeof(address.iqn), "%s", target->iqn);

@@ -214,6 +214,13 @@ try_acquire(struct device *device)
 	snprintf(user, sizeof(user), "tcmu: %s", device->name);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	error = volume_acquire(host, device->name, user, &device->volume, reason, sizeof(reason));
+	/* The LUN's name is made of the volume's UUID: another volume is another disk. */
+	if (error == 0 && memcmp(volume_uuid(device->volume), device->uuid, sizeof(device->uuid)) != 0) {
+		volume_release(device->volume);
+		snprintf(reason, sizeof(reason), "volume \"%s\" is another one than when the LUN was made: make the LUN again",
+			 device->name);
+		error = -ESTALE;
+	}
 	pthread_setcancelstate(cancel_state, NULL);
 	if (error == 0)
 		return;
@@ -574,10 +581,15 @@ iraid_open(struct tcmu_device *tcmu, bool reopen)
 	struct device *device = calloc(1, sizeof(*device));
 	struct volume_config *config = malloc(sizeof(*config));
 	char reason[VOLUME_REASON_MAX] = "out of memory";
+	uint32_t block_bytes = tcmu_dev_get_block_size(tcmu);
 	int error = device && config
 			    ? read_config(tcmu_dev_get_cfgstring(tcmu), config, reason, sizeof(reason))
 			    : -ENOMEM;
 
+	if (error == 0 && (block_bytes < 512 || JOB_BUFFER_BYTES % block_bytes != 0)) {
+		snprintf(reason, sizeof(reason), "the LUN has blocks of %u bytes; make it again with 512 or 4096", block_bytes);
+		error = -EINVAL;
+	}
 	if (error != 0) {
 		tcmu_dev_err(tcmu, "%s\n", reason);
 		free(config);

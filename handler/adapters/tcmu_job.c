@@ -562,6 +562,8 @@ scsi_job_begin(struct scsi_job *job)
 	job->ranges = NULL;
 	job->buffer = NULL;
 	job->ranges_at = job->ranges_left = 0;
+	if (job->block_bytes == 0 || JOB_BUFFER_BYTES % job->block_bytes != 0)	/* buffers hold whole blocks */
+		return refuse(job, ASC_INVALID_OPCODE);
 	switch (job->cdb[0]) {
 	case OP_READ_6:
 		return one_request(job, REQUEST_READ, job->unit->transfer_blocks_max, 1);

@@ -30,10 +30,13 @@ volume_host_create(const char *program)
 	snprintf(host->program, sizeof(host->program), "%s", program);
 	host->events = event_ring_create();
 	host->keeper = host->events ? keeper_create(host) : NULL;
-	if (host->keeper) {
+	host->seeker = host->keeper ? keeper_create(host) : NULL;
+	if (host->seeker) {
 		host->journal = journal_open();
 		return host;
 	}
+	if (host->keeper)
+		keeper_destroy(host->keeper);
 	event_ring_destroy(host->events);
 	free(host);
 	return NULL;
@@ -259,6 +262,7 @@ volume_host_destroy(struct volume_host *host)
 	volume_host_end(host);
 	while (host->volumes)
 		finish(host, host->volumes);
+	keeper_destroy(host->seeker);
 	keeper_destroy(host->keeper);
 	journal_close(host->journal);
 	event_ring_destroy(host->events);
@@ -309,6 +313,12 @@ volume_acquire(struct volume_host *host, const char *name, const char *user,
 	else
 		*out = volume;
 	return error;
+}
+
+const uint8_t *
+volume_uuid(const struct volume *volume)
+{
+	return volume->hosted->uuid;
 }
 
 void

@@ -34,6 +34,7 @@ struct event_ring *volume_host_events(struct volume_host *host);	/* lives as lon
  */
 int volume_acquire(struct volume_host *host, const char *name, const char *user,
 		   struct volume **out, char *reason, size_t reason_size);
+const uint8_t *volume_uuid(const struct volume *volume);	/* 16 bytes */
 void volume_release(struct volume *volume);	/* the volume goes on until volume_stop or the end of the process */
 
 /* Queue a request to the volume's engine, from any thread; request->done is called on the

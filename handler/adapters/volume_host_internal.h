@@ -24,7 +24,7 @@ struct volume_host {
 	pthread_mutex_t edits;		/* one change of configuration files at a time */
 	struct event_ring *events;
 	struct journal *journal;	/* NULL: none */
-	struct keeper *keeper;
+	struct keeper *keeper, *seeker;	/* files; spares, which takes logins */
 	char program[32];
 };
 

@@ -49,7 +49,7 @@ struct keeper {
 static bool
 post(struct hosted *hosted, const struct job *wanted)
 {
-	struct keeper *keeper = hosted->host->keeper;
+	struct keeper *keeper = wanted->kind == JOB_SEEK_SPARE ? hosted->host->seeker : hosted->host->keeper;
 	struct job *job = malloc(sizeof(*job));
 
 	if (!job) {

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fake_target import Connection, FakeTarget  # noqa: E402
+from private_gateway import Gateway, call  # noqa: E402
 from test_iscsi_admin import LOGIN, UNREACHABLE, admin  # noqa: E402
 
 pytestmark = pytest.mark.timeout(60)
@@ -122,3 +123,12 @@ def test_no_answer_to_the_logout_costs_half_a_second() -> None:
 
     assert "target" in discovered(answer)
     assert time.monotonic() - begun < 2
+
+
+def test_what_a_portal_says_is_text_on_the_control_socket(gateway: Gateway) -> None:
+    """One bad address hides no target, and no terminal sees what it may not."""
+    with FakeTarget() as target:
+        target.on_text = lambda peer, tag, _: peer.text(tag, b"TargetName=iqn.a:1\0TargetAddress=\xff\xfe\x1b[2J:1,1\0")
+        targets = call(gateway.socket, "discover", portal=target.portal)["targets"]
+    assert [one["iqn"] for one in targets] == ["iqn.a:1"]
+    assert all(text.isascii() and text.isprintable() for one in targets for text in one["portals"])

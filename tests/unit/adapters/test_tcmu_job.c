@@ -630,6 +630,26 @@ what_a_long_command_under_way_would_overwrite_is_busy(void **state)
 	is_good(copy(1, (const struct segment[]){ { 10, 2000, 10 } }));
 }
 
+/* The kernel's hw_block_size takes any number. */
+static void
+blocks_that_do_not_fit_into_a_buffer_are_refused(void **state)
+{
+	static const uint32_t sizes[] = { 1536, 3072, 2 * JOB_BUFFER_BYTES };
+	uint8_t write_same[10] = { 0x41 }, verify[10] = { 0x2f, 0x06 };
+
+	(void)state;
+	write_same[8] = verify[8] = 100;
+	memset(bench->data, 7, sizeof(bench->data));
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		bench->unit.block_bytes = sizes[i];
+		bench->unit.blocks = 100;
+		is_check(run(write_same, sizeof(write_same), sizes[i]), SENSE_ILLEGAL_REQUEST, ASC_INVALID_OPCODE);
+		is_check(run(verify, sizeof(verify), sizes[i]), SENSE_ILLEGAL_REQUEST, ASC_INVALID_OPCODE);
+	}
+	bench->unit.block_bytes = 512;
+	bench->unit.blocks = BLOCKS;
+}
+
 static void
 no_command_block_does_harm(void **state)
 {
@@ -676,6 +696,7 @@ main(void)
 		BOTH(a_long_command_covers_what_it_writes_and_no_more),
 		BOTH(what_a_long_command_under_way_would_overwrite_is_busy),
 		cmocka_unit_test_setup_teardown(no_command_block_does_harm, setup, teardown),
+		cmocka_unit_test_setup_teardown(blocks_that_do_not_fit_into_a_buffer_are_refused, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
