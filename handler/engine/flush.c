@@ -42,6 +42,7 @@ flush_what_was_left(struct engine *engine)
 		if (!member->in_sync || (engine->found_clean && !member->forced) || MUTANT(LEFT_IN_CACHE_UNFLUSHED))
 			continue;
 		member->unflushed = member->unflushed_data = true;
+		member->data_lost |= member->cache_lost && !MUTANT(LEFT_LOST_UNTOLD);	/* its session has ended already */
 		left = true;
 	}
 	if (!left)

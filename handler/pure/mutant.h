@@ -955,6 +955,9 @@
 	X(LOST_IN_START_TOLD, "lost-in-start-told", 6,						\
 	  "test_engine_told: test_nothing_is_told_of_what_went_in_a_start",			\
 	  "what a member loses while the volume is being started is told as lost data")		\
+	X(LEFT_LOST_UNTOLD, "left-lost-untold", 6,						\
+	  "test_engine_told: test_a_loss_of_what_was_left_is_told_though_the_session_ended_in_the_start",	\
+	  "what a gateway left in the cache of a member whose session ended before its successor ran is lost untold")	\
 	X(LOST_AWAY_UNRECORDED, "lost-away-unrecorded", 6,					\
 	  "test_engine_told: test_a_loss_is_told_though_the_gateway_ends_before_the_member_is_back",	\
 	  "a gateway that ends while members are away keeps to itself that caches may be lost")	\

@@ -1,5 +1,6 @@
 /* test_engine_told.c - when flushes tell that caches took along what was acknowledged, and when not. */
 #include "scenario.h"
+#include "tap.h"
 
 #define LOAD_BYTES (4ull << 20)
 #define LOSS_TOLD_MS 3000u
@@ -182,6 +183,59 @@ test_nothing_is_told_of_what_went_in_a_start(void **state)
 	rig_free(&rig);
 }
 
+/* A gateway dies, and what it had acknowledged is in caches.  A member of its successor loses its power in the very turn in which so many
+ * superblocks of the other one are written.  Whether that was the last that the start waited for, so that the volume runs without the member.
+ */
+static bool
+lose_what_was_left(int superblocks)
+{
+	struct rig rig;
+	struct tap tap;
+	bool runs;
+
+	rig_init(&rig, 0, 2, 16384, LOAD_BYTES, 9014);
+	set_caches(&rig, true);
+	tap_init(&tap, &rig.members[1]);
+	rig.options.loss_told_ms = LOSS_TOLD_MS;
+	rig_start_active(&rig);
+	write_everywhere(&rig);
+	rig_crash(&rig);
+	tap_drop(&tap);
+	rig.errors_allowed = true;
+	rig_start(&rig);
+	tap.judge = tap_hold_superblocks;
+	for (int i = 0; i < superblocks; i++) {
+		tap_let_go(&tap);
+		for (int k = 0; k < 1000 && tap.held_count == 0; k++)
+			rig_step(&rig);
+	}
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	while (schedule_fire(&rig.schedule, rig.schedule.now_us + 5000))	/* it is answered, and the engine does not run yet */
+		;
+	fake_member_power_loss(&rig.members[0], false);
+	rig_steps(&rig, 2);
+	runs = rig_status(&rig).state == VOLUME_SUSPENDED && rig.members[0].counts.sectors_lost > 0;
+	rig.members[0].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	assert_true(!runs || flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+	return runs;
+}
+
+/* Found by the simulator, seed 47009428. */
+static void
+test_a_loss_of_what_was_left_is_told_though_the_session_ended_in_the_start(void **state)
+{
+	int seen = 0;
+
+	(void)state;
+	for (int superblocks = 1; superblocks <= 4; superblocks++)
+		seen += lose_what_was_left(superblocks);
+	assert_true(seen > 0);
+}
+
 int
 main(void)
 {
@@ -190,6 +244,7 @@ main(void)
 		cmocka_unit_test(test_a_stop_whose_flush_fails_is_told_by_the_next_start),
 		cmocka_unit_test(test_nothing_is_told_of_a_cache_in_which_was_nothing),
 		cmocka_unit_test(test_nothing_is_told_of_what_went_in_a_start),
+		cmocka_unit_test(test_a_loss_of_what_was_left_is_told_though_the_session_ended_in_the_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
