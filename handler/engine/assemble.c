@@ -678,6 +678,22 @@ can_spare_disputed(struct engine *engine)
 	return disputed == 0 || geometry_bears(&engine->geometry, engine->out | disputed);
 }
 
+/* It has logged in since the start was decided, and may be the newer half.  Once for each: who logs in and says nothing holds up no start. */
+static bool
+is_half_about_to_say(struct engine *engine)
+{
+	bool any = false;
+
+	for_each_member(engine, member) {
+		const bool begun = member->link == LINK_OPEN && member->examining > 0 && member->examined_ms >= engine->phase_since_ms;
+
+		if (begun && member->presence == PRESENCE_AWAITED && !member->awaited_once && !member->leaving && !member->said &&
+		    geometry_can_split_replaced(&engine->geometry) && !MUTANT(HALF_UNAWAITED))
+			any = member->awaited_once = true;
+	}
+	return any;
+}
+
 static void
 maps_read(struct engine *engine)
 {
@@ -692,6 +708,10 @@ maps_read(struct engine *engine)
 		back_to_examine(engine, engine->map_error == -EAGAIN ? "a member is there twice"
 				: engine->map_error == -ESTALE ? "a device has come that is newer"
 				: "a member was lost while its region map was read");
+		return;
+	}
+	if (is_half_about_to_say(engine)) {
+		back_to_examine(engine, "a device is about to say what it is");
 		return;
 	}
 	if (!can_spare_disputed(engine)) {
@@ -831,7 +851,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 		engine->epoch_before = newest->epoch;
 	engine->epoch_found = newest->epoch;
 	engine->found_clean = newest->clean;
-	engine->loss_untold |= newest->flushes_fail && !MUTANT(LOSS_UNRECORDED);
+	engine->loss_untold = (newest->flushes_fail && !MUTANT(LOSS_UNRECORDED)) || (engine->loss_untold && MUTANT(ATTEMPT_TOLD));
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
 									  : engine->options.epoch_seen;
 	if (engine->record.epoch < engine->options.epoch_tried && !MUTANT(TRIES_FORGOTTEN))

@@ -92,6 +92,7 @@ struct member_io {
 	int segment_capacity;
 	enum io_policy policy;
 	bool reserved;			/* of the engine's reserve: goes back there */
+	bool covers_data;		/* a flush: of what was in the cache when it was sent, something was not written through */
 	bool unjudged;			/* how long it takes says nothing about the member */
 	uint64_t since_ms;		/* of the request it is for, whose time it has; 0: no limit */
 	uint64_t sent_at;		/* engine->moment when it was sent: evidence of life */
@@ -170,6 +171,7 @@ struct member {
 	bool examine_refused;		/* some copy could not be read, but not for the medium's sake */
 	int looks_failed;		/* openings that ended before its superblocks were read */
 	bool recognised;		/* in this session: its superblocks were read */
+	bool awaited_once;		/* a start was begun again for what it was about to say */
 	bool said;			/* PRESENCE_AWAITED again: it was examined, and its superblock is known */
 	uint32_t losses;		/* of assemblies that began again, one after the other, for its session ended */
 	uint64_t unsteady_ms, lost_ms;	/* when the first of them did, and the last */

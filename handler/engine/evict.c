@@ -199,7 +199,7 @@ evict_in_grace(const struct member *member)
 
 /* As long as its session has not ended: a write may be answered yet, and a flush may be cut off, which covers nothing then. */
 static bool
-may_cache_more(const struct member *member)
+may_cache_more(const struct member *member, bool data)
 {
 	for (const struct list *node = member->in_flight.next; node != &member->in_flight; node = node->next) {
 		const struct member_io *mio = list_entry(node, struct member_io, node);
@@ -207,11 +207,11 @@ may_cache_more(const struct member *member)
 		switch (mio->io.op) {
 		case BACKEND_WRITE:
 		case BACKEND_ZERO:
-			if (member->identity.write_cache && !dispute_is_question(mio))
+			if (member->identity.write_cache && !dispute_is_question(mio) && !(data && mio->io.fua))
 				return true;
 			break;
 		case BACKEND_FLUSH:
-			if (mio->policy == IO_REQUEST)
+			if (mio->policy == IO_REQUEST && (!data || mio->covers_data))
 				return true;
 			break;
 		case BACKEND_READ:
@@ -226,10 +226,10 @@ may_cache_more(const struct member *member)
 static void
 doubt_cache(struct member *member)
 {
-	if ((!member->unflushed && (!may_cache_more(member) || MUTANT(CLOSING_ANSWERS_TRUSTED))) || member->cache_lost)
+	if ((!member->unflushed && (!may_cache_more(member, false) || MUTANT(CLOSING_ANSWERS_TRUSTED))) || member->cache_lost)
 		return;
 	member->cache_lost = true;
-	member->data_lost = member->unflushed_data || may_cache_more(member);
+	member->data_lost = member->unflushed_data || may_cache_more(member, true);
 	member->cache_in_doubt = true;
 }
 

@@ -131,6 +131,7 @@ describe(struct member_io *mio, struct member *member, enum backend_op op, uint6
 	mio->cut_off = false;
 	mio->cached = false;
 	mio->unjudged = false;
+	mio->covers_data = false;
 	mio->where = MIO_BUILT;
 	return mio;
 }
@@ -205,6 +206,7 @@ send(struct member_io *mio)
 	mio->sent_ms = member->engine->now_ms;
 	mio->sent_ns = member->engine->stamp_ns;
 	mio->where = MIO_SENT;
+	mio->covers_data = mio->io.op == BACKEND_FLUSH && member->unflushed_data;
 	/* Not while it waits: the session may end before, and the cache with it.  Nor by one that no round waits for (grow.c):
 	 * a round that began meanwhile would pass this member by. */
 	if (mio->io.op == BACKEND_FLUSH && (mio->policy == IO_REQUEST || MUTANT(FLUSH_OF_ANOTHER)))
@@ -249,7 +251,8 @@ note_failed_flush(const struct member_io *mio, int result)
 		return;
 	if (result == -ENOTCONN ? MUTANT(FLUSH_FORGETS_RESEND) : MUTANT(FLUSH_FAILED_FORGOTTEN))
 		return;
-	mio->member->unflushed = mio->member->unflushed_data = true;
+	mio->member->unflushed = true;
+	mio->member->unflushed_data |= mio->covers_data || MUTANT(CUT_OFF_FLUSH_TOLD);
 }
 
 /* Later in this turn, or in the next, which has to come: nothing else need ever wake the engine again. */

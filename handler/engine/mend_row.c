@@ -330,7 +330,7 @@ is_write(const struct sync_rows *rows)
 	const bool nobodys = rows->purpose == SYNC_PARITY && intent_row_suspect(intent, row_of(rows)) &&
 			     intent_row_fresh(intent, row_of(rows)) && !MUTANT(MENDED_WRITTEN);
 
-	return rows->mend.changed != 0 && !nobodys;
+	return (rows->mend.changed | rows->mend.remade) != 0 && !nobodys;
 }
 
 static void
@@ -563,6 +563,18 @@ is_copied(const struct sync_rows *rows)
 	return true;
 }
 
+/* So it is with each piece for itself, but that P and Q are written as a whole where another piece of the row is lost. */
+static bool
+may_pass_over(const struct sync_rows *rows, int piece, bool copied)
+{
+	const struct engine *engine = rows->op.engine;
+	const uint32_t positions = lacking(rows, piece);
+
+	if (rows->purpose != SYNC_FILL || engine->by_role[engine->target->role] == NULL)
+		return false;
+	return copied || (!MUTANT(PASSED_BY_ROW) && !(positions & (ROLE(target_position(rows)) | geometry_redundant_positions(&engine->geometry))));
+}
+
 static void
 pass_over(struct sync_rows *rows, int piece)
 {
@@ -574,10 +586,10 @@ pass_over(struct sync_rows *rows, int piece)
 static bool
 needs_refused(const struct sync_rows *rows)
 {
-	if (is_copied(rows))
-		return false;
+	const bool copied = is_copied(rows);
+
 	for (int piece = 0; piece < pieces_of(rows->op.engine); piece++)
-		if (rows->mend.refused[piece] != 0 && !can_be_made(rows, lacking(rows, piece)))
+		if (rows->mend.refused[piece] != 0 && !can_be_made(rows, lacking(rows, piece)) && !may_pass_over(rows, piece, copied))
 			return true;
 	return false;
 }
@@ -616,7 +628,6 @@ settle(struct sync_rows *rows)
 	copied = is_copied(rows);
 	for (int piece = 0; piece < pieces_of(engine); piece++) {
 		const uint32_t positions = lacking(rows, piece);
-		const uint32_t refused = MUTANT(MENDED_REFUSED) ? 0 : rows->mend.refused[piece];
 
 		if (can_be_made(rows, positions)) {
 			if (positions != 0)
@@ -625,10 +636,12 @@ settle(struct sync_rows *rows)
 			 * not fit.
 			 */
 			if (intent_row_suspect(&engine->intent, row_of(rows)) && !MUTANT(MENDED_UNNOTED))
-				rows->mend.changed |= positions & ~refused & ~engine_absent(engine, row_of(rows));
+				rows->mend.remade |= positions & ~rows->mend.refused[piece] & ~engine_absent(engine, row_of(rows));
+			if (MUTANT(REMADE_WHOLE))
+				rows->mend.changed |= positions & ~engine_absent(engine, row_of(rows));
 			continue;
 		}
-		if (copied) {
+		if (may_pass_over(rows, piece, copied)) {
 			pass_over(rows, piece);
 			continue;
 		}

@@ -47,6 +47,7 @@ struct mend {			/* of one row */
 	bool taken;		/* ... counts, although the row proves nothing and is on no record: it is proven then */
 	bool heals;
 	uint32_t changed;	/* positions that are written as a whole */
+	uint32_t remade;	/* of these pieces were made anew in a row that proves nothing: that is noted as a write, and no more of them is written */
 	struct lost_waiter waiter;
 	struct region_hold marks;
 };

@@ -305,6 +305,8 @@ zero_marked(struct region_hold *hold, int error)
 	/* What became doubtful meanwhile is asked for when they are written: they are made from nothing. */
 	if (error != 0)
 		zero_end(op, error);
+	else if (engine_may_tear(op->op.engine) && !MUTANT(ZEROS_WHEN_MARKED))
+		zero_again(op);
 	else
 		zero_write(op);
 }

@@ -988,9 +988,24 @@
 	X(COPY_NEEDS_ALL, "copy-needs-all", 9,							\
 	  "test_engine_rebuild: test_a_copy_of_a_member_asks_nothing_of_others",			\
 	  "while a member is copied to its successor, others' unreadable sectors are given up")	\
-	X(MENDED_REFUSED, "mended-refused", 9,							\
+	X(REMADE_WHOLE, "remade-whole", 9,							\
 	  "test_engine_refused: test_one_that_refuses_a_read_is_rewritten_nothing",		\
-	  "what a member refuses to read of a row that proves nothing is written anew on it")	\
+	  "where a piece was made anew in a row that proves nothing all of the chunk is written, what is refused too")	\
+	X(HALF_UNAWAITED, "half-unawaited", 12,							\
+	  "test_engine_halves: test_a_newer_half_that_is_about_to_say_so_rules",		\
+	  "a newer half that has logged in and not answered yet when the maps are read is overwritten")	\
+	X(ZEROS_WHEN_MARKED, "zeros-when-marked", 5,						\
+	  "test_engine_suspended: test_what_waits_for_its_mark_while_members_fall_silent_waits_on",	\
+	  "zeros whose mark is durable are written though too many members are silent by now")	\
+	X(PASSED_BY_ROW, "passed-by-row", 9,							\
+	  "test_engine_rebuild: test_a_copy_of_a_member_asks_nothing_of_others",			\
+	  "where a member that is copied lacks one piece of a row, all that others lack of it is given up")	\
+	X(CUT_OFF_FLUSH_TOLD, "cut-off-flush-told", 6,						\
+	  "test_engine_told: test_nothing_is_told_of_a_flush_that_was_cut_off",			\
+	  "a flush that was cut off counts as one of data, though there was none")		\
+	X(ATTEMPT_TOLD, "attempt-told", 6,							\
+	  "test_engine_told: test_nothing_is_told_by_an_attempt_that_was_given_up",		\
+	  "what the superblocks of an attempt to start said of lost caches outlives the attempt")	\
 	X(NEWER_TOO_LATE, "newer-too-late", 12,							\
 	  "test_engine_halves: test_a_newer_half_that_comes_while_maps_are_read_rules",		\
 	  "a newer half that comes while the maps of the other are read is overwritten")	\

@@ -202,6 +202,58 @@ test_a_newer_half_that_comes_while_maps_are_read_rules(void **state)
 	half_comes(true);
 }
 
+static enum tap_verdict
+hold_superblock_reads(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_READ && io->offset_bytes < LAYOUT_MAP_OFFSET ? TAP_HOLD : TAP_PASS;
+}
+
+/* The newer half has logged in, and has not answered yet when the maps have been read. */
+static void
+test_a_newer_half_that_is_about_to_say_so_rules(void **state)
+{
+	struct rig rig;
+	struct tap taps[2];
+
+	(void)state;
+	rig_init(&rig, 1, 2, 16384, LOAD_BYTES, 2300);
+	tap_init(&taps[0], &rig.members[0]);
+	tap_init(&taps[1], &rig.members[1]);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	rig.members[0].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	become_stranger(&rig);
+	rig.members[0].reachable = true;
+	rig.members[1].reachable = false;
+	rig.step_ms_max = 1;
+	taps[0].judge = hold_map_reads;
+	taps[1].judge = hold_superblock_reads;
+	rig_start(&rig);
+	for (int i = 0; i < 100000 && taps[0].held_count == 0; i++)
+		rig_step(&rig);
+	rig.members[1].reachable = true;
+	for (int i = 0; i < 100000 && taps[1].held_count < 2; i++)
+		rig_step(&rig);
+	assert_int_equal(taps[1].held_count, 2);
+	taps[0].judge = NULL;
+	tap_let_go(&taps[0]);
+	rig_steps(&rig, 20);
+	taps[1].judge = NULL;
+	tap_let_go(&taps[1]);
+	wait_until(&rig, all_in_sync);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -210,6 +262,7 @@ main(void)
 		cmocka_unit_test(test_half_that_says_nothing_is_awaited_no_longer),
 		cmocka_unit_test(test_device_that_answers_nothing_costs_no_request),
 		cmocka_unit_test(test_a_newer_half_that_comes_while_maps_are_read_rules),
+		cmocka_unit_test(test_a_newer_half_that_is_about_to_say_so_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

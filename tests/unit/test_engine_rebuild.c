@@ -473,12 +473,121 @@ copy_beside_one_that_can_not_be_read(bool former_bad)
 	rig_free(&rig);
 }
 
+/* The same, but both sectors are of one row: what the former lacks is lost, the other is not needed. */
+static void
+copy_beside_one_of_the_same_row(bool former_bad)
+{
+	struct geometry geometry;
+	struct rig rig;
+	uint64_t row;
+	int position, slot;
+
+	begin(&rig, 5, 4, 846);
+	geometry = geometry_of(&rig);
+	row = row_in(&rig, 1);
+	while (geometry_position(&geometry, row, 0) >= 3 || geometry_position(&geometry, row, 2) >= 3)
+		row++;
+	position = geometry_position(&geometry, row, 2);
+	write_in(&rig, 1);
+	rig_crash(&rig);
+	if (former_bad)
+		disk_destroy(&rig.members[0].disk, DATA_OFFSET + row * CHUNK + 4096);
+	disk_damage(&rig.members[2].disk, DATA_OFFSET + row * CHUNK + 8192);
+	rig_start_active(&rig);
+	rig_steps(&rig, 3000);
+	assert_int_equal(rig_status(&rig).regions_suspect, 1);
+	rig_mark_spare(&rig, 4, RIG_MEMBER_BYTES);
+	slot = engine_attach(rig.engine, &rig.members[4].backend, why);
+	for (int i = 0; i < 200 && rig_status(&rig).members[slot].state == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(engine_replace(rig.engine, 0, slot, why), 0);
+	wait_for_state(&rig, slot, MEMBER_IN_SYNC);
+	rig.members[2].disk.bad_count = 0;	/* tomorrow */
+	assert_int_equal(error_of_read(&rig, sector_of_row(&rig, row) + (uint64_t)position * CHUNK_SECTORS, CHUNK_SECTORS), 0);
+	assert_int_equal(rig.mismatches, 0);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 static void
 test_a_copy_of_a_member_asks_nothing_of_others(void **state)
 {
 	(void)state;
 	copy_beside_one_that_can_not_be_read(false);
 	copy_beside_one_that_can_not_be_read(true);
+	copy_beside_one_of_the_same_row(false);
+	copy_beside_one_of_the_same_row(true);
+}
+
+/* Level 5, member 0 is replaced after a crash and copied from itself; its own P of row z can't be read.  Of row y member 2 has P. */
+static uint64_t refused_at;
+
+static enum tap_verdict
+refuse_piece(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return (io->op == BACKEND_READ || io->op == BACKEND_WRITE) && io->offset_bytes < refused_at + 4096 &&
+	       io->offset_bytes + io->length_bytes > refused_at ? TAP_REFUSE : TAP_PASS;
+}
+
+static void
+copy_beside_parity(bool refused)
+{
+	struct tap tap;
+	struct geometry geometry;
+	struct rig rig;
+	uint64_t y = REGION_ROWS, z = REGION_ROWS, at;
+	int slot;
+
+	begin(&rig, 5, 4, 846);
+	geometry = geometry_of(&rig);
+	while (geometry_role(&geometry, y, 3) != 2)
+		y++;
+	while (geometry_role(&geometry, z, 3) != 0)
+		z++;
+	at = DATA_OFFSET + y * CHUNK;
+	write_in(&rig, 1);
+	rig_crash(&rig);
+	disk_damage(&rig.members[2].disk, at);
+	if (refused) {
+		refused_at = at + 4096;
+		tap_init(&tap, &rig.members[2]);
+		tap.judge = refuse_piece;
+	} else {
+		disk_damage(&rig.members[2].disk, at + 4096);
+		disk_damage(&rig.members[1].disk, at + 4096);
+	}
+	rig_start_active(&rig);
+	rig_steps(&rig, 3000);
+	assert_int_equal(rig_status(&rig).regions_suspect, 1);
+	assert_true(disk_is_damaged(&rig.members[2].disk, at, 4096));
+	disk_damage(&rig.members[0].disk, DATA_OFFSET + z * CHUNK);
+	rig.errors_allowed = true;
+	rig_mark_spare(&rig, 4, RIG_MEMBER_BYTES);
+	slot = engine_attach(rig.engine, &rig.members[4].backend, why);
+	for (int i = 0; i < 200 && rig_status(&rig).members[slot].state == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(engine_replace(rig.engine, 0, slot, why), 0);
+	for (int i = 0; i < 200 && rig_status(&rig).rebuild_slot != slot; i++)
+		rig_step(&rig);
+	engine_set_rates(rig.engine, 1u << 30, 1u << 30);
+	for (int i = 0; i < 20000 && rig_status(&rig).members[slot].state != MEMBER_IN_SYNC && rig_status(&rig).members[2].state == MEMBER_IN_SYNC; i++)
+		rig_step(&rig);
+	assert_int_equal(rig_status(&rig).members[2].state, MEMBER_IN_SYNC);
+	assert_int_equal(rig_status(&rig).members[slot].state, MEMBER_IN_SYNC);
+	if (!refused)
+		assert_true(disk_is_damaged(&rig.members[2].disk, at + 4096, 4096));
+	rig.members[1].disk.bad_count = 0;
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+static void
+test_a_copy_leaves_parity_of_others_as_it_is(void **state)
+{
+	(void)state;
+	copy_beside_parity(true);
+	copy_beside_parity(false);
 }
 
 int
@@ -495,6 +604,7 @@ main(void)
 		cmocka_unit_test(test_a_spare_is_taken_though_all_sets_are_taken),
 		cmocka_unit_test(test_who_is_tracked_in_vain_is_filled_from_the_start),
 		cmocka_unit_test(test_a_copy_of_a_member_asks_nothing_of_others),
+		cmocka_unit_test(test_a_copy_leaves_parity_of_others_as_it_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,12 +130,80 @@ test_a_write_that_prepares_while_members_fall_silent_waits(void **state)
 	finish(&rig);
 }
 
+static enum tap_verdict
+hold_maps(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_WRITE && io->offset_bytes >= LAYOUT_MAP_OFFSET && io->offset_bytes < DATA_OFFSET ? TAP_HOLD : TAP_PASS;
+}
+
+/* A whole row waits for its mark when the members with P and with the first chunk fall silent; the second is dead. */
+static void
+suspend_before_the_mark(enum request_op op)
+{
+	struct geometry geometry;
+	struct rig rig;
+	struct tap tap;
+	uint64_t row;
+	int parity;
+
+	rig_init(&rig, 5, 4, CHUNK, LOAD_BYTES, 940);
+	rig.options.queue_limit_ms = 3000;
+	set_caches(&rig, false);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 512, 512);
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	rig_steps(&rig, 5000);
+	rig_stop(&rig);
+	row = row_in(&rig, 1);
+	geometry = geometry_of(&rig);
+	parity = geometry_role(&geometry, row, 3);
+	tap_init(&tap, &rig.members[geometry_role(&geometry, row, 2)]);
+	rig_start_active(&rig);
+	rig_steps(&rig, 3000);
+	assert_int_equal(rig_status(&rig).regions_dirty, 0);
+	tap.judge = hold_maps;
+	rig.errors_allowed = true;
+	rig_submit(&rig, op, sector_of_row(&rig, row), 3 * CHUNK_SECTORS, false);
+	for (int i = 0; i < 100 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_int_equal(tap.held_count, 1);
+	rig_steps(&rig, 5);
+	fake_member_cut(&rig.members[parity], false);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_SUSPENDED, 2000));
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	for (int i = 0; i < 100000 && rig.active_count > 0; i++) {
+		rig_step(&rig);
+		rig_jump(&rig);
+	}
+	rig.members[parity].reachable = true;
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_steps(&rig, 1000);
+	rig.errors_allowed = false;
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	assert_int_equal(read_first_chunk(&rig, row), 0);
+	finish(&rig);
+}
+
+static void
+test_what_waits_for_its_mark_while_members_fall_silent_waits_on(void **state)
+{
+	(void)state;
+	suspend_before_the_mark(REQUEST_WRITE);
+	suspend_before_the_mark(REQUEST_ZERO);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_write_that_comes_while_too_many_are_silent_leaves_its_row_alone),
 		cmocka_unit_test(test_a_write_that_prepares_while_members_fall_silent_waits),
+		cmocka_unit_test(test_what_waits_for_its_mark_while_members_fall_silent_waits_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

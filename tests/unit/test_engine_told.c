@@ -2,6 +2,8 @@
 #include "scenario.h"
 #include "tap.h"
 
+#include <stdio.h>
+
 #define LOAD_BYTES (4ull << 20)
 #define LOSS_TOLD_MS 3000u
 
@@ -236,6 +238,85 @@ test_a_loss_of_what_was_left_is_told_though_the_session_ended_in_the_start(void 
 	assert_true(seen > 0);
 }
 
+static enum tap_verdict
+hold_map_reads(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	return io->op == BACKEND_READ && io->offset_bytes >= LAYOUT_MAP_OFFSET ? TAP_HOLD : TAP_PASS;
+}
+
+/* Both lost their caches; member 1 went on alone, and told it.  Member 0, which says it is untold, is heard first. */
+static void
+test_nothing_is_told_by_an_attempt_that_was_given_up(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	rig_init(&rig, 1, 2, 16384, LOAD_BYTES, 2300);
+	tap_init(&tap, &rig.members[0]);
+	set_caches(&rig, true);
+	rig.options.loss_told_ms = 3000;
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
+	rig_drain(&rig);
+	rig.errors_allowed = true;
+	rig_lose_caches(&rig, 0, 1);
+	rig_steps(&rig, 500);
+	assert_true(rig_superblock(&rig, 0).flushes_fail);
+	rig_stop(&rig);
+	rig.members[0].reachable = false;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	assert_true(flush_fails(&rig));
+	rig_steps(&rig, 10000);
+	assert_false(flush_fails(&rig));
+	rig_stop(&rig);
+	assert_false(rig_superblock(&rig, 1).flushes_fail);
+	snprintf(rig.options.owner, sizeof(rig.options.owner), "two pid 1 (rig) #2");
+	rig.epoch_recorded = rig.epoch_tried = 0;
+	rig.members[0].reachable = true;
+	rig.members[1].reachable = false;
+	rig.step_ms_max = 1;
+	tap.judge = hold_map_reads;
+	rig_start(&rig);
+	for (int i = 0; i < 100000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	rig.members[1].reachable = true;
+	wait_for_link(&rig, 1, LINK_OPEN);
+	rig_steps(&rig, 50);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	wait_until(&rig, all_in_sync);
+	assert_false(flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+/* Nothing but superblocks and maps is in caches when a flush is sent, and two members lose their power under it. */
+static void
+test_nothing_is_told_of_a_flush_that_was_cut_off(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	begin(&rig, 5, 4, 9010);
+	write_everywhere(&rig);
+	assert_false(flush_fails(&rig));
+	wait_until(&rig, all_clean);
+	rig_steps(&rig, 3000);
+	rig.errors_allowed = true;
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	engine_run(rig.engine, rig.now_ms);
+	rig_lose_caches(&rig, 0, 1);
+	rig_drain(&rig);
+	assert_int_equal(rig.failed, 0);
+	assert_false(flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -245,6 +326,8 @@ main(void)
 		cmocka_unit_test(test_nothing_is_told_of_a_cache_in_which_was_nothing),
 		cmocka_unit_test(test_nothing_is_told_of_what_went_in_a_start),
 		cmocka_unit_test(test_a_loss_of_what_was_left_is_told_though_the_session_ended_in_the_start),
+		cmocka_unit_test(test_nothing_is_told_by_an_attempt_that_was_given_up),
+		cmocka_unit_test(test_nothing_is_told_of_a_flush_that_was_cut_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
