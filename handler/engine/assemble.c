@@ -833,6 +833,22 @@ recorded_roles(const struct engine *engine, const struct superblock *newest)
 	return newest->recorded_roles;
 }
 
+/* Lost caches may have been told since by one that is newer; who is older does not know what one that has gone again had said. */
+static void
+hear_of_loss(struct engine *engine, const struct superblock *newest)
+{
+	const bool older = newest->epoch != engine->loss_epoch ? newest->epoch < engine->loss_epoch : newest->event < engine->loss_event;
+	const bool said = newest->flushes_fail && !MUTANT(LOSS_UNRECORDED);
+
+	if ((older && !MUTANT(LOSS_FORGOTTEN_AGAIN)) || MUTANT(ATTEMPT_TOLD)) {
+		engine->loss_untold |= said;
+		return;
+	}
+	engine->loss_untold = said;
+	engine->loss_epoch = newest->epoch;
+	engine->loss_event = newest->event;
+}
+
 /* Take over what the newest superblock says.  0, or -EINVAL if this engine can't run it. */
 static int
 adopt(struct engine *engine, const struct assembly_verdict *verdict)
@@ -851,7 +867,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 		engine->epoch_before = newest->epoch;
 	engine->epoch_found = newest->epoch;
 	engine->found_clean = newest->clean;
-	engine->loss_untold = (newest->flushes_fail && !MUTANT(LOSS_UNRECORDED)) || (engine->loss_untold && MUTANT(ATTEMPT_TOLD));
+	hear_of_loss(engine, newest);
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
 									  : engine->options.epoch_seen;
 	if (engine->record.epoch < engine->options.epoch_tried && !MUTANT(TRIES_FORGOTTEN))

@@ -395,6 +395,7 @@ struct engine {
 	bool loss_untold;		/* a member is back without its cache, which others can't make up for: the next flush must fail,
 					 * whatever becomes of the member */
 	uint64_t loss_told_until_ms;	/* one has failed for it: so do those of others until then */
+	uint64_t loss_epoch, loss_event;	/* of the newest superblocks that this start has asked for it */
 
 	/* requests and operations */
 	struct engine_request *admission_head, **admission_tail;
@@ -605,6 +606,7 @@ bool place_make_room(struct engine *engine, const struct member *member, int rol
 int place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state, uint64_t write_count);
 void place_record_target(struct engine *engine);	/* by the set it has */
 void place_untrack(struct engine *engine, int set);
+void place_disbelieve(struct engine *engine, int role);	/* whoever had it counts for nothing that is lost, listed or not */
 /* These sets' flags are cleared when the superblocks know that nobody is tracked by them; commits the record. */
 void place_forget(struct engine *engine, uint8_t stale);
 void place_run(struct engine *engine);

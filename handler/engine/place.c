@@ -98,6 +98,14 @@ place_untrack(struct engine *engine, int set)
 		engine->record.tracked[set] = (struct tracked_member){ 0 };
 }
 
+void
+place_disbelieve(struct engine *engine, int role)
+{
+	lost_unhold(engine->lost, (uint8_t)role);
+	if (!MUTANT(UNHELD_ON_RECORD_ONLY))
+		engine->absence[role].held = engine->absence[role].accepted = false;
+}
+
 /* The other way round, a crash in between would leave a member on record that seems to lack nothing. */
 void
 place_forget(struct engine *engine, uint8_t stale)
@@ -120,7 +128,7 @@ record_doubt(struct member *member)
 		return;
 	intent_lacks_all(&engine->intent, REGION_STALE(member->stale_set));
 	if (memcmp(member->uuid, engine->record.member_uuids[member->role], 16) == 0)
-		lost_unhold(engine->lost, (uint8_t)member->role);
+		place_disbelieve(engine, member->role);
 	engine->activity++;
 }
 
@@ -227,7 +235,7 @@ forget_doubtful(struct engine *engine, const uint8_t uuid[16])
 		if (memcmp(member->uuid, uuid, 16) == 0)
 			member->excluded |= engine->record.tracked[set].state == MEMBER_FAULTY;
 	if (engine->lost != NULL)
-		lost_unhold(engine->lost, engine->record.tracked[set].role);
+		place_disbelieve(engine, engine->record.tracked[set].role);
 	forget_set(engine, set);
 }
 

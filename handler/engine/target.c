@@ -124,7 +124,7 @@ target_begin(struct member *member, int role)
 	/* Nobody kept what it had acknowledged, so nothing tells whether it went back in time, or was used elsewhere. */
 	member->went_back |= untracked && has_own_place(engine) && !MUTANT(READDED_BELIEVED);
 	if (has_own_place(engine) ? member->went_back && !MUTANT(UNHOLD_OMITTED) : MUTANT(UNHELD_EARLY))
-		lost_unhold(engine->lost, (uint8_t)role);	/* durable before it is on record */
+		place_disbelieve(engine, role);	/* durable before it is on record */
 	intent_io_all(engine);
 	lost_io_all(engine);
 	engine->target_map = intent_io_commit(engine);

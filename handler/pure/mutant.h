@@ -1000,6 +1000,12 @@
 	X(PASSED_BY_ROW, "passed-by-row", 9,							\
 	  "test_engine_rebuild: test_a_copy_of_a_member_asks_nothing_of_others",			\
 	  "where a member that is copied lacks one piece of a row, all that others lack of it is given up")	\
+	X(UNHELD_ON_RECORD_ONLY, "unheld-on-record-only", 9,					\
+	  "test_engine_knowable: test_an_image_is_not_believed_for_what_found_no_room",		\
+	  "who is not believed for what is listed as lost is believed for what found no room in the table")	\
+	X(LOSS_FORGOTTEN_AGAIN, "loss-forgotten-again", 6,					\
+	  "test_engine_told: test_what_one_said_of_lost_caches_counts_after_it_has_gone",	\
+	  "what a newer member said of lost caches is forgotten when it goes before the volume runs")	\
 	X(CUT_OFF_FLUSH_TOLD, "cut-off-flush-told", 6,						\
 	  "test_engine_told: test_nothing_is_told_of_a_flush_that_was_cut_off",			\
 	  "a flush that was cut off counts as one of data, though there was none")		\

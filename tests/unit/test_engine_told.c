@@ -317,6 +317,47 @@ test_nothing_is_told_of_a_flush_that_was_cut_off(void **state)
 	rig_free(&rig);
 }
 
+/* Two of three lose their caches and stay away, so the third alone has that on record; the gateway dies.  At the next start all are there, and the
+ * third goes while its maps are read.
+ */
+static void
+test_what_one_said_of_lost_caches_counts_after_it_has_gone(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	rig_init(&rig, 5, 3, 16384, LOAD_BYTES, 9015);
+	tap_init(&tap, &rig.members[0]);
+	set_caches(&rig, true);
+	rig.options.loss_told_ms = LOSS_TOLD_MS;
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	write_everywhere(&rig);
+	rig.errors_allowed = true;
+	fake_member_power_loss(&rig.members[1], false);
+	fake_member_power_loss(&rig.members[2], false);
+	for (int i = 0; i < 5000 && !rig_superblock(&rig, 0).flushes_fail; i++)
+		rig_step(&rig);
+	assert_true(rig_superblock(&rig, 0).flushes_fail);
+	rig_crash(&rig);
+	tap_drop(&tap);
+	rig.members[1].reachable = rig.members[2].reachable = true;
+	tap.judge = hold_map_reads;
+	rig_start(&rig);
+	for (int i = 0; i < 100000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_true(tap.held_count > 0);
+	fake_member_cut(&rig.members[0], false);
+	rig_steps(&rig, 20);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	assert_true(flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -328,6 +369,7 @@ main(void)
 		cmocka_unit_test(test_a_loss_of_what_was_left_is_told_though_the_session_ended_in_the_start),
 		cmocka_unit_test(test_nothing_is_told_by_an_attempt_that_was_given_up),
 		cmocka_unit_test(test_nothing_is_told_of_a_flush_that_was_cut_off),
+		cmocka_unit_test(test_what_one_said_of_lost_caches_counts_after_it_has_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
