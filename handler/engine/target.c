@@ -103,8 +103,6 @@ target_begin(struct member *member, int role)
 		/* All else stands as it was when it left, until it is sent something. */
 		engine->record.tracked[member->stale_set].role = (uint8_t)role;
 		engine->record.tracked[member->stale_set].state = MEMBER_REBUILDING;
-		if (MUTANT(TARGET_EPOCH_EARLY))
-			engine->record.tracked[member->stale_set].epoch = engine->record.epoch;
 	}
 	assert(member->stale_set >= 0);
 	member->role = role;
@@ -424,7 +422,7 @@ target_may_copy(const struct engine *engine)
 {
 	/* Others know of a superblock that it has got since it is back: an image of before is known by that. */
 	return target_filling(engine) && (engine->record_durable >= engine->target_record || MUTANT(COPIED_UNHEARD)) &&
-	       (target_counted(engine) || MUTANT(COPIED_UNCOUNTED));
+	       target_counted(engine);
 }
 
 /* One copy is not enough: should it be that which can't be read any more, the other is older by far than what others were told. */

@@ -130,9 +130,6 @@
 	X(COUNTED_IN_ONE_COPY, "counted-in-one-copy", 12,					\
 	  "test_engine_rebuild: test_who_loses_the_first_copy_that_says_it_is_filled_has_not_gone_back_in_time",	\
 	  "others are told of superblocks of a device that is filled from the start when one of its copies is of that count")	\
-	X(COPIED_UNCOUNTED, "copied-uncounted", 13,						\
-	  "test_engine_replaced: test_who_is_to_have_a_place_knows_that_it_is_filled_before_it_is",	\
-	  "a device is filled, and gets a place, before it has any superblock that says so")	\
 	X(RESTART_OLDER_TRUSTED, "restart-older-trusted", 12,					\
 	  "test_engine_identity: test_member_put_back_while_no_gateway_ran_is_filled_from_the_start",	\
 	  "a member that is older than the others know is trusted at an assembly")		\
@@ -321,7 +318,7 @@
 	  "test_engine_twins: test_what_a_scrub_went_by_is_on_the_spare_too",			\
 	  "a row is corrected by what a member returns, and who takes its place has something else")	\
 	X(DOUBLE_TRUSTED, "double-trusted", 14,							\
-	  "test_engine_twins: test_a_write_that_failed_on_the_former_alone",			\
+	  "test_engine_twins: test_a_cache_of_the_former_in_rows_that_nobody_wrote",			\
 	  "of rows that became suspect, what is on a target counts as what the member has whose place it takes") \
 	X(UNWRITTEN_DOUBLE_KEPT, "unwritten-double-kept", 14,					\
 	  "test_engine_twins: test_a_cache_of_the_former_in_rows_that_nobody_wrote",		\
@@ -697,7 +694,7 @@
 	  "test_intent: what_is_defined_stays_so_when_another_cache_is_lost",			\
 	  "a second cache that is lost takes along what never-written rows are without redundancy, if one was written since")	\
 	X(UNSENT_UNTOLD, "unsent-untold", 15,							\
-	  "test_engine_stops: test_stop_whose_last_flush_can_not_be_sent_ends",			\
+	  "test_engine_stops: test_what_waited_too_long_for_members_is_told_at_once",			\
 	  "a command that ends without being sent wakes nobody")					\
 	X(ASSEMBLY_UNRETRIED, "assembly-unretried", 15, "level 5",				\
 	  "nothing wakes an assembly for which there was no memory")				\
@@ -970,9 +967,6 @@
 	X(TARGET_COUNT_FORGOTTEN, "target-count-forgotten", 12,					\
 	  "test_engine_returns: test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_count",	\
 	  "of a member that is about to be filled nobody knows any more what it had acknowledged")	\
-	X(TARGET_EPOCH_EARLY, "target-epoch-early", 12,						\
-	  "test_engine_returns: test_one_that_goes_before_it_is_sent_a_superblock_is_known_by_its_epoch",	\
-	  "a member that is about to be filled counts as one that has heard of the volume's epoch")	\
 	X(READDED_BELIEVED, "readded-believed", 12,						\
 	  "test_engine_returns: test_one_that_was_removed_is_not_believed_for_what_is_lost",	\
 	  "what a member holds of lost rows counts after it was removed and added again")	\
@@ -986,7 +980,7 @@
 	  "test_engine_lost: test_a_sector_of_q_is_not_needed_for_what_p_defines",		\
 	  "what P defines of a missing member is given up for an unreadable sector of Q")	\
 	X(COPY_NEEDS_ALL, "copy-needs-all", 9,							\
-	  "test_engine_rebuild: test_a_copy_of_a_member_asks_nothing_of_others",			\
+	  "test_engine_rebuild: test_a_copy_leaves_parity_of_others_as_it_is",			\
 	  "while a member is copied to its successor, others' unreadable sectors are given up")	\
 	X(REMADE_WHOLE, "remade-whole", 9,							\
 	  "test_engine_refused: test_one_that_refuses_a_read_is_rewritten_nothing",		\

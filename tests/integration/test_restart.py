@@ -150,8 +150,11 @@ def test_first_resync_survives_kills(make_gateway: Callable[[], Gateway], farm: 
     gateway.start()
     for number in range(4):
         spoil(farm.backing(number), seed=1000 * number)
+    slowly = gateway.config / "gateway.conf"
+    slowly.write_text("[volumes]\nsync_rate_min = 1M\nsync_rate_max = 1M\n")
     gateway.create("v0", farm.members(), level, "16K")
     gateway.kill()  # with the resync hardly begun
+    slowly.unlink()
     reader = VolumeReader([farm.backing(number) for number in range(4)])
     before = reader.content()
     assert reader.wrong_rows()
