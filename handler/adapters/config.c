@@ -270,23 +270,27 @@ config_lock(const char *name, char *reason, size_t reason_size)
 	}
 	if (error == 0)
 		return fd;
-	snprintf(reason, reason_size, "%s/%s can't be locked: %s", run_dir(), name, strerror(-error));
+	if (error == -EAGAIN)
+		snprintf(reason, reason_size, "another program has had %s/%s for %d s (fuser -v shows which)", run_dir(), name,
+			 CONFIG_LOCK_MS_MAX / 1000);
+	else
+		snprintf(reason, reason_size, "%s/%s can't be locked: %s", run_dir(), name, strerror(-error));
 	if (fd >= 0)
 		close(fd);
 	return error;
 }
 
 int
-volume_config_delete(const char *name)
+volume_config_delete(const char *name, char *reason, size_t reason_size)
 {
 	static const char *const suffixes[] = { VOLUME_SUFFIX, VOLUME_SUFFIX_OLD };
 	char folder[PATH_MAX], file[LAYOUT_NAME_MAX + 8];
-	char ignored[PATH_MAX];
 	int error = volume_config_folder(folder, sizeof(folder)), missing = 0, lock;
 
 	if (error == 0 && volume_name_fault(name))
 		error = -EINVAL;
-	lock = error == 0 ? config_lock(VOLUMES_LOCK, ignored, sizeof(ignored)) : error;
+	snprintf(reason, reason_size, "the file of volume %s in %s/volumes can't be removed", name, config_dir());
+	lock = error == 0 ? config_lock(VOLUMES_LOCK, reason, reason_size) : error;
 	error = lock < 0 ? lock : 0;
 	for (int i = 0; i < 2 && error == 0; i++) {
 		snprintf(file, sizeof(file), "%s%s", name, suffixes[i]);

@@ -87,7 +87,7 @@ int volume_config_read(const char *name, struct volume_config *out, char *reason
 int volume_config_write(const struct volume_config *config, char *reason, size_t reason_size);
 /* The same for a volume that has no file yet; -EEXIST: it has one, whoever wrote it. */
 int volume_config_create(const struct volume_config *config, char *reason, size_t reason_size);
-int volume_config_delete(const char *name);
+int volume_config_delete(const char *name, char *reason, size_t reason_size);
 int volume_config_folder(char *out, size_t size);	/* config_dir()/volumes; 0 or -errno */
 /* names[] of all configured volumes, sorted; returns the count (at most max) or -errno. */
 int volume_config_list(char (*names)[LAYOUT_NAME_MAX + 1], int max);

@@ -99,6 +99,19 @@ rpc_fail_admin(struct rpc_error *error, const struct admin_result *result)
 }
 
 bool
+rpc_fail_file(struct rpc_error *error, int code, const char *reason)
+{
+	switch (code) {
+	case -EEXIST:
+		return rpc_fail(error, RPC_EXISTS, "choose another name", "%s", reason);
+	case -EAGAIN:
+		return rpc_fail(error, RPC_BUSY, "end that program, or wait for it; then run the same command again", "%s", reason);
+	default:
+		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
+	}
+}
+
+bool
 rpc_fail_volume(struct rpc_error *error, int code, const char *name, const char *reason)
 {
 	switch (code) {

@@ -90,6 +90,8 @@ const char *rpc_member_state(const struct engine_status *status, const struct me
 bool rpc_fail(struct rpc_error *error, enum rpc_code code, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 bool rpc_fail_admin(struct rpc_error *error, const struct admin_result *result);
+/* A volume's file can't be changed: -errno of config.h and its reason. */
+bool rpc_fail_file(struct rpc_error *error, int code, const char *reason);
 /* error of volume_host.h or config.h and its reason. */
 bool rpc_fail_volume(struct rpc_error *error, int code, const char *name, const char *reason);
 

@@ -352,9 +352,7 @@ make_volume(struct creation *creation, struct rpc_error *error)
 	code = volume_config_create(&creation->config, reason, sizeof(reason));
 	if (code != 0) {
 		members_wipe(creation->devices, creation->device_count);
-		return code == -EEXIST ? rpc_fail(error, RPC_EXISTS, "choose another name", "%s", reason)
-				       : rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s",
-						  reason);
+		return rpc_fail_file(error, code, reason);
 	}
 	return true;
 }
@@ -507,13 +505,12 @@ delete_volume(struct rpc_context *context, const struct volume_config *config, b
 		close(lock);
 		return false;
 	}
-	code = volume_config_delete(config->name);
+	code = volume_config_delete(config->name, reason, sizeof(reason));
 	if (code == 0 && wipe)
 		volume_forget(config->uuid);
 	close(lock);
 	if (code != 0)
-		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions", "the file of volume %s in %s/volumes: %s",
-				config->name, config_dir(), strerror(-code));
+		return rpc_fail_file(error, code, reason);
 	volume_note(context->host, LOG_NOTICE, "deleted", config->name, "", "deleted");
 	return true;
 }

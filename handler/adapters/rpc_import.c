@@ -244,10 +244,7 @@ write_configuration(struct import *import, struct rpc_error *error)
 	char reason[VOLUME_REASON_MAX] = "";
 	int code = volume_config_create(&import->config, reason, sizeof(reason));
 
-	if (code == -EEXIST)
-		return rpc_fail(error, RPC_EXISTS, "choose another name with --name", "%s", reason);
-	return code == 0 ||
-	       rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
+	return code == 0 || rpc_fail_file(error, code, reason);
 }
 
 static json_object *

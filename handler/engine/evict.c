@@ -7,7 +7,7 @@
  *	   |            ^                          sent after the silence began? then evict; else probe it
  *	   v            |  some return: the rest
  *	silent >  what the level bears             has give_up_ms to follow
- *	SUSPENDED: nobody is evicted, commands are parked; after queue_limit requests fail,
+ *	SUSPENDED: nobody is evicted, commands are parked, no row with parity is begun; after queue_limit requests fail,
  *	and go on failing at once, until enough members are back
  *
  * A member that is back each time and gets on with nothing does not wait for that: it stays away until the others have

@@ -77,6 +77,17 @@ def test_who_holds_the_lock_of_files_holds_up_no_volume(gateway: Gateway, make_f
         assert "volumes.lock" in str(changed[0])
 
 
+def test_a_delete_that_can_not_have_the_lock_of_files_is_done_by_the_same_command(
+        gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
+    gateway.create("v0", make_farm(4).members())
+    with (gateway.folder / "run/volumes.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ran = gateway.iraid("delete", "v0", "--yes")
+        assert ran.status == 1 and "volumes.lock" in ran.err and "run the same command again" in ran.err, ran
+    gateway.must("delete", "v0", "--yes")
+    assert not list((gateway.config / "volumes").glob("v0*"))
+
+
 def test_of_two_programs_that_create_one_name_one_is_told_that_it_exists(
         gateway: Gateway, make_farm: Callable[..., TargetFarm]) -> None:
     members = make_farm(8).members()

@@ -507,9 +507,9 @@ what_is_written_reads_back_and_is_roots_alone(void **state)
 	assert_int_equal(again.hedge_milliseconds, 0);
 	assert_int_equal(again.error_limit, 7);
 	assert_true(again.header_digest);
-	assert_int_equal(volume_config_delete("v0"), 0);
-	assert_int_equal(volume_config_delete("v0"), -ENOENT);
-	assert_int_equal(volume_config_delete("../v0"), -EINVAL);
+	assert_int_equal(volume_config_delete("v0", reason, sizeof(reason)), 0);
+	assert_int_equal(volume_config_delete("v0", reason, sizeof(reason)), -ENOENT);
+	assert_int_equal(volume_config_delete("../v0", reason, sizeof(reason)), -EINVAL);
 }
 
 static void

@@ -207,7 +207,7 @@ a_link_stays_and_what_it_leads_to_is_changed(void **state)
 	assert_int_equal(lstat(target, &status), 0);
 	assert_true(S_ISREG(status.st_mode));
 	/* Nothing is left behind in either folder. */
-	assert_int_equal(volume_config_delete("v0"), 0);
+	assert_int_equal(volume_config_delete("v0", reason, sizeof(reason)), 0);
 	assert_int_equal(unlink(target), 0);
 	assert_int_equal(rmdir(folder), 0);
 	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
@@ -414,8 +414,8 @@ both_files_may_be_there_while_they_say_the_same(void **state)
 	assert_non_null(strstr(reason, "v0.conf: "));
 	assert_non_null(strstr(reason, "v0.json is there as well"));
 	assert_int_equal(volume_config_write(&config, reason, sizeof(reason)), -EINVAL);
-	assert_int_equal(volume_config_delete("v0"), 0);
-	assert_int_equal(volume_config_delete("v0"), -ENOENT);
+	assert_int_equal(volume_config_delete("v0", reason, sizeof(reason)), 0);
+	assert_int_equal(volume_config_delete("v0", reason, sizeof(reason)), -ENOENT);
 }
 
 /* --- gateway.conf --- */
