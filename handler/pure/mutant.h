@@ -938,10 +938,10 @@
 	  "test_engine_handover: test_a_spare_that_went_back_tells_nothing_of_whom_it_replaces",	\
 	  "a member is not trusted because the device that was to replace it went back in time")	\
 	X(LOSS_TOLD_ONCE, "loss-told-once", 6,							\
-	  "test_engine_flush: test_a_loss_is_told_to_all_who_flush_in_time",			\
+	  "test_engine_told: test_a_loss_is_told_to_all_who_flush_in_time",			\
 	  "what a cache took along is told to one initiator, and to no other that has lost data with it")	\
 	X(LOSS_UNRECORDED, "loss-unrecorded", 6,						\
-	  "test_engine_flush: test_a_loss_that_was_not_told_is_told_by_the_next_start",		\
+	  "test_engine_told: test_a_loss_that_was_not_told_is_told_by_the_next_start",		\
 	  "a gateway that starts anew says that all is there which caches had lost before anybody flushed")	\
 	X(LATE_ZEROS_QUEUE, "late-zeros-queue", 15,						\
 	  "test_engine_zero: test_a_range_that_is_late_before_it_begins_waits_for_no_other",	\

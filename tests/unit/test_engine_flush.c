@@ -557,82 +557,6 @@ test_a_loss_is_told_to_a_flush_and_to_nobody_else(void **state)
 	assert_true(lost > 0);
 }
 
-/* A volume on which nobody makes up for a cache, of which one took something along. */
-static void
-lose_a_cache(struct rig *rig, uint64_t seed, uint32_t loss_told_ms)
-{
-	rig_init(rig, 0, 2, 16384, LOAD_BYTES, seed);
-	set_caches(rig, true);
-	rig->options.loss_told_ms = loss_told_ms;
-	rig_start_active(rig);
-	write_everywhere(rig);
-	rig->errors_allowed = true;
-	fake_member_power_loss(&rig->members[0], true);
-	assert_true(rig->members[0].counts.sectors_lost > 0);
-	assert_true(rig_wait(rig, VOLUME_SUSPENDED, 1000));
-	assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
-}
-
-static bool
-flush_fails(struct rig *rig)
-{
-	const uint64_t failed = rig->failed;
-
-	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
-	rig_drain(rig);
-	assert_true(rig->failed == failed || rig->last_error == -EIO);
-	return rig->failed > failed;
-}
-
-/* Two initiators have written.  And the one that flushes first may lose its session in that moment, and ask again in another. */
-static void
-test_a_loss_is_told_to_all_who_flush_in_time(void **state)
-{
-	struct rig rig;
-
-	(void)state;
-	lose_a_cache(&rig, 1700, 3000);
-	assert_true(flush_fails(&rig));
-	rig_steps(&rig, 1000);
-	assert_true(flush_fails(&rig));
-	assert_true(rig_superblock(&rig, 1).flushes_fail);
-	rig_steps(&rig, 3000);
-	assert_false(rig_superblock(&rig, 1).flushes_fail);
-	assert_false(flush_fails(&rig));
-	rig_stop(&rig);
-	rig_free(&rig);
-}
-
-enum restart { CRASHED, STOPPED, CRASHED_ONCE_TOLD, STOPPED_ONCE_TOLD, RESTARTS };
-
-/* Initiators need not notice that their gateway was started anew. */
-static void
-test_a_loss_that_was_not_told_is_told_by_the_next_start(void **state)
-{
-	(void)state;
-	for (enum restart how = 0; how < RESTARTS; how++) {
-		struct rig rig;
-
-		lose_a_cache(&rig, 1710 + how, 3000);
-		if (how == CRASHED_ONCE_TOLD || how == STOPPED_ONCE_TOLD)
-			assert_true(flush_fails(&rig));
-		rig_steps(&rig, 100);	/* superblocks are written */
-		if (how == CRASHED || how == CRASHED_ONCE_TOLD)
-			rig_crash(&rig);
-		else
-			rig_stop(&rig);
-		rig_start_active(&rig);
-		assert_true(flush_fails(&rig));
-		rig_steps(&rig, 4000);
-		assert_false(flush_fails(&rig));
-		rig_stop(&rig);
-		rig_start_active(&rig);
-		assert_false(flush_fails(&rig));
-		rig_stop(&rig);
-		rig_free(&rig);
-	}
-}
-
 /* It was sent no flush, so regions are clean in which it lost what it had acknowledged. */
 static void
 test_a_device_that_lost_writes_without_a_cache_is_filled_anew(void **state)
@@ -1368,8 +1292,6 @@ main(void)
 		cmocka_unit_test(test_a_loss_is_told_although_its_member_went),
 		cmocka_unit_test(test_a_write_that_fails_after_its_answer_fails_a_flush),
 		cmocka_unit_test(test_a_loss_is_told_to_a_flush_and_to_nobody_else),
-		cmocka_unit_test(test_a_loss_is_told_to_all_who_flush_in_time),
-		cmocka_unit_test(test_a_loss_that_was_not_told_is_told_by_the_next_start),
 		cmocka_unit_test(test_a_device_that_lost_writes_without_a_cache_is_filled_anew),
 		cmocka_unit_test(test_a_device_that_lost_writes_while_it_was_out_is_filled_anew),
 		cmocka_unit_test(test_what_a_device_said_before_it_was_gone_is_on_record),

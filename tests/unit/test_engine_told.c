@@ -36,6 +36,68 @@ begin(struct rig *rig, int level, int count, uint64_t seed)
 		rig_wait_for_resync(rig);
 }
 
+/* A volume on which nobody makes up for a cache, of which one took something along. */
+static void
+lose_a_cache(struct rig *rig, uint64_t seed)
+{
+	begin(rig, 0, 2, seed);
+	write_everywhere(rig);
+	rig->errors_allowed = true;
+	fake_member_power_loss(&rig->members[0], true);
+	assert_true(rig->members[0].counts.sectors_lost > 0);
+	assert_true(rig_wait(rig, VOLUME_SUSPENDED, 1000));
+	assert_true(rig_wait(rig, VOLUME_ACTIVE, 5000));
+}
+
+/* Two initiators have written.  And the one that flushes first may lose its session in that moment, and ask again in another. */
+static void
+test_a_loss_is_told_to_all_who_flush_in_time(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	lose_a_cache(&rig, 1700);
+	assert_true(flush_fails(&rig));
+	rig_steps(&rig, 1000);
+	assert_true(flush_fails(&rig));
+	assert_true(rig_superblock(&rig, 1).flushes_fail);
+	rig_steps(&rig, LOSS_TOLD_MS);
+	assert_false(rig_superblock(&rig, 1).flushes_fail);
+	assert_false(flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
+enum restart { CRASHED, STOPPED, CRASHED_ONCE_TOLD, STOPPED_ONCE_TOLD, RESTARTS };
+
+/* Initiators need not notice that their gateway was started anew. */
+static void
+test_a_loss_that_was_not_told_is_told_by_the_next_start(void **state)
+{
+	(void)state;
+	for (enum restart how = 0; how < RESTARTS; how++) {
+		struct rig rig;
+
+		lose_a_cache(&rig, 1710 + how);
+		if (how == CRASHED_ONCE_TOLD || how == STOPPED_ONCE_TOLD)
+			assert_true(flush_fails(&rig));
+		rig_steps(&rig, 100);	/* superblocks are written */
+		if (how == CRASHED || how == CRASHED_ONCE_TOLD)
+			rig_crash(&rig);
+		else
+			rig_stop(&rig);
+		rig_start_active(&rig);
+		assert_true(flush_fails(&rig));
+		rig_steps(&rig, LOSS_TOLD_MS + 1000);
+		assert_false(flush_fails(&rig));
+		rig_stop(&rig);
+		rig_start_active(&rig);
+		assert_false(flush_fails(&rig));
+		rig_stop(&rig);
+		rig_free(&rig);
+	}
+}
+
 /* Of level 0 one member loses its power, of level 5 two do. */
 static void
 end_while_members_are_away(int level, bool crash, uint64_t seed)
@@ -362,6 +424,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_loss_is_told_to_all_who_flush_in_time),
+		cmocka_unit_test(test_a_loss_that_was_not_told_is_told_by_the_next_start),
 		cmocka_unit_test(test_a_loss_is_told_though_the_gateway_ends_before_the_member_is_back),
 		cmocka_unit_test(test_a_stop_whose_flush_fails_is_told_by_the_next_start),
 		cmocka_unit_test(test_nothing_is_told_of_a_cache_in_which_was_nothing),
