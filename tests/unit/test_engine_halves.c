@@ -153,55 +153,6 @@ hold_map_reads(struct tap *tap, const struct backend_io *io)
 	return io->op == BACKEND_READ && io->offset_bytes >= LAYOUT_MAP_OFFSET ? TAP_HOLD : TAP_PASS;
 }
 
-/* The other half was written and flushed alone, and comes when the start has been decided without it: nothing was written yet. */
-static void
-half_comes(bool while_loading)
-{
-	struct rig rig;
-	struct tap tap;
-
-	rig_init(&rig, 1, 2, 16384, LOAD_BYTES, 2300);
-	tap_init(&tap, &rig.members[1]);
-	rig_start_active(&rig);
-	rig_wait_for_resync(&rig);
-	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
-	rig_drain(&rig);
-	rig_stop(&rig);
-	rig.members[1].reachable = false;
-	rig_start(&rig);
-	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
-	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
-	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
-	rig_drain(&rig);
-	rig_stop(&rig);
-	become_stranger(&rig);
-	rig.members[1].reachable = true;
-	rig.members[0].reachable = !while_loading;
-	rig.step_ms_max = 1;
-	if (while_loading)
-		tap.judge = hold_map_reads;
-	rig_start(&rig);
-	for (int i = 0; while_loading && i < 100000 && tap.held_count == 0; i++)
-		rig_step(&rig);
-	rig.members[0].reachable = true;
-	if (while_loading) {
-		wait_for_link(&rig, 0, LINK_OPEN);
-		rig_steps(&rig, 50);
-		tap.judge = NULL;
-		tap_let_go(&tap);
-	}
-	wait_until(&rig, all_in_sync);
-	finish(&rig);
-}
-
-static void
-test_a_newer_half_that_comes_while_maps_are_read_rules(void **state)
-{
-	(void)state;
-	half_comes(false);
-	half_comes(true);
-}
-
 static enum tap_verdict
 hold_superblock_reads(struct tap *tap, const struct backend_io *io)
 {
@@ -209,7 +160,60 @@ hold_superblock_reads(struct tap *tap, const struct backend_io *io)
 	return io->op == BACKEND_READ && io->offset_bytes < LAYOUT_MAP_OFFSET ? TAP_HOLD : TAP_PASS;
 }
 
-/* The newer half has logged in, and has not answered yet when the maps have been read. */
+/* Member 0 was written and flushed alone.  Another gateway is started, which finds member 1, and is about to read its maps. */
+static void
+start_with_the_older_half(struct rig *rig, struct tap taps[2])
+{
+	rig_init(rig, 1, 2, 16384, LOAD_BYTES, 2300);
+	for (int m = 0; m < 2; m++)
+		tap_init(&taps[m], &rig->members[m]);
+	rig_start_active(rig);
+	rig_wait_for_resync(rig);
+	submit_everywhere(rig, REQUEST_WRITE, 64, 64);
+	rig_drain(rig);
+	rig_stop(rig);
+	rig->members[1].reachable = false;
+	rig_start(rig);
+	assert_true(rig_wait(rig, VOLUME_DEGRADED, 5000));
+	submit_everywhere(rig, REQUEST_WRITE, 64, 64);
+	rig_submit(rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(rig);
+	rig_stop(rig);
+	become_stranger(rig);
+	rig->members[1].reachable = true;
+	rig->members[0].reachable = false;
+	rig->step_ms_max = 1;
+	taps[1].judge = hold_map_reads;
+	rig_start(rig);
+	for (int i = 0; i < 100000 && taps[1].held_count == 0; i++)
+		rig_step(rig);
+	rig->members[0].reachable = true;
+}
+
+static void
+let_go(struct tap *tap)
+{
+	tap->judge = NULL;
+	tap_let_go(tap);
+}
+
+/* It comes when the start has been decided without it: nothing was written yet. */
+static void
+test_a_newer_half_that_comes_while_maps_are_read_rules(void **state)
+{
+	struct rig rig;
+	struct tap taps[2];
+
+	(void)state;
+	start_with_the_older_half(&rig, taps);
+	wait_for_link(&rig, 0, LINK_OPEN);
+	rig_steps(&rig, 50);
+	let_go(&taps[1]);
+	wait_until(&rig, all_in_sync);
+	finish(&rig);
+}
+
+/* It has logged in, and has not answered yet when the maps have been read. */
 static void
 test_a_newer_half_that_is_about_to_say_so_rules(void **state)
 {
@@ -217,39 +221,14 @@ test_a_newer_half_that_is_about_to_say_so_rules(void **state)
 	struct tap taps[2];
 
 	(void)state;
-	rig_init(&rig, 1, 2, 16384, LOAD_BYTES, 2300);
-	tap_init(&taps[0], &rig.members[0]);
-	tap_init(&taps[1], &rig.members[1]);
-	rig_start_active(&rig);
-	rig_wait_for_resync(&rig);
-	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
-	rig_drain(&rig);
-	rig_stop(&rig);
-	rig.members[0].reachable = false;
-	rig_start(&rig);
-	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
-	submit_everywhere(&rig, REQUEST_WRITE, 64, 64);
-	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
-	rig_drain(&rig);
-	rig_stop(&rig);
-	become_stranger(&rig);
-	rig.members[0].reachable = true;
-	rig.members[1].reachable = false;
-	rig.step_ms_max = 1;
-	taps[0].judge = hold_map_reads;
-	taps[1].judge = hold_superblock_reads;
-	rig_start(&rig);
-	for (int i = 0; i < 100000 && taps[0].held_count == 0; i++)
+	start_with_the_older_half(&rig, taps);
+	taps[0].judge = hold_superblock_reads;
+	for (int i = 0; i < 100000 && taps[0].held_count < 2; i++)
 		rig_step(&rig);
-	rig.members[1].reachable = true;
-	for (int i = 0; i < 100000 && taps[1].held_count < 2; i++)
-		rig_step(&rig);
-	assert_int_equal(taps[1].held_count, 2);
-	taps[0].judge = NULL;
-	tap_let_go(&taps[0]);
+	assert_int_equal(taps[0].held_count, 2);
+	let_go(&taps[1]);
 	rig_steps(&rig, 20);
-	taps[1].judge = NULL;
-	tap_let_go(&taps[1]);
+	let_go(&taps[0]);
 	wait_until(&rig, all_in_sync);
 	finish(&rig);
 }
