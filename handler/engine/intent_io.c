@@ -328,7 +328,7 @@ clean(struct engine *engine)
 	if (engine->cleaning || engine->now_ms < engine->clean_ms)
 		return;
 	engine->clean_ms = engine->now_ms + CLEAN_PERIOD_MS;
-	if (!intent_clean_begin(&engine->intent))
+	if (!target_may_clean(engine) || !intent_clean_begin(&engine->intent))
 		return;
 	engine->cleaning = true;
 	if (MUTANT(CLEANED_UNFLUSHED) || (MUTANT(CHECKPOINT_AHEAD) && engine->intent.copied_count > 0)) {

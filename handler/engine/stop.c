@@ -64,6 +64,15 @@ drained(const struct engine *engine)
 	       engine->evicting == 0;
 }
 
+/* Who is being filled is about to have a superblock that others know of.  If that takes long, it is left out: what it was sent is not to
+ * become clean.
+ */
+static bool
+awaits_target(const struct engine *engine)
+{
+	return engine->phase == PHASE_DRAIN && !target_may_clean(engine) && engine->now_ms - engine->phase_since_ms < TURN_MS;
+}
+
 static void
 last_flush_done(struct flush_waiter *waiter, int result)
 {
@@ -86,6 +95,8 @@ last_flush_done(struct flush_waiter *waiter, int result)
 static void
 begin_last_flush(struct engine *engine)
 {
+	if (!target_may_clean(engine))
+		target_lost(engine, MEMBER_REBUILDING);
 	enter(engine, PHASE_LAST_FLUSH);
 	engine->cleaning = true;
 	engine->clean_waiter.done = last_flush_done;
@@ -190,7 +201,7 @@ stop_run(struct engine *engine)
 		enter(engine, PHASE_DRAIN);
 	} else if (engine->phase < PHASE_RELEASE && too_slow(engine)) {
 		give_up(engine);
-	} else if (engine->phase == PHASE_DRAIN && drained(engine)) {
+	} else if (engine->phase == PHASE_DRAIN && drained(engine) && !awaits_target(engine)) {
 		begin_last_flush(engine);
 	} else if (engine->phase == PHASE_LAST_MAP && intent_io_idle(engine) &&
 		   (lost_io_idle(engine) || !awaits_table(engine))) {
@@ -208,10 +219,10 @@ stop_deadline(const struct engine *engine)
 {
 	if (!engine->stop_wanted || engine->phase < PHASE_DRAIN || engine->phase >= PHASE_RELEASE)
 		return UINT64_MAX;
+	if (awaits_table(engine) || awaits_target(engine))
+		return engine->phase_since_ms + TURN_MS;
 	if (stop_proves(engine))
 		return engine->phase_since_ms + PROVE_LIMIT_MS;
-	if (awaits_table(engine))
-		return engine->phase_since_ms + TURN_MS;
 	return engine->phase_since_ms + (engine->phase == PHASE_DRAIN && !engine->suspended
 						 ? DRAIN_LIMIT_MS : STEP_LIMIT_MS);
 }

@@ -417,12 +417,27 @@ target_changing(const struct engine *engine)
 					  engine->target_phase == TARGET_WITHDRAWING);
 }
 
+/* Others know of a superblock that it has got since it is back: an image of before is known by that. */
+static bool
+is_heard(const struct engine *engine)
+{
+	return target_filling(engine) && engine->record_durable >= engine->target_record;
+}
+
 bool
 target_may_copy(const struct engine *engine)
 {
-	/* Others know of a superblock that it has got since it is back: an image of before is known by that. */
-	return target_filling(engine) && (engine->record_durable >= engine->target_record || MUTANT(COPIED_UNHEARD)) &&
-	       target_counted(engine);
+	return (is_heard(engine) || (target_filling(engine) && MUTANT(COPIED_UNHEARD))) && target_counted(engine);
+}
+
+/* An image exchanged for one that is not heard yet holds nothing of what it was sent: that has to be dirty until then, so that it is
+ * copied anew.  A new one lacks all regions anyhow.
+ */
+bool
+target_may_clean(const struct engine *engine)
+{
+	return engine->target == NULL || engine->target_is_new || target_changing(engine) || is_heard(engine) ||
+	       MUTANT(CLEANED_UNHEARD);
 }
 
 /* One copy is not enough: should it be that which can't be read any more, the other is older by far than what others were told. */

@@ -1023,7 +1023,10 @@
 	  "a start by force forgets who is away while it takes who is out of date")		\
 	X(COPIED_UNHEARD, "copied-unheard", 12,							\
 	  "test_engine_returns: test_one_that_is_put_back_before_it_has_its_superblock_is_known",	\
-	  "a member catches up before others know of a superblock that it got since it is back")
+	  "a member catches up before others know of a superblock that it got since it is back")	\
+	X(CLEANED_UNHEARD, "cleaned-unheard", 12,							\
+	  "test_engine_returns: test_what_one_is_sent_before_its_superblock_stays_dirty",	\
+	  "what a returning member was sent before others know of its superblock becomes clean")
 
 enum mutant {
 	MUTANT_NONE,

@@ -359,16 +359,15 @@ test_a_member_is_believed_though_an_image_of_it_was_there_before(void **state)
 	assert_int_equal(read_after_an_image(true), 0);
 }
 
-/* It has caught up, but for a superblock that takes long; then what was there before answers in its place. */
+/* Its superblock takes long, with a write to this region meanwhile, if any; then what was there before answers in its place. */
 static void
-test_one_that_is_put_back_before_it_has_its_superblock_is_known(void **state)
+is_put_back(int seed, int region_written, bool stops)
 {
 	struct rig rig;
 	struct disk image;
 	struct tap tap;
 
-	(void)state;
-	begin(&rig, 5, 4, 970);
+	begin(&rig, 5, 4, seed);
 	rig_stop(&rig);
 	rig.step_ms_max = 1;
 	tap_init(&tap, &rig.members[0]);
@@ -383,17 +382,43 @@ test_one_that_is_put_back_before_it_has_its_superblock_is_known(void **state)
 	tap.judge = tap_hold_superblocks;
 	rig.members[0].reachable = true;
 	wait_until(&rig, is_being_filled);
-	rig_steps(&rig, 4000);
-	fake_member_cut(&rig.members[0], false);
-	rig_steps(&rig, 500);
-	tap.judge = NULL;
-	tap_let_go(&tap);
-	rig_steps(&rig, 500);
+	if (region_written >= 0)
+		write_in(&rig, region_written);
+	if (stops) {
+		rig_stop(&rig);
+		tap.judge = NULL;
+		tap_drop(&tap);
+	} else {
+		rig_steps(&rig, 4000);
+		fake_member_cut(&rig.members[0], false);
+		rig_steps(&rig, 500);
+		tap.judge = NULL;
+		tap_let_go(&tap);
+		rig_steps(&rig, 500);
+	}
 	disk_copy(&rig.members[0].disk, &image);
+	if (stops)
+		rig_start(&rig);
 	rig.members[0].reachable = true;
 	wait_until(&rig, all_in_sync);
 	disk_free(&image);
 	finish(&rig);
+}
+
+static void
+test_one_that_is_put_back_before_it_has_its_superblock_is_known(void **state)
+{
+	(void)state;
+	is_put_back(970, -1, false);
+}
+
+/* It did not lack that region, so it is sent what is written there. */
+static void
+test_what_one_is_sent_before_its_superblock_stays_dirty(void **state)
+{
+	(void)state;
+	is_put_back(971, 2, false);
+	is_put_back(973, 2, true);
 }
 
 int
@@ -407,6 +432,7 @@ main(void)
 		cmocka_unit_test(test_one_that_is_removed_lacks_what_is_written_before_that_is_on_record),
 		cmocka_unit_test(test_a_member_is_believed_though_an_image_of_it_was_there_before),
 		cmocka_unit_test(test_one_that_is_put_back_before_it_has_its_superblock_is_known),
+		cmocka_unit_test(test_what_one_is_sent_before_its_superblock_stays_dirty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
