@@ -26,6 +26,7 @@ MEMBER_BYTES = 96 << 20
 SETTLE_SECONDS_MAX = 400.0
 POLL_SECONDS = 0.2
 REST_SECONDS = 6.0  # longer than it takes to give a silent member up
+TOLD_SECONDS_MAX = 75  # a lost cache is told to flushes for 60 s
 PROBES = 20  # that the load must make before and after the gateway is killed
 
 
@@ -34,6 +35,7 @@ class LabStage:
         self.level = level
         self.watch: Watch | None = None
         self.gateway: Gateway | None = None
+        self.caches_lost = False  # two at once, since the last flush that succeeded
         self.farm: FaultFarm | None = None
         self.begin = None
         self.faults = {
@@ -171,6 +173,7 @@ class LabStage:
         return self.farm.member(number)
 
     def _kill_gateway(self) -> None:
+        self.caches_lost = True
         self.gateway.runner.kill()
         self.gateway.runner.start()
 
@@ -202,6 +205,7 @@ class LabStage:
 
     def two_away(self, chance: random.Random) -> None:
         """Longer than it takes to notice, shorter than I/O waits for them."""
+        self.caches_lost = True
         first, second = chance.sample(self.roles, 2)
         for number in (first, second):  # silent both, before either is dead
             self.farm.stop(number)
@@ -220,14 +224,24 @@ class LabStage:
             raise Wrong(f"a scrub found {mismatches} rows whose parity did not fit")
 
     def flush(self, chance: random.Random) -> None:
+        """Caches of two members may have been lost since the last one: flushes say so for a minute, then no more."""
         disk = os.open(self.volume.disk.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if self._flushed(disk):
+                return
+            if not self.caches_lost:
+                raise Wrong("a flush failed though no two members were away, nor the gateway, since the last one")
+            self.wait(lambda: self._flushed(disk), "flushes to succeed again", TOLD_SECONDS_MAX)
+        finally:
+            os.close(disk)
+
+    def _flushed(self, disk: int) -> bool:
         try:
             os.fsync(disk)
         except OSError:
-            # Caches of two members may have been lost since the last one: that is said once.
-            os.fsync(disk)
-        finally:
-            os.close(disk)
+            return False
+        self.caches_lost = False
+        return True
 
 
 def main(words: list[str]) -> int:
