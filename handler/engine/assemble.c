@@ -868,6 +868,8 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->epoch_found = newest->epoch;
 	engine->found_clean = newest->clean;
 	hear_of_loss(engine, newest);
+	if (!MUTANT(LOSS_NOT_PASSED_ON))
+		engine->record.flushes_fail = engine->loss_untold;	/* who hears of this start goes on telling */
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
 									  : engine->options.epoch_seen;
 	if (engine->record.epoch < engine->options.epoch_tried && !MUTANT(TRIES_FORGOTTEN))

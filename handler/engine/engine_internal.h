@@ -629,7 +629,7 @@ void target_dismissed(struct member *former);	/* superblocks know: whom it repla
 void target_run(struct engine *engine);
 bool target_filling(const struct engine *engine);	/* rows may be on it */
 bool target_may_copy(const struct engine *engine);	/* ... and others may be copied to it */
-bool target_may_clean(const struct engine *engine);	/* what it was sent needs no mark any more */
+bool target_may_clean(const struct engine *engine);	/* what it was sent counts as held by it */
 bool target_counted(const struct engine *engine);	/* may others be told how many superblocks it has? */
 
 /* metadata.c: superblocks of all in-sync members and the target.  Returns the generation to wait for in record_durable. */

@@ -315,7 +315,7 @@ clean_flushed(struct flush_waiter *waiter, int result)
 
 	engine->cleaning = false;
 	if (result == 0)
-		intent_clean_end(&engine->intent);
+		intent_clean_end_without(&engine->intent, target_may_clean(engine) ? 0 : engine->intent.target);
 	else
 		intent_clean_failed(&engine->intent);
 	engine->activity++;
@@ -328,7 +328,7 @@ clean(struct engine *engine)
 	if (engine->cleaning || engine->now_ms < engine->clean_ms)
 		return;
 	engine->clean_ms = engine->now_ms + CLEAN_PERIOD_MS;
-	if (!target_may_clean(engine) || !intent_clean_begin(&engine->intent))
+	if ((MUTANT(DIRTY_WHILE_UNHEARD) && !target_may_clean(engine)) || !intent_clean_begin(&engine->intent))
 		return;
 	engine->cleaning = true;
 	if (MUTANT(CLEANED_UNFLUSHED) || (MUTANT(CHECKPOINT_AHEAD) && engine->intent.copied_count > 0)) {

@@ -430,8 +430,8 @@ target_may_copy(const struct engine *engine)
 	return (is_heard(engine) || (target_filling(engine) && MUTANT(COPIED_UNHEARD))) && target_counted(engine);
 }
 
-/* An image exchanged for one that is not heard yet holds nothing of what it was sent: that has to be dirty until then, so that it is
- * copied anew.  A new one lacks all regions anyhow.
+/* An image exchanged for one that is not heard yet holds nothing of what it was sent: when that becomes clean for the others it counts
+ * as one that missed it, so it is copied anew.  A new one lacks all regions anyhow.
  */
 bool
 target_may_clean(const struct engine *engine)

@@ -1026,7 +1026,13 @@
 	  "a member catches up before others know of a superblock that it got since it is back")	\
 	X(CLEANED_UNHEARD, "cleaned-unheard", 12,							\
 	  "test_engine_returns: test_what_one_is_sent_before_its_superblock_stays_dirty",	\
-	  "what a returning member was sent before others know of its superblock becomes clean")
+	  "what a returning member was sent before others know of its superblock counts as held by it")	\
+	X(DIRTY_WHILE_UNHEARD, "dirty-while-unheard", 9,						\
+	  "test_engine_returns: test_what_was_flushed_beside_one_that_is_not_heard_is_not_lost",		\
+	  "nothing becomes clean while a returning member waits for its superblock")			\
+	X(LOSS_NOT_PASSED_ON, "loss-not-passed-on", 6,							\
+	  "test_engine_told: test_what_one_said_of_lost_caches_counts_though_a_start_without_it_was_not_finished", \
+	  "a start without the one that told of lost caches does not tell its members")
 
 enum mutant {
 	MUTANT_NONE,

@@ -814,6 +814,12 @@ forget_copied(struct intent *intent, uint32_t region)
 uint32_t
 intent_clean_end(struct intent *intent)
 {
+	return intent_clean_end_without(intent, 0);
+}
+
+uint32_t
+intent_clean_end_without(struct intent *intent, uint8_t stale)
+{
 	uint32_t cleaned = 0;
 
 	for (uint32_t i = 0; i < intent->regions; i++) {
@@ -823,7 +829,9 @@ intent_clean_end(struct intent *intent)
 		}
 		if (!cleanable(intent, i))
 			continue;
-		set_flags(intent, i, intent->flags[i] & (uint8_t)~REGION_DIRTY);
+		if (stale != 0 && !(intent->flags[i] & stale))
+			uncopied(intent, i);
+		set_flags(intent, i, (intent->flags[i] & (uint8_t)~REGION_DIRTY) | stale);
 		intent->traits[i] &= (uint8_t)~INTENT_RAW;
 		written_clean(&intent->written, i);
 		cleaned++;

@@ -206,6 +206,8 @@ void intent_all_recorded(struct intent *intent, bool bare);
  */
 bool intent_clean_begin(struct intent *intent);
 uint32_t intent_clean_end(struct intent *intent);
+/* The same; whoever has this flag counts as one that missed what was written there. */
+uint32_t intent_clean_end_without(struct intent *intent, uint8_t stale);
 void intent_clean_failed(struct intent *intent);
 
 #endif

@@ -421,6 +421,69 @@ test_what_one_is_sent_before_its_superblock_stays_dirty(void **state)
 	is_put_back(973, 2, true);
 }
 
+static enum tap_verdict
+refuse_superblocks(struct tap *tap, const struct backend_io *io)
+{
+	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
+
+	(void)tap;
+	return tap_superblock(io, block) ? TAP_REFUSE : TAP_PASS;
+}
+
+/* Member 0 is back, and is not heard for long: its own superblock takes long, or a survivor refuses one.  What is written and flushed meanwhile is
+ * not lost when the gateway dies.
+ */
+static void
+flushed_beside_one_that_is_not_heard(int tapped, bool back)
+{
+	struct rig rig;
+	struct tap tap;
+
+	begin(&rig, 5, 4, 975);
+	rig_stop(&rig);
+	rig.step_ms_max = 1;
+	tap_init(&tap, &rig.members[tapped]);
+	rig_start_active(&rig);
+	wait_until(&rig, all_clean);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	write_in(&rig, 3);
+	rig_steps(&rig, 5000);
+	assert_int_equal(rig_status(&rig).regions_dirty, 0);
+	tap.judge = tapped == 0 ? tap_hold_superblocks : refuse_superblocks;
+	if (back)
+		rig.members[0].reachable = true;
+	if (back)
+		wait_until(&rig, is_being_filled);
+	write_in(&rig, 2);
+	rig_submit(&rig, REQUEST_FLUSH, 0, 0, false);
+	rig_drain(&rig);
+	rig_steps(&rig, tapped == 0 ? 10000 : 60000);
+	rig_crash(&rig);
+	tap.judge = NULL;
+	tap_drop(&tap);
+	rig.members[0].reachable = true;
+	rig_start(&rig);
+	wait_until(&rig, all_in_sync);
+	assert_int_equal(rig_status(&rig).lost_bytes, 0);
+	finish(&rig);
+}
+
+static void
+test_what_was_flushed_beside_one_that_is_not_heard_is_not_lost(void **state)
+{
+	(void)state;
+	flushed_beside_one_that_is_not_heard(1, false);
+	flushed_beside_one_that_is_not_heard(0, true);
+}
+
+static void
+test_what_was_flushed_beside_one_that_refuses_superblocks_is_not_lost(void **state)
+{
+	(void)state;
+	flushed_beside_one_that_is_not_heard(1, true);
+}
+
 int
 main(void)
 {
@@ -432,6 +495,8 @@ main(void)
 		cmocka_unit_test(test_one_that_is_removed_lacks_what_is_written_before_that_is_on_record),
 		cmocka_unit_test(test_a_member_is_believed_though_an_image_of_it_was_there_before),
 		cmocka_unit_test(test_one_that_is_put_back_before_it_has_its_superblock_is_known),
+		cmocka_unit_test(test_what_was_flushed_beside_one_that_is_not_heard_is_not_lost),
+		cmocka_unit_test(test_what_was_flushed_beside_one_that_refuses_superblocks_is_not_lost),
 		cmocka_unit_test(test_what_one_is_sent_before_its_superblock_stays_dirty),
 	};
 

@@ -420,6 +420,57 @@ test_what_one_said_of_lost_caches_counts_after_it_has_gone(void **state)
 	rig_free(&rig);
 }
 
+/* The same, but the gateway dies, too, when some have heard of its start. */
+static void
+test_what_one_said_of_lost_caches_counts_though_a_start_without_it_was_not_finished(void **state)
+{
+	struct rig rig;
+	struct tap tap, slow;
+
+	(void)state;
+	rig_init(&rig, 5, 3, 16384, LOAD_BYTES, 9015);
+	tap_init(&tap, &rig.members[0]);
+	tap_init(&slow, &rig.members[2]);
+	set_caches(&rig, true);
+	rig.options.loss_told_ms = LOSS_TOLD_MS;
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	write_everywhere(&rig);
+	rig.errors_allowed = true;
+	fake_member_power_loss(&rig.members[1], false);
+	fake_member_power_loss(&rig.members[2], false);
+	for (int i = 0; i < 5000 && !rig_superblock(&rig, 0).flushes_fail; i++)
+		rig_step(&rig);
+	assert_true(rig_superblock(&rig, 0).flushes_fail);
+	rig_crash(&rig);
+	tap_drop(&tap);
+	tap_drop(&slow);
+	rig.members[1].reachable = rig.members[2].reachable = true;
+	tap.judge = hold_map_reads;
+	rig_start(&rig);
+	for (int i = 0; i < 100000 && tap.held_count == 0; i++)
+		rig_step(&rig);
+	assert_true(tap.held_count > 0);
+	fake_member_cut(&rig.members[0], false);
+	slow.judge = tap_hold_superblocks;
+	rig_steps(&rig, 20);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	for (int i = 0; i < 100000 && slow.held_count == 0; i++)
+		rig_step(&rig);
+	assert_true(slow.held_count > 0);
+	rig_steps(&rig, 20);
+	rig_crash(&rig);
+	slow.judge = NULL;
+	tap_drop(&slow);
+	rig.members[0].reachable = true;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000) || rig_wait(&rig, VOLUME_ACTIVE, 20000));
+	assert_true(flush_fails(&rig));
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -434,6 +485,7 @@ main(void)
 		cmocka_unit_test(test_nothing_is_told_by_an_attempt_that_was_given_up),
 		cmocka_unit_test(test_nothing_is_told_of_a_flush_that_was_cut_off),
 		cmocka_unit_test(test_what_one_said_of_lost_caches_counts_after_it_has_gone),
+		cmocka_unit_test(test_what_one_said_of_lost_caches_counts_though_a_start_without_it_was_not_finished),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
