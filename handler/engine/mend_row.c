@@ -279,7 +279,8 @@ write_row(struct sync_rows *rows)
 	const bool fill = rows->purpose == SYNC_FILL;
 
 	rows->mend.step = MEND_WRITE;
-	if (fill && !target_filling(engine)) {
+	/* What the target held, or zeros for what is lost, change what P and Q have to be, and some of those who get them may not come back. */
+	if (fill && (!target_filling(engine) || (engine_may_tear(engine) && !MUTANT(MENDED_WHILE_SUSPENDED)))) {
 		sync_rows_end(rows, -ENOLINK);
 		return;
 	}

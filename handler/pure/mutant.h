@@ -1032,7 +1032,10 @@
 	  "nothing becomes clean while a returning member waits for its superblock")			\
 	X(LOSS_NOT_PASSED_ON, "loss-not-passed-on", 6,							\
 	  "test_engine_told: test_what_one_said_of_lost_caches_counts_though_a_start_without_it_was_not_finished", \
-	  "a start without the one that told of lost caches does not tell its members")
+	  "a start without the one that told of lost caches does not tell its members")			\
+	X(MENDED_WHILE_SUSPENDED, "mended-while-suspended", 5,					\
+	  "test_engine_suspended: test_what_a_returning_member_holds_is_not_taken_while_too_many_are_silent",	\
+	  "what a returning member holds of a lost row is written, P and Q with it, though too many members are silent by now")
 
 enum mutant {
 	MUTANT_NONE,
