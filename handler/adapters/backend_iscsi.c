@@ -363,7 +363,7 @@ op_release(struct backend *backend)
 	struct iscsi_member *member = member_of(backend);
 
 	member->now_ms = reactor_now_ms(member->reactor);
-	if (member->state == SESSION_OPEN) {
+	if (member->state == SESSION_OPEN || session_may_reserve(member->state)) {
 		member->opened_pending = false;
 		session_release(member);
 		member_wake_up(member);

@@ -79,6 +79,7 @@ struct session_facts {
 enum session_state session_next(enum session_state state, enum session_outcome outcome,
 				const struct session_facts *facts);
 const char *session_state_name(enum session_state state);
+bool session_may_reserve(enum session_state state);	/* logged in, not opened yet */
 bool session_on_the_way_back(enum session_state state);
 
 struct iscsi_member;

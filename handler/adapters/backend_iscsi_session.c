@@ -452,7 +452,8 @@ redirect(struct iscsi_member *member)
 static void
 leave_when_idle(struct iscsi_member *member)
 {
-	if (member->leaving && member->state == SESSION_OPEN && !member->step_pending && io_idle(member))
+	if (member->leaving && (member->state == SESSION_OPEN || session_may_reserve(member->state)) &&
+	    !member->step_pending && io_idle(member))
 		session_leave(member, -ECANCELED, "closed");
 }
 
@@ -479,7 +480,9 @@ step(struct iscsi_member *member)
 		leave_when_idle(member);
 		return;
 	}
-	if (next == SESSION_FAILED) {
+	if (member->leaving && session_may_reserve(member->state)) {
+		session_leave(member, -ECANCELED, "closed");
+	} else if (next == SESSION_FAILED) {
 		session_leave(member, member->final_error, member->final_reason);
 	} else if (outcome == OUTCOME_LATER) {
 		member->step_repeat_ms = member->now_ms + LATER_PAUSE_MS;

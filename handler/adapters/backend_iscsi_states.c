@@ -98,6 +98,12 @@ next_after_good(enum session_state state, const struct session_facts *facts)
 }
 
 bool
+session_may_reserve(enum session_state state)
+{
+	return state > SESSION_LOGIN && state < SESSION_OPEN;
+}
+
+bool
 session_on_the_way_back(enum session_state state)
 {
 	return state == SESSION_RELEASE || state == SESSION_UNREGISTER || state == SESSION_LOGOUT;

@@ -70,10 +70,9 @@ let_go(struct member *member)
 {
 	member->leaving = true;
 	member->engine->activity++;
-	if (member->link == LINK_OPEN)
+	/* A session that is being opened may have reserved it by now. */
+	if (member->link == LINK_OPEN || (member->link == LINK_OPENING && !keeps_reservation(member)))
 		member->backend->ops->release(member->backend);
-	else if (member->link == LINK_OPENING && !keeps_reservation(member))
-		member->backend->ops->close(member->backend);
 }
 
 int

@@ -38,10 +38,8 @@ release_sessions(struct engine *engine)
 {
 	enter(engine, PHASE_RELEASE);
 	for_each_member(engine, member) {
-		if (member->link == LINK_OPEN)
+		if (member->link != LINK_CLOSED)
 			member->backend->ops->release(member->backend);
-		else if (member->link == LINK_OPENING)
-			member->backend->ops->close(member->backend);
 	}
 }
 

@@ -282,6 +282,37 @@ def test_a_release_waits_for_what_is_under_way(start) -> None:  # noqa: F811
         assert actions == [REGISTER_AND_IGNORE, RESERVE, RELEASE, REGISTER]
 
 
+@pytest.mark.parametrize("step", ["reserve", "reset", "mode sense"])
+def test_a_release_gives_back_what_a_session_that_is_being_opened_has_reserved(start, step) -> None:  # noqa: F811
+    """Whether the reservation is on its way, or is held and the session not open yet."""
+    reservations, reached, go_on = fake.Reservations(), threading.Event(), threading.Event()
+
+    def stop_at(name: str) -> None:
+        if name == step and not reached.is_set():
+            reached.set()
+            assert go_on.wait(20)
+
+    def rule(command: fake.Command) -> fake.Reply | None:
+        if command.opcode == 0x5F and command.cdb[1] & 0x1F == RESERVE:
+            stop_at("reserve")
+        elif command.opcode == 0x1A:
+            stop_at("mode sense")
+        return reservations(command)
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        target.on_reset = lambda: stop_at("reset")
+        probe = start(target.member, "key=1")
+        probe.say("open")
+        assert reached.wait(20)
+        probe.say("release")
+        probe.say("release")  # twice is once
+        go_on.set()
+        assert probe.line().startswith("closed ECANCELED")
+        assert reservations.holder == bytes(8)
+        assert " reservation=1 " in probe.open()
+
+
 def test_a_release_waits_no_longer_than_told(start) -> None:  # noqa: F811
     with FakeTarget() as target:
         target.rules.append(fake.Reservations())
