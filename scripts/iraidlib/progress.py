@@ -14,7 +14,7 @@ from typing import Any
 from . import model
 from .client import Client
 from .errors import IraidError
-from .units import format_duration, format_size, percent_done
+from .wording import describe
 
 LOOK_SECONDS = 1
 LINE_SECONDS = 10.0
@@ -30,18 +30,6 @@ class Step:
 
 
 Look = Callable[[model.Volume, list[model.Event]], Step]
-
-
-def describe(work: model.Work) -> str:
-    """"43.1 %, 120 MiB/s per member, 2 min 10 s left" or why it waits."""
-    parts = [f"{percent_done(work.done_rows, work.total_rows):.1f} %"] if work.total_rows else []
-    if work.running and work.bytes_per_second:
-        parts.append(f"{format_size(work.bytes_per_second)}/s of each member")
-    if work.running and work.seconds_left is not None:
-        parts.append(f"{format_duration(work.seconds_left)} left")
-    if not work.running and work.reason:
-        parts.append(work.reason)
-    return ", ".join(parts)
 
 
 class _Bar:

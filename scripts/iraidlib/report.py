@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 from . import model
-from .progress import describe
 from .units import format_size, percent_done
 from .verdict import Verdict
+from .wording import describe
 
 PIPE_WIDTH = 100_000  # never reached: tables are as wide as their content
 BAR_CELLS = 20

@@ -6,8 +6,8 @@ What to do is always a command that can be typed; where a device must be chosen 
 from dataclasses import dataclass, field
 
 from . import model
-from .progress import describe
 from .units import format_size
+from .wording import describe
 
 # Exit status of `iraid status --health`: the worst of all volumes.
 GOOD, ATTENTION, FAILED = 0, 1, 2

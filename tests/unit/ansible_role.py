@@ -1,10 +1,12 @@
 """The role's own Python for tests: importable without Ansible, whose part in modules a stand-in plays.
 
     from ansible_role import ROLE, filters, run_module
+    from role_iraid.conf_text import get_key      # module_utils/iraid/conf_text.py, once ansible_role is imported
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import subprocess
@@ -16,7 +18,7 @@ from typing import Any
 from control_peer import ROOT
 
 ROLE = ROOT / "packaging/ansible/roles/iraid"
-sys.path.insert(0, str(ROLE / "module_utils"))
+PACKAGE = "role_iraid"  # what module_utils/iraid is called here: iraid is the command's own package
 
 
 def load(path: Path) -> types.ModuleType:
@@ -25,6 +27,18 @@ def load(path: Path) -> types.ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _load_package() -> types.ModuleType:
+    folder = ROLE / "module_utils/iraid"
+    spec = importlib.util.spec_from_file_location(PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)])
+    assert spec and spec.loader
+    package = sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    return package
+
+
+_package = _load_package()
 
 
 class Ended(Exception):
@@ -78,13 +92,11 @@ class StandInModule:
 
 
 def load_module(name: str) -> types.ModuleType:
-    import iraid
-
     stand_in = types.ModuleType("ansible.module_utils.basic")
     stand_in.AnsibleModule = StandInModule  # type: ignore[attr-defined]
     made = {"ansible": types.ModuleType("ansible"), "ansible.module_utils": types.ModuleType("ansible.module_utils"),
-            "ansible.module_utils.basic": stand_in, "ansible.module_utils.iraid": iraid}
-    made |= {f"ansible.module_utils.iraid.{path.stem}": importlib.import_module(f"iraid.{path.stem}")
+            "ansible.module_utils.basic": stand_in, "ansible.module_utils.iraid": _package}
+    made |= {f"ansible.module_utils.iraid.{path.stem}": importlib.import_module(f"{PACKAGE}.{path.stem}")
              for path in (ROLE / "module_utils/iraid").glob("[a-z]*.py")}
     before = {name: sys.modules.get(name) for name in made}
     sys.modules.update(made)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from ansible_role import ROLE, filters, run_module
 from control_peer import IRAID, ControlPeer, Failure
-from iraid import conf_file
+from role_iraid import conf_file
 
 EXAMPLE = ROLE.parents[1] / "example"
 SPECS = yaml.safe_load((ROLE / "meta/argument_specs.yml").read_text())["argument_specs"]
