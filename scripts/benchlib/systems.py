@@ -16,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import rtslib_fb as rtslib
-
 from demolib.stack import Stack
 from initiator import Disk
-from iraidlib import export_plan
 from lio_targets import OPEN_TO_ALL, LioTargets
 from tools import IRAID, free_port, run
+
+from iraid.lio import export_plan
 
 from .cells import CHUNK_BYTES, KIB, Shape
 from .plan import MEMBER_BYTES

@@ -73,7 +73,7 @@ def commit() -> str:
     def git(*words: str) -> str:
         return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True,
                               check=False).stdout.strip()
-    changed = "+" if git("status", "--porcelain", "--untracked-files=no", "--", "handler", "scripts/iraidlib") else ""
+    changed = "+" if git("status", "--porcelain", "--untracked-files=no", "--", "handler", "python/iraid") else ""
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + changed
 
 

@@ -19,12 +19,13 @@ from typing import Protocol
 
 import initiator
 from initiator import Disk, Initiator
-from iraidlib import export_plan
-from iraidlib.client import Client
-from iraidlib.model import Volume
 from lio_targets import LioTargets
 from runner import Runner
 from tools import COMMAND_SECONDS_MAX, IRAID, StackError, free_port, run, wait_for
+
+from iraid.control.client import Client
+from iraid.control.model import Volume
+from iraid.lio import export_plan
 
 from .progress import Progress
 

@@ -7,7 +7,7 @@
 memory    resident memory of tcmu-runner before there is a volume, with one idle volume of four members, and after a
           load; page faults per command in steady state.
 settings  throughput against hw_max_sectors, the data area and the queue depth: what the constants in
-          scripts/iraidlib/export_plan.py were chosen by.
+          python/iraid/lio/export_plan.py were chosen by.
 
 A report, not a test.  It runs in the lab.
 """
@@ -29,9 +29,10 @@ sys.path.insert(0, str(common.ROOT / "tests/end_to_end"))
 from benchlib import load  # noqa: E402
 from benchlib.cells import KIB, MIB, Cell  # noqa: E402
 from gateway import Gateway, Volume  # noqa: E402
-from iraidlib import export_plan  # noqa: E402
 from lio_targets import LioTargets  # noqa: E402
 from runner import Runner  # noqa: E402
+
+from iraid.lio import export_plan  # noqa: E402
 
 MEMBERS = 4
 MEMBER_BYTES = 192 << 20

@@ -12,11 +12,11 @@ from pathlib import Path
 import click
 import packages
 import pytest
-
 import test_pages
 import test_recovery
-from iraidlib.cli import cli
 from shown import EXCEPTED, PLACES, ROOT, RUN, Block, blocks, pages, tree_commands
+
+from iraid.cli.main import cli
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 SHELL = [block for block in BLOCKS if block.language != "powershell"]

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 import initiator
 from initiator import Disk, Initiator
-from iraidlib.cli import main as iraid_main
 from runner import Runner
 from tools import StackError, free_port, wait_for
+
+from iraid.cli.main import main as iraid_main
 
 _names = itertools.count()
 

@@ -9,8 +9,9 @@ import shutil
 from pathlib import Path
 
 import rtslib_fb as rtslib
-from iraidlib.export_plan import GROUP_PARAMETERS, QUEUE_DEPTH
 from tools import free_port
+
+from iraid.lio.export_plan import GROUP_PARAMETERS, QUEUE_DEPTH
 
 PORTALS = 2
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from farm import TargetFarm, TargetOptions
-from private_gateway import IRAID, PYTHON, Gateway, Ran, wait_until
+from private_gateway import IRAID, PYTHON, ROOT, Gateway, Ran, wait_until
 from reader import COPIES, NotAMember, VolumeReader, digest
 
 MIB = 1 << 20
@@ -360,8 +360,9 @@ def public_command() -> Iterator[Path]:
     """A copy of the command where nobody may read it."""
     with tempfile.TemporaryDirectory(prefix="iraid-public-") as path:
         os.chmod(path, 0o755)
-        shutil.copytree(IRAID.parent / "iraidlib", Path(path) / "iraidlib")
-        yield Path(shutil.copy(IRAID, path))
+        shutil.copytree(ROOT / "python", Path(path) / "python")
+        (Path(path) / "scripts").mkdir()
+        yield Path(shutil.copy(IRAID, Path(path) / "scripts"))
 
 
 def test_not_root(gateway: Gateway, public_command: Path) -> None:

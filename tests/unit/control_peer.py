@@ -1,5 +1,5 @@
 """The other end of the control socket, for tests of the iraid command: a real UNIX socket that speaks
-as docs/design/control.md says, with answers given by each test.  Also puts iraidlib on the path.
+as docs/design/control.md says, with answers given by each test.  Also puts iraid on the path.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 IRAID = ROOT / "scripts" / "iraid"
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "python"))
 
 
 class Failure(Exception):

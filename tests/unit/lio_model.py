@@ -5,10 +5,11 @@ rules (nothing is made twice, nothing hangs in the air, what is in use can't be 
 import copy
 from typing import Any
 
-import control_peer  # noqa: F401 - puts iraidlib on the path
-from iraidlib import steps
-from iraidlib.errors import IraidError
-from iraidlib.export_plan import find_group, find_storage, find_target, storage_path
+import control_peer  # noqa: F401 - puts iraid on the path
+
+from iraid.control.errors import IraidError
+from iraid.lio import steps
+from iraid.lio.export_plan import find_group, find_storage, find_target, storage_path
 
 # As a kernel 6.1 makes a portal group.
 NEW_GROUP = {

@@ -5,8 +5,9 @@ import shlex
 import subprocess
 
 import click
-import control_peer  # noqa: F401 - puts iraidlib on the path
-from iraidlib.cli import cli
+import control_peer  # noqa: F401 - puts iraid on the path
+
+from iraid.cli.main import cli
 
 # Programs of Debian's that remedies name; a typo in one would pass for a program.
 PROGRAMS = {"apt", "chmod", "chown", "chronyc", "cmake", "dmesg", "echo", "ip", "journalctl", "modprobe", "mount",

@@ -6,8 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import ControlPeer, Failure, member, volume
-from iraidlib import advice, cli, cli_advise, model, sysctls, throughput
-from iraidlib.throughput import Shape, Way
+
+from iraid.cli import advise as cli_advise
+from iraid.cli import main as cli
+from iraid.control import model
+from iraid.watch import advice, sysctls, throughput
+from iraid.watch.throughput import Shape, Way
 
 MIB = 1 << 20
 MS = 1e-3

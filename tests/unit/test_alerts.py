@@ -7,7 +7,8 @@ import subprocess
 import prometheus
 import pytest
 from control_peer import ROOT
-from iraidlib.exporter.metrics import METRICS
+
+from iraid.exporter.metrics import METRICS
 
 RULES = prometheus.RULES.read_text()
 TRIED = (ROOT / "packaging/prometheus/alerts_test.yml").read_text()

@@ -7,11 +7,12 @@ import ansible_role  # noqa: F401 - makes role_iraid
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from iraidlib.errors import UsageFault
-from iraidlib.export_plan import parse_iqn, parse_portal
-from iraidlib.units import parse_size
 from role_iraid import lio_plan, names, tgt_config
 from role_iraid.volume_plan import Plan, Refused, Wanted, can_grow, describe, plan_volume
+
+from iraid.control.errors import UsageFault
+from iraid.control.units import parse_size
+from iraid.lio.export_plan import parse_iqn, parse_portal
 
 A, B, C, D, E = (f"10.0.0.{n}:3260/iqn.2026-01.org.example:disk/0" for n in range(1, 6))
 

@@ -2,10 +2,11 @@
 
 import os
 
-import control_peer  # noqa: F401 - puts iraidlib on the path
+import control_peer  # noqa: F401 - puts iraid on the path
 import pytest
-from iraidlib.chap import Credentials, read_credentials
-from iraidlib.errors import IraidError
+
+from iraid.control.errors import IraidError
+from iraid.lio.chap import Credentials, read_credentials
 
 SECRET = "wolf-howls-42"
 

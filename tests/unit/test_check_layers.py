@@ -72,14 +72,15 @@ def test_what_a_layer_may_use_is_not_complained_of(tree, name, text):
 
 def test_rtslib_outside_of_target_is_found(tree):
     root = tree()
-    package = root / "scripts" / "iraidlib"
-    package.mkdir(parents=True)
-    (package / "target.py").write_text("import rtslib_fb\n")
+    package = root / "python" / "iraid"
+    for name in ("cli", "lio"):
+        (package / name).mkdir(parents=True)
+    (package / "lio" / "target.py").write_text("import rtslib_fb\n")
     assert check(root).returncode == 0
-    (package / "cli.py").write_text("x = 1\nfrom rtslib_fb import RTSRoot\n")
+    (package / "cli" / "main.py").write_text("x = 1\nfrom rtslib_fb import RTSRoot\n")
     done = check(root)
     assert (done.returncode, done.stdout) == (
-        1, "scripts/iraidlib/cli.py:2: rtslib belongs to target.py\n")
+        1, "python/iraid/cli/main.py:2: rtslib belongs to lio/target.py\n")
 
 
 def test_a_tree_without_sources_is_not_a_pass(tmp_path):

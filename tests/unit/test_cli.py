@@ -12,7 +12,10 @@ from types import SimpleNamespace
 import control_peer
 import pytest
 from control_peer import IRAID, ROOT, UUID, VERSION, ControlPeer, Failure, volume
-from iraidlib import __version__, cli, target
+
+from iraid import __version__
+from iraid.cli import main as cli
+from iraid.lio import target
 
 MEMBERS = [f"10.0.0.{i}/iqn.2026-01.org.example:disk/0" for i in range(1, 5)]
 CREATED = {"name": "v0", "uuid": UUID, "size_bytes": 300 << 30, "region_bytes": 4 << 20, "warnings": []}
@@ -496,7 +499,7 @@ def test_the_launcher_finds_its_package_when_installed(tmp_path):
     (tmp_path / "share" / "iraid").mkdir(parents=True)
     (tmp_path / "sbin" / "iraid").write_bytes(IRAID.read_bytes())
     (tmp_path / "sbin" / "iraid").chmod(0o755)
-    (tmp_path / "share" / "iraid" / "iraidlib").symlink_to(ROOT / "scripts" / "iraidlib")
+    (tmp_path / "share" / "iraid" / "iraid").symlink_to(ROOT / "python" / "iraid")
     done = subprocess.run([tmp_path / "sbin" / "iraid", "--version"], capture_output=True, text=True,
                           timeout=30)
     assert (done.returncode, done.stdout) == (0, f"iraid {__version__}\n")

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import IRAID, NO_SCRUB, ControlPeer, Failure, event, member, page, running, volume, work
-from iraidlib import cli
-from iraidlib import follow as follow_module
+
+from iraid.cli import main as cli
+from iraid.watch import follow as follow_module
 
 OLD, NEW = member(2)["member"], "10.0.0.9:3260/iqn.2026-01.org.example:new/0"
 SPARE = {"device": NEW, "size_bytes": 1 << 40, "block_bytes": 512}
@@ -230,7 +231,7 @@ def test_wait_does_not_wait_for_a_volume_that_does_not_work(iraid, state):
 
 def test_wait_has_an_end_when_one_is_given(iraid, monkeypatch):
     clock = iter(range(0, 1000, 3))
-    monkeypatch.setattr("iraidlib.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("iraid.cli.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
     done = iraid({"volume.status": FILLING, **QUIET}, "wait", "v0", "--timeout", "30")
     assert done.status == 1
     assert "was not over after 30 s: 43.1 %, 120 MiB/s of each member, 2 min 10 s left" in done.err
@@ -238,7 +239,7 @@ def test_wait_has_an_end_when_one_is_given(iraid, monkeypatch):
 
 def test_without_a_terminal_progress_is_a_line_each_ten_seconds(iraid, monkeypatch):
     clock = iter(range(0, 1000, 4))  # read once at the start and once a look, if no line is due
-    monkeypatch.setattr("iraidlib.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("iraid.cli.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
     done = iraid({"volume.status": in_turn(*[FILLING] * 6, volume()), **QUIET}, "wait", "v0")
     assert done.status == 0
     line = f"v0: rebuild of {NEW} 43.1 %, 120 MiB/s of each member, 2 min 10 s left"

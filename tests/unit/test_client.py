@@ -10,9 +10,10 @@ from pathlib import Path
 import control_peer
 import pytest
 from control_peer import ControlPeer, Failure
-from iraidlib import client as client_module
-from iraidlib.client import Client, status_of_all
-from iraidlib.errors import IraidError
+
+from iraid.control import client as client_module
+from iraid.control.client import Client, status_of_all
+from iraid.control.errors import IraidError
 
 
 @pytest.fixture

@@ -8,9 +8,13 @@ from copy import deepcopy
 
 import pytest
 from control_peer import ROOT, VERSION, ControlPeer, Failure, member, volume
-from iraidlib import advice, cli, doctor, facts, lio_tree, model
-from iraidlib.facts import Facts, Process, Secret
 from remedies import assert_parses
+
+from iraid.cli import main as cli
+from iraid.control import model
+from iraid.lio import lio_tree
+from iraid.watch import advice, doctor, facts
+from iraid.watch.facts import Facts, Process, Secret
 
 IQN, INITIATOR = "iqn.2026-01.org.example:v0", "iqn.1993-08.org.debian:01:abc"
 NEGOTIATED = {"target_segment_bytes": 262144, "first_burst_bytes": 262144, "max_burst_bytes": 1 << 20,

@@ -7,13 +7,14 @@ import pytest
 from control_peer import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from iraidlib import export_plan
-from iraidlib.chap import Credentials
-from iraidlib.errors import IraidError, UsageFault
-from iraidlib.export_plan import ExportRequest, parse_iqn, parse_portal, plan_export, plan_unexport
-from iraidlib.steps import (CreateAcl, CreateGroup, CreateTarget, Portal, SetGroupAttribute, SetStorageAttribute,
-                            carry_out)
 from lio_model import LioModel
+
+from iraid.control.errors import IraidError, UsageFault
+from iraid.lio import export_plan
+from iraid.lio.chap import Credentials
+from iraid.lio.export_plan import ExportRequest, parse_iqn, parse_portal, plan_export, plan_unexport
+from iraid.lio.steps import (CreateAcl, CreateGroup, CreateTarget, Portal, SetGroupAttribute, SetStorageAttribute,
+                             carry_out)
 
 IQN = "iqn.2026-01.org.example:v0"
 ALICE, BOB = "iqn.1993-08.org.debian:01:alice", "iqn.1993-08.org.debian:01:bob"

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from control_peer import UUID, ControlPeer
-from iraidlib import target
-from iraidlib.cli import cli
 from lio_model import LioModel
+
+from iraid.cli.main import cli
+from iraid.lio import target
 
 IQN, ALICE = "iqn.2026-01.org.example:v0", "iqn.1993-08.org.debian:01:alice"
 EXPORT = ["export", "v0", "--iqn", IQN, "--portal", "10.0.0.9:3260", "--acl", ALICE]

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import UUID, ControlPeer
-from iraidlib import cli, saved, steps, target
 from lio_model import LioModel
+
+from iraid.cli import main as cli
+from iraid.lio import saved, steps, target
 
 IQN = "iqn.2026-01.org.example:v0"
 ALICE, BOB = "iqn.1993-08.org.debian:01:alice", "iqn.1993-08.org.debian:01:bob"

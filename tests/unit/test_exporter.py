@@ -21,19 +21,21 @@ from typing import Any
 import pytest
 from control_peer import IRAID, ROOT, ControlPeer, Failure, event, member, page, running, volume, work
 from exporter_peer import STARTED_MS, answers, commands, session, stats
-from iraidlib import cli_exporter, model
-from iraidlib.cli import main
-from iraidlib.client import Client
-from iraidlib.exporter import gather, history, metrics, server, view
-from iraidlib.exporter.run import Service
-from iraidlib.stats import Stats
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
+from iraid.cli import exporter as cli_exporter
+from iraid.cli.main import main
+from iraid.control import model
+from iraid.control.client import Client
+from iraid.exporter import gather, history, metrics, server, view
+from iraid.exporter.run import Service
+from iraid.watch.stats import Stats
+
 MONITORING = ROOT / "docs/operating/monitoring.md"
 UNIT = ROOT / "config/systemd/iraid-exporter.service.in"
-PAGE = ROOT / "scripts/iraidlib/exporter/page"
+PAGE = ROOT / "python/iraid/exporter/page"
 
 
 @pytest.fixture
@@ -691,10 +693,10 @@ def test_a_fault_in_gateway_conf_is_told_and_nothing_is_served(path, gateway_fil
 
 
 def test_an_exporter_that_is_not_installed_says_what_to_install(monkeypatch, capsys):
-    import iraidlib.exporter
+    from iraid import exporter
 
-    monkeypatch.delattr(iraidlib.exporter, "run", raising=False)
-    monkeypatch.setitem(sys.modules, "iraidlib.exporter.run", None)
+    monkeypatch.delattr(exporter, "run", raising=False)
+    monkeypatch.setitem(sys.modules, "iraid.exporter.run", None)
     assert main(["exporter", "--once"]) == 1
     assert "apt install iraid-exporter" in capsys.readouterr().err
 

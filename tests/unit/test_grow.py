@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import UUID, VERSION, ControlPeer, Failure, member, volume
-from iraidlib import cli, export_plan, saved, steps, target
-from iraidlib.errors import IraidError
-from iraidlib.export_plan import plan_export, plan_grow
 from lio_model import LioModel
 from test_export import ALICE, IQN, request
+
+from iraid.cli import main as cli
+from iraid.control.errors import IraidError
+from iraid.lio import export_plan, saved, steps, target
+from iraid.lio.export_plan import plan_export, plan_grow
 
 OLD, NEW = 300 << 30, 600 << 30
 GROWN = {"name": "v0", "before_bytes": OLD, "size_bytes": NEW, "note": ""}

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import ControlPeer
-from iraidlib import cli
+
+from iraid.cli import main as cli
 
 MEMBERS = [f"10.0.0.{n}:3260/iqn.2026-01.org.example:disk/0" for n in (1, 2, 3)]
 FOUND = {"name": "v0", "uuid": "6f2b", "level": 5, "member_count": 3, "owner": "", "warnings": [],

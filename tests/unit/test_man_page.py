@@ -7,7 +7,8 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 from control_peer import ROOT
-from iraidlib.cli import cli
+
+from iraid.cli.main import cli
 
 PAGES = sorted((ROOT / "docs" / "man").glob("*.scd"))
 MAN_PAGE = (ROOT / "docs" / "man" / "iraid.8.scd").read_text()

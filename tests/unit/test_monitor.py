@@ -14,9 +14,13 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import IRAID, ControlPeer, event, member, page, volume
-from iraidlib import cli, cli_monitor, model, monitor, notify
-from iraidlib.errors import IraidError
 from remedies import assert_parses
+
+from iraid.cli import main as cli
+from iraid.cli import monitor as cli_monitor
+from iraid.control import model
+from iraid.control.errors import IraidError
+from iraid.watch import monitor, notify
 
 DEGRADED = {"state": "degraded", "members": [member(0), member(1, state="faulty", link="closed"), member(2), member(3)]}
 
@@ -63,7 +67,7 @@ class Handler:
 @pytest.fixture
 def rig(tmp_path, monkeypatch):
     """A handler, a clock, a mail program and a program for events that write down what they got."""
-    monkeypatch.setattr("iraidlib.follow.RETRY_SECONDS", 0)
+    monkeypatch.setattr("iraid.watch.follow.RETRY_SECONDS", 0)
     (tmp_path / "mails").mkdir()
     sendmail = program(tmp_path / "sendmail", f'n=$(ls {tmp_path}/mails | wc -l); echo "$@" > {tmp_path}/mail-words\n'
                        f'[ ! -e {tmp_path}/broken ] || {{ echo first; echo queue is full; exit 75; }}\n'

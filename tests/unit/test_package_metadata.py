@@ -12,8 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import iraidlib
 import pytest
+
+import iraid
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
@@ -75,7 +76,7 @@ def test_all_say_the_same_version():
         "CMakeLists.txt": re.search(r"project\(iraid VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1],
         "debian/changelog": re.match(r"iraid \(([\d.]+)-", (ROOT / "debian/changelog").read_text())[1],
         "iraid.spec": re.search(r"global iraid_version ([\d.]+)", SPEC)[1],
-        "iraidlib": iraidlib.__version__,
+        "iraid": iraid.__version__,
     }
     assert len(set(said.values())) == 1, said
 
@@ -94,11 +95,11 @@ def imported(folder: Path) -> set[str]:
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 names.add(node.module.split(".")[0])
-    return names - set(sys.stdlib_module_names) - {"iraidlib"}
+    return names - set(sys.stdlib_module_names) - {"iraid"}
 
 
 def test_packages_ask_for_the_python_modules_they_import():
-    everything = imported(ROOT / "scripts/iraidlib")
+    everything = imported(ROOT / "python/iraid")
     assert everything <= set(MODULES), "a module is new: name its package here and in debian/control"
     asked = names_in(CONTROL["iraid"]["Depends"]) | names_in(CONTROL["iraid-exporter"]["Depends"])
     assert {MODULES[name] for name in everything} <= asked

@@ -8,7 +8,8 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 from control_peer import IRAID, ROOT, ControlPeer, volume
-from iraidlib.cli import cli
+
+from iraid.cli.main import cli
 
 SYSTEMD = ROOT / "config/systemd"
 COMPLETION = ROOT / "packaging/completion/iraid.bash"

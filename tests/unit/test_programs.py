@@ -25,7 +25,7 @@ IN_SHELL = re.compile(rf"(?:^|[|;&(`]|!\s|\b(?:{KEYWORD}|chroot \S+)\s)\s*(?:\w+
                       rf"(?!(?:{KEYWORD}|fi|done)\b)([a-z][\w.+-]*)(?=\s|$|[;)|&])", re.MULTILINE)
 CASE_PATTERNS = re.compile(r"^\s*[\w*.-]+(?:\s*\|\s*[\w*.-]+)*\)", re.MULTILINE)
 NO_SOURCE = {"scripts/deps"}  # a list of packages
-DOES_WITHOUT = {("scripts/iraidlib/support.py", "rpm")}  # what is not there is left out of the archive
+DOES_WITHOUT = {("python/iraid/watch/support.py", "rpm")}  # what is not there is left out of the archive
 
 
 def sources() -> list[Path]:

@@ -8,8 +8,9 @@ import sys
 import control_peer
 import pytest
 from control_peer import NO_SCRUB, member, running, volume, work
-from iraidlib import model
-from iraidlib.report import Report
+
+from iraid.cli.report import Report
+from iraid.control import model
 
 
 class Terminal(io.StringIO):
@@ -48,7 +49,7 @@ def plain_environment(monkeypatch):
 def test_a_sentence_in_a_pipe_is_plain_and_does_without_the_tables_library():
     """Which would take half of the time of a command."""
     said = subprocess.run(
-        [sys.executable, "-c", "import sys; from iraidlib import cli, report\n"
+        [sys.executable, "-c", "import sys; from iraid.cli import main, report\n"
          "report.Report().line('one\\ttwo\\a [bold]three[/bold] :smile:\\r')\n"
          "print([name for name in sys.modules if name.startswith('rich')])"],
         cwd=control_peer.IRAID.parent, capture_output=True, text=True, timeout=30, check=True).stdout

@@ -6,10 +6,11 @@ import json
 import os
 import stat
 
-import control_peer  # noqa: F401 - puts iraidlib on the path
+import control_peer  # noqa: F401 - puts iraid on the path
 import pytest
-from iraidlib import saved
-from iraidlib.errors import IraidError
+
+from iraid.control.errors import IraidError
+from iraid.lio import saved
 
 IQN = "iqn.2026-01.org.example:v0"
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from control_peer import ROOT
-from iraidlib import settings
-from iraidlib.errors import IraidError
+
+from iraid.control import settings
+from iraid.control.errors import IraidError
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import ControlPeer
-from iraidlib import cli, cli_steps
+
+from iraid.cli import main as cli
+from iraid.cli import steps as cli_steps
 
 BOUNDS_US = [16 << i for i in range(22)]
 STEPS = ("ring", "wait", "mark", "read", "code", "write", "flush", "complete")

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import VERSION, ControlPeer, Failure, event, member, page, volume
-from iraidlib import cli, facts, redact, support
-from iraidlib.client import Client
 from stats_answers import stats
+
+from iraid.cli import main as cli
+from iraid.control.client import Client
+from iraid.watch import facts, redact, support
 
 # Each in its own place; none may be found again.
 SECRETS = ["chap-file-secret-1", "saved-acl-secret-2", "saved-discovery-3", "tree-secret-4", "json-conf-secret-5",

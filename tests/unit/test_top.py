@@ -15,10 +15,14 @@ from types import SimpleNamespace
 
 import pytest
 from control_peer import IRAID, ControlPeer, Failure, member, running, volume
-from iraidlib import cli, cli_top, model, stats, top, top_screen
-from iraidlib.errors import IraidError
 from stats_answers import counter, member_stats, session
 from stats_answers import stats as answer
+
+from iraid.cli import main as cli
+from iraid.cli import top as cli_top
+from iraid.control import model
+from iraid.control.errors import IraidError
+from iraid.watch import stats, top, top_screen
 
 
 def look(at, *answers, volumes=None):

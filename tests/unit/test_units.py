@@ -1,10 +1,11 @@
 """Sizes as people write and read them."""
 
-import control_peer  # noqa: F401 - puts iraidlib on the path
+import control_peer  # noqa: F401 - puts iraid on the path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from iraidlib.units import format_duration, format_size, parse_size, percent_done
+
+from iraid.control.units import format_duration, format_size, parse_size, percent_done
 
 
 @pytest.mark.parametrize(("text", "size"), [

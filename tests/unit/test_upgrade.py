@@ -8,8 +8,10 @@ import sys
 
 import pytest
 from control_peer import ROOT
-from iraidlib import model, upgrade
-from iraidlib.errors import IraidError
+
+from iraid.cli import upgrade
+from iraid.control import model
+from iraid.control.errors import IraidError
 
 MAPS = """\
 7f1c2a400000-7f1c2a428000 r--p 00000000 fd:01 4242                       /usr/lib/x86_64-linux-gnu/libc.so.6

@@ -5,8 +5,11 @@ import json
 import control_peer
 import pytest
 from control_peer import ControlPeer, member, running, volume, work
-from iraidlib import cli, model, verdict
 from remedies import assert_parses
+
+from iraid.cli import main as cli
+from iraid.control import model
+from iraid.watch import verdict
 
 SPARE = member(4, role=None, state="spare")
 

@@ -3,8 +3,9 @@
 import re
 
 from control_peer import ROOT
-from iraidlib import doctor, monitor, top, verdict
-from iraidlib.notify import SENDMAIL
+
+from iraid.watch import doctor, monitor, top, verdict
+from iraid.watch.notify import SENDMAIL
 
 WATCH = (ROOT / "docs/operating/watch.md").read_text()
 DOCTOR = (ROOT / "docs/operating/doctor.md").read_text()
@@ -24,7 +25,7 @@ def test_every_column_of_top_is_explained():
 
 def test_every_verdict_is_explained():
     words = [word for cell in table(WATCH, "word") for word in cell.split(", ")]
-    source = (ROOT / "scripts/iraidlib/verdict.py").read_text()
+    source = (ROOT / "python/iraid/watch/verdict.py").read_text()
     said = set(re.findall(r'"([A-Z]{2,})"', source)) - {"LOST"}
     assert set(words) - {"(no answer)"} == said
     assert set(verdict._STYLES) <= said
@@ -32,7 +33,7 @@ def test_every_verdict_is_explained():
 
 def test_every_kind_that_the_monitor_tells_of_itself_is_explained():
     kinds = {kind.strip("`") for cell in table(WATCH, "kind") for kind in cell.split(", ")}
-    source = (ROOT / "scripts/iraidlib/monitor.py").read_text()
+    source = (ROOT / "python/iraid/watch/monitor.py").read_text()
     own = set(re.findall(r'_own\("([^"]+)"', source)) | set(re.findall(r'"(test message|events left out)"', source))
     states = {f"volume {word}" for word in ("degraded", "attention", "waiting", "failed", "suspended")}
     assert kinds == own | states
@@ -44,7 +45,7 @@ def test_every_check_of_the_doctor_is_explained_in_order():
 
 
 def test_every_part_of_the_archive_is_named():
-    source = (ROOT / "scripts/iraidlib/support.py").read_text()
+    source = (ROOT / "python/iraid/watch/support.py").read_text()
     parts = set(re.findall(r'(?:Part\(f?"|^    \(")([\w./-]+)', source, re.MULTILINE))
     assert len(parts) > 20
     cells = " ".join(table(DOCTOR, "part"))

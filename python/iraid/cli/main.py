@@ -1,0 +1,325 @@
+"""What is typed: commands, options, exit status (0 done, 1 failed, 2 wrong usage).
+
+Every command builds one JSON object; with --json that is printed, else report.py shows the same
+objects to a person.  Errors go to stderr as "iraid: MESSAGE" and "  remedy: REMEDY"; with --json
+also to stdout as {"error": {type, message, remedy}}.
+
+Here are main() and the commands about whole volumes.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from iraid import __version__
+from iraid.control import model
+from iraid.lio import target
+from iraid.watch import verdict
+
+from . import completion, progress
+# One line each: to be loaded makes their commands known.
+from iraid.control.client import NO_ANSWER, Client, status_of_all
+from iraid.control.errors import IraidError, UsageFault
+from iraid.control.units import format_size
+
+from . import advise as cli_advise  # noqa: F401
+from . import config as cli_config  # noqa: F401
+from . import doctor as cli_doctor  # noqa: F401
+from . import events as cli_events  # noqa: F401
+from . import export as cli_export  # noqa: F401
+from . import exporter as cli_exporter  # noqa: F401
+from . import grow as cli_grow  # noqa: F401
+from . import import_volume as cli_import  # noqa: F401
+from . import members as cli_members  # noqa: F401
+from . import monitor as cli_monitor  # noqa: F401
+from . import steps as cli_steps  # noqa: F401
+from . import support as cli_support  # noqa: F401
+from . import top as cli_top  # noqa: F401
+from . import work as cli_work  # noqa: F401
+from .commands import (CHAP_FILE, INITIATOR, NAME, LevelType, SizeType, absolute, ask, cli, command, fail, print_json,
+                       warn)
+from .report import Report
+
+START_WAIT_SECONDS = 20
+_FORCE_COST = (
+    "--force takes members as they stand, although newer ones are known to exist or too many are out of date: what "
+    "was written since they left is LOST, and cannot be had back even if the newer members return.  Where nobody "
+    "can read which parts were lost before (iraid status says so), those read as whatever stands there.")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return cli.main(args=arguments, prog_name="iraid", standalone_mode=False) or 0
+    except IraidError as error:
+        return fail(error, "--json" in arguments)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "iraid"
+        fault = UsageFault(" ".join(error.format_message().split()).rstrip("."), f"see {path} --help")
+        return fail(fault, "--json" in arguments)
+    except (click.Abort, KeyboardInterrupt):
+        return fail(IraidError("interrupted: nothing more was done", kind="interrupted"), False)
+    except BrokenPipeError:  # `iraid list | head`
+        sys.stderr.close()
+        return 1
+
+
+@command(
+    NAME,
+    click.argument("members", nargs=-1, required=True, metavar="MEMBER..."),
+    click.option("--level", type=LevelType(), required=True,
+                 help="0 (s-iraid: striped, bears no loss), 1 (2 to 4 copies), 5 (p-iraid: parity, bears one), "
+                      "6 (two parities, bears any two) or 10 (striped, two copies)."),
+    click.option("--chunk", type=SizeType(), default="64K", show_default=True,
+                 help="Power of two, 4K to 1M."),
+    click.option("--region-size", type=SizeType(), metavar="SIZE",
+                 help="Data of each member that one mark of the write-intent map stands for [64 chunks]."),
+    click.option("--spare", "spares", multiple=True, metavar="DEVICE",
+                 help="LUN that takes the place of a member that fails; repeatable."),
+    click.option("--force", is_flag=True,
+                 help="Overwrite whatever is on the members. DESTROYS IT."),
+    CHAP_FILE, INITIATOR,
+    click.option("--give-up", type=click.IntRange(min=1), metavar="SECONDS",
+                 help="Go on without a member that is silent for so long [5]."),
+    click.option("--wait", is_flag=True, help="Return when all parity, or copies, are made, showing progress."),
+    examples="""\
+iraid create v0 --level 5 --chunk 64K 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:disk/0
+iraid create fast --level s-iraid --chap-file /etc/iraid/secrets/fast \\
+    10.0.0.1/iqn.2026-01.org.example:a/0 10.0.0.2/iqn.2026-01.org.example:b/0""")
+def create(client: Client, report: Report | None, name: str, members: tuple[str, ...], level: int,
+           chunk: int, region_size: int | None, spares: tuple[str, ...], force: bool,
+           chap_file: Path | None, initiator: str | None, give_up: int | None, wait: bool) -> None:
+    """Make a volume of LUNs on iSCSI targets, and start it.
+
+    MEMBER is PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:disk/0; a LUN with several
+    portals is PORTAL,PORTAL/IQN/LUN.  Members that hold anything known are refused without --force.
+    """
+    created = client.create(
+        name=name, level=level, chunk_bytes=chunk, members=list(members), force=force,
+        region_bytes=region_size, spares=list(spares) or None, chap_file=absolute(chap_file),
+        initiator=initiator, give_up_seconds=give_up)
+    warn(created.warnings)
+    if wait:
+        progress.wait_for(client, name, progress.resynced, quiet=report is None)
+    if report is None:
+        return print_json(model.to_json(created))
+    report.line(f"Volume {created.name} is made and started: {model.LEVEL_NAMES[level]}, "
+                f"{len(members)} members, {_spares_in_words(len(spares))}"
+                f"{format_size(created.size_bytes)}, uuid {created.uuid}.")
+    if level != 0 and not wait:
+        what = "copies are made the same" if level in (1, 10) else "parity is computed"
+        report.line(f"Its {what} in the background: iraid status {created.name}")
+    report.line(f"Hand it to initiators: iraid export {created.name} --iqn IQN --acl INITIATOR")
+
+
+def _spares_in_words(count: int) -> str:
+    return "" if count == 0 else "1 spare, " if count == 1 else f"{count} spares, "
+
+
+@command(examples="iraid list\niraid list --json | jq -r '.volumes[].name'")
+def list_(client: Client, report: Report | None) -> None:
+    """List the volumes, stopped ones included."""
+    volumes = sorted(client.volumes(), key=lambda volume: volume.name)
+    if report is None:
+        return print_json({"volumes": [model.to_json(volume) for volume in volumes]})
+    report.volumes(volumes)
+
+
+@command(click.argument("name", required=False, shell_complete=completion.volumes),
+         click.option("--health", is_flag=True,
+                      help="Only the verdicts; exit status 0: good, 1: degraded, or not as it should be, 2: does not "
+                           "work, or nobody answers."),
+         examples="iraid status\niraid status v0\niraid status --health || mail -s gateway root\n"
+                  "iraid status v0 --json | jq -r .health.word")
+def status(client: Client, report: Report | None, name: str | None, health: bool) -> None:
+    """Show a volume, or all of them: a verdict with what to do next, then state, members, work, counters.
+
+    Without --health the exit status says whether the answer came, not how the volumes are.
+    """
+    try:
+        _status(client, report, name, health)
+    except IraidError as error:
+        if not health or error.kind not in ("unavailable", "invalid"):  # of one volume: its file has a fault
+            raise
+        raise click.exceptions.Exit(max(fail(error, report is None), verdict.FAILED)) from error
+
+
+def _status(client: Client, report: Report | None, name: str | None, health: bool) -> None:
+    volumes = [client.status(name)] if name else status_of_all(client)
+    spares = _shared_spares(client, quiet=name is not None)
+    verdicts = [verdict.judge(volume, len(spares)) for volume in volumes]
+    if report is None:
+        _status_json(name, volumes, [] if name else spares, verdicts, health)
+    else:
+        report.verdicts(verdicts)
+        if not health:
+            _status_text(report, volumes, [] if name else spares)
+    if health and verdicts and (worst := max(one.grade for one in verdicts)):
+        raise click.exceptions.Exit(worst)
+
+
+def _status_json(name: str | None, volumes: list[model.Volume], spares: list[model.Spare],
+                 verdicts: list[verdict.Verdict], health: bool) -> None:
+    if health:
+        return print_json({"volumes": [model.to_json(one) for one in verdicts]})
+    shown = [model.to_json(volume) | {"health": model.to_json(one)}
+             for volume, one in zip(volumes, verdicts, strict=True)]
+    if name:
+        return print_json(shown[0])
+    print_json({"volumes": shown, "spares": [model.to_json(spare) for spare in spares]})
+
+
+def _status_text(report: Report, volumes: list[model.Volume], spares: list[model.Spare]) -> None:
+    for volume in volumes:
+        report.line()
+        report.status(volume)
+    if not volumes:
+        report.volumes([])
+    if spares:
+        report.line()
+        report.spares(spares)
+
+
+def _shared_spares(client: Client, quiet: bool) -> list[model.Spare]:
+    """Volumes are shown also when the list of spares can't be read."""
+    try:
+        return client.pool().spares
+    except IraidError as error:
+        if error.kind in NO_ANSWER:
+            raise
+        if not quiet:
+            warn([f"the gateway's spares are not shown: {error.message}"])
+        return []
+
+
+@command(click.argument("portal"), CHAP_FILE, INITIATOR,
+          examples="iraid discover 10.0.0.1\niraid discover [fd00::1]:3260 --json")
+def discover(client: Client, report: Report | None, portal: str, chap_file: Path | None,
+             initiator: str | None) -> None:
+    """Show the targets and LUNs of a portal, and what is on them."""
+    found = client.discover(portal=portal, chap_file=absolute(chap_file), initiator=initiator)
+    if report is None:
+        return print_json({"portal": portal, **model.to_json(found)})
+    report.discovery(portal, found)
+
+
+@command(
+    click.argument("members", nargs=-1, required=True, metavar="MEMBER..."), CHAP_FILE, INITIATOR,
+    examples="iraid examine 10.0.0.1/iqn.2026-01.org.example:disk/0")
+def examine(client: Client, report: Report | None, members: tuple[str, ...],
+            chap_file: Path | None, initiator: str | None) -> None:
+    """Show what a member is: its disk, its session, its superblock.
+
+    All members are looked at, also when one of them fails.
+    """
+    seen: list[dict[str, Any]] = []
+    failures = []
+    for member in members:
+        try:
+            one = client.examine(member=member, chap_file=absolute(chap_file), initiator=initiator)
+        except IraidError as error:
+            if error.kind in NO_ANSWER:
+                raise
+            failures.append(error)
+            seen.append({"member": member, "error": error.to_json()})
+            continue
+        seen.append({**model.to_json(one), "error": None})
+        if report is not None:
+            report.examination(one)
+            report.line()
+    if report is None:
+        print_json({"members": seen})
+    for failure in failures[:-1]:
+        fail(failure, False)
+    if failures:
+        raise click.exceptions.Exit(fail(failures[-1], False))
+
+
+@command(
+    NAME,
+    click.option("--force", is_flag=True,
+                 help="Start from members that are older or out of date.  LOSES newer writes."),
+    click.option("--yes", is_flag=True, help="Don't ask what --force would cost."),
+    click.option("--take-over", is_flag=True,
+                 help="Take the members from another gateway, which must not be running it."),
+    click.option("--wait/--no-wait", default=True, show_default=True,
+                 help="Return when it is assembled, or at once."),
+    click.option("--timeout", type=click.IntRange(1, 3600), default=START_WAIT_SECONDS,
+                 show_default=True, metavar="SECONDS", help="Longest time to wait."),
+    examples="iraid start v0\niraid start v0 --timeout 60\niraid start v0 --take-over\niraid start v0 --force --yes")
+def start(client: Client, report: Report | None, name: str, force: bool, yes: bool, take_over: bool,
+          wait: bool, timeout: int) -> None:
+    """Assemble a volume from its members.
+
+    When too few of them are known to hold everything that was written, that is refused: first try to bring the
+    absent ones back.  --force takes what there is, and asks first.
+    """
+    if force and not yes:
+        ask(f"{_FORCE_COST}\nStart volume {name} all the same?",
+            f"volume {name} is started by force only after a yes: {_FORCE_COST}", report)
+    volume = client.start(name, force, take_over, timeout if wait else 0)
+    if volume.state == "failed" or (wait and volume.state not in ("active", "degraded")):
+        after = "" if volume.state == "failed" else f" after {timeout} s"
+        raise IraidError(f"volume {name} is {volume.state}{after}: {volume.reason or 'no reason given'}",
+                         f"see what its members say: iraid status {name}", kind="io")
+    if report is None:
+        return print_json(model.to_json(volume))
+    why = f" ({volume.reason})" if volume.reason else ""
+    size = f", {format_size(volume.size_bytes)}" if volume.size_bytes else ""
+    report.line(f"Volume {name} is {volume.state}{why}{size}.")
+
+
+@command(NAME, examples="iraid stop v0")
+def stop(client: Client, report: Report | None, name: str) -> None:
+    """Stop a volume in order.  Refused while it is exported or otherwise in use."""
+    client.stop(name)
+    if report is None:
+        return print_json({"name": name, "state": "stopped"})
+    report.line(f"Volume {name} is stopped.")
+
+
+@command(NAME,
+          click.option("--yes", is_flag=True, help="Don't ask."),
+          click.option("--wipe/--no-wipe", default=True, show_default=True,
+                       help="Wipe the superblocks of the members, or only forget the volume."),
+          examples="iraid delete v0\niraid delete v0 --yes --no-wipe")
+def delete(client: Client, report: Report | None, name: str, yes: bool, wipe: bool) -> None:
+    """Stop a volume, wipe its members' superblocks, and forget it.
+
+    Its data can't be had back.  Refused while it is exported.  Members that could not be wiped are named.
+    """
+    _check_unused(client.status(name))
+    if not yes:
+        what = "and all of its data" if wipe else "from this gateway (members keep their superblocks)"
+        ask(f"Delete volume {name} {what}?", f"volume {name} is deleted only after a yes", report)
+    done = client.delete(name, wipe)
+    warn(done.warnings)
+    if report is None:
+        return print_json({"name": name, "deleted": True, "wiped": wipe and not done.warnings,
+                           "warnings": done.warnings})
+    report.line(f"Volume {name} is deleted.")
+    if done.warnings:
+        report.line("What was not wiped is still taken for a member of it (iraid examine MEMBER); create, replace and "
+                    "add-spare take it with --force.")
+
+
+def _check_unused(volume: model.Volume) -> None:
+    exported = target.exported_as(volume.name)
+    if exported:
+        raise IraidError(f"volume {volume.name} is exported (storage object {', '.join(exported)})",
+                         f"iraid unexport {volume.name}", kind="busy")
+    if volume.users:
+        raise IraidError(f"volume {volume.name} is in use by {', '.join(volume.users)}",
+                         f"end that first; if it is tcmu: iraid unexport {volume.name}", kind="busy")
+
+
+@command(examples="iraid version\niraid version --json")
+def version(client: Client, report: Report | None) -> None:
+    """Show the versions of this command and of the handler."""
+    handler = client.version()
+    if report is None:
+        return print_json({"version": __version__, "handler": model.to_json(handler)})
+    report.line(f"iraid {__version__}")
+    report.line(f"handler {handler.version} in {handler.program}, pid {handler.pid}")

@@ -1,0 +1,209 @@
+"""Work in the background and what became of it: scrub, lost, set, wait."""
+
+import click
+
+from iraid.control import model
+from iraid.control.client import Client
+from iraid.control.errors import IraidError, UsageFault
+from iraid.control.units import format_size
+
+from . import completion, progress
+from .commands import NAME, SizeType, ask, command, print_json, warn
+from .report import Report
+
+MISMATCHES_STATUS = 3
+
+
+# --- scrub ---
+
+
+@command(
+    click.argument("action", type=click.Choice(["start", "stop", "status"])),
+    click.argument("name", required=False, shell_complete=completion.volumes),
+    click.option("--all", "all_volumes", is_flag=True,
+                 help="Start on every volume that has parity and all of its members; give no NAME."),
+    click.option("--repair", is_flag=True, help="Rewrite parity that does not fit the data."),
+    click.option("--resume", is_flag=True, help="Go on where the last scrub was stopped."),
+    click.option("--wait", is_flag=True, help="Return when it has ended, showing progress."),
+    examples="""\
+iraid scrub start v0 --wait
+iraid scrub start v0 --repair
+iraid scrub status v0
+iraid scrub start --all --wait""")
+def scrub(client: Client, report: Report | None, action: str, name: str | None, all_volumes: bool, repair: bool,
+          resume: bool, wait: bool) -> None:
+    """Read all of a volume and compare parity with data.
+
+    start begins, in the background; stop ends it, and --resume goes on from there; status shows how far it is and what
+    was found.  Sectors that can't be read are rebuilt and rewritten.  With --wait and with status the exit status is 3
+    when rows did not fit (and were not repaired).
+    """
+    _check_scrub_words(action, name, all_volumes, repair, resume, wait)
+    if all_volumes:
+        return _scrub_all(client, report, repair, resume, wait)
+    assert name is not None
+    if action == "start":
+        volume = client.scrub_start(name, repair, resume)
+        if wait:
+            volume = progress.wait_for(client, name, progress.scrubbed, quiet=report is None)
+    else:
+        volume = client.scrub_stop(name) if action == "stop" else client.status(name)
+    if report is None:
+        print_json({"name": name, "scrub": model.to_json(volume.scrub)})
+    else:
+        report.scrub(volume)
+    if (wait or action == "status") and _unrepaired(volume):
+        raise click.exceptions.Exit(MISMATCHES_STATUS)
+
+
+def _check_scrub_words(action: str, name: str | None, all_volumes: bool, repair: bool, resume: bool,
+                       wait: bool) -> None:
+    help_words = "see iraid scrub --help"
+    if all_volumes and (name is not None or action != "start"):
+        raise UsageFault("--all goes with start, and without a NAME", help_words)
+    if not all_volumes and name is None:
+        raise UsageFault(f"scrub {action} needs the NAME of a volume", help_words)
+    if action != "start" and (repair or resume or wait):
+        raise UsageFault(f"--repair, --resume and --wait go with start, not with {action}", help_words)
+
+
+def _unrepaired(volume: model.Volume) -> bool:
+    return volume.scrub.mismatches > 0 and volume.scrub.mode != "repair"
+
+
+def _scrub_all(client: Client, report: Report | None, repair: bool, resume: bool, wait: bool) -> None:
+    """Those that can't be scrubbed now are named and passed over; one that fails does not stop the others."""
+    started, passed, failures = [], [], []
+    for volume in sorted(client.volumes(), key=lambda one: one.name):
+        why = _why_not_scrubbed(volume)
+        if why:
+            passed.append({"name": volume.name, "reason": why})
+            continue
+        try:
+            client.scrub_start(volume.name, repair, resume)
+            started.append(volume.name)
+        except IraidError as error:
+            failures.append({"name": volume.name, "error": error.to_json()})
+    ended = []
+    for one in started if wait else []:
+        try:
+            ended.append(progress.wait_for(client, one, progress.scrubbed, quiet=report is None))
+        except IraidError as error:
+            failures.append({"name": one, "error": error.to_json()})
+    if report is None:
+        print_json({"started": started, "passed_over": passed, "failed": failures, "ended": [
+            {"name": volume.name, "scrub": model.to_json(volume.scrub)} for volume in ended]})
+    else:
+        _report_all(report, started, passed, ended)
+    warn([f"volume {one['name']}: {one['error']['message']}" for one in failures])
+    if failures:
+        raise click.exceptions.Exit(1)
+    if any(_unrepaired(volume) for volume in ended):
+        raise click.exceptions.Exit(MISMATCHES_STATUS)
+
+
+def _why_not_scrubbed(volume: model.Volume) -> str | None:
+    if volume.state != "active":
+        return f"it is {volume.state}"
+    if volume.level == 0:
+        return "level 0 has no redundancy"
+    return "a scrub is under way" if volume.scrub.active else None
+
+
+def _report_all(report: Report, started: list[str], passed: list[dict[str, str]],
+                ended: list[model.Volume]) -> None:
+    for one in passed:
+        report.line(f"Volume {one['name']} is passed over: {one['reason']}.")
+    for volume in ended:
+        report.scrub(volume)
+    if not ended:
+        report.line(f"Scrub started: {', '.join(started)}." if started else "There is nothing to scrub.")
+
+
+# --- lost extents ---
+
+
+@command(
+    NAME,
+    click.option("--accept", is_flag=True, help="Let what stands there count as the data."),
+    click.option("--offset", type=SizeType(), default=0, metavar="SIZE",
+                 help="Accept only from here on."),
+    click.option("--length", type=SizeType(), metavar="SIZE", help="Accept only so much."),
+    click.option("--yes", is_flag=True, help="Don't ask."),
+    examples="iraid lost v0\niraid lost v0 --accept --yes\niraid lost v0 --accept --offset 1M --length 64K")
+def lost(client: Client, report: Report | None, name: str, accept: bool, offset: int, length: int | None,
+         yes: bool) -> None:
+    """List the parts of a volume whose content is not known any more.
+
+    They read as medium errors until they are overwritten.  --accept makes them readable as they stand on the members,
+    which may be old data, or a mixture.
+    """
+    if not accept:
+        if offset or length is not None or yes:
+            raise UsageFault("--offset, --length and --yes go with --accept", "see iraid lost --help")
+        extents = _all_lost(client, name)
+        if report is None:
+            return print_json({"name": name, "extents": [model.to_json(one) for one in extents],
+                               "bytes": sum(one.length_bytes for one in extents)})
+        return report.lost(name, extents)
+    if not yes:
+        ask(f"Accept whatever stands in the lost parts of volume {name} as its data?",
+            f"lost data of volume {name} is accepted only after a yes", report)
+    done = client.accept_lost(name, offset, length)
+    if report is None:
+        return print_json(model.to_json(done))
+    report.line(f"{format_size(done.accepted_bytes)} of volume {name} count as they stand now.")
+
+
+def _all_lost(client: Client, name: str) -> list[model.Extent]:
+    extents: list[model.Extent] = []
+    offset = 0
+    while True:
+        page = client.lost(name, offset)
+        extents += page.extents
+        if not page.more or not page.extents:
+            return extents
+        offset = page.extents[-1].offset_bytes + page.extents[-1].length_bytes
+
+
+# --- settings ---
+
+
+@command(
+    NAME,
+    click.option("--rate-min", type=SizeType(), metavar="SIZE",
+                 help="Bytes of each member a second that background work gets in any case."),
+    click.option("--rate-max", type=SizeType(), metavar="SIZE",
+                 help="Bytes of each member a second that it never exceeds."),
+    examples="iraid set v0\niraid set v0 --rate-min 20M --rate-max 200M")
+def set_(client: Client, report: Report | None, name: str, rate_min: int | None, rate_max: int | None) -> None:
+    """Set how fast resync, rebuild and scrub may be; without an option, show it.
+
+    Between the two, background work gives way to what initiators do.  It holds at once, and after a restart.
+    """
+    rates = client.set_rates(name, rate_min, rate_max)
+    if report is None:
+        return print_json(model.to_json(rates))
+    report.line(f"Background work of volume {name}: {format_size(rates.sync_rate_min_bytes)}/s to "
+                f"{format_size(rates.sync_rate_max_bytes)}/s of each member.")
+
+
+# --- wait ---
+
+
+@command(
+    NAME,
+    click.option("--for", "what", type=click.Choice(sorted(progress.LOOKS)), default="in-sync",
+                 show_default=True, help="What is to be over, or reached."),
+    click.option("--timeout", type=click.IntRange(min=1), metavar="SECONDS", help="Longest time to wait."),
+    examples="iraid wait v0\niraid wait v0 --for rebuild --timeout 3600")
+def wait(client: Client, report: Report | None, name: str, what: str, timeout: int | None) -> None:
+    """Wait until a volume's members are all in sync, or until a rebuild, resync or scrub has ended.
+
+    Shows progress meanwhile.  What is not under way has ended.
+    """
+    volume = progress.wait_for(client, name, progress.LOOKS[what], quiet=report is None, seconds=timeout)
+    if report is None:
+        return print_json(model.to_json(volume))
+    words = "all members are in sync" if what == "in-sync" else f"no {what} is under way"
+    report.line(f"Volume {name} is {volume.state}: {words}.")

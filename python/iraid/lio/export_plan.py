@@ -1,0 +1,576 @@
+"""What `iraid export`, `iraid unexport` and `iraid grow` do to LIO: decisions only, no LIO.
+
+    request + dump of LIO's configuration --> list of steps --> target.py carries them out
+                                                  |
+                                                  `-> undone in reverse when one fails
+
+The dump is RTSRoot().dump(), the form of saveconfig.json.  A step that LIO is already through with is
+not in the list, so a second run has nothing to do.  Settings of a portal group that other LUNs use are
+left alone; where that can't be (authentication, demo mode) the export is refused.  LUNs that are saved
+and don't run (they could not be restored at boot) count as there: they keep their numbers.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from iraid.control.errors import IraidError, UsageFault
+from iraid.control.model import Volume
+
+from .chap import Credentials
+from .steps import (GROUP_TAG, CreateAcl, CreateGroup, CreateLun, CreatePortal, CreateStorage, CreateTarget, Delete,
+                    EnableGroup, MapLun, Portal, ResizeStorage, SetCredentials, SetGroupAttribute, SetGroupParameter,
+                    SetStorageAttribute, Step)
+
+Dump = dict[str, Any]
+
+# --- limits of what is exported, as measured: docs/design/tcmu.md ---
+
+# The kernel's own default is 128 sectors: initiators then cut everything into 64 KiB commands.
+TRANSFER_BYTES_MAX = 4 * 1024 * 1024
+# Measured to be as fast as the default of 1 GiB; every LUN may fill its own.
+DATA_AREA_MIB = 64
+DATA_PAGES_PER_BLOCK = 16
+# The runner goes round all of the ring, so all of it becomes resident: 1 MiB (the default is 8) holds
+# the commands of several sessions at QUEUE_DEPTH.
+COMMAND_RING_MIB = 1
+# Commands in flight per session; LIO's default is 64, its bound 512.
+QUEUE_DEPTH = 128
+
+GROUP_PARAMETERS = {
+    "InitialR2T": "No",
+    "ImmediateData": "Yes",
+    "MaxRecvDataSegmentLength": "262144",
+    "MaxXmitDataSegmentLength": "262144",
+    "FirstBurstLength": "262144",
+    "MaxBurstLength": "1048576",
+}
+
+HANDLER = "iraid"  # the runner's subtype: config strings are iraid/NAME
+PLUGIN = "user"
+PORTAL_DEFAULT = "0.0.0.0:3260"
+LUN_INDEX_MAX = 255  # of a mapped LUN
+
+_IQN = re.compile(r"iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9][a-z0-9.-]*\.[a-z0-9][a-z0-9.-]*(:[a-z0-9:.-]+)?"
+                  r"|eui\.[0-9a-f]{16}|naa\.[125][0-9a-f]{15}")
+_IQN_MAX = 223  # RFC 7143 4.2.7.1
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    volume: str
+    uuid: str
+    size_bytes: int
+    block_bytes: int
+    write_cache: bool
+    iqn: str
+    portals: tuple[Portal, ...] = ()
+    initiators: tuple[str, ...] = ()
+    demo_mode: bool = False
+    credentials: Credentials | None = None
+
+
+@dataclass
+class ExportPlan:
+    lun: int
+    steps: list[Step] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+# --- what was typed ---
+
+
+def parse_iqn(text: str) -> str:
+    """An iSCSI name in its normal form (lower case).  Raises UsageFault."""
+    name = text.strip().lower()
+    if len(name) > _IQN_MAX or not _IQN.fullmatch(name):
+        raise UsageFault(f"'{text}' is not an iSCSI name",
+                         "write iqn.YYYY-MM.DOMAIN:NAME, for example iqn.2026-01.org.example:v0")
+    return name
+
+
+def parse_portal(text: str) -> Portal:
+    """IP, IP:PORT, [IPv6] or [IPv6]:PORT.  Raises UsageFault."""
+    remedy = "write IP:PORT, for example 10.0.0.9:3260 or [fd00::9]:3260"
+    matched = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[0-9.]+)(?::([0-9]{1,5}))?", text.strip())
+    if not matched:
+        raise UsageFault(f"'{text}' is not a portal to listen on", remedy)
+    port = int(matched[2] or 3260)
+    try:
+        address = ipaddress.ip_address(matched[1].strip("[]"))
+    except ValueError as error:
+        raise UsageFault(f"'{text}': {error}", remedy) from error
+    if (address.version == 6) != matched[1].startswith("["):
+        raise UsageFault(f"'{text}': IPv6 addresses stand in brackets, others don't", remedy)
+    if not 1 <= port <= 65535:
+        raise UsageFault(f"'{text}': port {port} is not in 1..65535", remedy)
+    return Portal(f"[{address}]" if address.version == 6 else str(address), port)
+
+
+def check_exportable(volume: Volume) -> None:
+    if volume.state in ("active", "degraded") and volume.size_bytes > 0:
+        return
+    why = f" ({volume.reason})" if volume.reason else ""
+    remedy = {
+        "stopped": f"start it first: iraid start {volume.name}",
+        "assembling": f"wait until its members are there: iraid start {volume.name} --wait",
+        "suspended": f"bring its members back first: iraid status {volume.name}",
+        "failed": f"see which members it lacks: iraid status {volume.name}",
+    }.get(volume.state, f"see iraid status {volume.name}")
+    raise IraidError(f"volume {volume.name} is {volume.state}{why}: its size is not certain, so it "
+                     "can't be exported", remedy, kind="busy")
+
+
+# --- reading a dump ---
+
+
+def find_target(dump: Dump, iqn: str) -> Dump | None:
+    return next((t for t in dump.get("targets", ())
+                 if t.get("fabric") == "iscsi" and t["wwn"] == iqn), None)
+
+
+def find_group(dump: Dump, iqn: str) -> Dump | None:
+    groups = (find_target(dump, iqn) or {}).get("tpgs", ())
+    return next((group for group in groups if group.get("tag") == GROUP_TAG), None)
+
+
+def find_storage(dump: Dump, name: str) -> Dump | None:
+    """The storage object of any runner's handler with this name."""
+    return next((s for s in dump.get("storage_objects", ())
+                 if s["plugin"] == PLUGIN and s["name"] == name), None)
+
+
+def storages_of_volume(dump: Dump, volume: str) -> list[Dump]:
+    """Whatever their names: made by targetcli one may have a name of its own, and there may be several."""
+    wanted = config_of(volume)
+    return [s for s in dump.get("storage_objects", ())
+            if s["plugin"] == PLUGIN and s.get("config") == wanted]
+
+
+def storage_of_volume(dump: Dump, volume: str) -> Dump | None:
+    return next(iter(storages_of_volume(dump, volume)), None)
+
+
+def config_of(volume: str) -> str:
+    return f"{HANDLER}/{volume}"
+
+
+def storage_path(name: str) -> str:
+    return f"/backstores/{PLUGIN}/{name}"
+
+
+def targets_of_storage(dump: Dump, name: str) -> list[str]:
+    """IQNs under which it is exported, in the dump's order."""
+    path = storage_path(name)
+    return [t["wwn"] for t in dump.get("targets", ()) if any(
+        lun["storage_object"] == path for g in t.get("tpgs", ()) for lun in g.get("luns", ()))]
+
+
+def targets_of_volume(dump: Dump, volume: str) -> list[str]:
+    """IQNs of all of its storage objects, each once."""
+    return list(dict.fromkeys(iqn for storage in storages_of_volume(dump, volume)
+                              for iqn in targets_of_storage(dump, storage["name"])))
+
+
+def _acls(group: Dump) -> dict[str, Dump]:
+    return {acl["node_wwn"]: acl for acl in group.get("node_acls", ())}
+
+
+def _has_secret(holder: Dump) -> bool:
+    return bool(holder.get("chap_userid") and holder.get("chap_password"))
+
+
+def _credentials(holder: Dump) -> Credentials | None:
+    if not _has_secret(holder):
+        return None
+    return Credentials(holder["chap_userid"], holder["chap_password"])
+
+
+# --- export ---
+
+
+@dataclass
+class _Group:
+    """The target's portal group, as it runs and as it is saved; empty where it is not."""
+
+    iqn: str
+    running: Dump
+    saved: Dump
+    ours: set[str]  # paths of the volume's storage objects
+
+    @property
+    def now(self) -> Dump:
+        """Whose settings count."""
+        return self.running or self.saved
+
+    @property
+    def acls(self) -> dict[str, Dump]:
+        return _acls(self.saved) | _acls(self.running)
+
+    @property
+    def has_secrets(self) -> bool:
+        return any(map(_has_secret, (self.now, *self.acls.values())))
+
+    @property
+    def others(self) -> str:
+        """Its other LUNs in words, empty if there are none."""
+        if _other_luns(self.running, self.ours):
+            return "other LUNs"
+        return "other LUNs, which are saved and do not run," if _other_luns(self.saved, self.ours) else ""
+
+
+def plan_export(request: ExportRequest, dump: Dump, saved: Dump | None = None) -> ExportPlan:
+    """saved: LIO's saved configuration, if the export will be saved.
+    Raises IraidError when LIO's present configuration stands against it.
+    """
+    storage = storage_of_volume(dump, request.volume)
+    name = storage["name"] if storage else request.volume
+    ours = {name, *(s["name"] for s in storages_of_volume(saved or {}, request.volume))}
+    group = _Group(request.iqn, find_group(dump, request.iqn) or {}, find_group(saved or {}, request.iqn) or {},
+                   set(map(storage_path, ours)))
+    lun, is_new = _lun_index(group, name)
+    _check_group(request, group)
+
+    plan = ExportPlan(lun)
+    if request.credentials:
+        plan.warnings += request.credentials.advice()
+    _plan_storage(request, dump, storage, plan)
+    if find_target(dump, request.iqn) is None:
+        plan.steps.append(CreateTarget(request.iqn))
+    if not group.running:
+        plan.steps.append(CreateGroup(request.iqn))
+    _plan_settings(request, group, plan)
+    if is_new:
+        plan.steps.append(CreateLun(request.iqn, lun, name))
+    _plan_portals(request, group.running, plan)
+    _plan_access(request, group, lun, plan)
+    if not group.running.get("enable"):
+        plan.steps.append(EnableGroup(request.iqn))
+    return plan
+
+
+def _luns(group: Dump) -> dict[int, str]:
+    return {lun["index"]: lun["storage_object"] for lun in group.get("luns", ())}
+
+
+def _lun_index(group: _Group, storage: str) -> tuple[int, bool]:
+    """And whether it is to be made: by its saved number if that is free, or by the lowest that is."""
+    taken, saved = _luns(group.running), _luns(group.saved)
+    for index, path in taken.items():
+        if path == storage_path(storage):
+            return index, False
+    had = [index for index, path in saved.items() if path in group.ours and index not in taken]
+    numbers = taken.keys() | saved.keys()
+    return next(i for i in (*had, *range(len(numbers) + 1)) if i in had or i not in numbers), True
+
+
+def _other_luns(group: Dump, ours: set[str]) -> bool:
+    return any(path not in ours for path in _luns(group).values())
+
+
+def _check_group(request: ExportRequest, group: _Group) -> None:
+    if not request.initiators and not request.demo_mode and not _acls(group.running):
+        raise IraidError(
+            f"nobody may use target {request.iqn}: no --acl was given",
+            "give --acl INITIATOR for each initiator; its name is in /etc/iscsi/initiatorname.iscsi "
+            "(Linux), `iscsicli` (Windows) or the adapter's properties (ESXi); or --demo-mode, which "
+            "lets everybody in", kind="invalid")
+    is_open = is_on(group.now, "generate_node_acls")
+    if group.others and is_open != request.demo_mode:
+        state = "is in demo mode" if is_open else "lets named initiators in only"
+        raise IraidError(f"target {request.iqn} has {group.others} and {state}",
+                         "export under another --iqn", kind="in_use")
+    _check_secrets(request, group)
+
+
+def _check_secrets(request: ExportRequest, group: _Group) -> None:
+    """CHAP is on or off for a whole portal group: nobody may be locked out, or let in, by surprise."""
+    if request.demo_mode:
+        _check_demo_secret(request, group)
+        return
+    asks_chap = is_on(group.now, "authentication")
+    if request.credentials is None and asks_chap:
+        acls = _acls(group.running)
+        without = [i for i in request.initiators if not _has_secret(acls.get(i, {}))]
+        if without and (group.others or group.has_secrets):
+            raise IraidError(f"target {request.iqn} asks for CHAP, and {without[0]} has no secret",
+                             "give --chap-file", kind="invalid")
+    if request.credentials is not None and not asks_chap:
+        without = [i for i, acl in group.acls.items()
+                   if i not in request.initiators and not _has_secret(acl)]
+        if without:
+            raise IraidError(f"with --chap-file target {request.iqn} would refuse {without[0]}, "
+                             "which has an ACL and no secret", f"give --acl {without[0]}, too",
+                             kind="invalid")
+
+
+def _check_demo_secret(request: ExportRequest, group: _Group) -> None:
+    """All who have no ACL log in by one user and secret, that of the group."""
+    asks_chap, there = is_on(group.now, "authentication"), _credentials(group.now)
+    if request.credentials is None:
+        was_open = is_on(group.running, "generate_node_acls")
+        if asks_chap and group.has_secrets and not was_open and not _has_secret(group.running):
+            raise IraidError(f"target {request.iqn} asks for CHAP, and there is no secret for any initiator",
+                             "give --chap-file", kind="invalid")
+    elif group.others and not (asks_chap and there in (None, request.credentials)):
+        asks = "another user or secret than those of --chap-file" if asks_chap else "no CHAP"
+        stays = group.running or not asks_chap
+        remedy = "export without --chap-file, which leaves that as it is" if stays else "give the file of the others"
+        raise IraidError(f"target {request.iqn} has {group.others} and asks for {asks}",
+                         f"{remedy}; or export under another --iqn", kind="in_use")
+
+
+def is_on(group: Dump, attribute: str) -> bool:
+    return str(group.get("attributes", {}).get(attribute, 0)) == "1"
+
+
+def _plan_storage(request: ExportRequest, dump: Dump, storage: Dump | None,
+                  plan: ExportPlan) -> None:
+    sectors = TRANSFER_BYTES_MAX // request.block_bytes
+    if storage is None:
+        _check_name_free(request, dump)
+        plan.steps.append(CreateStorage(request.volume, config_of(request.volume),
+                                        request.size_bytes, request.uuid, sectors,
+                                        _control(request.block_bytes)))
+    else:
+        _check_same_volume(request, storage)
+        if storage.get("hw_max_sectors") != sectors:
+            plan.warnings.append(
+                f"storage object {storage['name']} takes {storage.get('hw_max_sectors')} blocks per "
+                f"command instead of {sectors}; unexport and export it to change that")
+    wanted = str(int(request.write_cache))
+    attributes = (storage or {}).get("attributes", {})
+    now = str(attributes.get("emulate_write_cache", "0"))
+    if now != wanted:
+        name = storage["name"] if storage else request.volume
+        plan.steps.append(SetStorageAttribute(name, "emulate_write_cache", wanted,
+                                              now if storage else None))
+
+
+def _control(block_bytes: int) -> str:
+    return (f"hw_block_size={block_bytes},max_data_area_mb={DATA_AREA_MIB},"
+            f"data_pages_per_blk={DATA_PAGES_PER_BLOCK},cmd_ring_size_mb={COMMAND_RING_MIB}")
+
+
+def _check_name_free(request: ExportRequest, dump: Dump) -> None:
+    other = find_storage(dump, request.volume)
+    if other is not None:
+        raise IraidError(f"a storage object {request.volume} is there already, made of "
+                         f"{other.get('config')}", f"remove it: targetcli /backstores/user:* delete "
+                         f"{request.volume}; or give the volume another name", kind="exists")
+
+
+def _check_same_volume(request: ExportRequest, storage: Dump) -> None:
+    """Initiators must not be handed another disk under the identity of the one they knew."""
+    remedy = f"iraid unexport {request.volume}, then export it again"
+    if storage.get("wwn") != request.uuid:
+        raise IraidError(f"storage object {storage['name']} has serial {storage.get('wwn')}, volume "
+                         f"{request.volume} is {request.uuid}", remedy, kind="exists")
+    size_bytes = storage.get("size") or 0
+    if size_bytes < request.size_bytes:
+        remedy = f"let it grow, which initiators need not log out for: iraid grow {request.volume}"
+    if size_bytes != request.size_bytes:
+        raise IraidError(f"storage object {storage['name']} has {size_bytes} bytes, volume "
+                         f"{request.volume} has {request.size_bytes}", remedy, kind="exists")
+
+
+def group_attributes(request: ExportRequest) -> dict[str, str]:
+    demo = str(int(request.demo_mode))
+    return {
+        "generate_node_acls": demo,
+        "cache_dynamic_acls": demo,
+        "demo_mode_write_protect": "0" if request.demo_mode else "1",
+        "demo_mode_discovery": demo,
+        "prod_mode_write_protect": "0",
+        "default_cmdsn_depth": str(QUEUE_DEPTH),
+    }
+
+
+def _plan_settings(request: ExportRequest, group: _Group, plan: ExportPlan) -> None:
+    """Before any ACL is made: an ACL takes its queue depth from the group when it is made."""
+    are_others = bool(group.running and group.others)
+    wanted = {} if are_others else group_attributes(request)
+    if request.credentials is not None:
+        wanted["authentication"] = "1"
+    elif not are_others and not group.has_secrets:
+        wanted["authentication"] = "0"  # the kernel's default is 1
+    now = group.running.get("attributes", {})
+    for attribute, value in wanted.items():
+        if str(now.get(attribute)) != value:
+            previous = str(now[attribute]) if attribute in now else None
+            plan.steps.append(SetGroupAttribute(request.iqn, attribute, value, previous))
+    if are_others:
+        return
+    now = group.running.get("parameters", {})
+    for parameter, value in GROUP_PARAMETERS.items():
+        if now.get(parameter) != value:
+            plan.steps.append(SetGroupParameter(request.iqn, parameter, value, now.get(parameter)))
+
+
+def _plan_portals(request: ExportRequest, group: Dump, plan: ExportPlan) -> None:
+    there = {parse_portal(f"{p['ip_address']}:{p['port']}") for p in group.get("portals", ())}
+    wanted = list(dict.fromkeys(request.portals))
+    if not wanted and not there:
+        wanted = [parse_portal(PORTAL_DEFAULT)]
+        plan.warnings.append(f"listening on every address of this machine ({PORTAL_DEFAULT}), as no "
+                             "--portal was given")
+    plan.steps += [CreatePortal(request.iqn, p) for p in wanted if p not in there]
+
+
+def _plan_access(request: ExportRequest, group: _Group, lun: int, plan: ExportPlan) -> None:
+    there = _credentials(group.running)
+    if request.demo_mode and request.credentials not in (None, there):
+        plan.steps.append(SetCredentials(request.iqn, None, request.credentials, there))
+    acls, saved = _acls(group.running), _acls(group.saved)
+    for initiator in dict.fromkeys(request.initiators):
+        acl = acls.get(initiator, {})
+        if not acl:
+            plan.steps.append(CreateAcl(request.iqn, initiator))
+        before = _credentials(acl)
+        if request.credentials is not None and request.credentials != before:
+            plan.steps.append(SetCredentials(request.iqn, initiator, request.credentials, before))
+        index = _mapped_index(acl, saved.get(initiator, {}), lun)
+        if index is not None:
+            plan.steps.append(MapLun(request.iqn, initiator, index, lun))
+
+
+def _mapped_index(acl: Dump, saved: Dump, lun: int) -> int | None:
+    """None if it is mapped; else its saved number or the same number if that is free, or the lowest that is."""
+    mapped = {m["index"]: m["tpg_lun"] for m in acl.get("mapped_luns", ())}
+    if lun in mapped.values():
+        return None
+    had = [m["index"] for m in saved.get("mapped_luns", ()) if m["tpg_lun"] == lun]
+    taken = mapped.keys() | {m["index"] for m in saved.get("mapped_luns", ()) if m["tpg_lun"] != lun}
+    free = next((i for i in (*had, lun, *range(LUN_INDEX_MAX + 1))
+                 if i not in taken and i <= LUN_INDEX_MAX), None)
+    if free is None:
+        raise IraidError(f"initiator {acl.get('node_wwn')} has {len(taken)} LUNs, and no number is "
+                         "free", "unmap one", kind="in_use")
+    return free
+
+
+# --- grow ---
+
+
+@dataclass
+class GrowPlan:
+    steps: list[ResizeStorage] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def plan_grow(volume: str, size_bytes: int, dump: Dump) -> GrowPlan:
+    """Every storage object of the volume gets its size; those that have it are left alone."""
+    plan = GrowPlan()
+    for storage in storages_of_volume(dump, volume):
+        has = storage.get("size") or 0
+        if has < size_bytes:
+            plan.steps.append(ResizeStorage(storage["name"], size_bytes))
+        elif has > size_bytes:
+            plan.warnings.append(
+                f"storage object {storage['name']} has {has} bytes, more than volume {volume} with {size_bytes}: "
+                f"initiators can't use it; iraid unexport {volume}, then export it again")
+    return plan
+
+
+def grown(dump: Dump, steps: list[ResizeStorage]) -> Dump:
+    """The dump as it will be after the steps."""
+    sizes = {step.name: step.size_bytes for step in steps}
+    objects = []
+    for storage in dump.get("storage_objects", ()):
+        if storage["plugin"] == PLUGIN and storage["name"] in sizes:
+            size_bytes = sizes[storage["name"]]
+            storage = {**storage, "size": size_bytes}
+            # A restore writes attributes last, so this one would undo the other.
+            if "dev_size" in storage.get("attributes", {}):
+                storage["attributes"] = {**storage["attributes"], "dev_size": size_bytes}
+        objects.append(storage)
+    return {**dump, "storage_objects": objects}
+
+
+# --- unexport ---
+
+
+@dataclass
+class UnexportPlan:
+    steps: list[Step]
+    iqns: list[str]  # of targets that the volume leaves, running or saved
+    unsaved: list[str]  # in words: what leaves the saved configuration, and does not run
+
+
+def plan_unexport(volume: str, iqn: str | None, dump: Dump, saved: Dump | None = None) -> UnexportPlan:
+    """What removes the volume from `iqn`, or from all targets.  saved: LIO's saved configuration, if it is to leave
+    that, too: an unexport before may have come no further than LIO.  Raises IraidError.
+    """
+    running, kept = storages_of_volume(dump, volume), storages_of_volume(saved or {}, volume)
+    if not running and not kept:
+        raise IraidError(f"volume {volume} is not exported", "see what is: targetcli ls",
+                         kind="not_found")
+    now, before = targets_of_volume(dump, volume), targets_of_volume(saved or {}, volume)
+    everywhere = list(dict.fromkeys([*(target for target in now if find_target(dump, target)),
+                                     *(target for target in before if find_target(saved or {}, target))]))
+    if iqn is not None and iqn not in everywhere:
+        under = ", ".join(everywhere) or "no target"
+        raise IraidError(f"volume {volume} is not exported under {iqn}", f"it is under {under}",
+                         kind="not_found")
+    if iqn is None:
+        _check_fabrics(volume, everywhere, dump)
+    chosen = list(dict.fromkeys([*now, *before])) if iqn is None else [iqn]
+    return UnexportPlan(_plan_removal(volume, running, [target for target in now if target in chosen], dump), chosen,
+                        _unsaved(kept, [target for target in before if target in chosen], dump, saved or {}))
+
+
+def _plan_removal(volume: str, storages: list[Dump], iqns: list[str], dump: Dump) -> list[Step]:
+    names = {storage["name"] for storage in storages}
+    steps: list[Step] = []
+    for iqn in iqns:
+        steps += _plan_leave(find_target(dump, iqn) or {}, iqn, names)
+    return steps + [Delete(CreateStorage(storage["name"], config_of(volume), storage.get("size") or 0,
+                                         storage.get("wwn") or "", 0, ""))
+                    for storage in storages if set(targets_of_storage(dump, storage["name"])) <= set(iqns)]
+
+
+def _unsaved(storages: list[Dump], iqns: list[str], dump: Dump, saved: Dump) -> list[str]:
+    names = [storage["name"] for storage in storages]
+    luns = [f"saved LUN of storage object {name} in target {iqn} removed" for name in names for iqn in iqns
+            if iqn in targets_of_storage(saved, name) and iqn not in targets_of_storage(dump, name)]
+    return luns + [f"saved storage object {name} removed" for name in names
+                   if find_storage(dump, name) is None and set(targets_of_storage(saved, name)) <= set(iqns)]
+
+
+def _check_fabrics(volume: str, iqns: list[str], dump: Dump) -> None:
+    """Before anything is removed: a storage object can't be while a target of another fabric has it."""
+    paths = {storage_path(storage["name"]) for storage in storages_of_volume(dump, volume)}
+    others = [(target["fabric"], target["wwn"]) for target in dump.get("targets", ()) if target.get("fabric") != "iscsi"
+              and any(path in paths for group in target.get("tpgs", ()) for path in _luns(group).values())]
+    if others:
+        names = ", ".join(f"{fabric} target {wwn}" for fabric, wwn in others)
+        commands = "; ".join(f"targetcli /{fabric} delete {wwn}" for fabric, wwn in others)
+        single = "".join(f"; or take the volume from one target only: iraid unexport {volume} --iqn {iqn}"
+                         for iqn in iqns[:1])
+        raise IraidError(f"volume {volume} is also in use by {names}, which iraid unexport does not remove",
+                         f"remove it first: {commands}{single}", kind="busy")
+
+
+def _plan_leave(target: Dump, iqn: str, names: set[str]) -> list[Step]:
+    groups, ours = target.get("tpgs", ()), set(map(storage_path, names))
+    if any(_other_luns(group, ours) for group in groups):
+        return [Delete(CreateLun(iqn, index, path.rpartition("/")[2], group["tag"]))
+                for group in groups for index, path in _luns(group).items() if path in ours]
+    return [Delete(CreateTarget(iqn))]
+
+
+def users_of(volume: str, iqn: str | None, dump: Dump, sessions: dict[str, list[str]]) -> list[str]:
+    """Initiators with a session (sessions: IQN -> names) that can see the volume."""
+    paths = {storage_path(storage["name"]) for storage in storages_of_volume(dump, volume)}
+    seen = []
+    for target in targets_of_volume(dump, volume):
+        if iqn not in (None, target):
+            continue
+        for group in (find_target(dump, target) or {}).get("tpgs", ()):
+            ours = {index for index, path in _luns(group).items() if path in paths}
+            # One that has no ACL of its own came in by demo mode and sees every LUN.
+            blind = {name for name, acl in _acls(group).items()
+                     if not ours & {m["tpg_lun"] for m in acl.get("mapped_luns", ())}}
+            seen += [name for name in sessions.get(target, ()) if name not in blind]
+    return list(dict.fromkeys(seen))
