@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests"), str(ROOT / "tests/integration")]
+sys.path.insert(0, str(ROOT / "python"))
 
 if TYPE_CHECKING:
-    from farm import TargetFarm
-    from private_gateway import Gateway, Served
+    from iraid_dev.stack.farm import TargetFarm
+    from iraid_dev.stack.private_gateway import Gateway, Served
 
 KIB = 1024
 MIB = KIB * KIB
@@ -64,8 +64,8 @@ class Bench:
 @contextmanager
 def served(level: int, members: int, member_bytes: int, *, spares: int = 0) -> Iterator[Bench]:
     """tgtd on loopback, files on a tmpfs; volume v0 on them in nbdkit, which libnbd can connect to."""
-    from farm import TargetFarm
-    from private_gateway import Gateway
+    from iraid_dev.stack.farm import TargetFarm
+    from iraid_dev.stack.private_gateway import Gateway
 
     with tempfile.TemporaryDirectory(dir=MEMORY) as name, \
             TargetFarm(Path(name, "farm"), count=members + spares, size_bytes=member_bytes) as farm:

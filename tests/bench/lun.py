@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,15 +23,12 @@ from pathlib import Path
 
 import common
 
-sys.path.insert(0, str(common.ROOT / "tests/end_to_end"))
-
-from benchlib import load  # noqa: E402
-from benchlib.cells import KIB, MIB, Cell  # noqa: E402
-from gateway import Gateway, Volume  # noqa: E402
-from lio_targets import LioTargets  # noqa: E402
-from runner import Runner  # noqa: E402
-
-from iraid.lio import export_plan  # noqa: E402
+from iraid.lio import export_plan
+from iraid_dev.bench.core import load
+from iraid_dev.bench.core.cells import KIB, MIB, Cell
+from iraid_dev.stack.gateway import Gateway, Volume
+from iraid_dev.stack.lio_targets import LioTargets
+from iraid_dev.stack.runner import Runner
 
 MEMBERS = 4
 MEMBER_BYTES = 192 << 20

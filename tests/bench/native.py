@@ -9,7 +9,7 @@ tgtd on loopback, files on a tmpfs; two sets of targets, one with the volume, on
 at a time.  native_load drives both, in turn, round by round: the engine with all requests on its volume's thread, libiscsi
 with one session a target on one thread and as many commands in flight.  A write of the engine counts as the data it
 stores; in the column "of members' traffic" parity and copies are added, which is what the sessions move.  A report, not a test.
-The file of --json has rows as scripts/benchlib/row.py says (processor time is that of native_load, its load included), after each
+The file of --json has rows as python/iraid_dev/bench/core/row.py says (processor time is that of native_load, its load included), after each
 round those that there are; scripts/bench --profile full calls it for them.
 """
 
@@ -29,9 +29,9 @@ from pathlib import Path
 import common
 from common import KIB, MIB
 
-from benchlib import row
-from benchlib.cells import Cell, Shape, size_text
-from benchlib.row import Row
+from iraid_dev.bench.core import row
+from iraid_dev.bench.core.cells import Cell, Shape, size_text
+from iraid_dev.bench.core.row import Row
 
 MEMBER_MIB = 512
 CHUNK = 64 * KIB
@@ -53,8 +53,8 @@ def named_cells(shape: Shape) -> dict[str, Cell]:
 
 class Bench:
     def __init__(self, arguments: argparse.Namespace, folder: Path):
-        from farm import TargetFarm
-        from private_gateway import Gateway
+        from iraid_dev.stack.farm import TargetFarm
+        from iraid_dev.stack.private_gateway import Gateway
 
         self.arguments = arguments
         self.program = Path(arguments.build) / "tests/bench/native_load"

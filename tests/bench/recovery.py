@@ -34,7 +34,7 @@ def half_writes(volume_bytes: int):
 
 
 def rebuild_beside_load(minimum: str, maximum: str, seconds: float) -> dict:
-    from private_gateway import call
+    from iraid_dev.stack.private_gateway import call
 
     with common.served(5, MEMBERS, MEMBER_BYTES, spares=1) as bench:
         volume = bench.volume

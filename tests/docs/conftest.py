@@ -6,18 +6,15 @@ import ctypes
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from stage import IQN, Stage
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
-
-from farm import TargetFarm, TargetOptions  # noqa: E402
-from private_gateway import Gateway  # noqa: E402
-from stage import IQN, Stage  # noqa: E402
+from iraid_dev.stack.farm import TargetFarm, TargetOptions
+from iraid_dev.stack.private_gateway import Gateway
 
 MEMBER_BYTES = 24 << 20
 ADDRESSES = [f"10.0.0.{number}" for number in range(1, 16)]

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import nbd
-
-from farm import TargetFarm, TargetOptions
-from private_gateway import IRAID, PYTHON, Gateway, Served, wait_until
-from reader import VolumeReader
-from shadow import read_all
 from shown import ROOT, Block, blocks
+
+from iraid_dev.stack.farm import TargetFarm, TargetOptions
+from iraid_dev.stack.private_gateway import IRAID, PYTHON, Gateway, Served, wait_until
+from iraid_dev.stack.reader import VolumeReader
+from iraid_dev.stack.shadow import read_all
 
 IQN = "iqn.2026-01.org.example:disk"
 MIB = 1 << 20

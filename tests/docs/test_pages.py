@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from private_gateway import Process, build_folder, wait_until
 from shown import ROOT, blocks
 from stage import MIB, Stage
+
+from iraid_dev.stack.private_gateway import Process, build_folder, wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.no_sanitizer]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import nbd
 import pytest
-
-from reader import LOST_OFFSET
 from shown import blocks
 from stage import GUIDE, MIB, Stage, configuration_of
+
+from iraid_dev.stack.reader import LOST_OFFSET
 
 pytestmark = [pytest.mark.long, pytest.mark.no_sanitizer]
 

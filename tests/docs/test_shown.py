@@ -103,12 +103,12 @@ TREE_COMMANDS = [(page, words) for page in pages() if page.suffix == ".md" for w
 
 def sources_of(program: Path) -> str:
     """The program's text, and that of the modules it is made of, where its options are declared."""
-    folders = {"scripts/lab": "lablib", "scripts/bench": "benchlib", "scripts/test": "testlib", "scripts/soak": "soaklib",
-               "scripts/demo": "demolib", "scripts/conformance": "conformlib"}
+    folders = {"scripts/lab": "lab", "scripts/bench": "bench", "scripts/test": "testrun", "scripts/soak": "soak",
+               "scripts/demo": "demo", "scripts/conformance": "conform"}
     parts = [program, *program.parent.glob("*.py")] if program.parent.name != "scripts" else [program]
     name = str(program.relative_to(ROOT))
     if name in folders:
-        parts += (ROOT / "scripts" / folders[name]).rglob("*.py")
+        parts += (ROOT / "python/iraid_dev" / folders[name]).rglob("*.py")
     return "\n".join(part.read_text() for part in parts)
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 if os.environ.get("IRAID_BUILD_DIR") == "installed":
     sys.path.insert(0, "/usr/share/iraid")  # before the source tree's
 
@@ -66,8 +65,8 @@ def memory_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def running_gateway(log_folder: Path) -> Iterator[object]:
-    from gateway import Gateway
-    from runner import Runner
+    from iraid_dev.stack.gateway import Gateway
+    from iraid_dev.stack.runner import Runner
 
     runner = Runner(log_folder)
     runner.start()
@@ -78,7 +77,7 @@ def running_gateway(log_folder: Path) -> Iterator[object]:
 @pytest.fixture
 def lio_members(memory_folder: Path) -> Iterator[Callable[..., list[str]]]:
     """lio_members(4, size_bytes=..., block_bytes=...) gives that many members on LIO targets of this kernel."""
-    from lio_targets import LioTargets
+    from iraid_dev.stack.lio_targets import LioTargets
 
     made = []
 
@@ -95,7 +94,7 @@ def lio_members(memory_folder: Path) -> Iterator[Callable[..., list[str]]]:
 @pytest.fixture
 def growing_targets(memory_folder: Path) -> Iterator[Callable[..., object]]:
     """growing_targets(4) gives LIO targets whose LUNs can be enlarged while in use."""
-    from lio_targets import GrowingTargets
+    from iraid_dev.stack.lio_targets import GrowingTargets
 
     made = []
 
@@ -111,8 +110,8 @@ def growing_targets(memory_folder: Path) -> Iterator[Callable[..., object]]:
 
 @pytest.fixture
 def farm(memory_folder: Path) -> Iterator[Callable[..., object]]:
-    """farm(4, block_bytes=...) gives tests/farm.py's targets: processes that can be killed and stopped."""
-    from farm import TargetFarm
+    """farm(4, block_bytes=...) gives python/iraid_dev/stack/farm.py's targets: processes that can be killed and stopped."""
+    from iraid_dev.stack.farm import TargetFarm
 
     made = []
 
@@ -142,7 +141,7 @@ def gateway(lio_members: object, growing_targets: object, farm: object, running_
 @pytest.fixture(scope="module")
 def shared_volume(running_gateway: object) -> Iterator[Callable[[int, int], object]]:
     """shared_volume(level, members): one for the module, logged in, for tests that only use its disk."""
-    from lio_targets import LioTargets
+    from iraid_dev.stack.lio_targets import LioTargets
 
     made: dict[tuple[int, int], object] = {}
     backends: list[LioTargets] = []

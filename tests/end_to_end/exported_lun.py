@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import initiator
-from gateway import Gateway, iraid
-from initiator import Disk, _block_devices
-from lio_targets import LioTargets
-from reference_lun import ReferenceLun
-from tools import attempt, free_port, run, wait_for
+from iraid_dev.stack import initiator
+from iraid_dev.stack.gateway import Gateway, iraid
+from iraid_dev.stack.initiator import Disk, _block_devices
+from iraid_dev.stack.lio_targets import LioTargets
+from iraid_dev.stack.reference_lun import ReferenceLun
+from iraid_dev.stack.tools import attempt, free_port, run, wait_for
 
 MEMORY = Path("/dev/shm")
 LUN_BYTES = 384 << 20  # mkfs.xfs wants 300 MiB

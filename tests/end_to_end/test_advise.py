@@ -8,11 +8,12 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import lio_targets
 import pytest
 import rtslib_fb as rtslib
-from gateway import Gateway, iraid
-from tools import run
+
+from iraid_dev.stack import lio_targets
+from iraid_dev.stack.gateway import Gateway, iraid
+from iraid_dev.stack.tools import run
 
 TUNING = {"segment", "data-in", "r2t", "immediate", "max-burst", "first-burst", "depth", "data-digest"}
 INITIATOR = "iqn.2026-01.org.iraid.test:advised"

@@ -6,13 +6,13 @@ Prometheus with the shipped rules.  A member is killed: alerts fire; it is repla
 
 from __future__ import annotations
 
-import pytest
-from gateway import iraid
-from load import Fio
-from tools import PATIENCE
-
 import prometheus
+import pytest
 from prometheus import HASTY_SECONDS, Exporter, Prometheus, Timeline, wait_for
+
+from iraid_dev.stack.gateway import iraid
+from iraid_dev.stack.load import Fio
+from iraid_dev.stack.tools import PATIENCE
 
 MIB = 1 << 20
 WANTED = {"IraidMemberOut", "IraidVolumeDegraded", "IraidNoRedundancy"}

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from exported_lun import SHAPES, ExportedLun, exported, exported_volume, initiators, names
-from tools import PATIENCE, ROOT, StackError, wait_for
+
+from iraid_dev.stack.tools import PATIENCE, ROOT, StackError, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400 * PATIENCE)]
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from faults import FAULTS, FaultFarm, Watch
-from gateway import iraid
-from load import Fio
-from tools import PATIENCE, attempt, wait_for
+
+from iraid_dev.stack.faults import FAULTS, FaultFarm, Watch
+from iraid_dev.stack.gateway import iraid
+from iraid_dev.stack.load import Fio
+from iraid_dev.stack.tools import PATIENCE, attempt, wait_for
 
 COUNT = 4
 HANG_SECONDS = 20.0

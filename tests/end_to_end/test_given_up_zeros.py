@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tools import attempt, wait_for
+
+from iraid_dev.stack.tools import attempt, wait_for
 
 MIB = 1 << 20
 WRITTEN = b"\xa5" * (64 << 10)

@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 import rtslib_fb as rtslib
 from exported_lun import exported_volume
-from gateway import Volume, attempt_iraid, iraid
-from initiator import Disk
-from lio_targets import OPEN_TO_ALL
-from load import AckWriter, Fio
 from test_levels import mounted
 from test_lio_export import SAVED
 from test_member_loss import STALL_SECONDS_MAX
-from tools import free_port, run, wait_for
+
+from iraid_dev.stack.gateway import Volume, attempt_iraid, iraid
+from iraid_dev.stack.initiator import Disk
+from iraid_dev.stack.lio_targets import OPEN_TO_ALL
+from iraid_dev.stack.load import AckWriter, Fio
+from iraid_dev.stack.tools import free_port, run, wait_for
 
 KIB, MIB = 1 << 10, 1 << 20
 OLD, NEW = 64 * MIB, 128 * MIB  # of each member

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from gateway import iraid
-from tools import attempt, run
+
+from iraid_dev.stack.gateway import iraid
+from iraid_dev.stack.tools import attempt, run
 
 MIB = 1 << 20
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tools import run, wait_for
+
+from iraid_dev.stack.tools import run, wait_for
 
 MIB = 1 << 20
 FILES = 8

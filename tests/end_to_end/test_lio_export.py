@@ -6,9 +6,9 @@ import json
 import subprocess
 from pathlib import Path
 
-import initiator
-from load import Fio
-from tools import IRAID, free_port, run
+from iraid_dev.stack import initiator
+from iraid_dev.stack.load import Fio
+from iraid_dev.stack.tools import IRAID, free_port, run
 
 SAVED = Path("/etc/rtslib-fb-target/saveconfig.json")
 

@@ -8,13 +8,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import lio_targets
 import pytest
+
+from iraid_dev.stack import lio_targets
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 from test_backend_iscsi import start  # noqa: E402, F401
 from test_backend_statuses import result  # noqa: E402
-from tools import run  # noqa: E402
+
+from iraid_dev.stack.tools import run  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 MIB = 1 << 20

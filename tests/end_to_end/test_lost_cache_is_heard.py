@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from farm import TargetFarm
-from initiator import Disk
-from tools import attempt, run, wait_for
+
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.initiator import Disk
+from iraid_dev.stack.tools import attempt, run, wait_for
 
 pytestmark = pytest.mark.timeout(280)
 MIB = 1 << 20

@@ -20,7 +20,7 @@ PING_SECONDS = 15
 
 @pytest.fixture(params=["tuned", pytest.param("usual limits", marks=pytest.mark.long)])
 def member(request, memory_folder: Path, monkeypatch) -> Iterator[str]:
-    import lio_targets
+    from iraid_dev.stack import lio_targets
 
     if request.param != "tuned":
         monkeypatch.setattr(lio_targets, "PARAMETERS", {})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from load import AckWriter, Fio
-from tools import wait_for
+
+from iraid_dev.stack.load import AckWriter, Fio
+from iraid_dev.stack.tools import wait_for
 
 KIB = 1 << 10
 

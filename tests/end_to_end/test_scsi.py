@@ -8,10 +8,11 @@ import struct
 import subprocess
 from pathlib import Path
 
-import initiator
 import pytest
-from gateway import iraid
-from tools import ROOT, attempt, run, wait_for
+
+from iraid_dev.stack import initiator
+from iraid_dev.stack.gateway import iraid
+from iraid_dev.stack.tools import ROOT, attempt, run, wait_for
 
 BUILD = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
 MIB = 1 << 20

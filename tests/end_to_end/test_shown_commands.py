@@ -16,9 +16,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import initiator
 import pytest
-from tools import IRAID, ROOT, attempt, run
+
+from iraid_dev.stack import initiator
+from iraid_dev.stack.tools import IRAID, ROOT, attempt, run
 
 sys.path.insert(0, str(ROOT / "tests/docs"))
 from shown import Block, blocks  # noqa: E402
@@ -48,7 +49,7 @@ def network() -> Iterator[None]:
 def members(network: None, memory_folder: Path) -> Iterator[None]:
     import rtslib_fb as rtslib
 
-    from lio_targets import OPEN_TO_ALL, PARAMETERS
+    from iraid_dev.stack.lio_targets import OPEN_TO_ALL, PARAMETERS
 
     made = [rtslib.Target(rtslib.FabricModule("iscsi"), TARGET)]
     for number in range(1, DEVICES + 1):

@@ -9,19 +9,17 @@ import mmap
 import os
 import re
 import struct
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from gateway import Volume, attempt_iraid, iraid
-from initiator import Disk
-from load import Fio
 from test_levels import check_files, mounted, write_files
-from tools import PATIENCE, attempt, run, wait_for
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
-from reader import VolumeReader  # noqa: E402
+from iraid_dev.stack.gateway import Volume, attempt_iraid, iraid
+from iraid_dev.stack.initiator import Disk
+from iraid_dev.stack.load import Fio
+from iraid_dev.stack.reader import VolumeReader
+from iraid_dev.stack.tools import PATIENCE, attempt, run, wait_for
 
 KIB, MIB, TIB = 1 << 10, 1 << 20, 1 << 40
 SECTOR_BYTES = 512

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 from exported_lun import ExportedLun, exported, names
-from initiator import Disk
-from load import Fio
-from tools import PATIENCE, attempt, run, wait_for
+
+from iraid_dev.stack.initiator import Disk
+from iraid_dev.stack.load import Fio
+from iraid_dev.stack.tools import PATIENCE, attempt, run, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400 * PATIENCE)]
 

@@ -17,9 +17,10 @@ import subprocess
 import threading
 
 import pytest
-from gateway import Volume, iraid
-from runner import HANDLER
-from tools import PATIENCE, ROOT, run
+
+from iraid_dev.stack.gateway import Volume, iraid
+from iraid_dev.stack.runner import HANDLER
+from iraid_dev.stack.tools import PATIENCE, ROOT, run
 
 BLOCK = 4096
 COMMANDS = 40

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from gateway import iraid
-from load import Fio
+
+from iraid_dev.stack.gateway import iraid
+from iraid_dev.stack.load import Fio
 
 MIB = 1 << 20
 LEVELS = [pytest.param(0, 3, id="level 0 on 3"), pytest.param(5, 4, id="level 5 on 4")]

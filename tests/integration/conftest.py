@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from farm import TargetFarm
-from private_gateway import Gateway
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway
 
 MEMBER_BYTES = 24 << 20  # enough for several regions of 64K chunks, and quick to compare
 ROOM_BYTES_MIN = 2 << 30

@@ -20,7 +20,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 
-from checksum import crc32c
+from iraid_dev.stack.checksum import crc32c
 
 BLOCK_BYTES = 512
 GOOD_STATUS, CHECK_CONDITION, BUSY_STATUS, CONFLICT, TASK_SET_FULL = 0x00, 0x02, 0x08, 0x18, 0x28

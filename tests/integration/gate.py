@@ -19,7 +19,7 @@ from __future__ import annotations
 import socket
 import threading
 
-from farm import LUN, TargetFarm
+from iraid_dev.stack.farm import LUN, TargetFarm
 
 HEADER_BYTES = 48
 SCSI_COMMAND, TEST_UNIT_READY, CDB = 0x01, 0x00, 32

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from farm import LUN, TargetFarm
+from iraid_dev.stack.farm import LUN, TargetFarm
 
 HEADER_BYTES = 48
 FINAL = 0x80

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from farm import TargetFarm
-from private_gateway import Gateway, Ran, RpcError, Served, call, wait_until
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, Ran, RpcError, Served, call, wait_until
 
 TUNING = {"segment", "data-in", "r2t", "immediate", "max-burst", "first-burst", "depth", "data-digest"}
 QUICK = ("--seconds", "0.4")

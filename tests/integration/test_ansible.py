@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from farm import TargetFarm
-from private_gateway import IRAID, ROOT, Gateway, wait_until
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import IRAID, ROOT, Gateway, wait_until
 
 ROLES = ROOT / "packaging/ansible/roles"
 EXAMPLE = ROOT / "packaging/ansible/example"

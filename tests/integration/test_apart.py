@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from farm import TargetFarm
-from private_gateway import Gateway, Process, RpcError, build_folder, call, wait_until
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, Process, RpcError, build_folder, call, wait_until
 
 SPARE_BYTES = 24 << 20
 SILENT = 6

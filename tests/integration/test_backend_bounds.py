@@ -10,19 +10,15 @@ import itertools
 import re
 import signal
 import struct
-import sys
 import threading
 import time
-from pathlib import Path
 
+import fake_target as fake
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import fake_target as fake  # noqa: E402
-from fake_target import NO_TAG, FakeTarget, Reply, Reservations, after, sense, to_reads  # noqa: E402
-from test_backend_iscsi import farm, pattern, start  # noqa: E402, F401
-from test_backend_statuses import EIO, ENOTCONN, opened, result  # noqa: E402
-from test_iscsi_admin import LOGIN, UNREACHABLE, admin  # noqa: E402
+from fake_target import NO_TAG, FakeTarget, Reply, Reservations, after, sense, to_reads
+from test_backend_iscsi import farm, pattern, start  # noqa: F401
+from test_backend_statuses import EIO, ENOTCONN, opened, result
+from test_iscsi_admin import LOGIN, UNREACHABLE, admin
 
 pytestmark = pytest.mark.timeout(60)
 DEADLINE = 0.4  # seconds; the bound is six of them

@@ -6,21 +6,18 @@ the flush behind it with GOOD, for there is nothing left to be flushed; and both
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import fake_target as fake
 import nbd
 import pytest
+from fake_target import FakeTarget, sense
+from test_backend_iscsi import start  # noqa: F401
+from test_backend_statuses import opened, result
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import fake_target as fake  # noqa: E402
-from fake_target import FakeTarget, sense  # noqa: E402
-from farm import TargetFarm  # noqa: E402
-from private_gateway import Gateway, wait_until  # noqa: E402
-from test_backend_iscsi import start  # noqa: E402, F401
-from test_backend_statuses import opened, result  # noqa: E402
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, wait_until
 
 pytestmark = pytest.mark.timeout(120)
 MEMBER_BYTES = 24 << 20

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
+import fake_target as fake
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import fake_target as fake  # noqa: E402
-from fake_target import ILLEGAL, FakeTarget, sense  # noqa: E402
-from test_backend_iscsi import start  # noqa: E402, F401
-from test_backend_statuses import EIO, ENOTCONN, first, opened, result  # noqa: E402
+from fake_target import ILLEGAL, FakeTarget, sense
+from test_backend_iscsi import start  # noqa: F401
+from test_backend_statuses import EIO, ENOTCONN, first, opened, result
 
 pytestmark = pytest.mark.timeout(60)
 DEFERRED = sense(3, 0x0C00, response_code=0x71)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-import sys
-from pathlib import Path
 
+import fake_target as fake
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import fake_target as fake  # noqa: E402
-from fake_target import OVERFLOW, UNDERFLOW, FakeTarget, Reply, Reservations, to_reads  # noqa: E402
-from test_backend_iscsi import pattern, start  # noqa: E402, F401
-from test_backend_statuses import EIO, ENOTCONN, opened, result  # noqa: E402
-from test_iscsi_admin import IO, UNFIT, admin  # noqa: E402
+from fake_target import OVERFLOW, UNDERFLOW, FakeTarget, Reply, Reservations, to_reads
+from test_backend_iscsi import pattern, start  # noqa: F401
+from test_backend_statuses import EIO, ENOTCONN, opened, result
+from test_iscsi_admin import IO, UNFIT, admin
 
 pytestmark = pytest.mark.timeout(60)
 SIZE = 1 << 20

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-import sys
 import time
-from pathlib import Path
 
+import fake_target as fake
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import fake_target as fake  # noqa: E402
-from fake_target import FakeTarget, sense  # noqa: E402
-from test_backend_iscsi import farm, on_disk, pattern, start  # noqa: E402, F401
-from test_backend_statuses import ALWAYS, DEADLINE_MS, EIO, ENOTCONN, first, opened, result  # noqa: E402
+from fake_target import FakeTarget, sense
+from test_backend_iscsi import farm, on_disk, pattern, start  # noqa: F401
+from test_backend_statuses import ALWAYS, DEADLINE_MS, EIO, ENOTCONN, first, opened, result
 
 pytestmark = pytest.mark.timeout(60)
 SIZE = 1 << 20

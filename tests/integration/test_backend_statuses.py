@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import queue
 import re
-import sys
 import threading
 import time
-from pathlib import Path
 
+import fake_target as fake
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import fake_target as fake  # noqa: E402
-from fake_target import FakeTarget, sense  # noqa: E402
-from test_backend_iscsi import pattern, start  # noqa: E402, F401
+from fake_target import FakeTarget, sense
+from test_backend_iscsi import pattern, start  # noqa: F401
 
 pytestmark = pytest.mark.timeout(60)
 DEADLINE_MS = 1000

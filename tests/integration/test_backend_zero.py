@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import struct
-import sys
-from pathlib import Path
 
+import fake_target as fake
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import fake_target as fake  # noqa: E402
-from fake_target import BLOCK_BYTES, Command, FakeTarget, sense  # noqa: E402
-from test_backend_iscsi import farm, on_disk, pattern, start  # noqa: E402, F401
+from fake_target import BLOCK_BYTES, Command, FakeTarget, sense
+from test_backend_iscsi import farm, on_disk, pattern, start  # noqa: F401
 
 pytestmark = pytest.mark.timeout(60)
 EIO = -5

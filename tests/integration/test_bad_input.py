@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from farm import TargetFarm, TargetOptions
-from private_gateway import IRAID, PYTHON, ROOT, Gateway, Ran, wait_until
-from reader import COPIES, NotAMember, VolumeReader, digest
+from iraid_dev.stack.farm import TargetFarm, TargetOptions
+from iraid_dev.stack.private_gateway import IRAID, PYTHON, ROOT, Gateway, Ran, wait_until
+from iraid_dev.stack.reader import COPIES, NotAMember, VolumeReader, digest
 
 MIB = 1 << 20
 SIZE = 24 * MIB  # hashed often

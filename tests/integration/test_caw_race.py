@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from farm import TargetFarm
-from private_gateway import build_folder
+
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import build_folder
 
 HELD, WRONG, UNSUPPORTED, TROUBLE = range(4)
 INITIATORS = ("iqn.2026-01.org.iraid.test:a", "iqn.2026-01.org.iraid.test:b")

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import nbd
 import pytest
 
-from farm import TUNED, TargetFarm
-from private_gateway import Gateway, RpcError, call, wait_until
-from reader import NotAMember, VolumeReader
+from iraid_dev.stack.farm import TUNED, TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, RpcError, call, wait_until
+from iraid_dev.stack.reader import NotAMember, VolumeReader
 
 
 @pytest.mark.parametrize("level, name", [(5, "P-iRAID"), (0, "S-iRAID"), (1, "mirror"), (6, "P+Q-iRAID"),

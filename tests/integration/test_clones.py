@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from farm import TargetFarm
-from private_gateway import Gateway, Served
 from test_members import Command, by_member, fill, prepare, wait_configured, wait_in_sync
+
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, Served
 
 pytestmark = pytest.mark.once
 

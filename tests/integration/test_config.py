@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from farm import TargetFarm
-from private_gateway import IRAID, Gateway, Ran, Served, call, wait_until
+
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import IRAID, Gateway, Ran, Served, call, wait_until
 
 SECRET = "A1b2C3d4E5f6G7"
 BLOCK = 64 << 10

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from farm import TargetFarm, TargetOptions
-from private_gateway import Gateway, Process, RpcError, build_folder, call, wait_until
-from reader import digest
+from iraid_dev.stack.farm import TargetFarm, TargetOptions
+from iraid_dev.stack.private_gateway import Gateway, Process, RpcError, build_folder, call, wait_until
+from iraid_dev.stack.reader import digest
 
 LINE_BYTES_MAX = 1 << 20
 CONNECTIONS_MAX = 32

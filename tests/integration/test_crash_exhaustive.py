@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
 from crash_load import CrashLoad
-from farm import TargetFarm
-from private_gateway import SANITIZED, Gateway, Served, build_folder, wait_until
-from reader import VolumeReader
 from recorder import Journal, Recorder
+
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import SANITIZED, Gateway, Served, build_folder, wait_until
+from iraid_dev.stack.reader import VolumeReader
 
 pytestmark = pytest.mark.once
 

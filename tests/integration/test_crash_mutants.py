@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from private_gateway import ROOT, SANITIZED
 from test_crash_exhaustive import RUNS, Run, make_run  # noqa: F401
+
+from iraid_dev.stack.private_gateway import ROOT, SANITIZED
 
 CASES_MAX = 30000  # the first one that fails ends it
 # Mistake, the run that shows it, whether the engine that recovers must have it too.

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from fake_target import Connection, FakeTarget
+from test_iscsi_admin import LOGIN, UNREACHABLE, admin
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fake_target import Connection, FakeTarget  # noqa: E402
-from private_gateway import Gateway, call  # noqa: E402
-from test_iscsi_admin import LOGIN, UNREACHABLE, admin  # noqa: E402
+from iraid_dev.stack.private_gateway import Gateway, call
 
 pytestmark = pytest.mark.timeout(60)
 CONTINUES = 0x40

@@ -12,10 +12,10 @@ from pathlib import Path
 import nbd
 import pytest
 
-from farm import TargetFarm
-from private_gateway import Gateway, RpcError, call, wait_until
-from reader import VolumeReader
-from shadow import Load, Shadow, read_all
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, RpcError, call, wait_until
+from iraid_dev.stack.reader import VolumeReader
+from iraid_dev.stack.shadow import Load, Shadow, read_all
 
 MIB = 1 << 20
 PATTERN = b"written by the gateway that lost its place " * 24 + bytes(16)  # blocks of 512

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from farm import TargetFarm
-from private_gateway import ROOT, Gateway, wait_until
 from prometheus import Exporter
 from watched import watched
+
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import ROOT, Gateway, wait_until
 
 sys.path.insert(0, str(ROOT / "tests/unit"))
 from control_peer import ControlPeer, event, member, page, volume  # noqa: E402

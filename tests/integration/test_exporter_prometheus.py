@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 import prometheus
-from private_gateway import ROOT
+import pytest
 from prometheus import HASTY_SECONDS, Prometheus, Timeline, wait_for
 from watched import watched
+
+from iraid_dev.stack.private_gateway import ROOT
 
 pytestmark = [
     pytest.mark.long,

@@ -17,14 +17,14 @@ from typing import Any
 
 import nbd
 import pytest
-
-from farm import TargetFarm, TargetOptions
 from gate import Gate
-from private_gateway import SANITIZED, Gateway, RpcError, Served, call, wait_until
-from reader import DIRTY, UNWRITTEN, Superblock, VolumeReader
-from shadow import Load, Shadow, read_all
 from test_levels import gone_sets, shape_id
 from test_members import Command, all_in_sync, by_member, lose, spoil, wait_in_sync
+
+from iraid_dev.stack.farm import TargetFarm, TargetOptions
+from iraid_dev.stack.private_gateway import SANITIZED, Gateway, RpcError, Served, call, wait_until
+from iraid_dev.stack.reader import DIRTY, UNWRITTEN, Superblock, VolumeReader
+from iraid_dev.stack.shadow import Load, Shadow, read_all
 
 pytestmark = pytest.mark.once
 

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import fake_target as fake
 import pytest
 
-import fake_target as fake
-from farm import TargetFarm
-from private_gateway import Gateway, wait_until
-from reader import VolumeReader
-from shadow import Load, Shadow, read_all
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, wait_until
+from iraid_dev.stack.reader import VolumeReader
+from iraid_dev.stack.shadow import Load, Shadow, read_all
 
 MEMBER_BYTES = 24 << 20
 REQUESTS = 300

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
-from farm import TargetFarm
-from private_gateway import Gateway, RpcError, call, wait_until
-from reader import VolumeReader
-from shadow import read_all
 from test_members import fill
+
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, RpcError, call, wait_until
+from iraid_dev.stack.reader import VolumeReader
+from iraid_dev.stack.shadow import read_all
 
 
 pytestmark = pytest.mark.once

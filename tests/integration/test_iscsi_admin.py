@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+import fake_target as fake
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import fake_target as fake  # noqa: E402
-from farm import TargetFarm, TargetOptions  # noqa: E402
+from iraid_dev.stack.farm import TargetFarm, TargetOptions
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("IRAID_BUILD_DIR", REPOSITORY / "build"))

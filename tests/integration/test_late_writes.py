@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import socket
-import sys
 import time
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fake_target import FakeTarget  # noqa: E402
-from test_backend_iscsi import start  # noqa: E402, F401
-from test_backend_statuses import opened  # noqa: E402
+from fake_target import FakeTarget
+from test_backend_iscsi import start  # noqa: F401
+from test_backend_statuses import opened
 
 pytestmark = pytest.mark.timeout(60)
 WRITE_BYTES, WRITES = 65536, 24  # more than the target's socket takes, less than ours does

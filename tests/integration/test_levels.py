@@ -11,14 +11,14 @@ import random
 from collections.abc import Callable
 
 import pytest
-
-from farm import TargetFarm
-from private_gateway import Gateway, wait_until
-from reader import VolumeReader
-from shadow import Load, Shadow, read_all
 from test_members import (
     CHUNK, MIB, Command, all_in_sync, by_member, fill, lose, prepare, spoil, wait_configured, wait_in_sync,
 )  # fmt: skip
+
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, wait_until
+from iraid_dev.stack.reader import VolumeReader
+from iraid_dev.stack.shadow import Load, Shadow, read_all
 
 pytestmark = pytest.mark.once
 

@@ -19,10 +19,10 @@ from typing import Any
 import nbd
 import pytest
 
-from farm import TargetFarm, TargetOptions
-from private_gateway import IRAID, PYTHON, Gateway, Ran, Served, call, wait_until
-from reader import VolumeReader
-from shadow import Load, Shadow, read_all
+from iraid_dev.stack.farm import TargetFarm, TargetOptions
+from iraid_dev.stack.private_gateway import IRAID, PYTHON, Gateway, Ran, Served, call, wait_until
+from iraid_dev.stack.reader import VolumeReader
+from iraid_dev.stack.shadow import Load, Shadow, read_all
 
 pytestmark = pytest.mark.once
 

@@ -15,10 +15,10 @@ from typing import Iterator
 import nbd
 import pytest
 
-from farm import TargetFarm
-from private_gateway import SANITIZED, Gateway, Served, wait_until
-from reader import DIRTY, VolumeReader
-from shadow import Load, Shadow, read_all
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import SANITIZED, Gateway, Served, wait_until
+from iraid_dev.stack.reader import DIRTY, VolumeReader
+from iraid_dev.stack.shadow import Load, Shadow, read_all
 
 MIB = 1 << 20
 REQUESTS = 500 if SANITIZED else 1000

@@ -10,10 +10,10 @@ from pathlib import Path
 import nbd
 import pytest
 
-from farm import TargetFarm
-from private_gateway import SANITIZED, Gateway, Served, wait_until
-from reader import DIRTY, VolumeReader
-from shadow import Load, Shadow, read_all
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import SANITIZED, Gateway, Served, wait_until
+from iraid_dev.stack.reader import DIRTY, VolumeReader
+from iraid_dev.stack.shadow import Load, Shadow, read_all
 
 pytestmark = pytest.mark.once
 

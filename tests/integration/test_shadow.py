@@ -7,7 +7,7 @@ from pathlib import Path
 import nbd
 import pytest
 
-from shadow import Load, Shadow, read_all
+from iraid_dev.stack.shadow import Load, Shadow, read_all
 
 MIB = 1 << 20
 

@@ -9,8 +9,8 @@ from typing import Any
 import nbd
 import pytest
 
-from farm import TargetFarm
-from private_gateway import Gateway, RpcError, Served, call, wait_until
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, RpcError, Served, call, wait_until
 
 BLOCK = 4096
 STEPS = ["ring", "wait", "mark", "read", "code", "write", "flush", "complete"]

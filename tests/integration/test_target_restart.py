@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable
 
 import pytest
-
-from farm import TargetFarm, TargetOptions
-from private_gateway import Gateway
-from shadow import Load, Shadow, read_all
 from test_members import MEMBER_BYTES, Command, all_in_sync, prepare
+
+from iraid_dev.stack.farm import TargetFarm, TargetOptions
+from iraid_dev.stack.private_gateway import Gateway
+from iraid_dev.stack.shadow import Load, Shadow, read_all
 
 pytestmark = [pytest.mark.once, pytest.mark.timeout(300)]
 AWAY_SECONDS = 0.3

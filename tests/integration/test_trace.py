@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from farm import TargetFarm
-from private_gateway import ROOT, Gateway, Served, call, wait_until
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import ROOT, Gateway, Served, call, wait_until
 
 BLOCK = 4096
 COMMANDS = 50

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from farm import TargetFarm
-from private_gateway import IRAID, PYTHON, Gateway, Served, wait_until
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import IRAID, PYTHON, Gateway, Served, wait_until
 
 
 def verdict(gateway: Gateway, volume: Served) -> dict[str, object]:

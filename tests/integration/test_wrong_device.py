@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from fake_target import FakeTarget, sense
-from farm import LUN, TargetFarm
-from private_gateway import Gateway, wait_until
-from reader import Member, NotAMember
+
+from iraid_dev.stack.farm import LUN, TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, wait_until
+from iraid_dev.stack.reader import Member, NotAMember
 
 pytestmark = pytest.mark.once
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import nbd
 import pytest
-
-from farm import TargetFarm
-from private_gateway import Gateway
 from test_random_io import prepare, reader_of
+
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway
 
 pytestmark = pytest.mark.once
 

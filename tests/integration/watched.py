@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbd
-
-from farm import TargetFarm
-from private_gateway import Gateway, Ran, Served, wait_until
 from prometheus import Exporter
+
+from iraid_dev.stack.farm import TargetFarm
+from iraid_dev.stack.private_gateway import Gateway, Ran, Served, wait_until
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-WRITER = Path(__file__).resolve().parents[1] / "end_to_end" / "ack_writer.py"
+from iraid_dev.stack.load import WRITER
+
 SLOT, SLOTS, SECTOR = 4096, 8, 512
 
 

@@ -9,10 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from benchlib import cells, cli, plan, processor, report, row, run
-from benchlib.cells import Cell, Shape, ValueFault, parse_cells, parse_shapes
-from benchlib.plan import Plan
-from benchlib.row import Row
+
+from iraid_dev.bench import cli
+from iraid_dev.bench.core import cells, plan, processor, report, row, run
+from iraid_dev.bench.core.cells import Cell, Shape, ValueFault, parse_cells, parse_shapes
+from iraid_dev.bench.core.plan import Plan
+from iraid_dev.bench.core.row import Row
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "scripts/bench"

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/end_to_end")]
-
-from benchlib import cli, growth_plan, growth_report, growth_run, load, memory, plan, processor, row, systems  # noqa: E402
-from benchlib import run as runs  # noqa: E402
-from benchlib.cells import GIB, KIB, MIB, Cell, Shape, ValueFault  # noqa: E402
-from benchlib.growth_plan import EXPERIMENTS, TIB, Settings, settings_of  # noqa: E402
-from benchlib.row import Row  # noqa: E402
-from initiator import Disk  # noqa: E402
-from tools import StackError  # noqa: E402
+from iraid_dev.bench import cli
+from iraid_dev.bench.core import load, plan, processor, row, systems
+from iraid_dev.bench.core import run as runs
+from iraid_dev.bench.core.cells import GIB, KIB, MIB, Cell, Shape, ValueFault
+from iraid_dev.bench.core.row import Row
+from iraid_dev.bench.growth import memory
+from iraid_dev.bench.growth import plan as growth_plan
+from iraid_dev.bench.growth import report as growth_report
+from iraid_dev.bench.growth import run as growth_run
+from iraid_dev.bench.growth.plan import EXPERIMENTS, TIB, Settings, settings_of
+from iraid_dev.stack.initiator import Disk
+from iraid_dev.stack.tools import StackError
 
 ALL = Settings(only=tuple(EXPERIMENTS))
 
@@ -180,7 +180,7 @@ def test_systems_that_are_alike_are_told_apart():
 def inside(monkeypatch, tmp_path):
     monkeypatch.setenv("IRAID_DEMO_RESULTS", str(tmp_path))
     monkeypatch.setenv("IRAID_LAB", "uml")
-    from benchlib import inside as module
+    from iraid_dev.bench.core import inside as module
 
     monkeypatch.setattr(module, "ROWS", tmp_path / "rows")
     return module

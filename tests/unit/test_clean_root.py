@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from testlib import clean_root
+
+from iraid_dev.testrun import clean_root
 
 ROOT = Path(__file__).resolve().parents[2]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces are root's")
@@ -199,7 +200,7 @@ def test_a_signal_ends_all_that_was_started_and_no_mount_stays(tree, tmp_path, n
     script = f"""
 import sys
 from pathlib import Path
-from testlib import clean_root
+from iraid_dev.testrun import clean_root
 clean_root.ROOT, clean_root.ENTER = Path({str(tree)!r}), Path({str(inside)!r})
 clean_root.cache_directory = lambda: Path({str(tmp_path / "cache")!r})
 clean_root.check = lambda: None
@@ -207,7 +208,7 @@ clean_root.CleanRoot.make = lambda self: (self.root / "mnt").mkdir(parents=True)
 sys.exit(clean_root.main(["--clean-root"]))
 """
     with subprocess.Popen([sys.executable, "-B", "-u", "-c", script], stdout=subprocess.DEVNULL,
-                          env=os.environ | {"PYTHONPATH": str(ROOT / "scripts")}) as process:
+                          env=os.environ | {"PYTHONPATH": str(ROOT / "python")}) as process:
         wait_for_sleepers(1)
         process.send_signal(number)
         assert process.wait(60) == (-number if number == signal.SIGKILL else 128 + number)
@@ -244,7 +245,7 @@ def test_what_runs_inside_can_have_mounts_of_its_own(tmp_path):
         (root / folder).mkdir(parents=True)
     for link in ("bin", "sbin", "lib", "lib64"):
         (root / link).symlink_to(f"usr/{link}")
-    enter = ROOT / "scripts/testlib/enter-root"
+    enter = ROOT / "python/iraid_dev/testrun/enter-root"
     script = f"mount --rbind /usr {root}/usr && {enter} {root} unshare --mount true"
     done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script],
                           capture_output=True, text=True, check=False, timeout=60)

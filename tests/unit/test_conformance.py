@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conformlib import cli, cu_run, tools_run
-from conformlib.cu_output import FAILED, PASSED, SILENT, SKIPPED, listed, parse
-from conformlib.results import Lun, Result, Run, differences, only_complaining, table, worse
+
+from iraid_dev.conform import cli, cu_run, tools_run
+from iraid_dev.conform.cu_output import FAILED, PASSED, SILENT, SKIPPED, listed, parse
+from iraid_dev.conform.results import Lun, Result, Run, differences, only_complaining, table, worse
 
 RECORDED = Path(__file__).parent / "recorded"
 

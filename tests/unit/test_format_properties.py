@@ -7,12 +7,12 @@ import errno
 import random
 import struct
 
-from checksum import crc32c
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
 from pure_library import (ABSENT, ALL_SHAPES, CHUNK_SIZES, CORRUPT, KIB, MEMBERS, MIB, OK, UNSUPPORTED, Area,
                           SpareMark, Superblock, lib, ref)
+
+from iraid_dev.stack.checksum import crc32c
 
 # name: (offset, struct format)
 FIELDS = {

@@ -1,19 +1,15 @@
 """The papers' experiments outside of the lab: links, jobs, what is refused before anything starts."""
 
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/end_to_end")]
-
-from benchlib import papers  # noqa: E402
-from benchlib.network import Link  # noqa: E402
-from benchlib.papers_rig import Figure, Job, figure_of, run_load, windows_of  # noqa: E402
-from tools import StackError  # noqa: E402
+from iraid_dev.bench.papers import experiments as papers
+from iraid_dev.bench.papers.network import Link
+from iraid_dev.bench.papers.rig import Figure, Job, figure_of, run_load, windows_of
+from iraid_dev.stack.tools import StackError
 
 
 def test_half_of_the_round_trip_is_each_directions_delay():
@@ -148,7 +144,8 @@ def test_each_experiment_says_what_it_is_and_has_an_estimate():
 
 
 def test_bench_hands_the_papers_profile_over(monkeypatch):
-    from benchlib import cli, papers_run
+    from iraid_dev.bench import cli
+    from iraid_dev.bench.papers import run as papers_run
 
     seen = []
     monkeypatch.setattr(papers_run, "main", lambda words: seen.append(words) or 7)
@@ -158,7 +155,7 @@ def test_bench_hands_the_papers_profile_over(monkeypatch):
 
 
 def test_papers_profile_refuses_a_file_that_can_not_be_written(tmp_path, capsys):
-    from benchlib import papers_run
+    from iraid_dev.bench.papers import run as papers_run
 
     with pytest.raises(SystemExit):
         papers_run.main(["--profile", "papers", "--json", str(tmp_path / "no" / "file")])
@@ -167,7 +164,7 @@ def test_papers_profile_refuses_a_file_that_can_not_be_written(tmp_path, capsys)
 
 @pytest.mark.parametrize("name", ["papers", "growth"])
 def test_help_of_bench_has_profiles_with_own_options_among_the_others(name, capsys):
-    from benchlib import cli
+    from iraid_dev.bench import cli
 
     with pytest.raises(SystemExit):
         cli.main(["--help"])
@@ -179,7 +176,7 @@ def test_help_of_bench_has_profiles_with_own_options_among_the_others(name, caps
 
 
 def test_an_abbreviated_profile_option_says_how_to_reach_the_papers(capsys):
-    from benchlib import cli
+    from iraid_dev.bench import cli
 
     with pytest.raises(SystemExit) as ended:
         cli.main(["--prof", "papers"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchlib import papers_model as model
+from iraid_dev.bench.papers import model
 
 
 def test_one_block_at_a_time_waits_for_each_round_trip():

@@ -1,18 +1,12 @@
 """Tables of the papers' experiments, and the commands that refuse what can't be measured."""
 
 import dataclasses
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/end_to_end")]
-
-from benchlib import papers_model as model  # noqa: E402
-from benchlib import papers_report as report  # noqa: E402
-from benchlib.row import Row  # noqa: E402
-from benchlib.row import write as write_rows  # noqa: E402
+from iraid_dev.bench.core.row import Row
+from iraid_dev.bench.core.row import write as write_rows
+from iraid_dev.bench.papers import model, report
 
 
 def row(system="iraid", level=5, members=4, pattern="write", mb_per_s=10.0, depth=16, **conditions):

@@ -16,7 +16,7 @@ import packages
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("scripts", "tests", "packaging", "debian")
+FOLDERS = ("python", "scripts", "tests", "packaging", "debian")
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 # Words that happen to be a program's name as well, where they are the first of a list or of arguments.
 NO_PROGRAMS = {"GET", "HEAD", "POST", "ansible", "display", "edit", "file", "import", "open", "red", "time", "view", "write"}

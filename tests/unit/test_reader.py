@@ -1,4 +1,4 @@
-"""The independent reader of members (tests/integration/reader.py) on files that the C codec made."""
+"""The independent reader of members (python/iraid_dev/stack/reader.py) on files that the C codec made."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import ctypes
 import itertools
 import random
 import struct
-import sys
 from pathlib import Path
 
 import pytest
-
 from pure_library import (ALL_SHAPES, BLOCK, KIB, MIB, Area, Geometry, SpareMark, Superblock, TrackedMember, lib,
                           ref)
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
-from reader import DIRTY, LostExtent, Member, NotAMember, VolumeReader, digest  # noqa: E402
-from rows import Shape, Unknown  # noqa: E402
+from iraid_dev.stack.reader import DIRTY, LostExtent, Member, NotAMember, VolumeReader, digest
+from iraid_dev.stack.rows import Shape, Unknown
 
 CHUNK, COUNT = 4 * KIB, 4
 VOLUME = bytes(range(16))
@@ -175,7 +172,7 @@ def test_a_record_of_starts_that_never_ran_is_passed_over_for_one_that_is_dead(t
         assert VolumeReader(paths).truth.states[0] == ("faulty" if denied else "in sync")
 
 
-# Rows: what tests/integration/rows.py makes of format.md, and what the product does
+# Rows: what python/iraid_dev/stack/rows.py makes of format.md, and what the product does
 
 
 def geometry_of(shape: Shape) -> Geometry:

@@ -52,7 +52,7 @@ def test_a_sentence_in_a_pipe_is_plain_and_does_without_the_tables_library():
         [sys.executable, "-c", "import sys; from iraid.cli import main, report\n"
          "report.Report().line('one\\ttwo\\a [bold]three[/bold] :smile:\\r')\n"
          "print([name for name in sys.modules if name.startswith('rich')])"],
-        cwd=control_peer.IRAID.parent, capture_output=True, text=True, timeout=30, check=True).stdout
+        cwd=control_peer.ROOT / "python", capture_output=True, text=True, timeout=30, check=True).stdout
     assert said == "one     two [bold]three[/bold] :smile:\n[]\n"
 
 

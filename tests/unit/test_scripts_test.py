@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from testlib import main as test_main
+
+from iraid_dev.testrun import main as test_main
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,7 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from soaklib import cli, driver, report
+
+from iraid_dev.soak import cli, driver, report
 
 
 class Stage:

@@ -1,0 +1,9 @@
+"""scripts/bench: iraid beside its peers, measured; figures become tables and plots.
+
+    cli      the command
+    core     what is measured how, on which systems, and what a figure is
+    papers   the papers' experiments, on shaped links
+    growth   what a volume costs as members, volumes, jobs and bytes become more
+
+papers and growth use core, and not each other.
+"""

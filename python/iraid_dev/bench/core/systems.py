@@ -1,0 +1,187 @@
+"""The systems that are compared, each as one disk of the same initiator.
+
+    plain        a target
+    iraid        targets  <- tcmu-runner + handler_iraid.so  <- LIO
+    ceiling                  tcmu-runner + handler_ceiling.so  <- LIO
+    md           targets  <- open-iscsi  <- md, with its bitmap  <- LIO iblock
+    md-nobitmap  the same without the bitmap
+
+Targets are LIO's, a file on a tmpfs behind each.  What LIO gives on has the same parameters in all three cases.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+
+import rtslib_fb as rtslib
+
+from iraid.lio import export_plan
+from iraid_dev.stack.initiator import Disk
+from iraid_dev.stack.lio_targets import OPEN_TO_ALL, LioTargets
+from iraid_dev.stack.tools import IRAID, free_port, run
+from iraid_dev.stack.typed_stack import Stack
+
+from .cells import CHUNK_BYTES, KIB, Shape
+from .plan import MEMBER_BYTES
+
+CEILING_BYTES = 3 * MEMBER_BYTES  # nothing is stored, so they cost no memory
+SECTOR_BYTES = 512
+IQN = "iqn.2026-01.org.iraid.bench"
+MD_MODULES = {0: "raid0", 1: "raid1", 5: "raid456", 6: "raid456", 10: "raid10"}
+
+
+class System(ABC):
+    """One disk.  What put_up() made, close() takes away again, in the opposite order.
+
+    number: which of several that are alike and there at the same time.
+    """
+
+    def __init__(self, stack: Stack, name: str, shape: Shape | None, *, member_bytes: int = MEMBER_BYTES, number: int = 0):
+        self.stack = stack
+        self.name = name  # one of row.SYSTEMS
+        self.shape = shape
+        self.member_bytes = member_bytes
+        self.number = number
+        self.disk: Disk | None = None
+        self._undo: list[Callable[[], object]] = []
+
+    @abstractmethod
+    def put_up(self) -> None:
+        """Up to a disk that can be loaded."""
+
+    def close(self) -> None:
+        faults = []
+        while self._undo:
+            try:
+                self._undo.pop()()
+            except Exception as error:  # noqa: BLE001 - the rest has to go all the same
+                faults.append(error)
+        if faults:
+            raise faults[0]
+
+    @property
+    def members(self) -> int:
+        return self.shape.members if self.shape else 1
+
+    @property
+    def runner_serves(self) -> bool:
+        """Whether tcmu-runner's processor time is this system's."""
+        return False
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return self.name
+
+    @property
+    def volume(self) -> str:
+        """Of iraid's: its name."""
+        return self._identity
+
+    @property
+    def _identity(self) -> str:
+        name = f"{self.name}{self.shape.level}" if self.shape else self.name
+        return f"{name}-{self.number}" if self.number else name
+
+    def _targets(self, count: int, size_bytes: int) -> LioTargets:
+        targets = self.stack.targets(self._identity, count, size_bytes)
+        self._undo.append(lambda: self.stack.remove_targets(targets))
+        return targets
+
+    def _login(self, iqn: str, portal: str) -> Disk:
+        disk = self.stack.login_to(iqn, portal)
+        self._undo.append(lambda: self.stack.logout(disk))
+        return disk
+
+
+class Plain(System):
+    def put_up(self) -> None:
+        targets = self._targets(1, 2 * self.member_bytes)
+        self.disk = self._login(targets.iqn(0), f"127.0.0.1:{targets.ports[0]}")
+
+
+class _GivenOn(System):
+    """A disk of the gateway's, given on by LIO."""
+
+    def _give_on(self, storage: object) -> None:
+        self._undo.append(storage.delete)
+        iqn, port = f"{IQN}:{self._identity}", free_port()
+        target = rtslib.Target(rtslib.FabricModule("iscsi"), iqn)
+        self._undo.append(target.delete)
+        group = rtslib.TPG(target, 1)
+        for name, value in OPEN_TO_ALL.items():
+            group.set_attribute(name, value)
+        group.set_attribute("default_cmdsn_depth", str(export_plan.QUEUE_DEPTH))
+        for name, value in export_plan.GROUP_PARAMETERS.items():
+            group.set_parameter(name, str(value))
+        rtslib.LUN(group, 0, storage_object=storage)
+        rtslib.NetworkPortal(group, "127.0.0.1", port)
+        group.enable = True
+        self.disk = self._login(iqn, f"127.0.0.1:{port}")
+
+
+class _OfRunner(_GivenOn):
+    """A LUN that tcmu-runner serves, with the settings of `iraid export`."""
+
+    @property
+    def runner_serves(self) -> bool:
+        return True
+
+    def _serve(self, handler: str, size_bytes: int) -> None:
+        control = (f"max_data_area_mb={export_plan.DATA_AREA_MIB},"
+                   f"data_pages_per_blk={export_plan.DATA_PAGES_PER_BLOCK},"
+                   f"cmd_ring_size_mb={export_plan.COMMAND_RING_MIB}")
+        self._give_on(rtslib.UserBackedStorageObject(
+            self._identity, config=f"{handler}/{self._identity}", size=size_bytes,
+            hw_max_sectors=export_plan.TRANSFER_BYTES_MAX // SECTOR_BYTES, control=control))
+
+
+class Iraid(_OfRunner):
+    def put_up(self) -> None:
+        name, level = self._identity, self.shape.level
+        targets = self._targets(self.shape.members, self.member_bytes)
+        size_bytes = self.stack.create(name, str(level), targets.members())
+        self._undo.append(lambda: self.stack.command(IRAID, "delete", name, "--yes"))
+        self._serve("iraid", size_bytes)
+        if level != 0:
+            self.stack.wait_resynced(name)
+
+
+class Ceiling(_OfRunner):
+    def put_up(self) -> None:
+        self._serve("ceiling", CEILING_BYTES)
+
+
+class Md(_GivenOn):
+    """With the same chunk, over targets that hold zeros: so parity is right from the start (--assume-clean)."""
+
+    def _member_disks(self) -> list[Disk]:
+        targets = self._targets(self.shape.members, self.member_bytes)
+        return [self._login(targets.iqn(number), f"127.0.0.1:{port}") for number, port in enumerate(targets.ports)]
+
+    def put_up(self) -> None:
+        members = self._member_disks()
+        array = self._free_array()
+        run("modprobe", MD_MODULES[self.shape.level])
+        self.stack.command("mdadm", "--create", array, *self._options(), *(disk.path for disk in members))
+        self._undo.append(lambda: run("mdadm", "--stop", array))
+        self._give_on(rtslib.BlockStorageObject(self._identity, str(array)))
+
+    @staticmethod
+    def _free_array() -> Path:
+        taken = {path.name for path in Path("/sys/block").glob("md*")}
+        return Path("/dev", next(name for number in range(128) if (name := f"md{number}") not in taken))
+
+    def _options(self) -> list[str]:
+        level = self.shape.level
+        words = ["--run", "--metadata=1.2", f"--level={level}", f"--raid-devices={self.shape.members}"]
+        if level != 1:  # mdadm wants no chunk there
+            words.append(f"--chunk={CHUNK_BYTES // KIB}K")
+        if level != 0:  # where there is nothing to be in sync, and no bitmap
+            words += ["--assume-clean", f"--bitmap={'internal' if self.name == 'md' else 'none'}"]
+        return words
+
+
+KINDS: dict[str, type[System]] = {"plain": Plain, "iraid": Iraid, "md": Md, "md-nobitmap": Md, "ceiling": Ceiling}

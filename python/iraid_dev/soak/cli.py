@@ -1,0 +1,128 @@
+"""scripts/soak: command line, the lab around the stage, the closing table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from iraid_dev.places import ROOT, SCRIPTS, module_words
+
+from .driver import MEMBERS
+from .report import ReportError, Run, read, table, write
+
+PYTHON = "/usr/bin/python3"  # the one that has the modules
+SETTING_UP_SECONDS_MAX = 1500  # and ending; the lab's own limit lies behind it
+RESULT = "soak.json"
+
+EPILOG = """\
+exit status: 0 when no byte was wrong and no I/O failed, 1 otherwise.
+examples:
+  scripts/soak --minutes 30
+  scripts/soak --minutes 60 --resume /var/tmp/soak.json
+  scripts/soak --minutes 5 --native --seed 7
+  scripts/soak --minutes 30 --level 6
+"""
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/soak", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Draws faults at random under a load that verifies every byte: members are killed, "
+                    "stopped, cut off, slowed, wiped and replaced, two of them go for a while, the gateway is "
+                    "killed, scrubs and flushes run. Ends with a table of the faults survived, the bytes "
+                    "verified and the longest stall. At the first wrong byte it ends and keeps all logs.")
+    add = parser.add_argument
+    add("--minutes", type=float, required=True, metavar="N", help="how long; the fault under way is ended")
+    add("--seed", type=int, metavar="S", help="what is drawn follows from it (default: another each time)")
+    add("--level", type=int, choices=tuple(MEMBERS), default=5, help="of the volume (default 5)")
+    add("--resume", type=Path, metavar="FILE", help="add this run to those in FILE; made if absent")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--lab", action="store_true", help="in a kernel with LIO, by scripts/lab (default)")
+    where.add_argument("--native", action="store_true",
+                       help="by nbdkit on this machine: no LIO, no links to cut, but quicker")
+    add("--kernel", choices=("uml", "qemu", "host"), default="uml", help="the lab's (default uml)")
+    add("--state", type=Path, metavar="DIR", help="keep logs in DIR also of a clean run")
+    add("--no-build", action="store_true", help="leave that step out")
+    given = parser.parse_args(words)
+    if given.minutes <= 0:
+        parser.error(f"--minutes {given.minutes:g} is no time; give a number above 0")
+    if given.resume and not given.resume.resolve().parent.is_dir():
+        parser.error(f"--resume {given.resume}: its directory is not there; make it first")
+    if given.native and os.geteuid() != 0:
+        parser.error("--native starts targets, which only root may; run it as root, or with --lab")
+    return given
+
+
+def commit() -> str:
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True,
+                              check=False).stdout.strip()
+    changed = "+" if git("status", "--porcelain", "--untracked-files=no", "--", "handler") else ""
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + changed
+
+
+def lab_words(given: argparse.Namespace, folder: Path, stage: list[str]) -> list[str]:
+    timeout = int(given.minutes * 60) + SETTING_UP_SECONDS_MAX
+    state = ["--state", str(given.state)] if given.state else []
+    return [str(SCRIPTS / "lab"), "--kernel", given.kernel, "--timeout", str(timeout), "--share", str(folder),
+            *state, "--", *module_words("iraid_dev.soak.lab"), *stage]
+
+
+def native_words(given: argparse.Namespace, folder: Path, stage: list[str]) -> list[str]:
+    logs = given.state or folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    return [*module_words("iraid_dev.soak.native"), *stage, str(logs)]
+
+
+def run_stage(words: list[str]) -> int:
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # the stage got it as well, and ends what it started
+            print("soak: waiting for everything to end", flush=True)
+
+
+def outcome(folder: Path, run: Run, status: int) -> Run:
+    """What the stage found out; the run itself without anything if it did not come so far."""
+    result = folder / RESULT
+    if result.exists():
+        run = read(result)[-1]
+    if status != 0 and not run.errors:
+        run.errors.append(f"the run ended with status {status} and did not say why")
+    return run
+
+
+def main(words: list[str]) -> int:
+    given = parse(words)
+    try:
+        earlier = read(given.resume) if given.resume and given.resume.exists() else []
+    except ReportError as error:
+        print(f"soak: {error}", file=sys.stderr)
+        return 2
+    if not given.no_build and subprocess.run([SCRIPTS / "build"], check=False).returncode != 0:
+        print("soak: the build failed, nothing was run", file=sys.stderr)
+        return 1
+    seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
+    run = Run(time.strftime("%Y-%m-%d %H:%M"), commit(), seed, "native" if given.native else "lab",
+              level=given.level)
+    folder = Path(tempfile.mkdtemp(prefix="iraid-soak-"))
+    stage = [f"{given.minutes:g}", str(seed), run.commit, run.date, str(run.level), str(folder / RESULT)]
+    status = run_stage((native_words if given.native else lab_words)(given, folder, stage))
+    run = outcome(folder, run, status)
+    runs = [*earlier, run]
+    if given.resume:
+        write(given.resume, runs)
+    print(f"\n{table(runs)}")
+    if run.good:
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+    else:
+        print(f"soak: what is known of this run is in {folder}"
+              + ("" if given.native else ", the lab's logs are where it said"))
+    return 0 if run.good else 1

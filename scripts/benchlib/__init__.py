@@ -1,1 +1,0 @@
-"""Measuring: what a figure is, and how figures become tables and plots."""
