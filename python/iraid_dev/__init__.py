@@ -4,8 +4,8 @@
     steps     a program that works in steps, outside of the lab and inside: shows them, keeps them, sums them up
     stack     targets, gateway, LIO, initiator, put up and taken down; a reader of members that is not the product's
     lab       scripts/lab: a real kernel in which a command runs
-    bench     scripts/bench            conform   scripts/conformance    demo   scripts/demo
-    soak      scripts/soak             testrun   scripts/test
+    bench     scripts/bench      conform   scripts/conformance         demo        scripts/demo
+    soak      scripts/soak       testrun   scripts/test, check-layers  simulator   scripts/simulate
 
 places, steps and stack are what the others are made of; of those only demo uses another, bench.core, for its load.
 What runs inside the lab is a program of its own, started by scripts/lab.

@@ -104,7 +104,7 @@ TREE_COMMANDS = [(page, words) for page in pages() if page.suffix == ".md" for w
 def sources_of(program: Path) -> str:
     """The program's text, and that of the modules it is made of, where its options are declared."""
     folders = {"scripts/lab": "lab", "scripts/bench": "bench", "scripts/test": "testrun", "scripts/soak": "soak",
-               "scripts/demo": "demo", "scripts/conformance": "conform"}
+               "scripts/demo": "demo", "scripts/conformance": "conform", "scripts/simulate": "simulator"}
     parts = [program, *program.parent.glob("*.py")] if program.parent.name != "scripts" else [program]
     name = str(program.relative_to(ROOT))
     if name in folders:

@@ -1,0 +1,135 @@
+"""check-layers [ROOT] - dependencies point one way: pure <- state <- engine <- adapters.
+
+Looks at every source for includes and calls that its layer must not have; comments and strings
+don't count.  Prints FILE:LINE: what, and exits with 1 if there was any, with 2 if there was nothing
+to look at.  The linker sees the same for our own layers; for libc and libiscsi only this does.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from iraid_dev.places import ROOT
+
+# Layer -> layers whose headers it may include.
+LAYERS = {
+    "pure": {"pure"},
+    "ports": {"pure", "ports"},
+    "state": {"pure", "ports", "state"},
+    "engine": {"pure", "ports", "state", "engine"},
+    "adapters": {"pure", "ports", "state", "engine", "adapters"},
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    what: str
+    pattern: re.Pattern[str]
+    allowed: re.Pattern[str]  # paths under handler/ where it may stand
+
+
+def _rule(what: str, pattern: str, allowed: str) -> Rule:
+    return Rule(what, re.compile(pattern), re.compile(allowed))
+
+
+RULES = (
+    _rule("libiscsi belongs to adapters/backend_iscsi*, iscsi_* and scsi_*",
+          r"#\s*include\s*<iscsi/|\bscsi_cdb_\w+\s*\(", r"adapters/(backend_)?i?scsi(_\w+)?\."),
+    _rule("libini_config belongs to adapters/config_text", r"#\s*include\s*<ini_", r"adapters/config_text\."),
+    _rule("tcmu belongs to adapters/tcmu_*",
+          r'#\s*include\s*[<"](lib)?tcmu|\b(tcmur?|tcmulib)_\w+\s*\(', r"adapters/tcmu_?\w*\."),
+    _rule("nbdkit belongs to adapters/nbdkit*", r"#\s*include\s*<nbdkit|\bnbdkit_\w+\s*\(",
+          r"adapters/(\w+/)?nbdkit\w*\."),
+    _rule("threads belong to adapters",
+          r"#\s*include\s*<(pthread|threads|semaphore)\.h>|\b(pthread|thrd|mtx|sem)_\w+\s*\(",
+          r"adapters/"),
+    _rule("clocks and sleep belong to adapters",
+          r"#\s*include\s*<(time|sys/time|sys/timerfd)\.h>|\b(clock_gettime|gettimeofday|timerfd_\w+"
+          r"|nanosleep|clock_nanosleep|usleep|sleep|time|localtime\w*|gmtime\w*|alarm)\s*\(",
+          r"adapters/"),
+    _rule("waiting for descriptors belongs to adapters",
+          r"#\s*include\s*<(poll|sys/epoll|sys/select|sys/eventfd|sys/socket)\.h>"
+          r"|\b(poll|ppoll|select|epoll_\w+|eventfd|socket|connect|accept4?)\s*\(", r"adapters/"),
+    _rule("files belong to adapters",
+          r"\b(fopen|open|openat|creat|pread|pwrite|preadv|pwritev|fsync|fdatasync|unlink|rename"
+          r"|ioctl)\s*\(|#\s*include\s*<(fcntl|sys/ioctl|sys/stat)\.h>", r"adapters/"),
+    _rule("output belongs to adapters (log through the engine's port)",
+          r"\b(printf|fprintf|puts|fputs|perror|syslog|vsyslog)\s*\(", r"adapters/"),
+    _rule("the pure layer allocates nothing",
+          r"\b(malloc|calloc|realloc|reallocarray|aligned_alloc|posix_memalign|strdup|asprintf|mmap)"
+          r"\s*\(", r"(state|ports|engine|adapters)/"),
+)
+_INCLUDE = re.compile(r'#\s*include\s*"([^"]+)"')
+_NOISE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_RTSLIB = re.compile(r"^\s*(import|from)\s+rtslib")
+
+
+def code_only(text: str) -> str:
+    """Comments and literals blanked, but for the names in #include; line numbers stay."""
+
+    def blank(matched: re.Match[str]) -> str:
+        line_start = text.rfind("\n", 0, matched.start()) + 1
+        if re.match(r"\s*#\s*include\s*$", text[line_start:matched.start()]):
+            return matched[0]
+        return re.sub(r"[^\n]", " ", matched[0])
+
+    return _NOISE.sub(blank, text)
+
+
+def faults_of_source(handler: Path, file: Path) -> Iterator[tuple[int, str]]:
+    inside = file.relative_to(handler)
+    layer = inside.parts[0]
+    for number, line in enumerate(code_only(file.read_text()).splitlines(), 1):
+        for rule in RULES:
+            # A member of a struct (ops->open(...)) is no call of the function with that name.
+            found = next((m for m in rule.pattern.finditer(line)
+                          if not re.search(r"(->|\.)\s*$", line[:m.start()])
+                          and not _is_pointer_member(line, m)), None)
+            if found and not rule.allowed.match(inside.as_posix()):
+                yield number, f"'{found[0].strip()}': {rule.what}"
+        include = _INCLUDE.search(line)
+        if include and (other := _layer_of(handler, file, include[1])):
+            if other in LAYERS and other not in LAYERS[layer]:
+                yield number, f"{layer} includes '{include[1]}' of {other}"
+
+
+def _is_pointer_member(line: str, matched: re.Match[str]) -> bool:
+    """`void (*open)(...)`: its name is followed by a bracket that closes, not by one that opens."""
+    return line[:matched.start()].rstrip().endswith("(*")
+
+
+def _layer_of(handler: Path, file: Path, include: str) -> str | None:
+    """Found as the compiler does it; a header that isn't there (yet) by the folder it names."""
+    for base in (file.parent, handler):
+        target = (base / include).resolve()
+        if target.is_file() and target.is_relative_to(handler.resolve()):
+            return target.relative_to(handler.resolve()).parts[0]
+    return next((part for part in Path(include).parts[:-1] if part in LAYERS), None)
+
+
+def faults_of_python(root: Path) -> Iterator[str]:
+    package = root / "python" / "iraid"
+    for file in sorted(package.rglob("*.py")):
+        if file == package / "lio" / "target.py":
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            if _RTSLIB.match(line):
+                yield f"{file.relative_to(root)}:{number}: rtslib belongs to lio/target.py"
+
+
+def main(arguments: list[str]) -> int:
+    root = Path(arguments[0]) if arguments else ROOT
+    handler = root / "handler"
+    sources = sorted(file for layer in LAYERS for suffix in ("*.c", "*.h")
+                     for file in (handler / layer).rglob(suffix))
+    if not sources:
+        print(f"check-layers: no sources under {handler}", file=sys.stderr)
+        return 2
+    faults = [f"{file.relative_to(root)}:{number}: {text}" for file in sources
+              for number, text in faults_of_source(handler, file)]
+    faults += faults_of_python(root)
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
