@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import backend_probe
 import pytest
 
 if os.environ.get("IRAID_BUILD_DIR") == "installed":
@@ -18,6 +19,7 @@ if os.environ.get("IRAID_BUILD_DIR") == "installed":
 
 HERE = Path(__file__).parent
 _numbers = itertools.count()
+start = backend_probe.start  # a fixture
 
 
 def missing() -> str:

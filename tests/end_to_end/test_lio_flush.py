@@ -4,19 +4,14 @@ Whoever hears GOOD from a flush after that is told a lie.  The backstore is a fi
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from backend_probe import result
 
 from iraid_dev.stack import lio_targets
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
-from test_backend_iscsi import start  # noqa: E402, F401
-from test_backend_statuses import result  # noqa: E402
-
-from iraid_dev.stack.tools import run  # noqa: E402
+from iraid_dev.stack.tools import run
 
 pytestmark = pytest.mark.timeout(120)
 MIB = 1 << 20
@@ -35,12 +30,12 @@ def member(memory_folder: Path) -> Iterator[str]:
         run("umount", "-l", small)
 
 
-def is_there(probe, at: int) -> bool:  # noqa: ANN001
+def is_there(probe, at: int) -> bool:
     return probe.ask(f"read {at * MIB} {MIB} {at + 1}").endswith("same")
 
 
 @pytest.mark.parametrize("fua", ["", " fua"], ids=["written back", "with FUA"])
-def test_what_a_full_disk_lost_is_told(member: str, start, fua: str) -> None:  # noqa: F811
+def test_what_a_full_disk_lost_is_told(member: str, start, fua: str) -> None:
     probe = start(member, "key=aa11", "deadline_ms=5000")
     probe.open()
     asked = [f"write {at * MIB} {MIB} {at + 1}{fua}" for at in range(WRITTEN_MIB)]

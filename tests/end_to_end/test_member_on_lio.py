@@ -6,14 +6,12 @@ persistent reservations.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from backend_probe import SECOND
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
-from test_backend_iscsi import SECOND, start  # noqa: E402, F401
 
 PING_SECONDS = 15
 
@@ -29,7 +27,7 @@ def member(request, memory_folder: Path, monkeypatch) -> Iterator[str]:
 
 
 @pytest.mark.timeout(120)
-def test_pings_are_survived_under_load(member, start) -> None:  # noqa: F811
+def test_pings_are_survived_under_load(member, start) -> None:
     probe = start(member, "key=aa11", "deadline_ms=10000")
     probe.open()
     probe.say(f"bench write 32 1048576 {PING_SECONDS + 3}")
@@ -39,7 +37,7 @@ def test_pings_are_survived_under_load(member, start) -> None:  # noqa: F811
 
 
 @pytest.mark.timeout(120)
-def test_one_gateway_at_a_time(member, start) -> None:  # noqa: F811
+def test_one_gateway_at_a_time(member, start) -> None:
     first = start(member, "key=aa11", "deadline_ms=10000")
     assert "reservation=1" in first.open()
     second = start(member, *SECOND, "deadline_ms=10000")

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import backend_probe
 import pytest
 
 from iraid_dev.stack.farm import TargetFarm
@@ -23,6 +24,7 @@ MEMBER_BYTES = 24 << 20  # enough for several regions of 64K chunks, and quick t
 ROOM_BYTES_MIN = 2 << 30
 _figures = pytest.StashKey[list[str]]()
 _failed = pytest.StashKey[bool]()
+start = backend_probe.start  # a fixture
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,3 +114,10 @@ def gateway(make_gateway: Callable[[], Gateway]) -> Gateway:
     made = make_gateway()
     made.start()
     return made
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Iterator[TargetFarm]:
+    """One target."""
+    with TargetFarm(tmp_path) as farm:
+        yield farm

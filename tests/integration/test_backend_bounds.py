@@ -15,9 +15,9 @@ import time
 
 import fake_target as fake
 import pytest
+from backend_probe import pattern, result
 from fake_target import NO_TAG, FakeTarget, Reply, Reservations, after, sense, to_reads
-from test_backend_iscsi import farm, pattern, start  # noqa: F401
-from test_backend_statuses import EIO, ENOTCONN, opened, result
+from test_backend_statuses import EIO, ENOTCONN, opened
 from test_iscsi_admin import LOGIN, UNREACHABLE, admin
 
 pytestmark = pytest.mark.timeout(60)
@@ -27,20 +27,20 @@ STALLED = r"closed ETIMEDOUT .*no progress"
 OVERDUE = r"closed ETIMEDOUT .* is not done"
 
 
-def wait_for(condition, seconds: float = 20.0) -> None:  # noqa: ANN001
+def wait_for(condition, seconds: float = 20.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
 
 
-def ends(probe, ios: int, reason: str) -> None:  # noqa: ANN001
+def ends(probe, ios: int, reason: str) -> None:
     assert [result(probe.line()) for _ in range(ios)] == [ENOTCONN] * ios
     closed = probe.line()
     assert re.match(reason, closed), closed
 
 
-def write_in_parts(start, part_bytes: int, pause_seconds: float, reason: str) -> None:  # noqa: ANN001, F811
+def write_in_parts(start, part_bytes: int, pause_seconds: float, reason: str) -> None:
     """256 KiB, of which the target asks for a part at a time."""
     with FakeTarget(keys=fake.ONLY_WHAT_IS_ASKED_FOR, r2t_bytes=(part_bytes,)) as target:
         target.r2t_pause_seconds = pause_seconds
@@ -57,7 +57,7 @@ def write_in_parts(start, part_bytes: int, pause_seconds: float, reason: str) ->
     ids=["NOP-In", "asynchronous message", "Reject", "SCSI response", "task management"],
 )  # fmt: skip
 @pytest.mark.parametrize("io", ["read 0 4096 1", "write 0 4096 1", "flush"])
-def test_a_pdu_that_drips_is_no_progress(start, opcode, io) -> None:  # noqa: F811
+def test_a_pdu_that_drips_is_no_progress(start, opcode, io) -> None:
     with FakeTarget() as target:
         probe = opened(start, target, SHORT)
         target.rules.append(lambda command: fake.SILENCE if command.opcode != 0 else None)
@@ -70,7 +70,7 @@ def test_a_pdu_that_drips_is_no_progress(start, opcode, io) -> None:  # noqa: F8
         ends(probe, 1, STALLED)
 
 
-def test_an_idle_session_whose_target_only_drips_a_ping_is_closed(start) -> None:  # noqa: F811
+def test_an_idle_session_whose_target_only_drips_a_ping_is_closed(start) -> None:
     """The keep-alive is a command as any other."""
     with FakeTarget() as target:
         probe = opened(start, target, SHORT)
@@ -79,7 +79,7 @@ def test_an_idle_session_whose_target_only_drips_a_ping_is_closed(start) -> None
         assert re.match(STALLED, probe.line())
 
 
-def test_data_that_drips_is_no_progress(start) -> None:  # noqa: F811
+def test_data_that_drips_is_no_progress(start) -> None:
     """Sixteen bytes at a time: far below any link."""
     with FakeTarget() as target:
         probe = opened(start, target, SHORT)
@@ -90,7 +90,7 @@ def test_data_that_drips_is_no_progress(start) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("status", [False, True])
-def test_empty_data_is_no_progress(start, status) -> None:  # noqa: F811
+def test_empty_data_is_no_progress(start, status) -> None:
     with FakeTarget() as target:
         probe = opened(start, target, SHORT)
         empty = Reply(places=((0, 0),) * 100000, pause_seconds=DEADLINE / 40, data=b"x", status_apart=status)
@@ -101,7 +101,7 @@ def test_empty_data_is_no_progress(start, status) -> None:  # noqa: F811
 
 @pytest.mark.parametrize("target_tag", [NO_TAG, 1], ids=["asks for nothing", "wants an answer"])
 @pytest.mark.parametrize("closed", [False, True], ids=["window open", "window closed"])
-def test_pings_are_no_progress(start, target_tag, closed) -> None:  # noqa: F811
+def test_pings_are_no_progress(start, target_tag, closed) -> None:
     """Nor are the answers to them, which the target's kernel takes; also where no command may be sent."""
     with FakeTarget() as target:
         target.window = 8
@@ -135,11 +135,11 @@ def test_pings_are_no_progress(start, target_tag, closed) -> None:  # noqa: F811
         over.set()
 
 
-def test_requests_for_single_bytes_are_no_progress(start) -> None:  # noqa: F811
+def test_requests_for_single_bytes_are_no_progress(start) -> None:
     write_in_parts(start, 1, DEADLINE / 20, STALLED)
 
 
-def test_a_window_that_never_opens_again_ends_the_session(start) -> None:  # noqa: F811
+def test_a_window_that_never_opens_again_ends_the_session(start) -> None:
     with FakeTarget() as target:
         target.window = 4
         probe = opened(start, target, SHORT)
@@ -160,7 +160,7 @@ def drips(command: fake.Command) -> Reply | None:
     return Reply(data=bytes(command.expected_bytes), chunk_bytes=4096, pause_seconds=DEADLINE / 3)
 
 
-def one_after_another(*replies: Reply):  # noqa: ANN201
+def one_after_another(*replies: Reply):
     """Each after most of a deadline."""
     waiting = itertools.cycle(replies)
 
@@ -173,7 +173,7 @@ def one_after_another(*replies: Reply):  # noqa: ANN201
     return rule
 
 
-def test_data_that_trickles_ends_by_the_bound(start) -> None:  # noqa: F811
+def test_data_that_trickles_ends_by_the_bound(start) -> None:
     with FakeTarget(size_bytes=4 << 20) as target:
         probe = opened(start, target, SHORT)
         target.rules.append(drips)
@@ -187,7 +187,7 @@ def test_data_that_trickles_ends_by_the_bound(start) -> None:  # noqa: F811
     [(sense(6, 0x2A01),), (sense(6, 0x2A01), sense(6, 0x3F0E), fake.BUSY), (sense(6, 0x2907),)],
     ids=["attentions", "attentions and busy", "nexus losses"],
 )
-def test_repeats_do_not_start_the_clock_again(start, io, replies) -> None:  # noqa: F811
+def test_repeats_do_not_start_the_clock_again(start, io, replies) -> None:
     with FakeTarget() as target:
         probe = opened(start, target, SHORT)
         target.rules.append(one_after_another(*replies))
@@ -201,7 +201,7 @@ def test_repeats_do_not_start_the_clock_again(start, io, replies) -> None:  # no
             assert re.match(OVERDUE, probe.line())
 
 
-def test_what_waits_behind_slow_commands_ends_by_the_bound_too(start) -> None:  # noqa: F811
+def test_what_waits_behind_slow_commands_ends_by_the_bound_too(start) -> None:
     """64 commands are under way; what was given to the adapter with them counts from the same moment."""
     with FakeTarget(size_bytes=4 << 20) as target:
         probe = opened(start, target, SHORT)
@@ -213,7 +213,7 @@ def test_what_waits_behind_slow_commands_ends_by_the_bound_too(start) -> None:  
         assert {result(line) for line in lines[:-1]} <= {0, ENOTCONN}
 
 
-def test_a_read_whose_memory_was_taken_back_ends_by_the_bound_too(start) -> None:  # noqa: F811
+def test_a_read_whose_memory_was_taken_back_ends_by_the_bound_too(start) -> None:
     with FakeTarget(size_bytes=4 << 20) as target:
         probe = opened(start, target, SHORT)
         target.rules.append(drips)
@@ -224,14 +224,14 @@ def test_a_read_whose_memory_was_taken_back_ends_by_the_bound_too(start) -> None
         assert probe.ask("poisoned") == "poisoned 1 touched 0"
 
 
-def test_a_write_that_is_asked_for_bit_by_bit_ends_by_the_bound(start) -> None:  # noqa: F811
+def test_a_write_that_is_asked_for_bit_by_bit_ends_by_the_bound(start) -> None:
     write_in_parts(start, 4096, DEADLINE / 3, OVERDUE)
 
 
 # What is no fault of the target
 
 
-def test_a_slow_link_is_still_none(start) -> None:  # noqa: F811
+def test_a_slow_link_is_still_none(start) -> None:
     """4 KiB of each of 8 reads in turn: none is answered within a deadline, all within the bound."""
     with FakeTarget() as target:
         probe = opened(start, target, "deadline_ms=1000")
@@ -242,7 +242,7 @@ def test_a_slow_link_is_still_none(start) -> None:  # noqa: F811
         assert [probe.line() for _ in range(2)] == ["read 0 32768 0 same"] * 2
 
 
-def test_time_in_which_the_gateway_stood_still_is_not_held_against_the_target(start) -> None:  # noqa: F811
+def test_time_in_which_the_gateway_stood_still_is_not_held_against_the_target(start) -> None:
     """What the target answered meanwhile fills the socket's buffer, and goes on to come."""
     with FakeTarget(size_bytes=4 << 20) as target:
         probe = opened(start, target, "deadline_ms=1000")  # longer: it is the machine that must not stand still
@@ -260,7 +260,7 @@ def test_time_in_which_the_gateway_stood_still_is_not_held_against_the_target(st
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_a_target_that_answers_after_the_gateway_stood_still_is_in_time(start, busy) -> None:  # noqa: F811
+def test_a_target_that_answers_after_the_gateway_stood_still_is_in_time(start, busy) -> None:
     """Nothing has come yet when the gateway goes on: its own pause does not count as the target's silence."""
     with FakeTarget() as target:
         probe = opened(start, target, "deadline_ms=1000")
@@ -286,7 +286,7 @@ def test_a_target_that_answers_after_the_gateway_stood_still_is_in_time(start, b
 
 
 @pytest.mark.parametrize("jump", [1, 1000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
-def test_odd_status_numbers_harm_nobody(start, jump) -> None:  # noqa: F811
+def test_odd_status_numbers_harm_nobody(start, jump) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         for number in range(20):
@@ -298,7 +298,7 @@ def test_odd_status_numbers_harm_nobody(start, jump) -> None:  # noqa: F811
 # Before and after
 
 
-def test_a_target_daemon_that_restarts_is_open_again_as_soon_as_it_can_be(farm, start) -> None:  # noqa: F811
+def test_a_target_daemon_that_restarts_is_open_again_as_soon_as_it_can_be(farm, start) -> None:
     """Each attempt before that ends at once and costs nothing; it is met in all its half-ready states."""
     probe = start(farm.member(0), "key=7", "connect_ms=20000")
     probe.open()
@@ -325,7 +325,7 @@ def test_a_target_daemon_that_restarts_is_open_again_as_soon_as_it_can_be(farm, 
         assert probe.ask("read 0 4096 1") == "read 0 4096 0 same"
 
 
-def pdu(opcode: int, flags: int = 0x80, length: int = 0, more: bytes = bytes(28)):  # noqa: ANN201
+def pdu(opcode: int, flags: int = 0x80, length: int = 0, more: bytes = bytes(28)):
     """One that carries the tag of the login request."""
 
     def of_tag(tag: int) -> bytes:
@@ -350,7 +350,7 @@ HUGE_R2T = bytes(4) + struct.pack(">IIIIII", 1, 0, 64, 0, 0, 0xFFFFFFFF)
         "message", "Reject", "command", "text without end",
     ],
 )  # fmt: skip
-def test_what_does_not_belong_into_a_login_ends_the_attempt(start, intruder, behind) -> None:  # noqa: F811
+def test_what_does_not_belong_into_a_login_ends_the_attempt(start, intruder, behind) -> None:
     """libiscsi would follow a NULL pointer for some, and never come back for others."""
     with FakeTarget() as target:
         target.login_postscript, target.login_instead = intruder, not behind
@@ -363,7 +363,7 @@ def test_what_does_not_belong_into_a_login_ends_the_attempt(start, intruder, beh
 
 
 @pytest.mark.parametrize("what", ["login", "redirections", "questions", "attentions", "data"])
-def test_an_opening_ends_in_time_whatever_drips(start, what) -> None:  # noqa: F811
+def test_an_opening_ends_in_time_whatever_drips(start, what) -> None:
     with FakeTarget() as target, FakeTarget() as other:
         if what == "login":
             target.login_pause_seconds = 0.15
@@ -383,7 +383,7 @@ def test_an_opening_ends_in_time_whatever_drips(start, what) -> None:  # noqa: F
 
 
 @pytest.mark.parametrize("what", ["silent", "drips", "attentions"])
-def test_a_release_ends_in_time_whatever_drips(start, what) -> None:  # noqa: F811
+def test_a_release_ends_in_time_whatever_drips(start, what) -> None:
     """Deadlines are far away, so that only the release's own bound can end it."""
     with FakeTarget() as target:
         target.rules.append(Reservations())

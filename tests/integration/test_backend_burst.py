@@ -12,9 +12,9 @@ from typing import Any
 import fake_target as fake
 import nbd
 import pytest
+from backend_probe import result
 from fake_target import FakeTarget, sense
-from test_backend_iscsi import start  # noqa: F401
-from test_backend_statuses import opened, result
+from test_backend_statuses import opened
 
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import Gateway, wait_until
@@ -98,7 +98,7 @@ class CachingTarget(FakeTarget):
 
 
 @pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
-def test_a_flush_behind_a_lost_cache_is_not_believed(start, reason) -> None:  # noqa: F811
+def test_a_flush_behind_a_lost_cache_is_not_believed(start, reason) -> None:
     with CachingTarget() as target:
         probe = opened(start, target)
         assert result(probe.ask("write 0 4096 1")) == 0
@@ -110,7 +110,7 @@ def test_a_flush_behind_a_lost_cache_is_not_believed(start, reason) -> None:  # 
         assert "flush 0 0 0" not in lines
 
 
-def test_a_flush_behind_one_that_failed_is_not_believed(start) -> None:  # noqa: F811
+def test_a_flush_behind_one_that_failed_is_not_believed(start) -> None:
     with CachingTarget(fua=False) as target:
         probe = opened(start, target)
         assert result(probe.ask("write 0 4096 1")) == 0
@@ -123,7 +123,7 @@ def test_a_flush_behind_one_that_failed_is_not_believed(start) -> None:  # noqa:
 
 
 @pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
-def test_nor_behind_a_keep_alive_that_hears_of_a_lost_cache(start, reason) -> None:  # noqa: F811
+def test_nor_behind_a_keep_alive_that_hears_of_a_lost_cache(start, reason) -> None:
     with CachingTarget() as target:
         probe = opened(start, target)
         assert result(probe.ask("write 0 4096 1")) == 0
@@ -133,7 +133,7 @@ def test_nor_behind_a_keep_alive_that_hears_of_a_lost_cache(start, reason) -> No
         assert "flush 0 0 0" not in [probe.line() for _ in range(2)]
 
 
-def test_a_write_behind_a_keep_alive_that_hears_of_a_new_cache_is_not_taken_for_safe(start) -> None:  # noqa: F811
+def test_a_write_behind_a_keep_alive_that_hears_of_a_new_cache_is_not_taken_for_safe(start) -> None:
     with FakeTarget(write_cache=False) as target:
         probe = opened(start, target)
         connection = target.connections[-1]
@@ -154,7 +154,7 @@ def test_a_write_behind_a_keep_alive_that_hears_of_a_new_cache_is_not_taken_for_
         assert "write 0 4096 0" not in [probe.ask("write 0 4096 1"), probe.line()]
 
 
-def test_a_flush_that_is_answered_before_the_read_that_was_sent_first_is_not_believed(start) -> None:  # noqa: F811
+def test_a_flush_that_is_answered_before_the_read_that_was_sent_first_is_not_believed(start) -> None:
     """In one segment: the order of answers is the target's."""
     with CachingTarget() as target:
         probe = opened(start, target)

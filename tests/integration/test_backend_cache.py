@@ -6,9 +6,9 @@ import re
 
 import fake_target as fake
 import pytest
+from backend_probe import result
 from fake_target import ILLEGAL, FakeTarget, sense
-from test_backend_iscsi import start  # noqa: F401
-from test_backend_statuses import EIO, ENOTCONN, first, opened, result
+from test_backend_statuses import EIO, ENOTCONN, first, opened
 
 pytestmark = pytest.mark.timeout(60)
 DEFERRED = sense(3, 0x0C00, response_code=0x71)
@@ -22,7 +22,7 @@ WANTED = {
 IOS = {"read": "read 0 4096 1", "write": "write 0 4096 1", "flush": "flush"}
 
 
-def held(start, target: FakeTarget):  # noqa: ANN001, ANN201, F811
+def held(start, target: FakeTarget):
     target.rules.append(fake.Reservations())
     probe = opened(start, target, "key=1")
     assert result(probe.ask("write 0 4096 1")) == 0
@@ -33,14 +33,14 @@ def tell(target: FakeTarget, reply: fake.Reply, command: str) -> None:
     target.rules.insert(0, first(1, reply, WANTED[command]))
 
 
-def ended(probe, command: str) -> str:  # noqa: ANN001
+def ended(probe, command: str) -> str:
     """The line that says why; the command does not count as done."""
     if command in IOS:
         assert str(ENOTCONN) in probe.ask(IOS[command])
     return probe.line()
 
 
-def test_a_cache_is_kept_where_only_the_session_was_lost(start) -> None:  # noqa: F811
+def test_a_cache_is_kept_where_only_the_session_was_lost(start) -> None:
     with FakeTarget() as target:
         probe = held(start, target)
         target.connections[-1].close()
@@ -49,7 +49,7 @@ def test_a_cache_is_kept_where_only_the_session_was_lost(start) -> None:  # noqa
 
 
 @pytest.mark.parametrize("command", WANTED)
-def test_a_write_that_fails_after_its_answer_is_a_lost_cache(start, command) -> None:  # noqa: F811
+def test_a_write_that_fails_after_its_answer_is_a_lost_cache(start, command) -> None:
     """Told once, with whatever command comes next.  A read that failed would be mended, and the write forgotten."""
     with FakeTarget() as target:
         probe = held(start, target)
@@ -75,7 +75,7 @@ FAILED_FLUSHES = {
 
 @pytest.mark.parametrize("fua", ["", " fua"], ids=["flush", "write with FUA"])
 @pytest.mark.parametrize("reply", FAILED_FLUSHES.values(), ids=FAILED_FLUSHES)
-def test_a_flush_that_fails_is_a_lost_cache(start, reply, fua) -> None:  # noqa: F811
+def test_a_flush_that_fails_is_a_lost_cache(start, reply, fua) -> None:
     """The device gave up what it could not write: its next flush is GOOD."""
     with FakeTarget(fua=False) as target:
         probe = held(start, target)
@@ -86,7 +86,7 @@ def test_a_flush_that_fails_is_a_lost_cache(start, reply, fua) -> None:  # noqa:
         assert result(probe.ask("flush")) == 0
 
 
-def test_a_flush_that_is_not_done_yet_has_lost_nothing(start) -> None:  # noqa: F811
+def test_a_flush_that_is_not_done_yet_has_lost_nothing(start) -> None:
     with FakeTarget(fua=False) as target:
         probe = held(start, target)
         tell(target, sense(2, 0x0401), "flush")
@@ -97,7 +97,7 @@ def test_a_flush_that_is_not_done_yet_has_lost_nothing(start) -> None:  # noqa: 
         assert " kept=1" in line and " lost=1" not in line
 
 
-def test_it_is_a_lost_cache_also_where_it_is_told_while_the_next_session_opens(start) -> None:  # noqa: F811
+def test_it_is_a_lost_cache_also_where_it_is_told_while_the_next_session_opens(start) -> None:
     with FakeTarget() as target:
         probe = held(start, target)
         target.connections[-1].close()
@@ -109,7 +109,7 @@ def test_it_is_a_lost_cache_also_where_it_is_told_while_the_next_session_opens(s
 
 @pytest.mark.parametrize("holder", [0, 2], ids=["nobody", "another"])
 @pytest.mark.parametrize("opcode", [0, 0x1A, 0x5E], ids=["reset", "mode sense", "read reservation"])
-def test_a_power_on_while_a_session_opens_takes_its_reservation_along(start, opcode, holder) -> None:  # noqa: F811
+def test_a_power_on_while_a_session_opens_takes_its_reservation_along(start, opcode, holder) -> None:
     """Told as 29/00 when that is expected of our own reset: only the reservation, read once more, shows it."""
     with FakeTarget() as target:
         probe = held(start, target)
@@ -137,7 +137,7 @@ def test_a_power_on_while_a_session_opens_takes_its_reservation_along(start, opc
 
 @pytest.mark.parametrize("command", WANTED)
 @pytest.mark.parametrize("reply", [POWER_ON, INTERNAL_RESET], ids=["power on", "internal reset"])
-def test_a_reservation_that_is_still_there_does_not_make_up_for_lost_power(start, command, reply) -> None:  # noqa: F811
+def test_a_reservation_that_is_still_there_does_not_make_up_for_lost_power(start, command, reply) -> None:
     with FakeTarget() as target:
         probe = held(start, target)
         tell(target, reply, command)
@@ -146,7 +146,7 @@ def test_a_reservation_that_is_still_there_does_not_make_up_for_lost_power(start
 
 
 @pytest.mark.parametrize("code", [0x2900, 0x2903], ids=["any of them", "bus device reset"])
-def test_a_reset_leaves_the_cache_alone(start, code) -> None:  # noqa: F811
+def test_a_reset_leaves_the_cache_alone(start, code) -> None:
     with FakeTarget() as target:
         probe = held(start, target)
         tell(target, sense(6, code), "write")
@@ -155,7 +155,7 @@ def test_a_reset_leaves_the_cache_alone(start, code) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("command", WANTED)
-def test_a_device_without_a_cache_that_loses_a_write_has_one_from_then_on(start, command) -> None:  # noqa: F811
+def test_a_device_without_a_cache_that_loses_a_write_has_one_from_then_on(start, command) -> None:
     """It lies of its cache: flushes have to be sent to it."""
     with FakeTarget(write_cache=False) as target:
         probe = held(start, target)
@@ -167,7 +167,7 @@ def test_a_device_without_a_cache_that_loses_a_write_has_one_from_then_on(start,
 
 
 @pytest.mark.parametrize("command", WANTED)
-def test_a_cache_that_is_switched_on_is_seen_at_once(start, command) -> None:  # noqa: F811
+def test_a_cache_that_is_switched_on_is_seen_at_once(start, command) -> None:
     with FakeTarget(write_cache=False) as target:
         probe = held(start, target)
         target.write_cache = True
@@ -176,7 +176,7 @@ def test_a_cache_that_is_switched_on_is_seen_at_once(start, command) -> None:  #
         assert " write_cache=1 " in probe.open()
 
 
-def test_a_cache_that_is_switched_on_while_a_session_opens_is_seen(start) -> None:  # noqa: F811
+def test_a_cache_that_is_switched_on_while_a_session_opens_is_seen(start) -> None:
     """After it was asked for, so the next session asks again."""
     with FakeTarget(write_cache=False) as target:
         target.rules.append(fake.Reservations())
@@ -200,7 +200,7 @@ def test_a_cache_that_is_switched_on_while_a_session_opens_is_seen(start) -> Non
         assert " write_cache=1 " in probe.open()
 
 
-def test_fua_is_not_believed_of_a_lio_with_a_cache(start) -> None:  # noqa: F811
+def test_fua_is_not_believed_of_a_lio_with_a_cache(start) -> None:
     """Its file backstore says GOOD whatever became of such a write; a flush tells."""
     for vendor, flushes in ((b"LIO-ORG ", 1), (b"IRAID   ", 0)):
         with FakeTarget() as target:
@@ -210,7 +210,7 @@ def test_fua_is_not_believed_of_a_lio_with_a_cache(start) -> None:  # noqa: F811
             assert sum(command.is_sync for command in target.commands) == flushes
 
 
-def test_nor_of_one_that_lost_a_write_and_says_that_it_has_none(start) -> None:  # noqa: F811
+def test_nor_of_one_that_lost_a_write_and_says_that_it_has_none(start) -> None:
     with FakeTarget(write_cache=False) as target:
         target.rules.append(fake.vendor(b"LIO-ORG "))
         probe = held(start, target)
@@ -223,7 +223,7 @@ def test_nor_of_one_that_lost_a_write_and_says_that_it_has_none(start) -> None: 
         assert sum(command.is_sync for command in target.commands) == before + 1
 
 
-def test_a_reset_that_the_keep_alive_hears_of_leaves_the_cache_alone(start) -> None:  # noqa: F811
+def test_a_reset_that_the_keep_alive_hears_of_leaves_the_cache_alone(start) -> None:
     with FakeTarget() as target:
         probe = held(start, target)
         tell(target, sense(6, 0x2903), "keep-alive")
@@ -231,14 +231,14 @@ def test_a_reset_that_the_keep_alive_hears_of_leaves_the_cache_alone(start) -> N
         assert " kept=1" in probe.open()
 
 
-def test_other_mode_parameters_cost_no_session(start) -> None:  # noqa: F811
+def test_other_mode_parameters_cost_no_session(start) -> None:
     with FakeTarget() as target:
         probe = held(start, target)
         tell(target, MODE_CHANGED, "write")
         assert result(probe.ask("write 0 4096 1")) == 0
 
 
-def test_flushes_that_were_sent_before_it_was_known_how_are_repeated_too(start) -> None:  # noqa: F811
+def test_flushes_that_were_sent_before_it_was_known_how_are_repeated_too(start) -> None:
     """A target that knows only SYNCHRONIZE CACHE(16), and is asked for several at once: none is a refusal."""
     with FakeTarget(fua=False) as target:
         target.rules.append(lambda command: ILLEGAL if command.opcode == 0x35 else None)

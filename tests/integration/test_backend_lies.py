@@ -7,9 +7,9 @@ import struct
 
 import fake_target as fake
 import pytest
+from backend_probe import pattern, result
 from fake_target import OVERFLOW, UNDERFLOW, FakeTarget, Reply, Reservations, to_reads
-from test_backend_iscsi import pattern, start  # noqa: F401
-from test_backend_statuses import EIO, ENOTCONN, opened, result
+from test_backend_statuses import EIO, ENOTCONN, opened
 from test_iscsi_admin import IO, UNFIT, admin
 
 pytestmark = pytest.mark.timeout(60)
@@ -35,7 +35,7 @@ def measured(line: str) -> tuple[int, int]:
 @claims
 @apart
 @pytest.mark.parametrize("length", [0, 512, 65024], ids=["nothing", "a block", "all but one"])
-def test_a_read_that_is_short_is_no_success_whatever_is_claimed(start, claim, status_apart, length) -> None:  # noqa: F811
+def test_a_read_that_is_short_is_no_success_whatever_is_claimed(start, claim, status_apart, length) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         assert result(probe.ask("write 0 65536 3")) == 0
@@ -49,7 +49,7 @@ def test_a_read_that_is_short_is_no_success_whatever_is_claimed(start, claim, st
 
 @apart
 @pytest.mark.parametrize("claim", [(UNDERFLOW, 512), (UNDERFLOW, 0), (OVERFLOW, 512)], ids=["under", "under 0", "over"])
-def test_a_read_that_is_whole_but_said_to_be_short_is_no_success(start, claim, status_apart) -> None:  # noqa: F811
+def test_a_read_that_is_whole_but_said_to_be_short_is_no_success(start, claim, status_apart) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         whole = Reply(data=pattern(0, 65536, 3), residual=claim, status_apart=status_apart)
@@ -72,7 +72,7 @@ def test_a_read_that_is_whole_but_said_to_be_short_is_no_success(start, claim, s
     ],
     ids=["twice", "overlapping", "turned round", "a hole", "the end only", "the end twice", "behind the end", "far away"],
 )  # fmt: skip
-def test_data_that_adds_up_but_leaves_a_hole_ends_the_session(start, places, status_apart) -> None:  # noqa: F811
+def test_data_that_adds_up_but_leaves_a_hole_ends_the_session(start, places, status_apart) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         torn = Reply(data=pattern(0, 8192, 3), extra=bytes(512), places=places, status_apart=status_apart)
@@ -83,7 +83,7 @@ def test_data_that_adds_up_but_leaves_a_hole_ends_the_session(start, places, sta
         assert probe.ask("poisoned").endswith("touched 0")
 
 
-def test_an_empty_data_in_costs_nothing(start) -> None:  # noqa: F811
+def test_an_empty_data_in_costs_nothing(start) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         places = ((0, 0), (0, 4096), (4096, 0), (4096, 4096), (8192, 0))
@@ -93,7 +93,7 @@ def test_an_empty_data_in_costs_nothing(start) -> None:  # noqa: F811
 
 @claims
 @pytest.mark.parametrize("io", ["write 0 65536 1", "zero 0 4096"])
-def test_a_write_whose_data_nobody_asked_for_is_no_success(start, io, claim) -> None:  # noqa: F811
+def test_a_write_whose_data_nobody_asked_for_is_no_success(start, io, claim) -> None:
     with FakeTarget(keys=fake.ONLY_WHAT_IS_ASKED_FOR, asks_for_data=False) as target:
         probe = opened(start, target)
         target.rules.append(
@@ -108,7 +108,7 @@ def test_a_write_whose_data_nobody_asked_for_is_no_success(start, io, claim) -> 
 @apart
 @pytest.mark.parametrize("ten", [False, True], ids=["READ CAPACITY(16)", "READ CAPACITY(10)"])
 @pytest.mark.parametrize("length", [0, 4, 7])
-def test_a_size_that_did_not_come_is_not_believed(start, capfd, claim, status_apart, ten, length) -> None:  # noqa: F811
+def test_a_size_that_did_not_come_is_not_believed(start, capfd, claim, status_apart, ten, length) -> None:
     """Also not the one that stands where the answer of the last time was."""
     with FakeTarget(size_bytes=SIZE) as target:
         if ten:
@@ -139,7 +139,7 @@ QUESTIONS = {
 @apart
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("nothing", [True, False], ids=["nothing", "one byte less"])
-def test_a_device_that_does_not_answer_is_not_used(start, claim, status_apart, question, nothing) -> None:  # noqa: F811
+def test_a_device_that_does_not_answer_is_not_used(start, claim, status_apart, question, nothing) -> None:
     opcode, enough, words = QUESTIONS[question]
     with FakeTarget() as target:
         reservations = Reservations()
@@ -156,7 +156,7 @@ def test_a_device_that_does_not_answer_is_not_used(start, claim, status_apart, q
 
 
 @pytest.mark.parametrize("action", [6, 1], ids=["REGISTER", "RESERVE"])
-def test_a_reservation_is_not_believed_before_the_key_was_asked_for(start, action) -> None:  # noqa: F811
+def test_a_reservation_is_not_believed_before_the_key_was_asked_for(start, action) -> None:
     with FakeTarget(keys=fake.ONLY_WHAT_IS_ASKED_FOR) as target:
         reservations = Reservations()
 

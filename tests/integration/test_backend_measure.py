@@ -8,9 +8,9 @@ import time
 
 import fake_target as fake
 import pytest
+from backend_probe import on_disk, pattern, result
 from fake_target import FakeTarget, sense
-from test_backend_iscsi import farm, on_disk, pattern, start  # noqa: F401
-from test_backend_statuses import ALWAYS, DEADLINE_MS, EIO, ENOTCONN, first, opened, result
+from test_backend_statuses import ALWAYS, DEADLINE_MS, EIO, ENOTCONN, first, opened
 
 pytestmark = pytest.mark.timeout(60)
 SIZE = 1 << 20
@@ -31,11 +31,11 @@ def measured(line: str) -> tuple[int, int]:
     return int(error), int(size)
 
 
-def works(probe) -> bool:  # noqa: ANN001
+def works(probe) -> bool:
     return result(probe.ask("write 4096 4096 9")) == 0 and probe.ask("read 4096 4096 9").endswith("0 same")
 
 
-def test_a_size_that_has_not_changed_is_told(start) -> None:  # noqa: F811
+def test_a_size_that_has_not_changed_is_told(start) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
         assert measured(probe.ask("measure")) == (0, SIZE)
@@ -43,7 +43,7 @@ def test_a_size_that_has_not_changed_is_told(start) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("ten", [False, True], ids=["READ CAPACITY(16)", "READ CAPACITY(10)"])
-def test_what_a_device_has_grown_by_can_be_used_once_it_is_measured(start, capfd, ten) -> None:  # noqa: F811
+def test_what_a_device_has_grown_by_can_be_used_once_it_is_measured(start, capfd, ten) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         if ten:
             target.rules.append(lambda command: fake.ILLEGAL if command.opcode >= 0x80 else None)
@@ -65,7 +65,7 @@ def test_what_a_device_has_grown_by_can_be_used_once_it_is_measured(start, capfd
         assert capfd.readouterr().err.count(grown) == 1
 
 
-def test_a_device_that_shrank_keeps_the_size_it_had_and_its_io(start, capfd) -> None:  # noqa: F811
+def test_a_device_that_shrank_keeps_the_size_it_had_and_its_io(start, capfd) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
         reply = capacity_16(SIZE // 512 - 1)
@@ -106,7 +106,7 @@ def test_a_device_that_shrank_keeps_the_size_it_had_and_its_io(start, capfd) -> 
         "response code 1", "unknown status", "attentions for ever",
     ],
 )  # fmt: skip
-def test_an_answer_that_is_none_changes_nothing_and_is_told(start, capfd, reply, words) -> None:  # noqa: F811
+def test_an_answer_that_is_none_changes_nothing_and_is_told(start, capfd, reply, words) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
         target.rules.append(lambda command: reply if command.is_capacity else None)
@@ -121,7 +121,7 @@ def test_an_answer_that_is_none_changes_nothing_and_is_told(start, capfd, reply,
         assert measured(probe.ask("measure")) == (0, 2 * SIZE)
 
 
-def test_a_ten_byte_device_that_outgrew_its_command_is_told_apart(start, capfd) -> None:  # noqa: F811
+def test_a_ten_byte_device_that_outgrew_its_command_is_told_apart(start, capfd) -> None:
     beyond = fake.Reply(data=struct.pack(">II", 0xFFFFFFFF, 512))
     with FakeTarget(size_bytes=SIZE) as target:
         target.rules.append(lambda command: fake.ILLEGAL if command.opcode >= 0x80 else None)
@@ -136,7 +136,7 @@ def test_a_ten_byte_device_that_outgrew_its_command_is_told_apart(start, capfd) 
     "reply", [CHANGED, sense(6, 0x3F0E), sense(0xB, 0x4700), fake.BUSY, fake.NOT_READY],
     ids=["capacity changed", "LUNs changed", "aborted", "busy", "not ready"],
 )  # fmt: skip
-def test_the_question_is_repeated_as_any_other_command(start, reply) -> None:  # noqa: F811
+def test_the_question_is_repeated_as_any_other_command(start, reply) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
         target.resize(2 * SIZE)
@@ -145,7 +145,7 @@ def test_the_question_is_repeated_as_any_other_command(start, reply) -> None:  #
         assert len(target.commands) == 3
 
 
-def test_no_answer_ends_the_session_within_its_deadline(start) -> None:  # noqa: F811
+def test_no_answer_ends_the_session_within_its_deadline(start) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
         target.rules.append(first(1, fake.SILENCE, capacity))
@@ -157,7 +157,7 @@ def test_no_answer_ends_the_session_within_its_deadline(start) -> None:  # noqa:
         assert measured(probe.ask("measure")) == (0, SIZE)
 
 
-def test_a_session_that_ends_meanwhile_answers_for_it(start) -> None:  # noqa: F811
+def test_a_session_that_ends_meanwhile_answers_for_it(start) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
         target.rules.append(first(ALWAYS, fake.BUSY, capacity))
@@ -167,7 +167,7 @@ def test_a_session_that_ends_meanwhile_answers_for_it(start) -> None:  # noqa: F
         assert measured(probe.ask("measure")) == (ENOTCONN, 0)
 
 
-def test_a_reset_that_it_meets_ends_the_session(start) -> None:  # noqa: F811
+def test_a_reset_that_it_meets_ends_the_session(start) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
         target.rules.append(first(1, sense(6, 0x2900), capacity))
@@ -175,7 +175,7 @@ def test_a_reset_that_it_meets_ends_the_session(start) -> None:  # noqa: F811
         assert re.match(r"closed ECONNRESET .* was reset", probe.line())
 
 
-def test_several_at_once_have_each_their_own_answer(start) -> None:  # noqa: F811
+def test_several_at_once_have_each_their_own_answer(start) -> None:
     sizes = iter([2, 3, 4])
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
@@ -186,7 +186,7 @@ def test_several_at_once_have_each_their_own_answer(start) -> None:  # noqa: F81
         assert [measured(probe.line()) for _ in range(3)] == [(0, 2 * SIZE), (0, 3 * SIZE), (0, 4 * SIZE)]
 
 
-def test_it_goes_beside_reads_and_writes(start) -> None:  # noqa: F811
+def test_it_goes_beside_reads_and_writes(start) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
         probe.say("load 16 4096")
@@ -201,7 +201,7 @@ def test_it_goes_beside_reads_and_writes(start) -> None:  # noqa: F811
 
 @pytest.mark.parametrize("io", ["read 4096 4096 0", "write 4096 4096 1", "flush", "zero 4096 4096"])
 @pytest.mark.parametrize("code", [0x2A09, 0x3F0E, 0x2A01], ids=["size", "LUNs", "mode parameters"])
-def test_attentions_are_told_once_and_harm_nothing(start, capfd, io, code) -> None:  # noqa: F811
+def test_attentions_are_told_once_and_harm_nothing(start, capfd, io, code) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
         for _ in range(3):
@@ -212,7 +212,7 @@ def test_attentions_are_told_once_and_harm_nothing(start, capfd, io, code) -> No
         assert ("its size has changed" in said) == (code == 0x2A09), said
 
 
-def test_an_attention_that_the_keep_alive_meets_is_told(start, capfd) -> None:  # noqa: F811
+def test_an_attention_that_the_keep_alive_meets_is_told(start, capfd) -> None:
     with FakeTarget(size_bytes=SIZE) as target:
         probe = opened(start, target)
         target.rules.append(first(1, CHANGED, lambda command: command.opcode == 0))
@@ -228,7 +228,7 @@ def test_an_attention_that_the_keep_alive_meets_is_told(start, capfd) -> None:  
 
 
 @pytest.mark.parametrize("loaded", [False, True], ids=["idle", "loaded"])
-def test_a_real_target_grows_under_its_session(farm, start, loaded) -> None:  # noqa: F811
+def test_a_real_target_grows_under_its_session(farm, start, loaded) -> None:
     old, new = 64 << 20, 96 << 20
     probe = start(farm.member(0), "key=7")
     probe.open()
@@ -247,7 +247,7 @@ def test_a_real_target_grows_under_its_session(farm, start, loaded) -> None:  # 
     assert on_disk(farm, new - 4096, 4096) == pattern(new - 4096, 4096, 3)
 
 
-def test_a_real_target_that_shrank_is_refused(farm, start, capfd) -> None:  # noqa: F811
+def test_a_real_target_that_shrank_is_refused(farm, start, capfd) -> None:
     probe = start(farm.member(0), "key=7")
     probe.open()
     farm.resize(0, 48 << 20)

@@ -9,15 +9,15 @@ import time
 
 import fake_target as fake
 import pytest
+from backend_probe import pattern, result
 from fake_target import FakeTarget, sense
-from test_backend_iscsi import pattern, start  # noqa: F401
 
 pytestmark = pytest.mark.timeout(60)
 DEADLINE_MS = 1000
 EIO, EACCES, EROFS, ENODATA, ENOTCONN = -5, -13, -30, -61, -107
 
 
-def first(count: int, reply: fake.Reply, wanted=lambda command: command.is_write):  # noqa: ANN001
+def first(count: int, reply: fake.Reply, wanted=lambda command: command.is_write):
     """A rule: the first so many of the wanted commands get this reply."""
     left = count
 
@@ -35,22 +35,18 @@ ALWAYS = 1 << 30
 REGISTER, RESERVE, RELEASE, REGISTER_AND_IGNORE = 0, 1, 2, 6  # PERSISTENT RESERVE OUT
 
 
-def opened(start, target: FakeTarget, *options: str):  # noqa: ANN001, ANN201, F811
+def opened(start, target: FakeTarget, *options: str):
     probe = start(target.member, f"deadline_ms={DEADLINE_MS}", *options)
     probe.open()
     target.commands.clear()
     return probe
 
 
-def result(line: str) -> int:
-    return int(line.split()[3])
-
-
 # Answers that are no failures
 
 
 @pytest.mark.parametrize("reply", [fake.BUSY, fake.QUEUE_FULL, fake.NOT_READY], ids=["busy", "full", "not ready"])
-def test_busy_is_repeated_after_growing_pauses(start, reply) -> None:  # noqa: F811
+def test_busy_is_repeated_after_growing_pauses(start, reply) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         target.rules.append(first(3, reply))
@@ -61,7 +57,7 @@ def test_busy_is_repeated_after_growing_pauses(start, reply) -> None:  # noqa: F
         assert target.disk[:4096] == pattern(0, 4096, 1)
 
 
-def test_busy_for_ever_fails_the_io_at_the_deadline_and_not_the_session(start) -> None:  # noqa: F811
+def test_busy_for_ever_fails_the_io_at_the_deadline_and_not_the_session(start) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         target.rules.append(first(ALWAYS, fake.BUSY))
@@ -75,7 +71,7 @@ def test_busy_for_ever_fails_the_io_at_the_deadline_and_not_the_session(start) -
     "reply", [sense(6, 0x2A09), sense(6, 0x2907), sense(0xB, 0x4700), fake.Reply(status=0x40)],
     ids=["capacity changed", "nexus loss", "aborted command", "task aborted"],
 )  # fmt: skip
-def test_attentions_and_aborts_are_repeated_at_once(start, reply) -> None:  # noqa: F811
+def test_attentions_and_aborts_are_repeated_at_once(start, reply) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         target.rules.append(first(2, reply))
@@ -83,7 +79,7 @@ def test_attentions_and_aborts_are_repeated_at_once(start, reply) -> None:  # no
         assert len(target.data_commands()) == 3
 
 
-def test_recovered_errors_are_successes(start) -> None:  # noqa: F811
+def test_recovered_errors_are_successes(start) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         target.rules.append(lambda command: sense(1, 0x0C01) if command.is_write else None)
@@ -117,7 +113,7 @@ def test_recovered_errors_are_successes(start) -> None:  # noqa: F811
         "short read", "read without data, response code 1",
     ],
 )  # fmt: skip
-def test_refusals_have_their_errors_and_the_session_lives(start, io, reply, error) -> None:  # noqa: F811
+def test_refusals_have_their_errors_and_the_session_lives(start, io, reply, error) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         target.rules.append(lambda command: reply if command.is_read or command.is_write else None)
@@ -126,7 +122,7 @@ def test_refusals_have_their_errors_and_the_session_lives(start, io, reply, erro
         assert result(probe.ask("write 4096 4096 1")) == 0
 
 
-def test_one_refused_part_fails_the_whole_io_once(start) -> None:  # noqa: F811
+def test_one_refused_part_fails_the_whole_io_once(start) -> None:
     with FakeTarget(transfer_blocks_max=8) as target:
         probe = opened(start, target)
         target.rules.append(
@@ -137,7 +133,7 @@ def test_one_refused_part_fails_the_whole_io_once(start) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("code", [0x2900, 0x2903], ids=["power on", "reset"])
-def test_a_reset_by_somebody_else_ends_the_session(start, code) -> None:  # noqa: F811
+def test_a_reset_by_somebody_else_ends_the_session(start, code) -> None:
     """Commands may have vanished, and the cache with them: to the engine it is a lost session."""
     with FakeTarget() as target:
         probe = opened(start, target)
@@ -154,7 +150,7 @@ def test_a_reset_by_somebody_else_ends_the_session(start, code) -> None:  # noqa
     [(True, True, ["write fua"]), (False, True, ["write", "sync"]), (False, False, ["write"])],
     ids=["FUA known", "FUA unknown", "no cache"],
 )
-def test_fua_reaches_the_medium(start, fua, write_cache, expected) -> None:  # noqa: F811
+def test_fua_reaches_the_medium(start, fua, write_cache, expected) -> None:
     with FakeTarget(fua=fua, write_cache=write_cache) as target:
         probe = opened(start, target)
         assert result(probe.ask("write 0 4096 1 fua")) == 0
@@ -165,7 +161,7 @@ def test_fua_reaches_the_medium(start, fua, write_cache, expected) -> None:  # n
         assert asked == expected
 
 
-def test_a_flush_that_fails_after_a_write_fails_the_fua_write(start) -> None:  # noqa: F811
+def test_a_flush_that_fails_after_a_write_fails_the_fua_write(start) -> None:
     with FakeTarget(fua=False) as target:
         probe = opened(start, target)
         target.rules.append(lambda command: sense(4, 0x4400) if command.is_sync else None)
@@ -177,7 +173,7 @@ def test_a_flush_that_fails_after_a_write_fails_the_fua_write(start) -> None:  #
 
 
 @pytest.mark.parametrize(("write_cache", "error"), [(False, 0), (True, EIO)])
-def test_a_target_without_synchronize_cache(start, write_cache, error) -> None:  # noqa: F811
+def test_a_target_without_synchronize_cache(start, write_cache, error) -> None:
     with FakeTarget(write_cache=write_cache) as target:
         probe = opened(start, target)
         target.rules.append(lambda command: fake.ILLEGAL if command.is_sync else None)
@@ -188,7 +184,7 @@ def test_a_target_without_synchronize_cache(start, write_cache, error) -> None: 
 # Sizes
 
 
-def test_commands_are_no_longer_than_the_device_takes(start) -> None:  # noqa: F811
+def test_commands_are_no_longer_than_the_device_takes(start) -> None:
     with FakeTarget(transfer_blocks_max=16) as target:
         probe = opened(start, target)
         assert result(probe.ask("write 512 65536 1 iov=9")) == 0
@@ -197,7 +193,7 @@ def test_commands_are_no_longer_than_the_device_takes(start) -> None:  # noqa: F
         assert len(target.data_commands()) == 16
 
 
-def test_targets_without_16_byte_commands_get_10_byte_ones(start) -> None:  # noqa: F811
+def test_targets_without_16_byte_commands_get_10_byte_ones(start) -> None:
     with FakeTarget() as target:
         target.rules.append(lambda command: fake.ILLEGAL if command.opcode >= 0x80 else None)
         probe = opened(start, target)
@@ -211,14 +207,14 @@ def test_targets_without_16_byte_commands_get_10_byte_ones(start) -> None:  # no
     [{"ImmediateData": "No", "InitialR2T": "Yes"}, {"ImmediateData": "No", "InitialR2T": "No"}],
     ids=["R2T", "unsolicited"],
 )
-def test_targets_that_take_no_immediate_data(start, keys) -> None:  # noqa: F811
+def test_targets_that_take_no_immediate_data(start, keys) -> None:
     with FakeTarget(keys=keys) as target:
         probe = opened(start, target)
         assert result(probe.ask("write 4096 262144 5")) == 0
         assert target.disk[4096 : 4096 + 262144] == pattern(4096, 262144, 5)
 
 
-def test_a_write_longer_than_what_goes_with_the_command_is_one_command_all_the_same(start) -> None:  # noqa: F811
+def test_a_write_longer_than_what_goes_with_the_command_is_one_command_all_the_same(start) -> None:
     keys = {"MaxRecvDataSegmentLength": "8192", "FirstBurstLength": "65536", "InitialR2T": "No"}
     with FakeTarget(keys=keys) as target:
         probe = opened(start, target)
@@ -230,33 +226,33 @@ def test_a_write_longer_than_what_goes_with_the_command_is_one_command_all_the_s
 # Sessions
 
 
-def test_a_device_that_becomes_ready_is_waited_for(start) -> None:  # noqa: F811
+def test_a_device_that_becomes_ready_is_waited_for(start) -> None:
     with FakeTarget() as target:
         target.rules.append(first(2, fake.NOT_READY, lambda command: command.opcode == 0))
         opened(start, target)
 
 
-def test_a_device_that_does_not_become_ready_is_given_up(start) -> None:  # noqa: F811
+def test_a_device_that_does_not_become_ready_is_given_up(start) -> None:
     with FakeTarget() as target:
         target.rules.append(lambda command: fake.NOT_READY if command.opcode == 0 else None)
         closed = start(target.member, "connect_ms=700").ask("open")
         assert re.match(r"closed ETIMEDOUT .*not ready within 700 ms: check condition, NOT READY 04/01", closed), closed
 
 
-def test_a_target_that_cannot_reset_is_unfit(start) -> None:  # noqa: F811
+def test_a_target_that_cannot_reset_is_unfit(start) -> None:
     with FakeTarget(reset_response=5) as target:
         closed = start(target.member).ask("open")
         assert re.match(r"closed EINVAL .*LOGICAL UNIT RESET.*fenced", closed), closed
 
 
-def test_a_target_without_reservations_is_used_without(start) -> None:  # noqa: F811
+def test_a_target_without_reservations_is_used_without(start) -> None:
     with FakeTarget() as target:
         probe = start(target.member, "key=1")
         assert "reservation=0" in probe.open()
         assert probe.ask("release").startswith("closed ECANCELED")
 
 
-def test_a_release_waits_for_what_is_under_way(start) -> None:  # noqa: F811
+def test_a_release_waits_for_what_is_under_way(start) -> None:
     """Dropped with a write unanswered, the session would leave its reservation behind."""
     actions = []
     reservations = fake.Reservations()
@@ -279,7 +275,7 @@ def test_a_release_waits_for_what_is_under_way(start) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("step", ["reserve", "reset", "mode sense"])
-def test_a_release_gives_back_what_a_session_that_is_being_opened_has_reserved(start, step) -> None:  # noqa: F811
+def test_a_release_gives_back_what_a_session_that_is_being_opened_has_reserved(start, step) -> None:
     """Whether the reservation is on its way, or is held and the session not open yet."""
     reservations, reached, go_on = fake.Reservations(), threading.Event(), threading.Event()
 
@@ -309,7 +305,7 @@ def test_a_release_gives_back_what_a_session_that_is_being_opened_has_reserved(s
         assert " reservation=1 " in probe.open()
 
 
-def test_a_release_waits_no_longer_than_told(start) -> None:  # noqa: F811
+def test_a_release_waits_no_longer_than_told(start) -> None:
     with FakeTarget() as target:
         target.rules.append(fake.Reservations())
         probe = start(target.member, "deadline_ms=600000", "key=1")
@@ -323,7 +319,7 @@ def test_a_release_waits_no_longer_than_told(start) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("in_force", [True, False])
-def test_a_key_that_lio_could_not_write_to_its_file_is_in_force(start, in_force) -> None:  # noqa: F811
+def test_a_key_that_lio_could_not_write_to_its_file_is_in_force(start, in_force) -> None:
     """LIO whose directory for reservations is not there takes the key, and answers 2/0800."""
     actions = []
     reservations = fake.Reservations()
@@ -347,7 +343,7 @@ def test_a_key_that_lio_could_not_write_to_its_file_is_in_force(start, in_force)
         assert actions == [REGISTER_AND_IGNORE, RESERVE, RELEASE, REGISTER]
 
 
-def test_an_idle_session_says_that_its_reservation_was_taken(start) -> None:  # noqa: F811
+def test_an_idle_session_says_that_its_reservation_was_taken(start) -> None:
     """The keep-alive meets a conflict, and so does what gives our key back: the first is the reason."""
     taken = False
     reservations = fake.Reservations()
@@ -363,7 +359,7 @@ def test_an_idle_session_says_that_its_reservation_was_taken(start) -> None:  # 
         assert re.match(r"closed EACCES .*another gateway took the reservation", probe.line())
 
 
-def test_a_lost_command_is_found_while_others_are_answered(start) -> None:  # noqa: F811
+def test_a_lost_command_is_found_while_others_are_answered(start) -> None:
     with FakeTarget() as target:
         probe = opened(start, target, "deadline_ms=200")
         target.rules.append(
@@ -378,7 +374,7 @@ def test_a_lost_command_is_found_while_others_are_answered(start) -> None:  # no
         assert 1.0 < time.monotonic() - begun < 3  # six deadlines
 
 
-def test_a_slow_link_is_no_hung_target(start) -> None:  # noqa: F811
+def test_a_slow_link_is_no_hung_target(start) -> None:
     """16 pieces, 100 ms apart: the command is older than the deadline and the session goes on."""
     with FakeTarget() as target:
         probe = opened(start, target, "deadline_ms=500")
@@ -389,7 +385,7 @@ def test_a_slow_link_is_no_hung_target(start) -> None:  # noqa: F811
         assert time.monotonic() - begun > 1.0
 
 
-def test_a_logout_that_the_target_asks_for_ends_every_io(start) -> None:  # noqa: F811
+def test_a_logout_that_the_target_asks_for_ends_every_io(start) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         target.rules.append(lambda command: fake.SILENCE if command.is_write else None)
@@ -407,7 +403,7 @@ def test_a_logout_that_the_target_asks_for_ends_every_io(start) -> None:  # noqa
     [b"\xff" * 48, b"\x25\x80" + b"\0" * 46, b"\x25\x00\0\0\x00\xff\xff\xff" + b"\0" * 40, b"\x3f" + b"\0" * 47],
     ids=["ones", "data for nobody", "longest data", "reject without data"],
 )
-def test_garbage_ends_or_leaves_the_session_but_never_the_program(start, bytes_sent) -> None:  # noqa: F811
+def test_garbage_ends_or_leaves_the_session_but_never_the_program(start, bytes_sent) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         target.rules.append(lambda command: fake.SILENCE if command.is_read else None)
@@ -427,7 +423,7 @@ def test_garbage_ends_or_leaves_the_session_but_never_the_program(start, bytes_s
 @pytest.mark.parametrize("digest", ["None", "CRC32C"])
 @pytest.mark.parametrize(("immediate", "initial_r2t"), [("Yes", "Yes"), ("No", "Yes"), ("Yes", "No"), ("No", "No")])
 @pytest.mark.parametrize(("sizes", "at_once"), [((), 1), ((1, 4095, 513), 1), ((8192, 3), 4)])
-def test_data_goes_out_as_it_is_asked_for(start, digest, immediate, initial_r2t, sizes, at_once) -> None:  # noqa: F811
+def test_data_goes_out_as_it_is_asked_for(start, digest, immediate, initial_r2t, sizes, at_once) -> None:
     """R2Ts of odd sizes, several at once, pings in between; the target checks tags, places and digests."""
     keys = {
         "ImmediateData": immediate, "InitialR2T": initial_r2t, "HeaderDigest": digest, "DataDigest": digest,
@@ -442,7 +438,7 @@ def test_data_goes_out_as_it_is_asked_for(start, digest, immediate, initial_r2t,
         assert target.data_outs >= target.r2ts_sent > 0
 
 
-def test_many_writes_with_r2t_at_once(start) -> None:  # noqa: F811
+def test_many_writes_with_r2t_at_once(start) -> None:
     keys = {"MaxRecvDataSegmentLength": "8192"}
     with FakeTarget(size_bytes=4 << 20, keys=keys, r2t_bytes=(20000, 512), ping_in_writes=True) as target:
         probe = opened(start, target)
@@ -456,7 +452,7 @@ def test_many_writes_with_r2t_at_once(start) -> None:  # noqa: F811
 
 @pytest.mark.parametrize("io", ["write 0 4096 1", "write 0 262144 1", "write 0 4096 1 fua", "flush"])
 @pytest.mark.parametrize("response", [1, 2, 0x80])
-def test_good_with_a_response_code_is_no_success(start, io, response) -> None:  # noqa: F811
+def test_good_with_a_response_code_is_no_success(start, io, response) -> None:
     """The iSCSI layer of the target failed, and the SCSI status, which then means nothing, is zero."""
     with FakeTarget() as target:
         probe = opened(start, target)
@@ -472,7 +468,7 @@ def test_good_with_a_response_code_is_no_success(start, io, response) -> None:  
 
 
 @pytest.mark.parametrize("chunk", [512, 1536, 8192])
-def test_data_comes_in_many_small_pieces(start, chunk) -> None:  # noqa: F811
+def test_data_comes_in_many_small_pieces(start, chunk) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         assert result(probe.ask("write 0 262144 3")) == 0
@@ -500,7 +496,7 @@ CRC = {"HeaderDigest": "CRC32C", "DataDigest": "CRC32C"}
     ],
     ids=["gap", "wrong tag", "too much", "header digest", "data digest", "cut header", "cut data"],
 )  # fmt: skip
-def test_damaged_data_ends_the_session_and_is_never_good(start, reply, reason) -> None:  # noqa: F811
+def test_damaged_data_ends_the_session_and_is_never_good(start, reply, reason) -> None:
     with FakeTarget(keys=CRC) as target:
         probe = opened(start, target)
         target.rules.append(lambda command: reply if command.is_read else None)
@@ -513,7 +509,7 @@ def test_damaged_data_ends_the_session_and_is_never_good(start, reply, reason) -
         assert result(probe.ask("write 0 4096 1")) == 0
 
 
-def test_a_rejected_pdu_ends_the_session(start) -> None:  # noqa: F811
+def test_a_rejected_pdu_ends_the_session(start) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         target.connections[-1].reject()
@@ -521,7 +517,7 @@ def test_a_rejected_pdu_ends_the_session(start) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("length", [4096, 262144])
-def test_a_target_that_stops_reading_is_noticed_in_time(start, length) -> None:  # noqa: F811
+def test_a_target_that_stops_reading_is_noticed_in_time(start, length) -> None:
     """Sockets fill up, with commands and with Data-Out half way; nothing is lost but the session."""
     with FakeTarget(keys={"MaxRecvDataSegmentLength": "8192"}, r2t_bytes=(65536,)) as target:
         probe = opened(start, target)
@@ -539,7 +535,7 @@ def test_a_target_that_stops_reading_is_noticed_in_time(start, length) -> None: 
 
 
 @pytest.mark.parametrize("chunk", [4096, 262144], ids=["in the buffer", "straight to memory"])
-def test_memory_taken_back_in_the_midst_of_data_is_left_alone(start, chunk) -> None:  # noqa: F811
+def test_memory_taken_back_in_the_midst_of_data_is_left_alone(start, chunk) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         go_on = threading.Event()
@@ -560,7 +556,7 @@ def test_memory_taken_back_in_the_midst_of_data_is_left_alone(start, chunk) -> N
         assert probe.ask("read 0 4096 1") == "read 0 4096 0 same"
 
 
-def test_a_diverted_read_that_is_never_answered_costs_the_session_and_no_memory(start) -> None:  # noqa: F811
+def test_a_diverted_read_that_is_never_answered_costs_the_session_and_no_memory(start) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         target.rules.append(lambda command: fake.SILENCE if command.is_read else None)
@@ -573,7 +569,7 @@ def test_a_diverted_read_that_is_never_answered_costs_the_session_and_no_memory(
         assert probe.ask("poisoned") == "poisoned 1 touched 0"
 
 
-def test_a_target_that_splits_its_login_is_understood(start) -> None:  # noqa: F811
+def test_a_target_that_splits_its_login_is_understood(start) -> None:
     with FakeTarget(login_pause_seconds=0.02) as target:
         probe = opened(start, target)
         assert result(probe.ask("write 0 4096 1")) == 0
@@ -597,7 +593,7 @@ LOGIN_END = b"\x23\x87\0\0"  # transit to the full-feature phase
     ],
     ids=["nothing", "ones", "nonsense", "half a header", "longest data", "longest AHS", "too much text", "cut off text", "data"],
 )  # fmt: skip
-def test_garbage_during_the_login_ends_the_attempt_and_nothing_else(start, answer) -> None:  # noqa: F811
+def test_garbage_during_the_login_ends_the_attempt_and_nothing_else(start, answer) -> None:
     with FakeTarget(login_answer=answer) as target:
         probe = start(target.member, "connect_ms=3000")
         assert probe.ask("open").startswith("closed E")
@@ -606,21 +602,21 @@ def test_garbage_during_the_login_ends_the_attempt_and_nothing_else(start, answe
         assert result(probe.ask("write 0 4096 1")) == 0
 
 
-def test_a_redirection_is_followed(start) -> None:  # noqa: F811
+def test_a_redirection_is_followed(start) -> None:
     with FakeTarget() as real, FakeTarget(redirect=real.portal) as door:
         probe = opened(start, door)
         assert result(probe.ask("write 0 4096 1")) == 0
         assert real.disk[:4096] == pattern(0, 4096, 1)
 
 
-def test_redirections_in_a_circle_end(start) -> None:  # noqa: F811
+def test_redirections_in_a_circle_end(start) -> None:
     with FakeTarget() as door:
         door.redirect = door.portal
         assert "portal to portal" in start(door.member).ask("open")
         assert len(door.isids) == 4
 
 
-def test_every_session_has_the_same_isid(start) -> None:  # noqa: F811
+def test_every_session_has_the_same_isid(start) -> None:
     with FakeTarget() as target:
         probe = start(target.member, "isid=9")
         for _ in range(2):

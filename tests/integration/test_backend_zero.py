@@ -6,8 +6,8 @@ import struct
 
 import fake_target as fake
 import pytest
+from backend_probe import on_disk, pattern
 from fake_target import BLOCK_BYTES, Command, FakeTarget, sense
-from test_backend_iscsi import farm, on_disk, pattern, start  # noqa: F401
 
 pytestmark = pytest.mark.timeout(60)
 EIO = -5
@@ -64,7 +64,7 @@ def check(target: FakeTarget, first: int, end: int) -> None:
     (True, True, True, True), (True, True, False, False), (True, False, True, False),
     (False, True, True, False),
 ])  # fmt: skip
-def test_unmap_is_sent_only_where_it_is_asked_for_and_reads_as_zeros(start, thin, unmaps, asked, unmapped):  # noqa: F811
+def test_unmap_is_sent_only_where_it_is_asked_for_and_reads_as_zeros(start, thin, unmaps, asked, unmapped):
     with FakeTarget() as target:
         rule = Zeroing(target, thin=thin, unmaps=unmaps)
         dirty(target)
@@ -76,7 +76,7 @@ def test_unmap_is_sent_only_where_it_is_asked_for_and_reads_as_zeros(start, thin
         check(target, 8192, 8192 + 65536)
 
 
-def test_long_ranges_are_cut_at_the_members_limit(start):  # noqa: F811
+def test_long_ranges_are_cut_at_the_members_limit(start):
     with FakeTarget() as target:
         rule = Zeroing(target, limit=100)
         dirty(target)
@@ -87,7 +87,7 @@ def test_long_ranges_are_cut_at_the_members_limit(start):  # noqa: F811
         check(target, 0, 131072)
 
 
-def test_a_member_without_write_same_gets_writes_and_is_not_asked_again(start):  # noqa: F811
+def test_a_member_without_write_same_gets_writes_and_is_not_asked_again(start):
     with FakeTarget() as target:
         rule = Zeroing(target, refuses=True)
         dirty(target)
@@ -105,7 +105,7 @@ def test_a_member_without_write_same_gets_writes_and_is_not_asked_again(start): 
         assert not any(target.disk)
 
 
-def test_a_refused_unmap_becomes_a_write_same_without(start):  # noqa: F811
+def test_a_refused_unmap_becomes_a_write_same_without(start):
     with FakeTarget() as target:
         rule = Zeroing(target, thin=True, refuses_unmap=True)
         dirty(target)
@@ -118,7 +118,7 @@ def test_a_refused_unmap_becomes_a_write_same_without(start):  # noqa: F811
         check(target, 0, 131072)
 
 
-def test_an_error_is_an_error_and_a_busy_member_is_asked_again(start):  # noqa: F811
+def test_an_error_is_an_error_and_a_busy_member_is_asked_again(start):
     with FakeTarget() as target:
         rule = Zeroing(target)
         probe = start(target.member)
@@ -133,7 +133,7 @@ def test_an_error_is_an_error_and_a_busy_member_is_asked_again(start):  # noqa: 
 
 
 @pytest.mark.parametrize("thin", [False, True], ids=["thick", "thin"])
-def test_tgtd_zeroes_what_it_is_told_to(farm, start, thin):  # noqa: F811
+def test_tgtd_zeroes_what_it_is_told_to(farm, start, thin):
     if thin:
         farm.admin(0, "--mode", "logicalunit", "--op", "update", "--tid", str(farm.targets[0].tid),
                    "--lun", "1", "--params", "thin_provisioning=1")  # fmt: skip
@@ -151,7 +151,7 @@ def test_tgtd_zeroes_what_it_is_told_to(farm, start, thin):  # noqa: F811
 
 
 @pytest.mark.parametrize("fua", [False, True])
-def test_no_write_of_zeros_is_longer_than_a_command_may_be(start, fua):  # noqa: F811
+def test_no_write_of_zeros_is_longer_than_a_command_may_be(start, fua):
     with FakeTarget(transfer_blocks_max=16, fua=fua) as target:
         dirty(target)
         probe = start(target.member)  # knows no WRITE SAME at all

@@ -7,7 +7,6 @@ import time
 
 import pytest
 from fake_target import FakeTarget
-from test_backend_iscsi import start  # noqa: F401
 from test_backend_statuses import opened
 
 pytestmark = pytest.mark.timeout(60)
@@ -16,7 +15,7 @@ LATE_SECONDS = 1.0
 
 
 @pytest.mark.parametrize("end", ["given up", "closed", "killed"])
-def test_what_waits_in_the_kernel_is_not_sent_later(start, end) -> None:  # noqa: F811
+def test_what_waits_in_the_kernel_is_not_sent_later(start, end) -> None:
     """The path comes back after the session is over, and the writes would land whatever fences the next one."""
     with FakeTarget() as target:
         target.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # accepted ones have it, too
@@ -41,7 +40,7 @@ def test_what_waits_in_the_kernel_is_not_sent_later(start, end) -> None:  # noqa
         assert not [command for command in target.commands if command.is_write]
 
 
-def test_an_orderly_end_is_no_reset(start) -> None:  # noqa: F811
+def test_an_orderly_end_is_no_reset(start) -> None:
     with FakeTarget() as target:
         probe = opened(start, target)
         peer = target.connections[-1].peer
