@@ -46,7 +46,7 @@ def begin(name: str, arguments: argparse.Namespace, about: str) -> dict[str, str
 def provenance() -> dict[str, str]:
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False, capture_output=True,
                             text=True).stdout.strip()
-    return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "commit": commit}
+    return {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "commit": commit}
 
 
 def write(path: Path | None, head: dict[str, str], **figures: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Callable
+from collections.abc import Callable
 
 Command = tuple[bool, int]  # is it a write, offset in bytes
 

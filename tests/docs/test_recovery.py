@@ -8,8 +8,7 @@ from pathlib import Path
 
 import nbd
 import pytest
-from shown import blocks
-from stage import GUIDE, MIB, Stage, configuration_of
+from stage import MIB, Stage, configuration_of
 
 from iraid_dev.stack.reader import LOST_OFFSET
 

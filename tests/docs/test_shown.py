@@ -15,6 +15,7 @@ import pytest
 import test_pages
 import test_recovery
 from shown import EXCEPTED, PLACES, ROOT, RUN, Block, blocks, pages, tree_commands
+from stage import GUIDE
 
 from iraid.cli.main import cli
 
@@ -145,7 +146,7 @@ def test_links_lead_somewhere(page) -> None:
 
 
 def test_each_section_of_the_recovery_guide_has_a_test() -> None:
-    guide = blocks(test_recovery.GUIDE)
+    guide = blocks(GUIDE)
     recipes = {block.heading for block in guide if block.where == "native"}
     assert recipes == test_recovery.RECIPES
     assert {block.heading for block in guide} - recipes == {"LIO's configuration is lost"}

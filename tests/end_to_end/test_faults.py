@@ -223,11 +223,11 @@ def test_the_gateway_killed_twenty_times(gateway, linked, capsys):
         with Watch(disk) as watch:
             mark = watch.mark()
             written = watch.prober.rounds
-            wait_for(lambda: watch.prober.rounds > written + 10, "the load to run")  # noqa: B023
+            wait_for(lambda: watch.prober.rounds > written + 10, "the load to run")
             gateway.runner.kill()
             gateway.runner.start()
             written = watch.prober.rounds
-            wait_for(lambda: watch.prober.rounds > written + 10, "the load to go on", seconds=90)  # noqa: B023
+            wait_for(lambda: watch.prober.rounds > written + 10, "the load to go on", seconds=90)
         seen = watch.since(mark)
         with capsys.disabled():
             print("\n" + seen.line(f"gateway killed, {number + 1} of 20"), end="")

@@ -12,17 +12,15 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from docs.shown import Block, blocks
 
 from iraid_dev.stack import initiator
 from iraid_dev.stack.tools import IRAID, ROOT, attempt, run
 
-sys.path.insert(0, str(ROOT / "tests/docs"))
-from shown import Block, blocks  # noqa: E402
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(420)]
 

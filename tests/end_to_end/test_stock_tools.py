@@ -377,10 +377,10 @@ def test_multipath_goes_on_over_the_portal_that_is_left(lun, disk, multipathd):
             for lost in disks:
                 device = Path(lost.path).name
                 set_state(lost, "offline")
-                wait_for(lambda: paths_of(name)[device] == "failed", f"{device} to be found failed", 60)  # noqa: B023
+                wait_for(lambda: paths_of(name)[device] == "failed", f"{device} to be found failed", 60)
                 assert fio.running(), "the load ended while a path was away"
                 set_state(lost, "running")
-                wait_for(lambda: paths_of(name)[device] == "active", f"{device} to be taken back", 60)  # noqa: B023
+                wait_for(lambda: paths_of(name)[device] == "active", f"{device} to be taken back", 60)
             result = fio.result()
         finally:
             fio.end()

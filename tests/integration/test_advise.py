@@ -105,7 +105,7 @@ class Load(threading.Thread):
                 where = self.random.randrange(512)
                 self.blocks[where] = self.random.randbytes(4096)
                 self.handle.pwrite(self.blocks[where], where * 4096)
-        except BaseException as error:  # told to who asks
+        except BaseException as error:  # noqa: BLE001 - told to who asks
             self.error = error
 
     def end(self) -> None:

@@ -182,7 +182,7 @@ def test_a_list_of_luns_that_did_not_come_is_an_error(claim, status_apart) -> No
     for length in (0, 7, 8, 16, 31):
         with FakeTarget() as target:
             short = Reply(data=listed[:length], residual=claim, status_apart=status_apart)
-            target.rules.append(lambda command: short if command.opcode == 0xA0 else None)  # noqa: B023
+            target.rules.append(lambda command: short if command.opcode == 0xA0 else None)
             assert admin("luns", target.member)["error"] == IO, length
     with FakeTarget() as target:
         target.rules.append(lambda command: Reply(data=listed) if command.opcode == 0xA0 else None)

@@ -21,7 +21,6 @@ from recorder import Journal, Recorder
 
 from iraid_dev.stack.farm import TargetFarm
 from iraid_dev.stack.private_gateway import SANITIZED, Gateway, Served, build_folder, wait_until
-from iraid_dev.stack.reader import VolumeReader
 
 pytestmark = pytest.mark.once
 

@@ -9,22 +9,20 @@ from __future__ import annotations
 import base64
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from control_peer import ControlPeer, event, member, page, volume
+from exporter_peer import answers
 from prometheus import Exporter
 from watched import watched
 
 from iraid_dev.stack.farm import TargetFarm
-from iraid_dev.stack.private_gateway import ROOT, Gateway, wait_until
+from iraid_dev.stack.private_gateway import Gateway, wait_until
 
-sys.path.insert(0, str(ROOT / "tests/unit"))
-from control_peer import ControlPeer, event, member, page, volume  # noqa: E402
-from exporter_peer import answers  # noqa: E402
 
 try:
     from selenium import webdriver

@@ -12,13 +12,12 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import nbd
 import pytest
 from gate import Gate
-from test_levels import gone_sets, shape_id
+from test_levels import gone_sets
 from test_members import Command, all_in_sync, by_member, lose, spoil, wait_in_sync
 
 from iraid_dev.stack.farm import TargetFarm, TargetOptions

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator
+from collections.abc import Iterator
 
 import nbd
 import pytest

@@ -293,7 +293,7 @@ def test_dirty_and_degraded_after_a_crash(gateway: Gateway, farm: TargetFarm, le
 
     with gateway.serve("v0") as volume:
         crash_under_load(volume, shadow, 5, (0, reader.size // 2 // MIB * MIB), also=die)
-    chunk, row_bytes = reader.truth.chunk, reader.data_chunks * reader.truth.chunk
+    row_bytes = reader.data_chunks * reader.truth.chunk
     with gateway.serve("v0") as volume:
         handle = volume.connect()
         dirty = reader.flagged(DIRTY, [other for other in range(4) if other not in roles])

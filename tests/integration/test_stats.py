@@ -27,7 +27,7 @@ def histograms(answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def volume(gateway: Gateway, make_farm: Callable[..., TargetFarm], request: pytest.FixtureRequest):  # noqa: ANN201
+def volume(gateway: Gateway, make_farm: Callable[..., TargetFarm], request: pytest.FixtureRequest):
     farm = make_farm(3)
     request.node.farm = farm
     gateway.create("v0", farm.members(), 5, "64K", "--give-up", "20")

@@ -5,8 +5,8 @@
     tests/lab/reboots.py --count 20 --seconds 400   in slices: the next call goes on where this one ended
 
 Each boot reads what the one before wrote, compares, and writes other data.  Then it shuts down, each time in another way: nothing
-under way, a load, one of the services stopped before (runner, LIO, network, D-Bus), with members that answer or not.  Exit status 0: all reboots that were asked for are
-there and good; 1: one was not, and its folder is named; 3: the slice is over, call it again.
+under way, a load, one of the services stopped before (runner, LIO, network, D-Bus), with members that answer or not.  Exit status 0:
+all reboots that were asked for are there and good; 1: one was not, and its folder is named; 3: the slice is over, call it again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-import systems  # noqa: E402
+import systems
 
 GO_ON = 3
 # How a shutdown begins: arguments of check-volume.

@@ -210,7 +210,7 @@ def test_from_nothing_to_a_file_system_and_changes_under_it(controller: Controll
 
     # A member of LIO is replaced by one of tgt, under the mounted file system.
     guest.run("iraid wait v0 --timeout 100")
-    replacing = {"members": "{{ lio_members + ['%s'] }}" % NEW, "iraid_wait": True,
+    replacing = {"members": "{{ lio_members + ['" + NEW + "'] }}", "iraid_wait": True,
                  "iraid_replace": [{"volume": "v0", "old": OLD, "new": NEW}]}
     assert play("check of replacing", "--check", "--limit", "gateways", **replacing) == 1
     assert OLD in [one["member"] for one in guest.status()["members"]]

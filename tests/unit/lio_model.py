@@ -5,7 +5,6 @@ rules (nothing is made twice, nothing hangs in the air, what is in use can't be 
 import copy
 from typing import Any
 
-import control_peer  # noqa: F401 - puts iraid on the path
 
 from iraid.control.errors import IraidError
 from iraid.lio import steps

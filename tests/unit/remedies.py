@@ -5,7 +5,6 @@ import shlex
 import subprocess
 
 import click
-import control_peer  # noqa: F401 - puts iraid on the path
 
 from iraid.cli.main import cli
 

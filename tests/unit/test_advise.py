@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 from control_peer import ControlPeer, Failure, member, volume
 
-from iraid.cli import advise as cli_advise
 from iraid.cli import main as cli
 from iraid.control import model
 from iraid.watch import advice, sysctls, throughput

@@ -2,7 +2,6 @@
 
 import os
 
-import control_peer  # noqa: F401 - puts iraid on the path
 import pytest
 
 from iraid.control.errors import IraidError

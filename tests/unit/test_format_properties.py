@@ -176,7 +176,8 @@ def superblocks(draw) -> dict:
         "member_bytes": member, "data_bytes": data, "epoch": draw(u64), "event": draw(u64),
         "created_s": draw(u64), "updated_s": draw(u64), "resync_row": draw(row),
         "rebuild_row": draw(row), "scrub_row": draw(row), "scrub_mode": draw(st.integers(0, 2)),
-        "scrub_running": draw(st.integers(0, 1)), "flushes_fail": draw(st.integers(0, 1)), "scrub_mismatches": draw(u64), "owner": text(draw, 0), "area_count": len(areas),
+        "scrub_running": draw(st.integers(0, 1)), "flushes_fail": draw(st.integers(0, 1)),
+        "scrub_mismatches": draw(u64), "owner": text(draw, 0), "area_count": len(areas),
     }
     for i, (offset, length) in enumerate(areas):
         values |= {f"area{i}_type": i + 1, f"area{i}_offset": offset, f"area{i}_length": length}

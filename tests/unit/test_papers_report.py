@@ -43,7 +43,8 @@ def test_a_point_that_tells_of_the_machine_is_marked():
 
 
 def test_a_cell_measured_twice_counts_as_last_measured_and_a_missing_one_shows():
-    rows = [row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=1), row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=77),
+    rows = [row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=1),
+            row(experiment="distance-congestion", link_mbit=100, cc="reno", mb_per_s=77),
             row(experiment="distance-congestion", link_mbit=100, cc="bbr", mb_per_s=88, pattern="read")]
 
     text = report.tables(rows)

@@ -6,7 +6,6 @@ import json
 import os
 import stat
 
-import control_peer  # noqa: F401 - puts iraid on the path
 import pytest
 
 from iraid.control.errors import IraidError

@@ -1,6 +1,5 @@
 """Sizes as people write and read them."""
 
-import control_peer  # noqa: F401 - puts iraid on the path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -15,33 +15,21 @@ import click
 
 from iraid import __version__
 from iraid.control import model
-from iraid.lio import target
-from iraid.watch import verdict
-
-from . import completion, progress
-# One line each: to be loaded makes their commands known.
 from iraid.control.client import NO_ANSWER, Client, status_of_all
 from iraid.control.errors import IraidError, UsageFault
 from iraid.control.units import format_size
+from iraid.lio import target
+from iraid.watch import verdict
 
-from . import advise as cli_advise  # noqa: F401
-from . import config as cli_config  # noqa: F401
-from . import doctor as cli_doctor  # noqa: F401
-from . import events as cli_events  # noqa: F401
-from . import export as cli_export  # noqa: F401
-from . import exporter as cli_exporter  # noqa: F401
-from . import grow as cli_grow  # noqa: F401
-from . import import_volume as cli_import  # noqa: F401
-from . import members as cli_members  # noqa: F401
-from . import monitor as cli_monitor  # noqa: F401
-from . import steps as cli_steps  # noqa: F401
-from . import support as cli_support  # noqa: F401
-from . import top as cli_top  # noqa: F401
-from . import work as cli_work  # noqa: F401
+from . import (advise, completion, config, doctor, events, export, exporter, grow, import_volume, members, monitor,
+               progress, steps, support, top, work)
 from .commands import (CHAP_FILE, INITIATOR, NAME, LevelType, SizeType, absolute, ask, cli, command, fail, print_json,
                        warn)
 from .report import Report
 
+# To be loaded makes their commands known.
+WITH_COMMANDS = (advise, config, doctor, events, export, exporter, grow, import_volume, members, monitor, steps, support,
+                 top, work)
 START_WAIT_SECONDS = 20
 _FORCE_COST = (
     "--force takes members as they stand, although newer ones are known to exist or too many are out of date: what "

@@ -212,7 +212,7 @@ class Sampler:
         while not self._end.wait(max(0.0, due - time.monotonic())):
             try:
                 self._seen(self._gatherer.snapshot())
-            except Exception:  # a fault of ours: the log says what it was, and the next look may be better
+            except Exception:  # noqa: BLE001 - a fault of ours: the log says what it was, and the next look may be better
                 traceback.print_exc()
             # After a long answer the next look is a whole interval away: a slow handler is not asked all the time.
             due = max(due + self._interval, time.monotonic() + self._interval / 2)

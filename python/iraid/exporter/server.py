@@ -85,7 +85,7 @@ class Request(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = IDLE_SECONDS_MAX  # of each read and write
 
-    def do_GET(self) -> None:  # noqa: N802 (http.server asks for this name)
+    def do_GET(self) -> None:
         self._answer()
 
     do_HEAD = do_GET  # noqa: N815
@@ -101,7 +101,7 @@ class Request(BaseHTTPRequestHandler):
             return self.send_error(404, "there are /, /metrics and /api/v1/status")
         except ValueError as error:
             return self.send_error(400, str(error))
-        except Exception:  # one request must not end the server; the log says what it was
+        except Exception:  # noqa: BLE001 - one request must not end the server; the log says what it was
             traceback.print_exc()
             return self.send_error(500, "the exporter failed: its log says how (journalctl -u iraid-exporter)")
         self._send(200, kind, content)

@@ -162,7 +162,7 @@ def _merge_acls(saved: Config, running: Config, luns: dict[int, str]) -> list[Co
         mapped = {entry["tpg_lun"] for entry in runs.get("mapped_luns", ())}
         entries = _join(
             acl.get("mapped_luns", []), runs.get("mapped_luns", []), lambda entry: entry["index"],
-            lambda entry: entry["tpg_lun"] not in mapped
+            lambda entry: entry["tpg_lun"] not in mapped  # noqa: B023 - it is called in this turn
             and luns.get(entry["tpg_lun"]) == before.get(entry["tpg_lun"]))
         merged.append({**(runs or acl), "mapped_luns": entries})
     return merged + list(now.values())

@@ -41,7 +41,7 @@ def judge(volume: model.Volume, shared_spares: int = 0) -> Verdict:
     if volume.state == "suspended":
         return Verdict(volume.name, "SUSPENDED", FAILED,
                        f"I/O waits, too many members are silent: {_named(_silent(volume))}",
-                       [f"iraid events {volume.name}", f"iraid doctor"])
+                       [f"iraid events {volume.name}", "iraid doctor"])
     if volume.state not in ("active", "degraded"):
         return Verdict(volume.name, "WAITING", ATTENTION,
                        volume.reason or f"it is {volume.state}: waits for {_named(_silent(volume)) or 'its members'}",

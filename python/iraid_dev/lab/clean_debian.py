@@ -1,10 +1,10 @@
 """A clean Debian in a folder, and beside it, in it, all that given packages need.
 
-What the smallest installation has (priority "required" and "important", systemd as init) and python3,
-which Debian's installer adds unless told not to and which takes a guest minutes to unpack and compile; and in /srv/repository an apt repository with what the given packages depend on and recommend, which
-is the only source in /etc/apt: so `apt install ./PACKAGE.deb` works inside as it does for a user,
-without a network.  All comes from the repositories that this machine's apt is set up with, in the
-way it is set up to reach them.
+What the smallest installation has (priority "required" and "important", systemd as init) and python3, which
+Debian's installer adds unless told not to and which takes a guest minutes to unpack and compile; and in
+/srv/repository an apt repository with what the given packages depend on and recommend, which is the only source in
+/etc/apt: so `apt install ./PACKAGE.deb` works inside as it does for a user, without a network.  All comes from the
+repositories that this machine's apt is set up with, in the way it is set up to reach them.
 
 The folder is kept, and made anew only when what it is made of changes: this file, the sources, or
 what the packages ask for.  The packages themselves are not in it.

@@ -48,7 +48,7 @@ class Program:
     def command(self, *arguments: str) -> list[str]:
         return [str(self.path), *self.options(), *arguments]
 
-    def fails(self, case: "Case") -> str | None:
+    def fails(self, case: Case) -> str | None:
         """What fails in one seed with some steps left out; None if nothing does."""
         result = subprocess.run(self.command(*case.arguments(), "--quiet", "--limit", "10"), text=True,
                                 capture_output=True, check=False)
@@ -190,7 +190,7 @@ class Mutant:
     unit_test: tuple[str, str] | None  # program, test
 
     @classmethod
-    def listed(cls, line: str) -> "Mutant":
+    def listed(cls, line: str) -> Mutant:
         found = re.fullmatch(r"(\S+) +rule (\d+) +(?:level (\d+)|(\w+): (\w+)); .*", line)
         if not found:
             sys.exit(f"simulate: handler/pure/mutant.h: who catches '{line}'?  "

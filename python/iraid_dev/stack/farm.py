@@ -393,7 +393,7 @@ def _plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
-def _die_with_parent():  # noqa: ANN202
+def _die_with_parent():
     """For Popen: the child gets SIGKILL when the thread that made it ends, so only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return None
@@ -416,7 +416,7 @@ def _idle(target: Target) -> bool:
     return all(stat.rpartition(")")[2].split()[0] == "S" for stat in stats)
 
 
-def _wait_for(condition, what: str) -> None:  # noqa: ANN001
+def _wait_for(condition, what: str) -> None:
     deadline = time.monotonic() + READY_SECONDS_MAX
     pause = 0.002
     while not condition():

@@ -356,7 +356,7 @@ class Lanes:
     def _guarded(self, parts: Parts, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # a thread's end would be no failure otherwise
+        except Exception as error:  # noqa: BLE001 - a thread's end would be no failure otherwise
             parts.results.append(Result(f"lane {parts.prefix.rstrip('| ')}", failed=1, note=repr(error)))
         finally:
             self.built.set()

@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib
+from matplotlib import pyplot, ticker
+from matplotlib.axes import Axes
 
-matplotlib.use("Agg")
-from matplotlib import pyplot, ticker  # noqa: E402
-from matplotlib.axes import Axes  # noqa: E402
+from .cells import size_text
+from .report import Section
+from .row import PATTERNS
 
-from .cells import size_text  # noqa: E402
-from .report import Section  # noqa: E402
-from .row import PATTERNS  # noqa: E402
+pyplot.switch_backend("Agg")  # no display is needed
 
 # Told apart also by those who see no red or no green (Okabe and Ito).
 COLOURS = {"iraid": "#0072b2", "md": "#d55e00", "md-nobitmap": "#e69f00", "plain": "#999999", "ceiling": "#56b4e9",

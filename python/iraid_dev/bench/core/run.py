@@ -59,7 +59,7 @@ class Run:
         self.progress = progress
         self.rows: list[Row] = []
         self.head: dict[str, Any] = {
-            "ok": False, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "ok": False, "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "commit": host.commit(), "command": shlex.join(["scripts/bench", *words]),
             "machine": {"cpu": host.processor(), "processors": os.cpu_count(), "kernel": f"Linux {os.uname().release}"}}
         self._written = -1

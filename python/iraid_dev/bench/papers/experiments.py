@@ -553,7 +553,7 @@ def parser() -> argparse.ArgumentParser:
 def head(complete: bool) -> dict[str, Any]:
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], check=False, capture_output=True,
                             text=True).stdout.strip()
-    return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "commit": commit,
+    return {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "commit": commit,
             "command": " ".join(sys.argv), "machine": f"{platform.release()}, {os.cpu_count()} CPU",
             "profile": "papers", "complete": complete}
 

@@ -165,7 +165,7 @@ class Network:
         run("ip", "-n", name, "link", "set", far, "up")
         run("ip", "-n", name, "link", "set", "lo", "up")
 
-    def _everywhere(self, action) -> None:  # noqa: ANN001 - a function without arguments
+    def _everywhere(self, action) -> None:
         action()
         for number in range(self.count):
             with inside(self.namespace(number)):

@@ -13,7 +13,7 @@ from ansible.plugins.connection import ConnectionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import agent  # noqa: E402 - of tests/lab
+import agent
 
 DOCUMENTATION = """
     name: guest

@@ -1,18 +1,17 @@
 """The other end of the control socket, for tests of the iraid command: a real UNIX socket that speaks
-as docs/design/control.md says, with answers given by each test.  Also puts iraid on the path.
+as docs/design/control.md says, with answers given by each test.
 """
 
 import json
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from iraid_dev.places import ROOT
+
 IRAID = ROOT / "scripts" / "iraid"
-sys.path.insert(0, str(ROOT / "python"))
 
 
 class Failure(Exception):
