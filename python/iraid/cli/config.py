@@ -78,7 +78,7 @@ def _values(value: Any) -> list[str]:
 
 
 def _source(key: dict[str, Any]) -> str:
-    return f"{key['source']}:{key['line']}" if key["line"] else key["source"]
+    return f"{key['source']}:{key['line']}" if key["line"] else str(key["source"])
 
 
 def _reload(client: Client, report: Report | None, name: str | None) -> None:

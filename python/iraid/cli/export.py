@@ -7,6 +7,7 @@ import click
 from iraid.control import model
 from iraid.control.client import Client
 from iraid.lio import chap, export_plan, target
+from iraid.lio.steps import Portal
 
 from .commands import NAME, SAVE, checked, command, print_json, warn
 from .report import Report
@@ -33,7 +34,7 @@ cat /etc/iscsi/initiatorname.iscsi        # on the initiator: its name
 iraid export v0 --iqn iqn.2026-01.org.example:v0 --portal 10.0.0.9:3260 \\
     --acl iqn.1993-08.org.debian:01:abc --chap-file /etc/iraid/secrets/clients""")
 def export(client: Client, report: Report | None, name: str, iqn: str,
-           portals: tuple[export_plan.Portal, ...], initiators: tuple[str, ...], demo_mode: bool,
+           portals: tuple[Portal, ...], initiators: tuple[str, ...], demo_mode: bool,
            chap_file: Path | None, save: bool, dry_run: bool) -> None:
     """Export a volume to initiators, through LIO.
 

@@ -75,7 +75,8 @@ def _settings(mail: tuple[str, ...], program: Path | None, severity: str | None)
 def _notify_of_gateway() -> dict[str, Any]:
     from iraid.control import settings
 
-    return settings.gateway()["notify"]
+    section: dict[str, Any] = settings.gateway()["notify"]
+    return section
 
 
 def _check(settings: monitor.Settings) -> None:
@@ -114,7 +115,8 @@ def _test(settings: monitor.Settings, host: str, report: Report | None) -> None:
             failures.append(error)
     if report is None and not failures:
         return print_json({"done": done})
-    for text in done if report is not None else []:
-        report.line(f"Test: {text}.")
+    if report is not None:
+        for text in done:
+            report.line(f"Test: {text}.")
     if failures:
         raise failures[0]

@@ -89,7 +89,7 @@ def wait_for(client: Client, name: str, look: Look, quiet: bool = False,
     quiet: nothing is shown (--json).  IraidError when `seconds` are over.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
-    shown = _Silent() if quiet else _Bar(name) if sys.stderr.isatty() else _Lines(name)
+    shown: _Silent | _Bar | _Lines = _Silent() if quiet else _Bar(name) if sys.stderr.isatty() else _Lines(name)
     page = client.events(name, 0, 0)
     seen: list[model.Event] = []
     try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +65,7 @@ def _text(cell: Any) -> Text:
 
 
 class Report:
-    def __init__(self, stream: IO[str] | None = None, width: int | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, width: int | None = None) -> None:
         self.stream = stream or sys.stdout
         self.terminal = self.stream.isatty()
         self.unicode = self.terminal and (self.stream.encoding or "").lower().startswith("utf")

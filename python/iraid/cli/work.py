@@ -1,5 +1,7 @@
 """Work in the background and what became of it: scrub, lost, set, wait."""
 
+from typing import Any
+
 import click
 
 from iraid.control import model
@@ -73,7 +75,9 @@ def _unrepaired(volume: model.Volume) -> bool:
 
 def _scrub_all(client: Client, report: Report | None, repair: bool, resume: bool, wait: bool) -> None:
     """Those that can't be scrubbed now are named and passed over; one that fails does not stop the others."""
-    started, passed, failures = [], [], []
+    started: list[str] = []
+    passed: list[dict[str, str]] = []
+    failures: list[dict[str, Any]] = []
     for volume in sorted(client.volumes(), key=lambda one: one.name):
         why = _why_not_scrubbed(volume)
         if why:

@@ -255,8 +255,9 @@ class Client:
     def _server_error(self, method: str, error: Any) -> IraidError:
         if not isinstance(error, dict) or not isinstance(error.get("message"), str):
             return self._nonsense(method, f"an error without a message: {error!r:.80}")
-        data = error.get("data") if isinstance(error.get("data"), dict) else {}
-        kind = data.get("type") or _TYPES.get(error.get("code"), "internal")
+        told = error.get("data")
+        data: dict[str, Any] = told if isinstance(told, dict) else {}
+        kind = data.get("type") or _TYPES.get(error.get("code", 0), "internal")
         remedy = data.get("remedy") or ""
         if kind == "method" and not remedy:
             remedy = "the running handler is older than this command: restart it (iraid version)"

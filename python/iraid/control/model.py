@@ -22,7 +22,7 @@ def read(kind: type[T], value: Any, where: str = "result") -> T:
         raise ShapeError(f"{where} is {_json_type(value)}, not an object")
     hints = get_type_hints(kind)
     arguments = {}
-    for known in fields(kind):  # type: ignore[arg-type]
+    for known in fields(kind):
         if value.get(known.name) is not None:
             place = f"{where}.{known.name}"
             arguments[known.name] = _read_value(hints[known.name], value[known.name], place)

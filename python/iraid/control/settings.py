@@ -57,13 +57,13 @@ def gateway(tolerant: bool = False) -> dict[str, Any]:
 
     To take a section that has a fault raises IraidError.  tolerant: it has its defaults, and "faults" has what is wrong.
     """
-    settings = _ask("--print-config", "gateway")
+    settings: dict[str, Any] = _ask("--print-config", "gateway")
     return settings if tolerant else Gateway(settings)
 
 
 def volume(name: str) -> dict[str, Any]:
     """What holds for a volume when it is started, and from where: {"name", "file", "keys", "values"}."""
-    shown = _ask("--print-config", "volume", name)
+    shown: dict[str, Any] = _ask("--print-config", "volume", name)
     if shown.get("faults"):
         raise fault_error(shown["faults"])
     return shown
@@ -71,12 +71,14 @@ def volume(name: str) -> dict[str, Any]:
 
 def check(name: str | None = None) -> dict[str, Any]:
     """{"files": [...], "faults": [{"file", "line", "section", "key", "what", "remedy"}]}"""
-    return _ask("--check-config", "--json", *([] if name is None else [name]))
+    checked: dict[str, Any] = _ask("--check-config", "--json", *([] if name is None else [name]))
+    return checked
 
 
 def keys() -> list[dict[str, Any]]:
     """Every key of every file."""
-    return _ask("--print-config-keys")
+    known: list[dict[str, Any]] = _ask("--print-config-keys")
+    return known
 
 
 def fault_line(fault: dict[str, Any]) -> str:

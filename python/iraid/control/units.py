@@ -20,7 +20,7 @@ def parse_size(text: str) -> int:
     if not matched:
         raise ValueError(f"'{text}' is not a size: write bytes, or a number with K, M, G or T")
     power = "bkmgtpe".index((matched[2] or "b").lower())
-    return int(matched[1]) * 1024**power
+    return int(matched[1]) << 10 * power
 
 
 def format_size(size_bytes: int) -> str:

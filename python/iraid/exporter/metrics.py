@@ -30,7 +30,8 @@ VOLUME_STATES = ("active", "degraded", "assembling", "suspended", "failed", "sto
 MEMBER_STATES = ("in sync", "rebuilding", "out of date", "faulty", "missing", "spare", "unknown")
 WORKS = ("resync", "rebuild", "scrub")
 
-_FAMILIES: dict[str, type[Metric]] = {
+_go_string: Callable[[float], str] = floatToGoString  # which says nothing of its types
+_FAMILIES: dict[str, Callable[..., Metric]] = {
     "gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "histogram": HistogramMetricFamily,
     "summary": SummaryMetricFamily, "info": InfoMetricFamily}
 
@@ -195,7 +196,7 @@ def registry_of(gatherer: Gatherer) -> CollectorRegistry:
     """Ours, and the exporter's own process (process_*)."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(Collector(gatherer))
+    registry.register(Collector(gatherer))  # type: ignore[arg-type]  # not all versions have the class it might be of
     return registry
 
 
@@ -360,7 +361,7 @@ def cumulated(bounds_us: list[int], commands: Counter) -> list[tuple[str, float]
     pairs, below = [], 0
     for bound_us, count in zip(bounds_us, commands.buckets[:-1], strict=True):
         below += count
-        pairs.append((floatToGoString(bound_us / 1e6), below))
+        pairs.append((_go_string(bound_us / 1e6), below))
     return [*pairs, ("+Inf", below + commands.buckets[-1])]
 
 

@@ -155,8 +155,8 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     @property
     def url(self) -> str:
-        host, port = self.server_address[:2]
-        return f"http://[{host}]:{port}/" if ":" in str(host) else f"http://{host}:{port}/"
+        host, port = str(self.server_address[0]), self.server_address[1]
+        return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
     def content(self, path: str, query: dict[str, list[str]], accept: str) -> tuple[str, bytes]:
         """Type and bytes.  KeyError: there is no such path; ValueError: bad query."""

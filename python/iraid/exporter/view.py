@@ -46,7 +46,7 @@ def _ms(snapshot: Snapshot) -> int:
 def _volume(view: VolumeView, shared_spares: int, history: History, after_ms: int) -> dict[str, Any]:
     volume = view.status
     figures = {one.member: one for one in view.figures.members} if view.figures else {}
-    shown = model.to_json(volume) | {
+    shown: dict[str, Any] = model.to_json(volume) | {
         "level_name": volume.level_name,
         "redundancy": redundancy(volume),
         "answer_error": view.error,

@@ -442,8 +442,8 @@ def _mapped_index(acl: Dump, saved: Dump, lun: int) -> int | None:
         return None
     had = [m["index"] for m in saved.get("mapped_luns", ()) if m["tpg_lun"] == lun]
     taken = mapped.keys() | {m["index"] for m in saved.get("mapped_luns", ()) if m["tpg_lun"] != lun}
-    free = next((i for i in (*had, lun, *range(LUN_INDEX_MAX + 1))
-                 if i not in taken and i <= LUN_INDEX_MAX), None)
+    free: int | None = next((i for i in (*had, lun, *range(LUN_INDEX_MAX + 1))
+                             if i not in taken and i <= LUN_INDEX_MAX), None)
     if free is None:
         raise IraidError(f"initiator {acl.get('node_wwn')} has {len(taken)} LUNs, and no number is "
                          "free", "unmap one", kind="in_use")

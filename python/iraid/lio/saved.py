@@ -41,7 +41,8 @@ def load(path: Path) -> Config | None:
         raise IraidError(f"{path} is not a saved configuration: {fault}",
                          f"repair it from {path.parent}/backup, or use --no-save",
                          kind="invalid") from None
-    return config
+    read: Config = config
+    return read
 
 
 def merge(saved: Config | None, running: Config, storage: Collection[str],

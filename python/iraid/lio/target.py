@@ -219,7 +219,8 @@ class Lio:
 
     def dump(self) -> export_plan.Dump:
         try:
-            return self.root.dump()
+            dump: export_plan.Dump = self.root.dump()
+            return dump
         except (self.rtslib.RTSLibError, OSError) as error:
             raise IraidError(f"LIO's configuration can't be read: {_text(error)}",
                              "something in it is half made: look at targetcli ls",

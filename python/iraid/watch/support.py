@@ -14,6 +14,7 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +86,12 @@ class Collector:
         yield Part("superblocks.json", "superblocks of all members (iraid examine)", self._superblocks)
         yield Part("spares.json", "the gateway's spares", lambda: _json(asdict(self.client.pool())))
         for path, text in facts.configured(self.root).items():
-            yield Part(f"config/{Path(path).name}", f"{path}, without secrets", lambda text=text: redact.settings(text))
-        for path in self._saved_files():
-            yield Part(f"config/lio-{path.name}", f"{path}, without secrets", lambda path=path: self._saved(path))
+            yield Part(f"config/{Path(path).name}", f"{path}, without secrets", partial(redact.settings, text))
+        for saved in self._saved_files():
+            yield Part(f"config/lio-{saved.name}", f"{saved}, without secrets", partial(self._saved, saved))
         yield Part("lio-tree.txt", "LIO's settings as they run, without secrets", self._tree)
         for path, what, words in _COMMANDS:
-            yield Part(path, what, lambda words=words: self._command(words))
+            yield Part(path, what, partial(self._command, words))
         yield Part("system/units.txt", "units and their drop-ins as systemd has them, without secrets",
                    lambda: redact.units(self._command(_UNITS)))
         yield Part("sysctl.txt", "net.ipv4.tcp_*, net.core.*, vm.*", self._sysctls)

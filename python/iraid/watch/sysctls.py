@@ -15,5 +15,5 @@ def gateway(folder: Path = FOLDER) -> advice.Gateway:
             return []
 
     idle = words("tcp_slow_start_after_idle")
-    most = [(words(name) or [0])[-1] for name in ("tcp_rmem", "tcp_wmem")]
-    return advice.Gateway(*most, slow_start_after_idle=bool(idle[0]) if idle else None)
+    rmem, wmem = ((words(name) or [0])[-1] for name in ("tcp_rmem", "tcp_wmem"))
+    return advice.Gateway(rmem, wmem, slow_start_after_idle=bool(idle[0]) if idle else None)

@@ -87,7 +87,8 @@ def ceiling(shape: Shape, ways: list[Way], together: float, operation: str) -> t
     least = slowest(ways)
     if least is None:
         return math.inf, "unknown", None
-    total, limit, member = len(ways) * least.rate, "member", least.member
+    member: str | None = least.member
+    total, limit = len(ways) * least.rate, "member"
     if gateway_limits(ways, together):
         total, limit, member = together, "gateway", None
     return total / (shape.written_share if operation == "write" else shape.read_share), limit, member

@@ -100,7 +100,11 @@ def _of_role(volume: model.Volume, role: int) -> model.Member | None:
     """The one that is to hold it: who is being filled comes before who was given up."""
     order = ("in sync", "rebuilding", "out of date", "unknown", "missing", "faulty")
     mine = [m for m in volume.members if m.role == role]
-    return min(mine, key=lambda m: order.index(m.state) if m.state in order else len(order), default=None)
+
+    def rank(member: model.Member) -> int:
+        return order.index(member.state) if member.state in order else len(order)
+
+    return min(mine, key=rank) if mine else None
 
 
 def _silent(volume: model.Volume) -> list[str]:

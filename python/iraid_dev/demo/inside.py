@@ -16,6 +16,7 @@ from pathlib import Path
 from iraid_dev.bench.core import load
 from iraid_dev.bench.core.cells import KIB, MIB, Cell, size_text
 from iraid_dev.stack.initiator import Disk
+from iraid_dev.stack.lio_targets import LioTargets
 from iraid_dev.stack.tools import IRAID, StackError, attempt, run
 from iraid_dev.stack.typed_stack import TARGETS, Export, Stack
 from iraid_dev.steps.progress import Progress, progress_inside
@@ -57,7 +58,7 @@ class ParityStory:
     def __init__(self, progress: Progress, stack: Stack):
         self.progress = progress
         self.stack = stack
-        self.targets = None
+        self.targets: LioTargets | None = None
         self.export: Export | None = None
         self.disk: Disk | None = None
         self.manifest: tree.Manifest | None = None

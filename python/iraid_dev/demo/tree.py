@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from iraid_dev.stack.tools import PATIENCE, ROOT, StackError, run
+from iraid_dev.places import ROOT
+from iraid_dev.stack.tools import PATIENCE, StackError, run
 from iraid_dev.steps.progress import Progress
 
 HEADER_PACKAGES = re.compile(

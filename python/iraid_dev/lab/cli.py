@@ -6,9 +6,15 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .run import LabError, Options, RunDirectory
 from .supervise import Ended, Guest
+
+if TYPE_CHECKING:
+    from .host import Host
+    from .qemu import Qemu
+    from .uml import Uml
 
 EXIT_TIME = 124  # as timeout(1)
 EXIT_LAB = 125  # the lab itself failed
@@ -91,7 +97,7 @@ def _parse(words: list[str]) -> Options:
                    given.root.resolve() if given.root else None, shown)
 
 
-def _kernel(name: str):
+def _kernel(name: str) -> Uml | Qemu | Host:
     if name == "uml":
         from .uml import Uml
         return Uml()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from iraid_dev.stack.faults import FAULTS, FaultFarm, Watch
+from iraid_dev.stack.faults import FAULTS, FaultFarm, Mark, Watch
 from iraid_dev.stack.gateway import Gateway, attempt_iraid, iraid
 from iraid_dev.stack.runner import Runner
 
@@ -34,8 +34,8 @@ class LabStage:
         self.gateway: Gateway | None = None
         self.caches_lost = False  # two at once, since the last flush that succeeded
         self.farm: FaultFarm | None = None
-        self.begin = None
-        self.faults = {
+        self.begin: Mark | None = None
+        self.faults: dict[str, tuple[int, Callable[[random.Random], None]]] = {
             "member killed": (4, self.killed), "member stopped": (3, self.stopped),
             "member cut off": (3, self.cut), "member slowed": (2, self.slowed),
             "member wiped and replaced": (3, self.wiped), "gateway killed": (3, self.gateway_killed),

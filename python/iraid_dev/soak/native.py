@@ -36,7 +36,7 @@ class NativeStage:
         self.gateway: Gateway | None = None
         self.farm: TargetFarm | None = None
         self.stats = Stats()
-        self.faults = {
+        self.faults: dict[str, tuple[int, Callable[[random.Random], None]]] = {
             "member killed": (4, self.killed), "member stopped": (3, self.stopped),
             "member wiped and replaced": (3, self.wiped), "gateway killed": (4, self.gateway_killed),
             "two members away": (2, self.two_away), "scrub": (2, self.scrub), "flush": (1, self.flush),

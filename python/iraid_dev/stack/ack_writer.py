@@ -55,7 +55,8 @@ class Journal:
         os.close(descriptor)
 
     def get(self, slot: int) -> tuple[int, int]:
-        return ENTRY.unpack_from(self._map, slot * ENTRY.size)
+        issued, acknowledged = ENTRY.unpack_from(self._map, slot * ENTRY.size)
+        return issued, acknowledged
 
     def set(self, slot: int, issued: int, acknowledged: int) -> None:
         ENTRY.pack_into(self._map, slot * ENTRY.size, issued, acknowledged)

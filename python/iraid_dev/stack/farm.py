@@ -37,9 +37,10 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Self
 
 LUN = 1  # tgtd keeps LUN 0 for its controller
 READY_SECONDS_MAX = 10.0
@@ -136,7 +137,7 @@ class TargetFarm:
             for number, option in enumerate(chosen)
         ]
 
-    def __enter__(self) -> TargetFarm:
+    def __enter__(self) -> Self:
         try:
             self._create(self.targets)
         except BaseException:
@@ -393,12 +394,16 @@ def _plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
-def _die_with_parent():
+def _die_with_parent() -> Callable[[], None] | None:
     """For Popen: the child gets SIGKILL when the thread that made it ends, so only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return None
     libc = ctypes.CDLL(None, use_errno=True)
-    return lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def before_the_program() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    return before_the_program
 
 
 def _process_state(target: Target) -> str:
@@ -416,7 +421,7 @@ def _idle(target: Target) -> bool:
     return all(stat.rpartition(")")[2].split()[0] == "S" for stat in stats)
 
 
-def _wait_for(condition, what: str) -> None:
+def _wait_for(condition: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + READY_SECONDS_MAX
     pause = 0.002
     while not condition():

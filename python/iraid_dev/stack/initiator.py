@@ -28,7 +28,7 @@ def name() -> str:
 
 def _block_devices(iqn: str) -> list[Path]:
     """The block devices of a session's LUNs, in the order of LUNs."""
-    found = []
+    found: list[Path] = []
     for session in Path("/sys/class/iscsi_session").glob("session*"):
         if (session / "targetname").read_text().strip() == iqn:
             found += (session / "device").glob("target*/*:*:*:*/block/*")

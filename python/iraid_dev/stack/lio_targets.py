@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import rtslib_fb as rtslib
 
@@ -31,7 +32,7 @@ class LioTargets:
         self.attributes = OPEN_TO_ALL | (attributes or {})
         self.size_bytes = size_bytes
         self.ports = [0] * count
-        self._made: list[object] = []
+        self._made: list[Any] = []  # of rtslib
 
     def __enter__(self) -> LioTargets:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,7 @@ class LioTargets:
             write_back=True)
 
     def _make(self, number: int) -> None:
-        storage = self._storage(number)
+        storage: Any = self._storage(number)
         self._made.append(storage)
         storage.set_attribute("block_size", str(self.block_bytes))
         target = rtslib.Target(rtslib.FabricModule("iscsi"), self.iqn(number))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .initiator import Disk
 from .tools import StackError
@@ -80,11 +81,11 @@ class AckWriter:
         if first.strip() != "writing":
             raise StackError(f"ack_writer.py: {first}{self.process.communicate()[1]}")
 
-    def result(self, seconds: float = 200) -> dict:
+    def result(self, seconds: float = 200) -> dict[str, Any]:
         """{"writes", "errors": [...], "longest_seconds", "gap_seconds"}"""
         return self._answer(self.process, seconds)
 
-    def check(self, seconds: float = 200) -> dict:
+    def check(self, seconds: float = 200) -> dict[str, Any]:
         """Reads all back: {"slots", "checked", "lost": [...]}"""
         process = subprocess.Popen([sys.executable, str(WRITER), "check", *self.shape],
                                    stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
@@ -92,7 +93,7 @@ class AckWriter:
         return self._answer(process, seconds)
 
     @staticmethod
-    def _answer(process: subprocess.Popen[str], seconds: float) -> dict:
+    def _answer(process: subprocess.Popen[str], seconds: float) -> dict[str, Any]:
         try:
             output, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -100,7 +101,8 @@ class AckWriter:
             raise StackError(f"ack_writer.py did not end within {seconds:.0f} s") from None
         if process.returncode != 0:
             raise StackError(f"ack_writer.py: status {process.returncode}\n{errors}")
-        return json.loads(output.strip().splitlines()[-1])
+        answer: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+        return answer
 
     def end(self) -> None:
         if self.process.poll() is None:

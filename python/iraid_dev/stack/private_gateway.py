@@ -56,7 +56,7 @@ def build_folder() -> Path:
     return Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
 
 
-def wait_until(found: Callable[[], Value], what: str, seconds: float = 20.0) -> Value:
+def wait_until(found: Callable[[], Value | None], what: str, seconds: float = 20.0) -> Value:
     """Ask until the answer is true; the only way in which these tests wait for something."""
     deadline = time.monotonic() + seconds
     while True:
@@ -207,7 +207,7 @@ class Served:
                 raise
             return handle
 
-        handle = wait_until(connected, "nbdkit to listen")
+        handle: nbd.NBD = wait_until(connected, "nbdkit to listen")
         assert handle is not None
         self.handles.append(handle)
         return handle

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import rtslib_fb as rtslib
 
@@ -28,7 +29,7 @@ class ReferenceLun:
         self.block_bytes = block_bytes
         self.iqn = f"iqn.2026-01.org.iraid.reference:{directory.name}"
         self.portals: tuple[str, ...] = ()
-        self._made: list[object] = []
+        self._made: list[Any] = []  # of rtslib
 
     def __enter__(self) -> ReferenceLun:
         self.directory.mkdir(parents=True)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import dbus
 
-from .tools import INSTALLED, ROOT, StackError, wait_for
+from iraid_dev.places import ROOT
+
+from .tools import INSTALLED, StackError, wait_for
 
 BUS_NAME = "org.kernel.TCMUService1"
 HANDLER = "handler_iraid.so"

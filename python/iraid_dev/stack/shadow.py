@@ -71,7 +71,8 @@ class Shadow:
     def _settle(self, content: bytes | bytearray) -> None:
         write = Write(0, memoryview(bytes(content)), self._now())
         write.done = self._now()
-        self._starts, self._writes = [0], [(write,)]
+        self._starts = [0]
+        self._writes: list[tuple[Write, ...]] = [(write,)]
 
     def _split(self, at: int) -> int:
         """Index of the range that begins at `at`."""
@@ -83,7 +84,7 @@ class Shadow:
 
     def _ranges(self, begin: int, end: int) -> list[tuple[int, int, tuple[Write, ...]]]:
         index = bisect.bisect_right(self._starts, begin) - 1
-        found = []
+        found: list[tuple[int, int, tuple[Write, ...]]] = []
         while index < len(self._starts) and self._starts[index] < end:
             after = self._starts[index + 1] if index + 1 < len(self._starts) else self.size
             found.append((max(begin, self._starts[index]), min(end, after), self._writes[index]))
@@ -126,7 +127,7 @@ class Shadow:
     def _blocks_fault(begin: int, got: bytearray, legal: list[Write],
                       writes: tuple[Write, ...]) -> str | None:
         for at in range(0, len(got), BLOCK_BYTES):
-            block = got[at : at + BLOCK_BYTES]
+            block = memoryview(got)[at : at + BLOCK_BYTES]
             place = begin + at
             if any(write.part(place, place + BLOCK_BYTES) == block for write in legal):
                 continue

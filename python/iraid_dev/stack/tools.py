@@ -27,7 +27,7 @@ class StackError(Exception):
     """Some part of the stack did not do what it must; the text says which and what it said."""
 
 
-def wait_for(found: Callable[[], Value], what: str, seconds: float = 30.0) -> Value:
+def wait_for(found: Callable[[], Value | None], what: str, seconds: float = 30.0) -> Value:
     """Asks again and again until the answer is something."""
     seconds *= PATIENCE
     deadline = time.monotonic() + seconds

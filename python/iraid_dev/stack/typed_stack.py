@@ -116,7 +116,7 @@ class Stack:
             IRAID, "create", name, "--level", level, "--chunk", "64K", "--json", *members))
         for warning in answer["warnings"]:
             self.progress.say(f"warning: {warning}")
-        return answer["size_bytes"]
+        return int(answer["size_bytes"])
 
     def status(self, name: str) -> Volume:
         return self.client.status(name)

@@ -26,6 +26,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from iraid_dev.places import ROOT
@@ -98,7 +99,12 @@ class Parts:
                                    env=os.environ | environment, start_new_session=True)
         RUNNING.add(process)
         over = threading.Event()
-        watch = threading.Timer(seconds, lambda: (over.set(), kill_group(process)))
+
+        def end() -> None:
+            over.set()
+            kill_group(process)
+
+        watch = threading.Timer(seconds, end)
         watch.start()
         for line in process.stdout or ():
             print(self.prefix + line.decode(errors="replace").rstrip(), flush=True)
@@ -385,7 +391,7 @@ class Lanes:
             self.last.put(lambda parts: run_ctest(parts, "unit tests in C, sanitized", sanitized_build()))
             self.last.put(lambda parts: run_sanitized(parts, "tests/unit", loading_c("tests/unit")))
         for folder in reversed(existing(GUEST_FOLDERS)):
-            self.last.put(lambda parts, folder=folder: run_native(parts, [folder]))
+            self.last.put(partial(run_native, paths=[folder]))
         self.built.set()
 
     def _run_last(self, parts: Parts) -> None:

@@ -59,7 +59,8 @@ def parse_cells(text: str) -> tuple[Cell, ...]:
     """Words with commas between: SIZE:PATTERN, or SIZE (with all patterns), or PATTERN (with all sizes)."""
     found: list[Cell] = []
     for word in text.split(","):
-        blocks, patterns = BLOCKS, PATTERNS
+        blocks: tuple[int, ...] = BLOCKS
+        patterns: tuple[str, ...] = PATTERNS
         parts = word.split(":")
         for part in parts:
             if part in PATTERNS:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def measure(progress: Progress, stack: Stack, plan: Plan, group: list[tuple[str,
         for number in range(plan.rounds):
             progress.say(f"round {number + 1} of {plan.rounds}")
             measure_round(progress, systems, plan.cells, number,
-                          lambda system, cell, number=number: figure(stack, system, cell, plan.seconds, number))
+                          partial(figure, stack, seconds=plan.seconds, number=number))
         step.detail = f"{plan.rounds} rounds of {len(plan.cells)} cells, {plan.seconds:g} s on each of {len(systems)}"
 
 
@@ -137,7 +138,7 @@ def figure_together(stack: Stack, systems: list[System], cell: Cell, seconds: fl
     system = systems[0]
     load.settle()  # outside of the processor time, too
     before = processor.snapshot()
-    done = load.run_together([each.disk for each in systems], cell, seconds, jobs)
+    done = load.run_together([each.disk for each in systems], cell, seconds, jobs)  # type: ignore[misc]  # they are put up
     after = processor.snapshot()
     lab, gib = os.environ["IRAID_LAB"], sum(each.data_bytes for each in done) / GIB
     spent, of_runner = processor.spent(before, after), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import dataclass
+from typing import Any
 
 from iraid_dev.stack.initiator import Disk
 from iraid_dev.stack.tools import PATIENCE, StackError
@@ -58,7 +59,7 @@ def settle() -> None:
     subprocess.run(["udevadm", "settle", "--timeout=60"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
-def _fio(jobs: list[tuple[Disk, list[str]]], words: list[str], seconds: float) -> list[dict]:
+def _fio(jobs: list[tuple[Disk, list[str]]], words: list[str], seconds: float) -> list[dict[str, Any]]:
     """words: for all of them.  What fio says of each job, in their order."""
     settle()
     paths = " ".join(disk.path for disk, _ in jobs)
@@ -75,7 +76,7 @@ def _fio(jobs: list[tuple[Disk, list[str]]], words: list[str], seconds: float) -
     if done.returncode != 0:
         raise StackError(f"fio on {paths} ({' '.join(words)}): status {done.returncode}\n"
                          f"{done.stderr}{done.stdout[-1500:]}")
-    found = json.loads(done.stdout[done.stdout.index("{"):])["jobs"]
+    found: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{"):])["jobs"]
     if len(found) != len(jobs):
         raise StackError(f"fio on {paths}: {len(found)} results of {len(jobs)} jobs")
     return found

@@ -55,14 +55,14 @@ class Plan:
 
     def groups(self) -> Iterator[list[tuple[str, Shape | None]]]:
         """Of systems in the lab."""
-        without = [(name, None) for name in self.in_lab if name in WITHOUT_LEVEL]
+        without: list[tuple[str, Shape | None]] = [(name, None) for name in self.in_lab if name in WITHOUT_LEVEL]
         if len(without) == len(self.in_lab):
             if without:
                 yield without
             return
         for shape in self.shapes:
-            levelled = [(name, shape) for name in self.in_lab
-                        if name not in WITHOUT_LEVEL and exists(name, shape.level)]
+            levelled: list[tuple[str, Shape | None]] = [(name, shape) for name in self.in_lab
+                                                        if name not in WITHOUT_LEVEL and exists(name, shape.level)]
             if levelled:
                 yield without + levelled
 
@@ -89,6 +89,7 @@ def disk_bytes(name: str, shape: Shape | None) -> int:
     """Memory that a system's disks take."""
     if name in WITHOUT_LEVEL:
         return PLAIN_BYTES if name == "plain" else 0
+    assert shape is not None
     return shape.members * MEMBER_BYTES
 
 

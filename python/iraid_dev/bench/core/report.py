@@ -146,9 +146,9 @@ def sections(rows: Iterable[Row]) -> list[Section]:
         else:
             levelled.setdefault((*place, row.level, row.members), []).append(row)
     found = []
-    for (*place, level, members), those in levelled.items():
-        found.append(_section(place, level, members, those + without.get(tuple(place), [])))
-    taken = {tuple(place) for *place, _, _ in levelled}
+    for (*shared, level, members), those in levelled.items():
+        found.append(_section(shared, level, members, those + without.get(tuple(shared), [])))
+    taken = {tuple(shared) for *shared, _, _ in levelled}
     found += [_section(place, None, 1, those) for place, those in without.items() if place not in taken]
     return sorted(found, key=lambda one: (one.kernel == "none", one.kernel, -1 if one.level is None else one.level,
                                           one.members, one.depth))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import rtslib_fb as rtslib
 
@@ -105,7 +106,7 @@ class Plain(System):
 class _GivenOn(System):
     """A disk of the gateway's, given on by LIO."""
 
-    def _give_on(self, storage: object) -> None:
+    def _give_on(self, storage: Any) -> None:
         self._undo.append(storage.delete)
         iqn, port = f"{IQN}:{self._identity}", free_port()
         target = rtslib.Target(rtslib.FabricModule("iscsi"), iqn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from iraid_dev.bench.core import plan
@@ -234,7 +235,7 @@ def settings_of(values: dict[str, Any]) -> Settings:
     """values: by option, None where nothing was typed."""
     parse: dict[str, Callable[[str], Any]] = {
         "only": parse_names, "levels": parse_levels, "sizes": parse_sizes,
-        **{name: (lambda text, name=name: parse_counts(name, text)) for name in ("members", "volumes", "jobs")}}
+        **{name: partial(parse_counts, name) for name in ("members", "volumes", "jobs")}}
     given = {name: parse[name](value) if name in parse else value for name, value in values.items() if value is not None}
     settings = Settings(**{"only": tuple(EXPERIMENTS)} | given)
     settings.check()

@@ -107,7 +107,7 @@ def memory_table(rows: Sequence[Row], lines: Lines, volumes: Callable[[Row], int
 
 def _members(rows: list[Row]) -> list[str]:
     parts = []
-    for level in sorted({row.level for row in rows}):
+    for level in sorted({row.level for row in rows}, key=lambda level: -1 if level is None else level):
         mine = sorted((row for row in rows if row.level == level), key=lambda row: row.members)
         lines = Lines(("members", "system"), lambda row: (row.members, row.system))
         parts += [f"### Level {level}", lines.table(mine, throughput, "MB/s"), lines.table(mine, processor, "CPU s/GiB"),

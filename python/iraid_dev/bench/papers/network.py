@@ -20,7 +20,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,7 +165,7 @@ class Network:
         run("ip", "-n", name, "link", "set", far, "up")
         run("ip", "-n", name, "link", "set", "lo", "up")
 
-    def _everywhere(self, action) -> None:
+    def _everywhere(self, action: Callable[[], None]) -> None:
         action()
         for number in range(self.count):
             with inside(self.namespace(number)):
@@ -200,8 +200,9 @@ class Network:
         """All links, at once and in both directions.  Connections stay."""
         segments = "1" if link.single_segments else "65535"
         for number in range(self.count):
+            near: list[str] = []
             far = ["-n", self.namespace(number)]
-            for place, device in (([], self.device(number)), (far, f"tg{number}")):
+            for place, device in ((near, self.device(number)), (far, f"tg{number}")):
                 run("ip", *place, "link", "set", "dev", device, "mtu", str(link.mtu), "gso_max_segs", segments)
                 words = link.netem()
                 if words:
@@ -243,7 +244,8 @@ def _receive_all(listener: socket.socket) -> None:
 
 def _acknowledged(connection: socket.socket) -> int:
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
-    return struct.unpack_from("Q", info, 120)[0]  # tcpi_bytes_acked
+    acknowledged: int = struct.unpack_from("Q", info, 120)[0]  # tcpi_bytes_acked
+    return acknowledged
 
 
 def _send_for(address: str, seconds: float, warm_up_seconds: float) -> float:
