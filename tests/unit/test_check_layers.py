@@ -83,5 +83,24 @@ def test_rtslib_outside_of_target_is_found(tree):
         1, "python/iraid/cli/main.py:2: rtslib belongs to lio/target.py\n")
 
 
+@pytest.mark.parametrize(("file", "line", "said"), [
+    ("iraid/control/client.py", "from iraid.lio import steps", "iraid.control imports iraid.lio"),
+    ("iraid/lio/steps.py", "import iraid.watch.top", "iraid.lio imports iraid.watch"),
+    ("iraid/cli/main.py", "from iraid_dev.stack.farm import TargetFarm", "iraid.cli imports iraid_dev.stack"),
+    ("iraid_dev/bench/core/row.py", "from ..growth import plan", "iraid_dev.bench.core imports iraid_dev.bench.growth"),
+    ("iraid_dev/soak/lab.py", "import test_x", "imports test_x of tests")])
+def test_an_import_against_the_order_is_found(tree, file, line, said):
+    root = tree()
+    (root / "tests/unit").mkdir(parents=True)
+    (root / "tests/unit/test_x.py").touch()
+    path = root / "python" / file
+    path.parent.mkdir(parents=True)
+    path.write_text("import json\n")
+    assert check(root).returncode == 0
+    path.write_text(f"if True:\n    {line}\n")
+    done = check(root)
+    assert (done.returncode, done.stdout) == (1, f"python/{file}:2: {said}\n")
+
+
 def test_a_tree_without_sources_is_not_a_pass(tmp_path):
     assert check(tmp_path).returncode == 2

@@ -1,10 +1,11 @@
-"""check-layers [ROOT] - dependencies point one way: pure <- state <- engine <- adapters.
+"""check-layers [ROOT] - dependencies point one way: pure <- state <- engine <- adapters, and so for python's packages.
 
-Looks at every source for includes and calls that its layer must not have; comments and strings
+Looks at every source for includes, imports and calls that its layer must not have; comments and strings
 don't count.  Prints FILE:LINE: what, and exits with 1 if there was any, with 2 if there was nothing
 to look at.  The linker sees the same for our own layers; for libc and libiscsi only this does.
 """
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,30 @@ LAYERS = {
     "state": {"pure", "ports", "state"},
     "engine": {"pure", "ports", "state", "engine"},
     "adapters": {"pure", "ports", "state", "engine", "adapters"},
+}
+
+# Package of python/ -> other packages that it may import; "iraid" is all of what is installed.
+_BASE = {"iraid_dev", "iraid_dev.steps", "iraid_dev.stack"}
+PACKAGES: dict[str, set[str]] = {
+    "iraid": set(),
+    "iraid.control": {"iraid"},
+    "iraid.lio": {"iraid", "iraid.control"},
+    "iraid.watch": {"iraid", "iraid.control", "iraid.lio"},
+    "iraid.exporter": {"iraid", "iraid.control", "iraid.watch"},
+    "iraid.cli": {"iraid", "iraid.control", "iraid.lio", "iraid.watch", "iraid.exporter"},
+    "iraid_dev": set(),
+    "iraid_dev.steps": {"iraid_dev"},
+    "iraid_dev.stack": {"iraid_dev", "iraid_dev.steps", "iraid.control", "iraid.lio", "iraid.cli"},
+    "iraid_dev.lab": {"iraid_dev"},
+    "iraid_dev.bench": {"iraid_dev.bench.core", "iraid_dev.bench.papers", "iraid_dev.bench.growth"},
+    "iraid_dev.bench.core": _BASE | {"iraid.lio"},
+    "iraid_dev.bench.papers": _BASE | {"iraid_dev.bench.core"},
+    "iraid_dev.bench.growth": _BASE | {"iraid_dev.bench.core"},
+    "iraid_dev.conform": _BASE,
+    "iraid_dev.demo": _BASE | {"iraid_dev.bench.core"},
+    "iraid_dev.simulator": {"iraid_dev"},
+    "iraid_dev.soak": _BASE,
+    "iraid_dev.testrun": {"iraid_dev", "iraid_dev.lab"},
 }
 
 
@@ -117,6 +142,38 @@ def faults_of_python(root: Path) -> Iterator[str]:
         for number, line in enumerate(file.read_text().splitlines(), 1):
             if _RTSLIB.match(line):
                 yield f"{file.relative_to(root)}:{number}: rtslib belongs to lio/target.py"
+    tests = {file.stem for file in (root / "tests").rglob("*.py")} | {"tests"}
+    for file in sorted((root / "python").rglob("*.py")):
+        for number, text in faults_of_imports(root / "python", file, tests - set(sys.stdlib_module_names)):
+            yield f"{file.relative_to(root)}:{number}: {text}"
+
+
+def faults_of_imports(python: Path, file: Path, tests: set[str]) -> Iterator[tuple[int, str]]:
+    here = ".".join(file.relative_to(python).parent.parts)
+    for node in ast.walk(ast.parse(file.read_text())):
+        for name in imported(node, here):
+            there = _package_of(name)
+            if name.partition(".")[0] in tests:
+                yield node.lineno, f"imports {name} of tests"
+            elif there is not None and there != here and there not in PACKAGES.get(here, set()):
+                yield node.lineno, f"{here} imports {there}"
+
+
+def imported(node: ast.AST, here: str) -> list[str]:
+    """Full names of what an import statement brings, modules or not."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    words = here.split(".")
+    base = words[:len(words) + 1 - node.level] if node.level else []
+    return [".".join([*base, *filter(None, [node.module]), alias.name]) for alias in node.names]
+
+
+def _package_of(name: str) -> str | None:
+    """The longest that the name begins with."""
+    found = [package for package in PACKAGES if f"{name}.".startswith(f"{package}.")]
+    return max(found, key=len) if found else None
 
 
 def main(arguments: list[str]) -> int:
