@@ -6,7 +6,7 @@
     exporter   metrics for Prometheus, and a page; installed by a package of its own
     cli        the commands that are typed, and what a person sees of them
 
-Each imports only what stands above it.
+Each imports only what stands above it, as scripts/check-layers sees to it.
 Commands that touch members are carried out by the handler; this package asks it and shows the answer.  Only export,
 unexport and grow do work of their own.
 """

@@ -7,6 +7,7 @@
     bench     scripts/bench      conform   scripts/conformance         demo        scripts/demo
     soak      scripts/soak       testrun   scripts/test, check-layers  simulator   scripts/simulate
 
-places, steps and stack are what the others are made of; of those only demo uses another, bench.core, for its load.
+places, steps and stack are what the others are made of; beside them demo uses bench.core, for its load, and testrun lab,
+for a clean Debian.  scripts/check-layers knows who may import whom.
 What runs inside the lab is a program of its own, started by scripts/lab.
 """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from iraid_dev.testrun import lint
 from iraid_dev.testrun import main as test_main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,6 +78,24 @@ def test_a_part_left_empty_by_a_selection_is_no_failure_but_an_empty_sum_is(part
     assert result_of(some, 5, SUITE.format(0, 0, 0, 0)).failed == 0
     assert test_main.closing(some) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
+
+
+@pytest.mark.parametrize(("words", "counts"), [(["true"], (1, 0, 0)), (["false"], (0, 1, 0)), ([], (0, 0, 1))])
+def test_a_check_of_the_source_is_one_test(parts, words, counts):
+    made = parts()
+    made.program("python, x", words, "" if words else "it is not installed")
+    result = made.results[-1]
+    assert (result.passed, result.failed, result.skipped) == counts
+    assert bool(result.note) == (words != ["true"])
+
+
+def test_the_source_is_checked_by_ruff_where_it_is(monkeypatch):
+    monkeypatch.setattr(lint.shutil, "which", lambda name: f"/opt/{name}")
+    assert [check.name for check in lint.checks()] == ["mypy", "ruff"]
+    monkeypatch.setattr(lint.shutil, "which", lambda name: None)
+    assert [check.name for check in lint.checks()] == ["mypy", "flake8"]
+    assert "ruff is not" in lint.checks()[1].why or "neither ruff" in lint.checks()[1].why
+    assert "scripts/check-layers" in lint.sources()
 
 
 def test_the_sum_is_the_last_line_and_decides_the_status(parts, capsys):

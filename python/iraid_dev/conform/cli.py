@@ -18,7 +18,6 @@ from iraid_dev.places import ROOT, SCRIPTS, module_words
 from . import tools_run
 from .results import Run, differences, table
 
-PYTHON = "/usr/bin/python3"  # the one that has the modules
 PACKAGE = "libiscsi-bin"
 MIB = 1 << 20
 

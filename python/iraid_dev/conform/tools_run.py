@@ -11,12 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree
 
-from iraid_dev.places import ROOT
+from iraid_dev.places import PYTHON, ROOT
 
 from .cu_output import FAILED, PASSED, SKIPPED
 from .results import Lun, Result, Run, differences
 
-PYTHON = "/usr/bin/python3"
 TESTS = ("tests/end_to_end/test_stock_tools.py", "tests/end_to_end/test_compare_and_write_race.py")
 REFERENCE = "reference"
 

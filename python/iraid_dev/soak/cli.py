@@ -16,7 +16,6 @@ from iraid_dev.places import ROOT, SCRIPTS, module_words
 from .driver import MEMBERS
 from .report import ReportError, Run, read, table, write
 
-PYTHON = "/usr/bin/python3"  # the one that has the modules
 SETTING_UP_SECONDS_MAX = 1500  # and ending; the lab's own limit lies behind it
 RESULT = "soak.json"
 

@@ -31,12 +31,11 @@ from typing import Any, TypeVar
 
 import nbd
 
-from iraid_dev.places import ROOT
+from iraid_dev.places import PYTHON, ROOT
 
 Value = TypeVar("Value")
 
 IRAID = ROOT / "scripts/iraid"
-PYTHON = "/usr/bin/python3"
 NBDKIT_THREADS = 32  # as many requests as libnbd has in flight reach the plugin
 COMMAND_SECONDS_MAX = 60.0
 PR_SET_PDEATHSIG = 1

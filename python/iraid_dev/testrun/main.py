@@ -29,9 +29,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from iraid_dev.places import ROOT
+from iraid_dev.places import PYTHON, ROOT
 
-PYTHON = "/usr/bin/python3"
+from . import lint
+
 LAB_FOLDERS = ("tests/end_to_end",)  # these run inside scripts/lab
 NATIVE_FOLDERS = ("tests/unit", "tests/docs", "tests/integration")
 GUEST_FOLDERS = ("tests/lab", "tests/simulation")  # beside the others: they start guests themselves, or need no quiet
@@ -122,6 +123,16 @@ class Parts:
         self.results.append(Result(name, failed=1, seconds=time.monotonic() - begin,
                                    note="did not work"))
         return False
+
+    def program(self, name: str, words: list[str], why: str) -> None:
+        """Something that is one test by itself.  No words: it is not there, and why."""
+        begin = time.monotonic()
+        self.progress(f"{name}: {why}" if why else name)
+        status = self._run(words, {}, STEP_SECONDS_MAX) if words else 0
+        result = Result(name, note=why or (f"ended with status {status}" if status else ""))
+        result.passed, result.failed, result.skipped = int(bool(words) and not status), int(status != 0), int(not words)
+        result.seconds = time.monotonic() - begin
+        self.results.append(result)
 
     def tests(self, name: str, words: list[str], junit: Path,
               environment: dict[str, str] | None = None) -> None:
@@ -272,6 +283,11 @@ def pytest_words(choice: Choice, paths: list[str], junit: Path, extra: str = "")
             *marker_options(choice, extra), *choice.options]
 
 
+def run_lint(parts: Parts) -> None:
+    for check in lint.checks():
+        parts.program(f"python, {check.name}", check.words, check.why)
+
+
 def run_ctest(parts: Parts, name: str, build: Path) -> None:
     junit = parts.folder / f"{name.replace(' ', '-')}.xml"
     words = ["ctest", "--test-dir", str(build), "--output-on-failure", "--no-tests=error",
@@ -390,6 +406,7 @@ class Lanes:
             self.last.put(lambda parts: run_sanitized(parts, "tests/integration", existing(("tests/integration",))))  # the longest first
             self.last.put(lambda parts: run_ctest(parts, "unit tests in C, sanitized", sanitized_build()))
             self.last.put(lambda parts: run_sanitized(parts, "tests/unit", loading_c("tests/unit")))
+            self.last.put(run_lint)
         for folder in reversed(existing(GUEST_FOLDERS)):
             self.last.put(partial(run_native, paths=[folder]))
         self.built.set()

@@ -10,10 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from iraid_dev.places import ROOT, SCRIPTS
+from iraid_dev.places import PYTHON, ROOT, SCRIPTS
 
 PROGRAM = ROOT / "tests/bench/papers.py"
-PYTHON = "/usr/bin/python3"
 LAB_SECONDS_MAX = 3 * 3600
 
 
