@@ -28,12 +28,12 @@ class Check:
 def checks() -> list[Check]:
     """One part of scripts/test each."""
     mypy = ([PYTHON, "-m", "mypy"] if importlib.util.find_spec("mypy") else [])
-    found = [Check("mypy", mypy, "" if mypy else "python3-mypy is not installed: scripts/deps")]
+    found = [Check("mypy", mypy, "" if mypy else "mypy is not installed: scripts/deps")]
     if ruff := shutil.which("ruff"):
         return [*found, Check("ruff", [ruff, "check", "--output-format", "concise", "."])]
     flake8 = [PYTHON, "-m", "flake8", *FLAKE8, *sources()] if importlib.util.find_spec("flake8") else []
     return [*found, Check("flake8", flake8, "ruff is not installed, which sees more" if flake8 else
-                          "neither ruff nor python3-flake8 is installed: scripts/deps")]
+                          "neither ruff nor flake8 is installed: scripts/deps")]
 
 
 def sources() -> list[str]:
