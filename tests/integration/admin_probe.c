@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "iscsi_admin.h"
+#include "adapters/device/device.h"
 
 static struct iscsi_credentials credentials = { .initiator = "iqn.2026-01.org.iraid.test:admin" };
 static uint32_t timeout_ms = 5000;

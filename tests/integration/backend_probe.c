@@ -28,7 +28,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "backend_iscsi.h"
+#include "adapters/backend/backend.h"
 
 #define POISON 0xa5
 #define IOS_MAX 512

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "iscsi_connection.h"
+#include "adapters/iscsi/connection.h"
 
 #define INPUT_BYTES 1024u
 #define TASKS 6

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scsi_command.h"
+#include "adapters/iscsi/scsi.h"
 
 #define LUNS_MAX 16
 #define INPUT_BYTES 512u

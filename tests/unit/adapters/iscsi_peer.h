@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "iscsi_connection.h"
+#include "adapters/iscsi/connection.h"
 
 #define DATA_MAX (1u << 20)
 #define POISON 0xa5

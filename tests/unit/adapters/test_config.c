@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "config_search.h"
-#include "config_volume.h"
-#include "files.h"
+#include "adapters/config/search.h"
+#include "adapters/config/volume_file.h"
+#include "adapters/base/files.h"
 #include "scratch.h"
 
 #define FUZZ_ROUNDS 8000

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "config_volume.h"
-#include "files.h"
+#include "adapters/config/volume_file.h"
+#include "adapters/base/files.h"
 #include "scratch.h"
 
 #define UUID "3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10"

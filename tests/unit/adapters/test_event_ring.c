@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "event_ring.h"
+#include "adapters/base/event_ring.h"
 
 #define LONG_MS 60000	/* a test that waits this out has failed */
 

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "iscsi_login.h"
-#include "iscsi_pdu.h"
+#include "adapters/iscsi/login.h"
+#include "adapters/iscsi/pdu.h"
 
 static void
 assert_digest(const uint8_t *bytes, size_t length, const uint8_t expected[4])

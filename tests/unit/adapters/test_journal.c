@@ -16,7 +16,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "journal.h"
+#include "adapters/base/journal.h"
 #include "scratch.h"
 
 static char path[108];

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend_iscsi.h"
+#include "adapters/backend/backend.h"
 
 static void
 takes(const char *text, const char *portal, const char *iqn, unsigned int lun)

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "reactor.h"
+#include "adapters/base/reactor.h"
 
 #define POSTERS 3
 #define POSTS 20000

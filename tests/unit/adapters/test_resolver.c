@@ -9,7 +9,7 @@
 #include <netdb.h>
 #include <pthread.h>
 
-#include "resolver.h"
+#include "adapters/base/resolver.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;

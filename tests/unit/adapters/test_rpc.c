@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "files.h"
-#include "rpc.h"
+#include "adapters/base/files.h"
+#include "adapters/rpc/rpc.h"
 #include "scratch.h"
 
 #define FUZZ_ROUNDS 20000

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scsi_command.h"
+#include "adapters/iscsi/scsi.h"
 
 static struct scsi_request request;
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scsi_sense.h"
+#include "adapters/lun/sense.h"
 
 #define CELLS_MAX 8
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend_iscsi_private.h"
+#include "adapters/backend/internal.h"
 
 static const struct session_facts reserving = { .reservation_wanted = true };
 

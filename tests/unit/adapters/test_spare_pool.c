@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 
 #include "scratch.h"
-#include "spare_pool.h"
+#include "adapters/config/pool.h"
 
 #define FUZZ_ROUNDS 20000
 #define TAKERS 8

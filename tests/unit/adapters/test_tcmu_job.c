@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "scratch.h"
-#include "tcmu_job.h"
+#include "adapters/lun/job.h"
 
 #define BLOCKS 8192u
 #define FUZZ_ROUNDS 100000

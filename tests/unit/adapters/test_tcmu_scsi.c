@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "scratch.h"
-#include "tcmu_scsi.h"
+#include "adapters/lun/scsi.h"
 
 #define FUZZ_ROUNDS 200000
 

@@ -15,12 +15,12 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "files.h"
-#include "log.h"
+#include "adapters/base/files.h"
+#include "adapters/base/log.h"
 #include "scratch.h"
-#include "volume_admin.h"
-#include "volume_host_internal.h"
-#include "volume_reload.h"
+#include "adapters/volume/admin.h"
+#include "adapters/volume/internal.h"
+#include "adapters/volume/reload.h"
 
 #define THREADS 4
 #define REQUESTS_PER_ROUND 16
