@@ -6,35 +6,11 @@
 
 #include "ports/backend.h"
 #include "adapters/base/reactor.h"
-
-#define MEMBER_ADDRESS_MAX 512
-#define PORTAL_MAX 280
-#define BACKEND_PATHS_MAX 4
-
-struct member_address {
-	char portal[PORTAL_MAX];	/* "host:port", "[v6]:port" */
-	char iqn[224];
-	unsigned int lun;
-};
-
-/* Parse PORTAL/IQN/LUN (docs/design/control.md).  0, or -EINVAL with *reason a static text. */
-int member_address_parse(const char *text, struct member_address *out, const char **reason);
-void member_address_format(const struct member_address *address, char out[MEMBER_ADDRESS_MAX]);
-
-struct iscsi_credentials {	/* zeroed when unused; never logged */
-	char initiator[224];
-	char user[256];
-	char secret[256];
-};
-
-/* Read a secrets file: regular, owned by root, no access for group and others; two lines.
- * 0 or -errno, *reason a static text (never the content).
- */
-int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, const char **reason);
+#include "adapters/iscsi/address.h"
 
 struct backend_iscsi_options {
 	struct member_address address;	/* its portal is the first path, and names the member */
-	char more_portals[BACKEND_PATHS_MAX - 1][PORTAL_MAX];	/* the other paths: same target and LUN */
+	char more_portals[DEVICE_PORTALS_MAX - 1][PORTAL_MAX];	/* the other paths: same target and LUN */
 	int more_portals_count;
 	struct iscsi_credentials credentials;
 	uint8_t isid_qualifier[6];	/* fixed per volume, member and session: random-format ISID bytes */

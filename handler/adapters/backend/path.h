@@ -2,6 +2,7 @@
 #ifndef IRAID_BACKEND_ISCSI_PATH_H
 #define IRAID_BACKEND_ISCSI_PATH_H
 
+#include "ports/backend.h"
 #include "adapters/iscsi/login.h"
 
 struct path_tcp {		/* of the session's connection, as the kernel has it; 0: it does not say */

@@ -77,26 +77,6 @@ volume_name_fault(const char *name)
 	return NULL;
 }
 
-const char *
-initiator_name_fault(const char *name)
-{
-	size_t length = strlen(name);
-
-	if (strncmp(name, "iqn.", 4) != 0 && strncmp(name, "eui.", 4) != 0 &&
-	    strncmp(name, "naa.", 4) != 0)
-		return "an initiator's name begins with iqn., eui. or naa.";
-	if (length < 5 || length > 223)
-		return "an initiator's name has 5 to 223 characters";
-	for (size_t i = 0; i < length; i++) {
-		unsigned char c = (unsigned char)name[i];
-
-		/* RFC 3722 allows more of UTF-8; targets in the field do not. */
-		if (c >= 0x80 || isupper(c) || (!isalnum(c) && c != '.' && c != ':' && c != '-'))
-			return "an initiator's name may hold only small letters, digits, '.', ':' and '-'";
-	}
-	return NULL;
-}
-
 int
 volume_config_folder(char *out, size_t size)
 {

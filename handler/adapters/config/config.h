@@ -4,10 +4,8 @@
 
 #include <limits.h>
 #include "state/assembly.h"
-#include "adapters/backend/backend.h"
+#include "adapters/iscsi/address.h"
 
-#define DEVICE_PORTALS_MAX BACKEND_PATHS_MAX
-#define DEVICE_TEXT_MAX (DEVICE_PORTALS_MAX * 281 + 240)
 #define GIVE_UP_SECONDS_DEFAULT 5u
 #define GIVE_UP_SECONDS_MAX 120u
 #define QUEUE_LIMIT_SECONDS_DEFAULT 25u
@@ -27,20 +25,6 @@
 #define SPARE_WAIT_SECONDS_MAX 86400u
 #define ERROR_LIMIT_DEFAULT 64u
 #define ERROR_LIMIT_MAX 1000000u
-
-/* A member or spare: one LUN and up to four ways to it.  Its name is that of the first: two texts with the same
- * first portal, target and LUN mean the same device.
- */
-struct device_address {
-	struct member_address address;	/* by the first portal */
-	int more;
-	char more_portals[DEVICE_PORTALS_MAX - 1][sizeof(((struct member_address *)0)->portal)];
-};
-
-/* Parse PORTAL[,PORTAL...]/IQN/LUN.  0, or -EINVAL with *reason a static text. */
-int device_address_parse(const char *text, struct device_address *out, const char **reason);
-void device_address_format(const struct device_address *device, char out[DEVICE_TEXT_MAX]);
-bool device_address_same(const struct device_address *a, const struct device_address *b);
 
 struct volume_config {
 	char name[LAYOUT_NAME_MAX + 1];
@@ -66,9 +50,6 @@ int volume_config_drop(struct volume_config *config, const struct device_address
 
 /* A volume's name: 1..63 of [A-Za-z0-9._-], not starting with '.' or '-'.  NULL if good, else a static text. */
 const char *volume_name_fault(const char *name);
-
-/* An initiator's name as RFC 7143 section 4.2.7 has them: iqn., eui. or naa.; NULL if good. */
-const char *initiator_name_fault(const char *name);
 
 /* All fields but name, uuid and devices at their defaults: those of gateway.conf, else the usual ones. */
 void volume_config_defaults(struct volume_config *config, const char *name);

@@ -5,7 +5,8 @@
 #define IRAID_ISCSI_ADMIN_H
 
 #include <stddef.h>
-#include "adapters/backend/backend.h"
+#include <stdint.h>
+#include "adapters/iscsi/address.h"
 
 enum admin_error {	/* become the typed errors of docs/design/control.md */
 	ADMIN_OK,

@@ -10,6 +10,7 @@
 
 #include <signal.h>
 #include "device.h"
+#include "adapters/base/reactor.h"
 #include "adapters/iscsi/connection.h"
 #include "adapters/iscsi/login.h"
 #include "adapters/iscsi/scsi.h"

@@ -1,5 +1,5 @@
 /* iscsi/address.c - the names of members as administrators write them, and secrets files. */
-#include "adapters/config/config.h"
+#include "address.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -237,6 +237,26 @@ device_address_same(const struct device_address *a, const struct device_address 
 {
 	return a->address.lun == b->address.lun && strcmp(a->address.iqn, b->address.iqn) == 0 &&
 	       strcmp(a->address.portal, b->address.portal) == 0;
+}
+
+const char *
+initiator_name_fault(const char *name)
+{
+	size_t length = strlen(name);
+
+	if (strncmp(name, "iqn.", 4) != 0 && strncmp(name, "eui.", 4) != 0 &&
+	    strncmp(name, "naa.", 4) != 0)
+		return "an initiator's name begins with iqn., eui. or naa.";
+	if (length < 5 || length > 223)
+		return "an initiator's name has 5 to 223 characters";
+	for (size_t i = 0; i < length; i++) {
+		unsigned char c = (unsigned char)name[i];
+
+		/* RFC 3722 allows more of UTF-8; targets in the field do not. */
+		if (c >= 0x80 || isupper(c) || (!isalnum(c) && c != '.' && c != ':' && c != '-'))
+			return "an initiator's name may hold only small letters, digits, '.', ':' and '-'";
+	}
+	return NULL;
 }
 
 /* Looks at the open file, not at the name, so that nothing can be put in its place meanwhile. */

@@ -5,7 +5,7 @@
 #define IRAID_ISCSI_LOGIN_H
 
 #include <iscsi/iscsi.h>
-#include "adapters/backend/backend.h"
+#include "address.h"
 
 #define LOGIN_TEXT_MAX 8192	/* of all keys of one stage; RFC 7143 lets a login PDU have no more */
 

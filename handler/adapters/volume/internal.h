@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "adapters/backend/backend.h"
 #include "adapters/base/event_ring.h"
 #include "adapters/base/journal.h"
 #include "adapters/base/reactor.h"
