@@ -1,4 +1,4 @@
-/* admin_probe.c - iscsi_admin.h from a command line.
+/* admin_probe.c - device/device.h from a command line.
  *
  *     admin_probe [timeout_ms=N] [secrets=FILE] ACTION ...
  *         open MEMBER | read MEMBER OFFSET LENGTH | write MEMBER OFFSET LENGTH BYTE

@@ -1,15 +1,15 @@
 /* backend/internal.h - what the files of backend_iscsi share.
  *
- *   backend_iscsi.c          the interface: events, the socket
- *   backend_iscsi_watch.c    its progress, keep-alive
- *   backend_iscsi_session.c  from nothing to an open session and back, a state machine:
- *   backend_iscsi_states.c   which state follows (pure)
- *   backend_iscsi_answers.c  what the answers mean
- *   backend_iscsi_io.c       reads, writes and flushes of an open session
- *   backend_iscsi_cut.c      an io cut into commands
- *   backend_iscsi_zero.c     how zeros are made
- *   backend_iscsi_measure.c  its size asked anew, and what it says by itself (unit attentions)
- *   backend_iscsi_path.c     what was agreed with it, and what the kernel knows of the way to it
+ *   backend.c                the interface: events, the socket
+ *   watch.c                  its progress, keep-alive
+ *   session.c                from nothing to an open session and back, a state machine:
+ *   states.c                 which state follows (pure)
+ *   answers.c                what the answers mean
+ *   io.c                     reads, writes and flushes of an open session
+ *   cut.c                    an io cut into commands
+ *   zero.c                   how zeros are made
+ *   measure.c                its size asked anew, and what it says by itself (unit attentions)
+ *   path.c                   what was agreed with it, and what the kernel knows of the way to it
  *
  * A session is first a context of libiscsi (CONNECT, LOGIN), then an iscsi_connection of our own.  One
  * rule holds for the callbacks of both: they only note what happened.  Nothing is queued, nothing is
@@ -205,7 +205,7 @@ struct iscsi_member {
 	uint64_t look_ms, stood_still_ms;
 };
 
-/* backend_iscsi.c */
+/* backend.c */
 void member_wake_up(struct iscsi_member *member);
 /* Drop the session now; closed(error) follows.  Not from inside a callback. */
 void member_drop(struct iscsi_member *member, int error, const char *reason);
@@ -215,7 +215,7 @@ void member_break(struct iscsi_member *member, int error, const char *format, ..
 	__attribute__((format(printf, 3, 4)));
 void member_progress(struct iscsi_member *member);
 
-/* backend_iscsi_watch.c */
+/* watch.c */
 void watch_start(struct iscsi_member *member);	/* of the session that was just logged in */
 void watch_session(struct iscsi_member *member);
 void watch_pause(struct iscsi_member *member);	/* of an open session, as soon as now_ms has moved */
@@ -223,7 +223,7 @@ void watch_pause(struct iscsi_member *member);	/* of an open session, as soon as
 uint64_t watch_clock_ms(const struct iscsi_member *member);
 uint64_t watch_interval_ms(const struct iscsi_member *member);
 
-/* backend_iscsi_session.c */
+/* session.c */
 void session_start(struct iscsi_member *member);
 void session_advance(struct iscsi_member *member);	/* after everything that may call back */
 void session_connect_failed(struct iscsi_member *member, int error);
@@ -233,16 +233,16 @@ void session_leave(struct iscsi_member *member, int error, const char *reason);
 void session_release(struct iscsi_member *member);	/* orderly, an open and idle one */
 void session_keep_alive(struct iscsi_member *member);
 
-/* backend_iscsi_answers.c: the outcome of the state's command, the reason of a bad one in final_* */
+/* answers.c: the outcome of the state's command, the reason of a bad one in final_* */
 enum session_outcome session_absorb(struct iscsi_member *member);
 
-/* backend_iscsi_cut.c */
+/* cut.c */
 bool cut_possible(const struct iscsi_member *member, const struct backend_io *io);
 uint32_t cut_write_bytes_max(const struct iscsi_negotiated *agreed, uint32_t block_bytes);
 uint32_t cut_length(const struct iscsi_member *member, const struct transfer *transfer);
 void cut_advance(struct transfer *transfer, uint32_t length);
 
-/* backend_iscsi_zero.c */
+/* zero.c */
 void zero_note_limits(struct iscsi_member *member, uint64_t same_blocks_max);	/* 0: not limited */
 uint32_t zero_bytes_max(const struct iscsi_member *member);	/* of one command; 0: zeros have to be sent */
 bool zero_by_write_same(const struct iscsi_member *member, const struct backend_io *io);
@@ -250,7 +250,7 @@ struct iscsi_place zero_place(void);		/* COMMAND_BYTES_MAX zeros */
 bool zero_unmaps(const struct iscsi_member *member, const struct backend_io *io);
 void zero_refused(struct iscsi_member *member, const struct command *command);	/* what is tried next differs */
 
-/* backend_iscsi_measure.c */
+/* measure.c */
 void measure_build(struct iscsi_member *member, struct command *command);
 int measure_answered(struct iscsi_member *member, const struct command *command);	/* with GOOD; what becomes of the io */
 void measure_failed(const struct iscsi_member *member, const struct command *command);	/* with anything else */
@@ -259,7 +259,7 @@ void attention_note(struct iscsi_member *member, const struct scsi_task *task);
 /* Of any answer.  failed_flush: it says of a flush that it could not be done. */
 void cache_note(struct iscsi_member *member, const struct scsi_task *task, int status, bool failed_flush);
 
-/* backend_iscsi_io.c */
+/* io.c */
 void io_create(struct iscsi_member *member);
 void io_submit(struct iscsi_member *member, struct backend_io *io);
 void io_divert(struct iscsi_member *member, struct backend_io *io);

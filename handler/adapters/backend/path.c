@@ -1,4 +1,4 @@
-/* backend/path.c - see backend_iscsi_path.h.  Nothing is sent for its sake. */
+/* backend/path.c - see path.h.  Nothing is sent for its sake. */
 #include "path.h"
 #include "internal.h"
 

@@ -9,8 +9,8 @@
  *
  *   RELEASE -> UNREGISTER -> LOGOUT -> closed        the way back, bounded by BACKEND_RELEASE_MS
  *
- * session_next() (backend_iscsi_states.c) says what follows, enter() does what a state does,
- * session_absorb() (backend_iscsi_answers.c) reads its answer.
+ * session_next() (states.c) says what follows, enter() does what a state does,
+ * session_absorb() (answers.c) reads its answer.
  *
  * The order is chosen so that nothing another gateway does is disturbed before we know that it is
  * not there: everything up to RESERVE only looks, and RESERVE is where the target decides between two

@@ -1,5 +1,5 @@
 /* backend/states.c - the pure half of the session's state machine: which state follows which.
- * backend_iscsi_session.c has the picture.
+ * session.c has the picture.
  */
 #include "internal.h"
 

@@ -1,4 +1,4 @@
-/* config/check.c - see config_check.h. */
+/* config/check.c - see check.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* config/config.c - see config.h.  Folders of a gateway, names, and which volumes are configured; what stands in the files is
- * config_volume.c's.
+ * volume_file.c's.
  */
 #include <ctype.h>
 #include <dirent.h>

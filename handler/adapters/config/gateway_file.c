@@ -1,4 +1,4 @@
-/* config/gateway_file.c - see gateway_config.h. */
+/* config/gateway_file.c - see gateway_file.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* config/keys.c - see config_keys.h. */
+/* config/keys.c - see keys.h. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

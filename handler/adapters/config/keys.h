@@ -56,7 +56,7 @@ extern const int gateway_key_count;
 bool config_key_repeated(const struct config_key *key);
 const char *config_effect_name(enum config_effect effect);
 
-/* config_value.c */
+/* value.c */
 /* A bound as it would be written. */
 void config_bound_format(const struct config_key *key, uint64_t bound, char *out, size_t size);
 /* Read a value into its place; a repeated one is added.  False: what is wrong and the remedy are in *fault. */

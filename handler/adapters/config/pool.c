@@ -1,4 +1,4 @@
-/* config/pool.c - see spare_pool.h. */
+/* config/pool.c - see pool.h. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>

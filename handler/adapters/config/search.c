@@ -1,4 +1,4 @@
-/* config/search.c - see config_search.h. */
+/* config/search.c - see search.h. */
 #include <stdlib.h>
 #include <string.h>
 

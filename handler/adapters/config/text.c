@@ -1,4 +1,4 @@
-/* config/text.c - see config_text.h.  libini_config reads; it is the only file that knows it.
+/* config/text.c - see text.h.  libini_config reads; it is the only file that knows it.
  *
  * The library gives up a file at its first pass when a line has no form.  So such lines are reported and blanked, and
  * it is asked again: all faults of a file are found at once.  What it would pass over or take for something else is

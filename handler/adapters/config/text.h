@@ -1,5 +1,5 @@
 /* config/text.h - files of "[section]" and "key = value" lines: reading them, and changing a line without touching the
- * others.  What the keys mean is config_keys.c's.
+ * others.  What the keys mean is keys.c's.
  */
 #ifndef IRAID_CONFIG_TEXT_H
 #define IRAID_CONFIG_TEXT_H

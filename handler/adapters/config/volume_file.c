@@ -1,4 +1,4 @@
-/* config/volume_file.c - see config_volume.h.
+/* config/volume_file.c - see volume_file.h.
  *
  * A file is changed by changing lines: what is to be there is compared with what the file says now, and only the
  * lines that differ are touched.  The outcome is read again before it replaces the file: if it does not say exactly what

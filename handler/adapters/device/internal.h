@@ -1,9 +1,9 @@
 /* device/internal.h - what the files of iscsi_admin share.
  *
- *   iscsi_admin_session.c  a blocking session: connect, log in, run a command, within a time limit
- *   iscsi_admin.c          inspect, read, write
- *   iscsi_admin_discover.c SendTargets, REPORT LUNS
- *   admin_signature.c      what libblkid finds on the LUN
+ *   session.c              a blocking session: connect, log in, run a command, within a time limit
+ *   device.c               inspect, read, write
+ *   discover.c SendTargets, REPORT LUNS
+ *   signature.c            what libblkid finds on the LUN
  */
 #ifndef IRAID_ISCSI_ADMIN_PRIVATE_H
 #define IRAID_ISCSI_ADMIN_PRIVATE_H

@@ -1,4 +1,4 @@
-/* drivers/offline.c - see config_main.h. */
+/* drivers/offline.c - see offline.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* drivers/tcmu.c - the volumes as LUNs of tcmu-runner.  The only user of tcmu.
  *
- *	ring -> runner's command thread of the LUN -> handle_cmd()	what moves no data: tcmu_scsi.c
- *	                                           -> read() write() flush(), others by way of flush(): tcmu_job.c
+ *	ring -> runner's command thread of the LUN -> handle_cmd()	what moves no data: lun/scsi.c
+ *	                                           -> read() write() flush(), others by way of flush(): lun/job.c
  *	                                                | volume_submit()
  *	                                                v
  *	        tcmur_cmd_complete() <- done() <- volume's thread

@@ -1,9 +1,9 @@
 /* iscsi/internal.h - what the files of iscsi_connection share.
  *
- *   iscsi_connection.c          life of a connection and of its tasks
- *   iscsi_connection_send.c     queues -> batch of PDUs -> socket
- *   iscsi_connection_receive.c  socket -> headers and data
- *   iscsi_connection_answer.c   what each PDU of the target means
+ *   connection.c                life of a connection and of its tasks
+ *   send.c                      queues -> batch of PDUs -> socket
+ *   receive.c                   socket -> headers and data
+ *   answer.c                    what each PDU of the target means
  *
  *     submit -> commands -+
  *         R2T -> bursts --+-> batch (headers here, data by reference) -> sendmsg
@@ -88,7 +88,7 @@ struct iscsi_connection {
 	const struct iscsi_task *oldest;
 };
 
-/* iscsi_connection.c */
+/* connection.c */
 void connection_break(struct iscsi_connection *connection, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void queue_append(struct task_queue *queue, struct iscsi_task *task);
@@ -102,13 +102,13 @@ uint8_t *urgent_add(struct iscsi_connection *connection);
 /* At most *count entries for length bytes from *place, which moves on.  Returns the bytes described. */
 uint32_t place_take(struct iscsi_place *place, uint32_t length, struct iovec *out, int *count);
 
-/* iscsi_connection_send.c */
+/* send.c */
 void send_next_burst(struct iscsi_connection *connection, struct iscsi_task *task);
 
-/* iscsi_connection_receive.c: data of a task that has come, but is not fetched before there is more of it */
+/* receive.c: data of a task that has come, but is not fetched before there is more of it */
 uint32_t receive_waiting_bytes(const struct iscsi_connection *connection);
 
-/* iscsi_connection_answer.c.  False: it makes no sense, and the connection is broken. */
+/* answer.c.  False: it makes no sense, and the connection is broken. */
 bool answer_header(struct iscsi_connection *connection);	/* before its data is received */
 void answer_whole(struct iscsi_connection *connection);
 

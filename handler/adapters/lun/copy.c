@@ -1,4 +1,4 @@
-/* lun/copy.c - see tcmu_copy.h.
+/* lun/copy.c - see copy.h.
  *
  * One kind of CSCD descriptor (E4h, identification) and one of segment (02h, block to block) are understood.  Source and
  * target are this LUN, by the NAA name it tells in VPD page 83h; another LUN can't be reached from here, also where the

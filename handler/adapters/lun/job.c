@@ -1,4 +1,4 @@
-/* lun/job.c - see tcmu_job.h.  SBC-3 is the reference for each command.
+/* lun/job.c - see job.h.  SBC-3 is the reference for each command.
  *
  * UNMAP and WRITE SAME of zeros are one kind of request to the engine, which keeps parity true and reads zeros from
  * then on, whether or not a member gives space back.  WRITE SAME of anything else is written from a buffer of

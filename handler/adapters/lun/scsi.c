@@ -1,4 +1,4 @@
-/* lun/scsi.c - see tcmu_scsi.h.  SPC-4 and SBC-3.  Which commands there are says the table of tcmu_opcodes.c.
+/* lun/scsi.c - see scsi.h.  SPC-4 and SBC-3.  Which commands there are says the table of opcodes.c.
  *
  * The LUN's name is made of the volume's UUID alone:
  *   - serial number (VPD 80h): its 32 hexadecimal digits

@@ -15,7 +15,7 @@
 
 #define SCSI_ANSWER_MAX 2048
 
-/* What VPD page B0h promises, and tcmu_job.c keeps.  A command must end before tcmu gives it up (30 s by default) even
+/* What VPD page B0h promises, and job.c keeps.  A command must end before tcmu gives it up (30 s by default) even
  * where members have no command for zeros and get all of them over the network. */
 #define WRITE_SAME_BLOCKS_MAX 32768u	/* below 64 Ki: test suites take more for a promise that READ and WRITE take it too */
 #define UNMAP_BYTES_MAX (32ull << 20)
@@ -46,7 +46,7 @@ struct scsi_unit {
 };
 
 enum scsi_verdict {
-	SCSI_JOB,	/* for tcmu_job.c, which looks at the rest of the CDB */
+	SCSI_JOB,	/* for job.c, which looks at the rest of the CDB */
 	SCSI_PASS,	/* READ, WRITE or SYNCHRONIZE CACHE in bounds: its data is the runner's to hand on */
 	SCSI_GOOD,	/* answered: data[0 .. length), cut at the allocation length */
 	SCSI_CHECK,	/* refused with key and asc */

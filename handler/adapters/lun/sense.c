@@ -1,4 +1,4 @@
-/* lun/sense.c - see scsi_sense.h. */
+/* lun/sense.c - see sense.h. */
 #include "sense.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* rpc/device.c - see rpc_device.h. */
+/* rpc/device.c - see device.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

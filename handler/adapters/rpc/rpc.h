@@ -92,7 +92,7 @@ bool rpc_fail(struct rpc_error *error, enum rpc_code code, const char *remedy, c
 bool rpc_fail_admin(struct rpc_error *error, const struct admin_result *result);
 /* A volume's file can't be changed: -errno of config.h and its reason. */
 bool rpc_fail_file(struct rpc_error *error, int code, const char *reason);
-/* error of volume_host.h or config.h and its reason. */
+/* error of volume/host.h or config.h and its reason. */
 bool rpc_fail_volume(struct rpc_error *error, int code, const char *name, const char *reason);
 
 /* Take a parameter.  An absent optional one leaves *out as it is.  False: *error is filled. */

@@ -1,4 +1,4 @@
-/* volume/admin.c - see volume_admin.h. */
+/* volume/admin.c - see admin.h. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

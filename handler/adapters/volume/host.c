@@ -1,5 +1,5 @@
 /* volume/host.c - which volumes run in this process and who uses them.  The thread of each is
- * volume_thread.c's; here is only its beginning and end, and the lock that keeps another
+ * thread.c's; here is only its beginning and end, and the lock that keeps another
  * process of this machine away (other machines are kept away by reservations).
  */
 #include <errno.h>

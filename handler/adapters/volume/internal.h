@@ -1,6 +1,6 @@
-/* volume/internal.h - what these share: volume_host.c (who may have a volume), volume_thread.c (the
- * thread that drives it), volume_engine.c (its engine and sessions), volume_admin.c (calls of an
- * administrator into that thread), volume_keeper.c (what a volume needs done that may block).
+/* volume/internal.h - what these share: host.c (who may have a volume), thread.c (the
+ * thread that drives it), driver.c (its engine and sessions), admin.c (calls of an
+ * administrator into that thread), keeper.c (what a volume needs done that may block).
  */
 #ifndef IRAID_VOLUME_HOST_INTERNAL_H
 #define IRAID_VOLUME_HOST_INTERNAL_H
@@ -82,7 +82,7 @@ struct hosted {
 	struct volume_call *calls, **calls_last;
 	struct lost_accepting *accepting;	/* the engine has it */
 	struct growing *growing;		/* the same */
-	struct probing *probing;		/* the same; volume_path.c */
+	struct probing *probing;		/* the same; path.c */
 	int drops;			/* devices that were let go and are in the file still */
 
 	atomic_bool spare_sought;	/* the keeper is looking for one */
@@ -104,7 +104,7 @@ struct hosted {
 	bool refresh_due;
 };
 
-/* volume_host.c */
+/* host.c */
 struct hosted *volume_pin(struct volume_host *host, const char *name);	/* NULL: it does not run */
 void volume_pin_again(struct hosted *hosted);
 void volume_unpin(struct hosted *hosted);
@@ -113,7 +113,7 @@ void volume_host_event(struct volume_host *host, int severity, const char *kind,
 		       const char *text);
 struct timespec volume_deadline_in(uint32_t timeout_ms);	/* for `changed` */
 
-/* volume_engine.c; on the volume's thread */
+/* driver.c; on the volume's thread */
 void volume_engine_make(struct hosted *hosted);
 void volume_engine_destroy(struct hosted *hosted);
 /* As engine_attach(). */
@@ -122,7 +122,7 @@ int volume_engine_attach(struct hosted *hosted, const struct device_address *dev
 /* What hosted->config says now of times, rates, credentials and portals goes to the engine and the sessions. */
 int volume_engine_adjust(struct hosted *hosted, char *why);
 
-/* volume_admin.c; on the volume's thread */
+/* admin.c; on the volume's thread */
 void volume_calls_run(struct hosted *hosted);
 /* No more of them will be run: those waiting fail.  With hosted->lock. */
 void volume_calls_fail(struct hosted *hosted, int error, const char *why);
@@ -134,16 +134,16 @@ int volume_call_hosted(struct volume_host *host, const char *name,
 void volume_accepting_fail(struct hosted *hosted);
 void volume_growing_fail(struct hosted *hosted);
 
-/* volume_path.c; as those above */
+/* path.c; as those above */
 void volume_probing_fail(struct hosted *hosted);
 
-/* volume_keeper.c.  Both may be called on the volume's thread; they never block. */
+/* keeper.c.  Both may be called on the volume's thread; they never block. */
 struct keeper *keeper_create(struct volume_host *host);	/* NULL: no thread or memory */
 void keeper_destroy(struct keeper *keeper);
 void keeper_seek_spare(struct hosted *hosted, uint64_t member_bytes, uint32_t block_bytes);
 void keeper_drop_device(struct hosted *hosted, const struct device_address *device);
 
-/* volume_thread.c */
+/* thread.c */
 int volume_thread_start(struct hosted *hosted);	/* 0 or -errno */
 void volume_thread_wake(struct hosted *hosted);		/* there are commands under lock */
 void volume_thread_submit(struct hosted *hosted, struct engine_request *request);

@@ -1,4 +1,4 @@
-/* volume/path.c - see volume_path.h. */
+/* volume/path.c - see path.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

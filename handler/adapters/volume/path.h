@@ -1,4 +1,4 @@
-/* volume/path.h - what an administrator asks about the ways to a volume's members: rpc_path.c.  From any thread but the
+/* volume/path.h - what an administrator asks about the ways to a volume's members: rpc/path.c.  From any thread but the
  * volume's own.
  */
 #ifndef IRAID_VOLUME_PATH_H

@@ -1,4 +1,4 @@
-/* volume/reload.c - see volume_reload.h.
+/* volume/reload.c - see reload.h.
  *
  * What the running volume has for its configuration (hosted->config) gets the values that can be applied; the others keep
  * those they were started with, so that asking again names them again.

@@ -1,4 +1,4 @@
-/* volume/stats.c - see volume_stats.h.  Nothing is sent for its sake. */
+/* volume/stats.c - see stats.h.  Nothing is sent for its sake. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* volume/stats.h - a volume's figures, its members' and their sessions', taken at the same time.  For rpc_stats.c; from any
+/* volume/stats.h - a volume's figures, its members' and their sessions', taken at the same time.  For rpc/stats.c; from any
  * thread but the volume's own.
  */
 #ifndef IRAID_VOLUME_STATS_H
