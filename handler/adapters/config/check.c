@@ -136,8 +136,7 @@ check_volume(struct check *check, int index, struct config_faults *faults)
 	const struct volume_config *config = &file->config;
 
 	check_mode(file->path, faults);
-	check_chap_file(config->chap_file, file->is_old ? 1 : line_of("chap_file", volume_keys, volume_key_count,
-								      file->lines), faults);
+	check_chap_file(config->chap_file, line_of("chap_file", volume_keys, volume_key_count, file->lines), faults);
 	for (int i = 0; i < check->count; i++) {
 		if (i != index && memcmp(config->uuid, none, 16) != 0 &&
 		    memcmp(config->uuid, check->volumes[i]->config.uuid, 16) == 0)
@@ -146,10 +145,6 @@ check_volume(struct check *check, int index, struct config_faults *faults)
 	}
 	for (int d = 0; d < config->device_count; d++)
 		check_device(check, index, d, faults);
-	if (file->is_old) {	/* it has no lines to speak of */
-		for (int i = 0; i < faults->count; i++)
-			faults->list[i].line = 0;
-	}
 	config_faults_sort(faults);
 }
 
@@ -349,7 +344,7 @@ volume_key_json(const struct volume_file *file, const struct gateway_file *gatew
 	const char *source = "default";
 	int line = file->lines[index];
 
-	if (line > 0 || file->is_old) {
+	if (line > 0) {
 		source = "file";
 	} else if (key->common && !config_value_same(key, &file->config, &gateway->config.volumes)) {
 		source = "file";	/* it gave way to the other rate there */

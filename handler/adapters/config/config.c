@@ -143,20 +143,6 @@ volume_config_defaults(struct volume_config *config, const char *name)
 	}
 }
 
-bool
-volume_config_fit_rates(struct volume_config *config, bool has_min, bool has_max)
-{
-	if (config->sync_rate_min <= config->sync_rate_max)
-		return true;
-	if (has_min && has_max)
-		return false;
-	if (has_min)
-		config->sync_rate_max = config->sync_rate_min;
-	else
-		config->sync_rate_min = config->sync_rate_max;
-	return true;
-}
-
 int
 volume_config_find(const struct volume_config *config, const struct device_address *device)
 {
@@ -263,26 +249,19 @@ config_lock(const char *name, char *reason, size_t reason_size)
 int
 volume_config_delete(const char *name, char *reason, size_t reason_size)
 {
-	static const char *const suffixes[] = { VOLUME_SUFFIX, VOLUME_SUFFIX_OLD };
-	char folder[PATH_MAX], file[LAYOUT_NAME_MAX + 8];
-	int error = volume_config_folder(folder, sizeof(folder)), missing = 0, lock;
+	char folder[PATH_MAX], file[LAYOUT_NAME_MAX + sizeof(VOLUME_SUFFIX)];
+	int error = volume_config_folder(folder, sizeof(folder)), lock;
 
 	if (error == 0 && volume_name_fault(name))
 		error = -EINVAL;
 	snprintf(reason, reason_size, "the file of volume %s in %s/volumes can't be removed", name, config_dir());
 	lock = error == 0 ? config_lock(VOLUMES_LOCK, reason, reason_size) : error;
-	error = lock < 0 ? lock : 0;
-	for (int i = 0; i < 2 && error == 0; i++) {
-		snprintf(file, sizeof(file), "%s%s", name, suffixes[i]);
-		error = file_remove(folder, file);
-		if (error == -ENOENT) {
-			missing++;
-			error = 0;
-		}
-	}
-	if (lock >= 0)
-		close(lock);
-	return missing == 2 ? -ENOENT : error;
+	if (lock < 0)
+		return lock;
+	snprintf(file, sizeof(file), "%s" VOLUME_SUFFIX, name);
+	error = file_remove(folder, file);
+	close(lock);
+	return error;
 }
 
 static int
@@ -295,19 +274,13 @@ compare_names(const void *a, const void *b)
 static bool
 name_of_file(const char *file, char name[LAYOUT_NAME_MAX + 1])
 {
-	static const char *const suffixes[] = { VOLUME_SUFFIX, VOLUME_SUFFIX_OLD };
-	size_t length = strlen(file);
+	size_t length = strlen(file), end = strlen(VOLUME_SUFFIX);
 
-	for (int i = 0; i < 2; i++) {
-		size_t end = strlen(suffixes[i]);
-
-		if (length <= end || length - end > LAYOUT_NAME_MAX || strcmp(file + length - end, suffixes[i]) != 0)
-			continue;
-		memcpy(name, file, length - end);
-		name[length - end] = '\0';
-		return !volume_name_fault(name);
-	}
-	return false;
+	if (length <= end || length - end > LAYOUT_NAME_MAX || strcmp(file + length - end, VOLUME_SUFFIX) != 0)
+		return false;
+	memcpy(name, file, length - end);
+	name[length - end] = '\0';
+	return !volume_name_fault(name);
 }
 
 int
@@ -325,13 +298,8 @@ volume_config_list(char (*names)[LAYOUT_NAME_MAX + 1], int max)
 	if (!dir)
 		return errno == ENOENT ? 0 : -errno;
 	while (count < max && (entry = readdir(dir))) {
-		bool twice = false;
-
-		if (!name_of_file(entry->d_name, names[count]))
-			continue;
-		for (int i = 0; i < count && !twice; i++)	/* NAME.conf and NAME.json */
-			twice = strcmp(names[i], names[count]) == 0;
-		count += twice ? 0 : 1;
+		if (name_of_file(entry->d_name, names[count]))
+			count++;
 	}
 	closedir(dir);
 	qsort(names, (size_t)count, sizeof(names[0]), compare_names);

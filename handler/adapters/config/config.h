@@ -55,16 +55,12 @@ const char *volume_name_fault(const char *name);
 void volume_config_defaults(struct volume_config *config, const char *name);
 void volume_config_usual(struct volume_config *config);	/* whatever gateway.conf says; no name, no initiator */
 
-/* Of the two rates each may stand in the volume's file or not: one that does not gives way.  False: they do, and the minimum
- * is above the maximum. */
-bool volume_config_fit_rates(struct volume_config *config, bool has_min, bool has_max);
-
 void volume_config_complain(void);	/* of faults of gateway.conf, in the log */
 
 /* 0; -ENOENT; -EINVAL (and other -errno) with reason "FILE:LINE: key: what is wrong; remedy". */
 int volume_config_read(const char *name, struct volume_config *out, char *reason, size_t reason_size);
 /* Have NAME.conf say so, atomically and durably.  What it says already, comments, and the order of its lines stay; a new
- * one has a comment for every key.  NAME.json, if there is one, is removed. */
+ * one has a comment for every key. */
 int volume_config_write(const struct volume_config *config, char *reason, size_t reason_size);
 /* The same for a volume that has no file yet; -EEXIST: it has one, whoever wrote it. */
 int volume_config_create(const struct volume_config *config, char *reason, size_t reason_size);

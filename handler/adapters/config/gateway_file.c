@@ -13,7 +13,7 @@
 #define SPARES "spares"
 #define SPARE "spare"
 
-static const char gateway_name[] = "gateway.conf", old_name[] = "gateway.json";
+static const char gateway_name[] = "gateway.conf";
 
 /* --- reading --- */
 
@@ -99,57 +99,6 @@ gateway_file_parse(const char *text, size_t length, struct gateway_file *out, st
 	return 0;
 }
 
-static bool
-same_spares(const struct spare_pool *a, const struct spare_pool *b)
-{
-	for (int i = 0; i < a->count; i++) {
-		bool found = false;
-
-		for (int j = 0; j < b->count && !found; j++)
-			found = device_address_same(&a->spares[i].device, &b->spares[j].device) &&
-				a->spares[i].size_bytes == b->spares[j].size_bytes &&
-				a->spares[i].block_bytes == b->spares[j].block_bytes;
-		if (!found)
-			return false;
-	}
-	return a->count == b->count;
-}
-
-/* gateway.json holds nothing but spares. */
-static int
-read_old(struct gateway_file *out, struct config_faults *faults)
-{
-	struct spare_pool *pool = malloc(sizeof(*pool));
-	char path[PATH_MAX], reason[512] = "";
-	char *text = NULL;
-	size_t length = 0;
-	int error = snprintf(path, sizeof(path), "%s/%s", config_dir(), old_name) >= (int)sizeof(path)
-			    ? -ENAMETOOLONG
-			    : file_read(path, CONFIG_FILE_BYTES_MAX, &text, &length);
-
-	if (error == 0 && !pool)
-		error = -ENOMEM;
-	if (error == 0)
-		error = spare_pool_parse(text, length, path, pool, reason, sizeof(reason));
-	else
-		snprintf(reason, sizeof(reason), "%.400s: %s", path, strerror(-error));
-	if (error == 0 && out->config.pool.count > 0 && !same_spares(&out->config.pool, pool)) {
-		snprintf(reason, sizeof(reason), "%.400s lists other spares", path);
-		error = -EINVAL;
-	}
-	if (error == 0) {
-		out->config.pool = *pool;
-		out->old_spares = true;
-	} else if (error != -ENOENT) {
-		config_fault_add(faults, 0, SPARE, "correct or remove the file that is out of date", "%s", reason);
-		if (faults->count > 0)
-			snprintf(faults->list[faults->count - 1].section, sizeof(faults->list[0].section), SPARES);
-	}
-	free(text);
-	free(pool);
-	return error == -ENOMEM ? error : 0;
-}
-
 int
 gateway_file_read(struct gateway_file *out, struct config_faults *faults)
 {
@@ -169,8 +118,6 @@ gateway_file_read(struct gateway_file *out, struct config_faults *faults)
 		config_fault_add(faults, 0, "", "correct its permissions, its length or the disk", "it can't be read: %s",
 				 strerror(-error));
 	}
-	if (error == 0)
-		error = read_old(out, faults);
 	if (error != 0)
 		gateway_file_free(out);
 	return error;
@@ -231,65 +178,75 @@ find_spare(const struct spare_pool *pool, const struct pool_spare *spare)
 	return -1;
 }
 
+static bool
+same_spares(const struct spare_pool *a, const struct spare_pool *b)
+{
+	for (int i = 0; i < a->count; i++) {
+		int other = find_spare(b, &a->spares[i]);
+
+		if (other < 0 || a->spares[i].size_bytes != b->spares[other].size_bytes ||
+		    a->spares[i].block_bytes != b->spares[other].block_bytes)
+			return false;
+	}
+	return a->count == b->count;
+}
+
 static int
-insert_spare(char **text, const struct gateway_file *now, const struct pool_spare *spare)
+insert_spare(struct gateway_file *file, const struct pool_spare *spare)
 {
 	char value[DEVICE_TEXT_MAX + 64], line[DEVICE_TEXT_MAX + 80];
 	int after = 0, error = 0;
 
 	config_spare_format(spare, value);
 	snprintf(line, sizeof(line), SPARE " = %s", value);
-	for (int i = 0; i < now->config.pool.count; i++)
-		after = now->spare_lines[i] > after ? now->spare_lines[i] : after;
+	for (int i = 0; i < file->config.pool.count; i++)
+		after = file->spare_lines[i] > after ? file->spare_lines[i] : after;
 	if (after == 0)
-		after = config_line_commented(*text, SPARES, SPARE);
+		after = config_line_commented(file->text, SPARES, SPARE);
 	if (after == 0)
-		after = config_section_end(*text, SPARES);
+		after = config_section_end(file->text, SPARES);
 	if (after == 0) {
-		error = config_line_insert(text, config_lines(*text), "\n[" SPARES "]");
-		after = config_lines(*text);
+		error = config_line_insert(&file->text, config_lines(file->text), "\n[" SPARES "]");
+		after = config_lines(file->text);
 	}
-	return error != 0 ? error : config_line_insert(text, after, line);
+	return error != 0 ? error : config_line_insert(&file->text, after, line);
 }
 
 /* One change of one line; 0: nothing is left to do; 1: look again. */
 static int
-one_change(char **text, const struct gateway_file *now, const struct spare_pool *wanted)
+one_change(struct gateway_file *file, const struct spare_pool *wanted)
 {
+	const struct spare_pool *now = &file->config.pool;
 	int error;
 
-	for (int i = 0; i < now->config.pool.count; i++) {
-		if (find_spare(wanted, &now->config.pool.spares[i]) >= 0)
+	for (int i = 0; i < now->count; i++) {
+		if (find_spare(wanted, &now->spares[i]) >= 0)
 			continue;
-		error = config_line_remove(text, now->spare_lines[i]);
+		error = config_line_remove(&file->text, file->spare_lines[i]);
 		return error != 0 ? error : 1;
 	}
 	for (int i = 0; i < wanted->count; i++) {
-		if (find_spare(&now->config.pool, &wanted->spares[i]) >= 0)
+		if (find_spare(now, &wanted->spares[i]) >= 0)
 			continue;
-		error = insert_spare(text, now, &wanted->spares[i]);
+		error = insert_spare(file, &wanted->spares[i]);
 		return error != 0 ? error : 1;
 	}
 	return 0;
 }
 
 static int
-change_spares(char **text, const struct spare_pool *wanted)
+change_spares(struct gateway_file *file, const struct spare_pool *wanted, struct config_faults *faults)
 {
-	struct gateway_file *now = calloc(1, sizeof(*now));
-	struct config_faults *faults = calloc(1, sizeof(*faults));
-	int more = now && faults ? 1 : -ENOMEM;
+	int more = 1;
 
 	for (int i = 0; i < 3 * SPARE_POOL_MAX && more == 1; i++) {
 		faults->count = faults->passed_over = 0;
-		more = gateway_file_parse(*text, strlen(*text), now, faults);
+		more = gateway_file_parse(file->text, strlen(file->text), file, faults);
 		if (more == 0)
-			more = one_change(text, now, wanted);
+			more = one_change(file, wanted);
 	}
-	if (more == 0 && !same_spares(&now->config.pool, wanted))
+	if (more == 0 && !same_spares(&file->config.pool, wanted))
 		more = -EINVAL;
-	free(faults);
-	free(now);
 	return more == 1 ? -EINVAL : more;
 }
 
@@ -298,31 +255,21 @@ gateway_spares_write(const struct spare_pool *pool, char *reason, size_t reason_
 {
 	struct config_faults *faults = calloc(1, sizeof(*faults));
 	struct gateway_file *file = calloc(1, sizeof(*file));
-	char *text = NULL;
 	int error = faults && file ? gateway_file_read(file, faults) : -ENOMEM;
 
-	if (error == 0) {
-		text = file->text ? strdup(file->text) : gateway_template();
-		error = text ? 0 : -ENOMEM;
-	}
-	/* As with volumes: while both files are there they must list the same spares. */
-	if (error == 0 && file->old_spares) {
-		error = change_spares(&text, &file->config.pool);
-		if (error == 0)
-			error = config_file_replace(config_dir(), gateway_name, text);
-		if (error == 0)
-			error = file_remove(config_dir(), old_name);
+	if (error == 0 && !file->text) {
+		file->text = gateway_template();
+		error = file->text ? 0 : -ENOMEM;
 	}
 	if (error == 0)
-		error = change_spares(&text, pool);
+		error = change_spares(file, pool, faults);
 	if (error == 0)
-		error = config_file_replace(config_dir(), gateway_name, text);
+		error = config_file_replace(config_dir(), gateway_name, file->text);
 	if (error != 0)
 		snprintf(reason, reason_size, "%s/%s: %s", config_dir(), gateway_name,
 			 error == -EINVAL ? "can't be changed as it is written; write [spares] and one spare a line, as "
 					    "iraid.conf(5) shows"
 					  : strerror(-error));
-	free(text);
 	if (file)
 		gateway_file_free(file);
 	free(file);

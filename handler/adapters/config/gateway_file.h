@@ -30,7 +30,6 @@ struct gateway_file {
 	int spare_lines[SPARE_POOL_MAX];
 	char path[PATH_MAX];
 	char *text;			/* malloc'ed; NULL if there is no file */
-	bool old_spares;		/* those of gateway.json, which is there still */
 };
 
 /* What has a fault keeps its default.  No file: all defaults, no fault.  0; -errno (with a fault) if it can't be read. */
@@ -38,7 +37,7 @@ int gateway_file_read(struct gateway_file *out, struct config_faults *faults);
 int gateway_file_parse(const char *text, size_t length, struct gateway_file *out, struct config_faults *faults);
 void gateway_file_free(struct gateway_file *file);
 
-/* Have the file list these spares, and no longer gateway.json; nothing else in it changes. */
+/* Have the file list these spares; nothing else in it changes. */
 int gateway_spares_write(const struct spare_pool *pool, char *reason, size_t reason_size);
 
 /* Text of a new file: every key as a comment. */

@@ -1,6 +1,6 @@
 /* config/pool.h - spares that all volumes of the gateway share: [spares] in
- * config_dir()/gateway.conf, or the list in gateway.json as it was before.  Whoever changes it locks it, so that of all processes of a gateway exactly
- * one takes a spare out.
+ * config_dir()/gateway.conf.  Whoever changes it locks it, so that of all processes of a gateway exactly one takes a
+ * spare out.
  */
 #ifndef IRAID_SPARE_POOL_H
 #define IRAID_SPARE_POOL_H
@@ -22,9 +22,6 @@ struct spare_pool {
 
 /* 0, and an empty pool if there is no file; -EINVAL and other -errno with reason "file: what is wrong". */
 int spare_pool_read(struct spare_pool *out, char *reason, size_t reason_size);
-/* text[length] of a gateway.json, ended by a NUL; `file` is for messages. */
-int spare_pool_parse(const char *text, size_t length, const char *file, struct spare_pool *out, char *reason,
-		     size_t reason_size);
 
 /* -EEXIST; -ENOSPC when the pool is full. */
 int spare_pool_add(const struct pool_spare *spare, char *reason, size_t reason_size);

@@ -63,9 +63,11 @@ note_device_lines(const struct config_text *text, struct volume_file *file)
 	}
 }
 
+/* Of the two rates each may stand in the file or not: one that does not gives way. */
 static void
 check_rates(struct volume_file *file, struct config_faults *faults)
 {
+	struct volume_config *config = &file->config;
 	int min = 0, max = 0;
 	char least[CONFIG_VALUE_MAX], most[CONFIG_VALUE_MAX];
 
@@ -73,12 +75,18 @@ check_rates(struct volume_file *file, struct config_faults *faults)
 		min++;
 	while (volume_keys[max].offset != offsetof(struct volume_config, sync_rate_max))
 		max++;
-	if (volume_config_fit_rates(&file->config, file->lines[min] > 0, file->lines[max] > 0))
+	if (config->sync_rate_min <= config->sync_rate_max)
 		return;
-	config_value_format(&volume_keys[min], &file->config, least);
-	config_value_format(&volume_keys[max], &file->config, most);
-	config_fault_add(faults, file->lines[min], "sync_rate_min", "choose a minimum that is not above the maximum",
-			 "%.40s is above sync_rate_max, %.40s", least, most);
+	if (file->lines[min] == 0) {
+		config->sync_rate_min = config->sync_rate_max;
+	} else if (file->lines[max] == 0) {
+		config->sync_rate_max = config->sync_rate_min;
+	} else {
+		config_value_format(&volume_keys[min], config, least);
+		config_value_format(&volume_keys[max], config, most);
+		config_fault_add(faults, file->lines[min], "sync_rate_min", "choose a minimum that is not above the maximum",
+				 "%.40s is above sync_rate_max, %.40s", least, most);
+	}
 }
 
 static void
@@ -153,117 +161,47 @@ volume_config_same(const struct volume_config *a, const struct volume_config *b)
 }
 
 static int
-unreadable(struct config_faults *faults, int error)
-{
-	if (error == -EFBIG)
-		config_fault_add(faults, 0, "", "make it shorter", "it is longer than %u bytes", CONFIG_FILE_BYTES_MAX);
-	else
-		config_fault_add(faults, 0, "", "correct its permissions or the disk", "it can't be read: %s",
-				 strerror(-error));
-	return error;
-}
-
-static int
-read_old(const char *name, const char *path, struct volume_config *out, struct config_faults *faults)
-{
-	char *text, reason[512] = "";
-	size_t length, file = strlen(path);
-	int error = file_read(path, CONFIG_FILE_BYTES_MAX, &text, &length);
-
-	if (error == -ENOENT)
-		return error;
-	if (error != 0)
-		return unreadable(faults, error);
-	error = volume_config_parse_json(text, length, name, path, out, reason, sizeof(reason));
-	free(text);
-	if (error != 0)
-		config_fault_add(faults, 0, "", "correct it; docs/design/config.md has its keys", "%s",
-				 strlen(reason) > file + 2 ? reason + file + 2 : reason);
-	return error;
-}
-
-static int
-read_new(const char *name, struct volume_file *out, struct config_faults *faults)
+read_text(const char *name, struct volume_file *out, struct config_faults *faults)
 {
 	struct volume_config *defaults = malloc(sizeof(*defaults));
 	size_t length;
 	int error = defaults ? file_read(out->path, CONFIG_FILE_BYTES_MAX, &out->text, &length) : -ENOMEM;
 
-	if (error == -ENOENT || error == -ENOMEM) {
-		free(defaults);
-		return error;
+	if (error == 0) {
+		volume_config_defaults(defaults, name);
+		error = volume_file_parse(out->text, length, defaults, out, faults);
+		if (error == 0 && faults->count > 0)
+			error = -EINVAL;
+	} else if (error == -ENOENT) {
+		config_fault_add(faults, 0, "", "'iraid list' shows those there are", "there is no volume \"%s\", no such file",
+				 name);
+	} else if (error == -EFBIG) {
+		config_fault_add(faults, 0, "", "make it shorter", "it is longer than %u bytes", CONFIG_FILE_BYTES_MAX);
+	} else if (error != -ENOMEM) {
+		config_fault_add(faults, 0, "", "correct its permissions or the disk", "it can't be read: %s",
+				 strerror(-error));
 	}
-	if (error != 0) {
-		free(defaults);
-		return unreadable(faults, error);
-	}
-	volume_config_defaults(defaults, name);
-	error = volume_file_parse(out->text, length, defaults, out, faults);
 	free(defaults);
-	return error != 0 ? error : faults->count > 0 ? -EINVAL : 0;
-}
-
-/* Both files are there. */
-static int
-compare_with_old(struct volume_file *file, const char *old, const struct volume_config *config, int old_error,
-		 struct config_faults *faults)
-{
-	if (old_error == -ENOENT)
-		return 0;
-	if (old_error == 0 && volume_config_same(&file->config, config)) {
-		file->old_too = true;	/* the change from one to the other was interrupted */
-		return 0;
-	}
-	config_fault_add(faults, 0, "", "remove the one that is out of date", "%.400s is there as well and says something else",
-			 old);
-	return -EINVAL;
-}
-
-static int
-volume_path(const char *name, const char *suffix, char out[PATH_MAX])
-{
-	char folder[PATH_MAX];
-	int error = volume_config_folder(folder, sizeof(folder));
-
-	if (error == 0 && snprintf(out, PATH_MAX, "%s/%s%s", folder, name, suffix) >= PATH_MAX)
-		error = -ENAMETOOLONG;
 	return error;
 }
 
 int
 volume_file_read(const char *name, struct volume_file *out, struct config_faults *faults)
 {
-	struct volume_config *config = malloc(sizeof(*config));
 	const char *why = volume_name_fault(name);
-	char old[PATH_MAX];
-	int error = config ? 0 : -ENOMEM;
+	char folder[PATH_MAX];
+	int error = why ? -EINVAL : volume_config_folder(folder, sizeof(folder));
 
 	memset(out, 0, sizeof(*out));
 	snprintf(out->path, sizeof(out->path), "\"%.80s\"", name);
-	if (why) {
+	if (why)
 		config_fault_add(faults, 0, "", "choose another name", "%s", why);
-		error = -EINVAL;
-	}
+	if (error == 0 && snprintf(out->path, sizeof(out->path), "%s/%s" VOLUME_SUFFIX, folder, name) >= PATH_MAX)
+		error = -ENAMETOOLONG;
 	if (error == 0)
-		error = volume_path(name, VOLUME_SUFFIX, out->path);
-	if (error == 0)
-		error = volume_path(name, VOLUME_SUFFIX_OLD, old);
-	if (error == 0)
-		error = read_new(name, out, faults);
-	if (error == 0) {
-		error = compare_with_old(out, old, config, read_old(name, old, config, faults), faults);
-	} else if (error == -ENOENT) {
-		error = read_old(name, old, &out->config, faults);
-		out->is_old = error != -ENOENT;
-		if (out->is_old)
-			snprintf(out->path, sizeof(out->path), "%s", old);
-		else
-			config_fault_add(faults, 0, "", "'iraid list' shows those there are",
-					 "there is no volume \"%s\", no such file", name);
-	}
+		error = read_text(name, out, faults);
 	if (error != 0)
 		volume_file_free(out);
-	free(config);
 	return error;
 }
 
@@ -338,7 +276,8 @@ config_template_key(FILE *out, const struct config_key *key, const void *base, b
 	fprintf(out, "%s%s = %s\n", as_comment ? "#" : "", key->name, value);
 }
 
-char *
+/* The text of a file that says *config, every key of it explained; what is as in *defaults is a comment.  malloc'ed. */
+static char *
 volume_template(const struct volume_config *config, const struct volume_config *defaults)
 {
 	char *text = NULL, device[DEVICE_TEXT_MAX];
@@ -373,17 +312,17 @@ volume_template(const struct volume_config *config, const struct volume_config *
 
 /* A volume's file while it is changed. */
 struct edit {
-	const struct volume_config *wanted, *defaults;
-	struct volume_file now;		/* what the text says so far */
+	const struct volume_config *wanted;
+	struct volume_config defaults;
+	struct volume_file now;		/* the text, and what it says so far */
 	struct config_faults faults;
-	char *text;
 };
 
 static int
 look_again(struct edit *edit)
 {
 	edit->faults.count = edit->faults.passed_over = 0;
-	return volume_file_parse(edit->text, strlen(edit->text), edit->defaults, &edit->now, &edit->faults);
+	return volume_file_parse(edit->now.text, strlen(edit->now.text), &edit->defaults, &edit->now, &edit->faults);
 }
 
 /* A line of its own, where it is expected: behind `after`, its own comment, or the last line of the section. */
@@ -394,17 +333,17 @@ insert_line(struct edit *edit, int after, const char *key, const char *value)
 	int error = 0;
 
 	if (after == 0)
-		after = config_line_commented(edit->text, SECTION, key);
+		after = config_line_commented(edit->now.text, SECTION, key);
 	if (after == 0)
-		after = config_section_end(edit->text, SECTION);
+		after = config_section_end(edit->now.text, SECTION);
 	if (after == 0) {	/* no such section: it was of another spelling, or is missing */
-		after = config_lines(edit->text);
-		error = config_line_insert(&edit->text, after++, "[" SECTION "]");
+		after = config_lines(edit->now.text);
+		error = config_line_insert(&edit->now.text, after++, "[" SECTION "]");
 	}
 	if (error == 0 && asprintf(&line, "%s = %s", key, value) < 0)
 		return -ENOMEM;
 	if (error == 0)
-		error = config_line_insert(&edit->text, after, line);
+		error = config_line_insert(&edit->now.text, after, line);
 	free(line);
 	return error != 0 ? error : look_again(edit);
 }
@@ -421,7 +360,7 @@ edit_key(struct edit *edit, int index)
 	config_value_format(key, edit->wanted, value);
 	if (edit->now.lines[index] == 0)
 		return insert_line(edit, 0, key->name, value);
-	error = config_line_set(&edit->text, edit->now.lines[index], value);
+	error = config_line_set(&edit->now.text, edit->now.lines[index], value);
 	return error != 0 ? error : look_again(edit);
 }
 
@@ -439,7 +378,7 @@ add_or_change_device(struct edit *edit, const struct device_address *device)
 	device_address_format(&now->devices[index], is);
 	if (strcmp(is, wanted) == 0)
 		return 0;
-	error = config_line_set(&edit->text, edit->now.device_lines[index], wanted);
+	error = config_line_set(&edit->now.text, edit->now.device_lines[index], wanted);
 	return error != 0 ? error : look_again(edit);
 }
 
@@ -453,7 +392,7 @@ edit_devices(struct edit *edit)
 	for (int i = 0; i < edit->now.config.device_count && error == 0; i++) {
 		if (volume_config_find(edit->wanted, &edit->now.config.devices[i]) >= 0)
 			continue;
-		error = config_line_remove(&edit->text, edit->now.device_lines[i]);
+		error = config_line_remove(&edit->now.text, edit->now.device_lines[i]);
 		if (error == 0)
 			error = look_again(edit);
 		i = -1;		/* from the beginning: it was parsed anew */
@@ -484,59 +423,32 @@ config_file_replace(const char *folder, const char *name, const char *text)
 	return file_rewrite(folder, name, text, strlen(text), 0600);
 }
 
-/* What stands there now; -ENOENT: nothing, *edit->text is a new file's. */
+/* What stands there now; if nothing does, a new file's text. */
 static int
-begin_edit(struct edit *edit, struct volume_file *file, char *reason, size_t reason_size)
+begin_edit(struct edit *edit, char *reason, size_t reason_size)
 {
-	int error = volume_file_read(edit->wanted->name, file, &edit->faults);
+	int error = volume_file_read(edit->wanted->name, &edit->now, &edit->faults);
 
-	if (error == 0 && !file->is_old)
-		edit->text = strdup(file->text);
-	else if (error == 0 || error == -ENOENT)
-		edit->text = volume_template(edit->wanted, edit->defaults);
-	else
-		config_faults_format(&edit->faults, file->path, reason, reason_size);
-	if ((error == 0 || error == -ENOENT) && !edit->text)
-		error = -ENOMEM;
-	return error == -ENOENT ? 0 : error;
-}
-
-static int
-put(const struct edit *edit, bool old_there, char *reason, size_t reason_size)
-{
-	char folder[PATH_MAX], name[LAYOUT_NAME_MAX + sizeof(VOLUME_SUFFIX_OLD)];
-	int error = volume_config_folder(folder, sizeof(folder));
-
-	snprintf(name, sizeof(name), "%s%s", edit->wanted->name, VOLUME_SUFFIX);
-	if (error == 0)
-		error = config_file_replace(folder, name, edit->text);
-	if (error == 0 && old_there) {
-		snprintf(name, sizeof(name), "%s%s", edit->wanted->name, VOLUME_SUFFIX_OLD);
-		error = file_remove(folder, name);
+	if (error == -ENOENT) {
+		edit->now.text = volume_template(edit->wanted, &edit->defaults);
+		return edit->now.text ? 0 : -ENOMEM;
 	}
 	if (error != 0)
-		snprintf(reason, reason_size, "%s/%s: %s", folder, name, strerror(-error));
+		config_faults_format(&edit->faults, edit->now.path, reason, reason_size);
 	return error;
 }
 
-/* An interrupted change from NAME.json leaves two files that must say the same: so the new one says first what the old one
- * says, and the change comes when that is gone. */
 static int
-convert(struct volume_file *old, struct edit *edit, char *reason, size_t reason_size)
+put(const struct edit *edit, char *reason, size_t reason_size)
 {
-	const struct volume_config *wanted = edit->wanted;
-	char *text = edit->text;
-	int error;
+	char folder[PATH_MAX], name[LAYOUT_NAME_MAX + sizeof(VOLUME_SUFFIX)];
+	int error = volume_config_folder(folder, sizeof(folder));
 
-	edit->wanted = &old->config;
-	edit->text = old->is_old ? volume_template(&old->config, edit->defaults) : strdup(old->text);
-	error = edit->text ? edit_text(edit) : -ENOMEM;
+	snprintf(name, sizeof(name), "%s" VOLUME_SUFFIX, edit->wanted->name);
 	if (error == 0)
-		error = put(edit, true, reason, reason_size);
-	else
-		snprintf(reason, reason_size, "%.400s: %s", old->path, strerror(-error));
-	edit->wanted = wanted;
-	free(text);
+		error = config_file_replace(folder, name, edit->now.text);
+	if (error != 0)
+		snprintf(reason, reason_size, "%s: %s", edit->now.path, strerror(-error));
 	return error;
 }
 
@@ -544,35 +456,26 @@ int
 volume_config_write(const struct volume_config *config, char *reason, size_t reason_size)
 {
 	struct edit *edit = calloc(1, sizeof(*edit));
-	struct volume_config *defaults = malloc(sizeof(*defaults));
-	struct volume_file *file = calloc(1, sizeof(*file));
-	int error = edit && defaults && file ? 0 : -ENOMEM;
+	int error = -ENOMEM;
 
 	snprintf(reason, reason_size, "volume \"%s\": out of memory", config->name);
-	if (error == 0) {
-		volume_config_defaults(defaults, config->name);
+	if (edit) {
 		edit->wanted = config;
-		edit->defaults = defaults;
-		error = begin_edit(edit, file, reason, reason_size);
+		volume_config_defaults(&edit->defaults, config->name);
+		error = begin_edit(edit, reason, reason_size);
 	}
-	if (error == 0 && (file->is_old || file->old_too))
-		error = convert(file, edit, reason, reason_size);
 	if (error == 0) {
 		error = edit_text(edit);
 		if (error == -EINVAL && edit->faults.count > 0)
-			config_faults_format(&edit->faults, file->path, reason, reason_size);
+			config_faults_format(&edit->faults, edit->now.path, reason, reason_size);
 		else if (error == -EINVAL)
 			snprintf(reason, reason_size, "%s%s can't be changed as it is written; write one section [volume] with "
 				 "one key a line, as iraid.conf(5) shows", config->name, VOLUME_SUFFIX);
 	}
 	if (error == 0)
-		error = put(edit, false, reason, reason_size);
+		error = put(edit, reason, reason_size);
 	if (edit)
-		free(edit->text);
-	if (file)
-		volume_file_free(file);
-	free(file);
-	free(defaults);
+		volume_file_free(&edit->now);
 	free(edit);
 	return error;
 }

@@ -1,4 +1,4 @@
-/* config/volume_file.h - a volume's file: NAME.conf, or NAME.json as it was before. */
+/* config/volume_file.h - a volume's file, NAME.conf. */
 #ifndef IRAID_CONFIG_VOLUME_H
 #define IRAID_CONFIG_VOLUME_H
 
@@ -8,13 +8,10 @@
 #include "keys.h"
 
 #define VOLUME_SUFFIX ".conf"
-#define VOLUME_SUFFIX_OLD ".json"
 
 struct volume_file {
 	struct volume_config config;
 	char path[PATH_MAX];
-	bool is_old;			/* NAME.json: no lines, no text */
-	bool old_too;			/* NAME.json is there beside it, and says the same */
 	char *text;			/* malloc'ed */
 	int lines[CONFIG_KEYS_MAX];	/* by volume_keys[] */
 	int device_lines[SLOTS_MAX];
@@ -27,14 +24,7 @@ int volume_file_parse(const char *text, size_t length, const struct volume_confi
 		      struct config_faults *faults);
 void volume_file_free(struct volume_file *file);
 
-/* text[length] of a NAME.json; `file` is for messages. */
-int volume_config_parse_json(const char *text, size_t length, const char *name, const char *file,
-			     struct volume_config *out, char *reason, size_t reason_size);
-
 bool volume_config_same(const struct volume_config *a, const struct volume_config *b);
-
-/* The text of a file that says *config, every key of it explained; what is as in *defaults is a comment.  malloc'ed. */
-char *volume_template(const struct volume_config *config, const struct volume_config *defaults);
 
 /* For templates: a comment of several lines, the bounds, and "key = value". */
 void config_template_key(FILE *out, const struct config_key *key, const void *base, bool as_comment);

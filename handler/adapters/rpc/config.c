@@ -70,7 +70,6 @@ reload_json(const char *name, const struct reload *reload)
 		json_object_array_add(reload->changes[i].applied ? applied : pending, change_json(&reload->changes[i]));
 	rpc_put_text(object, "name", name);
 	rpc_put_bool(object, "running", reload->running);
-	rpc_put_bool(object, "converted", reload->converted);
 	rpc_put_text(object, "note", reload->note);
 	json_object_object_add(object, "applied", applied);
 	json_object_object_add(object, "pending", pending);

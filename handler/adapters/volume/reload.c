@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "adapters/config/volume_file.h"
+#include "adapters/config/keys.h"
 #include "internal.h"
 #include "reload.h"
 
@@ -170,45 +170,30 @@ apply(struct volume_host *host, struct hosted *hosted, const struct volume_confi
 	return error;
 }
 
-/* NAME.json becomes NAME.conf. */
-static int
-convert(const struct volume_file *file, struct reload *out, char *reason, size_t reason_size)
+/* Of a volume that does not run here: another program may have it. */
+static void
+note_user(struct volume_host *host, const struct volume_config *file, struct reload *out)
 {
-	int error = file->is_old || file->old_too ? volume_config_write(&file->config, reason, reason_size) : 0;
-
-	out->converted = error == 0 && (file->is_old || file->old_too);
-	return error;
-}
-
-/* Of a volume that does not run here. */
-static int
-convert_unused(struct volume_host *host, const struct volume_file *file, struct reload *out, char *reason,
-	       size_t reason_size)
-{
-	int error, lock = volume_lock(file->config.uuid, file->config.name, host->program, out->note,
-				      sizeof(out->note));
+	int lock = volume_lock(file->uuid, file->name, host->program, out->note, sizeof(out->note));
 
 	if (lock < 0)
-		return 0;	/* out->note says who has it: it is his to read */
+		return;		/* out->note says who has it: it is his to read */
 	out->note[0] = '\0';
-	error = convert(file, out, reason, reason_size);
 	close(lock);
-	return error;
 }
 
 static int
-reload(struct volume_host *host, const struct volume_file *file, struct reload *out, char *reason, size_t reason_size)
+reload(struct volume_host *host, const struct volume_config *file, struct reload *out, char *reason, size_t reason_size)
 {
-	struct hosted *hosted = volume_pin(host, file->config.name);
+	struct hosted *hosted = volume_pin(host, file->name);
 	int error;
 
-	if (!hosted)
-		return convert_unused(host, file, out, reason, reason_size);
+	if (!hosted) {
+		note_user(host, file, out);
+		return 0;
+	}
 	out->running = true;
-	/* First: should that fail, nothing has changed yet. */
-	error = convert(file, out, reason, reason_size);
-	if (error == 0)
-		error = apply(host, hosted, &file->config, out, reason, reason_size);
+	error = apply(host, hosted, file, out, reason, reason_size);
 	volume_unpin(hosted);
 	return error;
 }
@@ -216,24 +201,18 @@ reload(struct volume_host *host, const struct volume_file *file, struct reload *
 int
 volume_reload(struct volume_host *host, const char *name, struct reload *out, char *reason, size_t reason_size)
 {
-	struct volume_file *file = malloc(sizeof(*file));
-	struct config_faults *faults = calloc(1, sizeof(*faults));
+	struct volume_config *file = malloc(sizeof(*file));
 	int error;
 
 	memset(out, 0, sizeof(*out));
 	snprintf(reason, reason_size, "out of memory");
 	pthread_mutex_lock(&host->edits);
-	error = file && faults ? volume_file_read(name, file, faults) : -ENOMEM;
-	if (error == 0) {
+	error = file ? volume_config_read(name, file, reason, reason_size) : -ENOMEM;
+	if (error == 0)
 		error = reload(host, file, out, reason, reason_size);
-		volume_file_free(file);
-	} else if (error != -ENOMEM) {
-		config_faults_format(faults, file->path, reason, reason_size);
-	}
 	pthread_mutex_unlock(&host->edits);
 	if (error != 0)
 		reload_free(out);
-	free(faults);
 	free(file);
 	return error;
 }

@@ -33,15 +33,6 @@ static const char good[] =
 	"chap_file = /etc/iraid/secrets/v0\n"
 	"enabled = no\n";
 
-static const char good_old[] =
-	"/* from the operator's manual */ {\n"
-	"  \"name\": \"v0\", \"uuid\": \"3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\",\n"
-	"  \"members\": [ \"10.0.0.1/iqn.2026-01.org.example:a/0\", /* rack 1 */\n"
-	"               \"[fd00::4]:3261/iqn.2026-01.org.example:b/7\" ],\n"
-	"  \"initiator\": \"iqn.2026-01.org.iraid:gw:v0\", \"give_up_seconds\": 7,\n"
-	"  \"queue_limit_seconds\": 30, \"assembly_wait_seconds\": 3,\n"
-	"  \"chap_file\": \"/etc/iraid/secrets/v0\", \"enabled\": false }\n";
-
 /* As volume_config_read() does with a file's text. */
 static int
 parse(const char *text, size_t length, struct volume_config *out, char *reason, size_t size)
@@ -59,12 +50,6 @@ parse(const char *text, size_t length, struct volume_config *out, char *reason, 
 	}
 	*out = file.config;
 	return 0;
-}
-
-static int
-parse_old(const char *text, size_t length, struct volume_config *out, char *reason, size_t size)
-{
-	return volume_config_parse_json(text, length, "v0", "FILE", out, reason, size);
 }
 
 static void
@@ -95,24 +80,6 @@ names_that_could_harm_are_refused(void **state)
 }
 
 static void
-holds_what_good_says(const struct volume_config *config)
-{
-	assert_string_equal(config->name, "v0");
-	assert_int_equal(config->uuid[0], 0x3f);
-	assert_int_equal(config->uuid[15], 0x10);
-	assert_int_equal(config->device_count, 2);
-	assert_string_equal(config->devices[0].address.portal, "10.0.0.1:3260");
-	assert_string_equal(config->devices[1].address.portal, "[fd00::4]:3261");
-	assert_int_equal(config->devices[1].address.lun, 7);
-	assert_string_equal(config->initiator, "iqn.2026-01.org.iraid:gw:v0");
-	assert_string_equal(config->chap_file, "/etc/iraid/secrets/v0");
-	assert_int_equal(config->give_up_seconds, 7);
-	assert_int_equal(config->queue_limit_seconds, 30);
-	assert_int_equal(config->assembly_wait_seconds, 3);
-	assert_false(config->enabled);
-}
-
-static void
 every_key_is_read_and_comments_are_passed_over(void **state)
 {
 	struct volume_config config;
@@ -120,17 +87,19 @@ every_key_is_read_and_comments_are_passed_over(void **state)
 
 	if (parse(good, strlen(good), &config, reason, sizeof(reason)) != 0)
 		fail_msg("%s", reason);
-	holds_what_good_says(&config);
-}
-
-static void
-a_file_as_it_was_before_is_read(void **state)
-{
-	struct volume_config config;
-	char reason[256] = "";
-
-	assert_int_equal(parse_old(good_old, strlen(good_old), &config, reason, sizeof(reason)), 0);
-	holds_what_good_says(&config);
+	assert_string_equal(config.name, "v0");
+	assert_int_equal(config.uuid[0], 0x3f);
+	assert_int_equal(config.uuid[15], 0x10);
+	assert_int_equal(config.device_count, 2);
+	assert_string_equal(config.devices[0].address.portal, "10.0.0.1:3260");
+	assert_string_equal(config.devices[1].address.portal, "[fd00::4]:3261");
+	assert_int_equal(config.devices[1].address.lun, 7);
+	assert_string_equal(config.initiator, "iqn.2026-01.org.iraid:gw:v0");
+	assert_string_equal(config.chap_file, "/etc/iraid/secrets/v0");
+	assert_int_equal(config.give_up_seconds, 7);
+	assert_int_equal(config.queue_limit_seconds, 30);
+	assert_int_equal(config.assembly_wait_seconds, 3);
+	assert_false(config.enabled);
 }
 
 static void
@@ -175,38 +144,24 @@ what_is_left_out_gets_its_default(void **state)
 	assert_string_equal(config.initiator + strlen(config.initiator) - 3, ":v0");
 }
 
-typedef int (*parser)(const char *text, size_t length, struct volume_config *out, char *reason, size_t size);
-
-/* `whole` with `from` replaced by `to` must be refused, and the reason must hold `named`. */
+/* good[] with `from` replaced by `to` must be refused, and the reason must hold `named`. */
 static void
-refused_by(parser by, const char *whole, const char *from, const char *to, const char *named)
+refused(const char *from, const char *to, const char *named)
 {
 	char text[8192], reason[2048] = "";
 	struct volume_config config, before;
-	const char *place = strstr(whole, from);
+	const char *place = strstr(good, from);
 
 	assert_non_null(place);
-	assert_true(snprintf(text, sizeof(text), "%.*s%s%s", (int)(place - whole), whole, to,
+	assert_true(snprintf(text, sizeof(text), "%.*s%s%s", (int)(place - good), good, to,
 			     place + strlen(from)) < (int)sizeof(text));
 	memset(&config, 0x5a, sizeof(config));
 	before = config;
-	if (by(text, strlen(text), &config, reason, sizeof(reason)) != -EINVAL)
+	if (parse(text, strlen(text), &config, reason, sizeof(reason)) != -EINVAL)
 		fail_msg("accepted with %s instead of %s", to, from);
 	assert_memory_equal(&config, &before, sizeof(config));
 	if (strncmp(reason, "FILE:", 5) != 0 || !strstr(reason, named))
 		fail_msg("\"%s\" names not both file and \"%s\"", reason, named);
-}
-
-static void
-refused(const char *from, const char *to, const char *named)
-{
-	refused_by(parse, good, from, to, named);
-}
-
-static void
-refused_old(const char *from, const char *to, const char *named)
-{
-	refused_by(parse_old, good_old, from, to, named);
 }
 
 static void
@@ -238,7 +193,8 @@ faults_are_refused_with_file_line_key_and_remedy(void **state)
 	refused("10.0.0.1/iqn", "10.0.0.1,,h/iqn", "member: \"10.0.0.1,,h");
 	refused("10.0.0.1/iqn", "a,b,c,d,e/iqn", "at most 4 portals");
 	refused("Give_Up = 7s", "sync_rate_min = 1000", "FILE:9: sync_rate_min: \"1000\" is too little; choose 64K to 1T");
-	refused("Give_Up = 7s", "sync_rate_max = 1M\nsync_rate_min = 2M", "FILE:10: sync_rate_min: 2M is above sync_rate_max, 1M");
+	refused("Give_Up = 7s", "sync_rate_max = 1M\nsync_rate_min = 1048577",
+		"FILE:10: sync_rate_min: 1048577 is above sync_rate_max, 1M");
 	refused("Give_Up = 7s", "sync_rate_max = 1MB", "is not a rate");
 	refused("Give_Up = 7s", "sync_rate_max = 99999999999T", "is not a rate");
 	refused("Give_Up = 7s", "sync_rate_max = 18446744073709551616", "is not a rate");
@@ -261,22 +217,15 @@ faults_are_refused_with_file_line_key_and_remedy(void **state)
 }
 
 static void
-faults_of_the_file_as_it_was_are_refused(void **state)
+a_file_with_a_nul_is_refused(void **state)
 {
-	refused_old("\"enabled\"", "\"enabeld\"", "enabeld");
-	refused_old("\"name\": \"v0\"", "\"name\": \"v1\"", "v1");
-	refused_old("\"name\": \"v0\",", "", "\"name\" is missing");
-	refused_old("\"uuid\": \"3f0c", "\"uuid\": \"3f0", "uuid");
-	refused_old("/iqn.2026-01.org.example:a/0", "/iqn.2026-01.org.example:a", "member \"10.0.0.1/iqn");
-	refused_old("\"[fd00::4]:3261/iqn.2026-01.org.example:b/7\"", "5", "members");
-	refused_old("\"give_up_seconds\": 7", "\"give_up_seconds\": 121", "give_up_seconds");
-	refused_old("\"give_up_seconds\": 7", "\"give_up_seconds\": 7.5", "give_up_seconds");
-	refused_old("\"give_up_seconds\": 7", "\"sync_rate_max_bytes\": 1048576, \"sync_rate_min_bytes\": 1048577",
-		    "above \"sync_rate_max_bytes\"");
-	refused_old("\"/etc/iraid/secrets/v0\"", "\"/etc/\\u0000\"", "NUL");
-	refused_old("false }", "0 }", "enabled");
-	refused_old("false }", "false", "ends too early");
-	refused_old("false }", "false } {}", "after the object");
+	struct volume_config config;
+	char text[sizeof(good)], reason[256] = "";
+
+	memcpy(text, good, sizeof(good));
+	*strstr(text, "/v0") = '\0';	/* what stands before it would be another path */
+	assert_int_equal(parse(text, strlen(good), &config, reason, sizeof(reason)), -EINVAL);
+	assert_non_null(strstr(reason, "FILE:12: there is a control character, byte 0x00"));
 }
 
 static void
@@ -373,8 +322,7 @@ of_two_rates_the_one_that_is_in_the_file_wins(void **state)
 	static struct volume_config defaults;
 	static struct volume_file file;
 	static struct config_faults faults;
-	static struct volume_config old;
-	char text[4096], reason[256] = "";
+	char text[4096];
 
 	volume_config_usual(&defaults);
 	defaults.sync_rate_max = 20 << 20;
@@ -388,10 +336,6 @@ of_two_rates_the_one_that_is_in_the_file_wins(void **state)
 	assert_int_equal(faults.count, 0);
 	assert_int_equal(file.config.sync_rate_min, 5 << 20);
 	assert_int_equal(file.config.sync_rate_max, 5 << 20);
-	sprintf(text, "%.*s, \"sync_rate_max_bytes\": 5242880 }", (int)(strlen(good_old) - 3), good_old);
-	if (parse_old(text, strlen(text), &old, reason, sizeof(reason)) != 0)
-		fail_msg("%s", reason);
-	assert_int_equal(old.sync_rate_min, 5 << 20);
 }
 
 static void
@@ -521,8 +465,7 @@ the_list_is_sorted_and_holds_volumes_only(void **state)
 	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
 	assert_int_equal(folder_make(folder), 0);
 	scratch_write("etc/volumes/b.conf", "");
-	scratch_write("etc/volumes/b.json", "");
-	scratch_write("etc/volumes/a.json", "not JSON, and still a volume to show");
+	scratch_write("etc/volumes/a.conf", "full of faults, and still a volume to show");
 	scratch_write("etc/volumes/.a.conf.12.new", "");
 	scratch_write("etc/volumes/a.conf~", "");
 	scratch_write("etc/volumes/.conf", "");
@@ -552,22 +495,23 @@ a_file_too_large_is_refused(void **state)
 
 /* Text with a few bytes changed, and perhaps cut, is refused or gives what could have been written. */
 static void
-damage(parser by, const char *whole, int rounds, uint64_t seed)
+damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
 {
+	uint64_t seed = 0x69726169642d6366ull;
 	struct volume_config config;
-	char text[sizeof(good_old) + sizeof(good)], reason[256];
+	char text[sizeof(good)], reason[256];
 	int accepted = 0;
 
-	for (int round = 0; round < rounds; round++) {
-		size_t length = strlen(whole);
+	for (int round = 0; round < FUZZ_ROUNDS; round++) {
+		size_t length = strlen(good);
 
-		memcpy(text, whole, length);
+		memcpy(text, good, length);
 		for (uint64_t hits = 1 + scratch_random(&seed) % 3; hits > 0; hits--)
 			text[scratch_random(&seed) % length] = (char)scratch_random(&seed);
 		if (scratch_random(&seed) % 4 == 0)
 			length = scratch_random(&seed) % length;
 		text[length] = '\0';
-		if (by(text, length, &config, reason, sizeof(reason)) != 0)
+		if (parse(text, length, &config, reason, sizeof(reason)) != 0)
 			continue;
 		accepted++;
 		assert_in_range(config.device_count, 2, SLOTS_MAX);
@@ -577,14 +521,7 @@ damage(parser by, const char *whole, int rounds, uint64_t seed)
 		assert_string_equal(config.name, "v0");
 	}
 	/* Damage inside comments and strings is accepted: else the test would test nothing. */
-	assert_true(accepted > rounds / 100);
-}
-
-static void
-damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
-{
-	damage(parse, good, FUZZ_ROUNDS, 0x69726169642d6366ull);
-	damage(parse_old, good_old, FUZZ_ROUNDS / 4, 0x69726169642d6367ull);
+	assert_true(accepted > FUZZ_ROUNDS / 100);
 }
 
 /* Nor may another volume take them. */
@@ -602,7 +539,6 @@ a_fault_in_its_file_does_not_free_a_volumes_members(void **state)
 	assert_int_equal(device_address_parse("[fd00::4]:3261/iqn.2026-01.org.example:b/7", &held, &why), 0);
 	assert_int_equal(device_address_parse("[fd00::4]:3261/iqn.2026-01.org.example:b/8", &other, &why), 0);
 	scratch_write("etc/volumes/a.conf", "not a file of a volume");
-	scratch_write("etc/volumes/b.json", "{");
 	sprintf(text, "%sgive_up = 5\nhegde = 1s\n", good);
 	scratch_write("etc/volumes/v0.conf", text);
 	assert_true(config_holder(&held, NULL, holder));
@@ -720,9 +656,8 @@ main(void)
 		cmocka_unit_test(every_key_is_read_and_comments_are_passed_over),
 		cmocka_unit_test(the_sample_that_is_shipped_is_accepted),
 		cmocka_unit_test(what_is_left_out_gets_its_default),
-		cmocka_unit_test(a_file_as_it_was_before_is_read),
 		cmocka_unit_test(faults_are_refused_with_file_line_key_and_remedy),
-		cmocka_unit_test(faults_of_the_file_as_it_was_are_refused),
+		cmocka_unit_test(a_file_with_a_nul_is_refused),
 		cmocka_unit_test(all_faults_of_a_file_are_found_at_once),
 		cmocka_unit_test(a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds),
 		cmocka_unit_test(no_name_makes_a_file_unreadable),

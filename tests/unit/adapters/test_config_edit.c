@@ -1,6 +1,4 @@
-/* What the handler changes in the gateway's files, and what it leaves: comments, order, blanks; files as they were before
- * become new ones, and no interruption of that loses anything; defaults of all volumes.
- */
+/* What the handler changes in the gateway's files, and what it leaves: comments, order, blanks; defaults of all volumes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -377,47 +375,6 @@ an_odd_file_says_what_it_should_and_keeps_its_other_lines(void **state)
 	}
 }
 
-/* --- NAME.json --- */
-
-static const char old[] = "{\"name\": \"v0\", \"uuid\": \"" UUID "\", \"members\": [\"h1/iqn.x:a/0\", \"h2/iqn.x:a/0\"], "
-			  "\"initiator\": \"iqn.2026-01.org.example:gw\", \"give_up_seconds\": 9}";
-
-static void
-the_first_change_makes_a_new_file_of_an_old_one(void **state)
-{
-	write_file("etc/volumes/v0.json", old);
-	must(volume_config_read("v0", &config, reason, sizeof(reason)));
-	config.error_limit = 3;
-	must(volume_config_write(&config, reason, sizeof(reason)));
-	assert_null(read_file("etc/volumes/v0.json"));
-	must(volume_config_read("v0", &again, reason, sizeof(reason)));
-	assert_true(volume_config_same(&config, &again));
-	assert_int_equal(again.give_up_seconds, 9);
-	assert_int_equal(again.error_limit, 3);
-}
-
-static void
-both_files_may_be_there_while_they_say_the_same(void **state)
-{
-	write_file("etc/volumes/v0.json", old);
-	write_file("etc/volumes/v0.conf", "[volume]\nuuid=" UUID "\nmember = h2/iqn.x:a/0\nmember = h1/iqn.x:a/0\n"
-					  "initiator = iqn.2026-01.org.example:gw\ngive_up = 9s\n");
-	must(volume_config_read("v0", &config, reason, sizeof(reason)));
-	config.error_limit = 3;
-	must(volume_config_write(&config, reason, sizeof(reason)));
-	assert_null(read_file("etc/volumes/v0.json"));
-	must(volume_config_read("v0", &again, reason, sizeof(reason)));
-	assert_int_equal(again.error_limit, 3);
-
-	write_file("etc/volumes/v0.json", old);
-	assert_int_equal(volume_config_read("v0", &again, reason, sizeof(reason)), -EINVAL);
-	assert_non_null(strstr(reason, "v0.conf: "));
-	assert_non_null(strstr(reason, "v0.json is there as well"));
-	assert_int_equal(volume_config_write(&config, reason, sizeof(reason)), -EINVAL);
-	assert_int_equal(volume_config_delete("v0", reason, sizeof(reason)), 0);
-	assert_int_equal(volume_config_delete("v0", reason, sizeof(reason)), -ENOENT);
-}
-
 /* --- gateway.conf --- */
 
 static void
@@ -504,28 +461,6 @@ the_gateways_file_keeps_all_but_the_spares(void **state)
 }
 
 static void
-spares_move_from_the_old_file_into_the_new_one(void **state)
-{
-	static const char old_spares[] =
-		"{\"spares\": [{\"device\": \"h/iqn.x:a/1\", \"size_bytes\": 67108864, \"block_bytes\": 512}]}";
-	struct pool_spare spare = { .device = device("h/iqn.x:b/1"), .size_bytes = 67108864, .block_bytes = 512 };
-	static struct spare_pool pool;
-
-	write_file("etc/gateway.json", old_spares);
-	write_file("etc/gateway.conf", "[exporter]\nport = 9000\n");
-	must(spare_pool_read(&pool, reason, sizeof(reason)));
-	assert_int_equal(pool.count, 1);
-	must(spare_pool_add(&spare, reason, sizeof(reason)));
-	assert_null(read_file("etc/gateway.json"));
-	file_is("etc/gateway.conf", "[exporter]\nport = 9000\n\n[spares]\nspare = h:3260/iqn.x:a/1 size=67108864 block=512\n"
-				    "spare = h:3260/iqn.x:b/1 size=67108864 block=512\n");
-
-	write_file("etc/gateway.json", old_spares);	/* an old one comes back, with other spares */
-	assert_int_equal(spare_pool_read(&pool, reason, sizeof(reason)), -EINVAL);
-	assert_non_null(strstr(reason, "gateway.json lists other spares"));
-}
-
-static void
 bad_values_of_the_gateway_are_named(void **state)
 {
 	static const struct {
@@ -533,9 +468,12 @@ bad_values_of_the_gateway_are_named(void **state)
 	} cases[] = {
 		{ "[spares]\nspare = h/iqn.x:a/1\n", "2: spare: \"h/iqn.x:a/1\" does not end with size=BYTES" },
 		{ "[spares]\nspare = h/iqn.x:a/1 size=1 block=512\n", "size=BYTES" },
-		{ "[spares]\nspare = h/iqn.x:a/1 size=67108864 block=513\n", "size=BYTES" },
+		{ "[spares]\nspare = h/iqn.x:a/1 size=67108864\n", "size=BYTES" },
+		{ "[spares]\nspare = h/iqn.x:a/1 size=67108864 block=1024\n", "size=BYTES" },
 		{ "[spares]\nspare = h/iqn.x:a/1 size=67108864 block=512 x\n", "size=BYTES" },
 		{ "[spares]\nspare = h/iqn size=67108864 block=512\n", "2: spare: \"h/iqn\": " },
+		{ "[spares]\nspare = h/iqn.x:a/1 size=67108864 block=512\nspare = h:3260/iqn.x:a/1 size=67108864 block=512\n",
+		  "3: spare: \"h:3260/iqn.x:a/1\" is there twice" },
 		{ "[notify]\nmail = -oQ/tmp\n", "2: mail: \"-oQ/tmp\" is not a mail address" },
 		{ "[notify]\nmail = a b\n", "is not a mail address" },
 		{ "[notify]\nseverity = loud\n", "2: severity: \"loud\" is not a severity" },
@@ -609,13 +547,10 @@ main(void)
 		SCRATCH_TEST(a_file_keeps_its_owner_and_group),
 		SCRATCH_TEST(a_new_file_explains_every_key_and_says_what_it_should),
 		SCRATCH_TEST(an_odd_file_says_what_it_should_and_keeps_its_other_lines),
-		SCRATCH_TEST(the_first_change_makes_a_new_file_of_an_old_one),
-		SCRATCH_TEST(both_files_may_be_there_while_they_say_the_same),
 		SCRATCH_TEST(what_a_volume_does_not_say_the_gateway_does),
 		SCRATCH_TEST(a_rate_of_the_gateway_gives_way_to_the_volumes),
 		SCRATCH_TEST(a_fault_of_the_gateway_keeps_no_volume_from_starting),
 		SCRATCH_TEST(the_gateways_file_keeps_all_but_the_spares),
-		SCRATCH_TEST(spares_move_from_the_old_file_into_the_new_one),
 		SCRATCH_TEST(bad_values_of_the_gateway_are_named),
 		SCRATCH_TEST(the_template_of_the_gateway_has_every_key_and_no_fault),
 	};

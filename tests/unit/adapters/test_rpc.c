@@ -266,8 +266,9 @@ configure_v0(void)
 
 	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
 	assert_int_equal(folder_make(folder), 0);
-	scratch_write("etc/volumes/v0.json",
-		      "{\"name\":\"v0\",\"uuid\":\"3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\",\"members\":" THREE "}");
+	scratch_write("etc/volumes/v0.conf",
+		      "[volume]\nuuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n"
+		      "member = h/iqn.x:a/0\nmember = h/iqn.x:b/0\nmember = h/iqn.x:c/0\n");
 }
 
 static void

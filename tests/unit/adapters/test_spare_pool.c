@@ -15,9 +15,10 @@
 #include <sys/wait.h>
 
 #include "scratch.h"
-#include "adapters/config/pool.h"
+#include "adapters/base/files.h"
+#include "adapters/config/gateway_file.h"
 
-#define FUZZ_ROUNDS 20000
+#define FUZZ_ROUNDS 8000
 #define TAKERS 8
 #define MIB (1ull << 20)
 
@@ -142,90 +143,64 @@ a_full_pool_takes_no_more(void **state)
 	assert_int_equal(spare_pool_add(&more, reason, sizeof(reason)), -ENOSPC);
 }
 
-#define GOOD "{\"spares\": [{\"device\": \"h/iqn.x:a/1\", \"size_bytes\": 67108864, \"block_bytes\": 512}]}"
-
-static int
-parse(const char *text, struct spare_pool *pool)
-{
-	return spare_pool_parse(text, strlen(text), "FILE", pool, reason, sizeof(reason));
-}
-
-static void
-refused(const char *text, const char *named)
-{
-	static struct spare_pool pool, before;
-
-	memset(&pool, 0x5a, sizeof(pool));
-	before = pool;
-	if (parse(text, &pool) != -EINVAL)
-		fail_msg("accepted: %s", text);
-	assert_memory_equal(&pool, &before, sizeof(pool));
-	if (strncmp(reason, "FILE: ", 6) != 0 || !strstr(reason, named))
-		fail_msg("\"%s\" names not both file and \"%s\"", reason, named);
-}
-
-static void
-faults_are_refused_and_named(void **state)
-{
-	static struct spare_pool pool;
-
-	assert_int_equal(parse(GOOD, &pool), 0);
-	assert_int_equal(pool.count, 1);
-	assert_int_equal(parse("{}", &pool), 0);
-	assert_int_equal(parse("/* none */ {\"spares\": []}", &pool), 0);
-	assert_int_equal(pool.count, 0);
-	refused("", "JSON");
-	refused("[]", "object");
-	refused(GOOD "x", "JSON");
-	refused("{\"spare\": []}", "\"spare\"");
-	refused("{\"spares\": {}}", "list");
-	refused("{\"spares\": [5]}", "device");
-	refused("{\"spares\": [{\"device\": \"h/iqn.x:a/1\", \"size_bytes\": 67108864}]}", "block_bytes");
-	refused("{\"spares\": [{\"device\": \"h/iqn.x:a\", \"size_bytes\": 67108864, \"block_bytes\": 512}]}", "h/iqn.x:a");
-	refused("{\"spares\": [{\"device\": \"h/iqn.x:a/1\", \"size_bytes\": 1, \"block_bytes\": 512}]}", "size_bytes");
-	refused("{\"spares\": [{\"device\": \"h/iqn.x:a/1\", \"size_bytes\": 67108864, \"block_bytes\": 1024}]}",
-		"block_bytes");
-	refused("{\"spares\": [{\"device\": \"h/iqn.x:a/1\", \"size_bytes\": 67108864, \"block_bytes\": 512, \"x\": 1}]}",
-		"must be");
-	refused("{\"spares\": [{\"device\": \"h/iqn.x:a/1\", \"size_bytes\": 67108864, \"block_bytes\": 512},"
-		"{\"device\": \"h:3260/iqn.x:a/1\", \"size_bytes\": 67108864, \"block_bytes\": 512}]}", "twice");
-}
-
 static void
 a_broken_file_is_never_overwritten(void **state)
 {
-	struct pool_spare made = spare("h/iqn.x:a/1", 64 * MIB, 512);
+	static const char *const broken[] = {
+		"[spares]\nspare = h/iqn.x:b/1 size=67108864 block=512\nspare = oops\n",
+		"[spares]\nspare = h/iqn.x:b/1 size=67108864 block=512\noops\n",	/* who knows what it was to be */
+	};
+	struct pool_spare made = spare("h/iqn.x:a/1", 64 * MIB, 512), there = spare("h/iqn.x:b/1", 64 * MIB, 512);
+	static struct spare_pool pool, before;
+	char path[PATH_MAX], *text;
+	size_t length;
 
 	add("h/iqn.x:b/1", 64 * MIB, 512);
-	scratch_write("etc/gateway.json", "{ \"spares\": [ oops");
-	assert_int_equal(spare_pool_add(&made, reason, sizeof(reason)), -EINVAL);
-	assert_non_null(strstr(reason, "gateway.json"));
-	assert_int_equal(spare_pool_take(&made.device, NULL, NULL, reason, sizeof(reason)), -EINVAL);
+	snprintf(path, sizeof(path), "%s/etc/gateway.conf", scratch_folder);
+	memset(&pool, 0x5a, sizeof(pool));
+	before = pool;
+	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+		scratch_write("etc/gateway.conf", broken[i]);
+		assert_int_equal(spare_pool_read(&pool, reason, sizeof(reason)), -EINVAL);
+		assert_memory_equal(&pool, &before, sizeof(pool));
+		assert_int_equal(spare_pool_add(&made, reason, sizeof(reason)), -EINVAL);
+		assert_non_null(strstr(reason, "gateway.conf:3: "));
+		assert_int_equal(spare_pool_take(&there.device, NULL, NULL, reason, sizeof(reason)), -EINVAL);
+		assert_int_equal(file_read(path, 4096, &text, &length), 0);
+		assert_string_equal(text, broken[i]);
+		free(text);
+	}
 }
 
 static void
 damaged_text_never_gives_a_pool_out_of_bounds(void **state)
 {
+	static const char good[] = "# what is damaged in a comment is accepted\n[spares]\n"
+				   "spare = h/iqn.x:a/1 size=67108864 block=512\n";
 	uint64_t seed = 0x69726169642d7370ull;
-	static struct spare_pool pool;
+	static struct gateway_file file;
+	static struct config_faults faults;
 	int accepted = 0;
 
 	for (int round = 0; round < FUZZ_ROUNDS; round++) {
-		char text[] = "/* what is damaged in a comment is accepted */ " GOOD "  \n";
-		size_t length = sizeof(text) - 1;
+		size_t length = sizeof(good) - 1;
+		char text[sizeof(good)];
 
+		memcpy(text, good, sizeof(good));
 		for (uint64_t hits = 1 + scratch_random(&seed) % 3; hits > 0; hits--)
 			text[scratch_random(&seed) % length] = (char)scratch_random(&seed);
 		if (scratch_random(&seed) % 4 == 0)
 			length = scratch_random(&seed) % length;
 		text[length] = '\0';
-		if (spare_pool_parse(text, length, "FILE", &pool, reason, sizeof(reason)) != 0)
-			continue;
-		accepted++;
-		assert_in_range(pool.count, 0, SPARE_POOL_MAX);
-		for (int i = 0; i < pool.count; i++) {
-			assert_true(pool.spares[i].block_bytes == 512 || pool.spares[i].block_bytes == 4096);
-			assert_true(pool.spares[i].size_bytes >= LAYOUT_MEMBER_BYTES_MIN);
+		faults.count = faults.passed_over = 0;
+		assert_int_equal(gateway_file_parse(text, length, &file, &faults), 0);
+		accepted += faults.count == 0;
+		assert_in_range(file.config.pool.count, 0, 1);
+		for (int i = 0; i < file.config.pool.count; i++) {
+			const struct pool_spare *found = &file.config.pool.spares[i];
+
+			assert_true(found->block_bytes == 512 || found->block_bytes == 4096);
+			assert_true(found->size_bytes >= LAYOUT_MEMBER_BYTES_MIN);
 		}
 	}
 	assert_true(accepted > FUZZ_ROUNDS / 100);
@@ -242,7 +217,6 @@ main(void)
 		SCRATCH_TEST(one_that_can_not_be_handed_over_stays),
 		SCRATCH_TEST(of_many_processes_one_gets_it),
 		SCRATCH_TEST(a_full_pool_takes_no_more),
-		cmocka_unit_test(faults_are_refused_and_named),
 		SCRATCH_TEST(a_broken_file_is_never_overwritten),
 		cmocka_unit_test(damaged_text_never_gives_a_pool_out_of_bounds),
 	};
