@@ -2,7 +2,7 @@
  *
  *   session.c              a blocking session: connect, log in, run a command, within a time limit
  *   device.c               inspect, read, write
- *   discover.c SendTargets, REPORT LUNS
+ *   discover.c             SendTargets, REPORT LUNS
  *   signature.c            what libblkid finds on the LUN
  */
 #ifndef IRAID_ISCSI_ADMIN_PRIVATE_H
