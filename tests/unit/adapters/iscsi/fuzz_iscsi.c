@@ -5,7 +5,7 @@
  * every task is given back exactly once; nobody writes outside of a read's memory, nor into it once it was
  * given back or diverted; nothing good is said of data that did not come.
  */
-#include "../fuzz.h"
+#include "../../fuzz.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "scratch.h"
+#include "../scratch.h"
 #include "adapters/base/files.h"
 #include "adapters/config/gateway_file.h"
 

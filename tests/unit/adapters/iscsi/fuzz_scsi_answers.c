@@ -3,7 +3,7 @@
  * Input: the length of the answer, what the target claims of it, and the answer.  Each parser sees it twice, with
  * different bytes behind its end: what it finds must be the same, or it read what nobody sent.
  */
-#include "../fuzz.h"
+#include "../../fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>

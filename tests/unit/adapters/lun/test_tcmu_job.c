@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scratch.h"
+#include "../scratch.h"
 #include "adapters/lun/job.h"
 
 #define BLOCKS 8192u

@@ -12,7 +12,7 @@
 
 #include "adapters/base/files.h"
 #include "adapters/rpc/rpc.h"
-#include "scratch.h"
+#include "../scratch.h"
 
 #define FUZZ_ROUNDS 20000
 

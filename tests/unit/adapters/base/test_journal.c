@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "adapters/base/journal.h"
-#include "scratch.h"
+#include "../scratch.h"
 
 static char path[108];
 static char entry[8192];

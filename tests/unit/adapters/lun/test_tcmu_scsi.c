@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "scratch.h"
+#include "../scratch.h"
 #include "adapters/lun/scsi.h"
 
 #define FUZZ_ROUNDS 200000

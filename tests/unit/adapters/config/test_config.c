@@ -14,7 +14,7 @@
 #include "adapters/config/search.h"
 #include "adapters/config/volume_file.h"
 #include "adapters/base/files.h"
-#include "scratch.h"
+#include "../scratch.h"
 
 #define FUZZ_ROUNDS 8000
 

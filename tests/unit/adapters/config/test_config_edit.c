@@ -12,7 +12,7 @@
 
 #include "adapters/config/volume_file.h"
 #include "adapters/base/files.h"
-#include "scratch.h"
+#include "../scratch.h"
 
 #define UUID "3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10"
 

@@ -17,7 +17,7 @@
 
 #include "adapters/base/files.h"
 #include "adapters/base/log.h"
-#include "scratch.h"
+#include "../scratch.h"
 #include "adapters/volume/admin.h"
 #include "adapters/volume/internal.h"
 #include "adapters/volume/reload.h"
