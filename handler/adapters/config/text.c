@@ -1,18 +1,11 @@
-/* config/text.c - see text.h.  libini_config reads; it is the only file that knows it.
+/* config/text.c - see text.h.
  *
- * The library gives up a file at its first pass when a line has no form.  So such lines are reported and blanked, and
- * it is asked again: all faults of a file are found at once.  What it would pass over or take for something else is
- * looked for before: keys above the first section, comments that are indented or follow a heading, control characters;
- * and names for which it would give up the whole file without a word.
- *
- * Writing is not left to it: it would write every line in its own way.  A change replaces, adds or removes one line,
- * and leaves all others as they are, byte for byte.
+ * One pass, a line at a time; a line that is wrong is reported and passed over, so all faults of a file are found at once.
+ * A change replaces, adds or removes one line, and leaves all others as they are, byte for byte.
  */
 #include <ctype.h>
 #include <errno.h>
-#include <ini_configobj.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +13,7 @@
 
 #include "text.h"
 
-#define PASSES_MAX 4
+#define LINE_BYTES_MAX 4096u
 
 /* --- text that is quoted --- */
 
@@ -210,21 +203,7 @@ line_at(const char *text, int number)
 	return text;
 }
 
-/* Make a comment of a line that was reported; of a heading with something behind it, a heading. */
-static void
-blank_out(char *text, int number)
-{
-	char *line = text + (line_at(text, number) - text);
-	size_t length = strcspn(line, "\n");
-	char *bracket = *skip_blanks(line) == '[' ? memchr(line, ']', length) : NULL;
-
-	if (bracket && bracket + 1 < line + length)
-		memset(bracket + 1, ' ', (size_t)(line + length - bracket) - 1);
-	else
-		memset(line, '#', length);
-}
-
-/* --- what is checked before the library sees it --- */
+/* --- reading --- */
 
 static bool
 characters_are_fit(const char *text, size_t length, struct config_faults *faults)
@@ -249,14 +228,30 @@ characters_are_fit(const char *text, size_t length, struct config_faults *faults
 	return true;
 }
 
-/* Where a line is. */
-struct place {
-	enum { IN_NO_SECTION, IN_SECTION, IN_UNFIT_SECTION } kind;
-	const char *section;
+/* Where the reader is. */
+struct reader {
+	struct config_text *out;
+	struct config_faults *faults;
+	const char *section;	/* NULL: above the first heading */
 	size_t section_length;
+	bool unfit;		/* the heading was reported: so what stands below it need not be */
+	int line;
 };
 
-/* The library refuses a file as a whole, and names no line, when a name in it holds anything else. */
+static bool
+is_utf8(const char *text, const char *end)
+{
+	while (text < end) {
+		size_t bytes = character_bytes(text);
+
+		if (bytes == 0 || bytes > (size_t)(end - text))
+			return false;
+		text += bytes;
+	}
+	return true;
+}
+
+/* No section has a name with anything else in it. */
 static bool
 name_is_fit(const char *name, size_t length)
 {
@@ -269,251 +264,111 @@ name_is_fit(const char *name, size_t length)
 	return true;
 }
 
-/* The name in a heading, as the library takes it; empty: it is none, and the library says so. */
-static const char *
-heading_name(const char *line, size_t *length)
+/* [start .. end) begins with '['.  One with something behind it is a heading all the same: else all below it would be wrong. */
+static void
+read_heading(struct reader *reader, const char *start, const char *end)
 {
-	const char *name = skip_blanks(line + 1), *end = trimmed_end(name, line_end(line));
-	const char *bracket = memchr(name, ']', (size_t)(end - name));
+	const char *name = skip_blanks(start + 1), *bracket = memchr(start, ']', (size_t)(end - start)), *name_end;
+	bool fit;
 
-	if (bracket && end[-1] == ']')
+	if (end[-1] == ']')
 		bracket = end - 1;
-	*length = bracket ? (size_t)(trimmed_end(name, bracket) - name) : 0;
-	return name;
-}
-
-static void
-prepare_heading(char *line, size_t length, int number, struct place *place, struct config_faults *faults)
-{
-	place->kind = IN_SECTION;
-	place->section = heading_name(line, &place->section_length);
-	if (name_is_fit(place->section, place->section_length))
+	name_end = bracket && bracket > name ? trimmed_end(name, bracket) : name;
+	fit = name_is_fit(name, (size_t)(name_end - name));
+	if (bracket && fit && name_end == name) {
+		config_fault_add(reader->faults, reader->line, "", "write [section]", "the heading of a section is empty");
 		return;
-	config_fault_add(faults, number, "", "iraid.conf(5) has all sections; what stands below it is passed over",
-			 "section [%.*s] is not known",
-			 config_text_fit(place->section, place->section_length < 64 ? (int)place->section_length : 64),
-			 place->section);
-	place->kind = IN_UNFIT_SECTION;
-	memset(line, '#', length);
-}
-
-static void
-prepare_key(char *line, size_t length, int number, const struct place *place, struct config_faults *faults)
-{
-	const char *start = skip_blanks(line), *equals = memchr(line, '=', length);
-	size_t key_length = equals ? (size_t)(trimmed_end(start, equals) - start) : 0;
-	char key[sizeof(faults->list[0].key)];
-
-	if (place->kind == IN_NO_SECTION) {
-		config_fault_add(faults, number, "", "put the section's heading above it, for example [volume]",
-				 "this line is in no section");
-	} else if (place->kind == IN_SECTION) {
-		int before = faults->count;
-
-		if (name_is_fit(start, key_length))
-			return;
-		snprintf(key, sizeof(key), "%.*s", (int)key_length, start);
-		config_fault_add(faults, number, key, "iraid.conf(5) has all keys", "there is no such key in [%.*s]",
-				 place->section_length < 64 ? (int)place->section_length : 64, place->section);
-		if (faults->count > before)
-			snprintf(faults->list[before].section, sizeof(faults->list[before].section), "%.*s",
-				 (int)place->section_length, place->section);
 	}
-	memset(line, '#', length);
-}
-
-/* Comments and headings may be indented and lines may end with CR; keys above the first section would be passed over. */
-static void
-prepare(char *text, struct config_faults *faults)
-{
-	struct place place = { .kind = IN_NO_SECTION };
-	int number = 1;
-
-	for (char *line = text; *line; line += next_line(line) - line, number++) {
-		const char *start = skip_blanks(line);
-		size_t length = (size_t)(line_end(line) - line);
-
-		if (is_comment(start)) {
-			memset(line, '#', (size_t)(start - line));
-		} else if (*start == '[') {
-			size_t indent = (size_t)(start - line);
-
-			memmove(line, start, length - indent);
-			memset(line + length - indent, ' ', indent);
-			prepare_heading(line, length, number, &place, faults);
-		} else if (*start != '\n' && *start != '\0') {
-			prepare_key(line, length, number, &place, faults);
-		}
-		if (length > 0 && line[length - 1] == '\r')
-			line[length - 1] = ' ';
-	}
-}
-
-/* --- reading --- */
-
-static void
-add_form_fault(struct config_faults *faults, unsigned long code, int line)
-{
-	const char *what = "the line can't be read", *remedy = "write it as \"key = value\"";
-
-	switch (code) {
-	case ERR_NOEQUAL:
-		what = "the line is neither \"key = value\", nor [section], nor a comment";
-		remedy = "write key = value, or put # in front of a comment";
-		break;
-	case ERR_NOKEY:
-		what = "there is no key in front of =";
-		break;
-	case ERR_NOCLOSESEC:
-		what = "the heading of a section does not end with ]";
-		remedy = "write [section]; comments have lines of their own";
-		break;
-	case ERR_NOSECTION:
-		what = "the heading of a section is empty";
-		remedy = "write [section]";
-		break;
-	case ERR_LONGDATA:
-	case ERR_SECTIONLONG:
-	case ERR_LONGKEY:
-		what = "the line is too long";
-		remedy = "make it shorter";
-		break;
-	default:
-		break;
-	}
-	config_fault_add(faults, line, "", remedy, "%s", what);
-}
-
-/* The library's texts may be translated; code and line are the numbers in them, in this order. */
-static void
-report_errors(struct ini_cfgobj *ini, char *text, struct config_faults *faults)
-{
-	char **errors = NULL;
-
-	if (ini_config_get_errors(ini, &errors) != 0)
+	if (bracket && !fit)
+		config_fault_add(reader->faults, reader->line, "",
+				 "iraid.conf(5) has all sections; what stands below it is passed over",
+				 "section [%.*s] is not known",
+				 config_text_fit(name, name_end - name < 64 ? (int)(name_end - name) : 64), name);
+	else if (bracket != end - 1)
+		config_fault_add(reader->faults, reader->line, "", "write [section]; comments have lines of their own",
+				 "the heading of a section does not end with ]");
+	if (!bracket)
 		return;
-	for (char **error = errors; *error; error++) {
-		const char *at = *error + strcspn(*error, "0123456789");
-		char *rest = (char *)at;
-		unsigned long code = strtoul(at, &rest, 10);
-		unsigned long line = strtoul(rest + strcspn(rest, "0123456789"), NULL, 10);
-
-		if (line == 0 || line > CONFIG_LINES_MAX)
-			line = 0;
-		add_form_fault(faults, code, (int)line);
-		if (line > 0)
-			blank_out(text, (int)line);
-	}
-	ini_config_free_errors(errors);
+	reader->section = name;
+	reader->section_length = (size_t)(name_end - name);
+	reader->unfit = !fit;
 }
 
 static int
-add_item(struct config_text *out, const char *section, const char *key, struct value_obj *value)
+add_item(struct reader *reader, const char *key, const char *key_end, const char *value, const char *value_end)
 {
+	struct config_text *out = reader->out;
 	struct config_item *more = realloc(out->items, sizeof(*more) * (size_t)(out->count + 1)), *item;
-	const char *text = ini_get_const_string_config_value(value, NULL);
-	uint32_t line = 0;
 
 	if (!more)
 		return -ENOMEM;
 	out->items = more;
-	value_get_line(value, &line);
 	item = &more[out->count++];
-	*item = (struct config_item){ strdup(section), strdup(key), strdup(text ? text : ""), (int)line };
+	*item = (struct config_item){
+		.section = strndup(reader->section, reader->section_length),
+		.key = strndup(key, (size_t)(key_end - key)),
+		.value = strndup(value, (size_t)(value_end - value)),
+		.line = reader->line,
+	};
 	return item->section && item->key && item->value ? 0 : -ENOMEM;
 }
 
-/* The library lists a key as often as it is there, in any case of letters, and finds all of them by any. */
 static int
-collect_section(struct ini_cfgobj *ini, const char *section, struct config_text *out)
+read_key(struct reader *reader, const char *start, const char *end)
 {
-	int count = 0, error = 0;
-	char **keys = ini_get_attribute_list(ini, section, &count, &error);
+	const char *equals = memchr(start, '=', (size_t)(end - start)), *value, *key_end;
 
-	for (int i = 0; keys && i < count && error == 0; i++) {
-		struct value_obj *value = NULL;
-		bool seen = false;
-
-		for (int j = 0; j < i && !seen; j++)
-			seen = strcasecmp(keys[i], keys[j]) == 0;
-		if (seen)
-			continue;
-		error = ini_get_config_valueobj(section, keys[i], ini, INI_GET_FIRST_VALUE, &value);
-		while (error == 0 && value) {
-			error = add_item(out, section, keys[i], value);
-			value = NULL;
-			if (error == 0)
-				error = ini_get_config_valueobj(section, keys[i], ini, INI_GET_NEXT_VALUE, &value);
-		}
+	if (!reader->section) {
+		config_fault_add(reader->faults, reader->line, "", "put the section's heading above it, for example [volume]",
+				 "this line is in no section");
+		return 0;
 	}
-	if (keys)
-		ini_free_attribute_list(keys);
-	return error == 0 ? 0 : -ENOMEM;
-}
-
-static int
-compare_items(const void *a, const void *b)
-{
-	const struct config_item *one = a, *other = b;
-
-	return (one->line > other->line) - (one->line < other->line);
-}
-
-static int
-collect(struct ini_cfgobj *ini, struct config_text *out)
-{
-	int count = 0, error = 0;
-	char **sections = ini_get_section_list(ini, &count, &error);
-
-	for (int i = 0; sections && i < count && error == 0; i++)
-		error = collect_section(ini, sections[i], out);
-	if (sections)
-		ini_free_section_list(sections);
-	if (out->count > 0)
-		qsort(out->items, (size_t)out->count, sizeof(out->items[0]), compare_items);
-	return error == 0 ? 0 : -ENOMEM;
-}
-
-/* One pass of the library.  -EAGAIN: faults were reported and their lines blanked. */
-static int
-pass(char *text, size_t length, struct config_text *out, struct config_faults *faults)
-{
-	struct ini_cfgobj *ini = NULL;
-	struct ini_cfgfile *file = NULL;
-	int error = ini_config_create(&ini);
-
-	if (error == 0)
-		error = ini_config_file_from_mem(text, (uint32_t)length, &file);
-	if (error == EILSEQ || error == EINVAL) {
-		config_fault_add(faults, 0, "", "write the file as plain text in UTF-8", "it is not UTF-8");
-		error = 0;
-	} else if (error == 0) {
-		error = ini_config_parse(file, INI_STOP_ON_NONE, INI_MV1S_ALLOW | INI_MV2S_ALLOW | INI_MS_MERGE,
-					 INI_PARSE_NOWRAP | INI_PARSE_NO_C_COMMENTS, ini);
-		if (ini_config_error_count(ini) > 0) {
-			report_errors(ini, text, faults);
-			error = -EAGAIN;
-		} else if (error != 0) {
-			config_fault_add(faults, 0, "", "write the file anew", "it can't be read: %s", strerror(error));
-			error = 0;
-		} else {
-			error = collect(ini, out);
-		}
-	} else {
-		error = -ENOMEM;
+	if (reader->unfit)
+		return 0;
+	if (!equals) {
+		config_fault_add(reader->faults, reader->line, "", "write key = value, or put # in front of a comment",
+				 "the line is neither \"key = value\", nor [section], nor a comment");
+		return 0;
 	}
-	if (file)
-		ini_config_file_destroy(file);
-	if (ini)
-		ini_config_destroy(ini);
-	return error;
+	key_end = trimmed_end(start, equals);
+	if (key_end == start) {
+		config_fault_add(reader->faults, reader->line, "", "write it as \"key = value\"",
+				 "there is no key in front of =");
+		return 0;
+	}
+	value = skip_blanks(equals + 1);
+	return add_item(reader, start, key_end, value < end ? value : end, end);
+}
+
+static int
+read_line(struct reader *reader, const char *line)
+{
+	const char *start = skip_blanks(line), *end = trimmed_end(line, line_end(line));
+
+	if (!is_utf8(line, end)) {
+		config_fault_add(reader->faults, reader->line, "", "write the file as plain text in UTF-8", "it is not UTF-8");
+		return 0;
+	}
+	if ((size_t)(end - line) > LINE_BYTES_MAX) {
+		config_fault_add(reader->faults, reader->line, "", "make it shorter", "the line has more than %u bytes",
+				 LINE_BYTES_MAX);
+		return 0;
+	}
+	if (start >= end || is_comment(start))
+		return 0;
+	if (*start == '[') {
+		read_heading(reader, start, end);
+		return 0;
+	}
+	return read_key(reader, start, end);
 }
 
 int
 config_text_parse(const char *text, size_t length, struct config_text *out, struct config_faults *faults)
 {
+	struct reader reader = { .out = out, .faults = faults, .line = 1 };
 	char *copy;
-	int error = -EAGAIN;
+	int error = 0;
 
 	memset(out, 0, sizeof(*out));
 	if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
@@ -526,17 +381,12 @@ config_text_parse(const char *text, size_t length, struct config_text *out, stru
 	}
 	if (length == 0 || !characters_are_fit(text, length, faults))
 		return 0;
-	copy = malloc(length + 1);
+	copy = strndup(text, length);
 	if (!copy)
 		return -ENOMEM;
-	memcpy(copy, text, length);
-	copy[length] = '\0';
-	prepare(copy, faults);
-	for (int i = 0; i < PASSES_MAX && error == -EAGAIN; i++)
-		error = pass(copy, length, out, faults);
+	for (const char *line = copy; *line && error == 0; line = next_line(line), reader.line++)
+		error = read_line(&reader, line);
 	free(copy);
-	if (error == -EAGAIN)
-		error = 0;	/* all of them are reported */
 	if (error != 0)
 		config_text_free(out);
 	return error;

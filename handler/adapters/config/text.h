@@ -9,7 +9,7 @@
 
 #define CONFIG_FAULTS_MAX 64
 #define CONFIG_FILE_BYTES_MAX (256u * 1024u)
-#define CONFIG_LINES_MAX 2000	/* the library's time grows with their square */
+#define CONFIG_LINES_MAX 2000
 
 /* What is wrong in a file, as many as are found at once. */
 struct config_fault {
