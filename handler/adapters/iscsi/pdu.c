@@ -1,5 +1,6 @@
 /* iscsi/pdu.c - headers of the full-feature phase, and digests.  Offsets are those of RFC 7143, section 11. */
 #include "pdu.h"
+#include "adapters/base/big_endian.h"
 
 #include <limits.h>
 #include <string.h>
@@ -17,38 +18,11 @@
 #define FLAG_MORE_TEXT 0x40
 
 static void
-put_24(uint8_t *at, uint32_t value)
-{
-	at[0] = (uint8_t)(value >> 16);
-	at[1] = (uint8_t)(value >> 8);
-	at[2] = (uint8_t)value;
-}
-
-static void
-put_32(uint8_t *at, uint32_t value)
-{
-	at[0] = (uint8_t)(value >> 24);
-	put_24(at + 1, value);
-}
-
-static uint32_t
-get_24(const uint8_t *at)
-{
-	return (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2];
-}
-
-static uint32_t
-get_32(const uint8_t *at)
-{
-	return (uint32_t)at[0] << 24 | get_24(at + 1);
-}
-
-static void
 decode_residual(const uint8_t *bytes, struct iscsi_header *out)
 {
 	out->residual.overflow = bytes[1] & FLAG_OVERFLOW;
 	out->residual.underflow = bytes[1] & FLAG_UNDERFLOW;
-	out->residual.bytes = get_32(bytes + 44);
+	out->residual.bytes = get_be32(bytes + 44);
 }
 
 static void
@@ -57,8 +31,8 @@ decode_data_in(const uint8_t *bytes, struct iscsi_header *out)
 	out->final = bytes[1] & FLAG_FINAL;
 	out->has_status = bytes[1] & FLAG_STATUS;
 	out->counts_stat_sn = out->has_status;
-	out->sequence = get_32(bytes + 36);
-	out->offset_bytes = get_32(bytes + 40);
+	out->sequence = get_be32(bytes + 36);
+	out->offset_bytes = get_be32(bytes + 40);
 	if (out->has_status) {
 		out->status = bytes[3];
 		decode_residual(bytes, out);
@@ -68,11 +42,11 @@ decode_data_in(const uint8_t *bytes, struct iscsi_header *out)
 static void
 decode_r2t(const uint8_t *bytes, struct iscsi_header *out)
 {
-	out->target_tag = get_32(bytes + 20);
+	out->target_tag = get_be32(bytes + 20);
 	out->counts_stat_sn = false;
-	out->sequence = get_32(bytes + 36);
-	out->offset_bytes = get_32(bytes + 40);
-	out->wanted_bytes = get_32(bytes + 44);
+	out->sequence = get_be32(bytes + 36);
+	out->offset_bytes = get_be32(bytes + 40);
+	out->wanted_bytes = get_be32(bytes + 44);
 }
 
 static void
@@ -81,7 +55,7 @@ decode_login(const uint8_t *bytes, struct iscsi_header *out)
 	out->transit = bytes[1] & FLAG_FINAL;
 	out->more = bytes[1] & FLAG_MORE_TEXT;
 	out->next_stage = bytes[1] & 3;
-	out->login_status = (uint16_t)(bytes[36] << 8 | bytes[37]);
+	out->login_status = get_be16(bytes + 36);
 }
 
 static bool
@@ -89,7 +63,7 @@ decode_kind(const uint8_t *bytes, struct iscsi_header *out)
 {
 	switch ((int)out->opcode) {
 	case ISCSI_NOP_IN:
-		out->target_tag = get_32(bytes + 20);
+		out->target_tag = get_be32(bytes + 20);
 		out->counts_stat_sn = out->tag != ISCSI_NO_TAG;
 		memcpy(out->lun, bytes + 8, sizeof(out->lun));
 		return true;
@@ -107,7 +81,7 @@ decode_kind(const uint8_t *bytes, struct iscsi_header *out)
 		return true;
 	case ISCSI_TEXT_RESPONSE:
 		out->final = bytes[1] & FLAG_FINAL;
-		out->target_tag = get_32(bytes + 20);
+		out->target_tag = get_be32(bytes + 20);
 		return true;
 	case ISCSI_DATA_IN:
 		decode_data_in(bytes, out);
@@ -132,11 +106,11 @@ iscsi_header_decode(const uint8_t bytes[ISCSI_HEADER_BYTES], struct iscsi_header
 	*out = (struct iscsi_header){
 		.opcode = bytes[0] & 0x3f,
 		.ahs_bytes = bytes[4] * 4u,
-		.data_bytes = get_24(bytes + 5),
-		.tag = get_32(bytes + 16),
-		.stat_sn = get_32(bytes + 24),
-		.exp_cmd_sn = get_32(bytes + 28),
-		.max_cmd_sn = get_32(bytes + 32),
+		.data_bytes = get_be24(bytes + 5),
+		.tag = get_be32(bytes + 16),
+		.stat_sn = get_be32(bytes + 24),
+		.exp_cmd_sn = get_be32(bytes + 28),
+		.max_cmd_sn = get_be32(bytes + 32),
 		.counts_stat_sn = true,
 	};
 	if (!decode_kind(bytes, out)) {
@@ -170,15 +144,15 @@ start(uint8_t *out, uint8_t opcode, uint8_t flags, uint32_t data_bytes, uint32_t
 	memset(out, 0, ISCSI_HEADER_BYTES);
 	out[0] = opcode;
 	out[1] = flags;
-	put_24(out + 5, data_bytes);
-	put_32(out + 16, tag);
+	put_be24(out + 5, data_bytes);
+	put_be32(out + 16, tag);
 }
 
 void
 iscsi_set_numbers(uint8_t header[ISCSI_HEADER_BYTES], struct iscsi_numbers numbers)
 {
-	put_32(header + 24, numbers.cmd_sn);
-	put_32(header + 28, numbers.exp_stat_sn);
+	put_be32(header + 24, numbers.cmd_sn);
+	put_be32(header + 28, numbers.exp_stat_sn);
 }
 
 void
@@ -192,7 +166,7 @@ iscsi_encode_command(const struct iscsi_command_fields *fields, struct iscsi_num
 	flags |= fields->write ? FLAG_WRITE : 0;
 	start(out, ISCSI_SCSI_COMMAND, flags, fields->immediate_bytes, fields->tag);
 	memcpy(out + 8, fields->lun, 8);
-	put_32(out + 20, fields->expected_bytes);
+	put_be32(out + 20, fields->expected_bytes);
 	iscsi_set_numbers(out, numbers);
 	memcpy(out + 32, fields->cdb, ISCSI_CDB_BYTES);
 }
@@ -203,10 +177,10 @@ iscsi_encode_data_out(const struct iscsi_data_out_fields *fields, uint32_t exp_s
 {
 	start(out, ISCSI_DATA_OUT, fields->final ? FLAG_FINAL : 0, fields->data_bytes, fields->tag);
 	memcpy(out + 8, fields->lun, 8);
-	put_32(out + 20, fields->target_tag);
-	put_32(out + 28, exp_stat_sn);
-	put_32(out + 36, fields->data_sn);
-	put_32(out + 40, fields->offset_bytes);
+	put_be32(out + 20, fields->target_tag);
+	put_be32(out + 28, exp_stat_sn);
+	put_be32(out + 36, fields->data_sn);
+	put_be32(out + 40, fields->offset_bytes);
 }
 
 void
@@ -214,7 +188,7 @@ iscsi_encode_nop_answer(const struct iscsi_header *nop_in, uint8_t out[ISCSI_HEA
 {
 	start(out, ISCSI_NOP_OUT | FLAG_IMMEDIATE, FLAG_FINAL, 0, ISCSI_NO_TAG);
 	memcpy(out + 8, nop_in->lun, 8);
-	put_32(out + 20, nop_in->target_tag);
+	put_be32(out + 20, nop_in->target_tag);
 }
 
 void
@@ -223,8 +197,8 @@ iscsi_encode_management(enum iscsi_function function, const uint8_t lun[8], uint
 {
 	start(out, ISCSI_TASK_MANAGEMENT | FLAG_IMMEDIATE, (uint8_t)(FLAG_FINAL | function), 0, tag);
 	memcpy(out + 8, lun, 8);
-	put_32(out + 20, referenced_tag);
-	put_32(out + 32, referenced_cmd_sn);
+	put_be32(out + 20, referenced_tag);
+	put_be32(out + 32, referenced_cmd_sn);
 }
 
 void
@@ -237,7 +211,7 @@ void
 iscsi_encode_text(uint32_t tag, uint32_t target_tag, uint32_t text_bytes, uint8_t out[ISCSI_HEADER_BYTES])
 {
 	start(out, ISCSI_TEXT | FLAG_IMMEDIATE, FLAG_FINAL, text_bytes, tag);
-	put_32(out + 20, target_tag);
+	put_be32(out + 20, target_tag);
 }
 
 uint32_t

@@ -4,6 +4,7 @@
  * is what the target sent, never what it claims to have sent.
  */
 #include "scsi.h"
+#include "adapters/base/big_endian.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -33,45 +34,6 @@
 #define CAPACITY_10_BYTES 8
 #define MODE_BYTES 192
 #define PAGE_BYTES 1024		/* of vital product data */
-
-static void
-put_16(uint8_t *at, uint16_t value)
-{
-	at[0] = (uint8_t)(value >> 8);
-	at[1] = (uint8_t)value;
-}
-
-static void
-put_32(uint8_t *at, uint32_t value)
-{
-	put_16(at, (uint16_t)(value >> 16));
-	put_16(at + 2, (uint16_t)value);
-}
-
-static void
-put_64(uint8_t *at, uint64_t value)
-{
-	put_32(at, (uint32_t)(value >> 32));
-	put_32(at + 4, (uint32_t)value);
-}
-
-static uint16_t
-get_16(const uint8_t *at)
-{
-	return (uint16_t)(at[0] << 8 | at[1]);
-}
-
-static uint32_t
-get_32(const uint8_t *at)
-{
-	return (uint32_t)get_16(at) << 16 | get_16(at + 2);
-}
-
-static uint64_t
-get_64(const uint8_t *at)
-{
-	return (uint64_t)get_32(at) << 32 | get_32(at + 4);
-}
 
 static uint8_t *
 start(struct scsi_task *task, uint8_t opcode, int cdb_bytes, int direction, uint32_t length)
@@ -110,7 +72,7 @@ scsi_inquiry(struct scsi_request *request)
 {
 	uint8_t *cdb = start_in(request, OPCODE_INQUIRY, 6, 96);
 
-	put_16(cdb + 3, 96);
+	put_be16(cdb + 3, 96);
 }
 
 void
@@ -120,14 +82,14 @@ scsi_inquiry_page(struct scsi_request *request, uint8_t page)
 
 	cdb[1] = 1;
 	cdb[2] = page;
-	put_16(cdb + 3, PAGE_BYTES);
+	put_be16(cdb + 3, PAGE_BYTES);
 }
 
 static void
 ask_capacity_16(uint8_t *cdb)
 {
 	cdb[1] = 0x10;
-	put_32(cdb + 10, SCSI_CAPACITY_BYTES);
+	put_be32(cdb + 10, SCSI_CAPACITY_BYTES);
 }
 
 void
@@ -159,7 +121,7 @@ scsi_read_reservation(struct scsi_request *request)
 	uint8_t *cdb = start_in(request, OPCODE_PERSISTENT_RESERVE_IN, 10, 64);
 
 	cdb[1] = SCSI_PERSISTENT_RESERVE_READ_RESERVATION;
-	put_16(cdb + 7, 64);
+	put_be16(cdb + 7, 64);
 }
 
 void
@@ -170,10 +132,10 @@ scsi_reserve_out(struct scsi_request *request, int action, uint64_t key, uint64_
 
 	cdb[1] = (uint8_t)action;
 	cdb[2] = WRITE_EXCLUSIVE_REGISTRANTS_ONLY;
-	put_32(cdb + 5, RESERVE_PARAMETERS_BYTES);
+	put_be32(cdb + 5, RESERVE_PARAMETERS_BYTES);
 	memset(request->data, 0, RESERVE_PARAMETERS_BYTES);
-	put_64(request->data, key);
-	put_64(request->data + 8, action_key);
+	put_be64(request->data, key);
+	put_be64(request->data + 8, action_key);
 	request->answer_bytes = 0;
 	request->iov.iov_base = request->data;
 	request->iov.iov_len = RESERVE_PARAMETERS_BYTES;
@@ -185,7 +147,7 @@ scsi_report_luns(struct scsi_request *request)
 {
 	uint8_t *cdb = start_in(request, OPCODE_REPORT_LUNS, 12, SCSI_ANSWER_MAX);
 
-	put_32(cdb + 6, SCSI_ANSWER_MAX);
+	put_be32(cdb + 6, SCSI_ANSWER_MAX);
 }
 
 static uint32_t
@@ -224,12 +186,12 @@ scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t 
 	if (ten) {
 		cdb = start(task, write ? OPCODE_WRITE_10 : OPCODE_READ_10, 10, direction, length_bytes);
 		assert(block <= UINT32_MAX && blocks <= UINT16_MAX);
-		put_32(cdb + 2, (uint32_t)block);
-		put_16(cdb + 7, (uint16_t)blocks);
+		put_be32(cdb + 2, (uint32_t)block);
+		put_be16(cdb + 7, (uint16_t)blocks);
 	} else {
 		cdb = start(task, write ? OPCODE_WRITE_16 : OPCODE_READ_16, 16, direction, length_bytes);
-		put_64(cdb + 2, block);
-		put_32(cdb + 10, blocks);
+		put_be64(cdb + 2, block);
+		put_be32(cdb + 10, blocks);
 	}
 	if (fua)
 		cdb[1] |= 0x08;
@@ -241,8 +203,8 @@ scsi_write_same_task(struct scsi_task *task, bool unmap, uint64_t block, uint32_
 	uint8_t *cdb = start(task, OPCODE_WRITE_SAME_16, 16, SCSI_XFER_WRITE, block_bytes);
 
 	cdb[1] = unmap ? 0x08 : 0;
-	put_64(cdb + 2, block);
-	put_32(cdb + 10, blocks);
+	put_be64(cdb + 2, block);
+	put_be32(cdb + 10, blocks);
 }
 
 void
@@ -282,17 +244,17 @@ parse_capacity_16(const uint8_t *answer, uint32_t length, struct scsi_capacity *
 	if (length < 12)
 		return false;
 	out->thin = length >= 15 && (answer[14] & 0xc0) == 0xc0;
-	return capacity_valid(get_64(answer), get_32(answer + 8), out);
+	return capacity_valid(get_be64(answer), get_be32(answer + 8), out);
 }
 
 /* A device that is larger than this command can tell says so with the highest number. */
 static bool
 parse_capacity_10(const uint8_t *answer, uint32_t length, struct scsi_capacity *out)
 {
-	if (length < CAPACITY_10_BYTES || get_32(answer) == UINT32_MAX)
+	if (length < CAPACITY_10_BYTES || get_be32(answer) == UINT32_MAX)
 		return false;
 	out->thin = false;
-	return capacity_valid(get_32(answer), get_32(answer + 4), out);
+	return capacity_valid(get_be32(answer), get_be32(answer + 4), out);
 }
 
 bool
@@ -383,7 +345,7 @@ vpd_content(const struct scsi_request *request, uint8_t page, uint32_t *length)
 {
 	if (request->answer_bytes < 4 || request->data[1] != page)
 		return NULL;
-	*length = get_16(request->data + 2);
+	*length = get_be16(request->data + 2);
 	if (*length > request->answer_bytes - 4)
 		*length = request->answer_bytes - 4;
 	return request->data + 4;
@@ -395,7 +357,7 @@ vpd_name(const struct scsi_request *request, uint8_t page, uint32_t *length)
 {
 	const uint8_t *content = vpd_content(request, page, length);
 
-	if (content == NULL || (request->answer_bytes < PAGE_BYTES && *length < get_16(request->data + 2)))
+	if (content == NULL || (request->answer_bytes < PAGE_BYTES && *length < get_be16(request->data + 2)))
 		return NULL;
 	return content;
 }
@@ -408,7 +370,7 @@ scsi_parse_block_limits(const struct scsi_request *request, uint32_t *blocks_max
 
 	if (content == NULL || length < 8)
 		return false;
-	*blocks_max = get_32(content + 4);
+	*blocks_max = get_be32(content + 4);
 	return true;
 }
 
@@ -420,7 +382,7 @@ scsi_parse_write_same_limit(const struct scsi_request *request, uint64_t *blocks
 
 	if (content == NULL || length < 40)
 		return false;
-	*blocks_max = get_64(content + 32);
+	*blocks_max = get_be64(content + 32);
 	return true;
 }
 
@@ -503,13 +465,13 @@ scsi_parse_reservation(const struct scsi_request *request, uint64_t *holder_key)
 {
 	if (request->answer_bytes < 8)
 		return false;
-	if (get_32(request->data + 4) == 0) {
+	if (get_be32(request->data + 4) == 0) {
 		*holder_key = 0;
 		return true;
 	}
-	if (get_32(request->data + 4) < 16 || request->answer_bytes < 24)
+	if (get_be32(request->data + 4) < 16 || request->answer_bytes < 24)
 		return false;
-	*holder_key = get_64(request->data + 8);
+	*holder_key = get_be64(request->data + 8);
 	return true;
 }
 
@@ -521,13 +483,13 @@ scsi_parse_luns(const struct scsi_request *request, unsigned int *luns, int max)
 
 	if (request->answer_bytes < 8)
 		return -1;
-	listed = get_32(request->data);
+	listed = get_be32(request->data);
 	if (listed > SCSI_ANSWER_MAX - 8)
 		listed = SCSI_ANSWER_MAX - 8;
 	if (listed > request->answer_bytes - 8)
 		return -1;
 	for (uint32_t at = 8; at + 8 <= listed + 8 && count < max; at += 8) {
-		uint16_t first = get_16(request->data + at);
+		uint16_t first = get_be16(request->data + at);
 
 		if (first >> 14 == 0 && (first & 0x3f00) == 0)
 			luns[count++] = first & 0xff;		/* peripheral, bus 0 */
@@ -548,11 +510,11 @@ scsi_parse_sense(const uint8_t *bytes, size_t length, struct scsi_sense *out)
 	if (fixed && length >= 3) {
 		out->error_type = format;
 		out->key = bytes[2] & 0x0f;
-		out->ascq = length >= 14 ? get_16(bytes + 12) : 0;
+		out->ascq = length >= 14 ? get_be16(bytes + 12) : 0;
 	} else if (descriptors && length >= 2) {
 		out->error_type = format;
 		out->key = bytes[1] & 0x0f;
-		out->ascq = length >= 4 ? get_16(bytes + 2) : 0;
+		out->ascq = length >= 4 ? get_be16(bytes + 2) : 0;
 	}
 }
 

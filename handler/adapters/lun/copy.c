@@ -53,7 +53,7 @@ check_cscd(const struct scsi_unit *unit, const uint8_t *cscd, struct scsi_outcom
 	if ((cscd[1] & 0x3f) != 0 || (cscd[5] & 0x3f) != 0x03 || cscd[7] != sizeof(naa) ||
 	    memcmp(cscd + 8, naa, sizeof(naa)) != 0)
 		return fail(fault, KEY_COPY_ABORTED, ASC_NOT_REACHABLE);
-	if (scsi_get(cscd + 29, 3) != 0 && scsi_get(cscd + 29, 3) != unit->block_bytes)
+	if (get_be(cscd + 29, 3) != 0 && get_be(cscd + 29, 3) != unit->block_bytes)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	return 0;
 }
@@ -68,14 +68,14 @@ static int
 read_segment(const struct scsi_unit *unit, const uint8_t *segment, uint64_t cscds, struct job_range ranges[2],
 	     struct scsi_outcome *fault)
 {
-	uint64_t blocks = scsi_get(segment + 10, 2);
-	uint64_t from = scsi_get(segment + 12, 8), to = scsi_get(segment + 20, 8);
+	uint64_t blocks = get_be(segment + 10, 2);
+	uint64_t from = get_be(segment + 12, 8), to = get_be(segment + 20, 8);
 
 	if (segment[0] != SEGMENT_BLOCK_TO_BLOCK)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_SEGMENT_TYPE);
-	if (scsi_get(segment + 2, 2) != SEGMENT_BYTES - 4)
+	if (get_be(segment + 2, 2) != SEGMENT_BYTES - 4)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
-	if (scsi_get(segment + 4, 2) >= cscds || scsi_get(segment + 6, 2) >= cscds)
+	if (get_be(segment + 4, 2) >= cscds || get_be(segment + 6, 2) >= cscds)
 		return fail(fault, KEY_COPY_ABORTED, 0);
 	if (leaves(unit, from, blocks) || leaves(unit, to, blocks))
 		return fail(fault, KEY_COPY_ABORTED, 0);
@@ -93,9 +93,9 @@ copy_read_list(const struct scsi_unit *unit, const uint8_t *list, size_t length,
 
 	if (length < HEAD_BYTES)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_LIST_LENGTH);
-	cscd_bytes = scsi_get(list + 2, 2);
-	segment_bytes = scsi_get(list + 8, 4);
-	inline_bytes = scsi_get(list + 12, 4);
+	cscd_bytes = get_be(list + 2, 2);
+	segment_bytes = get_be(list + 8, 4);
+	inline_bytes = get_be(list + 12, 4);
 	if (cscd_bytes + segment_bytes > COPY_DESCRIPTOR_BYTES_MAX)
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_LIST_LENGTH);
 	if (cscd_bytes % CSCD_BYTES != 0 || inline_bytes != 0)
@@ -130,13 +130,13 @@ copy_operating_parameters(const struct scsi_unit *unit, uint8_t *data)
 
 	while (1u << block_log < unit->block_bytes)
 		block_log++;
-	scsi_put(data, 4, 46 - 4);
+	put_be(data, 4, 46 - 4);
 	data[4] = 0x01;				/* SNLID: list identifiers need not be told apart */
-	scsi_put(data + 8, 2, CSCDS_MAX);
-	scsi_put(data + 10, 2, COPY_SEGMENTS_MAX);
-	scsi_put(data + 12, 4, COPY_DESCRIPTOR_BYTES_MAX);
-	scsi_put(data + 16, 4, 0xffffull * unit->block_bytes);	/* of a segment; no inline and no held data */
-	scsi_put(data + 34, 2, 1);			/* concurrent copies: what more come wait in the queue */
+	put_be(data + 8, 2, CSCDS_MAX);
+	put_be(data + 10, 2, COPY_SEGMENTS_MAX);
+	put_be(data + 12, 4, COPY_DESCRIPTOR_BYTES_MAX);
+	put_be(data + 16, 4, 0xffffull * unit->block_bytes);	/* of a segment; no inline and no held data */
+	put_be(data + 34, 2, 1);			/* concurrent copies: what more come wait in the queue */
 	data[36] = 1;
 	data[37] = (uint8_t)block_log;		/* granularity of segments */
 	data[43] = 2;

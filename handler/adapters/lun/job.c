@@ -154,20 +154,20 @@ read_range(const struct scsi_job *job, uint64_t *lba, uint64_t *blocks)
 
 	switch (cdb[0] >> 5) {
 	case 0:
-		*lba = scsi_get(cdb + 1, 3) & 0x1fffff;
+		*lba = get_be(cdb + 1, 3) & 0x1fffff;
 		*blocks = cdb[4] != 0 ? cdb[4] : 256;
 		return;
 	case 4:
-		*lba = scsi_get(cdb + 2, 8);
-		*blocks = cdb[0] == OP_COMPARE_AND_WRITE ? cdb[13] : scsi_get(cdb + 10, 4);
+		*lba = get_be(cdb + 2, 8);
+		*blocks = cdb[0] == OP_COMPARE_AND_WRITE ? cdb[13] : get_be(cdb + 10, 4);
 		return;
 	case 5:
-		*lba = scsi_get(cdb + 2, 4);
-		*blocks = scsi_get(cdb + 6, 4);
+		*lba = get_be(cdb + 2, 4);
+		*blocks = get_be(cdb + 6, 4);
 		return;
 	}
-	*lba = scsi_get(cdb + 2, 4);
-	*blocks = scsi_get(cdb + 7, 2);
+	*lba = get_be(cdb + 2, 4);
+	*blocks = get_be(cdb + 7, 2);
 }
 
 /* Take the range over into the job.  some: it must not be empty.  ASC of what is wrong with it, or 0. */
@@ -261,7 +261,7 @@ read_unmap_list(struct scsi_job *job, const uint8_t *list, int count)
 		return ASC_INVALID_FIELD_IN_LIST;
 	for (int i = 0; i < count; i++) {
 		const uint8_t *descriptor = list + 8 + 16 * i;
-		uint64_t lba = scsi_get(descriptor, 8), blocks = scsi_get(descriptor + 8, 4);
+		uint64_t lba = get_be(descriptor, 8), blocks = get_be(descriptor + 8, 4);
 
 		if (lba > unit->blocks || blocks > unit->blocks - lba)
 			return ASC_OUT_OF_RANGE;
@@ -275,7 +275,7 @@ read_unmap_list(struct scsi_job *job, const uint8_t *list, int count)
 static bool
 begin_unmap(struct scsi_job *job)
 {
-	size_t length = (size_t)scsi_get(job->cdb + 7, 2);
+	size_t length = (size_t)get_be(job->cdb + 7, 2);
 	uint8_t *list;
 	size_t described;
 	uint16_t fault;
@@ -293,8 +293,8 @@ begin_unmap(struct scsi_job *job)
 		return no_memory(job);
 	}
 	data_copy(job, list, length);
-	described = (size_t)scsi_get(list + 2, 2);
-	if (described > length - 8 || scsi_get(list, 2) + 2 > length)
+	described = (size_t)get_be(list + 2, 2);
+	if (described > length - 8 || get_be(list, 2) + 2 > length)
 		fault = ASC_LIST_LENGTH;
 	else
 		fault = read_unmap_list(job, list, (int)(described / 16));	/* an incomplete last one is ignored */
@@ -467,7 +467,7 @@ copy_next(struct scsi_job *job)
 static bool
 begin_copy(struct scsi_job *job)
 {
-	size_t length = (size_t)scsi_get(job->cdb + 10, 4);
+	size_t length = (size_t)get_be(job->cdb + 10, 4);
 	uint8_t list[COPY_LIST_BYTES_MAX];
 	struct scsi_outcome fault;
 

@@ -80,7 +80,7 @@ static const struct command commands[] = {
 static uint32_t
 put_timeouts(uint8_t *data)
 {
-	scsi_put(data, 2, 10);
+	put_be(data, 2, 10);
 	return 12;
 }
 
@@ -95,17 +95,17 @@ report_all(bool timeouts, uint8_t *data)
 
 		entry[0] = command->opcode;
 		if (command->action != ANY_ACTION) {
-			scsi_put(entry + 2, 2, command->action);
+			put_be(entry + 2, 2, command->action);
 			entry[5] |= 0x01;	/* SERVACTV */
 		}
-		scsi_put(entry + 6, 2, command->length);
+		put_be(entry + 6, 2, command->length);
 		length += 8;
 		if (timeouts) {
 			entry[5] |= 0x02;	/* CTDP */
 			length += put_timeouts(data + length);
 		}
 	}
-	scsi_put(data, 4, length - 4);
+	put_be(data, 4, length - 4);
 	return length;
 }
 
@@ -119,7 +119,7 @@ report_one(const struct command *command, bool timeouts, uint8_t *data)
 		return 4;
 	}
 	data[1] = 0x03;			/* as the standard has it */
-	scsi_put(data + 2, 2, command->length);
+	put_be(data + 2, 2, command->length);
 	memcpy(data + 4, command->usage, command->length);
 	length = 4u + command->length;
 	if (timeouts) {
@@ -133,7 +133,7 @@ void
 scsi_report_opcodes(const uint8_t *cdb, struct scsi_answer *out)
 {
 	uint8_t options = cdb[2] & 0x07, opcode = cdb[3];
-	uint64_t action = scsi_get(cdb + 4, 2), allocation = scsi_get(cdb + 6, 4);
+	uint64_t action = get_be(cdb + 4, 2), allocation = get_be(cdb + 6, 4);
 	bool timeouts = cdb[2] & 0x80, has_actions = false, known = false;
 	const struct command *found = NULL;
 

@@ -61,7 +61,7 @@ standard_inquiry(const struct scsi_unit *unit, uint8_t *data)
 	snprintf(revision, sizeof(revision), "%-4.4s", IRAID_VERSION);
 	memcpy(data + 32, revision, 4);
 	for (int i = 0; i < 4; i++)
-		scsi_put(data + 58 + 2 * i, 2, versions[i]);
+		put_be(data + 58 + 2 * i, 2, versions[i]);
 	return 74;
 }
 
@@ -105,16 +105,16 @@ vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
 		optimal = most / chunk * chunk;
 	}
 	data[4] = 0x01;		/* WSNZ: 0 blocks of WRITE SAME are not all to the end */
-	scsi_put(data + 6, 2, chunk <= 0xffff ? chunk : 0);
-	scsi_put(data + 8, 4, most);
-	scsi_put(data + 12, 4, optimal);
+	put_be(data + 6, 2, chunk <= 0xffff ? chunk : 0);
+	put_be(data + 8, 4, most);
+	put_be(data + 12, 4, optimal);
 	data[5] = (uint8_t)(COMPARE_WRITE_BYTES_MAX / unit->block_bytes);
-	scsi_put(data + 20, 4, UNMAP_BYTES_MAX / unit->block_bytes);
-	scsi_put(data + 24, 4, UNMAP_DESCRIPTORS_MAX);
+	put_be(data + 20, 4, UNMAP_BYTES_MAX / unit->block_bytes);
+	put_be(data + 24, 4, UNMAP_DESCRIPTORS_MAX);
 	/* Whole rows are zeroed without a read, and are what members can give back. */
-	scsi_put(data + 28, 4, row != 0 ? row : 1);
-	scsi_put(data + 32, 4, 1u << 31);	/* UGAVALID: counted from block 0 */
-	scsi_put(data + 36, 8, WRITE_SAME_BLOCKS_MAX);
+	put_be(data + 28, 4, row != 0 ? row : 1);
+	put_be(data + 32, 4, 1u << 31);	/* UGAVALID: counted from block 0 */
+	put_be(data + 36, 8, WRITE_SAME_BLOCKS_MAX);
 	return 0x3c;
 }
 
@@ -130,7 +130,7 @@ static void
 inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *out)
 {
 	static const uint8_t pages[] = { 0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2 };
-	uint64_t allocation = scsi_get(cdb + 3, 2);
+	uint64_t allocation = get_be(cdb + 3, 2);
 	uint32_t length;
 
 	if (!(cdb[1] & 0x01)) {
@@ -157,7 +157,7 @@ inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *ou
 		break;
 	case 0xb1:
 		/* Non-rotating: whatever the members are, an elevator for one disk does a row of several no good. */
-		scsi_put(out->data + 4, 2, 1);
+		put_be(out->data + 4, 2, 1);
 		length = 0x3c;
 		break;
 	case 0xb2:
@@ -168,7 +168,7 @@ inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *ou
 		return;
 	}
 	out->data[1] = cdb[2];
-	scsi_put(out->data + 2, 2, length);
+	put_be(out->data + 2, 2, length);
 	scsi_answer_cut(out, 4 + length, allocation);
 }
 
@@ -191,7 +191,7 @@ static void
 mode_sense(const uint8_t *cdb, struct scsi_answer *out)
 {
 	bool ten = cdb[0] == OP_MODE_SENSE_10;
-	uint64_t allocation = ten ? scsi_get(cdb + 7, 2) : cdb[4];
+	uint64_t allocation = ten ? get_be(cdb + 7, 2) : cdb[4];
 	uint8_t control = cdb[2] >> 6, code = cdb[2] & 0x3f, subpage = cdb[3];
 	uint32_t length = ten ? 8 : 4, head = length;
 
@@ -217,7 +217,7 @@ mode_sense(const uint8_t *cdb, struct scsi_answer *out)
 	/* Device-specific parameter: DPOFUA, not write-protected. */
 	out->data[ten ? 3 : 2] = 0x10;
 	if (ten)
-		scsi_put(out->data, 2, length - 2);
+		put_be(out->data, 2, length - 2);
 	else
 		out->data[0] = (uint8_t)(length - 1);
 	scsi_answer_cut(out, length, allocation);
@@ -234,11 +234,11 @@ request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answ
 	out->data[0] = descriptor ? 0x72 : 0x70;
 	if (descriptor) {
 		out->data[1] = key;
-		scsi_put(out->data + 2, 2, unit->not_ready);
+		put_be(out->data + 2, 2, unit->not_ready);
 	} else {
 		out->data[2] = key;
 		out->data[7] = 18 - 8;
-		scsi_put(out->data + 12, 2, unit->not_ready);
+		put_be(out->data + 12, 2, unit->not_ready);
 	}
 	scsi_answer_cut(out, descriptor ? 8 : 18, cdb[4]);
 }
@@ -249,19 +249,19 @@ read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answ
 	uint64_t last = unit->blocks - 1;
 
 	if (cdb[0] == OP_READ_CAPACITY_10) {
-		scsi_put(out->data, 4, last < 0xffffffffu ? last : 0xffffffffu);
-		scsi_put(out->data + 4, 4, unit->block_bytes);
+		put_be(out->data, 4, last < 0xffffffffu ? last : 0xffffffffu);
+		put_be(out->data + 4, 4, unit->block_bytes);
 		scsi_answer_cut(out, 8, 8);
 		return;
 	}
-	scsi_put(out->data, 8, last);
-	scsi_put(out->data + 8, 4, unit->block_bytes);
+	put_be(out->data, 8, last);
+	put_be(out->data + 8, 4, unit->block_bytes);
 	/* No protection.  Physical blocks of 4 KiB at least, so that initiators align: smaller writes cost a member a read,
 	 * and may be torn.  LBPME and LBPRZ: UNMAP is there, and what was unmapped reads as zeros. */
 	for (uint32_t bytes = unit->block_bytes; bytes < PHYSICAL_BLOCK_BYTES; bytes *= 2)
 		out->data[13]++;
 	out->data[14] = 0xc0;
-	scsi_answer_cut(out, 32, scsi_get(cdb + 10, 4));
+	scsi_answer_cut(out, 32, get_be(cdb + 10, 4));
 }
 
 static void
@@ -308,15 +308,15 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 	switch (cdb[0]) {
 	case OP_READ_10:
 	case OP_WRITE_10:
-		transfer(unit, cdb, scsi_get(cdb + 2, 4), scsi_get(cdb + 7, 2), out);
+		transfer(unit, cdb, get_be(cdb + 2, 4), get_be(cdb + 7, 2), out);
 		return;
 	case OP_READ_12:
 	case OP_WRITE_12:
-		transfer(unit, cdb, scsi_get(cdb + 2, 4), scsi_get(cdb + 6, 4), out);
+		transfer(unit, cdb, get_be(cdb + 2, 4), get_be(cdb + 6, 4), out);
 		return;
 	case OP_READ_16:
 	case OP_WRITE_16:
-		transfer(unit, cdb, scsi_get(cdb + 2, 8), scsi_get(cdb + 10, 4), out);
+		transfer(unit, cdb, get_be(cdb + 2, 8), get_be(cdb + 10, 4), out);
 		return;
 	case OP_READ_6:
 	case OP_WRITE_6:
@@ -334,19 +334,19 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 		out->verdict = SCSI_JOB;
 		return;
 	case OP_SYNC_10:
-		check_bounds(unit, scsi_get(cdb + 2, 4), scsi_get(cdb + 7, 2), out);
+		check_bounds(unit, get_be(cdb + 2, 4), get_be(cdb + 7, 2), out);
 		return;
 	case OP_SYNC_16:
-		check_bounds(unit, scsi_get(cdb + 2, 8), scsi_get(cdb + 10, 4), out);
+		check_bounds(unit, get_be(cdb + 2, 8), get_be(cdb + 10, 4), out);
 		return;
 	}
 	memset(out->data, 0, sizeof(out->data));
 	switch (cdb[0]) {
 	case OP_PREFETCH_10:
-		prefetch(unit, scsi_get(cdb + 2, 4), scsi_get(cdb + 7, 2), out);
+		prefetch(unit, get_be(cdb + 2, 4), get_be(cdb + 7, 2), out);
 		return;
 	case OP_PREFETCH_16:
-		prefetch(unit, scsi_get(cdb + 2, 8), scsi_get(cdb + 10, 4), out);
+		prefetch(unit, get_be(cdb + 2, 8), get_be(cdb + 10, 4), out);
 		return;
 	case OP_TEST_UNIT_READY:
 		if (unit->not_ready)
@@ -380,7 +380,7 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 		if ((cdb[1] & 0x1f) != ACTION_OPERATING_PARAMETERS)	/* there is nothing to ask of past copies */
 			scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 		else
-			scsi_answer_cut(out, copy_operating_parameters(unit, out->data), scsi_get(cdb + 10, 4));
+			scsi_answer_cut(out, copy_operating_parameters(unit, out->data), get_be(cdb + 10, 4));
 		return;
 	case OP_MAINTENANCE_IN:
 		if ((cdb[1] & 0x1f) == ACTION_REPORT_OPCODES) {
