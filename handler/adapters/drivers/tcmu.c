@@ -493,25 +493,25 @@ iraid_handle_cmd(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 	struct tcmulib_cmd *lib = command->lib_cmd;
 	struct volume_brief brief;
 	struct scsi_unit unit;
-	struct scsi_answer answer;
+	struct lun_answer answer;
 	uint16_t not_ready = readiness(device, &brief);
 
 	describe_unit(device, &brief, not_ready, &unit);
 	scsi_emulate(&unit, lib->cdb, &answer);
 	switch (answer.verdict) {
-	case SCSI_JOB:
+	case LUN_JOB:
 		command->cmd_state = lib->cdb;
 		lib->cdb = stand_in;
 		return TCMU_STS_NOT_HANDLED;
-	case SCSI_PASS:
+	case LUN_PASS:
 		return TCMU_STS_NOT_HANDLED;
-	case SCSI_GOOD:
+	case LUN_GOOD:
 		/* All of it: what is not answered would be what the ring held before, perhaps
 		 * another initiator's data. */
 		tcmu_iovec_zero(lib->iovec, lib->iov_cnt);
 		tcmu_memcpy_into_iovec(lib->iovec, lib->iov_cnt, answer.data, answer.length);
 		return TCMU_STS_OK;
-	case SCSI_CHECK:
+	case LUN_CHECK:
 		break;
 	}
 	return sense(command, answer.key, answer.asc);

@@ -130,7 +130,7 @@ report_one(const struct command *command, bool timeouts, uint8_t *data)
 }
 
 void
-scsi_report_opcodes(const uint8_t *cdb, struct scsi_answer *out)
+scsi_report_opcodes(const uint8_t *cdb, struct lun_answer *out)
 {
 	uint8_t options = cdb[2] & 0x07, opcode = cdb[3];
 	uint64_t action = get_be(cdb + 4, 2), allocation = get_be(cdb + 6, 4);

@@ -28,6 +28,6 @@
 #define OP_RECEIVE_COPY_RESULTS 0x84
 #define ACTION_OPERATING_PARAMETERS 0x03
 
-void scsi_report_opcodes(const uint8_t *cdb, struct scsi_answer *out);
+void scsi_report_opcodes(const uint8_t *cdb, struct lun_answer *out);
 
 #endif

@@ -127,7 +127,7 @@ vpd_provisioning(uint8_t *data)
 }
 
 static void
-inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *out)
+inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
 	static const uint8_t pages[] = { 0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2 };
 	uint64_t allocation = get_be(cdb + 3, 2);
@@ -188,7 +188,7 @@ static const struct mode_page mode_pages[] = {
 };
 
 static void
-mode_sense(const uint8_t *cdb, struct scsi_answer *out)
+mode_sense(const uint8_t *cdb, struct lun_answer *out)
 {
 	bool ten = cdb[0] == OP_MODE_SENSE_10;
 	uint64_t allocation = ten ? get_be(cdb + 7, 2) : cdb[4];
@@ -226,7 +226,7 @@ mode_sense(const uint8_t *cdb, struct scsi_answer *out)
 /* --- the others --- */
 
 static void
-request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *out)
+request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
 	bool descriptor = cdb[1] & 0x01;
 	uint8_t key = unit->not_ready ? SENSE_NOT_READY : 0;
@@ -244,7 +244,7 @@ request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answ
 }
 
 static void
-read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *out)
+read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
 	uint64_t last = unit->blocks - 1;
 
@@ -265,7 +265,7 @@ read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answ
 }
 
 static void
-start_stop(const uint8_t *cdb, struct scsi_answer *out)
+start_stop(const uint8_t *cdb, struct lun_answer *out)
 {
 	/* There is nothing to spin up, to eject or to power down. */
 	if ((cdb[4] & 0xf0) != 0 || (cdb[4] & 0x02) != 0 || !(cdb[4] & 0x01))
@@ -275,7 +275,7 @@ start_stop(const uint8_t *cdb, struct scsi_answer *out)
 }
 
 static void
-check_bounds(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct scsi_answer *out)
+check_bounds(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct lun_answer *out)
 {
 	if (lba > unit->blocks || blocks > unit->blocks - lba)
 		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_OUT_OF_RANGE);
@@ -283,27 +283,27 @@ check_bounds(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct
 
 /* There is no cache to fetch into, which is no error (SBC-3 5.12). */
 static void
-prefetch(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct scsi_answer *out)
+prefetch(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct lun_answer *out)
 {
 	check_bounds(unit, lba, blocks, out);
-	if (out->verdict == SCSI_PASS)
+	if (out->verdict == LUN_PASS)
 		scsi_answer_cut(out, 0, 0);
 }
 
 static void
 transfer(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t lba, uint64_t blocks,
-	 struct scsi_answer *out)
+	 struct lun_answer *out)
 {
 	check_bounds(unit, lba, blocks, out);
 	/* RDPROTECT and WRPROTECT: the LUN is not formatted with protection information. */
-	if (out->verdict == SCSI_PASS && (cdb[1] >> 5 != 0 || blocks > unit->transfer_blocks_max))
+	if (out->verdict == LUN_PASS && (cdb[1] >> 5 != 0 || blocks > unit->transfer_blocks_max))
 		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
 }
 
 void
-scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *out)
+scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
-	out->verdict = SCSI_PASS;
+	out->verdict = LUN_PASS;
 	out->length = 0;
 	switch (cdb[0]) {
 	case OP_READ_10:
@@ -331,7 +331,7 @@ scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answe
 	case OP_WRITE_SAME_16:
 	case OP_WRITE_VERIFY_12:
 	case OP_VERIFY_12:
-		out->verdict = SCSI_JOB;
+		out->verdict = LUN_JOB;
 		return;
 	case OP_SYNC_10:
 		check_bounds(unit, get_be(cdb + 2, 4), get_be(cdb + 7, 2), out);

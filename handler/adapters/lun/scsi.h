@@ -13,7 +13,7 @@
 
 #include "sense.h"
 
-#define SCSI_ANSWER_MAX 2048
+#define LUN_ANSWER_MAX 2048
 
 /* What VPD page B0h promises, and job.c keeps.  A command must end before tcmu gives it up (30 s by default) even
  * where members have no command for zeros and get all of them over the network. */
@@ -45,25 +45,25 @@ struct scsi_unit {
 	uint16_t not_ready;		/* ASC_BECOMING_READY, ASC_MANUAL_INTERVENTION; 0: ready */
 };
 
-enum scsi_verdict {
-	SCSI_JOB,	/* for job.c, which looks at the rest of the CDB */
-	SCSI_PASS,	/* READ, WRITE or SYNCHRONIZE CACHE in bounds: its data is the runner's to hand on */
-	SCSI_GOOD,	/* answered: data[0 .. length), cut at the allocation length */
-	SCSI_CHECK,	/* refused with key and asc */
+enum lun_verdict {
+	LUN_JOB,	/* for job.c, which looks at the rest of the CDB */
+	LUN_PASS,	/* READ, WRITE or SYNCHRONIZE CACHE in bounds: its data is the runner's to hand on */
+	LUN_GOOD,	/* answered: data[0 .. length), cut at the allocation length */
+	LUN_CHECK,	/* refused with key and asc */
 };
 
-struct scsi_answer {
-	enum scsi_verdict verdict;
+struct lun_answer {
+	enum lun_verdict verdict;
 	uint8_t key;
 	uint16_t asc;
 	uint32_t length;
-	uint8_t data[SCSI_ANSWER_MAX];
+	uint8_t data[LUN_ANSWER_MAX];
 };
 
 static inline void
-scsi_refuse(struct scsi_answer *out, uint8_t key, uint16_t asc)
+scsi_refuse(struct lun_answer *out, uint8_t key, uint16_t asc)
 {
-	out->verdict = SCSI_CHECK;
+	out->verdict = LUN_CHECK;
 	out->key = key;
 	out->asc = asc;
 	out->length = 0;
@@ -71,13 +71,13 @@ scsi_refuse(struct scsi_answer *out, uint8_t key, uint16_t asc)
 
 /* length bytes of data[] stand ready; the initiator asked for at most allocation_bytes. */
 static inline void
-scsi_answer_cut(struct scsi_answer *out, uint32_t length, uint64_t allocation_bytes)
+scsi_answer_cut(struct lun_answer *out, uint32_t length, uint64_t allocation_bytes)
 {
-	out->verdict = SCSI_GOOD;
+	out->verdict = LUN_GOOD;
 	out->length = allocation_bytes < length ? (uint32_t)allocation_bytes : length;
 }
 
 /* cdb: at least as long as its operation code says (SPC-4 section 4.2.5.1). */
-void scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct scsi_answer *out);
+void scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out);
 
 #endif

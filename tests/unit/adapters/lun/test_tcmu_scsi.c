@@ -30,10 +30,10 @@ sample(void)
 	return unit;
 }
 
-static struct scsi_answer
+static struct lun_answer
 ask_unit(const struct scsi_unit *unit, const uint8_t *cdb, size_t length)
 {
-	struct scsi_answer answer;
+	struct lun_answer answer;
 	uint8_t whole[16] = { 0 };
 
 	memcpy(whole, cdb, length);
@@ -55,9 +55,9 @@ number(const uint8_t *bytes, int count)
 }
 
 static void
-is_check(struct scsi_answer answer, uint8_t key, uint16_t asc)
+is_check(struct lun_answer answer, uint8_t key, uint16_t asc)
 {
-	assert_int_equal(answer.verdict, SCSI_CHECK);
+	assert_int_equal(answer.verdict, LUN_CHECK);
 	assert_int_equal(answer.key, key);
 	assert_int_equal(answer.asc, asc);
 	assert_int_equal(answer.length, 0);
@@ -67,9 +67,9 @@ static void
 standard_inquiry_names_product_by_level(void **state)
 {
 	struct scsi_unit unit = sample();
-	struct scsi_answer answer = ASK(&unit, 0x12, 0, 0, 0, 255, 0);
+	struct lun_answer answer = ASK(&unit, 0x12, 0, 0, 0, 255, 0);
 
-	assert_int_equal(answer.verdict, SCSI_GOOD);
+	assert_int_equal(answer.verdict, LUN_GOOD);
 	assert_int_equal(answer.length, answer.data[4] + 5);
 	assert_int_equal(answer.data[0], 0);		/* a disk, connected */
 	assert_int_equal(answer.data[3] & 0x0f, 2);
@@ -99,22 +99,22 @@ static void
 all_pages_that_are_listed_are_there_and_no_other(void **state)
 {
 	struct scsi_unit unit = sample();
-	struct scsi_answer list = ASK(&unit, 0x12, 1, 0, 0, 255, 0);
+	struct lun_answer list = ASK(&unit, 0x12, 1, 0, 0, 255, 0);
 	bool listed[256] = { false };
 
-	assert_int_equal(list.verdict, SCSI_GOOD);
+	assert_int_equal(list.verdict, LUN_GOOD);
 	for (uint32_t i = 4; i < list.length; i++) {
 		assert_true(i == 4 || list.data[i] > list.data[i - 1]);
 		listed[list.data[i]] = true;
 	}
 	for (int page = 0; page < 256; page++) {
-		struct scsi_answer answer = ASK(&unit, 0x12, 1, (uint8_t)page, 4, 0, 0);
+		struct lun_answer answer = ASK(&unit, 0x12, 1, (uint8_t)page, 4, 0, 0);
 
 		if (!listed[page]) {
 			is_check(answer, 5, 0x2400);
 			continue;
 		}
-		assert_int_equal(answer.verdict, SCSI_GOOD);
+		assert_int_equal(answer.verdict, LUN_GOOD);
 		assert_int_equal(answer.data[0], 0);
 		assert_int_equal(answer.data[1], page);
 		assert_int_equal(number(answer.data + 2, 2) + 4, answer.length);
@@ -127,8 +127,8 @@ identity_is_the_volumes_uuid(void **state)
 {
 	static const uint8_t naa[] = { 0x01, 0x03, 0, 8, 0x33, 0x0c, 0x9a, 0x52, 0x7d, 0x14, 0x4f, 0x0e };
 	struct scsi_unit unit = sample(), other = sample();
-	struct scsi_answer serial = ASK(&unit, 0x12, 1, 0x80, 0, 255, 0);
-	struct scsi_answer names = ASK(&unit, 0x12, 1, 0x83, 0, 255, 0);
+	struct lun_answer serial = ASK(&unit, 0x12, 1, 0x80, 0, 255, 0);
+	struct lun_answer names = ASK(&unit, 0x12, 1, 0x83, 0, 255, 0);
 
 	assert_memory_equal(serial.data + 4, "d30c9a527d144f0e9a6b2d9a1c7e5b10", 32);
 	assert_memory_equal(names.data + 4, naa, sizeof(naa));
@@ -144,7 +144,7 @@ static void
 block_limits_are_true(void **state)
 {
 	struct scsi_unit unit = sample();
-	struct scsi_answer answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
+	struct lun_answer answer = ASK(&unit, 0x12, 1, 0xb0, 0, 255, 0);
 
 	assert_int_equal(answer.data[5], 128);			/* COMPARE AND WRITE: 64 KiB */
 	assert_int_equal(answer.data[4] & 1, 1);		/* WSNZ: no WRITE SAME of 0 blocks */
@@ -180,7 +180,7 @@ static void
 provisioning_and_kind_of_medium_are_told(void **state)
 {
 	struct scsi_unit unit = sample();
-	struct scsi_answer answer = ASK(&unit, 0x12, 1, 0xb2, 0, 255, 0);
+	struct lun_answer answer = ASK(&unit, 0x12, 1, 0xb2, 0, 255, 0);
 
 	assert_int_equal(answer.length, 8);
 	assert_int_equal(answer.data[5], 0xe4);		/* LBPU, LBPWS, LBPWS10, LBPRZ; no anchors */
@@ -193,7 +193,7 @@ static void
 capacity_tells_of_zeros_and_physical_blocks(void **state)
 {
 	struct scsi_unit unit = sample();
-	struct scsi_answer answer = ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0);
+	struct lun_answer answer = ASK(&unit, 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0);
 
 	assert_int_equal(answer.length, 32);
 	assert_int_equal(number(answer.data, 8), 999999);
@@ -215,8 +215,8 @@ static void
 mode_sense_reports_write_cache_and_fua(void **state)
 {
 	struct scsi_unit unit = sample();
-	struct scsi_answer six = ASK(&unit, 0x1a, 8, 0x08, 0, 255, 0);
-	struct scsi_answer ten = ASK(&unit, 0x5a, 8, 0x3f, 0xff, 0, 0, 0, 0, 255, 0);
+	struct lun_answer six = ASK(&unit, 0x1a, 8, 0x08, 0, 255, 0);
+	struct lun_answer ten = ASK(&unit, 0x5a, 8, 0x3f, 0xff, 0, 0, 0, 0, 255, 0);
 
 	assert_int_equal(six.length, six.data[0] + 1);
 	assert_int_equal(six.data[2], 0x10);		/* DPOFUA, writable */
@@ -238,18 +238,18 @@ readiness_is_told(void **state)
 {
 	struct scsi_unit unit = sample();
 
-	assert_int_equal(ASK(&unit, 0, 0, 0, 0, 0, 0).verdict, SCSI_GOOD);
+	assert_int_equal(ASK(&unit, 0, 0, 0, 0, 0, 0).verdict, LUN_GOOD);
 	assert_int_equal(ASK(&unit, 0x03, 0, 0, 0, 18, 0).data[2], 0);
 	unit.not_ready = ASC_BECOMING_READY;
 	is_check(ASK(&unit, 0, 0, 0, 0, 0, 0), 2, 0x0401);
-	assert_int_equal(ASK(&unit, 0x03, 0, 0, 0, 18, 0).verdict, SCSI_GOOD);
+	assert_int_equal(ASK(&unit, 0x03, 0, 0, 0, 18, 0).verdict, LUN_GOOD);
 	assert_int_equal(ASK(&unit, 0x03, 0, 0, 0, 18, 0).data[2], 2);
 	assert_int_equal(number(ASK(&unit, 0x03, 0, 0, 0, 18, 0).data + 12, 2), 0x0401);
 	assert_int_equal(ASK(&unit, 0x03, 1, 0, 0, 18, 0).data[0], 0x72);
 	/* Who it is is told also when it is not ready. */
-	assert_int_equal(ASK(&unit, 0x12, 1, 0x83, 0, 255, 0).verdict, SCSI_GOOD);
+	assert_int_equal(ASK(&unit, 0x12, 1, 0x83, 0, 255, 0).verdict, LUN_GOOD);
 	is_check(ASK(&unit, 0x1b, 0, 0, 0, 0, 0), 5, 0x2400);		/* stop */
-	assert_int_equal(ASK(&unit, 0x1b, 0, 0, 0, 1, 0).verdict, SCSI_GOOD);
+	assert_int_equal(ASK(&unit, 0x1b, 0, 0, 0, 1, 0).verdict, LUN_GOOD);
 }
 
 static void
@@ -258,8 +258,8 @@ transfers_are_kept_in_bounds(void **state)
 	struct scsi_unit unit = sample();	/* 0xf4240 blocks */
 
 	for (uint8_t opcode = 0x28; opcode <= 0x2a; opcode += 2) {
-		assert_int_equal(ASK(&unit, opcode, 0, 0, 0, 0, 0, 0, 0, 8, 0).verdict, SCSI_PASS);
-		assert_int_equal(ASK(&unit, opcode, 0x18, 0, 0x0f, 0x42, 0x3f, 0, 0, 1, 0).verdict, SCSI_PASS);
+		assert_int_equal(ASK(&unit, opcode, 0, 0, 0, 0, 0, 0, 0, 8, 0).verdict, LUN_PASS);
+		assert_int_equal(ASK(&unit, opcode, 0x18, 0, 0x0f, 0x42, 0x3f, 0, 0, 1, 0).verdict, LUN_PASS);
 		is_check(ASK(&unit, opcode, 0, 0, 0x0f, 0x42, 0x3f, 0, 0, 2, 0), 5, 0x2100);
 		is_check(ASK(&unit, opcode, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), 5, 0x2100);
 		is_check(ASK(&unit, opcode, 0x20, 0, 0, 0, 0, 0, 0, 8, 0), 5, 0x2400);
@@ -268,10 +268,10 @@ transfers_are_kept_in_bounds(void **state)
 	is_check(ASK(&unit, 0xa8, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0), 5, 0x2100);
 	/* A sum that wraps must not look small. */
 	is_check(ASK(&unit, 0x8a, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2, 0, 0), 5, 0x2100);
-	assert_int_equal(ASK(&unit, 0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0).verdict, SCSI_PASS);
+	assert_int_equal(ASK(&unit, 0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0).verdict, LUN_PASS);
 	is_check(ASK(&unit, 0x35, 0, 0, 0x0f, 0x42, 0x40, 0, 0, 1, 0), 5, 0x2100);
 	is_check(ASK(&unit, 0x91, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0), 5, 0x2100);
-	assert_int_equal(ASK(&unit, 0x34, 0, 0, 0x0f, 0x42, 0x3f, 0, 0, 1, 0).verdict, SCSI_GOOD);	/* PRE-FETCH */
+	assert_int_equal(ASK(&unit, 0x34, 0, 0, 0x0f, 0x42, 0x3f, 0, 0, 1, 0).verdict, LUN_GOOD);	/* PRE-FETCH */
 	is_check(ASK(&unit, 0x34, 0, 0, 0x0f, 0x42, 0x40, 0, 0, 1, 0), 5, 0x2100);
 	is_check(ASK(&unit, 0x90, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0), 5, 0x2100);
 }
@@ -283,7 +283,7 @@ commands_of_several_steps_never_reach_the_runner(void **state)
 	struct scsi_unit unit = sample();
 
 	for (size_t i = 0; i < sizeof(jobs); i++)
-		assert_int_equal(ASK(&unit, jobs[i]).verdict, SCSI_JOB);
+		assert_int_equal(ASK(&unit, jobs[i]).verdict, LUN_JOB);
 }
 
 static void
@@ -305,9 +305,9 @@ static void
 copy_parameters_are_told(void **state)
 {
 	struct scsi_unit unit = sample();
-	struct scsi_answer answer = ASK(&unit, 0x84, 0x03, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0);
+	struct lun_answer answer = ASK(&unit, 0x84, 0x03, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0);
 
-	assert_int_equal(answer.verdict, SCSI_GOOD);
+	assert_int_equal(answer.verdict, LUN_GOOD);
 	assert_int_equal(answer.length, 46);
 	assert_int_equal(number(answer.data, 4), 42);
 	assert_int_equal(answer.data[4] & 1, 1);
@@ -323,9 +323,9 @@ copy_parameters_are_told(void **state)
 static int
 support(const struct scsi_unit *unit, uint8_t options, uint8_t opcode, uint8_t action)
 {
-	struct scsi_answer answer = ASK(unit, 0xa3, 0x0c, options, opcode, 0, action, 0, 0, 4, 0, 0, 0);
+	struct lun_answer answer = ASK(unit, 0xa3, 0x0c, options, opcode, 0, action, 0, 0, 4, 0, 0, 0);
 
-	assert_int_equal(answer.verdict, SCSI_GOOD);
+	assert_int_equal(answer.verdict, LUN_GOOD);
 	return answer.data[1] & 7;
 }
 
@@ -333,7 +333,7 @@ static void
 supported_operation_codes_are_those_that_are_not_refused(void **state)
 {
 	struct scsi_unit unit = sample();
-	struct scsi_answer all = ASK(&unit, 0xa3, 0x0c, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0);
+	struct lun_answer all = ASK(&unit, 0xa3, 0x0c, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0);
 	bool listed[256] = { false };
 
 	assert_int_equal(number(all.data, 4) + 4, all.length);
@@ -341,12 +341,12 @@ supported_operation_codes_are_those_that_are_not_refused(void **state)
 	for (uint32_t i = 4; i < all.length; i += 8)
 		listed[all.data[i]] = true;
 	for (int opcode = 0; opcode < 256; opcode++) {
-		struct scsi_answer answer = ASK(&unit, (uint8_t)opcode, opcode == 0xa3 ? 0x0c : opcode == 0x9e ? 0x10 :
+		struct lun_answer answer = ASK(&unit, (uint8_t)opcode, opcode == 0xa3 ? 0x0c : opcode == 0x9e ? 0x10 :
 						opcode == 0x84 ? 0x03 : 0,
 						0, 0, opcode == 0x1b);
 		bool kernels = opcode == 0x16 || opcode == 0x17 || opcode == 0x5e || opcode == 0x5f ||
 			       opcode == 0xa0;
-		bool there = kernels || answer.verdict != SCSI_CHECK || answer.asc != 0x2000;
+		bool there = kernels || answer.verdict != LUN_CHECK || answer.asc != 0x2000;
 
 		if (listed[opcode] != there)
 			fail_msg("operation code %02x is %slisted and %sthere", opcode, listed[opcode] ? "" : "not ",
@@ -364,7 +364,7 @@ supported_operation_codes_are_those_that_are_not_refused(void **state)
 	/* With timeouts the largest answer there is must still fit. */
 	all = ASK(&unit, 0xa3, 0x0c, 0x80, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0);
 	assert_int_equal(number(all.data, 4) + 4, all.length);
-	assert_true(all.length <= SCSI_ANSWER_MAX);
+	assert_true(all.length <= LUN_ANSWER_MAX);
 }
 
 static void
@@ -375,16 +375,16 @@ no_command_block_does_harm(void **state)
 
 	for (int round = 0; round < FUZZ_ROUNDS; round++) {
 		uint8_t cdb[16];
-		struct scsi_answer answer;
+		struct lun_answer answer;
 
 		for (int i = 0; i < 16; i++)
 			cdb[i] = (uint8_t)scratch_random(&seed);
 		unit.row_bytes = unit.chunk_bytes * (uint32_t)(scratch_random(&seed) % 32);
 		unit.transfer_blocks_max = (uint32_t)(scratch_random(&seed) % 70000);
 		scsi_emulate(&unit, cdb, &answer);
-		if (answer.verdict == SCSI_GOOD)
-			assert_true(answer.length <= SCSI_ANSWER_MAX);
-		if (answer.verdict == SCSI_CHECK)
+		if (answer.verdict == LUN_GOOD)
+			assert_true(answer.length <= LUN_ANSWER_MAX);
+		if (answer.verdict == LUN_CHECK)
 			assert_true(answer.key != 0 && answer.asc != 0);
 	}
 }
