@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "volume_host.h"
+#include "adapters/volume/host.h"
 
 struct flying {
 	atomic_int count;

@@ -28,7 +28,7 @@ def raised_events() -> set[str]:
     engine = re.search(r"^event_kind_name\(.*?^}", (ROOT / "handler/engine/status.c").read_text(),
                        re.DOTALL | re.MULTILINE)[0]
     kinds = set(re.findall(r'\[EVENT_\w+\] = "([^"]+)"', engine))
-    for source in sorted((ROOT / "handler/adapters").glob("*.c")):
+    for source in sorted((ROOT / "handler/adapters").rglob("*.c")):
         kinds |= set(re.findall(r'volume_note\([^;"]*?LOG_\w+,\s*"([^"]+)"', source.read_text()))
     return kinds
 

@@ -1,4 +1,4 @@
-/* admin_probe.c - iscsi_admin.h from a command line.
+/* admin_probe.c - device/device.h from a command line.
  *
  *     admin_probe [timeout_ms=N] [secrets=FILE] ACTION ...
  *         open MEMBER | read MEMBER OFFSET LENGTH | write MEMBER OFFSET LENGTH BYTE
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "iscsi_admin.h"
+#include "adapters/device/device.h"
 
 static struct iscsi_credentials credentials = { .initiator = "iqn.2026-01.org.iraid.test:admin" };
 static uint32_t timeout_ms = 5000;

@@ -28,7 +28,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "backend_iscsi.h"
+#include "adapters/backend/backend.h"
 
 #define POISON 0xa5
 #define IOS_MAX 512
@@ -428,7 +428,7 @@ set_option(struct backend_iscsi_options *options, const char *argument)
 	else if (strncmp(argument, "header_digest=", 14) == 0)
 		options->header_digest = atoi(value);
 	else if (strncmp(argument, "portal=", 7) == 0 &&
-		 options->more_portals_count < BACKEND_PATHS_MAX - 1)
+		 options->more_portals_count < DEVICE_PORTALS_MAX - 1)
 		snprintf(options->more_portals[options->more_portals_count++], PORTAL_MAX, "%s", value);
 	else if (strncmp(argument, "secrets=", 8) == 0 &&
 		 iscsi_credentials_read(value, &options->credentials, &reason) != 0) {

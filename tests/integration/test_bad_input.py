@@ -177,7 +177,7 @@ def test_chap(gateway: Gateway, make_farm: MakeFarm, tmp_path: Path) -> None:
     wait_until(lambda: gateway.status("v0")["state"] == "active", "the login with the secret")
     assert "correct-secret" not in gateway.logs()
     assert not any("correct-secret" in path.read_text()
-                   for path in [*gateway.config.rglob("*.json"), *gateway.state.iterdir()] if path.is_file())
+                   for path in [*gateway.config.rglob("*.conf"), *gateway.state.iterdir()] if path.is_file())
 
 
 def test_not_a_disk(gateway: Gateway, farm: TargetFarm) -> None:

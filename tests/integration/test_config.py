@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import subprocess
 import threading
@@ -225,21 +224,6 @@ def test_a_new_volume_has_what_the_gateway_says_of_all(gateway: Gateway, make_fa
     # It is the gateway's still, not copied into the file.
     (gateway.config / "gateway.conf").write_text(f"[volumes]\nchap_file = {chap}\ngive_up = 9s\n")
     assert "give_up is 9s, was 8s." in gateway.must("config", "reload").out
-
-
-def test_a_file_as_it_was_before_is_converted_by_a_reload(gateway: Gateway, farm: TargetFarm) -> None:
-    path = create(gateway, farm)
-    values = gateway.configuration("v0")
-    old = path.with_suffix(".json")
-    known = {key: value for key, value in values.items() if key != "grace_milliseconds"}  # it came later
-    old.write_text(json.dumps({"name": "v0", **known, "chap_file": ""}))
-    path.unlink()
-    gateway.must("start", "v0")
-    assert gateway.configuration("v0") == values
-    ran = gateway.must("config", "reload", "v0")
-    assert "its .json file is a .conf file now" in ran.out
-    assert not old.exists() and gateway.configuration("v0") == values
-    assert gateway.status("v0")["state"] == "active"
 
 
 @pytest.mark.parametrize("running", [True, False])

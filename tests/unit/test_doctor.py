@@ -387,8 +387,8 @@ def machine(tmp_path, monkeypatch):
     file("etc/rtslib-fb-target/saveconfig.json", json.dumps(SAVED), 0o640)
     file("etc/iraid/volumes/v0.conf", f"[volume]\nchap_file = {tmp_path}/etc/iraid/secrets/v0\n"
          "member = 127.0.0.1:1,[::1]:2/iqn.2026-01.org.example:a/0\n")
-    file("etc/iraid/volumes/v1.json", f'{{"chap_file": "{tmp_path}/etc/iraid/secrets/none",\n'
-         '"members": ["127.0.0.1/iqn.2026-01.org.example:b/0"]}')
+    file("etc/iraid/volumes/v1.conf", f"[volume]\nchap_file = {tmp_path}/etc/iraid/secrets/none\n"
+         "member = 127.0.0.1/iqn.2026-01.org.example:b/0\n")
     file("etc/iraid/secrets/v0", "user\nsecret\n", 0o644)
     (tmp_path / "var/lib/iraid").mkdir(parents=True)
     return tmp_path

@@ -16,7 +16,7 @@ from iraid.control.client import Client
 from iraid.watch import facts, redact, support
 
 # Each in its own place; none may be found again.
-SECRETS = ["chap-file-secret-1", "saved-acl-secret-2", "saved-discovery-3", "tree-secret-4", "json-conf-secret-5",
+SECRETS = ["chap-file-secret-1", "saved-acl-secret-2", "saved-discovery-3", "tree-secret-4", "gateway-conf-secret-5",
            "ini-conf-secret-6", 'quote"and\\slash7', "mutual-in-tree-8", "backup-comment-9"]
 IQN = "iqn.2026-01.org.example:v0"
 
@@ -36,7 +36,7 @@ def machine(tmp_path, monkeypatch):
     file("etc/iraid/secrets/odd", SECRETS[6])
     file("etc/iraid/volumes/v0.conf", f"# was: password = {SECRETS[8]}\n[volume]\n"
          f"chap_file = {tmp_path}/etc/iraid/secrets/v0\nchap_password = {SECRETS[5]}\ngive_up = 5\n")
-    file("etc/iraid/volumes/v1.json", json.dumps({"name": "v1", "chap_secret": SECRETS[4], "give_up_seconds": 7}))
+    file("etc/iraid/gateway.conf", f"[volumes]\nchap_secret = {SECRETS[4]}\n[notify]\nmail = root\n")
     file("etc/rtslib-fb-target/saveconfig.json", json.dumps({
         "fabric_modules": [{"name": "iscsi", "discovery_password": SECRETS[2], "discovery_userid": "disc-user"}],
         "targets": [{"wwn": IQN, "tpgs": [{"node_acls": [{
@@ -186,7 +186,7 @@ def test_what_is_in_it(machine):
             for one in blocks.values()] == [3, "there is no session with it: gone"]
     assert {finding["check"] for finding in json.loads(texts["doctor.json"])["findings"]} >= {"handler", "kernel"}
     assert "give_up = 5" in texts["config/v0.conf"] and "chap_file = " in texts["config/v0.conf"]
-    assert json.loads(texts["config/v1.json"])["give_up_seconds"] == 7
+    assert "mail = root" in texts["config/gateway.conf"]
     saved = json.loads(texts["config/lio-saveconfig.json"])["targets"][0]["tpgs"][0]["node_acls"][0]
     assert saved == {"node_wwn": "iqn.1993-08.org.debian:01:abc", "chap_userid": redact.REMOVED,
                      "chap_password": redact.REMOVED, "chap_mutual_password": ""}

@@ -96,8 +96,6 @@ def _reload(client: Client, report: Report | None, name: str | None) -> None:
 
 
 def _report_reload(report: Report, volume: model.Reloaded) -> None:
-    if volume.converted:
-        report.line(f"Volume {volume.name}: its .json file is a .conf file now.")
     for change in volume.applied:
         when = f", {change.when}" if change.when else ""
         report.line(f"Volume {volume.name}: {change.key} is {change.after}, was {change.before}{when}.")

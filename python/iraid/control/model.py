@@ -457,7 +457,6 @@ class ConfigChange:
 class Reloaded:
     name: str
     running: bool = False
-    converted: bool = False
     note: str = ""
     applied: list[ConfigChange] = field(default_factory=list)
     pending: list[ConfigChange] = field(default_factory=list)

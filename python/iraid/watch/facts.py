@@ -255,7 +255,7 @@ def _look_at_lio(facts: Facts, root: Path) -> None:
 def configured(root: Path) -> dict[str, str]:
     """Files of volumes, and of the gateway, by name; their texts."""
     folder = Path(os.environ.get("IRAID_CONFIG_DIR") or root / "etc/iraid")
-    paths = [*sorted(folder.glob("gateway.*")), *sorted(folder.glob("volumes/*.conf")), *sorted(folder.glob("volumes/*.json"))]
+    paths = [folder / "gateway.conf", *sorted(folder.glob("volumes/*.conf"))]
     return {str(path): read_text(path) for path in paths if path.is_file()}
 
 
@@ -263,8 +263,7 @@ def chap_files(configuration: dict[str, str]) -> dict[str, list[str]]:
     """Secrets files that they name, and which volumes do."""
     found: dict[str, list[str]] = {}
     for path, text in configuration.items():
-        for name in re.findall(r'^\s*"?chap_file"?\s*[:=]\s*"?([^"\s,]+)', text, re.MULTILINE) or re.findall(
-                r'"chap_file"\s*:\s*"([^"]+)"', text):
+        for name in re.findall(r"^\s*chap_file\s*=\s*(\S+)", text, re.MULTILINE):
             if name.startswith("/"):  # "none" is none
                 found.setdefault(name, []).append(Path(path).stem)
     return found
@@ -303,7 +302,7 @@ def _portals(volumes: list[model.Volume], spares: list[model.Spare]) -> list[str
 def portals_named(configuration: dict[str, str]) -> list[str]:
     """Of all members in these files."""
     members = [found for text in configuration.values()
-               for found in re.findall(r'(?:^\s*(?:member|spare)\s*=\s*|")([^\s"#;]+)/(?:iqn|eui|naa)\.', text, re.MULTILINE)]
+               for found in re.findall(r"^\s*(?:member|spare)\s*=\s*(\S+)/(?:iqn|eui|naa)\.", text, re.MULTILINE)]
     portals = [one if re.search(r":\d+$", one) else f"{one}:3260" for member in members for one in member.split(",")]
     return list(dict.fromkeys(portals))
 

@@ -1,7 +1,7 @@
 """The demonstration itself; runs inside scripts/lab, started by scripts/demo.
 
 Two stories, each from nothing to nothing: a P-iRAID volume that outlives the loss of a target's
-contents, and an S-iRAID volume beside one plain target.
+contents, and volumes on several targets behind slow links beside one such target.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 
 from iraid_dev.bench.core import load
 from iraid_dev.bench.core.cells import KIB, MIB, Cell, size_text
+from iraid_dev.bench.papers.network import Link, Network
+from iraid_dev.bench.papers.rig import NetworkTargets
 from iraid_dev.stack.initiator import Disk
 from iraid_dev.stack.lio_targets import LioTargets
 from iraid_dev.stack.tools import IRAID, StackError, attempt, run
@@ -24,7 +26,11 @@ from iraid_dev.steps.progress import Progress, progress_inside
 from . import tree
 
 PARITY, PARITY_MEMBERS, PARITY_MEMBER_BYTES = "p0", 4, 128 * MIB
-STRIPED, STRIPED_MEMBERS, STRIPED_MEMBER_BYTES = "s0", 3, 192 * MIB
+LINKED_MEMBERS = {"s0": 3, "p0": 4}  # S-iRAID and P-iRAID of the same size
+LINKED_LEVELS = {"s0": "s-iraid", "p0": "p-iraid"}
+LINKED_NAMES = {"plain": "one target", "s0": "S-iRAID on 3", "p0": "P-iRAID on 4"}
+LINKED_MEMBER_BYTES = 96 * MIB
+LINK = Link(rate_mbit=200)  # what one machine can do for all of them at once
 LOST = 1  # the target whose LUN is overwritten
 MOUNT = Path("/mnt/iraid")
 CELL_SECONDS = 4
@@ -39,7 +45,7 @@ def main() -> int:
     stack = Stack(progress)
     try:
         ParityStory(progress, stack).tell()
-        StripedStory(progress, stack).tell()
+        LinkedStory(progress, stack).tell()
         progress.report.ok = True
     except Exception:  # noqa: BLE001 - the step has it already; the log gets where it was
         Path(progress.report.logs, "log", "demo.traceback").write_text(traceback.format_exc())
@@ -181,46 +187,69 @@ class ParityStory:
             self.targets.close()
 
 
-class StripedStory:
-    """Three targets as one disk, measured beside one plain target of the same kind."""
+class LinkedStory:
+    """What it is for: targets have links of a fixed rate, and a volume has all of its targets' links together."""
 
     def __init__(self, progress: Progress, stack: Stack):
         self.progress = progress
         self.stack = stack
+        self.network = Network(max(LINKED_MEMBERS.values()))
         self.disks: dict[str, Disk] = {}
+        self.exports: list[Export] = []
 
     def tell(self) -> None:
-        with self.progress.step("S-iRAID volume on three targets, and one plain target") as step:
-            members = self.stack.targets("s", STRIPED_MEMBERS, STRIPED_MEMBER_BYTES)
-            size_bytes = self.stack.create(STRIPED, "s-iraid", members.members())
-            export = self.stack.new_export(STRIPED, size_bytes)
-            self.stack.export(export)
-            plain = self.stack.targets("plain", 1, 2 * STRIPED_MEMBER_BYTES)
-            self.disks["plain"] = self.stack.login_to(plain.iqn(0), f"127.0.0.1:{plain.ports[0]}")
-            self.disks["S-iRAID"] = self.stack.login(export)
-            step.detail = f"{size_bytes // MIB} MiB; the same initiator for both"
-        with self.progress.step("Throughput, fio at depth 16") as step:
-            found = self.measure()
-            self.progress.report.figures["throughput_mb_s"] = found
-            step.detail = f"{len(CELLS)} cells of {CELL_SECONDS} s on each"
-        with self.progress.step("Logout, volume deleted"):
-            for disk in self.disks.values():
-                self.stack.logout(disk)
-            self.stack.unexport(export)
-            self.stack.command(IRAID, "delete", STRIPED, "--yes")
-
-    def measure(self) -> list[dict[str, object]]:
+        with self.progress.step("One plain target; S-iRAID on three, P-iRAID on four") as step:
+            self.stack.networks.append(self.network.__enter__())
+            plain = self.linked_targets("plain", 1, LINKED_MEMBER_BYTES * LINKED_MEMBERS["s0"])
+            self.disks["plain"] = self.stack.login_to(plain.iqn(0), plain.portal(0))
+            for name, count in LINKED_MEMBERS.items():
+                self.make(name, self.linked_targets(name, count, LINKED_MEMBER_BYTES))
+            self.stack.wait_resynced("p0")
+            step.detail = "each target in a network of its own; the same initiator for all"
         for disk in self.disks.values():
             load.fill(disk)
+        with self.progress.step("The gateway itself, links as fast as this machine") as step:
+            step.detail = self.gateway_cost()
+        with self.progress.step(f"Each target behind {LINK.rate_mbit:g} Mbit/s, fio at depth 16") as step:
+            self.network.shape(LINK)
+            self.progress.report.figures["throughput_mb_s"] = self.measure()
+            self.network.shape(Link())
+            step.detail = f"{len(CELLS)} cells of {CELL_SECONDS} s on each"
+        with self.progress.step("Logout, volumes deleted"):
+            for disk in self.disks.values():
+                self.stack.logout(disk)
+            for export in list(self.exports):
+                self.stack.unexport(export)
+                self.stack.command(IRAID, "delete", export.volume, "--yes")
+
+    def linked_targets(self, name: str, count: int, size_bytes: int) -> LioTargets:
+        return self.stack.targets(f"link-{name}", count, size_bytes, kind=NetworkTargets)
+
+    def make(self, name: str, targets: LioTargets) -> None:
+        size_bytes = self.stack.create(name, LINKED_LEVELS[name], targets.members())
+        self.exports.append(self.stack.new_export(name, size_bytes))
+        self.stack.export(self.exports[-1])
+        self.disks[name] = self.stack.login(self.exports[-1])
+
+    def gateway_cost(self) -> str:
+        """The links are no limit here: initiator, gateway and targets share the processors."""
+        found = {name: [load.run(self.disks[name], Cell(way, MIB), CELL_SECONDS).mb_per_s for way in ("write", "read")]
+                 for name in ("plain", "s0")}
+        self.progress.report.figures["unlimited_mb_s"] = found
+        return ("1 MiB, write / read: " + "; ".join(
+            f"{LINKED_NAMES[name]} {write:.0f} / {read:.0f} MB/s" for name, (write, read) in found.items()) +
+            ". A gateway is a second hop, and here it takes its time from the targets' processors")
+
+    def measure(self) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []
         for cell in CELLS:
             row: dict[str, object] = {"pattern": "sequential", "block": size_text(cell.block_bytes),
                                       "way": cell.pattern}
             for name, disk in self.disks.items():
-                row[name] = round(load.run(disk, cell, CELL_SECONDS).mb_per_s, 1)
+                row[LINKED_NAMES[name]] = round(load.run(disk, cell, CELL_SECONDS).mb_per_s, 1)
             found.append(row)
-            self.progress.say(f"{cell}: plain target "
-                              f"{row['plain']:.0f} MB/s, S-iRAID {row['S-iRAID']:.0f} MB/s")
+            self.progress.say(f"{cell}: " + ", ".join(
+                f"{label} {row[label]:.0f} MB/s" for label in LINKED_NAMES.values()))
         return found
 
 

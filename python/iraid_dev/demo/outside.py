@@ -84,7 +84,7 @@ def run_inside(given: argparse.Namespace, progress: Progress) -> None:
 def close(given: argparse.Namespace, report: Report, seconds: float) -> None:
     print(f"\n{steps_table(report)}\n")
     if rows := report.figures.get("throughput_mb_s"):
-        print(f"{figures_table(rows)}\n")
+        print(f"Targets behind links of a fixed rate: a volume has the links of all its targets.\n\n{figures_table(rows)}\n")
     if given.json:
         value = asdict(report) | {"seconds": round(seconds, 1), "kernel": given.kernel,
                                   "date": time.strftime("%Y-%m-%d"), "commit": host.commit()}

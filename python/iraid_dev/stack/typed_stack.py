@@ -67,12 +67,14 @@ class Stack:
         self._exports: list[Export] = []
         self._disks: list[Disk] = []
         self.peers: list[Closing] = []  # what has to go before what is listed here
+        self.networks: list[Closing] = []  # and what after it
 
     # --- backends ---
 
-    def targets(self, name: str, count: int, size_bytes: int, *, used: bool = False) -> LioTargets:
+    def targets(self, name: str, count: int, size_bytes: int, *, used: bool = False,
+                kind: type[LioTargets] = LioTargets) -> LioTargets:
         """`used`: with random contents, as disks have that were something else before."""
-        made = LioTargets(MEMORY / f"iraid-{name}", count, size_bytes)
+        made = kind(MEMORY / f"iraid-{name}", count, size_bytes)
         if used:
             made.directory.mkdir(parents=True)
             for number in range(count):
@@ -234,4 +236,6 @@ class Stack:
         go(self.stop_runner)
         for targets in self._targets:
             go(targets.close)
+        for network in self.networks:
+            go(network.close)
         return faults

@@ -25,16 +25,21 @@ def steps_table(report: Report) -> str:
 
 
 def figures_table(rows: list[dict[str, Any]]) -> str:
-    """One line per pattern and block size; a cell is what the labels reached, write / read."""
-    labels = [key for key in rows[0] if key not in ("pattern", "block", "way")]
+    """One line per pattern and block size, write / read: what the first label reached, and the others as times that."""
+    first, *others = [key for key in rows[0] if key not in ("pattern", "block", "way")]
     cells = {(row["pattern"], row["block"], row["way"]): row for row in rows}
-    head = ["MB/s, write / read", *labels]
+    head = ["write / read", first, *others]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for pattern, block in dict.fromkeys((row["pattern"], row["block"]) for row in rows):
         both = [cells.get((pattern, block, way), {}) for way in ("write", "read")]
-        numbers = [" / ".join(_number(one.get(label)) for one in both) for label in labels]
-        lines.append(f"| {pattern} {block} | " + " | ".join(numbers) + " |")
+        plain = " / ".join(_number(one.get(first)) for one in both) + " MB/s"
+        times = [" / ".join(_times(one.get(label), one.get(first)) for one in both) for label in others]
+        lines.append(f"| {pattern} {block} | {plain} | " + " | ".join(times) + " |")
     return "\n".join(lines)
+
+
+def _times(value: float | None, of: float | None) -> str:
+    return "-" if value is None or not of else f"{value / of:.1f} x"
 
 
 def _number(value: float | None) -> str:

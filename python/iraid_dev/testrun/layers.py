@@ -1,8 +1,9 @@
-"""check-layers [ROOT] - dependencies point one way: pure <- state <- engine <- adapters, and so for python's packages.
+"""check-layers [ROOT] - dependencies point one way: pure <- state <- engine <- adapters, from room to room, and so for
+python's packages.
 
-Looks at every source for includes, imports and calls that its layer must not have; comments and strings
+Looks at every source for includes, imports and calls that its layer, or its room, must not have; comments and strings
 don't count.  Prints FILE:LINE: what, and exits with 1 if there was any, with 2 if there was nothing
-to look at.  The linker sees the same for our own layers; for libc and libiscsi only this does.
+to look at.  docs/architecture.md shows the rooms.
 """
 
 import ast
@@ -23,6 +24,11 @@ LAYERS = {
     "adapters": {"pure", "ports", "state", "engine", "adapters"},
 }
 
+# Layer -> its rooms, low to high: a room uses what stands before it, not what stands in its own row or behind.
+ROOMS = {
+    "adapters": (("base",), ("iscsi",), ("backend", "config", "lun"), ("device",), ("volume",), ("rpc",), ("drivers",)),
+}
+
 # Package of python/ -> other packages that it may import; "iraid" is all of what is installed.
 _BASE = {"iraid_dev", "iraid_dev.steps", "iraid_dev.stack"}
 PACKAGES: dict[str, set[str]] = {
@@ -41,7 +47,7 @@ PACKAGES: dict[str, set[str]] = {
     "iraid_dev.bench.papers": _BASE | {"iraid_dev.bench.core"},
     "iraid_dev.bench.growth": _BASE | {"iraid_dev.bench.core"},
     "iraid_dev.conform": _BASE,
-    "iraid_dev.demo": _BASE | {"iraid_dev.bench.core"},
+    "iraid_dev.demo": _BASE | {"iraid_dev.bench.core", "iraid_dev.bench.papers"},
     "iraid_dev.simulator": {"iraid_dev"},
     "iraid_dev.soak": _BASE,
     "iraid_dev.testrun": {"iraid_dev", "iraid_dev.lab"},
@@ -60,13 +66,12 @@ def _rule(what: str, pattern: str, allowed: str) -> Rule:
 
 
 RULES = (
-    _rule("libiscsi belongs to adapters/backend_iscsi*, iscsi_* and scsi_*",
-          r"#\s*include\s*<iscsi/|\bscsi_cdb_\w+\s*\(", r"adapters/(backend_)?i?scsi(_\w+)?\."),
-    _rule("libini_config belongs to adapters/config_text", r"#\s*include\s*<ini_", r"adapters/config_text\."),
-    _rule("tcmu belongs to adapters/tcmu_*",
-          r'#\s*include\s*[<"](lib)?tcmu|\b(tcmur?|tcmulib)_\w+\s*\(', r"adapters/tcmu_?\w*\."),
-    _rule("nbdkit belongs to adapters/nbdkit*", r"#\s*include\s*<nbdkit|\bnbdkit_\w+\s*\(",
-          r"adapters/(\w+/)?nbdkit\w*\."),
+    _rule("libiscsi belongs to adapters/iscsi, backend and device",
+          r"#\s*include\s*<iscsi/|\bscsi_cdb_\w+\s*\(", r"adapters/(iscsi|backend|device)/"),
+    _rule("tcmu-runner belongs to adapters/drivers/tcmu",
+          r'#\s*include\s*[<"](lib)?tcmu|\b(tcmur|tcmulib)_\w+\s*\(', r"adapters/drivers/tcmu\."),
+    _rule("nbdkit belongs to adapters/drivers/nbdkit", r"#\s*include\s*<nbdkit|\bnbdkit_\w+\s*\(",
+          r"adapters/drivers/nbdkit\."),
     _rule("threads belong to adapters",
           r"#\s*include\s*<(pthread|threads|semaphore)\.h>|\b(pthread|thrd|mtx|sem)_\w+\s*\(",
           r"adapters/"),
@@ -87,6 +92,8 @@ RULES = (
           r"\s*\(", r"(state|ports|engine|adapters)/"),
 )
 _INCLUDE = re.compile(r'#\s*include\s*"([^"]+)"')
+_DEFINITION = re.compile(r"^([^\s].*)\n([a-z_]\w*)\(", re.MULTILINE)  # its type stands on the line before
+_CALL = re.compile(r"(?<![\w.>])([a-z_]\w*)\s*\(")
 _NOISE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _RTSLIB = re.compile(r"^\s*(import|from)\s+rtslib")
 
@@ -120,17 +127,71 @@ def faults_of_source(handler: Path, file: Path) -> Iterator[tuple[int, str]]:
                 yield number, f"{layer} includes '{include[1]}' of {other}"
 
 
+@dataclass(frozen=True)
+class Room:
+    """A folder of a layer that has rooms."""
+
+    layer: str
+    name: str
+
+    @property
+    def rank(self) -> int:
+        return next(i for i, row in enumerate(ROOMS[self.layer]) if self.name in row)
+
+    def may_use(self, other: "Room") -> bool:
+        return self.layer != other.layer or self == other or other.rank < self.rank
+
+
+def room_of(handler: Path, file: Path) -> Room | None:
+    parts = file.relative_to(handler).parts
+    return Room(parts[0], parts[1]) if parts[0] in ROOMS and len(parts) > 2 else None
+
+
+def faults_of_rooms(handler: Path, sources: list[Path]) -> Iterator[tuple[Path, int, str]]:
+    """Files that stand in no room; includes and calls of rooms that stand higher, or beside."""
+    texts = {file: code_only(file.read_text()) for file in sources
+             if file.relative_to(handler).parts[0] in ROOMS}
+    homes: dict[str, Room] = {}
+    for file, text in texts.items():
+        room = room_of(handler, file)
+        if room is None or not any(room.name in row for row in ROOMS[room.layer]):
+            yield file, 1, "it stands in none of the rooms of docs/architecture.md"
+        elif file.suffix == ".c":
+            homes |= {matched[2]: room for matched in _DEFINITION.finditer(text)
+                      if not matched[1].startswith(("static", "typedef", "#"))}
+    for file, text in texts.items():
+        room = room_of(handler, file)
+        if room is None or not any(room.name in row for row in ROOMS[room.layer]):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            include = _INCLUDE.search(line)
+            target = _target_of(handler, file, include[1]) if include else None
+            other = room_of(handler, target) if target else None
+            if include and other and not room.may_use(other):
+                yield file, number, f"{room.name} includes '{include[1]}' of {other.name}"
+            for called in _CALL.findall(line):
+                if called in homes and not room.may_use(homes[called]):
+                    yield file, number, f"{room.name} calls {called}() of {homes[called].name}"
+
+
 def _is_pointer_member(line: str, matched: re.Match[str]) -> bool:
     """`void (*open)(...)`: its name is followed by a bracket that closes, not by one that opens."""
     return line[:matched.start()].rstrip().endswith("(*")
 
 
-def _layer_of(handler: Path, file: Path, include: str) -> str | None:
-    """Found as the compiler does it; a header that isn't there (yet) by the folder it names."""
+def _target_of(handler: Path, file: Path, include: str) -> Path | None:
+    """The header of ours that is included, found as the compiler does it."""
     for base in (file.parent, handler):
         target = (base / include).resolve()
         if target.is_file() and target.is_relative_to(handler.resolve()):
-            return target.relative_to(handler.resolve()).parts[0]
+            return handler / target.relative_to(handler.resolve())
+    return None
+
+
+def _layer_of(handler: Path, file: Path, include: str) -> str | None:
+    """A header that isn't there (yet) goes by the folder it names."""
+    if target := _target_of(handler, file, include):
+        return target.relative_to(handler).parts[0]
     return next((part for part in Path(include).parts[:-1] if part in LAYERS), None)
 
 
@@ -186,6 +247,7 @@ def main(arguments: list[str]) -> int:
         return 2
     faults = [f"{file.relative_to(root)}:{number}: {text}" for file in sources
               for number, text in faults_of_source(handler, file)]
+    faults += [f"{file.relative_to(root)}:{number}: {text}" for file, number, text in faults_of_rooms(handler, sources)]
     faults += faults_of_python(root)
     for fault in faults:
         print(fault)

@@ -108,9 +108,7 @@ def content(path):
         return file.read()
 
 
-def read(iraid, path, volume, check_mode):
-    if volume and not path.exists() and path.with_suffix(".json").exists() and not check_mode:
-        iraid.run("config", "reload", volume)  # writes the file in today's form
+def read(path, volume, check_mode):
     if path.exists():
         return content(path)
     if volume and not check_mode:
@@ -143,7 +141,7 @@ def change(module, iraid, path, volume):
     keys = wanted_keys(module.params)
     lock = conf_file.VOLUMES_LOCK if volume else conf_file.SPARES_LOCK
     for _ in range(TRIES_MAX):
-        before = text = read(iraid, path, volume, module.check_mode)
+        before = text = read(path, volume, module.check_mode)
         for section, key, values in keys:
             text = conf_text.set_key(text, section, key, values)
         # A new volume's file is not there yet in check mode, and without the command nothing can be checked.

@@ -1,0 +1,314 @@
+/* backend/answers.c - what the answer of each state's command means for the session.
+ * Nothing is sent from here.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BLOCK_BYTES_MAX 4096
+#define REFUSALS_MAX 3
+
+/* The reason of OUTCOME_BAD goes to member->final_*.  On the way back it is there already: why we leave. */
+static enum session_outcome bad(struct iscsi_member *member, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static enum session_outcome
+bad(struct iscsi_member *member, int error, const char *format, ...)
+{
+	va_list arguments;
+
+	if (session_on_the_way_back(member->state))
+		return OUTCOME_BAD;
+	va_start(arguments, format);
+	vsnprintf(member->final_reason, sizeof(member->final_reason), format, arguments);
+	va_end(arguments);
+	member->final_error = error;
+	return OUTCOME_BAD;
+}
+
+static enum session_outcome
+absorb_inquiry(struct iscsi_member *member)
+{
+	struct scsi_identity identity;
+
+	if (!scsi_parse_inquiry(&member->request, &identity))
+		return bad(member, -EINVAL, "the answer to INQUIRY is too short");
+	if (identity.qualifier != 0)
+		return bad(member, -EINVAL, "the target has no LUN %u", member->options.address.lun);
+	if (identity.device_type != 0)
+		return bad(member, -EINVAL, "LUN %u is no disk but a %s", member->options.address.lun,
+			   scsi_device_type_name(identity.device_type));
+	memcpy(member->vendor, identity.vendor, sizeof(member->vendor));
+	memcpy(member->product, identity.product, sizeof(member->product));
+	return OUTCOME_GOOD;
+}
+
+static enum session_outcome
+absorb_capacity(struct iscsi_member *member)
+{
+	struct scsi_capacity capacity = { 0 };
+	bool parsed = member->state == SESSION_CAPACITY_16 ?
+		      scsi_parse_capacity_16(&member->request, &capacity) :
+		      scsi_parse_capacity_10(&member->request, &capacity);
+
+	if (!parsed)
+		return bad(member, -EINVAL, "the answer to %s makes no sense",
+			   session_state_name(member->state));
+	if (capacity.block_bytes < 512 || capacity.block_bytes > BLOCK_BYTES_MAX)
+		return bad(member, -EINVAL, "blocks of %u bytes: only 512 to %u can be used",
+			   capacity.block_bytes, BLOCK_BYTES_MAX);
+	member->ten_byte_commands = member->state == SESSION_CAPACITY_10;
+	member->identity.capacity_bytes = capacity.capacity_bytes;
+	member->identity.block_bytes = capacity.block_bytes;
+	member->identity.transfer_bytes_max = COMMAND_BYTES_MAX;
+	member->facts.thin = capacity.thin;
+	zero_note_limits(member, 0);
+	return OUTCOME_GOOD;
+}
+
+static enum session_outcome
+absorb_mode(struct iscsi_member *member)
+{
+	struct scsi_mode mode;
+
+	if (!scsi_parse_mode(&member->request, &mode))
+		return bad(member, -EINVAL, "the answer to MODE SENSE is too short");
+	if (mode.write_protected)
+		return bad(member, -EINVAL, "the LUN is read-only");
+	member->identity.fua = mode.fua;
+	member->identity.write_cache = mode.write_cache;
+	return OUTCOME_GOOD;
+}
+
+static enum session_outcome
+absorb_limits(struct iscsi_member *member)
+{
+	struct backend_identity *identity = &member->identity;
+	uint32_t blocks = 0;
+	uint64_t bytes, same_blocks;
+
+	if (scsi_parse_block_limits(&member->request, &blocks) && blocks != 0) {
+		bytes = (uint64_t)blocks * identity->block_bytes;
+		if (bytes < identity->transfer_bytes_max)
+			identity->transfer_bytes_max = (uint32_t)bytes;
+	}
+	if (scsi_parse_write_same_limit(&member->request, &same_blocks))
+		zero_note_limits(member, same_blocks);
+	return OUTCOME_GOOD;
+}
+
+static enum session_outcome
+absorb_provisioning(struct iscsi_member *member)
+{
+	bool unmaps;
+
+	member->unmaps = scsi_parse_provisioning(&member->request, &unmaps) && unmaps;
+	return OUTCOME_GOOD;
+}
+
+static enum session_outcome
+absorb_holder(struct iscsi_member *member)
+{
+	uint64_t holder;
+
+	if (!scsi_parse_reservation(&member->request, &holder))
+		return bad(member, -EINVAL, "the answer to READ RESERVATION makes no sense");
+	member->holder_key = holder;
+	member->facts.ours = holder == member->options.reservation_key;
+	member->facts.foreign_holder = holder != 0 && !member->facts.ours;
+	/* A reservation made without APTPL does not survive a loss of power (SPC-4 5.13.5): where the last session's
+	 * is still there, so is what the cache held. */
+	if (member->state == SESSION_HOLDER && !member->facts.ours)
+		member->cache_kept = false;
+	if (member->state == SESSION_HOLDER)
+		member->facts.take_over = member->now_ms < member->take_over_until_ms;
+	if (member->state == SESSION_OUTCOME && holder == 0 && ++member->refusals > REFUSALS_MAX)
+		return bad(member, -EBUSY, "in use by another initiator, with a reservation without a key");
+	if (member->facts.foreign_holder && (!member->facts.take_over || member->state == SESSION_OUTCOME))
+		bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
+		    (unsigned long long)holder);
+	return OUTCOME_GOOD;	/* session_next() judges it by the facts */
+}
+
+/* What the cache held went with it. */
+static enum session_outcome
+absorb_confirmation(struct iscsi_member *member)
+{
+	uint64_t holder;
+
+	if (!scsi_parse_reservation(&member->request, &holder))
+		return bad(member, -EINVAL, "the answer to READ RESERVATION makes no sense");
+	if (holder == member->options.reservation_key)
+		return OUTCOME_GOOD;
+	member->cache_kept = false;
+	if (holder != 0)
+		return bad(member, -EBUSY, "in use by another gateway, reservation key 0x%016llx",
+			   (unsigned long long)holder);
+	return bad(member, -ECONNRESET, "its reservation is gone as soon as it was made: the device was reset by power");
+}
+
+static enum session_outcome
+absorb_reset(struct iscsi_member *member)
+{
+	switch (member->step_response) {
+	case ISCSI_TMR_FUNC_COMPLETE:
+		return OUTCOME_GOOD;
+	case ISCSI_TMR_LUN_DOES_NOT_EXIST:
+		return bad(member, -EINVAL, "the target has no LUN %u", member->options.address.lun);
+	case ISCSI_TMR_TMF_NOT_SUPPORTED:
+		return bad(member, -EINVAL, "the target can't do LOGICAL UNIT RESET, so writes of an "
+			   "earlier session can't be fenced off");
+	case ISCSI_TMR_FUNC_AUTH_FAILED:
+		return bad(member, -EACCES, "the target does not permit LOGICAL UNIT RESET");
+	default:
+		return bad(member, -EINVAL, "LOGICAL UNIT RESET was answered with 0x%02x",
+			   member->step_response);
+	}
+}
+
+static enum session_outcome
+absorb_answer(struct iscsi_member *member)
+{
+	if (!scsi_request_taken(&member->request))
+		return bad(member, -EINVAL, "the target says that %s was good, and did not take its parameters",
+			   session_state_name(member->state));
+	scsi_request_completed(&member->request);
+	switch ((int)member->state) {
+	case SESSION_INQUIRY:
+		return absorb_inquiry(member);
+	case SESSION_CAPACITY_16:
+	case SESSION_CAPACITY_10:
+		return absorb_capacity(member);
+	case SESSION_MODE:
+		return absorb_mode(member);
+	case SESSION_LIMITS:
+		return absorb_limits(member);
+	case SESSION_PROVISIONING:
+		return absorb_provisioning(member);
+	case SESSION_HOLDER:
+	case SESSION_OUTCOME:
+		return absorb_holder(member);
+	case SESSION_CONFIRM:
+		return absorb_confirmation(member);
+	case SESSION_PREEMPT:
+		member->facts.foreign_holder = false;
+		member->take_over_until_ms = 0;	/* who has it after us took it from us */
+		member->reserved = true;
+		member->facts.reserved = true;
+		return OUTCOME_GOOD;
+	case SESSION_RESERVE:
+		member->reserved = true;
+		member->facts.reserved = true;
+		return OUTCOME_GOOD;
+	case SESSION_RELEASE:
+		member->reserved = false;
+		return OUTCOME_GOOD;
+	default:
+		return OUTCOME_GOOD;
+	}
+}
+
+static enum session_outcome
+taken(struct iscsi_member *member)
+{
+	switch ((int)member->state) {
+	case SESSION_READY:	/* READ RESERVATION will tell by whom */
+		return OUTCOME_GOOD;
+	case SESSION_REGISTER:
+	case SESSION_PREEMPT:
+	case SESSION_RESERVE:
+		return OUTCOME_CONFLICT;
+	case SESSION_OPEN:
+		return bad(member, -EACCES, "another gateway took the reservation");
+	default:
+		return bad(member, -EBUSY, "in use by another initiator: %s met a reservation conflict",
+			   session_state_name(member->state));
+	}
+}
+
+/* LIO takes a key (or its removal) and then says 2/0800 if it can't write its file of reservations,
+ * because the directory is not there (run: 6.1, on Debian nothing makes it).  The key is in force all
+ * the same; where it is not, RESERVE says so.
+ */
+static bool
+key_is_in_force_but_not_filed(const struct iscsi_member *member)
+{
+	const struct scsi_sense *sense = &member->request.task.sense;
+
+	return (member->state == SESSION_REGISTER || member->state == SESSION_UNREGISTER) &&
+	       member->step_status == SCSI_STATUS_CHECK_CONDITION &&
+	       sense->key == SCSI_SENSE_NOT_READY && sense->ascq == 0x0800;
+}
+
+static enum session_outcome
+judge_step(struct iscsi_member *member)
+{
+	enum scsi_verdict verdict = scsi_judge(&member->request.task, member->step_status);
+	char text[128];
+
+	if (key_is_in_force_but_not_filed(member))
+		verdict = SCSI_OK;
+	cache_note(member, &member->request.task, member->step_status, false);
+	scsi_describe(&member->request.task, member->step_status, text, sizeof(text));
+	switch (verdict) {
+	case SCSI_OK:
+		return absorb_answer(member);
+	case SCSI_TAKEN:
+		if (member->step_status == SCSI_STATUS_CHECK_CONDITION && member->state != SESSION_OPEN)
+			return OUTCOME_REPEAT;	/* a unit attention of before */
+		return taken(member);
+	case SCSI_WAS_RESET:
+		if (member->state == SESSION_OPEN)
+			return bad(member, -ECONNRESET,
+				   "the device was reset, by another initiator or by power");
+		return OUTCOME_REPEAT;
+	case SCSI_BROKEN_WORD:
+		if (member->state == SESSION_OPEN)
+			return bad(member, -ECONNRESET, "a write failed that it had acknowledged (deferred error)");
+		return OUTCOME_REPEAT;
+	case SCSI_ATTENTION:
+		if (member->state == SESSION_OPEN)
+			attention_note(member, &member->request.task);
+		else if (member->state > SESSION_MODE && !session_on_the_way_back(member->state))
+			mode_note(member, &member->request.task);
+		return OUTCOME_REPEAT;
+	case SCSI_ABORTED:
+		return OUTCOME_REPEAT;
+	case SCSI_LATER:
+		snprintf(member->final_reason, sizeof(member->final_reason), "%s", text);
+		return OUTCOME_LATER;
+	case SCSI_UNSUPPORTED:
+		if (member->state == SESSION_PREEMPT && !member->preempt_only) {
+			member->preempt_only = true;	/* LOGICAL UNIT RESET follows, and aborts */
+			return OUTCOME_REPEAT;
+		}
+		bad(member, -EINVAL, "the target refuses %s: %s", session_state_name(member->state), text);
+		return OUTCOME_UNSUPPORTED;
+	case SCSI_NO_LUN:
+		return bad(member, -EINVAL, "the target has no LUN %u", member->options.address.lun);
+	case SCSI_MEDIUM_ERROR:
+	case SCSI_PROTECTED:
+	case SCSI_REFUSED:
+	case SCSI_LOST:
+		break;
+	}
+	return bad(member, -EINVAL, "%s failed: %s", session_state_name(member->state), text);
+}
+
+enum session_outcome
+session_absorb(struct iscsi_member *member)
+{
+	switch ((int)member->state) {
+	case SESSION_CONNECT:
+	case SESSION_LOGIN:
+	case SESSION_LOGOUT:
+		return OUTCOME_GOOD;	/* what fails here breaks the session before */
+	case SESSION_RESET:
+		return absorb_reset(member);
+	default:
+		return judge_step(member);
+	}
+}

@@ -1,0 +1,447 @@
+/* backend/backend.c - a member over iSCSI: the interface, events and the socket.
+ *
+ *      ops (engine)                    reactor                       driver
+ *   open submit divert          on_fd: libiscsi until it is      tick: timers, then opened/done/closed
+ *   close release               logged in, then receive()        send: commands -> connection -> socket
+ *            |                            |                                 ^
+ *            `--------- notes ------------'                                 |
+ *                         `-------------------- delivered by ---------------'
+ */
+#include "internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+static struct iscsi_member *
+member_of(struct backend *backend)
+{
+	return (struct iscsi_member *)backend;
+}
+
+static void
+on_wake(struct reactor_message *message)
+{
+	struct member_wake *wake = (struct member_wake *)message;
+
+	wake->posted = false;
+	if (wake->member == NULL)
+		free(wake);
+}
+
+void
+member_wake_up(struct iscsi_member *member)
+{
+	if (member->wake->posted)
+		return;
+	member->wake->posted = true;
+	reactor_post(member->reactor, &member->wake->message);
+}
+
+void
+member_break(struct iscsi_member *member, int error, const char *format, ...)
+{
+	va_list arguments;
+
+	if (member->dropping || member->broken_error != 0)
+		return;		/* the first cause counts */
+	member->broken_error = error;
+	va_start(arguments, format);
+	vsnprintf(member->broken_reason, sizeof(member->broken_reason), format, arguments);
+	va_end(arguments);
+	io_doubt_flushes(member);
+	member_wake_up(member);
+}
+
+void
+member_progress(struct iscsi_member *member)
+{
+	member->progress_ms = member->now_ms;
+}
+
+/* Whatever the session is made of just now. */
+void
+member_disconnect(struct iscsi_member *member)
+{
+	if (member->fd_events != 0)
+		reactor_watch(member->reactor, member->fd, 0, NULL, NULL);
+	member->dropping = true;
+	if (member->context != NULL)
+		iscsi_destroy_context(member->context);
+	if (member->connection != NULL)
+		iscsi_connection_destroy(member->connection);
+	member->dropping = false;
+	member->context = NULL;
+	member->connection = NULL;
+	member->fd = -1;
+	member->fd_events = 0;
+	member->step_pending = false;
+	member->step_done = false;
+	member->broken_error = 0;
+}
+
+void
+member_drop(struct iscsi_member *member, int error, const char *reason)
+{
+	if (member->state == SESSION_CLOSED)
+		return;
+	if (error != -ECANCELED)
+		member->path = (member->path + 1) % member->backend.paths;
+	/* First: reason may be text that is cleared below. */
+	snprintf(member->closed_reason, sizeof(member->closed_reason), "%s", reason);
+	member->closed_error = error;
+	member->closed_pending = true;
+	member->opened_pending = false;
+	member->state = SESSION_CLOSED;
+	if (member->resolution != NULL)
+		resolver_abandon(member->resolution);
+	member->resolution = NULL;
+	member_disconnect(member);
+	io_fail_all(member);
+	member_wake_up(member);
+}
+
+/* The socket */
+
+static void on_fd(void *owner, uint32_t events);
+
+static void
+watch_socket(struct iscsi_member *member, int fd, uint32_t wanted)
+{
+	int error;
+
+	if (wanted == member->fd_events && fd == member->fd)
+		return;
+	member->fd = fd;
+	error = reactor_watch(member->reactor, fd, wanted, on_fd, member);
+	if (error != 0)
+		member_break(member, error, "its socket can't be watched: %s", strerror(-error));
+	else
+		member->fd_events = wanted;
+}
+
+static void
+update_events(struct iscsi_member *member)
+{
+	static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT, "libiscsi speaks poll(2)");
+	if (member->connection != NULL) {
+		bool more = iscsi_connection_wants_to_send(member->connection);
+
+		watch_socket(member, member->fd, EPOLLIN | (more ? EPOLLOUT : 0));
+	} else if (member->context != NULL) {
+		int fd = iscsi_get_fd(member->context);
+		uint32_t wanted = (uint32_t)iscsi_which_events(member->context);
+
+		if (fd < 0 || wanted == 0)
+			member_break(member, -ECONNRESET, "the connection ended");
+		else
+			watch_socket(member, fd, wanted);
+	}
+}
+
+void
+member_flush(struct iscsi_member *member)
+{
+	int error;
+
+	if (member->connection == NULL || member->broken_error != 0)
+		return;
+	error = iscsi_connection_flush(member->connection);
+	if (error != 0)
+		member_break(member, error, "%s", iscsi_connection_fault(member->connection));
+}
+
+static void
+service_login(struct iscsi_member *member, uint32_t events)
+{
+	int result = iscsi_login_service(member->context, (int)events, &member->login);
+
+	if (result == -EPROTO)
+		member_break(member, -EPROTO, "the target's answers to the login could not be followed");
+	else if (result != 0)
+		member_break(member, -ECONNRESET, "the connection ended during %s",
+			     session_state_name(member->state));
+}
+
+/* What an open session has to send now waits for backend_iscsi_send(), so that it goes with what the engine
+ * makes of the answers. */
+static void
+service_connection(struct iscsi_member *member, uint32_t events)
+{
+	int error = 0;
+
+	if (events & EPOLLIN)
+		error = iscsi_connection_receive(member->connection);
+	if (error != 0)
+		member_break(member, error, "%s", iscsi_connection_fault(member->connection));
+	else if (events & EPOLLOUT)
+		member_flush(member);
+}
+
+static void
+service(struct iscsi_member *member, uint32_t events)
+{
+	if (member->connection != NULL)
+		service_connection(member, events);
+	else
+		service_login(member, events);
+	session_advance(member);
+	if (member->state != SESSION_OPEN)
+		member_flush(member);
+	update_events(member);
+}
+
+static void
+socket_failed(struct iscsi_member *member, uint32_t events)
+{
+	enum session_state state = member->state;
+	int error = 0;
+	socklen_t size = sizeof(error);
+
+	if (getsockopt(member->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+		error = errno;
+	if (error == 0)
+		error = ECONNRESET;
+	if (member->state == SESSION_CONNECT) {
+		session_connect_failed(member, -error);
+		update_events(member);
+		return;
+	}
+	if (events & EPOLLIN)	/* its last words, perhaps why it refuses the login */
+		service(member, EPOLLIN);
+	if (member->state != state)
+		return;
+	member_break(member, -error, "the connection ended: %s", strerror(error));
+	session_advance(member);
+}
+
+static void
+on_fd(void *owner, uint32_t events)
+{
+	struct iscsi_member *member = owner;
+
+	member->now_ms = reactor_now_ms(member->reactor);
+	if (member->state == SESSION_OPEN)
+		watch_pause(member);
+	if (events & (EPOLLERR | EPOLLHUP))
+		socket_failed(member, events);
+	else
+		service(member, events & (EPOLLIN | EPOLLOUT));
+}
+
+void
+backend_iscsi_send(struct backend *backend)
+{
+	struct iscsi_member *member = member_of(backend);
+
+	if (member->connection == NULL)
+		return;
+	if (member->state == SESSION_OPEN && !member->opened_pending && !io_idle(member)) {
+		member->now_ms = reactor_now_ms(member->reactor);
+		io_pump(member);
+	}
+	member_flush(member);
+	if (member->broken_error != 0)
+		session_advance(member);
+	update_events(member);
+}
+
+/* Timers */
+
+static void
+deliver_done(struct iscsi_member *member)
+{
+	struct backend_io *io = member->done.head;
+
+	member->done.head = NULL;	/* what is submitted meanwhile waits for the next turn */
+	while (io != NULL) {
+		struct backend_io *next = io->next;
+
+		io->done(io);
+		io = next;
+	}
+}
+
+static void
+deliver(struct iscsi_member *member)
+{
+	const struct backend *backend = &member->backend;
+
+	if (member->opened_pending) {
+		member->opened_pending = false;
+		member->cache_kept = true;	/* from here on, for the next */
+		backend->events->opened(backend->events_owner, &member->identity);
+	}
+	deliver_done(member);
+	if (member->closed_pending && member->done.head == NULL) {
+		char reason[REASON_MAX];
+
+		/* The callback may open again. */
+		member->closed_pending = false;
+		memcpy(reason, member->closed_reason, sizeof(reason));
+		backend->events->closed(backend->events_owner, member->closed_error, reason);
+	}
+}
+
+static uint64_t
+wake_ms(const struct iscsi_member *member)
+{
+	uint64_t wake = session_wake_ms(member);
+	uint64_t repeat = io_repeat_ms(member);
+
+	if (member->opened_pending || member->closed_pending || member->done.head != NULL ||
+	    member->broken_error != 0)
+		return member->now_ms;
+	/* Also without commands: this answer is given before the engine submits more. */
+	if (member->state == SESSION_OPEN && member->now_ms + watch_interval_ms(member) < wake)
+		wake = member->now_ms + watch_interval_ms(member);
+	return repeat < wake ? repeat : wake;
+}
+
+uint64_t
+backend_iscsi_tick(struct backend *backend, uint64_t now_ms)
+{
+	struct iscsi_member *member = member_of(backend);
+
+	member->now_ms = now_ms;
+	if (member->broken_error != 0)
+		session_advance(member);
+	session_tick(member);
+	if (member->state == SESSION_OPEN && !member->opened_pending)
+		watch_session(member);
+	if (member->state != SESSION_OPEN || member->step_pending)
+		member_flush(member);	/* what the timers sent; the rest is backend_iscsi_send()'s */
+	update_events(member);
+	deliver(member);
+	return wake_ms(member);
+}
+
+/* The engine's calls */
+
+static void
+op_open(struct backend *backend)
+{
+	struct iscsi_member *member = member_of(backend);
+
+	assert(member->state == SESSION_CLOSED && !member->closed_pending);
+	member->now_ms = reactor_now_ms(member->reactor);
+	session_start(member);
+	update_events(member);
+	member_wake_up(member);
+}
+
+static void
+op_submit(struct backend *backend, struct backend_io *io)
+{
+	io_submit(member_of(backend), io);
+}
+
+static void
+op_divert(struct backend *backend, struct backend_io *io)
+{
+	io_divert(member_of(backend), io);
+}
+
+static void
+op_close(struct backend *backend)
+{
+	struct iscsi_member *member = member_of(backend);
+
+	member->now_ms = reactor_now_ms(member->reactor);
+	member_drop(member, -ECANCELED, "closed");
+}
+
+static void
+op_release(struct backend *backend)
+{
+	struct iscsi_member *member = member_of(backend);
+
+	member->now_ms = reactor_now_ms(member->reactor);
+	if (member->state == SESSION_OPEN || session_may_reserve(member->state)) {
+		member->opened_pending = false;
+		session_release(member);
+		member_wake_up(member);
+	} else if (!session_on_the_way_back(member->state)) {
+		member_drop(member, -ECANCELED, "closed");
+	}
+}
+
+static const struct backend_ops ops = {
+	.open = op_open,
+	.submit = op_submit,
+	.divert = op_divert,
+	.close = op_close,
+	.release = op_release,
+};
+
+struct backend *
+backend_iscsi_create(struct reactor *reactor, const struct backend_iscsi_options *options)
+{
+	struct iscsi_member *member = calloc(1, sizeof(*member));
+
+	if (member == NULL)
+		return NULL;
+	member->wake = calloc(1, sizeof(*member->wake));
+	if (member->wake == NULL) {
+		free(member);
+		return NULL;
+	}
+	member->wake->message.fn = on_wake;
+	member->wake->member = member;
+	member->reactor = reactor;
+	member->options = *options;
+	member->fd = -1;
+	member->now_ms = reactor_now_ms(member->reactor);
+	if (options->take_over_ms > 0)
+		member->take_over_until_ms = member->now_ms + options->take_over_ms;
+	member_address_format(&options->address, member->label);
+	member->backend.ops = &ops;
+	member->backend.label = member->label;
+	member->backend.paths = 1 + options->more_portals_count;
+	io_create(member);
+	return &member->backend;
+}
+
+void
+backend_iscsi_end_take_over(struct backend *backend)
+{
+	member_of(backend)->take_over_until_ms = 0;
+}
+
+void
+backend_iscsi_adjust(struct backend *backend, const struct backend_iscsi_options *options)
+{
+	struct iscsi_member *member = member_of(backend);
+
+	member->options.deadline_ms = options->deadline_ms;
+	member->options.connect_ms = options->connect_ms;
+	member->options.header_digest = options->header_digest;
+	member->options.credentials = options->credentials;
+	memcpy(member->options.more_portals, options->more_portals, sizeof(options->more_portals));
+	member->options.more_portals_count = options->more_portals_count;
+	member->backend.paths = 1 + options->more_portals_count;
+	if (member->path >= member->backend.paths)
+		member->path = 0;
+}
+
+void
+backend_iscsi_destroy(struct backend *backend)
+{
+	struct iscsi_member *member = member_of(backend);
+
+	if (member == NULL)
+		return;
+	assert(member->state == SESSION_CLOSED && member->done.head == NULL);
+	if (member->wake->posted)
+		member->wake->member = NULL;
+	else
+		free(member->wake);
+	explicit_bzero(&member->options.credentials, sizeof(member->options.credentials));
+	free(member);
+}

@@ -1,0 +1,610 @@
+/* backend/session.c - from nothing to a session that is fit for use, fenced and reserved.
+ *
+ *   RESOLVE -> CONNECT -> LOGIN -> INQUIRY -> READY -> CAPACITY_16 -> LIMITS (-> PROVISIONING) -> HOLDER
+ *      ^______redirection____/                          `-> CAPACITY_10 -^        |
+ *                                                             (nobody, or we) v
+ *   OPEN <- (CONFIRM <-) MODE <- SETTLE <- RESET <- RESERVE <- (PREEMPT, to take over) <- REGISTER
+ *                                            ^         `-> OUTCOME (refused: who holds it?)
+ *                                            `---- no reservation wanted, or unknown to the target
+ *
+ *   RELEASE -> UNREGISTER -> LOGOUT -> closed        the way back, bounded by BACKEND_RELEASE_MS
+ *
+ * session_next() (states.c) says what follows, enter() does what a state does,
+ * session_absorb() (answers.c) reads its answer.
+ *
+ * The order is chosen so that nothing another gateway does is disturbed before we know that it is
+ * not there: everything up to RESERVE only looks, and RESERVE is where the target decides between two
+ * gateways that start at the same moment.  Only then comes LOGICAL UNIT RESET, which would abort the
+ * other one's I/O.  It is the fence (DESIGN, rule 3): a write of an earlier session that the
+ * target still holds is gone or finished when the reset is answered.  INQUIRY is first
+ * because a tape, or a missing LUN, need not be waited for; MODE SENSE is last because another
+ * one's reservation forbids it, even where it is only ours from before a crash.  CONFIRM reads the
+ * reservation once more: a device that lost power since may tell it by the unit attention that our own reset gives.
+ *
+ * Another gateway's reservation is preempted at the start only.  Whoever finds one later lost the member to it, perhaps
+ * by standing still, and would else take it back: two gateways that take turns.
+ *
+ * Some targets (tgt) know a registered initiator by its session, not by its ISID.  After a crash of
+ * ours the dead session holds the reservation with our key, RESERVE is refused, and it is
+ * preempted like a foreign one.  So one gateway has one session with each member and key.
+ */
+#include "internal.h"
+#include "adapters/base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LATER_PAUSE_MS 200
+#define REPEATS_MAX 64		/* of one state by unit attentions */
+#define REDIRECTS_MAX 3
+
+/* Ends the attempt (or the session) from outside of callbacks.  What was reserved is given back. */
+static void
+fail(struct iscsi_member *member, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void
+fail(struct iscsi_member *member, int error, const char *format, ...)
+{
+	char reason[REASON_MAX];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(reason, sizeof(reason), format, arguments);
+	va_end(arguments);
+	session_leave(member, error, reason);
+}
+
+/* Callbacks: they note, session_advance() acts. */
+
+static void
+note_step(struct iscsi_member *member, int status)
+{
+	member->step_pending = false;
+	if (member->dropping)
+		return;
+	member->step_status = status;
+	member->step_done = true;
+	member_progress(member);
+}
+
+/* At once: what arrived with it, and behind it, is judged by it. */
+static void
+keep_alive_heard(struct iscsi_member *member)
+{
+	const struct scsi_task *task = &member->request.task;
+	const enum scsi_verdict verdict = scsi_judge(task, task->status);
+
+	if (verdict == SCSI_ATTENTION)
+		mode_note(member, task);
+	if (verdict != SCSI_WAS_RESET && verdict != SCSI_BROKEN_WORD)
+		return;
+	cache_note(member, task, task->status, false);
+	member_break(member, -ECONNRESET, verdict == SCSI_BROKEN_WORD ?
+		     "a write failed that it had acknowledged (deferred error)" :
+		     "the device was reset, by another initiator or by power");
+}
+
+static void
+on_step(struct iscsi_task *step)
+{
+	struct iscsi_member *member = (struct iscsi_member *)((char *)step -
+							      offsetof(struct iscsi_member, step));
+
+	note_step(member, member->request.task.status);
+	if (member->state == SESSION_OPEN && !member->dropping)
+		keep_alive_heard(member);
+}
+
+static void
+on_management(void *owner, uint8_t response)
+{
+	struct iscsi_member *member = owner;
+
+	member->step_response = response;
+	note_step(member, SCSI_STATUS_GOOD);
+}
+
+static void
+on_logout(void *owner, uint8_t response)
+{
+	note_step(owner, SCSI_STATUS_GOOD);
+}
+
+static void
+on_login(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	struct iscsi_member *member = private_data;
+	char words[256], text[160];
+
+	member->step_pending = false;
+	if (member->dropping)
+		return;
+	member->step_status = status;
+	member->step_done = true;
+	if (status == SCSI_STATUS_GOOD || status == SCSI_STATUS_REDIRECT)
+		return;
+	iscsi_login_error(context, words, sizeof(words));
+	switch (iscsi_login_judge(words, text, sizeof(text))) {
+	case LOGIN_AUTHENTICATION:
+	case LOGIN_AUTHORIZATION:
+	case LOGIN_REFUSED:
+		member_break(member, -EACCES, "%s", text);
+		return;
+	case LOGIN_NO_TARGET:
+		member_break(member, -EINVAL, "%s", text);
+		return;
+	case LOGIN_TARGET_TROUBLE:
+		member_break(member, -ECONNREFUSED, "%s", text);
+		return;
+	case LOGIN_NETWORK:
+		member_break(member, -ECONNRESET, "%s", text);
+		return;
+	}
+}
+
+static void
+on_connected(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	struct iscsi_member *member = private_data;
+
+	member->step_pending = false;
+	if (member->dropping)
+		return;
+	member->step_status = status;
+	member->step_done = true;	/* a failure has been noticed by the socket's error already */
+}
+
+/* Entering states */
+
+static void enter(struct iscsi_member *member, enum session_state state);
+
+static void
+on_resolved(void *owner, const struct resolved *resolved)
+{
+	struct iscsi_member *member = owner;
+
+	member->now_ms = reactor_now_ms(member->reactor);
+	member->resolution = NULL;
+	if (resolved->error != 0) {
+		fail(member, resolved->error, "%s: %s", member->portal, resolved->text);
+		return;
+	}
+	member->addresses = *resolved;
+	enter(member, SESSION_CONNECT);
+}
+
+static void
+enter_resolve(struct iscsi_member *member)
+{
+	member->address_index = 0;
+	if (resolver_numeric(member->portal, &member->addresses)) {
+		enter(member, SESSION_CONNECT);
+		return;
+	}
+	member->resolution = resolver_start(member->reactor, member->portal, on_resolved, member);
+	if (member->resolution == NULL)
+		fail(member, -EAGAIN, "%s: no thread for the lookup of the name: do the name servers answer?",
+		     member->portal);
+}
+
+static void
+enter_connect(struct iscsi_member *member)
+{
+	int left = member->addresses.count - member->address_index;
+	uint64_t time_left = member->connect_deadline_ms > member->now_ms ?
+			     member->connect_deadline_ms - member->now_ms : 0;
+	const struct backend_iscsi_options *options = &member->options;
+
+	member_disconnect(member);
+	/* One address that swallows everything leaves time for the others. */
+	member->address_deadline_ms = member->now_ms + time_left / (uint64_t)left;
+	iscsi_login_start(&member->login);
+	member->context = iscsi_login_context(options->address.iqn, &options->credentials,
+					      options->isid_qualifier, options->header_digest);
+	if (member->context == NULL) {
+		fail(member, -ENOMEM, "no memory for a session, or no initiator name");
+		return;
+	}
+	errno = 0;
+	if (iscsi_connect_async(member->context, member->addresses.portals[member->address_index],
+				on_connected, member) != 0) {
+		session_connect_failed(member, errno != 0 ? -errno : -ENETUNREACH);
+		return;
+	}
+	member->step_pending = true;
+	member->fd = iscsi_get_fd(member->context);
+}
+
+void
+session_connect_failed(struct iscsi_member *member, int error)
+{
+	if (member->address_index + 1 < member->addresses.count &&
+	    member->now_ms < member->connect_deadline_ms) {
+		member->address_index++;
+		enter(member, SESSION_CONNECT);
+		return;
+	}
+	fail(member, error, "portal %s: %s", member->portal, strerror(-error));
+}
+
+static void
+enter_login(struct iscsi_member *member)
+{
+	if (iscsi_login_async(member->context, on_login, member) != 0)
+		fail(member, -ENOMEM, "the iSCSI library could not send the login");
+	else
+		member->step_pending = true;
+}
+
+/* The login is over: the socket is ours, and libiscsi's context not needed any more. */
+static bool
+take_over(struct iscsi_member *member)
+{
+	int fd;
+
+	if (!member->login.complete) {
+		fail(member, -EPROTO, "the target's answers to the login could not be followed");
+		return false;
+	}
+	fd = iscsi_login_take_socket(member->context);
+	if (fd < 0) {
+		fail(member, fd, "no file descriptor for the session: %s", strerror(-fd));
+		return false;
+	}
+	member_disconnect(member);
+	member->connection = iscsi_connection_create(fd, &member->login);
+	if (member->connection == NULL) {
+		fail(member, -ENOMEM, "no memory for a session");
+		return false;
+	}
+	member->fd = fd;
+	watch_start(member);
+	return true;
+}
+
+static void
+send_request(struct iscsi_member *member)
+{
+	member->step.scsi = &member->request.task;
+	member->step.lun = member->options.address.lun;
+	member->step.data = (struct iscsi_place){ .iov = (const struct iovec *)&member->request.iov };
+	member->step.done = on_step;
+	member->step_pending = true;
+	iscsi_connection_submit(member->connection, &member->step);
+}
+
+static void
+enter_reset(struct iscsi_member *member)
+{
+	member->step_pending = true;
+	iscsi_connection_manage(member->connection, ISCSI_LUN_RESET, member->options.address.lun, NULL,
+				on_management, member);
+}
+
+static void
+enter_logout(struct iscsi_member *member)
+{
+	member->step_pending = true;
+	iscsi_connection_logout(member->connection, on_logout, member);
+}
+
+/* LIO's file backstore with write_back says GOOD to a write with FUA whatever became of it, and tells nobody else of the error then; a
+ * flush tells.  Its INQUIRY does not say which backstore it is.
+ */
+static bool
+fua_is_void(const struct iscsi_member *member)
+{
+	return member->identity.write_cache && strncmp(member->vendor, "LIO-ORG", 7) == 0;
+}
+
+static void
+enter_open(struct iscsi_member *member)
+{
+	member->identity.reservation = member->reserved;
+	member->identity.zero_bytes_max = zero_bytes_max(member);
+	/* It had one: flushes have to be sent. */
+	if (member->backend.writes_lost > 0)
+		member->identity.write_cache = true;
+	if (fua_is_void(member))
+		member->identity.fua = false;
+	member->identity.cache_kept = member->reserved && member->cache_kept;
+	member->write_bytes_max = cut_write_bytes_max(&member->login.negotiated, member->identity.block_bytes);
+	member->idle_since_ms = member->look_ms = member->now_ms;
+	member->take_over_until_ms = 0;
+	if (member->backend.paths > 1)
+		log_line(LOG_INFO, "member %s: session through portal %s", member->label, member->portal);
+	member->opened_pending = true;
+	member_wake_up(member);
+}
+
+/* Everything that is one SCSI command. */
+static void
+enter_command(struct iscsi_member *member, enum session_state state)
+{
+	struct scsi_request *request = &member->request;
+	uint64_t key = member->options.reservation_key;
+
+	switch ((int)state) {
+	case SESSION_INQUIRY:
+		scsi_inquiry(request);
+		break;
+	case SESSION_CAPACITY_16:
+		scsi_read_capacity_16(request);
+		break;
+	case SESSION_CAPACITY_10:
+		scsi_read_capacity_10(request);
+		break;
+	case SESSION_MODE:
+		scsi_mode_sense_caching(request);
+		break;
+	case SESSION_LIMITS:
+		scsi_inquiry_page(request, 0xb0);
+		break;
+	case SESSION_PROVISIONING:
+		scsi_inquiry_page(request, 0xb2);
+		break;
+	case SESSION_HOLDER:
+	case SESSION_OUTCOME:
+	case SESSION_CONFIRM:
+		scsi_read_reservation(request);
+		break;
+	case SESSION_REGISTER:
+		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY, 0, key);
+		break;
+	case SESSION_PREEMPT:
+		scsi_reserve_out(request, member->preempt_only ? SCSI_PERSISTENT_RESERVE_PREEMPT :
+				 SCSI_PERSISTENT_RESERVE_PREEMPT_AND_ABORT, key, member->holder_key);
+		break;
+	case SESSION_RESERVE:
+		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_RESERVE, key, 0);
+		break;
+	case SESSION_RELEASE:
+		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_RELEASE, key, 0);
+		break;
+	case SESSION_UNREGISTER:
+		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER, key, 0);
+		break;
+	default:	/* READY, SETTLE, and the keep-alive */
+		scsi_test_unit_ready(request);
+		break;
+	}
+	send_request(member);
+}
+
+static void
+enter(struct iscsi_member *member, enum session_state state)
+{
+	if (state == SESSION_CLOSED) {	/* logged out */
+		member_drop(member, member->final_error, member->final_reason);
+		return;
+	}
+	if (state != member->state)
+		member->step_repeats = 0;
+	member->state = state;
+	member->step_done = false;
+	switch (state) {
+	case SESSION_RESOLVE:
+		enter_resolve(member);
+		return;
+	case SESSION_CONNECT:
+		enter_connect(member);
+		return;
+	case SESSION_LOGIN:
+		enter_login(member);
+		return;
+	case SESSION_RESET:
+		enter_reset(member);
+		return;
+	case SESSION_OPEN:
+		enter_open(member);
+		return;
+	case SESSION_LOGOUT:
+		enter_logout(member);
+		return;
+	case SESSION_INQUIRY:
+	case SESSION_READY:
+	case SESSION_CAPACITY_16:
+	case SESSION_CAPACITY_10:
+	case SESSION_MODE:
+	case SESSION_LIMITS:
+	case SESSION_PROVISIONING:
+	case SESSION_HOLDER:
+	case SESSION_REGISTER:
+	case SESSION_PREEMPT:
+	case SESSION_RESERVE:
+	case SESSION_OUTCOME:
+	case SESSION_SETTLE:
+	case SESSION_CONFIRM:
+	case SESSION_RELEASE:
+	case SESSION_UNREGISTER:
+		enter_command(member, state);
+		return;
+	case SESSION_CLOSED:
+	case SESSION_FAILED:
+		return;
+	}
+}
+
+static void
+redirect(struct iscsi_member *member)
+{
+	const char *address = iscsi_get_target_address(member->context);
+	char *group;
+
+	if (++member->redirects > REDIRECTS_MAX) {
+		fail(member, -ECONNREFUSED, "the target sends us from portal to portal");
+		return;
+	}
+	snprintf(member->portal, sizeof(member->portal), "%s", address ? address : "");
+	group = strchr(member->portal, ',');
+	if (group != NULL)
+		*group = '\0';
+	member_disconnect(member);
+	enter(member, SESSION_RESOLVE);
+}
+
+/* What is under way ends first, and what the engine has handed over is sent yet: dropped, the reservation would stay. */
+static void
+leave_when_idle(struct iscsi_member *member)
+{
+	if (member->leaving && (member->state == SESSION_OPEN || session_may_reserve(member->state)) &&
+	    !member->step_pending && io_idle(member))
+		session_leave(member, -ECANCELED, "closed");
+}
+
+static void
+step(struct iscsi_member *member)
+{
+	enum session_outcome outcome;
+	enum session_state next;
+
+	member->step_done = false;
+	if (member->state == SESSION_LOGIN && member->step_status == SCSI_STATUS_REDIRECT) {
+		redirect(member);
+		return;
+	}
+	if (member->state == SESSION_CONNECT && member->step_status != SCSI_STATUS_GOOD) {
+		session_connect_failed(member, -ECONNREFUSED);
+		return;
+	}
+	if (member->state == SESSION_LOGIN && !take_over(member))
+		return;
+	outcome = session_absorb(member);
+	next = session_next(member->state, outcome, &member->facts);
+	if (member->state == SESSION_OPEN && next == SESSION_OPEN) {	/* the keep-alive */
+		leave_when_idle(member);
+		return;
+	}
+	if (member->leaving && session_may_reserve(member->state)) {
+		session_leave(member, -ECANCELED, "closed");
+	} else if (next == SESSION_FAILED) {
+		session_leave(member, member->final_error, member->final_reason);
+	} else if (outcome == OUTCOME_LATER) {
+		member->step_repeat_ms = member->now_ms + LATER_PAUSE_MS;
+	} else if (outcome == OUTCOME_REPEAT && ++member->step_repeats > REPEATS_MAX) {
+		fail(member, -EINVAL, "%s meets one unit attention after another",
+		     session_state_name(member->state));
+	} else {
+		enter(member, next);
+	}
+}
+
+void
+session_advance(struct iscsi_member *member)
+{
+	while ((member->context != NULL || member->connection != NULL) && member->broken_error == 0 &&
+	       member->step_done)
+		step(member);
+	if (member->broken_error != 0)
+		member_drop(member, member->broken_error, member->broken_reason);
+}
+
+void
+session_start(struct iscsi_member *member)
+{
+	member->facts = (struct session_facts){
+		.reservation_wanted = member->options.reservation_key != 0,
+	};
+	member->identity = (struct backend_identity){ .write_cache = true };
+	member->facts.thin = false;
+	member->unmaps = false;
+	member->connect_deadline_ms = member->now_ms + member->options.connect_ms;
+	member->redirects = 0;
+	member->reserved = false;
+	member->leaving = false;
+	member->refusals = 0;
+	member->preempt_only = false;
+	member->flush_sixteen = false;
+	member->step_repeat_ms = 0;
+	member->final_error = 0;
+	member->final_reason[0] = '\0';
+	snprintf(member->portal, sizeof(member->portal), "%s", member->path == 0 ?
+		 member->options.address.portal : member->options.more_portals[member->path - 1]);
+	enter(member, SESSION_RESOLVE);
+}
+
+void
+session_leave(struct iscsi_member *member, int error, const char *reason)
+{
+	bool usable = member->connection != NULL && member->broken_error == 0 && !member->step_pending &&
+		      io_idle(member);	/* else its ios would wait for the way back */
+
+	if (!usable || member->state <= SESSION_LOGIN || session_on_the_way_back(member->state)) {
+		member_drop(member, error, reason);
+		return;
+	}
+	member->final_error = error;
+	if (reason != member->final_reason)
+		snprintf(member->final_reason, sizeof(member->final_reason), "%s", reason);
+	member->step_repeat_ms = 0;
+	if (!member->leaving)	/* else it runs already */
+		member->connect_deadline_ms = member->now_ms + BACKEND_RELEASE_MS;
+	enter(member, member->reserved ? SESSION_RELEASE : SESSION_LOGOUT);
+}
+
+void
+session_release(struct iscsi_member *member)
+{
+	member->leaving = true;
+	member->final_error = -ECANCELED;
+	snprintf(member->final_reason, sizeof(member->final_reason), "closed");
+	member->connect_deadline_ms = member->now_ms + BACKEND_RELEASE_MS;
+	leave_when_idle(member);
+}
+
+void
+session_keep_alive(struct iscsi_member *member)
+{
+	member->step_repeats = 0;
+	member->progress_ms = member->now_ms;
+	enter_command(member, SESSION_OPEN);
+}
+
+/* Under the time limit of connect_deadline_ms. */
+static bool
+in_between(const struct iscsi_member *member)
+{
+	return member->state != SESSION_CLOSED && (member->state != SESSION_OPEN || member->leaving);
+}
+
+uint64_t
+session_wake_ms(const struct iscsi_member *member)
+{
+	uint64_t wake = UINT64_MAX;
+
+	if (in_between(member))
+		wake = member->connect_deadline_ms;
+	if (member->state == SESSION_CONNECT && member->address_deadline_ms < wake)
+		wake = member->address_deadline_ms;
+	if (member->step_repeat_ms != 0 && member->step_repeat_ms < wake)
+		wake = member->step_repeat_ms;
+	return wake;
+}
+
+void
+session_tick(struct iscsi_member *member)
+{
+	leave_when_idle(member);
+	if (!in_between(member))
+		return;
+	if (member->now_ms >= member->connect_deadline_ms) {
+		if (member->leaving || session_on_the_way_back(member->state))
+			member_drop(member, member->final_error, member->final_reason);
+		else if (member->step_repeat_ms != 0)
+			fail(member, -ETIMEDOUT, "not ready within %u ms: %s", member->options.connect_ms,
+			     member->final_reason);
+		else
+			fail(member, -ETIMEDOUT, "portal %s: no answer within %u ms, in %s", member->portal,
+			     member->options.connect_ms, session_state_name(member->state));
+	} else if (member->state == SESSION_CONNECT && member->now_ms >= member->address_deadline_ms) {
+		session_connect_failed(member, -ETIMEDOUT);
+	} else if (member->step_repeat_ms != 0 && member->now_ms >= member->step_repeat_ms) {
+		member->step_repeat_ms = 0;
+		enter_command(member, member->state);
+	}
+}

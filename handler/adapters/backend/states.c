@@ -1,0 +1,139 @@
+/* backend/states.c - the pure half of the session's state machine: which state follows which.
+ * session.c has the picture.
+ */
+#include "internal.h"
+
+const char *
+session_state_name(enum session_state state)
+{
+	static const char *const names[] = {
+		[SESSION_CLOSED] = "closed",
+		[SESSION_RESOLVE] = "the lookup of the portal's name",
+		[SESSION_CONNECT] = "connecting",
+		[SESSION_LOGIN] = "the login",
+		[SESSION_INQUIRY] = "INQUIRY",
+		[SESSION_READY] = "TEST UNIT READY",
+		[SESSION_CAPACITY_16] = "READ CAPACITY(16)",
+		[SESSION_CAPACITY_10] = "READ CAPACITY(10)",
+		[SESSION_MODE] = "MODE SENSE",
+		[SESSION_LIMITS] = "INQUIRY of the block limits",
+		[SESSION_PROVISIONING] = "INQUIRY of the provisioning",
+		[SESSION_HOLDER] = "READ RESERVATION",
+		[SESSION_REGISTER] = "REGISTER of the reservation key",
+		[SESSION_PREEMPT] = "PREEMPT AND ABORT",
+		[SESSION_RESERVE] = "RESERVE",
+		[SESSION_OUTCOME] = "READ RESERVATION",
+		[SESSION_RESET] = "LOGICAL UNIT RESET",
+		[SESSION_SETTLE] = "TEST UNIT READY after the reset",
+		[SESSION_CONFIRM] = "READ RESERVATION",
+		[SESSION_OPEN] = "open",
+		[SESSION_RELEASE] = "RELEASE",
+		[SESSION_UNREGISTER] = "removal of the reservation key",
+		[SESSION_LOGOUT] = "the logout",
+		[SESSION_FAILED] = "failed",
+	};
+
+	return names[state];
+}
+
+static enum session_state
+next_after_good(enum session_state state, const struct session_facts *facts)
+{
+	switch (state) {
+	case SESSION_RESOLVE:
+		return SESSION_CONNECT;
+	case SESSION_CONNECT:
+		return SESSION_LOGIN;
+	case SESSION_LOGIN:
+		return SESSION_INQUIRY;
+	case SESSION_INQUIRY:
+		return SESSION_READY;
+	case SESSION_READY:
+		return SESSION_CAPACITY_16;
+	case SESSION_CAPACITY_16:
+	case SESSION_CAPACITY_10:
+		return SESSION_LIMITS;
+	case SESSION_LIMITS:
+		if (facts->thin)
+			return SESSION_PROVISIONING;
+		/* fall through */
+	case SESSION_PROVISIONING:
+		return facts->reservation_wanted ? SESSION_HOLDER : SESSION_RESET;
+	case SESSION_HOLDER:
+		if (facts->foreign_holder && !facts->take_over)
+			return SESSION_FAILED;
+		return SESSION_REGISTER;
+	case SESSION_REGISTER:
+		return facts->foreign_holder ? SESSION_PREEMPT : SESSION_RESERVE;
+	case SESSION_PREEMPT:
+		return SESSION_RESERVE;
+	case SESSION_RESERVE:
+		return SESSION_RESET;
+	case SESSION_OUTCOME:
+		if (facts->foreign_holder)
+			return SESSION_FAILED;
+		/* Held with our key by a session of ours that is dead: taken from it. */
+		return facts->ours ? SESSION_PREEMPT : SESSION_RESERVE;
+	case SESSION_RESET:
+		return SESSION_SETTLE;
+	case SESSION_SETTLE:
+		return SESSION_MODE;
+	case SESSION_MODE:
+		return facts->reserved ? SESSION_CONFIRM : SESSION_OPEN;
+	case SESSION_CONFIRM:
+		return SESSION_OPEN;
+	case SESSION_RELEASE:
+		return SESSION_UNREGISTER;
+	case SESSION_UNREGISTER:
+		return SESSION_LOGOUT;
+	case SESSION_LOGOUT:
+		return SESSION_CLOSED;
+	case SESSION_OPEN:	/* the keep-alive */
+		return SESSION_OPEN;
+	case SESSION_CLOSED:
+	case SESSION_FAILED:
+		break;
+	}
+	return SESSION_FAILED;
+}
+
+bool
+session_may_reserve(enum session_state state)
+{
+	return state > SESSION_LOGIN && state < SESSION_OPEN;
+}
+
+bool
+session_on_the_way_back(enum session_state state)
+{
+	return state == SESSION_RELEASE || state == SESSION_UNREGISTER || state == SESSION_LOGOUT;
+}
+
+enum session_state
+session_next(enum session_state state, enum session_outcome outcome, const struct session_facts *facts)
+{
+	if (outcome == OUTCOME_REPEAT || outcome == OUTCOME_LATER)
+		return state;
+	if (outcome == OUTCOME_GOOD || session_on_the_way_back(state))
+		return next_after_good(state, facts);	/* the way back stops for nothing */
+	if (outcome == OUTCOME_UNSUPPORTED) {
+		switch ((int)state) {
+		case SESSION_CAPACITY_16:
+			return SESSION_CAPACITY_10;
+		case SESSION_MODE:
+		case SESSION_LIMITS:
+		case SESSION_PROVISIONING:
+			return next_after_good(state, facts);
+		case SESSION_HOLDER:
+		case SESSION_REGISTER:
+		case SESSION_RESERVE:
+			return SESSION_RESET;	/* without one */
+		default:
+			return SESSION_FAILED;
+		}
+	}
+	if (outcome == OUTCOME_CONFLICT && (state == SESSION_REGISTER || state == SESSION_RESERVE ||
+					    state == SESSION_PREEMPT))
+		return SESSION_OUTCOME;
+	return SESSION_FAILED;
+}

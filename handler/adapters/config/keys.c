@@ -1,0 +1,284 @@
+/* config/keys.c - see keys.h. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "keys.h"
+
+#define VOLUME(field) offsetof(struct volume_config, field)
+#define GATEWAY(field) offsetof(struct gateway_config, field)
+
+const struct config_key volume_keys[] = {
+	{ "volume", "uuid", CONFIG_UUID, EFFECT_START, true, false, 0, 0, VOLUME(uuid),
+	  "Of the superblocks; iraid examine MEMBER shows it." },
+	{ "volume", "member", CONFIG_DEVICES, EFFECT_COMMAND, true, false, 2, SLOTS_MAX, 0,
+	  "Members and spares, one a line, in any order: PORTAL/IQN/LUN, port 3260 if absent, IPv6 in brackets, host "
+	  "names allowed; a LUN with several portals: PORTAL,PORTAL/IQN/LUN. Which is which, their superblocks say. "
+	  "iraid replace, add-spare and remove change them." },
+	{ "volume", "initiator", CONFIG_INITIATOR, EFFECT_START, false, false, 0, 0, VOLUME(initiator),
+	  "The name to log in with; the targets' ACLs have it." },
+	{ "volume", "chap_file", CONFIG_PATH, EFFECT_LOGIN, false, true, 0, 0, VOLUME(chap_file),
+	  "Line 1 user, line 2 secret; owned by root, mode 0600. none: log in without CHAP." },
+	{ "volume", "give_up", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, GIVE_UP_SECONDS_MAX, VOLUME(give_up_seconds),
+	  "A member that is silent for so long is left out, if the others suffice." },
+	{ "volume", "grace", CONFIG_MILLISECONDS, EFFECT_NOW, false, true, 0, GRACE_MILLISECONDS_MAX,
+	  VOLUME(grace_milliseconds),
+	  "A member whose target ends the session, as one that is started anew, has so long to take another." },
+	{ "volume", "queue_limit", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, QUEUE_LIMIT_SECONDS_MAX,
+	  VOLUME(queue_limit_seconds), "When too many are silent, I/O waits for so long before it fails." },
+	{ "volume", "assembly_wait", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, ASSEMBLY_WAIT_SECONDS_MAX,
+	  VOLUME(assembly_wait_seconds),
+	  "At the start, wait so long for absent members before going on without them." },
+	{ "volume", "sync_rate_min", CONFIG_RATE, EFFECT_NOW, false, true, SYNC_RATE_LEAST, SYNC_RATE_MOST,
+	  VOLUME(sync_rate_min),
+	  "Resync, rebuild and scrub, bytes of each member a second: so much in any case. iraid set changes it." },
+	{ "volume", "sync_rate_max", CONFIG_RATE, EFFECT_NOW, false, true, SYNC_RATE_LEAST, SYNC_RATE_MOST,
+	  VOLUME(sync_rate_max), "The same, when the volume is idle: at most so much. iraid set changes it." },
+	{ "volume", "hedge", CONFIG_MILLISECONDS, EFFECT_NOW, false, true, 0, HEDGE_MILLISECONDS_MAX,
+	  VOLUME(hedge_milliseconds),
+	  "A read that waits so long for one member is made from the others; 0: never." },
+	{ "volume", "spare_wait", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, SPARE_WAIT_SECONDS_MAX,
+	  VOLUME(spare_wait_seconds),
+	  "A member that fell silent may return for so long before a spare takes its place." },
+	{ "volume", "error_limit", CONFIG_NUMBER, EFFECT_NOW, false, true, 1, ERROR_LIMIT_MAX, VOLUME(error_limit),
+	  "Unreadable sectors that are repaired on a member before it loses its place." },
+	{ "volume", "header_digest", CONFIG_BOOL, EFFECT_LOGIN, false, true, 0, 0, VOLUME(header_digest),
+	  "Ask the targets for a checksum (CRC32C) on iSCSI headers: for networks that flip bits; costs a little "
+	  "speed." },
+	{ "volume", "enabled", CONFIG_BOOL, EFFECT_NOW, false, false, 0, 0, VOLUME(enabled),
+	  "no: iraid-engine --start-all passes it over." },
+};
+const int volume_key_count = sizeof(volume_keys) / sizeof(volume_keys[0]);
+
+const struct config_key gateway_keys[] = {
+	{ "spares", "spare", CONFIG_SPARES, EFFECT_NOW, false, false, 0, SPARE_POOL_MAX, GATEWAY(pool),
+	  "Spares that all volumes share, one a line: DEVICE size=BYTES block=BYTES. iraid add-spare --gateway looks at "
+	  "the LUN and adds it." },
+	{ "notify", "mail", CONFIG_MAILS, EFFECT_UNIT, false, false, 0, GATEWAY_MAILS_MAX, 0,
+	  "Who gets a mail about events, one address a line; sent by /usr/sbin/sendmail." },
+	{ "notify", "command", CONFIG_PATH, EFFECT_UNIT, false, false, 0, 0, GATEWAY(command),
+	  "Program that is run for each event." },
+	{ "notify", "severity", CONFIG_SEVERITY, EFFECT_UNIT, false, false, 0, 0, GATEWAY(severity),
+	  "The least severe events that are told: critical, error, warning, notice or info." },
+	{ "exporter", "address", CONFIG_ADDRESS, EFFECT_UNIT, false, false, 0, 0, GATEWAY(exporter_address),
+	  "Where the Prometheus exporter and the web page listen. They have no login: beyond this machine, put a "
+	  "firewall or a proxy with one in front." },
+	{ "exporter", "port", CONFIG_NUMBER, EFFECT_UNIT, false, false, 1, 65535, GATEWAY(exporter_port),
+	  "Its TCP port." },
+};
+const int gateway_key_count = sizeof(gateway_keys) / sizeof(gateway_keys[0]);
+
+bool
+config_key_repeated(const struct config_key *key)
+{
+	return key->kind == CONFIG_DEVICES || key->kind == CONFIG_SPARES || key->kind == CONFIG_MAILS;
+}
+
+const char *
+config_effect_name(enum config_effect effect)
+{
+	switch (effect) {
+	case EFFECT_NOW:
+		return "reload";
+	case EFFECT_LOGIN:
+		return "reload, next login";
+	case EFFECT_START:
+		return "next start";
+	case EFFECT_COMMAND:
+		return "command";
+	case EFFECT_UNIT:
+		return "restart of the unit";
+	}
+	return "";
+}
+
+/* --- a file's items --- */
+
+/* Two keys of which one is the other misspelt: one letter wrong, missing or too many, or two swapped. */
+static bool
+nearly(const char *a, const char *b)
+{
+	size_t la = strlen(a), lb = strlen(b), head = 0, tail = 0, least = la < lb ? la : lb;
+
+	while (head < least && tolower((unsigned char)a[head]) == tolower((unsigned char)b[head]))
+		head++;
+	while (tail < least - head &&
+	       tolower((unsigned char)a[la - 1 - tail]) == tolower((unsigned char)b[lb - 1 - tail]))
+		tail++;
+	return la - head - tail <= 2 && lb - head - tail <= 2 && head + tail > 1;
+}
+
+static void
+unknown_key(const struct config_item *item, const struct config_sink *sink, bool section_known,
+	    struct config_faults *faults)
+{
+	char remedy[320];
+
+	if (!section_known) {
+		snprintf(remedy, sizeof(remedy), "the sections are %s; iraid.conf(5)", sink->sections);
+		config_fault_add(faults, item->line, item->key, remedy, "section [%.64s] is not known", item->section);
+		return;
+	}
+	snprintf(remedy, sizeof(remedy), "iraid.conf(5) has all keys");
+	for (int t = 0; t < CONFIG_TABLES && sink->tables[t].keys; t++) {
+		for (int i = 0; i < sink->tables[t].count; i++) {
+			if (nearly(item->key, sink->tables[t].keys[i].name))
+				snprintf(remedy, sizeof(remedy), "is it %s?", sink->tables[t].keys[i].name);
+		}
+	}
+	config_fault_add(faults, item->line, item->key, remedy, "there is no such key in [%.64s]", item->section);
+}
+
+static int *
+line_of(const struct config_sink *sink, const struct config_key *key)
+{
+	for (int t = 0; t < CONFIG_TABLES && sink->tables[t].keys; t++) {
+		if (key >= sink->tables[t].keys && key < sink->tables[t].keys + sink->tables[t].count)
+			return &sink->tables[t].lines[key - sink->tables[t].keys];
+	}
+	return NULL;
+}
+
+static bool
+section_known(const struct config_item *item, const struct config_sink *sink)
+{
+	const char *place = strcasestr(sink->sections, item->section);
+
+	return place && place > sink->sections && place[-1] == '[' && place[strlen(item->section)] == ']';
+}
+
+static void
+read_item(const struct config_item *item, const struct config_key *key, void *base, struct config_sink *sink,
+	  struct config_faults *faults)
+{
+	struct config_fault fault = { .line = item->line };
+	int *line = line_of(sink, key);
+	const char *hash = strpbrk(item->value, "#;");
+
+	if (line && *line > 0 && !config_key_repeated(key)) {
+		config_fault_add(faults, item->line, key->name, "take one of them out", "it is there twice, first in line %d",
+				 *line);
+		return;
+	}
+	if (item->value[0] == '\0') {
+		config_fault_add(faults, item->line, key->name, "put # in front to have the default", "it has no value");
+	} else if (hash && hash > item->value && (hash[-1] == ' ' || hash[-1] == '\t')) {
+		config_fault_add(faults, item->line, key->name, "give the comment a line of its own",
+				 "\"%.*s\" is part of the value", config_text_fit(hash, 200), hash);
+	} else if (!config_value_read(key, item->value, base, &fault)) {
+		config_fault_add(faults, item->line, key->name, fault.remedy, "%s", fault.what);
+	}
+	if (line && *line == 0)
+		*line = item->line;
+}
+
+void
+config_items_read(const struct config_text *text, struct config_sink *sink, struct config_faults *faults)
+{
+	for (int i = 0; i < text->count; i++) {
+		const struct config_item *item = &text->items[i];
+		void *base = NULL;
+		const struct config_key *key = sink->find(item, sink->owner, &base);
+		int before = faults->count;
+
+		if (key)
+			read_item(item, key, base, sink, faults);
+		else
+			unknown_key(item, sink, section_known(item, sink), faults);
+		for (int f = before; f < faults->count; f++)
+			snprintf(faults->list[f].section, sizeof(faults->list[f].section), "%s",
+				 key ? key->common && strcasecmp(item->section, "volumes") == 0 ? "volumes" : key->section
+				     : item->section);
+	}
+}
+
+/* --- the table --- */
+
+static const char *
+kind_name(enum config_kind kind)
+{
+	switch (kind) {
+	case CONFIG_UUID:
+		return "uuid";
+	case CONFIG_DEVICES:
+		return "member";
+	case CONFIG_INITIATOR:
+		return "initiator";
+	case CONFIG_PATH:
+		return "path";
+	case CONFIG_SECONDS:
+	case CONFIG_MILLISECONDS:
+		return "time";
+	case CONFIG_RATE:
+		return "rate";
+	case CONFIG_NUMBER:
+		return "number";
+	case CONFIG_BOOL:
+		return "yes or no";
+	case CONFIG_SPARES:
+		return "spare";
+	case CONFIG_MAILS:
+		return "mail address";
+	case CONFIG_SEVERITY:
+		return "severity";
+	case CONFIG_ADDRESS:
+		return "address";
+	}
+	return "";
+}
+
+static json_object *
+bound_json(const struct config_key *key, uint64_t bound)
+{
+	char text[40];
+
+	config_bound_format(key, bound, text, sizeof(text));
+	return key->max == 0 ? NULL : json_object_new_string(text);
+}
+
+static void
+add_key(json_object *list, const char *file, const char *section, const struct config_key *key, const void *defaults)
+{
+	json_object *object = json_object_new_object();
+	char value[CONFIG_VALUE_MAX] = "";
+
+	if (!key->required && !config_key_repeated(key) && key->kind != CONFIG_INITIATOR)
+		config_value_format(key, defaults, value);
+	json_object_object_add(object, "file", json_object_new_string(file));
+	json_object_object_add(object, "section", json_object_new_string(section));
+	json_object_object_add(object, "key", json_object_new_string(key->name));
+	json_object_object_add(object, "type", json_object_new_string(kind_name(key->kind)));
+	json_object_object_add(object, "repeated", json_object_new_boolean(config_key_repeated(key)));
+	json_object_object_add(object, "required", json_object_new_boolean(key->required));
+	json_object_object_add(object, "default", value[0] ? json_object_new_string(value) : NULL);
+	json_object_object_add(object, "min", bound_json(key, key->min));
+	json_object_object_add(object, "max", bound_json(key, key->max));
+	json_object_object_add(object, "applies", json_object_new_string(config_effect_name(key->effect)));
+	json_object_object_add(object, "meaning", json_object_new_string(key->meaning));
+	json_object_array_add(list, object);
+}
+
+json_object *
+config_keys_json(void)
+{
+	struct gateway_file *usual = calloc(1, sizeof(*usual));
+	struct config_faults *faults = calloc(1, sizeof(*faults));
+	json_object *list = json_object_new_array();
+
+	if (usual && faults && gateway_file_parse("", 0, usual, faults) == 0) {
+		for (int i = 0; i < volume_key_count; i++)
+			add_key(list, "volume", "volume", &volume_keys[i], &usual->config.volumes);
+		for (int i = 0; i < volume_key_count; i++) {
+			if (volume_keys[i].common)
+				add_key(list, "gateway", "volumes", &volume_keys[i], &usual->config.volumes);
+		}
+		for (int i = 0; i < gateway_key_count; i++)
+			add_key(list, "gateway", gateway_keys[i].section, &gateway_keys[i], &usual->config);
+		gateway_file_free(usual);
+	}
+	free(faults);
+	free(usual);
+	return list;
+}

@@ -1,0 +1,164 @@
+/* device/discover.c - which targets a portal has, and which LUNs a target. */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TARGETS_MAX 4096
+
+struct discovery {
+	struct admin_target *targets;
+	int count, room;
+};
+
+/* False: no memory. */
+static bool
+add_target(struct discovery *discovery, const char *name)
+{
+	struct admin_target *target;
+
+	if (discovery->count == discovery->room) {
+		int room = discovery->room * 2 + 16;
+		struct admin_target *more = realloc(discovery->targets, (size_t)room * sizeof(*more));
+
+		if (more == NULL)
+			return false;
+		discovery->targets = more;
+		discovery->room = room;
+	}
+	target = &discovery->targets[discovery->count++];
+	memset(target, 0, sizeof(*target));
+	snprintf(target->iqn, sizeof(target->iqn), "%s", name);
+	return true;
+}
+
+static void
+add_portal(struct admin_target *target, const char *address)
+{
+	char *out;
+
+	if (target->portal_count == sizeof(target->portals) / sizeof(target->portals[0]))
+		return;
+	out = target->portals[target->portal_count++];
+	snprintf(out, sizeof(target->portals[0]), "%s", address);
+	out[strcspn(out, ",")] = '\0';	/* the portal group */
+}
+
+static const char *
+value_of(const char *text, const char *key)
+{
+	size_t length = strlen(key);
+
+	return strncmp(text, key, length) == 0 ? text + length : NULL;
+}
+
+/* TargetName, then its addresses, and again.  0, or -errno. */
+static int
+read_targets(struct discovery *discovery, const char *text, size_t length)
+{
+	for (size_t at = 0; at < length; at += strlen(text + at) + 1) {
+		const char *name = value_of(text + at, "TargetName="), *address = value_of(text + at, "TargetAddress=");
+
+		if (name != NULL && discovery->count == TARGETS_MAX)
+			return 0;
+		if (name != NULL && !add_target(discovery, name))
+			return -ENOMEM;
+		if (address != NULL && discovery->count == 0)
+			return -EPROTO;
+		if (address != NULL)
+			add_portal(&discovery->targets[discovery->count - 1], address);
+	}
+	return 0;
+}
+
+static struct admin_result
+discover(struct admin_session *session, struct discovery *discovery)
+{
+	size_t length;
+	char *text;
+	int error = admin_text_ask(session, "SendTargets=All", &text, &length);
+
+	if (error == 0)
+		error = read_targets(discovery, text, length);
+	free(text);
+	switch (error) {
+	case 0:
+		return admin_good();
+	case -ENOMEM:
+		return admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
+	case -EPROTO:
+	case -EMSGSIZE:
+		return admin_failed(ADMIN_LOGIN, "look into the target's log", "portal %s: discovery failed: its answer %s",
+				    session->address.portal, error == -EPROTO ? "makes no sense" : "has no end");
+	default:
+		return admin_ended(session, error, "the discovery");
+	}
+}
+
+struct admin_result
+admin_discover(const char *portal, const struct iscsi_credentials *credentials, uint32_t timeout_ms,
+	       struct admin_target **out, int *count)
+{
+	struct discovery discovery = { .targets = NULL };
+	struct admin_session *session;
+	struct sigpipe_guard guard;
+	struct admin_result result;
+
+	*out = NULL;
+	*count = 0;
+	sigpipe_begin(&guard);
+	result = admin_connect(portal, NULL, 0, credentials, timeout_ms, &session);
+	if (result.error == ADMIN_OK) {
+		result = discover(session, &discovery);
+		admin_close(session);
+	}
+	sigpipe_end(&guard);
+	if (result.error != ADMIN_OK) {
+		free(discovery.targets);
+		return result;
+	}
+	*out = discovery.targets;
+	*count = discovery.count;
+	return result;
+}
+
+static struct admin_result
+report_luns(struct admin_session *session, unsigned int *luns, int max, int *count)
+{
+	char label[MEMBER_ADDRESS_MAX], text[128];
+	enum scsi_verdict verdict;
+	struct admin_result result;
+
+	scsi_report_luns(&session->request);
+	result = admin_run(session, 0, "REPORT LUNS", &verdict);
+	if (result.error != ADMIN_OK)
+		return result;
+	*count = verdict == SCSI_OK ? scsi_parse_luns(&session->request, luns, max) : -1;
+	if (*count >= 0)
+		return result;
+	*count = 0;
+	scsi_describe(&session->request.task, session->status, text, sizeof(text));
+	return admin_failed(ADMIN_IO, "look into the target's log", "%s: REPORT LUNS failed: %s",
+			    admin_label(session, label), text);
+}
+
+struct admin_result
+admin_luns(const struct member_address *target, const struct iscsi_credentials *credentials,
+	   uint32_t timeout_ms, unsigned int *luns, int max, int *count)
+{
+	struct admin_session *session;
+	struct sigpipe_guard guard;
+	struct admin_result result;
+
+	*count = 0;
+	sigpipe_begin(&guard);
+	result = admin_connect(target->portal, target->iqn, 0, credentials, timeout_ms, &session);
+	if (result.error == ADMIN_OK) {
+		result = report_luns(session, luns, max, count);
+		admin_close(session);
+	}
+	sigpipe_end(&guard);
+	return result;
+}

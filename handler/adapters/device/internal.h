@@ -1,0 +1,73 @@
+/* device/internal.h - what the files of iscsi_admin share.
+ *
+ *   session.c              a blocking session: connect, log in, run a command, within a time limit
+ *   device.c               inspect, read, write
+ *   discover.c             SendTargets, REPORT LUNS
+ *   signature.c            what libblkid finds on the LUN
+ */
+#ifndef IRAID_ISCSI_ADMIN_PRIVATE_H
+#define IRAID_ISCSI_ADMIN_PRIVATE_H
+
+#include <signal.h>
+#include "device.h"
+#include "adapters/base/reactor.h"
+#include "adapters/iscsi/connection.h"
+#include "adapters/iscsi/login.h"
+#include "adapters/iscsi/scsi.h"
+
+struct admin_session {
+	struct iscsi_context *context;	/* until it is logged in */
+	struct iscsi_connection *connection;	/* of a normal session, from then on */
+	int fd;				/* the connection's; of a discovery session our own; -1: none yet */
+	struct iscsi_task task;		/* the one under way */
+	struct member_address address;	/* iqn empty: a discovery session */
+	struct iscsi_credentials credentials;	/* without the secret */
+	bool chap;
+	uint32_t timeout_ms;
+	uint64_t deadline_ms;		/* of the call under way */
+	struct iscsi_login login;
+	struct admin_device device;
+	bool ten_byte_commands;
+	uint32_t transfer_bytes_max, write_bytes_max;
+	/* the command under way */
+	bool logging_in, done, broken;
+	int status;
+	char words[256];		/* libiscsi's, of a failed login */
+	struct scsi_request request;
+};
+
+/* SIGPIPE is blocked in this thread from begin to end, and none is left behind: libiscsi, while it logs
+ * in, writes to sockets that the peer may have closed. */
+struct sigpipe_guard {
+	sigset_t before;
+	bool was_pending;
+};
+void sigpipe_begin(struct sigpipe_guard *guard);
+void sigpipe_end(const struct sigpipe_guard *guard);
+
+/* Connected and logged in, nothing else.  iqn NULL: discovery.  *out is set on ADMIN_OK only. */
+struct admin_result admin_connect(const char *portal, const char *iqn, unsigned int lun,
+				  const struct iscsi_credentials *credentials, uint32_t timeout_ms,
+				  struct admin_session **out);
+/* Start the time limit of a public call on a session. */
+void admin_start_clock(struct admin_session *session);
+/* Run session->request.  Unit attentions are repeated, and NOT READY and BUSY until the time is
+ * over.  ADMIN_OK: the target answered, *verdict says what; else the session is of no use any more. */
+struct admin_result admin_run(struct admin_session *session, unsigned int lun, const char *name,
+			      enum scsi_verdict *verdict);
+/* The same for a task of the caller's, with iovecs set. */
+struct admin_result admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun,
+				   const char *name, enum scsi_verdict *verdict);
+/* Frees the session with whatever it is made of. */
+void admin_free(struct admin_session *session);
+/* Waits until session->done. */
+struct admin_result admin_wait(struct admin_session *session, const char *name);
+/* Of a discovery session.  -errno: it is of no use any more.  *text is malloc'ed, and has a zero behind its length. */
+int admin_text_ask(struct admin_session *session, const char *question, char **text, size_t *length);
+void admin_text_logout(struct admin_session *session);
+/* What became of the session: error as of a socket. */
+struct admin_result admin_ended(const struct admin_session *session, int error, const char *name);
+/* "127.0.0.1:3260/iqn.../0", without LUN for discovery */
+const char *admin_label(const struct admin_session *session, char out[MEMBER_ADDRESS_MAX]);
+
+#endif

@@ -1,0 +1,532 @@
+/* device/session.c - a blocking session with a time limit: libiscsi logs in; what follows the login is
+ * iscsi_connection's, and iscsi_admin_text's where it is a discovery.
+ *
+ * libiscsi's own blocking calls have no limit that holds during connect and login, so this has
+ * its own loop around poll().  Callbacks only note; contexts are destroyed outside of them.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "adapters/base/resolver.h"
+
+#define LATER_PAUSE_MS 200
+#define REPEATS_MAX 64
+#define REDIRECTS_MAX 3
+#define COMMAND_BYTES_MAX (1u << 20)
+
+void
+sigpipe_begin(struct sigpipe_guard *guard)
+{
+	sigset_t pipe, pending;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	sigpending(&pending);
+	guard->was_pending = sigismember(&pending, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipe, &guard->before);
+}
+
+void
+sigpipe_end(const struct sigpipe_guard *guard)
+{
+	static const struct timespec now = { 0 };
+	sigset_t pipe;
+	int saved = errno;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	if (!guard->was_pending) {
+		while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
+			;
+	}
+	pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+	errno = saved;
+}
+
+struct admin_result
+admin_good(void)
+{
+	return (struct admin_result){ .error = ADMIN_OK };
+}
+
+struct admin_result
+admin_failed(enum admin_error error, const char *remedy, const char *format, ...)
+{
+	struct admin_result result = { .error = error };
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(result.message, sizeof(result.message), format, arguments);
+	va_end(arguments);
+	snprintf(result.remedy, sizeof(result.remedy), "%s", remedy);
+	return result;
+}
+
+const char *
+admin_label(const struct admin_session *session, char out[MEMBER_ADDRESS_MAX])
+{
+	if (session->address.iqn[0] == '\0')
+		snprintf(out, MEMBER_ADDRESS_MAX, "portal %s", session->address.portal);
+	else
+		member_address_format(&session->address, out);
+	return out;
+}
+
+static struct admin_result
+timed_out(const struct admin_session *session, const char *name)
+{
+	char label[MEMBER_ADDRESS_MAX];
+
+	return admin_failed(ADMIN_UNREACHABLE,
+			    "is the address right, does the target still answer, and does no firewall drop packets?",
+			    "%s: no answer within %u ms, in %s", admin_label(session, label),
+			    session->timeout_ms, name);
+}
+
+static struct admin_result
+disconnected(const struct admin_session *session, const char *name)
+{
+	char label[MEMBER_ADDRESS_MAX];
+
+	return admin_failed(ADMIN_UNREACHABLE, "look into the target's log; is it shutting down?",
+			    "%s: the connection ended during %s", admin_label(session, label), name);
+}
+
+static struct admin_result
+no_connection(const struct admin_session *session, int error)
+{
+	const char *remedy = "is the network up, and is there a route to the target?";
+
+	if (error == ECONNREFUSED)
+		remedy = "is the target running, and does it listen on this port? ('ss -ltn' on the target)";
+	else if (error == ETIMEDOUT)
+		remedy = "is the address right, is the target up, and does no firewall drop packets?";
+	return admin_failed(ADMIN_UNREACHABLE, remedy, "portal %s: %s", session->address.portal,
+			    error == ECONNREFUSED ? "connection refused" : strerror(error));
+}
+
+struct admin_result
+admin_ended(const struct admin_session *session, int error, const char *name)
+{
+	return error == -ETIMEDOUT ? timed_out(session, name) : disconnected(session, name);
+}
+
+void
+admin_start_clock(struct admin_session *session)
+{
+	session->deadline_ms = monotonic_ms() + session->timeout_ms;
+}
+
+static int
+service(struct admin_session *session, int events)
+{
+	int result;
+
+	if (session->connection != NULL)
+		return iscsi_connection_receive(session->connection);
+	result = session->logging_in ? iscsi_login_service(session->context, events, &session->login) :
+		 iscsi_service(session->context, events);
+	return result == 0 || session->done ? 0 : -ECONNRESET;
+}
+
+static int
+watched(struct admin_session *session, struct pollfd *pollfd)
+{
+	int error;
+
+	if (session->connection == NULL) {
+		pollfd->fd = iscsi_get_fd(session->context);
+		pollfd->events = (short)iscsi_which_events(session->context);
+		return pollfd->fd < 0 ? -ECONNRESET : 0;
+	}
+	error = iscsi_connection_flush(session->connection);
+	pollfd->fd = session->fd;
+	pollfd->events = POLLIN | (iscsi_connection_wants_to_send(session->connection) ? POLLOUT : 0);
+	return error;
+}
+
+/* One wait and one service.  0; -ETIMEDOUT; -errno of the socket while it connects; -ECONNRESET. */
+static int
+turn(struct admin_session *session)
+{
+	struct pollfd pollfd = { 0 };
+	uint64_t now = monotonic_ms();
+	int error, result;
+	socklen_t size = sizeof(error);
+
+	if (now >= session->deadline_ms)
+		return -ETIMEDOUT;
+	error = watched(session, &pollfd);
+	if (error != 0)
+		return error;
+	result = poll(&pollfd, 1, (int)(session->deadline_ms - now));
+	if (result < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (result == 0)
+		return -ETIMEDOUT;
+	if (pollfd.revents & (POLLERR | POLLHUP)) {
+		getsockopt(pollfd.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+		/* What it said before it went away may be the reason. */
+		if (!(pollfd.revents & POLLIN))
+			return error != 0 ? -error : -ECONNRESET;
+		pollfd.revents = POLLIN;
+	}
+	return service(session, pollfd.revents);
+}
+
+struct admin_result
+admin_wait(struct admin_session *session, const char *name)
+{
+	while (!session->done) {
+		int error = turn(session);
+
+		if (error == 0)
+			continue;
+		session->broken = true;
+		return admin_ended(session, error, name);
+	}
+	return admin_good();
+}
+
+static void
+on_done(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	struct admin_session *session = private_data;
+
+	session->status = status;
+	session->done = true;
+}
+
+static void
+on_login(struct iscsi_context *context, int status, void *data, void *private_data)
+{
+	struct admin_session *session = private_data;
+
+	iscsi_login_error(context, session->words, sizeof(session->words));
+	on_done(context, status, data, private_data);
+}
+
+static struct admin_result
+login_refused(const struct admin_session *session)
+{
+	char text[160], label[MEMBER_ADDRESS_MAX], remedy[512];
+	const char *initiator = session->credentials.initiator;
+
+	switch (iscsi_login_judge(session->words, text, sizeof(text))) {
+	case LOGIN_AUTHENTICATION:
+		snprintf(remedy, sizeof(remedy), session->chap ?
+			 "compare user and secret in the CHAP file with the account on the target (user \"%s\")" :
+			 "the target wants CHAP: give a file with user and secret (--chap-file)%.0s",
+			 session->credentials.user);
+		break;
+	case LOGIN_AUTHORIZATION:
+		snprintf(remedy, sizeof(remedy), "admit the initiator %s in the target's access list", initiator);
+		break;
+	case LOGIN_NO_TARGET:
+		/* Some targets (tgt) hide from initiators that they don't admit. */
+		snprintf(remedy, sizeof(remedy), "'iraid discover %.150s' lists the targets of this portal; if it "
+			 "is one of them, admit the initiator %s in its access list", session->address.portal,
+			 initiator);
+		break;
+	case LOGIN_NETWORK:
+		return disconnected(session, "the login");
+	case LOGIN_REFUSED:
+	case LOGIN_TARGET_TROUBLE:
+		snprintf(remedy, sizeof(remedy), "look into the target's log");
+		break;
+	}
+	return admin_failed(ADMIN_LOGIN, remedy, "%s: %s", admin_label(session, label), text);
+}
+
+static void
+random_isid(uint8_t isid[6])
+{
+	/* Never the name of a volume's session: a login under the same name would end that one. */
+	if (getrandom(isid, 6, 0) != 6)
+		memset(isid, (int)(monotonic_ms() & 0xff), 6);
+}
+
+static struct admin_result
+make_context(struct admin_session *session, const struct iscsi_credentials *credentials)
+{
+	const char *iqn = session->address.iqn[0] ? session->address.iqn : NULL;
+	uint8_t isid[6];
+
+	random_isid(isid);
+	iscsi_destroy_context(session->context);
+	iscsi_login_start(&session->login);
+	session->context = iscsi_login_context(iqn, credentials, isid, false);
+	session->done = false;
+	if (session->context == NULL)
+		return admin_failed(ADMIN_INVALID, "give an initiator name, for example iqn.2026-01.org.example:gateway",
+				    "no iSCSI session could be made: the initiator name is empty, or memory is short");
+	return admin_good();
+}
+
+/* 0, or -errno */
+static int
+connect_to(struct admin_session *session, const char *portal)
+{
+	errno = 0;
+	if (iscsi_connect_async(session->context, portal, on_done, session) != 0)
+		return errno != 0 ? -errno : -ENETUNREACH;
+	while (!session->done) {
+		int error = turn(session);
+
+		if (error != 0)
+			return error;
+	}
+	return session->status == SCSI_STATUS_GOOD ? 0 : -ECONNREFUSED;
+}
+
+/* All addresses of the portal's name in turn, sharing the time. */
+static struct admin_result
+connect_portal(struct admin_session *session, const struct iscsi_credentials *credentials,
+	       const char *portal)
+{
+	uint64_t end_ms = session->deadline_ms, now = monotonic_ms();
+	struct resolved resolved;
+	int error = -EHOSTUNREACH;
+
+	resolver_wait(portal, end_ms > now ? (uint32_t)(end_ms - now) : 0, &resolved);
+	if (resolved.error != 0)
+		return admin_failed(ADMIN_UNREACHABLE, "check the host name, or give an address",
+				    "portal %s: %s", portal, resolved.text);
+	for (int i = 0; i < resolved.count; i++) {
+		struct admin_result result = make_context(session, credentials);
+
+		if (result.error != ADMIN_OK)
+			return result;
+		now = monotonic_ms();
+		session->deadline_ms = now + (end_ms > now ? end_ms - now : 0) / (uint64_t)(resolved.count - i);
+		error = connect_to(session, resolved.portals[i]);
+		session->deadline_ms = end_ms;
+		if (error == 0)
+			return admin_good();
+	}
+	return no_connection(session, -error);
+}
+
+/* The socket is ours, and libiscsi's context not needed any more. */
+static struct admin_result
+take_over(struct admin_session *session)
+{
+	char label[MEMBER_ADDRESS_MAX];
+
+	admin_label(session, label);
+	if (!session->login.complete)
+		return admin_failed(ADMIN_LOGIN, "look into the target's log",
+				    "%s: its answers to the login could not be followed", label);
+	session->fd = iscsi_login_take_socket(session->context);
+	if (session->fd < 0)
+		return admin_failed(ADMIN_INTERNAL, "raise the limit of open files",
+				    "%s: no file descriptor for the session: %s", label, strerror(-session->fd));
+	iscsi_destroy_context(session->context);
+	session->context = NULL;
+	if (session->address.iqn[0] == '\0')
+		return admin_good();
+	session->connection = iscsi_connection_create(session->fd, &session->login);
+	if (session->connection == NULL) {
+		session->fd = -1;
+		return admin_failed(ADMIN_INTERNAL, "free some memory", "%s: no memory for a session", label);
+	}
+	return admin_good();
+}
+
+static struct admin_result
+log_in(struct admin_session *session)
+{
+	struct admin_result result;
+
+	session->done = false;
+	session->logging_in = true;
+	if (iscsi_login_async(session->context, on_login, session) != 0)
+		return admin_failed(ADMIN_INTERNAL, "free some memory", "the login could not be sent");
+	result = admin_wait(session, "the login");
+	session->logging_in = false;
+	if (result.error != ADMIN_OK || session->status == SCSI_STATUS_REDIRECT)
+		return result;
+	if (session->status != SCSI_STATUS_GOOD)
+		return login_refused(session);
+	return take_over(session);
+}
+
+static struct admin_result
+connect_and_log_in(struct admin_session *session, const struct iscsi_credentials *credentials)
+{
+	char portal[sizeof(session->address.portal)];
+
+	snprintf(portal, sizeof(portal), "%s", session->address.portal);
+	for (int redirects = 0; redirects <= REDIRECTS_MAX; redirects++) {
+		struct admin_result result = connect_portal(session, credentials, portal);
+
+		if (result.error == ADMIN_OK)
+			result = log_in(session);
+		if (result.error != ADMIN_OK || session->status != SCSI_STATUS_REDIRECT)
+			return result;
+		snprintf(portal, sizeof(portal), "%s", iscsi_get_target_address(session->context));
+		portal[strcspn(portal, ",")] = '\0';
+	}
+	return admin_failed(ADMIN_LOGIN, "look into the target's configuration of redirections",
+			    "portal %s sends us from portal to portal", session->address.portal);
+}
+
+void
+admin_free(struct admin_session *session)
+{
+	session->done = true;
+	if (session->context != NULL)
+		iscsi_destroy_context(session->context);
+	if (session->connection != NULL)
+		iscsi_connection_destroy(session->connection);
+	else if (session->fd >= 0)
+		close(session->fd);
+	free(session);
+}
+
+struct admin_result
+admin_connect(const char *portal, const char *iqn, unsigned int lun,
+	      const struct iscsi_credentials *credentials, uint32_t timeout_ms, struct admin_session **out)
+{
+	struct admin_session *session = calloc(1, sizeof(*session));
+	struct admin_result result;
+
+	*out = NULL;
+	if (session == NULL)
+		return admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
+	snprintf(session->address.portal, sizeof(session->address.portal), "%s", portal);
+	snprintf(session->address.iqn, sizeof(session->address.iqn), "%s", iqn ? iqn : "");
+	session->address.lun = lun;
+	session->fd = -1;
+	session->credentials = *credentials;
+	explicit_bzero(session->credentials.secret, sizeof(session->credentials.secret));
+	session->chap = credentials->user[0] != '\0';
+	session->timeout_ms = timeout_ms;
+	session->transfer_bytes_max = COMMAND_BYTES_MAX;
+	admin_start_clock(session);
+	result = connect_and_log_in(session, credentials);
+	if (result.error != ADMIN_OK) {
+		admin_free(session);
+		return result;
+	}
+	*out = session;
+	return result;
+}
+
+static void
+on_task(struct iscsi_task *task)
+{
+	struct admin_session *session = (struct admin_session *)((char *)task -
+								 offsetof(struct admin_session, task));
+
+	session->status = task->scsi->status;
+	session->done = true;
+}
+
+static struct admin_result
+run_once(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
+	 enum scsi_verdict *verdict)
+{
+	const struct scsi_iovec *iov = task->xfer_dir == SCSI_XFER_WRITE ? task->iovector_out.iov :
+				       task->iovector_in.iov;
+	struct admin_result result;
+
+	session->done = false;
+	if (session->broken)
+		return disconnected(session, name);
+	session->task.scsi = task;
+	session->task.lun = lun;
+	session->task.data = (struct iscsi_place){ .iov = (const struct iovec *)iov };
+	session->task.done = on_task;
+	iscsi_connection_submit(session->connection, &session->task);
+	result = admin_wait(session, name);
+	if (result.error != ADMIN_OK) {
+		/* Nothing may touch the caller's task and memory any more. */
+		iscsi_connection_destroy(session->connection);
+		session->connection = NULL;
+		session->fd = -1;
+		return result;
+	}
+	*verdict = scsi_judge(task, session->status);
+	if (*verdict == SCSI_LOST) {
+		session->broken = true;
+		return disconnected(session, name);
+	}
+	return result;
+}
+
+static bool
+pause_before_repeat(const struct admin_session *session)
+{
+	struct timespec pause = { .tv_nsec = LATER_PAUSE_MS * 1000000l };
+
+	if (monotonic_ms() + LATER_PAUSE_MS >= session->deadline_ms)
+		return false;
+	nanosleep(&pause, NULL);	/* the device asked for time */
+	return true;
+}
+
+/* What was written before it is gone, or may be: repeated it would be GOOD. */
+static bool
+flush_has_failed(const struct scsi_task *task, int status, enum scsi_verdict verdict)
+{
+	return (task->cdb[0] == SCSI_OPCODE_SYNCHRONIZECACHE10 || task->cdb[0] == SCSI_OPCODE_SYNCHRONIZECACHE16) &&
+	       (verdict == SCSI_WAS_RESET || scsi_flush_failed(task, status));
+}
+
+struct admin_result
+admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
+	       enum scsi_verdict *verdict)
+{
+	for (int repeats = 0; repeats < REPEATS_MAX; repeats++) {
+		struct admin_result result = run_once(session, task, lun, name, verdict);
+
+		if (result.error != ADMIN_OK || flush_has_failed(task, session->status, *verdict))
+			return result;
+		switch (*verdict) {
+		case SCSI_ATTENTION:
+		case SCSI_WAS_RESET:
+		case SCSI_ABORTED:
+			continue;
+		case SCSI_TAKEN:
+			if (session->status == SCSI_STATUS_CHECK_CONDITION)
+				continue;
+			return result;
+		case SCSI_LATER:
+			if (!pause_before_repeat(session))
+				return result;
+			continue;
+		case SCSI_OK:
+		case SCSI_UNSUPPORTED:
+		case SCSI_NO_LUN:
+		case SCSI_MEDIUM_ERROR:
+		case SCSI_PROTECTED:
+		case SCSI_BROKEN_WORD:
+		case SCSI_REFUSED:
+		case SCSI_LOST:
+			return result;
+		}
+	}
+	return admin_good();
+}
+
+struct admin_result
+admin_run(struct admin_session *session, unsigned int lun, const char *name, enum scsi_verdict *verdict)
+{
+	struct admin_result result = admin_run_task(session, &session->request.task, lun, name, verdict);
+
+	if (result.error == ADMIN_OK && *verdict == SCSI_OK)
+		scsi_request_completed(&session->request);
+	return result;
+}

@@ -1,0 +1,109 @@
+/* drivers/offline.c - see offline.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adapters/config/check.h"
+#include "adapters/config/keys.h"
+#include "offline.h"
+
+static const char *
+text_of(json_object *object, const char *key)
+{
+	json_object *value = NULL;
+
+	json_object_object_get_ex(object, key, &value);
+	return value ? json_object_get_string(value) : "";
+}
+
+static void
+print_json(json_object *object)
+{
+	puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+							    JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+static size_t
+print_faults(json_object *result, bool quietly)
+{
+	json_object *faults = NULL;
+
+	if (!json_object_object_get_ex(result, "faults", &faults))
+		return 0;
+	for (size_t i = 0; i < json_object_array_length(faults) && !quietly; i++) {
+		json_object *fault = json_object_array_get_idx(faults, i);
+		const char *line = text_of(fault, "line"), *key = text_of(fault, "key");
+
+		printf("%s%s%s: %s%s%s; %s\n", text_of(fault, "file"), line[0] ? ":" : "", line, key, key[0] ? ": " : "",
+		       text_of(fault, "what"), text_of(fault, "remedy"));
+	}
+	return json_object_array_length(faults);
+}
+
+static int
+end(json_object *result, size_t faults)
+{
+	json_object_put(result);
+	return faults > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int
+out_of_memory(void)
+{
+	fprintf(stderr, "iraid-engine: out of memory\n");
+	return EXIT_FAILURE;
+}
+
+int
+config_main_check(const char *name, bool as_json)
+{
+	json_object *result = config_check(name);
+
+	if (!result)
+		return out_of_memory();
+	if (as_json)
+		print_json(result);
+	return end(result, print_faults(result, as_json));
+}
+
+int
+config_main_show(const char *what, const char *name)
+{
+	json_object *result;
+
+	if (strcmp(what, "gateway") != 0 && strcmp(what, "volume") != 0) {
+		fprintf(stderr, "iraid-engine: --print-config \"%s\"; write gateway, or volume NAME\n", what);
+		return 2;
+	}
+	if ((what[0] == 'v') != (name != NULL)) {
+		fprintf(stderr, "iraid-engine: --print-config %s %s\n", what,
+			name ? "takes no name" : "needs the volume's name");
+		return 2;
+	}
+	result = name ? config_show_volume(name) : config_show_gateway();
+	if (!result)
+		return out_of_memory();
+	print_json(result);
+	return end(result, print_faults(result, true));
+}
+
+int
+config_main_keys(void)
+{
+	json_object *keys = config_keys_json();
+
+	print_json(keys);
+	return end(keys, 0);
+}
+
+int
+config_main_template(void)
+{
+	char *text = gateway_template();
+
+	if (!text)
+		return out_of_memory();
+	fputs(text, stdout);
+	free(text);
+	return EXIT_SUCCESS;
+}

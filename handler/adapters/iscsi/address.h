@@ -1,0 +1,53 @@
+/* iscsi/address.h - where a LUN is, which ways lead to it, and how to log in: as configuration, control socket and
+ * superblocks' readers write it.
+ */
+#ifndef IRAID_ADDRESS_H
+#define IRAID_ADDRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MEMBER_ADDRESS_MAX 512
+#define PORTAL_MAX 280
+#define DEVICE_PORTALS_MAX 4
+#define DEVICE_TEXT_MAX (DEVICE_PORTALS_MAX * 281 + 240)
+
+struct member_address {
+	char portal[PORTAL_MAX];	/* "host:port", "[v6]:port" */
+	char iqn[224];
+	unsigned int lun;
+};
+
+/* Parse PORTAL/IQN/LUN (docs/design/control.md).  0, or -EINVAL with *reason a static text. */
+int member_address_parse(const char *text, struct member_address *out, const char **reason);
+void member_address_format(const struct member_address *address, char out[MEMBER_ADDRESS_MAX]);
+
+struct iscsi_credentials {	/* zeroed when unused; never logged */
+	char initiator[224];
+	char user[256];
+	char secret[256];
+};
+
+/* Read a secrets file: regular, owned by root, no access for group and others; two lines.
+ * 0 or -errno, *reason a static text (never the content).
+ */
+int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, const char **reason);
+
+/* A member or spare: one LUN and up to four ways to it.  Its name is that of the first: two texts with the same
+ * first portal, target and LUN mean the same device.
+ */
+struct device_address {
+	struct member_address address;	/* by the first portal */
+	int more;
+	char more_portals[DEVICE_PORTALS_MAX - 1][PORTAL_MAX];
+};
+
+/* Parse PORTAL[,PORTAL...]/IQN/LUN.  0, or -EINVAL with *reason a static text. */
+int device_address_parse(const char *text, struct device_address *out, const char **reason);
+void device_address_format(const struct device_address *device, char out[DEVICE_TEXT_MAX]);
+bool device_address_same(const struct device_address *a, const struct device_address *b);
+
+/* An initiator's name as RFC 7143 section 4.2.7 has them: iqn., eui. or naa.; NULL if good. */
+const char *initiator_name_fault(const char *name);
+
+#endif

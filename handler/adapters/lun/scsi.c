@@ -1,0 +1,393 @@
+/* lun/scsi.c - see scsi.h.  SPC-4 and SBC-3.  Which commands there are says the table of opcodes.c.
+ *
+ * The LUN's name is made of the volume's UUID alone:
+ *   - serial number (VPD 80h): its 32 hexadecimal digits
+ *   - NAA locally assigned (VPD 83h, SPC-4 7.8.6.6.4): 3h and 60 bits of it.  NAA 5h and 6h begin
+ *     with an IEEE company id, and we have none; to use another's, as LIO does with that of
+ *     OpenFabrics, risks names that somebody else gives too.
+ *   - T10 vendor identification: vendor and the whole UUID
+ * The configuration string is not shown to initiators.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "adapters/base/big_endian.h"
+#include "copy.h"
+#include "opcodes.h"
+
+#define VENDOR "IRAID   "
+#define PHYSICAL_BLOCK_BYTES 4096u
+#define OPTIMAL_BYTES_MIN (1u << 20)	/* optimal transfer length, rounded up to whole rows */
+
+static void
+put_hex(uint8_t *out, const uint8_t uuid[16])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (int i = 0; i < 16; i++) {
+		out[2 * i] = (uint8_t)digits[uuid[i] >> 4];
+		out[2 * i + 1] = (uint8_t)digits[uuid[i] & 15];
+	}
+}
+
+/* --- INQUIRY --- */
+
+/* Sixteen characters. */
+static const char *
+product_of(int level)
+{
+	switch (level) {
+	case 0:
+		return "S-iRAID volume  ";
+	case 5:
+		return "P-iRAID volume  ";
+	}
+	return "iRAID volume    ";
+}
+
+static uint32_t
+standard_inquiry(const struct scsi_unit *unit, uint8_t *data)
+{
+	static const uint16_t versions[] = { 0x00a0, 0x0960, 0x0460, 0x04c0 };	/* SAM-5 iSCSI SPC-4 SBC-3 */
+	char revision[5];
+
+	data[2] = 0x06;		/* SPC-4 */
+	data[3] = 0x02;		/* response data format */
+	data[4] = 74 - 5;
+	data[5] = 0x08;		/* third-party copy; no ALUA, which one gateway does not need */
+	data[7] = 0x02;		/* CMDQUE */
+	memcpy(data + 8, VENDOR, 8);
+	memcpy(data + 16, product_of(unit->level), 16);
+	snprintf(revision, sizeof(revision), "%-4.4s", IRAID_VERSION);
+	memcpy(data + 32, revision, 4);
+	for (int i = 0; i < 4; i++)
+		put_be(data + 58 + 2 * i, 2, versions[i]);
+	return 74;
+}
+
+static uint32_t
+vpd_identification(const struct scsi_unit *unit, uint8_t *data)
+{
+	uint8_t *designator = data + 4;
+
+	designator[0] = 0x01;	/* binary */
+	designator[1] = 0x03;	/* of the LUN, NAA */
+	designator[3] = 8;
+	scsi_put_naa(unit, designator + 4);
+	designator += 12;
+
+	designator[0] = 0x02;	/* ASCII */
+	designator[1] = 0x01;	/* of the LUN, T10 vendor identification */
+	designator[3] = 8 + 32;
+	memcpy(designator + 4, VENDOR, 8);
+	put_hex(designator + 12, unit->uuid);
+	designator += 4 + 40;
+	return (uint32_t)(designator - data) - 4;
+}
+
+static uint32_t
+vpd_block_limits(const struct scsi_unit *unit, uint8_t *data)
+{
+	uint32_t chunk = unit->chunk_bytes / unit->block_bytes;
+	uint32_t row = unit->row_bytes / unit->block_bytes;
+	uint32_t wanted = OPTIMAL_BYTES_MIN / unit->block_bytes;
+	uint32_t most = unit->transfer_blocks_max;
+	uint32_t optimal = 0;
+
+	/* Writes of whole rows need no read: file systems align to what stands here.  Linux makes no
+	 * command longer than that, so it is as many rows as make a command worth its cost.  A row
+	 * that is longer than a command can be gives way to whole chunks. */
+	if (row != 0 && row <= most) {
+		uint32_t rows = (wanted + row - 1) / row;
+
+		optimal = row * (rows <= most / row ? rows : most / row);
+	} else if (chunk != 0 && chunk <= most) {
+		optimal = most / chunk * chunk;
+	}
+	data[4] = 0x01;		/* WSNZ: 0 blocks of WRITE SAME are not all to the end */
+	put_be(data + 6, 2, chunk <= 0xffff ? chunk : 0);
+	put_be(data + 8, 4, most);
+	put_be(data + 12, 4, optimal);
+	data[5] = (uint8_t)(COMPARE_WRITE_BYTES_MAX / unit->block_bytes);
+	put_be(data + 20, 4, UNMAP_BYTES_MAX / unit->block_bytes);
+	put_be(data + 24, 4, UNMAP_DESCRIPTORS_MAX);
+	/* Whole rows are zeroed without a read, and are what members can give back. */
+	put_be(data + 28, 4, row != 0 ? row : 1);
+	put_be(data + 32, 4, 1u << 31);	/* UGAVALID: counted from block 0 */
+	put_be(data + 36, 8, WRITE_SAME_BLOCKS_MAX);
+	return 0x3c;
+}
+
+static uint32_t
+vpd_provisioning(uint8_t *data)
+{
+	/* LBPU, LBPWS, LBPWS10, LBPRZ; nothing is anchored.  Thin or not, members know: no provisioning type is told. */
+	data[5] = 0x80 | 0x40 | 0x20 | 0x04;
+	return 4;
+}
+
+static void
+inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+{
+	static const uint8_t pages[] = { 0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2 };
+	uint64_t allocation = get_be(cdb + 3, 2);
+	uint32_t length;
+
+	if (!(cdb[1] & 0x01)) {
+		if (cdb[1] != 0 || cdb[2] != 0)
+			scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		else
+			scsi_answer_cut(out, standard_inquiry(unit, out->data), allocation);
+		return;
+	}
+	switch (cdb[2]) {
+	case 0x00:
+		memcpy(out->data + 4, pages, sizeof(pages));
+		length = sizeof(pages);
+		break;
+	case 0x80:
+		put_hex(out->data + 4, unit->uuid);
+		length = 32;
+		break;
+	case 0x83:
+		length = vpd_identification(unit, out->data);
+		break;
+	case 0xb0:
+		length = vpd_block_limits(unit, out->data);
+		break;
+	case 0xb1:
+		/* Non-rotating: whatever the members are, an elevator for one disk does a row of several no good. */
+		put_be(out->data + 4, 2, 1);
+		length = 0x3c;
+		break;
+	case 0xb2:
+		length = vpd_provisioning(out->data);
+		break;
+	default:
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		return;
+	}
+	out->data[1] = cdb[2];
+	put_be(out->data + 2, 2, length);
+	scsi_answer_cut(out, 4 + length, allocation);
+}
+
+/* --- MODE SENSE --- */
+
+struct mode_page {
+	uint8_t code, length;		/* length of what follows the two bytes of head */
+	uint8_t values[18];
+};
+
+static const struct mode_page mode_pages[] = {
+	{ 0x01, 10, { 0 } },		/* read-write error recovery */
+	/* Caching: WCE, because members may have volatile caches that only FLUSH and FUA get past. */
+	{ 0x08, 18, { 0x04 } },
+	/* Control: GLTSD; TAS as the kernel's default is; busy timeout without limit. */
+	{ 0x0a, 10, { 0x02, 0, 0, 0x40, 0, 0, 0xff, 0xff, 0, 0 } },
+};
+
+static void
+mode_sense(const uint8_t *cdb, struct lun_answer *out)
+{
+	bool ten = cdb[0] == OP_MODE_SENSE_10;
+	uint64_t allocation = ten ? get_be(cdb + 7, 2) : cdb[4];
+	uint8_t control = cdb[2] >> 6, code = cdb[2] & 0x3f, subpage = cdb[3];
+	uint32_t length = ten ? 8 : 4, head = length;
+
+	if (control == 3) {
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_NO_SAVED_PAGES);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(mode_pages) / sizeof(mode_pages[0]); i++) {
+		const struct mode_page *page = &mode_pages[i];
+
+		if (!(code == page->code && subpage == 0) && !(code == 0x3f && (subpage == 0 || subpage == 0xff)))
+			continue;
+		out->data[length] = page->code;
+		out->data[length + 1] = page->length;
+		if (control != 1)	/* 1 asks which bits can be changed: none */
+			memcpy(out->data + length + 2, page->values, page->length);
+		length += 2u + page->length;
+	}
+	if (length == head) {
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		return;
+	}
+	/* Device-specific parameter: DPOFUA, not write-protected. */
+	out->data[ten ? 3 : 2] = 0x10;
+	if (ten)
+		put_be(out->data, 2, length - 2);
+	else
+		out->data[0] = (uint8_t)(length - 1);
+	scsi_answer_cut(out, length, allocation);
+}
+
+/* --- the others --- */
+
+static void
+request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+{
+	bool descriptor = cdb[1] & 0x01;
+	uint8_t key = unit->not_ready ? SENSE_NOT_READY : 0;
+
+	out->data[0] = descriptor ? 0x72 : 0x70;
+	if (descriptor) {
+		out->data[1] = key;
+		put_be(out->data + 2, 2, unit->not_ready);
+	} else {
+		out->data[2] = key;
+		out->data[7] = 18 - 8;
+		put_be(out->data + 12, 2, unit->not_ready);
+	}
+	scsi_answer_cut(out, descriptor ? 8 : 18, cdb[4]);
+}
+
+static void
+read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+{
+	uint64_t last = unit->blocks - 1;
+
+	if (cdb[0] == OP_READ_CAPACITY_10) {
+		put_be(out->data, 4, last < 0xffffffffu ? last : 0xffffffffu);
+		put_be(out->data + 4, 4, unit->block_bytes);
+		scsi_answer_cut(out, 8, 8);
+		return;
+	}
+	put_be(out->data, 8, last);
+	put_be(out->data + 8, 4, unit->block_bytes);
+	/* No protection.  Physical blocks of 4 KiB at least, so that initiators align: smaller writes cost a member a read,
+	 * and may be torn.  LBPME and LBPRZ: UNMAP is there, and what was unmapped reads as zeros. */
+	for (uint32_t bytes = unit->block_bytes; bytes < PHYSICAL_BLOCK_BYTES; bytes *= 2)
+		out->data[13]++;
+	out->data[14] = 0xc0;
+	scsi_answer_cut(out, 32, get_be(cdb + 10, 4));
+}
+
+static void
+start_stop(const uint8_t *cdb, struct lun_answer *out)
+{
+	/* There is nothing to spin up, to eject or to power down. */
+	if ((cdb[4] & 0xf0) != 0 || (cdb[4] & 0x02) != 0 || !(cdb[4] & 0x01))
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+	else
+		scsi_answer_cut(out, 0, 0);
+}
+
+static void
+check_bounds(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct lun_answer *out)
+{
+	if (lba > unit->blocks || blocks > unit->blocks - lba)
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_OUT_OF_RANGE);
+}
+
+/* There is no cache to fetch into, which is no error (SBC-3 5.12). */
+static void
+prefetch(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct lun_answer *out)
+{
+	check_bounds(unit, lba, blocks, out);
+	if (out->verdict == LUN_PASS)
+		scsi_answer_cut(out, 0, 0);
+}
+
+static void
+transfer(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t lba, uint64_t blocks,
+	 struct lun_answer *out)
+{
+	check_bounds(unit, lba, blocks, out);
+	/* RDPROTECT and WRPROTECT: the LUN is not formatted with protection information. */
+	if (out->verdict == LUN_PASS && (cdb[1] >> 5 != 0 || blocks > unit->transfer_blocks_max))
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+}
+
+void
+scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+{
+	out->verdict = LUN_PASS;
+	out->length = 0;
+	switch (cdb[0]) {
+	case OP_READ_10:
+	case OP_WRITE_10:
+		transfer(unit, cdb, get_be(cdb + 2, 4), get_be(cdb + 7, 2), out);
+		return;
+	case OP_READ_12:
+	case OP_WRITE_12:
+		transfer(unit, cdb, get_be(cdb + 2, 4), get_be(cdb + 6, 4), out);
+		return;
+	case OP_READ_16:
+	case OP_WRITE_16:
+		transfer(unit, cdb, get_be(cdb + 2, 8), get_be(cdb + 10, 4), out);
+		return;
+	case OP_READ_6:
+	case OP_WRITE_6:
+	case OP_WRITE_VERIFY_10:
+	case OP_VERIFY_10:
+	case OP_WRITE_SAME_10:
+	case OP_UNMAP:
+	case OP_EXTENDED_COPY:
+	case OP_COMPARE_AND_WRITE:
+	case OP_WRITE_VERIFY_16:
+	case OP_VERIFY_16:
+	case OP_WRITE_SAME_16:
+	case OP_WRITE_VERIFY_12:
+	case OP_VERIFY_12:
+		out->verdict = LUN_JOB;
+		return;
+	case OP_SYNC_10:
+		check_bounds(unit, get_be(cdb + 2, 4), get_be(cdb + 7, 2), out);
+		return;
+	case OP_SYNC_16:
+		check_bounds(unit, get_be(cdb + 2, 8), get_be(cdb + 10, 4), out);
+		return;
+	}
+	memset(out->data, 0, sizeof(out->data));
+	switch (cdb[0]) {
+	case OP_PREFETCH_10:
+		prefetch(unit, get_be(cdb + 2, 4), get_be(cdb + 7, 2), out);
+		return;
+	case OP_PREFETCH_16:
+		prefetch(unit, get_be(cdb + 2, 8), get_be(cdb + 10, 4), out);
+		return;
+	case OP_TEST_UNIT_READY:
+		if (unit->not_ready)
+			scsi_refuse(out, SENSE_NOT_READY, unit->not_ready);
+		else
+			scsi_answer_cut(out, 0, 0);
+		return;
+	case OP_REQUEST_SENSE:
+		request_sense(unit, cdb, out);
+		return;
+	case OP_INQUIRY:
+		inquiry(unit, cdb, out);
+		return;
+	case OP_MODE_SENSE_6:
+	case OP_MODE_SENSE_10:
+		mode_sense(cdb, out);
+		return;
+	case OP_START_STOP:
+		start_stop(cdb, out);
+		return;
+	case OP_READ_CAPACITY_10:
+		read_capacity(unit, cdb, out);
+		return;
+	case OP_SERVICE_IN_16:
+		if ((cdb[1] & 0x1f) == ACTION_READ_CAPACITY_16) {
+			read_capacity(unit, cdb, out);
+			return;
+		}
+		break;
+	case OP_RECEIVE_COPY_RESULTS:
+		if ((cdb[1] & 0x1f) != ACTION_OPERATING_PARAMETERS)	/* there is nothing to ask of past copies */
+			scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+		else
+			scsi_answer_cut(out, copy_operating_parameters(unit, out->data), get_be(cdb + 10, 4));
+		return;
+	case OP_MAINTENANCE_IN:
+		if ((cdb[1] & 0x1f) == ACTION_REPORT_OPCODES) {
+			scsi_report_opcodes(cdb, out);
+			return;
+		}
+		break;
+	}
+	scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_OPCODE);
+}

@@ -1,0 +1,83 @@
+/* lun/scsi.h - what a volume answers to SCSI commands that move no data of it, and which those that do are.  Pure: a CDB and
+ * a description of the LUN in, bytes or sense out; no tcmu, so that tests can call it.
+ *
+ * Commands not listed in its table are refused here, before tcmu-runner can emulate them:
+ * docs/design/tcmu.md says which of its emulations are wrong for us and why.
+ */
+#ifndef IRAID_TCMU_SCSI_H
+#define IRAID_TCMU_SCSI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sense.h"
+
+#define LUN_ANSWER_MAX 2048
+
+/* What VPD page B0h promises, and job.c keeps.  A command must end before tcmu gives it up (30 s by default) even
+ * where members have no command for zeros and get all of them over the network. */
+#define WRITE_SAME_BLOCKS_MAX 32768u	/* below 64 Ki: test suites take more for a promise that READ and WRITE take it too */
+#define UNMAP_BYTES_MAX (32ull << 20)
+#define UNMAP_DESCRIPTORS_MAX 256
+
+#define OP_READ_6 0x08
+#define OP_WRITE_6 0x0a
+#define OP_WRITE_VERIFY_10 0x2e
+#define OP_VERIFY_10 0x2f
+#define OP_WRITE_SAME_10 0x41
+#define OP_UNMAP 0x42
+#define OP_EXTENDED_COPY 0x83
+#define OP_COMPARE_AND_WRITE 0x89
+#define OP_WRITE_VERIFY_16 0x8e
+#define OP_VERIFY_16 0x8f
+#define OP_WRITE_SAME_16 0x93
+#define OP_WRITE_VERIFY_12 0xae
+#define OP_VERIFY_12 0xaf
+
+struct scsi_unit {
+	uint8_t uuid[16];		/* of the volume */
+	int level;			/* -1: not known yet */
+	uint64_t blocks;		/* of the LUN */
+	uint32_t block_bytes;
+	uint32_t transfer_blocks_max;
+	uint32_t chunk_bytes, row_bytes;	/* 0: not known yet */
+	uint16_t not_ready;		/* ASC_BECOMING_READY, ASC_MANUAL_INTERVENTION; 0: ready */
+};
+
+enum lun_verdict {
+	LUN_JOB,	/* for job.c, which looks at the rest of the CDB */
+	LUN_PASS,	/* READ, WRITE or SYNCHRONIZE CACHE in bounds: its data is the runner's to hand on */
+	LUN_GOOD,	/* answered: data[0 .. length), cut at the allocation length */
+	LUN_CHECK,	/* refused with key and asc */
+};
+
+struct lun_answer {
+	enum lun_verdict verdict;
+	uint8_t key;
+	uint16_t asc;
+	uint32_t length;
+	uint8_t data[LUN_ANSWER_MAX];
+};
+
+static inline void
+scsi_refuse(struct lun_answer *out, uint8_t key, uint16_t asc)
+{
+	out->verdict = LUN_CHECK;
+	out->key = key;
+	out->asc = asc;
+	out->length = 0;
+}
+
+/* length bytes of data[] stand ready; the initiator asked for at most allocation_bytes. */
+static inline void
+scsi_answer_cut(struct lun_answer *out, uint32_t length, uint64_t allocation_bytes)
+{
+	out->verdict = LUN_GOOD;
+	out->length = allocation_bytes < length ? (uint32_t)allocation_bytes : length;
+}
+
+/* cdb: at least as long as its operation code says (SPC-4 section 4.2.5.1). */
+void scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out);
+
+#endif

@@ -1,0 +1,150 @@
+/* rpc/config.c - config.reload. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adapters/config/check.h"
+#include "adapters/base/log.h"
+#include "rpc.h"
+#include "adapters/volume/reload.h"
+
+#define VOLUMES_MAX 1024
+
+static const char *
+text_of(json_object *object, const char *key)
+{
+	json_object *value = NULL;
+
+	json_object_object_get_ex(object, key, &value);
+	return value ? json_object_get_string(value) : "";
+}
+
+/* Before anything is applied: a file with a fault changes nothing, neither its own volume nor another. */
+static bool
+files_are_good(const char *name, struct rpc_error *error)
+{
+	json_object *checked = config_check(name), *faults = NULL, *first;
+	size_t count;
+
+	if (!checked)
+		return rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+	json_object_object_get_ex(checked, "faults", &faults);
+	count = json_object_array_length(faults);
+	if (count > 0) {
+		const char *line, *key;
+		char more[64] = "";
+
+		first = json_object_array_get_idx(faults, 0);
+		line = text_of(first, "line");
+		key = text_of(first, "key");
+		if (count > 1)
+			snprintf(more, sizeof(more), " (and %zu more: iraid config check)", count - 1);
+		rpc_fail(error, RPC_INVALID, text_of(first, "remedy"), "%s%s%s: %s%s%s%s; nothing was changed",
+			 text_of(first, "file"), line[0] ? ":" : "", line, key, key[0] ? ": " : "",
+			 text_of(first, "what"), more);
+	}
+	json_object_put(checked);
+	return count == 0;
+}
+
+static json_object *
+change_json(const struct reload_change *change)
+{
+	json_object *object = json_object_new_object();
+
+	rpc_put_text(object, "key", change->key);
+	rpc_put_text(object, "before", change->from);
+	rpc_put_text(object, "after", change->to);
+	rpc_put_text(object, change->applied ? "when" : "remedy", change->note);
+	return object;
+}
+
+static json_object *
+reload_json(const char *name, const struct reload *reload)
+{
+	json_object *object = json_object_new_object();
+	json_object *applied = json_object_new_array(), *pending = json_object_new_array();
+
+	for (int i = 0; i < reload->count; i++)
+		json_object_array_add(reload->changes[i].applied ? applied : pending, change_json(&reload->changes[i]));
+	rpc_put_text(object, "name", name);
+	rpc_put_bool(object, "running", reload->running);
+	rpc_put_text(object, "note", reload->note);
+	json_object_object_add(object, "applied", applied);
+	json_object_object_add(object, "pending", pending);
+	return object;
+}
+
+/* A volume that is not there is another error than a file with faults. */
+static bool
+is_there(const char *name, struct rpc_error *error)
+{
+	struct volume_config *config = malloc(sizeof(*config));
+	char reason[VOLUME_REASON_MAX] = "";
+	int code = config ? volume_config_read(name, config, reason, sizeof(reason)) : -ENOMEM;
+
+	free(config);
+	return code == -ENOENT || code == -ENOMEM ? rpc_fail_volume(error, code, name, reason) : true;
+}
+
+static void
+note_change(struct volume_host *host, const char *name, const struct reload_change *change)
+{
+	if (change->applied)
+		volume_note(host, LOG_NOTICE, "configuration changed", name, "", "%s: \"%.200s\" is now \"%.200s\"%s%s",
+			    change->key, change->from, change->to, change->note[0] ? ", " : "", change->note);
+	else
+		volume_note(host, LOG_WARNING, "configuration differs", name, "",
+			    "%s: \"%.200s\" in use, \"%.200s\" in the file; %s", change->key, change->from, change->to,
+			    change->note);
+}
+
+static bool
+reload_one(struct rpc_context *context, const char *name, json_object *list, struct rpc_error *error)
+{
+	struct reload *reload = calloc(1, sizeof(*reload));
+	char reason[VOLUME_REASON_MAX] = "";
+	int code = reload ? volume_reload(context->host, name, reload, reason, sizeof(reason)) : -ENOMEM;
+
+	for (int i = 0; i < (code == 0 ? reload->count : 0); i++)
+		note_change(context->host, name, &reload->changes[i]);
+	if (code == 0)
+		json_object_array_add(list, reload_json(name, reload));
+	else
+		rpc_fail_volume(error, code, name, reason);
+	if (code == 0)
+		reload_free(reload);
+	free(reload);
+	return code == 0;
+}
+
+json_object *
+rpc_config_reload(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
+	json_object *given = NULL, *list = json_object_new_array(), *result = NULL;
+	bool one = params && json_object_object_get_ex(params, "name", &given) && given;
+	int count = 1;
+	bool good = names || rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+
+	if (good && one)
+		good = rpc_take_name(params, names[0], error) && is_there(names[0], error);
+	else if (good)
+		count = volume_config_list(names, VOLUMES_MAX);
+	if (good && count < 0)
+		good = rpc_fail(error, RPC_INTERNAL, "check that folder's permissions", "%s/volumes: %s", config_dir(),
+				strerror(-count));
+	pthread_mutex_lock(context->changes);
+	good = good && files_are_good(one ? names[0] : NULL, error);
+	for (int i = 0; i < count && good; i++)
+		good = reload_one(context, names[i], list, error);
+	pthread_mutex_unlock(context->changes);
+	if (good) {
+		result = json_object_new_object();
+		json_object_object_add(result, "volumes", json_object_get(list));
+	}
+	json_object_put(list);
+	free(names);
+	return result;
+}

@@ -1,0 +1,206 @@
+/* rpc/device.c - see device.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "adapters/config/search.h"
+#include "adapters/base/log.h"
+#include "device.h"
+#include "adapters/config/pool.h"
+
+#define LOGIN_MS_MAX 10000
+
+bool
+rpc_device_parse(const char *text, struct member_work *device, struct rpc_error *error)
+{
+	const char *why = "";
+
+	if (device_address_parse(text, &device->address, &why) != 0)
+		return rpc_fail(error, RPC_INVALID,
+				"write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
+				"member \"%.300s\": %s", text, why);
+	member_address_format(&device->address.address, device->label);
+	uuid_generate_random(device->member_uuid);
+	return true;
+}
+
+bool
+rpc_device_open(struct member_work *member, const struct iscsi_credentials *credentials, struct rpc_error *error)
+{
+	const struct admin_device *device = &member->device;
+	struct admin_result result = device_open(&member->address, credentials, LOGIN_MS_MAX, &member->session,
+						 &member->device);
+
+	if (result.error != ADMIN_OK)
+		return rpc_fail_admin(error, &result);
+	if (device->device_type != 0)
+		return rpc_fail(error, RPC_UNFIT, "choose a LUN that is a disk; 'iraid discover' lists them",
+				"%s is not a disk (SCSI device type %u)", member->label, device->device_type);
+	if (!device->writable)
+		return rpc_fail(error, RPC_UNFIT, "allow this initiator to write on the target",
+				"%s is read-only", member->label);
+	if (device->block_bytes != 512 && device->block_bytes != 4096)
+		return rpc_fail(error, RPC_UNFIT, "set it to 512 or 4096 on the target",
+				"%s has blocks of %u bytes", member->label, device->block_bytes);
+	if (device->capacity_bytes < LAYOUT_MEMBER_BYTES_MIN)
+		return rpc_fail(error, RPC_UNFIT, "choose a LUN of 16 MiB or more", "%s has only %llu bytes",
+				member->label, (unsigned long long)device->capacity_bytes);
+	result = member_read_superblock(member->session, &member->copies);
+	return result.error == ADMIN_OK || rpc_fail_admin(error, &result);
+}
+
+void
+rpc_device_close(struct member_work *device)
+{
+	if (device->session)
+		admin_close(device->session);
+	device->session = NULL;
+}
+
+static bool
+pooled(const struct member_work *device, struct rpc_error *error)
+{
+	struct spare_pool *pool = malloc(sizeof(*pool));
+	char reason[VOLUME_REASON_MAX] = "";
+	bool good = pool && spare_pool_read(pool, reason, sizeof(reason)) == 0;
+
+	if (!good)
+		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s", pool ? reason : "out of memory");
+	for (int i = 0; good && i < pool->count; i++) {
+		if (device_address_same(&pool->spares[i].device, &device->address))
+			good = rpc_fail(error, RPC_IN_USE, "take it away first: iraid remove --gateway DEVICE",
+					"%s is a shared spare of this gateway", device->label);
+	}
+	free(pool);
+	return good;
+}
+
+bool
+rpc_device_free(const struct member_work *device, const struct volume_config *own, struct rpc_error *error)
+{
+	const struct superblock_copies *copies = &device->copies;
+	const uint8_t *uuid = copies->chosen == SUPERBLOCK_OK ? copies->superblock.volume_uuid : NULL;
+	char holder[LAYOUT_NAME_MAX + 1];
+
+	if (uuid && own && memcmp(uuid, own->uuid, sizeof(own->uuid)) == 0)
+		uuid = NULL;
+	if (config_holder(&device->address, uuid, holder))
+		return rpc_fail(error, RPC_IN_USE, "delete that volume first, if its data is no longer needed",
+				"%s is a member of volume \"%s\"", device->label, holder);
+	return pooled(device, error);
+}
+
+bool
+rpc_device_unused(const struct member_work *member, struct rpc_error *error)
+{
+	static const char remedy[] = "give --force if what is on it is no longer needed";
+	const struct superblock_copies *copies = &member->copies;
+	char signature[128] = "", uuid[UUID_STR_LEN];
+	struct admin_result result;
+
+	if (copies->chosen == SUPERBLOCK_OK) {
+		uuid_unparse_lower(copies->superblock.volume_uuid, uuid);
+		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds member %u of the iraid volume \"%s\" (%s)",
+				member->label, copies->superblock.role, copies->superblock.name, uuid);
+	}
+	if (copies->spare != SUPERBLOCK_ABSENT)
+		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds the mark of an iraid spare", member->label);
+	if (copies->chosen != SUPERBLOCK_ABSENT)
+		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds an iraid superblock that is %s",
+				member->label, superblock_verdict_name(copies->chosen));
+	result = admin_signature(member->session, signature, sizeof(signature));
+	if (result.error != ADMIN_OK)
+		return rpc_fail_admin(error, &result);
+	if (signature[0] != '\0')
+		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds a signature: %s", member->label, signature);
+	return true;
+}
+
+const uint8_t *
+rpc_device_uuid(const struct member_work *device)
+{
+	const struct superblock_copies *copies = &device->copies;
+
+	if (copies->chosen == SUPERBLOCK_OK)
+		return copies->superblock.member_uuid;
+	return copies->spare == SUPERBLOCK_OK ? copies->mark.member_uuid : NULL;
+}
+
+static bool
+belongs_to(const struct superblock_copies *copies, const uint8_t volume_uuid[16])
+{
+	static const uint8_t shared[16];
+
+	if (copies->chosen == SUPERBLOCK_OK)
+		return memcmp(copies->superblock.volume_uuid, volume_uuid, 16) == 0;
+	/* A spare that came from the gateway's pool still has the mark of that. */
+	return copies->spare == SUPERBLOCK_OK && (memcmp(copies->mark.volume_uuid, volume_uuid, 16) == 0 ||
+						  memcmp(copies->mark.volume_uuid, shared, 16) == 0);
+}
+
+void
+rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16])
+{
+	static const uint8_t shared[16];
+	struct admin_result result = { .error = ADMIN_OK };
+	uint64_t key;
+
+	/* Spares of the pool could be in use by another name still. */
+	if (!belongs_to(&device->copies, volume_uuid) || memcmp(volume_uuid, shared, sizeof(shared)) == 0)
+		return;
+	if (gateway_reservation_key(&key) == 0)
+		result = admin_clear_own(device->session, key);
+	if (result.error != ADMIN_OK)
+		log_line(LOG_WARNING, "%s: what was left reserved on it could not be taken away: %s", device->label,
+			 result.message);
+}
+
+static struct admin_result
+another_device(const struct member_work *device, const uint8_t expected[16])
+{
+	char found[UUID_STR_LEN], wanted[UUID_STR_LEN];
+
+	uuid_unparse_lower(rpc_device_uuid(device), found);
+	if (uuid_is_null(expected))
+		return admin_failed(ADMIN_IN_USE, "",
+				    "it holds device %s of the volume, which had not looked at it yet: see iraid examine", found);
+	uuid_unparse_lower(expected, wanted);
+	return admin_failed(ADMIN_IN_USE, "",
+			    "device %s of the volume answers at this address now, not %s: see iraid examine", found, wanted);
+}
+
+struct admin_result
+rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16], const uint8_t *member_uuid,
+		const struct iscsi_credentials *credentials)
+{
+	struct admin_result result = device_open(&device->address, credentials, LOGIN_MS_MAX, &device->session,
+						 &device->device);
+
+	if (result.error == ADMIN_OK)
+		result = member_read_superblock(device->session, &device->copies);
+	/* The LUN may have been given to another since, and another of the volume's may have come to its address. */
+	if (result.error == ADMIN_OK && belongs_to(&device->copies, volume_uuid)) {
+		if (member_uuid && memcmp(rpc_device_uuid(device), member_uuid, 16) != 0) {
+			result = another_device(device, member_uuid);
+		} else {
+			rpc_device_reclaim(device, volume_uuid);
+			result = member_wipe(device->session);
+		}
+	}
+	rpc_device_close(device);
+	return result;
+}
+
+bool
+rpc_volume_credentials(const struct volume_config *config, struct iscsi_credentials *out,
+		       struct rpc_error *error)
+{
+	const char *why = "";
+
+	memset(out, 0, sizeof(*out));
+	if (config->chap_file[0] != '\0' && iscsi_credentials_read(config->chap_file, out, &why) != 0)
+		return rpc_fail(error, RPC_INVALID, "correct it", "chap_file \"%s\": %s", config->chap_file, why);
+	memcpy(out->initiator, config->initiator, sizeof(out->initiator));
+	return true;
+}

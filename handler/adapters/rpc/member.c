@@ -1,0 +1,467 @@
+/* rpc/member.c - member.fail, remove, rebuild: what is done to a device that the volume has already. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "adapters/base/log.h"
+#include "device.h"
+#include "member.h"
+
+#define RECOGNISE_MS_MAX 15000
+#define BEGIN_MS_MAX 5000
+
+/* --- which one is meant --- */
+
+static bool
+is_number(const char *text)
+{
+	size_t length = strlen(text);
+
+	return length > 0 && length <= 3 && strspn(text, "0123456789") == length;
+}
+
+/* As a whole: 10.0.0.1 is no part of 10.0.0.10, nor disk1 of disk10. */
+static bool
+is_part(const char *label, const char *wanted)
+{
+	const size_t length = strlen(wanted);
+
+	for (const char *at = strstr(label, wanted); at != NULL && length > 0; at = strstr(at + 1, wanted))
+		if ((at == label || !isalnum((unsigned char)at[-1]) || !isalnum((unsigned char)at[0])) &&
+		    (!isalnum((unsigned char)at[length]) || !isalnum((unsigned char)at[length - 1])))
+			return true;
+	return false;
+}
+
+static bool
+fits(const struct member_status *member, const char *wanted, int role, const char *address)
+{
+	if (!member->attached)
+		return false;
+	if (role >= 0)
+		return member->role == role;
+	return address[0] != '\0' ? strcmp(member->label, address) == 0 : is_part(member->label, wanted);
+}
+
+static void
+list_candidates(const struct engine_status *status, struct pick *pick, int role, const char *address)
+{
+	int used = snprintf(pick->message, sizeof(pick->message), "\"%.300s\" is ambiguous:", pick->wanted);
+
+	for (int i = 0; i < status->slots && used < (int)sizeof(pick->message) - 320; i++) {
+		const struct member_status *member = &status->members[i];
+
+		if (fits(member, pick->wanted, role, address))
+			used += snprintf(pick->message + used, sizeof(pick->message) - (size_t)used, " %.255s (%s)",
+					 member->label,
+					 member->state ? member_state_name(member->state) : "unknown");
+	}
+}
+
+static void
+find_twin(const struct engine_status *status, struct pick *pick)
+{
+	for (int i = 0; i < status->slots; i++) {
+		const struct member_status *member = &status->members[i];
+
+		if (i != pick->slot && member->attached && !uuid_is_null(member->uuid) &&
+		    memcmp(member->uuid, pick->uuid, sizeof(pick->uuid)) == 0)
+			memcpy(pick->twin, member->label, sizeof(pick->twin));
+	}
+}
+
+static int
+pick_from(const struct engine_status *status, struct pick *pick)
+{
+	int role = is_number(pick->wanted) ? atoi(pick->wanted) : -1, count = 0;
+	char address[MEMBER_ADDRESS_MAX] = "";
+	struct device_address device;
+	const char *ignored;
+
+	if (role < 0 && device_address_parse(pick->wanted, &device, &ignored) == 0)
+		member_address_format(&device.address, address);
+	address[sizeof(status->members[0].label) - 1] = '\0';
+	pick->slot = pick->role = -1;
+	for (int i = 0; i < status->slots; i++) {
+		const struct member_status *member = &status->members[i];
+
+		if (!fits(member, pick->wanted, role, address))
+			continue;
+		count++;
+		pick->slot = i;
+		pick->role = member->role;
+		pick->state = member->state;
+		memcpy(pick->uuid, member->uuid, sizeof(pick->uuid));
+		memcpy(pick->label, member->label, sizeof(pick->label));
+	}
+	if (count == 1) {
+		find_twin(status, pick);
+		return 0;
+	}
+	if (count > 1) {
+		list_candidates(status, pick, role, address);
+		return -EINVAL;
+	}
+	if (role >= 0 && role < status->member_count) {
+		pick->role = role;
+		snprintf(pick->label, sizeof(pick->label), "role %d", role);
+		return 0;
+	}
+	snprintf(pick->message, sizeof(pick->message), "the volume has no member \"%.300s\"; iraid status lists them", pick->wanted);
+	return -ENOENT;
+}
+
+int
+pick_device(struct engine *engine, struct pick *pick)
+{
+	struct engine_status *status = malloc(sizeof(*status));
+	int error = -ENOMEM;
+
+	if (status) {
+		engine_status(engine, status);
+		error = pick_from(status, pick);
+	}
+	free(status);
+	return error;
+}
+
+static int
+pick_call(struct engine *engine, void *argument, char *why)
+{
+	return pick_device(engine, argument);
+}
+
+static bool
+fail_pick(struct rpc_error *error, const char *name, const struct pick *pick)
+{
+	return rpc_fail(error, RPC_NOT_FOUND, "name a role number, or an address as iraid status shows it",
+			"volume \"%s\": %s", name, pick->message);
+}
+
+bool
+rpc_pick(struct rpc_context *context, json_object *params, const char *name, const char *key, struct pick *out,
+	 struct rpc_error *error)
+{
+	char reason[VOLUME_REASON_MAX] = "";
+	struct volume_config *config;
+	int code;
+
+	memset(out, 0, sizeof(*out));
+	if (!rpc_take_text(params, key, true, out->wanted, sizeof(out->wanted), error))
+		return false;
+	if (out->wanted[0] == '\0')
+		return rpc_fail(error, RPC_INVALID, "name a role number, or an address as iraid status shows it",
+				"parameter \"%s\" is empty", key);
+	code = volume_call(context->host, name, pick_call, out, reason, sizeof(reason));
+	if (code == 0)
+		return true;
+	if (out->message[0] != '\0')
+		return fail_pick(error, name, out);
+	/* Not running, or not even there? */
+	config = malloc(sizeof(*config));
+	if (code == -ENOTCONN && config) {
+		int known = volume_config_read(name, config, reason, sizeof(reason));
+
+		code = known != 0 ? known : code;
+	}
+	free(config);
+	return rpc_fail_volume(error, code, name, reason);
+}
+
+bool
+rpc_is_configured(const char *name, struct rpc_error *error)
+{
+	struct volume_config *config = malloc(sizeof(*config));
+	char reason[VOLUME_REASON_MAX] = "";
+	int code = config ? volume_config_read(name, config, reason, sizeof(reason)) : -ENOMEM;
+
+	free(config);
+	return code == 0 || rpc_fail_volume(error, code, name, reason);
+}
+
+bool
+rpc_fail_call(struct rpc_error *error, int code, const char *name, const char *thing, const char *reason,
+	      const char *remedy)
+{
+	enum rpc_code kind = RPC_IO;
+
+	/* The engine's reasons name the device as a rule. */
+	if (!reason || reason[0] == '\0')
+		reason = strerror(-code);
+	if (strstr(reason, thing))
+		thing = "";
+	switch (code) {
+	case -ENOTCONN:
+	case -ENOMEDIUM:
+		return rpc_fail_volume(error, code, name, reason);
+	case -EAGAIN:
+	case -ESHUTDOWN:
+		remedy = "iraid status shows what it waits for; try again when it runs";
+		kind = RPC_BUSY;
+		break;
+	case -EBUSY:
+		kind = RPC_BUSY;
+		break;
+	case -EALREADY:
+	case -EOPNOTSUPP:
+		kind = RPC_INVALID;
+		break;
+	case -EINVAL:
+	case -ENOSPC:
+		kind = RPC_UNFIT;
+		break;
+	case -ENOENT:
+	case -ENODEV:
+		kind = RPC_NOT_FOUND;
+		break;
+	case -EEXIST:
+		kind = RPC_EXISTS;
+		break;
+	default:
+		break;
+	}
+	return rpc_fail(error, kind, remedy, "volume \"%s\"%s%s: %s", name, thing[0] ? ", " : "", thing,
+			reason);
+}
+
+/* --- what it is --- */
+
+struct recognising {
+	const char *label;
+	enum member_state state;
+	char why[256];
+};
+
+static bool
+recognised(const struct engine_status *status, void *argument)
+{
+	struct recognising *recognising = argument;
+
+	for (int i = 0; i < status->slots; i++) {
+		const struct member_status *member = &status->members[i];
+
+		if (!member->attached || strcmp(member->label, recognising->label) != 0)
+			continue;
+		recognising->state = member->state;
+		memcpy(recognising->why, member->reason, sizeof(recognising->why));
+		return member->state != 0;
+	}
+	return false;
+}
+
+enum member_state
+rpc_wait_recognised(struct rpc_context *context, const char *name, const char *label, char *why, size_t why_size)
+{
+	struct recognising recognising = { .label = label };
+
+	if (volume_wait_until(context->host, name, recognised, &recognising, RECOGNISE_MS_MAX) != 0)
+		recognising.state = 0;
+	snprintf(why, why_size, "%s", recognising.why);
+	return recognising.state;
+}
+
+void
+rpc_put_state(json_object *result, enum member_state state, const char *why)
+{
+	rpc_put_text(result, "state", state ? member_state_name(state) : "unknown");
+	rpc_put_text(result, "reason", why);
+}
+
+/* --- member.fail --- */
+
+static json_object *
+about(const char *name, const char *label)
+{
+	json_object *result = json_object_new_object();
+
+	rpc_put_text(result, "name", name);
+	rpc_put_text(result, "member", label);
+	return result;
+}
+
+static bool
+holds_a_device(struct rpc_error *error, const char *name, const struct pick *pick)
+{
+	return pick->slot >= 0 || rpc_fail(error, RPC_NOT_FOUND, "iraid status shows the devices there are",
+					   "volume \"%s\": no device holds %s", name, pick->label);
+}
+
+static bool
+is_out(const struct engine_status *status, void *argument)
+{
+	const struct pick *pick = argument;
+	const struct member_status *member = &status->members[pick->slot];
+
+	return pick->slot >= status->slots || !member->attached || member->state != MEMBER_IN_SYNC ||
+	       strcmp(member->label, pick->label) != 0;
+}
+
+static int
+fail_member(struct engine *engine, void *argument, char *why)
+{
+	const struct pick *pick = argument;
+
+	return engine_fail(engine, pick->slot, why);
+}
+
+json_object *
+rpc_member_fail(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct pick pick;
+	int code;
+
+	if (!rpc_take_name(params, name, error) || !rpc_pick(context, params, name, "member", &pick, error) ||
+	    !holds_a_device(error, name, &pick))
+		return NULL;
+	code = volume_call(context->host, name, fail_member, &pick, reason, sizeof(reason));
+	if (code != 0) {
+		rpc_fail_call(error, code, name, pick.label, reason,
+			      "see iraid status: the volume must bear the loss; a spare is removed, not failed");
+		return NULL;
+	}
+	volume_note(context->host, LOG_WARNING, "failed by hand", name, pick.label,
+		    "%s was declared faulty by an administrator", pick.label);
+	/* Who asks next sees it out, and what takes its place. */
+	volume_wait_until(context->host, name, is_out, &pick, BEGIN_MS_MAX);
+	return about(name, pick.label);
+}
+
+/* --- member.remove --- */
+
+static bool
+can_leave(struct rpc_error *error, const char *name, const struct pick *pick, const struct volume_config *config)
+{
+	if (config->device_count > 2)
+		return true;
+	return rpc_fail(error, RPC_INVALID, "add its replacement first: iraid add-spare",
+			"volume \"%s\", %s: the volume would be left with one device", name, pick->label);
+}
+
+/* Its superblock says that it belongs to the volume; nobody is to believe that later.  It and no other: the address may
+ * lead to a member by now, or be a second name of one. */
+static void
+wipe_removed(const struct volume_config *config, const struct pick *pick, json_object *warnings)
+{
+	struct member_work *device = calloc(1, sizeof(*device));
+	struct iscsi_credentials credentials;
+	struct rpc_error error = { .code = RPC_OK };
+	struct admin_result result = { .error = ADMIN_OK };
+	char text[sizeof(pick->label) + sizeof(error.message) + 64];
+
+	if (pick->twin[0] != '\0') {
+		rpc_fail(&error, RPC_IN_USE, "",
+			 "%s, which the volume has too, is the same LUN, or a copy of it: see iraid examine",
+			 pick->twin);
+	} else if (device && rpc_device_parse(pick->label, device, &error) &&
+		   rpc_volume_credentials(config, &credentials, &error)) {
+		int index = volume_config_find(config, &device->address);
+
+		if (index >= 0)
+			device->address = config->devices[index];	/* with all of its portals */
+		result = rpc_device_wipe(device, config->uuid, pick->uuid, &credentials);
+		explicit_bzero(&credentials, sizeof(credentials));
+	}
+	if (error.code != RPC_OK || result.error != ADMIN_OK) {
+		snprintf(text, sizeof(text), "the superblock of %s was not wiped: %s", pick->label,
+			 error.code != RPC_OK ? error.message : result.message);
+		json_object_array_add(warnings, json_object_new_string(text));
+	}
+	free(device);
+}
+
+json_object *
+rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct volume_config *config = malloc(sizeof(*config));
+	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	json_object *result = NULL, *warnings;
+	bool wipe = false, picked;
+	struct pick pick;
+	int code;
+
+	if (!config || !rpc_take_name(params, name, error) || !rpc_take_bool(params, "wipe", &wipe, error)) {
+		free(config);
+		return NULL;
+	}
+	pthread_mutex_lock(context->changes);
+	/* Not before: while this waits for another command, the slot may be given to another device. */
+	picked = rpc_pick(context, params, name, "member", &pick, error) && holds_a_device(error, name, &pick);
+	code = picked ? volume_config_read(name, config, reason, sizeof(reason)) : 0;
+	if (code != 0) {
+		rpc_fail_volume(error, code, name, reason);
+	} else if (picked && can_leave(error, name, &pick, config)) {
+		code = volume_detach(context->host, name, pick.slot, pick.label, reason, sizeof(reason));
+		if (code != 0) {
+			rpc_fail_call(error, code, name, pick.label, reason,
+				      "only a spare, a faulty or an out-of-date member can be removed: iraid fail it "
+				      "first, or iraid replace it");
+		} else {
+			warnings = json_object_new_array();
+			if (wipe || pick.state == MEMBER_SPARE)
+				wipe_removed(config, &pick, warnings);
+			volume_note(context->host, LOG_NOTICE, "removed", name, pick.label, "%s was removed from the volume",
+				    pick.label);
+			result = about(name, pick.label);
+			json_object_object_add(result, "warnings", warnings);
+		}
+	}
+	pthread_mutex_unlock(context->changes);
+	free(config);
+	return result;
+}
+
+/* --- member.rebuild --- */
+
+static bool
+may_be_rebuilt(struct rpc_error *error, const char *name, const struct pick *pick)
+{
+	switch (pick->state) {
+	case MEMBER_IN_SYNC:
+		return rpc_fail(error, RPC_BUSY, "nothing need be done", "volume \"%s\", %s is in sync", name,
+				pick->label);
+	case MEMBER_REBUILDING:
+		return rpc_fail(error, RPC_BUSY, "iraid wait --for rebuild", "volume \"%s\", %s is being rebuilt", name,
+				pick->label);
+	case MEMBER_SPARE:
+		return rpc_fail(error, RPC_BUSY, "it goes to work when a place is empty; or iraid replace",
+				"volume \"%s\", %s is a spare", name, pick->label);
+	case MEMBER_FAULTY:
+	case MEMBER_MISSING:
+	case MEMBER_OUT_OF_DATE:
+		break;
+	}
+	return true;
+}
+
+static int
+readmit(struct engine *engine, void *argument, char *why)
+{
+	const struct pick *pick = argument;
+
+	return engine_readmit(engine, pick->slot, why);
+}
+
+json_object *
+rpc_member_rebuild(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct pick pick;
+	int code;
+
+	if (!rpc_take_name(params, name, error) || !rpc_pick(context, params, name, "member", &pick, error) ||
+	    !holds_a_device(error, name, &pick) || !may_be_rebuilt(error, name, &pick))
+		return NULL;
+	code = volume_call(context->host, name, readmit, &pick, reason, sizeof(reason));
+	if (code != 0) {
+		rpc_fail_call(error, code, name, pick.label, reason,
+			      "put a new device in its place: iraid replace");
+		return NULL;
+	}
+	volume_note(context->host, LOG_NOTICE, "readmitted", name, pick.label,
+		    "%s may come back, an administrator said so", pick.label);
+	return about(name, pick.label);
+}

@@ -1,0 +1,150 @@
+/* rpc/pool.c - the gateway's shared spares: pool.list, pool.add, pool.remove. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adapters/base/log.h"
+#include "device.h"
+#include "adapters/config/pool.h"
+
+static json_object *
+pool_spare_json(const struct pool_spare *spare)
+{
+	json_object *object = json_object_new_object();
+	char text[DEVICE_TEXT_MAX];
+
+	device_address_format(&spare->device, text);
+	rpc_put_text(object, "device", text);
+	rpc_put_number(object, "size_bytes", spare->size_bytes);
+	rpc_put_number(object, "block_bytes", spare->block_bytes);
+	return object;
+}
+
+json_object *
+rpc_pool_list(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct spare_pool *pool = malloc(sizeof(*pool));
+	char reason[VOLUME_REASON_MAX] = "";
+	json_object *result = NULL, *spares;
+
+	if (!pool || spare_pool_read(pool, reason, sizeof(reason)) != 0) {
+		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s", pool ? reason : "out of memory");
+	} else {
+		result = json_object_new_object();
+		spares = json_object_new_array();
+		for (int i = 0; i < pool->count; i++)
+			json_object_array_add(spares, pool_spare_json(&pool->spares[i]));
+		json_object_object_add(result, "spares", spares);
+	}
+	free(pool);
+	return result;
+}
+
+static bool
+into_pool(struct rpc_context *context, struct member_work *device, const struct iscsi_credentials *credentials,
+	  bool force, struct rpc_error *error)
+{
+	static const uint8_t shared[16];
+	char reason[VOLUME_REASON_MAX] = "";
+	struct admin_result result;
+	struct pool_spare spare;
+	int code;
+
+	if (!rpc_device_open(device, credentials, error) || !rpc_device_free(device, NULL, error) ||
+	    (!force && !rpc_device_unused(device, error)))
+		return false;
+	result = members_probe(device, 1);
+	if (result.error == ADMIN_OK)
+		result = member_mark_spare(device, shared);
+	if (result.error != ADMIN_OK)
+		return rpc_fail_admin(error, &result);
+	spare.device = device->address;
+	spare.size_bytes = device->device.capacity_bytes;
+	spare.block_bytes = device->device.block_bytes;
+	code = spare_pool_add(&spare, reason, sizeof(reason));
+	if (code == 0) {
+		volume_note(context->host, LOG_NOTICE, "spare added", "", device->label,
+			    "%s is a spare of all volumes of this gateway now", device->label);
+		return true;
+	}
+	members_wipe(device, 1);
+	return rpc_fail(error, code == -ENOSPC || code == -EEXIST ? RPC_EXISTS : RPC_INTERNAL,
+			"check that folder's permissions and free space, and 'iraid status'", "%s", reason);
+}
+
+json_object *
+rpc_pool_add(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct member_work *device = calloc(1, sizeof(*device));
+	struct iscsi_credentials credentials = { 0 };
+	char text[DEVICE_TEXT_MAX];
+	json_object *result = NULL;
+	bool force = false;
+
+	if (device && rpc_take_text(params, "device", true, text, sizeof(text), error) &&
+	    rpc_take_bool(params, "force", &force, error) && rpc_device_parse(text, device, error) &&
+	    rpc_take_credentials(params, &credentials, error)) {
+		pthread_mutex_lock(context->changes);
+		if (into_pool(context, device, &credentials, force, error)) {
+			result = json_object_new_object();
+			rpc_put_text(result, "device", device->label);
+			rpc_put_number(result, "size_bytes", device->device.capacity_bytes);
+		}
+		rpc_device_close(device);
+		pthread_mutex_unlock(context->changes);
+	}
+	explicit_bzero(&credentials, sizeof(credentials));
+	free(device);
+	return result;
+}
+
+static json_object *
+out_of_pool(struct rpc_context *context, struct member_work *device, const struct iscsi_credentials *credentials,
+	    struct rpc_error *error)
+{
+	static const uint8_t shared[16];
+	char reason[VOLUME_REASON_MAX] = "", text[MEMBER_ADDRESS_MAX + 600];
+	int code = spare_pool_take(&device->address, NULL, NULL, reason, sizeof(reason));
+	json_object *result, *warnings;
+	struct admin_result wiped;
+
+	if (code == -ENOENT)
+		rpc_fail(error, RPC_NOT_FOUND, "iraid status shows the gateway's spares",
+			 "%s is not a spare of this gateway", device->label);
+	else if (code != 0)
+		rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
+	if (code != 0)
+		return NULL;
+	result = json_object_new_object();
+	warnings = json_object_new_array();
+	wiped = rpc_device_wipe(device, shared, NULL, credentials);
+	if (wiped.error != ADMIN_OK) {
+		snprintf(text, sizeof(text), "the mark of %s was not wiped: %s", device->label, wiped.message);
+		json_object_array_add(warnings, json_object_new_string(text));
+	}
+	volume_note(context->host, LOG_NOTICE, "removed", "", device->label,
+		    "%s is no longer a spare of this gateway", device->label);
+	rpc_put_text(result, "device", device->label);
+	json_object_object_add(result, "warnings", warnings);
+	return result;
+}
+
+json_object *
+rpc_pool_remove(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct member_work *device = calloc(1, sizeof(*device));
+	struct iscsi_credentials credentials = { 0 };
+	char text[DEVICE_TEXT_MAX];
+	json_object *result = NULL;
+
+	if (device && rpc_take_text(params, "device", true, text, sizeof(text), error) &&
+	    rpc_device_parse(text, device, error) && rpc_take_credentials(params, &credentials, error)) {
+		pthread_mutex_lock(context->changes);
+		result = out_of_pool(context, device, &credentials, error);
+		pthread_mutex_unlock(context->changes);
+	}
+	explicit_bzero(&credentials, sizeof(credentials));
+	free(device);
+	return result;
+}

@@ -1,0 +1,498 @@
+/* rpc/rpc.c - JSON-RPC 2.0: framing, dispatch, parameters, errors.  Parameters are given by name;
+ * one that the method does not know is an error, so that a misspelt option can't be passed over.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uuid/uuid.h>
+
+#include "rpc.h"
+
+#define JSON_DEPTH_MAX 16
+#define PARAMS_MAX 10
+
+struct rpc_method {
+	const char *name;
+	rpc_method_fn call;
+	const char *params[PARAMS_MAX + 1];
+};
+
+static json_object *
+rpc_version(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	json_object *result = json_object_new_object();
+
+	rpc_put_text(result, "version", IRAID_VERSION);
+	rpc_put_text(result, "program", volume_host_program(context->host));
+	rpc_put_number(result, "pid", (uint64_t)getpid());
+	return result;
+}
+
+static const struct rpc_method methods[] = {
+	{ "version", rpc_version, { NULL } },
+	{ "volume.create", rpc_volume_create,
+	  { "name", "level", "chunk_bytes", "region_bytes", "members", "spares", "force", "chap_file",
+	    "initiator", "give_up_seconds", NULL } },
+	{ "volume.import", rpc_volume_import, { "members", "name", "chap_file", "initiator", NULL } },
+	{ "volume.list", rpc_volume_list, { NULL } },
+	{ "volume.status", rpc_volume_status, { "name", NULL } },
+	{ "volume.start", rpc_volume_start, { "name", "force", "take_over", "wait_seconds", NULL } },
+	{ "volume.stop", rpc_volume_stop, { "name", NULL } },
+	{ "volume.delete", rpc_volume_delete, { "name", "wipe", NULL } },
+	{ "volume.grow", rpc_volume_grow, { "name", NULL } },
+	{ "volume.set", rpc_volume_set, { "name", "sync_rate_min_bytes", "sync_rate_max_bytes", NULL } },
+	{ "volume.stats", rpc_volume_stats, { "name", NULL } },
+	{ "volume.path", rpc_volume_path, { "name", NULL } },
+	{ "volume.probe", rpc_volume_probe,
+	  { "name", "member", "duration_ms", "block_bytes", "depth", "rate_max_bytes", NULL } },
+	{ "member.fail", rpc_member_fail, { "name", "member", NULL } },
+	{ "member.remove", rpc_member_remove, { "name", "member", "wipe", NULL } },
+	{ "member.rebuild", rpc_member_rebuild, { "name", "member", NULL } },
+	{ "member.replace", rpc_member_replace, { "name", "member", "device", "force", NULL } },
+	{ "spare.add", rpc_spare_add, { "name", "device", "force", NULL } },
+	{ "pool.list", rpc_pool_list, { NULL } },
+	{ "pool.add", rpc_pool_add, { "device", "force", "chap_file", "initiator", NULL } },
+	{ "pool.remove", rpc_pool_remove, { "device", "chap_file", "initiator", NULL } },
+	{ "scrub.start", rpc_scrub_start, { "name", "repair", "resume", NULL } },
+	{ "scrub.stop", rpc_scrub_stop, { "name", NULL } },
+	{ "lost.list", rpc_lost_list, { "name", "offset_bytes", "max", NULL } },
+	{ "lost.accept", rpc_lost_accept, { "name", "offset_bytes", "length_bytes", NULL } },
+	{ "events", rpc_events, { "name", "after", "wait_seconds", "max", NULL } },
+	{ "config.reload", rpc_config_reload, { "name", NULL } },
+	{ "discover", rpc_discover, { "portal", "chap_file", "initiator", NULL } },
+	{ "examine", rpc_examine, { "member", "chap_file", "initiator", NULL } },
+};
+
+/* --- errors --- */
+
+bool
+rpc_fail(struct rpc_error *error, enum rpc_code code, const char *remedy, const char *format, ...)
+{
+	va_list arguments;
+
+	error->code = code;
+	va_start(arguments, format);
+	vsnprintf(error->message, sizeof(error->message), format, arguments);
+	va_end(arguments);
+	snprintf(error->remedy, sizeof(error->remedy), "%s", remedy);
+	return false;
+}
+
+bool
+rpc_fail_admin(struct rpc_error *error, const struct admin_result *result)
+{
+	static const enum rpc_code codes[] = {
+		[ADMIN_OK] = RPC_INTERNAL,
+		[ADMIN_INVALID] = RPC_INVALID,
+		[ADMIN_UNREACHABLE] = RPC_UNREACHABLE,
+		[ADMIN_LOGIN] = RPC_LOGIN,
+		[ADMIN_UNFIT] = RPC_UNFIT,
+		[ADMIN_IN_USE] = RPC_IN_USE,
+		[ADMIN_IO] = RPC_IO,
+		[ADMIN_INTERNAL] = RPC_INTERNAL,
+	};
+
+	return rpc_fail(error, codes[result->error], result->remedy, "%s", result->message);
+}
+
+bool
+rpc_fail_file(struct rpc_error *error, int code, const char *reason)
+{
+	switch (code) {
+	case -EEXIST:
+		return rpc_fail(error, RPC_EXISTS, "choose another name", "%s", reason);
+	case -EAGAIN:
+		return rpc_fail(error, RPC_BUSY, "end that program, or wait for it; then run the same command again", "%s", reason);
+	default:
+		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
+	}
+}
+
+bool
+rpc_fail_volume(struct rpc_error *error, int code, const char *name, const char *reason)
+{
+	switch (code) {
+	case -ENOENT:
+		return rpc_fail(error, RPC_NOT_FOUND, "'iraid list' shows the volumes of this gateway",
+				"there is no volume \"%s\"", name);
+	case -ENOTCONN:
+		return rpc_fail(error, RPC_BUSY, "start it here: iraid start; a volume that nbdkit serves is reached by "
+				"nbdkit's own control socket", "volume \"%s\" is not running in this process", name);
+	case -ENOMEDIUM:
+		return rpc_fail(error, RPC_IO, "iraid status shows what it waits for", "volume \"%s\": %s", name,
+				reason[0] ? reason : "it is not assembled");
+	case -EBUSY:
+		return rpc_fail(error, RPC_IN_USE, "end that use first (iraid unexport, or stop that process)",
+				"%s", reason);
+	case -ESHUTDOWN:
+		return rpc_fail(error, RPC_BUSY, "try again in a few seconds", "volume \"%s\": %s", name, reason);
+	case -EAGAIN:
+		return rpc_fail(error, RPC_BUSY, "try again in a few seconds", "%s", reason);
+	case -EINVAL:
+		return rpc_fail(error, RPC_INVALID, "correct the file; iraid.conf(5) says what may stand there",
+				"%s", reason);
+	default:
+		return rpc_fail(error, RPC_INTERNAL, "see the log of the handler", "volume \"%s\": %s", name,
+				reason[0] ? reason : strerror(-code));
+	}
+}
+
+static const char *
+type_name(enum rpc_code code)
+{
+	switch (code) {
+	case RPC_PARSE:
+		return "parse";
+	case RPC_REQUEST:
+		return "request";
+	case RPC_METHOD:
+		return "method";
+	case RPC_PARAMS:
+		return "params";
+	case RPC_INVALID:
+		return "invalid";
+	case RPC_NOT_FOUND:
+		return "not_found";
+	case RPC_EXISTS:
+		return "exists";
+	case RPC_UNREACHABLE:
+		return "unreachable";
+	case RPC_LOGIN:
+		return "login";
+	case RPC_UNFIT:
+		return "unfit";
+	case RPC_IN_USE:
+		return "in_use";
+	case RPC_BUSY:
+		return "busy";
+	case RPC_IO:
+		return "io";
+	case RPC_OK:
+	case RPC_INTERNAL:
+		break;
+	}
+	return "internal";
+}
+
+/* --- results --- */
+
+json_object *
+rpc_text(const char *value)
+{
+	char clean[4096];
+	size_t length = 0;
+
+	/* What targets say about themselves need not be UTF-8, and JSON must. */
+	for (; value[length] != '\0' && length < sizeof(clean) - 1; length++) {
+		unsigned char c = (unsigned char)value[length];
+
+		clean[length] = c < ' ' || c > '~' ? '?' : (char)c;
+	}
+	clean[length] = '\0';
+	return json_object_new_string(clean);
+}
+
+void
+rpc_put_text(json_object *object, const char *key, const char *value)
+{
+	json_object_object_add(object, key, rpc_text(value));
+}
+
+void
+rpc_put_number(json_object *object, const char *key, uint64_t value)
+{
+	json_object_object_add(object, key, json_object_new_uint64(value));
+}
+
+void
+rpc_put_bool(json_object *object, const char *key, bool value)
+{
+	json_object_object_add(object, key, json_object_new_boolean(value));
+}
+
+void
+rpc_put_uuid(json_object *object, const char *key, const uint8_t uuid[16])
+{
+	char text[UUID_STR_LEN];
+
+	uuid_unparse_lower(uuid, text);
+	json_object_object_add(object, key, json_object_new_string(text));
+}
+
+/* --- parameters --- */
+
+static json_object *
+find_param(json_object *params, const char *key, bool required, struct rpc_error *error)
+{
+	json_object *value = NULL;
+
+	if (params && json_object_object_get_ex(params, key, &value) && value)
+		return value;
+	if (required)
+		rpc_fail(error, RPC_PARAMS, "docs/design/control.md lists the parameters of each method",
+			 "parameter \"%s\" is missing", key);
+	return NULL;
+}
+
+bool
+rpc_take_text(json_object *params, const char *key, bool required, char *out, size_t size,
+	      struct rpc_error *error)
+{
+	json_object *value = find_param(params, key, required, error);
+	size_t length;
+
+	if (!value)
+		return !required;
+	if (!json_object_is_type(value, json_type_string))
+		return rpc_fail(error, RPC_PARAMS, "give it as a string", "parameter \"%s\" is not a string", key);
+	length = (size_t)json_object_get_string_len(value);
+	if (length >= size)
+		return rpc_fail(error, RPC_INVALID, "shorten it", "\"%s\" is %zu characters long, at most %zu fit",
+				key, length, size - 1);
+	if (strlen(json_object_get_string(value)) != length)
+		return rpc_fail(error, RPC_INVALID, "remove it", "\"%s\" holds a NUL character", key);
+	memcpy(out, json_object_get_string(value), length + 1);
+	return true;
+}
+
+bool
+rpc_take_bool(json_object *params, const char *key, bool *out, struct rpc_error *error)
+{
+	json_object *value = find_param(params, key, false, error);
+
+	if (!value)
+		return true;
+	if (!json_object_is_type(value, json_type_boolean))
+		return rpc_fail(error, RPC_PARAMS, "give true or false", "parameter \"%s\" is not a boolean", key);
+	*out = json_object_get_boolean(value);
+	return true;
+}
+
+bool
+rpc_take_number(json_object *params, const char *key, bool required, int64_t min, int64_t max,
+		int64_t *out, struct rpc_error *error)
+{
+	json_object *value = find_param(params, key, required, error);
+	int64_t number;
+
+	if (!value)
+		return !required;
+	if (!json_object_is_type(value, json_type_int))
+		return rpc_fail(error, RPC_PARAMS, "give a whole number", "parameter \"%s\" is not a whole number",
+				key);
+	number = json_object_get_int64(value);
+	if (number < min || number > max)
+		return rpc_fail(error, RPC_INVALID, "choose a value in that range",
+				"\"%s\" is %lld, must be %lld to %lld", key, (long long)number,
+				(long long)min, (long long)max);
+	*out = number;
+	return true;
+}
+
+bool
+rpc_take_name(json_object *params, char out[LAYOUT_NAME_MAX + 1], struct rpc_error *error)
+{
+	char name[4 * LAYOUT_NAME_MAX];
+	const char *why;
+
+	if (!rpc_take_text(params, "name", true, name, sizeof(name), error))
+		return false;
+	why = volume_name_fault(name);
+	if (why)
+		return rpc_fail(error, RPC_INVALID, "choose another name", "name \"%s\": %s", name, why);
+	memcpy(out, name, strlen(name) + 1);
+	return true;
+}
+
+bool
+rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct rpc_error *error)
+{
+	struct volume_config usual;
+	char path[PATH_MAX] = "";
+	const char *why = "";
+
+	memset(out, 0, sizeof(*out));
+	volume_config_defaults(&usual, "admin");
+	memcpy(path, usual.chap_file, sizeof(path));	/* of all volumes, if gateway.conf names one */
+	if (!rpc_take_text(params, "initiator", false, usual.initiator, sizeof(usual.initiator), error) ||
+	    !rpc_take_text(params, "chap_file", false, path, sizeof(path), error))
+		return false;
+	why = initiator_name_fault(usual.initiator);
+	if (why)
+		return rpc_fail(error, RPC_INVALID, "write it as iqn.YYYY-MM.DOMAIN:NAME", "initiator \"%s\": %s",
+				usual.initiator, why);
+	if (path[0] != '\0' && path[0] != '/')
+		return rpc_fail(error, RPC_INVALID, "give the whole path, from /", "chap_file \"%s\" is not absolute",
+				path);
+	if (path[0] != '\0' && iscsi_credentials_read(path, out, &why) != 0)
+		return rpc_fail(error, RPC_INVALID,
+				"line 1 the user, line 2 the secret; owned by root, mode 0600",
+				"chap_file \"%s\": %s", path, why);
+	snprintf(out->initiator, sizeof(out->initiator), "%s", usual.initiator);
+	return true;
+}
+
+/* --- requests --- */
+
+struct request {
+	json_object *root;
+	json_object *id;	/* borrowed; NULL is also the id of errors without one */
+	bool notification;
+	const struct rpc_method *method;
+	json_object *params;	/* borrowed; NULL if there are none */
+};
+
+static bool
+parse_request(const char *line, size_t length, struct request *request, struct rpc_error *error)
+{
+	struct json_tokener *tokener = json_tokener_new_ex(JSON_DEPTH_MAX);
+	enum json_tokener_error verdict;
+
+	if (!tokener)
+		return rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	/* With the NUL behind it, so that a number at the very end is seen to be complete. */
+	request->root = json_tokener_parse_ex(tokener, line, (int)length + 1);
+	verdict = json_tokener_get_error(tokener);
+	json_tokener_free(tokener);
+	if (verdict == json_tokener_success && strlen(line) == length)
+		return true;
+	json_object_put(request->root);
+	request->root = NULL;
+	return rpc_fail(error, RPC_PARSE, "send one JSON object per line, in UTF-8", "the request is not valid JSON: %s",
+			verdict == json_tokener_continue ? "it ends too early" :
+			verdict == json_tokener_success ? "it holds a NUL byte" : json_tokener_error_desc(verdict));
+}
+
+static bool
+check_envelope(struct request *request, struct rpc_error *error)
+{
+	static const char *const known[] = { "jsonrpc", "id", "method", "params" };
+	json_object *value;
+
+	if (!json_object_is_type(request->root, json_type_object))
+		return rpc_fail(error, RPC_REQUEST, "send one object per line; batches are not supported",
+				"the request is not a JSON object");
+	request->notification = !json_object_object_get_ex(request->root, "id", &request->id);
+	if (!request->notification && request->id && !json_object_is_type(request->id, json_type_string) &&
+	    !json_object_is_type(request->id, json_type_int)) {
+		request->id = NULL;
+		return rpc_fail(error, RPC_REQUEST, "give a string, a whole number or null",
+				"\"id\" is neither a string nor a whole number");
+	}
+	if (!json_object_object_get_ex(request->root, "jsonrpc", &value) ||
+	    !json_object_is_type(value, json_type_string) || strcmp(json_object_get_string(value), "2.0") != 0)
+		return rpc_fail(error, RPC_REQUEST, "this socket speaks JSON-RPC 2.0", "\"jsonrpc\" is not \"2.0\"");
+	json_object_object_foreach(request->root, key, ignored) {
+		bool found = false;
+
+		(void)ignored;
+		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+			found = found || strcmp(key, known[i]) == 0;
+		if (!found)
+			return rpc_fail(error, RPC_REQUEST, "put parameters into \"params\"",
+					"the request has an unknown key \"%.64s\"", key);
+	}
+	return true;
+}
+
+static bool
+check_method(struct request *request, struct rpc_error *error)
+{
+	json_object *value;
+	const char *name;
+
+	if (!json_object_object_get_ex(request->root, "method", &value) ||
+	    !json_object_is_type(value, json_type_string))
+		return rpc_fail(error, RPC_REQUEST, "name the method to call", "\"method\" is not a string");
+	name = json_object_get_string(value);
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		if (strcmp(name, methods[i].name) == 0)
+			request->method = &methods[i];
+	}
+	if (!request->method)
+		return rpc_fail(error, RPC_METHOD,
+				"docs/design/control.md lists the methods; is the handler of the same version?",
+				"unknown method \"%.64s\"", name);
+	return true;
+}
+
+static bool
+check_params(struct request *request, struct rpc_error *error)
+{
+	if (!json_object_object_get_ex(request->root, "params", &request->params))
+		return true;
+	if (!json_object_is_type(request->params, json_type_object))
+		return rpc_fail(error, RPC_PARAMS, "give parameters by name, in an object",
+				"\"params\" is not an object");
+	json_object_object_foreach(request->params, key, ignored) {
+		const char *const *known = request->method->params;
+
+		(void)ignored;
+		while (*known && strcmp(*known, key) != 0)
+			known++;
+		if (!*known)
+			return rpc_fail(error, RPC_PARAMS, "docs/design/control.md lists the parameters of each method",
+					"%s has no parameter \"%.64s\"", request->method->name, key);
+	}
+	return true;
+}
+
+static char *
+format_answer(json_object *id, json_object *result, const struct rpc_error *error)
+{
+	json_object *answer = json_object_new_object();
+	char *text;
+
+	json_object_object_add(answer, "jsonrpc", json_object_new_string("2.0"));
+	json_object_object_add(answer, "id", json_object_get(id));
+	if (result) {
+		json_object_object_add(answer, "result", result);
+	} else {
+		json_object *object = json_object_new_object();
+		json_object *data = json_object_new_object();
+
+		json_object_object_add(object, "code", json_object_new_int(error->code));
+		rpc_put_text(object, "message", error->message);
+		rpc_put_text(data, "type", type_name(error->code));
+		rpc_put_text(data, "remedy", error->remedy);
+		json_object_object_add(object, "data", data);
+		json_object_object_add(answer, "error", object);
+	}
+	text = strdup(json_object_to_json_string_ext(answer,
+						     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(answer);
+	return text;
+}
+
+char *
+rpc_answer(struct rpc_context *context, const char *line, size_t length)
+{
+	struct request request = { 0 };
+	struct rpc_error error = { .code = RPC_INTERNAL };
+	json_object *result = NULL;
+	char *text = NULL;
+
+	if (parse_request(line, length, &request, &error) && check_envelope(&request, &error) &&
+	    check_method(&request, &error) && check_params(&request, &error))
+		result = request.method->call(context, request.params, &error);
+	/* A request too broken to tell whether it has an id gets its answer. */
+	if (!request.notification || (!request.method && !result))
+		text = format_answer(request.id, result, &error);
+	else
+		json_object_put(result);
+	json_object_put(request.root);
+	return text;
+}
+
+char *
+rpc_answer_error(enum rpc_code code, const char *message, const char *remedy)
+{
+	struct rpc_error error;
+
+	rpc_fail(&error, code, remedy, "%s", message);
+	return format_answer(NULL, NULL, &error);
+}

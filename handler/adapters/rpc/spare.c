@@ -1,0 +1,545 @@
+/* rpc/spare.c - spare.add and member.replace.
+ *
+ * A device becomes a spare in this order: it is looked at; the volume's lock is taken, if it does not run here; its mark
+ * is written; the configuration lists it; the engine gets it.  Whatever fails undoes what was done before.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "adapters/base/log.h"
+#include "device.h"
+#include "member.h"
+#include "adapters/config/pool.h"
+
+#define LOGIN_MS_MAX 10000
+#define BEGIN_MS_MAX 5000
+
+/* A device on its way into a volume. */
+struct joining {
+	struct rpc_context *context;
+	struct volume_config config;
+	struct volume_view view;
+	struct iscsi_credentials credentials;
+	struct member_work device;
+	char text[DEVICE_TEXT_MAX];
+	bool force, running;
+	bool assembled;			/* so it knows which devices it needs */
+	json_object *warnings;
+};
+
+static bool
+is_assembled(enum volume_state state)
+{
+	return state == VOLUME_ACTIVE || state == VOLUME_DEGRADED || state == VOLUME_SUSPENDED;
+}
+
+static bool
+begin_joining(struct joining *joining, struct rpc_context *context, json_object *params, const char *name,
+	      struct rpc_error *error)
+{
+	char reason[VOLUME_REASON_MAX] = "";
+	int code;
+
+	joining->context = context;
+	if (!rpc_take_text(params, "device", true, joining->text, sizeof(joining->text), error) ||
+	    !rpc_take_bool(params, "force", &joining->force, error))
+		return false;
+	code = volume_config_read(name, &joining->config, reason, sizeof(reason));
+	if (code == 0)
+		code = volume_view(context->host, name, &joining->view, reason, sizeof(reason));
+	if (code != 0)
+		return rpc_fail_volume(error, code, name, reason);
+	joining->running = joining->view.running;
+	joining->assembled = joining->running && is_assembled(joining->view.status.state);
+	return rpc_volume_credentials(&joining->config, &joining->credentials, error);
+}
+
+static void
+end_joining(struct joining *joining)
+{
+	rpc_device_close(&joining->device);
+	explicit_bzero(&joining->credentials, sizeof(joining->credentials));
+	free(joining);
+}
+
+/* --- how large it must be --- */
+
+static bool
+read_need(struct joining *joining, const struct device_address *address, uint64_t *need, uint32_t *block_bytes)
+{
+	struct member_work *member = calloc(1, sizeof(*member));
+	const struct superblock *superblock = member ? &member->copies.superblock : NULL;
+	struct admin_result result = { .error = ADMIN_INTERNAL };
+	bool found = false;
+
+	if (member)
+		result = device_open(address, &joining->credentials, LOGIN_MS_MAX, &member->session, &member->device);
+	if (result.error == ADMIN_OK)
+		result = member_read_superblock(member->session, &member->copies);
+	if (result.error == ADMIN_OK && member->copies.chosen == SUPERBLOCK_OK &&
+	    memcmp(superblock->volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0) {
+		*need = layout_end_bytes(superblock->areas);
+		*block_bytes = superblock->block_bytes;
+		found = true;
+	}
+	if (member)
+		rpc_device_close(member);
+	free(member);
+	return found;
+}
+
+/* A device that hangs would cost the time of a login: those known to answer come first. */
+static bool
+is_open(const struct joining *joining, const struct device_address *address)
+{
+	char label[MEMBER_ADDRESS_MAX];
+
+	member_address_format(&address->address, label);
+	for (int i = 0; i < joining->view.status.slots; i++) {
+		const struct member_status *member = &joining->view.status.members[i];
+
+		if (member->attached && member->link == LINK_OPEN && strncmp(member->label, label, 255) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+large_enough(struct joining *joining, struct rpc_error *error)
+{
+	const struct member_work *device = &joining->device;
+	uint32_t block_bytes = 0;
+	uint64_t need = 0;
+	bool found = false;
+
+	for (int pass = 0; pass < 2 && !found; pass++) {
+		for (int i = 0; i < joining->config.device_count && !found; i++) {
+			const struct device_address *address = &joining->config.devices[i];
+
+			if (is_open(joining, address) == (pass == 0))
+				found = read_need(joining, address, &need, &block_bytes);
+		}
+	}
+	if (!found)
+		return rpc_fail(error, RPC_UNREACHABLE, "try again when a member of the volume answers",
+				"no member of volume \"%s\" tells how large %s must be", joining->config.name,
+				device->label);
+	if (device->device.block_bytes != block_bytes)
+		return rpc_fail(error, RPC_UNFIT, "set its block size to that of the volume on its target",
+				"%s has blocks of %u bytes, volume \"%s\" has %u", device->label,
+				device->device.block_bytes, joining->config.name, block_bytes);
+	if (device->device.capacity_bytes < need)
+		return rpc_fail(error, RPC_UNFIT, "choose a larger LUN",
+				"%s has %llu bytes, a member of volume \"%s\" needs %llu", device->label,
+				(unsigned long long)device->device.capacity_bytes, joining->config.name,
+				(unsigned long long)need);
+	return true;
+}
+
+/* By another name it may be a LUN that the volume works with: its superblock or mark says which. */
+static bool
+not_attached(struct joining *joining, struct rpc_error *error)
+{
+	static const char stopped[] = "start the volume first: then it is known which devices it needs";
+	static const char moved[] = "if it has moved, stop the volume, correct the address in its file and start it again";
+	const struct superblock_copies *copies = &joining->device.copies;
+	const uint8_t *uuid = rpc_device_uuid(&joining->device);
+
+	for (int i = 0; uuid && i < joining->view.status.slots; i++) {
+		const struct member_status *member = &joining->view.status.members[i];
+
+		if (member->attached && memcmp(member->uuid, uuid, sizeof(member->uuid)) == 0)
+			return rpc_fail(error, RPC_IN_USE, "name another LUN, or wipe the copy first",
+					"%s and %s, a device of volume \"%s\", are the same LUN, or one is a copy of the "
+					"other", joining->device.label, member->label, joining->config.name);
+	}
+	if (uuid && !joining->assembled && copies->chosen == SUPERBLOCK_OK &&
+	    memcmp(copies->superblock.volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0)
+		return rpc_fail(error, RPC_IN_USE, joining->running ? moved : stopped,
+				"%s holds a member of volume \"%s\" itself, which may need it to start",
+				joining->device.label, joining->config.name);
+	return true;
+}
+
+static bool
+look_at(struct joining *joining, struct rpc_error *error)
+{
+	struct member_work *device = &joining->device;
+	struct admin_result result;
+
+	if (!rpc_device_parse(joining->text, device, error))
+		return false;
+	if (volume_config_find(&joining->config, &device->address) >= 0)
+		return rpc_fail(error, RPC_EXISTS, "iraid status shows its devices",
+				"%s is a device of volume \"%s\" already", device->label, joining->config.name);
+	if (joining->config.device_count == SLOTS_MAX)
+		return rpc_fail(error, RPC_UNFIT, "remove one first: iraid remove", "volume \"%s\" has %d devices already",
+				joining->config.name, SLOTS_MAX);
+	if (!rpc_device_open(device, &joining->credentials, error) ||
+	    !rpc_device_free(device, &joining->config, error) || !not_attached(joining, error) ||
+	    (!joining->force && !rpc_device_unused(device, error)) || !large_enough(joining, error))
+		return false;
+	/* It is none of those the volume has attached; of a volume that does not work, who knows. */
+	if (joining->assembled)
+		rpc_device_reclaim(device, joining->config.uuid);
+	result = members_probe(device, 1);
+	return result.error == ADMIN_OK || rpc_fail_admin(error, &result);
+}
+
+/* --- into the volume --- */
+
+static void
+wipe_mark(struct joining *joining)
+{
+	struct admin_result result = rpc_device_wipe(&joining->device, joining->config.uuid,
+						     joining->device.member_uuid, &joining->credentials);
+
+	if (result.error != ADMIN_OK)
+		log_line(LOG_ERR, "%s: the mark of a spare could not be wiped: %s", joining->device.label,
+			 result.message);
+}
+
+static bool
+list_it(struct joining *joining, struct rpc_error *error)
+{
+	char reason[VOLUME_REASON_MAX] = "";
+	struct volume_host *host = joining->context->host;
+	const char *name = joining->config.name;
+	const struct device_address *device = &joining->device.address;
+	int code = joining->running ? volume_edit_add(host, name, device, reason, sizeof(reason)) :
+				      volume_edit_add_locked(host, name, device, reason, sizeof(reason));
+
+	return code == 0 || rpc_fail_call(error, code, name, joining->device.label, reason,
+					  "correct that, and try again");
+}
+
+/* The configuration lists it.  Its slot, or -1. */
+static int
+hand_over(struct joining *joining, struct rpc_error *error)
+{
+	char reason[VOLUME_REASON_MAX] = "", ignored[VOLUME_REASON_MAX];
+	const char *name = joining->config.name;
+	int slot = volume_attach(joining->context->host, name, &joining->device.address, reason, sizeof(reason));
+
+	if (slot >= 0)
+		return slot;
+	volume_edit_drop(joining->context->host, name, &joining->device.address, ignored, sizeof(ignored));
+	rpc_fail_call(error, slot, name, joining->device.label, reason, "see iraid status");
+	return -1;
+}
+
+/* Mark, list, attach.  Its slot; 0 for a volume that does not run; -1. */
+static int
+mark_and_list(struct joining *joining, struct rpc_error *error)
+{
+	struct admin_result result = member_mark_spare(&joining->device, joining->config.uuid);
+	int slot = 0;
+
+	/* Before the volume logs in itself. */
+	rpc_device_close(&joining->device);
+	if (result.error != ADMIN_OK) {
+		rpc_fail_admin(error, &result);
+		return -1;
+	}
+	if (!list_it(joining, error)) {
+		wipe_mark(joining);
+		return -1;
+	}
+	if (joining->running)
+		slot = hand_over(joining, error);
+	if (slot < 0)
+		wipe_mark(joining);
+	else
+		volume_note(joining->context->host, LOG_NOTICE, "spare added", joining->config.name,
+			    joining->device.label, "%s was added as a spare", joining->device.label);
+	return slot;
+}
+
+/* As mark_and_list().  Nobody runs or starts meanwhile what did not run before: its file could not be changed then. */
+static int
+join(struct joining *joining, struct rpc_error *error)
+{
+	char reason[VOLUME_REASON_MAX] = "";
+	int lock, slot;
+
+	if (joining->running)
+		return mark_and_list(joining, error);
+	lock = volume_lock(joining->config.uuid, joining->config.name, volume_host_program(joining->context->host), reason,
+			   sizeof(reason));
+	if (lock < 0) {
+		members_unprobe(&joining->device, 1);
+		rpc_fail_call(error, lock, joining->config.name, joining->device.label, reason, "try again; if "
+			      "another program runs the volume, by that one's --socket");
+		return -1;
+	}
+	slot = mark_and_list(joining, error);
+	close(lock);
+	return slot;
+}
+
+static json_object *
+joined_json(struct joining *joining)
+{
+	json_object *result = json_object_new_object();
+	char why[256] = "";
+
+	rpc_put_text(result, "name", joining->config.name);
+	rpc_put_text(result, "device", joining->device.label);
+	rpc_put_number(result, "size_bytes", joining->device.device.capacity_bytes);
+	if (joining->running)
+		rpc_put_state(result,
+			      rpc_wait_recognised(joining->context, joining->config.name, joining->device.label, why,
+						  sizeof(why)), why);
+	else
+		rpc_put_state(result, MEMBER_SPARE, "");
+	return result;
+}
+
+json_object *
+rpc_spare_add(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct joining *joining = calloc(1, sizeof(*joining));
+	char name[LAYOUT_NAME_MAX + 1];
+	json_object *result = NULL;
+
+	if (!joining || !rpc_take_name(params, name, error)) {
+		free(joining);
+		return NULL;
+	}
+	pthread_mutex_lock(context->changes);
+	if (begin_joining(joining, context, params, name, error)) {
+		bool striped = joining->view.status.size_bytes != 0 && joining->view.status.level == 0;
+
+		if (striped)
+			rpc_fail(error, RPC_INVALID, "copy its data to a volume of level 5",
+				 "volume \"%s\" has level 0: there is no redundancy that a spare could restore", name);
+		else if (look_at(joining, error) && join(joining, error) >= 0)
+			result = joined_json(joining);
+	}
+	pthread_mutex_unlock(context->changes);
+	end_joining(joining);
+	return result;
+}
+
+/* --- member.replace --- */
+
+struct replacing {
+	struct pick old, replacement;
+};
+
+/* Once the engine has it as a spare; it may have gone to work for that role by itself, if the place was empty. */
+static int
+replace_member(struct engine *engine, void *argument, char *why)
+{
+	struct replacing *replacing = argument;
+	int code = pick_device(engine, &replacing->replacement);
+
+	if (code != 0) {
+		snprintf(why, VOLUME_WHY_MAX, "%.255s", replacing->replacement.message);
+		return code;
+	}
+	if (replacing->replacement.state == MEMBER_REBUILDING && replacing->replacement.role == replacing->old.role)
+		return 0;
+	if (replacing->replacement.state == MEMBER_REBUILDING) {
+		snprintf(why, VOLUME_WHY_MAX, "it is being filled as role %d: that comes first",
+			 replacing->replacement.role);
+		return -EBUSY;
+	}
+	return engine_replace(engine, replacing->old.role, replacing->replacement.slot, why);
+}
+
+/* The replacement is being filled, or that is over already. */
+static bool
+has_begun(const struct engine_status *status, void *argument)
+{
+	const char *label = argument;
+
+	for (int i = 0; i < status->slots; i++) {
+		const struct member_status *member = &status->members[i];
+
+		if (member->attached && strcmp(member->label, label) == 0)
+			return member->state != MEMBER_SPARE;
+	}
+	return true;
+}
+
+/* A member that works is let go by the engine when the new one is in sync.  One that is out already adds nothing. */
+static void
+drop_old(struct joining *joining, const struct pick *old)
+{
+	char reason[VOLUME_REASON_MAX] = "";
+	int code;
+
+	if (old->slot < 0 || old->state == MEMBER_IN_SYNC)
+		return;
+	code = volume_detach(joining->context->host, joining->config.name, old->slot, old->label, reason, sizeof(reason));
+	if (code != 0 && code != -ENOENT)
+		volume_note(joining->context->host, LOG_WARNING, "replace", joining->config.name, old->label,
+			    "%s is replaced, but could not be removed: %s", old->label, reason);
+}
+
+static json_object *
+replace_by(struct joining *joining, const struct pick *old, const char *label, struct rpc_error *error)
+{
+	struct replacing replacing = { .old = *old };
+	char reason[VOLUME_REASON_MAX] = "", why[256] = "";
+	const char *name = joining->config.name;
+	json_object *result;
+	int code;
+
+	if (rpc_wait_recognised(joining->context, name, label, why, sizeof(why)) == 0) {
+		rpc_fail(error, RPC_UNREACHABLE, "it is a device of the volume now: when it answers, replace by it again, "
+			 "or remove it", "volume \"%s\": %s was not recognised as a spare%s%s", name, label,
+			 why[0] ? ": " : "", why);
+		return NULL;
+	}
+	snprintf(replacing.replacement.wanted, sizeof(replacing.replacement.wanted), "%s", label);
+	code = volume_call(joining->context->host, name, replace_member, &replacing, reason, sizeof(reason));
+	if (code != 0) {
+		rpc_fail_call(error, code, name, label, reason, "it stays with the volume as a spare; iraid status shows "
+			      "what is under way, iraid remove takes it away");
+		return NULL;
+	}
+	drop_old(joining, old);
+	/* Who waits for the rebuild's end next must not find that none is under way yet. */
+	volume_wait_until(joining->context->host, name, has_begun, (void *)label, BEGIN_MS_MAX);
+	volume_note(joining->context->host, LOG_NOTICE, "replace", name, old->label, "%s is being replaced by %s",
+		    old->label, label);
+	result = json_object_new_object();
+	rpc_put_text(result, "name", name);
+	rpc_put_text(result, "member", old->label);
+	rpc_put_number(result, "role", (uint64_t)old->role);
+	rpc_put_text(result, "device", label);
+	return result;
+}
+
+/* Its configuration entry is made under the pool's lock. */
+static int
+list_pooled(void *owner)
+{
+	struct joining *joining = owner;
+	char ignored[VOLUME_REASON_MAX];
+
+	return volume_edit_add(joining->context->host, joining->config.name, &joining->device.address, ignored,
+			       sizeof(ignored));
+}
+
+/* 1: it was one of the gateway's spares and is attached now; 0: it is none; -1: failed. */
+static int
+join_from_pool(struct joining *joining, struct rpc_error *error)
+{
+	struct spare_pool *pool = malloc(sizeof(*pool));
+	struct member_work *device = &joining->device;
+	char reason[VOLUME_REASON_MAX] = "";
+	struct pool_spare spare;
+	int code, found = -1;
+
+	if (!pool || spare_pool_read(pool, reason, sizeof(reason)) != 0) {
+		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s", pool ? reason : "out of memory");
+		free(pool);
+		return -1;
+	}
+	for (int i = 0; i < pool->count; i++) {
+		if (device_address_same(&pool->spares[i].device, &device->address))
+			found = i;
+	}
+	if (found >= 0)
+		spare = pool->spares[found];
+	free(pool);
+	if (found < 0)
+		return 0;
+	device->address = spare.device;
+	device->device.capacity_bytes = spare.size_bytes;
+	device->device.block_bytes = spare.block_bytes;
+	if (!large_enough(joining, error))
+		return -1;
+	code = spare_pool_take(&spare.device, list_pooled, joining, reason, sizeof(reason));
+	if (code != 0) {
+		rpc_fail_call(error, code, joining->config.name, device->label, reason, "try again");
+		return -1;
+	}
+	if (hand_over(joining, error) >= 0)
+		return 1;
+	if (spare_pool_add(&spare, reason, sizeof(reason)) != 0)
+		log_line(LOG_ERR, "%s could not be put back to the gateway's spares: %s", device->label, reason);
+	return -1;
+}
+
+/* NEW is an existing spare, one of the gateway's, or a device that becomes one. */
+static json_object *
+replace(struct joining *joining, const struct pick *old, struct rpc_error *error)
+{
+	int pooled;
+
+	if (!rpc_device_parse(joining->text, &joining->device, error))
+		return NULL;
+	for (int i = 0; i < joining->view.status.slots; i++) {
+		const struct member_status *member = &joining->view.status.members[i];
+
+		if (!member->attached || strncmp(member->label, joining->device.label, 255) != 0)
+			continue;
+		if (member->state != MEMBER_SPARE && member->state != MEMBER_REBUILDING) {
+			rpc_fail(error, RPC_IN_USE, "name a spare, or a device that is not the volume's",
+				 "%s is a member of volume \"%s\" already", joining->device.label, joining->config.name);
+			return NULL;
+		}
+		return replace_by(joining, old, member->label, error);
+	}
+	pooled = join_from_pool(joining, error);
+	if (pooled < 0 || (pooled == 0 && (!look_at(joining, error) || join(joining, error) < 0)))
+		return NULL;
+	return replace_by(joining, old, joining->device.label, error);
+}
+
+/* A place that is empty is filled first, and a new spare would go there. */
+static bool
+may_replace(const struct joining *joining, const struct pick *old, struct rpc_error *error)
+{
+	const struct engine_status *status = &joining->view.status;
+
+	if (status->size_bytes != 0 && status->level == 0)
+		return rpc_fail(error, RPC_INVALID, "copy its data to a new volume",
+				"volume \"%s\" has level 0: its members can't be replaced", joining->config.name);
+	for (int role = 0; role < status->member_count; role++) {
+		bool held = role == old->role;
+
+		for (int i = 0; i < status->slots && !held; i++)
+			held = status->members[i].attached && status->members[i].role == role &&
+			       status->members[i].state == MEMBER_IN_SYNC;
+		if (!held)
+			return rpc_fail(error, RPC_BUSY, "replace or rebuild that one first",
+					"volume \"%s\", %s can't be replaced yet: role %d has no member in sync",
+					joining->config.name, old->label, role);
+	}
+	return true;
+}
+
+json_object *
+rpc_member_replace(struct rpc_context *context, json_object *params, struct rpc_error *error)
+{
+	struct joining *joining = calloc(1, sizeof(*joining));
+	char name[LAYOUT_NAME_MAX + 1];
+	json_object *result = NULL;
+	struct pick old;
+	bool picked;
+
+	if (!joining || !rpc_take_name(params, name, error)) {
+		free(joining);
+		return NULL;
+	}
+	pthread_mutex_lock(context->changes);
+	/* Not before: while this waits for another command, the slot may be given to another device. */
+	picked = rpc_pick(context, params, name, "member", &old, error);
+	if (picked && old.role < 0)
+		rpc_fail(error, RPC_INVALID, "name the member that is to be replaced; a spare is removed and added",
+			 "volume \"%s\": %s has no role in the volume", name, old.label);
+	else if (picked && begin_joining(joining, context, params, name, error) &&
+		 may_replace(joining, &old, error))
+		result = replace(joining, &old, error);
+	pthread_mutex_unlock(context->changes);
+	end_joining(joining);
+	return result;
+}

@@ -1,0 +1,382 @@
+/* volume/driver.c - the engine of a volume, the sessions to its devices, and what the engine asks of
+ * its driver.  All on the volume's thread; what would block there is the keeper's.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "adapters/base/log.h"
+#include "internal.h"
+
+#define RESYNC_ROWS 4
+#define LOSS_TOLD_MS 60000u	/* file systems that have something to write flush every 5 to 30 s */
+#define SESSION_DATA 0		/* last byte of the ISID: kind of session; one data session per device */
+
+/* --- port of the engine --- */
+
+static int
+port_record_epoch(void *owner, uint64_t epoch)
+{
+	struct hosted *hosted = owner;
+
+	return epoch_record(hosted->uuid, epoch);
+}
+
+static int
+port_try_epoch(void *owner, uint64_t epoch)
+{
+	struct hosted *hosted = owner;
+
+	return epoch_try(hosted->uuid, epoch);
+}
+
+static void
+port_log(void *owner, int level, const char *text)
+{
+	struct hosted *hosted = owner;
+
+	log_line(level, "volume %s: %s", hosted->name, text);
+}
+
+/* The volume is up.  Who has a member that comes later may be a gateway that was started since. */
+static void
+end_take_over(struct hosted *hosted)
+{
+	for (int i = 0; i < hosted->slot_count; i++)
+		if (hosted->backends[i])
+			backend_iscsi_end_take_over(hosted->backends[i]);
+}
+
+static void
+port_event(void *owner, const struct engine_event *event)
+{
+	struct hosted *hosted = owner;
+	char label[MEMBER_ADDRESS_MAX] = "";
+
+	if (event->kind == EVENT_ASSEMBLED)
+		end_take_over(hosted);
+	if (event->slot >= 0 && event->slot < hosted->slot_count && hosted->backends[event->slot])
+		member_address_format(&hosted->devices[event->slot].address, label);
+	volume_host_event(hosted->host, event->severity, event_kind_name(event->kind), hosted->name, label,
+			  event->text);
+}
+
+static void
+port_want_spare(void *owner, uint64_t member_bytes, uint32_t block_bytes)
+{
+	keeper_seek_spare(owner, member_bytes, block_bytes);
+}
+
+/* For the first time in a turn, when that began: which is as good, and costs nothing. */
+static uint64_t
+port_now_ns(void *owner)
+{
+	struct hosted *hosted = owner;
+
+	if (hosted->looked)
+		return monotonic_ns();
+	hosted->looked = true;
+	return reactor_now_ns(hosted->reactor);
+}
+
+static void
+port_detached(void *owner, int slot, struct backend *backend)
+{
+	struct hosted *hosted = owner;
+
+	backend_iscsi_destroy(backend);
+	hosted->backends[slot] = NULL;
+	/* At once for whoever asks for the volume, and in the file as soon as the keeper gets to it. */
+	pthread_mutex_lock(&hosted->lock);
+	volume_config_drop(&hosted->config, &hosted->devices[slot]);
+	pthread_mutex_unlock(&hosted->lock);
+	keeper_drop_device(hosted, &hosted->devices[slot]);
+}
+
+/* --- sessions --- */
+
+/* A session's name is fixed by gateway, volume, LUN and kind: a restarted gateway takes the
+ * place of its own dead sessions, and nobody else's, whatever was added to the volume or removed meanwhile.
+ * RFC 7143 section 11.12.5, random format.
+ */
+static void
+make_isid(uint64_t gateway, const uint8_t uuid[16], const struct member_address *address, uint8_t isid[6])
+{
+	uint64_t hash = hash_bytes(hash_bytes(HASH_BEGIN, &gateway, sizeof(gateway)), uuid, 16);
+
+	hash = hash_bytes(hash, address->iqn, strlen(address->iqn));
+	hash = hash_bytes(hash, &address->lun, sizeof(address->lun));
+	isid[0] = 0x80;
+	isid[1] = (uint8_t)(hash >> 40);
+	isid[2] = (uint8_t)(hash >> 24);
+	isid[3] = (uint8_t)(hash >> 8);
+	isid[4] = (uint8_t)(hash >> 52);
+	isid[5] = SESSION_DATA;
+}
+
+/* What the sessions of all devices have in common.  Fills hosted->setup_fault when it fails. */
+static int
+session_options(struct hosted *hosted, const struct volume_config *config,
+		struct backend_iscsi_options *out, uint64_t *gateway)
+{
+	const char *why = "";
+	uint64_t key = 0;
+	int error = gateway_id(gateway);
+
+	if (error == 0)
+		error = gateway_reservation_key(&key);
+	memset(out, 0, sizeof(*out));
+	out->header_digest = config->header_digest;
+	out->deadline_ms = config->give_up_seconds * 1000;
+	out->connect_ms = out->deadline_ms < 5000 ? 5000 : out->deadline_ms;
+	if (error != 0) {
+		snprintf(hosted->setup_fault, sizeof(hosted->setup_fault),
+			 "the gateway's id can't be read from or written to %.128s: %s", state_dir(),
+			 strerror(-error));
+		return error;
+	}
+	out->reservation_key = key;
+	if (config->chap_file[0] != '\0') {
+		error = iscsi_credentials_read(config->chap_file, &out->credentials, &why);
+		if (error != 0) {
+			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "secrets file %.128s: %s",
+				 config->chap_file, why);
+			return error;
+		}
+	}
+	snprintf(out->credentials.initiator, sizeof(out->credentials.initiator), "%s", config->initiator);
+	return 0;
+}
+
+static struct backend *
+make_backend(struct hosted *hosted, struct backend_iscsi_options *options, uint64_t gateway,
+	     const struct device_address *device)
+{
+	static_assert(sizeof(options->more_portals) == sizeof(device->more_portals), "as many portals as paths");
+	options->address = device->address;
+	memcpy(options->more_portals, device->more_portals, sizeof(options->more_portals));
+	options->more_portals_count = device->more;
+	make_isid(gateway, hosted->uuid, &device->address, options->isid_qualifier);
+	return backend_iscsi_create(hosted->reactor, options);
+}
+
+static void
+destroy_backends(struct hosted *hosted)
+{
+	for (int i = 0; i < hosted->slot_count; i++) {
+		if (hosted->backends[i])
+			backend_iscsi_destroy(hosted->backends[i]);
+		hosted->backends[i] = NULL;
+	}
+	hosted->slot_count = 0;
+}
+
+static int
+make_backends(struct hosted *hosted, const struct volume_config *config, uint32_t take_over_ms)
+{
+	struct backend_iscsi_options options;
+	uint64_t gateway;
+	int error = session_options(hosted, config, &options, &gateway);
+
+	options.take_over_ms = take_over_ms;
+	for (int i = 0; i < config->device_count && error == 0; i++) {
+		hosted->devices[i] = config->devices[i];
+		hosted->backends[i] = make_backend(hosted, &options, gateway, &config->devices[i]);
+		hosted->slot_count = i + 1;
+		if (!hosted->backends[i]) {
+			error = -ENOMEM;
+			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
+		}
+	}
+	explicit_bzero(&options.credentials, sizeof(options.credentials));
+	return error;
+}
+
+static void
+note_slot(struct hosted *hosted, int slot, const struct device_address *device, struct backend *backend)
+{
+	hosted->devices[slot] = *device;
+	hosted->backends[slot] = backend;
+	if (slot >= hosted->slot_count)
+		hosted->slot_count = slot + 1;
+}
+
+int
+volume_engine_attach(struct hosted *hosted, const struct device_address *device, char *why)
+{
+	struct backend_iscsi_options options;
+	struct volume_config config;
+	struct backend *backend;
+	uint64_t gateway;
+	int slot;
+
+	pthread_mutex_lock(&hosted->lock);
+	config = hosted->config;
+	pthread_mutex_unlock(&hosted->lock);
+	slot = session_options(hosted, &config, &options, &gateway);
+	if (slot != 0) {
+		snprintf(why, VOLUME_WHY_MAX, "%s", hosted->setup_fault);
+		hosted->setup_fault[0] = '\0';
+		return slot;
+	}
+	backend = make_backend(hosted, &options, gateway, device);
+	explicit_bzero(&options.credentials, sizeof(options.credentials));
+	if (!backend) {
+		snprintf(why, VOLUME_WHY_MAX, "out of memory");
+		return -ENOMEM;
+	}
+	slot = engine_attach(hosted->engine, backend, why);
+	if (slot < 0)
+		backend_iscsi_destroy(backend);
+	else
+		note_slot(hosted, slot, device, backend);
+	return slot;
+}
+
+/* --- the engine --- */
+
+static void
+fill_options(const struct hosted *hosted, const struct volume_config *config,
+	     const struct volume_start_options *start, struct engine_options *out)
+{
+	uint32_t lasts_ms;
+
+	memset(out, 0, sizeof(*out));
+	memcpy(out->volume_uuid, config->uuid, sizeof(out->volume_uuid));
+	out->resync_rows_max = RESYNC_ROWS;
+	out->assembly_wait_ms = config->assembly_wait_seconds * 1000;
+	out->assembly_limit_ms = out->assembly_wait_ms < 10000 ? 20000 : out->assembly_wait_ms + 10000;
+	lasts_ms = start->wait_ms > out->assembly_limit_ms ? start->wait_ms : out->assembly_limit_ms;
+	out->take_over_ms = start->take_over ? lasts_ms : 0;
+	out->force_ms = start->force ? lasts_ms : 0;
+	out->queue_limit_ms = config->queue_limit_seconds * 1000;
+	out->give_up_ms = config->give_up_seconds * 1000;
+	out->sync_rate_min = config->sync_rate_min;
+	out->sync_rate_max = config->sync_rate_max;
+	out->grace_ms = config->grace_milliseconds;
+	out->hedge_ms = config->hedge_milliseconds;
+	out->loss_told_ms = LOSS_TOLD_MS;
+	out->spare_wait_ms = config->spare_wait_seconds * 1000;
+	out->error_limit = config->error_limit;
+}
+
+static void
+adjust_backend(struct hosted *hosted, int slot, const struct volume_config *config,
+	       struct backend_iscsi_options *options)
+{
+	int index = volume_config_find(config, &hosted->devices[slot]);
+
+	if (index >= 0)		/* else it was taken out by hand, and stays as it is */
+		hosted->devices[slot] = config->devices[index];
+	options->address = hosted->devices[slot].address;
+	memcpy(options->more_portals, hosted->devices[slot].more_portals, sizeof(options->more_portals));
+	options->more_portals_count = hosted->devices[slot].more;
+	backend_iscsi_adjust(hosted->backends[slot], options);
+}
+
+int
+volume_engine_adjust(struct hosted *hosted, char *why)
+{
+	struct volume_config *config = malloc(sizeof(*config));
+	const struct volume_start_options usual = { 0 };
+	struct backend_iscsi_options sessions;
+	struct engine_options options;
+	uint64_t gateway;
+	int error = config ? 0 : -ENOMEM;
+
+	if (error == 0) {
+		pthread_mutex_lock(&hosted->lock);
+		*config = hosted->config;
+		pthread_mutex_unlock(&hosted->lock);
+		error = session_options(hosted, config, &sessions, &gateway);
+		snprintf(why, VOLUME_WHY_MAX, "%s", hosted->setup_fault);
+		hosted->setup_fault[0] = '\0';
+	}
+	for (int i = 0; i < hosted->slot_count && error == 0; i++) {
+		if (hosted->backends[i])
+			adjust_backend(hosted, i, config, &sessions);
+	}
+	if (error == 0) {
+		explicit_bzero(&sessions.credentials, sizeof(sessions.credentials));
+		fill_options(hosted, config, &usual, &options);
+		engine_set_limits(hosted->engine, &options);
+	}
+	free(config);
+	return error;
+}
+
+static int
+name_owner(const struct hosted *hosted, struct engine_options *options)
+{
+	char host_name[32] = "gateway";
+	uint64_t gateway;
+	int error = gateway_id(&gateway);
+
+	if (gethostname(host_name, sizeof(host_name) - 1) != 0)
+		snprintf(host_name, sizeof(host_name), "gateway");
+	if (error == 0)
+		snprintf(options->owner, sizeof(options->owner), "%.20s pid %ld (%.12s) #%08x", host_name,
+			 (long)getpid(), hosted->host->program, (unsigned int)gateway);
+	return error;
+}
+
+void
+volume_engine_make(struct hosted *hosted)
+{
+	const struct engine_port port = {
+		.record_epoch = port_record_epoch, .try_epoch = port_try_epoch, .log = port_log, .event = port_event,
+		.want_spare = port_want_spare, .detached = port_detached, .now_ns = port_now_ns,
+		.owner = hosted,
+	};
+	struct volume_start_options start;
+	struct engine_options options;
+	struct volume_config config;
+	int error;
+
+	pthread_mutex_lock(&hosted->lock);
+	config = hosted->config;
+	start = hosted->start_options;
+	memset(&hosted->start_options, 0, sizeof(hosted->start_options));	/* of one start */
+	pthread_mutex_unlock(&hosted->lock);
+
+	hosted->setup_fault[0] = '\0';
+	fill_options(hosted, &config, &start, &options);
+	error = epoch_recall(config.uuid, &options.epoch_seen);
+	if (error == 0)
+		error = epoch_recall_tried(config.uuid, &options.epoch_tried);
+	if (error != 0)
+		snprintf(hosted->setup_fault, sizeof(hosted->setup_fault),
+			 "the epochs this gateway knows of it can't be read from %.128s/epochs*: %s", state_dir(),
+			 strerror(-error));
+	if (error == 0)
+		error = make_backends(hosted, &config, options.take_over_ms);
+	if (error == 0 && name_owner(hosted, &options) == 0) {
+		hosted->engine = engine_create(&options, &port, hosted->backends, hosted->slot_count,
+					       monotonic_ms());
+		if (!hosted->engine)
+			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
+	}
+	if (hosted->engine) {
+		hosted->started_ms = realtime_ms();
+		hosted->time = (struct volume_time){ .turns = 0 };
+		engine_start(hosted->engine);
+		return;
+	}
+	destroy_backends(hosted);
+	log_line(LOG_ERR, "volume %s: %s", hosted->name, hosted->setup_fault);
+}
+
+void
+volume_engine_destroy(struct hosted *hosted)
+{
+	if (hosted->engine)
+		engine_destroy(hosted->engine);
+	hosted->engine = NULL;
+	volume_accepting_fail(hosted);
+	volume_growing_fail(hosted);
+	volume_probing_fail(hosted);
+	destroy_backends(hosted);
+}

@@ -1,0 +1,336 @@
+/* test_scsi_command.c - answers of targets: good, short, lying, random. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adapters/iscsi/scsi.h"
+
+static struct scsi_request request;
+
+static void
+answer(const void *bytes, uint32_t length)
+{
+	memset(request.data, 0xee, sizeof(request.data));	/* what is beyond the answer must not matter */
+	memcpy(request.data, bytes, length);
+	request.answer_bytes = length;
+}
+
+static void
+capacities_that_make_no_sense_are_refused(void **state)
+{
+	static const uint8_t good[12] = { 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 2, 0 };
+	static const uint8_t no_power[12] = { 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 2, 8 };
+	static const uint8_t no_block[12] = { 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 0, 0 };
+	static const uint8_t huge[12] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 2, 0 };
+	static const uint8_t beyond_10[8] = { 0xff, 0xff, 0xff, 0xff, 0, 0, 2, 0 };
+	struct scsi_capacity capacity;
+
+	answer(good, 12);
+	assert_true(scsi_parse_capacity_16(&request, &capacity));
+	assert_int_equal(capacity.capacity_bytes, 131072 * 512);
+	assert_int_equal(capacity.block_bytes, 512);
+	answer(good, 11);
+	assert_false(scsi_parse_capacity_16(&request, &capacity));
+	answer(no_power, 12);
+	assert_false(scsi_parse_capacity_16(&request, &capacity));
+	answer(no_block, 12);
+	assert_false(scsi_parse_capacity_16(&request, &capacity));
+	answer(huge, 12);
+	assert_false(scsi_parse_capacity_16(&request, &capacity));
+	answer(beyond_10, 8);
+	assert_false(scsi_parse_capacity_10(&request, &capacity));
+}
+
+static void
+a_capacity_asked_beside_the_data_counts_as_far_as_it_came(void **state)
+{
+	static const uint8_t cdb_16[16] = { 0x9e, 0x10, [13] = SCSI_CAPACITY_BYTES };
+	static const uint8_t cdb_10[10] = { 0x25 };
+	uint8_t sixteen[SCSI_CAPACITY_BYTES] = { 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 2, 0 };
+	uint8_t ten[SCSI_CAPACITY_BYTES] = { 0, 1, 0xff, 0xff, 0, 0, 2, 0 };
+	struct scsi_capacity capacity;
+	struct scsi_task task;
+
+	scsi_read_capacity_task(&task, false);
+	assert_memory_equal(task.cdb, cdb_16, task.cdb_size);
+	assert_int_equal(task.cdb_size, 16);
+	assert_int_equal(task.expxferlen, SCSI_CAPACITY_BYTES);
+	assert_int_equal(task.xfer_dir, SCSI_XFER_READ);
+	assert_true(scsi_parse_capacity_task(&task, false, sixteen, &capacity));
+	assert_int_equal(capacity.capacity_bytes, 131072 * 512);
+	task.residual_status = SCSI_RESIDUAL_UNDERFLOW;
+	task.residual = SCSI_CAPACITY_BYTES - 11;
+	assert_false(scsi_parse_capacity_task(&task, false, sixteen, &capacity));
+	task.residual = UINT32_MAX;
+	assert_false(scsi_parse_capacity_task(&task, false, sixteen, &capacity));
+
+	scsi_read_capacity_task(&task, true);
+	assert_memory_equal(task.cdb, cdb_10, task.cdb_size);
+	assert_int_equal(task.expxferlen, 8);
+	assert_true(scsi_parse_capacity_task(&task, true, ten, &capacity));
+	assert_int_equal(capacity.capacity_bytes, 131072 * 512);
+	assert_int_equal(capacity.block_bytes, 512);
+	memset(ten, 0xff, 4);	/* larger than it can tell */
+	assert_false(scsi_parse_capacity_task(&task, true, ten, &capacity));
+}
+
+static void
+every_sense_key_has_a_name(void **state)
+{
+	struct scsi_task task = { .sense = { .error_type = 0x70, .key = SCSI_SENSE_MEDIUM_ERROR, .ascq = 0x1100 } };
+	char text[64];
+
+	scsi_describe(&task, SCSI_STATUS_CHECK_CONDITION, text, sizeof(text));
+	assert_string_equal(text, "check condition, MEDIUM ERROR 11/00");
+	for (int key = 0; key < 16; key++) {
+		task.sense.key = (enum scsi_sense_key)key;
+		scsi_describe(&task, SCSI_STATUS_CHECK_CONDITION, text, sizeof(text));
+		assert_null(strstr(text, "null"));
+	}
+}
+
+static void
+a_mode_answer_without_caching_page_counts_as_a_volatile_cache(void **state)
+{
+	static const uint8_t plain[4] = { 3, 0, 0x90, 0 };
+	static const uint8_t through[20] = { 19, 0, 0x10, 0, 0x88, 0x12, 0x00 };
+	static const uint8_t back[20] = { 19, 0, 0x00, 0, 0x08, 0x12, 0x04 };
+	static const uint8_t lying[4] = { 3, 0, 0, 0xff };	/* the page would be beyond the answer */
+	struct scsi_mode mode;
+
+	answer(plain, 4);
+	assert_true(scsi_parse_mode(&request, &mode));
+	assert_true(mode.write_protected && mode.fua && mode.write_cache);
+	answer(through, 20);
+	assert_true(scsi_parse_mode(&request, &mode));
+	assert_true(!mode.write_protected && mode.fua && !mode.write_cache);
+	answer(back, 20);
+	assert_true(scsi_parse_mode(&request, &mode));
+	assert_true(!mode.fua && mode.write_cache);
+	answer(lying, 4);
+	assert_true(scsi_parse_mode(&request, &mode));
+	assert_true(mode.write_cache);
+	answer(plain, 3);
+	assert_false(scsi_parse_mode(&request, &mode));
+	answer(back, 19);	/* less than it says it is */
+	assert_false(scsi_parse_mode(&request, &mode));
+}
+
+static void
+texts_come_without_padding_and_control_characters(void **state)
+{
+	uint8_t inquiry[36] = { 0x05 };
+	static const uint8_t serial[] = { 0, 0x80, 0, 6, ' ', 'A', '\n', '1', ' ', ' ' };
+	struct scsi_identity identity;
+	char text[16];
+
+	memcpy(inquiry + 8, "IET     VIRTUAL-CDROM   0001", 28);
+	answer(inquiry, 36);
+	assert_true(scsi_parse_inquiry(&request, &identity));
+	assert_int_equal(identity.device_type, 5);
+	assert_string_equal(identity.vendor, "IET");
+	assert_string_equal(identity.product, "VIRTUAL-CDROM");
+	assert_string_equal(identity.revision, "0001");
+	answer(inquiry, 35);
+	assert_false(scsi_parse_inquiry(&request, &identity));
+	answer(serial, sizeof(serial));
+	assert_true(scsi_parse_serial(&request, text, sizeof(text)));
+	assert_string_equal(text, "A 1");
+	answer(serial, sizeof(serial) - 1);
+	assert_false(scsi_parse_serial(&request, text, sizeof(text)));
+	assert_string_equal(scsi_device_type_name(5), "CD or DVD drive");
+}
+
+static void
+the_best_designator_of_the_unit_is_taken(void **state)
+{
+	static const uint8_t page[] = {
+		0, 0x83, 0, 36,
+		0x02, 0x01, 0, 4, 'I', 'E', 'T', '1',			/* T10 */
+		0x01, 0x13, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8,		/* NAA, but of the port */
+		0x01, 0x03, 0, 8, 0x60, 1, 2, 3, 4, 5, 6, 0xff,		/* NAA */
+		0x01, 0x03, 0, 200,					/* longer than the page */
+	};
+	char text[64];
+
+	answer(page, sizeof(page));
+	assert_true(scsi_parse_designator(&request, text, sizeof(text)));
+	assert_string_equal(text, "naa.60010203040506ff");
+	answer(page, 12);	/* cut off after the first: the second would have been better */
+	assert_false(scsi_parse_designator(&request, text, sizeof(text)));
+}
+
+static void
+the_holder_of_a_reservation_is_read(void **state)
+{
+	static const uint8_t none[8] = { 0, 0, 0, 7, 0, 0, 0, 0 };
+	static const uint8_t held[24] = { 0, 0, 0, 7, 0, 0, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 5 };
+	uint64_t key = 1;
+
+	answer(none, 8);
+	assert_true(scsi_parse_reservation(&request, &key));
+	assert_int_equal(key, 0);
+	answer(held, 24);
+	assert_true(scsi_parse_reservation(&request, &key));
+	assert_int_equal(key, 0x0102030405060708);
+	answer(held, 23);	/* held, but cut off: not "nobody" */
+	assert_false(scsi_parse_reservation(&request, &key));
+	answer((const uint8_t[8]){ [7] = 8 }, 8);	/* half a holder is not nobody either */
+	assert_false(scsi_parse_reservation(&request, &key));
+}
+
+static void
+luns_beyond_the_answer_are_not_made_up(void **state)
+{
+	static const uint8_t list[24] = { 0, 0, 0, 16, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x41, 0x00 };
+	unsigned int luns[4];
+
+	uint8_t long_list[SCSI_ANSWER_MAX] = { 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 7 };
+
+	answer(list, 24);
+	assert_int_equal(scsi_parse_luns(&request, luns, 4), 2);
+	assert_int_equal(luns[0], 1);
+	assert_int_equal(luns[1], 256);
+	assert_int_equal(scsi_parse_luns(&request, luns, 1), 1);
+	answer(list, 7);
+	assert_int_equal(scsi_parse_luns(&request, luns, 4), -1);
+	answer(list, 23);	/* a part of the list is not the list */
+	assert_int_equal(scsi_parse_luns(&request, luns, 4), -1);
+	answer(long_list, SCSI_ANSWER_MAX - 1);
+	assert_int_equal(scsi_parse_luns(&request, luns, 4), -1);
+	answer(long_list, SCSI_ANSWER_MAX);	/* all that was asked for */
+	assert_int_equal(scsi_parse_luns(&request, luns, 1), 1);
+	assert_int_equal(luns[0], 7);
+}
+
+static struct scsi_task
+task_with(int type, int key, int ascq)
+{
+	return (struct scsi_task){ .sense = { .error_type = (unsigned char)type, .key = (enum scsi_sense_key)key,
+					      .ascq = ascq } };
+}
+
+static enum scsi_verdict
+judged(int type, int key, int ascq)
+{
+	struct scsi_task task = task_with(type, key, ascq);
+
+	return scsi_judge(&task, SCSI_STATUS_CHECK_CONDITION);
+}
+
+static bool
+cache_lost(int type, int key, int ascq)
+{
+	struct scsi_task task = task_with(type, key, ascq);
+
+	return scsi_cache_lost(&task, SCSI_STATUS_CHECK_CONDITION);
+}
+
+static void
+a_lost_cache_is_told_by_power_on_and_by_deferred_errors(void **state)
+{
+	struct scsi_task old = task_with(0x71, 3, 0x0c00);
+
+	assert_true(cache_lost(0x71, 3, 0x0c00));
+	assert_true(cache_lost(0x73, 1, 0x0c01));
+	assert_true(cache_lost(0x70, 6, 0x2901));
+	assert_true(cache_lost(0x72, 6, 0x2904));
+	assert_false(cache_lost(0x70, 6, 0x2900));
+	assert_false(cache_lost(0x70, 6, 0x2903));
+	assert_false(cache_lost(0x70, 6, 0x2907));
+	assert_false(cache_lost(0x70, 3, 0x0c00));
+	assert_false(cache_lost(0x70, 2, 0x2904));
+	assert_false(cache_lost(0, 0, 0));
+	assert_false(scsi_cache_lost(&old, SCSI_STATUS_GOOD));
+}
+
+static void
+only_good_is_good(void **state)
+{
+	const struct scsi_task task = { 0 };
+
+	assert_int_equal(scsi_judge(&task, SCSI_STATUS_GOOD), SCSI_OK);
+	/* Of PRE-FETCH alone, which is not sent. */
+	assert_int_equal(scsi_judge(&task, SCSI_STATUS_CONDITION_MET), SCSI_REFUSED);
+	assert_int_equal(scsi_judge(&task, 0x10), SCSI_REFUSED);
+}
+
+static void
+sense_data_means_what_the_gateway_must_do(void **state)
+{
+	assert_int_equal(judged(0x70, 6, 0x2900), SCSI_WAS_RESET);
+	assert_int_equal(judged(0x70, 6, 0x2907), SCSI_ATTENTION);
+	assert_int_equal(judged(0x70, 6, 0x2a09), SCSI_ATTENTION);
+	assert_int_equal(judged(0x72, 6, 0x2a03), SCSI_TAKEN);
+	assert_int_equal(judged(0x70, 6, 0x2a05), SCSI_TAKEN);
+	assert_int_equal(judged(0x70, 2, 0x0401), SCSI_LATER);
+	assert_int_equal(judged(0x70, 3, 0x1100), SCSI_MEDIUM_ERROR);
+	assert_int_equal(judged(0x70, 5, 0x2000), SCSI_UNSUPPORTED);
+	assert_int_equal(judged(0x70, 5, 0x2500), SCSI_NO_LUN);
+	assert_int_equal(judged(0x70, 7, 0x2700), SCSI_PROTECTED);
+	assert_int_equal(judged(0x70, 1, 0x1701), SCSI_OK);
+	assert_int_equal(judged(0x70, 4, 0x4400), SCSI_REFUSED);
+	/* deferred: an acknowledged write was lost; without sense data nothing is known */
+	assert_int_equal(judged(0x71, 3, 0x0c00), SCSI_BROKEN_WORD);
+	assert_int_equal(judged(0x73, 1, 0x0c00), SCSI_BROKEN_WORD);
+	assert_int_equal(judged(0x70, 0, 0), SCSI_REFUSED);
+	assert_int_equal(judged(0, 0, 0), SCSI_REFUSED);
+}
+
+static void
+random_answers_are_parsed_within_bounds(void **state)
+{
+	unsigned int seed = 7;
+
+	for (int round = 0; round < 20000; round++) {
+		struct scsi_capacity capacity;
+		struct scsi_mode mode;
+		struct scsi_identity identity;
+		unsigned int luns[8];
+		uint64_t key;
+		uint32_t blocks;
+		char text[24];
+
+		request.answer_bytes = (uint32_t)rand_r(&seed) % (round % 2 ? 64 : SCSI_ANSWER_MAX + 1);
+		for (uint32_t i = 0; i < request.answer_bytes; i++)
+			request.data[i] = (uint8_t)(rand_r(&seed) >> 7 & (i % 3 ? 0x13 : 0xff));
+		request.data[1] = (uint8_t[]){ 0x80, 0x83, 0xb0, 0 }[round % 4];
+		scsi_parse_capacity_16(&request, &capacity);
+		scsi_parse_capacity_10(&request, &capacity);
+		scsi_parse_mode(&request, &mode);
+		scsi_parse_inquiry(&request, &identity);
+		scsi_parse_block_limits(&request, &blocks);
+		scsi_parse_reservation(&request, &key);
+		assert_true(scsi_parse_luns(&request, luns, 8) <= 8);
+		if (scsi_parse_serial(&request, text, sizeof(text)))
+			assert_true(strlen(text) < sizeof(text));
+		if (scsi_parse_designator(&request, text, sizeof(text)))
+			assert_true(strlen(text) < sizeof(text));
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(capacities_that_make_no_sense_are_refused),
+		cmocka_unit_test(a_capacity_asked_beside_the_data_counts_as_far_as_it_came),
+		cmocka_unit_test(every_sense_key_has_a_name),
+		cmocka_unit_test(a_mode_answer_without_caching_page_counts_as_a_volatile_cache),
+		cmocka_unit_test(texts_come_without_padding_and_control_characters),
+		cmocka_unit_test(the_best_designator_of_the_unit_is_taken),
+		cmocka_unit_test(the_holder_of_a_reservation_is_read),
+		cmocka_unit_test(luns_beyond_the_answer_are_not_made_up),
+		cmocka_unit_test(a_lost_cache_is_told_by_power_on_and_by_deferred_errors),
+		cmocka_unit_test(only_good_is_good),
+		cmocka_unit_test(sense_data_means_what_the_gateway_must_do),
+		cmocka_unit_test(random_answers_are_parsed_within_bounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
