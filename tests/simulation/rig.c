@@ -632,6 +632,9 @@ fill_expected(struct rig *rig, struct rig_request *request)
 static void
 note_write(struct rig *rig, struct rig_request *request)
 {
+	expect(request->sector + request->count <= rig->sectors, "sectors %llu to %llu of a load of %llu",
+	       (unsigned long long)request->sector, (unsigned long long)(request->sector + request->count),
+	       (unsigned long long)rig->sectors);
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
 		request->floor[i - request->sector] = oldest_rival(rig, i, request->number);
 		rig->submitted[i] = request->number;

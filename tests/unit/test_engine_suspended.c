@@ -254,7 +254,7 @@ return_while_suspended(int level, int count, const int *silent, int silent_count
 	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
 		rig_step(&rig);
 	assert_true(tap.held_count > 0);
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 40), 1, true);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 24), 1, true);
 	rig_drain(&rig);	/* so its region is marked */
 	for (int i = 0; i < silent_count; i++)
 		fake_member_cut(&rig.members[geometry_role(&geometry, row, (uint8_t)silent[i])], false);
@@ -322,7 +322,7 @@ test_a_piece_is_not_given_up_while_too_many_are_silent(void **state)
 	for (int i = 0; i < 20000 && tap.held_count == 0; i++)
 		rig_step(&rig);
 	assert_int_equal(tap.held_count, 1);
-	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 40), 1, true);
+	rig_submit(&rig, REQUEST_WRITE, sector_of_row(&rig, row + 24), 1, true);
 	rig_drain(&rig);	/* so its region is marked */
 	tap.judge = hold_table;
 	tap_let_go(&tap);
