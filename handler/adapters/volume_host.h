@@ -4,7 +4,7 @@
 #ifndef IRAID_VOLUME_HOST_H
 #define IRAID_VOLUME_HOST_H
 
-#include "../engine/engine.h"
+#include "engine/life/engine.h"
 #include "config.h"
 
 #define VOLUME_USER_MAX 95

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "engine/life/engine.h"
 
 #define SECTOR 512u
 #define PAGE 4096u

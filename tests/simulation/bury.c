@@ -1,7 +1,7 @@
 /* bury.c - see bury.h. */
 #include "bury.h"
 
-#include "engine/engine_internal.h"
+#include "engine/core/core.h"
 
 #include <stdlib.h>
 

@@ -19,7 +19,7 @@
 #ifndef IRAID_SIM_H
 #define IRAID_SIM_H
 
-#include "engine/engine.h"
+#include "engine/life/engine.h"
 #include "fake_member.h"
 #include "pattern.h"
 

@@ -8,7 +8,7 @@
  */
 #include "sim.h"
 
-#include "engine/engine_internal.h"
+#include "engine/core/core.h"
 
 #define CASCADES_MAX 12
 #define MOVES_MAX 9

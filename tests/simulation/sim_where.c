@@ -7,7 +7,7 @@
  */
 #include "sim.h"
 
-#include "engine/engine_internal.h"
+#include "engine/core/core.h"
 
 #include <assert.h>
 #include <stdio.h>

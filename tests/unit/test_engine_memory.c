@@ -3,7 +3,7 @@
  */
 #include "knowable.h"
 
-#include "engine/engine_internal.h"
+#include "engine/core/core.h"
 
 #include <errno.h>
 

@@ -1,0 +1,79 @@
+/* throttle.c - how fast resync, rebuild and scrub go: one bucket for all of them.
+ *
+ * Filled at rate_min while requests are active (or were, within QUIET_MS), else at rate_max.  It may go into debt by
+ * one batch, and holds no more than BURST_MS worth, so that a pause buys no flood.
+ */
+#include "engine/core/core.h"
+
+#define QUIET_MS 100u
+#define BURST_MS 100u
+#define RATE_MIN_DEFAULT (10ull << 20)
+#define RATE_MAX_DEFAULT (1ull << 30)
+
+static uint64_t
+rate_now(const struct engine *engine)
+{
+	bool busy = engine->requests_active > 0 ||
+		    (engine->last_request_ms != 0 &&
+		     engine->now_ms - engine->last_request_ms < QUIET_MS);
+
+	return busy ? engine->throttle.rate_min : engine->throttle.rate_max;
+}
+
+static int64_t
+budget_now(const struct engine *engine)
+{
+	const struct throttle *throttle = &engine->throttle;
+	int64_t rate = (int64_t)rate_now(engine);
+	int64_t most = rate / 1000 * BURST_MS;
+	uint64_t passed_ms = engine->now_ms - throttle->filled_ms;
+	int64_t budget;
+
+	if (passed_ms > 60000)
+		passed_ms = 60000;
+	budget = throttle->budget_bytes + rate / 1000 * (int64_t)passed_ms;
+	return budget < most ? budget : most;
+}
+
+uint64_t
+throttle_wait(const struct engine *engine)
+{
+	int64_t budget = budget_now(engine);
+
+	return budget >= 0 ? 0 : (uint64_t)-budget * 1000 / rate_now(engine) + 1;
+}
+
+void
+throttle_spend(struct engine *engine, uint64_t bytes)
+{
+	engine->throttle.budget_bytes = budget_now(engine) - (int64_t)bytes;
+	engine->throttle.filled_ms = engine->now_ms;
+}
+
+void
+engine_set_rates(struct engine *engine, uint64_t min, uint64_t max)
+{
+	engine->throttle.rate_min = min > 0 ? min : RATE_MIN_DEFAULT;
+	engine->throttle.rate_max = max > 0 ? max : RATE_MAX_DEFAULT;
+	if (engine->throttle.rate_min < 65536)
+		engine->throttle.rate_min = 65536;
+	if (engine->throttle.rate_max < engine->throttle.rate_min)
+		engine->throttle.rate_max = engine->throttle.rate_min;
+	engine->activity++;
+}
+
+void
+engine_set_limits(struct engine *engine, const struct engine_options *options)
+{
+	struct engine_options *now = &engine->options;
+
+	now->assembly_wait_ms = options->assembly_wait_ms;
+	now->assembly_limit_ms = options->assembly_limit_ms;
+	now->queue_limit_ms = options->queue_limit_ms;
+	now->give_up_ms = options->give_up_ms;
+	now->grace_ms = options->grace_ms;
+	now->hedge_ms = options->hedge_ms;
+	now->spare_wait_ms = options->spare_wait_ms;
+	now->error_limit = options->error_limit;
+	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
+}
