@@ -482,6 +482,9 @@ void piece_finish(struct engine *engine, struct piece *piece, int result);
 struct piece *piece_create(struct engine *engine, struct engine_request *request, uint64_t begin_bytes,
 			   uint64_t end_bytes);
 void request_carry_out(struct engine *engine, struct engine_request *request);
+void request_finish(struct engine *engine, struct engine_request *request);
+void request_start_ready(struct engine *engine);
+void request_deliver(struct engine *engine);
 void request_let_go(struct engine *engine, struct engine_request *request);	/* no more pieces will be made of it */
 void op_ready(struct op *op);		/* put on the ready list */
 void op_claimed(struct op *op);		/* all its rows are: it is ready, or waits for them */
@@ -536,6 +539,12 @@ void member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio,
 void member_io_unsent(struct member_io *mio, int result);	/* ends without being sent; done() is called soon */
 /* Nobody wants the answer any more, and its memory is needed: a read that is sent or parked.  done() is not called. */
 void member_io_abandon(struct member_io *mio);
+void member_io_sent_again(const struct member_io *mio);	/* in another session */
+void member_io_abandoned(struct member_io *mio, int result);	/* its done() then */
+void member_io_park(struct member_io *mio);
+void member_io_note_unflushed(const struct member_io *mio);
+void member_io_note_unknown_write(const struct member_io *mio);
+void member_io_note_failed_flush(const struct member_io *mio, int result);
 void member_open(struct member *member);
 void member_close(struct member *member);	/* its session, or the opening of one; its reservation stays */
 bool member_may_open(const struct member *member);	/* when retry_ms is there */
@@ -572,7 +581,6 @@ void evict_member_silent(struct member *member);	/* its session ended */
 void evict_session_ended(struct member *member);	/* ... which was of use */
 void evict_stalled(struct member *member);		/* ... the same: did it get on at all? */
 void evict_answered(const struct member_io *mio);	/* it did */
-void evict_sent_again(const struct member_io *mio);	/* in another session */
 void evict_cut_off(struct member_io *mio);		/* it did not */
 bool evict_in_grace(const struct member *member);	/* its session was ended a moment ago: it may take another */
 bool evict_bearable(const struct engine *engine, const struct member *member);	/* it may go, beside those that went */

@@ -145,28 +145,6 @@ evict_stalled(struct member *member)
 	evict_condemn(member);
 }
 
-/* A session lasts as long as an io may take in it (ports/backend.h), if only something else is answered all the time; and two of
- * these are longer than requests can wait for the rows of such a command.  So it has that time over all sessions, and give_up
- * in each.
- */
-static uint64_t
-patience_of(const struct member_io *mio)
-{
-	const uint64_t give_up_ms = mio->member->engine->options.give_up_ms;
-	const uint64_t in_all_ms = mio->first_sent_ms + BACKEND_IO_DEADLINES * give_up_ms, here_ms = mio->sent_ms + give_up_ms;
-
-	return in_all_ms > here_ms ? in_all_ms : here_ms;
-}
-
-void
-evict_sent_again(const struct member_io *mio)
-{
-	struct member *member = mio->member;
-
-	if (mio->cuts > 0 && (member->patience_ms == 0 || patience_of(mio) < member->patience_ms) && !MUTANT(EACH_SESSION_PATIENT))
-		member->patience_ms = patience_of(mio);
-}
-
 static void
 lose_patience(struct member *member)
 {
@@ -179,7 +157,7 @@ lose_patience(struct member *member)
 	if (!member->in_sync || !member_usable(member))
 		return;
 	for (const struct list *node = member->in_flight.next; node != &member->in_flight; node = node->next)
-		evict_sent_again(list_entry(node, struct member_io, node));
+		member_io_sent_again(list_entry(node, struct member_io, node));
 	if (member->patience_ms == 0 || member->patience_ms > engine->now_ms)
 		return;
 	/* It is needed; or it was us who stood still, and its answer may be on its way. */

@@ -77,3 +77,11 @@ engine_set_limits(struct engine *engine, const struct engine_options *options)
 	now->error_limit = options->error_limit;
 	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 }
+
+bool
+engine_calm(const struct engine *engine)
+{
+	return engine->phase == PHASE_RUNNING && !engine->fenced && !engine->suspended &&
+	       !evict_undecided(engine) && !lost_io_recording(engine) &&
+	       !grow_unsettled(engine) && engine->options.resync_rows_max > 0;
+}
