@@ -93,3 +93,18 @@ engine_writers(struct engine *engine, uint64_t row, int role, struct member *out
 		out[count++] = engine->target;
 	return count;
 }
+
+/* --- the member that is being filled --- */
+
+bool
+target_changing(const struct engine *engine)
+{
+	return engine->target != NULL && (engine->target_phase == TARGET_TAKING ||
+					  engine->target_phase == TARGET_WITHDRAWING);
+}
+
+bool
+target_filling(const struct engine *engine)
+{
+	return engine->target != NULL && engine->target_phase == TARGET_FILLING;
+}

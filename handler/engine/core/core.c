@@ -62,3 +62,19 @@ engine_running(const struct engine *engine)
 {
 	return (engine->phase == PHASE_RUNNING || engine->phase == PHASE_DRAIN) && !engine->fenced;
 }
+
+/* Rows of pieces that are done are free, so others may have failed to write there.  What is not cut yet comes behind that. */
+void
+requests_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row)
+{
+	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
+	struct engine_request *other;
+
+	for (other = engine->several; other != NULL; other = other->several_next) {
+		const uint64_t bytes = other->op == REQUEST_ZERO ? other->cut_bytes : other->length_bytes;
+
+		if (bytes > 0 && other->offset_bytes / row_bytes <= last_row &&
+		    (other->offset_bytes + bytes - 1) / row_bytes >= first_row)
+			other->doubted = true;
+	}
+}

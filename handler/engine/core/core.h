@@ -286,6 +286,14 @@ enum engine_phase {
 	PHASE_STOPPED,
 };
 
+enum growth_phase {
+	GROWTH_NONE,
+	GROWTH_MEASURING,
+	GROWTH_PADDING,
+	GROWTH_MARKING,		/* the map is written for its sake */
+	GROWTH_RECORDING,
+};
+
 struct engine {
 	struct engine_options options;
 	struct engine_port port;
@@ -298,7 +306,8 @@ struct engine {
 	bool has_geometry;
 	uint64_t volume_bytes;		/* that requests may use: less than the geometry's while it grows */
 	uint64_t data_offset_bytes;	/* on every member */
-	struct growth *growth;		/* NULL: none under way */
+	enum growth_phase growth_phase;
+	struct growth *growth;
 	struct probe *probe;		/* the same */
 	int slots;			/* members[0 .. slots); those without a backend are free */
 	struct member members[SLOTS_MAX];
@@ -513,6 +522,10 @@ bool engine_bare(const struct engine *engine);
 bool engine_bears(const struct engine *engine, int role);
 /* Who has this role's chunk of the row to read: the member in its place, or the target where the row is on it; or NULL. */
 struct member *engine_holder(struct engine *engine, uint64_t row, int role);
+/* What stands in these rows may not be what was written there. */
+void requests_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row);
+bool target_filling(const struct engine *engine);	/* rows may be on it */
+bool target_changing(const struct engine *engine);	/* a place is changing hands */
 /* Who must get writes of it: 0 to 2 members. */
 int engine_writers(struct engine *engine, uint64_t row, int role, struct member *out[2]);
 /* Background work may go on: running, nobody silent or being evicted, nothing being recorded as lost. */
@@ -632,18 +645,18 @@ void target_give_up(struct member *member);	/* nobody chooses it, until an admin
 void target_lost(struct engine *engine, enum member_state state);	/* its session ended, or it failed: what it is then */
 void target_complete(struct engine *engine);	/* every row is on it, flushed: it takes its place, once that is durable */
 void target_settle(struct engine *engine);	/* is that durable, or that it does not? */
-bool target_changing(const struct engine *engine);	/* a place is changing hands */
 void target_dismissed(struct member *former);	/* superblocks know: whom it replaced may go */
 void target_run(struct engine *engine);
-bool target_filling(const struct engine *engine);	/* rows may be on it */
 bool target_may_copy(const struct engine *engine);	/* ... and others may be copied to it */
-bool target_may_clean(const struct engine *engine);	/* what it was sent counts as held by it */
-bool target_counted(const struct engine *engine);	/* may others be told how many superblocks it has? */
 
 /* metadata.c: superblocks of all in-sync members and the target.  Returns the generation to wait for in record_durable. */
 uint64_t metadata_commit(struct engine *engine);
 void metadata_run(struct engine *engine);
 bool metadata_known(const struct engine *engine, uint64_t generation);	/* ... by all members that may stay */
+/* Of the member that is being filled. */
+bool metadata_target_heard(const struct engine *engine);
+bool metadata_target_may_clean(const struct engine *engine);	/* what it was sent counts as held by it */
+bool metadata_target_counted(const struct engine *engine);	/* may others be told how many superblocks it has? */
 bool metadata_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
 
 /* intent_io.c */
@@ -704,8 +717,6 @@ int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_byt
 void behind_begun(struct engine *engine, struct engine_request *request);	/* it has several pieces */
 void behind_ended(struct engine *engine, struct engine_request *request);
 void behind_failed(struct engine *engine, const struct engine_request *request);	/* nobody knows what it wrote */
-/* What stands in these rows may not be what was written there. */
-void behind_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row);
 void behind_again(const struct engine *engine, struct engine_request *request);	/* it is carried out once more */
 uint64_t behind_spare(const struct engine_request *request, uint64_t begin_bytes, uint64_t *end_bytes);
 bool behind_waits(struct engine *engine, struct engine_request *request);	/* true: it is carried out later */
@@ -757,6 +768,8 @@ int resync_init(struct engine *engine);
 void resync_free(struct engine *engine);
 void resync_run(struct engine *engine);
 uint64_t resync_deadline(const struct engine *engine);
+#define RESYNC_STOP_MS 5000u		/* a stop waits so long until what was written is proven */
+bool resync_has_time(const struct engine *engine);	/* ... if it waits, it does yet */
 void resync_hint(struct engine *engine, uint64_t row);	/* a suspect row was written: look at its region soon */
 bool resync_idle(const struct engine *engine);
 void resync_status(const struct engine *engine, struct engine_status *out);
@@ -787,8 +800,6 @@ void repair_note(struct engine *engine, uint64_t row);	/* something in it could 
 
 /* grow.c */
 void grow_run(struct engine *engine);
-bool grow_unsettled(const struct engine *engine);	/* the record does not know of the new size yet: background work waits */
-bool grow_marks(const struct engine *engine);		/* the map is written for its sake */
 
 /* probe.c */
 void probe_run(struct engine *engine);
@@ -819,7 +830,5 @@ void admin_let_go(struct engine *engine);		/* let devices go whose sessions are 
 /* stop.c */
 void stop_run(struct engine *engine);
 uint64_t stop_deadline(const struct engine *engine);
-bool stop_proves(const struct engine *engine);	/* it is time yet to prove what was written */
-uint32_t stop_recorded_roles(const struct engine *engine);	/* for the superblocks */
 
 #endif

@@ -26,8 +26,6 @@
 
 #define PAD_BYTES_MAX (1u << 20)	/* of a member, in one command */
 
-enum growth_phase { GROWTH_MEASURING, GROWTH_PADDING, GROWTH_MARKING, GROWTH_RECORDING };
-
 struct padding {		/* of one member: [next, end) of its data area is still to be zeroed */
 	struct growth *growth;
 	uint64_t next, end;
@@ -35,7 +33,6 @@ struct padding {		/* of one member: [next, end) of its data area is still to be 
 
 struct growth {
 	struct engine *engine;
-	enum growth_phase phase;
 	int pending;			/* commands under way */
 	int error;
 	uint64_t member_bytes[SLOTS_MAX];	/* as measured */
@@ -56,6 +53,7 @@ growth_end(struct growth *growth, int error)
 
 	assert(growth->pending == 0);
 	engine->growth = NULL;
+	engine->growth_phase = GROWTH_NONE;
 	engine->activity++;
 	if (error != 0)
 		engine_log(engine, LOG_ERR, "the volume did not grow: %s", growth->text);
@@ -111,7 +109,7 @@ mark(struct growth *growth)
 		   (unsigned long long)engine->geometry.rows, (unsigned long long)growth->geometry.rows,
 		   engine->intent.regions);
 	engine->geometry = growth->geometry;
-	growth->phase = GROWTH_MARKING;
+	engine->growth_phase = GROWTH_MARKING;
 	growth->generation = intent_io_commit(engine);
 	if (MUTANT(GROWN_UNMARKED))
 		growth->generation = 0;
@@ -122,7 +120,7 @@ record(struct growth *growth)
 {
 	struct engine *engine = growth->engine;
 
-	growth->phase = GROWTH_RECORDING;
+	engine->growth_phase = GROWTH_RECORDING;
 	engine->record.data_bytes = growth->data_bytes;
 	memcpy(engine->record.areas, growth->areas, sizeof(growth->areas));
 	for_each_member(engine, member)
@@ -222,7 +220,7 @@ pad(struct growth *growth)
 	const uint32_t region_rows = engine->intent.region_rows;
 	uint64_t end = (rows + region_rows - 1) / region_rows * region_rows;
 
-	growth->phase = GROWTH_PADDING;
+	engine->growth_phase = GROWTH_PADDING;
 	engine->activity++;
 	if (end > growth->geometry.rows)
 		end = growth->geometry.rows;
@@ -327,27 +325,14 @@ measure(struct growth *growth, struct member *member, void (*done)(struct member
 
 /* --- the run --- */
 
-/* Also when it was given up with the marks on their way, as a stop does: nothing will ever say that there are such rows. */
-bool
-grow_unsettled(const struct engine *engine)
-{
-	if (engine->growth != NULL)
-		return engine->growth->phase < GROWTH_RECORDING;
-	return engine->volume_bytes < geometry_volume_bytes(&engine->geometry) && !MUTANT(HALF_GROWN_FORGOTTEN);
-}
-
-bool
-grow_marks(const struct engine *engine)
-{
-	return engine->growth != NULL && engine->growth->phase == GROWTH_MARKING;
-}
-
 static void
 go_on(struct growth *growth)
 {
 	struct engine *engine = growth->engine;
 
-	switch (growth->phase) {
+	switch (engine->growth_phase) {
+	case GROWTH_NONE:
+		return;
 	case GROWTH_MEASURING:
 		if (lay_out(growth))
 			pad(growth);
@@ -380,7 +365,7 @@ grow_run(struct engine *engine)
 		growth_end(growth, -ESHUTDOWN);
 	} else if (growth->error != 0) {
 		growth_end(growth, growth->error);
-	} else if (growth->phase < GROWTH_MARKING && !all_there(engine)) {
+	} else if (engine->growth_phase < GROWTH_MARKING && !all_there(engine)) {
 		say(growth, "a member left meanwhile; nothing has changed: bring it back, or replace it, and try again");
 		growth_end(growth, -EIO);
 	} else {
@@ -416,6 +401,7 @@ engine_grow(struct engine *engine, void (*done)(void *owner, int error, const ch
 		return error;
 	*growth = (struct growth){ .engine = engine, .done = done, .owner = owner };
 	engine->growth = growth;
+	engine->growth_phase = GROWTH_MEASURING;
 	engine->activity++;
 	for (int role = 0; role < engine->geometry.members; role++)
 		measure(growth, engine->by_role[role], measured);

@@ -6,7 +6,7 @@
  * Only the whole way marks the superblocks clean.  Members that don't answer make it short:
  * whatever is left is as after a crash, which is safe.  Each step has its limit (docs/design/time.md).
  *
- * DRAIN also proves the regions that were written while suspect, as far as PROVE_LIMIT_MS reaches: regions of large
+ * DRAIN also proves the regions that were written while suspect, as far as RESYNC_STOP_MS reaches: regions of large
  * members have tens of MiB each, and slow background work is no reason for an end without order.
  */
 #include "engine/core/core.h"
@@ -16,14 +16,7 @@
 
 #define STEP_LIMIT_MS 5000u
 #define DRAIN_LIMIT_MS 15000u
-#define PROVE_LIMIT_MS 5000u
 #define TURN_MS 1000u
-
-bool
-stop_proves(const struct engine *engine)
-{
-	return engine->phase == PHASE_DRAIN && engine->now_ms - engine->phase_since_ms < PROVE_LIMIT_MS;
-}
 
 static void
 enter(struct engine *engine, enum engine_phase phase)
@@ -68,7 +61,7 @@ drained(const struct engine *engine)
 static bool
 awaits_target(const struct engine *engine)
 {
-	return engine->phase == PHASE_DRAIN && !target_may_clean(engine) && engine->now_ms - engine->phase_since_ms < TURN_MS;
+	return engine->phase == PHASE_DRAIN && !metadata_target_may_clean(engine) && engine->now_ms - engine->phase_since_ms < TURN_MS;
 }
 
 static void
@@ -93,7 +86,7 @@ last_flush_done(struct flush_waiter *waiter, int result)
 static void
 begin_last_flush(struct engine *engine)
 {
-	if (!target_may_clean(engine))
+	if (!metadata_target_may_clean(engine))
 		target_lost(engine, MEMBER_REBUILDING);
 	enter(engine, PHASE_LAST_FLUSH);
 	engine->cleaning = true;
@@ -109,24 +102,6 @@ begin_last_superblocks(struct engine *engine)
 	engine->record.owner[0] = '\0';
 	metadata_commit(engine);
 	enter(engine, PHASE_LAST_SUPERBLOCKS);
-}
-
-/* Nothing is written any more, so what is known of the missing roles' chunks now is so at the next start, too: all that is suspect is
- * on record as lost, and the rest is what the others make of it.  A device that is being filled is missing at the next start, so what
- * was accepted with its chunks is not known then.  Asked before each update, for members may go while the last ones are written.
- */
-uint32_t
-stop_recorded_roles(const struct engine *engine)
-{
-	const bool full = (engine->lost_full || engine->intent.suspect_count > engine->intent.defined_count) &&
-			  !MUTANT(RECORDED_THOUGH_FULL);
-	const bool leans = intent_leans(&engine->intent) && !MUTANT(RECORDED_LEANING);
-
-	if (engine->phase != PHASE_LAST_SUPERBLOCKS || !engine->stop_clean || !engine_has_parity(engine) ||
-	    engine->missing != engine->out || engine->evicting > 0 || engine->suspended || engine->fenced ||
-	    engine->lost_recording || !lost_settled(engine->lost) || full || leans)
-		return 0;
-	return engine->missing;
 }
 
 static bool
@@ -219,8 +194,8 @@ stop_deadline(const struct engine *engine)
 		return UINT64_MAX;
 	if (awaits_table(engine) || awaits_target(engine))
 		return engine->phase_since_ms + TURN_MS;
-	if (stop_proves(engine))
-		return engine->phase_since_ms + PROVE_LIMIT_MS;
+	if (resync_has_time(engine))
+		return engine->phase_since_ms + RESYNC_STOP_MS;
 	return engine->phase_since_ms + (engine->phase == PHASE_DRAIN && !engine->suspended
 						 ? DRAIN_LIMIT_MS : STEP_LIMIT_MS);
 }

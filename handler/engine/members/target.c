@@ -411,44 +411,7 @@ target_run(struct engine *engine)
 }
 
 bool
-target_changing(const struct engine *engine)
-{
-	return engine->target != NULL && (engine->target_phase == TARGET_TAKING ||
-					  engine->target_phase == TARGET_WITHDRAWING);
-}
-
-/* Others know of a superblock that it has got since it is back: an image of before is known by that. */
-static bool
-is_heard(const struct engine *engine)
-{
-	return target_filling(engine) && engine->record_durable >= engine->target_record;
-}
-
-bool
 target_may_copy(const struct engine *engine)
 {
-	return (is_heard(engine) || (target_filling(engine) && MUTANT(COPIED_UNHEARD))) && target_counted(engine);
-}
-
-/* An image exchanged for one that is not heard yet holds nothing of what it was sent: when that becomes clean for the others it counts
- * as one that missed it, so it is copied anew.  A new one lacks all regions anyhow.
- */
-bool
-target_may_clean(const struct engine *engine)
-{
-	return engine->target == NULL || engine->target_is_new || target_changing(engine) || is_heard(engine) ||
-	       MUTANT(CLEANED_UNHEARD);
-}
-
-/* One copy is not enough: should it be that which can't be read any more, the other is older by far than what others were told. */
-bool
-target_counted(const struct engine *engine)
-{
-	return engine->target_uncounted == 0 || (engine->target_uncounted == 1 && MUTANT(COUNTED_IN_ONE_COPY));
-}
-
-bool
-target_filling(const struct engine *engine)
-{
-	return engine->target != NULL && engine->target_phase == TARGET_FILLING;
+	return (metadata_target_heard(engine) || (target_filling(engine) && MUTANT(COPIED_UNHEARD))) && metadata_target_counted(engine);
 }

@@ -98,7 +98,7 @@ void
 intent_io_failed(struct engine *engine, uint64_t first_row, uint64_t last_row)
 {
 	intent_suspect_rows(&engine->intent, first_row, last_row);
-	behind_doubted(engine, first_row, last_row);
+	requests_doubted(engine, first_row, last_row);
 }
 
 /* It may pass by what is written just now. */
@@ -315,7 +315,7 @@ clean_flushed(struct flush_waiter *waiter, int result)
 
 	engine->cleaning = false;
 	if (result == 0)
-		intent_clean_end_without(&engine->intent, target_may_clean(engine) ? 0 : engine->intent.target);
+		intent_clean_end_without(&engine->intent, metadata_target_may_clean(engine) ? 0 : engine->intent.target);
 	else
 		intent_clean_failed(&engine->intent);
 	engine->activity++;
@@ -328,7 +328,7 @@ clean(struct engine *engine)
 	if (engine->cleaning || engine->now_ms < engine->clean_ms)
 		return;
 	engine->clean_ms = engine->now_ms + CLEAN_PERIOD_MS;
-	if ((MUTANT(DIRTY_WHILE_UNHEARD) && !target_may_clean(engine)) || !intent_clean_begin(&engine->intent))
+	if ((MUTANT(DIRTY_WHILE_UNHEARD) && !metadata_target_may_clean(engine)) || !intent_clean_begin(&engine->intent))
 		return;
 	engine->cleaning = true;
 	if (MUTANT(CLEANED_UNFLUSHED) || (MUTANT(CHECKPOINT_AHEAD) && engine->intent.copied_count > 0)) {
@@ -343,7 +343,7 @@ clean(struct engine *engine)
 void
 intent_io_run(struct engine *engine)
 {
-	if ((engine->geometry.redundancy == 0 && !grow_marks(engine)) || engine->phase < PHASE_RUNNING ||
+	if ((engine->geometry.redundancy == 0 && engine->growth_phase != GROWTH_MARKING) || engine->phase < PHASE_RUNNING ||
 	    engine->phase > PHASE_LAST_MAP || engine->fenced)
 		return;
 	clean(engine);

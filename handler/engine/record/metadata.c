@@ -64,6 +64,34 @@ superblock_written(struct member_io *mio, int result)
 	engine->activity++;
 }
 
+/* --- the member that is being filled --- */
+
+/* Others know of a superblock that it has got since it is back: an image of before is known by that. */
+bool
+metadata_target_heard(const struct engine *engine)
+{
+	return target_filling(engine) && engine->record_durable >= engine->target_record;
+}
+
+/* An image exchanged for one that is not heard yet holds nothing of what it was sent: when that becomes clean for the others it counts
+ * as one that missed it, so it is copied anew.  A new one lacks all regions anyhow.
+ */
+bool
+metadata_target_may_clean(const struct engine *engine)
+{
+	return engine->target == NULL || engine->target_is_new || target_changing(engine) || metadata_target_heard(engine) ||
+	       MUTANT(CLEANED_UNHEARD);
+}
+
+/* One copy is not enough: should it be that which can't be read any more, the other is older by far than what others were told. */
+bool
+metadata_target_counted(const struct engine *engine)
+{
+	return engine->target_uncounted == 0 || (engine->target_uncounted == 1 && MUTANT(COUNTED_IN_ONE_COPY));
+}
+
+/* --- an update --- */
+
 static void
 write_superblock(struct member *member)
 {
@@ -113,7 +141,7 @@ note_write_counts(struct engine *engine)
 	if (target == NULL || !knows_target(engine))
 		return;
 	record->tracked[target->stale_set].write_count =
-		target_counted(engine) || MUTANT(COUNTED_UNACKNOWLEDGED) ? target->write_count : 0;
+		metadata_target_counted(engine) || MUTANT(COUNTED_UNACKNOWLEDGED) ? target->write_count : 0;
 	record->tracked[target->stale_set].epoch = record->epoch;	/* of what it is sent now, at most */
 	if (engine->target_phase == TARGET_TAKING)
 		record->write_counts[target->role] = target->write_count;
@@ -137,6 +165,24 @@ metadata_known(const struct engine *engine, uint64_t generation)
 	return engine->evicting == 0 && engine->record_durable >= engine->record_wanted;
 }
 
+/* Nothing is written any more, so what is known of the missing roles' chunks now is so at the next start, too: all that is suspect is
+ * on record as lost, and the rest is what the others make of it.  A device that is being filled is missing at the next start, so what
+ * was accepted with its chunks is not known then.  Asked before each update, for members may go while the last ones are written.
+ */
+static uint32_t
+recorded_roles(const struct engine *engine)
+{
+	const bool full = (engine->lost_full || engine->intent.suspect_count > engine->intent.defined_count) &&
+			  !MUTANT(RECORDED_THOUGH_FULL);
+	const bool leans = intent_leans(&engine->intent) && !MUTANT(RECORDED_LEANING);
+
+	if (engine->phase != PHASE_LAST_SUPERBLOCKS || !engine->record.clean || !engine_has_parity(engine) ||
+	    engine->missing != engine->out || engine->evicting > 0 || engine->suspended || engine->fenced ||
+	    engine->lost_recording || !lost_settled(engine->lost) || full || leans)
+		return 0;
+	return engine->missing;
+}
+
 /* Each update is written three times.  The second makes it durable (round_written), and says that the first was acknowledged, so a member
  * that is put back to before it is known by that; the third, lazily, says so of the second, so it is known even if one of its copies
  * can't be read and is given the benefit of the doubt (assembly.c).
@@ -153,8 +199,8 @@ metadata_run(struct engine *engine)
 	if (engine->record_again > 0)
 		engine->record_again--;
 	note_write_counts(engine);
-	if (stop_recorded_roles(engine) != 0 || !MUTANT(RECORDED_AFTER_CRASH))
-		engine->record.recorded_roles = stop_recorded_roles(engine);
+	if (recorded_roles(engine) != 0 || !MUTANT(RECORDED_AFTER_CRASH))
+		engine->record.recorded_roles = recorded_roles(engine);
 	engine->record_writing = engine->record_wanted;
 	engine->record.event++;
 	for_each_member(engine, member)

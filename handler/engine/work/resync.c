@@ -157,6 +157,12 @@ next_region(struct resync *resync)
 	return intent_next_suspect(&engine->intent, 0);
 }
 
+bool
+resync_has_time(const struct engine *engine)
+{
+	return engine->phase == PHASE_DRAIN && engine->now_ms - engine->phase_since_ms < RESYNC_STOP_MS;
+}
+
 /* All that is suspect can be proven: nothing is missing, or it is what the others make of it. */
 static bool
 is_knowable(const struct engine *engine)
@@ -168,7 +174,7 @@ is_knowable(const struct engine *engine)
 static bool
 may_run(const struct engine *engine)
 {
-	return (engine->phase == PHASE_RUNNING || stop_proves(engine)) &&
+	return (engine->phase == PHASE_RUNNING || resync_has_time(engine)) &&
 	       engine->geometry.redundancy > 0 && is_knowable(engine) && !evict_undecided(engine) &&
 	       !engine->suspended && !engine->fenced && engine->options.resync_rows_max > 0 &&
 	       engine->intent.suspect_count > 0;

@@ -78,10 +78,21 @@ engine_set_limits(struct engine *engine, const struct engine_options *options)
 	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 }
 
+/* The record does not know of the new size yet.  Also when it was given up with the marks on their way, as a stop does: nothing will ever
+ * say that there are such rows.
+ */
+static bool
+is_growth_unsettled(const struct engine *engine)
+{
+	if (engine->growth_phase != GROWTH_NONE)
+		return engine->growth_phase < GROWTH_RECORDING;
+	return engine->volume_bytes < geometry_volume_bytes(&engine->geometry) && !MUTANT(HALF_GROWN_FORGOTTEN);
+}
+
 bool
 engine_calm(const struct engine *engine)
 {
 	return engine->phase == PHASE_RUNNING && !engine->fenced && !engine->suspended &&
 	       !evict_undecided(engine) && !lost_io_recording(engine) &&
-	       !grow_unsettled(engine) && engine->options.resync_rows_max > 0;
+	       !is_growth_unsettled(engine) && engine->options.resync_rows_max > 0;
 }
