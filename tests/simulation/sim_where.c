@@ -78,7 +78,7 @@ engine_where(const struct engine *engine)
 	NOTE(WHERE_DISPUTED, disputed);
 	NOTE(WHERE_RECORDS, lost_io_recording(engine));
 	NOTE(WHERE_TABLE, !lost_io_idle(engine));
-	NOTE(WHERE_MAP, !intent_io_idle(engine));
+	NOTE(WHERE_MAP, !marks_idle(engine));
 	NOTE(WHERE_SUPERBLOCKS, !metadata_idle(engine));
 	NOTE(WHERE_CLEANS, engine->cleaning);
 	NOTE(WHERE_FLUSH, engine->flush_pending > 0);

@@ -8,8 +8,8 @@
  *	zero_op.c	whole rows of zeros		compare_op.c	a read and a write in one
  *	flush.c		SYNCHRONIZE CACHE of all	target.c	the member that is being filled: begin, lost, done
  *	gather.c	joins pieces into commands	admin.c		what an administrator asks for
- *	metadata.c	superblocks			intent_io.c	the region map
- *	lost_io.c	the table of lost extents	stop.c		an orderly end
+ *	metadata.c	superblocks			marks.c	the region map
+ *	lost.c	the table of lost extents	stop.c		an orderly end
  *	status.c	what an administrator sees	throttle.c	how fast background work goes
  *	grow.c		members have become larger	probe.c		how fast members answer
  *	overdue.c	how long a request can take	dispute.c	is there another gateway?
@@ -659,33 +659,33 @@ bool metadata_target_may_clean(const struct engine *engine);	/* what it was sent
 bool metadata_target_counted(const struct engine *engine);	/* may others be told how many superblocks it has? */
 bool metadata_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
 
-/* intent_io.c */
-void intent_io_run(struct engine *engine);
-uint64_t intent_io_deadline(const struct engine *engine);
-void intent_io_expire(struct engine *engine);	/* fail those who wait for silent members */
-bool intent_io_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
-uint64_t intent_io_commit(struct engine *engine);	/* generation to wait for in map_durable */
-void intent_io_all(struct engine *engine);	/* somebody new needs the whole map */
-/* Rows are about to be written.  True: their regions' marks are durable.  Else intent_io_wait() has hold->ready called
+/* marks.c */
+void marks_run(struct engine *engine);
+uint64_t marks_deadline(const struct engine *engine);
+void marks_expire(struct engine *engine);	/* fail those who wait for silent members */
+bool marks_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
+uint64_t marks_commit(struct engine *engine);	/* generation to wait for in map_durable */
+void marks_all(struct engine *engine);	/* somebody new needs the whole map */
+/* Rows are about to be written.  True: their regions' marks are durable.  Else marks_wait() has hold->ready called
  * when they are, with 0, or when they can't be, with -ETIMEDOUT or -ESHUTDOWN; perhaps at once.
  */
-bool intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
+bool marks_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
 /* The same of some rows: bits from the first on. */
-bool intent_io_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among);
-void intent_io_begins(struct engine *engine, struct region_hold *hold);	/* its rows are written from here on, if it is held */
-/* Rows of marked regions are written from here on; until then.  intent_io_drop() does the latter by itself. */
-void intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among);
-void intent_io_wrote(struct row_note *note);
-void intent_io_written(struct region_hold *hold);	/* the same, before intent_io_drop(): a flush comes first */
+bool marks_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among);
+void marks_begins(struct engine *engine, struct region_hold *hold);	/* its rows are written from here on, if it is held */
+/* Rows of marked regions are written from here on; until then.  marks_drop() does the latter by itself. */
+void marks_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among);
+void marks_wrote(struct row_note *note);
+void marks_written(struct region_hold *hold);	/* the same, before marks_drop(): a flush comes first */
 /* Something was written to these rows, and nobody knows what stands there: they are suspect. */
-void intent_io_failed(struct engine *engine, uint64_t first_row, uint64_t last_row);
-void intent_io_flush_begins(struct engine *engine);
-void intent_io_wait(struct engine *engine, struct region_hold *hold);
-void intent_io_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
-void intent_io_tell(struct engine *engine, int error);	/* those who wait: marks became durable, or can't */
-void intent_io_overdue(struct engine *engine);	/* those who wait too long can't have them */
+void marks_failed(struct engine *engine, uint64_t first_row, uint64_t last_row);
+void marks_flush_begins(struct engine *engine);
+void marks_wait(struct engine *engine, struct region_hold *hold);
+void marks_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
+void marks_tell(struct engine *engine, int error);	/* those who wait: marks became durable, or can't */
+void marks_overdue(struct engine *engine);	/* those who wait too long can't have them */
 
-/* lost_io.c */
+/* lost.c */
 int lost_io_init(struct engine *engine);
 void lost_io_run(struct engine *engine);
 void lost_io_wait(struct engine *engine, struct lost_waiter *waiter);

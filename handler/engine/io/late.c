@@ -57,7 +57,7 @@ overdue_run(struct engine *engine)
 		return;
 	for_each_member(engine, member)
 		member_fail_overdue(member);
-	intent_io_overdue(engine);
+	marks_overdue(engine);
 	lost_io_overdue(engine);
 	flush_overdue(engine);
 	read_op_overdue(engine);

@@ -398,7 +398,7 @@ settled(struct read_op *op)
 {
 	TRACE_PIECE(op->op.engine, write__end, op->piece);
 	figures_step(op->op.engine, STEP_WRITE, op->issued_ns, 1);
-	intent_io_wrote(&op->note);
+	marks_wrote(&op->note);
 	if (op->error == -ENOLINK)
 		read_op_again(op);
 	else
@@ -447,7 +447,7 @@ settle_copies(struct read_op *op)
 	TRACE_PIECE(engine, write__begin, op->piece);
 	/* A flush has covered what differed, perhaps, but not this. */
 	if (!MUTANT(SETTLED_UNNOTED))
-		intent_io_writes(engine, &op->note, op->first_row, op->settle);
+		marks_writes(engine, &op->note, op->first_row, op->settle);
 	for (uint64_t at = op->piece->begin_bytes; at < op->piece->end_bytes; at += extent.length_bytes) {
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
 		if (op->settle & 1u << (extent.row - op->first_row))

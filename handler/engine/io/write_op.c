@@ -78,7 +78,7 @@ write_end(struct write_op *op, int result)
 	struct engine *engine = op->op.engine;
 	struct piece *piece = op->pieces;
 
-	intent_io_drop(op->op.engine, &op->marks);
+	marks_drop(op->op.engine, &op->marks);
 	drop_memory(op);
 	write_free(op);
 	while (piece != NULL) {
@@ -205,7 +205,7 @@ write_written(struct write_op *op)
 		const bool sent = MUTANT(SENT_BY_ERROR) ? op->error != -ENOMEM : op->sent;
 
 		if (is_redundant(op) && sent && !MUTANT(FAILURE_FORGOTTEN))
-			intent_io_failed(engine, write_first_row(op), write_last_row(op));
+			marks_failed(engine, write_first_row(op), write_last_row(op));
 		write_end(op, op->error);
 		return;
 	}
@@ -230,7 +230,7 @@ write_written(struct write_op *op)
 	op->written_ns = engine->stamp_ns;
 	TRACE_WRITE(flush__begin, op);
 	list_init(&op->flush.node);
-	intent_io_written(&op->marks);
+	marks_written(&op->marks);
 	flush_join(engine, &op->flush);
 }
 
@@ -266,7 +266,7 @@ static void
 write_issue(struct write_op *op)
 {
 	op->state = WRITE_WRITING;
-	intent_io_begins(op->op.engine, &op->marks);
+	marks_begins(op->op.engine, &op->marks);
 	compute(op);
 	write_rows_count(op);
 	op->written_ns = op->op.engine->stamp_ns;
@@ -358,7 +358,7 @@ write_prepared(struct write_op *op)
 		op->avoid |= ROLE(op->failed_role);
 		write_again(op);
 	} else if (op->pieces->next != NULL) {
-		intent_io_drop(op->op.engine, &op->marks);
+		marks_drop(op->op.engine, &op->marks);
 		drop_memory(op);
 		split(op);
 	} else {
@@ -403,16 +403,16 @@ static void
 mark_regions(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
-	const bool durable = intent_io_hold(engine, &op->marks, write_first_row(op), write_last_row(op));
+	const bool durable = marks_hold(engine, &op->marks, write_first_row(op), write_last_row(op));
 
 	if (op->sent)
-		intent_io_begins(engine, &op->marks);
+		marks_begins(engine, &op->marks);
 	if (durable || MUTANT(MARK_UNAWAITED))
 		return;
 	op->pending++;
 	op->marks.since_ms = op->op.since_ms;
 	TRACE_WRITE(mark__begin, op);
-	intent_io_wait(engine, &op->marks);
+	marks_wait(engine, &op->marks);
 }
 
 static void
@@ -453,7 +453,7 @@ write_prepare(struct write_op *op)
 static void
 write_again(struct write_op *op)
 {
-	intent_io_drop(op->op.engine, &op->marks);
+	marks_drop(op->op.engine, &op->marks);
 	drop_memory(op);
 	op->state = WRITE_WAITING;
 	op->again_ns = op->op.engine->stamp_ns;

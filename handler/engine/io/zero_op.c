@@ -78,7 +78,7 @@ zero_end(struct zero_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
 
-	intent_io_drop(engine, &op->marks);
+	marks_drop(engine, &op->marks);
 	for (int i = 0; i < op->row_count; i++)
 		row_release(engine->rows, &op->claims[i]);
 	list_prepend(&engine->free_zeros, &op->op.node);
@@ -207,7 +207,7 @@ zero_written(struct zero_op *op)
 		const bool sent = MUTANT(ZEROS_SENT_BY_ERROR) ? op->error != -ENOMEM : op->sent;
 
 		if (has_redundancy(engine) && sent && !MUTANT(ZEROS_FAILURE_FORGOTTEN))
-			intent_io_failed(engine, op->first_row, last_row(op));
+			marks_failed(engine, op->first_row, last_row(op));
 		zero_end(op, op->error);
 		return;
 	}
@@ -232,7 +232,7 @@ zero_written(struct zero_op *op)
 	op->begun_ns = engine->stamp_ns;
 	TRACE_PIECE(engine, flush__begin, op->piece);
 	list_init(&op->flush.node);
-	intent_io_written(&op->marks);
+	marks_written(&op->marks);
 	flush_join(engine, &op->flush);
 }
 
@@ -278,7 +278,7 @@ zero_write(struct zero_op *op)
 	};
 
 	op->state = ZERO_WRITING;
-	intent_io_begins(op->op.engine, &op->marks);
+	marks_begins(op->op.engine, &op->marks);
 	op->sent_ms = op->op.engine->now_ms;
 	op->begun_ns = op->op.engine->stamp_ns;
 	TRACE_PIECE(op->op.engine, write__begin, op->piece);
@@ -323,9 +323,9 @@ zero_start(struct op *base)
 	op->finds_lost = false;
 	op->cache_losses = engine->cache_losses;
 	op->doubts = engine->intent.doubts;
-	durable = intent_io_hold(engine, &op->marks, op->first_row, last_row(op));
+	durable = marks_hold(engine, &op->marks, op->first_row, last_row(op));
 	if (op->sent)
-		intent_io_begins(engine, &op->marks);
+		marks_begins(engine, &op->marks);
 	if (durable || MUTANT(MARK_UNAWAITED)) {
 		zero_write(op);
 		return;
@@ -334,13 +334,13 @@ zero_start(struct op *base)
 	op->marks.since_ms = op->op.since_ms;
 	op->begun_ns = engine->stamp_ns;
 	TRACE_PIECE(engine, mark__begin, op->piece);
-	intent_io_wait(engine, &op->marks);
+	marks_wait(engine, &op->marks);
 }
 
 static void
 zero_again(struct zero_op *op)
 {
-	intent_io_drop(op->op.engine, &op->marks);
+	marks_drop(op->op.engine, &op->marks);
 	op->state = ZERO_WAITING;
 	op->again_ns = op->op.engine->stamp_ns;
 	if (++op->attempts > ATTEMPTS_MAX) {

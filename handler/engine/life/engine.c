@@ -168,7 +168,7 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		resync_run(engine);
 		scrub_run(engine);
 		flush_run(engine);
-		intent_io_run(engine);
+		marks_run(engine);
 		lost_io_run(engine);
 		admin_let_go(engine);
 		request_deliver(engine);
@@ -193,7 +193,7 @@ engine_deadline(const struct engine *engine)
 
 	deadline = earlier(deadline, dispute_deadline(engine));
 	deadline = earlier(deadline, assemble_deadline(engine));
-	deadline = earlier(deadline, intent_io_deadline(engine));
+	deadline = earlier(deadline, marks_deadline(engine));
 	deadline = earlier(deadline, lost_io_deadline(engine));
 	deadline = earlier(deadline, zero_deadline(engine));
 	deadline = earlier(deadline, overdue_deadline(engine));

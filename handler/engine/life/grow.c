@@ -110,7 +110,7 @@ mark(struct growth *growth)
 		   engine->intent.regions);
 	engine->geometry = growth->geometry;
 	engine->growth_phase = GROWTH_MARKING;
-	growth->generation = intent_io_commit(engine);
+	growth->generation = marks_commit(engine);
 	if (MUTANT(GROWN_UNMARKED))
 		growth->generation = 0;
 }

@@ -42,7 +42,7 @@ give_up(struct engine *engine)
 	engine_log(engine, LOG_WARNING, "members did not answer in time: stopped without marking them clean");
 	for_each_member(engine, member)
 		member_fail_parked(member, -ESHUTDOWN, false);
-	intent_io_tell(engine, -ESHUTDOWN);
+	marks_tell(engine, -ESHUTDOWN);
 	release_sessions(engine);
 }
 
@@ -126,7 +126,7 @@ finish_release(struct engine *engine)
 		engine->activity++;
 		return;
 	}
-	intent_io_tell(engine, -ESHUTDOWN);
+	marks_tell(engine, -ESHUTDOWN);
 	/* No command is under way any more, and none will be: nobody else tells them. */
 	if (!list_empty(&engine->lost_waiters) && !MUTANT(TABLE_AWAITED_FOR_EVER))
 		lost_io_tell(engine, -ESHUTDOWN);
@@ -176,7 +176,7 @@ stop_run(struct engine *engine)
 		give_up(engine);
 	} else if (engine->phase == PHASE_DRAIN && drained(engine) && !awaits_target(engine)) {
 		begin_last_flush(engine);
-	} else if (engine->phase == PHASE_LAST_MAP && intent_io_idle(engine) &&
+	} else if (engine->phase == PHASE_LAST_MAP && marks_idle(engine) &&
 		   (lost_io_idle(engine) || !awaits_table(engine))) {
 		begin_last_superblocks(engine);
 	} else if (engine->phase == PHASE_LAST_SUPERBLOCKS &&

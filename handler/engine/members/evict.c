@@ -588,7 +588,7 @@ expire(struct engine *engine)
 		   engine->options.queue_limit_ms);
 	for_each_member(engine, member)
 		member_fail_parked(member, -ETIMEDOUT, true);
-	intent_io_expire(engine);
+	marks_expire(engine);
 }
 
 /* Who was sent away although it answers, by an administrator, for its errors or for what its cache may have lost, is needed

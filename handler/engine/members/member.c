@@ -111,7 +111,7 @@ member_fence_off(struct member *member)
 	engine_event(engine, EVENT_FENCED, LOG_CRIT, member, "%s", engine->reason);
 	for_each_member(engine, other)
 		member_fail_parked(other, -ESHUTDOWN, false);
-	intent_io_tell(engine, -ESHUTDOWN);	/* their marks are not written any more */
+	marks_tell(engine, -ESHUTDOWN);	/* their marks are not written any more */
 }
 
 /* Its place was given to another while this was under way: whoever waits for it can't say any more which chunk it is about. */

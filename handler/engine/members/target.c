@@ -123,9 +123,9 @@ target_begin(struct member *member, int role)
 	member->went_back |= untracked && has_own_place(engine) && !MUTANT(READDED_BELIEVED);
 	if (has_own_place(engine) ? member->went_back && !MUTANT(UNHOLD_OMITTED) : MUTANT(UNHELD_EARLY))
 		place_disbelieve(engine, role);	/* durable before it is on record */
-	intent_io_all(engine);
+	marks_all(engine);
 	lost_io_all(engine);
-	engine->target_map = intent_io_commit(engine);
+	engine->target_map = marks_commit(engine);
 	enter(engine, TARGET_MARKING);
 	engine_event(engine, EVENT_REBUILD_STARTED, LOG_NOTICE, member,
 		     "member %s is being filled as role %d: %u of %u regions to copy",

@@ -214,7 +214,7 @@ begin_round(struct engine *engine)
 	engine->flush_result = 0;
 	engine->flush_pending = 1;	/* this function, so that the round can't end before it is sent */
 	if (engine->geometry.redundancy > 0)
-		intent_io_flush_begins(engine);
+		marks_flush_begins(engine);
 	for_each_member(engine, member) {
 		struct member_io *mio;
 

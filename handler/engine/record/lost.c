@@ -1,4 +1,4 @@
-/* lost_io.c - the table of lost extents: makes it durable, and fills it when rows can't be known.
+/* lost.c - the table of lost extents: makes it durable, and fills it when rows can't be known.
  *
  * Degraded, a suspect row says nothing of the missing member's chunk (DESIGN rule 9).  Such rows are recorded as
  * lost, and then are suspect no longer: parity as it stands defines what the chunk holds, only that reads of it fail until

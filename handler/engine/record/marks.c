@@ -1,4 +1,4 @@
-/* intent_io.c - makes the region map durable: group commit of dirty bits, lazy cleaning.
+/* marks.c - makes the region map durable: group commit of dirty bits, lazy cleaning.
  *
  * One batch of map blocks is under way at a time, written with FUA to every in-sync member.  Bits
  * that are set in it count when all have answered; bits that are cleared stop counting when it is sent,
@@ -72,7 +72,7 @@ last_among(uint64_t first_row, uint32_t among)
 }
 
 void
-intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among)
+marks_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among)
 {
 	note->first = first_row;
 	note->last = last_among(first_row, among);
@@ -81,21 +81,21 @@ intent_io_writes(struct engine *engine, struct row_note *note, uint64_t first_ro
 }
 
 void
-intent_io_wrote(struct row_note *note)
+marks_wrote(struct row_note *note)
 {
 	list_remove(&note->node);
 }
 
 /* All of it has been answered, so a flush that begins from now on covers it, though its rows and regions are held yet. */
 void
-intent_io_written(struct region_hold *hold)
+marks_written(struct region_hold *hold)
 {
 	if (hold->active && !MUTANT(FUA_UNCOVERED))
-		intent_io_wrote(&hold->note);
+		marks_wrote(&hold->note);
 }
 
 void
-intent_io_failed(struct engine *engine, uint64_t first_row, uint64_t last_row)
+marks_failed(struct engine *engine, uint64_t first_row, uint64_t last_row)
 {
 	intent_suspect_rows(&engine->intent, first_row, last_row);
 	requests_doubted(engine, first_row, last_row);
@@ -103,7 +103,7 @@ intent_io_failed(struct engine *engine, uint64_t first_row, uint64_t last_row)
 
 /* It may pass by what is written just now. */
 void
-intent_io_flush_begins(struct engine *engine)
+marks_flush_begins(struct engine *engine)
 {
 	intent_flush_begins(&engine->intent);
 	for (struct list *node = engine->writing.next; node != &engine->writing && !MUTANT(FLUSH_COVERS_ALL);
@@ -112,7 +112,7 @@ intent_io_flush_begins(struct engine *engine)
 }
 
 void
-intent_io_begins(struct engine *engine, struct region_hold *hold)
+marks_begins(struct engine *engine, struct region_hold *hold)
 {
 	if (hold->active && list_empty(&hold->note.node))
 		begin_note(engine, &hold->note);
@@ -134,12 +134,12 @@ begin_hold(struct engine *engine, struct region_hold *hold)
 			durable = false;
 	list_init(&hold->note.node);
 	if (MUTANT(NOTED_UNSENT))
-		intent_io_begins(engine, hold);
+		marks_begins(engine, hold);
 	return durable;
 }
 
 bool
-intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row)
+marks_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row)
 {
 	hold->note.first = first_row;
 	hold->note.last = last_row;
@@ -148,7 +148,7 @@ intent_io_hold(struct engine *engine, struct region_hold *hold, uint64_t first_r
 }
 
 bool
-intent_io_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among)
+marks_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among)
 {
 	hold->note.first = first_row;
 	hold->note.last = last_among(first_row, among);
@@ -157,18 +157,18 @@ intent_io_hold_some(struct engine *engine, struct region_hold *hold, uint64_t fi
 }
 
 void
-intent_io_drop(struct engine *engine, struct region_hold *hold)
+marks_drop(struct engine *engine, struct region_hold *hold)
 {
 	if (!hold->active)
 		return;
 	hold->active = false;
-	intent_io_wrote(&hold->note);
+	marks_wrote(&hold->note);
 	for (uint32_t region = hold->first; region <= hold->last; region++)
 		intent_end(&engine->intent, region);
 }
 
 void
-intent_io_wait(struct engine *engine, struct region_hold *hold)
+marks_wait(struct engine *engine, struct region_hold *hold)
 {
 	if (engine->expired || engine->fenced) {
 		hold->ready(hold, engine->fenced ? -ESHUTDOWN : -ETIMEDOUT);
@@ -188,7 +188,7 @@ is_durable(const struct engine *engine, const struct region_hold *hold)
 }
 
 void
-intent_io_tell(struct engine *engine, int error)
+marks_tell(struct engine *engine, int error)
 {
 	struct list waiters;
 	struct list *node;
@@ -206,7 +206,7 @@ intent_io_tell(struct engine *engine, int error)
 }
 
 void
-intent_io_overdue(struct engine *engine)
+marks_overdue(struct engine *engine)
 {
 	for (struct list *node = engine->intent_waiters.next, *next; node != &engine->intent_waiters; node = next) {
 		struct region_hold *hold = list_entry(node, struct region_hold, node);
@@ -243,7 +243,7 @@ batch_done(struct engine *engine)
 		engine->map_retry_ms = engine->now_ms + RETRY_MS;
 	engine->activity++;
 	if (engine->map_error != -ENOMEM)	/* nobody refused anything: they wait until it is tried again */
-		intent_io_tell(engine, engine->map_error);
+		marks_tell(engine, engine->map_error);
 }
 
 static void
@@ -341,7 +341,7 @@ clean(struct engine *engine)
 }
 
 void
-intent_io_run(struct engine *engine)
+marks_run(struct engine *engine)
 {
 	if ((engine->geometry.redundancy == 0 && engine->growth_phase != GROWTH_MARKING) || engine->phase < PHASE_RUNNING ||
 	    engine->phase > PHASE_LAST_MAP || engine->fenced)
@@ -356,35 +356,35 @@ intent_io_run(struct engine *engine)
 }
 
 void
-intent_io_expire(struct engine *engine)
+marks_expire(struct engine *engine)
 {
 	if (engine->map_pending > 0)
-		intent_io_tell(engine, -ETIMEDOUT);
+		marks_tell(engine, -ETIMEDOUT);
 }
 
 uint64_t
-intent_io_commit(struct engine *engine)
+marks_commit(struct engine *engine)
 {
 	engine->activity++;
 	return ++engine->map_changes;
 }
 
 void
-intent_io_all(struct engine *engine)
+marks_all(struct engine *engine)
 {
 	for (uint32_t i = 0; i < engine->intent.blocks; i++)
 		engine->intent.block_dirty[i] = true;
 }
 
 bool
-intent_io_idle(const struct engine *engine)
+marks_idle(const struct engine *engine)
 {
 	return engine->map_pending == 0 && !engine->cleaning &&
 	       (engine->geometry.redundancy == 0 || !any_block_dirty(engine));
 }
 
 uint64_t
-intent_io_deadline(const struct engine *engine)
+marks_deadline(const struct engine *engine)
 {
 	if (engine->map_retry_ms > engine->now_ms)
 		return engine->map_retry_ms;

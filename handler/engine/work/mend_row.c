@@ -65,7 +65,7 @@ reader(const struct sync_rows *rows, int position)
 static void
 row_done(struct sync_rows *rows, bool readable)
 {
-	intent_io_drop(rows->op.engine, &rows->mend.marks);
+	marks_drop(rows->op.engine, &rows->mend.marks);
 	if (!readable)
 		rows->unreadable |= 1u << rows->mend.index;
 	if (sync_rows_awaited(rows) && !MUTANT(MENDED_HELD))
@@ -241,7 +241,7 @@ mend_written(struct sync_rows *rows)
 	}
 	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done. */
 	if (rows->error != -ENOLINK && rows->mend.marks.active && !MUTANT(MEND_SUSPECT_FORGOTTEN))
-		intent_io_failed(engine, row_of(rows), row_of(rows));
+		marks_failed(engine, row_of(rows), row_of(rows));
 	sync_rows_end(rows, rows->error);
 }
 
@@ -284,7 +284,7 @@ write_row(struct sync_rows *rows)
 		sync_rows_end(rows, -ENOLINK);
 		return;
 	}
-	intent_io_begins(engine, &rows->mend.marks);
+	marks_begins(engine, &rows->mend.marks);
 	sync_rows_keep(rows);
 	rows->pending = 1;	/* this function */
 	for (int position = 0; position < engine->geometry.width; position++) {
@@ -348,10 +348,10 @@ mark_row(struct sync_rows *rows)
 	}
 	engine_log(rows->op.engine, LOG_DEBUG, "row %llu is mended, more than one chunk of it",
 		   (unsigned long long)row_of(rows));
-	if (intent_io_hold(rows->op.engine, &mend->marks, row_of(rows), row_of(rows)))
+	if (marks_hold(rows->op.engine, &mend->marks, row_of(rows), row_of(rows)))
 		write_row(rows);
 	else
-		intent_io_wait(rows->op.engine, &mend->marks);
+		marks_wait(rows->op.engine, &mend->marks);
 }
 
 /* --- RECORD --- */

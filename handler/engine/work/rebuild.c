@@ -10,7 +10,7 @@
  * target is in sync only when an administrator, or whoever overwrites them, has settled those rows, or there is room in the table.
  * The same holds of a region for which a member refuses a read (or a write) as long as it does.
  *
- * Regions that are copied lose their stale flag after a flush (intent_io.c cleans them); that is the checkpoint: after a
+ * Regions that are copied lose their stale flag after a flush (marks.c cleans them); that is the checkpoint: after a
  * restart what is still stale is copied, no more.
  */
 #include "progress.h"

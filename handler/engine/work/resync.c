@@ -2,7 +2,7 @@
  *
  * A few rows at a time are claimed as a write claims them, read from all members, and the parity that
  * differs is rewritten.  A region whose rows are all proven is suspect no longer; the cleaner
- * (intent_io.c) clears its dirty mark after a flush.
+ * (marks.c) clears its dirty mark after a flush.
  *
  * Regions that were just written come first: their data is new, and has no proven parity beyond the
  * rows it touched until then.  Then those that were written before this assembly: which of their rows were proven is

@@ -85,8 +85,8 @@ sync_rows_end(struct sync_rows *rows, int result)
 {
 	struct engine *engine = rows->op.engine;
 
-	intent_io_drop(engine, &rows->mend.marks);
-	intent_io_wrote(&rows->note);
+	marks_drop(engine, &rows->mend.marks);
+	marks_wrote(&rows->note);
 	if (rows->keeps)
 		intent_end(&engine->intent, intent_region(&engine->intent, rows->first_row));
 	rows->keeps = false;
@@ -218,10 +218,10 @@ correct_rows(struct sync_rows *rows)
 	for (int i = 0; i < rows->row_count; i++)
 		if (rows->differed & 1u << i)
 			correct_row(rows, &gather, i);
-	intent_io_begins(engine, &rows->mend.marks);
+	marks_begins(engine, &rows->mend.marks);
 	sync_rows_keep(rows);
 	if (noted != 0 && !MUTANT(RESYNC_UNNOTED))
-		intent_io_writes(engine, &rows->note, rows->first_row, noted);
+		marks_writes(engine, &rows->note, rows->first_row, noted);
 	if (gather_submit(&gather) != 0)
 		rows->error = -ENOMEM;
 	if (--rows->pending == 0)
@@ -277,9 +277,9 @@ is_marked(struct sync_rows *rows)
 	marks->ready = batch_marked;
 	marks->since_ms = 0;
 	list_init(&marks->node);
-	if (intent_io_hold_some(engine, marks, rows->first_row, rows->marked))
+	if (marks_hold_some(engine, marks, rows->first_row, rows->marked))
 		return true;
-	intent_io_wait(engine, marks);
+	marks_wait(engine, marks);
 	return false;
 }
 
