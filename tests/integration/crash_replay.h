@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "engine/life/engine.h"
+#include "engine/life/status.h"
 
 #define SECTOR 512u
 #define PAGE 4096u

@@ -33,10 +33,12 @@
 #include "ports/trace.h"
 #include "arena.h"
 #include "pure/plan.h"
-#include "engine/life/engine.h"
+#include "driver.h"
+#include "figures.h"
 #include "list.h"
 #include "pure/mutant.h"
 #include "rows.h"
+#include "engine/work/work_status.h"
 
 #define OP_ROWS_MAX 32			/* rows of one operation */
 #define OP_BYTES_MAX (4u << 20)		/* of one operation, if it has more than one row */
@@ -294,6 +296,17 @@ enum growth_phase {
 	GROWTH_RECORDING,
 };
 
+/* How requests were carried out, and what was found bad, since assembly.  For status. */
+struct counters {
+	uint64_t rows_full, rows_rmw, rows_reconstruct, rows_read_all, rows_data_only;
+	uint64_t reads_saved;		/* of members, by what was known of their rows already */
+	uint64_t reads_reconstructed;
+	uint64_t requests_merged;	/* writes that joined another's rows */
+	uint64_t resync_corrected_rows;	/* parity that differed and was rewritten */
+	uint64_t medium_repaired;
+	uint64_t reads_hedged;
+};
+
 struct engine {
 	struct engine_options options;
 	struct engine_port port;
@@ -458,7 +471,7 @@ struct engine {
 	uint64_t activity;		/* raised by whatever may let something else proceed */
 	bool stop_clean;		/* everything went well: superblocks may say so */
 
-	struct engine_status counters;	/* only its counters are used */
+	struct counters counters;
 
 	/* figures */
 	uint64_t stamp_ns;		/* when the clock was looked at last; never 0 */
@@ -579,6 +592,7 @@ bool dispute_is_question(const struct member_io *mio);
 uint64_t dispute_deadline(const struct engine *engine);
 
 /* overdue.c */
+uint64_t overdue_ms_max(const struct engine_options *options);	/* as engine_request_ms_max() */
 bool overdue_since(const struct engine *engine, uint64_t since_ms);	/* what has waited since then for a request has waited too long */
 uint64_t overdue_at(const struct engine *engine, uint64_t since_ms);	/* when that will be; UINT64_MAX: it is so, or never */
 void overdue_age(struct engine *engine);	/* the time of those submitted since the last run begins */
@@ -760,6 +774,7 @@ bool compare_op_create(struct engine *engine, struct piece *piece);
 void compare_ops_free(struct engine *engine);
 
 /* throttle.c */
+void throttle_set_rates(struct engine *engine, uint64_t min, uint64_t max);	/* as engine_set_rates() */
 uint64_t throttle_wait(const struct engine *engine);	/* milliseconds until the next batch may begin; 0: now */
 void throttle_spend(struct engine *engine, uint64_t bytes);
 
@@ -772,7 +787,7 @@ uint64_t resync_deadline(const struct engine *engine);
 bool resync_has_time(const struct engine *engine);	/* ... if it waits, it does yet */
 void resync_hint(struct engine *engine, uint64_t row);	/* a suspect row was written: look at its region soon */
 bool resync_idle(const struct engine *engine);
-void resync_status(const struct engine *engine, struct engine_status *out);
+void resync_status(const struct engine *engine, struct work_status *out);
 
 /* rebuild.c */
 int rebuild_init(struct engine *engine);
@@ -780,7 +795,7 @@ void rebuild_free(struct engine *engine);
 void rebuild_run(struct engine *engine);
 uint64_t rebuild_deadline(const struct engine *engine);
 bool rebuild_idle(const struct engine *engine);
-void rebuild_status(const struct engine *engine, struct engine_status *out);
+void rebuild_status(const struct engine *engine, struct work_status *out);
 
 /* scrub.c */
 int scrub_init(struct engine *engine);
@@ -789,7 +804,9 @@ void scrub_run(struct engine *engine);
 uint64_t scrub_deadline(const struct engine *engine);
 bool scrub_idle(const struct engine *engine);
 void scrub_assembled(struct engine *engine);	/* go on with the one that was under way */
-void scrub_status(const struct engine *engine, struct engine_status *out);
+void scrub_status(const struct engine *engine, struct work_status *out, struct scrub_found *found);
+int scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why);	/* as engine_scrub_start(), and so the next */
+int scrub_stop(struct engine *engine, char *why);
 
 /* repair.c */
 int repair_init(struct engine *engine);

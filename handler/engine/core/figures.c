@@ -183,26 +183,3 @@ figures_delivered(struct engine *engine)
 	}
 	engine->answers_count = 0;
 }
-
-uint64_t
-engine_code_ns(const struct engine *engine)
-{
-	return engine->code_ns;
-}
-
-void
-engine_figures(const struct engine *engine, struct engine_figures *out)
-{
-	memset(out, 0, sizeof(*out));
-	out->queue = engine->queue;
-	memcpy(out->commands, engine->commands, sizeof(out->commands));
-	memcpy(out->steps, engine->steps, sizeof(out->steps));
-	for (int slot = 0; slot < engine->slots; slot++) {
-		const struct member *member = &engine->members[slot];
-
-		if (member->backend == NULL)
-			continue;
-		out->members[slot] = member->figures;
-		out->members[slot].in_flight = member->in_flight_count;
-	}
-}

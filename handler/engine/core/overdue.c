@@ -23,7 +23,7 @@ wait_ms_max(const struct engine_options *options)
 }
 
 uint64_t
-engine_request_ms_max(const struct engine_options *options)
+overdue_ms_max(const struct engine_options *options)
 {
 	return wait_ms_max(options) + (uint64_t)BACKEND_IO_DEADLINES * options->give_up_ms + TURN_MS;
 }

@@ -267,7 +267,7 @@ reads_saved(const struct write_op *op, const struct row_plan *plan)
 void
 write_rows_count(struct write_op *op)
 {
-	struct engine_status *counters = &op->op.engine->counters;
+	struct counters *counters = &op->op.engine->counters;
 
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
 		counters->reads_saved += reads_saved(op, &write_row(op, number)->plan);

@@ -3,7 +3,9 @@
  * Everything here is decided at once, on what is known; what takes time goes on by itself (rebuild.c, evict.c) and is told by
  * events.  A refusal leaves all as it was.
  */
+#include "admin.h"
 #include "engine/work/sync_rows.h"
+#include "status.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -621,4 +623,40 @@ engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length
 		offset_bytes = stop;
 	}
 	lost_io_wait(engine, &acceptance->waiter);
+}
+
+/* --- background work, limits --- */
+
+int
+engine_scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why)
+{
+	return scrub_start(engine, mode, resume, why);
+}
+
+int
+engine_scrub_stop(struct engine *engine, char *why)
+{
+	return scrub_stop(engine, why);
+}
+
+void
+engine_set_rates(struct engine *engine, uint64_t min, uint64_t max)
+{
+	throttle_set_rates(engine, min, max);
+}
+
+void
+engine_set_limits(struct engine *engine, const struct engine_options *options)
+{
+	struct engine_options *now = &engine->options;
+
+	now->assembly_wait_ms = options->assembly_wait_ms;
+	now->assembly_limit_ms = options->assembly_limit_ms;
+	now->queue_limit_ms = options->queue_limit_ms;
+	now->give_up_ms = options->give_up_ms;
+	now->grace_ms = options->grace_ms;
+	now->hedge_ms = options->hedge_ms;
+	now->spare_wait_ms = options->spare_wait_ms;
+	now->error_limit = options->error_limit;
+	throttle_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 }

@@ -7,6 +7,7 @@
  * All requests that wait are admitted before the first of them starts, so that adjacent writes which
  * came together are carried out together.
  */
+#include "engine.h"
 #include "engine/core/core.h"
 #include "engine/link/row_cache.h"
 
@@ -227,7 +228,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine->now_ms = now_ms;
 	engine->stamp_ns = 1;
 	engine->replace_role = -1;
-	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
+	throttle_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 	engine->admission_tail = &engine->admission_head;
 	engine->behind_tail = &engine->behind_head;
 	engine->finished_tail = &engine->finished_head;
@@ -313,4 +314,10 @@ engine_destroy(struct engine *engine)
 	free(engine->map_buffer);
 	free(engine->scratch);
 	free(engine);
+}
+
+uint64_t
+engine_request_ms_max(const struct engine_options *options)
+{
+	return overdue_ms_max(options);
 }

@@ -14,6 +14,7 @@
  * then on members may go as ever, and it is carried through.  Rows are where they were: data begins at the same
  * place, and a row's place does not depend on how many there are.
  */
+#include "admin.h"
 #include "engine/core/core.h"
 
 #include <assert.h>

@@ -12,6 +12,7 @@
  * The first quarter of the time does not count: a connection that was idle begins with a small window (slow
  * start), which over a long link takes several round trips to open.
  */
+#include "admin.h"
 #include "engine/core/core.h"
 
 #include <assert.h>

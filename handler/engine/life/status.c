@@ -1,4 +1,5 @@
 /* status.c - what an administrator sees of an engine. */
+#include "status.h"
 #include "engine/core/core.h"
 
 #include <stdio.h>
@@ -187,10 +188,39 @@ describe_lost(const struct engine *engine, struct engine_status *out)
 			out->lost_bytes += lost_of(engine, row, chunk);
 }
 
+static void
+describe_scrub(const struct engine *engine, struct engine_status *out)
+{
+	struct scrub_found found;
+
+	scrub_status(engine, &out->scrub, &found);
+	out->scrub_active = found.active;
+	out->scrub_mode = found.mode;
+	out->scrub_mismatches = found.mismatches;
+	memcpy(out->mismatch_rows, found.mismatch_rows, sizeof(out->mismatch_rows));
+}
+
+static void
+describe_counters(const struct counters *counters, struct engine_status *out)
+{
+	out->rows_full = counters->rows_full;
+	out->rows_rmw = counters->rows_rmw;
+	out->rows_reconstruct = counters->rows_reconstruct;
+	out->rows_read_all = counters->rows_read_all;
+	out->rows_data_only = counters->rows_data_only;
+	out->reads_saved = counters->reads_saved;
+	out->reads_reconstructed = counters->reads_reconstructed;
+	out->requests_merged = counters->requests_merged;
+	out->resync_corrected_rows = counters->resync_corrected_rows;
+	out->medium_repaired = counters->medium_repaired;
+	out->reads_hedged = counters->reads_hedged;
+}
+
 void
 engine_status(const struct engine *engine, struct engine_status *out)
 {
-	*out = engine->counters;
+	memset(out, 0, sizeof(*out));
+	describe_counters(&engine->counters, out);
 	out->state = state_of(engine);
 	describe_reason(engine, out);
 	memcpy(out->volume_uuid, engine->options.volume_uuid, sizeof(out->volume_uuid));
@@ -229,7 +259,31 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	if (engine->geometry.redundancy == 0)
 		return;
 	describe_lost(engine, out);
-	resync_status(engine, out);
-	rebuild_status(engine, out);
-	scrub_status(engine, out);
+	resync_status(engine, &out->resync);
+	out->rebuild_slot = engine->target != NULL ? engine->target->slot : -1;
+	rebuild_status(engine, &out->rebuild);
+	describe_scrub(engine, out);
+}
+
+uint64_t
+engine_code_ns(const struct engine *engine)
+{
+	return engine->code_ns;
+}
+
+void
+engine_figures(const struct engine *engine, struct engine_figures *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->queue = engine->queue;
+	memcpy(out->commands, engine->commands, sizeof(out->commands));
+	memcpy(out->steps, engine->steps, sizeof(out->steps));
+	for (int slot = 0; slot < engine->slots; slot++) {
+		const struct member *member = &engine->members[slot];
+
+		if (member->backend == NULL)
+			continue;
+		out->members[slot] = member->figures;
+		out->members[slot].in_flight = member->in_flight_count;
+	}
 }

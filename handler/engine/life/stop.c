@@ -9,6 +9,7 @@
  * DRAIN also proves the regions that were written while suspect, as far as RESYNC_STOP_MS reaches: regions of large
  * members have tens of MiB each, and slow background work is no reason for an end without order.
  */
+#include "engine.h"
 #include "engine/core/core.h"
 
 #include <errno.h>

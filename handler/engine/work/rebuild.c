@@ -402,12 +402,11 @@ rebuild_deadline(const struct engine *engine)
 }
 
 void
-rebuild_status(const struct engine *engine, struct engine_status *out)
+rebuild_status(const struct engine *engine, struct work_status *out)
 {
 	const struct rebuild *rebuild = engine->rebuild;
 	uint64_t left;
 
-	out->rebuild_slot = engine->target != NULL ? engine->target->slot : -1;
 	if (engine->target == NULL)
 		return;
 	left = (uint64_t)intent_to_copy(&engine->intent) * engine->intent.region_rows;
@@ -416,11 +415,11 @@ rebuild_status(const struct engine *engine, struct engine_status *out)
 			(uint64_t)engine->intent.copying * engine->intent.region_rows;
 	if (left > engine->geometry.rows)
 		left = engine->geometry.rows;
-	out->rebuild.running = engine_calm(engine);
-	out->rebuild.total_rows = rebuild->copied_rows + left;
-	out->rebuild.done_rows = rebuild->copied_rows;
-	progress_status(&rebuild->progress, engine, &out->rebuild);
-	snprintf(out->rebuild.reason, sizeof(out->rebuild.reason), "%s",
+	out->running = engine_calm(engine);
+	out->total_rows = rebuild->copied_rows + left;
+	out->done_rows = rebuild->copied_rows;
+	progress_status(&rebuild->progress, engine, out);
+	snprintf(out->reason, sizeof(out->reason), "%s",
 		 rebuild->trouble[0] != '\0' ? rebuild->trouble
 		 : !engine_calm(engine)      ? "waits until all other members answer"
 					     : "");

@@ -257,19 +257,19 @@ resync_deadline(const struct engine *engine)
 }
 
 void
-resync_status(const struct engine *engine, struct engine_status *out)
+resync_status(const struct engine *engine, struct work_status *out)
 {
 	const struct resync *resync = engine->resync;
 	uint64_t left = (uint64_t)engine->intent.suspect_count * engine->intent.region_rows;
 
 	if (left > engine->geometry.rows)
 		left = engine->geometry.rows;
-	out->resync.done_rows = resync->done_rows;
-	out->resync.total_rows = resync->done_rows + left;
-	out->resync.running = left > 0 && may_run(engine);
-	progress_status(&resync->progress, engine, &out->resync);
-	if (left > 0 && !out->resync.running)
-		snprintf(out->resync.reason, sizeof(out->resync.reason), "waits until all members are in sync");
+	out->done_rows = resync->done_rows;
+	out->total_rows = resync->done_rows + left;
+	out->running = left > 0 && may_run(engine);
+	progress_status(&resync->progress, engine, out);
+	if (left > 0 && !out->running)
+		snprintf(out->reason, sizeof(out->reason), "waits until all members are in sync");
 }
 
 int

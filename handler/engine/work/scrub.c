@@ -237,7 +237,7 @@ refuse(char *why, int error, const char *text)
 }
 
 int
-engine_scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why)
+scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why)
 {
 	struct scrub *scrub = engine->scrub;
 
@@ -270,7 +270,7 @@ engine_scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, cha
 }
 
 int
-engine_scrub_stop(struct engine *engine, char *why)
+scrub_stop(struct engine *engine, char *why)
 {
 	struct scrub *scrub = engine->scrub;
 
@@ -286,20 +286,20 @@ engine_scrub_stop(struct engine *engine, char *why)
 }
 
 void
-scrub_status(const struct engine *engine, struct engine_status *out)
+scrub_status(const struct engine *engine, struct work_status *out, struct scrub_found *found)
 {
 	const struct scrub *scrub = engine->scrub;
 
-	out->scrub_mode = engine->record.scrub_mode;
-	out->scrub_mismatches = engine->record.scrub_mismatches;
-	out->scrub_active = scrub->running;
-	memcpy(out->mismatch_rows, scrub->mismatch_rows, sizeof(out->mismatch_rows));
-	out->scrub.running = may_run(engine);
-	out->scrub.total_rows = engine->geometry.rows;
-	out->scrub.done_rows = scrub->running ? scrub->row : engine->record.scrub_row;
-	progress_status(&scrub->progress, engine, &out->scrub);
-	if (scrub->running && !out->scrub.running)
-		snprintf(out->scrub.reason, sizeof(out->scrub.reason), "waits until all members are in sync");
+	found->mode = engine->record.scrub_mode;
+	found->mismatches = engine->record.scrub_mismatches;
+	found->active = scrub->running;
+	memcpy(found->mismatch_rows, scrub->mismatch_rows, sizeof(found->mismatch_rows));
+	out->running = may_run(engine);
+	out->total_rows = engine->geometry.rows;
+	out->done_rows = scrub->running ? scrub->row : engine->record.scrub_row;
+	progress_status(&scrub->progress, engine, out);
+	if (scrub->running && !out->running)
+		snprintf(out->reason, sizeof(out->reason), "waits until all members are in sync");
 }
 
 int

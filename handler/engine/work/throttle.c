@@ -51,7 +51,7 @@ throttle_spend(struct engine *engine, uint64_t bytes)
 }
 
 void
-engine_set_rates(struct engine *engine, uint64_t min, uint64_t max)
+throttle_set_rates(struct engine *engine, uint64_t min, uint64_t max)
 {
 	engine->throttle.rate_min = min > 0 ? min : RATE_MIN_DEFAULT;
 	engine->throttle.rate_max = max > 0 ? max : RATE_MAX_DEFAULT;
@@ -60,22 +60,6 @@ engine_set_rates(struct engine *engine, uint64_t min, uint64_t max)
 	if (engine->throttle.rate_max < engine->throttle.rate_min)
 		engine->throttle.rate_max = engine->throttle.rate_min;
 	engine->activity++;
-}
-
-void
-engine_set_limits(struct engine *engine, const struct engine_options *options)
-{
-	struct engine_options *now = &engine->options;
-
-	now->assembly_wait_ms = options->assembly_wait_ms;
-	now->assembly_limit_ms = options->assembly_limit_ms;
-	now->queue_limit_ms = options->queue_limit_ms;
-	now->give_up_ms = options->give_up_ms;
-	now->grace_ms = options->grace_ms;
-	now->hedge_ms = options->hedge_ms;
-	now->spare_wait_ms = options->spare_wait_ms;
-	now->error_limit = options->error_limit;
-	engine_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 }
 
 /* The record does not know of the new size yet.  Also when it was given up with the marks on their way, as a stop does: nothing will ever
