@@ -8,7 +8,7 @@
  */
 #include "sim.h"
 
-#include "engine/core/core.h"
+#include "engine/link/link.h"
 
 #define CASCADES_MAX 12
 #define MOVES_MAX 9

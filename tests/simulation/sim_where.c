@@ -7,7 +7,9 @@
  */
 #include "sim.h"
 
-#include "engine/core/core.h"
+#include "engine/life/life.h"
+#include "engine/members/internal.h"
+#include "engine/work/work.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  */
 #include "knowable.h"
 
-#include "engine/core/core.h"
+#include "engine/link/link.h"
 
 #include <errno.h>
 

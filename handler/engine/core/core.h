@@ -1,57 +1,33 @@
-/* engine_internal.h - what the parts of the engine share.  Not for its users.
+/* core.h - what all rooms of the engine share: its members, its phase, its clock; and what is asked of them most.
  *
- *	engine.c	admission, the run loop		member.c	sessions, I/O of one member
- *	read_op.c	one piece of a read		evict.c		silence, evidence, eviction
- *	hedge.c		reads around slow members	row_cache.c	of rows that are written in part again and again
- *	write_op.c	one or more merged writes	assemble.c	from superblocks to a running volume
- *	write_rows.c	its row plans, memory and I/O	place.c		a device under a running volume: what it is now
- *	zero_op.c	whole rows of zeros		compare_op.c	a read and a write in one
- *	flush.c		SYNCHRONIZE CACHE of all	target.c	the member that is being filled: begin, lost, done
- *	gather.c	joins pieces into commands	admin.c		what an administrator asks for
- *	metadata.c	superblocks			marks.c	the region map
- *	lost.c	the table of lost extents	stop.c		an orderly end
- *	status.c	what an administrator sees	throttle.c	how fast background work goes
- *	grow.c		members have become larger	probe.c		how fast members answer
- *	overdue.c	how long a request can take	dispute.c	is there another gateway?
- *	sync_rows.c	a batch of rows: read all, compare or rebuild, write what differs
- *	mend_row.c	the same for one row with unreadable sectors, piece by piece
- *	resync.c	proves suspect parity		rebuild.c	fills the target
- *	scrub.c		checks all rows			repair.c	rewrites sectors that could not be read
- *	figures.c	what is counted for those who watch	behind.c	requests that overlap one of several pieces
+ *	core.c		log, events, doubts		chunks.c	who has which chunk, and what it is worth
+ *	op.c		operations until they start	overdue.c	how long a request can take
+ *	rows.c		claims on rows (rows.h)		arena.c		memory for rows (arena.h)
+ *	figures.c	what is counted for those who watch (figures.h)
+ *
+ * Rooms, low to high: core, link, record, members, work, io, life.  Each uses those before it (docs/architecture.md).
  *
  * Everything happens inside engine_run(): backends only append to lists, and requests complete from
  * one place, so no function here is ever re-entered.
  */
-#ifndef IRAID_ENGINE_INTERNAL_H
-#define IRAID_ENGINE_INTERNAL_H
+#ifndef IRAID_ENGINE_CORE_H
+#define IRAID_ENGINE_CORE_H
 
-#include "state/assembly.h"
-#include "state/intent.h"
-#include "pure/code.h"
-#include "pure/spare.h"
-#include "state/lost.h"
-#include "ports/trace.h"
 #include "arena.h"
-#include "pure/plan.h"
 #include "driver.h"
 #include "figures.h"
 #include "list.h"
+#include "member.h"
+#include "pure/geometry.h"
 #include "pure/mutant.h"
+#include "pure/plan.h"
 #include "rows.h"
-#include "engine/work/work_status.h"
+#include "state/assembly.h"
+#include "state/intent.h"
 
 #define OP_ROWS_MAX 32			/* rows of one operation */
 #define OP_BYTES_MAX (4u << 20)		/* of one operation, if it has more than one row */
-#define EPOCH_STEP 64u			/* of an assembly, where evictions raise it too: more than can be under way */
-#define OPS_MAX 512			/* operations that exist at a time */
-#define SEGMENTS_MAX 1000		/* iovecs of one command; libiscsi takes 1024 */
 #define MAP_BATCH 16			/* map blocks written at a time */
-#define BACKOFF_FIRST_MS 100u		/* between attempts to open a session; doubled each time */
-
-struct member;
-struct engine;
-struct row_cache;
-struct cached_row;
 
 /* Writes in sequence that wait for the rest of their row (plug.c). */
 #define PLUG_STREAMS 64
@@ -70,157 +46,6 @@ struct plug {
 	unsigned int held;
 	uint32_t write_us;	/* how long writes take from their start: a moving mean */
 	uint32_t gap_ms;	/* how long to wait for what comes next when nothing is under way */
-};
-
-/* What becomes of a command whose member falls silent. */
-enum io_policy {
-	IO_REQUEST,	/* waits for the member's return or eviction, at most for queue_limit */
-	IO_MAP,		/* waits for its return or eviction */
-	IO_SUPERBLOCK,	/* waits for its return, or until its eviction begins */
-	IO_PROBE,	/* fails at once with -ENOTCONN; needs no checked superblock */
-};
-
-/* One command to one member.  done() gets 0; -ENODATA or -EIO as the backend says; -ENOLINK when the
- * member was evicted or replaced, durably; -ETIMEDOUT after queue_limit; -ENOTCONN for IO_PROBE; -ESHUTDOWN when the
- * engine was fenced off or stops.
- */
-struct member_io {
-	struct backend_io io;
-	struct list node;		/* of the member's lists, or engine->answered */
-	struct member *member;
-	struct iovec *segments;		/* as built: what a repetition starts from */
-	struct iovec *working;		/* the backend's to edit */
-	int segment_count;
-	int segment_capacity;
-	enum io_policy policy;
-	bool reserved;			/* of the engine's reserve: goes back there */
-	bool covers_data;		/* a flush: of what was in the cache when it was sent, something was not written through */
-	bool unjudged;			/* how long it takes says nothing about the member */
-	uint64_t since_ms;		/* of the request it is for, whose time it has; 0: no limit */
-	uint64_t sent_at;		/* engine->moment when it was sent: evidence of life */
-	uint64_t sent_ms;
-	uint64_t sent_ns;		/* for figures */
-	uint64_t first_sent_ms;		/* on the first of the sessions that ended under it; 0: none did */
-	uint8_t cuts;			/* how many did, one after the other */
-	bool cut_off;			/* the latest of them: nobody looked yet at how it ended */
-	bool cached;			/* in one of them the device had a cache */
-	enum { MIO_BUILT, MIO_SENT, MIO_PARKED, MIO_DONE } where;
-	void (*done)(struct member_io *mio, int result);
-	void *owner;
-};
-
-struct member {
-	struct engine *engine;
-	struct backend *backend;
-	struct backend_identity identity;
-	int slot;
-	bool leaving;			/* let go: its session closes, then the slot is free */
-	int role;			/* -1 until assembled, and of spares */
-	uint8_t uuid[16];		/* from its superblock or spare's mark */
-	enum standing standing;		/* under the record, when it was last looked at */
-	int stale_set;			/* of record.tracked, or -1 */
-	struct spare_mark spare;	/* when presence is PRESENCE_SPARE */
-	enum link_state link;
-	bool checked;			/* this session's superblock was read and fits: I/O may be sent */
-	bool in_sync;
-	bool evicting;			/* out, but the survivors' superblocks don't say so yet */
-	uint64_t evict_record;		/* generation of superblocks that says it is out */
-	uint64_t evict_epoch;		/* and their epoch */
-	bool condemned;			/* answers, but wrongly, or an administrator wants it out: evict it although it is connected */
-	bool disputed;			/* says that another gateway has reserved it, and the others are asked: dispute.c */
-	bool held;			/* the others deny it, and can't do without it: it is asked until it does so too */
-	bool held_known;		/* which was told; its sessions come and go quietly */
-	bool asking;
-	/* engine->moment: since then; of its latest word that it is ours; of its latest that says neither */
-	uint64_t disputed_at, granted_at, evaded_at;
-	uint64_t disputed_ms, ask_again_ms;
-	bool forced;			/* in sync only because an administrator said so */
-	uint64_t refused_blocks[LAYOUT_MAP_BYTES / LAYOUT_MAP_BLOCK_BYTES / 64];	/* of the map's area, bits: it refused to
-											 * read them for this assembly */
-	struct taken_as taken_as;
-	bool went_back;			/* older than what it had acknowledged, or used elsewhere since: nothing on it is trusted */
-	bool disbelieved;		/* a copy, older than the member: until it is filled from the start */
-	uint8_t twin_uuid[16];		/* when it had this one, another device had it too; zeros: none since it was filled from the start */
-	bool excluded;			/* out until an administrator takes it back */
-	int opens_left;			/* other paths to try before it is evicted */
-	bool ended;			/* its last session of use was ended, it did not fall silent: it has grace_ms */
-	uint64_t ended_ms;		/* then */
-	uint64_t mute_since_ms;		/* it has not answered any command for data since, whatever sessions it took; 0: no */
-	uint32_t mute_sessions;		/* that ended so, one after the other */
-	uint64_t cut_off_ms;		/* when the oldest command for data was sent that this session's end cut off; 0: none */
-	uint64_t patience_ms;		/* when to look for commands of this session that others ended under; 0: there is none */
-	bool unflushed;			/* a cache took writes since the last flush that was sent */
-	bool cached;			/* in some session, that was of writes since the start */
-	bool lost_event;		/* backend->writes_lost has grown: to be looked at with the session's event */
-	bool cache_in_doubt;		/* cache_lost only says so because a session was lost: cache_kept may take it back */
-	bool cache_kept;		/* by all sessions opened since the last in which it was of use */
-	uint32_t lost_seen;		/* of backend->writes_lost */
-	bool doubted;			/* said so, and was sent no flushes: no write to it is known to have lasted */
-	bool flushes_void;		/* the same, and no row was made suspect for it yet: no flush of all members covered it */
-	bool cache_lost;		/* lost a session with unflushed writes, and is not back yet */
-	bool unflushed_data;		/* not only superblocks and maps, which are written through */
-	bool data_lost;			/* so it was when cache_lost was set */
-	bool lacking;			/* is back from that, and what it had not flushed is suspect: others may have no more than it */
-	enum presence presence;
-	enum superblock_verdict verdict;
-	struct superblock superblock;	/* as examined */
-	bool copy_lost;			/* and the other copy could not be read: it may have been one write newer */
-	uint64_t write_count;		/* of its superblock */
-	uint8_t *page;			/* 4 blocks of 4 KiB: copies A and B, superblock to write, probe */
-	int examining;			/* reads of A and B under way */
-	uint64_t examined_ms;		/* when they began */
-	bool examine_failed;
-	bool examine_refused;		/* some copy could not be read, but not for the medium's sake */
-	int looks_failed;		/* openings that ended before its superblocks were read */
-	bool recognised;		/* in this session: its superblocks were read */
-	bool awaited_once;		/* a start was begun again for what it was about to say */
-	bool said;			/* PRESENCE_AWAITED again: it was examined, and its superblock is known */
-	uint32_t losses;		/* of assemblies that began again, one after the other, for its session ended */
-	uint64_t unsteady_ms, lost_ms;	/* when the first of them did, and the last */
-	uint64_t examine_again_ms;	/* while assembling: what was refused may be newer; 0: all was read */
-	bool probing;
-	struct list in_flight;
-	uint32_t in_flight_count;
-	struct list parked;
-	bool opened_event;		/* posted by the backend, handled in engine_run() */
-	bool closed_event;
-	int close_error;
-	bool reserved;			/* we ended its last session, and the reservation stays until the next one */
-	uint64_t silent_since_ms;
-	uint64_t silent_since;		/* engine->moment */
-	uint64_t answered_at;		/* latest sent_at of an answered command */
-	uint64_t retry_ms;
-	uint32_t backoff_ms;
-	char reason[256];
-	uint64_t reads, writes, read_bytes, written_bytes, errors, medium_errors, medium_repaired;
-	struct member_figures figures;	/* but in_flight */
-	uint32_t latency_us;		/* of reads, a moving mean */
-	bool slow;			/* reads avoid it, but for one in SLOW_PROBE */
-	uint32_t avoided;
-};
-
-/* Told when what was changed in the table of lost extents before is durable. */
-struct lost_waiter {
-	struct list node;
-	uint64_t since_ms;	/* as member_io.since_ms, and so below */
-	void (*done)(struct lost_waiter *waiter, int error);
-};
-
-/* Rows that are being written. */
-struct row_note {
-	struct list node;	/* of engine->writing */
-	uint64_t first, last;
-	uint32_t among;		/* of these, bits from the first on; 0: all */
-};
-
-/* Somebody who writes rows, and whose regions must be marked as dirty meanwhile. */
-struct region_hold {
-	struct list node;	/* of engine->intent_waiters */
-	struct row_note note;
-	uint64_t since_ms;
-	uint32_t first, last;	/* regions */
-	bool active;
-	void (*ready)(struct region_hold *hold, int error);
 };
 
 struct throttle {
@@ -245,17 +70,6 @@ enum target_phase {
 	TARGET_FILLING,
 	TARGET_TAKING,		/* the superblocks give it the place; whoever had it keeps it until that is durable */
 	TARGET_WITHDRAWING,	/* it was lost meanwhile: they give the place back */
-};
-
-/* Part of a request that is one operation, or joins one. */
-struct piece {
-	struct piece *next;
-	struct engine_request *request;
-	uint64_t begin_bytes;		/* of the volume */
-	uint64_t end_bytes;
-	uint64_t since_ms;
-	uint64_t since_ns;		/* for figures: it waits for its rows */
-	struct list alive;		/* of engine->zeros_alive, if it is of a long range of zeros */
 };
 
 struct flush_waiter {
@@ -496,28 +310,32 @@ struct op {
 	void (*fail)(struct op *op, int error);	/* before it was started */
 };
 
-/* engine.c */
+/* --- core.c --- */
+
 void engine_log(struct engine *engine, int level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-bool piece_reserve_rows(struct engine *engine, const struct piece *piece);	/* they can be claimed now; false: no memory */
-void piece_finish(struct engine *engine, struct piece *piece, int result);
-struct piece *piece_create(struct engine *engine, struct engine_request *request, uint64_t begin_bytes,
-			   uint64_t end_bytes);
-void request_carry_out(struct engine *engine, struct engine_request *request);
-void request_finish(struct engine *engine, struct engine_request *request);
-void request_start_ready(struct engine *engine);
-void request_deliver(struct engine *engine);
-void request_let_go(struct engine *engine, struct engine_request *request);	/* no more pieces will be made of it */
+/* Log it and tell the driver.  member: whom it is about, or NULL. */
+void engine_event(struct engine *engine, enum event_kind kind, int severity, struct member *member,
+		  const char *format, ...) __attribute__((format(printf, 5, 6)));
+struct iovec *scratch_reserve(struct engine *engine, int count);	/* NULL: no memory; never so for what was had before */
+bool engine_running(const struct engine *engine);	/* requests may be carried out */
+/* What stands in these rows may not be what was written there. */
+void requests_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row);
+
+#define for_each_member(engine, m)                                                             \
+	for (struct member *m = (engine)->members; m < (engine)->members + (engine)->slots; m++) \
+		if (m->backend != NULL)
+
+/* --- op.c --- */
+
 void op_ready(struct op *op);		/* put on the ready list */
 void op_claimed(struct op *op);		/* all its rows are: it is ready, or waits for them */
 void op_granted(struct claim_holder *holder);	/* claim_holder.granted of every operation */
 void op_wait_for_buffer(struct op *op);
 void op_gone(struct engine *engine);	/* an operation ended, there may be room for others */
-struct iovec *scratch_reserve(struct engine *engine, int count);	/* NULL: no memory; never so for what was had before */
-bool engine_running(const struct engine *engine);	/* requests may be carried out */
-/* Log it and tell the driver.  member: whom it is about, or NULL. */
-void engine_event(struct engine *engine, enum event_kind kind, int severity, struct member *member,
-		  const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* --- chunks.c --- */
+
 #define ROLE(role) (1u << (role))
 #define ROLES_TEXT_MAX 96
 const char *roles_text(uint32_t roles, char text[ROLES_TEXT_MAX]);	/* "3, 5" */
@@ -535,294 +353,19 @@ bool engine_bare(const struct engine *engine);
 bool engine_bears(const struct engine *engine, int role);
 /* Who has this role's chunk of the row to read: the member in its place, or the target where the row is on it; or NULL. */
 struct member *engine_holder(struct engine *engine, uint64_t row, int role);
-/* What stands in these rows may not be what was written there. */
-void requests_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row);
-bool target_filling(const struct engine *engine);	/* rows may be on it */
-bool target_changing(const struct engine *engine);	/* a place is changing hands */
 /* Who must get writes of it: 0 to 2 members. */
 int engine_writers(struct engine *engine, uint64_t row, int role, struct member *out[2]);
-/* Background work may go on: running, nobody silent or being evicted, nothing being recorded as lost. */
-bool engine_calm(const struct engine *engine);
+bool target_filling(const struct engine *engine);	/* rows may be on it */
+bool target_changing(const struct engine *engine);	/* a place is changing hands */
 
-#define for_each_member(engine, m)                                                             \
-	for (struct member *m = (engine)->members; m < (engine)->members + (engine)->slots; m++) \
-		if (m->backend != NULL)
+/* --- overdue.c --- */
 
-/* member.c */
-bool member_create(struct engine *engine, struct backend *backend, int slot);	/* false: no memory */
-bool member_reserve_commands(struct engine *engine);	/* false: no memory */
-void member_free_commands(struct engine *engine);
-/* NULL: no memory.  For all that can fail with -ENOMEM, or be tried again. */
-struct member_io *member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes,
-				enum io_policy policy);
-/* Never NULL, for there is a reserve: of commands with one iovec at most, few of each member at a time. */
-struct member_io *member_io_create(struct member *member, enum backend_op op, uint64_t offset_bytes,
-				   enum io_policy policy);
-void member_io_free(struct member_io *mio);	/* it is not under way */
-/* Append iovecs; returns false when the command has no room for them (nothing appended). */
-bool member_io_append(struct member_io *mio, const struct iovec *iov, int count, uint32_t length_bytes);
-void member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner);
-void member_io_unsent(struct member_io *mio, int result);	/* ends without being sent; done() is called soon */
-/* Nobody wants the answer any more, and its memory is needed: a read that is sent or parked.  done() is not called. */
-void member_io_abandon(struct member_io *mio);
-void member_io_sent_again(const struct member_io *mio);	/* in another session */
-void member_io_abandoned(struct member_io *mio, int result);	/* its done() then */
-void member_io_park(struct member_io *mio);
-void member_io_note_unflushed(const struct member_io *mio);
-void member_io_note_unknown_write(const struct member_io *mio);
-void member_io_note_failed_flush(const struct member_io *mio, int result);
-void member_open(struct member *member);
-void member_close(struct member *member);	/* its session, or the opening of one; its reservation stays */
-bool member_may_open(const struct member *member);	/* when retry_ms is there */
-void member_fence_off(struct member *member);	/* another gateway has the volume */
-void member_handle_events(struct member *member);
-void member_handle_answer(struct member_io *mio);
-void member_fail_parked(struct member *member, int result, bool requests_only);
-void member_fail_overdue(struct member *member);	/* those that wait for it too long */
-void member_resume(struct member *member, bool superblocks_only);	/* checked: send what is parked */
-void member_note(struct member *member, const char *format, ...) __attribute__((format(printf, 2, 3)));
-bool member_usable(const struct member *member);	/* connected and checked */
-
-/* dispute.c */
-void dispute_begin(struct member *member);
-void dispute_run(struct engine *engine);
-void dispute_end(struct member *member);
-void dispute_ask(struct member *member, void (*done)(struct member_io *mio, int result), void *owner);
-bool dispute_is_question(const struct member_io *mio);
-uint64_t dispute_deadline(const struct engine *engine);
-
-/* overdue.c */
 uint64_t overdue_ms_max(const struct engine_options *options);	/* as engine_request_ms_max() */
 bool overdue_since(const struct engine *engine, uint64_t since_ms);	/* what has waited since then for a request has waited too long */
 uint64_t overdue_at(const struct engine *engine, uint64_t since_ms);	/* when that will be; UINT64_MAX: it is so, or never */
-void overdue_age(struct engine *engine);	/* the time of those submitted since the last run begins */
-void overdue_run(struct engine *engine);
-uint64_t overdue_deadline(const struct engine *engine);
 
-/* plug.c */
-void plug_run(struct engine *engine);
-uint64_t plug_deadline(const struct engine *engine);
+/* --- figures.c --- */
 
-/* evict.c */
-void evict_member_silent(struct member *member);	/* its session ended */
-void evict_session_ended(struct member *member);	/* ... which was of use */
-void evict_stalled(struct member *member);		/* ... the same: did it get on at all? */
-void evict_answered(const struct member_io *mio);	/* it did */
-void evict_cut_off(struct member_io *mio);		/* it did not */
-bool evict_in_grace(const struct member *member);	/* its session was ended a moment ago: it may take another */
-bool evict_bearable(const struct engine *engine, const struct member *member);	/* it may go, beside those that went */
-/* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */
-bool evict_spares(const struct engine *engine, const struct member *member);
-void evict_condemn(struct member *member);		/* answers or not: it must go */
-void evict_give_back(struct member *member);		/* ... it answers, and its reservation goes, too */
-void evict_exclude(struct member *member);		/* ... and stay out */
-void evict_unawaited(struct member *member);		/* it is on its way out: superblocks don't wait for it any more */
-void evict_cancel(struct member *member);		/* it is back before it was out */
-void evict_resume(struct member *member);		/* what waits for it is sent, once that is on record */
-bool evict_undecided(const struct engine *engine);	/* who is out, or is not after all: it is not on record yet */
-bool evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch);	/* superblocks, and this gateway, say so */
-uint64_t evict_raise_epoch(struct engine *engine);	/* somebody is about to go: the epoch it must not outlive */
-void evict_run(struct engine *engine);
-uint64_t evict_deadline(const struct engine *engine);
-
-/* assemble.c */
-void assemble_run(struct engine *engine);
-uint64_t assemble_deadline(const struct engine *engine);
-
-/* place.c */
-void place_examine(struct member *member);	/* a session was opened: who is it? */
-void place_all(struct engine *engine);	/* the volume runs: judge those who answered meanwhile */
-int place_free_set(const struct engine *engine);	/* of record.tracked, or -1 */
-bool place_tracked(const struct engine *engine, const uint8_t uuid[16]);
-int place_set_for(const struct engine *engine, const uint8_t uuid[16]);	/* that it has, or a free one, or -1 */
-/* Is there a set for who is to be filled as `role`?  If not, one is given up; ask again. */
-bool place_make_room(struct engine *engine, const struct member *member, int role);
-/* write_count: what its superblock has at least; 0: as known.  Returns the set, or -1. */
-int place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state, uint64_t write_count);
-void place_record_target(struct engine *engine);	/* by the set it has */
-void place_untrack(struct engine *engine, int set);
-void place_disbelieve(struct engine *engine, int role);	/* whoever had it counts for nothing that is lost, listed or not */
-/* These sets' flags are cleared when the superblocks know that nobody is tracked by them; commits the record. */
-void place_forget(struct engine *engine, uint8_t stale);
-void place_run(struct engine *engine);
-/* Of a member's device: at least what it had when it was formatted, or the volume has since. */
-/* Its UUID is another's: it is not to be taken, and says why. */
-bool place_is_another(struct member *member);
-bool place_was_one_of_two(const struct member *member);	/* that was said of it, and it was not filled from the start since */
-void place_misfits(const struct engine *engine, struct member *member);	/* the volume does without it */
-bool place_unchanged(const struct engine *engine, const struct member *member);	/* it has that, in the right blocks */
-enum member_state place_state(const struct member *member);	/* for status; 0: not known */
-
-/* target.c: from begin to done it is engine->target */
-void target_begin(struct member *member, int role);
-void target_give_up(struct member *member);	/* nobody chooses it, until an administrator takes it back */
-void target_lost(struct engine *engine, enum member_state state);	/* its session ended, or it failed: what it is then */
-void target_complete(struct engine *engine);	/* every row is on it, flushed: it takes its place, once that is durable */
-void target_settle(struct engine *engine);	/* is that durable, or that it does not? */
-void target_dismissed(struct member *former);	/* superblocks know: whom it replaced may go */
-void target_run(struct engine *engine);
-bool target_may_copy(const struct engine *engine);	/* ... and others may be copied to it */
-
-/* metadata.c: superblocks of all in-sync members and the target.  Returns the generation to wait for in record_durable. */
-uint64_t metadata_commit(struct engine *engine);
-void metadata_run(struct engine *engine);
-bool metadata_known(const struct engine *engine, uint64_t generation);	/* ... by all members that may stay */
-/* Of the member that is being filled. */
-bool metadata_target_heard(const struct engine *engine);
-bool metadata_target_may_clean(const struct engine *engine);	/* what it was sent counts as held by it */
-bool metadata_target_counted(const struct engine *engine);	/* may others be told how many superblocks it has? */
-bool metadata_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
-
-/* marks.c */
-void marks_run(struct engine *engine);
-uint64_t marks_deadline(const struct engine *engine);
-void marks_expire(struct engine *engine);	/* fail those who wait for silent members */
-bool marks_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
-uint64_t marks_commit(struct engine *engine);	/* generation to wait for in map_durable */
-void marks_all(struct engine *engine);	/* somebody new needs the whole map */
-/* Rows are about to be written.  True: their regions' marks are durable.  Else marks_wait() has hold->ready called
- * when they are, with 0, or when they can't be, with -ETIMEDOUT or -ESHUTDOWN; perhaps at once.
- */
-bool marks_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
-/* The same of some rows: bits from the first on. */
-bool marks_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among);
-void marks_begins(struct engine *engine, struct region_hold *hold);	/* its rows are written from here on, if it is held */
-/* Rows of marked regions are written from here on; until then.  marks_drop() does the latter by itself. */
-void marks_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among);
-void marks_wrote(struct row_note *note);
-void marks_written(struct region_hold *hold);	/* the same, before marks_drop(): a flush comes first */
-/* Something was written to these rows, and nobody knows what stands there: they are suspect. */
-void marks_failed(struct engine *engine, uint64_t first_row, uint64_t last_row);
-void marks_flush_begins(struct engine *engine);
-void marks_wait(struct engine *engine, struct region_hold *hold);
-void marks_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
-void marks_tell(struct engine *engine, int error);	/* those who wait: marks became durable, or can't */
-void marks_overdue(struct engine *engine);	/* those who wait too long can't have them */
-
-/* lost.c */
-int lost_io_init(struct engine *engine);
-void lost_io_run(struct engine *engine);
-void lost_io_wait(struct engine *engine, struct lost_waiter *waiter);
-void lost_io_tell(struct engine *engine, int error);	/* those who wait: it is durable, or can't be */
-void lost_io_overdue(struct engine *engine);
-uint64_t lost_io_deadline(const struct engine *engine);
-bool lost_io_idle(const struct engine *engine);
-bool lost_io_recording(const struct engine *engine);	/* what is missing is being recorded: operations wait */
-bool lost_io_undecided(const struct engine *engine);	/* it is, or will be as soon as enough members are back */
-/* Takes in a member's table.  known: by granule, some table of it could be read.  Of a known one, only what is lost of the member's own
- * chunks is taken in, if `own`.  False: some of it is damaged.
- */
-bool lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool own, bool *known);
-void lost_io_say(struct engine *engine);	/* in the record: which blocks of the table are empty */
-void lost_io_all(struct engine *engine);	/* somebody new needs the whole table */
-void lost_io_free(struct engine *engine);
-/* Does the volume's range have a byte that can't be known? */
-bool lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
-/* Must the table forget, durably, what a write of the range made known, before that is acknowledged?  Also while the table
- * is not settled: members may list what was accepted or overwritten, and after a crash theirs counts.
- */
-bool lost_concerns_write(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
-/* These columns are known again.  0, -ENOSPC. */
-int lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t column_begin, uint32_t column_end);
-/* The range was overwritten (or accepted).  0, -ENOSPC. */
-int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
-
-/* behind.c */
-void behind_begun(struct engine *engine, struct engine_request *request);	/* it has several pieces */
-void behind_ended(struct engine *engine, struct engine_request *request);
-void behind_failed(struct engine *engine, const struct engine_request *request);	/* nobody knows what it wrote */
-void behind_again(const struct engine *engine, struct engine_request *request);	/* it is carried out once more */
-uint64_t behind_spare(const struct engine_request *request, uint64_t begin_bytes, uint64_t *end_bytes);
-bool behind_waits(struct engine *engine, struct engine_request *request);	/* true: it is carried out later */
-struct engine_request *behind_next(struct engine *engine);	/* one that is to be carried out now, or NULL */
-void behind_refuse(struct engine *engine);	/* they go back to admission */
-void behind_overdue(struct engine *engine);	/* ... those whose time is used up */
-
-/* flush.c */
-void flush_join(struct engine *engine, struct flush_waiter *waiter);
-void flush_what_was_left(struct engine *engine);
-void flush_cache_lost(struct member *member);	/* and nobody makes up for it: flushes have to tell */
-void flush_run(struct engine *engine);
-void flush_overdue(struct engine *engine);
-uint64_t flush_deadline(const struct engine *engine);
-bool flush_op_create(struct engine *engine, struct piece *piece);	/* false: no memory */
-void flush_ops_free(struct engine *engine);
-
-/* read_op.c, hedge.c, write_op.c */
-bool read_op_create(struct engine *engine, struct piece *piece);	/* false: no memory */
-bool write_op_create(struct engine *engine, struct piece *piece);
-bool write_op_merge(struct engine *engine, struct piece *piece);	/* true: it joined a waiting write */
-void read_ops_free(struct engine *engine);
-void write_ops_free(struct engine *engine);
-void read_op_hedge(struct engine *engine);	/* reads that wait too long for one member */
-void read_op_overdue(struct engine *engine);	/* ... or for anybody */
-uint64_t read_op_deadline(const struct engine *engine);
-
-/* zero_op.c */
-bool zero_op_create(struct engine *engine, struct piece *piece);	/* whole rows; false: no memory */
-/* A short range is cut at once, a long one as zero_run() finds room. */
-void zero_begin(struct engine *engine, struct engine_request *request);
-bool zero_is_long(const struct engine_request *request);	/* it ends by progress */
-void zero_piece_ended(struct engine *engine, const struct engine_request *request);
-void zero_run(struct engine *engine);
-uint64_t zero_deadline(const struct engine *engine);
-void zero_ops_init(struct engine *engine);
-void zero_ops_free(struct engine *engine);
-
-/* compare_op.c */
-bool compare_op_create(struct engine *engine, struct piece *piece);
-void compare_ops_free(struct engine *engine);
-
-/* throttle.c */
-void throttle_set_rates(struct engine *engine, uint64_t min, uint64_t max);	/* as engine_set_rates() */
-uint64_t throttle_wait(const struct engine *engine);	/* milliseconds until the next batch may begin; 0: now */
-void throttle_spend(struct engine *engine, uint64_t bytes);
-
-/* resync.c */
-int resync_init(struct engine *engine);
-void resync_free(struct engine *engine);
-void resync_run(struct engine *engine);
-uint64_t resync_deadline(const struct engine *engine);
-#define RESYNC_STOP_MS 5000u		/* a stop waits so long until what was written is proven */
-bool resync_has_time(const struct engine *engine);	/* ... if it waits, it does yet */
-void resync_hint(struct engine *engine, uint64_t row);	/* a suspect row was written: look at its region soon */
-bool resync_idle(const struct engine *engine);
-void resync_status(const struct engine *engine, struct work_status *out);
-
-/* rebuild.c */
-int rebuild_init(struct engine *engine);
-void rebuild_free(struct engine *engine);
-void rebuild_run(struct engine *engine);
-uint64_t rebuild_deadline(const struct engine *engine);
-bool rebuild_idle(const struct engine *engine);
-void rebuild_status(const struct engine *engine, struct work_status *out);
-
-/* scrub.c */
-int scrub_init(struct engine *engine);
-void scrub_free(struct engine *engine);
-void scrub_run(struct engine *engine);
-uint64_t scrub_deadline(const struct engine *engine);
-bool scrub_idle(const struct engine *engine);
-void scrub_assembled(struct engine *engine);	/* go on with the one that was under way */
-void scrub_status(const struct engine *engine, struct work_status *out, struct scrub_found *found);
-int scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why);	/* as engine_scrub_start(), and so the next */
-int scrub_stop(struct engine *engine, char *why);
-
-/* repair.c */
-int repair_init(struct engine *engine);
-void repair_free(struct engine *engine);
-void repair_run(struct engine *engine);
-bool repair_idle(const struct engine *engine);
-void repair_note(struct engine *engine, uint64_t row);	/* something in it could not be read */
-
-/* grow.c */
-void grow_run(struct engine *engine);
-
-/* probe.c */
-void probe_run(struct engine *engine);
-uint64_t probe_deadline(const struct engine *engine);
-
-/* figures.c */
 uint64_t figures_look(struct engine *engine);	/* at the clock, anew */
 void figures_submitted(struct engine *engine, struct engine_request *request);
 void figures_taken(struct engine *engine);	/* all that were submitted will be looked at now */
@@ -831,21 +374,8 @@ void figures_took(struct engine *engine, enum figures_step step, uint64_t took_n
 void figures_step(struct engine *engine, enum figures_step step, uint64_t begun_ns, uint32_t commands);
 /* As figures_step(), of what was computed since then. */
 void figures_computed(struct engine *engine, uint64_t begun_ns, uint32_t commands);
-/* The piece goes on, which waited since it was made, or since it began again (0: it did not). */
-void figures_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns);
-void figures_answered(const struct member_io *mio);
+void figures_answered(struct member *member, const struct backend_io *io, uint64_t sent_ns);
 void figures_deliver(struct engine *engine, struct engine_request *request);	/* done() */
 void figures_delivered(struct engine *engine);	/* no more of them just now: count them */
-/* Where steps begin and end, for tracers. */
-#define TRACE_PIECE(engine, probe, piece)                                                        \
-	TRACE(probe, (engine)->record.name, (piece)->request->number, (piece)->request->op,       \
-	      (piece)->begin_bytes, (piece)->end_bytes - (piece)->begin_bytes, 1)
-
-/* admin.c */
-void admin_let_go(struct engine *engine);		/* let devices go whose sessions are closed */
-
-/* stop.c */
-void stop_run(struct engine *engine);
-uint64_t stop_deadline(const struct engine *engine);
 
 #endif

@@ -1,5 +1,6 @@
 /* figures.c - see figures.h. */
 #include "core.h"
+#include "ports/trace.h"
 
 #include <errno.h>
 #include <string.h>
@@ -109,31 +110,23 @@ figures_computed(struct engine *engine, uint64_t begun_ns, uint32_t commands)
 	figures_step(engine, STEP_CODE, begun_ns, commands);
 }
 
-void
-figures_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns)
-{
-	TRACE_PIECE(engine, wait__end, piece);
-	if (!piece->request->claimed)	/* else whom it works for has waited */
-		figures_step(engine, STEP_WAIT, piece->since_ns > again_ns ? piece->since_ns : again_ns, 1);
-}
-
 /* Only what the member did or refused; what ended with its session is sent again, or is somebody else's. */
 void
-figures_answered(const struct member_io *mio)
+figures_answered(struct member *member, const struct backend_io *io, uint64_t sent_ns)
 {
-	struct member_figures *figures = &mio->member->figures;
-	const uint64_t took_ns = passed(mio->member->engine, mio->sent_ns);
+	struct member_figures *figures = &member->figures;
+	const uint64_t took_ns = passed(member->engine, sent_ns);
 
-	switch (mio->io.op) {
+	switch (io->op) {
 	case BACKEND_READ:
-		histogram_add(&figures->reads, took_ns, mio->io.length_bytes, mio->io.result);
+		histogram_add(&figures->reads, took_ns, io->length_bytes, io->result);
 		break;
 	case BACKEND_WRITE:
 	case BACKEND_ZERO:
-		histogram_add(&figures->writes, took_ns, mio->io.length_bytes, mio->io.result);
+		histogram_add(&figures->writes, took_ns, io->length_bytes, io->result);
 		break;
 	case BACKEND_FLUSH:
-		histogram_add(&figures->flushes, took_ns, 0, mio->io.result);
+		histogram_add(&figures->flushes, took_ns, 0, io->result);
 		break;
 	case BACKEND_MEASURE:
 		break;

@@ -20,7 +20,7 @@
  * Streams have as many requests of several pieces as are under way, a few hundred at most; a list of them is looked through for
  * each write, which costs less than anything else that is done for it.
  */
-#include "engine/core/core.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

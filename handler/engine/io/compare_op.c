@@ -7,8 +7,7 @@
  * `claimed`: they are carried out as any other, with all that goes with it (made from the others where a member is
  * missing, begun again after an eviction, marks, flushes), except that they take no claims.
  */
-#include "engine/core/core.h"
-
+#include "internal.h"
 #include "pure/parity.h"
 
 #include <assert.h>
@@ -184,7 +183,7 @@ compare_start(struct op *base)
 		return;
 	}
 	op->buffer_iov = (struct iovec){ op->buffer, length_bytes };
-	figures_waited(op->op.engine, op->piece, 0);
+	piece_waited(op->op.engine, op->piece, 0);
 	submit_inner(op, REQUEST_READ, &op->buffer_iov, 1, old_data_read);
 }
 

@@ -1,5 +1,6 @@
 /* flush_op.c - a flush that a request asks for. */
-#include "engine/core/core.h"
+#include "internal.h"
+#include "engine/record/record.h"
 
 #include <stdlib.h>
 
@@ -38,7 +39,7 @@ flush_op_create(struct engine *engine, struct piece *piece)
 	op->piece = piece;
 	list_init(&op->waiter.node);
 	engine->ops++;
-	figures_waited(engine, piece, 0);
+	piece_waited(engine, piece, 0);
 	piece->since_ns = engine->stamp_ns;
 	TRACE_PIECE(engine, flush__begin, piece);
 	flush_join(engine, &op->waiter);

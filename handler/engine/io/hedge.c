@@ -5,6 +5,7 @@
  * begins again as if the member were missing.
  */
 #include "read_op.h"
+#include "engine/link/link.h"
 
 #include <errno.h>
 #include <syslog.h>

@@ -1,5 +1,7 @@
 /* late.c - ends what has waited too long for a request (core/overdue.c). */
-#include "engine/core/core.h"
+#include "internal.h"
+#include "engine/link/link.h"
+#include "engine/record/record.h"
 
 #include <errno.h>
 

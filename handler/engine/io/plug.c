@@ -18,6 +18,7 @@
  * at most: members get few long commands instead of many.
  */
 #include "plug.h"
+#include "engine/members/members.h"
 
 #define HELD_MS_MAX 20u
 #define GAP_MS_MAX 8u

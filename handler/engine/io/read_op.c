@@ -20,9 +20,10 @@
  * anyway, else into the arena.
  */
 #include "read_op.h"
-
 #include "engine/link/gather.h"
-
+#include "engine/link/link.h"
+#include "engine/work/work.h"
+#include "pure/code.h"
 #include "pure/parity.h"
 
 #include <assert.h>
@@ -641,7 +642,7 @@ read_issue(struct read_op *op)
 	int next_rebuilt = 0;
 	struct extent extent;
 
-	figures_waited(engine, op->piece, op->again_ns);
+	piece_waited(engine, op->piece, op->again_ns);
 	TRACE_PIECE(engine, read__begin, op->piece);
 	op->error = 0;
 	op->settle = 0;

@@ -2,7 +2,8 @@
 #ifndef IRAID_READ_OP_H
 #define IRAID_READ_OP_H
 
-#include "engine/core/core.h"
+#include "internal.h"
+#include "engine/record/record.h"
 
 #define REBUILT_MAX (2 * OP_ROWS_MAX)	/* no level bears more than two missing data chunks in a row */
 

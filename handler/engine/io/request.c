@@ -5,6 +5,7 @@
  *	request_deliver <-- finished <--------------------------------------'
  */
 #include "plug.h"
+#include "engine/members/members.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -68,6 +69,25 @@ piece_finish(struct engine *engine, struct piece *piece, int result)
 	if (request->op == REQUEST_ZERO)
 		zero_piece_ended(engine, request);
 	request_let_go(engine, request);
+}
+
+void
+piece_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns)
+{
+	TRACE_PIECE(engine, wait__end, piece);
+	if (!piece->request->claimed)	/* else whom it works for has waited */
+		figures_step(engine, STEP_WAIT, piece->since_ns > again_ns ? piece->since_ns : again_ns, 1);
+}
+
+void
+pieces_free(struct engine *engine)
+{
+	while (engine->free_pieces != NULL) {
+		struct piece *piece = engine->free_pieces;
+
+		engine->free_pieces = piece->next;
+		free(piece);
+	}
 }
 
 /* Only its own rows count: beside writes elsewhere that fail one after the other it would never end. */

@@ -14,9 +14,8 @@
  * WRITING: data and parity are on their way.  A member lost now is made up for by the others, and its
  * commands complete (-ENOLINK) only after its eviction is durable; so the write is acknowledged.
  */
-#include "write_op.h"
-
 #include "plug.h"
+#include "engine/work/work.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -422,7 +421,7 @@ count_waited(struct write_op *op)
 
 	op->commands = 0;
 	for (const struct piece *piece = op->pieces; piece != NULL; piece = piece->next) {
-		figures_waited(engine, piece, op->again_ns);
+		piece_waited(engine, piece, op->again_ns);
 		op->commands++;
 	}
 	op->begun_ns = engine->stamp_ns;

@@ -2,10 +2,11 @@
 #ifndef IRAID_WRITE_OP_H
 #define IRAID_WRITE_OP_H
 
-#include "pure/code.h"
-#include "pure/plan.h"
-#include "engine/core/core.h"
+#include "internal.h"
+#include "engine/link/link.h"
 #include "engine/link/row_cache.h"
+#include "engine/record/record.h"
+#include "pure/code.h"
 
 enum write_state {
 	WRITE_WAITING,		/* for its rows, its turn, or memory: others may still join */

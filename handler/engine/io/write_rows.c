@@ -8,9 +8,8 @@
  *
  * The new data itself stays where the initiator's command has it, and goes from there to the socket.
  */
-#include "engine/link/gather.h"
 #include "plug.h"
-#include "write_op.h"
+#include "engine/link/gather.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -17,7 +17,11 @@
  * millisecond here lasts beyond the deadline there, on all members at once.  So pieces become more, then longer, as
  * members are quick with them, and shorter and one at a time as they are not (learn_pace).
  */
+#include "internal.h"
 #include "engine/link/gather.h"
+#include "engine/link/link.h"
+#include "engine/record/record.h"
+#include "engine/work/work.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -318,7 +322,7 @@ zero_start(struct op *base)
 	struct engine *engine = op->op.engine;
 	bool durable;
 
-	figures_waited(engine, op->piece, op->again_ns);
+	piece_waited(engine, op->piece, op->again_ns);
 	op->error = 0;
 	op->finds_lost = false;
 	op->cache_losses = engine->cache_losses;
@@ -371,7 +375,7 @@ claim_rows(struct zero_op *op)
 	}
 }
 
-bool
+static bool
 zero_op_create(struct engine *engine, struct piece *piece)
 {
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);

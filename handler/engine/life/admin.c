@@ -4,8 +4,13 @@
  * events.  A refusal leaves all as it was.
  */
 #include "admin.h"
-#include "engine/work/sync_rows.h"
+#include "life.h"
 #include "status.h"
+#include "engine/link/link.h"
+#include "engine/record/record.h"
+#include "engine/members/members.h"
+#include "engine/work/sync_rows.h"
+#include "engine/work/work.h"
 
 #include <assert.h>
 #include <errno.h>

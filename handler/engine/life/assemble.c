@@ -14,8 +14,12 @@
  * is left out then, if the others suffice.  Later losses are evict.c's business, or send us back too if one that came late can
  * make up for them: nothing was acknowledged yet.
  */
-#include "engine/core/core.h"
+#include "life.h"
+#include "engine/link/link.h"
 #include "engine/link/row_cache.h"
+#include "engine/record/record.h"
+#include "engine/members/members.h"
+#include "engine/work/work.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,8 +8,13 @@
  * came together are carried out together.
  */
 #include "engine.h"
-#include "engine/core/core.h"
+#include "life.h"
+#include "engine/link/link.h"
 #include "engine/link/row_cache.h"
+#include "engine/record/record.h"
+#include "engine/members/members.h"
+#include "engine/work/work.h"
+#include "engine/io/io.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -288,12 +293,7 @@ engine_destroy(struct engine *engine)
 {
 	assert(engine->phase == PHASE_IDLE || engine->phase == PHASE_STOPPED);
 	member_free_commands(engine);
-	while (engine->free_pieces != NULL) {
-		struct piece *piece = engine->free_pieces;
-
-		engine->free_pieces = piece->next;
-		free(piece);
-	}
+	pieces_free(engine);
 	read_ops_free(engine);
 	write_ops_free(engine);
 	zero_ops_free(engine);

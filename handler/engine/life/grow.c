@@ -15,7 +15,9 @@
  * place, and a row's place does not depend on how many there are.
  */
 #include "admin.h"
-#include "engine/core/core.h"
+#include "life.h"
+#include "engine/link/link.h"
+#include "engine/record/record.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -13,7 +13,8 @@
  * start), which over a long link takes several round trips to open.
  */
 #include "admin.h"
-#include "engine/core/core.h"
+#include "life.h"
+#include "engine/link/link.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,9 @@
 /* status.c - what an administrator sees of an engine. */
 #include "status.h"
 #include "engine/core/core.h"
+#include "engine/members/members.h"
+#include "engine/work/work.h"
+#include "state/lost.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,11 @@
  * members have tens of MiB each, and slow background work is no reason for an end without order.
  */
 #include "engine.h"
-#include "engine/core/core.h"
+#include "life.h"
+#include "engine/link/link.h"
+#include "engine/record/record.h"
+#include "engine/members/members.h"
+#include "engine/work/work.h"
 
 #include <errno.h>
 #include <syslog.h>

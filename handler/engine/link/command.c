@@ -5,6 +5,7 @@
  * safe, for a session is offered only after LOGICAL UNIT RESET, so the earlier sending can't land
  * late), or is evicted, or queue_limit ends its waiting.
  */
+#include "link.h"
 #include "row_cache.h"
 
 #include <assert.h>
@@ -201,7 +202,7 @@ patience_of(const struct member_io *mio)
 }
 
 void
-member_io_sent_again(const struct member_io *mio)
+member_io_be_patient(const struct member_io *mio)
 {
 	struct member *member = mio->member;
 
@@ -229,7 +230,7 @@ send(struct member_io *mio)
 		member->unflushed = member->unflushed_data = false;
 	list_append(&member->in_flight, &mio->node);
 	member->in_flight_count++;
-	member_io_sent_again(mio);
+	member_io_be_patient(mio);
 	member->backend->ops->submit(member->backend, &mio->io);
 }
 
@@ -322,11 +323,17 @@ member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int 
 		member_io_park(mio);
 }
 
-void
-member_io_abandoned(struct member_io *mio, int result)
+static void
+abandoned(struct member_io *mio, int result)
 {
 	(void)mio;
 	(void)result;
+}
+
+bool
+member_io_abandoned(const struct member_io *mio)
+{
+	return mio->done == abandoned;
 }
 
 void
@@ -340,7 +347,7 @@ member_io_abandon(struct member_io *mio)
 		return;
 	}
 	assert(mio->where == MIO_SENT && mio->io.op == BACKEND_READ);
-	mio->done = member_io_abandoned;
+	mio->done = abandoned;
 	mio->owner = NULL;
 	mio->policy = IO_PROBE;		/* its memory is another's: it must not be sent again */
 	if (!MUTANT(DIVERT_SKIPPED))

@@ -7,7 +7,7 @@
 #ifndef IRAID_GATHER_H
 #define IRAID_GATHER_H
 
-#include "engine/core/core.h"
+#include "link.h"
 
 struct gather {
 	struct engine *engine;

@@ -14,7 +14,6 @@
 #ifndef IRAID_ROW_CACHE_H
 #define IRAID_ROW_CACHE_H
 
-#include "pure/plan.h"
 #include "engine/core/core.h"
 
 struct cached_row {

@@ -15,7 +15,7 @@
  * A gateway that takes a volume over takes all members it reaches.  If it reached some only, it must be such that could not
  * start without those that deny it, or both would go on, each with its half.
  */
-#include "engine/core/core.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <syslog.h>

@@ -16,7 +16,7 @@
  * An eviction is: superblocks of the survivors say so (durably), only then the commands that wait
  * for the member complete with -ENOLINK and operations go on without it.
  */
-#include "engine/core/core.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <syslog.h>
@@ -157,7 +157,7 @@ lose_patience(struct member *member)
 	if (!member->in_sync || !member_usable(member))
 		return;
 	for (const struct list *node = member->in_flight.next; node != &member->in_flight; node = node->next)
-		member_io_sent_again(list_entry(node, struct member_io, node));
+		member_io_be_patient(list_entry(node, struct member_io, node));
 	if (member->patience_ms == 0 || member->patience_ms > engine->now_ms)
 		return;
 	/* It is needed; or it was us who stood still, and its answer may be on its way. */

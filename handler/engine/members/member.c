@@ -1,5 +1,5 @@
 /* member.c - what comes of a member's answers, and its session. */
-#include "engine/core/core.h"
+#include "internal.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -129,7 +129,7 @@ member_handle_answer(struct member_io *mio)
 
 	list_init(&mio->node);
 	if (result != -ENOTCONN) {
-		figures_answered(mio);
+		figures_answered(member, &mio->io, mio->sent_ns);
 		evict_answered(mio);
 	} else {
 		evict_cut_off(mio);
@@ -153,7 +153,7 @@ member_handle_answer(struct member_io *mio)
 		/* Now, not when the session's end is reported: what it missed counts from here. */
 		if (member == member->engine->target)
 			target_lost(member->engine, MEMBER_REBUILDING);
-		if (mio->policy == IO_PROBE || mio->done == member_io_abandoned)
+		if (mio->policy == IO_PROBE || member_io_abandoned(mio))
 			finish(mio, -ENOTCONN);
 		else if (member->engine->fenced)
 			finish(mio, -ESHUTDOWN);

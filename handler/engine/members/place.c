@@ -9,7 +9,7 @@
  *
  * record.tracked[] remembers who may catch up, docs/design/members.md has the whole table of states.
  */
-#include "engine/core/core.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@
 
 /* --- who is tracked --- */
 
-int
-place_free_set(const struct engine *engine)
+static int
+free_set(const struct engine *engine)
 {
 	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
 		if (engine->record.tracked[set].state == 0 && !(engine->forgetting & REGION_STALE(set)) &&
@@ -46,7 +46,7 @@ place_set_for(const struct engine *engine, const uint8_t uuid[16])
 {
 	int set = find_set(engine, uuid);
 
-	return set >= 0 ? set : place_free_set(engine);
+	return set >= 0 ? set : free_set(engine);
 }
 
 bool
@@ -63,7 +63,7 @@ place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member
 	if (set >= 0 && write_count == 0)
 		write_count = engine->record.tracked[set].write_count;
 	if (set < 0)
-		set = place_free_set(engine);
+		set = free_set(engine);
 	if (set < 0)
 		return -1;
 	engine->record.tracked[set] = (struct tracked_member){
@@ -246,7 +246,7 @@ place_make_room(struct engine *engine, const struct member *member, int role)
 	int least = 0;
 
 	if (MUTANT(SETS_ALL_TAKEN))
-		return place_free_set(engine) >= 0;
+		return free_set(engine) >= 0;
 	if (place_set_for(engine, member->uuid) >= 0)
 		return true;
 	for (int set = 1; set < LAYOUT_STALE_SETS; set++)

@@ -29,7 +29,7 @@
  * durably, and what is dirty counts as stale on every tracked member at the next assembly; in a running
  * volume its stale flag is set in the same map block that clears the dirty one.
  */
-#include "engine/core/core.h"
+#include "internal.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -10,7 +10,8 @@
  * writes again where a cache may have taken it; if it failed instead, whoever sent it would repeat it, and
  * the flush that others rely on would succeed.  So it is with a flush that only a read needs.
  */
-#include "engine/core/core.h"
+#include "internal.h"
+#include "engine/link/link.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,8 @@
  * The table is written in phases (state/lost.h), to all in-sync members and the target, FUA.  Superblocks say which of its blocks are
  * empty, for the case that one can't be read: they say so no more before anything is listed there, and again after it is gone.
  */
-#include "engine/core/core.h"
+#include "record.h"
+#include "engine/link/link.h"
 
 #include <assert.h>
 #include <errno.h>

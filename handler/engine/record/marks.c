@@ -9,7 +9,8 @@
  * flushed, and those regions lose their dirty bit.  The cleared map goes out with the next batch; a
  * bit that survives a crash only costs a little resync.
  */
-#include "engine/core/core.h"
+#include "internal.h"
+#include "engine/link/link.h"
 
 #include <errno.h>
 #include <string.h>

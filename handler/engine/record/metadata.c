@@ -3,7 +3,8 @@
  * Whoever changes engine->record calls metadata_commit() and waits until record_durable reaches the
  * generation returned: both copies on each member say so then.  Changes made while an update is under way are gathered in the next.
  */
-#include "engine/core/core.h"
+#include "record.h"
+#include "engine/link/link.h"
 
 #include <errno.h>
 #include <string.h>

@@ -15,6 +15,9 @@
  * tomorrow, or when a member returns.
  */
 #include "sync_rows.h"
+#include "engine/link/link.h"
+#include "engine/members/members.h"
+#include "pure/code.h"
 
 #include <assert.h>
 #include <errno.h>

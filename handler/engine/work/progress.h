@@ -2,7 +2,7 @@
 #ifndef IRAID_PROGRESS_H
 #define IRAID_PROGRESS_H
 
-#include "engine/core/core.h"
+#include "work.h"
 
 struct progress {
 	uint64_t since_ms;	/* of the measurement under way */

@@ -15,6 +15,7 @@
  */
 #include "progress.h"
 #include "sync_rows.h"
+#include "engine/members/members.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* sync_rows.c - see sync_rows.h. */
 #include "sync_rows.h"
-
 #include "engine/link/gather.h"
+#include "engine/link/link.h"
+#include "pure/code.h"
 
 #include <assert.h>
 #include <errno.h>

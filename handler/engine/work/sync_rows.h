@@ -10,7 +10,8 @@
 #ifndef IRAID_SYNC_ROWS_H
 #define IRAID_SYNC_ROWS_H
 
-#include "engine/core/core.h"
+#include "work.h"
+#include "engine/record/record.h"
 
 #define SYNC_ROWS_MAX 16
 #define SYNC_SPARE_CHUNKS 4	/* redundancy as computed (up to 3 copies, or P and Q); what the target held */

@@ -3,7 +3,9 @@
  * Filled at rate_min while requests are active (or were, within QUIET_MS), else at rate_max.  It may go into debt by
  * one batch, and holds no more than BURST_MS worth, so that a pause buys no flood.
  */
-#include "engine/core/core.h"
+#include "work.h"
+#include "engine/record/record.h"
+#include "engine/members/members.h"
 
 #define QUIET_MS 100u
 #define BURST_MS 100u

@@ -1,0 +1,113 @@
+/* record.h - what is on record on all members: superblocks, the region map, the table of lost extents; and flushes.
+ *
+ *	metadata.c	superblocks			marks.c		the region map: what is dirty, and what others lack
+ *	lost.c		the table of lost extents	flush.c		SYNCHRONIZE CACHE of all, in rounds
+ *
+ * Each is written to all members in sync at once, and tells those who wait when it is durable on all that stay.
+ */
+#ifndef IRAID_ENGINE_RECORD_H
+#define IRAID_ENGINE_RECORD_H
+
+#include "engine/core/core.h"
+#include "state/lost.h"
+
+/* --- metadata.c: superblocks of all in-sync members and the target --- */
+
+uint64_t metadata_commit(struct engine *engine);	/* returns the generation to wait for in record_durable */
+void metadata_run(struct engine *engine);
+bool metadata_known(const struct engine *engine, uint64_t generation);	/* ... by all members that may stay */
+bool metadata_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
+/* Of the member that is being filled. */
+bool metadata_target_heard(const struct engine *engine);
+bool metadata_target_may_clean(const struct engine *engine);	/* what it was sent counts as held by it */
+bool metadata_target_counted(const struct engine *engine);	/* may others be told how many superblocks it has? */
+
+/* --- marks.c --- */
+
+/* Rows that are being written. */
+struct row_note {
+	struct list node;	/* of engine->writing */
+	uint64_t first, last;
+	uint32_t among;		/* of these, bits from the first on; 0: all */
+};
+
+/* Somebody who writes rows, and whose regions must be marked as dirty meanwhile. */
+struct region_hold {
+	struct list node;	/* of engine->intent_waiters */
+	struct row_note note;
+	uint64_t since_ms;
+	uint32_t first, last;	/* regions */
+	bool active;
+	void (*ready)(struct region_hold *hold, int error);
+};
+
+void marks_run(struct engine *engine);
+uint64_t marks_deadline(const struct engine *engine);
+void marks_expire(struct engine *engine);	/* fail those who wait for silent members */
+bool marks_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
+uint64_t marks_commit(struct engine *engine);	/* generation to wait for in map_durable */
+void marks_all(struct engine *engine);	/* somebody new needs the whole map */
+/* Rows are about to be written.  True: their regions' marks are durable.  Else marks_wait() has hold->ready called
+ * when they are, with 0, or when they can't be, with -ETIMEDOUT or -ESHUTDOWN; perhaps at once.
+ */
+bool marks_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
+/* The same of some rows: bits from the first on. */
+bool marks_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among);
+void marks_begins(struct engine *engine, struct region_hold *hold);	/* its rows are written from here on, if it is held */
+/* Rows of marked regions are written from here on; until then.  marks_drop() does the latter by itself. */
+void marks_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among);
+void marks_wrote(struct row_note *note);
+void marks_written(struct region_hold *hold);	/* the same, before marks_drop(): a flush comes first */
+/* Something was written to these rows, and nobody knows what stands there: they are suspect. */
+void marks_failed(struct engine *engine, uint64_t first_row, uint64_t last_row);
+void marks_wait(struct engine *engine, struct region_hold *hold);
+void marks_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
+void marks_tell(struct engine *engine, int error);	/* those who wait: marks became durable, or can't */
+void marks_overdue(struct engine *engine);	/* those who wait too long can't have them */
+
+/* --- lost.c --- */
+
+/* Told when what was changed in the table of lost extents before is durable. */
+struct lost_waiter {
+	struct list node;
+	uint64_t since_ms;	/* as member_io.since_ms */
+	void (*done)(struct lost_waiter *waiter, int error);
+};
+
+int lost_io_init(struct engine *engine);
+void lost_io_run(struct engine *engine);
+void lost_io_wait(struct engine *engine, struct lost_waiter *waiter);
+void lost_io_tell(struct engine *engine, int error);	/* those who wait: it is durable, or can't be */
+void lost_io_overdue(struct engine *engine);
+uint64_t lost_io_deadline(const struct engine *engine);
+bool lost_io_idle(const struct engine *engine);
+bool lost_io_recording(const struct engine *engine);	/* what is missing is being recorded: operations wait */
+bool lost_io_undecided(const struct engine *engine);	/* it is, or will be as soon as enough members are back */
+/* Takes in a member's table.  known: by granule, some table of it could be read.  Of a known one, only what is lost of the member's own
+ * chunks is taken in, if `own`.  False: some of it is damaged.
+ */
+bool lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool own, bool *known);
+void lost_io_say(struct engine *engine);	/* in the record: which blocks of the table are empty */
+void lost_io_all(struct engine *engine);	/* somebody new needs the whole table */
+void lost_io_free(struct engine *engine);
+/* Does the volume's range have a byte that can't be known? */
+bool lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
+/* Must the table forget, durably, what a write of the range made known, before that is acknowledged?  Also while the table
+ * is not settled: members may list what was accepted or overwritten, and after a crash theirs counts.
+ */
+bool lost_concerns_write(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
+/* These columns are known again.  0, -ENOSPC. */
+int lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t column_begin, uint32_t column_end);
+/* The range was overwritten (or accepted).  0, -ENOSPC. */
+int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
+
+/* --- flush.c --- */
+
+void flush_join(struct engine *engine, struct flush_waiter *waiter);
+void flush_what_was_left(struct engine *engine);
+void flush_cache_lost(struct member *member);	/* and nobody makes up for it: flushes have to tell */
+void flush_run(struct engine *engine);
+void flush_overdue(struct engine *engine);
+uint64_t flush_deadline(const struct engine *engine);
+
+#endif
