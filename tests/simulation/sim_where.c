@@ -82,8 +82,8 @@ engine_where(const struct engine *engine)
 	NOTE(WHERE_TABLE, !lost_io_idle(engine));
 	NOTE(WHERE_MAP, !marks_idle(engine));
 	NOTE(WHERE_SUPERBLOCKS, !metadata_idle(engine));
-	NOTE(WHERE_CLEANS, engine->cleaning);
-	NOTE(WHERE_FLUSH, engine->flush_pending > 0);
+	NOTE(WHERE_CLEANS, engine->marks->cleaning);
+	NOTE(WHERE_FLUSH, engine->flush->pending > 0);
 	NOTE(WHERE_TARGET_MARKS, engine->target_phase == TARGET_MARKING);
 	NOTE(WHERE_TARGET_FILLS, engine->target_phase == TARGET_FILLING);
 	NOTE(WHERE_TARGET_TAKES, engine->target_phase == TARGET_TAKING);

@@ -27,7 +27,6 @@
 
 #define OP_ROWS_MAX 32			/* rows of one operation */
 #define OP_BYTES_MAX (4u << 20)		/* of one operation, if it has more than one row */
-#define MAP_BATCH 16			/* map blocks written at a time */
 
 /* Writes in sequence that wait for the rest of their row (plug.c). */
 #define PLUG_STREAMS 64
@@ -72,13 +71,6 @@ enum target_phase {
 	TARGET_WITHDRAWING,	/* it was lost meanwhile: they give the place back */
 };
 
-struct flush_waiter {
-	struct list node;
-	uint64_t since_ms;
-	void (*done)(struct flush_waiter *waiter, int result);
-	bool told;			/* of what a cache took along: a flush that a request asks for, see flush.c */
-};
-
 /* What is counted of a request that was answered and is not ours any more. */
 #define ANSWERS_MAX 32
 struct answer {
@@ -120,6 +112,11 @@ struct counters {
 	uint64_t medium_repaired;
 	uint64_t reads_hedged;
 };
+
+struct metadata;
+struct marks;
+struct lost_io;
+struct flush;
 
 struct engine {
 	struct engine_options options;
@@ -165,72 +162,29 @@ struct engine {
 	int replace_role;		/* an administrator wants it filled anew on replace_slot; -1: no */
 	int replace_slot;
 	uint64_t target_map;		/* generation of the map in which the target's stale flags are durable */
-	uint64_t target_record;		/* generation of superblocks that know of it */
 	enum target_phase target_phase;
 	uint64_t target_epoch;		/* of superblocks that give it the place, or take it back */
 	uint8_t target_former[16];	/* whose place it takes: what is to be on record if it comes to nothing */
 	uint8_t target_former_state;
 	uint8_t forgetting;		/* REGION_STALE() of sets that belong to nobody once forget_record is durable */
 	uint64_t forget_record;
-	bool target_is_new;		/* it lacks everything, and no superblock says so yet */
-	int target_uncounted;		/* copies of its superblock that may be of another count than the one others are to be told of */
 
 	/* superblocks */
 	struct superblock record;	/* what all members' superblocks share */
-	uint64_t record_wanted, record_writing;	/* generations */
-	uint64_t record_once, record_durable;	/* one copy on each member has it; both have */
-	int record_pending;
-	int record_again;		/* written once: still to be written so often, to make it durable and say so */
-	uint64_t record_retry_ms;	/* after a failure */
 	uint64_t epoch_found;		/* that the members had when they were assembled */
-	bool found_clean;		/* the record that was found says that the last gateway stopped in order */
 	uint64_t epoch_before;		/* and before this start wrote to any */
-	uint64_t epoch_written;		/* of the last superblock that was sent; 0: none was */
 	uint32_t recorded_found;	/* roles of which they said that all is on record (superblock.recorded_roles) */
 	uint64_t epoch_kept;		/* the epoch this gateway has on record */
 	uint64_t epoch_retry_ms;	/* after a failure */
 
 	/* region map */
 	struct intent intent;
-	struct list intent_waiters;	/* of region_hold.node */
-	struct list writing;		/* of row_note.node */
-	uint8_t *map_buffer;		/* MAP_BATCH blocks being written */
-	uint32_t map_blocks[MAP_BATCH];
-	int map_batch, map_pending;
-	int map_error;
 	uint8_t *map_load;		/* while assembling: the map of each member */
-	bool map_urgent;		/* somebody waits for it */
-	uint64_t map_retry_ms;		/* after a failure */
-	bool cleaning;
-	struct flush_waiter clean_waiter, start_waiter;
-	uint64_t clean_ms;
-
-	uint64_t map_changes, map_sent, map_durable;	/* generations: asked for, under way, durable */
-
 	/* table of lost extents */
 	struct lost *lost;
-	struct list lost_waiters;	/* of lost_waiter.node */
-	uint8_t *lost_buffer;		/* the whole table, as it is sent */
-	int lost_pending;
-	int lost_error;
-	uint64_t lost_retry_ms;		/* after a failure */
-	uint64_t lost_record_retry_ms;	/* what is suspect could not be listed */
 	bool lost_full;			/* some of them did not fit: those that lose something stay suspect */
-	uint64_t lost_said;		/* record generation that has to be known before something is listed in an empty block; or 0 */
-	bool lost_unsaid;		/* the superblocks may not know yet which blocks are empty */
-	uint32_t lost_free;		/* lost->free_count then: with more there is room again */
-	bool lost_recording;		/* suspect rows of a degraded volume are being recorded */
-	struct lost_waiter *lost_record;
-
 	/* flush */
-	struct list flush_next;		/* waiters for the next round */
-	struct list flush_now;		/* waiters of the round under way */
-	int flush_pending;
-	int flush_result;
 	uint32_t cache_losses;		/* sessions restored that may have lost unflushed writes */
-	bool loss_untold;		/* a member is back without its cache, which others can't make up for: the next flush must fail,
-					 * whatever becomes of the member */
-	uint64_t loss_told_until_ms;	/* one has failed for it: so do those of others until then */
 	uint64_t loss_epoch, loss_event;	/* of the newest superblocks that this start has asked for it */
 
 	/* requests and operations */
@@ -286,6 +240,12 @@ struct engine {
 	bool stop_clean;		/* everything went well: superblocks may say so */
 
 	struct counters counters;
+
+	/* What each room keeps for itself. */
+	struct metadata *metadata;	/* record.h */
+	struct marks *marks;
+	struct lost_io *lost_io;
+	struct flush *flush;
 
 	/* figures */
 	uint64_t stamp_ns;		/* when the clock was looked at last; never 0 */

@@ -73,10 +73,10 @@ forget_attempt(struct engine *engine)
 	engine->suspended = false;
 	engine->expired = false;
 	engine->kept_record = 0;
-	engine->record_writing = 0;
-	engine->record_wanted = engine->record_durable;
-	engine->record_again = 0;
-	engine->record_retry_ms = 0;
+	engine->metadata->writing = 0;
+	engine->metadata->wanted = engine->metadata->durable;
+	engine->metadata->again = 0;
+	engine->metadata->retry_ms = 0;
 }
 
 static void
@@ -117,7 +117,7 @@ was_lost(struct member *member)
 {
 	struct engine *engine = member->engine;
 
-	engine->map_error = -ENOTCONN;
+	engine->marks->error = -ENOTCONN;
 	if (member->losses > 0 && member->lost_ms >= engine->phase_since_ms)
 		return;
 	if (is_forgiven(member))
@@ -161,12 +161,12 @@ move_part(struct member *member, enum backend_op op, uint64_t offset_bytes, uint
 	struct member_io *mio = member_io_try(member, op, offset_bytes, IO_PROBE);
 
 	if (mio == NULL) {
-		member->engine->map_error = -ENOMEM;
+		member->engine->marks->error = -ENOMEM;
 		return;
 	}
 	mio->io.fua = op == BACKEND_WRITE;
 	member_io_append(mio, &iov, 1, length_bytes);
-	member->engine->map_pending++;
+	member->engine->marks->pending++;
 	member_io_submit(mio, done, member->engine);
 }
 
@@ -398,16 +398,16 @@ write_new_epoch(struct engine *engine)
 	free(engine->map_load);
 	engine->map_load = NULL;
 	enter(engine, PHASE_WRITE_SUPERBLOCKS);
-	engine->record_once = 0;
-	engine->record_durable = 0;
-	engine->record_wanted = 0;
+	engine->metadata->once = 0;
+	engine->metadata->durable = 0;
+	engine->metadata->wanted = 0;
 	engine->kept_record = 0;
-	engine->lost_said = 0;
-	engine->lost_unsaid = true;
+	engine->lost_io->said = 0;
+	engine->lost_io->unsaid = true;
 	lost_io_say(engine);
 	metadata_commit(engine);
 	if (MUTANT(EPOCH_UNWRITTEN))
-		engine->record_durable = engine->record_wanted;
+		engine->metadata->durable = engine->metadata->wanted;
 }
 
 /* The members know the new epoch; this gateway remembers it before the first I/O, and not sooner: a crash in between
@@ -443,13 +443,13 @@ look_for_lost(struct engine *engine)
 static void
 forced_written(struct engine *engine)
 {
-	if (--engine->map_pending > 0)
+	if (--engine->marks->pending > 0)
 		return;
 	if (engine->phase != PHASE_LOAD_MAP && !MUTANT(CALLED_OFF_GOES_ON))
 		return;		/* stopped meanwhile: members are being given back, and others may have them next */
 	if (!MUTANT(WRITTEN_MEMBER_UNSEEN))
 		look_for_lost(engine);
-	if (engine->map_error != 0)
+	if (engine->marks->error != 0)
 		back_to_examine(engine, "a member was lost while its region map was written");
 	else
 		write_new_epoch(engine);
@@ -459,7 +459,7 @@ static void
 forced_part_written(struct member_io *mio, int result)
 {
 	if (result != 0)
-		mio->member->engine->map_error = result;
+		mio->member->engine->marks->error = result;
 	if (result == -ENOTCONN)
 		was_lost(mio->member);
 	forced_written(mio->member->engine);
@@ -488,8 +488,8 @@ write_forced_parts(struct engine *engine)
 {
 	uint8_t *map = engine->map_load;
 
-	engine->map_error = 0;
-	engine->map_pending = 1;	/* this function */
+	engine->marks->error = 0;
+	engine->marks->pending = 1;	/* this function */
 	for_each_member(engine, member)
 		if (member->in_sync && member->forced && !MUTANT(FORCED_TABLE_UNWRITTEN))
 			write_forced_table(engine, member);
@@ -704,13 +704,13 @@ maps_read(struct engine *engine)
 	bool forced = false;
 	uint32_t granule;
 
-	if (--engine->map_pending > 0)
+	if (--engine->marks->pending > 0)
 		return;
 	if (!MUTANT(MAP_LOST_MEMBER_OK))
 		look_for_lost(engine);
-	if (engine->map_error != 0) {
-		back_to_examine(engine, engine->map_error == -EAGAIN ? "a member is there twice"
-				: engine->map_error == -ESTALE ? "a device has come that is newer"
+	if (engine->marks->error != 0) {
+		back_to_examine(engine, engine->marks->error == -EAGAIN ? "a member is there twice"
+				: engine->marks->error == -ESTALE ? "a device has come that is newer"
 				: "a member was lost while its region map was read");
 		return;
 	}
@@ -769,7 +769,7 @@ map_read(struct member_io *mio, int result)
 	if (result == -ENOTCONN)
 		was_lost(mio->member);
 	else if (result != 0 && result != -ENODATA && result != -EIO)
-		engine->map_error = result;
+		engine->marks->error = result;
 	else if (result != 0 && mio->segments[0].iov_len > LAYOUT_MAP_BLOCK_BYTES && !MUTANT(MAP_UNREAD_WHOLE))
 		load_by_block(mio);
 	else if (result != 0)	/* unreadable: its CRCs will be wrong, so all of it counts as dirty */
@@ -796,7 +796,7 @@ ask_whose(struct member *member)
 {
 	if (MUTANT(STARTED_UNASKED))
 		return;
-	member->engine->map_pending++;
+	member->engine->marks->pending++;
 	dispute_ask(member, was_asked, member->engine);
 }
 
@@ -804,13 +804,13 @@ static void
 load_maps(struct engine *engine)
 {
 	enter(engine, PHASE_LOAD_MAP);
-	engine->map_error = 0;
+	engine->marks->error = 0;
 	engine->map_load = calloc((size_t)engine->slots, map_bytes(engine) + LAYOUT_LOST_BYTES);
 	if (engine->map_load == NULL) {
 		back_to_examine(engine, "out of memory");
 		return;
 	}
-	engine->map_pending = 1;	/* this function */
+	engine->marks->pending = 1;	/* this function */
 	for_each_member(engine, member) {
 		uint8_t *into = loaded_map(engine, member);
 
@@ -845,10 +845,10 @@ hear_of_loss(struct engine *engine, const struct superblock *newest)
 	const bool said = newest->flushes_fail && !MUTANT(LOSS_UNRECORDED);
 
 	if ((older && !MUTANT(LOSS_FORGOTTEN_AGAIN)) || MUTANT(ATTEMPT_TOLD)) {
-		engine->loss_untold |= said;
+		engine->flush->loss_untold |= said;
 		return;
 	}
-	engine->loss_untold = said;
+	engine->flush->loss_untold = said;
 	engine->loss_epoch = newest->epoch;
 	engine->loss_event = newest->event;
 }
@@ -867,20 +867,20 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->has_geometry = true;
 	engine->volume_bytes = geometry_volume_bytes(&engine->geometry);
 	engine->record = *newest;
-	if (engine->epoch_before == 0 || newest->epoch > engine->epoch_written || MUTANT(NEWER_BY_OUR_WRITES))
+	if (engine->epoch_before == 0 || newest->epoch > engine->metadata->epoch_written || MUTANT(NEWER_BY_OUR_WRITES))
 		engine->epoch_before = newest->epoch;
 	engine->epoch_found = newest->epoch;
-	engine->found_clean = newest->clean;
+	engine->flush->found_clean = newest->clean;
 	hear_of_loss(engine, newest);
 	if (!MUTANT(LOSS_NOT_PASSED_ON))
-		engine->record.flushes_fail = engine->loss_untold;	/* who hears of this start goes on telling */
+		engine->record.flushes_fail = engine->flush->loss_untold;	/* who hears of this start goes on telling */
 	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
 									  : engine->options.epoch_seen;
 	if (engine->record.epoch < engine->options.epoch_tried && !MUTANT(TRIES_FORGOTTEN))
 		engine->record.epoch = engine->options.epoch_tried;
 	/* Some may have superblocks of an attempt that had to be given up, with more events than this one will have. */
-	if (engine->record.epoch < engine->epoch_written && !MUTANT(ATTEMPTS_ALIKE))
-		engine->record.epoch = engine->epoch_written;
+	if (engine->record.epoch < engine->metadata->epoch_written && !MUTANT(ATTEMPTS_ALIKE))
+		engine->record.epoch = engine->metadata->epoch_written;
 	if (!MUTANT(EPOCH_FOUND) || engine->options.take_over_ms == 0)
 		engine->record.epoch += geometry_can_split_replaced(&engine->geometry) ? EPOCH_STEP : 1;
 	engine->recorded_found = recorded_roles(engine, newest);
@@ -953,7 +953,7 @@ is_our_writing(const struct member *member)
 	const struct taken_as *taken = &member->taken_as;
 
 	return taken->known && memcmp(taken->uuid, own->member_uuid, 16) == 0 &&
-	       own->write_count >= taken->write_count && own->epoch <= member->engine->epoch_written;
+	       own->write_count >= taken->write_count && own->epoch <= member->engine->metadata->epoch_written;
 }
 
 static void
@@ -1178,7 +1178,7 @@ read_again(struct engine *engine, uint64_t since_ms, uint32_t age_ms, const stru
 
 	for_each_member(engine, member)
 		if (member->presence == PRESENCE_EXAMINED && member->link == LINK_OPEN && !member->leaving &&
-		    !member->identity.reservation && engine->epoch_written == 0 && member->examined_ms + age_ms < since_ms &&
+		    !member->identity.reservation && engine->metadata->epoch_written == 0 && member->examined_ms + age_ms < since_ms &&
 		    (accused == NULL || accused->went_back[member->slot])) {
 			place_examine(member);
 			any = true;
@@ -1336,7 +1336,7 @@ is_any_sent(const struct engine *engine)
 		for (const struct list *node = member->parked.next; node != &member->parked; node = node->next)
 			waiting += list_entry(node, struct member_io, node)->policy == IO_SUPERBLOCK;
 	}
-	return waiting < engine->record_pending;
+	return waiting < engine->metadata->pending;
 }
 
 /* Some refuse their superblocks, or have gone, and can't all be spared, while one that came too late could make up for them: nothing was
@@ -1345,10 +1345,10 @@ is_any_sent(const struct engine *engine)
 static bool
 had_better_wait(const struct engine *engine)
 {
-	const bool refused = engine->record_pending == 0 && engine->evicting == 0 && engine->now_ms < engine->record_retry_ms;
+	const bool refused = engine->metadata->pending == 0 && engine->evicting == 0 && engine->now_ms < engine->metadata->retry_ms;
 	const bool stalled = engine->now_ms - engine->phase_since_ms >= engine->options.give_up_ms && !MUTANT(CHOSEN_AWAITED);
 
-	if (engine->phase != PHASE_WRITE_SUPERBLOCKS || engine->record_durable >= engine->record_wanted || engine->fenced ||
+	if (engine->phase != PHASE_WRITE_SUPERBLOCKS || engine->metadata->durable >= engine->metadata->wanted || engine->fenced ||
 	    (!refused && !stalled) || is_any_sent(engine))
 		return false;
 	for (int i = 0; i < engine->slots; i++)
@@ -1364,8 +1364,8 @@ assemble_run(struct engine *engine)
 		back_to_examine(engine, "a member refuses its superblock, or is silent, and another is back");
 	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->examine_not_before_ms)
 		examine_run(engine);
-	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->record_wanted > 0 &&
-	    engine->record_durable >= engine->record_wanted &&
+	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->metadata->wanted > 0 &&
+	    engine->metadata->durable >= engine->metadata->wanted &&
 	    engine->now_ms >= engine->examine_not_before_ms && epoch_remembered(engine)) {
 		engine->reason[0] = '\0';
 		enter(engine, PHASE_RUNNING);

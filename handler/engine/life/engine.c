@@ -211,23 +211,46 @@ engine_deadline(const struct engine *engine)
 	deadline = earlier(deadline, scrub_deadline(engine));
 	deadline = earlier(deadline, probe_deadline(engine));
 	deadline = earlier(deadline, stop_deadline(engine));
-	if (engine->record_durable < engine->record_wanted &&
-	    engine->record_retry_ms > engine->now_ms)
-		deadline = earlier(deadline, engine->record_retry_ms);
+	if (engine->metadata->durable < engine->metadata->wanted &&
+	    engine->metadata->retry_ms > engine->now_ms)
+		deadline = earlier(deadline, engine->metadata->retry_ms);
 	return deadline;
 }
 
 /* --- life --- */
 
+/* The engine, and what each room has of it: one piece of memory. */
+struct whole {
+	struct engine engine;	/* must be first */
+	struct metadata metadata;
+	struct marks marks;
+	struct lost_io lost_io;
+	struct flush flush;
+};
+
+static struct engine *
+furnish(struct whole *whole)
+{
+	struct engine *engine = &whole->engine;
+
+	engine->metadata = &whole->metadata;
+	engine->marks = &whole->marks;
+	engine->lost_io = &whole->lost_io;
+	engine->flush = &whole->flush;
+	return engine;
+}
+
 struct engine *
 engine_create(const struct engine_options *options, const struct engine_port *port,
 	      struct backend *const *backends, int count, uint64_t now_ms)
 {
+	struct whole *whole;
 	struct engine *engine;
 	bool good;
 
-	if (count < 1 || count > SLOTS_MAX || (engine = calloc(1, sizeof(*engine))) == NULL)
+	if (count < 1 || count > SLOTS_MAX || (whole = calloc(1, sizeof(*whole))) == NULL)
 		return NULL;
+	engine = furnish(whole);
 	engine->options = *options;
 	engine->port = *port;
 	engine->now_ms = now_ms;
@@ -238,12 +261,9 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine->behind_tail = &engine->behind_head;
 	engine->finished_tail = &engine->finished_head;
 	zero_ops_init(engine);
-	list_init(&engine->intent_waiters);
-	list_init(&engine->writing);
-	list_init(&engine->lost_waiters);
+	list_init(&engine->lost_io->waiters);
 	list_init(&engine->reads);
-	list_init(&engine->flush_next);
-	list_init(&engine->flush_now);
+	flush_init(engine);
 	list_init(&engine->alive);
 	list_init(&engine->zeros_alive);
 	list_init(&engine->claimants);
@@ -259,12 +279,11 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	list_init(&engine->free_zeros);
 	list_init(&engine->free_compares);
 	list_init(&engine->free_flushes);
-	engine->map_buffer = aligned_alloc(LAYOUT_MAP_BLOCK_BYTES,
-					   (size_t)MAP_BATCH * LAYOUT_MAP_BLOCK_BYTES);
-	good = member_reserve_commands(engine);
+	good = marks_init(engine) == 0;
+	good &= member_reserve_commands(engine);
 	for (int i = 0; i < count; i++)
 		good &= member_create(engine, backends[i], i);
-	if (!good || engine->map_buffer == NULL) {
+	if (!good) {
 		engine_destroy(engine);
 		return NULL;
 	}
@@ -311,7 +330,7 @@ engine_destroy(struct engine *engine)
 	for_each_member(engine, member)
 		free(member->page);
 	free(engine->map_load);
-	free(engine->map_buffer);
+	marks_free(engine);
 	free(engine->scratch);
 	free(engine);
 }

@@ -346,7 +346,7 @@ go_on(struct growth *growth)
 		mark(growth);
 		return;
 	case GROWTH_MARKING:
-		if (engine->map_durable >= growth->generation)
+		if (engine->marks->durable >= growth->generation)
 			record(growth);
 		return;
 	case GROWTH_RECORDING:

@@ -56,7 +56,7 @@ drained(const struct engine *engine)
 {
 	return engine->ops == 0 && engine->requests_active == 0 && engine->admission_head == NULL &&
 	       resync_idle(engine) && rebuild_idle(engine) && scrub_idle(engine) &&
-	       repair_idle(engine) && lost_io_idle(engine) && engine->flush_pending == 0 && !engine->cleaning &&
+	       repair_idle(engine) && lost_io_idle(engine) && engine->flush->pending == 0 && !engine->marks->cleaning &&
 	       engine->evicting == 0;
 }
 
@@ -72,13 +72,13 @@ awaits_target(const struct engine *engine)
 static void
 last_flush_done(struct flush_waiter *waiter, int result)
 {
-	struct engine *engine = list_entry(waiter, struct engine, clean_waiter);
+	struct engine *engine = list_entry(waiter, struct marks, clean_waiter)->engine;
 
-	engine->cleaning = false;
+	engine->marks->cleaning = false;
 	if (engine->phase != PHASE_LAST_FLUSH && !MUTANT(STOP_GOES_BACK))
 		return;		/* it took too long, and was given up */
 	engine->stop_clean = result == 0;
-	engine->loss_untold |= result == -EIO && !MUTANT(LAST_FLUSH_FORGOTTEN);
+	engine->flush->loss_untold |= result == -EIO && !MUTANT(LAST_FLUSH_FORGOTTEN);
 	if ((result == 0 || MUTANT(STOP_CLEANS_ANYWAY)) && engine->geometry.redundancy > 0) {
 		/* Nothing is active: two generations make every region that is not suspect cleanable. */
 		intent_clean_begin(&engine->intent);
@@ -94,10 +94,10 @@ begin_last_flush(struct engine *engine)
 	if (!metadata_target_may_clean(engine))
 		target_lost(engine, MEMBER_REBUILDING);
 	enter(engine, PHASE_LAST_FLUSH);
-	engine->cleaning = true;
-	engine->clean_waiter.done = last_flush_done;
-	engine->clean_waiter.told = false;
-	flush_join(engine, &engine->clean_waiter);
+	engine->marks->cleaning = true;
+	engine->marks->clean_waiter.done = last_flush_done;
+	engine->marks->clean_waiter.told = false;
+	flush_join(engine, &engine->marks->clean_waiter);
 }
 
 static void
@@ -133,7 +133,7 @@ finish_release(struct engine *engine)
 	}
 	marks_tell(engine, -ESHUTDOWN);
 	/* No command is under way any more, and none will be: nobody else tells them. */
-	if (!list_empty(&engine->lost_waiters) && !MUTANT(TABLE_AWAITED_FOR_EVER))
+	if (!list_empty(&engine->lost_io->waiters) && !MUTANT(TABLE_AWAITED_FOR_EVER))
 		lost_io_tell(engine, -ESHUTDOWN);
 	if (engine->ops > 0 || engine->requests_active > 0 || engine->admission_head != NULL)
 		return;

@@ -465,7 +465,7 @@ evict_cancel(struct member *member)
 static bool
 is_kept_untold(const struct engine *engine)
 {
-	return engine->record_durable < engine->kept_record && !MUTANT(KEPT_AT_ONCE);
+	return engine->metadata->durable < engine->kept_record && !MUTANT(KEPT_AT_ONCE);
 }
 
 bool
@@ -504,7 +504,7 @@ all_decided(struct engine *engine, uint64_t epoch)
 	for_each_member(engine, member) {
 		if (!member->evicting || member->leaving || member == engine->target)
 			continue;
-		if (engine->record_durable < member->evict_record)
+		if (engine->metadata->durable < member->evict_record)
 			return false;
 		if (epoch < member->evict_epoch)
 			epoch = member->evict_epoch;
@@ -518,7 +518,7 @@ evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch)
 {
 	if (MUTANT(EVICT_UNRECORDED))
 		return true;
-	return engine->record_durable >= record && (MUTANT(OUT_UNTOLD) ? keep_epoch(engine, epoch) : all_decided(engine, epoch));
+	return engine->metadata->durable >= record && (MUTANT(OUT_UNTOLD) ? keep_epoch(engine, epoch) : all_decided(engine, epoch));
 }
 
 /* While a place changes hands nobody else is out yet: rows that were dirty would not be on who takes the place, or is to be told
@@ -556,7 +556,7 @@ finish_eviction(struct member *member)
 	member->condemned = false;
 	member->cache_lost = false;
 	member->lacking = false;
-	engine->loss_untold &= !MUTANT(LOSS_GONE_WITH_MEMBER);
+	engine->flush->loss_untold &= !MUTANT(LOSS_GONE_WITH_MEMBER);
 	member->mute_sessions = 0;
 	member->retry_ms = engine->now_ms + member->backoff_ms;
 	engine->evicting--;

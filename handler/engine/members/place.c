@@ -769,9 +769,9 @@ judge_superblock(struct member *member)
 		take_in(member);
 	else if (member->engine->phase == PHASE_LOAD_MAP && member->presence == PRESENCE_EXAMINED &&
 		 find_twin(member) != NULL && !MUTANT(TWIN_WHILE_LOADING_LATE))
-		member->engine->map_error = -EAGAIN;	/* nothing was written yet: both are looked at */
+		member->engine->marks->error = -EAGAIN;	/* nothing was written yet: both are looked at */
 	else if (member->engine->phase == PHASE_LOAD_MAP && !member->said && is_newer_than_found(member) && !MUTANT(NEWER_TOO_LATE))
-		member->engine->map_error = -ESTALE;	/* once for each: one that comes and goes holds up no start for ever */
+		member->engine->marks->error = -ESTALE;	/* once for each: one that comes and goes holds up no start for ever */
 }
 
 /* It met a conflict, say, and its session goes on: nothing else would have it examined, and what it was before is not what it is now. */

@@ -94,8 +94,8 @@ target_begin(struct member *member, int role)
 	if (member->standing == STANDING_SPARE)
 		adopt_spare(member, role);
 	/* Who was to be filled from the start, and never heard of it, is counted anew again. */
-	engine->target_uncounted = !untracked && engine->record.tracked[member->stale_set].write_count != 0 ? 0 : 2;
-	if (engine->target_uncounted > 0)
+	engine->metadata->target_uncounted = !untracked && engine->record.tracked[member->stale_set].write_count != 0 ? 0 : 2;
+	if (engine->metadata->target_uncounted > 0)
 		member->write_count = counted_anew(member);
 	if (untracked) {
 		member->stale_set = place_set_for(engine, member->uuid);	/* on record only when its marks are durable */
@@ -115,7 +115,7 @@ target_begin(struct member *member, int role)
 	member->standing = STANDING_REBUILDING;
 	member->reason[0] = '\0';
 	engine->target = member;
-	engine->target_is_new = untracked;
+	engine->metadata->target_is_new = untracked;
 	if (engine->missing & ROLE(role))
 		engine->absence[role].since_ms = engine->now_ms;
 	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all, engine->by_role[role] != NULL);
@@ -240,7 +240,7 @@ target_lost(struct engine *engine, enum member_state state)
 		tell_lost(member);
 	if (engine->target_phase == TARGET_TAKING)
 		withdraw(engine);
-	if (engine->target_phase == TARGET_MARKING && engine->target_is_new) {
+	if (engine->target_phase == TARGET_MARKING && engine->metadata->target_is_new) {
 		/* Nobody knows of it yet, and its own marks may not be durable. */
 		int set = member->stale_set;
 
@@ -255,7 +255,7 @@ target_lost(struct engine *engine, enum member_state state)
 		if (engine->target_phase != TARGET_WITHDRAWING)
 			leave(engine);
 	}
-	engine->target_record = metadata_commit(engine);
+	engine->metadata->target_record = metadata_commit(engine);
 }
 
 /* --- it takes its place --- */
@@ -357,7 +357,7 @@ target_complete(struct engine *engine)
 	memcpy(engine->record.member_uuids[role], member->uuid, 16);
 	engine->record.member_states[role] = MEMBER_IN_SYNC;
 	engine->target_epoch = evict_raise_epoch(engine);
-	engine->target_record = metadata_commit(engine);
+	engine->metadata->target_record = metadata_commit(engine);
 	engine->evicting++;
 	intent_target_single(&engine->intent);	/* it must not lose rows again on its way in */
 	enter(engine, TARGET_TAKING);
@@ -387,7 +387,7 @@ void
 target_settle(struct engine *engine)
 {
 	if (!target_changing(engine) ||
-	    !evict_on_record(engine, engine->target_record, engine->target_epoch))
+	    !evict_on_record(engine, engine->metadata->target_record, engine->target_epoch))
 		return;
 	if (engine->target_phase == TARGET_TAKING)
 		take_place(engine);
@@ -403,9 +403,9 @@ target_run(struct engine *engine)
 	if (engine->target == NULL)
 		return;
 	if (engine->target_phase == TARGET_MARKING &&
-	    ((engine->map_durable >= engine->target_map && lost_io_idle(engine)) || MUTANT(TARGET_MARKS_UNAWAITED))) {
+	    ((engine->marks->durable >= engine->target_map && lost_io_idle(engine)) || MUTANT(TARGET_MARKS_UNAWAITED))) {
 		place_record_target(engine);
-		engine->target_record = metadata_commit(engine);
+		engine->metadata->target_record = metadata_commit(engine);
 		enter(engine, TARGET_FILLING);
 	}
 }

@@ -20,7 +20,7 @@
 void
 flush_join(struct engine *engine, struct flush_waiter *waiter)
 {
-	list_append(&engine->flush_next, &waiter->node);
+	list_append(&engine->flush->next, &waiter->node);
 	engine->activity++;
 }
 
@@ -40,7 +40,7 @@ flush_what_was_left(struct engine *engine)
 	bool left = false;
 
 	for_each_member(engine, member) {
-		if (!member->in_sync || (engine->found_clean && !member->forced) || MUTANT(LEFT_IN_CACHE_UNFLUSHED))
+		if (!member->in_sync || (engine->flush->found_clean && !member->forced) || MUTANT(LEFT_IN_CACHE_UNFLUSHED))
 			continue;
 		member->unflushed = member->unflushed_data = true;
 		member->data_lost |= member->cache_lost && !MUTANT(LEFT_LOST_UNTOLD);	/* its session has ended already */
@@ -48,9 +48,9 @@ flush_what_was_left(struct engine *engine)
 	}
 	if (!left)
 		return;
-	engine->start_waiter = (struct flush_waiter){ .done = start_flushed, .since_ms = engine->now_ms };
-	list_init(&engine->start_waiter.node);
-	flush_join(engine, &engine->start_waiter);
+	engine->flush->start_waiter = (struct flush_waiter){ .done = start_flushed, .since_ms = engine->now_ms };
+	list_init(&engine->flush->start_waiter.node);
+	flush_join(engine, &engine->flush->start_waiter);
 }
 
 /* --- a cache is lost, and nobody makes up for it --- */
@@ -63,7 +63,7 @@ flush_cache_lost(struct member *member)
 	/* Of what a start writes nothing is anybody's data, nor of what is written through. */
 	if ((engine->phase < PHASE_RUNNING && !MUTANT(LOST_IN_START_TOLD)) || !member->data_lost)
 		return;
-	engine->loss_untold = true;
+	engine->flush->loss_untold = true;
 	engine_log(engine, LOG_ERR, "what member %s had not flushed may be lost, and no other has it: the next flush fails",
 		   member->backend->label);
 }
@@ -93,7 +93,7 @@ may_be_lost(const struct engine *engine)
 static bool
 flushes_fail(const struct engine *engine)
 {
-	return engine->loss_untold || engine->now_ms < engine->loss_told_until_ms;
+	return engine->flush->loss_untold || engine->now_ms < engine->flush->told_until_ms;
 }
 
 static void
@@ -110,7 +110,7 @@ record_loss(struct engine *engine)
 uint64_t
 flush_deadline(const struct engine *engine)
 {
-	uint64_t deadline = engine->now_ms < engine->loss_told_until_ms ? engine->loss_told_until_ms : UINT64_MAX;
+	uint64_t deadline = engine->now_ms < engine->flush->told_until_ms ? engine->flush->told_until_ms : UINT64_MAX;
 
 	if (engine->suspended && engine->now_ms < lasts_at(engine) && lasts_at(engine) < deadline)
 		deadline = lasts_at(engine);
@@ -122,7 +122,7 @@ anyone_is_told(const struct engine *engine)
 {
 	const struct list *node;
 
-	for (node = engine->flush_now.next; node != &engine->flush_now; node = node->next)
+	for (node = engine->flush->now.next; node != &engine->flush->now; node = node->next)
 		if (list_entry(node, struct flush_waiter, node)->told)
 			return true;
 	return false;
@@ -148,14 +148,14 @@ round_done(struct engine *engine)
 {
 	struct list waiters;
 	struct list *node;
-	int result = engine->flush_result;
+	int result = engine->flush->result;
 	/* Who hears that it could not be carried out may ask again, on another path. */
 	const bool tells = result == 0 || result == -EIO || MUTANT(TOLD_IN_VAIN);
 	const bool told = tells && anyone_is_told(engine), lost = flushes_fail(engine);
 
 	if (result == 0 && fate_open(engine)) {
 		/* The next round sends it a flush, which waits for that, or for queue_limit. */
-		list_splice(&engine->flush_next, &engine->flush_now);
+		list_splice(&engine->flush->next, &engine->flush->now);
 		engine->activity++;
 		return;
 	}
@@ -165,15 +165,15 @@ round_done(struct engine *engine)
 	if (told && MUTANT(TOLD_IS_MADE_UP))
 		for_each_member(engine, member)
 			member->lacking = false;
-	if (engine->loss_untold && told) {
-		engine->loss_untold = false;
-		engine->loss_told_until_ms = engine->now_ms + (MUTANT(LOSS_TOLD_ONCE) ? 0 : engine->options.loss_told_ms);
+	if (engine->flush->loss_untold && told) {
+		engine->flush->loss_untold = false;
+		engine->flush->told_until_ms = engine->now_ms + (MUTANT(LOSS_TOLD_ONCE) ? 0 : engine->options.loss_told_ms);
 		engine_log(engine, LOG_ERR, "flushes fail for %u s, so that everybody hears that what members had not flushed may be lost",
 			   engine->options.loss_told_ms / 1000);
 	}
 	engine->activity++;
 	list_init(&waiters);
-	list_splice(&waiters, &engine->flush_now);
+	list_splice(&waiters, &engine->flush->now);
 	while ((node = list_take(&waiters)) != NULL) {
 		struct flush_waiter *waiter = list_entry(node, struct flush_waiter, node);
 
@@ -187,9 +187,9 @@ member_flushed(struct member_io *mio, int result)
 {
 	struct engine *engine = mio->member->engine;
 
-	if (result != 0 && result != -ENOLINK && engine->flush_result == 0)
-		engine->flush_result = result;
-	if (--engine->flush_pending == 0)
+	if (result != 0 && result != -ENOLINK && engine->flush->result == 0)
+		engine->flush->result = result;
+	if (--engine->flush->pending == 0)
 		round_done(engine);
 }
 
@@ -211,9 +211,9 @@ needs_flush(const struct engine *engine, const struct member *member)
 static void
 begin_round(struct engine *engine)
 {
-	list_splice(&engine->flush_now, &engine->flush_next);
-	engine->flush_result = 0;
-	engine->flush_pending = 1;	/* this function, so that the round can't end before it is sent */
+	list_splice(&engine->flush->now, &engine->flush->next);
+	engine->flush->result = 0;
+	engine->flush->pending = 1;	/* this function, so that the round can't end before it is sent */
 	if (engine->geometry.redundancy > 0)
 		marks_flush_begins(engine);
 	for_each_member(engine, member) {
@@ -224,10 +224,10 @@ begin_round(struct engine *engine)
 		if (MUTANT(FLUSH_COUNTED_UNSENT))
 			member->unflushed = false;
 		mio = member_io_create(member, BACKEND_FLUSH, 0, IO_REQUEST);
-		engine->flush_pending++;
+		engine->flush->pending++;
 		member_io_submit(mio, member_flushed, engine);
 	}
-	if (--engine->flush_pending == 0)
+	if (--engine->flush->pending == 0)
 		round_done(engine);
 }
 
@@ -235,7 +235,7 @@ void
 flush_run(struct engine *engine)
 {
 	record_loss(engine);
-	if (engine->flush_pending == 0 && !list_empty(&engine->flush_next))
+	if (engine->flush->pending == 0 && !list_empty(&engine->flush->next))
 		begin_round(engine);
 }
 
@@ -259,11 +259,18 @@ flush_overdue(struct engine *engine)
 	struct list *node;
 
 	list_init(&late);
-	take_overdue(engine, &engine->flush_now, &late);
-	take_overdue(engine, &engine->flush_next, &late);
+	take_overdue(engine, &engine->flush->now, &late);
+	take_overdue(engine, &engine->flush->next, &late);
 	while ((node = list_take(&late)) != NULL) {
 		struct flush_waiter *waiter = list_entry(node, struct flush_waiter, node);
 
 		waiter->done(waiter, -ETIMEDOUT);
 	}
+}
+
+void
+flush_init(struct engine *engine)
+{
+	list_init(&engine->flush->next);
+	list_init(&engine->flush->now);
 }

@@ -38,7 +38,7 @@ lost_io_tell(struct engine *engine, int error)
 	struct list *node;
 
 	list_init(&waiters);
-	list_splice(&waiters, &engine->lost_waiters);
+	list_splice(&waiters, &engine->lost_io->waiters);
 	engine->activity++;
 	while ((node = list_take(&waiters)) != NULL) {
 		struct lost_waiter *waiter = list_entry(node, struct lost_waiter, node);
@@ -50,12 +50,12 @@ lost_io_tell(struct engine *engine, int error)
 static void
 phase_done(struct engine *engine)
 {
-	if (engine->lost_error != 0) {
+	if (engine->lost_io->error != 0) {
 		if (!MUTANT(REFUSED_UNPACED))
-			engine->lost_retry_ms = engine->now_ms + RETRY_MS;
+			engine->lost_io->retry_ms = engine->now_ms + RETRY_MS;
 		lost_io_all(engine);
-		if (engine->lost_error != -ENOMEM)	/* nobody refused anything: they wait until it is tried again */
-			lost_io_tell(engine, engine->lost_error);
+		if (engine->lost_io->error != -ENOMEM)	/* nobody refused anything: they wait until it is tried again */
+			lost_io_tell(engine, engine->lost_io->error);
 		return;
 	}
 	lost_written(engine->lost);
@@ -69,16 +69,16 @@ granules_written(struct member_io *mio, int result)
 {
 	struct engine *engine = mio->member->engine;
 
-	if (result != 0 && result != -ENOLINK && engine->lost_error == 0)
-		engine->lost_error = result;
-	if (--engine->lost_pending == 0)
+	if (result != 0 && result != -ENOLINK && engine->lost_io->error == 0)
+		engine->lost_io->error = result;
+	if (--engine->lost_io->pending == 0)
 		phase_done(engine);
 }
 
 static void
 write_granules(struct engine *engine, uint32_t first, uint32_t count)
 {
-	struct iovec iov = { engine->lost_buffer + (size_t)first * LAYOUT_GRANULE_BYTES,
+	struct iovec iov = { engine->lost_io->buffer + (size_t)first * LAYOUT_GRANULE_BYTES,
 			     (size_t)count * LAYOUT_GRANULE_BYTES };
 
 	for_each_member(engine, member) {
@@ -89,12 +89,12 @@ write_granules(struct engine *engine, uint32_t first, uint32_t count)
 		mio = member_io_try(member, BACKEND_WRITE,
 				    LAYOUT_LOST_OFFSET + (uint64_t)first * LAYOUT_GRANULE_BYTES, IO_MAP);
 		if (mio == NULL) {
-			engine->lost_error = -ENOMEM;
+			engine->lost_io->error = -ENOMEM;
 			return;
 		}
 		mio->io.fua = true;
 		member_io_append(mio, &iov, 1, (uint32_t)iov.iov_len);
-		engine->lost_pending++;
+		engine->lost_io->pending++;
 		member_io_submit(mio, granules_written, engine);
 	}
 }
@@ -117,13 +117,13 @@ send_phase(struct engine *engine)
 
 		memset(wanted + first, true, unit(engine));
 	}
-	engine->lost_error = 0;
-	engine->lost_pending = 1;	/* this function */
+	engine->lost_io->error = 0;
+	engine->lost_io->pending = 1;	/* this function */
 	for (granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
 		if (wanted[granule])
 			lost_encode(engine->lost, granule, engine->record.epoch,
 				    engine->options.volume_uuid,
-				    engine->lost_buffer + (size_t)granule * LAYOUT_GRANULE_BYTES);
+				    engine->lost_io->buffer + (size_t)granule * LAYOUT_GRANULE_BYTES);
 	for (granule = 0; granule < LAYOUT_LOST_GRANULES;) {
 		uint32_t end = granule;
 
@@ -133,7 +133,7 @@ send_phase(struct engine *engine)
 			write_granules(engine, granule, end - granule);
 		granule = end + 1;
 	}
-	if (--engine->lost_pending == 0)
+	if (--engine->lost_io->pending == 0)
 		phase_done(engine);
 }
 
@@ -151,12 +151,12 @@ said_listed(struct engine *engine)
 		return true;
 	if (engine->record.lost_empty & ~empty) {
 		engine->record.lost_empty &= empty;
-		engine->lost_said = metadata_commit(engine);
+		engine->lost_io->said = metadata_commit(engine);
 	}
-	if (engine->lost_said != 0 && (metadata_known(engine, engine->lost_said) ||
-				       (MUTANT(LISTED_SAID_ONCE) && engine->record_once >= engine->lost_said)))
-		engine->lost_said = 0;
-	return engine->lost_said == 0;
+	if (engine->lost_io->said != 0 && (metadata_known(engine, engine->lost_io->said) ||
+				       (MUTANT(LISTED_SAID_ONCE) && engine->metadata->once >= engine->lost_io->said)))
+		engine->lost_io->said = 0;
+	return engine->lost_io->said == 0;
 }
 
 void
@@ -173,7 +173,7 @@ say_emptied(struct engine *engine)
 {
 	const uint32_t said = engine->record.lost_empty;
 
-	engine->lost_unsaid = false;
+	engine->lost_io->unsaid = false;
 	lost_io_say(engine);
 	if (engine->record.lost_empty != said)
 		metadata_commit(engine);
@@ -182,7 +182,7 @@ say_emptied(struct engine *engine)
 void
 lost_io_wait(struct engine *engine, struct lost_waiter *waiter)
 {
-	list_append(&engine->lost_waiters, &waiter->node);
+	list_append(&engine->lost_io->waiters, &waiter->node);
 	engine->activity++;
 }
 
@@ -290,14 +290,14 @@ recorded(struct lost_waiter *waiter, int error)
 			     (record->doubts == engine->intent.doubts || MUTANT(RECORDED_DOUBTS)) &&
 			     (record->missing == engine->missing || MUTANT(RECORDED_OTHER_MISSING));
 
-	assert(engine->lost_record == waiter);
-	engine->lost_recording = false;
-	engine->lost_record = NULL;
+	assert(engine->lost_io->record == waiter);
+	engine->lost_io->recording = false;
+	engine->lost_io->record = NULL;
 	for (uint32_t i = 0; settled && i < record->regions; i++)
 		region_recorded(engine, record->region[i]);
 	if (settled || MUTANT(FULL_UNSETTLED)) {
 		engine->lost_full = record->full;
-		engine->lost_free = engine->lost->free_count;
+		engine->lost_io->free_then = engine->lost->free_count;
 	}
 	/* What becomes suspect from now on, it does not hold.  What did not fit was suspect before. */
 	for (int role = 0; role < engine->geometry.members; role++)
@@ -351,7 +351,7 @@ record_suspects(struct engine *engine)
 		free(record);
 		/* They stay suspect: medium errors, as when they are recorded.  Operations wait for this. */
 		if (!MUTANT(RECORD_UNRETRIED))
-			engine->lost_record_retry_ms = engine->now_ms + RETRY_MS;
+			engine->lost_io->record_retry_ms = engine->now_ms + RETRY_MS;
 		return;
 	}
 	record->engine = engine;
@@ -362,8 +362,8 @@ record_suspects(struct engine *engine)
 	if (MUTANT(UNLISTED_DOUBTED) && engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
 		intent_target_doubted(&engine->intent);
 	record->doubts = engine->intent.doubts;
-	engine->lost_recording = true;
-	engine->lost_record = &record->waiter;
+	engine->lost_io->recording = true;
+	engine->lost_io->record = &record->waiter;
 	lost_io_wait(engine, &record->waiter);
 }
 
@@ -371,7 +371,7 @@ bool
 lost_io_undecided(const struct engine *engine)
 {
 	return engine_has_parity(engine) && engine->missing != 0 &&
-	       (engine->lost_recording ||
+	       (engine->lost_io->recording ||
 		(engine->intent.suspect_count > engine->intent.defined_count && !engine->lost_full));
 }
 
@@ -390,27 +390,27 @@ lost_io_run(struct engine *engine)
 	    (engine->geometry.redundancy == 0 && MUTANT(NOTHING_LOST_UNTOLD)))
 		return;
 	if (engine->fenced) {
-		if (engine->lost_pending == 0 && !list_empty(&engine->lost_waiters))
+		if (engine->lost_io->pending == 0 && !list_empty(&engine->lost_io->waiters))
 			lost_io_tell(engine, -ESHUTDOWN);
 		return;
 	}
 	/* Nothing is missing, or there is room again. */
-	if (engine->missing == 0 || (lost_settled(engine->lost) && engine->lost->free_count > engine->lost_free))
+	if (engine->missing == 0 || (lost_settled(engine->lost) && engine->lost->free_count > engine->lost_io->free_then))
 		engine->lost_full = false;
-	if (!engine->lost_recording && lost_io_recording(engine) && engine->evicting == 0 &&
-	    engine->now_ms >= engine->lost_record_retry_ms)
+	if (!engine->lost_io->recording && lost_io_recording(engine) && engine->evicting == 0 &&
+	    engine->now_ms >= engine->lost_io->record_retry_ms)
 		record_suspects(engine);
-	if (engine->lost_pending > 0 || engine->now_ms < engine->lost_retry_ms)
+	if (engine->lost_io->pending > 0 || engine->now_ms < engine->lost_io->retry_ms)
 		return;
 	if (!lost_settled(engine->lost)) {
-		engine->lost_unsaid = true;
+		engine->lost_io->unsaid = true;
 		if (said_listed(engine))
 			send_phase(engine);
 		return;
 	}
-	if (engine->lost_unsaid && engine->evicting == 0)
+	if (engine->lost_io->unsaid && engine->evicting == 0)
 		say_emptied(engine);
-	if (!list_empty(&engine->lost_waiters))
+	if (!list_empty(&engine->lost_io->waiters))
 		lost_io_tell(engine, 0);
 }
 
@@ -419,10 +419,10 @@ lost_io_deadline(const struct engine *engine)
 {
 	uint64_t deadline = UINT64_MAX;
 
-	if (engine->lost_retry_ms > engine->now_ms)
-		deadline = engine->lost_retry_ms;
-	if (engine->lost_record_retry_ms > engine->now_ms && engine->lost_record_retry_ms < deadline)
-		deadline = engine->lost_record_retry_ms;
+	if (engine->lost_io->retry_ms > engine->now_ms)
+		deadline = engine->lost_io->retry_ms;
+	if (engine->lost_io->record_retry_ms > engine->now_ms && engine->lost_io->record_retry_ms < deadline)
+		deadline = engine->lost_io->record_retry_ms;
 	return deadline;
 }
 
@@ -430,7 +430,7 @@ lost_io_deadline(const struct engine *engine)
 void
 lost_io_overdue(struct engine *engine)
 {
-	for (struct list *node = engine->lost_waiters.next, *next; node != &engine->lost_waiters; node = next) {
+	for (struct list *node = engine->lost_io->waiters.next, *next; node != &engine->lost_io->waiters; node = next) {
 		struct lost_waiter *waiter = list_entry(node, struct lost_waiter, node);
 
 		next = node->next;
@@ -445,8 +445,8 @@ bool
 lost_io_idle(const struct engine *engine)
 {
 	return engine->lost == NULL ||
-	       (engine->lost_pending == 0 && lost_settled(engine->lost) &&
-		list_empty(&engine->lost_waiters));
+	       (engine->lost_io->pending == 0 && lost_settled(engine->lost) &&
+		list_empty(&engine->lost_io->waiters));
 }
 
 bool
@@ -474,9 +474,9 @@ lost_io_init(struct engine *engine)
 {
 	if (engine->lost == NULL)
 		engine->lost = malloc(sizeof(*engine->lost));
-	if (engine->lost_buffer == NULL)
-		engine->lost_buffer = aligned_alloc(LAYOUT_MAP_BLOCK_BYTES, LAYOUT_LOST_BYTES);
-	if (engine->lost == NULL || engine->lost_buffer == NULL)
+	if (engine->lost_io->buffer == NULL)
+		engine->lost_io->buffer = aligned_alloc(LAYOUT_MAP_BLOCK_BYTES, LAYOUT_LOST_BYTES);
+	if (engine->lost == NULL || engine->lost_io->buffer == NULL)
 		return -ENOMEM;
 	lost_init(engine->lost);
 	if (engine->options.lost_entries_max > 0 && engine->options.lost_entries_max < LOST_CAPACITY)
@@ -487,12 +487,12 @@ lost_io_init(struct engine *engine)
 void
 lost_io_free(struct engine *engine)
 {
-	if (engine->lost_record != NULL) {
-		free(((struct lost_record *)engine->lost_record)->region);
-		free(engine->lost_record);
+	if (engine->lost_io->record != NULL) {
+		free(((struct lost_record *)engine->lost_io->record)->region);
+		free(engine->lost_io->record);
 	}
 	free(engine->lost);
-	free(engine->lost_buffer);
+	free(engine->lost_io->buffer);
 }
 
 /* --- ranges of the volume --- */

@@ -13,6 +13,7 @@
 #include "engine/link/link.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
 
@@ -62,7 +63,7 @@ note_rows(struct engine *engine, const struct row_note *note)
 static void
 begin_note(struct engine *engine, struct row_note *note)
 {
-	list_append(&engine->writing, &note->node);
+	list_append(&engine->marks->writing, &note->node);
 	note_rows(engine, note);
 }
 
@@ -107,7 +108,7 @@ void
 marks_flush_begins(struct engine *engine)
 {
 	intent_flush_begins(&engine->intent);
-	for (struct list *node = engine->writing.next; node != &engine->writing && !MUTANT(FLUSH_COVERS_ALL);
+	for (struct list *node = engine->marks->writing.next; node != &engine->marks->writing && !MUTANT(FLUSH_COVERS_ALL);
 	     node = node->next)
 		note_rows(engine, list_entry(node, struct row_note, node));
 }
@@ -175,7 +176,7 @@ marks_wait(struct engine *engine, struct region_hold *hold)
 		hold->ready(hold, engine->fenced ? -ESHUTDOWN : -ETIMEDOUT);
 		return;
 	}
-	list_append(&engine->intent_waiters, &hold->node);
+	list_append(&engine->marks->waiters, &hold->node);
 	engine->activity++;
 }
 
@@ -195,12 +196,12 @@ marks_tell(struct engine *engine, int error)
 	struct list *node;
 
 	list_init(&waiters);
-	list_splice(&waiters, &engine->intent_waiters);
+	list_splice(&waiters, &engine->marks->waiters);
 	while ((node = list_take(&waiters)) != NULL) {
 		struct region_hold *hold = list_entry(node, struct region_hold, node);
 
 		if (error == 0 && !is_durable(engine, hold))
-			list_append(&engine->intent_waiters, node);
+			list_append(&engine->marks->waiters, node);
 		else
 			hold->ready(hold, error);
 	}
@@ -209,7 +210,7 @@ marks_tell(struct engine *engine, int error)
 void
 marks_overdue(struct engine *engine)
 {
-	for (struct list *node = engine->intent_waiters.next, *next; node != &engine->intent_waiters; node = next) {
+	for (struct list *node = engine->marks->waiters.next, *next; node != &engine->marks->waiters; node = next) {
 		struct region_hold *hold = list_entry(node, struct region_hold, node);
 
 		next = node->next;
@@ -227,24 +228,24 @@ batch_done(struct engine *engine)
 {
 	struct intent *intent = &engine->intent;
 
-	for (int i = 0; i < engine->map_batch; i++) {
-		if (engine->map_error == 0)
-			map_block_decode(engine->map_buffer + (MUTANT(MAP_BATCH_ONE) ? 0 : (size_t)i) * LAYOUT_MAP_BLOCK_BYTES,
-					 intent->regions, engine->map_blocks[i],
+	for (int i = 0; i < engine->marks->batch; i++) {
+		if (engine->marks->error == 0)
+			map_block_decode(engine->marks->buffer + (MUTANT(MAP_BATCH_ONE) ? 0 : (size_t)i) * LAYOUT_MAP_BLOCK_BYTES,
+					 intent->regions, engine->marks->blocks[i],
 					 engine->options.volume_uuid, intent->durable);
 		else
-			intent->block_dirty[engine->map_blocks[i]] = true;
+			intent->block_dirty[engine->marks->blocks[i]] = true;
 	}
-	engine->map_batch = 0;
-	if (engine->map_error == 0)
-		engine->map_durable = engine->map_sent;
+	engine->marks->batch = 0;
+	if (engine->marks->error == 0)
+		engine->marks->durable = engine->marks->sent;
 	else
-		engine->map_sent = engine->map_durable;
-	if (engine->map_error != 0 && !MUTANT(REFUSED_UNPACED))
-		engine->map_retry_ms = engine->now_ms + RETRY_MS;
+		engine->marks->sent = engine->marks->durable;
+	if (engine->marks->error != 0 && !MUTANT(REFUSED_UNPACED))
+		engine->marks->retry_ms = engine->now_ms + RETRY_MS;
 	engine->activity++;
-	if (engine->map_error != -ENOMEM)	/* nobody refused anything: they wait until it is tried again */
-		marks_tell(engine, engine->map_error);
+	if (engine->marks->error != -ENOMEM)	/* nobody refused anything: they wait until it is tried again */
+		marks_tell(engine, engine->marks->error);
 }
 
 static void
@@ -252,9 +253,9 @@ block_written(struct member_io *mio, int result)
 {
 	struct engine *engine = mio->member->engine;
 
-	if (result != 0 && result != -ENOLINK && engine->map_error == 0)
-		engine->map_error = result;
-	if (--engine->map_pending == 0)
+	if (result != 0 && result != -ENOLINK && engine->marks->error == 0)
+		engine->marks->error = result;
+	if (--engine->marks->pending == 0)
 		batch_done(engine);
 }
 
@@ -268,14 +269,14 @@ write_block(struct member *member, const uint8_t *image, uint32_t block)
 		LAYOUT_MAP_OFFSET + (MUTANT(MAP_BLOCK_MISPLACED) ? 0 : (uint64_t)block) * LAYOUT_MAP_BLOCK_BYTES, IO_MAP);
 
 	if (mio == NULL) {
-		engine->map_error = -ENOMEM;
+		engine->marks->error = -ENOMEM;
 		return;
 	}
 	mio->io.fua = true;
 	if (MUTANT(MARK_SKIPPED))
 		mio->io.offset_bytes += LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET - LAYOUT_MAP_BLOCK_BYTES;	/* nobody reads it there */
 	member_io_append(mio, &iov, 1, LAYOUT_MAP_BLOCK_BYTES);
-	engine->map_pending++;
+	engine->marks->pending++;
 	member_io_submit(mio, block_written, member);
 }
 
@@ -284,8 +285,8 @@ send_batch(struct engine *engine)
 {
 	struct intent *intent = &engine->intent;
 
-	for (uint32_t block = 0; block < intent->blocks && engine->map_batch < MAP_BATCH; block++) {
-		uint8_t *image = engine->map_buffer + (size_t)engine->map_batch * LAYOUT_MAP_BLOCK_BYTES;
+	for (uint32_t block = 0; block < intent->blocks && engine->marks->batch < MAP_BATCH; block++) {
+		uint8_t *image = engine->marks->buffer + (size_t)engine->marks->batch * LAYOUT_MAP_BLOCK_BYTES;
 
 		if (!intent->block_dirty[block])
 			continue;
@@ -293,28 +294,28 @@ send_batch(struct engine *engine)
 		narrow_durable(engine, block);
 		map_block_encode(intent->flags, intent->regions, block, engine->record.epoch,
 				 engine->options.volume_uuid, image);
-		engine->map_blocks[engine->map_batch++] = block;
+		engine->marks->blocks[engine->marks->batch++] = block;
 	}
-	engine->map_error = 0;
+	engine->marks->error = 0;
 	if (!any_block_dirty(engine))
-		engine->map_sent = engine->map_changes;
-	engine->map_pending = 1;	/* this function */
-	for (int i = 0; i < engine->map_batch; i++)
+		engine->marks->sent = engine->marks->changes;
+	engine->marks->pending = 1;	/* this function */
+	for (int i = 0; i < engine->marks->batch; i++)
 		for_each_member(engine, member)
 			if (member->in_sync || member->evicting || member == engine->target)
 				write_block(member,
-					    engine->map_buffer + (size_t)i * LAYOUT_MAP_BLOCK_BYTES,
-					    engine->map_blocks[i]);
-	if (--engine->map_pending == 0)
+					    engine->marks->buffer + (size_t)i * LAYOUT_MAP_BLOCK_BYTES,
+					    engine->marks->blocks[i]);
+	if (--engine->marks->pending == 0)
 		batch_done(engine);
 }
 
 static void
 clean_flushed(struct flush_waiter *waiter, int result)
 {
-	struct engine *engine = list_entry(waiter, struct engine, clean_waiter);
+	struct engine *engine = list_entry(waiter, struct marks, clean_waiter)->engine;
 
-	engine->cleaning = false;
+	engine->marks->cleaning = false;
 	if (result == 0)
 		intent_clean_end_without(&engine->intent, metadata_target_may_clean(engine) ? 0 : engine->intent.target);
 	else
@@ -326,19 +327,19 @@ static void
 clean(struct engine *engine)
 {
 	/* Who may lack something of them is asked to flush, and that waits for what becomes of the member. */
-	if (engine->cleaning || engine->now_ms < engine->clean_ms)
+	if (engine->marks->cleaning || engine->now_ms < engine->marks->clean_ms)
 		return;
-	engine->clean_ms = engine->now_ms + CLEAN_PERIOD_MS;
+	engine->marks->clean_ms = engine->now_ms + CLEAN_PERIOD_MS;
 	if ((MUTANT(DIRTY_WHILE_UNHEARD) && !metadata_target_may_clean(engine)) || !intent_clean_begin(&engine->intent))
 		return;
-	engine->cleaning = true;
+	engine->marks->cleaning = true;
 	if (MUTANT(CLEANED_UNFLUSHED) || (MUTANT(CHECKPOINT_AHEAD) && engine->intent.copied_count > 0)) {
-		clean_flushed(&engine->clean_waiter, 0);
+		clean_flushed(&engine->marks->clean_waiter, 0);
 		return;
 	}
-	engine->clean_waiter.done = clean_flushed;
-	engine->clean_waiter.told = false;
-	flush_join(engine, &engine->clean_waiter);
+	engine->marks->clean_waiter.done = clean_flushed;
+	engine->marks->clean_waiter.told = false;
+	flush_join(engine, &engine->marks->clean_waiter);
 }
 
 void
@@ -348,18 +349,18 @@ marks_run(struct engine *engine)
 	    engine->phase > PHASE_LAST_MAP || engine->fenced)
 		return;
 	clean(engine);
-	if (engine->now_ms < engine->map_retry_ms)
+	if (engine->now_ms < engine->marks->retry_ms)
 		return;
-	if (engine->map_pending == 0 && any_block_dirty(engine))
+	if (engine->marks->pending == 0 && any_block_dirty(engine))
 		send_batch(engine);
-	else if (engine->map_pending == 0)
-		engine->map_sent = engine->map_durable = engine->map_changes;
+	else if (engine->marks->pending == 0)
+		engine->marks->sent = engine->marks->durable = engine->marks->changes;
 }
 
 void
 marks_expire(struct engine *engine)
 {
-	if (engine->map_pending > 0)
+	if (engine->marks->pending > 0)
 		marks_tell(engine, -ETIMEDOUT);
 }
 
@@ -367,7 +368,7 @@ uint64_t
 marks_commit(struct engine *engine)
 {
 	engine->activity++;
-	return ++engine->map_changes;
+	return ++engine->marks->changes;
 }
 
 void
@@ -380,20 +381,38 @@ marks_all(struct engine *engine)
 bool
 marks_idle(const struct engine *engine)
 {
-	return engine->map_pending == 0 && !engine->cleaning &&
+	return engine->marks->pending == 0 && !engine->marks->cleaning &&
 	       (engine->geometry.redundancy == 0 || !any_block_dirty(engine));
 }
 
 uint64_t
 marks_deadline(const struct engine *engine)
 {
-	if (engine->map_retry_ms > engine->now_ms)
-		return engine->map_retry_ms;
+	if (engine->marks->retry_ms > engine->now_ms)
+		return engine->marks->retry_ms;
 	if (engine->phase != PHASE_RUNNING && engine->phase != PHASE_DRAIN)
 		return UINT64_MAX;
-	if (engine->geometry.redundancy == 0 || engine->cleaning || engine->fenced ||
+	if (engine->geometry.redundancy == 0 || engine->marks->cleaning || engine->fenced ||
 	    (engine->intent.copied_count == 0 &&
 	     engine->intent.dirty_count == engine->intent.suspect_count))
 		return UINT64_MAX;
-	return engine->clean_ms;
+	return engine->marks->clean_ms;
+}
+
+int
+marks_init(struct engine *engine)
+{
+	struct marks *marks = engine->marks;
+
+	marks->engine = engine;
+	list_init(&marks->waiters);
+	list_init(&marks->writing);
+	marks->buffer = aligned_alloc(LAYOUT_MAP_BLOCK_BYTES, (size_t)MAP_BATCH * LAYOUT_MAP_BLOCK_BYTES);
+	return marks->buffer != NULL ? 0 : -ENOMEM;
+}
+
+void
+marks_free(struct engine *engine)
+{
+	free(engine->marks->buffer);
 }

@@ -18,17 +18,17 @@
 static void
 round_written(struct engine *engine)
 {
-	if (engine->record_once < engine->record_writing)
-		engine->record_again = MUTANT(SAID_ONCE_AGAIN) ? 1 : SAID_AGAIN;
-	engine->record_durable = MUTANT(RECORD_IN_ONE_COPY) ? engine->record_writing : engine->record_once;
-	engine->record_once = engine->record_writing;
+	if (engine->metadata->once < engine->metadata->writing)
+		engine->metadata->again = MUTANT(SAID_ONCE_AGAIN) ? 1 : SAID_AGAIN;
+	engine->metadata->durable = MUTANT(RECORD_IN_ONE_COPY) ? engine->metadata->writing : engine->metadata->once;
+	engine->metadata->once = engine->metadata->writing;
 }
 
 uint64_t
 metadata_commit(struct engine *engine)
 {
 	engine->activity++;
-	return ++engine->record_wanted;
+	return ++engine->metadata->wanted;
 }
 
 static void
@@ -40,8 +40,8 @@ superblock_written(struct member_io *mio, int result)
 	 * undone: fenced off or stopping, nobody is to be told that it is durable.
 	 */
 	if (result != 0 && result != -ENOLINK) {
-		engine->record_writing = 0;
-		engine->record_retry_ms = engine->now_ms + RETRY_MS;
+		engine->metadata->writing = 0;
+		engine->metadata->retry_ms = engine->now_ms + RETRY_MS;
 	}
 	/* Counted only now: a repetition after a failure goes to the same copy, so that the other one,
 	 * which is good, is not put at risk before this one is.
@@ -58,9 +58,9 @@ superblock_written(struct member_io *mio, int result)
 		mio->member->presence = PRESENCE_EXAMINED;
 		mio->member->verdict = SUPERBLOCK_OK;
 	}
-	if (result == 0 && mio->member == engine->target && engine->target_uncounted > 0)
-		engine->target_uncounted--;
-	if (--engine->record_pending == 0 && engine->record_writing != 0)
+	if (result == 0 && mio->member == engine->target && engine->metadata->target_uncounted > 0)
+		engine->metadata->target_uncounted--;
+	if (--engine->metadata->pending == 0 && engine->metadata->writing != 0)
 		round_written(engine);
 	engine->activity++;
 }
@@ -71,7 +71,7 @@ superblock_written(struct member_io *mio, int result)
 bool
 metadata_target_heard(const struct engine *engine)
 {
-	return target_filling(engine) && engine->record_durable >= engine->target_record;
+	return target_filling(engine) && engine->metadata->durable >= engine->metadata->target_record;
 }
 
 /* An image exchanged for one that is not heard yet holds nothing of what it was sent: when that becomes clean for the others it counts
@@ -80,7 +80,7 @@ metadata_target_heard(const struct engine *engine)
 bool
 metadata_target_may_clean(const struct engine *engine)
 {
-	return engine->target == NULL || engine->target_is_new || target_changing(engine) || metadata_target_heard(engine) ||
+	return engine->target == NULL || engine->metadata->target_is_new || target_changing(engine) || metadata_target_heard(engine) ||
 	       MUTANT(CLEANED_UNHEARD);
 }
 
@@ -88,7 +88,7 @@ metadata_target_may_clean(const struct engine *engine)
 bool
 metadata_target_counted(const struct engine *engine)
 {
-	return engine->target_uncounted == 0 || (engine->target_uncounted == 1 && MUTANT(COUNTED_IN_ONE_COPY));
+	return engine->metadata->target_uncounted == 0 || (engine->metadata->target_uncounted == 1 && MUTANT(COUNTED_IN_ONE_COPY));
 }
 
 /* --- an update --- */
@@ -110,12 +110,12 @@ write_superblock(struct member *member)
 	superblock.write_count = member->write_count + 1;
 	memcpy(superblock.member_uuid, member->uuid, 16);
 	superblock_encode(&superblock, block);
-	engine->epoch_written = superblock.epoch;
+	engine->metadata->epoch_written = superblock.epoch;
 	mio = member_io_create(member, BACKEND_WRITE, superblock_offset(superblock.write_count),
 			       IO_SUPERBLOCK);
 	mio->io.fua = true;
 	member_io_append(mio, &iov, 1, LAYOUT_SUPERBLOCK_BYTES);
-	engine->record_pending++;
+	engine->metadata->pending++;
 	member_io_submit(mio, superblock_written, member);
 }
 
@@ -151,8 +151,8 @@ note_write_counts(struct engine *engine)
 bool
 metadata_idle(const struct engine *engine)
 {
-	return engine->record_pending == 0 && engine->record_durable >= engine->record_wanted &&
-	       engine->record_again == 0;
+	return engine->metadata->pending == 0 && engine->metadata->durable >= engine->metadata->wanted &&
+	       engine->metadata->again == 0;
 }
 
 /* While a member is on its way out the others' superblocks are enough to be durable, but it may stay after all, and be all that
@@ -162,8 +162,8 @@ bool
 metadata_known(const struct engine *engine, uint64_t generation)
 {
 	if (MUTANT(KEPT_UNTOLD))
-		return engine->record_durable >= generation;
-	return engine->evicting == 0 && engine->record_durable >= engine->record_wanted;
+		return engine->metadata->durable >= generation;
+	return engine->evicting == 0 && engine->metadata->durable >= engine->metadata->wanted;
 }
 
 /* Nothing is written any more, so what is known of the missing roles' chunks now is so at the next start, too: all that is suspect is
@@ -179,7 +179,7 @@ recorded_roles(const struct engine *engine)
 
 	if (engine->phase != PHASE_LAST_SUPERBLOCKS || !engine->record.clean || !engine_has_parity(engine) ||
 	    engine->missing != engine->out || engine->evicting > 0 || engine->suspended || engine->fenced ||
-	    engine->lost_recording || !lost_settled(engine->lost) || full || leans)
+	    engine->lost_io->recording || !lost_settled(engine->lost) || full || leans)
 		return 0;
 	return engine->missing;
 }
@@ -194,15 +194,15 @@ metadata_run(struct engine *engine)
 	/* The last stop's superblocks are the last: sessions that close say nothing of members, and others may have them next. */
 	if (engine->phase >= PHASE_RELEASE && !MUTANT(WRITTEN_AT_RELEASE))
 		return;
-	if (engine->record_pending > 0 || engine->fenced || engine->now_ms < engine->record_retry_ms ||
-	    (engine->record_durable >= engine->record_wanted && engine->record_again == 0))
+	if (engine->metadata->pending > 0 || engine->fenced || engine->now_ms < engine->metadata->retry_ms ||
+	    (engine->metadata->durable >= engine->metadata->wanted && engine->metadata->again == 0))
 		return;
-	if (engine->record_again > 0)
-		engine->record_again--;
+	if (engine->metadata->again > 0)
+		engine->metadata->again--;
 	note_write_counts(engine);
 	if (recorded_roles(engine) != 0 || !MUTANT(RECORDED_AFTER_CRASH))
 		engine->record.recorded_roles = recorded_roles(engine);
-	engine->record_writing = engine->record_wanted;
+	engine->metadata->writing = engine->metadata->wanted;
 	engine->record.event++;
 	for_each_member(engine, member)
 		if (member->in_sync || (member == engine->target && knows_target(engine)))
