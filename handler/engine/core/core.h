@@ -113,10 +113,14 @@ struct counters {
 	uint64_t reads_hedged;
 };
 
+struct link;
 struct metadata;
 struct marks;
 struct lost_io;
 struct flush;
+struct eviction;
+struct places;
+struct target_state;
 
 struct engine {
 	struct engine_options options;
@@ -142,7 +146,6 @@ struct engine {
 	uint64_t started_ms;
 	uint64_t phase_since_ms;
 	uint64_t examine_not_before_ms;
-	uint64_t heard_ms;		/* when a superblock was read last that was not known so before */
 	bool read_again;		/* those of members without reservations, for a start that is about to begin */
 	uint64_t startable_ms;		/* since when there are enough members, though not all; 0: not so */
 	uint32_t startable_wait_ms;	/* from then on */
@@ -152,30 +155,15 @@ struct engine {
 	uint32_t missing;		/* of them, those durably out: nobody has their chunks but perhaps the target */
 	struct absence absence[IRAID_MEMBERS_MAX];	/* by role, of the missing */
 	int evicting;
-	uint64_t kept_record;		/* of the last eviction that was taken back; 0: that is on record */
 	bool suspended;
 	bool expired;			/* suspended for longer than queue_limit */
 	uint64_t suspended_since_ms;
-	uint64_t evict_not_before_ms;
 	bool hedge_silent;		/* a member fell silent: look at all reads that wait */
-	uint64_t spare_wanted_ms;	/* when the driver was last asked for one; 0: not yet */
-	int replace_role;		/* an administrator wants it filled anew on replace_slot; -1: no */
-	int replace_slot;
-	uint64_t target_map;		/* generation of the map in which the target's stale flags are durable */
 	enum target_phase target_phase;
-	uint64_t target_epoch;		/* of superblocks that give it the place, or take it back */
-	uint8_t target_former[16];	/* whose place it takes: what is to be on record if it comes to nothing */
-	uint8_t target_former_state;
-	uint8_t forgetting;		/* REGION_STALE() of sets that belong to nobody once forget_record is durable */
-	uint64_t forget_record;
 
 	/* superblocks */
 	struct superblock record;	/* what all members' superblocks share */
-	uint64_t epoch_found;		/* that the members had when they were assembled */
-	uint64_t epoch_before;		/* and before this start wrote to any */
 	uint32_t recorded_found;	/* roles of which they said that all is on record (superblock.recorded_roles) */
-	uint64_t epoch_kept;		/* the epoch this gateway has on record */
-	uint64_t epoch_retry_ms;	/* after a failure */
 
 	/* region map */
 	struct intent intent;
@@ -210,7 +198,6 @@ struct engine {
 	unsigned int ops;
 	unsigned int writes;		/* of them, write_op */
 	struct plug plug;
-	struct row_cache *row_cache;	/* NULL: the level has none */
 	struct row_table *rows;
 	struct arena arena;
 
@@ -222,12 +209,9 @@ struct engine {
 	struct throttle throttle;
 	uint64_t last_request_ms;	/* when a request was last active */
 
-	struct list answered;		/* of member_io.node: backends append here */
-	struct list immediate;		/* member_ios that complete without being sent */
 
 	/* recycled memory */
-	struct list reserved_mios;	/* for commands that must not fail for want of memory: member_io_create */
-	struct list free_mios, free_reads, free_writes, free_zeros, free_compares;
+	struct list free_reads, free_writes, free_zeros, free_compares;
 	struct piece *free_pieces;
 	struct list free_flushes;
 	struct iovec *scratch;		/* of the function that runs; see scratch_reserve */
@@ -242,10 +226,14 @@ struct engine {
 	struct counters counters;
 
 	/* What each room keeps for itself. */
-	struct metadata *metadata;	/* record.h */
+	struct link *link;
+	struct metadata *metadata;	/* record.h, as the next */
 	struct marks *marks;
 	struct lost_io *lost_io;
 	struct flush *flush;
+	struct eviction *eviction;	/* members.h, as the next */
+	struct places *places;
+	struct target_state *target_state;
 
 	/* figures */
 	uint64_t stamp_ns;		/* when the clock was looked at last; never 0 */

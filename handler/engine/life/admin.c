@@ -96,8 +96,8 @@ engine_detach(struct engine *engine, int slot, char *why)
 			      member->backend->label);
 	if (member == engine->target && target_changing(engine))
 		return refuse(why, -EBUSY, TAKING_TEXT, member->backend->label);
-	if (engine->replace_role >= 0 && engine->replace_slot == slot)
-		engine->replace_role = -1;
+	if (engine->target_state->replace_role >= 0 && engine->target_state->replace_slot == slot)
+		engine->target_state->replace_role = -1;
 	if (member == engine->target) {
 		member_note(member, "removed by an administrator");
 		target_lost(engine, MEMBER_FAULTY);
@@ -144,7 +144,7 @@ is_quiet(const struct member *member)
 {
 	return member->link == LINK_CLOSED && !member->closed_event && !member->evicting &&
 	       list_empty(&member->in_flight) && list_empty(&member->parked) &&
-	       list_empty(&member->engine->answered) && list_empty(&member->engine->immediate) &&
+	       list_empty(&member->engine->link->answered) && list_empty(&member->engine->link->immediate) &&
 	       member->examining == 0 && !member->probing;
 }
 
@@ -278,14 +278,14 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 			      (unsigned long long)member->identity.capacity_bytes, member->identity.block_bytes,
 			      (unsigned long long)layout_end_bytes(engine->record.areas),
 			      engine->geometry.block_bytes);
-	if (engine->target != NULL || engine->replace_role >= 0)
+	if (engine->target != NULL || engine->target_state->replace_role >= 0)
 		return refuse(why, -EBUSY, "another member is being filled: wait for it, or remove it");
 	if (engine->missing != 0 && !(engine->missing & ROLE(role)))
 		return refuse(why, -EBUSY, "role %s has no member: that comes first",
 			      roles_text(engine->missing, roles));
 	member->excluded = false;
-	engine->replace_role = role;
-	engine->replace_slot = spare;
+	engine->target_state->replace_role = role;
+	engine->target_state->replace_slot = spare;
 	engine->activity++;
 	return 0;
 }

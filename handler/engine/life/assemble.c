@@ -72,7 +72,7 @@ forget_attempt(struct engine *engine)
 	}
 	engine->suspended = false;
 	engine->expired = false;
-	engine->kept_record = 0;
+	engine->eviction->kept_record = 0;
 	engine->metadata->writing = 0;
 	engine->metadata->wanted = engine->metadata->durable;
 	engine->metadata->again = 0;
@@ -401,7 +401,7 @@ write_new_epoch(struct engine *engine)
 	engine->metadata->once = 0;
 	engine->metadata->durable = 0;
 	engine->metadata->wanted = 0;
-	engine->kept_record = 0;
+	engine->eviction->kept_record = 0;
 	engine->lost_io->said = 0;
 	engine->lost_io->unsaid = true;
 	lost_io_say(engine);
@@ -416,11 +416,11 @@ write_new_epoch(struct engine *engine)
 static bool
 epoch_remembered(struct engine *engine)
 {
-	if (engine->epoch_kept >= engine->record.epoch)
+	if (engine->eviction->epoch_kept >= engine->record.epoch)
 		return true;	/* somebody was evicted meanwhile */
 	if (engine->port.record_epoch == NULL ||
 	    engine->port.record_epoch(engine->port.owner, engine->record.epoch) == 0) {
-		engine->epoch_kept = engine->record.epoch;
+		engine->eviction->epoch_kept = engine->record.epoch;
 		return true;
 	}
 	snprintf(engine->reason, sizeof(engine->reason), "the epoch could not be recorded on this gateway");
@@ -867,9 +867,9 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->has_geometry = true;
 	engine->volume_bytes = geometry_volume_bytes(&engine->geometry);
 	engine->record = *newest;
-	if (engine->epoch_before == 0 || newest->epoch > engine->metadata->epoch_written || MUTANT(NEWER_BY_OUR_WRITES))
-		engine->epoch_before = newest->epoch;
-	engine->epoch_found = newest->epoch;
+	if (engine->places->epoch_before == 0 || newest->epoch > engine->metadata->epoch_written || MUTANT(NEWER_BY_OUR_WRITES))
+		engine->places->epoch_before = newest->epoch;
+	engine->places->epoch_found = newest->epoch;
 	engine->flush->found_clean = newest->clean;
 	hear_of_loss(engine, newest);
 	if (!MUTANT(LOSS_NOT_PASSED_ON))
@@ -1190,7 +1190,7 @@ read_again(struct engine *engine, uint64_t since_ms, uint32_t age_ms, const stru
 static bool
 hears_accused(struct engine *engine, const struct assembly_verdict *verdict)
 {
-	return !MUTANT(ACCUSED_UNHEARD) && read_again(engine, engine->heard_ms, 0, verdict);
+	return !MUTANT(ACCUSED_UNHEARD) && read_again(engine, engine->places->heard_ms, 0, verdict);
 }
 
 /* However long that takes, it is done once for each start that is tried. */
@@ -1267,7 +1267,7 @@ examine_run(struct engine *engine)
 		.count = engine->slots,
 		.volume_uuid = engine->options.volume_uuid,
 		.epoch_seen = engine->options.epoch_seen,
-		.epoch_before = engine->epoch_before,
+		.epoch_before = engine->places->epoch_before,
 		.force = may_force(engine),
 	};
 	struct assembly_verdict verdict;

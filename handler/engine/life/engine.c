@@ -119,7 +119,7 @@ handle_answers(struct engine *engine)
 {
 	struct list *node;
 
-	while ((node = list_take(&engine->answered)) != NULL) {
+	while ((node = list_take(&engine->link->answered)) != NULL) {
 		engine->activity++;
 		member_handle_answer(list_entry(node, struct member_io, node));
 	}
@@ -132,7 +132,7 @@ finish_immediate(struct engine *engine)
 {
 	struct list *node;
 
-	while ((node = list_take(&engine->immediate)) != NULL) {
+	while ((node = list_take(&engine->link->immediate)) != NULL) {
 		struct member_io *mio = list_entry(node, struct member_io, node);
 
 		engine->activity++;
@@ -222,10 +222,14 @@ engine_deadline(const struct engine *engine)
 /* The engine, and what each room has of it: one piece of memory. */
 struct whole {
 	struct engine engine;	/* must be first */
+	struct link link;
 	struct metadata metadata;
 	struct marks marks;
 	struct lost_io lost_io;
 	struct flush flush;
+	struct eviction eviction;
+	struct places places;
+	struct target_state target_state;
 };
 
 static struct engine *
@@ -233,10 +237,14 @@ furnish(struct whole *whole)
 {
 	struct engine *engine = &whole->engine;
 
+	engine->link = &whole->link;
 	engine->metadata = &whole->metadata;
 	engine->marks = &whole->marks;
 	engine->lost_io = &whole->lost_io;
 	engine->flush = &whole->flush;
+	engine->eviction = &whole->eviction;
+	engine->places = &whole->places;
+	engine->target_state = &whole->target_state;
 	return engine;
 }
 
@@ -255,7 +263,7 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine->port = *port;
 	engine->now_ms = now_ms;
 	engine->stamp_ns = 1;
-	engine->replace_role = -1;
+	engine->target_state->replace_role = -1;
 	throttle_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 	engine->admission_tail = &engine->admission_head;
 	engine->behind_tail = &engine->behind_head;
@@ -270,17 +278,13 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	list_init(&engine->ready);
 	list_init(&engine->buffer_waiters);
 	list_init(&engine->plug.ops);
-	list_init(&engine->answered);
-	list_init(&engine->immediate);
-	list_init(&engine->free_mios);
-	list_init(&engine->reserved_mios);
 	list_init(&engine->free_reads);
 	list_init(&engine->free_writes);
 	list_init(&engine->free_zeros);
 	list_init(&engine->free_compares);
 	list_init(&engine->free_flushes);
 	good = marks_init(engine) == 0;
-	good &= member_reserve_commands(engine);
+	good &= link_init(engine);
 	for (int i = 0; i < count; i++)
 		good &= member_create(engine, backends[i], i);
 	if (!good) {
@@ -311,7 +315,7 @@ void
 engine_destroy(struct engine *engine)
 {
 	assert(engine->phase == PHASE_IDLE || engine->phase == PHASE_STOPPED);
-	member_free_commands(engine);
+	link_free(engine);
 	pieces_free(engine);
 	read_ops_free(engine);
 	write_ops_free(engine);

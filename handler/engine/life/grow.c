@@ -18,6 +18,7 @@
 #include "life.h"
 #include "engine/link/link.h"
 #include "engine/record/record.h"
+#include "engine/members/members.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -393,7 +394,7 @@ engine_grow(struct engine *engine, void (*done)(void *owner, int error, const ch
 		error = -EBUSY;
 		snprintf(why, 256, "not all of its members are in sync and answer: bring them back, or replace "
 			 "them, first");
-	} else if (engine->target != NULL || engine->replace_role >= 0) {
+	} else if (engine->target != NULL || engine->target_state->replace_role >= 0) {
 		error = -EBUSY;
 		snprintf(why, 256, "a member is being filled: wait until it is in sync");
 	} else if ((growth = calloc(1, sizeof(*growth))) == NULL) {

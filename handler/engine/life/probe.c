@@ -250,7 +250,7 @@ probe_run(struct engine *engine)
 		if (probe->devices[slot].member != NULL)
 			send_more(&probe->devices[slot]);
 	/* Reads without a session are answered in the next round, and only what was sent can be abandoned. */
-	if (list_empty(&engine->immediate) && (stops || is_over(probe)))
+	if (list_empty(&engine->link->immediate) && (stops || is_over(probe)))
 		probe_end(probe, stops ? -ESHUTDOWN : 0);
 }
 

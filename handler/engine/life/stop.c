@@ -115,7 +115,7 @@ sessions_closed(const struct engine *engine)
 	for (int i = 0; i < engine->slots; i++)
 		if (engine->members[i].backend != NULL && engine->members[i].link != LINK_CLOSED)
 			return false;
-	return list_empty(&engine->answered) && list_empty(&engine->immediate);
+	return list_empty(&engine->link->answered) && list_empty(&engine->link->immediate);
 }
 
 static void

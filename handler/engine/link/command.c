@@ -71,15 +71,19 @@ make_command(int segments)
 }
 
 bool
-member_reserve_commands(struct engine *engine)
+link_init(struct engine *engine)
 {
+	list_init(&engine->link->answered);
+	list_init(&engine->link->immediate);
+	list_init(&engine->link->recycled);
+	list_init(&engine->link->reserve);
 	for (int i = 0; i < RESERVED_COMMANDS; i++) {
 		struct member_io *mio = make_command(1);
 
 		if (mio == NULL)
 			return false;
 		mio->reserved = true;
-		list_append(&engine->reserved_mios, &mio->node);
+		list_append(&engine->link->reserve, &mio->node);
 	}
 	return true;
 }
@@ -89,7 +93,7 @@ member_io_free(struct member_io *mio)
 {
 	struct engine *engine = mio->member->engine;
 
-	list_prepend(mio->reserved ? &engine->reserved_mios : &engine->free_mios, &mio->node);
+	list_prepend(mio->reserved ? &engine->link->reserve : &engine->link->recycled, &mio->node);
 }
 
 static void
@@ -106,10 +110,10 @@ free_commands(struct list *commands)
 }
 
 void
-member_free_commands(struct engine *engine)
+link_free(struct engine *engine)
 {
-	free_commands(&engine->free_mios);
-	free_commands(&engine->reserved_mios);
+	free_commands(&engine->link->recycled);
+	free_commands(&engine->link->reserve);
 }
 
 static struct member_io *
@@ -134,7 +138,7 @@ describe(struct member_io *mio, struct member *member, enum backend_op op, uint6
 struct member_io *
 member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes, enum io_policy policy)
 {
-	struct list *node = list_take(&member->engine->free_mios);
+	struct list *node = list_take(&member->engine->link->recycled);
 	struct member_io *mio = node != NULL ? list_entry(node, struct member_io, node)
 					     : make_command(FIRST_SEGMENTS);
 
@@ -150,7 +154,7 @@ member_io_create(struct member *member, enum backend_op op, uint64_t offset_byte
 
 	if (mio != NULL)
 		return mio;
-	node = list_take(&member->engine->reserved_mios);
+	node = list_take(&member->engine->link->reserve);
 	assert(node != NULL);	/* there are more of them than such commands at a time */
 	return describe(list_entry(node, struct member_io, node), member, op, offset_bytes, policy);
 }
@@ -185,7 +189,7 @@ io_answered(struct backend_io *io)
 	list_remove(&mio->node);
 	mio->where = MIO_DONE;
 	mio->member->in_flight_count--;
-	list_append(&mio->member->engine->answered, &mio->node);
+	list_append(&mio->member->engine->link->answered, &mio->node);
 }
 
 /* A session lasts as long as an io may take in it (ports/backend.h), if only something else is answered all the time; and two of
@@ -282,7 +286,7 @@ member_io_unsent(struct member_io *mio, int result)
 		member_io_note_unknown_write(mio);	/* an earlier session may have carried it out */
 	mio->io.result = result;
 	mio->where = MIO_DONE;
-	list_append(&engine->immediate, &mio->node);
+	list_append(&engine->link->immediate, &mio->node);
 	if (!MUTANT(UNSENT_UNTOLD))
 		engine->activity++;
 }

@@ -26,7 +26,7 @@ enum io_policy {
  */
 struct member_io {
 	struct backend_io io;
-	struct list node;		/* of the member's lists, or engine->answered */
+	struct list node;		/* of the member's lists, or link.answered */
 	struct member *member;
 	struct iovec *segments;		/* as built: what a repetition starts from */
 	struct iovec *working;		/* the backend's to edit */
@@ -49,11 +49,20 @@ struct member_io {
 	void *owner;
 };
 
+struct link {
+	struct list answered;		/* of member_io.node: backends append here */
+	struct list immediate;		/* commands that complete without being sent */
+	struct list reserve;		/* those that must not fail for want of memory: member_io_create() */
+	struct list recycled;
+	struct row_cache *row_cache;	/* NULL: the level has none */
+};
+
+bool link_init(struct engine *engine);	/* false: no memory */
+void link_free(struct engine *engine);
+
 bool member_usable(const struct member *member);	/* connected and checked */
 void member_note(struct member *member, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-bool member_reserve_commands(struct engine *engine);	/* false: no memory */
-void member_free_commands(struct engine *engine);
 /* NULL: no memory.  For all that can fail with -ENOMEM, or be tried again. */
 struct member_io *member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes,
 				enum io_policy policy);

@@ -1,5 +1,6 @@
 /* row_cache.c - see row_cache.h. */
 #include "row_cache.h"
+#include "link.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,18 +51,18 @@ row_cache_init(struct engine *engine)
 	}
 	for (unsigned int i = 0; i < cache->count; i++)
 		cache->rows[i].memory = cache->memory + i * row_memory_bytes(geometry);
-	engine->row_cache = cache;
+	engine->link->row_cache = cache;
 	return 0;
 }
 
 void
 row_cache_free(struct engine *engine)
 {
-	if (engine->row_cache == NULL)
+	if (engine->link->row_cache == NULL)
 		return;
-	free(engine->row_cache->memory);
-	free(engine->row_cache);
-	engine->row_cache = NULL;
+	free(engine->link->row_cache->memory);
+	free(engine->link->row_cache);
+	engine->link->row_cache = NULL;
 }
 
 static void
@@ -75,7 +76,7 @@ forget(struct row_cache *cache, struct cached_row *cached)
 static struct row_cache *
 current(struct engine *engine)
 {
-	struct row_cache *cache = engine->row_cache;
+	struct row_cache *cache = engine->link->row_cache;
 
 	if (cache == NULL)
 		return NULL;
@@ -188,13 +189,13 @@ row_cache_give_back(struct engine *engine, struct cached_row *cached, bool good)
 {
 	cached->taken = false;
 	if (!good)
-		forget(engine->row_cache, cached);
+		forget(engine->link->row_cache, cached);
 }
 
 void
 row_cache_overwritten(struct engine *engine, const struct backend_io *io)
 {
-	struct row_cache *cache = engine->row_cache;
+	struct row_cache *cache = engine->link->row_cache;
 	uint64_t first, last;
 
 	if (cache == NULL || cache->kept == 0 || (io->op != BACKEND_WRITE && io->op != BACKEND_ZERO) ||

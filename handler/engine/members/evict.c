@@ -383,15 +383,15 @@ keep_epoch(struct engine *engine, uint64_t epoch)
 {
 	const struct engine_port *port = &engine->port;
 
-	if (!geometry_can_split_replaced(&engine->geometry) || engine->epoch_kept >= epoch || MUTANT(EVICTION_UNREMEMBERED))
+	if (!geometry_can_split_replaced(&engine->geometry) || engine->eviction->epoch_kept >= epoch || MUTANT(EVICTION_UNREMEMBERED))
 		return true;
-	if (engine->now_ms < engine->epoch_retry_ms)
+	if (engine->now_ms < engine->eviction->epoch_retry_ms)
 		return false;
 	if (port->record_epoch == NULL || port->record_epoch(port->owner, epoch) == 0) {
-		engine->epoch_kept = epoch;
+		engine->eviction->epoch_kept = epoch;
 		return true;
 	}
-	engine->epoch_retry_ms = engine->now_ms + EPOCH_RETRY_MS;
+	engine->eviction->epoch_retry_ms = engine->now_ms + EPOCH_RETRY_MS;
 	engine_log(engine, LOG_ERR, "the epoch could not be recorded on this gateway");
 	return false;
 }
@@ -456,7 +456,7 @@ evict_cancel(struct member *member)
 	member->stale_set = -1;
 	engine->out &= ~ROLE(member->role);
 	engine->evicting--;
-	engine->kept_record = metadata_commit(engine);
+	engine->eviction->kept_record = metadata_commit(engine);
 }
 
 /* Some superblocks may say that it is out.  A crash makes it that, and its chunks of all that is dirty unknown, until they say what
@@ -465,7 +465,7 @@ evict_cancel(struct member *member)
 static bool
 is_kept_untold(const struct engine *engine)
 {
-	return engine->metadata->durable < engine->kept_record && !MUTANT(KEPT_AT_ONCE);
+	return engine->metadata->durable < engine->eviction->kept_record && !MUTANT(KEPT_AT_ONCE);
 }
 
 bool
@@ -484,9 +484,9 @@ evict_resume(struct member *member)
 static void
 resume_kept(struct engine *engine)
 {
-	if (engine->kept_record == 0 || is_kept_untold(engine))
+	if (engine->eviction->kept_record == 0 || is_kept_untold(engine))
 		return;
-	engine->kept_record = 0;
+	engine->eviction->kept_record = 0;
 	engine->activity++;
 	for_each_member(engine, member)
 		if (member_usable(member))
@@ -569,7 +569,7 @@ finish_eviction(struct member *member)
 		.since_ms = engine->now_ms, .held = !member->went_back, .doubts = engine->intent.doubts,
 		.sure = sure,
 	};
-	engine->spare_wanted_ms = 0;
+	engine->target_state->spare_wanted_ms = 0;
 	engine->by_role[member->role] = NULL;
 	/* What it held of losses on record was taken when it was filled.  That it goes as one that lost nothing says nothing of those. */
 	if (engine->lost != NULL && !MUTANT(HELD_ONCE_MORE))
@@ -630,7 +630,7 @@ suspend(struct engine *engine, uint32_t silent)
 			     __builtin_popcount(silent | engine->out), engine->geometry.members,
 			     engine->geometry.level, geometry_tolerated(&engine->geometry));
 	}
-	engine->evict_not_before_ms = engine->now_ms + engine->options.give_up_ms;
+	engine->eviction->not_before_ms = engine->now_ms + engine->options.give_up_ms;
 	for_each_member(engine, member)
 		if (member->condemned && is_wanted(member))
 			keep(member);
@@ -692,7 +692,7 @@ evict_run(struct engine *engine)
 		return;
 	}
 	resume(engine);
-	if (silent == 0 || engine->now_ms < engine->evict_not_before_ms)
+	if (silent == 0 || engine->now_ms < engine->eviction->not_before_ms)
 		return;
 	for_each_member(engine, member) {
 		if (is_silent(member) && !member->disputed && !has_other_path(member) && !has_grace(member) &&
@@ -724,14 +724,14 @@ evict_deadline(const struct engine *engine)
 		if (member_may_open(member) && member->retry_ms < deadline)
 			deadline = member->retry_ms;
 	}
-	if (engine->evicting > 0 && engine->epoch_retry_ms > engine->now_ms &&
-	    engine->epoch_retry_ms < deadline)
-		deadline = engine->epoch_retry_ms;
+	if (engine->evicting > 0 && engine->eviction->epoch_retry_ms > engine->now_ms &&
+	    engine->eviction->epoch_retry_ms < deadline)
+		deadline = engine->eviction->epoch_retry_ms;
 	if (engine->suspended && !engine->expired &&
 	    engine->suspended_since_ms + engine->options.queue_limit_ms < deadline)
 		deadline = engine->suspended_since_ms + engine->options.queue_limit_ms;
-	if (!engine->suspended && engine->evict_not_before_ms > engine->now_ms &&
-	    engine->evict_not_before_ms < deadline)
-		deadline = engine->evict_not_before_ms;
+	if (!engine->suspended && engine->eviction->not_before_ms > engine->now_ms &&
+	    engine->eviction->not_before_ms < deadline)
+		deadline = engine->eviction->not_before_ms;
 	return deadline;
 }

@@ -20,6 +20,13 @@ void member_handle_answer(struct member_io *mio);
 
 /* --- evict.c --- */
 
+struct eviction {
+	uint64_t kept_record;		/* of the last eviction that was taken back; 0: that is on record */
+	uint64_t not_before_ms;
+	uint64_t epoch_kept;		/* the epoch this gateway has on record */
+	uint64_t epoch_retry_ms;	/* after a failure */
+};
+
 #define EPOCH_STEP 64u	/* of an assembly's epoch, where evictions raise it too: more than can be under way */
 
 void evict_member_silent(struct member *member);		/* its session ended */
@@ -32,6 +39,14 @@ void evict_run(struct engine *engine);
 uint64_t evict_deadline(const struct engine *engine);
 
 /* --- place.c --- */
+
+struct places {
+	uint8_t forgetting;		/* REGION_STALE() of sets that belong to nobody once forget_record is durable */
+	uint64_t forget_record;
+	uint64_t heard_ms;		/* when a superblock was read last that was not known so before */
+	uint64_t epoch_found;		/* that the members had when they were assembled */
+	uint64_t epoch_before;		/* and before this start wrote to any */
+};
 
 void place_examine(struct member *member);	/* a session was opened: who is it? */
 void place_all(struct engine *engine);	/* the volume runs: judge those who answered meanwhile */
@@ -51,6 +66,16 @@ bool place_unchanged(const struct engine *engine, const struct member *member);
 enum member_state place_state(const struct member *member);	/* for status; 0: not known */
 
 /* --- target.c: from begin to done it is engine->target --- */
+
+struct target_state {
+	uint64_t map;			/* generation of the map in which its stale flags are durable */
+	uint64_t epoch;			/* of superblocks that give it the place, or take it back */
+	uint8_t former[16];		/* whose place it takes: what is to be on record if it comes to nothing */
+	uint8_t former_state;
+	int replace_role;		/* an administrator wants it filled anew on replace_slot; -1: no */
+	int replace_slot;
+	uint64_t spare_wanted_ms;	/* when the driver was last asked for a spare; 0: not yet */
+};
 
 void target_begin(struct member *member, int role);
 void target_give_up(struct member *member);	/* nobody chooses it, until an administrator takes it back */

@@ -25,7 +25,7 @@ static int
 free_set(const struct engine *engine)
 {
 	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
-		if (engine->record.tracked[set].state == 0 && !(engine->forgetting & REGION_STALE(set)) &&
+		if (engine->record.tracked[set].state == 0 && !(engine->places->forgetting & REGION_STALE(set)) &&
 		    (engine->target == NULL || engine->target->stale_set != set))
 			return set;
 	return -1;
@@ -70,7 +70,7 @@ place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member
 		.role = (uint8_t)role,
 		.state = state,
 		/* Who is absent when the volume is assembled left under the last one. */
-		.epoch = engine->phase == PHASE_EXAMINE ? engine->epoch_found : engine->record.epoch,
+		.epoch = engine->phase == PHASE_EXAMINE ? engine->places->epoch_found : engine->record.epoch,
 		.write_count = write_count,
 	};
 	memcpy(engine->record.tracked[set].member_uuid, uuid, 16);
@@ -114,8 +114,8 @@ place_forget(struct engine *engine, uint8_t stale)
 		engine->intent.absent &= (uint8_t)~stale;
 	if (MUTANT(FORGET_AT_ONCE))
 		intent_forget(&engine->intent, stale);
-	engine->forgetting |= stale;
-	engine->forget_record = metadata_commit(engine);
+	engine->places->forgetting |= stale;
+	engine->places->forget_record = metadata_commit(engine);
 }
 
 /* It lost what it had acknowledged, and may wait for long to be filled: a gateway that starts anew has not heard it, and goes by these. */
@@ -153,10 +153,10 @@ place_run(struct engine *engine)
 {
 	if (engine->phase == PHASE_RUNNING)
 		record_doubts(engine);
-	if (engine->forgetting == 0 || !metadata_known(engine, engine->forget_record))
+	if (engine->places->forgetting == 0 || !metadata_known(engine, engine->places->forget_record))
 		return;
-	intent_forget(&engine->intent, engine->forgetting);
-	engine->forgetting = 0;
+	intent_forget(&engine->intent, engine->places->forgetting);
+	engine->places->forgetting = 0;
 	engine->activity++;
 }
 
@@ -252,7 +252,7 @@ place_make_room(struct engine *engine, const struct member *member, int role)
 	for (int set = 1; set < LAYOUT_STALE_SETS; set++)
 		if (worth(engine, set, role) < worth(engine, least, role))
 			least = set;
-	if (engine->forgetting == 0)	/* else one is free soon */
+	if (engine->places->forgetting == 0)	/* else one is free soon */
 		give_up(engine, least);
 	return false;
 }
@@ -566,7 +566,7 @@ shows_more(const struct member *member, const struct member *used)
 	const struct taken_as *taken = &used->taken_as;
 
 	if (!used->in_sync || !taken->known || member->presence != PRESENCE_EXAMINED || member->verdict != SUPERBLOCK_OK ||
-	    own->epoch > member->engine->epoch_before || MUTANT(LATE_TWIN_IGNORED))
+	    own->epoch > member->engine->places->epoch_before || MUTANT(LATE_TWIN_IGNORED))
 		return false;
 	if (own->epoch != taken->epoch || own->event != taken->event)
 		return own->epoch != taken->epoch ? own->epoch > taken->epoch : own->event > taken->event;
@@ -724,7 +724,7 @@ is_newer_than_found(const struct member *member)
 	if ((member->presence != PRESENCE_EXAMINED && member->presence != PRESENCE_MISFIT) ||
 	    memcmp(own->volume_uuid, engine->options.volume_uuid, 16) != 0)
 		return false;
-	return own->epoch != engine->epoch_found ? own->epoch > engine->epoch_found : own->event > engine->record.event;
+	return own->epoch != engine->places->epoch_found ? own->epoch > engine->places->epoch_found : own->event > engine->record.event;
 }
 
 static void
@@ -738,7 +738,7 @@ judge_superblock(struct member *member)
 					    &member->superblock, &reason);
 	member->copy_lost = lost_a_copy(member);
 	if (!heard || member->superblock.write_count != known)
-		member->engine->heard_ms = member->engine->now_ms;
+		member->engine->places->heard_ms = member->engine->now_ms;
 	if (member->verdict != SUPERBLOCK_OK && member->examine_refused) {
 		/* That may pass, and says nothing of what stands there. */
 		member_note(member, "its superblocks can't be read");

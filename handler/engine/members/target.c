@@ -125,7 +125,7 @@ target_begin(struct member *member, int role)
 		place_disbelieve(engine, role);	/* durable before it is on record */
 	marks_all(engine);
 	lost_io_all(engine);
-	engine->target_map = marks_commit(engine);
+	engine->target_state->map = marks_commit(engine);
 	enter(engine, TARGET_MARKING);
 	engine_event(engine, EVENT_REBUILD_STARTED, LOG_NOTICE, member,
 		     "member %s is being filled as role %d: %u of %u regions to copy",
@@ -178,13 +178,13 @@ withdraw(struct engine *engine)
 	struct member *member = engine->target;
 	struct member *former = engine->by_role[member->role];
 
-	memcpy(engine->record.member_uuids[member->role], engine->target_former, 16);
-	engine->record.member_states[member->role] = engine->target_former_state;
+	memcpy(engine->record.member_uuids[member->role], engine->target_state->former, 16);
+	engine->record.member_states[member->role] = engine->target_state->former_state;
 	if (former != NULL)
 		keep_former(former);
 	member->evicting = true;
 	member->condemned = true;	/* it stays away until then */
-	engine->target_epoch = evict_raise_epoch(engine);
+	engine->target_state->epoch = evict_raise_epoch(engine);
 	enter(engine, TARGET_WITHDRAWING);
 	member_close(member);
 }
@@ -208,8 +208,8 @@ target_give_up(struct member *member)
 	struct engine *engine = member->engine;
 
 	member->excluded = true;
-	if (engine->replace_role >= 0 && engine->replace_slot == member->slot && !MUTANT(CHOSEN_FOR_EVER))
-		engine->replace_role = -1;
+	if (engine->target_state->replace_role >= 0 && engine->target_state->replace_slot == member->slot && !MUTANT(CHOSEN_FOR_EVER))
+		engine->target_state->replace_role = -1;
 }
 
 static void
@@ -295,7 +295,7 @@ take_place(struct engine *engine)
 	struct member *former = engine->by_role[role];
 
 	/* Until now the former holder might have come back with what it held of lost rows. */
-	if (memcmp(engine->target_former, member->uuid, 16) != 0)
+	if (memcmp(engine->target_state->former, member->uuid, 16) != 0)
 		lost_unhold(engine->lost, (uint8_t)role);
 	intent_target_done(&engine->intent);
 	engine->target = NULL;
@@ -317,8 +317,8 @@ take_place(struct engine *engine)
 	member->cached |= former != NULL && (former->cached || former->doubted);
 	engine->missing &= ~ROLE(role);
 	engine->out &= ~ROLE(role);
-	if (engine->replace_role == role)
-		engine->replace_role = -1;
+	if (engine->target_state->replace_role == role)
+		engine->target_state->replace_role = -1;
 	disown_others(engine, member);
 	place_forget(engine, untrack_place(engine, role));
 	enter(engine, TARGET_NONE);
@@ -352,11 +352,11 @@ target_complete(struct engine *engine)
 	struct member *member = engine->target;
 	const int role = member->role;
 
-	memcpy(engine->target_former, engine->record.member_uuids[role], 16);
-	engine->target_former_state = engine->record.member_states[role];
+	memcpy(engine->target_state->former, engine->record.member_uuids[role], 16);
+	engine->target_state->former_state = engine->record.member_states[role];
 	memcpy(engine->record.member_uuids[role], member->uuid, 16);
 	engine->record.member_states[role] = MEMBER_IN_SYNC;
-	engine->target_epoch = evict_raise_epoch(engine);
+	engine->target_state->epoch = evict_raise_epoch(engine);
 	engine->metadata->target_record = metadata_commit(engine);
 	engine->evicting++;
 	intent_target_single(&engine->intent);	/* it must not lose rows again on its way in */
@@ -387,7 +387,7 @@ void
 target_settle(struct engine *engine)
 {
 	if (!target_changing(engine) ||
-	    !evict_on_record(engine, engine->metadata->target_record, engine->target_epoch))
+	    !evict_on_record(engine, engine->metadata->target_record, engine->target_state->epoch))
 		return;
 	if (engine->target_phase == TARGET_TAKING)
 		take_place(engine);
@@ -403,7 +403,7 @@ target_run(struct engine *engine)
 	if (engine->target == NULL)
 		return;
 	if (engine->target_phase == TARGET_MARKING &&
-	    ((engine->marks->durable >= engine->target_map && lost_io_idle(engine)) || MUTANT(TARGET_MARKS_UNAWAITED))) {
+	    ((engine->marks->durable >= engine->target_state->map && lost_io_idle(engine)) || MUTANT(TARGET_MARKS_UNAWAITED))) {
 		place_record_target(engine);
 		engine->metadata->target_record = metadata_commit(engine);
 		enter(engine, TARGET_FILLING);

@@ -266,9 +266,9 @@ static void
 ask_for_spare(struct engine *engine)
 {
 	if (engine->port.want_spare == NULL ||
-	    (engine->spare_wanted_ms != 0 && engine->now_ms - engine->spare_wanted_ms < ASK_AGAIN_MS))
+	    (engine->target_state->spare_wanted_ms != 0 && engine->now_ms - engine->target_state->spare_wanted_ms < ASK_AGAIN_MS))
 		return;
-	engine->spare_wanted_ms = engine->now_ms;
+	engine->target_state->spare_wanted_ms = engine->now_ms;
 	engine->port.want_spare(engine->port.owner,
 				layout_end_bytes(engine->record.areas), engine->geometry.block_bytes);
 }
@@ -278,9 +278,9 @@ choose(struct engine *engine, int *role)
 {
 	struct member *member;
 
-	*role = engine->replace_role;
-	if (*role >= 0 && ready(&engine->members[engine->replace_slot])) {
-		struct member *chosen = &engine->members[engine->replace_slot];
+	*role = engine->target_state->replace_role;
+	if (*role >= 0 && ready(&engine->members[engine->target_state->replace_slot])) {
+		struct member *chosen = &engine->members[engine->target_state->replace_slot];
 
 		if (chosen->standing == STANDING_SPARE ? fits(engine, chosen) && !place_is_another(chosen)
 						       : chosen->standing != STANDING_UNKNOWN &&
@@ -288,7 +288,7 @@ choose(struct engine *engine, int *role)
 							 chosen->stale_set >= 0 && chosen->role == *role)
 			return chosen;
 		/* Its mark is gone since it was chosen, so nobody gave it away any more. */
-		engine->replace_role = -1;
+		engine->target_state->replace_role = -1;
 		engine_log(engine, LOG_ERR, "%s is no spare any more: it does not replace role %d",
 			   chosen->backend->label, *role);
 	}
@@ -376,7 +376,7 @@ patience_deadline(const struct engine *engine)
 		if (!(engine->missing & ROLE(role)))
 			continue;
 		if (at <= engine->now_ms)
-			at = engine->spare_wanted_ms + ASK_AGAIN_MS;
+			at = engine->target_state->spare_wanted_ms + ASK_AGAIN_MS;
 		if (at > engine->now_ms && at < deadline)
 			deadline = at;
 	}
