@@ -7,6 +7,7 @@
  */
 #include "sim.h"
 
+#include "engine/io/io.h"
 #include "engine/life/life.h"
 #include "engine/members/internal.h"
 #include "engine/work/work.h"
@@ -36,7 +37,7 @@ engine_is_done(struct engine *engine, uint64_t now_ms)
 {
 	const uint64_t done = engine->activity;
 
-	if (engine->plug.held > 0)
+	if (engine->io->plug.held > 0)
 		return true;
 	engine_run(engine, now_ms);
 	return engine->activity == done;

@@ -28,31 +28,6 @@
 #define OP_ROWS_MAX 32			/* rows of one operation */
 #define OP_BYTES_MAX (4u << 20)		/* of one operation, if it has more than one row */
 
-/* Writes in sequence that wait for the rest of their row (plug.c). */
-#define PLUG_STREAMS 64
-
-struct stream {
-	uint64_t end_bytes;	/* where the next write of it begins */
-	uint64_t run_bytes;	/* how long it is */
-	bool deep;		/* its last write came before the one before had ended: so more may come, whatever becomes of it */
-	uint64_t used_at;	/* plug.clock then; 0: none */
-};
-
-struct plug {
-	struct stream streams[PLUG_STREAMS];
-	uint64_t clock;		/* of writes that arrived */
-	struct list ops;	/* write_op that are held */
-	unsigned int held;
-	uint32_t write_us;	/* how long writes take from their start: a moving mean */
-	uint32_t gap_ms;	/* how long to wait for what comes next when nothing is under way */
-};
-
-struct throttle {
-	uint64_t rate_min, rate_max;	/* bytes of each member a second */
-	int64_t budget_bytes;
-	uint64_t filled_ms;
-};
-
 /* A role nobody is in sync for. */
 struct absence {
 	uint64_t since_ms;
@@ -121,6 +96,8 @@ struct flush;
 struct eviction;
 struct places;
 struct target_state;
+struct work;
+struct io;
 
 struct engine {
 	struct engine_options options;
@@ -176,44 +153,20 @@ struct engine {
 	uint64_t loss_epoch, loss_event;	/* of the newest superblocks that this start has asked for it */
 
 	/* requests and operations */
-	struct engine_request *admission_head, **admission_tail;
 	struct engine_request *several;	/* writes and zeros of several pieces that have not ended */
-	struct engine_request *behind_head, **behind_tail;	/* those that wait for one of them, in order */
-	bool behind_look;		/* one of them has ended since they were looked at */
-	struct list alive;		/* of engine_request.alive: the oldest first */
-	struct list zeros_alive;	/* of piece.alive, which have their time each for itself: the oldest first */
-	struct engine_request *unaged;	/* the first of those submitted since the last run, or NULL */
 	struct list claimants;		/* operations of requests that wait for their rows */
 	struct list ready;		/* operations whose claims are granted */
-	uint64_t judge_ms;		/* when members' speeds are compared next */
-	struct list reads;		/* of read_op, those whose commands are under way */
 	struct list buffer_waiters;	/* operations that wait for room in the arena, in order */
-	struct engine_request *finished_head, **finished_tail;
-	struct engine_request *zeros_head, **zeros_tail;	/* ranges of zeros that are not yet cut to their end */
-	unsigned int zero_pieces;	/* of such, that are under way */
-	unsigned int zero_pieces_max;	/* this many at once, and each this long on a member: as members are quick with them */
-	uint64_t zero_bytes_max;
-	uint64_t zero_progress_ms;	/* when a piece of such was last done */
 	uint64_t requests_active;
 	unsigned int ops;
-	unsigned int writes;		/* of them, write_op */
-	struct plug plug;
 	struct row_table *rows;
 	struct arena arena;
 
 	/* background work */
-	struct resync *resync;
-	struct rebuild *rebuild;
-	struct scrub *scrub;
-	struct repair *repair;
-	struct throttle throttle;
 	uint64_t last_request_ms;	/* when a request was last active */
 
 
 	/* recycled memory */
-	struct list free_reads, free_writes, free_zeros, free_compares;
-	struct piece *free_pieces;
-	struct list free_flushes;
 	struct iovec *scratch;		/* of the function that runs; see scratch_reserve */
 	int scratch_capacity;
 
@@ -234,6 +187,8 @@ struct engine {
 	struct eviction *eviction;	/* members.h, as the next */
 	struct places *places;
 	struct target_state *target_state;
+	struct work *work;
+	struct io *io;
 
 	/* figures */
 	uint64_t stamp_ns;		/* when the clock was looked at last; never 0 */

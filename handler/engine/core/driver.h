@@ -56,7 +56,7 @@ struct engine_request {
 
 	/* The engine's while it has the request. */
 	struct engine_request *next;
-	struct list alive;	/* of engine->alive: all, in order of since_ms, but long ranges of zeros */
+	struct list alive;	/* of engine->io->alive: all, in order of since_ms, but long ranges of zeros */
 	uint64_t since_ms;	/* it has its time from then on; 0: not looked at yet */
 	uint32_t pieces, pieces_left;
 	uint32_t doubts, cache_losses;	/* the engine's, when it was begun; cache_losses stays: when it ended */

@@ -55,7 +55,7 @@ behind_ended(struct engine *engine, struct engine_request *request)
 	request->several_link = NULL;
 	free(request->overwritten);
 	request->overwritten = NULL;
-	engine->behind_look = engine->behind_head != NULL;
+	engine->io->behind.look = engine->io->behind.head != NULL;
 }
 
 static bool
@@ -82,7 +82,7 @@ must_wait(const struct engine *engine, const struct engine_request *request)
 	for (other = engine->several; other != NULL; other = other->several_next)
 		if (!zero_is_long(other) && !other->claimed && overlaps(other, other->length_bytes, request))
 			return true;
-	for (other = engine->behind_head; other != NULL && other != request; other = other->next)
+	for (other = engine->io->behind.head; other != NULL && other != request; other = other->next)
 		if (overlaps(other, other->length_bytes, request))
 			return true;
 	return false;
@@ -181,29 +181,29 @@ behind_waits(struct engine *engine, struct engine_request *request)
 		return false;
 	}
 	request->next = NULL;
-	*engine->behind_tail = request;
-	engine->behind_tail = &request->next;
+	*engine->io->behind.tail = request;
+	engine->io->behind.tail = &request->next;
 	return true;
 }
 
 struct engine_request *
 behind_next(struct engine *engine)
 {
-	struct engine_request **link = &engine->behind_head;
+	struct engine_request **link = &engine->io->behind.head;
 	struct engine_request *request;
 
-	while (engine->behind_look && (request = *link) != NULL) {
+	while (engine->io->behind.look && (request = *link) != NULL) {
 		if (must_wait(engine, request)) {
 			link = &request->next;
 			continue;
 		}
 		*link = request->next;
 		if (*link == NULL)
-			engine->behind_tail = link;
+			engine->io->behind.tail = link;
 		note_overtaken(engine, request);
 		return request;
 	}
-	engine->behind_look = false;
+	engine->io->behind.look = false;
 	return NULL;
 }
 
@@ -211,8 +211,8 @@ behind_next(struct engine *engine)
 void
 behind_overdue(struct engine *engine)
 {
-	struct engine_request **link = &engine->behind_head;
-	struct engine_request **into = &engine->admission_head;
+	struct engine_request **link = &engine->io->behind.head;
+	struct engine_request **into = &engine->io->admission_head;
 	struct engine_request *request;
 
 	while ((request = *link) != NULL) {
@@ -224,20 +224,20 @@ behind_overdue(struct engine *engine)
 		request->next = *into;
 		*into = request;
 		if (request->next == NULL)
-			engine->admission_tail = &request->next;
+			engine->io->admission_tail = &request->next;
 		into = &request->next;
-		engine->behind_look = true;
+		engine->io->behind.look = true;
 		engine->activity++;
 	}
-	engine->behind_tail = link;
+	engine->io->behind.tail = link;
 }
 
 void
 behind_refuse(struct engine *engine)
 {
-	*engine->admission_tail = engine->behind_head;
-	if (engine->behind_head != NULL)
-		engine->admission_tail = engine->behind_tail;
-	engine->behind_head = NULL;
-	engine->behind_tail = &engine->behind_head;
+	*engine->io->admission_tail = engine->io->behind.head;
+	if (engine->io->behind.head != NULL)
+		engine->io->admission_tail = engine->io->behind.tail;
+	engine->io->behind.head = NULL;
+	engine->io->behind.tail = &engine->io->behind.head;
 }

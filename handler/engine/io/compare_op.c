@@ -43,7 +43,7 @@ compare_end(struct compare_op *op, int result)
 	struct engine *engine = op->op.engine;
 
 	release_rows(op);
-	list_prepend(&engine->free_compares, &op->op.node);
+	list_prepend(&engine->io->free_compares, &op->op.node);
 	op_gone(engine);
 	piece_finish(engine, op->piece, result);
 }
@@ -213,7 +213,7 @@ bool
 compare_op_create(struct engine *engine, struct piece *piece)
 {
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
-	struct list *node = list_take(&engine->free_compares);
+	struct list *node = list_take(&engine->io->free_compares);
 	struct compare_op *op = node != NULL ? (struct compare_op *)list_entry(node, struct op, node)
 					     : calloc(1, sizeof(*op));
 
@@ -222,7 +222,7 @@ compare_op_create(struct engine *engine, struct piece *piece)
 	if (op == NULL)
 		return false;
 	if (!piece_reserve_rows(engine, piece)) {
-		list_prepend(&engine->free_compares, &op->op.node);
+		list_prepend(&engine->io->free_compares, &op->op.node);
 		return false;
 	}
 	op->op = (struct op){
@@ -246,7 +246,7 @@ compare_ops_free(struct engine *engine)
 {
 	struct list *node;
 
-	while ((node = list_take(&engine->free_compares)) != NULL) {
+	while ((node = list_take(&engine->io->free_compares)) != NULL) {
 		struct compare_op *op = (struct compare_op *)list_entry(node, struct op, node);
 
 		free(op->new_data);

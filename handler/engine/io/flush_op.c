@@ -18,7 +18,7 @@ request_flushed(struct flush_waiter *waiter, int result)
 
 	TRACE_PIECE(engine, flush__end, op->piece);
 	figures_step(engine, STEP_FLUSH, op->piece->since_ns, 1);
-	list_prepend(&engine->free_flushes, &waiter->node);
+	list_prepend(&engine->io->free_flushes, &waiter->node);
 	op_gone(engine);
 	piece_finish(engine, op->piece, result);
 }
@@ -26,7 +26,7 @@ request_flushed(struct flush_waiter *waiter, int result)
 bool
 flush_op_create(struct engine *engine, struct piece *piece)
 {
-	struct list *node = list_take(&engine->free_flushes);
+	struct list *node = list_take(&engine->io->free_flushes);
 	struct flush_op *op = node != NULL ? (struct flush_op *)list_entry(node, struct flush_waiter, node)
 					   : calloc(1, sizeof(*op));
 
@@ -51,6 +51,6 @@ flush_ops_free(struct engine *engine)
 {
 	struct list *node;
 
-	while ((node = list_take(&engine->free_flushes)) != NULL)
+	while ((node = list_take(&engine->io->free_flushes)) != NULL)
 		free(list_entry(node, struct flush_waiter, node));
 }

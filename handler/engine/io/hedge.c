@@ -136,7 +136,7 @@ read_op_overdue(struct engine *engine)
 {
 	struct list *next;
 
-	for (struct list *node = engine->reads.next; node != &engine->reads; node = next) {
+	for (struct list *node = engine->io->reads.next; node != &engine->io->reads; node = next) {
 		struct read_op *op = list_entry(node, struct read_op, waiting);
 		struct member *nobody;
 
@@ -212,11 +212,11 @@ read_op_hedge(struct engine *engine)
 
 	if (engine->geometry.redundancy == 0 || engine->phase < PHASE_RUNNING || engine->fenced)
 		return;
-	if (engine->now_ms >= engine->judge_ms) {
-		engine->judge_ms = engine->now_ms + 250;
+	if (engine->now_ms >= engine->io->judge_ms) {
+		engine->io->judge_ms = engine->now_ms + 250;
 		judge_speed(engine);
 	}
-	for (node = engine->reads.next; node != &engine->reads; node = next) {
+	for (node = engine->io->reads.next; node != &engine->io->reads; node = next) {
 		struct read_op *op = list_entry(node, struct read_op, waiting);
 
 		next = node->next;
@@ -227,7 +227,7 @@ read_op_hedge(struct engine *engine)
 		} else if (!others_are_quicker(op) || !hedge(op)) {
 			op->look_ms = engine->now_ms + limit;
 			list_remove(node);
-			list_append(&engine->reads, node);
+			list_append(&engine->io->reads, node);
 		}
 	}
 	engine->hedge_silent = false;
@@ -237,7 +237,7 @@ uint64_t
 read_op_deadline(const struct engine *engine)
 {
 	if (engine->options.hedge_ms == 0 || engine->geometry.redundancy == 0 || engine->fenced ||
-	    list_empty(&engine->reads))
+	    list_empty(&engine->io->reads))
 		return UINT64_MAX;
-	return list_entry(engine->reads.next, struct read_op, waiting)->look_ms;
+	return list_entry(engine->io->reads.next, struct read_op, waiting)->look_ms;
 }

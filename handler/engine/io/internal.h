@@ -15,7 +15,7 @@ struct piece {
 	uint64_t end_bytes;
 	uint64_t since_ms;
 	uint64_t since_ns;		/* for figures: it waits for its rows */
-	struct list alive;		/* of engine->zeros_alive, if it is of a long range of zeros */
+	struct list alive;		/* of engine->io->zeros_alive, if it is of a long range of zeros */
 };
 
 struct piece *piece_create(struct engine *engine, struct engine_request *request, uint64_t begin_bytes,
@@ -33,6 +33,13 @@ void request_let_go(struct engine *engine, struct engine_request *request);	/* n
 
 /* --- operations; false: no memory --- */
 
+/* Those that are recycled. */
+void read_ops_free(struct engine *engine);
+void write_ops_free(struct engine *engine);
+void zero_ops_free(struct engine *engine);
+void compare_ops_free(struct engine *engine);
+void flush_ops_free(struct engine *engine);
+
 bool read_op_create(struct engine *engine, struct piece *piece);
 bool write_op_create(struct engine *engine, struct piece *piece);
 bool write_op_merge(struct engine *engine, struct piece *piece);	/* true: it joined a waiting write */
@@ -41,6 +48,7 @@ bool flush_op_create(struct engine *engine, struct piece *piece);
 
 void read_op_overdue(struct engine *engine);	/* reads that wait too long for anybody */
 
+void zero_ops_init(struct engine *engine);
 /* A short range is cut at once, a long one as zero_run() finds room. */
 void zero_begin(struct engine *engine, struct engine_request *request);
 bool zero_is_long(const struct engine_request *request);	/* it ends by progress */

@@ -8,12 +8,12 @@
 void
 overdue_age(struct engine *engine)
 {
-	for (struct engine_request *request = engine->unaged; request != NULL; request = request->next) {
+	for (struct engine_request *request = engine->io->unaged; request != NULL; request = request->next) {
 		request->since_ms = engine->now_ms > 0 ? engine->now_ms : 1;
 		if (!zero_is_long(request))
-			list_append(&engine->alive, &request->alive);
+			list_append(&engine->io->alive, &request->alive);
 	}
-	engine->unaged = NULL;
+	engine->io->unaged = NULL;
 }
 
 static void
@@ -43,12 +43,12 @@ fail_operations(struct engine *engine, struct list *waiting)
 static bool
 is_anything_late(const struct engine *engine)
 {
-	const struct list *request = engine->alive.next, *piece = engine->zeros_alive.next;
+	const struct list *request = engine->io->alive.next, *piece = engine->io->zeros_alive.next;
 
-	if (request != &engine->alive &&
+	if (request != &engine->io->alive &&
 	    overdue_since(engine, list_entry(request, struct engine_request, alive)->since_ms))
 		return true;
-	return piece != &engine->zeros_alive && !MUTANT(LONG_RANGES_LATE) &&
+	return piece != &engine->io->zeros_alive && !MUTANT(LONG_RANGES_LATE) &&
 	       overdue_since(engine, list_entry(piece, struct piece, alive)->since_ms);
 }
 
@@ -72,7 +72,7 @@ overdue_run(struct engine *engine)
 static uint64_t
 pieces_deadline(const struct engine *engine)
 {
-	for (const struct list *node = engine->zeros_alive.next; node != &engine->zeros_alive; node = node->next) {
+	for (const struct list *node = engine->io->zeros_alive.next; node != &engine->io->zeros_alive; node = node->next) {
 		uint64_t at = overdue_at(engine, list_entry(node, struct piece, alive)->since_ms);
 
 		if (at != UINT64_MAX)
@@ -87,7 +87,7 @@ overdue_deadline(const struct engine *engine)
 {
 	const uint64_t piece_at = pieces_deadline(engine);
 
-	for (const struct list *node = engine->alive.next; node != &engine->alive; node = node->next) {
+	for (const struct list *node = engine->io->alive.next; node != &engine->io->alive; node = node->next) {
 		uint64_t at = overdue_at(engine, list_entry(node, struct engine_request, alive)->since_ms);
 
 		if (at != UINT64_MAX)

@@ -61,7 +61,7 @@ predecessor(struct engine *engine, uint64_t begin_bytes)
 void
 plug_note(struct engine *engine, const struct engine_request *request)
 {
-	struct plug *plug = &engine->plug;
+	struct plug *plug = &engine->io->plug;
 	struct stream *oldest = &plug->streams[0];
 	const struct write_op *before;
 
@@ -102,7 +102,7 @@ bool
 plug_in_stream(const struct write_op *op)
 {
 	for (int i = 0; i < PLUG_STREAMS; i++)
-		if (has_part(&op->op.engine->plug.streams[i], op))
+		if (has_part(&op->op.engine->io->plug.streams[i], op))
 			return true;
 	return false;
 }
@@ -111,7 +111,7 @@ static bool
 is_end_of_stream(const struct write_op *op)
 {
 	for (int i = 0; i < PLUG_STREAMS; i++) {
-		const struct stream *stream = &op->op.engine->plug.streams[i];
+		const struct stream *stream = &op->op.engine->io->plug.streams[i];
 
 		if (stream->end_bytes == op->end_bytes && has_part(stream, op))
 			return stream->deep;
@@ -129,7 +129,7 @@ is_complete(const struct write_op *op)
 static bool
 others_write(const struct engine *engine)
 {
-	return engine->writes > engine->plug.held;
+	return engine->io->writes > engine->io->plug.held;
 }
 
 /* More rows may join it, and members are busy until then. */
@@ -138,7 +138,7 @@ wants_more_rows(const struct write_op *op)
 {
 	const struct engine *engine = op->op.engine;
 	const uint64_t rows = write_last_row(op) - write_first_row(op) + 1;
-	const unsigned int others = engine->writes - engine->plug.held - !op->was_held;
+	const unsigned int others = engine->io->writes - engine->io->plug.held - !op->was_held;
 
 	return !op->was_batched && others >= BATCH_WRITES &&
 	       rows * engine->geometry.chunk_bytes < BATCH_BYTES;
@@ -186,16 +186,16 @@ plug_hold(struct write_op *op)
 	op->held_complete = is_complete(op);
 	op->held_ms = engine->now_ms;
 	op->alone_ms = 0;
-	engine->plug.held++;
+	engine->io->plug.held++;
 	engine->activity++;	/* plug_run() has to see it */
-	list_append(&engine->plug.ops, &op->op.node);
+	list_append(&engine->io->plug.ops, &op->op.node);
 }
 
 /* A part of what a write takes: where members are far away, waiting for more rows must not cost what it saves. */
 static uint32_t
 batch_ms_max(const struct engine *engine)
 {
-	const uint32_t part = engine->plug.write_us / 8000;
+	const uint32_t part = engine->io->plug.write_us / 8000;
 
 	return part < 1 ? 1 : part > HELD_MS_MAX ? HELD_MS_MAX : part;
 }
@@ -203,7 +203,7 @@ batch_ms_max(const struct engine *engine)
 void
 plug_took(struct engine *engine, uint64_t milliseconds)
 {
-	struct plug *plug = &engine->plug;
+	struct plug *plug = &engine->io->plug;
 
 	plug->write_us = (uint32_t)((7 * (uint64_t)plug->write_us + 1000 * (milliseconds < 10000 ? milliseconds : 10000)) / 8);
 }
@@ -218,7 +218,7 @@ must_go(struct write_op *op)
 		if (!in_trouble && wants_more_rows(op) && engine->now_ms - op->held_ms < batch_ms_max(engine))
 			return false;
 		if (!op->held_complete)
-			learn(&engine->plug, true);
+			learn(&engine->io->plug, true);
 		op->was_held = false;	/* what came beyond the row may have to wait in its turn */
 		op->was_batched = true;
 		return true;
@@ -231,9 +231,9 @@ must_go(struct write_op *op)
 	}
 	if (op->alone_ms == 0)
 		op->alone_ms = engine->now_ms;
-	if (engine->now_ms - op->alone_ms < engine->plug.gap_ms)
+	if (engine->now_ms - op->alone_ms < engine->io->plug.gap_ms)
 		return false;
-	learn(&engine->plug, false);
+	learn(&engine->io->plug, false);
 	return true;
 }
 
@@ -242,14 +242,14 @@ plug_run(struct engine *engine)
 {
 	struct list *next;
 
-	for (struct list *node = engine->plug.ops.next; node != &engine->plug.ops; node = next) {
+	for (struct list *node = engine->io->plug.ops.next; node != &engine->io->plug.ops; node = next) {
 		struct write_op *op = (struct write_op *)list_entry(node, struct op, node);
 
 		next = node->next;
 		if (!must_go(op))
 			continue;
 		list_remove(node);
-		engine->plug.held--;
+		engine->io->plug.held--;
 		op_ready(&op->op);
 	}
 }
@@ -259,12 +259,12 @@ plug_deadline(const struct engine *engine)
 {
 	uint64_t deadline = UINT64_MAX;
 
-	for (struct list *node = engine->plug.ops.next; node != &engine->plug.ops; node = node->next) {
+	for (struct list *node = engine->io->plug.ops.next; node != &engine->io->plug.ops; node = node->next) {
 		const struct write_op *op = (const struct write_op *)list_entry(node, struct op, node);
 		uint64_t end = op->held_ms + (is_complete(op) ? batch_ms_max(engine) : HELD_MS_MAX);
 
-		if (!is_complete(op) && op->alone_ms != 0 && op->alone_ms + engine->plug.gap_ms < end)
-			end = op->alone_ms + engine->plug.gap_ms;
+		if (!is_complete(op) && op->alone_ms != 0 && op->alone_ms + engine->io->plug.gap_ms < end)
+			end = op->alone_ms + engine->io->plug.gap_ms;
 		deadline = end < deadline ? end : deadline;
 	}
 	return deadline;

@@ -163,7 +163,7 @@ read_op_end(struct read_op *op, int result)
 	release_claims(op);
 	if (op->buffer != NULL)
 		arena_release(&engine->arena, op->buffer, op->buffer_bytes);
-	list_prepend(&engine->free_reads, &op->op.node);
+	list_prepend(&engine->io->free_reads, &op->op.node);
 	op_gone(engine);
 	piece_finish(engine, piece, result);
 }
@@ -650,7 +650,7 @@ read_issue(struct read_op *op)
 	op->issued_ns = engine->stamp_ns;
 	op->look_ms = engine->now_ms + engine->options.hedge_ms;
 	op->doubts = engine->intent.doubts;
-	list_append(&engine->reads, &op->waiting);
+	list_append(&engine->io->reads, &op->waiting);
 	op->pending = 1;	/* this function */
 	while (at < op->piece->end_bytes) {
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
@@ -710,14 +710,14 @@ bool
 read_op_create(struct engine *engine, struct piece *piece)
 {
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
-	struct list *node = list_take(&engine->free_reads);
+	struct list *node = list_take(&engine->io->free_reads);
 	struct read_op *op = node != NULL ? (struct read_op *)list_entry(node, struct op, node)
 					  : calloc(1, sizeof(*op));
 
 	if (op == NULL)
 		return false;
 	if (!piece_reserve_rows(engine, piece)) {
-		list_prepend(&engine->free_reads, &op->op.node);
+		list_prepend(&engine->io->free_reads, &op->op.node);
 		return false;
 	}
 	list_init(&op->op.node);
@@ -752,6 +752,6 @@ read_ops_free(struct engine *engine)
 {
 	struct list *node;
 
-	while ((node = list_take(&engine->free_reads)) != NULL)
+	while ((node = list_take(&engine->io->free_reads)) != NULL)
 		free(list_entry(node, struct op, node));
 }

@@ -33,7 +33,7 @@ struct read_op {
 	uint64_t again_ns, issued_ns;	/* for figures */
 	uint64_t look_ms;	/* whether it waits too long is looked at then */
 	uint32_t doubts;		/* intent.doubts then: what is suspect since is not made from parity */
-	struct list waiting;		/* in engine->reads */
+	struct list waiting;		/* in engine->io->reads */
 	int error;
 	int rebuilt_count;
 	uint8_t *buffer;

@@ -17,8 +17,8 @@ request_finish(struct engine *engine, struct engine_request *request)
 	request->next = NULL;
 	request->cache_losses = engine->cache_losses;
 	request->finished_ns = engine->stamp_ns;
-	*engine->finished_tail = request;
-	engine->finished_tail = &request->next;
+	*engine->io->finished_tail = request;
+	engine->io->finished_tail = &request->next;
 	engine->activity++;
 }
 
@@ -26,10 +26,10 @@ struct piece *
 piece_create(struct engine *engine, struct engine_request *request, uint64_t begin_bytes,
 	     uint64_t end_bytes)
 {
-	struct piece *piece = engine->free_pieces;
+	struct piece *piece = engine->io->free_pieces;
 
 	if (piece != NULL)
-		engine->free_pieces = piece->next;
+		engine->io->free_pieces = piece->next;
 	else if ((piece = malloc(sizeof(*piece))) == NULL)
 		return NULL;
 	*piece = (struct piece){
@@ -42,7 +42,7 @@ piece_create(struct engine *engine, struct engine_request *request, uint64_t beg
 	};
 	list_init(&piece->alive);
 	if (zero_is_long(request))
-		list_append(&engine->zeros_alive, &piece->alive);
+		list_append(&engine->io->zeros_alive, &piece->alive);
 	TRACE_PIECE(engine, wait__begin, piece);
 	return piece;
 }
@@ -62,8 +62,8 @@ piece_finish(struct engine *engine, struct piece *piece, int result)
 	struct engine_request *request = piece->request;
 
 	list_remove(&piece->alive);
-	piece->next = engine->free_pieces;
-	engine->free_pieces = piece;
+	piece->next = engine->io->free_pieces;
+	engine->io->free_pieces = piece;
 	if (result != 0 && request->first_error == 0)
 		request->first_error = result;
 	if (request->op == REQUEST_ZERO)
@@ -77,17 +77,6 @@ piece_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns
 	TRACE_PIECE(engine, wait__end, piece);
 	if (!piece->request->claimed)	/* else whom it works for has waited */
 		figures_step(engine, STEP_WAIT, piece->since_ns > again_ns ? piece->since_ns : again_ns, 1);
-}
-
-void
-pieces_free(struct engine *engine)
-{
-	while (engine->free_pieces != NULL) {
-		struct piece *piece = engine->free_pieces;
-
-		engine->free_pieces = piece->next;
-		free(piece);
-	}
 }
 
 /* Only its own rows count: beside writes elsewhere that fail one after the other it would never end. */
@@ -264,14 +253,52 @@ request_start_ready(struct engine *engine)
 void
 request_deliver(struct engine *engine)
 {
-	while (engine->finished_head != NULL) {
-		struct engine_request *request = engine->finished_head;
+	while (engine->io->finished_head != NULL) {
+		struct engine_request *request = engine->io->finished_head;
 
-		engine->finished_head = request->next;
-		if (engine->finished_head == NULL)
-			engine->finished_tail = &engine->finished_head;
+		engine->io->finished_head = request->next;
+		if (engine->io->finished_head == NULL)
+			engine->io->finished_tail = &engine->io->finished_head;
 		engine->activity++;
 		figures_deliver(engine, request);
 	}
 	figures_delivered(engine);
+}
+
+/* --- the room's memory --- */
+
+void
+io_init(struct engine *engine)
+{
+	struct io *io = engine->io;
+
+	io->admission_tail = &io->admission_head;
+	io->behind.tail = &io->behind.head;
+	io->finished_tail = &io->finished_head;
+	list_init(&io->alive);
+	list_init(&io->zeros_alive);
+	list_init(&io->reads);
+	list_init(&io->plug.ops);
+	list_init(&io->free_reads);
+	list_init(&io->free_writes);
+	list_init(&io->free_zeros);
+	list_init(&io->free_compares);
+	list_init(&io->free_flushes);
+	zero_ops_init(engine);
+}
+
+void
+io_free(struct engine *engine)
+{
+	while (engine->io->free_pieces != NULL) {
+		struct piece *piece = engine->io->free_pieces;
+
+		engine->io->free_pieces = piece->next;
+		free(piece);
+	}
+	read_ops_free(engine);
+	write_ops_free(engine);
+	zero_ops_free(engine);
+	compare_ops_free(engine);
+	flush_ops_free(engine);
 }

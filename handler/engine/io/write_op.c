@@ -66,8 +66,8 @@ write_free(struct write_op *op)
 
 	release_rows(op);
 	op->pieces = NULL;
-	list_prepend(&engine->free_writes, &op->op.node);
-	engine->writes--;
+	list_prepend(&engine->io->free_writes, &op->op.node);
+	engine->io->writes--;
 	op_gone(engine);
 }
 
@@ -569,14 +569,14 @@ claim_row(struct write_op *op, uint64_t number, struct write_op *instead)
 static bool
 create(struct engine *engine, struct piece *piece, struct write_op *instead)
 {
-	struct list *node = list_take(&engine->free_writes);
+	struct list *node = list_take(&engine->io->free_writes);
 	struct write_op *op = node != NULL ? (struct write_op *)list_entry(node, struct op, node)
 					   : calloc(1, sizeof(*op));
 
 	if (op == NULL)
 		return false;
 	if (!piece->request->claimed && !piece_reserve_rows(engine, piece)) {
-		list_prepend(&engine->free_writes, &op->op.node);
+		list_prepend(&engine->io->free_writes, &op->op.node);
 		return false;
 	}
 	list_init(&op->op.node);
@@ -604,7 +604,7 @@ create(struct engine *engine, struct piece *piece, struct write_op *instead)
 	op->sent = false;
 	op->buffer = NULL;
 	engine->ops++;
-	engine->writes++;
+	engine->io->writes++;
 	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
 		claim_row(op, row, instead);
 	op_claimed(&op->op);
@@ -726,7 +726,7 @@ write_ops_free(struct engine *engine)
 {
 	struct list *node;
 
-	while ((node = list_take(&engine->free_writes)) != NULL) {
+	while ((node = list_take(&engine->io->free_writes)) != NULL) {
 		struct write_op *op = (struct write_op *)list_entry(node, struct op, node);
 
 		free(op->data);

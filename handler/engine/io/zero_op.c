@@ -85,7 +85,7 @@ zero_end(struct zero_op *op, int result)
 	marks_drop(engine, &op->marks);
 	for (int i = 0; i < op->row_count; i++)
 		row_release(engine->rows, &op->claims[i]);
-	list_prepend(&engine->free_zeros, &op->op.node);
+	list_prepend(&engine->io->free_zeros, &op->op.node);
 	op_gone(engine);
 	piece_finish(engine, op->piece, result);
 }
@@ -187,15 +187,15 @@ learn_pace(struct zero_op *op)
 	if (bearable_ms > BEARABLE_MS)
 		bearable_ms = BEARABLE_MS;
 	if (took_ms > bearable_ms) {
-		engine->zero_pieces_max = 1;
-		if (bytes / 2 < engine->zero_bytes_max)
-			engine->zero_bytes_max = bytes / 2;
+		engine->io->zeros.pieces_max = 1;
+		if (bytes / 2 < engine->io->zeros.bytes_max)
+			engine->io->zeros.bytes_max = bytes / 2;
 	} else if (took_ms > bearable_ms / 4) {
 		return;
-	} else if (engine->zero_pieces_max < PIECES_MAX) {
-		engine->zero_pieces_max++;
-	} else if (bytes * 2 > engine->zero_bytes_max && bytes < BYTES_MAX) {
-		engine->zero_bytes_max = bytes * 2;
+	} else if (engine->io->zeros.pieces_max < PIECES_MAX) {
+		engine->io->zeros.pieces_max++;
+	} else if (bytes * 2 > engine->io->zeros.bytes_max && bytes < BYTES_MAX) {
+		engine->io->zeros.bytes_max = bytes * 2;
 	}
 }
 
@@ -379,14 +379,14 @@ static bool
 zero_op_create(struct engine *engine, struct piece *piece)
 {
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
-	struct list *node = list_take(&engine->free_zeros);
+	struct list *node = list_take(&engine->io->free_zeros);
 	struct zero_op *op = node != NULL ? (struct zero_op *)list_entry(node, struct op, node)
 					  : malloc(sizeof(*op));
 
 	if (op == NULL)
 		return false;
 	if (!piece_reserve_rows(engine, piece)) {
-		list_prepend(&engine->free_zeros, &op->op.node);
+		list_prepend(&engine->io->free_zeros, &op->op.node);
 		return false;
 	}
 	assert(piece->begin_bytes % row_bytes == 0 && piece->end_bytes % row_bytes == 0);
@@ -424,21 +424,21 @@ zero_piece_ended(struct engine *engine, const struct engine_request *request)
 {
 	if (!zero_is_long(request))
 		return;
-	engine->zero_pieces--;
-	engine->zero_progress_ms = engine->now_ms;
+	engine->io->zeros.pieces--;
+	engine->io->zeros.progress_ms = engine->now_ms;
 }
 
 /* None of them gets on: all that wait to be cut wait since then. */
 static uint64_t
 waiting_since(const struct engine *engine, const struct engine_request *request)
 {
-	return request->since_ms > engine->zero_progress_ms ? request->since_ms : engine->zero_progress_ms;
+	return request->since_ms > engine->io->zeros.progress_ms ? request->since_ms : engine->io->zeros.progress_ms;
 }
 
 static uint64_t
 rows_of_a_piece(const struct engine *engine)
 {
-	uint64_t bytes = engine->zero_bytes_max;
+	uint64_t bytes = engine->io->zeros.bytes_max;
 	uint64_t rows;
 
 	for (int i = 0; i < engine->slots; i++) {
@@ -490,7 +490,7 @@ cut_piece(struct engine *engine, struct engine_request *request)
 	}
 	request->pieces++;
 	request->pieces_left++;
-	engine->zero_pieces += zero_is_long(request);
+	engine->io->zeros.pieces += zero_is_long(request);
 	request->cut_bytes = end - request->offset_bytes;
 	if (request->cut_bytes > request->zeroed_bytes)
 		request->zeroed_bytes = request->cut_bytes;
@@ -522,8 +522,8 @@ zero_begin(struct engine *engine, struct engine_request *request)
 		request->first_error = -ETIME;
 	if (zero_is_long(request) && (request->first_error == 0 || MUTANT(LATE_ZEROS_QUEUE))) {
 		request->next = NULL;
-		*engine->zeros_tail = request;
-		engine->zeros_tail = &request->next;
+		*engine->io->zeros.tail = request;
+		engine->io->zeros.tail = &request->next;
 		return;
 	}
 	while (needs_cutting(request))
@@ -534,8 +534,8 @@ zero_begin(struct engine *engine, struct engine_request *request)
 void
 zero_run(struct engine *engine)
 {
-	while (engine->zeros_head != NULL) {
-		struct engine_request *request = engine->zeros_head;
+	while (engine->io->zeros.head != NULL) {
+		struct engine_request *request = engine->io->zeros.head;
 		bool ends = engine->stop_wanted || !engine_running(engine);
 
 		/* A stop does not wait for terabytes. */
@@ -549,14 +549,14 @@ zero_run(struct engine *engine)
 		if (needs_cutting(request) && overdue_since(engine, waiting_since(engine, request)))
 			request->first_error = -ETIMEDOUT;
 		if (needs_cutting(request)) {
-			if (engine->zero_pieces >= engine->zero_pieces_max || engine->ops >= OPS_MAX)
+			if (engine->io->zeros.pieces >= engine->io->zeros.pieces_max || engine->ops >= OPS_MAX)
 				return;
 			cut_piece(engine, request);
 			continue;
 		}
-		engine->zeros_head = request->next;
-		if (engine->zeros_head == NULL)
-			engine->zeros_tail = &engine->zeros_head;
+		engine->io->zeros.head = request->next;
+		if (engine->io->zeros.head == NULL)
+			engine->io->zeros.tail = &engine->io->zeros.head;
 		request_let_go(engine, request);
 	}
 }
@@ -564,7 +564,7 @@ zero_run(struct engine *engine)
 uint64_t
 zero_deadline(const struct engine *engine)
 {
-	const struct engine_request *first = engine->zeros_head;
+	const struct engine_request *first = engine->io->zeros.head;
 
 	return first != NULL && needs_cutting(first) ? overdue_at(engine, waiting_since(engine, first)) : UINT64_MAX;
 }
@@ -572,9 +572,9 @@ zero_deadline(const struct engine *engine)
 void
 zero_ops_init(struct engine *engine)
 {
-	engine->zeros_tail = &engine->zeros_head;
-	engine->zero_pieces_max = 1;
-	engine->zero_bytes_max = BYTES_FIRST;
+	engine->io->zeros.tail = &engine->io->zeros.head;
+	engine->io->zeros.pieces_max = 1;
+	engine->io->zeros.bytes_max = BYTES_FIRST;
 }
 
 void
@@ -582,6 +582,6 @@ zero_ops_free(struct engine *engine)
 {
 	struct list *node;
 
-	while ((node = list_take(&engine->free_zeros)) != NULL)
+	while ((node = list_take(&engine->io->free_zeros)) != NULL)
 		free(list_entry(node, struct op, node));
 }

@@ -43,14 +43,14 @@ request_fault(const struct engine *engine, const struct engine_request *request)
 static void
 refuse_all(struct engine *engine, int error)
 {
-	while (engine->admission_head != NULL) {
-		struct engine_request *request = engine->admission_head;
+	while (engine->io->admission_head != NULL) {
+		struct engine_request *request = engine->io->admission_head;
 
-		engine->admission_head = request->next;
+		engine->io->admission_head = request->next;
 		request->first_error = error;
 		request_finish(engine, request);
 	}
-	engine->admission_tail = &engine->admission_head;
+	engine->io->admission_tail = &engine->io->admission_head;
 }
 
 static void
@@ -70,17 +70,17 @@ admit(struct engine *engine)
 			refuse_all(engine, -ENOMEDIUM);
 		return;
 	}
-	if (engine->admission_head != NULL || engine->requests_active > 0)
+	if (engine->io->admission_head != NULL || engine->requests_active > 0)
 		engine->last_request_ms = engine->now_ms;
 	while (engine->ops < OPS_MAX && (request = behind_next(engine)) != NULL)
 		request_carry_out(engine, request);
-	while ((request = engine->admission_head) != NULL &&
+	while ((request = engine->io->admission_head) != NULL &&
 	       (engine->ops < OPS_MAX || overdue_since(engine, request->since_ms))) {
 		int fault = overdue_since(engine, request->since_ms) ? -ETIMEDOUT : request_fault(engine, request);
 
-		engine->admission_head = request->next;
-		if (engine->admission_head == NULL)
-			engine->admission_tail = &engine->admission_head;
+		engine->io->admission_head = request->next;
+		if (engine->io->admission_head == NULL)
+			engine->io->admission_tail = &engine->io->admission_head;
 		if (fault != 0 || (request->op != REQUEST_FLUSH && request->length_bytes == 0)) {
 			request->first_error = fault;
 			request_finish(engine, request);
@@ -104,11 +104,11 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	request->several_link = NULL;
 	request->since_ms = 0;
 	list_init(&request->alive);
-	if (engine->unaged == NULL)
-		engine->unaged = request;
+	if (engine->io->unaged == NULL)
+		engine->io->unaged = request;
 	request->submitted_ms = engine->now_ms;	/* of the last turn, so rather too early */
-	*engine->admission_tail = request;
-	engine->admission_tail = &request->next;
+	*engine->io->admission_tail = request;
+	engine->io->admission_tail = &request->next;
 	figures_submitted(engine, request);
 }
 
@@ -230,6 +230,8 @@ struct whole {
 	struct eviction eviction;
 	struct places places;
 	struct target_state target_state;
+	struct work work;
+	struct io io;
 };
 
 static struct engine *
@@ -245,6 +247,8 @@ furnish(struct whole *whole)
 	engine->eviction = &whole->eviction;
 	engine->places = &whole->places;
 	engine->target_state = &whole->target_state;
+	engine->work = &whole->work;
+	engine->io = &whole->io;
 	return engine;
 }
 
@@ -265,24 +269,12 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine->stamp_ns = 1;
 	engine->target_state->replace_role = -1;
 	throttle_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
-	engine->admission_tail = &engine->admission_head;
-	engine->behind_tail = &engine->behind_head;
-	engine->finished_tail = &engine->finished_head;
-	zero_ops_init(engine);
+	io_init(engine);
 	list_init(&engine->lost_io->waiters);
-	list_init(&engine->reads);
 	flush_init(engine);
-	list_init(&engine->alive);
-	list_init(&engine->zeros_alive);
 	list_init(&engine->claimants);
 	list_init(&engine->ready);
 	list_init(&engine->buffer_waiters);
-	list_init(&engine->plug.ops);
-	list_init(&engine->free_reads);
-	list_init(&engine->free_writes);
-	list_init(&engine->free_zeros);
-	list_init(&engine->free_compares);
-	list_init(&engine->free_flushes);
 	good = marks_init(engine) == 0;
 	good &= link_init(engine);
 	for (int i = 0; i < count; i++)
@@ -316,12 +308,7 @@ engine_destroy(struct engine *engine)
 {
 	assert(engine->phase == PHASE_IDLE || engine->phase == PHASE_STOPPED);
 	link_free(engine);
-	pieces_free(engine);
-	read_ops_free(engine);
-	write_ops_free(engine);
-	zero_ops_free(engine);
-	compare_ops_free(engine);
-	flush_ops_free(engine);
+	io_free(engine);
 	resync_free(engine);
 	rebuild_free(engine);
 	scrub_free(engine);

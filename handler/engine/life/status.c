@@ -228,8 +228,8 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	describe_reason(engine, out);
 	memcpy(out->volume_uuid, engine->options.volume_uuid, sizeof(out->volume_uuid));
 	out->rebuild_slot = -1;
-	out->sync_rate_min = engine->throttle.rate_min;
-	out->sync_rate_max = engine->throttle.rate_max;
+	out->sync_rate_min = engine->work->throttle.rate_min;
+	out->sync_rate_max = engine->work->throttle.rate_max;
 	out->requests_active = engine->requests_active;
 	out->slots = engine->slots;
 	for (int i = 0; i < engine->slots; i++)

@@ -15,6 +15,7 @@
 #include "engine/record/record.h"
 #include "engine/members/members.h"
 #include "engine/work/work.h"
+#include "engine/io/io.h"
 
 #include <errno.h>
 #include <syslog.h>
@@ -54,7 +55,7 @@ give_up(struct engine *engine)
 static bool
 drained(const struct engine *engine)
 {
-	return engine->ops == 0 && engine->requests_active == 0 && engine->admission_head == NULL &&
+	return engine->ops == 0 && engine->requests_active == 0 && engine->io->admission_head == NULL &&
 	       resync_idle(engine) && rebuild_idle(engine) && scrub_idle(engine) &&
 	       repair_idle(engine) && lost_io_idle(engine) && engine->flush->pending == 0 && !engine->marks->cleaning &&
 	       engine->evicting == 0;
@@ -135,9 +136,9 @@ finish_release(struct engine *engine)
 	/* No command is under way any more, and none will be: nobody else tells them. */
 	if (!list_empty(&engine->lost_io->waiters) && !MUTANT(TABLE_AWAITED_FOR_EVER))
 		lost_io_tell(engine, -ESHUTDOWN);
-	if (engine->ops > 0 || engine->requests_active > 0 || engine->admission_head != NULL)
+	if (engine->ops > 0 || engine->requests_active > 0 || engine->io->admission_head != NULL)
 		return;
-	if (engine->finished_head != NULL && !MUTANT(LAST_UNDELIVERED)) {
+	if (engine->io->finished_head != NULL && !MUTANT(LAST_UNDELIVERED)) {
 		engine->activity++;	/* those that were told just now: deliver() has its turn first */
 		return;
 	}

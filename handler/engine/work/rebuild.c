@@ -124,7 +124,7 @@ next_known(struct engine *engine, uint32_t from)
 	int64_t region = intent_next_stale(&engine->intent, from);
 
 	while (region >= 0 && is_unknown(engine, (uint32_t)region)) {
-		engine->rebuild->waiting = true;
+		engine->work->rebuild->waiting = true;
 		region = intent_next_stale(&engine->intent, (uint32_t)region + 1);
 	}
 	return region;
@@ -133,7 +133,7 @@ next_known(struct engine *engine, uint32_t from)
 static int64_t
 choose_region(struct engine *engine)
 {
-	struct rebuild *rebuild = engine->rebuild;
+	struct rebuild *rebuild = engine->work->rebuild;
 	int64_t region = engine->intent.copying;
 
 	if (region >= 0)
@@ -157,7 +157,7 @@ choose_region(struct engine *engine)
 static void
 copy_next(struct engine *engine)
 {
-	struct rebuild *rebuild = engine->rebuild;
+	struct rebuild *rebuild = engine->work->rebuild;
 	const struct intent *intent = &engine->intent;
 	int64_t region = choose_region(engine);
 	uint64_t row, end;
@@ -328,7 +328,7 @@ is_disputed(const struct engine *engine)
 void
 rebuild_run(struct engine *engine)
 {
-	struct rebuild *rebuild = engine->rebuild;
+	struct rebuild *rebuild = engine->work->rebuild;
 	struct member *member;
 	int role;
 
@@ -362,7 +362,7 @@ rebuild_run(struct engine *engine)
 bool
 rebuild_idle(const struct engine *engine)
 {
-	return engine->rebuild == NULL || !engine->rebuild->rows.active;
+	return engine->work->rebuild == NULL || !engine->work->rebuild->rows.active;
 }
 
 static uint64_t
@@ -386,7 +386,7 @@ patience_deadline(const struct engine *engine)
 uint64_t
 rebuild_deadline(const struct engine *engine)
 {
-	const struct rebuild *rebuild = engine->rebuild;
+	const struct rebuild *rebuild = engine->work->rebuild;
 	uint64_t wait;
 
 	if (rebuild == NULL || rebuild->rows.active || !engine_calm(engine) ||
@@ -405,7 +405,7 @@ rebuild_deadline(const struct engine *engine)
 void
 rebuild_status(const struct engine *engine, struct work_status *out)
 {
-	const struct rebuild *rebuild = engine->rebuild;
+	const struct rebuild *rebuild = engine->work->rebuild;
 	uint64_t left;
 
 	if (engine->target == NULL)
@@ -429,17 +429,17 @@ rebuild_status(const struct engine *engine, struct work_status *out)
 int
 rebuild_init(struct engine *engine)
 {
-	if (engine->rebuild == NULL)
-		engine->rebuild = calloc(1, sizeof(*engine->rebuild));
-	if (engine->rebuild == NULL)
+	if (engine->work->rebuild == NULL)
+		engine->work->rebuild = calloc(1, sizeof(*engine->work->rebuild));
+	if (engine->work->rebuild == NULL)
 		return -ENOMEM;
-	sync_rows_init(&engine->rebuild->rows, engine, rows_copied);
+	sync_rows_init(&engine->work->rebuild->rows, engine, rows_copied);
 	return 0;
 }
 
 void
 rebuild_free(struct engine *engine)
 {
-	free(engine->rebuild);
-	engine->rebuild = NULL;
+	free(engine->work->rebuild);
+	engine->work->rebuild = NULL;
 }

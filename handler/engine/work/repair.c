@@ -45,7 +45,7 @@ row_mended(struct sync_rows *rows, int result)
 void
 repair_note(struct engine *engine, uint64_t row)
 {
-	struct repair *repair = engine->repair;
+	struct repair *repair = engine->work->repair;
 
 	if (engine->geometry.redundancy == 0)
 		return;
@@ -61,7 +61,7 @@ repair_note(struct engine *engine, uint64_t row)
 void
 repair_run(struct engine *engine)
 {
-	struct repair *repair = engine->repair;
+	struct repair *repair = engine->work->repair;
 
 	if (repair == NULL || repair->count == 0 || repair->rows.active || !engine_calm(engine) ||
 	    engine->now_ms < repair->not_before_ms)
@@ -72,23 +72,23 @@ repair_run(struct engine *engine)
 bool
 repair_idle(const struct engine *engine)
 {
-	return engine->repair == NULL || !engine->repair->rows.active;
+	return engine->work->repair == NULL || !engine->work->repair->rows.active;
 }
 
 int
 repair_init(struct engine *engine)
 {
-	if (engine->repair == NULL)
-		engine->repair = calloc(1, sizeof(*engine->repair));
-	if (engine->repair == NULL)
+	if (engine->work->repair == NULL)
+		engine->work->repair = calloc(1, sizeof(*engine->work->repair));
+	if (engine->work->repair == NULL)
 		return -ENOMEM;
-	sync_rows_init(&engine->repair->rows, engine, row_mended);
+	sync_rows_init(&engine->work->repair->rows, engine, row_mended);
 	return 0;
 }
 
 void
 repair_free(struct engine *engine)
 {
-	free(engine->repair);
-	engine->repair = NULL;
+	free(engine->work->repair);
+	engine->work->repair = NULL;
 }

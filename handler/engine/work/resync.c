@@ -184,7 +184,7 @@ may_run(const struct engine *engine)
 void
 resync_run(struct engine *engine)
 {
-	struct resync *resync = engine->resync;
+	struct resync *resync = engine->work->resync;
 	int64_t region;
 
 	while (resync != NULL && !resync->rows.active && may_run(engine) &&
@@ -219,7 +219,7 @@ resync_run(struct engine *engine)
 void
 resync_hint(struct engine *engine, uint64_t row)
 {
-	struct resync *resync = engine->resync;
+	struct resync *resync = engine->work->resync;
 	uint32_t region = intent_region(&engine->intent, row);
 
 	for (uint32_t i = 0; i < resync->hint_count; i++)
@@ -237,7 +237,7 @@ resync_hint(struct engine *engine, uint64_t row)
 bool
 resync_idle(const struct engine *engine)
 {
-	const struct resync *resync = engine->resync;
+	const struct resync *resync = engine->work->resync;
 
 	return resync == NULL ||
 	       (!resync->rows.active && (resync->hint_count == 0 || !may_run(engine)));
@@ -246,7 +246,7 @@ resync_idle(const struct engine *engine)
 uint64_t
 resync_deadline(const struct engine *engine)
 {
-	const struct resync *resync = engine->resync;
+	const struct resync *resync = engine->work->resync;
 	uint64_t wait;
 
 	if (resync == NULL || resync->rows.active || !may_run(engine))
@@ -260,7 +260,7 @@ resync_deadline(const struct engine *engine)
 void
 resync_status(const struct engine *engine, struct work_status *out)
 {
-	const struct resync *resync = engine->resync;
+	const struct resync *resync = engine->work->resync;
 	uint64_t left = (uint64_t)engine->intent.suspect_count * engine->intent.region_rows;
 
 	if (left > engine->geometry.rows)
@@ -276,19 +276,19 @@ resync_status(const struct engine *engine, struct work_status *out)
 int
 resync_init(struct engine *engine)
 {
-	if (engine->resync == NULL)
-		engine->resync = calloc(1, sizeof(*engine->resync));
-	if (engine->resync == NULL)
+	if (engine->work->resync == NULL)
+		engine->work->resync = calloc(1, sizeof(*engine->work->resync));
+	if (engine->work->resync == NULL)
 		return -ENOMEM;
-	engine->resync->written_left = true;
-	engine->resync->written_cursor = 0;
-	sync_rows_init(&engine->resync->rows, engine, rows_synced);
+	engine->work->resync->written_left = true;
+	engine->work->resync->written_cursor = 0;
+	sync_rows_init(&engine->work->resync->rows, engine, rows_synced);
 	return 0;
 }
 
 void
 resync_free(struct engine *engine)
 {
-	free(engine->resync);
-	engine->resync = NULL;
+	free(engine->work->resync);
+	engine->work->resync = NULL;
 }

@@ -151,7 +151,7 @@ rows_scrubbed(struct sync_rows *rows, int result)
 static bool
 may_run(const struct engine *engine)
 {
-	return engine->scrub != NULL && engine->scrub->running && engine_calm(engine) &&
+	return engine->work->scrub != NULL && engine->work->scrub->running && engine_calm(engine) &&
 	       engine->missing == 0;
 }
 
@@ -175,7 +175,7 @@ batch_rows(const struct engine *engine, uint64_t row)
 void
 scrub_run(struct engine *engine)
 {
-	struct scrub *scrub = engine->scrub;
+	struct scrub *scrub = engine->work->scrub;
 	int count;
 
 	if (!may_run(engine) || scrub->rows.active || scrub->flushing || engine->now_ms < scrub->not_before_ms ||
@@ -200,10 +200,10 @@ scrub_deadline(const struct engine *engine)
 {
 	uint64_t wait;
 
-	if (!may_run(engine) || engine->scrub->rows.active || engine->scrub->flushing)
+	if (!may_run(engine) || engine->work->scrub->rows.active || engine->work->scrub->flushing)
 		return UINT64_MAX;
-	if (engine->scrub->not_before_ms > engine->now_ms)
-		return engine->scrub->not_before_ms;
+	if (engine->work->scrub->not_before_ms > engine->now_ms)
+		return engine->work->scrub->not_before_ms;
 	wait = throttle_wait(engine);
 	return wait > 0 ? engine->now_ms + wait : UINT64_MAX;
 }
@@ -211,13 +211,13 @@ scrub_deadline(const struct engine *engine)
 bool
 scrub_idle(const struct engine *engine)
 {
-	return engine->scrub == NULL || (!engine->scrub->rows.active && !engine->scrub->flushing);
+	return engine->work->scrub == NULL || (!engine->work->scrub->rows.active && !engine->work->scrub->flushing);
 }
 
 void
 scrub_assembled(struct engine *engine)
 {
-	struct scrub *scrub = engine->scrub;
+	struct scrub *scrub = engine->work->scrub;
 
 	if (engine->geometry.redundancy == 0 || !engine->record.scrub_running)
 		return;
@@ -239,7 +239,7 @@ refuse(char *why, int error, const char *text)
 int
 scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why)
 {
-	struct scrub *scrub = engine->scrub;
+	struct scrub *scrub = engine->work->scrub;
 
 	if (engine->phase != PHASE_RUNNING || engine->fenced)
 		return refuse(why, -EAGAIN, "the volume is not running");
@@ -272,7 +272,7 @@ scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why)
 int
 scrub_stop(struct engine *engine, char *why)
 {
-	struct scrub *scrub = engine->scrub;
+	struct scrub *scrub = engine->work->scrub;
 
 	if (scrub == NULL || !scrub->running)
 		return refuse(why, -EALREADY, "no scrub is running");
@@ -288,7 +288,7 @@ scrub_stop(struct engine *engine, char *why)
 void
 scrub_status(const struct engine *engine, struct work_status *out, struct scrub_found *found)
 {
-	const struct scrub *scrub = engine->scrub;
+	const struct scrub *scrub = engine->work->scrub;
 
 	found->mode = engine->record.scrub_mode;
 	found->mismatches = engine->record.scrub_mismatches;
@@ -305,17 +305,17 @@ scrub_status(const struct engine *engine, struct work_status *out, struct scrub_
 int
 scrub_init(struct engine *engine)
 {
-	if (engine->scrub == NULL)
-		engine->scrub = calloc(1, sizeof(*engine->scrub));
-	if (engine->scrub == NULL)
+	if (engine->work->scrub == NULL)
+		engine->work->scrub = calloc(1, sizeof(*engine->work->scrub));
+	if (engine->work->scrub == NULL)
 		return -ENOMEM;
-	sync_rows_init(&engine->scrub->rows, engine, rows_scrubbed);
+	sync_rows_init(&engine->work->scrub->rows, engine, rows_scrubbed);
 	return 0;
 }
 
 void
 scrub_free(struct engine *engine)
 {
-	free(engine->scrub);
-	engine->scrub = NULL;
+	free(engine->work->scrub);
+	engine->work->scrub = NULL;
 }

@@ -19,13 +19,13 @@ rate_now(const struct engine *engine)
 		    (engine->last_request_ms != 0 &&
 		     engine->now_ms - engine->last_request_ms < QUIET_MS);
 
-	return busy ? engine->throttle.rate_min : engine->throttle.rate_max;
+	return busy ? engine->work->throttle.rate_min : engine->work->throttle.rate_max;
 }
 
 static int64_t
 budget_now(const struct engine *engine)
 {
-	const struct throttle *throttle = &engine->throttle;
+	const struct throttle *throttle = &engine->work->throttle;
 	int64_t rate = (int64_t)rate_now(engine);
 	int64_t most = rate / 1000 * BURST_MS;
 	uint64_t passed_ms = engine->now_ms - throttle->filled_ms;
@@ -48,19 +48,19 @@ throttle_wait(const struct engine *engine)
 void
 throttle_spend(struct engine *engine, uint64_t bytes)
 {
-	engine->throttle.budget_bytes = budget_now(engine) - (int64_t)bytes;
-	engine->throttle.filled_ms = engine->now_ms;
+	engine->work->throttle.budget_bytes = budget_now(engine) - (int64_t)bytes;
+	engine->work->throttle.filled_ms = engine->now_ms;
 }
 
 void
 throttle_set_rates(struct engine *engine, uint64_t min, uint64_t max)
 {
-	engine->throttle.rate_min = min > 0 ? min : RATE_MIN_DEFAULT;
-	engine->throttle.rate_max = max > 0 ? max : RATE_MAX_DEFAULT;
-	if (engine->throttle.rate_min < 65536)
-		engine->throttle.rate_min = 65536;
-	if (engine->throttle.rate_max < engine->throttle.rate_min)
-		engine->throttle.rate_max = engine->throttle.rate_min;
+	engine->work->throttle.rate_min = min > 0 ? min : RATE_MIN_DEFAULT;
+	engine->work->throttle.rate_max = max > 0 ? max : RATE_MAX_DEFAULT;
+	if (engine->work->throttle.rate_min < 65536)
+		engine->work->throttle.rate_min = 65536;
+	if (engine->work->throttle.rate_max < engine->work->throttle.rate_min)
+		engine->work->throttle.rate_max = engine->work->throttle.rate_min;
 	engine->activity++;
 }
 

@@ -12,6 +12,20 @@
 #include "engine/core/core.h"
 #include "work_status.h"
 
+struct throttle {
+	uint64_t rate_min, rate_max;	/* bytes of each member a second */
+	int64_t budget_bytes;
+	uint64_t filled_ms;
+};
+
+struct work {
+	struct resync *resync;		/* each its file's own; NULL before the volume is assembled, as the next */
+	struct rebuild *rebuild;
+	struct scrub *scrub;
+	struct repair *repair;
+	struct throttle throttle;
+};
+
 /* --- throttle.c --- */
 
 /* Background work may go on: running, nobody silent or being evicted, nothing being recorded as lost. */
