@@ -23,5 +23,5 @@ engine_bury(struct engine *engine)
 bool
 engine_waits_for_memory(const struct engine *engine)
 {
-	return !list_empty(&engine->buffer_waiters);
+	return !list_empty(&engine->ops.buffer_waiters);
 }

@@ -93,10 +93,10 @@ engine_where(const struct engine *engine)
 	NOTE(WHERE_REBUILD, !rebuild_idle(engine));
 	NOTE(WHERE_SCRUB, !scrub_idle(engine));
 	NOTE(WHERE_MENDS, !repair_idle(engine));
-	NOTE(WHERE_GROWS, engine->growth != NULL);
+	NOTE(WHERE_GROWS, engine->life->growth != NULL);
 	NOTE(WHERE_SUSPECT, engine->intent.suspect_count > 0);
 	NOTE(WHERE_LOST, engine->lost != NULL && engine->lost->count > 0);
-	NOTE(WHERE_SHORT, !list_empty((struct list *)&engine->buffer_waiters));
+	NOTE(WHERE_SHORT, !list_empty((struct list *)&engine->ops.buffer_waiters));
 #undef NOTE
 	return where;
 }

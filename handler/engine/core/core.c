@@ -43,17 +43,17 @@ struct iovec *
 scratch_reserve(struct engine *engine, int count)
 {
 	struct iovec *grown;
-	int capacity = engine->scratch_capacity;
+	int capacity = engine->scratch.capacity;
 
 	if (capacity >= count)
-		return engine->scratch;
+		return engine->scratch.iov;
 	while (capacity < count)
 		capacity = capacity ? capacity * 2 : 256;
-	grown = realloc(engine->scratch, (size_t)capacity * sizeof(*grown));
+	grown = realloc(engine->scratch.iov, (size_t)capacity * sizeof(*grown));
 	if (grown == NULL)
 		return NULL;
-	engine->scratch = grown;
-	engine->scratch_capacity = capacity;
+	engine->scratch.iov = grown;
+	engine->scratch.capacity = capacity;
 	return grown;
 }
 
@@ -70,7 +70,7 @@ requests_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row)
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
 	struct engine_request *other;
 
-	for (other = engine->several; other != NULL; other = other->several_next) {
+	for (other = engine->ops.several; other != NULL; other = other->several_next) {
 		const uint64_t bytes = other->op == REQUEST_ZERO ? other->cut_bytes : other->length_bytes;
 
 		if (bytes > 0 && other->offset_bytes / row_bytes <= last_row &&

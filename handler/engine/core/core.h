@@ -46,15 +46,6 @@ enum target_phase {
 	TARGET_WITHDRAWING,	/* it was lost meanwhile: they give the place back */
 };
 
-/* What is counted of a request that was answered and is not ours any more. */
-#define ANSWERS_MAX 32
-struct answer {
-	enum request_op op;
-	int result;
-	uint64_t bytes;
-	uint64_t arrived_ns, finished_ns;
-};
-
 enum engine_phase {
 	PHASE_IDLE,		/* created, not started */
 	PHASE_EXAMINE,		/* opening members, reading superblocks */
@@ -98,36 +89,62 @@ struct places;
 struct target_state;
 struct work;
 struct io;
+struct assembly;
+struct life;
+
+/* What is counted of a request that was answered and is not ours any more. */
+#define ANSWERS_MAX 32
+struct answer {
+	enum request_op op;
+	int result;
+	uint64_t bytes;
+	uint64_t arrived_ns, finished_ns;
+};
+
+struct figures {
+	uint64_t stamp_ns;		/* when the clock was looked at last; never 0 */
+	uint64_t numbers;		/* given to commands */
+	uint32_t queue;
+	struct engine_request *unstamped;	/* the first of those submitted since the last run, or NULL */
+	struct answer answers[ANSWERS_MAX];	/* given, and not counted yet */
+	int answers_count;
+	struct histogram commands[FIGURES_OPS];
+	struct step_figures steps[STEPS];
+	uint64_t code_ns;
+};
+
+struct ops {
+	unsigned int count;
+	struct list claimants;		/* operations of requests that wait for their rows */
+	struct list ready;		/* operations whose claims are granted */
+	struct list buffer_waiters;	/* operations that wait for room in the arena, in order */
+	struct engine_request *several;	/* writes and zeros of several pieces that have not ended */
+};
 
 struct engine {
 	struct engine_options options;
 	struct engine_port port;
+	uint64_t now_ms;
+	uint64_t moment;		/* counts events, orders them */
+	uint64_t activity;		/* raised by whatever may let something else proceed */
+
 	enum engine_phase phase;
-	bool refused;			/* assembly needs an administrator, see reason */
+	uint64_t phase_since_ms;
+	bool stop_wanted;
 	bool fenced;			/* another gateway took the members: nothing is written any more */
 	char reason[256];
-	char unread[256];		/* why a start is refused: of the table of lost extents */
+
 	struct geometry geometry;	/* valid from PHASE_LOAD_MAP on */
-	bool has_geometry;
 	uint64_t volume_bytes;		/* that requests may use: less than the geometry's while it grows */
 	uint64_t data_offset_bytes;	/* on every member */
 	enum growth_phase growth_phase;
-	struct growth *growth;
-	struct probe *probe;		/* the same */
+
+	/* members, those that are out, and silence */
 	int slots;			/* members[0 .. slots); those without a backend are free */
 	struct member members[SLOTS_MAX];
 	struct member *by_role[IRAID_MEMBERS_MAX];	/* in sync, or being evicted; else NULL */
 	struct member *target;		/* is being filled, or NULL */
-	uint64_t now_ms;
-	uint64_t moment;		/* counts events, orders them */
-	uint64_t started_ms;
-	uint64_t phase_since_ms;
-	uint64_t examine_not_before_ms;
-	bool read_again;		/* those of members without reservations, for a start that is about to begin */
-	uint64_t startable_ms;		/* since when there are enough members, though not all; 0: not so */
-	uint32_t startable_wait_ms;	/* from then on */
-
-	/* members that are out, and silence */
+	enum target_phase target_phase;
 	uint32_t out;			/* roles not in sync, durably or evicting; a set of bits, as the next */
 	uint32_t missing;		/* of them, those durably out: nobody has their chunks but perhaps the target */
 	struct absence absence[IRAID_MEMBERS_MAX];	/* by role, of the missing */
@@ -136,47 +153,27 @@ struct engine {
 	bool expired;			/* suspended for longer than queue_limit */
 	uint64_t suspended_since_ms;
 	bool hedge_silent;		/* a member fell silent: look at all reads that wait */
-	enum target_phase target_phase;
 
-	/* superblocks */
+	/* what is on record, and what is known of rows */
 	struct superblock record;	/* what all members' superblocks share */
-	uint32_t recorded_found;	/* roles of which they said that all is on record (superblock.recorded_roles) */
-
-	/* region map */
 	struct intent intent;
-	uint8_t *map_load;		/* while assembling: the map of each member */
-	/* table of lost extents */
-	struct lost *lost;
+	struct lost *lost;		/* the table of lost extents; NULL before the volume is assembled */
 	bool lost_full;			/* some of them did not fit: those that lose something stay suspect */
-	/* flush */
 	uint32_t cache_losses;		/* sessions restored that may have lost unflushed writes */
-	uint64_t loss_epoch, loss_event;	/* of the newest superblocks that this start has asked for it */
 
 	/* requests and operations */
-	struct engine_request *several;	/* writes and zeros of several pieces that have not ended */
-	struct list claimants;		/* operations of requests that wait for their rows */
-	struct list ready;		/* operations whose claims are granted */
-	struct list buffer_waiters;	/* operations that wait for room in the arena, in order */
 	uint64_t requests_active;
-	unsigned int ops;
+	uint64_t last_request_ms;	/* when one was last active */
+	struct ops ops;
 	struct row_table *rows;
 	struct arena arena;
-
-	/* background work */
-	uint64_t last_request_ms;	/* when a request was last active */
-
-
-	/* recycled memory */
-	struct iovec *scratch;		/* of the function that runs; see scratch_reserve */
-	int scratch_capacity;
-
-	void (*stopped)(void *owner);
-	void *stopped_owner;
-	bool stop_wanted;
-	uint64_t activity;		/* raised by whatever may let something else proceed */
-	bool stop_clean;		/* everything went well: superblocks may say so */
+	struct {
+		struct iovec *iov;	/* of the function that runs; see scratch_reserve() */
+		int capacity;
+	} scratch;
 
 	struct counters counters;
+	struct figures figures;
 
 	/* What each room keeps for itself. */
 	struct link *link;
@@ -189,17 +186,8 @@ struct engine {
 	struct target_state *target_state;
 	struct work *work;
 	struct io *io;
-
-	/* figures */
-	uint64_t stamp_ns;		/* when the clock was looked at last; never 0 */
-	uint64_t numbers;		/* given to commands */
-	uint32_t queue;
-	struct engine_request *unstamped;	/* the first of those submitted since the last run, or NULL */
-	struct answer answers[ANSWERS_MAX];	/* given, and not counted yet */
-	int answers_count;
-	struct histogram commands[FIGURES_OPS];
-	struct step_figures steps[STEPS];
-	uint64_t code_ns;
+	struct assembly *assembly;	/* life.h, as the next */
+	struct life *life;
 };
 
 /* An operation as the ready and buffer lists see it. */

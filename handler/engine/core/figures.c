@@ -51,44 +51,44 @@ uint64_t
 figures_look(struct engine *engine)
 {
 	if (engine->port.now_ns != NULL)
-		engine->stamp_ns = engine->port.now_ns(engine->port.owner);
-	return engine->stamp_ns;
+		engine->figures.stamp_ns = engine->port.now_ns(engine->port.owner);
+	return engine->figures.stamp_ns;
 }
 
 static uint64_t
 passed(const struct engine *engine, uint64_t since_ns)
 {
-	return engine->stamp_ns > since_ns ? engine->stamp_ns - since_ns : 0;
+	return engine->figures.stamp_ns > since_ns ? engine->figures.stamp_ns - since_ns : 0;
 }
 
 void
 figures_submitted(struct engine *engine, struct engine_request *request)
 {
-	engine->queue++;
+	engine->figures.queue++;
 	if (request->number == 0)
-		request->number = ++engine->numbers;
-	if (engine->unstamped == NULL)
-		engine->unstamped = request;
+		request->number = ++engine->figures.numbers;
+	if (engine->figures.unstamped == NULL)
+		engine->figures.unstamped = request;
 }
 
 /* Those that came since the last run have come now, as far as we know: one look at the clock is enough. */
 void
 figures_taken(struct engine *engine)
 {
-	for (struct engine_request *request = engine->unstamped; request != NULL; request = request->next) {
-		request->since_ns = engine->stamp_ns;
+	for (struct engine_request *request = engine->figures.unstamped; request != NULL; request = request->next) {
+		request->since_ns = engine->figures.stamp_ns;
 		if (request->arrived_ns == 0)
-			request->arrived_ns = engine->stamp_ns;
+			request->arrived_ns = engine->figures.stamp_ns;
 		else
 			figures_step(engine, STEP_RING, request->arrived_ns, 1);
 	}
-	engine->unstamped = NULL;
+	engine->figures.unstamped = NULL;
 }
 
 void
 figures_took(struct engine *engine, enum figures_step step, uint64_t took_ns, uint32_t commands)
 {
-	struct step_figures *figures = &engine->steps[step];
+	struct step_figures *figures = &engine->figures.steps[step];
 
 	figures->count += commands;
 	figures->sum_ns += commands * took_ns;
@@ -106,7 +106,7 @@ void
 figures_computed(struct engine *engine, uint64_t begun_ns, uint32_t commands)
 {
 	figures_look(engine);
-	engine->code_ns += passed(engine, begun_ns);
+	engine->figures.code_ns += passed(engine, begun_ns);
 	figures_step(engine, STEP_CODE, begun_ns, commands);
 }
 
@@ -143,9 +143,9 @@ figures_deliver(struct engine *engine, struct engine_request *request)
 		request->done(request, request->first_error);
 		return;
 	}
-	if (engine->answers_count == ANSWERS_MAX)
+	if (engine->figures.answers_count == ANSWERS_MAX)
 		figures_delivered(engine);
-	answer = &engine->answers[engine->answers_count++];
+	answer = &engine->figures.answers[engine->figures.answers_count++];
 	*answer = (struct answer){
 		.op = request->op,
 		.result = request->first_error,
@@ -154,7 +154,7 @@ figures_deliver(struct engine *engine, struct engine_request *request)
 		.finished_ns = request->finished_ns,
 	};
 	TRACE(complete__begin, engine->record.name, number, answer->op, offset_bytes, answer->bytes, 1);
-	engine->queue--;
+	engine->figures.queue--;
 	request->done(request, request->first_error);
 	TRACE(complete__end, engine->record.name, number, answer->op, offset_bytes, answer->bytes, 1);
 }
@@ -163,16 +163,16 @@ figures_deliver(struct engine *engine, struct engine_request *request)
 void
 figures_delivered(struct engine *engine)
 {
-	if (engine->answers_count == 0)
+	if (engine->figures.answers_count == 0)
 		return;
 	figures_look(engine);
-	for (int i = 0; i < engine->answers_count; i++) {
-		const struct answer *answer = &engine->answers[i];
+	for (int i = 0; i < engine->figures.answers_count; i++) {
+		const struct answer *answer = &engine->figures.answers[i];
 
 		figures_step(engine, STEP_COMPLETE, answer->finished_ns, 1);
 		/* A comparison that finds a difference was carried out as it should be. */
-		histogram_add(&engine->commands[answer->op], passed(engine, answer->arrived_ns), answer->bytes,
+		histogram_add(&engine->figures.commands[answer->op], passed(engine, answer->arrived_ns), answer->bytes,
 			      answer->result == -EILSEQ ? 0 : answer->result);
 	}
-	engine->answers_count = 0;
+	engine->figures.answers_count = 0;
 }

@@ -7,7 +7,7 @@ void
 op_ready(struct op *op)
 {
 	list_remove(&op->node);
-	list_append(&op->engine->ready, &op->node);
+	list_append(&op->engine->ops.ready, &op->node);
 	op->engine->activity++;
 }
 
@@ -17,7 +17,7 @@ op_claimed(struct op *op)
 	if (op->holder.waiting == 0)
 		op_ready(op);
 	else
-		list_append(&op->engine->claimants, &op->node);
+		list_append(&op->engine->ops.claimants, &op->node);
 }
 
 void
@@ -29,13 +29,13 @@ op_granted(struct claim_holder *holder)
 void
 op_wait_for_buffer(struct op *op)
 {
-	list_append(&op->engine->buffer_waiters, &op->node);
+	list_append(&op->engine->ops.buffer_waiters, &op->node);
 }
 
 void
 op_gone(struct engine *engine)
 {
-	assert(engine->ops > 0);
-	engine->ops--;
+	assert(engine->ops.count > 0);
+	engine->ops.count--;
 	engine->activity++;
 }

@@ -37,11 +37,11 @@ behind_begun(struct engine *engine, struct engine_request *request)
 {
 	if (request->several_link != NULL)
 		return;
-	request->several_link = &engine->several;
-	request->several_next = engine->several;
+	request->several_link = &engine->ops.several;
+	request->several_next = engine->ops.several;
 	if (request->several_next != NULL)
 		request->several_next->several_link = &request->several_next;
-	engine->several = request;
+	engine->ops.several = request;
 }
 
 void
@@ -79,7 +79,7 @@ must_wait(const struct engine *engine, const struct engine_request *request)
 
 	if (!writes(request) || MUTANT(REPEATED_BEHIND))
 		return false;
-	for (other = engine->several; other != NULL; other = other->several_next)
+	for (other = engine->ops.several; other != NULL; other = other->several_next)
 		if (!zero_is_long(other) && !other->claimed && overlaps(other, other->length_bytes, request))
 			return true;
 	for (other = engine->io->behind.head; other != NULL && other != request; other = other->next)
@@ -122,7 +122,7 @@ note_overtaken(struct engine *engine, const struct engine_request *request)
 
 	if (!writes(request) || request->op == REQUEST_ZERO || MUTANT(ZEROS_BEHIND))
 		return;
-	for (other = engine->several; other != NULL; other = other->several_next) {
+	for (other = engine->ops.several; other != NULL; other = other->several_next) {
 		const uint64_t zeroed = other->offset_bytes + other->zeroed_bytes;
 
 		if (!zero_is_long(other) || !overlaps(other, other->zeroed_bytes, request))
@@ -141,7 +141,7 @@ behind_failed(struct engine *engine, const struct engine_request *request)
 
 	if (!writes(request) || MUTANT(FAILED_SPARED))
 		return;
-	for (other = engine->several; other != NULL; other = other->several_next)
+	for (other = engine->ops.several; other != NULL; other = other->several_next)
 		if (other != request && other->overwritten != NULL && overlaps(other, other->zeroed_bytes, request))
 			other->overtaken = true;
 }

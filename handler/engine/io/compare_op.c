@@ -71,7 +71,7 @@ submit_inner(struct compare_op *op, enum request_op kind, const struct iovec *io
 		.owner = op,
 		.claimed = true,
 		.number = request->number,
-		.since_ns = op->op.engine->stamp_ns,
+		.since_ns = op->op.engine->figures.stamp_ns,
 		.since_ms = request->since_ms,
 	};
 	list_init(&op->inner.alive);
@@ -235,7 +235,7 @@ compare_op_create(struct engine *engine, struct piece *piece)
 	op->first_row = piece->begin_bytes / row_bytes;
 	op->row_count = (int)((piece->end_bytes - 1) / row_bytes - op->first_row) + 1;
 	assert(op->row_count <= OP_ROWS_MAX);
-	engine->ops++;
+	engine->ops.count++;
 	claim_rows(op);
 	op_claimed(&op->op);
 	return true;

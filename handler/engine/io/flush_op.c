@@ -38,9 +38,9 @@ flush_op_create(struct engine *engine, struct piece *piece)
 	op->engine = engine;
 	op->piece = piece;
 	list_init(&op->waiter.node);
-	engine->ops++;
+	engine->ops.count++;
 	piece_waited(engine, piece, 0);
-	piece->since_ns = engine->stamp_ns;
+	piece->since_ns = engine->figures.stamp_ns;
 	TRACE_PIECE(engine, flush__begin, piece);
 	flush_join(engine, &op->waiter);
 	return true;

@@ -64,9 +64,9 @@ overdue_run(struct engine *engine)
 	flush_overdue(engine);
 	read_op_overdue(engine);
 	behind_overdue(engine);
-	fail_operations(engine, &engine->claimants);
-	fail_operations(engine, &engine->buffer_waiters);
-	fail_operations(engine, &engine->ready);
+	fail_operations(engine, &engine->ops.claimants);
+	fail_operations(engine, &engine->ops.buffer_waiters);
+	fail_operations(engine, &engine->ops.ready);
 }
 
 static uint64_t

@@ -186,7 +186,7 @@ read_op_again(struct read_op *op)
 		read_op_end(op, -EIO);
 		return;
 	}
-	op->again_ns = engine->stamp_ns;
+	op->again_ns = engine->figures.stamp_ns;
 	TRACE_PIECE(engine, wait__begin, op->piece);
 	release_claims(op);
 	claim_rows(op);
@@ -444,7 +444,7 @@ settle_copies(struct read_op *op)
 	struct extent extent;
 
 	op->pending = 1;	/* this function */
-	op->issued_ns = engine->stamp_ns;
+	op->issued_ns = engine->figures.stamp_ns;
 	TRACE_PIECE(engine, write__begin, op->piece);
 	/* A flush has covered what differed, perhaps, but not this. */
 	if (!MUTANT(SETTLED_UNNOTED))
@@ -596,7 +596,7 @@ wait_for_record(struct read_op *op)
 	if (!MUTANT(RECORD_AWAITED_UNSEEN))
 		op_ready(&op->op);
 	else
-		list_append(&op->op.engine->ready, &op->op.node);
+		list_append(&op->op.engine->ops.ready, &op->op.node);
 }
 
 /* List what is to be rebuilt and how much memory that takes.  -ENODATA if a missing chunk's row has
@@ -647,7 +647,7 @@ read_issue(struct read_op *op)
 	op->error = 0;
 	op->settle = 0;
 	op->issued_ms = engine->now_ms;
-	op->issued_ns = engine->stamp_ns;
+	op->issued_ns = engine->figures.stamp_ns;
 	op->look_ms = engine->now_ms + engine->options.hedge_ms;
 	op->doubts = engine->intent.doubts;
 	list_append(&engine->io->reads, &op->waiting);
@@ -742,7 +742,7 @@ read_op_create(struct engine *engine, struct piece *piece)
 	list_init(&op->waiting);
 	list_init(&op->note.node);
 	assert(op->row_count <= OP_ROWS_MAX);
-	engine->ops++;
+	engine->ops.count++;
 	claim_rows(op);
 	return true;
 }

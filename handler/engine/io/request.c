@@ -16,7 +16,7 @@ request_finish(struct engine *engine, struct engine_request *request)
 	list_remove(&request->alive);
 	request->next = NULL;
 	request->cache_losses = engine->cache_losses;
-	request->finished_ns = engine->stamp_ns;
+	request->finished_ns = engine->figures.stamp_ns;
 	*engine->io->finished_tail = request;
 	engine->io->finished_tail = &request->next;
 	engine->activity++;
@@ -38,7 +38,7 @@ piece_create(struct engine *engine, struct engine_request *request, uint64_t beg
 		.end_bytes = end_bytes,
 		.since_ms = zero_is_long(request) ? engine->now_ms : request->since_ms,
 		/* Ranges of zeros are cut as there is room for them. */
-		.since_ns = request->op == REQUEST_ZERO ? engine->stamp_ns : request->since_ns,
+		.since_ns = request->op == REQUEST_ZERO ? engine->figures.stamp_ns : request->since_ns,
 	};
 	list_init(&piece->alive);
 	if (zero_is_long(request))
@@ -118,7 +118,7 @@ request_let_go(struct engine *engine, struct engine_request *request)
 		request->first_error = -ETIMEDOUT;
 	if (must_repeat(engine, request)) {
 		behind_again(engine, request);
-		request->since_ns = engine->stamp_ns;
+		request->since_ns = engine->figures.stamp_ns;
 		request_carry_out(engine, request);
 		return;
 	}
@@ -221,8 +221,8 @@ request_start_ready(struct engine *engine)
 	/* Those who waited for memory go first, and in order: the first that finds none ends it. */
 	list_init(&held);
 	list_init(&batch);
-	list_splice(&batch, &engine->buffer_waiters);
-	list_splice(&batch, &engine->ready);
+	list_splice(&batch, &engine->ops.buffer_waiters);
+	list_splice(&batch, &engine->ops.ready);
 	while ((node = list_take(&batch)) != NULL) {
 		struct op *op = list_entry(node, struct op, node);
 
@@ -241,13 +241,13 @@ request_start_ready(struct engine *engine)
 			continue;
 		}
 		op->start(op);
-		if (!list_empty(&engine->buffer_waiters)) {
-			list_splice(&engine->buffer_waiters, &batch);
+		if (!list_empty(&engine->ops.buffer_waiters)) {
+			list_splice(&engine->ops.buffer_waiters, &batch);
 			break;
 		}
 	}
-	list_splice(&held, &engine->ready);
-	list_splice(&engine->ready, &held);
+	list_splice(&held, &engine->ops.ready);
+	list_splice(&engine->ops.ready, &held);
 }
 
 void

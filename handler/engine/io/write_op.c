@@ -226,7 +226,7 @@ write_written(struct write_op *op)
 	op->flush.done = write_flushed;
 	op->flush.told = op->fua && MUTANT(LOSS_TOLD_TO_FUA);
 	op->flush.since_ms = op->op.since_ms;
-	op->written_ns = engine->stamp_ns;
+	op->written_ns = engine->figures.stamp_ns;
 	TRACE_WRITE(flush__begin, op);
 	list_init(&op->flush.node);
 	marks_written(&op->marks);
@@ -268,7 +268,7 @@ write_issue(struct write_op *op)
 	marks_begins(op->op.engine, &op->marks);
 	compute(op);
 	write_rows_count(op);
-	op->written_ns = op->op.engine->stamp_ns;
+	op->written_ns = op->op.engine->figures.stamp_ns;
 	TRACE_WRITE(write__begin, op);
 	op->pending = 1;	/* this function */
 	write_rows_write(op, write_answered);
@@ -292,7 +292,7 @@ split(struct write_op *op)
 		struct piece *next = piece->next;
 
 		if (waited) {
-			piece->since_ns = engine->stamp_ns;
+			piece->since_ns = engine->figures.stamp_ns;
 			TRACE_PIECE(engine, wait__begin, piece);
 		}
 		if (!create(engine, piece, op))
@@ -381,7 +381,7 @@ old_data_read(struct member_io *mio, int result)
 	note_error(op, mio->member->role, MUTANT(STALE_PARITY) ? 0 : result);
 	op->refused |= result == -EIO;
 	if (--op->reads == 0) {
-		op->read_ns = op->op.engine->stamp_ns;
+		op->read_ns = op->op.engine->figures.stamp_ns;
 		TRACE_WRITE(read__end, op);
 	}
 	prepare_done_one(op);
@@ -393,7 +393,7 @@ marks_durable(struct region_hold *hold, int error)
 	struct write_op *op = list_entry(hold, struct write_op, marks);
 
 	note_error(op, -1, error);
-	op->marked_ns = op->op.engine->stamp_ns;
+	op->marked_ns = op->op.engine->figures.stamp_ns;
 	TRACE_WRITE(mark__end, op);
 	prepare_done_one(op);
 }
@@ -424,7 +424,7 @@ count_waited(struct write_op *op)
 		piece_waited(engine, piece, op->again_ns);
 		op->commands++;
 	}
-	op->begun_ns = engine->stamp_ns;
+	op->begun_ns = engine->figures.stamp_ns;
 	op->marked_ns = 0;
 	op->read_ns = 0;
 }
@@ -455,7 +455,7 @@ write_again(struct write_op *op)
 	marks_drop(op->op.engine, &op->marks);
 	drop_memory(op);
 	op->state = WRITE_WAITING;
-	op->again_ns = op->op.engine->stamp_ns;
+	op->again_ns = op->op.engine->figures.stamp_ns;
 	if (++op->attempts > ATTEMPTS_MAX) {
 		write_end(op, -EIO);
 		return;
@@ -603,7 +603,7 @@ create(struct engine *engine, struct piece *piece, struct write_op *instead)
 	op->refused = false;
 	op->sent = false;
 	op->buffer = NULL;
-	engine->ops++;
+	engine->ops.count++;
 	engine->io->writes++;
 	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
 		claim_row(op, row, instead);

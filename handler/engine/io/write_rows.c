@@ -517,7 +517,7 @@ compute_from_data(struct write_op *op, uint64_t number, const struct write_row *
 	const uint32_t redundancy = geometry_redundant_positions(geometry);
 	struct iov_run runs[IRAID_MEMBERS_MAX];
 	struct iovec buffers[2];
-	int room = op->op.engine->scratch_capacity;
+	int room = op->op.engine->scratch.capacity;
 
 	if (plan->make != 0)
 		make_missing(op, row);

@@ -233,7 +233,7 @@ zero_written(struct zero_op *op)
 	op->flush.done = zero_flushed;
 	op->flush.told = op->piece->request->fua && MUTANT(LOSS_TOLD_TO_FUA);
 	op->flush.since_ms = op->op.since_ms;
-	op->begun_ns = engine->stamp_ns;
+	op->begun_ns = engine->figures.stamp_ns;
 	TRACE_PIECE(engine, flush__begin, op->piece);
 	list_init(&op->flush.node);
 	marks_written(&op->marks);
@@ -284,7 +284,7 @@ zero_write(struct zero_op *op)
 	op->state = ZERO_WRITING;
 	marks_begins(op->op.engine, &op->marks);
 	op->sent_ms = op->op.engine->now_ms;
-	op->begun_ns = op->op.engine->stamp_ns;
+	op->begun_ns = op->op.engine->figures.stamp_ns;
 	TRACE_PIECE(op->op.engine, write__begin, op->piece);
 	op->pending = 1;	/* this function */
 	for (int i = 0; i < op->row_count; i++)
@@ -336,7 +336,7 @@ zero_start(struct op *base)
 	}
 	op->state = ZERO_MARKING;
 	op->marks.since_ms = op->op.since_ms;
-	op->begun_ns = engine->stamp_ns;
+	op->begun_ns = engine->figures.stamp_ns;
 	TRACE_PIECE(engine, mark__begin, op->piece);
 	marks_wait(engine, &op->marks);
 }
@@ -346,7 +346,7 @@ zero_again(struct zero_op *op)
 {
 	marks_drop(op->op.engine, &op->marks);
 	op->state = ZERO_WAITING;
-	op->again_ns = op->op.engine->stamp_ns;
+	op->again_ns = op->op.engine->figures.stamp_ns;
 	if (++op->attempts > ATTEMPTS_MAX) {
 		zero_end(op, -EIO);
 		return;
@@ -405,7 +405,7 @@ zero_op_create(struct engine *engine, struct piece *piece)
 	op->marks = (struct region_hold){ .ready = zero_marked };
 	list_init(&op->marks.node);
 	assert(op->row_count > 0 && op->row_count <= ROWS_MAX);
-	engine->ops++;
+	engine->ops.count++;
 	claim_rows(op);
 	op_claimed(&op->op);
 	return true;
@@ -549,7 +549,7 @@ zero_run(struct engine *engine)
 		if (needs_cutting(request) && overdue_since(engine, waiting_since(engine, request)))
 			request->first_error = -ETIMEDOUT;
 		if (needs_cutting(request)) {
-			if (engine->io->zeros.pieces >= engine->io->zeros.pieces_max || engine->ops >= OPS_MAX)
+			if (engine->io->zeros.pieces >= engine->io->zeros.pieces_max || engine->ops.count >= OPS_MAX)
 				return;
 			cut_piece(engine, request);
 			continue;

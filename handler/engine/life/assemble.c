@@ -85,11 +85,11 @@ begin_again(struct engine *engine, const char *why)
 	snprintf(engine->reason, sizeof(engine->reason), "%s", why);
 	disown_members(engine);
 	forget_attempt(engine);
-	free(engine->map_load);
-	engine->map_load = NULL;
+	free(engine->assembly->maps);
+	engine->assembly->maps = NULL;
 	intent_destroy(&engine->intent);
 	engine->target = NULL;
-	engine->examine_not_before_ms = engine->now_ms + AGAIN_MS;
+	engine->assembly->not_before_ms = engine->now_ms + AGAIN_MS;
 	if (engine->phase < PHASE_DRAIN)
 		enter(engine, PHASE_EXAMINE);
 }
@@ -149,7 +149,7 @@ map_bytes(const struct engine *engine)
 static uint8_t *
 loaded_map(const struct engine *engine, const struct member *member)
 {
-	return engine->map_load + (size_t)member->slot * (map_bytes(engine) + LAYOUT_LOST_BYTES);
+	return engine->assembly->maps + (size_t)member->slot * (map_bytes(engine) + LAYOUT_LOST_BYTES);
 }
 
 /* A part of a member's metadata is read, or written durably. */
@@ -325,7 +325,7 @@ apply_force(struct engine *engine)
 static bool
 is_all_recorded(const struct engine *engine)
 {
-	const uint32_t roles = engine->recorded_found;
+	const uint32_t roles = engine->assembly->recorded_found;
 
 	for (int i = 0; i < engine->slots; i++)
 		if (engine->members[i].backend != NULL && engine->members[i].in_sync && engine->members[i].forced &&
@@ -395,8 +395,8 @@ merge_maps(struct engine *engine)
 static void
 write_new_epoch(struct engine *engine)
 {
-	free(engine->map_load);
-	engine->map_load = NULL;
+	free(engine->assembly->maps);
+	engine->assembly->maps = NULL;
 	enter(engine, PHASE_WRITE_SUPERBLOCKS);
 	engine->metadata->once = 0;
 	engine->metadata->durable = 0;
@@ -425,7 +425,7 @@ epoch_remembered(struct engine *engine)
 	}
 	snprintf(engine->reason, sizeof(engine->reason), "the epoch could not be recorded on this gateway");
 	engine_log(engine, LOG_ERR, "%s", engine->reason);
-	engine->examine_not_before_ms = engine->now_ms + AGAIN_MS;
+	engine->assembly->not_before_ms = engine->now_ms + AGAIN_MS;
 	return false;
 }
 
@@ -486,7 +486,7 @@ write_forced_table(struct engine *engine, struct member *member)
 static void
 write_forced_parts(struct engine *engine)
 {
-	uint8_t *map = engine->map_load;
+	uint8_t *map = engine->assembly->maps;
 
 	engine->marks->error = 0;
 	engine->marks->pending = 1;	/* this function */
@@ -512,14 +512,14 @@ may_force(const struct engine *engine)
 {
 	const uint32_t limit_ms = engine->options.force_ms;
 
-	return engine->now_ms - engine->started_ms < limit_ms || (limit_ms != 0 && MUTANT(FORCE_LASTS));
+	return engine->now_ms - engine->assembly->started_ms < limit_ms || (limit_ms != 0 && MUTANT(FORCE_LASTS));
 }
 
 /* A start that is forced waits no longer than for members that are absent. */
 static bool
 may_wait_for_refused(const struct engine *engine)
 {
-	return !may_force(engine) || engine->now_ms - engine->started_ms < engine->options.assembly_wait_ms;
+	return !may_force(engine) || engine->now_ms - engine->assembly->started_ms < engine->options.assembly_wait_ms;
 }
 
 /* Into *bit: that of the block in which it stands. */
@@ -638,7 +638,7 @@ is_table_unread(struct engine *engine, uint32_t *granule)
 static void
 refuse_unread(struct engine *engine, uint32_t granule)
 {
-	char why[sizeof(engine->unread)];
+	char why[sizeof(engine->assembly->unread)];
 	size_t length;
 
 	snprintf(why, sizeof(why), "the table of lost extents is unreadable at byte %u and may list rows: bring back a member that can read it, "
@@ -649,11 +649,11 @@ refuse_unread(struct engine *engine, uint32_t granule)
 			length = strlen(why);
 			snprintf(why + length, sizeof(why) - length, " %s", member->backend->label);
 		}
-	if (strcmp(why, engine->unread) != 0)
+	if (strcmp(why, engine->assembly->unread) != 0)
 		engine_log(engine, LOG_ERR, "%s", why);
-	memcpy(engine->unread, why, sizeof(why));
+	memcpy(engine->assembly->unread, why, sizeof(why));
 	begin_again(engine, why);
-	engine->refused = true;
+	engine->assembly->refused = true;
 }
 
 /* One half may get the new epoch, and the gateway die before it knows: nothing was done in that, so the other half may start, but not
@@ -805,8 +805,8 @@ load_maps(struct engine *engine)
 {
 	enter(engine, PHASE_LOAD_MAP);
 	engine->marks->error = 0;
-	engine->map_load = calloc((size_t)engine->slots, map_bytes(engine) + LAYOUT_LOST_BYTES);
-	if (engine->map_load == NULL) {
+	engine->assembly->maps = calloc((size_t)engine->slots, map_bytes(engine) + LAYOUT_LOST_BYTES);
+	if (engine->assembly->maps == NULL) {
 		back_to_examine(engine, "out of memory");
 		return;
 	}
@@ -841,7 +841,7 @@ recorded_roles(const struct engine *engine, const struct superblock *newest)
 static void
 hear_of_loss(struct engine *engine, const struct superblock *newest)
 {
-	const bool older = newest->epoch != engine->loss_epoch ? newest->epoch < engine->loss_epoch : newest->event < engine->loss_event;
+	const bool older = newest->epoch != engine->assembly->loss_epoch ? newest->epoch < engine->assembly->loss_epoch : newest->event < engine->assembly->loss_event;
 	const bool said = newest->flushes_fail && !MUTANT(LOSS_UNRECORDED);
 
 	if ((older && !MUTANT(LOSS_FORGOTTEN_AGAIN)) || MUTANT(ATTEMPT_TOLD)) {
@@ -849,8 +849,8 @@ hear_of_loss(struct engine *engine, const struct superblock *newest)
 		return;
 	}
 	engine->flush->loss_untold = said;
-	engine->loss_epoch = newest->epoch;
-	engine->loss_event = newest->event;
+	engine->assembly->loss_epoch = newest->epoch;
+	engine->assembly->loss_event = newest->event;
 }
 
 /* Take over what the newest superblock says.  0, or -EINVAL if this engine can't run it. */
@@ -864,7 +864,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 			      newest->chunk_bytes, newest->block_bytes, newest->data_bytes);
 	if (error != 0)
 		return error;
-	engine->has_geometry = true;
+	engine->assembly->has_geometry = true;
 	engine->volume_bytes = geometry_volume_bytes(&engine->geometry);
 	engine->record = *newest;
 	if (engine->places->epoch_before == 0 || newest->epoch > engine->metadata->epoch_written || MUTANT(NEWER_BY_OUR_WRITES))
@@ -883,7 +883,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 		engine->record.epoch = engine->metadata->epoch_written;
 	if (!MUTANT(EPOCH_FOUND) || engine->options.take_over_ms == 0)
 		engine->record.epoch += geometry_can_split_replaced(&engine->geometry) ? EPOCH_STEP : 1;
-	engine->recorded_found = recorded_roles(engine, newest);
+	engine->assembly->recorded_found = recorded_roles(engine, newest);
 	engine->record.clean = false;
 	snprintf(engine->record.owner, sizeof(engine->record.owner), "%s", engine->options.owner);
 	engine->out = 0;
@@ -1064,7 +1064,7 @@ may_take_over(const struct engine *engine)
 {
 	const uint32_t limit_ms = engine->options.take_over_ms;
 
-	return engine->now_ms - engine->started_ms < limit_ms || (limit_ms != 0 && MUTANT(TAKE_OVER_LASTS));
+	return engine->now_ms - engine->assembly->started_ms < limit_ms || (limit_ms != 0 && MUTANT(TAKE_OVER_LASTS));
 }
 
 static bool
@@ -1111,7 +1111,7 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 			 "and its targets know no reservations: if no gateway has it for certain, start with --take-over");
 	else
 		return false;
-	engine->refused = true;
+	engine->assembly->refused = true;
 	return true;
 }
 
@@ -1121,7 +1121,7 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 	if (owned_by_another(engine, verdict) && !MUTANT(OWNER_IGNORED))
 		return;
 	if (adopt(engine, verdict) != 0) {
-		engine->refused = true;
+		engine->assembly->refused = true;
 		snprintf(engine->reason, sizeof(engine->reason),
 			 "level %u with %u members is not supported by this version",
 			 engine->record.level, engine->record.member_count);
@@ -1137,11 +1137,11 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 	if (prepare_memory(engine, engine->record.region_rows) != 0) {
 		if (!MUTANT(ASSEMBLY_UNRETRIED))
 			back_to_examine(engine, "out of memory");	/* members have said all: nothing else would wake us */
-		engine->refused = true;
+		engine->assembly->refused = true;
 		snprintf(engine->reason, sizeof(engine->reason), "out of memory");
 		return;
 	}
-	engine->refused = false;
+	engine->assembly->refused = false;
 	engine->reason[0] = '\0';
 	load_maps(engine);
 }
@@ -1197,11 +1197,11 @@ hears_accused(struct engine *engine, const struct assembly_verdict *verdict)
 static bool
 brought_up_to_date(struct engine *engine)
 {
-	if (!engine->read_again && !MUTANT(OUTDATED_TAKEN))
-		engine->read_again = read_again(engine, engine->now_ms, OUTDATED_MS, NULL);
+	if (!engine->assembly->read_again && !MUTANT(OUTDATED_TAKEN))
+		engine->assembly->read_again = read_again(engine, engine->now_ms, OUTDATED_MS, NULL);
 	else
-		engine->read_again = false;
-	return !engine->read_again;
+		engine->assembly->read_again = false;
+	return !engine->assembly->read_again;
 }
 
 /* Nobody heard yet what it is, and its first log-in (by each of its paths) may still be answered. */
@@ -1247,13 +1247,13 @@ may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 	for_each_member(engine, member)
 		unheard |= answer == ASSEMBLY_READY && is_unheard(member) && !MUTANT(FIRST_TO_ANSWER_TAKEN);
 	if (answer != ASSEMBLY_DEGRADED && !unheard) {
-		engine->startable_ms = 0;
+		engine->assembly->startable_ms = 0;
 		return answer == ASSEMBLY_READY;
 	}
-	if (engine->startable_ms == 0)
-		engine->startable_ms = engine->now_ms;
-	engine->startable_wait_ms = wait_ms(engine, verdict);
-	if (engine->now_ms - engine->startable_ms >= engine->startable_wait_ms)
+	if (engine->assembly->startable_ms == 0)
+		engine->assembly->startable_ms = engine->now_ms;
+	engine->assembly->startable_wait_ms = wait_ms(engine, verdict);
+	if (engine->now_ms - engine->assembly->startable_ms >= engine->assembly->startable_wait_ms)
 		return true;
 	snprintf(engine->reason, sizeof(engine->reason), "%s", unheard ? "waiting for devices that have not said yet what "
 		 "they are" : "waiting for absent members");
@@ -1284,7 +1284,7 @@ examine_run(struct engine *engine)
 			input.found[member->slot] = member->taken_as;
 		if (member->presence == PRESENCE_AWAITED && member->link == LINK_CLOSED &&
 		    member->close_error == -EBUSY) {
-			engine->refused = true;
+			engine->assembly->refused = true;
 			snprintf(engine->reason, sizeof(engine->reason), "member %.100s: %.70s; stop it "
 				 "there, or start with --take-over if that gateway is dead",
 				 member->backend->label, member->reason);
@@ -1297,12 +1297,12 @@ examine_run(struct engine *engine)
 	if (may_begin(engine, &verdict)) {
 		if (!brought_up_to_date(engine))
 			return;		/* who was refused stays so meanwhile */
-		engine->refused = false;
+		engine->assembly->refused = false;
 		engine->reason[0] = '\0';
 		begin(engine, &verdict);
 	} else {
-		engine->read_again = false;
-		engine->refused = verdict.answer == ASSEMBLY_REFUSED;
+		engine->assembly->read_again = false;
+		engine->assembly->refused = verdict.answer == ASSEMBLY_REFUSED;
 		if (verdict.reason[0] != '\0')		/* else may_begin() has said why */
 			snprintf(engine->reason, sizeof(engine->reason), "%s", verdict.reason);
 	}
@@ -1362,11 +1362,11 @@ assemble_run(struct engine *engine)
 {
 	if (had_better_wait(engine))
 		back_to_examine(engine, "a member refuses its superblock, or is silent, and another is back");
-	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->examine_not_before_ms)
+	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->assembly->not_before_ms)
 		examine_run(engine);
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->metadata->wanted > 0 &&
 	    engine->metadata->durable >= engine->metadata->wanted &&
-	    engine->now_ms >= engine->examine_not_before_ms && epoch_remembered(engine)) {
+	    engine->now_ms >= engine->assembly->not_before_ms && epoch_remembered(engine)) {
 		engine->reason[0] = '\0';
 		enter(engine, PHASE_RUNNING);
 		flush_what_was_left(engine);
@@ -1383,22 +1383,22 @@ assemble_run(struct engine *engine)
 uint64_t
 assemble_deadline(const struct engine *engine)
 {
-	uint64_t limit = engine->started_ms + engine->options.assembly_limit_ms;
+	uint64_t limit = engine->assembly->started_ms + engine->options.assembly_limit_ms;
 	uint64_t deadline = engine->now_ms < limit ? limit : UINT64_MAX;
 
 	if (engine->phase != PHASE_EXAMINE && engine->phase != PHASE_WRITE_SUPERBLOCKS)
 		return UINT64_MAX;
-	if (engine->now_ms < engine->examine_not_before_ms)
-		return engine->examine_not_before_ms;
+	if (engine->now_ms < engine->assembly->not_before_ms)
+		return engine->assembly->not_before_ms;
 	if (engine->phase != PHASE_EXAMINE && engine->now_ms < engine->phase_since_ms + engine->options.give_up_ms)
 		return engine->phase_since_ms + engine->options.give_up_ms;
 	if (engine->phase != PHASE_EXAMINE)
 		return UINT64_MAX;
 	/* Once that has passed, it is something else that keeps it from starting. */
-	if (engine->startable_ms != 0 &&
-	    engine->startable_ms + engine->startable_wait_ms > engine->now_ms &&
-	    engine->startable_ms + engine->startable_wait_ms < deadline)
-		deadline = engine->startable_ms + engine->startable_wait_ms;
+	if (engine->assembly->startable_ms != 0 &&
+	    engine->assembly->startable_ms + engine->assembly->startable_wait_ms > engine->now_ms &&
+	    engine->assembly->startable_ms + engine->assembly->startable_wait_ms < deadline)
+		deadline = engine->assembly->startable_ms + engine->assembly->startable_wait_ms;
 	for (int i = 0; i < engine->slots; i++) {
 		const struct member *member = &engine->members[i];
 

@@ -66,16 +66,16 @@ admit(struct engine *engine)
 		return;
 	}
 	if (!engine_running(engine)) {
-		if (engine->now_ms - engine->started_ms >= engine->options.assembly_limit_ms)
+		if (engine->now_ms - engine->assembly->started_ms >= engine->options.assembly_limit_ms)
 			refuse_all(engine, -ENOMEDIUM);
 		return;
 	}
 	if (engine->io->admission_head != NULL || engine->requests_active > 0)
 		engine->last_request_ms = engine->now_ms;
-	while (engine->ops < OPS_MAX && (request = behind_next(engine)) != NULL)
+	while (engine->ops.count < OPS_MAX && (request = behind_next(engine)) != NULL)
 		request_carry_out(engine, request);
 	while ((request = engine->io->admission_head) != NULL &&
-	       (engine->ops < OPS_MAX || overdue_since(engine, request->since_ms))) {
+	       (engine->ops.count < OPS_MAX || overdue_since(engine, request->since_ms))) {
 		int fault = overdue_since(engine, request->since_ms) ? -ETIMEDOUT : request_fault(engine, request);
 
 		engine->io->admission_head = request->next;
@@ -182,8 +182,8 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		if (++turns == TURNS_MAX)
 			engine_log(engine, LOG_ALERT, "the engine goes round in a circle: please report this");
 	} while (engine->activity != before && engine->phase != PHASE_STOPPED && turns < TURNS_MAX);
-	if (engine->phase == PHASE_STOPPED && engine->stopped != NULL)
-		engine->stopped(engine->stopped_owner);
+	if (engine->phase == PHASE_STOPPED && engine->life->stopped != NULL)
+		engine->life->stopped(engine->life->stopped_owner);
 }
 
 static uint64_t
@@ -232,6 +232,8 @@ struct whole {
 	struct target_state target_state;
 	struct work work;
 	struct io io;
+	struct assembly assembly;
+	struct life life;
 };
 
 static struct engine *
@@ -249,6 +251,8 @@ furnish(struct whole *whole)
 	engine->target_state = &whole->target_state;
 	engine->work = &whole->work;
 	engine->io = &whole->io;
+	engine->assembly = &whole->assembly;
+	engine->life = &whole->life;
 	return engine;
 }
 
@@ -266,15 +270,15 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 	engine->options = *options;
 	engine->port = *port;
 	engine->now_ms = now_ms;
-	engine->stamp_ns = 1;
+	engine->figures.stamp_ns = 1;
 	engine->target_state->replace_role = -1;
 	throttle_set_rates(engine, options->sync_rate_min, options->sync_rate_max);
 	io_init(engine);
 	list_init(&engine->lost_io->waiters);
 	flush_init(engine);
-	list_init(&engine->claimants);
-	list_init(&engine->ready);
-	list_init(&engine->buffer_waiters);
+	list_init(&engine->ops.claimants);
+	list_init(&engine->ops.ready);
+	list_init(&engine->ops.buffer_waiters);
 	good = marks_init(engine) == 0;
 	good &= link_init(engine);
 	for (int i = 0; i < count; i++)
@@ -291,7 +295,7 @@ engine_start(struct engine *engine)
 {
 	assert(engine->phase == PHASE_IDLE);
 	engine->phase = PHASE_EXAMINE;
-	engine->started_ms = engine->now_ms;
+	engine->assembly->started_ms = engine->now_ms;
 	engine->phase_since_ms = engine->now_ms;
 }
 
@@ -299,8 +303,8 @@ void
 engine_stop(struct engine *engine, void (*stopped)(void *owner), void *owner)
 {
 	engine->stop_wanted = true;
-	engine->stopped = stopped;
-	engine->stopped_owner = owner;
+	engine->life->stopped = stopped;
+	engine->life->stopped_owner = owner;
 }
 
 void
@@ -320,9 +324,9 @@ engine_destroy(struct engine *engine)
 	intent_destroy(&engine->intent);
 	for_each_member(engine, member)
 		free(member->page);
-	free(engine->map_load);
+	free(engine->assembly->maps);
 	marks_free(engine);
-	free(engine->scratch);
+	free(engine->scratch.iov);
 	free(engine);
 }
 

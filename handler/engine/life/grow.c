@@ -56,7 +56,7 @@ growth_end(struct growth *growth, int error)
 	struct engine *engine = growth->engine;
 
 	assert(growth->pending == 0);
-	engine->growth = NULL;
+	engine->life->growth = NULL;
 	engine->growth_phase = GROWTH_NONE;
 	engine->activity++;
 	if (error != 0)
@@ -360,7 +360,7 @@ go_on(struct growth *growth)
 void
 grow_run(struct engine *engine)
 {
-	struct growth *growth = engine->growth;
+	struct growth *growth = engine->life->growth;
 
 	if (growth == NULL || growth->pending > 0)
 		return;
@@ -387,7 +387,7 @@ engine_grow(struct engine *engine, void (*done)(void *owner, int error, const ch
 	if (engine->phase != PHASE_RUNNING || engine->stop_wanted || engine->fenced) {
 		error = -EAGAIN;
 		snprintf(why, 256, "the volume is not running");
-	} else if (engine->growth != NULL) {
+	} else if (engine->life->growth != NULL) {
 		error = -EBUSY;
 		snprintf(why, 256, "it is growing already");
 	} else if (!all_there(engine)) {
@@ -404,7 +404,7 @@ engine_grow(struct engine *engine, void (*done)(void *owner, int error, const ch
 	if (error != 0)
 		return error;
 	*growth = (struct growth){ .engine = engine, .done = done, .owner = owner };
-	engine->growth = growth;
+	engine->life->growth = growth;
 	engine->growth_phase = GROWTH_MEASURING;
 	engine->activity++;
 	for (int role = 0; role < engine->geometry.members; role++)

@@ -10,8 +10,34 @@
 
 #include "engine/core/core.h"
 
+/* --- assemble.c --- */
+
+struct assembly {
+	uint64_t started_ms;
+	uint64_t not_before_ms;
+	bool refused;			/* it needs an administrator, see engine->reason */
+	char unread[256];		/* why a start is refused: of the table of lost extents */
+	bool has_geometry;
+	bool read_again;		/* superblocks of members without reservations, for a start that is about to begin */
+	uint64_t startable_ms;		/* since when there are enough members, though not all; 0: not so */
+	uint32_t startable_wait_ms;	/* from then on */
+	uint8_t *maps;			/* the map of each member, while they are loaded */
+	uint32_t recorded_found;	/* roles of which they said that all is on record (superblock.recorded_roles) */
+	uint64_t loss_epoch, loss_event;	/* of the newest superblocks that this start has asked for lost caches */
+};
+
 void assemble_run(struct engine *engine);
 uint64_t assemble_deadline(const struct engine *engine);
+
+/* --- engine.c, stop.c, grow.c, probe.c, admin.c --- */
+
+struct life {
+	struct growth *growth;		/* NULL: none under way */
+	struct probe *probe;		/* the same */
+	void (*stopped)(void *owner);
+	void *stopped_owner;
+	bool stop_clean;		/* everything went well: superblocks may say so */
+};
 
 void stop_run(struct engine *engine);
 uint64_t stop_deadline(const struct engine *engine);

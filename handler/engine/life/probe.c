@@ -192,7 +192,7 @@ probe_end(struct probe *probe, int error)
 		work_out(probed);
 		results[slot] = probed->result;
 	}
-	engine->probe = NULL;
+	engine->life->probe = NULL;
 	engine->activity++;
 	probe->done(probe->owner, error, results);
 	free(probe->memory);
@@ -239,7 +239,7 @@ begin(struct probe *probe)
 void
 probe_run(struct engine *engine)
 {
-	struct probe *probe = engine->probe;
+	struct probe *probe = engine->life->probe;
 	bool stops = engine->phase != PHASE_RUNNING || engine->stop_wanted || engine->fenced;
 
 	if (probe == NULL)
@@ -257,7 +257,7 @@ probe_run(struct engine *engine)
 uint64_t
 probe_deadline(const struct engine *engine)
 {
-	const struct probe *probe = engine->probe;
+	const struct probe *probe = engine->life->probe;
 
 	if (probe == NULL)
 		return UINT64_MAX;
@@ -289,7 +289,7 @@ refuse(const struct engine *engine, const struct probe_order *order, char *why)
 		snprintf(why, 256, "the volume is not running");
 		return -EAGAIN;
 	}
-	if (engine->probe != NULL) {
+	if (engine->life->probe != NULL) {
 		snprintf(why, 256, "its members are being probed already");
 		return -EBUSY;
 	}
@@ -341,7 +341,7 @@ engine_probe(struct engine *engine, const struct probe_order *order,
 		/* Elsewhere each time, so that it is not always the target's cache that answers. */
 		probed->next_bytes = steps == 0 ? 0 : engine->now_ms * 40503 % steps * START_STEP_BYTES;
 	}
-	engine->probe = probe;
+	engine->life->probe = probe;
 	engine->activity++;
 	return 0;
 }

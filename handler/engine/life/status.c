@@ -1,6 +1,6 @@
 /* status.c - what an administrator sees of an engine. */
 #include "status.h"
-#include "engine/core/core.h"
+#include "life.h"
 #include "engine/members/members.h"
 #include "engine/work/work.h"
 #include "state/lost.h"
@@ -91,7 +91,7 @@ state_of(const struct engine *engine)
 	case PHASE_EXAMINE:
 	case PHASE_LOAD_MAP:
 	case PHASE_WRITE_SUPERBLOCKS:
-		return engine->refused || (engine->fenced && !MUTANT(FENCED_STARTING)) ? VOLUME_FAILED : VOLUME_ASSEMBLING;
+		return engine->assembly->refused || (engine->fenced && !MUTANT(FENCED_STARTING)) ? VOLUME_FAILED : VOLUME_ASSEMBLING;
 	case PHASE_RUNNING:
 		if (engine->fenced)
 			return VOLUME_FAILED;
@@ -235,7 +235,7 @@ engine_status(const struct engine *engine, struct engine_status *out)
 	for (int i = 0; i < engine->slots; i++)
 		if (engine->members[i].backend != NULL)
 			describe_member(&engine->members[i], &out->members[i]);
-	if (!engine->has_geometry)
+	if (!engine->assembly->has_geometry)
 		return;
 	snprintf(out->name, sizeof(out->name), "%s", engine->record.name);
 	out->level = engine->geometry.level;
@@ -271,16 +271,16 @@ engine_status(const struct engine *engine, struct engine_status *out)
 uint64_t
 engine_code_ns(const struct engine *engine)
 {
-	return engine->code_ns;
+	return engine->figures.code_ns;
 }
 
 void
 engine_figures(const struct engine *engine, struct engine_figures *out)
 {
 	memset(out, 0, sizeof(*out));
-	out->queue = engine->queue;
-	memcpy(out->commands, engine->commands, sizeof(out->commands));
-	memcpy(out->steps, engine->steps, sizeof(out->steps));
+	out->queue = engine->figures.queue;
+	memcpy(out->commands, engine->figures.commands, sizeof(out->commands));
+	memcpy(out->steps, engine->figures.steps, sizeof(out->steps));
 	for (int slot = 0; slot < engine->slots; slot++) {
 		const struct member *member = &engine->members[slot];
 

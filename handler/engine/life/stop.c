@@ -55,7 +55,7 @@ give_up(struct engine *engine)
 static bool
 drained(const struct engine *engine)
 {
-	return engine->ops == 0 && engine->requests_active == 0 && engine->io->admission_head == NULL &&
+	return engine->ops.count == 0 && engine->requests_active == 0 && engine->io->admission_head == NULL &&
 	       resync_idle(engine) && rebuild_idle(engine) && scrub_idle(engine) &&
 	       repair_idle(engine) && lost_io_idle(engine) && engine->flush->pending == 0 && !engine->marks->cleaning &&
 	       engine->evicting == 0;
@@ -78,7 +78,7 @@ last_flush_done(struct flush_waiter *waiter, int result)
 	engine->marks->cleaning = false;
 	if (engine->phase != PHASE_LAST_FLUSH && !MUTANT(STOP_GOES_BACK))
 		return;		/* it took too long, and was given up */
-	engine->stop_clean = result == 0;
+	engine->life->stop_clean = result == 0;
 	engine->flush->loss_untold |= result == -EIO && !MUTANT(LAST_FLUSH_FORGOTTEN);
 	if ((result == 0 || MUTANT(STOP_CLEANS_ANYWAY)) && engine->geometry.redundancy > 0) {
 		/* Nothing is active: two generations make every region that is not suspect cleanable. */
@@ -104,7 +104,7 @@ begin_last_flush(struct engine *engine)
 static void
 begin_last_superblocks(struct engine *engine)
 {
-	engine->record.clean = engine->stop_clean;
+	engine->record.clean = engine->life->stop_clean;
 	engine->record.owner[0] = '\0';
 	metadata_commit(engine);
 	enter(engine, PHASE_LAST_SUPERBLOCKS);
@@ -136,7 +136,7 @@ finish_release(struct engine *engine)
 	/* No command is under way any more, and none will be: nobody else tells them. */
 	if (!list_empty(&engine->lost_io->waiters) && !MUTANT(TABLE_AWAITED_FOR_EVER))
 		lost_io_tell(engine, -ESHUTDOWN);
-	if (engine->ops > 0 || engine->requests_active > 0 || engine->io->admission_head != NULL)
+	if (engine->ops.count > 0 || engine->requests_active > 0 || engine->io->admission_head != NULL)
 		return;
 	if (engine->io->finished_head != NULL && !MUTANT(LAST_UNDELIVERED)) {
 		engine->activity++;	/* those that were told just now: deliver() has its turn first */

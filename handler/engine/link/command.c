@@ -225,7 +225,7 @@ send(struct member_io *mio)
 	mio->io.done = io_answered;
 	mio->sent_at = ++member->engine->moment;
 	mio->sent_ms = member->engine->now_ms;
-	mio->sent_ns = member->engine->stamp_ns;
+	mio->sent_ns = member->engine->figures.stamp_ns;
 	mio->where = MIO_SENT;
 	mio->covers_data = mio->io.op == BACKEND_FLUSH && member->unflushed_data;
 	/* Not while it waits: the session may end before, and the cache with it.  Nor by one that no round waits for (grow.c):

@@ -566,7 +566,7 @@ sync_rows_begin(struct sync_rows *rows, enum sync_purpose purpose, uint64_t firs
 	rows->first_row = first_row;
 	rows->row_count = count;
 	rows->op.holder.waiting = 0;
-	engine->ops++;
+	engine->ops.count++;
 	for (int i = 0; i < count; i++) {
 		rows->claims[i] = (struct row_claim){
 			.holder = &rows->op.holder,
