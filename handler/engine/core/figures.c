@@ -3,7 +3,6 @@
 #include "ports/trace.h"
 
 #include <errno.h>
-#include <string.h>
 
 const char *
 figures_step_name(enum figures_step step)

@@ -1,9 +1,9 @@
 /* io.h - requests: cut into pieces, carried out by operations, answered.
  *
  *	request.c	pieces, operations, answers	behind.c	requests that overlap one of several pieces
- *	read_op.c	one piece of a read (read_op.h)	hedge.c		reads around slow members
- *	write_op.c	one or more merged writes (write_op.h)	write_rows.c	its row plans, memory and I/O
- *	plug.c		streams of writes (plug.h)	zero_op.c	whole rows of zeros
+ *	read_op.c	one piece of a read		hedge.c		reads around slow members
+ *	write_op.c	one or more merged writes	write_rows.c	its row plans, memory and I/O
+ *	plug.c		streams of writes		zero_op.c	whole rows of zeros
  *	compare_op.c	a read and a write in one	flush_op.c	a flush that is asked for
  *	late.c		what has waited too long
  */

@@ -17,7 +17,6 @@
 #include "plug.h"
 #include "engine/work/work.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 

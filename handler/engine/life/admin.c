@@ -12,7 +12,6 @@
 #include "engine/work/sync_rows.h"
 #include "engine/work/work.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

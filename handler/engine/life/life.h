@@ -1,9 +1,11 @@
 /* life.h - from the first session to the last: a volume is assembled, runs, grows and stops; and what is asked of it.
  *
- *	engine.c	creation, admission, the run loop (engine.h)	assemble.c	from superblocks to a running volume
- *	stop.c		an orderly end			grow.c		members have become larger
- *	probe.c		how fast members answer		admin.c		what an administrator asks for (admin.h)
- *	status.c	what an administrator sees (status.h)
+ *	engine.c	creation, admission, the run loop	assemble.c	from superblocks to a running volume
+ *	stop.c		an orderly end				grow.c		members have become larger
+ *	admin.c		what an administrator asks for		probe.c		how fast members answer
+ *	status.c	what an administrator sees
+ *
+ * Drivers include engine.h, admin.h and status.h.
  */
 #ifndef IRAID_ENGINE_LIFE_H
 #define IRAID_ENGINE_LIFE_H

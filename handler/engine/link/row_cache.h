@@ -6,7 +6,7 @@
  *
  * Rule: what is kept is what a read of the member would answer now.
  *	- Writes of a row exclude each other, and one that finds it here works in this memory (`taken`), nobody else.
- *	- Whoever else writes to a member forgets the row first (member.c).
+ *	- Whoever else writes to a member forgets the row first (command.c).
  *	- A write that fails, or may have to be repeated, forgets it; and all rows are forgotten when something
  *	  became doubtful (intent.doubts) or a member may have lost its cache.
  *	- Rows that are not proven, or lack a chunk, are not kept.

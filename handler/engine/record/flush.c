@@ -14,7 +14,6 @@
 #include "engine/link/link.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <syslog.h>
 
 void

@@ -14,8 +14,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <syslog.h>
 
 #define CLEAN_PERIOD_MS 1000u
 #define RETRY_MS 1000u		/* after a member that can't be spared refused a block */

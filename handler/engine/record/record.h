@@ -35,7 +35,7 @@ bool metadata_target_heard(const struct engine *engine);
 bool metadata_target_may_clean(const struct engine *engine);	/* what it was sent counts as held by it */
 bool metadata_target_counted(const struct engine *engine);	/* may others be told how many superblocks it has? */
 
-/* --- marks.c --- */
+/* --- flush.c --- */
 
 struct flush_waiter {
 	struct list node;
@@ -43,6 +43,28 @@ struct flush_waiter {
 	void (*done)(struct flush_waiter *waiter, int result);
 	bool told;			/* of what a cache took along: a flush that a request asks for, see flush.c */
 };
+
+struct flush {
+	struct list next;		/* waiters for the next round */
+	struct list now;		/* waiters of the round under way */
+	int pending;
+	int result;
+	struct flush_waiter start_waiter;
+	bool found_clean;		/* the record that was found says that the last gateway stopped in order */
+	bool loss_untold;		/* a member is back without its cache, which others can't make up for: the next flush must fail,
+					 * whatever becomes of the member */
+	uint64_t told_until_ms;		/* one has failed for it: so do those of others until then */
+};
+
+void flush_init(struct engine *engine);
+void flush_join(struct engine *engine, struct flush_waiter *waiter);
+void flush_what_was_left(struct engine *engine);
+void flush_cache_lost(struct member *member);	/* and nobody makes up for it: flushes have to tell */
+void flush_run(struct engine *engine);
+void flush_overdue(struct engine *engine);
+uint64_t flush_deadline(const struct engine *engine);
+
+/* --- marks.c --- */
 
 #define MAP_BATCH 16			/* map blocks written at a time */
 
@@ -153,27 +175,5 @@ bool lost_concerns_write(const struct engine *engine, uint64_t begin_bytes, uint
 int lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t column_begin, uint32_t column_end);
 /* The range was overwritten (or accepted).  0, -ENOSPC. */
 int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
-
-/* --- flush.c --- */
-
-struct flush {
-	struct list next;		/* waiters for the next round */
-	struct list now;		/* waiters of the round under way */
-	int pending;
-	int result;
-	struct flush_waiter start_waiter;
-	bool found_clean;		/* the record that was found says that the last gateway stopped in order */
-	bool loss_untold;		/* a member is back without its cache, which others can't make up for: the next flush must fail,
-					 * whatever becomes of the member */
-	uint64_t told_until_ms;		/* one has failed for it: so do those of others until then */
-};
-
-void flush_init(struct engine *engine);
-void flush_join(struct engine *engine, struct flush_waiter *waiter);
-void flush_what_was_left(struct engine *engine);
-void flush_cache_lost(struct member *member);	/* and nobody makes up for it: flushes have to tell */
-void flush_run(struct engine *engine);
-void flush_overdue(struct engine *engine);
-uint64_t flush_deadline(const struct engine *engine);
 
 #endif

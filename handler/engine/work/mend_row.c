@@ -19,9 +19,7 @@
 #include "engine/members/members.h"
 #include "pure/code.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
 

@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <syslog.h>
 
 #define UNREADABLE_MS 60000u	/* before regions with unreadable rows are tried again */
