@@ -1,4 +1,4 @@
-/* driver.h - what the engine and its driver give each other: requests, options, events.  engine.h says how it is driven. */
+/* driver.h - what the engine and its driver give each other: requests, options, events.  engine.h says how to drive. */
 #ifndef IRAID_ENGINE_DRIVER_H
 #define IRAID_ENGINE_DRIVER_H
 

@@ -48,8 +48,8 @@ struct io {
 	struct {			/* ranges of zeros that are not yet cut to their end */
 		struct engine_request *head, **tail;
 		unsigned int pieces;	/* of such, that are under way */
-		unsigned int pieces_max;	/* this many at once, and each this long on a member: as members are quick with them */
-		uint64_t bytes_max;
+		unsigned int pieces_max;	/* this many at once, and */
+		uint64_t bytes_max;	/* each this long on a member: as members are quick with them */
 		uint64_t progress_ms;	/* when a piece of such was last done */
 	} zeros;
 

@@ -72,7 +72,9 @@ overdue_run(struct engine *engine)
 static uint64_t
 pieces_deadline(const struct engine *engine)
 {
-	for (const struct list *node = engine->io->zeros_alive.next; node != &engine->io->zeros_alive; node = node->next) {
+	const struct list *waiting = &engine->io->zeros_alive;
+
+	for (const struct list *node = waiting->next; node != waiting; node = node->next) {
 		uint64_t at = overdue_at(engine, list_entry(node, struct piece, alive)->since_ms);
 
 		if (at != UINT64_MAX)

@@ -841,7 +841,9 @@ recorded_roles(const struct engine *engine, const struct superblock *newest)
 static void
 hear_of_loss(struct engine *engine, const struct superblock *newest)
 {
-	const bool older = newest->epoch != engine->assembly->loss_epoch ? newest->epoch < engine->assembly->loss_epoch : newest->event < engine->assembly->loss_event;
+	const struct assembly *assembly = engine->assembly;
+	const bool older = newest->epoch != assembly->loss_epoch ? newest->epoch < assembly->loss_epoch
+								 : newest->event < assembly->loss_event;
 	const bool said = newest->flushes_fail && !MUTANT(LOSS_UNRECORDED);
 
 	if ((older && !MUTANT(LOSS_FORGOTTEN_AGAIN)) || MUTANT(ATTEMPT_TOLD)) {
@@ -867,7 +869,8 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->assembly->has_geometry = true;
 	engine->volume_bytes = geometry_volume_bytes(&engine->geometry);
 	engine->record = *newest;
-	if (engine->places->epoch_before == 0 || newest->epoch > engine->metadata->epoch_written || MUTANT(NEWER_BY_OUR_WRITES))
+	if (engine->places->epoch_before == 0 || newest->epoch > engine->metadata->epoch_written ||
+	    MUTANT(NEWER_BY_OUR_WRITES))
 		engine->places->epoch_before = newest->epoch;
 	engine->places->epoch_found = newest->epoch;
 	engine->flush->found_clean = newest->clean;
@@ -1178,7 +1181,8 @@ read_again(struct engine *engine, uint64_t since_ms, uint32_t age_ms, const stru
 
 	for_each_member(engine, member)
 		if (member->presence == PRESENCE_EXAMINED && member->link == LINK_OPEN && !member->leaving &&
-		    !member->identity.reservation && engine->metadata->epoch_written == 0 && member->examined_ms + age_ms < since_ms &&
+		    !member->identity.reservation && engine->metadata->epoch_written == 0 &&
+		    member->examined_ms + age_ms < since_ms &&
 		    (accused == NULL || accused->went_back[member->slot])) {
 			place_examine(member);
 			any = true;
@@ -1345,11 +1349,12 @@ is_any_sent(const struct engine *engine)
 static bool
 had_better_wait(const struct engine *engine)
 {
-	const bool refused = engine->metadata->pending == 0 && engine->evicting == 0 && engine->now_ms < engine->metadata->retry_ms;
+	const bool refused = engine->metadata->pending == 0 && engine->evicting == 0 &&
+			     engine->now_ms < engine->metadata->retry_ms;
 	const bool stalled = engine->now_ms - engine->phase_since_ms >= engine->options.give_up_ms && !MUTANT(CHOSEN_AWAITED);
 
-	if (engine->phase != PHASE_WRITE_SUPERBLOCKS || engine->metadata->durable >= engine->metadata->wanted || engine->fenced ||
-	    (!refused && !stalled) || is_any_sent(engine))
+	if (engine->phase != PHASE_WRITE_SUPERBLOCKS || engine->metadata->durable >= engine->metadata->wanted ||
+	    engine->fenced || (!refused && !stalled) || is_any_sent(engine))
 		return false;
 	for (int i = 0; i < engine->slots; i++)
 		if (is_late(&engine->members[i]))

@@ -20,12 +20,12 @@ struct assembly {
 	bool refused;			/* it needs an administrator, see engine->reason */
 	char unread[256];		/* why a start is refused: of the table of lost extents */
 	bool has_geometry;
-	bool read_again;		/* superblocks of members without reservations, for a start that is about to begin */
+	bool read_again;		/* superblocks of those without reservations, as a start is about to begin */
 	uint64_t startable_ms;		/* since when there are enough members, though not all; 0: not so */
 	uint32_t startable_wait_ms;	/* from then on */
 	uint8_t *maps;			/* the map of each member, while they are loaded */
 	uint32_t recorded_found;	/* roles of which they said that all is on record (superblock.recorded_roles) */
-	uint64_t loss_epoch, loss_event;	/* of the newest superblocks that this start has asked for lost caches */
+	uint64_t loss_epoch, loss_event;	/* of the newest superblocks that were asked for lost caches */
 };
 
 void assemble_run(struct engine *engine);

@@ -91,7 +91,8 @@ state_of(const struct engine *engine)
 	case PHASE_EXAMINE:
 	case PHASE_LOAD_MAP:
 	case PHASE_WRITE_SUPERBLOCKS:
-		return engine->assembly->refused || (engine->fenced && !MUTANT(FENCED_STARTING)) ? VOLUME_FAILED : VOLUME_ASSEMBLING;
+		return engine->assembly->refused || (engine->fenced && !MUTANT(FENCED_STARTING)) ? VOLUME_FAILED
+												 : VOLUME_ASSEMBLING;
 	case PHASE_RUNNING:
 		if (engine->fenced)
 			return VOLUME_FAILED;

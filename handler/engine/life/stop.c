@@ -67,7 +67,8 @@ drained(const struct engine *engine)
 static bool
 awaits_target(const struct engine *engine)
 {
-	return engine->phase == PHASE_DRAIN && !metadata_target_may_clean(engine) && engine->now_ms - engine->phase_since_ms < TURN_MS;
+	return engine->phase == PHASE_DRAIN && !metadata_target_may_clean(engine) &&
+	       engine->now_ms - engine->phase_since_ms < TURN_MS;
 }
 
 static void

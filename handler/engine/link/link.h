@@ -82,7 +82,7 @@ bool member_io_abandoned(const struct member_io *mio);
 void member_io_park(struct member_io *mio);
 /* Others ended under it: the member has until patience_ms to answer it in this session. */
 void member_io_be_patient(const struct member_io *mio);
-/* The device's cache has what it wrote; or may have, though it failed or was cut off; or what it should have flushed. */
+/* The device's cache has what it wrote; may have it, though it failed or was cut off; has what it should have flushed. */
 void member_io_note_unflushed(const struct member_io *mio);
 void member_io_note_unknown_write(const struct member_io *mio);
 void member_io_note_failed_flush(const struct member_io *mio, int result);

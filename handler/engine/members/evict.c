@@ -383,7 +383,8 @@ keep_epoch(struct engine *engine, uint64_t epoch)
 {
 	const struct engine_port *port = &engine->port;
 
-	if (!geometry_can_split_replaced(&engine->geometry) || engine->eviction->epoch_kept >= epoch || MUTANT(EVICTION_UNREMEMBERED))
+	if (!geometry_can_split_replaced(&engine->geometry) || engine->eviction->epoch_kept >= epoch ||
+	    MUTANT(EVICTION_UNREMEMBERED))
 		return true;
 	if (engine->now_ms < engine->eviction->epoch_retry_ms)
 		return false;
@@ -518,7 +519,8 @@ evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch)
 {
 	if (MUTANT(EVICT_UNRECORDED))
 		return true;
-	return engine->metadata->durable >= record && (MUTANT(OUT_UNTOLD) ? keep_epoch(engine, epoch) : all_decided(engine, epoch));
+	return engine->metadata->durable >= record &&
+	       (MUTANT(OUT_UNTOLD) ? keep_epoch(engine, epoch) : all_decided(engine, epoch));
 }
 
 /* While a place changes hands nobody else is out yet: rows that were dirty would not be on who takes the place, or is to be told

@@ -21,7 +21,7 @@ void evict_cut_off(struct member_io *mio);		/* it did not */
 bool evict_in_grace(const struct member *member);	/* its session was ended a moment ago: it may take another */
 /* The others suffice, answer, and lost nothing themselves: the volume can do without this one. */
 bool evict_spares(const struct engine *engine, const struct member *member);
-void evict_give_back(struct member *member);		/* as evict_condemn(): it answers, and its reservation goes, too */
+void evict_give_back(struct member *member);		/* as evict_condemn(), and its reservation goes, too */
 void evict_cancel(struct member *member);		/* it is back before it was out */
 void evict_resume(struct member *member);		/* what waits for it is sent, once that is on record */
 bool evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch);	/* superblocks, and this gateway, say so */

@@ -1,7 +1,7 @@
 /* members.h - who is a member: what its answers and the ends of its sessions mean, who is out, who takes a place.
  *
  *	member.c	answers, sessions		evict.c		silence, evidence, eviction
- *	place.c		what a device is, under the record	target.c	the member that is being filled: begin, lost, done
+ *	place.c		what a device is		target.c	the member that is being filled: begin, lost, done
  *	dispute.c	is there another gateway?
  */
 #ifndef IRAID_ENGINE_MEMBERS_H

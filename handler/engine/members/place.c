@@ -722,7 +722,8 @@ is_newer_than_found(const struct member *member)
 	if ((member->presence != PRESENCE_EXAMINED && member->presence != PRESENCE_MISFIT) ||
 	    memcmp(own->volume_uuid, engine->options.volume_uuid, 16) != 0)
 		return false;
-	return own->epoch != engine->places->epoch_found ? own->epoch > engine->places->epoch_found : own->event > engine->record.event;
+	return own->epoch != engine->places->epoch_found ? own->epoch > engine->places->epoch_found
+							 : own->event > engine->record.event;
 }
 
 static void

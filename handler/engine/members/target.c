@@ -93,7 +93,8 @@ target_begin(struct member *member, int role)
 	if (member->standing == STANDING_SPARE)
 		adopt_spare(member, role);
 	/* Who was to be filled from the start, and never heard of it, is counted anew again. */
-	engine->metadata->target_uncounted = !untracked && engine->record.tracked[member->stale_set].write_count != 0 ? 0 : 2;
+	engine->metadata->target_uncounted =
+		!untracked && engine->record.tracked[member->stale_set].write_count != 0 ? 0 : 2;
 	if (engine->metadata->target_uncounted > 0)
 		member->write_count = counted_anew(member);
 	if (untracked) {
@@ -207,7 +208,8 @@ target_give_up(struct member *member)
 	struct engine *engine = member->engine;
 
 	member->excluded = true;
-	if (engine->target_state->replace_role >= 0 && engine->target_state->replace_slot == member->slot && !MUTANT(CHOSEN_FOR_EVER))
+	if (engine->target_state->replace_role >= 0 && engine->target_state->replace_slot == member->slot &&
+	    !MUTANT(CHOSEN_FOR_EVER))
 		engine->target_state->replace_role = -1;
 }
 
@@ -402,7 +404,8 @@ target_run(struct engine *engine)
 	if (engine->target == NULL)
 		return;
 	if (engine->target_phase == TARGET_MARKING &&
-	    ((engine->marks->durable >= engine->target_state->map && lost_io_idle(engine)) || MUTANT(TARGET_MARKS_UNAWAITED))) {
+	    ((engine->marks->durable >= engine->target_state->map && lost_io_idle(engine)) ||
+	     MUTANT(TARGET_MARKS_UNAWAITED))) {
 		place_record_target(engine);
 		engine->metadata->target_record = metadata_commit(engine);
 		enter(engine, TARGET_FILLING);
@@ -412,5 +415,6 @@ target_run(struct engine *engine)
 bool
 target_may_copy(const struct engine *engine)
 {
-	return (metadata_target_heard(engine) || (target_filling(engine) && MUTANT(COPIED_UNHEARD))) && metadata_target_counted(engine);
+	return (metadata_target_heard(engine) || (target_filling(engine) && MUTANT(COPIED_UNHEARD))) &&
+	       metadata_target_counted(engine);
 }

@@ -39,7 +39,8 @@ flush_what_was_left(struct engine *engine)
 	bool left = false;
 
 	for_each_member(engine, member) {
-		if (!member->in_sync || (engine->flush->found_clean && !member->forced) || MUTANT(LEFT_IN_CACHE_UNFLUSHED))
+		if (!member->in_sync || (engine->flush->found_clean && !member->forced) ||
+		    MUTANT(LEFT_IN_CACHE_UNFLUSHED))
 			continue;
 		member->unflushed = member->unflushed_data = true;
 		member->data_lost |= member->cache_lost && !MUTANT(LEFT_LOST_UNTOLD);	/* its session has ended already */
@@ -166,7 +167,8 @@ round_done(struct engine *engine)
 			member->lacking = false;
 	if (engine->flush->loss_untold && told) {
 		engine->flush->loss_untold = false;
-		engine->flush->told_until_ms = engine->now_ms + (MUTANT(LOSS_TOLD_ONCE) ? 0 : engine->options.loss_told_ms);
+		engine->flush->told_until_ms = engine->now_ms;
+		engine->flush->told_until_ms += MUTANT(LOSS_TOLD_ONCE) ? 0 : engine->options.loss_told_ms;
 		engine_log(engine, LOG_ERR, "flushes fail for %u s, so that everybody hears that what members had not flushed may be lost",
 			   engine->options.loss_told_ms / 1000);
 	}

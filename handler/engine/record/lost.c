@@ -395,7 +395,8 @@ lost_io_run(struct engine *engine)
 		return;
 	}
 	/* Nothing is missing, or there is room again. */
-	if (engine->missing == 0 || (lost_settled(engine->lost) && engine->lost->free_count > engine->lost_io->free_then))
+	if (engine->missing == 0 ||
+	    (lost_settled(engine->lost) && engine->lost->free_count > engine->lost_io->free_then))
 		engine->lost_full = false;
 	if (!engine->lost_io->recording && lost_io_recording(engine) && engine->evicting == 0 &&
 	    engine->now_ms >= engine->lost_io->record_retry_ms)

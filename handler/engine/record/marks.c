@@ -106,8 +106,8 @@ void
 marks_flush_begins(struct engine *engine)
 {
 	intent_flush_begins(&engine->intent);
-	for (struct list *node = engine->marks->writing.next; node != &engine->marks->writing && !MUTANT(FLUSH_COVERS_ALL);
-	     node = node->next)
+	for (struct list *node = engine->marks->writing.next;
+	     node != &engine->marks->writing && !MUTANT(FLUSH_COVERS_ALL); node = node->next)
 		note_rows(engine, list_entry(node, struct row_note, node));
 }
 
@@ -228,7 +228,8 @@ batch_done(struct engine *engine)
 
 	for (int i = 0; i < engine->marks->batch; i++) {
 		if (engine->marks->error == 0)
-			map_block_decode(engine->marks->buffer + (MUTANT(MAP_BATCH_ONE) ? 0 : (size_t)i) * LAYOUT_MAP_BLOCK_BYTES,
+			map_block_decode(engine->marks->buffer +
+						 (MUTANT(MAP_BATCH_ONE) ? 0 : (size_t)i) * LAYOUT_MAP_BLOCK_BYTES,
 					 intent->regions, engine->marks->blocks[i],
 					 engine->options.volume_uuid, intent->durable);
 		else
@@ -315,7 +316,8 @@ clean_flushed(struct flush_waiter *waiter, int result)
 
 	engine->marks->cleaning = false;
 	if (result == 0)
-		intent_clean_end_without(&engine->intent, metadata_target_may_clean(engine) ? 0 : engine->intent.target);
+		intent_clean_end_without(&engine->intent,
+					 metadata_target_may_clean(engine) ? 0 : engine->intent.target);
 	else
 		intent_clean_failed(&engine->intent);
 	engine->activity++;
@@ -343,8 +345,8 @@ clean(struct engine *engine)
 void
 marks_run(struct engine *engine)
 {
-	if ((engine->geometry.redundancy == 0 && engine->growth_phase != GROWTH_MARKING) || engine->phase < PHASE_RUNNING ||
-	    engine->phase > PHASE_LAST_MAP || engine->fenced)
+	if ((engine->geometry.redundancy == 0 && engine->growth_phase != GROWTH_MARKING) ||
+	    engine->phase < PHASE_RUNNING || engine->phase > PHASE_LAST_MAP || engine->fenced)
 		return;
 	clean(engine);
 	if (engine->now_ms < engine->marks->retry_ms)

@@ -80,15 +80,16 @@ metadata_target_heard(const struct engine *engine)
 bool
 metadata_target_may_clean(const struct engine *engine)
 {
-	return engine->target == NULL || engine->metadata->target_is_new || target_changing(engine) || metadata_target_heard(engine) ||
-	       MUTANT(CLEANED_UNHEARD);
+	return engine->target == NULL || engine->metadata->target_is_new || target_changing(engine) ||
+	       metadata_target_heard(engine) || MUTANT(CLEANED_UNHEARD);
 }
 
 /* One copy is not enough: should it be that which can't be read any more, the other is older by far than what others were told. */
 bool
 metadata_target_counted(const struct engine *engine)
 {
-	return engine->metadata->target_uncounted == 0 || (engine->metadata->target_uncounted == 1 && MUTANT(COUNTED_IN_ONE_COPY));
+	return engine->metadata->target_uncounted == 0 ||
+	       (engine->metadata->target_uncounted == 1 && MUTANT(COUNTED_IN_ONE_COPY));
 }
 
 /* --- an update --- */

@@ -1,6 +1,6 @@
 /* record.h - what is on record on all members: superblocks, the region map, the table of lost extents; and flushes.
  *
- *	metadata.c	superblocks			marks.c		the region map: what is dirty, and what others lack
+ *	metadata.c	superblocks			marks.c		the region map
  *	lost.c		the table of lost extents	flush.c		SYNCHRONIZE CACHE of all, in rounds
  *
  * Each is written to all members in sync at once, and tells those who wait when it is durable on all that stay.
@@ -114,7 +114,7 @@ void marks_all(struct engine *engine);	/* somebody new needs the whole map */
 bool marks_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
 /* The same of some rows: bits from the first on. */
 bool marks_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among);
-void marks_begins(struct engine *engine, struct region_hold *hold);	/* its rows are written from here on, if it is held */
+void marks_begins(struct engine *engine, struct region_hold *hold);	/* its rows are written now, if it is held */
 /* Rows of marked regions are written from here on; until then.  marks_drop() does the latter by itself. */
 void marks_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among);
 void marks_wrote(struct row_note *note);
@@ -142,7 +142,7 @@ struct lost_io {
 	int error;
 	uint64_t retry_ms;		/* after a failure */
 	uint64_t record_retry_ms;	/* what is suspect could not be listed */
-	uint64_t said;			/* record generation that has to be known before something is listed in an empty block; or 0 */
+	uint64_t said;			/* record generation that has to be known before an empty block has entries; or 0 */
 	bool unsaid;			/* the superblocks may not know yet which blocks are empty */
 	uint32_t free_then;		/* lost->free_count when it was full: with more there is room again */
 	bool recording;			/* suspect rows of a degraded volume are being recorded */

@@ -266,7 +266,8 @@ static void
 ask_for_spare(struct engine *engine)
 {
 	if (engine->port.want_spare == NULL ||
-	    (engine->target_state->spare_wanted_ms != 0 && engine->now_ms - engine->target_state->spare_wanted_ms < ASK_AGAIN_MS))
+	    (engine->target_state->spare_wanted_ms != 0 &&
+	     engine->now_ms - engine->target_state->spare_wanted_ms < ASK_AGAIN_MS))
 		return;
 	engine->target_state->spare_wanted_ms = engine->now_ms;
 	engine->port.want_spare(engine->port.owner,

@@ -64,8 +64,8 @@ throttle_set_rates(struct engine *engine, uint64_t min, uint64_t max)
 	engine->activity++;
 }
 
-/* The record does not know of the new size yet.  Also when it was given up with the marks on their way, as a stop does: nothing will ever
- * say that there are such rows.
+/* The record does not know of the new size yet.  Also when it was given up with the marks on their way, as a stop does:
+ * nothing will ever say that there are such rows.
  */
 static bool
 is_growth_unsettled(const struct engine *engine)

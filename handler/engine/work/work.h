@@ -60,7 +60,8 @@ void rebuild_status(const struct engine *engine, struct work_status *out);
 
 int scrub_init(struct engine *engine);
 void scrub_free(struct engine *engine);
-int scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why);	/* as engine_scrub_start(), and so the next */
+/* As engine_scrub_start() and engine_scrub_stop(). */
+int scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why);
 int scrub_stop(struct engine *engine, char *why);
 void scrub_run(struct engine *engine);
 uint64_t scrub_deadline(const struct engine *engine);
