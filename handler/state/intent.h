@@ -1,5 +1,5 @@
 /* intent.h - the region map in memory: which regions are dirty, and what is known of their parity.
- * No I/O: engine/intent_io.c makes it durable.
+ * No I/O: engine/record/marks.c makes it durable.
  *
  * Of each region these are kept apart:
  *

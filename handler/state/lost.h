@@ -1,5 +1,5 @@
 /* lost.h - extents of the volume whose content can't be known (DESIGN rule 9), as the members' table
- * of lost extents has them.  No I/O: engine/lost_io.c makes it durable.
+ * of lost extents has them.  No I/O: engine/record/lost.c makes it durable.
  *
  * A lost extent is a rectangle: some rows, one role, an interval of columns of that role's chunk.  It
  * counts in rows where that role holds data; where it holds parity it means nothing.  What stands on

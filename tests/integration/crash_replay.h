@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "engine/life/engine.h"
+#include "engine/life/status.h"
 
 #define SECTOR 512u
 #define PAGE 4096u

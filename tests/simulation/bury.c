@@ -1,7 +1,7 @@
 /* bury.c - see bury.h. */
 #include "bury.h"
 
-#include "engine/engine_internal.h"
+#include "engine/core/core.h"
 
 #include <stdlib.h>
 
@@ -23,5 +23,5 @@ engine_bury(struct engine *engine)
 bool
 engine_waits_for_memory(const struct engine *engine)
 {
-	return !list_empty(&engine->buffer_waiters);
+	return !list_empty(&engine->ops.buffer_waiters);
 }

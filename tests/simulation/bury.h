@@ -2,7 +2,7 @@
 #ifndef IRAID_BURY_H
 #define IRAID_BURY_H
 
-#include "engine/engine.h"
+#include "engine/life/engine.h"
 
 /* A killed process runs none of the engine's code.  This only gives back its large memory; the rest stays
  * reachable from here, so that leak checks still find real leaks.

@@ -8,7 +8,8 @@
 #ifndef IRAID_RIG_H
 #define IRAID_RIG_H
 
-#include "engine/engine.h"
+#include "engine/life/admin.h"
+#include "engine/life/status.h"
 #include "fake_member.h"
 
 #define RIG_SECTOR 512u

@@ -19,7 +19,8 @@
 #ifndef IRAID_SIM_H
 #define IRAID_SIM_H
 
-#include "engine/engine.h"
+#include "engine/life/admin.h"
+#include "engine/life/status.h"
 #include "fake_member.h"
 #include "pattern.h"
 

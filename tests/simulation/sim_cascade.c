@@ -8,7 +8,7 @@
  */
 #include "sim.h"
 
-#include "engine/engine_internal.h"
+#include "engine/members/members.h"
 
 #define CASCADES_MAX 12
 #define MOVES_MAX 9
@@ -247,13 +247,13 @@ replace_some(struct sim *sim)
 	int m;
 
 	if (!may_strike(sim) || cascade->moves > 0 || !cascade->doubles || sim->schedule.now_us < cascade->next_us ||
-	    engine->target != NULL || engine->replace_role >= 0 || engine->out != 0)
+	    engine->target != NULL || engine->target_state->replace_role >= 0 || engine->out != 0)
 		return;
 	m = draw_holder(sim, &cascade->random, -1);
 	if (m >= 0)
 		admin_cascade(sim, m, true);
-	cascade->next_us = sim->schedule.now_us + (engine->replace_role >= 0 ? 0 : 30000);
-	if (engine->replace_role < 0 && random_once_in(&cascade->random, 4))
+	cascade->next_us = sim->schedule.now_us + (engine->target_state->replace_role >= 0 ? 0 : 30000);
+	if (engine->target_state->replace_role < 0 && random_once_in(&cascade->random, 4))
 		draw_cascade(sim);
 }
 

@@ -1139,7 +1139,7 @@ taking_takes_long(const struct sim *sim)
 				       sim->schedule.now_us <= sim->taken_us + 1000000);
 }
 
-/* How long a request waits before it is ended, as engine/overdue.c has it. */
+/* How long a request waits before it is ended, as engine/core/overdue.c has it. */
 static uint64_t
 request_time_ms(const struct sim *sim)
 {

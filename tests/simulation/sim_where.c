@@ -7,7 +7,10 @@
  */
 #include "sim.h"
 
-#include "engine/engine_internal.h"
+#include "engine/io/io.h"
+#include "engine/life/life.h"
+#include "engine/members/internal.h"
+#include "engine/work/work.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -34,7 +37,7 @@ engine_is_done(struct engine *engine, uint64_t now_ms)
 {
 	const uint64_t done = engine->activity;
 
-	if (engine->plug.held > 0)
+	if (engine->io->plug.held > 0)
 		return true;
 	engine_run(engine, now_ms);
 	return engine->activity == done;
@@ -78,10 +81,10 @@ engine_where(const struct engine *engine)
 	NOTE(WHERE_DISPUTED, disputed);
 	NOTE(WHERE_RECORDS, lost_io_recording(engine));
 	NOTE(WHERE_TABLE, !lost_io_idle(engine));
-	NOTE(WHERE_MAP, !intent_io_idle(engine));
+	NOTE(WHERE_MAP, !marks_idle(engine));
 	NOTE(WHERE_SUPERBLOCKS, !metadata_idle(engine));
-	NOTE(WHERE_CLEANS, engine->cleaning);
-	NOTE(WHERE_FLUSH, engine->flush_pending > 0);
+	NOTE(WHERE_CLEANS, engine->marks->cleaning);
+	NOTE(WHERE_FLUSH, engine->flush->pending > 0);
 	NOTE(WHERE_TARGET_MARKS, engine->target_phase == TARGET_MARKING);
 	NOTE(WHERE_TARGET_FILLS, engine->target_phase == TARGET_FILLING);
 	NOTE(WHERE_TARGET_TAKES, engine->target_phase == TARGET_TAKING);
@@ -90,10 +93,10 @@ engine_where(const struct engine *engine)
 	NOTE(WHERE_REBUILD, !rebuild_idle(engine));
 	NOTE(WHERE_SCRUB, !scrub_idle(engine));
 	NOTE(WHERE_MENDS, !repair_idle(engine));
-	NOTE(WHERE_GROWS, engine->growth != NULL);
+	NOTE(WHERE_GROWS, engine->life->growth != NULL);
 	NOTE(WHERE_SUSPECT, engine->intent.suspect_count > 0);
 	NOTE(WHERE_LOST, engine->lost != NULL && engine->lost->count > 0);
-	NOTE(WHERE_SHORT, !list_empty((struct list *)&engine->buffer_waiters));
+	NOTE(WHERE_SHORT, !list_empty((struct list *)&engine->ops.buffer_waiters));
 #undef NOTE
 	return where;
 }

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "engine/engine.h"
+#include "engine/life/engine.h"
 #include "rig.h"
 
 /* What was written is read once more; the volume is stopped. */

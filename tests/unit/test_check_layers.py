@@ -25,7 +25,7 @@ def tree(tmp_path):
     """Write files under handler/, with a header in each layer."""
 
     def write(**files):
-        for header in ("pure/pure", "ports/ports", "state/state", "engine/engine", "adapters/base/base", "adapters/rpc/rpc"):
+        for header in ("pure/pure", "ports/ports", "state/state", "engine/core/core", "engine/io/io", "adapters/base/base", "adapters/rpc/rpc"):
             _write(tmp_path / "handler" / f"{header}.h", "int x;\n")
         for name, text in files.items():
             _write(tmp_path / "handler" / (name.replace("__", "/") + ".c"), text)
@@ -40,16 +40,16 @@ def test_this_tree_keeps_its_layers():
 
 
 @pytest.mark.parametrize(("name", "line"), [
-    ("engine__a", "#include <iscsi/iscsi.h>"), ("adapters__rpc__socket", "#include <iscsi/scsi-lowlevel.h>"),
-    ("engine__a", "#include <pthread.h>"), ("state__a", "pthread_mutex_lock(&lock);"),
-    ("pure__a", "time_t now = time(NULL);"), ("engine__a", "clock_gettime(CLOCK_MONOTONIC, &now);"),
-    ("engine__a", "\tusleep(10);"), ("engine__a", "#  include <time.h>"),
-    ("engine__a", '#include "tcmu-runner.h"'), ("adapters__rpc__socket", "tcmur_cmd_complete(dev, cmd, 0);"),
-    ("engine__a", "epoll_wait(fd, events, 1, -1);"), ("state__a", "int fd = open(path, O_RDWR);"),
+    ("engine__core__a", "#include <iscsi/iscsi.h>"), ("adapters__rpc__socket", "#include <iscsi/scsi-lowlevel.h>"),
+    ("engine__core__a", "#include <pthread.h>"), ("state__a", "pthread_mutex_lock(&lock);"),
+    ("pure__a", "time_t now = time(NULL);"), ("engine__core__a", "clock_gettime(CLOCK_MONOTONIC, &now);"),
+    ("engine__core__a", "\tusleep(10);"), ("engine__core__a", "#  include <time.h>"),
+    ("engine__core__a", '#include "tcmu-runner.h"'), ("adapters__rpc__socket", "tcmur_cmd_complete(dev, cmd, 0);"),
+    ("engine__core__a", "epoll_wait(fd, events, 1, -1);"), ("state__a", "int fd = open(path, O_RDWR);"),
     ("pure__a", 'printf("x");'), ("pure__a", "void *p = malloc(5);"),
-    ("pure__a", '#include "../engine/engine.h"'), ("pure__a", '#include "state/state.h"'),
-    ("state__a", '#include "../engine/engine.h"'), ("engine__a", '#include "../adapters/base/base.h"'),
-    ("ports__a", '#include "../engine/engine.h"'), ("adapters__rpc__socket", "nbdkit_error(0);")])
+    ("pure__a", '#include "engine/core/core.h"'), ("pure__a", '#include "state/state.h"'),
+    ("state__a", '#include "engine/core/core.h"'), ("engine__core__a", '#include "adapters/base/base.h"'),
+    ("ports__a", '#include "engine/core/core.h"'), ("adapters__rpc__socket", "nbdkit_error(0);")])
 def test_what_a_layer_must_not_use_is_found_with_file_and_line(tree, name, line):
     done = check(tree(**{name: f"/* a comment */\nint a;\n{line}\n"}))
     path = name.replace("__", "/")
@@ -64,12 +64,12 @@ def test_what_a_layer_must_not_use_is_found_with_file_and_line(tree, name, line)
     ("adapters__iscsi__scsi", "#include <iscsi/iscsi.h>\n"),
     ("adapters__drivers__tcmu", '#include "tcmu-runner.h"\nint a = tcmu_x();\n'),
     ("adapters__base__reactor", "#include <pthread.h>\n#include <sys/epoll.h>\n"),
-    ("engine__a", "/* calls time() and\n * pthread_create(), or open() */\n// usleep(1);\n"),
-    ("engine__a", 'const char *text = "call time(NULL) /* or */ malloc(1)";\nint b;\n'),
-    ("engine__a", "ops->open(backend);\nops.open(backend);\nvoid (*open)(int);\nmember_open(m);\n"),
-    ("engine__a", "void *p = malloc(1);\n"),
-    ("engine__a", '#include "../pure/pure.h"\n#include "engine.h"\n#include "state/state.h"\n'),
-    ("adapters__base__a", '#include "../engine/engine.h"\n#include <syslog.h>\n')])
+    ("engine__core__a", "/* calls time() and\n * pthread_create(), or open() */\n// usleep(1);\n"),
+    ("engine__core__a", 'const char *text = "call time(NULL) /* or */ malloc(1)";\nint b;\n'),
+    ("engine__core__a", "ops->open(backend);\nops.open(backend);\nvoid (*open)(int);\nmember_open(m);\n"),
+    ("engine__core__a", "void *p = malloc(1);\n"),
+    ("engine__core__a", '#include "pure/pure.h"\n#include "core.h"\n#include "state/state.h"\n'),
+    ("adapters__base__a", '#include "engine/core/core.h"\n#include <syslog.h>\n')])
 def test_what_a_layer_may_use_is_not_complained_of(tree, name, text):
     done = check(tree(**{name: text}))
     assert (done.returncode, done.stdout) == (0, "")
@@ -80,10 +80,15 @@ def test_what_a_layer_may_use_is_not_complained_of(tree, name, text):
     ("adapters__config__keys", '#include "adapters/rpc/rpc.h"', "config includes 'adapters/rpc/rpc.h' of rpc"),
     ("adapters__iscsi__login", "\tif (rpc_answer(call) != 0)", "iscsi calls rpc_answer() of rpc"),
     ("adapters__backend__io", "\tlun_size(backend);", "backend calls lun_size() of lun"),
+    ("engine__core__op", '#include "../io/io.h"', "core includes '../io/io.h' of io"),
+    ("engine__record__marks", '#include "engine/io/io.h"', "record includes 'engine/io/io.h' of io"),
+    ("engine__work__scrub", "\trequest_end(request);", "work calls request_end() of io"),
+    ("engine__engine", "int b;", "it stands in none of the rooms of docs/architecture.md"),
     ("adapters__attic__old", "int b;", "it stands in none of the rooms of docs/architecture.md")])
 def test_what_a_room_must_not_use_is_found_with_file_and_line(tree, name, line, said):
-    done = check(tree(adapters__rpc__answer="int\nrpc_answer(struct call *call)\n{\n}\n", adapters__lun__size="int\nlun_size(int a)\n{\n}\n",
-                      **{name: f"{line}\n"}))
+    done = check(tree(adapters__rpc__answer="int\nrpc_answer(struct call *call)\n{\n}\n",
+                      adapters__lun__size="int\nlun_size(int a)\n{\n}\n",
+                      engine__io__request="int\nrequest_end(struct request *request)\n{\n}\n", **{name: f"{line}\n"}))
     assert (done.returncode, done.stdout) == (1, f"handler/{name.replace('__', '/')}.c:1: {said}\n")
 
 

@@ -1,5 +1,5 @@
 /* test_engine_identity.c - who is who: devices that are not what they say, or not any more (docs/design/members.md). */
-#include "engine/engine.h"
+#include "engine/life/engine.h"
 #include "rig.h"
 #include "tap.h"
 

@@ -3,7 +3,7 @@
  */
 #include "knowable.h"
 
-#include "engine/engine_internal.h"
+#include "engine/link/link.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* test_engine_replaced.c - a place changes hands durably first (docs/design/members.md): whoever a superblock on some member
  * trusts has every write that was acknowledged, at every moment of a replacement.
  */
-#include "engine/engine.h"
+#include "engine/life/engine.h"
 #include "rig.h"
 #include "tap.h"
 

@@ -2,7 +2,7 @@
  * what stands in every member's map.  Members leave, come back, are filled and leave again; map writes
  * are torn; caches are lost; the gateway crashes at any step and goes on with what any one member's map says.
  *
- * The model sends the map as engine/intent_io.c does: one batch at a time, narrowed when it is sent,
+ * The model sends the map as engine/record/marks.c does: one batch at a time, narrowed when it is sent,
  * durable when all have it.
  */
 #include <setjmp.h>

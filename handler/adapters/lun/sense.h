@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "engine/life/engine.h"
 
 #define STATUS_GOOD 0x00
 #define STATUS_CHECK_CONDITION 0x02

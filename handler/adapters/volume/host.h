@@ -4,7 +4,8 @@
 #ifndef IRAID_VOLUME_HOST_H
 #define IRAID_VOLUME_HOST_H
 
-#include "engine/engine.h"
+#include "engine/life/admin.h"
+#include "engine/life/status.h"
 #include "adapters/config/config.h"
 
 #define VOLUME_USER_MAX 95

@@ -26,6 +26,7 @@ LAYERS = {
 
 # Layer -> its rooms, low to high: a room uses what stands before it, not what stands in its own row or behind.
 ROOMS = {
+    "engine": (("core",), ("link",), ("record",), ("members",), ("work",), ("io",), ("life",)),
     "adapters": (("base",), ("iscsi",), ("backend", "config", "lun"), ("device",), ("volume",), ("rpc",), ("drivers",)),
 }
 

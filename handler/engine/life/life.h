@@ -1,0 +1,54 @@
+/* life.h - from the first session to the last: a volume is assembled, runs, grows and stops; and what is asked of it.
+ *
+ *	engine.c	creation, admission, the run loop	assemble.c	from superblocks to a running volume
+ *	stop.c		an orderly end				grow.c		members have become larger
+ *	admin.c		what an administrator asks for		probe.c		how fast members answer
+ *	status.c	what an administrator sees
+ *
+ * Drivers include engine.h, admin.h and status.h.
+ */
+#ifndef IRAID_ENGINE_LIFE_H
+#define IRAID_ENGINE_LIFE_H
+
+#include "engine/core/core.h"
+
+/* --- assemble.c --- */
+
+struct assembly {
+	uint64_t started_ms;
+	uint64_t not_before_ms;
+	bool refused;			/* it needs an administrator, see engine->reason */
+	char unread[256];		/* why a start is refused: of the table of lost extents */
+	bool has_geometry;
+	bool read_again;		/* superblocks of those without reservations, as a start is about to begin */
+	uint64_t startable_ms;		/* since when there are enough members, though not all; 0: not so */
+	uint32_t startable_wait_ms;	/* from then on */
+	uint8_t *maps;			/* the map of each member, while they are loaded */
+	uint32_t recorded_found;	/* roles of which they said that all is on record (superblock.recorded_roles) */
+	uint64_t loss_epoch, loss_event;	/* of the newest superblocks that were asked for lost caches */
+};
+
+void assemble_run(struct engine *engine);
+uint64_t assemble_deadline(const struct engine *engine);
+
+/* --- engine.c, stop.c, grow.c, probe.c, admin.c --- */
+
+struct life {
+	struct growth *growth;		/* NULL: none under way */
+	struct probe *probe;		/* the same */
+	void (*stopped)(void *owner);
+	void *stopped_owner;
+	bool stop_clean;		/* everything went well: superblocks may say so */
+};
+
+void stop_run(struct engine *engine);
+uint64_t stop_deadline(const struct engine *engine);
+
+void grow_run(struct engine *engine);
+
+void probe_run(struct engine *engine);
+uint64_t probe_deadline(const struct engine *engine);
+
+void admin_let_go(struct engine *engine);		/* let devices go whose sessions are closed */
+
+#endif

@@ -1,0 +1,799 @@
+/* mend_row.c - one row at a time where something can't be read, or is known to nobody but the target.
+ *
+ *	READ_CHUNKS   every position's chunk by itself: which can't be read?
+ *	READ_PIECES   of those, 4 KiB at a time: which sectors is it?  One that is refused, not unreadable, is awaited, unless a target is
+ *	              filled and it can be made up for
+ *	RECORD        a piece that more members lack than can be made up for is lost: recorded, durably, before
+ *	              anything is written
+ *	MARK          the region is marked as dirty, if more than the target's chunk changes, but where nobody wrote and all is suspect
+ *	WRITE         what was made up for, to where it could not be read; the target's chunk; P, Q and copies where they changed
+ *	VERIFY        the rewritten pieces are read again
+ *	HEAL_RECORD   the target's own content was taken for what was lost, and is sure: it is lost no longer
+ *
+ * A piece that is lacking is made from the others (pure/code.h), unless the row is suspect.  Only filling the target makes
+ * losses: it can't go on without.  Elsewhere such a row is left as it is: what can't be read today may be read
+ * tomorrow, or when a member returns.
+ */
+#include "sync_rows.h"
+#include "engine/link/link.h"
+#include "engine/members/members.h"
+#include "pure/code.h"
+
+#include <errno.h>
+#include <string.h>
+#include <syslog.h>
+
+static void mend_row(struct sync_rows *rows);
+
+static uint64_t
+row_of(const struct sync_rows *rows)
+{
+	return rows->first_row + (uint64_t)rows->mend.index;
+}
+
+static int
+pieces_of(const struct engine *engine)
+{
+	return (int)(engine->geometry.chunk_bytes / MEND_PIECE_BYTES);
+}
+
+static uint8_t
+role_at(const struct sync_rows *rows, int position)
+{
+	return geometry_role(&rows->op.engine->geometry, row_of(rows), (uint8_t)position);
+}
+
+/* Of the target, when it is being filled; -1 if it has no part in the row. */
+static int
+target_position(const struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+
+	return geometry_position(&engine->geometry, row_of(rows), (uint8_t)engine->target->role);
+}
+
+/* Whose chunk is read for this position; NULL: nobody has it. */
+static struct member *
+reader(const struct sync_rows *rows, int position)
+{
+	struct engine *engine = rows->op.engine;
+	const uint8_t role = role_at(rows, position);
+
+	return rows->purpose == SYNC_FILL ? engine->by_role[role]
+					  : engine_holder(engine, row_of(rows), role);
+}
+
+static void
+row_done(struct sync_rows *rows, bool readable)
+{
+	marks_drop(rows->op.engine, &rows->mend.marks);
+	if (!readable)
+		rows->unreadable |= 1u << rows->mend.index;
+	if (sync_rows_awaited(rows) && !MUTANT(MENDED_HELD))
+		sync_rows_shorten(rows, rows->mend.index + 1);
+	if (rows->mend.index + 1 < rows->row_count)
+		mend_rows(rows, rows->mend.index + 1);
+	else
+		sync_rows_end(rows, 0);
+}
+
+/* --- commands --- */
+
+static void
+command(struct sync_rows *rows, struct member *member, enum backend_op op, uint32_t column,
+	uint8_t *memory, uint32_t length_bytes, void (*done)(struct member_io *mio, int result))
+{
+	struct engine *engine = rows->op.engine;
+	struct iovec iov = { memory, length_bytes };
+	struct member_io *mio = member_io_try(
+		member, op,
+		engine->data_offset_bytes +
+			geometry_offset(&engine->geometry, row_of(rows), (uint8_t)member->role) + column,
+		IO_REQUEST);
+
+	if (mio == NULL) {
+		rows->error = -ENOMEM;
+		return;
+	}
+	member_io_append(mio, &iov, 1, length_bytes);
+	rows->pending++;
+	member_io_submit(mio, done, rows);
+}
+
+static int
+position_of(const struct sync_rows *rows, const struct member_io *mio)
+{
+	return geometry_position(&rows->op.engine->geometry, row_of(rows), (uint8_t)mio->member->role);
+}
+
+static int
+piece_of(const struct sync_rows *rows, const struct member_io *mio)
+{
+	const struct engine *engine = rows->op.engine;
+	uint64_t column = mio->io.offset_bytes - engine->data_offset_bytes -
+			  geometry_offset(&engine->geometry, row_of(rows), (uint8_t)mio->member->role);
+
+	return (int)(column / MEND_PIECE_BYTES);
+}
+
+static bool
+unreadable(int result)
+{
+	return result == -ENODATA || result == -EIO;
+}
+
+/* --- VERIFY and after it --- */
+
+static void
+healed_on_record(struct lost_waiter *waiter, int error)
+{
+	struct mend *mend = (struct mend *)((char *)waiter - offsetof(struct mend, waiter));
+	struct sync_rows *rows = (struct sync_rows *)((char *)mend - offsetof(struct sync_rows, mend));
+
+	if (error != 0)
+		sync_rows_end(rows, error);
+	else
+		row_done(rows, true);
+}
+
+/* P and Q that were made anew may be in caches still.  That is known: the region is marked until all members have flushed, so the row is
+ * suspect if they are lost, and then what was healed is recorded again if it has to be.
+ */
+static void
+finish_row(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	struct mend *mend = &rows->mend;
+	/* If a cache was lost since it was made, the row may be lost anew, and be on its way to the record just now. */
+	const bool doubted = rows->doubts != engine->intent.doubts && !MUTANT(HEALED_THOUGH_DOUBTED);
+
+	if (!mend->heals || engine->target == NULL || doubted ||
+	    lost_forget(engine, row_of(rows), (uint8_t)engine->target->role, 0,
+			engine->geometry.chunk_bytes) != 0) {
+		row_done(rows, true);	/* what stays on record does no harm */
+		return;
+	}
+	mend->step = MEND_HEAL_RECORD;
+	mend->waiter.done = healed_on_record;
+	list_init(&mend->waiter.node);
+	lost_io_wait(engine, &mend->waiter);
+}
+
+static void
+count_repair(struct sync_rows *rows, struct member *member)
+{
+	struct engine *engine = rows->op.engine;
+
+	member->medium_repaired++;
+	engine->counters.medium_repaired++;
+	if (member->medium_repaired < engine->options.error_limit || engine->options.error_limit == 0 ||
+	    !member->in_sync || member->condemned || !evict_bearable(engine, member))
+		return;
+	member_note(member, "%u sectors had to be rewritten, the limit is %u",
+		    (unsigned int)member->medium_repaired, engine->options.error_limit);
+	evict_exclude(member);
+}
+
+static void
+verified(struct member_io *mio, int result)
+{
+	struct sync_rows *rows = mio->owner;
+	struct member *member = mio->member;
+	bool right = result == 0 && crc32c(0, mio->segments[0].iov_base, MEND_PIECE_BYTES) ==
+					    rows->mend.crc[position_of(rows, mio)][piece_of(rows, mio)];
+
+	if (right || MUTANT(MEND_UNVERIFIED))
+		count_repair(rows, member);
+	else if ((result == 0 || unreadable(result)) && member->in_sync &&
+		 evict_bearable(rows->op.engine, member)) {
+		member_note(member, "a sector can't be read, or not as written, even after it was rewritten");
+		evict_exclude(member);
+	} else if (result != 0 && !unreadable(result)) {
+		rows->error = result;
+	}
+	if (--rows->pending > 0)
+		return;
+	rows->op.engine->activity++;
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else
+		finish_row(rows);
+}
+
+static void
+verify(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+
+	rows->mend.step = MEND_VERIFY;
+	rows->pending = 1;	/* this function */
+	for (int position = 0; position < engine->geometry.width; position++)
+		for (int piece = 0; piece < pieces_of(engine); piece++) {
+			uint8_t *memory = sync_rows_chunk(rows, position, rows->mend.index) +
+					  (size_t)piece * MEND_PIECE_BYTES;
+
+			if (!rows->mend.bad[position][piece] || reader(rows, position) == NULL)
+				continue;
+			rows->mend.crc[position][piece] = crc32c(0, memory, MEND_PIECE_BYTES);
+			command(rows, reader(rows, position), BACKEND_READ,
+				(uint32_t)piece * MEND_PIECE_BYTES, memory, MEND_PIECE_BYTES, verified);
+		}
+	if (--rows->pending > 0)
+		return;
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else
+		finish_row(rows);
+}
+
+/* --- WRITE --- */
+
+static void
+mend_written(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+
+	engine->activity++;
+	if (rows->error == 0) {
+		if (rows->mend.taken && rows->doubts == engine->intent.doubts)
+			intent_prove(&engine->intent, row_of(rows));
+		verify(rows);
+		return;
+	}
+	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done. */
+	if (rows->error != -ENOLINK && rows->mend.marks.active && !MUTANT(MEND_SUSPECT_FORGOTTEN))
+		marks_failed(engine, row_of(rows), row_of(rows));
+	sync_rows_end(rows, rows->error);
+}
+
+static void
+written(struct member_io *mio, int result)
+{
+	struct sync_rows *rows = mio->owner;
+
+	if (result != 0 && (rows->error == 0 || rows->error == -ENOLINK))
+		rows->error = result;
+	if (--rows->pending == 0)
+		mend_written(rows);
+}
+
+static void
+write_position(struct sync_rows *rows, int position, struct member *member, bool whole)
+{
+	uint8_t *chunk = sync_rows_chunk(rows, position, rows->mend.index);
+	struct engine *engine = rows->op.engine;
+
+	if (whole) {
+		command(rows, member, BACKEND_WRITE, 0, chunk, engine->geometry.chunk_bytes, written);
+		return;
+	}
+	for (int piece = 0; piece < pieces_of(engine); piece++)
+		if (rows->mend.bad[position][piece])
+			command(rows, member, BACKEND_WRITE, (uint32_t)piece * MEND_PIECE_BYTES,
+				chunk + (size_t)piece * MEND_PIECE_BYTES, MEND_PIECE_BYTES, written);
+}
+
+static void
+write_row(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	const bool fill = rows->purpose == SYNC_FILL;
+
+	rows->mend.step = MEND_WRITE;
+	/* What the target held, or zeros for what is lost, change what P and Q have to be, and some of those who get them may not come back. */
+	if (fill && (!target_filling(engine) || (engine_may_tear(engine) && !MUTANT(MENDED_WHILE_SUSPENDED)))) {
+		sync_rows_end(rows, -ENOLINK);
+		return;
+	}
+	marks_begins(engine, &rows->mend.marks);
+	sync_rows_keep(rows);
+	rows->pending = 1;	/* this function */
+	for (int position = 0; position < engine->geometry.width; position++) {
+		const uint8_t role = role_at(rows, position);
+		struct member *writers[2];
+		int count = fill ? 0 : engine_writers(engine, row_of(rows), role, writers);
+
+		if (fill && engine->by_role[role] != NULL)
+			writers[count++] = engine->by_role[role];
+		for (int i = 0; i < count; i++)
+			write_position(rows, position, writers[i],
+				       rows->mend.changed != 0 &&
+					       i >= sync_rows_first_writer(rows->mend.changed & ROLE(position), count));
+	}
+	if (fill)
+		command(rows, engine->target, BACKEND_WRITE, 0,
+			sync_rows_chunk(rows, target_position(rows), rows->mend.index),
+			engine->geometry.chunk_bytes, written);
+	if (--rows->pending == 0)
+		mend_written(rows);
+}
+
+/* --- MARK --- */
+
+static void
+marked(struct region_hold *hold, int error)
+{
+	struct mend *mend = list_entry(hold, struct mend, marks);
+	struct sync_rows *rows = list_entry(mend, struct sync_rows, mend);
+
+	if (error != 0)
+		sync_rows_end(rows, error);
+	else
+		write_row(rows);
+}
+
+/* What a member's cache takes of it may be lost; then the row must be known as one that may not fit.  A row that nobody wrote is that
+ * already while it is suspect, and its region is dirty since it became so: a resync that makes its parity makes nobody's data of it.
+ */
+static bool
+is_write(const struct sync_rows *rows)
+{
+	const struct intent *intent = &rows->op.engine->intent;
+	const bool nobodys = rows->purpose == SYNC_PARITY && intent_row_suspect(intent, row_of(rows)) &&
+			     intent_row_fresh(intent, row_of(rows)) && !MUTANT(MENDED_WRITTEN);
+
+	return (rows->mend.changed | rows->mend.remade) != 0 && !nobodys;
+}
+
+static void
+mark_row(struct sync_rows *rows)
+{
+	struct mend *mend = &rows->mend;
+
+	mend->step = MEND_MARK;
+	mend->marks.ready = marked;
+	list_init(&mend->marks.node);
+	if (!is_write(rows)) {
+		write_row(rows);
+		return;
+	}
+	engine_log(rows->op.engine, LOG_DEBUG, "row %llu is mended, more than one chunk of it",
+		   (unsigned long long)row_of(rows));
+	if (marks_hold(rows->op.engine, &mend->marks, row_of(rows), row_of(rows)))
+		write_row(rows);
+	else
+		marks_wait(rows->op.engine, &mend->marks);
+}
+
+/* --- RECORD --- */
+
+static void
+loss_on_record(struct lost_waiter *waiter, int error)
+{
+	struct mend *mend = (struct mend *)((char *)waiter - offsetof(struct mend, waiter));
+	struct sync_rows *rows = (struct sync_rows *)((char *)mend - offsetof(struct sync_rows, mend));
+
+	if (error != 0)
+		sync_rows_end(rows, error);
+	else
+		mark_row(rows);
+}
+
+static int
+record_piece(struct sync_rows *rows, int position, int piece)
+{
+	struct lost_extent extent = {
+		.row = row_of(rows),
+		.rows = 1,
+		.column_begin = (uint32_t)piece * MEND_PIECE_BYTES,
+		.column_end = (uint32_t)(piece + 1) * MEND_PIECE_BYTES,
+		.role = role_at(rows, position),
+	};
+
+	return lost_add(rows->op.engine->lost, &extent);
+}
+
+/* --- what each piece is --- */
+
+/* Positions that lack the piece.  One that is refused is there, perhaps, so it is neither rewritten nor lost. */
+static uint32_t
+lacking(const struct sync_rows *rows, int piece)
+{
+	uint32_t positions = rows->mend.refused[piece];
+
+	for (int position = 0; position < rows->op.engine->geometry.width; position++)
+		if (rows->mend.bad[position][piece])
+			positions |= ROLE(position);
+	return positions;
+}
+
+/* What is missing is what these make of it, by definition. */
+static uint32_t
+defining(const struct engine *engine, uint32_t absent)
+{
+	const uint32_t data = geometry_data_positions(&engine->geometry);
+
+	return MUTANT(DEFINITION_NEEDS_ALL) ? ~absent : (data | code_sources(&engine->geometry, absent & data, absent)) & ~absent;
+}
+
+/* Can they be made up for?  Of a row that proves nothing only what is not data; or what is missing by definition. */
+static bool
+can_be_made(const struct sync_rows *rows, uint32_t positions)
+{
+	const struct engine *engine = rows->op.engine;
+	uint32_t data = positions & geometry_data_positions(&engine->geometry);
+
+	if (!code_bears(&engine->geometry, positions))
+		return false;
+	if (data == 0 || !engine_has_parity(engine))
+		return true;
+	switch (engine_trust(engine, row_of(rows))) {
+	case ROW_PROVEN:
+		return true;
+	case ROW_DEFINED:
+		return (positions & defining(engine, engine_absent(engine, row_of(rows)))) == 0;
+	case ROW_SUSPECT:
+		break;
+	}
+	return false;
+}
+
+static void
+make_piece(struct sync_rows *rows, uint32_t positions, int piece)
+{
+	void *chunks[IRAID_MEMBERS_MAX];
+
+	sync_rows_chunks(rows, rows->mend.index, (size_t)piece * MEND_PIECE_BYTES, chunks);
+	code_make(&rows->op.engine->geometry, positions, positions, chunks, MEND_PIECE_BYTES);
+}
+
+/* Too many lack it: their data becomes zeros, on record as lost, and all else fits that. 0, -ENOSPC. */
+static int
+lose_piece(struct sync_rows *rows, uint32_t positions, int piece)
+{
+	struct engine *engine = rows->op.engine;
+
+	for (int position = 0; position < engine->geometry.data_chunks; position++) {
+		int error;
+
+		if (!(positions & ROLE(position)))
+			continue;
+		memset(sync_rows_chunk(rows, position, rows->mend.index) +
+			       (size_t)piece * MEND_PIECE_BYTES, 0, MEND_PIECE_BYTES);
+		error = record_piece(rows, position, piece);
+		if (error != 0)
+			return error;
+	}
+	make_piece(rows, geometry_redundant_positions(&engine->geometry), piece);
+	rows->mend.changed |= geometry_redundant_positions(&engine->geometry);
+	return 0;
+}
+
+/* What was taken from the target may be what the others make of its chunk: then they stay as they are, and no cache has to be flushed
+ * before the row is safe.
+ */
+static void
+fit_to_taken(struct sync_rows *rows)
+{
+	const struct geometry *geometry = &rows->op.engine->geometry;
+	const uint32_t absent = engine_absent(rows->op.engine, row_of(rows)) & ~geometry_data_positions(geometry);
+	void *chunks[IRAID_MEMBERS_MAX];
+
+	sync_rows_chunks(rows, rows->mend.index, 0, chunks);
+	rows->mend.changed |= code_check(geometry, absent, chunks, sync_rows_spare(rows, 0), geometry->chunk_bytes);
+	if (MUTANT(FITTING_REWRITTEN))
+		rows->mend.changed |= geometry_redundant_positions(geometry);
+}
+
+/* The target was a member when rows became lost, and may hold what was written last: that is taken. */
+static void
+take_held(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	const int position = target_position(rows);
+	const uint8_t *held = sync_rows_spare(rows, SYNC_HELD);
+	uint8_t *chunk = sync_rows_chunk(rows, position, rows->mend.index);
+	uint32_t begin, end, from = 0;
+	bool taken = rows->mend.taken;
+	uint8_t flags;
+
+	rows->mend.heals = (engine->absence[engine->target->role].sure || MUTANT(HEALED_BY_WORD)) &&
+			   !engine->target->identity.write_cache &&
+			   lost_overlaps(engine->lost, row_of(rows), (uint8_t)engine->target->role, 0,
+					 engine->geometry.chunk_bytes);
+	while (lost_next(engine->lost, row_of(rows), (uint8_t)engine->target->role, from, &begin, &end,
+			 &flags)) {
+		from = end;
+		if (!(flags & LOST_HELD)) {
+			rows->mend.heals = false;
+			continue;
+		}
+		memcpy(chunk + begin, held + begin, end - begin);
+		taken = true;
+	}
+	if (taken)
+		fit_to_taken(rows);
+}
+
+static bool
+holds_truth(const struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+	const struct member *target = engine->target;
+	uint32_t begin, end;
+	uint8_t flags;
+
+	return rows->purpose == SYNC_FILL &&
+	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
+	       target_position(rows) >= 0 && target_position(rows) < engine->geometry.data_chunks &&
+	       engine_has_parity(engine) &&
+	       (lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end, &flags) ||
+		sync_target_knows(engine, row_of(rows)));
+}
+
+/* The row proves nothing, and what is missing of it is not on record: is there another way to know what the target must get? 0,
+ * -ENODATA.
+ */
+static int
+take_unrecorded(struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+	struct mend *mend = &rows->mend;
+	const int position = rows->purpose == SYNC_FILL ? target_position(rows) : -1;
+
+	if (position < 0)
+		return 0;
+	if (!sync_fill_known(engine, row_of(rows)))
+		return -ENODATA;
+	mend->taken = holds_truth(rows) && sync_target_knows(engine, row_of(rows));
+	if (!mend->taken)
+		return 0;
+	if (mend->held_bad)
+		return -ENODATA;
+	memcpy(sync_rows_chunk(rows, position, mend->index), sync_rows_spare(rows, SYNC_HELD),
+	       engine->geometry.chunk_bytes);
+	memset(mend->bad[position], 0, sizeof(mend->bad[position]));
+	return 0;
+}
+
+/* The target's chunk is copied from the member in its place, which has each piece that can't be made: what others lack of the row is not
+ * asked for, and may be read tomorrow.
+ */
+static bool
+is_copied(const struct sync_rows *rows)
+{
+	const struct engine *engine = rows->op.engine;
+
+	if (rows->purpose != SYNC_FILL || engine->by_role[engine->target->role] == NULL || MUTANT(COPY_NEEDS_ALL))
+		return false;
+	for (int piece = 0; piece < pieces_of(engine); piece++) {
+		const uint32_t positions = lacking(rows, piece);
+
+		if ((positions & ROLE(target_position(rows))) && !can_be_made(rows, positions))
+			return false;
+	}
+	return true;
+}
+
+/* So it is with each piece for itself, but that P and Q are written as a whole where another piece of the row is lost. */
+static bool
+may_pass_over(const struct sync_rows *rows, int piece, bool copied)
+{
+	const struct engine *engine = rows->op.engine;
+	const uint32_t positions = lacking(rows, piece);
+
+	if (rows->purpose != SYNC_FILL || engine->by_role[engine->target->role] == NULL)
+		return false;
+	return copied || (!MUTANT(PASSED_BY_ROW) && !(positions & (ROLE(target_position(rows)) | geometry_redundant_positions(&engine->geometry))));
+}
+
+static void
+pass_over(struct sync_rows *rows, int piece)
+{
+	for (int position = 0; position < rows->op.engine->geometry.width; position++)
+		rows->mend.bad[position][piece] = false;
+}
+
+/* What is refused is needed: some piece can't be made without it. */
+static bool
+needs_refused(const struct sync_rows *rows)
+{
+	const bool copied = is_copied(rows);
+
+	for (int piece = 0; piece < pieces_of(rows->op.engine); piece++)
+		if (rows->mend.refused[piece] != 0 && !can_be_made(rows, lacking(rows, piece)) && !may_pass_over(rows, piece, copied))
+			return true;
+	return false;
+}
+
+static void
+compare_row(struct sync_rows *rows)
+{
+	uint32_t wrong = sync_rows_differ(rows, rows->mend.index);
+
+	if (wrong == 0)
+		return;
+	rows->differed |= 1u << rows->mend.index;
+	if (rows->purpose == SYNC_PARITY)
+		rows->mend.changed |= wrong;
+}
+
+static void
+settle(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+	bool lost = false, copied;
+
+	if (rows->doubts != engine->intent.doubts ||
+	    (rows->purpose == SYNC_FILL && !target_filling(engine))) {
+		sync_rows_end(rows, -ENOLINK);
+		return;
+	}
+	if (take_unrecorded(rows) != 0) {
+		sync_rows_end(rows, -ENODATA);
+		return;
+	}
+	if (needs_refused(rows)) {
+		sync_rows_end(rows, -EIO);
+		return;
+	}
+	copied = is_copied(rows);
+	for (int piece = 0; piece < pieces_of(engine); piece++) {
+		const uint32_t positions = lacking(rows, piece);
+
+		if (can_be_made(rows, positions)) {
+			if (positions != 0)
+				make_piece(rows, positions, piece);
+			/* What can't be read today may be read tomorrow, as it was: a cache that takes the new piece along leaves a row that does
+			 * not fit.
+			 */
+			if (intent_row_suspect(&engine->intent, row_of(rows)) && !MUTANT(MENDED_UNNOTED))
+				rows->mend.remade |= positions & ~rows->mend.refused[piece] & ~engine_absent(engine, row_of(rows));
+			if (MUTANT(REMADE_WHOLE))
+				rows->mend.changed |= positions & ~engine_absent(engine, row_of(rows));
+			continue;
+		}
+		if (may_pass_over(rows, piece, copied)) {
+			pass_over(rows, piece);
+			continue;
+		}
+		if (rows->purpose != SYNC_FILL) {
+			row_done(rows, false);
+			return;
+		}
+		lost = true;
+		if (lose_piece(rows, positions, piece) != 0) {
+			sync_rows_end(rows, -ENOSPC);
+			return;
+		}
+	}
+	if (rows->purpose == SYNC_PARITY || rows->purpose == SYNC_CHECK)
+		compare_row(rows);
+	if (holds_truth(rows) && !rows->mend.held_bad)
+		take_held(rows);
+	if (!lost) {
+		mark_row(rows);
+		return;
+	}
+	rows->mend.step = MEND_RECORD;
+	rows->mend.waiter.done = loss_on_record;
+	list_init(&rows->mend.waiter.node);
+	engine_event(engine, EVENT_DATA_LOST, LOG_ERR, engine->target,
+		     "row %llu: sectors that can't be read on another member either are lost",
+		     (unsigned long long)row_of(rows));
+	lost_io_wait(engine, &rows->mend.waiter);
+}
+
+/* --- READ_PIECES --- */
+
+static void
+pieces_read(struct sync_rows *rows)
+{
+	const bool passed = (rows->purpose == SYNC_PARITY || rows->purpose == SYNC_CHECK) && !MUTANT(REFUSAL_STOPS_ALL);
+
+	rows->op.engine->activity++;
+	if (rows->error == -EIO && passed)
+		row_done(rows, false);	/* it may be refused for good, and the others must not wait for it */
+	else if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else
+		settle(rows);
+}
+
+static void
+piece_read(struct member_io *mio, int result)
+{
+	struct sync_rows *rows = mio->owner;
+
+	/* Only a medium error says that it is gone.  Any other refusal may pass, and is no reason to give data up. */
+	if (result == -ENODATA || (result == -EIO && (MUTANT(MEND_EIO_IS_LOSS) || MUTANT(REFUSED_REWRITTEN))))
+		rows->mend.bad[position_of(rows, mio)][piece_of(rows, mio)] = true;
+	else if (result == -EIO && rows->purpose == SYNC_FILL && !MUTANT(REFUSAL_AWAITED))
+		rows->mend.refused[piece_of(rows, mio)] |= ROLE(position_of(rows, mio));
+	else if (result != 0 && (rows->error == 0 || rows->error == -EIO))
+		rows->error = result;	/* who is there outranks what is refused */
+	if (--rows->pending == 0)
+		pieces_read(rows);
+}
+
+static void
+read_pieces(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+
+	rows->mend.step = MEND_READ_PIECES;
+	rows->pending = 1;	/* this function */
+	for (int position = 0; position < engine->geometry.width; position++) {
+		struct member *member = reader(rows, position);
+
+		for (int piece = 0; piece < pieces_of(engine); piece++)
+			if (member == NULL || (!(rows->mend.read & ROLE(position)) && !MUTANT(UNREAD_COUNTS)))
+				rows->mend.bad[position][piece] = true;
+			else if (rows->mend.chunk_bad[position])
+				command(rows, member, BACKEND_READ, (uint32_t)piece * MEND_PIECE_BYTES,
+					sync_rows_chunk(rows, position, rows->mend.index) +
+						(size_t)piece * MEND_PIECE_BYTES,
+					MEND_PIECE_BYTES, piece_read);
+	}
+	if (--rows->pending == 0)
+		pieces_read(rows);
+}
+
+/* --- READ_CHUNKS --- */
+
+static void
+chunks_read(struct sync_rows *rows)
+{
+	rows->op.engine->activity++;
+	if (rows->error != 0)
+		sync_rows_end(rows, rows->error);
+	else
+		read_pieces(rows);
+}
+
+/* What the target held, not what a member in its place holds. */
+static bool
+is_held(const struct sync_rows *rows, const struct member_io *mio)
+{
+	return rows->purpose == SYNC_FILL && mio->member == rows->op.engine->target;
+}
+
+static void
+chunk_read(struct member_io *mio, int result)
+{
+	struct sync_rows *rows = mio->owner;
+
+	if (unreadable(result))
+		*(is_held(rows, mio) ? &rows->mend.held_bad
+				     : &rows->mend.chunk_bad[position_of(rows, mio)]) = true;
+	else if (result != 0)
+		rows->error = result;
+	if (--rows->pending == 0)
+		chunks_read(rows);
+}
+
+static void
+mend_row(struct sync_rows *rows)
+{
+	struct engine *engine = rows->op.engine;
+
+	rows->pending = 1;	/* this function */
+	for (int position = 0; position < engine->geometry.width; position++) {
+		struct member *member = reader(rows, position);
+
+		if (member == NULL)
+			continue;
+		rows->mend.read |= ROLE(position);
+		command(rows, member, BACKEND_READ, 0, sync_rows_chunk(rows, position, rows->mend.index),
+			engine->geometry.chunk_bytes, chunk_read);
+	}
+	if (holds_truth(rows))
+		command(rows, engine->target, BACKEND_READ, 0, sync_rows_spare(rows, SYNC_HELD),
+			engine->geometry.chunk_bytes, chunk_read);
+	if (--rows->pending == 0)
+		chunks_read(rows);
+}
+
+void
+mend_rows(struct sync_rows *rows, int index)
+{
+	rows->error = 0;
+	memset(&rows->mend, 0, sizeof(rows->mend));
+	rows->mend.index = index;
+	if (rows->purpose == SYNC_FILL && !target_filling(rows->op.engine))
+		sync_rows_end(rows, -ENOLINK);
+	else if (rows->purpose == SYNC_FILL && target_position(rows) < 0)
+		row_done(rows, true);
+	else
+		mend_row(rows);
+}
