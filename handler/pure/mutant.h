@@ -1025,7 +1025,7 @@
 	  "test_engine_returns: test_one_that_is_put_back_before_it_has_its_superblock_is_known",	\
 	  "a member catches up before others know of a superblock that it got since it is back")	\
 	X(CLEANED_UNHEARD, "cleaned-unheard", 12,							\
-	  "test_engine_returns: test_what_one_is_sent_before_its_superblock_stays_dirty",	\
+	  "test_engine_returns: test_what_one_is_sent_before_its_superblock_is_copied_again",	\
 	  "what a returning member was sent before others know of its superblock counts as held by it")	\
 	X(DIRTY_WHILE_UNHEARD, "dirty-while-unheard", 9,						\
 	  "test_engine_returns: test_what_was_flushed_beside_one_that_is_not_heard_is_not_lost",		\
