@@ -18,6 +18,8 @@
  *	resync.c	proves suspect parity		rebuild.c	fills the target
  *	scrub.c		checks all rows			repair.c	rewrites sectors that could not be read
  *	figures.c	what is counted for those who watch	behind.c	requests that overlap one of several pieces
+ *	rows.c		claims on rows			arena.c		memory for rows
+ *	plug.c		writes that wait for their row's rest	progress.c	how far background work is
  *
  * Everything happens inside engine_run(): backends only append to lists, and requests complete from
  * one place, so no function here is ever re-entered.
