@@ -1025,7 +1025,7 @@
 	  "test_engine_returns: test_one_that_is_put_back_before_it_has_its_superblock_is_known",	\
 	  "a member catches up before others know of a superblock that it got since it is back")	\
 	X(CLEANED_UNHEARD, "cleaned-unheard", 12,							\
-	  "test_engine_returns: test_what_one_is_sent_before_its_superblock_stays_dirty",	\
+	  "test_engine_returns: test_what_one_is_sent_before_its_superblock_is_copied_again",	\
 	  "what a returning member was sent before others know of its superblock counts as held by it")	\
 	X(DIRTY_WHILE_UNHEARD, "dirty-while-unheard", 9,						\
 	  "test_engine_returns: test_what_was_flushed_beside_one_that_is_not_heard_is_not_lost",		\
@@ -1035,7 +1035,10 @@
 	  "a start without the one that told of lost caches does not tell its members")			\
 	X(MENDED_WHILE_SUSPENDED, "mended-while-suspended", 5,					\
 	  "test_engine_suspended: test_what_a_returning_member_holds_is_not_taken_while_too_many_are_silent",	\
-	  "what a returning member holds of a lost row is written, P and Q with it, though too many members are silent by now")
+	  "what a returning member holds of a lost row is written, P and Q with it, though too many members are silent by now")	\
+	X(UNREAD_DURABLE, "unread-durable", 1,							\
+	  "test_engine_unread: test_a_map_that_was_not_read_counts_as_no_mark",			\
+	  "marks count as durable in a map that could not be read")
 
 enum mutant {
 	MUTANT_NONE,

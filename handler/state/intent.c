@@ -115,6 +115,13 @@ intent_merge(struct intent *intent, const uint8_t *flags, bool first)
 	}
 }
 
+void
+intent_unread(struct intent *intent, uint32_t first, uint32_t count)
+{
+	for (uint32_t i = first; i < first + count && i < intent->regions; i++)
+		intent->durable[i] = REGION_UNWRITTEN;
+}
+
 static void
 set_flags(struct intent *intent, uint32_t region, uint8_t flags)
 {

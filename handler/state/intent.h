@@ -90,6 +90,9 @@ void intent_destroy(struct intent *intent);
  */
 void intent_merge(struct intent *intent, const uint8_t *flags, bool first);
 
+/* Of these regions the last member's map could not be read: no mark counts as durable until it is written anew. */
+void intent_unread(struct intent *intent, uint32_t first, uint32_t count);
+
 /* All maps are merged: dirty regions are suspect from here on. */
 void intent_loaded(struct intent *intent);
 

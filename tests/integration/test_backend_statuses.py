@@ -305,6 +305,32 @@ def test_a_release_gives_back_what_a_session_that_is_being_opened_has_reserved(s
         assert " reservation=1 " in probe.open()
 
 
+@pytest.mark.parametrize("opcode", [0x12, 0x00, 0x5E], ids=["inquiry", "test unit ready", "read reservation"])
+def test_a_release_gives_back_what_a_session_before_has_reserved(start, opcode) -> None:
+    """It was closed, not released, and the next one has not come to its reservation yet."""
+    reservations, reached, go_on, again = fake.Reservations(), threading.Event(), threading.Event(), threading.Event()
+
+    def rule(command: fake.Command) -> fake.Reply | None:
+        if again.is_set() and command.opcode == opcode and not reached.is_set():
+            reached.set()
+            assert go_on.wait(20)
+        return reservations(command)
+
+    with FakeTarget() as target:
+        target.rules.append(rule)
+        probe = start(target.member, "key=1")
+        probe.open()
+        assert probe.ask("close").startswith("closed ECANCELED")
+        assert reservations.holder != bytes(8)
+        again.set()
+        probe.say("open")
+        assert reached.wait(20)
+        probe.say("release")
+        go_on.set()
+        assert probe.line().startswith("closed ECANCELED")
+        assert reservations.holder == bytes(8)
+
+
 def test_a_release_waits_no_longer_than_told(start) -> None:
     with FakeTarget() as target:
         target.rules.append(fake.Reservations())

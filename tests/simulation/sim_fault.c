@@ -642,7 +642,7 @@ is_heard_in_time(const struct sim *sim, const struct fake_member *member)
 {
 	const uint64_t wait_us = 1000 * ((uint64_t)sim->engine_options.assembly_wait_ms + 2 * sim->engine_options.give_up_ms);
 
-	return member->reachable && !member->hung && !member->cut_off && !member->refuse_reads &&
+	return member->reachable && member->foreign == NULL && !member->hung && !member->cut_off && !member->refuse_reads &&
 	       member->answer_us_max < member->deadline_us && 5 * member->answer_us_max + LOGIN_US < wait_us;
 }
 

@@ -414,7 +414,7 @@ test_one_that_is_put_back_before_it_has_its_superblock_is_known(void **state)
 
 /* It did not lack that region, so it is sent what is written there. */
 static void
-test_what_one_is_sent_before_its_superblock_stays_dirty(void **state)
+test_what_one_is_sent_before_its_superblock_is_copied_again(void **state)
 {
 	(void)state;
 	is_put_back(971, 2, false);
@@ -497,7 +497,7 @@ main(void)
 		cmocka_unit_test(test_one_that_is_put_back_before_it_has_its_superblock_is_known),
 		cmocka_unit_test(test_what_was_flushed_beside_one_that_is_not_heard_is_not_lost),
 		cmocka_unit_test(test_what_was_flushed_beside_one_that_refuses_superblocks_is_not_lost),
-		cmocka_unit_test(test_what_one_is_sent_before_its_superblock_stays_dirty),
+		cmocka_unit_test(test_what_one_is_sent_before_its_superblock_is_copied_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -348,6 +348,43 @@ test_table_that_nobody_needs_holds_up_no_stop(void **state)
 	rig_free(&rig);
 }
 
+static enum tap_verdict
+keep_from_the_map(struct tap *tap, const struct backend_io *io)
+{
+	(void)tap;
+	if (io->offset_bytes < LAYOUT_MAP_OFFSET || io->offset_bytes >= LAYOUT_LOST_OFFSET)
+		return TAP_PASS;
+	return io->op == BACKEND_READ ? TAP_REFUSE : TAP_HOLD;
+}
+
+/* It can't be read just now, so all of it is dirty; what it says may be read the next time.  A write waits until it says so. */
+static void
+test_a_map_that_was_not_read_counts_as_no_mark(void **state)
+{
+	struct rig rig;
+	struct tap tap;
+
+	(void)state;
+	rig_init(&rig, 1, 2, 16384, 4 << 20, 981);
+	rig_start_active(&rig);
+	rig_wait_for_resync(&rig);
+	wait_until(&rig, all_clean);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_stop(&rig);
+	tap_init(&tap, &rig.members[1]);
+	tap.judge = keep_from_the_map;
+	rig_start(&rig);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_submit(&rig, REQUEST_WRITE, 64, 1, false);
+	rig_steps(&rig, 100);
+	assert_int_equal(rig.active_count, 1);
+	tap.judge = NULL;
+	tap_let_go(&tap);
+	rig_drain(&rig);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -365,6 +402,7 @@ main(void)
 		cmocka_unit_test(test_one_copy_of_a_superblock_is_enough_to_know_that_the_table_is_empty),
 		cmocka_unit_test(test_nothing_is_lost_where_there_is_no_redundancy),
 		cmocka_unit_test(test_table_that_nobody_needs_holds_up_no_stop),
+		cmocka_unit_test(test_a_map_that_was_not_read_counts_as_no_mark),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

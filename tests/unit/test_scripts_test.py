@@ -145,3 +145,10 @@ def test_of_pythons_tests_only_those_with_c_code_in_them_run_sanitized():
     chosen = test_main.loading_c("tests/unit")
     assert "tests/unit/test_pure_properties.py" in chosen
     assert "tests/unit/test_cli.py" not in chosen
+
+
+@pytest.mark.parametrize(("words", "seconds"), [
+    ([], 1500), (["--quick"], 120), (["--all"], 7200), (["-m", "long"], 7200), (["-m", "not long"], 1500),
+    (["tests/integration/test_crash_exhaustive.py", "-m", "long"], 7200)])
+def test_a_part_that_was_selected_for_its_long_tests_has_hours(words, seconds):
+    assert test_main.parse(words).limit_seconds() == seconds

@@ -278,6 +278,8 @@ judge_step(struct iscsi_member *member)
 	case SCSI_ABORTED:
 		return OUTCOME_REPEAT;
 	case SCSI_LATER:
+		if (session_on_the_way_back(member->state))	/* why it goes is known */
+			return OUTCOME_LATER;
 		snprintf(member->final_reason, sizeof(member->final_reason), "%s", text);
 		return OUTCOME_LATER;
 	case SCSI_UNSUPPORTED:

@@ -1,4 +1,4 @@
-/* backend/internal.h - what the files of backend_iscsi share.
+/* backend/internal.h - what the files of backend/ share.
  *
  *   backend.c                the interface: events, the socket
  *   watch.c                  its progress, keep-alive
@@ -15,8 +15,8 @@
  * rule holds for the callbacks of both: they only note what happened.  Nothing is queued, nothing is
  * destroyed and nobody outside is called from inside one.
  */
-#ifndef IRAID_BACKEND_ISCSI_PRIVATE_H
-#define IRAID_BACKEND_ISCSI_PRIVATE_H
+#ifndef IRAID_BACKEND_INTERNAL_H
+#define IRAID_BACKEND_INTERNAL_H
 
 #include "backend.h"
 #include "adapters/iscsi/connection.h"

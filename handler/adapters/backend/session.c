@@ -544,7 +544,9 @@ session_leave(struct iscsi_member *member, int error, const char *reason)
 	member->step_repeat_ms = 0;
 	if (!member->leaving)	/* else it runs already */
 		member->connect_deadline_ms = member->now_ms + BACKEND_RELEASE_MS;
-	enter(member, member->reserved ? SESSION_RELEASE : SESSION_LOGOUT);
+	/* A session before this one may have left a reservation of ours.  Where there is none the target refuses, and nobody minds. */
+	enter(member, member->reserved || (member->leaving && member->facts.reservation_wanted) ? SESSION_RELEASE
+												 : SESSION_LOGOUT);
 }
 
 void

@@ -168,21 +168,12 @@ gateway_template(void)
 	return text;
 }
 
-static int
-find_spare(const struct spare_pool *pool, const struct pool_spare *spare)
-{
-	for (int i = 0; i < pool->count; i++) {
-		if (device_address_same(&pool->spares[i].device, &spare->device))
-			return i;
-	}
-	return -1;
-}
 
 static bool
 same_spares(const struct spare_pool *a, const struct spare_pool *b)
 {
 	for (int i = 0; i < a->count; i++) {
-		int other = find_spare(b, &a->spares[i]);
+		int other = spare_pool_find(b, &a->spares[i].device);
 
 		if (other < 0 || a->spares[i].size_bytes != b->spares[other].size_bytes ||
 		    a->spares[i].block_bytes != b->spares[other].block_bytes)
@@ -220,13 +211,13 @@ one_change(struct gateway_file *file, const struct spare_pool *wanted)
 	int error;
 
 	for (int i = 0; i < now->count; i++) {
-		if (find_spare(wanted, &now->spares[i]) >= 0)
+		if (spare_pool_find(wanted, &now->spares[i].device) >= 0)
 			continue;
 		error = config_line_remove(&file->text, file->spare_lines[i]);
 		return error != 0 ? error : 1;
 	}
 	for (int i = 0; i < wanted->count; i++) {
-		if (find_spare(now, &wanted->spares[i]) >= 0)
+		if (spare_pool_find(now, &wanted->spares[i].device) >= 0)
 			continue;
 		error = insert_spare(file, &wanted->spares[i]);
 		return error != 0 ? error : 1;

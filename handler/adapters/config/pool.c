@@ -34,8 +34,8 @@ spare_pool_read(struct spare_pool *out, char *reason, size_t reason_size)
 
 /* --- changing --- */
 
-static int
-find(const struct spare_pool *pool, const struct device_address *device)
+int
+spare_pool_find(const struct spare_pool *pool, const struct device_address *device)
 {
 	for (int i = 0; i < pool->count; i++) {
 		if (device_address_same(&pool->spares[i].device, device))
@@ -54,7 +54,7 @@ spare_pool_add(const struct pool_spare *spare, char *reason, size_t reason_size)
 		error = -ENOMEM;
 	else if (lock >= 0)
 		error = spare_pool_read(pool, reason, reason_size);
-	if (error >= 0 && find(pool, &spare->device) >= 0) {
+	if (error >= 0 && spare_pool_find(pool, &spare->device) >= 0) {
 		snprintf(reason, reason_size, "%s is a spare of the gateway already", spare->device.address.portal);
 		error = -EEXIST;
 	} else if (error >= 0 && pool->count == SPARE_POOL_MAX) {
@@ -82,7 +82,7 @@ spare_pool_take(const struct device_address *device, int (*before)(void *owner),
 	else if (lock >= 0)
 		error = spare_pool_read(pool, reason, reason_size);
 	if (error >= 0) {
-		index = find(pool, device);
+		index = spare_pool_find(pool, device);
 		error = index < 0 ? -ENOENT : before ? before(owner) : 0;
 	}
 	if (error == 0) {

@@ -31,6 +31,9 @@ int spare_pool_add(const struct pool_spare *spare, char *reason, size_t reason_s
 int spare_pool_take(const struct device_address *device, int (*before)(void *owner), void *owner, char *reason,
 		    size_t reason_size);
 
+/* Where the pool has the device; -1: nowhere. */
+int spare_pool_find(const struct spare_pool *pool, const struct device_address *device);
+
 /* The smallest of the pool that holds size_bytes in blocks of block_bytes and is not among passed[0 .. passed_count);
  * -1: none. */
 int spare_pool_choose(const struct spare_pool *pool, uint64_t size_bytes, uint32_t block_bytes,

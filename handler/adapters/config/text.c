@@ -13,7 +13,6 @@
 
 #include "text.h"
 
-#define LINE_BYTES_MAX 4096u
 
 /* --- text that is quoted --- */
 
@@ -347,11 +346,6 @@ read_line(struct reader *reader, const char *line)
 
 	if (!is_utf8(line, end)) {
 		config_fault_add(reader->faults, reader->line, "", "write the file as plain text in UTF-8", "it is not UTF-8");
-		return 0;
-	}
-	if ((size_t)(end - line) > LINE_BYTES_MAX) {
-		config_fault_add(reader->faults, reader->line, "", "make it shorter", "the line has more than %u bytes",
-				 LINE_BYTES_MAX);
 		return 0;
 	}
 	if (start >= end || is_comment(start))

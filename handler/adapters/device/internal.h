@@ -1,12 +1,15 @@
-/* device/internal.h - what the files of iscsi_admin share.
+/* device/internal.h - what the files of device/ share.
  *
  *   session.c              a blocking session: connect, log in, run a command, within a time limit
  *   device.c               inspect, read, write
  *   discover.c             SendTargets, REPORT LUNS
+ *   text.c                 text requests of a discovery, bounded
  *   signature.c            what libblkid finds on the LUN
+ *   reservation.c          what this gateway left reserved
+ *   member_format.c        a member's metadata: written, read, wiped
  */
-#ifndef IRAID_ISCSI_ADMIN_PRIVATE_H
-#define IRAID_ISCSI_ADMIN_PRIVATE_H
+#ifndef IRAID_DEVICE_INTERNAL_H
+#define IRAID_DEVICE_INTERNAL_H
 
 #include <signal.h>
 #include "device.h"

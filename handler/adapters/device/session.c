@@ -1,5 +1,5 @@
 /* device/session.c - a blocking session with a time limit: libiscsi logs in; what follows the login is
- * iscsi_connection's, and iscsi_admin_text's where it is a discovery.
+ * iscsi_connection's, and text.c's where it is a discovery.
  *
  * libiscsi's own blocking calls have no limit that holds during connect and login, so this has
  * its own loop around poll().  Callbacks only note; contexts are destroyed outside of them.

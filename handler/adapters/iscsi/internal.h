@@ -9,8 +9,8 @@
  *         R2T -> bursts --+-> batch (headers here, data by reference) -> sendmsg
  *  pings, task mgmt ------+
  */
-#ifndef IRAID_ISCSI_CONNECTION_PRIVATE_H
-#define IRAID_ISCSI_CONNECTION_PRIVATE_H
+#ifndef IRAID_ISCSI_INTERNAL_H
+#define IRAID_ISCSI_INTERNAL_H
 
 #include "connection.h"
 

@@ -1,5 +1,5 @@
 /* iscsi/login.h - making libiscsi contexts as we want them, what a login brought, and why one failed.
- * Shared by backend_iscsi and iscsi_admin.
+ * Shared by backend/ and device/.
  */
 #ifndef IRAID_ISCSI_LOGIN_H
 #define IRAID_ISCSI_LOGIN_H

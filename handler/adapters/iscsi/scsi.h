@@ -1,5 +1,5 @@
 /* iscsi/scsi.h - the few SCSI commands a gateway sends, what their answers say, and what sense
- * data means for us.  Shared by backend_iscsi and iscsi_admin.  Builds libiscsi's task structures in
+ * data means for us.  Shared by backend/ and device/.  Builds libiscsi's task structures in
  * memory of the caller, so that a command in the data path allocates nothing.
  */
 #ifndef IRAID_SCSI_COMMAND_H

@@ -1,7 +1,7 @@
 /* lun/job.h - commands that take more than one step, or that tcmu-runner would carry out wrongly: UNMAP, WRITE SAME,
  * COMPARE AND WRITE, VERIFY, WRITE AND VERIFY, EXTENDED COPY, READ(6), WRITE(6).  No tcmu, no thread: tests drive it.
  *
- *	scsi_job_begin() --> submit() --> engine --> scsi_job_requested() --> submit() ... --> done()
+ *	scsi_job_begin() --> submit() --> engine --> done of the request --> submit() ... --> done()
  *
  * One engine request of a job is under way at a time, and the job's memory is bounded, however long its range.
  */

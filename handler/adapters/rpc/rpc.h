@@ -1,5 +1,5 @@
 /* rpc/rpc.h - the calls of docs/design/control.md: one line of JSON in, one line out.  No sockets
- * here (control.c), so that tests can call it directly.
+ * here (socket.c), so that tests can call it directly.
  */
 #ifndef IRAID_RPC_H
 #define IRAID_RPC_H

@@ -1,4 +1,4 @@
-/* rpc/socket.c - see control.h.  One thread accepts, one serves each connection: the calls of an
+/* rpc/socket.c - see socket.h.  One thread accepts, one serves each connection: the calls of an
  * administrator block (logins, formatting), and few are made.  Bounded by
  * CONTROL_CONNECTIONS_MAX connections and CONTROL_LINE_BYTES_MAX bytes for each.
  *

@@ -2,8 +2,8 @@
  * thread that drives it), driver.c (its engine and sessions), admin.c (calls of an
  * administrator into that thread), keeper.c (what a volume needs done that may block).
  */
-#ifndef IRAID_VOLUME_HOST_INTERNAL_H
-#define IRAID_VOLUME_HOST_INTERNAL_H
+#ifndef IRAID_VOLUME_INTERNAL_H
+#define IRAID_VOLUME_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -196,7 +196,7 @@ is_believed(const struct engine *engine, const struct member *member)
 
 /* A granule that is damaged on one is taken from another that is believed. */
 static void
-mend_granules(struct engine *engine, struct member *member)
+mend_granules(struct engine *engine, struct member *member, bool *unread)
 {
 	uint8_t *map = loaded_map(engine, member);
 	uint32_t damaged = 0;
@@ -209,6 +209,7 @@ mend_granules(struct engine *engine, struct member *member)
 		if (map_granule_valid(granule, i, engine->options.volume_uuid))
 			continue;
 		damaged++;
+		unread[i] = true;
 		for_each_member(engine, other) {
 			const uint8_t *good = loaded_map(engine, other) + (size_t)i * LAYOUT_GRANULE_BYTES;
 
@@ -229,9 +230,10 @@ static void
 merge_map(struct engine *engine, struct member *member, uint8_t *flags, bool first)
 {
 	const uint8_t *map = loaded_map(engine, member);
+	bool unread[LAYOUT_MAP_BYTES / LAYOUT_GRANULE_BYTES] = { false };
 	int damaged = 0;
 
-	mend_granules(engine, member);
+	mend_granules(engine, member, unread);
 	for (uint32_t block = 0; block < engine->intent.blocks; block++)
 		damaged += map_block_decode(map + (size_t)block * LAYOUT_MAP_BLOCK_BYTES,
 					    engine->intent.regions, block,
@@ -240,6 +242,10 @@ merge_map(struct engine *engine, struct member *member, uint8_t *flags, bool fir
 		engine_log(engine, LOG_ERR, "%d granules of the region map are damaged on all members: "
 			   "their regions count as dirty", damaged);
 	intent_merge(&engine->intent, flags, first);
+	/* What stands there is not known to say so, and may be read the next time. */
+	for (uint32_t i = 0; i * LAYOUT_GRANULE_REGIONS < engine->intent.regions; i++)
+		if (unread[i] && !MUTANT(UNREAD_DURABLE))
+			intent_unread(&engine->intent, i * LAYOUT_GRANULE_REGIONS, LAYOUT_GRANULE_REGIONS);
 }
 
 /* One that is not believed has a table of an older time: what that calls lost of others may have been written since.  Of its own

@@ -67,7 +67,7 @@ def _exporter() -> Any:
     """The module exporter.run: it, or the client library, may not be installed."""
     try:
         from iraid.exporter import run
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # a folder that only caches are left in is a package, too
         raise IraidError(f"the exporter is not installed: there is no {error.name}", _PACKAGE_REMEDY,
                          kind="unavailable") from error
     return run

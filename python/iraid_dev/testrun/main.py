@@ -27,6 +27,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from iraid_dev.places import PYTHON, ROOT
@@ -63,7 +64,10 @@ class Choice:
         return bool(self.options or self.native or self.lab)
 
     def limit_seconds(self) -> int:
-        return PART_SECONDS_MAX[self.effort]
+        """Of a part.  Who selects the long tests by pytest's -m gets the time that --all has."""
+        asked = [marks for option, marks in pairwise(self.options) if option == "-m"]
+        selects_long = any("long" in marks and "not long" not in marks for marks in asked)
+        return PART_SECONDS_MAX["long" if selects_long else self.effort]
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 One process, one set of namespaces, targets and a tcmu-runner; each experiment makes its volumes on them and shapes the links.
 A row's conditions say what was set; conditions["measured"] is what else was seen: share of the links in use, TCP's windows, how
-busy the machine was.  papers_report.py makes tables and plots of the rows, papers_model.py knows what the papers had.
+busy the machine was.  report.py makes tables and plots of the rows, model.py knows what the papers had.
 """
 
 from __future__ import annotations
