@@ -1,4 +1,4 @@
-/* trace.h - probes for tracers (bpftrace, perf, systemtap), at the borders of a command's steps (engine/figures.h).
+/* trace.h - probes for tracers (bpftrace, perf, systemtap), at the borders of a command's steps (engine/core/figures.h).
  *
  * A probe is one instruction that does nothing until a tracer puts a breakpoint there.  Built without sys/sdt.h there are
  * none.  Provider `iraid`; each has the same six arguments:

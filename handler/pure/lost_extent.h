@@ -9,7 +9,7 @@
 
 #include "layout.h"
 
-#define LOST_HELD 0x01		/* the member that was out may hold the truth: see engine/sync_rows.c */
+#define LOST_HELD 0x01		/* the member that was out may hold the truth: see engine/work/sync_rows.c */
 #define LOST_COLUMN_BYTES 512u	/* what columns are multiples of */
 
 struct lost_extent {
