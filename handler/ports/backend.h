@@ -32,28 +32,34 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* A link that is only slow has that long for all that was submitted at a time; a member that drips has no longer. */
+/* A link that is only slow has that long for all that was submitted at a time; a member that drips
+ * has no longer.
+ */
 #define BACKEND_IO_DEADLINES 6u
-#define BACKEND_IO_SLACK_MS 600u	/* how seldom the adapter looks */
+#define BACKEND_IO_SLACK_MS 600u /* how seldom the adapter looks */
 #define BACKEND_RELEASE_MS 1000u
 
 enum backend_op {
 	BACKEND_READ,
 	BACKEND_WRITE,
-	BACKEND_FLUSH,		/* SYNCHRONIZE CACHE of the whole LUN; no iov */
-	BACKEND_ZERO,		/* as a write of zeros, by whatever means are best; no iov.  Reads return zeros then */
-	BACKEND_MEASURE,	/* asks the device for its size anew, which may have changed; no iov, offset and length 0 */
+	BACKEND_FLUSH, /* SYNCHRONIZE CACHE of the whole LUN; no iov */
+	/* as a write of zeros, by whatever means are best; no iov.  Reads return zeros then */
+	BACKEND_ZERO,
+	/* asks the device for its size anew, which may have changed; no iov, offset and length 0 */
+	BACKEND_MEASURE,
 };
 
 struct backend_io {
 	enum backend_op op;
-	bool fua;		/* WRITE: on stable storage before it completes */
-	bool deallocate;	/* ZERO: the device may give the space back, if it reads as zeros all the same */
-	uint64_t offset_bytes;	/* on the member, from its first byte; whole blocks */
+	bool fua; /* WRITE: on stable storage before it completes */
+	/* ZERO: the device may give the space back, if it reads as zeros all the same */
+	bool deallocate;
+	uint64_t offset_bytes; /* on the member, from its first byte; whole blocks */
 	uint32_t length_bytes;
-	struct iovec *iov;	/* lives until done(); the adapter may edit the array */
+	struct iovec *iov; /* lives until done(); the adapter may edit the array */
 	int iov_count;
-	uint64_t capacity_bytes;	/* MEASURE: the answer.  From then on I/O up to there is accepted */
+	/* MEASURE: the answer.  From then on I/O up to there is accepted */
+	uint64_t capacity_bytes;
 
 	/* 0
 	 * -ENOTCONN  the session ended before the answer came: a write may or may not have happened
@@ -66,21 +72,28 @@ struct backend_io {
 	void (*done)(struct backend_io *io);
 	void *owner;
 
-	struct backend_io *next;	/* for the adapter while it holds the io, for the engine otherwise */
-	uint64_t since_ms;		/* for the adapter */
+	/* for the adapter while it holds the io, for the engine otherwise */
+	struct backend_io *next;
+	uint64_t since_ms; /* for the adapter */
 };
 
-struct backend_identity {	/* of an opened session */
+struct backend_identity { /* of an opened session */
 	uint64_t capacity_bytes;
 	uint32_t block_bytes;
-	bool write_cache;	/* WCE: writes may sit in a volatile cache */
-	bool fua;		/* DPOFUA: FUA is honoured (else the adapter emulates it by a flush) */
-	bool reservation;	/* holds a SCSI-3 reservation (the target knows them and a key was given) */
-	/* The device can show that it did not lose power, nor its volatile cache, since the session that was opened before
-	 * this one.  Never true on the strength of hope: false where that can't be known. */
+	bool write_cache; /* WCE: writes may sit in a volatile cache */
+	/* DPOFUA: FUA is honoured (else the adapter emulates it by a flush) */
+	bool fua;
+	/* holds a SCSI-3 reservation (the target knows them and a key was given) */
+	bool reservation;
+	/* The device can show that it did not lose power, nor its volatile cache, since the session
+	 * that was opened before this one.  Never true on the strength of hope: false where that
+	 * can't be known.
+	 */
 	bool cache_kept;
-	uint32_t transfer_bytes_max;	/* longest READ or WRITE sent as one command; longer ios are split */
-	uint32_t zero_bytes_max;	/* longest ZERO that is one command; 0: zeros have to be sent over the network */
+	/* longest READ or WRITE sent as one command; longer ios are split */
+	uint32_t transfer_bytes_max;
+	/* longest ZERO that is one command; 0: zeros have to be sent over the network */
+	uint32_t zero_bytes_max;
 };
 
 struct backend;
@@ -89,39 +102,44 @@ struct backend_ops {
 	void (*open)(struct backend *backend);
 	/* Only between opened() and closed(), or the io completes with -ENOTCONN. */
 	void (*submit)(struct backend *backend, struct backend_io *io);
-	/* From this call on nothing touches the memory of a read that was submitted and not completed
-	 * yet: what still arrives is thrown away.  Its done() comes as ever, and until then the io
-	 * itself and its iov array must live; what they point to need not. */
+	/* From this call on nothing touches the memory of a read that was submitted and not
+	 * completed yet: what still arrives is thrown away.  Its done() comes as ever, and until
+	 * then the io itself and its iov array must live; what they point to need not.
+	 */
 	void (*divert)(struct backend *backend, struct backend_io *io);
 	/* Drop the session now, without waiting for anything from the network.  From an opened
 	 * or opening state; closed() follows with -ECANCELED. */
 	void (*close)(struct backend *backend);
-	/* As close(), for an orderly end: the ios that are under way end first, then the reservation is given
-	 * back and the session logged out, as far as all that succeeds within BACKEND_RELEASE_MS. */
+	/* As close(), for an orderly end: the ios that are under way end first, then the
+	 * reservation is given back and the session logged out, as far as all that succeeds within
+	 * BACKEND_RELEASE_MS.
+	 */
 	void (*release)(struct backend *backend);
 };
 
 struct backend_events {
 	void (*opened)(void *owner, const struct backend_identity *identity);
 	/* error: -ETIMEDOUT no progress; -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH, ... from the
-	 * network; -EACCES login or reservation refused; -EBUSY in use by another gateway;
-	 * -EINVAL device unfit; -ECANCELED our own close.  A target that is just restarting is met
-	 * with all of -ECONNREFUSED, -ECONNRESET, -EACCES and -EINVAL: it listens before it knows its
-	 * targets, and knows those before their LUNs.  reason: one line for a person, may
-	 * name the portal; valid during the call only.
+	 * network; -EACCES login or reservation refused; -EBUSY in use by another gateway; -EINVAL
+	 * device unfit; -ECANCELED our own close.  A target that is just restarting is met with all
+	 * of -ECONNREFUSED, -ECONNRESET, -EACCES and -EINVAL: it listens before it knows its
+	 * targets, and knows those before their LUNs.  reason: one line for a person, may name the
+	 * portal; valid during the call only.
 	 */
 	void (*closed)(void *owner, int error, const char *reason);
 };
 
 struct backend {
 	const struct backend_ops *ops;
-	const struct backend_events *events;	/* set by the engine before open() */
+	const struct backend_events *events; /* set by the engine before open() */
 	void *events_owner;
-	int paths;		/* ways to the member that open() takes in turn; 0 counts as 1 */
-	/* How often the device said that a write failed which it had acknowledged, whatever it says of a cache; a flush that failed
-	 * says so.  The adapter ends an open session for it, and counts before closed() or opened(). */
+	int paths; /* ways to the member that open() takes in turn; 0 counts as 1 */
+	/* How often the device said that a write failed which it had acknowledged, whatever it says
+	 * of a cache; a flush that failed says so.  The adapter ends an open session for it, and
+	 * counts before closed() or opened().
+	 */
 	uint32_t writes_lost;
-	const char *label;	/* "10.0.0.1:3260/iqn.../0", for messages; never a secret */
+	const char *label; /* "10.0.0.1:3260/iqn.../0", for messages; never a secret */
 };
 
 #endif

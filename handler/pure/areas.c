@@ -12,8 +12,9 @@
 #define LOG_BYTES_MIN ((uint64_t)LAYOUT_ALIGN_BYTES)
 #define LOG_BYTES_MAX (256u * (uint64_t)LAYOUT_ALIGN_BYTES)
 #define LOG_SHARE 256u
-#define MEMBER_BYTES_USED_MAX ((uint64_t)1 << 55)	/* so that the region map can hold any volume of such members */
-#define SHARES (CHECKSUM_BLOCK_BYTES / CHECKSUM_BYTES + 1)	/* 1024 of data, 1 of checksums */
+/* so that the region map can hold any volume of such members */
+#define MEMBER_BYTES_USED_MAX ((uint64_t)1 << 55)
+#define SHARES (CHECKSUM_BLOCK_BYTES / CHECKSUM_BYTES + 1) /* 1024 of data, 1 of checksums */
 
 uint64_t
 checksum_bytes_of(uint64_t data_bytes)
@@ -24,7 +25,8 @@ checksum_bytes_of(uint64_t data_bytes)
 int
 area_count(const struct superblock *superblock)
 {
-	return superblock->areas[AREA_MORE_CHECKSUMS - 1].type == 0 ? AREA_DATA : AREA_MORE_CHECKSUMS;
+	return superblock->areas[AREA_MORE_CHECKSUMS - 1].type == 0 ? AREA_DATA
+								    : AREA_MORE_CHECKSUMS;
 }
 
 static uint64_t
@@ -82,7 +84,9 @@ layout_compute(uint64_t member_bytes, uint32_t chunk_bytes, struct area areas[LA
 	return 0;
 }
 
-/* Where data has to end, so that behind it there is room for those of its checksums that the first area can't hold. */
+/* Where data has to end, so that behind it there is room for those of its checksums that the first
+ * area can't hold.
+ */
 static uint64_t
 data_end(uint64_t begin_bytes, uint64_t covered_bytes, uint64_t member_bytes)
 {
@@ -120,7 +124,8 @@ layout_grow(const struct area before[LAYOUT_AREAS], uint64_t member_bytes, uint3
 	after[AREA_DATA - 1].length_bytes = *data_bytes;
 	if (*data_bytes > covered)
 		after[AREA_MORE_CHECKSUMS - 1] = (struct area){
-			AREA_MORE_CHECKSUMS, align_up(begin + *data_bytes),
+			AREA_MORE_CHECKSUMS,
+			align_up(begin + *data_bytes),
 			align_up(checksum_bytes_of(*data_bytes) - checksums),
 		};
 }

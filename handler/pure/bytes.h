@@ -1,4 +1,6 @@
-/* bytes.h - what the codecs share: little-endian numbers at any address, and two bits of arithmetic. */
+/* bytes.h - what the codecs share: little-endian numbers at any address, and two bits of
+ * arithmetic.
+ */
 #ifndef IRAID_BYTES_H
 #define IRAID_BYTES_H
 
@@ -24,10 +26,26 @@ get_le(const uint8_t *in, int bytes)
 	return value;
 }
 
-static inline void put_u32(uint8_t *out, uint32_t value) { put_le(out, value, 4); }
-static inline void put_u64(uint8_t *out, uint64_t value) { put_le(out, value, 8); }
-static inline uint32_t get_u32(const uint8_t *in) { return (uint32_t)get_le(in, 4); }
-static inline uint64_t get_u64(const uint8_t *in) { return get_le(in, 8); }
+static inline void
+put_u32(uint8_t *out, uint32_t value)
+{
+	put_le(out, value, 4);
+}
+static inline void
+put_u64(uint8_t *out, uint64_t value)
+{
+	put_le(out, value, 8);
+}
+static inline uint32_t
+get_u32(const uint8_t *in)
+{
+	return (uint32_t)get_le(in, 4);
+}
+static inline uint64_t
+get_u64(const uint8_t *in)
+{
+	return get_le(in, 8);
+}
 
 static inline bool
 is_power_of_two(uint32_t value)

@@ -26,24 +26,24 @@
 #include <limits.h>
 #include <string.h>
 
-#define OUTPUTS_MAX 3		/* the copies of level 1; P and Q, and lost data, are two at most */
-#define TABLE_BYTES 32		/* of isa-l, for one factor */
-#define ALIGN_BYTES 64u		/* as in parity.c */
-#define STEP_BYTES_MAX ((size_t)INT_MAX + 1 - ALIGN_BYTES)	/* isa-l's lengths are int */
+#define OUTPUTS_MAX 3	/* the copies of level 1; P and Q, and lost data, are two at most */
+#define TABLE_BYTES 32	/* of isa-l, for one factor */
+#define ALIGN_BYTES 64u /* as in parity.c */
+#define STEP_BYTES_MAX ((size_t)INT_MAX + 1 - ALIGN_BYTES) /* isa-l's lengths are int */
 
 struct factors {
-	uint8_t of[IRAID_MEMBERS_MAX];		/* by position */
+	uint8_t of[IRAID_MEMBERS_MAX]; /* by position */
 };
 
 struct recipe {
-	uint8_t output[OUTPUTS_MAX];		/* positions */
-	uint8_t source[IRAID_MEMBERS_MAX];	/* positions, rising */
+	uint8_t output[OUTPUTS_MAX];	   /* positions */
+	uint8_t source[IRAID_MEMBERS_MAX]; /* positions, rising */
 	int outputs;
 	int sources;
-	bool is_xor;				/* every factor is 1: copies and P */
-	bool is_pq;				/* P and Q of all data */
-	bool has_tables;			/* they are made when they are needed */
-	uint8_t factors[OUTPUTS_MAX * IRAID_MEMBERS_MAX];	/* outputs x sources */
+	bool is_xor;					  /* every factor is 1: copies and P */
+	bool is_pq;					  /* P and Q of all data */
+	bool has_tables;				  /* they are made when they are needed */
+	uint8_t factors[OUTPUTS_MAX * IRAID_MEMBERS_MAX]; /* outputs x sources */
 	uint8_t tables[OUTPUTS_MAX * IRAID_MEMBERS_MAX * TABLE_BYTES];
 };
 
@@ -161,7 +161,8 @@ work_out(const struct geometry *geometry, uint32_t wanted, uint32_t absent, stru
 bool
 code_bears(const struct geometry *geometry, uint32_t absent)
 {
-	return __builtin_popcount(absent & geometry_lowest(geometry->width)) <= geometry->redundancy;
+	return __builtin_popcount(absent & geometry_lowest(geometry->width)) <=
+	       geometry->redundancy;
 }
 
 uint32_t
@@ -251,7 +252,7 @@ recipe_apply(struct recipe *recipe, void **pointers, size_t length_bytes)
 {
 	int vectors = recipe->sources + recipe->outputs;
 
-	for (size_t left = length_bytes; left > 0; ) {
+	for (size_t left = length_bytes; left > 0;) {
 		size_t step = left < STEP_BYTES_MAX ? left : STEP_BYTES_MAX;
 
 		if (recipe->is_xor) {
@@ -383,7 +384,7 @@ add_multiple(uint8_t *to, uint8_t factor, uint8_t *from, size_t length_bytes)
 	unsigned char table[TABLE_BYTES];
 
 	ec_init_tables(1, 1, &factor, table);
-	for (size_t done = 0; done < length_bytes; ) {
+	for (size_t done = 0; done < length_bytes;) {
 		size_t left = length_bytes - done;
 		size_t step = left < STEP_BYTES_MAX ? left : STEP_BYTES_MAX;
 		unsigned char *target = to + done;
@@ -397,7 +398,7 @@ add_multiple(uint8_t *to, uint8_t factor, uint8_t *from, size_t length_bytes)
 static int
 blame_copy(const struct geometry *geometry, void *const *chunks, size_t length_bytes)
 {
-	uint32_t differ = 0;	/* from the first */
+	uint32_t differ = 0; /* from the first */
 
 	for (int position = 1; position < geometry->width; position++)
 		if (memcmp(chunks[0], chunks[position], length_bytes) != 0)

@@ -11,13 +11,13 @@
 #include <errno.h>
 #include <stddef.h>
 
-#define COPIES_NEAR 2		/* of a chunk on level 10 */
+#define COPIES_NEAR 2 /* of a chunk on level 10 */
 
 static const struct level {
 	int level;
 	int members_min;
 	int members_max;
-	int redundancy;		/* -1: all members but one */
+	int redundancy; /* -1: all members but one */
 	const char *fault;
 } levels[] = {
 	{ 0, 2, IRAID_MEMBERS_MAX, 0, "level 0 needs 2 to 32 members" },

@@ -6,21 +6,22 @@
 #include "bytes.h"
 #include "mutant.h"
 
-enum {	/* in a granule */
-	AT_CRC = 0,
-	AT_EPOCH = 4,
-	AT_ENTRIES = 16,
-	ENTRY_BYTES = 24,
-	ENTRY_AT_ROWS = 8,
-	ENTRY_AT_BEGIN = 12,
-	ENTRY_AT_END = 16,
-	ENTRY_AT_ROLE = 20,
-	ENTRY_AT_FLAGS = 21,
+enum { /* in a granule */
+       AT_CRC = 0,
+       AT_EPOCH = 4,
+       AT_ENTRIES = 16,
+       ENTRY_BYTES = 24,
+       ENTRY_AT_ROWS = 8,
+       ENTRY_AT_BEGIN = 12,
+       ENTRY_AT_END = 16,
+       ENTRY_AT_ROLE = 20,
+       ENTRY_AT_FLAGS = 21,
 };
 
-#define ROW_MAX (1ull << 48)	/* more than any volume has, and far from where sums overflow */
+#define ROW_MAX (1ull << 48) /* more than any volume has, and far from where sums overflow */
 
-_Static_assert(AT_ENTRIES + ENTRY_BYTES * LAYOUT_LOST_ENTRIES <= LAYOUT_GRANULE_BYTES, "entries fit");
+_Static_assert(AT_ENTRIES + ENTRY_BYTES * LAYOUT_LOST_ENTRIES <= LAYOUT_GRANULE_BYTES,
+	       "entries fit");
 
 /* --- rectangles --- */
 
@@ -41,8 +42,8 @@ bool
 lost_inside(const struct lost_extent *inner, const struct lost_extent *outer)
 {
 	return inner->role == outer->role && inner->row >= outer->row &&
-	       lost_end_row(inner) <= lost_end_row(outer) && inner->column_begin >= outer->column_begin &&
-	       inner->column_end <= outer->column_end;
+	       lost_end_row(inner) <= lost_end_row(outer) &&
+	       inner->column_begin >= outer->column_begin && inner->column_end <= outer->column_end;
 }
 
 bool
@@ -52,10 +53,12 @@ lost_implied(const struct lost_extent *inner, const struct lost_extent *outer)
 }
 
 int
-lost_subtract(const struct lost_extent *extent, const struct lost_extent *cut, struct lost_extent out[4])
+lost_subtract(const struct lost_extent *extent, const struct lost_extent *cut,
+	      struct lost_extent out[4])
 {
 	uint64_t top = extent->row > cut->row ? extent->row : cut->row;
-	uint64_t bottom = lost_end_row(extent) < lost_end_row(cut) ? lost_end_row(extent) : lost_end_row(cut);
+	uint64_t bottom =
+		lost_end_row(extent) < lost_end_row(cut) ? lost_end_row(extent) : lost_end_row(cut);
 	int count = 0;
 
 	if (extent->row < top) {
@@ -121,8 +124,8 @@ granule_crc(const uint8_t *bytes, uint32_t granule, const uint8_t volume_uuid[16
 }
 
 void
-lost_granule_encode(const struct lost_extent entries[LAYOUT_LOST_ENTRIES], uint32_t granule, uint64_t epoch,
-		    const uint8_t volume_uuid[16], uint8_t *out)
+lost_granule_encode(const struct lost_extent entries[LAYOUT_LOST_ENTRIES], uint32_t granule,
+		    uint64_t epoch, const uint8_t volume_uuid[16], uint8_t *out)
 {
 	memset(out, 0, LAYOUT_GRANULE_BYTES);
 	put_le(out + AT_EPOCH, epoch, 8);
@@ -142,7 +145,9 @@ lost_granule_encode(const struct lost_extent entries[LAYOUT_LOST_ENTRIES], uint3
 	put_le(out + AT_CRC, granule_crc(out, granule, volume_uuid), 4);
 }
 
-/* A growth that a crash cut short leaves entries of rows that the volume does not have: true, and nothing of those remains. */
+/* A growth that a crash cut short leaves entries of rows that the volume does not have: true, and
+ * nothing of those remains.
+ */
 static bool
 clip(struct lost_extent *extent, uint64_t rows)
 {
@@ -165,15 +170,17 @@ decode_entry(const uint8_t *at, const struct geometry *geometry, struct lost_ext
 	out->column_end = (uint32_t)get_le(at + ENTRY_AT_END, 4);
 	out->role = at[ENTRY_AT_ROLE];
 	out->flags = at[ENTRY_AT_FLAGS];
-	return out->rows == 0 ||
-	       (out->row <= ROW_MAX && out->column_begin < out->column_end && out->column_end <= geometry->chunk_bytes &&
-		out->column_begin % LOST_COLUMN_BYTES == 0 && out->column_end % LOST_COLUMN_BYTES == 0 &&
-		out->role < geometry->members && (out->flags & ~LOST_HELD) == 0);
+	return out->rows == 0 || (out->row <= ROW_MAX && out->column_begin < out->column_end &&
+				  out->column_end <= geometry->chunk_bytes &&
+				  out->column_begin % LOST_COLUMN_BYTES == 0 &&
+				  out->column_end % LOST_COLUMN_BYTES == 0 &&
+				  out->role < geometry->members && (out->flags & ~LOST_HELD) == 0);
 }
 
 bool
 lost_granule_decode(const uint8_t *in, uint32_t granule, const uint8_t volume_uuid[16],
-		    const struct geometry *geometry, struct lost_extent out[LAYOUT_LOST_ENTRIES], bool *clipped)
+		    const struct geometry *geometry, struct lost_extent out[LAYOUT_LOST_ENTRIES],
+		    bool *clipped)
 {
 	static const uint8_t zeros[LAYOUT_GRANULE_BYTES];
 	bool valid = true;

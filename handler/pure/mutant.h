@@ -1,18 +1,20 @@
-/* mutant.h - known mistakes, one per rule of docs/design that code can break, for the simulator to catch.  In this layer, so
- * that every other may have one.
+/* mutant.h - known mistakes, one per rule of docs/design that code can break, for the simulator to
+ * catch.  In this layer, so that every other may have one.
  *
- * MUTANT(NAME) is false in the product: the compiler sees a constant and leaves no code.  In a build with
- * -DIRAID_MUTANTS=ON it asks mutant_active, which `simulate --mutant` or IRAID_MUTANT sets.  A place that has one reads:
- * "here somebody could have written the other thing".
+ * MUTANT(NAME) is false in the product: the compiler sees a constant and leaves no code.  In a
+ * build with -DIRAID_MUTANTS=ON it asks mutant_active, which `simulate --mutant` or IRAID_MUTANT
+ * sets.  A place that has one reads: "here somebody could have written the other thing".
  */
 #ifndef IRAID_MUTANT_H
 #define IRAID_MUTANT_H
 
 #include <stdbool.h>
 
-/* Name on the command line; rule; who catches it; what is wrong.  Who catches it is "level L" (the simulator, with volumes
- * of that level), or "PROGRAM: TEST", a test of tests/unit.  `scripts/simulate --mutants` runs just that.
+/* Name on the command line; rule; who catches it; what is wrong.  Who catches it is "level L" (the
+ * simulator, with volumes of that level), or "PROGRAM: TEST", a test of tests/unit.
+ * `scripts/simulate --mutants` runs just that.
  */
+/* clang-format off */
 #define MUTANTS(X)										\
 	X(RMW_ON_SUSPECT, "rmw-on-suspect", 1, "level 5",					\
 	  "read-modify-write on parity that was not proven")					\
@@ -1039,6 +1041,7 @@
 	X(UNREAD_DURABLE, "unread-durable", 1,							\
 	  "test_engine_unread: test_a_map_that_was_not_read_counts_as_no_mark",			\
 	  "marks count as durable in a map that could not be read")
+/* clang-format on */
 
 enum mutant {
 	MUTANT_NONE,

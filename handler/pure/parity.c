@@ -37,7 +37,7 @@ xor_isal(uint8_t *destination, const void *const *sources, int count, size_t len
 	const size_t step_bytes_max = (size_t)INT_MAX + 1 - ALIGN_BYTES;
 	void *vectors[PARITY_SOURCES_MAX + 1];
 
-	for (size_t done = 0; done < length_bytes; ) {
+	for (size_t done = 0; done < length_bytes;) {
 		size_t left = length_bytes - done;
 		int step = (int)(left < step_bytes_max ? left : step_bytes_max);
 

@@ -66,9 +66,9 @@ struct cost {
 struct row_case {
 	const struct geometry *geometry;
 	uint32_t absent_data;
-	uint32_t redundancy;		/* positions behind the data that are there */
+	uint32_t redundancy; /* positions behind the data that are there */
 	enum row_trust trust;
-	const struct columns *known;	/* by position, or NULL */
+	const struct columns *known; /* by position, or NULL */
 };
 
 static uint32_t
@@ -166,14 +166,14 @@ static uint32_t
 redundancy_read(const struct row_case *row, const struct row_plan *plan, enum plan_way way)
 {
 	const uint32_t behind_data = ~(UINT32_MAX >> (32 - row->geometry->data_chunks));
-	const uint32_t missing = ~row->redundancy & behind_data &
-				 UINT32_MAX >> (32 - row->geometry->width);
+	const uint32_t missing =
+		~row->redundancy & behind_data & UINT32_MAX >> (32 - row->geometry->width);
 
 	if (way == PLAN_RMW)
 		return row->redundancy;
 	if (way == PLAN_READ_ALL)
-		return code_sources(row->geometry, to_make(row, plan),
-				    row->absent_data | missing) & behind_data;
+		return code_sources(row->geometry, to_make(row, plan), row->absent_data | missing) &
+		       behind_data;
 	return 0;
 }
 
@@ -197,8 +197,10 @@ cost_of(const struct row_case *row, const struct row_plan *plan, enum plan_way w
 		cost.reads += width(read) > 0;
 		cost.bytes += width(read);
 	}
-	for (int position = row->geometry->data_chunks; position < row->geometry->width; position++) {
-		if (!(redundancy_read(row, plan, way) >> position & 1) || is_known(row, position, plan->hull))
+	for (int position = row->geometry->data_chunks; position < row->geometry->width;
+	     position++) {
+		if (!(redundancy_read(row, plan, way) >> position & 1) ||
+		    is_known(row, position, plan->hull))
 			continue;
 		cost.reads++;
 		cost.bytes += width(plan->hull);
@@ -294,7 +296,8 @@ finish(const struct row_case *row, enum plan_way way, struct row_plan *plan)
 
 int
 plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes,
-	       uint32_t absent, enum row_trust trust, const struct columns *known, struct row_plan *out)
+	       uint32_t absent, enum row_trust trust, const struct columns *known,
+	       struct row_plan *out)
 {
 	const struct row_case row = {
 		.geometry = geometry,

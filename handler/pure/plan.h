@@ -1,5 +1,5 @@
-/* plan.h - how one row of one write is done: which chunks are read first, what makes up for lost chunks is made
- * of, and what is written.  A pure function, so that tests can enumerate it.
+/* plan.h - how one row of one write is done: which chunks are read first, what makes up for lost
+ * chunks is made of, and what is written.  A pure function, so that tests can enumerate it.
  *
  * A write touches one contiguous range of a row's data, so each data chunk is touched in at
  * most one interval of columns.  The `hull` is the smallest interval of columns that holds all
@@ -17,10 +17,11 @@
  *               unknowable (trust below)
  *
  * The cheaper of RMW and RECONSTRUCT in reads is taken; equal: fewer bytes read; equal again:
- * RECONSTRUCT.  With an absent chunk that is not touched, the cheaper of RMW and READ_ALL; equal: RMW.
- * plan.c says why no other way needs fewer reads.
+ * RECONSTRUCT.  With an absent chunk that is not touched, the cheaper of RMW and READ_ALL; equal:
+ * RMW.  plan.c says why no other way needs fewer reads.
  *
- * An absent chunk is never read; its part of the write goes into P and Q only, or to the other copies.
+ * An absent chunk is never read; its part of the write goes into P and Q only, or to the other
+ * copies.
  *
  * What is trusted:
  *   ROW_PROVEN	P, Q and copies fit.
@@ -40,7 +41,7 @@
 
 #include "geometry.h"
 
-struct columns {		/* [begin, end) inside a chunk, bytes; empty if begin == end */
+struct columns { /* [begin, end) inside a chunk, bytes; empty if begin == end */
 	uint32_t begin;
 	uint32_t end;
 };
@@ -57,31 +58,37 @@ enum row_trust { ROW_PROVEN, ROW_SUSPECT, ROW_DEFINED };
 
 struct row_plan {
 	enum plan_way way;
-	struct columns hull;				/* empty for DATA_ONLY */
-	struct columns write[IRAID_MEMBERS_MAX];	/* by data chunk; also for an absent one
-							 * (goes into P and Q, or the other copies) */
-	struct columns read[IRAID_MEMBERS_MAX];		/* by data chunk: old bytes to read; may
+	struct columns hull; /* empty for DATA_ONLY */
+	/* by data chunk; also for an absent one (goes into P and Q, or the other copies) */
+	struct columns write[IRAID_MEMBERS_MAX];
+	struct columns read[IRAID_MEMBERS_MAX]; /* by data chunk: old bytes to read; may
 							 * overlap write[] */
-	uint32_t read_redundancy;			/* positions behind the data that are read on the hull */
-	uint32_t write_redundancy;			/* ... and written: P and Q on the hull; copies where data is */
-	uint32_t make;					/* data chunks made with code_make() before, on the hull; READ_ALL only */
-	uint32_t fetch;					/* positions that are to be read from members: those of the above
-							 * that are not known already */
-	bool proves_row;				/* the row fits once this is done, whatever
+	/* positions behind the data that are read on the hull */
+	uint32_t read_redundancy;
+	/* ... and written: P and Q on the hull; copies where data is */
+	uint32_t write_redundancy;
+	/* data chunks made with code_make() before, on the hull; READ_ALL only */
+	uint32_t make;
+	/* positions that are to be read from members: those of the above that are not known already
+	 */
+	uint32_t fetch;
+	bool proves_row; /* the row fits once this is done, whatever
 							 * it was; never with DATA_ONLY */
-	int reads;					/* I/Os to the members: as many as fetch has positions */
+	/* I/Os to the members: as many as fetch has positions */
+	int reads;
 	int writes;
 };
 
-/* Plan the write of [begin_bytes, end_bytes) of a row's data (offsets inside the row, begin <
- * end <= row bytes: asserted).  absent: positions.  known: by position, the columns of which it is known what stands there
- * (an interval each, maybe empty), so that they need no read; NULL: none.
+/* Plan the write of [begin_bytes, end_bytes) of a row's data (offsets inside the row, begin < end
+ * <= row bytes: asserted).  absent: positions.  known: by position, the columns of which it is
+ * known what stands there (an interval each, maybe empty), so that they need no read; NULL: none.
  * Returns 0; -ENODATA if the write touches an absent chunk whose row is suspect, and not the whole
- * of all that are (*out untouched, as with -EIO);
- * -EIO if more is absent than the level bears: level 0 where the write touches it, the others always, because what is
- * absent may come back and needs P and Q as they are.
+ * of all that are (*out untouched, as with -EIO); -EIO if more is absent than the level bears:
+ * level 0 where the write touches it, the others always, because what is absent may come back and
+ * needs P and Q as they are.
  */
-int plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes, uint32_t absent,
-		   enum row_trust trust, const struct columns *known, struct row_plan *out);
+int plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t end_bytes,
+		   uint32_t absent, enum row_trust trust, const struct columns *known,
+		   struct row_plan *out);
 
 #endif

@@ -6,25 +6,27 @@
 
 #include "bytes.h"
 
-enum {	/* offsets in a granule */
-	GRANULE_AT_CRC = 0,
-	GRANULE_AT_EPOCH = 4,
-	GRANULE_AT_FLAGS = 12,
+enum { /* offsets in a granule */
+       GRANULE_AT_CRC = 0,
+       GRANULE_AT_EPOCH = 4,
+       GRANULE_AT_FLAGS = 12,
 };
 
 #define GRANULES_PER_BLOCK (LAYOUT_MAP_BLOCK_BYTES / LAYOUT_GRANULE_BYTES)
 
 _Static_assert(GRANULE_AT_FLAGS + LAYOUT_GRANULE_REGIONS == LAYOUT_GRANULE_BYTES,
 	       "a granule is full");
-_Static_assert(GRANULES_PER_BLOCK * LAYOUT_GRANULE_REGIONS == LAYOUT_REGIONS_PER_BLOCK,
+_Static_assert(GRANULES_PER_BLOCK *LAYOUT_GRANULE_REGIONS == LAYOUT_REGIONS_PER_BLOCK,
 	       "a block is full");
 _Static_assert(LAYOUT_MAP_OFFSET + (LAYOUT_REGIONS_MAX + LAYOUT_REGIONS_PER_BLOCK - 1) /
-	       LAYOUT_REGIONS_PER_BLOCK * LAYOUT_MAP_BLOCK_BYTES <= LAYOUT_LOST_OFFSET,
+					   LAYOUT_REGIONS_PER_BLOCK * LAYOUT_MAP_BLOCK_BYTES <=
+		       LAYOUT_LOST_OFFSET,
 	       "the largest map ends before the table of lost extents");
 _Static_assert(LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES <= LAYOUT_MAP_OFFSET + LAYOUT_MAP_BYTES,
 	       "the table of lost extents is inside the map's area");
 _Static_assert((REGION_DIRTY | REGION_UNWRITTEN) < REGION_STALE(0) &&
-	       REGION_STALE(LAYOUT_STALE_SETS - 1) <= REGION_STALE_ANY, "flags are apart");
+		       REGION_STALE(LAYOUT_STALE_SETS - 1) <= REGION_STALE_ANY,
+	       "flags are apart");
 
 /* Of granule `index` of the map.  Volume and place are part of the sum, so a granule of
  * another volume or one that was written to a wrong place is not taken for this one.
@@ -66,8 +68,8 @@ map_block_encode(const uint8_t *flags, uint32_t regions, uint32_t block, uint64_
 
 		put_u64(granule + GRANULE_AT_EPOCH, epoch);
 		if (held > 0)
-			memcpy(granule + GRANULE_AT_FLAGS,
-			       flags + index * LAYOUT_GRANULE_REGIONS, held);
+			memcpy(granule + GRANULE_AT_FLAGS, flags + index * LAYOUT_GRANULE_REGIONS,
+			       held);
 		put_u32(granule + GRANULE_AT_CRC, granule_crc(granule, index, volume_uuid));
 	}
 }
@@ -79,8 +81,8 @@ map_granule_valid(const uint8_t *in, uint32_t index, const uint8_t volume_uuid[1
 }
 
 int
-map_block_decode(const uint8_t *in, uint32_t regions, uint32_t block,
-		 const uint8_t volume_uuid[16], uint8_t *flags)
+map_block_decode(const uint8_t *in, uint32_t regions, uint32_t block, const uint8_t volume_uuid[16],
+		 uint8_t *flags)
 {
 	int bad = 0;
 

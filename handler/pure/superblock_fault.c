@@ -1,5 +1,5 @@
-/* superblock_fault.c - what a superblock may say.  The bounds of every field and what fields mean for
- * each other; the same check stands before encoding and behind decoding.
+/* superblock_fault.c - what a superblock may say.  The bounds of every field and what fields mean
+ * for each other; the same check stands before encoding and behind decoding.
  */
 #include "layout.h"
 

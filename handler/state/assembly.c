@@ -6,9 +6,10 @@
  *
  * Which record rules: the newest, with one exception.  An assembly that crashed before its record
  * was durable everywhere leaves it on some members only.  If the others were then started without
- * those (which know nothing of the attempt), both records have the same epoch, or that of the attempts is higher, for there was more
- * than one; and neither epoch nor event says which of them the acknowledged writes belong to.  But a record
- * that a member it relies on never took was never in force: see never_in_force().
+ * those (which know nothing of the attempt), both records have the same epoch, or that of the
+ * attempts is higher, for there was more than one; and neither epoch nor event says which of them
+ * the acknowledged writes belong to.  But a record that a member it relies on never took was never
+ * in force: see never_in_force().
  */
 #include "assembly.h"
 
@@ -18,22 +19,28 @@
 #include "../pure/bytes.h"
 #include "../pure/mutant.h"
 
-#define COPY_OF_ANOTHER "is the same member as another device, which is newer, or older than it should be: an old copy, or a " \
-			"second address; remove this one"
-#define SAME_AS_ANOTHER "is the same member as another device, a copy of it or a second address, and nobody can tell which is " \
-			"the real one: remove one of the two, the other is filled from the start"
-#define OF_ANOTHER_VOLUME "is a member of another volume: correct its address, or wipe it and add " \
-			  "it as a spare"
+#define COPY_OF_ANOTHER                                                                            \
+	"is the same member as another device, which is newer, or older than it should be: an "    \
+	"old copy, or a "                                                                          \
+	"second address; remove this one"
+#define SAME_AS_ANOTHER                                                                            \
+	"is the same member as another device, a copy of it or a second address, and nobody can "  \
+	"tell which is "                                                                           \
+	"the real one: remove one of the two, the other is filled from the start"
+#define OF_ANOTHER_VOLUME                                                                          \
+	"is a member of another volume: correct its address, or wipe it and add "                  \
+	"it as a spare"
 
 /* Known by its address, too. */
 static const char went_back_text[] =
-	"went back in time: its superblock is older than what it had acknowledged (a snapshot, an image or a copy in its "
+	"went back in time: its superblock is older than what it had acknowledged (a snapshot, an "
+	"image or a copy in its "
 	"place?): nothing on it is trusted, it is filled from the start";
-static const char used_elsewhere_text[] =
-	"was used without the others since it left, nobody knows what it holds: it is filled from the start";
-static const char newer_text[] =
-	"its superblock is newer than the volume's: another gateway has used it; make sure that none does, then wipe it and "
-	"add it as a spare";
+static const char used_elsewhere_text[] = "was used without the others since it left, nobody knows "
+					  "what it holds: it is filled from the start";
+static const char newer_text[] = "its superblock is newer than the volume's: another gateway has "
+				 "used it; make sure that none does, then wipe it and "
+				 "add it as a spare";
 
 static bool
 newer(const struct superblock *a, const struct superblock *b)
@@ -95,8 +102,9 @@ own_of(const struct assembly_input *input, int i)
 	return (struct own){ input->superblocks[i], input->copy_lost[i] };
 }
 
-/* The writes of its superblock that it may have acknowledged: a copy that can't be read any more held the one before or the one
- * after that which can.  Not more: what is older than that is no fault of one sector.
+/* The writes of its superblock that it may have acknowledged: a copy that can't be read any more
+ * held the one before or the one after that which can.  Not more: what is older than that is no
+ * fault of one sector.
  */
 static uint64_t
 writes_at_most(struct own own)
@@ -104,8 +112,8 @@ writes_at_most(struct own own)
 	return own.superblock->write_count + (own.copy_lost && !MUTANT(LOST_COPY_ACCUSED));
 }
 
-/* It was older than what the others know that it acknowledged: put back from a snapshot or an image, or it is a copy that was
- * made then.  What it lacks, nobody knows.
+/* It was older than what the others know that it acknowledged: put back from a snapshot or an
+ * image, or it is a copy that was made then.  What it lacks, nobody knows.
  */
 static bool
 went_back(struct own own, uint64_t known)
@@ -120,12 +128,14 @@ struct place {
 	const char *fault;
 };
 
-/* It was sent a superblock of the epoch on record, perhaps, and has one of before, but more of them than it had when it left. */
+/* It was sent a superblock of the epoch on record, perhaps, and has one of before, but more of them
+ * than it had when it left.
+ */
 static bool
 was_written_elsewhere(const struct tracked_member *tracked, const struct superblock *own)
 {
-	return tracked->write_count != 0 && own->epoch < tracked->epoch && own->write_count > tracked->write_count + 1 &&
-	       !MUTANT(SENT_IS_HEARD);
+	return tracked->write_count != 0 && own->epoch < tracked->epoch &&
+	       own->write_count > tracked->write_count + 1 && !MUTANT(SENT_IS_HEARD);
 }
 
 static struct place
@@ -133,9 +143,11 @@ tracked_place(const struct superblock *record, int set, struct own own)
 {
 	struct place place = { STANDING_OUT_OF_DATE, record->tracked[set].role, set, NULL };
 
-	if ((record->tracked[set].state != MEMBER_REBUILDING || !MUTANT(FILLED_ELSEWHERE_TRUSTED)) &&
+	if ((record->tracked[set].state != MEMBER_REBUILDING ||
+	     !MUTANT(FILLED_ELSEWHERE_TRUSTED)) &&
 	    record->tracked[set].epoch != 0 &&
-	    (own.superblock->epoch > record->tracked[set].epoch || was_written_elsewhere(&record->tracked[set], own.superblock)) &&
+	    (own.superblock->epoch > record->tracked[set].epoch ||
+	     was_written_elsewhere(&record->tracked[set], own.superblock)) &&
 	    !MUTANT(TRACKED_EPOCH_IGNORED)) {
 		place.standing = STANDING_OBSOLETE;
 		place.stale_set = -1;
@@ -152,14 +164,17 @@ tracked_place(const struct superblock *record, int set, struct own own)
 	switch (record->tracked[set].state) {
 	case MEMBER_REBUILDING:
 		place.standing = STANDING_REBUILDING;
-		place.fault = "is being rebuilt: what it lacks is copied to it while the volume runs";
+		place.fault =
+			"is being rebuilt: what it lacks is copied to it while the volume runs";
 		break;
 	case MEMBER_OUT_OF_DATE:
-		place.fault = "is out of date: the volume went on without it; what it lacks is copied "
-			      "to it while the volume runs";
+		place.fault =
+			"is out of date: the volume went on without it; what it lacks is copied "
+			"to it while the volume runs";
 		break;
 	default:
-		place.fault = "was taken out of the volume for its errors or by an administrator: replace "
+		place.fault = "was taken out of the volume for its errors or by an administrator: "
+			      "replace "
 			      "it, or remove it and add it as a spare";
 	}
 	return place;
@@ -179,12 +194,14 @@ place_device(const struct superblock *record, struct own of_device)
 		return place;
 	}
 	if (role < 0 && set < 0) {
-		place.fault = "is not a member of this volume any more, its place was taken: remove it, "
-			      "or wipe it and add it as a spare";
+		place.fault =
+			"is not a member of this volume any more, its place was taken: remove it, "
+			"or wipe it and add it as a spare";
 		return place;
 	}
 	if (own->role != (role >= 0 ? role : record->tracked[set].role)) {
-		place.fault = "claims another role than the volume gave it, its content can't be trusted: "
+		place.fault = "claims another role than the volume gave it, its content can't be "
+			      "trusted: "
 			      "wipe it and add it as a spare";
 		return place;
 	}
@@ -195,8 +212,9 @@ place_device(const struct superblock *record, struct own of_device)
 	if (set >= 0)
 		return tracked_place(record, set, of_device);
 	place.role = role;
-	place.fault = "is out of date and what it lacks is not known: it has to be rebuilt as a whole, "
-		      "wipe it and add it as a spare";
+	place.fault =
+		"is out of date and what it lacks is not known: it has to be rebuilt as a whole, "
+		"wipe it and add it as a spare";
 	return place;
 }
 
@@ -222,18 +240,22 @@ assembly_judge(const struct superblock *record, const struct superblock *own, bo
 
 /* --- which record rules --- */
 
-/* How many writes of a member's superblock were known when this one was written; 0: that was not counted. */
+/* How many writes of a member's superblock were known when this one was written; 0: that was not
+ * counted.
+ */
 static uint64_t
 known_writes(const struct superblock *record, const uint8_t *uuid)
 {
 	return record->write_counts[place_of(record, uuid)];
 }
 
-/* Has the member's own record gone on where that of the writer never was?  It has if it was written later, which the writes tell that
- * were known, and the epochs don't: starts that ended before more than the writer had their record leave an epoch that the others may
- * not reach when they go on without it.  What was known to be written is no later: an eviction, say, that was taken back, or a place
- * that was given away, and given back.  Of an older epoch one more write need not be, either, whose answer was lost.  But who was
- * missing at a start is in sync again only when all others say so.
+/* Has the member's own record gone on where that of the writer never was? It has if it was written
+ * later, which the writes tell that were known, and the epochs don't: starts that ended before more
+ * than the writer had their record leave an epoch that the others may not reach when they go on
+ * without it.  What was known to be written is no later: an eviction, say, that was taken back, or
+ * a place that was given away, and given back.  Of an older epoch one more write need not be,
+ * either, whose answer was lost.  But who was missing at a start is in sync again only when all
+ * others say so.
  */
 static bool
 went_on_without(const struct assembly_input *input, int i, const struct superblock *record)
@@ -242,41 +264,50 @@ went_on_without(const struct assembly_input *input, int i, const struct superblo
 	const int place = place_of(own, record->member_uuid);
 	const uint64_t known = known_writes(record, own->member_uuid);
 
-	/* Nobody counted: of the same epoch it knows nothing of the writer's being in sync, so it did not take that record.  But a copy
-	 * that is left where the other can't be read may be the older one.
+	/* Nobody counted: of the same epoch it knows nothing of the writer's being in sync, so it
+	 * did not take that record.  But a copy that is left where the other can't be read may be
+	 * the older one.
 	 */
 	if (known == 0)
-		return own->epoch == record->epoch && (!input->copy_lost[i] || MUTANT(LOST_COPY_DENIES));
-	if (own->epoch > record->epoch || (own->epoch < record->epoch && MUTANT(OLDER_EPOCH_UNHEARD)))
+		return own->epoch == record->epoch &&
+		       (!input->copy_lost[i] || MUTANT(LOST_COPY_DENIES));
+	if (own->epoch > record->epoch ||
+	    (own->epoch < record->epoch && MUTANT(OLDER_EPOCH_UNHEARD)))
 		return false;
 	if (own->epoch == record->epoch && own->write_count >= known && MUTANT(KNOWN_WRITE_DENIES))
 		return true;
 	if (own->write_count > known && own->epoch == record->epoch && !MUTANT(ONE_WRITE_UNHEARD))
 		return true;
-	return (own->write_count > known && place >= 0 && own->member_states[place] == MEMBER_MISSING) ||
-	       own->write_count > known + 1 || (own->write_count < known && MUTANT(OLD_COPY_DENIES));
+	return (own->write_count > known && place >= 0 &&
+		own->member_states[place] == MEMBER_MISSING) ||
+	       own->write_count > known + 1 ||
+	       (own->write_count < known && MUTANT(OLD_COPY_DENIES));
 }
 
-/* One whom the record calls out has another one, that does not call the writer in sync, and knows of a later write of a member on which
- * both rely.  So that one went on under this one's record, whether or not it is there to say so.
+/* One whom the record calls out has another one, that does not call the writer in sync, and knows
+ * of a later write of a member on which both rely.  So that one went on under this one's record,
+ * whether or not it is there to say so.
  */
 static bool
 was_gone_on_without(const struct superblock *own, const struct superblock *record)
 {
-	if (own->epoch > record->epoch || !calls_in_sync(own, own->member_uuid) || MUTANT(DEAD_UNHEARD))
+	if (own->epoch > record->epoch || !calls_in_sync(own, own->member_uuid) ||
+	    MUTANT(DEAD_UNHEARD))
 		return false;
 	for (int role = 0; role < record->member_count; role++) {
 		const uint8_t *uuid = record->member_uuids[role];
 
-		if (record->write_counts[role] != 0 && calls_in_sync(record, uuid) && calls_in_sync(own, uuid) &&
+		if (record->write_counts[role] != 0 && calls_in_sync(record, uuid) &&
+		    calls_in_sync(own, uuid) &&
 		    known_writes(own, uuid) > record->write_counts[role])
 			return true;
 	}
 	return false;
 }
 
-/* A record is in force when all members it calls in sync have it.  Here one of those has another one, that does not call the writer
- * in sync, or is known to have had it: so it did not take this one, and nothing was acknowledged under it.
+/* A record is in force when all members it calls in sync have it.  Here one of those has another
+ * one, that does not call the writer in sync, or is known to have had it: so it did not take this
+ * one, and nothing was acknowledged under it.
  */
 static bool
 never_in_force(const struct assembly_input *input, int writer)
@@ -290,7 +321,8 @@ never_in_force(const struct assembly_input *input, int writer)
 
 		if (i == writer || !ours(input, i) || calls_in_sync(own, record->member_uuid))
 			continue;
-		if (calls_in_sync(record, own->member_uuid) ? went_on_without(input, i, record) : was_gone_on_without(own, record))
+		if (calls_in_sync(record, own->member_uuid) ? went_on_without(input, i, record)
+							    : was_gone_on_without(own, record))
 			return true;
 	}
 	return false;
@@ -318,11 +350,12 @@ find_newest(const struct assembly_input *input)
 static bool
 is_old_copy(const struct superblock *own, const struct superblock *record)
 {
-	return memcmp(own->member_uuid, record->member_uuid, UUID_BYTES) == 0 && newer(record, own) && !MUTANT(WITNESS_BY_COPY);
+	return memcmp(own->member_uuid, record->member_uuid, UUID_BYTES) == 0 &&
+	       newer(record, own) && !MUTANT(WITNESS_BY_COPY);
 }
 
-/* Whom the record calls in sync has it too, so it says who is out: one copy that is left does so as well (metadata.c).  Not if it is older
- * than the record knows.
+/* Whom the record calls in sync has it too, so it says who is out: one copy that is left does so as
+ * well (metadata.c).  Not if it is older than the record knows.
  */
 static bool
 has_record(struct own own, const struct superblock *record)
@@ -351,8 +384,9 @@ is_heard(const struct assembly_input *input, int i)
 	       (input->presence[i] == PRESENCE_AWAITED && input->said[i] && !MUTANT(GONE_UNHEARD));
 }
 
-/* Who is not as it was can't be a member, nor one that is not there any more.  But it may be the last that knows that all others are out:
- * they don't start as if the volume had not gone on without them.  -1: no such device.
+/* Who is not as it was can't be a member, nor one that is not there any more.  But it may be the
+ * last that knows that all others are out: they don't start as if the volume had not gone on
+ * without them.  -1: no such device.
  */
 static int
 find_witness(const struct assembly_input *input, int newest)
@@ -361,8 +395,10 @@ find_witness(const struct assembly_input *input, int newest)
 
 	for (int i = 0; newest >= 0 && i < input->count; i++)
 		if (is_heard(input, i) && is_of_volume(input, i) &&
-		    newer(input->superblocks[i], input->superblocks[witness >= 0 ? witness : newest]) &&
-		    !knows_itself(input, input->superblocks[i]) && !never_in_force(input, i) && !MUTANT(MISFIT_UNHEARD))
+		    newer(input->superblocks[i],
+			  input->superblocks[witness >= 0 ? witness : newest]) &&
+		    !knows_itself(input, input->superblocks[i]) && !never_in_force(input, i) &&
+		    !MUTANT(MISFIT_UNHEARD))
 			witness = i;
 	return witness;
 }
@@ -405,7 +441,8 @@ stand_slot(const struct assembly_input *input, const struct superblock *record, 
 		place.fault = "has changed: make it as it was, or replace it";
 		break;
 	case PRESENCE_REJECTED:
-		place.fault = "has no valid superblock of this volume: correct its address, or add it as a "
+		place.fault = "has no valid superblock of this volume: correct its address, or add "
+			      "it as a "
 			      "spare";
 		break;
 	case PRESENCE_SPARE:
@@ -413,7 +450,7 @@ stand_slot(const struct assembly_input *input, const struct superblock *record, 
 		place.fault = "is a spare";
 		break;
 	case PRESENCE_EXAMINED:
-		place.fault = OF_ANOTHER_VOLUME;	/* where no record rules, none is ours */
+		place.fault = OF_ANOTHER_VOLUME; /* where no record rules, none is ours */
 		if (record != NULL)
 			place = place_device(record, own_of(input, i));
 		break;
@@ -446,14 +483,17 @@ was_written(const struct assembly_input *input, int i)
 	return input->found[i].known && !MUTANT(NEWER_BY_OUR_WRITES);
 }
 
-/* A device before this start wrote to it: an assembly that began again makes nobody newer than his twin. */
+/* A device before this start wrote to it: an assembly that began again makes nobody newer than his
+ * twin.
+ */
 static struct taken_as
 as_found(const struct assembly_input *input, int i)
 {
 	const struct superblock *own = input->superblocks[i];
 
 	return was_written(input, i) ? input->found[i]
-				     : (struct taken_as){ .epoch = own->epoch, .event = own->event,
+				     : (struct taken_as){ .epoch = own->epoch,
+							  .event = own->event,
 							  .write_count = own->write_count,
 							  .copy_lost = input->copy_lost[i] };
 }
@@ -462,7 +502,8 @@ as_found(const struct assembly_input *input, int i)
 static bool
 shows_more(const struct taken_as *first, const struct taken_as *second)
 {
-	if (second->copy_lost && second->write_count + 1 >= first->write_count && !MUTANT(LOST_COPY_TWIN))
+	if (second->copy_lost && second->write_count + 1 >= first->write_count &&
+	    !MUTANT(LOST_COPY_TWIN))
 		return false;
 	if (first->epoch != second->epoch)
 		return first->epoch > second->epoch;
@@ -470,8 +511,8 @@ shows_more(const struct taken_as *first, const struct taken_as *second)
 					     : first->write_count > second->write_count;
 }
 
-/* Which of two devices that say they are the same member is it?  The one that is not known to be too old, then the newer.
- * -1: nobody can tell.
+/* Which of two devices that say they are the same member is it? The one that is not known to be too
+ * old, then the newer.  -1: nobody can tell.
  */
 static int
 real_one(const struct assembly_input *input, const struct assembly_verdict *out, int i, int k)
@@ -480,10 +521,14 @@ real_one(const struct assembly_input *input, const struct assembly_verdict *out,
 	const bool back[2] = { out->fault[i] == went_back_text, out->fault[k] == went_back_text };
 
 	/* What others know of this start's writes to the one says nothing of the other. */
-	if (back[0] != back[1] && (!was_written(input, back[0] ? k : i) || was_written(input, back[0] ? i : k)))
+	if (back[0] != back[1] &&
+	    (!was_written(input, back[0] ? k : i) || was_written(input, back[0] ? i : k)))
 		return back[0] ? k : i;
-	/* The one that was not taken is younger than this start: a copy of the other, or of what another gateway made. */
-	if (first.known != second.known && (first.known ? second : first).epoch > input->epoch_before)
+	/* The one that was not taken is younger than this start: a copy of the other, or of what
+	 * another gateway made.
+	 */
+	if (first.known != second.known &&
+	    (first.known ? second : first).epoch > input->epoch_before)
 		return -1;
 	if (shows_more(&first, &second))
 		return i;
@@ -496,8 +541,10 @@ real_one(const struct assembly_input *input, const struct assembly_verdict *out,
 static bool
 is_shown(const struct assembly_input *input, const struct assembly_verdict *out, int i)
 {
-	const bool gone = input->presence[i] == PRESENCE_AWAITED && input->said[i] && !MUTANT(SAID_FORGOTTEN);
-	const bool changed = input->presence[i] == PRESENCE_MISFIT && !MUTANT(CHANGED_MEMBER_UNSHOWN);
+	const bool gone =
+		input->presence[i] == PRESENCE_AWAITED && input->said[i] && !MUTANT(SAID_FORGOTTEN);
+	const bool changed =
+		input->presence[i] == PRESENCE_MISFIT && !MUTANT(CHANGED_MEMBER_UNSHOWN);
 
 	return has_place(out, i) || ((gone || changed) && is_of_volume(input, i));
 }
@@ -505,22 +552,27 @@ is_shown(const struct assembly_input *input, const struct assembly_verdict *out,
 static bool
 are_twins(const struct assembly_input *input, const struct assembly_verdict *out, int i, int k)
 {
-	return is_shown(input, out, i) && is_shown(input, out, k) && (has_place(out, i) || has_place(out, k)) &&
-	       memcmp(input->superblocks[i]->member_uuid, input->superblocks[k]->member_uuid, UUID_BYTES) == 0;
+	return is_shown(input, out, i) && is_shown(input, out, k) &&
+	       (has_place(out, i) || has_place(out, k)) &&
+	       memcmp(input->superblocks[i]->member_uuid, input->superblocks[k]->member_uuid,
+		      UUID_BYTES) == 0;
 }
 
 /* real: which of the two it is, or -1. */
 /* A device that was to replace a member tells nothing of that one. */
 static void
-distrust(const struct assembly_input *input, const struct superblock *record, struct assembly_verdict *out, int i)
+distrust(const struct assembly_input *input, const struct superblock *record,
+	 struct assembly_verdict *out, int i)
 {
-	if (memcmp(input->superblocks[i]->member_uuid, record->member_uuids[out->role[i]], UUID_BYTES) == 0 ||
+	if (memcmp(input->superblocks[i]->member_uuid, record->member_uuids[out->role[i]],
+		   UUID_BYTES) == 0 ||
 	    MUTANT(REPLACED_DISTRUSTED))
 		out->distrusted |= 1u << out->role[i];
 }
 
 static void
-judge_twin(const struct assembly_input *input, const struct superblock *record, struct assembly_verdict *out, int i, int real)
+judge_twin(const struct assembly_input *input, const struct superblock *record,
+	   struct assembly_verdict *out, int i, int real)
 {
 	if (!has_place(out, i) || real == i)
 		return;
@@ -529,12 +581,14 @@ judge_twin(const struct assembly_input *input, const struct superblock *record, 
 	not_believed(out, i, real < 0 ? SAME_AS_ANOTHER : COPY_OF_ANOTHER);
 }
 
-/* One member that shows up twice: a copy of the device, or the device by two addresses.  Where nobody can tell which is the
- * real one, neither is believed.  The place is empty then, and nobody's flags say what it lacks: whichever of the two is left
- * when the other is removed is filled from the start, so a wrong choice loses nothing.
+/* One member that shows up twice: a copy of the device, or the device by two addresses.  Where
+ * nobody can tell which is the real one, neither is believed.  The place is empty then, and
+ * nobody's flags say what it lacks: whichever of the two is left when the other is removed is
+ * filled from the start, so a wrong choice loses nothing.
  */
 static void
-settle_duplicates(const struct assembly_input *input, const struct superblock *record, struct assembly_verdict *out)
+settle_duplicates(const struct assembly_input *input, const struct superblock *record,
+		  struct assembly_verdict *out)
 {
 	/* Of three, two that nobody can tell apart are both still compared with the third. */
 	const struct assembly_verdict shown = *out;
@@ -554,7 +608,8 @@ settle_duplicates(const struct assembly_input *input, const struct superblock *r
 
 /* What a device lacks that went back is in no flags, though the record knew it as in sync. */
 static void
-note_went_back(const struct assembly_input *input, const struct superblock *record, struct assembly_verdict *out)
+note_went_back(const struct assembly_input *input, const struct superblock *record,
+	       struct assembly_verdict *out)
 {
 	for (int i = 0; i < input->count; i++) {
 		out->went_back[i] = out->fault[i] == went_back_text;
@@ -607,7 +662,8 @@ forcible_roles(const struct assembly_input *input, const struct superblock *reco
 	return roles;
 }
 
-/* No more than are needed.  Of level 10 one may be taken in vain, whose rows another has as well. */
+/* No more than are needed.  Of level 10 one may be taken in vain, whose rows another has as well.
+ */
 static uint32_t
 take_by_force(const struct assembly_input *input, const struct superblock *record, uint32_t trusted,
 	      struct assembly_verdict *out)
@@ -635,23 +691,29 @@ too_few(const struct superblock *record, uint32_t trusted, uint32_t forcible, in
 	const char *remedy = "bring back those that are missing";
 
 	if (suffice(record, trusted | forcible))
-		remedy = awaited > 0
-			? "waiting for the others; if they are gone for good start with --force to take "
-			  "those out of date as they stand: what was written since they left is lost"
-			: "start with --force to take those out of date as they stand: what was written "
-			  "since they left is lost";
+		remedy = awaited > 0 ? "waiting for the others; if they are gone for good start "
+				       "with --force to take "
+				       "those out of date as they stand: what was written since "
+				       "they left is lost"
+				     : "start with --force to take those out of date as they "
+				       "stand: what was written "
+				       "since they left is lost";
 	else if (awaited > 0)
 		remedy = "waiting for the others";
 	if (out->distrusted & ~trusted)
-		remedy = "some went back in time, or are there twice (their reasons say which): remove the copies, bring "
-			 "back the real ones, or start with --force to take an old one as it stands";
+		remedy =
+			"some went back in time, or are there twice (their reasons say which): "
+			"remove the copies, bring "
+			"back the real ones, or start with --force to take an old one as it stands";
 	out->answer = awaited > 0 ? ASSEMBLY_WAIT : ASSEMBLY_REFUSED;
-	snprintf(out->reason, sizeof(out->reason), "%d of %d members can be trusted, %d are needed: %s",
-		 __builtin_popcount(trusted), record->member_count, needed, remedy);
+	snprintf(out->reason, sizeof(out->reason),
+		 "%d of %d members can be trusted, %d are needed: %s", __builtin_popcount(trusted),
+		 record->member_count, needed, remedy);
 }
 
-/* One of those that are there may have had its place taken by another device, while all others that are there went: they know nothing of
- * it.  Any other set that is enough has somebody in it who is there, and knows what that set did.
+/* One of those that are there may have had its place taken by another device, while all others that
+ * are there went: they know nothing of it.  Any other set that is enough has somebody in it who is
+ * there, and knows what that set did.
  */
 static bool
 may_be_a_half(const struct superblock *record, uint32_t trusted)
@@ -664,10 +726,12 @@ may_be_a_half(const struct superblock *record, uint32_t trusted)
 	return MUTANT(ANYBODY_A_HALF);
 }
 
-/* Those whose sessions end again and again are no members, as if they were away, if the others suffice. */
+/* Those whose sessions end again and again are no members, as if they were away, if the others
+ * suffice.
+ */
 static uint32_t
-without_unsteady(const struct assembly_input *input, const struct superblock *record, uint32_t trusted,
-		 struct assembly_verdict *out)
+without_unsteady(const struct assembly_input *input, const struct superblock *record,
+		 uint32_t trusted, struct assembly_verdict *out)
 {
 	uint32_t steady = trusted;
 
@@ -678,7 +742,9 @@ without_unsteady(const struct assembly_input *input, const struct superblock *re
 		return trusted;
 	for (int i = 0; i < input->count; i++)
 		if (input->unsteady[i] && out->standing[i] == STANDING_IN_SYNC)
-			not_believed(out, i, "its session ends whenever its region map is read: it has to catch up when the volume runs");
+			not_believed(out, i,
+				     "its session ends whenever its region map is read: it has to "
+				     "catch up when the volume runs");
 	return steady;
 }
 
@@ -696,10 +762,12 @@ decide_on_record(const struct assembly_input *input, const struct superblock *re
 	if (record->epoch < input->epoch_seen && !input->force) {
 		/* Newer members may be among those still awaited. */
 		out->answer = awaited > 0 ? ASSEMBLY_WAIT : ASSEMBLY_REFUSED;
-		snprintf(out->reason, sizeof(out->reason), "these members are of epoch %llu, this gateway "
-			 "has run epoch %llu: newer ones are missing; %sstart with --force to lose what "
-			 "only they hold", (unsigned long long)record->epoch,
-			 (unsigned long long)input->epoch_seen,
+		snprintf(out->reason, sizeof(out->reason),
+			 "these members are of epoch %llu, this gateway "
+			 "has run epoch %llu: newer ones are missing; %sstart with --force to lose "
+			 "what "
+			 "only they hold",
+			 (unsigned long long)record->epoch, (unsigned long long)input->epoch_seen,
 			 awaited > 0 ? "waiting for them; if they are gone for good " : "");
 		return;
 	}
@@ -744,7 +812,8 @@ assembly_decide(const struct assembly_input *input, struct assembly_verdict *out
 		snprintf(out->reason, sizeof(out->reason), "no member has answered yet");
 	} else {
 		out->answer = ASSEMBLY_REFUSED;
-		snprintf(out->reason, sizeof(out->reason), "no device has a superblock of this volume: "
+		snprintf(out->reason, sizeof(out->reason),
+			 "no device has a superblock of this volume: "
 			 "correct the addresses");
 	}
 }

@@ -11,15 +11,15 @@
 #define INTENT_SUSPECT 0x01
 #define INTENT_FRESH 0x02
 #define INTENT_COPIED 0x04
-#define INTENT_FLUSHING 0x08	/* copied before the flush that is under way */
+#define INTENT_FLUSHING 0x08 /* copied before the flush that is under way */
 #define INTENT_DEFINED 0x10
-#define INTENT_LEANING 0x20	/* defined, with the target */
-#define INTENT_RAW 0x40		/* fresh, and not clean yet: a resync makes its parity */
-#define INTENT_TAKEN 0x80	/* written, and suspect since a cache was lost, or before */
+#define INTENT_LEANING 0x20 /* defined, with the target */
+#define INTENT_RAW 0x40	    /* fresh, and not clean yet: a resync makes its parity */
+#define INTENT_TAKEN 0x80   /* written, and suspect since a cache was lost, or before */
 
 /* --- rows of a region, a bit each --- */
 
-#define ROWS_KINDS 3		/* proven, unsure, undecided */
+#define ROWS_KINDS 3 /* proven, unsure, undecided */
 
 static size_t
 row_words(const struct intent *intent)
@@ -62,8 +62,9 @@ intent_init(struct intent *intent, uint64_t rows, uint32_t region_rows)
 	row_bits_init(&intent->bits, row_words(intent));
 	intent->block_dirty = calloc(intent->blocks, sizeof(*intent->block_dirty));
 	if (intent->flags == NULL || intent->durable == NULL || intent->traits == NULL ||
-	    intent->active == NULL || intent->touched == NULL || intent->doubted == NULL || intent->uncopied == NULL ||
-	    intent->proven == NULL || intent->unsure == NULL || intent->undecided == NULL || intent->block_dirty == NULL ||
+	    intent->active == NULL || intent->touched == NULL || intent->doubted == NULL ||
+	    intent->uncopied == NULL || intent->proven == NULL || intent->unsure == NULL ||
+	    intent->undecided == NULL || intent->block_dirty == NULL ||
 	    row_bits_reserve(&intent->bits, ROWS_KINDS * (size_t)regions) != 0 ||
 	    written_init(&intent->written, regions, region_rows) != 0) {
 		intent_destroy(intent);
@@ -130,10 +131,10 @@ set_flags(struct intent *intent, uint32_t region, uint8_t flags)
 	if (flags == before)
 		return;
 	intent->dirty_count += !!(flags & REGION_DIRTY) - !!(before & REGION_DIRTY);
-	intent->stale_count += !!(flags & REGION_STALE_ANY) -
-			       !!(before & REGION_STALE_ANY);
+	intent->stale_count += !!(flags & REGION_STALE_ANY) - !!(before & REGION_STALE_ANY);
 	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
-		intent->stale_in[set] += !!(flags & REGION_STALE(set)) - !!(before & REGION_STALE(set));
+		intent->stale_in[set] +=
+			!!(flags & REGION_STALE(set)) - !!(before & REGION_STALE(set));
 	intent->flags[region] = flags;
 	intent->block_dirty[region / LAYOUT_REGIONS_PER_BLOCK] = true;
 }
@@ -152,8 +153,8 @@ set_defined(struct intent *intent, uint32_t region, bool defined)
 		intent->defined_count--;
 }
 
-/* Some of its rows are undefined from now on, which the caller adds; the others are what they were.  Without memory, or where the
- * target has a say in what the missing chunks hold, all are.
+/* Some of its rows are undefined from now on, which the caller adds; the others are what they
+ * were.  Without memory, or where the target has a say in what the missing chunks hold, all are.
  */
 static void
 undefine_rows(struct intent *intent, uint32_t region)
@@ -164,7 +165,8 @@ undefine_rows(struct intent *intent, uint32_t region)
 	if (intent->undecided[region] != NULL)
 		return;
 	rows = (intent->traits[region] & both) == INTENT_DEFINED && !MUTANT(UNDEFINED_BY_REGION)
-		       ? row_bits_take(&intent->bits) : NULL;
+		       ? row_bits_take(&intent->bits)
+		       : NULL;
 	set_defined(intent, region, false);
 	intent->undecided[region] = rows;
 }
@@ -214,10 +216,12 @@ intent_loaded(struct intent *intent)
 		for (int set = 0; set < LAYOUT_STALE_SETS; set++)
 			intent->stale_in[set] += !!(intent->flags[i] & REGION_STALE(set));
 		if (intent->flags[i] & REGION_UNWRITTEN)
-			intent->traits[i] |= intent->flags[i] & REGION_DIRTY ? INTENT_FRESH | INTENT_RAW : INTENT_FRESH;
+			intent->traits[i] |= intent->flags[i] & REGION_DIRTY
+						     ? INTENT_FRESH | INTENT_RAW
+						     : INTENT_FRESH;
 		set_suspect(intent, i, intent->flags[i] & REGION_DIRTY);
 	}
-	intent->written.incomplete = true;	/* what caches hold of them, nobody knows */
+	intent->written.incomplete = true; /* what caches hold of them, nobody knows */
 	/* The members' maps may differ from their union: write all of it once. */
 	for (uint32_t i = 0; i < intent->blocks; i++)
 		intent->block_dirty[i] = true;
@@ -246,7 +250,8 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 	const uint32_t blocks = (regions + LAYOUT_REGIONS_PER_BLOCK - 1) / LAYOUT_REGIONS_PER_BLOCK;
 
 	assert(rows >= intent->rows);
-	if (!enlarge(&intent->flags, before, regions, 1) || !enlarge(&intent->durable, before, regions, 1) ||
+	if (!enlarge(&intent->flags, before, regions, 1) ||
+	    !enlarge(&intent->durable, before, regions, 1) ||
 	    !enlarge(&intent->traits, before, regions, 1) ||
 	    !enlarge(&intent->active, before, regions, sizeof(*intent->active)) ||
 	    !enlarge(&intent->touched, before, regions, sizeof(*intent->touched)) ||
@@ -269,7 +274,9 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 		intent->touched[i] = intent->generation;
 		if (!redundant)
 			continue;
-		set_flags(intent, i, REGION_DIRTY | (MUTANT(GROWN_WRITTEN) ? 0 : REGION_UNWRITTEN) | intent->absent);
+		set_flags(intent, i,
+			  REGION_DIRTY | (MUTANT(GROWN_WRITTEN) ? 0 : REGION_UNWRITTEN) |
+				  intent->absent);
 		intent->traits[i] |= MUTANT(GROWN_WRITTEN) ? 0 : INTENT_FRESH | INTENT_RAW;
 		set_suspect(intent, i, true);
 	}
@@ -284,8 +291,8 @@ intent_mark_absent(struct intent *intent)
 			set_flags(intent, i, intent->flags[i] | intent->absent | intent->target);
 }
 
-/* Parity says from now on what its fresh rows hold; the others are as suspect as ever.  The region stays fresh, for that parity may go with
- * a cache; but not without memory.
+/* Parity says from now on what its fresh rows hold; the others are as suspect as ever.  The region
+ * stays fresh, for that parity may go with a cache; but not without memory.
  */
 static void
 fresh_defined(struct intent *intent, uint32_t region)
@@ -315,8 +322,9 @@ intent_member_lost(struct intent *intent, bool bare)
 		if ((traits & INTENT_FRESH) && bare)
 			fresh_defined(intent, i);
 		else
-			set_defined(intent, i, (traits & INTENT_FRESH) && (traits & INTENT_SUSPECT) &&
-						       intent->unsure[i] == NULL);
+			set_defined(intent, i,
+				    (traits & INTENT_FRESH) && (traits & INTENT_SUSPECT) &&
+					    intent->unsure[i] == NULL);
 	}
 }
 
@@ -332,7 +340,8 @@ intent_row_suspect(const struct intent *intent, uint64_t row)
 	uint32_t region = intent_region(intent, row);
 	uint64_t index = row % intent->region_rows;
 
-	return (intent->traits[region] & INTENT_SUSPECT) && !row_bits_has(intent->proven[region], index);
+	return (intent->traits[region] & INTENT_SUSPECT) &&
+	       !row_bits_has(intent->proven[region], index);
 }
 
 bool
@@ -356,13 +365,15 @@ still_defined(const struct intent *intent, uint64_t row)
 bool
 intent_row_losable(const struct intent *intent, uint64_t row)
 {
-	return intent_row_suspect(intent, row) && !intent_row_fresh(intent, row) && !still_defined(intent, row);
+	return intent_row_suspect(intent, row) && !intent_row_fresh(intent, row) &&
+	       !still_defined(intent, row);
 }
 
 bool
 intent_row_defined(const struct intent *intent, uint64_t row)
 {
-	return (intent->traits[intent_region(intent, row)] & INTENT_DEFINED) || still_defined(intent, row);
+	return (intent->traits[intent_region(intent, row)] & INTENT_DEFINED) ||
+	       still_defined(intent, row);
 }
 
 bool
@@ -373,28 +384,33 @@ intent_row_undoubted_since(const struct intent *intent, uint64_t row, uint32_t d
 
 /* Where writes fail one after the other, all that is read elsewhere would never come to an end. */
 bool
-intent_rows_doubted_since(const struct intent *intent, uint64_t first, uint64_t last, uint32_t doubts)
+intent_rows_doubted_since(const struct intent *intent, uint64_t first, uint64_t last,
+			  uint32_t doubts)
 {
 	if (intent->doubts == doubts)
 		return false;
 	if (intent->doubted_all > doubts || MUTANT(DOUBT_ANYWHERE))
 		return true;
 	for (uint64_t row = first; row <= last; row++)
-		if ((!intent_row_undoubted_since(intent, row, doubts) && intent_row_suspect(intent, row)) ||
-		    (intent->uncopied[intent_region(intent, row)] > doubts && !MUTANT(UNCOPIED_UNSEEN)))
+		if ((!intent_row_undoubted_since(intent, row, doubts) &&
+		     intent_row_suspect(intent, row)) ||
+		    (intent->uncopied[intent_region(intent, row)] > doubts &&
+		     !MUTANT(UNCOPIED_UNSEEN)))
 			return true;
 	return false;
 }
 
-/* Of rows that failed alone the region's other rows know nothing: where writes fail one after the other, what was written there would
- * never be done.
+/* Of rows that failed alone the region's other rows know nothing: where writes fail one after the
+ * other, what was written there would never be done.
  */
 bool
-intent_regions_doubted_since(const struct intent *intent, uint64_t first, uint64_t last, uint32_t doubts)
+intent_regions_doubted_since(const struct intent *intent, uint64_t first, uint64_t last,
+			     uint32_t doubts)
 {
 	if (intent->doubted_whole <= doubts || MUTANT(WHOLE_DOUBT_FORGOTTEN))
 		return false;
-	for (uint32_t region = intent_region(intent, first); region <= intent_region(intent, last); region++)
+	for (uint32_t region = intent_region(intent, first); region <= intent_region(intent, last);
+	     region++)
 		if (intent->doubted[region] > doubts)
 			return true;
 	return false;
@@ -468,7 +484,7 @@ intent_prove(struct intent *intent, uint64_t row)
 	if (intent->proven[region] == NULL)
 		intent->proven[region] = row_bits_take(&intent->bits);
 	if (intent->proven[region] == NULL)
-		return;		/* out of memory only means that the row is looked at once more */
+		return; /* out of memory only means that the row is looked at once more */
 	row_bits_add(intent->proven[region], index);
 	row_bits_drop(intent->unsure[region], index);
 }
@@ -479,8 +495,9 @@ doubt_all(struct intent *intent)
 	intent->doubted_all = ++intent->doubts;
 }
 
-/* What was copied of the region counts for nothing; operations under way may have taken it for what the target holds.  Where a region
- * is tried once a second, all that is read elsewhere would never come to an end.
+/* What was copied of the region counts for nothing; operations under way may have taken it for what
+ * the target holds.  Where a region is tried once a second, all that is read elsewhere would never
+ * come to an end.
  */
 static void
 uncopied(struct intent *intent, uint32_t region)
@@ -550,8 +567,8 @@ intent_suspect_rows(struct intent *intent, uint64_t first, uint64_t last)
 	}
 }
 
-/* All its parity may be one that a resync has just made, and nobody noted which: a cache may take it along.  Once it was clean, it was
- * flushed, as that of any other region.
+/* All its parity may be one that a resync has just made, and nobody noted which: a cache may take
+ * it along.  Once it was clean, it was flushed, as that of any other region.
  */
 static bool
 is_raw(const struct intent *intent, uint32_t region)
@@ -561,9 +578,10 @@ is_raw(const struct intent *intent, uint32_t region)
 	return (intent->traits[region] & both) == both && !MUTANT(NEVER_RAW);
 }
 
-/* Nobody has written there, so there is nothing to doubt but parity that a resync has just made.  missing: what is missing is what the
- * others make of it, as before.  The target of a member that is there is doubted as for any other row: what the members have left may fit
- * once more, and then no resync would correct what the target got before.
+/* Nobody has written there, so there is nothing to doubt but parity that a resync has just made.
+ * missing: what is missing is what the others make of it, as before.  The target of a member that
+ * is there is doubted as for any other row: what the members have left may fit once more, and then
+ * no resync would correct what the target got before.
  */
 static void
 suspect_parity(struct intent *intent, uint32_t region, bool missing)
@@ -583,20 +601,21 @@ static bool
 target_counts(const struct intent *intent, uint32_t region)
 {
 	return intent->target != 0 && !intent->target_doubles && !MUTANT(SETTLED_BESIDE_TARGET) &&
-	       (!(intent->flags[region] & intent->target) || (intent->traits[region] & INTENT_COPIED) ||
-		intent->copying == region);
+	       (!(intent->flags[region] & intent->target) ||
+		(intent->traits[region] & INTENT_COPIED) || intent->copying == region);
 }
 
-/* All of it fits, or is defined, and flushes covered what was written: no cache took anything of it along.  To say so takes no memory;
- * without any, all of it would be taken for lost.  False: that is not so.
+/* All of it fits, or is defined, and flushes covered what was written: no cache took anything of it
+ * along.  To say so takes no memory; without any, all of it would be taken for lost.  False: that
+ * is not so.
  */
 static bool
 suspect_flushed(struct intent *intent, uint32_t region, bool settled)
 {
 	const uint8_t traits = intent->traits[region];
 	const bool settled_before = !(traits & INTENT_SUSPECT) ||
-				    ((traits & INTENT_DEFINED) && !(traits & INTENT_LEANING) && !is_raw(intent, region) &&
-				     !MUTANT(UNDEFINED_BY_REGION));
+				    ((traits & INTENT_DEFINED) && !(traits & INTENT_LEANING) &&
+				     !is_raw(intent, region) && !MUTANT(UNDEFINED_BY_REGION));
 
 	if (!written_known(&intent->written, region) || !settled_before || MUTANT(FLUSHED_NOTED))
 		return false;
@@ -613,10 +632,12 @@ suspect_flushed(struct intent *intent, uint32_t region, bool settled)
 static bool
 suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 {
-	/* What is missing is what parity makes, whatever that is, but for rows that are suspect.  P and Q, or two copies, may make
-	 * two things of it. */
+	/* What is missing is what parity makes, whatever that is, but for rows that are suspect.  P
+	 * and Q, or two copies, may make two things of it.
+	 */
 	const bool suspect = intent->traits[region] & INTENT_SUSPECT;
-	const bool settled = missing && (bare || MUTANT(SETTLED_TWICE)) && !(MUTANT(SETTLED_ONCE) && suspect);
+	const bool settled =
+		missing && (bare || MUTANT(SETTLED_TWICE)) && !(MUTANT(SETTLED_ONCE) && suspect);
 	const bool unfit = !settled || target_counts(intent, region);
 
 	if (suspect_flushed(intent, region, settled))
@@ -625,7 +646,9 @@ suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 		return false;
 	intent->doubted[region] = intent->doubts;
 	if (is_raw(intent, region)) {
-		/* What was defined is so still: that parity may have gone with a cache once more tells nothing else of it. */
+		/* What was defined is so still: that parity may have gone with a cache once more
+		 * tells nothing else of it.
+		 */
 		if (!settled || !suspect || MUTANT(DEFINED_ONCE))
 			set_defined(intent, region, settled && unfit && !suspect);
 		if (settled)
@@ -646,7 +669,9 @@ suspect_written(struct intent *intent, uint32_t region, bool missing, bool bare)
 	return true;
 }
 
-/* Not what is known to have been written since the start: only that of rows that nobody wrote a resync may have made before it. */
+/* Not what is known to have been written since the start: only that of rows that nobody wrote a
+ * resync may have made before it.
+ */
 static bool
 suspect_left(struct intent *intent, uint32_t region, bool settled)
 {
@@ -674,7 +699,8 @@ suspect_dirty(struct intent *intent, bool missing, bool bare, bool left)
 			continue;
 		if (intent->flags[i] & REGION_UNWRITTEN) {
 			suspect_parity(intent, i, missing);
-		} else if (!(left ? suspect_left(intent, i, missing && bare) : suspect_written(intent, i, missing, bare))) {
+		} else if (!(left ? suspect_left(intent, i, missing && bare)
+				  : suspect_written(intent, i, missing, bare))) {
 			intent_suspect(intent, i);
 			whole++;
 		}
@@ -815,7 +841,7 @@ forget_copied(struct intent *intent, uint32_t region)
 {
 	if (intent->traits[region] & INTENT_COPIED)
 		intent->copied_count--;
-	intent->traits[region] &= (uint8_t)~(INTENT_COPIED | INTENT_FLUSHING);
+	intent->traits[region] &= (uint8_t) ~(INTENT_COPIED | INTENT_FLUSHING);
 }
 
 uint32_t
@@ -873,7 +899,9 @@ intent_target_single(struct intent *intent)
 	intent->target_doubles = false;
 }
 
-/* The target's chunks don't count any more: nobody knows what is missing, nor had whoever was a member before a say in it. */
+/* The target's chunks don't count any more: nobody knows what is missing, nor had whoever was a
+ * member before a say in it.
+ */
 static void
 stop_leaning(struct intent *intent, uint32_t region)
 {
@@ -902,8 +930,8 @@ intent_target_lost(struct intent *intent)
 void
 intent_target_doubted_in(struct intent *intent, uint32_t region)
 {
-	const bool counted = !(intent->flags[region] & intent->target) || (intent->traits[region] & INTENT_COPIED) ||
-			     intent->copying == region;
+	const bool counted = !(intent->flags[region] & intent->target) ||
+			     (intent->traits[region] & INTENT_COPIED) || intent->copying == region;
 
 	stop_leaning(intent, region);
 	forget_copied(intent, region);
@@ -913,7 +941,7 @@ intent_target_doubted_in(struct intent *intent, uint32_t region)
 	if (counted)
 		uncopied(intent, region);
 	else
-		intent->doubts++;	/* for what is just being copied there */
+		intent->doubts++; /* for what is just being copied there */
 }
 
 void
@@ -1020,15 +1048,17 @@ intent_forget(struct intent *intent, uint8_t stale)
 void
 intent_forced(struct intent *intent, uint8_t stale, bool unwritten_known)
 {
-	const bool known = (unwritten_known || MUTANT(FORCED_UNWRITTEN_ALONE)) && !MUTANT(FORCED_UNWRITTEN_LOST);
+	const bool known = (unwritten_known || MUTANT(FORCED_UNWRITTEN_ALONE)) &&
+			   !MUTANT(FORCED_UNWRITTEN_LOST);
 
 	for (uint32_t i = 0; i < intent->regions; i++) {
 		const bool unwritten = known && (intent->flags[i] & REGION_UNWRITTEN);
 
 		if (stale != 0 && !(intent->flags[i] & stale))
 			continue;
-		set_flags(intent, i, (intent->flags[i] & (uint8_t)~stale & (uint8_t)~REGION_UNWRITTEN) | REGION_DIRTY |
-					     (unwritten ? REGION_UNWRITTEN : 0));
+		set_flags(intent, i,
+			  (intent->flags[i] & (uint8_t)~stale & (uint8_t)~REGION_UNWRITTEN) |
+				  REGION_DIRTY | (unwritten ? REGION_UNWRITTEN : 0));
 		if (!unwritten) {
 			intent_suspect(intent, i);
 			continue;

@@ -2,8 +2,8 @@
  *
  * Look-ups go through an index of the valid entries, sorted by first row, with the furthest row any
  * entry up to there reaches: one walks back from the last that begins early enough until nothing
- * before reaches the row.  Insertions move it (80 KiB at most); they are rare beside look-ups, and look-ups
- * of an empty table are one comparison.
+ * before reaches the row.  Insertions move it (80 KiB at most); they are rare beside look-ups, and
+ * look-ups of an empty table are one comparison.
  *
  * Not optimised: rectangles are not joined again after both sides of a gap were filled by different
  * roads.  The table has room for 5120, and every one of them is an accident.
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define GRANULE_ENTRIES LAYOUT_LOST_ENTRIES
-#define PIECES_MAX 32		/* of an extent that is covered in part; more: it is added whole */
+#define PIECES_MAX 32 /* of an extent that is covered in part; more: it is added whole */
 
 _Static_assert(LAYOUT_LOST_GRANULES <= 256, "heirs are bytes");
 _Static_assert(LAYOUT_LOST_GRANULES == 32 * LAYOUT_LOST_BLOCK_GRANULES, "each block has a bit");
@@ -63,7 +63,8 @@ index_insert(struct lost *lost, uint32_t slot)
 {
 	uint32_t at = index_before(lost, lost->entries[slot].row);
 
-	memmove(&lost->order[at + 1], &lost->order[at], (lost->count - at) * sizeof(lost->order[0]));
+	memmove(&lost->order[at + 1], &lost->order[at],
+		(lost->count - at) * sizeof(lost->order[0]));
 	lost->order[at].slot = (uint16_t)slot;
 	lost->count++;
 	index_measure(lost, at);
@@ -77,7 +78,8 @@ index_remove(struct lost *lost, uint32_t slot)
 	while (lost->order[at].slot != slot)
 		at++;
 	lost->count--;
-	memmove(&lost->order[at], &lost->order[at + 1], (lost->count - at) * sizeof(lost->order[0]));
+	memmove(&lost->order[at], &lost->order[at + 1],
+		(lost->count - at) * sizeof(lost->order[0]));
 	index_measure(lost, at);
 }
 
@@ -140,7 +142,8 @@ slot_fill(struct lost *lost, uint32_t slot, const struct lost_extent *extent)
 }
 
 static void
-slot_change(struct lost *lost, uint32_t slot, const struct lost_extent *extent, enum lost_change change)
+slot_change(struct lost *lost, uint32_t slot, const struct lost_extent *extent,
+	    enum lost_change change)
 {
 	index_remove(lost, slot);
 	lost->entries[slot] = *extent;
@@ -179,14 +182,18 @@ slot_revive(struct lost *lost, uint32_t slot, const struct lost_extent *extent)
 	slot_fill(lost, slot, extent);
 }
 
-/* Up to `wanted` free slots below `capacity`, those of `granule` first; none of another granule if `only`. */
+/* Up to `wanted` free slots below `capacity`, those of `granule` first; none of another granule if
+ * `only`.
+ */
 static int
-find_free(const uint8_t *states, uint32_t capacity, uint32_t granule, bool only, int wanted, uint16_t *out)
+find_free(const uint8_t *states, uint32_t capacity, uint32_t granule, bool only, int wanted,
+	  uint16_t *out)
 {
 	const uint32_t first = granule * GRANULE_ENTRIES;
 	int found = 0;
 
-	for (uint32_t slot = first; slot < first + GRANULE_ENTRIES && slot < capacity && found < wanted; slot++)
+	for (uint32_t slot = first;
+	     slot < first + GRANULE_ENTRIES && slot < capacity && found < wanted; slot++)
 		if (states[slot] == LOST_FREE)
 			out[found++] = (uint16_t)slot;
 	if (only)
@@ -222,7 +229,8 @@ absorb_implied(struct lost *lost, uint32_t by)
 	uint32_t count = find_touching(lost, &lost->entries[by], touching);
 
 	for (uint32_t i = 0; i < count; i++)
-		if (touching[i] != by && lost_implied(&lost->entries[touching[i]], &lost->entries[by]))
+		if (touching[i] != by &&
+		    lost_implied(&lost->entries[touching[i]], &lost->entries[by]))
 			absorb(lost, touching[i], by);
 }
 
@@ -303,7 +311,8 @@ lost_add(struct lost *lost, const struct lost_extent *extent)
 	int count;
 
 	assert(extent->rows > 0 && extent->column_begin < extent->column_end &&
-	       extent->column_begin % LOST_COLUMN_BYTES == 0 && extent->column_end % LOST_COLUMN_BYTES == 0);
+	       extent->column_begin % LOST_COLUMN_BYTES == 0 &&
+	       extent->column_end % LOST_COLUMN_BYTES == 0);
 	count = find_missing(lost, extent, pieces);
 	if (count < 0)
 		return add_piece(lost, extent);
@@ -331,8 +340,8 @@ find_implying(const struct lost *lost, const struct lost_extent *extent, uint32_
 	return -1;
 }
 
-/* Another member has something else in its slot: tables of different times, after a forced start.  It
- * goes elsewhere, and the granule that takes it from the member's table is written after that.
+/* Another member has something else in its slot: tables of different times, after a forced start.
+ * It goes elsewhere, and the granule that takes it from the member's table is written after that.
  */
 static bool
 load_displaced(struct lost *lost, uint32_t granule, const struct lost_extent *extent)
@@ -407,10 +416,10 @@ load_granule(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16],
 
 	assert(granule < LAYOUT_LOST_GRANULES);
 	if (!lost_granule_decode(in, granule, volume_uuid, geometry, entries, &clipped)) {
-		lost_mark_dirty(lost, granule);		/* to be repaired */
+		lost_mark_dirty(lost, granule); /* to be repaired */
 		return false;
 	}
-	if (clipped)		/* or the volume would find it there when it has grown after all */
+	if (clipped) /* or the volume would find it there when it has grown after all */
 		lost_mark_dirty(lost, granule);
 	for (uint32_t i = 0; i < GRANULE_ENTRIES; i++)
 		if (entries[i].rows > 0 && (role == ANY_ROLE || entries[i].role == role))
@@ -426,8 +435,8 @@ lost_load(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], co
 }
 
 bool
-lost_load_role(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16], const uint8_t *in,
-	       const struct geometry *geometry, uint8_t role)
+lost_load_role(struct lost *lost, uint32_t granule, const uint8_t volume_uuid[16],
+	       const uint8_t *in, const struct geometry *geometry, uint8_t role)
 {
 	return load_granule(lost, granule, volume_uuid, in, geometry, role);
 }
@@ -440,7 +449,8 @@ lost_overlaps(const struct lost *lost, uint64_t row, uint8_t role, uint32_t colu
 {
 	if (lost->count == 0 || lost->order[lost->count - 1].reach <= row)
 		return false;
-	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->order[i - 1].reach > row; i--) {
+	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->order[i - 1].reach > row;
+	     i--) {
 		const struct lost_extent *entry = &lost->entries[lost->order[i - 1].slot];
 
 		if (lost_end_row(entry) > row && entry->role == role &&
@@ -461,7 +471,8 @@ look_at(const struct lost *lost, uint64_t row, uint8_t role, uint32_t at, uint32
 
 	*next = UINT32_MAX;
 	*flags = LOST_HELD;
-	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->order[i - 1].reach > row; i--) {
+	for (uint32_t i = index_before(lost, row + 1); i > 0 && lost->order[i - 1].reach > row;
+	     i--) {
 		const struct lost_extent *entry = &lost->entries[lost->order[i - 1].slot];
 
 		if (lost_end_row(entry) <= row || entry->role != role || entry->column_end <= at)
@@ -512,10 +523,10 @@ lost_next_row(const struct lost *lost, uint64_t row)
 
 /* How the remainders of an entry find their places. */
 enum carving {
-	CARVE_FREE,	/* there are none */
-	CARVE_SHRINK,	/* the first instead of the entry, the others beside it in its granule */
-	CARVE_REPLACE,	/* all of them beside it */
-	CARVE_RETIRE,	/* some in other granules: the entry stays until they are durable */
+	CARVE_FREE,    /* there are none */
+	CARVE_SHRINK,  /* the first instead of the entry, the others beside it in its granule */
+	CARVE_REPLACE, /* all of them beside it */
+	CARVE_RETIRE,  /* some in other granules: the entry stays until they are durable */
 	CARVE_NO_ROOM,
 };
 
@@ -528,7 +539,8 @@ find_places(const struct lost *lost, const uint8_t *states, uint32_t slot, int r
 	if (remainders == 0)
 		return CARVE_FREE;
 	if (lost->changes[slot] != LOST_GROWN &&
-	    find_free(states, LOST_ENTRIES, granule, true, remainders - 1, places) == remainders - 1)
+	    find_free(states, LOST_ENTRIES, granule, true, remainders - 1, places) ==
+		    remainders - 1)
 		return CARVE_SHRINK;
 	if (find_free(states, LOST_ENTRIES, granule, true, remainders, places) == remainders)
 		return CARVE_REPLACE;
@@ -566,7 +578,8 @@ carve(struct lost *lost, uint32_t slot, const struct lost_extent *cut)
 
 /* Would carve() find room for all of them? */
 static bool
-have_room(const struct lost *lost, const uint16_t *slots, uint32_t count, const struct lost_extent *cut)
+have_room(const struct lost *lost, const uint16_t *slots, uint32_t count,
+	  const struct lost_extent *cut)
 {
 	uint8_t states[LOST_ENTRIES];
 

@@ -10,7 +10,7 @@
 struct row_bits_block {
 	struct row_bits_block *next;
 	size_t count;
-	size_t taken;		/* those behind were never touched */
+	size_t taken; /* those behind were never touched */
 	uint64_t words[];
 };
 

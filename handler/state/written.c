@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WRITTEN_RECENT 0x01	/* stands in `recent` */
-#define WRITTEN_LEARNING 0x02	/* known as soon as the round under way has succeeded */
+#define WRITTEN_RECENT 0x01   /* stands in `recent` */
+#define WRITTEN_LEARNING 0x02 /* known as soon as the round under way has succeeded */
 
 static size_t
 words(const struct written *written)
@@ -34,7 +34,8 @@ written_init(struct written *written, uint32_t regions, uint32_t region_rows)
 	};
 	row_bits_init(&written->bits, 2 * words(written));
 	return written->rows != NULL && written->traits != NULL && written->recent != NULL
-		       ? row_bits_reserve(&written->bits, regions) : -ENOMEM;
+		       ? row_bits_reserve(&written->bits, regions)
+		       : -ENOMEM;
 }
 
 int
@@ -47,7 +48,8 @@ written_grow(struct written *written, uint32_t regions)
 	written->rows = rows != NULL ? rows : written->rows;
 	written->traits = traits != NULL ? traits : written->traits;
 	written->recent = recent != NULL ? recent : written->recent;
-	if (rows == NULL || traits == NULL || recent == NULL || row_bits_reserve(&written->bits, regions) != 0)
+	if (rows == NULL || traits == NULL || recent == NULL ||
+	    row_bits_reserve(&written->bits, regions) != 0)
 		return -ENOMEM;
 	for (; written->regions < regions; written->regions++) {
 		rows[written->regions] = NULL;

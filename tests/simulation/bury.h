@@ -4,8 +4,8 @@
 
 #include "engine/life/engine.h"
 
-/* A killed process runs none of the engine's code.  This only gives back its large memory; the rest stays
- * reachable from here, so that leak checks still find real leaks.
+/* A killed process runs none of the engine's code.  This only gives back its large memory; the rest
+ * stays reachable from here, so that leak checks still find real leaks.
  */
 void engine_bury(struct engine *engine);
 

@@ -1,5 +1,5 @@
-/* disk.c - see disk.h.  Page memory comes from a pool of this process and is used again, so that thousands of
- * short lives don't cost as many page faults.
+/* disk.c - see disk.h.  Page memory comes from a pool of this process and is used again, so that
+ * thousands of short lives don't cost as many page faults.
  */
 #include "disk.h"
 
@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define POOL_BYTES (2u << 20)	/* taken from the system at a time: one huge page */
+#define POOL_BYTES (2u << 20) /* taken from the system at a time: one huge page */
 #define POOL_PAGES (POOL_BYTES / DISK_PAGE)
 
-/* Pages that are free, the one that was given back last on top.  Kept apart from them: a page that is taken to be written
- * whole is not looked at before.
+/* Pages that are free, the one that was given back last on top.  Kept apart from them: a page that
+ * is taken to be written whole is not looked at before.
  */
 static uint8_t **pool;
 static size_t pool_count, pool_capacity;
@@ -99,7 +99,8 @@ rubbish(uint64_t start, uint8_t *into, uint32_t count)
 static void
 never_written(const struct disk *disk, uint64_t page, uint32_t from, uint8_t *into, uint32_t length)
 {
-	const uint64_t start = (random_stream(disk->rubbish_seed, page) + from / 8) * 0x9E3779B97F4A7C15ull;
+	const uint64_t start =
+		(random_stream(disk->rubbish_seed, page) + from / 8) * 0x9E3779B97F4A7C15ull;
 	uint8_t bytes[DISK_PAGE + 16];
 
 	if (page * DISK_PAGE < disk->rubbish_from) {
@@ -162,8 +163,8 @@ disk_read_iov(const struct disk *disk, uint64_t offset_bytes, const struct iovec
 	}
 }
 
-/* The page is about to be written with the cache on: what the medium holds stays in a copy.  whole: nothing is left of
- * what is visible.
+/* The page is about to be written with the cache on: what the medium holds stays in a copy.  whole:
+ * nothing is left of what is visible.
  */
 static void
 keep_stable(struct disk *disk, uint64_t index, bool whole)
@@ -357,7 +358,8 @@ disk_is_damaged(const struct disk *disk, uint64_t offset_bytes, uint64_t length_
 void
 disk_make_stuck(struct disk *disk, uint64_t offset_bytes)
 {
-	if (disk->stuck_count == DISK_STUCK_MAX || disk->bad_count + disk->cured_count + DISK_STUCK_MAX >= DISK_BAD_MAX)
+	if (disk->stuck_count == DISK_STUCK_MAX ||
+	    disk->bad_count + disk->cured_count + DISK_STUCK_MAX >= DISK_BAD_MAX)
 		return;
 	disk->stuck[disk->stuck_count++] = offset_bytes;
 	mark_bad(disk, offset_bytes);
@@ -381,7 +383,8 @@ bool
 disk_is_unwritable(const struct disk *disk, uint64_t offset_bytes, uint64_t length_bytes)
 {
 	for (int i = 0; i < disk->unwritable_count; i++)
-		if (disk->unwritable[i] >= offset_bytes && disk->unwritable[i] < offset_bytes + length_bytes)
+		if (disk->unwritable[i] >= offset_bytes &&
+		    disk->unwritable[i] < offset_bytes + length_bytes)
 			return true;
 	return false;
 }

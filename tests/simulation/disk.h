@@ -1,8 +1,9 @@
 /* disk.h - the medium behind a fake member: sparse, with a volatile cache and unreadable sectors.
  *
- * Pages of 4 KiB exist from the first write on.  Before that the data area reads as rubbish made from
- * the disk's seed (or as zeros), everything else as zeros; so a large disk costs nothing.  What was
- * written and not flushed has a second copy of its page: what the medium holds if the power goes.
+ * Pages of 4 KiB exist from the first write on.  Before that the data area reads as rubbish made
+ * from the disk's seed (or as zeros), everything else as zeros; so a large disk costs nothing.
+ * What was written and not flushed has a second copy of its page: what the medium holds if the
+ * power goes.
  */
 #ifndef IRAID_DISK_H
 #define IRAID_DISK_H
@@ -18,27 +19,29 @@
 #define DISK_STUCK_MAX 8
 
 struct disk_page {
-	uint8_t *visible;	/* what reads return; NULL: never written */
-	uint8_t *stable;	/* what survives a loss of power, if that differs; else NULL */
-	uint8_t unflushed;	/* by sector */
+	uint8_t *visible;  /* what reads return; NULL: never written */
+	uint8_t *stable;   /* what survives a loss of power, if that differs; else NULL */
+	uint8_t unflushed; /* by sector */
 };
 
 struct disk {
 	uint64_t bytes;
-	uint32_t block_bytes;		/* written whole or not at all */
+	uint32_t block_bytes; /* written whole or not at all */
 	bool write_cache;
-	uint64_t rubbish_from;		/* byte where never-written content is rubbish; UINT64_MAX: zeros */
+	/* byte where never-written content is rubbish; UINT64_MAX: zeros */
+	uint64_t rubbish_from;
 	uint64_t rubbish_seed;
 	struct disk_page *pages;
-	uint32_t *dirty;		/* pages with a stable copy */
+	uint32_t *dirty; /* pages with a stable copy */
 	uint32_t dirty_count, dirty_capacity;
-	uint64_t bad[DISK_BAD_MAX];	/* offsets of unreadable sectors */
+	uint64_t bad[DISK_BAD_MAX]; /* offsets of unreadable sectors */
 	int bad_count;
-	uint64_t cured[DISK_BAD_MAX];	/* by a write that is in the cache only: unreadable again if that is lost */
+	/* by a write that is in the cache only: unreadable again if that is lost */
+	uint64_t cured[DISK_BAD_MAX];
 	int cured_count;
-	uint64_t stuck[DISK_STUCK_MAX];	/* sectors that stay unreadable whatever is written there */
+	uint64_t stuck[DISK_STUCK_MAX]; /* sectors that stay unreadable whatever is written there */
 	int stuck_count;
-	uint64_t unwritable[DISK_STUCK_MAX];	/* sectors whose writes are refused */
+	uint64_t unwritable[DISK_STUCK_MAX]; /* sectors whose writes are refused */
 	int unwritable_count;
 };
 
@@ -49,9 +52,13 @@ void disk_free(struct disk *disk);
 void disk_wipe(struct disk *disk);
 
 void disk_read(const struct disk *disk, uint64_t offset_bytes, void *into, uint64_t length_bytes);
-/* The same of a part of one page, without a copy where that can be: bytes that stay until the next write, or scratch. */
-const uint8_t *disk_view(const struct disk *disk, uint64_t offset_bytes, uint32_t length_bytes, uint8_t *scratch);
-void disk_read_iov(const struct disk *disk, uint64_t offset_bytes, const struct iovec *iov, int count);
+/* The same of a part of one page, without a copy where that can be: bytes that stay until the next
+ * write, or scratch.
+ */
+const uint8_t *
+disk_view(const struct disk *disk, uint64_t offset_bytes, uint32_t length_bytes, uint8_t *scratch);
+void
+disk_read_iov(const struct disk *disk, uint64_t offset_bytes, const struct iovec *iov, int count);
 
 /* Whole sectors.  through: to the medium at once (FUA).  Cures unreadable sectors it covers. */
 void disk_write(struct disk *disk, uint64_t offset_bytes, const void *from, uint64_t length_bytes,
@@ -60,8 +67,8 @@ void disk_write(struct disk *disk, uint64_t offset_bytes, const void *from, uint
 /* SYNCHRONIZE CACHE. */
 void disk_flush(struct disk *disk);
 
-/* The power goes: each unflushed block is kept in kept_of_16 of 16 cases.  lost is told of each sector whose
- * content changed by that.
+/* The power goes: each unflushed block is kept in kept_of_16 of 16 cases.  lost is told of each
+ * sector whose content changed by that.
  */
 void disk_power_loss(struct disk *disk, uint64_t *random, uint64_t kept_of_16,
 		     void (*lost)(void *owner, uint64_t offset_bytes), void *owner);

@@ -1,10 +1,10 @@
-/* engine_memory.c - see engine_memory.h.  A heap as simple as can be: blocks of a few sizes, each with its size in front;
- * what is given back waits on its size's list.
+/* engine_memory.c - see engine_memory.h.  A heap as simple as can be: blocks of a few sizes, each
+ * with its size in front; what is given back waits on its size's list.
  *
- * What nobody wrote must not be what an earlier life left: a seed alone has to show a fault again.  So all memory holds
- * JUNK at first.  Small blocks are filled with it.  Large ones (arenas, caches) are private mappings of one file that is
- * full of it: who writes gets a page of his own, and MADV_DONTNEED takes these pages back.  Most of a large block is
- * never touched, and costs nothing.
+ * What nobody wrote must not be what an earlier life left: a seed alone has to show a fault again.
+ * So all memory holds JUNK at first.  Small blocks are filled with it.  Large ones (arenas, caches)
+ * are private mappings of one file that is full of it: who writes gets a page of his own, and
+ * MADV_DONTNEED takes these pages back.  Most of a large block is never touched, and costs nothing.
  */
 #include "engine_memory.h"
 
@@ -17,21 +17,22 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#define HEAP_BYTES (2ull << 30)		/* of addresses */
+#define HEAP_BYTES (2ull << 30) /* of addresses */
 #define HEADER_BYTES 16u
-#define FINE_BYTES 1024u		/* up to here sizes are multiples of 16, above powers of two */
+/* up to here sizes are multiples of 16, above powers of two */
+#define FINE_BYTES 1024u
 #define FINE_SIZES (FINE_BYTES / 16 + 1)
 #define SIZES (FINE_SIZES + 32)
 #define HUGE_BYTES (2u << 20)
 #define MAPPINGS_MAX 4
 #define MAPPING_BYTES (256u << 20)	/* of addresses; larger arenas are not kept */
 #define LARGE_BYTES (64u << 10)		/* from here on a block is cut from junk that is mapped */
-#define LARGE_BLOCKS_BYTES (512u << 20)	/* of addresses, for all of them */
+#define LARGE_BLOCKS_BYTES (512u << 20) /* of addresses, for all of them */
 #define JUNK 0xA5
 #define JUNK_FILE_BYTES HUGE_BYTES
 
 struct header {
-	uint32_t size;		/* its number */
+	uint32_t size; /* its number */
 	uint32_t bytes;
 };
 
@@ -75,7 +76,8 @@ size_number(size_t bytes)
 static size_t
 size_bytes(uint32_t number)
 {
-	return number < FINE_SIZES ? (size_t)number * 16 : (size_t)2 * FINE_BYTES << (number - FINE_SIZES);
+	return number < FINE_SIZES ? (size_t)number * 16
+				   : (size_t)2 * FINE_BYTES << (number - FINE_SIZES);
 }
 
 static struct header *
@@ -123,8 +125,8 @@ junk_of(struct junk *junk, size_t bytes, size_t limit)
 	if (junk->memory == NULL)
 		junk->memory = reserve(limit);
 	for (; junk->mapped < bytes; junk->mapped += JUNK_FILE_BYTES)
-		if (mmap(junk->memory + junk->mapped, JUNK_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
-			 junk_file(), 0) == MAP_FAILED)
+		if (mmap(junk->memory + junk->mapped, JUNK_FILE_BYTES, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_FIXED, junk_file(), 0) == MAP_FAILED)
 			abort();
 	return junk->memory;
 }
@@ -266,7 +268,8 @@ is_large(const void *memory)
 {
 	const uint8_t *byte = memory;
 
-	return large.memory != NULL && byte >= large.memory && byte < large.memory + LARGE_BLOCKS_BYTES;
+	return large.memory != NULL && byte >= large.memory &&
+	       byte < large.memory + LARGE_BLOCKS_BYTES;
 }
 
 void

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 static void session_event(struct event *event);
 static void watch_event(struct event *event);
 
@@ -39,7 +38,8 @@ held_by_another(const struct fake_member *member)
 {
 	const struct fake_member *device = member->device;
 
-	return device->reservations && device->foreign == NULL && device->holder != 0 && device->holder != member->gateway;
+	return device->reservations && device->foreign == NULL && device->holder != 0 &&
+	       device->holder != member->gateway;
 }
 
 /* A write of this session meets a conflict. */
@@ -148,7 +148,8 @@ note_landing(const struct fake_command *command)
 
 	device->written |= command->io != NULL;
 	if (device->landed != NULL && device->foreign == NULL)
-		device->landed(device->owner, command->member, command->offset_bytes, command->length_bytes);
+		device->landed(device->owner, command->member, command->offset_bytes,
+			       command->length_bytes);
 }
 
 static void
@@ -159,11 +160,12 @@ write_iov(struct fake_command *command)
 	bool whole = command->io->op != BACKEND_ZERO;
 
 	note_landing(command);
-	if (member->wrote != NULL && member->device->foreign == NULL && member->device->disk.write_cache && !command->fua)
+	if (member->wrote != NULL && member->device->foreign == NULL &&
+	    member->device->disk.write_cache && !command->fua)
 		member->wrote(member->device->owner, member->device, at, command->length_bytes);
 	for (int i = 0; i < command->io->iov_count; i++)
 		whole &= command->io->iov[i].iov_len % DISK_SECTOR == 0;
-	if (!whole) {	/* zeros, or a sector in two pieces */
+	if (!whole) { /* zeros, or a sector in two pieces */
 		uint8_t *data = gathered(command);
 
 		disk_write(disk_of(member), at, data, command->length_bytes, command->fua);
@@ -201,7 +203,8 @@ stuck_error(const struct fake_command *command)
 	const struct disk *disk = &command->member->device->disk;
 
 	for (int i = 0; i < disk->stuck_count && command->member->device->foreign == NULL; i++)
-		if (command->member->device->stuck_error != 0 && disk->stuck[i] >= command->offset_bytes &&
+		if (command->member->device->stuck_error != 0 &&
+		    disk->stuck[i] >= command->offset_bytes &&
 		    disk->stuck[i] < command->offset_bytes + command->length_bytes)
 			return command->member->device->stuck_error;
 	return -ENODATA;
@@ -212,8 +215,9 @@ apply_read(struct fake_command *command)
 {
 	struct fake_member *member = command->member;
 
-	if (member->device->refuse_reads || (member->device->refused_offset_bytes != 0 &&
-				     command->offset_bytes == member->device->refused_offset_bytes))
+	if (member->device->refuse_reads ||
+	    (member->device->refused_offset_bytes != 0 &&
+	     command->offset_bytes == member->device->refused_offset_bytes))
 		return -EIO;
 	if (disk_is_damaged(disk_of(member), command->offset_bytes, command->length_bytes)) {
 		member->device->counts.medium_errors++;
@@ -241,13 +245,16 @@ apply(struct fake_command *command)
 		/* fall through */
 	case BACKEND_WRITE:
 		member->device->writes++;
-		/* What is on its way to the device has to stay as it was when it was handed over. */
+		/* What is on its way to the device has to stay as it was when it was handed over.
+		 */
 		assert(!command->checked || checksum(command->io) == command->checksum);
 		if (is_barred(member))
 			return -EACCES;
-		if (member->device->refuse_writes || (command->offset_bytes >= member->device->refuse_from_bytes &&
-					      command->offset_bytes < member->device->refuse_to_bytes) ||
-		    disk_is_unwritable(disk_of(member), command->offset_bytes, command->length_bytes))
+		if (member->device->refuse_writes ||
+		    (command->offset_bytes >= member->device->refuse_from_bytes &&
+		     command->offset_bytes < member->device->refuse_to_bytes) ||
+		    disk_is_unwritable(disk_of(member), command->offset_bytes,
+				       command->length_bytes))
 			return -EIO;
 		write_iov(command);
 		return 0;
@@ -292,8 +299,9 @@ answer(struct fake_command *command, int result)
 static bool
 is_silent(const struct fake_command *command)
 {
-	return command->member->device->hung || (command->offset_bytes >= command->member->device->mute_from_bytes &&
-					 command->offset_bytes < command->member->device->mute_to_bytes);
+	return command->member->device->hung ||
+	       (command->offset_bytes >= command->member->device->mute_from_bytes &&
+		command->offset_bytes < command->member->device->mute_to_bytes);
 }
 
 static void
@@ -307,7 +315,7 @@ command_event(struct event *event)
 		return;
 	}
 	if (is_silent(command) || command->undelivered)
-		return;	/* stays as it is until something changes */
+		return; /* stays as it is until something changes */
 	if (member->device->cut_off) {
 		if (!command->done)
 			command->result = apply(command);
@@ -322,16 +330,21 @@ command_event(struct event *event)
 static uint64_t
 superblock_delay(const struct fake_member *member, const struct backend_io *io)
 {
-	return io->op == BACKEND_WRITE && io->offset_bytes < LAYOUT_MAP_OFFSET ? member->device->superblock_us_max : 0;
+	return io->op == BACKEND_WRITE && io->offset_bytes < LAYOUT_MAP_OFFSET
+		       ? member->device->superblock_us_max
+		       : 0;
 }
 
-/* The watch looks when its deadline is over, and what was sent since it looked last may have to end before that. */
+/* The watch looks when its deadline is over, and what was sent since it looked last may have to end
+ * before that.
+ */
 static void
 watch_command(struct fake_member *member, const struct fake_command *command)
 {
 	const uint64_t due_us = command->submit_us + member->command_us_max;
 
-	if (member->command_us_max == 0 || member->watch.place == 0 || member->watch.at_us <= due_us)
+	if (member->command_us_max == 0 || member->watch.place == 0 ||
+	    member->watch.at_us <= due_us)
 		return;
 	schedule_cancel(member->schedule, &member->watch);
 	schedule_add(member->schedule, &member->watch, due_us);
@@ -346,11 +359,13 @@ fake_submit(struct backend *backend, struct backend_io *io)
 
 	for (int i = 0; i < io->iov_count; i++)
 		total += io->iov[i].iov_len;
-	assert(io->op == BACKEND_FLUSH || io->op == BACKEND_MEASURE || io->op == BACKEND_ZERO || (total == io->length_bytes && total > 0));
+	assert(io->op == BACKEND_FLUSH || io->op == BACKEND_MEASURE || io->op == BACKEND_ZERO ||
+	       (total == io->length_bytes && total > 0));
 	assert(io->op != BACKEND_ZERO || (total == 0 && io->length_bytes > 0));
 	assert(io->offset_bytes % member->device->disk.block_bytes == 0);
 	assert(io->length_bytes % member->device->disk.block_bytes == 0);
-	assert(!member->open_now || io->offset_bytes + io->length_bytes <= member->device->capacity_bytes);
+	assert(!member->open_now ||
+	       io->offset_bytes + io->length_bytes <= member->device->capacity_bytes);
 	command->event.fire = command_event;
 	command->io = io;
 	command->offset_bytes = io->offset_bytes;
@@ -362,8 +377,9 @@ fake_submit(struct backend *backend, struct backend_io *io)
 		command->checksum = checksum(io);
 	command->orphan = !member->open_now;
 	command->submit_us = member->schedule->now_us;
-	if (io->op == BACKEND_FLUSH && !command->orphan && !is_silent(command) && !member->device->cut_off &&
-	    !member->device->refuse_flushes && random_once_in(member->random, 2)) {
+	if (io->op == BACKEND_FLUSH && !command->orphan && !is_silent(command) &&
+	    !member->device->cut_off && !member->device->refuse_flushes &&
+	    random_once_in(member->random, 2)) {
 		disk_flush(disk_of(member));
 		command->done = true;
 	}
@@ -405,12 +421,13 @@ late_event(struct event *event)
 	if (member->device->hung)
 		return;
 	unlink_command(&member->device->late, command);
-	if (!member->device->refuse_writes && !member->device->taken && !member->preempted && !held_by_another(member)) {
+	if (!member->device->refuse_writes && !member->device->taken && !member->preempted &&
+	    !held_by_another(member)) {
 		note_landing(command);
 		member->device->counts.late_landed++;
 		tell(command, "lands", 0);
-		disk_write(&member->device->disk, command->offset_bytes, command->copy, command->length_bytes,
-			   command->fua);
+		disk_write(&member->device->disk, command->offset_bytes, command->copy,
+			   command->length_bytes, command->fua);
 	}
 	command_give(command);
 }
@@ -432,7 +449,7 @@ make_late(struct fake_command *command)
 	late->next = member->device->late;
 	member->device->late = late;
 	member->device->counts.late++;
-	if (kind < 3 && !member->device->hung)	/* the others: not before they must */
+	if (kind < 3 && !member->device->hung) /* the others: not before they must */
 		after(member, &late->event, 0, longest_us[kind]);
 }
 
@@ -442,8 +459,8 @@ settle_write(struct fake_command *command, bool may_be_late)
 	struct fake_member *member = command->member;
 	uint64_t fate = fake_random(member->random) % 8;
 
-	if (member->device->refuse_writes || is_barred(member) || member->device->foreign != NULL || command->done ||
-	    command->undelivered || command->orphan ||
+	if (member->device->refuse_writes || is_barred(member) || member->device->foreign != NULL ||
+	    command->done || command->undelivered || command->orphan ||
 	    disk_is_unwritable(&member->device->disk, command->offset_bytes, command->length_bytes))
 		return;
 	assert(!command->checked || checksum(command->io) == command->checksum);
@@ -471,8 +488,9 @@ settle_in_flight(struct fake_member *member, bool may_be_late, bool tell)
 
 		if (is_write(command->io))
 			settle_write(command, may_be_late);
-		else if (command->io->op == BACKEND_FLUSH && !member->device->hung && !command->undelivered &&
-			 !command->orphan && random_once_in(member->random, 2))
+		else if (command->io->op == BACKEND_FLUSH && !member->device->hung &&
+			 !command->undelivered && !command->orphan &&
+			 random_once_in(member->random, 2))
 			disk_flush(disk_of(member));
 		if (tell) {
 			answer(command, -ENOTCONN);
@@ -517,11 +535,14 @@ fake_member_take(struct fake_member *member)
 	member->device->taken_told = false;
 }
 
-/* PREEMPT AND ABORT: of what the other gateway has in flight each write was done, in part, or not; it is told of none. */
+/* PREEMPT AND ABORT: of what the other gateway has in flight each write was done, in part, or not;
+ * it is told of none.
+ */
 static void
 preempt(struct fake_member *member)
 {
-	for (struct fake_command *command = member->queue; command != NULL; command = command->next) {
+	for (struct fake_command *command = member->queue; command != NULL;
+	     command = command->next) {
 		if (!is_write(command->io) || command->orphan || command->done)
 			continue;
 		settle_write(command, false);
@@ -531,7 +552,9 @@ preempt(struct fake_member *member)
 	member->preempted = true;
 }
 
-/* Who logs in has the reservation from then on: it is free, or our own, or there is permission to take it. */
+/* Who logs in has the reservation from then on: it is free, or our own, or there is permission to
+ * take it.
+ */
 static void
 reserve(struct fake_member *member)
 {
@@ -584,12 +607,15 @@ report_opened(struct fake_member *member)
 {
 	struct backend_identity identity = {
 		.capacity_bytes = member->device->capacity_bytes,
-		.block_bytes = member->device->told_block_bytes != 0 ? member->device->told_block_bytes : member->device->disk.block_bytes,
+		.block_bytes = member->device->told_block_bytes != 0
+				       ? member->device->told_block_bytes
+				       : member->device->disk.block_bytes,
 		.write_cache = member->device->disk.write_cache && !member->device->hides_cache,
 		.fua = !member->device->no_fua,
 		/* Some targets can't tell. */
-		.cache_kept = member->device->cache_kept && (!member->device->reservations ||
-							     member->device->holder == member->gateway) &&
+		.cache_kept = member->device->cache_kept &&
+			      (!member->device->reservations ||
+			       member->device->holder == member->gateway) &&
 			      fake_random(member->random) % 3 != 0,
 		.reservation = member->device->reservations,
 		.transfer_bytes_max = 1u << 20,
@@ -624,8 +650,9 @@ session_event(struct event *event)
 		(struct fake_member *)((char *)event - offsetof(struct fake_member, session));
 
 	if (member->closing) {
-		if (member->releasing && path_up(member, member->path) && !is_silent_device(member) &&
-		    member->device->holder == member->gateway && !member->preempted)
+		if (member->releasing && path_up(member, member->path) &&
+		    !is_silent_device(member) && member->device->holder == member->gateway &&
+		    !member->preempted)
 			member->device->holder = 0;
 		settle_in_flight(member, true, true);
 		report_closed(member, -ECANCELED, "closed");
@@ -637,7 +664,8 @@ session_event(struct event *event)
 		member->device->taken_told = true;
 		report_closed(member, -EBUSY, "in use by another gateway");
 	} else if (held_by_another(member) && !member->may_take) {
-		report_closed(member, -EBUSY, "in use by another gateway, which holds its reservation");
+		report_closed(member, -EBUSY,
+			      "in use by another gateway, which holds its reservation");
 	} else if (member->device->conflicts && member->device->conflicts_at_login) {
 		report_closed(member, -EACCES, "another gateway took the reservation");
 	} else {
@@ -653,7 +681,8 @@ fake_open(struct backend *backend)
 
 	assert(!member->open_now && !member->opening && !member->closing);
 	member->opening = true;
-	after(member, &member->session, silent ? member->deadline_us : member->device->answer_us_min,
+	after(member, &member->session,
+	      silent ? member->deadline_us : member->device->answer_us_min,
 	      silent ? member->deadline_us : 2 * member->device->answer_us_max + 1);
 }
 
@@ -679,13 +708,14 @@ fake_release(struct backend *backend)
 	fake_close(backend);
 }
 
-/* What an adapter must not do: the first sending of a write is still held somewhere, and lands after the second
- * was answered and its sectors were written anew.
+/* What an adapter must not do: the first sending of a write is still held somewhere, and lands
+ * after the second was answered and its sectors were written anew.
  */
 static void
 reissue(struct fake_member *member)
 {
-	schedule_add(member->schedule, &member->watch, member->schedule->now_us + member->deadline_us);
+	schedule_add(member->schedule, &member->watch,
+		     member->schedule->now_us + member->deadline_us);
 	for (struct fake_command *command = member->queue; command != NULL; command = command->next)
 		if (is_write(command->io) && !command->orphan && !command->done)
 			make_late(command);
@@ -697,8 +727,10 @@ commands_due_us(const struct fake_member *member)
 {
 	uint64_t due = UINT64_MAX;
 
-	for (const struct fake_command *command = member->queue; command != NULL; command = command->next)
-		if (member->command_us_max != 0 && command->submit_us + member->command_us_max < due)
+	for (const struct fake_command *command = member->queue; command != NULL;
+	     command = command->next)
+		if (member->command_us_max != 0 &&
+		    command->submit_us + member->command_us_max < due)
 			due = command->submit_us + member->command_us_max;
 	return due;
 }
@@ -773,8 +805,9 @@ fake_member_hang(struct fake_member *member)
 static void
 session_goes_on(struct fake_member *member)
 {
-	for (struct fake_command *command = member->queue; command != NULL; command = command->next) {
-		command->undelivered = false;	/* sent again by TCP */
+	for (struct fake_command *command = member->queue; command != NULL;
+	     command = command->next) {
+		command->undelivered = false; /* sent again by TCP */
 		if (command->event.place == 0)
 			after(member, &command->event, 0, member->device->answer_us_max);
 	}
@@ -821,7 +854,8 @@ tell_lost(void *owner, uint64_t offset_bytes)
 
 	member->counts.sectors_lost++;
 	if (member->trace)
-		fprintf(stderr, "      %s loses %#llx\n", member->label, (unsigned long long)offset_bytes);
+		fprintf(stderr, "      %s loses %#llx\n", member->label,
+			(unsigned long long)offset_bytes);
 	if (member->sector_lost != NULL)
 		member->sector_lost(member->owner, member, offset_bytes);
 }
@@ -829,7 +863,9 @@ tell_lost(void *owner, uint64_t offset_bytes)
 void
 fake_member_power_loss(struct fake_member *member, bool reachable_again)
 {
-	/* How much of a cache survives differs from one outage to the next: most, half, or hardly any. */
+	/* How much of a cache survives differs from one outage to the next: most, half, or hardly
+	 * any.
+	 */
 	uint64_t kept_of_16 = (const uint64_t[]){ 1, 8, 15 }[fake_random(member->random) % 3];
 	struct fake_member *second = member->second;
 	bool was_open = member->open_now;
@@ -844,7 +880,8 @@ fake_member_power_loss(struct fake_member *member, bool reachable_again)
 	member->holder = 0;
 	disk_power_loss(&member->disk, member->random, kept_of_16, tell_lost, member);
 	if (was_open)
-		report_closed(member, member->closing ? -ECANCELED : -ECONNRESET, "connection reset");
+		report_closed(member, member->closing ? -ECANCELED : -ECONNRESET,
+			      "connection reset");
 	if (second != NULL)
 		end_session(second, false);
 }
@@ -865,17 +902,17 @@ fake_member_break_word(struct fake_member *member)
 bool
 fake_member_writing(const struct fake_member *member, uint64_t offset_bytes, uint64_t length_bytes)
 {
-	for (const struct fake_command *command = member->queue; command != NULL; command = command->next)
-		if (is_write(command->io) &&
-		    command->offset_bytes < offset_bytes + length_bytes &&
+	for (const struct fake_command *command = member->queue; command != NULL;
+	     command = command->next)
+		if (is_write(command->io) && command->offset_bytes < offset_bytes + length_bytes &&
 		    command->offset_bytes + command->length_bytes > offset_bytes)
 			return true;
 	return false;
 }
 
 void
-fake_member_init(struct fake_member *member, const char *label, uint64_t bytes, uint32_t block_bytes,
-		 struct schedule *schedule, uint64_t *random)
+fake_member_init(struct fake_member *member, const char *label, uint64_t bytes,
+		 uint32_t block_bytes, struct schedule *schedule, uint64_t *random)
 {
 	*member = (struct fake_member){
 		.backend = { .ops = &fake_ops, .paths = 1 },
@@ -938,5 +975,5 @@ fake_member_free(struct fake_member *member)
 		free_session(member->second);
 	free_session(member);
 	disk_free(&member->disk);
-	member->schedule = NULL;	/* rig_free() need not do it again */
+	member->schedule = NULL; /* rig_free() need not do it again */
 }

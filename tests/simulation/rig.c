@@ -15,13 +15,13 @@
 #define IOVECS_MAX 8
 #define MAP_BLOCKS 2
 
-#define expect(condition, ...)                                                                 \
-	do {                                                                                   \
-		if (!(condition)) {                                                            \
-			fprintf(stderr, "rig: " __VA_ARGS__);                                  \
-			fprintf(stderr, "\n");                                                 \
-			abort();                                                               \
-		}                                                                              \
+#define expect(condition, ...)                                                                     \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "rig: " __VA_ARGS__);                                      \
+			fprintf(stderr, "\n");                                                     \
+			abort();                                                                   \
+		}                                                                                  \
 	} while (0)
 
 /* IRAID_TEST=NAME: of a cmocka program, run that test alone. */
@@ -42,11 +42,14 @@ struct rig_request {
 	struct rig_request *next;
 	uint64_t sector;
 	uint64_t count;
-	uint32_t number;		/* of a write */
-	int64_t differs_at;		/* COMPARE_WRITE: first byte that the initiator has wrong; -1: none */
-	uint64_t submitted_at;		/* rig->completed then */
-	/* Of a read: what was acknowledged when it was submitted; of a flush: the same, over all sectors; of a write: itself,
-	 * or the range of zeros under way that may still come behind it. */
+	uint32_t number; /* of a write */
+	/* COMPARE_WRITE: first byte that the initiator has wrong; -1: none */
+	int64_t differs_at;
+	uint64_t submitted_at; /* rig->completed then */
+	/* Of a read: what was acknowledged when it was submitted; of a flush: the same, over all
+	 * sectors; of a write: itself, or the range of zeros under way that may still come behind
+	 * it.
+	 */
 	uint32_t *floor;
 	uint8_t *memory;
 	struct iovec iov[IOVECS_MAX];
@@ -65,9 +68,11 @@ format_member(struct rig *rig, int role, const struct superblock *shared, const 
 	memcpy(superblock.member_uuid, shared->member_uuids[role], 16);
 	for (superblock.write_count = 1; superblock.write_count <= 2; superblock.write_count++) {
 		superblock_encode(&superblock, block);
-		disk_write(&member->disk, superblock_offset(superblock.write_count), block, sizeof(block), true);
+		disk_write(&member->disk, superblock_offset(superblock.write_count), block,
+			   sizeof(block), true);
 	}
-	disk_write(&member->disk, LAYOUT_MAP_OFFSET, map, MAP_BLOCKS * LAYOUT_MAP_BLOCK_BYTES, true);
+	disk_write(&member->disk, LAYOUT_MAP_OFFSET, map, MAP_BLOCKS * LAYOUT_MAP_BLOCK_BYTES,
+		   true);
 	/* Old rubbish where data goes, so that parity is wrong at first. */
 	member->disk.rubbish_from = shared->areas[3].offset_bytes;
 	member->disk.rubbish_seed = random_stream(rig->random, (uint64_t)role);
@@ -93,11 +98,13 @@ format(struct rig *rig, uint64_t member_bytes, uint32_t region_rows)
 	uint32_t regions;
 
 	expect(layout_compute(member_bytes, rig->chunk_bytes, shared.areas, &shared.data_bytes,
-			      &shared.region_rows) == 0, "layout");
+			      &shared.region_rows) == 0,
+	       "layout");
 	if (region_rows > 0)
 		shared.region_rows = region_rows;
 	expect(geometry_init(&geometry, rig->level, rig->count, rig->chunk_bytes, 512,
-			     shared.data_bytes) == 0, "geometry");
+			     shared.data_bytes) == 0,
+	       "geometry");
 	rig->volume_bytes = geometry_volume_bytes(&geometry);
 	memcpy(shared.volume_uuid, rig->options.volume_uuid, 16);
 	for (int i = 0; i < rig->count; i++) {
@@ -108,14 +115,15 @@ format(struct rig *rig, uint64_t member_bytes, uint32_t region_rows)
 	memset(flags, rig->level == 0 ? 0 : REGION_DIRTY | REGION_UNWRITTEN, sizeof(flags));
 	expect(regions <= sizeof(flags), "too many regions");
 	for (uint32_t block = 0; block < MAP_BLOCKS; block++)
-		map_block_encode(flags, regions, block, 1, rig->options.volume_uuid, map + block * LAYOUT_MAP_BLOCK_BYTES);
+		map_block_encode(flags, regions, block, 1, rig->options.volume_uuid,
+				 map + block * LAYOUT_MAP_BLOCK_BYTES);
 	for (int i = 0; i < rig->count; i++)
 		format_member(rig, i, &shared, map);
 }
 
 static void
-init_sized(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes, uint64_t seed,
-	   uint64_t member_bytes, uint32_t region_rows)
+init_sized(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes,
+	   uint64_t seed, uint64_t member_bytes, uint32_t region_rows)
 {
 	char label[32];
 
@@ -156,7 +164,8 @@ init_sized(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t
 }
 
 void
-rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes, uint64_t seed)
+rig_init(struct rig *rig, int level, int count, uint32_t chunk_bytes, uint64_t load_bytes,
+	 uint64_t seed)
 {
 	init_sized(rig, level, count, chunk_bytes, load_bytes, seed, RIG_MEMBER_BYTES, 0);
 }
@@ -174,7 +183,7 @@ rig_mark_spare(struct rig *rig, int index, uint64_t bytes)
 	struct spare_mark mark = { .member_bytes = bytes, .block_bytes = 512 };
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 
-	if (member->schedule != NULL)	/* one that was let go */
+	if (member->schedule != NULL) /* one that was let go */
 		fake_member_free(member);
 	fake_member_init(member, "spare", RIG_MEMBER_BYTES_MAX, 512, &rig->schedule, &rig->random);
 	member->capacity_bytes = bytes;
@@ -188,7 +197,8 @@ rig_mark_spare(struct rig *rig, int index, uint64_t bytes)
 void
 rig_extend_members(struct rig *rig, uint64_t bytes)
 {
-	expect(bytes <= RIG_MEMBER_BYTES_MAX, "no member can have %llu bytes", (unsigned long long)bytes);
+	expect(bytes <= RIG_MEMBER_BYTES_MAX, "no member can have %llu bytes",
+	       (unsigned long long)bytes);
 	for (int i = 0; i < rig->count; i++)
 		rig->members[i].capacity_bytes = bytes;
 }
@@ -208,12 +218,13 @@ rig_extend_load(struct rig *rig, uint64_t load_bytes)
 {
 	const uint64_t before = rig->sectors, after = load_bytes / RIG_SECTOR;
 
-	rig_drain(rig);		/* what is under way has arrays of the old size */
+	rig_drain(rig); /* what is under way has arrays of the old size */
 	rig->acknowledged = extended(rig->acknowledged, before, after, sizeof(*rig->acknowledged));
 	rig->flushed = extended(rig->flushed, before, after, sizeof(*rig->flushed));
 	rig->submitted = extended(rig->submitted, before, after, sizeof(*rig->submitted));
 	rig->zeroed = extended(rig->zeroed, before, after, sizeof(*rig->zeroed));
-	rig->zeroed_before = extended(rig->zeroed_before, before, after, sizeof(*rig->zeroed_before));
+	rig->zeroed_before =
+		extended(rig->zeroed_before, before, after, sizeof(*rig->zeroed_before));
 	rig->zero_ended = extended(rig->zero_ended, before, after, sizeof(*rig->zero_ended));
 	rig->sectors = after;
 }
@@ -270,7 +281,10 @@ void
 rig_start(struct rig *rig)
 {
 	struct engine_port port = {
-		.record_epoch = record_epoch, .try_epoch = try_epoch, .log = print_log, .now_ns = rig->clockless ? NULL : virtual_ns,
+		.record_epoch = record_epoch,
+		.try_epoch = try_epoch,
+		.log = print_log,
+		.now_ns = rig->clockless ? NULL : virtual_ns,
 		.owner = rig,
 	};
 	struct backend *backends[IRAID_MEMBERS_MAX];
@@ -429,7 +443,8 @@ rig_lose_caches(struct rig *rig, int one, int other)
 {
 	fake_member_power_loss(&rig->members[one], true);
 	fake_member_power_loss(&rig->members[other], true);
-	expect(rig_wait(rig, VOLUME_SUSPENDED, 2000), "I/O goes on although m%d and m%d are away", one, other);
+	expect(rig_wait(rig, VOLUME_SUSPENDED, 2000), "I/O goes on although m%d and m%d are away",
+	       one, other);
 	expect(rig_wait(rig, VOLUME_ACTIVE, 5000), "m%d and m%d don't come back", one, other);
 }
 
@@ -482,15 +497,16 @@ decode(const uint8_t *memory, uint64_t sector, bool *torn)
 	return whole ? words[1] : 0;
 }
 
-#define ZEROS_LONG (2048u)	/* sectors: longer ranges are cut as they go */
+#define ZEROS_LONG (2048u) /* sectors: longer ranges are cut as they go */
 
 /* A long range of zeros that is under way may still come behind a later write that is done. */
 static uint32_t
 oldest_rival(const struct rig *rig, uint64_t sector, uint32_t number)
 {
 	for (const struct rig_request *other = rig->active; other != NULL; other = other->next)
-		if (other->request.op == REQUEST_ZERO && other->count > ZEROS_LONG && other->number < number &&
-		    sector >= other->sector && sector < other->sector + other->count)
+		if (other->request.op == REQUEST_ZERO && other->count > ZEROS_LONG &&
+		    other->number < number && sector >= other->sector &&
+		    sector < other->sector + other->count)
 			number = other->number;
 	return number;
 }
@@ -504,7 +520,7 @@ check_read(struct rig *rig, struct rig_request *request)
 		uint32_t number = decode(request->memory + i * RIG_SECTOR, sector, &torn);
 
 		if (request->floor[i] == 0 && torn)
-			continue;	/* never written (and acknowledged): anything goes */
+			continue; /* never written (and acknowledged): anything goes */
 		if (torn && is_zeros(request->memory + i * RIG_SECTOR) &&
 		    rig->zeroed[sector] >= request->floor[i]) {
 			/* Which of several it was can't be told. */
@@ -516,13 +532,15 @@ check_read(struct rig *rig, struct rig_request *request)
 			continue;
 		}
 		expect(!torn, "sector %llu reads %s, write %u expected", (unsigned long long)sector,
-		       is_zeros(request->memory + i * RIG_SECTOR) ? "zeros" : "rubbish", request->floor[i]);
+		       is_zeros(request->memory + i * RIG_SECTOR) ? "zeros" : "rubbish",
+		       request->floor[i]);
 		expect(number >= request->floor[i] && number <= rig->submitted[sector],
 		       "sector %llu reads write %u, expected %u to %u", (unsigned long long)sector,
 		       number, request->floor[i], rig->submitted[sector]);
 		/* What was once read does not revert. */
 		number = oldest_rival(rig, sector, number);
-		if (rig->zero_ended[sector] <= request->submitted_at && number > rig->acknowledged[sector])
+		if (rig->zero_ended[sector] <= request->submitted_at &&
+		    number > rig->acknowledged[sector])
 			rig->acknowledged[sector] = number;
 	}
 }
@@ -555,8 +573,9 @@ request_done(struct engine_request *base, int result)
 	if (base->op == REQUEST_COMPARE_WRITE && (result == 0 || result == -EILSEQ)) {
 		expect((result == 0) == (request->differs_at < 0),
 		       "compare and write %u at sector %llu: %s", request->number,
-		       (unsigned long long)request->sector, result == 0 ? "did not see the difference" :
-		       "saw a difference that is not there");
+		       (unsigned long long)request->sector,
+		       result == 0 ? "did not see the difference"
+				   : "saw a difference that is not there");
 		expect(result == 0 || base->mismatch_bytes == (uint64_t)request->differs_at,
 		       "compare and write %u: differs at %llu, not at %lld", request->number,
 		       (unsigned long long)base->mismatch_bytes, (long long)request->differs_at);
@@ -593,8 +612,8 @@ describe_memory(struct rig *rig, struct rig_request *request, uint64_t sectors)
 
 		if (count == IOVECS_MAX - 1)
 			step = sectors - at;
-		request->iov[count++] = (struct iovec){ request->memory + at * RIG_SECTOR,
-							step * RIG_SECTOR };
+		request->iov[count++] =
+			(struct iovec){ request->memory + at * RIG_SECTOR, step * RIG_SECTOR };
 		at += step;
 	}
 	request->request.iov = request->iov;
@@ -621,10 +640,12 @@ fill_expected(struct rig *rig, struct rig_request *request)
 
 		memset(request->memory + i * RIG_SECTOR, 0, RIG_SECTOR);
 		if (rig->zeroed[sector] != rig->acknowledged[sector])
-			fill_sector(request->memory + i * RIG_SECTOR, sector, rig->acknowledged[sector]);
+			fill_sector(request->memory + i * RIG_SECTOR, sector,
+				    rig->acknowledged[sector]);
 	}
 	if (random_once_in(&rig->random, 3)) {
-		request->differs_at = (int64_t)(fake_random(&rig->random) % (request->count * RIG_SECTOR));
+		request->differs_at =
+			(int64_t)(fake_random(&rig->random) % (request->count * RIG_SECTOR));
 		request->memory[request->differs_at] ^= 0x40;
 	}
 }
@@ -632,8 +653,9 @@ fill_expected(struct rig *rig, struct rig_request *request)
 static void
 note_write(struct rig *rig, struct rig_request *request)
 {
-	expect(request->sector + request->count <= rig->sectors, "sectors %llu to %llu of a load of %llu",
-	       (unsigned long long)request->sector, (unsigned long long)(request->sector + request->count),
+	expect(request->sector + request->count <= rig->sectors,
+	       "sectors %llu to %llu of a load of %llu", (unsigned long long)request->sector,
+	       (unsigned long long)(request->sector + request->count),
 	       (unsigned long long)rig->sectors);
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++) {
 		request->floor[i - request->sector] = oldest_rival(rig, i, request->number);
@@ -652,7 +674,10 @@ rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count,
 	struct rig_request *request = calloc(1, sizeof(*request));
 
 	*request = (struct rig_request){
-		.rig = rig, .sector = sector, .count = count, .submitted_at = rig->completed,
+		.rig = rig,
+		.sector = sector,
+		.count = count,
+		.submitted_at = rig->completed,
 	};
 	request->request = (struct engine_request){
 		.op = op,
@@ -665,8 +690,8 @@ rig_submit(struct rig *rig, enum request_op op, uint64_t sector, uint64_t count,
 	request->request.for_read = op == REQUEST_FLUSH && fua;
 	request->request.deallocate = op == REQUEST_ZERO && random_once_in(&rig->random, 2);
 	request->memory = aligned_alloc(512, count ? halves * count * RIG_SECTOR : 512);
-	request->floor = calloc((op == REQUEST_FLUSH ? rig->sectors : count) + 1,
-				sizeof(*request->floor));
+	request->floor =
+		calloc((op == REQUEST_FLUSH ? rig->sectors : count) + 1, sizeof(*request->floor));
 	if (op != REQUEST_FLUSH && op != REQUEST_ZERO)
 		describe_memory(rig, request, halves * count);
 	if (op == REQUEST_WRITE || op == REQUEST_ZERO) {
@@ -732,8 +757,10 @@ rig_superblock(const struct rig *rig, int member)
 	uint8_t copies[2][LAYOUT_SUPERBLOCK_BYTES];
 	struct superblock superblock;
 
-	disk_read(&rig->members[member].disk, LAYOUT_SUPERBLOCK_A_OFFSET, copies[0], sizeof(copies[0]));
-	disk_read(&rig->members[member].disk, LAYOUT_SUPERBLOCK_B_OFFSET, copies[1], sizeof(copies[1]));
+	disk_read(&rig->members[member].disk, LAYOUT_SUPERBLOCK_A_OFFSET, copies[0],
+		  sizeof(copies[0]));
+	disk_read(&rig->members[member].disk, LAYOUT_SUPERBLOCK_B_OFFSET, copies[1],
+		  sizeof(copies[1]));
 	expect(superblock_choose(copies[0], copies[1], &superblock, NULL) == SUPERBLOCK_OK,
 	       "member %d has no good superblock", member);
 	return superblock;
@@ -764,6 +791,7 @@ rig_parity_faults(const struct rig *rig)
 	uint64_t faults = 0;
 
 	for (uint64_t row = 0; row < superblock.data_bytes / rig->chunk_bytes; row++)
-		faults += !row_is_right(rig, superblock.areas[3].offset_bytes + row * rig->chunk_bytes);
+		faults += !row_is_right(rig,
+					superblock.areas[3].offset_bytes + row * rig->chunk_bytes);
 	return faults;
 }

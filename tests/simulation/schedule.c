@@ -1,4 +1,6 @@
-/* schedule.c - see schedule.h.  A binary heap whose events know their place, so that they can be cancelled. */
+/* schedule.c - see schedule.h.  A binary heap whose events know their place, so that they can be
+ * cancelled.
+ */
 #include "schedule.h"
 
 #include <assert.h>

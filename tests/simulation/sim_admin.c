@@ -1,5 +1,6 @@
-/* sim_admin.c - what an administrator does meanwhile: spares, replacements, members taken out and back, scrubs,
- * lost extents accepted.  The engine may refuse most of it most of the time; what it takes on it has to finish.
+/* sim_admin.c - what an administrator does meanwhile: spares, replacements, members taken out and
+ * back, scrubs, lost extents accepted.  The engine may refuse most of it most of the time; what it
+ * takes on it has to finish.
  */
 #include "sim.h"
 
@@ -11,8 +12,9 @@
 #include <string.h>
 
 const char *const admin_names[ADMIN_KINDS] = {
-	"spare added", "old member added", "device removed", "member failed", "member readmitted",
-	"member replaced", "scrub started", "scrub stopped", "lost extents accepted", "rates set", "volume grown",
+	"spare added",		 "old member added", "device removed", "member failed",
+	"member readmitted",	 "member replaced",  "scrub started",  "scrub stopped",
+	"lost extents accepted", "rates set",	     "volume grown",
 };
 
 static const struct member_status *
@@ -51,14 +53,16 @@ static void
 copy_member_uuid(struct sim *sim, uint8_t uuid[16])
 {
 	int role = (int)(fake_random(&sim->random) % (uint64_t)sim->count);
-	const struct fake_member *member = &sim->members[sim->holder[role] >= 0 ? sim->holder[role] : 0];
+	const struct fake_member *member =
+		&sim->members[sim->holder[role] >= 0 ? sim->holder[role] : 0];
 	uint8_t copies[2 * LAYOUT_SUPERBLOCK_BYTES];
 	struct superblock superblock;
 
 	disk_read(&member->disk, LAYOUT_SUPERBLOCK_A_OFFSET, copies, LAYOUT_SUPERBLOCK_BYTES);
 	disk_read(&member->disk, LAYOUT_SUPERBLOCK_B_OFFSET, copies + LAYOUT_SUPERBLOCK_BYTES,
 		  LAYOUT_SUPERBLOCK_BYTES);
-	if (superblock_choose(copies, copies + LAYOUT_SUPERBLOCK_BYTES, &superblock, NULL) == SUPERBLOCK_OK)
+	if (superblock_choose(copies, copies + LAYOUT_SUPERBLOCK_BYTES, &superblock, NULL) ==
+	    SUPERBLOCK_OK)
 		memcpy(uuid, superblock.member_uuid, 16);
 }
 
@@ -67,7 +71,8 @@ admin_format_spare(struct sim *sim, int m)
 {
 	struct disk *disk = &sim->members[m].disk;
 	const bool was_twin = sim->twin[m];
-	struct spare_mark mark = { .member_bytes = sim->members[m].capacity_bytes, .block_bytes = sim->block_bytes };
+	struct spare_mark mark = { .member_bytes = sim->members[m].capacity_bytes,
+				   .block_bytes = sim->block_bytes };
 	uint8_t block[LAYOUT_SUPERBLOCK_BYTES];
 
 	fake_member_fence(&sim->members[m]);
@@ -78,7 +83,8 @@ admin_format_spare(struct sim *sim, int m)
 	memset(mark.member_uuid, 0x80, 16);
 	memcpy(mark.member_uuid, &sim->uuids_made, sizeof(sim->uuids_made));
 	/* Whoever wipes one that was of no use for that gives it a UUID of its own. */
-	sim->twin[m] = sim_can(sim, ABILITY_TWIN_SPARES) && random_once_in(&sim->random, 3) && !was_twin;
+	sim->twin[m] =
+		sim_can(sim, ABILITY_TWIN_SPARES) && random_once_in(&sim->random, 3) && !was_twin;
 	if (sim->twin[m])
 		copy_member_uuid(sim, mark.member_uuid);
 	if (random_once_in(&sim->random, 2))
@@ -98,7 +104,8 @@ attach_device(struct sim *sim, enum admin_kind kind, int m)
 
 	former_lets_go(sim, m);
 	sim_session(sim, m)->words_told = sim_session(sim, m)->backend.writes_lost;
-	slot = answered(sim, kind, engine_attach(sim->engine, &sim_session(sim, m)->backend, why), why);
+	slot = answered(sim, kind, engine_attach(sim->engine, &sim_session(sim, m)->backend, why),
+			why);
 
 	if (slot < 0)
 		return false;
@@ -111,7 +118,7 @@ static bool
 attach(struct sim *sim, enum admin_kind kind, int m)
 {
 	if (kind == ADMIN_ADD_OLD && sim->clone_of[m] >= 0 && !sim->clone_is_old[m])
-		kind = ADMIN_ADD_SPARE;	/* it could not be known from the member, if that is away */
+		kind = ADMIN_ADD_SPARE; /* it could not be known from the member, if that is away */
 	if (kind == ADMIN_ADD_SPARE)
 		admin_format_spare(sim, m);
 	return attach_device(sim, kind, m);
@@ -146,7 +153,7 @@ admin_detached(void *owner, int slot, struct backend *backend)
 	sim->roles[m] = -1;
 	for (int other = 0; other < sim->slots; other++)
 		if (sim->clone_of[other] == m)
-			clone_forget(sim, other);	/* there is one left */
+			clone_forget(sim, other); /* there is one left */
 	sim->look = true;
 }
 
@@ -172,8 +179,9 @@ accepted(void *owner, int64_t result)
 
 	if (former_speaks(sim))
 		return;
-	sim_trace(sim, "lost extents from sector %llu to %llu: %lld", (unsigned long long)sim->accepted_from,
-		  (unsigned long long)sim->accepted_to, (long long)result);
+	sim_trace(sim, "lost extents from sector %llu to %llu: %lld",
+		  (unsigned long long)sim->accepted_from, (unsigned long long)sim->accepted_to,
+		  (long long)result);
 	sim->accepting = false;
 }
 
@@ -181,7 +189,7 @@ static void
 accept_range(struct sim *sim, uint64_t begin, uint64_t end)
 {
 	if (sim->accepting)
-		return;		/* one at a time */
+		return; /* one at a time */
 	sim->accepted_from = begin;
 	sim->accepted_to = end;
 	sim->accepting = true;
@@ -189,8 +197,9 @@ accept_range(struct sim *sim, uint64_t begin, uint64_t end)
 	sim_trace(sim, "ADMIN %s", admin_names[ADMIN_ACCEPT]);
 	oracle_accepting(sim);
 	engine_lost_accept(sim->engine, begin * PATTERN_SECTOR,
-			   begin == 0 && end == sim->sectors ? UINT64_MAX : (end - begin) * PATTERN_SECTOR, accepted,
-			   sim);
+			   begin == 0 && end == sim->sectors ? UINT64_MAX
+							     : (end - begin) * PATTERN_SECTOR,
+			   accepted, sim);
 }
 
 static void
@@ -242,7 +251,8 @@ static void
 grow(struct sim *sim, uint64_t *random)
 {
 	uint64_t bytes = sim->member_bytes + random_between(random, 0, 64) * 4096;
-	int behind = random_once_in(random, 6) ? (int)(fake_random(random) % (uint64_t)sim->slots) : -1;
+	int behind =
+		random_once_in(random, 6) ? (int)(fake_random(random) % (uint64_t)sim->slots) : -1;
 	char why[256] = "";
 
 	if (bytes > sim->member_bytes_max)
@@ -317,19 +327,23 @@ admin_step(struct sim *sim, uint64_t *random)
 		answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
 		break;
 	case ADMIN_FAIL:
-		if (answered(sim, ADMIN_FAIL, engine_fail(sim->engine, sim->slot_of[m], why), why) == 0)
+		if (answered(sim, ADMIN_FAIL, engine_fail(sim->engine, sim->slot_of[m], why),
+			     why) == 0)
 			fault_trouble(sim, m, 0);
 		break;
 	case ADMIN_READMIT:
-		answered(sim, ADMIN_READMIT, engine_readmit(sim->engine, sim->slot_of[m], why), why);
+		answered(sim, ADMIN_READMIT, engine_readmit(sim->engine, sim->slot_of[m], why),
+			 why);
 		break;
 	case ADMIN_REPLACE:
 		replace(sim, random);
 		break;
 	case ADMIN_SCRUB:
 		answered(sim, ADMIN_SCRUB,
-			 engine_scrub_start(sim->engine, random_once_in(random, 2) ? SCRUB_CHECK : SCRUB_REPAIR,
-					    random_once_in(random, 3), why), why);
+			 engine_scrub_start(sim->engine,
+					    random_once_in(random, 2) ? SCRUB_CHECK : SCRUB_REPAIR,
+					    random_once_in(random, 3), why),
+			 why);
 		break;
 	case ADMIN_SCRUB_STOP:
 		answered(sim, ADMIN_SCRUB_STOP, engine_scrub_stop(sim->engine, why), why);
@@ -357,7 +371,8 @@ admin_cascade(struct sim *sim, int m, bool replace)
 	if (sim->geometry.redundancy == 0)
 		return;
 	if (!replace) {
-		if (answered(sim, ADMIN_FAIL, engine_fail(sim->engine, sim->slot_of[m], why), why) == 0)
+		if (answered(sim, ADMIN_FAIL, engine_fail(sim->engine, sim->slot_of[m], why),
+			     why) == 0)
 			fault_trouble(sim, m, 0);
 		return;
 	}
@@ -370,10 +385,12 @@ admin_cascade(struct sim *sim, int m, bool replace)
 		if (sim->slot_of[i] < 0 && attach(sim, ADMIN_ADD_SPARE, i))
 			spare = i;
 	if (spare >= 0 && sim->roles[m] >= 0 && sim->slot_of[m] >= 0)
-		answered(sim, ADMIN_REPLACE, engine_replace(sim->engine, sim->roles[m], sim->slot_of[spare], why), why);
+		answered(sim, ADMIN_REPLACE,
+			 engine_replace(sim->engine, sim->roles[m], sim->slot_of[spare], why), why);
 }
 
-/* Make a volume that lacks a member whole again: take back who was taken out, else give it a spare. */
+/* Make a volume that lacks a member whole again: take back who was taken out, else give it a spare.
+ */
 void
 admin_repair(struct sim *sim, bool patient)
 {
@@ -391,24 +408,27 @@ admin_repair(struct sim *sim, bool patient)
 		if (status == NULL)
 			continue;
 		if (!patient && status->state != MEMBER_IN_SYNC && status->state != MEMBER_SPARE)
-			answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
+			answered(sim, ADMIN_DETACH,
+				 engine_detach(sim->engine, sim->slot_of[m], why), why);
 		else if (status->state == MEMBER_FAULTY &&
-		    answered(sim, ADMIN_READMIT,
-			     engine_readmit(sim->engine, sim->slot_of[m], why), why) == 0)
+			 answered(sim, ADMIN_READMIT,
+				  engine_readmit(sim->engine, sim->slot_of[m], why), why) == 0)
 			hope = true;
 		else if (status->state == MEMBER_SPARE &&
 			 (sim->marked_bytes[m] < sim->member_bytes || sim->twin[m]))
-			answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
+			answered(sim, ADMIN_DETACH,
+				 engine_detach(sim->engine, sim->slot_of[m], why), why);
 		else if (status->role >= 0 ? status->state != MEMBER_IN_SYNC
 					   : status->state == MEMBER_SPARE)
-			hope = true;	/* unless it is of no use, for which the next attempt is */
+			hope = true; /* unless it is of no use, for which the next attempt is */
 	}
 	for (int m = 0; m < sim->slots && !hope; m++)
 		if (sim->slot_of[m] < 0)
 			hope = attach(sim, ADMIN_ADD_SPARE, m);
 	for (int m = 0; m < sim->slots && !hope; m++)
 		if (status_of(sim, m)->state != MEMBER_IN_SYNC)
-			answered(sim, ADMIN_DETACH, engine_detach(sim->engine, sim->slot_of[m], why), why);
+			answered(sim, ADMIN_DETACH,
+				 engine_detach(sim->engine, sim->slot_of[m], why), why);
 	if (sim->spare_wanted && random_once_in(&sim->random, 2))
 		sim->spare_wanted = false;
 }

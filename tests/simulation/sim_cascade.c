@@ -1,10 +1,11 @@
-/* sim_cascade.c - faults that follow each other within milliseconds, on whom the engine is busy with.
+/* sim_cascade.c - faults that follow each other within milliseconds, on whom the engine is busy
+ * with.
  *
- * One fault at a time finds what one fault breaks.  What breaks only while the engine is about something, by two
- * more that come before it is done (a member is sent away, loses its power with a flush under way, and is needed
- * after all), has to be looked for: a life with cascades waits for such a state, and then makes up to nine moves,
- * most of them within a few turns, on the member that the state is about, the one whose place it takes, others, or
- * all of them but for it.
+ * One fault at a time finds what one fault breaks.  What breaks only while the engine is about
+ * something, by two more that come before it is done (a member is sent away, loses its power with a
+ * flush under way, and is needed after all), has to be looked for: a life with cascades waits for
+ * such a state, and then makes up to nine moves, most of them within a few turns, on the member
+ * that the state is about, the one whose place it takes, others, or all of them but for it.
  */
 #include "sim.h"
 
@@ -14,25 +15,45 @@
 #define MOVES_MAX 9
 
 enum move {
-	MOVE_CUT, MOVE_POWER, MOVE_REFUSE, MOVE_FAIL, MOVE_CUT_OTHER, MOVE_POWER_OTHER, MOVE_CUT_OTHERS,
+	MOVE_CUT,
+	MOVE_POWER,
+	MOVE_REFUSE,
+	MOVE_FAIL,
+	MOVE_CUT_OTHER,
+	MOVE_POWER_OTHER,
+	MOVE_CUT_OTHERS,
 	MOVE_REFUSE_PARTNER,
-	MOVE_SLOW, MOVE_SLOW_OTHER,
-	MOVE_FLUSH, MOVE_WRITES, MOVE_REPLACE,
+	MOVE_SLOW,
+	MOVE_SLOW_OTHER,
+	MOVE_FLUSH,
+	MOVE_WRITES,
+	MOVE_REPLACE,
 	MOVES,
 };
 
 static const char *const move_names[MOVES] = {
-	"cut", "power lost", "writes refused", "failed by hand", "another cut", "another loses power", "all others cut",
+	"cut",
+	"power lost",
+	"writes refused",
+	"failed by hand",
+	"another cut",
+	"another loses power",
+	"all others cut",
 	"partner refuses writes",
-	"superblocks take long", "another's superblocks take long",
-	"flush", "writes", "replaced by hand",
+	"superblocks take long",
+	"another's superblocks take long",
+	"flush",
+	"writes",
+	"replaced by hand",
 };
 
 /* What begins one, and how many in all. */
 static const uint8_t states[] = {
-	WHERE_EVICTS, WHERE_EVICTS, WHERE_TARGET_TAKES, WHERE_TARGET_TAKES, WHERE_TARGET_TAKES, WHERE_TARGET_WITHDRAWS,
-	WHERE_GRACE, WHERE_RUNS, WHERE_RUNS,
-	WHERE_FLUSH, WHERE_RESYNC, WHERE_SUSPENDED, WHERE_SUSPECT,
+	WHERE_EVICTS,	    WHERE_EVICTS,	WHERE_TARGET_TAKES,
+	WHERE_TARGET_TAKES, WHERE_TARGET_TAKES, WHERE_TARGET_WITHDRAWS,
+	WHERE_GRACE,	    WHERE_RUNS,		WHERE_RUNS,
+	WHERE_FLUSH,	    WHERE_RESYNC,	WHERE_SUSPENDED,
+	WHERE_SUSPECT,
 };
 
 static int
@@ -50,7 +71,8 @@ subject_of(const struct sim *sim)
 	if (engine->target != NULL && target_changing(engine))
 		return device_of(sim, engine->target);
 	for_each_member(engine, member)
-		if (member->evicting || (member->in_sync && (member->condemned || !member_usable(member))))
+		if (member->evicting ||
+		    (member->in_sync && (member->condemned || !member_usable(member))))
 			return device_of(sim, member);
 	/* What it alone lacks, who is copied from it has. */
 	if (target_filling(engine))
@@ -122,8 +144,10 @@ move(struct sim *sim, enum move what, int subject, uint64_t *random)
 	case MOVE_CUT:
 	case MOVE_POWER:
 	case MOVE_REFUSE:
-		fault_strike_briefly(sim, what == MOVE_CUT ? FAULT_CUT :
-					  what == MOVE_POWER ? FAULT_POWER : FAULT_REFUSE,
+		fault_strike_briefly(sim,
+				     what == MOVE_CUT	  ? FAULT_CUT
+				     : what == MOVE_POWER ? FAULT_POWER
+							  : FAULT_REFUSE,
 				     subject, draw_absence(random));
 		break;
 	case MOVE_FAIL:
@@ -133,15 +157,16 @@ move(struct sim *sim, enum move what, int subject, uint64_t *random)
 	case MOVE_CUT_OTHER:
 	case MOVE_POWER_OTHER:
 		if (other >= 0)
-			fault_strike_briefly(sim, what == MOVE_CUT_OTHER ? FAULT_CUT : FAULT_POWER, other,
-					     draw_absence(random));
+			fault_strike_briefly(sim, what == MOVE_CUT_OTHER ? FAULT_CUT : FAULT_POWER,
+					     other, draw_absence(random));
 		break;
 	case MOVE_CUT_OTHERS:
 		cut_others(sim, random, subject);
 		break;
 	case MOVE_REFUSE_PARTNER:
 		if (partner_of(sim) >= 0)
-			fault_strike_briefly(sim, FAULT_REFUSE, partner_of(sim), draw_absence(random));
+			fault_strike_briefly(sim, FAULT_REFUSE, partner_of(sim),
+					     draw_absence(random));
 		break;
 	case MOVE_SLOW:
 		slow_superblocks(sim, subject, random);
@@ -170,11 +195,15 @@ doubles(const struct engine *engine)
 static enum move
 draw_move(const struct sim *sim, uint64_t *random)
 {
-	/* Its former is needed while it returns, for another is away, and lacks what was written to both. */
+	/* Its former is needed while it returns, for another is away, and lacks what was written to
+	 * both.
+	 */
 	static const uint8_t beside[MOVES] = { 5, 6, 1, 1, 6, 1, 0, 0, 0, 0, 1, 8, 0 };
 	static const uint8_t usual[MOVES] = { 3, 4, 1, 2, 4, 2, 1, 0, 1, 2, 5, 4, 1 };
 	static const uint8_t changing[MOVES] = { 5, 2, 1, 0, 3, 1, 3, 4, 1, 3, 1, 1, 0 };
-	const uint8_t *weights = target_changing(sim->engine) ? changing : doubles(sim->engine) ? beside : usual;
+	const uint8_t *weights = target_changing(sim->engine) ? changing
+				 : doubles(sim->engine)	      ? beside
+							      : usual;
 	uint64_t total = 0, drawn;
 	int what = 0;
 
@@ -191,7 +220,8 @@ draw_cascade(struct sim *sim)
 	struct cascade *cascade = &sim->cascade;
 
 	cascade->doubles = random_once_in(&cascade->random, 5);
-	cascade->state = cascade->doubles ? WHERE_TARGET_FILLS : states[fake_random(&cascade->random) % sizeof(states)];
+	cascade->state = cascade->doubles ? WHERE_TARGET_FILLS
+					  : states[fake_random(&cascade->random) % sizeof(states)];
 	/* What is there nearly always is waited for all the same. */
 	cascade->next_us = sim->schedule.now_us + random_between(&cascade->random, 0, 2000000);
 }
@@ -211,8 +241,8 @@ cascade_init(struct sim *sim)
 static bool
 may_strike(const struct sim *sim)
 {
-	return sim->cascade.left > 0 && sim->steer.on && sim->engine != NULL && !sim->stranger && !sim->crash_due &&
-	       sim->running_seen && !sim->stopping && !sim->turn_missed;
+	return sim->cascade.left > 0 && sim->steer.on && sim->engine != NULL && !sim->stranger &&
+	       !sim->crash_due && sim->running_seen && !sim->stopping && !sim->turn_missed;
 }
 
 static bool
@@ -222,7 +252,8 @@ is_time(const struct sim *sim)
 
 	if (!may_strike(sim))
 		return false;
-	if (cascade->moves == 0 && cascade->state >= WHERE_TARGET_TAKES && cascade->state <= WHERE_TARGET_WITHDRAWS)
+	if (cascade->moves == 0 && cascade->state >= WHERE_TARGET_TAKES &&
+	    cascade->state <= WHERE_TARGET_WITHDRAWS)
 		return (engine_where(sim->engine) >> cascade->state) & 1;
 	if (cascade->moves == 0 && cascade->doubles && !doubles(sim->engine))
 		return false;
@@ -246,13 +277,15 @@ replace_some(struct sim *sim)
 	const struct engine *engine = sim->engine;
 	int m;
 
-	if (!may_strike(sim) || cascade->moves > 0 || !cascade->doubles || sim->schedule.now_us < cascade->next_us ||
-	    engine->target != NULL || engine->target_state->replace_role >= 0 || engine->out != 0)
+	if (!may_strike(sim) || cascade->moves > 0 || !cascade->doubles ||
+	    sim->schedule.now_us < cascade->next_us || engine->target != NULL ||
+	    engine->target_state->replace_role >= 0 || engine->out != 0)
 		return;
 	m = draw_holder(sim, &cascade->random, -1);
 	if (m >= 0)
 		admin_cascade(sim, m, true);
-	cascade->next_us = sim->schedule.now_us + (engine->target_state->replace_role >= 0 ? 0 : 30000);
+	cascade->next_us =
+		sim->schedule.now_us + (engine->target_state->replace_role >= 0 ? 0 : 30000);
 	if (engine->target_state->replace_role < 0 && random_once_in(&cascade->random, 4))
 		draw_cascade(sim);
 }
@@ -287,7 +320,8 @@ cascade(struct sim *sim)
 			if (sim->crash_due)
 				sim->crash_kind = FAULT_HALVES;
 			for (int m = 0; m < sim->slots; m++)
-				sim->members[m].superblock_us_max = sim->crash_due ? sim->members[m].superblock_us_max : 0;
+				sim->members[m].superblock_us_max =
+					sim->crash_due ? sim->members[m].superblock_us_max : 0;
 		}
 		sim_turn(sim);
 	}

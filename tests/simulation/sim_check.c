@@ -1,8 +1,9 @@
 /* sim_check.c - reads the media behind the engine's back, when nothing is under way.
  *
- * Row by row: with all members there, P, Q and copies fit the data (computed here, slowly, and not with what the engine
- * uses), so each chunk is what the others make of it: no read under any missing members can differ.  Every data chunk
- * holds what the oracle allows; one whose member is out, or a sector that can't be read, is made from the others first.
+ * Row by row: with all members there, P, Q and copies fit the data (computed here, slowly, and not
+ * with what the engine uses), so each chunk is what the others make of it: no read under any
+ * missing members can differ.  Every data chunk holds what the oracle allows; one whose member is
+ * out, or a sector that can't be read, is made from the others first.
  */
 #include "sim.h"
 
@@ -14,8 +15,8 @@
 struct column {
 	uint64_t row, begin;
 	uint32_t length;
-	uint32_t absent;			/* positions that can't be read there */
-	const uint8_t *bytes[SIM_SLOTS_MAX];	/* by position */
+	uint32_t absent;		     /* positions that can't be read there */
+	const uint8_t *bytes[SIM_SLOTS_MAX]; /* by position */
 };
 
 /* sum = sum * factor ^ bytes, factor 1 or 2 in GF(2^8). */
@@ -49,9 +50,12 @@ check_redundancy(struct sim *sim, const struct column *column)
 	for (int position = geometry->data_chunks; position < geometry->width; position++) {
 		expect_redundant(sim, column, position, expected);
 		for (uint32_t at = 0; at < column->length; at += PATTERN_SECTOR)
-			if (memcmp(expected + at, column->bytes[position] + at, PATTERN_SECTOR) != 0)
-				sim_fail(sim, "media: position %d of row %llu is wrong at column %llu", position,
-					 (unsigned long long)column->row, (unsigned long long)column->begin + at);
+			if (memcmp(expected + at, column->bytes[position] + at, PATTERN_SECTOR) !=
+			    0)
+				sim_fail(sim,
+					 "media: position %d of row %llu is wrong at column %llu",
+					 position, (unsigned long long)column->row,
+					 (unsigned long long)column->begin + at);
 	}
 }
 
@@ -67,15 +71,18 @@ check_column(struct sim *sim, struct column *column)
 	if (column->absent == 0)
 		check_redundancy(sim, column);
 	if (column->absent & data)
-		code_make(geometry, column->absent & data, column->absent, (void *const *)column->bytes,
-			  column->length);
+		code_make(geometry, column->absent & data, column->absent,
+			  (void *const *)column->bytes, column->length);
 	for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
-		uint64_t sector = row_sector + ((uint64_t)chunk * sim->chunk_bytes + column->begin) / PATTERN_SECTOR;
+		uint64_t sector =
+			row_sector +
+			((uint64_t)chunk * sim->chunk_bytes + column->begin) / PATTERN_SECTOR;
 		bool gone = (column->absent >> chunk) & 1;
 
 		for (uint32_t at = 0; at < column->length; at += PATTERN_SECTOR, sector++)
 			if (!(sim->traits[sector] & MAY_BE_LOST))
-				oracle_sector(sim, sector, column->bytes[chunk] + at, sim->floor[sector], UINT64_MAX,
+				oracle_sector(sim, sector, column->bytes[chunk] + at,
+					      sim->floor[sector], UINT64_MAX,
 					      gone ? "media, made from the others" : "media");
 	}
 }
@@ -88,14 +95,17 @@ read_column(struct sim *sim, struct column *column)
 	column->absent = 0;
 	for (int position = 0; position < sim->geometry.width; position++) {
 		uint8_t role = geometry_role(&sim->geometry, column->row, (uint8_t)position);
-		const struct disk *disk = sim->holder[role] >= 0 ? &sim->members[sim->holder[role]].disk : NULL;
-		uint64_t at = sim->data_offset + geometry_offset(&sim->geometry, column->row, role) + column->begin;
+		const struct disk *disk =
+			sim->holder[role] >= 0 ? &sim->members[sim->holder[role]].disk : NULL;
+		uint64_t at = sim->data_offset +
+			      geometry_offset(&sim->geometry, column->row, role) + column->begin;
 
 		column->bytes[position] = scratch[position];
 		if (disk == NULL || disk_is_damaged(disk, at, column->length))
-			column->absent |= 1u << position;	/* made there, perhaps */
+			column->absent |= 1u << position; /* made there, perhaps */
 		else
-			column->bytes[position] = disk_view(disk, at, column->length, scratch[position]);
+			column->bytes[position] =
+				disk_view(disk, at, column->length, scratch[position]);
 	}
 }
 
@@ -115,9 +125,11 @@ static bool
 row_is_damaged(const struct sim *sim, uint64_t row)
 {
 	for (int role = 0; role < sim->count; role++)
-		if (sim->holder[role] >= 0 && geometry_position(&sim->geometry, row, (uint8_t)role) >= 0 &&
+		if (sim->holder[role] >= 0 &&
+		    geometry_position(&sim->geometry, row, (uint8_t)role) >= 0 &&
 		    disk_is_damaged(&sim->members[sim->holder[role]].disk,
-				    sim->data_offset + geometry_offset(&sim->geometry, row, (uint8_t)role),
+				    sim->data_offset +
+					    geometry_offset(&sim->geometry, row, (uint8_t)role),
 				    sim->chunk_bytes))
 			return true;
 	return false;
@@ -134,9 +146,11 @@ check_lost(struct sim *sim)
 		for (uint64_t at = range.offset_bytes; at < range.offset_bytes + range.length_bytes;
 		     at += PATTERN_SECTOR)
 			if (!(sim->traits[at / PATTERN_SECTOR] & MAY_BE_LOST))
-				sim_fail(sim, "sector %llu (row %llu) is listed as lost without reason",
+				sim_fail(sim,
+					 "sector %llu (row %llu) is listed as lost without reason",
 					 (unsigned long long)(at / PATTERN_SECTOR),
-					 (unsigned long long)sim_sector_row(sim, at / PATTERN_SECTOR));
+					 (unsigned long long)sim_sector_row(sim,
+									    at / PATTERN_SECTOR));
 		from = range.offset_bytes + range.length_bytes - 1;
 	}
 }

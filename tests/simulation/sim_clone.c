@@ -1,10 +1,13 @@
-/* sim_clone.c - a member that is there twice: its LUN was cloned, now or some time ago, and the copy is added to the volume.
+/* sim_clone.c - a member that is there twice: its LUN was cloned, now or some time ago, and the
+ * copy is added to the volume.
  *
- * While the member is in sync nobody may write to the copy.  After a restart the newer is the member; where both are the same
- * neither is believed, and whichever an administrator leaves is filled from the start: no choice loses anything.
+ * While the member is in sync nobody may write to the copy.  After a restart the newer is the
+ * member; where both are the same neither is believed, and whichever an administrator leaves is
+ * filled from the start: no choice loses anything.
  *
- * What only checksums could tell is not drawn: a new copy alone, in place of the member.  So new copies are removed before a
- * gateway starts, but for one start at which the member is there as well.
+ * What only checksums could tell is not drawn: a new copy alone, in place of the member.  So new
+ * copies are removed before a gateway starts, but for one start at which the member is there as
+ * well.
  */
 #include "sim.h"
 
@@ -15,7 +18,8 @@ clone_forget(struct sim *sim, int m)
 	sim->clone_is_old[m] = false;
 }
 
-/* It was known to be old, and was filled in the member's place: the other is the copy from now on. */
+/* It was known to be old, and was filled in the member's place: the other is the copy from now on.
+ */
 static void
 swap(struct sim *sim, int m)
 {
@@ -39,13 +43,17 @@ clone_look(struct sim *sim)
 		int of = sim->clone_of[m];
 
 		if (of >= 0 && is_in_sync(sim, m) && !sim->clone_is_old[m]) {
-			sim_fail(sim, "device %d, a copy of device %d, is in sync though that one is there", m, of);
+			sim_fail(sim,
+				 "device %d, a copy of device %d, is in sync though that one is "
+				 "there",
+				 m, of);
 		} else if (of >= 0 && is_in_sync(sim, m)) {
-			swap(sim, m);	/* what it holds is judged as any member's */
+			swap(sim, m); /* what it holds is judged as any member's */
 		} else if (of >= 0 && sim->members[m].written && is_in_sync(sim, of)) {
 			sim_fail(sim, "device %d, a copy of device %d, was written to", m, of);
 		} else {
-			sim->members[m].written = false;	/* one that is known to be old may be filled in its place */
+			/* one that is known to be old may be filled in its place */
+			sim->members[m].written = false;
 		}
 	}
 }
@@ -83,12 +91,14 @@ make_clone(struct sim *sim, int of, uint64_t *random)
 	fake_member_fence(member);
 	sim->clone_of[m] = of;
 	sim->clone_is_old[m] = sim->snapshot_of == of && random_once_in(random, 2) &&
-			       sim_read_superblock(&sim->snapshot, &old) && record_knows_older(sim, sim->roles[of], &old);
+			       sim_read_superblock(&sim->snapshot, &old) &&
+			       record_knows_older(sim, sim->roles[of], &old);
 	disk_copy(&member->disk, sim->clone_is_old[m] ? &sim->snapshot : &sim->members[of].disk);
 	member->capacity_bytes = sim->member_bytes;
 	member->written = false;
 	member->reachable = true;
-	sim_trace(sim, "device %d is %s copy of device %d", m, sim->clone_is_old[m] ? "an old" : "a new", of);
+	sim_trace(sim, "device %d is %s copy of device %d", m,
+		  sim->clone_is_old[m] ? "an old" : "a new", of);
 	return m;
 }
 
@@ -102,12 +112,13 @@ has_begun(struct sim *sim)
 static void
 restart_with(struct sim *sim, int m, int of, uint64_t *random)
 {
-	sim->slot_of[m] = 0;	/* it gets one */
+	sim->slot_of[m] = 0; /* it gets one */
 	sim->clone_stays = m;
 	fault_trouble(sim, of, 60000000);
 	sim_start(sim);
 	if (!sim_wait(sim, has_begun, random_between(random, 0, 8000000)))
-		admin_detach(sim, sim->geometry.redundancy > 0 && random_once_in(random, 2) ? of : m);
+		admin_detach(sim,
+			     sim->geometry.redundancy > 0 && random_once_in(random, 2) ? of : m);
 }
 
 void
@@ -118,7 +129,8 @@ clone_strike(struct sim *sim, uint64_t *random)
 	int m;
 
 	/* Later copies are made of the same. */
-	if (of < 0 || !fault_others_are_well(sim, of) || (restart && sim->trouble_until_us[of] > sim->schedule.now_us))
+	if (of < 0 || !fault_others_are_well(sim, of) ||
+	    (restart && sim->trouble_until_us[of] > sim->schedule.now_us))
 		return;
 	if (sim->snapshot_of < 0) {
 		disk_init(&sim->snapshot, sim->members[of].disk.bytes, sim->block_bytes);

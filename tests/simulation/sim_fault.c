@@ -1,9 +1,9 @@
 /* sim_fault.c - what goes wrong, and when it is over.
  *
- * Faults last from a millisecond to half a minute.  Most strike a member that is in trouble already, or the
- * only one: then the level bears them and no request may fail.  Some strike one more, and I/O has to
- * wait.  excess_until_us is when that is over at the latest, the time included that the engine takes to
- * reconnect.
+ * Faults last from a millisecond to half a minute.  Most strike a member that is in trouble
+ * already, or the only one: then the level bears them and no request may fail.  Some strike one
+ * more, and I/O has to wait.  excess_until_us is when that is over at the latest, the time included
+ * that the engine takes to reconnect.
  */
 #include "sim.h"
 
@@ -15,12 +15,16 @@
 
 /* Back-off before a member is tried again, its log-in, and what the engine then reads. */
 #define SLACK_US 6000000ull
-#define LOGIN_US 150000ull	/* an engine tries the other path after that, and reads who it is */
+#define LOGIN_US 150000ull /* an engine tries the other path after that, and reads who it is */
 
 const char *const fault_names[FAULT_KINDS] = {
-	"session cut", "link down", "hang", "power lost", "slow", "path down", "medium error", "command refused",
-	"wrong disk", "disk wiped", "sectors stuck", "conflict", "shape changed", "rolled back", "standstill", "deferred error", "no memory", "gateway crash", "blackout", "stop and start",
-	"fenced off", "clone", "forced", "second gateway", "halves",
+	"session cut",	 "link down",	  "hang",	   "power lost",
+	"slow",		 "path down",	  "medium error",  "command refused",
+	"wrong disk",	 "disk wiped",	  "sectors stuck", "conflict",
+	"shape changed", "rolled back",	  "standstill",	   "deferred error",
+	"no memory",	 "gateway crash", "blackout",	   "stop and start",
+	"fenced off",	 "clone",	  "forced",	   "second gateway",
+	"halves",
 };
 
 static uint64_t
@@ -150,8 +154,8 @@ fault_troubled(const struct sim *sim)
 	return false;
 }
 
-/* Until when are more in trouble than the level bears?  The members that are in trouble the longest but for
- * those that it bears.
+/* Until when are more in trouble than the level bears? The members that are in trouble the longest
+ * but for those that it bears.
  */
 void
 fault_update_excess(struct sim *sim)
@@ -160,7 +164,8 @@ fault_update_excess(struct sim *sim)
 
 	for (int role = 0; role < sim->count; role++) {
 		const int m = sim->holder[role];
-		uint64_t ends_us = (sim->out_roles >> role) & 1 || m < 0 ? UINT64_MAX : sim->trouble_until_us[m];
+		uint64_t ends_us = (sim->out_roles >> role) & 1 || m < 0 ? UINT64_MAX
+									 : sim->trouble_until_us[m];
 		int at = role;
 
 		while (at > 0 && ends[at - 1] < ends_us) {
@@ -188,7 +193,9 @@ fault_trouble(struct sim *sim, int m, uint64_t lasts_us)
 	fault_update_excess(sim);
 }
 
-/* A member to strike: of those in trouble, if that is as much as the level bears, but for one time in six. */
+/* A member to strike: of those in trouble, if that is as much as the level bears, but for one time
+ * in six.
+ */
 static int
 draw_member(struct sim *sim, uint64_t *random)
 {
@@ -198,7 +205,8 @@ draw_member(struct sim *sim, uint64_t *random)
 
 	for (int role = 0; role < sim->count; role++)
 		troubled += sim->holder[role] < 0 || in_trouble(sim, sim->holder[role]);
-	if (troubled >= geometry_tolerated(&sim->geometry) && troubled > 0 && !random_once_in(random, 6)) {
+	if (troubled >= geometry_tolerated(&sim->geometry) && troubled > 0 &&
+	    !random_once_in(random, 6)) {
 		for (int m = 0; m < sim->slots; m++)
 			if (in_trouble(sim, m) && sim->slot_of[m] >= 0)
 				candidates[count++] = m;
@@ -221,7 +229,9 @@ draw_time(uint64_t *random)
 
 /* --- faults --- */
 
-/* One copy, the other can be read: what is to be expected of a medium is no more than that.  What was acted upon stands in both. */
+/* One copy, the other can be read: what is to be expected of a medium is no more than that.  What
+ * was acted upon stands in both.
+ */
 static void
 strike_superblock(struct sim *sim, int m, uint64_t *random)
 {
@@ -234,16 +244,21 @@ strike_superblock(struct sim *sim, int m, uint64_t *random)
 	if (sim->roles[m] < 0 || disk_is_damaged(disk, other, sizeof(block)) ||
 	    superblock_decode(block, &left, NULL) != SUPERBLOCK_OK)
 		return;
-	sim_trace(sim, "superblock %c of device %d can't be read any more", copy == 0 ? 'A' : 'B', m);
+	sim_trace(sim, "superblock %c of device %d can't be read any more", copy == 0 ? 'A' : 'B',
+		  m);
 	disk_damage(disk, superblock_offset(copy));
 }
 
-/* Behind its first block, in which all that is listed finds room: superblocks say that the others are empty, so it matters to no start. */
+/* Behind its first block, in which all that is listed finds room: superblocks say that the others
+ * are empty, so it matters to no start.
+ */
 static void
 strike_table(struct fake_member *member, uint64_t *random)
 {
-	disk_damage(&member->disk, LAYOUT_LOST_OFFSET + random_between(random, LAYOUT_LOST_BLOCK_GRANULES, LAYOUT_LOST_GRANULES - 1) *
-		    LAYOUT_GRANULE_BYTES);
+	disk_damage(&member->disk,
+		    LAYOUT_LOST_OFFSET + random_between(random, LAYOUT_LOST_BLOCK_GRANULES,
+							LAYOUT_LOST_GRANULES - 1) *
+						 LAYOUT_GRANULE_BYTES);
 }
 
 static void
@@ -262,16 +277,21 @@ strike_medium(struct sim *sim, int m, uint64_t *random)
 		strike_table(member, random);
 		return;
 	}
-	if (random_once_in(random, 6)) {	/* where the region map stands */
-		disk_damage(&member->disk, LAYOUT_MAP_OFFSET + fake_random(random) % (sim_region(sim, sim->rows - 1) /
-			    LAYOUT_GRANULE_REGIONS + 1) * LAYOUT_GRANULE_BYTES);
+	if (random_once_in(random, 6)) { /* where the region map stands */
+		disk_damage(&member->disk,
+			    LAYOUT_MAP_OFFSET + fake_random(random) %
+							(sim_region(sim, sim->rows - 1) /
+								 LAYOUT_GRANULE_REGIONS +
+							 1) *
+							LAYOUT_GRANULE_BYTES);
 		oracle_map_damaged(sim);
 		return;
 	}
 	while (geometry_position(&sim->geometry, row, (uint8_t)role) < 0)
 		row = (row + 1) % sim->rows;
 	while (count-- > 0 && column < sim->chunk_bytes) {
-		uint64_t at = sim->data_offset + geometry_offset(&sim->geometry, row, (uint8_t)role) + column;
+		uint64_t at = sim->data_offset +
+			      geometry_offset(&sim->geometry, row, (uint8_t)role) + column;
 
 		at -= at % sim->block_bytes;
 		for (uint32_t i = 0; i < sim->block_bytes; i += DISK_SECTOR)
@@ -287,14 +307,15 @@ strike_foreign(struct sim *sim, int m, uint64_t lasts)
 {
 	for (int i = 0; i < sim->slots; i++)
 		if (sim->members[i].foreign != NULL)
-			return;	/* there is one such disk */
+			return; /* there is one such disk */
 	fake_member_cut(&sim->members[m], sim->members[m].reachable);
 	sim->members[m].foreign = &sim->foreign;
 	cure_after(sim, m, CURE_FOREIGN, lasts);
 }
 
-/* Where one member is left to deny it, one word is believed, and an administrator would have to start the volume again: that is not
- * drawn.  Who is mistaken is so no longer when another of three goes.
+/* Where one member is left to deny it, one word is believed, and an administrator would have to
+ * start the volume again: that is not drawn.  Who is mistaken is so no longer when another of three
+ * goes.
  */
 void
 fault_end_conflicts(struct sim *sim)
@@ -303,7 +324,9 @@ fault_end_conflicts(struct sim *sim)
 		bool alone = false;
 
 		for (int role = 0; role < sim->count; role++)
-			alone |= sim->holder[role] != m && (sim->holder[role] < 0 || !sim_session(sim, sim->holder[role])->open_now);
+			alone |= sim->holder[role] != m &&
+				 (sim->holder[role] < 0 ||
+				  !sim_session(sim, sim->holder[role])->open_now);
 		if (!sim->members[m].conflicts || !alone)
 			continue;
 		schedule_cancel(&sim->schedule, &sim->cures[m][CURE_CONFLICT].event);
@@ -316,8 +339,8 @@ bool
 fault_others_are_well(const struct sim *sim, int m)
 {
 	if (sim->geometry.redundancy == 0 || sim->members[m].foreign != NULL ||
-	    now(sim) <= sim->excess_until_us || sim->status.state != VOLUME_ACTIVE || !sim->running_seen ||
-	    now(sim) < sim->changed_us + 2000000 || record_away(sim, m) != 0)
+	    now(sim) <= sim->excess_until_us || sim->status.state != VOLUME_ACTIVE ||
+	    !sim->running_seen || now(sim) < sim->changed_us + 2000000 || record_away(sim, m) != 0)
 		return false;
 	for (int other = 0; other < sim->slots; other++)
 		if (other != m && sim->roles[other] >= 0 && in_trouble(sim, other))
@@ -325,7 +348,9 @@ fault_others_are_well(const struct sim *sim, int m)
 	return true;
 }
 
-/* The device is another one, and empty.  Only where nobody else is in trouble: the others hold all there is. */
+/* The device is another one, and empty.  Only where nobody else is in trouble: the others hold all
+ * there is.
+ */
 static void
 strike_wipe(struct sim *sim, int m)
 {
@@ -351,7 +376,9 @@ data_sector_of(struct sim *sim, int role, uint64_t *random, uint64_t *row)
 	       fake_random(random) % (sim->chunk_bytes / sim->block_bytes) * sim->block_bytes;
 }
 
-/* For good: until the next quiescence.  Writes are refused where the volume can do without the member. */
+/* For good: until the next quiescence.  Writes are refused where the volume can do without the
+ * member.
+ */
 static void
 strike_stuck(struct sim *sim, int m, uint64_t *random)
 {
@@ -402,8 +429,10 @@ strike_shape(struct sim *sim, int m, uint64_t lasts, uint64_t *random)
 	if (random_once_in(random, 2))
 		member->told_block_bytes = sim->block_bytes == 512 ? 4096 : 512;
 	else
-		member->capacity_bytes = random_between(random, LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES,
-							sim->member_bytes - 4096) / 4096 * 4096;
+		member->capacity_bytes =
+			random_between(random, LAYOUT_LOST_OFFSET + LAYOUT_LOST_BYTES,
+				       sim->member_bytes - 4096) /
+			4096 * 4096;
 	cure_after(sim, m, CURE_SHAPE, lasts);
 }
 
@@ -436,14 +465,17 @@ take_snapshot(struct sim *sim, int m)
 	sim->snapshot_of = m;
 }
 
-/* Is it in sync, with all others well, and will they know that the snapshot is older?  If not, only checksums could. */
+/* Is it in sync, with all others well, and will they know that the snapshot is older? If not, only
+ * checksums could.
+ */
 static bool
 would_be_known(const struct sim *sim, int m)
 {
 	struct superblock old;
 
-	return m >= 0 && sim->roles[m] >= 0 && sim->holder[sim->roles[m]] == m && record_away(sim, m) == 0 &&
-	       sim_read_superblock(&sim->snapshot, &old) && record_knows_older(sim, sim->roles[m], &old);
+	return m >= 0 && sim->roles[m] >= 0 && sim->holder[sim->roles[m]] == m &&
+	       record_away(sim, m) == 0 && sim_read_superblock(&sim->snapshot, &old) &&
+	       record_knows_older(sim, sim->roles[m], &old);
 }
 
 static bool
@@ -459,9 +491,11 @@ go_back(struct sim *sim, int m)
 
 	(void)sim_read_superblock(&sim->snapshot, &old);
 	(void)sim_read_superblock(&sim->members[m].disk, &new);
-	sim_trace(sim, "device %d goes back from epoch %llu, event %llu, write %llu to %llu, %llu, %llu", m,
-		  (unsigned long long)new.epoch, (unsigned long long)new.event, (unsigned long long)new.write_count,
-		  (unsigned long long)old.epoch, (unsigned long long)old.event, (unsigned long long)old.write_count);
+	sim_trace(sim,
+		  "device %d goes back from epoch %llu, event %llu, write %llu to %llu, %llu, %llu",
+		  m, (unsigned long long)new.epoch, (unsigned long long)new.event,
+		  (unsigned long long)new.write_count, (unsigned long long)old.epoch,
+		  (unsigned long long)old.event, (unsigned long long)old.write_count);
 	fake_member_power_loss(&sim->members[m], true);
 	disk_copy(&sim->members[m].disk, &sim->snapshot);
 	sim->members[m].capacity_bytes = sim->member_bytes;
@@ -469,7 +503,9 @@ go_back(struct sim *sim, int m)
 	fault_trouble(sim, m, 60000000);
 }
 
-/* The first time the snapshot is taken; later the device goes back to it, here or while no gateway runs. */
+/* The first time the snapshot is taken; later the device goes back to it, here or while no gateway
+ * runs.
+ */
 static void
 strike_rollback(struct sim *sim, int m, uint64_t *random)
 {
@@ -501,13 +537,14 @@ switch_cache(struct sim *sim, int m, uint64_t *random)
 	sim_trace(sim, "device %d has its write cache %s now", m, disk->write_cache ? "on" : "off");
 }
 
-/* Nobody runs the engine: the machine swaps, or is a guest that was stopped.  Sessions that had something under way end meanwhile;
- * when it goes on, all have to be opened anew.
+/* Nobody runs the engine: the machine swaps, or is a guest that was stopped.  Sessions that had
+ * something under way end meanwhile; when it goes on, all have to be opened anew.
  */
 static void
 strike_standstill(struct sim *sim, uint64_t *random)
 {
-	uint64_t lasts = random_between(random, 0, random_once_in(random, 3) ? 300000000 : 15000000);
+	uint64_t lasts =
+		random_between(random, 0, random_once_in(random, 3) ? 300000000 : 15000000);
 
 	fault_resume_load(sim, random);
 	sim->still_until_us = now(sim) + lasts;
@@ -521,8 +558,8 @@ strike_standstill(struct sim *sim, uint64_t *random)
 static bool
 takes_reservation(enum fault_kind kind)
 {
-	return kind == FAULT_POWER || kind == FAULT_WIPE || kind == FAULT_ROLLBACK || kind == FAULT_BLACKOUT ||
-	       kind == FAULT_DEFERRED;
+	return kind == FAULT_POWER || kind == FAULT_WIPE || kind == FAULT_ROLLBACK ||
+	       kind == FAULT_BLACKOUT || kind == FAULT_DEFERRED;
 }
 
 static void
@@ -534,8 +571,10 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 	if (takes_reservation(kind))
 		former_kill(sim);
 	where_note(sim, kind);
-	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts);
-	if (kind != FAULT_MEDIUM && kind != FAULT_STUCK && kind != FAULT_ROLLBACK && kind != FAULT_CONFLICT)
+	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m,
+		  (unsigned long long)lasts);
+	if (kind != FAULT_MEDIUM && kind != FAULT_STUCK && kind != FAULT_ROLLBACK &&
+	    kind != FAULT_CONFLICT)
 		fault_trouble(sim, m, lasts);
 	switch (kind) {
 	case FAULT_CUT:
@@ -593,10 +632,12 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 		strike_standstill(sim, random);
 		break;
 	case FAULT_DEFERRED:
-		/* One that said that it had none when it took the writes lies: nothing that was flushed counts then. */
+		/* One that said that it had none when it took the writes lies: nothing that was
+		 * flushed counts then.
+		 */
 		if (member->disk.write_cache && sim_session(sim, m)->told_cache)
 			fake_member_break_word(member);
-		sim->cache_losses += !sim->running_seen;	/* a flush has to say so */
+		sim->cache_losses += !sim->running_seen; /* a flush has to say so */
 		break;
 	case FAULT_NO_MEMORY:
 		engine_memory_refuse(random_between(random, 1, 30), random_between(random, 1, 40));
@@ -616,7 +657,9 @@ strike_member(struct sim *sim, enum fault_kind kind, int m, uint64_t *random)
 		switch_cache(sim, m, random);
 }
 
-/* The load begins again after silence, in which regions were cleaned: what is in flight now is marked anew. */
+/* The load begins again after silence, in which regions were cleaned: what is in flight now is
+ * marked anew.
+ */
 void
 fault_resume_load(struct sim *sim, uint64_t *random)
 {
@@ -634,53 +677,65 @@ some_events(struct sim *sim, uint64_t events)
 		sim_advance(sim, schedule_next_us(&sim->schedule));
 }
 
-/* Does it say who it is while an assembly that could begin without it waits?  It does so after a log-in, by its second path at worst, and
- * that takes as long as two answers.
+/* Does it say who it is while an assembly that could begin without it waits? It does so after a
+ * log-in, by its second path at worst, and that takes as long as two answers.
  */
 static bool
 is_heard_in_time(const struct sim *sim, const struct fake_member *member)
 {
-	const uint64_t wait_us = 1000 * ((uint64_t)sim->engine_options.assembly_wait_ms + 2 * sim->engine_options.give_up_ms);
+	const uint64_t wait_us = 1000 * ((uint64_t)sim->engine_options.assembly_wait_ms +
+					 2 * sim->engine_options.give_up_ms);
 
-	return member->reachable && member->foreign == NULL && !member->hung && !member->cut_off && !member->refuse_reads &&
-	       member->answer_us_max < member->deadline_us && 5 * member->answer_us_max + LOGIN_US < wait_us;
+	return member->reachable && member->foreign == NULL && !member->hung && !member->cut_off &&
+	       !member->refuse_reads && member->answer_us_max < member->deadline_us &&
+	       5 * member->answer_us_max + LOGIN_US < wait_us;
 }
 
-/* Can a gateway that sees the volume for the first time read whose it is?  Who is out may have an older owner on record, or none. */
+/* Can a gateway that sees the volume for the first time read whose it is? Who is out may have an
+ * older owner on record, or none.
+ */
 static bool
 owner_is_known(const struct sim *sim)
 {
 	for (int role = 0; role < sim->count; role++)
-		if (sim->holder[role] >= 0 && is_heard_in_time(sim, &sim->members[sim->holder[role]]) &&
+		if (sim->holder[role] >= 0 &&
+		    is_heard_in_time(sim, &sim->members[sim->holder[role]]) &&
 		    !((sim->wiped_roles >> role) & 1))
 			return true;
 	return false;
 }
 
-/* Of a device that nobody holds a stranger becomes the holder, which tells it that nobody else has the volume. */
+/* Of a device that nobody holds a stranger becomes the holder, which tells it that nobody else has
+ * the volume.
+ */
 static bool
 is_ours(const struct sim *sim)
 {
 	const unsigned int number = sim_gateway_number(&sim->engine_options);
 
 	for (int m = 0; m < sim->slots; m++)
-		if (sim->members[m].reservations && sim->slot_of[m] >= 0 && sim->members[m].holder != number)
+		if (sim->members[m].reservations && sim->slot_of[m] >= 0 &&
+		    sim->members[m].holder != number)
 			return false;
 	return sim->former.engine == NULL;
 }
 
-/* The gateway ends, and starts again, perhaps with a member missing, or with one that makes reads go around it. */
+/* The gateway ends, and starts again, perhaps with a member missing, or with one that makes reads
+ * go around it.
+ */
 static void
 strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 {
 	uint64_t events = random_once_in(random, 3) ? 0 : fake_random(random) % 60;
 	uint64_t away = random_once_in(random, 3) ? draw_time(random) : 500;
 	const bool at_once = sim->crash_due;
-	const bool goes_back = sim_can(sim, ABILITY_ROLLBACKS) && random_once_in(random, 3) && may_go_back(sim, sim->snapshot_of);
+	const bool goes_back = sim_can(sim, ABILITY_ROLLBACKS) && random_once_in(random, 3) &&
+			       may_go_back(sim, sim->snapshot_of);
 	bool stranger = kind == FAULT_CRASH && sim->running_seen && random_once_in(random, 6);
 
 	sim_trace(sim, "FAULT %s", fault_names[kind]);
-	if (takes_reservation(kind) || (kind == FAULT_STOP && sim_can(sim, ABILITY_POWER_AFTER_STOP)))
+	if (takes_reservation(kind) ||
+	    (kind == FAULT_STOP && sim_can(sim, ABILITY_POWER_AFTER_STOP)))
 		former_kill(sim);
 	for (int m = 0; m < sim->slots; m++)
 		fault_trouble(sim, m, away);
@@ -696,11 +751,12 @@ strike_gateway(struct sim *sim, enum fault_kind kind, uint64_t *random)
 		where_note(sim, kind);
 		sim_crash(sim);
 	}
-	if (kind == FAULT_BLACKOUT || (kind == FAULT_STOP && sim_can(sim, ABILITY_POWER_AFTER_STOP)))
+	if (kind == FAULT_BLACKOUT ||
+	    (kind == FAULT_STOP && sim_can(sim, ABILITY_POWER_AFTER_STOP)))
 		for (int m = 0; m < sim->slots; m++)
 			if (!random_once_in(random, 3))
 				fake_member_power_loss(&sim->members[m], sim->members[m].reachable);
-	if (goes_back && would_be_known(sim, sim->snapshot_of))	/* nobody went meanwhile */
+	if (goes_back && would_be_known(sim, sim->snapshot_of)) /* nobody went meanwhile */
 		go_back(sim, sim->snapshot_of);
 	if (sim_can(sim, ABILITY_LOST_COPIES) && random_once_in(random, 2))
 		strike_superblock(sim, draw_member(sim, random), random);
@@ -747,7 +803,8 @@ fault_strike_briefly(struct sim *sim, enum fault_kind kind, int m, uint64_t last
 	if (takes_reservation(kind))
 		former_kill(sim);
 	where_note(sim, kind);
-	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m, (unsigned long long)lasts_us);
+	sim_trace(sim, "FAULT %s member %d for %llu us", fault_names[kind], m,
+		  (unsigned long long)lasts_us);
 	fault_trouble(sim, m, lasts_us);
 	if (kind == FAULT_CUT)
 		fake_member_cut(member, false);
@@ -776,13 +833,12 @@ static const struct {
 	enum ability_name ability;
 	enum fault_kind kind;
 } able[] = {
-	{ ABILITY_STUCK_SECTORS, FAULT_STUCK }, { ABILITY_CONFLICTS, FAULT_CONFLICT },
-	{ ABILITY_SHAPES, FAULT_SHAPE }, { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
+	{ ABILITY_STUCK_SECTORS, FAULT_STUCK },	   { ABILITY_CONFLICTS, FAULT_CONFLICT },
+	{ ABILITY_SHAPES, FAULT_SHAPE },	   { ABILITY_ROLLBACKS, FAULT_ROLLBACK },
 	{ ABILITY_STANDSTILLS, FAULT_STANDSTILL }, { ABILITY_DEFERRED, FAULT_DEFERRED },
-	{ ABILITY_NO_MEMORY, FAULT_NO_MEMORY },
-	{ ABILITY_FENCES, FAULT_FENCED }, { ABILITY_CLONES, FAULT_CLONE },
-	{ ABILITY_FORCES, FAULT_FORCED },
-	{ ABILITY_TWO_GATEWAYS, FAULT_SECOND }, { ABILITY_HALVES, FAULT_HALVES },
+	{ ABILITY_NO_MEMORY, FAULT_NO_MEMORY },	   { ABILITY_FENCES, FAULT_FENCED },
+	{ ABILITY_CLONES, FAULT_CLONE },	   { ABILITY_FORCES, FAULT_FORCED },
+	{ ABILITY_TWO_GATEWAYS, FAULT_SECOND },	   { ABILITY_HALVES, FAULT_HALVES },
 };
 #define ABLE (sizeof(able) / sizeof(able[0]))
 
@@ -815,9 +871,10 @@ static enum fault_kind
 draw_fault(const struct sim *sim, uint64_t *random)
 {
 	static const uint8_t weights[FAULT_KINDS] = {
-		[FAULT_CUT] = 8, [FAULT_LINK] = 5, [FAULT_HANG] = 6, [FAULT_POWER] = 7, [FAULT_SLOW] = 4,
-		[FAULT_PATH] = 3, [FAULT_MEDIUM] = 7, [FAULT_REFUSE] = 1, [FAULT_FOREIGN] = 1, [FAULT_WIPE] = 2,
-		[FAULT_CRASH] = 10, [FAULT_BLACKOUT] = 4, [FAULT_STOP] = 3,
+		[FAULT_CUT] = 8,     [FAULT_LINK] = 5, [FAULT_HANG] = 6,   [FAULT_POWER] = 7,
+		[FAULT_SLOW] = 4,    [FAULT_PATH] = 3, [FAULT_MEDIUM] = 7, [FAULT_REFUSE] = 1,
+		[FAULT_FOREIGN] = 1, [FAULT_WIPE] = 2, [FAULT_CRASH] = 10, [FAULT_BLACKOUT] = 4,
+		[FAULT_STOP] = 3,
 	};
 	enum fault_kind of_ability;
 	uint64_t total = 0, drawn;

@@ -1,22 +1,23 @@
-/* sim_force.c - a volume that too few members are left of, and an administrator who starts it by force.
+/* sim_force.c - a volume that too few members are left of, and an administrator who starts it by
+ * force.
  *
  *	forced		some members go, as many as the level bears; the others are written to; the gateway ends; of the others so many die
  *			that those which are left can't start.  The first ones come back, and are taken as they stand
  *
- * Unforced the volume must not start.  Forced it must, and costs what was written since those left: on them, and what parity
- * would make of it for the dead.
+ * Unforced the volume must not start.  Forced it must, and costs what was written since those left:
+ * on them, and what parity would make of it for the dead.
  */
 #include "sim.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define GONE_US (120ull * 1000000)	/* time enough to send a member away, or to assemble */
+#define GONE_US (120ull * 1000000) /* time enough to send a member away, or to assemble */
 
 struct scene {
 	struct sim *sim;
-	uint32_t left, dead;		/* roles */
-	int left_device[SIM_MEMBERS_MAX];	/* by role */
+	uint32_t left, dead;		  /* roles */
+	int left_device[SIM_MEMBERS_MAX]; /* by role */
 	struct forced_start start;
 };
 
@@ -30,7 +31,8 @@ now(const struct sim *sim)
 static bool
 have_left(struct sim *sim)
 {
-	const uint64_t recording = 1ull << WHERE_EVICTS | 1ull << WHERE_RECORDS | 1ull << WHERE_SUPERBLOCKS;
+	const uint64_t recording =
+		1ull << WHERE_EVICTS | 1ull << WHERE_RECORDS | 1ull << WHERE_SUPERBLOCKS;
 
 	sim_look(sim);
 	if (engine_where(sim->engine) & recording)
@@ -53,7 +55,8 @@ static bool
 are_too_many(const struct sim *sim, uint32_t roles)
 {
 	for (uint64_t row = 0; row < sim->rows; row++)
-		if (__builtin_popcount(geometry_positions(&sim->geometry, row, roles)) > sim->geometry.redundancy)
+		if (__builtin_popcount(geometry_positions(&sim->geometry, row, roles)) >
+		    sim->geometry.redundancy)
 			return true;
 	return false;
 }
@@ -75,12 +78,14 @@ draw_roles(const struct sim *sim, uint64_t *random, int count, uint32_t but_for)
 static bool
 is_calm(struct sim *sim)
 {
-	if (!sim->running_seen || sim->geometry.redundancy == 0 || fault_troubled(sim) || sim->wiped_roles != 0 ||
-	    sim->status.state != VOLUME_ACTIVE || now(sim) <= sim->excess_until_us ||
-	    (engine_where(sim->engine) >> WHERE_GROWS) & 1)
+	if (!sim->running_seen || sim->geometry.redundancy == 0 || fault_troubled(sim) ||
+	    sim->wiped_roles != 0 || sim->status.state != VOLUME_ACTIVE ||
+	    now(sim) <= sim->excess_until_us || (engine_where(sim->engine) >> WHERE_GROWS) & 1)
 		return false;
 	for (int m = 0; m < sim->slots; m++)
-		if (sim->clone_of[m] >= 0 || (sim->slot_of[m] >= 0 && (sim->roles[m] < 0 || sim->holder[sim->roles[m]] != m)))
+		if (sim->clone_of[m] >= 0 ||
+		    (sim->slot_of[m] >= 0 &&
+		     (sim->roles[m] < 0 || sim->holder[sim->roles[m]] != m)))
 			return false;
 	return true;
 }
@@ -90,7 +95,9 @@ submit_some(struct sim *sim, uint64_t *random)
 {
 	for (uint64_t rounds = random_between(random, 1, 4); rounds > 0; rounds--) {
 		fault_resume_load(sim, random);
-		sim_advance(sim, now(sim) + random_between(random, 0, random_once_in(random, 3) ? 5000000 : 20000));
+		sim_advance(sim,
+			    now(sim) + random_between(random, 0,
+						      random_once_in(random, 3) ? 5000000 : 20000));
 	}
 }
 
@@ -172,7 +179,8 @@ starts_unforced(struct scene *scene)
 	if (!sim_wait(sim, has_begun, sim->engine_options.assembly_limit_ms * 1000ull + 2000000))
 		return false;
 	if (are_too_many(sim, scene->left | scene->dead))
-		sim_fail(sim, "started without %#x, and %#x are out of date", scene->dead, scene->left);
+		sim_fail(sim, "started without %#x, and %#x are out of date", scene->dead,
+			 scene->left);
 	return true;
 }
 

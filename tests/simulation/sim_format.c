@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VOLUME_ROWS_BYTES (3u << 20)	/* of all members, about: what is read again and again has to be small */
+/* of all members, about: what is read again and again has to be small */
+#define VOLUME_ROWS_BYTES (3u << 20)
 #define MAP_BLOCKS 2u
-#define MANY_REGIONS_MEMBER_BYTES (26ull << 20)	/* some have more than LAYOUT_REGIONS_PER_BLOCK rows of 4 KiB */
+/* some have more than LAYOUT_REGIONS_PER_BLOCK rows of 4 KiB */
+#define MANY_REGIONS_MEMBER_BYTES (26ull << 20)
 
 static void
 draw_many_members(struct sim *sim)
@@ -14,8 +16,8 @@ draw_many_members(struct sim *sim)
 	uint64_t random = ability_random(sim, ABILITY_MANY_MEMBERS);
 
 	if (sim->level != 1)
-		sim->count = (int)random_between(&random, sim_can(sim, ABILITY_SHORT_MEMORY) ? 10 : 6,
-						 SIM_MEMBERS_MAX);
+		sim->count = (int)random_between(
+			&random, sim_can(sim, ABILITY_SHORT_MEMORY) ? 10 : 6, SIM_MEMBERS_MAX);
 }
 
 static void
@@ -32,19 +34,23 @@ static void
 draw_long_requests(struct sim *sim)
 {
 	uint64_t random = ability_random(sim, ABILITY_LONG_REQUESTS);
-	uint64_t data = sim->level == 0 ? (uint64_t)sim->count : sim->level == 10 ? 1 :
-			sim->level == 1 ? 1 : (uint64_t)sim->count - (sim->level == 6 ? 2 : 1);
+	uint64_t data = sim->level == 0	   ? (uint64_t)sim->count
+			: sim->level == 10 ? 1
+			: sim->level == 1  ? 1
+					   : (uint64_t)sim->count - (sim->level == 6 ? 2 : 1);
 
 	if (sim->chunk_bytes < 16384)
 		sim->chunk_bytes = 16384u << fake_random(&random) % 4;
-	sim->rows = random_between(&random, 9ull << 20, 11ull << 20) / (data * sim->chunk_bytes) + 1;
+	sim->rows =
+		random_between(&random, 9ull << 20, 11ull << 20) / (data * sim->chunk_bytes) + 1;
 	if (sim->level == 10)
 		sim->rows = sim->rows * 2 / (uint64_t)sim->count + 1;
 	if (sim->rows < 8)
 		sim->rows = 8;
 }
 
-/* A chunk that is made from the others takes a large part of the arena, if there are many others. */
+/* A chunk that is made from the others takes a large part of the arena, if there are many others.
+ */
 static void
 draw_short_memory(struct sim *sim)
 {
@@ -59,7 +65,8 @@ static void
 draw_many_regions(struct sim *sim)
 {
 	uint64_t random = ability_random(sim, ABILITY_MANY_REGIONS);
-	uint64_t granules = random_once_in(&random, 6) ? random_between(&random, 8, 10) : random_between(&random, 1, 3);
+	uint64_t granules = random_once_in(&random, 6) ? random_between(&random, 8, 10)
+						       : random_between(&random, 1, 3);
 
 	sim->chunk_bytes = 4096;
 	sim->region_rows = 1;
@@ -80,7 +87,9 @@ format_draw_shape(struct sim *sim)
 	static const uint32_t chunks[] = { 4096, 4096, 8192, 16384, 65536 };
 	uint64_t rows;
 
-	static const struct { int level, least, most; } levels[] = {
+	static const struct {
+		int level, least, most;
+	} levels[] = {
 		{ 0, 2, 6 }, { 1, 2, 4 }, { 5, 3, 6 }, { 5, 3, 6 }, { 6, 4, 6 }, { 10, 3, 6 },
 	};
 	uint64_t draw = fake_random(&sim->random) % 6;
@@ -198,7 +207,9 @@ format_media(struct sim *sim)
 	if (layout_compute(sim->member_bytes, sim->chunk_bytes, shared.areas, &room,
 			   &shared.region_rows) != 0)
 		abort();
-	/* Chunks of a member, until the geometry makes rows of them.  They stand at its end, so that it is full, almost. */
+	/* Chunks of a member, until the geometry makes rows of them.  They stand at its end, so
+	 * that it is full, almost.
+	 */
 	if (sim->rows * sim->chunk_bytes > room)
 		sim->rows = room / sim->chunk_bytes;
 	shared.data_bytes = sim->rows * sim->chunk_bytes;
@@ -206,11 +217,12 @@ format_media(struct sim *sim)
 		(sim->member_bytes - shared.data_bytes) / LAYOUT_ALIGN_BYTES * LAYOUT_ALIGN_BYTES;
 	shared.areas[AREA_DATA - 1].length_bytes = shared.data_bytes;
 	sim->data_offset = shared.areas[AREA_DATA - 1].offset_bytes;
-	if (geometry_init(&sim->geometry, sim->level, sim->count, sim->chunk_bytes, sim->block_bytes,
-			  shared.data_bytes) != 0)
+	if (geometry_init(&sim->geometry, sim->level, sim->count, sim->chunk_bytes,
+			  sim->block_bytes, shared.data_bytes) != 0)
 		abort();
 	sim->rows = sim->geometry.rows;
-	shared.region_rows = layout_region_rows(sim->rows, (uint32_t)1 << random_between(&sim->random, 2, 6));
+	shared.region_rows =
+		layout_region_rows(sim->rows, (uint32_t)1 << random_between(&sim->random, 2, 6));
 	if (sim->region_rows == 1)
 		shared.region_rows = 1;
 	sim->region_rows = shared.region_rows;
@@ -223,11 +235,14 @@ format_media(struct sim *sim)
 		shared.member_states[i] = MEMBER_IN_SYNC;
 	}
 	place_devices(sim);
-	memset(flags, sim->level == 0 ? 0 : sim->zeroed ? REGION_UNWRITTEN : REGION_DIRTY | REGION_UNWRITTEN,
+	memset(flags,
+	       sim->level == 0 ? 0
+	       : sim->zeroed   ? REGION_UNWRITTEN
+			       : REGION_DIRTY | REGION_UNWRITTEN,
 	       sizeof(flags));
 	for (uint32_t block = 0; block < MAP_BLOCKS; block++)
-		map_block_encode(flags, sim_region(sim, sim->rows - 1) + 1, block, 1, shared.volume_uuid,
-				 map + block * LAYOUT_MAP_BLOCK_BYTES);
+		map_block_encode(flags, sim_region(sim, sim->rows - 1) + 1, block, 1,
+				 shared.volume_uuid, map + block * LAYOUT_MAP_BLOCK_BYTES);
 	for (int m = 0; m < sim->slots; m++) {
 		if (sim->roles[m] >= 0)
 			format_member(sim, m, shared, map);
@@ -236,4 +251,3 @@ format_media(struct sim *sim)
 	}
 	format_foreign(sim, shared);
 }
-

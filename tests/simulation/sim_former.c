@@ -1,9 +1,10 @@
 /* sim_former.c - a gateway that was taken for dead, and lives.
  *
- * An administrator takes the first gateway for dead and starts a second one with a take-over, on the same devices: sessions of
- * its own (fake_member.h), its own name, its own file of epochs.  From then on the second one is the simulator's gateway,
- * and faults, administration and the oracle are about it.  The first one is the former: it has load of its own, stands
- * still and goes on, or is cut off from some members, until it dies or is stopped.
+ * An administrator takes the first gateway for dead and starts a second one with a take-over, on
+ * the same devices: sessions of its own (fake_member.h), its own name, its own file of epochs.
+ * From then on the second one is the simulator's gateway, and faults, administration and the oracle
+ * are about it.  The first one is the former: it has load of its own, stands still and goes on, or
+ * is cut off from some members, until it dies or is stopped.
  *
  *	first one	runs ---------------- loses member after member ------------- fenced ---- ends
  *	second one	      starts ---- takes member after member ---- runs (former.lost) ------------->
@@ -21,10 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FENCED_US (120ull * 1000000)	/* time enough for it to hear that it lost the volume */
-#define TAKEN_US (20ull * 1000000)	/* and for the other to have it; where that takes longer, other things happen meanwhile */
+#define FENCED_US (120ull * 1000000) /* time enough for it to hear that it lost the volume */
+/* and for the other to have it; where that takes longer, other things happen meanwhile */
+#define TAKEN_US (20ull * 1000000)
 #define STOPPED_US (300ull * 1000000)
-#define STREAM 0xF04E4000ull		/* of random_stream(): not a step's */
+#define STREAM 0xF04E4000ull /* of random_stream(): not a step's */
 
 static uint64_t
 now(const struct sim *sim)
@@ -65,13 +67,15 @@ former_holds(const struct sim *sim)
 	const unsigned int number = sim_gateway_number(&sim->engine_options);
 
 	for (int m = 0; m < sim->slots; m++)
-		if (sim->members[m].reservations && sim->slot_of[m] >= 0 && sim->members[m].holder != 0 &&
-		    sim->members[m].holder != number)
+		if (sim->members[m].reservations && sim->slot_of[m] >= 0 &&
+		    sim->members[m].holder != 0 && sim->members[m].holder != number)
 			return true;
 	return false;
 }
 
-/* The other one may have let the volume grow, and what lies beyond its own end it refuses without asking anybody. */
+/* The other one may have let the volume grow, and what lies beyond its own end it refuses without
+ * asking anybody.
+ */
 uint64_t
 former_sectors(const struct sim *sim)
 {
@@ -83,7 +87,9 @@ former_sectors(const struct sim *sim)
 	return sectors < sim->sectors ? sectors : sim->sectors;
 }
 
-/* What an earlier gateway left on a device, as that was let go with commands under way, an administrator takes off. */
+/* What an earlier gateway left on a device, as that was let go with commands under way, an
+ * administrator takes off.
+ */
 void
 former_lets_go(struct sim *sim, int m)
 {
@@ -98,7 +104,8 @@ former_stood_us(const struct sim *sim)
 {
 	const struct former *former = &sim->former;
 
-	return former->stood_us + (former->stood_from_us != 0 ? now(sim) - former->stood_from_us : 0);
+	return former->stood_us +
+	       (former->stood_from_us != 0 ? now(sim) - former->stood_from_us : 0);
 }
 
 static void
@@ -109,7 +116,9 @@ heal(struct sim *sim)
 		former_session(sim, m)->away = false;
 }
 
-/* As long as nobody else runs it decides who is out, and what is lost with that; it may be over before the other one looks. */
+/* As long as nobody else runs it decides who is out, and what is lost with that; it may be over
+ * before the other one looks.
+ */
 static void
 look(struct sim *sim)
 {
@@ -184,7 +193,8 @@ load(struct sim *sim, bool sequential, uint64_t *random)
 bool
 former_is_void(const struct sim *sim, uint32_t number)
 {
-	return number / 8 < sim->former.void_bytes && (sim->former.void_writes[number / 8] >> number % 8) & 1;
+	return number / 8 < sim->former.void_bytes &&
+	       (sim->former.void_writes[number / 8] >> number % 8) & 1;
 }
 
 static void
@@ -214,7 +224,9 @@ former_submits(struct sim *sim, struct sim_request *request)
 	oracle_open_rows(sim, request);
 }
 
-/* Reads meet no conflict (Write Exclusive), so they are made of what the other one is just writing, where it writes. */
+/* Reads meet no conflict (Write Exclusive), so they are made of what the other one is just writing,
+ * where it writes.
+ */
 static void
 judge_read(struct sim *sim, const struct sim_request *request)
 {
@@ -226,8 +238,8 @@ judge_read(struct sim *sim, const struct sim_request *request)
 			continue;
 		if (sim->floor[sector] < floor)
 			floor = sim->floor[sector];
-		oracle_sector(sim, sector, request->memory + i * PATTERN_SECTOR, floor, request->submit_us,
-			      "read through a gateway that was taken for dead");
+		oracle_sector(sim, sector, request->memory + i * PATTERN_SECTOR, floor,
+			      request->submit_us, "read through a gateway that was taken for dead");
 	}
 }
 
@@ -237,15 +249,18 @@ former_judge(struct sim *sim, struct sim_request *request, int result)
 	const enum request_op op = request->request.op;
 
 	sim_trace(sim, "done   %s sector %llu count %llu number %u (former): %s", sim_op_name(op),
-		  (unsigned long long)request->sector, (unsigned long long)request->count, request->number,
-		  result == 0 ? "ok" : strerror(-result));
+		  (unsigned long long)request->sector, (unsigned long long)request->count,
+		  request->number, result == 0 ? "ok" : strerror(-result));
 	time_judge(sim, request);
 	for (uint64_t i = 0; op == REQUEST_ZERO && !sim->former.lost && i < request->count; i++)
 		sim->zero_ended_us[request->sector + i] = now(sim);
-	if (result == -ERANGE)	/* it is asked for nothing beyond the end it knows */
-		sim_fail(sim, "%s of %llu sectors at %llu was refused by a gateway that was taken for dead: %s", sim_op_name(op),
-			 (unsigned long long)request->count, (unsigned long long)request->sector, strerror(-result));
-	if (result != 0)	/* somebody takes its members */
+	if (result == -ERANGE) /* it is asked for nothing beyond the end it knows */
+		sim_fail(sim,
+			 "%s of %llu sectors at %llu was refused by a gateway that was taken for "
+			 "dead: %s",
+			 sim_op_name(op), (unsigned long long)request->count,
+			 (unsigned long long)request->sector, strerror(-result));
+	if (result != 0) /* somebody takes its members */
 		return;
 	if (op == REQUEST_READ) {
 		judge_read(sim, request);
@@ -253,21 +268,28 @@ former_judge(struct sim *sim, struct sim_request *request, int result)
 		if (!request->too_late)
 			oracle_flushed(sim, request);
 	} else if (request->too_late) {
-		sim_fail(sim, "%s of %llu sectors at %llu was acknowledged by a gateway that had lost the volume",
-			 sim_op_name(op), (unsigned long long)request->count, (unsigned long long)request->sector);
+		sim_fail(sim,
+			 "%s of %llu sectors at %llu was acknowledged by a gateway that had lost "
+			 "the volume",
+			 sim_op_name(op), (unsigned long long)request->count,
+			 (unsigned long long)request->sector);
 	} else {
 		oracle_acknowledged(sim, request);
 	}
 }
 
-/* Of an eviction after which another gateway could have the rest.  Who took the volume over has a later one. */
+/* Of an eviction after which another gateway could have the rest.  Who took the volume over has a
+ * later one.
+ */
 int
 former_records(struct sim *sim, uint64_t epoch)
 {
 	struct former *former = &sim->former;
 
 	if (epoch <= former->epoch || (former->lost && epoch >= sim->epoch_recorded))
-		sim_fail(sim, "a gateway that was taken for dead records epoch %llu; it had %llu, the other one has %llu",
+		sim_fail(sim,
+			 "a gateway that was taken for dead records epoch %llu; it had %llu, the "
+			 "other one has %llu",
 			 (unsigned long long)epoch, (unsigned long long)former->epoch,
 			 (unsigned long long)sim->epoch_recorded);
 	former->epoch = sim->epoch_elsewhere = epoch;
@@ -292,7 +314,8 @@ landed(void *owner, struct fake_member *session, uint64_t offset_bytes, uint32_t
 	struct sim *sim = owner;
 	const int m = (int)(session->device - sim->members);
 
-	if (sim->former.engine == NULL || session != sim_session(sim, m) || offset_bytes < sim->data_offset)
+	if (sim->former.engine == NULL || session != sim_session(sim, m) ||
+	    offset_bytes < sim->data_offset)
 		return;
 	note_rewritten(sim, sim->roles[m], offset_bytes, length_bytes);
 	note_rewritten(sim, sim->former.roles[m], offset_bytes, length_bytes);
@@ -340,7 +363,7 @@ has_failed(struct sim *sim)
 {
 	struct engine_status status;
 
-	if (sim->former.engine == NULL)	/* it died meanwhile, before a member lost power */
+	if (sim->former.engine == NULL) /* it died meanwhile, before a member lost power */
 		return true;
 	engine_status(sim->former.engine, &status);
 	return status.state == VOLUME_FAILED;
@@ -383,7 +406,8 @@ await_fence(struct sim *sim, uint64_t *random)
 	if (!sim->former.lost || !sim->running_seen || fault_troubled(sim))
 		return;
 	sim->former.reads_only = false;
-	if (!sim_wait(sim, has_room, FENCED_US) && !sim->crash_due)	/* it stood still, and reads have piled up */
+	/* it stood still, and reads have piled up */
+	if (!sim_wait(sim, has_room, FENCED_US) && !sim->crash_due)
 		sim_fail(sim, "requests to a gateway that was taken for dead do not end");
 	load(sim, true, random);
 	load(sim, true, random);
@@ -440,9 +464,10 @@ become_former(struct sim *sim)
 	former->stood_from_us = former->stood_us = 0;
 	memcpy(former->roles, sim->roles, sizeof(former->roles));
 	memset(former->rewritten, 0, sim->rows_max * sizeof(*former->rewritten));
-	for (struct sim_request *request = former->active; request != NULL; request = request->next) {
+	for (struct sim_request *request = former->active; request != NULL;
+	     request = request->next) {
 		request->former = true;
-		request->from_us += stood_us;	/* its clock begins anew, with none of it */
+		request->from_us += stood_us; /* its clock begins anew, with none of it */
 	}
 	former->zeros_ended_us = sim->zeros_ended_us + stood_us;
 	sim->active = NULL;
@@ -474,7 +499,8 @@ fall_ill(struct sim *sim, uint64_t *random)
 		for (int m = 0; m < sim->slots; m++) {
 			if (random_once_in(random, 2))
 				continue;
-			sim_trace(sim, "it is cut off from member %d for %llu us", m, (unsigned long long)lasts_us);
+			sim_trace(sim, "it is cut off from member %d for %llu us", m,
+				  (unsigned long long)lasts_us);
 			fake_member_cut_session(former_session(sim, m), true);
 		}
 	}
@@ -488,22 +514,28 @@ take(struct sim *sim, uint64_t *random)
 {
 	const uint64_t until_us = now(sim) + TAKEN_US;
 
-	sim_advance(sim, now(sim) + random_between(random, 0, random_once_in(random, 2) ? 3000 : 3000000));
+	sim_advance(sim, now(sim) + random_between(random, 0,
+						   random_once_in(random, 2) ? 3000 : 3000000));
 	sim_take_over(sim, true);
 	while (!sim->former.lost && now(sim) < until_us && !sim->crash_due) {
 		load(sim, random_once_in(random, 6), random);
-		sim_advance(sim, now(sim) + random_between(random, 0, random_once_in(random, 10) ? 200000 : 3000));
+		sim_advance(sim,
+			    now(sim) + random_between(random, 0,
+						      random_once_in(random, 10) ? 200000 : 3000));
 	}
 }
 
-/* On levels whose halves can live the second one must have all: else each of the two could have one. */
+/* On levels whose halves can live the second one must have all: else each of the two could have
+ * one.
+ */
 void
 former_strike(struct sim *sim, uint64_t *random)
 {
 	sim_trace(sim, "FAULT %s", fault_names[FAULT_SECOND]);
 	former_end(sim);
 	sim_look(sim);
-	if (!sim->running_seen || sim->crash_due || (geometry_can_split(&sim->geometry) && fault_troubled(sim)))
+	if (!sim->running_seen || sim->crash_due ||
+	    (geometry_can_split(&sim->geometry) && fault_troubled(sim)))
 		return;
 	fault_resume_load(sim, random);
 	if (sim->crash_due || sim->status.state == VOLUME_FAILED)

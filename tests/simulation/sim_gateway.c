@@ -7,7 +7,7 @@
 
 #include "engine_memory.h"
 
-#define FENCED_US (120ull * 1000000)	/* time enough for every request to end */
+#define FENCED_US (120ull * 1000000) /* time enough for every request to end */
 
 static uint64_t
 now(const struct sim *sim)
@@ -20,7 +20,7 @@ submit_some(struct sim *sim, uint64_t *random)
 {
 	for (uint64_t requests = random_between(random, 0, 8); requests > 0; requests--)
 		load_submit(sim, random);
-	load_sequential(sim, random);	/* writes: reads meet no conflict */
+	load_sequential(sim, random); /* writes: reads meet no conflict */
 	sim_turn(sim);
 }
 
@@ -68,7 +68,7 @@ strike_fence(struct sim *sim, uint64_t *random)
 	sim->still_until_us = 0;
 	if (!sim_wait(sim, sim_is_drained, FENCED_US) && !sim->crash_due)
 		sim_fail(sim, "requests do not end although another gateway has all members");
-	engine_memory_refuse(0, 0);	/* only who writes meets the other one */
+	engine_memory_refuse(0, 0); /* only who writes meets the other one */
 	submit_some(sim, random);
 	if (!sim_wait(sim, has_failed, FENCED_US) && !sim->crash_due && was_told(sim))
 		sim_fail(sim, "the volume goes on although another gateway has all members");

@@ -3,8 +3,9 @@
  *	halves		some members go, or come, while it runs or assembles; it dies at a step of that, and is started with whom it
  *			finds then.  After some rounds all are there again
  *
- * What one assembly left on record with some members, the next must weigh without having seen it: who was sent away while whom it
- * meets was away, which half was written to.  An ordinary crash has one member away at most.
+ * What one assembly left on record with some members, the next must weigh without having seen it:
+ * who was sent away while whom it meets was away, which half was written to.  An ordinary crash has
+ * one member away at most.
  */
 #include "sim.h"
 
@@ -45,12 +46,17 @@ reach(struct sim *sim, int m, bool reachable)
 		fake_member_cut(&sim->members[m], false);
 }
 
-/* As many are away as the level bears, or one fewer, or half of all, the others are there; or all change places. */
+/* As many are away as the level bears, or one fewer, or half of all, the others are there; or all
+ * change places.
+ */
 static void
 draw_reach(struct sim *sim, uint64_t *random)
 {
-	const uint64_t kind = fake_random(random) % 5, borne = (uint64_t)geometry_tolerated(&sim->geometry);
-	uint64_t away = kind <= 1 ? 0 : kind == 2 ? (uint64_t)sim->count / 2 : random_between(random, 1, borne);
+	const uint64_t kind = fake_random(random) % 5,
+		       borne = (uint64_t)geometry_tolerated(&sim->geometry);
+	uint64_t away = kind <= 1   ? 0
+			: kind == 2 ? (uint64_t)sim->count / 2
+				    : random_between(random, 1, borne);
 
 	for (int m = 0; m < sim->slots; m++)
 		reach(sim, m, kind <= 1 ? !sim->members[m].reachable : true);
@@ -73,7 +79,8 @@ static void
 draw_slowness(struct sim *sim, uint64_t *random)
 {
 	for (int m = 0; m < sim->slots; m++)
-		sim->members[m].superblock_us_max = random_once_in(random, 3) ? random_between(random, 5000, 2000000) : 0;
+		sim->members[m].superblock_us_max =
+			random_once_in(random, 3) ? random_between(random, 5000, 2000000) : 0;
 }
 
 static int
@@ -81,8 +88,9 @@ draw_device(const struct sim *sim, uint64_t *random)
 {
 	const int role = (int)(fake_random(random) % (uint64_t)sim->count);
 
-	return sim->holder[role] >= 0 && !random_once_in(random, 6) ? sim->holder[role]
-								      : (int)(fake_random(random) % (uint64_t)sim->slots);
+	return sim->holder[role] >= 0 && !random_once_in(random, 6)
+		       ? sim->holder[role]
+		       : (int)(fake_random(random) % (uint64_t)sim->slots);
 }
 
 static void
@@ -93,7 +101,8 @@ some_steps(struct sim *sim, uint64_t *random)
 	if (random_once_in(random, 3))
 		sim_advance(sim, now(sim) + draw_pause(random));
 	else
-		while (events-- > 0 && schedule_next_us(&sim->schedule) != UINT64_MAX && !sim->crash_due)
+		while (events-- > 0 && schedule_next_us(&sim->schedule) != UINT64_MAX &&
+		       !sim->crash_due)
 			sim_advance(sim, schedule_next_us(&sim->schedule));
 }
 
@@ -198,7 +207,9 @@ live_on(struct sim *sim, uint64_t *random, uint64_t rounds)
 			end_all(sim);
 		trouble_all(sim);
 		if (rounds > 0)
-			sim->no_epoch_until_us = now(sim) + (random_once_in(random, 3) ? draw_epoch_pause(random) : 0);
+			sim->no_epoch_until_us =
+				now(sim) +
+				(random_once_in(random, 3) ? draw_epoch_pause(random) : 0);
 		sim_start(sim);
 		if (rounds > 0)
 			run_a_while(sim, random);

@@ -1,8 +1,8 @@
 /* sim_load.c - requests, and the memory they lend to the engine.
  *
- * Memory that was handed back is not used again at once: it lies in quarantine, filled with a pattern that
- * nobody may touch (DESIGN rule 4).  A late Data-In shows as a broken pattern; a write that still takes its
- * data from there brings the pattern to the media, which is no write of ours.
+ * Memory that was handed back is not used again at once: it lies in quarantine, filled with a
+ * pattern that nobody may touch (DESIGN rule 4).  A late Data-In shows as a broken pattern; a write
+ * that still takes its data from there brings the pattern to the media, which is no write of ours.
  */
 #include "sim.h"
 
@@ -14,8 +14,8 @@
 
 #define QUARANTINE_REQUESTS 24u
 #define QUARANTINE_BYTE 0xDB
-#define READ_BYTE 0xC3			/* what a read's memory holds before it is filled */
-#define REQUEST_SECTORS_MAX 512u	/* but for long requests: */
+#define READ_BYTE 0xC3		 /* what a read's memory holds before it is filled */
+#define REQUEST_SECTORS_MAX 512u /* but for long requests: */
 #define LONG_SECTORS_MIN (4u << 11)
 #define LONG_SECTORS_MAX (8u << 11)
 
@@ -27,7 +27,7 @@
 
 /* --- what is lent: used again, that given back last first, by sizes that are powers of two --- */
 
-#define MEMORY_SIZES 24		/* the first of one sector */
+#define MEMORY_SIZES 24 /* the first of one sector */
 
 union lent {
 	union lent *next;
@@ -54,7 +54,8 @@ memory_take(size_t bytes)
 	union lent *memory = given_back[size];
 
 	if (memory == NULL) {
-		memory = aligned_alloc(PATTERN_SECTOR, IRAID_SANITIZED ? bytes : (size_t)PATTERN_SECTOR << size);
+		memory = aligned_alloc(PATTERN_SECTOR,
+				       IRAID_SANITIZED ? bytes : (size_t)PATTERN_SECTOR << size);
 		assert(memory != NULL);
 		return memory->bytes;
 	}
@@ -109,8 +110,11 @@ check_pattern(struct sim *sim, const struct sim_request *request)
 		return;
 	for (size_t i = 0; i < request->memory_bytes; i++)
 		if (request->memory[i] != QUARANTINE_BYTE)
-			sim_fail(sim, "memory of a completed request was written to: %s of %llu sectors at "
-				 "sector %llu, byte %zu", sim_op_name(request->request.op),
+			sim_fail(sim,
+				 "memory of a completed request was written to: %s of %llu sectors "
+				 "at "
+				 "sector %llu, byte %zu",
+				 sim_op_name(request->request.op),
 				 (unsigned long long)request->count,
 				 (unsigned long long)request->sector, i);
 }
@@ -118,7 +122,8 @@ check_pattern(struct sim *sim, const struct sim_request *request)
 void
 load_check_quarantine(struct sim *sim, bool everything)
 {
-	while (sim->quarantine_head != NULL && (everything || sim->quarantined > QUARANTINE_REQUESTS)) {
+	while (sim->quarantine_head != NULL &&
+	       (everything || sim->quarantined > QUARANTINE_REQUESTS)) {
 		struct sim_request *request = sim->quarantine_head;
 
 		sim->quarantine_head = request->next;
@@ -204,7 +209,8 @@ static void
 fill_pattern(struct sim_request *request, uint8_t *memory)
 {
 	for (uint64_t i = 0; i < request->count; i++)
-		pattern_fill(memory + i * PATTERN_SECTOR, (uint32_t)(request->sector + i), request->number);
+		pattern_fill(memory + i * PATTERN_SECTOR, (uint32_t)(request->sector + i),
+			     request->number);
 }
 
 /* The first half of a compare and write: what stands there, or now and then not quite. */
@@ -221,7 +227,8 @@ fill_expected(struct sim *sim, struct sim_request *request)
 				     sim->floor[sector]);
 	}
 	if (random_once_in(&sim->random, 3)) {
-		request->differs_at = (int64_t)(fake_random(&sim->random) % (request->count * PATTERN_SECTOR));
+		request->differs_at =
+			(int64_t)(fake_random(&sim->random) % (request->count * PATTERN_SECTOR));
 		request->memory[request->differs_at] ^= 0x40;
 	}
 }
@@ -322,9 +329,9 @@ submit(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, boo
 	} else {
 		memcpy(request->floor, sim->floor, sim->sectors * sizeof(*request->floor));
 	}
-	sim_trace(sim, "submit %s%s sector %llu count %llu number %u%s",
-		  sim_op_name(op), fua ? " fua" : "", (unsigned long long)sector, (unsigned long long)count, request->number,
-		  request->former ? " (former)" : "");
+	sim_trace(sim, "submit %s%s sector %llu count %llu number %u%s", sim_op_name(op),
+		  fua ? " fua" : "", (unsigned long long)sector, (unsigned long long)count,
+		  request->number, request->former ? " (former)" : "");
 	hand_over(sim, request);
 }
 
@@ -337,7 +344,8 @@ sectors_known(const struct sim *sim)
 
 /* Sectors, in whole blocks, inside the volume. */
 static void
-submit_within(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, bool fua, uint64_t count_max)
+submit_within(struct sim *sim, enum request_op op, uint64_t sector, uint64_t count, bool fua,
+	      uint64_t count_max)
 {
 	const uint64_t unit = sim->block_bytes / PATTERN_SECTOR;
 	const uint64_t sectors = sectors_known(sim);
@@ -350,7 +358,8 @@ submit_within(struct sim *sim, enum request_op op, uint64_t sector, uint64_t cou
 		count = COMPARE_WRITE_BYTES_MAX / PATTERN_SECTOR;
 	if (count > sectors - sector)
 		count = sectors - sector;
-	if (op == REQUEST_COMPARE_WRITE && (sim->former.asked || !oracle_settled(sim, sector, count)))
+	if (op == REQUEST_COMPARE_WRITE &&
+	    (sim->former.asked || !oracle_settled(sim, sector, count)))
 		op = REQUEST_WRITE;
 	submit(sim, op, sector, count, fua);
 }
@@ -365,12 +374,14 @@ submit_fitting(struct sim *sim, enum request_op op, uint64_t sector, uint64_t co
 static void
 submit_long(struct sim *sim, uint64_t *random)
 {
-	static const enum request_op ops[] = { REQUEST_WRITE, REQUEST_WRITE, REQUEST_READ, REQUEST_ZERO };
+	static const enum request_op ops[] = { REQUEST_WRITE, REQUEST_WRITE, REQUEST_READ,
+					       REQUEST_ZERO };
 
 	for (uint64_t left = random_between(random, 1, 4); left > 0; left--)
-		submit_within(sim, ops[fake_random(random) % 4], fake_random(random) % (sectors_known(sim) / 2),
-			      random_between(random, LONG_SECTORS_MIN, LONG_SECTORS_MAX), random_once_in(random, 8),
-			      LONG_SECTORS_MAX);
+		submit_within(sim, ops[fake_random(random) % 4],
+			      fake_random(random) % (sectors_known(sim) / 2),
+			      random_between(random, LONG_SECTORS_MIN, LONG_SECTORS_MAX),
+			      random_once_in(random, 8), LONG_SECTORS_MAX);
 }
 
 /* Chunks of one member, of many rows at once; while it is out each is made from all the others. */
@@ -388,8 +399,9 @@ submit_burst(struct sim *sim, uint64_t *random)
 		int position = geometry_position(&sim->geometry, row, (uint8_t)role);
 
 		if (position >= 0 && position < sim->geometry.data_chunks)
-			submit_fitting(sim, op, row * row_sectors + (uint64_t)position * chunk_sectors, chunk_sectors,
-				       false);
+			submit_fitting(sim, op,
+				       row * row_sectors + (uint64_t)position * chunk_sectors,
+				       chunk_sectors, false);
 	}
 }
 
@@ -423,7 +435,7 @@ load_submit(struct sim *sim, uint64_t *random)
 		submit_burst(sim, random);
 		return;
 	}
-	if (random_once_in(random, 8)) {	/* whole chunks, whole rows */
+	if (random_once_in(random, 8)) { /* whole chunks, whole rows */
 		uint64_t unit = random_once_in(random, 2) ? chunk_sectors : row_sectors;
 
 		sector -= sector % unit;
@@ -435,7 +447,8 @@ load_submit(struct sim *sim, uint64_t *random)
 		submit_fitting(sim, REQUEST_READ, sector, count, false);
 	else if (kind < 52)
 		submit_fitting(sim, REQUEST_ZERO, sector,
-			       random_once_in(random, 3) ? 4 * row_sectors + count : count, kind == 45);
+			       random_once_in(random, 3) ? 4 * row_sectors + count : count,
+			       kind == 45);
 	else if (kind < 60)
 		submit_fitting(sim, REQUEST_COMPARE_WRITE, sector, count, kind == 52);
 	else
@@ -445,13 +458,15 @@ load_submit(struct sim *sim, uint64_t *random)
 void
 load_small_write(struct sim *sim, uint64_t *random)
 {
-	submit_fitting(sim, REQUEST_WRITE, fake_random(random) % sim->sectors, random_between(random, 1, 4), false);
+	submit_fitting(sim, REQUEST_WRITE, fake_random(random) % sim->sectors,
+		       random_between(random, 1, 4), false);
 }
 
 void
 load_read(struct sim *sim, uint64_t *random)
 {
-	submit_fitting(sim, REQUEST_READ, draw_sector(sim, random), random_between(random, 1, 40), false);
+	submit_fitting(sim, REQUEST_READ, draw_sector(sim, random), random_between(random, 1, 40),
+		       false);
 }
 
 void

@@ -1,8 +1,9 @@
 /* sim_oracle.c - what a request may return.
  *
- * Each sector is a register: a read returns the newest write that was acknowledged (or seen by a read) before it was
- * submitted, or a later one that was submitted before it ended.  Writes that were in flight together come in the
- * order in which they were submitted.  That is kept through every crash.  What may differ:
+ * Each sector is a register: a read returns the newest write that was acknowledged (or seen by a
+ * read) before it was submitted, or a later one that was submitted before it ended.  Writes that
+ * were in flight together come in the order in which they were submitted.  That is kept through
+ * every crash.  What may differ:
  *
  *  - A cache that was lost takes acknowledged writes with it that no flush covered, if nobody could know
  *    (the gateway was dead), or if more members lost theirs (or are out) than the level bears.
@@ -52,7 +53,8 @@ has_parity(const struct sim *sim)
 static bool
 too_many(const struct sim *sim, uint64_t row, uint32_t roles)
 {
-	return __builtin_popcount(geometry_positions(&sim->geometry, row, roles)) > sim->geometry.redundancy;
+	return __builtin_popcount(geometry_positions(&sim->geometry, row, roles)) >
+	       sim->geometry.redundancy;
 }
 
 /* The data chunk, or the copy of one, that the role has in the row; -1 if none. */
@@ -83,7 +85,8 @@ row_begin(const struct sim *sim, uint64_t row)
 const char *
 sim_op_name(enum request_op op)
 {
-	static const char *const names[] = { "read", "write", "flush", "zero", "compare and write" };
+	static const char *const names[] = { "read", "write", "flush", "zero",
+					     "compare and write" };
 
 	return names[op];
 }
@@ -121,7 +124,9 @@ allow_row_loss(struct sim *sim, uint64_t row)
 		allow_loss(sim, row, role);
 }
 
-/* What a running gateway's members lose has to be told by a flush that fails: one that succeeds says that it is there. */
+/* What a running gateway's members lose has to be told by a flush that fails: one that succeeds
+ * says that it is there.
+ */
 static void
 note_untold(struct sim *sim, uint64_t sector)
 {
@@ -183,7 +188,8 @@ judge_row(struct sim *sim, uint64_t row)
 			allow_row_loss(sim, row);
 	}
 	if (sim->damaged_roles[row] != 0 &&
-	    (unproven || too_many(sim, row, sim->damaged_roles[row] | sim->dropped_roles[row] | out)))
+	    (unproven ||
+	     too_many(sim, row, sim->damaged_roles[row] | sim->dropped_roles[row] | out)))
 		allow_row_loss(sim, row);
 	if (unsure && has_parity(sim))
 		for (int role = 0; role < sim->count; role++)
@@ -196,7 +202,8 @@ judge_region(struct sim *sim, uint32_t region)
 {
 	uint64_t end = ((uint64_t)region + 1) * sim->region_rows;
 
-	for (uint64_t row = (uint64_t)region * sim->region_rows; row < end && row < sim->rows; row++)
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < end && row < sim->rows;
+	     row++)
 		judge_row(sim, row);
 }
 
@@ -212,7 +219,8 @@ region_end(const struct sim *sim, uint32_t region)
 static void
 make_region_unsure(struct sim *sim, uint32_t region)
 {
-	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++) {
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region);
+	     row++) {
 		sim->unsure[row] = true;
 		sim->open[row] = false;
 	}
@@ -231,7 +239,8 @@ make_open_unsure(struct sim *sim)
 static void
 open_region(struct sim *sim, uint32_t region)
 {
-	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++)
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region);
+	     row++)
 		sim->open[row] = true;
 }
 
@@ -250,7 +259,8 @@ make_unsure(struct sim *sim, uint64_t row)
 static bool
 region_is_open(const struct sim *sim, uint32_t region)
 {
-	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++)
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region);
+	     row++)
 		if (sim->touched[row] || sim->unsure[row] || sim->open[row])
 			return true;
 	return false;
@@ -266,11 +276,12 @@ map_is_gone(const struct sim *sim)
 		good += sim->holder[role] >= 0 &&
 			!disk_is_damaged(&sim->members[sim->holder[role]].disk, LAYOUT_MAP_OFFSET,
 					 LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET);
-	return good < 2;	/* that one may be away at the next assembly */
+	return good < 2; /* that one may be away at the next assembly */
 }
 
-/* Nobody noted when parity of these was made: a gateway that starts finds them as they were before it was, and lost caches may have
- * taken it along.  No data stands there; but what can't be read there, nothing else tells.
+/* Nobody noted when parity of these was made: a gateway that starts finds them as they were before
+ * it was, and lost caches may have taken it along.  No data stands there; but what can't be read
+ * there, nothing else tells.
  */
 static void
 forget_raw(struct sim *sim)
@@ -316,7 +327,8 @@ map_is_unread(const struct sim *sim, uint32_t block)
 
 	for (int role = 0; role < sim->count; role++)
 		if (sim->holder[role] >= 0 &&
-		    !disk_is_damaged(&sim->members[sim->holder[role]].disk, at, LAYOUT_MAP_BLOCK_BYTES))
+		    !disk_is_damaged(&sim->members[sim->holder[role]].disk, at,
+				     LAYOUT_MAP_BLOCK_BYTES))
 			return false;
 	return true;
 }
@@ -325,7 +337,8 @@ map_is_unread(const struct sim *sim, uint32_t block)
 void
 oracle_assembled(struct sim *sim)
 {
-	const uint32_t block_regions = LAYOUT_MAP_BLOCK_BYTES / LAYOUT_GRANULE_BYTES * LAYOUT_GRANULE_REGIONS;
+	const uint32_t block_regions =
+		LAYOUT_MAP_BLOCK_BYTES / LAYOUT_GRANULE_BYTES * LAYOUT_GRANULE_REGIONS;
 
 	for (uint32_t region = 0; region < regions(sim); region++)
 		if (map_is_unread(sim, region / block_regions))
@@ -338,8 +351,9 @@ is_refusing_writes(const struct fake_member *member)
 	return member->refuse_writes || member->disk.unwritable_count > 0;
 }
 
-/* Of what the gateway before does, its successor knows the region only.  Where somebody is out, a member that refuses its part can't be
- * spared, and nobody knows how much of it was written: as of a write that failed.
+/* Of what the gateway before does, its successor knows the region only.  Where somebody is out, a
+ * member that refuses its part can't be spared, and nobody knows how much of it was written: as of
+ * a write that failed.
  */
 void
 oracle_mended(struct sim *sim, uint64_t row, bool by_former)
@@ -348,7 +362,8 @@ oracle_mended(struct sim *sim, uint64_t row, bool by_former)
 	if (by_former)
 		forget_region(sim, sim_region(sim, row));
 	for (int m = 0; m < sim->slots && sim->out_roles != 0; m++)
-		if (sim->roles[m] >= 0 && sim->holder[sim->roles[m]] == m && is_refusing_writes(&sim->members[m]))
+		if (sim->roles[m] >= 0 && sim->holder[sim->roles[m]] == m &&
+		    is_refusing_writes(&sim->members[m]))
 			make_unsure(sim, row);
 }
 
@@ -363,8 +378,9 @@ oracle_crashed(struct sim *sim)
 			forget_region(sim, region);
 }
 
-/* Does the newest record say that the volume was stopped in order?  recorded: of which roles it says that all is on record, if all say
- * so. */
+/* Does the newest record say that the volume was stopped in order? recorded: of which roles it says
+ * that all is on record, if all say so.
+ */
 static bool
 is_clean_on_record(const struct sim *sim, uint32_t *recorded)
 {
@@ -386,15 +402,17 @@ is_clean_on_record(const struct sim *sim, uint32_t *recorded)
 	return clean;
 }
 
-/* What an orderly end has flushed and put on record stays, whatever happens to caches then.  But the map does not tell
- * regions that were suspect already from those that a crash leaves, unless all that is lost of them is on record.
+/* What an orderly end has flushed and put on record stays, whatever happens to caches then.  But
+ * the map does not tell regions that were suspect already from those that a crash leaves, unless
+ * all that is lost of them is on record.
  */
 void
 oracle_stopped(struct sim *sim)
 {
 	uint32_t recorded;
 
-	if (sim->geometry.redundancy == 0 || !sim->running_seen || !is_clean_on_record(sim, &recorded)) {
+	if (sim->geometry.redundancy == 0 || !sim->running_seen ||
+	    !is_clean_on_record(sim, &recorded)) {
 		oracle_crashed(sim);
 		return;
 	}
@@ -406,7 +424,8 @@ oracle_stopped(struct sim *sim)
 	for (uint64_t row = 0; row < sim->rows; row++)
 		sim->touched[row] &= sim->unproven[row];
 	for (uint32_t region = 0; region < regions(sim); region++)
-		if (region_is_open(sim, region) && has_parity(sim) && recorded != 0 && recorded == sim->out_roles)
+		if (region_is_open(sim, region) && has_parity(sim) && recorded != 0 &&
+		    recorded == sim->out_roles)
 			open_region(sim, region);
 		else if (region_is_open(sim, region))
 			make_region_unsure(sim, region);
@@ -415,7 +434,9 @@ oracle_stopped(struct sim *sim)
 	forget_map(sim);
 }
 
-/* New regions are as those of a new volume.  Of the last one before, the new rows are made beside what is there: suspect if that is. */
+/* New regions are as those of a new volume.  Of the last one before, the new rows are made beside
+ * what is there: suspect if that is.
+ */
 void
 oracle_grown(struct sim *sim, uint64_t rows_before)
 {
@@ -430,8 +451,9 @@ oracle_grown(struct sim *sim, uint64_t rows_before)
 	}
 }
 
-/* Those that another gateway has, and have said so, are silent as well: with them, who is away or in trouble when this one returns may
- * be more than the level bears.  They change while members are taken, so it is asked then.
+/* Those that another gateway has, and have said so, are silent as well: with them, who is away or
+ * in trouble when this one returns may be more than the level bears.  They change while members are
+ * taken, so it is asked then.
  */
 static bool
 taking_leaves_too_few(const struct sim *sim, int m)
@@ -448,7 +470,9 @@ taking_leaves_too_few(const struct sim *sim, int m)
 	return sim->taking_us != 0 && !geometry_bears(&sim->geometry, away);
 }
 
-/* A member returned that may have lost its cache, and others were silent too: nobody can make up for it. */
+/* A member returned that may have lost its cache, and others were silent too: nobody can make up
+ * for it.
+ */
 void
 oracle_session_restored(struct sim *sim, int m)
 {
@@ -456,7 +480,7 @@ oracle_session_restored(struct sim *sim, int m)
 
 	if (!sim->members[m].had_cache || (!excess && !taking_leaves_too_few(sim, m)))
 		return;
-	sim->cache_losses += !excess;	/* a flush has to say so */
+	sim->cache_losses += !excess; /* a flush has to say so */
 	sim->caches_gone_us = sim->schedule.now_us;
 	if (!sim_can(sim, ABILITY_ROWS_JUDGED)) {
 		oracle_crashed(sim);
@@ -477,7 +501,7 @@ oracle_out_changed(struct sim *sim, uint32_t out_roles)
 	if (out_roles != before)
 		sim->changed_us = sim->schedule.now_us;
 	sim->out_roles = out_roles;
-	sim->wiped_roles &= ~(before & ~out_roles);	/* filled since */
+	sim->wiped_roles &= ~(before & ~out_roles); /* filled since */
 	if ((out_roles & ~before) == 0)
 		return;
 	make_open_unsure(sim);
@@ -514,7 +538,8 @@ oracle_before_force(struct sim *sim, struct forced_start *start)
 static bool
 region_was_written(const struct sim *sim, uint32_t region, uint64_t since_us)
 {
-	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region); row++)
+	for (uint64_t row = (uint64_t)region * sim->region_rows; row < region_end(sim, region);
+	     row++)
 		if (sim->written_us[row] >= since_us)
 			return true;
 	return false;
@@ -540,8 +565,8 @@ go_back(struct sim *sim, const struct forced_start *start, uint64_t row, uint32_
 	}
 }
 
-/* If nobody else is left, their record rules, and what they make of the dead is of that time too.  Nothing is lost of what nobody
- * ever wrote, whether it was proven or not.
+/* If nobody else is left, their record rules, and what they make of the dead is of that time too.
+ * Nothing is lost of what nobody ever wrote, whether it was proven or not.
  */
 void
 oracle_forced(struct sim *sim, const struct forced_start *start, uint32_t left, uint32_t dead)
@@ -592,7 +617,8 @@ oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_b
 	sim->dropped_roles[row] |= 1u << role;
 	sim->dropped_us[row] = sim->schedule.now_us;
 	chunk = data_chunk(sim, row, role);
-	sector = row_begin(sim, row) + ((uint64_t)chunk * sim->chunk_bytes + column) / PATTERN_SECTOR;
+	sector = row_begin(sim, row) +
+		 ((uint64_t)chunk * sim->chunk_bytes + column) / PATTERN_SECTOR;
 	if (chunk >= 0)
 		sim->traits[sector] |= CACHE_DROPPED;
 	/* Without a gateway nobody saw the session end. */
@@ -603,7 +629,9 @@ oracle_sector_dropped(void *owner, struct fake_member *member, uint64_t offset_b
 	judge_row(sim, row);
 }
 
-/* Also what was unreadable once, was cured by a write, and is so again because that was lost with a cache. */
+/* Also what was unreadable once, was cured by a write, and is so again because that was lost with a
+ * cache.
+ */
 void
 oracle_look_at_damage(struct sim *sim)
 {
@@ -612,7 +640,8 @@ oracle_look_at_damage(struct sim *sim)
 
 		for (int i = 0; i < disk->bad_count; i++)
 			if (disk->bad[i] >= sim->data_offset && sim->roles[m] >= 0 &&
-			    sim_row_at(sim, sim->roles[m], disk->bad[i] - sim->data_offset) < sim->rows)
+			    sim_row_at(sim, sim->roles[m], disk->bad[i] - sim->data_offset) <
+				    sim->rows)
 				oracle_damaged(sim, sim->roles[m],
 					       sim_row_at(sim, sim->roles[m],
 							  disk->bad[i] - sim->data_offset));
@@ -633,10 +662,11 @@ oracle_quiescent(struct sim *sim)
 {
 	memset(sim->dropped_roles, 0, sim->rows * sizeof(*sim->dropped_roles));
 	for (uint64_t i = 0; i < sim->sectors; i++)
-		sim->traits[i] &= (uint8_t)~(CACHE_DROPPED | CACHE_REVERTED);
+		sim->traits[i] &= (uint8_t) ~(CACHE_DROPPED | CACHE_REVERTED);
 	/* What was proven is dirty on record until its marks are cleared. */
 	for (uint64_t row = 0; row < sim->rows; row++)
-		sim->touched[row] = (sim->touched[row] || sim->unsure[row] || sim->open[row]) && !map_is_clean(sim);
+		sim->touched[row] = (sim->touched[row] || sim->unsure[row] || sim->open[row]) &&
+				    !map_is_clean(sim);
 	memset(sim->unsure, 0, sim->rows * sizeof(*sim->unsure));
 	memset(sim->open, 0, sim->rows * sizeof(*sim->open));
 	memset(sim->damaged_roles, 0, sim->rows * sizeof(*sim->damaged_roles));
@@ -654,8 +684,9 @@ damaged_at(const struct sim *sim, uint64_t row, uint64_t column, uint64_t length
 		if (sim->roles[m] >= 0 &&
 		    geometry_position(&sim->geometry, row, (uint8_t)sim->roles[m]) >= 0 &&
 		    disk_is_damaged(&sim->members[m].disk,
-				    sim->data_offset + column + geometry_offset(&sim->geometry, row,
-										(uint8_t)sim->roles[m]),
+				    sim->data_offset + column +
+					    geometry_offset(&sim->geometry, row,
+							    (uint8_t)sim->roles[m]),
 				    length_bytes))
 			roles |= 1u << sim->roles[m];
 	return roles;
@@ -672,34 +703,40 @@ damage_is_excessive(const struct sim *sim, uint64_t row)
 {
 	uint32_t damaged = row_damage(sim, row);
 
-	return damaged != 0 &&
-	       (is_unproven(sim, row) ||
-		too_many(sim, row, damaged | sim->out_roles | sim->wiped_roles));
+	return damaged != 0 && (is_unproven(sim, row) ||
+				too_many(sim, row, damaged | sim->out_roles | sim->wiped_roles));
 }
 
 /* --- results --- */
 
-/* A range of zeros begins nothing any more when its limit is over: it can't come behind what is submitted then. */
+/* A range of zeros begins nothing any more when its limit is over: it can't come behind what is
+ * submitted then.
+ */
 static bool
 is_given_up(const struct sim_request *zeros, uint64_t submit_us)
 {
-	return zeros->request.limit_ms != 0 && submit_us >= zeros->submit_us + zeros->request.limit_ms * 1000ull;
+	return zeros->request.limit_ms != 0 &&
+	       submit_us >= zeros->submit_us + zeros->request.limit_ms * 1000ull;
 }
 
-/* What overlaps is carried out in the order in which it was submitted.  Only long ranges of zeros, which are cut as they go, may come
- * behind what was submitted while they were in flight: the oldest of them.
+/* What overlaps is carried out in the order in which it was submitted.  Only long ranges of zeros,
+ * which are cut as they go, may come behind what was submitted while they were in flight: the
+ * oldest of them.
  */
 #define ZEROS_LONG_BYTES (1u << 20)
 
 static uint32_t
 oldest_rival(const struct sim *sim, uint64_t sector, uint32_t number, uint64_t submit_us)
 {
-	/* What went to a gateway that lost the volume does not come behind what its successor takes. */
+	/* What went to a gateway that lost the volume does not come behind what its successor
+	 * takes.
+	 */
 	const struct sim_request *under_way = former_speaks(sim) ? sim->former.active : sim->active;
 
 	for (const struct sim_request *other = under_way; other != NULL; other = other->next)
-		if (other->request.op == REQUEST_ZERO && other->count * PATTERN_SECTOR > ZEROS_LONG_BYTES &&
-		    other->number < number && !is_given_up(other, submit_us) && sector >= other->sector &&
+		if (other->request.op == REQUEST_ZERO &&
+		    other->count * PATTERN_SECTOR > ZEROS_LONG_BYTES && other->number < number &&
+		    !is_given_up(other, submit_us) && sector >= other->sector &&
 		    sector < other->sector + other->count)
 			number = other->number;
 	return number;
@@ -721,7 +758,8 @@ raise_acknowledged(struct sim *sim, uint64_t sector, uint32_t number, uint64_t s
 static void
 raise_floor(struct sim *sim, uint64_t sector, uint32_t number, uint64_t submit_us)
 {
-	/* A long range of zeros may have come to it behind what is known of, and have ended since. */
+	/* A long range of zeros may have come to it behind what is known of, and have ended since.
+	 */
 	if (submit_us <= sim->zero_ended_us[sector])
 		return;
 	raise_acknowledged(sim, sector, number, submit_us);
@@ -743,13 +781,15 @@ oracle_submitted(struct sim *sim, struct sim_request *request)
 
 	if (request->request.op != REQUEST_COMPARE_WRITE)
 		request->differs_at = -1;
-	for (uint64_t row = sim_sector_row(sim, request->sector); row <= sim_sector_row(sim, end - 1); row++) {
+	for (uint64_t row = sim_sector_row(sim, request->sector);
+	     row <= sim_sector_row(sim, end - 1); row++) {
 		sim->touched[row] = true;
 		sim->unflushed[row] = true;
 		sim->written_us[row] = sim->schedule.now_us;
 	}
 	for (uint64_t i = request->sector; i < end && request->differs_at < 0; i++) {
-		request->floor[i - request->sector] = oldest_rival(sim, i, request->number, request->submit_us);
+		request->floor[i - request->sector] =
+			oldest_rival(sim, i, request->number, request->submit_us);
 		sim->submitted[i] = request->number;
 		if (request->request.op == REQUEST_ZERO) {
 			sim->zero_before[i] = sim->zero_latest[i];
@@ -759,17 +799,19 @@ oracle_submitted(struct sim *sim, struct sim_request *request)
 }
 
 void
-oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor, uint64_t submit_us,
-	      const char *where)
+oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t floor,
+	      uint64_t submit_us, const char *where)
 {
 	uint32_t number;
 	enum pattern_verdict verdict = pattern_read(bytes, (uint32_t)sector, &number);
 
-	if ((sim->traits[sector] & MAY_BE_ANYTHING) || (sim->rot_count > 0 && rot_reaches(sim, sector)))
+	if ((sim->traits[sector] & MAY_BE_ANYTHING) ||
+	    (sim->rot_count > 0 && rot_reaches(sim, sector)))
 		return;
-	if (floor == 0 && (verdict == PATTERN_ZEROS ||
-			   ((!sim->zeroed || sector >= sim->sectors_formatted) && verdict == PATTERN_RUBBISH)))
-		return;		/* as it was before the first write */
+	if (floor == 0 &&
+	    (verdict == PATTERN_ZEROS ||
+	     ((!sim->zeroed || sector >= sim->sectors_formatted) && verdict == PATTERN_RUBBISH)))
+		return; /* as it was before the first write */
 	if (verdict == PATTERN_ZEROS && sim->zero_latest[sector] >= floor) {
 		/* Which of several it was can't be told. */
 		if (sim->zero_before[sector] < floor)
@@ -778,15 +820,21 @@ oracle_sector(struct sim *sim, uint64_t sector, const uint8_t *bytes, uint32_t f
 	}
 	if (verdict != PATTERN_WRITE)
 		sim_fail(sim, "%s: sector %llu (row %llu) holds %s, expected write %u to %u", where,
-			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector),
-			 verdict == PATTERN_ZEROS ? "zeros" : "rubbish", floor, sim->submitted[sector]);
+			 (unsigned long long)sector,
+			 (unsigned long long)sim_sector_row(sim, sector),
+			 verdict == PATTERN_ZEROS ? "zeros" : "rubbish", floor,
+			 sim->submitted[sector]);
 	if (number < floor || number > sim->submitted[sector])
 		sim_fail(sim, "%s: sector %llu (row %llu) holds write %u, expected %u to %u", where,
-			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector),
-			 number, floor, sim->submitted[sector]);
+			 (unsigned long long)sector,
+			 (unsigned long long)sim_sector_row(sim, sector), number, floor,
+			 sim->submitted[sector]);
 	if (former_is_void(sim, number))
-		sim_fail(sim, "%s: sector %llu (row %llu) holds write %u, of a gateway that had lost the volume", where,
-			 (unsigned long long)sector, (unsigned long long)sim_sector_row(sim, sector), number);
+		sim_fail(sim,
+			 "%s: sector %llu (row %llu) holds write %u, of a gateway that had lost "
+			 "the volume",
+			 where, (unsigned long long)sector,
+			 (unsigned long long)sim_sector_row(sim, sector), number);
 	/* What was once seen does not revert. */
 	raise_floor(sim, sector, number, submit_us);
 }
@@ -818,8 +866,8 @@ told_of_losses(struct sim *sim, const struct sim_request *request)
 	sim->told_us = sim->schedule.now_us;
 }
 
-/* A read that is under way when a write is acknowledged may come before it: what could not be known then, or was given up, some piece
- * of it may have met.
+/* A read that is under way when a write is acknowledged may come before it: what could not be known
+ * then, or was given up, some piece of it may have met.
  */
 static void
 tell_readers(struct sim *sim, const struct sim_request *write)
@@ -829,7 +877,8 @@ tell_readers(struct sim *sim, const struct sim_request *write)
 		const uint64_t read_end = read->sector + read->count;
 		const uint64_t write_end = write->sector + write->count;
 
-		for (uint64_t i = begin; read->request.op == REQUEST_READ && i < read_end && i < write_end; i++) {
+		for (uint64_t i = begin;
+		     read->request.op == REQUEST_READ && i < read_end && i < write_end; i++) {
 			read->saw_loss |= (sim->traits[i] & MAY_BE_LOST) != 0;
 			if (sim->traits[i] & MAY_BE_ANYTHING)
 				read->floor[i - read->sector] = FLOOR_ANYTHING;
@@ -848,14 +897,15 @@ overwritten(struct sim *sim, uint64_t sector, bool fua)
 	sim->traits[sector] &= (uint8_t)~MAY_BE_ANYTHING;
 }
 
-/* The engine tells at the end of a turn what ended in it.  All members had answered a write that ends in the very turn in
- * which its row becomes unsure: it came before that, as if it had been told a turn earlier.  One with FUA was flushed, and is
- * not in doubt.
+/* The engine tells at the end of a turn what ended in it.  All members had answered a write that
+ * ends in the very turn in which its row becomes unsure: it came before that, as if it had been
+ * told a turn earlier.  One with FUA was flushed, and is not in doubt.
  */
 static bool
 ended_before_doubt(const struct sim *sim, const struct sim_request *write, uint64_t row)
 {
-	return sim->unsure[row] && !write->request.fua && sim->caches_gone_us == sim->schedule.now_us;
+	return sim->unsure[row] && !write->request.fua &&
+	       sim->caches_gone_us == sim->schedule.now_us;
 }
 
 static void
@@ -872,7 +922,8 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 		if (row == UINT64_MAX || i == row_ends) {
 			row = sim_sector_row(sim, i);
 			row_ends = row_begin(sim, row + 1);
-			losable = damage_is_excessive(sim, row) || ended_before_doubt(sim, request, row);
+			losable = damage_is_excessive(sim, row) ||
+				  ended_before_doubt(sim, request, row);
 		}
 		raise_acknowledged(sim, i, number, request->submit_us);
 		if (request->request.fua && sim->floor[i] > sim->flushed[i])
@@ -884,7 +935,9 @@ acknowledge(struct sim *sim, const struct sim_request *request)
 	}
 }
 
-/* By a gateway that another took for dead.  It stands there, for nobody wrote to its members without it; the rest is as after a crash. */
+/* By a gateway that another took for dead.  It stands there, for nobody wrote to its members
+ * without it; the rest is as after a crash.
+ */
 void
 oracle_acknowledged(struct sim *sim, const struct sim_request *request)
 {
@@ -901,7 +954,8 @@ void
 oracle_flushed(struct sim *sim, const struct sim_request *request)
 {
 	for (uint64_t i = 0; i < request->sectors; i++) {
-		const uint32_t safe = request->floor[i] < sim->floor[i] ? request->floor[i] : sim->floor[i];
+		const uint32_t safe =
+			request->floor[i] < sim->floor[i] ? request->floor[i] : sim->floor[i];
 
 		if (safe > sim->flushed[i])
 			sim->flushed[i] = safe;
@@ -930,11 +984,13 @@ row_is_written(const struct sim *sim, uint64_t row)
 	return false;
 }
 
-/* What the engine writes by itself, where no request is about the row, mends it: that is in caches as any write is.  What is copied
- * to a device that is being filled is not, for that counts for nothing yet; nor are rows that nobody ever wrote.
+/* What the engine writes by itself, where no request is about the row, mends it: that is in caches
+ * as any write is.  What is copied to a device that is being filled is not, for that counts for
+ * nothing yet; nor are rows that nobody ever wrote.
  */
 void
-oracle_member_wrote(void *owner, struct fake_member *member, uint64_t offset_bytes, uint32_t length_bytes)
+oracle_member_wrote(void *owner, struct fake_member *member, uint64_t offset_bytes,
+		    uint32_t length_bytes)
 {
 	struct sim *sim = owner;
 	const int m = (int)(member - sim->members);
@@ -942,8 +998,8 @@ oracle_member_wrote(void *owner, struct fake_member *member, uint64_t offset_byt
 
 	if (offset_bytes < sim->data_offset || role < 0 || sim->holder[role] != m)
 		return;
-	for (uint64_t at = offset_bytes - (offset_bytes - sim->data_offset) % sim->chunk_bytes; at < offset_bytes + length_bytes;
-	     at += sim->chunk_bytes) {
+	for (uint64_t at = offset_bytes - (offset_bytes - sim->data_offset) % sim->chunk_bytes;
+	     at < offset_bytes + length_bytes; at += sim->chunk_bytes) {
 		const uint64_t row = sim_row_at(sim, role, at - sim->data_offset);
 
 		if (row >= sim->rows || sim->written_us[row] == 0 || row_is_written(sim, row))
@@ -953,7 +1009,9 @@ oracle_member_wrote(void *owner, struct fake_member *member, uint64_t offset_byt
 	}
 }
 
-/* It was acknowledged before the flush began, and was in a cache then, or had been lost with one: it has to be there. */
+/* It was acknowledged before the flush began, and was in a cache then, or had been lost with one:
+ * it has to be there.
+ */
 static void
 judge_untold(struct sim *sim, const struct sim_request *request)
 {
@@ -977,7 +1035,8 @@ flushed(struct sim *sim, const struct sim_request *request)
 		if (sim->written_us[row] < request->submit_us && !row_is_written(sim, row))
 			sim->unflushed[row] = false;
 	for (uint64_t i = 0; i < request->sectors; i++) {
-		uint32_t safe = request->floor[i] < sim->floor[i] ? request->floor[i] : sim->floor[i];
+		uint32_t safe =
+			request->floor[i] < sim->floor[i] ? request->floor[i] : sim->floor[i];
 
 		if (safe > sim->flushed[i])
 			sim->flushed[i] = safe;
@@ -985,7 +1044,9 @@ flushed(struct sim *sim, const struct sim_request *request)
 	told_of_losses(sim, request);
 }
 
-/* Of a write under way some piece, or some member's part, may have failed already, and left its rows unsure. */
+/* Of a write under way some piece, or some member's part, may have failed already, and left its
+ * rows unsure.
+ */
 static bool
 write_may_have_failed(const struct sim *sim, uint64_t begin, uint64_t end)
 {
@@ -1005,8 +1066,8 @@ write_may_have_failed(const struct sim *sim, uint64_t begin, uint64_t end)
 	return false;
 }
 
-/* May some sector of the request be lost?  A write is refused for its rows' sake too: what it needs to
- * read of them.
+/* May some sector of the request be lost? A write is refused for its rows' sake too: what it needs
+ * to read of them.
  */
 static bool
 loss_is_fair(const struct sim *sim, const struct sim_request *request)
@@ -1043,8 +1104,9 @@ refusing_roles(const struct sim *sim, const struct sim_request *request)
 	return roles;
 }
 
-/* One member refuses what another can't read: together more than the level bears.  A read needs its own columns only, in pieces of
- * 4 KiB.  A write may be carried out with others of its row, and P and Q are made for all columns from the first to the last.
+/* One member refuses what another can't read: together more than the level bears.  A read needs its
+ * own columns only, in pieces of 4 KiB.  A write may be carried out with others of its row, and P
+ * and Q are made for all columns from the first to the last.
  */
 static bool
 meets_refusal(const struct sim *sim, const struct sim_request *request)
@@ -1052,11 +1114,12 @@ meets_refusal(const struct sim *sim, const struct sim_request *request)
 	const uint32_t without = refusing_roles(sim, request) | sim->out_roles | sim->wiped_roles;
 	const uint64_t end = (request->sector + request->count) * PATTERN_SECTOR;
 
-	for (uint64_t at = request->sector * PATTERN_SECTOR / DISK_PAGE * DISK_PAGE; at < end && without != 0;
-	     at += DISK_PAGE) {
+	for (uint64_t at = request->sector * PATTERN_SECTOR / DISK_PAGE * DISK_PAGE;
+	     at < end && without != 0; at += DISK_PAGE) {
 		const uint64_t row = sim_sector_row(sim, at / PATTERN_SECTOR);
-		const uint32_t damaged = is_write(request) ? damaged_at(sim, row, 0, sim->chunk_bytes)
-							   : damaged_at(sim, row, at % sim->chunk_bytes, DISK_PAGE);
+		const uint32_t damaged =
+			is_write(request) ? damaged_at(sim, row, 0, sim->chunk_bytes)
+					  : damaged_at(sim, row, at % sim->chunk_bytes, DISK_PAGE);
 
 		if (damaged != 0 && too_many(sim, row, without | damaged))
 			return true;
@@ -1070,7 +1133,8 @@ oracle_look_at_losses(struct sim *sim)
 	for (struct sim_request *request = sim->active; request != NULL; request = request->next) {
 		if (request->count == 0)
 			continue;
-		request->saw_refusal |= refusing_roles(sim, request) != 0 && meets_refusal(sim, request);
+		request->saw_refusal |=
+			refusing_roles(sim, request) != 0 && meets_refusal(sim, request);
 		if (is_write(request) && !request->saw_loss &&
 		    sim_sector_row(sim, request->sector) !=
 			    sim_sector_row(sim, request->sector + request->count - 1))
@@ -1105,7 +1169,8 @@ refuser_is_needed(const struct sim *sim, const struct sim_request *request)
 		if (sim->holder[role] < 0 || sim->members[sim->holder[role]].taken)
 			away |= 1u << role;
 	for (int role = 0; sim->taking_us != 0 && role < sim->count; role++)
-		if (sim->holder[role] >= 0 && sim->members[sim->holder[role]].refused_us >= request->submit_us &&
+		if (sim->holder[role] >= 0 &&
+		    sim->members[sim->holder[role]].refused_us >= request->submit_us &&
 		    !geometry_bears(&sim->geometry, away | 1u << role))
 			return true;
 	return false;
@@ -1129,8 +1194,8 @@ refusal_is_fair(const struct sim *sim, const struct sim_request *request)
 	return false;
 }
 
-/* The first that another gateway has can't be spared, or the second can't, and the others, which it has not come to yet, deny it.
- * They are asked again within half a second.
+/* The first that another gateway has can't be spared, or the second can't, and the others, which it
+ * has not come to yet, deny it.  They are asked again within half a second.
  */
 static bool
 taking_takes_long(const struct sim *sim)
@@ -1145,7 +1210,8 @@ request_time_ms(const struct sim *sim)
 {
 	const struct engine_options *options = &sim->engine_options;
 
-	return engine_request_ms_max(options) - (uint64_t)BACKEND_IO_DEADLINES * options->give_up_ms - 1000;
+	return engine_request_ms_max(options) -
+	       (uint64_t)BACKEND_IO_DEADLINES * options->give_up_ms - 1000;
 }
 
 /* Is any member in trouble, or was it since then? */
@@ -1158,7 +1224,9 @@ was_troubled(const struct sim *sim, uint64_t since_us)
 	return false;
 }
 
-/* How long a hang takes to be noticed: give_up, or the fake's deadline, which is drawn apart from it. */
+/* How long a hang takes to be noticed: give_up, or the fake's deadline, which is drawn apart from
+ * it.
+ */
 static uint64_t
 noticed_ms(const struct sim *sim)
 {
@@ -1170,37 +1238,45 @@ noticed_ms(const struct sim *sim)
 	return longest_ms;
 }
 
-/* A slow member that others can't do without, and requests that wait for each other's rows: each of them reads, writes, flushes, and has
- * losses forgotten.  Or no memory for what has to be recorded before anything goes on, which is tried again each second.
- * What counts is its life, not its end: the member may be quick again by then, and those it waited for be done.
- * For the rest of its time it was held up by neither, and that is no longer than it takes to find out who is silent, and to do without;
- * or, where nobody was in trouble, until it asked for memory.
+/* A slow member that others can't do without, and requests that wait for each other's rows: each of
+ * them reads, writes, flushes, and has losses forgotten.  Or no memory for what has to be recorded
+ * before anything goes on, which is tried again each second.  What counts is its life, not its end:
+ * the member may be quick again by then, and those it waited for be done.  For the rest of its time
+ * it was held up by neither, and that is no longer than it takes to find out who is silent, and to
+ * do without; or, where nobody was in trouble, until it asked for memory.
  */
 static bool
 is_held_up(struct sim *sim, const struct sim_request *request, uint64_t lived_ms)
 {
 	const struct engine_options *options = &sim->engine_options;
-	const uint64_t time_ms = request_time_ms(sim), steps = 8, others_ms = 3 * noticed_ms(sim) + options->grace_ms;
+	const uint64_t time_ms = request_time_ms(sim), steps = 8,
+		       others_ms = 3 * noticed_ms(sim) + options->grace_ms;
 	const uint64_t slowest_us = time_slowest_us(sim, request->submit_us);
 	const bool slow = (uint64_t)request->most_active * steps * slowest_us / 1000 >= time_ms;
-	const uint64_t rest_ms = slow || was_troubled(sim, request->submit_us) ? others_ms : MEMORY_RETRY_MS;
+	const uint64_t rest_ms =
+		slow || was_troubled(sim, request->submit_us) ? others_ms : MEMORY_RETRY_MS;
 
-	return lived_ms + 1 >= time_ms && lived_ms <= time_held_up_us(sim, request->submit_us, slow) / 1000 + rest_ms;
+	return lived_ms + 1 >= time_ms &&
+	       lived_ms <= time_held_up_us(sim, request->submit_us, slow) / 1000 + rest_ms;
 }
 
-/* Who is silent in its sessions is given up when the second has ended: here one may last for two of the member's deadlines, which are not
- * give_up as in the product.  Who answers something all the time has a session for as long as a command may take in it, and
- * give_up of another.
+/* Who is silent in its sessions is given up when the second has ended: here one may last for two of
+ * the member's deadlines, which are not give_up as in the product.  Who answers something all the
+ * time has a session for as long as a command may take in it, and give_up of another.
  */
 static bool
 silence_takes_long(const struct sim *sim, uint64_t lived_ms)
 {
 	const struct engine_options *options = &sim->engine_options;
-	const uint64_t time_ms = request_time_ms(sim), silent_ms = 4 * sim->members[sim->stay.member].deadline_us / 1000 + options->grace_ms;
-	const uint64_t deaf_ms = (BACKEND_IO_DEADLINES + 1ull) * options->give_up_ms + options->grace_ms + 1000;
+	const uint64_t time_ms = request_time_ms(sim),
+		       silent_ms = 4 * sim->members[sim->stay.member].deadline_us / 1000 +
+				   options->grace_ms;
+	const uint64_t deaf_ms =
+		(BACKEND_IO_DEADLINES + 1ull) * options->give_up_ms + options->grace_ms + 1000;
 	const bool answers = sim->stay.kind == STAY_DATA_MUTE;
 
-	return sim->stay.lasts && lived_ms + 1 >= time_ms && (answers || silent_ms > deaf_ms ? deaf_ms : silent_ms) >= time_ms;
+	return sim->stay.lasts && lived_ms + 1 >= time_ms &&
+	       (answers || silent_ms > deaf_ms ? deaf_ms : silent_ms) >= time_ms;
 }
 
 /* Roles that a start may have to do without. */
@@ -1210,7 +1286,8 @@ roles_away(const struct sim *sim)
 	uint32_t away = sim->out_roles | record_away(sim, -1);
 
 	for (int role = 0; role < sim->count; role++)
-		if (sim->holder[role] < 0 || sim->trouble_until_us[sim->holder[role]] > sim->schedule.now_us)
+		if (sim->holder[role] < 0 ||
+		    sim->trouble_until_us[sim->holder[role]] > sim->schedule.now_us)
 			away |= 1u << role;
 	return away;
 }
@@ -1221,7 +1298,9 @@ start_lacks_members(const struct sim *sim)
 	return !geometry_bears(&sim->geometry, roles_away(sim));
 }
 
-/* Those that are well can't read it, and of the others one refuses to: that may pass, and it is asked again. */
+/* Those that are well can't read it, and of the others one refuses to: that may pass, and it is
+ * asked again.
+ */
 static bool
 map_is_withheld(const struct sim *sim)
 {
@@ -1232,17 +1311,20 @@ map_is_withheld(const struct sim *sim)
 		const int m = sim->holder[role];
 
 		if (!((away >> role) & 1) &&
-		    !disk_is_damaged(&sim->members[m].disk, LAYOUT_MAP_OFFSET, LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET))
+		    !disk_is_damaged(&sim->members[m].disk, LAYOUT_MAP_OFFSET,
+				     LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET))
 			return false;
 		refused |= m >= 0 && sim->members[m].refused_us >= sim->started_us;
 	}
 	return refused && has_parity(sim);
 }
 
-#define START_ANSWERS 20	/* of each member, one after the other, before and after who is missing is waited for */
+/* of each member, one after the other, before and after who is missing is waited for */
+#define START_ANSWERS 20
 
-/* Those that are missing could have gone on without all others (but one, whose place may have changed hands): to be asked about that, a
- * device that says nothing yet may cost a start more than its requests have.
+/* Those that are missing could have gone on without all others (but one, whose place may have
+ * changed hands): to be asked about that, a device that says nothing yet may cost a start more than
+ * its requests have.
  */
 static bool
 half_is_awaited(const struct sim *sim)
@@ -1255,9 +1337,12 @@ half_is_awaited(const struct sim *sim)
 	for (int m = 0; m < sim->slots; m++)
 		silent |= sim->slot_of[m] >= 0 && sim->trouble_until_us[m] > sim->schedule.now_us;
 	for (int role = 0; role < sim->count; role++)
-		half |= geometry_bears(&sim->geometry, geometry_lowest(sim->count) & ~(missing | 1u << role));
+		half |= geometry_bears(&sim->geometry,
+				       geometry_lowest(sim->count) & ~(missing | 1u << role));
 	return silent && missing != 0 && half &&
-	       options->assembly_wait_ms + 2ull * options->give_up_ms + START_ANSWERS * slowest_us / 1000 >= options->assembly_limit_ms;
+	       options->assembly_wait_ms + 2ull * options->give_up_ms +
+			       START_ANSWERS * slowest_us / 1000 >=
+		       options->assembly_limit_ms;
 }
 
 static bool
@@ -1280,12 +1365,14 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 	case ENOMEM:
 		return engine_memory_refused() > request->memory_refused;
 	case EIO:
-		return (told &&
-			(sim->cache_losses > sim->cache_losses_told || request->submit_us <= sim->told_us)) ||
-		       excess || refusal_is_fair(sim, request) || request->saw_loss || loss_is_fair(sim, request);
+		return (told && (sim->cache_losses > sim->cache_losses_told ||
+				 request->submit_us <= sim->told_us)) ||
+		       excess || refusal_is_fair(sim, request) || request->saw_loss ||
+		       loss_is_fair(sim, request);
 	case ENOMEDIUM:
 		return !sim->running_seen &&
-		       (excess || sim->struck_assembling || start_lacks_members(sim) || map_is_withheld(sim) || half_is_awaited(sim)) &&
+		       (excess || sim->struck_assembling || start_lacks_members(sim) ||
+			map_is_withheld(sim) || half_is_awaited(sim)) &&
 		       sim->schedule.now_us - sim->started_us + 1000 >=
 			       sim->engine_options.assembly_limit_ms * 1000ull;
 	case ESHUTDOWN:
@@ -1299,29 +1386,36 @@ error_is_fair(struct sim *sim, const struct sim_request *request, int result)
 static void
 trace_rows(struct sim *sim, const struct sim_request *request)
 {
-	uint64_t last = sim_sector_row(sim, request->sector + (request->count > 0 ? request->count - 1 : 0));
+	uint64_t last = sim_sector_row(sim, request->sector +
+						    (request->count > 0 ? request->count - 1 : 0));
 
 	sim_trace(sim, "submitted at %.3f, more members in trouble than the level bears until %.3f",
 		  (double)request->submit_us / 1000, (double)sim->excess_until_us / 1000);
-	sim_trace(sim, "out %#x, away %#x, of these on some record %#x", sim->out_roles, roles_away(sim), record_away(sim, -1));
+	sim_trace(sim, "out %#x, away %#x, of these on some record %#x", sim->out_roles,
+		  roles_away(sim), record_away(sim, -1));
 	for (uint64_t row = sim_sector_row(sim, request->sector); row <= last; row++) {
-		sim_trace(sim, "row %llu (region %u%s%s): cache lost on %#x, damaged on %#x, out %#x",
+		sim_trace(sim,
+			  "row %llu (region %u%s%s): cache lost on %#x, damaged on %#x, out %#x",
 			  (unsigned long long)row, sim_region(sim, row),
-			  sim->unsure[row] ? " unsure" : "", sim->touched[row] ? " touched" : "", sim->dropped_roles[row],
-			  sim->damaged_roles[row], sim->out_roles);
+			  sim->unsure[row] ? " unsure" : "", sim->touched[row] ? " touched" : "",
+			  sim->dropped_roles[row], sim->damaged_roles[row], sim->out_roles);
 		for (int m = 0; m < sim->slots; m++)
 			for (int i = 0; i < sim->members[m].disk.bad_count; i++)
 				if (sim->roles[m] >= 0 &&
 				    sim_row_at(sim, sim->roles[m],
-					       sim->members[m].disk.bad[i] - sim->data_offset) == row)
-					sim_trace(sim, "  unreadable: member %d column %llu", m,
-						  (unsigned long long)((sim->members[m].disk.bad[i] -
-									sim->data_offset) %
-								       sim->chunk_bytes));
+					       sim->members[m].disk.bad[i] - sim->data_offset) ==
+					    row)
+					sim_trace(
+						sim, "  unreadable: member %d column %llu", m,
+						(unsigned long long)((sim->members[m].disk.bad[i] -
+								      sim->data_offset) %
+								     sim->chunk_bytes));
 	}
 }
 
-/* What stands there was certain when it was submitted.  A cache that was lost since may have changed that. */
+/* What stands there was certain when it was submitted.  A cache that was lost since may have
+ * changed that.
+ */
 static void
 judge_comparison(struct sim *sim, const struct sim_request *request, int result)
 {
@@ -1330,14 +1424,16 @@ judge_comparison(struct sim *sim, const struct sim_request *request, int result)
 	for (uint64_t i = request->sector; i < request->sector + request->count; i++)
 		traits |= sim->traits[i];
 	if (result == 0 && request->differs_at >= 0)
-		sim_fail(sim, "compare and write %u at sector %llu did not see the difference", request->number,
-			 (unsigned long long)request->sector);
+		sim_fail(sim, "compare and write %u at sector %llu did not see the difference",
+			 request->number, (unsigned long long)request->sector);
 	if (result == 0 || (traits & (MAY_BE_ANYTHING | CACHE_REVERTED)))
 		return;
 	if (request->request.mismatch_bytes != (uint64_t)request->differs_at)
-		sim_fail(sim, "compare and write %u at sector %llu: differs at byte %llu, not at %lld",
+		sim_fail(sim,
+			 "compare and write %u at sector %llu: differs at byte %llu, not at %lld",
 			 request->number, (unsigned long long)request->sector,
-			 (unsigned long long)request->request.mismatch_bytes, (long long)request->differs_at);
+			 (unsigned long long)request->request.mismatch_bytes,
+			 (long long)request->differs_at);
 }
 
 static void
@@ -1362,8 +1458,9 @@ write_ended(struct sim *sim, const struct sim_request *request)
 void
 oracle_judge(struct sim *sim, struct sim_request *request, int result)
 {
-	sim_trace(sim, "done   %s sector %llu count %llu number %u: %s", sim_op_name(request->request.op),
-		  (unsigned long long)request->sector, (unsigned long long)request->count, request->number,
+	sim_trace(sim, "done   %s sector %llu count %llu number %u: %s",
+		  sim_op_name(request->request.op), (unsigned long long)request->sector,
+		  (unsigned long long)request->count, request->number,
 		  result == 0 ? "ok" : strerror(-result));
 	time_judge(sim, request);
 	for (uint64_t i = 0; request->request.op == REQUEST_ZERO && i < request->count; i++)
@@ -1378,7 +1475,8 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 		if (!error_is_fair(sim, request, result)) {
 			trace_rows(sim, request);
 			sim_fail(sim, "%s of %llu sectors at %llu failed without reason: %s",
-				 sim_op_name(request->request.op), (unsigned long long)request->count,
+				 sim_op_name(request->request.op),
+				 (unsigned long long)request->count,
 				 (unsigned long long)request->sector, strerror(-result));
 		}
 		if (is_write(request))
@@ -1388,7 +1486,9 @@ oracle_judge(struct sim *sim, struct sim_request *request, int result)
 		return;
 	}
 	if (sim->taken_us != 0 && is_write(request) && request->submit_us >= sim->taken_us)
-		sim_fail(sim, "%s of %llu sectors at %llu was acknowledged, and another gateway had all members",
+		sim_fail(sim,
+			 "%s of %llu sectors at %llu was acknowledged, and another gateway had all "
+			 "members",
 			 sim_op_name(request->request.op), (unsigned long long)request->count,
 			 (unsigned long long)request->sector);
 	switch (request->request.op) {

@@ -1,8 +1,9 @@
-/* sim_raw.c - regions that were never clean on record since they were made, as the members' maps have it.
+/* sim_raw.c - regions that were never clean on record since they were made, as the members' maps
+ * have it.
  *
- * When a resync ends, the gateway knows that all parity fits.  The maps say so only when the marks are cleared, a second or more
- * later, and nobody notes rows of a region that no request has written.  So until then a crash, or a lost cache, takes that
- * knowledge along.
+ * When a resync ends, the gateway knows that all parity fits.  The maps say so only when the marks
+ * are cleared, a second or more later, and nobody notes rows of a region that no request has
+ * written.  So until then a crash, or a lost cache, takes that knowledge along.
  */
 #include "sim.h"
 
@@ -17,7 +18,8 @@ any_raw(const struct sim *sim)
 
 /* Adds what one member's map says of dirty regions.  False: part of it can't be read. */
 static bool
-add_dirty(const struct disk *disk, const uint8_t volume_uuid[16], uint32_t regions, uint8_t *flags, uint8_t *dirty)
+add_dirty(const struct disk *disk, const uint8_t volume_uuid[16], uint32_t regions, uint8_t *flags,
+	  uint8_t *dirty)
 {
 	const uint32_t blocks = (regions + LAYOUT_REGIONS_PER_BLOCK - 1) / LAYOUT_REGIONS_PER_BLOCK;
 	uint8_t block[LAYOUT_MAP_BLOCK_BYTES];
@@ -33,7 +35,9 @@ add_dirty(const struct disk *disk, const uint8_t volume_uuid[16], uint32_t regio
 	return true;
 }
 
-/* What all members that are in sync call clean is raw no longer.  A map that can't be read in part is passed by. */
+/* What all members that are in sync call clean is raw no longer.  A map that can't be read in part
+ * is passed by.
+ */
 void
 raw_look(struct sim *sim)
 {
@@ -46,8 +50,9 @@ raw_look(struct sim *sim)
 	flags = calloc(regions, 1);
 	dirty = calloc(regions, 1);
 	for (int role = 0; role < sim->count; role++)
-		maps += sim->holder[role] >= 0 && add_dirty(&sim->members[sim->holder[role]].disk,
-							    sim->engine_options.volume_uuid, regions, flags, dirty);
+		maps += sim->holder[role] >= 0 &&
+			add_dirty(&sim->members[sim->holder[role]].disk,
+				  sim->engine_options.volume_uuid, regions, flags, dirty);
 	for (uint64_t row = 0; row < sim->rows && maps > 0; row++)
 		sim->raw[row] &= dirty[sim_region(sim, row)] != 0;
 	free(flags);

@@ -1,8 +1,9 @@
 /* sim_record.c - who is in sync, as the members' superblocks have it.
  *
- * Who goes or comes is on record with one member after the other, and one that is silent may hold up the rest for long.  A gateway that
- * dies meanwhile leaves superblocks that differ, and it is by them that the next one starts: the gateway that ran may have counted on
- * somebody who is out to some of them.
+ * Who goes or comes is on record with one member after the other, and one that is silent may hold
+ * up the rest for long.  A gateway that dies meanwhile leaves superblocks that differ, and it is by
+ * them that the next one starts: the gateway that ran may have counted on somebody who is out to
+ * some of them.
  */
 #include "sim.h"
 
@@ -21,7 +22,8 @@ read_records(const struct sim *sim, struct records *records)
 {
 	for (int role = 0; role < sim->count; role++)
 		records->known[role] = sim->holder[role] >= 0 &&
-				       sim_read_superblock(&sim->members[sim->holder[role]].disk, &records->of[role]);
+				       sim_read_superblock(&sim->members[sim->holder[role]].disk,
+							   &records->of[role]);
 }
 
 /* Out, or given to a device that is not in sync there yet. */
@@ -29,10 +31,13 @@ static bool
 is_away(const struct records *records, const struct superblock *record, int role)
 {
 	return record->member_states[role] != MEMBER_IN_SYNC ||
-	       (records->known[role] && memcmp(records->of[role].member_uuid, record->member_uuids[role], UUID_BYTES) != 0);
+	       (records->known[role] &&
+		memcmp(records->of[role].member_uuid, record->member_uuids[role], UUID_BYTES) != 0);
 }
 
-/* Roles that some member's superblock says so of: which of them a start hears first can't be told from outside. */
+/* Roles that some member's superblock says so of: which of them a start hears first can't be told
+ * from outside.
+ */
 uint32_t
 record_away(const struct sim *sim, int but)
 {
@@ -41,14 +46,16 @@ record_away(const struct sim *sim, int but)
 
 	read_records(sim, &records);
 	for (int of = 0; of < sim->count; of++)
-		for (int role = 0; role < sim->count && records.known[of] && sim->holder[of] != but; role++)
+		for (int role = 0; role < sim->count && records.known[of] && sim->holder[of] != but;
+		     role++)
 			if (is_away(&records, &records.of[of], role))
 				away |= 1u << role;
 	return away;
 }
 
-/* Would a gateway that starts now, whomever of the others it finds, know that a device with this superblock has gone back?  A superblock
- * says how many writes of its own each member had acknowledged; one more may be behind a copy that can't be read.
+/* Would a gateway that starts now, whomever of the others it finds, know that a device with this
+ * superblock has gone back? A superblock says how many writes of its own each member had
+ * acknowledged; one more may be behind a copy that can't be read.
  */
 bool
 record_knows_older(const struct sim *sim, int role, const struct superblock *old)

@@ -1,17 +1,19 @@
 /* sim_rot.c - a member returns something else than was written to it, without an error.
  *
- * Only scrubs see that, so one is started at once, while all is well: blocks of some rows are falsified, one in each row,
- * on any member, data or not.  Until it is over, the data that was falsified may read as anything, and nothing else may.
- * What must be then:
+ * Only scrubs see that, so one is started at once, while all is well: blocks of some rows are
+ * falsified, one in each row, on any member, data or not.  Until it is over, the data that was
+ * falsified may read as anything, and nothing else may.  What must be then:
  *
  *	level 6, three copies or more	the wrong one was found by the others, and mended: everything is as it was
  *	level 5, two copies		nobody can say who is right: parity, or the other copy, follows; other data is as it was
  *
- * Rows that are falsified are not written to meanwhile: a write may take what is wrong into its parity.  A read that goes around a
- * member that has become slow, or that does not answer for long, is made from all others, so it may take what is wrong along.
+ * Rows that are falsified are not written to meanwhile: a write may take what is wrong into its
+ * parity.  A read that goes around a member that has become slow, or that does not answer for long,
+ * is made from all others, so it may take what is wrong along.
  *
- * A member that is being replaced takes what was falsified on it along, where its successor had the row before.  So a row counts by what
- * whoever has the place holds when a scrub begins; if the place changes hands during the scrub, nobody can say which of both it read.
+ * A member that is being replaced takes what was falsified on it along, where its successor had the
+ * row before.  So a row counts by what whoever has the place holds when a scrub begins; if the
+ * place changes hands during the scrub, nobody can say which of both it read.
  */
 #include "sim.h"
 
@@ -26,7 +28,8 @@ rot_reaches(struct sim *sim, uint64_t sector)
 	bool around = false;
 
 	for (int i = 0; i < sim->rot_count; i++)
-		around |= sim->rots[i].row == sim_sector_row(sim, sector) && column >= sim->rots[i].column &&
+		around |= sim->rots[i].row == sim_sector_row(sim, sector) &&
+			  column >= sim->rots[i].column &&
 			  column < sim->rots[i].column + sim->block_bytes;
 	if (!around)
 		return false;
@@ -52,7 +55,8 @@ first_sector(const struct sim *sim, const struct rot *rot)
 
 	if (!copies && rot->position >= sim->geometry.data_chunks)
 		return UINT64_MAX;
-	return (rot->row * geometry_row_bytes(&sim->geometry) + chunk * sim->chunk_bytes + rot->column) /
+	return (rot->row * geometry_row_bytes(&sim->geometry) + chunk * sim->chunk_bytes +
+		rot->column) /
 	       PATTERN_SECTOR;
 }
 
@@ -103,11 +107,12 @@ falsify(struct sim *sim, struct rot *rot, uint64_t *random)
 	disk = &sim->members[rot->device].disk;
 	disk_read(disk, offset_of(sim, rot), block, sim->block_bytes);
 	for (uint64_t bytes = random_between(random, 1, 20); bytes > 0; bytes--)
-		block[fake_random(random) % sim->block_bytes] ^= (uint8_t)(1u << fake_random(random) % 8);
-	block[0] ^= 0x11;	/* two flips of one bit would be none */
+		block[fake_random(random) % sim->block_bytes] ^=
+			(uint8_t)(1u << fake_random(random) % 8);
+	block[0] ^= 0x11; /* two flips of one bit would be none */
 	disk_write(disk, offset_of(sim, rot), block, sim->block_bytes, true);
-	sim_trace(sim, "ROT device %d, position %d of row %llu, column %llu", rot->device, rot->position,
-		  (unsigned long long)rot->row, (unsigned long long)rot->column);
+	sim_trace(sim, "ROT device %d, position %d of row %llu, column %llu", rot->device,
+		  rot->position, (unsigned long long)rot->row, (unsigned long long)rot->column);
 }
 
 static int
@@ -117,10 +122,12 @@ draw_rot(struct sim *sim, struct rot *rots, uint64_t *random)
 
 	for (uint64_t left = random_between(random, 1, ROTS_MAX); left > 0; left--) {
 		struct rot rot = {
-			.row = random_once_in(random, 2) ? fake_random(random) % sim->rows
-							 : sim->hot_row + fake_random(random) % sim->hot_rows,
+			.row = random_once_in(random, 2)
+				       ? fake_random(random) % sim->rows
+				       : sim->hot_row + fake_random(random) % sim->hot_rows,
 			.position = (int)(fake_random(random) % sim->geometry.width),
-			.column = fake_random(random) % (sim->chunk_bytes / sim->block_bytes) * sim->block_bytes,
+			.column = fake_random(random) % (sim->chunk_bytes / sim->block_bytes) *
+				  sim->block_bytes,
 		};
 		bool again = has_trait(sim, &rot);
 
@@ -149,7 +156,8 @@ look_at_rots(struct sim *sim)
 		rot->right = false;
 		if (rot->holder < 0 || rot->holder == rot->device)
 			continue;
-		disk_read(&sim->members[rot->holder].disk, offset_of(sim, rot), block, sim->block_bytes);
+		disk_read(&sim->members[rot->holder].disk, offset_of(sim, rot), block,
+			  sim->block_bytes);
 		rot->right = memcmp(block, rot->block, sim->block_bytes) != 0;
 	}
 }
@@ -167,8 +175,11 @@ judge(struct sim *sim)
 		most += !stayed || !rot->right;
 	}
 	if (found < least || found > most)
-		sim_fail(sim, "a scrub found %llu rows that do not fit, of %d that were falsified at least %llu and at most %llu are left",
-			 (unsigned long long)found, sim->rot_count, (unsigned long long)least, (unsigned long long)most);
+		sim_fail(sim,
+			 "a scrub found %llu rows that do not fit, of %d that were falsified at "
+			 "least %llu and at most %llu are left",
+			 (unsigned long long)found, sim->rot_count, (unsigned long long)least,
+			 (unsigned long long)most);
 }
 
 static void
@@ -182,7 +193,8 @@ scrub(struct sim *sim, enum scrub_mode mode)
 		sim_fail(sim, "a scrub of a volume that is well was refused: %s", why);
 	sim_turn(sim);
 	if (!sim_wait(sim, is_scrubbed, SCRUB_US))
-		sim_fail(sim, "a scrub of a volume that is well does not end: %s", sim->status.scrub.reason);
+		sim_fail(sim, "a scrub of a volume that is well does not end: %s",
+			 sim->status.scrub.reason);
 	judge(sim);
 }
 
@@ -198,21 +210,23 @@ is_calm(struct sim *sim)
 	char why[256] = "";
 
 	sim_look(sim);
-	if (sim->geometry.redundancy == 0 || sim->status.state != VOLUME_ACTIVE || sim->status.regions_suspect > 0 ||
-	    sim->engine_options.resync_rows_max == 0 || sim->active_count > 0)
+	if (sim->geometry.redundancy == 0 || sim->status.state != VOLUME_ACTIVE ||
+	    sim->status.regions_suspect > 0 || sim->engine_options.resync_rows_max == 0 ||
+	    sim->active_count > 0)
 		return false;
 	if (sim->status.scrub_active) {
 		engine_scrub_stop(sim->engine, why);
 		sim_turn(sim);
-		sim_advance(sim, sim->schedule.now_us + 1000000);	/* rows that it had begun */
-		sim_look(sim);	/* a member may have become slow meanwhile */
+		sim_advance(sim, sim->schedule.now_us + 1000000); /* rows that it had begun */
+		sim_look(sim); /* a member may have become slow meanwhile */
 	}
 	for (int m = 0; m < sim->slots; m++)
-		if (sim->members[m].disk.bad_count > 0 ||	/* reads go around it, and take what is wrong along: */
+		/* reads go around it, and take what is wrong along: */
+		if (sim->members[m].disk.bad_count > 0 ||
 		    (sim->slot_of[m] >= 0 && sim->status.members[sim->slot_of[m]].slow))
 			return false;
 	for (int role = 0; role < sim->count; role++)
-		if (sim->holder[role] < 0)	/* its place changes hands just now */
+		if (sim->holder[role] < 0) /* its place changes hands just now */
 			return false;
 	return true;
 }
@@ -247,5 +261,6 @@ rot_step(struct sim *sim, uint64_t *random)
 	sim->rot_count = 0;
 	sim_advance(sim, sim->schedule.now_us + 100000);
 	check_media(sim);
-	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min, sim->engine_options.sync_rate_max);
+	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min,
+			 sim->engine_options.sync_rate_max);
 }

@@ -13,10 +13,10 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#define IDLE_TURNS_MAX 3000		/* of the engine asking to be called again at once */
-#define EVENTS_MAX 3000000u		/* far more than any run needs */
+#define IDLE_TURNS_MAX 3000 /* of the engine asking to be called again at once */
+#define EVENTS_MAX 3000000u /* far more than any run needs */
 #define PATIENCE_US (20ull * 1000000)
-#define HANG_US (300ull * 1000000)	/* of virtual time without an end: something hangs */
+#define HANG_US (300ull * 1000000) /* of virtual time without an end: something hangs */
 
 /* --- telling --- */
 
@@ -60,7 +60,8 @@ see_members(struct sim *sim)
 	for (int role = 0; role < sim->count; role++)
 		sim->holder[role] = -1;
 	for (int m = 0; m < sim->slots; m++) {
-		const struct member_status *member = &sim->status.members[sim->slot_of[m] >= 0 ? sim->slot_of[m] : 0];
+		const struct member_status *member =
+			&sim->status.members[sim->slot_of[m] >= 0 ? sim->slot_of[m] : 0];
 
 		sim->roles[m] = -1;
 		if (sim->slot_of[m] < 0 || !member->attached)
@@ -69,8 +70,8 @@ see_members(struct sim *sim)
 		if (member->role < 0 || member->state != MEMBER_IN_SYNC)
 			continue;
 		if (sim->holder[member->role] >= 0)
-			sim_fail(sim, "devices %d and %d both hold role %d", sim->holder[member->role], m,
-				 member->role);
+			sim_fail(sim, "devices %d and %d both hold role %d",
+				 sim->holder[member->role], m, member->role);
 		sim->holder[member->role] = m;
 		there |= 1u << member->role;
 	}
@@ -119,8 +120,11 @@ sim_look(struct sim *sim)
 static bool
 is_weighty(const char *text)
 {
-	static const char *const phrases[] = { "is evicted", "were being written", "is being filled", "is in sync as",
-					       "I/O goes on", "assembled", "are lost", "accepted", "is growing" };
+	static const char *const phrases[] = { "is evicted",	  "were being written",
+					       "is being filled", "is in sync as",
+					       "I/O goes on",	  "assembled",
+					       "are lost",	  "accepted",
+					       "is growing" };
 
 	for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
 		if (strstr(text, phrases[i]) != NULL)
@@ -128,21 +132,24 @@ is_weighty(const char *text)
 	return false;
 }
 
-/* A member that can't even hold what is written anew is sent away by the engine itself: from then on it is in trouble, as one whose
- * session was cut.
+/* A member that can't even hold what is written anew is sent away by the engine itself: from then
+ * on it is in trouble, as one whose session was cut.
  */
 static void
 session_lost(struct sim *sim, const char *text)
 {
 	unsigned int m;
 
-	if (sscanf(text, "member m%u: session lost", &m) != 1 || strstr(text, "session lost") == NULL)
+	if (sscanf(text, "member m%u: session lost", &m) != 1 ||
+	    strstr(text, "session lost") == NULL)
 		return;
 	if (m < (unsigned int)sim->slots && sim->members[m].disk.stuck_count > 0)
 		fault_trouble(sim, (int)m, 0);
-	/* With a full table what caches took along in a time of excess stays unsettled, and a member that lacks some of it can't make
-	 * up for another. */
-	if (sim->schedule.now_us <= sim->excess_until_us || (sim->engine != NULL && engine_table_is_full(sim->engine)))
+	/* With a full table what caches took along in a time of excess stays unsettled, and a
+	 * member that lacks some of it can't make up for another.
+	 */
+	if (sim->schedule.now_us <= sim->excess_until_us ||
+	    (sim->engine != NULL && engine_table_is_full(sim->engine)))
 		sim->cache_losses++;
 }
 
@@ -165,7 +172,8 @@ engine_says(void *owner, int level, const char *text)
 	if (strstr(text, "is mended") != NULL)
 		oracle_mended(sim, strtoull(text + strlen("row "), NULL, 10), former_speaks(sim));
 	if (former_speaks(sim)) {
-		sim->cache_losses += strstr(text, "session lost") != NULL;	/* its successor has to say so, if it could not */
+		/* its successor has to say so, if it could not */
+		sim->cache_losses += strstr(text, "session lost") != NULL;
 		sim->former.look = true;
 		sim_trace(sim, "former engine <%d> %s", level, text);
 		if (level <= LOG_ALERT)
@@ -210,11 +218,12 @@ record_epoch(void *owner, uint64_t epoch)
 	if (former_speaks(sim))
 		return former_records(sim, epoch);
 	if (sim->former.engine != NULL && epoch <= sim->former.epoch)
-		sim_fail(sim, "the volume is taken over by epoch %llu, and the former gateway's is %llu",
+		sim_fail(sim,
+			 "the volume is taken over by epoch %llu, and the former gateway's is %llu",
 			 (unsigned long long)epoch, (unsigned long long)sim->former.epoch);
 	if (epoch <= sim->epoch_recorded)
-		sim_fail(sim, "epoch %llu is not above the last one, %llu", (unsigned long long)epoch,
-			 (unsigned long long)sim->epoch_recorded);
+		sim_fail(sim, "epoch %llu is not above the last one, %llu",
+			 (unsigned long long)epoch, (unsigned long long)sim->epoch_recorded);
 	if (random_once_in(&sim->random, 40) || sim->schedule.now_us < sim->no_epoch_until_us)
 		return -5;
 	sim->epoch_recorded = epoch;
@@ -275,7 +284,9 @@ main_due_us(const struct sim *sim)
 	return deadline * 1000 > sim->still_until_us ? deadline * 1000 : sim->still_until_us;
 }
 
-/* The next millisecond, for the engine's clock has no smaller ones; but not past what happens before. */
+/* The next millisecond, for the engine's clock has no smaller ones; but not past what happens
+ * before.
+ */
 static uint64_t
 next_tick_us(const struct sim *sim)
 {
@@ -293,7 +304,9 @@ engine_due_us(const struct sim *sim)
 	return due_us < former_us ? due_us : former_us;
 }
 
-/* One turn: the next event, or the engine's deadline, whichever comes first.  False: not until until_us. */
+/* One turn: the next event, or the engine's deadline, whichever comes first.  False: not until
+ * until_us.
+ */
 static bool
 next_turn(struct sim *sim, uint64_t until_us, int *idle_turns)
 {
@@ -315,7 +328,8 @@ next_turn(struct sim *sim, uint64_t until_us, int *idle_turns)
 		if (due_us > sim->schedule.now_us)
 			sim->schedule.now_us = due_us;
 		else if (++*idle_turns > IDLE_TURNS_MAX)
-			sim_fail(sim, "the engine's deadline stays in the past: a driver would spin");
+			sim_fail(sim,
+				 "the engine's deadline stays in the past: a driver would spin");
 		else
 			sim->schedule.now_us = next_tick_us(sim);
 	}
@@ -379,7 +393,8 @@ static void
 start_engine(struct sim *sim, const struct engine_options *options)
 {
 	struct engine_port port = {
-		.record_epoch = record_epoch, .try_epoch = try_epoch,
+		.record_epoch = record_epoch,
+		.try_epoch = try_epoch,
 		.log = engine_says,
 		.event = engine_event,
 		.want_spare = admin_wants_spare,
@@ -406,7 +421,8 @@ start_engine(struct sim *sim, const struct engine_options *options)
 		session->may_take = options->take_over_ms != 0;
 		session->away = false;
 		session->wrote = oracle_member_wrote;
-		session->words_told = session->backend.writes_lost;	/* an engine asks what came after it only */
+		/* an engine asks what came after it only */
+		session->words_told = session->backend.writes_lost;
 	}
 	sim->accepting = false;
 	sim->stopping = false;
@@ -417,8 +433,9 @@ start_engine(struct sim *sim, const struct engine_options *options)
 	sim->started_us = sim->schedule.now_us;
 	sim_trace(sim, "gateway %s starts", options->owner);
 	engine_memory_begin();
-	do	/* started again, where there was no memory */
-		sim->engine = engine_create(options, &port, backends, count, sim->schedule.now_us / 1000);
+	do /* started again, where there was no memory */
+		sim->engine =
+			engine_create(options, &port, backends, count, sim->schedule.now_us / 1000);
 	while (sim->engine == NULL);
 	sim->still_until_us = 0;
 	engine_start(sim->engine);
@@ -448,7 +465,9 @@ has_lost_a_copy(const struct sim *sim)
 	return false;
 }
 
-/* A crash came before the superblocks said that a loss has been told, or before members came back that may have lost something. */
+/* A crash came before the superblocks said that a loss has been told, or before members came back
+ * that may have lost something.
+ */
 static void
 note_untold(struct sim *sim)
 {
@@ -456,7 +475,8 @@ note_untold(struct sim *sim)
 	bool untold = false;
 
 	for (int m = 0; m < sim->slots; m++)
-		untold |= sim_read_superblock(&sim->members[m].disk, &superblock) && superblock.flushes_fail;
+		untold |= sim_read_superblock(&sim->members[m].disk, &superblock) &&
+			  superblock.flushes_fail;
 	sim->cache_losses += untold;
 }
 
@@ -466,7 +486,9 @@ sim_start(struct sim *sim)
 	sim->engine_options.epoch_seen = sim->epoch_recorded;
 	sim->engine_options.epoch_tried = sim->epoch_tried[sim->side];
 	note_untold(sim);
-	/* An administrator is told who has it, or that nobody can tell, and knows that no other gateway is alive. */
+	/* An administrator is told who has it, or that nobody can tell, and knows that no other
+	 * gateway is alive.
+	 */
 	if (former_holds(sim) || has_lost_a_copy(sim))
 		sim->engine_options.take_over_ms = UINT32_MAX;
 	start_engine(sim, &sim->engine_options);
@@ -480,7 +502,8 @@ sim_take_over(struct sim *sim, bool another)
 
 	if (another)
 		*last = *last == '1' ? '2' : '1';
-	sim->engine_options.take_over_ms = UINT32_MAX;	/* until it has it: somebody tries again and again */
+	/* until it has it: somebody tries again and again */
+	sim->engine_options.take_over_ms = UINT32_MAX;
 	sim_start(sim);
 }
 
@@ -512,7 +535,9 @@ has_stopped(struct sim *sim)
 	return sim->stopped;
 }
 
-/* But for where members are asked by writing zeros, which nobody reads, and for rows of a growth that did not come about. */
+/* But for where members are asked by writing zeros, which nobody reads, and for rows of a growth
+ * that did not come about.
+ */
 static uint32_t
 cached_pages(const struct sim *sim, int role)
 {
@@ -523,7 +548,8 @@ cached_pages(const struct sim *sim, int role)
 		const uint64_t offset = (uint64_t)disk->dirty[i] * DISK_PAGE;
 
 		count += offset != LAYOUT_ASK_OFFSET &&
-			 (offset < sim->data_offset || sim_row_at(sim, role, offset - sim->data_offset) < sim->rows);
+			 (offset < sim->data_offset ||
+			  sim_row_at(sim, role, offset - sim->data_offset) < sim->rows);
 	}
 	return count;
 }
@@ -537,10 +563,11 @@ check_stopped(struct sim *sim)
 		struct superblock superblock;
 		int m = sim->holder[role];
 
-		if (m >= 0 && sim_read_superblock(&sim->members[m].disk, &superblock) && superblock.clean &&
-		    superblock.member_states[role] == MEMBER_IN_SYNC && cached_pages(sim, role) > 0)
-			sim_fail(sim, "stopped in order, and device %d has %u pages in its cache", m,
-				 cached_pages(sim, role));
+		if (m >= 0 && sim_read_superblock(&sim->members[m].disk, &superblock) &&
+		    superblock.clean && superblock.member_states[role] == MEMBER_IN_SYNC &&
+		    cached_pages(sim, role) > 0)
+			sim_fail(sim, "stopped in order, and device %d has %u pages in its cache",
+				 m, cached_pages(sim, role));
 	}
 }
 
@@ -555,7 +582,7 @@ sim_stop(struct sim *sim)
 	sim_turn(sim);
 	if (!sim_wait(sim, has_stopped, HANG_US) && sim->crash_due) {
 		where_note(sim, FAULT_CRASH);
-		sim_crash(sim);		/* in the middle of it */
+		sim_crash(sim); /* in the middle of it */
 		return;
 	}
 	sim_await(sim, has_stopped, "the engine does not stop");
@@ -587,11 +614,13 @@ sim_stranger(struct sim *sim)
 	sim_advance(sim, sim->schedule.now_us + 8000000);
 	for (int m = 0; m < sim->slots; m++)
 		if (sim->members[m].written)
-			sim_fail(sim, "a gateway wrote to device %d of a volume that another one has", m);
+			sim_fail(sim,
+				 "a gateway wrote to device %d of a volume that another one has",
+				 m);
 	for (int m = 0; m < sim->slots; m++) {
 		fake_member_abandon(sim_session(sim, m));
 		if (sim->members[m].holder == sim_gateway_number(&options))
-			sim->members[m].holder = 0;	/* given back before it logged out */
+			sim->members[m].holder = 0; /* given back before it logged out */
 	}
 	engine_bury(sim->engine);
 	engine_memory_end();
@@ -659,8 +688,8 @@ recover(struct sim *sim)
 		return;
 	trace_devices(sim);
 	sim_fail(sim, "the volume does not become whole: %s (%s), %s",
-			 volume_state_name(sim->status.state), sim->status.reason,
-			 sim->status.rebuild.reason);
+		 volume_state_name(sim->status.state), sim->status.reason,
+		 sim->status.rebuild.reason);
 }
 
 static void
@@ -673,8 +702,11 @@ quiesce(struct sim *sim, bool whole)
 	sim->crash_due = false;
 	former_end(sim);
 	fault_cure_all(sim);
-	sim_turn(sim);	/* sessions may have ended, and an engine with nothing else to wait for has to hear of that */
-	if (former_holds(sim)) {	/* a member that was away then: the volume wants another take-over for it */
+	/* sessions may have ended, and an engine with nothing else to wait for has to hear of that
+	 */
+	sim_turn(sim);
+	/* a member that was away then: the volume wants another take-over for it */
+	if (former_holds(sim)) {
 		sim_stop(sim);
 		sim_take_over(sim, false);
 	}
@@ -685,14 +717,17 @@ quiesce(struct sim *sim, bool whole)
 	if (whole && sim->engine_options.resync_rows_max > 0 && sim->geometry.redundancy > 0)
 		recover(sim);
 	if (sim->engine_options.resync_rows_max > 0 && sim->geometry.redundancy > 0) {
-		/* Data that can't be read, in a row whose parity proves nothing, is gone: write it anew. */
+		/* Data that can't be read, in a row whose parity proves nothing, is gone: write it
+		 * anew.
+		 */
 		if (!sim_wait(sim, is_proven, PATIENCE_US)) {
 			load_overwrite_damage(sim);
 			sim_await(sim, sim_is_drained, "requests are not completed");
 		}
 		sim_await(sim, is_proven, "resync does not end");
 	}
-	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min, sim->engine_options.sync_rate_max);
+	engine_set_rates(sim->engine, sim->engine_options.sync_rate_min,
+			 sim->engine_options.sync_rate_max);
 	sim_await(sim, sim_is_drained, "requests are not completed");
 	sim_await(sim, is_accepted, "who accepted lost extents is not told");
 	sim_await(sim, is_on_record, "a member that is in sync is out on record");
@@ -718,20 +753,27 @@ draw_options(struct sim *sim)
 		.assembly_wait_ms = (uint32_t)random_between(random, 50, 3000),
 		.queue_limit_ms = (uint32_t)random_between(random, 500, 25000),
 		.give_up_ms = (uint32_t)random_between(random, 100, 5000),
-		.resync_rows_max = random_once_in(random, 12) ? 0 : (uint32_t)random_between(random, 4, 16),
+		.resync_rows_max =
+			random_once_in(random, 12) ? 0 : (uint32_t)random_between(random, 4, 16),
 		.sync_rate_min = 1ull << random_between(random, 16, 26),
 		.sync_rate_max = 1ull << random_between(random, 22, 30),
-		.grace_ms = random_once_in(random, 3) ? 0 : (uint32_t)random_between(random, 1, 2000),
-		.loss_told_ms = random_once_in(random, 2) ? 0 : (uint32_t)random_between(random, 1, 3000),
-		.hedge_ms = random_once_in(random, 3) ? 0 : (uint32_t)random_between(random, 2, 500),
+		.grace_ms =
+			random_once_in(random, 3) ? 0 : (uint32_t)random_between(random, 1, 2000),
+		.loss_told_ms =
+			random_once_in(random, 2) ? 0 : (uint32_t)random_between(random, 1, 3000),
+		.hedge_ms =
+			random_once_in(random, 3) ? 0 : (uint32_t)random_between(random, 2, 500),
 		.spare_wait_ms = (uint32_t)random_between(random, 100, 60000),
 		.error_limit = (uint32_t)random_between(random, 4, 64),
 	};
-	/* A member may fall silent while its map is read: noticed after give_up, and then it is waited for. */
+	/* A member may fall silent while its map is read: noticed after give_up, and then it is
+	 * waited for.
+	 */
 	options->assembly_limit_ms = options->assembly_wait_ms + options->give_up_ms +
 				     (uint32_t)random_between(random, 2000, 20000);
 	if (random_once_in(random, 4) || sim_can(sim, ABILITY_SHORT_MEMORY))
-		options->buffer_bytes_max = 1;	/* as little as is possible: operations wait for it */
+		/* as little as is possible: operations wait for it */
+		options->buffer_bytes_max = 1;
 	if (sim_can(sim, ABILITY_SMALL_TABLE)) {
 		uint64_t own = ability_random(sim, ABILITY_SMALL_TABLE);
 
@@ -745,7 +787,9 @@ begin(struct sim *sim, const struct sim_options *options)
 {
 	char label[32];
 
-	*sim = (struct sim){ .options = *options, .random = random_stream(options->seed, 0), .snapshot_of = -1 };
+	*sim = (struct sim){ .options = *options,
+			     .random = random_stream(options->seed, 0),
+			     .snapshot_of = -1 };
 	schedule_init(&sim->schedule);
 	sim->schedule.now_us = 1000000;
 	ability_draw(sim);
@@ -757,8 +801,8 @@ begin(struct sim *sim, const struct sim_options *options)
 
 		sim->clone_of[m] = -1;
 		snprintf(label, sizeof(label), "m%d", m);
-		fake_member_init(member, label, sim->member_bytes_max, sim->block_bytes, &sim->schedule,
-				 &sim->random);
+		fake_member_init(member, label, sim->member_bytes_max, sim->block_bytes,
+				 &sim->schedule, &sim->random);
 		member->capacity_bytes = sim->member_bytes;
 		member->answer_us_min = SIM_ANSWER_US_MIN;
 		member->answer_us_max = SIM_ANSWER_US_MAX;
@@ -862,7 +906,8 @@ run_step(struct sim *sim, uint32_t step, uint64_t fault_rate)
 		return;
 	}
 	sim->armed |= fake_random(&random) % 2000 < fault_rate;
-	if (sim_can(sim, ABILITY_STAYING_FAULTS) && step == 20 + ability_random(sim, ABILITY_STAYING_FAULTS) % 200) {
+	if (sim_can(sim, ABILITY_STAYING_FAULTS) &&
+	    step == 20 + ability_random(sim, ABILITY_STAYING_FAULTS) % 200) {
 		stay_begin(sim, &random);
 		return;
 	}
@@ -885,11 +930,12 @@ run_step(struct sim *sim, uint32_t step, uint64_t fault_rate)
 		return;
 	}
 	sim_advance(sim, sim->schedule.now_us + draw_delay(&random));
-	for (patience_us = sim->schedule.now_us + 400000;
-	     sim->active_count >= sim->depth && sim->schedule.now_us < patience_us && !sim->crash_due;)
+	for (patience_us = sim->schedule.now_us + 400000; sim->active_count >= sim->depth &&
+							  sim->schedule.now_us < patience_us &&
+							  !sim->crash_due;)
 		sim_advance(sim, sim->schedule.now_us + 300);
 	if (sim->active_count >= 2 * sim->depth + 8)
-		return;		/* all wait for something */
+		return; /* all wait for something */
 	if (kind < 6)
 		load_sequential(sim, &random);
 	else

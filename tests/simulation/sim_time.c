@@ -1,12 +1,13 @@
 /* sim_time.c - how long requests take, and faults that stay.
  *
- * Every request has to end within engine_request_ms_max() (docs/design/time.md), whatever goes wrong.  While no more members
- * are in trouble than the level bears nobody is waited for, so that two of its terms, queue_limit and assembly_limit, are
- * not needed: requests that see only that are judged without them.  A member of the simulator may take somewhat longer over
- * a command than an adapter lets it; that is added.
+ * Every request has to end within engine_request_ms_max() (docs/design/time.md), whatever goes
+ * wrong.  While no more members are in trouble than the level bears nobody is waited for, so that
+ * two of its terms, queue_limit and assembly_limit, are not needed: requests that see only that are
+ * judged without them.  A member of the simulator may take somewhat longer over a command than an
+ * adapter lets it; that is added.
  *
- * A fault that stays lasts until the next quiescence.  For longer than the bound nothing else happens then but requests:
- * what waits for the fault to end can't come in time.
+ * A fault that stays lasts until the next quiescence.  For longer than the bound nothing else
+ * happens then but requests: what waits for the fault to end can't come in time.
  */
 #include "engine_memory.h"
 #include "sim.h"
@@ -14,18 +15,31 @@
 #include <string.h>
 
 #define MARGIN_US 1000000ull
-#define LONG_BYTES (1u << 20)		/* a range of zeros above it has its time piece by piece */
-#define PULSE_REQUESTS 40u		/* while it is watched */
+#define LONG_BYTES (1u << 20) /* a range of zeros above it has its time piece by piece */
+#define PULSE_REQUESTS 40u    /* while it is watched */
 
 static const char *const stay_names[STAY_KINDS] = {
-	"hangs", "has no link", "takes no log-in", "answers log-ins only", "answers all but data", "is slow", "loses its session again and again",
-	"refuses superblocks", "refuses the region map", "refuses the table of lost extents", "refuses everything but data",
-	"refuses writes", "refuses reads", "refuses flushes",
+	"hangs",
+	"has no link",
+	"takes no log-in",
+	"answers log-ins only",
+	"answers all but data",
+	"is slow",
+	"loses its session again and again",
+	"refuses superblocks",
+	"refuses the region map",
+	"refuses the table of lost extents",
+	"refuses everything but data",
+	"refuses writes",
+	"refuses reads",
+	"refuses flushes",
 };
 
 /* --- the bound --- */
 
-/* What the fakes may take longer over a command than the engine's bound knows: a log-in's deadline, the watch's turn. */
+/* What the fakes may take longer over a command than the engine's bound knows: a log-in's deadline,
+ * the watch's turn.
+ */
 static uint64_t
 slack_us(const struct sim *sim)
 {
@@ -50,7 +64,8 @@ bound_us(const struct sim *sim, bool excess)
 uint64_t
 time_stood_us(const struct sim *sim)
 {
-	return sim->stood_us + (sim->stood_from_us != 0 ? sim->schedule.now_us - sim->stood_from_us : 0);
+	return sim->stood_us +
+	       (sim->stood_from_us != 0 ? sim->schedule.now_us - sim->stood_from_us : 0);
 }
 
 uint64_t
@@ -69,33 +84,40 @@ is_long(const struct sim_request *request)
 static uint64_t
 waits_since_us(const struct sim *sim, const struct sim_request *request)
 {
-	const uint64_t ended_us = request->former ? sim->former.zeros_ended_us : sim->zeros_ended_us;
+	const uint64_t ended_us =
+		request->former ? sim->former.zeros_ended_us : sim->zeros_ended_us;
 
-	return is_long(request) && request->waits && ended_us > request->from_us ? ended_us : request->from_us;
+	return is_long(request) && request->waits && ended_us > request->from_us ? ended_us
+										 : request->from_us;
 }
 
 static void
 judge(struct sim *sim, const struct sim_request *request)
 {
 	/* Who is about to lose all members to another gateway waits for them, too. */
-	const bool excess = request->submit_us <= sim->excess_until_us || !request->assembled || sim->taking_us != 0 ||
-			    request->former;
-	const uint64_t awake_us = time_awake_us(sim, request->former), since_us = waits_since_us(sim, request);
+	const bool excess = request->submit_us <= sim->excess_until_us || !request->assembled ||
+			    sim->taking_us != 0 || request->former;
+	const uint64_t awake_us = time_awake_us(sim, request->former),
+		       since_us = waits_since_us(sim, request);
 	const uint64_t took_us = awake_us > since_us ? awake_us - since_us : 0;
 	/* And for memory whoever has to do without: it is tried each second. */
 	const uint64_t short_us = time_held_up_us(sim, sim->schedule.now_us - took_us, false);
-	const uint64_t borne_us = bound_us(sim, excess) + short_us, longest_us = bound_us(sim, true);
+	const uint64_t borne_us = bound_us(sim, excess) + short_us,
+		       longest_us = bound_us(sim, true);
 	const uint64_t most_us = borne_us < longest_us ? borne_us : longest_us;
 	struct sim_longest *longest = &sim->options.totals->longest[excess || short_us > 0];
 
 	if (took_us / 1000 > longest->took_ms)
-		*longest = (struct sim_longest){ took_us / 1000, most_us / 1000, sim->options.seed };
+		*longest =
+			(struct sim_longest){ took_us / 1000, most_us / 1000, sim->options.seed };
 	if (took_us > most_us && sim_can(sim, ABILITY_TIME_JUDGED))
 		sim_fail(sim, "%s of %llu sectors at %llu took %llu ms%s, and may take %llu%s",
 			 sim_op_name(request->request.op), (unsigned long long)request->count,
 			 (unsigned long long)request->sector, (unsigned long long)(took_us / 1000),
-			 is_long(request) ? " over a piece" : "", (unsigned long long)(most_us / 1000),
-			 excess ? "" : " while no more members are in trouble than the level bears");
+			 is_long(request) ? " over a piece" : "",
+			 (unsigned long long)(most_us / 1000),
+			 excess ? ""
+				: " while no more members are in trouble than the level bears");
 }
 
 /* It ended now, and a piece of it did. */
@@ -113,16 +135,19 @@ time_judge(struct sim *sim, const struct sim_request *request)
 		sim->zeros_done[request->former] = true;
 }
 
-/* True: a piece of it has ended since it was last looked at, or all have, and it is carried out again. */
+/* True: a piece of it has ended since it was last looked at, or all have, and it is carried out
+ * again.
+ */
 static bool
 look_at(struct sim *sim, struct sim_request *request)
 {
 	const struct engine_request *seen = &request->request;
 	const bool begun = seen->pieces_left > 0;
-	const bool waits = !begun || (seen->first_error == 0 && seen->cut_bytes < seen->length_bytes);
+	const bool waits =
+		!begun || (seen->first_error == 0 && seen->cut_bytes < seen->length_bytes);
 	const int ended = (int)seen->pieces + (begun && waits) - (int)seen->pieces_left;
-	const bool again = request->pieces > 0 &&
-			   (seen->doubts != request->doubts || seen->cache_losses != request->losses);
+	const bool again = request->pieces > 0 && (seen->doubts != request->doubts ||
+						   seen->cache_losses != request->losses);
 	const bool any_ended = again || ended > request->pieces_ended;
 
 	if (again || (int)seen->pieces > request->pieces) {
@@ -145,7 +170,8 @@ time_look(struct sim *sim, bool former)
 	bool ended = sim->zeros_done[former];
 
 	sim->zeros_done[former] = false;
-	for (struct sim_request *request = former ? sim->former.active : sim->active; request != NULL; request = request->next)
+	for (struct sim_request *request = former ? sim->former.active : sim->active;
+	     request != NULL; request = request->next)
 		if (is_long(request))
 			ended |= look_at(sim, request);
 	if (ended)
@@ -156,14 +182,17 @@ time_look(struct sim *sim, bool former)
 void
 time_judge_stop(struct sim *sim, uint64_t began_us, uint64_t stood_us)
 {
-	const uint64_t lived_us = sim->schedule.now_us - began_us, stood_since_us = time_stood_us(sim) - stood_us;
+	const uint64_t lived_us = sim->schedule.now_us - began_us,
+		       stood_since_us = time_stood_us(sim) - stood_us;
 	const uint64_t took_us = lived_us > stood_since_us ? lived_us - stood_since_us : 0;
 	struct sim_longest *longest = &sim->options.totals->longest_stop;
 
 	if (took_us / 1000 > longest->took_ms)
-		*longest = (struct sim_longest){ took_us / 1000, engine_stop_ms_max(), sim->options.seed };
+		*longest = (struct sim_longest){ took_us / 1000, engine_stop_ms_max(),
+						 sim->options.seed };
 	if (took_us > engine_stop_ms_max() * 1000 && sim_can(sim, ABILITY_TIME_JUDGED))
-		sim_fail(sim, "a stop took %llu ms, and may take %llu", (unsigned long long)(took_us / 1000),
+		sim_fail(sim, "a stop took %llu ms, and may take %llu",
+			 (unsigned long long)(took_us / 1000),
 			 (unsigned long long)engine_stop_ms_max());
 }
 
@@ -188,7 +217,8 @@ time_set_answers(struct sim *sim, int m, uint64_t least_us, uint64_t most_us)
 			spell->until_us = now_us + spell->answer_us;
 	}
 	if (most_us > SIM_ANSWER_US_MAX)
-		sim->spells[sim->spell_count++ % SPELLS_MAX] = (struct spell){ now_us, UINT64_MAX, most_us, m };
+		sim->spells[sim->spell_count++ % SPELLS_MAX] =
+			(struct spell){ now_us, UINT64_MAX, most_us, m };
 	sim->members[m].answer_us_min = least_us;
 	sim->members[m].answer_us_max = most_us;
 }
@@ -209,7 +239,8 @@ time_look_at_memory(struct sim *sim)
 			return;
 		}
 	}
-	sim->spells[sim->spell_count++ % SPELLS_MAX] = (struct spell){ now_us, now_us + MEMORY_RETRY_MS * 1000, 0, -1 };
+	sim->spells[sim->spell_count++ % SPELLS_MAX] =
+		(struct spell){ now_us, now_us + MEMORY_RETRY_MS * 1000, 0, -1 };
 }
 
 /* Spells are in the order in which they began. */
@@ -222,7 +253,9 @@ time_held_up_us(struct sim *sim, uint64_t since_us, bool slow)
 	for (uint32_t i = oldest_spell(sim); i < sim->spell_count; i++) {
 		const struct spell *spell = &sim->spells[i % SPELLS_MAX];
 		const uint64_t from_us = spell->from_us > told_us ? spell->from_us : told_us;
-		const uint64_t until_us = spell->until_us < sim->schedule.now_us ? spell->until_us : sim->schedule.now_us;
+		const uint64_t until_us = spell->until_us < sim->schedule.now_us
+						  ? spell->until_us
+						  : sim->schedule.now_us;
 
 		if (until_us <= from_us || (spell->member >= 0 && !slow))
 			continue;
@@ -238,7 +271,8 @@ time_slowest_us(const struct sim *sim, uint64_t since_us)
 	uint64_t slowest_us = SIM_ANSWER_US_MAX;
 
 	for (uint32_t i = oldest_spell(sim); i < sim->spell_count; i++)
-		if (sim->spells[i % SPELLS_MAX].until_us >= since_us && sim->spells[i % SPELLS_MAX].answer_us > slowest_us)
+		if (sim->spells[i % SPELLS_MAX].until_us >= since_us &&
+		    sim->spells[i % SPELLS_MAX].answer_us > slowest_us)
 			slowest_us = sim->spells[i % SPELLS_MAX].answer_us;
 	return slowest_us;
 }
@@ -252,7 +286,8 @@ flap(struct event *event)
 
 	fake_member_cut(&stay->sim->members[stay->member], true);
 	schedule_add(&stay->sim->schedule, event,
-		     stay->sim->schedule.now_us + random_between(&stay->sim->random, 20000, 900000));
+		     stay->sim->schedule.now_us +
+			     random_between(&stay->sim->random, 20000, 900000));
 }
 
 static void
@@ -288,7 +323,8 @@ begin(struct sim *sim, struct fake_member *member, enum stay_kind kind)
 		flap(&sim->stay.event);
 		break;
 	case STAY_REFUSE_SUPERBLOCKS:
-		refuse_part(member, LAYOUT_SUPERBLOCK_A_OFFSET, LAYOUT_SUPERBLOCK_B_OFFSET + LAYOUT_SUPERBLOCK_BYTES);
+		refuse_part(member, LAYOUT_SUPERBLOCK_A_OFFSET,
+			    LAYOUT_SUPERBLOCK_B_OFFSET + LAYOUT_SUPERBLOCK_BYTES);
 		break;
 	case STAY_REFUSE_MAP:
 		refuse_part(member, LAYOUT_MAP_OFFSET, LAYOUT_LOST_OFFSET);
@@ -344,7 +380,7 @@ choose(const struct sim *sim, uint64_t *random)
 
 		if (m < 0 || sim->trouble_until_us[m] > sim->schedule.now_us) {
 			if (chosen >= 0 && geometry_tolerated(&sim->geometry) == 1)
-				return -1;	/* one more than it bears */
+				return -1; /* one more than it bears */
 			chosen = m < 0 ? -2 : m;
 		}
 	}
@@ -368,7 +404,9 @@ stay_begin(struct sim *sim, uint64_t *random)
 		return;
 	sim_trace(sim, "FAULT that stays: member %d %s", m, stay_names[kind]);
 	sim->options.totals->stays[kind]++;
-	sim->stay = (struct stay){ .event = { .fire = flap }, .sim = sim, .member = m, .kind = kind, .lasts = true };
+	sim->stay = (struct stay){
+		.event = { .fire = flap }, .sim = sim, .member = m, .kind = kind, .lasts = true
+	};
 	fault_trouble(sim, m, 3600ull * 1000000);
 	begin(sim, &sim->members[m], kind);
 	for (uint32_t i = 0; i < PULSE_REQUESTS && !sim->crash_due; i++) {

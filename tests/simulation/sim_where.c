@@ -1,9 +1,11 @@
-/* sim_where.c - which states of the engine and which faults have met, and lives that look for rare pairs.
+/* sim_where.c - which states of the engine and which faults have met, and lives that look for rare
+ * pairs.
  *
- * engine_where() is a set of bits: what the engine is doing now.  Each fault is counted with all of them at the moment
- * it strikes: `simulate --coverage` prints the sums.  A steered life draws pairs of a state and a fault from a table
- * in which the rare ones weigh more, waits for the state, and lets the fault strike then.  All that comes from the
- * seed and the table, so that a life can be had again.
+ * engine_where() is a set of bits: what the engine is doing now.  Each fault is counted with all of
+ * them at the moment it strikes: `simulate --coverage` prints the sums.  A steered life draws pairs
+ * of a state and a fault from a table in which the rare ones weigh more, waits for the state, and
+ * lets the fault strike then.  All that comes from the seed and the table, so that a life can be
+ * had again.
  */
 #include "sim.h"
 
@@ -17,11 +19,12 @@
 
 /* How often each pair is wanted, by state and fault (in the order of enum fault_kind). */
 #define KINDS_WANTED (FAULT_STOP + 1)
-#define WANTED(state, weights)                                                                                         \
-	[state] = weights + 0 * sizeof(struct {                                                                        \
-		_Static_assert(sizeof(weights) == KINDS_WANTED + 1, "a digit for each fault");                         \
-		char unused;                                                                                           \
-	})
+#define WANTED(state, weights)                                                                     \
+	[state] = weights + 0 * sizeof(struct {                                                    \
+				    _Static_assert(sizeof(weights) == KINDS_WANTED + 1,            \
+						   "a digit for each fault");                      \
+				    char unused;                                                   \
+			    })
 static const char *const wanted[WHERES] = {
 #include "sim_wanted.h"
 };
@@ -31,7 +34,9 @@ static const char *const wanted[WHERES] = {
 static const char *const where_names[WHERES] = { WHERE_LIST(X) };
 #undef X
 
-/* Writes that are held (plug.c) may be let go by what came after them in the turn; they have a deadline of milliseconds. */
+/* Writes that are held (plug.c) may be let go by what came after them in the turn; they have a
+ * deadline of milliseconds.
+ */
 bool
 engine_is_done(struct engine *engine, uint64_t now_ms)
 {
@@ -115,7 +120,8 @@ where_note(struct sim *sim, enum fault_kind kind)
 static uint64_t
 weight_of(const struct sim *sim, int state, int kind)
 {
-	return fault_is_possible(sim, (enum fault_kind)kind) ? (uint64_t)(wanted[state][kind] - '0') : 0;
+	return fault_is_possible(sim, (enum fault_kind)kind) ? (uint64_t)(wanted[state][kind] - '0')
+							     : 0;
 }
 
 static struct steer_target
@@ -157,7 +163,8 @@ met_target(struct sim *sim)
 	const uint64_t where = engine_where(sim->engine);
 
 	for (int i = 0; i < sim->steer.left; i++)
-		if (((where >> sim->steer.targets[i].state) & 1) && random_once_in(&sim->steer.random, 2))
+		if (((where >> sim->steer.targets[i].state) & 1) &&
+		    random_once_in(&sim->steer.random, 2))
 			return i;
 	return -1;
 }
@@ -169,18 +176,20 @@ steer(struct sim *sim)
 	struct steer_target target;
 	int met;
 
-	if (steer->left == 0 || !steer->on || sim->engine == NULL || sim->stranger || sim->crash_due ||
-	    (met = met_target(sim)) < 0)
+	if (steer->left == 0 || !steer->on || sim->engine == NULL || sim->stranger ||
+	    sim->crash_due || (met = met_target(sim)) < 0)
 		return;
 	target = steer->targets[met];
 	steer->targets[met] = steer->targets[--steer->left];
 	sim_trace(sim, "steered: %s while %s", fault_names[target.kind], where_names[target.state]);
 	if (target.kind < FAULT_CRASH) {
 		fault_strike(sim, target.kind, &steer->random);
-		sim_turn(sim);	/* an engine that waits for nothing else has to hear that a session has ended */
+		/* an engine that waits for nothing else has to hear that a session has ended */
+		sim_turn(sim);
 	} else {
 		sim->crash_due = true;
-		sim->crash_kind = target.kind == FAULT_STOP && sim->stopping ? FAULT_CRASH : target.kind;
+		sim->crash_kind =
+			target.kind == FAULT_STOP && sim->stopping ? FAULT_CRASH : target.kind;
 	}
 }
 
@@ -202,11 +211,13 @@ where_print(const uint64_t met[WHERES][FAULT_KINDS])
 		}
 		printf("\n");
 	}
-	printf("%llu of %llu pairs met, %llu never\n", (unsigned long long)(pairs - never), (unsigned long long)pairs,
-	       (unsigned long long)never);
+	printf("%llu of %llu pairs met, %llu never\n", (unsigned long long)(pairs - never),
+	       (unsigned long long)pairs, (unsigned long long)never);
 }
 
-/* A pair is wanted the more the rarer it is: never met 8, up to 10 times 4, up to 100 times 2, up to 1000 times 1. */
+/* A pair is wanted the more the rarer it is: never met 8, up to 10 times 4, up to 100 times 2, up
+ * to 1000 times 1.
+ */
 static char
 weight(uint64_t met, int state, int kind)
 {

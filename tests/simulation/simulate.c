@@ -1,7 +1,8 @@
 /* simulate.c - runs seeds on all cores, in worker processes, and adds up.
  *
- * A worker takes seeds one by one from a common counter.  One that dies (a check failed, an assertion, a
- * crash, or it hung) says so by its exit; the seed stands in its slot, and another worker takes its place.
+ * A worker takes seeds one by one from a common counter.  One that dies (a check failed, an
+ * assertion, a crash, or it hung) says so by its exit; the seed stands in its slot, and another
+ * worker takes its place.
  */
 #include "sim.h"
 
@@ -23,15 +24,16 @@
 
 #define WORKERS_MAX 64
 #define SEEDS_PER_PROCESS 1000
-#define SEED_SECONDS_MAX 300	/* real time, if --limit does not say else; a seed takes some milliseconds */
-#define FAILURES_MAX 200		/* then no more seeds are begun */
+/* real time, if --limit does not say else; a seed takes some milliseconds */
+#define SEED_SECONDS_MAX 300
+#define FAILURES_MAX 200 /* then no more seeds are begun */
 #define STEPS_MAX 100000u
 #define HEAP_BYTES (48u << 20)
 #define HUGE_BYTES (2u << 20)
 
 struct worker {
 	pid_t pid;
-	_Atomic uint64_t seed;		/* under way; 0: none */
+	_Atomic uint64_t seed; /* under way; 0: none */
 	_Atomic int64_t since_s;
 	char message[SIM_MESSAGE_MAX];
 	struct sim_totals totals;
@@ -66,7 +68,9 @@ seconds(void)
 	return now.tv_sec;
 }
 
-/* Thousands of short lives: memory that was touched once is not given back in between, and stands in huge pages. */
+/* Thousands of short lives: memory that was touched once is not given back in between, and stands
+ * in huge pages.
+ */
 static void
 prepare_memory(void)
 {
@@ -122,7 +126,7 @@ launch(struct worker *worker, const struct arguments *arguments)
 	}
 	if (pid == 0)
 		work(worker, arguments);
-	worker->pid = pid;	/* shared with the worker: only here */
+	worker->pid = pid; /* shared with the worker: only here */
 }
 
 static void
@@ -133,7 +137,8 @@ describe_end(struct worker *worker, int status, char *text, size_t size)
 	else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		snprintf(text, size, "hangs: no end in real time");
 	else if (WIFSIGNALED(status))
-		snprintf(text, size, "died of signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+		snprintf(text, size, "died of signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
 	else
 		snprintf(text, size, "exited with status %d", WEXITSTATUS(status));
 }
@@ -344,18 +349,24 @@ print_totals(const struct sim_totals *sum, double took_s)
 static void
 usage(FILE *to)
 {
-	fputs("simulate --seeds A..B [--steps N] [--level N] [--drop LIST] [--jobs N] [--first] [--trace] [--quiet]\n"
+	fputs("simulate --seeds A..B [--steps N] [--level N] [--drop LIST] [--jobs N] [--first] "
+	      "[--trace] [--quiet]\n"
 	      "  --steps N    steps of each run (300)\n"
 	      "  --level N    volumes of this level only\n"
 	      "  --drop LIST  steps left out: 3,7-12\n"
-	      "  --mutant X   with a known mistake in the engine; --list-mutants says which there are\n"
-	      "  --with X     lives that all have this ability, which may be off or rare; --list-abilities\n"
+	      "  --mutant X   with a known mistake in the engine; --list-mutants says which there "
+	      "are\n"
+	      "  --with X     lives that all have this ability, which may be off or rare; "
+	      "--list-abilities\n"
 	      "  --without X  none that has it\n"
 	      "  --limit S    a seed that takes longer hangs (300)\n"
 	      "  --coverage   which states of the engine and which faults have met, and how often\n"
-	      "  --wanted     what steered lives look for (sim_wanted.h), as these lives would have it\n"
+	      "  --wanted     what steered lives look for (sim_wanted.h), as these lives would "
+	      "have it\n"
 	      "  --first      end at the first seed that fails\n"
-	      "  --trace      tell everything, on stderr; for one seed; twice: members' commands too\n", to);
+	      "  --trace      tell everything, on stderr; for one seed; twice: members' commands "
+	      "too\n",
+	      to);
 }
 
 static void
@@ -387,8 +398,8 @@ static void
 list_mutants(void)
 {
 	for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++)
-		printf("%-28s rule %-2d  %s; %s\n", mutants[i].name, mutants[i].rule, mutants[i].catcher,
-		       mutants[i].text);
+		printf("%-28s rule %-2d  %s; %s\n", mutants[i].name, mutants[i].rule,
+		       mutants[i].catcher, mutants[i].text);
 }
 
 static void
@@ -400,8 +411,10 @@ choose_mutant(const char *name)
 			mutant_active = mutants[i].mutant;
 			return;
 #else
-			fprintf(stderr, "simulate: --mutant %s: this build has no mutants; configure with "
-				"-DIRAID_MUTANTS=ON, or use scripts/simulate\n", name);
+			fprintf(stderr,
+				"simulate: --mutant %s: this build has no mutants; configure with "
+				"-DIRAID_MUTANTS=ON, or use scripts/simulate\n",
+				name);
 			exit(2);
 #endif
 		}
@@ -414,7 +427,8 @@ choose_ability(const char *name, bool on)
 {
 	if (ability_switch(name, on))
 		return;
-	fprintf(stderr, "simulate: --with%s '%s' is unknown; see --list-abilities\n", on ? "" : "out", name);
+	fprintf(stderr, "simulate: --with%s '%s' is unknown; see --list-abilities\n",
+		on ? "" : "out", name);
 	exit(2);
 }
 
@@ -427,7 +441,8 @@ parse_drop(const char *text, struct arguments *arguments)
 		unsigned long first = strtoul(text, &end, 10);
 		unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
 
-		if ((*end != ',' && *end != '\0') || last >= STEPS_MAX || last < first || end == text) {
+		if ((*end != ',' && *end != '\0') || last >= STEPS_MAX || last < first ||
+		    end == text) {
 			fprintf(stderr, "simulate: --drop '%s' is not a list like 3,7-12\n", text);
 			exit(2);
 		}
@@ -440,15 +455,22 @@ static void
 parse(int argc, char **argv, struct arguments *arguments)
 {
 	static const struct option options[] = {
-		{ "seeds", required_argument, NULL, 's' }, { "steps", required_argument, NULL, 'n' },
-		{ "drop", required_argument, NULL, 'd' },  { "jobs", required_argument, NULL, 'j' },
-		{ "first", no_argument, NULL, 'f' },	   { "trace", no_argument, NULL, 't' },
-		{ "quiet", no_argument, NULL, 'q' },	   { "help", no_argument, NULL, 'h' },
+		{ "seeds", required_argument, NULL, 's' },
+		{ "steps", required_argument, NULL, 'n' },
+		{ "drop", required_argument, NULL, 'd' },
+		{ "jobs", required_argument, NULL, 'j' },
+		{ "first", no_argument, NULL, 'f' },
+		{ "trace", no_argument, NULL, 't' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "help", no_argument, NULL, 'h' },
 		{ "level", required_argument, NULL, 'v' },
 		{ "limit", required_argument, NULL, 'L' },
-		{ "mutant", required_argument, NULL, 'm' }, { "list-mutants", no_argument, NULL, 'l' },
-		{ "with", required_argument, NULL, 'w' }, { "without", required_argument, NULL, 'W' },
-		{ "list-abilities", no_argument, NULL, 'a' }, { "coverage", no_argument, NULL, 'c' },
+		{ "mutant", required_argument, NULL, 'm' },
+		{ "list-mutants", no_argument, NULL, 'l' },
+		{ "with", required_argument, NULL, 'w' },
+		{ "without", required_argument, NULL, 'W' },
+		{ "list-abilities", no_argument, NULL, 'a' },
+		{ "coverage", no_argument, NULL, 'c' },
 		{ "wanted", no_argument, NULL, 'p' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -479,8 +501,11 @@ parse(int argc, char **argv, struct arguments *arguments)
 			break;
 		case 'v':
 			arguments->level = atoi(optarg);
-			if (geometry_fault(arguments->level, 4) != NULL || !isdigit((unsigned char)*optarg)) {
-				fprintf(stderr, "simulate: --level %s: levels are 0, 1, 5, 6 and 10\n", optarg);
+			if (geometry_fault(arguments->level, 4) != NULL ||
+			    !isdigit((unsigned char)*optarg)) {
+				fprintf(stderr,
+					"simulate: --level %s: levels are 0, 1, 5, 6 and 10\n",
+					optarg);
 				exit(2);
 			}
 			break;
@@ -535,7 +560,8 @@ main(int argc, char **argv)
 	int failures;
 
 	parse(argc, argv, &arguments);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (shared == MAP_FAILED) {
 		perror("simulate: mmap");
 		return 2;
@@ -552,9 +578,10 @@ main(int argc, char **argv)
 		print_totals(&sum, (double)(finish.tv_sec - begin.tv_sec) +
 					   (double)(finish.tv_nsec - begin.tv_nsec) / 1e9);
 	if (arguments.coverage)
-		where_print((const uint64_t (*)[FAULT_KINDS])sum.met);
+		where_print((const uint64_t(*)[FAULT_KINDS])sum.met);
 	if (arguments.wanted)
-		where_print_wanted((const uint64_t (*)[FAULT_KINDS])sum.met);
-	printf("%d of %llu seeds failed\n", failures, (unsigned long long)(sum.seeds + (uint64_t)failures));
+		where_print_wanted((const uint64_t(*)[FAULT_KINDS])sum.met);
+	printf("%d of %llu seeds failed\n", failures,
+	       (unsigned long long)(sum.seeds + (uint64_t)failures));
 	return failures > 0;
 }

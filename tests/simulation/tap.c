@@ -10,7 +10,9 @@
 
 #define TAPS_MAX 64
 
-/* The last tap of each member that ever had one.  They are not looked into: their tests may be over. */
+/* The last tap of each member that ever had one.  They are not looked into: their tests may be
+ * over.
+ */
 static struct {
 	const struct backend *backend;
 	struct tap *tap;
@@ -114,7 +116,11 @@ tap_release(struct backend *backend)
 }
 
 static const struct backend_ops tap_ops = {
-	.open = tap_open, .submit = tap_submit, .divert = tap_divert, .close = tap_close, .release = tap_release,
+	.open = tap_open,
+	.submit = tap_submit,
+	.divert = tap_divert,
+	.close = tap_close,
+	.release = tap_release,
 };
 
 void
@@ -151,8 +157,10 @@ tap_drop(struct tap *tap)
 bool
 tap_superblock(const struct backend_io *io, uint8_t *out)
 {
-	if (io->op != BACKEND_WRITE || io->length_bytes != LAYOUT_SUPERBLOCK_BYTES || io->iov_count != 1 ||
-	    (io->offset_bytes != LAYOUT_SUPERBLOCK_A_OFFSET && io->offset_bytes != LAYOUT_SUPERBLOCK_B_OFFSET))
+	if (io->op != BACKEND_WRITE || io->length_bytes != LAYOUT_SUPERBLOCK_BYTES ||
+	    io->iov_count != 1 ||
+	    (io->offset_bytes != LAYOUT_SUPERBLOCK_A_OFFSET &&
+	     io->offset_bytes != LAYOUT_SUPERBLOCK_B_OFFSET))
 		return false;
 	memcpy(out, io->iov[0].iov_base, LAYOUT_SUPERBLOCK_BYTES);
 	return true;

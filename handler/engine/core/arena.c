@@ -48,7 +48,8 @@ page_used(const struct arena *arena, uint32_t page)
 	return (arena->used[page / 64] >> (page % 64)) & 1;
 }
 
-/* First run of `wanted` free pages, or UINT32_MAX.  Skips 64 pages at a time where all are taken. */
+/* First run of `wanted` free pages, or UINT32_MAX.  Skips 64 pages at a time where all are taken.
+ */
 static uint32_t
 find_run(const struct arena *arena, uint32_t wanted)
 {

@@ -12,10 +12,10 @@
 
 struct arena {
 	uint8_t *base;
-	uint64_t *used;		/* one bit per page */
+	uint64_t *used; /* one bit per page */
 	uint32_t pages;
 	uint32_t pages_used;
-	uint32_t pages_peak;	/* highest page ever handed out + 1: what is resident */
+	uint32_t pages_peak; /* highest page ever handed out + 1: what is resident */
 };
 
 /* Reserve bytes_max (rounded up to pages) of address space.  0 or -ENOMEM. */

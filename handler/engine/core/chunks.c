@@ -37,16 +37,18 @@ engine_has_parity(const struct engine *engine)
 bool
 engine_may_tear(const struct engine *engine)
 {
-	return engine->suspended && engine_has_parity(engine) && !engine->fenced && engine->phase < PHASE_RELEASE;
+	return engine->suspended && engine_has_parity(engine) && !engine->fenced &&
+	       engine->phase < PHASE_RELEASE;
 }
 
-/* Nothing will be listed of it, so it need not wait until there is room for what its region loses: what nobody wrote, or a flush covered,
- * is what the others make of it.
+/* Nothing will be listed of it, so it need not wait until there is room for what its region loses:
+ * what nobody wrote, or a flush covered, is what the others make of it.
  */
 static bool
 loses_nothing(const struct engine *engine, uint64_t row)
 {
-	return engine->lost_full && !intent_row_losable(&engine->intent, row) && !MUTANT(FULL_FOR_REGION);
+	return engine->lost_full && !intent_row_losable(&engine->intent, row) &&
+	       !MUTANT(FULL_FOR_REGION);
 }
 
 enum row_trust
@@ -54,7 +56,8 @@ engine_trust(const struct engine *engine, uint64_t row)
 {
 	if (engine->geometry.redundancy == 0 || !intent_row_suspect(&engine->intent, row))
 		return ROW_PROVEN;
-	return intent_row_defined(&engine->intent, row) || loses_nothing(engine, row) ? ROW_DEFINED : ROW_SUSPECT;
+	return intent_row_defined(&engine->intent, row) || loses_nothing(engine, row) ? ROW_DEFINED
+										      : ROW_SUSPECT;
 }
 
 bool

@@ -24,7 +24,9 @@ engine_event(struct engine *engine, enum event_kind kind, int severity, struct m
 	     const char *format, ...)
 {
 	struct engine_event event = {
-		.kind = kind, .severity = severity, .slot = member != NULL ? member->slot : -1,
+		.kind = kind,
+		.severity = severity,
+		.slot = member != NULL ? member->slot : -1,
 	};
 	char text[512];
 	va_list args;
@@ -63,7 +65,9 @@ engine_running(const struct engine *engine)
 	return (engine->phase == PHASE_RUNNING || engine->phase == PHASE_DRAIN) && !engine->fenced;
 }
 
-/* Rows of pieces that are done are free, so others may have failed to write there.  What is not cut yet comes behind that. */
+/* Rows of pieces that are done are free, so others may have failed to write there.  What is not cut
+ * yet comes behind that.
+ */
 void
 requests_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row)
 {
@@ -71,7 +75,8 @@ requests_doubted(struct engine *engine, uint64_t first_row, uint64_t last_row)
 	struct engine_request *other;
 
 	for (other = engine->ops.several; other != NULL; other = other->several_next) {
-		const uint64_t bytes = other->op == REQUEST_ZERO ? other->cut_bytes : other->length_bytes;
+		const uint64_t bytes =
+			other->op == REQUEST_ZERO ? other->cut_bytes : other->length_bytes;
 
 		if (bytes > 0 && other->offset_bytes / row_bytes <= last_row &&
 		    (other->offset_bytes + bytes - 1) / row_bytes >= first_row)

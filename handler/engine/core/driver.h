@@ -1,4 +1,6 @@
-/* driver.h - what the engine and its driver give each other: requests, options, events.  engine.h says how to drive. */
+/* driver.h - what the engine and its driver give each other: requests, options, events.  engine.h
+ * says how to drive.
+ */
 #ifndef IRAID_ENGINE_DRIVER_H
 #define IRAID_ENGINE_DRIVER_H
 
@@ -14,8 +16,9 @@ enum request_op {
 	REQUEST_READ,
 	REQUEST_WRITE,
 	REQUEST_FLUSH,
-	REQUEST_ZERO,		/* a write of zeros, of any length; no iov */
-	REQUEST_COMPARE_WRITE,	/* if the bytes are those of the first half of iov, write the second; atomic */
+	REQUEST_ZERO, /* a write of zeros, of any length; no iov */
+	/* if the bytes are those of the first half of iov, write the second; atomic */
+	REQUEST_COMPARE_WRITE,
 };
 
 #define COMPARE_WRITE_BYTES_MAX (64u << 10)
@@ -24,18 +27,27 @@ enum request_op {
 struct engine_request {
 	enum request_op op;
 	bool fua;
-	bool deallocate;	/* ZERO: members may give the space back */
-	bool for_read;		/* FLUSH: of a read that wants what is on the media; it asks for no write, so it is told of no loss */
-	uint64_t offset_bytes;	/* whole blocks; -EINVAL otherwise */
-	uint64_t length_bytes;	/* 0 is allowed and succeeds; COMPARE_WRITE: of each half, -EINVAL above its maximum */
-	const struct iovec *iov;	/* array and memory live until done(); never modified */
+	bool deallocate; /* ZERO: members may give the space back */
+	/* FLUSH: of a read that wants what is on the media; it asks for no write, so it is told of
+	 * no loss
+	 */
+	bool for_read;
+	uint64_t offset_bytes; /* whole blocks; -EINVAL otherwise */
+	/* 0 is allowed and succeeds; COMPARE_WRITE: of each half, -EINVAL above its maximum */
+	uint64_t length_bytes;
+	const struct iovec *iov; /* array and memory live until done(); never modified */
 	int iov_count;
-	/* ZERO: what of a long range was not begun so long after it was submitted is left as it is (-ETIME): who
-	 * submitted it has given it up, and would not expect zeros over what it writes next.  0: no limit. */
+	/* ZERO: what of a long range was not begun so long after it was submitted is left as it is
+	 * (-ETIME): who submitted it has given it up, and would not expect zeros over what it
+	 * writes next.  0: no limit.
+	 */
 	uint32_t limit_ms;
-	uint64_t arrived_ns;	/* when the driver got it, by the clock of port.now_ns; 0: not known.  For figures */
-	uint64_t number;	/* of the volume's commands, for tracing; 0: the engine gives it one */
-	uint64_t mismatch_bytes;	/* COMPARE_WRITE that ended with -EILSEQ: offset of the first byte that differs */
+	/* when the driver got it, by the clock of port.now_ns; 0: not known.  For figures */
+	uint64_t arrived_ns;
+	/* of the volume's commands, for tracing; 0: the engine gives it one */
+	uint64_t number;
+	/* COMPARE_WRITE that ended with -EILSEQ: offset of the first byte that differs */
+	uint64_t mismatch_bytes;
 
 	/* 0
 	 * -ENODATA	medium error: these bytes can't be known (DESIGN rule 9), or more members than
@@ -56,85 +68,131 @@ struct engine_request {
 
 	/* The engine's while it has the request. */
 	struct engine_request *next;
-	struct list alive;	/* of engine->io->alive: all, in order of since_ms, but long ranges of zeros */
-	uint64_t since_ms;	/* it has its time from then on; 0: not looked at yet */
+	/* of engine->io->alive: all, in order of since_ms, but long ranges of zeros */
+	struct list alive;
+	uint64_t since_ms; /* it has its time from then on; 0: not looked at yet */
 	uint32_t pieces, pieces_left;
-	uint32_t doubts, cache_losses;	/* the engine's, when it was begun; cache_losses stays: when it ended */
-	bool doubted;		/* what its pieces have written since may be gone; behind.c */
+	/* the engine's, when it was begun; cache_losses stays: when it ended */
+	uint32_t doubts, cache_losses;
+	bool doubted; /* what its pieces have written since may be gone; behind.c */
 	int first_error;
-	bool claimed;		/* of an operation that holds the rows itself: compare_op.c */
+	bool claimed; /* of an operation that holds the rows itself: compare_op.c */
 	uint64_t submitted_ms;
-	uint64_t cut_bytes;	/* ZERO: how much of it was cut into pieces */
-	uint64_t zeroed_bytes;	/* the same, when it was carried out before: the most */
-	struct overwritten *overwritten;	/* ZERO: of that, what others wrote since; behind.c */
-	bool overtaken;		/* ZERO: the same, but it can't be spared */
-	struct engine_request *several_next, **several_link;	/* behind.c; NULL: it is not there */
-	uint64_t since_ns, finished_ns;	/* since: it is to be carried out, which may be once more */
+	uint64_t cut_bytes;    /* ZERO: how much of it was cut into pieces */
+	uint64_t zeroed_bytes; /* the same, when it was carried out before: the most */
+	/* ZERO: of that, what others wrote since; behind.c */
+	struct overwritten *overwritten;
+	bool overtaken; /* ZERO: the same, but it can't be spared */
+	/* behind.c; NULL: it is not there */
+	struct engine_request *several_next, **several_link;
+	uint64_t since_ns, finished_ns; /* since: it is to be carried out, which may be once more */
 };
 
 struct engine_options {
 	uint8_t volume_uuid[16];
-	/* Who we are, written to superblocks: "host pid 123 (tcmu-runner) #0a1b2c3d"; what follows '#'
-	 * tells gateways apart. */
+	/* Who we are, written to superblocks: "host pid 123 (tcmu-runner) #0a1b2c3d"; what follows
+	 * '#' tells gateways apart.
+	 */
 	char owner[LAYOUT_OWNER_MAX + 1];
-	uint32_t take_over_ms;		/* although another gateway is recorded as its owner: within that time of the start */
-	uint64_t epoch_seen;		/* highest epoch this gateway knows of the volume; older sets are refused */
-	uint64_t epoch_tried;		/* highest that this gateway ever meant to give the volume: an assembly's is above it */
-	uint32_t force_ms;		/* within that time of the start: assemble although epoch_seen says the set is older */
-	uint32_t assembly_wait_ms;	/* once there are enough, wait this long for the others (10 s); 2 give_up more for a half that is asked */
-	uint32_t assembly_limit_ms;	/* requests wait this long for assembly (20 s) */
-	uint32_t queue_limit_ms;	/* requests wait this long for silent members (25 s) */
-	uint32_t give_up_ms;		/* a member that stays away this long while the others suffice is evicted (5 s) */
-	uint32_t resync_rows_max;	/* rows resynchronised, rebuilt or scrubbed at a time; 0 stops all of it */
-	/* Background work (resync, rebuild, scrub), bytes of each member a second: at least min while requests are
-	 * active, at most max when they are not; 0: 10 MiB and 1 GiB. */
+	/* although another gateway is recorded as its owner: within that time of the start */
+	uint32_t take_over_ms;
+	/* highest epoch this gateway knows of the volume; older sets are refused */
+	uint64_t epoch_seen;
+	/* highest that this gateway ever meant to give the volume: an assembly's is above it */
+	uint64_t epoch_tried;
+	/* within that time of the start: assemble although epoch_seen says the set is older */
+	uint32_t force_ms;
+	/* once there are enough, wait this long for the others (10 s); 2 give_up more for a half
+	 * that is asked
+	 */
+	uint32_t assembly_wait_ms;
+	uint32_t assembly_limit_ms; /* requests wait this long for assembly (20 s) */
+	uint32_t queue_limit_ms;    /* requests wait this long for silent members (25 s) */
+	/* a member that stays away this long while the others suffice is evicted (5 s) */
+	uint32_t give_up_ms;
+	/* rows resynchronised, rebuilt or scrubbed at a time; 0 stops all of it */
+	uint32_t resync_rows_max;
+	/* Background work (resync, rebuild, scrub), bytes of each member a second: at least min
+	 * while requests are active, at most max when they are not; 0: 10 MiB and 1 GiB.
+	 */
 	uint64_t sync_rate_min, sync_rate_max;
-	/* A member whose session was ended, by a reset for example, as when a target's daemon is started anew, has this long to take
-	 * another before it is evicted (1 s); 0: no time.  One that fell silent has had its give_up_ms. */
+	/* A member whose session was ended, by a reset for example, as when a target's daemon is
+	 * started anew, has this long to take another before it is evicted (1 s); 0: no time.  One
+	 * that fell silent has had its give_up_ms.
+	 */
 	uint32_t grace_ms;
-	uint32_t loss_told_ms;		/* flushes fail this long after the first that told of a lost cache; 0: only that one (60 s) */
-	uint32_t hedge_ms;		/* a read that waits this long for one member is made from the others (500); 0: never */
-	uint32_t spare_wait_ms;		/* a member that fell silent has this long to return before a spare takes its place (60 s) */
-	uint32_t error_limit;		/* medium errors repaired on a member before it loses its place (64) */
-	uint32_t lost_entries_max;	/* for tests: the table of lost extents is full sooner; 0: when it is full */
-	uint64_t buffer_bytes_max;	/* bound of the buffer arena; 0: the default, docs/design/memory.md */
+	/* flushes fail this long after the first that told of a lost cache; 0: only that one (60 s)
+	 */
+	uint32_t loss_told_ms;
+	/* a read that waits this long for one member is made from the others (500); 0: never */
+	uint32_t hedge_ms;
+	/* a member that fell silent has this long to return before a spare takes its place (60 s)
+	 */
+	uint32_t spare_wait_ms;
+	/* medium errors repaired on a member before it loses its place (64) */
+	uint32_t error_limit;
+	/* for tests: the table of lost extents is full sooner; 0: when it is full */
+	uint32_t lost_entries_max;
+	/* bound of the buffer arena; 0: the default, docs/design/memory.md */
+	uint64_t buffer_bytes_max;
 };
 
 enum event_kind {
-	EVENT_ASSEMBLED, EVENT_STOPPED, EVENT_SUSPENDED, EVENT_RESUMED, EVENT_FENCED,
-	EVENT_MEMBER_SILENT, EVENT_MEMBER_BACK, EVENT_MEMBER_EVICTED, EVENT_MEMBER_SLOW,
-	EVENT_REBUILD_STARTED, EVENT_REBUILD_FINISHED, EVENT_REBUILD_STOPPED,
+	EVENT_ASSEMBLED,
+	EVENT_STOPPED,
+	EVENT_SUSPENDED,
+	EVENT_RESUMED,
+	EVENT_FENCED,
+	EVENT_MEMBER_SILENT,
+	EVENT_MEMBER_BACK,
+	EVENT_MEMBER_EVICTED,
+	EVENT_MEMBER_SLOW,
+	EVENT_REBUILD_STARTED,
+	EVENT_REBUILD_FINISHED,
+	EVENT_REBUILD_STOPPED,
 	EVENT_RESYNC_FINISHED,
-	EVENT_SCRUB_STARTED, EVENT_SCRUB_FINISHED, EVENT_SCRUB_STOPPED, EVENT_SCRUB_MISMATCH,
-	EVENT_MEDIUM_ERROR, EVENT_DATA_LOST, EVENT_LOST_ACCEPTED,
-	EVENT_SPARE_WANTED, EVENT_ATTACHED, EVENT_DETACHED,
+	EVENT_SCRUB_STARTED,
+	EVENT_SCRUB_FINISHED,
+	EVENT_SCRUB_STOPPED,
+	EVENT_SCRUB_MISMATCH,
+	EVENT_MEDIUM_ERROR,
+	EVENT_DATA_LOST,
+	EVENT_LOST_ACCEPTED,
+	EVENT_SPARE_WANTED,
+	EVENT_ATTACHED,
+	EVENT_DETACHED,
 	EVENT_GROWN,
 };
 
 struct engine_event {
 	enum event_kind kind;
-	int severity;			/* a syslog priority */
-	int slot;			/* the device it is about, or -1 */
-	const char *text;		/* one line for a person; valid during the call */
+	int severity;	  /* a syslog priority */
+	int slot;	  /* the device it is about, or -1 */
+	const char *text; /* one line for a person; valid during the call */
 };
 
 /* What the engine asks of its driver. */
 struct engine_port {
 	/* The members have this epoch, durably: record it before the first I/O.  0 or -errno. */
 	int (*record_epoch)(void *owner, uint64_t epoch);
-	/* They are about to get it: record that it was meant.  0 or -errno.  NULL: a start does not know of those that never were. */
+	/* They are about to get it: record that it was meant.  0 or -errno.  NULL: a start does not
+	 * know of those that never were.
+	 */
 	int (*try_epoch)(void *owner, uint64_t epoch);
 	/* Something an administrator would want in the log; level is a syslog priority. */
 	void (*log)(void *owner, int level, const char *text);
 	/* Something happened that is worth keeping; NULL: not wanted.  Called from engine_run(). */
 	void (*event)(void *owner, const struct engine_event *event);
-	/* A member's place is empty and the volume has no spare of its own.  Asked again every minute while that is so;
-	 * the driver may engine_attach() one of the gateway's, or do nothing. NULL: there are none. */
+	/* A member's place is empty and the volume has no spare of its own.  Asked again every
+	 * minute while that is so; the driver may engine_attach() one of the gateway's, or do
+	 * nothing. NULL: there are none.
+	 */
 	void (*want_spare)(void *owner, uint64_t member_bytes, uint32_t block_bytes);
 	/* The device in this slot was let go: its backend is closed and no longer used. */
 	void (*detached)(void *owner, int slot, struct backend *backend);
-	/* A clock that never goes back, for figures alone; NULL: they have no times.  Asked once at the beginning of a run,
-	 * and behind what takes long. */
+	/* A clock that never goes back, for figures alone; NULL: they have no times.  Asked once at
+	 * the beginning of a run, and behind what takes long.
+	 */
 	uint64_t (*now_ns)(void *owner);
 	void *owner;
 };

@@ -8,14 +8,9 @@ const char *
 figures_step_name(enum figures_step step)
 {
 	static const char *const names[] = {
-		[STEP_RING] = "ring",
-		[STEP_WAIT] = "wait",
-		[STEP_MARK] = "mark",
-		[STEP_READ] = "read",
-		[STEP_CODE] = "code",
-		[STEP_WRITE] = "write",
-		[STEP_FLUSH] = "flush",
-		[STEP_COMPLETE] = "complete",
+		[STEP_RING] = "ring",	[STEP_WAIT] = "wait",	      [STEP_MARK] = "mark",
+		[STEP_READ] = "read",	[STEP_CODE] = "code",	      [STEP_WRITE] = "write",
+		[STEP_FLUSH] = "flush", [STEP_COMPLETE] = "complete",
 	};
 
 	return step < STEPS ? names[step] : "?";
@@ -70,11 +65,14 @@ figures_submitted(struct engine *engine, struct engine_request *request)
 		engine->figures.unstamped = request;
 }
 
-/* Those that came since the last run have come now, as far as we know: one look at the clock is enough. */
+/* Those that came since the last run have come now, as far as we know: one look at the clock is
+ * enough.
+ */
 void
 figures_taken(struct engine *engine)
 {
-	for (struct engine_request *request = engine->figures.unstamped; request != NULL; request = request->next) {
+	for (struct engine_request *request = engine->figures.unstamped; request != NULL;
+	     request = request->next) {
 		request->since_ns = engine->figures.stamp_ns;
 		if (request->arrived_ns == 0)
 			request->arrived_ns = engine->figures.stamp_ns;
@@ -109,7 +107,9 @@ figures_computed(struct engine *engine, uint64_t begun_ns, uint32_t commands)
 	figures_step(engine, STEP_CODE, begun_ns, commands);
 }
 
-/* Only what the member did or refused; what ended with its session is sent again, or is somebody else's. */
+/* Only what the member did or refused; what ended with its session is sent again, or is somebody
+ * else's.
+ */
 void
 figures_answered(struct member *member, const struct backend_io *io, uint64_t sent_ns)
 {
@@ -138,7 +138,7 @@ figures_deliver(struct engine *engine, struct engine_request *request)
 	const uint64_t number = request->number, offset_bytes = request->offset_bytes;
 	struct answer *answer;
 
-	if (request->claimed) {		/* it works for another, which counts */
+	if (request->claimed) { /* it works for another, which counts */
 		request->done(request, request->first_error);
 		return;
 	}
@@ -152,10 +152,12 @@ figures_deliver(struct engine *engine, struct engine_request *request)
 		.arrived_ns = request->arrived_ns,
 		.finished_ns = request->finished_ns,
 	};
-	TRACE(complete__begin, engine->record.name, number, answer->op, offset_bytes, answer->bytes, 1);
+	TRACE(complete__begin, engine->record.name, number, answer->op, offset_bytes, answer->bytes,
+	      1);
 	engine->figures.queue--;
 	request->done(request, request->first_error);
-	TRACE(complete__end, engine->record.name, number, answer->op, offset_bytes, answer->bytes, 1);
+	TRACE(complete__end, engine->record.name, number, answer->op, offset_bytes, answer->bytes,
+	      1);
 }
 
 /* One look at the clock for all of them. */
@@ -170,7 +172,8 @@ figures_delivered(struct engine *engine)
 
 		figures_step(engine, STEP_COMPLETE, answer->finished_ns, 1);
 		/* A comparison that finds a difference was carried out as it should be. */
-		histogram_add(&engine->figures.commands[answer->op], passed(engine, answer->arrived_ns), answer->bytes,
+		histogram_add(&engine->figures.commands[answer->op],
+			      passed(engine, answer->arrived_ns), answer->bytes,
 			      answer->result == -EILSEQ ? 0 : answer->result);
 	}
 	engine->figures.answers_count = 0;

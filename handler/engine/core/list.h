@@ -7,7 +7,7 @@
 
 #include "list_node.h"
 
-#define list_entry(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+#define list_entry(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
 static inline void
 list_init(struct list *head)

@@ -1,7 +1,8 @@
 /* rows.c - see rows.h.  A hash table of the rows that are claimed now; entries are recycled.
  *
- * A row that is claimed has an entry, so as many entries as there are claims always suffice.  row_table_reserve() sees to that
- * number before an operation claims its rows, beside some for background work.
+ * A row that is claimed has an entry, so as many entries as there are claims always suffice.
+ * row_table_reserve() sees to that number before an operation claims its rows, beside some for
+ * background work.
  */
 #include "rows.h"
 
@@ -9,11 +10,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BUCKETS 1024u		/* power of two; about the rows in flight at queue depth 512 */
-#define BACKGROUND_CLAIMS 256u	/* of resync, rebuild, scrub and repair: 32 each */
+#define BUCKETS 1024u	       /* power of two; about the rows in flight at queue depth 512 */
+#define BACKGROUND_CLAIMS 256u /* of resync, rebuild, scrub and repair: 32 each */
 
 struct row_entry {
-	struct row_entry *next;	/* in its bucket, or in the free list */
+	struct row_entry *next; /* in its bucket, or in the free list */
 	struct list claims;	/* of row_claim.in_row, in order of arrival */
 	uint64_t row;
 };
@@ -21,7 +22,7 @@ struct row_entry {
 struct row_table {
 	struct row_entry *buckets[BUCKETS];
 	struct row_entry *free;
-	uint64_t entries;	/* free or not */
+	uint64_t entries; /* free or not */
 	uint64_t claims;
 	bool rows_exclusive;
 };
@@ -48,7 +49,7 @@ add_entry(struct row_table *table, uint64_t row)
 	struct row_entry **bucket = bucket_of(table, row);
 	struct row_entry *entry = table->free;
 
-	assert(entry != NULL);	/* it was reserved */
+	assert(entry != NULL); /* it was reserved */
 	table->free = entry->next;
 	list_init(&entry->claims);
 	entry->row = row;

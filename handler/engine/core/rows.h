@@ -27,18 +27,19 @@ enum claim_kind {
 	CLAIM_WRITE,
 };
 
-struct claim_holder {		/* embedded in an operation */
-	int waiting;		/* claims not granted yet */
-	void (*granted)(struct claim_holder *holder);	/* when waiting falls to 0; may be called from row_release */
+struct claim_holder { /* embedded in an operation */
+	int waiting;  /* claims not granted yet */
+	/* when waiting falls to 0; may be called from row_release */
+	void (*granted)(struct claim_holder *holder);
 };
 
 struct row_entry;
 
-struct row_claim {		/* memory is the operation's */
+struct row_claim { /* memory is the operation's */
 	struct list in_row;
 	struct row_entry *entry;
 	struct claim_holder *holder;
-	uint64_t begin_bytes;	/* of the row's data */
+	uint64_t begin_bytes; /* of the row's data */
 	uint64_t end_bytes;
 	enum claim_kind kind;
 	bool granted;
@@ -46,16 +47,22 @@ struct row_claim {		/* memory is the operation's */
 
 struct row_table;
 
-/* rows_exclusive: writes of one row exclude each other (levels with parity). NULL if out of memory. */
+/* rows_exclusive: writes of one row exclude each other (levels with parity). NULL if out of memory.
+ */
 struct row_table *row_table_create(bool rows_exclusive);
 void row_table_destroy(struct row_table *table);
 
-/* So many more claims find the memory that they need.  0 or -ENOMEM.  Background work need not ask. */
+/* So many more claims find the memory that they need.  0 or -ENOMEM.  Background work need not ask.
+ */
 int row_table_reserve(struct row_table *table, uint32_t claims);
 
-/* Queue a claim, for which there is memory.  holder->granted is not called from here: look at holder->waiting. */
+/* Queue a claim, for which there is memory.  holder->granted is not called from here: look at
+ * holder->waiting.
+ */
 void row_claim(struct row_table *table, uint64_t row, struct row_claim *claim);
-/* The same, in the place right before another claim of the same row, whose holder gives it up for this one. */
+/* The same, in the place right before another claim of the same row, whose holder gives it up for
+ * this one.
+ */
 void row_claim_before(struct row_table *table, struct row_claim *claim, struct row_claim *before);
 void row_release(struct row_table *table, struct row_claim *claim);
 

@@ -3,22 +3,27 @@
  *	admission --> behind (overlaps it, or somebody who waits already) --(it has ended)--> carried out
  *	          `-> carried out
  *
- * An operation holds its rows until it has ended, so what overlaps it comes behind it.  A request of several pieces holds
- * only the rows of those that are not done, and may be carried out again as a whole (request.c, must_repeat): then it would
- * come over what was written, and acknowledged, since its first piece was done.  So writes of any kind that overlap it wait,
- * and those that overlap somebody who waits, too: their order is the one in which they were submitted.  Nobody waits for
- * those that wait here, for they claim nothing.  Reads need not wait: they change nothing.
+ * An operation holds its rows until it has ended, so what overlaps it comes behind it.  A request
+ * of several pieces holds only the rows of those that are not done, and may be carried out again as
+ * a whole (request.c, must_repeat): then it would come over what was written, and acknowledged,
+ * since its first piece was done.  So writes of any kind that overlap it wait, and those that
+ * overlap somebody who waits, too: their order is the one in which they were submitted.  Nobody
+ * waits for those that wait here, for they claim nothing.  Reads need not wait: they change
+ * nothing.
  *
- * The exception is a long range of zeros, for nobody can wait for terabytes.  Others pass between its pieces.  What they
- * overwrote of those that were cut already is noted, and spared when the range has to be repeated: it came behind the zeros,
- * so nothing of them is to be seen there, and what it lost it lost as any other write.  Where nobody can say what stands there,
- * it is not spared, and the range fails instead: if one of those writes failed, or may have been lost with a cache (only after
- * more members fell silent than the level bears), or if there are too many.
+ * The exception is a long range of zeros, for nobody can wait for terabytes.  Others pass between
+ * its pieces.  What they overwrote of those that were cut already is noted, and spared when the
+ * range has to be repeated: it came behind the zeros, so nothing of them is to be seen there, and
+ * what it lost it lost as any other write.  Where nobody can say what stands there, it is not
+ * spared, and the range fails instead: if one of those writes failed, or may have been lost with a
+ * cache (only after more members fell silent than the level bears), or if there are too many.
  *
- * The write of a compare and write need not be waited for: its rows are held until all of it has ended.
+ * The write of a compare and write need not be waited for: its rows are held until all of it has
+ * ended.
  *
- * Streams have as many requests of several pieces as are under way, a few hundred at most; a list of them is looked through for
- * each write, which costs less than anything else that is done for it.
+ * Streams have as many requests of several pieces as are under way, a few hundred at most; a list
+ * of them is looked through for each write, which costs less than anything else that is done for
+ * it.
  */
 #include "internal.h"
 
@@ -27,9 +32,11 @@
 
 #define OVERWRITTEN_MAX 1024u
 
-struct overwritten {		/* in order, apart from each other */
+struct overwritten { /* in order, apart from each other */
 	uint32_t count;
-	struct { uint64_t begin, end; } part[OVERWRITTEN_MAX];	/* of the volume */
+	struct {
+		uint64_t begin, end;
+	} part[OVERWRITTEN_MAX]; /* of the volume */
 };
 
 void
@@ -61,12 +68,14 @@ behind_ended(struct engine *engine, struct engine_request *request)
 static bool
 writes(const struct engine_request *request)
 {
-	return request->op == REQUEST_WRITE || request->op == REQUEST_ZERO || request->op == REQUEST_COMPARE_WRITE;
+	return request->op == REQUEST_WRITE || request->op == REQUEST_ZERO ||
+	       request->op == REQUEST_COMPARE_WRITE;
 }
 
 /* Its first bytes, as many as said, overlap the other request. */
 static bool
-overlaps(const struct engine_request *request, uint64_t first_bytes, const struct engine_request *other)
+overlaps(const struct engine_request *request, uint64_t first_bytes,
+	 const struct engine_request *other)
 {
 	return request->offset_bytes < other->offset_bytes + other->length_bytes &&
 	       other->offset_bytes < request->offset_bytes + first_bytes;
@@ -80,9 +89,11 @@ must_wait(const struct engine *engine, const struct engine_request *request)
 	if (!writes(request) || MUTANT(REPEATED_BEHIND))
 		return false;
 	for (other = engine->ops.several; other != NULL; other = other->several_next)
-		if (!zero_is_long(other) && !other->claimed && overlaps(other, other->length_bytes, request))
+		if (!zero_is_long(other) && !other->claimed &&
+		    overlaps(other, other->length_bytes, request))
 			return true;
-	for (other = engine->io->behind.head; other != NULL && other != request; other = other->next)
+	for (other = engine->io->behind.head; other != NULL && other != request;
+	     other = other->next)
 		if (overlaps(other, other->length_bytes, request))
 			return true;
 	return false;
@@ -106,7 +117,8 @@ add_overwritten(struct engine_request *request, uint64_t begin, uint64_t end)
 	}
 	if (last == first && list->count == OVERWRITTEN_MAX)
 		return false;
-	memmove(&list->part[first + 1], &list->part[last], (list->count - last) * sizeof(list->part[0]));
+	memmove(&list->part[first + 1], &list->part[last],
+		(list->count - last) * sizeof(list->part[0]));
 	list->count += first + 1 - last;
 	list->part[first].begin = begin;
 	list->part[first].end = end;
@@ -127,8 +139,10 @@ note_overtaken(struct engine *engine, const struct engine_request *request)
 
 		if (!zero_is_long(other) || !overlaps(other, other->zeroed_bytes, request))
 			continue;
-		if (!add_overwritten(other, request->offset_bytes > other->offset_bytes ? request->offset_bytes
-											: other->offset_bytes,
+		if (!add_overwritten(other,
+				     request->offset_bytes > other->offset_bytes
+					     ? request->offset_bytes
+					     : other->offset_bytes,
 				     end < zeroed ? end : zeroed))
 			other->overtaken = true;
 	}
@@ -142,7 +156,8 @@ behind_failed(struct engine *engine, const struct engine_request *request)
 	if (!writes(request) || MUTANT(FAILED_SPARED))
 		return;
 	for (other = engine->ops.several; other != NULL; other = other->several_next)
-		if (other != request && other->overwritten != NULL && overlaps(other, other->zeroed_bytes, request))
+		if (other != request && other->overwritten != NULL &&
+		    overlaps(other, other->zeroed_bytes, request))
 			other->overtaken = true;
 }
 
@@ -154,7 +169,9 @@ behind_again(const struct engine *engine, struct engine_request *request)
 		request->overtaken = true;
 }
 
-/* Where it goes on from begin_bytes: a part that was overwritten is passed over, and the next one lowers end_bytes. */
+/* Where it goes on from begin_bytes: a part that was overwritten is passed over, and the next one
+ * lowers end_bytes.
+ */
 uint64_t
 behind_spare(const struct engine_request *request, uint64_t begin_bytes, uint64_t *end_bytes)
 {

@@ -3,9 +3,10 @@
  *   CLAIMED --> reading --> compared --> writing --> done
  *                              `--> -EILSEQ, and where they differ
  *
- * It claims its rows as a write does, and keeps them until the end.  The read and the write are requests of its own, marked
- * `claimed`: they are carried out as any other, with all that goes with it (made from the others where a member is
- * missing, begun again after an eviction, marks, flushes), except that they take no claims.
+ * It claims its rows as a write does, and keeps them until the end.  The read and the write are
+ * requests of its own, marked `claimed`: they are carried out as any other, with all that goes with
+ * it (made from the others where a member is missing, begun again after an eviction, marks,
+ * flushes), except that they take no claims.
  */
 #include "internal.h"
 #include "pure/parity.h"
@@ -16,12 +17,12 @@
 #include <string.h>
 
 struct compare_op {
-	struct op op;		/* must be first */
-	struct piece *piece;	/* all of the request */
-	uint8_t *buffer;	/* what stands there; kept for the next one */
+	struct op op;	     /* must be first */
+	struct piece *piece; /* all of the request */
+	uint8_t *buffer;     /* what stands there; kept for the next one */
 	size_t buffer_bytes;
 	struct iovec buffer_iov;
-	struct iovec *new_data;	/* the second half of the request's */
+	struct iovec *new_data; /* the second half of the request's */
 	int new_data_capacity;
 	struct engine_request inner;
 	uint64_t first_row;
@@ -120,7 +121,8 @@ first_mismatch(const struct compare_op *op)
 	for (int i = 0; i < request->iov_count && at < request->length_bytes; i++) {
 		const uint8_t *expected = request->iov[i].iov_base;
 		uint64_t left = request->length_bytes - at;
-		size_t part = request->iov[i].iov_len < left ? request->iov[i].iov_len : (size_t)left;
+		size_t part =
+			request->iov[i].iov_len < left ? request->iov[i].iov_len : (size_t)left;
 
 		if (part > 0 && memcmp(expected, op->buffer + at, part) != 0) {
 			for (size_t k = 0; expected[k] == op->buffer[at]; k++)
@@ -156,7 +158,9 @@ old_data_read(struct engine_request *inner, int result)
 
 /* --- claiming, reading --- */
 
-/* Not of the arena: the read and the write may have to wait for memory there, and who waits must hold none. */
+/* Not of the arena: the read and the write may have to wait for memory there, and who waits must
+ * hold none.
+ */
 static bool
 reserve_buffer(struct compare_op *op, size_t wanted)
 {
@@ -214,8 +218,9 @@ compare_op_create(struct engine *engine, struct piece *piece)
 {
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
 	struct list *node = list_take(&engine->io->free_compares);
-	struct compare_op *op = node != NULL ? (struct compare_op *)list_entry(node, struct op, node)
-					     : calloc(1, sizeof(*op));
+	struct compare_op *op = node != NULL
+					? (struct compare_op *)list_entry(node, struct op, node)
+					: calloc(1, sizeof(*op));
 
 	static_assert(COMPARE_WRITE_BYTES_MAX / IRAID_CHUNK_BYTES_MIN + 1 <= OP_ROWS_MAX,
 		      "the smallest rows must go in");
@@ -226,7 +231,9 @@ compare_op_create(struct engine *engine, struct piece *piece)
 		return false;
 	}
 	op->op = (struct op){
-		.holder.granted = op_granted, .engine = engine, .start = compare_start,
+		.holder.granted = op_granted,
+		.engine = engine,
+		.start = compare_start,
 		.fail = compare_fail,
 	};
 	list_init(&op->op.node);

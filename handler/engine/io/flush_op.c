@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct flush_op {
-	struct flush_waiter waiter;	/* must be first */
+	struct flush_waiter waiter; /* must be first */
 	struct piece *piece;
 	struct engine *engine;
 };
@@ -27,8 +27,9 @@ bool
 flush_op_create(struct engine *engine, struct piece *piece)
 {
 	struct list *node = list_take(&engine->io->free_flushes);
-	struct flush_op *op = node != NULL ? (struct flush_op *)list_entry(node, struct flush_waiter, node)
-					   : calloc(1, sizeof(*op));
+	struct flush_op *op =
+		node != NULL ? (struct flush_op *)list_entry(node, struct flush_waiter, node)
+			     : calloc(1, sizeof(*op));
 
 	if (op == NULL)
 		return false;

@@ -1,8 +1,8 @@
 /* hedge.c - reads around members that are slow or silent (docs/design/members.md).
  *
- * A read whose commands all wait for one member, for hedge_ms or because that one fell silent, is made from the others
- * if they all answer: its commands are abandoned (nothing of them can arrive in the request's memory any more), and it
- * begins again as if the member were missing.
+ * A read whose commands all wait for one member, for hedge_ms or because that one fell silent, is
+ * made from the others if they all answer: its commands are abandoned (nothing of them can arrive
+ * in the request's memory any more), and it begins again as if the member were missing.
  */
 #include "read_op.h"
 #include "engine/link/link.h"
@@ -10,8 +10,10 @@
 #include <errno.h>
 #include <syslog.h>
 
-#define HEDGE_FACTOR 2u		/* it has waited for so many times the others' mean: as long again is saved */
-#define SLOW_PROBE 16u		/* one read in so many goes to a slow member, to see whether it is slow still */
+/* it has waited for so many times the others' mean: as long again is saved */
+#define HEDGE_FACTOR 2u
+/* one read in so many goes to a slow member, to see whether it is slow still */
+#define SLOW_PROBE 16u
 
 /* Roles whose member is silent or slow. */
 static uint32_t
@@ -28,7 +30,8 @@ troubled_roles(const struct engine *engine)
 	return troubled;
 }
 
-/* Everybody but these, and those who are out, answers, so their chunks can be made from the others. */
+/* Everybody but these, and those who are out, answers, so their chunks can be made from the others.
+ */
 static bool
 others_suffice(const struct engine *engine, uint32_t roles)
 {
@@ -52,8 +55,8 @@ read_roles_to_evade(struct engine *engine)
 	return troubled;
 }
 
-/* Commands of the read that wait for their answers, or for their member, and none that was answered just now; and the one
- * member they all wait for, or NULL.
+/* Commands of the read that wait for their answers, or for their member, and none that was answered
+ * just now; and the one member they all wait for, or NULL.
  */
 static bool
 waits(struct read_op *op, struct member **for_whom)
@@ -66,7 +69,8 @@ waits(struct read_op *op, struct member **for_whom)
 		const struct list *lists[] = { &member->in_flight, &member->parked };
 
 		for (int i = 0; i < 2; i++)
-			for (struct list *node = lists[i]->next; node != lists[i]; node = node->next)
+			for (struct list *node = lists[i]->next; node != lists[i];
+			     node = node->next)
 				if (list_entry(node, struct member_io, node)->owner == op) {
 					several |= found != NULL && found != member;
 					found = member;
@@ -100,8 +104,9 @@ abandon_commands(struct read_op *op, struct member *member)
 		}
 }
 
-/* Where the others are no quicker, reading from all of them instead of one makes them slower yet, and what was made from
- * them would come no sooner: a volume whose links are full must not hedge itself to a standstill.
+/* Where the others are no quicker, reading from all of them instead of one makes them slower yet,
+ * and what was made from them would come no sooner: a volume whose links are full must not hedge
+ * itself to a standstill.
  */
 static bool
 others_are_quicker(const struct read_op *op)
@@ -114,7 +119,8 @@ others_are_quicker(const struct read_op *op)
 	for (int role = 0; role < engine->geometry.members; role++) {
 		const struct member *other = engine->by_role[role];
 
-		if (other != NULL && other != member && !(unread & ROLE(role)) && other->latency_us > slowest_us)
+		if (other != NULL && other != member && !(unread & ROLE(role)) &&
+		    other->latency_us > slowest_us)
 			slowest_us = other->latency_us;
 	}
 	return (engine->now_ms - op->issued_ms) * 1000 > HEDGE_FACTOR * slowest_us;
@@ -189,7 +195,8 @@ judge_speed(struct engine *engine)
 		if (!member->in_sync || count == 0)
 			continue;
 		others /= (uint64_t)count;
-		if (!member->slow && member->latency_us > 50000 && member->latency_us > 4 * others) {
+		if (!member->slow && member->latency_us > 50000 &&
+		    member->latency_us > 4 * others) {
 			member->slow = true;
 			engine_event(engine, EVENT_MEMBER_SLOW, LOG_WARNING, member,
 				     "member %s is slow (%u ms, the others %u): reads avoid it",
@@ -199,7 +206,8 @@ judge_speed(struct engine *engine)
 			   (member->latency_us < 25000 || member->latency_us < 2 * others)) {
 			member->slow = false;
 			engine_event(engine, EVENT_MEMBER_SLOW, LOG_NOTICE, member,
-				     "member %s is as fast as the others again", member->backend->label);
+				     "member %s is as fast as the others again",
+				     member->backend->label);
 		}
 	}
 }
@@ -221,7 +229,7 @@ read_op_hedge(struct engine *engine)
 
 		next = node->next;
 		if (!engine->hedge_silent && (limit == 0 || engine->now_ms < op->look_ms))
-			break;	/* they are in that order */
+			break; /* they are in that order */
 		if (engine->hedge_silent) {
 			hedge(op);
 		} else if (!others_are_quicker(op) || !hedge(op)) {

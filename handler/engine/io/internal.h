@@ -1,4 +1,6 @@
-/* internal.h - what the files of io/ know of each other, beside io.h: pieces, and who carries them out. */
+/* internal.h - what the files of io/ know of each other, beside io.h: pieces, and who carries them
+ * out.
+ */
 #ifndef IRAID_ENGINE_IO_INTERNAL_H
 #define IRAID_ENGINE_IO_INTERNAL_H
 
@@ -11,24 +13,28 @@
 struct piece {
 	struct piece *next;
 	struct engine_request *request;
-	uint64_t begin_bytes;		/* of the volume */
+	uint64_t begin_bytes; /* of the volume */
 	uint64_t end_bytes;
 	uint64_t since_ms;
-	uint64_t since_ns;		/* for figures: it waits for its rows */
-	struct list alive;		/* of engine->io->zeros_alive, if it is of a long range of zeros */
+	uint64_t since_ns; /* for figures: it waits for its rows */
+	/* of engine->io->zeros_alive, if it is of a long range of zeros */
+	struct list alive;
 };
 
-struct piece *piece_create(struct engine *engine, struct engine_request *request, uint64_t begin_bytes,
-			   uint64_t end_bytes);
-bool piece_reserve_rows(struct engine *engine, const struct piece *piece);	/* they can be claimed now; false: no memory */
+struct piece *piece_create(struct engine *engine, struct engine_request *request,
+			   uint64_t begin_bytes, uint64_t end_bytes);
+/* they can be claimed now; false: no memory */
+bool piece_reserve_rows(struct engine *engine, const struct piece *piece);
 void piece_finish(struct engine *engine, struct piece *piece, int result);
-/* For figures: it goes on, which waited since it was made, or since it began again (0: it did not). */
+/* For figures: it goes on, which waited since it was made, or since it began again (0: it did not).
+ */
 void piece_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns);
-void request_let_go(struct engine *engine, struct engine_request *request);	/* no more pieces will be made of it */
+/* no more pieces will be made of it */
+void request_let_go(struct engine *engine, struct engine_request *request);
 
 /* Where steps begin and end, for tracers. */
-#define TRACE_PIECE(engine, probe, piece)                                                        \
-	TRACE(probe, (engine)->record.name, (piece)->request->number, (piece)->request->op,       \
+#define TRACE_PIECE(engine, probe, piece)                                                          \
+	TRACE(probe, (engine)->record.name, (piece)->request->number, (piece)->request->op,        \
 	      (piece)->begin_bytes, (piece)->end_bytes - (piece)->begin_bytes, 1)
 
 /* --- operations; false: no memory --- */
@@ -42,25 +48,31 @@ void flush_ops_free(struct engine *engine);
 
 bool read_op_create(struct engine *engine, struct piece *piece);
 bool write_op_create(struct engine *engine, struct piece *piece);
-bool write_op_merge(struct engine *engine, struct piece *piece);	/* true: it joined a waiting write */
+/* true: it joined a waiting write */
+bool write_op_merge(struct engine *engine, struct piece *piece);
 bool compare_op_create(struct engine *engine, struct piece *piece);
 bool flush_op_create(struct engine *engine, struct piece *piece);
 
-void read_op_overdue(struct engine *engine);	/* reads that wait too long for anybody */
+void read_op_overdue(struct engine *engine); /* reads that wait too long for anybody */
 
 void zero_ops_init(struct engine *engine);
 /* A short range is cut at once, a long one as zero_run() finds room. */
 void zero_begin(struct engine *engine, struct engine_request *request);
-bool zero_is_long(const struct engine_request *request);	/* it ends by progress */
+bool zero_is_long(const struct engine_request *request); /* it ends by progress */
 void zero_piece_ended(struct engine *engine, const struct engine_request *request);
 
 /* --- behind.c --- */
 
-void behind_begun(struct engine *engine, struct engine_request *request);	/* it has several pieces */
+/* it has several pieces */
+void behind_begun(struct engine *engine, struct engine_request *request);
 void behind_ended(struct engine *engine, struct engine_request *request);
-void behind_failed(struct engine *engine, const struct engine_request *request);	/* nobody knows what it wrote */
-void behind_again(const struct engine *engine, struct engine_request *request);	/* it is carried out once more */
-uint64_t behind_spare(const struct engine_request *request, uint64_t begin_bytes, uint64_t *end_bytes);
-void behind_overdue(struct engine *engine);	/* those whose time is used up go back to admission */
+/* nobody knows what it wrote */
+void behind_failed(struct engine *engine, const struct engine_request *request);
+/* it is carried out once more */
+void behind_again(const struct engine *engine, struct engine_request *request);
+uint64_t
+behind_spare(const struct engine_request *request, uint64_t begin_bytes, uint64_t *end_bytes);
+/* those whose time is used up go back to admission */
+void behind_overdue(struct engine *engine);
 
 #endif

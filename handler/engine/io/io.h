@@ -12,50 +12,56 @@
 
 #include "engine/core/core.h"
 
-#define OPS_MAX 512			/* operations that exist at a time */
+#define OPS_MAX 512 /* operations that exist at a time */
 
 /* Writes in sequence that wait for the rest of their row (plug.c). */
 #define PLUG_STREAMS 64
 
 struct stream {
-	uint64_t end_bytes;	/* where the next write of it begins */
-	uint64_t run_bytes;	/* how long it is */
-	bool deep;		/* its last write came before the one before had ended: so more may come, whatever becomes of it */
-	uint64_t used_at;	/* plug.clock then; 0: none */
+	uint64_t end_bytes; /* where the next write of it begins */
+	uint64_t run_bytes; /* how long it is */
+	/* its last write came before the one before had ended: so more may come, whatever becomes
+	 * of it
+	 */
+	bool deep;
+	uint64_t used_at; /* plug.clock then; 0: none */
 };
 
 struct plug {
 	struct stream streams[PLUG_STREAMS];
-	uint64_t clock;		/* of writes that arrived */
-	struct list ops;	/* write_op that are held */
+	uint64_t clock;	 /* of writes that arrived */
+	struct list ops; /* write_op that are held */
 	unsigned int held;
-	uint32_t write_us;	/* how long writes take from their start: a moving mean */
-	uint32_t gap_ms;	/* how long to wait for what comes next when nothing is under way */
+	uint32_t write_us; /* how long writes take from their start: a moving mean */
+	uint32_t gap_ms;   /* how long to wait for what comes next when nothing is under way */
 };
 
 struct io {
 	struct engine_request *admission_head, **admission_tail;
-	struct list alive;		/* of engine_request.alive: the oldest first */
-	struct list zeros_alive;	/* of piece.alive, which have their time each for itself: the oldest first */
-	struct engine_request *unaged;	/* the first of those submitted since the last run, or NULL */
+	struct list alive; /* of engine_request.alive: the oldest first */
+	/* of piece.alive, which have their time each for itself: the oldest first */
+	struct list zeros_alive;
+	/* the first of those submitted since the last run, or NULL */
+	struct engine_request *unaged;
 	struct engine_request *finished_head, **finished_tail;
 
-	struct {			/* requests that wait for one of several pieces, in order */
+	struct { /* requests that wait for one of several pieces, in order */
 		struct engine_request *head, **tail;
-		bool look;		/* one of those has ended since they were looked at */
+		bool look; /* one of those has ended since they were looked at */
 	} behind;
 
-	struct {			/* ranges of zeros that are not yet cut to their end */
+	struct { /* ranges of zeros that are not yet cut to their end */
 		struct engine_request *head, **tail;
-		unsigned int pieces;	/* of such, that are under way */
-		unsigned int pieces_max;	/* this many at once, and */
-		uint64_t bytes_max;	/* each this long on a member: as members are quick with them */
-		uint64_t progress_ms;	/* when a piece of such was last done */
+		unsigned int pieces;	 /* of such, that are under way */
+		unsigned int pieces_max; /* this many at once, and */
+		/* each this long on a member: as members are quick with them */
+		uint64_t bytes_max;
+		uint64_t progress_ms; /* when a piece of such was last done */
 	} zeros;
 
-	struct list reads;		/* of read_op, those whose commands are under way */
-	uint64_t judge_ms;		/* when members' speeds are compared next */
-	unsigned int writes;		/* write_op that exist */
+	struct list reads;   /* of read_op, those whose commands are under way */
+	uint64_t judge_ms;   /* when members' speeds are compared next */
+	unsigned int writes; /* write_op that exist */
 	struct plug plug;
 
 	/* recycled memory */
@@ -64,30 +70,34 @@ struct io {
 };
 
 void io_init(struct engine *engine);
-void io_free(struct engine *engine);	/* what is recycled */
+void io_free(struct engine *engine); /* what is recycled */
 
 /* --- request.c --- */
 
 void request_carry_out(struct engine *engine, struct engine_request *request);
 void request_finish(struct engine *engine, struct engine_request *request);
-void request_start_ready(struct engine *engine);	/* operations whose rows are granted, and that have memory */
-void request_deliver(struct engine *engine);		/* answers */
+/* operations whose rows are granted, and that have memory */
+void request_start_ready(struct engine *engine);
+void request_deliver(struct engine *engine); /* answers */
 
 /* --- behind.c --- */
 
-bool behind_waits(struct engine *engine, struct engine_request *request);	/* true: it is carried out later */
-struct engine_request *behind_next(struct engine *engine);	/* one that is to be carried out now, or NULL */
-void behind_refuse(struct engine *engine);	/* they go back to admission */
+/* true: it is carried out later */
+bool behind_waits(struct engine *engine, struct engine_request *request);
+/* one that is to be carried out now, or NULL */
+struct engine_request *behind_next(struct engine *engine);
+void behind_refuse(struct engine *engine); /* they go back to admission */
 
 /* --- late.c --- */
 
-void overdue_age(struct engine *engine);	/* the time of those submitted since the last run begins */
+/* the time of those submitted since the last run begins */
+void overdue_age(struct engine *engine);
 void overdue_run(struct engine *engine);
 uint64_t overdue_deadline(const struct engine *engine);
 
 /* --- hedge.c --- */
 
-void read_op_hedge(struct engine *engine);	/* reads that wait too long for one member */
+void read_op_hedge(struct engine *engine); /* reads that wait too long for one member */
 uint64_t read_op_deadline(const struct engine *engine);
 
 /* --- plug.c --- */

@@ -8,7 +8,8 @@
 void
 overdue_age(struct engine *engine)
 {
-	for (struct engine_request *request = engine->io->unaged; request != NULL; request = request->next) {
+	for (struct engine_request *request = engine->io->unaged; request != NULL;
+	     request = request->next) {
 		request->since_ms = engine->now_ms > 0 ? engine->now_ms : 1;
 		if (!zero_is_long(request))
 			list_append(&engine->io->alive, &request->alive);
@@ -89,8 +90,10 @@ overdue_deadline(const struct engine *engine)
 {
 	const uint64_t piece_at = pieces_deadline(engine);
 
-	for (const struct list *node = engine->io->alive.next; node != &engine->io->alive; node = node->next) {
-		uint64_t at = overdue_at(engine, list_entry(node, struct engine_request, alive)->since_ms);
+	for (const struct list *node = engine->io->alive.next; node != &engine->io->alive;
+	     node = node->next) {
+		uint64_t at = overdue_at(engine,
+					 list_entry(node, struct engine_request, alive)->since_ms);
 
 		if (at != UINT64_MAX)
 			return at < piece_at ? at : piece_at;

@@ -7,17 +7,18 @@
  *
  * After a medium error it is done row by row, for in each another member may have one.
  *
- * SETTLING: of copies that may differ since a crash, the one that was read is written to the others, before anybody learns of
- * it: or a later read, of another copy, would take it back.
+ * SETTLING: of copies that may differ since a crash, the one that was read is written to the
+ * others, before anybody learns of it: or a later read, of another copy, would take it back.
  *
- * A read that waits too long for one member, or whose member fell silent, is made from the others as well: its commands
- * to that member are diverted (ports/backend.h), so that nothing of it can arrive in the request's memory any more, and it
- * begins again as if the member were missing.  Reads avoid a member that is known to be silent or slow from the start.
+ * A read that waits too long for one member, or whose member fell silent, is made from the others
+ * as well: its commands to that member are diverted (ports/backend.h), so that nothing of it can
+ * arrive in the request's memory any more, and it begins again as if the member were missing.
+ * Reads avoid a member that is known to be silent or slow from the start.
  *
  * What is on members that are there goes straight into the request's memory, adjacent chunks of a
- * member in one command; of copies, from the member that has least to do.  For a chunk whose member is missing, those
- * it is made from (pure/code.h) are read on the same columns: into the request's memory where the request wants them
- * anyway, else into the arena.
+ * member in one command; of copies, from the member that has least to do.  For a chunk whose member
+ * is missing, those it is made from (pure/code.h) are read on the same columns: into the request's
+ * memory where the request wants them anyway, else into the arena.
  */
 #include "read_op.h"
 #include "engine/link/gather.h"
@@ -56,8 +57,9 @@ absent(const struct read_op *op, uint64_t row)
 
 	if ((op->avoid | bad) == 0 || geometry->redundancy == 0)
 		return nobody;
-	/* Nothing can be made from parity that proves nothing, so such a row is read as it stands: what could not be
-	 * read may have been in another. */
+	/* Nothing can be made from parity that proves nothing, so such a row is read as it stands:
+	 * what could not be read may have been in another.
+	 */
 	if (engine_has_parity(engine) && intent_row_suspect(&engine->intent, row) &&
 	    !MUTANT(REBUILT_FROM_SUSPECT))
 		return nobody;
@@ -107,10 +109,14 @@ describe_claims(struct read_op *op)
 		struct row_claim *claim = &op->claims[i];
 
 		claim->holder = &op->op.holder;
-		claim->begin_bytes = op->piece->begin_bytes > start ? op->piece->begin_bytes - start : 0;
+		claim->begin_bytes =
+			op->piece->begin_bytes > start ? op->piece->begin_bytes - start : 0;
 		claim->end_bytes = op->piece->end_bytes - start < row_bytes
-					   ? op->piece->end_bytes - start : row_bytes;
-		/* Who settles writes what was read: two at a time could put back what the other replaced. */
+					   ? op->piece->end_bytes - start
+					   : row_bytes;
+		/* Who settles writes what was read: two at a time could put back what the other
+		 * replaced.
+		 */
 		claim->kind = !row_is_made(op, op->first_row + (uint64_t)i) ? CLAIM_READ
 			      : is_mirror(op)				    ? CLAIM_WRITE
 									    : CLAIM_REBUILD_READ;
@@ -125,7 +131,9 @@ release_claims(struct read_op *op)
 			row_release(op->op.engine->rows, &op->claims[i]);
 }
 
-/* Queue for all rows, unless whom it works for has them.  Started at once when nobody is in the way. */
+/* Queue for all rows, unless whom it works for has them.  Started at once when nobody is in the
+ * way.
+ */
 static void
 claim_rows(struct read_op *op)
 {
@@ -147,7 +155,8 @@ claims_suffice(const struct read_op *op)
 	if (op->piece->request->claimed)
 		return true;
 	for (int i = 0; i < op->row_count; i++)
-		if (op->claims[i].kind == CLAIM_READ && row_is_made(op, op->first_row + (uint64_t)i))
+		if (op->claims[i].kind == CLAIM_READ &&
+		    row_is_made(op, op->first_row + (uint64_t)i))
 			return false;
 	return true;
 }
@@ -219,7 +228,9 @@ expected_wait(const struct member *member)
 	return ((uint64_t)member->in_flight_count + 1) * (member->latency_us + 1);
 }
 
-/* One that could not read a row may refuse them all: with each attempt rows would go to it again that did not before. */
+/* One that could not read a row may refuse them all: with each attempt rows would go to it again
+ * that did not before.
+ */
 static bool
 is_better_copy(const struct read_op *op, const struct member *member, const struct member *best)
 {
@@ -268,13 +279,15 @@ read_into_request(struct read_op *op, struct gather *gather, const struct extent
 		op->settle |= 1u << (extent->row - op->first_row);
 		op->settle_from[extent->row - op->first_row] = (uint8_t)role;
 	}
-	add_request_memory(op, gather, engine_holder(op->op.engine, extent->row, role), extent, role,
-			   piece_offset);
+	add_request_memory(op, gather, engine_holder(op->op.engine, extent->row, role), extent,
+			   role, piece_offset);
 }
 
 /* --- making up for a missing chunk --- */
 
-/* Is chunk `chunk` of the extent's row read into the request's memory on all of the extent's columns? */
+/* Is chunk `chunk` of the extent's row read into the request's memory on all of the extent's
+ * columns?
+ */
 static bool
 chunk_is_wanted(const struct read_op *op, const struct extent *extent, int chunk)
 {
@@ -302,7 +315,8 @@ needs_buffer(const struct read_op *op, const struct rebuilt *rebuilt, int positi
 	const struct geometry *geometry = &op->op.engine->geometry;
 
 	return (rebuilt->sources & ROLE(position)) &&
-	       (position >= geometry->data_chunks || !chunk_is_wanted(op, &rebuilt->extent, position));
+	       (position >= geometry->data_chunks ||
+		!chunk_is_wanted(op, &rebuilt->extent, position));
 }
 
 static size_t
@@ -328,7 +342,8 @@ read_for_rebuild(struct read_op *op, struct gather *gather, const struct rebuilt
 		if (!needs_buffer(op, rebuilt, position))
 			continue;
 		gather_add_buffer(gather, engine_holder(op->op.engine, extent->row, role),
-				  geometry_offset(geometry, extent->row, role) + extent->column_bytes,
+				  geometry_offset(geometry, extent->row, role) +
+					  extent->column_bytes,
 				  into, extent->length_bytes);
 		into += extent->length_bytes;
 	}
@@ -419,7 +434,8 @@ copy_written(struct member_io *mio, int result)
 }
 
 static void
-settle_extent(struct read_op *op, struct gather *gather, const struct extent *extent, size_t piece_offset)
+settle_extent(struct read_op *op, struct gather *gather, const struct extent *extent,
+	      size_t piece_offset)
 {
 	struct engine *engine = op->op.engine;
 	const uint8_t from = op->settle_from[extent->row - op->first_row];
@@ -431,7 +447,8 @@ settle_extent(struct read_op *op, struct gather *gather, const struct extent *ex
 
 		for (int i = role == from ? 1 : 0; i < count; i++)
 			if (!MUTANT(SETTLE_SKIPS_TARGET) || writers[i] != engine->target)
-				add_request_memory(op, gather, writers[i], extent, role, piece_offset);
+				add_request_memory(op, gather, writers[i], extent, role,
+						   piece_offset);
 	}
 }
 
@@ -439,17 +456,22 @@ static void
 settle_copies(struct read_op *op)
 {
 	struct engine *engine = op->op.engine;
-	struct gather gather = { .engine = engine, .op = BACKEND_WRITE, .done = copy_written,
-				 .owner = op, .pending = &op->pending, .since_ms = op->op.since_ms };
+	struct gather gather = { .engine = engine,
+				 .op = BACKEND_WRITE,
+				 .done = copy_written,
+				 .owner = op,
+				 .pending = &op->pending,
+				 .since_ms = op->op.since_ms };
 	struct extent extent;
 
-	op->pending = 1;	/* this function */
+	op->pending = 1; /* this function */
 	op->issued_ns = engine->figures.stamp_ns;
 	TRACE_PIECE(engine, write__begin, op->piece);
 	/* A flush has covered what differed, perhaps, but not this. */
 	if (!MUTANT(SETTLED_UNNOTED))
 		marks_writes(engine, &op->note, op->first_row, op->settle);
-	for (uint64_t at = op->piece->begin_bytes; at < op->piece->end_bytes; at += extent.length_bytes) {
+	for (uint64_t at = op->piece->begin_bytes; at < op->piece->end_bytes;
+	     at += extent.length_bytes) {
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
 		if (op->settle & 1u << (extent.row - op->first_row))
 			settle_extent(op, &gather, &extent, (size_t)(at - op->piece->begin_bytes));
@@ -460,7 +482,9 @@ settle_copies(struct read_op *op)
 		settled(op);
 }
 
-/* Something could not be read.  Find out in which rows, then do without it there.  False: nothing makes up for it. */
+/* Something could not be read.  Find out in which rows, then do without it there.  False: nothing
+ * makes up for it.
+ */
 static bool
 do_without(struct read_op *op)
 {
@@ -479,7 +503,9 @@ do_without(struct read_op *op)
 
 		if (bad == 0 || (absent(op, row) & bad) == bad)
 			continue;
-		/* Nothing is lost while a member that has it only refuses, or another that it could be made from. */
+		/* Nothing is lost while a member that has it only refuses, or another that it could
+		 * be made from.
+		 */
 		op->error = (op->refused & 1u << i) && !MUTANT(REFUSAL_IS_LOSS) ? -EIO : -ENODATA;
 		return false;
 	}
@@ -509,7 +535,8 @@ read_finish(struct read_op *op)
 	TRACE_PIECE(engine, read__end, op->piece);
 	figures_step(engine, STEP_READ, op->issued_ns, 1);
 	if (op->error == 0 && (op->rebuilt_count > 0 || is_mirror(op)) &&
-	    intent_rows_doubted_since(&engine->intent, op->first_row, op->first_row + (uint64_t)op->row_count - 1, op->doubts) &&
+	    intent_rows_doubted_since(&engine->intent, op->first_row,
+				      op->first_row + (uint64_t)op->row_count - 1, op->doubts) &&
 	    !MUTANT(DOUBT_IGNORED)) {
 		read_op_again(op);
 	} else if (op->error == 0 && op->settle != 0) {
@@ -521,8 +548,8 @@ read_finish(struct read_op *op)
 		read_op_end(op, 0);
 	} else if (op->error == -ENOLINK) {
 		read_op_again(op);
-	} else if ((op->error == -ENODATA || op->error == -EIO) && engine->geometry.redundancy > 0 &&
-		   read_patiently(op)) {
+	} else if ((op->error == -ENODATA || op->error == -EIO) &&
+		   engine->geometry.redundancy > 0 && read_patiently(op)) {
 		return;
 	} else if (op->error == -ENODATA || op->error == -EIO) {
 		note_unreadable(op);
@@ -556,7 +583,8 @@ note_bad(struct read_op *op, const struct member_io *mio, int result)
 		uint64_t row = op->first_row + (uint64_t)i;
 
 		if (geometry_position(geometry, row, role) < 0 ||
-		    at / geometry->chunk_bytes != geometry_offset(geometry, row, role) / geometry->chunk_bytes)
+		    at / geometry->chunk_bytes !=
+			    geometry_offset(geometry, row, role) / geometry->chunk_bytes)
 			continue;
 		op->bad[i] |= ROLE(role);
 		op->shunned |= ROLE(role);
@@ -577,17 +605,18 @@ read_answered(struct member_io *mio, int result)
 		read_finish(op);
 }
 
-/* Nothing is made from parity that proves nothing.  But of a row that loses nothing the record will say that it holds what the
- * others make of it.
+/* Nothing is made from parity that proves nothing.  But of a row that loses nothing the record will
+ * say that it holds what the others make of it.
  */
 static bool
 will_be_defined(const struct engine *engine, uint64_t row)
 {
-	return !intent_row_losable(&engine->intent, row) && lost_io_undecided(engine) && !MUTANT(UNDECIDED_REFUSED);
+	return !intent_row_losable(&engine->intent, row) && lost_io_undecided(engine) &&
+	       !MUTANT(UNDECIDED_REFUSED);
 }
 
-/* Until that is on record: start_ready() holds it, with its claims, as it holds writes.  It has to look once more: requests may
- * be failing already, and nothing need ever wake the engine again.
+/* Until that is on record: start_ready() holds it, with its claims, as it holds writes.  It has to
+ * look once more: requests may be failing already, and nothing need ever wake the engine again.
  */
 static void
 wait_for_record(struct read_op *op)
@@ -617,12 +646,15 @@ list_rebuilt(struct read_op *op, size_t *bytes)
 
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
 		rebuilt.absent = absent(op, extent.row);
-		rebuilt.sources = code_sources(&engine->geometry, ROLE(extent.chunk), rebuilt.absent);
-		if (!(rebuilt.absent & ROLE(extent.chunk)) || (is_mirror(op) && rebuilt.sources != 0))
+		rebuilt.sources =
+			code_sources(&engine->geometry, ROLE(extent.chunk), rebuilt.absent);
+		if (!(rebuilt.absent & ROLE(extent.chunk)) ||
+		    (is_mirror(op) && rebuilt.sources != 0))
 			continue;
 		if (rebuilt.sources == 0)
 			return -EIO;
-		if (engine_trust(engine, extent.row) == ROW_SUSPECT && !MUTANT(REBUILT_FROM_SUSPECT))
+		if (engine_trust(engine, extent.row) == ROW_SUSPECT &&
+		    !MUTANT(REBUILT_FROM_SUSPECT))
 			return will_be_defined(engine, extent.row) ? -EAGAIN : -ENODATA;
 		assert(op->rebuilt_count < REBUILT_MAX);
 		rebuilt.extent = extent;
@@ -636,8 +668,12 @@ static void
 read_issue(struct read_op *op)
 {
 	struct engine *engine = op->op.engine;
-	struct gather gather = { .engine = engine, .op = BACKEND_READ, .done = read_answered,
-				 .owner = op, .pending = &op->pending, .since_ms = op->op.since_ms };
+	struct gather gather = { .engine = engine,
+				 .op = BACKEND_READ,
+				 .done = read_answered,
+				 .owner = op,
+				 .pending = &op->pending,
+				 .since_ms = op->op.since_ms };
 	uint64_t at = op->piece->begin_bytes;
 	int next_rebuilt = 0;
 	struct extent extent;
@@ -651,14 +687,15 @@ read_issue(struct read_op *op)
 	op->look_ms = engine->now_ms + engine->options.hedge_ms;
 	op->doubts = engine->intent.doubts;
 	list_append(&engine->io->reads, &op->waiting);
-	op->pending = 1;	/* this function */
+	op->pending = 1; /* this function */
 	while (at < op->piece->end_bytes) {
 		geometry_locate(&engine->geometry, at, op->piece->end_bytes - at, &extent);
 		if (next_rebuilt < op->rebuilt_count &&
 		    op->rebuilt[next_rebuilt].piece_offset == at - op->piece->begin_bytes)
 			read_for_rebuild(op, &gather, &op->rebuilt[next_rebuilt++]);
 		else
-			read_into_request(op, &gather, &extent, (size_t)(at - op->piece->begin_bytes));
+			read_into_request(op, &gather, &extent,
+					  (size_t)(at - op->piece->begin_bytes));
 		at += extent.length_bytes;
 		if (op->row_by_row && at % geometry_row_bytes(&engine->geometry) == 0)
 			note_error(op, gather_submit(&gather));
@@ -684,7 +721,8 @@ read_start(struct op *base)
 		return;
 	}
 	error = lost_in_range(op->op.engine, op->piece->begin_bytes, op->piece->end_bytes)
-			? -ENODATA : list_rebuilt(op, &bytes);
+			? -ENODATA
+			: list_rebuilt(op, &bytes);
 	if ((error == -ENODATA || error == -EAGAIN) && read_patiently(op))
 		return;
 	if (error == -EAGAIN) {

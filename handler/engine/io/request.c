@@ -38,7 +38,8 @@ piece_create(struct engine *engine, struct engine_request *request, uint64_t beg
 		.end_bytes = end_bytes,
 		.since_ms = zero_is_long(request) ? engine->now_ms : request->since_ms,
 		/* Ranges of zeros are cut as there is room for them. */
-		.since_ns = request->op == REQUEST_ZERO ? engine->figures.stamp_ns : request->since_ns,
+		.since_ns =
+			request->op == REQUEST_ZERO ? engine->figures.stamp_ns : request->since_ns,
 	};
 	list_init(&piece->alive);
 	if (zero_is_long(request))
@@ -75,11 +76,14 @@ void
 piece_waited(struct engine *engine, const struct piece *piece, uint64_t again_ns)
 {
 	TRACE_PIECE(engine, wait__end, piece);
-	if (!piece->request->claimed)	/* else whom it works for has waited */
-		figures_step(engine, STEP_WAIT, piece->since_ns > again_ns ? piece->since_ns : again_ns, 1);
+	if (!piece->request->claimed) /* else whom it works for has waited */
+		figures_step(engine, STEP_WAIT,
+			     piece->since_ns > again_ns ? piece->since_ns : again_ns, 1);
 }
 
-/* Only its own rows count: beside writes elsewhere that fail one after the other it would never end. */
+/* Only its own rows count: beside writes elsewhere that fail one after the other it would never
+ * end.
+ */
 static bool
 is_doubted(const struct engine *engine, const struct engine_request *request)
 {
@@ -91,19 +95,20 @@ is_doubted(const struct engine *engine, const struct engine_request *request)
 	if (MUTANT(PIECES_DOUBTED_ANYWHERE))
 		return request->doubts != engine->intent.doubts;
 	return (request->doubted && !MUTANT(PIECE_UNDOUBTED)) ||
-	       intent_regions_doubted_since(&engine->intent, request->offset_bytes / row_bytes, (end - 1) / row_bytes,
-					    request->doubts);
+	       intent_regions_doubted_since(&engine->intent, request->offset_bytes / row_bytes,
+					    (end - 1) / row_bytes, request->doubts);
 }
 
-/* What holds for an operation under way (write_op.c, must_repeat) holds for pieces of the request that are done, too: a
- * cache that was lost may have taken them along, and a missing member's chunk that became doubtful is not what
- * was written, even if it has been filled again since, for their rows are free.  Nothing was acknowledged yet.
+/* What holds for an operation under way (write_op.c, must_repeat) holds for pieces of the request
+ * that are done, too: a cache that was lost may have taken them along, and a missing member's chunk
+ * that became doubtful is not what was written, even if it has been filled again since, for their
+ * rows are free.  Nothing was acknowledged yet.
  */
 static bool
 must_repeat(const struct engine *engine, const struct engine_request *request)
 {
-	return (request->op == REQUEST_WRITE || request->op == REQUEST_ZERO) && request->pieces > 1 &&
-	       request->first_error == 0 && !MUTANT(PIECE_FORGOTTEN) &&
+	return (request->op == REQUEST_WRITE || request->op == REQUEST_ZERO) &&
+	       request->pieces > 1 && request->first_error == 0 && !MUTANT(PIECE_FORGOTTEN) &&
 	       (request->cache_losses != engine->cache_losses || is_doubted(engine, request));
 }
 
@@ -128,8 +133,8 @@ request_let_go(struct engine *engine, struct engine_request *request)
 	request_finish(engine, request);
 }
 
-/* End of the piece that begins at begin_bytes: at most OP_ROWS_MAX rows, and OP_BYTES_MAX unless it is
- * within one row.
+/* End of the piece that begins at begin_bytes: at most OP_ROWS_MAX rows, and OP_BYTES_MAX unless it
+ * is within one row.
  */
 static uint64_t
 piece_end(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
@@ -163,7 +168,7 @@ dispatch(struct engine *engine, struct piece *piece)
 	case REQUEST_COMPARE_WRITE:
 		created = compare_op_create(engine, piece);
 		break;
-	case REQUEST_ZERO:	/* zero_op.c cuts it */
+	case REQUEST_ZERO: /* zero_op.c cuts it */
 		break;
 	}
 	if (!created)
@@ -177,7 +182,7 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 	uint64_t end = request->op == REQUEST_FLUSH ? at : at + request->length_bytes;
 
 	engine->requests_active++;
-	request->pieces_left = 1;	/* this function */
+	request->pieces_left = 1; /* this function */
 	request->pieces = 0;
 	request->cut_bytes = 0;
 	request->doubts = engine->intent.doubts;
@@ -190,7 +195,9 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 	}
 	do {
 		bool whole = at == end || request->op == REQUEST_COMPARE_WRITE;
-		uint64_t stop = whole ? end : plug_piece_end(engine, request, at, piece_end(engine, at, end));
+		uint64_t stop =
+			whole ? end
+			      : plug_piece_end(engine, request, at, piece_end(engine, at, end));
 		struct piece *piece = piece_create(engine, request, at, stop);
 
 		if (piece == NULL) {
@@ -210,11 +217,14 @@ request_carry_out(struct engine *engine, struct engine_request *request)
 void
 request_start_ready(struct engine *engine)
 {
-	/* Who is missing, or what is lost with it, is being recorded, or will be: nothing is changed before that is durable.
-	 * Reads go on, around who is missing where that is possible. */
+	/* Who is missing, or what is lost with it, is being recorded, or will be: nothing is
+	 * changed before that is durable.  Reads go on, around who is missing where that is
+	 * possible.
+	 */
 	const bool undecided = lost_io_undecided(engine);
 	const bool torn = engine_may_tear(engine) && !MUTANT(WRITTEN_WHILE_SUSPENDED);
-	const bool recording = (evict_undecided(engine) || undecided || torn) && !engine->fenced && engine->phase < PHASE_RELEASE;
+	const bool recording = (evict_undecided(engine) || undecided || torn) && !engine->fenced &&
+			       engine->phase < PHASE_RELEASE;
 	struct list batch, held;
 	struct list *node;
 

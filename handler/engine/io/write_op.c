@@ -4,15 +4,16 @@
  *      ^            |            |       (FUA only)   (lost bytes only)
  *      `-- again ---'            `--> failed: the rows' parity is suspect from now on
  *
- * A write of lost bytes (state/lost.h) makes them known again: it is flushed, then the table says so, then it is
- * acknowledged.  In this order no crash leaves bytes that read as something else than what was written.
+ * A write of lost bytes (state/lost.h) makes them known again: it is flushed, then the table says
+ * so, then it is acknowledged.  In this order no crash leaves bytes that read as something else
+ * than what was written.
  *
  * WAITING: for the rows (rows.h), for a turn, for memory.  Adjacent writes join meanwhile, so that
- * partial rows become full ones.
- * PREPARING: old data and parity are read, and the regions' dirty marks become durable; nothing has
- * been written, so any trouble here only means to begin again.
- * WRITING: data and parity are on their way.  A member lost now is made up for by the others, and its
- * commands complete (-ENOLINK) only after its eviction is durable; so the write is acknowledged.
+ * partial rows become full ones.  PREPARING: old data and parity are read, and the regions' dirty
+ * marks become durable; nothing has been written, so any trouble here only means to begin again.
+ * WRITING: data and parity are on their way.  A member lost now is made up for by the others, and
+ * its commands complete (-ENOLINK) only after its eviction is durable; so the write is
+ * acknowledged.
  */
 #include "plug.h"
 #include "engine/work/work.h"
@@ -34,9 +35,9 @@ is_redundant(const struct write_op *op)
 }
 
 /* Where its steps begin and end. */
-#define TRACE_WRITE(probe, op)                                                                       \
-	TRACE(probe, (op)->op.engine->record.name, (op)->pieces->request->number,                     \
-	      (op)->pieces->request->op, (op)->begin_bytes, (op)->end_bytes - (op)->begin_bytes,       \
+#define TRACE_WRITE(probe, op)                                                                     \
+	TRACE(probe, (op)->op.engine->record.name, (op)->pieces->request->number,                  \
+	      (op)->pieces->request->op, (op)->begin_bytes, (op)->end_bytes - (op)->begin_bytes,   \
 	      (op)->commands)
 
 /* --- end --- */
@@ -54,7 +55,8 @@ static void
 release_rows(struct write_op *op)
 {
 	for (uint64_t row = write_first_row(op); row <= write_last_row(op); row++)
-		if (write_row(op, row)->claim.entry != NULL)	/* else they are those of whom it works for */
+		/* else they are those of whom it works for */
+		if (write_row(op, row)->claim.entry != NULL)
 			row_release(op->op.engine->rows, &write_row(op, row)->claim);
 }
 
@@ -102,7 +104,8 @@ write_fail(struct op *base, int error)
 {
 	struct write_op *op = (struct write_op *)base;
 
-	if (error == -ETIMEDOUT && overdue_since(op->op.engine, op->op.since_ms) && is_anyone_in_time(op) && !MUTANT(JOINED_LATE))
+	if (error == -ETIMEDOUT && overdue_since(op->op.engine, op->op.since_ms) &&
+	    is_anyone_in_time(op) && !MUTANT(JOINED_LATE))
 		split(op);
 	else
 		write_end(op, error);
@@ -120,17 +123,20 @@ note_error(struct write_op *op, int role, int result)
 	}
 }
 
-/* Something became suspect since it was planned: what was read may not be what stands there any more (a member came
- * back without its cache), so nothing is made from it, and nothing proven.
+/* Something became suspect since it was planned: what was read may not be what stands there any
+ * more (a member came back without its cache), so nothing is made from it, and nothing proven.
  */
 static bool
 is_doubtful(const struct write_op *op)
 {
 	return is_redundant(op) && !MUTANT(DOUBT_IGNORED) &&
-	       intent_rows_doubted_since(&op->op.engine->intent, write_first_row(op), write_last_row(op), op->doubts);
+	       intent_rows_doubted_since(&op->op.engine->intent, write_first_row(op),
+					 write_last_row(op), op->doubts);
 }
 
-/* What a member had taken of it may be gone with its cache.  Nothing else makes rows doubtful that it holds. */
+/* What a member had taken of it may be gone with its cache.  Nothing else makes rows doubtful that
+ * it holds.
+ */
 static bool
 must_repeat(const struct write_op *op)
 {
@@ -177,7 +183,9 @@ write_flushed(struct flush_waiter *waiter, int result)
 
 /* --- WRITING --- */
 
-/* Also if something became suspect under way: that was other rows, or a cache was lost, and then the write is repeated. */
+/* Also if something became suspect under way: that was other rows, or a cache was lost, and then
+ * the write is repeated.
+ */
 static void
 prove_rows(struct write_op *op)
 {
@@ -269,14 +277,14 @@ write_issue(struct write_op *op)
 	write_rows_count(op);
 	op->written_ns = op->op.engine->figures.stamp_ns;
 	TRACE_WRITE(write__begin, op);
-	op->pending = 1;	/* this function */
+	op->pending = 1; /* this function */
 	write_rows_write(op, write_answered);
 	if (--op->pending == 0)
 		write_written(op);
 }
 
-/* One of several joined writes can't be done: let each have its own fate, and all of them the place in the rows' queues that
- * they had together.
+/* One of several joined writes can't be done: let each have its own fate, and all of them the place
+ * in the rows' queues that they had together.
  */
 static void
 split(struct write_op *op)
@@ -343,7 +351,8 @@ write_prepared(struct write_op *op)
 	/* What it writes now would have all the time of a member again. */
 	if (error == 0 && overdue_since(op->op.engine, op->op.since_ms))
 		error = -ETIMEDOUT;
-	if (error == 0 && !is_doubtful(op) && (!engine_may_tear(op->op.engine) || MUTANT(WRITTEN_WHEN_PREPARED))) {
+	if (error == 0 && !is_doubtful(op) &&
+	    (!engine_may_tear(op->op.engine) || MUTANT(WRITTEN_WHEN_PREPARED))) {
 		write_issue(op);
 	} else if (error == 0 || error == -ENOLINK) {
 		write_again(op);
@@ -361,7 +370,8 @@ write_prepared(struct write_op *op)
 		split(op);
 	} else {
 		/* What a member refuses to read may be read yet. */
-		write_end(op, error == -ENODATA && op->refused && !MUTANT(REFUSAL_IS_LOSS) ? -EIO : error);
+		write_end(op, error == -ENODATA && op->refused && !MUTANT(REFUSAL_IS_LOSS) ? -EIO
+											   : error);
 	}
 }
 
@@ -401,7 +411,8 @@ static void
 mark_regions(struct write_op *op)
 {
 	struct engine *engine = op->op.engine;
-	const bool durable = marks_hold(engine, &op->marks, write_first_row(op), write_last_row(op));
+	const bool durable =
+		marks_hold(engine, &op->marks, write_first_row(op), write_last_row(op));
 
 	if (op->sent)
 		marks_begins(engine, &op->marks);
@@ -434,7 +445,7 @@ write_prepare(struct write_op *op)
 	op->state = WRITE_PREPARING;
 	op->error = 0;
 	op->failed_role = -1;
-	op->pending = 1;	/* this function */
+	op->pending = 1; /* this function */
 	count_waited(op);
 	if (is_redundant(op))
 		mark_regions(op);
@@ -464,8 +475,8 @@ write_again(struct write_op *op)
 	op_ready(&op->op);
 }
 
-/* What is in the last row becomes an operation of its own, for the others need not wait.  Nobody may wait for that row.
- * Does nothing where no piece begins with the row.
+/* What is in the last row becomes an operation of its own, for the others need not wait.  Nobody
+ * may wait for that row.  Does nothing where no piece begins with the row.
  */
 static void
 detach_last_row(struct write_op *op)
@@ -654,7 +665,8 @@ extend_claims(struct write_op *op, const struct piece *piece)
 	const uint64_t row_bytes = geometry_row_bytes(&op->op.engine->geometry);
 	const uint64_t old_first = write_first_row(op);
 	const uint64_t old_last = write_last_row(op);
-	const uint64_t begin = piece->begin_bytes < op->begin_bytes ? piece->begin_bytes : op->begin_bytes;
+	const uint64_t begin =
+		piece->begin_bytes < op->begin_bytes ? piece->begin_bytes : op->begin_bytes;
 	const uint64_t end = piece->end_bytes > op->end_bytes ? piece->end_bytes : op->end_bytes;
 	const uint64_t piece_last = (piece->end_bytes - 1) / row_bytes;
 

@@ -1,4 +1,5 @@
-/* write_op.h - shared by write_op.c (states, merging) and write_rows.c (plans, memory, commands). */
+/* write_op.h - shared by write_op.c (states, merging) and write_rows.c (plans, memory, commands).
+ */
 #ifndef IRAID_WRITE_OP_H
 #define IRAID_WRITE_OP_H
 
@@ -9,56 +10,57 @@
 #include "pure/code.h"
 
 enum write_state {
-	WRITE_WAITING,		/* for its rows, its turn, or memory: others may still join */
-	WRITE_PREPARING,	/* old data is read, dirty marks become durable */
-	WRITE_WRITING,		/* data and parity go to the members */
-	WRITE_FLUSHING,		/* FUA, or what was lost is overwritten */
-	WRITE_FORGETTING,	/* ... and is on record as known again */
+	WRITE_WAITING,	  /* for its rows, its turn, or memory: others may still join */
+	WRITE_PREPARING,  /* old data is read, dirty marks become durable */
+	WRITE_WRITING,	  /* data and parity go to the members */
+	WRITE_FLUSHING,	  /* FUA, or what was lost is overwritten */
+	WRITE_FORGETTING, /* ... and is on record as known again */
 };
 
 struct write_row {
-	struct row_claim claim;	/* begin_bytes..end_bytes: what of the row is written */
+	struct row_claim claim; /* begin_bytes..end_bytes: what of the row is written */
 	struct row_plan plan;
-	uint32_t absent;	/* positions that are not read */
-	size_t buffer_offset;	/* P and Q on the hull, then what is read, then what is made */
-	struct cached_row *cached;	/* the memory for it, instead; or NULL */
+	uint32_t absent;	   /* positions that are not read */
+	size_t buffer_offset;	   /* P and Q on the hull, then what is read, then what is made */
+	struct cached_row *cached; /* the memory for it, instead; or NULL */
 };
 
 struct write_op {
-	struct op op;		/* must be first */
+	struct op op; /* must be first */
 	enum write_state state;
-	struct piece *pieces;	/* in order of their place on the volume, without gaps */
-	uint64_t begin_bytes;	/* of the volume */
+	struct piece *pieces; /* in order of their place on the volume, without gaps */
+	uint64_t begin_bytes; /* of the volume */
 	uint64_t end_bytes;
 	bool fua;
-	bool finds_lost;	/* overwrites what could not be known */
-	bool was_held;		/* plug.c */
-	bool held_complete;	/* its row was complete then */
-	bool was_batched;	/* and waited for more rows */
-	bool uncached;		/* more than it needs could not be read: it reads only that */
+	bool finds_lost;    /* overwrites what could not be known */
+	bool was_held;	    /* plug.c */
+	bool held_complete; /* its row was complete then */
+	bool was_batched;   /* and waited for more rows */
+	bool uncached;	    /* more than it needs could not be read: it reads only that */
 	uint64_t begun_ms;
-	uint32_t commands;	/* as many pieces; for figures, like the next */
-	int reads;		/* under way */
-	uint64_t again_ns, begun_ns, read_ns, marked_ns, written_ns;	/* 0: not so */
-	uint64_t held_ms;	/* since when it is held, and since when no other write is under way; 0: one is */
+	uint32_t commands; /* as many pieces; for figures, like the next */
+	int reads;	   /* under way */
+	uint64_t again_ns, begun_ns, read_ns, marked_ns, written_ns; /* 0: not so */
+	/* since when it is held, and since when no other write is under way; 0: one is */
+	uint64_t held_ms;
 	uint64_t alone_ms;
 	struct region_hold marks;
 	int pending;
 	int attempts;
-	uint32_t cache_losses;	/* engine->cache_losses then */
-	uint32_t doubts;	/* intent.doubts when it was planned */
-	uint32_t avoid;		/* roles whose old data can't be read */
-	bool sent;		/* commands that write, now or before it was repeated */
-	bool refused;		/* by some of them not for the medium's sake */
+	uint32_t cache_losses; /* engine->cache_losses then */
+	uint32_t doubts;       /* intent.doubts when it was planned */
+	uint32_t avoid;	       /* roles whose old data can't be read */
+	bool sent;	       /* commands that write, now or before it was repeated */
+	bool refused;	       /* by some of them not for the medium's sake */
 	int failed_role;
 	int error;
-	struct iovec *data;	/* all pieces' memory, as one range */
+	struct iovec *data; /* all pieces' memory, as one range */
 	int data_count, data_capacity;
 	uint8_t *buffer;
 	size_t buffer_bytes;
 	struct flush_waiter flush;
 	struct lost_waiter forget;
-	struct write_row rows[OP_ROWS_MAX];	/* of row r: rows[r % OP_ROWS_MAX] */
+	struct write_row rows[OP_ROWS_MAX]; /* of row r: rows[r % OP_ROWS_MAX] */
 };
 
 static inline uint64_t
@@ -95,6 +97,6 @@ void write_rows_give_back(struct write_op *op, bool good);
 void write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int result));
 void write_rows_compute(struct write_op *op);
 void write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int result));
-void write_rows_count(struct write_op *op);	/* for status */
+void write_rows_count(struct write_op *op); /* for status */
 
 #endif

@@ -6,7 +6,8 @@
  *
  * Of a row that is kept (row_cache.h) the cache has all but the last: whole chunks, read whole.
  *
- * The new data itself stays where the initiator's command has it, and goes from there to the socket.
+ * The new data itself stays where the initiator's command has it, and goes from there to the
+ * socket.
  */
 #include "plug.h"
 #include "engine/link/gather.h"
@@ -88,8 +89,10 @@ write_rows_describe_data(struct write_op *op)
 		op->data_count += count;
 	}
 	/* For all that is done with it later. */
-	return scratch_reserve(op->op.engine, op->data_count + 3 * geometry_of(op)->data_chunks + 1) != NULL ? 0
-														  : -ENOMEM;
+	return scratch_reserve(op->op.engine,
+			       op->data_count + 3 * geometry_of(op)->data_chunks + 1) != NULL
+		       ? 0
+		       : -ENOMEM;
 }
 
 /* New data of `chunk` of `row` from column `begin` on. */
@@ -101,9 +104,9 @@ new_data(const struct write_op *op, uint64_t row, int chunk, uint32_t begin)
 	return (struct iov_run){
 		.iov = op->data,
 		.count = op->data_count,
-		.skip_bytes = (size_t)(row * geometry_row_bytes(geometry) +
-				       (uint64_t)chunk * geometry->chunk_bytes + begin -
-				       op->begin_bytes),
+		.skip_bytes =
+			(size_t)(row * geometry_row_bytes(geometry) +
+				 (uint64_t)chunk * geometry->chunk_bytes + begin - op->begin_bytes),
 	};
 }
 
@@ -113,7 +116,8 @@ new_data(const struct write_op *op, uint64_t row, int chunk, uint32_t begin)
 static uint32_t
 buffered_redundancy(const struct write_op *op, const struct row_plan *plan)
 {
-	return engine_has_parity(op->op.engine) ? plan->read_redundancy | plan->write_redundancy : 0;
+	return engine_has_parity(op->op.engine) ? plan->read_redundancy | plan->write_redundancy
+						: 0;
 }
 
 static size_t
@@ -163,17 +167,20 @@ old_data(const struct write_op *op, const struct write_row *row, int chunk)
 	return at;
 }
 
-/* Positions of the row that can't be read, although somebody holds them and they can be written.  In a row that proves
- * nothing, nothing makes up for them: it is read as it stands; what could not be read may have been another's.
+/* Positions of the row that can't be read, although somebody holds them and they can be written.
+ * In a row that proves nothing, nothing makes up for them: it is read as it stands; what could not
+ * be read may have been another's.
  */
 static uint32_t
 unreadable(const struct write_op *op, uint64_t number)
 {
 	const struct engine *engine = op->op.engine;
 
-	if (op->avoid == 0 || !engine_has_parity(engine) || intent_row_suspect(&engine->intent, number))
+	if (op->avoid == 0 || !engine_has_parity(engine) ||
+	    intent_row_suspect(&engine->intent, number))
 		return 0;
-	return geometry_positions(&engine->geometry, number, op->avoid) & ~engine_absent(engine, number);
+	return geometry_positions(&engine->geometry, number, op->avoid) &
+	       ~engine_absent(engine, number);
 }
 
 /* What it holds can be told from what is read and written. */
@@ -182,20 +189,21 @@ may_be_kept(const struct write_op *op, uint64_t number)
 {
 	const struct engine *engine = op->op.engine;
 
-	return engine->out == 0 && op->avoid == 0 && !op->uncached && !op->pieces->request->claimed &&
-	       engine_trust(engine, number) == ROW_PROVEN;
+	return engine->out == 0 && op->avoid == 0 && !op->uncached &&
+	       !op->pieces->request->claimed && engine_trust(engine, number) == ROW_PROVEN;
 }
 
-/* Only data is written there, and whoever takes some of it may go: the level bears one more loss, or it is nobody in sync, at most
- * a device that is being filled.
+/* Only data is written there, and whoever takes some of it may go: the level bears one more loss,
+ * or it is nobody in sync, at most a device that is being filled.
  */
 static bool
 is_unheld(const struct write_op *op, uint64_t number, const struct row_plan *plan)
 {
 	const struct engine *engine = op->op.engine;
-	const uint32_t missing = MUTANT(DATA_ON_TARGET_ALONE)
-					 ? engine_absent(engine, number)
-					 : geometry_positions(&engine->geometry, number, engine->missing);
+	const uint32_t missing =
+		MUTANT(DATA_ON_TARGET_ALONE)
+			? engine_absent(engine, number)
+			: geometry_positions(&engine->geometry, number, engine->missing);
 
 	if (plan->way != PLAN_DATA_ONLY || !engine_has_parity(engine))
 		return false;
@@ -224,8 +232,10 @@ plan_row(struct write_op *op, uint64_t number, struct write_row *row)
 		if ((row->absent & data) != 0)
 			row->absent |= unread;
 	}
-	error = plan_row_write(geometry, row->claim.begin_bytes, row->claim.end_bytes, row->absent, trust,
-			       may_be_kept(op, number) ? row_cache_known(engine, number) : NULL, &row->plan);
+	error = plan_row_write(geometry, row->claim.begin_bytes, row->claim.end_bytes, row->absent,
+			       trust,
+			       may_be_kept(op, number) ? row_cache_known(engine, number) : NULL,
+			       &row->plan);
 	if (error == 0 && is_unheld(op, number, &row->plan))
 		error = -ENODATA;
 	if (error == 0 && row->plan.way != PLAN_DATA_ONLY)
@@ -304,16 +314,19 @@ keep(struct write_op *op, uint64_t number)
 		const struct columns new = plan->write[position];
 
 		if (plan->fetch & ROLE(position))
-			row_cache_learn(row->cached, position, (struct columns){ 0, geometry->chunk_bytes });
+			row_cache_learn(row->cached, position,
+					(struct columns){ 0, geometry->chunk_bytes });
 		if (plan->write_redundancy & ROLE(position))
 			row_cache_learn(row->cached, position, plan->hull);
 		if (columns_bytes(new) == 0)
 			continue;
-		struct iovec place = { row_cache_chunk(op->op.engine, row->cached, position) + new.begin,
+		struct iovec place = { row_cache_chunk(op->op.engine, row->cached, position) +
+					       new.begin,
 				       columns_bytes(new) };
 		struct iov_run run = new_data(op, number, position, new.begin);
 
-		parity_xor_runs((struct iov_run){ &place, 1, 0 }, &run, 1, place.iov_len);	/* one source: a copy */
+		/* one source: a copy */
+		parity_xor_runs((struct iov_run){ &place, 1, 0 }, &run, 1, place.iov_len);
 		row_cache_learn(row->cached, position, new);
 	}
 }
@@ -356,8 +369,12 @@ void
 write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int result))
 {
 	const struct geometry *geometry = geometry_of(op);
-	struct gather gather = { .engine = op->op.engine, .op = BACKEND_READ, .done = done, .since_ms = op->op.since_ms,
-				 .owner = op, .pending = &op->pending };
+	struct gather gather = { .engine = op->op.engine,
+				 .op = BACKEND_READ,
+				 .done = done,
+				 .since_ms = op->op.since_ms,
+				 .owner = op,
+				 .pending = &op->pending };
 
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++) {
 		const struct write_row *row = write_row(op, number);
@@ -388,7 +405,8 @@ gather_new_data(struct write_op *op, struct gather *gather, uint64_t number, int
 
 	assert(count > 0);
 	gather_add(gather, member,
-		   geometry_offset(geometry_of(op), number, (uint8_t)role) + plan->write[chunk].begin,
+		   geometry_offset(geometry_of(op), number, (uint8_t)role) +
+			   plan->write[chunk].begin,
 		   slice, count);
 }
 
@@ -409,10 +427,12 @@ write_position(struct write_op *op, struct gather *gather, uint64_t number, int 
 	count = engine_writers(op->op.engine, number, role, writers);
 	for (int i = 0; i < count; i++)
 		if (is_data || is_copy)
-			gather_new_data(op, gather, number, is_copy ? 0 : position, role, writers[i]);
+			gather_new_data(op, gather, number, is_copy ? 0 : position, role,
+					writers[i]);
 		else
 			gather_add_buffer(gather, writers[i],
-					  geometry_offset(geometry, number, role) + row->plan.hull.begin,
+					  geometry_offset(geometry, number, role) +
+						  row->plan.hull.begin,
 					  redundancy_buffer(op, row, position),
 					  columns_bytes(row->plan.hull));
 }
@@ -421,8 +441,12 @@ write_position(struct write_op *op, struct gather *gather, uint64_t number, int 
 void
 write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int result))
 {
-	struct gather gather = { .engine = op->op.engine, .op = BACKEND_WRITE, .done = done, .since_ms = op->op.since_ms,
-				 .owner = op, .pending = &op->pending };
+	struct gather gather = { .engine = op->op.engine,
+				 .op = BACKEND_WRITE,
+				 .done = done,
+				 .since_ms = op->op.since_ms,
+				 .owner = op,
+				 .pending = &op->pending };
 
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++)
 		for (int position = 0; position < geometry_of(op)->width; position++)
@@ -449,11 +473,12 @@ compute_rmw(struct write_op *op, uint64_t number, const struct write_row *row)
 			continue;
 		for (int i = 0; i < geometry->redundancy; i++)
 			if (plan->write_redundancy & ROLE(geometry->data_chunks + i))
-				redundancy[i] = redundancy_buffer(op, row, geometry->data_chunks + i) +
-						columns.begin - plan->hull.begin;
-		code_update(geometry, MUTANT(Q_MISWEIGHED) ? 0 : (uint8_t)chunk, old_data(op, row, chunk),
-			    new_data(op, number, chunk, columns.begin), redundancy,
-			    columns_bytes(columns));
+				redundancy[i] =
+					redundancy_buffer(op, row, geometry->data_chunks + i) +
+					columns.begin - plan->hull.begin;
+		code_update(geometry, MUTANT(Q_MISWEIGHED) ? 0 : (uint8_t)chunk,
+			    old_data(op, row, chunk), new_data(op, number, chunk, columns.begin),
+			    redundancy, columns_bytes(columns));
 	}
 }
 
@@ -512,8 +537,8 @@ compute_from_data(struct write_op *op, uint64_t number, const struct write_row *
 {
 	const struct geometry *geometry = geometry_of(op);
 	const struct row_plan *plan = &row->plan;
-	struct iovec *entries = scratch_reserve(op->op.engine,
-						op->data_count + 3 * geometry->data_chunks + 1);
+	struct iovec *entries =
+		scratch_reserve(op->op.engine, op->data_count + 3 * geometry->data_chunks + 1);
 	const uint32_t redundancy = geometry_redundant_positions(geometry);
 	struct iov_run runs[IRAID_MEMBERS_MAX];
 	struct iovec buffers[2];
@@ -524,8 +549,8 @@ compute_from_data(struct write_op *op, uint64_t number, const struct write_row *
 	for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
 		bool made = plan->make & ROLE(chunk);
 		int count = compose_chunk(op, number, chunk, old_data(op, row, chunk),
-					  made ? plan->hull.begin : plan->read[chunk].begin, entries,
-					  room);
+					  made ? plan->hull.begin : plan->read[chunk].begin,
+					  entries, room);
 
 		runs[chunk] = (struct iov_run){ entries, count, 0 };
 		entries += count;
@@ -540,7 +565,8 @@ compute_from_data(struct write_op *op, uint64_t number, const struct write_row *
 					     columns_bytes(plan->hull) };
 		runs[position] = (struct iov_run){ &buffers[i], 1, 0 };
 	}
-	code_make_runs(geometry, plan->write_redundancy, redundancy, runs, columns_bytes(plan->hull));
+	code_make_runs(geometry, plan->write_redundancy, redundancy, runs,
+		       columns_bytes(plan->hull));
 }
 
 void

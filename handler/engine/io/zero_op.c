@@ -3,19 +3,22 @@
  *	REQUEST_ZERO --> zero_run() --+--> parts of rows: an ordinary write, of zeros that stand in static memory
  *	  waits in `zeros`            `--> whole rows:  WAITING --> MARKING --> WRITING --> FLUSHING --> FORGETTING
  *
- * A row of zeros has zeros for parity, Q and copies.  So whole rows need no read and no arithmetic: every chunk of every
- * member that gets writes is zeroed, as one command to each member for many rows, and that proves the rows
- * whatever they held before, also those that have lost a chunk.  Marks, lost bytes, evictions and flushes are as in
- * write_op.c, only simpler: to begin again is always right, so whatever is doubtful does.
+ * A row of zeros has zeros for parity, Q and copies.  So whole rows need no read and no arithmetic:
+ * every chunk of every member that gets writes is zeroed, as one command to each member for many
+ * rows, and that proves the rows whatever they held before, also those that have lost a chunk.
+ * Marks, lost bytes, evictions and flushes are as in write_op.c, only simpler: to begin again is
+ * always right, so whatever is doubtful does.
  *
- * A range may have terabytes.  At most PIECES_MAX pieces of all ranges that are not short are under way, each bounded in
- * rows and in bytes, and more are made as those end; what others submit meanwhile passes between them, but for other such
- * ranges: one after the other, or all of them would be late.  The order of two commands that are under way together is nobody's
- * promise; but a command that was given up by who submitted it must not go on over what comes next (limit_ms).
+ * A range may have terabytes.  At most PIECES_MAX pieces of all ranges that are not short are under
+ * way, each bounded in rows and in bytes, and more are made as those end; what others submit
+ * meanwhile passes between them, but for other such ranges: one after the other, or all of them
+ * would be late.  The order of two commands that are under way together is nobody's promise; but a
+ * command that was given up by who submitted it must not go on over what comes next (limit_ms).
  *
- * One target notes zeros in a table, the next makes them block by block and says nothing meanwhile: what is gone in a
- * millisecond here lasts beyond the deadline there, on all members at once.  So pieces become more, then longer, as
- * members are quick with them, and shorter and one at a time as they are not (learn_pace).
+ * One target notes zeros in a table, the next makes them block by block and says nothing meanwhile:
+ * what is gone in a millisecond here lasts beyond the deadline there, on all members at once.  So
+ * pieces become more, then longer, as members are quick with them, and shorter and one at a time as
+ * they are not (learn_pace).
  */
 #include "internal.h"
 #include "engine/link/gather.h"
@@ -30,13 +33,14 @@
 #define ATTEMPTS_MAX 8
 #define ROWS_MAX 256
 #define PIECES_MAX 4
-#define SHORT_BYTES (1u << 20)		/* a range that is like any write: cut at once, in two or three pieces */
+/* a range that is like any write: cut at once, in two or three pieces */
+#define SHORT_BYTES (1u << 20)
 /* Of a member, in one piece. */
 #define BYTES_FIRST (1u << 20)
 #define BYTES_MAX (16u << 20)
-#define BYTES_SENT_MAX (1u << 19)	/* where they have to be sent */
-#define BEARABLE_MS 250u		/* others wait behind it */
-#define GIVE_UP_SHARE 8u		/* of the time after which a silent member is given up */
+#define BYTES_SENT_MAX (1u << 19) /* where they have to be sent */
+#define BEARABLE_MS 250u	  /* others wait behind it */
+#define GIVE_UP_SHARE 8u	  /* of the time after which a silent member is given up */
 
 enum zero_state {
 	ZERO_WAITING,
@@ -47,21 +51,21 @@ enum zero_state {
 };
 
 struct zero_op {
-	struct op op;		/* must be first */
+	struct op op; /* must be first */
 	enum zero_state state;
-	struct piece *piece;	/* whole rows */
+	struct piece *piece; /* whole rows */
 	uint64_t first_row;
 	int row_count;
-	bool finds_lost;	/* overwrites what could not be known */
-	bool sent;		/* commands, now or before it was repeated */
+	bool finds_lost; /* overwrites what could not be known */
+	bool sent;	 /* commands, now or before it was repeated */
 	struct region_hold marks;
 	int pending;
 	int attempts;
 	int error;
 	uint64_t sent_ms;
-	uint64_t again_ns, begun_ns;	/* for figures: begun, what it is at now */
-	uint32_t cache_losses;	/* engine->cache_losses when it began */
-	uint32_t doubts;	/* intent.doubts then */
+	uint64_t again_ns, begun_ns; /* for figures: begun, what it is at now */
+	uint32_t cache_losses;	     /* engine->cache_losses when it began */
+	uint32_t doubts;	     /* intent.doubts then */
 	struct flush_waiter flush;
 	struct lost_waiter forget;
 	struct row_claim claims[ROWS_MAX];
@@ -102,8 +106,9 @@ last_row(const struct zero_op *op)
 	return op->first_row + (uint64_t)op->row_count - 1;
 }
 
-/* Some of it may have gone with a cache, or its rows became suspect with all of their region.  Nobody else writes rows that it holds, and
- * its zeros are on all who get writes: no other doubt concerns them.
+/* Some of it may have gone with a cache, or its rows became suspect with all of their region.
+ * Nobody else writes rows that it holds, and its zeros are on all who get writes: no other doubt
+ * concerns them.
  */
 static bool
 must_repeat(const struct zero_op *op)
@@ -116,7 +121,8 @@ must_repeat(const struct zero_op *op)
 		return false;
 	return MUTANT(ZEROS_DOUBTED_ANYWHERE)
 		       ? op->doubts != engine->intent.doubts
-		       : intent_regions_doubted_since(&engine->intent, op->first_row, last_row(op), op->doubts);
+		       : intent_regions_doubted_since(&engine->intent, op->first_row, last_row(op),
+						      op->doubts);
 }
 
 /* --- FLUSHING, FORGETTING --- */
@@ -174,8 +180,9 @@ prove_rows(struct zero_op *op)
 	}
 }
 
-/* How long may the next pieces be, and how many? Each judges from its own length, so that those under way together
- * say the same. */
+/* How long may the next pieces be, and how many? Each judges from its own length, so that those
+ * under way together say the same.
+ */
 static void
 learn_pace(struct zero_op *op)
 {
@@ -221,8 +228,9 @@ zero_written(struct zero_op *op)
 	}
 	if (has_redundancy(engine)) {
 		prove_rows(op);
-		op->finds_lost = lost_concerns_write(engine, op->piece->begin_bytes, op->piece->end_bytes) &&
-				 !MUTANT(ZERO_FORGETS_LOST);
+		op->finds_lost =
+			lost_concerns_write(engine, op->piece->begin_bytes, op->piece->end_bytes) &&
+			!MUTANT(ZERO_FORGETS_LOST);
 	}
 	engine->counters.rows_full += (uint64_t)op->row_count;
 	if (!op->piece->request->fua && !op->finds_lost) {
@@ -276,8 +284,12 @@ static void
 zero_write(struct zero_op *op)
 {
 	struct gather gather = {
-		.engine = op->op.engine, .op = BACKEND_ZERO, .done = zero_answered, .owner = op,
-		.pending = &op->pending, .deallocate = op->piece->request->deallocate,
+		.engine = op->op.engine,
+		.op = BACKEND_ZERO,
+		.done = zero_answered,
+		.owner = op,
+		.pending = &op->pending,
+		.deallocate = op->piece->request->deallocate,
 		.since_ms = op->op.since_ms,
 	};
 
@@ -286,7 +298,7 @@ zero_write(struct zero_op *op)
 	op->sent_ms = op->op.engine->now_ms;
 	op->begun_ns = op->op.engine->figures.stamp_ns;
 	TRACE_PIECE(op->op.engine, write__begin, op->piece);
-	op->pending = 1;	/* this function */
+	op->pending = 1; /* this function */
 	for (int i = 0; i < op->row_count; i++)
 		add_row(op, &gather, op->first_row + (uint64_t)i);
 	if (gather_submit(&gather) != 0)
@@ -306,7 +318,9 @@ zero_marked(struct region_hold *hold, int error)
 
 	TRACE_PIECE(op->op.engine, mark__end, op->piece);
 	figures_step(op->op.engine, STEP_MARK, op->begun_ns, 1);
-	/* What became doubtful meanwhile is asked for when they are written: they are made from nothing. */
+	/* What became doubtful meanwhile is asked for when they are written: they are made from
+	 * nothing.
+	 */
 	if (error != 0)
 		zero_end(op, error);
 	else if (engine_may_tear(op->op.engine) && !MUTANT(ZEROS_WHEN_MARKED))
@@ -391,7 +405,10 @@ zero_op_create(struct engine *engine, struct piece *piece)
 	}
 	assert(piece->begin_bytes % row_bytes == 0 && piece->end_bytes % row_bytes == 0);
 	op->op = (struct op){
-		.holder.granted = op_granted, .engine = engine, .start = zero_start, .fail = zero_fail,
+		.holder.granted = op_granted,
+		.engine = engine,
+		.start = zero_start,
+		.fail = zero_fail,
 		.since_ms = piece->since_ms,
 	};
 	list_init(&op->op.node);
@@ -432,7 +449,8 @@ zero_piece_ended(struct engine *engine, const struct engine_request *request)
 static uint64_t
 waiting_since(const struct engine *engine, const struct engine_request *request)
 {
-	return request->since_ms > engine->io->zeros.progress_ms ? request->since_ms : engine->io->zeros.progress_ms;
+	return request->since_ms > engine->io->zeros.progress_ms ? request->since_ms
+								 : engine->io->zeros.progress_ms;
 }
 
 static uint64_t
@@ -479,7 +497,7 @@ cut_piece(struct engine *engine, struct engine_request *request)
 	bool whole = begin % row_bytes == 0 && end % row_bytes == 0;
 	struct piece *piece;
 
-	if (begin == end) {	/* all the rest is newer */
+	if (begin == end) { /* all the rest is newer */
 		request->cut_bytes = request->length_bytes;
 		return;
 	}
@@ -507,18 +525,20 @@ needs_cutting(const struct engine_request *request)
 	return request->first_error == 0 && request->cut_bytes < request->length_bytes;
 }
 
-/* Pieces that are under way have their rows: what is submitted now comes behind them.  The others would come behind it. */
+/* Pieces that are under way have their rows: what is submitted now comes behind them.  The others
+ * would come behind it.
+ */
 static bool
 is_given_up(const struct engine *engine, const struct engine_request *request)
 {
-	return request->limit_ms != 0 && engine->now_ms - request->submitted_ms >= request->limit_ms &&
-	       !MUTANT(ZEROS_LATE);
+	return request->limit_ms != 0 &&
+	       engine->now_ms - request->submitted_ms >= request->limit_ms && !MUTANT(ZEROS_LATE);
 }
 
 void
 zero_begin(struct engine *engine, struct engine_request *request)
 {
-	if (is_given_up(engine, request))	/* it is carried out again, or was late already */
+	if (is_given_up(engine, request)) /* it is carried out again, or was late already */
 		request->first_error = -ETIME;
 	if (zero_is_long(request) && (request->first_error == 0 || MUTANT(LATE_ZEROS_QUEUE))) {
 		request->next = NULL;
@@ -544,12 +564,14 @@ zero_run(struct engine *engine)
 		if (needs_cutting(request) && is_given_up(engine, request))
 			request->first_error = -ETIME;
 		/* It is repeated, and would come over what is newer (behind.c). */
-		if (request->overtaken && request->cut_bytes < request->zeroed_bytes && request->first_error == 0)
+		if (request->overtaken && request->cut_bytes < request->zeroed_bytes &&
+		    request->first_error == 0)
 			request->first_error = -EIO;
 		if (needs_cutting(request) && overdue_since(engine, waiting_since(engine, request)))
 			request->first_error = -ETIMEDOUT;
 		if (needs_cutting(request)) {
-			if (engine->io->zeros.pieces >= engine->io->zeros.pieces_max || engine->ops.count >= OPS_MAX)
+			if (engine->io->zeros.pieces >= engine->io->zeros.pieces_max ||
+			    engine->ops.count >= OPS_MAX)
 				return;
 			cut_piece(engine, request);
 			continue;
@@ -566,7 +588,9 @@ zero_deadline(const struct engine *engine)
 {
 	const struct engine_request *first = engine->io->zeros.head;
 
-	return first != NULL && needs_cutting(first) ? overdue_at(engine, waiting_since(engine, first)) : UINT64_MAX;
+	return first != NULL && needs_cutting(first)
+		       ? overdue_at(engine, waiting_since(engine, first))
+		       : UINT64_MAX;
 }
 
 void

@@ -1,7 +1,8 @@
-/* admin.c - what an administrator asks of a running volume: devices added, taken out, replaced; lost extents accepted.
+/* admin.c - what an administrator asks of a running volume: devices added, taken out, replaced;
+ * lost extents accepted.
  *
- * Everything here is decided at once, on what is known; what takes time goes on by itself (rebuild.c, evict.c) and is told by
- * events.  A refusal leaves all as it was.
+ * Everything here is decided at once, on what is known; what takes time goes on by itself
+ * (rebuild.c, evict.c) and is told by events.  A refusal leaves all as it was.
  */
 #include "admin.h"
 #include "life.h"
@@ -21,7 +22,8 @@
 
 #define TAKING_TEXT "%s is taking its place at this moment: try again in a second"
 
-static int refuse(char *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int
+refuse(char *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static int
 refuse(char *why, int error, const char *format, ...)
@@ -53,7 +55,8 @@ engine_attach(struct engine *engine, struct backend *backend, char *why)
 	while (slot < SLOTS_MAX && engine->members[slot].backend != NULL)
 		slot++;
 	if (slot == SLOTS_MAX)
-		return refuse(why, -ENOSPC, "the volume has %d devices already: remove one", SLOTS_MAX);
+		return refuse(why, -ENOSPC, "the volume has %d devices already: remove one",
+			      SLOTS_MAX);
 	if (!member_create(engine, backend, slot))
 		return refuse(why, -ENOMEM, "out of memory");
 	engine->activity++;
@@ -68,8 +71,8 @@ keeps_reservation(const struct member *member)
 	return member->reserved && !member->engine->fenced && !MUTANT(REMOVED_RESERVED);
 }
 
-/* One that was taken out a moment ago has a reservation of ours, and no session in which it could be given back, or one that is being
- * closed: it gets one more, see admin_let_go().
+/* One that was taken out a moment ago has a reservation of ours, and no session in which it could
+ * be given back, or one that is being closed: it gets one more, see admin_let_go().
  */
 static void
 let_go(struct member *member)
@@ -77,7 +80,8 @@ let_go(struct member *member)
 	member->leaving = true;
 	member->engine->activity++;
 	/* A session that is being opened may have reserved it by now. */
-	if (member->link == LINK_OPEN || (member->link == LINK_OPENING && !keeps_reservation(member)))
+	if (member->link == LINK_OPEN ||
+	    (member->link == LINK_OPENING && !keeps_reservation(member)))
 		member->backend->ops->release(member->backend);
 }
 
@@ -91,7 +95,8 @@ engine_detach(struct engine *engine, int slot, char *why)
 	if (engine->phase != PHASE_RUNNING)
 		return refuse(why, -EAGAIN, "the volume is not running");
 	if (member->in_sync || member->evicting)
-		return refuse(why, -EBUSY, "%s is in sync: take it out of the volume first (fail, or replace)",
+		return refuse(why, -EBUSY,
+			      "%s is in sync: take it out of the volume first (fail, or replace)",
 			      member->backend->label);
 	if (member == engine->target && target_changing(engine))
 		return refuse(why, -EBUSY, TAKING_TEXT, member->backend->label);
@@ -102,7 +107,9 @@ engine_detach(struct engine *engine, int slot, char *why)
 		target_lost(engine, MEMBER_FAULTY);
 	}
 	if (member->stale_set >= 0) {
-		/* Its place remembers nothing of it any more: should it come back, all of it is copied. */
+		/* Its place remembers nothing of it any more: should it come back, all of it is
+		 * copied.
+		 */
 		place_untrack(engine, member->stale_set);
 		place_forget(engine, REGION_STALE(member->stale_set));
 		member->stale_set = -1;
@@ -116,8 +123,8 @@ static void
 judge_twins(struct engine *engine, const struct member *gone)
 {
 	for_each_member(engine, other)
-		if (other != gone && other->standing == STANDING_UNKNOWN && other->link == LINK_OPEN &&
-		    memcmp(other->uuid, gone->uuid, 16) == 0)
+		if (other != gone && other->standing == STANDING_UNKNOWN &&
+		    other->link == LINK_OPEN && memcmp(other->uuid, gone->uuid, 16) == 0)
 			member_close(other);
 }
 
@@ -127,7 +134,8 @@ slot_free(struct engine *engine, struct member *member)
 	struct backend *backend = member->backend;
 	int slot = member->slot;
 
-	engine_event(engine, EVENT_DETACHED, LOG_NOTICE, member, "device %s let go", backend->label);
+	engine_event(engine, EVENT_DETACHED, LOG_NOTICE, member, "device %s let go",
+		     backend->label);
 	judge_twins(engine, member);
 	free(member->page);
 	*member = (struct member){ 0 };
@@ -143,8 +151,9 @@ is_quiet(const struct member *member)
 {
 	return member->link == LINK_CLOSED && !member->closed_event && !member->evicting &&
 	       list_empty(&member->in_flight) && list_empty(&member->parked) &&
-	       list_empty(&member->engine->link->answered) && list_empty(&member->engine->link->immediate) &&
-	       member->examining == 0 && !member->probing;
+	       list_empty(&member->engine->link->answered) &&
+	       list_empty(&member->engine->link->immediate) && member->examining == 0 &&
+	       !member->probing;
 }
 
 void
@@ -156,7 +165,7 @@ admin_let_go(struct engine *engine)
 		if (!member->leaving || !is_quiet(member))
 			continue;
 		if (keeps_reservation(member)) {
-			member->reserved = false;	/* it is tried once; member.c releases it */
+			member->reserved = false; /* it is tried once; member.c releases it */
 			member_open(member);
 		} else {
 			slot_free(engine, member);
@@ -184,7 +193,10 @@ engine_fail(struct engine *engine, int slot, char *why)
 		engine->record.tracked[member->stale_set].state = MEMBER_FAULTY;
 		target_give_up(member);
 		if (member->evicting && !MUTANT(GOING_JUDGED))
-			evict_condemn(member);	/* else it may be back before it is out, and is judged as one that has no place */
+			/* else it may be back before it is out, and is judged as one that has no
+			 * place
+			 */
+			evict_condemn(member);
 		member_note(member, "taken out by an administrator");
 		metadata_commit(engine);
 		return 0;
@@ -197,7 +209,8 @@ engine_fail(struct engine *engine, int slot, char *why)
 			      engine->geometry.level, __builtin_popcount(engine->out));
 	for_each_member(engine, other)
 		if (other != member && other->in_sync && !member_usable(other))
-			return refuse(why, -EBUSY, "%s does not answer: wait until it is out, or back",
+			return refuse(why, -EBUSY,
+				      "%s does not answer: wait until it is out, or back",
 				      other->backend->label);
 	member_note(member, "taken out by an administrator");
 	evict_exclude(member);
@@ -213,7 +226,8 @@ readmit_tracked(struct member *member)
 	struct engine *engine = member->engine;
 	const bool held = !(engine->missing & ROLE(member->role)) && !MUTANT(READMITTED_IN_VAIN);
 
-	engine->record.tracked[member->stale_set].state = held ? MEMBER_REBUILDING : MEMBER_OUT_OF_DATE;
+	engine->record.tracked[member->stale_set].state =
+		held ? MEMBER_REBUILDING : MEMBER_OUT_OF_DATE;
 	if (held && member->standing == STANDING_OUT_OF_DATE)
 		member->standing = STANDING_REBUILDING;
 }
@@ -272,13 +286,17 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 		return refuse(why, -EINVAL, "device %d is no spare of this volume", spare);
 	if (member->identity.block_bytes != engine->geometry.block_bytes ||
 	    member->identity.capacity_bytes < layout_end_bytes(engine->record.areas))
-		return refuse(why, -EINVAL, "%s does not fit: %llu bytes in blocks of %u, needed are "
-			      "%llu in blocks of %u", member->backend->label,
-			      (unsigned long long)member->identity.capacity_bytes, member->identity.block_bytes,
+		return refuse(why, -EINVAL,
+			      "%s does not fit: %llu bytes in blocks of %u, needed are "
+			      "%llu in blocks of %u",
+			      member->backend->label,
+			      (unsigned long long)member->identity.capacity_bytes,
+			      member->identity.block_bytes,
 			      (unsigned long long)layout_end_bytes(engine->record.areas),
 			      engine->geometry.block_bytes);
 	if (engine->target != NULL || engine->target_state->replace_role >= 0)
-		return refuse(why, -EBUSY, "another member is being filled: wait for it, or remove it");
+		return refuse(why, -EBUSY,
+			      "another member is being filled: wait for it, or remove it");
 	if (engine->missing != 0 && !(engine->missing & ROLE(role)))
 		return refuse(why, -EBUSY, "role %s has no member: that comes first",
 			      roles_text(engine->missing, roles));
@@ -291,8 +309,8 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 
 /* --- lost extents, and what did not fit in their table --- */
 
-/* Data of a suspect row that lacks members: known to nobody, or to a member that is out.  It is on record as lost, unless the
- * table is full.
+/* Data of a suspect row that lacks members: known to nobody, or to a member that is out.  It is on
+ * record as lost, unless the table is full.
  */
 static uint32_t
 unrecorded_chunks(const struct engine *engine, uint64_t row)
@@ -333,22 +351,25 @@ next_unknown_row(const struct engine *engine, uint64_t row)
 	return recorded < unrecorded ? recorded : unrecorded;
 }
 
-/* The lost range of this chunk that ends behind offset_bytes, cut to begin there at the earliest. */
+/* The lost range of this chunk that ends behind offset_bytes, cut to begin there at the earliest.
+ */
 static bool
-lost_in_chunk(const struct engine *engine, uint64_t row, int chunk, uint32_t unrecorded, uint64_t offset_bytes,
-	      struct lost_range *out)
+lost_in_chunk(const struct engine *engine, uint64_t row, int chunk, uint32_t unrecorded,
+	      uint64_t offset_bytes, struct lost_range *out)
 {
 	const uint32_t chunk_bytes = engine->geometry.chunk_bytes;
 	const uint8_t role = geometry_role(&engine->geometry, row, (uint8_t)chunk);
-	uint64_t start = row * geometry_row_bytes(&engine->geometry) + (uint64_t)chunk * chunk_bytes;
+	uint64_t start =
+		row * geometry_row_bytes(&engine->geometry) + (uint64_t)chunk * chunk_bytes;
 	uint32_t begin = 0, end = chunk_bytes;
 	uint8_t flags;
 
 	if (offset_bytes >= start + chunk_bytes)
 		return false;
 	if (!(unrecorded & ROLE(chunk)) &&
-	    !lost_next(engine->lost, row, role, offset_bytes > start ? (uint32_t)(offset_bytes - start) : 0,
-		       &begin, &end, &flags))
+	    !lost_next(engine->lost, row, role,
+		       offset_bytes > start ? (uint32_t)(offset_bytes - start) : 0, &begin, &end,
+		       &flags))
 		return false;
 	out->offset_bytes = start + begin;
 	out->length_bytes = end - begin;
@@ -373,7 +394,8 @@ lost_in_row(const struct engine *engine, uint64_t row, uint32_t unrecorded, uint
 static bool
 next_recorded(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out)
 {
-	uint64_t row = lost_next_row(engine->lost, offset_bytes / geometry_row_bytes(&engine->geometry));
+	uint64_t row =
+		lost_next_row(engine->lost, offset_bytes / geometry_row_bytes(&engine->geometry));
 
 	while (row < engine->geometry.rows && !lost_in_row(engine, row, 0, offset_bytes, out))
 		row = lost_next_row(engine->lost, row + 1);
@@ -383,7 +405,8 @@ next_recorded(const struct engine *engine, uint64_t offset_bytes, struct lost_ra
 static bool
 next_lost(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out)
 {
-	uint64_t row = next_unknown_row(engine, offset_bytes / geometry_row_bytes(&engine->geometry));
+	uint64_t row =
+		next_unknown_row(engine, offset_bytes / geometry_row_bytes(&engine->geometry));
 
 	while (row < engine->geometry.rows &&
 	       !lost_in_row(engine, row, unrecorded_chunks(engine, row), offset_bytes, out))
@@ -406,18 +429,20 @@ behind_range(const struct engine *engine, uint64_t offset_bytes)
 }
 
 int
-engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out, int max)
+engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost_range *out,
+		 int max)
 {
 	struct lost_range range;
 	int count = 0;
 
-	if (engine->lost == NULL || engine->geometry.redundancy == 0 || engine->phase < PHASE_RUNNING)
+	if (engine->lost == NULL || engine->geometry.redundancy == 0 ||
+	    engine->phase < PHASE_RUNNING)
 		return 0;
 	offset_bytes = behind_range(engine, offset_bytes);
 	while (next_lost(engine, offset_bytes, &range)) {
 		offset_bytes = range.offset_bytes + range.length_bytes;
-		if (count > 0 && out[count - 1].offset_bytes + out[count - 1].length_bytes ==
-					 range.offset_bytes)
+		if (count > 0 &&
+		    out[count - 1].offset_bytes + out[count - 1].length_bytes == range.offset_bytes)
 			out[count - 1].length_bytes += range.length_bytes;
 		else if (count < max)
 			out[count++] = range;
@@ -428,10 +453,10 @@ engine_lost_list(const struct engine *engine, uint64_t offset_bytes, struct lost
 }
 
 struct acceptance {
-	struct lost_waiter waiter;	/* must be first */
+	struct lost_waiter waiter; /* must be first */
 	struct engine *engine;
-	uint64_t begin, end;		/* of the range */
-	bool all;			/* of the volume */
+	uint64_t begin, end; /* of the range */
+	bool all;	     /* of the volume */
 	int64_t bytes;
 	void (*done)(void *owner, int64_t result);
 	void *owner;
@@ -458,7 +483,8 @@ holds_data(const struct geometry *geometry, uint64_t row, uint8_t role)
 	return position >= 0 && position < geometry->data_chunks;
 }
 
-/* Entries that lie in the range as a whole go as a whole: no pieces are left that would need room. */
+/* Entries that lie in the range as a whole go as a whole: no pieces are left that would need room.
+ */
 static void
 accept_whole(struct acceptance *acceptance, uint64_t begin, uint64_t end)
 {
@@ -475,8 +501,8 @@ accept_whole(struct acceptance *acceptance, uint64_t begin, uint64_t end)
 		for (uint64_t row = extent.row; row < extent.row + extent.rows; row++)
 			if (holds_data(&engine->geometry, row, extent.role))
 				bytes += extent.column_end - extent.column_begin;
-		if (lost_remove(engine->lost, extent.row, extent.rows, extent.role, extent.column_begin,
-				extent.column_end) == 0)
+		if (lost_remove(engine->lost, extent.row, extent.rows, extent.role,
+				extent.column_begin, extent.column_end) == 0)
 			acceptance->bytes += bytes;
 	}
 }
@@ -496,7 +522,9 @@ has_unrecorded(const struct engine *engine, uint64_t row, uint64_t begin, uint64
 	return true;
 }
 
-/* A member is back that may know what is missing there, and waits for somebody to say whether what it holds counts. */
+/* A member is back that may know what is missing there, and waits for somebody to say whether what
+ * it holds counts.
+ */
 static bool
 held_by_target(const struct engine *engine, uint32_t region)
 {
@@ -509,18 +537,20 @@ held_by_target(const struct engine *engine, uint32_t region)
 	return false;
 }
 
-/* A member that is being filled has its chunk, which is not lost, and may hold a write of which nobody else has anything left:
- * then P and Q need not fit it.
+/* A member that is being filled has its chunk, which is not lost, and may hold a write of which
+ * nobody else has anything left: then P and Q need not fit it.
  */
 static bool
 leans_on_target(const struct engine *engine, uint64_t row)
 {
 	return engine->target != NULL && engine->by_role[engine->target->role] == NULL &&
-	       intent_row_on_target(&engine->intent, row) && intent_row_suspect(&engine->intent, row) &&
-	       !MUTANT(ACCEPTED_BESIDE_TARGET);
+	       intent_row_on_target(&engine->intent, row) &&
+	       intent_row_suspect(&engine->intent, row) && !MUTANT(ACCEPTED_BESIDE_TARGET);
 }
 
-/* Rows from first up to last: what is missing of those in the range, as far as that can be said row by row. */
+/* Rows from first up to last: what is missing of those in the range, as far as that can be said row
+ * by row.
+ */
 static void
 accept_rows(struct acceptance *acceptance, uint64_t first, uint64_t last, bool whole)
 {
@@ -529,7 +559,8 @@ accept_rows(struct acceptance *acceptance, uint64_t first, uint64_t last, bool w
 	for (uint64_t row = first; row < last; row++) {
 		const bool leans = leans_on_target(engine, row);
 
-		if (!has_unrecorded(engine, row, acceptance->begin, acceptance->end) || (leans && !whole))
+		if (!has_unrecorded(engine, row, acceptance->begin, acceptance->end) ||
+		    (leans && !whole))
 			continue;
 		acceptance->bytes += (int64_t)__builtin_popcount(unrecorded_chunks(engine, row)) *
 				     engine->geometry.chunk_bytes;
@@ -538,9 +569,9 @@ accept_rows(struct acceptance *acceptance, uint64_t first, uint64_t last, bool w
 	}
 }
 
-/* What the others make of it counts from now on.  Where some redundancy is left that need not fit (level 6 with one member out, or
- * a row of which a member that is being filled has a chunk), that is known of whole regions only.  Until the region is clean a crash
- * makes it suspect again.
+/* What the others make of it counts from now on.  Where some redundancy is left that need not fit
+ * (level 6 with one member out, or a row of which a member that is being filled has a chunk), that
+ * is known of whole regions only.  Until the region is clean a crash makes it suspect again.
  */
 static void
 accept_region(struct acceptance *acceptance, uint32_t region)
@@ -560,8 +591,9 @@ accept_region(struct acceptance *acceptance, uint32_t region)
 	if (held_by_target(engine, region)) {
 		/* It has just that to say, of all regions at once. */
 		for (uint64_t row = first; row < last && acceptance->all; row++)
-			acceptance->bytes += (int64_t)__builtin_popcount(unrecorded_chunks(engine, row)) *
-					     engine->geometry.chunk_bytes;
+			acceptance->bytes +=
+				(int64_t)__builtin_popcount(unrecorded_chunks(engine, row)) *
+				engine->geometry.chunk_bytes;
 		engine->absence[engine->target->role].accepted |= acceptance->all;
 		return;
 	}
@@ -580,8 +612,9 @@ static void
 accept_unrecorded(struct acceptance *acceptance)
 {
 	const struct intent *intent = &acceptance->engine->intent;
-	uint64_t row = next_unrecorded_row(acceptance->engine,
-					   acceptance->begin / geometry_row_bytes(&acceptance->engine->geometry));
+	uint64_t row = next_unrecorded_row(
+		acceptance->engine,
+		acceptance->begin / geometry_row_bytes(&acceptance->engine->geometry));
 
 	while (row < acceptance->engine->geometry.rows &&
 	       row * geometry_row_bytes(&acceptance->engine->geometry) < acceptance->end) {
@@ -598,8 +631,8 @@ engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length
 		   void (*done)(void *owner, int64_t result), void *owner)
 {
 	struct acceptance *acceptance = calloc(1, sizeof(*acceptance));
-	uint64_t end = length_bytes > UINT64_MAX - offset_bytes ? UINT64_MAX
-								: offset_bytes + length_bytes;
+	uint64_t end =
+		length_bytes > UINT64_MAX - offset_bytes ? UINT64_MAX : offset_bytes + length_bytes;
 	struct lost_range range;
 	int error = 0;
 
@@ -609,15 +642,17 @@ engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length
 		done(owner, acceptance == NULL ? -ENOMEM : -EAGAIN);
 		return;
 	}
-	*acceptance = (struct acceptance){ .waiter.done = accepted, .engine = engine, .done = done,
-					   .owner = owner };
+	*acceptance = (struct acceptance){
+		.waiter.done = accepted, .engine = engine, .done = done, .owner = owner
+	};
 	list_init(&acceptance->waiter.node);
 	acceptance->all = offset_bytes == 0 && end >= engine->volume_bytes;
 	acceptance->begin = offset_bytes;
 	acceptance->end = end;
 	accept_unrecorded(acceptance);
 	accept_whole(acceptance, offset_bytes, end);
-	while (error == 0 && next_recorded(engine, offset_bytes, &range) && range.offset_bytes < end) {
+	while (error == 0 && next_recorded(engine, offset_bytes, &range) &&
+	       range.offset_bytes < end) {
 		uint64_t stop = range.offset_bytes + range.length_bytes;
 
 		if (stop > end)

@@ -10,9 +10,10 @@
  *	   v
  *	RUNNING
  *
- * A member lost while the map is loaded sends us back to EXAMINE: nothing was written yet.  One that is lost each time
- * is left out then, if the others suffice.  Later losses are evict.c's business, or send us back too if one that came late can
- * make up for them: nothing was acknowledged yet.
+ * A member lost while the map is loaded sends us back to EXAMINE: nothing was written yet.  One
+ * that is lost each time is left out then, if the others suffice.  Later losses are evict.c's
+ * business, or send us back too if one that came late can make up for them: nothing was
+ * acknowledged yet.
  */
 #include "life.h"
 #include "engine/link/link.h"
@@ -27,9 +28,13 @@
 #include <string.h>
 #include <syslog.h>
 
-#define AGAIN_MS 1000u		/* after an assembly that had to be given up */
-#define OUTDATED_MS 1000u	/* superblocks that were read earlier are read again before the start */
-#define FORGIVEN_MS 10000u	/* so long after a member was lost during an assembly that is forgotten, and as long as silence is borne twice */
+#define AGAIN_MS 1000u /* after an assembly that had to be given up */
+/* superblocks that were read earlier are read again before the start */
+#define OUTDATED_MS 1000u
+/* so long after a member was lost during an assembly that is forgotten, and as long as silence is
+ * borne twice
+ */
+#define FORGIVEN_MS 10000u
 
 /* --- phases --- */
 
@@ -41,30 +46,36 @@ enter(struct engine *engine, enum engine_phase phase)
 	engine->activity++;
 }
 
-/* Only a log-in registers this gateway anew where another took a member, or finds out who that is. */
+/* Only a log-in registers this gateway anew where another took a member, or finds out who that is.
+ */
 static void
 disown_members(struct engine *engine)
 {
 	for_each_member(engine, member) {
 		member->in_sync = false;
 		member->checked = false;
-		if (member->disputed && member->link == LINK_OPEN && !MUTANT(STARTED_IN_ITS_SESSION))
+		if (member->disputed && member->link == LINK_OPEN &&
+		    !MUTANT(STARTED_IN_ITS_SESSION))
 			member_close(member);
 		dispute_end(member);
 	}
 }
 
-/* What was about to be recorded, that some are out say, is void.  Who is away is not there, whatever it said before. */
+/* What was about to be recorded, that some are out say, is void.  Who is away is not there,
+ * whatever it said before.
+ */
 static void
 forget_attempt(struct engine *engine)
 {
 	for_each_member(engine, member) {
-		evict_unawaited(member);	/* none of its superblocks is to be written in the next attempt */
+		/* none of its superblocks is to be written in the next attempt */
+		evict_unawaited(member);
 		if (member->evicting)
 			engine->evicting--;
 		member->evicting = false;
 		member->condemned = false;
-		if ((member->link == LINK_CLOSED || (member->link == LINK_OPENING && !MUTANT(OPENING_THERE))) &&
+		if ((member->link == LINK_CLOSED ||
+		     (member->link == LINK_OPENING && !MUTANT(OPENING_THERE))) &&
 		    member->presence == PRESENCE_EXAMINED) {
 			member->presence = PRESENCE_AWAITED;
 			member->said = true;
@@ -127,14 +138,17 @@ was_lost(struct member *member)
 	member->lost_ms = engine->now_ms;
 }
 
-/* It was there each time, and lost each time, for as long as one that is away would have been waited for. */
+/* It was there each time, and lost each time, for as long as one that is away would have been
+ * waited for.
+ */
 static bool
 is_unsteady(const struct member *member)
 {
 	const struct engine *engine = member->engine;
 
 	return member->losses >= 2 && !is_forgiven(member) &&
-	       (engine->now_ms - member->unsteady_ms >= engine->options.assembly_wait_ms || MUTANT(UNSTEADY_UNAWAITED));
+	       (engine->now_ms - member->unsteady_ms >= engine->options.assembly_wait_ms ||
+		MUTANT(UNSTEADY_UNAWAITED));
 }
 
 /* --- maps and tables --- */
@@ -149,13 +163,14 @@ map_bytes(const struct engine *engine)
 static uint8_t *
 loaded_map(const struct engine *engine, const struct member *member)
 {
-	return engine->assembly->maps + (size_t)member->slot * (map_bytes(engine) + LAYOUT_LOST_BYTES);
+	return engine->assembly->maps +
+	       (size_t)member->slot * (map_bytes(engine) + LAYOUT_LOST_BYTES);
 }
 
 /* A part of a member's metadata is read, or written durably. */
 static void
-move_part(struct member *member, enum backend_op op, uint64_t offset_bytes, uint8_t *part, uint32_t length_bytes,
-	  void (*done)(struct member_io *mio, int result))
+move_part(struct member *member, enum backend_op op, uint64_t offset_bytes, uint8_t *part,
+	  uint32_t length_bytes, void (*done)(struct member_io *mio, int result))
 {
 	struct iovec iov = { part, length_bytes };
 	struct member_io *mio = member_io_try(member, op, offset_bytes, IO_PROBE);
@@ -176,8 +191,9 @@ is_newer(const struct superblock *one, const struct superblock *other)
 	return one->epoch != other->epoch ? one->epoch > other->epoch : one->event > other->event;
 }
 
-/* Every in-sync member knows what is dirty, what others lack and what is lost.  One that is taken by force is of an older time, and the
- * others marked what it lacks.  If there are none but forced members, the newest of them is believed: it was there when the others left.
+/* Every in-sync member knows what is dirty, what others lack and what is lost.  One that is taken
+ * by force is of an older time, and the others marked what it lacks.  If there are none but forced
+ * members, the newest of them is believed: it was there when the others left.
  */
 static bool
 is_believed(const struct engine *engine, const struct member *member)
@@ -211,9 +227,11 @@ mend_granules(struct engine *engine, struct member *member, bool *unread)
 		damaged++;
 		unread[i] = true;
 		for_each_member(engine, other) {
-			const uint8_t *good = loaded_map(engine, other) + (size_t)i * LAYOUT_GRANULE_BYTES;
+			const uint8_t *good =
+				loaded_map(engine, other) + (size_t)i * LAYOUT_GRANULE_BYTES;
 
-			if ((is_believed(engine, other) || (other->in_sync && MUTANT(FORCED_MENDS)) ||
+			if ((is_believed(engine, other) ||
+			     (other->in_sync && MUTANT(FORCED_MENDS)) ||
 			     (other->in_sync && member->forced && MUTANT(FORCED_MEND_EACH_OTHER))) &&
 			    map_granule_valid(good, i, engine->options.volume_uuid)) {
 				memcpy(granule, good, LAYOUT_GRANULE_BYTES);
@@ -222,8 +240,10 @@ mend_granules(struct engine *engine, struct member *member, bool *unread)
 		}
 	}
 	if (damaged > 0)
-		engine_log(engine, LOG_WARNING, "member %s: %u damaged granules of its region map; "
-			   "the others' count", member->backend->label, damaged);
+		engine_log(engine, LOG_WARNING,
+			   "member %s: %u damaged granules of its region map; "
+			   "the others' count",
+			   member->backend->label, damaged);
 }
 
 static void
@@ -239,17 +259,20 @@ merge_map(struct engine *engine, struct member *member, uint8_t *flags, bool fir
 					    engine->intent.regions, block,
 					    engine->options.volume_uuid, flags);
 	if (damaged > 0)
-		engine_log(engine, LOG_ERR, "%d granules of the region map are damaged on all members: "
-			   "their regions count as dirty", damaged);
+		engine_log(engine, LOG_ERR,
+			   "%d granules of the region map are damaged on all members: "
+			   "their regions count as dirty",
+			   damaged);
 	intent_merge(&engine->intent, flags, first);
 	/* What stands there is not known to say so, and may be read the next time. */
 	for (uint32_t i = 0; i * LAYOUT_GRANULE_REGIONS < engine->intent.regions; i++)
 		if (unread[i] && !MUTANT(UNREAD_DURABLE))
-			intent_unread(&engine->intent, i * LAYOUT_GRANULE_REGIONS, LAYOUT_GRANULE_REGIONS);
+			intent_unread(&engine->intent, i * LAYOUT_GRANULE_REGIONS,
+				      LAYOUT_GRANULE_REGIONS);
 }
 
-/* One that is not believed has a table of an older time: what that calls lost of others may have been written since.  Of its own
- * chunks it is right, for those are as old.
+/* One that is not believed has a table of an older time: what that calls lost of others may have
+ * been written since.  Of its own chunks it is right, for those are as old.
  */
 static bool
 is_other(const struct engine *engine, const struct member *member)
@@ -264,8 +287,9 @@ is_said_empty(const struct engine *engine, uint32_t granule)
 	return engine->record.lost_empty & UINT32_C(1) << granule / LAYOUT_LOST_BLOCK_GRANULES;
 }
 
-/* False: some of the table could be read on no member, and may list something.  Without redundancy nothing is ever listed, so it
- * does not matter what stands there, and nobody waits for it to be written anew.
+/* False: some of the table could be read on no member, and may list something.  Without redundancy
+ * nothing is ever listed, so it does not matter what stands there, and nobody waits for it to be
+ * written anew.
  */
 static bool
 merge_lost_tables(struct engine *engine)
@@ -278,9 +302,13 @@ merge_lost_tables(struct engine *engine)
 	for (int others = 0; others <= 1; others++)
 		for_each_member(engine, member)
 			if (member->in_sync && is_other(engine, member) == others &&
-			    !lost_io_load(engine, member, loaded_map(engine, member) + map_bytes(engine), others, known))
-				engine_log(engine, LOG_ERR, "member %s: its table of lost extents is damaged; the "
-					   "others' count", member->backend->label);
+			    !lost_io_load(engine, member,
+					  loaded_map(engine, member) + map_bytes(engine), others,
+					  known))
+				engine_log(engine, LOG_ERR,
+					   "member %s: its table of lost extents is damaged; the "
+					   "others' count",
+					   member->backend->label);
 	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
 		whole &= known[granule] || is_said_empty(engine, granule);
 	return whole;
@@ -291,7 +319,8 @@ static bool
 is_any_trusted(const struct engine *engine)
 {
 	for (int i = 0; i < engine->slots; i++)
-		if (engine->members[i].backend != NULL && engine->members[i].in_sync && !engine->members[i].forced)
+		if (engine->members[i].backend != NULL && engine->members[i].in_sync &&
+		    !engine->members[i].forced)
 			return true;
 	return false;
 }
@@ -318,15 +347,18 @@ apply_force(struct engine *engine)
 			continue;
 		if (!MUTANT(FORCE_TRUSTS))
 			intent_forced(&engine->intent,
-				      member->stale_set >= 0 ? REGION_STALE(member->stale_set) : 0, unwritten_known);
+				      member->stale_set >= 0 ? REGION_STALE(member->stale_set) : 0,
+				      unwritten_known);
 		if (MUTANT(FORCE_UNTRACKS))
 			place_untrack(engine, member->stale_set);
-		member->stale_set = -1;		/* its set is free (forget_taken), or another's by now */
+		/* its set is free (forget_taken), or another's by now */
+		member->stale_set = -1;
 	}
 }
 
-/* The last stop said that nothing but what the table has is lost with these roles.  It spoke of the members that were in sync then: one
- * that is missing besides takes along what was not proven, and one that is taken by force may lack anything.
+/* The last stop said that nothing but what the table has is lost with these roles.  It spoke of the
+ * members that were in sync then: one that is missing besides takes along what was not proven, and
+ * one that is taken by force may lack anything.
  */
 static bool
 is_all_recorded(const struct engine *engine)
@@ -334,15 +366,15 @@ is_all_recorded(const struct engine *engine)
 	const uint32_t roles = engine->assembly->recorded_found;
 
 	for (int i = 0; i < engine->slots; i++)
-		if (engine->members[i].backend != NULL && engine->members[i].in_sync && engine->members[i].forced &&
-		    !MUTANT(RECORDED_FORCED))
+		if (engine->members[i].backend != NULL && engine->members[i].in_sync &&
+		    engine->members[i].forced && !MUTANT(RECORDED_FORCED))
 			return false;
 	return engine_has_parity(engine) && roles != 0 &&
 	       (roles == engine->missing || MUTANT(RECORDED_FOR_OTHERS));
 }
 
-/* What a device lost before, and told at a log-in, no flush of this engine covered: what is dirty is suspect anyway.  Returns whether
- * one did, for then a stop before need not have flushed it.
+/* What a device lost before, and told at a log-in, no flush of this engine covered: what is dirty
+ * is suspect anyway.  Returns whether one did, for then a stop before need not have flushed it.
  */
 static bool
 forget_void_flushes(struct engine *engine)
@@ -416,26 +448,29 @@ write_new_epoch(struct engine *engine)
 		engine->metadata->durable = engine->metadata->wanted;
 }
 
-/* The members know the new epoch; this gateway remembers it before the first I/O, and not sooner: a crash in between
- * must not leave it waiting for members of an epoch that never was.
+/* The members know the new epoch; this gateway remembers it before the first I/O, and not sooner: a
+ * crash in between must not leave it waiting for members of an epoch that never was.
  */
 static bool
 epoch_remembered(struct engine *engine)
 {
 	if (engine->eviction->epoch_kept >= engine->record.epoch)
-		return true;	/* somebody was evicted meanwhile */
+		return true; /* somebody was evicted meanwhile */
 	if (engine->port.record_epoch == NULL ||
 	    engine->port.record_epoch(engine->port.owner, engine->record.epoch) == 0) {
 		engine->eviction->epoch_kept = engine->record.epoch;
 		return true;
 	}
-	snprintf(engine->reason, sizeof(engine->reason), "the epoch could not be recorded on this gateway");
+	snprintf(engine->reason, sizeof(engine->reason),
+		 "the epoch could not be recorded on this gateway");
 	engine_log(engine, LOG_ERR, "%s", engine->reason);
 	engine->assembly->not_before_ms = engine->now_ms + AGAIN_MS;
 	return false;
 }
 
-/* Also one that has done its part already, and who may be back: nobody takes it in before this is over. */
+/* Also one that has done its part already, and who may be back: nobody takes it in before this is
+ * over.
+ */
 static void
 look_for_lost(struct engine *engine)
 {
@@ -452,7 +487,8 @@ forced_written(struct engine *engine)
 	if (--engine->marks->pending > 0)
 		return;
 	if (engine->phase != PHASE_LOAD_MAP && !MUTANT(CALLED_OFF_GOES_ON))
-		return;		/* stopped meanwhile: members are being given back, and others may have them next */
+		/* stopped meanwhile: members are being given back, and others may have them next */
+		return;
 	if (!MUTANT(WRITTEN_MEMBER_UNSEEN))
 		look_for_lost(engine);
 	if (engine->marks->error != 0)
@@ -484,7 +520,8 @@ write_forced_table(struct engine *engine, struct member *member)
 	uint8_t *table = loaded_map(engine, member) + map_bytes(engine);
 
 	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
-		lost_encode(engine->lost, granule, engine->record.epoch, engine->options.volume_uuid,
+		lost_encode(engine->lost, granule, engine->record.epoch,
+			    engine->options.volume_uuid,
 			    table + (size_t)granule * LAYOUT_GRANULE_BYTES);
 	write_part(member, LAYOUT_LOST_OFFSET, table, LAYOUT_LOST_BYTES);
 }
@@ -495,17 +532,20 @@ write_forced_parts(struct engine *engine)
 	uint8_t *map = engine->assembly->maps;
 
 	engine->marks->error = 0;
-	engine->marks->pending = 1;	/* this function */
+	engine->marks->pending = 1; /* this function */
 	for_each_member(engine, member)
 		if (member->in_sync && member->forced && !MUTANT(FORCED_TABLE_UNWRITTEN))
 			write_forced_table(engine, member);
-	for (uint32_t block = 0; block < engine->intent.blocks; block++, map += LAYOUT_MAP_BLOCK_BYTES) {
+	for (uint32_t block = 0; block < engine->intent.blocks;
+	     block++, map += LAYOUT_MAP_BLOCK_BYTES) {
 		map_block_encode(engine->intent.flags, engine->intent.regions, block,
 				 engine->record.epoch, engine->options.volume_uuid, map);
 		for_each_member(engine, member)
 			if (member->in_sync)
-				write_part(member, LAYOUT_MAP_OFFSET + (uint64_t)block * LAYOUT_MAP_BLOCK_BYTES, map,
-					   LAYOUT_MAP_BLOCK_BYTES);
+				write_part(member,
+					   LAYOUT_MAP_OFFSET +
+						   (uint64_t)block * LAYOUT_MAP_BLOCK_BYTES,
+					   map, LAYOUT_MAP_BLOCK_BYTES);
 	}
 	forced_written(engine);
 }
@@ -518,14 +558,16 @@ may_force(const struct engine *engine)
 {
 	const uint32_t limit_ms = engine->options.force_ms;
 
-	return engine->now_ms - engine->assembly->started_ms < limit_ms || (limit_ms != 0 && MUTANT(FORCE_LASTS));
+	return engine->now_ms - engine->assembly->started_ms < limit_ms ||
+	       (limit_ms != 0 && MUTANT(FORCE_LASTS));
 }
 
 /* A start that is forced waits no longer than for members that are absent. */
 static bool
 may_wait_for_refused(const struct engine *engine)
 {
-	return !may_force(engine) || engine->now_ms - engine->assembly->started_ms < engine->options.assembly_wait_ms;
+	return !may_force(engine) ||
+	       engine->now_ms - engine->assembly->started_ms < engine->options.assembly_wait_ms;
 }
 
 /* Into *bit: that of the block in which it stands. */
@@ -557,27 +599,31 @@ has_refused(struct member *member, uint64_t offset_bytes)
 static bool
 has_granule(struct engine *engine, struct member *member, bool table, uint32_t granule)
 {
-	const uint8_t *in = loaded_map(engine, member) + (table ? map_bytes(engine) : 0) + (size_t)granule * LAYOUT_GRANULE_BYTES;
+	const uint8_t *in = loaded_map(engine, member) + (table ? map_bytes(engine) : 0) +
+			    (size_t)granule * LAYOUT_GRANULE_BYTES;
 	struct lost_extent entries[LAYOUT_LOST_ENTRIES];
 	bool clipped;
 
-	return table ? lost_granule_decode(in, granule, engine->options.volume_uuid, &engine->geometry, entries, &clipped)
+	return table ? lost_granule_decode(in, granule, engine->options.volume_uuid,
+					   &engine->geometry, entries, &clipped)
 		     : map_granule_valid(in, granule, engine->options.volume_uuid);
 }
 
-/* Nobody who is believed has said what stands there, and one of them has refused to.  What a member that is taken by force has lost of
- * its own chunks nobody else may know.
+/* Nobody who is believed has said what stands there, and one of them has refused to.  What a member
+ * that is taken by force has lost of its own chunks nobody else may know.
  */
 static bool
 is_granule_withheld(struct engine *engine, bool table, uint32_t granule)
 {
-	const uint64_t at = (table ? LAYOUT_LOST_OFFSET : LAYOUT_MAP_OFFSET) + (uint64_t)granule * LAYOUT_GRANULE_BYTES;
+	const uint64_t at = (table ? LAYOUT_LOST_OFFSET : LAYOUT_MAP_OFFSET) +
+			    (uint64_t)granule * LAYOUT_GRANULE_BYTES;
 	bool known = table && is_said_empty(engine, granule);
 	bool refused = false;
 
 	for_each_member(engine, member) {
 		const bool believed = is_believed(engine, member);
-		const bool has = member->in_sync && (believed || table) && has_granule(engine, member, table, granule);
+		const bool has = member->in_sync && (believed || table) &&
+				 has_granule(engine, member, table, granule);
 
 		if (member->in_sync && !has && has_refused(member, at)) {
 			if (table && !believed)
@@ -598,13 +644,15 @@ any_withheld(struct engine *engine, bool table, uint32_t granules)
 	return false;
 }
 
-/* Taken for damaged, a map would make all chunks of missing members unknown, and a table would let what is lost pass for data: for good,
- * though a refusal may pass.  Copies need no map: what is dirty is no loss to them.
+/* Taken for damaged, a map would make all chunks of missing members unknown, and a table would let
+ * what is lost pass for data: for good, though a refusal may pass.  Copies need no map: what is
+ * dirty is no loss to them.
  */
 static bool
 is_withheld(struct engine *engine)
 {
-	const uint32_t granules = (engine->intent.regions + LAYOUT_GRANULE_REGIONS - 1) / LAYOUT_GRANULE_REGIONS;
+	const uint32_t granules =
+		(engine->intent.regions + LAYOUT_GRANULE_REGIONS - 1) / LAYOUT_GRANULE_REGIONS;
 
 	if (engine->geometry.redundancy == 0 || !may_wait_for_refused(engine))
 		return false;
@@ -622,8 +670,9 @@ is_granule_unread(struct engine *engine, uint32_t granule)
 	if (is_said_empty(engine, granule))
 		return false;
 	for_each_member(engine, member)
-		if (is_believed(engine, member) && (has_granule(engine, member, true, granule) ||
-						    (has_refused(member, at) && MUTANT(TABLE_REFUSAL_IS_LOSS))))
+		if (is_believed(engine, member) &&
+		    (has_granule(engine, member, true, granule) ||
+		     (has_refused(member, at) && MUTANT(TABLE_REFUSAL_IS_LOSS))))
 			return false;
 	return true;
 }
@@ -632,7 +681,8 @@ is_granule_unread(struct engine *engine, uint32_t granule)
 static bool
 is_table_unread(struct engine *engine, uint32_t *granule)
 {
-	if (engine->geometry.redundancy == 0 || !may_wait_for_refused(engine) || MUTANT(TABLE_UNREAD_EMPTY))
+	if (engine->geometry.redundancy == 0 || !may_wait_for_refused(engine) ||
+	    MUTANT(TABLE_UNREAD_EMPTY))
 		return false;
 	for (*granule = 0; *granule < LAYOUT_LOST_GRANULES; ++*granule)
 		if (is_granule_unread(engine, *granule))
@@ -647,7 +697,9 @@ refuse_unread(struct engine *engine, uint32_t granule)
 	char why[sizeof(engine->assembly->unread)];
 	size_t length;
 
-	snprintf(why, sizeof(why), "the table of lost extents is unreadable at byte %u and may list rows: bring back a member that can read it, "
+	snprintf(why, sizeof(why),
+		 "the table of lost extents is unreadable at byte %u and may list rows: bring back "
+		 "a member that can read it, "
 		 "or --force: what it lists reads as what is there then; unreadable on",
 		 LAYOUT_LOST_OFFSET + granule * LAYOUT_GRANULE_BYTES);
 	for_each_member(engine, member)
@@ -662,8 +714,9 @@ refuse_unread(struct engine *engine, uint32_t granule)
 	engine->assembly->refused = true;
 }
 
-/* One half may get the new epoch, and the gateway die before it knows: nothing was done in that, so the other half may start, but not
- * in the same epoch, or below it.  Else who was never written to would seem to be the newer.
+/* One half may get the new epoch, and the gateway die before it knows: nothing was done in that, so
+ * the other half may start, but not in the same epoch, or below it.  Else who was never written to
+ * would seem to be the newer.
  */
 static bool
 epoch_meant(struct engine *engine)
@@ -688,16 +741,20 @@ can_spare_disputed(struct engine *engine)
 	return disputed == 0 || geometry_bears(&engine->geometry, engine->out | disputed);
 }
 
-/* It has logged in since the start was decided, and may be the newer half.  Once for each: who logs in and says nothing holds up no start. */
+/* It has logged in since the start was decided, and may be the newer half.  Once for each: who logs
+ * in and says nothing holds up no start.
+ */
 static bool
 is_half_about_to_say(struct engine *engine)
 {
 	bool any = false;
 
 	for_each_member(engine, member) {
-		const bool begun = member->link == LINK_OPEN && member->examining > 0 && member->examined_ms >= engine->phase_since_ms;
+		const bool begun = member->link == LINK_OPEN && member->examining > 0 &&
+				   member->examined_ms >= engine->phase_since_ms;
 
-		if (begun && member->presence == PRESENCE_AWAITED && !member->awaited_once && !member->leaving && !member->said &&
+		if (begun && member->presence == PRESENCE_AWAITED && !member->awaited_once &&
+		    !member->leaving && !member->said &&
 		    geometry_can_split_replaced(&engine->geometry) && !MUTANT(HALF_UNAWAITED))
 			any = member->awaited_once = true;
 	}
@@ -715,9 +772,11 @@ maps_read(struct engine *engine)
 	if (!MUTANT(MAP_LOST_MEMBER_OK))
 		look_for_lost(engine);
 	if (engine->marks->error != 0) {
-		back_to_examine(engine, engine->marks->error == -EAGAIN ? "a member is there twice"
-				: engine->marks->error == -ESTALE ? "a device has come that is newer"
-				: "a member was lost while its region map was read");
+		back_to_examine(engine,
+				engine->marks->error == -EAGAIN ? "a member is there twice"
+				: engine->marks->error == -ESTALE
+					? "a device has come that is newer"
+					: "a member was lost while its region map was read");
 		return;
 	}
 	if (is_half_about_to_say(engine)) {
@@ -725,11 +784,14 @@ maps_read(struct engine *engine)
 		return;
 	}
 	if (!can_spare_disputed(engine)) {
-		back_to_examine(engine, "a member that can't be spared says that another gateway has reserved it");
+		back_to_examine(
+			engine,
+			"a member that can't be spared says that another gateway has reserved it");
 		return;
 	}
 	if (is_withheld(engine)) {
-		back_to_examine(engine, "members refuse to read the region map, or the table of lost extents, and no other has it");
+		back_to_examine(engine, "members refuse to read the region map, or the table of "
+					"lost extents, and no other has it");
 		return;
 	}
 	if (is_table_unread(engine, &granule)) {
@@ -757,14 +819,17 @@ load_part(struct member *member, uint64_t offset_bytes, uint8_t *into, size_t le
 	move_part(member, BACKEND_READ, offset_bytes, into, (uint32_t)length_bytes, map_read);
 }
 
-/* A sector that can't be read costs its own block: others may lack another one, and together they know all. */
+/* A sector that can't be read costs its own block: others may lack another one, and together they
+ * know all.
+ */
 static void
 load_by_block(const struct member_io *mio)
 {
 	uint8_t *into = mio->segments[0].iov_base;
 
 	for (size_t at = 0; at < mio->segments[0].iov_len; at += LAYOUT_MAP_BLOCK_BYTES)
-		load_part(mio->member, mio->io.offset_bytes + at, into + at, LAYOUT_MAP_BLOCK_BYTES);
+		load_part(mio->member, mio->io.offset_bytes + at, into + at,
+			  LAYOUT_MAP_BLOCK_BYTES);
 }
 
 static void
@@ -776,9 +841,11 @@ map_read(struct member_io *mio, int result)
 		was_lost(mio->member);
 	else if (result != 0 && result != -ENODATA && result != -EIO)
 		engine->marks->error = result;
-	else if (result != 0 && mio->segments[0].iov_len > LAYOUT_MAP_BLOCK_BYTES && !MUTANT(MAP_UNREAD_WHOLE))
+	else if (result != 0 && mio->segments[0].iov_len > LAYOUT_MAP_BLOCK_BYTES &&
+		 !MUTANT(MAP_UNREAD_WHOLE))
 		load_by_block(mio);
-	else if (result != 0)	/* unreadable: its CRCs will be wrong, so all of it counts as dirty */
+	/* unreadable: its CRCs will be wrong, so all of it counts as dirty */
+	else if (result != 0)
 		memset(mio->segments[0].iov_base, 0xFF, mio->segments[0].iov_len);
 	if (result == -EIO)
 		note_refused(mio->member, mio->io.offset_bytes);
@@ -811,12 +878,13 @@ load_maps(struct engine *engine)
 {
 	enter(engine, PHASE_LOAD_MAP);
 	engine->marks->error = 0;
-	engine->assembly->maps = calloc((size_t)engine->slots, map_bytes(engine) + LAYOUT_LOST_BYTES);
+	engine->assembly->maps =
+		calloc((size_t)engine->slots, map_bytes(engine) + LAYOUT_LOST_BYTES);
 	if (engine->assembly->maps == NULL) {
 		back_to_examine(engine, "out of memory");
 		return;
 	}
-	engine->marks->pending = 1;	/* this function */
+	engine->marks->pending = 1; /* this function */
 	for_each_member(engine, member) {
 		uint8_t *into = loaded_map(engine, member);
 
@@ -830,7 +898,9 @@ load_maps(struct engine *engine)
 	maps_read(engine);
 }
 
-/* Roles of which a stop in order said that all is on record.  Not if this gateway has seen a later assembly, nor of one that is in sync. */
+/* Roles of which a stop in order said that all is on record.  Not if this gateway has seen a later
+ * assembly, nor of one that is in sync.
+ */
 static uint32_t
 recorded_roles(const struct engine *engine, const struct superblock *newest)
 {
@@ -838,18 +908,22 @@ recorded_roles(const struct engine *engine, const struct superblock *newest)
 	    (newest->epoch < engine->options.epoch_seen && !MUTANT(RECORDED_BEFORE)))
 		return 0;
 	for (int role = 0; role < newest->member_count; role++)
-		if ((newest->recorded_roles & ROLE(role)) && newest->member_states[role] == MEMBER_IN_SYNC)
+		if ((newest->recorded_roles & ROLE(role)) &&
+		    newest->member_states[role] == MEMBER_IN_SYNC)
 			return 0;
 	return newest->recorded_roles;
 }
 
-/* Lost caches may have been told since by one that is newer; who is older does not know what one that has gone again had said. */
+/* Lost caches may have been told since by one that is newer; who is older does not know what one
+ * that has gone again had said.
+ */
 static void
 hear_of_loss(struct engine *engine, const struct superblock *newest)
 {
 	const struct assembly *assembly = engine->assembly;
-	const bool older = newest->epoch != assembly->loss_epoch ? newest->epoch < assembly->loss_epoch
-								 : newest->event < assembly->loss_event;
+	const bool older = newest->epoch != assembly->loss_epoch
+				   ? newest->epoch < assembly->loss_epoch
+				   : newest->event < assembly->loss_event;
 	const bool said = newest->flushes_fail && !MUTANT(LOSS_UNRECORDED);
 
 	if ((older && !MUTANT(LOSS_FORGOTTEN_AGAIN)) || MUTANT(ATTEMPT_TOLD)) {
@@ -882,16 +956,21 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->flush->found_clean = newest->clean;
 	hear_of_loss(engine, newest);
 	if (!MUTANT(LOSS_NOT_PASSED_ON))
-		engine->record.flushes_fail = engine->flush->loss_untold;	/* who hears of this start goes on telling */
-	engine->record.epoch = newest->epoch > engine->options.epoch_seen ? newest->epoch
-									  : engine->options.epoch_seen;
+		/* who hears of this start goes on telling */
+		engine->record.flushes_fail = engine->flush->loss_untold;
+	engine->record.epoch = newest->epoch > engine->options.epoch_seen
+				       ? newest->epoch
+				       : engine->options.epoch_seen;
 	if (engine->record.epoch < engine->options.epoch_tried && !MUTANT(TRIES_FORGOTTEN))
 		engine->record.epoch = engine->options.epoch_tried;
-	/* Some may have superblocks of an attempt that had to be given up, with more events than this one will have. */
+	/* Some may have superblocks of an attempt that had to be given up, with more events than
+	 * this one will have.
+	 */
 	if (engine->record.epoch < engine->metadata->epoch_written && !MUTANT(ATTEMPTS_ALIKE))
 		engine->record.epoch = engine->metadata->epoch_written;
 	if (!MUTANT(EPOCH_FOUND) || engine->options.take_over_ms == 0)
-		engine->record.epoch += geometry_can_split_replaced(&engine->geometry) ? EPOCH_STEP : 1;
+		engine->record.epoch +=
+			geometry_can_split_replaced(&engine->geometry) ? EPOCH_STEP : 1;
 	engine->assembly->recorded_found = recorded_roles(engine, newest);
 	engine->record.clean = false;
 	snprintf(engine->record.owner, sizeof(engine->record.owner), "%s", engine->options.owner);
@@ -902,8 +981,8 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	return 0;
 }
 
-/* Nobody is in sync in this place.  If the last superblocks still counted on somebody, what is dirty now is all that
- * one lacks.
+/* Nobody is in sync in this place.  If the last superblocks still counted on somebody, what is
+ * dirty now is all that one lacks.
  */
 static void
 leave_vacant(struct engine *engine, int role, uint32_t distrusted)
@@ -912,8 +991,9 @@ leave_vacant(struct engine *engine, int role, uint32_t distrusted)
 	engine->missing |= ROLE(role);
 	engine->absence[role] = (struct absence){
 		.since_ms = engine->now_ms,
-		.held = engine->record.member_states[role] == MEMBER_IN_SYNC && !(distrusted & ROLE(role)),
-		.doubts = 0,	/* those of the map are the first */
+		.held = engine->record.member_states[role] == MEMBER_IN_SYNC &&
+			!(distrusted & ROLE(role)),
+		.doubts = 0, /* those of the map are the first */
 	};
 	if (engine->record.member_states[role] != MEMBER_IN_SYNC)
 		return;
@@ -923,7 +1003,9 @@ leave_vacant(struct engine *engine, int role, uint32_t distrusted)
 			    engine->record.write_counts[role]);
 }
 
-/* A device that was never reached is shown in the vacant place nobody else claims; it may be another. */
+/* A device that was never reached is shown in the vacant place nobody else claims; it may be
+ * another.
+ */
 static void
 show_absent(struct engine *engine, int role)
 {
@@ -937,8 +1019,8 @@ show_absent(struct engine *engine, int role)
 		}
 }
 
-/* A member that took its place is tracked until the superblocks after those that gave it say otherwise, and with it others
- * that had the place (target.c).  They have it no more.
+/* A member that took its place is tracked until the superblocks after those that gave it say
+ * otherwise, and with it others that had the place (target.c).  They have it no more.
  */
 static void
 forget_taken(struct engine *engine)
@@ -954,7 +1036,9 @@ forget_taken(struct engine *engine)
 	}
 }
 
-/* Is what was found on it, when an earlier assembly of this start took it, what counts?  Not what that one wrote. */
+/* Is what was found on it, when an earlier assembly of this start took it, what counts? Not what
+ * that one wrote.
+ */
 static bool
 is_our_writing(const struct member *member)
 {
@@ -962,7 +1046,8 @@ is_our_writing(const struct member *member)
 	const struct taken_as *taken = &member->taken_as;
 
 	return taken->known && memcmp(taken->uuid, own->member_uuid, 16) == 0 &&
-	       own->write_count >= taken->write_count && own->epoch <= member->engine->metadata->epoch_written;
+	       own->write_count >= taken->write_count &&
+	       own->epoch <= member->engine->metadata->epoch_written;
 }
 
 static void
@@ -987,8 +1072,9 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		member->role = verdict->role[slot];
 		member->standing = verdict->standing[slot];
 		member->stale_set = verdict->stale_set[slot];
-		member->in_sync = member->standing == STANDING_IN_SYNC ||
-				  (MUTANT(STALE_TRUSTED) && member->standing == STANDING_OUT_OF_DATE);
+		member->in_sync =
+			member->standing == STANDING_IN_SYNC ||
+			(MUTANT(STALE_TRUSTED) && member->standing == STANDING_OUT_OF_DATE);
 		member->checked = member->in_sync;
 		/* What sessions of earlier attempts may have taken along was nobody's data. */
 		member->cache_lost &= MUTANT(ATTEMPT_DOUBTED);
@@ -1016,7 +1102,9 @@ place_members(struct engine *engine, const struct assembly_verdict *verdict)
 		}
 }
 
-/* It fits what its own superblock says, and not the volume: that has grown since, or the device has shrunk.  The others may do without. */
+/* It fits what its own superblock says, and not the volume: that has grown since, or the device has
+ * shrunk.  The others may do without.
+ */
 static bool
 all_fit(struct engine *engine)
 {
@@ -1034,13 +1122,13 @@ all_fit(struct engine *engine)
 static uint64_t
 arena_bound(const struct engine *engine)
 {
-	/* The largest operation has two partial rows that read every chunk, and parity for OP_BYTES_MAX
-	 * of full ones (docs/design/memory.md).
+	/* The largest operation has two partial rows that read every chunk, and parity for
+	 * OP_BYTES_MAX of full ones (docs/design/memory.md).
 	 */
 	uint64_t largest = 2ull * (engine->geometry.members + 4) * engine->geometry.chunk_bytes +
 			   3ull * OP_BYTES_MAX;
-	uint64_t wanted = engine->options.buffer_bytes_max ? engine->options.buffer_bytes_max
-							   : 64ull << 20;
+	uint64_t wanted =
+		engine->options.buffer_bytes_max ? engine->options.buffer_bytes_max : 64ull << 20;
 
 	return wanted > largest ? wanted : largest;
 }
@@ -1067,26 +1155,31 @@ gateway_of(const char *owner)
 	return mark != NULL ? mark : owner;
 }
 
-/* A start that did not succeed in time takes nothing any more: another gateway may have been started since. */
+/* A start that did not succeed in time takes nothing any more: another gateway may have been
+ * started since.
+ */
 static bool
 may_take_over(const struct engine *engine)
 {
 	const uint32_t limit_ms = engine->options.take_over_ms;
 
-	return engine->now_ms - engine->assembly->started_ms < limit_ms || (limit_ms != 0 && MUTANT(TAKE_OVER_LASTS));
+	return engine->now_ms - engine->assembly->started_ms < limit_ms ||
+	       (limit_ms != 0 && MUTANT(TAKE_OVER_LASTS));
 }
 
 static bool
 any_reservation(struct engine *engine, const struct assembly_verdict *verdict)
 {
 	for_each_member(engine, member)
-		if (verdict->standing[member->slot] == STANDING_IN_SYNC && member->identity.reservation)
+		if (verdict->standing[member->slot] == STANDING_IN_SYNC &&
+		    member->identity.reservation)
 			return true;
 	return false;
 }
 
-/* A copy of the superblock that can't be read may have been the newer one.  One member with both copies would know: superblocks are
- * written to all before they are written again.  And this gateway knows what it has run itself.
+/* A copy of the superblock that can't be read may have been the newer one.  One member with both
+ * copies would know: superblocks are written to all before they are written again.  And this
+ * gateway knows what it has run itself.
  */
 static bool
 owner_unknown(struct engine *engine, const struct assembly_verdict *verdict)
@@ -1094,12 +1187,13 @@ owner_unknown(struct engine *engine, const struct assembly_verdict *verdict)
 	for_each_member(engine, member)
 		if (verdict->standing[member->slot] == STANDING_IN_SYNC && !member->copy_lost)
 			return false;
-	return engine->options.epoch_seen < engine->members[verdict->newest].superblock.epoch && !MUTANT(LOST_OWNER_IGNORED);
+	return engine->options.epoch_seen < engine->members[verdict->newest].superblock.epoch &&
+	       !MUTANT(LOST_OWNER_IGNORED);
 }
 
-/* Targets that know no reservations can't say that another gateway uses them (DESIGN rule 8).  What they
- * can say is who assembled the volume last and did not stop it; whether that one still runs, only a
- * person knows.
+/* Targets that know no reservations can't say that another gateway uses them (DESIGN rule 8).  What
+ * they can say is who assembled the volume last and did not stop it; whether that one still runs,
+ * only a person knows.
  */
 static bool
 owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
@@ -1107,17 +1201,22 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 	const struct superblock *newest = &engine->members[verdict->newest].superblock;
 	const bool stopped = newest->clean || newest->owner[0] == '\0';
 
-	if (may_take_over(engine) || any_reservation(engine, verdict))	/* that is ours, so it is nobody else's */
+	/* that is ours, so it is nobody else's */
+	if (may_take_over(engine) || any_reservation(engine, verdict))
 		return false;
 	if (!stopped && strcmp(gateway_of(newest->owner), gateway_of(engine->options.owner)) != 0)
-		snprintf(engine->reason, sizeof(engine->reason),
-			 "in use by %s, or was when that ended without stopping it; its targets know no "
-			 "reservations: if that gateway is gone for certain, start with --take-over",
-			 newest->owner);
+		snprintf(
+			engine->reason, sizeof(engine->reason),
+			"in use by %s, or was when that ended without stopping it; its targets "
+			"know no "
+			"reservations: if that gateway is gone for certain, start with --take-over",
+			newest->owner);
 	else if (stopped && owner_unknown(engine, verdict))
 		snprintf(engine->reason, sizeof(engine->reason),
-			 "who has it is not known: on each member that is here one copy of the superblock can't be read, "
-			 "and its targets know no reservations: if no gateway has it for certain, start with --take-over");
+			 "who has it is not known: on each member that is here one copy of the "
+			 "superblock can't be read, "
+			 "and its targets know no reservations: if no gateway has it for certain, "
+			 "start with --take-over");
 	else
 		return false;
 	engine->assembly->refused = true;
@@ -1139,13 +1238,14 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 	place_members(engine, verdict);
 	if (!all_fit(engine)) {
 		disown_members(engine);
-		engine->activity++;	/* so that who is left is looked at */
+		engine->activity++; /* so that who is left is looked at */
 		return;
 	}
 	engine->data_offset_bytes = engine->record.areas[AREA_DATA - 1].offset_bytes;
 	if (prepare_memory(engine, engine->record.region_rows) != 0) {
 		if (!MUTANT(ASSEMBLY_UNRETRIED))
-			back_to_examine(engine, "out of memory");	/* members have said all: nothing else would wake us */
+			/* members have said all: nothing else would wake us */
+			back_to_examine(engine, "out of memory");
 		engine->assembly->refused = true;
 		snprintf(engine->reason, sizeof(engine->reason), "out of memory");
 		return;
@@ -1155,8 +1255,8 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
 	load_maps(engine);
 }
 
-/* A copy that was refused may be the newer one: where the others don't suffice, it is asked for again.  Not while both are being read:
- * each answer would ask for two more, for ever.
+/* A copy that was refused may be the newer one: where the others don't suffice, it is asked for
+ * again.  Not while both are being read: each answer would ask for two more, for ever.
  */
 static void
 look_again(struct engine *engine)
@@ -1177,17 +1277,20 @@ is_looking_again(const struct engine *engine)
 	return false;
 }
 
-/* Where targets know no reservations, another gateway may have had the volume since a member's superblocks were read, or has it: they are
- * read again, once, before anything is made of them.  Not when this start has written some: those name this gateway.
+/* Where targets know no reservations, another gateway may have had the volume since a member's
+ * superblocks were read, or has it: they are read again, once, before anything is made of them.
+ * Not when this start has written some: those name this gateway.
  */
 static bool
-read_again(struct engine *engine, uint64_t since_ms, uint32_t age_ms, const struct assembly_verdict *accused)
+read_again(struct engine *engine, uint64_t since_ms, uint32_t age_ms,
+	   const struct assembly_verdict *accused)
 {
 	bool any = false;
 
 	for_each_member(engine, member)
-		if (member->presence == PRESENCE_EXAMINED && member->link == LINK_OPEN && !member->leaving &&
-		    !member->identity.reservation && engine->metadata->epoch_written == 0 &&
+		if (member->presence == PRESENCE_EXAMINED && member->link == LINK_OPEN &&
+		    !member->leaving && !member->identity.reservation &&
+		    engine->metadata->epoch_written == 0 &&
 		    member->examined_ms + age_ms < since_ms &&
 		    (accused == NULL || accused->went_back[member->slot])) {
 			place_examine(member);
@@ -1208,19 +1311,22 @@ static bool
 brought_up_to_date(struct engine *engine)
 {
 	if (!engine->assembly->read_again && !MUTANT(OUTDATED_TAKEN))
-		engine->assembly->read_again = read_again(engine, engine->now_ms, OUTDATED_MS, NULL);
+		engine->assembly->read_again =
+			read_again(engine, engine->now_ms, OUTDATED_MS, NULL);
 	else
 		engine->assembly->read_again = false;
 	return !engine->assembly->read_again;
 }
 
-/* Nobody heard yet what it is, and its first log-in (by each of its paths) may still be answered. */
+/* Nobody heard yet what it is, and its first log-in (by each of its paths) may still be answered.
+ */
 static bool
 is_unheard(const struct member *member)
 {
 	const int paths = member->backend->paths > 1 ? member->backend->paths : 1;
 
-	return member->presence == PRESENCE_AWAITED && !member->leaving && member->looks_failed < paths;
+	return member->presence == PRESENCE_AWAITED && !member->leaving &&
+	       member->looks_failed < paths;
 }
 
 /* It may be about to say who it is: nobody knows yet whether it answers, or it does, slowly. */
@@ -1231,9 +1337,10 @@ is_about_to_say(const struct member *member)
 				      member->link == LINK_OPEN && member->examining > 0);
 }
 
-/* From when there are enough.  Where another half may be missing, a device of it may know that those that are there are out, and who has
- * the volume: to start without it would lose what only it holds, unless this gateway remembers.  Each of the two reads that say who a
- * device is has its session's deadline.  Where all places are taken no half is missing.
+/* From when there are enough.  Where another half may be missing, a device of it may know that
+ * those that are there are out, and who has the volume: to start without it would lose what only it
+ * holds, unless this gateway remembers.  Each of the two reads that say who a device is has its
+ * session's deadline.  Where all places are taken no half is missing.
  */
 static uint32_t
 wait_ms(const struct engine *engine, const struct assembly_verdict *verdict)
@@ -1242,12 +1349,15 @@ wait_ms(const struct engine *engine, const struct assembly_verdict *verdict)
 	const bool half_missing = verdict->answer == ASSEMBLY_DEGRADED && verdict->other_half;
 
 	for (int i = 0; i < engine->slots && half_missing; i++)
-		if (engine->members[i].backend != NULL && is_about_to_say(&engine->members[i]) && !MUTANT(SLOW_NOT_AWAITED))
+		if (engine->members[i].backend != NULL && is_about_to_say(&engine->members[i]) &&
+		    !MUTANT(SLOW_NOT_AWAITED))
 			return limit_ms + 2 * engine->options.give_up_ms;
 	return limit_ms;
 }
 
-/* Also when all places are taken: of a member and its copy, the copy may only have been the first to answer. */
+/* Also when all places are taken: of a member and its copy, the copy may only have been the first
+ * to answer.
+ */
 static bool
 may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 {
@@ -1255,7 +1365,8 @@ may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 	bool unheard = false;
 
 	for_each_member(engine, member)
-		unheard |= answer == ASSEMBLY_READY && is_unheard(member) && !MUTANT(FIRST_TO_ANSWER_TAKEN);
+		unheard |= answer == ASSEMBLY_READY && is_unheard(member) &&
+			   !MUTANT(FIRST_TO_ANSWER_TAKEN);
 	if (answer != ASSEMBLY_DEGRADED && !unheard) {
 		engine->assembly->startable_ms = 0;
 		return answer == ASSEMBLY_READY;
@@ -1265,8 +1376,10 @@ may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 	engine->assembly->startable_wait_ms = wait_ms(engine, verdict);
 	if (engine->now_ms - engine->assembly->startable_ms >= engine->assembly->startable_wait_ms)
 		return true;
-	snprintf(engine->reason, sizeof(engine->reason), "%s", unheard ? "waiting for devices that have not said yet what "
-		 "they are" : "waiting for absent members");
+	snprintf(engine->reason, sizeof(engine->reason), "%s",
+		 unheard ? "waiting for devices that have not said yet what "
+			   "they are"
+			 : "waiting for absent members");
 	return false;
 }
 
@@ -1290,12 +1403,15 @@ examine_run(struct engine *engine)
 		input.copy_lost[member->slot] = member->copy_lost;
 		input.said[member->slot] = member->said;
 		input.unsteady[member->slot] = is_unsteady(member);
-		if ((member->presence == PRESENCE_EXAMINED || member->presence == PRESENCE_MISFIT) && is_our_writing(member))
+		if ((member->presence == PRESENCE_EXAMINED ||
+		     member->presence == PRESENCE_MISFIT) &&
+		    is_our_writing(member))
 			input.found[member->slot] = member->taken_as;
 		if (member->presence == PRESENCE_AWAITED && member->link == LINK_CLOSED &&
 		    member->close_error == -EBUSY) {
 			engine->assembly->refused = true;
-			snprintf(engine->reason, sizeof(engine->reason), "member %.100s: %.70s; stop it "
+			snprintf(engine->reason, sizeof(engine->reason),
+				 "member %.100s: %.70s; stop it "
 				 "there, or start with --take-over if that gateway is dead",
 				 member->backend->label, member->reason);
 			return;
@@ -1306,14 +1422,14 @@ examine_run(struct engine *engine)
 		return;
 	if (may_begin(engine, &verdict)) {
 		if (!brought_up_to_date(engine))
-			return;		/* who was refused stays so meanwhile */
+			return; /* who was refused stays so meanwhile */
 		engine->assembly->refused = false;
 		engine->reason[0] = '\0';
 		begin(engine, &verdict);
 	} else {
 		engine->assembly->read_again = false;
 		engine->assembly->refused = verdict.answer == ASSEMBLY_REFUSED;
-		if (verdict.reason[0] != '\0')		/* else may_begin() has said why */
+		if (verdict.reason[0] != '\0') /* else may_begin() has said why */
 			snprintf(engine->reason, sizeof(engine->reason), "%s", verdict.reason);
 	}
 	if (engine->phase == PHASE_EXAMINE)
@@ -1326,7 +1442,8 @@ is_late(const struct member *member)
 {
 	const struct engine *engine = member->engine;
 
-	return member->backend != NULL && !member->in_sync && !member->evicting && member->link == LINK_OPEN && member->examining == 0 &&
+	return member->backend != NULL && !member->in_sync && !member->evicting &&
+	       member->link == LINK_OPEN && member->examining == 0 &&
 	       member->standing == STANDING_OUT_OF_DATE && (engine->missing & ROLE(member->role)) &&
 	       engine->absence[member->role].held &&
 	       memcmp(member->uuid, engine->record.member_uuids[member->role], 16) == 0;
@@ -1343,24 +1460,30 @@ is_any_sent(const struct engine *engine)
 
 		if (member->backend == NULL)
 			continue;
-		for (const struct list *node = member->parked.next; node != &member->parked; node = node->next)
-			waiting += list_entry(node, struct member_io, node)->policy == IO_SUPERBLOCK;
+		for (const struct list *node = member->parked.next; node != &member->parked;
+		     node = node->next)
+			waiting +=
+				list_entry(node, struct member_io, node)->policy == IO_SUPERBLOCK;
 	}
 	return waiting < engine->metadata->pending;
 }
 
-/* Some refuse their superblocks, or have gone, and can't all be spared, while one that came too late could make up for them: nothing was
- * acknowledged yet, so all may be looked at again.  Who has gone may be back at once.
+/* Some refuse their superblocks, or have gone, and can't all be spared, while one that came too
+ * late could make up for them: nothing was acknowledged yet, so all may be looked at again.  Who
+ * has gone may be back at once.
  */
 static bool
 had_better_wait(const struct engine *engine)
 {
 	const bool refused = engine->metadata->pending == 0 && engine->evicting == 0 &&
 			     engine->now_ms < engine->metadata->retry_ms;
-	const bool stalled = engine->now_ms - engine->phase_since_ms >= engine->options.give_up_ms && !MUTANT(CHOSEN_AWAITED);
+	const bool stalled =
+		engine->now_ms - engine->phase_since_ms >= engine->options.give_up_ms &&
+		!MUTANT(CHOSEN_AWAITED);
 
-	if (engine->phase != PHASE_WRITE_SUPERBLOCKS || engine->metadata->durable >= engine->metadata->wanted ||
-	    engine->fenced || (!refused && !stalled) || is_any_sent(engine))
+	if (engine->phase != PHASE_WRITE_SUPERBLOCKS ||
+	    engine->metadata->durable >= engine->metadata->wanted || engine->fenced ||
+	    (!refused && !stalled) || is_any_sent(engine))
 		return false;
 	for (int i = 0; i < engine->slots; i++)
 		if (is_late(&engine->members[i]))
@@ -1372,7 +1495,9 @@ void
 assemble_run(struct engine *engine)
 {
 	if (had_better_wait(engine))
-		back_to_examine(engine, "a member refuses its superblock, or is silent, and another is back");
+		back_to_examine(
+			engine,
+			"a member refuses its superblock, or is silent, and another is back");
 	if (engine->phase == PHASE_EXAMINE && engine->now_ms >= engine->assembly->not_before_ms)
 		examine_run(engine);
 	if (engine->phase == PHASE_WRITE_SUPERBLOCKS && engine->metadata->wanted > 0 &&
@@ -1401,7 +1526,8 @@ assemble_deadline(const struct engine *engine)
 		return UINT64_MAX;
 	if (engine->now_ms < engine->assembly->not_before_ms)
 		return engine->assembly->not_before_ms;
-	if (engine->phase != PHASE_EXAMINE && engine->now_ms < engine->phase_since_ms + engine->options.give_up_ms)
+	if (engine->phase != PHASE_EXAMINE &&
+	    engine->now_ms < engine->phase_since_ms + engine->options.give_up_ms)
 		return engine->phase_since_ms + engine->options.give_up_ms;
 	if (engine->phase != PHASE_EXAMINE)
 		return UINT64_MAX;

@@ -4,8 +4,8 @@
  *	                                     writes join each other here       |
  *	done() <-- finished <-------------------------------------------------'
  *
- * All requests that wait are admitted before the first of them starts, so that adjacent writes which
- * came together are carried out together.
+ * All requests that wait are admitted before the first of them starts, so that adjacent writes
+ * which came together are carried out together.
  */
 #include "engine.h"
 #include "life.h"
@@ -21,7 +21,9 @@
 #include <stdlib.h>
 #include <syslog.h>
 
-/* Each turn of a run lets something proceed; so many mean that nothing does.  The driver's other work goes on then. */
+/* Each turn of a run lets something proceed; so many mean that nothing does.  The driver's other
+ * work goes on then.
+ */
 #define TURNS_MAX 100000u
 
 static int
@@ -32,7 +34,8 @@ request_fault(const struct engine *engine, const struct engine_request *request)
 		return 0;
 	if (request->offset_bytes % geometry->block_bytes != 0 ||
 	    request->length_bytes % geometry->block_bytes != 0 ||
-	    (request->op == REQUEST_COMPARE_WRITE && request->length_bytes > COMPARE_WRITE_BYTES_MAX))
+	    (request->op == REQUEST_COMPARE_WRITE &&
+	     request->length_bytes > COMPARE_WRITE_BYTES_MAX))
 		return -EINVAL;
 	if (request->offset_bytes > engine->volume_bytes ||
 	    request->length_bytes > engine->volume_bytes - request->offset_bytes)
@@ -66,7 +69,8 @@ admit(struct engine *engine)
 		return;
 	}
 	if (!engine_running(engine)) {
-		if (engine->now_ms - engine->assembly->started_ms >= engine->options.assembly_limit_ms)
+		if (engine->now_ms - engine->assembly->started_ms >=
+		    engine->options.assembly_limit_ms)
 			refuse_all(engine, -ENOMEDIUM);
 		return;
 	}
@@ -76,7 +80,9 @@ admit(struct engine *engine)
 		request_carry_out(engine, request);
 	while ((request = engine->io->admission_head) != NULL &&
 	       (engine->ops.count < OPS_MAX || overdue_since(engine, request->since_ms))) {
-		int fault = overdue_since(engine, request->since_ms) ? -ETIMEDOUT : request_fault(engine, request);
+		int fault = overdue_since(engine, request->since_ms)
+				    ? -ETIMEDOUT
+				    : request_fault(engine, request);
 
 		engine->io->admission_head = request->next;
 		if (engine->io->admission_head == NULL)
@@ -106,7 +112,7 @@ engine_submit(struct engine *engine, struct engine_request *request)
 	list_init(&request->alive);
 	if (engine->io->unaged == NULL)
 		engine->io->unaged = request;
-	request->submitted_ms = engine->now_ms;	/* of the last turn, so rather too early */
+	request->submitted_ms = engine->now_ms; /* of the last turn, so rather too early */
 	*engine->io->admission_tail = request;
 	engine->io->admission_tail = &request->next;
 	figures_submitted(engine, request);
@@ -180,7 +186,8 @@ engine_run(struct engine *engine, uint64_t now_ms)
 		request_deliver(engine);
 		stop_run(engine);
 		if (++turns == TURNS_MAX)
-			engine_log(engine, LOG_ALERT, "the engine goes round in a circle: please report this");
+			engine_log(engine, LOG_ALERT,
+				   "the engine goes round in a circle: please report this");
 	} while (engine->activity != before && engine->phase != PHASE_STOPPED && turns < TURNS_MAX);
 	if (engine->phase == PHASE_STOPPED && engine->life->stopped != NULL)
 		engine->life->stopped(engine->life->stopped_owner);
@@ -221,7 +228,7 @@ engine_deadline(const struct engine *engine)
 
 /* The engine, and what each room has of it: one piece of memory. */
 struct whole {
-	struct engine engine;	/* must be first */
+	struct engine engine; /* must be first */
 	struct link link;
 	struct metadata metadata;
 	struct marks marks;

@@ -20,9 +20,9 @@
 
 struct engine;
 
-/* backends[0 .. count): the devices of the configuration, members and spares in any order, in slots 0 .. count-1; what
- * each one is, its superblock says.  Returns NULL if out of memory or count is out of 1..SLOTS_MAX.  Nothing is
- * opened yet.
+/* backends[0 .. count): the devices of the configuration, members and spares in any order, in slots
+ * 0 .. count-1; what each one is, its superblock says.  Returns NULL if out of memory or count is
+ * out of 1..SLOTS_MAX.  Nothing is opened yet.
  */
 struct engine *engine_create(const struct engine_options *options, const struct engine_port *port,
 			     struct backend *const *backends, int count, uint64_t now_ms);
@@ -48,8 +48,10 @@ void engine_stop(struct engine *engine, void (*stopped)(void *owner), void *owne
 /* Only when stopped, or never started. */
 void engine_destroy(struct engine *engine);
 
-/* No request is with the engine for longer than this, whatever members, links or other requests do (docs/design/time.md).
- * Ranges of zeros of more than a MiB: since a piece of such a range was last done. */
+/* No request is with the engine for longer than this, whatever members, links or other requests do
+ * (docs/design/time.md).  Ranges of zeros of more than a MiB: since a piece of such a range was
+ * last done.
+ */
 uint64_t engine_request_ms_max(const struct engine_options *options);
 /* stopped() of engine_stop() is called within this time, whoever refuses or stays silent. */
 uint64_t engine_stop_ms_max(void);

@@ -9,10 +9,11 @@
  *	   v
  *	RECORDING   the superblocks say so; then requests may go there
  *
- * In this order a crash leaves a volume of the old size, whose members hold something behind its end, or one of the new
- * size whose new rows are known to be unproven.  Until MARKING any failure ends it and has changed nothing; from
- * then on members may go as ever, and it is carried through.  Rows are where they were: data begins at the same
- * place, and a row's place does not depend on how many there are.
+ * In this order a crash leaves a volume of the old size, whose members hold something behind its
+ * end, or one of the new size whose new rows are known to be unproven.  Until MARKING any failure
+ * ends it and has changed nothing; from then on members may go as ever, and it is carried through.
+ * Rows are where they were: data begins at the same place, and a row's place does not depend on how
+ * many there are.
  */
 #include "admin.h"
 #include "life.h"
@@ -28,24 +29,25 @@
 #include <string.h>
 #include <syslog.h>
 
-#define PAD_BYTES_MAX (1u << 20)	/* of a member, in one command */
+#define PAD_BYTES_MAX (1u << 20) /* of a member, in one command */
 
-struct padding {		/* of one member: [next, end) of its data area is still to be zeroed */
+/* of one member: [next, end) of its data area is still to be zeroed */
+struct padding {
 	struct growth *growth;
 	uint64_t next, end;
 };
 
 struct growth {
 	struct engine *engine;
-	int pending;			/* commands under way */
+	int pending; /* commands under way */
 	int error;
-	uint64_t member_bytes[SLOTS_MAX];	/* as measured */
+	uint64_t member_bytes[SLOTS_MAX]; /* as measured */
 	struct area areas[LAYOUT_AREAS];
-	struct geometry geometry;	/* of the grown volume */
+	struct geometry geometry; /* of the grown volume */
 	uint64_t data_bytes;
-	struct padding paddings[IRAID_MEMBERS_MAX];	/* by role */
-	uint64_t generation;		/* of the map, then of the superblocks, to wait for */
-	char text[256];			/* for done() */
+	struct padding paddings[IRAID_MEMBERS_MAX]; /* by role */
+	uint64_t generation; /* of the map, then of the superblocks, to wait for */
+	char text[256];	     /* for done() */
 	void (*done)(void *owner, int error, const char *text);
 	void *owner;
 };
@@ -65,7 +67,8 @@ growth_end(struct growth *growth, int error)
 	free(growth);
 }
 
-static void say(struct growth *growth, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void
+say(struct growth *growth, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void
 say(struct growth *growth, const char *format, ...)
@@ -104,14 +107,15 @@ mark(struct growth *growth)
 {
 	struct engine *engine = growth->engine;
 
-	if (intent_grow(&engine->intent, growth->geometry.rows, engine->geometry.redundancy > 0) != 0) {
+	if (intent_grow(&engine->intent, growth->geometry.rows, engine->geometry.redundancy > 0) !=
+	    0) {
 		say(growth, "out of memory");
 		growth_end(growth, -ENOMEM);
 		return;
 	}
 	engine_log(engine, LOG_INFO, "the volume is growing: %llu rows become %llu, in %u regions",
-		   (unsigned long long)engine->geometry.rows, (unsigned long long)growth->geometry.rows,
-		   engine->intent.regions);
+		   (unsigned long long)engine->geometry.rows,
+		   (unsigned long long)growth->geometry.rows, engine->intent.regions);
 	engine->geometry = growth->geometry;
 	engine->growth_phase = GROWTH_MARKING;
 	growth->generation = marks_commit(engine);
@@ -141,8 +145,9 @@ serve(struct growth *growth)
 	uint64_t before = engine->volume_bytes;
 
 	engine->volume_bytes = geometry_volume_bytes(&engine->geometry);
-	engine_event(engine, EVENT_GROWN, LOG_NOTICE, NULL, "the volume has grown from %llu to %llu bytes",
-		     (unsigned long long)before, (unsigned long long)engine->volume_bytes);
+	engine_event(engine, EVENT_GROWN, LOG_NOTICE, NULL,
+		     "the volume has grown from %llu to %llu bytes", (unsigned long long)before,
+		     (unsigned long long)engine->volume_bytes);
 	growth_end(growth, 0);
 }
 
@@ -179,11 +184,13 @@ pad_next(struct padding *padding, struct member *member)
 	uint64_t length = padding->end - padding->next;
 	struct member_io *mio;
 
-	if (growth->error != 0 || (length == 0 && (!member->identity.write_cache || MUTANT(PAD_UNFLUSHED))))
+	if (growth->error != 0 ||
+	    (length == 0 && (!member->identity.write_cache || MUTANT(PAD_UNFLUSHED))))
 		return;
-	mio = length == 0 ? member_io_try(member, BACKEND_FLUSH, 0, IO_PROBE)
-			  : member_io_try(member, BACKEND_ZERO,
-					  growth->engine->data_offset_bytes + padding->next, IO_PROBE);
+	mio = length == 0
+		      ? member_io_try(member, BACKEND_FLUSH, 0, IO_PROBE)
+		      : member_io_try(member, BACKEND_ZERO,
+				      growth->engine->data_offset_bytes + padding->next, IO_PROBE);
 	if (mio == NULL) {
 		command_failed(growth, member, -ENOMEM);
 		return;
@@ -256,7 +263,8 @@ smallest(struct growth *growth)
 	const struct member *least = engine->by_role[0];
 
 	for (int role = 1; role < engine->geometry.members; role++)
-		if (growth->member_bytes[engine->by_role[role]->slot] < growth->member_bytes[least->slot])
+		if (growth->member_bytes[engine->by_role[role]->slot] <
+		    growth->member_bytes[least->slot])
 			least = engine->by_role[role];
 	return least;
 }
@@ -274,17 +282,18 @@ lay_out(struct growth *growth)
 	layout_grow(engine->record.areas, least_bytes, geometry->chunk_bytes, limit, growth->areas,
 		    &growth->data_bytes);
 	if (growth->data_bytes == limit * geometry->chunk_bytes)
-		say(growth, "the region map has no room for more: %u regions of %llu bytes of each member",
+		say(growth,
+		    "the region map has no room for more: %u regions of %llu bytes of each member",
 		    LAYOUT_REGIONS_MAX,
 		    (unsigned long long)engine->intent.region_rows * geometry->chunk_bytes);
 	if (growth->data_bytes > engine->record.data_bytes &&
-	    geometry_init(&growth->geometry, geometry->level, geometry->members, geometry->chunk_bytes,
-			  geometry->block_bytes, growth->data_bytes) == 0 &&
+	    geometry_init(&growth->geometry, geometry->level, geometry->members,
+			  geometry->chunk_bytes, geometry->block_bytes, growth->data_bytes) == 0 &&
 	    growth->geometry.rows > geometry->rows)
 		return true;
 	if (growth->text[0] == '\0')
-		say(growth, "the smallest member, %s, has %llu bytes: nothing is gained", least->backend->label,
-		    least_bytes);
+		say(growth, "the smallest member, %s, has %llu bytes: nothing is gained",
+		    least->backend->label, least_bytes);
 	return false;
 }
 
@@ -315,7 +324,8 @@ spare_measured(struct member_io *mio, int result)
 }
 
 static void
-measure(struct growth *growth, struct member *member, void (*done)(struct member_io *mio, int result))
+measure(struct growth *growth, struct member *member,
+	void (*done)(struct member_io *mio, int result))
 {
 	struct member_io *mio = member_io_try(member, BACKEND_MEASURE, 0, IO_PROBE);
 
@@ -365,12 +375,14 @@ grow_run(struct engine *engine)
 	if (growth == NULL || growth->pending > 0)
 		return;
 	if (engine->phase != PHASE_RUNNING || engine->stop_wanted || engine->fenced) {
-		say(growth, "the volume stops, or was taken over; its next assembly says which size it has");
+		say(growth, "the volume stops, or was taken over; its next assembly says which "
+			    "size it has");
 		growth_end(growth, -ESHUTDOWN);
 	} else if (growth->error != 0) {
 		growth_end(growth, growth->error);
 	} else if (engine->growth_phase < GROWTH_MARKING && !all_there(engine)) {
-		say(growth, "a member left meanwhile; nothing has changed: bring it back, or replace it, and try again");
+		say(growth, "a member left meanwhile; nothing has changed: bring it back, or "
+			    "replace it, and try again");
 		growth_end(growth, -EIO);
 	} else {
 		go_on(growth);
@@ -378,7 +390,8 @@ grow_run(struct engine *engine)
 }
 
 int
-engine_grow(struct engine *engine, void (*done)(void *owner, int error, const char *text), void *owner, char *why)
+engine_grow(struct engine *engine, void (*done)(void *owner, int error, const char *text),
+	    void *owner, char *why)
 {
 	struct growth *growth;
 	int error = 0;
@@ -392,7 +405,9 @@ engine_grow(struct engine *engine, void (*done)(void *owner, int error, const ch
 		snprintf(why, 256, "it is growing already");
 	} else if (!all_there(engine)) {
 		error = -EBUSY;
-		snprintf(why, 256, "not all of its members are in sync and answer: bring them back, or replace "
+		snprintf(why, 256,
+			 "not all of its members are in sync and answer: bring them back, or "
+			 "replace "
 			 "them, first");
 	} else if (engine->target != NULL || engine->target_state->replace_role >= 0) {
 		error = -EBUSY;

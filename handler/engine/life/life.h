@@ -1,4 +1,5 @@
-/* life.h - from the first session to the last: a volume is assembled, runs, grows and stops; and what is asked of it.
+/* life.h - from the first session to the last: a volume is assembled, runs, grows and stops; and
+ * what is asked of it.
  *
  *	engine.c	creation, admission, the run loop	assemble.c	from superblocks to a running volume
  *	stop.c		an orderly end				grow.c		members have become larger
@@ -17,15 +18,19 @@
 struct assembly {
 	uint64_t started_ms;
 	uint64_t not_before_ms;
-	bool refused;			/* it needs an administrator, see engine->reason */
-	char unread[256];		/* why a start is refused: of the table of lost extents */
+	bool refused;	  /* it needs an administrator, see engine->reason */
+	char unread[256]; /* why a start is refused: of the table of lost extents */
 	bool has_geometry;
-	bool read_again;		/* superblocks of those without reservations, as a start is about to begin */
-	uint64_t startable_ms;		/* since when there are enough members, though not all; 0: not so */
-	uint32_t startable_wait_ms;	/* from then on */
-	uint8_t *maps;			/* the map of each member, while they are loaded */
-	uint32_t recorded_found;	/* roles of which they said that all is on record (superblock.recorded_roles) */
-	uint64_t loss_epoch, loss_event;	/* of the newest superblocks that were asked for lost caches */
+	/* superblocks of those without reservations, as a start is about to begin */
+	bool read_again;
+	/* since when there are enough members, though not all; 0: not so */
+	uint64_t startable_ms;
+	uint32_t startable_wait_ms; /* from then on */
+	uint8_t *maps;		    /* the map of each member, while they are loaded */
+	/* roles of which they said that all is on record (superblock.recorded_roles) */
+	uint32_t recorded_found;
+	/* of the newest superblocks that were asked for lost caches */
+	uint64_t loss_epoch, loss_event;
 };
 
 void assemble_run(struct engine *engine);
@@ -34,11 +39,11 @@ uint64_t assemble_deadline(const struct engine *engine);
 /* --- engine.c, stop.c, grow.c, probe.c, admin.c --- */
 
 struct life {
-	struct growth *growth;		/* NULL: none under way */
-	struct probe *probe;		/* the same */
+	struct growth *growth; /* NULL: none under way */
+	struct probe *probe;   /* the same */
 	void (*stopped)(void *owner);
 	void *stopped_owner;
-	bool stop_clean;		/* everything went well: superblocks may say so */
+	bool stop_clean; /* everything went well: superblocks may say so */
 };
 
 void stop_run(struct engine *engine);
@@ -49,6 +54,7 @@ void grow_run(struct engine *engine);
 void probe_run(struct engine *engine);
 uint64_t probe_deadline(const struct engine *engine);
 
-void admin_let_go(struct engine *engine);		/* let devices go whose sessions are closed */
+/* let devices go whose sessions are closed */
+void admin_let_go(struct engine *engine);
 
 #endif

@@ -2,15 +2,15 @@
  *
  *	engine_probe() -> reads on each member, `depth` of them at a time -> done(figures)
  *
- * It must cost the volume nothing but time.  So it only reads; its commands wait for nothing (IO_PROBE), are
- * never sent again, and are let go when they are not answered in time, so that a hung member ends it no later
- * than a dead one does.  One that takes long for a read gets fewer at once, lest what initiators ask of it
- * stand behind them for longer than a hedged read would wait.
+ * It must cost the volume nothing but time.  So it only reads; its commands wait for nothing
+ * (IO_PROBE), are never sent again, and are let go when they are not answered in time, so that a
+ * hung member ends it no later than a dead one does.  One that takes long for a read gets fewer at
+ * once, lest what initiators ask of it stand behind them for longer than a hedged read would wait.
  *
  * All reads go to the same memory: what is in it at the end means nothing.
  *
- * The first quarter of the time does not count: a connection that was idle begins with a small window (slow
- * start), which over a long link takes several round trips to open.
+ * The first quarter of the time does not count: a connection that was idle begins with a small
+ * window (slow start), which over a long link takes several round trips to open.
  */
 #include "admin.h"
 #include "life.h"
@@ -22,22 +22,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRAIN_MS 1000u		/* what was sent last has so long to be answered */
-#define PATIENCE_MS 500u	/* for one read */
+#define DRAIN_MS 1000u	 /* what was sent last has so long to be answered */
+#define PATIENCE_MS 500u /* for one read */
 #define START_STEP_BYTES (1ull << 20)
 #define PAGE_BYTES 4096u
 
-struct probed {			/* of one member */
+struct probed { /* of one member */
 	struct probe *probe;
-	struct member *member;	/* NULL: takes no part */
+	struct member *member; /* NULL: takes no part */
 	struct probe_result result;
-	uint64_t next_bytes;	/* where on the member the next read begins */
+	uint64_t next_bytes; /* where on the member the next read begins */
 	uint64_t sent_bytes;
-	uint32_t depth;		/* reads at a time, at present */
+	uint32_t depth; /* reads at a time, at present */
 	uint32_t pending;
-	uint64_t moved_before;	/* by the member in all, and for others, when counting began */
-	uint64_t reads, first_ms, last_ms;	/* all that were answered */
-	uint64_t counted_from;	/* reads at the time that counting began */
+	uint64_t moved_before; /* by the member in all, and for others, when counting began */
+	uint64_t reads, first_ms, last_ms; /* all that were answered */
+	uint64_t counted_from;		   /* reads at the time that counting began */
 	uint64_t counted_ms;
 };
 
@@ -80,7 +80,8 @@ send_more(struct probed *probed)
 	struct iovec memory = { probe->memory, length };
 
 	/* Before its slot is freed: that comes after this in the turn that sees its session end. */
-	if (probed->result.error == 0 && (probed->member->link != LINK_OPEN || probed->member->leaving))
+	if (probed->result.error == 0 &&
+	    (probed->member->link != LINK_OPEN || probed->member->leaving))
 		probed->result.error = -ENOTCONN;
 	while (probed->result.error == 0 && probed->pending < probed->depth &&
 	       probe->engine->now_ms < probe->end_ms && within_rate(probed)) {
@@ -142,8 +143,9 @@ abandon(struct probed *probed)
 	struct list *node, *next;
 
 	if (probed->pending == 0)
-		return;		/* its slot may be free by now */
-	for (node = probed->member->in_flight.next; node != &probed->member->in_flight; node = next) {
+		return; /* its slot may be free by now */
+	for (node = probed->member->in_flight.next; node != &probed->member->in_flight;
+	     node = next) {
 		struct member_io *mio = list_entry(node, struct member_io, node);
 
 		next = node->next;
@@ -213,7 +215,8 @@ is_over(const struct probe *probe)
 		pending += probed->pending;
 		alive += probed->result.error == 0;
 	}
-	return (pending == 0 && (alive == 0 || now_ms >= probe->end_ms)) || now_ms >= probe->end_ms + DRAIN_MS;
+	return (pending == 0 && (alive == 0 || now_ms >= probe->end_ms)) ||
+	       now_ms >= probe->end_ms + DRAIN_MS;
 }
 
 /* In the first turn: before that the engine's clock is as old as its last one. */
@@ -249,7 +252,9 @@ probe_run(struct engine *engine)
 	for (int slot = 0; slot < SLOTS_MAX && !stops; slot++)
 		if (probe->devices[slot].member != NULL)
 			send_more(&probe->devices[slot]);
-	/* Reads without a session are answered in the next round, and only what was sent can be abandoned. */
+	/* Reads without a session are answered in the next round, and only what was sent can be
+	 * abandoned.
+	 */
 	if (list_empty(&engine->link->immediate) && (stops || is_over(probe)))
 		probe_end(probe, stops ? -ESHUTDOWN : 0);
 }
@@ -294,10 +299,11 @@ refuse(const struct engine *engine, const struct probe_order *order, char *why)
 		return -EBUSY;
 	}
 	if (order->block_bytes == 0 || order->block_bytes > PROBE_BLOCK_BYTES_MAX ||
-	    order->block_bytes % PAGE_BYTES != 0 || order->depth == 0 || order->depth > PROBE_DEPTH_MAX ||
-	    order->duration_ms == 0 || order->duration_ms > PROBE_MS_MAX || order->slot >= SLOTS_MAX) {
-		snprintf(why, 256, "blocks of %u bytes, %u at a time, for %u ms: out of range", order->block_bytes,
-			 order->depth, order->duration_ms);
+	    order->block_bytes % PAGE_BYTES != 0 || order->depth == 0 ||
+	    order->depth > PROBE_DEPTH_MAX || order->duration_ms == 0 ||
+	    order->duration_ms > PROBE_MS_MAX || order->slot >= SLOTS_MAX) {
+		snprintf(why, 256, "blocks of %u bytes, %u at a time, for %u ms: out of range",
+			 order->block_bytes, order->depth, order->duration_ms);
 		return -EINVAL;
 	}
 	return 0;
@@ -305,7 +311,8 @@ refuse(const struct engine *engine, const struct probe_order *order, char *why)
 
 int
 engine_probe(struct engine *engine, const struct probe_order *order,
-	     void (*done)(void *owner, int error, const struct probe_result results[SLOTS_MAX]), void *owner, char *why)
+	     void (*done)(void *owner, int error, const struct probe_result results[SLOTS_MAX]),
+	     void *owner, char *why)
 {
 	int error = refuse(engine, order, why), count = 0;
 	struct probe *probe;
@@ -315,11 +322,13 @@ engine_probe(struct engine *engine, const struct probe_order *order,
 	for_each_member(engine, member)
 		count += takes_part(engine, member, order->slot);
 	if (count == 0) {
-		snprintf(why, 256, "there is no session with %s", order->slot >= 0 ? "it" : "any member");
+		snprintf(why, 256, "there is no session with %s",
+			 order->slot >= 0 ? "it" : "any member");
 		return -ENODEV;
 	}
 	probe = calloc(1, sizeof(*probe));
-	if (probe == NULL || (probe->memory = aligned_alloc(PAGE_BYTES, order->block_bytes)) == NULL) {
+	if (probe == NULL ||
+	    (probe->memory = aligned_alloc(PAGE_BYTES, order->block_bytes)) == NULL) {
 		free(probe);
 		snprintf(why, 256, "out of memory");
 		return -ENOMEM;
@@ -339,7 +348,8 @@ engine_probe(struct engine *engine, const struct probe_order *order,
 		probed->result.probed = true;
 		probed->depth = 1;
 		/* Elsewhere each time, so that it is not always the target's cache that answers. */
-		probed->next_bytes = steps == 0 ? 0 : engine->now_ms * 40503 % steps * START_STEP_BYTES;
+		probed->next_bytes =
+			steps == 0 ? 0 : engine->now_ms * 40503 % steps * START_STEP_BYTES;
 	}
 	engine->life->probe = probe;
 	engine->activity++;

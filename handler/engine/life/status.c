@@ -91,8 +91,9 @@ state_of(const struct engine *engine)
 	case PHASE_EXAMINE:
 	case PHASE_LOAD_MAP:
 	case PHASE_WRITE_SUPERBLOCKS:
-		return engine->assembly->refused || (engine->fenced && !MUTANT(FENCED_STARTING)) ? VOLUME_FAILED
-												 : VOLUME_ASSEMBLING;
+		return engine->assembly->refused || (engine->fenced && !MUTANT(FENCED_STARTING))
+			       ? VOLUME_FAILED
+			       : VOLUME_ASSEMBLING;
 	case PHASE_RUNNING:
 		if (engine->fenced)
 			return VOLUME_FAILED;
@@ -128,13 +129,16 @@ describe_reason(const struct engine *engine, struct engine_status *out)
 		snprintf(out->reason, sizeof(out->reason), "%s", engine->reason);
 	else if (out->state == VOLUME_SUSPENDED)
 		snprintf(out->reason, sizeof(out->reason),
-			 engine->expired ? "too many members are silent: I/O fails until they return"
-					 : "too many members are silent: I/O waits for them");
+			 engine->expired
+				 ? "too many members are silent: I/O fails until they return"
+				 : "too many members are silent: I/O waits for them");
 	else if (out->state == VOLUME_DEGRADED)
 		snprintf(out->reason, sizeof(out->reason), "%d of %d members are out: %s%s",
 			 __builtin_popcount(engine->out), engine->geometry.members,
 			 bears_any(engine) ? "less redundancy" : "no redundancy",
-			 engine->lost_full ? "; the table of lost extents is full: overwrite or accept some" : "");
+			 engine->lost_full
+				 ? "; the table of lost extents is full: overwrite or accept some"
+				 : "");
 }
 
 static void
@@ -150,8 +154,9 @@ describe_member(const struct member *member, struct member_status *out)
 	out->role = member->role;
 	out->state = engine->phase >= PHASE_WRITE_SUPERBLOCKS ? place_state(member) : 0;
 	if (!member->in_sync && member->stale_set >= 0 && engine->phase >= PHASE_RUNNING)
-		out->stale_rows = (uint64_t)intent_stale(&engine->intent, REGION_STALE(member->stale_set)) *
-				  engine->intent.region_rows;
+		out->stale_rows =
+			(uint64_t)intent_stale(&engine->intent, REGION_STALE(member->stale_set)) *
+			engine->intent.region_rows;
 	if (out->stale_rows > engine->geometry.rows)
 		out->stale_rows = engine->geometry.rows;
 	out->capacity_bytes = member->identity.capacity_bytes;

@@ -4,10 +4,12 @@
  *	  `------------`-------------`---------------`--(too slow)-->'
  *
  * Only the whole way marks the superblocks clean.  Members that don't answer make it short:
- * whatever is left is as after a crash, which is safe.  Each step has its limit (docs/design/time.md).
+ * whatever is left is as after a crash, which is safe.  Each step has its limit
+ * (docs/design/time.md).
  *
- * DRAIN also proves the regions that were written while suspect, as far as RESYNC_STOP_MS reaches: regions of large
- * members have tens of MiB each, and slow background work is no reason for an end without order.
+ * DRAIN also proves the regions that were written while suspect, as far as RESYNC_STOP_MS reaches:
+ * regions of large members have tens of MiB each, and slow background work is no reason for an end
+ * without order.
  */
 #include "engine.h"
 #include "life.h"
@@ -45,7 +47,8 @@ release_sessions(struct engine *engine)
 static void
 give_up(struct engine *engine)
 {
-	engine_log(engine, LOG_WARNING, "members did not answer in time: stopped without marking them clean");
+	engine_log(engine, LOG_WARNING,
+		   "members did not answer in time: stopped without marking them clean");
 	for_each_member(engine, member)
 		member_fail_parked(member, -ESHUTDOWN, false);
 	marks_tell(engine, -ESHUTDOWN);
@@ -55,14 +58,14 @@ give_up(struct engine *engine)
 static bool
 drained(const struct engine *engine)
 {
-	return engine->ops.count == 0 && engine->requests_active == 0 && engine->io->admission_head == NULL &&
-	       resync_idle(engine) && rebuild_idle(engine) && scrub_idle(engine) &&
-	       repair_idle(engine) && lost_io_idle(engine) && engine->flush->pending == 0 && !engine->marks->cleaning &&
-	       engine->evicting == 0;
+	return engine->ops.count == 0 && engine->requests_active == 0 &&
+	       engine->io->admission_head == NULL && resync_idle(engine) && rebuild_idle(engine) &&
+	       scrub_idle(engine) && repair_idle(engine) && lost_io_idle(engine) &&
+	       engine->flush->pending == 0 && !engine->marks->cleaning && engine->evicting == 0;
 }
 
-/* Who is being filled is about to have a superblock that others know of.  If that takes long, it is left out: what it was sent is not to
- * become clean.
+/* Who is being filled is about to have a superblock that others know of.  If that takes long, it is
+ * left out: what it was sent is not to become clean.
  */
 static bool
 awaits_target(const struct engine *engine)
@@ -78,11 +81,13 @@ last_flush_done(struct flush_waiter *waiter, int result)
 
 	engine->marks->cleaning = false;
 	if (engine->phase != PHASE_LAST_FLUSH && !MUTANT(STOP_GOES_BACK))
-		return;		/* it took too long, and was given up */
+		return; /* it took too long, and was given up */
 	engine->life->stop_clean = result == 0;
 	engine->flush->loss_untold |= result == -EIO && !MUTANT(LAST_FLUSH_FORGOTTEN);
 	if ((result == 0 || MUTANT(STOP_CLEANS_ANYWAY)) && engine->geometry.redundancy > 0) {
-		/* Nothing is active: two generations make every region that is not suspect cleanable. */
+		/* Nothing is active: two generations make every region that is not suspect
+		 * cleanable.
+		 */
 		intent_clean_begin(&engine->intent);
 		intent_clean_begin(&engine->intent);
 		intent_clean_end(&engine->intent);
@@ -137,16 +142,19 @@ finish_release(struct engine *engine)
 	/* No command is under way any more, and none will be: nobody else tells them. */
 	if (!list_empty(&engine->lost_io->waiters) && !MUTANT(TABLE_AWAITED_FOR_EVER))
 		lost_io_tell(engine, -ESHUTDOWN);
-	if (engine->ops.count > 0 || engine->requests_active > 0 || engine->io->admission_head != NULL)
+	if (engine->ops.count > 0 || engine->requests_active > 0 ||
+	    engine->io->admission_head != NULL)
 		return;
 	if (engine->io->finished_head != NULL && !MUTANT(LAST_UNDELIVERED)) {
-		engine->activity++;	/* those that were told just now: deliver() has its turn first */
+		/* those that were told just now: deliver() has its turn first */
+		engine->activity++;
 		return;
 	}
 	enter(engine, PHASE_STOPPED);
 }
 
-/* Each step has its limit; whatever takes longer is given up, and then only sessions have to end. */
+/* Each step has its limit; whatever takes longer is given up, and then only sessions have to end.
+ */
 uint64_t
 engine_stop_ms_max(void)
 {
@@ -163,7 +171,9 @@ too_slow(const struct engine *engine)
 	return engine->now_ms - engine->phase_since_ms >= limit;
 }
 
-/* Of a member that goes during the last flush it is being recorded what is lost with it.  Later that is not done any more. */
+/* Of a member that goes during the last flush it is being recorded what is lost with it.  Later
+ * that is not done any more.
+ */
 static bool
 awaits_table(const struct engine *engine)
 {
@@ -186,8 +196,7 @@ stop_run(struct engine *engine)
 	} else if (engine->phase == PHASE_LAST_MAP && marks_idle(engine) &&
 		   (lost_io_idle(engine) || !awaits_table(engine))) {
 		begin_last_superblocks(engine);
-	} else if (engine->phase == PHASE_LAST_SUPERBLOCKS &&
-		   metadata_idle(engine)) {
+	} else if (engine->phase == PHASE_LAST_SUPERBLOCKS && metadata_idle(engine)) {
 		release_sessions(engine);
 	} else if (engine->phase == PHASE_RELEASE && sessions_closed(engine)) {
 		finish_release(engine);
@@ -204,5 +213,6 @@ stop_deadline(const struct engine *engine)
 	if (resync_has_time(engine))
 		return engine->phase_since_ms + RESYNC_STOP_MS;
 	return engine->phase_since_ms + (engine->phase == PHASE_DRAIN && !engine->suspended
-						 ? DRAIN_LIMIT_MS : STEP_LIMIT_MS);
+						 ? DRAIN_LIMIT_MS
+						 : STEP_LIMIT_MS);
 }

@@ -22,7 +22,8 @@
 bool
 member_usable(const struct member *member)
 {
-	return member->link == LINK_OPEN && member->checked && !member->condemned && !member->disputed;
+	return member->link == LINK_OPEN && member->checked && !member->condemned &&
+	       !member->disputed;
 }
 
 void
@@ -136,7 +137,8 @@ describe(struct member_io *mio, struct member *member, enum backend_op op, uint6
 }
 
 struct member_io *
-member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes, enum io_policy policy)
+member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes,
+	      enum io_policy policy)
 {
 	struct list *node = list_take(&member->engine->link->recycled);
 	struct member_io *mio = node != NULL ? list_entry(node, struct member_io, node)
@@ -155,7 +157,7 @@ member_io_create(struct member *member, enum backend_op op, uint64_t offset_byte
 	if (mio != NULL)
 		return mio;
 	node = list_take(&member->engine->link->reserve);
-	assert(node != NULL);	/* there are more of them than such commands at a time */
+	assert(node != NULL); /* there are more of them than such commands at a time */
 	return describe(list_entry(node, struct member_io, node), member, op, offset_bytes, policy);
 }
 
@@ -192,15 +194,16 @@ io_answered(struct backend_io *io)
 	list_append(&mio->member->engine->link->answered, &mio->node);
 }
 
-/* A session lasts as long as an io may take in it (ports/backend.h), if only something else is answered all the time; and two of
- * these are longer than requests can wait for the rows of such a command.  So it has that time over all sessions, and give_up
- * in each.
+/* A session lasts as long as an io may take in it (ports/backend.h), if only something else is
+ * answered all the time; and two of these are longer than requests can wait for the rows of such a
+ * command.  So it has that time over all sessions, and give_up in each.
  */
 static uint64_t
 patience_of(const struct member_io *mio)
 {
 	const uint64_t give_up_ms = mio->member->engine->options.give_up_ms;
-	const uint64_t in_all_ms = mio->first_sent_ms + BACKEND_IO_DEADLINES * give_up_ms, here_ms = mio->sent_ms + give_up_ms;
+	const uint64_t in_all_ms = mio->first_sent_ms + BACKEND_IO_DEADLINES * give_up_ms,
+		       here_ms = mio->sent_ms + give_up_ms;
 
 	return in_all_ms > here_ms ? in_all_ms : here_ms;
 }
@@ -210,7 +213,8 @@ member_io_be_patient(const struct member_io *mio)
 {
 	struct member *member = mio->member;
 
-	if (mio->cuts > 0 && (member->patience_ms == 0 || patience_of(mio) < member->patience_ms) && !MUTANT(EACH_SESSION_PATIENT))
+	if (mio->cuts > 0 && (member->patience_ms == 0 || patience_of(mio) < member->patience_ms) &&
+	    !MUTANT(EACH_SESSION_PATIENT))
 		member->patience_ms = patience_of(mio);
 }
 
@@ -228,8 +232,9 @@ send(struct member_io *mio)
 	mio->sent_ns = member->engine->figures.stamp_ns;
 	mio->where = MIO_SENT;
 	mio->covers_data = mio->io.op == BACKEND_FLUSH && member->unflushed_data;
-	/* Not while it waits: the session may end before, and the cache with it.  Nor by one that no round waits for (grow.c):
-	 * a round that began meanwhile would pass this member by. */
+	/* Not while it waits: the session may end before, and the cache with it.  Nor by one that
+	 * no round waits for (grow.c): a round that began meanwhile would pass this member by.
+	 */
 	if (mio->io.op == BACKEND_FLUSH && (mio->policy == IO_REQUEST || MUTANT(FLUSH_OF_ANOTHER)))
 		member->unflushed = member->unflushed_data = false;
 	list_append(&member->in_flight, &mio->node);
@@ -245,15 +250,19 @@ member_io_note_unflushed(const struct member_io *mio)
 	struct member *member = mio->member;
 
 	member->unflushed |= member->identity.write_cache;
-	member->unflushed_data |= member->identity.write_cache && (!mio->io.fua || MUTANT(LOST_RECORD_TOLD));
+	member->unflushed_data |=
+		member->identity.write_cache && (!mio->io.fua || MUTANT(LOST_RECORD_TOLD));
 	member->cached |= member->identity.write_cache;
 }
 
-/* It failed as far as the engine knows, and may have been done, by a device that caches it, or did when its session cut it off. */
+/* It failed as far as the engine knows, and may have been done, by a device that caches it, or did
+ * when its session cut it off.
+ */
 void
 member_io_note_unknown_write(const struct member_io *mio)
 {
-	if ((mio->io.op != BACKEND_WRITE && mio->io.op != BACKEND_ZERO) || MUTANT(UNKNOWN_UNFLUSHED))
+	if ((mio->io.op != BACKEND_WRITE && mio->io.op != BACKEND_ZERO) ||
+	    MUTANT(UNKNOWN_UNFLUSHED))
 		return;
 	member_io_note_unflushed(mio);
 	if (!mio->cached || MUTANT(CUT_OFF_BY_NEW_SESSION))
@@ -262,8 +271,8 @@ member_io_note_unknown_write(const struct member_io *mio)
 	mio->member->cached = true;
 }
 
-/* Writes before it are as unsure as before it was sent.  Its repetition on the next session succeeds, and covers nothing that a
- * lost cache has taken with it.
+/* Writes before it are as unsure as before it was sent.  Its repetition on the next session
+ * succeeds, and covers nothing that a lost cache has taken with it.
  */
 void
 member_io_note_failed_flush(const struct member_io *mio, int result)
@@ -276,14 +285,17 @@ member_io_note_failed_flush(const struct member_io *mio, int result)
 	mio->member->unflushed_data |= mio->covers_data || MUTANT(CUT_OFF_FLUSH_TOLD);
 }
 
-/* Later in this turn, or in the next, which has to come: nothing else need ever wake the engine again. */
+/* Later in this turn, or in the next, which has to come: nothing else need ever wake the engine
+ * again.
+ */
 void
 member_io_unsent(struct member_io *mio, int result)
 {
 	struct engine *engine = mio->member->engine;
 
 	if (mio->where == MIO_PARKED)
-		member_io_note_unknown_write(mio);	/* an earlier session may have carried it out */
+		/* an earlier session may have carried it out */
+		member_io_note_unknown_write(mio);
 	mio->io.result = result;
 	mio->where = MIO_DONE;
 	list_append(&engine->link->immediate, &mio->node);
@@ -291,7 +303,9 @@ member_io_unsent(struct member_io *mio, int result)
 		engine->activity++;
 }
 
-/* Fenced off, this gateway opens no session any more, and evicts nobody: there is nothing to wait for. */
+/* Fenced off, this gateway opens no session any more, and evicts nobody: there is nothing to wait
+ * for.
+ */
 void
 member_io_park(struct member_io *mio)
 {
@@ -304,7 +318,8 @@ member_io_park(struct member_io *mio)
 }
 
 void
-member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result), void *owner)
+member_io_submit(struct member_io *mio, void (*done)(struct member_io *mio, int result),
+		 void *owner)
 {
 	struct member *member = mio->member;
 
@@ -353,7 +368,7 @@ member_io_abandon(struct member_io *mio)
 	assert(mio->where == MIO_SENT && mio->io.op == BACKEND_READ);
 	mio->done = abandoned;
 	mio->owner = NULL;
-	mio->policy = IO_PROBE;		/* its memory is another's: it must not be sent again */
+	mio->policy = IO_PROBE; /* its memory is another's: it must not be sent again */
 	if (!MUTANT(DIVERT_SKIPPED))
 		member->backend->ops->divert(member->backend, &mio->io);
 }

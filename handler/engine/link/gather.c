@@ -51,8 +51,8 @@ gather_add(struct gather *gather, struct member *member, uint64_t offset_bytes,
 }
 
 void
-gather_add_buffer(struct gather *gather, struct member *member, uint64_t offset_bytes,
-		  void *buffer, uint32_t length_bytes)
+gather_add_buffer(struct gather *gather, struct member *member, uint64_t offset_bytes, void *buffer,
+		  uint32_t length_bytes)
 {
 	struct iovec iov = { buffer, length_bytes };
 
@@ -60,7 +60,8 @@ gather_add_buffer(struct gather *gather, struct member *member, uint64_t offset_
 }
 
 void
-gather_add_zeros(struct gather *gather, struct member *member, uint64_t offset_bytes, uint32_t length_bytes)
+gather_add_zeros(struct gather *gather, struct member *member, uint64_t offset_bytes,
+		 uint32_t length_bytes)
 {
 	uint64_t offset = gather->engine->data_offset_bytes + offset_bytes;
 	struct member_io *mio = gather->current[member->slot];

@@ -8,17 +8,17 @@
 
 #define CACHE_BYTES (8u << 20)
 #define CACHE_ROWS_MAX 64
-#define CHUNK_BYTES_MAX (128u << 10)	/* longer ones would be read whole for 4 KiB */
+#define CHUNK_BYTES_MAX (128u << 10) /* longer ones would be read whole for 4 KiB */
 #define SEEN_ROWS 32
 
 struct row_cache {
 	struct cached_row rows[CACHE_ROWS_MAX];
 	unsigned int count;
-	unsigned int kept;		/* of them, how many hold something */
+	unsigned int kept; /* of them, how many hold something */
 	uint64_t clock;
-	uint64_t seen[SEEN_ROWS];	/* rows written in part lately, + 1 */
+	uint64_t seen[SEEN_ROWS]; /* rows written in part lately, + 1 */
 	unsigned int seen_next;
-	uint32_t doubts, cache_losses;	/* as when the cache was empty last */
+	uint32_t doubts, cache_losses; /* as when the cache was empty last */
 	uint8_t *memory;
 };
 
@@ -80,7 +80,8 @@ current(struct engine *engine)
 
 	if (cache == NULL)
 		return NULL;
-	if ((cache->doubts != engine->intent.doubts || cache->cache_losses != engine->cache_losses) &&
+	if ((cache->doubts != engine->intent.doubts ||
+	     cache->cache_losses != engine->cache_losses) &&
 	    !MUTANT(ROWS_REMEMBERED)) {
 		for (unsigned int i = 0; i < cache->count; i++)
 			if (cache->rows[i].used_at != 0 && !cache->rows[i].taken)
@@ -198,15 +199,18 @@ row_cache_overwritten(struct engine *engine, const struct backend_io *io)
 	struct row_cache *cache = engine->link->row_cache;
 	uint64_t first, last;
 
-	if (cache == NULL || cache->kept == 0 || (io->op != BACKEND_WRITE && io->op != BACKEND_ZERO) ||
+	if (cache == NULL || cache->kept == 0 ||
+	    (io->op != BACKEND_WRITE && io->op != BACKEND_ZERO) ||
 	    io->offset_bytes < engine->data_offset_bytes || MUTANT(ROWS_REMEMBERED))
 		return;
 	first = (io->offset_bytes - engine->data_offset_bytes) / engine->geometry.chunk_bytes;
-	last = (io->offset_bytes - engine->data_offset_bytes + io->length_bytes - 1) / engine->geometry.chunk_bytes;
+	last = (io->offset_bytes - engine->data_offset_bytes + io->length_bytes - 1) /
+	       engine->geometry.chunk_bytes;
 	for (unsigned int i = 0; i < cache->count; i++) {
 		struct cached_row *cached = &cache->rows[i];
 
-		if (cached->used_at != 0 && !cached->taken && cached->row >= first && cached->row <= last)
+		if (cached->used_at != 0 && !cached->taken && cached->row >= first &&
+		    cached->row <= last)
 			forget(cache, cached);
 	}
 }

@@ -1,4 +1,5 @@
-/* dispute.c - a member says that it is reserved by another gateway: ask the others before believing it.
+/* dispute.c - a member says that it is reserved by another gateway: ask the others before believing
+ * it.
  *
  *	conflict --> the member is disputed: nothing is sent to it, its commands wait
  *	   |
@@ -7,27 +8,31 @@
  *	 more say so too, or those that deny
  *	 it could be done without ----------> fenced off: this gateway has lost the volume
  *
- * One that is held counts as silent, so I/O waits, as for anybody who can't be spared.  It is logged in to again and again, for
- * only a log-in registers us anew, and is believed to be ours when it takes a write in such a session.
+ * One that is held counts as silent, so I/O waits, as for anybody who can't be spared.  It is
+ * logged in to again and again, for only a log-in registers us anew, and is believed to be ours
+ * when it takes a write in such a session.
  *
- * Only a write tells: reads are allowed under the reservation that sessions take (Write Exclusive, Registrants Only).
+ * Only a write tells: reads are allowed under the reservation that sessions take (Write Exclusive,
+ * Registrants Only).
  *
- * A gateway that takes a volume over takes all members it reaches.  If it reached some only, it must be such that could not
- * start without those that deny it, or both would go on, each with its half.
+ * A gateway that takes a volume over takes all members it reaches.  If it reached some only, it
+ * must be such that could not start without those that deny it, or both would go on, each with its
+ * half.
  */
 #include "internal.h"
 
 #include <errno.h>
 #include <syslog.h>
 
-#define ASK_PAUSE_MS 200u	/* after an answer that is none */
-#define HELD_PAUSE_MS 500u	/* while one is held the others are asked again so often */
+#define ASK_PAUSE_MS 200u  /* after an answer that is none */
+#define HELD_PAUSE_MS 500u /* while one is held the others are asked again so often */
 
 /* Of one that is held: another session may find that it is ours. */
 static void
 end_session(struct member *member)
 {
-	if (!member->held || member->link != LINK_OPEN || !member->checked || MUTANT(HELD_IN_ITS_SESSION))
+	if (!member->held || member->link != LINK_OPEN || !member->checked ||
+	    MUTANT(HELD_IN_ITS_SESSION))
 		return;
 	member->checked = false;
 	member_close(member);
@@ -47,8 +52,9 @@ dispute_begin(struct member *member)
 	member->disputed_at = ++engine->moment;
 	member_note(member, "says that another gateway has reserved it");
 	engine->activity++;
-	engine->hedge_silent = true;	/* reads need not wait for what comes of it */
-	engine_log(engine, LOG_WARNING, "member %s says that another gateway has reserved it: the others are asked",
+	engine->hedge_silent = true; /* reads need not wait for what comes of it */
+	engine_log(engine, LOG_WARNING,
+		   "member %s says that another gateway has reserved it: the others are asked",
 		   member->backend->label);
 }
 
@@ -59,7 +65,9 @@ answered(struct member_io *mio, int result)
 
 	member->asking = false;
 	member->engine->activity++;
-	/* A refusal proves nothing: one that was busy all the time did not look whose it is.  A conflict has been noted. */
+	/* A refusal proves nothing: one that was busy all the time did not look whose it is.  A
+	 * conflict has been noted.
+	 */
 	if (result == 0 || (result == -EIO && MUTANT(REFUSAL_DENIES))) {
 		member->granted_at = mio->sent_at;
 	} else if (result != -ENOTCONN) {
@@ -73,7 +81,8 @@ dispute_ask(struct member *member, void (*done)(struct member_io *mio, int resul
 {
 	static uint8_t zeros[LAYOUT_ASK_BYTES];
 	struct iovec block = { zeros, sizeof(zeros) };
-	struct member_io *mio = member_io_create(member, BACKEND_WRITE, LAYOUT_ASK_OFFSET, IO_PROBE);
+	struct member_io *mio =
+		member_io_create(member, BACKEND_WRITE, LAYOUT_ASK_OFFSET, IO_PROBE);
 
 	member_io_append(mio, &block, 1, sizeof(zeros));
 	member_io_submit(mio, done, owner);
@@ -89,13 +98,16 @@ dispute_is_question(const struct member_io *mio)
 static void
 ask(struct member *member)
 {
-	if (member->asking || !(member_usable(member) || member->held) || member->engine->now_ms < member->ask_again_ms)
+	if (member->asking || !(member_usable(member) || member->held) ||
+	    member->engine->now_ms < member->ask_again_ms)
 		return;
 	member->asking = true;
 	dispute_ask(member, answered, member);
 }
 
-/* A word takes give_up where the member is busy, and is asked for once more.  Whoever said nothing by then denies nothing. */
+/* A word takes give_up where the member is busy, and is asked for once more.  Whoever said nothing
+ * by then denies nothing.
+ */
 static uint64_t
 patience_ends_ms(const struct engine *engine)
 {
@@ -110,7 +122,9 @@ patience_ends_ms(const struct engine *engine)
 	return since_ms + 2ull * engine->options.give_up_ms;
 }
 
-/* Places whose members deny, since this moment, that there is another gateway.  The others are asked. */
+/* Places whose members deny, since this moment, that there is another gateway.  The others are
+ * asked.
+ */
 static uint32_t
 denied_since(struct engine *engine, uint64_t moment, bool *all)
 {
@@ -125,7 +139,8 @@ denied_since(struct engine *engine, uint64_t moment, bool *all)
 			roles |= ROLE(member->role);
 			continue;
 		}
-		if (member_usable(member) && member->evaded_at > moment && impatient && !MUTANT(ASKED_FOR_EVER))
+		if (member_usable(member) && member->evaded_at > moment && impatient &&
+		    !MUTANT(ASKED_FOR_EVER))
 			continue;
 		*all = false;
 		ask(member);
@@ -144,8 +159,11 @@ dispute_end(struct member *member)
 static void
 begin_holding(struct member *member)
 {
-	engine_log(member->engine, LOG_ERR, "member %s alone says that another gateway has reserved it, and can't be spared: "
-		   "it is asked again until it does not", member->backend->label);
+	engine_log(
+		member->engine, LOG_ERR,
+		"member %s alone says that another gateway has reserved it, and can't be spared: "
+		"it is asked again until it does not",
+		member->backend->label);
 	member->held = true;
 	member->silent_since = ++member->engine->moment;
 	end_session(member);
@@ -154,7 +172,8 @@ begin_holding(struct member *member)
 static void
 end_holding(struct member *member)
 {
-	engine_log(member->engine, LOG_NOTICE, "member %s does not say any more that another gateway has reserved it",
+	engine_log(member->engine, LOG_NOTICE,
+		   "member %s does not say any more that another gateway has reserved it",
 		   member->backend->label);
 	dispute_end(member);
 	member->reason[0] = '\0';
@@ -172,12 +191,16 @@ hold(struct member *member)
 		begin_holding(member);
 		return;
 	}
-	if (member->link == LINK_OPEN && member->checked && member->granted_at > member->disputed_at) {
+	if (member->link == LINK_OPEN && member->checked &&
+	    member->granted_at > member->disputed_at) {
 		end_holding(member);
 		return;
 	}
-	/* The others may have been taken since they denied it, and while I/O waits nothing else would tell. */
-	if (!member->asking && engine->now_ms - member->disputed_ms >= HELD_PAUSE_MS && !MUTANT(DENIED_FOR_EVER)) {
+	/* The others may have been taken since they denied it, and while I/O waits nothing else
+	 * would tell.
+	 */
+	if (!member->asking && engine->now_ms - member->disputed_ms >= HELD_PAUSE_MS &&
+	    !MUTANT(DENIED_FOR_EVER)) {
 		member->disputed_ms = engine->now_ms;
 		member->disputed_at = ++engine->moment;
 		engine->activity++;
@@ -189,7 +212,8 @@ hold(struct member *member)
 static void
 dismiss(struct member *member)
 {
-	engine_log(member->engine, LOG_ERR, "member %s alone says that another gateway has reserved it: it is mistaken",
+	engine_log(member->engine, LOG_ERR,
+		   "member %s alone says that another gateway has reserved it: it is mistaken",
 		   member->backend->label);
 	dispute_end(member);
 	member_note(member, "said that another gateway had reserved it, which the others deny");
@@ -227,7 +251,8 @@ dispute_run(struct engine *engine)
 	denied = denied_since(engine, moment, &all);
 	if (!all && !MUTANT(CONFLICT_UNASKED))
 		return;
-	if (geometry_bears(&engine->geometry, denied) && !MUTANT(HALVES_GO_ON) && !MUTANT(CONFLICT_UNASKED)) {
+	if (geometry_bears(&engine->geometry, denied) && !MUTANT(HALVES_GO_ON) &&
+	    !MUTANT(CONFLICT_UNASKED)) {
 		member_fence_off(first);
 		return;
 	}

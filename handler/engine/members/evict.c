@@ -10,8 +10,9 @@
  *	SUSPENDED: nobody is evicted, commands are parked, no row with parity is begun; after queue_limit requests fail,
  *	and go on failing at once, until enough members are back
  *
- * A member that is back each time and gets on with nothing does not wait for that: it stays away until the others have
- * answered (evict_stalled).  So does one that gets on with all but one command, session after session (lose_patience).
+ * A member that is back each time and gets on with nothing does not wait for that: it stays away
+ * until the others have answered (evict_stalled).  So does one that gets on with all but one
+ * command, session after session (lose_patience).
  *
  * An eviction is: superblocks of the survivors say so (durably), only then the commands that wait
  * for the member complete with -ENOLINK and operations go on without it.
@@ -44,7 +45,8 @@ has_grace(const struct member *member)
 	const struct engine *engine = member->engine;
 
 	return member->ended && !member->condemned &&
-	       engine->now_ms - member->ended_ms < engine->options.grace_ms && !MUTANT(GRACE_IGNORED);
+	       engine->now_ms - member->ended_ms < engine->options.grace_ms &&
+	       !MUTANT(GRACE_IGNORED);
 }
 
 void
@@ -87,7 +89,9 @@ evict_cut_off(struct member_io *mio)
 		member->cut_off_ms = mio->sent_ms;
 }
 
-/* In two sessions at least, for longer than silence would have been borne; other paths have time as in has_other_path(). */
+/* In two sessions at least, for longer than silence would have been borne; other paths have time as
+ * in has_other_path().
+ */
 static bool
 is_enough(const struct member *member, uint32_t sessions, uint64_t since_ms)
 {
@@ -128,8 +132,8 @@ is_mute(struct member *member, bool counts)
 	return is_enough(member, member->mute_sessions, member->mute_since_ms);
 }
 
-/* Each time it would be back, by a log-in and its superblock, before the others had said that they can do without it:
- * progress is progress of commands.
+/* Each time it would be back, by a log-in and its superblock, before the others had said that they
+ * can do without it: progress is progress of commands.
  */
 void
 evict_stalled(struct member *member)
@@ -156,12 +160,14 @@ lose_patience(struct member *member)
 	member->patience_ms = 0;
 	if (!member->in_sync || !member_usable(member))
 		return;
-	for (const struct list *node = member->in_flight.next; node != &member->in_flight; node = node->next)
+	for (const struct list *node = member->in_flight.next; node != &member->in_flight;
+	     node = node->next)
 		member_io_be_patient(list_entry(node, struct member_io, node));
 	if (member->patience_ms == 0 || member->patience_ms > engine->now_ms)
 		return;
 	/* It is needed; or it was us who stood still, and its answer may be on its way. */
-	if (!evict_bearable(engine, member) || engine->now_ms - due_ms >= engine->options.give_up_ms) {
+	if (!evict_bearable(engine, member) ||
+	    engine->now_ms - due_ms >= engine->options.give_up_ms) {
 		member->patience_ms = engine->now_ms + engine->options.give_up_ms;
 		return;
 	}
@@ -175,17 +181,21 @@ evict_in_grace(const struct member *member)
 	return member->in_sync && has_grace(member);
 }
 
-/* As long as its session has not ended: a write may be answered yet, and a flush may be cut off, which covers nothing then. */
+/* As long as its session has not ended: a write may be answered yet, and a flush may be cut off,
+ * which covers nothing then.
+ */
 static bool
 may_cache_more(const struct member *member, bool data)
 {
-	for (const struct list *node = member->in_flight.next; node != &member->in_flight; node = node->next) {
+	for (const struct list *node = member->in_flight.next; node != &member->in_flight;
+	     node = node->next) {
 		const struct member_io *mio = list_entry(node, struct member_io, node);
 
 		switch (mio->io.op) {
 		case BACKEND_WRITE:
 		case BACKEND_ZERO:
-			if (member->identity.write_cache && !dispute_is_question(mio) && !(data && mio->io.fua))
+			if (member->identity.write_cache && !dispute_is_question(mio) &&
+			    !(data && mio->io.fua))
 				return true;
 			break;
 		case BACKEND_FLUSH:
@@ -204,7 +214,9 @@ may_cache_more(const struct member *member, bool data)
 static void
 doubt_cache(struct member *member)
 {
-	if ((!member->unflushed && (!may_cache_more(member, false) || MUTANT(CLOSING_ANSWERS_TRUSTED))) || member->cache_lost)
+	if ((!member->unflushed &&
+	     (!may_cache_more(member, false) || MUTANT(CLOSING_ANSWERS_TRUSTED))) ||
+	    member->cache_lost)
 		return;
 	member->cache_lost = true;
 	member->data_lost = member->unflushed_data || may_cache_more(member, true);
@@ -219,10 +231,10 @@ evict_member_silent(struct member *member)
 	member->silent_since_ms = engine->now_ms;
 	member->silent_since = ++engine->moment;
 	doubt_cache(member);
-	engine->hedge_silent = true;	/* reads that wait for it need not */
+	engine->hedge_silent = true; /* reads that wait for it need not */
 	if (!member->held_known)
-		engine_event(engine, EVENT_MEMBER_SILENT, LOG_WARNING, member, "member %s: session lost: %s",
-			     member->backend->label, member->reason);
+		engine_event(engine, EVENT_MEMBER_SILENT, LOG_WARNING, member,
+			     "member %s: session lost: %s", member->backend->label, member->reason);
 }
 
 bool
@@ -234,13 +246,15 @@ evict_bearable(const struct engine *engine, const struct member *member)
 static bool
 may_be_lacking(const struct engine *engine)
 {
-	return engine->intent.taken_count > 0 || (engine->intent.suspect_count > 0 && MUTANT(LOSS_DOUBTED_FOR_OTHERS)) ||
+	return engine->intent.taken_count > 0 ||
+	       (engine->intent.suspect_count > 0 && MUTANT(LOSS_DOUBTED_FOR_OTHERS)) ||
 	       MUTANT(LOSS_DOUBTED_UNTIL_TOLD);
 }
 
-/* It lacks something that nobody else has made up for.  What its cache took along is proven, or lost, once nothing that was suspect then
- * is so any more.  What became suspect later is nothing that it lacks, nor what nobody has written to, as most of a new volume, and what
- * one has gained that has grown.
+/* It lacks something that nobody else has made up for.  What its cache took along is proven, or
+ * lost, once nothing that was suspect then is so any more.  What became suspect later is nothing
+ * that it lacks, nor what nobody has written to, as most of a new volume, and what one has gained
+ * that has grown.
  */
 static bool
 is_doubtful(const struct engine *engine, const struct member *member)
@@ -256,13 +270,16 @@ evict_spares(const struct engine *engine, const struct member *member)
 	for (int i = 0; i < engine->slots; i++) {
 		const struct member *other = &engine->members[i];
 
-		if (other != member && other->backend != NULL && other->in_sync && is_doubtful(engine, other))
+		if (other != member && other->backend != NULL && other->in_sync &&
+		    is_doubtful(engine, other))
 			troubled |= ROLE(other->role);
 	}
 	return geometry_bears(&engine->geometry, troubled);
 }
 
-/* It answers, but can't stay.  What the others answered before says nothing of whether they can do without it now. */
+/* It answers, but can't stay.  What the others answered before says nothing of whether they can do
+ * without it now.
+ */
 static void
 condemn(struct member *member)
 {
@@ -294,7 +311,8 @@ evict_exclude(struct member *member)
 	evict_condemn(member);
 }
 
-/* It may still be reached another way: not evicted before that was tried, for give_up_ms at most. */
+/* It may still be reached another way: not evicted before that was tried, for give_up_ms at most.
+ */
 static bool
 has_other_path(const struct member *member)
 {
@@ -338,8 +356,8 @@ probe(struct member *member)
 	member_io_submit(mio, probe_answered, member);
 }
 
-/* Has every other member answered something that was sent after this one fell silent?  Of those that are silent
- * themselves, no more than the level bears, no answer is asked.
+/* Has every other member answered something that was sent after this one fell silent? Of those that
+ * are silent themselves, no more than the level bears, no answer is asked.
  */
 static bool
 others_answered(struct engine *engine, const struct member *silent)
@@ -358,17 +376,21 @@ others_answered(struct engine *engine, const struct member *silent)
 
 /* --- who is out stays out --- */
 
-/* While a place changes hands, one that goes and the former holder hear nothing of each other, and may be enough together. */
+/* While a place changes hands, one that goes and the former holder hear nothing of each other, and
+ * may be enough together.
+ */
 static bool
 may_start_elsewhere(const struct engine *engine)
 {
 	return geometry_can_split(&engine->geometry) ||
-	       (target_changing(engine) && geometry_can_split_replaced(&engine->geometry) && !MUTANT(TWO_WHO_GO_UNTOLD));
+	       (target_changing(engine) && geometry_can_split_replaced(&engine->geometry) &&
+		!MUTANT(TWO_WHO_GO_UNTOLD));
 }
 
-/* Where those that are out could start without those that are in, only this gateway's memory of the epoch keeps them
- * from it.  So the epoch is raised when one goes: first on the members, then here, then it is out.  What it is raised to by
- * evictions that never got so far is below the next assembly's (EPOCH_STEP).
+/* Where those that are out could start without those that are in, only this gateway's memory of the
+ * epoch keeps them from it.  So the epoch is raised when one goes: first on the members, then here,
+ * then it is out.  What it is raised to by evictions that never got so far is below the next
+ * assembly's (EPOCH_STEP).
  */
 uint64_t
 evict_raise_epoch(struct engine *engine)
@@ -377,14 +399,16 @@ evict_raise_epoch(struct engine *engine)
 	return engine->record.epoch;
 }
 
-/* epoch: is durable on the members.  Sooner a crash would leave this gateway waiting for what never was. */
+/* epoch: is durable on the members.  Sooner a crash would leave this gateway waiting for what never
+ * was.
+ */
 static bool
 keep_epoch(struct engine *engine, uint64_t epoch)
 {
 	const struct engine_port *port = &engine->port;
 
-	if (!geometry_can_split_replaced(&engine->geometry) || engine->eviction->epoch_kept >= epoch ||
-	    MUTANT(EVICTION_UNREMEMBERED))
+	if (!geometry_can_split_replaced(&engine->geometry) ||
+	    engine->eviction->epoch_kept >= epoch || MUTANT(EVICTION_UNREMEMBERED))
 		return true;
 	if (engine->now_ms < engine->eviction->epoch_retry_ms)
 		return false;
@@ -419,29 +443,31 @@ begin_eviction(struct member *member)
 
 	member->in_sync = false;
 	member->evicting = true;
-	if (member->link != LINK_CLOSED && !MUTANT(CLOSING_CACHE_TRUSTED))	/* nobody looks at its end any more */
+	/* nobody looks at its end any more */
+	if (member->link != LINK_CLOSED && !MUTANT(CLOSING_CACHE_TRUSTED))
 		doubt_cache(member);
 	member->went_back |= member->doubted;
 	engine->record.member_states[member->role] = MEMBER_FAULTY;
 	/* No flags say what one lacks that went back: it is not tracked. */
 	member->stale_set = member->went_back ? -1
 					      : place_track(engine, member->role, member->uuid,
-							    member->excluded ? MEMBER_FAULTY : MEMBER_OUT_OF_DATE,
+							    member->excluded ? MEMBER_FAULTY
+									     : MEMBER_OUT_OF_DATE,
 							    member->write_count);
 	member->standing = member->stale_set >= 0 ? STANDING_OUT_OF_DATE : STANDING_OBSOLETE;
 	engine->out |= ROLE(member->role);
 	engine->evicting++;
 	member->evict_epoch = evict_raise_epoch(engine);
 	member->evict_record = metadata_commit(engine);
-	engine->hedge_silent = true;	/* that may take long; reads need not wait for it */
+	engine->hedge_silent = true; /* that may take long; reads need not wait for it */
 	evict_unawaited(member);
 	engine_event(engine, EVENT_MEMBER_EVICTED, LOG_ERR, member,
 		     "member %s (role %d) is evicted: %s", member->backend->label, member->role,
 		     member->reason);
 }
 
-/* It is back before its eviction was durable, so nothing was acknowledged without it: it never left.  That matters when
- * others fell silent meanwhile, for then it may be needed.
+/* It is back before its eviction was durable, so nothing was acknowledged without it: it never
+ * left.  That matters when others fell silent meanwhile, for then it may be needed.
  */
 void
 evict_cancel(struct member *member)
@@ -460,8 +486,8 @@ evict_cancel(struct member *member)
 	engine->eviction->kept_record = metadata_commit(engine);
 }
 
-/* Some superblocks may say that it is out.  A crash makes it that, and its chunks of all that is dirty unknown, until they say what
- * the others do.
+/* Some superblocks may say that it is out.  A crash makes it that, and its chunks of all that is
+ * dirty unknown, until they say what the others do.
  */
 static bool
 is_kept_untold(const struct engine *engine)
@@ -494,8 +520,8 @@ resume_kept(struct engine *engine)
 			evict_resume(member);
 }
 
-/* Who is on the way out is told nothing, and may stay after all.  So nobody is out, and no place has changed hands, before it is on record
- * who of them goes, or who stays has heard of the others.
+/* Who is on the way out is told nothing, and may stay after all.  So nobody is out, and no place
+ * has changed hands, before it is on record who of them goes, or who stays has heard of the others.
  */
 static bool
 all_decided(struct engine *engine, uint64_t epoch)
@@ -523,8 +549,8 @@ evict_on_record(struct engine *engine, uint64_t record, uint64_t epoch)
 	       (MUTANT(OUT_UNTOLD) ? keep_epoch(engine, epoch) : all_decided(engine, epoch));
 }
 
-/* While a place changes hands nobody else is out yet: rows that were dirty would not be on who takes the place, or is to be told
- * that it has none, though some superblocks trust it.
+/* While a place changes hands nobody else is out yet: rows that were dirty would not be on who
+ * takes the place, or is to be told that it has none, though some superblocks trust it.
  */
 static bool
 may_finish_eviction(struct engine *engine, const struct member *member)
@@ -568,12 +594,16 @@ finish_eviction(struct member *member)
 	if (engine->target != NULL && engine->target->role == member->role)
 		intent_target_single(&engine->intent);
 	engine->absence[member->role] = (struct absence){
-		.since_ms = engine->now_ms, .held = !member->went_back, .doubts = engine->intent.doubts,
+		.since_ms = engine->now_ms,
+		.held = !member->went_back,
+		.doubts = engine->intent.doubts,
 		.sure = sure,
 	};
 	engine->target_state->spare_wanted_ms = 0;
 	engine->by_role[member->role] = NULL;
-	/* What it held of losses on record was taken when it was filled.  That it goes as one that lost nothing says nothing of those. */
+	/* What it held of losses on record was taken when it was filled.  That it goes as one that
+	 * lost nothing says nothing of those.
+	 */
 	if (engine->lost != NULL && !MUTANT(HELD_ONCE_MORE))
 		lost_unhold(engine->lost, (uint8_t)member->role);
 	if (member->stale_set >= 0)
@@ -586,15 +616,17 @@ static void
 expire(struct engine *engine)
 {
 	engine->expired = true;
-	engine_log(engine, LOG_ERR, "members stayed silent for %u ms: requests fail until they return",
+	engine_log(engine, LOG_ERR,
+		   "members stayed silent for %u ms: requests fail until they return",
 		   engine->options.queue_limit_ms);
 	for_each_member(engine, member)
 		member_fail_parked(member, -ETIMEDOUT, true);
 	marks_expire(engine);
 }
 
-/* Who was sent away although it answers, by an administrator, for its errors or for what its cache may have lost, is needed
- * now; and nothing was done without it yet.  If its eviction has begun, that is cancelled when it is back.
+/* Who was sent away although it answers, by an administrator, for its errors or for what its cache
+ * may have lost, is needed now; and nothing was done without it yet.  If its eviction has begun,
+ * that is cancelled when it is back.
  */
 static void
 keep(struct member *member)
@@ -611,11 +643,14 @@ keep(struct member *member)
 		member->retry_ms = engine->now_ms + member->backoff_ms;
 }
 
-/* The place that a target gives back is another's: it is `evicting` for what it was sent, and was never in sync. */
+/* The place that a target gives back is another's: it is `evicting` for what it was sent, and was
+ * never in sync.
+ */
 static bool
 is_wanted(const struct member *member)
 {
-	const bool may_stay = !member->leaving && (member != member->engine->target || MUTANT(TARGET_KEPT));
+	const bool may_stay =
+		!member->leaving && (member != member->engine->target || MUTANT(TARGET_KEPT));
 
 	return member->in_sync || (member->evicting && may_stay && !MUTANT(KEPT_OUT));
 }
@@ -636,8 +671,8 @@ suspend(struct engine *engine, uint32_t silent)
 	for_each_member(engine, member)
 		if (member->condemned && is_wanted(member))
 			keep(member);
-	if (!engine->expired && engine->now_ms - engine->suspended_since_ms >=
-				    engine->options.queue_limit_ms)
+	if (!engine->expired &&
+	    engine->now_ms - engine->suspended_since_ms >= engine->options.queue_limit_ms)
 		expire(engine);
 }
 
@@ -649,7 +684,8 @@ resume(struct engine *engine)
 	engine->activity++;
 	engine->suspended = false;
 	engine->expired = false;
-	engine_event(engine, EVENT_RESUMED, LOG_NOTICE, NULL, "enough members are back: I/O goes on");
+	engine_event(engine, EVENT_RESUMED, LOG_NOTICE, NULL,
+		     "enough members are back: I/O goes on");
 }
 
 /* What is suspect later is so for another reason. */
@@ -673,7 +709,7 @@ evict_run(struct engine *engine)
 		return;
 	forget_lacking(engine);
 	resume_kept(engine);
-	target_settle(engine);	/* before anybody goes: its record is in theirs */
+	target_settle(engine); /* before anybody goes: its record is in theirs */
 	for_each_member(engine, member) {
 		if (!member->evicting || member == engine->target)
 			continue;
@@ -697,8 +733,8 @@ evict_run(struct engine *engine)
 	if (silent == 0 || engine->now_ms < engine->eviction->not_before_ms)
 		return;
 	for_each_member(engine, member) {
-		if (is_silent(member) && !member->disputed && !has_other_path(member) && !has_grace(member) &&
-		    others_answered(engine, member))
+		if (is_silent(member) && !member->disputed && !has_other_path(member) &&
+		    !has_grace(member) && others_answered(engine, member))
 			begin_eviction(member);
 	}
 }

@@ -10,8 +10,8 @@
 #include <syslog.h>
 
 #define BACKOFF_MAX_MS 2000u
-#define BACKOFF_OUT_MS 3000u	/* a member that is out is only looked at */
-#define GRACE_RETRY_MS 50u	/* who is started anew listens any moment */
+#define BACKOFF_OUT_MS 3000u /* a member that is out is only looked at */
+#define GRACE_RETRY_MS 50u   /* who is started anew listens any moment */
 
 /* --- answers --- */
 
@@ -49,7 +49,8 @@ account(struct member_io *mio)
 	}
 }
 
-/* It is on its way out, as soon as the superblocks say so: they don't wait for it, all else does. */
+/* It is on its way out, as soon as the superblocks say so: they don't wait for it, all else does.
+ */
 static void
 await_eviction(struct member_io *mio)
 {
@@ -59,8 +60,8 @@ await_eviction(struct member_io *mio)
 		member_io_park(mio);
 }
 
-/* The member refused a write: it is no longer the same as the others.  Where the level can do without
- * it, it is dropped and the command waits for its eviction.
+/* The member refused a write: it is no longer the same as the others.  Where the level can do
+ * without it, it is dropped and the command waits for its eviction.
  */
 static void
 refused_write(struct member_io *mio, int result)
@@ -77,7 +78,9 @@ refused_write(struct member_io *mio, int result)
 			return;
 		}
 	}
-	/* It is on its way out already, for another command that it refused, say: this one waits for that, too. */
+	/* It is on its way out already, for another command that it refused, say: this one waits
+	 * for that, too.
+	 */
 	if (member->evicting && mio->policy != IO_PROBE) {
 		await_eviction(mio);
 		return;
@@ -111,10 +114,12 @@ member_fence_off(struct member *member)
 	engine_event(engine, EVENT_FENCED, LOG_CRIT, member, "%s", engine->reason);
 	for_each_member(engine, other)
 		member_fail_parked(other, -ESHUTDOWN, false);
-	marks_tell(engine, -ESHUTDOWN);	/* their marks are not written any more */
+	marks_tell(engine, -ESHUTDOWN); /* their marks are not written any more */
 }
 
-/* Its place was given to another while this was under way: whoever waits for it can't say any more which chunk it is about. */
+/* Its place was given to another while this was under way: whoever waits for it can't say any more
+ * which chunk it is about.
+ */
 static bool
 is_nobodys(const struct member_io *mio)
 {
@@ -136,7 +141,7 @@ member_handle_answer(struct member_io *mio)
 	}
 	member_io_note_failed_flush(mio, result);
 	if (result != -ENOTCONN && is_nobodys(mio)) {
-		finish(mio, -ENOLINK);	/* tried again, without it */
+		finish(mio, -ENOLINK); /* tried again, without it */
 		return;
 	}
 	if (result == -EACCES && mio->policy == IO_REQUEST && MUTANT(CONFLICT_DENIED))
@@ -165,8 +170,11 @@ member_handle_answer(struct member_io *mio)
 			member_io_park(mio);
 		return;
 	}
-	if (result == -EACCES && (member == member->engine->target || (!member->in_sync && !member->evicting))) {
-		/* A spare, or one that is out: somebody else has it, which does not concern the volume. */
+	if (result == -EACCES &&
+	    (member == member->engine->target || (!member->in_sync && !member->evicting))) {
+		/* A spare, or one that is out: somebody else has it, which does not concern the
+		 * volume.
+		 */
 		if (member == member->engine->target && !member->evicting) {
 			member_note(member, "is reserved by another gateway");
 			target_lost(member->engine, MEMBER_FAULTY);
@@ -178,7 +186,9 @@ member_handle_answer(struct member_io *mio)
 		return;
 	}
 	if (result == -EACCES) {
-		/* One on its way out says nothing that its eviction would not: those that record it are asked by that. */
+		/* One on its way out says nothing that its eviction would not: those that record it
+		 * are asked by that.
+		 */
 		if (member->in_sync)
 			dispute_begin(member);
 		if (mio->policy == IO_PROBE)
@@ -192,7 +202,8 @@ member_handle_answer(struct member_io *mio)
 		return;
 	}
 	member->errors++;
-	member->answered_at = mio->sent_at > member->answered_at ? mio->sent_at : member->answered_at;
+	member->answered_at =
+		mio->sent_at > member->answered_at ? mio->sent_at : member->answered_at;
 	if (mio->io.op == BACKEND_READ) {
 		member->medium_errors += result == -ENODATA;
 		member->latency_us = (uint32_t)(member->latency_us * 7ull / 8);
@@ -231,8 +242,8 @@ member_create(struct engine *engine, struct backend *backend, int slot)
 	return true;
 }
 
-/* What was written since its last flush may be gone; without flushes, because it said that it has no cache, anything.  By
- * the session that ended: the next one may say something else of caches.
+/* What was written since its last flush may be gone; without flushes, because it said that it has
+ * no cache, anything.  By the session that ended: the next one may say something else of caches.
  */
 static void
 note_lost_writes(struct member *member)
@@ -250,7 +261,8 @@ note_lost_writes(struct member *member)
 void
 member_close(struct member *member)
 {
-	member->reserved |= member->link == LINK_OPEN && !(MUTANT(CLOSED_RESERVED) && !member->condemned);
+	member->reserved |=
+		member->link == LINK_OPEN && !(MUTANT(CLOSED_RESERVED) && !member->condemned);
 	if (member->link != LINK_CLOSED)
 		member->backend->ops->close(member->backend);
 }
@@ -306,7 +318,7 @@ plan_retry(struct member *member, bool session_ended)
 	}
 	if (member->opens_left > 0) {
 		member->opens_left--;
-		member->retry_ms = engine->now_ms;	/* the other path, at once */
+		member->retry_ms = engine->now_ms; /* the other path, at once */
 		return;
 	}
 	if (evict_in_grace(member)) {
@@ -314,11 +326,13 @@ plan_retry(struct member *member, bool session_ended)
 		return;
 	}
 	member->retry_ms = engine->now_ms + member->backoff_ms;
-	member->backoff_ms = member->backoff_ms * 2 > BACKOFF_MAX_MS ? BACKOFF_MAX_MS
-								     : member->backoff_ms * 2;
+	member->backoff_ms =
+		member->backoff_ms * 2 > BACKOFF_MAX_MS ? BACKOFF_MAX_MS : member->backoff_ms * 2;
 }
 
-/* Met by the session's keep-alive, or by a log-in: somebody took it while we had none, or stood still. */
+/* Met by the session's keep-alive, or by a log-in: somebody took it while we had none, or stood
+ * still.
+ */
 static bool
 another_has_it(const struct member *member, bool was_usable)
 {
@@ -332,12 +346,16 @@ may_live_elsewhere(const struct member *member)
 {
 	const struct engine *engine = member->engine;
 
-	return engine->phase == PHASE_RUNNING && member->role >= 0 && (engine->missing & ROLE(member->role)) &&
-	       !member->excluded && geometry_can_split(&engine->geometry) &&
-	       geometry_bears(&engine->geometry, geometry_lowest(engine->geometry.members) & ~engine->out);
+	return engine->phase == PHASE_RUNNING && member->role >= 0 &&
+	       (engine->missing & ROLE(member->role)) && !member->excluded &&
+	       geometry_can_split(&engine->geometry) &&
+	       geometry_bears(&engine->geometry,
+			      geometry_lowest(engine->geometry.members) & ~engine->out);
 }
 
-/* Nothing was done yet without one that is on its way out: if halves can live, the others are asked first. */
+/* Nothing was done yet without one that is on its way out: if halves can live, the others are asked
+ * first.
+ */
 static void
 heard_of_another(struct member *member)
 {
@@ -360,7 +378,8 @@ handle_closed(struct member *member)
 	member->link = LINK_CLOSED;
 	member->checked = false;
 	member->examine_again_ms = 0;
-	if ((member->presence == PRESENCE_EXAMINED && member->engine->phase < PHASE_WRITE_SUPERBLOCKS) ||
+	if ((member->presence == PRESENCE_EXAMINED &&
+	     member->engine->phase < PHASE_WRITE_SUPERBLOCKS) ||
 	    member->presence == PRESENCE_SPARE) {
 		member->said = member->presence == PRESENCE_EXAMINED;
 		member->presence = PRESENCE_AWAITED;

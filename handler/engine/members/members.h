@@ -1,4 +1,5 @@
-/* members.h - who is a member: what its answers and the ends of its sessions mean, who is out, who takes a place.
+/* members.h - who is a member: what its answers and the ends of its sessions mean, who is out, who
+ * takes a place.
  *
  *	member.c	answers, sessions		evict.c		silence, evidence, eviction
  *	place.c		what a device is		target.c	the member that is being filled: begin, lost, done
@@ -12,82 +13,105 @@
 
 /* --- member.c --- */
 
-bool member_create(struct engine *engine, struct backend *backend, int slot);	/* false: no memory */
+/* false: no memory */
+bool member_create(struct engine *engine, struct backend *backend, int slot);
 void member_open(struct member *member);
-void member_close(struct member *member);	/* its session, or the opening of one; its reservation stays */
+/* its session, or the opening of one; its reservation stays */
+void member_close(struct member *member);
 void member_handle_events(struct member *member);
 void member_handle_answer(struct member_io *mio);
 
 /* --- evict.c --- */
 
 struct eviction {
-	uint64_t kept_record;		/* of the last eviction that was taken back; 0: that is on record */
+	/* of the last eviction that was taken back; 0: that is on record */
+	uint64_t kept_record;
 	uint64_t not_before_ms;
-	uint64_t epoch_kept;		/* the epoch this gateway has on record */
-	uint64_t epoch_retry_ms;	/* after a failure */
+	uint64_t epoch_kept;	 /* the epoch this gateway has on record */
+	uint64_t epoch_retry_ms; /* after a failure */
 };
 
-#define EPOCH_STEP 64u	/* of an assembly's epoch, where evictions raise it too: more than can be under way */
+/* of an assembly's epoch, where evictions raise it too: more than can be under way */
+#define EPOCH_STEP 64u
 
-void evict_member_silent(struct member *member);		/* its session ended */
-bool evict_bearable(const struct engine *engine, const struct member *member);	/* it may go, beside those that went */
-void evict_condemn(struct member *member);		/* answers or not: it must go */
-void evict_exclude(struct member *member);		/* ... and stay out */
-void evict_unawaited(struct member *member);		/* it is on its way out: superblocks don't wait for it any more */
-bool evict_undecided(const struct engine *engine);	/* who is out, or is not after all: it is not on record yet */
+void evict_member_silent(struct member *member); /* its session ended */
+/* it may go, beside those that went */
+bool evict_bearable(const struct engine *engine, const struct member *member);
+void evict_condemn(struct member *member); /* answers or not: it must go */
+void evict_exclude(struct member *member); /* ... and stay out */
+/* it is on its way out: superblocks don't wait for it any more */
+void evict_unawaited(struct member *member);
+/* who is out, or is not after all: it is not on record yet */
+bool evict_undecided(const struct engine *engine);
 void evict_run(struct engine *engine);
 uint64_t evict_deadline(const struct engine *engine);
 
 /* --- place.c --- */
 
 struct places {
-	uint8_t forgetting;		/* REGION_STALE() of sets that belong to nobody once forget_record is durable */
+	/* REGION_STALE() of sets that belong to nobody once forget_record is durable */
+	uint8_t forgetting;
 	uint64_t forget_record;
-	uint64_t heard_ms;		/* when a superblock was read last that was not known so before */
-	uint64_t epoch_found;		/* that the members had when they were assembled */
-	uint64_t epoch_before;		/* and before this start wrote to any */
+	/* when a superblock was read last that was not known so before */
+	uint64_t heard_ms;
+	uint64_t epoch_found;  /* that the members had when they were assembled */
+	uint64_t epoch_before; /* and before this start wrote to any */
 };
 
-void place_examine(struct member *member);	/* a session was opened: who is it? */
-void place_all(struct engine *engine);	/* the volume runs: judge those who answered meanwhile */
+void place_examine(struct member *member); /* a session was opened: who is it? */
+void place_all(struct engine *engine);	   /* the volume runs: judge those who answered meanwhile */
 /* Is there a set for who is to be filled as `role`?  If not, one is given up; ask again. */
 bool place_make_room(struct engine *engine, const struct member *member, int role);
 /* write_count: what its superblock has at least; 0: as known.  Returns the set, or -1. */
-int place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state, uint64_t write_count);
+int place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state,
+		uint64_t write_count);
 void place_untrack(struct engine *engine, int set);
-/* These sets' flags are cleared when the superblocks know that nobody is tracked by them; commits the record. */
+/* These sets' flags are cleared when the superblocks know that nobody is tracked by them; commits
+ * the record.
+ */
 void place_forget(struct engine *engine, uint8_t stale);
 void place_run(struct engine *engine);
 /* Its UUID is another's: it is not to be taken, and says why. */
 bool place_is_another(struct member *member);
-void place_misfits(const struct engine *engine, struct member *member);	/* the volume does without it */
-/* Its device has at least what it had when it was formatted, or the volume has since, in the right blocks. */
+/* the volume does without it */
+void place_misfits(const struct engine *engine, struct member *member);
+/* Its device has at least what it had when it was formatted, or the volume has since, in the right
+ * blocks.
+ */
 bool place_unchanged(const struct engine *engine, const struct member *member);
-enum member_state place_state(const struct member *member);	/* for status; 0: not known */
+enum member_state place_state(const struct member *member); /* for status; 0: not known */
 
 /* --- target.c: from begin to done it is engine->target --- */
 
 struct target_state {
-	uint64_t map;			/* generation of the map in which its stale flags are durable */
-	uint64_t epoch;			/* of superblocks that give it the place, or take it back */
-	uint8_t former[16];		/* whose place it takes: what is to be on record if it comes to nothing */
+	/* generation of the map in which its stale flags are durable */
+	uint64_t map;
+	uint64_t epoch; /* of superblocks that give it the place, or take it back */
+	/* whose place it takes: what is to be on record if it comes to nothing */
+	uint8_t former[16];
 	uint8_t former_state;
-	int replace_role;		/* an administrator wants it filled anew on replace_slot; -1: no */
+	/* an administrator wants it filled anew on replace_slot; -1: no */
+	int replace_role;
 	int replace_slot;
-	uint64_t spare_wanted_ms;	/* when the driver was last asked for a spare; 0: not yet */
+	uint64_t spare_wanted_ms; /* when the driver was last asked for a spare; 0: not yet */
 };
 
 void target_begin(struct member *member, int role);
-void target_give_up(struct member *member);	/* nobody chooses it, until an administrator takes it back */
-void target_lost(struct engine *engine, enum member_state state);	/* its session ended, or it failed: what it is then */
-void target_complete(struct engine *engine);	/* every row is on it, flushed: it takes its place, once that is durable */
+/* nobody chooses it, until an administrator takes it back */
+void target_give_up(struct member *member);
+/* its session ended, or it failed: what it is then */
+void target_lost(struct engine *engine, enum member_state state);
+/* every row is on it, flushed: it takes its place, once that is durable */
+void target_complete(struct engine *engine);
 void target_run(struct engine *engine);
-bool target_may_copy(const struct engine *engine);	/* it may be sent rows, and others may be copied to it */
+/* it may be sent rows, and others may be copied to it */
+bool target_may_copy(const struct engine *engine);
 
 /* --- dispute.c --- */
 
 void dispute_end(struct member *member);
-void dispute_ask(struct member *member, void (*done)(struct member_io *mio, int result), void *owner);
+void
+dispute_ask(struct member *member, void (*done)(struct member_io *mio, int result), void *owner);
 uint64_t dispute_deadline(const struct engine *engine);
 
 #endif

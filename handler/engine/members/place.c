@@ -7,7 +7,8 @@
  *	obsolete			has to be filled anew, if nobody took its place
  *	spare				waits for a place
  *
- * record.tracked[] remembers who may catch up, docs/design/members.md has the whole table of states.
+ * record.tracked[] remembers who may catch up, docs/design/members.md has the whole table of
+ * states.
  */
 #include "internal.h"
 
@@ -23,7 +24,8 @@ static int
 free_set(const struct engine *engine)
 {
 	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
-		if (engine->record.tracked[set].state == 0 && !(engine->places->forgetting & REGION_STALE(set)) &&
+		if (engine->record.tracked[set].state == 0 &&
+		    !(engine->places->forgetting & REGION_STALE(set)) &&
 		    (engine->target == NULL || engine->target->stale_set != set))
 			return set;
 	return -1;
@@ -54,7 +56,8 @@ place_tracked(const struct engine *engine, const uint8_t uuid[16])
 }
 
 int
-place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state, uint64_t write_count)
+place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member_state state,
+	    uint64_t write_count)
 {
 	int set = find_set(engine, uuid);
 
@@ -68,7 +71,8 @@ place_track(struct engine *engine, int role, const uint8_t uuid[16], enum member
 		.role = (uint8_t)role,
 		.state = state,
 		/* Who is absent when the volume is assembled left under the last one. */
-		.epoch = engine->phase == PHASE_EXAMINE ? engine->places->epoch_found : engine->record.epoch,
+		.epoch = engine->phase == PHASE_EXAMINE ? engine->places->epoch_found
+							: engine->record.epoch,
 		.write_count = write_count,
 	};
 	memcpy(engine->record.tracked[set].member_uuid, uuid, 16);
@@ -81,7 +85,9 @@ place_record_target(struct engine *engine)
 	const struct member *target = engine->target;
 	struct tracked_member *tracked = &engine->record.tracked[target->stale_set];
 
-	/* What is known of one that was tracked stays known: it may go before it is sent the next superblock. */
+	/* What is known of one that was tracked stays known: it may go before it is sent the next
+	 * superblock.
+	 */
 	if (memcmp(tracked->member_uuid, target->uuid, 16) != 0 || MUTANT(TARGET_COUNT_FORGOTTEN))
 		*tracked = (struct tracked_member){ 0 };
 	tracked->role = (uint8_t)target->role;
@@ -104,11 +110,14 @@ place_disbelieve(struct engine *engine, int role)
 		engine->absence[role].held = engine->absence[role].accepted = false;
 }
 
-/* The other way round, a crash in between would leave a member on record that seems to lack nothing. */
+/* The other way round, a crash in between would leave a member on record that seems to lack
+ * nothing.
+ */
 void
 place_forget(struct engine *engine, uint8_t stale)
 {
-	if (MUTANT(REMOVED_UNMARKED))	/* what it lacks is marked until nobody has it on record any more */
+	/* what it lacks is marked until nobody has it on record any more */
+	if (MUTANT(REMOVED_UNMARKED))
 		engine->intent.absent &= (uint8_t)~stale;
 	if (MUTANT(FORGET_AT_ONCE))
 		intent_forget(&engine->intent, stale);
@@ -116,7 +125,9 @@ place_forget(struct engine *engine, uint8_t stale)
 	engine->places->forget_record = metadata_commit(engine);
 }
 
-/* It lost what it had acknowledged, and may wait for long to be filled: a gateway that starts anew has not heard it, and goes by these. */
+/* It lost what it had acknowledged, and may wait for long to be filled: a gateway that starts anew
+ * has not heard it, and goes by these.
+ */
 static void
 record_doubt(struct member *member)
 {
@@ -130,15 +141,18 @@ record_doubt(struct member *member)
 	engine->activity++;
 }
 
-/* It said so on its way out, or when it was out.  Perhaps it is not looked at again before a gateway starts anew. */
+/* It said so on its way out, or when it was out.  Perhaps it is not looked at again before a
+ * gateway starts anew.
+ */
 static void
 record_doubts(struct engine *engine)
 {
 	for_each_member(engine, member) {
 		const int set = member->stale_set;
 
-		if (!member->doubted || member->in_sync || member->evicting || member == engine->target || set < 0 ||
-		    MUTANT(DOUBT_UNRECORDED) || MUTANT(DOUBT_RECORDED_LATE))
+		if (!member->doubted || member->in_sync || member->evicting ||
+		    member == engine->target || set < 0 || MUTANT(DOUBT_UNRECORDED) ||
+		    MUTANT(DOUBT_RECORDED_LATE))
 			continue;
 		if (find_set(engine, member->uuid) == set &&
 		    intent_stale(&engine->intent, REGION_STALE(set)) < engine->intent.regions)
@@ -151,7 +165,8 @@ place_run(struct engine *engine)
 {
 	if (engine->phase == PHASE_RUNNING)
 		record_doubts(engine);
-	if (engine->places->forgetting == 0 || !metadata_known(engine, engine->places->forget_record))
+	if (engine->places->forgetting == 0 ||
+	    !metadata_known(engine, engine->places->forget_record))
 		return;
 	intent_forget(&engine->intent, engine->places->forgetting);
 	engine->places->forgetting = 0;
@@ -177,8 +192,9 @@ is_at_hand(struct engine *engine, int set)
 	return false;
 }
 
-/* What is lost with the set; the least is given up.  One that was being filled and is away has begun only; whose place is to be taken
- * loses it anyway; and one that was taken out must not come back by itself.
+/* What is lost with the set; the least is given up.  One that was being filled and is away has
+ * begun only; whose place is to be taken loses it anyway; and one that was taken out must not come
+ * back by itself.
  */
 static int
 worth(struct engine *engine, int set, int role)
@@ -200,7 +216,8 @@ forget_set(struct engine *engine, int set)
 		if (member->stale_set != set)
 			continue;
 		member->stale_set = -1;
-		if (member->standing == STANDING_OUT_OF_DATE || member->standing == STANDING_REBUILDING)
+		if (member->standing == STANDING_OUT_OF_DATE ||
+		    member->standing == STANDING_REBUILDING)
 			member->standing = STANDING_OBSOLETE;
 	}
 	place_untrack(engine, set);
@@ -210,14 +227,17 @@ forget_set(struct engine *engine, int set)
 static void
 give_up(struct engine *engine, int set)
 {
-	engine_log(engine, LOG_NOTICE, "what a device lacks that was role %u is not kept any more, for another is to be filled",
+	engine_log(engine, LOG_NOTICE,
+		   "what a device lacks that was role %u is not kept any more, for another is to "
+		   "be filled",
 		   engine->record.tracked[set].role);
 	forget_set(engine, set);
 }
 
-/* What the record says a device of this UUID lacks is not all that it lacks, and it may be attached anew, or found by the next start, which
- * know nothing of that: so the record says it no more, nor that it holds what is lost.  Who was taken out waits for an administrator as
- * long as it is there.  A replacement whose place is another's would be nobody without its set; it keeps it.
+/* What the record says a device of this UUID lacks is not all that it lacks, and it may be attached
+ * anew, or found by the next start, which know nothing of that: so the record says it no more, nor
+ * that it holds what is lost.  Who was taken out waits for an administrator as long as it is
+ * there.  A replacement whose place is another's would be nobody without its set; it keeps it.
  */
 static void
 forget_doubtful(struct engine *engine, const uint8_t uuid[16])
@@ -228,7 +248,7 @@ forget_doubtful(struct engine *engine, const uint8_t uuid[16])
 		return;
 	for_each_member(engine, member)
 		if (member->stale_set == set && (member->evicting || member == engine->target))
-			return;		/* a third one, which it speaks of */
+			return; /* a third one, which it speaks of */
 	for_each_member(engine, member)
 		if (memcmp(member->uuid, uuid, 16) == 0)
 			member->excluded |= engine->record.tracked[set].state == MEMBER_FAULTY;
@@ -250,7 +270,7 @@ place_make_room(struct engine *engine, const struct member *member, int role)
 	for (int set = 1; set < LAYOUT_STALE_SETS; set++)
 		if (worth(engine, set, role) < worth(engine, least, role))
 			least = set;
-	if (engine->places->forgetting == 0)	/* else one is free soon */
+	if (engine->places->forgetting == 0) /* else one is free soon */
 		give_up(engine, least);
 	return false;
 }
@@ -275,8 +295,11 @@ place_unchanged(const struct engine *engine, const struct member *member)
 static void
 note_shape(struct member *member, uint64_t needed_bytes, uint32_t block_bytes)
 {
-	member_note(member, "has changed: %llu bytes in blocks of %u, the volume needs %llu in blocks of %u: make it as it "
-		    "was, or replace it", (unsigned long long)member->identity.capacity_bytes,
+	member_note(member,
+		    "has changed: %llu bytes in blocks of %u, the volume needs %llu in blocks of "
+		    "%u: make it as it "
+		    "was, or replace it",
+		    (unsigned long long)member->identity.capacity_bytes,
 		    member->identity.block_bytes, (unsigned long long)needed_bytes, block_bytes);
 }
 
@@ -288,22 +311,28 @@ place_misfits(const struct engine *engine, struct member *member)
 	member->presence = MUTANT(MISFIT_NEEDED) ? PRESENCE_EXAMINED : PRESENCE_MISFIT;
 }
 
-/* Its superblock is older than what it acknowledged to us.  By one write it may be, if the newest copy can't be read. */
+/* Its superblock is older than what it acknowledged to us.  By one write it may be, if the newest
+ * copy can't be read.
+ */
 static bool
 is_older(const struct member *member)
 {
-	const uint64_t at_most = member->superblock.write_count + (member->copy_lost || MUTANT(RETURNED_BY_ONE_TRUSTED));
+	const uint64_t at_most = member->superblock.write_count +
+				 (member->copy_lost || MUTANT(RETURNED_BY_ONE_TRUSTED));
 
 	return at_most < member->write_count && !MUTANT(RETURNED_OLDER_TRUSTED);
 }
 
-/* What it holds of itself does not fit into what it says to be: it can't be used, and the others can. */
+/* What it holds of itself does not fit into what it says to be: it can't be used, and the others
+ * can.
+ */
 static bool
 fits_itself(struct member *member)
 {
 	uint64_t needed = layout_end_bytes(member->superblock.areas);
 
-	if (member->identity.block_bytes == member->superblock.block_bytes && member->identity.capacity_bytes >= needed)
+	if (member->identity.block_bytes == member->superblock.block_bytes &&
+	    member->identity.capacity_bytes >= needed)
 		return true;
 	note_shape(member, needed, member->superblock.block_bytes);
 	return false;
@@ -332,24 +361,30 @@ settle_cache(struct member *member)
 	member->cache_kept = true;
 }
 
-/* A cache may be lost: nobody knows which of the rows that were not flushed still fit; nor, if this member was sent no flushes,
- * of those that the others flushed.
+/* A cache may be lost: nobody knows which of the rows that were not flushed still fit; nor, if this
+ * member was sent no flushes, of those that the others flushed.
  */
 static void
 suspect_written(struct engine *engine, const struct member *member)
 {
-	/* A cache that was switched off since has what the gateway before left there, and nothing of what was written since the start. */
+	/* A cache that was switched off since has what the gateway before left there, and nothing
+	 * of what was written since the start.
+	 */
 	const bool left = !member->cached && !member->doubted && !MUTANT(LEFT_TAKES_WRITTEN);
 	const bool missing = engine->missing != 0, bare = engine_bare(engine);
 	uint32_t whole;
 
 	if (member->flushes_void && !MUTANT(FLUSH_COVERS_UNSENT))
 		intent_flushes_void(&engine->intent);
-	whole = left || MUTANT(CACHE_TAKES_LEFT_ONLY) ? intent_suspect_left(&engine->intent, missing, bare)
-						      : intent_suspect_dirty(&engine->intent, missing, bare);
+	whole = left || MUTANT(CACHE_TAKES_LEFT_ONLY)
+			? intent_suspect_left(&engine->intent, missing, bare)
+			: intent_suspect_dirty(&engine->intent, missing, bare);
 	if (whole > 0)
-		engine_log(engine, LOG_WARNING, "which rows of %u regions were written is not known: all of them count as "
-			   "unproven", whole);
+		engine_log(
+			engine, LOG_WARNING,
+			"which rows of %u regions were written is not known: all of them count as "
+			"unproven",
+			whole);
 }
 
 /* It is who it was, and another gateway has had it since. */
@@ -358,19 +393,23 @@ was_used_elsewhere(const struct member *member)
 {
 	const struct superblock *own = &member->superblock, *record = &member->engine->record;
 
-	return member->verdict == SUPERBLOCK_OK && memcmp(own->volume_uuid, record->volume_uuid, 16) == 0 &&
+	return member->verdict == SUPERBLOCK_OK &&
+	       memcmp(own->volume_uuid, record->volume_uuid, 16) == 0 &&
 	       memcmp(own->member_uuid, member->uuid, 16) == 0 &&
-	       (own->epoch != record->epoch ? own->epoch > record->epoch : own->event > record->event);
+	       (own->epoch != record->epoch ? own->epoch > record->epoch
+					    : own->event > record->event);
 }
 
-/* If nothing goes on without it, this gateway has lost the volume.  The log-in may have reserved it, while the other one was being
- * started anew: that would be refused as long as the reservation stays, even if this one was stopped long ago.
+/* If nothing goes on without it, this gateway has lost the volume.  The log-in may have reserved
+ * it, while the other one was being started anew: that would be refused as long as the reservation
+ * stays, even if this one was stopped long ago.
  */
 static void
 came_back_as_another(struct member *member)
 {
 	member_note(member, "came back with another superblock than it had");
-	if (was_used_elsewhere(member) && !evict_spares(member->engine, member) && !MUTANT(LOST_VOLUME_RESERVED))
+	if (was_used_elsewhere(member) && !evict_spares(member->engine, member) &&
+	    !MUTANT(LOST_VOLUME_RESERVED))
 		evict_give_back(member);
 	else
 		evict_condemn(member);
@@ -382,7 +421,8 @@ session_restored(struct member *member)
 	struct engine *engine = member->engine;
 
 	if (!place_unchanged(engine, member) && !MUTANT(SHAPE_IGNORED)) {
-		note_shape(member, place_needed_bytes(engine, member), engine->geometry.block_bytes);
+		note_shape(member, place_needed_bytes(engine, member),
+			   engine->geometry.block_bytes);
 		evict_condemn(member);
 		return;
 	}
@@ -392,14 +432,18 @@ session_restored(struct member *member)
 	}
 	if (member->disbelieved && !MUTANT(COPY_KEPT)) {
 		member->went_back = true;
-		member_note(member, "is a copy, and older than the member: nothing on it is trusted");
+		member_note(member,
+			    "is a copy, and older than the member: nothing on it is trusted");
 		evict_condemn(member);
 		return;
 	}
 	if (is_older(member)) {
 		member->went_back = true;
-		member_note(member, "went back in time: write %llu of its superblock, it had acknowledged %llu (a snapshot, an "
-			    "image or a copy in its place?): nothing on it is trusted, it is filled from the start",
+		member_note(member,
+			    "went back in time: write %llu of its superblock, it had acknowledged "
+			    "%llu (a snapshot, an "
+			    "image or a copy in its place?): nothing on it is trusted, it is "
+			    "filled from the start",
 			    (unsigned long long)member->superblock.write_count,
 			    (unsigned long long)member->write_count);
 		evict_condemn(member);
@@ -410,7 +454,8 @@ session_restored(struct member *member)
 	if (member->cache_lost && engine->geometry.redundancy > 0 && !MUTANT(CACHE_FORGOTTEN)) {
 		if (evict_spares(engine, member)) {
 			/* What it had not flushed may be gone, and the others have it. */
-			member_note(member, "may have lost what its cache held: it has to catch up");
+			member_note(member,
+				    "may have lost what its cache held: it has to catch up");
 			evict_condemn(member);
 			return;
 		}
@@ -422,7 +467,9 @@ session_restored(struct member *member)
 	engine->cache_losses += member->cache_lost;
 	if (member->cache_lost)
 		flush_cache_lost(member);
-	/* It is doubted once: that no flush has told of it yet says nothing of what the next session takes along. */
+	/* It is doubted once: that no flush has told of it yet says nothing of what the next
+	 * session takes along.
+	 */
 	member->lacking |= member->cache_lost;
 	member->cache_lost &= MUTANT(LOSS_DOUBTED_AGAIN);
 	member->checked = true;
@@ -430,14 +477,14 @@ session_restored(struct member *member)
 	if (!member->disputed)
 		member->reason[0] = '\0';
 	if (!member->held_known)
-		engine_event(engine, EVENT_MEMBER_BACK, LOG_NOTICE, member, "member %s: session restored",
-			     member->backend->label);
+		engine_event(engine, EVENT_MEMBER_BACK, LOG_NOTICE, member,
+			     "member %s: session restored", member->backend->label);
 	member->held_known = member->held;
 	evict_resume(member);
 }
 
-/* It was refused beside another device of its UUID, whoever answers there by now: perhaps it is a copy, and lacks what was written before
- * the member went.
+/* It was refused beside another device of its UUID, whoever answers there by now: perhaps it is a
+ * copy, and lacks what was written before the member went.
  */
 bool
 place_was_one_of_two(const struct member *member)
@@ -461,11 +508,13 @@ judge_outsider(struct member *member)
 	member->standing = verdict.standing[0];
 	member->stale_set = verdict.stale_set[0];
 	member->role = verdict.role[0];
-	member->went_back = verdict.went_back[0] || (member->went_back && MUTANT(IMAGE_REMEMBERED));	/* what answers now, not what did before */
+	/* what answers now, not what did before */
+	member->went_back = verdict.went_back[0] || (member->went_back && MUTANT(IMAGE_REMEMBERED));
 	if (member->standing == STANDING_UNKNOWN || member->standing == STANDING_IN_SYNC) {
 		member->standing = STANDING_UNKNOWN;
-		member_note(member, "%s", verdict.fault[0] != NULL ? verdict.fault[0]
-								    : "its superblock is newer than the volume's");
+		member_note(member, "%s",
+			    verdict.fault[0] != NULL ? verdict.fault[0]
+						     : "its superblock is newer than the volume's");
 	} else if (member->stale_set >= 0 &&
 		   engine->record.tracked[member->stale_set].state == MEMBER_FAULTY) {
 		member->excluded = true;
@@ -473,16 +522,20 @@ judge_outsider(struct member *member)
 	} else if (member->standing == STANDING_OBSOLETE && !twin) {
 		member_note(member, "%s", verdict.fault[0]);
 	} else if (twin) {
-		member_note(member, "was there beside another device with its UUID: nothing on it is trusted, it is filled from the start");
+		member_note(member, "was there beside another device with its UUID: nothing on it "
+				    "is trusted, it is filled from the start");
 	} else {
 		member_note(member, "reachable again, but out of date: it has to catch up");
 	}
 	if (member->doubted && member->stale_set >= 0 && !MUTANT(DOUBT_UNRECORDED))
 		record_doubt(member);
-	/* What it holds is not believed, nor do flags say what it lacks: regions were filled that it lost.  One that was being filled keeps its
-	 * set, for the place may be another's, and gets all of it (target.c).
+	/* What it holds is not believed, nor do flags say what it lacks: regions were filled that
+	 * it lost.  One that was being filled keeps its set, for the place may be another's, and
+	 * gets all of it (target.c).
 	 */
-	member->went_back |= (member->doubted || twin) && (member->standing == STANDING_REBUILDING || member->standing == STANDING_OBSOLETE);
+	member->went_back |=
+		(member->doubted || twin) &&
+		(member->standing == STANDING_REBUILDING || member->standing == STANDING_OBSOLETE);
 	if ((member->doubted || twin) && member->standing == STANDING_OUT_OF_DATE) {
 		member->went_back = true;
 		if (twin)
@@ -503,24 +556,29 @@ has_said(const struct member *member)
 static bool
 is_unusable(const struct member *member)
 {
-	return (member->presence == PRESENCE_MISFIT || member->presence == PRESENCE_REJECTED) && !MUTANT(CHANGED_TWIN_FORGOTTEN);
+	return (member->presence == PRESENCE_MISFIT || member->presence == PRESENCE_REJECTED) &&
+	       !MUTANT(CHANGED_TWIN_FORGOTTEN);
 }
 
-/* Another device here has its UUID: a copy of the device, or the device by a second address.  NULL: none.  A spare, which
- * holds nothing, is no rival of a member.  One that was examined counts while it is away, too, and when it has changed, or has lost
- * its superblock: else of both, after a fault that took both along, the first to be back were taken, and a copy that was made since
- * the last superblocks lacks more than the flags say.
+/* Another device here has its UUID: a copy of the device, or the device by a second address.  NULL:
+ * none.  A spare, which holds nothing, is no rival of a member.  One that was examined counts while
+ * it is away, too, and when it has changed, or has lost its superblock: else of both, after a fault
+ * that took both along, the first to be back were taken, and a copy that was made since the last
+ * superblocks lacks more than the flags say.
  */
 static struct member *
 find_twin(const struct member *member)
 {
 	for_each_member(member->engine, other) {
-		bool counts = other->in_sync || other->evicting || other == member->engine->target ||
+		bool counts = other->in_sync || other->evicting ||
+			      other == member->engine->target ||
 			      (is_unusable(other) && member->presence != PRESENCE_SPARE) ||
-			      ((other->presence == PRESENCE_EXAMINED || has_said(other)) && !MUTANT(ABSENT_TWIN_FORGOTTEN)) ||
+			      ((other->presence == PRESENCE_EXAMINED || has_said(other)) &&
+			       !MUTANT(ABSENT_TWIN_FORGOTTEN)) ||
 			      (other->link == LINK_OPEN && other->examining == 0 &&
 			       (other->presence == PRESENCE_EXAMINED ||
-				(other->presence == PRESENCE_SPARE && member->presence == PRESENCE_SPARE)));
+				(other->presence == PRESENCE_SPARE &&
+				 member->presence == PRESENCE_SPARE)));
 
 		if (other != member && counts && memcmp(other->uuid, member->uuid, 16) == 0)
 			return other;
@@ -554,8 +612,9 @@ not_to_be_taken(struct member *member)
 	member->stale_set = -1;
 }
 
-/* It has a superblock from before this assembly that the one in use had not got then: that one is the copy, made before it.
- * One that is younger than the assembly may as well be a copy of the one in use, or of one that another gateway went on with.
+/* It has a superblock from before this assembly that the one in use had not got then: that one is
+ * the copy, made before it.  One that is younger than the assembly may as well be a copy of the one
+ * in use, or of one that another gateway went on with.
  */
 static bool
 shows_more(const struct member *member, const struct member *used)
@@ -563,22 +622,30 @@ shows_more(const struct member *member, const struct member *used)
 	const struct superblock *own = &member->superblock;
 	const struct taken_as *taken = &used->taken_as;
 
-	if (!used->in_sync || !taken->known || member->presence != PRESENCE_EXAMINED || member->verdict != SUPERBLOCK_OK ||
-	    own->epoch > member->engine->places->epoch_before || MUTANT(LATE_TWIN_IGNORED))
+	if (!used->in_sync || !taken->known || member->presence != PRESENCE_EXAMINED ||
+	    member->verdict != SUPERBLOCK_OK || own->epoch > member->engine->places->epoch_before ||
+	    MUTANT(LATE_TWIN_IGNORED))
 		return false;
 	if (own->epoch != taken->epoch || own->event != taken->event)
-		return own->epoch != taken->epoch ? own->epoch > taken->epoch : own->event > taken->event;
+		return own->epoch != taken->epoch ? own->epoch > taken->epoch
+						  : own->event > taken->event;
 	return own->write_count > taken->write_count + taken->copy_lost;
 }
 
-/* What was written to the member since the copy was made, the copy lacks, and no flags say what it is. */
+/* What was written to the member since the copy was made, the copy lacks, and no flags say what it
+ * is.
+ */
 static void
 disbelieve(struct member *used, const struct member *member)
 {
 	used->went_back = true;
-	used->disbelieved = true;	/* also when it is back because too many others are away to evict it (evict.c, keep) */
-	member_note(used, "is a copy, and older than %.100s, which is the same member: nothing on it is trusted; remove one of "
-		    "the two, the other is filled from the start", member->backend->label);
+	/* also when it is back because too many others are away to evict it (evict.c, keep) */
+	used->disbelieved = true;
+	member_note(used,
+		    "is a copy, and older than %.100s, which is the same member: nothing on it is "
+		    "trusted; remove one of "
+		    "the two, the other is filled from the start",
+		    member->backend->label);
 	engine_log(used->engine, LOG_ERR, "member %s %s", used->backend->label, used->reason);
 	evict_condemn(used);
 }
@@ -596,21 +663,29 @@ place_is_another(struct member *member)
 	not_to_be_taken(member);
 	if (twin != NULL) {
 		note_one_of_two(member);
-		member_note(member, "has the UUID of %.100s, a copy of it or a second address: remove this one, or wipe "
-			    "it and add it as a spare", twin->backend->label);
+		member_note(member,
+			    "has the UUID of %.100s, a copy of it or a second address: remove this "
+			    "one, or wipe "
+			    "it and add it as a spare",
+			    twin->backend->label);
 	} else {
-		member_note(member, "its mark as a spare has the UUID of the member of role %d: wipe it and add it as a "
-			    "spare anew", role);
+		member_note(member,
+			    "its mark as a spare has the UUID of the member of role %d: wipe it "
+			    "and add it as a "
+			    "spare anew",
+			    role);
 	}
 	if (twin != NULL && shows_more(member, twin))
 		disbelieve(twin, member);
 	/* Which of two is the real one, nobody can tell, unless one is in use. */
-	if (twin != NULL && twin->presence == member->presence && !twin->in_sync && !twin->evicting &&
-	    twin != member->engine->target) {
+	if (twin != NULL && twin->presence == member->presence && !twin->in_sync &&
+	    !twin->evicting && twin != member->engine->target) {
 		not_to_be_taken(twin);
 		note_one_of_two(twin);
 		forget_doubtful(member->engine, member->uuid);
-		member_note(twin, "has the UUID of %.100s, a copy of it or a second address: remove one of the two",
+		member_note(twin,
+			    "has the UUID of %.100s, a copy of it or a second address: remove one "
+			    "of the two",
 			    member->backend->label);
 	}
 	return true;
@@ -622,7 +697,7 @@ take_in(struct member *member)
 	struct engine *engine = member->engine;
 
 	if (member->evicting && member->leaving)
-		return;		/* replaced, or not: the superblocks decide */
+		return; /* replaced, or not: the superblocks decide */
 	if (member->in_sync || (member->evicting && !member->excluded)) {
 		session_restored(member);
 		return;
@@ -634,11 +709,13 @@ take_in(struct member *member)
 		member->standing = STANDING_SPARE;
 		member->role = -1;
 		if (!MUTANT(SPARE_CAUGHT_UP))
-			member->stale_set = -1;		/* it holds nothing, whatever stood there before */
+			/* it holds nothing, whatever stood there before */
+			member->stale_set = -1;
 		member->reason[0] = '\0';
 		if (member->excluded)
-			member_note(member, "refused to be filled, and waits for an administrator: iraid rebuild tries it "
-				    "again, or remove it");
+			member_note(member, "refused to be filled, and waits for an administrator: "
+					    "iraid rebuild tries it "
+					    "again, or remove it");
 	} else {
 		judge_outsider(member);
 	}
@@ -655,8 +732,9 @@ place_all(struct engine *engine)
 
 /* --- reading who it is --- */
 
-/* A member in use, and one that is being evicted, which may stay yet, stay who they are, whatever answers at their addresses.  While
- * an assembly has written nothing, nobody is in use: it begins again if one went meanwhile, with whoever is there then.
+/* A member in use, and one that is being evicted, which may stay yet, stay who they are, whatever
+ * answers at their addresses.  While an assembly has written nothing, nobody is in use: it begins
+ * again if one went meanwhile, with whoever is there then.
  */
 static bool
 is_in_use(const struct member *member)
@@ -680,12 +758,15 @@ is_our_spare(struct member *member)
 		member_note(member, "is a spare of another volume");
 		return false;
 	}
-	if (member->identity.block_bytes != mark.block_bytes || member->identity.capacity_bytes < mark.member_bytes) {
+	if (member->identity.block_bytes != mark.block_bytes ||
+	    member->identity.capacity_bytes < mark.member_bytes) {
 		note_shape(member, mark.member_bytes, mark.block_bytes);
 		return false;
 	}
 	member->spare = mark;
-	/* What a member that is in sync has lost is its own UUID's, whatever answers at its address now. */
+	/* What a member that is in sync has lost is its own UUID's, whatever answers at its address
+	 * now.
+	 */
 	if (!is_in_use(member) || MUTANT(SPARE_CAUGHT_UP)) {
 		/* Who was taken out at this address was another one. */
 		if (memcmp(member->uuid, mark.member_uuid, 16) != 0)
@@ -695,7 +776,9 @@ is_our_spare(struct member *member)
 	return true;
 }
 
-/* One copy is good, and the other can't be read, or is damaged.  A spare's mark is neither: no superblock was written there yet. */
+/* One copy is good, and the other can't be read, or is damaged.  A spare's mark is neither: no
+ * superblock was written there yet.
+ */
 static bool
 lost_a_copy(const struct member *member)
 {
@@ -746,7 +829,8 @@ judge_superblock(struct member *member)
 	}
 	member->backoff_ms = BACKOFF_FIRST_MS;
 	member->recognised = true;
-	member->examine_again_ms = member->examine_refused ? member->engine->now_ms + EXAMINE_AGAIN_MS : 0;
+	member->examine_again_ms =
+		member->examine_refused ? member->engine->now_ms + EXAMINE_AGAIN_MS : 0;
 	if (member->verdict == SUPERBLOCK_OK && !is_in_use(member) && !fits_itself(member)) {
 		member->verdict = SUPERBLOCK_UNSUPPORTED;
 		member->presence = PRESENCE_MISFIT;
@@ -762,25 +846,31 @@ judge_superblock(struct member *member)
 	} else {
 		member_note(member, "no usable superblock: %s", reason);
 		member->presence = member->verdict == SUPERBLOCK_ABSENT && is_our_spare(member)
-					   ? PRESENCE_SPARE : PRESENCE_REJECTED;
+					   ? PRESENCE_SPARE
+					   : PRESENCE_REJECTED;
 	}
 	if (member->engine->phase >= PHASE_WRITE_SUPERBLOCKS)
 		take_in(member);
 	else if (member->engine->phase == PHASE_LOAD_MAP && member->presence == PRESENCE_EXAMINED &&
 		 find_twin(member) != NULL && !MUTANT(TWIN_WHILE_LOADING_LATE))
-		member->engine->marks->error = -EAGAIN;	/* nothing was written yet: both are looked at */
-	else if (member->engine->phase == PHASE_LOAD_MAP && !member->said && is_newer_than_found(member) && !MUTANT(NEWER_TOO_LATE))
-		member->engine->marks->error = -ESTALE;	/* once for each: one that comes and goes holds up no start for ever */
+		/* nothing was written yet: both are looked at */
+		member->engine->marks->error = -EAGAIN;
+	else if (member->engine->phase == PHASE_LOAD_MAP && !member->said &&
+		 is_newer_than_found(member) && !MUTANT(NEWER_TOO_LATE))
+		/* once for each: one that comes and goes holds up no start for ever */
+		member->engine->marks->error = -ESTALE;
 }
 
-/* It met a conflict, say, and its session goes on: nothing else would have it examined, and what it was before is not what it is now. */
+/* It met a conflict, say, and its session goes on: nothing else would have it examined, and what it
+ * was before is not what it is now.
+ */
 static void
 not_examined(struct member *member)
 {
 	const struct engine *engine = member->engine;
 
-	if (member->link == LINK_OPEN && !member->closed_event && !member->leaving && !engine->fenced &&
-	    engine->phase < PHASE_RELEASE && !MUTANT(LEFT_UNEXAMINED))
+	if (member->link == LINK_OPEN && !member->closed_event && !member->leaving &&
+	    !engine->fenced && engine->phase < PHASE_RELEASE && !MUTANT(LEFT_UNEXAMINED))
 		member_close(member);
 }
 

@@ -12,22 +12,26 @@
  *	in sync: whoever had the place before may go                        WITHDRAWING   the superblocks give it back; until
  *	                                                                    that is durable, no write is acknowledged without it
  *
- * In this order a crash never finds a member on record whose missing rows are not marked, nor one that is trusted and lacks
- * what was acknowledged.  Nor one that others trust, and that does not know of it: one whose superblocks are counted anew is
- * sent rows when both copies are of that count, so it has them before any that gives it the place.
+ * In this order a crash never finds a member on record whose missing rows are not marked, nor one
+ * that is trusted and lacks what was acknowledged.  Nor one that others trust, and that does not
+ * know of it: one whose superblocks are counted anew is sent rows when both copies are of that
+ * count, so it has them before any that gives it the place.
  *
- * While the place changes hands, engine->evicting is raised, as for a member that goes: no operation starts, nothing is cleaned
- * or copied; only what is under way goes on.  The former is `evicting` and `leaving` already: its commands wait, should its
- * session end, and complete when the superblocks don't trust it any more.  Another member's eviction that is recorded
- * meanwhile holds this one in its record, so the place is taken when that is durable.
+ * While the place changes hands, engine->evicting is raised, as for a member that goes: no
+ * operation starts, nothing is cleaned or copied; only what is under way goes on.  The former is
+ * `evicting` and `leaving` already: its commands wait, should its session end, and complete when
+ * the superblocks don't trust it any more.  Another member's eviction that is recorded meanwhile
+ * holds this one in its record, so the place is taken when that is durable.
  *
- * One that refuses a write, or that an administrator takes out, is given up: nobody chooses it again, nor is it chosen any more if an
- * administrator had asked for it, until one takes it back (engine_readmit).  The device would refuse again, and each attempt costs
- * all members their maps.  One whose session ended goes on where it was.
+ * One that refuses a write, or that an administrator takes out, is given up: nobody chooses it
+ * again, nor is it chosen any more if an administrator had asked for it, until one takes it back
+ * (engine_readmit).  The device would refuse again, and each attempt costs all members their maps.
+ * One whose session ended goes on where it was.
  *
- * A target that is lost while it is being filled needs no durable record before writes it missed are acknowledged: their regions are dirty,
- * durably, and what is dirty counts as stale on every tracked member at the next assembly; in a running
- * volume its stale flag is set in the same map block that clears the dirty one.
+ * A target that is lost while it is being filled needs no durable record before writes it missed
+ * are acknowledged: their regions are dirty, durably, and what is dirty counts as stale on every
+ * tracked member at the next assembly; in a running volume its stale flag is set in the same map
+ * block that clears the dirty one.
  */
 #include "internal.h"
 
@@ -43,10 +47,11 @@ enter(struct engine *engine, enum target_phase phase)
 	engine->activity++;
 }
 
-/* A device that is filled from the start is a new one, whatever its UUID.  Others may have that, too, and may have been the member before:
- * one whose LUN was copied, or one of several copies of a spare.  So its superblocks are counted from above all that any of them can have
- * been sent: the one that answers in its place went back in time.  Epochs leave room for what starts that never ran wrote.  Even or odd
- * as before, so that the next write spares the newer copy.
+/* A device that is filled from the start is a new one, whatever its UUID.  Others may have that,
+ * too, and may have been the member before: one whose LUN was copied, or one of several copies of a
+ * spare.  So its superblocks are counted from above all that any of them can have been sent: the
+ * one that answers in its place went back in time.  Epochs leave room for what starts that never
+ * ran wrote.  Even or odd as before, so that the next write spares the newer copy.
  */
 static uint64_t
 counted_anew(const struct member *member)
@@ -64,8 +69,9 @@ adopt_spare(struct member *member, int role)
 
 	member->superblock = engine->record;
 	member->superblock.role = (uint8_t)role;
-	member->superblock.member_bytes = member->identity.capacity_bytes > INT64_MAX ? INT64_MAX
-										    : member->identity.capacity_bytes;
+	member->superblock.member_bytes = member->identity.capacity_bytes > INT64_MAX
+						  ? INT64_MAX
+						  : member->identity.capacity_bytes;
 	memcpy(member->superblock.member_uuid, member->uuid, 16);
 	member->write_count = 0;
 }
@@ -74,7 +80,8 @@ adopt_spare(struct member *member, int role)
 static bool
 has_own_place(const struct engine *engine)
 {
-	return memcmp(engine->target->uuid, engine->record.member_uuids[engine->target->role], 16) == 0;
+	return memcmp(engine->target->uuid, engine->record.member_uuids[engine->target->role],
+		      16) == 0;
 }
 
 void
@@ -82,11 +89,14 @@ target_begin(struct member *member, int role)
 {
 	struct engine *engine = member->engine;
 	const bool untracked = member->stale_set < 0;
-	/* It was sent no flushes, and lost what it had acknowledged: also of regions whose flags are clear. */
-	const bool all = untracked || place_was_one_of_two(member) || (member->doubted && !MUTANT(COPIED_UNDOUBTED));
+	/* It was sent no flushes, and lost what it had acknowledged: also of regions whose flags
+	 * are clear.
+	 */
+	const bool all = untracked || place_was_one_of_two(member) ||
+			 (member->doubted && !MUTANT(COPIED_UNDOUBTED));
 
 	assert(engine->target == NULL);
-	member->taken_as.known &= !all;		/* what it held before means nothing any more */
+	member->taken_as.known &= !all; /* what it held before means nothing any more */
 	member->doubted &= !all;
 	if (all)
 		memset(member->twin_uuid, 0, sizeof(member->twin_uuid));
@@ -98,7 +108,8 @@ target_begin(struct member *member, int role)
 	if (engine->metadata->target_uncounted > 0)
 		member->write_count = counted_anew(member);
 	if (untracked) {
-		member->stale_set = place_set_for(engine, member->uuid);	/* on record only when its marks are durable */
+		/* on record only when its marks are durable */
+		member->stale_set = place_set_for(engine, member->uuid);
 	} else {
 		/* All else stands as it was when it left, until it is sent something. */
 		engine->record.tracked[member->stale_set].role = (uint8_t)role;
@@ -107,22 +118,28 @@ target_begin(struct member *member, int role)
 	assert(member->stale_set >= 0);
 	member->role = role;
 	member->checked = true;
-	member->cache_kept |= !MUTANT(FIRST_SESSION_COUNTS);	/* what its sessions said until now is about other writes */
+	/* what its sessions said until now is about other writes */
+	member->cache_kept |= !MUTANT(FIRST_SESSION_COUNTS);
 	member->excluded = false;
 	member->cache_lost = false;
 	member->lacking = false;
-	member->unflushed = member->unflushed_data = true;	/* a cache that was switched off since it left may hold something yet */
+	/* a cache that was switched off since it left may hold something yet */
+	member->unflushed = member->unflushed_data = true;
 	member->standing = STANDING_REBUILDING;
 	member->reason[0] = '\0';
 	engine->target = member;
 	engine->metadata->target_is_new = untracked;
 	if (engine->missing & ROLE(role))
 		engine->absence[role].since_ms = engine->now_ms;
-	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all, engine->by_role[role] != NULL);
-	/* Nobody kept what it had acknowledged, so nothing tells whether it went back in time, or was used elsewhere. */
+	intent_target_begin(&engine->intent, REGION_STALE(member->stale_set), all,
+			    engine->by_role[role] != NULL);
+	/* Nobody kept what it had acknowledged, so nothing tells whether it went back in time, or
+	 * was used elsewhere.
+	 */
 	member->went_back |= untracked && has_own_place(engine) && !MUTANT(READDED_BELIEVED);
-	if (has_own_place(engine) ? member->went_back && !MUTANT(UNHOLD_OMITTED) : MUTANT(UNHELD_EARLY))
-		place_disbelieve(engine, role);	/* durable before it is on record */
+	if (has_own_place(engine) ? member->went_back && !MUTANT(UNHOLD_OMITTED)
+				  : MUTANT(UNHELD_EARLY))
+		place_disbelieve(engine, role); /* durable before it is on record */
 	marks_all(engine);
 	lost_io_all(engine);
 	engine->target_state->map = marks_commit(engine);
@@ -148,7 +165,9 @@ leave(struct engine *engine)
 	member_close(member);
 }
 
-/* It was about to lose its place, and keeps it.  If its session ended meanwhile, nobody looked at that yet. */
+/* It was about to lose its place, and keeps it.  If its session ended meanwhile, nobody looked at
+ * that yet.
+ */
 static void
 keep_former(struct member *former)
 {
@@ -171,7 +190,9 @@ keep_former(struct member *former)
 		evict_member_silent(former);
 }
 
-/* Some superblocks may trust it already: it is as one that is being evicted until others are durable that don't. */
+/* Some superblocks may trust it already: it is as one that is being evicted until others are
+ * durable that don't.
+ */
 static void
 withdraw(struct engine *engine)
 {
@@ -183,7 +204,7 @@ withdraw(struct engine *engine)
 	if (former != NULL)
 		keep_former(former);
 	member->evicting = true;
-	member->condemned = true;	/* it stays away until then */
+	member->condemned = true; /* it stays away until then */
 	engine->target_state->epoch = evict_raise_epoch(engine);
 	enter(engine, TARGET_WITHDRAWING);
 	member_close(member);
@@ -208,8 +229,8 @@ target_give_up(struct member *member)
 	struct engine *engine = member->engine;
 
 	member->excluded = true;
-	if (engine->target_state->replace_role >= 0 && engine->target_state->replace_slot == member->slot &&
-	    !MUTANT(CHOSEN_FOR_EVER))
+	if (engine->target_state->replace_role >= 0 &&
+	    engine->target_state->replace_slot == member->slot && !MUTANT(CHOSEN_FOR_EVER))
 		engine->target_state->replace_role = -1;
 }
 
@@ -218,11 +239,14 @@ tell_lost(struct member *member)
 {
 	if (member->excluded)
 		engine_event(member->engine, EVENT_REBUILD_STOPPED, LOG_WARNING, member,
-			     "filling member %s was given up: %s; iraid rebuild tries it again, else remove it and "
-			     "replace by another", member->backend->label, member->reason);
+			     "filling member %s was given up: %s; iraid rebuild tries it again, "
+			     "else remove it and "
+			     "replace by another",
+			     member->backend->label, member->reason);
 	else
 		engine_event(member->engine, EVENT_REBUILD_STOPPED, LOG_WARNING, member,
-			     "filling member %s was interrupted: %s", member->backend->label, member->reason);
+			     "filling member %s was interrupted: %s", member->backend->label,
+			     member->reason);
 }
 
 void
@@ -235,7 +259,7 @@ target_lost(struct engine *engine, enum member_state state)
 	if (engine->target_phase == TARGET_WITHDRAWING)
 		return;
 	member->checked = false;
-	member->cache_lost = false;	/* the former's (dismiss), which keeps its place */
+	member->cache_lost = false; /* the former's (dismiss), which keeps its place */
 	member->lacking = false;
 	if (engine->phase < PHASE_RELEASE)
 		tell_lost(member);
@@ -252,7 +276,8 @@ target_lost(struct engine *engine, enum member_state state)
 		member->stale_set = -1;
 		member->standing = STANDING_OBSOLETE;
 	} else {
-		engine->record.tracked[member->stale_set].state = state;	/* its epoch is that of what it was sent (metadata.c) */
+		/* its epoch is that of what it was sent (metadata.c) */
+		engine->record.tracked[member->stale_set].state = state;
 		if (engine->target_phase != TARGET_WITHDRAWING)
 			leave(engine);
 	}
@@ -268,7 +293,8 @@ untrack_place(struct engine *engine, int role)
 	uint8_t sets = 0;
 
 	for (int set = 0; set < LAYOUT_STALE_SETS; set++)
-		if (engine->record.tracked[set].state != 0 && engine->record.tracked[set].role == role) {
+		if (engine->record.tracked[set].state != 0 &&
+		    engine->record.tracked[set].role == role) {
 			sets |= REGION_STALE(set);
 			place_untrack(engine, set);
 		}
@@ -327,13 +353,15 @@ take_place(struct engine *engine)
 		     "member %s is in sync as role %d", member->backend->label, role);
 }
 
-/* The former's superblock is not written any more: it has no place in those that are.  It may be silent, with one that waits for its
- * return: those that give its place away come behind that.
+/* The former's superblock is not written any more: it has no place in those that are.  It may be
+ * silent, with one that waits for its return: those that give its place away come behind that.
  */
 static void
 dismiss(struct engine *engine, struct member *former)
 {
-	/* What it may have lost with its cache was copied from it: the next flush still has to say so.  What it loses from now on the other has. */
+	/* What it may have lost with its cache was copied from it: the next flush still has to say
+	 * so.  What it loses from now on the other has.
+	 */
 	engine->target->cache_lost = former->cache_lost;
 	engine->target->data_lost = former->data_lost;
 	engine->target->lacking = former->lacking;
@@ -360,7 +388,7 @@ target_complete(struct engine *engine)
 	engine->target_state->epoch = evict_raise_epoch(engine);
 	engine->metadata->target_record = metadata_commit(engine);
 	engine->evicting++;
-	intent_target_single(&engine->intent);	/* it must not lose rows again on its way in */
+	intent_target_single(&engine->intent); /* it must not lose rows again on its way in */
 	enter(engine, TARGET_TAKING);
 	if (engine->by_role[role] != NULL)
 		dismiss(engine, engine->by_role[role]);
@@ -368,7 +396,9 @@ target_complete(struct engine *engine)
 		take_place(engine);
 }
 
-/* What it still answers before its session ends counts as not answered (member.c): nobody knows its role any more. */
+/* What it still answers before its session ends counts as not answered (member.c): nobody knows its
+ * role any more.
+ */
 void
 target_dismissed(struct member *former)
 {
@@ -415,6 +445,7 @@ target_run(struct engine *engine)
 bool
 target_may_copy(const struct engine *engine)
 {
-	return (metadata_target_heard(engine) || (target_filling(engine) && MUTANT(COPIED_UNHEARD))) &&
+	return (metadata_target_heard(engine) ||
+		(target_filling(engine) && MUTANT(COPIED_UNHEARD))) &&
 	       metadata_target_counted(engine);
 }

@@ -4,6 +4,6 @@
 
 #include "record.h"
 
-void marks_flush_begins(struct engine *engine);	/* a round of flushes */
+void marks_flush_begins(struct engine *engine); /* a round of flushes */
 
 #endif

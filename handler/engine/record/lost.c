@@ -1,11 +1,13 @@
 /* lost.c - the table of lost extents: makes it durable, and fills it when rows can't be known.
  *
- * Degraded, a suspect row says nothing of the missing member's chunk (DESIGN rule 9).  Such rows are recorded as
- * lost, and then are suspect no longer: parity as it stands defines what the chunk holds, only that reads of it fail until
- * it is overwritten.  Operations that have not begun wait meanwhile, some milliseconds.
+ * Degraded, a suspect row says nothing of the missing member's chunk (DESIGN rule 9).  Such rows
+ * are recorded as lost, and then are suspect no longer: parity as it stands defines what the chunk
+ * holds, only that reads of it fail until it is overwritten.  Operations that have not begun wait
+ * meanwhile, some milliseconds.
  *
- * The table is written in phases (state/lost.h), to all in-sync members and the target, FUA.  Superblocks say which of its blocks are
- * empty, for the case that one can't be read: they say so no more before anything is listed there, and again after it is gone.
+ * The table is written in phases (state/lost.h), to all in-sync members and the target, FUA.
+ * Superblocks say which of its blocks are empty, for the case that one can't be read: they say so
+ * no more before anything is listed there, and again after it is gone.
  */
 #include "record.h"
 #include "engine/link/link.h"
@@ -16,17 +18,18 @@
 #include <string.h>
 #include <syslog.h>
 
-#define RETRY_MS 1000u		/* after a member that can't be spared refused it, or without memory */
+/* after a member that can't be spared refused it, or without memory */
+#define RETRY_MS 1000u
 
 struct lost_record {
-	struct lost_waiter waiter;	/* must be first */
+	struct lost_waiter waiter; /* must be first */
 	struct engine *engine;
-	uint32_t regions;		/* how many were suspect */
+	uint32_t regions; /* how many were suspect */
 	uint32_t *region;
-	uint32_t losing;		/* regions of which data is listed */
-	uint32_t doubts;		/* of the intent then: what came later is recorded next */
-	uint32_t missing;		/* roles then: another that went since is recorded next */
-	bool full;			/* the table: what did not fit stays suspect */
+	uint32_t losing;  /* regions of which data is listed */
+	uint32_t doubts;  /* of the intent then: what came later is recorded next */
+	uint32_t missing; /* roles then: another that went since is recorded next */
+	bool full;	  /* the table: what did not fit stays suspect */
 };
 
 /* --- writing --- */
@@ -54,7 +57,8 @@ phase_done(struct engine *engine)
 		if (!MUTANT(REFUSED_UNPACED))
 			engine->lost_io->retry_ms = engine->now_ms + RETRY_MS;
 		lost_io_all(engine);
-		if (engine->lost_io->error != -ENOMEM)	/* nobody refused anything: they wait until it is tried again */
+		/* nobody refused anything: they wait until it is tried again */
+		if (engine->lost_io->error != -ENOMEM)
 			lost_io_tell(engine, engine->lost_io->error);
 		return;
 	}
@@ -87,7 +91,8 @@ write_granules(struct engine *engine, uint32_t first, uint32_t count)
 		if (!member->in_sync && !member->evicting && member != engine->target)
 			continue;
 		mio = member_io_try(member, BACKEND_WRITE,
-				    LAYOUT_LOST_OFFSET + (uint64_t)first * LAYOUT_GRANULE_BYTES, IO_MAP);
+				    LAYOUT_LOST_OFFSET + (uint64_t)first * LAYOUT_GRANULE_BYTES,
+				    IO_MAP);
 		if (mio == NULL) {
 			engine->lost_io->error = -ENOMEM;
 			return;
@@ -118,12 +123,13 @@ send_phase(struct engine *engine)
 		memset(wanted + first, true, unit(engine));
 	}
 	engine->lost_io->error = 0;
-	engine->lost_io->pending = 1;	/* this function */
+	engine->lost_io->pending = 1; /* this function */
 	for (granule = 0; granule < LAYOUT_LOST_GRANULES; granule++)
 		if (wanted[granule])
 			lost_encode(engine->lost, granule, engine->record.epoch,
 				    engine->options.volume_uuid,
-				    engine->lost_io->buffer + (size_t)granule * LAYOUT_GRANULE_BYTES);
+				    engine->lost_io->buffer +
+					    (size_t)granule * LAYOUT_GRANULE_BYTES);
 	for (granule = 0; granule < LAYOUT_LOST_GRANULES;) {
 		uint32_t end = granule;
 
@@ -139,8 +145,9 @@ send_phase(struct engine *engine)
 
 /* --- what superblocks say of it --- */
 
-/* Who can't read the table later has to know that there was something, also one that is on its way out and stays after all.  Both copies
- * say so, for one may be all that can be read of them: a crash can tear the other.
+/* Who can't read the table later has to know that there was something, also one that is on its way
+ * out and stays after all.  Both copies say so, for one may be all that can be read of them: a
+ * crash can tear the other.
  */
 static bool
 said_listed(struct engine *engine)
@@ -153,8 +160,9 @@ said_listed(struct engine *engine)
 		engine->record.lost_empty &= empty;
 		engine->lost_io->said = metadata_commit(engine);
 	}
-	if (engine->lost_io->said != 0 && (metadata_known(engine, engine->lost_io->said) ||
-				       (MUTANT(LISTED_SAID_ONCE) && engine->metadata->once >= engine->lost_io->said)))
+	if (engine->lost_io->said != 0 &&
+	    (metadata_known(engine, engine->lost_io->said) ||
+	     (MUTANT(LISTED_SAID_ONCE) && engine->metadata->once >= engine->lost_io->said)))
 		engine->lost_io->said = 0;
 	return engine->lost_io->said == 0;
 }
@@ -164,10 +172,14 @@ lost_io_say(struct engine *engine)
 {
 	const uint32_t empty = lost_empty_blocks(engine->lost);
 
-	engine->record.lost_empty = lost_settled(engine->lost) || MUTANT(EMPTY_UNSETTLED) ? empty : engine->record.lost_empty & empty;
+	engine->record.lost_empty = lost_settled(engine->lost) || MUTANT(EMPTY_UNSETTLED)
+					    ? empty
+					    : engine->record.lost_empty & empty;
 }
 
-/* Not urgent: without it, a start that can't read the table is refused though nothing is lost by it. */
+/* Not urgent: without it, a start that can't read the table is refused though nothing is lost by
+ * it.
+ */
 static void
 say_emptied(struct engine *engine)
 {
@@ -214,7 +226,8 @@ holds_data(const struct engine *engine, const struct lost_extent *extent)
 	return MUTANT(NOTHING_TOLD_AS_LOST);
 }
 
-/* One run of rows that are lost, from `row` on, inside its region: its length, 0 if `row` is not. */
+/* One run of rows that are lost, from `row` on, inside its region: its length, 0 if `row` is not.
+ */
 static uint32_t
 suspect_run(const struct engine *engine, uint64_t row, uint64_t end)
 {
@@ -285,7 +298,9 @@ recorded(struct lost_waiter *waiter, int error)
 	struct engine *engine = record->engine;
 	char roles[ROLES_TEXT_MAX];
 
-	/* Else it is recorded once more: more rows of these regions are suspect by now, or more members missing. */
+	/* Else it is recorded once more: more rows of these regions are suspect by now, or more
+	 * members missing.
+	 */
 	const bool settled = error == 0 &&
 			     (record->doubts == engine->intent.doubts || MUTANT(RECORDED_DOUBTS)) &&
 			     (record->missing == engine->missing || MUTANT(RECORDED_OTHER_MISSING));
@@ -299,23 +314,29 @@ recorded(struct lost_waiter *waiter, int error)
 		engine->lost_full = record->full;
 		engine->lost_io->free_then = engine->lost->free_count;
 	}
-	/* What becomes suspect from now on, it does not hold.  What did not fit was suspect before. */
+	/* What becomes suspect from now on, it does not hold.  What did not fit was suspect before.
+	 */
 	for (int role = 0; role < engine->geometry.members; role++)
-		if (settled && (record->missing & ROLE(role)) && !record->full && !MUTANT(HELD_STAYS))
+		if (settled && (record->missing & ROLE(role)) && !record->full &&
+		    !MUTANT(HELD_STAYS))
 			engine->absence[role].held = false;
 	/* Nothing is lost of rows that nobody wrote, nor of P and Q. */
 	if (error == 0 && record->losing > 0)
 		engine_event(engine, EVENT_DATA_LOST, LOG_ERR, NULL,
-			     "%u regions were being written when %s %s went: their chunks there can't be known, "
+			     "%u regions were being written when %s %s went: their chunks there "
+			     "can't be known, "
 			     "and read as medium errors until overwritten or accepted",
-			     record->losing, __builtin_popcount(record->missing) > 1 ? "roles" : "role",
+			     record->losing,
+			     __builtin_popcount(record->missing) > 1 ? "roles" : "role",
 			     roles_text(record->missing, roles));
 	free(record->region);
 	free(record);
 	engine->activity++;
 }
 
-/* What does not fit keeps nobody else out: other regions may need no room, for they lose nothing, or less. */
+/* What does not fit keeps nobody else out: other regions may need no room, for they lose nothing,
+ * or less.
+ */
 static void
 list_regions(struct engine *engine, struct lost_record *record)
 {
@@ -337,7 +358,8 @@ list_regions(struct engine *engine, struct lost_record *record)
 		record->losing += data;
 	}
 	if (record->full)
-		engine_log(engine, LOG_ERR, "the table of lost extents is full: what did not fit reads as medium "
+		engine_log(engine, LOG_ERR,
+			   "the table of lost extents is full: what did not fit reads as medium "
 			   "errors too; overwrite or accept some");
 }
 
@@ -349,7 +371,9 @@ record_suspects(struct engine *engine)
 	if (record == NULL ||
 	    (record->region = calloc(engine->intent.suspect_count, sizeof(uint32_t))) == NULL) {
 		free(record);
-		/* They stay suspect: medium errors, as when they are recorded.  Operations wait for this. */
+		/* They stay suspect: medium errors, as when they are recorded.  Operations wait for
+		 * this.
+		 */
 		if (!MUTANT(RECORD_UNRETRIED))
 			engine->lost_io->record_retry_ms = engine->now_ms + RETRY_MS;
 		return;
@@ -359,7 +383,8 @@ record_suspects(struct engine *engine)
 	record->waiter.done = recorded;
 	list_init(&record->waiter.node);
 	list_regions(engine, record);
-	if (MUTANT(UNLISTED_DOUBTED) && engine->target != NULL && (engine->missing & ROLE(engine->target->role)))
+	if (MUTANT(UNLISTED_DOUBTED) && engine->target != NULL &&
+	    (engine->missing & ROLE(engine->target->role)))
 		intent_target_doubted(&engine->intent);
 	record->doubts = engine->intent.doubts;
 	engine->lost_io->recording = true;
@@ -372,7 +397,8 @@ lost_io_undecided(const struct engine *engine)
 {
 	return engine_has_parity(engine) && engine->missing != 0 &&
 	       (engine->lost_io->recording ||
-		(engine->intent.suspect_count > engine->intent.defined_count && !engine->lost_full));
+		(engine->intent.suspect_count > engine->intent.defined_count &&
+		 !engine->lost_full));
 }
 
 bool
@@ -386,7 +412,8 @@ lost_io_recording(const struct engine *engine)
 void
 lost_io_run(struct engine *engine)
 {
-	if (engine->phase < PHASE_RUNNING || engine->phase > PHASE_LAST_MAP || engine->lost == NULL ||
+	if (engine->phase < PHASE_RUNNING || engine->phase > PHASE_LAST_MAP ||
+	    engine->lost == NULL ||
 	    (engine->geometry.redundancy == 0 && MUTANT(NOTHING_LOST_UNTOLD)))
 		return;
 	if (engine->fenced) {
@@ -422,16 +449,20 @@ lost_io_deadline(const struct engine *engine)
 
 	if (engine->lost_io->retry_ms > engine->now_ms)
 		deadline = engine->lost_io->retry_ms;
-	if (engine->lost_io->record_retry_ms > engine->now_ms && engine->lost_io->record_retry_ms < deadline)
+	if (engine->lost_io->record_retry_ms > engine->now_ms &&
+	    engine->lost_io->record_retry_ms < deadline)
 		deadline = engine->lost_io->record_retry_ms;
 	return deadline;
 }
 
-/* Who made bytes known again must not be told so.  A record of what was lost waits as long as it takes. */
+/* Who made bytes known again must not be told so.  A record of what was lost waits as long as it
+ * takes.
+ */
 void
 lost_io_overdue(struct engine *engine)
 {
-	for (struct list *node = engine->lost_io->waiters.next, *next; node != &engine->lost_io->waiters; node = next) {
+	for (struct list *node = engine->lost_io->waiters.next, *next;
+	     node != &engine->lost_io->waiters; node = next) {
 		struct lost_waiter *waiter = list_entry(node, struct lost_waiter, node);
 
 		next = node->next;
@@ -451,19 +482,22 @@ lost_io_idle(const struct engine *engine)
 }
 
 bool
-lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool own, bool *known)
+lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool own,
+	     bool *known)
 {
 	bool good = true;
 
-	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES; granule++, table += LAYOUT_GRANULE_BYTES) {
+	for (uint32_t granule = 0; granule < LAYOUT_LOST_GRANULES;
+	     granule++, table += LAYOUT_GRANULE_BYTES) {
 		bool loaded;
 
 		if (own && known[granule] && !MUTANT(FORCED_TABLE_COUNTS))
 			loaded = MUTANT(FORCED_TABLE_IGNORED) ||
-				 lost_load_role(engine->lost, granule, engine->options.volume_uuid, table,
-						&engine->geometry, (uint8_t)member->role);
+				 lost_load_role(engine->lost, granule, engine->options.volume_uuid,
+						table, &engine->geometry, (uint8_t)member->role);
 		else
-			loaded = lost_load(engine->lost, granule, engine->options.volume_uuid, table, &engine->geometry);
+			loaded = lost_load(engine->lost, granule, engine->options.volume_uuid,
+					   table, &engine->geometry);
 		known[granule] |= loaded;
 		good &= loaded;
 	}
@@ -480,7 +514,8 @@ lost_io_init(struct engine *engine)
 	if (engine->lost == NULL || engine->lost_io->buffer == NULL)
 		return -ENOMEM;
 	lost_init(engine->lost);
-	if (engine->options.lost_entries_max > 0 && engine->options.lost_entries_max < LOST_CAPACITY)
+	if (engine->options.lost_entries_max > 0 &&
+	    engine->options.lost_entries_max < LOST_CAPACITY)
 		engine->lost->capacity = engine->options.lost_entries_max;
 	return 0;
 }
@@ -521,9 +556,12 @@ lost_concerns_write(const struct engine *engine, uint64_t begin_bytes, uint64_t 
 	       lost_in_range(engine, begin_bytes, end_bytes);
 }
 
-/* Void rows next to it go with it, so that they don't stay behind when all that means something is gone. */
+/* Void rows next to it go with it, so that they don't stay behind when all that means something is
+ * gone.
+ */
 int
-lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t column_begin, uint32_t column_end)
+lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t column_begin,
+	    uint32_t column_end)
 {
 	const struct geometry *geometry = &engine->geometry;
 	uint64_t first = row;
@@ -533,7 +571,8 @@ lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t column_b
 		first--;
 	while (last + 1 < geometry->rows && is_void(geometry, last + 1, role))
 		last++;
-	return lost_remove(engine->lost, first, (uint32_t)(last - first + 1), role, column_begin, column_end);
+	return lost_remove(engine->lost, first, (uint32_t)(last - first + 1), role, column_begin,
+			   column_end);
 }
 
 int

@@ -1,9 +1,9 @@
 /* marks.c - makes the region map durable: group commit of dirty bits, lazy cleaning.
  *
  * One batch of map blocks is under way at a time, written with FUA to every in-sync member.  Bits
- * that are set in it count when all have answered; bits that are cleared stop counting when it is sent,
- * so that a write which comes meanwhile waits for the next batch instead of trusting a bit that is
- * about to vanish.
+ * that are set in it count when all have answered; bits that are cleared stop counting when it is
+ * sent, so that a write which comes meanwhile waits for the next batch instead of trusting a bit
+ * that is about to vanish.
  *
  * Cleaning: every CLEAN_PERIOD_MS, if regions have been quiet for a whole period, all members are
  * flushed, and those regions lose their dirty bit.  The cleared map goes out with the next batch; a
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #define CLEAN_PERIOD_MS 1000u
-#define RETRY_MS 1000u		/* after a member that can't be spared refused a block */
+#define RETRY_MS 1000u /* after a member that can't be spared refused a block */
 
 /* What is about to be sent, taken as already cleared; and then as set once it is answered. */
 static void
@@ -28,7 +28,8 @@ narrow_durable(struct engine *engine, uint32_t block)
 	if (MUTANT(NARROW_FIRST_BLOCK) && block > 0)
 		return;
 	for (uint32_t i = first; i < first + LAYOUT_REGIONS_PER_BLOCK && i < intent->regions; i++) {
-		uint8_t set = intent->durable[i] & intent->flags[i] & (REGION_DIRTY | REGION_STALE_ANY);
+		uint8_t set =
+			intent->durable[i] & intent->flags[i] & (REGION_DIRTY | REGION_STALE_ANY);
 		uint8_t unwritten = (intent->durable[i] | intent->flags[i]) & REGION_UNWRITTEN;
 
 		intent->durable[i] = set | unwritten;
@@ -86,7 +87,9 @@ marks_wrote(struct row_note *note)
 	list_remove(&note->node);
 }
 
-/* All of it has been answered, so a flush that begins from now on covers it, though its rows and regions are held yet. */
+/* All of it has been answered, so a flush that begins from now on covers it, though its rows and
+ * regions are held yet.
+ */
 void
 marks_written(struct region_hold *hold)
 {
@@ -118,14 +121,16 @@ marks_begins(struct engine *engine, struct region_hold *hold)
 		begin_note(engine, &hold->note);
 }
 
-/* The regions of hold->note.  Nothing was sent yet, so a cache that is lost takes nothing of it along. */
+/* The regions of hold->note.  Nothing was sent yet, so a cache that is lost takes nothing of it
+ * along.
+ */
 static bool
 begin_hold(struct engine *engine, struct region_hold *hold)
 {
 	bool durable = true;
 
 	if (engine->geometry.redundancy == 0)
-		return true;	/* nothing to mark */
+		return true; /* nothing to mark */
 	hold->active = true;
 	hold->first = intent_region(&engine->intent, hold->note.first);
 	hold->last = intent_region(&engine->intent, hold->note.last);
@@ -208,7 +213,8 @@ marks_tell(struct engine *engine, int error)
 void
 marks_overdue(struct engine *engine)
 {
-	for (struct list *node = engine->marks->waiters.next, *next; node != &engine->marks->waiters; node = next) {
+	for (struct list *node = engine->marks->waiters.next, *next;
+	     node != &engine->marks->waiters; node = next) {
 		struct region_hold *hold = list_entry(node, struct region_hold, node);
 
 		next = node->next;
@@ -229,7 +235,8 @@ batch_done(struct engine *engine)
 	for (int i = 0; i < engine->marks->batch; i++) {
 		if (engine->marks->error == 0)
 			map_block_decode(engine->marks->buffer +
-						 (MUTANT(MAP_BATCH_ONE) ? 0 : (size_t)i) * LAYOUT_MAP_BLOCK_BYTES,
+						 (MUTANT(MAP_BATCH_ONE) ? 0 : (size_t)i) *
+							 LAYOUT_MAP_BLOCK_BYTES,
 					 intent->regions, engine->marks->blocks[i],
 					 engine->options.volume_uuid, intent->durable);
 		else
@@ -243,7 +250,8 @@ batch_done(struct engine *engine)
 	if (engine->marks->error != 0 && !MUTANT(REFUSED_UNPACED))
 		engine->marks->retry_ms = engine->now_ms + RETRY_MS;
 	engine->activity++;
-	if (engine->marks->error != -ENOMEM)	/* nobody refused anything: they wait until it is tried again */
+	/* nobody refused anything: they wait until it is tried again */
+	if (engine->marks->error != -ENOMEM)
 		marks_tell(engine, engine->marks->error);
 }
 
@@ -265,7 +273,9 @@ write_block(struct member *member, const uint8_t *image, uint32_t block)
 	struct iovec iov = { (void *)image, LAYOUT_MAP_BLOCK_BYTES };
 	struct member_io *mio = member_io_try(
 		member, BACKEND_WRITE,
-		LAYOUT_MAP_OFFSET + (MUTANT(MAP_BLOCK_MISPLACED) ? 0 : (uint64_t)block) * LAYOUT_MAP_BLOCK_BYTES, IO_MAP);
+		LAYOUT_MAP_OFFSET + (MUTANT(MAP_BLOCK_MISPLACED) ? 0 : (uint64_t)block) *
+					    LAYOUT_MAP_BLOCK_BYTES,
+		IO_MAP);
 
 	if (mio == NULL) {
 		engine->marks->error = -ENOMEM;
@@ -273,7 +283,9 @@ write_block(struct member *member, const uint8_t *image, uint32_t block)
 	}
 	mio->io.fua = true;
 	if (MUTANT(MARK_SKIPPED))
-		mio->io.offset_bytes += LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET - LAYOUT_MAP_BLOCK_BYTES;	/* nobody reads it there */
+		/* nobody reads it there */
+		mio->io.offset_bytes +=
+			LAYOUT_LOST_OFFSET - LAYOUT_MAP_OFFSET - LAYOUT_MAP_BLOCK_BYTES;
 	member_io_append(mio, &iov, 1, LAYOUT_MAP_BLOCK_BYTES);
 	engine->marks->pending++;
 	member_io_submit(mio, block_written, member);
@@ -284,8 +296,10 @@ send_batch(struct engine *engine)
 {
 	struct intent *intent = &engine->intent;
 
-	for (uint32_t block = 0; block < intent->blocks && engine->marks->batch < MAP_BATCH; block++) {
-		uint8_t *image = engine->marks->buffer + (size_t)engine->marks->batch * LAYOUT_MAP_BLOCK_BYTES;
+	for (uint32_t block = 0; block < intent->blocks && engine->marks->batch < MAP_BATCH;
+	     block++) {
+		uint8_t *image = engine->marks->buffer +
+				 (size_t)engine->marks->batch * LAYOUT_MAP_BLOCK_BYTES;
 
 		if (!intent->block_dirty[block])
 			continue;
@@ -298,12 +312,13 @@ send_batch(struct engine *engine)
 	engine->marks->error = 0;
 	if (!any_block_dirty(engine))
 		engine->marks->sent = engine->marks->changes;
-	engine->marks->pending = 1;	/* this function */
+	engine->marks->pending = 1; /* this function */
 	for (int i = 0; i < engine->marks->batch; i++)
 		for_each_member(engine, member)
 			if (member->in_sync || member->evicting || member == engine->target)
 				write_block(member,
-					    engine->marks->buffer + (size_t)i * LAYOUT_MAP_BLOCK_BYTES,
+					    engine->marks->buffer +
+						    (size_t)i * LAYOUT_MAP_BLOCK_BYTES,
 					    engine->marks->blocks[i]);
 	if (--engine->marks->pending == 0)
 		batch_done(engine);
@@ -316,8 +331,9 @@ clean_flushed(struct flush_waiter *waiter, int result)
 
 	engine->marks->cleaning = false;
 	if (result == 0)
-		intent_clean_end_without(&engine->intent,
-					 metadata_target_may_clean(engine) ? 0 : engine->intent.target);
+		intent_clean_end_without(&engine->intent, metadata_target_may_clean(engine)
+								  ? 0
+								  : engine->intent.target);
 	else
 		intent_clean_failed(&engine->intent);
 	engine->activity++;
@@ -326,14 +342,18 @@ clean_flushed(struct flush_waiter *waiter, int result)
 static void
 clean(struct engine *engine)
 {
-	/* Who may lack something of them is asked to flush, and that waits for what becomes of the member. */
+	/* Who may lack something of them is asked to flush, and that waits for what becomes of the
+	 * member.
+	 */
 	if (engine->marks->cleaning || engine->now_ms < engine->marks->clean_ms)
 		return;
 	engine->marks->clean_ms = engine->now_ms + CLEAN_PERIOD_MS;
-	if ((MUTANT(DIRTY_WHILE_UNHEARD) && !metadata_target_may_clean(engine)) || !intent_clean_begin(&engine->intent))
+	if ((MUTANT(DIRTY_WHILE_UNHEARD) && !metadata_target_may_clean(engine)) ||
+	    !intent_clean_begin(&engine->intent))
 		return;
 	engine->marks->cleaning = true;
-	if (MUTANT(CLEANED_UNFLUSHED) || (MUTANT(CHECKPOINT_AHEAD) && engine->intent.copied_count > 0)) {
+	if (MUTANT(CLEANED_UNFLUSHED) ||
+	    (MUTANT(CHECKPOINT_AHEAD) && engine->intent.copied_count > 0)) {
 		clean_flushed(&engine->marks->clean_waiter, 0);
 		return;
 	}
@@ -407,7 +427,8 @@ marks_init(struct engine *engine)
 	marks->engine = engine;
 	list_init(&marks->waiters);
 	list_init(&marks->writing);
-	marks->buffer = aligned_alloc(LAYOUT_MAP_BLOCK_BYTES, (size_t)MAP_BATCH * LAYOUT_MAP_BLOCK_BYTES);
+	marks->buffer =
+		aligned_alloc(LAYOUT_MAP_BLOCK_BYTES, (size_t)MAP_BATCH * LAYOUT_MAP_BLOCK_BYTES);
 	return marks->buffer != NULL ? 0 : -ENOMEM;
 }
 

@@ -1,7 +1,8 @@
 /* metadata.c - superblocks of all in-sync members, one update at a time.
  *
  * Whoever changes engine->record calls metadata_commit() and waits until record_durable reaches the
- * generation returned: both copies on each member say so then.  Changes made while an update is under way are gathered in the next.
+ * generation returned: both copies on each member say so then.  Changes made while an update is
+ * under way are gathered in the next.
  */
 #include "record.h"
 #include "engine/link/link.h"
@@ -10,17 +11,20 @@
 #include <string.h>
 
 #define RETRY_MS 1000u
-#define SAID_AGAIN 2	/* each update, so that what it knows of its members is known of both their copies */
+/* each update, so that what it knows of its members is known of both their copies */
+#define SAID_AGAIN 2
 
-/* All members have acknowledged one more superblock.  What is done because of it must not go with one bad sector: the next start would find
- * the copy of before, and beside a member that is out, which says the same, nobody who knows better.  So it counts when it is in both.
+/* All members have acknowledged one more superblock.  What is done because of it must not go with
+ * one bad sector: the next start would find the copy of before, and beside a member that is out,
+ * which says the same, nobody who knows better.  So it counts when it is in both.
  */
 static void
 round_written(struct engine *engine)
 {
 	if (engine->metadata->once < engine->metadata->writing)
 		engine->metadata->again = MUTANT(SAID_ONCE_AGAIN) ? 1 : SAID_AGAIN;
-	engine->metadata->durable = MUTANT(RECORD_IN_ONE_COPY) ? engine->metadata->writing : engine->metadata->once;
+	engine->metadata->durable =
+		MUTANT(RECORD_IN_ONE_COPY) ? engine->metadata->writing : engine->metadata->once;
 	engine->metadata->once = engine->metadata->writing;
 }
 
@@ -36,25 +40,29 @@ superblock_written(struct member_io *mio, int result)
 {
 	struct engine *engine = mio->member->engine;
 
-	/* A member that is being evicted needs none (-ENOLINK).  Any other failure leaves the generation
-	 * undone: fenced off or stopping, nobody is to be told that it is durable.
+	/* A member that is being evicted needs none (-ENOLINK).  Any other failure leaves the
+	 * generation undone: fenced off or stopping, nobody is to be told that it is durable.
 	 */
 	if (result != 0 && result != -ENOLINK) {
 		engine->metadata->writing = 0;
 		engine->metadata->retry_ms = engine->now_ms + RETRY_MS;
 	}
-	/* Counted only now: a repetition after a failure goes to the same copy, so that the other one,
-	 * which is good, is not put at risk before this one is.
+	/* Counted only now: a repetition after a failure goes to the same copy, so that the other
+	 * one, which is good, is not put at risk before this one is.
 	 */
 	if (result == 0 || MUTANT(SUPERBLOCK_RETRY_OTHER_COPY))
 		mio->member->write_count++;
-	/* An assembly that begins again looks at what it knows already: others may tell of this write by then. */
+	/* An assembly that begins again looks at what it knows already: others may tell of this
+	 * write by then.
+	 */
 	if (result == 0 && !MUTANT(EXAMINED_ONCE))
 		mio->member->superblock.write_count = mio->member->write_count;
 	if (result == 0)
-		mio->member->copy_lost = false;		/* this was the other one */
-	/* No spare any more: while it is away, another one with its UUID is not to be taken for it. */
-	if (result == 0 && mio->member->presence == PRESENCE_SPARE && !MUTANT(FILLED_STILL_A_SPARE)) {
+		mio->member->copy_lost = false; /* this was the other one */
+	/* No spare any more: while it is away, another one with its UUID is not to be taken for it.
+	 */
+	if (result == 0 && mio->member->presence == PRESENCE_SPARE &&
+	    !MUTANT(FILLED_STILL_A_SPARE)) {
 		mio->member->presence = PRESENCE_EXAMINED;
 		mio->member->verdict = SUPERBLOCK_OK;
 	}
@@ -67,24 +75,30 @@ superblock_written(struct member_io *mio, int result)
 
 /* --- the member that is being filled --- */
 
-/* Others know of a superblock that it has got since it is back: an image of before is known by that. */
+/* Others know of a superblock that it has got since it is back: an image of before is known by
+ * that.
+ */
 bool
 metadata_target_heard(const struct engine *engine)
 {
-	return target_filling(engine) && engine->metadata->durable >= engine->metadata->target_record;
+	return target_filling(engine) &&
+	       engine->metadata->durable >= engine->metadata->target_record;
 }
 
-/* An image exchanged for one that is not heard yet holds nothing of what it was sent: when that becomes clean for the others it counts
- * as one that missed it, so it is copied anew.  A new one lacks all regions anyhow.
+/* An image exchanged for one that is not heard yet holds nothing of what it was sent: when that
+ * becomes clean for the others it counts as one that missed it, so it is copied anew.  A new one
+ * lacks all regions anyhow.
  */
 bool
 metadata_target_may_clean(const struct engine *engine)
 {
-	return engine->target == NULL || engine->metadata->target_is_new || target_changing(engine) ||
-	       metadata_target_heard(engine) || MUTANT(CLEANED_UNHEARD);
+	return engine->target == NULL || engine->metadata->target_is_new ||
+	       target_changing(engine) || metadata_target_heard(engine) || MUTANT(CLEANED_UNHEARD);
 }
 
-/* One copy is not enough: should it be that which can't be read any more, the other is older by far than what others were told. */
+/* One copy is not enough: should it be that which can't be read any more, the other is older by far
+ * than what others were told.
+ */
 bool
 metadata_target_counted(const struct engine *engine)
 {
@@ -120,15 +134,16 @@ write_superblock(struct member *member)
 	member_io_submit(mio, superblock_written, member);
 }
 
-/* Its own superblock comes with those of the others that say so, not before its marks are durable. */
+/* Its own superblock comes with those of the others that say so, not before its marks are durable.
+ */
 static bool
 knows_target(const struct engine *engine)
 {
 	return engine->target_phase == TARGET_FILLING || engine->target_phase == TARGET_TAKING;
 }
 
-/* How many writes of its superblock each has acknowledged, and which epoch who is being filled may have: what the others know of it
- * at the next assembly.
+/* How many writes of its superblock each has acknowledged, and which epoch who is being filled may
+ * have: what the others know of it at the next assembly.
  */
 static void
 note_write_counts(struct engine *engine)
@@ -143,8 +158,11 @@ note_write_counts(struct engine *engine)
 	if (target == NULL || !knows_target(engine))
 		return;
 	record->tracked[target->stale_set].write_count =
-		metadata_target_counted(engine) || MUTANT(COUNTED_UNACKNOWLEDGED) ? target->write_count : 0;
-	record->tracked[target->stale_set].epoch = record->epoch;	/* of what it is sent now, at most */
+		metadata_target_counted(engine) || MUTANT(COUNTED_UNACKNOWLEDGED)
+			? target->write_count
+			: 0;
+	/* of what it is sent now, at most */
+	record->tracked[target->stale_set].epoch = record->epoch;
 	if (engine->target_phase == TARGET_TAKING)
 		record->write_counts[target->role] = target->write_count;
 }
@@ -152,12 +170,14 @@ note_write_counts(struct engine *engine)
 bool
 metadata_idle(const struct engine *engine)
 {
-	return engine->metadata->pending == 0 && engine->metadata->durable >= engine->metadata->wanted &&
+	return engine->metadata->pending == 0 &&
+	       engine->metadata->durable >= engine->metadata->wanted &&
 	       engine->metadata->again == 0;
 }
 
-/* While a member is on its way out the others' superblocks are enough to be durable, but it may stay after all, and be all that
- * the next start finds.  So what it may not miss is known when nobody is on the way out and everything is said.
+/* While a member is on its way out the others' superblocks are enough to be durable, but it may
+ * stay after all, and be all that the next start finds.  So what it may not miss is known when
+ * nobody is on the way out and everything is said.
  */
 bool
 metadata_known(const struct engine *engine, uint64_t generation)
@@ -167,35 +187,43 @@ metadata_known(const struct engine *engine, uint64_t generation)
 	return engine->evicting == 0 && engine->metadata->durable >= engine->metadata->wanted;
 }
 
-/* Nothing is written any more, so what is known of the missing roles' chunks now is so at the next start, too: all that is suspect is
- * on record as lost, and the rest is what the others make of it.  A device that is being filled is missing at the next start, so what
- * was accepted with its chunks is not known then.  Asked before each update, for members may go while the last ones are written.
+/* Nothing is written any more, so what is known of the missing roles' chunks now is so at the next
+ * start, too: all that is suspect is on record as lost, and the rest is what the others make of
+ * it.  A device that is being filled is missing at the next start, so what was accepted with its
+ * chunks is not known then.  Asked before each update, for members may go while the last ones are
+ * written.
  */
 static uint32_t
 recorded_roles(const struct engine *engine)
 {
-	const bool full = (engine->lost_full || engine->intent.suspect_count > engine->intent.defined_count) &&
+	const bool full = (engine->lost_full ||
+			   engine->intent.suspect_count > engine->intent.defined_count) &&
 			  !MUTANT(RECORDED_THOUGH_FULL);
 	const bool leans = intent_leans(&engine->intent) && !MUTANT(RECORDED_LEANING);
 
-	if (engine->phase != PHASE_LAST_SUPERBLOCKS || !engine->record.clean || !engine_has_parity(engine) ||
-	    engine->missing != engine->out || engine->evicting > 0 || engine->suspended || engine->fenced ||
-	    engine->lost_io->recording || !lost_settled(engine->lost) || full || leans)
+	if (engine->phase != PHASE_LAST_SUPERBLOCKS || !engine->record.clean ||
+	    !engine_has_parity(engine) || engine->missing != engine->out || engine->evicting > 0 ||
+	    engine->suspended || engine->fenced || engine->lost_io->recording ||
+	    !lost_settled(engine->lost) || full || leans)
 		return 0;
 	return engine->missing;
 }
 
-/* Each update is written three times.  The second makes it durable (round_written), and says that the first was acknowledged, so a member
- * that is put back to before it is known by that; the third, lazily, says so of the second, so it is known even if one of its copies
- * can't be read and is given the benefit of the doubt (assembly.c).
+/* Each update is written three times.  The second makes it durable (round_written), and says that
+ * the first was acknowledged, so a member that is put back to before it is known by that; the
+ * third, lazily, says so of the second, so it is known even if one of its copies can't be read and
+ * is given the benefit of the doubt (assembly.c).
  */
 void
 metadata_run(struct engine *engine)
 {
-	/* The last stop's superblocks are the last: sessions that close say nothing of members, and others may have them next. */
+	/* The last stop's superblocks are the last: sessions that close say nothing of members, and
+	 * others may have them next.
+	 */
 	if (engine->phase >= PHASE_RELEASE && !MUTANT(WRITTEN_AT_RELEASE))
 		return;
-	if (engine->metadata->pending > 0 || engine->fenced || engine->now_ms < engine->metadata->retry_ms ||
+	if (engine->metadata->pending > 0 || engine->fenced ||
+	    engine->now_ms < engine->metadata->retry_ms ||
 	    (engine->metadata->durable >= engine->metadata->wanted && engine->metadata->again == 0))
 		return;
 	if (engine->metadata->again > 0)

@@ -1,9 +1,11 @@
-/* record.h - what is on record on all members: superblocks, the region map, the table of lost extents; and flushes.
+/* record.h - what is on record on all members: superblocks, the region map, the table of lost
+ * extents; and flushes.
  *
  *	metadata.c	superblocks			marks.c		the region map
  *	lost.c		the table of lost extents	flush.c		SYNCHRONIZE CACHE of all, in rounds
  *
- * Each is written to all members in sync at once, and tells those who wait when it is durable on all that stay.
+ * Each is written to all members in sync at once, and tells those who wait when it is durable on
+ * all that stay.
  */
 #ifndef IRAID_ENGINE_RECORD_H
 #define IRAID_ENGINE_RECORD_H
@@ -14,26 +16,34 @@
 /* --- metadata.c: superblocks of all in-sync members and the target --- */
 
 struct metadata {
-	uint64_t wanted, writing;	/* generations */
-	uint64_t once, durable;		/* one copy on each member has it; both have */
+	uint64_t wanted, writing; /* generations */
+	uint64_t once, durable;	  /* one copy on each member has it; both have */
 	int pending;
-	int again;			/* written once: still to be written so often, to make it durable and say so */
-	uint64_t retry_ms;		/* after a failure */
-	uint64_t epoch_written;		/* of the last superblock that was sent; 0: none was */
+	/* written once: still to be written so often, to make it durable and say so */
+	int again;
+	uint64_t retry_ms;	/* after a failure */
+	uint64_t epoch_written; /* of the last superblock that was sent; 0: none was */
 	/* Of the member that is being filled, as target.c has it. */
-	uint64_t target_record;		/* generation that knows of it */
-	bool target_is_new;		/* it lacks everything, and no superblock says so yet */
-	int target_uncounted;		/* copies of its superblock that may be of another count than the one others are to be told of */
+	uint64_t target_record; /* generation that knows of it */
+	bool target_is_new;	/* it lacks everything, and no superblock says so yet */
+	/* copies of its superblock that may be of another count than the one others are to be told
+	 * of
+	 */
+	int target_uncounted;
 };
 
-uint64_t metadata_commit(struct engine *engine);	/* returns the generation to wait for in metadata.durable */
+/* returns the generation to wait for in metadata.durable */
+uint64_t metadata_commit(struct engine *engine);
 void metadata_run(struct engine *engine);
-bool metadata_known(const struct engine *engine, uint64_t generation);	/* ... by all members that may stay */
-bool metadata_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
+/* ... by all members that may stay */
+bool metadata_known(const struct engine *engine, uint64_t generation);
+bool metadata_idle(const struct engine *engine); /* nothing unwritten, nothing under way */
 /* Of the member that is being filled. */
 bool metadata_target_heard(const struct engine *engine);
-bool metadata_target_may_clean(const struct engine *engine);	/* what it was sent counts as held by it */
-bool metadata_target_counted(const struct engine *engine);	/* may others be told how many superblocks it has? */
+/* what it was sent counts as held by it */
+bool metadata_target_may_clean(const struct engine *engine);
+/* may others be told how many superblocks it has? */
+bool metadata_target_counted(const struct engine *engine);
 
 /* --- flush.c --- */
 
@@ -41,138 +51,165 @@ struct flush_waiter {
 	struct list node;
 	uint64_t since_ms;
 	void (*done)(struct flush_waiter *waiter, int result);
-	bool told;			/* of what a cache took along: a flush that a request asks for, see flush.c */
+	/* of what a cache took along: a flush that a request asks for, see flush.c */
+	bool told;
 };
 
 struct flush {
-	struct list next;		/* waiters for the next round */
-	struct list now;		/* waiters of the round under way */
+	struct list next; /* waiters for the next round */
+	struct list now;  /* waiters of the round under way */
 	int pending;
 	int result;
 	struct flush_waiter start_waiter;
-	bool found_clean;		/* the record that was found says that the last gateway stopped in order */
-	bool loss_untold;		/* a member is back without its cache, which others can't make up for: the next flush must fail,
-					 * whatever becomes of the member */
-	uint64_t told_until_ms;		/* one has failed for it: so do those of others until then */
+	/* the record that was found says that the last gateway stopped in order */
+	bool found_clean;
+	/* a member is back without its cache, which others can't make up for: the next flush must
+	 * fail, whatever becomes of the member
+	 */
+	bool loss_untold;
+	/* one has failed for it: so do those of others until then */
+	uint64_t told_until_ms;
 };
 
 void flush_init(struct engine *engine);
 void flush_join(struct engine *engine, struct flush_waiter *waiter);
 void flush_what_was_left(struct engine *engine);
-void flush_cache_lost(struct member *member);	/* and nobody makes up for it: flushes have to tell */
+/* and nobody makes up for it: flushes have to tell */
+void flush_cache_lost(struct member *member);
 void flush_run(struct engine *engine);
 void flush_overdue(struct engine *engine);
 uint64_t flush_deadline(const struct engine *engine);
 
 /* --- marks.c --- */
 
-#define MAP_BATCH 16			/* map blocks written at a time */
+#define MAP_BATCH 16 /* map blocks written at a time */
 
 struct marks {
 	struct engine *engine;
-	struct list waiters;		/* of region_hold.node */
-	struct list writing;		/* of row_note.node */
-	uint8_t *buffer;		/* MAP_BATCH blocks being written */
+	struct list waiters; /* of region_hold.node */
+	struct list writing; /* of row_note.node */
+	uint8_t *buffer;     /* MAP_BATCH blocks being written */
 	uint32_t blocks[MAP_BATCH];
 	int batch, pending;
-	int error;			/* of the batch; before the volume runs, why its maps could not be loaded */
-	uint64_t retry_ms;		/* after a failure */
+	/* of the batch; before the volume runs, why its maps could not be loaded */
+	int error;
+	uint64_t retry_ms; /* after a failure */
 	bool cleaning;
 	struct flush_waiter clean_waiter;
 	uint64_t clean_ms;
-	uint64_t changes, sent, durable;	/* generations: asked for, under way, durable */
+	uint64_t changes, sent, durable; /* generations: asked for, under way, durable */
 };
 
 /* Rows that are being written. */
 struct row_note {
-	struct list node;	/* of engine->marks->writing */
+	struct list node; /* of engine->marks->writing */
 	uint64_t first, last;
-	uint32_t among;		/* of these, bits from the first on; 0: all */
+	uint32_t among; /* of these, bits from the first on; 0: all */
 };
 
 /* Somebody who writes rows, and whose regions must be marked as dirty meanwhile. */
 struct region_hold {
-	struct list node;	/* of engine->marks->waiters */
+	struct list node; /* of engine->marks->waiters */
 	struct row_note note;
 	uint64_t since_ms;
-	uint32_t first, last;	/* regions */
+	uint32_t first, last; /* regions */
 	bool active;
 	void (*ready)(struct region_hold *hold, int error);
 };
 
-int marks_init(struct engine *engine);	/* 0 or -ENOMEM */
+int marks_init(struct engine *engine); /* 0 or -ENOMEM */
 void marks_free(struct engine *engine);
 void marks_run(struct engine *engine);
 uint64_t marks_deadline(const struct engine *engine);
-void marks_expire(struct engine *engine);	/* fail those who wait for silent members */
-bool marks_idle(const struct engine *engine);	/* nothing unwritten, nothing under way */
-uint64_t marks_commit(struct engine *engine);	/* generation to wait for in marks.durable */
-void marks_all(struct engine *engine);	/* somebody new needs the whole map */
-/* Rows are about to be written.  True: their regions' marks are durable.  Else marks_wait() has hold->ready called
- * when they are, with 0, or when they can't be, with -ETIMEDOUT or -ESHUTDOWN; perhaps at once.
+void marks_expire(struct engine *engine);     /* fail those who wait for silent members */
+bool marks_idle(const struct engine *engine); /* nothing unwritten, nothing under way */
+uint64_t marks_commit(struct engine *engine); /* generation to wait for in marks.durable */
+void marks_all(struct engine *engine);	      /* somebody new needs the whole map */
+/* Rows are about to be written.  True: their regions' marks are durable.  Else marks_wait() has
+ * hold->ready called when they are, with 0, or when they can't be, with -ETIMEDOUT or -ESHUTDOWN;
+ * perhaps at once.
  */
-bool marks_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
+bool
+marks_hold(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint64_t last_row);
 /* The same of some rows: bits from the first on. */
-bool marks_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row, uint32_t among);
-void marks_begins(struct engine *engine, struct region_hold *hold);	/* its rows are written now, if it is held */
-/* Rows of marked regions are written from here on; until then.  marks_drop() does the latter by itself. */
+bool marks_hold_some(struct engine *engine, struct region_hold *hold, uint64_t first_row,
+		     uint32_t among);
+/* its rows are written now, if it is held */
+void marks_begins(struct engine *engine, struct region_hold *hold);
+/* Rows of marked regions are written from here on; until then.  marks_drop() does the latter by
+ * itself.
+ */
 void marks_writes(struct engine *engine, struct row_note *note, uint64_t first_row, uint32_t among);
 void marks_wrote(struct row_note *note);
-void marks_written(struct region_hold *hold);	/* the same, before marks_drop(): a flush comes first */
+/* the same, before marks_drop(): a flush comes first */
+void marks_written(struct region_hold *hold);
 /* Something was written to these rows, and nobody knows what stands there: they are suspect. */
 void marks_failed(struct engine *engine, uint64_t first_row, uint64_t last_row);
 void marks_wait(struct engine *engine, struct region_hold *hold);
-void marks_drop(struct engine *engine, struct region_hold *hold);	/* written, or given up; also if not held */
-void marks_tell(struct engine *engine, int error);	/* those who wait: marks became durable, or can't */
-void marks_overdue(struct engine *engine);	/* those who wait too long can't have them */
+/* written, or given up; also if not held */
+void marks_drop(struct engine *engine, struct region_hold *hold);
+/* those who wait: marks became durable, or can't */
+void marks_tell(struct engine *engine, int error);
+void marks_overdue(struct engine *engine); /* those who wait too long can't have them */
 
 /* --- lost.c --- */
 
 /* Told when what was changed in the table of lost extents before is durable. */
 struct lost_waiter {
 	struct list node;
-	uint64_t since_ms;	/* as member_io.since_ms */
+	uint64_t since_ms; /* as member_io.since_ms */
 	void (*done)(struct lost_waiter *waiter, int error);
 };
 
 struct lost_io {
-	struct list waiters;		/* of lost_waiter.node */
-	uint8_t *buffer;		/* the whole table, as it is sent */
+	struct list waiters; /* of lost_waiter.node */
+	uint8_t *buffer;     /* the whole table, as it is sent */
 	int pending;
 	int error;
-	uint64_t retry_ms;		/* after a failure */
-	uint64_t record_retry_ms;	/* what is suspect could not be listed */
-	uint64_t said;			/* record generation that has to be known before an empty block has entries; or 0 */
-	bool unsaid;			/* the superblocks may not know yet which blocks are empty */
-	uint32_t free_then;		/* lost->free_count when it was full: with more there is room again */
-	bool recording;			/* suspect rows of a degraded volume are being recorded */
+	uint64_t retry_ms;	  /* after a failure */
+	uint64_t record_retry_ms; /* what is suspect could not be listed */
+	/* record generation that has to be known before an empty block has entries; or 0 */
+	uint64_t said;
+	/* the superblocks may not know yet which blocks are empty */
+	bool unsaid;
+	/* lost->free_count when it was full: with more there is room again */
+	uint32_t free_then;
+	bool recording; /* suspect rows of a degraded volume are being recorded */
 	struct lost_waiter *record;
 };
 
 int lost_io_init(struct engine *engine);
 void lost_io_run(struct engine *engine);
 void lost_io_wait(struct engine *engine, struct lost_waiter *waiter);
-void lost_io_tell(struct engine *engine, int error);	/* those who wait: it is durable, or can't be */
+/* those who wait: it is durable, or can't be */
+void lost_io_tell(struct engine *engine, int error);
 void lost_io_overdue(struct engine *engine);
 uint64_t lost_io_deadline(const struct engine *engine);
 bool lost_io_idle(const struct engine *engine);
-bool lost_io_recording(const struct engine *engine);	/* what is missing is being recorded: operations wait */
-bool lost_io_undecided(const struct engine *engine);	/* it is, or will be as soon as enough members are back */
-/* Takes in a member's table.  known: by granule, some table of it could be read.  Of a known one, only what is lost of the member's own
- * chunks is taken in, if `own`.  False: some of it is damaged.
+/* what is missing is being recorded: operations wait */
+bool lost_io_recording(const struct engine *engine);
+/* it is, or will be as soon as enough members are back */
+bool lost_io_undecided(const struct engine *engine);
+/* Takes in a member's table.  known: by granule, some table of it could be read.  Of a known one,
+ * only what is lost of the member's own chunks is taken in, if `own`.  False: some of it is
+ * damaged.
  */
-bool lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table, bool own, bool *known);
-void lost_io_say(struct engine *engine);	/* in the record: which blocks of the table are empty */
-void lost_io_all(struct engine *engine);	/* somebody new needs the whole table */
+bool lost_io_load(struct engine *engine, const struct member *member, const uint8_t *table,
+		  bool own, bool *known);
+/* in the record: which blocks of the table are empty */
+void lost_io_say(struct engine *engine);
+void lost_io_all(struct engine *engine); /* somebody new needs the whole table */
 void lost_io_free(struct engine *engine);
 /* Does the volume's range have a byte that can't be known? */
 bool lost_in_range(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
-/* Must the table forget, durably, what a write of the range made known, before that is acknowledged?  Also while the table
- * is not settled: members may list what was accepted or overwritten, and after a crash theirs counts.
+/* Must the table forget, durably, what a write of the range made known, before that is
+ * acknowledged? Also while the table is not settled: members may list what was accepted or
+ * overwritten, and after a crash theirs counts.
  */
 bool lost_concerns_write(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
 /* These columns are known again.  0, -ENOSPC. */
-int lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t column_begin, uint32_t column_end);
+int lost_forget(struct engine *engine, uint64_t row, uint8_t role, uint32_t column_begin,
+		uint32_t column_end);
 /* The range was overwritten (or accepted).  0, -ENOSPC. */
 int lost_overwrite(struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes);
 

@@ -1,4 +1,5 @@
-/* mend_row.c - one row at a time where something can't be read, or is known to nobody but the target.
+/* mend_row.c - one row at a time where something can't be read, or is known to nobody but the
+ * target.
  *
  *	READ_CHUNKS   every position's chunk by itself: which can't be read?
  *	READ_PIECES   of those, 4 KiB at a time: which sectors is it?  One that is refused, not unreadable, is awaited, unless a target is
@@ -10,9 +11,9 @@
  *	VERIFY        the rewritten pieces are read again
  *	HEAL_RECORD   the target's own content was taken for what was lost, and is sure: it is lost no longer
  *
- * A piece that is lacking is made from the others (pure/code.h), unless the row is suspect.  Only filling the target makes
- * losses: it can't go on without.  Elsewhere such a row is left as it is: what can't be read today may be read
- * tomorrow, or when a member returns.
+ * A piece that is lacking is made from the others (pure/code.h), unless the row is suspect.  Only
+ * filling the target makes losses: it can't go on without.  Elsewhere such a row is left as it is:
+ * what can't be read today may be read tomorrow, or when a member returns.
  */
 #include "sync_rows.h"
 #include "engine/link/link.h"
@@ -88,7 +89,8 @@ command(struct sync_rows *rows, struct member *member, enum backend_op op, uint3
 	struct member_io *mio = member_io_try(
 		member, op,
 		engine->data_offset_bytes +
-			geometry_offset(&engine->geometry, row_of(rows), (uint8_t)member->role) + column,
+			geometry_offset(&engine->geometry, row_of(rows), (uint8_t)member->role) +
+			column,
 		IO_REQUEST);
 
 	if (mio == NULL) {
@@ -103,15 +105,17 @@ command(struct sync_rows *rows, struct member *member, enum backend_op op, uint3
 static int
 position_of(const struct sync_rows *rows, const struct member_io *mio)
 {
-	return geometry_position(&rows->op.engine->geometry, row_of(rows), (uint8_t)mio->member->role);
+	return geometry_position(&rows->op.engine->geometry, row_of(rows),
+				 (uint8_t)mio->member->role);
 }
 
 static int
 piece_of(const struct sync_rows *rows, const struct member_io *mio)
 {
 	const struct engine *engine = rows->op.engine;
-	uint64_t column = mio->io.offset_bytes - engine->data_offset_bytes -
-			  geometry_offset(&engine->geometry, row_of(rows), (uint8_t)mio->member->role);
+	uint64_t column =
+		mio->io.offset_bytes - engine->data_offset_bytes -
+		geometry_offset(&engine->geometry, row_of(rows), (uint8_t)mio->member->role);
 
 	return (int)(column / MEND_PIECE_BYTES);
 }
@@ -128,7 +132,8 @@ static void
 healed_on_record(struct lost_waiter *waiter, int error)
 {
 	struct mend *mend = (struct mend *)((char *)waiter - offsetof(struct mend, waiter));
-	struct sync_rows *rows = (struct sync_rows *)((char *)mend - offsetof(struct sync_rows, mend));
+	struct sync_rows *rows =
+		(struct sync_rows *)((char *)mend - offsetof(struct sync_rows, mend));
 
 	if (error != 0)
 		sync_rows_end(rows, error);
@@ -136,21 +141,25 @@ healed_on_record(struct lost_waiter *waiter, int error)
 		row_done(rows, true);
 }
 
-/* P and Q that were made anew may be in caches still.  That is known: the region is marked until all members have flushed, so the row is
- * suspect if they are lost, and then what was healed is recorded again if it has to be.
+/* P and Q that were made anew may be in caches still.  That is known: the region is marked until
+ * all members have flushed, so the row is suspect if they are lost, and then what was healed is
+ * recorded again if it has to be.
  */
 static void
 finish_row(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
 	struct mend *mend = &rows->mend;
-	/* If a cache was lost since it was made, the row may be lost anew, and be on its way to the record just now. */
-	const bool doubted = rows->doubts != engine->intent.doubts && !MUTANT(HEALED_THOUGH_DOUBTED);
+	/* If a cache was lost since it was made, the row may be lost anew, and be on its way to the
+	 * record just now.
+	 */
+	const bool doubted =
+		rows->doubts != engine->intent.doubts && !MUTANT(HEALED_THOUGH_DOUBTED);
 
 	if (!mend->heals || engine->target == NULL || doubted ||
 	    lost_forget(engine, row_of(rows), (uint8_t)engine->target->role, 0,
 			engine->geometry.chunk_bytes) != 0) {
-		row_done(rows, true);	/* what stays on record does no harm */
+		row_done(rows, true); /* what stays on record does no harm */
 		return;
 	}
 	mend->step = MEND_HEAL_RECORD;
@@ -166,8 +175,9 @@ count_repair(struct sync_rows *rows, struct member *member)
 
 	member->medium_repaired++;
 	engine->counters.medium_repaired++;
-	if (member->medium_repaired < engine->options.error_limit || engine->options.error_limit == 0 ||
-	    !member->in_sync || member->condemned || !evict_bearable(engine, member))
+	if (member->medium_repaired < engine->options.error_limit ||
+	    engine->options.error_limit == 0 || !member->in_sync || member->condemned ||
+	    !evict_bearable(engine, member))
 		return;
 	member_note(member, "%u sectors had to be rewritten, the limit is %u",
 		    (unsigned int)member->medium_repaired, engine->options.error_limit);
@@ -179,14 +189,17 @@ verified(struct member_io *mio, int result)
 {
 	struct sync_rows *rows = mio->owner;
 	struct member *member = mio->member;
-	bool right = result == 0 && crc32c(0, mio->segments[0].iov_base, MEND_PIECE_BYTES) ==
-					    rows->mend.crc[position_of(rows, mio)][piece_of(rows, mio)];
+	bool right =
+		result == 0 && crc32c(0, mio->segments[0].iov_base, MEND_PIECE_BYTES) ==
+				       rows->mend.crc[position_of(rows, mio)][piece_of(rows, mio)];
 
 	if (right || MUTANT(MEND_UNVERIFIED))
 		count_repair(rows, member);
 	else if ((result == 0 || unreadable(result)) && member->in_sync &&
 		 evict_bearable(rows->op.engine, member)) {
-		member_note(member, "a sector can't be read, or not as written, even after it was rewritten");
+		member_note(
+			member,
+			"a sector can't be read, or not as written, even after it was rewritten");
 		evict_exclude(member);
 	} else if (result != 0 && !unreadable(result)) {
 		rows->error = result;
@@ -206,7 +219,7 @@ verify(struct sync_rows *rows)
 	struct engine *engine = rows->op.engine;
 
 	rows->mend.step = MEND_VERIFY;
-	rows->pending = 1;	/* this function */
+	rows->pending = 1; /* this function */
 	for (int position = 0; position < engine->geometry.width; position++)
 		for (int piece = 0; piece < pieces_of(engine); piece++) {
 			uint8_t *memory = sync_rows_chunk(rows, position, rows->mend.index) +
@@ -216,7 +229,8 @@ verify(struct sync_rows *rows)
 				continue;
 			rows->mend.crc[position][piece] = crc32c(0, memory, MEND_PIECE_BYTES);
 			command(rows, reader(rows, position), BACKEND_READ,
-				(uint32_t)piece * MEND_PIECE_BYTES, memory, MEND_PIECE_BYTES, verified);
+				(uint32_t)piece * MEND_PIECE_BYTES, memory, MEND_PIECE_BYTES,
+				verified);
 		}
 	if (--rows->pending > 0)
 		return;
@@ -240,7 +254,8 @@ mend_written(struct sync_rows *rows)
 		verify(rows);
 		return;
 	}
-	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done. */
+	/* Who is evicted meanwhile does not matter; else it is not known how much of it was done.
+	 */
 	if (rows->error != -ENOLINK && rows->mend.marks.active && !MUTANT(MEND_SUSPECT_FORGOTTEN))
 		marks_failed(engine, row_of(rows), row_of(rows));
 	sync_rows_end(rows, rows->error);
@@ -264,13 +279,15 @@ write_position(struct sync_rows *rows, int position, struct member *member, bool
 	struct engine *engine = rows->op.engine;
 
 	if (whole) {
-		command(rows, member, BACKEND_WRITE, 0, chunk, engine->geometry.chunk_bytes, written);
+		command(rows, member, BACKEND_WRITE, 0, chunk, engine->geometry.chunk_bytes,
+			written);
 		return;
 	}
 	for (int piece = 0; piece < pieces_of(engine); piece++)
 		if (rows->mend.bad[position][piece])
 			command(rows, member, BACKEND_WRITE, (uint32_t)piece * MEND_PIECE_BYTES,
-				chunk + (size_t)piece * MEND_PIECE_BYTES, MEND_PIECE_BYTES, written);
+				chunk + (size_t)piece * MEND_PIECE_BYTES, MEND_PIECE_BYTES,
+				written);
 }
 
 static void
@@ -280,14 +297,17 @@ write_row(struct sync_rows *rows)
 	const bool fill = rows->purpose == SYNC_FILL;
 
 	rows->mend.step = MEND_WRITE;
-	/* What the target held, or zeros for what is lost, change what P and Q have to be, and some of those who get them may not come back. */
-	if (fill && (!target_filling(engine) || (engine_may_tear(engine) && !MUTANT(MENDED_WHILE_SUSPENDED)))) {
+	/* What the target held, or zeros for what is lost, change what P and Q have to be, and some
+	 * of those who get them may not come back.
+	 */
+	if (fill && (!target_filling(engine) ||
+		     (engine_may_tear(engine) && !MUTANT(MENDED_WHILE_SUSPENDED)))) {
 		sync_rows_end(rows, -ENOLINK);
 		return;
 	}
 	marks_begins(engine, &rows->mend.marks);
 	sync_rows_keep(rows);
-	rows->pending = 1;	/* this function */
+	rows->pending = 1; /* this function */
 	for (int position = 0; position < engine->geometry.width; position++) {
 		const uint8_t role = role_at(rows, position);
 		struct member *writers[2];
@@ -298,7 +318,9 @@ write_row(struct sync_rows *rows)
 		for (int i = 0; i < count; i++)
 			write_position(rows, position, writers[i],
 				       rows->mend.changed != 0 &&
-					       i >= sync_rows_first_writer(rows->mend.changed & ROLE(position), count));
+					       i >= sync_rows_first_writer(rows->mend.changed &
+										   ROLE(position),
+									   count));
 	}
 	if (fill)
 		command(rows, engine->target, BACKEND_WRITE, 0,
@@ -322,14 +344,16 @@ marked(struct region_hold *hold, int error)
 		write_row(rows);
 }
 
-/* What a member's cache takes of it may be lost; then the row must be known as one that may not fit.  A row that nobody wrote is that
- * already while it is suspect, and its region is dirty since it became so: a resync that makes its parity makes nobody's data of it.
+/* What a member's cache takes of it may be lost; then the row must be known as one that may not
+ * fit.  A row that nobody wrote is that already while it is suspect, and its region is dirty since
+ * it became so: a resync that makes its parity makes nobody's data of it.
  */
 static bool
 is_write(const struct sync_rows *rows)
 {
 	const struct intent *intent = &rows->op.engine->intent;
-	const bool nobodys = rows->purpose == SYNC_PARITY && intent_row_suspect(intent, row_of(rows)) &&
+	const bool nobodys = rows->purpose == SYNC_PARITY &&
+			     intent_row_suspect(intent, row_of(rows)) &&
 			     intent_row_fresh(intent, row_of(rows)) && !MUTANT(MENDED_WRITTEN);
 
 	return (rows->mend.changed | rows->mend.remade) != 0 && !nobodys;
@@ -361,7 +385,8 @@ static void
 loss_on_record(struct lost_waiter *waiter, int error)
 {
 	struct mend *mend = (struct mend *)((char *)waiter - offsetof(struct mend, waiter));
-	struct sync_rows *rows = (struct sync_rows *)((char *)mend - offsetof(struct sync_rows, mend));
+	struct sync_rows *rows =
+		(struct sync_rows *)((char *)mend - offsetof(struct sync_rows, mend));
 
 	if (error != 0)
 		sync_rows_end(rows, error);
@@ -385,7 +410,9 @@ record_piece(struct sync_rows *rows, int position, int piece)
 
 /* --- what each piece is --- */
 
-/* Positions that lack the piece.  One that is refused is there, perhaps, so it is neither rewritten nor lost. */
+/* Positions that lack the piece.  One that is refused is there, perhaps, so it is neither rewritten
+ * nor lost.
+ */
 static uint32_t
 lacking(const struct sync_rows *rows, int piece)
 {
@@ -403,10 +430,14 @@ defining(const struct engine *engine, uint32_t absent)
 {
 	const uint32_t data = geometry_data_positions(&engine->geometry);
 
-	return MUTANT(DEFINITION_NEEDS_ALL) ? ~absent : (data | code_sources(&engine->geometry, absent & data, absent)) & ~absent;
+	return MUTANT(DEFINITION_NEEDS_ALL)
+		       ? ~absent
+		       : (data | code_sources(&engine->geometry, absent & data, absent)) & ~absent;
 }
 
-/* Can they be made up for?  Of a row that proves nothing only what is not data; or what is missing by definition. */
+/* Can they be made up for? Of a row that proves nothing only what is not data; or what is missing
+ * by definition.
+ */
 static bool
 can_be_made(const struct sync_rows *rows, uint32_t positions)
 {
@@ -437,7 +468,9 @@ make_piece(struct sync_rows *rows, uint32_t positions, int piece)
 	code_make(&rows->op.engine->geometry, positions, positions, chunks, MEND_PIECE_BYTES);
 }
 
-/* Too many lack it: their data becomes zeros, on record as lost, and all else fits that. 0, -ENOSPC. */
+/* Too many lack it: their data becomes zeros, on record as lost, and all else fits that. 0,
+ * -ENOSPC.
+ */
 static int
 lose_piece(struct sync_rows *rows, uint32_t positions, int piece)
 {
@@ -449,7 +482,8 @@ lose_piece(struct sync_rows *rows, uint32_t positions, int piece)
 		if (!(positions & ROLE(position)))
 			continue;
 		memset(sync_rows_chunk(rows, position, rows->mend.index) +
-			       (size_t)piece * MEND_PIECE_BYTES, 0, MEND_PIECE_BYTES);
+			       (size_t)piece * MEND_PIECE_BYTES,
+		       0, MEND_PIECE_BYTES);
 		error = record_piece(rows, position, piece);
 		if (error != 0)
 			return error;
@@ -459,23 +493,26 @@ lose_piece(struct sync_rows *rows, uint32_t positions, int piece)
 	return 0;
 }
 
-/* What was taken from the target may be what the others make of its chunk: then they stay as they are, and no cache has to be flushed
- * before the row is safe.
+/* What was taken from the target may be what the others make of its chunk: then they stay as they
+ * are, and no cache has to be flushed before the row is safe.
  */
 static void
 fit_to_taken(struct sync_rows *rows)
 {
 	const struct geometry *geometry = &rows->op.engine->geometry;
-	const uint32_t absent = engine_absent(rows->op.engine, row_of(rows)) & ~geometry_data_positions(geometry);
+	const uint32_t absent =
+		engine_absent(rows->op.engine, row_of(rows)) & ~geometry_data_positions(geometry);
 	void *chunks[IRAID_MEMBERS_MAX];
 
 	sync_rows_chunks(rows, rows->mend.index, 0, chunks);
-	rows->mend.changed |= code_check(geometry, absent, chunks, sync_rows_spare(rows, 0), geometry->chunk_bytes);
+	rows->mend.changed |= code_check(geometry, absent, chunks, sync_rows_spare(rows, 0),
+					 geometry->chunk_bytes);
 	if (MUTANT(FITTING_REWRITTEN))
 		rows->mend.changed |= geometry_redundant_positions(geometry);
 }
 
-/* The target was a member when rows became lost, and may hold what was written last: that is taken. */
+/* The target was a member when rows became lost, and may hold what was written last: that is taken.
+ */
 static void
 take_held(struct sync_rows *rows)
 {
@@ -489,10 +526,10 @@ take_held(struct sync_rows *rows)
 
 	rows->mend.heals = (engine->absence[engine->target->role].sure || MUTANT(HEALED_BY_WORD)) &&
 			   !engine->target->identity.write_cache &&
-			   lost_overlaps(engine->lost, row_of(rows), (uint8_t)engine->target->role, 0,
-					 engine->geometry.chunk_bytes);
-	while (lost_next(engine->lost, row_of(rows), (uint8_t)engine->target->role, from, &begin, &end,
-			 &flags)) {
+			   lost_overlaps(engine->lost, row_of(rows), (uint8_t)engine->target->role,
+					 0, engine->geometry.chunk_bytes);
+	while (lost_next(engine->lost, row_of(rows), (uint8_t)engine->target->role, from, &begin,
+			 &end, &flags)) {
 		from = end;
 		if (!(flags & LOST_HELD)) {
 			rows->mend.heals = false;
@@ -517,12 +554,13 @@ holds_truth(const struct sync_rows *rows)
 	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
 	       target_position(rows) >= 0 && target_position(rows) < engine->geometry.data_chunks &&
 	       engine_has_parity(engine) &&
-	       (lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end, &flags) ||
+	       (lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end,
+			  &flags) ||
 		sync_target_knows(engine, row_of(rows)));
 }
 
-/* The row proves nothing, and what is missing of it is not on record: is there another way to know what the target must get? 0,
- * -ENODATA.
+/* The row proves nothing, and what is missing of it is not on record: is there another way to know
+ * what the target must get? 0, -ENODATA.
  */
 static int
 take_unrecorded(struct sync_rows *rows)
@@ -546,15 +584,16 @@ take_unrecorded(struct sync_rows *rows)
 	return 0;
 }
 
-/* The target's chunk is copied from the member in its place, which has each piece that can't be made: what others lack of the row is not
- * asked for, and may be read tomorrow.
+/* The target's chunk is copied from the member in its place, which has each piece that can't be
+ * made: what others lack of the row is not asked for, and may be read tomorrow.
  */
 static bool
 is_copied(const struct sync_rows *rows)
 {
 	const struct engine *engine = rows->op.engine;
 
-	if (rows->purpose != SYNC_FILL || engine->by_role[engine->target->role] == NULL || MUTANT(COPY_NEEDS_ALL))
+	if (rows->purpose != SYNC_FILL || engine->by_role[engine->target->role] == NULL ||
+	    MUTANT(COPY_NEEDS_ALL))
 		return false;
 	for (int piece = 0; piece < pieces_of(engine); piece++) {
 		const uint32_t positions = lacking(rows, piece);
@@ -565,7 +604,9 @@ is_copied(const struct sync_rows *rows)
 	return true;
 }
 
-/* So it is with each piece for itself, but that P and Q are written as a whole where another piece of the row is lost. */
+/* So it is with each piece for itself, but that P and Q are written as a whole where another piece
+ * of the row is lost.
+ */
 static bool
 may_pass_over(const struct sync_rows *rows, int piece, bool copied)
 {
@@ -574,7 +615,9 @@ may_pass_over(const struct sync_rows *rows, int piece, bool copied)
 
 	if (rows->purpose != SYNC_FILL || engine->by_role[engine->target->role] == NULL)
 		return false;
-	return copied || (!MUTANT(PASSED_BY_ROW) && !(positions & (ROLE(target_position(rows)) | geometry_redundant_positions(&engine->geometry))));
+	return copied || (!MUTANT(PASSED_BY_ROW) &&
+			  !(positions & (ROLE(target_position(rows)) |
+					 geometry_redundant_positions(&engine->geometry))));
 }
 
 static void
@@ -591,7 +634,8 @@ needs_refused(const struct sync_rows *rows)
 	const bool copied = is_copied(rows);
 
 	for (int piece = 0; piece < pieces_of(rows->op.engine); piece++)
-		if (rows->mend.refused[piece] != 0 && !can_be_made(rows, lacking(rows, piece)) && !may_pass_over(rows, piece, copied))
+		if (rows->mend.refused[piece] != 0 && !can_be_made(rows, lacking(rows, piece)) &&
+		    !may_pass_over(rows, piece, copied))
 			return true;
 	return false;
 }
@@ -634,13 +678,16 @@ settle(struct sync_rows *rows)
 		if (can_be_made(rows, positions)) {
 			if (positions != 0)
 				make_piece(rows, positions, piece);
-			/* What can't be read today may be read tomorrow, as it was: a cache that takes the new piece along leaves a row that does
-			 * not fit.
+			/* What can't be read today may be read tomorrow, as it was: a cache that
+			 * takes the new piece along leaves a row that does not fit.
 			 */
-			if (intent_row_suspect(&engine->intent, row_of(rows)) && !MUTANT(MENDED_UNNOTED))
-				rows->mend.remade |= positions & ~rows->mend.refused[piece] & ~engine_absent(engine, row_of(rows));
+			if (intent_row_suspect(&engine->intent, row_of(rows)) &&
+			    !MUTANT(MENDED_UNNOTED))
+				rows->mend.remade |= positions & ~rows->mend.refused[piece] &
+						     ~engine_absent(engine, row_of(rows));
 			if (MUTANT(REMADE_WHOLE))
-				rows->mend.changed |= positions & ~engine_absent(engine, row_of(rows));
+				rows->mend.changed |=
+					positions & ~engine_absent(engine, row_of(rows));
 			continue;
 		}
 		if (may_pass_over(rows, piece, copied)) {
@@ -679,11 +726,13 @@ settle(struct sync_rows *rows)
 static void
 pieces_read(struct sync_rows *rows)
 {
-	const bool passed = (rows->purpose == SYNC_PARITY || rows->purpose == SYNC_CHECK) && !MUTANT(REFUSAL_STOPS_ALL);
+	const bool passed = (rows->purpose == SYNC_PARITY || rows->purpose == SYNC_CHECK) &&
+			    !MUTANT(REFUSAL_STOPS_ALL);
 
 	rows->op.engine->activity++;
 	if (rows->error == -EIO && passed)
-		row_done(rows, false);	/* it may be refused for good, and the others must not wait for it */
+		/* it may be refused for good, and the others must not wait for it */
+		row_done(rows, false);
 	else if (rows->error != 0)
 		sync_rows_end(rows, rows->error);
 	else
@@ -695,13 +744,16 @@ piece_read(struct member_io *mio, int result)
 {
 	struct sync_rows *rows = mio->owner;
 
-	/* Only a medium error says that it is gone.  Any other refusal may pass, and is no reason to give data up. */
-	if (result == -ENODATA || (result == -EIO && (MUTANT(MEND_EIO_IS_LOSS) || MUTANT(REFUSED_REWRITTEN))))
+	/* Only a medium error says that it is gone.  Any other refusal may pass, and is no reason
+	 * to give data up.
+	 */
+	if (result == -ENODATA ||
+	    (result == -EIO && (MUTANT(MEND_EIO_IS_LOSS) || MUTANT(REFUSED_REWRITTEN))))
 		rows->mend.bad[position_of(rows, mio)][piece_of(rows, mio)] = true;
 	else if (result == -EIO && rows->purpose == SYNC_FILL && !MUTANT(REFUSAL_AWAITED))
 		rows->mend.refused[piece_of(rows, mio)] |= ROLE(position_of(rows, mio));
 	else if (result != 0 && (rows->error == 0 || rows->error == -EIO))
-		rows->error = result;	/* who is there outranks what is refused */
+		rows->error = result; /* who is there outranks what is refused */
 	if (--rows->pending == 0)
 		pieces_read(rows);
 }
@@ -712,15 +764,17 @@ read_pieces(struct sync_rows *rows)
 	struct engine *engine = rows->op.engine;
 
 	rows->mend.step = MEND_READ_PIECES;
-	rows->pending = 1;	/* this function */
+	rows->pending = 1; /* this function */
 	for (int position = 0; position < engine->geometry.width; position++) {
 		struct member *member = reader(rows, position);
 
 		for (int piece = 0; piece < pieces_of(engine); piece++)
-			if (member == NULL || (!(rows->mend.read & ROLE(position)) && !MUTANT(UNREAD_COUNTS)))
+			if (member == NULL ||
+			    (!(rows->mend.read & ROLE(position)) && !MUTANT(UNREAD_COUNTS)))
 				rows->mend.bad[position][piece] = true;
 			else if (rows->mend.chunk_bad[position])
-				command(rows, member, BACKEND_READ, (uint32_t)piece * MEND_PIECE_BYTES,
+				command(rows, member, BACKEND_READ,
+					(uint32_t)piece * MEND_PIECE_BYTES,
 					sync_rows_chunk(rows, position, rows->mend.index) +
 						(size_t)piece * MEND_PIECE_BYTES,
 					MEND_PIECE_BYTES, piece_read);
@@ -767,14 +821,15 @@ mend_row(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
 
-	rows->pending = 1;	/* this function */
+	rows->pending = 1; /* this function */
 	for (int position = 0; position < engine->geometry.width; position++) {
 		struct member *member = reader(rows, position);
 
 		if (member == NULL)
 			continue;
 		rows->mend.read |= ROLE(position);
-		command(rows, member, BACKEND_READ, 0, sync_rows_chunk(rows, position, rows->mend.index),
+		command(rows, member, BACKEND_READ, 0,
+			sync_rows_chunk(rows, position, rows->mend.index),
 			engine->geometry.chunk_bytes, chunk_read);
 	}
 	if (holds_truth(rows))

@@ -5,13 +5,15 @@
  *	a spare of this volume			all of it, when the member had spare_wait_ms to return
  *	none					the driver is asked for one of the gateway's
  *
- * A region with rows that nobody can know is passed by (DESIGN rule 14): when the table of lost extents is full, what is missing
- * of a suspect row is not on record, so what parity makes of it is not its content by definition.  All others are copied; the
- * target is in sync only when an administrator, or whoever overwrites them, has settled those rows, or there is room in the table.
- * The same holds of a region for which a member refuses a read (or a write) as long as it does.
+ * A region with rows that nobody can know is passed by (DESIGN rule 14): when the table of lost
+ * extents is full, what is missing of a suspect row is not on record, so what parity makes of it is
+ * not its content by definition.  All others are copied; the target is in sync only when an
+ * administrator, or whoever overwrites them, has settled those rows, or there is room in the
+ * table.  The same holds of a region for which a member refuses a read (or a write) as long as it
+ * does.
  *
- * Regions that are copied lose their stale flag after a flush (marks.c cleans them); that is the checkpoint: after a
- * restart what is still stale is copied, no more.
+ * Regions that are copied lose their stale flag after a flush (marks.c cleans them); that is the
+ * checkpoint: after a restart what is still stale is copied, no more.
  */
 #include "progress.h"
 #include "sync_rows.h"
@@ -27,17 +29,19 @@
 #define ASK_AGAIN_MS 60000u
 
 struct rebuild {
-	struct sync_rows rows;		/* must be first */
+	struct sync_rows rows; /* must be first */
 	struct progress progress;
 	uint64_t not_before_ms;
-	uint64_t copied_rows;		/* for this target */
-	uint32_t cursor;		/* regions below it are copied, or were not stale */
-	bool waiting;			/* what is left to copy can't be known */
+	uint64_t copied_rows; /* for this target */
+	uint32_t cursor;      /* regions below it are copied, or were not stale */
+	bool waiting;	      /* what is left to copy can't be known */
 	char trouble[96];
 };
 
-#define UNKNOWN_TEXT "rows can't be known, and the table of lost extents is full: overwrite or accept some"
-#define REFUSED_TEXT "sectors that are needed are refused, not unreadable: they are tried again each second"
+#define UNKNOWN_TEXT                                                                               \
+	"rows can't be known, and the table of lost extents is full: overwrite or accept some"
+#define REFUSED_TEXT                                                                               \
+	"sectors that are needed are refused, not unreadable: they are tried again each second"
 
 /* --- copying --- */
 
@@ -48,7 +52,8 @@ next_row(const struct engine *engine, uint64_t row)
 	const struct intent *intent = &engine->intent;
 	uint32_t region = intent_region(intent, row);
 
-	return intent->copying == region ? intent->copied_until : (uint64_t)region * intent->region_rows;
+	return intent->copying == region ? intent->copied_until
+					 : (uint64_t)region * intent->region_rows;
 }
 
 static void
@@ -84,7 +89,9 @@ rows_copied(struct sync_rows *rows, int result)
 		pass_by(rebuild, rows->first_row, UNKNOWN_TEXT);
 		return;
 	}
-	/* Nothing is given up for that, but a member that is lost meanwhile should not take along what can be copied. */
+	/* Nothing is given up for that, but a member that is lost meanwhile should not take along
+	 * what can be copied.
+	 */
 	if (result == -EIO && !MUTANT(REFUSAL_STOPS_FILLING)) {
 		pass_by(rebuild, rows->first_row, REFUSED_TEXT);
 		return;
@@ -94,7 +101,7 @@ rows_copied(struct sync_rows *rows, int result)
 		return;
 	}
 	if (!target_filling(engine) || rows->first_row != next_row(engine, rows->first_row))
-		return;		/* its region was begun anew meanwhile */
+		return; /* its region was begun anew meanwhile */
 	for (int i = 0; i < rows->row_count; i++)
 		intent_row_copied(&engine->intent, rows->first_row + (uint64_t)i);
 	rebuild->copied_rows += (uint64_t)rows->row_count;
@@ -202,16 +209,19 @@ find_returned(struct engine *engine, int role)
 	for_each_member(engine, member) {
 		if (!ready(member) || member->excluded || member->role != role ||
 		    member->stale_set < 0 || !place_unchanged(engine, member) ||
-		    (member->standing != STANDING_OUT_OF_DATE && member->standing != STANDING_REBUILDING))
+		    (member->standing != STANDING_OUT_OF_DATE &&
+		     member->standing != STANDING_REBUILDING))
 			continue;
-		if (best == NULL || intent_stale(&engine->intent, REGION_STALE(member->stale_set)) <
-					    intent_stale(&engine->intent, REGION_STALE(best->stale_set)))
+		if (best == NULL ||
+		    intent_stale(&engine->intent, REGION_STALE(member->stale_set)) <
+			    intent_stale(&engine->intent, REGION_STALE(best->stale_set)))
 			best = member;
 	}
 	return best;
 }
 
-/* A member of this place that has to be filled from the start: nobody kept record of what it lacks. */
+/* A member of this place that has to be filled from the start: nobody kept record of what it lacks.
+ */
 static struct member *
 find_obsolete(struct engine *engine, int role)
 {
@@ -230,8 +240,10 @@ find_spare(struct engine *engine)
 
 	for_each_member(engine, member)
 		if (ready(member) && member->standing == STANDING_SPARE && fits(engine, member) &&
-		    (!member->excluded || MUTANT(REFUSER_TAKEN_AGAIN)) && !place_is_another(member) &&
-		    (best == NULL || member->identity.capacity_bytes < best->identity.capacity_bytes))
+		    (!member->excluded || MUTANT(REFUSER_TAKEN_AGAIN)) &&
+		    !place_is_another(member) &&
+		    (best == NULL ||
+		     member->identity.capacity_bytes < best->identity.capacity_bytes))
 			best = member;
 	return best;
 }
@@ -270,8 +282,8 @@ ask_for_spare(struct engine *engine)
 	     engine->now_ms - engine->target_state->spare_wanted_ms < ASK_AGAIN_MS))
 		return;
 	engine->target_state->spare_wanted_ms = engine->now_ms;
-	engine->port.want_spare(engine->port.owner,
-				layout_end_bytes(engine->record.areas), engine->geometry.block_bytes);
+	engine->port.want_spare(engine->port.owner, layout_end_bytes(engine->record.areas),
+				engine->geometry.block_bytes);
 }
 
 static struct member *
@@ -283,10 +295,11 @@ choose(struct engine *engine, int *role)
 	if (*role >= 0 && ready(&engine->members[engine->target_state->replace_slot])) {
 		struct member *chosen = &engine->members[engine->target_state->replace_slot];
 
-		if (chosen->standing == STANDING_SPARE ? fits(engine, chosen) && !place_is_another(chosen)
-						       : chosen->standing != STANDING_UNKNOWN &&
-							 chosen->standing != STANDING_OBSOLETE &&
-							 chosen->stale_set >= 0 && chosen->role == *role)
+		if (chosen->standing == STANDING_SPARE
+			    ? fits(engine, chosen) && !place_is_another(chosen)
+			    : chosen->standing != STANDING_UNKNOWN &&
+				      chosen->standing != STANDING_OBSOLETE &&
+				      chosen->stale_set >= 0 && chosen->role == *role)
 			return chosen;
 		/* Its mark is gone since it was chosen, so nobody gave it away any more. */
 		engine->target_state->replace_role = -1;
@@ -317,7 +330,9 @@ choose(struct engine *engine, int *role)
 
 /* --- the run --- */
 
-/* Is there another gateway?  If so, whoever has the place may be all that it needs (dispute.c); and who has none can't be asked about. */
+/* Is there another gateway? If so, whoever has the place may be all that it needs (dispute.c); and
+ * who has none can't be asked about.
+ */
 static bool
 is_disputed(const struct engine *engine)
 {
@@ -398,7 +413,7 @@ rebuild_deadline(const struct engine *engine)
 	if (!target_filling(engine))
 		return patience_deadline(engine);
 	if (!target_may_copy(engine) || intent_to_copy(&engine->intent) == 0)
-		return UINT64_MAX;	/* the turn of its superblock, or of the cleaner */
+		return UINT64_MAX; /* the turn of its superblock, or of the cleaner */
 	wait = throttle_wait(engine);
 	return wait > 0 ? engine->now_ms + wait : UINT64_MAX;
 }
@@ -423,7 +438,7 @@ rebuild_status(const struct engine *engine, struct work_status *out)
 	progress_status(&rebuild->progress, engine, out);
 	snprintf(out->reason, sizeof(out->reason), "%s",
 		 rebuild->trouble[0] != '\0' ? rebuild->trouble
-		 : !engine_calm(engine)      ? "waits until all other members answer"
+		 : !engine_calm(engine)	     ? "waits until all other members answer"
 					     : "");
 }
 

@@ -1,6 +1,8 @@
-/* repair.c - rows in which something could not be read: what is made up for is written back and read again.
+/* repair.c - rows in which something could not be read: what is made up for is written back and
+ * read again.
  *
- * Noted by whoever met it; one row at a time, not throttled, for a second sector going bad would cost data.
+ * Noted by whoever met it; one row at a time, not throttled, for a second sector going bad would
+ * cost data.
  */
 #include "sync_rows.h"
 
@@ -12,9 +14,9 @@
 #define RETRY_MS 1000u
 
 struct repair {
-	struct sync_rows rows;	/* must be first */
+	struct sync_rows rows; /* must be first */
 	uint64_t not_before_ms;
-	uint64_t notes[NOTES];	/* rows, a ring */
+	uint64_t notes[NOTES]; /* rows, a ring */
 	uint32_t head, count;
 };
 
@@ -28,7 +30,8 @@ row_mended(struct sync_rows *rows, int result)
 		repair->not_before_ms = engine->now_ms + RETRY_MS;
 		/* It may be refused for good: the others first. */
 		if (!MUTANT(REFUSAL_STOPS_REPAIR)) {
-			repair->notes[(repair->head + repair->count) % NOTES] = repair->notes[repair->head];
+			repair->notes[(repair->head + repair->count) % NOTES] =
+				repair->notes[repair->head];
 			repair->head = (repair->head + 1) % NOTES;
 		}
 		return;
@@ -38,7 +41,8 @@ row_mended(struct sync_rows *rows, int result)
 	engine_event(engine, EVENT_MEDIUM_ERROR, rows->unreadable ? LOG_ERR : LOG_WARNING, NULL,
 		     "row %llu had sectors that could not be read: %s",
 		     (unsigned long long)rows->first_row,
-		     rows->unreadable ? "more than can be made up for" : "rewritten from the others");
+		     rows->unreadable ? "more than can be made up for"
+				      : "rewritten from the others");
 }
 
 void
@@ -52,7 +56,7 @@ repair_note(struct engine *engine, uint64_t row)
 		if (repair->notes[(repair->head + i) % NOTES] == row)
 			return;
 	if (repair->count == NOTES)
-		return;		/* it will be met again */
+		return; /* it will be met again */
 	repair->notes[(repair->head + repair->count++) % NOTES] = row;
 	engine->activity++;
 }

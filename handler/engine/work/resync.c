@@ -1,14 +1,15 @@
 /* resync.c - proves suspect parity in the background (DESIGN rule 1).
  *
- * A few rows at a time are claimed as a write claims them, read from all members, and the parity that
- * differs is rewritten.  A region whose rows are all proven is suspect no longer; the cleaner
+ * A few rows at a time are claimed as a write claims them, read from all members, and the parity
+ * that differs is rewritten.  A region whose rows are all proven is suspect no longer; the cleaner
  * (marks.c) clears its dirty mark after a flush.
  *
  * Regions that were just written come first: their data is new, and has no proven parity beyond the
- * rows it touched until then.  Then those that were written before this assembly: which of their rows were proven is
- * forgotten, and until they are again, a lost member takes its part of them along.  What nobody has ever written has
- * nothing to lose, and is last: of a large new volume that is nearly all, and takes days.
- * Only with all members there: without one there is nothing to prove with.
+ * rows it touched until then.  Then those that were written before this assembly: which of their
+ * rows were proven is forgotten, and until they are again, a lost member takes its part of them
+ * along.  What nobody has ever written has nothing to lose, and is last: of a large new volume that
+ * is nearly all, and takes days.  Only with all members there: without one there is nothing to
+ * prove with.
  */
 #include "progress.h"
 #include "sync_rows.h"
@@ -19,23 +20,25 @@
 #include <stdlib.h>
 #include <syslog.h>
 
-#define UNREADABLE_MS 60000u	/* before regions with unreadable rows are tried again */
+#define UNREADABLE_MS 60000u /* before regions with unreadable rows are tried again */
 #define RETRY_MS 1000u
 #define HINTS 64u
 
 struct resync {
-	struct sync_rows rows;	/* must be first */
+	struct sync_rows rows; /* must be first */
 	struct progress progress;
-	uint32_t cursor;	/* region to look at next */
-	uint32_t region;	/* of the batch */
-	uint64_t tried_until;	/* rows of that region below it can't be proven now, if they are suspect; 0: all can */
-	bool unreadable;	/* something in this pass could not be read */
+	uint32_t cursor; /* region to look at next */
+	uint32_t region; /* of the batch */
+	/* rows of that region below it can't be proven now, if they are suspect; 0: all can */
+	uint64_t tried_until;
+	bool unreadable; /* something in this pass could not be read */
 	uint64_t not_before_ms;
-	uint64_t done_rows;	/* of this run */
-	uint32_t hints[HINTS];	/* regions written while suspect, a ring */
-	bool written_left;	/* there may be written regions from written_cursor on that are suspect */
+	uint64_t done_rows;    /* of this run */
+	uint32_t hints[HINTS]; /* regions written while suspect, a ring */
+	/* there may be written regions from written_cursor on that are suspect */
+	bool written_left;
 	uint32_t written_cursor;
-	uint32_t doubts;	/* intent.doubts when that was begun */
+	uint32_t doubts; /* intent.doubts when that was begun */
 	uint32_t hint_head, hint_count;
 };
 
@@ -51,8 +54,10 @@ rows_synced(struct sync_rows *rows, int result)
 	}
 	for (int i = 0; i < rows->row_count; i++) {
 		if (rows->unreadable & 1u << i) {
-			engine_log(engine, LOG_ERR, "resync: row %llu could not be proven: sectors of it "
-				   "can't be read", (unsigned long long)rows->first_row + (unsigned)i);
+			engine_log(engine, LOG_ERR,
+				   "resync: row %llu could not be proven: sectors of it "
+				   "can't be read",
+				   (unsigned long long)rows->first_row + (unsigned)i);
 			resync->unreadable = true;
 			resync->tried_until = rows->first_row + (uint64_t)i + 1;
 			continue;
@@ -160,7 +165,8 @@ next_region(struct resync *resync)
 bool
 resync_has_time(const struct engine *engine)
 {
-	return engine->phase == PHASE_DRAIN && engine->now_ms - engine->phase_since_ms < RESYNC_STOP_MS;
+	return engine->phase == PHASE_DRAIN &&
+	       engine->now_ms - engine->phase_since_ms < RESYNC_STOP_MS;
 }
 
 /* All that is suspect can be proven: nothing is missing, or it is what the others make of it. */
@@ -204,14 +210,14 @@ resync_run(struct engine *engine)
 			pass_by(resync);
 			continue;
 		}
-		resync->done_rows +=
-			region_end(engine, resync->region) -
-			(uint64_t)resync->region * engine->intent.region_rows;
+		resync->done_rows += region_end(engine, resync->region) -
+				     (uint64_t)resync->region * engine->intent.region_rows;
 		intent_region_proven(&engine->intent, resync->region);
 		if (engine->intent.suspect_count == 0)
-			engine_event(engine, EVENT_RESYNC_FINISHED, LOG_NOTICE, NULL,
-				     "resync finished: all parity is proven, %llu rows were corrected",
-				     (unsigned long long)engine->counters.resync_corrected_rows);
+			engine_event(
+				engine, EVENT_RESYNC_FINISHED, LOG_NOTICE, NULL,
+				"resync finished: all parity is proven, %llu rows were corrected",
+				(unsigned long long)engine->counters.resync_corrected_rows);
 	}
 }
 
@@ -224,7 +230,7 @@ resync_hint(struct engine *engine, uint64_t row)
 	for (uint32_t i = 0; i < resync->hint_count; i++)
 		if (resync->hints[(resync->hint_head + i) % HINTS] == region)
 			return;
-	if (resync->hint_count == HINTS) {	/* it is found with those written before */
+	if (resync->hint_count == HINTS) { /* it is found with those written before */
 		if (!resync->written_left || region < resync->written_cursor)
 			resync->written_cursor = region;
 		resync->written_left = true;

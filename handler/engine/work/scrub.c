@@ -1,11 +1,11 @@
 /* scrub.c - reads all rows and compares parity with data; corrects it when asked to.
  *
- * What was corrected is flushed before anything says so: its region is clean, so nobody would look at it after a crash that
- * takes a cache along, and a scrub that goes on would be behind it.
+ * What was corrected is flushed before anything says so: its region is clean, so nobody would look
+ * at it after a crash that takes a cache along, and a scrub that goes on would be behind it.
  *
- * Rows are claimed as a write claims them, so a row that is being written is never looked at.  Suspect rows are resync's
- * business and are passed over.  Only with all members there.  Where it stands is in the superblocks every CHECKPOINT_MS;
- * the volume goes on with it after a restart.
+ * Rows are claimed as a write claims them, so a row that is being written is never looked at.
+ * Suspect rows are resync's business and are passed over.  Only with all members there.  Where it
+ * stands is in the superblocks every CHECKPOINT_MS; the volume goes on with it after a restart.
  */
 #include "progress.h"
 #include "sync_rows.h"
@@ -21,13 +21,13 @@
 #define RETRY_MS 1000u
 
 struct scrub {
-	struct sync_rows rows;		/* must be first */
+	struct sync_rows rows; /* must be first */
 	struct progress progress;
 	struct flush_waiter flush;
-	bool flushing;			/* what the rows' repair wrote */
-	uint32_t cache_losses;		/* the engine's, when the rows were begun */
+	bool flushing;	       /* what the rows' repair wrote */
+	uint32_t cache_losses; /* the engine's, when the rows were begun */
 	bool running;
-	uint64_t row;			/* next */
+	uint64_t row; /* next */
 	uint64_t checkpoint_ms;
 	uint64_t not_before_ms;
 	uint64_t unreadable_rows;
@@ -91,7 +91,7 @@ advance(struct scrub *scrub)
 	for (int i = 0; i < rows->row_count; i++)
 		scrub->unreadable_rows += (rows->unreadable >> i) & 1;
 	if (scrub->row != rows->first_row && !MUTANT(SCRUB_SKIPS))
-		return;		/* it was stopped, and begun anew */
+		return; /* it was stopped, and begun anew */
 	scrub->row = rows->first_row + (uint64_t)rows->row_count;
 	engine->record.scrub_row = scrub->row;
 	progress_add(&scrub->progress, engine->now_ms, (uint64_t)rows->row_count);
@@ -116,11 +116,14 @@ corrected_flushed(struct flush_waiter *waiter, int result)
 		scrub->not_before_ms = engine->now_ms + RETRY_MS;
 }
 
-/* They were only compared, for a scrub that was stopped, and the one that was begun since corrects: it looks at them itself. */
+/* They were only compared, for a scrub that was stopped, and the one that was begun since corrects:
+ * it looks at them itself.
+ */
 static bool
 is_superseded(const struct scrub *scrub)
 {
-	return scrub->running && scrub->rows.purpose == SYNC_CHECK && scrub->rows.op.engine->record.scrub_mode == SCRUB_REPAIR &&
+	return scrub->running && scrub->rows.purpose == SYNC_CHECK &&
+	       scrub->rows.op.engine->record.scrub_mode == SCRUB_REPAIR &&
 	       !MUTANT(COMPARED_AS_CORRECTED);
 }
 
@@ -155,8 +158,9 @@ may_run(const struct engine *engine)
 	       engine->missing == 0;
 }
 
-/* Of one region, which is marked before some of them are corrected: whether that is needed is asked once for all of them
- * (sync_rows.c), and a region in between that needed nothing would be taken for written, should the gateway die.
+/* Of one region, which is marked before some of them are corrected: whether that is needed is asked
+ * once for all of them (sync_rows.c), and a region in between that needed nothing would be taken
+ * for written, should the gateway die.
  */
 static int
 batch_rows(const struct engine *engine, uint64_t row)
@@ -166,7 +170,8 @@ batch_rows(const struct engine *engine, uint64_t row)
 	int count = 1;
 
 	while (count < most && row + (uint64_t)count < engine->geometry.rows &&
-	       (intent_region(&engine->intent, row + (uint64_t)count) == region || MUTANT(SCRUB_ACROSS_REGIONS)) &&
+	       (intent_region(&engine->intent, row + (uint64_t)count) == region ||
+		MUTANT(SCRUB_ACROSS_REGIONS)) &&
 	       !intent_row_suspect(&engine->intent, row + (uint64_t)count))
 		count++;
 	return count;
@@ -178,10 +183,11 @@ scrub_run(struct engine *engine)
 	struct scrub *scrub = engine->work->scrub;
 	int count;
 
-	if (!may_run(engine) || scrub->rows.active || scrub->flushing || engine->now_ms < scrub->not_before_ms ||
-	    throttle_wait(engine) > 0)
+	if (!may_run(engine) || scrub->rows.active || scrub->flushing ||
+	    engine->now_ms < scrub->not_before_ms || throttle_wait(engine) > 0)
 		return;
-	while (scrub->row < engine->geometry.rows && intent_row_suspect(&engine->intent, scrub->row))
+	while (scrub->row < engine->geometry.rows &&
+	       intent_row_suspect(&engine->intent, scrub->row))
 		scrub->row++;
 	if (scrub->row >= engine->geometry.rows) {
 		finish(scrub);
@@ -191,8 +197,8 @@ scrub_run(struct engine *engine)
 	throttle_spend(engine, (uint64_t)count * engine->geometry.chunk_bytes);
 	scrub->cache_losses = engine->cache_losses;
 	sync_rows_begin(&scrub->rows,
-			engine->record.scrub_mode == SCRUB_REPAIR ? SYNC_PARITY : SYNC_CHECK, scrub->row,
-			count);
+			engine->record.scrub_mode == SCRUB_REPAIR ? SYNC_PARITY : SYNC_CHECK,
+			scrub->row, count);
 }
 
 uint64_t
@@ -211,7 +217,8 @@ scrub_deadline(const struct engine *engine)
 bool
 scrub_idle(const struct engine *engine)
 {
-	return engine->work->scrub == NULL || (!engine->work->scrub->rows.active && !engine->work->scrub->flushing);
+	return engine->work->scrub == NULL ||
+	       (!engine->work->scrub->rows.active && !engine->work->scrub->flushing);
 }
 
 void
@@ -264,8 +271,9 @@ scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why)
 	engine->record.scrub_row = scrub->row;
 	engine->record.scrub_running = true;
 	metadata_commit(engine);
-	engine_event(engine, EVENT_SCRUB_STARTED, LOG_NOTICE, NULL, "scrub started (%s), from row %llu",
-		     mode == SCRUB_REPAIR ? "repair" : "check", (unsigned long long)scrub->row);
+	engine_event(engine, EVENT_SCRUB_STARTED, LOG_NOTICE, NULL,
+		     "scrub started (%s), from row %llu", mode == SCRUB_REPAIR ? "repair" : "check",
+		     (unsigned long long)scrub->row);
 	return 0;
 }
 

@@ -18,8 +18,8 @@ sync_rows_chunk(const struct sync_rows *rows, int position, int index)
 {
 	const struct geometry *geometry = &rows->op.engine->geometry;
 
-	return rows->buffer + ((size_t)position * (size_t)rows->row_count + (size_t)index) *
-				      geometry->chunk_bytes;
+	return rows->buffer +
+	       ((size_t)position * (size_t)rows->row_count + (size_t)index) * geometry->chunk_bytes;
 }
 
 uint8_t *
@@ -32,7 +32,8 @@ sync_rows_spare(const struct sync_rows *rows, int which)
 }
 
 void
-sync_rows_chunks(const struct sync_rows *rows, int index, size_t offset, void *chunks[IRAID_MEMBERS_MAX])
+sync_rows_chunks(const struct sync_rows *rows, int index, size_t offset,
+		 void *chunks[IRAID_MEMBERS_MAX])
 {
 	for (int position = 0; position < rows->op.engine->geometry.width; position++)
 		chunks[position] = sync_rows_chunk(rows, position, index) + offset;
@@ -57,7 +58,8 @@ bool
 sync_rows_awaited(const struct sync_rows *rows)
 {
 	for (int i = 0; i < rows->row_count; i++)
-		if (row_tail(rows->op.engine->rows, rows->first_row + (uint64_t)i) != &rows->claims[i])
+		if (row_tail(rows->op.engine->rows, rows->first_row + (uint64_t)i) !=
+		    &rows->claims[i])
 			return true;
 	return false;
 }
@@ -140,8 +142,9 @@ blame(struct sync_rows *rows, int index, void *const chunks[IRAID_MEMBERS_MAX])
 		return 0;
 	rows->blamed[index] = (int8_t)geometry_role(&engine->geometry, row, (uint8_t)position);
 	if (position >= engine->geometry.data_chunks)
-		return 0;	/* what code_check() corrects by itself */
-	code_make(&engine->geometry, ROLE(position), ROLE(position), chunks, engine->geometry.chunk_bytes);
+		return 0; /* what code_check() corrects by itself */
+	code_make(&engine->geometry, ROLE(position), ROLE(position), chunks,
+		  engine->geometry.chunk_bytes);
 	return ROLE(position);
 }
 
@@ -156,16 +159,18 @@ sync_rows_differ(struct sync_rows *rows, int index)
 	uint32_t wrong = 0;
 
 	sync_rows_chunks(rows, index, 0, chunks);
-	if (absent & data)	/* what is missing is what the others make of it */
+	if (absent & data) /* what is missing is what the others make of it */
 		code_make(geometry, absent & data, absent, chunks, geometry->chunk_bytes);
 	rows->blamed[index] = -1;
 	wrong = blame(rows, index, chunks);
-	return wrong | code_check(geometry, absent & ~data, chunks, sync_rows_spare(rows, 0), geometry->chunk_bytes);
+	return wrong | code_check(geometry, absent & ~data, chunks, sync_rows_spare(rows, 0),
+				  geometry->chunk_bytes);
 }
 
-/* Writers of a position are the member that has the place, and the target beside it.  A row is judged by what the member's chunk reads as
- * now; what the target got of it when it was copied may be something else, if the member returns what nobody wrote.  So the target gets
- * the chunk of a row that is corrected, also where the chunk itself is not called wrong.
+/* Writers of a position are the member that has the place, and the target beside it.  A row is
+ * judged by what the member's chunk reads as now; what the target got of it when it was copied may
+ * be something else, if the member returns what nobody wrote.  So the target gets the chunk of a
+ * row that is corrected, also where the chunk itself is not called wrong.
  */
 int
 sync_rows_first_writer(bool wrong, int writers)
@@ -184,7 +189,8 @@ correct_row(struct sync_rows *rows, struct gather *gather, int index)
 		struct member *writers[2];
 		const int count = engine_writers(engine, row, role, writers);
 
-		for (int w = sync_rows_first_writer(rows->wrong[index] & ROLE(position), count); w < count; w++)
+		for (int w = sync_rows_first_writer(rows->wrong[index] & ROLE(position), count);
+		     w < count; w++)
 			gather_add_buffer(gather, writers[w],
 					  geometry_offset(&engine->geometry, row, role),
 					  sync_rows_chunk(rows, position, index),
@@ -192,8 +198,8 @@ correct_row(struct sync_rows *rows, struct gather *gather, int index)
 	}
 }
 
-/* Bits of rows that were written once: nobody wrote fresh ones, which are in doubt as a whole when a cache is lost, but hold nothing to
- * lose.
+/* Bits of rows that were written once: nobody wrote fresh ones, which are in doubt as a whole when
+ * a cache is lost, but hold nothing to lose.
  */
 static uint32_t
 not_fresh(const struct sync_rows *rows, uint32_t among)
@@ -210,11 +216,14 @@ static void
 correct_rows(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
-	struct gather gather = { .engine = engine, .op = BACKEND_WRITE,
-				 .done = batch_written, .owner = rows, .pending = &rows->pending };
+	struct gather gather = { .engine = engine,
+				 .op = BACKEND_WRITE,
+				 .done = batch_written,
+				 .owner = rows,
+				 .pending = &rows->pending };
 	const uint32_t noted = not_fresh(rows, rows->differed & ~rows->marked);
 
-	rows->pending = 1;	/* this function */
+	rows->pending = 1; /* this function */
 	for (int i = 0; i < rows->row_count; i++)
 		if (rows->differed & 1u << i)
 			correct_row(rows, &gather, i);
@@ -243,7 +252,9 @@ batch_marked(struct region_hold *hold, int error)
 		correct_rows(rows);
 }
 
-/* Of those that differ: a write for which the batch had to wait may have proven some of a region that is suspect. */
+/* Of those that differ: a write for which the batch had to wait may have proven some of a region
+ * that is suspect.
+ */
 static uint32_t
 proven_rows(const struct sync_rows *rows)
 {
@@ -258,8 +269,9 @@ proven_rows(const struct sync_rows *rows)
 	return proven;
 }
 
-/* Regions of suspect rows are dirty since they became so.  Those of other rows may be clean: a member that goes now, or who is being
- * filled, would not get again what only its cache took; so they are marked, as for any write.
+/* Regions of suspect rows are dirty since they became so.  Those of other rows may be clean: a
+ * member that goes now, or who is being filled, would not get again what only its cache took; so
+ * they are marked, as for any write.
  */
 static bool
 is_marked(struct sync_rows *rows)
@@ -332,10 +344,13 @@ fill_target(struct sync_rows *rows, struct gather *gather)
 static void
 fill_rows(struct sync_rows *rows)
 {
-	struct gather gather = { .engine = rows->op.engine, .op = BACKEND_WRITE,
-				 .done = batch_written, .owner = rows, .pending = &rows->pending };
+	struct gather gather = { .engine = rows->op.engine,
+				 .op = BACKEND_WRITE,
+				 .done = batch_written,
+				 .owner = rows,
+				 .pending = &rows->pending };
 
-	rows->pending = 1;	/* this function */
+	rows->pending = 1; /* this function */
 	fill_target(rows, &gather);
 	if (gather_submit(&gather) != 0)
 		rows->error = -ENOMEM;
@@ -345,7 +360,9 @@ fill_rows(struct sync_rows *rows)
 
 /* --- reading --- */
 
-/* Nothing in the rows is unknowable: all of it is there, or what is missing is what the others make of it. */
+/* Nothing in the rows is unknowable: all of it is there, or what is missing is what the others make
+ * of it.
+ */
 static bool
 sync_rows_knowable(const struct sync_rows *rows)
 {
@@ -357,8 +374,8 @@ sync_rows_knowable(const struct sync_rows *rows)
 	return true;
 }
 
-/* It was in sync when the row became suspect, so its own chunk is as good as any other's.  With all other data there, too, the
- * row can be made whole with it.
+/* It was in sync when the row became suspect, so its own chunk is as good as any other's.  With all
+ * other data there, too, the row can be made whole with it.
  */
 bool
 sync_target_holds(const struct engine *engine, uint64_t row)
@@ -369,14 +386,18 @@ sync_target_holds(const struct engine *engine, uint64_t row)
 	const uint32_t data = geometry_data_positions(geometry);
 
 	return engine_has_parity(engine) && engine->by_role[target->role] == NULL &&
-	       engine_trust(engine, row) == ROW_SUSPECT && absence->held && !MUTANT(UNKNOWN_FILLED) &&
+	       engine_trust(engine, row) == ROW_SUSPECT && absence->held &&
+	       !MUTANT(UNKNOWN_FILLED) &&
 	       intent_row_undoubted_since(&engine->intent, row, absence->doubts) &&
-	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 && !target->went_back &&
+	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
+	       !target->went_back &&
 	       (geometry_positions(geometry, row, engine->missing) & data) ==
 		       (geometry_positions(geometry, row, ROLE(target->role)) & data);
 }
 
-/* A cache that it had may have taken the last writes along.  Whether it had one can't be told from what it says now. */
+/* A cache that it had may have taken the last writes along.  Whether it had one can't be told from
+ * what it says now.
+ */
 bool
 sync_target_knows(const struct engine *engine, uint64_t row)
 {
@@ -395,7 +416,8 @@ sync_fill_known(const struct engine *engine, uint64_t row)
 	    engine_trust(engine, row) != ROW_SUSPECT || MUTANT(UNKNOWN_FILLED))
 		return true;
 	/* P and Q are made from data. */
-	if ((geometry_positions(geometry, row, engine->missing) & geometry_data_positions(geometry)) == 0)
+	if ((geometry_positions(geometry, row, engine->missing) &
+	     geometry_data_positions(geometry)) == 0)
 		return true;
 	return sync_target_knows(engine, row);
 }
@@ -416,7 +438,7 @@ may_go_on(const struct sync_rows *rows)
 	const struct engine *engine = rows->op.engine;
 
 	if (rows->doubts != engine->intent.doubts && !MUTANT(DOUBT_IGNORED))
-		return -ENOLINK;	/* what was read may not stand there any more */
+		return -ENOLINK; /* what was read may not stand there any more */
 	/* Who goes meanwhile would have to be made up for by what was not read. */
 	if (rows->missing != engine->missing && !MUTANT(MADE_FROM_UNREAD))
 		return -ENOLINK;
@@ -458,7 +480,8 @@ batch_read(struct member_io *mio, int result)
 		batch_read_done(rows);
 }
 
-/* Does the target hold what nobody else does, in one of the rows?  Then they are mended one by one. */
+/* Does the target hold what nobody else does, in one of the rows? Then they are mended one by one.
+ */
 static bool
 target_holds_truth(const struct sync_rows *rows)
 {
@@ -492,7 +515,7 @@ wanted_positions(const struct sync_rows *rows, int index)
 	if (position < 0)
 		return 0;
 	if (engine->by_role[engine->target->role] != NULL)
-		return ROLE(position);	/* copied from the member it replaces */
+		return ROLE(position); /* copied from the member it replaces */
 	return code_sources(&engine->geometry, ROLE(position), absent);
 }
 
@@ -507,8 +530,7 @@ read_row(struct sync_rows *rows, struct gather *gather, int index)
 		uint8_t role = geometry_role(&engine->geometry, row, (uint8_t)position);
 
 		if (wanted & ROLE(position))
-			gather_add_buffer(gather,
-					  engine_holder(engine, row, role),
+			gather_add_buffer(gather, engine_holder(engine, row, role),
 					  geometry_offset(&engine->geometry, row, role),
 					  sync_rows_chunk(rows, position, index),
 					  engine->geometry.chunk_bytes);
@@ -520,8 +542,11 @@ batch_start(struct op *op)
 {
 	struct sync_rows *rows = (struct sync_rows *)op;
 	struct engine *engine = op->engine;
-	struct gather gather = { .engine = engine, .op = BACKEND_READ, .done = batch_read,
-				 .owner = rows, .pending = &rows->pending };
+	struct gather gather = { .engine = engine,
+				 .op = BACKEND_READ,
+				 .done = batch_read,
+				 .owner = rows,
+				 .pending = &rows->pending };
 
 	rows->missing = engine->missing;
 	rows->error = may_go_on(rows);
@@ -529,8 +554,9 @@ batch_start(struct op *op)
 		batch_fail(op, rows->error);
 		return;
 	}
-	rows->buffer_bytes = ((size_t)engine->geometry.width * (size_t)rows->row_count +
-			      SYNC_SPARE_CHUNKS) * engine->geometry.chunk_bytes;
+	rows->buffer_bytes =
+		((size_t)engine->geometry.width * (size_t)rows->row_count + SYNC_SPARE_CHUNKS) *
+		engine->geometry.chunk_bytes;
 	rows->buffer = arena_take(&engine->arena, rows->buffer_bytes);
 	if (rows->buffer == NULL) {
 		op_wait_for_buffer(op);
@@ -542,7 +568,7 @@ batch_start(struct op *op)
 		mend_rows(rows, 0);
 		return;
 	}
-	rows->pending = 1;	/* this function */
+	rows->pending = 1; /* this function */
 	for (int i = 0; i < rows->row_count; i++)
 		read_row(rows, &gather, i);
 	if (gather_submit(&gather) != 0)

@@ -1,7 +1,8 @@
 /* throttle.c - how fast resync, rebuild and scrub go: one bucket for all of them.
  *
- * Filled at rate_min while requests are active (or were, within QUIET_MS), else at rate_max.  It may go into debt by
- * one batch, and holds no more than BURST_MS worth, so that a pause buys no flood.
+ * Filled at rate_min while requests are active (or were, within QUIET_MS), else at rate_max.  It
+ * may go into debt by one batch, and holds no more than BURST_MS worth, so that a pause buys no
+ * flood.
  */
 #include "work.h"
 #include "engine/record/record.h"
@@ -64,15 +65,16 @@ throttle_set_rates(struct engine *engine, uint64_t min, uint64_t max)
 	engine->activity++;
 }
 
-/* The record does not know of the new size yet.  Also when it was given up with the marks on their way, as a stop does:
- * nothing will ever say that there are such rows.
+/* The record does not know of the new size yet.  Also when it was given up with the marks on their
+ * way, as a stop does: nothing will ever say that there are such rows.
  */
 static bool
 is_growth_unsettled(const struct engine *engine)
 {
 	if (engine->growth_phase != GROWTH_NONE)
 		return engine->growth_phase < GROWTH_RECORDING;
-	return engine->volume_bytes < geometry_volume_bytes(&engine->geometry) && !MUTANT(HALF_GROWN_FORGOTTEN);
+	return engine->volume_bytes < geometry_volume_bytes(&engine->geometry) &&
+	       !MUTANT(HALF_GROWN_FORGOTTEN);
 }
 
 bool
