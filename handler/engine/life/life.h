@@ -2,6 +2,7 @@
  * what is asked of it.
  *
  *	engine.c	creation, admission, the run loop	assemble.c	from superblocks to a running volume
+ *	attempt.c	how an attempt to do so ends		load.c		maps and tables of all that start
  *	stop.c		an orderly end				grow.c		members have become larger
  *	admin.c		what an administrator asks for		probe.c		how fast members answer
  *	status.c	what an administrator sees

@@ -1,0 +1,31 @@
+/* internal.h - what the files of an assembly know of each other, beside life.h. */
+#ifndef IRAID_ENGINE_LIFE_INTERNAL_H
+#define IRAID_ENGINE_LIFE_INTERNAL_H
+
+#include "life.h"
+
+/* --- attempt.c --- */
+
+void attempt_enter(struct engine *engine, enum engine_phase phase);
+/* nothing that was decided or about to be recorded counts; why: engine->reason from then on */
+void attempt_begin_again(struct engine *engine, const char *why);
+void attempt_again(struct engine *engine, const char *why); /* the same, and it is logged */
+void attempt_disown_members(struct engine *engine);
+/* its part in this attempt failed; who fails each time is unsteady */
+void attempt_lost(struct member *member);
+void attempt_look_for_lost(struct engine *engine);
+bool attempt_is_unsteady(const struct member *member);
+bool attempt_mean_epoch(struct engine *engine); /* false: this gateway can't remember it */
+void attempt_write_epoch(struct engine *engine);
+bool attempt_remember_epoch(struct engine *engine);
+
+/* --- load.c --- */
+
+void load_begin(struct engine *engine);
+bool load_may_force(const struct engine *engine);
+
+/* --- assemble.c --- */
+
+void assemble_forget_taken(struct engine *engine);
+
+#endif
