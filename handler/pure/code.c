@@ -283,18 +283,6 @@ code_make(const struct geometry *geometry, uint32_t wanted, uint32_t absent, voi
 	recipe_apply(&recipe, pointers, length_bytes);
 }
 
-/* Step over what is used up; returns the bytes that follow in one piece, 0 at the end. */
-static size_t
-run_settle(struct iov_run *run)
-{
-	while (run->count > 0 && run->skip_bytes >= run->iov->iov_len) {
-		run->skip_bytes -= run->iov->iov_len;
-		run->iov++;
-		run->count--;
-	}
-	return run->count > 0 ? run->iov->iov_len - run->skip_bytes : 0;
-}
-
 /* Each turn takes what is contiguous in all runs, so nothing is copied. */
 void
 code_make_runs(const struct geometry *geometry, uint32_t wanted, uint32_t absent,
@@ -316,7 +304,7 @@ code_make_runs(const struct geometry *geometry, uint32_t wanted, uint32_t absent
 		size_t step = length_bytes;
 
 		for (int i = 0; i < vectors; i++) {
-			size_t held = run_settle(&cursors[i]);
+			size_t held = iov_run_settle(&cursors[i]);
 
 			assert(held > 0 && "a run is shorter than length_bytes");
 			pointers[i] = (uint8_t *)cursors[i].iov->iov_base + cursors[i].skip_bytes;

@@ -112,7 +112,7 @@ lost_join(const struct lost_extent *a, const struct lost_extent *b, struct lost_
 
 /* Volume and place are part of the sum, as in the region map. */
 static uint32_t
-granule_crc(const uint8_t *bytes, uint32_t granule, const uint8_t volume_uuid[16])
+lost_granule_crc(const uint8_t *bytes, uint32_t granule, const uint8_t volume_uuid[16])
 {
 	uint8_t place[4];
 	uint32_t crc;
@@ -142,7 +142,7 @@ lost_granule_encode(const struct lost_extent entries[LAYOUT_LOST_ENTRIES], uint3
 		at[ENTRY_AT_ROLE] = entry->role;
 		at[ENTRY_AT_FLAGS] = entry->flags;
 	}
-	put_le(out + AT_CRC, granule_crc(out, granule, volume_uuid), 4);
+	put_le(out + AT_CRC, lost_granule_crc(out, granule, volume_uuid), 4);
 }
 
 /* A growth that a crash cut short leaves entries of rows that the volume does not have: true, and
@@ -189,7 +189,7 @@ lost_granule_decode(const uint8_t *in, uint32_t granule, const uint8_t volume_uu
 	memset(out, 0, LAYOUT_LOST_ENTRIES * sizeof(*out));
 	if (memcmp(in, zeros, sizeof(zeros)) == 0)
 		return true;
-	if (get_le(in + AT_CRC, 4) != granule_crc(in, granule, volume_uuid))
+	if (get_le(in + AT_CRC, 4) != lost_granule_crc(in, granule, volume_uuid))
 		return false;
 	for (uint32_t i = 0; valid && i < LAYOUT_LOST_ENTRIES; i++)
 		valid = decode_entry(in + AT_ENTRIES + i * ENTRY_BYTES, geometry, &out[i]);

@@ -22,7 +22,7 @@
 #define PIECE_BYTES 256u
 
 static bool
-all_aligned(const void *destination, const void *const *sources, int count)
+are_all_aligned(const void *destination, const void *const *sources, int count)
 {
 	uintptr_t bits = (uintptr_t)destination;
 
@@ -88,17 +88,14 @@ parity_xor(void *destination, const void *const *sources, int count, size_t leng
 		return;
 	else if (count == 1)
 		memcpy(destination, sources[0], length_bytes);
-	else if (all_aligned(destination, sources, count))
+	else if (are_all_aligned(destination, sources, count))
 		xor_isal(destination, sources, count, length_bytes);
 	else
 		xor_plain(destination, sources, count, length_bytes);
 }
 
-/* Step over what is used up, so that the run's first entry holds at least one byte beyond
- * skip_bytes; returns how many, 0 at the end.
- */
-static size_t
-run_settle(struct iov_run *run)
+size_t
+iov_run_settle(struct iov_run *run)
 {
 	while (run->count > 0 && run->skip_bytes >= run->iov->iov_len) {
 		run->skip_bytes -= run->iov->iov_len;
@@ -127,11 +124,11 @@ parity_xor_runs(struct iov_run destination, const struct iov_run *sources, int c
 
 	/* Each turn takes what is contiguous in all runs: everything, if each is one segment. */
 	while (length_bytes > 0) {
-		size_t held = run_settle(&destination);
+		size_t held = iov_run_settle(&destination);
 		size_t step = held < length_bytes ? held : length_bytes;
 
 		for (int i = 0; i < count; i++) {
-			held = run_settle(&runs[i]);
+			held = iov_run_settle(&runs[i]);
 			if (held < step)
 				step = held;
 			if (step == 0)
@@ -156,7 +153,7 @@ iov_slice(const struct iovec *iov, int count, size_t skip_bytes, size_t length_b
 	int used = 0;
 
 	while (length_bytes > 0) {
-		size_t held = run_settle(&run);
+		size_t held = iov_run_settle(&run);
 		size_t step = held < length_bytes ? held : length_bytes;
 
 		if (step == 0)

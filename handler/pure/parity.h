@@ -19,6 +19,11 @@ struct iov_run {
 	size_t skip_bytes;
 };
 
+/* Step over what is used up, so that the run's first entry holds at least one byte beyond
+ * skip_bytes; returns how many, 0 at the end.
+ */
+size_t iov_run_settle(struct iov_run *run);
+
 /* destination = sources[0] ^ ... ^ sources[count-1], each length_bytes long.  One source is
  * a copy, none is zeros; at most PARITY_SOURCES_MAX.  destination may equal a source exactly,
  * and may not overlap one otherwise.

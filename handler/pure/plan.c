@@ -248,7 +248,7 @@ choose_proven(const struct row_case *row, const struct row_plan *plan)
 
 /* Levels 5 and 6 with P or Q there.  May widen the hull.  Returns a way, or -ENODATA. */
 static int
-choose(const struct row_case *row, struct row_plan *plan)
+choose_way(const struct row_case *row, struct row_plan *plan)
 {
 	if (row->trust == ROW_PROVEN)
 		return (int)choose_proven(row, plan);
@@ -269,7 +269,7 @@ has_copies(const struct geometry *geometry)
 
 /* Fill in what follows from the way, the hull and what is written. */
 static void
-finish(const struct row_case *row, enum plan_way way, struct row_plan *plan)
+complete_plan(const struct row_case *row, enum plan_way way, struct row_plan *plan)
 {
 	plan->way = way;
 	plan->read_redundancy = redundancy_read(row, plan, way);
@@ -323,10 +323,10 @@ plan_row_write(const struct geometry *geometry, uint64_t begin_bytes, uint64_t e
 	else if (row.redundancy == 0)
 		way = PLAN_DATA_ONLY;
 	else
-		way = choose(&row, &plan);
+		way = choose_way(&row, &plan);
 	if (way < 0)
 		return way;
-	finish(&row, (enum plan_way)way, &plan);
+	complete_plan(&row, (enum plan_way)way, &plan);
 	*out = plan;
 	return 0;
 }

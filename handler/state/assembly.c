@@ -43,7 +43,7 @@ static const char newer_text[] = "its superblock is newer than the volume's: ano
 				 "add it as a spare";
 
 static bool
-newer(const struct superblock *a, const struct superblock *b)
+is_newer_record(const struct superblock *a, const struct superblock *b)
 {
 	return a->epoch != b->epoch ? a->epoch > b->epoch : a->event > b->event;
 }
@@ -225,7 +225,7 @@ assembly_judge(const struct superblock *record, const struct superblock *own, bo
 	struct place place = place_device(record, (struct own){ own, copy_lost });
 
 	/* No set and no record of ours can say what somebody else wrote to it. */
-	if (place.standing != STANDING_UNKNOWN && newer(own, record)) {
+	if (place.standing != STANDING_UNKNOWN && is_newer_record(own, record)) {
 		place.standing = STANDING_OBSOLETE;
 		place.stale_set = -1;
 		place.fault = newer_text;
@@ -337,10 +337,12 @@ find_newest(const struct assembly_input *input)
 	for (int i = 0; i < input->count; i++) {
 		if (!ours(input, i))
 			continue;
-		if (newest < 0 || newer(input->superblocks[i], input->superblocks[newest]))
+		if (newest < 0 ||
+		    is_newer_record(input->superblocks[i], input->superblocks[newest]))
 			newest = i;
 		if (!never_in_force(input, i) &&
-		    (in_force < 0 || newer(input->superblocks[i], input->superblocks[in_force])))
+		    (in_force < 0 ||
+		     is_newer_record(input->superblocks[i], input->superblocks[in_force])))
 			in_force = i;
 	}
 	return in_force >= 0 ? in_force : newest;
@@ -351,7 +353,7 @@ static bool
 is_old_copy(const struct superblock *own, const struct superblock *record)
 {
 	return memcmp(own->member_uuid, record->member_uuid, UUID_BYTES) == 0 &&
-	       newer(record, own) && !MUTANT(WITNESS_BY_COPY);
+	       is_newer_record(record, own) && !MUTANT(WITNESS_BY_COPY);
 }
 
 /* Whom the record calls in sync has it too, so it says who is out: one copy that is left does so as
@@ -395,8 +397,8 @@ find_witness(const struct assembly_input *input, int newest)
 
 	for (int i = 0; newest >= 0 && i < input->count; i++)
 		if (is_heard(input, i) && is_of_volume(input, i) &&
-		    newer(input->superblocks[i],
-			  input->superblocks[witness >= 0 ? witness : newest]) &&
+		    is_newer_record(input->superblocks[i],
+				    input->superblocks[witness >= 0 ? witness : newest]) &&
 		    !knows_itself(input, input->superblocks[i]) && !never_in_force(input, i) &&
 		    !MUTANT(MISFIT_UNHEARD))
 			witness = i;
@@ -406,7 +408,7 @@ find_witness(const struct assembly_input *input, int newest)
 /* --- the decision --- */
 
 static struct geometry
-geometry_of(const struct superblock *record)
+geometry_on_record(const struct superblock *record)
 {
 	struct geometry geometry = { 0 };
 
@@ -420,7 +422,7 @@ geometry_of(const struct superblock *record)
 static bool
 suffice(const struct superblock *record, uint32_t roles)
 {
-	const struct geometry geometry = geometry_of(record);
+	const struct geometry geometry = geometry_on_record(record);
 
 	return geometry_bears(&geometry, geometry_lowest(record->member_count) & ~roles);
 }
@@ -500,7 +502,7 @@ as_found(const struct assembly_input *input, int i)
 
 /* Has the first more to show?  Not if the other may be as new, and lost a copy. */
 static bool
-shows_more(const struct taken_as *first, const struct taken_as *second)
+has_more_to_show(const struct taken_as *first, const struct taken_as *second)
 {
 	if (second->copy_lost && second->write_count + 1 >= first->write_count &&
 	    !MUTANT(LOST_COPY_TWIN))
@@ -530,9 +532,9 @@ real_one(const struct assembly_input *input, const struct assembly_verdict *out,
 	if (first.known != second.known &&
 	    (first.known ? second : first).epoch > input->epoch_before)
 		return -1;
-	if (shows_more(&first, &second))
+	if (has_more_to_show(&first, &second))
 		return i;
-	if (shows_more(&second, &first))
+	if (has_more_to_show(&second, &first))
 		return k;
 	return MUTANT(TWIN_GUESSED) ? i : -1;
 }
@@ -641,8 +643,8 @@ next_to_force(const struct assembly_input *input, const struct superblock *recor
 
 		if (!may_be_forced(input, record, i, out))
 			continue;
-		if (best < 0 || newer(own, input->superblocks[best]) ||
-		    (!newer(input->superblocks[best], own) && out->stale_set[best] < 0 &&
+		if (best < 0 || is_newer_record(own, input->superblocks[best]) ||
+		    (!is_newer_record(input->superblocks[best], own) && out->stale_set[best] < 0 &&
 		     out->stale_set[i] >= 0))
 			best = i;
 	}
@@ -686,7 +688,7 @@ static void
 too_few(const struct superblock *record, uint32_t trusted, uint32_t forcible, int awaited,
 	struct assembly_verdict *out)
 {
-	const struct geometry geometry = geometry_of(record);
+	const struct geometry geometry = geometry_on_record(record);
 	int needed = record->member_count - geometry_tolerated(&geometry);
 	const char *remedy = "bring back those that are missing";
 

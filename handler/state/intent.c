@@ -229,7 +229,7 @@ intent_loaded(struct intent *intent)
 
 /* at: where the pointer to the array is. */
 static bool
-enlarge(void *at, size_t before, size_t after, size_t size)
+enlarge_array(void *at, size_t before, size_t after, size_t size)
 {
 	char *array;
 
@@ -250,19 +250,20 @@ intent_grow(struct intent *intent, uint64_t rows, bool redundant)
 	const uint32_t blocks = (regions + LAYOUT_REGIONS_PER_BLOCK - 1) / LAYOUT_REGIONS_PER_BLOCK;
 
 	assert(rows >= intent->rows);
-	if (!enlarge(&intent->flags, before, regions, 1) ||
-	    !enlarge(&intent->durable, before, regions, 1) ||
-	    !enlarge(&intent->traits, before, regions, 1) ||
-	    !enlarge(&intent->active, before, regions, sizeof(*intent->active)) ||
-	    !enlarge(&intent->touched, before, regions, sizeof(*intent->touched)) ||
-	    !enlarge(&intent->doubted, before, regions, sizeof(*intent->doubted)) ||
-	    !enlarge(&intent->uncopied, before, regions, sizeof(*intent->uncopied)) ||
-	    !enlarge(&intent->unsure, before, regions, sizeof(*intent->unsure)) ||
-	    !enlarge(&intent->undecided, before, regions, sizeof(*intent->undecided)) ||
+	if (!enlarge_array(&intent->flags, before, regions, 1) ||
+	    !enlarge_array(&intent->durable, before, regions, 1) ||
+	    !enlarge_array(&intent->traits, before, regions, 1) ||
+	    !enlarge_array(&intent->active, before, regions, sizeof(*intent->active)) ||
+	    !enlarge_array(&intent->touched, before, regions, sizeof(*intent->touched)) ||
+	    !enlarge_array(&intent->doubted, before, regions, sizeof(*intent->doubted)) ||
+	    !enlarge_array(&intent->uncopied, before, regions, sizeof(*intent->uncopied)) ||
+	    !enlarge_array(&intent->unsure, before, regions, sizeof(*intent->unsure)) ||
+	    !enlarge_array(&intent->undecided, before, regions, sizeof(*intent->undecided)) ||
 	    row_bits_reserve(&intent->bits, ROWS_KINDS * (size_t)regions) != 0 ||
 	    written_grow(&intent->written, regions) != 0 ||
-	    !enlarge(&intent->proven, before, regions, sizeof(*intent->proven)) ||
-	    !enlarge(&intent->block_dirty, intent->blocks, blocks, sizeof(*intent->block_dirty)))
+	    !enlarge_array(&intent->proven, before, regions, sizeof(*intent->proven)) ||
+	    !enlarge_array(&intent->block_dirty, intent->blocks, blocks,
+			   sizeof(*intent->block_dirty)))
 		return -ENOMEM;
 	intent->rows = rows;
 	intent->regions = regions;

@@ -238,7 +238,7 @@ absorb_implied(struct lost *lost, uint32_t by)
 
 /* Make an entry that it continues say both. */
 static bool
-enlarge(struct lost *lost, const struct lost_extent *extent)
+enlarge_entry(struct lost *lost, const struct lost_extent *extent)
 {
 	struct lost_extent joined;
 	/* rows that touch count: one more on both sides */
@@ -264,7 +264,7 @@ add_piece(struct lost *lost, const struct lost_extent *piece)
 {
 	uint16_t slot;
 
-	if (enlarge(lost, piece))
+	if (enlarge_entry(lost, piece))
 		return 0;
 	if (find_free(lost->states, lost->capacity, 0, false, 1, &slot) == 0)
 		return -ENOSPC;
@@ -464,8 +464,8 @@ lost_overlaps(const struct lost *lost, uint64_t row, uint8_t role, uint32_t colu
  * not, *next is where the next entry begins (UINT32_MAX: none).
  */
 static bool
-look_at(const struct lost *lost, uint64_t row, uint8_t role, uint32_t at, uint32_t *next,
-	uint8_t *flags)
+look_at_column(const struct lost *lost, uint64_t row, uint8_t role, uint32_t at, uint32_t *next,
+	       uint8_t *flags)
 {
 	bool is_lost = false;
 
@@ -497,7 +497,7 @@ lost_next(const struct lost *lost, uint64_t row, uint8_t role, uint32_t from, ui
 
 	if (lost->count == 0)
 		return false;
-	while (!look_at(lost, row, role, from, &next, flags)) {
+	while (!look_at_column(lost, row, role, from, &next, flags)) {
 		if (next == UINT32_MAX)
 			return false;
 		from = next;
@@ -505,7 +505,7 @@ lost_next(const struct lost *lost, uint64_t row, uint8_t role, uint32_t from, ui
 	*begin = from;
 	do
 		*end = next;
-	while (look_at(lost, row, role, *end, &next, &here) && here == *flags);
+	while (look_at_column(lost, row, role, *end, &next, &here) && here == *flags);
 	return true;
 }
 

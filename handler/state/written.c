@@ -71,7 +71,7 @@ written_destroy(struct written *written)
 }
 
 static void
-drop(struct written *written, uint32_t region)
+drop_rows_of(struct written *written, uint32_t region)
 {
 	if (written->rows[region] != NULL)
 		written->bytes -= bytes_each(written);
@@ -89,7 +89,7 @@ has_room(const struct written *written)
 void
 written_begin(struct written *written, uint32_t region)
 {
-	drop(written, region);
+	drop_rows_of(written, region);
 	if (has_room(written))
 		written->rows[region] = row_bits_take(&written->bits);
 	if (written->rows[region] != NULL)
@@ -101,13 +101,13 @@ written_begin(struct written *written, uint32_t region)
 void
 written_clean(struct written *written, uint32_t region)
 {
-	drop(written, region);
+	drop_rows_of(written, region);
 }
 
 void
 written_forget(struct written *written, uint32_t region)
 {
-	drop(written, region);
+	drop_rows_of(written, region);
 	written->incomplete = true;
 }
 

@@ -18,7 +18,7 @@ figures_step_name(enum figures_step step)
 
 /* Of whole microseconds, rounded up: what took a little more than a bound is above it. */
 static unsigned int
-bucket_of(uint64_t took_ns)
+histogram_bucket(uint64_t took_ns)
 {
 	uint64_t us = took_ns / 1000 + (took_ns % 1000 != 0);
 	unsigned int bucket;
@@ -34,7 +34,7 @@ histogram_add(struct histogram *histogram, uint64_t took_ns, uint64_t bytes, int
 {
 	histogram->count++;
 	histogram->sum_ns += took_ns;
-	histogram->buckets[bucket_of(took_ns)]++;
+	histogram->buckets[histogram_bucket(took_ns)]++;
 	if (result == 0)
 		histogram->bytes += bytes;
 	else

@@ -31,7 +31,7 @@ struct compare_op {
 };
 
 static void
-release_rows(struct compare_op *op)
+release_compared_rows(struct compare_op *op)
 {
 	for (int i = 0; i < op->row_count; i++)
 		if (op->claims[i].entry != NULL)
@@ -43,7 +43,7 @@ compare_end(struct compare_op *op, int result)
 {
 	struct engine *engine = op->op.engine;
 
-	release_rows(op);
+	release_compared_rows(op);
 	list_prepend(&engine->io->free_compares, &op->op.node);
 	op_gone(engine);
 	piece_finish(engine, op->piece, result);
@@ -82,7 +82,7 @@ submit_inner(struct compare_op *op, enum request_op kind, const struct iovec *io
 /* --- writing --- */
 
 static void
-written(struct engine_request *inner, int result)
+comparison_written(struct engine_request *inner, int result)
 {
 	compare_end(inner->owner, result);
 }
@@ -106,7 +106,7 @@ write_new_data(struct compare_op *op)
 	count = iov_slice(request->iov, request->iov_count, (size_t)request->length_bytes,
 			  (size_t)request->length_bytes, op->new_data, op->new_data_capacity);
 	assert(count > 0);
-	submit_inner(op, REQUEST_WRITE, op->new_data, count, written);
+	submit_inner(op, REQUEST_WRITE, op->new_data, count, comparison_written);
 }
 
 /* --- comparing --- */
@@ -135,7 +135,7 @@ first_mismatch(const struct compare_op *op)
 }
 
 static void
-old_data_read(struct engine_request *inner, int result)
+compared_data_read(struct engine_request *inner, int result)
 {
 	struct compare_op *op = inner->owner;
 	struct engine_request *request = op->piece->request;
@@ -146,7 +146,7 @@ old_data_read(struct engine_request *inner, int result)
 		return;
 	}
 	if (MUTANT(COMPARE_UNCLAIMED))
-		release_rows(op);
+		release_compared_rows(op);
 	differs = first_mismatch(op);
 	if (differs < request->length_bytes) {
 		request->mismatch_bytes = differs;
@@ -188,11 +188,11 @@ compare_start(struct op *base)
 	}
 	op->buffer_iov = (struct iovec){ op->buffer, length_bytes };
 	piece_waited(op->op.engine, op->piece, 0);
-	submit_inner(op, REQUEST_READ, &op->buffer_iov, 1, old_data_read);
+	submit_inner(op, REQUEST_READ, &op->buffer_iov, 1, compared_data_read);
 }
 
 static void
-claim_rows(struct compare_op *op)
+claim_compared_rows(struct compare_op *op)
 {
 	struct engine *engine = op->op.engine;
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
@@ -243,7 +243,7 @@ compare_op_create(struct engine *engine, struct piece *piece)
 	op->row_count = (int)((piece->end_bytes - 1) / row_bytes - op->first_row) + 1;
 	assert(op->row_count <= OP_ROWS_MAX);
 	engine->ops.count++;
-	claim_rows(op);
+	claim_compared_rows(op);
 	op_claimed(&op->op);
 	return true;
 }

@@ -135,7 +135,7 @@ release_claims(struct read_op *op)
  * way.
  */
 static void
-claim_rows(struct read_op *op)
+claim_read_rows(struct read_op *op)
 {
 	const int wanted = op->piece->request->claimed ? 0 : op->row_count;
 
@@ -198,7 +198,7 @@ read_op_again(struct read_op *op)
 	op->again_ns = engine->figures.stamp_ns;
 	TRACE_PIECE(engine, wait__begin, op->piece);
 	release_claims(op);
-	claim_rows(op);
+	claim_read_rows(op);
 }
 
 /* --- commands --- */
@@ -564,7 +564,7 @@ read_finish(struct read_op *op)
 
 /* An eviction outranks other errors, for after it everything is tried again. */
 static void
-note_error(struct read_op *op, int result)
+note_read_error(struct read_op *op, int result)
 {
 	if (result != 0 && (op->error == 0 || result == -ENOLINK))
 		op->error = result;
@@ -598,7 +598,7 @@ read_answered(struct member_io *mio, int result)
 {
 	struct read_op *op = mio->owner;
 
-	note_error(op, result);
+	note_read_error(op, result);
 	if ((result == -ENODATA || result == -EIO) && op->row_by_row)
 		note_bad(op, mio, result);
 	if (--op->pending == 0)
@@ -698,9 +698,9 @@ read_issue(struct read_op *op)
 					  (size_t)(at - op->piece->begin_bytes));
 		at += extent.length_bytes;
 		if (op->row_by_row && at % geometry_row_bytes(&engine->geometry) == 0)
-			note_error(op, gather_submit(&gather));
+			note_read_error(op, gather_submit(&gather));
 	}
-	note_error(op, gather_submit(&gather));
+	note_read_error(op, gather_submit(&gather));
 	if (--op->pending == 0)
 		read_finish(op);
 }
@@ -781,7 +781,7 @@ read_op_create(struct engine *engine, struct piece *piece)
 	list_init(&op->note.node);
 	assert(op->row_count <= OP_ROWS_MAX);
 	engine->ops.count++;
-	claim_rows(op);
+	claim_read_rows(op);
 	return true;
 }
 

@@ -99,13 +99,13 @@ is_doubted(const struct engine *engine, const struct engine_request *request)
 					    (end - 1) / row_bytes, request->doubts);
 }
 
-/* What holds for an operation under way (write_op.c, must_repeat) holds for pieces of the request
+/* What holds for an operation under way (write_op.c, must_repeat_write()) holds for pieces of the request
  * that are done, too: a cache that was lost may have taken them along, and a missing member's chunk
  * that became doubtful is not what was written, even if it has been filled again since, for their
  * rows are free.  Nothing was acknowledged yet.
  */
 static bool
-must_repeat(const struct engine *engine, const struct engine_request *request)
+must_repeat_request(const struct engine *engine, const struct engine_request *request)
 {
 	return (request->op == REQUEST_WRITE || request->op == REQUEST_ZERO) &&
 	       request->pieces > 1 && request->first_error == 0 && !MUTANT(PIECE_FORGOTTEN) &&
@@ -118,10 +118,10 @@ request_let_go(struct engine *engine, struct engine_request *request)
 	if (--request->pieces_left > 0)
 		return;
 	engine->requests_active--;
-	if (must_repeat(engine, request) && !zero_is_long(request) &&
+	if (must_repeat_request(engine, request) && !zero_is_long(request) &&
 	    overdue_since(engine, request->since_ms))
 		request->first_error = -ETIMEDOUT;
-	if (must_repeat(engine, request)) {
+	if (must_repeat_request(engine, request)) {
 		behind_again(engine, request);
 		request->since_ns = engine->figures.stamp_ns;
 		request_carry_out(engine, request);

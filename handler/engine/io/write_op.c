@@ -26,7 +26,7 @@
 static void write_start(struct op *base);
 static void write_again(struct write_op *op);
 static void split(struct write_op *op);
-static bool create(struct engine *engine, struct piece *piece, struct write_op *instead);
+static bool create_write(struct engine *engine, struct piece *piece, struct write_op *instead);
 
 static bool
 is_redundant(const struct write_op *op)
@@ -138,7 +138,7 @@ is_doubtful(const struct write_op *op)
  * it holds.
  */
 static bool
-must_repeat(const struct write_op *op)
+must_repeat_write(const struct write_op *op)
 {
 	return op->cache_losses != op->op.engine->cache_losses && !MUTANT(WRITE_NOT_REPEATED_CACHE);
 }
@@ -150,7 +150,7 @@ lost_forgotten(struct lost_waiter *waiter, int error)
 {
 	struct write_op *op = list_entry(waiter, struct write_op, forget);
 
-	if (error == 0 && must_repeat(op))
+	if (error == 0 && must_repeat_write(op))
 		write_again(op);
 	else
 		write_end(op, error);
@@ -164,7 +164,7 @@ write_flushed(struct flush_waiter *waiter, int result)
 
 	TRACE_WRITE(flush__end, op);
 	figures_step(engine, STEP_FLUSH, op->written_ns, op->commands);
-	if (result == 0 && must_repeat(op)) {
+	if (result == 0 && must_repeat_write(op)) {
 		write_again(op);
 		return;
 	}
@@ -215,7 +215,7 @@ write_written(struct write_op *op)
 		write_end(op, op->error);
 		return;
 	}
-	if (must_repeat(op)) {
+	if (must_repeat_write(op)) {
 		write_again(op);
 		return;
 	}
@@ -302,7 +302,7 @@ split(struct write_op *op)
 			piece->since_ns = engine->figures.stamp_ns;
 			TRACE_PIECE(engine, wait__begin, piece);
 		}
-		if (!create(engine, piece, op))
+		if (!create_write(engine, piece, op))
 			piece_finish(engine, piece, -ENOMEM);
 		piece = next;
 	}
@@ -577,7 +577,7 @@ claim_row(struct write_op *op, uint64_t number, struct write_op *instead)
 
 /* instead: of one that has the piece's rows and gives them up, or NULL. */
 static bool
-create(struct engine *engine, struct piece *piece, struct write_op *instead)
+create_write(struct engine *engine, struct piece *piece, struct write_op *instead)
 {
 	struct list *node = list_take(&engine->io->free_writes);
 	struct write_op *op = node != NULL ? (struct write_op *)list_entry(node, struct op, node)
@@ -624,7 +624,7 @@ create(struct engine *engine, struct piece *piece, struct write_op *instead)
 bool
 write_op_create(struct engine *engine, struct piece *piece)
 {
-	return create(engine, piece, NULL);
+	return create_write(engine, piece, NULL);
 }
 
 struct write_op *
@@ -692,7 +692,7 @@ extend_claims(struct write_op *op, const struct piece *piece)
 }
 
 static bool
-join(struct write_op *op, struct piece *piece, bool behind)
+join_write(struct write_op *op, struct piece *piece, bool behind)
 {
 	uint64_t begin = behind ? op->begin_bytes : piece->begin_bytes;
 	uint64_t end = behind ? piece->end_bytes : op->end_bytes;
@@ -721,12 +721,14 @@ write_op_merge(struct engine *engine, struct piece *piece)
 		return false;
 	if (piece->begin_bytes > 0) {
 		op = waiting_write(engine, (piece->begin_bytes - 1) / row_bytes);
-		if (op != NULL && op->end_bytes == piece->begin_bytes && join(op, piece, true))
+		if (op != NULL && op->end_bytes == piece->begin_bytes &&
+		    join_write(op, piece, true))
 			return true;
 	}
 	if (piece->end_bytes < geometry_volume_bytes(&engine->geometry)) {
 		op = waiting_write(engine, piece->end_bytes / row_bytes);
-		if (op != NULL && op->begin_bytes == piece->end_bytes && join(op, piece, false))
+		if (op != NULL && op->begin_bytes == piece->end_bytes &&
+		    join_write(op, piece, false))
 			return true;
 	}
 	return false;

@@ -23,7 +23,7 @@ columns_bytes(struct columns columns)
 }
 
 static const struct geometry *
-geometry_of(const struct write_op *op)
+geometry_of_write(const struct write_op *op)
 {
 	return &op->op.engine->geometry;
 }
@@ -90,7 +90,7 @@ write_rows_describe_data(struct write_op *op)
 	}
 	/* For all that is done with it later. */
 	return scratch_reserve(op->op.engine,
-			       op->data_count + 3 * geometry_of(op)->data_chunks + 1) != NULL
+			       op->data_count + 3 * geometry_of_write(op)->data_chunks + 1) != NULL
 		       ? 0
 		       : -ENOMEM;
 }
@@ -99,7 +99,7 @@ write_rows_describe_data(struct write_op *op)
 static struct iov_run
 new_data(const struct write_op *op, uint64_t row, int chunk, uint32_t begin)
 {
-	const struct geometry *geometry = geometry_of(op);
+	const struct geometry *geometry = geometry_of_write(op);
 
 	return (struct iov_run){
 		.iov = op->data,
@@ -130,7 +130,7 @@ row_buffer_bytes(const struct write_op *op, const struct write_row *row)
 
 	if (row->cached != NULL)
 		return 0;
-	for (int chunk = 0; chunk < geometry_of(op)->data_chunks; chunk++)
+	for (int chunk = 0; chunk < geometry_of_write(op)->data_chunks; chunk++)
 		bytes += columns_bytes(plan->read[chunk]);
 	return bytes;
 }
@@ -160,7 +160,7 @@ old_data(const struct write_op *op, const struct write_row *row, int chunk)
 		return row_cache_chunk(op->op.engine, row->cached, chunk) + plan->read[chunk].begin;
 	if (plan->make & ROLE(chunk)) {
 		at += hull * (size_t)__builtin_popcount(plan->make & (ROLE(chunk) - 1));
-		chunk = geometry_of(op)->data_chunks;
+		chunk = geometry_of_write(op)->data_chunks;
 	}
 	for (int i = 0; i < chunk; i++)
 		at += columns_bytes(plan->read[i]);
@@ -267,7 +267,7 @@ reads_saved(const struct write_op *op, const struct row_plan *plan)
 {
 	uint32_t needed = plan->read_redundancy;
 
-	for (int chunk = 0; chunk < geometry_of(op)->data_chunks; chunk++)
+	for (int chunk = 0; chunk < geometry_of_write(op)->data_chunks; chunk++)
 		if (columns_bytes(plan->read[chunk]) > 0)
 			needed |= ROLE(chunk);
 	return (uint64_t)__builtin_popcount(needed & ~plan->fetch);
@@ -304,9 +304,9 @@ write_rows_count(struct write_op *op)
 
 /* New data, P and Q are in their places then, beside what was read. */
 static void
-keep(struct write_op *op, uint64_t number)
+keep_in_cache(struct write_op *op, uint64_t number)
 {
-	const struct geometry *geometry = geometry_of(op);
+	const struct geometry *geometry = geometry_of_write(op);
 	struct write_row *row = write_row(op, number);
 	const struct row_plan *plan = &row->plan;
 
@@ -340,7 +340,7 @@ write_rows_give_back(struct write_op *op, bool good)
 		if (row->cached == NULL)
 			continue;
 		if (good)
-			keep(op, number);
+			keep_in_cache(op, number);
 		row_cache_give_back(op->op.engine, row->cached, good);
 		row->cached = NULL;
 	}
@@ -352,7 +352,7 @@ static void
 read_position(const struct write_op *op, struct gather *gather, uint64_t number, int position,
 	      struct columns columns, uint8_t *into)
 {
-	const struct geometry *geometry = geometry_of(op);
+	const struct geometry *geometry = geometry_of_write(op);
 	const struct cached_row *cached = op->rows[number % OP_ROWS_MAX].cached;
 	uint8_t role = geometry_role(geometry, number, (uint8_t)position);
 
@@ -368,7 +368,7 @@ read_position(const struct write_op *op, struct gather *gather, uint64_t number,
 void
 write_rows_read(struct write_op *op, void (*done)(struct member_io *mio, int result))
 {
-	const struct geometry *geometry = geometry_of(op);
+	const struct geometry *geometry = geometry_of_write(op);
 	struct gather gather = { .engine = op->op.engine,
 				 .op = BACKEND_READ,
 				 .done = done,
@@ -405,7 +405,7 @@ gather_new_data(struct write_op *op, struct gather *gather, uint64_t number, int
 
 	assert(count > 0);
 	gather_add(gather, member,
-		   geometry_offset(geometry_of(op), number, (uint8_t)role) +
+		   geometry_offset(geometry_of_write(op), number, (uint8_t)role) +
 			   plan->write[chunk].begin,
 		   slice, count);
 }
@@ -413,7 +413,7 @@ gather_new_data(struct write_op *op, struct gather *gather, uint64_t number, int
 static void
 write_position(struct write_op *op, struct gather *gather, uint64_t number, int position)
 {
-	const struct geometry *geometry = geometry_of(op);
+	const struct geometry *geometry = geometry_of_write(op);
 	const struct write_row *row = write_row(op, number);
 	const bool is_data = position < geometry->data_chunks;
 	const bool is_copy = !is_data && !engine_has_parity(op->op.engine);
@@ -449,7 +449,7 @@ write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int re
 				 .pending = &op->pending };
 
 	for (uint64_t number = write_first_row(op); number <= write_last_row(op); number++)
-		for (int position = 0; position < geometry_of(op)->width; position++)
+		for (int position = 0; position < geometry_of_write(op)->width; position++)
 			write_position(op, &gather, number, position);
 	if (gather_submit(&gather) != 0)
 		op->error = -ENOMEM;
@@ -462,7 +462,7 @@ write_rows_write(struct write_op *op, void (*done)(struct member_io *mio, int re
 static void
 compute_rmw(struct write_op *op, uint64_t number, const struct write_row *row)
 {
-	const struct geometry *geometry = geometry_of(op);
+	const struct geometry *geometry = geometry_of_write(op);
 	const struct row_plan *plan = &row->plan;
 
 	for (int chunk = 0; chunk < geometry->data_chunks; chunk++) {
@@ -486,7 +486,7 @@ compute_rmw(struct write_op *op, uint64_t number, const struct write_row *row)
 static void
 make_missing(struct write_op *op, const struct write_row *row)
 {
-	const struct geometry *geometry = geometry_of(op);
+	const struct geometry *geometry = geometry_of_write(op);
 	const struct row_plan *plan = &row->plan;
 	void *chunks[IRAID_MEMBERS_MAX] = { NULL };
 
@@ -535,7 +535,7 @@ compose_chunk(struct write_op *op, uint64_t number, int chunk, uint8_t *old, uin
 static void
 compute_from_data(struct write_op *op, uint64_t number, const struct write_row *row)
 {
-	const struct geometry *geometry = geometry_of(op);
+	const struct geometry *geometry = geometry_of_write(op);
 	const struct row_plan *plan = &row->plan;
 	struct iovec *entries =
 		scratch_reserve(op->op.engine, op->data_count + 3 * geometry->data_chunks + 1);

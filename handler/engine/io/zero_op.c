@@ -111,7 +111,7 @@ last_row(const struct zero_op *op)
  * concerns them.
  */
 static bool
-must_repeat(const struct zero_op *op)
+must_repeat_zeros(const struct zero_op *op)
 {
 	const struct engine *engine = op->op.engine;
 
@@ -132,7 +132,7 @@ zero_forgotten(struct lost_waiter *waiter, int error)
 {
 	struct zero_op *op = list_entry(waiter, struct zero_op, forget);
 
-	if (error == 0 && must_repeat(op))
+	if (error == 0 && must_repeat_zeros(op))
 		zero_again(op);
 	else
 		zero_end(op, error);
@@ -146,7 +146,7 @@ zero_flushed(struct flush_waiter *waiter, int result)
 
 	TRACE_PIECE(engine, flush__end, op->piece);
 	figures_step(engine, STEP_FLUSH, op->begun_ns, 1);
-	if (result == 0 && must_repeat(op)) {
+	if (result == 0 && must_repeat_zeros(op)) {
 		zero_again(op);
 		return;
 	}
@@ -166,7 +166,7 @@ zero_flushed(struct flush_waiter *waiter, int result)
 /* --- WRITING --- */
 
 static void
-prove_rows(struct zero_op *op)
+prove_zeroed_rows(struct zero_op *op)
 {
 	struct intent *intent = &op->op.engine->intent;
 
@@ -222,12 +222,12 @@ zero_written(struct zero_op *op)
 		zero_end(op, op->error);
 		return;
 	}
-	if (must_repeat(op) && !MUTANT(ZEROS_NOT_REPEATED)) {
+	if (must_repeat_zeros(op) && !MUTANT(ZEROS_NOT_REPEATED)) {
 		zero_again(op);
 		return;
 	}
 	if (has_redundancy(engine)) {
-		prove_rows(op);
+		prove_zeroed_rows(op);
 		op->finds_lost =
 			lost_concerns_write(engine, op->piece->begin_bytes, op->piece->end_bytes) &&
 			!MUTANT(ZERO_FORGETS_LOST);
@@ -372,7 +372,7 @@ zero_again(struct zero_op *op)
 /* --- creation --- */
 
 static void
-claim_rows(struct zero_op *op)
+claim_zeroed_rows(struct zero_op *op)
 {
 	struct engine *engine = op->op.engine;
 
@@ -423,7 +423,7 @@ zero_op_create(struct engine *engine, struct piece *piece)
 	list_init(&op->marks.node);
 	assert(op->row_count > 0 && op->row_count <= ROWS_MAX);
 	engine->ops.count++;
-	claim_rows(op);
+	claim_zeroed_rows(op);
 	op_claimed(&op->op);
 	return true;
 }
@@ -474,7 +474,7 @@ rows_of_a_piece(const struct engine *engine)
 
 /* Whole rows, or what is left of one row. */
 static uint64_t
-piece_end(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
+zeroed_piece_end(const struct engine *engine, uint64_t begin_bytes, uint64_t end_bytes)
 {
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
 	uint64_t rows = (end_bytes - begin_bytes) / row_bytes;
@@ -493,7 +493,7 @@ cut_piece(struct engine *engine, struct engine_request *request)
 	const uint64_t row_bytes = geometry_row_bytes(&engine->geometry);
 	uint64_t border = request->offset_bytes + request->length_bytes;
 	uint64_t begin = behind_spare(request, request->offset_bytes + request->cut_bytes, &border);
-	uint64_t end = begin < border ? piece_end(engine, begin, border) : begin;
+	uint64_t end = begin < border ? zeroed_piece_end(engine, begin, border) : begin;
 	bool whole = begin % row_bytes == 0 && end % row_bytes == 0;
 	struct piece *piece;
 

@@ -23,10 +23,10 @@
 #define TAKING_TEXT "%s is taking its place at this moment: try again in a second"
 
 static int
-refuse(char *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+refuse_order(char *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static int
-refuse(char *why, int error, const char *format, ...)
+refuse_order(char *why, int error, const char *format, ...)
 {
 	va_list args;
 
@@ -51,14 +51,14 @@ engine_attach(struct engine *engine, struct backend *backend, char *why)
 	int slot = 0;
 
 	if (engine->stop_wanted || engine->fenced)
-		return refuse(why, -EAGAIN, "the volume is stopping or was taken over");
+		return refuse_order(why, -EAGAIN, "the volume is stopping or was taken over");
 	while (slot < SLOTS_MAX && engine->members[slot].backend != NULL)
 		slot++;
 	if (slot == SLOTS_MAX)
-		return refuse(why, -ENOSPC, "the volume has %d devices already: remove one",
-			      SLOTS_MAX);
+		return refuse_order(why, -ENOSPC, "the volume has %d devices already: remove one",
+				    SLOTS_MAX);
 	if (!member_create(engine, backend, slot))
-		return refuse(why, -ENOMEM, "out of memory");
+		return refuse_order(why, -ENOMEM, "out of memory");
 	engine->activity++;
 	engine_event(engine, EVENT_ATTACHED, LOG_NOTICE, &engine->members[slot], "device %s added",
 		     backend->label);
@@ -91,15 +91,16 @@ engine_detach(struct engine *engine, int slot, char *why)
 	struct member *member = member_at(engine, slot);
 
 	if (member == NULL)
-		return refuse(why, -ENODEV, "there is no device %d", slot);
+		return refuse_order(why, -ENODEV, "there is no device %d", slot);
 	if (engine->phase != PHASE_RUNNING)
-		return refuse(why, -EAGAIN, "the volume is not running");
+		return refuse_order(why, -EAGAIN, "the volume is not running");
 	if (member->in_sync || member->evicting)
-		return refuse(why, -EBUSY,
-			      "%s is in sync: take it out of the volume first (fail, or replace)",
-			      member->backend->label);
+		return refuse_order(
+			why, -EBUSY,
+			"%s is in sync: take it out of the volume first (fail, or replace)",
+			member->backend->label);
 	if (member == engine->target && target_changing(engine))
-		return refuse(why, -EBUSY, TAKING_TEXT, member->backend->label);
+		return refuse_order(why, -EBUSY, TAKING_TEXT, member->backend->label);
 	if (engine->target_state->replace_role >= 0 && engine->target_state->replace_slot == slot)
 		engine->target_state->replace_role = -1;
 	if (member == engine->target) {
@@ -129,7 +130,7 @@ judge_twins(struct engine *engine, const struct member *gone)
 }
 
 static void
-slot_free(struct engine *engine, struct member *member)
+let_device_go(struct engine *engine, struct member *member)
 {
 	struct backend *backend = member->backend;
 	int slot = member->slot;
@@ -168,7 +169,7 @@ admin_let_go(struct engine *engine)
 			member->reserved = false; /* it is tried once; member.c releases it */
 			member_open(member);
 		} else {
-			slot_free(engine, member);
+			let_device_go(engine, member);
 		}
 	}
 }
@@ -179,11 +180,11 @@ engine_fail(struct engine *engine, int slot, char *why)
 	struct member *member = member_at(engine, slot);
 
 	if (member == NULL)
-		return refuse(why, -ENODEV, "there is no device %d", slot);
+		return refuse_order(why, -ENODEV, "there is no device %d", slot);
 	if (engine->phase != PHASE_RUNNING || engine->fenced)
-		return refuse(why, -EAGAIN, "the volume is not running");
+		return refuse_order(why, -EAGAIN, "the volume is not running");
 	if (member == engine->target && target_changing(engine))
-		return refuse(why, -EBUSY, TAKING_TEXT, member->backend->label);
+		return refuse_order(why, -EBUSY, TAKING_TEXT, member->backend->label);
 	if (member == engine->target) {
 		member_note(member, "taken out by an administrator");
 		target_lost(engine, MEMBER_FAULTY);
@@ -202,16 +203,18 @@ engine_fail(struct engine *engine, int slot, char *why)
 		return 0;
 	}
 	if (!member->in_sync)
-		return refuse(why, -EINVAL, "%s has no part in the volume's data: nothing to fail",
-			      member->backend->label);
+		return refuse_order(why, -EINVAL,
+				    "%s has no part in the volume's data: nothing to fail",
+				    member->backend->label);
 	if (!evict_bearable(engine, member))
-		return refuse(why, -EBUSY, "level %u can't bear another member out, %d are already",
-			      engine->geometry.level, __builtin_popcount(engine->out));
+		return refuse_order(why, -EBUSY,
+				    "level %u can't bear another member out, %d are already",
+				    engine->geometry.level, __builtin_popcount(engine->out));
 	for_each_member(engine, other)
 		if (other != member && other->in_sync && !member_usable(other))
-			return refuse(why, -EBUSY,
-				      "%s does not answer: wait until it is out, or back",
-				      other->backend->label);
+			return refuse_order(why, -EBUSY,
+					    "%s does not answer: wait until it is out, or back",
+					    other->backend->label);
 	member_note(member, "taken out by an administrator");
 	evict_exclude(member);
 	if (member->link == LINK_CLOSED)
@@ -247,17 +250,17 @@ engine_readmit(struct engine *engine, int slot, char *why)
 	struct member *member = member_at(engine, slot);
 
 	if (member == NULL)
-		return refuse(why, -ENODEV, "there is no device %d", slot);
+		return refuse_order(why, -ENODEV, "there is no device %d", slot);
 	if (engine->phase != PHASE_RUNNING || engine->fenced)
-		return refuse(why, -EAGAIN, "the volume is not running");
+		return refuse_order(why, -EAGAIN, "the volume is not running");
 	if (member->standing == STANDING_SPARE && member->excluded) {
 		readmit_spare(member);
 		return 0;
 	}
 	if (member->in_sync || member == engine->target || member->role < 0 ||
 	    member->standing == STANDING_SPARE || member->standing == STANDING_UNKNOWN)
-		return refuse(why, -EINVAL, "%s is %s, not a member that was taken out",
-			      member->backend->label, member_state_name(place_state(member)));
+		return refuse_order(why, -EINVAL, "%s is %s, not a member that was taken out",
+				    member->backend->label, member_state_name(place_state(member)));
 	member->excluded = false;
 	if (member->stale_set >= 0)
 		readmit_tracked(member);
@@ -274,32 +277,33 @@ engine_replace(struct engine *engine, int role, int spare, char *why)
 	char roles[ROLES_TEXT_MAX];
 
 	if (engine->phase != PHASE_RUNNING || engine->fenced)
-		return refuse(why, -EAGAIN, "the volume is not running");
+		return refuse_order(why, -EAGAIN, "the volume is not running");
 	if (engine->geometry.redundancy == 0)
-		return refuse(why, -EOPNOTSUPP, "level 0 can't replace members");
+		return refuse_order(why, -EOPNOTSUPP, "level 0 can't replace members");
 	if (role < 0 || role >= engine->geometry.members)
-		return refuse(why, -EINVAL, "role %d: the volume has roles 0 to %d", role,
-			      engine->geometry.members - 1);
+		return refuse_order(why, -EINVAL, "role %d: the volume has roles 0 to %d", role,
+				    engine->geometry.members - 1);
 	if (member != NULL && member->standing == STANDING_SPARE && place_is_another(member))
-		return refuse(why, -EINVAL, "%.80s %.160s", member->backend->label, member->reason);
+		return refuse_order(why, -EINVAL, "%.80s %.160s", member->backend->label,
+				    member->reason);
 	if (member == NULL || member->standing != STANDING_SPARE)
-		return refuse(why, -EINVAL, "device %d is no spare of this volume", spare);
+		return refuse_order(why, -EINVAL, "device %d is no spare of this volume", spare);
 	if (member->identity.block_bytes != engine->geometry.block_bytes ||
 	    member->identity.capacity_bytes < layout_end_bytes(engine->record.areas))
-		return refuse(why, -EINVAL,
-			      "%s does not fit: %llu bytes in blocks of %u, needed are "
-			      "%llu in blocks of %u",
-			      member->backend->label,
-			      (unsigned long long)member->identity.capacity_bytes,
-			      member->identity.block_bytes,
-			      (unsigned long long)layout_end_bytes(engine->record.areas),
-			      engine->geometry.block_bytes);
+		return refuse_order(why, -EINVAL,
+				    "%s does not fit: %llu bytes in blocks of %u, needed are "
+				    "%llu in blocks of %u",
+				    member->backend->label,
+				    (unsigned long long)member->identity.capacity_bytes,
+				    member->identity.block_bytes,
+				    (unsigned long long)layout_end_bytes(engine->record.areas),
+				    engine->geometry.block_bytes);
 	if (engine->target != NULL || engine->target_state->replace_role >= 0)
-		return refuse(why, -EBUSY,
-			      "another member is being filled: wait for it, or remove it");
+		return refuse_order(why, -EBUSY,
+				    "another member is being filled: wait for it, or remove it");
 	if (engine->missing != 0 && !(engine->missing & ROLE(role)))
-		return refuse(why, -EBUSY, "role %s has no member: that comes first",
-			      roles_text(engine->missing, roles));
+		return refuse_order(why, -EBUSY, "role %s has no member: that comes first",
+				    roles_text(engine->missing, roles));
 	member->excluded = false;
 	engine->target_state->replace_role = role;
 	engine->target_state->replace_slot = spare;
@@ -463,7 +467,7 @@ struct acceptance {
 };
 
 static void
-accepted(struct lost_waiter *waiter, int error)
+loss_accepted(struct lost_waiter *waiter, int error)
 {
 	struct acceptance *acceptance = (struct acceptance *)waiter;
 
@@ -476,7 +480,7 @@ accepted(struct lost_waiter *waiter, int error)
 }
 
 static bool
-holds_data(const struct geometry *geometry, uint64_t row, uint8_t role)
+has_data_of(const struct geometry *geometry, uint64_t row, uint8_t role)
 {
 	int position = geometry_position(geometry, row, role);
 
@@ -499,7 +503,7 @@ accept_whole(struct acceptance *acceptance, uint64_t begin, uint64_t end)
 		    (extent.row + extent.rows) * row_bytes > end)
 			continue;
 		for (uint64_t row = extent.row; row < extent.row + extent.rows; row++)
-			if (holds_data(&engine->geometry, row, extent.role))
+			if (has_data_of(&engine->geometry, row, extent.role))
 				bytes += extent.column_end - extent.column_begin;
 		if (lost_remove(engine->lost, extent.row, extent.rows, extent.role,
 				extent.column_begin, extent.column_end) == 0)
@@ -643,7 +647,7 @@ engine_lost_accept(struct engine *engine, uint64_t offset_bytes, uint64_t length
 		return;
 	}
 	*acceptance = (struct acceptance){
-		.waiter.done = accepted, .engine = engine, .done = done, .owner = owner
+		.waiter.done = loss_accepted, .engine = engine, .done = done, .owner = owner
 	};
 	list_init(&acceptance->waiter.node);
 	acceptance->all = offset_bytes == 0 && end >= engine->volume_bytes;

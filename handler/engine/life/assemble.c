@@ -37,7 +37,7 @@
  * assembly, nor of one that is in sync.
  */
 static uint32_t
-recorded_roles(const struct engine *engine, const struct superblock *newest)
+roles_found_recorded(const struct engine *engine, const struct superblock *newest)
 {
 	if ((!newest->clean && !MUTANT(RECORDED_AFTER_CRASH)) ||
 	    (newest->epoch < engine->options.epoch_seen && !MUTANT(RECORDED_BEFORE)))
@@ -106,7 +106,7 @@ adopt(struct engine *engine, const struct assembly_verdict *verdict)
 	if (!MUTANT(EPOCH_FOUND) || engine->options.take_over_ms == 0)
 		engine->record.epoch +=
 			geometry_can_split_replaced(&engine->geometry) ? EPOCH_STEP : 1;
-	engine->assembly->recorded_found = recorded_roles(engine, newest);
+	engine->assembly->recorded_found = roles_found_recorded(engine, newest);
 	engine->record.clean = false;
 	snprintf(engine->record.owner, sizeof(engine->record.owner), "%s", engine->options.owner);
 	engine->out = 0;
@@ -359,7 +359,7 @@ owned_by_another(struct engine *engine, const struct assembly_verdict *verdict)
 }
 
 static void
-begin(struct engine *engine, const struct assembly_verdict *verdict)
+begin_start(struct engine *engine, const struct assembly_verdict *verdict)
 {
 	if (owned_by_another(engine, verdict) && !MUTANT(OWNER_IGNORED))
 		return;
@@ -394,7 +394,7 @@ begin(struct engine *engine, const struct assembly_verdict *verdict)
  * again.  Not while both are being read: each answer would ask for two more, for ever.
  */
 static void
-look_again(struct engine *engine)
+examine_refused_again(struct engine *engine)
 {
 	for_each_member(engine, member)
 		if (member->examine_again_ms != 0 && engine->now_ms >= member->examine_again_ms &&
@@ -478,7 +478,7 @@ is_about_to_say(const struct member *member)
  * session's deadline.  Where all places are taken no half is missing.
  */
 static uint32_t
-wait_ms(const struct engine *engine, const struct assembly_verdict *verdict)
+start_wait_ms(const struct engine *engine, const struct assembly_verdict *verdict)
 {
 	const uint32_t limit_ms = engine->options.assembly_wait_ms;
 	const bool half_missing = verdict->answer == ASSEMBLY_DEGRADED && verdict->other_half;
@@ -508,7 +508,7 @@ may_begin(struct engine *engine, const struct assembly_verdict *verdict)
 	}
 	if (engine->assembly->startable_ms == 0)
 		engine->assembly->startable_ms = engine->now_ms;
-	engine->assembly->startable_wait_ms = wait_ms(engine, verdict);
+	engine->assembly->startable_wait_ms = start_wait_ms(engine, verdict);
 	if (engine->now_ms - engine->assembly->startable_ms >= engine->assembly->startable_wait_ms)
 		return true;
 	snprintf(engine->reason, sizeof(engine->reason), "%s",
@@ -560,7 +560,7 @@ examine_run(struct engine *engine)
 			return; /* who was refused stays so meanwhile */
 		engine->assembly->refused = false;
 		engine->reason[0] = '\0';
-		begin(engine, &verdict);
+		begin_start(engine, &verdict);
 	} else {
 		engine->assembly->read_again = false;
 		engine->assembly->refused = verdict.answer == ASSEMBLY_REFUSED;
@@ -568,7 +568,7 @@ examine_run(struct engine *engine)
 			snprintf(engine->reason, sizeof(engine->reason), "%s", verdict.reason);
 	}
 	if (engine->phase == PHASE_EXAMINE)
-		look_again(engine);
+		examine_refused_again(engine);
 }
 
 /* It came too late, and would be in sync if this start had not chosen without it. */
@@ -638,7 +638,7 @@ assemble_run(struct engine *engine)
 	    engine->metadata->durable >= engine->metadata->wanted &&
 	    engine->now_ms >= engine->assembly->not_before_ms && attempt_remember_epoch(engine)) {
 		engine->reason[0] = '\0';
-		attempt_enter(engine, PHASE_RUNNING);
+		life_enter(engine, PHASE_RUNNING);
 		flush_what_was_left(engine);
 		engine_event(engine, EVENT_ASSEMBLED, LOG_NOTICE, NULL,
 			     "assembled: epoch %llu, %d of %d members in sync",

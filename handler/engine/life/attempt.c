@@ -19,14 +19,6 @@
 
 /* --- phases --- */
 
-void
-attempt_enter(struct engine *engine, enum engine_phase phase)
-{
-	engine->phase = phase;
-	engine->phase_since_ms = engine->now_ms;
-	engine->activity++;
-}
-
 /* Only a log-in registers this gateway anew where another took a member, or finds out who that is.
  */
 void
@@ -83,7 +75,7 @@ attempt_begin_again(struct engine *engine, const char *why)
 	engine->target = NULL;
 	engine->assembly->not_before_ms = engine->now_ms + AGAIN_MS;
 	if (engine->phase < PHASE_DRAIN)
-		attempt_enter(engine, PHASE_EXAMINE);
+		life_enter(engine, PHASE_EXAMINE);
 }
 
 void
@@ -165,7 +157,7 @@ attempt_write_epoch(struct engine *engine)
 {
 	free(engine->assembly->maps);
 	engine->assembly->maps = NULL;
-	attempt_enter(engine, PHASE_WRITE_SUPERBLOCKS);
+	life_enter(engine, PHASE_WRITE_SUPERBLOCKS);
 	engine->metadata->once = 0;
 	engine->metadata->durable = 0;
 	engine->metadata->wanted = 0;

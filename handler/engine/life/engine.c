@@ -8,7 +8,7 @@
  * which came together are carried out together.
  */
 #include "engine.h"
-#include "life.h"
+#include "internal.h"
 #include "engine/link/link.h"
 #include "engine/link/row_cache.h"
 #include "engine/record/record.h"
@@ -298,12 +298,19 @@ engine_create(const struct engine_options *options, const struct engine_port *po
 }
 
 void
+life_enter(struct engine *engine, enum engine_phase phase)
+{
+	engine->phase = phase;
+	engine->phase_since_ms = engine->now_ms;
+	engine->activity++;
+}
+
+void
 engine_start(struct engine *engine)
 {
 	assert(engine->phase == PHASE_IDLE);
-	engine->phase = PHASE_EXAMINE;
 	engine->assembly->started_ms = engine->now_ms;
-	engine->phase_since_ms = engine->now_ms;
+	life_enter(engine, PHASE_EXAMINE);
 }
 
 void

@@ -124,7 +124,7 @@ mark(struct growth *growth)
 }
 
 static void
-record(struct growth *growth)
+record_new_size(struct growth *growth)
 {
 	struct engine *engine = growth->engine;
 
@@ -139,7 +139,7 @@ record(struct growth *growth)
 }
 
 static void
-serve(struct growth *growth)
+serve_new_size(struct growth *growth)
 {
 	struct engine *engine = growth->engine;
 	uint64_t before = engine->volume_bytes;
@@ -271,7 +271,7 @@ smallest(struct growth *growth)
 
 /* What is to be had of the members' sizes.  True: growth->geometry is larger than the volume. */
 static bool
-lay_out(struct growth *growth)
+lay_out_new_size(struct growth *growth)
 {
 	struct engine *engine = growth->engine;
 	const struct geometry *geometry = &engine->geometry;
@@ -348,7 +348,7 @@ go_on(struct growth *growth)
 	case GROWTH_NONE:
 		return;
 	case GROWTH_MEASURING:
-		if (lay_out(growth))
+		if (lay_out_new_size(growth))
 			pad(growth);
 		else
 			growth_end(growth, 0);
@@ -358,11 +358,11 @@ go_on(struct growth *growth)
 		return;
 	case GROWTH_MARKING:
 		if (engine->marks->durable >= growth->generation)
-			record(growth);
+			record_new_size(growth);
 		return;
 	case GROWTH_RECORDING:
 		if (metadata_known(engine, growth->generation) || MUTANT(GROWN_UNRECORDED))
-			serve(growth);
+			serve_new_size(growth);
 		return;
 	}
 }

@@ -1,12 +1,15 @@
-/* internal.h - what the files of an assembly know of each other, beside life.h. */
+/* internal.h - what the files of life/ know of each other, beside life.h. */
 #ifndef IRAID_ENGINE_LIFE_INTERNAL_H
 #define IRAID_ENGINE_LIFE_INTERNAL_H
 
 #include "life.h"
 
+/* --- engine.c --- */
+
+void life_enter(struct engine *engine, enum engine_phase phase);
+
 /* --- attempt.c --- */
 
-void attempt_enter(struct engine *engine, enum engine_phase phase);
 /* nothing that was decided or about to be recorded counts; why: engine->reason from then on */
 void attempt_begin_again(struct engine *engine, const char *why);
 void attempt_again(struct engine *engine, const char *why); /* the same, and it is logged */

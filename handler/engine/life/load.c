@@ -677,7 +677,7 @@ ask_whose(struct member *member)
 void
 load_begin(struct engine *engine)
 {
-	attempt_enter(engine, PHASE_LOAD_MAP);
+	life_enter(engine, PHASE_LOAD_MAP);
 	engine->marks->error = 0;
 	engine->assembly->maps =
 		calloc((size_t)engine->slots, map_bytes(engine) + LAYOUT_LOST_BYTES);

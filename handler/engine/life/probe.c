@@ -70,7 +70,7 @@ within_rate(const struct probed *probed)
 	       probed->sent_bytes <= at_once + probe->order.rate_max * elapsed_ms / 1000;
 }
 
-static void answered(struct member_io *mio, int result);
+static void sample_answered(struct member_io *mio, int result);
 
 static void
 send_more(struct probed *probed)
@@ -99,7 +99,7 @@ send_more(struct probed *probed)
 		probed->next_bytes += length;
 		probed->sent_bytes += length;
 		probed->pending++;
-		member_io_submit(mio, answered, probed);
+		member_io_submit(mio, sample_answered, probed);
 	}
 }
 
@@ -113,7 +113,7 @@ adapt_depth(struct probed *probed, uint64_t took_ms)
 }
 
 static void
-answered(struct member_io *mio, int result)
+sample_answered(struct member_io *mio, int result)
 {
 	struct probed *probed = mio->owner;
 	struct probe *probe = probed->probe;
@@ -159,7 +159,7 @@ abandon(struct probed *probed)
 
 /* Since counting began, or of all of it where too few came after that. */
 static void
-work_out(struct probed *probed)
+work_out_latency(struct probed *probed)
 {
 	struct probe_result *result = &probed->result;
 	uint64_t moved = moved_bytes(probed->member);
@@ -191,7 +191,7 @@ probe_end(struct probe *probe, int error)
 			continue;
 		abandon(probed);
 		assert(probed->pending == 0);
-		work_out(probed);
+		work_out_latency(probed);
 		results[slot] = probed->result;
 	}
 	engine->life->probe = NULL;
@@ -221,7 +221,7 @@ is_over(const struct probe *probe)
 
 /* In the first turn: before that the engine's clock is as old as its last one. */
 static void
-begin(struct probe *probe)
+begin_probe(struct probe *probe)
 {
 	uint64_t now_ms = probe->engine->now_ms;
 
@@ -248,7 +248,7 @@ probe_run(struct engine *engine)
 	if (probe == NULL)
 		return;
 	if (!probe->begun)
-		begin(probe);
+		begin_probe(probe);
 	for (int slot = 0; slot < SLOTS_MAX && !stops; slot++)
 		if (probe->devices[slot].member != NULL)
 			send_more(&probe->devices[slot]);
@@ -288,7 +288,7 @@ takes_part(const struct engine *engine, const struct member *member, int slot)
 }
 
 static int
-refuse(const struct engine *engine, const struct probe_order *order, char *why)
+refuse_probe(const struct engine *engine, const struct probe_order *order, char *why)
 {
 	if (engine->phase != PHASE_RUNNING || engine->stop_wanted || engine->fenced) {
 		snprintf(why, 256, "the volume is not running");
@@ -314,7 +314,7 @@ engine_probe(struct engine *engine, const struct probe_order *order,
 	     void (*done)(void *owner, int error, const struct probe_result results[SLOTS_MAX]),
 	     void *owner, char *why)
 {
-	int error = refuse(engine, order, why), count = 0;
+	int error = refuse_probe(engine, order, why), count = 0;
 	struct probe *probe;
 
 	if (error != 0)

@@ -12,7 +12,7 @@
  * without order.
  */
 #include "engine.h"
-#include "life.h"
+#include "internal.h"
 #include "engine/link/link.h"
 #include "engine/record/record.h"
 #include "engine/members/members.h"
@@ -27,17 +27,9 @@
 #define TURN_MS 1000u
 
 static void
-enter(struct engine *engine, enum engine_phase phase)
-{
-	engine->phase = phase;
-	engine->phase_since_ms = engine->now_ms;
-	engine->activity++;
-}
-
-static void
 release_sessions(struct engine *engine)
 {
-	enter(engine, PHASE_RELEASE);
+	life_enter(engine, PHASE_RELEASE);
 	for_each_member(engine, member) {
 		if (member->link != LINK_CLOSED)
 			member->backend->ops->release(member->backend);
@@ -45,7 +37,7 @@ release_sessions(struct engine *engine)
 }
 
 static void
-give_up(struct engine *engine)
+give_stop_up(struct engine *engine)
 {
 	engine_log(engine, LOG_WARNING,
 		   "members did not answer in time: stopped without marking them clean");
@@ -92,7 +84,7 @@ last_flush_done(struct flush_waiter *waiter, int result)
 		intent_clean_begin(&engine->intent);
 		intent_clean_end(&engine->intent);
 	}
-	enter(engine, PHASE_LAST_MAP);
+	life_enter(engine, PHASE_LAST_MAP);
 }
 
 static void
@@ -100,7 +92,7 @@ begin_last_flush(struct engine *engine)
 {
 	if (!metadata_target_may_clean(engine))
 		target_lost(engine, MEMBER_REBUILDING);
-	enter(engine, PHASE_LAST_FLUSH);
+	life_enter(engine, PHASE_LAST_FLUSH);
 	engine->marks->cleaning = true;
 	engine->marks->clean_waiter.done = last_flush_done;
 	engine->marks->clean_waiter.told = false;
@@ -113,7 +105,7 @@ begin_last_superblocks(struct engine *engine)
 	engine->record.clean = engine->life->stop_clean;
 	engine->record.owner[0] = '\0';
 	metadata_commit(engine);
-	enter(engine, PHASE_LAST_SUPERBLOCKS);
+	life_enter(engine, PHASE_LAST_SUPERBLOCKS);
 }
 
 static bool
@@ -150,7 +142,7 @@ finish_release(struct engine *engine)
 		engine->activity++;
 		return;
 	}
-	enter(engine, PHASE_STOPPED);
+	life_enter(engine, PHASE_STOPPED);
 }
 
 /* Each step has its limit; whatever takes longer is given up, and then only sessions have to end.
@@ -188,9 +180,9 @@ stop_run(struct engine *engine)
 	if (engine->phase < PHASE_RUNNING) {
 		release_sessions(engine);
 	} else if (engine->phase == PHASE_RUNNING) {
-		enter(engine, PHASE_DRAIN);
+		life_enter(engine, PHASE_DRAIN);
 	} else if (engine->phase < PHASE_RELEASE && too_slow(engine)) {
-		give_up(engine);
+		give_stop_up(engine);
 	} else if (engine->phase == PHASE_DRAIN && drained(engine) && !awaits_target(engine)) {
 		begin_last_flush(engine);
 	} else if (engine->phase == PHASE_LAST_MAP && marks_idle(engine) &&

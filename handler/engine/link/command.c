@@ -118,8 +118,8 @@ link_free(struct engine *engine)
 }
 
 static struct member_io *
-describe(struct member_io *mio, struct member *member, enum backend_op op, uint64_t offset_bytes,
-	 enum io_policy policy)
+describe_command(struct member_io *mio, struct member *member, enum backend_op op,
+		 uint64_t offset_bytes, enum io_policy policy)
 {
 	mio->io = (struct backend_io){ .op = op, .offset_bytes = offset_bytes };
 	mio->member = member;
@@ -144,7 +144,7 @@ member_io_try(struct member *member, enum backend_op op, uint64_t offset_bytes,
 	struct member_io *mio = node != NULL ? list_entry(node, struct member_io, node)
 					     : make_command(FIRST_SEGMENTS);
 
-	return mio == NULL ? NULL : describe(mio, member, op, offset_bytes, policy);
+	return mio == NULL ? NULL : describe_command(mio, member, op, offset_bytes, policy);
 }
 
 struct member_io *
@@ -158,7 +158,8 @@ member_io_create(struct member *member, enum backend_op op, uint64_t offset_byte
 		return mio;
 	node = list_take(&member->engine->link->reserve);
 	assert(node != NULL); /* there are more of them than such commands at a time */
-	return describe(list_entry(node, struct member_io, node), member, op, offset_bytes, policy);
+	return describe_command(list_entry(node, struct member_io, node), member, op, offset_bytes,
+				policy);
 }
 
 bool

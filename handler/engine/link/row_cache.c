@@ -66,7 +66,7 @@ row_cache_free(struct engine *engine)
 }
 
 static void
-forget(struct row_cache *cache, struct cached_row *cached)
+forget_row(struct row_cache *cache, struct cached_row *cached)
 {
 	cached->used_at = 0;
 	cache->kept--;
@@ -85,7 +85,7 @@ current(struct engine *engine)
 	    !MUTANT(ROWS_REMEMBERED)) {
 		for (unsigned int i = 0; i < cache->count; i++)
 			if (cache->rows[i].used_at != 0 && !cache->rows[i].taken)
-				forget(cache, &cache->rows[i]);
+				forget_row(cache, &cache->rows[i]);
 		cache->doubts = engine->intent.doubts;
 		cache->cache_losses = engine->cache_losses;
 	}
@@ -93,7 +93,7 @@ current(struct engine *engine)
 }
 
 static struct cached_row *
-find(struct row_cache *cache, uint64_t row)
+find_row(struct row_cache *cache, uint64_t row)
 {
 	for (unsigned int i = 0; cache->kept > 0 && i < cache->count; i++)
 		if (cache->rows[i].used_at != 0 && cache->rows[i].row == row)
@@ -105,7 +105,7 @@ const struct columns *
 row_cache_known(struct engine *engine, uint64_t row)
 {
 	struct row_cache *cache = current(engine);
-	struct cached_row *cached = cache != NULL ? find(cache, row) : NULL;
+	struct cached_row *cached = cache != NULL ? find_row(cache, row) : NULL;
 
 	return cached != NULL ? cached->known : NULL;
 }
@@ -134,7 +134,7 @@ make_room(struct row_cache *cache)
 			oldest = cached;
 	}
 	if (oldest != NULL && oldest->used_at != 0)
-		forget(cache, oldest);
+		forget_row(cache, oldest);
 	return oldest;
 }
 
@@ -146,7 +146,7 @@ row_cache_take(struct engine *engine, uint64_t row, bool stream)
 
 	if (cache == NULL)
 		return NULL;
-	cached = find(cache, row);
+	cached = find_row(cache, row);
 	if (cached == NULL) {
 		if (!seen_before(cache, row) && !stream)
 			return NULL;
@@ -190,7 +190,7 @@ row_cache_give_back(struct engine *engine, struct cached_row *cached, bool good)
 {
 	cached->taken = false;
 	if (!good)
-		forget(engine->link->row_cache, cached);
+		forget_row(engine->link->row_cache, cached);
 }
 
 void
@@ -211,6 +211,6 @@ row_cache_overwritten(struct engine *engine, const struct backend_io *io)
 
 		if (cached->used_at != 0 && !cached->taken && cached->row >= first &&
 		    cached->row <= last)
-			forget(cache, cached);
+			forget_row(cache, cached);
 	}
 }

@@ -59,7 +59,7 @@ dispute_begin(struct member *member)
 }
 
 static void
-answered(struct member_io *mio, int result)
+proof_answered(struct member_io *mio, int result)
 {
 	struct member *member = mio->member;
 
@@ -96,13 +96,13 @@ dispute_is_question(const struct member_io *mio)
 }
 
 static void
-ask(struct member *member)
+ask_for_proof(struct member *member)
 {
 	if (member->asking || !(member_usable(member) || member->held) ||
 	    member->engine->now_ms < member->ask_again_ms)
 		return;
 	member->asking = true;
-	dispute_ask(member, answered, member);
+	dispute_ask(member, proof_answered, member);
 }
 
 /* A word takes give_up where the member is busy, and is asked for once more.  Whoever said nothing
@@ -143,7 +143,7 @@ denied_since(struct engine *engine, uint64_t moment, bool *all)
 		    !MUTANT(ASKED_FOR_EVER))
 			continue;
 		*all = false;
-		ask(member);
+		ask_for_proof(member);
 	}
 	return roles;
 }
@@ -183,7 +183,7 @@ end_holding(struct member *member)
 
 /* The others deny it, and can't do without it. */
 static void
-hold(struct member *member)
+hold_disputed(struct member *member)
 {
 	struct engine *engine = member->engine;
 
@@ -205,12 +205,12 @@ hold(struct member *member)
 		member->disputed_at = ++engine->moment;
 		engine->activity++;
 	} else if (member->link == LINK_OPEN && member->checked) {
-		ask(member);
+		ask_for_proof(member);
 	}
 }
 
 static void
-dismiss(struct member *member)
+dismiss_claim(struct member *member)
 {
 	engine_log(member->engine, LOG_ERR,
 		   "member %s alone says that another gateway has reserved it: it is mistaken",
@@ -258,9 +258,9 @@ dispute_run(struct engine *engine)
 	}
 	for_each_member(engine, member) {
 		if (member->disputed && spared)
-			dismiss(member);
+			dismiss_claim(member);
 		else if (member->disputed)
-			hold(member);
+			hold_disputed(member);
 	}
 }
 

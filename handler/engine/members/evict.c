@@ -257,7 +257,7 @@ may_be_lacking(const struct engine *engine)
  * that has grown.
  */
 static bool
-is_doubtful(const struct engine *engine, const struct member *member)
+lacks_what_was_lost(const struct engine *engine, const struct member *member)
 {
 	return !member_usable(member) || (member->lacking && may_be_lacking(engine));
 }
@@ -271,7 +271,7 @@ evict_spares(const struct engine *engine, const struct member *member)
 		const struct member *other = &engine->members[i];
 
 		if (other != member && other->backend != NULL && other->in_sync &&
-		    is_doubtful(engine, other))
+		    lacks_what_was_lost(engine, other))
 			troubled |= ROLE(other->role);
 	}
 	return geometry_bears(&engine->geometry, troubled);
@@ -629,7 +629,7 @@ expire(struct engine *engine)
  * that is cancelled when it is back.
  */
 static void
-keep(struct member *member)
+keep_needed(struct member *member)
 {
 	struct engine *engine = member->engine;
 
@@ -670,7 +670,7 @@ suspend(struct engine *engine, uint32_t silent)
 	engine->eviction->not_before_ms = engine->now_ms + engine->options.give_up_ms;
 	for_each_member(engine, member)
 		if (member->condemned && is_wanted(member))
-			keep(member);
+			keep_needed(member);
 	if (!engine->expired &&
 	    engine->now_ms - engine->suspended_since_ms >= engine->options.queue_limit_ms)
 		expire(engine);

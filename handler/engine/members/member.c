@@ -16,7 +16,7 @@
 /* --- answers --- */
 
 static void
-finish(struct member_io *mio, int result)
+finish_io(struct member_io *mio, int result)
 {
 	mio->done(mio, result);
 	member_io_free(mio);
@@ -55,7 +55,7 @@ static void
 await_eviction(struct member_io *mio)
 {
 	if (mio->policy == IO_SUPERBLOCK)
-		finish(mio, -ENOLINK);
+		finish_io(mio, -ENOLINK);
 	else
 		member_io_park(mio);
 }
@@ -74,7 +74,7 @@ refused_write(struct member_io *mio, int result)
 		member_note(member, "refused a write (%s)", strerror(-result));
 		target_lost(engine, MEMBER_FAULTY);
 		if (!member->evicting) {
-			finish(mio, -ENOLINK);
+			finish_io(mio, -ENOLINK);
 			return;
 		}
 	}
@@ -87,7 +87,7 @@ refused_write(struct member_io *mio, int result)
 	}
 	if (!member->in_sync || mio->policy == IO_PROBE ||
 	    (!member->condemned && !evict_bearable(engine, member))) {
-		finish(mio, !member->in_sync && !member->evicting ? -ENOLINK : -EIO);
+		finish_io(mio, !member->in_sync && !member->evicting ? -ENOLINK : -EIO);
 		return;
 	}
 	if (!member->condemned) {
@@ -141,7 +141,7 @@ member_handle_answer(struct member_io *mio)
 	}
 	member_io_note_failed_flush(mio, result);
 	if (result != -ENOTCONN && is_nobodys(mio)) {
-		finish(mio, -ENOLINK); /* tried again, without it */
+		finish_io(mio, -ENOLINK); /* tried again, without it */
 		return;
 	}
 	if (result == -EACCES && mio->policy == IO_REQUEST && MUTANT(CONFLICT_DENIED))
@@ -150,7 +150,7 @@ member_handle_answer(struct member_io *mio)
 		if (mio->sent_at > member->answered_at)
 			member->answered_at = mio->sent_at;
 		account(mio);
-		finish(mio, 0);
+		finish_io(mio, 0);
 		return;
 	}
 	if (result == -ENOTCONN) {
@@ -159,11 +159,11 @@ member_handle_answer(struct member_io *mio)
 		if (member == member->engine->target)
 			target_lost(member->engine, MEMBER_REBUILDING);
 		if (mio->policy == IO_PROBE || member_io_abandoned(mio))
-			finish(mio, -ENOTCONN);
+			finish_io(mio, -ENOTCONN);
 		else if (member->engine->fenced)
-			finish(mio, -ESHUTDOWN);
+			finish_io(mio, -ESHUTDOWN);
 		else if (!member->in_sync && !member->evicting)
-			finish(mio, -ENOLINK);
+			finish_io(mio, -ENOLINK);
 		else if (member->evicting)
 			await_eviction(mio);
 		else
@@ -182,7 +182,7 @@ member_handle_answer(struct member_io *mio)
 		if (member->evicting && mio->policy != IO_PROBE)
 			await_eviction(mio);
 		else
-			finish(mio, mio->policy == IO_PROBE ? -ENOTCONN : -ENOLINK);
+			finish_io(mio, mio->policy == IO_PROBE ? -ENOTCONN : -ENOLINK);
 		return;
 	}
 	if (result == -EACCES) {
@@ -192,11 +192,11 @@ member_handle_answer(struct member_io *mio)
 		if (member->in_sync)
 			dispute_begin(member);
 		if (mio->policy == IO_PROBE)
-			finish(mio, -ENOTCONN);
+			finish_io(mio, -ENOTCONN);
 		else if (member->engine->fenced)
-			finish(mio, -ESHUTDOWN);
+			finish_io(mio, -ESHUTDOWN);
 		else if (member->evicting && mio->policy == IO_SUPERBLOCK)
-			finish(mio, -ENOLINK);
+			finish_io(mio, -ENOLINK);
 		else
 			member_io_park(mio);
 		return;
@@ -207,7 +207,7 @@ member_handle_answer(struct member_io *mio)
 	if (mio->io.op == BACKEND_READ) {
 		member->medium_errors += result == -ENODATA;
 		member->latency_us = (uint32_t)(member->latency_us * 7ull / 8);
-		finish(mio, result == -ENODATA ? -ENODATA : -EIO);
+		finish_io(mio, result == -ENODATA ? -ENODATA : -EIO);
 		return;
 	}
 	refused_write(mio, result);

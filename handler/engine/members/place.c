@@ -225,7 +225,7 @@ forget_set(struct engine *engine, int set)
 }
 
 static void
-give_up(struct engine *engine, int set)
+give_tracking_up(struct engine *engine, int set)
 {
 	engine_log(engine, LOG_NOTICE,
 		   "what a device lacks that was role %u is not kept any more, for another is to "
@@ -271,7 +271,7 @@ place_make_room(struct engine *engine, const struct member *member, int role)
 		if (worth(engine, set, role) < worth(engine, least, role))
 			least = set;
 	if (engine->places->forgetting == 0) /* else one is free soon */
-		give_up(engine, least);
+		give_tracking_up(engine, least);
 	return false;
 }
 
@@ -365,7 +365,7 @@ settle_cache(struct member *member)
  * member was sent no flushes, of those that the others flushed.
  */
 static void
-suspect_written(struct engine *engine, const struct member *member)
+suspect_unflushed(struct engine *engine, const struct member *member)
 {
 	/* A cache that was switched off since has what the gateway before left there, and nothing
 	 * of what was written since the start.
@@ -459,7 +459,7 @@ session_restored(struct member *member)
 			evict_condemn(member);
 			return;
 		}
-		suspect_written(engine, member);
+		suspect_unflushed(engine, member);
 	}
 	member->flushes_void = false;
 	if (member->evicting)
@@ -567,7 +567,7 @@ is_unusable(const struct member *member)
  * superblocks lacks more than the flags say.
  */
 static struct member *
-find_twin(const struct member *member)
+find_twin_of(const struct member *member)
 {
 	for_each_member(member->engine, other) {
 		bool counts = other->in_sync || other->evicting ||
@@ -617,7 +617,7 @@ not_to_be_taken(struct member *member)
  * in use, or of one that another gateway went on with.
  */
 static bool
-shows_more(const struct member *member, const struct member *used)
+is_original_of(const struct member *member, const struct member *used)
 {
 	const struct superblock *own = &member->superblock;
 	const struct taken_as *taken = &used->taken_as;
@@ -653,7 +653,7 @@ disbelieve(struct member *used, const struct member *member)
 bool
 place_is_another(struct member *member)
 {
-	struct member *twin = find_twin(member);
+	struct member *twin = find_twin_of(member);
 	int role = member->presence == PRESENCE_SPARE ? place_named_by_mark(member) : -1;
 
 	if (member->presence != PRESENCE_SPARE && member->verdict != SUPERBLOCK_OK)
@@ -675,7 +675,7 @@ place_is_another(struct member *member)
 			    "spare anew",
 			    role);
 	}
-	if (twin != NULL && shows_more(member, twin))
+	if (twin != NULL && is_original_of(member, twin))
 		disbelieve(twin, member);
 	/* Which of two is the real one, nobody can tell, unless one is in use. */
 	if (twin != NULL && twin->presence == member->presence && !twin->in_sync &&
@@ -852,7 +852,7 @@ judge_superblock(struct member *member)
 	if (member->engine->phase >= PHASE_WRITE_SUPERBLOCKS)
 		take_in(member);
 	else if (member->engine->phase == PHASE_LOAD_MAP && member->presence == PRESENCE_EXAMINED &&
-		 find_twin(member) != NULL && !MUTANT(TWIN_WHILE_LOADING_LATE))
+		 find_twin_of(member) != NULL && !MUTANT(TWIN_WHILE_LOADING_LATE))
 		/* nothing was written yet: both are looked at */
 		member->engine->marks->error = -EAGAIN;
 	else if (member->engine->phase == PHASE_LOAD_MAP && !member->said &&

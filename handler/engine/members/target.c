@@ -41,7 +41,7 @@
 #include <syslog.h>
 
 static void
-enter(struct engine *engine, enum target_phase phase)
+enter_target_phase(struct engine *engine, enum target_phase phase)
 {
 	engine->target_phase = phase;
 	engine->activity++;
@@ -143,7 +143,7 @@ target_begin(struct member *member, int role)
 	marks_all(engine);
 	lost_io_all(engine);
 	engine->target_state->map = marks_commit(engine);
-	enter(engine, TARGET_MARKING);
+	enter_target_phase(engine, TARGET_MARKING);
 	engine_event(engine, EVENT_REBUILD_STARTED, LOG_NOTICE, member,
 		     "member %s is being filled as role %d: %u of %u regions to copy",
 		     member->backend->label, role, intent_to_copy(&engine->intent),
@@ -161,7 +161,7 @@ leave(struct engine *engine)
 	intent_target_lost(&engine->intent);
 	engine->target = NULL;
 	member->standing = STANDING_OUT_OF_DATE;
-	enter(engine, TARGET_NONE);
+	enter_target_phase(engine, TARGET_NONE);
 	member_close(member);
 }
 
@@ -206,7 +206,7 @@ withdraw(struct engine *engine)
 	member->evicting = true;
 	member->condemned = true; /* it stays away until then */
 	engine->target_state->epoch = evict_raise_epoch(engine);
-	enter(engine, TARGET_WITHDRAWING);
+	enter_target_phase(engine, TARGET_WITHDRAWING);
 	member_close(member);
 }
 
@@ -259,7 +259,7 @@ target_lost(struct engine *engine, enum member_state state)
 	if (engine->target_phase == TARGET_WITHDRAWING)
 		return;
 	member->checked = false;
-	member->cache_lost = false; /* the former's (dismiss), which keeps its place */
+	member->cache_lost = false; /* the former's (dismiss_former()), which keeps its place */
 	member->lacking = false;
 	if (engine->phase < PHASE_RELEASE)
 		tell_lost(member);
@@ -348,7 +348,7 @@ take_place(struct engine *engine)
 		engine->target_state->replace_role = -1;
 	disown_others(engine, member);
 	place_forget(engine, untrack_place(engine, role));
-	enter(engine, TARGET_NONE);
+	enter_target_phase(engine, TARGET_NONE);
 	engine_event(engine, EVENT_REBUILD_FINISHED, LOG_NOTICE, member,
 		     "member %s is in sync as role %d", member->backend->label, role);
 }
@@ -357,7 +357,7 @@ take_place(struct engine *engine)
  * silent, with one that waits for its return: those that give its place away come behind that.
  */
 static void
-dismiss(struct engine *engine, struct member *former)
+dismiss_former(struct engine *engine, struct member *former)
 {
 	/* What it may have lost with its cache was copied from it: the next flush still has to say
 	 * so.  What it loses from now on the other has.
@@ -389,9 +389,9 @@ target_complete(struct engine *engine)
 	engine->metadata->target_record = metadata_commit(engine);
 	engine->evicting++;
 	intent_target_single(&engine->intent); /* it must not lose rows again on its way in */
-	enter(engine, TARGET_TAKING);
+	enter_target_phase(engine, TARGET_TAKING);
 	if (engine->by_role[role] != NULL)
-		dismiss(engine, engine->by_role[role]);
+		dismiss_former(engine, engine->by_role[role]);
 	if (MUTANT(PLACE_TAKEN_AT_ONCE))
 		take_place(engine);
 }
@@ -438,7 +438,7 @@ target_run(struct engine *engine)
 	     MUTANT(TARGET_MARKS_UNAWAITED))) {
 		place_record_target(engine);
 		engine->metadata->target_record = metadata_commit(engine);
-		enter(engine, TARGET_FILLING);
+		enter_target_phase(engine, TARGET_FILLING);
 	}
 }
 

@@ -46,7 +46,7 @@ role_at(const struct sync_rows *rows, int position)
 
 /* Of the target, when it is being filled; -1 if it has no part in the row. */
 static int
-target_position(const struct sync_rows *rows)
+position_of_target(const struct sync_rows *rows)
 {
 	const struct engine *engine = rows->op.engine;
 
@@ -121,7 +121,7 @@ piece_of(const struct sync_rows *rows, const struct member_io *mio)
 }
 
 static bool
-unreadable(int result)
+is_unreadable(int result)
 {
 	return result == -ENODATA || result == -EIO;
 }
@@ -195,13 +195,13 @@ verified(struct member_io *mio, int result)
 
 	if (right || MUTANT(MEND_UNVERIFIED))
 		count_repair(rows, member);
-	else if ((result == 0 || unreadable(result)) && member->in_sync &&
+	else if ((result == 0 || is_unreadable(result)) && member->in_sync &&
 		 evict_bearable(rows->op.engine, member)) {
 		member_note(
 			member,
 			"a sector can't be read, or not as written, even after it was rewritten");
 		evict_exclude(member);
-	} else if (result != 0 && !unreadable(result)) {
+	} else if (result != 0 && !is_unreadable(result)) {
 		rows->error = result;
 	}
 	if (--rows->pending > 0)
@@ -262,7 +262,7 @@ mend_written(struct sync_rows *rows)
 }
 
 static void
-written(struct member_io *mio, int result)
+mended_written(struct member_io *mio, int result)
 {
 	struct sync_rows *rows = mio->owner;
 
@@ -273,21 +273,21 @@ written(struct member_io *mio, int result)
 }
 
 static void
-write_position(struct sync_rows *rows, int position, struct member *member, bool whole)
+write_mended_chunk(struct sync_rows *rows, int position, struct member *member, bool whole)
 {
 	uint8_t *chunk = sync_rows_chunk(rows, position, rows->mend.index);
 	struct engine *engine = rows->op.engine;
 
 	if (whole) {
 		command(rows, member, BACKEND_WRITE, 0, chunk, engine->geometry.chunk_bytes,
-			written);
+			mended_written);
 		return;
 	}
 	for (int piece = 0; piece < pieces_of(engine); piece++)
 		if (rows->mend.bad[position][piece])
 			command(rows, member, BACKEND_WRITE, (uint32_t)piece * MEND_PIECE_BYTES,
 				chunk + (size_t)piece * MEND_PIECE_BYTES, MEND_PIECE_BYTES,
-				written);
+				mended_written);
 }
 
 static void
@@ -316,16 +316,16 @@ write_row(struct sync_rows *rows)
 		if (fill && engine->by_role[role] != NULL)
 			writers[count++] = engine->by_role[role];
 		for (int i = 0; i < count; i++)
-			write_position(rows, position, writers[i],
-				       rows->mend.changed != 0 &&
-					       i >= sync_rows_first_writer(rows->mend.changed &
-										   ROLE(position),
-									   count));
+			write_mended_chunk(rows, position, writers[i],
+					   rows->mend.changed != 0 &&
+						   i >= sync_rows_first_writer(
+								rows->mend.changed & ROLE(position),
+								count));
 	}
 	if (fill)
 		command(rows, engine->target, BACKEND_WRITE, 0,
-			sync_rows_chunk(rows, target_position(rows), rows->mend.index),
-			engine->geometry.chunk_bytes, written);
+			sync_rows_chunk(rows, position_of_target(rows), rows->mend.index),
+			engine->geometry.chunk_bytes, mended_written);
 	if (--rows->pending == 0)
 		mend_written(rows);
 }
@@ -517,7 +517,7 @@ static void
 take_held(struct sync_rows *rows)
 {
 	struct engine *engine = rows->op.engine;
-	const int position = target_position(rows);
+	const int position = position_of_target(rows);
 	const uint8_t *held = sync_rows_spare(rows, SYNC_HELD);
 	uint8_t *chunk = sync_rows_chunk(rows, position, rows->mend.index);
 	uint32_t begin, end, from = 0;
@@ -552,7 +552,8 @@ holds_truth(const struct sync_rows *rows)
 
 	return rows->purpose == SYNC_FILL &&
 	       memcmp(target->uuid, engine->record.member_uuids[target->role], 16) == 0 &&
-	       target_position(rows) >= 0 && target_position(rows) < engine->geometry.data_chunks &&
+	       position_of_target(rows) >= 0 &&
+	       position_of_target(rows) < engine->geometry.data_chunks &&
 	       engine_has_parity(engine) &&
 	       (lost_next(engine->lost, row_of(rows), (uint8_t)target->role, 0, &begin, &end,
 			  &flags) ||
@@ -567,7 +568,7 @@ take_unrecorded(struct sync_rows *rows)
 {
 	const struct engine *engine = rows->op.engine;
 	struct mend *mend = &rows->mend;
-	const int position = rows->purpose == SYNC_FILL ? target_position(rows) : -1;
+	const int position = rows->purpose == SYNC_FILL ? position_of_target(rows) : -1;
 
 	if (position < 0)
 		return 0;
@@ -598,7 +599,7 @@ is_copied(const struct sync_rows *rows)
 	for (int piece = 0; piece < pieces_of(engine); piece++) {
 		const uint32_t positions = lacking(rows, piece);
 
-		if ((positions & ROLE(target_position(rows))) && !can_be_made(rows, positions))
+		if ((positions & ROLE(position_of_target(rows))) && !can_be_made(rows, positions))
 			return false;
 	}
 	return true;
@@ -616,12 +617,12 @@ may_pass_over(const struct sync_rows *rows, int piece, bool copied)
 	if (rows->purpose != SYNC_FILL || engine->by_role[engine->target->role] == NULL)
 		return false;
 	return copied || (!MUTANT(PASSED_BY_ROW) &&
-			  !(positions & (ROLE(target_position(rows)) |
+			  !(positions & (ROLE(position_of_target(rows)) |
 					 geometry_redundant_positions(&engine->geometry))));
 }
 
 static void
-pass_over(struct sync_rows *rows, int piece)
+pass_piece_over(struct sync_rows *rows, int piece)
 {
 	for (int position = 0; position < rows->op.engine->geometry.width; position++)
 		rows->mend.bad[position][piece] = false;
@@ -691,7 +692,7 @@ settle(struct sync_rows *rows)
 			continue;
 		}
 		if (may_pass_over(rows, piece, copied)) {
-			pass_over(rows, piece);
+			pass_piece_over(rows, piece);
 			continue;
 		}
 		if (rows->purpose != SYNC_FILL) {
@@ -807,7 +808,7 @@ chunk_read(struct member_io *mio, int result)
 {
 	struct sync_rows *rows = mio->owner;
 
-	if (unreadable(result))
+	if (is_unreadable(result))
 		*(is_held(rows, mio) ? &rows->mend.held_bad
 				     : &rows->mend.chunk_bad[position_of(rows, mio)]) = true;
 	else if (result != 0)
@@ -847,7 +848,7 @@ mend_rows(struct sync_rows *rows, int index)
 	rows->mend.index = index;
 	if (rows->purpose == SYNC_FILL && !target_filling(rows->op.engine))
 		sync_rows_end(rows, -ENOLINK);
-	else if (rows->purpose == SYNC_FILL && target_position(rows) < 0)
+	else if (rows->purpose == SYNC_FILL && position_of_target(rows) < 0)
 		row_done(rows, true);
 	else
 		mend_row(rows);

@@ -66,7 +66,7 @@ tell_trouble(struct rebuild *rebuild, const char *text)
 
 /* The row's region can't be copied now: the others first. */
 static void
-pass_by(struct rebuild *rebuild, uint64_t row, const char *why)
+pass_region_by(struct rebuild *rebuild, uint64_t row, const char *why)
 {
 	struct engine *engine = rebuild->rows.op.engine;
 
@@ -86,14 +86,14 @@ rows_copied(struct sync_rows *rows, int result)
 	struct engine *engine = rows->op.engine;
 
 	if (result == -ENOSPC || result == -ENODATA) {
-		pass_by(rebuild, rows->first_row, UNKNOWN_TEXT);
+		pass_region_by(rebuild, rows->first_row, UNKNOWN_TEXT);
 		return;
 	}
 	/* Nothing is given up for that, but a member that is lost meanwhile should not take along
 	 * what can be copied.
 	 */
 	if (result == -EIO && !MUTANT(REFUSAL_STOPS_FILLING)) {
-		pass_by(rebuild, rows->first_row, REFUSED_TEXT);
+		pass_region_by(rebuild, rows->first_row, REFUSED_TEXT);
 		return;
 	}
 	if (result != 0) {
@@ -162,7 +162,7 @@ choose_region(struct engine *engine)
 }
 
 static void
-copy_next(struct engine *engine)
+copy_next_rows(struct engine *engine)
 {
 	struct rebuild *rebuild = engine->work->rebuild;
 	const struct intent *intent = &engine->intent;
@@ -186,7 +186,7 @@ copy_next(struct engine *engine)
 /* --- whom to fill --- */
 
 static bool
-fits(const struct engine *engine, const struct member *member)
+is_large_enough(const struct engine *engine, const struct member *member)
 {
 	return member->identity.block_bytes == engine->geometry.block_bytes &&
 	       member->identity.capacity_bytes >= layout_end_bytes(engine->record.areas);
@@ -239,7 +239,8 @@ find_spare(struct engine *engine)
 	struct member *best = NULL;
 
 	for_each_member(engine, member)
-		if (ready(member) && member->standing == STANDING_SPARE && fits(engine, member) &&
+		if (ready(member) && member->standing == STANDING_SPARE &&
+		    is_large_enough(engine, member) &&
 		    (!member->excluded || MUTANT(REFUSER_TAKEN_AGAIN)) &&
 		    !place_is_another(member) &&
 		    (best == NULL ||
@@ -287,7 +288,7 @@ ask_for_spare(struct engine *engine)
 }
 
 static struct member *
-choose(struct engine *engine, int *role)
+choose_target(struct engine *engine, int *role)
 {
 	struct member *member;
 
@@ -296,7 +297,7 @@ choose(struct engine *engine, int *role)
 		struct member *chosen = &engine->members[engine->target_state->replace_slot];
 
 		if (chosen->standing == STANDING_SPARE
-			    ? fits(engine, chosen) && !place_is_another(chosen)
+			    ? is_large_enough(engine, chosen) && !place_is_another(chosen)
 			    : chosen->standing != STANDING_UNKNOWN &&
 				      chosen->standing != STANDING_OBSOLETE &&
 				      chosen->stale_set >= 0 && chosen->role == *role)
@@ -352,7 +353,7 @@ rebuild_run(struct engine *engine)
 	    engine->geometry.redundancy == 0 || engine->now_ms < rebuild->not_before_ms)
 		return;
 	if (engine->target == NULL) {
-		if ((member = choose(engine, &role)) == NULL)
+		if ((member = choose_target(engine, &role)) == NULL)
 			return;
 		if (member->stale_set < 0 && !place_make_room(engine, member, role))
 			return;
@@ -372,7 +373,7 @@ rebuild_run(struct engine *engine)
 		return;
 	}
 	if (throttle_wait(engine) == 0)
-		copy_next(engine);
+		copy_next_rows(engine);
 }
 
 bool

@@ -95,7 +95,7 @@ first_suspect_row(const struct resync *resync)
 
 /* Rows of the region can't be proven now, and all others are: the other regions first. */
 static void
-pass_by(struct resync *resync)
+put_region_off(struct resync *resync)
 {
 	resync->tried_until = 0;
 	resync->cursor = resync->written_cursor = resync->region + 1;
@@ -178,7 +178,7 @@ is_knowable(const struct engine *engine)
 }
 
 static bool
-may_run(const struct engine *engine)
+may_resync(const struct engine *engine)
 {
 	return (engine->phase == PHASE_RUNNING || resync_has_time(engine)) &&
 	       engine->geometry.redundancy > 0 && is_knowable(engine) && !evict_undecided(engine) &&
@@ -192,7 +192,7 @@ resync_run(struct engine *engine)
 	struct resync *resync = engine->work->resync;
 	int64_t region;
 
-	while (resync != NULL && !resync->rows.active && may_run(engine) &&
+	while (resync != NULL && !resync->rows.active && may_resync(engine) &&
 	       engine->now_ms >= resync->not_before_ms && throttle_wait(engine) == 0 &&
 	       (region = next_region(resync)) >= 0) {
 		uint64_t row;
@@ -207,7 +207,7 @@ resync_run(struct engine *engine)
 			return;
 		}
 		if (resync->tried_until > 0) {
-			pass_by(resync);
+			put_region_off(resync);
 			continue;
 		}
 		resync->done_rows += region_end(engine, resync->region) -
@@ -245,7 +245,7 @@ resync_idle(const struct engine *engine)
 	const struct resync *resync = engine->work->resync;
 
 	return resync == NULL ||
-	       (!resync->rows.active && (resync->hint_count == 0 || !may_run(engine)));
+	       (!resync->rows.active && (resync->hint_count == 0 || !may_resync(engine)));
 }
 
 uint64_t
@@ -254,7 +254,7 @@ resync_deadline(const struct engine *engine)
 	const struct resync *resync = engine->work->resync;
 	uint64_t wait;
 
-	if (resync == NULL || resync->rows.active || !may_run(engine))
+	if (resync == NULL || resync->rows.active || !may_resync(engine))
 		return UINT64_MAX;
 	if (resync->not_before_ms > engine->now_ms)
 		return resync->not_before_ms;
@@ -272,7 +272,7 @@ resync_status(const struct engine *engine, struct work_status *out)
 		left = engine->geometry.rows;
 	out->done_rows = resync->done_rows;
 	out->total_rows = resync->done_rows + left;
-	out->running = left > 0 && may_run(engine);
+	out->running = left > 0 && may_resync(engine);
 	progress_status(&resync->progress, engine, out);
 	if (left > 0 && !out->running)
 		snprintf(out->reason, sizeof(out->reason), "waits until all members are in sync");

@@ -55,7 +55,7 @@ note_mismatch(struct scrub *scrub, uint64_t row, int blamed)
 }
 
 static void
-finish(struct scrub *scrub)
+finish_scrub(struct scrub *scrub)
 {
 	struct engine *engine = scrub->rows.op.engine;
 
@@ -152,7 +152,7 @@ rows_scrubbed(struct sync_rows *rows, int result)
 }
 
 static bool
-may_run(const struct engine *engine)
+may_scrub(const struct engine *engine)
 {
 	return engine->work->scrub != NULL && engine->work->scrub->running && engine_calm(engine) &&
 	       engine->missing == 0;
@@ -183,14 +183,14 @@ scrub_run(struct engine *engine)
 	struct scrub *scrub = engine->work->scrub;
 	int count;
 
-	if (!may_run(engine) || scrub->rows.active || scrub->flushing ||
+	if (!may_scrub(engine) || scrub->rows.active || scrub->flushing ||
 	    engine->now_ms < scrub->not_before_ms || throttle_wait(engine) > 0)
 		return;
 	while (scrub->row < engine->geometry.rows &&
 	       intent_row_suspect(&engine->intent, scrub->row))
 		scrub->row++;
 	if (scrub->row >= engine->geometry.rows) {
-		finish(scrub);
+		finish_scrub(scrub);
 		return;
 	}
 	count = batch_rows(engine, scrub->row);
@@ -206,7 +206,7 @@ scrub_deadline(const struct engine *engine)
 {
 	uint64_t wait;
 
-	if (!may_run(engine) || engine->work->scrub->rows.active || engine->work->scrub->flushing)
+	if (!may_scrub(engine) || engine->work->scrub->rows.active || engine->work->scrub->flushing)
 		return UINT64_MAX;
 	if (engine->work->scrub->not_before_ms > engine->now_ms)
 		return engine->work->scrub->not_before_ms;
@@ -237,7 +237,7 @@ scrub_assembled(struct engine *engine)
 /* --- for an administrator --- */
 
 static int
-refuse(char *why, int error, const char *text)
+refuse_scrub(char *why, int error, const char *text)
 {
 	snprintf(why, 256, "%s", text);
 	return error;
@@ -249,13 +249,13 @@ scrub_start(struct engine *engine, enum scrub_mode mode, bool resume, char *why)
 	struct scrub *scrub = engine->work->scrub;
 
 	if (engine->phase != PHASE_RUNNING || engine->fenced)
-		return refuse(why, -EAGAIN, "the volume is not running");
+		return refuse_scrub(why, -EAGAIN, "the volume is not running");
 	if (engine->geometry.redundancy == 0)
-		return refuse(why, -EOPNOTSUPP, "level 0 has no redundancy to check");
+		return refuse_scrub(why, -EOPNOTSUPP, "level 0 has no redundancy to check");
 	if (scrub->running)
-		return refuse(why, -EBUSY, "a scrub is running already; stop it first");
+		return refuse_scrub(why, -EBUSY, "a scrub is running already; stop it first");
 	if (mode != SCRUB_CHECK && mode != SCRUB_REPAIR)
-		return refuse(why, -EINVAL, "a scrub checks or repairs");
+		return refuse_scrub(why, -EINVAL, "a scrub checks or repairs");
 	scrub->running = true;
 	if (!resume) {
 		scrub->row = 0;
@@ -283,7 +283,7 @@ scrub_stop(struct engine *engine, char *why)
 	struct scrub *scrub = engine->work->scrub;
 
 	if (scrub == NULL || !scrub->running)
-		return refuse(why, -EALREADY, "no scrub is running");
+		return refuse_scrub(why, -EALREADY, "no scrub is running");
 	scrub->running = false;
 	engine->record.scrub_row = scrub->row;
 	engine->record.scrub_running = false;
@@ -302,7 +302,7 @@ scrub_status(const struct engine *engine, struct work_status *out, struct scrub_
 	found->mismatches = engine->record.scrub_mismatches;
 	found->active = scrub->running;
 	memcpy(found->mismatch_rows, scrub->mismatch_rows, sizeof(found->mismatch_rows));
-	out->running = may_run(engine);
+	out->running = may_scrub(engine);
 	out->total_rows = engine->geometry.rows;
 	out->done_rows = scrub->running ? scrub->row : engine->record.scrub_row;
 	progress_status(&scrub->progress, engine, out);
