@@ -400,7 +400,7 @@ def test_a_person_sees_figures_limits_findings_and_commands(iraid):
 
 def test_a_well_tuned_volume_is_told_so(iraid):
     ran = iraid(answers(), "advise", "v0")
-    assert "Nothing is mistuned" in ran.out and "On the" not in ran.out
+    assert "No badly tuned setting" in ran.out and "On the" not in ran.out
 
 
 def test_without_a_probe_nothing_is_read_and_no_figures_are_made_up(iraid):
@@ -437,7 +437,7 @@ def test_a_member_that_goes_meanwhile_is_named(iraid):
     ({"state": "stopped", "level": None, "members": []}, [], 1, "volume v0 is stopped"),
     ({"state": "assembling", "reason": "2 of 4 members are there"}, [], 1, "2 of 4 members are there"),
     ({}, ["--seconds", "0.1"], 2, "--seconds"), ({}, ["--block", "6000"], 2, "multiple of 4 KiB"),
-    ({}, ["--block", "2M"], 2, "1 MiB at most"), ({}, ["--depth", "0"], 2, "--depth"),
+    ({}, ["--block", "2M"], 2, "between 4 KiB and 1 MiB"), ({}, ["--depth", "0"], 2, "--depth"),
     ({}, ["--rate-max", "100"], 2, "--rate-max"), ({}, ["--rate-max", "fast"], 2, "not a size")])
 def test_what_can_not_be_is_said_before_anything_is_read(iraid, changes, arguments, status, said):
     ran = iraid(answers(**changes), "advise", "v0", *arguments)

@@ -308,7 +308,7 @@ def test_start_by_force_says_what_it_costs_and_asks(tmp_path, answer, started):
                               capture_output=True, text=True, timeout=30)
     os.close(controller)
     os.close(terminal)
-    assert "what was written since they left is LOST" in done.stderr
+    assert "What was written since they left is LOST" in done.stderr
     assert (done.returncode == 0, bool(peer.calls)) == (started, started)
 
 

@@ -373,13 +373,13 @@ def test_follow_begins_anew_when_the_handler_did_and_says_so(tmp_path):
     shown, asked, err, _ = follow(tmp_path, answers, 3)
     assert [line.split(": ")[1].strip() for line in shown] == ["event 50", "a new life", "goes on"]
     assert asked[:4] == [0, 50, 0, 1]
-    assert "the handler was started anew" in err
+    assert "the handler was restarted" in err
 
 
 def test_follow_says_when_events_were_missed(tmp_path):
     answers = in_turn(page(event(5)), page(event(1205), oldest=206), page(event(1206), oldest=207))
     _, _, err, _ = follow(tmp_path, answers, 3)
-    assert "200 events came too fast to be kept" in err
+    assert "200 events are missing: they came too fast" in err
 
 
 def test_follow_waits_for_a_handler_that_is_away(tmp_path):
@@ -393,7 +393,7 @@ def test_follow_waits_for_a_handler_that_is_away(tmp_path):
     assert process.stderr.readline().endswith("; waiting for it\n")
     with ControlPeer(path, {"events": page(event(1, text="a new life"), instance="f" * 16)}):
         assert process.stdout.readline().endswith("a new life\n")
-        assert process.stderr.readline() == "iraid: warning: the handler was started anew\n"
+        assert process.stderr.readline() == "iraid: warning: the handler was restarted\n"
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
 

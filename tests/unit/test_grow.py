@@ -149,7 +149,7 @@ def test_an_export_that_was_not_saved_is_not_saved_by_growing(iraid, kernel):
     kernel.save_file.write_text('{"storage_objects": [], "targets": []}')
     done = iraid(answers(), "grow", "v0")
     assert (done.status, kernel.saved_sizes(), kernel.sizes()) == (0, [], [NEW])
-    assert "it is lost with a reboot" in done.out
+    assert "it will be missing after a reboot" in done.out
     kernel.save_file.unlink()
     assert iraid(answers(SAME), "grow", "v0").status == 0
     assert not kernel.save_file.exists()
@@ -202,7 +202,7 @@ def test_a_volume_that_is_not_exported_needs_no_lio(iraid, monkeypatch):
     monkeypatch.setattr(target, "Lio", lambda: pytest.fail("LIO was touched"))
     done = iraid(answers(), "grow", "v0")
     assert (done.status, done.calls) == (0, ["volume.status", "volume.grow", "volume.status"])
-    assert "It is not exported" in done.out
+    assert "LIO does not export it" in done.out
 
 
 def test_root_is_asked_for_before_anything_changes(iraid, kernel, monkeypatch):

@@ -52,6 +52,6 @@ def test_who_has_the_members_and_which_are_missing_is_said(iraid):
                      "members": [*FOUND["members"][:2], {"member": MEMBERS[2], "state": "unknown"}]}
     done = iraid(found, "import", *MEMBERS)
     assert done.err == "iraid: warning: the third is silent\n"
-    assert "No device that answers has role 2." in done.out
+    assert "No device that answered has role 2." in done.out
     assert "gw1 0badcafe" in done.out
     assert "iraid start v0 --take-over" in done.out

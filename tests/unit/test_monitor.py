@@ -483,7 +483,7 @@ def typed(rig, capsys, monkeypatch):
 def test_a_test_message_by_both_ways(rig, typed):
     done = typed("--test", "--mail", "root", "--mail", "a@example.org", "--sendmail", rig.sendmail, "--command",
                  rig.command, "--from", "gw@example.org")
-    assert done.status == 0 and "mail to root, a@example.org is handed to" in done.out
+    assert done.status == 0 and "mail to root, a@example.org was passed to" in done.out
     mail, = rig.mails()
     assert (mail["To"], mail["From"]) == ("root, a@example.org", "gw@example.org")
     assert (rig.path / "mail-words").read_text().startswith("-i -t -F iraid on ")

@@ -116,7 +116,7 @@ def test_a_volume_that_does_not_run_has_no_figures(iraid):
 def test_a_restart_meanwhile_is_told(iraid):
     done = iraid([stats(9), stats(1, started_ms=1795341240000)], "--interval", "5")
     assert done.status == 1
-    assert "started anew" in done.err
+    assert "was restarted" in done.err
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1h", "4000"])

@@ -40,29 +40,29 @@ class Advice:
 @command(
     NAME,
     click.option("--seconds", type=click.FloatRange(0.2, 60), default=2.0, show_default=True, metavar="SECONDS",
-                 help="For reads of each member: half of it one small read after the other, half large ones."),
+                 help="Time to read from each member: half of it small reads, one at a time; half of it large reads."),
     click.option("--block", type=SizeType(), default="512K", show_default=True, metavar="SIZE",
-                 help="Of a large read, 4K to 1M."),
+                 help="Size of a large read, 4K to 1M."),
     click.option("--depth", type=click.IntRange(1, 32), default=16, show_default=True, metavar="NUMBER",
-                 help="Large reads under way at a time."),
+                 help="Large reads in flight at a time."),
     click.option("--rate-max", type=SizeType(), default="1G", show_default=True, metavar="SIZE",
-                 help="Read no more than this from a member in a second."),
-    click.option("--no-probe", is_flag=True, help="Read nothing: only say what is known without."),
+                 help="Upper limit of these reads, bytes a second of each member."),
+    click.option("--no-probe", is_flag=True, help="Read nothing; say only what is known without reads."),
     examples="iraid advise v0\niraid advise v0 --seconds 10 --rate-max 50M\n"
              "iraid advise v0 --no-probe --json | jq '.findings[].text'")
 def advise(client: Client, report: Report | None, name: str, seconds: float, block: int, depth: int, rate_max: int,
            no_probe: bool) -> None:
-    """Say what limits a volume, which target is mistuned, and what to set there and here.
+    """Show what limits a volume, which target is badly tuned, and what to set on targets and gateway.
 
-    Measures round trips and rates of each member by reads, for --seconds a member and then of all at once, beside what
-    the volume does; looks at what each session negotiated.  Nothing is written and nothing is changed.
+    Measures round trips and rates by reads: from each member for --seconds, then from all at once, while the volume
+    works.  Looks at what each session negotiated.  Writes nothing and changes nothing.
     """
     least, most = PROBE_BLOCK_BYTES
     usage = "see iraid advise --help"
     if not least <= block <= most or block % least:
-        raise UsageFault(f"--block is {format_size(block)}, must be a multiple of 4 KiB, 1 MiB at most", usage)
+        raise UsageFault(f"--block {format_size(block)} is not a multiple of 4 KiB between 4 KiB and 1 MiB", usage)
     if rate_max < least:
-        raise UsageFault(f"--rate-max is {rate_max} bytes a second, must be 4 KiB or more", usage)
+        raise UsageFault(f"--rate-max {rate_max} bytes a second is less than 4 KiB a second", usage)
     volume = client.status(name)
     if volume.state not in _WORKING or volume.level is None:
         why = f" ({volume.reason})" if volume.reason else ""
@@ -245,7 +245,7 @@ def _model(report: Report, found: Advice) -> None:
 def _findings(report: Report, volume: model.Volume, found: Advice) -> None:
     report.line()
     if not found.findings:
-        return report.line(f"Nothing is mistuned on the way to the members of {volume.name}.")
+        return report.line(f"No badly tuned setting was found on the way to the members of {volume.name}.")
     for finding in found.findings:
         whose = _whose(finding, found) or volume.name
         report.line(f"{finding.severity}: {whose}: {finding.text}.")

@@ -47,7 +47,7 @@ def print_json(value: dict[str, Any]) -> None:
 def ask(question: str, refusal: str, report: Report | None) -> None:
     """Go on only after a yes at a terminal; without one: UsageFault, whose remedy is --yes."""
     if report is None or not sys.stdin.isatty():
-        raise UsageFault(refusal, "give --yes")
+        raise UsageFault(refusal, "give --yes to confirm")
     if not click.confirm(question, err=True):
         raise IraidError("nothing was done", kind="interrupted")
 
@@ -143,9 +143,9 @@ CHAP_FILE = click.option(
     help="Secrets file for the targets: line 1 user, line 2 secret, mode 0600.")
 INITIATOR = click.option(
     "--initiator", metavar="IQN", callback=checked(export_plan.parse_iqn),
-    help="Name to log in to the targets with.")
+    help="Initiator name for the login to the targets.")
 SAVE = click.option("--save/--no-save", default=True, show_default=True,
-                    help="Keep LIO's configuration over reboots (saveconfig.json).")
+                    help="Save the change in LIO's configuration, for the next boot (saveconfig.json).")
 
 
 def absolute(path: Path | None) -> str | None:

@@ -24,12 +24,12 @@ iraid config show v0
 iraid config reload v0
 iraid config check && iraid config reload""")
 def config(client: Client, report: Report | None, action: str, name: str | None) -> None:
-    """Check, show or apply the gateway's files.
+    """Check, show or apply the gateway's configuration files.
 
-    check names all faults of all files, or of NAME's and the gateway's, each with file, line, key and remedy; exit status 1
-    if there is any.  show says what holds for a volume, or for the gateway without NAME, and where that stands.  Neither
-    needs a running handler.  reload has the handler read the files again: what can be applied while I/O goes on is, what
-    can't is named, with what to do, and the exit status is 3.  A fault anywhere changes nothing.
+    check lists all faults of all files, or of the files of NAME and the gateway: file, line, key, remedy.  The exit status
+    is 1 if there is a fault.  show lists the settings of volume NAME, or of the gateway, and where each is set.  Neither
+    needs a running handler.  reload makes the handler read the files again.  Changes that are possible during I/O apply
+    at once.  Others are listed with what to do, and the exit status is 3.  If any file has a fault, nothing changes.
     """
     if action == "check":
         _check(report, name)
@@ -104,7 +104,7 @@ def _report_reload(report: Report, volume: model.Reloaded) -> None:
     if volume.note:
         report.line(f"Volume {volume.name}: {volume.note}.")
     elif not volume.running:
-        report.line(f"Volume {volume.name} is not running: its file holds when it is started.")
+        report.line(f"Volume {volume.name} is not running: its file is read when it is started.")
     elif not volume.applied and not volume.pending:
         report.line(f"Volume {volume.name}: nothing has changed.")
 
@@ -113,5 +113,5 @@ def _difference(change: model.ConfigChange) -> str:
     if not change.before:
         return f"{change.after} was added"
     if not change.after:
-        return f"{change.before} was taken out"
+        return f"{change.before} was removed"
     return f"is {change.before}, in the file {change.after}"

@@ -14,20 +14,20 @@ _STYLES = {"ok": "green", "unknown": "", "note": "cyan", "warning": "yellow", "b
 
 
 @command(
-    click.option("--quiet", is_flag=True, help="Leave out what is well."),
+    click.option("--quiet", is_flag=True, help="Leave out checks that are ok."),
     examples="iraid doctor\niraid doctor --quiet\niraid doctor --json | jq -r '.findings[] | select(.grade == \"bad\").text'")
 def doctor_(client: Client, report: Report | None, quiet: bool) -> None:
-    """Look for what is wrong with this gateway, and say what to type.
+    """Look for faults of this gateway, and show the commands that mend them.
 
-    Handler, kernel, units, limits, volumes, portals, tuning, exports, secrets, clock, log: nothing is changed, and
-    works also when the handler is dead.  Exit status 0: well; 1: there are warnings; 2: something is bad.
+    Checks handler, kernel, units, limits, volumes, portals, tuning, exports, secrets, clock and log.  Changes nothing.
+    Works without a handler, too.  Exit status 0: ok; 1: there are warnings; 2: something is bad.
     """
     from iraid.watch import doctor, facts  # no other command need wait for them
 
     found = doctor.examine(facts.gather(client))
     status = doctor.exit_status(found)
     if os.geteuid() != 0:
-        warn(["not all can be looked at by others than root"])
+        warn(["some checks need root: run the command as root to have them all"])
     shown = [one for one in found if not quiet or one.grade != "ok"]
     if report is None:
         print_json({"findings": [asdict(one) for one in shown], "worst": doctor.GRADES[max(

@@ -24,18 +24,18 @@ def _since(text: str) -> datetime:
 
 @command(
     click.argument("name", required=False, shell_complete=completion.volumes),
-    click.option("--follow", "following", is_flag=True, help="Go on with what happens, until interrupted."),
+    click.option("--follow", "following", is_flag=True, help="Show new events as they happen, until interrupted."),
     click.option("--severity", type=click.Choice(follow.SEVERITIES), default="debug", metavar="LEAST",
-                 help="Only those at least as severe: emergency, alert, critical, error, warning, notice, info."),
+                 help="Only events at least this severe: emergency, alert, critical, error, warning, notice, info."),
     click.option("--since", metavar="TIME", callback=checked(_since),
-                 help="Only those since then: 10min, 2h or 3d ago, 14:30, or 2026-01-31 14:30."),
+                 help="Only events since this time: 10min, 2h or 3d (ago), 14:30, or 2026-01-31 14:30."),
     examples="iraid events\niraid events v0 --follow\niraid events --severity warning --since 2h\n"
              "iraid events --follow --json | jq -r .text")
 def events(client: Client, report: Report | None, name: str | None, following: bool, severity: str,
            since: datetime | None) -> None:
-    """Show what happened to a volume, or to all: the last 1000 events since the handler's start.
+    """Show what happened to a volume, or to all volumes: the last 1000 events since the handler's start.
 
-    --follow goes on when the handler is started anew, and says so.  With --follow and --json each event is one line.
+    --follow continues when the handler is restarted, and says so.  With --follow and --json each event is one line.
     """
 
     def wanted(all_: list[model.Event]) -> list[model.Event]:
@@ -65,9 +65,9 @@ def _warn(batch: follow.Batch, away: bool) -> None:
     if batch.away is not None and not away:
         warn([f"{batch.away}; waiting for it"])
     if batch.restarted:
-        warn(["the handler was started anew"])
+        warn(["the handler was restarted"])
     if batch.missed:
-        warn([f"{batch.missed} events came too fast to be kept"])
+        warn([f"{batch.missed} events are missing: they came too fast to be kept"])
 
 
 def _show(report: Report | None, shown: list[model.Event]) -> None:

@@ -25,9 +25,9 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would change, a
     click.option("--acl", "initiators", multiple=True, metavar="INITIATOR",
                  callback=checked(export_plan.parse_iqn),
                  help="Initiator that may use it; repeatable."),
-    click.option("--demo-mode", is_flag=True, help="Let any initiator in, with read and write."),
+    click.option("--demo-mode", is_flag=True, help="Let any initiator log in, to read and write."),
     click.option("--chap-file", type=click.Path(path_type=Path), metavar="FILE",
-                 help="Ask initiators for this user (line 1) and secret (line 2); mode 0600."),
+                 help="Initiators must log in with this user (line 1) and secret (line 2); mode 0600."),
     SAVE, DRY_RUN,
     examples="""\
 cat /etc/iscsi/initiatorname.iscsi        # on the initiator: its name
@@ -38,8 +38,8 @@ def export(client: Client, report: Report | None, name: str, iqn: str,
            chap_file: Path | None, save: bool, dry_run: bool) -> None:
     """Export a volume to initiators, through LIO.
 
-    Makes or completes the target; what is there stays as it is, so the same command may be run again.
-    If something fails, what was made is removed.
+    Makes the target, or adds what it lacks.  What is there stays as it is, so the same command may be run again.
+    If a step fails, what was made before is removed.
     """
     target.check_root()
     target.check_runner(client.version())
@@ -71,7 +71,7 @@ def _report_export(report: Report, done: target.Exported) -> None:
         ("Volume", done.name), ("Target", done.iqn), ("LUN", str(done.lun)),
         ("Portals", ", ".join(done.portals)), ("Access", access),
         ("CHAP", "required" if done.authentication else "no"),
-        ("Changed", f"{len(done.changes)} settings" if done.changes else "nothing, it was so before"),
+        ("Changed", f"{len(done.changes)} settings" if done.changes else "nothing"),
         ("Saved", done.saved or "no: lost with a reboot"),
     ])
 
@@ -79,16 +79,16 @@ def _report_export(report: Report, done: target.Exported) -> None:
 @command(
     NAME,
     click.option("--iqn", callback=checked(export_plan.parse_iqn),
-                 help="Remove it from this target only."),
-    click.option("--force", is_flag=True, help="Even while initiators are logged in."),
+                 help="Remove the volume from this target only."),
+    click.option("--force", is_flag=True, help="Remove it even while initiators are logged in."),
     SAVE, DRY_RUN,
     examples="iraid unexport v0\niraid unexport v0 --iqn iqn.2026-01.org.example:v0")
 def unexport(client: Client, report: Report | None, name: str, iqn: str | None, force: bool,
              save: bool, dry_run: bool) -> None:
     """Take a volume away from initiators.
 
-    Removes its LUN, the target if nothing else is in it, and the storage object, also where they are
-    only saved.  The volume and its data stay.
+    Removes its LUN and its storage object, and the target if nothing else is in it.  Removes them from the saved
+    configuration, too.  The volume and its data stay.
     """
     target.check_root()
     target.check_runner(client.version())

@@ -25,12 +25,12 @@ _PACKAGE_REMEDY = "install it: apt install iraid-exporter (it needs python3-prom
 
 
 @command(
-    click.option("--address", metavar="IP", help=f"Address to listen on [{ADDRESS}]; :: and 0.0.0.0 are all."),
+    click.option("--address", metavar="IP", help=f"Address to listen on [{ADDRESS}]; :: and 0.0.0.0: all addresses."),
     click.option("--port", type=click.IntRange(0, 65535), metavar="PORT",
-                 help=f"Port to listen on [{PORT}]; 0: any that is free."),
+                 help=f"Port to listen on [{PORT}]; 0: any free port."),
     click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME",
-                 help="Name by which browsers and Prometheus may ask for this machine; repeatable."),
-    click.option("--once", is_flag=True, help="Print the metrics, and end."),
+                 help="Host name of this machine that browsers and Prometheus may use; repeatable."),
+    click.option("--once", is_flag=True, help="Print the metrics, and exit."),
     examples="""\
 iraid exporter
 iraid exporter --address 10.0.0.9 --allow-host gw1.example.org
@@ -39,8 +39,8 @@ def exporter(client: Client, report: Report | None, address: str | None, port: i
              allowed_hosts: tuple[str, ...], once: bool) -> None:
     """Serve metrics for Prometheus at /metrics, and a page that shows this gateway at /.
 
-    It asks the handler and changes nothing.  It goes on without a handler, and says so.  Whoever reaches the address can
-    read it: there are no logins.  Options override [exporter] of /etc/iraid/gateway.conf.
+    It asks the handler and changes nothing.  It goes on without a handler, and says so.  There is no login: anyone who
+    reaches the address can read it.  Options override [exporter] of /etc/iraid/gateway.conf.
     """
     run = _exporter()
     if once:
@@ -51,7 +51,7 @@ def exporter(client: Client, report: Report | None, address: str | None, port: i
         service = run.Service(client.path, address, port, allowed_hosts)
     except OSError as error:
         raise IraidError(f"{address} port {port}: {error.strerror or error}",
-                         "choose another with --address and --port, or see who has it: ss -ltnp", kind="busy") from error
+                         "choose another with --address and --port, or see which program uses it: ss -ltnp", kind="busy") from error
     with service, _ended_by_signals() as ended:
         if report is None:
             click.echo(json.dumps({"url": service.url}))

@@ -36,11 +36,11 @@ class Growth:
 
 @command(NAME, SAVE, examples="iraid grow v0\niraid grow v0 --json | jq .size_bytes")
 def grow(client: Client, report: Report | None, name: str, save: bool) -> None:
-    """Use what the members have grown by, with the volume in use.
+    """Use the space that was added to the members, while the volume is in use.
 
-    Enlarge the LUNs on all targets first; the smallest counts for all.  The volume, the LUN that initiators see and
-    the saved configuration get the new size, and the command says what is to be done on initiators.  It may be run
-    again: what was interrupted is finished, and what has its size stays as it is.
+    First enlarge the LUNs on all targets; the smallest counts for all.  The volume, the LUN that initiators see and the
+    saved configuration get the new size.  The command says what to do on initiators.  It may be run again: it finishes
+    what was interrupted.
     """
     exported = target.exported_as(name)
     if exported:
@@ -67,8 +67,8 @@ def _members(before: model.Volume, now: model.Volume) -> list[MemberGrowth]:
 def _small_spares(volume: model.Volume) -> list[str]:
     """Whether one fits is the handler's to say, when it is needed; that is too late to hear of it first."""
     least = min((m.size_bytes for m in volume.members if m.state == "in sync" and m.size_bytes), default=0)
-    return [f"spare {m.member} has {format_size(m.size_bytes)}, less than any member: it may be too small to take a "
-            f"place now; give the volume a larger one (iraid add-spare {volume.name} DEVICE)"
+    return [f"spare {m.member} has {format_size(m.size_bytes)}, less than any member: it may be too small to replace one; "
+            f"add a larger spare (iraid add-spare {volume.name} DEVICE)"
             for m in volume.members if m.state == "spare" and 0 < m.size_bytes < least]
 
 
@@ -90,11 +90,11 @@ def _report(report: Report, done: Growth, save: bool) -> None:
                  else f"has grown from {_change(lun.before_bytes, lun.size_bytes, ' to ')}")
         report.line(f"The LUN{under} (storage object {lun.storage_object}) {words}.")
     if not done.luns:
-        report.line("It is not exported by LIO from here.")
+        report.line("LIO does not export it on this machine.")
         return
     if done.saved is None:
-        report.line("Not saved: a reboot brings the LUN as the saved configuration has it, if it is there at all."
-                    if not save else "The saved configuration has no such LUN: it is lost with a reboot.")
+        report.line("Not saved: after a reboot the LUN is as in the saved configuration, or missing if it is not in it."
+                    if not save else "The saved configuration has no such LUN: it will be missing after a reboot.")
     if any(lun.size_bytes != lun.before_bytes for lun in done.luns):
         _report_initiators(report, done)
 
@@ -104,7 +104,7 @@ def _report_initiators(report: Report, done: Growth) -> None:
     iqns = [iqn for lun in done.luns for iqn in lun.iqns] or ["IQN"]
     who = f" ({', '.join(done.initiators)})" if done.initiators else ""
     report.line()
-    report.line(f"On every initiator{who} look at the disk again, then enlarge what is on it:")
+    report.line(f"On every initiator{who} rescan the disk, then enlarge what is on it:")
     report.properties([
         ("Linux", "; ".join(f"iscsiadm -m node -T {iqn} -R" for iqn in iqns)),
         ("Windows", "Update-HostStorageCache"),

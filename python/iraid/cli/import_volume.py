@@ -13,7 +13,7 @@ from .report import Report
 
 @command(
     click.argument("members", nargs=-1, required=True, metavar="MEMBER..."),
-    click.option("--name", metavar="NAME", help="Name of the volume here; default: the one its members have."),
+    click.option("--name", metavar="NAME", help="Name of the volume here; default: the name in its superblocks."),
     CHAP_FILE, INITIATOR,
     examples="""\
 iraid import 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:disk/0
@@ -23,8 +23,8 @@ def import_(client: Client, report: Report | None, members: tuple[str, ...], nam
             chap_file: Path | None, initiator: str | None) -> None:
     """Write the configuration of a volume that was made elsewhere, or whose configuration is lost.
 
-    Name all of its devices, spares and dead ones too.  What they hold is read, nothing is written to them, and the
-    volume is not started: that is iraid start.
+    Name all of its devices, also spares and dead ones.  Their superblocks are read; nothing is written to them.  The
+    volume is not started: use iraid start.
     """
     found = client.import_(members=list(members), name=name, chap_file=absolute(chap_file), initiator=initiator)
     warn(found.warnings)
@@ -36,9 +36,9 @@ def import_(client: Client, report: Report | None, members: tuple[str, ...], nam
         ["-" if member.role is None else member.role, member.member, member.state] for member in found.members], wide=(1,))
     missing = sorted(set(range(found.member_count)) - {member.role for member in found.members})
     if missing:
-        report.line(f"No device that answers has role {', '.join(map(str, missing))}.")
+        report.line(f"No device that answered has role {', '.join(map(str, missing))}.")
     if found.owner:
-        report.line(f"Its members were last used by {found.owner}, and not given back.  When it is certain that no "
+        report.line(f"Its members were last used by {found.owner}, which did not release them.  If you are certain that no "
                     f"other gateway runs the volume: iraid start {found.name} --take-over")
     else:
         report.line(f"Start it: iraid start {found.name}")

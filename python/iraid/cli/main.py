@@ -32,9 +32,10 @@ WITH_COMMANDS = (advise, config, doctor, events, export, exporter, grow, import_
                  top, work)
 START_WAIT_SECONDS = 20
 _FORCE_COST = (
-    "--force takes members as they stand, although newer ones are known to exist or too many are out of date: what "
-    "was written since they left is LOST, and cannot be had back even if the newer members return.  Where nobody "
-    "can read which parts were lost before (iraid status says so), those read as whatever stands there.")
+    "--force starts from the members as they are, even if newer ones are known to exist or too many are out of date. "
+    "What was written since they left is LOST.  It can't be recovered, even if the newer members return.  If the "
+    "record of parts that were lost before can't be read (iraid status says so), those parts read as whatever the "
+    "members hold.")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,20 +59,20 @@ def main(arguments: list[str] | None = None) -> int:
     NAME,
     click.argument("members", nargs=-1, required=True, metavar="MEMBER..."),
     click.option("--level", type=LevelType(), required=True,
-                 help="0 (s-iraid: striped, bears no loss), 1 (2 to 4 copies), 5 (p-iraid: parity, bears one), "
-                      "6 (two parities, bears any two) or 10 (striped, two copies)."),
+                 help="0 (s-iraid: stripes, no redundancy), 1 (2 to 4 copies), 5 (p-iraid: parity, one member may be lost), "
+                      "6 (two parities, any two may be lost) or 10 (stripes of two copies)."),
     click.option("--chunk", type=SizeType(), default="64K", show_default=True,
                  help="Power of two, 4K to 1M."),
     click.option("--region-size", type=SizeType(), metavar="SIZE",
-                 help="Data of each member that one mark of the write-intent map stands for [64 chunks]."),
+                 help="Size of a region: data of each member that one bit of the write-intent bitmap covers [64 chunks]."),
     click.option("--spare", "spares", multiple=True, metavar="DEVICE",
-                 help="LUN that takes the place of a member that fails; repeatable."),
+                 help="LUN that replaces a member that fails; repeatable."),
     click.option("--force", is_flag=True,
                  help="Overwrite whatever is on the members. DESTROYS IT."),
     CHAP_FILE, INITIATOR,
     click.option("--give-up", type=click.IntRange(min=1), metavar="SECONDS",
-                 help="Go on without a member that is silent for so long [5]."),
-    click.option("--wait", is_flag=True, help="Return when all parity, or copies, are made, showing progress."),
+                 help="Go on without a member that has been silent for this time [5]."),
+    click.option("--wait", is_flag=True, help="Wait until all parity, or all copies, are made; show progress."),
     examples="""\
 iraid create v0 --level 5 --chunk 64K 10.0.0.{1,2,3,4}/iqn.2026-01.org.example:disk/0
 iraid create fast --level s-iraid --chap-file /etc/iraid/secrets/fast \\
@@ -79,10 +80,11 @@ iraid create fast --level s-iraid --chap-file /etc/iraid/secrets/fast \\
 def create(client: Client, report: Report | None, name: str, members: tuple[str, ...], level: int,
            chunk: int, region_size: int | None, spares: tuple[str, ...], force: bool,
            chap_file: Path | None, initiator: str | None, give_up: int | None, wait: bool) -> None:
-    """Make a volume of LUNs on iSCSI targets, and start it.
+    """Make a volume from LUNs on iSCSI targets, and start it.
 
     MEMBER is PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:disk/0; a LUN with several
-    portals is PORTAL,PORTAL/IQN/LUN.  Members that hold anything known are refused without --force.
+    portals is PORTAL,PORTAL/IQN/LUN.  Without --force a member is refused if it holds a known signature: a file
+    system, a partition table, RAID, iraid.
     """
     created = client.create(
         name=name, level=level, chunk_bytes=chunk, members=list(members), force=force,
@@ -97,9 +99,9 @@ def create(client: Client, report: Report | None, name: str, members: tuple[str,
                 f"{len(members)} members, {_spares_in_words(len(spares))}"
                 f"{format_size(created.size_bytes)}, uuid {created.uuid}.")
     if level != 0 and not wait:
-        what = "copies are made the same" if level in (1, 10) else "parity is computed"
-        report.line(f"Its {what} in the background: iraid status {created.name}")
-    report.line(f"Hand it to initiators: iraid export {created.name} --iqn IQN --acl INITIATOR")
+        what = "copies are made equal" if level in (1, 10) else "parity is computed"
+        report.line(f"Its {what} in the background.  See progress: iraid status {created.name}")
+    report.line(f"Export it to initiators: iraid export {created.name} --iqn IQN --acl INITIATOR")
 
 
 def _spares_in_words(count: int) -> str:
@@ -108,7 +110,7 @@ def _spares_in_words(count: int) -> str:
 
 @command(examples="iraid list\niraid list --json | jq -r '.volumes[].name'")
 def list_(client: Client, report: Report | None) -> None:
-    """List the volumes, stopped ones included."""
+    """List all volumes, also stopped ones."""
     volumes = sorted(client.volumes(), key=lambda volume: volume.name)
     if report is None:
         return print_json({"volumes": [model.to_json(volume) for volume in volumes]})
@@ -117,14 +119,14 @@ def list_(client: Client, report: Report | None) -> None:
 
 @command(click.argument("name", required=False, shell_complete=completion.volumes),
          click.option("--health", is_flag=True,
-                      help="Only the verdicts; exit status 0: good, 1: degraded, or not as it should be, 2: does not "
-                           "work, or nobody answers."),
+                      help="Show only the verdicts.  Exit status 0: good; 1: degraded, or needs attention; 2: does not "
+                           "work, or the handler does not answer."),
          examples="iraid status\niraid status v0\niraid status --health || mail -s gateway root\n"
                   "iraid status v0 --json | jq -r .health.word")
 def status(client: Client, report: Report | None, name: str | None, health: bool) -> None:
-    """Show a volume, or all of them: a verdict with what to do next, then state, members, work, counters.
+    """Show a volume, or all: first a verdict with the next step, then state, members, work and counters.
 
-    Without --health the exit status says whether the answer came, not how the volumes are.
+    Without --health the exit status says only whether the handler answered.
     """
     try:
         _status(client, report, name, health)
@@ -186,7 +188,7 @@ def _shared_spares(client: Client, quiet: bool) -> list[model.Spare]:
           examples="iraid discover 10.0.0.1\niraid discover [fd00::1]:3260 --json")
 def discover(client: Client, report: Report | None, portal: str, chap_file: Path | None,
              initiator: str | None) -> None:
-    """Show the targets and LUNs of a portal, and what is on them."""
+    """Show the targets and LUNs of a portal, and what each LUN holds."""
     found = client.discover(portal=portal, chap_file=absolute(chap_file), initiator=initiator)
     if report is None:
         return print_json({"portal": portal, **model.to_json(found)})
@@ -200,7 +202,7 @@ def examine(client: Client, report: Report | None, members: tuple[str, ...],
             chap_file: Path | None, initiator: str | None) -> None:
     """Show what a member is: its disk, its session, its superblock.
 
-    All members are looked at, also when one of them fails.
+    All members are examined, even if one of them fails.
     """
     seen: list[dict[str, Any]] = []
     failures = []
@@ -229,29 +231,29 @@ def examine(client: Client, report: Report | None, members: tuple[str, ...],
     NAME,
     click.option("--force", is_flag=True,
                  help="Start from members that are older or out of date.  LOSES newer writes."),
-    click.option("--yes", is_flag=True, help="Don't ask what --force would cost."),
+    click.option("--yes", is_flag=True, help="Don't ask before --force."),
     click.option("--take-over", is_flag=True,
-                 help="Take the members from another gateway, which must not be running it."),
+                 help="Take the members over from another gateway, which must not run the volume any more."),
     click.option("--wait/--no-wait", default=True, show_default=True,
-                 help="Return when it is assembled, or at once."),
+                 help="Wait until the volume is assembled, or return at once."),
     click.option("--timeout", type=click.IntRange(1, 3600), default=START_WAIT_SECONDS,
                  show_default=True, metavar="SECONDS", help="Longest time to wait."),
     examples="iraid start v0\niraid start v0 --timeout 60\niraid start v0 --take-over\niraid start v0 --force --yes")
 def start(client: Client, report: Report | None, name: str, force: bool, yes: bool, take_over: bool,
           wait: bool, timeout: int) -> None:
-    """Assemble a volume from its members.
+    """Assemble a volume from its members, and start it.
 
-    When too few of them are known to hold everything that was written, that is refused: first try to bring the
-    absent ones back.  --force takes what there is, and asks first.
+    Refused while too few members are known to hold everything that was written: bring the absent members back first.
+    --force starts from the members that are there.  It asks first.
     """
     if force and not yes:
-        ask(f"{_FORCE_COST}\nStart volume {name} all the same?",
-            f"volume {name} is started by force only after a yes: {_FORCE_COST}", report)
+        ask(f"{_FORCE_COST}\nStart volume {name} anyway?",
+            f"volume {name} was not started, because --force needs a confirmation: {_FORCE_COST}", report)
     volume = client.start(name, force, take_over, timeout if wait else 0)
     if volume.state == "failed" or (wait and volume.state not in ("active", "degraded")):
         after = "" if volume.state == "failed" else f" after {timeout} s"
         raise IraidError(f"volume {name} is {volume.state}{after}: {volume.reason or 'no reason given'}",
-                         f"see what its members say: iraid status {name}", kind="io")
+                         f"see the reason for each member: iraid status {name}", kind="io")
     if report is None:
         return print_json(model.to_json(volume))
     why = f" ({volume.reason})" if volume.reason else ""
@@ -261,7 +263,7 @@ def start(client: Client, report: Report | None, name: str, force: bool, yes: bo
 
 @command(NAME, examples="iraid stop v0")
 def stop(client: Client, report: Report | None, name: str) -> None:
-    """Stop a volume in order.  Refused while it is exported or otherwise in use."""
+    """Stop a volume cleanly.  Refused while it is exported or in use otherwise."""
     client.stop(name)
     if report is None:
         return print_json({"name": name, "state": "stopped"})
@@ -271,17 +273,17 @@ def stop(client: Client, report: Report | None, name: str) -> None:
 @command(NAME,
           click.option("--yes", is_flag=True, help="Don't ask."),
           click.option("--wipe/--no-wipe", default=True, show_default=True,
-                       help="Wipe the superblocks of the members, or only forget the volume."),
+                       help="Wipe the superblocks of the members, or keep them and only forget the volume."),
           examples="iraid delete v0\niraid delete v0 --yes --no-wipe")
 def delete(client: Client, report: Report | None, name: str, yes: bool, wipe: bool) -> None:
     """Stop a volume, wipe its members' superblocks, and forget it.
 
-    Its data can't be had back.  Refused while it is exported.  Members that could not be wiped are named.
+    Its data can't be recovered.  Refused while it is exported.  A warning names each member that could not be wiped.
     """
     _check_unused(client.status(name))
     if not yes:
         what = "and all of its data" if wipe else "from this gateway (members keep their superblocks)"
-        ask(f"Delete volume {name} {what}?", f"volume {name} is deleted only after a yes", report)
+        ask(f"Delete volume {name} {what}?", f"volume {name} was not deleted, because this needs a confirmation", report)
     done = client.delete(name, wipe)
     warn(done.warnings)
     if report is None:
@@ -289,8 +291,8 @@ def delete(client: Client, report: Report | None, name: str, yes: bool, wipe: bo
                            "warnings": done.warnings})
     report.line(f"Volume {name} is deleted.")
     if done.warnings:
-        report.line("What was not wiped is still taken for a member of it (iraid examine MEMBER); create, replace and "
-                    "add-spare take it with --force.")
+        report.line("A member that was not wiped still has the superblock (iraid examine MEMBER).  To use it again, give "
+                    "--force to create, replace or add-spare.")
 
 
 def _check_unused(volume: model.Volume) -> None:
@@ -300,7 +302,7 @@ def _check_unused(volume: model.Volume) -> None:
                          f"iraid unexport {volume.name}", kind="busy")
     if volume.users:
         raise IraidError(f"volume {volume.name} is in use by {', '.join(volume.users)}",
-                         f"end that first; if it is tcmu: iraid unexport {volume.name}", kind="busy")
+                         f"end this use first; if it is tcmu: iraid unexport {volume.name}", kind="busy")
 
 
 @command(examples="iraid version\niraid version --json")

@@ -19,13 +19,13 @@ FORCE = click.option("--force", is_flag=True,
 
 
 @command(NAME, MEMBER,
-         click.option("--wait", is_flag=True, help="Return when a spare has taken its place, showing progress."),
+         click.option("--wait", is_flag=True, help="Wait until a spare has taken its place; show progress."),
          examples="iraid fail v0 2\niraid fail v0 10.0.0.3/iqn.2026-01.org.example:disk/0 --wait")
 def fail(client: Client, report: Report | None, name: str, member: str, wait: bool) -> None:
     """Take a member out of service.
 
-    MEMBER is a role number, an address, or a part of an address that only one device has.  A spare takes its place;
-    without one the volume goes on without redundancy.  It stays out until iraid rebuild or iraid replace.
+    MEMBER is a role number, an address, or a part of an address that only one device has.  A spare takes its place.
+    Without a spare the volume goes on with less redundancy.  The member stays out until iraid rebuild or iraid replace.
     """
     done = client.fail(name, member)
     if wait:
@@ -38,12 +38,12 @@ def fail(client: Client, report: Report | None, name: str, member: str, wait: bo
 
 
 @command(NAME, MEMBER,
-         click.option("--wait", is_flag=True, help="Return when it is in sync, showing progress."),
+         click.option("--wait", is_flag=True, help="Wait until it is in sync; show progress."),
          examples="iraid rebuild v0 2 --wait")
 def rebuild(client: Client, report: Report | None, name: str, member: str, wait: bool) -> None:
     """Take a faulty member back, and bring it up to date.
 
-    Only what was written while it was out is copied, where that is known.
+    If it is known what was written while the member was out, only that is copied.
     """
     done = client.rebuild(name, member)
     in_sync = False
@@ -72,7 +72,7 @@ def _back(label: str) -> progress.Look:
     NAME,
     click.argument("member", metavar="OLD", shell_complete=completion.members),
     click.argument("device", metavar="NEW"), FORCE,
-    click.option("--wait", is_flag=True, help="Return when NEW is in sync, showing progress."),
+    click.option("--wait", is_flag=True, help="Wait until NEW is in sync; show progress."),
     examples="""\
 iraid replace v0 2 10.0.0.9/iqn.2026-01.org.example:new/0 --wait
 iraid replace v0 10.0.0.3/iqn.2026-01.org.example:disk/0 10.0.0.9/iqn.2026-01.org.example:new/0""")
@@ -80,9 +80,9 @@ def replace(client: Client, report: Report | None, name: str, member: str, devic
             wait: bool) -> None:
     """Put NEW in the place of the member OLD.
 
-    OLD works until NEW holds everything, so that redundancy is never less than before; then OLD leaves the volume and
-    its configuration.  NEW is a device that holds nothing known (or --force), a spare of the volume or one of the
-    gateway.
+    OLD works until NEW holds everything, so redundancy is never less than before.  Then OLD leaves the volume and its
+    configuration.  NEW is a spare of the volume, a spare of the gateway, or another device; --force is needed if that
+    device holds a known signature.
     """
     done = client.replace(name, member, device, force)
     warn(done.warnings)
@@ -100,25 +100,25 @@ def replace(client: Client, report: Report | None, name: str, member: str, devic
 
 @command(
     click.argument("name", required=False), click.argument("device", required=False),
-    click.option("--gateway", is_flag=True, help="For all volumes of this gateway; give no NAME."),
+    click.option("--gateway", is_flag=True, help="Make it a spare of all volumes of this gateway; give no NAME."),
     FORCE,
     click.option("--wait", is_flag=True,
-                 help="If it takes the place of a member at once, return when it is in sync, showing progress."),
+                 help="If it takes the place of a member at once, wait until it is in sync; show progress."),
     CHAP_FILE, INITIATOR,
     examples="""\
 iraid add-spare v0 10.0.0.9/iqn.2026-01.org.example:spare/0
 iraid add-spare --gateway 10.0.0.9/iqn.2026-01.org.example:spare/1""")
 def add_spare(client: Client, report: Report | None, name: str | None, device: str | None, gateway: bool,
               force: bool, wait: bool, chap_file: Path | None, initiator: str | None) -> None:
-    """Give a device to a volume as a spare, or to all volumes of the gateway.
+    """Add a spare to a volume, or to all volumes of the gateway.
 
-    It takes the place of a member that fails, by itself.  A spare of the gateway is taken by the first volume that
-    needs one and has none of its own, if it is large enough; the smallest that fits is chosen.  --chap-file and
-    --initiator are for --gateway: a volume logs in to its spares as to its members.
+    The spare takes the place of a member that fails; no command is needed.  A volume that has no spare of its own takes
+    the smallest spare of the gateway that is large enough.  --chap-file and --initiator are for --gateway only: a volume
+    logs in to its spares as it does to its members.
     """
     volume, wanted = _volume_and_device(name, device, gateway, chap_file, initiator, "add-spare")
     if gateway and wait:
-        raise UsageFault("--wait goes with the NAME of a volume", "see iraid add-spare --help")
+        raise UsageFault("--wait needs the NAME of a volume", "see iraid add-spare --help")
     if volume is None:
         done = client.pool_add(device=wanted, force=force, chap_file=absolute(chap_file),
                                initiator=initiator)
@@ -134,7 +134,7 @@ def add_spare(client: Client, report: Report | None, name: str | None, device: s
         return print_json({"name": volume, "device": done.device, "state": done.state,
                            "size_bytes": done.size_bytes})
     if done.state == "unknown":
-        warn([f"volume {volume} has not been able to look at {done.device} yet"
+        warn([f"volume {volume} could not examine {done.device} yet"
               f"{': ' + done.reason if done.reason else ''}"])
     words = {"rebuilding": f"was added to volume {volume} and is taking the place of a member",
              "in sync": f"has taken the place of a member of volume {volume}"}
@@ -152,15 +152,15 @@ def _volume_and_device(first: str | None, second: str | None, gateway: bool, cha
     if first is None or second is None:
         raise UsageFault("a NAME and a DEVICE are needed, or --gateway and a DEVICE", help_words)
     if chap_file is not None or initiator is not None:
-        raise UsageFault("--chap-file and --initiator belong to --gateway: a volume has its own", help_words)
+        raise UsageFault("--chap-file and --initiator need --gateway: for a volume they are in its file", help_words)
     return first, second
 
 
 @command(
     click.argument("name", required=False), click.argument("member", required=False,
                                                            shell_complete=completion.members),
-    click.option("--gateway", is_flag=True, help="Of the spares of this gateway; give no NAME."),
-    click.option("--wipe", is_flag=True, help="Wipe the superblock of a former member; a spare's mark always is."),
+    click.option("--gateway", is_flag=True, help="Remove a spare of this gateway; give no NAME."),
+    click.option("--wipe", is_flag=True, help="Wipe the superblock of a former member.  The mark of a spare is always wiped."),
     CHAP_FILE, INITIATOR,
     examples="""\
 iraid remove v0 10.0.0.9/iqn.2026-01.org.example:spare/0
@@ -168,7 +168,7 @@ iraid remove v0 2 --wipe
 iraid remove --gateway 10.0.0.9/iqn.2026-01.org.example:spare/1""")
 def remove(client: Client, report: Report | None, name: str | None, member: str | None, gateway: bool,
            wipe: bool, chap_file: Path | None, initiator: str | None) -> None:
-    """Take a spare, or a faulty or out-of-date member, away from a volume and its configuration.
+    """Remove a spare, or a faulty or out-of-date member, from a volume and its configuration.
 
     A member that is in sync is refused: fail it first, or replace it.
     """

@@ -35,13 +35,13 @@ class Times:
 @command(
     NAME,
     click.option("--interval", type=click.FloatRange(0.1, 3600), metavar="SECONDS",
-                 help="Watch for so long, instead of all since the volume was started."),
+                 help="Measure for this time, instead of since the volume was started."),
     examples="iraid steps v0\niraid steps v0 --interval 10\n"
              "iraid steps v0 --json | jq '.steps[] | {step, mean_us}'")
 def steps(client: Client, report: Report | None, name: str, interval: float | None) -> None:
-    """Show where the time of a volume's commands goes, step by step, and how long they take.
+    """Show how long a volume's commands take, and how much of that each step takes.
 
-    Counted by the handler all the time: watching costs nothing, and needs no tracing in the kernel.
+    The handler always counts this: the command costs nothing, and needs no tracing in the kernel.
     """
     after = _ask(client, name)
     before = _nothing(after)
@@ -50,7 +50,7 @@ def steps(client: Client, report: Report | None, name: str, interval: float | No
         time.sleep(interval)
         after = _ask(client, name)
         if after.started_ms != before.started_ms:
-            raise IraidError(f"volume {name} was started anew within these {interval:g} s, and its figures with it",
+            raise IraidError(f"volume {name} was restarted within these {interval:g} s, which cleared its figures",
                              "run it again", kind="busy")
     made = _times(before, after, interval is not None)
     if report is None:

@@ -17,13 +17,13 @@ from .report import Report
 
 @command(
     click.option("--output", type=click.Path(path_type=Path), metavar="FILE",
-                 help="Archive to write, which must not exist [iraid-support-HOST-TIME.tar.xz, here]."),
+                 help="Archive to write; it must not exist [iraid-support-HOST-TIME.tar.xz]."),
     examples="iraid support\niraid support --output /root/gateway.tar.xz\ntar -tf /root/gateway.tar.xz")
 def support_(client: Client, report: Report | None, output: Path | None) -> None:
     """Gather status, statistics, events, superblocks, configuration and logs in one archive, without secrets.
 
-    Works as far as it can when the handler is dead.  The archive can be read by its owner only; it holds names and
-    addresses of targets and initiators, and no data of volumes.
+    Without a handler, gathers what it can.  Only its owner can read the archive.  It holds names and addresses of targets
+    and initiators, and no data of volumes.
     """
     target.check_root("logs and settings can be gathered")
     from iraid.watch import support  # no other command need wait for it
@@ -37,5 +37,5 @@ def support_(client: Client, report: Report | None, output: Path | None) -> None
                  [[one.path, one.what if one.error is None else f"not there: {one.error}",
                    "-" if one.error else format_size(one.bytes)] for one in kept], right=(2,), wide=(1,))
     report.line()
-    report.line(f"{path}: {format_size(path.stat().st_size)}.  Passwords are removed, and users from settings; names and "
-                "addresses of targets and initiators are in it.")
+    report.line(f"{path}: {format_size(path.stat().st_size)}.  Passwords, and user names in settings, are removed.  It holds "
+                "names and addresses of targets and initiators.")

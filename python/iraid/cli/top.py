@@ -64,21 +64,21 @@ class Watch:
 @command(
     click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.volumes),
     click.option("--interval", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, metavar="SECONDS",
-                 help="Between two looks."),
-    click.option("--count", type=click.IntRange(min=1), metavar="NUMBER", help="End after so many intervals."),
+                 help="Time between two updates."),
+    click.option("--count", type=click.IntRange(min=1), metavar="NUMBER", help="End after this many intervals."),
     click.option("--sort", type=click.Choice(top.SORTS), default="name", show_default=True,
-                 help="Order; by figures the largest come first."),
+                 help="Sort order; by a figure, the largest comes first."),
     click.option("--view", type=click.Choice(top.VIEWS), default="all", show_default=True,
-                 help="Volumes and members, or one of them alone."),
-    click.option("--batch", is_flag=True, help="Plain lines, as for a log; always so where the output is no terminal."),
+                 help="Show volumes and members, or only one of them."),
+    click.option("--batch", is_flag=True, help="Print plain lines, as for a log.  The default if the output is not a terminal."),
     examples="iraid top\niraid top v0 --interval 5 --view members\niraid top --batch --interval 10 >> /var/log/iraid-top\n"
              "iraid top --json --count 3 | jq '.volumes[].read.bytes_per_second'")
 def top_(client: Client, report: Report | None, names: tuple[str, ...], interval: float, count: int | None, sort: str,
          view: str, batch: bool) -> None:
-    """Show live what volumes and members do: commands and bytes a second, times, queues, and the TCP connections.
+    """Show live what volumes and members do: commands and bytes a second, times, queues and TCP connections.
 
-    Keys: q ends, s sorts, v chooses volumes or members, p pauses, + and - change the interval, h helps.  With --json
-    each interval is one line.
+    Keys: q ends, s changes the order, v selects volumes or members, p pauses, + and - change the interval, h shows help.
+    With --json each interval is one line.
     """
     watch = Watch(client, names)
     if report is not None and not batch and sys.stdin.isatty() and report.terminal:
@@ -99,7 +99,7 @@ def _lines(watch: Watch, report: Report | None, interval: float, count: int | No
     while left is None or left > 0:
         made = watch.next()
         if made.restarted:
-            warn(["the handler was started anew"])
+            warn(["the handler was restarted"])
         if made.error is not None and not away and report is not None:
             warn([f"{made.error}; waiting for it"])
         away = made.error is not None

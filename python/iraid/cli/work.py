@@ -23,10 +23,10 @@ MISMATCHES_STATUS = 3
     click.argument("action", type=click.Choice(["start", "stop", "status"])),
     click.argument("name", required=False, shell_complete=completion.volumes),
     click.option("--all", "all_volumes", is_flag=True,
-                 help="Start on every volume that has parity and all of its members; give no NAME."),
-    click.option("--repair", is_flag=True, help="Rewrite parity that does not fit the data."),
-    click.option("--resume", is_flag=True, help="Go on where the last scrub was stopped."),
-    click.option("--wait", is_flag=True, help="Return when it has ended, showing progress."),
+                 help="Start on every active volume that has redundancy; give no NAME."),
+    click.option("--repair", is_flag=True, help="Rewrite parity that does not match the data."),
+    click.option("--resume", is_flag=True, help="Continue where the last scrub was stopped."),
+    click.option("--wait", is_flag=True, help="Wait until the scrub has ended; show progress."),
     examples="""\
 iraid scrub start v0 --wait
 iraid scrub start v0 --repair
@@ -36,9 +36,9 @@ def scrub(client: Client, report: Report | None, action: str, name: str | None, 
           resume: bool, wait: bool) -> None:
     """Read all of a volume and compare parity with data.
 
-    start begins, in the background; stop ends it, and --resume goes on from there; status shows how far it is and what
-    was found.  Sectors that can't be read are rebuilt and rewritten.  With --wait and with status the exit status is 3
-    when rows did not fit (and were not repaired).
+    start begins a scrub in the background.  stop ends it.  status shows its progress and what it found.  Sectors that
+    can't be read are rebuilt and rewritten.  With --wait, and with status, the exit status is 3 if rows did not match
+    and were not repaired.
     """
     _check_scrub_words(action, name, all_volumes, repair, resume, wait)
     if all_volumes:
@@ -62,11 +62,11 @@ def _check_scrub_words(action: str, name: str | None, all_volumes: bool, repair:
                        wait: bool) -> None:
     help_words = "see iraid scrub --help"
     if all_volumes and (name is not None or action != "start"):
-        raise UsageFault("--all goes with start, and without a NAME", help_words)
+        raise UsageFault("--all needs the action start and no NAME", help_words)
     if not all_volumes and name is None:
         raise UsageFault(f"scrub {action} needs the NAME of a volume", help_words)
     if action != "start" and (repair or resume or wait):
-        raise UsageFault(f"--repair, --resume and --wait go with start, not with {action}", help_words)
+        raise UsageFault(f"--repair, --resume and --wait need the action start, not {action}", help_words)
 
 
 def _unrepaired(volume: model.Volume) -> bool:
@@ -129,34 +129,34 @@ def _report_all(report: Report, started: list[str], passed: list[dict[str, str]]
 
 @command(
     NAME,
-    click.option("--accept", is_flag=True, help="Let what stands there count as the data."),
+    click.option("--accept", is_flag=True, help="Accept what the members hold there as the data."),
     click.option("--offset", type=SizeType(), default=0, metavar="SIZE",
-                 help="Accept only from here on."),
-    click.option("--length", type=SizeType(), metavar="SIZE", help="Accept only so much."),
+                 help="Accept only from this byte of the volume on."),
+    click.option("--length", type=SizeType(), metavar="SIZE", help="Accept only this many bytes."),
     click.option("--yes", is_flag=True, help="Don't ask."),
     examples="iraid lost v0\niraid lost v0 --accept --yes\niraid lost v0 --accept --offset 1M --length 64K")
 def lost(client: Client, report: Report | None, name: str, accept: bool, offset: int, length: int | None,
          yes: bool) -> None:
-    """List the parts of a volume whose content is not known any more.
+    """List the parts of a volume whose content is no longer known.
 
-    They read as medium errors until they are overwritten.  --accept makes them readable as they stand on the members,
-    which may be old data, or a mixture.
+    They read as medium errors until they are overwritten.  --accept makes them readable as they are on the members: old
+    data, or a mixture of old and new.
     """
     if not accept:
         if offset or length is not None or yes:
-            raise UsageFault("--offset, --length and --yes go with --accept", "see iraid lost --help")
+            raise UsageFault("--offset, --length and --yes need --accept", "see iraid lost --help")
         extents = _all_lost(client, name)
         if report is None:
             return print_json({"name": name, "extents": [model.to_json(one) for one in extents],
                                "bytes": sum(one.length_bytes for one in extents)})
         return report.lost(name, extents)
     if not yes:
-        ask(f"Accept whatever stands in the lost parts of volume {name} as its data?",
-            f"lost data of volume {name} is accepted only after a yes", report)
+        ask(f"Accept what the members hold in the lost parts of volume {name} as its data?",
+            f"lost parts of volume {name} were not accepted, because this needs a confirmation", report)
     done = client.accept_lost(name, offset, length)
     if report is None:
         return print_json(model.to_json(done))
-    report.line(f"{format_size(done.accepted_bytes)} of volume {name} count as they stand now.")
+    report.line(f"{format_size(done.accepted_bytes)} of volume {name} are accepted as they are.")
 
 
 def _all_lost(client: Client, name: str) -> list[model.Extent]:
@@ -176,14 +176,14 @@ def _all_lost(client: Client, name: str) -> list[model.Extent]:
 @command(
     NAME,
     click.option("--rate-min", type=SizeType(), metavar="SIZE",
-                 help="Bytes of each member a second that background work gets in any case."),
+                 help="Lower limit, bytes a second of each member: also while initiators are busy."),
     click.option("--rate-max", type=SizeType(), metavar="SIZE",
-                 help="Bytes of each member a second that it never exceeds."),
+                 help="Upper limit, bytes a second of each member."),
     examples="iraid set v0\niraid set v0 --rate-min 20M --rate-max 200M")
 def set_(client: Client, report: Report | None, name: str, rate_min: int | None, rate_max: int | None) -> None:
-    """Set how fast resync, rebuild and scrub may be; without an option, show it.
+    """Set the limits of resync, rebuild and scrub; without an option, show them.
 
-    Between the two, background work gives way to what initiators do.  It holds at once, and after a restart.
+    Between the limits, background work yields to I/O of initiators.  A change applies at once, and after a restart.
     """
     rates = client.set_rates(name, rate_min, rate_max)
     if report is None:
@@ -198,13 +198,13 @@ def set_(client: Client, report: Report | None, name: str, rate_min: int | None,
 @command(
     NAME,
     click.option("--for", "what", type=click.Choice(sorted(progress.LOOKS)), default="in-sync",
-                 show_default=True, help="What is to be over, or reached."),
+                 show_default=True, help="What to wait for."),
     click.option("--timeout", type=click.IntRange(min=1), metavar="SECONDS", help="Longest time to wait."),
     examples="iraid wait v0\niraid wait v0 --for rebuild --timeout 3600")
 def wait(client: Client, report: Report | None, name: str, what: str, timeout: int | None) -> None:
     """Wait until a volume's members are all in sync, or until a rebuild, resync or scrub has ended.
 
-    Shows progress meanwhile.  What is not under way has ended.
+    Shows progress while it waits.  Work that is not under way counts as ended.
     """
     volume = progress.wait_for(client, name, progress.LOOKS[what], quiet=report is None, seconds=timeout)
     if report is None:
