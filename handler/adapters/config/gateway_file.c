@@ -146,9 +146,9 @@ gateway_template(void)
 		return NULL;
 	}
 	set_defaults(usual);
-	fputs("# The gateway, as far as it is not a volume's business. iraid.conf(5) explains the keys; iraid config check\n"
-	      "# finds what is wrong here. A line with # in front shows the default, or an example.\n\n"
-	      "# What volumes have whose own file says nothing. iraid config reload applies what was changed.\n"
+	fputs("# Settings of the gateway. iraid.conf(5) explains the keys; iraid config check finds faults in this file.\n"
+	      "# A line with # in front shows the default, or an example.\n\n"
+	      "# Defaults of all volumes: the file of a volume overrides them. iraid config reload applies changes.\n"
 	      "[" COMMON "]\n", out);
 	for (int i = 0; i < volume_key_count; i++) {
 		if (volume_keys[i].common)

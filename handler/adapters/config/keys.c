@@ -12,61 +12,63 @@
 
 const struct config_key volume_keys[] = {
 	{ "volume", "uuid", CONFIG_UUID, EFFECT_START, true, false, 0, 0, VOLUME(uuid),
-	  "Of the superblocks; iraid examine MEMBER shows it." },
+	  "UUID of the volume, as in the superblocks of its members; iraid examine MEMBER shows it." },
 	{ "volume", "member", CONFIG_DEVICES, EFFECT_COMMAND, true, false, 2, SLOTS_MAX, 0,
-	  "Members and spares, one a line, in any order: PORTAL/IQN/LUN, port 3260 if absent, IPv6 in brackets, host "
-	  "names allowed; a LUN with several portals: PORTAL,PORTAL/IQN/LUN. Which is which, their superblocks say. "
-	  "iraid replace, add-spare and remove change them." },
+	  "Members and spares, one a line, in any order: PORTAL/IQN/LUN, or PORTAL,PORTAL/IQN/LUN for a LUN with several "
+	  "portals. The default port is 3260; write IPv6 in brackets; host names are allowed. The superblocks say which "
+	  "device is which member. Change this list with iraid replace, add-spare and remove." },
 	{ "volume", "initiator", CONFIG_INITIATOR, EFFECT_START, false, false, 0, 0, VOLUME(initiator),
-	  "The name to log in with; the targets' ACLs have it." },
+	  "Initiator name for the login to the targets; their ACLs must have it." },
 	{ "volume", "chap_file", CONFIG_PATH, EFFECT_LOGIN, false, true, 0, 0, VOLUME(chap_file),
-	  "Line 1 user, line 2 secret; owned by root, mode 0600. none: log in without CHAP." },
+	  "File with the CHAP user (line 1) and secret (line 2), owned by root, mode 0600. none: log in without CHAP." },
 	{ "volume", "give_up", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, GIVE_UP_SECONDS_MAX, VOLUME(give_up_seconds),
-	  "A member that is silent for so long is left out, if the others suffice." },
+	  "Evict a member that has been silent for this time, if the others suffice." },
 	{ "volume", "grace", CONFIG_MILLISECONDS, EFFECT_NOW, false, true, 0, GRACE_MILLISECONDS_MAX,
 	  VOLUME(grace_milliseconds),
-	  "A member whose target ends the session, as one that is started anew, has so long to take another." },
+	  "When a target ends its session, for example because it restarts, wait this time for a new session before the "
+	  "member is evicted. 0: do not wait." },
 	{ "volume", "queue_limit", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, QUEUE_LIMIT_SECONDS_MAX,
-	  VOLUME(queue_limit_seconds), "When too many are silent, I/O waits for so long before it fails." },
+	  VOLUME(queue_limit_seconds), "When too many members are silent, I/O waits this time before it fails." },
 	{ "volume", "assembly_wait", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, ASSEMBLY_WAIT_SECONDS_MAX,
 	  VOLUME(assembly_wait_seconds),
-	  "At the start, wait so long for absent members before going on without them." },
+	  "At the start, wait this time for absent members before the volume starts without them." },
 	{ "volume", "sync_rate_min", CONFIG_RATE, EFFECT_NOW, false, true, SYNC_RATE_LEAST, SYNC_RATE_MOST,
 	  VOLUME(sync_rate_min),
-	  "Resync, rebuild and scrub, bytes of each member a second: so much in any case. iraid set changes it." },
+	  "Lower limit of resync, rebuild and scrub, bytes a second of each member: also while initiators are busy. "
+	  "iraid set changes it." },
 	{ "volume", "sync_rate_max", CONFIG_RATE, EFFECT_NOW, false, true, SYNC_RATE_LEAST, SYNC_RATE_MOST,
-	  VOLUME(sync_rate_max), "The same, when the volume is idle: at most so much. iraid set changes it." },
+	  VOLUME(sync_rate_max), "Upper limit of resync, rebuild and scrub, bytes a second of each member. iraid set changes it." },
 	{ "volume", "hedge", CONFIG_MILLISECONDS, EFFECT_NOW, false, true, 0, HEDGE_MILLISECONDS_MAX,
 	  VOLUME(hedge_milliseconds),
-	  "A read that waits so long for one member is made from the others; 0: never." },
+	  "When a member does not answer a read within this time, compute the data from the others. 0: never." },
 	{ "volume", "spare_wait", CONFIG_SECONDS, EFFECT_NOW, false, true, 1, SPARE_WAIT_SECONDS_MAX,
 	  VOLUME(spare_wait_seconds),
-	  "A member that fell silent may return for so long before a spare takes its place." },
+	  "Wait this time for a silent member to return before a spare takes its place." },
 	{ "volume", "error_limit", CONFIG_NUMBER, EFFECT_NOW, false, true, 1, ERROR_LIMIT_MAX, VOLUME(error_limit),
-	  "Unreadable sectors that are repaired on a member before it loses its place." },
+	  "Unreadable sectors that are repaired on a member before it is evicted." },
 	{ "volume", "header_digest", CONFIG_BOOL, EFFECT_LOGIN, false, true, 0, 0, VOLUME(header_digest),
-	  "Ask the targets for a checksum (CRC32C) on iSCSI headers: for networks that flip bits; costs a little "
+	  "Ask the targets for a checksum (CRC32C) of iSCSI headers, for networks that corrupt data. It costs a little "
 	  "speed." },
 	{ "volume", "enabled", CONFIG_BOOL, EFFECT_NOW, false, false, 0, 0, VOLUME(enabled),
-	  "no: iraid-engine --start-all passes it over." },
+	  "Whether iraid-engine --start-all starts the volume. tcmu-runner starts an exported volume in any case." },
 };
 const int volume_key_count = sizeof(volume_keys) / sizeof(volume_keys[0]);
 
 const struct config_key gateway_keys[] = {
 	{ "spares", "spare", CONFIG_SPARES, EFFECT_NOW, false, false, 0, SPARE_POOL_MAX, GATEWAY(pool),
-	  "Spares that all volumes share, one a line: DEVICE size=BYTES block=BYTES. iraid add-spare --gateway looks at "
-	  "the LUN and adds it." },
+	  "Spares that all volumes share, one a line: DEVICE size=BYTES block=BYTES. iraid add-spare --gateway measures "
+	  "the LUN and adds its line." },
 	{ "notify", "mail", CONFIG_MAILS, EFFECT_UNIT, false, false, 0, GATEWAY_MAILS_MAX, 0,
-	  "Who gets a mail about events, one address a line; sent by /usr/sbin/sendmail." },
+	  "Recipients of mail about events, one address a line. /usr/sbin/sendmail sends it." },
 	{ "notify", "command", CONFIG_PATH, EFFECT_UNIT, false, false, 0, 0, GATEWAY(command),
 	  "Program that is run for each event." },
 	{ "notify", "severity", CONFIG_SEVERITY, EFFECT_UNIT, false, false, 0, 0, GATEWAY(severity),
-	  "The least severe events that are told: critical, error, warning, notice or info." },
+	  "Report events of this severity and above: critical, error, warning, notice or info." },
 	{ "exporter", "address", CONFIG_ADDRESS, EFFECT_UNIT, false, false, 0, 0, GATEWAY(exporter_address),
-	  "Where the Prometheus exporter and the web page listen. They have no login: beyond this machine, put a "
-	  "firewall or a proxy with one in front." },
+	  "IP address at which the Prometheus exporter and the web page listen. They have no login: to open them to "
+	  "other machines, put a firewall or a proxy with a login in front." },
 	{ "exporter", "port", CONFIG_NUMBER, EFFECT_UNIT, false, false, 1, 65535, GATEWAY(exporter_port),
-	  "Its TCP port." },
+	  "TCP port of the exporter." },
 };
 const int gateway_key_count = sizeof(gateway_keys) / sizeof(gateway_keys[0]);
 

@@ -286,9 +286,9 @@ volume_template(const struct volume_config *config, const struct volume_config *
 
 	if (!out)
 		return NULL;
-	fprintf(out, "# Volume %s. iraid.conf(5) explains the keys; iraid config check %s finds what is wrong here,\n"
-		"# iraid config reload %s applies what was changed. A line with # in front shows the default.\n"
-		"# Only where members are and how to log in stands here: what they are is in their superblocks.\n\n"
+	fprintf(out, "# Volume %s. iraid.conf(5) explains the keys. iraid config check %s finds faults in this file;\n"
+		"# iraid config reload %s applies changes. A line with # in front shows the default.\n"
+		"# This file has the addresses of the members and the logins. All else is in their superblocks.\n\n"
 		"[volume]\n", config->name, config->name, config->name);
 	for (int i = 0; i < volume_key_count; i++) {
 		const struct config_key *key = &volume_keys[i];
