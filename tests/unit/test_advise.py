@@ -296,7 +296,7 @@ def test_how_sessions_come_to_be_logged_in_anew(level, users, words):
     after = remedies([mistuned(0), mistuned(1), measured(2)], level=level, users=users)[-1]
     assert [command.split()[1] for command in after.commands] == words
     assert "one member after the other" in after.text or "fail" not in words
-    assert "end its use first" in after.text or level != 0
+    assert "first end the use of the volume" in after.text or level != 0
 
 
 def test_a_spare_is_not_failed_to_have_it_log_in():

@@ -89,7 +89,7 @@ def path_of(index, **changes):
 
 
 def no_handler(f):
-    f.handler, f.handler_error, f.process = None, "control socket /run/iraid/control.sock is not there", None
+    f.handler, f.handler_error, f.process = None, "control socket /run/iraid/control.sock does not exist", None
     f.volumes, f.paths, f.portals = [], {}, {}
 
 
@@ -127,14 +127,14 @@ def idle(change):
 CASES = [
     ("handler", no_handler, "bad", "tcmu-runner does not run", "systemctl start tcmu-runner"),
     ("handler", silent_handler, "bad", "does not answer", "systemctl restart tcmu-runner"),
-    ("handler", put(handler_error="volume.status: no"), "bad", "not to everything", "iraid version"),
+    ("handler", put(handler_error="volume.status: no"), "bad", "some requests failed", "iraid version"),
     ("handler", put(handler=model.Version("0.0.9", "tcmu-runner")), "warning", "is version 0.0.9", "upgrade-runner"),
     ("handler", put(process=Process(1, replaced=["/usr/lib/x/handler_iraid.so"])), "warning",
      "handler_iraid.so was replaced", "upgrade-runner"),
     ("handler", put(handler=model.Version(facts.__version__, "iraid-engine")), "note", "served by iraid-engine",
      "iraid version"),
     ("runner", put(runner_version="1.10.0"), "warning", "tcmu-runner is 1.10.0", "apt install"),
-    ("runner", put(process=Process(1, 1024, -900)), "warning", "may open 1024 files", "upgrade-runner"),
+    ("runner", put(process=Process(1, 1024, -900)), "warning", "may open only 1024 files", "upgrade-runner"),
     ("runner", put(process=Process(1, 1 << 20, 0)), "warning", "oom_score_adj 0", "daemon-reload"),
     ("kernel", put(modules={"target_core_mod"}), "bad", "target_core_user, iscsi_target_mod are not loaded",
      "modprobe -a target_core_user iscsi_target_mod"),
@@ -143,7 +143,7 @@ CASES = [
     ("units", unit("tcmu-runner.service", UnitFileState="disabled"), "bad", "does not start at boot",
      "systemctl enable tcmu-runner.service"),
     ("units", unit("tcmu-runner.service", DropInPaths="/etc/other.conf"), "bad", "drop-in iraid.conf", "daemon-reload"),
-    ("units", unit("tcmu-runner.service", NRestarts="3"), "warning", "again 3 times", "journalctl -b -u tcmu-runner"),
+    ("units", unit("tcmu-runner.service", NRestarts="3"), "warning", "restarted 3 times", "journalctl -b -u tcmu-runner"),
     ("units", unit("rtslib-fb-targetctl.service", ActiveState="failed", Result="exit-code"), "bad",
      "has failed (exit-code)", "journalctl -b -u rtslib-fb-targetctl"),
     ("units", idle(unit("rtslib-fb-targetctl.service", ActiveState="inactive")), "bad", "is inactive", "systemctl start"),
@@ -158,27 +158,27 @@ CASES = [
     ("redundancy", two_on_one_host, "warning", "members 0, 3 are on the same machine, 10.0.0.1",
      "iraid replace v0 3 DEVICE"),
     ("redundancy", lambda f: f.volumes[0].members.pop(), "note", "v0 has no spare", "iraid add-spare v0 DEVICE"),
-    ("redundancy", small_spare, "warning", "has 1 GiB, the smallest member of v0 100 GiB", "iraid remove v0 10.0.0.10"),
+    ("redundancy", small_spare, "warning", "has 1 GiB, less than the smallest member of v0, 100 GiB", "iraid remove v0 10.0.0.10"),
     ("redundancy", put(spares=[model.Spare("10.0.0.8:3260/iqn.x:y/0", 1 << 30)]), "warning", "has 1 GiB",
      "iraid remove --gateway 10.0.0.8"),
-    ("redundancy", unit("iraid-scrub.timer", ActiveState="inactive"), "warning", "no volume is scrubbed by itself",
+    ("redundancy", unit("iraid-scrub.timer", ActiveState="inactive"), "warning", "no volume is scrubbed regularly",
      "systemctl enable --now iraid-scrub.timer"),
-    ("redundancy", unit("iraid-monitor.service", ActiveState="inactive"), "note", "nobody is told",
+    ("redundancy", unit("iraid-monitor.service", ActiveState="inactive"), "note", "iraid-monitor does not run",
      "systemctl enable --now iraid-monitor"),
     ("portals", lambda f: f.portals.update({"10.0.0.2:3260": "Connection refused"}), "bad",
-     "portal 10.0.0.2:3260 takes no connection: Connection refused (for v0 1)", "iraid discover 10.0.0.2:3260"),
+     "portal 10.0.0.2:3260 accepts no connection: Connection refused (for v0 1)", "iraid discover 10.0.0.2:3260"),
     ("tuning", path_of(1, initial_r2t=True), "warning", "v0 member 1: InitialR2T is Yes", "iraid advise v0"),
     ("tuning", far_away, "warning", "over 64 ms no more than 46.9 MiB/s can be read from a member",
      'sysctl -w net.ipv4.tcp_rmem="4096 131072 16777216"'),
-    ("exports", on_lun(transfer_sectors=128), "warning", "takes 64 KiB a command", "iraid unexport v0"),
+    ("exports", on_lun(transfer_sectors=128), "warning", "accepts 64 KiB a command", "iraid unexport v0"),
     ("exports", on_lun(data_area_mib=1024), "note", "1024 MiB of memory", "iraid unexport v0"),
     ("exports", on_lun(active=False), "bad", "is not activated", "journalctl"),
-    ("exports", on_lun(volume="gone"), "bad", "made of volume gone, which there is not", "iraid unexport gone"),
-    ("exports", on_lun(size_bytes=200 << 30), "note", "LUN v0 has 200 GiB, its volume 300 GiB", "iraid grow v0"),
+    ("exports", on_lun(volume="gone"), "bad", "belongs to volume gone, which does not exist", "iraid unexport gone"),
+    ("exports", on_lun(size_bytes=200 << 30), "note", "LUN v0 has 200 GiB, but its volume has 300 GiB", "iraid grow v0"),
     ("exports", on_export(enabled=False), "bad", "is disabled", f"targetcli /iscsi/{IQN}/tpg1 enable"),
-    ("exports", on_export(portals=[]), "bad", "listens nowhere", "portals create"),
-    ("exports", on_export(demo_mode=True), "note", "lets any initiator in", "generate_node_acls=0"),
-    ("exports", on_export(initiators=[]), "warning", "lets nobody in", "acls create"),
+    ("exports", on_export(portals=[]), "bad", "has no portal", "portals create"),
+    ("exports", on_export(demo_mode=True), "note", "lets any initiator log in", "generate_node_acls=0"),
+    ("exports", on_export(initiators=[]), "warning", "has no ACL", "acls create"),
     ("exports", put(saved=None), "bad", "is not saved", "targetcli saveconfig"),
     ("exports", put(saved=None, saved_error="it is not JSON"), "bad", "it is not JSON", "ls -l"),
     ("exports", put(saved={}), "warning", "LUN v0 is not in it", "targetcli saveconfig"),
@@ -188,10 +188,10 @@ CASES = [
     ("exports", on_export(initiators=["iqn.x:other"]), "warning", f"target {IQN} has other initiators in it", EXPORT),
     ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o640)]), "bad", "mode 0640",
      "chmod 0600 /etc/iraid/secrets/v0"),
-    ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"])]), "bad", "is not there", "install -m 0600"),
+    ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"])]), "bad", "does not exist", "install -m 0600"),
     ("secrets", put(secrets=[Secret("/etc/iraid/secrets/v0", ["v0"], 0o600, 1000)]), "bad", "belongs to user 1000",
      "chown root"),
-    ("secrets", put(saved_mode=0o644), "bad", "has mode 0644: it holds secrets", "chmod 0600"),
+    ("secrets", put(saved_mode=0o644), "bad", "has mode 0644: others can read its secrets", "chmod 0600"),
     ("configuration", put(configuration=["/etc/iraid/volumes/v0.conf:3: give_upp: is not known; correct it"]), "bad",
      "v0.conf:3", "iraid config check"),
     ("clock", put(clock=False), "warning", "not synchronised", "timedatectl set-ntp true"),
@@ -277,7 +277,7 @@ def test_what_runs_is_saved_only_when_nothing_that_is_saved_is_missing(missing):
     assert found.remedies == ["targetcli saveconfig"] and "dropped" not in found.text
     missing(given)
     found = next(one for one in doctor.examine(given) if "LUN v1 is not in it" in one.text)
-    assert "targetcli saveconfig" not in found.remedies and "would be dropped" in found.text
+    assert "targetcli saveconfig" not in found.remedies and "would be removed" in found.text
     for remedy in found.remedies:
         assert_parses(remedy)
 
@@ -306,7 +306,7 @@ def test_lio_is_not_restored_under_exports_that_run(changes):
     unit("rtslib-fb-targetctl.service", **changes)(given)
     found = next(one for one in doctor.examine(given) if one.grade == "bad")
     assert found.remedies == ["journalctl -b -u rtslib-fb-targetctl.service"]
-    assert "when nobody uses them" in found.text
+    assert "when no initiator uses them" in found.text
 
 
 def test_without_a_kernel_nothing_is_asked_of_lio():
@@ -473,7 +473,7 @@ def test_programs_are_asked_for_the_rest(machine):
 
 def test_with_a_dead_handler_the_files_say_which_portals_there_are(machine):
     seen = facts.gather(facts.Client(machine / "none"), machine, no_programs, lambda: None)
-    assert "is not there" in seen.handler_error
+    assert "does not exist" in seen.handler_error
     assert seen.process.pid == 4711  # by its name
     assert list(seen.portals) == ["127.0.0.1:1", "[::1]:2", "127.0.0.1:3260"]
     assert seen.portals["127.0.0.1:1"] == "Connection refused"

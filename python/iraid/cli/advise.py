@@ -197,7 +197,7 @@ def _limits(shape: throughput.Shape, ways: list[throughput.Way], together: float
     said = [f"One request at a time: round trips. {far.member} answers a small read after {far.latency * 1000:.3g} ms"
             + (f", of which {far.round_trip * 1000:.3g} ms are the network." if far.round_trip else ".")]
     by = f"the rate of {member}" if limit == "member" else (
-        "the gateway, its link or its CPU: members read at once give less than one after the other")
+        "the gateway, its link or its CPU: reads from all members at once give less than the sum of single reads")
     said.append(f"Many at a time: {by}. Reads reach {format_size(int(most))}/s.")
     needed = [f"{throughput.depth_needed(shape, ways, together, 'read', block)} at a time of {format_size(block)}"
               for block in BLOCKS[1:]]

@@ -106,7 +106,7 @@ def _through_lio(facts: Facts) -> bool:
 # --- programs ---
 
 
-@check("handler", "the handler answers, and is of this command's version")
+@check("handler", "the handler answers, and has the same version as this command")
 def _handler(facts: Facts) -> Iterator[Finding]:
     if facts.handler is None:
         if facts.process is not None:
@@ -117,34 +117,34 @@ def _handler(facts: Facts) -> Iterator[Finding]:
                        f"journalctl -b -u {target.RUNNER}")
         return
     if facts.handler_error:
-        yield _bad(f"the handler answers, but not to everything: {facts.handler_error}", "iraid version")
+        yield _bad(f"the handler answers, but some requests failed: {facts.handler_error}", "iraid version")
     if facts.handler.program != target.RUNNER:
         yield _note(f"volumes are served by {facts.handler.program}, which exports nothing through LIO", "iraid version")
     if facts.handler.version != facts.version:
         yield _warning(f"the handler is version {facts.handler.version}, this command {facts.version}", UPGRADE)
     if facts.process is not None and facts.process.replaced:
         names = ", ".join(Path(name).name for name in facts.process.replaced)
-        yield _warning(f"{names} was replaced on the disk since it was started: the old one runs", UPGRADE)
+        yield _warning(f"{names} was replaced on the disk after the runner started: the old version runs", UPGRADE)
 
 
-@check("runner", "tcmu-runner is of a version that the handler was made for, with the limits it needs",
+@check("runner", "tcmu-runner has a supported version and the limits that it needs",
        lambda facts: "it does not run" if facts.process is None else "")
 def _runner(facts: Facts) -> Iterator[Finding]:
     if not _through_lio(facts):
         return
     if facts.runner_version is not None and not (
             _version(RUNNER_FROM) <= _version(facts.runner_version) < _version(RUNNER_BEFORE)):
-        yield _warning(f"tcmu-runner is {facts.runner_version}, the handler was made for those from {RUNNER_FROM} on, before "
+        yield _warning(f"tcmu-runner is {facts.runner_version}, the handler supports versions from {RUNNER_FROM} to before "
                        f"{RUNNER_BEFORE}", "apt install --reinstall iraid tcmu-runner")
     process = facts.process
     if process is None:
         return
     if process.open_files is not None and process.open_files < OPEN_FILES_MIN:
-        yield _warning(f"it may open {process.open_files} files; each session of a member takes one (LimitNOFILE)",
+        yield _warning(f"tcmu-runner may open only {process.open_files} files, and each session needs one (LimitNOFILE)",
                        "systemctl daemon-reload", UPGRADE)
     if process.oom_score_adjust is not None and process.oom_score_adjust > OOM_SCORE_ADJUST_MAX:
-        yield _warning(f"when memory is short the kernel may kill it (oom_score_adj {process.oom_score_adjust}), and "
-                       "every initiator depends on it", "systemctl daemon-reload", UPGRADE)
+        yield _warning(f"when memory is short the kernel may kill tcmu-runner (oom_score_adj {process.oom_score_adjust}), "
+                       "and every initiator depends on it", "systemctl daemon-reload", UPGRADE)
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -164,7 +164,7 @@ def _kernel(facts: Facts) -> Iterator[Finding]:
                    "mount -t configfs configfs /sys/kernel/config")
 
 
-@check("d-bus", "tcmu-runner has its name on the bus",
+@check("d-bus", "tcmu-runner has its name on the system bus",
        lambda facts: "busctl does not answer" if facts.bus is None and _through_lio(facts) else "")
 def _bus(facts: Facts) -> Iterator[Finding]:
     if not _through_lio(facts):
@@ -174,14 +174,14 @@ def _bus(facts: Facts) -> Iterator[Finding]:
                    "systemctl status dbus", f"systemctl restart {target.RUNNER}")
 
 
-@check("units", "units are enabled, their drop-ins are in force, none has failed",
+@check("units", "units are enabled, their drop-ins are used, none has failed",
        lambda facts: "systemd does not run here" if facts.units is None else "")
 def _units(facts: Facts) -> Iterator[Finding]:
     if facts.units is None:
         return
     restore = next((name for name in TARGETCTL if facts.units.get(name, {}).get("LoadState") == "loaded"), None)
     if restore is None and _through_lio(facts):
-        yield _bad("no unit restores LIO at boot: exports would be gone", "apt install python3-rtslib-fb")
+        yield _bad("no unit restores LIO at boot: exports would be missing", "apt install python3-rtslib-fb")
     wanted = [f"{target.RUNNER}.service", *([restore] if restore else [])] if _through_lio(facts) else []
     for name in wanted:
         # Its start clears LIO before it restores, exports that nobody has saved along with it.
@@ -191,7 +191,7 @@ def _units(facts: Facts) -> Iterator[Finding]:
             yield _warning(f"{name} has failed ({unit.get('Result', 'no reason')})",
                            f"journalctl -b -u {name}", f"systemctl restart {name}")
     if any(unit.get("NeedDaemonReload") == "yes" for unit in facts.units.values()):
-        yield _warning("unit files were changed, and systemd does not know it yet", "systemctl daemon-reload")
+        yield _warning("unit files were changed, and systemd has not read them yet", "systemctl daemon-reload")
 
 
 def _unit(name: str, unit: dict[str, str], clears: bool) -> Iterator[Finding]:
@@ -200,7 +200,7 @@ def _unit(name: str, unit: dict[str, str], clears: bool) -> Iterator[Finding]:
     if unit.get("UnitFileState") not in ("enabled", "enabled-runtime", "static", "indirect", "generated", "alias"):
         yield _bad(f"{name} is {unit.get('UnitFileState') or 'not enabled'}: it does not start at boot",
                    f"systemctl enable {name}")
-    later = "; LIO runs exports, and its start would clear them all first: start it when nobody uses them" if clears else ""
+    later = "; its start would first remove all exports that run: start it when no initiator uses them" if clears else ""
     if unit.get("ActiveState") == "failed":
         yield _bad(f"{name} has failed ({unit.get('Result', 'no reason')}){later}", f"journalctl -b -u {name}",
                    *([] if clears else [f"systemctl restart {name}"]))
@@ -208,17 +208,17 @@ def _unit(name: str, unit: dict[str, str], clears: bool) -> Iterator[Finding]:
         yield _bad(f"{name} is {unit.get('ActiveState', 'unknown')}{later}",
                    f"journalctl -b -u {name}" if clears else f"systemctl start {name}")
     if not any(path.endswith("/iraid.conf") for path in unit.get("DropInPaths", "").split()):
-        yield _bad(f"the drop-in iraid.conf of {name} is not in force: order at boot and restarts are not as they must "
-                   "be", "systemctl daemon-reload", "apt install --reinstall iraid")
+        yield _bad(f"the drop-in iraid.conf of {name} is not used: the order at boot and the restarts are "
+                   "wrong", "systemctl daemon-reload", "apt install --reinstall iraid")
     restarts = unit.get("NRestarts", "0")
     if restarts.isdecimal() and int(restarts) > 0:
-        yield _warning(f"{name} was started again {restarts} times after it had died", f"journalctl -b -u {name}")
+        yield _warning(f"{name} died and was restarted {restarts} times", f"journalctl -b -u {name}")
 
 
 # --- volumes ---
 
 
-@check("volumes", "all volumes are as they should be", _no_volumes)
+@check("volumes", "all volumes are ok", _no_volumes)
 def _volumes(facts: Facts) -> Iterator[Finding]:
     if not facts.volumes and not _no_volumes(facts):
         yield _finding("ok", "there are no volumes")
@@ -232,22 +232,22 @@ def _volumes(facts: Facts) -> Iterator[Finding]:
             yield _warning(f"{one.name} is {one.word}: {one.text}", *one.remedies)
 
 
-@check("redundancy", "members are on different machines, volumes have spares, and are scrubbed", _no_volumes)
+@check("redundancy", "members are on different machines, volumes have spares and are scrubbed", _no_volumes)
 def _redundancy(facts: Facts) -> Iterator[Finding]:
     redundant = [volume for volume in facts.volumes if volume.level not in (0, None) and volume.state != "stopped"]
     for volume in redundant:
         yield from _shared_hosts(volume)
         if not facts.spares and not any(member.state == "spare" for member in volume.members):
-            yield _note(f"{volume.name} has no spare: after a loss it stays without redundancy until somebody comes",
+            yield _note(f"{volume.name} has no spare: after a loss it has less redundancy until somebody replaces the member",
                         f"iraid add-spare {volume.name} DEVICE")
     yield from _spares_too_small(facts, redundant)
     timer = (facts.units or {}).get("iraid-scrub.timer", {})
     if redundant and timer.get("LoadState") == "loaded" and timer.get("ActiveState") != "active":
-        yield _warning("no volume is scrubbed by itself: what targets lose in silence is found when it is needed",
+        yield _warning("no volume is scrubbed regularly: silent errors of targets stay undetected",
                        "systemctl enable --now iraid-scrub.timer")
     monitor = (facts.units or {}).get("iraid-monitor.service", {})
     if facts.volumes and monitor.get("LoadState") == "loaded" and monitor.get("ActiveState") != "active":
-        yield _note("nobody is told when a member fails (or another program sees to that)",
+        yield _note("iraid-monitor does not run: it would report failed members by mail",
                     "iraid monitor --test", "systemctl enable --now iraid-monitor")
 
 
@@ -265,9 +265,9 @@ def _shared_hosts(volume: model.Volume) -> Iterator[Finding]:
         roles = sorted({member.role for member in members if member.role is not None})
         if volume.level == 10:
             roles = [role for role in roles if verdict.copies_of(count, role) & set(roles)]
-            why = "with it both copies of their chunks are lost"
+            why = "if it fails, both copies of their chunks are lost"
         else:
-            why = f"with it all of them are lost, and the level bears {borne}"
+            why = f"if it fails, all of them are lost, and the level survives the loss of {borne}"
         if len(roles) > (1 if volume.level == 10 else borne):
             yield _warning(f"{volume.name}: members {', '.join(map(str, roles))} are on the same machine, {host}: {why}",
                            f"iraid replace {volume.name} {roles[-1]} DEVICE")
@@ -284,15 +284,15 @@ def _spares_too_small(facts: Facts, redundant: list[model.Volume]) -> Iterator[F
             small += [(spare.device, spare.size_bytes, f"iraid remove --gateway {spare.device}")
                       for spare in facts.spares]
         for device, size, remedy in small:
-            yield _warning(f"spare {device} has {format_size(size)}, the smallest member of {volume.name} "
-                           f"{format_size(min(sizes))}: it may be too small for it", remedy,
+            yield _warning(f"spare {device} has {format_size(size)}, less than the smallest member of {volume.name}, "
+                           f"{format_size(min(sizes))}: it may be too small", remedy,
                            f"iraid add-spare {volume.name} DEVICE")
 
 
 # --- the way to members ---
 
 
-@check("portals", "all portals of members and spares take connections",
+@check("portals", "all portals of members and spares accept connections",
        lambda facts: "" if facts.portals else _no_volumes(facts))
 def _portals(facts: Facts) -> Iterator[Finding]:
     users: dict[str, list[str]] = {}
@@ -306,11 +306,11 @@ def _portals(facts: Facts) -> Iterator[Finding]:
                 users.setdefault(portal, []).append(who)
     for portal, error in facts.portals.items():
         if error is not None:
-            yield _bad(f"portal {portal} takes no connection: {error} (for {', '.join(users.get(portal, ['none in use now']))})",
+            yield _bad(f"portal {portal} accepts no connection: {error} (for {', '.join(users.get(portal, ['no session in use']))})",
                        f"ping -c 3 {split_portal(portal)[0]}", f"iraid discover {portal}")
 
 
-@check("tuning", "targets and the gateway's TCP are tuned for it (iraid advise NAME measures)", _no_volumes)
+@check("tuning", "settings of targets and of the gateway's TCP are good (iraid advise NAME measures more)", _no_volumes)
 def _tuning(facts: Facts) -> Iterator[Finding]:
     for volume in facts.volumes:
         paths = facts.paths.get(volume.name)
@@ -350,7 +350,7 @@ def _windows(volume: model.Volume, paths: model.Paths, gateway: advice.Gateway) 
 # --- LIO ---
 
 
-@check("exports", "LUNs take long commands, and LIO's saved configuration is what runs")
+@check("exports", "LUNs accept long commands, and LIO's saved configuration matches what runs")
 def _exports(facts: Facts) -> Iterator[Finding]:
     for lun in facts.lio.luns:
         yield from _lun(lun, facts)
@@ -359,15 +359,15 @@ def _exports(facts: Facts) -> Iterator[Finding]:
         yield _bad(f"LIO's saved configuration: {facts.saved_error}", f"ls -l {facts.saved_file}")
     elif facts.saved is None:
         if facts.lio.luns:
-            yield _bad("LIO's configuration is not saved: all exports are gone after a reboot", SAVE)
+            yield _bad("LIO's configuration is not saved: a reboot removes all exports", SAVE)
     else:
         different = lio_tree.differences(facts.saved, facts.lio)
         for missing, remedies in ((True, _bring_back(facts)), (False, _save(facts))):
             texts = [one.text for one in different if one.missing == missing]
             if texts:
                 but = "" if missing or remedies == [SAVE] else (
-                    "; not to be saved before all runs that is in it, for that would be dropped")
-                yield _warning(f"LIO's saved configuration {facts.saved_file} is not what runs: {_few(texts)}{but}",
+                    "; do not save now: what is saved and does not run would be removed from it")
+                yield _warning(f"LIO's saved configuration {facts.saved_file} differs from what runs: {_few(texts)}{but}",
                                *remedies)
 
 
@@ -394,19 +394,19 @@ def _lun(lun: lio_tree.Lun, facts: Facts) -> Iterator[Finding]:
     again = [f"iraid unexport {lun.volume}", f"iraid export {lun.volume} --help"]
     most = lun.transfer_sectors * (lun.sector_bytes or 512)
     if most and most < export_plan.TRANSFER_BYTES_MAX:
-        yield _warning(f"LUN {lun.name} takes {format_size(most)} a command, and initiators cut up what is longer "
-                       f"(hw_max_sectors; iraid export gives {format_size(export_plan.TRANSFER_BYTES_MAX)})", *again)
+        yield _warning(f"LUN {lun.name} accepts {format_size(most)} a command; initiators split longer requests "
+                       f"(hw_max_sectors; iraid export sets {format_size(export_plan.TRANSFER_BYTES_MAX)})", *again)
     if lun.data_area_mib > DATA_AREA_MIB_MAX:
-        yield _note(f"LUN {lun.name} may take {lun.data_area_mib} MiB of memory for data under way (max_data_area_mb; "
-                    f"{export_plan.DATA_AREA_MIB} is as fast)", *again)
+        yield _note(f"LUN {lun.name} may use {lun.data_area_mib} MiB of memory for data in flight (max_data_area_mb; "
+                    f"{export_plan.DATA_AREA_MIB} MiB are as fast)", *again)
     if not lun.active:
         yield _bad(f"LUN {lun.name} is not activated: initiators get errors", f"journalctl -b -u {target.RUNNER}", *again)
     volume = next((one for one in facts.volumes if one.name == lun.volume), None)
     if facts.handler is not None and not facts.handler_error and volume is None:
-        yield _bad(f"LUN {lun.name} is made of volume {lun.volume}, which there is not", "iraid list",
+        yield _bad(f"LUN {lun.name} belongs to volume {lun.volume}, which does not exist", "iraid list",
                    f"iraid unexport {lun.volume}")
     elif volume is not None and volume.size_bytes and lun.size_bytes and lun.size_bytes < volume.size_bytes:
-        yield _note(f"LUN {lun.name} has {format_size(lun.size_bytes)}, its volume {format_size(volume.size_bytes)}",
+        yield _note(f"LUN {lun.name} has {format_size(lun.size_bytes)}, but its volume has {format_size(volume.size_bytes)}",
                     f"iraid grow {lun.volume}")
 
 
@@ -414,16 +414,16 @@ def _targets(facts: Facts) -> Iterator[Finding]:
     for export in facts.lio.exports:
         where = f"/iscsi/{export.iqn}/tpg{export.group}"
         if not export.enabled:
-            yield _bad(f"target {export.iqn} is disabled: nobody can log in", f"targetcli {where} enable",
+            yield _bad(f"target {export.iqn} is disabled: no initiator can log in", f"targetcli {where} enable",
                        *_save(facts))
         if not export.portals:
-            yield _bad(f"target {export.iqn} listens nowhere", f"targetcli {where}/portals create 0.0.0.0",
+            yield _bad(f"target {export.iqn} has no portal: no initiator can reach it", f"targetcli {where}/portals create 0.0.0.0",
                        *_save(facts))
         if export.demo_mode:
-            yield _note(f"target {export.iqn} lets any initiator in, to read and write",
+            yield _note(f"target {export.iqn} lets any initiator log in, to read and write",
                         f"targetcli {where} set attribute generate_node_acls=0")
         elif not export.initiators:
-            yield _warning(f"target {export.iqn} lets nobody in: it has no ACL",
+            yield _warning(f"target {export.iqn} has no ACL: no initiator can log in",
                            f"targetcli {where}/acls create INITIATOR", *_save(facts))
 
 
@@ -435,7 +435,7 @@ def _secrets(facts: Facts) -> Iterator[Finding]:
     for secret in facts.secrets:
         whose = f" of {', '.join(secret.volumes)}" if secret.volumes else ""
         if secret.mode is None:
-            yield _bad(f"secrets file {secret.path}{whose} is not there: the next login to its targets fails",
+            yield _bad(f"secrets file {secret.path}{whose} does not exist: the next login to its targets fails",
                        f"install -m 0600 /dev/null {secret.path}")
         elif secret.mode & 0o077:
             yield _bad(f"secrets file {secret.path}{whose} has mode {secret.mode:04o}: others can read it, and the "
@@ -443,11 +443,11 @@ def _secrets(facts: Facts) -> Iterator[Finding]:
         elif secret.uid != 0 and facts.root:
             yield _bad(f"secrets file {secret.path}{whose} belongs to user {secret.uid}", f"chown root {secret.path}")
     if facts.saved_mode is not None and facts.saved_mode & 0o077:
-        yield _bad(f"LIO's saved configuration {facts.saved_file} has mode {facts.saved_mode:04o}: it holds secrets",
+        yield _bad(f"LIO's saved configuration {facts.saved_file} has mode {facts.saved_mode:04o}: others can read its secrets",
                    f"chmod 0600 {facts.saved_file}")
 
 
-@check("configuration", "the gateway's files have no fault",
+@check("configuration", "the configuration files have no fault",
        lambda facts: "iraid-engine, which checks it, does not answer" if facts.configuration is None else "")
 def _configuration(facts: Facts) -> Iterator[Finding]:
     for fault in facts.configuration or []:
@@ -458,15 +458,15 @@ def _configuration(facts: Facts) -> Iterator[Finding]:
        lambda facts: "the kernel does not say" if facts.clock is None else "")
 def _clock(facts: Facts) -> Iterator[Finding]:
     if facts.clock is False:
-        yield _warning("the clock is not synchronised: times of events and logs do not fit those of targets and "
+        yield _warning("the clock is not synchronised: times of events and logs differ from those of targets and "
                        "initiators", "timedatectl set-ntp true", "apt install chrony")
 
 
-@check("space", "there is room for the gateway's state")
+@check("space", "the disk has space for the gateway's state")
 def _space(facts: Facts) -> Iterator[Finding]:
     for path, free in facts.free_bytes.items():
         if free < FREE_BYTES_MIN:
-            yield _bad(f"{path} has {format_size(free)} left: the gateway could not record what it must", f"df -h {path}")
+            yield _bad(f"{path} has {format_size(free)} left: the gateway may fail to write its state", f"df -h {path}")
 
 
 @check("log", "no errors since the boot", lambda facts: "there is no journal" if facts.journal is None else "")
