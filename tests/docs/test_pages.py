@@ -104,7 +104,7 @@ def test_watching(stage: Stage) -> None:
     stage.serve()
     for heading in ("How are the volumes", "iraid top", "Events"):
         stage.follow(heading, OPERATING / "watch.md")
-    assert "v0 OK: bears the loss of any member" in stage.said() and "RTT ms" in stage.said()
+    assert "v0 OK: survives the loss of any member" in stage.said() and "RTT ms" in stage.said()
     stage.check()
 
 

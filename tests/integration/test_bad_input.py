@@ -348,10 +348,10 @@ def test_a_lun_that_has_shrunk_is_left_out_and_named(gateway: Gateway, farm: Tar
 
 def test_socket_that_is_not_there(make_gateway: Callable[[], Gateway]) -> None:
     gateway = make_gateway()
-    check_refusal(gateway.iraid("list"), str(gateway.socket), "is not there", "tcmu-runner")
+    check_refusal(gateway.iraid("list"), str(gateway.socket), "does not exist", "tcmu-runner")
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(gateway.socket))
-    check_refusal(gateway.iraid("list"), str(gateway.socket), "nobody listens")
+    check_refusal(gateway.iraid("list"), str(gateway.socket), "no program listens")
     check_refusal(gateway.iraid("--socket", "/nonexistent/socket", "list"), "/nonexistent/socket")
 
 

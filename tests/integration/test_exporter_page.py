@@ -153,8 +153,8 @@ def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Call
     """With a real volume, real targets and real load."""
     with watched(gateway, make_farm, tmp_path, member_bytes=128 << 20) as one, one.load() as load:
         with browser(one.exporter.url) as page_:
-            page_.wait_for_text("The volume is well", "#verdict")
-            said = page_.wait_for_text("bears the loss of any member", "article")
+            page_.wait_for_text("The volume is ok", "#verdict")
+            said = page_.wait_for_text("survives the loss of any member", "article")
             assert all(target in said for target in one.farm.members()[:4])
             # Of the plots: a point every five seconds, so three make a line.
             wait_until(lambda: page_.run(
@@ -166,7 +166,7 @@ def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Call
             one.iraid("set", "v0", "--rate-min", "256K", "--rate-max", "256K")
             one.farm.kill(1)
             page_.wait_for_text("Volume v0 is degraded", "#verdict")
-            page_.wait_for_text("bears no further loss", "article")
+            page_.wait_for_text("survives no further loss", "article")
             page_.wait_for_text("To do: iraid examine", "article")
             page_.wait_for_text("faulty", "article table")
             page_.wait_for_text("error", "#events")
@@ -180,7 +180,7 @@ def test_a_life_degraded_filled_again_and_gone(gateway: Gateway, make_farm: Call
                        "progress to be seen", 60)
             page_.picture("rebuilding")
             one.iraid("set", "v0", "--rate-min", "1G", "--rate-max", "1G")
-            page_.wait_for_text("The volume is well", "#verdict", 120)
+            page_.wait_for_text("The volume is ok", "#verdict", 120)
 
             load.stop()
             one.served.kill()
@@ -197,7 +197,7 @@ def test_without_an_exporter_the_page_says_so_and_goes_on_when_it_is_back(shown:
     opened = Browser()
     try:
         opened.driver.get(exporter.url)
-        opened.wait_for_text("The volume is well", "#verdict")
+        opened.wait_for_text("The volume is ok", "#verdict")
         exporter._process.stop()
         opened.wait_for_text("The exporter does not answer", "#verdict")
         assert "as of" in opened.text("#verdict")
@@ -205,7 +205,7 @@ def test_without_an_exporter_the_page_says_so_and_goes_on_when_it_is_back(shown:
         words = exporter._process.words
         words[words.index("--port") + 1] = exporter.address.rsplit(":")[-1]
         exporter._process.start()
-        opened.wait_for_text("The volume is well", "#verdict", 60)
+        opened.wait_for_text("The volume is ok", "#verdict", 60)
     finally:
         opened.driver.quit()
 

@@ -163,7 +163,7 @@ def test_scrub_tells_who_is_wrong_where_it_can_be_told(gateway: Gateway, make_fa
             assert text.startswith(f"scrub: row {row} ")
             assert (f"the others agree against {member}" in text) == culprit_known, text
         repaired = iraid.must("scrub", "start", "v0", "--repair", "--wait")
-        assert f"{len(wrong)} rows did not fit and were corrected" in repaired.out
+        assert f"{len(wrong)} rows did not match and were corrected" in repaired.out
         assert reader.wrong_rows() == []
         assert read_all(handle) == content
         assert iraid("scrub", "start", "v0", "--wait", "--json").json["scrub"]["mismatches"] == 0

@@ -455,12 +455,12 @@ def test_scrub_finds_a_changed_byte_and_repair_corrects_it(gateway: Gateway, far
         assert scrub["mismatch_offsets"] == [row * ROW for row in rows]
         assert reader.wrong_rows() == rows  # a check changes nothing
         text = iraid("scrub", "status", "v0")
-        assert text.status == 3 and "2 rows did not fit" in text.out and str(5 * ROW) in text.out
+        assert text.status == 3 and "2 rows did not match" in text.out and str(5 * ROW) in text.out
         repaired = iraid.must("scrub", "start", "v0", "--repair", "--wait")
-        assert "2 rows did not fit and were corrected" in repaired.out
+        assert "2 rows did not match and were corrected" in repaired.out
         assert reader.wrong_rows() == []
         assert iraid("scrub", "start", "v0", "--wait", "--json").json["scrub"]["mismatches"] == 0
-        assert iraid.must("scrub", "status", "v0").out.count("all rows fit") == 1
+        assert iraid.must("scrub", "status", "v0").out.count("all rows match") == 1
         kinds = [event["kind"] for event in iraid.must("events", "v0", "--json").json["events"]]
         assert kinds.count("scrub mismatch") >= 2 and "scrub finished" in kinds
 

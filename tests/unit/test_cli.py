@@ -269,7 +269,7 @@ def test_no_socket_ends_with_1_and_names_the_runner(tmp_path):
     done = subprocess.run([IRAID, "list", "--socket", tmp_path / "none"], capture_output=True,
                           text=True, timeout=30)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"iraid: control socket {tmp_path}/none is not there\n  remedy: ")
+    assert done.stderr.startswith(f"iraid: control socket {tmp_path}/none does not exist\n  remedy: ")
     assert "Traceback" not in done.stderr
 
 
@@ -445,7 +445,7 @@ def test_lio_is_not_touched_unless_the_runner_answers(iraid, no_lio, arguments):
     """The kernel hangs when its runner is dead: nothing may be tried."""
     other = iraid({"version": VERSION | {"program": "iraid-engine"}}, *arguments)
     assert other.status == 1
-    assert "served by iraid-engine (pid 4711)" in other.err
+    assert "iraid-engine (pid 4711) serves the control socket" in other.err
     assert "tcmu-runner" in other.err
     silent = iraid({}, *arguments)
     assert silent.status == 1

@@ -143,7 +143,7 @@ def test_replace_ends_with_an_error_when_the_new_one_is_lost(iraid, gone):
                "volume.status": in_turn(FILLING, volume(members=[member(0), *gone]))}
     done = iraid(answers, "replace", "v0", "2", NEW, "--wait")
     assert done.status == 1
-    assert f"{NEW} does not become member 2: {'session lost' if gone else 'it is no device'}" in done.err
+    assert f"{NEW} does not become member 2: {'session lost' if gone else 'it is no longer a device'}" in done.err
 
 
 def test_rebuild_waits_until_the_member_is_in_sync(iraid):
@@ -171,7 +171,7 @@ def test_fail_does_not_wait_for_a_spare_that_is_not_there(iraid):
     answers = {"member.fail": {"member": OLD}, "pool.list": {"spares": []}, **QUIET, "volume.status": alone}
     done = iraid(answers, "fail", "v0", "2", "--wait")
     assert done.status == 1
-    assert f"no spare that could take the place of {OLD}" in done.err
+    assert f"no spare to take the place of {OLD}" in done.err
     assert "iraid replace v0" in done.err
     unfit = page(event(2, "spare unfit", text="the gateway's spare X can't be taken: it is dead"))
     answers |= {"pool.list": {"spares": [SPARE]}, "events": in_turn(page(), unfit)}
@@ -234,7 +234,7 @@ def test_wait_has_an_end_when_one_is_given(iraid, monkeypatch):
     monkeypatch.setattr("iraid.cli.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
     done = iraid({"volume.status": FILLING, **QUIET}, "wait", "v0", "--timeout", "30")
     assert done.status == 1
-    assert "was not over after 30 s: 43.1 %, 120 MiB/s of each member, 2 min 10 s left" in done.err
+    assert "was not complete after 30 s: 43.1 %, 120 MiB/s of each member, 2 min 10 s left" in done.err
 
 
 def test_without_a_terminal_progress_is_a_line_each_ten_seconds(iraid, monkeypatch):
@@ -306,8 +306,8 @@ def test_scrub_all_passes_over_what_can_not_be_scrubbed_and_goes_on_after_a_fail
     done = iraid(answers, "scrub", "start", "--all", "--wait")
     assert done.status == 1
     assert [p["name"] for method, p in done.calls if method == "scrub.start"] == ["a", "d"]
-    for words in ("Volume b is passed over: it is degraded", "Volume c is passed over: level 0",
-                  "Volume e is passed over: a scrub is under way"):
+    for words in ("Volume b is skipped: it is degraded", "Volume c is skipped: level 0",
+                  "Volume e is skipped: a scrub is under way"):
         assert words in done.out
     assert "warning: volume a: a: no" in done.err
     good = iraid(answers | {"scrub.start": volume()}, "scrub", "start", "--all", "--wait", "--json")
@@ -410,7 +410,7 @@ def test_events_are_chosen_by_severity_and_time(iraid, options, expected):
 def test_a_time_that_is_none_is_named(iraid):
     done = iraid({}, "events", "--since", "yesterday")
     assert (done.status, done.calls) == (2, [])
-    assert "'yesterday' is no time: write 10min" in done.err
+    assert "'yesterday' is not a time: write 10min" in done.err
 
 
 @pytest.mark.parametrize(("text", "expected"), [

@@ -46,14 +46,14 @@ def test_the_socket_is_taken_from_the_environment(path, monkeypatch):
 def test_a_missing_socket_asks_for_the_runner(path):
     error = failure_of(path)
     assert error.kind == "unavailable"
-    assert error.message == f"control socket {path} is not there"
+    assert error.message == f"control socket {path} does not exist"
     assert "systemctl status tcmu-runner" in error.remedy
 
 
 def test_a_socket_nobody_listens_on_says_that_the_program_ended(path):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    assert "nobody listens" in failure_of(path).message
+    assert "no program listens" in failure_of(path).message
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become someone else")

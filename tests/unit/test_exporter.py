@@ -213,7 +213,7 @@ def test_how_many_more_members_may_be_lost(level, states, empty, bears):
     (5, [], 1, 6), (5, [0], 0, 0), (6, [0], 1, 5), (1, [0], 4, 5), (0, [], 0, 0),
     (10, [], 1, 6), (10, [0], 0, 4), (10, [0, 2], 0, 2), (10, [0, 2, 4], 0, 0)])
 def test_how_many_members_may_be_lost_alone(path, level, out, redundancy, expendable):
-    """Level 10 with one of six out bears the loss of any other than its partner."""
+    """Level 10 with one of six out survives the loss of any other than its partner."""
     members = [member(role, state="faulty" if role in out else "in sync") for role in range(6)]
     one = volume(level=level, members=members, state="degraded" if out else "active")
     with ControlPeer(path, answers([one])):
@@ -466,7 +466,7 @@ def test_the_page_shows_the_last_known_volumes_without_a_handler(path):
         gatherer.snapshot()
     path.unlink()
     data = view.page_data(gatherer.snapshot(age_seconds_max=0), gatherer.last_good, history.History())
-    assert data["up"] is False and "is not there" in data["error"] and "systemctl" in data["remedy"]
+    assert data["up"] is False and "does not exist" in data["error"] and "systemctl" in data["remedy"]
     assert [one["name"] for one in data["volumes"]] == ["v0"]
     assert data["known_ms"] <= data["time_ms"]
 

@@ -61,7 +61,7 @@ class Handler:
 
     def _check(self):
         if self.away:
-            raise IraidError("nobody listens", kind="unavailable")
+            raise IraidError("no program listens", kind="unavailable")
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_a_program_that_fails_is_named_and_not_run_again(rig, capsys):
 
 def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path):
     hangs = program(tmp_path / "hangs", f"sleep 300 & echo $! > {tmp_path}/child; wait")
-    with pytest.raises(IraidError, match="was not done after 0.3 s"):
+    with pytest.raises(IraidError, match="did not end within 0.3 s"):
         notify.run_command(hangs, model.read(model.Event, event(1)), "", 0.3)
     child = int((tmp_path / "child").read_text())
     deadline = time.monotonic() + 10
@@ -246,7 +246,7 @@ def test_nobody_waits_for_what_a_program_leaves_in_the_background(tmp_path, scri
     begin = time.monotonic()
     try:
         if raises:
-            with pytest.raises(IraidError, match="status 3|was not done after 0.5 s"):
+            with pytest.raises(IraidError, match="status 3|did not end within 0.5 s"):
                 notify.run_command(leaves, model.read(model.Event, event(1)), "", 0.5)
         else:
             notify.run_command(leaves, model.read(model.Event, event(1)), "", 0.5)
@@ -387,7 +387,7 @@ def test_once_says_by_its_status_that_it_could_not_look(rig, capsys):
 
     rig.handler.volumes = refused
     assert rig.start().once() == 1
-    assert "the volumes can't be looked at: /etc/iraid/volumes: Permission denied" in capsys.readouterr().err
+    assert "the volumes can't be examined: /etc/iraid/volumes: Permission denied" in capsys.readouterr().err
 
 
 def test_once_tells_of_a_volume_that_waits_for_members(rig):
@@ -452,7 +452,7 @@ def test_a_state_file_that_is_broken_is_as_none(rig, capsys):
     (rig.path / "state" / "monitor.json").write_text('{"instance": 7')
     rig.handler.happens(1)
     running(rig)
-    assert "begins with what happens from now on" in capsys.readouterr().err
+    assert "only events from now on are reported" in capsys.readouterr().err
     assert os.stat(rig.path / "state" / "monitor.json").st_mode & 0o777 == 0o600
 
 
@@ -497,10 +497,10 @@ def test_a_test_that_fails_says_why(rig, typed):
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["--mail", "a b"], "'a b' is no mail address"), (["--mail", "-f/etc"], "is no mail address"),
-    (["--mail", "root", "--from", "x\ny"], "is no mail address"),
+    (["--mail", "a b"], "'a b' is not a mail address"), (["--mail", "-f/etc"], "is not a mail address"),
+    (["--mail", "root", "--from", "x\ny"], "is not a mail address"),
     (["--mail", "root", "--sendmail", "/nowhere"], "apt install postfix"),
-    (["--command", "event.sh"], "is not an absolute path"), (["--command", "/nowhere/x"], "/nowhere/x is not there"),
+    (["--command", "event.sh"], "is not an absolute path"), (["--command", "/nowhere/x"], "/nowhere/x does not exist"),
     (["--command", "/etc/passwd"], "is not executable"), (["--severity", "loud", "--mail", "root"], "'loud' is not")])
 def test_what_can_not_be_is_refused_at_the_start(typed, words, said):
     done = typed("--test", *words)

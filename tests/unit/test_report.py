@@ -106,7 +106,7 @@ def test_members_that_are_out_show_why_and_the_others_do_not():
 def test_a_member_that_is_out_without_a_reason_says_so():
     text = shown(io.StringIO(), lambda report: report.status(
         a_volume(members=[member(0, state="missing", reason=None), member(1), member(2)])))
-    assert "is missing: no reason was given" in text
+    assert "is missing: the reason is not known" in text
 
 
 @pytest.mark.parametrize(("stream", "bar"), [
@@ -130,8 +130,8 @@ def test_text_in_brackets_is_shown_as_it_is():
 
 
 @pytest.mark.parametrize(("state", "words"), [
-    ("active", "active"), ("degraded", "without redundancy"), ("assembling", "waiting for members"),
-    ("suspended", "I/O waits"), ("failed", "cannot work"), ("stopped", "stopped"),
+    ("active", "active"), ("degraded", "less redundancy"), ("assembling", "waiting for members"),
+    ("suspended", "I/O waits"), ("failed", "does not work"), ("stopped", "stopped"),
     ("a-new-one", "a-new-one")])
 def test_states_are_said_in_words(state, words):
     text = shown(io.StringIO(), lambda report: report.status(a_volume(state=state)))
@@ -163,7 +163,7 @@ def test_members_show_how_far_they_are_and_what_is_wrong_with_them():
     assert re.search(rf"^Rebuild +{member(4)['member']} .*43.1 %, 120 MiB/s of each member, 2 min 10 s left",
                      text, re.MULTILINE)
     assert re.search(r"^LOST +8 KiB in 2 places: iraid lost v0$", text, re.MULTILINE)
-    assert re.search(r"^Repaired +3 medium errors rewritten, 17 slow reads made", text, re.MULTILINE)
+    assert re.search(r"^Repaired +3 medium errors rewritten, 17 slow reads answered", text, re.MULTILINE)
     for words in ("is slow (480 ms a command)", "3 medium errors, 2 repaired", "its place was taken",
                   "Role 0 has no device: iraid replace v0 0 DEVICE", "10 MiB/s to 1 GiB/s of each member"):
         assert words in text
@@ -177,13 +177,13 @@ def test_the_list_counts_spares_apart_and_shows_a_rebuild():
 
 
 @pytest.mark.parametrize(("scrub", "words"), [
-    ({}, "never was one"),
+    ({}, "none yet"),
     (running(active=True, mode="check", mismatches=1), "check [########............] 43.1 %"),
     (work(active=True, mode="check", reason="waits until all members are in sync", done_rows=1, total_rows=9),
      "waits until all members are in sync"),
-    (work(mode="check", total_rows=1000), "check done; all rows fit"),
+    (work(mode="check", total_rows=1000), "check done; all rows match"),
     (work(mode="repair", total_rows=1000, mismatches=2, mismatch_offsets=[0, 196608]),
-     "repair done; 2 rows did not fit and were corrected"),
+     "repair done; 2 rows did not match and were corrected"),
     (work(mode="check", total_rows=1000, done_rows=250), "check stopped at 25.0 %")])
 def test_scrub_says_what_it_does_or_did(scrub, words):
     one = a_volume(scrub=NO_SCRUB | scrub)
@@ -194,7 +194,7 @@ def test_scrub_says_where_rows_did_not_fit_and_what_to_do():
     one = a_volume(scrub=NO_SCRUB | work(mode="check", total_rows=9, mismatches=3,
                                          mismatch_offsets=[0, 196608]))
     text = shown(io.StringIO(), lambda report: report.scrub(one))
-    assert "byte 0, 196608 ... of the volume" in text
+    assert "bytes of the volume: 0, 196608 ..." in text
     assert "iraid scrub start v0 --repair" in text
 
 
@@ -232,5 +232,5 @@ def test_examination_shows_superblock_session_and_advice():
         "copies": {"a": "ok", "b": "corrupt: bad crc"}})
     text = shown(io.StringIO(), lambda report: report.examination(seen))
     for words in (control_peer.UUID, "in sync; faulty", "advice: raise FirstBurst", "initial_r2t yes",
-                  "read-only: unfit", "corrupt: bad crc", "volatile"):
+                  "read-only: can't be", "corrupt: bad crc", "volatile"):
         assert words in text

@@ -207,8 +207,8 @@ def test_members_are_looked_at_as_the_volume_logs_in(machine):
 def test_with_a_dead_handler_and_without_programs_there_is_what_files_say(machine):
     made = archive(machine, None, lambda _words: None)
     assert "config/v0.conf" in made.texts and "lio-tree.txt" in made.texts and "status.json" not in made.texts
-    assert "is not there" in made.kept["status.json"].error
-    assert "journalctl is not there" in made.kept["logs/kernel.log"].error
+    assert "does not exist" in made.kept["status.json"].error
+    assert "journalctl is not installed" in made.kept["logs/kernel.log"].error
     assert "NOT THERE: control socket" in made.texts["CONTENTS.txt"]
 
 

@@ -230,7 +230,7 @@ def test_a_volume_that_is_not_there_is_named(tmp_path, capsys):
 
 def test_no_handler_at_all_is_an_error(tmp_path, capsys):
     assert cli.main(["top", "--socket", str(tmp_path / "none"), "--batch"]) == 1
-    assert "is not there" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 def watched(*answers):
@@ -250,10 +250,10 @@ def watched(*answers):
 
 
 def test_a_handler_that_is_started_anew_is_waited_for():
-    watch = watched(answer(reads=10), answer(reads=20), IraidError("nobody listens", kind="unavailable"),
+    watch = watched(answer(reads=10), answer(reads=20), IraidError("no program listens", kind="unavailable"),
                     answer(reads=3, started_ms=1, runner={"pid": 99}), answer(reads=9, started_ms=1, runner={"pid": 99}))
     made = [watch.next() for _ in range(5)]
-    assert [one.error for one in made] == [None, None, "nobody listens", None, None]
+    assert [one.error for one in made] == [None, None, "no program listens", None, None]
     assert [one.restarted for one in made] == [False, False, False, True, False]
     assert [one.volumes[0][0].read is None for one in made if not one.error] == [True, False, True, False]
 

@@ -43,7 +43,7 @@ def test_a_file_that_was_replaced_is_new_and_one_that_is_gone_is_told(tmp_path):
     (tmp_path / "next").rename(file)
     assert upgrade.is_new(file, mapped)
     file.unlink()
-    with pytest.raises(IraidError, match="could not load it again"):
+    with pytest.raises(IraidError, match="could not load it"):
         upgrade.is_new(file, mapped)
 
 
@@ -170,7 +170,7 @@ def test_a_volume_that_is_not_begun_is_not_waited_for_as_one_that_is_assembled(m
 
 
 def test_it_is_told_which_volume_the_new_handler_did_not_have(monkeypatch, tmp_path):
-    with pytest.raises(IraidError, match="volume v0 is not there"):
+    with pytest.raises(IraidError, match="volume v0 is missing"):
         Machine(monkeypatch, tmp_path, "has no volume").take()
     with pytest.raises(IraidError, match="volume v0 is stopped"):
         Machine(monkeypatch, tmp_path, "leaves it stopped").take()

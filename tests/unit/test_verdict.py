@@ -26,16 +26,16 @@ def members(*states, **of_out):
 
 OUT = members("in sync", "in sync", "faulty", "in sync", reason="silent for 5.0 s, given up")
 CASES = {
-    "good": ({}, "OK", 0, "bears the loss of any member", []),
+    "good": ({}, "OK", 0, "survives the loss of any member", []),
     "out, no spare": (
         {"state": "degraded", "members": OUT}, "DEGRADED", 1,
-        "member 2 is faulty (silent for 5.0 s, given up); bears no further loss",
+        "member 2 is faulty (silent for 5.0 s, given up); survives no further loss",
         ["iraid examine 10.0.0.3:3260/iqn.2026-01.org.example:disk2/0", "iraid replace v0 2 DEVICE --wait"]),
     "out, and a spare will take over": (
-        {"state": "degraded", "members": [*OUT, SPARE]}, "DEGRADED", 1, "bears no further loss", ["iraid wait v0"]),
+        {"state": "degraded", "members": [*OUT, SPARE]}, "DEGRADED", 1, "survives no further loss", ["iraid wait v0"]),
     "taken out by hand, it answers": (
         {"state": "degraded", "members": members("in sync", "in sync", "faulty", "in sync", link="open")}, "DEGRADED",
-        1, "member 2 is faulty; bears no further loss", ["iraid rebuild v0 2 --wait"]),
+        1, "member 2 is faulty; survives no further loss", ["iraid rebuild v0 2 --wait"]),
     "a role without a device": (
         {"state": "degraded", "members": members("in sync", "in sync", "in sync"), "empty_roles": [3]}, "DEGRADED", 1,
         "member 3 has no device", ["iraid replace v0 3 DEVICE --wait"]),
@@ -45,21 +45,21 @@ CASES = {
         "member 2 is rebuilding; rebuild 43.1 %, 120 MiB/s of each member, 2 min 10 s left", ["iraid wait v0"]),
     "a member is replaced while it works": (
         {"members": [*members("in sync", "in sync", "in sync", "in sync"), member(4, role=2, state="rebuilding")],
-         "rebuild": running(member=member(4)["member"])}, "WORK", 1, "bears the loss of any member", ["iraid wait v0"]),
+         "rebuild": running(member=member(4)["member"])}, "WORK", 1, "survives the loss of any member", ["iraid wait v0"]),
     "parity is made": (
         {"resync": running(corrected_rows=0), "regions": volume()["regions"] | {"suspect": 900}}, "WORK", 1,
-        "but in 900 of 1600 regions none until they are verified", ["iraid wait v0"]),
+        "but of none in 900 of 1600 regions until they are verified", ["iraid wait v0"]),
     "parity of level 6 is made": (
         {"level": 6, "regions": volume()["regions"] | {"suspect": 900}}, "WORK", 1,
-        "any 2 members, but in 900 of 1600 regions none until they are verified", ["iraid wait v0"]),
+        "any 2 members, but of none in 900 of 1600 regions until they are verified", ["iraid wait v0"]),
     "parity waits": (
         {"resync": work(reason="a member is out", corrected_rows=0), "regions": volume()["regions"] | {"suspect": 9}},
-        "WORK", 1, "9 regions wait to be verified (a member is out)", ["iraid wait v0"]),
+        "WORK", 1, "9 regions must be verified (a member is out)", ["iraid wait v0"]),
     "a scrub is routine": (
         {"scrub": running(active=True, mode="check", mismatches=0, mismatch_offsets=[])}, "OK", 0, "scrub 43.1 %", []),
     "mismatches": (
         {"scrub": work(active=False, mode="check", mismatches=3, mismatch_offsets=[0])}, "ATTENTION", 1,
-        "3 rows did not fit", ["iraid scrub status v0", "iraid scrub start v0 --repair"]),
+        "3 rows did not match", ["iraid scrub status v0", "iraid scrub start v0 --repair"]),
     "mismatches that were corrected": (
         {"scrub": work(active=False, mode="repair", mismatches=3, mismatch_offsets=[0])}, "OK", 0, "", []),
     "lost": ({"lost": {"extents": 2, "bytes": 131072}}, "ATTENTION", 1, "128 KiB are LOST in 2 places",
@@ -72,7 +72,7 @@ CASES = {
     "waits": ({"state": "assembling", "members": members("in sync", "missing", "missing", "in sync"), "reason": ""},
               "WAITING", 1, "waits for members 1, 2", ["iraid status v0", "iraid start v0 --timeout 60"]),
     "suspended": ({"state": "suspended", "members": members("in sync", "faulty", "missing", "in sync")}, "SUSPENDED", 2,
-                  "I/O waits, too many members are silent: members 1, 2", ["iraid events v0", "iraid doctor"]),
+                  "I/O waits, because too many members are silent: members 1, 2", ["iraid events v0", "iraid doctor"]),
     "failed": ({"state": "failed", "reason": "2 of 3 members are out"}, "FAILED", 2, "2 of 3 members are out",
                ["iraid events v0", "iraid start v0"]),
     "its file has a fault": ({"state": "failed", "reason": "v0.conf:3: give_upp: there is no such key", "members": []},
@@ -106,11 +106,11 @@ def test_a_second_path_is_missed_where_others_have_one():
 
 
 @pytest.mark.parametrize(("level", "states", "expected"), [
-    (0, "iiii", "bears no loss"), (1, "iii", "any 2 members"), (1, "iio", "any member"), (1, "ioo", "no further"),
+    (0, "iiii", "survives no loss"), (1, "iii", "any 2 members"), (1, "iio", "any member"), (1, "ioo", "no further"),
     (5, "iiii", "any member"), (5, "iioi", "no further"), (6, "iiiii", "any 2 members"), (6, "iiiio", "any member"),
-    (6, "iiioo", "no further"), (10, "iiii", "any member"), (10, "oiii", "a member other than 1"),
-    (10, "oioi", "no further"), (10, "oiiii", "a member other than 1, 4"), (10, "oii", "no further"),
-    (10, "oiiioi", "a member other than 1, 5")])
+    (6, "iiioo", "no further"), (10, "iiii", "any member"), (10, "oiii", "any member except 1"),
+    (10, "oioi", "no further"), (10, "oiiii", "any member except 1, 4"), (10, "oii", "no further"),
+    (10, "oiiioi", "any member except 1, 5")])
 def test_how_many_more_may_be_lost(level, states, expected):
     shown = judged(level=level, state="degraded" if "o" in states else "active",
                    members=members(*({"i": "in sync", "o": "faulty"}[one] for one in states)))
@@ -158,7 +158,7 @@ def test_a_handler_that_is_gone_is_as_bad_as_a_failed_volume(tmp_path, capsys):
     words = ["status", "--socket", str(tmp_path / "none")]
     assert [cli.main(words), cli.main([*words, "--health"])] == [1, 2]
     out, err = capsys.readouterr()
-    assert err.count("is not there") == 2 and err.count("remedy: ") == 2
+    assert err.count("does not exist") == 2 and err.count("remedy: ") == 2
     assert (cli.main([*words, "--health", "--json"]), json.loads(capsys.readouterr().out)["error"]["type"]) == (
         2, "unavailable")
 
@@ -169,9 +169,9 @@ def test_json_has_the_verdict_beside_the_status(status):
     assert set(control_peer.volume()) < set(shown[0])
 
 
-@pytest.mark.parametrize(("level", "text"), [(1, "bears the loss of any 3 members"), (10, "bears the loss of any member")])
+@pytest.mark.parametrize(("level", "text"), [(1, "survives the loss of any 3 members"), (10, "survives the loss of any member")])
 def test_copies_that_are_not_verified_bear_what_they_bear(level, text):
     """Nothing is ever lost for a torn row there."""
     given = model.read(model.Volume, volume(level=level, regions=volume()["regions"] | {"suspect": 900}))
     assert verdict.bears(given) == text
-    assert "900 regions wait to be verified" in verdict.judge(given).text
+    assert "900 regions must be verified" in verdict.judge(given).text

@@ -252,7 +252,7 @@ def start(client: Client, report: Report | None, name: str, force: bool, yes: bo
     volume = client.start(name, force, take_over, timeout if wait else 0)
     if volume.state == "failed" or (wait and volume.state not in ("active", "degraded")):
         after = "" if volume.state == "failed" else f" after {timeout} s"
-        raise IraidError(f"volume {name} is {volume.state}{after}: {volume.reason or 'no reason given'}",
+        raise IraidError(f"volume {name} is {volume.state}{after}: {volume.reason or 'the reason is not known'}",
                          f"see the reason for each member: iraid status {name}", kind="io")
     if report is None:
         return print_json(model.to_json(volume))

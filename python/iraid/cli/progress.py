@@ -101,9 +101,9 @@ def wait_for(client: Client, name: str, look: Look, quiet: bool = False,
                 return volume
             shown.show(step)
             if deadline is not None and time.monotonic() >= deadline:
-                raise IraidError(f"volume {name}: {step.what} was not over after {seconds:g} s: "
-                                 f"{describe(step.work) or 'nothing is known of its progress'}",
-                                 f"it goes on; wait longer, or see iraid status {name}", kind="timeout")
+                raise IraidError(f"volume {name}: {step.what} was not complete after {seconds:g} s: "
+                                 f"{describe(step.work) or 'its progress is not known'}",
+                                 f"it continues; wait longer, or see iraid status {name}", kind="timeout")
             page = client.events(name, page.next, LOOK_SECONDS)
             seen += page.events
     finally:
@@ -112,7 +112,7 @@ def wait_for(client: Client, name: str, look: Look, quiet: bool = False,
 
 def _check_running(volume: model.Volume) -> None:
     if volume.state in ("failed", "stopped", "stopping"):
-        raise IraidError(f"volume {volume.name} is {volume.state}: {volume.reason or 'no reason given'}",
+        raise IraidError(f"volume {volume.name} is {volume.state}: {volume.reason or 'the reason is not known'}",
                          f"iraid status {volume.name}; iraid start {volume.name}", kind="io")
 
 
@@ -134,7 +134,7 @@ def rebuilt(volume: model.Volume, _seen: list[model.Event]) -> Step:
 def scrubbed(volume: model.Volume, seen: list[model.Event]) -> Step:
     if not volume.scrub.active and any(event.kind == "scrub stopped" for event in seen):
         raise IraidError(f"the scrub of volume {volume.name} was stopped before its end",
-                         f"go on with it: iraid scrub start {volume.name} --resume", kind="busy")
+                         f"continue it: iraid scrub start {volume.name} --resume", kind="busy")
     return Step(not volume.scrub.active, "scrub", volume.scrub)
 
 
@@ -158,7 +158,7 @@ def replaced_by(device: str, role: int) -> Look:
     def look(volume: model.Volume, seen: list[model.Event]) -> Step:
         member = next((m for m in volume.members if m.member == device), None)
         if member is None or member.state == "faulty":
-            why = (member.reason if member else None) or "it is no device of the volume any more"
+            why = (member.reason if member else None) or "it is no longer a device of the volume"
             raise IraidError(f"volume {volume.name}: {device} does not become member {role}: {why}",
                              f"iraid status {volume.name}", kind="io")
         done = member.role == role and member.state == "in sync"
@@ -180,7 +180,7 @@ def redundant_without(label: str, shared_spares: bool) -> Look:
         out = next((m for m in volume.members if m.member == label), None)
         step.done = step.done and (out is None or out.role is None)
         if not step.done and not hopeful and not shared_spares:
-            raise IraidError(f"volume {volume.name} has no spare that could take the place of {label}",
+            raise IraidError(f"volume {volume.name} has no spare to take the place of {label}",
                              f"iraid replace {volume.name} {label} DEVICE", kind="busy")
         return step
 
@@ -193,8 +193,8 @@ def settled(device: str) -> Look:
     def look(volume: model.Volume, _seen: list[model.Event]) -> Step:
         member = next((m for m in volume.members if m.member == device), None)
         if member is None or member.state == "faulty":
-            raise IraidError(f"volume {volume.name}: {device} was lost: "
-                             f"{(member.reason if member else None) or 'it is no device of the volume any more'}",
+            raise IraidError(f"volume {volume.name} has lost {device}: "
+                             f"{(member.reason if member else None) or 'it is no longer a device of the volume'}",
                              f"iraid status {volume.name}", kind="io")
         waiting = model.Work(reason=member.reason or f"it is {member.state}")
         work = volume.rebuild if volume.rebuild.member == device else waiting

@@ -32,10 +32,10 @@ _CONTROLS = dict.fromkeys(map(ord, "\a\b\v\f\r"))  # a name from a target may ho
 
 _VOLUME_WORDS = {
     "active": ("active", "green"),
-    "degraded": ("degraded: works, but without redundancy", "yellow"),
+    "degraded": ("degraded: works with less redundancy", "yellow"),
     "assembling": ("assembling: waiting for members", "yellow"),
-    "suspended": ("suspended: too many members are silent, I/O waits for them", "red"),
-    "failed": ("failed: cannot work", "red"),
+    "suspended": ("suspended: too many members are silent, I/O waits", "red"),
+    "failed": ("failed: does not work", "red"),
     "stopping": ("stopping", "yellow"),
     "stopped": ("stopped", ""),
 }
@@ -181,15 +181,15 @@ class Report:
     def scrub(self, volume: model.Volume) -> None:
         """What a scrub does, or has done."""
         scrub = volume.scrub
-        self.properties([("Volume", volume.name), ("Scrub", self._scrub_line(volume) or "never was one")])
+        self.properties([("Volume", volume.name), ("Scrub", self._scrub_line(volume) or "none yet")])
         if not scrub.mismatches:
             return
         where = ", ".join(str(offset) for offset in scrub.mismatch_offsets)
         more = " ..." if scrub.mismatches > len(scrub.mismatch_offsets) else ""
         if where:
-            self.line(f"Rows that did not fit begin at byte {where}{more} of the volume.")
+            self.line(f"Rows that did not match begin at these bytes of the volume: {where}{more}")
         if scrub.mode != "repair":
-            self.line(f"Correct their parity from the data: iraid scrub start {volume.name} --repair")
+            self.line(f"Rewrite their parity from the data: iraid scrub start {volume.name} --repair")
 
     def lost(self, name: str, extents: list[model.Extent]) -> None:
         if not extents:
@@ -200,8 +200,8 @@ class Report:
         total = sum(extent.length_bytes for extent in extents)
         self.line()
         self.line(f"{format_size(total)} in {len(extents)} places read as medium errors until they are overwritten, "
-                  "restored from a backup for instance.")
-        self.line(f"Or take what stands there as it is: iraid lost {name} --accept")
+                  "for example from a backup.")
+        self.line(f"To accept what the members hold there as the data: iraid lost {name} --accept")
 
     def _volume_pairs(self, volume: model.Volume) -> list[tuple[str, Any]]:
         level = volume.level_name
@@ -239,7 +239,7 @@ class Report:
         if not resync.running:
             suspect = volume.regions.suspect
             why = f" ({resync.reason})" if resync.reason else ""
-            return f"{suspect} regions to be verified{why}" if suspect else "verified"
+            return f"{suspect} regions to verify{why}" if suspect else "verified"
         return f"resync {self._progress(resync)}, {resync.corrected_rows} corrected"
 
     def _rebuild_line(self, volume: model.Volume) -> str | None:
@@ -250,7 +250,7 @@ class Report:
 
     def _scrub_line(self, volume: model.Volume) -> str | None:
         scrub = volume.scrub
-        found = f"{scrub.mismatches} rows did not fit" + (" and were corrected" if scrub.mode == "repair" else "")
+        found = f"{scrub.mismatches} rows did not match" + (" and were corrected" if scrub.mode == "repair" else "")
         if scrub.active:
             return f"{scrub.mode} {self._progress(scrub)}; {found}"
         if scrub.mode == "none":
@@ -258,7 +258,7 @@ class Report:
         if 0 < scrub.done_rows < scrub.total_rows:
             percent = percent_done(scrub.done_rows, scrub.total_rows)
             return f"{scrub.mode} stopped at {percent:.1f} %; {found}"
-        return f"{scrub.mode} done; {found}" if scrub.mismatches else f"{scrub.mode} done; all rows fit"
+        return f"{scrub.mode} done; {found}" if scrub.mismatches else f"{scrub.mode} done; all rows match"
 
     def _resync_short(self, volume: model.Volume) -> str:
         if volume.level in (0, None):
@@ -290,7 +290,7 @@ class Report:
         self.table(["TARGET", "LUN", "SIZE", "BLOCK", "DISK", "HOLDS"], rows, right=(1, 2, 3),
                    wide=(0, 4, 5))
         self.line()
-        self.line(f"A member is named PORTAL/IQN/LUN, here {portal}/IQN/LUN.")
+        self.line(f"To name one of them as a member, write {portal}/IQN/LUN.")
 
     def examination(self, seen: model.Examination) -> None:
         device = seen.device
@@ -298,7 +298,7 @@ class Report:
             ("Member", seen.member), ("Disk", f"{device.vendor} {device.product}".strip()),
             ("Serial", device.serial), ("Size", _size(device.size_bytes)),
             ("Block", f"{device.block_bytes} B" if device.block_bytes else None),
-            ("Access", "read and write" if device.writable else "read-only: unfit as a member"),
+            ("Access", "read and write" if device.writable else "read-only: can't be a member"),
             ("Write cache", "volatile" if device.write_cache else "none"),
             ("Session", _flat(seen.session, leave_out=("advice",))),
             ("Signature", seen.signature or ("none" if seen.superblock is None else None)),
@@ -308,7 +308,7 @@ class Report:
             self.line(f"advice: {advice}")
         self.line()
         if seen.superblock is None:
-            self.line("No superblock of iraid.")
+            self.line("It has no iraid superblock.")
             return
         rows = [[name, _flat_value(value)] for name, value in seen.superblock.items()]
         self.table(["SUPERBLOCK", "VALUE"], rows, wide=(1,))
@@ -335,12 +335,11 @@ def _member_state(member: model.Member, volume: model.Volume) -> Styled:
 
 def _remarks(volume: model.Volume) -> list[str]:
     """What a person must know of devices that are not as they should be."""
-    remarks = [f"{m.member} is {_member_words(m)}: {m.reason or 'no reason was given'}"
+    remarks = [f"{m.member} is {_member_words(m)}: {m.reason or 'the reason is not known'}"
                for m in volume.members if m.reason or m.state in ("faulty", "missing")]
     remarks += [f"Role {role} has no device: iraid replace {volume.name} {role} DEVICE"
                 for role in volume.empty_roles]
-    remarks += [f"{m.member} is slow ({m.latency_ms} ms a command): its data is read from the others where that is "
-                "possible" for m in volume.members if m.slow]
+    remarks += [f"{m.member} is slow ({m.latency_ms} ms a command): reads avoid it where they can" for m in volume.members if m.slow]
     remarks += [f"{m.member}: {m.medium_errors} medium errors, {m.medium_repaired} repaired"
                 for m in volume.members if m.medium_errors]
     return remarks
@@ -354,7 +353,7 @@ def _lost(volume: model.Volume) -> Styled | None:
 
 def _repaired(volume: model.Volume) -> str | None:
     counted = [(volume.medium_repaired, "medium errors rewritten"),
-               (volume.reads_hedged, "slow reads made from the other members")]
+               (volume.reads_hedged, "slow reads answered from the other members")]
     return ", ".join(f"{count} {what}" for count, what in counted if count) or None
 
 

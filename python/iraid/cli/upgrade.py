@@ -48,9 +48,9 @@ WORKS = ("active", "degraded")
 INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _EPILOG = """\
-exit status: 0 the new handler runs, or there was nothing to do; 1 it failed, and the message says which handler runs;
-2 what was typed can't be.
-Other handlers of tcmu-runner are restarted with it.
+exit status: 0 the new handler runs, or nothing was to be done; 1 failed, and the message says which handler runs;
+2 wrong usage.
+Other handlers of tcmu-runner are restarted, too.
 examples:
   upgrade-runner --check        # would it work?  Nothing is changed
   upgrade-runner                # after a new package was installed
@@ -119,7 +119,7 @@ def is_new(installed: Path, mapped: Path) -> bool:
     except FileNotFoundError:
         if installed.exists():
             raise _ended(int(mapped.parts[2])) from None
-        raise IraidError(f"{installed} is not there, and the runner could not load it again",
+        raise IraidError(f"{installed} does not exist, so a restarted runner could not load it",
                          "install iraid again, then run upgrade-runner", kind="unfit") from None
 
 
@@ -150,18 +150,18 @@ def why_not_now(volume: model.Volume) -> str | None:
     if volume.state == "suspended":
         return "it waits for members that are silent"
     if volume.state == "assembling":
-        return "it waits for members and was not assembled yet"
+        return "it waits for members and is not assembled yet"
     return None
 
 
 def notes_on(volume: model.Volume) -> list[str]:
     notes = []
     if volume.resync.running or volume.regions.suspect:
-        notes.append(f"volume {volume.name}: its resync goes on afterwards; until it is over, stopping may take 5 s longer")
+        notes.append(f"volume {volume.name}: its resync continues afterwards; until then the stop may take 5 s longer")
     if volume.rebuild.running:
-        notes.append(f"volume {volume.name}: its rebuild goes on afterwards where it was")
+        notes.append(f"volume {volume.name}: its rebuild continues afterwards")
     if volume.scrub.active:
-        notes.append(f"volume {volume.name}: its scrub goes on afterwards where it was")
+        notes.append(f"volume {volume.name}: its scrub continues afterwards")
     return notes
 
 
@@ -176,7 +176,7 @@ def check_room() -> None:
                          f"see that {folder} is a folder that can be written to, then run upgrade-runner", kind="io") from error
     if noexec:
         raise IraidError(f"nothing was changed: {folder} is mounted noexec, so there would be no way back to the old handler",
-                         "mount it without noexec for the time of the upgrade; or --force, and do without", kind="unfit")
+                         "mount it without noexec during the upgrade; or use --force and have no way back", kind="unfit")
 
 
 # --- the restart ---
@@ -274,7 +274,7 @@ def go_back(client: Client, not_pid: int) -> None:
     """tcmu-runner with the kept handler, until the next upgrade or boot."""
     words = re.search(r"argv\[\]=(.*?) ;", _unit("ExecStart").get("ExecStart", ""))
     command = words[1] if words else "/usr/bin/tcmu-runner"
-    _write_go_back("# iraid: the installed handler did not load; upgrade-runner made this, and removes it.\n"
+    _write_go_back("# iraid: the installed handler did not load. upgrade-runner wrote this file and removes it.\n"
                    f"[Service]\nExecStart=\nExecStart={command} --handler-path={shlex.quote(str(KEPT))}\n")
     _run("systemctl", "daemon-reload")
     _run("systemctl", "reset-failed", UNIT)
@@ -371,13 +371,13 @@ def installed_handler() -> Path:
     for folder in places:
         if (folder / HANDLER).exists():
             return folder / HANDLER
-    raise IraidError(f"{HANDLER} is not in {places[0]}", "install iraid again, then run upgrade-runner", kind="unfit")
+    raise IraidError(f"{HANDLER} was not found in {places[0]}", "install iraid again, then run upgrade-runner", kind="unfit")
 
 
 def _check_volumes(volumes: list[model.Volume], force: bool) -> None:
     stuck = [f"volume {volume.name}: {why}" for volume in volumes if (why := why_not_now(volume))]
     if stuck and not force:
-        raise IraidError(f"nothing was changed, for commands of initiators could fail: {'; '.join(stuck)}",
+        raise IraidError(f"nothing was changed, because commands of initiators could fail: {'; '.join(stuck)}",
                          "wait until iraid status shows it active or degraded; or --force", kind="busy")
 
 
@@ -417,8 +417,8 @@ def _check_back(before: list[model.Volume], back: list[model.Volume]) -> None:
         now = found.get(volume.name)
         if volume.state not in WORKS or (now and (now.state in WORKS or (not volume.users and now.state != "failed"))):
             continue
-        lost.append(f"volume {volume.name} is {now.state}: {now.reason or 'no reason given'}" if now
-                    else f"volume {volume.name} is not there")
+        lost.append(f"volume {volume.name} is {now.state}: {now.reason or 'the reason is not known'}" if now
+                    else f"volume {volume.name} is missing")
     if lost:
         raise IraidError("; ".join(lost), kind="unfit")
 
@@ -430,31 +430,31 @@ def _print(report: Upgrade, as_json: bool) -> None:
     for note in report.notes:
         print(f"note: {note}")
     print({
-        "not running": "tcmu-runner does not run: it takes the installed handler when it is started.",
+        "not running": "tcmu-runner does not run: it loads the installed handler when it is started.",
         "runs already": f"The installed handler, version {report.before}, runs already.",
-        "possible": f"{report.handler} can be taken now.",
+        "possible": f"{report.handler} can be loaded now.",
         "taken": f"Handler {report.before} -> {report.after}; initiators waited about {report.seconds:.1f} s.",
     }[report.outcome])
     if report.killed:
-        print("note: commands under way did not end in time, so the runner was killed")
+        print("note: commands in flight did not end in time, so the runner was killed")
     for name in report.not_clean:
-        print(f"note: volume {name} was not marked clean; the regions that were being written are resynchronised")
+        print(f"note: volume {name} was not marked clean; regions with recent writes are resynchronised")
 
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="upgrade-runner", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=_EPILOG,
-        description="Have tcmu-runner take the iraid handler that is installed now.  Initiators see a pause, and no error.")
-    parser.add_argument("--check", action="store_true", help="say whether it would work, and change nothing")
-    parser.add_argument("--again", action="store_true", help="restart also if the installed handler runs already")
-    parser.add_argument("--force", action="store_true", help="also while a volume waits for its members")
+        description="Make tcmu-runner load the iraid handler that is installed now.  Initiators see a pause, but no error.")
+    parser.add_argument("--check", action="store_true", help="say whether the upgrade would work, and change nothing")
+    parser.add_argument("--again", action="store_true", help="restart even if the installed handler runs already")
+    parser.add_argument("--force", action="store_true", help="restart even while a volume waits for its members")
     parser.add_argument("--stop-seconds", type=float, default=STOP_SECONDS, metavar="N",
-                        help=f"kill a runner that has not ended after so long (default {STOP_SECONDS}, at most 25)")
+                        help=f"kill the runner if it has not ended after N seconds (default {STOP_SECONDS}, at most 25)")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
     given = parser.parse_args(words)
     try:
         if not 1 <= given.stop_seconds <= 25:
-            raise UsageFault(f"--stop-seconds {given.stop_seconds:g} is not between 1 and 25", "after 30 s the kernel "
+            raise UsageFault(f"--stop-seconds {given.stop_seconds:g} is not between 1 and 25", "give 1 to 25: after 30 s the kernel "
                              "fails the commands that wait")
         if os.geteuid() != 0:
             raise IraidError("only root can restart tcmu-runner", "run it as root", kind="permission")

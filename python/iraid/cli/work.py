@@ -117,7 +117,7 @@ def _why_not_scrubbed(volume: model.Volume) -> str | None:
 def _report_all(report: Report, started: list[str], passed: list[dict[str, str]],
                 ended: list[model.Volume]) -> None:
     for one in passed:
-        report.line(f"Volume {one['name']} is passed over: {one['reason']}.")
+        report.line(f"Volume {one['name']} is skipped: {one['reason']}.")
     for volume in ended:
         report.scrub(volume)
     if not ended:

@@ -33,10 +33,10 @@ _QUESTIONS = {"version", "volume.list", "volume.status", "volume.stats", "volume
               "lost.list", "events", "discover", "examine"}
 
 _RUNNER_REMEDY = (
-    "is tcmu-runner running with the iraid handler? systemctl status tcmu-runner "
-    "(or name its socket with --socket or IRAID_SOCKET)"
+    "see whether tcmu-runner runs with the iraid handler: systemctl status tcmu-runner "
+    "(for another socket, use --socket or IRAID_SOCKET)"
 )
-_LOG_REMEDY = "see why in its log: journalctl -u tcmu-runner"
+_LOG_REMEDY = "its log has the reason: journalctl -u tcmu-runner"
 
 # What the codes mean if the server sends no type of its own.
 _TYPES = {-32700: "parse", -32600: "request", -32601: "method", -32602: "params", 1: "invalid",
@@ -187,9 +187,9 @@ class Client:
             return IraidError(f"{where}: permission denied", "run the command as root",
                               kind="permission")
         if isinstance(error, FileNotFoundError):
-            return IraidError(f"{where} is not there", _RUNNER_REMEDY, kind="unavailable")
+            return IraidError(f"{where} does not exist", _RUNNER_REMEDY, kind="unavailable")
         if error.errno == errno.ECONNREFUSED:
-            message = f"{where}: nobody listens, the program that served it has ended"
+            message = f"{where}: no program listens; the one that served it has ended"
             return IraidError(message, _RUNNER_REMEDY, kind="unavailable")
         if isinstance(error, TimeoutError) or error.errno == errno.EAGAIN:
             message = f"{where}: no connection within {seconds:g} s, the handler hangs"
@@ -234,7 +234,7 @@ class Client:
 
     def _nonsense(self, method: str, what: str) -> IraidError:
         message = f"control socket {self.path}: invalid answer to {method}: {what}"
-        remedy = "is it the socket of iraid, of the same version? iraid version"
+        remedy = "see that it is a socket of iraid, of the same version: iraid version"
         return IraidError(message, remedy, kind="answer")
 
     def _result(self, method: str, line: bytes) -> Any:

@@ -29,7 +29,7 @@ def engine_program() -> Path:
         if place.is_file():
             return place
     looked = ", ".join(map(str, places))
-    raise IraidError(f"{ENGINE} is at none of {looked}", "install iraid again, or name the program in IRAID_ENGINE",
+    raise IraidError(f"{ENGINE} was not found in {looked}", "install iraid again, or name the program in IRAID_ENGINE",
                      kind="unavailable")
 
 
@@ -103,10 +103,11 @@ def _ask(*arguments: str) -> Any:
     except OSError as error:
         raise IraidError(f"{program} can't be run: {error.strerror}", "install iraid again", kind="unavailable") from error
     except subprocess.TimeoutExpired as error:
-        raise IraidError(f"{program} did not answer within {SECONDS_MAX} s", "is the disk of its files well?") from error
+        raise IraidError(f"{program} did not answer within {SECONDS_MAX} s",
+                         "see whether the disk of /etc/iraid answers: journalctl -b -k -p err") from error
     try:
         return json.loads(done.stdout)
     except ValueError as error:
         said = done.stderr.strip().splitlines()
         raise IraidError(f"{program} {' '.join(arguments)} failed: {said[-1] if said else f'status {done.returncode}'}",
-                         "is it of the same version as the iraid command? install iraid again") from error
+                         "its version may differ from that of the iraid command: install iraid again") from error

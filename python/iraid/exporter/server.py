@@ -92,18 +92,18 @@ class Request(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         if not self.server.hosts.accept(self.headers.get("Host")):
-            return self.send_error(421, "this server is not known by the name in your request's Host header; "
+            return self.send_error(421, "the host name in this request is not allowed; "
                                         "allow it with: iraid exporter --allow-host NAME")
         try:
             parts = urlsplit(self.path)
             kind, content = self.server.content(parts.path, parse_qs(parts.query), self.headers.get("Accept", ""))
         except KeyError:
-            return self.send_error(404, "there are /, /metrics and /api/v1/status")
+            return self.send_error(404, "no such page: there are /, /metrics and /api/v1/status")
         except ValueError as error:
             return self.send_error(400, str(error))
         except Exception:  # noqa: BLE001 - one request must not end the server; the log says what it was
             traceback.print_exc()
-            return self.send_error(500, "the exporter failed: its log says how (journalctl -u iraid-exporter)")
+            return self.send_error(500, "the exporter failed: its log has the reason (journalctl -u iraid-exporter)")
         self._send(200, kind, content)
 
     def _send(self, status: int, kind: str, content: bytes, more: dict[str, str] | None = None) -> None:

@@ -21,10 +21,10 @@ class Credentials:
     def advice(self) -> list[str]:
         if len(self.secret) < SECRET_MIN:
             return [f"the CHAP secret is shorter than {SECRET_MIN} characters: "
-                    "several initiators refuse that"]
+                    "several initiators refuse it"]
         if len(self.secret) > SECRET_WINDOWS_MAX:
             return [f"the CHAP secret is longer than {SECRET_WINDOWS_MAX} characters: "
-                    "the initiator of Windows refuses that"]
+                    "the initiator of Windows refuses it"]
         return []
 
 
@@ -54,7 +54,7 @@ def _check_access(path: Path, status: os.stat_result) -> None:
     if status.st_mode & 0o077:
         mode = stat.S_IMODE(status.st_mode)
         raise IraidError(f"secrets file {path} has mode {mode:04o}: others can read it",
-                         f"chmod 0600 {path}, and change the secret if they may have",
+                         f"chmod 0600 {path}; change the secret if others may have read it",
                          kind="permission")
 
 
@@ -63,10 +63,10 @@ def _parse(path: Path, content: bytes) -> Credentials:
     try:
         lines = content.decode("ascii").splitlines()
     except UnicodeDecodeError as error:
-        raise IraidError(f"secrets file {path} holds other than ASCII characters", remedy,
+        raise IraidError(f"secrets file {path} has characters that are not ASCII", remedy,
                          kind="invalid") from error
     if len(content) > FILE_BYTES_MAX or len(lines) != 2:
-        raise IraidError(f"secrets file {path} has not two lines", remedy, kind="invalid")
+        raise IraidError(f"secrets file {path} does not have two lines", remedy, kind="invalid")
     user, secret = (line.strip() for line in lines)
     for what, text in (("user", user), ("secret", secret)):
         # LIO takes the text NULL for "none".

@@ -102,9 +102,9 @@ def parse_portal(text: str) -> Portal:
     except ValueError as error:
         raise UsageFault(f"'{text}': {error}", remedy) from error
     if (address.version == 6) != matched[1].startswith("["):
-        raise UsageFault(f"'{text}': IPv6 addresses stand in brackets, others don't", remedy)
+        raise UsageFault(f"'{text}': write IPv6 addresses in brackets, others without", remedy)
     if not 1 <= port <= 65535:
-        raise UsageFault(f"'{text}': port {port} is not in 1..65535", remedy)
+        raise UsageFault(f"'{text}': port {port} is not between 1 and 65535", remedy)
     return Portal(f"[{address}]" if address.version == 6 else str(address), port)
 
 
@@ -118,8 +118,8 @@ def check_exportable(volume: Volume) -> None:
         "suspended": f"bring its members back first: iraid status {volume.name}",
         "failed": f"see which members it lacks: iraid status {volume.name}",
     }.get(volume.state, f"see iraid status {volume.name}")
-    raise IraidError(f"volume {volume.name} is {volume.state}{why}: its size is not certain, so it "
-                     "can't be exported", remedy, kind="busy")
+    raise IraidError(f"volume {volume.name} is {volume.state}{why}: it can't be exported, because "
+                     "its size is not known", remedy, kind="busy")
 
 
 # --- reading a dump ---
@@ -272,10 +272,10 @@ def _other_luns(group: Dump, ours: set[str]) -> bool:
 def _check_group(request: ExportRequest, group: _Group) -> None:
     if not request.initiators and not request.demo_mode and not _acls(group.running):
         raise IraidError(
-            f"nobody may use target {request.iqn}: no --acl was given",
+            f"no initiator may use target {request.iqn}: no --acl was given",
             "give --acl INITIATOR for each initiator; its name is in /etc/iscsi/initiatorname.iscsi "
             "(Linux), `iscsicli` (Windows) or the adapter's properties (ESXi); or --demo-mode, which "
-            "lets everybody in", kind="invalid")
+            "lets any initiator log in", kind="invalid")
     is_open = is_on(group.now, "generate_node_acls")
     if group.others and is_open != request.demo_mode:
         state = "is in demo mode" if is_open else "lets named initiators in only"

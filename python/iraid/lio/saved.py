@@ -182,7 +182,7 @@ def store(path: Path, config: Config, before: Config | None) -> bool:
         _write(path, json.dumps(config, sort_keys=True, indent=2).encode() + b"\n")
     except OSError as error:
         raise IraidError(f"{error.filename or path}: {error.strerror}",
-                         "mend that, then run the same command again", kind="io") from error
+                         "remove this cause, then run the same command again", kind="io") from error
     return True
 
 

@@ -225,8 +225,8 @@ def carry_out(steps: Sequence[Step], apply: Apply) -> list[str]:
         if not left:
             raise
         message = error.message if isinstance(error, IraidError) else repr(error)
-        raise IraidError(f"{message}; and what was made before could not be undone: "
-                         f"{'; '.join(left)}", "look at targetcli ls, and remove it there",
+        raise IraidError(f"{message}; these earlier steps could not be undone: "
+                         f"{'; '.join(left)}", "see targetcli ls, and remove them there",
                          kind="kernel") from error
     return warnings
 

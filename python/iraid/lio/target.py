@@ -70,8 +70,8 @@ def check_runner(version: Version) -> None:
     """version: what the control socket answered just now."""
     if version.program == RUNNER:
         return
-    raise IraidError(f"the control socket is served by {version.program} (pid {version.pid}), and only "
-                     f"{RUNNER} can give a volume to LIO", f"end {version.program}, then systemctl "
+    raise IraidError(f"{version.program} (pid {version.pid}) serves the control socket, but only "
+                     f"{RUNNER} can export volumes through LIO", f"end {version.program}, then systemctl "
                      f"start {RUNNER}", kind="unavailable")
 
 
@@ -114,8 +114,8 @@ def unexport(volume: str, iqn: str | None, force: bool, save: bool = True, dry_r
         users = export_plan.users_of(volume, iqn, dump, lio.sessions())
         if users and not force:
             raise IraidError(f"volume {volume} is in use by {', '.join(users)}",
-                             "log out there first (iscsiadm -m node -T IQN -u), or use --force, which "
-                             "takes the disk away from under them", kind="busy")
+                             "log out there first (iscsiadm -m node -T IQN -u), or use --force: then "
+                             "their I/O fails", kind="busy")
         for step in [] if dry_run else plan.steps:
             lio.apply(step)
         file, warnings = None, []
@@ -174,7 +174,7 @@ def _save_sizes(lio: "Lio", before: saved.Config | None, wanted: saved.Config, n
         return lio.save(before, wanted, names, set())
     except IraidError as error:
         raise IraidError(f"{error.message}; the LUN stays as it is, since it would be smaller again after a reboot",
-                         "mend that, then run the same command again; or use --no-save", kind=error.kind) from error
+                         "remove this cause, then run the same command again; or use --no-save", kind=error.kind) from error
 
 
 def exported_as(volume: str) -> list[str]:
@@ -223,7 +223,7 @@ class Lio:
             return dump
         except (self.rtslib.RTSLibError, OSError) as error:
             raise IraidError(f"LIO's configuration can't be read: {_text(error)}",
-                             "something in it is half made: look at targetcli ls",
+                             "a part of it is incomplete: see targetcli ls",
                              kind="kernel") from error
 
     def sessions(self) -> dict[str, list[str]]:

@@ -77,13 +77,13 @@ def parse_since(text: str, now: datetime | None = None) -> datetime:
         try:
             return now - timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
         except OverflowError:
-            raise ValueError(f"'{text}' is longer ago than there are dates") from None
+            raise ValueError(f"'{text}' is too long ago") from None
     if re.fullmatch(r"[0-9]{2}:[0-9]{2}(:[0-9]{2})?", text):
         text = f"{now:%Y-%m-%d} {text}"
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError:
-        raise ValueError(f"'{text}' is no time: write 10min, 2h or 3d (ago), 14:30, or 2026-01-31 14:30") from None
+        raise ValueError(f"'{text}' is not a time: write 10min, 2h or 3d (ago), 14:30, or 2026-01-31 14:30") from None
 
 
 def line(event: model.Event) -> str:

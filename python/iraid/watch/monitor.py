@@ -76,7 +76,7 @@ class StateFile:
         except FileNotFoundError:
             return State()
         except (OSError, ValueError) as error:
-            _say(f"{self.path} can't be read ({error}): begins with what happens from now on")
+            _say(f"{self.path} can't be read ({error}): only events from now on are reported")
             return State()
 
     def save(self, state: State) -> None:
@@ -137,8 +137,8 @@ class Monitor:
             self.file.save(self.state)
         except OSError as error:
             if not self.unsaved:
-                _say(f"{self.file.path} can't be written ({error.strerror}): goes on without, and would repeat what it has "
-                     "told if it was started again; make room, it is tried again")
+                _say(f"{self.file.path} can't be written ({error.strerror}): a restart of the monitor would repeat "
+                     "events; make room on the disk, the write is tried again")
             self.unsaved = True
             return
         if self.unsaved:
@@ -153,7 +153,7 @@ class Monitor:
         if not self.state.instance:
             batch.events = []  # of before the first start
         if batch.missed:
-            self._own("events missed", "warning", f"{batch.missed} events came too fast to be kept")
+            self._own("events missed", "warning", f"{batch.missed} events are missing: they came too fast to be kept")
         if batch.restarted:
             self.state.instance, self.state.next = self.follower.position.instance, 0
         for event in batch.events:
@@ -208,7 +208,7 @@ class Monitor:
         if not self.away_told and now - self.away_since >= AWAY_SECONDS:
             self.away_told = True
             self._own("handler away", "critical",
-                      f"the handler has not answered for {now - self.away_since:.0f} s, its volumes stand still: {message}")
+                      f"the handler has not answered for {now - self.away_since:.0f} s, I/O of its volumes waits: {message}")
 
     def _back(self) -> None:
         self.away_since = None
@@ -226,7 +226,7 @@ class Monitor:
             found = self.verdicts()
         except IraidError as error:
             self.failures += 1
-            return _say(f"the volumes can't be looked at: {error.message} (remedy: {error.remedy})")
+            return _say(f"the volumes can't be examined: {error.message} (remedy: {error.remedy})")
         names = {one.name for one in found}
         self.state.told = [name for name in self.state.told if name in names]
         waiting = {one.name for one in found if one.word == "WAITING"}
@@ -265,7 +265,7 @@ class Monitor:
         """What is pending, as one mail.  One that can't be sent stays, and is tried again later and later."""
         pending = self.state.pending
         if self.state.dropped:
-            text = f"{self.state.dropped} earlier events are left out, since no mail could be sent: iraid events"
+            text = f"{self.state.dropped} earlier events are left out, because no mail could be sent: iraid events"
             pending = [model.Event(0, pending[0].time_ms, "warning", "events left out", "", "", text), *pending]
         mail = notify.compose(pending, self._verdicts_of({event.volume for event in pending}), self.host,
                               self.settings.mail, self.settings.sender)
@@ -293,7 +293,7 @@ class Monitor:
         """What is new since the last time, and how the volumes are; how many could not be told, nor looked at."""
         self._take(self.follower.next(0))
         if self.away_since is not None:
-            self._own("handler away", "critical", "the handler does not answer, its volumes stand still")
+            self._own("handler away", "critical", "the handler does not answer, I/O of its volumes waits")
         else:
             self._look(only=True)
         if self.state.pending:
@@ -304,7 +304,7 @@ class Monitor:
 
 def test_event(host: str) -> model.Event:
     return model.Event(0, time.time_ns() // 1_000_000, "notice", "test message", "", "",
-                       f"this is a test of iraid monitor on {host}: what happens to volumes will come this way")
+                       f"this is a test of iraid monitor on {host}: events of volumes will arrive like this")
 
 
 def from_settings(given: dict[str, Any]) -> Settings:

@@ -33,7 +33,7 @@ _SAID_BYTES_MAX = 4096  # the end of what a program said
 def check_address(address: str) -> str:
     """Raises ValueError: what could be taken for another header, or an option."""
     if not address or address[0] in "-|/\"" or not address.isprintable() or set(address) & set(" ,;<>()\\:"):
-        raise ValueError(f"'{address}' is no mail address: write one, as root or someone@example.org")
+        raise ValueError(f"'{address}' is not a mail address: write for example root or someone@example.org")
     return address
 
 
@@ -41,7 +41,7 @@ def check_program(path: Path, what: str, remedy: str) -> Path:
     if not path.is_absolute():
         raise IraidError(f"{what} {path} is not an absolute path", remedy, kind="invalid")
     if not path.is_file():
-        raise IraidError(f"{what} {path} is not there", remedy, kind="invalid")
+        raise IraidError(f"{what} {path} does not exist", remedy, kind="invalid")
     if not os.access(path, os.X_OK):
         raise IraidError(f"{what} {path} is not executable", f"chmod 0755 {path}", kind="invalid")
     if path.stat().st_mode & 0o022:
@@ -132,8 +132,8 @@ def _run(words: list[str], given: bytes, environment: dict[str, str], seconds: f
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            raise IraidError(f"{what}: {words[0]} was not done after {seconds:g} s, and is ended",
-                             "let it start in the background what takes longer", kind="timeout") from None
+            raise IraidError(f"{what}: {words[0]} did not end within {seconds:g} s and was killed",
+                             "start longer work in the background", kind="timeout") from None
         if status:
             output.seek(max(0, output.seek(0, os.SEEK_END) - _SAID_BYTES_MAX))
             said = output.read(_SAID_BYTES_MAX).decode(errors="replace")

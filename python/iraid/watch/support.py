@@ -194,7 +194,7 @@ class Collector:
     def _command(self, words: list[str]) -> str:
         shown = self.run(words)
         if shown is None:
-            raise IraidError(f"{words[0]} is not there, or did not end", kind="internal")
+            raise IraidError(f"{words[0]} is not installed, or did not end", kind="internal")
         status, text = shown
         return text if status == 0 else f"{text}\n(exit status {status})\n"
 
@@ -237,7 +237,7 @@ _COMMANDS = (
     ("system/routes.txt", "routes", ["ip", "route", "show", "table", "all"]),
     ("system/disks.txt", "disks that this machine sees", ["lsblk", "-o", "NAME,SIZE,TYPE,VENDOR,MODEL,TRAN,MOUNTPOINTS"]),
     ("system/memory.txt", "memory", ["free", "-m"]),
-    ("system/space.txt", "room on file systems", ["df", "-h"]),
+    ("system/space.txt", "free space of file systems", ["df", "-h"]),
     ("system/time.txt", "the clock", ["timedatectl"]),
 )
 

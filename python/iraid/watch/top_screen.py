@@ -99,7 +99,7 @@ def page(made: top.Frame | None, chosen: Choices, width: int, height: int) -> li
         shown.append([(made.error[:width], "red")])
         shown.append([("waiting for it to answer again"[:width], "")])
         return shown[:height]
-    said = top.summary(made) + ("; the handler was started anew" if made.restarted else "")
+    said = top.summary(made) + ("; the handler was restarted" if made.restarted else "")
     shown.append([(said[:width], "")])
     rows = top.ordered(made, chosen.sort, chosen.view)
     if not rows:

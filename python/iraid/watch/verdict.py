@@ -36,15 +36,15 @@ def judge(volume: model.Volume, shared_spares: int = 0) -> Verdict:
     if volume.state == "failed":
         # Only of one whose file has a fault no members are known.
         see = "iraid events" if volume.members else "iraid config check"
-        return Verdict(volume.name, "FAILED", FAILED, volume.reason or "it cannot work, and gave no reason",
+        return Verdict(volume.name, "FAILED", FAILED, volume.reason or "it does not work; the reason is not known",
                        [f"{see} {volume.name}", f"iraid start {volume.name}"])
     if volume.state == "suspended":
         return Verdict(volume.name, "SUSPENDED", FAILED,
-                       f"I/O waits, too many members are silent: {_named(_silent(volume))}",
+                       f"I/O waits, because too many members are silent: {_named(_silent(volume))}",
                        [f"iraid events {volume.name}", "iraid doctor"])
     if volume.state not in ("active", "degraded"):
         return Verdict(volume.name, "WAITING", ATTENTION,
-                       volume.reason or f"it is {volume.state}: waits for {_named(_silent(volume)) or 'its members'}",
+                       volume.reason or f"it is {volume.state} and waits for {_named(_silent(volume)) or 'its members'}",
                        [f"iraid status {volume.name}", f"iraid start {volume.name} --timeout 60"])
     return _running(volume, shared_spares)
 
@@ -159,13 +159,13 @@ def bears(volume: model.Volume, out: list[int] | None = None) -> str:
     out = roles_out(volume) if out is None else out
     count = len(roles(volume))
     suspect = volume.regions.suspect if volume.level in (5, 6) else 0
-    unproven = f", but in {suspect} of {volume.regions.total} regions none until they are verified" if suspect else ""
+    unproven = f", but of none in {suspect} of {volume.regions.total} regions until they are verified" if suspect else ""
     if volume.level == 10:
         return _bears_of_copies(count, out)
     left = _left(volume.level, count, out)
     if left <= 0:
-        return "bears no loss" if volume.level == 0 else "bears no further loss"
-    return f"bears the loss of any {'member' if left == 1 else f'{left} members'}{unproven}"
+        return "survives no loss" if volume.level == 0 else "survives no further loss"
+    return f"survives the loss of any {'member' if left == 1 else f'{left} members'}{unproven}"
 
 
 def expendable(volume: model.Volume) -> list[int]:
@@ -194,11 +194,11 @@ def _alone(count: int, out: list[int]) -> list[int]:
 
 def _bears_of_copies(count: int, out: list[int]) -> str:
     if not out:
-        return "bears the loss of any member"
+        return "survives the loss of any member"
     alone = _alone(count, out)
     if len(alone) + len(out) >= count:
-        return "bears no further loss"
-    return f"bears the loss of a member other than {', '.join(map(str, alone))}"
+        return "survives no further loss"
+    return f"survives the loss of any member except {', '.join(map(str, alone))}"
 
 
 # --- work and troubles ---
@@ -211,7 +211,7 @@ def _work(volume: model.Volume) -> str:
         return f"resync {describe(volume.resync)}".rstrip()
     if volume.level != 0 and volume.regions.suspect:
         why = f" ({volume.resync.reason})" if volume.resync.reason else ""
-        return f"{volume.regions.suspect} regions wait to be verified{why}"
+        return f"{volume.regions.suspect} regions must be verified{why}"
     return ""
 
 
@@ -222,7 +222,7 @@ def _troubles(volume: model.Volume) -> list[tuple[str, list[str]]]:
                       [f"iraid lost {volume.name}"]))
     scrub = volume.scrub
     if scrub.mismatches and scrub.mode != "repair":
-        found.append((f"{scrub.mismatches} rows did not fit at the last scrub",
+        found.append((f"{scrub.mismatches} rows did not match at the last scrub",
                       [f"iraid scrub status {volume.name}", f"iraid scrub start {volume.name} --repair"]))
     slow = [m for m in volume.members if m.slow]
     if slow:

@@ -18,7 +18,7 @@ const MEMBER_STATES = {
 const SEVERITIES = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
 const GRADES = ["good", "warn", "bad"];	/* of verdicts */
 const WORDS = {	/* of verdicts; without figures, since every change at the top is read out */
-	WORK: "is being worked on", WAITING: "waits for members", ATTENTION: "needs attention", DEGRADED: "is degraded",
+	WORK: "has work in progress", WAITING: "waits for members", ATTENTION: "needs attention", DEGRADED: "is degraded",
 	SUSPENDED: "is suspended", FAILED: "has failed",
 };
 const PLOTS = [
@@ -168,7 +168,7 @@ function facts(volume) {
 
 /* The verdict is that of `iraid status`; members that are out say why. */
 function remarks(volume) {
-	const said = volume.answer_error ? ["It does not answer for itself: " + volume.answer_error] : [];
+	const said = volume.answer_error ? ["The volume does not answer: " + volume.answer_error] : [];
 	said.push(volume.verdict.text);
 	for (const member of volume.members) {
 		if (member.reason)
@@ -369,17 +369,17 @@ function nice_top(value, binary) {
 /* --- the gateway --- */
 
 function verdict(data) {
-	const old = data.known_ms === null ? [] : ["What follows is as of " + day_and_clock(data.known_ms) + "."];
+	const old = data.known_ms === null ? [] : ["The data below is from " + day_and_clock(data.known_ms) + "."];
 	if (!data.up)
 		return ["bad", ["The handler does not answer: " + data.error, "Remedy: " + data.remedy, ...old]];
 	if (!data.volumes.length)
 		return ["good", ["The gateway has no volumes."]];
 	const grade = Math.max(...data.volumes.map(grade_of));
 	if (grade === 0)
-		return ["good", [data.volumes.length === 1 ? "The volume is well." : "All " + data.volumes.length + " volumes are well."]];
+		return ["good", [data.volumes.length === 1 ? "The volume is ok." : "All " + data.volumes.length + " volumes are ok."]];
 	const not_well = data.volumes.filter((volume) => grade_of(volume) > 0);
 	return [GRADES[grade], not_well.sort((a, b) => grade_of(b) - grade_of(a)).map((volume) =>
-		"Volume " + volume.name + " " + (volume.answer_error ? "does not answer for itself" : WORDS[volume.verdict.word]) + ".")];
+		"Volume " + volume.name + " " + (volume.answer_error ? "does not answer" : WORDS[volume.verdict.word]) + ".")];
 }
 
 function grade_of(volume) {
@@ -462,7 +462,7 @@ async function ask() {
 		show(data);
 	} catch (error) {
 		show_verdict("bad", ["The exporter does not answer (" + error.message + ").",
-			answered_at === null ? "Nothing was ever shown." : "What follows is as of " + day_and_clock(answered_at) + "."]);
+			answered_at === null ? "There is no data yet." : "The data below is from " + day_and_clock(answered_at) + "."]);
 		document.title = "! iraid";
 	} finally {
 		clearTimeout(timer);
