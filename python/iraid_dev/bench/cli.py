@@ -29,8 +29,8 @@ systems:
 {{systems}}
 profiles:
 {{profiles}}
-A level is LEVEL or LEVEL:MEMBERS ({', '.join(f'{level}:{members}' for level, members in MEMBERS_DEFAULT.items())} unless
-told otherwise); a cell is SIZE:PATTERN, or only one of them.  docs/design/benchmarks.md: what is measured how.
+A level is LEVEL or LEVEL:MEMBERS ({', '.join(f'{level}:{members}' for level, members in MEMBERS_DEFAULT.items())} are the
+defaults).  A cell is SIZE:PATTERN, or only one of them.  docs/design/benchmarks.md says what is measured, and how.
 
 examples:
   scripts/bench
@@ -54,24 +54,24 @@ def _parser() -> argparse.ArgumentParser:
                   for name, (_, about) in WITH_OPTIONS.items()))
     parser = argparse.ArgumentParser(
         prog="scripts/bench", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=text,
-        description="Measures iraid beside its peers with fio at depth 16: the same kind of targets, the same kernel\n"
-                    "and initiator, in turn cell by cell.  Installs packages (as root) and builds first.")
+        description="Measures iraid and other systems with fio at depth 16, in turn cell by cell, with the same kind of\n"
+                    "targets, the same kernel and the same initiator.  First installs packages (as root) and builds.")
     add = parser.add_argument
     add("--profile", choices=(*PROFILES, *WITH_OPTIONS), default="short",
-        help="what the options below begin with (default: short)")
+        help="set of defaults for the options below (default: short)")
     add("--kernel", choices=KERNELS, help="the lab's kernel: see scripts/lab --help")
     add("--systems", metavar="NAME,...", help="systems to measure")
     add("--levels", metavar="LEVEL[:MEMBERS],...", help="levels to measure")
     add("--cells", metavar="CELL,...", help="cells to measure")
-    add("--seconds", type=float, metavar="N", help="time of a cell in each round")
-    add("--rounds", type=int, metavar="N", help="times that each cell is measured")
-    add("--json", type=Path, metavar="FILE", help="the figures, also of a run that is cut short")
-    add("--out", type=Path, metavar="DIR", help="a report with plots; the folder is made")
+    add("--seconds", type=float, metavar="N", help="seconds for each cell in each round")
+    add("--rounds", type=int, metavar="N", help="number of measurements of each cell")
+    add("--json", type=Path, metavar="FILE", help="write the figures to FILE, also those of a run that was interrupted")
+    add("--out", type=Path, metavar="DIR", help="write a report with plots to DIR; the folder is made")
     add("--report", type=Path, nargs="+", metavar="FILE",
-        help="measure nothing: a report in --out of files that --json wrote")
-    add("--keep", action="store_true", help="keep the lab's logs and state after a good run too")
-    add("--no-deps", action="store_true", help="look for no packages")
-    add("--no-build", action="store_true", help="use what is built")
+        help="measure nothing; make the report in --out from files that --json wrote")
+    add("--keep", action="store_true", help="keep the lab's logs and state even after a good run")
+    add("--no-deps", action="store_true", help="do not install packages")
+    add("--no-build", action="store_true", help="do not build")
     return parser
 
 

@@ -22,7 +22,7 @@ PACKAGE = "libiscsi-bin"
 MIB = 1 << 20
 
 EPILOG = """\
-exit status: 0 when no test fails on our LUNs that does not fail on the reference, 1 otherwise.
+exit status: 0 if each test that fails on our LUNs also fails on the reference, 1 otherwise.
 examples:
   scripts/conformance --levels 0,5 --json conformance.json
   scripts/conformance --levels 5 --families iSCSI,Read10,SCSI.WriteSame16.Unmap
@@ -34,7 +34,7 @@ def _levels(text: str) -> list[int]:
     try:
         return list(dict.fromkeys(int(word) for word in text.split(",")))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is no list of levels; write numbers with commas, "
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of levels; write numbers with commas, "
                                          "for example 0,5") from None
 
 
@@ -42,22 +42,22 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/conformance", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Runs libiscsi's iscsi-test-cu, one process a test, in the lab against a LUN of each level "
-                    "and, before them and in the same run, against LIO's own fileio LUN. What the tool counts as "
-                    "passed though it skipped it, counts as skipped. With --tools: what initiators do with a "
-                    "disk, by stock tools instead.")
+                    "and, before them and in the same run, against LIO's own fileio LUN. A test that the tool "
+                    "skipped counts as skipped, even if the tool counts it as passed. With --tools, tests with the "
+                    "stock tools of initiators instead.")
     add = parser.add_argument
-    add("--levels", type=_levels, default=[0, 5], metavar="N,N", help="of the volumes (default 0,5)")
+    add("--levels", type=_levels, default=[0, 5], metavar="N,N", help="levels of the volumes (default 0,5)")
     add("--families", default="", metavar="NAME,NAME",
-        help="families, suites or tests, patterns too (default: all); with --tools a pytest -k expression")
+        help="families, suites or tests, or patterns of them (default: all); with --tools a pytest -k expression")
     add("--tools", action="store_true", help="stock tools instead of iscsi-test-cu")
-    add("--json", type=Path, metavar="FILE", help="write all results there")
-    add("--limit", type=float, default=60, metavar="SECONDS", help="time of a test (default 60)")
-    add("--size", type=int, default=192, metavar="MIB", help="of the LUNs (default 192)")
-    add("--block-bytes", type=int, choices=(512, 4096), default=512, help="of the LUNs (default 512)")
-    add("--kernel", choices=("uml", "qemu", "host"), default="uml", help="the lab's (default uml)")
-    add("--timeout", type=int, default=5400, metavar="SECONDS", help="of the whole run (default 5400)")
-    add("--logs", type=Path, metavar="DIR", help="keep what the tool logged of each test that did not pass")
-    add("--no-build", action="store_true", help="leave that step out")
+    add("--json", type=Path, metavar="FILE", help="write all results to FILE")
+    add("--limit", type=float, default=60, metavar="SECONDS", help="time limit of a test (default 60)")
+    add("--size", type=int, default=192, metavar="MIB", help="size of the LUNs (default 192)")
+    add("--block-bytes", type=int, choices=(512, 4096), default=512, help="block size of the LUNs (default 512)")
+    add("--kernel", choices=("uml", "qemu", "host"), default="uml", help="kernel of the lab (default uml)")
+    add("--timeout", type=int, default=5400, metavar="SECONDS", help="time limit of the whole run (default 5400)")
+    add("--logs", type=Path, metavar="DIR", help="keep the tool's log of each test that did not pass")
+    add("--no-build", action="store_true", help="do not build")
     given = parser.parse_args(words)
     if given.json and not given.json.resolve().parent.is_dir():
         parser.error(f"--json {given.json}: its directory is not there; make it first")

@@ -164,15 +164,15 @@ class CleanDebian:
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/clean-debian", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Makes a clean Debian for scripts/lab --root, with a repository of what the given\n"
-                    "packages need, and prints its folder.  Takes minutes the first time, then nothing.",
+        description="Makes a clean Debian for scripts/lab --root, with a repository of the packages that the\n"
+                    "given packages need, and prints its folder.  The first run takes minutes; later runs reuse it.",
         epilog="example:\n"
                "  scripts/package\n"
                "  root=$(scripts/clean-debian --with open-iscsi build-packages/*.deb)\n"
                "  scripts/lab --systemd --root \"$root\" --share build-packages -- \\\n"
                "      sh -c 'cd /.../build-packages && apt install -y ./iraid_*.deb && iraid version'\n")
     parser.add_argument("--with", dest="others", action="append", default=[], metavar="PACKAGE",
-                        help="put this into its repository too, with what it needs; repeatable")
+                        help="add this package and its dependencies to the repository; repeatable")
     parser.add_argument("debs", nargs="*", type=Path, metavar="DEB", help="packages that will be installed in it")
     given = parser.parse_args(words)
     for deb in given.debs:

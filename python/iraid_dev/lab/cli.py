@@ -20,7 +20,7 @@ EXIT_TIME = 124  # as timeout(1)
 EXIT_LAB = 125  # the lab itself failed
 
 EPILOG = """\
-exit status: the command's; 124 when the time was over; 125 when the lab itself failed.
+exit status: that of the command; 124 after the time limit; 125 if the lab itself failed.
 COMMAND may be a pytest selection: tests/end_to_end/test_x.py::test_y -k word
 examples:
   scripts/lab -- targetcli ls
@@ -33,35 +33,35 @@ examples:
 def _parse(words: list[str]) -> Options:
     parser = argparse.ArgumentParser(
         prog="scripts/lab", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EPILOG,
-        description="Runs a command on a real kernel with LIO and TCMU. The host's files are "
-                    "seen at their own paths; what is written to them stays inside.")
+        description="Runs a command on a real kernel with LIO and TCMU. The guest sees the host's files at "
+                    "their paths, but its writes do not reach the host.")
     add = parser.add_argument
     add("--kernel", choices=("uml", "qemu", "host"), default="uml",
         help="user-mode Linux (default); QEMU with Debian's own kernel; this machine's kernel")
     add("--memory", default="4G", metavar="SIZE", help="the guest's memory (default 4G)")
     add("--cpus", type=int, default=2, metavar="N", help="QEMU's processors (default 2)")
     add("--timeout", type=int, default=1800, metavar="SECONDS",
-        help="end everything after this time (default 1800)")
+        help="time limit of the run (default 1800)")
     add("--off-timeout", type=int, default=20, metavar="SECONDS",
-        help="end a guest that is not off so long after its command (default 20)")
-    add("--keep", action="store_true", help="keep the run's directory after a good run too")
+        help="kill the guest if it is not off this time after its command (default 20)")
+    add("--keep", action="store_true", help="keep the run's directory even after a good run")
     add("--state", type=Path, metavar="DIR", help="use DIR as the run's directory, and keep it")
     add("--systemd", action="store_true",
         help="boot the whole system with systemd, then run the command (UML only)")
     add("--power-cut", action="store_true",
-        help="with --systemd: end without a shutdown, as when the power fails")
+        help="with --systemd: end without a shutdown, as in a power failure")
     add("--persist", type=Path, metavar="IMAGE",
-        help="keep what the guest writes in this file for a next boot; made if absent (UML only)")
-    add("--persist-size", default="8G", metavar="SIZE", help="its size when made (default 8G)")
+        help="keep the guest's writes in this file for the next boot; it is made if absent (UML only)")
+    add("--persist-size", default="8G", metavar="SIZE", help="size of that file when it is made (default 8G)")
     add("--root", type=Path, metavar="DIR",
-        help="boot the Debian in this directory, not this machine's own (UML only); see "
+        help="boot the Debian in this directory instead of this machine's (UML only); see "
              "scripts/clean-debian")
     add("--share", type=Path, action="append", default=[], metavar="DIR",
         help="let the guest write to this directory of the host")
     add("--show", type=Path, action="append", default=[], metavar="DIR",
         help="with --root: let the guest read this directory of the host")
     add("--env", action="append", default=[], metavar="NAME[=VALUE]",
-        help="pass a variable; LANG, LC_*, TERM, CI, IRAID_* and PYTEST_* are passed anyway")
+        help="pass a variable; LANG, LC_*, TERM, CI, IRAID_* and PYTEST_* are always passed")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     given = parser.parse_args(words)
     command = given.command[1:] if given.command[:1] == ["--"] else given.command

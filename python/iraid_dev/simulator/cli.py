@@ -1,12 +1,12 @@
 """simulate --seeds A..B - runs the engine's simulator, one random life of a volume per seed.
 
-Builds what it needs first, in build-simulate/ (build-mutants/ for mutants): optimised, assertions on.
-A seed that fails is run again with fewer steps until none can be left out, and the trace of what remains is
-printed with the command that repeats it.  docs/design/simulator.md says what is simulated and checked.
+First builds what it needs, optimised and with assertions, in build-simulate/ (build-mutants/ for mutants).
+A seed that fails is repeated with fewer steps until all that are left are needed.  Then the trace of these is
+printed, with the command that repeats it.  docs/design/simulator.md says what is simulated and checked.
 
     scripts/simulate --seeds 1..3000             all cores; exit status 1 if any seed fails
     scripts/simulate --seeds 17 --verbose        one seed, everything it does
-    scripts/simulate --mutants                   every known mistake has to be caught
+    scripts/simulate --mutants                   every known mistake must be caught
     scripts/simulate --mutant flush-skipped --seeds 1..200
 """
 
@@ -253,27 +253,27 @@ def run_mutants(path: Path, arguments: argparse.Namespace) -> int:
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="simulate", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", metavar="A..B", help="one number, or a range")
+    parser.add_argument("--seeds", metavar="A..B", help="seeds to run: one number, or a range")
     parser.add_argument("--steps", type=int, default=STEPS, metavar="N", help=f"steps of each run ({STEPS})")
     parser.add_argument("--level", choices=["0", "1", "5", "6", "10"], help="volumes of this level only")
-    parser.add_argument("--drop", metavar="LIST", help="steps left out: 3,7-12")
+    parser.add_argument("--drop", metavar="LIST", help="leave out these steps: 3,7-12")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="worker processes")
     parser.add_argument("--mutant", metavar="NAME",
-                        help="with a known mistake in the engine (without --seeds: as many as --within says)")
-    parser.add_argument("--mutants", action="store_true", help="run all of them: each has to be caught")
+                        help="run with this known mistake in the engine (default of --seeds: 1 to the number of --within)")
+    parser.add_argument("--mutants", action="store_true", help="run all known mistakes: each must be caught")
     parser.add_argument("--within", type=int, default=SEEDS_PER_MUTANT, metavar="N",
-                        help=f"seeds that a mutant may survive ({SEEDS_PER_MUTANT})")
+                        help=f"seeds within which a mutant must be caught ({SEEDS_PER_MUTANT})")
     parser.add_argument("--list-mutants", action="store_true")
     parser.add_argument("--with", dest="having", action="append", default=[], metavar="NAME",
-                        help="lives that all have this ability, which may be off or rare")
-    parser.add_argument("--without", action="append", default=[], metavar="NAME", help="none that has it")
+                        help="give this ability to all lives; it may be off or rare otherwise")
+    parser.add_argument("--without", action="append", default=[], metavar="NAME", help="run no life with this ability")
     parser.add_argument("--list-abilities", action="store_true")
-    parser.add_argument("--coverage", action="store_true", help="which states of the engine and which faults have met")
+    parser.add_argument("--coverage", action="store_true", help="show which states of the engine met which faults")
     parser.add_argument("--wanted", action="store_true",
-                        help="what steered lives look for (tests/simulation/sim_wanted.h), as these lives would have it")
-    parser.add_argument("--first", action="store_true", help="end at the first seed that fails")
-    parser.add_argument("--verbose", action="count", default=0, help="the trace; twice: members' commands too")
-    parser.add_argument("--quiet", action="store_true", help="no progress, no sums")
+                        help="show what steered lives look for (tests/simulation/sim_wanted.h), after these lives")
+    parser.add_argument("--first", action="store_true", help="stop at the first seed that fails")
+    parser.add_argument("--verbose", action="count", default=0, help="print the trace; twice: also the commands of members")
+    parser.add_argument("--quiet", action="store_true", help="print no progress and no sums")
     parser.add_argument("--no-shrink", dest="shrink", action="store_false", help="don't make a failing seed small")
     arguments = parser.parse_args(words)
     if arguments.mutant and not arguments.seeds:

@@ -20,7 +20,7 @@ SETTING_UP_SECONDS_MAX = 1500  # and ending; the lab's own limit lies behind it
 RESULT = "soak.json"
 
 EPILOG = """\
-exit status: 0 when no byte was wrong and no I/O failed, 1 otherwise.
+exit status: 0 if no byte was wrong and no I/O failed, 1 otherwise.
 examples:
   scripts/soak --minutes 30
   scripts/soak --minutes 60 --resume /var/tmp/soak.json
@@ -32,22 +32,22 @@ examples:
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/soak", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Draws faults at random under a load that verifies every byte: members are killed, "
-                    "stopped, cut off, slowed, wiped and replaced, two of them go for a while, the gateway is "
-                    "killed, scrubs and flushes run. Ends with a table of the faults survived, the bytes "
-                    "verified and the longest stall. At the first wrong byte it ends and keeps all logs.")
+        description="Causes random faults under a load that verifies every byte: members are killed, "
+                    "stopped, cut off, slowed, wiped and replaced, two are away for a while, the gateway is "
+                    "killed, scrubs and flushes run. At the end it prints the faults survived, the bytes "
+                    "verified and the longest stall. At the first wrong byte it stops and keeps all logs.")
     add = parser.add_argument
-    add("--minutes", type=float, required=True, metavar="N", help="how long; the fault under way is ended")
-    add("--seed", type=int, metavar="S", help="what is drawn follows from it (default: another each time)")
-    add("--level", type=int, choices=tuple(MEMBERS), default=5, help="of the volume (default 5)")
-    add("--resume", type=Path, metavar="FILE", help="add this run to those in FILE; made if absent")
+    add("--minutes", type=float, required=True, metavar="N", help="duration; the fault in progress is ended")
+    add("--seed", type=int, metavar="S", help="seed of the random choices (default: a new one each time)")
+    add("--level", type=int, choices=tuple(MEMBERS), default=5, help="level of the volume (default 5)")
+    add("--resume", type=Path, metavar="FILE", help="add this run to those in FILE, which is made if absent")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--lab", action="store_true", help="in a kernel with LIO, by scripts/lab (default)")
     where.add_argument("--native", action="store_true",
-                       help="by nbdkit on this machine: no LIO, no links to cut, but quicker")
-    add("--kernel", choices=("uml", "qemu", "host"), default="uml", help="the lab's (default uml)")
-    add("--state", type=Path, metavar="DIR", help="keep logs in DIR also of a clean run")
-    add("--no-build", action="store_true", help="leave that step out")
+                       help="with nbdkit on this machine: faster, but without LIO and without link faults")
+    add("--kernel", choices=("uml", "qemu", "host"), default="uml", help="kernel of the lab (default uml)")
+    add("--state", type=Path, metavar="DIR", help="keep logs in DIR, also those of a good run")
+    add("--no-build", action="store_true", help="do not build")
     given = parser.parse_args(words)
     if given.minutes <= 0:
         parser.error(f"--minutes {given.minutes:g} is no time; give a number above 0")
