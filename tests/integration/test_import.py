@@ -91,7 +91,7 @@ def test_a_dead_member_is_listed_and_comes_back_later(gateway: Gateway, farm: Ta
     farm.kill(2)
     done = gateway.must("import", *farm.members()[:4])
     assert farm.member(2) in done.err and "listed as a member" in done.err
-    assert "No device that answers has role 2." in done.out
+    assert "No device that answered has role 2." in done.out
     assert "degraded" in gateway.must("start", "v0").out
     farm.restart(2)
     gateway.must("wait", "v0", "--timeout", "30")

@@ -104,9 +104,9 @@ def test_a_spare_of_the_volume_may_be_the_new_member():
 
 
 def test_an_entry_that_contradicts_the_members_is_refused():
-    assert "still name it" in refusal(wanted(A, B, C, replace=((C, A),)), status(A, B, C))
-    assert "don't name it" in refusal(wanted(A, B, C, replace=((D, E),)), status(A, B, C))
-    assert "no member of volume v0" in refusal(wanted(A, B, D, replace=((E, D),)), status(A, B, C))
+    assert "still among its members" in refusal(wanted(A, B, C, replace=((C, A),)), status(A, B, C))
+    assert "not among its members" in refusal(wanted(A, B, C, replace=((D, E),)), status(A, B, C))
+    assert "not a member of volume v0" in refusal(wanted(A, B, D, replace=((E, D),)), status(A, B, C))
 
 
 def test_a_spare_that_took_a_place_is_to_be_exchanged_in_the_inventory():
@@ -124,7 +124,7 @@ def test_while_the_failed_member_is_listed_a_spare_in_its_place_is_no_fault():
 
 
 def test_members_are_never_taken_out_or_added():
-    assert "can't be taken out" in refusal(wanted(A, B), status(A, B, C))
+    assert "can't be removed" in refusal(wanted(A, B), status(A, B, C))
     assert "can't be added" in refusal(wanted(A, B, C, D), status(A, B, C))
 
 
@@ -169,7 +169,7 @@ def test_sizes_are_those_of_the_command(text):
         try:
             return parse(text)
         except ValueError:
-            return "no size"
+            return "not a size"
 
     assert of(names.size) == of(parse_size)
 
@@ -313,7 +313,7 @@ def test_a_storage_object_keeps_its_name_where_no_other_target_s_disk_has_it():
     assert lio_plan.with_own_names(wanted, same_disk, {}) == wanted
     nobodys = lio(wanted) | {"targets": []}
     nobodys["storage_objects"][0]["dev"] = "/other.img"
-    with pytest.raises(lio_plan.Refused, match="take the other away"):
+    with pytest.raises(lio_plan.Refused, match="first remove the storage object"):
         lio_plan.plan_target(lio_plan.with_own_names(wanted, nobodys, {}), nobodys)
 
 

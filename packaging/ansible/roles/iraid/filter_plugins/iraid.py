@@ -50,7 +50,7 @@ def gateway_problems(given):
         where = f"iraid_volumes[{index}] ({volume.get('name')})"
         problems.check(f"{where}.name", names.volume_name, volume.get("name"))
         if volume.get("name") in seen_names:
-            problems.append(f"{where}.name: '{volume['name']}' is there twice: each volume has one entry")
+            problems.append(f"{where}.name: '{volume['name']}' occurs twice: write one entry for each volume")
         seen_names.add(volume.get("name"))
         if volume.get("state") == "absent":
             _check_absent(where, volume, given["confirm_delete"], problems)
@@ -73,9 +73,9 @@ def gateway_problems(given):
 
 def _check_absent(where, volume, confirmed, problems):
     if volume.get("name") not in confirmed:
-        problems.append(f"{where}.state: absent destroys all data of the volume: it wants the name once more "
-                        f"(-e '{{\"iraid_confirm_delete\": [\"{volume.get('name')}\"]}}'); to leave the volume alone, "
-                        "take it out of iraid_volumes")
+        problems.append(f"{where}.state: absent destroys all data of the volume: confirm it with its name "
+                        f"(-e '{{\"iraid_confirm_delete\": [\"{volume.get('name')}\"]}}'); to keep the volume, "
+                        "remove it from iraid_volumes")
 
 
 def _check_volume(where, volume, seen, problems):
@@ -83,12 +83,12 @@ def _check_volume(where, volume, seen, problems):
     spares = volume.get("spares") or []
     least, most = MEMBERS.get(level, (2, 32))
     if not least <= len(members) <= most:
-        problems.append(f"{where}.members: there are {len(members)}, level {level} takes {least} to {most}")
+        problems.append(f"{where}.members: there are {len(members)}, but level {level} needs {least} to {most}")
     if len(members) + len(spares) > DEVICES_MAX:
         problems.append(f"{where}.spares: {len(members)} members and {len(spares)} spares are more than {DEVICES_MAX} "
-                        "devices: take some out")
+                        "devices: remove some")
     if spares and level == 0:
-        problems.append(f"{where}.spares: level 0 has no redundancy, so a spare can't be filled: take them out")
+        problems.append(f"{where}.spares: level 0 has no redundancy, so a spare can't be filled: remove them")
     for key, devices in (("members", members), ("spares", spares)):
         for number, device in enumerate(devices):
             _check_device(f"{where}.{key}[{number}]", device, seen, problems)
@@ -104,7 +104,7 @@ def _check_device(where, device, seen, problems):
     if label is None:
         return
     if label in seen:
-        problems.append(f"{where}: '{label}' is {seen[label]} already: a LUN has one place")
+        problems.append(f"{where}: '{label}' is {seen[label]} already: name each LUN only once")
     seen.setdefault(label, where)
 
 
@@ -115,11 +115,11 @@ def _check_sizes(where, volume, problems):
             sizes[key] = problems.check(f"{where}.{key}", names.size, volume[key])
     chunk = sizes.get("chunk")
     if chunk is not None and not (CHUNK_MIN <= chunk <= CHUNK_MAX and chunk & (chunk - 1) == 0):
-        problems.append(f"{where}.chunk: {volume['chunk']} is no power of two from 4K to 1M")
+        problems.append(f"{where}.chunk: {volume['chunk']} is not a power of two between 4K and 1M")
     low, high = sizes.get("rate_min"), sizes.get("rate_max")
     for key, value in (("rate_min", low), ("rate_max", high)):
         if value is not None and value < RATE_MIN:
-            problems.append(f"{where}.{key}: {volume[key]} is less than 64K a second: resync would hardly end")
+            problems.append(f"{where}.{key}: {volume[key]} is less than 64K a second: write 64K or more")
     if low is not None and high is not None and low > high:
         problems.append(f"{where}.rate_min: {volume['rate_min']} is more than rate_max {volume['rate_max']}")
 
@@ -145,8 +145,8 @@ def _check_export(where, export, problems):
         for number, value in enumerate(export.get(key) or []):
             problems.check(f"{where}.{key}[{number}]", parse, value)
     if not export.get("initiators") and not export.get("demo_mode"):
-        problems.append(f"{where}.initiators: nobody may use the volume: name the initiators "
-                        "(/etc/iscsi/initiatorname.iscsi), or write demo_mode: true, which lets everybody in")
+        problems.append(f"{where}.initiators: no initiator may use the volume: name the initiators "
+                        "(/etc/iscsi/initiatorname.iscsi), or write demo_mode: true, which lets any initiator log in")
     _check_chap(f"{where}.chap", export.get("chap"), problems)
 
 
@@ -158,14 +158,14 @@ def backend_problems(given):
         where = f"iraid_backend_targets[{index}]"
         name = problems.check(f"{where}.iqn", names.iqn, target.get("iqn"))
         if name in seen:
-            problems.append(f"{where}.iqn: '{name}' is there twice: a target has one entry")
+            problems.append(f"{where}.iqn: '{name}' occurs twice: write one entry for each target")
         seen.add(name)
         _check_luns(where, target.get("luns") or [], problems)
         for key, parse in (("portals", names.listen), ("initiators", names.iqn)):
             for number, value in enumerate(target.get(key) or []):
                 problems.check(f"{where}.{key}[{number}]", parse, value)
         if not (target.get("initiators") or target.get("addresses") or target.get("open_to_all")):
-            problems.append(f"{where}.initiators: nobody may use the target: name the gateways' initiators, or write "
+            problems.append(f"{where}.initiators: no initiator may use the target: name the gateways' initiators, or write "
                             "open_to_all: true")
         _check_chap(f"{where}.chap", target.get("chap"), problems)
         (_check_tgt if given["kind"] == "tgt" else _check_lio)(where, target, given, problems)
@@ -185,24 +185,24 @@ def _check_luns(where, luns, problems):
 
 def _check_lio(where, target, _given, problems):
     if target.get("addresses"):
-        problems.append(f"{where}.addresses: LIO knows initiators by name: write initiators")
+        problems.append(f"{where}.addresses: LIO admits initiators by name: write initiators")
 
 
 def _check_tgt(where, target, given, problems):
     if target.get("portals"):
-        problems.append(f"{where}.portals: tgt listens on all addresses for all of its targets: take them out, and "
-                        "write addresses, those that gateways come from")
+        problems.append(f"{where}.portals: tgt listens on all addresses for all of its targets: remove them, and "
+                        "write addresses, those of the gateways")
     chap = target.get("chap")
     if not chap:
         return
     if not given["tgt_secrets_shown"]:
-        problems.append(f"{where}.chap: tgt gives secrets to its own tools on their command line, where every user of "
+        problems.append(f"{where}.chap: tgt passes secrets to its own tools on their command line, where every user of "
                         "the host can see them for a moment, at each start: use iraid_backend_kind: lio, or accept "
-                        "that by iraid_backend_tgt_secrets_shown: true")
+                        "that with iraid_backend_tgt_secrets_shown: true")
     for key in ("user", "secret"):
         if set(" #<>\\$\"'") & set(str(chap.get(key))):
-            problems.append(f"{where}.chap.{key}: holds one of blank # < > \\ $ \" ', which tgt's configuration can't: "
-                            "take another one")
+            problems.append(f"{where}.chap.{key}: has one of blank # < > \\ $ \" ', which tgt's configuration does not allow: "
+                            "choose another one")
 
 
 def volume_arguments(volumes, config_dir, replace, confirm_delete, confirm_overwrite):

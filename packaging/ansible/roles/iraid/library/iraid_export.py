@@ -1,25 +1,25 @@
 #!/usr/bin/python3
-"""Ansible module: a volume of iraid is exported through LIO, or is not."""
+"""Ansible module: export a volume of iraid through LIO, or end the export."""
 
 DOCUMENTATION = r"""
 ---
 module: iraid_export
 short_description: Export a volume of iraid to initiators
 description:
-  - Runs C(iraid export), which completes what is there and leaves the rest as it is, or C(iraid unexport).
-  - ACLs and portals that are not named stay, and are warned of.
+  - Runs C(iraid export), which adds what is missing and changes nothing else, or C(iraid unexport).
+  - ACLs and portals that are not named stay; a warning names them.
 options:
   name:
     description: Name of the volume.
     type: str
     required: true
   state:
-    description: C(absent) takes it away from initiators; refused while one is logged in. The volume stays.
+    description: C(absent) ends the export. Refused while an initiator is logged in. The volume stays.
     type: str
     choices: [present, absent]
     default: present
   iqn:
-    description: Target that initiators will see; required for C(present).
+    description: Name of the target that initiators will see; required for C(present).
     type: str
   portals:
     description: IP:PORT of each address to listen on.
@@ -32,11 +32,11 @@ options:
     elements: str
     default: []
   demo_mode:
-    description: Let any initiator in.
+    description: Let any initiator log in.
     type: bool
     default: false
   chap_file:
-    description: Secrets file on the gateway; initiators are asked for what is in it.
+    description: Secrets file on the gateway; initiators must log in with its user and secret.
     type: path
   command:
     description: The iraid command.
@@ -46,7 +46,7 @@ author: iraid maintainers
 """
 
 EXAMPLES = r"""
-- name: Hand the volume to one initiator
+- name: Export the volume to one initiator
   iraid_export:
     name: v0
     iqn: iqn.2026-01.org.example:v0
@@ -106,12 +106,12 @@ def strangers(given, answer):
     where = f"/iscsi/{answer['iqn']}/tpg1"
     for one in answer.get("initiators", ()):
         if not given["demo_mode"] and one not in known:
-            texts.append(f"initiator {one} has an ACL in {answer['iqn']}, and the inventory does not name it; to shut "
-                         f"it out: targetcli {where}/acls delete {one}; targetcli saveconfig")
+            texts.append(f"initiator {one} has an ACL in {answer['iqn']}, but it is not in the inventory; to remove "
+                         f"it: targetcli {where}/acls delete {one}; targetcli saveconfig")
     ports = {listen(one) for one in given["portals"]}
     for one in answer.get("portals", ()):
         if ports and listen(one) not in ports:
-            texts.append(f"target {answer['iqn']} listens on {one}, which the inventory does not name; to end that: "
+            texts.append(f"target {answer['iqn']} listens on {one}, which is not in the inventory; to remove it: "
                          f"targetcli {where}/portals delete {' '.join(one.rsplit(':', 1))}; targetcli saveconfig")
     return texts
 

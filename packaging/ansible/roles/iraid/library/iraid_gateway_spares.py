@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Ansible module: devices are spares that all volumes of a gateway share."""
+"""Ansible module: add spares that all volumes of a gateway share."""
 
 DOCUMENTATION = r"""
 ---
 module: iraid_gateway_spares
-short_description: Give spares to all volumes of a gateway
+short_description: Add spares for all volumes of a gateway
 description:
   - Runs C(iraid add-spare --gateway) for devices that are neither spares of the gateway nor devices of a volume. Spares
     that are not named stay.
@@ -20,13 +20,13 @@ options:
         type: str
         required: true
       chap_file:
-        description: Secrets file on the gateway to log in with.
+        description: Secrets file on the gateway for the login.
         type: path
       initiator:
-        description: Name to log in with.
+        description: Initiator name for the login.
         type: str
   overwrite:
-    description: Take devices although something is on them. Destroys that.
+    description: Take devices even if they hold data, which destroys it.
     type: bool
     default: false
   command:

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Ansible module: LIO of a backend host serves one target whose LUNs become members."""
+"""Ansible module: a target of LIO whose LUNs become members."""
 
 DOCUMENTATION = r"""
 ---
 module: iraid_lio_target
 short_description: Serve LUNs for iraid by LIO
 description:
-  - Makes or completes one target of LIO with the parameters that suit iraid, and writes it to LIO's saved
+  - Makes one target of LIO, or adds what it lacks, with parameters that are good for iraid, and saves it in LIO's
     configuration.
   - Nothing is removed. LUNs, ACLs and portals that are not named stay. Needs python3-rtslib-fb.
 options:
@@ -24,27 +24,27 @@ options:
         description: Block device.
         type: path
       file:
-        description: File; it is made, sparse, and enlarged where it is smaller, never made smaller.
+        description: File. It is made as a sparse file, and enlarged if it is too small, but never made smaller.
         type: path
       size:
-        description: Of the file.
+        description: Size of the file.
         type: str
       write_back:
-        description: Let a file be cached; flushes of iraid reach the disk in either case.
+        description: Let the target cache writes to a file. Flushes of iraid always reach the disk.
         type: bool
         default: true
   portals:
-    description: IP:PORT of each address to listen on; all addresses if there are none.
+    description: IP:PORT of each address to listen on; an empty list means all addresses.
     type: list
     elements: str
     default: []
   initiators:
-    description: Names that gateways log in with.
+    description: Initiator names of the gateways.
     type: list
     elements: str
     default: []
   open_to_all:
-    description: Let any initiator in.
+    description: Let any initiator log in.
     type: bool
     default: false
   user:
@@ -54,11 +54,11 @@ options:
     description: CHAP secret.
     type: str
   parameters:
-    description: Parameters of the portal group, over those of the module.
+    description: Parameters of the portal group. They override those of the module.
     type: dict
     default: {}
   queue_depth:
-    description: Commands under way in a session.
+    description: Commands in flight in a session.
     type: int
     default: 128
 author: iraid maintainers
@@ -205,7 +205,7 @@ def save(path, want, running):
 def run(module):
     want = wanted(module.params)
     if not want.initiators and not want.open_to_all:
-        raise lio_plan.Refused("nobody may use it: give initiators, the names that gateways log in with, or "
+        raise lio_plan.Refused("no initiator may use it: give initiators, the names of the gateways, or "
                                "open_to_all: true")
     short = backing.short_files(want.luns)
     changes = [f"file {path} of {size_bytes} bytes" for path, size_bytes in short]
@@ -216,7 +216,7 @@ def run(module):
         if not module.check_mode:
             raise lio_plan.Refused("python3-rtslib-fb is not installed here: apt install python3-rtslib-fb, or let the "
                                    "role do it (iraid_backend_install)") from None
-        module.warn("LIO's tools are not here yet: check mode takes it that nothing is configured")
+        module.warn("LIO's tools are not installed yet: check mode assumes that nothing is configured")
         changes += [step.text for step in lio_plan.plan_target(want, {}).steps]
         return module.exit_json(changed=True, changes=changes, diff=diff([], changes))
     if module.check_mode and not CONFIGFS.is_dir():  # rtslib would load LIO
@@ -236,8 +236,8 @@ def run(module):
             try:
                 lio.apply(step)
             except (rtslib_fb.RTSLibError, OSError) as error:
-                module.fail_json(msg=f"LIO refused: {step.text}: {error}: see dmesg | tail; what was made before it "
-                                     "stays, and the next run goes on from there", changes=changes)
+                module.fail_json(msg=f"LIO refused: {step.text}: {error}: see dmesg | tail; earlier steps stay, and "
+                                     "the next run continues from there", changes=changes)
         if save(file, want, lio.dump()) and not changes:
             changes.append(f"target {want.iqn} in {file}")
     return module.exit_json(changed=bool(changes), changes=changes, diff=diff([], changes))

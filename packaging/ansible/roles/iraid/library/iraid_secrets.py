@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Ansible module: secrets files of iraid hold what they are to hold."""
+"""Ansible module: write secrets files of iraid."""
 
 DOCUMENTATION = r"""
 ---
 module: iraid_secrets
 short_description: Write secrets files of iraid
 description:
-  - Line 1 the user, line 2 the secret; mode 0600, of root. Nothing of it is ever shown, compared by C(--diff) or put on
-    a command line.
+  - Line 1 is the user, line 2 the secret; the file belongs to root and has mode 0600. Its content is never shown, not
+    by C(--diff) either, and never put on a command line.
 options:
   files:
     description: The files.
@@ -16,7 +16,7 @@ options:
     required: true
     suboptions:
       path:
-        description: Where; its folder is made, mode 0700.
+        description: Path of the file. Its folder is made, mode 0700.
         type: path
         required: true
       user:
@@ -31,7 +31,7 @@ author: iraid maintainers
 """
 
 EXAMPLES = r"""
-- name: What volume v0 logs in to its targets with
+- name: User and secret for the login of volume v0 to its targets
   iraid_secrets:
     files:
       - path: /etc/iraid/secrets/v0

@@ -1,25 +1,26 @@
 #!/usr/bin/python3
-"""Ansible module: keys of a gateway's or a volume's configuration file have values."""
+"""Ansible module: set keys in the configuration file of a gateway or of a volume."""
 
 DOCUMENTATION = r"""
 ---
 module: iraid_settings
 short_description: Set keys in configuration files of iraid
 description:
-  - Changes single lines of gateway.conf or of a volume's file, keeps comments and all others, and lets the handler
-    apply what can be applied. What the file would be is checked first (C(iraid config check)); a fault changes nothing.
+  - Changes single lines of gateway.conf or of a volume's file. Comments and all other lines stay. The handler then
+    applies the changes that are possible during I/O. The new file is checked first (C(iraid config check)); if it has
+    a fault, nothing changes.
   - The keys are those of iraid.conf(5).
 options:
   volume:
-    description: Name of the volume whose file is meant; without it the gateway's.
+    description: Name of the volume; without it the file of the gateway is changed.
     type: str
   settings:
-    description: Of a volume, keys; of the gateway, sections with keys. A list is a key given several times, null takes
-      the key out, so that its default holds.
+    description: For a volume, keys; for the gateway, sections with keys. A list makes a line for each entry. null
+      removes the key, so that its default applies.
     type: dict
     required: true
   config_dir:
-    description: Where the files are.
+    description: Folder of the files.
     type: path
     default: /etc/iraid
   command:
@@ -30,7 +31,7 @@ author: iraid maintainers
 """
 
 EXAMPLES = r"""
-- name: Whom to tell of events, and how long to wait for a silent member
+- name: Recipients of events, and the time to wait for a silent member
   iraid_settings:
     settings:
       notify:
@@ -85,7 +86,7 @@ def lines(where, value):
     for one in value if isinstance(value, list) else [value]:
         text = {True: "yes", False: "no"}[one] if isinstance(one, bool) else str(one).strip()
         if not text or "\n" in text:
-            raise ValueError(f"settings.{where}: '{one}' is no value of one line; null takes a key out")
+            raise ValueError(f"settings.{where}: '{one}' is not a value of one line; null removes a key")
         texts.append(text)
     return texts
 
@@ -112,7 +113,7 @@ def read(path, volume, check_mode):
     if path.exists():
         return content(path)
     if volume and not check_mode:
-        raise ValueError(f"{path} is not there: is there a volume {volume}? iraid list")
+        raise ValueError(f"{path} does not exist: see whether there is a volume {volume}: iraid list")
     return ""
 
 
@@ -122,7 +123,7 @@ def reload(module, iraid, volume):
     except Failure as failure:
         if failure.kind != "unavailable":
             raise
-        module.warn(f"no handler runs, so what was changed holds when it is started: {failure.text}")
+        module.warn(f"no handler runs: the change applies when it is started: {failure.text}")
         return {}
 
 
@@ -153,7 +154,7 @@ def change(module, iraid, path, volume):
                     raise
         if text == before or module.check_mode or replace(path, before, text, lock):
             return before, text
-    raise ValueError(f"{path} was changed {TRIES_MAX} times while this was to change it: see what does that (iraid events), "
+    raise ValueError(f"{path} was changed by another program in each of {TRIES_MAX} attempts: see which one (iraid events), "
                      "and run this again")
 
 

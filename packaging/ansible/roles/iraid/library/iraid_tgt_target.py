@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""Ansible module: tgt of a backend host serves one target whose LUNs become members."""
+"""Ansible module: a target of tgt whose LUNs become members."""
 
 DOCUMENTATION = r"""
 ---
 module: iraid_tgt_target
 short_description: Serve LUNs for iraid by tgt
 description:
-  - Writes the target's block to a file of its own in tgt's configuration, with the parameters that suit iraid, and lets
-    tgt read it. What tgt does not take is undone, so that the next run tries again. A target that initiators are
-    logged in to is not touched; what was changed holds when tgt was restarted.
-  - LUNs are numbered from 1. tgt gives secrets to its own tools on their command line.
+  - Writes the target to a file of its own in tgt's configuration, with parameters that are good for iraid, and makes
+    tgt read it. If tgt refuses it, the change is undone, and the next run tries again. While initiators are logged in
+    to the target only the file is changed; the change applies when tgt is restarted.
+  - LUNs are numbered from 1. tgt passes secrets to its own tools on their command line.
 options:
   iqn:
     description: Name of the target.
@@ -25,27 +25,27 @@ options:
         description: Block device.
         type: path
       file:
-        description: File; it is made, sparse, and enlarged where it is smaller, never made smaller.
+        description: File. It is made as a sparse file, and enlarged if it is too small, but never made smaller.
         type: path
       size:
-        description: Of the file.
+        description: Size of the file.
         type: str
       write_back:
-        description: Let writes be cached; flushes of iraid reach the disk in either case.
+        description: Let the target cache writes. Flushes of iraid always reach the disk.
         type: bool
         default: true
   initiators:
-    description: Names that gateways log in with.
+    description: Initiator names of the gateways.
     type: list
     elements: str
     default: []
   addresses:
-    description: Addresses and networks that gateways log in from; any if there are none.
+    description: Addresses and networks of the gateways; an empty list means any.
     type: list
     elements: str
     default: []
   open_to_all:
-    description: Let any initiator in.
+    description: Let any initiator log in.
     type: bool
     default: false
   user:
@@ -55,11 +55,11 @@ options:
     description: CHAP secret.
     type: str
   parameters:
-    description: Parameters of the target, over those of the module.
+    description: Parameters of the target. They override those of the module.
     type: dict
     default: {}
   folder:
-    description: Where tgt reads its configuration from.
+    description: Folder from which tgt reads its configuration.
     type: path
     default: /etc/tgt/conf.d
 author: iraid maintainers
@@ -121,8 +121,8 @@ def load(module, name):
     status, out, err = module.run_command(["tgt-admin", "--update", name])
     if status != 0 or name not in running_targets(module):
         said = "" if module.params["secret"] else " ".join(f"{err} {out}".split())
-        raise lio_plan.Refused(f"tgt-admin did not take its configuration, which is as it was before{said and ': '}"
-                               f"{said}; see what tgt says (journalctl -u tgt), and whether something else uses the "
+        raise lio_plan.Refused(f"tgt-admin refused the new configuration, so the old one is back{said and ': '}"
+                               f"{said}; see the log of tgt (journalctl -u tgt), and whether another program uses the "
                                "backing files")
 
 
@@ -143,7 +143,7 @@ def run(module):
     given = module.params
     name = iqn(given["iqn"])
     if not (given["initiators"] or given["addresses"] or given["open_to_all"]):
-        raise lio_plan.Refused("nobody may use it: give initiators, the names that gateways log in with, addresses, or "
+        raise lio_plan.Refused("no initiator may use it: give initiators, the names of the gateways, addresses, or "
                                "open_to_all: true")
     luns = [lio_plan.Backing("", one["device"], one["file"], size(one["size"]) if one["size"] else 0, one["write_back"])
             for one in given["luns"]]
@@ -165,7 +165,7 @@ def run(module):
         for file, size_bytes in short:
             backing.enlarge(file, size_bytes)
         if short and name in running:
-            module.warn(f"tgt serves files of {name} as large as they were when it opened them: systemctl restart tgt, "
+            module.warn(f"tgt still serves files of {name} with their old size: systemctl restart tgt, "
                         "one host after the other, with iraid wait in between")
         if old:
             old.replace(path)
@@ -179,7 +179,7 @@ def run(module):
                 raise
             changes = changes or [f"target {name}"]
         elif written:
-            module.warn(f"initiators are logged in to {name}: what was changed holds when tgt was restarted (systemctl "
+            module.warn(f"initiators are logged in to {name}: the change applies after a restart of tgt (systemctl "
                         "restart tgt, one host after the other, with iraid wait in between)")
     module.exit_json(changed=bool(changes), changes=changes, diff=diff([], changes))
 

@@ -1,27 +1,26 @@
 #!/usr/bin/python3
-"""Ansible module: a volume of iraid is as its parameters say."""
+"""Ansible module: make, start, change and grow a volume of iraid."""
 
 DOCUMENTATION = r"""
 ---
 module: iraid_volume
 short_description: Make, start, change and grow a volume of iraid
 description:
-  - Compares a volume of this gateway with what is wanted, and runs the C(iraid) commands that make it so.
-  - What a volume was made with (level, chunk) is never changed; a member is replaced, and a volume deleted, only on a
-    word more (I(replace), I(confirm_delete)); neither is what iraid wrote on a device formatted again without
-    I(confirm_overwrite). Volumes that are not named are not touched.
+  - Compares a volume of this gateway with the parameters, and runs the C(iraid) commands for the difference.
+  - Level and chunk of a volume are never changed. To replace a member needs I(replace), to delete a volume needs
+    I(confirm_delete), to format devices of an iraid volume needs I(confirm_overwrite). Other volumes are not touched.
 options:
   name:
     description: Name of the volume.
     type: str
     required: true
   state:
-    description: C(absent) deletes it and its data, with I(confirm_delete) only.
+    description: C(absent) deletes the volume and its data; it needs I(confirm_delete).
     type: str
     choices: [started, stopped, absent]
     default: started
   level:
-    description: 0, 1, 5, 6 or 10; for a volume that is to be made.
+    description: 0, 1, 5, 6 or 10; at creation.
     type: int
     choices: [0, 1, 5, 6, 10]
   members:
@@ -38,22 +37,22 @@ options:
     description: Size, for example 64K; at creation.
     type: str
   region_size:
-    description: Data of each member that one mark of the write-intent map stands for; at creation.
+    description: Data of each member that one bit of the write-intent bitmap covers; at creation.
     type: str
   rate_min:
-    description: Bytes of each member a second that background work gets in any case.
+    description: Lower limit of resync, rebuild and scrub, bytes a second of each member.
     type: str
   rate_max:
-    description: Bytes of each member a second that background work never exceeds.
+    description: Upper limit of resync, rebuild and scrub, bytes a second of each member.
     type: str
   initiator:
-    description: Name to log in to the targets with; at creation.
+    description: Initiator name for the login to the targets; at creation.
     type: str
   chap_file:
-    description: Secrets file on the gateway to log in to the targets with; at creation.
+    description: Secrets file on the gateway for the login to the targets; at creation.
     type: path
   replace:
-    description: Members to put in the place of others. An entry that is carried out may stay.
+    description: Members to replace. An entry that is done may stay.
     type: list
     elements: dict
     default: []
@@ -67,23 +66,23 @@ options:
         type: str
         required: true
   grow:
-    description: Use what the members have grown by.
+    description: Use the space that was added to the members.
     type: bool
     default: false
   wait:
-    description: Return when the members of a new volume, or a replaced member, are in sync.
+    description: Wait until the members of a new volume, or a replaced member, are in sync.
     type: bool
     default: false
   overwrite:
-    description: Format devices although something is on them. Destroys that, unless it is a volume of iraid.
+    description: Format devices even if they hold data, which destroys it. Does not include iraid volumes.
     type: bool
     default: false
   confirm_overwrite:
-    description: The word more that devices with superblocks of iraid volumes want; for one run. Implies I(overwrite).
+    description: Format devices even if they hold an iraid volume; for one run. Implies I(overwrite).
     type: bool
     default: false
   confirm_delete:
-    description: The word more that C(state=absent) wants.
+    description: Confirms C(state=absent).
     type: bool
     default: false
   command:
@@ -106,12 +105,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 commands:
-  description: What was done, or would be, as texts for a person.
+  description: What was done, or would be, in words.
   returned: always
   type: list
   elements: str
 volume:
-  description: The volume's status, as C(iraid status --json) has it; empty where there is none.
+  description: The volume's status, as in C(iraid status --json); empty if there is no volume.
   returned: always
   type: dict
 """

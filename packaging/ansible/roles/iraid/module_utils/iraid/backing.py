@@ -16,10 +16,10 @@ def short_files(backings):
             status = path.stat()
         except FileNotFoundError:
             if one.device:
-                raise Refused(f"{path} is not there: make it first (lvcreate), or correct luns") from None
+                raise Refused(f"{path} does not exist: make it first (lvcreate), or correct luns") from None
             status = None
         if one.device and not stat.S_ISBLK(status.st_mode):
-            raise Refused(f"{path} is no block device: write file: {path} and its size, or name a device")
+            raise Refused(f"{path} is not a block device: write file: {path} and its size, or name a device")
         if one.file and (status is None or status.st_size < one.size_bytes):
             short.append((path, one.size_bytes))
     return short

@@ -140,13 +140,13 @@ def _plan_storage(backing, dump, plan):
         plan.add("storage", f"storage object {backing.name} of {where}", backing)
         return
     if there.get("dev") != where:
-        raise Refused(f"storage object {backing.name} is made of {there.get('dev')}, not of {where}: name the LUN's "
-                      "backing as it is, or take the other away first (targetcli)")
+        raise Refused(f"storage object {backing.name} uses {there.get('dev')}, not {where}: write the device or file "
+                      "that it uses, or first remove the storage object (targetcli)")
     size = there.get("size") or 0
     if backing.file and size < backing.size_bytes:
-        plan.warnings.append(f"{where} is to have {backing.size_bytes} bytes and LIO serves {size} of it: LIO looks at "
-                             "a file's size only when it opens it; restart this target (docs/operating/grow.md), one "
-                             "after the other, or put LUNs on block devices")
+        plan.warnings.append(f"{where} should have {backing.size_bytes} bytes, but LIO serves {size}: LIO reads the "
+                             "size of a file only when it opens it; restart the targets (docs/operating/grow.md), one "
+                             "after the other, or use block devices")
 
 
 def _plan_settings(want, group, plan):
@@ -184,7 +184,7 @@ def _plan_portals(want, group, plan):
             plan.add("portal", f"portal {one} of {want.iqn}", address, int(port))
     if want.portals:
         for one in sorted(there - set(wanted)):
-            plan.warnings.append(f"target {want.iqn} also listens on {one}, which the inventory does not name")
+            plan.warnings.append(f"target {want.iqn} also listens on {one}, which is not in the inventory")
 
 
 def _plan_access(want, group, plan):
@@ -202,7 +202,7 @@ def _plan_access(want, group, plan):
                 plan.add("map", f"LUN {index} of {initiator} in {want.iqn}", initiator, index)
     for initiator in acls:
         if initiator not in map(names.iqn, want.initiators):
-            plan.warnings.append(f"initiator {initiator} has an ACL in {want.iqn}, and the inventory does not name it")
+            plan.warnings.append(f"initiator {initiator} has an ACL in {want.iqn}, but it is not in the inventory")
 
 
 def _plan_secret(want, holder, initiator, plan):

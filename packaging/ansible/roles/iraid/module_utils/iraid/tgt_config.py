@@ -25,7 +25,7 @@ def text(iqn, luns, initiators, addresses, user, secret, parameters):
 
     With neither initiators nor addresses everybody may log in.
     """
-    lines = ["# Written by the Ansible role iraid, which overwrites what is changed here.", f"<target {iqn}>",
+    lines = ["# Written by the Ansible role iraid. Its next run overwrites changes to this file.", f"<target {iqn}>",
              "    driver iscsi"]
     for number, (path, write_back) in enumerate(luns, FIRST_LUN):
         lines += [f"    <backing-store {path}>", f"        lun {number}",

@@ -83,7 +83,7 @@ def plan_volume(want, have):
 
 def _plan_create(want, plan):
     if want.level is None or not want.members:
-        raise Refused(f"volume {want.name} is not there, and can't be made without level and members: give both")
+        raise Refused(f"volume {want.name} does not exist, and can't be made without level and members: give both")
     options = []
     for option, value in (("--chunk", want.chunk_bytes), ("--region-size", want.region_bytes),
                           ("--chap-file", want.chap_file), ("--initiator", want.initiator)):
@@ -119,8 +119,8 @@ def check_devices(want, examined):
     found, readable = [], False
     for one in examined:
         if one.get("error"):
-            raise Refused(f"overwrite: true of volume {want.name} is not followed: what is on {one['member']} can't be "
-                          f"seen ({one['error'].get('message')}); remedy: {one['error'].get('remedy')}")
+            raise Refused(f"overwrite: true of volume {want.name} is refused, because {one['member']} can't be "
+                          f"examined ({one['error'].get('message')}); remedy: {one['error'].get('remedy')}")
         held = one.get("superblock")
         if held:
             found.append(f"{one['member']} holds member {held.get('role')} of the iraid volume \"{held.get('name')}\" "
@@ -134,15 +134,15 @@ def check_devices(want, examined):
                                                                 ("--chap-file", want.chap_file)) if value)
     back = ("; a gateway that has lost its configuration has the volume back by: iraid import"
             f"{options} {' '.join(want.members)}") if readable and want.members else ""
-    raise Refused(f"overwrite: true of volume {want.name} is no permission to destroy a volume of iraid: "
-                  f"{'; '.join(found)}{back}; if nothing on them is needed any more, for one run: "
+    raise Refused(f"overwrite: true of volume {want.name} does not allow to destroy an iraid volume: "
+                  f"{'; '.join(found)}{back}; if the data on them is no longer needed, for one run: "
                   f"-e '{{\"iraid_confirm_overwrite\": [\"{want.name}\"]}}'")
 
 
 def _plan_delete(want, plan):
     if not want.confirm_delete:
-        raise Refused(f"volume {want.name} is to be absent, which destroys its data: that is done only when its name "
-                      f"is given once more (iraid_confirm_delete: [{want.name}]); to leave it alone, take it out of "
+        raise Refused(f"state absent of volume {want.name} destroys its data: confirm it with "
+                      f"iraid_confirm_delete: [{want.name}]; to keep the volume, remove it from "
                       "iraid_volumes")
     plan.add(f"delete volume {want.name} and all of its data", "delete", want.name, "--yes")
 
@@ -156,8 +156,8 @@ def _check_same(want, have):
         # A stopped volume may not know (null, or 0): its superblocks do.
         unknown = is_now is None or is_now < 0 or (what != "level" and is_now == 0)
         if wanted is not None and not unknown and wanted != is_now:
-            raise Refused(f"volume {want.name} has {what} {is_now}, the inventory says {wanted}: a volume keeps what "
-                          f"it was made with; write {what}: {is_now}, or make another volume")
+            raise Refused(f"volume {want.name} has {what} {is_now}, the inventory has {wanted}: this can't be "
+                          f"changed; write {what}: {is_now}, or make another volume")
 
 
 def _plan_devices(want, have, plan):
@@ -177,14 +177,14 @@ def _plan_devices(want, have, plan):
         if not members:
             continue
         if not away:
-            raise Refused(f"volume {want.name} has member {one}, which the inventory does not name: a member can't be "
-                          "taken out of a volume; add it to its members, or put another in its place (iraid_replace)")
-        plan.warnings.append(f"{one} has a place in volume {want.name}, and the inventory does not name it; "
+            raise Refused(f"volume {want.name} has member {one}, which is not in the inventory: a member can't be "
+                          "removed from a volume; add it to the members, or replace it (iraid_replace)")
+        plan.warnings.append(f"{one} is a member of volume {want.name}, but it is not in the inventory; "
                              f"{', '.join(away)} is out: iraid status {want.name}")
     for one in strange:
         if one not in serving:
-            plan.warnings.append(f"volume {want.name} knows {one} ({devices[one].get('state')}), which the inventory "
-                                 f"does not name; it is left alone: iraid remove {want.name} {one}")
+            plan.warnings.append(f"volume {want.name} has {one} ({devices[one].get('state')}), which is not in the "
+                                 f"inventory; it stays; to remove it: iraid remove {want.name} {one}")
     for label, spare in spares.items():
         if label not in devices:
             plan.add(f"add spare {label} to volume {want.name}", "add-spare", want.name, spare)
@@ -196,17 +196,17 @@ def _plan_replace(want, devices, members, plan):
     for old_text, new_text in want.replace:
         old, new = names.member(old_text), names.member(new_text)
         if new not in members:
-            raise Refused(f"iraid_replace puts {new} into volume {want.name}, whose members in the inventory don't "
-                          f"name it: write it there in the place of {old}")
+            raise Refused(f"iraid_replace puts {new} into volume {want.name}, but it is not among its members in the "
+                          f"inventory: write it there in place of {old}")
         if old in members:
-            raise Refused(f"iraid_replace takes {old} out of volume {want.name}, whose members in the inventory still "
-                          f"name it: write {new} in its place")
+            raise Refused(f"iraid_replace removes {old} from volume {want.name}, but it is still among its members in the "
+                          f"inventory: write {new} in its place")
         held = devices.get(new)
         if held is not None and held.get("state") != "spare":
             replaced[old] = new  # under way, or done: the entry may stay
             continue
         if old not in devices:
-            raise Refused(f"iraid_replace names {old}, which is no member of volume {want.name}: it has "
+            raise Refused(f"iraid_replace names {old}, which is not a member of volume {want.name}: it has "
                           f"{', '.join(sorted(devices)) or 'none'}")
         replaced[old] = new
         wait = ("--wait",) if want.wait else ()
@@ -227,14 +227,14 @@ def _serves(device):
 def _absent_text(want, absent, serving, risen):
     one = absent[0]
     if risen:
-        return (f"volume {want.name} has no member {one}; spare {risen[0]} has taken a member's place: exchange the "
-                "two in the inventory (what is a member now under members, the other under spares, or nowhere)")
+        return (f"volume {want.name} has no member {one}; spare {risen[0]} has taken the place of a member: exchange "
+                "both in the inventory (write the spare under members, and the old member under spares or nowhere)")
     if serving:
-        return (f"volume {want.name} has member {serving[0]}, the inventory names {one} instead: to put it in that "
-                f"place give iraid_replace: [{{volume: {want.name}, old: '{serving[0]}', new: '{one}'}}]; else write "
+        return (f"volume {want.name} has member {serving[0]}, the inventory has {one} instead: to replace "
+                f"it, give iraid_replace: [{{volume: {want.name}, old: '{serving[0]}', new: '{one}'}}]; else write "
                 "the old one again")
-    return (f"volume {want.name} has as many members as it can have, and the inventory names {one} too: members can't "
-            "be added; take it out, or write it under spares")
+    return (f"volume {want.name} has all its members, but the inventory also has {one}: members can't "
+            "be added; remove it, or write it under spares")
 
 
 def _plan_rates(want, have, plan):
@@ -252,10 +252,10 @@ def _plan_grow(want, have, plan):
     out = [one["member"] for one in have.get("members", ())
            if _has_place(one) and one.get("state") != "in sync"]
     if have["state"] != "active" or out:
-        plan.warnings.append(f"volume {want.name} is not asked whether it can grow: it is {have['state']}, and growing "
-                             f"wants all members in sync; wait (iraid wait {want.name}) and run this again")
+        plan.warnings.append(f"volume {want.name} was not grown: it is {have['state']}, and to grow "
+                             f"it needs all members in sync; wait (iraid wait {want.name}) and run this again")
         return
-    plan.add(f"let volume {want.name} use what its members have grown by", "grow", want.name)
+    plan.add(f"grow volume {want.name} to the size of its members", "grow", want.name)
 
 
 def can_grow(have, examined):
