@@ -96,13 +96,13 @@ def test_scrub(stage: Stage) -> None:
     stage.check()
 
 
-@section("watch.md", "How are the volumes")
+@section("watch.md", "State of the volumes")
 @section("watch.md", "iraid top")
 @section("watch.md", "Events")
 def test_watching(stage: Stage) -> None:
     stage.make_volume()
     stage.serve()
-    for heading in ("How are the volumes", "iraid top", "Events"):
+    for heading in ("State of the volumes", "iraid top", "Events"):
         stage.follow(heading, OPERATING / "watch.md")
     assert "v0 OK: survives the loss of any member" in stage.said() and "RTT ms" in stage.said()
     stage.check()
