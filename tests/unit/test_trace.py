@@ -12,7 +12,7 @@ from control_peer import ROOT
 
 BUILD = Path(os.environ.get("IRAID_BUILD_DIR", ROOT / "build"))
 HEADER = (ROOT / "handler/ports/trace.h").read_text()
-STEPS = re.findall(r'"(\w+)",$', (ROOT / "handler/engine/core/figures.c").read_text(), re.MULTILINE)
+STEPS = re.findall(r"\[STEP_\w+\] = \"(\w+)\"", (ROOT / "handler/engine/core/figures.c").read_text())
 PROBES = {f"{step}__{border}" for step in STEPS for border in ("begin", "end")}
 SCRIPT = ROOT / "scripts/trace/steps-perf"
 
