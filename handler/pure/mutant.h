@@ -1040,7 +1040,10 @@
 	  "what a returning member holds of a lost row is written, P and Q with it, though too many members are silent by now")	\
 	X(UNREAD_DURABLE, "unread-durable", 1,							\
 	  "test_engine_unread: test_a_map_that_was_not_read_counts_as_no_mark",			\
-	  "marks count as durable in a map that could not be read")
+	  "marks count as durable in a map that could not be read")				\
+	X(FIRST_BLOCKS_FIRST, "first-blocks-first", 15,						\
+	  "test_engine_map: test_marks_in_the_last_block_wait_for_no_others",			\
+	  "marks of a large volume's first regions go before those of its last, however long these wait")
 /* clang-format on */
 
 enum mutant {

@@ -13,7 +13,7 @@
 #include <syslog.h>
 
 #define IOVECS_MAX 8
-#define MAP_BLOCKS 2
+#define MAP_BLOCKS 17 /* of 32 members of level 10, a region for each row */
 
 #define expect(condition, ...)                                                                     \
 	do {                                                                                       \

@@ -4,6 +4,8 @@
 #define DATA_OFFSET (4u << 20)
 #define ROW_SECTORS 8u			/* level 1 */
 #define LATE_ROW 4050u			/* its region's flags are in the second block */
+#define LAST_BLOCK 16u			/* of the map, in begin_many_blocks() */
+#define BLOCK_BYTES (LAYOUT_REGIONS_PER_BLOCK * ROW_SECTORS * 512u)
 
 static bool
 anyone_writes(const struct rig *rig, uint64_t offset_bytes, uint64_t length_bytes)
@@ -107,6 +109,42 @@ test_sectors_that_can_not_be_read_cost_their_own_blocks_of_a_map(void **state)
 	rig_free(&rig);
 }
 
+/* Two rows share a member's place, and each has its own region: 17 blocks, one more than are written at a time. */
+static void
+begin_many_blocks(struct rig *rig, uint64_t seed)
+{
+	rig_init_many_regions(rig, 10, IRAID_MEMBERS_MAX, LAST_BLOCK * BLOCK_BYTES + BLOCK_BYTES / 4, seed);
+	rig->options.resync_rows_max = 0;
+	rig_start_active(rig);
+	rig_steps(rig, 200);		/* all of the map is written once */
+}
+
+/* In each of the other blocks the next region is written to for the first time. */
+static void
+write_in_all_but_the_last(struct rig *rig, uint64_t round)
+{
+	for (uint64_t block = 0; block < LAST_BLOCK; block++)
+		rig_submit(rig, REQUEST_WRITE, (block * LAYOUT_REGIONS_PER_BLOCK + round) * ROW_SECTORS, 1, false);
+	rig_step(rig);
+}
+
+static void
+test_marks_in_the_last_block_wait_for_no_others(void **state)
+{
+	const uint64_t sector = (uint64_t)LAST_BLOCK * LAYOUT_REGIONS_PER_BLOCK * ROW_SECTORS;
+	struct rig rig;
+
+	begin_many_blocks(&rig, 64);
+	write_in_all_but_the_last(&rig, 0);
+	rig_submit(&rig, REQUEST_WRITE, sector, 1, false);
+	for (uint64_t round = 1; round < 200; round++)
+		write_in_all_but_the_last(&rig, round);
+	assert_int_not_equal(rig.acknowledged[sector], 0);
+	rig_drain(&rig);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -115,6 +153,7 @@ main(void)
 		cmocka_unit_test(test_no_row_is_written_before_its_own_mark),
 		cmocka_unit_test(test_a_mark_that_is_being_cleared_counts_as_cleared_in_every_block),
 		cmocka_unit_test(test_sectors_that_can_not_be_read_cost_their_own_blocks_of_a_map),
+		cmocka_unit_test(test_marks_in_the_last_block_wait_for_no_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

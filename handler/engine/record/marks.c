@@ -36,13 +36,19 @@ narrow_durable(struct engine *engine, uint32_t block)
 	}
 }
 
+/* The first block at or behind `from` that differs from what was last sent; intent.blocks: none. */
+static uint32_t
+next_dirty(const struct engine *engine, uint32_t from)
+{
+	while (from < engine->intent.blocks && !engine->intent.block_dirty[from])
+		from++;
+	return from;
+}
+
 static bool
 any_block_dirty(const struct engine *engine)
 {
-	for (uint32_t i = 0; i < engine->intent.blocks; i++)
-		if (engine->intent.block_dirty[i])
-			return true;
-	return false;
+	return next_dirty(engine, 0) < engine->intent.blocks;
 }
 
 /* --- those who write --- */
@@ -247,6 +253,8 @@ batch_done(struct engine *engine)
 		engine->marks->durable = engine->marks->sent;
 	else
 		engine->marks->sent = engine->marks->durable;
+	if (engine->marks->error != 0)
+		engine->marks->turn = 0;
 	if (engine->marks->error != 0 && !MUTANT(REFUSED_UNPACED))
 		engine->marks->retry_ms = engine->now_ms + RETRY_MS;
 	engine->activity++;
@@ -291,27 +299,40 @@ write_block(struct member *member, const uint8_t *image, uint32_t block)
 	member_io_submit(mio, block_written, member);
 }
 
+/* Blocks have their turn one after the other: those that are written to all the time would else
+ * keep all others waiting.  What was asked for when a turn began is sent when it has come to the
+ * last block.
+ */
 static void
-send_batch(struct engine *engine)
+take_batch(struct engine *engine)
 {
+	struct marks *marks = engine->marks;
 	struct intent *intent = &engine->intent;
+	uint32_t block = next_dirty(engine, marks->turn);
 
-	for (uint32_t block = 0; block < intent->blocks && engine->marks->batch < MAP_BATCH;
-	     block++) {
-		uint8_t *image = engine->marks->buffer +
-				 (size_t)engine->marks->batch * LAYOUT_MAP_BLOCK_BYTES;
-
-		if (!intent->block_dirty[block])
-			continue;
+	if (marks->turn == 0)
+		marks->turn_changes = marks->changes;
+	for (; block < intent->blocks && marks->batch < MAP_BATCH;
+	     block = next_dirty(engine, block + 1)) {
 		intent->block_dirty[block] = false;
 		narrow_durable(engine, block);
 		map_block_encode(intent->flags, intent->regions, block, engine->record.epoch,
-				 engine->options.volume_uuid, image);
-		engine->marks->blocks[engine->marks->batch++] = block;
+				 engine->options.volume_uuid,
+				 marks->buffer + (size_t)marks->batch * LAYOUT_MAP_BLOCK_BYTES);
+		marks->blocks[marks->batch++] = block;
 	}
+	marks->turn = MUTANT(FIRST_BLOCKS_FIRST) ? 0 : block;
+	if (block < intent->blocks)
+		return;
+	marks->turn = 0;
+	marks->sent = marks->turn_changes;
+}
+
+static void
+send_batch(struct engine *engine)
+{
+	take_batch(engine);
 	engine->marks->error = 0;
-	if (!any_block_dirty(engine))
-		engine->marks->sent = engine->marks->changes;
 	engine->marks->pending = 1; /* this function */
 	for (int i = 0; i < engine->marks->batch; i++)
 		for_each_member(engine, member)

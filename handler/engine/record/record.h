@@ -98,6 +98,8 @@ struct marks {
 	struct flush_waiter clean_waiter;
 	uint64_t clean_ms;
 	uint64_t changes, sent, durable; /* generations: asked for, under way, durable */
+	uint32_t turn;	       /* the next block whose turn it is; 0: a new turn of all begins */
+	uint64_t turn_changes; /* `changes` when this one began */
 };
 
 /* Rows that are being written. */
