@@ -1043,7 +1043,10 @@
 	  "marks count as durable in a map that could not be read")				\
 	X(FIRST_BLOCKS_FIRST, "first-blocks-first", 15,						\
 	  "test_engine_map: test_marks_in_the_last_block_wait_for_no_others",			\
-	  "marks of a large volume's first regions go before those of its last, however long these wait")
+	  "marks of a large volume's first regions go before those of its last, however long these wait")	\
+	X(SIZE_UNBOUNDED, "size-unbounded", 17,							\
+	  "test_engine_grow: test_a_member_of_any_size_is_put_on_record",			\
+	  "what a member says of its size is put on record, though no superblock can say it")
 /* clang-format on */
 
 enum mutant {

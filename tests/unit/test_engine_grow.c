@@ -579,6 +579,23 @@ test_volume_starts_without_a_member_that_is_too_small_for_what_it_has_grown_to(v
 	rig_free(&rig);
 }
 
+/* More bytes than a superblock can name: they are of no use, and nobody's end. */
+static void
+test_a_member_of_any_size_is_put_on_record(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 5, 4, 90);
+	rig_extend_members(&rig, RIG_MEMBER_BYTES_MAX);
+	rig.members[1].capacity_bytes = UINT64_MAX / 512 * 512;
+	begin(&rig);
+	await(&rig);
+	assert_int_equal(outcome.error, 0);
+	assert_true(rig_superblock(&rig, 1).member_bytes == INT64_MAX);
+	rig_stop(&rig);
+	rig_free(&rig);
+}
+
 int
 main(void)
 {
@@ -596,6 +613,7 @@ main(void)
 		cmocka_unit_test(test_stop_at_any_step),
 		cmocka_unit_test(test_a_scrub_keeps_to_the_rows_on_record_when_growing_is_given_up),
 		cmocka_unit_test(test_member_shrinks_again),
+		cmocka_unit_test(test_a_member_of_any_size_is_put_on_record),
 		cmocka_unit_test(test_member_that_was_to_go_and_stays_knows_before_new_rows_are_used),
 	};
 

@@ -297,6 +297,13 @@ lay_out_new_size(struct growth *growth)
 	return false;
 }
 
+/* A superblock says no more than this, whatever a device tells. */
+static uint64_t
+bytes_on_record(uint64_t capacity_bytes)
+{
+	return capacity_bytes > INT64_MAX && !MUTANT(SIZE_UNBOUNDED) ? INT64_MAX : capacity_bytes;
+}
+
 static void
 measured(struct member_io *mio, int result)
 {
@@ -308,7 +315,7 @@ measured(struct member_io *mio, int result)
 		command_failed(growth, member, result);
 		return;
 	}
-	growth->member_bytes[member->slot] = mio->io.capacity_bytes;
+	growth->member_bytes[member->slot] = bytes_on_record(mio->io.capacity_bytes);
 	member->identity.capacity_bytes = mio->io.capacity_bytes;
 }
 
