@@ -1046,7 +1046,10 @@
 	  "marks of a large volume's first regions go before those of its last, however long these wait")	\
 	X(SIZE_UNBOUNDED, "size-unbounded", 17,							\
 	  "test_engine_grow: test_a_member_of_any_size_is_put_on_record",			\
-	  "what a member says of its size is put on record, though no superblock can say it")
+	  "what a member says of its size is put on record, though no superblock can say it")	\
+	X(GONE_TWIN_TRACKED, "gone-twin-tracked", 12,							\
+	  "test_engine_identity: test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start",	\
+	  "of two equal devices of which one has gone before the volume runs, flags say what the other lacks")
 /* clang-format on */
 
 enum mutant {

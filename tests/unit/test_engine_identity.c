@@ -1621,6 +1621,84 @@ test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew(void 
 	}
 }
 
+/* The copy is older than the eviction.  Both are there while a start waits for 0.  The member has gone when it begins, and perhaps the
+ * copy has.
+ */
+static void
+test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start(void **state)
+{
+	for (int both = 0; both < 2; both++) {
+		struct rig rig;
+
+		start(&rig, 5, 52);
+		write_all(&rig);
+		copy_to_extra(&rig, 1);
+		write_all(&rig);
+		fake_member_cut(&rig.members[1], false);
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		rig_stop(&rig);
+		rig.count = EXTRA + 1;
+		rig.members[1].reachable = true;
+		rig.members[0].reachable = false;
+		rig_start(&rig);
+		rig_steps(&rig, 300);		/* both are known when the last one comes */
+		fake_member_cut(&rig.members[1], false);
+		if (both)
+			fake_member_cut(&rig.members[EXTRA], false);
+		rig_steps(&rig, 100);
+		rig.members[0].reachable = true;
+		assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+		rig_steps(&rig, 3000);
+		rig_stop(&rig);
+		rig.members[EXTRA].reachable = true;
+		rig_start(&rig);		/* this one has never heard of the member */
+		wait_for_active(&rig);
+		assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
+		finish(&rig);
+	}
+}
+
+/* Both come while a start writes its superblocks; that ends in vain, for member 1 refuses its own and 3 is late.  They have gone when the
+ * next one succeeds.
+ */
+static void
+test_of_two_that_came_in_a_start_that_ended_in_vain_the_one_that_is_left_is_filled_from_the_start(void **state)
+{
+	struct rig rig;
+
+	start(&rig, 6, 53);
+	write_all(&rig);
+	copy_to_extra(&rig, 0);
+	write_all(&rig);
+	fake_member_cut(&rig.members[0], false);
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 5000));
+	rig_stop(&rig);
+	rig.members[0].reachable = true;
+	rig.members[1].refuse_writes = true;
+	rig.members[3].reachable = false;
+	rig_start(&rig);
+	rig_steps(&rig, 12000);
+	assert_int_equal(rig_status(&rig).state, VOLUME_ASSEMBLING);
+	assert_int_equal(attach(&rig, EXTRA), EXTRA);
+	assert_true(says(&rig, 0, "remove one of the two") && says(&rig, EXTRA, "remove this one"));
+	fake_member_cut(&rig.members[0], false);
+	fake_member_cut(&rig.members[EXTRA], false);
+	rig.members[3].reachable = true;
+	for (int i = 0; i < 20000 && strstr(rig_status(&rig).reason, "another is back") == NULL; i++)
+		rig_step(&rig);
+	assert_non_null(strstr(rig_status(&rig).reason, "another is back"));
+	rig.members[1].refuse_writes = false;
+	assert_true(rig_wait(&rig, VOLUME_DEGRADED, 20000));
+	rig_steps(&rig, 5000);
+	rig_stop(&rig);
+	rig.count = EXTRA + 1;
+	rig.members[EXTRA].reachable = true;
+	rig_start(&rig);		/* this one has never heard of the member */
+	wait_for_active(&rig);
+	assert_int_equal(rig_status(&rig).members[EXTRA].state, MEMBER_IN_SYNC);
+	finish(&rig);
+}
+
 int
 main(void)
 {
@@ -1663,6 +1741,8 @@ main(void)
 		cmocka_unit_test(test_copy_that_was_refused_is_filled_from_the_start_whoever_answers_for_its_member),
 		cmocka_unit_test(test_of_two_that_come_while_neither_is_in_use_the_one_that_is_left_is_filled_from_the_start),
 		cmocka_unit_test(test_copy_that_was_refused_is_filled_from_the_start_when_all_is_begun_anew),
+		cmocka_unit_test(test_of_two_that_came_while_a_start_waited_the_one_that_is_left_is_filled_from_the_start),
+		cmocka_unit_test(test_of_two_that_came_in_a_start_that_ended_in_vain_the_one_that_is_left_is_filled_from_the_start),
 		cmocka_unit_test(test_refused_superblock_is_repeated_on_the_same_copy),
 		cmocka_unit_test(test_removed_member_is_forgotten_by_the_superblocks_first),
 		cmocka_unit_test(test_target_is_on_record_only_when_its_marks_are_durable),

@@ -721,9 +721,25 @@ take_in(struct member *member)
 	}
 }
 
+/* Two that came while the volume was assembled, and may have gone: what the record says that they
+ * lack it says no more.  Of an attempt that began anew after it had said so, nothing is on record.
+ */
+static void
+forget_twins(struct engine *engine)
+{
+	for_each_member(engine, member) {
+		const bool shown = member->presence == PRESENCE_EXAMINED || has_said(member);
+
+		if (shown && !member->in_sync && !member->evicting &&
+		    find_twin_of(member) != NULL && !MUTANT(GONE_TWIN_TRACKED))
+			forget_doubtful(engine, member->uuid);
+	}
+}
+
 void
 place_all(struct engine *engine)
 {
+	forget_twins(engine);
 	for_each_member(engine, member)
 		if (!member->in_sync && member->link == LINK_OPEN && member->examining == 0 &&
 		    (member->presence == PRESENCE_EXAMINED || member->presence == PRESENCE_SPARE))
