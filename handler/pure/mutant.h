@@ -349,6 +349,9 @@
 	X(COPY_ANY_FRESH, "copy-any-fresh", 1,							\
 	  "test_engine_operations: test_what_was_never_written_reads_alike_from_all_copies",	\
 	  "copies that were never written are read now one, now the other")			\
+	X(FRESH_READ_AROUND, "fresh-read-around", 1,						\
+	  "test_engine_operations: test_what_was_never_written_reads_alike_around_a_member",	\
+	  "copies that were never written are read around a slow or silent member")		\
 	X(REPEATED_BEHIND, "repeated-behind", 2, "level 5",					\
 	  "a write carried out again comes over one that was acknowledged meanwhile")		\
 	X(ZEROS_BEHIND, "zeros-behind", 2,							\

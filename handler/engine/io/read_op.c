@@ -45,17 +45,35 @@ is_mirror(const struct read_op *op)
 	return geometry->redundancy > 0 && geometry->data_chunks == 1;
 }
 
+/* Copies that nobody wrote yet may differ, and what was read once must stay: the one that resync will
+ * take.
+ */
+static bool
+has_one_copy(const struct read_op *op, uint64_t row)
+{
+	const struct intent *intent = &op->op.engine->intent;
+
+	return is_mirror(op) && intent_row_suspect(intent, row) && intent_row_fresh(intent, row);
+}
+
+/* Roles of the row that are not asked, though they might answer. */
+static uint32_t
+avoided(const struct read_op *op, uint64_t row)
+{
+	return has_one_copy(op, row) && !MUTANT(FRESH_READ_AROUND) ? 0 : op->avoid;
+}
+
 /* Positions of the row that are not to be read. */
 static uint32_t
 absent(const struct read_op *op, uint64_t row)
 {
 	const struct engine *engine = op->op.engine;
 	const struct geometry *geometry = &engine->geometry;
-	const uint32_t bad = op->bad[row - op->first_row];
+	const uint32_t bad = op->bad[row - op->first_row], avoid = avoided(op, row);
 	uint32_t nobody = engine_absent(engine, row);
 	uint32_t unread;
 
-	if ((op->avoid | bad) == 0 || geometry->redundancy == 0)
+	if ((avoid | bad) == 0 || geometry->redundancy == 0)
 		return nobody;
 	/* Nothing can be made from parity that proves nothing, so such a row is read as it stands:
 	 * what could not be read may have been in another.
@@ -63,7 +81,7 @@ absent(const struct read_op *op, uint64_t row)
 	if (engine_has_parity(engine) && intent_row_suspect(&engine->intent, row) &&
 	    !MUTANT(REBUILT_FROM_SUSPECT))
 		return nobody;
-	unread = nobody | geometry_positions(geometry, row, op->avoid | bad);
+	unread = nobody | geometry_positions(geometry, row, avoid | bad);
 	if (!code_bears(geometry, unread))
 		unread = nobody | geometry_positions(geometry, row, bad);
 	return code_bears(geometry, unread) ? unread : nobody;
@@ -246,9 +264,7 @@ choose_copy(const struct read_op *op, const struct extent *extent)
 {
 	struct engine *engine = op->op.engine;
 	const uint32_t missing = absent(op, extent->row);
-	/* Copies that nobody wrote yet may differ: the one that resync will take. */
-	const bool any = !intent_row_suspect(&engine->intent, extent->row) ||
-			 !intent_row_fresh(&engine->intent, extent->row) || MUTANT(COPY_ANY_FRESH);
+	const bool any = !has_one_copy(op, extent->row) || MUTANT(COPY_ANY_FRESH);
 	struct member *best = NULL;
 	int best_role = -1;
 
