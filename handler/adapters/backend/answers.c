@@ -221,8 +221,6 @@ taken(struct iscsi_member *member)
 	case SESSION_PREEMPT:
 	case SESSION_RESERVE:
 		return OUTCOME_CONFLICT;
-	case SESSION_OPEN:
-		return bad(member, -EACCES, "another gateway took the reservation");
 	default:
 		return bad(member, -EBUSY, "in use by another initiator: %s met a reservation conflict",
 			   session_state_name(member->state));
@@ -243,61 +241,73 @@ key_is_in_force_but_not_filed(const struct iscsi_member *member)
 	       sense->key == SCSI_SENSE_NOT_READY && sense->ascq == 0x0800;
 }
 
+/* The verdict counts: the command is not sent again. */
 static enum session_outcome
-judge_step(struct iscsi_member *member)
+judge_answer(struct iscsi_member *member, enum scsi_verdict verdict)
 {
-	enum scsi_verdict verdict = scsi_judge(&member->request.task, member->step_status);
+	const char *name = session_state_name(member->state);
 	char text[128];
 
-	if (key_is_in_force_but_not_filed(member))
-		verdict = SCSI_OK;
-	cache_note(member, &member->request.task, member->step_status, false);
 	scsi_describe(&member->request.task, member->step_status, text, sizeof(text));
 	switch (verdict) {
 	case SCSI_OK:
 		return absorb_answer(member);
 	case SCSI_TAKEN:
-		if (member->step_status == SCSI_STATUS_CHECK_CONDITION && member->state != SESSION_OPEN)
-			return OUTCOME_REPEAT;	/* a unit attention of before */
 		return taken(member);
-	case SCSI_WAS_RESET:
-		if (member->state == SESSION_OPEN)
-			return bad(member, -ECONNRESET,
-				   "the device was reset, by another initiator or by power");
-		return OUTCOME_REPEAT;
-	case SCSI_BROKEN_WORD:
-		if (member->state == SESSION_OPEN)
-			return bad(member, -ECONNRESET, "a write failed that it had acknowledged (deferred error)");
-		return OUTCOME_REPEAT;
 	case SCSI_ATTENTION:
-		if (member->state == SESSION_OPEN)
-			attention_note(member, &member->request.task);
-		else if (member->state > SESSION_MODE && !session_on_the_way_back(member->state))
-			mode_note(member, &member->request.task);
-		return OUTCOME_REPEAT;
+	case SCSI_WAS_RESET:
 	case SCSI_ABORTED:
-		return OUTCOME_REPEAT;
-	case SCSI_LATER:
-		if (session_on_the_way_back(member->state))	/* why it goes is known */
-			return OUTCOME_LATER;
-		snprintf(member->final_reason, sizeof(member->final_reason), "%s", text);
-		return OUTCOME_LATER;
+		return bad(member, -EINVAL, "%s meets one unit attention after another", name);
 	case SCSI_UNSUPPORTED:
 		if (member->state == SESSION_PREEMPT && !member->preempt_only) {
 			member->preempt_only = true;	/* LOGICAL UNIT RESET follows, and aborts */
 			return OUTCOME_REPEAT;
 		}
-		bad(member, -EINVAL, "the target refuses %s: %s", session_state_name(member->state), text);
+		bad(member, -EINVAL, "the target refuses %s: %s", name, text);
 		return OUTCOME_UNSUPPORTED;
 	case SCSI_NO_LUN:
 		return bad(member, -EINVAL, "the target has no LUN %u", member->options.address.lun);
+	case SCSI_LATER:
+	case SCSI_BROKEN_WORD:
 	case SCSI_MEDIUM_ERROR:
 	case SCSI_PROTECTED:
 	case SCSI_REFUSED:
 	case SCSI_LOST:
 		break;
 	}
-	return bad(member, -EINVAL, "%s failed: %s", session_state_name(member->state), text);
+	return bad(member, -EINVAL, "%s failed: %s", name, text);
+}
+
+static enum session_outcome
+judge_step(struct iscsi_member *member)
+{
+	const struct scsi_task *task = &member->request.task;
+	enum scsi_verdict verdict = key_is_in_force_but_not_filed(member) ? SCSI_OK :
+				    scsi_judge(task, member->step_status);
+	const bool back = session_on_the_way_back(member->state);
+
+	cache_note(member, task, member->step_status, false);
+	/* A reset or a deferred error has ended an open session as it arrived: keep_alive_heard(). */
+	if (member->state == SESSION_OPEN && verdict == SCSI_TAKEN)
+		return bad(member, -EACCES, "another gateway took the reservation");
+	if (verdict == SCSI_ATTENTION && member->state == SESSION_OPEN)
+		attention_note(member, task);
+	else if (verdict == SCSI_ATTENTION && !back)
+		mode_note(member, task);
+	/* A deferred error is about an earlier session's write, and cache_note() has noted it. */
+	switch (scsi_again(verdict == SCSI_BROKEN_WORD ? SCSI_ATTENTION : verdict, member->step_status,
+			   &member->step_repeats)) {
+	case SCSI_REPEAT:
+		return OUTCOME_REPEAT;
+	case SCSI_PAUSE:
+		if (!back)	/* why it goes is known */
+			scsi_describe(task, member->step_status, member->final_reason,
+				      sizeof(member->final_reason));
+		return OUTCOME_LATER;
+	case SCSI_ANSWERED:
+		break;
+	}
+	return judge_answer(member, verdict);
 }
 
 enum session_outcome

@@ -38,8 +38,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LATER_PAUSE_MS 200
-#define REPEATS_MAX 64		/* of one state by unit attentions */
 #define REDIRECTS_MAX 3
 
 /* Ends the attempt (or the session) from outside of callbacks.  What was reserved is given back. */
@@ -485,10 +483,7 @@ step(struct iscsi_member *member)
 	} else if (next == SESSION_FAILED) {
 		session_leave(member, member->final_error, member->final_reason);
 	} else if (outcome == OUTCOME_LATER) {
-		member->step_repeat_ms = member->now_ms + LATER_PAUSE_MS;
-	} else if (outcome == OUTCOME_REPEAT && ++member->step_repeats > REPEATS_MAX) {
-		fail(member, -EINVAL, "%s meets one unit attention after another",
-		     session_state_name(member->state));
+		member->step_repeat_ms = member->now_ms + SCSI_PAUSE_MS;
 	} else {
 		enter(member, next);
 	}

@@ -20,8 +20,6 @@
 
 #include "adapters/base/resolver.h"
 
-#define LATER_PAUSE_MS 200
-#define REPEATS_MAX 64
 #define REDIRECTS_MAX 3
 #define COMMAND_BYTES_MAX (1u << 20)
 
@@ -469,9 +467,9 @@ run_once(struct admin_session *session, struct scsi_task *task, unsigned int lun
 static bool
 pause_before_repeat(const struct admin_session *session)
 {
-	struct timespec pause = { .tv_nsec = LATER_PAUSE_MS * 1000000l };
+	struct timespec pause = { .tv_nsec = SCSI_PAUSE_MS * 1000000l };
 
-	if (monotonic_ms() + LATER_PAUSE_MS >= session->deadline_ms)
+	if (monotonic_ms() + SCSI_PAUSE_MS >= session->deadline_ms)
 		return false;
 	nanosleep(&pause, NULL);	/* the device asked for time */
 	return true;
@@ -489,36 +487,18 @@ struct admin_result
 admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
 	       enum scsi_verdict *verdict)
 {
-	for (int repeats = 0; repeats < REPEATS_MAX; repeats++) {
+	int repeats = 0;
+
+	for (;;) {
 		struct admin_result result = run_once(session, task, lun, name, verdict);
+		enum scsi_again again;
 
 		if (result.error != ADMIN_OK || flush_has_failed(task, session->status, *verdict))
 			return result;
-		switch (*verdict) {
-		case SCSI_ATTENTION:
-		case SCSI_WAS_RESET:
-		case SCSI_ABORTED:
-			continue;
-		case SCSI_TAKEN:
-			if (session->status == SCSI_STATUS_CHECK_CONDITION)
-				continue;
+		again = scsi_again(*verdict, session->status, &repeats);
+		if (again == SCSI_ANSWERED || (again == SCSI_PAUSE && !pause_before_repeat(session)))
 			return result;
-		case SCSI_LATER:
-			if (!pause_before_repeat(session))
-				return result;
-			continue;
-		case SCSI_OK:
-		case SCSI_UNSUPPORTED:
-		case SCSI_NO_LUN:
-		case SCSI_MEDIUM_ERROR:
-		case SCSI_PROTECTED:
-		case SCSI_BROKEN_WORD:
-		case SCSI_REFUSED:
-		case SCSI_LOST:
-			return result;
-		}
 	}
-	return admin_good();
 }
 
 struct admin_result

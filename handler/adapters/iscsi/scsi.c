@@ -593,6 +593,21 @@ scsi_judge(const struct scsi_task *task, int status)
 	}
 }
 
+enum scsi_again
+scsi_again(enum scsi_verdict verdict, int status, int *repeats)
+{
+	/* A unit attention tells of something before, also that it was taken. */
+	const bool news = verdict == SCSI_ATTENTION || verdict == SCSI_WAS_RESET ||
+			  (verdict == SCSI_TAKEN && status == SCSI_STATUS_CHECK_CONDITION);
+
+	if (verdict == SCSI_LATER)
+		return SCSI_PAUSE;
+	if ((!news && verdict != SCSI_ABORTED) || *repeats == SCSI_REPEATS_MAX)
+		return SCSI_ANSWERED;
+	++*repeats;
+	return SCSI_REPEAT;
+}
+
 /* LIO tells a failed flush as NOT READY 08/00, and a disk's as it comes; disks behind ATA as ABORTED COMMAND without more.  Repeated it would
  * be GOOD: the device, or the kernel behind it, tells of lost writes once.
  */

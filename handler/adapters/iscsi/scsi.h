@@ -107,6 +107,17 @@ enum scsi_verdict {
 	SCSI_LOST,		/* no answer came: the session is gone */
 };
 enum scsi_verdict scsi_judge(const struct scsi_task *task, int status);
+
+/* Outside of the data path: is the command sent again?  *repeats counts those at once, for a target may have one unit
+ * attention after another. */
+#define SCSI_REPEATS_MAX 64
+#define SCSI_PAUSE_MS 200
+enum scsi_again {
+	SCSI_ANSWERED,		/* no, the verdict counts */
+	SCSI_REPEAT,		/* at once */
+	SCSI_PAUSE,		/* after SCSI_PAUSE_MS, as long as there is time */
+};
+enum scsi_again scsi_again(enum scsi_verdict verdict, int status, int *repeats);
 /* Of SYNCHRONIZE CACHE: does this answer say that data could not be written?  Then it is not to be repeated. */
 bool scsi_flush_failed(const struct scsi_task *task, int status);
 /* Does this answer say that what a volatile cache held may be gone? */

@@ -283,6 +283,32 @@ sense_data_means_what_the_gateway_must_do(void **state)
 }
 
 static void
+attentions_are_repeated_but_not_for_ever(void **state)
+{
+	static const enum scsi_verdict at_once[] = { SCSI_ATTENTION, SCSI_WAS_RESET, SCSI_ABORTED, SCSI_TAKEN };
+	static const enum scsi_verdict never[] = {
+		SCSI_OK, SCSI_BROKEN_WORD, SCSI_UNSUPPORTED, SCSI_NO_LUN, SCSI_MEDIUM_ERROR, SCSI_PROTECTED, SCSI_REFUSED,
+		SCSI_LOST,
+	};
+	int repeats = 0;
+
+	for (size_t i = 0; i < sizeof(at_once) / sizeof(at_once[0]); i++) {
+		repeats = 0;
+		for (int sent = 0; sent < SCSI_REPEATS_MAX; sent++)
+			assert_int_equal(scsi_again(at_once[i], SCSI_STATUS_CHECK_CONDITION, &repeats), SCSI_REPEAT);
+		assert_int_equal(scsi_again(at_once[i], SCSI_STATUS_CHECK_CONDITION, &repeats), SCSI_ANSWERED);
+	}
+	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+		repeats = 0;
+		assert_int_equal(scsi_again(never[i], SCSI_STATUS_CHECK_CONDITION, &repeats), SCSI_ANSWERED);
+	}
+	/* A conflict that stands is an answer.  A busy target is waited for: the caller's time bounds that. */
+	assert_int_equal(scsi_again(SCSI_TAKEN, SCSI_STATUS_RESERVATION_CONFLICT, &repeats), SCSI_ANSWERED);
+	assert_int_equal(scsi_again(SCSI_LATER, SCSI_STATUS_BUSY, &repeats), SCSI_PAUSE);
+	assert_int_equal(repeats, 0);
+}
+
+static void
 random_answers_are_parsed_within_bounds(void **state)
 {
 	unsigned int seed = 7;
@@ -329,6 +355,7 @@ main(void)
 		cmocka_unit_test(a_lost_cache_is_told_by_power_on_and_by_deferred_errors),
 		cmocka_unit_test(only_good_is_good),
 		cmocka_unit_test(sense_data_means_what_the_gateway_must_do),
+		cmocka_unit_test(attentions_are_repeated_but_not_for_ever),
 		cmocka_unit_test(random_answers_are_parsed_within_bounds),
 	};
 
