@@ -38,7 +38,7 @@ address_of(const char *text)
 }
 
 static void
-show(const struct admin_device *device)
+show(const struct admin_device *device, const struct iscsi_negotiated *agreed)
 {
 	printf("capacity %llu\nblock %u\ntype %u\nwritable %d\nwrite_cache %d\nfua %d\nreservations %d\n",
 	       (unsigned long long)device->capacity_bytes, device->block_bytes, device->device_type,
@@ -46,8 +46,8 @@ show(const struct admin_device *device)
 	printf("vendor %s\nproduct %s\nrevision %s\nserial %s\nidentity %s\n", device->vendor, device->product,
 	       device->revision, device->serial, device->identity);
 	printf("first_burst %u\nmax_burst %u\nsegment %u\ninitial_r2t %d\nimmediate_data %d\n",
-	       device->first_burst_bytes, device->max_burst_bytes, device->target_segment_bytes,
-	       device->initial_r2t, device->immediate_data);
+	       agreed->first_burst_bytes, agreed->max_burst_bytes, agreed->target_segment_bytes,
+	       agreed->initial_r2t, agreed->immediate_data);
 }
 
 static bool
@@ -119,7 +119,7 @@ on_member(const char *action, char **words)
 	if (!good(&result))
 		return false;
 	if (strcmp(action, "open") == 0) {
-		show(&device);
+		show(&device, admin_negotiated(session));
 	} else if (strcmp(action, "signature") == 0) {
 		result = admin_signature(session, signature, sizeof(signature));
 		ok = good(&result);

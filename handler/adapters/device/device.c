@@ -163,26 +163,12 @@ inspect_rest(struct admin_session *session)
 	return result;
 }
 
-static void
-note_negotiated(struct admin_session *session)
-{
-	const struct iscsi_negotiated *negotiated = &session->login.negotiated;
-	struct admin_device *device = &session->device;
-
-	device->first_burst_bytes = negotiated->first_burst_bytes;
-	device->max_burst_bytes = negotiated->max_burst_bytes;
-	device->target_segment_bytes = negotiated->target_segment_bytes;
-	device->initial_r2t = negotiated->initial_r2t;
-	device->immediate_data = negotiated->immediate_data;
-}
-
 static struct admin_result
 inspect(struct admin_session *session)
 {
 	struct admin_result result;
 	uint32_t immediate;
 
-	note_negotiated(session);
 	result = inspect_identity(session);
 	if (result.error == ADMIN_OK)
 		result = inspect_names(session);
@@ -222,6 +208,12 @@ admin_open(const struct member_address *address, const struct iscsi_credentials 
 	}
 	sigpipe_end(&guard);
 	return result;
+}
+
+const struct iscsi_negotiated *
+admin_negotiated(const struct admin_session *session)
+{
+	return &session->login.negotiated;
 }
 
 static void

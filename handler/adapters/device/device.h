@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "adapters/iscsi/address.h"
+#include "adapters/iscsi/login.h"
 
 enum admin_error {	/* become the typed errors of docs/design/control.md */
 	ADMIN_OK,
@@ -40,9 +40,6 @@ struct admin_device {
 	char vendor[9], product[17], revision[5];
 	char serial[256];		/* VPD 80; empty if none */
 	char identity[512];		/* VPD 83 designator of the LUN, hex with type prefix; empty if none */
-	/* as negotiated at login, 0 when unknown */
-	uint32_t first_burst_bytes, max_burst_bytes, target_segment_bytes;
-	bool initial_r2t, immediate_data;
 };
 
 struct admin_session;
@@ -52,6 +49,7 @@ struct admin_result admin_open(const struct member_address *address,
 			       const struct iscsi_credentials *credentials, uint32_t timeout_ms,
 			       struct admin_session **out, struct admin_device *device);
 void admin_close(struct admin_session *session);
+const struct iscsi_negotiated *admin_negotiated(const struct admin_session *session);
 struct admin_result admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, size_t length);
 /* Write and make durable (FUA, or SYNCHRONIZE CACHE after it). */
 struct admin_result admin_write(struct admin_session *session, uint64_t offset_bytes, const void *buffer, size_t length);

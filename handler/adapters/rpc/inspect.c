@@ -31,17 +31,17 @@ static const char *const session_advice[SESSION_FAULTS] = {
 };
 
 static bool
-session_has(const struct admin_device *device, enum session_fault fault)
+session_has(const struct iscsi_negotiated *agreed, enum session_fault fault)
 {
 	switch (fault) {
 	case SESSION_INITIAL_R2T:
-		return device->initial_r2t;
+		return agreed->initial_r2t;
 	case SESSION_NO_IMMEDIATE_DATA:
-		return !device->immediate_data;
+		return !agreed->immediate_data;
 	case SESSION_SHORT_FIRST_BURST:
-		return device->first_burst_bytes != 0 && device->first_burst_bytes < 262144;
+		return agreed->first_burst_bytes != 0 && agreed->first_burst_bytes < 262144;
 	case SESSION_SHORT_SEGMENT:
-		return device->target_segment_bytes != 0 && device->target_segment_bytes < 65536;
+		return agreed->target_segment_bytes != 0 && agreed->target_segment_bytes < 65536;
 	case SESSION_FAULTS:
 		break;
 	}
@@ -56,7 +56,7 @@ rpc_warn_sessions(json_object *warnings, const struct member_work *members, int 
 		char text[1024];
 
 		for (int i = 0; i < count; i++) {
-			if (!session_has(&members[i].device, (enum session_fault)fault))
+			if (!session_has(admin_negotiated(members[i].session), (enum session_fault)fault))
 				continue;
 			first = first < 0 ? i : first;
 			number++;
@@ -70,18 +70,18 @@ rpc_warn_sessions(json_object *warnings, const struct member_work *members, int 
 }
 
 static json_object *
-session_json(const struct admin_device *device)
+session_json(const struct iscsi_negotiated *agreed)
 {
 	json_object *object = json_object_new_object();
 	json_object *advice = json_object_new_array();
 
-	rpc_put_number(object, "first_burst_bytes", device->first_burst_bytes);
-	rpc_put_number(object, "max_burst_bytes", device->max_burst_bytes);
-	rpc_put_number(object, "target_segment_bytes", device->target_segment_bytes);
-	rpc_put_bool(object, "initial_r2t", device->initial_r2t);
-	rpc_put_bool(object, "immediate_data", device->immediate_data);
+	rpc_put_number(object, "first_burst_bytes", agreed->first_burst_bytes);
+	rpc_put_number(object, "max_burst_bytes", agreed->max_burst_bytes);
+	rpc_put_number(object, "target_segment_bytes", agreed->target_segment_bytes);
+	rpc_put_bool(object, "initial_r2t", agreed->initial_r2t);
+	rpc_put_bool(object, "immediate_data", agreed->immediate_data);
 	for (int fault = 0; fault < SESSION_FAULTS; fault++) {
-		if (session_has(device, (enum session_fault)fault))
+		if (session_has(agreed, (enum session_fault)fault))
 			json_object_array_add(advice, json_object_new_string(session_advice[fault]));
 	}
 	json_object_object_add(object, "advice", advice);
@@ -388,7 +388,7 @@ examine_session(const char *label, struct admin_session *session, const struct a
 	part = json_object_new_object();
 	put_device(part, device);
 	json_object_object_add(object, "device", part);
-	json_object_object_add(object, "session", session_json(device));
+	json_object_object_add(object, "session", session_json(admin_negotiated(session)));
 	put_signature(object, signature);
 	json_object_object_add(object, "superblock",
 			       copies->chosen == SUPERBLOCK_OK ? superblock_json(&copies->superblock) : NULL);
