@@ -38,7 +38,7 @@ address_of(const char *text)
 }
 
 static void
-show(const struct admin_device *device, const struct iscsi_negotiated *agreed)
+show(const struct scsi_device *device, const struct iscsi_negotiated *agreed)
 {
 	printf("capacity %llu\nblock %u\ntype %u\nwritable %d\nwrite_cache %d\nfua %d\nreservations %d\n",
 	       (unsigned long long)device->capacity_bytes, device->block_bytes, device->device_type,
@@ -111,7 +111,7 @@ on_member(const char *action, char **words)
 {
 	struct member_address address = address_of(words[0]);
 	struct admin_session *session;
-	struct admin_device device;
+	struct scsi_device device;
 	struct admin_result result = admin_open(&address, &credentials, timeout_ms, &session, &device);
 	char signature[256];
 	bool ok = true;

@@ -43,7 +43,7 @@ ask(struct admin_session *session, const char *name, struct admin_result *result
 static struct admin_result
 inspect_identity(struct admin_session *session)
 {
-	struct admin_device *device = &session->device;
+	struct scsi_device *device = &session->device;
 	struct scsi_identity identity;
 	enum scsi_verdict verdict;
 	struct admin_result result;
@@ -68,7 +68,7 @@ inspect_identity(struct admin_session *session)
 static struct admin_result
 inspect_names(struct admin_session *session)
 {
-	struct admin_device *device = &session->device;
+	struct scsi_device *device = &session->device;
 	struct admin_result result;
 
 	scsi_inquiry_page(&session->request, 0x80);
@@ -136,7 +136,7 @@ inspect_capacity(struct admin_session *session)
 static struct admin_result
 inspect_rest(struct admin_session *session)
 {
-	struct admin_device *device = &session->device;
+	struct scsi_device *device = &session->device;
 	struct scsi_mode mode = { .write_cache = true };
 	struct admin_result result;
 	uint32_t blocks = 0;
@@ -190,7 +190,7 @@ inspect(struct admin_session *session)
 
 struct admin_result
 admin_open(const struct member_address *address, const struct iscsi_credentials *credentials,
-	   uint32_t timeout_ms, struct admin_session **out, struct admin_device *device)
+	   uint32_t timeout_ms, struct admin_session **out, struct scsi_device *device)
 {
 	struct sigpipe_guard guard;
 	struct admin_result result;
@@ -254,7 +254,7 @@ admin_close(struct admin_session *session)
 static struct admin_result
 range_fault(const struct admin_session *session, uint64_t offset_bytes, size_t length)
 {
-	const struct admin_device *device = &session->device;
+	const struct scsi_device *device = &session->device;
 	char label[MEMBER_ADDRESS_MAX];
 
 	admin_label(session, label);

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "adapters/iscsi/inspect.h"
 #include "adapters/iscsi/login.h"
 
 enum admin_error {	/* become the typed errors of docs/design/control.md */
@@ -29,25 +30,12 @@ struct admin_result admin_good(void);
 struct admin_result admin_failed(enum admin_error error, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-struct admin_device {
-	uint64_t capacity_bytes;
-	uint32_t block_bytes;
-	uint8_t device_type;		/* SCSI peripheral device type; 0 is a disk */
-	bool writable;
-	bool write_cache;
-	bool fua;
-	bool reservations;		/* PERSISTENT RESERVE IN answered */
-	char vendor[9], product[17], revision[5];
-	char serial[256];		/* VPD 80; empty if none */
-	char identity[512];		/* VPD 83 designator of the LUN, hex with type prefix; empty if none */
-};
-
 struct admin_session;
 
 /* Log in and inspect.  On ADMIN_OK *out is a session to be closed. */
 struct admin_result admin_open(const struct member_address *address,
 			       const struct iscsi_credentials *credentials, uint32_t timeout_ms,
-			       struct admin_session **out, struct admin_device *device);
+			       struct admin_session **out, struct scsi_device *device);
 void admin_close(struct admin_session *session);
 const struct iscsi_negotiated *admin_negotiated(const struct admin_session *session);
 struct admin_result admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, size_t length);

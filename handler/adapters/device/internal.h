@@ -29,7 +29,7 @@ struct admin_session {
 	uint32_t timeout_ms;
 	uint64_t deadline_ms;		/* of the call under way */
 	struct iscsi_login login;
-	struct admin_device device;
+	struct scsi_device device;
 	bool ten_byte_commands;
 	uint32_t transfer_bytes_max, write_bytes_max;
 	/* the command under way */

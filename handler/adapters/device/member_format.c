@@ -59,7 +59,7 @@ member_read_superblock(struct admin_session *session, struct superblock_copies *
 
 struct admin_result
 device_open(const struct device_address *device, const struct iscsi_credentials *credentials,
-	    uint32_t timeout_ms, struct admin_session **out, struct admin_device *found)
+	    uint32_t timeout_ms, struct admin_session **out, struct scsi_device *found)
 {
 	struct member_address address = device->address;
 	struct admin_result result = admin_open(&address, credentials, timeout_ms, out, found);

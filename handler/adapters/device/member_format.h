@@ -22,7 +22,7 @@ struct superblock_copies {
 /* As admin_open() by the first of its portals that answers. */
 struct admin_result device_open(const struct device_address *device,
 				const struct iscsi_credentials *credentials, uint32_t timeout_ms,
-				struct admin_session **out, struct admin_device *found);
+				struct admin_session **out, struct scsi_device *found);
 
 struct admin_result member_read_superblock(struct admin_session *session, struct superblock_copies *out);
 
@@ -33,7 +33,7 @@ struct member_work {
 	struct device_address address;
 	char label[MEMBER_ADDRESS_MAX];
 	struct admin_session *session;
-	struct admin_device device;
+	struct scsi_device device;
 	struct superblock_copies copies;	/* as found */
 	uint8_t member_uuid[16];
 	bool probed;		/* what stood at superblock B is to be put back */

@@ -178,7 +178,7 @@ name_is_free(const char *name, struct rpc_error *error)
 /* --- looking at the members --- */
 
 static bool
-same_name(const struct admin_device *a, const struct admin_device *b)
+same_name(const struct scsi_device *a, const struct scsi_device *b)
 {
 	/* Many targets number their identities from 1; serials that differ tell the LUNs apart. */
 	if (a->serial[0] != '\0' && b->serial[0] != '\0' && strcmp(a->serial, b->serial) != 0)

@@ -28,7 +28,7 @@ rpc_device_parse(const char *text, struct member_work *device, struct rpc_error 
 bool
 rpc_device_open(struct member_work *member, const struct iscsi_credentials *credentials, struct rpc_error *error)
 {
-	const struct admin_device *device = &member->device;
+	const struct scsi_device *device = &member->device;
 	struct admin_result result = device_open(&member->address, credentials, LOGIN_MS_MAX, &member->session,
 						 &member->device);
 

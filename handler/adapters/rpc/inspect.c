@@ -89,7 +89,7 @@ session_json(const struct iscsi_negotiated *agreed)
 }
 
 static void
-put_device(json_object *object, const struct admin_device *device)
+put_device(json_object *object, const struct scsi_device *device)
 {
 	rpc_put_text(object, "vendor", device->vendor);
 	rpc_put_text(object, "product", device->product);
@@ -151,7 +151,7 @@ put_signature(json_object *object, const char *signature)
 /* --- discover --- */
 
 static bool
-holds_superblock_areas(const struct admin_device *device)
+holds_superblock_areas(const struct scsi_device *device)
 {
 	return device->device_type == 0 && device->capacity_bytes >= LAYOUT_ALIGN_BYTES;
 }
@@ -162,7 +162,7 @@ lun_json(const struct member_address *address, const struct iscsi_credentials *c
 	json_object *object = json_object_new_object();
 	struct superblock_copies *copies = malloc(sizeof(*copies));
 	struct admin_session *session = NULL;
-	struct admin_device device;
+	struct scsi_device device;
 	char signature[128] = "";
 	struct admin_result result = admin_open(address, credentials, TIMEOUT_MS, &session, &device);
 
@@ -360,7 +360,7 @@ put_copy(json_object *object, const char *key, const struct superblock_copies *c
 }
 
 static json_object *
-examine_session(const char *label, struct admin_session *session, const struct admin_device *device,
+examine_session(const char *label, struct admin_session *session, const struct scsi_device *device,
 		struct rpc_error *error)
 {
 	struct superblock_copies *copies = calloc(1, sizeof(*copies));
@@ -407,7 +407,7 @@ rpc_examine(struct rpc_context *context, json_object *params, struct rpc_error *
 	struct iscsi_credentials credentials;
 	struct admin_session *session = NULL;
 	struct device_address address;
-	struct admin_device device;
+	struct scsi_device device;
 	struct admin_result result;
 	json_object *object = NULL;
 	const char *why = "";

@@ -119,7 +119,7 @@ look_at_mark(struct search *search, const struct device_address *device, const s
 {
 	struct superblock_copies *copies = malloc(sizeof(*copies));
 	struct admin_session *session = NULL;
-	struct admin_device found;
+	struct scsi_device found;
 	struct admin_result result = { .error = ADMIN_INTERNAL, .message = "out of memory" };
 	static const uint8_t shared[16];
 
