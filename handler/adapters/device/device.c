@@ -1,191 +1,52 @@
 /* device/device.c - inspect a LUN, and read and write it while no volume uses it. */
 #include "internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #define LOGOUT_MS 500
-#define BLOCK_BYTES_MIN 512
-#define BLOCK_BYTES_MAX 4096	/* the data path's limits, too */
-
-/* The target answered, but not as it should. */
-static struct admin_result
-refused(const struct admin_session *session, enum admin_error error, const char *name)
-{
-	char label[MEMBER_ADDRESS_MAX], text[128];
-
-	scsi_describe(&session->request.task, session->status, text, sizeof(text));
-	return admin_failed(error, "look into the target's log", "%s: %s failed: %s",
-			    admin_label(session, label), name, text);
-}
-
-static struct admin_result
-no_lun(const struct admin_session *session)
-{
-	char label[MEMBER_ADDRESS_MAX];
-
-	return admin_failed(ADMIN_UNFIT, "'iraid discover PORTAL' lists the LUNs of its targets",
-			    "%s: the target has no LUN %u", admin_label(session, label), session->address.lun);
-}
-
-/* What is not vital: an answer, or none. */
-static bool
-ask(struct admin_session *session, const char *name, struct admin_result *result)
-{
-	enum scsi_verdict verdict;
-
-	*result = admin_run(session, session->address.lun, name, &verdict);
-	return result->error == ADMIN_OK && verdict == SCSI_OK;
-}
-
-static struct admin_result
-inspect_identity(struct admin_session *session)
-{
-	struct scsi_device *device = &session->device;
-	struct scsi_identity identity;
-	enum scsi_verdict verdict;
-	struct admin_result result;
-
-	scsi_inquiry(&session->request);
-	result = admin_run(session, session->address.lun, "INQUIRY", &verdict);
-	if (result.error != ADMIN_OK)
-		return result;
-	if (verdict == SCSI_NO_LUN)
-		return no_lun(session);
-	if (verdict != SCSI_OK || !scsi_parse_inquiry(&session->request, &identity))
-		return refused(session, ADMIN_UNFIT, "INQUIRY");
-	if (identity.qualifier != 0)
-		return no_lun(session);
-	device->device_type = identity.device_type;
-	snprintf(device->vendor, sizeof(device->vendor), "%s", identity.vendor);
-	snprintf(device->product, sizeof(device->product), "%s", identity.product);
-	snprintf(device->revision, sizeof(device->revision), "%s", identity.revision);
-	return result;
-}
-
-static struct admin_result
-inspect_names(struct admin_session *session)
-{
-	struct scsi_device *device = &session->device;
-	struct admin_result result;
-
-	scsi_inquiry_page(&session->request, 0x80);
-	if (ask(session, "INQUIRY of the serial number", &result))
-		scsi_parse_serial(&session->request, device->serial, sizeof(device->serial));
-	if (result.error != ADMIN_OK)
-		return result;
-	scsi_inquiry_page(&session->request, 0x83);
-	if (ask(session, "INQUIRY of the designators", &result))
-		scsi_parse_designator(&session->request, device->identity, sizeof(device->identity));
-	return result;
-}
-
-static struct admin_result
-wait_ready(struct admin_session *session)
-{
-	char label[MEMBER_ADDRESS_MAX], text[128];
-	enum scsi_verdict verdict;
-	struct admin_result result;
-
-	scsi_test_unit_ready(&session->request);
-	result = admin_run(session, session->address.lun, "TEST UNIT READY", &verdict);
-	if (result.error != ADMIN_OK || verdict == SCSI_OK || verdict == SCSI_TAKEN)
-		return result;
-	if (verdict == SCSI_NO_LUN)
-		return no_lun(session);
-	scsi_describe(&session->request.task, session->status, text, sizeof(text));
-	return admin_failed(ADMIN_UNFIT, "wait until the device is ready, or look at it on the target",
-			    "%s: the LUN is not ready: %s", admin_label(session, label), text);
-}
-
-static struct admin_result
-inspect_capacity(struct admin_session *session)
-{
-	struct admin_result result;
-	struct scsi_capacity capacity;
-	char label[MEMBER_ADDRESS_MAX];
-	bool known;
-
-	scsi_read_capacity_16(&session->request);
-	known = ask(session, "READ CAPACITY(16)", &result) &&
-		scsi_parse_capacity_16(&session->request, &capacity);
-	if (result.error != ADMIN_OK)
-		return result;
-	if (!known) {
-		session->ten_byte_commands = true;
-		scsi_read_capacity_10(&session->request);
-		known = ask(session, "READ CAPACITY(10)", &result) &&
-			scsi_parse_capacity_10(&session->request, &capacity);
-	}
-	if (result.error != ADMIN_OK)
-		return result;
-	if (!known)
-		return admin_failed(ADMIN_UNFIT, "look at the LUN on the target",
-				    "%s: the LUN does not say how large it is", admin_label(session, label));
-	if (capacity.block_bytes < BLOCK_BYTES_MIN || capacity.block_bytes > BLOCK_BYTES_MAX)
-		return admin_failed(ADMIN_UNFIT, "give it a LUN with blocks of 512 or 4096 bytes",
-				    "%s has blocks of %u bytes: only %u to %u can be used", admin_label(session, label),
-				    capacity.block_bytes, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
-	session->device.capacity_bytes = capacity.capacity_bytes;
-	session->device.block_bytes = capacity.block_bytes;
-	return result;
-}
-
-static struct admin_result
-inspect_rest(struct admin_session *session)
-{
-	struct scsi_device *device = &session->device;
-	struct scsi_mode mode = { .write_cache = true };
-	struct admin_result result;
-	uint32_t blocks = 0;
-	uint64_t holder;
-
-	scsi_mode_sense_caching(&session->request);
-	if (ask(session, "MODE SENSE", &result))
-		scsi_parse_mode(&session->request, &mode);
-	device->writable = !mode.write_protected;
-	device->write_cache = mode.write_cache;
-	device->fua = mode.fua;
-	if (result.error != ADMIN_OK)
-		return result;
-	scsi_inquiry_page(&session->request, 0xb0);
-	if (ask(session, "INQUIRY of the block limits", &result) &&
-	    scsi_parse_block_limits(&session->request, &blocks) && blocks != 0 &&
-	    blocks < session->transfer_bytes_max / device->block_bytes)
-		session->transfer_bytes_max = blocks * device->block_bytes;
-	if (result.error != ADMIN_OK)
-		return result;
-	scsi_read_reservation(&session->request);
-	device->reservations = ask(session, "READ RESERVATION", &result) &&
-			       scsi_parse_reservation(&session->request, &holder);
-	return result;
-}
+#define COMMAND_BYTES_MAX (1u << 20)
 
 static struct admin_result
 inspect(struct admin_session *session)
 {
-	struct admin_result result;
-	uint32_t immediate;
+	char label[MEMBER_ADDRESS_MAX];
+	struct inspection inspection;
+	enum scsi_verdict verdict;
 
-	result = inspect_identity(session);
-	if (result.error == ADMIN_OK)
-		result = inspect_names(session);
-	if (result.error != ADMIN_OK || session->device.device_type != 0)
-		return result;		/* of other devices nothing more is asked */
-	result = wait_ready(session);
-	if (result.error == ADMIN_OK)
-		result = inspect_capacity(session);
-	if (result.error == ADMIN_OK)
-		result = inspect_rest(session);
-	if (result.error != ADMIN_OK)
-		return result;
-	immediate = iscsi_immediate_bytes(&session->login.negotiated);
-	immediate -= immediate % session->device.block_bytes;
-	session->write_bytes_max = immediate != 0 && immediate < session->transfer_bytes_max ?
-				   immediate : session->transfer_bytes_max;
-	return result;
+	inspect_start(&inspection, session->address.lun, true);
+	while (inspection.step != INSPECT_DONE) {
+		const char *name = inspect_step_name(inspection.step);
+		struct admin_result result;
+		int error;
+
+		inspect_build(&inspection, &session->request);
+		result = admin_run(session, inspection.lun, name, &verdict);
+		if (result.error != ADMIN_OK)
+			return result;
+		error = inspect_answered(&inspection, &session->request, session->status);
+		if (error != 0)
+			return admin_failed(error == -EBUSY ? ADMIN_IN_USE : ADMIN_UNFIT,
+					    inspection.remedy, "%s: %s",
+					    admin_label(session, label), inspection.why);
+	}
+	session->device = inspection.device;
+	return admin_good();
+}
+
+static void
+set_limits(struct admin_session *session)
+{
+	uint32_t immediate = iscsi_immediate_bytes(&session->login.negotiated);
+	uint32_t most = scsi_transfer_bytes_max(&session->device, COMMAND_BYTES_MAX);
+
+	if (session->device.block_bytes != 0)
+		immediate -= immediate % session->device.block_bytes;
+	session->transfer_bytes_max = most;
+	session->write_bytes_max = immediate != 0 && immediate < most ? immediate : most;
 }
 
 struct admin_result
@@ -200,8 +61,10 @@ admin_open(const struct member_address *address, const struct iscsi_credentials 
 	result = admin_connect(address->portal, address->iqn, address->lun, credentials, timeout_ms, out);
 	if (result.error == ADMIN_OK) {
 		result = inspect(*out);
-		*device = (*out)->device;
-		if (result.error != ADMIN_OK) {
+		if (result.error == ADMIN_OK) {
+			set_limits(*out);
+			*device = (*out)->device;
+		} else {
 			admin_close(*out);
 			*out = NULL;
 		}
@@ -274,12 +137,14 @@ static struct admin_result
 in_use(struct admin_session *session)
 {
 	char label[MEMBER_ADDRESS_MAX];
+	enum scsi_verdict verdict;
 	struct admin_result result;
 	uint64_t holder = 0;
 
 	admin_label(session, label);
 	scsi_read_reservation(&session->request);
-	if (ask(session, "READ RESERVATION", &result) &&
+	result = admin_run(session, session->address.lun, "READ RESERVATION", &verdict);
+	if (result.error == ADMIN_OK && verdict == SCSI_OK &&
 	    scsi_parse_reservation(&session->request, &holder) && holder != 0)
 		return admin_failed(ADMIN_IN_USE, "stop the volume that uses it, on the gateway that holds this key",
 				    "%s is in use by a gateway, reservation key 0x%016llx", label,
@@ -321,7 +186,7 @@ transfer(struct admin_session *session, bool write, bool fua, uint64_t offset_by
 	struct admin_result result;
 	struct scsi_task task;
 
-	scsi_data_task(&task, write, fua, session->ten_byte_commands, offset_bytes / block,
+	scsi_data_task(&task, write, fua, session->device.ten_byte_commands, offset_bytes / block,
 		       (uint32_t)(length / block), (uint32_t)length);
 	if (write)
 		scsi_task_set_iov_out(&task, &iov, 1);
@@ -353,6 +218,7 @@ admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, s
 static struct admin_result
 synchronize(struct admin_session *session)
 {
+	char label[MEMBER_ADDRESS_MAX], text[128];
 	enum scsi_verdict verdict;
 	struct admin_result result;
 
@@ -368,7 +234,11 @@ synchronize(struct admin_session *session)
 		return result;		/* there is no cache */
 	if (verdict == SCSI_TAKEN)
 		return in_use(session);
-	return verdict == SCSI_OK ? result : refused(session, ADMIN_IO, "SYNCHRONIZE CACHE");
+	if (verdict == SCSI_OK)
+		return result;
+	scsi_describe(&session->request.task, session->status, text, sizeof(text));
+	return admin_failed(ADMIN_IO, "look into the target's log",
+			    "%s: SYNCHRONIZE CACHE failed: %s", admin_label(session, label), text);
 }
 
 struct admin_result

@@ -30,7 +30,6 @@ struct admin_session {
 	uint64_t deadline_ms;		/* of the call under way */
 	struct iscsi_login login;
 	struct scsi_device device;
-	bool ten_byte_commands;
 	uint32_t transfer_bytes_max, write_bytes_max;
 	/* the command under way */
 	bool logging_in, done, broken;

@@ -21,7 +21,6 @@
 #include "adapters/base/resolver.h"
 
 #define REDIRECTS_MAX 3
-#define COMMAND_BYTES_MAX (1u << 20)
 
 void
 sigpipe_begin(struct sigpipe_guard *guard)
@@ -411,7 +410,6 @@ admin_connect(const char *portal, const char *iqn, unsigned int lun,
 	explicit_bzero(session->credentials.secret, sizeof(session->credentials.secret));
 	session->chap = credentials->user[0] != '\0';
 	session->timeout_ms = timeout_ms;
-	session->transfer_bytes_max = COMMAND_BYTES_MAX;
 	admin_start_clock(session);
 	result = connect_and_log_in(session, credentials);
 	if (result.error != ADMIN_OK) {

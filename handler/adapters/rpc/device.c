@@ -40,9 +40,6 @@ rpc_device_open(struct member_work *member, const struct iscsi_credentials *cred
 	if (!device->writable)
 		return rpc_fail(error, RPC_UNFIT, "allow this initiator to write on the target",
 				"%s is read-only", member->label);
-	if (device->block_bytes != 512 && device->block_bytes != 4096)
-		return rpc_fail(error, RPC_UNFIT, "set it to 512 or 4096 on the target",
-				"%s has blocks of %u bytes", member->label, device->block_bytes);
 	if (device->capacity_bytes < LAYOUT_MEMBER_BYTES_MIN)
 		return rpc_fail(error, RPC_UNFIT, "choose a LUN of 16 MiB or more", "%s has only %llu bytes",
 				member->label, (unsigned long long)device->capacity_bytes);
