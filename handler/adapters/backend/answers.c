@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BLOCK_BYTES_MAX 4096
 #define REFUSALS_MAX 3
 
 /* The reason of OUTCOME_BAD goes to member->final_*.  On the way back it is there already: why we leave. */
@@ -30,83 +29,37 @@ bad(struct iscsi_member *member, int error, const char *format, ...)
 }
 
 static enum session_outcome
-absorb_inquiry(struct iscsi_member *member)
+inspected(struct iscsi_member *member)
 {
-	struct scsi_identity identity;
+	const struct scsi_device *device = &member->inspection.device;
 
-	if (!scsi_parse_inquiry(&member->request, &identity))
-		return bad(member, -EINVAL, "the answer to INQUIRY is too short");
-	if (identity.qualifier != 0)
-		return bad(member, -EINVAL, "the target has no LUN %u", member->options.address.lun);
-	if (identity.device_type != 0)
+	if (device->device_type != 0)
 		return bad(member, -EINVAL, "LUN %u is no disk but a %s", member->options.address.lun,
-			   scsi_device_type_name(identity.device_type));
-	memcpy(member->vendor, identity.vendor, sizeof(member->vendor));
-	memcpy(member->product, identity.product, sizeof(member->product));
-	return OUTCOME_GOOD;
-}
-
-static enum session_outcome
-absorb_capacity(struct iscsi_member *member)
-{
-	struct scsi_capacity capacity = { 0 };
-	bool parsed = member->state == SESSION_CAPACITY_16 ?
-		      scsi_parse_capacity_16(&member->request, &capacity) :
-		      scsi_parse_capacity_10(&member->request, &capacity);
-
-	if (!parsed)
-		return bad(member, -EINVAL, "the answer to %s makes no sense",
-			   session_state_name(member->state));
-	if (capacity.block_bytes < 512 || capacity.block_bytes > BLOCK_BYTES_MAX)
-		return bad(member, -EINVAL, "blocks of %u bytes: only 512 to %u can be used",
-			   capacity.block_bytes, BLOCK_BYTES_MAX);
-	member->ten_byte_commands = member->state == SESSION_CAPACITY_10;
-	member->identity.capacity_bytes = capacity.capacity_bytes;
-	member->identity.block_bytes = capacity.block_bytes;
-	member->identity.transfer_bytes_max = COMMAND_BYTES_MAX;
-	member->facts.thin = capacity.thin;
-	zero_note_limits(member, 0);
-	return OUTCOME_GOOD;
-}
-
-static enum session_outcome
-absorb_mode(struct iscsi_member *member)
-{
-	struct scsi_mode mode;
-
-	if (!scsi_parse_mode(&member->request, &mode))
-		return bad(member, -EINVAL, "the answer to MODE SENSE is too short");
-	if (mode.write_protected)
+			   scsi_device_type_name(device->device_type));
+	if (!device->writable)
 		return bad(member, -EINVAL, "the LUN is read-only");
-	member->identity.fua = mode.fua;
-	member->identity.write_cache = mode.write_cache;
+	member->identity = (struct backend_identity){
+		.capacity_bytes = device->capacity_bytes,
+		.block_bytes = device->block_bytes,
+		.write_cache = device->write_cache,
+		.fua = device->fua,
+		.transfer_bytes_max = scsi_transfer_bytes_max(device, COMMAND_BYTES_MAX),
+	};
+	zero_note_limits(member);
 	return OUTCOME_GOOD;
 }
 
 static enum session_outcome
-absorb_limits(struct iscsi_member *member)
+absorb_inspection(struct iscsi_member *member)
 {
-	struct backend_identity *identity = &member->identity;
-	uint32_t blocks = 0;
-	uint64_t bytes, same_blocks;
+	struct inspection *inspection = &member->inspection;
+	int error = inspect_answered(inspection, &member->request, member->step_status);
 
-	if (scsi_parse_block_limits(&member->request, &blocks) && blocks != 0) {
-		bytes = (uint64_t)blocks * identity->block_bytes;
-		if (bytes < identity->transfer_bytes_max)
-			identity->transfer_bytes_max = (uint32_t)bytes;
-	}
-	if (scsi_parse_write_same_limit(&member->request, &same_blocks))
-		zero_note_limits(member, same_blocks);
-	return OUTCOME_GOOD;
-}
-
-static enum session_outcome
-absorb_provisioning(struct iscsi_member *member)
-{
-	bool unmaps;
-
-	member->unmaps = scsi_parse_provisioning(&member->request, &unmaps) && unmaps;
-	return OUTCOME_GOOD;
+	if (error != 0)
+		return bad(member, error, "%s", inspection->why);
+	member->step_repeats = 0;
+	member->facts.inspected = inspection->step == INSPECT_MODE;
+	return inspection->step == INSPECT_DONE ? inspected(member) : OUTCOME_GOOD;
 }
 
 static enum session_outcome
@@ -177,17 +130,6 @@ absorb_answer(struct iscsi_member *member)
 			   session_state_name(member->state));
 	scsi_request_completed(&member->request);
 	switch ((int)member->state) {
-	case SESSION_INQUIRY:
-		return absorb_inquiry(member);
-	case SESSION_CAPACITY_16:
-	case SESSION_CAPACITY_10:
-		return absorb_capacity(member);
-	case SESSION_MODE:
-		return absorb_mode(member);
-	case SESSION_LIMITS:
-		return absorb_limits(member);
-	case SESSION_PROVISIONING:
-		return absorb_provisioning(member);
 	case SESSION_HOLDER:
 	case SESSION_OUTCOME:
 		return absorb_holder(member);
@@ -215,8 +157,6 @@ static enum session_outcome
 taken(struct iscsi_member *member)
 {
 	switch ((int)member->state) {
-	case SESSION_READY:	/* READ RESERVATION will tell by whom */
-		return OUTCOME_GOOD;
 	case SESSION_REGISTER:
 	case SESSION_PREEMPT:
 	case SESSION_RESERVE:
@@ -307,6 +247,8 @@ judge_step(struct iscsi_member *member)
 	case SCSI_ANSWERED:
 		break;
 	}
+	if (member->state == SESSION_INSPECT || member->state == SESSION_MODE)
+		return absorb_inspection(member);
 	return judge_answer(member, verdict);
 }
 

@@ -166,7 +166,7 @@ service_login(struct iscsi_member *member, uint32_t events)
 		member_break(member, -EPROTO, "the target's answers to the login could not be followed");
 	else if (result != 0)
 		member_break(member, -ECONNRESET, "the connection ended during %s",
-			     session_state_name(member->state));
+			     session_step_name(member));
 }
 
 /* What an open session has to send now waits for backend_iscsi_send(), so that it goes with what the engine

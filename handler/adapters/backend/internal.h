@@ -22,7 +22,7 @@
 #include "adapters/iscsi/connection.h"
 #include "adapters/iscsi/login.h"
 #include "adapters/base/resolver.h"
-#include "adapters/iscsi/scsi.h"
+#include "adapters/iscsi/inspect.h"
 
 #define WINDOW_COMMANDS 64		/* on the wire of one session */
 #define TRANSFERS_MAX (WINDOW_COMMANDS + 1)	/* one may be under way without a command */
@@ -34,13 +34,7 @@ enum session_state {
 	SESSION_RESOLVE,	/* the portal's name */
 	SESSION_CONNECT,	/* TCP */
 	SESSION_LOGIN,
-	SESSION_INQUIRY,	/* is it a disk */
-	SESSION_READY,		/* TEST UNIT READY until unit attentions are used up */
-	SESSION_CAPACITY_16,
-	SESSION_CAPACITY_10,	/* for targets that know no 16 byte commands */
-	SESSION_MODE,		/* write protection, write cache, FUA */
-	SESSION_LIMITS,		/* VPD B0 */
-	SESSION_PROVISIONING,	/* VPD B2, of a thin device */
+	SESSION_INSPECT,	/* what it is: all steps of iscsi/inspect.h but the last */
 	SESSION_HOLDER,		/* who holds the reservation */
 	SESSION_REGISTER,	/* our key */
 	SESSION_PREEMPT,	/* the other gateway's key */
@@ -48,6 +42,7 @@ enum session_state {
 	SESSION_OUTCOME,	/* it was refused: who was faster */
 	SESSION_RESET,		/* LOGICAL UNIT RESET: the fence */
 	SESSION_SETTLE,		/* unit attentions again */
+	SESSION_MODE,		/* the inspection's last step */
 	SESSION_CONFIRM,	/* is the reservation still there */
 	SESSION_OPEN,
 	SESSION_RELEASE,	/* the way back */
@@ -72,13 +67,13 @@ struct session_facts {
 	bool ours;		/* a reservation of our key is there already */
 	bool take_over;		/* still, when the holder was read */
 	bool reserved;		/* RESERVE was good */
-	bool thin;
+	bool inspected;		/* up to MODE */
 };
 
 /* Pure: which state follows.  SESSION_FAILED where there is none. */
 enum session_state session_next(enum session_state state, enum session_outcome outcome,
 				const struct session_facts *facts);
-const char *session_state_name(enum session_state state);
+const char *session_state_name(enum session_state state);	/* of INSPECT: see session_step_name() */
 bool session_may_reserve(enum session_state state);	/* logged in, not opened yet */
 bool session_on_the_way_back(enum session_state state);
 
@@ -178,13 +173,11 @@ struct iscsi_member {
 	int broken_error;	/* noted in a callback: the session is to be dropped */
 	char broken_reason[REASON_MAX];
 	bool dropping;		/* inside the destruction of the context or the connection */
-	struct backend_identity identity;
-	char vendor[9], product[17];
-	bool ten_byte_commands;
+	struct inspection inspection;
+	struct backend_identity identity;	/* from its end on */
 	bool flush_sixteen;
 	uint32_t write_bytes_max;	/* of one command, for the sake of round trips */
 	uint32_t same_bytes_max;	/* of one WRITE SAME */
-	bool unmaps;			/* WRITE SAME may give space back, and it reads as zeros */
 	bool unmap_refused, same_refused;	/* whatever it says of itself; remembered from session to session */
 	uint64_t attention_logged_ms[2];	/* 0: not yet; [1]: that its size has changed */
 
@@ -233,6 +226,8 @@ void session_leave(struct iscsi_member *member, int error, const char *reason);
 void session_release(struct iscsi_member *member);	/* orderly, an open and idle one */
 void session_keep_alive(struct iscsi_member *member);
 
+const char *session_step_name(const struct iscsi_member *member);	/* what is under way */
+
 /* answers.c: the outcome of the state's command, the reason of a bad one in final_* */
 enum session_outcome session_absorb(struct iscsi_member *member);
 
@@ -243,7 +238,7 @@ uint32_t cut_length(const struct iscsi_member *member, const struct transfer *tr
 void cut_advance(struct transfer *transfer, uint32_t length);
 
 /* zero.c */
-void zero_note_limits(struct iscsi_member *member, uint64_t same_blocks_max);	/* 0: not limited */
+void zero_note_limits(struct iscsi_member *member);	/* of the device that was inspected */
 uint32_t zero_bytes_max(const struct iscsi_member *member);	/* of one command; 0: zeros have to be sent */
 bool zero_by_write_same(const struct iscsi_member *member, const struct backend_io *io);
 struct iscsi_place zero_place(void);		/* COMMAND_BYTES_MAX zeros */

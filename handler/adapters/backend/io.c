@@ -374,7 +374,7 @@ command_build(struct iscsi_member *member, struct command *command)
 				     command->length_bytes / block, block);
 		return;
 	}
-	scsi_data_task(task, write, fua, member->ten_byte_commands, command->offset_bytes / block,
+	scsi_data_task(task, write, fua, member->inspection.device.ten_byte_commands, command->offset_bytes / block,
 		       command->length_bytes / block, command->length_bytes);
 }
 

@@ -16,13 +16,14 @@
 static const char *
 name_of_command(const struct iscsi_member *member)
 {
-	return session_state_name(member->ten_byte_commands ? SESSION_CAPACITY_10 : SESSION_CAPACITY_16);
+	return inspect_step_name(member->inspection.device.ten_byte_commands ? INSPECT_CAPACITY_10 :
+				 INSPECT_CAPACITY_16);
 }
 
 void
 measure_build(struct iscsi_member *member, struct command *command)
 {
-	scsi_read_capacity_task(&command->task, member->ten_byte_commands);
+	scsi_read_capacity_task(&command->task, member->inspection.device.ten_byte_commands);
 	command->answer_iov = (struct iovec){ command->answer, sizeof(command->answer) };
 	command->place = (struct iscsi_place){ .iov = &command->answer_iov };
 }
@@ -31,11 +32,12 @@ int
 measure_answered(struct iscsi_member *member, const struct command *command)
 {
 	struct backend_identity *identity = &member->identity;
+	const bool ten = member->inspection.device.ten_byte_commands;
 	struct scsi_capacity now;
 
-	if (!scsi_parse_capacity_task(&command->task, member->ten_byte_commands, command->answer, &now)) {
+	if (!scsi_parse_capacity_task(&command->task, ten, command->answer, &now)) {
 		log_line(LOG_WARNING, "member %s: the answer to %s makes no sense%s", member->label,
-			 name_of_command(member), member->ten_byte_commands ?
+			 name_of_command(member), ten ?
 			 ", or it is larger than that can tell, and it knows no other" : "");
 		return -EIO;
 	}

@@ -75,8 +75,8 @@ backend_iscsi_path(const struct backend *backend, struct backend_path *out)
 		return;
 	out->open = true;
 	memcpy(out->portal, member->portal, sizeof(out->portal));
-	memcpy(out->vendor, member->vendor, sizeof(out->vendor));
-	memcpy(out->product, member->product, sizeof(out->product));
+	memcpy(out->vendor, member->inspection.device.vendor, sizeof(out->vendor));
+	memcpy(out->product, member->inspection.device.product, sizeof(out->product));
 	out->agreed = member->login.negotiated;
 	out->window = iscsi_connection_window(member->connection);
 	out->window_ours = WINDOW_COMMANDS;

@@ -1,8 +1,8 @@
 /* backend/session.c - from nothing to a session that is fit for use, fenced and reserved.
  *
- *   RESOLVE -> CONNECT -> LOGIN -> INQUIRY -> READY -> CAPACITY_16 -> LIMITS (-> PROVISIONING) -> HOLDER
- *      ^______redirection____/                          `-> CAPACITY_10 -^        |
- *                                                             (nobody, or we) v
+ *   RESOLVE -> CONNECT -> LOGIN -> INSPECT -> HOLDER
+ *      ^______redirection____/                   | (nobody, or we)
+ *                                                v
  *   OPEN <- (CONFIRM <-) MODE <- SETTLE <- RESET <- RESERVE <- (PREEMPT, to take over) <- REGISTER
  *                                            ^         `-> OUTCOME (refused: who holds it?)
  *                                            `---- no reservation wanted, or unknown to the target
@@ -16,10 +16,10 @@
  * not there: everything up to RESERVE only looks, and RESERVE is where the target decides between two
  * gateways that start at the same moment.  Only then comes LOGICAL UNIT RESET, which would abort the
  * other one's I/O.  It is the fence (DESIGN, rule 3): a write of an earlier session that the
- * target still holds is gone or finished when the reset is answered.  INQUIRY is first
- * because a tape, or a missing LUN, need not be waited for; MODE SENSE is last because another
- * one's reservation forbids it, even where it is only ours from before a crash.  CONFIRM reads the
- * reservation once more: a device that lost power since may tell it by the unit attention that our own reset gives.
+ * target still holds is gone or finished when the reset is answered.  Of the inspection
+ * (iscsi/inspect.h) MODE SENSE waits until then because another one's reservation forbids it, even
+ * where it is only ours from before a crash.  CONFIRM reads the reservation once more: a device
+ * that lost power since may tell it by the unit attention that our own reset gives.
  *
  * Another gateway's reservation is preempted at the start only.  Whoever finds one later lost the member to it, perhaps
  * by standing still, and would else take it back: two gateways that take turns.
@@ -297,7 +297,8 @@ enter_logout(struct iscsi_member *member)
 static bool
 fua_is_void(const struct iscsi_member *member)
 {
-	return member->identity.write_cache && strncmp(member->vendor, "LIO-ORG", 7) == 0;
+	return member->identity.write_cache &&
+	       strncmp(member->inspection.device.vendor, "LIO-ORG", 7) == 0;
 }
 
 static void
@@ -328,23 +329,9 @@ enter_command(struct iscsi_member *member, enum session_state state)
 	uint64_t key = member->options.reservation_key;
 
 	switch ((int)state) {
-	case SESSION_INQUIRY:
-		scsi_inquiry(request);
-		break;
-	case SESSION_CAPACITY_16:
-		scsi_read_capacity_16(request);
-		break;
-	case SESSION_CAPACITY_10:
-		scsi_read_capacity_10(request);
-		break;
+	case SESSION_INSPECT:
 	case SESSION_MODE:
-		scsi_mode_sense_caching(request);
-		break;
-	case SESSION_LIMITS:
-		scsi_inquiry_page(request, 0xb0);
-		break;
-	case SESSION_PROVISIONING:
-		scsi_inquiry_page(request, 0xb2);
+		inspect_build(&member->inspection, request);
 		break;
 	case SESSION_HOLDER:
 	case SESSION_OUTCOME:
@@ -367,11 +354,18 @@ enter_command(struct iscsi_member *member, enum session_state state)
 	case SESSION_UNREGISTER:
 		scsi_reserve_out(request, SCSI_PERSISTENT_RESERVE_REGISTER, key, 0);
 		break;
-	default:	/* READY, SETTLE, and the keep-alive */
+	default:	/* SETTLE, and the keep-alive */
 		scsi_test_unit_ready(request);
 		break;
 	}
 	send_request(member);
+}
+
+const char *
+session_step_name(const struct iscsi_member *member)
+{
+	return member->state == SESSION_INSPECT ? inspect_step_name(member->inspection.step) :
+						  session_state_name(member->state);
 }
 
 static void
@@ -404,19 +398,14 @@ enter(struct iscsi_member *member, enum session_state state)
 	case SESSION_LOGOUT:
 		enter_logout(member);
 		return;
-	case SESSION_INQUIRY:
-	case SESSION_READY:
-	case SESSION_CAPACITY_16:
-	case SESSION_CAPACITY_10:
-	case SESSION_MODE:
-	case SESSION_LIMITS:
-	case SESSION_PROVISIONING:
+	case SESSION_INSPECT:
 	case SESSION_HOLDER:
 	case SESSION_REGISTER:
 	case SESSION_PREEMPT:
 	case SESSION_RESERVE:
 	case SESSION_OUTCOME:
 	case SESSION_SETTLE:
+	case SESSION_MODE:
 	case SESSION_CONFIRM:
 	case SESSION_RELEASE:
 	case SESSION_UNREGISTER:
@@ -506,8 +495,7 @@ session_start(struct iscsi_member *member)
 		.reservation_wanted = member->options.reservation_key != 0,
 	};
 	member->identity = (struct backend_identity){ .write_cache = true };
-	member->facts.thin = false;
-	member->unmaps = false;
+	inspect_start(&member->inspection, member->options.address.lun, false);
 	member->connect_deadline_ms = member->now_ms + member->options.connect_ms;
 	member->redirects = 0;
 	member->reserved = false;
@@ -597,7 +585,7 @@ session_tick(struct iscsi_member *member)
 			     member->final_reason);
 		else
 			fail(member, -ETIMEDOUT, "portal %s: no answer within %u ms, in %s", member->portal,
-			     member->options.connect_ms, session_state_name(member->state));
+			     member->options.connect_ms, session_step_name(member));
 	} else if (member->state == SESSION_CONNECT && member->now_ms >= member->address_deadline_ms) {
 		session_connect_failed(member, -ETIMEDOUT);
 	} else if (member->step_repeat_ms != 0 && member->now_ms >= member->step_repeat_ms) {

@@ -11,13 +11,7 @@ session_state_name(enum session_state state)
 		[SESSION_RESOLVE] = "the lookup of the portal's name",
 		[SESSION_CONNECT] = "connecting",
 		[SESSION_LOGIN] = "the login",
-		[SESSION_INQUIRY] = "INQUIRY",
-		[SESSION_READY] = "TEST UNIT READY",
-		[SESSION_CAPACITY_16] = "READ CAPACITY(16)",
-		[SESSION_CAPACITY_10] = "READ CAPACITY(10)",
-		[SESSION_MODE] = "MODE SENSE",
-		[SESSION_LIMITS] = "INQUIRY of the block limits",
-		[SESSION_PROVISIONING] = "INQUIRY of the provisioning",
+		[SESSION_INSPECT] = "the inspection",
 		[SESSION_HOLDER] = "READ RESERVATION",
 		[SESSION_REGISTER] = "REGISTER of the reservation key",
 		[SESSION_PREEMPT] = "PREEMPT AND ABORT",
@@ -25,6 +19,7 @@ session_state_name(enum session_state state)
 		[SESSION_OUTCOME] = "READ RESERVATION",
 		[SESSION_RESET] = "LOGICAL UNIT RESET",
 		[SESSION_SETTLE] = "TEST UNIT READY after the reset",
+		[SESSION_MODE] = "MODE SENSE",
 		[SESSION_CONFIRM] = "READ RESERVATION",
 		[SESSION_OPEN] = "open",
 		[SESSION_RELEASE] = "RELEASE",
@@ -45,19 +40,10 @@ next_after_good(enum session_state state, const struct session_facts *facts)
 	case SESSION_CONNECT:
 		return SESSION_LOGIN;
 	case SESSION_LOGIN:
-		return SESSION_INQUIRY;
-	case SESSION_INQUIRY:
-		return SESSION_READY;
-	case SESSION_READY:
-		return SESSION_CAPACITY_16;
-	case SESSION_CAPACITY_16:
-	case SESSION_CAPACITY_10:
-		return SESSION_LIMITS;
-	case SESSION_LIMITS:
-		if (facts->thin)
-			return SESSION_PROVISIONING;
-		/* fall through */
-	case SESSION_PROVISIONING:
+		return SESSION_INSPECT;
+	case SESSION_INSPECT:
+		if (!facts->inspected)
+			return SESSION_INSPECT;
 		return facts->reservation_wanted ? SESSION_HOLDER : SESSION_RESET;
 	case SESSION_HOLDER:
 		if (facts->foreign_holder && !facts->take_over)
@@ -116,22 +102,9 @@ session_next(enum session_state state, enum session_outcome outcome, const struc
 		return state;
 	if (outcome == OUTCOME_GOOD || session_on_the_way_back(state))
 		return next_after_good(state, facts);	/* the way back stops for nothing */
-	if (outcome == OUTCOME_UNSUPPORTED) {
-		switch ((int)state) {
-		case SESSION_CAPACITY_16:
-			return SESSION_CAPACITY_10;
-		case SESSION_MODE:
-		case SESSION_LIMITS:
-		case SESSION_PROVISIONING:
-			return next_after_good(state, facts);
-		case SESSION_HOLDER:
-		case SESSION_REGISTER:
-		case SESSION_RESERVE:
-			return SESSION_RESET;	/* without one */
-		default:
-			return SESSION_FAILED;
-		}
-	}
+	if (outcome == OUTCOME_UNSUPPORTED && (state == SESSION_HOLDER || state == SESSION_REGISTER ||
+					       state == SESSION_RESERVE))
+		return SESSION_RESET;	/* without a reservation */
 	if (outcome == OUTCOME_CONFLICT && (state == SESSION_REGISTER || state == SESSION_RESERVE ||
 					    state == SESSION_PREEMPT))
 		return SESSION_OUTCOME;

@@ -25,10 +25,11 @@
 static const uint8_t zeros[ZEROS_BYTES];
 
 void
-zero_note_limits(struct iscsi_member *member, uint64_t same_blocks_max)
+zero_note_limits(struct iscsi_member *member)
 {
-	uint64_t blocks = same_blocks_max != 0 ? same_blocks_max : SAME_BLOCKS_UNTOLD;
-	const uint32_t block = member->identity.block_bytes;
+	const struct scsi_device *device = &member->inspection.device;
+	uint64_t blocks = device->same_blocks_max != 0 ? device->same_blocks_max : SAME_BLOCKS_UNTOLD;
+	const uint32_t block = device->block_bytes;
 
 	if (blocks > SAME_BYTES_MAX / block)
 		blocks = SAME_BYTES_MAX / block;
@@ -38,7 +39,7 @@ zero_note_limits(struct iscsi_member *member, uint64_t same_blocks_max)
 static bool
 knows_write_same(const struct iscsi_member *member)
 {
-	return !member->same_refused && !member->ten_byte_commands;
+	return !member->same_refused && !member->inspection.device.ten_byte_commands;
 }
 
 uint32_t
@@ -56,7 +57,8 @@ zero_by_write_same(const struct iscsi_member *member, const struct backend_io *i
 bool
 zero_unmaps(const struct iscsi_member *member, const struct backend_io *io)
 {
-	return zero_by_write_same(member, io) && io->deallocate && member->unmaps && !member->unmap_refused;
+	return zero_by_write_same(member, io) && io->deallocate && member->inspection.device.unmaps &&
+	       !member->unmap_refused;
 }
 
 #define FOUR(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__

@@ -10,7 +10,7 @@
 
 #include "adapters/backend/internal.h"
 
-static const struct session_facts reserving = { .reservation_wanted = true };
+static const struct session_facts reserving = { .reservation_wanted = true, .inspected = true };
 
 /* Walks on good outcomes only; *visited has a bit for each state. */
 static enum session_state
@@ -37,10 +37,10 @@ was(uint32_t visited, enum session_state state)
 static void
 no_session_opens_without_fence_and_inspection(void **state)
 {
-	for (int bits = 0; bits < 64; bits++) {
+	for (int bits = 0; bits < 32; bits++) {
 		struct session_facts facts = {
 			.reservation_wanted = bits & 1, .foreign_holder = bits & 2, .ours = bits & 4,
-			.take_over = bits & 8, .thin = bits & 16, .reserved = bits & 32,
+			.take_over = bits & 8, .reserved = bits & 16, .inspected = true,
 		};
 		uint32_t visited;
 		enum session_state end = walk(&facts, &visited);
@@ -53,13 +53,23 @@ no_session_opens_without_fence_and_inspection(void **state)
 		}
 		assert_int_equal(end, SESSION_OPEN);
 		assert_true(was(visited, SESSION_RESET) && was(visited, SESSION_SETTLE));
-		assert_true(was(visited, SESSION_INQUIRY) && was(visited, SESSION_CAPACITY_16) &&
-			    was(visited, SESSION_MODE));
-		assert_int_equal(was(visited, SESSION_PROVISIONING), facts.thin);
+		assert_true(was(visited, SESSION_INSPECT) && was(visited, SESSION_MODE));
 		assert_int_equal(was(visited, SESSION_CONFIRM), facts.reserved);
 		assert_int_equal(was(visited, SESSION_RESERVE), facts.reservation_wanted);
 		assert_int_equal(was(visited, SESSION_PREEMPT), facts.reservation_wanted && facts.foreign_holder);
 	}
+}
+
+static void
+nothing_is_reserved_before_the_inspection_has_come_to_its_last_step(void **state)
+{
+	struct session_facts facts = reserving;
+
+	facts.inspected = false;
+	assert_int_equal(session_next(SESSION_INSPECT, OUTCOME_GOOD, &facts), SESSION_INSPECT);
+	facts.inspected = true;
+	assert_int_equal(session_next(SESSION_INSPECT, OUTCOME_GOOD, &facts), SESSION_HOLDER);
+	assert_int_equal(session_next(SESSION_INSPECT, OUTCOME_BAD, &facts), SESSION_FAILED);
 }
 
 static void
@@ -87,21 +97,16 @@ whoever_loses_the_race_for_the_reservation_fails(void **state)
 static void
 targets_without_optional_commands_are_used_without(void **state)
 {
-	assert_int_equal(session_next(SESSION_CAPACITY_16, OUTCOME_UNSUPPORTED, &reserving),
-			 SESSION_CAPACITY_10);
-	assert_int_equal(session_next(SESSION_LIMITS, OUTCOME_UNSUPPORTED, &reserving), SESSION_HOLDER);
 	assert_int_equal(session_next(SESSION_HOLDER, OUTCOME_UNSUPPORTED, &reserving), SESSION_RESET);
-	assert_int_equal(session_next(SESSION_MODE, OUTCOME_UNSUPPORTED, &reserving), SESSION_OPEN);
-	/* but never without the fence, nor a size */
+	/* but never without the fence, nor uninspected */
 	assert_int_equal(session_next(SESSION_RESET, OUTCOME_UNSUPPORTED, &reserving), SESSION_FAILED);
-	assert_int_equal(session_next(SESSION_CAPACITY_10, OUTCOME_UNSUPPORTED, &reserving), SESSION_FAILED);
-	assert_int_equal(session_next(SESSION_INQUIRY, OUTCOME_UNSUPPORTED, &reserving), SESSION_FAILED);
+	assert_int_equal(session_next(SESSION_INSPECT, OUTCOME_UNSUPPORTED, &reserving), SESSION_FAILED);
 }
 
 static void
 attentions_and_pauses_repeat_the_state(void **state)
 {
-	for (int s = SESSION_INQUIRY; s <= SESSION_LOGOUT; s++) {
+	for (int s = SESSION_INSPECT; s <= SESSION_LOGOUT; s++) {
 		assert_int_equal(session_next((enum session_state)s, OUTCOME_REPEAT, &reserving), s);
 		assert_int_equal(session_next((enum session_state)s, OUTCOME_LATER, &reserving), s);
 	}
@@ -226,6 +231,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_session_opens_without_fence_and_inspection),
+		cmocka_unit_test(nothing_is_reserved_before_the_inspection_has_come_to_its_last_step),
 		cmocka_unit_test(the_reservation_is_decided_before_the_reset),
 		cmocka_unit_test(whoever_loses_the_race_for_the_reservation_fails),
 		cmocka_unit_test(targets_without_optional_commands_are_used_without),
