@@ -190,7 +190,8 @@ def test_a_list_of_luns_that_did_not_come_is_an_error(claim, status_apart) -> No
 
 
 @claims
-@pytest.mark.parametrize("opcode", [0x12, 0x9E], ids=["INQUIRY", "READ CAPACITY"])
+@pytest.mark.parametrize(
+    "opcode", [0x12, 0x9E, 0x1A, 0x5E], ids=["INQUIRY", "READ CAPACITY", "MODE SENSE", "READ RESERVATION"])
 def test_an_administrator_is_told_of_an_answer_that_is_none(claim, opcode) -> None:
     with FakeTarget() as target:
         target.rules.append(
@@ -205,8 +206,8 @@ def test_an_administrator_reads_all_or_is_told(claim) -> None:
         assert admin("read", target.member, "0", "4096")["error"] == IO
 
 
-@pytest.mark.parametrize("block_bytes", [1, 8, 16, 256, 8192, 1 << 31])
-def test_blocks_of_no_use_are_refused_and_nothing_is_asked_for_in_them(block_bytes) -> None:
+@pytest.mark.parametrize("block_bytes", [1, 8, 16, 256, 1024, 2048, 8192, 1 << 31])
+def test_blocks_of_no_use_are_refused_and_nothing_is_asked_for_in_them(start, block_bytes) -> None:
     with FakeTarget() as target:
         target.rules.append(
             lambda command: fake.ILLEGAL if command.opcode == 0x9E
@@ -214,4 +215,5 @@ def test_blocks_of_no_use_are_refused_and_nothing_is_asked_for_in_them(block_byt
         for action in (["open"], ["read"], ["signature"]):
             said = admin(*action, target.member, *(["0", "4096"] if action == ["read"] else []))
             assert said["error"] == UNFIT and str(block_bytes) in said["message"], said
+        assert f"blocks of {block_bytes} bytes" in start(target.member).ask("open")
         assert target.data_commands() == []
