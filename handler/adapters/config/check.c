@@ -64,7 +64,7 @@ check_chap_file(const char *path, int line, struct config_faults *faults)
 
 	if (line > 0 && path[0] != '\0' && iscsi_credentials_read(path, &credentials, &why) != 0)
 		config_fault_add(faults, line, "chap_file", "line 1 the user, line 2 the secret; owned by root, mode 0600",
-				 "%.*s: %s", config_text_fit(path, 300), path, why);
+				 "%.*s: %s", text_fit(path, 300), path, why);
 	explicit_bzero(&credentials, sizeof(credentials));
 }
 
@@ -93,7 +93,7 @@ check_gateway(struct check *check)
 	if (gateway->config.command[0] != '\0' && access(gateway->config.command, X_OK) != 0)
 		config_fault_add(faults, line_of("command", gateway_keys, gateway_key_count, gateway->lines), "command",
 				 "name a program that is there, by its whole path", "%.*s can't be run: %s",
-				 config_text_fit(gateway->config.command, 300), gateway->config.command, strerror(errno));
+				 text_fit(gateway->config.command, 300), gateway->config.command, strerror(errno));
 	config_faults_sort(faults);
 	if (gateway->text)
 		json_object_array_add(check->files, json_object_new_string(gateway->path));

@@ -168,7 +168,7 @@ read_item(const struct config_item *item, const struct config_key *key, void *ba
 		config_fault_add(faults, item->line, key->name, "put # in front to have the default", "it has no value");
 	} else if (hash && hash > item->value && (hash[-1] == ' ' || hash[-1] == '\t')) {
 		config_fault_add(faults, item->line, key->name, "give the comment a line of its own",
-				 "\"%.*s\" is part of the value", config_text_fit(hash, 200), hash);
+				 "\"%.*s\" is part of the value", text_fit(hash, 200), hash);
 	} else if (!config_value_read(key, item->value, base, &fault)) {
 		config_fault_add(faults, item->line, key->name, fault.remedy, "%s", fault.what);
 	}

@@ -39,18 +39,6 @@ character_bytes(const char *text)
 	return bytes;
 }
 
-int
-config_text_fit(const char *text, int most)
-{
-	int length = (int)strnlen(text, (size_t)most + 1);
-
-	if (length <= most)
-		return length;
-	for (length = most; length > 0 && goes_on(text[length]); length--)
-		;
-	return length;
-}
-
 /* The end of a text that may have been cut: whole characters. */
 static void
 cut_end(char *text)
@@ -282,7 +270,7 @@ read_heading(struct reader *reader, const char *start, const char *end)
 		config_fault_add(reader->faults, reader->line, "",
 				 "iraid.conf(5) has all sections; what stands below it is passed over",
 				 "section [%.*s] is not known",
-				 config_text_fit(name, name_end - name < 64 ? (int)(name_end - name) : 64), name);
+				 text_fit(name, name_end - name < 64 ? (int)(name_end - name) : 64), name);
 	else if (bracket != end - 1)
 		config_fault_add(reader->faults, reader->line, "", "write [section]; comments have lines of their own",
 				 "the heading of a section does not end with ]");

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "adapters/base/fault.h"
+
 #define CONFIG_FAULTS_MAX 64
 #define CONFIG_FILE_BYTES_MAX (256u * 1024u)
 #define CONFIG_LINES_MAX 2000
@@ -27,8 +29,6 @@ struct config_faults {
 
 void config_fault_add(struct config_faults *faults, int line, const char *key, const char *remedy,
 		      const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* Bytes of as many whole characters of the text as make at most `most`: to quote it with "%.*s". */
-int config_text_fit(const char *text, int most);
 void config_faults_sort(struct config_faults *faults);	/* by line */
 /* "FILE:LINE: key: what; remedy" */
 void config_fault_format(const struct config_fault *fault, const char *file, char *out, size_t size);

@@ -101,7 +101,7 @@ read_number(const char *text, const struct unit *units, uint64_t *out)
 static bool
 wrong(struct config_fault *fault, const char *remedy, const char *text, const char *what)
 {
-	snprintf(fault->what, sizeof(fault->what), "\"%.*s\" %s", config_text_fit(text, 200), text, what);
+	snprintf(fault->what, sizeof(fault->what), "\"%.*s\" %s", text_fit(text, 200), text, what);
 	snprintf(fault->remedy, sizeof(fault->remedy), "%s", remedy);
 	return false;
 }
@@ -203,7 +203,7 @@ read_initiator(const char *text, char out[224], struct config_fault *fault)
 	const char *why = strlen(text) > 223 ? "an initiator's name has 5 to 223 characters" : initiator_name_fault(text);
 
 	if (why) {
-		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %s", config_text_fit(text, 240), text, why);
+		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %s", text_fit(text, 240), text, why);
 		snprintf(fault->remedy, sizeof(fault->remedy), "write it as iqn.YYYY-MM.DOMAIN:NAME");
 		return false;
 	}
@@ -231,7 +231,7 @@ read_device(const char *text, struct volume_config *config, struct config_fault 
 	const char *why = "";
 
 	if (device_address_parse(text, &device, &why) != 0) {
-		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %s", config_text_fit(text, 300), text, why);
+		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %s", text_fit(text, 300), text, why);
 		snprintf(fault->remedy, sizeof(fault->remedy),
 			 "write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:disk/0");
 		return false;
@@ -262,7 +262,7 @@ read_spare(const char *text, struct spare_pool *pool, struct config_fault *fault
 	memcpy(device, text, length);
 	device[length] = '\0';
 	if (device_address_parse(device, &spare.device, &why) != 0) {
-		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %s", config_text_fit(device, 300), device, why);
+		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %s", text_fit(device, 300), device, why);
 		snprintf(fault->remedy, sizeof(fault->remedy), "write PORTAL/IQN/LUN size=BYTES block=BYTES");
 		return false;
 	}

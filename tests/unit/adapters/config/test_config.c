@@ -345,11 +345,11 @@ what_a_fault_quotes_ends_with_a_whole_character(void **state)
 	static struct volume_file file;
 	char text[1024], what[512] = "", out[16];
 
-	assert_int_equal(config_text_fit("a\xc3\xb6z", 9), 4);
-	assert_int_equal(config_text_fit("a\xc3\xb6z", 4), 4);
-	assert_int_equal(config_text_fit("a\xc3\xb6z", 3), 3);
-	assert_int_equal(config_text_fit("a\xc3\xb6z", 2), 1);
-	assert_int_equal(config_text_fit("", 0), 0);
+	assert_int_equal(text_fit("a\xc3\xb6z", 9), 4);
+	assert_int_equal(text_fit("a\xc3\xb6z", 4), 4);
+	assert_int_equal(text_fit("a\xc3\xb6z", 3), 3);
+	assert_int_equal(text_fit("a\xc3\xb6z", 2), 1);
+	assert_int_equal(text_fit("", 0), 0);
 	/* Cut by the one who quotes, at 200 bytes, and by the room there is. */
 	sprintf(text, "[volume]\ngive_up = %0199d\xe2\x82\xac\n", 0);
 	volume_config_usual(&defaults);
