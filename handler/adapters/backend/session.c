@@ -168,8 +168,8 @@ on_resolved(void *owner, const struct resolved *resolved)
 
 	member->now_ms = reactor_now_ms(member->reactor);
 	member->resolution = NULL;
-	if (resolved->error != 0) {
-		fail(member, resolved->error, "%s: %s", member->portal, resolved->text);
+	if (resolved->fault.code != 0) {
+		fail(member, resolved->fault.code, "%s: %s", member->portal, resolved->fault.message);
 		return;
 	}
 	member->addresses = *resolved;

@@ -1,5 +1,4 @@
 /* base/fault.c - see fault.h. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,14 +26,16 @@ put(char *out, size_t size, const char *text)
 	out[length] = '\0';
 }
 
-/* Made apart: the old message may be among the arguments. */
-static void
-put_message(struct fault *fault, const char *format, va_list arguments)
+void
+fault_vset(struct fault *fault, int code, const char *remedy, const char *format, va_list arguments)
 {
-	char text[sizeof(fault->message) + 1];	/* so that it is seen whether a character goes on */
+	/* Apart: the old message may be an argument.  A byte more: it shows whether a character goes on. */
+	char text[sizeof(fault->message) + 1];
 
 	vsnprintf(text, sizeof(text), format, arguments);
 	put(fault->message, sizeof(fault->message), text);
+	put(fault->remedy, sizeof(fault->remedy), remedy);
+	fault->code = code;
 }
 
 bool
@@ -42,11 +43,9 @@ fault_set(struct fault *fault, enum fault_code code, const char *remedy, const c
 {
 	va_list arguments;
 
-	fault->code = code;
 	va_start(arguments, format);
-	put_message(fault, format, arguments);
+	fault_vset(fault, code, remedy, format, arguments);
 	va_end(arguments);
-	put(fault->remedy, sizeof(fault->remedy), remedy);
 	return false;
 }
 
@@ -55,10 +54,8 @@ fault_errno(struct fault *fault, int error, const char *format, ...)
 {
 	va_list arguments;
 
-	fault->code = error;
 	va_start(arguments, format);
-	put_message(fault, format, arguments);
+	fault_vset(fault, error, "", format, arguments);
 	va_end(arguments);
-	fault->remedy[0] = '\0';
 	return error;
 }

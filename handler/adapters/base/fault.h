@@ -15,6 +15,7 @@
 #ifndef IRAID_FAULT_H
 #define IRAID_FAULT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 
 enum fault_code {	/* the control socket's errors, by number */
@@ -47,6 +48,10 @@ bool fault_set(struct fault *fault, enum fault_code code, const char *remedy, co
 	__attribute__((format(printf, 4, 5)));
 /* Without a remedy; returns the error. */
 int fault_errno(struct fault *fault, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* For functions that take a format themselves. */
+void fault_vset(struct fault *fault, int code, const char *remedy, const char *format, va_list arguments)
+	__attribute__((format(printf, 4, 0)));
 
 /* Bytes of as many whole characters of a UTF-8 text as make at most `most`: to quote it with "%.*s". */
 int text_fit(const char *text, int most);

@@ -78,24 +78,21 @@ look_up(const char *portal, int flags, struct resolved *out)
 	split_portal(portal, host, sizeof(host), port, sizeof(port));
 	error = getaddrinfo(host, port, &hints, &found);
 	if (error != 0) {
-		out->error = error == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
-		snprintf(out->text, sizeof(out->text), "%s", gai_strerror(error));
+		fault_errno(&out->fault, error == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH, "%s", gai_strerror(error));
 		return;
 	}
 	for (const struct addrinfo *address = found; address != NULL; address = address->ai_next)
 		add_portal(out, address);
 	freeaddrinfo(found);
-	if (out->count == 0) {
-		out->error = -EHOSTUNREACH;
-		snprintf(out->text, sizeof(out->text), "no IPv4 or IPv6 address");
-	}
+	if (out->count == 0)
+		fault_errno(&out->fault, -EHOSTUNREACH, "no IPv4 or IPv6 address");
 }
 
 bool
 resolver_numeric(const char *portal, struct resolved *out)
 {
 	look_up(portal, AI_NUMERICHOST | AI_NUMERICSERV, out);
-	return out->error == 0;
+	return out->fault.code == 0;
 }
 
 static void
@@ -229,8 +226,7 @@ resolver_wait(const char *portal, uint32_t timeout_ms, struct resolved *out)
 	memset(out, 0, sizeof(*out));
 	resolution = create(portal);
 	if (resolution == NULL || start_thread(resolution) != 0) {
-		out->error = -ENOMEM;
-		snprintf(out->text, sizeof(out->text), "no thread for the lookup: do the name servers answer?");
+		fault_errno(&out->fault, -ENOMEM, "no thread for the lookup: do the name servers answer?");
 		free(resolution);
 		return;
 	}
@@ -244,12 +240,10 @@ resolver_wait(const char *portal, uint32_t timeout_ms, struct resolved *out)
 	pthread_mutex_lock(&resolution->lock);
 	while (!resolution->is_finished && waited == 0)
 		waited = pthread_cond_timedwait(&resolution->finished, &resolution->lock, &until);
-	if (resolution->is_finished) {
+	if (resolution->is_finished)
 		*out = resolution->result;
-	} else {
-		out->error = -ETIMEDOUT;
-		snprintf(out->text, sizeof(out->text), "the name servers do not answer");
-	}
+	else
+		fault_errno(&out->fault, -ETIMEDOUT, "the name servers do not answer");
 	pthread_mutex_unlock(&resolution->lock);
 	drop(resolution);
 }

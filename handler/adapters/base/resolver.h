@@ -7,6 +7,7 @@
 #define IRAID_RESOLVER_H
 
 #include <stdint.h>
+#include "fault.h"
 #include "reactor.h"
 
 #define RESOLVED_MAX 8
@@ -14,8 +15,7 @@
 #define RESOLVER_LOOKUPS_MAX 64	/* at a time, of all members: those that were abandoned and hang are among them */
 
 struct resolved {
-	int error;		/* 0, or -errno: -EHOSTUNREACH no such name, -ENOMEM, -EAGAIN */
-	char text[128];		/* what the resolver said of the error */
+	struct fault fault;	/* code 0, or -errno: -EHOSTUNREACH no such name, -ENOMEM, -EAGAIN */
 	int count;
 	char portals[RESOLVED_MAX][RESOLVED_PORTAL_MAX];	/* "127.0.0.1:3260", "[::1]:3260" */
 };

@@ -297,9 +297,9 @@ connect_portal(struct admin_session *session, const struct iscsi_credentials *cr
 	int error = -EHOSTUNREACH;
 
 	resolver_wait(portal, end_ms > now ? (uint32_t)(end_ms - now) : 0, &resolved);
-	if (resolved.error != 0)
+	if (resolved.fault.code != 0)
 		return admin_failed(ADMIN_UNREACHABLE, "check the host name, or give an address",
-				    "portal %s: %s", portal, resolved.text);
+				    "portal %s: %s", portal, resolved.fault.message);
 	for (int i = 0; i < resolved.count; i++) {
 		struct admin_result result = make_context(session, credentials);
 

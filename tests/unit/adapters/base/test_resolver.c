@@ -62,9 +62,9 @@ lookups_that_hang_are_no_more_than_there_may_be(void **state)
 	}
 	assert_true(hanging > RESOLVER_LOOKUPS_MAX / 2);	/* one of another test may not have ended yet */
 	resolver_wait("member.example:3260", 60000, &resolved);	/* does not wait: nobody is asked */
-	assert_int_equal(resolved.error, -ENOMEM);
+	assert_int_equal(resolved.fault.code, -ENOMEM);
 	resolver_wait("127.0.0.1:3260", 0, &resolved);
-	assert_int_equal(resolved.error, 0);
+	assert_int_equal(resolved.fault.code, 0);
 	set_answering(true);
 	do {	/* the threads end one by one */
 		resolution = resolver_start(reactor, "member.example:3260", on_resolved, &resolved);
@@ -72,7 +72,7 @@ lookups_that_hang_are_no_more_than_there_may_be(void **state)
 	resolved.count = -1;
 	while (resolved.count == -1)
 		reactor_turn(reactor, UINT64_MAX);
-	assert_int_equal(resolved.error, 0);
+	assert_int_equal(resolved.fault.code, 0);
 	assert_string_equal(resolved.portals[0], "127.0.0.1:3260");
 	reactor_destroy(reactor);
 }
@@ -84,10 +84,10 @@ a_lookup_is_waited_for_as_long_as_told(void **state)
 
 	set_answering(false);
 	resolver_wait("member.example:3260", 20, &resolved);
-	assert_int_equal(resolved.error, -ETIMEDOUT);
+	assert_int_equal(resolved.fault.code, -ETIMEDOUT);
 	set_answering(true);
 	resolver_wait("member.example:3260", 60000, &resolved);
-	assert_int_equal(resolved.error, 0);
+	assert_int_equal(resolved.fault.code, 0);
 }
 
 int
