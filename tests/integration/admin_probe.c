@@ -28,9 +28,9 @@ static struct member_address
 address_of(const char *text)
 {
 	struct member_address address;
-	const char *reason;
+	struct fault fault;
 
-	if (text == NULL || member_address_parse(text, &address, &reason) != 0) {
+	if (text == NULL || member_address_parse(text, &address, &fault) != 0) {
 		fprintf(stderr, "no member: %s\n", text ? text : "");
 		exit(2);
 	}
@@ -134,7 +134,7 @@ on_member(const char *action, char **words)
 int
 main(int argc, char **argv)
 {
-	const char *reason;
+	struct fault fault;
 	int i = 1;
 
 	for (; i < argc && strchr(argv[i], '=') != NULL; i++) {
@@ -142,8 +142,8 @@ main(int argc, char **argv)
 
 		if (strncmp(argv[i], "timeout_ms=", 11) == 0) {
 			timeout_ms = (uint32_t)strtoul(value, NULL, 0);
-		} else if (iscsi_credentials_read(value, &credentials, &reason) != 0) {
-			fprintf(stderr, "%s: %s\n", value, reason);
+		} else if (iscsi_credentials_read(value, &credentials, &fault) != 0) {
+			fprintf(stderr, "%s: %s\n", value, fault.message);
 			return 2;
 		}
 	}

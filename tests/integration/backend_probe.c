@@ -406,7 +406,7 @@ static void
 set_option(struct backend_iscsi_options *options, const char *argument)
 {
 	const char *value = strchr(argument, '=');
-	const char *reason = NULL;
+	struct fault fault;
 
 	if (value == NULL) {
 		fprintf(stderr, "what is %s?\n", argument);
@@ -431,8 +431,8 @@ set_option(struct backend_iscsi_options *options, const char *argument)
 		 options->more_portals_count < DEVICE_PORTALS_MAX - 1)
 		snprintf(options->more_portals[options->more_portals_count++], PORTAL_MAX, "%s", value);
 	else if (strncmp(argument, "secrets=", 8) == 0 &&
-		 iscsi_credentials_read(value, &options->credentials, &reason) != 0) {
-		fprintf(stderr, "%s: %s\n", value, reason);
+		 iscsi_credentials_read(value, &options->credentials, &fault) != 0) {
+		fprintf(stderr, "%s: %s\n", value, fault.message);
 		exit(2);
 	}
 }
@@ -447,11 +447,11 @@ main(int argc, char **argv)
 		.deadline_ms = 2000,
 		.connect_ms = 5000,
 	};
-	const char *reason;
+	struct fault fault;
 	uint64_t wake = 0;
 
-	if (argc < 2 || member_address_parse(argv[1], &options.address, &reason) != 0) {
-		fprintf(stderr, "%s: %s\n", argc < 2 ? "no member" : argv[1], argc < 2 ? "usage" : reason);
+	if (argc < 2 || member_address_parse(argv[1], &options.address, &fault) != 0) {
+		fprintf(stderr, "%s: %s\n", argc < 2 ? "no member" : argv[1], argc < 2 ? "usage" : fault.message);
 		return 2;
 	}
 	for (int i = 2; i < argc; i++)

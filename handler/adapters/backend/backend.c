@@ -154,7 +154,7 @@ member_flush(struct iscsi_member *member)
 		return;
 	error = iscsi_connection_flush(member->connection);
 	if (error != 0)
-		member_break(member, error, "%s", iscsi_connection_fault(member->connection));
+		member_break(member, error, "%s", iscsi_connection_fault(member->connection)->message);
 }
 
 static void
@@ -179,7 +179,7 @@ service_connection(struct iscsi_member *member, uint32_t events)
 	if (events & EPOLLIN)
 		error = iscsi_connection_receive(member->connection);
 	if (error != 0)
-		member_break(member, error, "%s", iscsi_connection_fault(member->connection));
+		member_break(member, error, "%s", iscsi_connection_fault(member->connection)->message);
 	else if (events & EPOLLOUT)
 		member_flush(member);
 }

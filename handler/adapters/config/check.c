@@ -60,11 +60,11 @@ static void
 check_chap_file(const char *path, int line, struct config_faults *faults)
 {
 	struct iscsi_credentials credentials;
-	const char *why = "";
+	struct fault why;
 
 	if (line > 0 && path[0] != '\0' && iscsi_credentials_read(path, &credentials, &why) != 0)
 		config_fault_add(faults, line, "chap_file", "line 1 the user, line 2 the secret; owned by root, mode 0600",
-				 "%.*s: %s", text_fit(path, 300), path, why);
+				 "%.*s: %s", text_fit(path, 300), path, why.message);
 	explicit_bzero(&credentials, sizeof(credentials));
 }
 

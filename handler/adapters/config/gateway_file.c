@@ -40,7 +40,7 @@ static void
 note_spare_lines(const struct config_text *text, struct gateway_file *file)
 {
 	struct device_address device;
-	const char *why;
+	struct fault ignored;
 
 	for (int i = 0; i < text->count; i++) {
 		char name[DEVICE_TEXT_MAX];
@@ -48,7 +48,7 @@ note_spare_lines(const struct config_text *text, struct gateway_file *file)
 		if (strcasecmp(text->items[i].section, SPARES) != 0 || strcasecmp(text->items[i].key, SPARE) != 0)
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(text->items[i].value, " \t"), text->items[i].value);
-		for (int s = 0; s < file->config.pool.count && device_address_parse(name, &device, &why) == 0; s++) {
+		for (int s = 0; s < file->config.pool.count && device_address_parse(name, &device, &ignored) == 0; s++) {
 			if (file->spare_lines[s] == 0 && device_address_same(&device, &file->config.pool.spares[s].device))
 				file->spare_lines[s] = text->items[i].line;
 		}

@@ -228,10 +228,10 @@ static bool
 read_device(const char *text, struct volume_config *config, struct config_fault *fault)
 {
 	struct device_address device;
-	const char *why = "";
+	struct fault why;
 
 	if (device_address_parse(text, &device, &why) != 0) {
-		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %s", text_fit(text, 300), text, why);
+		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %.160s", text_fit(text, 300), text, why.message);
 		snprintf(fault->remedy, sizeof(fault->remedy),
 			 "write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:disk/0");
 		return false;
@@ -253,7 +253,7 @@ read_spare(const char *text, struct spare_pool *pool, struct config_fault *fault
 	char device[DEVICE_TEXT_MAX];
 	unsigned long long size = 0;
 	size_t length = strcspn(text, " \t");
-	const char *why = "";
+	struct fault why;
 	unsigned int block = 0;
 	int used = 0;
 
@@ -262,7 +262,7 @@ read_spare(const char *text, struct spare_pool *pool, struct config_fault *fault
 	memcpy(device, text, length);
 	device[length] = '\0';
 	if (device_address_parse(device, &spare.device, &why) != 0) {
-		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %s", text_fit(device, 300), device, why);
+		snprintf(fault->what, sizeof(fault->what), "\"%.*s\": %.160s", text_fit(device, 300), device, why.message);
 		snprintf(fault->remedy, sizeof(fault->remedy), "write PORTAL/IQN/LUN size=BYTES block=BYTES");
 		return false;
 	}

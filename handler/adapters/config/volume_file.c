@@ -49,13 +49,13 @@ note_device_lines(const struct config_text *text, struct volume_file *file)
 {
 	struct volume_config *config = &file->config;
 	struct device_address device;
-	const char *why;
+	struct fault ignored;
 
 	for (int i = 0; i < text->count; i++) {
 		int index;
 
 		if (strcasecmp(text->items[i].key, "member") != 0 ||
-		    device_address_parse(text->items[i].value, &device, &why) != 0)
+		    device_address_parse(text->items[i].value, &device, &ignored) != 0)
 			continue;
 		index = volume_config_find(config, &device);
 		if (index >= 0 && file->device_lines[index] == 0)

@@ -145,29 +145,27 @@ parse_lun(const char *text, unsigned int *out)
 }
 
 int
-member_address_parse(const char *text, struct member_address *out, const char **reason)
+member_address_parse(const char *text, struct member_address *out, struct fault *fault)
 {
 	const char *first = strchr(text, '/');
 	const char *last = strrchr(text, '/');
 	struct member_address address = { .lun = 0 };
-	const char *fault = NULL;
+	const char *wrong = NULL;
 
 	static_assert(sizeof(address.iqn) == IQN_MAX + 1, "an iqn fits exactly");
 	if (first == NULL || first == last)
-		fault = "a member is PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0";
-	if (fault == NULL)
-		fault = parse_portal(text, (size_t)(first - text), address.portal,
+		wrong = "a member is PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0";
+	if (wrong == NULL)
+		wrong = parse_portal(text, (size_t)(first - text), address.portal,
 				     sizeof(address.portal));
-	if (fault == NULL)
-		fault = parse_iqn(first + 1, (size_t)(last - first - 1), address.iqn);
-	if (fault == NULL && strchr(address.iqn, '/') != NULL)
-		fault = "a member is PORTAL/IQN/LUN: there is a '/' too many";
-	if (fault == NULL)
-		fault = parse_lun(last + 1, &address.lun);
-	if (fault != NULL) {
-		*reason = fault;
-		return -EINVAL;
-	}
+	if (wrong == NULL)
+		wrong = parse_iqn(first + 1, (size_t)(last - first - 1), address.iqn);
+	if (wrong == NULL && strchr(address.iqn, '/') != NULL)
+		wrong = "a member is PORTAL/IQN/LUN: there is a '/' too many";
+	if (wrong == NULL)
+		wrong = parse_lun(last + 1, &address.lun);
+	if (wrong != NULL)
+		return fault_errno(fault, -EINVAL, "%s", wrong);
 	*out = address;
 	return 0;
 }
@@ -181,42 +179,38 @@ member_address_format(const struct member_address *address, char out[MEMBER_ADDR
 }
 
 int
-device_address_parse(const char *text, struct device_address *out, const char **reason)
+device_address_parse(const char *text, struct device_address *out, struct fault *fault)
 {
 	size_t portals = strcspn(text, "/"), first = strcspn(text, ",/");
-	const char *rest = text + portals, *fault = NULL;
+	const char *rest = text + portals, *wrong = NULL;
 	struct device_address device = { .more = 0 };
 	char one[MEMBER_ADDRESS_MAX];
 
 	/* By its first portal it is a member as any other. */
-	if (first + strlen(rest) >= sizeof(one)) {
-		*reason = "longer than a member's name can be";
-		return -EINVAL;
-	}
+	if (first + strlen(rest) >= sizeof(one))
+		return fault_errno(fault, -EINVAL, "longer than a member's name can be");
 	memcpy(one, text, first);
 	strcpy(one + first, rest);
-	if (member_address_parse(one, &device.address, reason) != 0)
+	if (member_address_parse(one, &device.address, fault) != 0)
 		return -EINVAL;
-	for (const char *next = text + first; next < rest && fault == NULL;) {
+	for (const char *next = text + first; next < rest && wrong == NULL;) {
 		size_t length = strcspn(next + 1, ",/");
 		char *portal = device.more_portals[device.more];
 
 		if (device.more == DEVICE_PORTALS_MAX - 1) {
-			fault = "a member has at most 4 portals";
+			wrong = "a member has at most 4 portals";
 			break;
 		}
-		fault = parse_portal(next + 1, length, portal, sizeof(device.more_portals[0]));
-		if (fault == NULL && strcmp(portal, device.address.portal) == 0)
-			fault = "a portal is given twice";
-		for (int i = 0; i < device.more && fault == NULL; i++)
-			fault = strcmp(portal, device.more_portals[i]) == 0 ? "a portal is given twice" : NULL;
+		wrong = parse_portal(next + 1, length, portal, sizeof(device.more_portals[0]));
+		if (wrong == NULL && strcmp(portal, device.address.portal) == 0)
+			wrong = "a portal is given twice";
+		for (int i = 0; i < device.more && wrong == NULL; i++)
+			wrong = strcmp(portal, device.more_portals[i]) == 0 ? "a portal is given twice" : NULL;
 		device.more++;
 		next += 1 + length;
 	}
-	if (fault != NULL) {
-		*reason = fault;
-		return -EINVAL;
-	}
+	if (wrong != NULL)
+		return fault_errno(fault, -EINVAL, "%s", wrong);
 	*out = device;
 	return 0;
 }
@@ -306,45 +300,39 @@ parse_secrets(char *text, struct iscsi_credentials *out)
 }
 
 int
-iscsi_credentials_read(const char *path, struct iscsi_credentials *out, const char **reason)
+iscsi_credentials_read(const char *path, struct iscsi_credentials *out, struct fault *fault)
 {
 	char text[SECRETS_FILE_MAX + 1];
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	const char *wrong;
 	ssize_t length;
-	int error = 0;
+	int error;
 
 	if (fd < 0) {
-		error = -errno;
-		*reason = error == -ENOENT ? "the secrets file does not exist" :
-			  error == -ELOOP ? "the secrets file is a symbolic link" :
-			  "the secrets file can't be opened";
-		return error;
+		error = errno;
+		return fault_errno(fault, -error, error == ENOENT ? "the secrets file does not exist" :
+				   error == ELOOP ? "the secrets file is a symbolic link" :
+				   "the secrets file can't be opened");
 	}
-	*reason = secrets_file_fault(fd);
-	if (*reason != NULL) {
-		close(fd);
-		return -EPERM;
-	}
-	length = read(fd, text, SECRETS_FILE_MAX);
-	if (length < 0) {
-		error = -errno;
-		*reason = "the secrets file can't be read";
-	}
+	wrong = secrets_file_fault(fd);
+	length = wrong == NULL ? read(fd, text, SECRETS_FILE_MAX) : 0;
+	error = errno;
 	close(fd);
+	if (wrong != NULL)
+		return fault_errno(fault, -EPERM, "%s", wrong);
 	if (length < 0)
-		return error;
+		return fault_errno(fault, -error, "the secrets file can't be read");
 	text[length] = '\0';
 	if (length == SECRETS_FILE_MAX)
-		*reason = "the secrets file is longer than two lines can be";
+		wrong = "the secrets file is longer than two lines can be";
 	else if (memchr(text, '\0', (size_t)length) != NULL)
-		*reason = "the secrets file is not text";
+		wrong = "the secrets file is not text";
 	else
-		*reason = parse_secrets(text, out);
+		wrong = parse_secrets(text, out);
 	explicit_bzero(text, sizeof(text));
-	if (*reason != NULL) {
-		explicit_bzero(out->user, sizeof(out->user));
-		explicit_bzero(out->secret, sizeof(out->secret));
-		return -EINVAL;
-	}
-	return 0;
+	if (wrong == NULL)
+		return 0;
+	explicit_bzero(out->user, sizeof(out->user));
+	explicit_bzero(out->secret, sizeof(out->secret));
+	return fault_errno(fault, -EINVAL, "%s", wrong);
 }

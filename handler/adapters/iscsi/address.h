@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "adapters/base/fault.h"
+
 #define MEMBER_ADDRESS_MAX 512
 #define PORTAL_MAX 280
 #define DEVICE_PORTALS_MAX 4
@@ -18,8 +20,8 @@ struct member_address {
 	unsigned int lun;
 };
 
-/* Parse PORTAL/IQN/LUN (docs/design/control.md).  0, or -EINVAL with *reason a static text. */
-int member_address_parse(const char *text, struct member_address *out, const char **reason);
+/* Parse PORTAL/IQN/LUN (docs/design/control.md).  0, or -EINVAL with *fault. */
+int member_address_parse(const char *text, struct member_address *out, struct fault *fault);
 void member_address_format(const struct member_address *address, char out[MEMBER_ADDRESS_MAX]);
 
 struct iscsi_credentials {	/* zeroed when unused; never logged */
@@ -29,9 +31,9 @@ struct iscsi_credentials {	/* zeroed when unused; never logged */
 };
 
 /* Read a secrets file: regular, owned by root, no access for group and others; two lines.
- * 0 or -errno, *reason a static text (never the content).
+ * 0, or -errno with *fault (never the content).
  */
-int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, const char **reason);
+int iscsi_credentials_read(const char *path, struct iscsi_credentials *out, struct fault *fault);
 
 /* A member or spare: one LUN and up to four ways to it.  Its name is that of the first: two texts with the same
  * first portal, target and LUN mean the same device.
@@ -42,8 +44,8 @@ struct device_address {
 	char more_portals[DEVICE_PORTALS_MAX - 1][PORTAL_MAX];
 };
 
-/* Parse PORTAL[,PORTAL...]/IQN/LUN.  0, or -EINVAL with *reason a static text. */
-int device_address_parse(const char *text, struct device_address *out, const char **reason);
+/* Parse PORTAL[,PORTAL...]/IQN/LUN.  0, or -EINVAL with *fault. */
+int device_address_parse(const char *text, struct device_address *out, struct fault *fault);
 void device_address_format(const struct device_address *device, char out[DEVICE_TEXT_MAX]);
 bool device_address_same(const struct device_address *a, const struct device_address *b);
 

@@ -22,18 +22,17 @@ connection_break(struct iscsi_connection *connection, int error, const char *for
 {
 	va_list arguments;
 
-	if (connection->error != 0)
+	if (connection->fault.code != 0)
 		return;		/* the first cause counts */
-	connection->error = error;
 	va_start(arguments, format);
-	vsnprintf(connection->fault, sizeof(connection->fault), format, arguments);
+	fault_vset(&connection->fault, error, "", format, arguments);
 	va_end(arguments);
 }
 
-const char *
+const struct fault *
 iscsi_connection_fault(const struct iscsi_connection *connection)
 {
-	return connection->fault;
+	return &connection->fault;
 }
 
 /* Queues */

@@ -20,7 +20,6 @@
 
 #define ISCSI_TASKS_MAX 72	/* under way at once */
 #define ISCSI_R2TS_MAX 8	/* of one task, not yet answered */
-#define ISCSI_FAULT_MAX 160
 
 /* A place in the memory that an array of iovecs describes. */
 struct iscsi_place {
@@ -83,7 +82,7 @@ void iscsi_connection_logout(struct iscsi_connection *connection, void (*done)(v
  * iscsi_connection_fault() says why. */
 int iscsi_connection_flush(struct iscsi_connection *connection);
 int iscsi_connection_receive(struct iscsi_connection *connection);
-const char *iscsi_connection_fault(const struct iscsi_connection *connection);
+const struct fault *iscsi_connection_fault(const struct iscsi_connection *connection);
 /* The socket is full, and there is more: wait for EPOLLOUT. */
 bool iscsi_connection_wants_to_send(const struct iscsi_connection *connection);
 

@@ -59,8 +59,7 @@ struct iscsi_connection {
 	uint32_t cmd_sn, max_cmd_sn, exp_stat_sn;
 	uint32_t widest_window;		/* seen so far */
 	uint32_t longest_data_in;	/* the same, bytes of one PDU */
-	int error;			/* not 0: broken */
-	char fault[ISCSI_FAULT_MAX];
+	struct fault fault;		/* its code not 0: broken */
 
 	struct iscsi_task *slots[ISCSI_TASKS_MAX];
 	uint8_t free_slots[ISCSI_TASKS_MAX];

@@ -174,7 +174,7 @@ take_all(struct iscsi_connection *connection)
 	struct receiver *receiver = &connection->receiver;
 	bool more = true;
 
-	while (more && connection->error == 0) {
+	while (more && connection->fault.code == 0) {
 		switch (receiver->phase) {
 		case RECEIVE_HEADER:
 			more = take_header(connection);
@@ -259,7 +259,7 @@ set_low_water(struct iscsi_connection *connection)
 
 	if (wanted > LOW_WATER_BYTES_MAX)
 		wanted = LOW_WATER_BYTES_MAX;
-	if (wanted == connection->low_water_bytes || connection->error != 0)
+	if (wanted == connection->low_water_bytes || connection->fault.code != 0)
 		return;
 	value = (int)wanted;
 	if (setsockopt(connection->fd, SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value)) == 0)
@@ -286,7 +286,7 @@ iscsi_connection_receive(struct iscsi_connection *connection)
 {
 	size_t total = 0;
 
-	while (connection->error == 0 && total < TURN_BYTES_MAX) {
+	while (connection->fault.code == 0 && total < TURN_BYTES_MAX) {
 		size_t wanted;
 		ssize_t got = receive_some(connection, &wanted);
 
@@ -306,5 +306,5 @@ iscsi_connection_receive(struct iscsi_connection *connection)
 		total += (size_t)got;
 	}
 	set_low_water(connection);
-	return connection->error;
+	return connection->fault.code;
 }

@@ -286,7 +286,7 @@ iscsi_connection_flush(struct iscsi_connection *connection)
 	struct batch *batch = &connection->batch;
 
 	connection->blocked = false;
-	while (connection->error == 0) {
+	while (connection->fault.code == 0) {
 		struct msghdr message = { 0 };
 		ssize_t sent;
 
@@ -311,5 +311,5 @@ iscsi_connection_flush(struct iscsi_connection *connection)
 		if (batch_empty(batch))
 			give_back_held(connection);
 	}
-	return connection->error;
+	return connection->fault.code;
 }

@@ -14,12 +14,12 @@
 bool
 rpc_device_parse(const char *text, struct member_work *device, struct rpc_error *error)
 {
-	const char *why = "";
+	struct fault why;
 
 	if (device_address_parse(text, &device->address, &why) != 0)
 		return rpc_fail(error, RPC_INVALID,
 				"write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
-				"member \"%.300s\": %s", text, why);
+				"member \"%.300s\": %s", text, why.message);
 	member_address_format(&device->address.address, device->label);
 	uuid_generate_random(device->member_uuid);
 	return true;
@@ -193,11 +193,11 @@ bool
 rpc_volume_credentials(const struct volume_config *config, struct iscsi_credentials *out,
 		       struct rpc_error *error)
 {
-	const char *why = "";
+	struct fault why;
 
 	memset(out, 0, sizeof(*out));
 	if (config->chap_file[0] != '\0' && iscsi_credentials_read(config->chap_file, out, &why) != 0)
-		return rpc_fail(error, RPC_INVALID, "correct it", "chap_file \"%s\": %s", config->chap_file, why);
+		return rpc_fail(error, RPC_INVALID, "correct it", "chap_file \"%s\": %s", config->chap_file, why.message);
 	memcpy(out->initiator, config->initiator, sizeof(out->initiator));
 	return true;
 }

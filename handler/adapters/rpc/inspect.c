@@ -230,7 +230,7 @@ rpc_discover(struct rpc_context *context, json_object *params, struct rpc_error 
 	struct admin_result result;
 	char portal[280], whole[320];
 	json_object *object = NULL, *list;
-	const char *why = "";
+	struct fault why;
 	int count = 0;
 
 	if (!rpc_take_text(params, "portal", true, portal, sizeof(portal), error) ||
@@ -239,7 +239,7 @@ rpc_discover(struct rpc_context *context, json_object *params, struct rpc_error 
 	/* The member parser knows what a portal is; it wants a target behind it. */
 	snprintf(whole, sizeof(whole), "%s/iqn.2026-01.org.iraid:any/0", portal);
 	if (member_address_parse(whole, &address, &why) != 0) {
-		rpc_fail(error, RPC_INVALID, "write HOST, HOST:PORT or [IPV6]:PORT", "portal \"%s\": %s", portal, why);
+		rpc_fail(error, RPC_INVALID, "write HOST, HOST:PORT or [IPV6]:PORT", "portal \"%s\": %s", portal, why.message);
 		return NULL;
 	}
 	result = admin_discover(address.portal, &credentials, TIMEOUT_MS, &targets, &count);
@@ -410,14 +410,14 @@ rpc_examine(struct rpc_context *context, json_object *params, struct rpc_error *
 	struct scsi_device device;
 	struct admin_result result;
 	json_object *object = NULL;
-	const char *why = "";
+	struct fault why;
 
 	if (!rpc_take_text(params, "member", true, text, sizeof(text), error))
 		return NULL;
 	if (device_address_parse(text, &address, &why) != 0) {
 		rpc_fail(error, RPC_INVALID,
 			 "write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
-			 "member \"%s\": %s", text, why);
+			 "member \"%s\": %s", text, why.message);
 		return NULL;
 	}
 	if (!rpc_take_credentials(params, &credentials, error))

@@ -79,7 +79,7 @@ pick_from(const struct engine_status *status, struct pick *pick)
 	int role = is_number(pick->wanted) ? atoi(pick->wanted) : -1, count = 0;
 	char address[MEMBER_ADDRESS_MAX] = "";
 	struct device_address device;
-	const char *ignored;
+	struct fault ignored;
 
 	if (role < 0 && device_address_parse(pick->wanted, &device, &ignored) == 0)
 		member_address_format(&device.address, address);

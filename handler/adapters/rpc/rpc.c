@@ -312,7 +312,8 @@ rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct 
 {
 	struct volume_config usual;
 	char path[PATH_MAX] = "";
-	const char *why = "";
+	const char *wrong;
+	struct fault why;
 
 	memset(out, 0, sizeof(*out));
 	volume_config_defaults(&usual, "admin");
@@ -320,17 +321,17 @@ rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct 
 	if (!rpc_take_text(params, "initiator", false, usual.initiator, sizeof(usual.initiator), error) ||
 	    !rpc_take_text(params, "chap_file", false, path, sizeof(path), error))
 		return false;
-	why = initiator_name_fault(usual.initiator);
-	if (why)
+	wrong = initiator_name_fault(usual.initiator);
+	if (wrong)
 		return rpc_fail(error, RPC_INVALID, "write it as iqn.YYYY-MM.DOMAIN:NAME", "initiator \"%s\": %s",
-				usual.initiator, why);
+				usual.initiator, wrong);
 	if (path[0] != '\0' && path[0] != '/')
 		return rpc_fail(error, RPC_INVALID, "give the whole path, from /", "chap_file \"%s\" is not absolute",
 				path);
 	if (path[0] != '\0' && iscsi_credentials_read(path, out, &why) != 0)
 		return rpc_fail(error, RPC_INVALID,
 				"line 1 the user, line 2 the secret; owned by root, mode 0600",
-				"chap_file \"%s\": %s", path, why);
+				"chap_file \"%s\": %s", path, why.message);
 	snprintf(out->initiator, sizeof(out->initiator), "%s", usual.initiator);
 	return true;
 }

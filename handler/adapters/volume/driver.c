@@ -122,7 +122,7 @@ static int
 session_options(struct hosted *hosted, const struct volume_config *config,
 		struct backend_iscsi_options *out, uint64_t *gateway)
 {
-	const char *why = "";
+	struct fault why;
 	uint64_t key = 0;
 	int error = gateway_id(gateway);
 
@@ -142,8 +142,8 @@ session_options(struct hosted *hosted, const struct volume_config *config,
 	if (config->chap_file[0] != '\0') {
 		error = iscsi_credentials_read(config->chap_file, &out->credentials, &why);
 		if (error != 0) {
-			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "secrets file %.128s: %s",
-				 config->chap_file, why);
+			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "secrets file %.128s: %.100s",
+				 config->chap_file, why.message);
 			return error;
 		}
 	}

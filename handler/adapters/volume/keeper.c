@@ -150,7 +150,7 @@ still_fit(struct search *search, const struct device_address *device)
 	struct hosted *hosted = search->hosted;
 	char chap_file[PATH_MAX], label[MEMBER_ADDRESS_MAX];
 	struct admin_result result = { .error = ADMIN_LOGIN };
-	const char *why = "";
+	struct fault why;
 
 	member_address_format(&device->address, label);
 	pthread_mutex_lock(&hosted->lock);
@@ -158,7 +158,7 @@ still_fit(struct search *search, const struct device_address *device)
 	memcpy(credentials.initiator, hosted->config.initiator, sizeof(credentials.initiator));
 	pthread_mutex_unlock(&hosted->lock);
 	if (chap_file[0] != '\0' && iscsi_credentials_read(chap_file, &credentials, &why) != 0)
-		snprintf(result.message, sizeof(result.message), "secrets file %.128s: %s", chap_file, why);
+		snprintf(result.message, sizeof(result.message), "secrets file %.128s: %.100s", chap_file, why.message);
 	else
 		result = look_at_mark(search, device, &credentials);
 	explicit_bzero(&credentials, sizeof(credentials));

@@ -130,12 +130,12 @@ static int
 check_credentials(const struct volume_config *config, char *reason, size_t reason_size)
 {
 	struct iscsi_credentials credentials;
-	const char *why = "";
+	struct fault why;
 	int error = config->chap_file[0] == '\0' ? 0 : iscsi_credentials_read(config->chap_file, &credentials, &why);
 
 	explicit_bzero(&credentials, sizeof(credentials));
 	if (error != 0)
-		snprintf(reason, reason_size, "chap_file %.400s: %s", config->chap_file, why);
+		snprintf(reason, reason_size, "chap_file %.400s: %s", config->chap_file, why.message);
 	return error == 0 ? 0 : -EINVAL;
 }
 

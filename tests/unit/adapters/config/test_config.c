@@ -377,7 +377,7 @@ a_member_may_have_several_portals(void **state)
 	static const char several[] = "10.0.0.1,10.0.1.1:3261,[fd00::1]/iqn.x:a/3";
 	struct device_address device, same;
 	char text[DEVICE_TEXT_MAX];
-	const char *why = "";
+	struct fault why;
 
 	assert_int_equal(device_address_parse(several, &device, &why), 0);
 	assert_int_equal(device.more, 2);
@@ -400,7 +400,7 @@ a_device_can_be_dropped_but_not_the_last_two(void **state)
 	struct volume_config config;
 	struct device_address third;
 	char reason[256] = "";
-	const char *why = "";
+	struct fault why;
 
 	assert_int_equal(parse(good, strlen(good), &config, reason, sizeof(reason)), 0);
 	assert_int_equal(device_address_parse("h/iqn.x:c/1", &third, &why), 0);
@@ -531,7 +531,7 @@ a_fault_in_its_file_does_not_free_a_volumes_members(void **state)
 					  0x9a, 0x6b, 0x2d, 0x9a, 0x1c, 0x7e, 0x5b, 0x10 };
 	char text[4096], folder[PATH_MAX], holder[LAYOUT_NAME_MAX + 1] = "";
 	struct device_address held, other;
-	const char *why = "";
+	struct fault why;
 
 	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
 	assert_int_equal(folder_make(folder), 0);

@@ -67,7 +67,7 @@ static struct device_address
 device(const char *text)
 {
 	struct device_address made;
-	const char *why = "";
+	struct fault why;
 
 	assert_int_equal(device_address_parse(text, &made, &why), 0);
 	return made;

@@ -28,7 +28,7 @@ static struct pool_spare
 spare(const char *text, uint64_t size_bytes, uint32_t block_bytes)
 {
 	struct pool_spare made = { .size_bytes = size_bytes, .block_bytes = block_bytes };
-	const char *why = "";
+	struct fault why;
 
 	assert_int_equal(device_address_parse(text, &made.device, &why), 0);
 	return made;

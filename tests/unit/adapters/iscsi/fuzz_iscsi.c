@@ -332,7 +332,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check();
 		fuzz_steps++;
 	}
-	fuzz_require(error == 0 || iscsi_connection_fault(fuzz.connection)[0] != '\0', "broken without a reason");
+	fuzz_require(error == 0 || iscsi_connection_fault(fuzz.connection)->message[0] != '\0', "broken without a reason");
 	iscsi_connection_destroy(fuzz.connection);
 	close(fuzz.peer);
 	for (int i = 0; i < TASKS; i++) {

@@ -268,7 +268,7 @@ damaged_read(enum damage damage)
 		return;
 	}
 	assert_true(receive() < 0);
-	assert_true(strlen(iscsi_connection_fault(rig.connection)) > 10);
+	assert_true(strlen(iscsi_connection_fault(rig.connection)->message) > 10);
 	assert_int_equal(rig.done, 0);
 	tear_down();
 	assert_int_equal(job.scsi.status, SCSI_STATUS_CANCELLED);

@@ -19,10 +19,10 @@ static void
 takes(const char *text, const char *portal, const char *iqn, unsigned int lun)
 {
 	struct member_address address;
-	const char *reason = NULL;
+	struct fault fault = FAULT_NONE;
 
-	if (member_address_parse(text, &address, &reason) != 0)
-		fail_msg("%s is refused: %s", text, reason);
+	if (member_address_parse(text, &address, &fault) != 0)
+		fail_msg("%s is refused: %s", text, fault.message);
 	assert_string_equal(address.portal, portal);
 	assert_string_equal(address.iqn, iqn);
 	assert_int_equal(address.lun, lun);
@@ -32,15 +32,14 @@ static void
 refuses(const char *text, const char *word)
 {
 	struct member_address address, before;
-	const char *reason = NULL;
+	struct fault fault = FAULT_NONE;
 
 	memset(&address, 0x5a, sizeof(address));
 	before = address;
-	if (member_address_parse(text, &address, &reason) != -EINVAL)
+	if (member_address_parse(text, &address, &fault) != -EINVAL)
 		fail_msg("%s is taken", text);
-	assert_non_null(reason);
-	if (strstr(reason, word) == NULL)
-		fail_msg("%s: \"%s\" does not say \"%s\"", text, reason, word);
+	if (strstr(fault.message, word) == NULL)
+		fail_msg("%s: \"%s\" does not say \"%s\"", text, fault.message, word);
 	assert_memory_equal(&address, &before, sizeof(before));
 }
 
@@ -105,17 +104,17 @@ static void
 the_longest_names_fit_and_come_back_the_same(void **state)
 {
 	struct member_address address;
-	const char *reason;
+	struct fault fault;
 	char text[MEMBER_ADDRESS_MAX], back[MEMBER_ADDRESS_MAX];
 
 	memset(text, 'a', sizeof(text));
 	memcpy(text + 253, ":65535/iqn.", 11);	/* the host has 253 characters, the name 223 */
 	strcpy(text + 253 + 7 + 223, "/16383");
-	assert_int_equal(member_address_parse(text, &address, &reason), 0);
+	assert_int_equal(member_address_parse(text, &address, &fault), 0);
 	member_address_format(&address, back);
 	assert_string_equal(back, text);
 	memmove(text + 1, text, strlen(text) + 1);
-	assert_int_equal(member_address_parse(text, &address, &reason), -EINVAL);
+	assert_int_equal(member_address_parse(text, &address, &fault), -EINVAL);
 }
 
 static void
@@ -128,18 +127,18 @@ random_bytes_never_crash_and_what_is_taken_comes_back(void **state)
 	for (int round = 0; round < 200000; round++) {
 		char text[64], back[MEMBER_ADDRESS_MAX];
 		struct member_address first, second;
-		const char *reason;
+		struct fault fault;
 		size_t length = (size_t)rand_r(&seed) % sizeof(text);
 
 		for (size_t i = 0; i < length; i++)
 			text[i] = alphabet[(size_t)rand_r(&seed) % (sizeof(alphabet) - 1)];
 		snprintf(text + length, sizeof(text) - length, "%s", round % 2 ? "" : "/iqn.a/1");
 		text[sizeof(text) - 1] = '\0';
-		if (member_address_parse(text, &first, &reason) != 0)
+		if (member_address_parse(text, &first, &fault) != 0)
 			continue;
 		taken++;
 		member_address_format(&first, back);
-		assert_int_equal(member_address_parse(back, &second, &reason), 0);
+		assert_int_equal(member_address_parse(back, &second, &fault), 0);
 		assert_string_equal(first.portal, second.portal);
 		assert_string_equal(first.iqn, second.iqn);
 	}
@@ -183,12 +182,15 @@ static void
 refuses_file(int error, const char *word)
 {
 	struct iscsi_credentials credentials = { .initiator = "iqn.kept" };
-	const char *reason = NULL;
+	struct fault fault = FAULT_NONE;
 
-	assert_int_equal(iscsi_credentials_read(secrets_path, &credentials, &reason), error);
-	assert_non_null(reason);
-	if (strstr(reason, word) == NULL)
-		fail_msg("\"%s\" does not say \"%s\"", reason, word);
+	assert_int_equal(iscsi_credentials_read(secrets_path, &credentials, &fault), error);
+	if (strstr(fault.message, word) == NULL)
+		fail_msg("\"%s\" does not say \"%s\"", fault.message, word);
+	assert_int_equal(fault.code, error);
+	assert_null(strstr(fault.message, "joe"));
+	assert_null(strstr(fault.message, "xxx"));
+	assert_string_equal(fault.remedy, "");
 	assert_string_equal(credentials.user, "");
 	assert_string_equal(credentials.secret, "");
 	assert_string_equal(credentials.initiator, "iqn.kept");
@@ -204,10 +206,10 @@ two_lines_are_user_and_secret(void **state)
 		skip();
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct iscsi_credentials credentials = { .initiator = "iqn.kept" };
-		const char *reason;
+		struct fault fault;
 
 		fill(texts[i], strlen(texts[i]));
-		assert_int_equal(iscsi_credentials_read(secrets_path, &credentials, &reason), 0);
+		assert_int_equal(iscsi_credentials_read(secrets_path, &credentials, &fault), 0);
 		assert_string_equal(credentials.user, "joe");
 		assert_string_equal(credentials.secret, "secret of joe");
 		assert_string_equal(credentials.initiator, "iqn.kept");
@@ -257,15 +259,15 @@ static void
 what_is_no_file_is_refused(void **state)
 {
 	struct iscsi_credentials credentials = { 0 };
-	const char *reason;
+	struct fault fault;
 	char link_path[64];
 
-	assert_int_equal(iscsi_credentials_read("/nonexistent/secrets", &credentials, &reason), -ENOENT);
-	assert_int_equal(iscsi_credentials_read("/dev/null", &credentials, &reason), -EPERM);
-	assert_int_equal(iscsi_credentials_read("/", &credentials, &reason), -EPERM);
+	assert_int_equal(iscsi_credentials_read("/nonexistent/secrets", &credentials, &fault), -ENOENT);
+	assert_int_equal(iscsi_credentials_read("/dev/null", &credentials, &fault), -EPERM);
+	assert_int_equal(iscsi_credentials_read("/", &credentials, &fault), -EPERM);
 	snprintf(link_path, sizeof(link_path), "%s.link", secrets_path);
 	assert_int_equal(symlink(secrets_path, link_path), 0);
-	assert_int_equal(iscsi_credentials_read(link_path, &credentials, &reason), -ELOOP);
+	assert_int_equal(iscsi_credentials_read(link_path, &credentials, &fault), -ELOOP);
 	unlink(link_path);
 }
 

@@ -122,7 +122,7 @@ administration_of_what_does_not_run_says_so_and_its_file_can_be_changed(void **s
 	struct device_address device;
 	struct volume_config config;
 	struct volume *volume;
-	const char *ignored;
+	struct fault ignored;
 
 	assert_int_equal(device_address_parse("h/iqn.x:d/0", &device, &ignored), 0);
 	assert_int_equal(volume_attach(host, "v0", &device, reason, sizeof(reason)), -ENOTCONN);
@@ -550,11 +550,11 @@ administer(void *argument)
 {
 	struct engine_status *status = malloc(sizeof(*status));
 	struct device_address device;
+	struct fault ignored;
 	char why[VOLUME_REASON_MAX];
 	int calls = 0, result;
 
-	assert_int_equal(device_address_parse("127.0.0.1:1/iqn.2026-01.org.iraid.test:d/0", &device, (const char *[1]){ "" }),
-			 0);
+	assert_int_equal(device_address_parse("127.0.0.1:1/iqn.2026-01.org.iraid.test:d/0", &device, &ignored), 0);
 	while (atomic_load(&go_on) || calls == 0) {
 		result = volume_call(host, argument, count_slots, status, why, sizeof(why));
 		assert_true(result >= 3 ? strcmp(why, "said") == 0 : is_passing(result) && why[0]);
