@@ -84,14 +84,14 @@ engine_load(struct load *load, const char *name, void (*ready)(struct load *load
 	struct volume_brief brief;
 	struct slot *slots;
 	struct flying flying;
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault;
 
-	if (!host || !view || volume_acquire(host, name, "native_load", &volume, reason, sizeof(reason)) != 0 ||
-	    volume_wait_assembled(volume, 20000, reason, sizeof(reason)) != 0) {
-		fprintf(stderr, "native_load: volume %s: %s\n", name, reason);
+	if (!host || !view || volume_acquire(host, name, "native_load", &volume, &fault) != 0 ||
+	    volume_wait_assembled(volume, 20000, &fault) != 0) {
+		fprintf(stderr, "native_load: volume %s: %s\n", name, fault.message);
 		exit(EXIT_FAILURE);
 	}
-	if (volume_view(host, name, view, reason, sizeof(reason)) != 0 || !all_proven(&view->status)) {
+	if (volume_view(host, name, view, &fault) != 0 || !all_proven(&view->status)) {
 		fprintf(stderr, "native_load: volume %s is not whole and proven: wait for its resync first\n", name);
 		exit(EXIT_FAILURE);
 	}

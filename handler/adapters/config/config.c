@@ -169,7 +169,7 @@ volume_config_drop(struct volume_config *config, const struct device_address *de
 }
 
 int
-volume_config_read(const char *name, struct volume_config *out, char *reason, size_t reason_size)
+volume_config_read(const char *name, struct volume_config *out, struct fault *fault)
 {
 	struct volume_file *file = malloc(sizeof(*file));
 	struct config_faults *faults = calloc(1, sizeof(*faults));
@@ -179,9 +179,9 @@ volume_config_read(const char *name, struct volume_config *out, char *reason, si
 		*out = file->config;
 		volume_file_free(file);
 	} else if (error == -ENOMEM) {
-		snprintf(reason, reason_size, "volume \"%.80s\": out of memory", name);
+		fault_errno(fault, error, "volume \"%.80s\": out of memory", name);
 	} else {
-		config_faults_format(faults, file->path, reason, reason_size);
+		config_faults_tell(faults, file->path, error, fault);
 	}
 	free(faults);
 	free(file);
@@ -193,14 +193,15 @@ volume_config_complain(void)
 {
 	struct gateway_file *gateway = malloc(sizeof(*gateway));
 	struct config_faults *faults = calloc(1, sizeof(*faults));
-	char text[1200];
+	struct fault fault;
 
 	if (gateway && faults) {
 		if (gateway_file_read(gateway, faults) == 0)
 			gateway_file_free(gateway);
-		config_faults_format(faults, gateway->path, text, sizeof(text));
+		config_faults_tell(faults, gateway->path, -EINVAL, &fault);
 		if (faults->count > 0)
-			log_line(LOG_ERR, "%s; what is wrong there is taken as its default", text);
+			log_line(LOG_ERR, "%s; what is wrong there is taken as its default",
+				 fault.message);
 	}
 	free(faults);
 	free(gateway);
@@ -223,7 +224,7 @@ lock_within(int fd)
 }
 
 int
-config_lock(const char *name, char *reason, size_t reason_size)
+config_lock(const char *name, struct fault *fault)
 {
 	char path[PATH_MAX];
 	int fd = -1, error = folder_make(run_dir());
@@ -236,32 +237,36 @@ config_lock(const char *name, char *reason, size_t reason_size)
 	}
 	if (error == 0)
 		return fd;
-	if (error == -EAGAIN)
-		snprintf(reason, reason_size, "another program has had %s/%s for %d s (fuser -v shows which)", run_dir(), name,
-			 CONFIG_LOCK_MS_MAX / 1000);
-	else
-		snprintf(reason, reason_size, "%s/%s can't be locked: %s", run_dir(), name, strerror(-error));
 	if (fd >= 0)
 		close(fd);
-	return error;
+	if (error == -EAGAIN)
+		return fault_errno(fault, error,
+				   "another program has had %s/%s for %d s (fuser -v shows which)",
+				   run_dir(), name, CONFIG_LOCK_MS_MAX / 1000);
+	return fault_errno(fault, error, "%s/%s can't be locked: %s", run_dir(), name,
+			   strerror(-error));
 }
 
 int
-volume_config_delete(const char *name, char *reason, size_t reason_size)
+volume_config_delete(const char *name, struct fault *fault)
 {
 	char folder[PATH_MAX], file[LAYOUT_NAME_MAX + sizeof(VOLUME_SUFFIX)];
 	int error = volume_config_folder(folder, sizeof(folder)), lock;
 
 	if (error == 0 && volume_name_fault(name))
 		error = -EINVAL;
-	snprintf(reason, reason_size, "the file of volume %s in %s/volumes can't be removed", name, config_dir());
-	lock = error == 0 ? config_lock(VOLUMES_LOCK, reason, reason_size) : error;
-	if (lock < 0)
-		return lock;
-	snprintf(file, sizeof(file), "%s" VOLUME_SUFFIX, name);
-	error = file_remove(folder, file);
-	close(lock);
-	return error;
+	if (error == 0) {
+		lock = config_lock(VOLUMES_LOCK, fault);
+		if (lock < 0)
+			return lock;
+		snprintf(file, sizeof(file), "%s" VOLUME_SUFFIX, name);
+		error = file_remove(folder, file);
+		close(lock);
+	}
+	return error == 0 ? 0
+			  : fault_errno(fault, error,
+					"the file of volume %s in %s/volumes can't be removed",
+					name, config_dir());
 }
 
 static int

@@ -57,14 +57,14 @@ void volume_config_usual(struct volume_config *config);	/* whatever gateway.conf
 
 void volume_config_complain(void);	/* of faults of gateway.conf, in the log */
 
-/* 0; -ENOENT; -EINVAL (and other -errno) with reason "FILE:LINE: key: what is wrong; remedy". */
-int volume_config_read(const char *name, struct volume_config *out, char *reason, size_t reason_size);
+/* 0; -ENOENT; -EINVAL (and other -errno) with the fault "FILE:LINE: key: what is wrong; remedy". */
+int volume_config_read(const char *name, struct volume_config *out, struct fault *fault);
 /* Have NAME.conf say so, atomically and durably.  What it says already, comments, and the order of its lines stay; a new
  * one has a comment for every key. */
-int volume_config_write(const struct volume_config *config, char *reason, size_t reason_size);
+int volume_config_write(const struct volume_config *config, struct fault *fault);
 /* The same for a volume that has no file yet; -EEXIST: it has one, whoever wrote it. */
-int volume_config_create(const struct volume_config *config, char *reason, size_t reason_size);
-int volume_config_delete(const char *name, char *reason, size_t reason_size);
+int volume_config_create(const struct volume_config *config, struct fault *fault);
+int volume_config_delete(const char *name, struct fault *fault);
 int volume_config_folder(char *out, size_t size);	/* config_dir()/volumes; 0 or -errno */
 /* names[] of all configured volumes, sorted; returns the count (at most max) or -errno. */
 int volume_config_list(char (*names)[LAYOUT_NAME_MAX + 1], int max);
@@ -76,10 +76,10 @@ const char *run_dir(void);	/* IRAID_RUN_DIR or /run/iraid */
 const char *socket_path(void);	/* IRAID_SOCKET or /run/iraid/control.sock */
 
 /* Whoever changes a file reads and replaces it under a lock that all processes take: run_dir()/NAME, for the files
- * themselves are replaced.  A descriptor to close, or -errno with reason. */
+ * themselves are replaced.  A descriptor to close, or -errno. */
 #define VOLUMES_LOCK "volumes.lock"	/* volumes/NAME.conf; the last one to be taken */
 #define SPARES_LOCK "spares.lock"	/* gateway.conf */
-int config_lock(const char *name, char *reason, size_t reason_size);
+int config_lock(const char *name, struct fault *fault);
 
 /* Gateway id: of 8 random bytes made once, kept in state_dir(), and of the machine's id; the reservation key's base. */
 int gateway_id(uint64_t *out);

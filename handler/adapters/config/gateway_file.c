@@ -242,7 +242,7 @@ change_spares(struct gateway_file *file, const struct spare_pool *wanted, struct
 }
 
 int
-gateway_spares_write(const struct spare_pool *pool, char *reason, size_t reason_size)
+gateway_spares_write(const struct spare_pool *pool, struct fault *fault)
 {
 	struct config_faults *faults = calloc(1, sizeof(*faults));
 	struct gateway_file *file = calloc(1, sizeof(*file));
@@ -257,10 +257,11 @@ gateway_spares_write(const struct spare_pool *pool, char *reason, size_t reason_
 	if (error == 0)
 		error = config_file_replace(config_dir(), gateway_name, file->text);
 	if (error != 0)
-		snprintf(reason, reason_size, "%s/%s: %s", config_dir(), gateway_name,
-			 error == -EINVAL ? "can't be changed as it is written; write [spares] and one spare a line, as "
-					    "iraid.conf(5) shows"
-					  : strerror(-error));
+		fault_errno(fault, error, "%s/%s: %s", config_dir(), gateway_name,
+			    error == -EINVAL
+				    ? "can't be changed as it is written; write [spares] and one spare a line, as "
+				      "iraid.conf(5) shows"
+				    : strerror(-error));
 	if (file)
 		gateway_file_free(file);
 	free(file);

@@ -38,7 +38,7 @@ int gateway_file_parse(const char *text, size_t length, struct gateway_file *out
 void gateway_file_free(struct gateway_file *file);
 
 /* Have the file list these spares; nothing else in it changes. */
-int gateway_spares_write(const struct spare_pool *pool, char *reason, size_t reason_size);
+int gateway_spares_write(const struct spare_pool *pool, struct fault *fault);
 
 /* Text of a new file: every key as a comment. */
 char *gateway_template(void);

@@ -8,23 +8,24 @@
 #include "gateway_file.h"
 
 int
-spare_pool_read(struct spare_pool *out, char *reason, size_t reason_size)
+spare_pool_read(struct spare_pool *out, struct fault *fault)
 {
 	struct gateway_file *file = calloc(1, sizeof(*file));
 	struct config_faults *faults = calloc(1, sizeof(*faults));
+	char text[sizeof(fault->message)];
 	int error = file && faults ? gateway_file_read(file, faults) : -ENOMEM;
 
 	/* A fault elsewhere is not the spares' business. */
 	for (int i = 0; faults && i < faults->count && error == 0; i++) {
 		if (faults->list[i].key[0] != '\0' && strcmp(faults->list[i].key, "spare") != 0)
 			continue;
-		config_fault_format(&faults->list[i], file->path, reason, reason_size);
-		error = -EINVAL;
+		config_fault_format(&faults->list[i], file->path, text, sizeof(text));
+		error = fault_errno(fault, -EINVAL, "%s", text);
 	}
 	if (error == 0)
 		*out = file->config.pool;
 	else if (error != -EINVAL)
-		snprintf(reason, reason_size, "%s/gateway.conf: %s", config_dir(), strerror(-error));
+		fault_errno(fault, error, "%s/gateway.conf: %s", config_dir(), strerror(-error));
 	if (file)
 		gateway_file_free(file);
 	free(faults);
@@ -45,24 +46,25 @@ spare_pool_find(const struct spare_pool *pool, const struct device_address *devi
 }
 
 int
-spare_pool_add(const struct pool_spare *spare, char *reason, size_t reason_size)
+spare_pool_add(const struct pool_spare *spare, struct fault *fault)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
-	int lock = config_lock(SPARES_LOCK, reason, reason_size), error = lock;
+	int lock = config_lock(SPARES_LOCK, fault), error = lock;
 
 	if (!pool)
 		error = -ENOMEM;
 	else if (lock >= 0)
-		error = spare_pool_read(pool, reason, reason_size);
+		error = spare_pool_read(pool, fault);
 	if (error >= 0 && spare_pool_find(pool, &spare->device) >= 0) {
-		snprintf(reason, reason_size, "%s is a spare of the gateway already", spare->device.address.portal);
-		error = -EEXIST;
+		error = fault_errno(fault, -EEXIST, "%s is a spare of the gateway already",
+				    spare->device.address.portal);
 	} else if (error >= 0 && pool->count == SPARE_POOL_MAX) {
-		snprintf(reason, reason_size, "the gateway has %d spares, more are not possible", SPARE_POOL_MAX);
-		error = -ENOSPC;
+		error = fault_errno(fault, -ENOSPC,
+				    "the gateway has %d spares, more are not possible",
+				    SPARE_POOL_MAX);
 	} else if (error >= 0) {
 		pool->spares[pool->count++] = *spare;
-		error = gateway_spares_write(pool, reason, reason_size);
+		error = gateway_spares_write(pool, fault);
 	}
 	if (lock >= 0)
 		close(lock);
@@ -71,16 +73,16 @@ spare_pool_add(const struct pool_spare *spare, char *reason, size_t reason_size)
 }
 
 int
-spare_pool_take(const struct device_address *device, int (*before)(void *owner), void *owner, char *reason,
-		size_t reason_size)
+spare_pool_take(const struct device_address *device, int (*before)(void *owner), void *owner,
+		struct fault *fault)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
-	int lock = config_lock(SPARES_LOCK, reason, reason_size), error = lock, index = -1;
+	int lock = config_lock(SPARES_LOCK, fault), error = lock, index = -1;
 
 	if (!pool)
 		error = -ENOMEM;
 	else if (lock >= 0)
-		error = spare_pool_read(pool, reason, reason_size);
+		error = spare_pool_read(pool, fault);
 	if (error >= 0) {
 		index = spare_pool_find(pool, device);
 		error = index < 0 ? -ENOENT : before ? before(owner) : 0;
@@ -89,7 +91,7 @@ spare_pool_take(const struct device_address *device, int (*before)(void *owner),
 		memmove(&pool->spares[index], &pool->spares[index + 1],
 			(size_t)(pool->count - index - 1) * sizeof(pool->spares[0]));
 		pool->count--;
-		error = gateway_spares_write(pool, reason, reason_size);
+		error = gateway_spares_write(pool, fault);
 	}
 	if (lock >= 0)
 		close(lock);

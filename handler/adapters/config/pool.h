@@ -20,16 +20,16 @@ struct spare_pool {
 	struct pool_spare spares[SPARE_POOL_MAX];
 };
 
-/* 0, and an empty pool if there is no file; -EINVAL and other -errno with reason "file: what is wrong". */
-int spare_pool_read(struct spare_pool *out, char *reason, size_t reason_size);
+/* 0, and an empty pool if there is no file; -EINVAL and other -errno with the fault "file: what is wrong". */
+int spare_pool_read(struct spare_pool *out, struct fault *fault);
 
 /* -EEXIST; -ENOSPC when the pool is full. */
-int spare_pool_add(const struct pool_spare *spare, char *reason, size_t reason_size);
+int spare_pool_add(const struct pool_spare *spare, struct fault *fault);
 
 /* Take it out; before() is called under the pool's lock when it is still there, and nothing is taken unless it returns
  * 0 (before NULL: always).  -ENOENT: it is not there (any more). */
-int spare_pool_take(const struct device_address *device, int (*before)(void *owner), void *owner, char *reason,
-		    size_t reason_size);
+int spare_pool_take(const struct device_address *device, int (*before)(void *owner), void *owner,
+		    struct fault *fault);
 
 /* Where the pool has the device; -1: nowhere. */
 int spare_pool_find(const struct spare_pool *pool, const struct device_address *device);

@@ -118,20 +118,18 @@ config_fault_format(const struct config_fault *fault, const char *file, char *ou
 		cut_end(out);
 }
 
-void
-config_faults_format(const struct config_faults *faults, const char *file, char *out, size_t size)
+int
+config_faults_tell(const struct config_faults *faults, const char *file, int error,
+		   struct fault *fault)
 {
-	size_t used;
+	char text[sizeof(fault->message)] = "", more[48] = "";
 
-	if (size > 0)
-		out[0] = '\0';
-	if (faults->count == 0)
-		return;
-	config_fault_format(&faults->list[0], file, out, size);
-	used = strlen(out);
-	if (faults->count + faults->passed_over > 1)
-		snprintf(out + used, size - used, " (and %d more: iraid config check)",
+	if (faults->count > 0)
+		config_fault_format(&faults->list[0], file, text, sizeof(text));
+	if (faults->count > 0 && faults->count + faults->passed_over > 1)
+		snprintf(more, sizeof(more), " (and %d more: iraid config check)",
 			 faults->count + faults->passed_over - 1);
+	return fault_errno(fault, error, "%s%s", text, more);
 }
 
 /* --- lines --- */

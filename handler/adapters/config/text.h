@@ -32,8 +32,9 @@ void config_fault_add(struct config_faults *faults, int line, const char *key, c
 void config_faults_sort(struct config_faults *faults);	/* by line */
 /* "FILE:LINE: key: what; remedy" */
 void config_fault_format(const struct config_fault *fault, const char *file, char *out, size_t size);
-/* The first one, and how many more there are. */
-void config_faults_format(const struct config_faults *faults, const char *file, char *out, size_t size);
+/* The first one, and how many more there are.  Returns the error. */
+int config_faults_tell(const struct config_faults *faults, const char *file, int error,
+		       struct fault *fault);
 
 struct config_item {
 	char *section, *key, *value;	/* value: without blanks around it */

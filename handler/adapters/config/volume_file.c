@@ -425,7 +425,7 @@ config_file_replace(const char *folder, const char *name, const char *text)
 
 /* What stands there now; if nothing does, a new file's text. */
 static int
-begin_edit(struct edit *edit, char *reason, size_t reason_size)
+begin_edit(struct edit *edit, struct fault *fault)
 {
 	int error = volume_file_read(edit->wanted->name, &edit->now, &edit->faults);
 
@@ -433,13 +433,11 @@ begin_edit(struct edit *edit, char *reason, size_t reason_size)
 		edit->now.text = volume_template(edit->wanted, &edit->defaults);
 		return edit->now.text ? 0 : -ENOMEM;
 	}
-	if (error != 0)
-		config_faults_format(&edit->faults, edit->now.path, reason, reason_size);
-	return error;
+	return error == 0 ? 0 : config_faults_tell(&edit->faults, edit->now.path, error, fault);
 }
 
 static int
-put(const struct edit *edit, char *reason, size_t reason_size)
+put(const struct edit *edit, struct fault *fault)
 {
 	char folder[PATH_MAX], name[LAYOUT_NAME_MAX + sizeof(VOLUME_SUFFIX)];
 	int error = volume_config_folder(folder, sizeof(folder));
@@ -447,33 +445,33 @@ put(const struct edit *edit, char *reason, size_t reason_size)
 	snprintf(name, sizeof(name), "%s" VOLUME_SUFFIX, edit->wanted->name);
 	if (error == 0)
 		error = config_file_replace(folder, name, edit->now.text);
-	if (error != 0)
-		snprintf(reason, reason_size, "%s: %s", edit->now.path, strerror(-error));
-	return error;
+	return error == 0 ? 0
+			  : fault_errno(fault, error, "%s: %s", edit->now.path, strerror(-error));
 }
 
 int
-volume_config_write(const struct volume_config *config, char *reason, size_t reason_size)
+volume_config_write(const struct volume_config *config, struct fault *fault)
 {
 	struct edit *edit = calloc(1, sizeof(*edit));
-	int error = -ENOMEM;
+	int error = fault_errno(fault, -ENOMEM, "volume \"%s\": out of memory", config->name);
 
-	snprintf(reason, reason_size, "volume \"%s\": out of memory", config->name);
 	if (edit) {
 		edit->wanted = config;
 		volume_config_defaults(&edit->defaults, config->name);
-		error = begin_edit(edit, reason, reason_size);
+		error = begin_edit(edit, fault);
 	}
 	if (error == 0) {
 		error = edit_text(edit);
 		if (error == -EINVAL && edit->faults.count > 0)
-			config_faults_format(&edit->faults, edit->now.path, reason, reason_size);
+			config_faults_tell(&edit->faults, edit->now.path, error, fault);
 		else if (error == -EINVAL)
-			snprintf(reason, reason_size, "%s%s can't be changed as it is written; write one section [volume] with "
-				 "one key a line, as iraid.conf(5) shows", config->name, VOLUME_SUFFIX);
+			fault_errno(fault, error,
+				    "%s%s can't be changed as it is written; write one section [volume] with "
+				    "one key a line, as iraid.conf(5) shows",
+				    config->name, VOLUME_SUFFIX);
 	}
 	if (error == 0)
-		error = put(edit, reason, reason_size);
+		error = put(edit, fault);
 	if (edit)
 		volume_file_free(&edit->now);
 	free(edit);
@@ -481,21 +479,21 @@ volume_config_write(const struct volume_config *config, char *reason, size_t rea
 }
 
 int
-volume_config_create(const struct volume_config *config, char *reason, size_t reason_size)
+volume_config_create(const struct volume_config *config, struct fault *fault)
 {
 	struct volume_config *existing = malloc(sizeof(*existing));
-	int error = -ENOMEM, lock = config_lock(VOLUMES_LOCK, reason, reason_size);
+	int error = -ENOMEM, lock = config_lock(VOLUMES_LOCK, fault);
 
 	if (lock >= 0 && existing)
-		error = volume_config_read(config->name, existing, reason, reason_size);
+		error = volume_config_read(config->name, existing, fault);
 	else if (lock < 0)
 		error = lock;
-	if (error == 0 || error == -EINVAL) {
-		snprintf(reason, reason_size, "there is already a volume \"%s\"; it was made meanwhile", config->name);
-		error = -EEXIST;
-	} else if (error == -ENOENT) {
-		error = volume_config_write(config, reason, reason_size);
-	}
+	if (error == 0 || error == -EINVAL)
+		error = fault_errno(fault, -EEXIST,
+				    "there is already a volume \"%s\"; it was made meanwhile",
+				    config->name);
+	else if (error == -ENOENT)
+		error = volume_config_write(config, fault);
 	if (lock >= 0)
 		close(lock);
 	free(existing);

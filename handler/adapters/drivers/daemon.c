@@ -42,18 +42,18 @@ start_all(struct volume_host *host)
 	static const struct volume_start_options usual;
 	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
 	struct volume_config *config = malloc(sizeof(*config));
-	char reason[VOLUME_REASON_MAX];
+	struct fault fault = FAULT_NONE;
 	int count = names && config ? volume_config_list(names, VOLUMES_MAX) : -ENOMEM;
 
 	if (count < 0)
 		log_line(LOG_ERR, "%s/volumes: %s", config_dir(), strerror(-count));
 	for (int i = 0; i < count; i++) {
-		if (volume_config_read(names[i], config, reason, sizeof(reason)) != 0) {
-			log_line(LOG_ERR, "%s", reason);
+		if (volume_config_read(names[i], config, &fault) != 0) {
+			log_line(LOG_ERR, "%s", fault.message);
 			continue;
 		}
-		if (config->enabled && volume_start(host, names[i], &usual, reason, sizeof(reason)) != 0)
-			log_line(LOG_ERR, "%s", reason);
+		if (config->enabled && volume_start(host, names[i], &usual, &fault) != 0)
+			log_line(LOG_ERR, "%s", fault.message);
 	}
 	free(config);
 	free(names);
@@ -66,7 +66,7 @@ serve(const char *socket, bool all)
 {
 	struct volume_host *host;
 	struct control *control;
-	char reason[512] = "";
+	struct fault fault;
 	sigset_t ends;
 	int number;
 
@@ -83,9 +83,9 @@ serve(const char *socket, bool all)
 		log_line(LOG_ERR, "out of memory");
 		return EXIT_FAILURE;
 	}
-	control = control_start(host, socket, reason, sizeof(reason));
+	control = control_start(host, socket, &fault);
 	if (!control) {
-		log_line(LOG_ERR, "control socket %s", reason);
+		log_line(LOG_ERR, "control socket %s", fault.message);
 		volume_host_destroy(host);
 		return EXIT_FAILURE;
 	}

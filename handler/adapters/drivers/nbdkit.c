@@ -75,7 +75,8 @@ iraid_config_complete(void)
 static int
 iraid_after_fork(void)
 {
-	char reason[VOLUME_REASON_MAX] = "", user[VOLUME_USER_MAX + 1];
+	struct fault fault = FAULT_NONE;
+	char user[VOLUME_USER_MAX + 1];
 	struct volume_config *config;
 
 	log_set_sink(log_to_nbdkit);
@@ -87,18 +88,18 @@ iraid_after_fork(void)
 		return -1;
 	}
 	snprintf(user, sizeof(user), "nbdkit: %s", volume_name);
-	if (volume_acquire(host, volume_name, user, &volume, reason, sizeof(reason)) != 0 ||
-	    volume_config_read(volume_name, config, reason, sizeof(reason)) != 0) {
+	if (volume_acquire(host, volume_name, user, &volume, &fault) != 0 ||
+	    volume_config_read(volume_name, config, &fault) != 0) {
 		free(config);
-		nbdkit_error("%s", reason);
+		nbdkit_error("%s", fault.message);
 		return -1;
 	}
 	assembly_limit_ms = (config->assembly_wait_seconds + 10) * 1000;
 	free(config);
 	if (control_path) {
-		control = control_start(host, control_path, reason, sizeof(reason));
+		control = control_start(host, control_path, &fault);
 		if (!control) {
-			nbdkit_error("control socket %s", reason);
+			nbdkit_error("control socket %s", fault.message);
 			return -1;
 		}
 	}
@@ -131,11 +132,11 @@ iraid_unload(void)
 static void *
 iraid_open(int readonly)
 {
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 
-	if (volume_wait_assembled(volume, assembly_limit_ms, reason, sizeof(reason)) == 0)
+	if (volume_wait_assembled(volume, assembly_limit_ms, &fault) == 0)
 		return NBDKIT_HANDLE_NOT_NEEDED;
-	nbdkit_error("volume %s is not assembled: %s", volume_name, reason);
+	nbdkit_error("volume %s is not assembled: %s", volume_name, fault.message);
 	return NULL;
 }
 

@@ -205,7 +205,8 @@ has_fua(const uint8_t *cdb)
 static void
 try_acquire(struct device *device)
 {
-	char reason[VOLUME_REASON_MAX] = "", user[VOLUME_USER_MAX + 1];
+	struct fault fault = FAULT_NONE;
+	char user[VOLUME_USER_MAX + 1];
 	uint64_t now_ms = monotonic_ms();
 	int cancel_state, error;
 
@@ -213,19 +214,20 @@ try_acquire(struct device *device)
 		return;
 	snprintf(user, sizeof(user), "tcmu: %s", device->name);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	error = volume_acquire(host, device->name, user, &device->volume, reason, sizeof(reason));
+	error = volume_acquire(host, device->name, user, &device->volume, &fault);
 	/* The LUN's name is made of the volume's UUID: another volume is another disk. */
 	if (error == 0 && memcmp(volume_uuid(device->volume), device->uuid, sizeof(device->uuid)) != 0) {
 		volume_release(device->volume);
-		snprintf(reason, sizeof(reason), "volume \"%s\" is another one than when the LUN was made: make the LUN again",
-			 device->name);
-		error = -ESTALE;
+		error = fault_errno(&fault, -ESTALE,
+				    "volume \"%s\" is another one than when the LUN was made: make the LUN again",
+				    device->name);
 	}
 	pthread_setcancelstate(cancel_state, NULL);
 	if (error == 0)
 		return;
 	if (device->retry_ms == 0)	/* once, not for every command */
-		tcmu_dev_err(device->tcmu, "%s; it is tried again as commands come\n", reason);
+		tcmu_dev_err(device->tcmu, "%s; it is tried again as commands come\n",
+			     fault.message);
 	device->volume = NULL;
 	device->retry_ms = now_ms + RETRY_MS;
 }
@@ -537,27 +539,26 @@ name_of(const char *cfgstring, char out[LAYOUT_NAME_MAX + 1])
 }
 
 static int
-read_config(const char *cfgstring, struct volume_config *config, char *reason, size_t reason_size)
+read_config(const char *cfgstring, struct volume_config *config, struct fault *fault)
 {
 	char name[LAYOUT_NAME_MAX + 1];
 
 	if (name_of(cfgstring, name))
-		return volume_config_read(name, config, reason, reason_size);
-	snprintf(reason, reason_size, "\"%.255s\": a volume's name has at most %d characters", cfgstring,
-		 LAYOUT_NAME_MAX);
-	return -EINVAL;
+		return volume_config_read(name, config, fault);
+	return fault_errno(fault, -EINVAL, "\"%.255s\": a volume's name has at most %d characters",
+			   cfgstring, LAYOUT_NAME_MAX);
 }
 
 static bool
 iraid_check_config(const char *cfgstring, char **reason)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	char text[VOLUME_REASON_MAX] = "out of memory";
-	bool good = config && read_config(cfgstring, config, text, sizeof(text)) == 0;
+	struct fault fault = { .message = "out of memory" };
+	bool good = config && read_config(cfgstring, config, &fault) == 0;
 
 	free(config);
-	if (!good && asprintf(reason, "%s", text) < 0)
-		*reason = NULL;
+	if (!good)
+		*reason = strdup(fault.message);
 	return good;
 }
 
@@ -580,18 +581,17 @@ iraid_open(struct tcmu_device *tcmu, bool reopen)
 {
 	struct device *device = calloc(1, sizeof(*device));
 	struct volume_config *config = malloc(sizeof(*config));
-	char reason[VOLUME_REASON_MAX] = "out of memory";
+	struct fault fault = { .message = "out of memory" };
 	uint32_t block_bytes = tcmu_dev_get_block_size(tcmu);
-	int error = device && config
-			    ? read_config(tcmu_dev_get_cfgstring(tcmu), config, reason, sizeof(reason))
-			    : -ENOMEM;
+	int error = device && config ? read_config(tcmu_dev_get_cfgstring(tcmu), config, &fault)
+				     : -ENOMEM;
 
-	if (error == 0 && (block_bytes < 512 || JOB_BUFFER_BYTES % block_bytes != 0)) {
-		snprintf(reason, sizeof(reason), "the LUN has blocks of %u bytes; make it again with 512 or 4096", block_bytes);
-		error = -EINVAL;
-	}
+	if (error == 0 && (block_bytes < 512 || JOB_BUFFER_BYTES % block_bytes != 0))
+		error = fault_errno(&fault, -EINVAL,
+				    "the LUN has blocks of %u bytes; make it again with 512 or 4096",
+				    block_bytes);
 	if (error != 0) {
-		tcmu_dev_err(tcmu, "%s\n", reason);
+		tcmu_dev_err(tcmu, "%s\n", fault.message);
 		free(config);
 		free(device);
 		return error;
@@ -636,10 +636,10 @@ static uint64_t
 volume_bytes_now(const struct device *device)
 {
 	struct volume_view *view = malloc(sizeof(*view));
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault ignored;
 	uint64_t bytes = 0;
 
-	if (view && volume_view(host, device->name, view, reason, sizeof(reason)) == 0 && view->running)
+	if (view && volume_view(host, device->name, view, &ignored) == 0 && view->running)
 		bytes = view->status.size_bytes;
 	free(view);
 	return bytes;
@@ -740,15 +740,15 @@ int handler_init(void);
 __attribute__((visibility("default"))) int
 handler_init(void)
 {
-	char reason[512] = "";
+	struct fault fault;
 
 	log_set_sink(log_to_runner);
 	host = volume_host_create("tcmu-runner");
 	if (!host)
 		return -ENOMEM;
 	/* Without the socket LUNs still work; only administration does not. */
-	control = control_start(host, socket_path(), reason, sizeof(reason));
+	control = control_start(host, socket_path(), &fault);
 	if (!control)
-		tcmu_err("iraid: control socket %s\n", reason);
+		tcmu_err("iraid: control socket %s\n", fault.message);
 	return tcmur_register_handler(&handler);
 }

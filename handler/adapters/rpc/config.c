@@ -81,11 +81,13 @@ static bool
 is_there(const char *name, struct rpc_error *error)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	char reason[VOLUME_REASON_MAX] = "";
-	int code = config ? volume_config_read(name, config, reason, sizeof(reason)) : -ENOMEM;
+	struct fault fault = FAULT_NONE;
+	int code = config ? volume_config_read(name, config, &fault) : -ENOMEM;
 
 	free(config);
-	return code == -ENOENT || code == -ENOMEM ? rpc_fail_volume(error, code, name, reason) : true;
+	return code == -ENOENT || code == -ENOMEM
+		       ? rpc_fail_volume(error, code, name, fault.message)
+		       : true;
 }
 
 static void
@@ -104,15 +106,15 @@ static bool
 reload_one(struct rpc_context *context, const char *name, json_object *list, struct rpc_error *error)
 {
 	struct reload *reload = calloc(1, sizeof(*reload));
-	char reason[VOLUME_REASON_MAX] = "";
-	int code = reload ? volume_reload(context->host, name, reload, reason, sizeof(reason)) : -ENOMEM;
+	struct fault fault = FAULT_NONE;
+	int code = reload ? volume_reload(context->host, name, reload, &fault) : -ENOMEM;
 
 	for (int i = 0; i < (code == 0 ? reload->count : 0); i++)
 		note_change(context->host, name, &reload->changes[i]);
 	if (code == 0)
 		json_object_array_add(list, reload_json(name, reload));
 	else
-		rpc_fail_volume(error, code, name, reason);
+		rpc_fail_volume(error, code, name, fault.message);
 	if (code == 0)
 		reload_free(reload);
 	free(reload);

@@ -165,14 +165,15 @@ static bool
 name_is_free(const char *name, struct rpc_error *error)
 {
 	struct volume_config *existing = malloc(sizeof(*existing));
-	char reason[VOLUME_REASON_MAX] = "";
-	int code = existing ? volume_config_read(name, existing, reason, sizeof(reason)) : -ENOMEM;
+	struct fault fault = FAULT_NONE;
+	int code = existing ? volume_config_read(name, existing, &fault) : -ENOMEM;
 
 	free(existing);
 	if (code == -ENOENT)
 		return true;
 	return rpc_fail(error, RPC_EXISTS, "choose another name, or delete that volume first",
-			"there is already a volume \"%s\"%s%s", name, code ? ": " : "", code ? reason : "");
+			"there is already a volume \"%s\"%s%s", name, code ? ": " : "",
+			code ? fault.message : "");
 }
 
 /* --- looking at the members --- */
@@ -339,7 +340,7 @@ write_devices(struct creation *creation, struct rpc_error *error)
 static bool
 make_volume(struct creation *creation, struct rpc_error *error)
 {
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	int code;
 
 	if (!lay_out(creation, error)) {
@@ -349,10 +350,10 @@ make_volume(struct creation *creation, struct rpc_error *error)
 	fill_superblock(creation);
 	if (!write_devices(creation, error))
 		return false;
-	code = volume_config_create(&creation->config, reason, sizeof(reason));
+	code = volume_config_create(&creation->config, &fault);
 	if (code != 0) {
 		members_wipe(creation->devices, creation->device_count);
-		return rpc_fail_file(error, code, reason);
+		return rpc_fail_file(error, code, fault.message);
 	}
 	return true;
 }
@@ -368,11 +369,11 @@ static json_object *
 started(struct creation *creation)
 {
 	static const struct volume_start_options usual;
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	json_object *result = json_object_new_object();
 
-	if (volume_start(creation->context->host, creation->config.name, &usual, reason, sizeof(reason)) != 0)
-		warn(creation, "it was created but could not be started: %s", reason);
+	if (volume_start(creation->context->host, creation->config.name, &usual, &fault) != 0)
+		warn(creation, "it was created but could not be started: %s", fault.message);
 	else
 		/* All members have just answered, so this is short; then it can be used, or stopped
 		 * without a member being caught in the middle of its login. */
@@ -457,13 +458,14 @@ static bool
 file_is_its_own(struct rpc_context *context, const struct volume_config *config, bool wipe, struct rpc_error *error)
 {
 	struct volume_view *view = malloc(sizeof(*view));
-	char reason[VOLUME_REASON_MAX] = "", file_uuid[UUID_STR_LEN], uuid[UUID_STR_LEN], copy[LAYOUT_NAME_MAX + 1];
-	int code = view ? volume_view(context->host, config->name, view, reason, sizeof(reason)) : -ENOMEM;
+	struct fault fault = FAULT_NONE;
+	char file_uuid[UUID_STR_LEN], uuid[UUID_STR_LEN], copy[LAYOUT_NAME_MAX + 1];
+	int code = view ? volume_view(context->host, config->name, view, &fault) : -ENOMEM;
 	bool good = code == 0;
 
 	uuid_unparse_lower(config->uuid, file_uuid);
 	if (!good) {
-		rpc_fail_volume(error, code, config->name, reason);
+		rpc_fail_volume(error, code, config->name, fault.message);
 	} else if (view->running && memcmp(view->config.uuid, config->uuid, sizeof(config->uuid)) != 0) {
 		uuid_unparse_lower(view->config.uuid, uuid);
 		good = rpc_fail(error, RPC_IN_USE, "put its own file back first; when the volume is stopped, "
@@ -484,33 +486,32 @@ static bool
 delete_volume(struct rpc_context *context, const struct volume_config *config, bool wipe,
 	      json_object *warnings, struct rpc_error *error)
 {
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	int lock, code;
 
 	if (!file_is_its_own(context, config, wipe, error))
 		return false;
-	code = volume_stop(context->host, config->name, reason, sizeof(reason));
+	code = volume_stop(context->host, config->name, &fault);
 	if (code != 0) {
-		rpc_fail_volume(error, code, config->name, reason);
+		rpc_fail_volume(error, code, config->name, fault.message);
 		if (code == -EBUSY)
 			error->code = RPC_BUSY;	/* its own users, not somebody else's */
 		return false;
 	}
 	/* Nor may another process have it, nor start it while it is wiped. */
-	lock = volume_lock(config->uuid, config->name, volume_host_program(context->host), reason,
-			   sizeof(reason));
+	lock = volume_lock(config->uuid, config->name, volume_host_program(context->host), &fault);
 	if (lock < 0)
-		return rpc_fail_volume(error, lock, config->name, reason);
+		return rpc_fail_volume(error, lock, config->name, fault.message);
 	if (wipe && !wipe_members(config, warnings, error)) {
 		close(lock);
 		return false;
 	}
-	code = volume_config_delete(config->name, reason, sizeof(reason));
+	code = volume_config_delete(config->name, &fault);
 	if (code == 0 && wipe)
 		volume_forget(config->uuid);
 	close(lock);
 	if (code != 0)
-		return rpc_fail_file(error, code, reason);
+		return rpc_fail_file(error, code, fault.message);
 	volume_note(context->host, LOG_NOTICE, "deleted", config->name, "", "deleted");
 	return true;
 }
@@ -519,16 +520,17 @@ json_object *
 rpc_volume_delete(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	json_object *warnings = json_object_new_array(), *result = NULL;
 	bool wipe = true;
 	int code;
 
 	if (config && rpc_take_name(params, name, error) && rpc_take_bool(params, "wipe", &wipe, error)) {
 		pthread_mutex_lock(context->changes);
-		code = volume_config_read(name, config, reason, sizeof(reason));
+		code = volume_config_read(name, config, &fault);
 		if (code != 0)
-			rpc_fail_volume(error, code, name, reason);
+			rpc_fail_volume(error, code, name, fault.message);
 		else if (delete_volume(context, config, wipe, warnings, error))
 			result = json_object_new_object();
 		pthread_mutex_unlock(context->changes);

@@ -59,11 +59,12 @@ static bool
 pooled(const struct member_work *device, struct rpc_error *error)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
-	char reason[VOLUME_REASON_MAX] = "";
-	bool good = pool && spare_pool_read(pool, reason, sizeof(reason)) == 0;
+	struct fault fault = FAULT_NONE;
+	bool good = pool && spare_pool_read(pool, &fault) == 0;
 
 	if (!good)
-		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s", pool ? reason : "out of memory");
+		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s",
+			 pool ? fault.message : "out of memory");
 	for (int i = 0; good && i < pool->count; i++) {
 		if (device_address_same(&pool->spares[i].device, &device->address))
 			good = rpc_fail(error, RPC_IN_USE, "take it away first: iraid remove --gateway DEVICE",

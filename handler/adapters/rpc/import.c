@@ -223,14 +223,15 @@ static bool
 is_free(const struct import *import, struct rpc_error *error)
 {
 	struct volume_config *existing = malloc(sizeof(*existing));
-	char reason[VOLUME_REASON_MAX] = "";
-	int code = existing ? volume_config_read(import->config.name, existing, reason, sizeof(reason)) : -ENOMEM;
+	struct fault fault = FAULT_NONE;
+	int code = existing ? volume_config_read(import->config.name, existing, &fault) : -ENOMEM;
 
 	free(existing);
 	if (code != -ENOENT)
-		return rpc_fail(error, RPC_EXISTS, "choose another name with --name, or delete that volume first",
-				"there is already a volume \"%s\"%s%s", import->config.name, code ? ": " : "",
-				code ? reason : "");
+		return rpc_fail(error, RPC_EXISTS,
+				"choose another name with --name, or delete that volume first",
+				"there is already a volume \"%s\"%s%s", import->config.name,
+				code ? ": " : "", code ? fault.message : "");
 	for (int i = 0; i < import->count; i++) {
 		if (!rpc_device_free(&import->devices[i], NULL, error))
 			return false;
@@ -241,10 +242,10 @@ is_free(const struct import *import, struct rpc_error *error)
 static bool
 write_configuration(struct import *import, struct rpc_error *error)
 {
-	char reason[VOLUME_REASON_MAX] = "";
-	int code = volume_config_create(&import->config, reason, sizeof(reason));
+	struct fault fault = FAULT_NONE;
+	int code = volume_config_create(&import->config, &fault);
 
-	return code == 0 || rpc_fail_file(error, code, reason);
+	return code == 0 || rpc_fail_file(error, code, fault.message);
 }
 
 static json_object *

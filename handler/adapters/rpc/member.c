@@ -129,7 +129,7 @@ pick_device(struct engine *engine, struct pick *pick)
 }
 
 static int
-pick_call(struct engine *engine, void *argument, char *why)
+pick_call(struct engine *engine, void *argument, struct fault *fault)
 {
 	return pick_device(engine, argument);
 }
@@ -145,7 +145,7 @@ bool
 rpc_pick(struct rpc_context *context, json_object *params, const char *name, const char *key, struct pick *out,
 	 struct rpc_error *error)
 {
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	struct volume_config *config;
 	int code;
 
@@ -155,7 +155,7 @@ rpc_pick(struct rpc_context *context, json_object *params, const char *name, con
 	if (out->wanted[0] == '\0')
 		return rpc_fail(error, RPC_INVALID, "name a role number, or an address as iraid status shows it",
 				"parameter \"%s\" is empty", key);
-	code = volume_call(context->host, name, pick_call, out, reason, sizeof(reason));
+	code = volume_call(context->host, name, pick_call, out, &fault);
 	if (code == 0)
 		return true;
 	if (out->message[0] != '\0')
@@ -163,23 +163,23 @@ rpc_pick(struct rpc_context *context, json_object *params, const char *name, con
 	/* Not running, or not even there? */
 	config = malloc(sizeof(*config));
 	if (code == -ENOTCONN && config) {
-		int known = volume_config_read(name, config, reason, sizeof(reason));
+		int known = volume_config_read(name, config, &fault);
 
 		code = known != 0 ? known : code;
 	}
 	free(config);
-	return rpc_fail_volume(error, code, name, reason);
+	return rpc_fail_volume(error, code, name, fault.message);
 }
 
 bool
 rpc_is_configured(const char *name, struct rpc_error *error)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	char reason[VOLUME_REASON_MAX] = "";
-	int code = config ? volume_config_read(name, config, reason, sizeof(reason)) : -ENOMEM;
+	struct fault fault = FAULT_NONE;
+	int code = config ? volume_config_read(name, config, &fault) : -ENOMEM;
 
 	free(config);
-	return code == 0 || rpc_fail_volume(error, code, name, reason);
+	return code == 0 || rpc_fail_volume(error, code, name, fault.message);
 }
 
 bool
@@ -300,26 +300,27 @@ is_out(const struct engine_status *status, void *argument)
 }
 
 static int
-fail_member(struct engine *engine, void *argument, char *why)
+fail_member(struct engine *engine, void *argument, struct fault *fault)
 {
 	const struct pick *pick = argument;
 
-	return engine_fail(engine, pick->slot, why);
+	return engine_fail(engine, pick->slot, fault->message);
 }
 
 json_object *
 rpc_member_fail(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	struct pick pick;
 	int code;
 
 	if (!rpc_take_name(params, name, error) || !rpc_pick(context, params, name, "member", &pick, error) ||
 	    !holds_a_device(error, name, &pick))
 		return NULL;
-	code = volume_call(context->host, name, fail_member, &pick, reason, sizeof(reason));
+	code = volume_call(context->host, name, fail_member, &pick, &fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, name, pick.label, reason,
+		rpc_fail_call(error, code, name, pick.label, fault.message,
 			      "see iraid status: the volume must bear the loss; a spare is removed, not failed");
 		return NULL;
 	}
@@ -377,7 +378,8 @@ json_object *
 rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	json_object *result = NULL, *warnings;
 	bool wipe = false, picked;
 	struct pick pick;
@@ -390,13 +392,13 @@ rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_e
 	pthread_mutex_lock(context->changes);
 	/* Not before: while this waits for another command, the slot may be given to another device. */
 	picked = rpc_pick(context, params, name, "member", &pick, error) && holds_a_device(error, name, &pick);
-	code = picked ? volume_config_read(name, config, reason, sizeof(reason)) : 0;
+	code = picked ? volume_config_read(name, config, &fault) : 0;
 	if (code != 0) {
-		rpc_fail_volume(error, code, name, reason);
+		rpc_fail_volume(error, code, name, fault.message);
 	} else if (picked && can_leave(error, name, &pick, config)) {
-		code = volume_detach(context->host, name, pick.slot, pick.label, reason, sizeof(reason));
+		code = volume_detach(context->host, name, pick.slot, pick.label, &fault);
 		if (code != 0) {
-			rpc_fail_call(error, code, name, pick.label, reason,
+			rpc_fail_call(error, code, name, pick.label, fault.message,
 				      "only a spare, a faulty or an out-of-date member can be removed: iraid fail it "
 				      "first, or iraid replace it");
 		} else {
@@ -438,26 +440,27 @@ may_be_rebuilt(struct rpc_error *error, const char *name, const struct pick *pic
 }
 
 static int
-readmit(struct engine *engine, void *argument, char *why)
+readmit(struct engine *engine, void *argument, struct fault *fault)
 {
 	const struct pick *pick = argument;
 
-	return engine_readmit(engine, pick->slot, why);
+	return engine_readmit(engine, pick->slot, fault->message);
 }
 
 json_object *
 rpc_member_rebuild(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	struct pick pick;
 	int code;
 
 	if (!rpc_take_name(params, name, error) || !rpc_pick(context, params, name, "member", &pick, error) ||
 	    !holds_a_device(error, name, &pick) || !may_be_rebuilt(error, name, &pick))
 		return NULL;
-	code = volume_call(context->host, name, readmit, &pick, reason, sizeof(reason));
+	code = volume_call(context->host, name, readmit, &pick, &fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, name, pick.label, reason,
+		rpc_fail_call(error, code, name, pick.label, fault.message,
 			      "put a new device in its place: iraid replace");
 		return NULL;
 	}

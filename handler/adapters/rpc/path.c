@@ -97,7 +97,8 @@ paths_json(const struct volume_paths *paths)
 json_object *
 rpc_volume_path(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	struct volume_paths *paths = malloc(sizeof(*paths));
 	json_object *result = NULL;
 	int code;
@@ -106,14 +107,14 @@ rpc_volume_path(struct rpc_context *context, json_object *params, struct rpc_err
 		free(paths);
 		return NULL;
 	}
-	code = volume_paths(context->host, name, paths, reason, sizeof(reason));
+	code = volume_paths(context->host, name, paths, &fault);
 	if (code == 0) {
 		result = json_object_new_object();
 		rpc_put_text(result, "name", name);
 		rpc_put_text(result, "initiator", paths->initiator);
 		json_object_object_add(result, "members", paths_json(paths));
 	} else {
-		rpc_fail_call(error, code, name, "", reason, "iraid status shows what it is");
+		rpc_fail_call(error, code, name, "", fault.message, "iraid status shows what it is");
 	}
 	free(paths);
 	return result;
@@ -206,7 +207,8 @@ probe_remedy(int code)
 json_object *
 rpc_volume_probe(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	struct volume_probing *probing = malloc(sizeof(*probing));
 	struct probe_order order;
 	json_object *result = NULL;
@@ -218,13 +220,13 @@ rpc_volume_probe(struct rpc_context *context, json_object *params, struct rpc_er
 		free(probing);
 		return NULL;
 	}
-	code = volume_probe(context->host, name, &order, probing, reason, sizeof(reason));
+	code = volume_probe(context->host, name, &order, probing, &fault);
 	if (code == 0) {
 		result = json_object_new_object();
 		rpc_put_text(result, "name", name);
 		json_object_object_add(result, "members", probing_json(probing));
 	} else {
-		rpc_fail_call(error, code, name, pick.label, reason, probe_remedy(code));
+		rpc_fail_call(error, code, name, pick.label, fault.message, probe_remedy(code));
 		if (code == -ENODEV)
 			error->code = RPC_UNREACHABLE;	/* the member is known, but away */
 	}

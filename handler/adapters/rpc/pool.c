@@ -25,11 +25,12 @@ json_object *
 rpc_pool_list(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	json_object *result = NULL, *spares;
 
-	if (!pool || spare_pool_read(pool, reason, sizeof(reason)) != 0) {
-		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s", pool ? reason : "out of memory");
+	if (!pool || spare_pool_read(pool, &fault) != 0) {
+		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s",
+			 pool ? fault.message : "out of memory");
 	} else {
 		result = json_object_new_object();
 		spares = json_object_new_array();
@@ -46,7 +47,7 @@ into_pool(struct rpc_context *context, struct member_work *device, const struct 
 	  bool force, struct rpc_error *error)
 {
 	static const uint8_t shared[16];
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	struct admin_result result;
 	struct pool_spare spare;
 	int code;
@@ -62,7 +63,7 @@ into_pool(struct rpc_context *context, struct member_work *device, const struct 
 	spare.device = device->address;
 	spare.size_bytes = device->device.capacity_bytes;
 	spare.block_bytes = device->device.block_bytes;
-	code = spare_pool_add(&spare, reason, sizeof(reason));
+	code = spare_pool_add(&spare, &fault);
 	if (code == 0) {
 		volume_note(context->host, LOG_NOTICE, "spare added", "", device->label,
 			    "%s is a spare of all volumes of this gateway now", device->label);
@@ -70,7 +71,8 @@ into_pool(struct rpc_context *context, struct member_work *device, const struct 
 	}
 	members_wipe(device, 1);
 	return rpc_fail(error, code == -ENOSPC || code == -EEXIST ? RPC_EXISTS : RPC_INTERNAL,
-			"check that folder's permissions and free space, and 'iraid status'", "%s", reason);
+			"check that folder's permissions and free space, and 'iraid status'", "%s",
+			fault.message);
 }
 
 json_object *
@@ -104,8 +106,9 @@ out_of_pool(struct rpc_context *context, struct member_work *device, const struc
 	    struct rpc_error *error)
 {
 	static const uint8_t shared[16];
-	char reason[VOLUME_REASON_MAX] = "", text[MEMBER_ADDRESS_MAX + 600];
-	int code = spare_pool_take(&device->address, NULL, NULL, reason, sizeof(reason));
+	struct fault fault = FAULT_NONE;
+	char text[MEMBER_ADDRESS_MAX + 600];
+	int code = spare_pool_take(&device->address, NULL, NULL, &fault);
 	json_object *result, *warnings;
 	struct admin_result wiped;
 
@@ -113,7 +116,8 @@ out_of_pool(struct rpc_context *context, struct member_work *device, const struc
 		rpc_fail(error, RPC_NOT_FOUND, "iraid status shows the gateway's spares",
 			 "%s is not a spare of this gateway", device->label);
 	else if (code != 0)
-		rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
+		rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space",
+			 "%s", fault.message);
 	if (code != 0)
 		return NULL;
 	result = json_object_new_object();

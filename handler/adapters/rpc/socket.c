@@ -260,94 +260,92 @@ run_accept(void *argument)
 
 /* --- beginning and end --- */
 
+#define SERVED_ALREADY \
+	"%s is served by another program; stop it, or choose another path with IRAID_SOCKET"
+
+/* A descriptor, or -errno, as listen_on(). */
 static int
-lock_path(const char *path, char *reason, size_t reason_size)
+lock_path(const char *path, struct fault *fault)
 {
 	char lock[128];
-	int fd;
+	int fd, error;
 
 	snprintf(lock, sizeof(lock), "%s.lock", path);
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return fd;
-	snprintf(reason, reason_size,
-		 fd >= 0 && errno == EWOULDBLOCK
-			 ? "%s is served by another program; stop it, or choose another path with IRAID_SOCKET"
-			 : "%s.lock can't be locked: %m",
-		 path);
+	error = -errno;
 	if (fd >= 0)
 		close(fd);
-	return -1;
+	if (fd >= 0 && error == -EWOULDBLOCK)
+		return fault_errno(fault, error, SERVED_ALREADY, path);
+	return fault_errno(fault, error, "%s can't be locked: %s", lock, strerror(-error));
 }
 
-/* True if path is free to bind to: nothing is there, or a socket that nobody answers on. */
-static bool
-clear_path(const struct sockaddr_un *address, char *reason, size_t reason_size)
+/* 0 if path is free to bind to: nothing is there, or a socket that nobody answers on. */
+static int
+clear_path(const struct sockaddr_un *address, struct fault *fault)
 {
 	struct stat status;
 	bool answered;
 	int fd;
 
 	if (lstat(address->sun_path, &status) != 0)
-		return errno == ENOENT || !snprintf(reason, reason_size, "%s: %m", address->sun_path);
-	if (!S_ISSOCK(status.st_mode)) {
-		snprintf(reason, reason_size, "%s is there and is not a socket; remove it", address->sun_path);
-		return false;
-	}
+		return errno == ENOENT ? 0
+				       : fault_errno(fault, -errno, "%s: %m", address->sun_path);
+	if (!S_ISSOCK(status.st_mode))
+		return fault_errno(fault, -EEXIST, "%s is there and is not a socket; remove it",
+				   address->sun_path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	answered = fd >= 0 && (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
 			       errno != ECONNREFUSED);
 	if (fd >= 0)
 		close(fd);
 	if (fd >= 0 && !answered && unlink(address->sun_path) == 0)
-		return true;
-	snprintf(reason, reason_size, "%s is served by another program; stop it, or choose another path with IRAID_SOCKET",
-		 address->sun_path);
-	return false;
+		return 0;
+	return fault_errno(fault, -EADDRINUSE, SERVED_ALREADY, address->sun_path);
 }
 
 static int
-listen_on(const char *path, char *reason, size_t reason_size)
+listen_on(const char *path, struct fault *fault)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd;
+	int fd, error;
 
 	memcpy(address.sun_path, path, strlen(path) + 1);
-	if (!clear_path(&address, reason, reason_size))
-		return -1;
+	error = clear_path(&address, fault);
+	if (error != 0)
+		return error;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* The mode before listen(): until then nobody gets through. */
 	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
 	    chmod(path, 0600) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
-	snprintf(reason, reason_size, "%s: %m", path);
+	error = fault_errno(fault, -errno, "%s: %m", path);
 	if (fd >= 0)
 		close(fd);
-	return -1;
+	return error;
 }
 
-static bool
-open_socket(struct control *control, char *reason, size_t reason_size)
+static int
+open_socket(struct control *control, struct fault *fault)
 {
 	char folder[sizeof(control->path)];
 	int error;
 
 	memcpy(folder, control->path, sizeof(folder));
 	error = folder_make(dirname(folder));
-	if (error != 0) {
-		snprintf(reason, reason_size, "%s: its folder can't be made: %s", control->path, strerror(-error));
-		return false;
-	}
-	control->lock_fd = lock_path(control->path, reason, reason_size);
+	if (error != 0)
+		return fault_errno(fault, error, "%s: its folder can't be made: %s", control->path,
+				   strerror(-error));
+	control->lock_fd = lock_path(control->path, fault);
 	if (control->lock_fd < 0)
-		return false;
-	control->fd = listen_on(control->path, reason, reason_size);
+		return control->lock_fd;
+	control->fd = listen_on(control->path, fault);
 	if (control->fd < 0)
-		return false;
+		return control->fd;
 	control->stop_fd = eventfd(0, EFD_CLOEXEC);
-	if (control->stop_fd < 0)
-		snprintf(reason, reason_size, "%s: %m", control->path);
-	return control->stop_fd >= 0;
+	return control->stop_fd >= 0 ? 0 : fault_errno(fault, -errno, "%s: %m", control->path);
 }
 
 static void
@@ -364,15 +362,16 @@ close_socket(struct control *control)
 }
 
 struct control *
-control_start(struct volume_host *host, const char *path, char *reason, size_t reason_size)
+control_start(struct volume_host *host, const char *path, struct fault *fault)
 {
 	struct control *control = calloc(1, sizeof(*control));
 	sigset_t all, before;
 	int error;
 
 	if (!control || strlen(path) >= sizeof(control->path)) {
-		snprintf(reason, reason_size, "%s: %s", path,
-			 control ? "longer than the 107 characters a socket's path can have" : "out of memory");
+		fault_errno(fault, control ? -ENAMETOOLONG : -ENOMEM, "%s: %s", path,
+			    control ? "longer than the 107 characters a socket's path can have"
+				    : "out of memory");
 		free(control);
 		return NULL;
 	}
@@ -383,7 +382,7 @@ control_start(struct volume_host *host, const char *path, char *reason, size_t r
 	pthread_mutex_init(&control->lock, NULL);
 	pthread_cond_init(&control->gone, NULL);
 	event_ring_close(volume_host_events(host), false);
-	if (open_socket(control, reason, reason_size)) {
+	if (open_socket(control, fault) == 0) {
 		/* Signals are the program's; its connections' threads inherit the mask. */
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -391,7 +390,8 @@ control_start(struct volume_host *host, const char *path, char *reason, size_t r
 		pthread_sigmask(SIG_SETMASK, &before, NULL);
 		if (error == 0)
 			return control;
-		snprintf(reason, reason_size, "%s: its thread can't be started: %s", path, strerror(error));
+		fault_errno(fault, -error, "%s: its thread can't be started: %s", path,
+			    strerror(error));
 	}
 	close_socket(control);
 	free(control);

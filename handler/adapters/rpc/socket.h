@@ -4,8 +4,6 @@
 #ifndef IRAID_CONTROL_H
 #define IRAID_CONTROL_H
 
-#include <stddef.h>
-
 #include "adapters/volume/host.h"
 
 #define CONTROL_LINE_BYTES_MAX (1024u * 1024u)
@@ -14,10 +12,9 @@
 struct control;
 
 /* Serve path (mode 0600).  A socket file that nobody answers on is replaced.
- * NULL: reason says why, for instance that another program serves it.
+ * NULL: the fault says why, for instance that another program serves it.
  */
-struct control *control_start(struct volume_host *host, const char *path, char *reason,
-			      size_t reason_size);
+struct control *control_start(struct volume_host *host, const char *path, struct fault *fault);
 
 /* Stop listening, let calls end, close connections, remove the socket file. */
 void control_stop(struct control *control);

@@ -40,18 +40,18 @@ static bool
 begin_joining(struct joining *joining, struct rpc_context *context, json_object *params, const char *name,
 	      struct rpc_error *error)
 {
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	int code;
 
 	joining->context = context;
 	if (!rpc_take_text(params, "device", true, joining->text, sizeof(joining->text), error) ||
 	    !rpc_take_bool(params, "force", &joining->force, error))
 		return false;
-	code = volume_config_read(name, &joining->config, reason, sizeof(reason));
+	code = volume_config_read(name, &joining->config, &fault);
 	if (code == 0)
-		code = volume_view(context->host, name, &joining->view, reason, sizeof(reason));
+		code = volume_view(context->host, name, &joining->view, &fault);
 	if (code != 0)
-		return rpc_fail_volume(error, code, name, reason);
+		return rpc_fail_volume(error, code, name, fault.message);
 	joining->running = joining->view.running;
 	joining->assembled = joining->running && is_assembled(joining->view.status.state);
 	return rpc_volume_credentials(&joining->config, &joining->credentials, error);
@@ -205,14 +205,14 @@ wipe_mark(struct joining *joining)
 static bool
 list_it(struct joining *joining, struct rpc_error *error)
 {
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	struct volume_host *host = joining->context->host;
 	const char *name = joining->config.name;
 	const struct device_address *device = &joining->device.address;
-	int code = joining->running ? volume_edit_add(host, name, device, reason, sizeof(reason)) :
-				      volume_edit_add_locked(host, name, device, reason, sizeof(reason));
+	int code = joining->running ? volume_edit_add(host, name, device, &fault)
+				    : volume_edit_add_locked(host, name, device, &fault);
 
-	return code == 0 || rpc_fail_call(error, code, name, joining->device.label, reason,
+	return code == 0 || rpc_fail_call(error, code, name, joining->device.label, fault.message,
 					  "correct that, and try again");
 }
 
@@ -220,14 +220,15 @@ list_it(struct joining *joining, struct rpc_error *error)
 static int
 hand_over(struct joining *joining, struct rpc_error *error)
 {
-	char reason[VOLUME_REASON_MAX] = "", ignored[VOLUME_REASON_MAX];
+	struct fault fault = FAULT_NONE;
+	struct fault ignored;
 	const char *name = joining->config.name;
-	int slot = volume_attach(joining->context->host, name, &joining->device.address, reason, sizeof(reason));
+	int slot = volume_attach(joining->context->host, name, &joining->device.address, &fault);
 
 	if (slot >= 0)
 		return slot;
-	volume_edit_drop(joining->context->host, name, &joining->device.address, ignored, sizeof(ignored));
-	rpc_fail_call(error, slot, name, joining->device.label, reason, "see iraid status");
+	volume_edit_drop(joining->context->host, name, &joining->device.address, &ignored);
+	rpc_fail_call(error, slot, name, joining->device.label, fault.message, "see iraid status");
 	return -1;
 }
 
@@ -262,16 +263,18 @@ mark_and_list(struct joining *joining, struct rpc_error *error)
 static int
 join(struct joining *joining, struct rpc_error *error)
 {
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	int lock, slot;
 
 	if (joining->running)
 		return mark_and_list(joining, error);
-	lock = volume_lock(joining->config.uuid, joining->config.name, volume_host_program(joining->context->host), reason,
-			   sizeof(reason));
+	lock = volume_lock(joining->config.uuid, joining->config.name,
+			   volume_host_program(joining->context->host), &fault);
 	if (lock < 0) {
 		members_unprobe(&joining->device, 1);
-		rpc_fail_call(error, lock, joining->config.name, joining->device.label, reason, "try again; if "
+		rpc_fail_call(error, lock, joining->config.name, joining->device.label,
+			      fault.message,
+			      "try again; if "
 			      "another program runs the volume, by that one's --socket");
 		return -1;
 	}
@@ -332,23 +335,20 @@ struct replacing {
 
 /* Once the engine has it as a spare; it may have gone to work for that role by itself, if the place was empty. */
 static int
-replace_member(struct engine *engine, void *argument, char *why)
+replace_member(struct engine *engine, void *argument, struct fault *fault)
 {
 	struct replacing *replacing = argument;
 	int code = pick_device(engine, &replacing->replacement);
 
-	if (code != 0) {
-		snprintf(why, VOLUME_WHY_MAX, "%.255s", replacing->replacement.message);
-		return code;
-	}
+	if (code != 0)
+		return fault_errno(fault, code, "%.255s", replacing->replacement.message);
 	if (replacing->replacement.state == MEMBER_REBUILDING && replacing->replacement.role == replacing->old.role)
 		return 0;
-	if (replacing->replacement.state == MEMBER_REBUILDING) {
-		snprintf(why, VOLUME_WHY_MAX, "it is being filled as role %d: that comes first",
-			 replacing->replacement.role);
-		return -EBUSY;
-	}
-	return engine_replace(engine, replacing->old.role, replacing->replacement.slot, why);
+	if (replacing->replacement.state == MEMBER_REBUILDING)
+		return fault_errno(fault, -EBUSY, "it is being filled as role %d: that comes first",
+				   replacing->replacement.role);
+	return engine_replace(engine, replacing->old.role, replacing->replacement.slot,
+			      fault->message);
 }
 
 /* The replacement is being filled, or that is over already. */
@@ -370,22 +370,25 @@ has_begun(const struct engine_status *status, void *argument)
 static void
 drop_old(struct joining *joining, const struct pick *old)
 {
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	int code;
 
 	if (old->slot < 0 || old->state == MEMBER_IN_SYNC)
 		return;
-	code = volume_detach(joining->context->host, joining->config.name, old->slot, old->label, reason, sizeof(reason));
+	code = volume_detach(joining->context->host, joining->config.name, old->slot, old->label,
+			     &fault);
 	if (code != 0 && code != -ENOENT)
-		volume_note(joining->context->host, LOG_WARNING, "replace", joining->config.name, old->label,
-			    "%s is replaced, but could not be removed: %s", old->label, reason);
+		volume_note(joining->context->host, LOG_WARNING, "replace", joining->config.name,
+			    old->label, "%s is replaced, but could not be removed: %s", old->label,
+			    fault.message);
 }
 
 static json_object *
 replace_by(struct joining *joining, const struct pick *old, const char *label, struct rpc_error *error)
 {
 	struct replacing replacing = { .old = *old };
-	char reason[VOLUME_REASON_MAX] = "", why[256] = "";
+	struct fault fault = FAULT_NONE;
+	char why[256] = "";
 	const char *name = joining->config.name;
 	json_object *result;
 	int code;
@@ -397,9 +400,10 @@ replace_by(struct joining *joining, const struct pick *old, const char *label, s
 		return NULL;
 	}
 	snprintf(replacing.replacement.wanted, sizeof(replacing.replacement.wanted), "%s", label);
-	code = volume_call(joining->context->host, name, replace_member, &replacing, reason, sizeof(reason));
+	code = volume_call(joining->context->host, name, replace_member, &replacing, &fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, name, label, reason, "it stays with the volume as a spare; iraid status shows "
+		rpc_fail_call(error, code, name, label, fault.message,
+			      "it stays with the volume as a spare; iraid status shows "
 			      "what is under way, iraid remove takes it away");
 		return NULL;
 	}
@@ -421,10 +425,10 @@ static int
 list_pooled(void *owner)
 {
 	struct joining *joining = owner;
-	char ignored[VOLUME_REASON_MAX];
+	struct fault ignored;
 
-	return volume_edit_add(joining->context->host, joining->config.name, &joining->device.address, ignored,
-			       sizeof(ignored));
+	return volume_edit_add(joining->context->host, joining->config.name,
+			       &joining->device.address, &ignored);
 }
 
 /* 1: it was one of the gateway's spares and is attached now; 0: it is none; -1: failed. */
@@ -433,12 +437,13 @@ join_from_pool(struct joining *joining, struct rpc_error *error)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
 	struct member_work *device = &joining->device;
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	struct pool_spare spare;
 	int code, found = -1;
 
-	if (!pool || spare_pool_read(pool, reason, sizeof(reason)) != 0) {
-		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s", pool ? reason : "out of memory");
+	if (!pool || spare_pool_read(pool, &fault) != 0) {
+		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s",
+			 pool ? fault.message : "out of memory");
 		free(pool);
 		return -1;
 	}
@@ -456,15 +461,17 @@ join_from_pool(struct joining *joining, struct rpc_error *error)
 	device->device.block_bytes = spare.block_bytes;
 	if (!large_enough(joining, error))
 		return -1;
-	code = spare_pool_take(&spare.device, list_pooled, joining, reason, sizeof(reason));
+	code = spare_pool_take(&spare.device, list_pooled, joining, &fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, joining->config.name, device->label, reason, "try again");
+		rpc_fail_call(error, code, joining->config.name, device->label, fault.message,
+			      "try again");
 		return -1;
 	}
 	if (hand_over(joining, error) >= 0)
 		return 1;
-	if (spare_pool_add(&spare, reason, sizeof(reason)) != 0)
-		log_line(LOG_ERR, "%s could not be put back to the gateway's spares: %s", device->label, reason);
+	if (spare_pool_add(&spare, &fault) != 0)
+		log_line(LOG_ERR, "%s could not be put back to the gateway's spares: %s",
+			 device->label, fault.message);
 	return -1;
 }
 

@@ -235,7 +235,8 @@ stats_json(const char *name, const struct volume_stats *stats)
 json_object *
 rpc_volume_stats(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	struct volume_stats *stats;
 	json_object *result = NULL;
 	int code;
@@ -243,11 +244,11 @@ rpc_volume_stats(struct rpc_context *context, json_object *params, struct rpc_er
 	if (!rpc_take_name(params, name, error))
 		return NULL;
 	stats = malloc(sizeof(*stats));
-	code = stats ? volume_stats(context->host, name, stats, reason, sizeof(reason)) : -ENOMEM;
+	code = stats ? volume_stats(context->host, name, stats, &fault) : -ENOMEM;
 	if (code == 0)
 		result = stats_json(name, stats);
 	else
-		rpc_fail_volume(error, code, name, reason);
+		rpc_fail_volume(error, code, name, fault.message);
 	free(stats);
 	return result;
 }

@@ -15,7 +15,7 @@ json_object *
 rpc_view(struct rpc_context *context, const char *name, bool counters, struct rpc_error *error)
 {
 	struct volume_view *view = malloc(sizeof(*view));
-	char reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
 	json_object *result = NULL;
 	int code;
 
@@ -23,11 +23,11 @@ rpc_view(struct rpc_context *context, const char *name, bool counters, struct rp
 		rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
 		return NULL;
 	}
-	code = volume_view(context->host, name, view, reason, sizeof(reason));
+	code = volume_view(context->host, name, view, &fault);
 	if (code == 0)
 		result = rpc_status_json(view, counters);
 	else
-		rpc_fail_volume(error, code, name, reason);
+		rpc_fail_volume(error, code, name, fault.message);
 	free(view);
 	return result;
 }
@@ -92,7 +92,8 @@ json_object *
 rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
 	struct volume_start_options options = { 0 };
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	int64_t wait_seconds = WAIT_SECONDS_DEFAULT;
 	int code;
 
@@ -101,9 +102,9 @@ rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_er
 	    !rpc_take_number(params, "wait_seconds", false, 0, WAIT_SECONDS_MAX, &wait_seconds, error))
 		return NULL;
 	options.wait_ms = (uint32_t)wait_seconds * 1000;
-	code = volume_start(context->host, name, &options, reason, sizeof(reason));
+	code = volume_start(context->host, name, &options, &fault);
 	if (code != 0) {
-		rpc_fail_volume(error, code, name, reason);
+		rpc_fail_volume(error, code, name, fault.message);
 		return NULL;
 	}
 	if (options.force)
@@ -118,17 +119,18 @@ json_object *
 rpc_volume_stop(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
 	struct volume_config config;
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	int code;
 
 	if (!rpc_take_name(params, name, error))
 		return NULL;
-	code = volume_stop(context->host, name, reason, sizeof(reason));
+	code = volume_stop(context->host, name, &fault);
 	/* Stopping what is not there must not look as if it had worked. */
 	if (code == 0)
-		code = volume_config_read(name, &config, reason, sizeof(reason));
+		code = volume_config_read(name, &config, &fault);
 	if (code != 0) {
-		rpc_fail_volume(error, code, name, reason);
+		rpc_fail_volume(error, code, name, fault.message);
 		if (code == -EBUSY)
 			error->code = RPC_BUSY;	/* its own users, not somebody else's */
 		return NULL;
@@ -155,7 +157,8 @@ grow_remedy(int code)
 json_object *
 rpc_volume_grow(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
-	char name[LAYOUT_NAME_MAX + 1], text[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	struct volume_growth growth = { 0 };
 	struct volume_config config;
 	json_object *result;
@@ -164,21 +167,21 @@ rpc_volume_grow(struct rpc_context *context, json_object *params, struct rpc_err
 	if (!rpc_take_name(params, name, error))
 		return NULL;
 	/* A volume that is not there is another error than one that doesn't run. */
-	code = volume_config_read(name, &config, text, sizeof(text));
+	code = volume_config_read(name, &config, &fault);
 	if (code != 0) {
-		rpc_fail_volume(error, code, name, text);
+		rpc_fail_volume(error, code, name, fault.message);
 		return NULL;
 	}
-	code = volume_grow(context->host, name, &growth, text, sizeof(text));
+	code = volume_grow(context->host, name, &growth, &fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, name, "", text, grow_remedy(code));
+		rpc_fail_call(error, code, name, "", fault.message, grow_remedy(code));
 		return NULL;
 	}
 	result = json_object_new_object();
 	rpc_put_text(result, "name", name);
 	rpc_put_number(result, "before_bytes", growth.before_bytes);
 	rpc_put_number(result, "size_bytes", growth.size_bytes);
-	rpc_put_text(result, "note", text);
+	rpc_put_text(result, "note", growth.note);
 	return result;
 }
 
@@ -189,24 +192,23 @@ struct rates {
 };
 
 static int
-change_rates(struct volume_config *config, void *argument, char *why)
+change_rates(struct volume_config *config, void *argument, struct fault *fault)
 {
 	const struct rates *rates = argument;
 	uint64_t min = rates->min < 0 ? config->sync_rate_min : (uint64_t)rates->min;
 	uint64_t max = rates->max < 0 ? config->sync_rate_max : (uint64_t)rates->max;
 
-	if (min > max) {
-		snprintf(why, VOLUME_WHY_MAX, "the minimum rate, %llu bytes a second, is above the maximum, %llu",
-			 (unsigned long long)min, (unsigned long long)max);
-		return -EINVAL;
-	}
+	if (min > max)
+		return fault_errno(fault, -EINVAL,
+				   "the minimum rate, %llu bytes a second, is above the maximum, %llu",
+				   (unsigned long long)min, (unsigned long long)max);
 	config->sync_rate_min = min;
 	config->sync_rate_max = max;
 	return 0;
 }
 
 static int
-apply_rates(struct engine *engine, void *argument, char *why)
+apply_rates(struct engine *engine, void *argument, struct fault *fault)
 {
 	const struct volume_config *config = argument;
 
@@ -218,7 +220,8 @@ json_object *
 rpc_volume_set(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	struct rates rates = { -1, -1 };
 	json_object *result = NULL;
 	int code = -ENOMEM;
@@ -232,18 +235,18 @@ rpc_volume_set(struct rpc_context *context, json_object *params, struct rpc_erro
 	}
 	code = rates.min < 0 && rates.max < 0
 		       ? 0
-		       : volume_edit(context->host, name, change_rates, &rates, reason, sizeof(reason));
+		       : volume_edit(context->host, name, change_rates, &rates, &fault);
 	if (code == 0)
-		code = volume_config_read(name, config, reason, sizeof(reason));
+		code = volume_config_read(name, config, &fault);
 	if (code == 0) {
 		/* Not running: then it starts with them. */
-		volume_call(context->host, name, apply_rates, config, NULL, 0);
+		volume_call(context->host, name, apply_rates, config, &fault);
 		result = json_object_new_object();
 		rpc_put_text(result, "name", name);
 		rpc_put_number(result, "sync_rate_min_bytes", config->sync_rate_min);
 		rpc_put_number(result, "sync_rate_max_bytes", config->sync_rate_max);
 	} else {
-		rpc_fail_volume(error, code, name, reason);
+		rpc_fail_volume(error, code, name, fault.message);
 		if (code == -EINVAL)
 			snprintf(error->remedy, sizeof(error->remedy), "choose a minimum that is not above the maximum");
 	}

@@ -20,24 +20,25 @@ struct scrub_order {
 };
 
 static int
-start_scrub(struct engine *engine, void *argument, char *why)
+start_scrub(struct engine *engine, void *argument, struct fault *fault)
 {
 	const struct scrub_order *order = argument;
 
-	return engine_scrub_start(engine, order->mode, order->resume, why);
+	return engine_scrub_start(engine, order->mode, order->resume, fault->message);
 }
 
 static int
-stop_scrub(struct engine *engine, void *argument, char *why)
+stop_scrub(struct engine *engine, void *argument, struct fault *fault)
 {
-	return engine_scrub_stop(engine, why);
+	return engine_scrub_stop(engine, fault->message);
 }
 
 json_object *
 rpc_scrub_start(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
 	struct scrub_order order = { .resume = false };
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	bool repair = false;
 	int code;
 
@@ -45,27 +46,30 @@ rpc_scrub_start(struct rpc_context *context, json_object *params, struct rpc_err
 	    !rpc_take_bool(params, "resume", &order.resume, error) || !rpc_is_configured(name, error))
 		return NULL;
 	order.mode = repair ? SCRUB_REPAIR : SCRUB_CHECK;
-	code = volume_call(context->host, name, start_scrub, &order, reason, sizeof(reason));
+	code = volume_call(context->host, name, start_scrub, &order, &fault);
 	if (code == 0)
 		return rpc_view(context, name, true, error);
-	rpc_fail_call(error, code, name, "", reason,
-		      code == -EBUSY ? "iraid scrub status shows it; iraid scrub stop ends it"
-				     : "iraid status shows what the volume is; level 0 has nothing to scrub");
+	rpc_fail_call(error, code, name, "", fault.message,
+		      code == -EBUSY
+			      ? "iraid scrub status shows it; iraid scrub stop ends it"
+			      : "iraid status shows what the volume is; level 0 has nothing to scrub");
 	return NULL;
 }
 
 json_object *
 rpc_scrub_stop(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	int code;
 
 	if (!rpc_take_name(params, name, error) || !rpc_is_configured(name, error))
 		return NULL;
-	code = volume_call(context->host, name, stop_scrub, NULL, reason, sizeof(reason));
+	code = volume_call(context->host, name, stop_scrub, NULL, &fault);
 	if (code == 0)
 		return rpc_view(context, name, true, error);
-	rpc_fail_call(error, code, name, "", reason, "iraid scrub status shows what is under way");
+	rpc_fail_call(error, code, name, "", fault.message,
+		      "iraid scrub status shows what is under way");
 	return NULL;
 }
 
@@ -78,7 +82,7 @@ struct lost_page {
 };
 
 static int
-list_lost(struct engine *engine, void *argument, char *why)
+list_lost(struct engine *engine, void *argument, struct fault *fault)
 {
 	struct lost_page *page = argument;
 
@@ -107,7 +111,8 @@ json_object *
 rpc_lost_list(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
 	struct lost_page *page = malloc(sizeof(*page));
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	int64_t offset = 0, max = LOST_PAGE_MAX;
 	json_object *result = NULL;
 	int code;
@@ -117,11 +122,11 @@ rpc_lost_list(struct rpc_context *context, json_object *params, struct rpc_error
 	    rpc_take_number(params, "max", false, 1, LOST_PAGE_MAX, &max, error) && rpc_is_configured(name, error)) {
 		page->offset_bytes = (uint64_t)offset;
 		page->max = (int)max;
-		code = volume_call(context->host, name, list_lost, page, reason, sizeof(reason));
+		code = volume_call(context->host, name, list_lost, page, &fault);
 		if (code == 0)
 			result = lost_json(page);
 		else
-			rpc_fail_call(error, code, name, "", reason, "see iraid status");
+			rpc_fail_call(error, code, name, "", fault.message, "see iraid status");
 	}
 	free(page);
 	return result;
@@ -130,7 +135,8 @@ rpc_lost_list(struct rpc_context *context, json_object *params, struct rpc_error
 json_object *
 rpc_lost_accept(struct rpc_context *context, json_object *params, struct rpc_error *error)
 {
-	char name[LAYOUT_NAME_MAX + 1], reason[VOLUME_REASON_MAX] = "";
+	struct fault fault = FAULT_NONE;
+	char name[LAYOUT_NAME_MAX + 1];
 	int64_t offset = 0, length = -1, bytes = 0;
 	json_object *result;
 	int code;
@@ -140,10 +146,11 @@ rpc_lost_accept(struct rpc_context *context, json_object *params, struct rpc_err
 	    !rpc_take_number(params, "length_bytes", false, 1, INT64_MAX, &length, error) ||
 	    !rpc_is_configured(name, error))
 		return NULL;
-	code = volume_accept_lost(context->host, name, (uint64_t)offset, length < 0 ? UINT64_MAX : (uint64_t)length,
-				  &bytes, reason, sizeof(reason));
+	code = volume_accept_lost(context->host, name, (uint64_t)offset,
+				  length < 0 ? UINT64_MAX : (uint64_t)length, &bytes, &fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, name, "", reason, "iraid lost shows what is lost; see iraid status");
+		rpc_fail_call(error, code, name, "", fault.message,
+			      "iraid lost shows what is lost; see iraid status");
 		return NULL;
 	}
 	volume_note(context->host, LOG_WARNING, "lost data accepted", name, "",

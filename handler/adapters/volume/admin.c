@@ -23,8 +23,8 @@ struct lost_accepting {
 
 /* The engine grows the volume; it says when that is over. */
 struct growing {
-	uint64_t before_bytes;
-	char text[VOLUME_WHY_MAX];
+	struct volume_growth *out;
+	struct fault *fault;
 	int result;
 	bool done;
 };
@@ -32,15 +32,12 @@ struct growing {
 static int
 do_call(struct hosted *hosted, struct volume_call *call)
 {
-	if (hosted->engine_stopping) {
-		snprintf(call->why, sizeof(call->why), "it is starting again or stopping");
-		return -EAGAIN;
-	}
-	if (!hosted->engine) {
-		snprintf(call->why, sizeof(call->why), "it is not assembled: %.200s", hosted->setup_fault);
-		return -ENOMEDIUM;
-	}
-	return call->fn(hosted, call->argument, call->why);
+	if (hosted->engine_stopping)
+		return fault_errno(call->fault, -EAGAIN, "it is starting again or stopping");
+	if (!hosted->engine)
+		return fault_errno(call->fault, -ENOMEDIUM, "it is not assembled: %.200s",
+				   hosted->setup_fault.message);
+	return call->fn(hosted, call->argument, call->fault);
 }
 
 void
@@ -63,11 +60,10 @@ volume_calls_run(struct hosted *hosted)
 }
 
 void
-volume_calls_fail(struct hosted *hosted, int error, const char *why)
+volume_calls_fail(struct hosted *hosted, int error, const char *text)
 {
 	for (struct volume_call *call = hosted->calls; call; call = call->next) {
-		call->result = error;
-		snprintf(call->why, sizeof(call->why), "%s", why);
+		call->result = fault_errno(call->fault, error, "%s", text);
 		call->done = true;
 	}
 	hosted->calls = NULL;
@@ -76,15 +72,15 @@ volume_calls_fail(struct hosted *hosted, int error, const char *why)
 }
 
 static int
-call_hosted(struct hosted *hosted, int (*fn)(struct hosted *, void *, char *), void *argument, char *reason,
-	    size_t reason_size)
+call_hosted(struct hosted *hosted, int (*fn)(struct hosted *, void *, struct fault *),
+	    void *argument, struct fault *fault)
 {
-	struct volume_call call = { .fn = fn, .argument = argument };
+	struct volume_call call = { .fn = fn, .argument = argument, .fault = fault };
 
+	*fault = (struct fault)FAULT_NONE;
 	pthread_mutex_lock(&hosted->lock);
 	if (hosted->ended) {
-		call.result = -ESHUTDOWN;
-		snprintf(call.why, sizeof(call.why), "it was stopped meanwhile");
+		call.result = fault_errno(fault, -ESHUTDOWN, "it was stopped meanwhile");
 	} else {
 		*hosted->calls_last = &call;
 		hosted->calls_last = &call.next;
@@ -93,18 +89,18 @@ call_hosted(struct hosted *hosted, int (*fn)(struct hosted *, void *, char *), v
 			pthread_cond_wait(&hosted->changed, &hosted->lock);
 	}
 	pthread_mutex_unlock(&hosted->lock);
-	if (reason)
-		snprintf(reason, reason_size, "%s", call.why);
+	if (call.result < 0)
+		fault->code = call.result; /* the engine's functions give a text only */
 	return call.result;
 }
 
 static struct hosted *
-pin_running(struct volume_host *host, const char *name, char *reason, size_t reason_size)
+pin_running(struct volume_host *host, const char *name, struct fault *fault)
 {
 	struct hosted *hosted = volume_pin(host, name);
 
-	if (!hosted && reason)
-		snprintf(reason, reason_size, "volume \"%s\" is not running here", name);
+	if (!hosted)
+		fault_errno(fault, -ENOTCONN, "volume \"%s\" is not running here", name);
 	return hosted;
 }
 
@@ -114,35 +110,35 @@ struct engine_call {
 };
 
 static int
-call_engine(struct hosted *hosted, void *argument, char *why)
+call_engine(struct hosted *hosted, void *argument, struct fault *fault)
 {
 	struct engine_call *call = argument;
 
-	return call->fn(hosted->engine, call->argument, why);
+	return call->fn(hosted->engine, call->argument, fault);
 }
 
 int
 volume_call_hosted(struct volume_host *host, const char *name,
-		   int (*fn)(struct hosted *hosted, void *argument, char *why), void *argument, char *reason,
-		   size_t reason_size)
+		   int (*fn)(struct hosted *hosted, void *argument, struct fault *fault),
+		   void *argument, struct fault *fault)
 {
-	struct hosted *hosted = pin_running(host, name, reason, reason_size);
+	struct hosted *hosted = pin_running(host, name, fault);
 	int result;
 
 	if (!hosted)
 		return -ENOTCONN;
-	result = call_hosted(hosted, fn, argument, reason, reason_size);
+	result = call_hosted(hosted, fn, argument, fault);
 	volume_unpin(hosted);
 	return result;
 }
 
 int
-volume_call(struct volume_host *host, const char *name, volume_call_fn fn, void *argument, char *reason,
-	    size_t reason_size)
+volume_call(struct volume_host *host, const char *name, volume_call_fn fn, void *argument,
+	    struct fault *fault)
 {
 	struct engine_call call = { fn, argument };
 
-	return volume_call_hosted(host, name, call_engine, &call, reason, reason_size);
+	return volume_call_hosted(host, name, call_engine, &call, fault);
 }
 
 /* --- waiting --- */
@@ -182,23 +178,16 @@ volume_wait_until(struct volume_host *host, const char *name, volume_reached_fn 
 /* --- devices --- */
 
 static int
-attach_device(struct hosted *hosted, void *argument, char *why)
+attach_device(struct hosted *hosted, void *argument, struct fault *fault)
 {
-	return volume_engine_attach(hosted, argument, why);
+	return volume_engine_attach(hosted, argument, fault);
 }
 
 int
-volume_attach(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
-	      size_t reason_size)
+volume_attach(struct volume_host *host, const char *name, const struct device_address *device,
+	      struct fault *fault)
 {
-	struct hosted *hosted = pin_running(host, name, reason, reason_size);
-	int result;
-
-	if (!hosted)
-		return -ENOTCONN;
-	result = call_hosted(hosted, attach_device, (void *)device, reason, reason_size);
-	volume_unpin(hosted);
-	return result;
+	return volume_call_hosted(host, name, attach_device, (void *)device, fault);
 }
 
 struct detaching {
@@ -207,17 +196,15 @@ struct detaching {
 };
 
 static int
-detach_device(struct hosted *hosted, void *argument, char *why)
+detach_device(struct hosted *hosted, void *argument, struct fault *fault)
 {
 	const struct detaching *detaching = argument;
 	int slot = detaching->slot;
 
 	if (slot < 0 || slot >= hosted->slot_count || !hosted->backends[slot] ||
-	    strncmp(hosted->backends[slot]->label, detaching->label, 255) != 0) {
-		snprintf(why, VOLUME_WHY_MAX, "it has left the volume already");
-		return -ENOENT;
-	}
-	return engine_detach(hosted->engine, slot, why);
+	    strncmp(hosted->backends[slot]->label, detaching->label, 255) != 0)
+		return fault_errno(fault, -ENOENT, "it has left the volume already");
+	return engine_detach(hosted->engine, slot, fault->message);
 }
 
 static bool
@@ -230,20 +217,21 @@ has_left(const struct engine_status *status, void *argument)
 }
 
 int
-volume_detach(struct volume_host *host, const char *name, int slot, const char *label, char *reason,
-	      size_t reason_size)
+volume_detach(struct volume_host *host, const char *name, int slot, const char *label,
+	      struct fault *fault)
 {
-	struct hosted *hosted = pin_running(host, name, reason, reason_size);
+	struct hosted *hosted = pin_running(host, name, fault);
 	struct detaching detaching = { .slot = slot, .label = label };
 	int result;
 
 	if (!hosted)
 		return -ENOTCONN;
-	result = call_hosted(hosted, detach_device, &detaching, reason, reason_size);
+	result = call_hosted(hosted, detach_device, &detaching, fault);
 	if (result == 0)
 		result = volume_wait_until(host, name, has_left, &detaching, DETACH_MS_MAX);
 	if (result == -ETIMEDOUT)
-		snprintf(reason, reason_size, "its session did not end within %d s", DETACH_MS_MAX / 1000);
+		fault_errno(fault, result, "its session did not end within %d s",
+			    DETACH_MS_MAX / 1000);
 	/* Who adds the device again at once must not see it dropped by the keeper afterwards. */
 	pthread_mutex_lock(&hosted->lock);
 	while (result == 0 && hosted->drops > 0)
@@ -277,7 +265,7 @@ volume_accepting_fail(struct hosted *hosted)
 }
 
 static int
-accept_lost(struct hosted *hosted, void *argument, char *why)
+accept_lost(struct hosted *hosted, void *argument, struct fault *fault)
 {
 	struct lost_accepting *accepting = argument;
 	bool busy;
@@ -287,25 +275,23 @@ accept_lost(struct hosted *hosted, void *argument, char *why)
 	if (!busy)
 		hosted->accepting = accepting;
 	pthread_mutex_unlock(&hosted->lock);
-	if (busy) {
-		snprintf(why, VOLUME_WHY_MAX, "lost extents are being accepted already");
-		return -EBUSY;
-	}
+	if (busy)
+		return fault_errno(fault, -EBUSY, "lost extents are being accepted already");
 	engine_lost_accept(hosted->engine, accepting->offset_bytes, accepting->length_bytes, accepted, hosted);
 	return 0;
 }
 
 int
-volume_accept_lost(struct volume_host *host, const char *name, uint64_t offset_bytes, uint64_t length_bytes,
-		   int64_t *bytes, char *reason, size_t reason_size)
+volume_accept_lost(struct volume_host *host, const char *name, uint64_t offset_bytes,
+		   uint64_t length_bytes, int64_t *bytes, struct fault *fault)
 {
-	struct hosted *hosted = pin_running(host, name, reason, reason_size);
+	struct hosted *hosted = pin_running(host, name, fault);
 	struct lost_accepting accepting = { .offset_bytes = offset_bytes, .length_bytes = length_bytes };
 	int result;
 
 	if (!hosted)
 		return -ENOTCONN;
-	result = call_hosted(hosted, accept_lost, &accepting, reason, reason_size);
+	result = call_hosted(hosted, accept_lost, &accepting, fault);
 	if (result == 0) {
 		pthread_mutex_lock(&hosted->lock);
 		while (!accepting.done)
@@ -313,7 +299,8 @@ volume_accept_lost(struct volume_host *host, const char *name, uint64_t offset_b
 		pthread_mutex_unlock(&hosted->lock);
 		*bytes = accepting.result;
 		result = accepting.result < 0 ? (int)accepting.result : 0;
-		snprintf(reason, reason_size, "%s", result ? strerror(-result) : "");
+		if (result != 0)
+			fault_errno(fault, result, "%s", strerror(-result));
 	}
 	volume_unpin(hosted);
 	return result;
@@ -328,8 +315,8 @@ grown(void *owner, int error, const char *text)
 
 	pthread_mutex_lock(&hosted->lock);
 	if (hosted->growing) {
-		hosted->growing->result = error;
-		snprintf(hosted->growing->text, sizeof(hosted->growing->text), "%s", text);
+		hosted->growing->result = fault_errno(hosted->growing->fault, error, "%s", text);
+		snprintf(hosted->growing->out->note, sizeof(hosted->growing->out->note), "%s", text);
 		hosted->growing->done = true;
 		hosted->growing = NULL;
 		pthread_cond_broadcast(&hosted->changed);
@@ -358,7 +345,7 @@ size_now(const struct engine *engine)
 }
 
 static int
-begin_growing(struct hosted *hosted, void *argument, char *why)
+begin_growing(struct hosted *hosted, void *argument, struct fault *fault)
 {
 	struct growing *growing = argument;
 	bool busy;
@@ -369,12 +356,10 @@ begin_growing(struct hosted *hosted, void *argument, char *why)
 	if (!busy)
 		hosted->growing = growing;
 	pthread_mutex_unlock(&hosted->lock);
-	if (busy) {
-		snprintf(why, VOLUME_WHY_MAX, "a change of its size is under way");
-		return -EBUSY;
-	}
-	growing->before_bytes = size_now(hosted->engine);
-	error = engine_grow(hosted->engine, grown, hosted, why);
+	if (busy)
+		return fault_errno(fault, -EBUSY, "a change of its size is under way");
+	growing->out->before_bytes = size_now(hosted->engine);
+	error = engine_grow(hosted->engine, grown, hosted, fault->message);
 	if (error != 0) {
 		pthread_mutex_lock(&hosted->lock);
 		hosted->growing = NULL;
@@ -393,29 +378,29 @@ note_size(const struct engine_status *status, void *argument)
 }
 
 int
-volume_grow(struct volume_host *host, const char *name, struct volume_growth *out, char *text, size_t text_size)
+volume_grow(struct volume_host *host, const char *name, struct volume_growth *out,
+	    struct fault *fault)
 {
-	struct hosted *hosted = pin_running(host, name, text, text_size);
-	struct growing growing = { .done = false };
+	struct hosted *hosted = pin_running(host, name, fault);
+	struct growing growing = { .out = out, .fault = fault };
 	int result;
 
 	if (!hosted)
 		return -ENOTCONN;
-	result = call_hosted(hosted, begin_growing, &growing, text, text_size);
+	result = call_hosted(hosted, begin_growing, &growing, fault);
 	if (result == 0) {
 		pthread_mutex_lock(&hosted->lock);
 		while (!growing.done)
 			pthread_cond_wait(&hosted->changed, &hosted->lock);
 		pthread_mutex_unlock(&hosted->lock);
 		result = growing.result;
-		snprintf(text, text_size, "%s", growing.text);
 	}
 	/* What has a fresh status has published it too. */
-	if (result == 0 && volume_wait_until(host, name, note_size, &out->size_bytes, STATUS_MS) != 0) {
-		result = -ESHUTDOWN;
-		snprintf(text, text_size, "it was stopped right after; its next start shows which size it has");
-	}
-	out->before_bytes = growing.before_bytes;
+	if (result == 0 &&
+	    volume_wait_until(host, name, note_size, &out->size_bytes, STATUS_MS) != 0)
+		result =
+			fault_errno(fault, -ESHUTDOWN,
+				    "it was stopped right after; its next start shows which size it has");
 	volume_unpin(hosted);
 	return result;
 }
@@ -423,25 +408,19 @@ volume_grow(struct volume_host *host, const char *name, struct volume_growth *ou
 /* --- the configuration file --- */
 
 static int
-apply(const char *name, volume_change_fn change, void *argument, char *reason, size_t reason_size)
+apply(const char *name, volume_change_fn change, void *argument, struct fault *fault)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	char why[VOLUME_WHY_MAX] = "";
 	int error, lock;
 
-	if (!config) {
-		snprintf(reason, reason_size, "out of memory");
-		return -ENOMEM;
-	}
-	lock = config_lock(VOLUMES_LOCK, reason, reason_size);
-	error = lock < 0 ? lock : volume_config_read(name, config, reason, reason_size);
-	if (error == 0) {
-		error = change(config, argument, why);
-		if (error != 0)
-			snprintf(reason, reason_size, "%s", why);
-	}
+	if (!config)
+		return fault_errno(fault, -ENOMEM, "out of memory");
+	lock = config_lock(VOLUMES_LOCK, fault);
+	error = lock < 0 ? lock : volume_config_read(name, config, fault);
 	if (error == 0)
-		error = volume_config_write(config, reason, reason_size);
+		error = change(config, argument, fault);
+	if (error == 0)
+		error = volume_config_write(config, fault);
 	if (lock >= 0)
 		close(lock);
 	free(config);
@@ -450,14 +429,14 @@ apply(const char *name, volume_change_fn change, void *argument, char *reason, s
 
 /* It does not run here: nor must it run elsewhere. */
 static int
-apply_locked(struct volume_host *host, const char *name, volume_change_fn change, void *argument, char *reason,
-	     size_t reason_size)
+apply_locked(struct volume_host *host, const char *name, volume_change_fn change, void *argument,
+	     struct fault *fault)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	int error = config ? volume_config_read(name, config, reason, reason_size) : -ENOMEM;
-	int lock = error == 0 ? volume_lock(config->uuid, name, host->program, reason, reason_size) : error;
+	int error = config ? volume_config_read(name, config, fault) : -ENOMEM;
+	int lock = error == 0 ? volume_lock(config->uuid, name, host->program, fault) : error;
 
-	error = lock < 0 ? lock : apply(name, change, argument, reason, reason_size);
+	error = lock < 0 ? lock : apply(name, change, argument, fault);
 	if (lock >= 0)
 		close(lock);
 	free(config);
@@ -465,22 +444,22 @@ apply_locked(struct volume_host *host, const char *name, volume_change_fn change
 }
 
 int
-volume_edit(struct volume_host *host, const char *name, volume_change_fn change, void *argument, char *reason,
-	    size_t reason_size)
+volume_edit(struct volume_host *host, const char *name, volume_change_fn change, void *argument,
+	    struct fault *fault)
 {
 	struct hosted *hosted;
-	char ignored[VOLUME_WHY_MAX];
+	struct fault ignored;
 	int error;
 
 	pthread_mutex_lock(&host->edits);
 	hosted = volume_pin(host, name);
 	if (!hosted) {
-		error = apply_locked(host, name, change, argument, reason, reason_size);
+		error = apply_locked(host, name, change, argument, fault);
 	} else {
-		error = apply(name, change, argument, reason, reason_size);
+		error = apply(name, change, argument, fault);
 		pthread_mutex_lock(&hosted->lock);
 		if (error == 0)
-			change(&hosted->config, argument, ignored);
+			change(&hosted->config, argument, &ignored);
 		pthread_mutex_unlock(&hosted->lock);
 		volume_unpin(hosted);
 	}
@@ -489,57 +468,56 @@ volume_edit(struct volume_host *host, const char *name, volume_change_fn change,
 }
 
 static int
-add_device(struct volume_config *config, void *argument, char *why)
+add_device(struct volume_config *config, void *argument, struct fault *fault)
 {
 	const struct device_address *device = argument;
 
-	if (volume_config_find(config, device) >= 0) {
-		snprintf(why, VOLUME_WHY_MAX, "it is a device of volume \"%s\" already", config->name);
-		return -EEXIST;
-	}
-	if (config->device_count == SLOTS_MAX) {
-		snprintf(why, VOLUME_WHY_MAX, "volume \"%s\" has %d devices, more are not possible", config->name,
-			 SLOTS_MAX);
-		return -ENOSPC;
-	}
+	if (volume_config_find(config, device) >= 0)
+		return fault_errno(fault, -EEXIST, "it is a device of volume \"%s\" already",
+				   config->name);
+	if (config->device_count == SLOTS_MAX)
+		return fault_errno(fault, -ENOSPC,
+				   "volume \"%s\" has %d devices, more are not possible",
+				   config->name, SLOTS_MAX);
 	config->devices[config->device_count++] = *device;
 	return 0;
 }
 
 int
-volume_edit_add(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
-		size_t reason_size)
+volume_edit_add(struct volume_host *host, const char *name, const struct device_address *device,
+		struct fault *fault)
 {
-	return volume_edit(host, name, add_device, (void *)device, reason, reason_size);
+	return volume_edit(host, name, add_device, (void *)device, fault);
 }
 
 int
-volume_edit_add_locked(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
-		       size_t reason_size)
+volume_edit_add_locked(struct volume_host *host, const char *name,
+		       const struct device_address *device, struct fault *fault)
 {
 	int error;
 
 	pthread_mutex_lock(&host->edits);
-	error = apply(name, add_device, (void *)device, reason, reason_size);
+	error = apply(name, add_device, (void *)device, fault);
 	pthread_mutex_unlock(&host->edits);
 	return error;
 }
 
 static int
-drop_device(struct volume_config *config, void *argument, char *why)
+drop_device(struct volume_config *config, void *argument, struct fault *fault)
 {
 	int error = volume_config_drop(config, argument);
 
 	if (error != 0)
-		snprintf(why, VOLUME_WHY_MAX, "volume \"%s\" would be left with one device", config->name);
+		fault_errno(fault, error, "volume \"%s\" would be left with one device",
+			    config->name);
 	return error;
 }
 
 int
-volume_edit_drop(struct volume_host *host, const char *name, const struct device_address *device, char *reason,
-		 size_t reason_size)
+volume_edit_drop(struct volume_host *host, const char *name, const struct device_address *device,
+		 struct fault *fault)
 {
-	return volume_edit(host, name, drop_device, (void *)device, reason, reason_size);
+	return volume_edit(host, name, drop_device, (void *)device, fault);
 }
 
 void

@@ -117,12 +117,11 @@ make_isid(uint64_t gateway, const uint8_t uuid[16], const struct member_address 
 	isid[5] = SESSION_DATA;
 }
 
-/* What the sessions of all devices have in common.  Fills hosted->setup_fault when it fails. */
+/* What the sessions of all devices have in common. */
 static int
-session_options(struct hosted *hosted, const struct volume_config *config,
-		struct backend_iscsi_options *out, uint64_t *gateway)
+session_options(const struct volume_config *config, struct backend_iscsi_options *out,
+		uint64_t *gateway, struct fault *fault)
 {
-	struct fault why;
 	uint64_t key = 0;
 	int error = gateway_id(gateway);
 
@@ -132,20 +131,16 @@ session_options(struct hosted *hosted, const struct volume_config *config,
 	out->header_digest = config->header_digest;
 	out->deadline_ms = config->give_up_seconds * 1000;
 	out->connect_ms = out->deadline_ms < 5000 ? 5000 : out->deadline_ms;
-	if (error != 0) {
-		snprintf(hosted->setup_fault, sizeof(hosted->setup_fault),
-			 "the gateway's id can't be read from or written to %.128s: %s", state_dir(),
-			 strerror(-error));
-		return error;
-	}
+	if (error != 0)
+		return fault_errno(fault, error,
+				   "the gateway's id can't be read from or written to %.128s: %s",
+				   state_dir(), strerror(-error));
 	out->reservation_key = key;
 	if (config->chap_file[0] != '\0') {
-		error = iscsi_credentials_read(config->chap_file, &out->credentials, &why);
-		if (error != 0) {
-			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "secrets file %.128s: %.100s",
-				 config->chap_file, why.message);
-			return error;
-		}
+		error = iscsi_credentials_read(config->chap_file, &out->credentials, fault);
+		if (error != 0)
+			return fault_errno(fault, error, "secrets file %.128s: %s",
+					   config->chap_file, fault->message);
 	}
 	snprintf(out->credentials.initiator, sizeof(out->credentials.initiator), "%s", config->initiator);
 	return 0;
@@ -179,17 +174,15 @@ make_backends(struct hosted *hosted, const struct volume_config *config, uint32_
 {
 	struct backend_iscsi_options options;
 	uint64_t gateway;
-	int error = session_options(hosted, config, &options, &gateway);
+	int error = session_options(config, &options, &gateway, &hosted->setup_fault);
 
 	options.take_over_ms = take_over_ms;
 	for (int i = 0; i < config->device_count && error == 0; i++) {
 		hosted->devices[i] = config->devices[i];
 		hosted->backends[i] = make_backend(hosted, &options, gateway, &config->devices[i]);
 		hosted->slot_count = i + 1;
-		if (!hosted->backends[i]) {
-			error = -ENOMEM;
-			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
-		}
+		if (!hosted->backends[i])
+			error = fault_errno(&hosted->setup_fault, -ENOMEM, "out of memory");
 	}
 	explicit_bzero(&options.credentials, sizeof(options.credentials));
 	return error;
@@ -205,7 +198,7 @@ note_slot(struct hosted *hosted, int slot, const struct device_address *device, 
 }
 
 int
-volume_engine_attach(struct hosted *hosted, const struct device_address *device, char *why)
+volume_engine_attach(struct hosted *hosted, const struct device_address *device, struct fault *fault)
 {
 	struct backend_iscsi_options options;
 	struct volume_config config;
@@ -216,19 +209,14 @@ volume_engine_attach(struct hosted *hosted, const struct device_address *device,
 	pthread_mutex_lock(&hosted->lock);
 	config = hosted->config;
 	pthread_mutex_unlock(&hosted->lock);
-	slot = session_options(hosted, &config, &options, &gateway);
-	if (slot != 0) {
-		snprintf(why, VOLUME_WHY_MAX, "%s", hosted->setup_fault);
-		hosted->setup_fault[0] = '\0';
+	slot = session_options(&config, &options, &gateway, fault);
+	if (slot != 0)
 		return slot;
-	}
 	backend = make_backend(hosted, &options, gateway, device);
 	explicit_bzero(&options.credentials, sizeof(options.credentials));
-	if (!backend) {
-		snprintf(why, VOLUME_WHY_MAX, "out of memory");
-		return -ENOMEM;
-	}
-	slot = engine_attach(hosted->engine, backend, why);
+	if (!backend)
+		return fault_errno(fault, -ENOMEM, "out of memory");
+	slot = engine_attach(hosted->engine, backend, fault->message);
 	if (slot < 0)
 		backend_iscsi_destroy(backend);
 	else
@@ -278,7 +266,7 @@ adjust_backend(struct hosted *hosted, int slot, const struct volume_config *conf
 }
 
 int
-volume_engine_adjust(struct hosted *hosted, char *why)
+volume_engine_adjust(struct hosted *hosted, struct fault *fault)
 {
 	struct volume_config *config = malloc(sizeof(*config));
 	const struct volume_start_options usual = { 0 };
@@ -291,9 +279,7 @@ volume_engine_adjust(struct hosted *hosted, char *why)
 		pthread_mutex_lock(&hosted->lock);
 		*config = hosted->config;
 		pthread_mutex_unlock(&hosted->lock);
-		error = session_options(hosted, config, &sessions, &gateway);
-		snprintf(why, VOLUME_WHY_MAX, "%s", hosted->setup_fault);
-		hosted->setup_fault[0] = '\0';
+		error = session_options(config, &sessions, &gateway, fault);
 	}
 	for (int i = 0; i < hosted->slot_count && error == 0; i++) {
 		if (hosted->backends[i])
@@ -342,22 +328,22 @@ volume_engine_make(struct hosted *hosted)
 	memset(&hosted->start_options, 0, sizeof(hosted->start_options));	/* of one start */
 	pthread_mutex_unlock(&hosted->lock);
 
-	hosted->setup_fault[0] = '\0';
+	hosted->setup_fault = (struct fault)FAULT_NONE;
 	fill_options(hosted, &config, &start, &options);
 	error = epoch_recall(config.uuid, &options.epoch_seen);
 	if (error == 0)
 		error = epoch_recall_tried(config.uuid, &options.epoch_tried);
 	if (error != 0)
-		snprintf(hosted->setup_fault, sizeof(hosted->setup_fault),
-			 "the epochs this gateway knows of it can't be read from %.128s/epochs*: %s", state_dir(),
-			 strerror(-error));
+		fault_errno(&hosted->setup_fault, error,
+			    "the epochs this gateway knows of it can't be read from %.128s/epochs*: %s",
+			    state_dir(), strerror(-error));
 	if (error == 0)
 		error = make_backends(hosted, &config, options.take_over_ms);
 	if (error == 0 && name_owner(hosted, &options) == 0) {
 		hosted->engine = engine_create(&options, &port, hosted->backends, hosted->slot_count,
 					       monotonic_ms());
 		if (!hosted->engine)
-			snprintf(hosted->setup_fault, sizeof(hosted->setup_fault), "out of memory");
+			fault_errno(&hosted->setup_fault, -ENOMEM, "out of memory");
 	}
 	if (hosted->engine) {
 		hosted->started_ms = realtime_ms();
@@ -366,7 +352,7 @@ volume_engine_make(struct hosted *hosted)
 		return;
 	}
 	destroy_backends(hosted);
-	log_line(LOG_ERR, "volume %s: %s", hosted->name, hosted->setup_fault);
+	log_line(LOG_ERR, "volume %s: %s", hosted->name, hosted->setup_fault.message);
 }
 
 void

@@ -79,8 +79,7 @@ name_holder(int fd, char *out, size_t size)
 }
 
 int
-volume_lock(const uint8_t uuid[16], const char *name, const char *program, char *reason,
-	    size_t reason_size)
+volume_lock(const uint8_t uuid[16], const char *name, const char *program, struct fault *fault)
 {
 	char path[PATH_MAX], uuid_text[UUID_STR_LEN], holder[64];
 	int fd, error = folder_make(run_dir());
@@ -91,19 +90,19 @@ volume_lock(const uint8_t uuid[16], const char *name, const char *program, char 
 	fd = error == 0 ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
 	if (fd < 0) {
 		error = error != 0 ? error : -errno;
-		snprintf(reason, reason_size, "volume \"%s\": its lock %s can't be opened: %s", name, path,
-			 strerror(-error));
-		return error;
+		return fault_errno(fault, error, "volume \"%s\": its lock %s can't be opened: %s",
+				   name, path, strerror(-error));
 	}
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		error = errno == EWOULDBLOCK ? -EBUSY : -errno;
 		name_holder(fd, holder, sizeof(holder));
 		if (error == -EBUSY)
-			snprintf(reason, reason_size,
-				 "volume \"%s\" is in use by %s (lock %s); stop it there first", name, holder, path);
+			fault_errno(fault, error,
+				    "volume \"%s\" is in use by %s (lock %s); stop it there first",
+				    name, holder, path);
 		else
-			snprintf(reason, reason_size, "volume \"%s\": its lock %s: %s", name, path,
-				 strerror(-error));
+			fault_errno(fault, error, "volume \"%s\": its lock %s: %s", name, path,
+				    strerror(-error));
 		close(fd);
 		return error;
 	}
@@ -162,25 +161,22 @@ new_hosted(struct volume_host *host, const struct volume_config *config,
 /* With host->lock. */
 static int
 begin(struct volume_host *host, const char *name, const struct volume_start_options *options,
-      struct hosted **out, char *reason, size_t reason_size)
+      struct hosted **out, struct fault *fault)
 {
 	struct volume_config config;
 	struct hosted *hosted;
-	int error = volume_config_read(name, &config, reason, reason_size);
+	int error = volume_config_read(name, &config, fault);
 
 	if (error != 0)
 		return error;
-	if (host->ending) {
-		snprintf(reason, reason_size, "volume \"%s\" can't be started, as %s is ending; try again when it is back",
-			 name, host->program);
-		return -EAGAIN;
-	}
+	if (host->ending)
+		return fault_errno(fault, -EAGAIN,
+				   "volume \"%s\" can't be started, as %s is ending; try again when it is back",
+				   name, host->program);
 	hosted = new_hosted(host, &config, options);
-	if (!hosted) {
-		snprintf(reason, reason_size, "volume \"%s\": out of memory", name);
-		return -ENOMEM;
-	}
-	hosted->lock_fd = volume_lock(config.uuid, name, host->program, reason, reason_size);
+	if (!hosted)
+		return fault_errno(fault, -ENOMEM, "volume \"%s\": out of memory", name);
+	hosted->lock_fd = volume_lock(config.uuid, name, host->program, fault);
 	if (hosted->lock_fd < 0) {
 		error = hosted->lock_fd;
 		free_hosted(hosted);
@@ -188,8 +184,8 @@ begin(struct volume_host *host, const char *name, const struct volume_start_opti
 	}
 	error = volume_thread_start(hosted);
 	if (error != 0) {
-		snprintf(reason, reason_size, "volume \"%s\": its thread can't be started: %s", name,
-			 strerror(-error));
+		fault_errno(fault, error, "volume \"%s\": its thread can't be started: %s", name,
+			    strerror(-error));
 		free_hosted(hosted);
 		return error;
 	}
@@ -275,8 +271,8 @@ volume_host_destroy(struct volume_host *host)
 /* --- users --- */
 
 int
-volume_acquire(struct volume_host *host, const char *name, const char *user,
-	       struct volume **out, char *reason, size_t reason_size)
+volume_acquire(struct volume_host *host, const char *name, const char *user, struct volume **out,
+	       struct fault *fault)
 {
 	static const struct volume_start_options usual;
 	struct volume *volume = calloc(1, sizeof(*volume));
@@ -284,20 +280,18 @@ volume_acquire(struct volume_host *host, const char *name, const char *user,
 	bool begun = false;
 	int error = 0;
 
-	if (!volume) {
-		snprintf(reason, reason_size, "volume \"%s\": out of memory", name);
-		return -ENOMEM;
-	}
+	if (!volume)
+		return fault_errno(fault, -ENOMEM, "volume \"%s\": out of memory", name);
 	snprintf(volume->user, sizeof(volume->user), "%s", user);
 	pthread_mutex_lock(&host->edits);	/* as volume_start() */
 	pthread_mutex_lock(&host->lock);
 	hosted = find(host, name);
 	if (!hosted) {
-		error = begin(host, name, &usual, &hosted, reason, reason_size);
+		error = begin(host, name, &usual, &hosted, fault);
 		begun = error == 0;
 	} else if (hosted->stopping) {
-		snprintf(reason, reason_size, "volume \"%s\" is being stopped; try again when it has", name);
-		error = -EAGAIN;
+		error = fault_errno(fault, -EAGAIN,
+				    "volume \"%s\" is being stopped; try again when it has", name);
 	}
 	if (error == 0) {
 		volume->hosted = hosted;
@@ -430,7 +424,7 @@ assembled(const struct hosted *hosted, uint64_t ticket)
 }
 
 static int
-wait_assembled(struct hosted *hosted, uint32_t timeout_ms, char *reason, size_t reason_size)
+wait_assembled(struct hosted *hosted, uint32_t timeout_ms, struct fault *fault)
 {
 	struct timespec until = volume_deadline_in(timeout_ms);
 	uint64_t ticket;
@@ -447,16 +441,15 @@ wait_assembled(struct hosted *hosted, uint32_t timeout_ms, char *reason, size_t 
 			break;
 		}
 	}
-	if (reason)
-		snprintf(reason, reason_size, "%s", hosted->status.reason);
+	fault_errno(fault, result, "%s", hosted->status.reason);
 	pthread_mutex_unlock(&hosted->lock);
 	return result;
 }
 
 int
-volume_wait_assembled(struct volume *volume, uint32_t timeout_ms, char *reason, size_t reason_size)
+volume_wait_assembled(struct volume *volume, uint32_t timeout_ms, struct fault *fault)
 {
-	return wait_assembled(volume->hosted, timeout_ms, reason, reason_size);
+	return wait_assembled(volume->hosted, timeout_ms, fault);
 }
 
 void
@@ -477,11 +470,12 @@ int
 volume_wait(struct volume_host *host, const char *name, uint32_t timeout_ms)
 {
 	struct hosted *hosted = volume_pin(host, name);
+	struct fault ignored;
 	int result;
 
 	if (!hosted)
 		return -ESHUTDOWN;
-	result = wait_assembled(hosted, timeout_ms, NULL, 0);
+	result = wait_assembled(hosted, timeout_ms, &ignored);
 	volume_unpin(hosted);
 	return result;
 }
@@ -510,8 +504,7 @@ view_running(struct hosted *hosted, struct volume_view *out)
 }
 
 int
-volume_view(struct volume_host *host, const char *name, struct volume_view *out, char *reason,
-	    size_t reason_size)
+volume_view(struct volume_host *host, const char *name, struct volume_view *out, struct fault *fault)
 {
 	struct hosted *hosted = volume_pin(host, name);
 	int error;
@@ -522,27 +515,24 @@ volume_view(struct volume_host *host, const char *name, struct volume_view *out,
 		volume_unpin(hosted);
 		return 0;
 	}
-	error = volume_config_read(name, &out->config, reason, reason_size);
+	error = volume_config_read(name, &out->config, fault);
 	out->status.state = VOLUME_STOPPED;
 	return error;
 }
 
 /* Have the thread of a volume that runs assemble it again. */
 static int
-begin_again(struct hosted *hosted, const struct volume_start_options *options, char *reason,
-	    size_t reason_size)
+begin_again(struct hosted *hosted, const struct volume_start_options *options, struct fault *fault)
 {
 	struct volume_config config;
-	int state, error = volume_config_read(hosted->name, &config, reason, reason_size);
+	int state, error = volume_config_read(hosted->name, &config, fault);
 
 	if (error != 0)
 		return error;
-	if (memcmp(config.uuid, hosted->uuid, sizeof(config.uuid)) != 0) {
-		snprintf(reason, reason_size,
-			 "volume \"%s\" runs with another UUID than its configuration has now; stop it first",
-			 hosted->name);
-		return -EBUSY;
-	}
+	if (memcmp(config.uuid, hosted->uuid, sizeof(config.uuid)) != 0)
+		return fault_errno(fault, -EBUSY,
+				   "volume \"%s\" runs with another UUID than its configuration has now; stop it first",
+				   hosted->name);
 	pthread_mutex_lock(&hosted->lock);
 	state = (int)hosted->status.state;
 	if (!hosted->want_restart &&
@@ -559,7 +549,7 @@ begin_again(struct hosted *hosted, const struct volume_start_options *options, c
 
 int
 volume_start(struct volume_host *host, const char *name, const struct volume_start_options *options,
-	     char *reason, size_t reason_size)
+	     struct fault *fault)
 {
 	struct hosted *hosted;
 	bool begun = false;
@@ -570,13 +560,13 @@ volume_start(struct volume_host *host, const char *name, const struct volume_sta
 	pthread_mutex_lock(&host->lock);
 	hosted = find(host, name);
 	if (!hosted) {
-		error = begin(host, name, options, &hosted, reason, reason_size);
+		error = begin(host, name, options, &hosted, fault);
 		begun = error == 0;
 	} else if (hosted->stopping) {
-		snprintf(reason, reason_size, "volume \"%s\" is being stopped; try again when it has", name);
-		error = -EAGAIN;
+		error = fault_errno(fault, -EAGAIN,
+				    "volume \"%s\" is being stopped; try again when it has", name);
 	} else {
-		error = begin_again(hosted, options, reason, reason_size);
+		error = begin_again(hosted, options, fault);
 	}
 	pthread_mutex_unlock(&host->lock);
 	pthread_mutex_unlock(&host->edits);
@@ -587,33 +577,29 @@ volume_start(struct volume_host *host, const char *name, const struct volume_sta
 
 /* With host->lock. */
 static int
-refuse_while_used(const struct hosted *hosted, char *reason, size_t reason_size)
+refuse_while_used(const struct hosted *hosted, struct fault *fault)
 {
-	size_t used;
-
-	if (hosted->stopping) {
-		snprintf(reason, reason_size, "volume \"%s\" is already being stopped", hosted->name);
-		return -EAGAIN;
-	}
+	if (hosted->stopping)
+		return fault_errno(fault, -EAGAIN, "volume \"%s\" is already being stopped",
+				   hosted->name);
 	if (!hosted->users)
 		return 0;
-	snprintf(reason, reason_size, "volume \"%s\" is in use by", hosted->name);
-	for (const struct volume *user = hosted->users; user; user = user->next) {
-		used = strlen(reason);
-		snprintf(reason + used, reason_size - used, " \"%s\"%s", user->user, user->next ? "," : "");
-	}
+	fault_errno(fault, -EBUSY, "volume \"%s\" is in use by", hosted->name);
+	for (const struct volume *user = hosted->users; user; user = user->next)
+		fault_errno(fault, -EBUSY, "%s \"%s\"%s", fault->message, user->user,
+			    user->next ? "," : "");
 	return -EBUSY;
 }
 
 int
-volume_stop(struct volume_host *host, const char *name, char *reason, size_t reason_size)
+volume_stop(struct volume_host *host, const char *name, struct fault *fault)
 {
 	struct hosted *hosted;
 	int error;
 
 	pthread_mutex_lock(&host->lock);
 	hosted = find(host, name);
-	error = hosted ? refuse_while_used(hosted, reason, reason_size) : 0;
+	error = hosted ? refuse_while_used(hosted, fault) : 0;
 	if (hosted && error == 0) {
 		hosted->stopping = true;
 		ask_to_stop(hosted);

@@ -10,7 +10,6 @@
 
 #define VOLUME_USER_MAX 95
 #define VOLUME_USERS_MAX 16
-#define VOLUME_REASON_MAX 1024
 
 struct volume_host;	/* all volumes of this process */
 struct volume;		/* one user's hold on one of them */
@@ -31,10 +30,10 @@ struct event_ring *volume_host_events(struct volume_host *host);	/* lives as lon
  * thread, never waits for members.  user: shown in status, "tcmu: v0".
  * Returns 0; -ENOENT no such configuration; -EINVAL it doesn't parse; -EBUSY another process has
  * it locked; -EAGAIN it is being stopped; other -errno.
- * reason gets a line naming the thing, the value and the remedy.
+ * The fault names the thing, the value and the remedy.
  */
 int volume_acquire(struct volume_host *host, const char *name, const char *user,
-		   struct volume **out, char *reason, size_t reason_size);
+		   struct volume **out, struct fault *fault);
 const uint8_t *volume_uuid(const struct volume *volume);	/* 16 bytes */
 void volume_release(struct volume *volume);	/* the volume goes on until volume_stop or the end of the process */
 
@@ -58,9 +57,9 @@ struct volume_brief {
 void volume_brief(const struct volume *volume, struct volume_brief *out);
 
 /* Wait until it is assembled (0), failed (-EIO), stopping (-ESHUTDOWN) or timeout_ms is over
- * (-ETIMEDOUT).  reason, if not NULL, gets the engine's.
+ * (-ETIMEDOUT).  The fault gets the engine's reason, also with 0.
  */
-int volume_wait_assembled(struct volume *volume, uint32_t timeout_ms, char *reason, size_t reason_size);
+int volume_wait_assembled(struct volume *volume, uint32_t timeout_ms, struct fault *fault);
 
 /* What a volume's thread did with its time, in some of its turns that were chosen at random: to look at the clock so often
  * in every one would cost more than it tells. */
@@ -86,8 +85,8 @@ struct volume_view {
 /* A snapshot taken on the volume's thread (waits a few ms at most).  0, or as volume_config_read
  * for a volume that doesn't run.
  */
-int volume_view(struct volume_host *host, const char *name, struct volume_view *out, char *reason,
-		size_t reason_size);
+int volume_view(struct volume_host *host, const char *name, struct volume_view *out,
+		struct fault *fault);
 
 struct volume_start_options {
 	bool force;		/* assemble a set that is older than what this gateway knows, while this start lasts */
@@ -98,21 +97,20 @@ struct volume_start_options {
 /* Start it if it doesn't run; if it failed, or if options are given while it is not assembled,
  * assemble again with its configuration read anew: its users keep their hold.  As volume_acquire.
  */
-int volume_start(struct volume_host *host, const char *name, const struct volume_start_options *options,
-		 char *reason, size_t reason_size);
+int volume_start(struct volume_host *host, const char *name,
+		 const struct volume_start_options *options, struct fault *fault);
 
 /* As volume_wait_assembled. */
 int volume_wait(struct volume_host *host, const char *name, uint32_t timeout_ms);
 
-/* Stop in order and unlock.  0, also if it didn't run; -EBUSY while it has users (reason names
- * them); -EAGAIN if somebody else is stopping it.
+/* Stop in order and unlock.  0, also if it didn't run; -EBUSY while it has users (the fault
+ * names them); -EAGAIN if somebody else is stopping it.
  */
-int volume_stop(struct volume_host *host, const char *name, char *reason, size_t reason_size);
+int volume_stop(struct volume_host *host, const char *name, struct fault *fault);
 
 /* --- the lock of a volume on this machine --- */
 
-/* Lock run_dir()/UUID.lock.  Returns a descriptor to close; -EBUSY with reason naming the holder. */
-int volume_lock(const uint8_t uuid[16], const char *name, const char *program, char *reason,
-		size_t reason_size);
+/* Lock run_dir()/UUID.lock.  Returns a descriptor to close; -EBUSY: the fault names the holder. */
+int volume_lock(const uint8_t uuid[16], const char *name, const char *program, struct fault *fault);
 
 #endif

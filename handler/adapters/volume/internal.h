@@ -32,9 +32,9 @@ struct volume_host {
 /* Something to be done on a volume's thread; its memory is the waiting caller's. */
 struct volume_call {
 	struct volume_call *next;
-	int (*fn)(struct hosted *hosted, void *argument, char *why);
+	int (*fn)(struct hosted *hosted, void *argument, struct fault *fault);
 	void *argument;
-	char why[VOLUME_WHY_MAX];
+	struct fault *fault;
 	int result;
 	bool done;
 };
@@ -95,7 +95,7 @@ struct hosted {
 	uint64_t started_ms;		/* since 1970-01-01 UTC: the engine was made */
 	bool engine_stopping, engine_stopped;
 	struct engine_request *held_first, **held_last;	/* wait for the next engine */
-	char setup_fault[256];
+	struct fault setup_fault;
 	bool looked;			/* the engine has asked for the time in this turn */
 	struct volume_time time;
 	bool timed;			/* this turn is counted in `time` */
@@ -117,19 +117,20 @@ struct timespec volume_deadline_in(uint32_t timeout_ms);	/* for `changed` */
 void volume_engine_make(struct hosted *hosted);
 void volume_engine_destroy(struct hosted *hosted);
 /* As engine_attach(). */
-int volume_engine_attach(struct hosted *hosted, const struct device_address *device, char *why);
+int volume_engine_attach(struct hosted *hosted, const struct device_address *device,
+			 struct fault *fault);
 
 /* What hosted->config says now of times, rates, credentials and portals goes to the engine and the sessions. */
-int volume_engine_adjust(struct hosted *hosted, char *why);
+int volume_engine_adjust(struct hosted *hosted, struct fault *fault);
 
 /* admin.c; on the volume's thread */
 void volume_calls_run(struct hosted *hosted);
 /* No more of them will be run: those waiting fail.  With hosted->lock. */
-void volume_calls_fail(struct hosted *hosted, int error, const char *why);
+void volume_calls_fail(struct hosted *hosted, int error, const char *text);
 /* Call fn on the thread of a volume that runs, with its engine, as volume_call(). */
 int volume_call_hosted(struct volume_host *host, const char *name,
-		       int (*fn)(struct hosted *hosted, void *argument, char *why), void *argument, char *reason,
-		       size_t reason_size);
+		       int (*fn)(struct hosted *hosted, void *argument, struct fault *fault),
+		       void *argument, struct fault *fault);
 /* The engine is gone and with it what it was asked for. */
 void volume_accepting_fail(struct hosted *hosted);
 void volume_growing_fail(struct hosted *hosted);

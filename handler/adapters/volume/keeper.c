@@ -104,7 +104,7 @@ struct search {
 	struct spare_pool pool;
 	struct device_address passed[SPARE_POOL_MAX];
 	int passed_count;
-	char reason[VOLUME_REASON_MAX];
+	struct fault fault;
 };
 
 static void
@@ -179,22 +179,22 @@ make_it_the_volumes(void *owner)
 	struct claim *claim = owner;
 	struct search *search = claim->search;
 
-	return volume_edit_add(search->hosted->host, search->hosted->name, claim->device, search->reason,
-			       sizeof(search->reason));
+	return volume_edit_add(search->hosted->host, search->hosted->name, claim->device,
+			       &search->fault);
 }
 
 static void
 give_back(struct search *search, const struct pool_spare *spare, const char *label, const char *why)
 {
 	struct hosted *hosted = search->hosted;
-	char reason[VOLUME_REASON_MAX] = "";
-	int error = volume_edit_drop(hosted->host, hosted->name, &spare->device, reason, sizeof(reason));
+	struct fault fault = FAULT_NONE;
+	int error = volume_edit_drop(hosted->host, hosted->name, &spare->device, &fault);
 
 	if (error == 0)
-		error = spare_pool_add(spare, reason, sizeof(reason));
+		error = spare_pool_add(spare, &fault);
 	volume_note(hosted->host, LOG_WARNING, "spare given back", hosted->name, label,
 		    "the gateway's spare %s was not attached: %s%s%s", label, why,
-		    error ? "; nor could it be put back: " : "", error ? reason : "");
+		    error ? "; nor could it be put back: " : "", error ? fault.message : "");
 }
 
 /* Returns whether the search is over. */
@@ -211,19 +211,19 @@ take(struct search *search, const struct pool_spare *chosen)
 	pass_over(search, &spare.device);
 	if (!still_fit(search, &spare.device))
 		return false;
-	search->reason[0] = '\0';
-	result = spare_pool_take(&spare.device, make_it_the_volumes, &claim, search->reason,
-				 sizeof(search->reason));
+	search->fault = (struct fault)FAULT_NONE;
+	result = spare_pool_take(&spare.device, make_it_the_volumes, &claim, &search->fault);
 	if (result == -ENOENT)
 		return false;	/* another process has it since */
 	if (result != 0) {
 		volume_note(hosted->host, LOG_ERR, "spare unfit", hosted->name, label,
-			    "the gateway's spare %s can't be taken: %s", label, search->reason);
+			    "the gateway's spare %s can't be taken: %s", label,
+			    search->fault.message);
 		return true;
 	}
-	result = volume_attach(hosted->host, hosted->name, &spare.device, search->reason, sizeof(search->reason));
+	result = volume_attach(hosted->host, hosted->name, &spare.device, &search->fault);
 	if (result < 0)
-		give_back(search, &spare, label, search->reason);
+		give_back(search, &spare, label, search->fault.message);
 	else
 		volume_note(hosted->host, LOG_NOTICE, "spare taken", hosted->name, label,
 			    "%s, a spare of the gateway, is a device of this volume now", label);
@@ -253,8 +253,9 @@ seek_spare(struct hosted *hosted, const struct job *job)
 	search->hosted = hosted;
 	search->job = job;
 	do {
-		if (spare_pool_read(&search->pool, search->reason, sizeof(search->reason)) != 0) {
-			log_line(LOG_ERR, "volume %s: no spare: %s", hosted->name, search->reason);
+		if (spare_pool_read(&search->pool, &search->fault) != 0) {
+			log_line(LOG_ERR, "volume %s: no spare: %s", hosted->name,
+				 search->fault.message);
 			break;
 		}
 		while ((chosen = spare_pool_choose(&search->pool, job->member_bytes, job->block_bytes,
@@ -268,12 +269,14 @@ seek_spare(struct hosted *hosted, const struct job *job)
 static void
 drop_device(struct hosted *hosted, const struct device_address *device)
 {
-	char label[MEMBER_ADDRESS_MAX], reason[VOLUME_REASON_MAX] = "";
+	char label[MEMBER_ADDRESS_MAX];
+	struct fault fault = FAULT_NONE;
 
 	member_address_format(&device->address, label);
-	if (volume_edit_drop(hosted->host, hosted->name, device, reason, sizeof(reason)) != 0)
+	if (volume_edit_drop(hosted->host, hosted->name, device, &fault) != 0)
 		volume_note(hosted->host, LOG_ERR, "configuration", hosted->name, label,
-			    "%s was let go, but is in the configuration still: %s", label, reason);
+			    "%s was let go, but is in the configuration still: %s", label,
+			    fault.message);
 	count_drop(hosted, -1);
 }
 

@@ -9,7 +9,7 @@
 /* --- paths --- */
 
 static int
-look_at_paths(struct hosted *hosted, void *argument, char *why)
+look_at_paths(struct hosted *hosted, void *argument, struct fault *fault)
 {
 	struct volume_paths *paths = argument;
 
@@ -24,10 +24,11 @@ look_at_paths(struct hosted *hosted, void *argument, char *why)
 }
 
 int
-volume_paths(struct volume_host *host, const char *name, struct volume_paths *out, char *reason, size_t reason_size)
+volume_paths(struct volume_host *host, const char *name, struct volume_paths *out,
+	     struct fault *fault)
 {
 	memset(out, 0, sizeof(*out));
-	return volume_call_hosted(host, name, look_at_paths, out, reason, reason_size);
+	return volume_call_hosted(host, name, look_at_paths, out, fault);
 }
 
 /* --- probes --- */
@@ -74,10 +75,10 @@ note_members(const struct hosted *hosted, struct volume_probing *out)
 }
 
 static int
-begin_probing(struct hosted *hosted, void *argument, char *why)
+begin_probing(struct hosted *hosted, void *argument, struct fault *fault)
 {
 	struct probing *probing = argument;
-	int error = engine_probe(hosted->engine, probing->order, probed, hosted, why);
+	int error = engine_probe(hosted->engine, probing->order, probed, hosted, fault->message);
 
 	if (error != 0)
 		return error;
@@ -91,18 +92,16 @@ begin_probing(struct hosted *hosted, void *argument, char *why)
 
 int
 volume_probe(struct volume_host *host, const char *name, const struct probe_order *order,
-	     struct volume_probing *out, char *reason, size_t reason_size)
+	     struct volume_probing *out, struct fault *fault)
 {
 	struct probing probing = { .order = order, .out = out };
 	struct hosted *hosted = volume_pin(host, name);
 	int result;
 
 	memset(out, 0, sizeof(*out));
-	if (!hosted) {
-		snprintf(reason, reason_size, "volume \"%s\" is not running here", name);
-		return -ENOTCONN;
-	}
-	result = volume_call_hosted(host, name, begin_probing, &probing, reason, reason_size);
+	if (!hosted)
+		return fault_errno(fault, -ENOTCONN, "volume \"%s\" is not running here", name);
+	result = volume_call_hosted(host, name, begin_probing, &probing, fault);
 	if (result == 0) {
 		pthread_mutex_lock(&hosted->lock);
 		while (!probing.done)
@@ -110,7 +109,7 @@ volume_probe(struct volume_host *host, const char *name, const struct probe_orde
 		pthread_mutex_unlock(&hosted->lock);
 		result = probing.result;
 		if (result != 0)
-			snprintf(reason, reason_size, "it was stopped meanwhile");
+			fault_errno(fault, result, "it was stopped meanwhile");
 	}
 	volume_unpin(hosted);
 	return result;

@@ -14,7 +14,8 @@ struct volume_paths {
 };
 
 /* 0, or as volume_call(). */
-int volume_paths(struct volume_host *host, const char *name, struct volume_paths *out, char *reason, size_t reason_size);
+int volume_paths(struct volume_host *host, const char *name, struct volume_paths *out,
+		 struct fault *fault);
 
 struct volume_probing {
 	struct probe_result results[SLOTS_MAX];	/* by slot */
@@ -23,6 +24,6 @@ struct volume_probing {
 
 /* engine_probe(), waited for.  0 with *out, or as it and volume_call(); -ESHUTDOWN: it was stopped meanwhile. */
 int volume_probe(struct volume_host *host, const char *name, const struct probe_order *order,
-		 struct volume_probing *out, char *reason, size_t reason_size);
+		 struct volume_probing *out, struct fault *fault);
 
 #endif

@@ -120,31 +120,32 @@ take_values(struct volume_config *to, const struct volume_config *from)
 /* --- applying --- */
 
 static int
-adjust(struct hosted *hosted, void *argument, char *why)
+adjust(struct hosted *hosted, void *argument, struct fault *fault)
 {
-	return volume_engine_adjust(hosted, why);
+	return volume_engine_adjust(hosted, fault);
 }
 
 /* A login that can't succeed must not be prepared. */
 static int
-check_credentials(const struct volume_config *config, char *reason, size_t reason_size)
+check_credentials(const struct volume_config *config, struct fault *fault)
 {
 	struct iscsi_credentials credentials;
-	struct fault why;
-	int error = config->chap_file[0] == '\0' ? 0 : iscsi_credentials_read(config->chap_file, &credentials, &why);
+	int error = config->chap_file[0] == '\0'
+			    ? 0
+			    : iscsi_credentials_read(config->chap_file, &credentials, fault);
 
 	explicit_bzero(&credentials, sizeof(credentials));
-	if (error != 0)
-		snprintf(reason, reason_size, "chap_file %.400s: %s", config->chap_file, why.message);
-	return error == 0 ? 0 : -EINVAL;
+	return error == 0 ? 0
+			  : fault_errno(fault, -EINVAL, "chap_file %.400s: %s", config->chap_file,
+					fault->message);
 }
 
 static int
-apply(struct volume_host *host, struct hosted *hosted, const struct volume_config *file, struct reload *out, char *reason,
-      size_t reason_size)
+apply(struct volume_host *host, struct hosted *hosted, const struct volume_config *file,
+      struct reload *out, struct fault *fault)
 {
 	struct volume_config *before = malloc(sizeof(*before));
-	int error = before ? check_credentials(file, reason, reason_size) : -ENOMEM;
+	int error = before ? check_credentials(file, fault) : -ENOMEM;
 
 	if (error == 0) {
 		/* In one step: the volume's thread takes devices out of it that were let go. */
@@ -156,7 +157,7 @@ apply(struct volume_host *host, struct hosted *hosted, const struct volume_confi
 		pthread_mutex_unlock(&hosted->lock);
 	}
 	if (error == 0) {
-		error = volume_call_hosted(host, hosted->name, adjust, NULL, reason, reason_size);
+		error = volume_call_hosted(host, hosted->name, adjust, NULL, fault);
 		/* Without an engine the next one begins with it. */
 		if (error == -ENOMEDIUM || error == -EAGAIN || error == -ESHUTDOWN || error == -ENOTCONN)
 			error = 0;
@@ -174,16 +175,19 @@ apply(struct volume_host *host, struct hosted *hosted, const struct volume_confi
 static void
 note_user(struct volume_host *host, const struct volume_config *file, struct reload *out)
 {
-	int lock = volume_lock(file->uuid, file->name, host->program, out->note, sizeof(out->note));
+	struct fault fault;
+	int lock = volume_lock(file->uuid, file->name, host->program, &fault);
 
 	if (lock < 0)
-		return;		/* out->note says who has it: it is his to read */
-	out->note[0] = '\0';
-	close(lock);
+		memcpy(out->note, fault.message,
+		       sizeof(out->note)); /* it says who has it: it is his to read */
+	else
+		close(lock);
 }
 
 static int
-reload(struct volume_host *host, const struct volume_config *file, struct reload *out, char *reason, size_t reason_size)
+reload(struct volume_host *host, const struct volume_config *file, struct reload *out,
+       struct fault *fault)
 {
 	struct hosted *hosted = volume_pin(host, file->name);
 	int error;
@@ -193,23 +197,23 @@ reload(struct volume_host *host, const struct volume_config *file, struct reload
 		return 0;
 	}
 	out->running = true;
-	error = apply(host, hosted, file, out, reason, reason_size);
+	error = apply(host, hosted, file, out, fault);
 	volume_unpin(hosted);
 	return error;
 }
 
 int
-volume_reload(struct volume_host *host, const char *name, struct reload *out, char *reason, size_t reason_size)
+volume_reload(struct volume_host *host, const char *name, struct reload *out, struct fault *fault)
 {
 	struct volume_config *file = malloc(sizeof(*file));
 	int error;
 
 	memset(out, 0, sizeof(*out));
-	snprintf(reason, reason_size, "out of memory");
+	fault_errno(fault, -ENOMEM, "out of memory");
 	pthread_mutex_lock(&host->edits);
-	error = file ? volume_config_read(name, file, reason, reason_size) : -ENOMEM;
+	error = file ? volume_config_read(name, file, fault) : -ENOMEM;
 	if (error == 0)
-		error = reload(host, file, out, reason, reason_size);
+		error = reload(host, file, out, fault);
 	pthread_mutex_unlock(&host->edits);
 	if (error != 0)
 		reload_free(out);

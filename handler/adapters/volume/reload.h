@@ -16,14 +16,15 @@ struct reload_change {
 
 struct reload {
 	bool running;		/* in this process */
-	char note[VOLUME_REASON_MAX];	/* why it was not looked at any further; empty */
+	char note[sizeof(((struct fault *)0)->message)]; /* why it was not looked at any further; empty */
 	int count;
 	struct reload_change changes[CONFIG_KEYS_MAX + 2 * SLOTS_MAX];
 };
 
-/* 0, or -errno with reason, and nothing has changed: -ENOENT, -EINVAL (the file has faults, the secrets file is not
+/* 0, or -errno and nothing has changed: -ENOENT, -EINVAL (the file has faults, the secrets file is not
  * good). */
-int volume_reload(struct volume_host *host, const char *name, struct reload *out, char *reason, size_t reason_size);
+int volume_reload(struct volume_host *host, const char *name, struct reload *out,
+		  struct fault *fault);
 void reload_free(struct reload *reload);
 
 #endif

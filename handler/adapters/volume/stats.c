@@ -8,7 +8,7 @@
 #include "stats.h"
 
 static int
-look(struct hosted *hosted, void *argument, char *why)
+look(struct hosted *hosted, void *argument, struct fault *fault)
 {
 	struct volume_stats *stats = argument;
 
@@ -38,19 +38,20 @@ describe_configured(const struct volume_config *config, struct engine_status *st
 }
 
 int
-volume_stats(struct volume_host *host, const char *name, struct volume_stats *out, char *reason, size_t reason_size)
+volume_stats(struct volume_host *host, const char *name, struct volume_stats *out,
+	     struct fault *fault)
 {
 	struct volume_view *view;
 	int error;
 
 	memset(out, 0, sizeof(*out));
-	if (volume_call_hosted(host, name, look, out, NULL, 0) == 0)
+	if (volume_call_hosted(host, name, look, out, fault) == 0)
 		return 0;
 	/* It does not run, or has no engine just now. */
 	view = malloc(sizeof(*view));
 	if (!view)
 		return -ENOMEM;
-	error = volume_view(host, name, view, reason, reason_size);
+	error = volume_view(host, name, view, fault);
 	out->status = view->status;
 	if (!view->running)
 		describe_configured(&view->config, &out->status);

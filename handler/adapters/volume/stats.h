@@ -18,6 +18,7 @@ struct volume_stats {
 /* Waits for the volume's thread to come round, a few ms at most.  0, also for one that does not run, with the devices of its
  * configuration; or as volume_view().
  */
-int volume_stats(struct volume_host *host, const char *name, struct volume_stats *out, char *reason, size_t reason_size);
+int volume_stats(struct volume_host *host, const char *name, struct volume_stats *out,
+		 struct fault *fault);
 
 #endif

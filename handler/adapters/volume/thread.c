@@ -134,7 +134,7 @@ take_status(struct hosted *hosted)
 	}
 	memset(status, 0, sizeof(*status));
 	status->state = hosted->engine_stopped ? VOLUME_STOPPED : VOLUME_FAILED;
-	snprintf(status->reason, sizeof(status->reason), "%s", hosted->setup_fault);
+	snprintf(status->reason, sizeof(status->reason), "%.255s", hosted->setup_fault.message);
 	snprintf(status->name, sizeof(status->name), "%s", hosted->name);
 	memcpy(status->volume_uuid, hosted->uuid, sizeof(status->volume_uuid));
 	status->rebuild_slot = -1;

@@ -35,7 +35,7 @@ static const char good[] =
 
 /* As volume_config_read() does with a file's text. */
 static int
-parse(const char *text, size_t length, struct volume_config *out, char *reason, size_t size)
+parse(const char *text, size_t length, struct volume_config *out, struct fault *fault)
 {
 	static struct volume_config defaults;
 	static struct volume_file file;
@@ -44,10 +44,8 @@ parse(const char *text, size_t length, struct volume_config *out, char *reason, 
 	faults.count = faults.passed_over = 0;
 	volume_config_defaults(&defaults, "v0");
 	assert_int_equal(volume_file_parse(text, length, &defaults, &file, &faults), 0);
-	if (faults.count > 0) {
-		config_faults_format(&faults, "FILE", reason, size);
-		return -EINVAL;
-	}
+	if (faults.count > 0)
+		return config_faults_tell(&faults, "FILE", -EINVAL, fault);
 	*out = file.config;
 	return 0;
 }
@@ -83,10 +81,10 @@ static void
 every_key_is_read_and_comments_are_passed_over(void **state)
 {
 	struct volume_config config;
-	char reason[256] = "";
+	struct fault fault;
 
-	if (parse(good, strlen(good), &config, reason, sizeof(reason)) != 0)
-		fail_msg("%s", reason);
+	if (parse(good, strlen(good), &config, &fault) != 0)
+		fail_msg("%s", fault.message);
 	assert_string_equal(config.name, "v0");
 	assert_int_equal(config.uuid[0], 0x3f);
 	assert_int_equal(config.uuid[15], 0x10);
@@ -106,7 +104,8 @@ static void
 the_sample_that_is_shipped_is_accepted(void **state)
 {
 	struct volume_config config;
-	char path[PATH_MAX], reason[256] = "";
+	struct fault fault;
+	char path[PATH_MAX];
 	const char *end = strstr(__FILE__, "tests/unit/adapters/");
 	char *text;
 	size_t length;
@@ -114,8 +113,8 @@ the_sample_that_is_shipped_is_accepted(void **state)
 	assert_non_null(end);
 	snprintf(path, sizeof(path), "%.*sconfig/volume.conf.sample", (int)(end - __FILE__), __FILE__);
 	assert_int_equal(file_read(path, 65536, &text, &length), 0);
-	if (parse(text, length, &config, reason, sizeof(reason)) != 0)
-		fail_msg("%s", reason);
+	if (parse(text, length, &config, &fault) != 0)
+		fail_msg("%s", fault.message);
 	assert_int_equal(config.device_count, 4);
 	free(text);
 }
@@ -126,9 +125,9 @@ what_is_left_out_gets_its_default(void **state)
 	static const char text[] = "[volume]\nuuid=3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\n"
 				   "member=a/iqn.x:a/0\nmember=b/iqn.x:b/0";
 	struct volume_config config;
-	char reason[256] = "";
+	struct fault fault;
 
-	assert_int_equal(parse(text, strlen(text), &config, reason, sizeof(reason)), 0);
+	assert_int_equal(parse(text, strlen(text), &config, &fault), 0);
 	assert_int_equal(config.give_up_seconds, 5);
 	assert_int_equal(config.queue_limit_seconds, 25);
 	assert_int_equal(config.assembly_wait_seconds, 10);
@@ -148,7 +147,8 @@ what_is_left_out_gets_its_default(void **state)
 static void
 refused(const char *from, const char *to, const char *named)
 {
-	char text[8192], reason[2048] = "";
+	struct fault fault;
+	char text[8192];
 	struct volume_config config, before;
 	const char *place = strstr(good, from);
 
@@ -157,11 +157,11 @@ refused(const char *from, const char *to, const char *named)
 			     place + strlen(from)) < (int)sizeof(text));
 	memset(&config, 0x5a, sizeof(config));
 	before = config;
-	if (parse(text, strlen(text), &config, reason, sizeof(reason)) != -EINVAL)
+	if (parse(text, strlen(text), &config, &fault) != -EINVAL)
 		fail_msg("accepted with %s instead of %s", to, from);
 	assert_memory_equal(&config, &before, sizeof(config));
-	if (strncmp(reason, "FILE:", 5) != 0 || !strstr(reason, named))
-		fail_msg("\"%s\" names not both file and \"%s\"", reason, named);
+	if (strncmp(fault.message, "FILE:", 5) != 0 || !strstr(fault.message, named))
+		fail_msg("\"%s\" names not both file and \"%s\"", fault.message, named);
 }
 
 static void
@@ -220,12 +220,13 @@ static void
 a_file_with_a_nul_is_refused(void **state)
 {
 	struct volume_config config;
-	char text[sizeof(good)], reason[256] = "";
+	struct fault fault;
+	char text[sizeof(good)];
 
 	memcpy(text, good, sizeof(good));
 	*strstr(text, "/v0") = '\0';	/* what stands before it would be another path */
-	assert_int_equal(parse(text, strlen(good), &config, reason, sizeof(reason)), -EINVAL);
-	assert_non_null(strstr(reason, "FILE:12: there is a control character, byte 0x00"));
+	assert_int_equal(parse(text, strlen(good), &config, &fault), -EINVAL);
+	assert_non_null(strstr(fault.message, "FILE:12: there is a control character, byte 0x00"));
 }
 
 static void
@@ -266,17 +267,20 @@ a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds(void **state)
 	static struct config_faults faults;
 	static struct volume_config defaults;
 	static struct volume_file file;
-	char text[4096], expected[64], shown[2048];
+	char text[4096], expected[64];
+	struct fault shown;
 
 	volume_config_usual(&defaults);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		sprintf(text, "[volume]\n%s\n%s", cases[i].line, strstr(good, "uuid"));
 		faults.count = faults.passed_over = 0;
 		assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
-		config_faults_format(&faults, "FILE", shown, sizeof(shown));
-		if (cases[i].named ? faults.count != 1 || strncmp(shown, cases[i].named, strlen(cases[i].named)) != 0
+		config_faults_tell(&faults, "FILE", -EINVAL, &shown);
+		if (cases[i].named ? faults.count != 1 || strncmp(shown.message, cases[i].named,
+								  strlen(cases[i].named)) != 0
 				   : faults.count > 0)
-			fail_msg("line %s: %d faults, \"%s\"", cases[i].line, faults.count, shown);
+			fail_msg("line %s: %d faults, \"%s\"", cases[i].line, faults.count,
+				 shown.message);
 		assert_int_equal(file.config.device_count, 2);
 		assert_int_equal(file.config.give_up_seconds, 7);
 	}
@@ -285,9 +289,9 @@ a_name_that_can_not_be_is_named_and_the_rest_of_the_file_holds(void **state)
 		sprintf(expected, "FILE:14: section [%s", i == 0 ? "gr\xc3\xb6\xc3\x9f" "e]" : "a");
 		faults.count = faults.passed_over = 0;
 		assert_int_equal(volume_file_parse(text, strlen(text), &defaults, &file, &faults), 0);
-		config_faults_format(&faults, "FILE", shown, sizeof(shown));
-		if (faults.count != 1 || strncmp(shown, expected, strlen(expected)) != 0)
-			fail_msg("%s: %d faults, \"%s\"", sections[i], faults.count, shown);
+		config_faults_tell(&faults, "FILE", -EINVAL, &shown);
+		if (faults.count != 1 || strncmp(shown.message, expected, strlen(expected)) != 0)
+			fail_msg("%s: %d faults, \"%s\"", sections[i], faults.count, shown.message);
 		assert_int_equal(file.config.device_count, 2);
 		assert_int_equal(file.config.give_up_seconds, 7);
 		assert_int_equal(file.config.hedge_milliseconds, 7000);
@@ -399,10 +403,10 @@ a_device_can_be_dropped_but_not_the_last_two(void **state)
 {
 	struct volume_config config;
 	struct device_address third;
-	char reason[256] = "";
+	struct fault fault;
 	struct fault why;
 
-	assert_int_equal(parse(good, strlen(good), &config, reason, sizeof(reason)), 0);
+	assert_int_equal(parse(good, strlen(good), &config, &fault), 0);
 	assert_int_equal(device_address_parse("h/iqn.x:c/1", &third, &why), 0);
 	assert_int_equal(volume_config_drop(&config, &third), 0);
 	assert_int_equal(config.device_count, 2);
@@ -418,15 +422,16 @@ static void
 what_is_written_reads_back_and_is_roots_alone(void **state)
 {
 	struct volume_config config, again;
-	char reason[512] = "", path[PATH_MAX];
+	struct fault fault;
+	char path[PATH_MAX];
 	struct stat status;
 
-	assert_int_equal(parse(good, strlen(good), &config, reason, sizeof(reason)), 0);
-	assert_int_equal(volume_config_read("v0", &again, reason, sizeof(reason)), -ENOENT);
-	assert_non_null(strstr(reason, "v0"));
-	assert_int_equal(volume_config_write(&config, reason, sizeof(reason)), 0);
+	assert_int_equal(parse(good, strlen(good), &config, &fault), 0);
+	assert_int_equal(volume_config_read("v0", &again, &fault), -ENOENT);
+	assert_non_null(strstr(fault.message, "v0"));
+	assert_int_equal(volume_config_write(&config, &fault), 0);
 	memset(&again, 0, sizeof(again));
-	assert_int_equal(volume_config_read("v0", &again, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_config_read("v0", &again, &fault), 0);
 	assert_memory_equal(&config.uuid, &again.uuid, 16);
 	assert_memory_equal(config.devices, again.devices, sizeof(config.devices[0]) * 2);
 	assert_string_equal(config.initiator, again.initiator);
@@ -443,16 +448,16 @@ what_is_written_reads_back_and_is_roots_alone(void **state)
 	config.hedge_milliseconds = 0;
 	config.error_limit = 7;
 	config.header_digest = true;
-	assert_int_equal(volume_config_write(&config, reason, sizeof(reason)), 0);
-	assert_int_equal(volume_config_read("v0", &again, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_config_write(&config, &fault), 0);
+	assert_int_equal(volume_config_read("v0", &again, &fault), 0);
 	assert_int_equal(again.give_up_seconds, 9);
 	assert_true(again.sync_rate_min == 3ull << 32 && again.sync_rate_max == SYNC_RATE_MOST);
 	assert_int_equal(again.hedge_milliseconds, 0);
 	assert_int_equal(again.error_limit, 7);
 	assert_true(again.header_digest);
-	assert_int_equal(volume_config_delete("v0", reason, sizeof(reason)), 0);
-	assert_int_equal(volume_config_delete("v0", reason, sizeof(reason)), -ENOENT);
-	assert_int_equal(volume_config_delete("../v0", reason, sizeof(reason)), -EINVAL);
+	assert_int_equal(volume_config_delete("v0", &fault), 0);
+	assert_int_equal(volume_config_delete("v0", &fault), -ENOENT);
+	assert_int_equal(volume_config_delete("../v0", &fault), -EINVAL);
 }
 
 static void
@@ -479,7 +484,8 @@ static void
 a_file_too_large_is_refused(void **state)
 {
 	struct volume_config config;
-	char folder[PATH_MAX], reason[512] = "";
+	struct fault fault;
+	char folder[PATH_MAX];
 	char *text = malloc(300000);
 
 	memset(text, ' ', 300000);
@@ -487,8 +493,8 @@ a_file_too_large_is_refused(void **state)
 	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
 	assert_int_equal(folder_make(folder), 0);
 	scratch_write("etc/volumes/v0.conf", text);
-	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), -EFBIG);
-	assert_non_null(strstr(reason, "v0.conf"));
+	assert_int_equal(volume_config_read("v0", &config, &fault), -EFBIG);
+	assert_non_null(strstr(fault.message, "v0.conf"));
 	free(text);
 }
 
@@ -498,7 +504,8 @@ damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
 {
 	uint64_t seed = 0x69726169642d6366ull;
 	struct volume_config config;
-	char text[sizeof(good)], reason[256];
+	struct fault fault;
+	char text[sizeof(good)];
 	int accepted = 0;
 
 	for (int round = 0; round < FUZZ_ROUNDS; round++) {
@@ -510,7 +517,7 @@ damaged_text_never_gives_a_configuration_out_of_bounds(void **state)
 		if (scratch_random(&seed) % 4 == 0)
 			length = scratch_random(&seed) % length;
 		text[length] = '\0';
-		if (parse(text, length, &config, reason, sizeof(reason)) != 0)
+		if (parse(text, length, &config, &fault) != 0)
 			continue;
 		accepted++;
 		assert_in_range(config.device_count, 2, SLOTS_MAX);

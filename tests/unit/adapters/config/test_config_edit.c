@@ -34,7 +34,7 @@ static const char edited_by_hand[] =
 	"# the end, without a newline";
 
 static struct volume_config config, again;
-static char reason[1200];
+static struct fault fault;
 
 static void
 write_file(const char *name, const char *text)
@@ -60,7 +60,7 @@ static void
 must(int result)
 {
 	if (result != 0)
-		fail_msg("%d: %s", result, reason);
+		fail_msg("%d: %s", result, fault.message);
 }
 
 static struct device_address
@@ -100,14 +100,14 @@ static void
 begin(void)
 {
 	write_file("etc/volumes/v0.conf", edited_by_hand);
-	must(volume_config_read("v0", &config, reason, sizeof(reason)));
+	must(volume_config_read("v0", &config, &fault));
 }
 
 static void
 what_is_written_unchanged_is_not_touched(void **state)
 {
 	begin();
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	file_is("etc/volumes/v0.conf", edited_by_hand);
 }
 
@@ -116,7 +116,7 @@ a_value_is_replaced_in_its_line(void **state)
 {
 	begin();
 	config.sync_rate_max = 30 << 20;
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	only_differs("\t=\t100M", "\t=\t30M");
 }
 
@@ -125,7 +125,7 @@ a_key_that_was_a_comment_gets_a_line_below_it(void **state)
 {
 	begin();
 	config.sync_rate_min = 1 << 20;
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	only_differs("#sync_rate_min = 10M\n", "#sync_rate_min = 10M\nsync_rate_min = 1M\n");
 }
 
@@ -134,7 +134,7 @@ a_key_that_was_nowhere_follows_the_last(void **state)
 {
 	begin();
 	config.error_limit = 3;
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	only_differs("100M\n", "100M\nerror_limit = 3\n");
 }
 
@@ -143,24 +143,24 @@ devices_come_and_go_with_their_lines(void **state)
 {
 	begin();
 	config.devices[config.device_count++] = device("h4,g4/iqn.x:a/0");
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	only_differs("member= h3/iqn.x:a/0\n", "member= h3/iqn.x:a/0\nmember = h4:3260,g4:3260/iqn.x:a/0\n");
 
 	begin();
 	config.devices[1] = device("h2,g2/iqn.x:a/0");
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	only_differs("\tmember = h2/iqn.x:a/0\n", "\tmember = h2:3260,g2:3260/iqn.x:a/0\n");
 
 	begin();
 	must(volume_config_drop(&config, &config.devices[0]));
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	only_differs("  member =   h1/iqn.x:a/0\t\n", "");
 
 	begin();		/* all of them at once */
 	for (int i = 0; i < 3; i++)
 		config.devices[i].address.lun = 9;
-	must(volume_config_write(&config, reason, sizeof(reason)));
-	must(volume_config_read("v0", &again, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
+	must(volume_config_read("v0", &again, &fault));
 	assert_true(volume_config_same(&config, &again));
 }
 
@@ -174,13 +174,13 @@ a_file_keeps_its_mode_and_faults_keep_a_file(void **state)
 	snprintf(path, sizeof(path), "%s/etc/volumes/v0.conf", scratch_folder);
 	assert_int_equal(chmod(path, 0640), 0);
 	config.error_limit = 3;
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	assert_int_equal(stat(path, &status), 0);
 	assert_int_equal(status.st_mode & 07777, 0640);
 
 	write_file("etc/volumes/v0.conf", "[volume]\nhalf a li");
-	assert_int_equal(volume_config_write(&config, reason, sizeof(reason)), -EINVAL);
-	assert_non_null(strstr(reason, "v0.conf:2: "));
+	assert_int_equal(volume_config_write(&config, &fault), -EINVAL);
+	assert_non_null(strstr(fault.message, "v0.conf:2: "));
 	file_is("etc/volumes/v0.conf", "[volume]\nhalf a li");
 }
 
@@ -198,14 +198,14 @@ a_link_stays_and_what_it_leads_to_is_changed(void **state)
 	assert_int_equal(rename(path, target), 0);
 	assert_int_equal(symlink("../../kept/v0", path), 0);
 	config.sync_rate_max = 30 << 20;
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	only_differs("\t=\t100M", "\t=\t30M");
 	assert_int_equal(lstat(path, &status), 0);
 	assert_true(S_ISLNK(status.st_mode));
 	assert_int_equal(lstat(target, &status), 0);
 	assert_true(S_ISREG(status.st_mode));
 	/* Nothing is left behind in either folder. */
-	assert_int_equal(volume_config_delete("v0", reason, sizeof(reason)), 0);
+	assert_int_equal(volume_config_delete("v0", &fault), 0);
 	assert_int_equal(unlink(target), 0);
 	assert_int_equal(rmdir(folder), 0);
 	snprintf(folder, sizeof(folder), "%s/etc/volumes", scratch_folder);
@@ -221,8 +221,8 @@ a_link_to_nowhere_becomes_a_file(void **state)
 	snprintf(path, sizeof(path), "%s/etc/volumes/v0.conf", scratch_folder);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(symlink("nowhere", path), 0);
-	must(volume_config_write(&config, reason, sizeof(reason)));
-	must(volume_config_read("v0", &again, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
+	must(volume_config_read("v0", &again, &fault));
 	assert_true(volume_config_same(&config, &again));
 }
 
@@ -241,7 +241,7 @@ a_file_keeps_its_owner_and_group(void **state)
 	assert_int_equal(chmod(path, 0664), 0);
 	config.error_limit = 3;
 	mask = umask(077);
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	umask(mask);
 	assert_int_equal(stat(path, &status), 0);
 	assert_int_equal(status.st_uid, owner);
@@ -259,8 +259,8 @@ a_new_file_explains_every_key_and_says_what_it_should(void **state)
 	config.devices[config.device_count++] = device("h1/iqn.x:a/0");
 	config.devices[config.device_count++] = device("h2/iqn.x:a/0");
 	config.hedge_milliseconds = 0;
-	must(volume_config_write(&config, reason, sizeof(reason)));
-	must(volume_config_read("v0", &again, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
+	must(volume_config_read("v0", &again, &fault));
 	assert_true(volume_config_same(&config, &again));
 	text = read_file("etc/volumes/v0.conf");
 	for (int i = 0; i < volume_key_count; i++) {
@@ -353,7 +353,7 @@ an_odd_file_says_what_it_should_and_keeps_its_other_lines(void **state)
 
 		odd_file(text, &seed);
 		write_file("etc/volumes/v0.conf", text);
-		must(volume_config_read("v0", &config, reason, sizeof(reason)));
+		must(volume_config_read("v0", &config, &fault));
 		if (scratch_random(&seed) % 2) {
 			config.error_limit = 5;
 		} else {
@@ -366,8 +366,8 @@ an_odd_file_says_what_it_should_and_keeps_its_other_lines(void **state)
 		}
 		if (scratch_random(&seed) % 2)
 			config.devices[config.device_count++] = device("new/iqn.x:n/0");
-		must(volume_config_write(&config, reason, sizeof(reason)));
-		must(volume_config_read("v0", &again, reason, sizeof(reason)));
+		must(volume_config_write(&config, &fault));
+		must(volume_config_read("v0", &again, &fault));
 		after = read_file("etc/volumes/v0.conf");
 		if (!volume_config_same(&config, &again) || lines_kept(text, after) < config_lines(text) - touched)
 			fail_msg("round %d: of\n%s\nbecame\n%s", round, text, after);
@@ -383,15 +383,15 @@ what_a_volume_does_not_say_the_gateway_does(void **state)
 	begin();
 	assert_int_equal(config.give_up_seconds, 5);
 	write_file("etc/gateway.conf", "[volumes]\ngive_up = 8s\nsync_rate_max = 1M\nchap_file = /c\nsync_rate_min = 1M\n");
-	must(volume_config_read("v0", &config, reason, sizeof(reason)));
+	must(volume_config_read("v0", &config, &fault));
 	assert_int_equal(config.give_up_seconds, 8);
 	assert_int_equal(config.sync_rate_max, 100 << 20);
 	assert_string_equal(config.chap_file, "/c");
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	file_is("etc/volumes/v0.conf", edited_by_hand);	/* it stays the gateway's */
 	config.give_up_seconds = 5;		/* the usual, but not here */
 	config.chap_file[0] = '\0';
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	only_differs("100M\n", "100M\nchap_file = none\ngive_up = 5s\n");
 }
 
@@ -401,16 +401,16 @@ a_rate_of_the_gateway_gives_way_to_the_volumes(void **state)
 {
 	begin();
 	write_file("etc/gateway.conf", "[volumes]\nsync_rate_min = 200M\n");
-	must(volume_config_read("v0", &config, reason, sizeof(reason)));
+	must(volume_config_read("v0", &config, &fault));
 	assert_int_equal(config.sync_rate_min, 100 << 20);
 	assert_int_equal(config.sync_rate_max, 100 << 20);
 	config.error_limit = 3;
-	must(volume_config_write(&config, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
 	only_differs("100M\n", "100M\nerror_limit = 3\n");
 	config.sync_rate_max = 300 << 20;
 	config.sync_rate_min = 150 << 20;
-	must(volume_config_write(&config, reason, sizeof(reason)));
-	must(volume_config_read("v0", &again, reason, sizeof(reason)));
+	must(volume_config_write(&config, &fault));
+	must(volume_config_read("v0", &again, &fault));
 	assert_true(volume_config_same(&config, &again));
 }
 
@@ -422,7 +422,7 @@ a_fault_of_the_gateway_keeps_no_volume_from_starting(void **state)
 
 	begin();
 	write_file("etc/gateway.conf", "[volumes]\ngive_up = 8\nhedge = 1s\nuuid = 7\n[notfy]\nmail = x\n[exporter]\nport = 0\n");
-	must(volume_config_read("v0", &config, reason, sizeof(reason)));
+	must(volume_config_read("v0", &config, &fault));
 	assert_int_equal(config.give_up_seconds, 5);
 	assert_int_equal(config.hedge_milliseconds, 1000);
 	assert_int_equal(gateway_file_read(&gateway, &faults), 0);
@@ -449,8 +449,8 @@ the_gateways_file_keeps_all_but_the_spares(void **state)
 	struct device_address first = device("h1/iqn.x:a/0");
 
 	write_file("etc/gateway.conf", before);
-	must(spare_pool_add(&spare, reason, sizeof(reason)));
-	must(spare_pool_take(&first, NULL, NULL, reason, sizeof(reason)));
+	must(spare_pool_add(&spare, &fault));
+	must(spare_pool_take(&first, NULL, NULL, &fault));
 	file_is("etc/gateway.conf", after);
 	must(gateway_file_read(&gateway, &faults));
 	assert_int_equal(faults.count, 0);
@@ -492,9 +492,9 @@ bad_values_of_the_gateway_are_named(void **state)
 		faults.count = 0;
 		assert_int_equal(gateway_file_parse(cases[i].text, strlen(cases[i].text), &gateway, &faults), 0);
 		assert_int_equal(faults.count, 1);
-		config_faults_format(&faults, "", reason, sizeof(reason));
-		if (!strstr(reason, cases[i].named))
-			fail_msg("\"%s\" names not \"%s\"", reason, cases[i].named);
+		config_faults_tell(&faults, "", -EINVAL, &fault);
+		if (!strstr(fault.message, cases[i].named))
+			fail_msg("\"%s\" names not \"%s\"", fault.message, cases[i].named);
 	}
 }
 
@@ -521,8 +521,8 @@ the_template_of_the_gateway_has_every_key_and_no_fault(void **state)
 	*uncommented = '\0';
 	assert_int_equal(gateway_file_parse(text, strlen(text), &gateway, &faults), 0);
 	if (faults.count > 0) {
-		config_faults_format(&faults, "template", reason, sizeof(reason));
-		assert_string_equal(reason, "");
+		config_faults_tell(&faults, "template", -EINVAL, &fault);
+		assert_string_equal(fault.message, "");
 	}
 	for (int i = 0; i < volume_key_count; i++)
 		keys -= volume_keys[i].common;

@@ -22,7 +22,7 @@
 #define TAKERS 8
 #define MIB (1ull << 20)
 
-static char reason[512];
+static struct fault fault;
 
 static struct pool_spare
 spare(const char *text, uint64_t size_bytes, uint32_t block_bytes)
@@ -39,8 +39,8 @@ add(const char *text, uint64_t size_bytes, uint32_t block_bytes)
 {
 	struct pool_spare made = spare(text, size_bytes, block_bytes);
 
-	if (spare_pool_add(&made, reason, sizeof(reason)) != 0)
-		fail_msg("%s", reason);
+	if (spare_pool_add(&made, &fault) != 0)
+		fail_msg("%s", fault.message);
 }
 
 static void
@@ -51,18 +51,18 @@ what_is_added_reads_back_and_is_roots_alone(void **state)
 	char path[PATH_MAX];
 	struct stat status;
 
-	assert_int_equal(spare_pool_read(&pool, reason, sizeof(reason)), 0);
+	assert_int_equal(spare_pool_read(&pool, &fault), 0);
 	assert_int_equal(pool.count, 0);
 	add("h,g:1/iqn.x:a/1", 64 * MIB, 512);
 	add("h/iqn.x:b/1", 32 * MIB, 4096);
-	assert_int_equal(spare_pool_read(&pool, reason, sizeof(reason)), 0);
+	assert_int_equal(spare_pool_read(&pool, &fault), 0);
 	assert_int_equal(pool.count, 2);
 	assert_memory_equal(&pool.spares[0], &twice, sizeof(twice));
 	assert_int_equal(pool.spares[1].block_bytes, 4096);
-	assert_int_equal(spare_pool_add(&twice, reason, sizeof(reason)), -EEXIST);
-	assert_int_equal(spare_pool_take(&twice.device, NULL, NULL, reason, sizeof(reason)), 0);
-	assert_int_equal(spare_pool_take(&twice.device, NULL, NULL, reason, sizeof(reason)), -ENOENT);
-	assert_int_equal(spare_pool_read(&pool, reason, sizeof(reason)), 0);
+	assert_int_equal(spare_pool_add(&twice, &fault), -EEXIST);
+	assert_int_equal(spare_pool_take(&twice.device, NULL, NULL, &fault), 0);
+	assert_int_equal(spare_pool_take(&twice.device, NULL, NULL, &fault), -ENOENT);
+	assert_int_equal(spare_pool_read(&pool, &fault), 0);
 	assert_int_equal(pool.count, 1);
 	assert_string_equal(pool.spares[0].device.address.iqn, "iqn.x:b");
 	snprintf(path, sizeof(path), "%s/etc/gateway.conf", scratch_folder);
@@ -80,7 +80,7 @@ the_smallest_that_fits_is_chosen(void **state)
 	add("h/iqn.x:fits/1", 32 * MIB, 512);
 	add("h/iqn.x:small/1", 31 * MIB, 512);
 	add("h/iqn.x:blocks/1", 32 * MIB, 4096);
-	assert_int_equal(spare_pool_read(&pool, reason, sizeof(reason)), 0);
+	assert_int_equal(spare_pool_read(&pool, &fault), 0);
 	assert_int_equal(spare_pool_choose(&pool, 32 * MIB, 512, NULL, 0), 1);
 	assert_int_equal(spare_pool_choose(&pool, 32 * MIB + 1, 512, NULL, 0), 0);
 	assert_int_equal(spare_pool_choose(&pool, 65 * MIB, 512, NULL, 0), -1);
@@ -104,8 +104,8 @@ one_that_can_not_be_handed_over_stays(void **state)
 	static struct spare_pool pool;
 
 	add("h/iqn.x:a/1", 64 * MIB, 512);
-	assert_int_equal(spare_pool_take(&only.device, refuse, NULL, reason, sizeof(reason)), -EROFS);
-	assert_int_equal(spare_pool_read(&pool, reason, sizeof(reason)), 0);
+	assert_int_equal(spare_pool_take(&only.device, refuse, NULL, &fault), -EROFS);
+	assert_int_equal(spare_pool_read(&pool, &fault), 0);
 	assert_int_equal(pool.count, 1);
 }
 
@@ -120,7 +120,7 @@ of_many_processes_one_gets_it(void **state)
 	for (int i = 0; i < TAKERS; i++) {
 		children[i] = fork();
 		if (children[i] == 0)
-			_exit(spare_pool_take(&only.device, NULL, NULL, reason, sizeof(reason)) == 0 ? 1 : 0);
+			_exit(spare_pool_take(&only.device, NULL, NULL, &fault) == 0 ? 1 : 0);
 	}
 	for (int i = 0; i < TAKERS; i++) {
 		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
@@ -140,7 +140,7 @@ a_full_pool_takes_no_more(void **state)
 		snprintf(text, sizeof(text), "h/iqn.x:a/%d", i);
 		add(text, 64 * MIB, 512);
 	}
-	assert_int_equal(spare_pool_add(&more, reason, sizeof(reason)), -ENOSPC);
+	assert_int_equal(spare_pool_add(&more, &fault), -ENOSPC);
 }
 
 static void
@@ -161,11 +161,11 @@ a_broken_file_is_never_overwritten(void **state)
 	before = pool;
 	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
 		scratch_write("etc/gateway.conf", broken[i]);
-		assert_int_equal(spare_pool_read(&pool, reason, sizeof(reason)), -EINVAL);
+		assert_int_equal(spare_pool_read(&pool, &fault), -EINVAL);
 		assert_memory_equal(&pool, &before, sizeof(pool));
-		assert_int_equal(spare_pool_add(&made, reason, sizeof(reason)), -EINVAL);
-		assert_non_null(strstr(reason, "gateway.conf:3: "));
-		assert_int_equal(spare_pool_take(&there.device, NULL, NULL, reason, sizeof(reason)), -EINVAL);
+		assert_int_equal(spare_pool_add(&made, &fault), -EINVAL);
+		assert_non_null(strstr(fault.message, "gateway.conf:3: "));
+		assert_int_equal(spare_pool_take(&there.device, NULL, NULL, &fault), -EINVAL);
 		assert_int_equal(file_read(path, 4096, &text, &length), 0);
 		assert_string_equal(text, broken[i]);
 		free(text);

@@ -294,20 +294,20 @@ rates_are_kept_in_the_file_whatever_else_was_edited_there(void **state)
 {
 	struct volume_config config;
 	json_object *answer;
-	char reason[256];
+	struct fault fault;
 
 	configure_v0();
 	answer = ask(CALL("volume.set", "{\"name\":\"v0\",\"sync_rate_min_bytes\":1048576}"));
 	assert_int_equal(json_object_get_int64(at(at(answer, "result"), "sync_rate_min_bytes")), 1048576);
 	assert_int_equal(json_object_get_int64(at(at(answer, "result"), "sync_rate_max_bytes")), 1 << 30);
 	json_object_put(answer);
-	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_config_read("v0", &config, &fault), 0);
 	assert_int_equal(config.sync_rate_min, 1048576);
 	config.give_up_seconds = 77;
-	assert_int_equal(volume_config_write(&config, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_config_write(&config, &fault), 0);
 	refused(CALL("volume.set", "{\"name\":\"v0\",\"sync_rate_max_bytes\":65536}"), 1, "invalid", "above the maximum");
 	json_object_put(ask(CALL("volume.set", "{\"name\":\"v0\",\"sync_rate_max_bytes\":2097152}")));
-	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_config_read("v0", &config, &fault), 0);
 	assert_int_equal(config.sync_rate_max, 2097152);
 	assert_int_equal(config.sync_rate_min, 1048576);
 	assert_int_equal(config.give_up_seconds, 77);

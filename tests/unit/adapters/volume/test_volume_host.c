@@ -27,7 +27,7 @@
 #define ROUNDS 25
 
 static struct volume_host *host;
-static char reason[VOLUME_REASON_MAX];
+static struct fault fault;
 
 static void
 no_log(int level, const char *text)
@@ -75,8 +75,8 @@ acquire(const char *name, const char *user)
 {
 	struct volume *volume = NULL;
 
-	if (volume_acquire(host, name, user, &volume, reason, sizeof(reason)) != 0)
-		fail_msg("%s", reason);
+	if (volume_acquire(host, name, user, &volume, &fault) != 0)
+		fail_msg("%s", fault.message);
 	return volume;
 }
 
@@ -85,12 +85,12 @@ what_is_not_configured_is_refused_and_named(void **state)
 {
 	struct volume *volume = NULL;
 
-	assert_int_equal(volume_acquire(host, "v9", "test", &volume, reason, sizeof(reason)), -ENOENT);
-	assert_non_null(strstr(reason, "v9"));
+	assert_int_equal(volume_acquire(host, "v9", "test", &volume, &fault), -ENOENT);
+	assert_non_null(strstr(fault.message, "v9"));
 	assert_null(volume);
 	scratch_write("etc/volumes/v9.conf", "{");
-	assert_int_equal(volume_acquire(host, "v9", "test", &volume, reason, sizeof(reason)), -EINVAL);
-	assert_non_null(strstr(reason, "v9.conf:1: "));
+	assert_int_equal(volume_acquire(host, "v9", "test", &volume, &fault), -EINVAL);
+	assert_non_null(strstr(fault.message, "v9.conf:1: "));
 }
 
 static void
@@ -99,18 +99,18 @@ users_are_named_and_keep_it_from_being_stopped(void **state)
 	struct volume_view *view = malloc(sizeof(*view));
 	struct volume *first = acquire("v0", "tcmu: v0"), *second = acquire("v0", "tcmu: other");
 
-	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_view(host, "v0", view, &fault), 0);
 	assert_true(view->running);
 	assert_int_equal(view->user_count, 2);
-	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), -EBUSY);
-	assert_non_null(strstr(reason, "tcmu: other"));
+	assert_int_equal(volume_stop(host, "v0", &fault), -EBUSY);
+	assert_non_null(strstr(fault.message, "tcmu: other"));
 	volume_release(second);
-	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), -EBUSY);
-	assert_null(strstr(reason, "tcmu: other"));
+	assert_int_equal(volume_stop(host, "v0", &fault), -EBUSY);
+	assert_null(strstr(fault.message, "tcmu: other"));
 	volume_release(first);
-	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
-	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
-	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_stop(host, "v0", &fault), 0);
+	assert_int_equal(volume_stop(host, "v0", &fault), 0);
+	assert_int_equal(volume_view(host, "v0", view, &fault), 0);
 	assert_false(view->running);
 	assert_int_equal(view->status.state, VOLUME_STOPPED);
 	free(view);
@@ -125,21 +125,21 @@ administration_of_what_does_not_run_says_so_and_its_file_can_be_changed(void **s
 	struct fault ignored;
 
 	assert_int_equal(device_address_parse("h/iqn.x:d/0", &device, &ignored), 0);
-	assert_int_equal(volume_attach(host, "v0", &device, reason, sizeof(reason)), -ENOTCONN);
-	assert_non_null(strstr(reason, "v0"));
-	assert_int_equal(volume_detach(host, "v0", 0, "", reason, sizeof(reason)), -ENOTCONN);
-	assert_int_equal(volume_edit_add(host, "v0", &device, reason, sizeof(reason)), 0);
-	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_attach(host, "v0", &device, &fault), -ENOTCONN);
+	assert_non_null(strstr(fault.message, "v0"));
+	assert_int_equal(volume_detach(host, "v0", 0, "", &fault), -ENOTCONN);
+	assert_int_equal(volume_edit_add(host, "v0", &device, &fault), 0);
+	assert_int_equal(volume_config_read("v0", &config, &fault), 0);
 	assert_int_equal(config.device_count, 4);
 	volume = acquire("v0", "test");
-	assert_int_equal(volume_edit_drop(host, "v0", &device, reason, sizeof(reason)), 0);
-	assert_int_equal(volume_edit_drop(host, "v0", &device, reason, sizeof(reason)), 0);
-	assert_int_equal(volume_config_read("v0", &config, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_edit_drop(host, "v0", &device, &fault), 0);
+	assert_int_equal(volume_edit_drop(host, "v0", &device, &fault), 0);
+	assert_int_equal(volume_config_read("v0", &config, &fault), 0);
 	assert_int_equal(config.device_count, 3);
-	assert_int_equal(volume_edit_add(host, "v9", &device, reason, sizeof(reason)), -ENOENT);
+	assert_int_equal(volume_edit_add(host, "v9", &device, &fault), -ENOENT);
 	scratch_write("etc/volumes/v0.conf", "{ broken");
-	assert_int_equal(volume_edit_add(host, "v0", &device, reason, sizeof(reason)), -EINVAL);
-	assert_non_null(strstr(reason, "v0.conf:1: "));
+	assert_int_equal(volume_edit_add(host, "v0", &device, &fault), -EINVAL);
+	assert_non_null(strstr(fault.message, "v0.conf:1: "));
 	volume_release(volume);
 }
 
@@ -149,13 +149,13 @@ waiting_for_members_ends_in_time(void **state)
 	struct volume *volume = acquire("v0", "test");
 	struct volume_brief brief;
 
-	assert_int_equal(volume_wait_assembled(volume, 200, reason, sizeof(reason)), -ETIMEDOUT);
+	assert_int_equal(volume_wait_assembled(volume, 200, &fault), -ETIMEDOUT);
 	volume_brief(volume, &brief);
 	assert_int_equal(brief.state, VOLUME_ASSEMBLING);
 	assert_int_equal(brief.size_bytes, 0);
 	assert_int_equal(brief.level, -1);
 	volume_release(volume);
-	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
+	assert_int_equal(volume_stop(host, "v0", &fault), 0);
 	assert_int_equal(volume_wait(host, "v0", 1000), -ESHUTDOWN);
 }
 
@@ -177,10 +177,10 @@ the_end_of_the_process_ends_every_wait_and_lets_nothing_begin(void **state)
 	volume_host_end(host);
 	pthread_join(thread, NULL);
 	assert_int_equal(result, -ESHUTDOWN);
-	assert_int_equal(volume_acquire(host, "v1", "test", &other, reason, sizeof(reason)), -EAGAIN);
-	assert_non_null(strstr(reason, "v1"));
-	assert_non_null(strstr(reason, "test is ending"));
-	assert_int_equal(volume_acquire(host, "v0", "test", &other, reason, sizeof(reason)), -EAGAIN);
+	assert_int_equal(volume_acquire(host, "v1", "test", &other, &fault), -EAGAIN);
+	assert_non_null(strstr(fault.message, "v1"));
+	assert_non_null(strstr(fault.message, "test is ending"));
+	assert_int_equal(volume_acquire(host, "v0", "test", &other, &fault), -EAGAIN);
 	volume_release(volume);
 }
 
@@ -198,15 +198,15 @@ another_process_is_told_who_has_it_until_that_ends(void **state)
 		/* Only what is safe after fork(): no thread of the host lives here. */
 		const uint8_t uuid[16] = { 0x3f, 0x0c, 0x9a, 0x52, 0x7d, 0x14, 0x4f, 0x0e,
 					   0x9a, 0x6b, 0x2d, 0x9a, 0x1c, 0x7e, 0x5b, 0x10 };
-		char why[512] = "";
-		int fd = volume_lock(uuid, "v0", "nbdkit", why, sizeof(why));
+		struct fault why;
+		int fd = volume_lock(uuid, "v0", "nbdkit", &why);
 
-		_exit(fd == -EBUSY && strstr(why, pid) && strstr(why, "v0") ? 0 : 1);
+		_exit(fd == -EBUSY && strstr(why.message, pid) && strstr(why.message, "v0") ? 0 : 1);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	volume_release(volume);
-	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
+	assert_int_equal(volume_stop(host, "v0", &fault), 0);
 	volume = acquire("v0", "test");
 	volume_release(volume);
 }
@@ -237,21 +237,21 @@ faults_of_the_gateway_are_told_when_a_volume_starts_and_not_when_it_can_not(void
 				   0x9a, 0x6b, 0x2d, 0x9a, 0x1c, 0x7e, 0x5b, 0x10 };
 	static const struct volume_start_options usual;
 	struct volume *volume = NULL;
-	int lock = volume_lock(uuid, "v0", "nbdkit", reason, sizeof(reason));
+	int lock = volume_lock(uuid, "v0", "nbdkit", &fault);
 
 	scratch_write("etc/gateway.conf", "[volumes]\ngive_up = 5\n");
 	assert_true(lock >= 0);
 	atomic_store(&complaints, 0);
 	log_set_sink(count_complaints);
 	for (int i = 0; i < 3; i++)	/* as tcmu-runner does, each second */
-		assert_int_equal(volume_acquire(host, "v0", "test", &volume, reason, sizeof(reason)), -EBUSY);
-	assert_int_equal(volume_start(host, "v0", &usual, reason, sizeof(reason)), -EBUSY);
+		assert_int_equal(volume_acquire(host, "v0", "test", &volume, &fault), -EBUSY);
+	assert_int_equal(volume_start(host, "v0", &usual, &fault), -EBUSY);
 	assert_int_equal(atomic_load(&complaints), 0);
 	close(lock);
 	volume = acquire("v0", "test");
 	assert_int_equal(atomic_load(&complaints), 1);
-	assert_int_equal(volume_start(host, "v1", &usual, reason, sizeof(reason)), 0);
-	assert_int_equal(volume_start(host, "v1", &usual, reason, sizeof(reason)), 0);	/* it runs */
+	assert_int_equal(volume_start(host, "v1", &usual, &fault), 0);
+	assert_int_equal(volume_start(host, "v1", &usual, &fault), 0); /* it runs */
 	assert_int_equal(atomic_load(&complaints), 2);
 	assert_int_equal(atomic_load(&locked_complaints), 0);
 	volume_release(volume);
@@ -277,11 +277,11 @@ reload_fails(int expected, const char *named)
 
 	assert_non_null(view);
 	assert_non_null(reload);
-	assert_int_equal(volume_reload(host, "v0", reload, reason, sizeof(reason)), expected);
-	if (!strstr(reason, named))
-		fail_msg("\"%s\" names not \"%s\"", reason, named);
+	assert_int_equal(volume_reload(host, "v0", reload, &fault), expected);
+	if (!strstr(fault.message, named))
+		fail_msg("\"%s\" names not \"%s\"", fault.message, named);
 	assert_int_equal(reload->count, 0);
-	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_view(host, "v0", view, &fault), 0);
 	assert_int_equal(view->config.give_up_seconds, 7);
 	free(reload);
 	free(view);
@@ -310,10 +310,10 @@ a_reload_that_fails_has_changed_nothing(void **state)
 	reload_fails(-EISDIR, "v0.conf: it can't be read: ");
 	assert_int_equal(rmdir(path), 0);
 	configure_also("give_up = 9s\n");
-	if (volume_reload(host, "v0", reload, reason, sizeof(reason)) != 0)
-		fail_msg("%s", reason);
+	if (volume_reload(host, "v0", reload, &fault) != 0)
+		fail_msg("%s", fault.message);
 	assert_int_equal(reload->count, 1);
-	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_view(host, "v0", view, &fault), 0);
 	assert_int_equal(view->config.give_up_seconds, 9);
 	reload_free(reload);
 	volume_release(volume);
@@ -330,14 +330,14 @@ a_secrets_file_that_is_gone_fails_the_volume_not_the_start(void **state)
 	scratch_write("etc/volumes/v0.conf",
 		      "[volume]\nuuid = 3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10\nchap_file = /nowhere/x\n"
 		      "member = 127.0.0.1:1/iqn.x:a/0\nmember = 127.0.0.1:1/iqn.x:b/0\n");
-	assert_int_equal(volume_start(host, "v0", &usual, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_start(host, "v0", &usual, &fault), 0);
 	assert_int_equal(volume_wait(host, "v0", 5000), -EIO);
-	assert_int_equal(volume_view(host, "v0", view, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_view(host, "v0", view, &fault), 0);
 	assert_int_equal(view->status.state, VOLUME_FAILED);
 	assert_non_null(strstr(view->status.reason, "/nowhere/x"));
 	/* Corrected, it starts without having been stopped. */
 	configure("v0", "3f0c9a52-7d14-4f0e-9a6b-2d9a1c7e5b10");
-	assert_int_equal(volume_start(host, "v0", &usual, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_start(host, "v0", &usual, &fault), 0);
 	assert_int_equal(volume_wait(host, "v0", 100), -ETIMEDOUT);
 	free(view);
 }
@@ -366,7 +366,7 @@ __wrap_engine_grow(struct engine *engine, void (*done)(void *owner, int error, c
 	grow_asked.done = done;
 	grow_asked.owner = owner;
 	if (grow_asked.refusal != 0)
-		snprintf(why, VOLUME_WHY_MAX, "member 2 is missing");
+		strcpy(why, "member 2 is missing");
 	else
 		sem_post(&grow_asked.asked);
 	return grow_asked.refusal;
@@ -381,14 +381,14 @@ __wrap_engine_status(const struct engine *engine, struct engine_status *out)
 }
 
 static int
-has_size(struct engine *engine, void *argument, char *why)
+has_size(struct engine *engine, void *argument, struct fault *out)
 {
 	grow_asked.size_bytes = *(uint64_t *)argument;
 	return 0;
 }
 
 static int
-has_grown(struct engine *engine, void *argument, char *why)
+has_grown(struct engine *engine, void *argument, struct fault *out)
 {
 	grow_asked.size_bytes = NEW_BYTES;
 	grow_asked.done(grow_asked.owner, 0, "member 1 limits it");
@@ -396,7 +396,7 @@ has_grown(struct engine *engine, void *argument, char *why)
 }
 
 static int
-has_failed(struct engine *engine, void *argument, char *why)
+has_failed(struct engine *engine, void *argument, struct fault *out)
 {
 	grow_asked.done(grow_asked.owner, -EIO, "member 1 left meanwhile");
 	return 0;
@@ -404,7 +404,7 @@ has_failed(struct engine *engine, void *argument, char *why)
 
 struct grower {
 	struct volume_growth growth;
-	char text[VOLUME_REASON_MAX];
+	struct fault fault;
 	int result;
 	uint64_t brief_bytes;	/* right after */
 	struct volume *volume;
@@ -416,7 +416,7 @@ grow_volume(void *argument)
 	struct grower *grower = argument;
 	struct volume_brief brief;
 
-	grower->result = volume_grow(host, "v0", &grower->growth, grower->text, sizeof(grower->text));
+	grower->result = volume_grow(host, "v0", &grower->growth, &grower->fault);
 	if (grower->result == 0) {
 		volume_brief(grower->volume, &brief);
 		grower->brief_bytes = brief.size_bytes;
@@ -435,7 +435,7 @@ begin_growth(struct grower *grower)
 	memset(&grow_asked, 0, sizeof(grow_asked));
 	sem_init(&grow_asked.asked, 0, 0);
 	grower->volume = acquire("v0", "test");
-	assert_int_equal(volume_call(host, "v0", has_size, &old, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_call(host, "v0", has_size, &old, &fault), 0);
 	pthread_create(&thread, NULL, grow_volume, grower);
 	sem_wait(&grow_asked.asked);
 	return thread;
@@ -446,7 +446,7 @@ end_growth(struct grower *grower)
 {
 	static uint64_t none = 0;
 
-	volume_call(host, "v0", has_size, &none, reason, sizeof(reason));
+	volume_call(host, "v0", has_size, &none, &fault);
 	volume_release(grower->volume);
 	sem_destroy(&grow_asked.asked);
 }
@@ -459,14 +459,14 @@ a_growth_is_waited_for_and_its_size_is_known_on_return(void **state)
 
 	grow_volume(&second);
 	assert_int_equal(second.result, -EBUSY);
-	assert_non_null(strstr(second.text, "under way"));
-	assert_int_equal(volume_call(host, "v0", has_grown, NULL, reason, sizeof(reason)), 0);
+	assert_non_null(strstr(second.fault.message, "under way"));
+	assert_int_equal(volume_call(host, "v0", has_grown, NULL, &fault), 0);
 	pthread_join(thread, NULL);
 	assert_int_equal(grower.result, 0);
 	assert_int_equal(grower.growth.before_bytes, OLD_BYTES);
 	assert_int_equal(grower.growth.size_bytes, NEW_BYTES);
 	assert_int_equal(grower.brief_bytes, NEW_BYTES);
-	assert_string_equal(grower.text, "member 1 limits it");
+	assert_string_equal(grower.growth.note, "member 1 limits it");
 	end_growth(&grower);
 }
 
@@ -476,15 +476,15 @@ a_growth_that_fails_says_why_and_the_next_may_begin(void **state)
 	struct grower grower;
 	pthread_t thread = begin_growth(&grower);
 
-	assert_int_equal(volume_call(host, "v0", has_failed, NULL, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_call(host, "v0", has_failed, NULL, &fault), 0);
 	pthread_join(thread, NULL);
 	assert_int_equal(grower.result, -EIO);
-	assert_string_equal(grower.text, "member 1 left meanwhile");
+	assert_string_equal(grower.fault.message, "member 1 left meanwhile");
 	grow_asked.refusal = -EBUSY;
 	for (int i = 0; i < 2; i++) {
 		grow_volume(&grower);
 		assert_int_equal(grower.result, -EBUSY);
-		assert_string_equal(grower.text, "member 2 is missing");
+		assert_string_equal(grower.fault.message, "member 2 is missing");
 	}
 	end_growth(&grower);
 }
@@ -497,15 +497,15 @@ the_end_of_its_engine_ends_the_wait_for_a_growth(void **state)
 	pthread_t thread = begin_growth(&grower);
 
 	/* Not assembled, it is started again with another engine; its users keep their hold. */
-	assert_int_equal(volume_start(host, "v0", &again, reason, sizeof(reason)), 0);
+	assert_int_equal(volume_start(host, "v0", &again, &fault), 0);
 	pthread_join(thread, NULL);
 	assert_int_equal(grower.result, -ESHUTDOWN);
-	assert_non_null(strstr(grower.text, "next start"));
+	assert_non_null(strstr(grower.fault.message, "next start"));
 	end_growth(&grower);
-	assert_int_equal(volume_stop(host, "v0", reason, sizeof(reason)), 0);
+	assert_int_equal(volume_stop(host, "v0", &fault), 0);
 	grow_volume(&grower);
 	assert_int_equal(grower.result, -ENOTCONN);
-	assert_non_null(strstr(grower.text, "v0"));
+	assert_non_null(strstr(grower.fault.message, "v0"));
 }
 
 /* --- many threads --- */
@@ -529,12 +529,12 @@ count(struct engine_request *request, int result)
 static atomic_bool go_on;
 
 static int
-count_slots(struct engine *engine, void *argument, char *why)
+count_slots(struct engine *engine, void *argument, struct fault *out)
 {
 	struct engine_status *status = argument;
 
 	engine_status(engine, status);
-	snprintf(why, VOLUME_WHY_MAX, "said");
+	strcpy(out->message, "said");
 	return status->slots;
 }
 
@@ -550,24 +550,27 @@ administer(void *argument)
 {
 	struct engine_status *status = malloc(sizeof(*status));
 	struct device_address device;
-	struct fault ignored;
-	char why[VOLUME_REASON_MAX];
+	struct fault why;
 	int calls = 0, result;
 
-	assert_int_equal(device_address_parse("127.0.0.1:1/iqn.2026-01.org.iraid.test:d/0", &device, &ignored), 0);
+	assert_int_equal(device_address_parse("127.0.0.1:1/iqn.2026-01.org.iraid.test:d/0", &device,
+					      &why),
+			 0);
 	while (atomic_load(&go_on) || calls == 0) {
-		result = volume_call(host, argument, count_slots, status, why, sizeof(why));
-		assert_true(result >= 3 ? strcmp(why, "said") == 0 : is_passing(result) && why[0]);
+		result = volume_call(host, argument, count_slots, status, &why);
+		assert_true(result >= 3 ? strcmp(why.message, "said") == 0
+					: is_passing(result) && why.message[0]);
 		calls += result >= 3;
-		assert_int_equal(volume_edit_add(host, argument, &device, why, sizeof(why)), 0);
-		assert_int_equal(volume_edit_add(host, argument, &device, why, sizeof(why)), -EEXIST);
-		result = volume_attach(host, argument, &device, why, sizeof(why));
+		assert_int_equal(volume_edit_add(host, argument, &device, &why), 0);
+		assert_int_equal(volume_edit_add(host, argument, &device, &why), -EEXIST);
+		result = volume_attach(host, argument, &device, &why);
 		assert_true(result >= 3 || is_passing(result) || result == -ENOSPC);
 		/* Nothing can leave a volume that never ran. */
 		if (result >= 3)
-			assert_true(volume_detach(host, argument, result, "127.0.0.1:1/iqn.2026-01.org.iraid.test:d/0", why,
-						  sizeof(why)) < 0);
-		assert_int_equal(volume_edit_drop(host, argument, &device, why, sizeof(why)), 0);
+			assert_true(volume_detach(host, argument, result,
+						  "127.0.0.1:1/iqn.2026-01.org.iraid.test:d/0",
+						  &why) < 0);
+		assert_int_equal(volume_edit_drop(host, argument, &device, &why), 0);
 	}
 	free(status);
 	return NULL;
@@ -608,13 +611,13 @@ static void *
 look_around(void *argument)
 {
 	struct volume_view *view = malloc(sizeof(*view));
-	char why[VOLUME_REASON_MAX];
+	struct fault why;
 
 	(void)argument;
 	while (atomic_load(&go_on)) {
-		assert_int_equal(volume_view(host, "v0", view, why, sizeof(why)), 0);
+		assert_int_equal(volume_view(host, "v0", view, &why), 0);
 		volume_wait(host, "v1", 1);
-		volume_stop(host, "v1", why, sizeof(why));
+		volume_stop(host, "v1", &why);
 	}
 	free(view);
 	return NULL;
@@ -635,8 +638,8 @@ requests_complete_once_while_volumes_start_again_and_again(void **state)
 	for (int i = 0; i < THREADS; i++) {
 		while (pthread_tryjoin_np(submitters[i], NULL) == EBUSY) {
 			/* While a volume is not assembled this ends its engine, and the requests in it. */
-			assert_int_equal(volume_start(host, "v0", &again, reason, sizeof(reason)), 0);
-			assert_int_equal(volume_start(host, "v1", &again, reason, sizeof(reason)), 0);
+			assert_int_equal(volume_start(host, "v0", &again, &fault), 0);
+			assert_int_equal(volume_start(host, "v1", &again, &fault), 0);
 			volume_quiesce(held0);
 			volume_quiesce(held1);
 		}
