@@ -73,8 +73,8 @@ spare_pool_add(const struct pool_spare *spare, struct fault *fault)
 }
 
 int
-spare_pool_take(const struct device_address *device, int (*before)(void *owner), void *owner,
-		struct fault *fault)
+spare_pool_take(const struct device_address *device,
+		int (*before)(void *owner, struct fault *fault), void *owner, struct fault *fault)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
 	int lock = config_lock(SPARES_LOCK, fault), error = lock, index = -1;
@@ -85,7 +85,7 @@ spare_pool_take(const struct device_address *device, int (*before)(void *owner),
 		error = spare_pool_read(pool, fault);
 	if (error >= 0) {
 		index = spare_pool_find(pool, device);
-		error = index < 0 ? -ENOENT : before ? before(owner) : 0;
+		error = index < 0 ? -ENOENT : before ? before(owner, fault) : 0;
 	}
 	if (error == 0) {
 		memmove(&pool->spares[index], &pool->spares[index + 1],

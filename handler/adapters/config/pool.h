@@ -28,7 +28,8 @@ int spare_pool_add(const struct pool_spare *spare, struct fault *fault);
 
 /* Take it out; before() is called under the pool's lock when it is still there, and nothing is taken unless it returns
  * 0 (before NULL: always).  -ENOENT: it is not there (any more). */
-int spare_pool_take(const struct device_address *device, int (*before)(void *owner), void *owner,
+int spare_pool_take(const struct device_address *device,
+		    int (*before)(void *owner, struct fault *fault), void *owner,
 		    struct fault *fault);
 
 /* Where the pool has the device; -1: nowhere. */

@@ -22,13 +22,13 @@ text_of(json_object *object, const char *key)
 
 /* Before anything is applied: a file with a fault changes nothing, neither its own volume nor another. */
 static bool
-files_are_good(const char *name, struct rpc_error *error)
+files_are_good(const char *name, struct fault *fault)
 {
 	json_object *checked = config_check(name), *faults = NULL, *first;
 	size_t count;
 
 	if (!checked)
-		return rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+		return fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 	json_object_object_get_ex(checked, "faults", &faults);
 	count = json_object_array_length(faults);
 	if (count > 0) {
@@ -40,9 +40,10 @@ files_are_good(const char *name, struct rpc_error *error)
 		key = text_of(first, "key");
 		if (count > 1)
 			snprintf(more, sizeof(more), " (and %zu more: iraid config check)", count - 1);
-		rpc_fail(error, RPC_INVALID, text_of(first, "remedy"), "%s%s%s: %s%s%s%s; nothing was changed",
-			 text_of(first, "file"), line[0] ? ":" : "", line, key, key[0] ? ": " : "",
-			 text_of(first, "what"), more);
+		fault_set(fault, FAULT_INVALID, text_of(first, "remedy"),
+			  "%s%s%s: %s%s%s%s; nothing was changed", text_of(first, "file"),
+			  line[0] ? ":" : "", line, key, key[0] ? ": " : "", text_of(first, "what"),
+			  more);
 	}
 	json_object_put(checked);
 	return count == 0;
@@ -78,16 +79,13 @@ reload_json(const char *name, const struct reload *reload)
 
 /* A volume that is not there is another error than a file with faults. */
 static bool
-is_there(const char *name, struct rpc_error *error)
+is_there(const char *name, struct fault *fault)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	struct fault fault = FAULT_NONE;
-	int code = config ? volume_config_read(name, config, &fault) : -ENOMEM;
+	int code = config ? volume_config_read(name, config, fault) : -ENOMEM;
 
 	free(config);
-	return code == -ENOENT || code == -ENOMEM
-		       ? rpc_fail_volume(error, code, name, fault.message)
-		       : true;
+	return code == -ENOENT || code == -ENOMEM ? rpc_fail_volume(fault, code, name) : true;
 }
 
 static void
@@ -103,18 +101,17 @@ note_change(struct volume_host *host, const char *name, const struct reload_chan
 }
 
 static bool
-reload_one(struct rpc_context *context, const char *name, json_object *list, struct rpc_error *error)
+reload_one(struct rpc_context *context, const char *name, json_object *list, struct fault *fault)
 {
 	struct reload *reload = calloc(1, sizeof(*reload));
-	struct fault fault = FAULT_NONE;
-	int code = reload ? volume_reload(context->host, name, reload, &fault) : -ENOMEM;
+	int code = reload ? volume_reload(context->host, name, reload, fault) : -ENOMEM;
 
 	for (int i = 0; i < (code == 0 ? reload->count : 0); i++)
 		note_change(context->host, name, &reload->changes[i]);
 	if (code == 0)
 		json_object_array_add(list, reload_json(name, reload));
 	else
-		rpc_fail_volume(error, code, name, fault.message);
+		rpc_fail_volume(fault, code, name);
 	if (code == 0)
 		reload_free(reload);
 	free(reload);
@@ -122,25 +119,25 @@ reload_one(struct rpc_context *context, const char *name, json_object *list, str
 }
 
 json_object *
-rpc_config_reload(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_config_reload(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
 	json_object *given = NULL, *list = json_object_new_array(), *result = NULL;
 	bool one = params && json_object_object_get_ex(params, "name", &given) && given;
 	int count = 1;
-	bool good = names || rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+	bool good = names || fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 
 	if (good && one)
-		good = rpc_take_name(params, names[0], error) && is_there(names[0], error);
+		good = rpc_take_name(params, names[0], fault) && is_there(names[0], fault);
 	else if (good)
 		count = volume_config_list(names, VOLUMES_MAX);
 	if (good && count < 0)
-		good = rpc_fail(error, RPC_INTERNAL, "check that folder's permissions", "%s/volumes: %s", config_dir(),
-				strerror(-count));
+		good = fault_set(fault, FAULT_INTERNAL, "check that folder's permissions",
+				 "%s/volumes: %s", config_dir(), strerror(-count));
 	pthread_mutex_lock(context->changes);
-	good = good && files_are_good(one ? names[0] : NULL, error);
+	good = good && files_are_good(one ? names[0] : NULL, fault);
 	for (int i = 0; i < count && good; i++)
-		good = reload_one(context, names[i], list, error);
+		good = reload_one(context, names[i], list, fault);
 	pthread_mutex_unlock(context->changes);
 	if (good) {
 		result = json_object_new_object();

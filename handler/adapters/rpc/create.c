@@ -6,7 +6,6 @@
  * failure wipes what was written, so that the members are free for another try.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,36 +36,24 @@ struct creation {
 	json_object *warnings;
 };
 
-static void __attribute__((format(printf, 2, 3)))
-warn(struct creation *creation, const char *format, ...)
-{
-	char text[1024];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	json_object_array_add(creation->warnings, json_object_new_string(text));
-}
-
 /* --- parameters --- */
 
 /* One list of devices; "members" or "spares". */
 static bool
-take_list(struct creation *creation, json_object *list, const char *key, struct rpc_error *error)
+take_list(struct creation *creation, json_object *list, const char *key, struct fault *fault)
 {
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		json_object *value = json_object_array_get_idx(list, i);
 		struct member_work *device = &creation->devices[creation->device_count];
 
 		if (!json_object_is_type(value, json_type_string))
-			return rpc_fail(error, RPC_PARAMS, "write each as PORTAL/IQN/LUN",
-					"entry %zu of \"%s\" is not a string", i, key);
-		if (!rpc_device_parse(json_object_get_string(value), device, error))
+			return fault_set(fault, FAULT_PARAMS, "write each as PORTAL/IQN/LUN",
+					 "entry %zu of \"%s\" is not a string", i, key);
+		if (!rpc_device_parse(json_object_get_string(value), device, fault))
 			return false;
 		if (volume_config_find(&creation->config, &device->address) >= 0)
-			return rpc_fail(error, RPC_IN_USE, "name each LUN once", "member %s is given twice",
-					device->label);
+			return fault_set(fault, FAULT_IN_USE, "name each LUN once",
+					 "member %s is given twice", device->label);
 		creation->config.devices[creation->config.device_count++] = device->address;
 		creation->device_count++;
 	}
@@ -74,61 +61,69 @@ take_list(struct creation *creation, json_object *list, const char *key, struct 
 }
 
 static bool
-take_members(struct creation *creation, json_object *params, struct rpc_error *error)
+take_members(struct creation *creation, json_object *params, struct fault *fault)
 {
 	json_object *list = NULL, *spares = NULL;
-	const char *fault;
+	const char *wrong;
 	size_t count;
 
 	if (!params || !json_object_object_get_ex(params, "members", &list) || !list)
-		return rpc_fail(error, RPC_PARAMS, "list the members as PORTAL/IQN/LUN",
-				"parameter \"members\" is missing");
+		return fault_set(fault, FAULT_PARAMS, "list the members as PORTAL/IQN/LUN",
+				 "parameter \"members\" is missing");
 	if (!json_object_is_type(list, json_type_array))
-		return rpc_fail(error, RPC_PARAMS, "list the members as PORTAL/IQN/LUN",
-				"parameter \"members\" is not a list");
+		return fault_set(fault, FAULT_PARAMS, "list the members as PORTAL/IQN/LUN",
+				 "parameter \"members\" is not a list");
 	count = json_object_array_length(list);
-	fault = geometry_fault(creation->level, count > IRAID_MEMBERS_MAX ? IRAID_MEMBERS_MAX + 1 : (int)count);
-	if (fault != NULL)
-		return rpc_fail(error, RPC_INVALID, "name more or fewer targets, or choose another level",
-				"%s, %zu were given", fault, count);
+	wrong = geometry_fault(creation->level,
+			       count > IRAID_MEMBERS_MAX ? IRAID_MEMBERS_MAX + 1 : (int)count);
+	if (wrong != NULL)
+		return fault_set(fault, FAULT_INVALID,
+				 "name more or fewer targets, or choose another level",
+				 "%s, %zu were given", wrong, count);
 	creation->member_count = (int)count;
-	if (!take_list(creation, list, "members", error))
+	if (!take_list(creation, list, "members", fault))
 		return false;
 	if (!json_object_object_get_ex(params, "spares", &spares) || !spares)
 		return true;
 	if (!json_object_is_type(spares, json_type_array))
-		return rpc_fail(error, RPC_PARAMS, "list the spares as PORTAL/IQN/LUN",
-				"parameter \"spares\" is not a list");
+		return fault_set(fault, FAULT_PARAMS, "list the spares as PORTAL/IQN/LUN",
+				 "parameter \"spares\" is not a list");
 	if (json_object_array_length(spares) > 0 && creation->level == 0)
-		return rpc_fail(error, RPC_INVALID, "leave the spares out, or choose a level with redundancy",
-				"level 0 has no redundancy that a spare could restore");
+		return fault_set(fault, FAULT_INVALID,
+				 "leave the spares out, or choose a level with redundancy",
+				 "level 0 has no redundancy that a spare could restore");
 	if (json_object_array_length(spares) + count > SLOTS_MAX)
-		return rpc_fail(error, RPC_INVALID, "name fewer spares", "%zu members and %zu spares are more than %d",
-				count, json_object_array_length(spares), SLOTS_MAX);
-	return take_list(creation, spares, "spares", error);
+		return fault_set(fault, FAULT_INVALID, "name fewer spares",
+				 "%zu members and %zu spares are more than %d", count,
+				 json_object_array_length(spares), SLOTS_MAX);
+	return take_list(creation, spares, "spares", fault);
 }
 
 static bool
-take_shape(struct creation *creation, json_object *params, struct rpc_error *error)
+take_shape(struct creation *creation, json_object *params, struct fault *fault)
 {
 	int64_t level, chunk = IRAID_CHUNK_BYTES_DEFAULT, give_up = creation->config.give_up_seconds, region = 0;
 
-	if (!rpc_take_number(params, "level", true, INT32_MIN, INT32_MAX, &level, error) ||
-	    !rpc_take_number(params, "chunk_bytes", false, INT32_MIN, INT32_MAX, &chunk, error) ||
-	    !rpc_take_number(params, "give_up_seconds", false, 1, GIVE_UP_SECONDS_MAX, &give_up, error) ||
-	    !rpc_take_number(params, "region_bytes", false, IRAID_CHUNK_BYTES_MIN, REGION_BYTES_MAX, &region, error) ||
-	    !rpc_take_bool(params, "force", &creation->force, error))
+	if (!rpc_take_number(params, "level", true, INT32_MIN, INT32_MAX, &level, fault) ||
+	    !rpc_take_number(params, "chunk_bytes", false, INT32_MIN, INT32_MAX, &chunk, fault) ||
+	    !rpc_take_number(params, "give_up_seconds", false, 1, GIVE_UP_SECONDS_MAX, &give_up,
+			     fault) ||
+	    !rpc_take_number(params, "region_bytes", false, IRAID_CHUNK_BYTES_MIN, REGION_BYTES_MAX,
+			     &region, fault) ||
+	    !rpc_take_bool(params, "force", &creation->force, fault))
 		return false;
 	if (level != 0 && level != 1 && level != 5 && level != 6 && level != 10)
-		return rpc_fail(error, RPC_INVALID, "choose 0 (striping), 1 (copies), 5 (parity), 6 (two parities) or "
-				"10 (striped copies)", "level %lld is not known", (long long)level);
+		return fault_set(fault, FAULT_INVALID,
+				 "choose 0 (striping), 1 (copies), 5 (parity), 6 (two parities) or "
+				 "10 (striped copies)",
+				 "level %lld is not known", (long long)level);
 	if (chunk < IRAID_CHUNK_BYTES_MIN || chunk > IRAID_CHUNK_BYTES_MAX || (chunk & (chunk - 1)) != 0)
-		return rpc_fail(error, RPC_INVALID, "choose a power of two from 4096 to 1048576",
-				"chunk_bytes %lld can't be", (long long)chunk);
+		return fault_set(fault, FAULT_INVALID, "choose a power of two from 4096 to 1048576",
+				 "chunk_bytes %lld can't be", (long long)chunk);
 	if (region != 0 && region < chunk)
-		return rpc_fail(error, RPC_INVALID, "choose a larger region or a smaller chunk",
-				"region_bytes %lld is less than one chunk, %lld bytes", (long long)region,
-				(long long)chunk);
+		return fault_set(fault, FAULT_INVALID, "choose a larger region or a smaller chunk",
+				 "region_bytes %lld is less than one chunk, %lld bytes",
+				 (long long)region, (long long)chunk);
 	creation->region_bytes = (uint64_t)region;
 	creation->level = (int)level;
 	creation->chunk_bytes = (uint32_t)chunk;
@@ -137,43 +132,44 @@ take_shape(struct creation *creation, json_object *params, struct rpc_error *err
 }
 
 static bool
-take_params(struct creation *creation, json_object *params, struct rpc_error *error)
+take_params(struct creation *creation, json_object *params, struct fault *fault)
 {
 	struct volume_config *config = &creation->config;
 	char name[LAYOUT_NAME_MAX + 1];
 	const char *why;
 
-	if (!rpc_take_name(params, name, error))
+	if (!rpc_take_name(params, name, fault))
 		return false;
 	volume_config_defaults(config, name);
 	uuid_generate_random(config->uuid);
-	if (!take_shape(creation, params, error) || !take_members(creation, params, error) ||
-	    !rpc_take_text(params, "initiator", false, config->initiator, sizeof(config->initiator), error) ||
-	    !rpc_take_text(params, "chap_file", false, config->chap_file, sizeof(config->chap_file), error) ||
-	    !rpc_take_credentials(params, &creation->credentials, error))
+	if (!take_shape(creation, params, fault) || !take_members(creation, params, fault) ||
+	    !rpc_take_text(params, "initiator", false, config->initiator, sizeof(config->initiator),
+			   fault) ||
+	    !rpc_take_text(params, "chap_file", false, config->chap_file, sizeof(config->chap_file),
+			   fault) ||
+	    !rpc_take_credentials(params, &creation->credentials, fault))
 		return false;
 	/* rpc_take_credentials() has its own usual name; the volume logs in by its own. */
 	why = initiator_name_fault(config->initiator);
 	if (why)
-		return rpc_fail(error, RPC_INVALID, "give one with the parameter \"initiator\"",
-				"initiator \"%s\": %s", config->initiator, why);
+		return fault_set(fault, FAULT_INVALID, "give one with the parameter \"initiator\"",
+				 "initiator \"%s\": %s", config->initiator, why);
 	memcpy(creation->credentials.initiator, config->initiator, sizeof(config->initiator));
 	return true;
 }
 
 static bool
-name_is_free(const char *name, struct rpc_error *error)
+name_is_free(const char *name, struct fault *fault)
 {
 	struct volume_config *existing = malloc(sizeof(*existing));
-	struct fault fault = FAULT_NONE;
-	int code = existing ? volume_config_read(name, existing, &fault) : -ENOMEM;
+	int code = existing ? volume_config_read(name, existing, fault) : -ENOMEM;
 
 	free(existing);
 	if (code == -ENOENT)
 		return true;
-	return rpc_fail(error, RPC_EXISTS, "choose another name, or delete that volume first",
-			"there is already a volume \"%s\"%s%s", name, code ? ": " : "",
-			code ? fault.message : "");
+	return fault_set(fault, FAULT_EXISTS, "choose another name, or delete that volume first",
+			 "there is already a volume \"%s\"%s%s", name, code ? ": " : "",
+			 code ? fault->message : "");
 }
 
 /* --- looking at the members --- */
@@ -199,49 +195,53 @@ warn_same_names(struct creation *creation)
 		for (int j = 0; j < i; j++) {
 			if (!same_name(&devices[i].device, &devices[j].device))
 				continue;
-			warn(creation, "%s and %s are different LUNs that report the same identity; give each a "
-			     "serial number of its own on its target", devices[j].label, devices[i].label);
+			rpc_warn(creation->warnings,
+				 "%s and %s are different LUNs that report the same identity; give each a "
+				 "serial number of its own on its target",
+				 devices[j].label, devices[i].label);
 			return;
 		}
 	}
 }
 
 static bool
-open_devices(struct creation *creation, struct rpc_error *error)
+open_devices(struct creation *creation, struct fault *fault)
 {
 	const struct member_work *first = &creation->devices[0];
 
 	for (int i = 0; i < creation->device_count; i++) {
 		struct member_work *device = &creation->devices[i];
 
-		if (!rpc_device_open(device, &creation->credentials, error))
+		if (!rpc_device_open(device, &creation->credentials, fault))
 			return false;
 		if (device->device.block_bytes != first->device.block_bytes)
-			return rpc_fail(error, RPC_UNFIT, "give all members the same block size on their targets",
-					"%s has blocks of %u bytes and %s of %u", device->label,
-					device->device.block_bytes, first->label, first->device.block_bytes);
+			return fault_set(fault, FAULT_UNFIT,
+					 "give all members the same block size on their targets",
+					 "%s has blocks of %u bytes and %s of %u", device->label,
+					 device->device.block_bytes, first->label,
+					 first->device.block_bytes);
 	}
 	return true;
 }
 
 static bool
-look_at_members(struct creation *creation, struct rpc_error *error)
+look_at_members(struct creation *creation, struct fault *fault)
 {
 	struct admin_result result;
 
-	if (!open_devices(creation, error))
+	if (!open_devices(creation, fault))
 		return false;
 	for (int i = 0; i < creation->device_count; i++) {
-		if (!rpc_device_free(&creation->devices[i], NULL, error))
+		if (!rpc_device_free(&creation->devices[i], NULL, fault))
 			return false;
 	}
 	for (int i = 0; i < creation->device_count && !creation->force; i++) {
-		if (!rpc_device_unused(&creation->devices[i], error))
+		if (!rpc_device_unused(&creation->devices[i], fault))
 			return false;
 	}
 	result = members_probe(creation->devices, creation->device_count);
 	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(error, &result);
+		return rpc_fail_admin(fault, &result);
 	warn_same_names(creation);
 	rpc_warn_sessions(creation->warnings, creation->devices, creation->device_count);
 	return true;
@@ -250,7 +250,7 @@ look_at_members(struct creation *creation, struct rpc_error *error)
 /* --- making it --- */
 
 static bool
-spares_fit(const struct creation *creation, struct rpc_error *error)
+spares_fit(const struct creation *creation, struct fault *fault)
 {
 	uint64_t need = layout_end_bytes(creation->common.areas);
 
@@ -258,15 +258,18 @@ spares_fit(const struct creation *creation, struct rpc_error *error)
 		const struct member_work *spare = &creation->devices[i];
 
 		if (spare->device.capacity_bytes < need)
-			return rpc_fail(error, RPC_UNFIT, "choose a LUN at least as large as the smallest member",
-					"%s has %llu bytes, a spare of this volume needs %llu", spare->label,
-					(unsigned long long)spare->device.capacity_bytes, (unsigned long long)need);
+			return fault_set(fault, FAULT_UNFIT,
+					 "choose a LUN at least as large as the smallest member",
+					 "%s has %llu bytes, a spare of this volume needs %llu",
+					 spare->label,
+					 (unsigned long long)spare->device.capacity_bytes,
+					 (unsigned long long)need);
 	}
 	return true;
 }
 
 static bool
-lay_out(struct creation *creation, struct rpc_error *error)
+lay_out(struct creation *creation, struct fault *fault)
 {
 	uint32_t wanted = 0;
 	struct superblock *common = &creation->common;
@@ -281,22 +284,26 @@ lay_out(struct creation *creation, struct rpc_error *error)
 			largest = member;
 	}
 	if (smallest->device.capacity_bytes != largest->device.capacity_bytes)
-		warn(creation, "the members' sizes differ: the smallest counts, %s with %llu bytes, so %llu bytes of "
-		     "%s (%llu bytes) are not used", smallest->label,
-		     (unsigned long long)smallest->device.capacity_bytes,
-		     (unsigned long long)(largest->device.capacity_bytes - smallest->device.capacity_bytes),
-		     largest->label, (unsigned long long)largest->device.capacity_bytes);
+		rpc_warn(creation->warnings,
+			 "the members' sizes differ: the smallest counts, %s with %llu bytes, so %llu bytes of "
+			 "%s (%llu bytes) are not used",
+			 smallest->label, (unsigned long long)smallest->device.capacity_bytes,
+			 (unsigned long long)(largest->device.capacity_bytes -
+					      smallest->device.capacity_bytes),
+			 largest->label, (unsigned long long)largest->device.capacity_bytes);
 	if (layout_compute(smallest->device.capacity_bytes, creation->chunk_bytes, common->areas,
 			   &common->data_bytes, &common->region_rows) != 0 ||
 	    geometry_init(&creation->geometry, creation->level, creation->member_count,
 			  creation->chunk_bytes, smallest->device.block_bytes, common->data_bytes) != 0)
-		return rpc_fail(error, RPC_UNFIT, "choose larger LUNs or a smaller chunk",
-				"%s, of %llu bytes, is too small for chunks of %u bytes", smallest->label,
-				(unsigned long long)smallest->device.capacity_bytes, creation->chunk_bytes);
+		return fault_set(fault, FAULT_UNFIT, "choose larger LUNs or a smaller chunk",
+				 "%s, of %llu bytes, is too small for chunks of %u bytes",
+				 smallest->label,
+				 (unsigned long long)smallest->device.capacity_bytes,
+				 creation->chunk_bytes);
 	if (creation->region_bytes != 0)
 		wanted = (uint32_t)(creation->region_bytes / creation->chunk_bytes);
 	common->region_rows = layout_region_rows(creation->geometry.rows, wanted);
-	return spares_fit(creation, error);
+	return spares_fit(creation, fault);
 }
 
 static void
@@ -322,7 +329,7 @@ fill_superblock(struct creation *creation)
 }
 
 static bool
-write_devices(struct creation *creation, struct rpc_error *error)
+write_devices(struct creation *creation, struct fault *fault)
 {
 	struct member_work *devices = creation->devices;
 	struct admin_result result = members_format(devices, creation->member_count, &creation->common);
@@ -334,26 +341,25 @@ write_devices(struct creation *creation, struct rpc_error *error)
 		return true;
 	members_unprobe(devices, creation->device_count);
 	members_wipe(devices, creation->device_count);
-	return rpc_fail_admin(error, &result);
+	return rpc_fail_admin(fault, &result);
 }
 
 static bool
-make_volume(struct creation *creation, struct rpc_error *error)
+make_volume(struct creation *creation, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	int code;
 
-	if (!lay_out(creation, error)) {
+	if (!lay_out(creation, fault)) {
 		members_unprobe(creation->devices, creation->device_count);
 		return false;
 	}
 	fill_superblock(creation);
-	if (!write_devices(creation, error))
+	if (!write_devices(creation, fault))
 		return false;
-	code = volume_config_create(&creation->config, &fault);
+	code = volume_config_create(&creation->config, fault);
 	if (code != 0) {
 		members_wipe(creation->devices, creation->device_count);
-		return rpc_fail_file(error, code, fault.message);
+		return rpc_fail_file(fault, code);
 	}
 	return true;
 }
@@ -373,7 +379,8 @@ started(struct creation *creation)
 	json_object *result = json_object_new_object();
 
 	if (volume_start(creation->context->host, creation->config.name, &usual, &fault) != 0)
-		warn(creation, "it was created but could not be started: %s", fault.message);
+		rpc_warn(creation->warnings, "it was created but could not be started: %s",
+			 fault.message);
 	else
 		/* All members have just answered, so this is short; then it can be used, or stopped
 		 * without a member being caught in the middle of its login. */
@@ -390,22 +397,22 @@ started(struct creation *creation)
 }
 
 json_object *
-rpc_volume_create(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_create(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct creation *creation = calloc(1, sizeof(*creation));
 	json_object *result = NULL;
 	bool made = false;
 
 	if (!creation) {
-		rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+		fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 		return NULL;
 	}
 	creation->context = context;
 	creation->warnings = json_object_new_array();
-	if (take_params(creation, params, error)) {
+	if (take_params(creation, params, fault)) {
 		pthread_mutex_lock(context->changes);
-		made = name_is_free(creation->config.name, error) && look_at_members(creation, error) &&
-		       make_volume(creation, error);
+		made = name_is_free(creation->config.name, fault) &&
+		       look_at_members(creation, fault) && make_volume(creation, fault);
 		/* Before the volume logs in itself: a session of the same initiator may be refused. */
 		close_members(creation);
 		if (made)
@@ -425,25 +432,25 @@ forget_device(const struct volume_config *config, int index, const struct iscsi_
 	      json_object *warnings)
 {
 	struct member_work device = { .address = config->devices[index] };
-	char text[MEMBER_ADDRESS_MAX + 600];
 	struct admin_result result;
 
 	member_address_format(&device.address.address, device.label);
 	result = rpc_device_wipe(&device, config->uuid, NULL, credentials);
 	if (result.error == ADMIN_OK)
 		return;
-	snprintf(text, sizeof(text), "the superblock of %s was not wiped: %s", device.label, result.message);
-	json_object_array_add(warnings, json_object_new_string(text));
-	log_line(LOG_WARNING, "volume %s: %s", config->name, text);
+	rpc_warn(warnings, "the superblock of %s was not wiped: %s", device.label, result.message);
+	log_line(LOG_WARNING, "volume %s: the superblock of %s was not wiped: %s", config->name,
+		 device.label, result.message);
 }
 
 static bool
-wipe_members(const struct volume_config *config, json_object *warnings, struct rpc_error *error)
+wipe_members(const struct volume_config *config, json_object *warnings, struct fault *fault)
 {
 	struct iscsi_credentials credentials;
 
-	if (!rpc_volume_credentials(config, &credentials, error)) {
-		snprintf(error->remedy, sizeof(error->remedy), "correct it, or delete with wipe=false");
+	if (!rpc_volume_credentials(config, &credentials, fault)) {
+		snprintf(fault->remedy, sizeof(fault->remedy),
+			 "correct it, or delete with wipe=false");
 		return false;
 	}
 	for (int i = 0; i < config->device_count; i++)
@@ -455,28 +462,31 @@ wipe_members(const struct volume_config *config, json_object *warnings, struct r
 /* What is wiped is what the file says.  It must be this volume's own file: not another's that came over it while the
  * volume runs, nor a copy. */
 static bool
-file_is_its_own(struct rpc_context *context, const struct volume_config *config, bool wipe, struct rpc_error *error)
+file_is_its_own(struct rpc_context *context, const struct volume_config *config, bool wipe,
+		struct fault *fault)
 {
 	struct volume_view *view = malloc(sizeof(*view));
-	struct fault fault = FAULT_NONE;
 	char file_uuid[UUID_STR_LEN], uuid[UUID_STR_LEN], copy[LAYOUT_NAME_MAX + 1];
-	int code = view ? volume_view(context->host, config->name, view, &fault) : -ENOMEM;
+	int code = view ? volume_view(context->host, config->name, view, fault) : -ENOMEM;
 	bool good = code == 0;
 
 	uuid_unparse_lower(config->uuid, file_uuid);
 	if (!good) {
-		rpc_fail_volume(error, code, config->name, fault.message);
+		rpc_fail_volume(fault, code, config->name);
 	} else if (view->running && memcmp(view->config.uuid, config->uuid, sizeof(config->uuid)) != 0) {
 		uuid_unparse_lower(view->config.uuid, uuid);
-		good = rpc_fail(error, RPC_IN_USE, "put its own file back first; when the volume is stopped, "
-				"iraid import makes one from its members",
-				"volume \"%s\" runs with UUID %s, its file has %s: it is another volume's", config->name,
-				uuid, file_uuid);
+		good = fault_set(fault, FAULT_IN_USE,
+				 "put its own file back first; when the volume is stopped, "
+				 "iraid import makes one from its members",
+				 "volume \"%s\" runs with UUID %s, its file has %s: it is another volume's",
+				 config->name, uuid, file_uuid);
 	} else if (wipe && config_copy(config->name, config->uuid, copy)) {
-		good = rpc_fail(error, RPC_IN_USE, "see which of the two files is the copy, and remove that file only: "
-				"iraid delete --no-wipe",
-				"volumes \"%s\" and \"%s\" have the same UUID, %s: what is deleted of one is lost to "
-				"the other", config->name, copy, file_uuid);
+		good = fault_set(fault, FAULT_IN_USE,
+				 "see which of the two files is the copy, and remove that file only: "
+				 "iraid delete --no-wipe",
+				 "volumes \"%s\" and \"%s\" have the same UUID, %s: what is deleted of one is lost to "
+				 "the other",
+				 config->name, copy, file_uuid);
 	}
 	free(view);
 	return good;
@@ -484,54 +494,53 @@ file_is_its_own(struct rpc_context *context, const struct volume_config *config,
 
 static bool
 delete_volume(struct rpc_context *context, const struct volume_config *config, bool wipe,
-	      json_object *warnings, struct rpc_error *error)
+	      json_object *warnings, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	int lock, code;
 
-	if (!file_is_its_own(context, config, wipe, error))
+	if (!file_is_its_own(context, config, wipe, fault))
 		return false;
-	code = volume_stop(context->host, config->name, &fault);
+	code = volume_stop(context->host, config->name, fault);
 	if (code != 0) {
-		rpc_fail_volume(error, code, config->name, fault.message);
+		rpc_fail_volume(fault, code, config->name);
 		if (code == -EBUSY)
-			error->code = RPC_BUSY;	/* its own users, not somebody else's */
+			fault->code = FAULT_BUSY;	/* its own users, not somebody else's */
 		return false;
 	}
 	/* Nor may another process have it, nor start it while it is wiped. */
-	lock = volume_lock(config->uuid, config->name, volume_host_program(context->host), &fault);
+	lock = volume_lock(config->uuid, config->name, volume_host_program(context->host), fault);
 	if (lock < 0)
-		return rpc_fail_volume(error, lock, config->name, fault.message);
-	if (wipe && !wipe_members(config, warnings, error)) {
+		return rpc_fail_volume(fault, lock, config->name);
+	if (wipe && !wipe_members(config, warnings, fault)) {
 		close(lock);
 		return false;
 	}
-	code = volume_config_delete(config->name, &fault);
+	code = volume_config_delete(config->name, fault);
 	if (code == 0 && wipe)
 		volume_forget(config->uuid);
 	close(lock);
 	if (code != 0)
-		return rpc_fail_file(error, code, fault.message);
+		return rpc_fail_file(fault, code);
 	volume_note(context->host, LOG_NOTICE, "deleted", config->name, "", "deleted");
 	return true;
 }
 
 json_object *
-rpc_volume_delete(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_delete(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	json_object *warnings = json_object_new_array(), *result = NULL;
 	bool wipe = true;
 	int code;
 
-	if (config && rpc_take_name(params, name, error) && rpc_take_bool(params, "wipe", &wipe, error)) {
+	if (config && rpc_take_name(params, name, fault) &&
+	    rpc_take_bool(params, "wipe", &wipe, fault)) {
 		pthread_mutex_lock(context->changes);
-		code = volume_config_read(name, config, &fault);
+		code = volume_config_read(name, config, fault);
 		if (code != 0)
-			rpc_fail_volume(error, code, name, fault.message);
-		else if (delete_volume(context, config, wipe, warnings, error))
+			rpc_fail_volume(fault, code, name);
+		else if (delete_volume(context, config, wipe, warnings, fault))
 			result = json_object_new_object();
 		pthread_mutex_unlock(context->changes);
 	}

@@ -12,39 +12,42 @@
 #define LOGIN_MS_MAX 10000
 
 bool
-rpc_device_parse(const char *text, struct member_work *device, struct rpc_error *error)
+rpc_device_parse(const char *text, struct member_work *device, struct fault *fault)
 {
-	struct fault why;
 
-	if (device_address_parse(text, &device->address, &why) != 0)
-		return rpc_fail(error, RPC_INVALID,
-				"write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
-				"member \"%.300s\": %s", text, why.message);
+	if (device_address_parse(text, &device->address, fault) != 0)
+		return fault_set(fault, FAULT_INVALID,
+				 "write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
+				 "member \"%.300s\": %s", text, fault->message);
 	member_address_format(&device->address.address, device->label);
 	uuid_generate_random(device->member_uuid);
 	return true;
 }
 
 bool
-rpc_device_open(struct member_work *member, const struct iscsi_credentials *credentials, struct rpc_error *error)
+rpc_device_open(struct member_work *member, const struct iscsi_credentials *credentials,
+		struct fault *fault)
 {
 	const struct scsi_device *device = &member->device;
 	struct admin_result result = device_open(&member->address, credentials, LOGIN_MS_MAX, &member->session,
 						 &member->device);
 
 	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(error, &result);
+		return rpc_fail_admin(fault, &result);
 	if (device->device_type != 0)
-		return rpc_fail(error, RPC_UNFIT, "choose a LUN that is a disk; 'iraid discover' lists them",
-				"%s is not a disk (SCSI device type %u)", member->label, device->device_type);
+		return fault_set(fault, FAULT_UNFIT,
+				 "choose a LUN that is a disk; 'iraid discover' lists them",
+				 "%s is not a disk (SCSI device type %u)", member->label,
+				 device->device_type);
 	if (!device->writable)
-		return rpc_fail(error, RPC_UNFIT, "allow this initiator to write on the target",
-				"%s is read-only", member->label);
+		return fault_set(fault, FAULT_UNFIT, "allow this initiator to write on the target",
+				 "%s is read-only", member->label);
 	if (device->capacity_bytes < LAYOUT_MEMBER_BYTES_MIN)
-		return rpc_fail(error, RPC_UNFIT, "choose a LUN of 16 MiB or more", "%s has only %llu bytes",
-				member->label, (unsigned long long)device->capacity_bytes);
+		return fault_set(fault, FAULT_UNFIT, "choose a LUN of 16 MiB or more",
+				 "%s has only %llu bytes", member->label,
+				 (unsigned long long)device->capacity_bytes);
 	result = member_read_superblock(member->session, &member->copies);
-	return result.error == ADMIN_OK || rpc_fail_admin(error, &result);
+	return result.error == ADMIN_OK || rpc_fail_admin(fault, &result);
 }
 
 void
@@ -56,26 +59,27 @@ rpc_device_close(struct member_work *device)
 }
 
 static bool
-pooled(const struct member_work *device, struct rpc_error *error)
+pooled(const struct member_work *device, struct fault *fault)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
-	struct fault fault = FAULT_NONE;
-	bool good = pool && spare_pool_read(pool, &fault) == 0;
+	bool good = pool && spare_pool_read(pool, fault) == 0;
 
 	if (!good)
-		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s",
-			 pool ? fault.message : "out of memory");
+		fault_set(fault, FAULT_INTERNAL, "correct that file", "%s",
+			  pool ? fault->message : "out of memory");
 	for (int i = 0; good && i < pool->count; i++) {
 		if (device_address_same(&pool->spares[i].device, &device->address))
-			good = rpc_fail(error, RPC_IN_USE, "take it away first: iraid remove --gateway DEVICE",
-					"%s is a shared spare of this gateway", device->label);
+			good = fault_set(fault, FAULT_IN_USE,
+					 "take it away first: iraid remove --gateway DEVICE",
+					 "%s is a shared spare of this gateway", device->label);
 	}
 	free(pool);
 	return good;
 }
 
 bool
-rpc_device_free(const struct member_work *device, const struct volume_config *own, struct rpc_error *error)
+rpc_device_free(const struct member_work *device, const struct volume_config *own,
+		struct fault *fault)
 {
 	const struct superblock_copies *copies = &device->copies;
 	const uint8_t *uuid = copies->chosen == SUPERBLOCK_OK ? copies->superblock.volume_uuid : NULL;
@@ -84,13 +88,14 @@ rpc_device_free(const struct member_work *device, const struct volume_config *ow
 	if (uuid && own && memcmp(uuid, own->uuid, sizeof(own->uuid)) == 0)
 		uuid = NULL;
 	if (config_holder(&device->address, uuid, holder))
-		return rpc_fail(error, RPC_IN_USE, "delete that volume first, if its data is no longer needed",
-				"%s is a member of volume \"%s\"", device->label, holder);
-	return pooled(device, error);
+		return fault_set(fault, FAULT_IN_USE,
+				 "delete that volume first, if its data is no longer needed",
+				 "%s is a member of volume \"%s\"", device->label, holder);
+	return pooled(device, fault);
 }
 
 bool
-rpc_device_unused(const struct member_work *member, struct rpc_error *error)
+rpc_device_unused(const struct member_work *member, struct fault *fault)
 {
 	static const char remedy[] = "give --force if what is on it is no longer needed";
 	const struct superblock_copies *copies = &member->copies;
@@ -99,19 +104,23 @@ rpc_device_unused(const struct member_work *member, struct rpc_error *error)
 
 	if (copies->chosen == SUPERBLOCK_OK) {
 		uuid_unparse_lower(copies->superblock.volume_uuid, uuid);
-		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds member %u of the iraid volume \"%s\" (%s)",
-				member->label, copies->superblock.role, copies->superblock.name, uuid);
+		return fault_set(fault, FAULT_IN_USE, remedy,
+				 "%s holds member %u of the iraid volume \"%s\" (%s)", member->label,
+				 copies->superblock.role, copies->superblock.name, uuid);
 	}
 	if (copies->spare != SUPERBLOCK_ABSENT)
-		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds the mark of an iraid spare", member->label);
+		return fault_set(fault, FAULT_IN_USE, remedy, "%s holds the mark of an iraid spare",
+				 member->label);
 	if (copies->chosen != SUPERBLOCK_ABSENT)
-		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds an iraid superblock that is %s",
-				member->label, superblock_verdict_name(copies->chosen));
+		return fault_set(fault, FAULT_IN_USE, remedy,
+				 "%s holds an iraid superblock that is %s", member->label,
+				 superblock_verdict_name(copies->chosen));
 	result = admin_signature(member->session, signature, sizeof(signature));
 	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(error, &result);
+		return rpc_fail_admin(fault, &result);
 	if (signature[0] != '\0')
-		return rpc_fail(error, RPC_IN_USE, remedy, "%s holds a signature: %s", member->label, signature);
+		return fault_set(fault, FAULT_IN_USE, remedy, "%s holds a signature: %s",
+				 member->label, signature);
 	return true;
 }
 
@@ -192,13 +201,14 @@ rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16], const
 
 bool
 rpc_volume_credentials(const struct volume_config *config, struct iscsi_credentials *out,
-		       struct rpc_error *error)
+		       struct fault *fault)
 {
-	struct fault why;
 
 	memset(out, 0, sizeof(*out));
-	if (config->chap_file[0] != '\0' && iscsi_credentials_read(config->chap_file, out, &why) != 0)
-		return rpc_fail(error, RPC_INVALID, "correct it", "chap_file \"%s\": %s", config->chap_file, why.message);
+	if (config->chap_file[0] != '\0' &&
+	    iscsi_credentials_read(config->chap_file, out, fault) != 0)
+		return fault_set(fault, FAULT_INVALID, "correct it", "chap_file \"%s\": %s",
+				 config->chap_file, fault->message);
 	memcpy(out->initiator, config->initiator, sizeof(out->initiator));
 	return true;
 }

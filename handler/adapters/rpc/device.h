@@ -8,16 +8,17 @@
 #include "rpc.h"
 
 /* Fill address, label and a new member UUID. */
-bool rpc_device_parse(const char *text, struct member_work *device, struct rpc_error *error);
+bool rpc_device_parse(const char *text, struct member_work *device, struct fault *fault);
 
 /* Log in: it is a disk that takes writes, of a size and block size that can be; its superblock is read. */
 bool rpc_device_open(struct member_work *device, const struct iscsi_credentials *credentials,
-		     struct rpc_error *error);
+		     struct fault *fault);
 void rpc_device_close(struct member_work *device);
 
 /* No volume of this gateway has it, and it is not one of the gateway's spares: refused even by force.  own: a volume
  * whose former members are free to be used again (its devices are not), or NULL. */
-bool rpc_device_free(const struct member_work *device, const struct volume_config *own, struct rpc_error *error);
+bool rpc_device_free(const struct member_work *device, const struct volume_config *own,
+		     struct fault *fault);
 
 /* It was a device of this volume (its superblock or mark says so) and is none any more: what the volume left reserved on
  * it is taken away.  Of other devices nothing is touched. */
@@ -27,7 +28,7 @@ void rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16
 const uint8_t *rpc_device_uuid(const struct member_work *device);
 
 /* Nothing known stands on it.  Not asked with force. */
-bool rpc_device_unused(const struct member_work *device, struct rpc_error *error);
+bool rpc_device_unused(const struct member_work *device, struct fault *fault);
 
 /* Take this volume's superblock or mark (all zeros: the mark of a shared spare) from it; what belongs to others stays.
  * member_uuid: ADMIN_IN_USE, and nothing is touched, if another device of that volume answers; NULL: any is meant. */
@@ -36,6 +37,6 @@ struct admin_result rpc_device_wipe(struct member_work *device, const uint8_t vo
 
 /* How the volume logs in to its devices. */
 bool rpc_volume_credentials(const struct volume_config *config, struct iscsi_credentials *out,
-			    struct rpc_error *error);
+			    struct fault *fault);
 
 #endif

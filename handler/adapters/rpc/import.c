@@ -30,30 +30,31 @@ struct import {
 /* --- parameters --- */
 
 static bool
-take_devices(struct import *import, json_object *params, struct rpc_error *error)
+take_devices(struct import *import, json_object *params, struct fault *fault)
 {
 	json_object *list = NULL;
 
 	if (!params || !json_object_object_get_ex(params, "members", &list) ||
 	    !json_object_is_type(list, json_type_array))
-		return rpc_fail(error, RPC_PARAMS, "list the members as PORTAL/IQN/LUN",
-				"parameter \"members\" is missing, or is not a list");
+		return fault_set(fault, FAULT_PARAMS, "list the members as PORTAL/IQN/LUN",
+				 "parameter \"members\" is missing, or is not a list");
 	if (json_object_array_length(list) < 2 || json_object_array_length(list) > SLOTS_MAX)
-		return rpc_fail(error, RPC_INVALID, "name all devices of the volume, those too that are dead",
-				"a volume has 2 to %d devices, %zu were given", SLOTS_MAX,
-				json_object_array_length(list));
+		return fault_set(fault, FAULT_INVALID,
+				 "name all devices of the volume, those too that are dead",
+				 "a volume has 2 to %d devices, %zu were given", SLOTS_MAX,
+				 json_object_array_length(list));
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		json_object *value = json_object_array_get_idx(list, i);
 		struct member_work *device = &import->devices[i];
 
 		if (!json_object_is_type(value, json_type_string))
-			return rpc_fail(error, RPC_PARAMS, "write each as PORTAL/IQN/LUN",
-					"entry %zu of \"members\" is not a string", i);
-		if (!rpc_device_parse(json_object_get_string(value), device, error))
+			return fault_set(fault, FAULT_PARAMS, "write each as PORTAL/IQN/LUN",
+					 "entry %zu of \"members\" is not a string", i);
+		if (!rpc_device_parse(json_object_get_string(value), device, fault))
 			return false;
 		if (volume_config_find(&import->config, &device->address) >= 0)
-			return rpc_fail(error, RPC_IN_USE, "name each LUN once", "member %s is given twice",
-					device->label);
+			return fault_set(fault, FAULT_IN_USE, "name each LUN once",
+					 "member %s is given twice", device->label);
 		import->config.devices[import->config.device_count++] = device->address;
 		import->count++;
 	}
@@ -61,24 +62,27 @@ take_devices(struct import *import, json_object *params, struct rpc_error *error
 }
 
 static bool
-take_params(struct import *import, json_object *params, struct rpc_error *error)
+take_params(struct import *import, json_object *params, struct fault *fault)
 {
 	struct volume_config *config = &import->config;
 	char name[LAYOUT_NAME_MAX + 1] = "";
 	const char *why;
 
-	if (!rpc_take_text(params, "name", false, name, sizeof(name), error))
+	if (!rpc_take_text(params, "name", false, name, sizeof(name), fault))
 		return false;
 	import->named = name[0] != '\0';
 	why = import->named ? volume_name_fault(name) : NULL;
 	if (why)
-		return rpc_fail(error, RPC_INVALID, "choose another name", "name \"%s\": %s", name, why);
+		return fault_set(fault, FAULT_INVALID, "choose another name", "name \"%s\": %s",
+				 name, why);
 	volume_config_defaults(config, name);
-	if (!take_devices(import, params, error) ||
-	    !rpc_take_text(params, "initiator", false, config->initiator, sizeof(config->initiator), error) ||
-	    !rpc_take_text(params, "chap_file", false, config->chap_file, sizeof(config->chap_file), error))
+	if (!take_devices(import, params, fault) ||
+	    !rpc_take_text(params, "initiator", false, config->initiator, sizeof(config->initiator),
+			   fault) ||
+	    !rpc_take_text(params, "chap_file", false, config->chap_file, sizeof(config->chap_file),
+			   fault))
 		return false;
-	return rpc_take_credentials(params, &import->credentials, error);
+	return rpc_take_credentials(params, &import->credentials, fault);
 }
 
 /* --- what the members say --- */
@@ -90,24 +94,26 @@ newer(const struct superblock *a, const struct superblock *b)
 }
 
 static bool
-belongs(struct import *import, const struct member_work *device, struct rpc_error *error)
+belongs(struct import *import, const struct member_work *device, struct fault *fault)
 {
 	const struct superblock_copies *copies = &device->copies;
 	char uuid[UUID_STR_LEN], other[UUID_STR_LEN];
 
 	if (copies->chosen != SUPERBLOCK_OK && copies->spare != SUPERBLOCK_OK)
-		return rpc_fail(error, RPC_UNFIT, "leave it out; 'iraid examine' shows what is on it",
-				"%s has no superblock of a volume (%s)", device->label,
-				superblock_verdict_name(copies->chosen));
+		return fault_set(fault, FAULT_UNFIT,
+				 "leave it out; 'iraid examine' shows what is on it",
+				 "%s has no superblock of a volume (%s)", device->label,
+				 superblock_verdict_name(copies->chosen));
 	if (copies->chosen != SUPERBLOCK_OK)
 		return true;	/* a spare: whose, is looked at when the volume is known */
 	if (import->newest &&
 	    memcmp(copies->superblock.volume_uuid, import->newest->volume_uuid, sizeof(import->newest->volume_uuid))) {
 		uuid_unparse_lower(copies->superblock.volume_uuid, uuid);
 		uuid_unparse_lower(import->newest->volume_uuid, other);
-		return rpc_fail(error, RPC_UNFIT, "import one volume at a time",
-				"%s belongs to volume \"%s\" (%s), those before it to \"%s\" (%s)", device->label,
-				copies->superblock.name, uuid, import->newest->name, other);
+		return fault_set(fault, FAULT_UNFIT, "import one volume at a time",
+				 "%s belongs to volume \"%s\" (%s), those before it to \"%s\" (%s)",
+				 device->label, copies->superblock.name, uuid, import->newest->name,
+				 other);
 	}
 	if (!import->newest || newer(&copies->superblock, import->newest))
 		import->newest = &copies->superblock;
@@ -115,24 +121,22 @@ belongs(struct import *import, const struct member_work *device, struct rpc_erro
 }
 
 static bool
-look(struct import *import, int index, struct rpc_error *error)
+look(struct import *import, int index, struct fault *fault)
 {
 	struct member_work *device = &import->devices[index];
-	char text[sizeof(error->message) + sizeof(device->label) + 64];
 
-	if (rpc_device_open(device, &import->credentials, error))
-		return belongs(import, device, error);
-	if (error->code != RPC_UNREACHABLE)
+	if (rpc_device_open(device, &import->credentials, fault))
+		return belongs(import, device, fault);
+	if (fault->code != FAULT_UNREACHABLE)
 		return false;
 	import->silent[index] = true;
-	snprintf(text, sizeof(text), "%s does not answer (%s); it is listed as a member all the same", device->label,
-		 error->message);
-	json_object_array_add(import->warnings, json_object_new_string(text));
+	rpc_warn(import->warnings, "%s does not answer (%s); it is listed as a member all the same",
+		 device->label, fault->message);
 	return true;
 }
 
 static bool
-spares_belong(const struct import *import, struct rpc_error *error)
+spares_belong(const struct import *import, struct fault *fault)
 {
 	for (int i = 0; i < import->count; i++) {
 		const struct superblock_copies *copies = &import->devices[i].copies;
@@ -140,8 +144,9 @@ spares_belong(const struct import *import, struct rpc_error *error)
 		if (import->silent[i] || copies->chosen == SUPERBLOCK_OK ||
 		    memcmp(copies->mark.volume_uuid, import->config.uuid, sizeof(import->config.uuid)) == 0)
 			continue;
-		return rpc_fail(error, RPC_UNFIT, "leave it out", "%s is a spare, and not one of volume \"%s\"",
-				import->devices[i].label, import->newest->name);
+		return fault_set(fault, FAULT_UNFIT, "leave it out",
+				 "%s is a spare, and not one of volume \"%s\"",
+				 import->devices[i].label, import->newest->name);
 	}
 	return true;
 }
@@ -154,20 +159,22 @@ uuid_of(const struct member_work *device)
 
 /* A start refuses both, and only an editor would get rid of one. */
 static bool
-all_differ(const struct import *import, struct rpc_error *error)
+all_differ(const struct import *import, struct fault *fault)
 {
 	for (int i = 0; i < import->count; i++)
 		for (int j = 0; j < i; j++)
 			if (!import->silent[i] && !import->silent[j] &&
 			    memcmp(uuid_of(&import->devices[i]), uuid_of(&import->devices[j]), 16) == 0)
-				return rpc_fail(error, RPC_IN_USE, "name only one of them; of two portals of one LUN write "
-						"PORTAL,PORTAL/IQN/LUN", "%s and %s are the same LUN, or one is a copy of the other",
-						import->devices[j].label, import->devices[i].label);
+				return fault_set(fault, FAULT_IN_USE,
+						 "name only one of them; of two portals of one LUN write "
+						 "PORTAL,PORTAL/IQN/LUN",
+						 "%s and %s are the same LUN, or one is a copy of the other",
+						 import->devices[j].label, import->devices[i].label);
 	return true;
 }
 
 static bool
-look_at_all(struct import *import, struct volume_host *host, struct rpc_error *error)
+look_at_all(struct import *import, struct volume_host *host, struct fault *fault)
 {
 	struct volume_config *config = &import->config;
 	const char *why;
@@ -175,23 +182,25 @@ look_at_all(struct import *import, struct volume_host *host, struct rpc_error *e
 	for (int i = 0; i < import->count; i++) {
 		/* A silent one takes its time, and the end of the process waits for this call. */
 		if (volume_host_is_ending(host))
-			return rpc_fail(error, RPC_BUSY, "try again when it is back", "%s is ending",
-					volume_host_program(host));
-		if (!look(import, i, error))
+			return fault_set(fault, FAULT_BUSY, "try again when it is back",
+					 "%s is ending", volume_host_program(host));
+		if (!look(import, i, fault))
 			return false;
 	}
 	if (!import->newest)
-		return rpc_fail(error, RPC_UNREACHABLE, "bring at least one member back; 'iraid examine' says what is on one",
-				"none of the %d devices has a superblock that can be read", import->count);
+		return fault_set(fault, FAULT_UNREACHABLE,
+				 "bring at least one member back; 'iraid examine' says what is on one",
+				 "none of the %d devices has a superblock that can be read",
+				 import->count);
 	memcpy(config->uuid, import->newest->volume_uuid, sizeof(config->uuid));
-	if (!spares_belong(import, error) || !all_differ(import, error))
+	if (!spares_belong(import, fault) || !all_differ(import, fault))
 		return false;
 	if (import->named)
 		return true;
 	why = volume_name_fault(import->newest->name);
 	if (why)
-		return rpc_fail(error, RPC_INVALID, "give it another with --name", "the volume's name \"%s\": %s",
-				import->newest->name, why);
+		return fault_set(fault, FAULT_INVALID, "give it another with --name",
+				 "the volume's name \"%s\": %s", import->newest->name, why);
 	memcpy(config->name, import->newest->name, sizeof(config->name));
 	return true;
 }
@@ -200,7 +209,7 @@ look_at_all(struct import *import, struct volume_host *host, struct rpc_error *e
 
 /* The usual initiator name is made of the volume's name, which the superblocks gave. */
 static bool
-choose_initiator(struct import *import, json_object *params, struct rpc_error *error)
+choose_initiator(struct import *import, json_object *params, struct fault *fault)
 {
 	struct volume_config *config = &import->config;
 	struct volume_config *usual;
@@ -209,43 +218,41 @@ choose_initiator(struct import *import, json_object *params, struct rpc_error *e
 	if (!json_object_object_get_ex(params, "initiator", NULL)) {
 		usual = malloc(sizeof(*usual));
 		if (!usual)
-			return rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+			return fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 		volume_config_defaults(usual, config->name);
 		memcpy(config->initiator, usual->initiator, sizeof(config->initiator));
 		free(usual);
 	}
 	why = initiator_name_fault(config->initiator);
-	return !why || rpc_fail(error, RPC_INVALID, "give one with the parameter \"initiator\"", "initiator \"%s\": %s",
-				config->initiator, why);
+	return !why || fault_set(fault, FAULT_INVALID, "give one with the parameter \"initiator\"",
+				 "initiator \"%s\": %s", config->initiator, why);
 }
 
 static bool
-is_free(const struct import *import, struct rpc_error *error)
+is_free(const struct import *import, struct fault *fault)
 {
 	struct volume_config *existing = malloc(sizeof(*existing));
-	struct fault fault = FAULT_NONE;
-	int code = existing ? volume_config_read(import->config.name, existing, &fault) : -ENOMEM;
+	int code = existing ? volume_config_read(import->config.name, existing, fault) : -ENOMEM;
 
 	free(existing);
 	if (code != -ENOENT)
-		return rpc_fail(error, RPC_EXISTS,
-				"choose another name with --name, or delete that volume first",
-				"there is already a volume \"%s\"%s%s", import->config.name,
-				code ? ": " : "", code ? fault.message : "");
+		return fault_set(fault, FAULT_EXISTS,
+				 "choose another name with --name, or delete that volume first",
+				 "there is already a volume \"%s\"%s%s", import->config.name,
+				 code ? ": " : "", code ? fault->message : "");
 	for (int i = 0; i < import->count; i++) {
-		if (!rpc_device_free(&import->devices[i], NULL, error))
+		if (!rpc_device_free(&import->devices[i], NULL, fault))
 			return false;
 	}
 	return true;
 }
 
 static bool
-write_configuration(struct import *import, struct rpc_error *error)
+write_configuration(struct import *import, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
-	int code = volume_config_create(&import->config, &fault);
+	int code = volume_config_create(&import->config, fault);
 
-	return code == 0 || rpc_fail_file(error, code, fault.message);
+	return code == 0 || rpc_fail_file(fault, code);
 }
 
 static json_object *
@@ -289,19 +296,20 @@ imported(const struct import *import)
 }
 
 json_object *
-rpc_volume_import(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_import(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct import *import = calloc(1, sizeof(*import));
 	json_object *result = NULL;
 
 	if (!import) {
-		rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+		fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 		return NULL;
 	}
 	import->warnings = json_object_new_array();
 	pthread_mutex_lock(context->changes);
-	if (take_params(import, params, error) && look_at_all(import, context->host, error) &&
-	    choose_initiator(import, params, error) && is_free(import, error) && write_configuration(import, error)) {
+	if (take_params(import, params, fault) && look_at_all(import, context->host, fault) &&
+	    choose_initiator(import, params, fault) && is_free(import, fault) &&
+	    write_configuration(import, fault)) {
 		volume_note(context->host, LOG_NOTICE, "imported", import->config.name, "",
 			    "imported, level %d, %d devices", import->newest->level, import->count);
 		result = imported(import);

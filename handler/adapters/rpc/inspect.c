@@ -53,7 +53,6 @@ rpc_warn_sessions(json_object *warnings, const struct member_work *members, int 
 {
 	for (int fault = 0; fault < SESSION_FAULTS; fault++) {
 		int first = -1, number = 0;
-		char text[1024];
 
 		for (int i = 0; i < count; i++) {
 			if (!session_has(admin_negotiated(members[i].session), (enum session_fault)fault))
@@ -63,9 +62,8 @@ rpc_warn_sessions(json_object *warnings, const struct member_work *members, int 
 		}
 		if (number == 0)
 			continue;
-		snprintf(text, sizeof(text), "%d of %d targets, the first %s: %s", number, count,
+		rpc_warn(warnings, "%d of %d targets, the first %s: %s", number, count,
 			 members[first].label, session_advice[fault]);
-		json_object_array_add(warnings, json_object_new_string(text));
 	}
 }
 
@@ -222,7 +220,7 @@ target_json(const struct admin_target *target, const char *asked, const struct i
 }
 
 json_object *
-rpc_discover(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_discover(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct iscsi_credentials credentials;
 	struct admin_target *targets = NULL;
@@ -230,21 +228,21 @@ rpc_discover(struct rpc_context *context, json_object *params, struct rpc_error 
 	struct admin_result result;
 	char portal[280], whole[320];
 	json_object *object = NULL, *list;
-	struct fault why;
 	int count = 0;
 
-	if (!rpc_take_text(params, "portal", true, portal, sizeof(portal), error) ||
-	    !rpc_take_credentials(params, &credentials, error))
+	if (!rpc_take_text(params, "portal", true, portal, sizeof(portal), fault) ||
+	    !rpc_take_credentials(params, &credentials, fault))
 		return NULL;
 	/* The member parser knows what a portal is; it wants a target behind it. */
 	snprintf(whole, sizeof(whole), "%s/iqn.2026-01.org.iraid:any/0", portal);
-	if (member_address_parse(whole, &address, &why) != 0) {
-		rpc_fail(error, RPC_INVALID, "write HOST, HOST:PORT or [IPV6]:PORT", "portal \"%s\": %s", portal, why.message);
+	if (member_address_parse(whole, &address, fault) != 0) {
+		fault_set(fault, FAULT_INVALID, "write HOST, HOST:PORT or [IPV6]:PORT",
+			  "portal \"%s\": %s", portal, fault->message);
 		return NULL;
 	}
 	result = admin_discover(address.portal, &credentials, TIMEOUT_MS, &targets, &count);
 	if (result.error != ADMIN_OK) {
-		rpc_fail_admin(error, &result);
+		rpc_fail_admin(fault, &result);
 	} else {
 		object = json_object_new_object();
 		list = json_object_new_array();
@@ -361,7 +359,7 @@ put_copy(json_object *object, const char *key, const struct superblock_copies *c
 
 static json_object *
 examine_session(const char *label, struct admin_session *session, const struct scsi_device *device,
-		struct rpc_error *error)
+		struct fault *fault)
 {
 	struct superblock_copies *copies = calloc(1, sizeof(*copies));
 	json_object *object, *part;
@@ -369,7 +367,7 @@ examine_session(const char *label, struct admin_session *session, const struct s
 	char signature[128] = "";
 
 	if (!copies) {
-		rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+		fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 		return NULL;
 	}
 	copies->verdict[0] = copies->verdict[1] = copies->chosen = copies->spare = SUPERBLOCK_ABSENT;
@@ -379,7 +377,7 @@ examine_session(const char *label, struct admin_session *session, const struct s
 			result = find_signature(session, copies, signature, sizeof(signature));
 	}
 	if (result.error != ADMIN_OK) {
-		rpc_fail_admin(error, &result);
+		rpc_fail_admin(fault, &result);
 		free(copies);
 		return NULL;
 	}
@@ -401,7 +399,7 @@ examine_session(const char *label, struct admin_session *session, const struct s
 }
 
 json_object *
-rpc_examine(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_examine(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	char text[DEVICE_TEXT_MAX], label[MEMBER_ADDRESS_MAX];
 	struct iscsi_credentials credentials;
@@ -410,26 +408,25 @@ rpc_examine(struct rpc_context *context, json_object *params, struct rpc_error *
 	struct scsi_device device;
 	struct admin_result result;
 	json_object *object = NULL;
-	struct fault why;
 
-	if (!rpc_take_text(params, "member", true, text, sizeof(text), error))
+	if (!rpc_take_text(params, "member", true, text, sizeof(text), fault))
 		return NULL;
-	if (device_address_parse(text, &address, &why) != 0) {
-		rpc_fail(error, RPC_INVALID,
-			 "write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
-			 "member \"%s\": %s", text, why.message);
+	if (device_address_parse(text, &address, fault) != 0) {
+		fault_set(fault, FAULT_INVALID,
+			  "write PORTAL/IQN/LUN, for example 10.0.0.1:3260/iqn.2026-01.org.example:t0/0",
+			  "member \"%s\": %s", text, fault->message);
 		return NULL;
 	}
-	if (!rpc_take_credentials(params, &credentials, error))
+	if (!rpc_take_credentials(params, &credentials, fault))
 		return NULL;
 	result = device_open(&address, &credentials, TIMEOUT_MS, &session, &device);
 	explicit_bzero(&credentials, sizeof(credentials));
 	if (result.error != ADMIN_OK) {
-		rpc_fail_admin(error, &result);
+		rpc_fail_admin(fault, &result);
 		return NULL;
 	}
 	member_address_format(&address.address, label);
-	object = examine_session(label, session, &device, error);
+	object = examine_session(label, session, &device, fault);
 	admin_close(session);
 	return object;
 }

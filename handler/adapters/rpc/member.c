@@ -46,19 +46,21 @@ fits(const struct member_status *member, const char *wanted, int role, const cha
 	return address[0] != '\0' ? strcmp(member->label, address) == 0 : is_part(member->label, wanted);
 }
 
-static void
-list_candidates(const struct engine_status *status, struct pick *pick, int role, const char *address)
+/* Says which ones, as many as fit. */
+static int
+ambiguous(const struct engine_status *status, const struct pick *pick, int role,
+	  const char *address, struct fault *fault)
 {
-	int used = snprintf(pick->message, sizeof(pick->message), "\"%.300s\" is ambiguous:", pick->wanted);
-
-	for (int i = 0; i < status->slots && used < (int)sizeof(pick->message) - 320; i++) {
+	fault_errno(fault, -EINVAL, "\"%.300s\" is ambiguous:", pick->wanted);
+	for (int i = 0; i < status->slots && strlen(fault->message) < sizeof(fault->message) - 320;
+	     i++) {
 		const struct member_status *member = &status->members[i];
 
 		if (fits(member, pick->wanted, role, address))
-			used += snprintf(pick->message + used, sizeof(pick->message) - (size_t)used, " %.255s (%s)",
-					 member->label,
-					 member->state ? member_state_name(member->state) : "unknown");
+			fault_errno(fault, -EINVAL, "%s %.255s (%s)", fault->message, member->label,
+				    member->state ? member_state_name(member->state) : "unknown");
 	}
+	return -EINVAL;
 }
 
 static void
@@ -74,14 +76,13 @@ find_twin(const struct engine_status *status, struct pick *pick)
 }
 
 static int
-pick_from(const struct engine_status *status, struct pick *pick)
+pick_from(const struct engine_status *status, struct pick *pick, struct fault *fault)
 {
 	int role = is_number(pick->wanted) ? atoi(pick->wanted) : -1, count = 0;
 	char address[MEMBER_ADDRESS_MAX] = "";
 	struct device_address device;
-	struct fault ignored;
 
-	if (role < 0 && device_address_parse(pick->wanted, &device, &ignored) == 0)
+	if (role < 0 && device_address_parse(pick->wanted, &device, fault) == 0)
 		member_address_format(&device.address, address);
 	address[sizeof(status->members[0].label) - 1] = '\0';
 	pick->slot = pick->role = -1;
@@ -101,28 +102,27 @@ pick_from(const struct engine_status *status, struct pick *pick)
 		find_twin(status, pick);
 		return 0;
 	}
-	if (count > 1) {
-		list_candidates(status, pick, role, address);
-		return -EINVAL;
-	}
+	if (count > 1)
+		return ambiguous(status, pick, role, address, fault);
 	if (role >= 0 && role < status->member_count) {
 		pick->role = role;
 		snprintf(pick->label, sizeof(pick->label), "role %d", role);
 		return 0;
 	}
-	snprintf(pick->message, sizeof(pick->message), "the volume has no member \"%.300s\"; iraid status lists them", pick->wanted);
-	return -ENOENT;
+	return fault_errno(fault, -ENOENT,
+			   "the volume has no member \"%.300s\"; iraid status lists them",
+			   pick->wanted);
 }
 
 int
-pick_device(struct engine *engine, struct pick *pick)
+pick_device(struct engine *engine, struct pick *pick, struct fault *fault)
 {
 	struct engine_status *status = malloc(sizeof(*status));
 	int error = -ENOMEM;
 
 	if (status) {
 		engine_status(engine, status);
-		error = pick_from(status, pick);
+		error = pick_from(status, pick, fault);
 	}
 	free(status);
 	return error;
@@ -131,100 +131,93 @@ pick_device(struct engine *engine, struct pick *pick)
 static int
 pick_call(struct engine *engine, void *argument, struct fault *fault)
 {
-	return pick_device(engine, argument);
-}
-
-static bool
-fail_pick(struct rpc_error *error, const char *name, const struct pick *pick)
-{
-	return rpc_fail(error, RPC_NOT_FOUND, "name a role number, or an address as iraid status shows it",
-			"volume \"%s\": %s", name, pick->message);
+	return pick_device(engine, argument, fault);
 }
 
 bool
-rpc_pick(struct rpc_context *context, json_object *params, const char *name, const char *key, struct pick *out,
-	 struct rpc_error *error)
+rpc_pick(struct rpc_context *context, json_object *params, const char *name, const char *key,
+	 struct pick *out, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	struct volume_config *config;
 	int code;
 
 	memset(out, 0, sizeof(*out));
-	if (!rpc_take_text(params, key, true, out->wanted, sizeof(out->wanted), error))
+	if (!rpc_take_text(params, key, true, out->wanted, sizeof(out->wanted), fault))
 		return false;
 	if (out->wanted[0] == '\0')
-		return rpc_fail(error, RPC_INVALID, "name a role number, or an address as iraid status shows it",
-				"parameter \"%s\" is empty", key);
-	code = volume_call(context->host, name, pick_call, out, &fault);
+		return fault_set(fault, FAULT_INVALID,
+				 "name a role number, or an address as iraid status shows it",
+				 "parameter \"%s\" is empty", key);
+	code = volume_call(context->host, name, pick_call, out, fault);
 	if (code == 0)
 		return true;
-	if (out->message[0] != '\0')
-		return fail_pick(error, name, out);
+	if (code == -ENOENT || code == -EINVAL)
+		return fault_set(fault, FAULT_NOT_FOUND,
+				 "name a role number, or an address as iraid status shows it",
+				 "volume \"%s\": %s", name, fault->message);
 	/* Not running, or not even there? */
 	config = malloc(sizeof(*config));
 	if (code == -ENOTCONN && config) {
-		int known = volume_config_read(name, config, &fault);
+		int known = volume_config_read(name, config, fault);
 
 		code = known != 0 ? known : code;
 	}
 	free(config);
-	return rpc_fail_volume(error, code, name, fault.message);
+	return rpc_fail_volume(fault, code, name);
 }
 
 bool
-rpc_is_configured(const char *name, struct rpc_error *error)
+rpc_is_configured(const char *name, struct fault *fault)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	struct fault fault = FAULT_NONE;
-	int code = config ? volume_config_read(name, config, &fault) : -ENOMEM;
+	int code = config ? volume_config_read(name, config, fault) : -ENOMEM;
 
 	free(config);
-	return code == 0 || rpc_fail_volume(error, code, name, fault.message);
+	return code == 0 || rpc_fail_volume(fault, code, name);
 }
 
 bool
-rpc_fail_call(struct rpc_error *error, int code, const char *name, const char *thing, const char *reason,
+rpc_fail_call(struct fault *fault, int error, const char *name, const char *thing,
 	      const char *remedy)
 {
-	enum rpc_code kind = RPC_IO;
+	const char *reason = fault->message[0] ? fault->message : strerror(-error);
+	enum fault_code code = FAULT_IO;
 
 	/* The engine's reasons name the device as a rule. */
-	if (!reason || reason[0] == '\0')
-		reason = strerror(-code);
 	if (strstr(reason, thing))
 		thing = "";
-	switch (code) {
+	switch (error) {
 	case -ENOTCONN:
 	case -ENOMEDIUM:
-		return rpc_fail_volume(error, code, name, reason);
+		return rpc_fail_volume(fault, error, name);
 	case -EAGAIN:
 	case -ESHUTDOWN:
 		remedy = "iraid status shows what it waits for; try again when it runs";
-		kind = RPC_BUSY;
+		code = FAULT_BUSY;
 		break;
 	case -EBUSY:
-		kind = RPC_BUSY;
+		code = FAULT_BUSY;
 		break;
 	case -EALREADY:
 	case -EOPNOTSUPP:
-		kind = RPC_INVALID;
+		code = FAULT_INVALID;
 		break;
 	case -EINVAL:
 	case -ENOSPC:
-		kind = RPC_UNFIT;
+		code = FAULT_UNFIT;
 		break;
 	case -ENOENT:
 	case -ENODEV:
-		kind = RPC_NOT_FOUND;
+		code = FAULT_NOT_FOUND;
 		break;
 	case -EEXIST:
-		kind = RPC_EXISTS;
+		code = FAULT_EXISTS;
 		break;
 	default:
 		break;
 	}
-	return rpc_fail(error, kind, remedy, "volume \"%s\"%s%s: %s", name, thing[0] ? ", " : "", thing,
-			reason);
+	return fault_set(fault, code, remedy, "volume \"%s\"%s%s: %s", name, thing[0] ? ", " : "",
+			 thing, reason);
 }
 
 /* --- what it is --- */
@@ -283,10 +276,11 @@ about(const char *name, const char *label)
 }
 
 static bool
-holds_a_device(struct rpc_error *error, const char *name, const struct pick *pick)
+holds_a_device(struct fault *fault, const char *name, const struct pick *pick)
 {
-	return pick->slot >= 0 || rpc_fail(error, RPC_NOT_FOUND, "iraid status shows the devices there are",
-					   "volume \"%s\": no device holds %s", name, pick->label);
+	return pick->slot >= 0 ||
+	       fault_set(fault, FAULT_NOT_FOUND, "iraid status shows the devices there are",
+			 "volume \"%s\": no device holds %s", name, pick->label);
 }
 
 static bool
@@ -308,19 +302,19 @@ fail_member(struct engine *engine, void *argument, struct fault *fault)
 }
 
 json_object *
-rpc_member_fail(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_member_fail(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	struct pick pick;
 	int code;
 
-	if (!rpc_take_name(params, name, error) || !rpc_pick(context, params, name, "member", &pick, error) ||
-	    !holds_a_device(error, name, &pick))
+	if (!rpc_take_name(params, name, fault) ||
+	    !rpc_pick(context, params, name, "member", &pick, fault) ||
+	    !holds_a_device(fault, name, &pick))
 		return NULL;
-	code = volume_call(context->host, name, fail_member, &pick, &fault);
+	code = volume_call(context->host, name, fail_member, &pick, fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, name, pick.label, fault.message,
+		rpc_fail_call(fault, code, name, pick.label,
 			      "see iraid status: the volume must bear the loss; a spare is removed, not failed");
 		return NULL;
 	}
@@ -334,77 +328,82 @@ rpc_member_fail(struct rpc_context *context, json_object *params, struct rpc_err
 /* --- member.remove --- */
 
 static bool
-can_leave(struct rpc_error *error, const char *name, const struct pick *pick, const struct volume_config *config)
+can_leave(struct fault *fault, const char *name, const struct pick *pick,
+	  const struct volume_config *config)
 {
 	if (config->device_count > 2)
 		return true;
-	return rpc_fail(error, RPC_INVALID, "add its replacement first: iraid add-spare",
-			"volume \"%s\", %s: the volume would be left with one device", name, pick->label);
+	return fault_set(fault, FAULT_INVALID, "add its replacement first: iraid add-spare",
+			 "volume \"%s\", %s: the volume would be left with one device", name,
+			 pick->label);
 }
 
 /* Its superblock says that it belongs to the volume; nobody is to believe that later.  It and no other: the address may
  * lead to a member by now, or be a second name of one. */
-static void
-wipe_removed(const struct volume_config *config, const struct pick *pick, json_object *warnings)
+static bool
+wipe_removed(const struct volume_config *config, const struct pick *pick, struct fault *fault)
 {
-	struct member_work *device = calloc(1, sizeof(*device));
 	struct iscsi_credentials credentials;
-	struct rpc_error error = { .code = RPC_OK };
-	struct admin_result result = { .error = ADMIN_OK };
-	char text[sizeof(pick->label) + sizeof(error.message) + 64];
+	struct member_work *device;
+	bool wiped;
 
-	if (pick->twin[0] != '\0') {
-		rpc_fail(&error, RPC_IN_USE, "",
-			 "%s, which the volume has too, is the same LUN, or a copy of it: see iraid examine",
-			 pick->twin);
-	} else if (device && rpc_device_parse(pick->label, device, &error) &&
-		   rpc_volume_credentials(config, &credentials, &error)) {
+	if (pick->twin[0] != '\0')
+		return fault_set(fault, FAULT_IN_USE, "",
+				 "%s, which the volume has too, is the same LUN, or a copy of it: see iraid examine",
+				 pick->twin);
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
+	wiped = rpc_device_parse(pick->label, device, fault) &&
+		rpc_volume_credentials(config, &credentials, fault);
+	if (wiped) {
 		int index = volume_config_find(config, &device->address);
+		struct admin_result result;
 
 		if (index >= 0)
 			device->address = config->devices[index];	/* with all of its portals */
 		result = rpc_device_wipe(device, config->uuid, pick->uuid, &credentials);
+		wiped = result.error == ADMIN_OK || rpc_fail_admin(fault, &result);
 		explicit_bzero(&credentials, sizeof(credentials));
 	}
-	if (error.code != RPC_OK || result.error != ADMIN_OK) {
-		snprintf(text, sizeof(text), "the superblock of %s was not wiped: %s", pick->label,
-			 error.code != RPC_OK ? error.message : result.message);
-		json_object_array_add(warnings, json_object_new_string(text));
-	}
 	free(device);
+	return wiped;
 }
 
 json_object *
-rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_member_remove(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	json_object *result = NULL, *warnings;
 	bool wipe = false, picked;
 	struct pick pick;
 	int code;
 
-	if (!config || !rpc_take_name(params, name, error) || !rpc_take_bool(params, "wipe", &wipe, error)) {
+	if (!config || !rpc_take_name(params, name, fault) ||
+	    !rpc_take_bool(params, "wipe", &wipe, fault)) {
 		free(config);
 		return NULL;
 	}
 	pthread_mutex_lock(context->changes);
 	/* Not before: while this waits for another command, the slot may be given to another device. */
-	picked = rpc_pick(context, params, name, "member", &pick, error) && holds_a_device(error, name, &pick);
-	code = picked ? volume_config_read(name, config, &fault) : 0;
+	picked = rpc_pick(context, params, name, "member", &pick, fault) &&
+		 holds_a_device(fault, name, &pick);
+	code = picked ? volume_config_read(name, config, fault) : 0;
 	if (code != 0) {
-		rpc_fail_volume(error, code, name, fault.message);
-	} else if (picked && can_leave(error, name, &pick, config)) {
-		code = volume_detach(context->host, name, pick.slot, pick.label, &fault);
+		rpc_fail_volume(fault, code, name);
+	} else if (picked && can_leave(fault, name, &pick, config)) {
+		code = volume_detach(context->host, name, pick.slot, pick.label, fault);
 		if (code != 0) {
-			rpc_fail_call(error, code, name, pick.label, fault.message,
+			rpc_fail_call(fault, code, name, pick.label,
 				      "only a spare, a faulty or an out-of-date member can be removed: iraid fail it "
 				      "first, or iraid replace it");
 		} else {
 			warnings = json_object_new_array();
-			if (wipe || pick.state == MEMBER_SPARE)
-				wipe_removed(config, &pick, warnings);
+			if ((wipe || pick.state == MEMBER_SPARE) &&
+			    !wipe_removed(config, &pick, fault))
+				rpc_warn(warnings, "the superblock of %s was not wiped: %s",
+					 pick.label, fault->message);
 			volume_note(context->host, LOG_NOTICE, "removed", name, pick.label, "%s was removed from the volume",
 				    pick.label);
 			result = about(name, pick.label);
@@ -419,18 +418,19 @@ rpc_member_remove(struct rpc_context *context, json_object *params, struct rpc_e
 /* --- member.rebuild --- */
 
 static bool
-may_be_rebuilt(struct rpc_error *error, const char *name, const struct pick *pick)
+may_be_rebuilt(struct fault *fault, const char *name, const struct pick *pick)
 {
 	switch (pick->state) {
 	case MEMBER_IN_SYNC:
-		return rpc_fail(error, RPC_BUSY, "nothing need be done", "volume \"%s\", %s is in sync", name,
-				pick->label);
+		return fault_set(fault, FAULT_BUSY, "nothing need be done",
+				 "volume \"%s\", %s is in sync", name, pick->label);
 	case MEMBER_REBUILDING:
-		return rpc_fail(error, RPC_BUSY, "iraid wait --for rebuild", "volume \"%s\", %s is being rebuilt", name,
-				pick->label);
+		return fault_set(fault, FAULT_BUSY, "iraid wait --for rebuild",
+				 "volume \"%s\", %s is being rebuilt", name, pick->label);
 	case MEMBER_SPARE:
-		return rpc_fail(error, RPC_BUSY, "it goes to work when a place is empty; or iraid replace",
-				"volume \"%s\", %s is a spare", name, pick->label);
+		return fault_set(fault, FAULT_BUSY,
+				 "it goes to work when a place is empty; or iraid replace",
+				 "volume \"%s\", %s is a spare", name, pick->label);
 	case MEMBER_FAULTY:
 	case MEMBER_MISSING:
 	case MEMBER_OUT_OF_DATE:
@@ -448,19 +448,19 @@ readmit(struct engine *engine, void *argument, struct fault *fault)
 }
 
 json_object *
-rpc_member_rebuild(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_member_rebuild(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	struct pick pick;
 	int code;
 
-	if (!rpc_take_name(params, name, error) || !rpc_pick(context, params, name, "member", &pick, error) ||
-	    !holds_a_device(error, name, &pick) || !may_be_rebuilt(error, name, &pick))
+	if (!rpc_take_name(params, name, fault) ||
+	    !rpc_pick(context, params, name, "member", &pick, fault) ||
+	    !holds_a_device(fault, name, &pick) || !may_be_rebuilt(fault, name, &pick))
 		return NULL;
-	code = volume_call(context->host, name, readmit, &pick, &fault);
+	code = volume_call(context->host, name, readmit, &pick, fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, name, pick.label, fault.message,
+		rpc_fail_call(fault, code, name, pick.label,
 			      "put a new device in its place: iraid replace");
 		return NULL;
 	}

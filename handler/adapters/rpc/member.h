@@ -12,21 +12,20 @@ struct pick {
 	uint8_t uuid[16];
 	char label[256];
 	char twin[256];			/* another device of the volume with its UUID (the same LUN, a copy), or empty */
-	char message[1024];		/* when nothing or too much fits */
 };
 
-/* On the volume's thread.  0; -ENOENT: nothing fits; -EINVAL: it is ambiguous.  *why is not used: see pick->message. */
-int pick_device(struct engine *engine, struct pick *pick);
+/* On the volume's thread.  0; -ENOENT: nothing fits; -EINVAL: it is ambiguous. */
+int pick_device(struct engine *engine, struct pick *pick, struct fault *fault);
 
 /* Take parameter `key` and find it in the running volume. */
 bool rpc_pick(struct rpc_context *context, json_object *params, const char *name, const char *key,
-	      struct pick *out, struct rpc_error *error);
+	      struct pick *out, struct fault *fault);
 
 /* A volume that is not there is another error than one that doesn't run. */
-bool rpc_is_configured(const char *name, struct rpc_error *error);
+bool rpc_is_configured(const char *name, struct fault *fault);
 
 /* What volume_call(), or an administrative function of the engine, answered about `thing`. */
-bool rpc_fail_call(struct rpc_error *error, int code, const char *name, const char *thing, const char *reason,
+bool rpc_fail_call(struct fault *fault, int error, const char *name, const char *thing,
 		   const char *remedy);
 
 /* Wait until the engine has found out what the device is; then its state, or 0 when that took too long, and why. */

@@ -95,26 +95,25 @@ paths_json(const struct volume_paths *paths)
 }
 
 json_object *
-rpc_volume_path(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_path(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	struct volume_paths *paths = malloc(sizeof(*paths));
 	json_object *result = NULL;
 	int code;
 
-	if (!paths || !rpc_take_name(params, name, error) || !rpc_is_configured(name, error)) {
+	if (!paths || !rpc_take_name(params, name, fault) || !rpc_is_configured(name, fault)) {
 		free(paths);
 		return NULL;
 	}
-	code = volume_paths(context->host, name, paths, &fault);
+	code = volume_paths(context->host, name, paths, fault);
 	if (code == 0) {
 		result = json_object_new_object();
 		rpc_put_text(result, "name", name);
 		rpc_put_text(result, "initiator", paths->initiator);
 		json_object_object_add(result, "members", paths_json(paths));
 	} else {
-		rpc_fail_call(error, code, name, "", fault.message, "iraid status shows what it is");
+		rpc_fail_call(fault, code, name, "", "iraid status shows what it is");
 	}
 	free(paths);
 	return result;
@@ -164,18 +163,19 @@ probing_json(const struct volume_probing *probing)
 }
 
 static bool
-take_order(json_object *params, struct probe_order *order, struct rpc_error *error)
+take_order(json_object *params, struct probe_order *order, struct fault *fault)
 {
 	int64_t duration = DURATION_MS_DEFAULT, block = BLOCK_BYTES_MIN, depth = DEPTH_DEFAULT, rate = RATE_DEFAULT;
 
-	if (!rpc_take_number(params, "duration_ms", false, 1, PROBE_MS_MAX, &duration, error) ||
-	    !rpc_take_number(params, "block_bytes", false, BLOCK_BYTES_MIN, PROBE_BLOCK_BYTES_MAX, &block, error) ||
-	    !rpc_take_number(params, "depth", false, 1, PROBE_DEPTH_MAX, &depth, error) ||
-	    !rpc_take_number(params, "rate_max_bytes", false, RATE_MIN, RATE_MOST, &rate, error))
+	if (!rpc_take_number(params, "duration_ms", false, 1, PROBE_MS_MAX, &duration, fault) ||
+	    !rpc_take_number(params, "block_bytes", false, BLOCK_BYTES_MIN, PROBE_BLOCK_BYTES_MAX,
+			     &block, fault) ||
+	    !rpc_take_number(params, "depth", false, 1, PROBE_DEPTH_MAX, &depth, fault) ||
+	    !rpc_take_number(params, "rate_max_bytes", false, RATE_MIN, RATE_MOST, &rate, fault))
 		return false;
 	if (block % BLOCK_BYTES_MIN != 0)
-		return rpc_fail(error, RPC_INVALID, "give a multiple of 4096", "\"block_bytes\" is %lld",
-				(long long)block);
+		return fault_set(fault, FAULT_INVALID, "give a multiple of 4096",
+				 "\"block_bytes\" is %lld", (long long)block);
 	*order = (struct probe_order){
 		.slot = -1, .block_bytes = (uint32_t)block, .depth = (uint32_t)depth,
 		.duration_ms = (uint32_t)duration, .rate_max = (uint64_t)rate,
@@ -185,16 +185,17 @@ take_order(json_object *params, struct probe_order *order, struct rpc_error *err
 
 static bool
 take_member(struct rpc_context *context, json_object *params, const char *name, struct pick *pick,
-	    struct probe_order *order, struct rpc_error *error)
+	    struct probe_order *order, struct fault *fault)
 {
 	memset(pick, 0, sizeof(*pick));
 	if (!json_object_object_get_ex(params, "member", NULL))
-		return rpc_is_configured(name, error);
-	if (!rpc_pick(context, params, name, "member", pick, error))
+		return rpc_is_configured(name, fault);
+	if (!rpc_pick(context, params, name, "member", pick, fault))
 		return false;
 	order->slot = pick->slot;
-	return pick->slot >= 0 || rpc_fail(error, RPC_NOT_FOUND, "iraid status shows the devices there are",
-					   "volume \"%s\": no device holds %s", name, pick->label);
+	return pick->slot >= 0 ||
+	       fault_set(fault, FAULT_NOT_FOUND, "iraid status shows the devices there are",
+			 "volume \"%s\": no device holds %s", name, pick->label);
 }
 
 static const char *
@@ -205,9 +206,8 @@ probe_remedy(int code)
 }
 
 json_object *
-rpc_volume_probe(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_probe(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	struct volume_probing *probing = malloc(sizeof(*probing));
 	struct probe_order order;
@@ -215,20 +215,20 @@ rpc_volume_probe(struct rpc_context *context, json_object *params, struct rpc_er
 	struct pick pick;
 	int code;
 
-	if (!probing || !rpc_take_name(params, name, error) || !take_order(params, &order, error) ||
-	    !take_member(context, params, name, &pick, &order, error)) {
+	if (!probing || !rpc_take_name(params, name, fault) || !take_order(params, &order, fault) ||
+	    !take_member(context, params, name, &pick, &order, fault)) {
 		free(probing);
 		return NULL;
 	}
-	code = volume_probe(context->host, name, &order, probing, &fault);
+	code = volume_probe(context->host, name, &order, probing, fault);
 	if (code == 0) {
 		result = json_object_new_object();
 		rpc_put_text(result, "name", name);
 		json_object_object_add(result, "members", probing_json(probing));
 	} else {
-		rpc_fail_call(error, code, name, pick.label, fault.message, probe_remedy(code));
+		rpc_fail_call(fault, code, name, pick.label, probe_remedy(code));
 		if (code == -ENODEV)
-			error->code = RPC_UNREACHABLE;	/* the member is known, but away */
+			fault->code = FAULT_UNREACHABLE;	/* the member is known, but away */
 	}
 	free(probing);
 	return result;

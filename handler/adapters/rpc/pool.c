@@ -22,15 +22,14 @@ pool_spare_json(const struct pool_spare *spare)
 }
 
 json_object *
-rpc_pool_list(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_pool_list(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
-	struct fault fault = FAULT_NONE;
 	json_object *result = NULL, *spares;
 
-	if (!pool || spare_pool_read(pool, &fault) != 0) {
-		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s",
-			 pool ? fault.message : "out of memory");
+	if (!pool || spare_pool_read(pool, fault) != 0) {
+		fault_set(fault, FAULT_INTERNAL, "correct that file", "%s",
+			  pool ? fault->message : "out of memory");
 	} else {
 		result = json_object_new_object();
 		spares = json_object_new_array();
@@ -43,40 +42,39 @@ rpc_pool_list(struct rpc_context *context, json_object *params, struct rpc_error
 }
 
 static bool
-into_pool(struct rpc_context *context, struct member_work *device, const struct iscsi_credentials *credentials,
-	  bool force, struct rpc_error *error)
+into_pool(struct rpc_context *context, struct member_work *device,
+	  const struct iscsi_credentials *credentials, bool force, struct fault *fault)
 {
 	static const uint8_t shared[16];
-	struct fault fault = FAULT_NONE;
 	struct admin_result result;
 	struct pool_spare spare;
 	int code;
 
-	if (!rpc_device_open(device, credentials, error) || !rpc_device_free(device, NULL, error) ||
-	    (!force && !rpc_device_unused(device, error)))
+	if (!rpc_device_open(device, credentials, fault) || !rpc_device_free(device, NULL, fault) ||
+	    (!force && !rpc_device_unused(device, fault)))
 		return false;
 	result = members_probe(device, 1);
 	if (result.error == ADMIN_OK)
 		result = member_mark_spare(device, shared);
 	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(error, &result);
+		return rpc_fail_admin(fault, &result);
 	spare.device = device->address;
 	spare.size_bytes = device->device.capacity_bytes;
 	spare.block_bytes = device->device.block_bytes;
-	code = spare_pool_add(&spare, &fault);
+	code = spare_pool_add(&spare, fault);
 	if (code == 0) {
 		volume_note(context->host, LOG_NOTICE, "spare added", "", device->label,
 			    "%s is a spare of all volumes of this gateway now", device->label);
 		return true;
 	}
 	members_wipe(device, 1);
-	return rpc_fail(error, code == -ENOSPC || code == -EEXIST ? RPC_EXISTS : RPC_INTERNAL,
-			"check that folder's permissions and free space, and 'iraid status'", "%s",
-			fault.message);
+	return fault_set(fault, code == -ENOSPC || code == -EEXIST ? FAULT_EXISTS : FAULT_INTERNAL,
+			 "check that folder's permissions and free space, and 'iraid status'", "%s",
+			 fault->message);
 }
 
 json_object *
-rpc_pool_add(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_pool_add(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct member_work *device = calloc(1, sizeof(*device));
 	struct iscsi_credentials credentials = { 0 };
@@ -84,11 +82,11 @@ rpc_pool_add(struct rpc_context *context, json_object *params, struct rpc_error 
 	json_object *result = NULL;
 	bool force = false;
 
-	if (device && rpc_take_text(params, "device", true, text, sizeof(text), error) &&
-	    rpc_take_bool(params, "force", &force, error) && rpc_device_parse(text, device, error) &&
-	    rpc_take_credentials(params, &credentials, error)) {
+	if (device && rpc_take_text(params, "device", true, text, sizeof(text), fault) &&
+	    rpc_take_bool(params, "force", &force, fault) && rpc_device_parse(text, device, fault) &&
+	    rpc_take_credentials(params, &credentials, fault)) {
 		pthread_mutex_lock(context->changes);
-		if (into_pool(context, device, &credentials, force, error)) {
+		if (into_pool(context, device, &credentials, force, fault)) {
 			result = json_object_new_object();
 			rpc_put_text(result, "device", device->label);
 			rpc_put_number(result, "size_bytes", device->device.capacity_bytes);
@@ -102,30 +100,27 @@ rpc_pool_add(struct rpc_context *context, json_object *params, struct rpc_error 
 }
 
 static json_object *
-out_of_pool(struct rpc_context *context, struct member_work *device, const struct iscsi_credentials *credentials,
-	    struct rpc_error *error)
+out_of_pool(struct rpc_context *context, struct member_work *device,
+	    const struct iscsi_credentials *credentials, struct fault *fault)
 {
 	static const uint8_t shared[16];
-	struct fault fault = FAULT_NONE;
-	char text[MEMBER_ADDRESS_MAX + 600];
-	int code = spare_pool_take(&device->address, NULL, NULL, &fault);
+	int code = spare_pool_take(&device->address, NULL, NULL, fault);
 	json_object *result, *warnings;
 	struct admin_result wiped;
 
 	if (code == -ENOENT)
-		rpc_fail(error, RPC_NOT_FOUND, "iraid status shows the gateway's spares",
-			 "%s is not a spare of this gateway", device->label);
+		fault_set(fault, FAULT_NOT_FOUND, "iraid status shows the gateway's spares",
+			  "%s is not a spare of this gateway", device->label);
 	else if (code != 0)
-		rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space",
-			 "%s", fault.message);
+		fault_set(fault, FAULT_INTERNAL, "check that folder's permissions and free space",
+			  "%s", fault->message);
 	if (code != 0)
 		return NULL;
 	result = json_object_new_object();
 	warnings = json_object_new_array();
 	wiped = rpc_device_wipe(device, shared, NULL, credentials);
 	if (wiped.error != ADMIN_OK) {
-		snprintf(text, sizeof(text), "the mark of %s was not wiped: %s", device->label, wiped.message);
-		json_object_array_add(warnings, json_object_new_string(text));
+		rpc_warn(warnings, "the mark of %s was not wiped: %s", device->label, wiped.message);
 	}
 	volume_note(context->host, LOG_NOTICE, "removed", "", device->label,
 		    "%s is no longer a spare of this gateway", device->label);
@@ -135,17 +130,18 @@ out_of_pool(struct rpc_context *context, struct member_work *device, const struc
 }
 
 json_object *
-rpc_pool_remove(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_pool_remove(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct member_work *device = calloc(1, sizeof(*device));
 	struct iscsi_credentials credentials = { 0 };
 	char text[DEVICE_TEXT_MAX];
 	json_object *result = NULL;
 
-	if (device && rpc_take_text(params, "device", true, text, sizeof(text), error) &&
-	    rpc_device_parse(text, device, error) && rpc_take_credentials(params, &credentials, error)) {
+	if (device && rpc_take_text(params, "device", true, text, sizeof(text), fault) &&
+	    rpc_device_parse(text, device, fault) &&
+	    rpc_take_credentials(params, &credentials, fault)) {
 		pthread_mutex_lock(context->changes);
-		result = out_of_pool(context, device, &credentials, error);
+		result = out_of_pool(context, device, &credentials, fault);
 		pthread_mutex_unlock(context->changes);
 	}
 	explicit_bzero(&credentials, sizeof(credentials));

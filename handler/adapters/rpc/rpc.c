@@ -21,7 +21,7 @@ struct rpc_method {
 };
 
 static json_object *
-rpc_version(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_version(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	json_object *result = json_object_new_object();
 
@@ -69,115 +69,126 @@ static const struct rpc_method methods[] = {
 /* --- errors --- */
 
 bool
-rpc_fail(struct rpc_error *error, enum rpc_code code, const char *remedy, const char *format, ...)
+rpc_fail_admin(struct fault *fault, const struct admin_result *result)
 {
-	va_list arguments;
-
-	error->code = code;
-	va_start(arguments, format);
-	vsnprintf(error->message, sizeof(error->message), format, arguments);
-	va_end(arguments);
-	snprintf(error->remedy, sizeof(error->remedy), "%s", remedy);
-	return false;
-}
-
-bool
-rpc_fail_admin(struct rpc_error *error, const struct admin_result *result)
-{
-	static const enum rpc_code codes[] = {
-		[ADMIN_OK] = RPC_INTERNAL,
-		[ADMIN_INVALID] = RPC_INVALID,
-		[ADMIN_UNREACHABLE] = RPC_UNREACHABLE,
-		[ADMIN_LOGIN] = RPC_LOGIN,
-		[ADMIN_UNFIT] = RPC_UNFIT,
-		[ADMIN_IN_USE] = RPC_IN_USE,
-		[ADMIN_IO] = RPC_IO,
-		[ADMIN_INTERNAL] = RPC_INTERNAL,
+	static const enum fault_code codes[] = {
+		[ADMIN_OK] = FAULT_INTERNAL,
+		[ADMIN_INVALID] = FAULT_INVALID,
+		[ADMIN_UNREACHABLE] = FAULT_UNREACHABLE,
+		[ADMIN_LOGIN] = FAULT_LOGIN,
+		[ADMIN_UNFIT] = FAULT_UNFIT,
+		[ADMIN_IN_USE] = FAULT_IN_USE,
+		[ADMIN_IO] = FAULT_IO,
+		[ADMIN_INTERNAL] = FAULT_INTERNAL,
 	};
 
-	return rpc_fail(error, codes[result->error], result->remedy, "%s", result->message);
+	return fault_set(fault, codes[result->error], result->remedy, "%s", result->message);
 }
 
 bool
-rpc_fail_file(struct rpc_error *error, int code, const char *reason)
+rpc_fail_file(struct fault *fault, int error)
 {
-	switch (code) {
+	switch (error) {
 	case -EEXIST:
-		return rpc_fail(error, RPC_EXISTS, "choose another name", "%s", reason);
+		return fault_set(fault, FAULT_EXISTS, "choose another name", "%s", fault->message);
 	case -EAGAIN:
-		return rpc_fail(error, RPC_BUSY, "end that program, or wait for it; then run the same command again", "%s", reason);
+		return fault_set(fault, FAULT_BUSY,
+				 "end that program, or wait for it; then run the same command again",
+				 "%s", fault->message);
 	default:
-		return rpc_fail(error, RPC_INTERNAL, "check that folder's permissions and free space", "%s", reason);
+		return fault_set(fault, FAULT_INTERNAL,
+				 "check that folder's permissions and free space", "%s",
+				 fault->message);
 	}
 }
 
 bool
-rpc_fail_volume(struct rpc_error *error, int code, const char *name, const char *reason)
+rpc_fail_volume(struct fault *fault, int error, const char *name)
 {
-	switch (code) {
+	const char *reason = fault->message;
+
+	switch (error) {
 	case -ENOENT:
-		return rpc_fail(error, RPC_NOT_FOUND, "'iraid list' shows the volumes of this gateway",
-				"there is no volume \"%s\"", name);
+		return fault_set(fault, FAULT_NOT_FOUND,
+				 "'iraid list' shows the volumes of this gateway",
+				 "there is no volume \"%s\"", name);
 	case -ENOTCONN:
-		return rpc_fail(error, RPC_BUSY, "start it here: iraid start; a volume that nbdkit serves is reached by "
-				"nbdkit's own control socket", "volume \"%s\" is not running in this process", name);
+		return fault_set(fault, FAULT_BUSY,
+				 "start it here: iraid start; a volume that nbdkit serves is reached by "
+				 "nbdkit's own control socket",
+				 "volume \"%s\" is not running in this process", name);
 	case -ENOMEDIUM:
-		return rpc_fail(error, RPC_IO, "iraid status shows what it waits for", "volume \"%s\": %s", name,
-				reason[0] ? reason : "it is not assembled");
+		return fault_set(fault, FAULT_IO, "iraid status shows what it waits for",
+				 "volume \"%s\": %s", name,
+				 reason[0] ? reason : "it is not assembled");
 	case -EBUSY:
-		return rpc_fail(error, RPC_IN_USE, "end that use first (iraid unexport, or stop that process)",
-				"%s", reason);
+		return fault_set(fault, FAULT_IN_USE,
+				 "end that use first (iraid unexport, or stop that process)", "%s",
+				 reason);
 	case -ESHUTDOWN:
-		return rpc_fail(error, RPC_BUSY, "try again in a few seconds", "volume \"%s\": %s", name, reason);
+		return fault_set(fault, FAULT_BUSY, "try again in a few seconds",
+				 "volume \"%s\": %s", name, reason);
 	case -EAGAIN:
-		return rpc_fail(error, RPC_BUSY, "try again in a few seconds", "%s", reason);
+		return fault_set(fault, FAULT_BUSY, "try again in a few seconds", "%s", reason);
 	case -EINVAL:
-		return rpc_fail(error, RPC_INVALID, "correct the file; iraid.conf(5) says what may stand there",
-				"%s", reason);
+		return fault_set(fault, FAULT_INVALID,
+				 "correct the file; iraid.conf(5) says what may stand there", "%s",
+				 reason);
 	default:
-		return rpc_fail(error, RPC_INTERNAL, "see the log of the handler", "volume \"%s\": %s", name,
-				reason[0] ? reason : strerror(-code));
+		return fault_set(fault, FAULT_INTERNAL, "see the log of the handler",
+				 "volume \"%s\": %s", name, reason[0] ? reason : strerror(-error));
 	}
 }
 
 static const char *
-type_name(enum rpc_code code)
+type_name(enum fault_code code)
 {
 	switch (code) {
-	case RPC_PARSE:
+	case FAULT_PARSE:
 		return "parse";
-	case RPC_REQUEST:
+	case FAULT_REQUEST:
 		return "request";
-	case RPC_METHOD:
+	case FAULT_METHOD:
 		return "method";
-	case RPC_PARAMS:
+	case FAULT_PARAMS:
 		return "params";
-	case RPC_INVALID:
+	case FAULT_INVALID:
 		return "invalid";
-	case RPC_NOT_FOUND:
+	case FAULT_NOT_FOUND:
 		return "not_found";
-	case RPC_EXISTS:
+	case FAULT_EXISTS:
 		return "exists";
-	case RPC_UNREACHABLE:
+	case FAULT_UNREACHABLE:
 		return "unreachable";
-	case RPC_LOGIN:
+	case FAULT_LOGIN:
 		return "login";
-	case RPC_UNFIT:
+	case FAULT_UNFIT:
 		return "unfit";
-	case RPC_IN_USE:
+	case FAULT_IN_USE:
 		return "in_use";
-	case RPC_BUSY:
+	case FAULT_BUSY:
 		return "busy";
-	case RPC_IO:
+	case FAULT_IO:
 		return "io";
-	case RPC_OK:
-	case RPC_INTERNAL:
+	case FAULT_INTERNAL:
 		break;
 	}
 	return "internal";
 }
 
 /* --- results --- */
+
+void
+rpc_warn(json_object *warnings, const char *format, ...)
+{
+	char text[2048];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	json_object_array_add(warnings, json_object_new_string(text));
+}
 
 json_object *
 rpc_text(const char *value)
@@ -225,113 +236,119 @@ rpc_put_uuid(json_object *object, const char *key, const uint8_t uuid[16])
 /* --- parameters --- */
 
 static json_object *
-find_param(json_object *params, const char *key, bool required, struct rpc_error *error)
+find_param(json_object *params, const char *key, bool required, struct fault *fault)
 {
 	json_object *value = NULL;
 
 	if (params && json_object_object_get_ex(params, key, &value) && value)
 		return value;
 	if (required)
-		rpc_fail(error, RPC_PARAMS, "docs/design/control.md lists the parameters of each method",
-			 "parameter \"%s\" is missing", key);
+		fault_set(fault, FAULT_PARAMS,
+			  "docs/design/control.md lists the parameters of each method",
+			  "parameter \"%s\" is missing", key);
 	return NULL;
 }
 
 bool
 rpc_take_text(json_object *params, const char *key, bool required, char *out, size_t size,
-	      struct rpc_error *error)
+	      struct fault *fault)
 {
-	json_object *value = find_param(params, key, required, error);
+	json_object *value = find_param(params, key, required, fault);
 	size_t length;
 
 	if (!value)
 		return !required;
 	if (!json_object_is_type(value, json_type_string))
-		return rpc_fail(error, RPC_PARAMS, "give it as a string", "parameter \"%s\" is not a string", key);
+		return fault_set(fault, FAULT_PARAMS, "give it as a string",
+				 "parameter \"%s\" is not a string", key);
 	length = (size_t)json_object_get_string_len(value);
 	if (length >= size)
-		return rpc_fail(error, RPC_INVALID, "shorten it", "\"%s\" is %zu characters long, at most %zu fit",
-				key, length, size - 1);
+		return fault_set(fault, FAULT_INVALID, "shorten it",
+				 "\"%s\" is %zu characters long, at most %zu fit", key, length,
+				 size - 1);
 	if (strlen(json_object_get_string(value)) != length)
-		return rpc_fail(error, RPC_INVALID, "remove it", "\"%s\" holds a NUL character", key);
+		return fault_set(fault, FAULT_INVALID, "remove it", "\"%s\" holds a NUL character",
+				 key);
 	memcpy(out, json_object_get_string(value), length + 1);
 	return true;
 }
 
 bool
-rpc_take_bool(json_object *params, const char *key, bool *out, struct rpc_error *error)
+rpc_take_bool(json_object *params, const char *key, bool *out, struct fault *fault)
 {
-	json_object *value = find_param(params, key, false, error);
+	json_object *value = find_param(params, key, false, fault);
 
 	if (!value)
 		return true;
 	if (!json_object_is_type(value, json_type_boolean))
-		return rpc_fail(error, RPC_PARAMS, "give true or false", "parameter \"%s\" is not a boolean", key);
+		return fault_set(fault, FAULT_PARAMS, "give true or false",
+				 "parameter \"%s\" is not a boolean", key);
 	*out = json_object_get_boolean(value);
 	return true;
 }
 
 bool
 rpc_take_number(json_object *params, const char *key, bool required, int64_t min, int64_t max,
-		int64_t *out, struct rpc_error *error)
+		int64_t *out, struct fault *fault)
 {
-	json_object *value = find_param(params, key, required, error);
+	json_object *value = find_param(params, key, required, fault);
 	int64_t number;
 
 	if (!value)
 		return !required;
 	if (!json_object_is_type(value, json_type_int))
-		return rpc_fail(error, RPC_PARAMS, "give a whole number", "parameter \"%s\" is not a whole number",
-				key);
+		return fault_set(fault, FAULT_PARAMS, "give a whole number",
+				 "parameter \"%s\" is not a whole number", key);
 	number = json_object_get_int64(value);
 	if (number < min || number > max)
-		return rpc_fail(error, RPC_INVALID, "choose a value in that range",
-				"\"%s\" is %lld, must be %lld to %lld", key, (long long)number,
-				(long long)min, (long long)max);
+		return fault_set(fault, FAULT_INVALID, "choose a value in that range",
+				 "\"%s\" is %lld, must be %lld to %lld", key, (long long)number,
+				 (long long)min, (long long)max);
 	*out = number;
 	return true;
 }
 
 bool
-rpc_take_name(json_object *params, char out[LAYOUT_NAME_MAX + 1], struct rpc_error *error)
+rpc_take_name(json_object *params, char out[LAYOUT_NAME_MAX + 1], struct fault *fault)
 {
 	char name[4 * LAYOUT_NAME_MAX];
 	const char *why;
 
-	if (!rpc_take_text(params, "name", true, name, sizeof(name), error))
+	if (!rpc_take_text(params, "name", true, name, sizeof(name), fault))
 		return false;
 	why = volume_name_fault(name);
 	if (why)
-		return rpc_fail(error, RPC_INVALID, "choose another name", "name \"%s\": %s", name, why);
+		return fault_set(fault, FAULT_INVALID, "choose another name", "name \"%s\": %s",
+				 name, why);
 	memcpy(out, name, strlen(name) + 1);
 	return true;
 }
 
 bool
-rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct rpc_error *error)
+rpc_take_credentials(json_object *params, struct iscsi_credentials *out, struct fault *fault)
 {
 	struct volume_config usual;
 	char path[PATH_MAX] = "";
 	const char *wrong;
-	struct fault why;
 
 	memset(out, 0, sizeof(*out));
 	volume_config_defaults(&usual, "admin");
 	memcpy(path, usual.chap_file, sizeof(path));	/* of all volumes, if gateway.conf names one */
-	if (!rpc_take_text(params, "initiator", false, usual.initiator, sizeof(usual.initiator), error) ||
-	    !rpc_take_text(params, "chap_file", false, path, sizeof(path), error))
+	if (!rpc_take_text(params, "initiator", false, usual.initiator, sizeof(usual.initiator),
+			   fault) ||
+	    !rpc_take_text(params, "chap_file", false, path, sizeof(path), fault))
 		return false;
 	wrong = initiator_name_fault(usual.initiator);
 	if (wrong)
-		return rpc_fail(error, RPC_INVALID, "write it as iqn.YYYY-MM.DOMAIN:NAME", "initiator \"%s\": %s",
-				usual.initiator, wrong);
+		return fault_set(fault, FAULT_INVALID, "write it as iqn.YYYY-MM.DOMAIN:NAME",
+				 "initiator \"%s\": %s", usual.initiator, wrong);
 	if (path[0] != '\0' && path[0] != '/')
-		return rpc_fail(error, RPC_INVALID, "give the whole path, from /", "chap_file \"%s\" is not absolute",
-				path);
-	if (path[0] != '\0' && iscsi_credentials_read(path, out, &why) != 0)
-		return rpc_fail(error, RPC_INVALID,
-				"line 1 the user, line 2 the secret; owned by root, mode 0600",
-				"chap_file \"%s\": %s", path, why.message);
+		return fault_set(fault, FAULT_INVALID, "give the whole path, from /",
+				 "chap_file \"%s\" is not absolute", path);
+	if (path[0] != '\0' && iscsi_credentials_read(path, out, fault) != 0)
+		return fault_set(fault, FAULT_INVALID,
+				 "line 1 the user, line 2 the secret; owned by root, mode 0600",
+				 "chap_file \"%s\": %s", path, fault->message);
 	snprintf(out->initiator, sizeof(out->initiator), "%s", usual.initiator);
 	return true;
 }
@@ -347,13 +364,13 @@ struct request {
 };
 
 static bool
-parse_request(const char *line, size_t length, struct request *request, struct rpc_error *error)
+parse_request(const char *line, size_t length, struct request *request, struct fault *fault)
 {
 	struct json_tokener *tokener = json_tokener_new_ex(JSON_DEPTH_MAX);
 	enum json_tokener_error verdict;
 
 	if (!tokener)
-		return rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+		return fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 	/* With the NUL behind it, so that a number at the very end is seen to be complete. */
 	request->root = json_tokener_parse_ex(tokener, line, (int)length + 1);
@@ -363,30 +380,34 @@ parse_request(const char *line, size_t length, struct request *request, struct r
 		return true;
 	json_object_put(request->root);
 	request->root = NULL;
-	return rpc_fail(error, RPC_PARSE, "send one JSON object per line, in UTF-8", "the request is not valid JSON: %s",
-			verdict == json_tokener_continue ? "it ends too early" :
-			verdict == json_tokener_success ? "it holds a NUL byte" : json_tokener_error_desc(verdict));
+	return fault_set(fault, FAULT_PARSE, "send one JSON object per line, in UTF-8",
+			 "the request is not valid JSON: %s",
+			 verdict == json_tokener_continue  ? "it ends too early"
+			 : verdict == json_tokener_success ? "it holds a NUL byte"
+							   : json_tokener_error_desc(verdict));
 }
 
 static bool
-check_envelope(struct request *request, struct rpc_error *error)
+check_envelope(struct request *request, struct fault *fault)
 {
 	static const char *const known[] = { "jsonrpc", "id", "method", "params" };
 	json_object *value;
 
 	if (!json_object_is_type(request->root, json_type_object))
-		return rpc_fail(error, RPC_REQUEST, "send one object per line; batches are not supported",
-				"the request is not a JSON object");
+		return fault_set(fault, FAULT_REQUEST,
+				 "send one object per line; batches are not supported",
+				 "the request is not a JSON object");
 	request->notification = !json_object_object_get_ex(request->root, "id", &request->id);
 	if (!request->notification && request->id && !json_object_is_type(request->id, json_type_string) &&
 	    !json_object_is_type(request->id, json_type_int)) {
 		request->id = NULL;
-		return rpc_fail(error, RPC_REQUEST, "give a string, a whole number or null",
-				"\"id\" is neither a string nor a whole number");
+		return fault_set(fault, FAULT_REQUEST, "give a string, a whole number or null",
+				 "\"id\" is neither a string nor a whole number");
 	}
 	if (!json_object_object_get_ex(request->root, "jsonrpc", &value) ||
 	    !json_object_is_type(value, json_type_string) || strcmp(json_object_get_string(value), "2.0") != 0)
-		return rpc_fail(error, RPC_REQUEST, "this socket speaks JSON-RPC 2.0", "\"jsonrpc\" is not \"2.0\"");
+		return fault_set(fault, FAULT_REQUEST, "this socket speaks JSON-RPC 2.0",
+				 "\"jsonrpc\" is not \"2.0\"");
 	json_object_object_foreach(request->root, key, ignored) {
 		bool found = false;
 
@@ -394,41 +415,42 @@ check_envelope(struct request *request, struct rpc_error *error)
 		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 			found = found || strcmp(key, known[i]) == 0;
 		if (!found)
-			return rpc_fail(error, RPC_REQUEST, "put parameters into \"params\"",
-					"the request has an unknown key \"%.64s\"", key);
+			return fault_set(fault, FAULT_REQUEST, "put parameters into \"params\"",
+					 "the request has an unknown key \"%.64s\"", key);
 	}
 	return true;
 }
 
 static bool
-check_method(struct request *request, struct rpc_error *error)
+check_method(struct request *request, struct fault *fault)
 {
 	json_object *value;
 	const char *name;
 
 	if (!json_object_object_get_ex(request->root, "method", &value) ||
 	    !json_object_is_type(value, json_type_string))
-		return rpc_fail(error, RPC_REQUEST, "name the method to call", "\"method\" is not a string");
+		return fault_set(fault, FAULT_REQUEST, "name the method to call",
+				 "\"method\" is not a string");
 	name = json_object_get_string(value);
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
 		if (strcmp(name, methods[i].name) == 0)
 			request->method = &methods[i];
 	}
 	if (!request->method)
-		return rpc_fail(error, RPC_METHOD,
-				"docs/design/control.md lists the methods; is the handler of the same version?",
-				"unknown method \"%.64s\"", name);
+		return fault_set(fault, FAULT_METHOD,
+				 "docs/design/control.md lists the methods; is the handler of the same version?",
+				 "unknown method \"%.64s\"", name);
 	return true;
 }
 
 static bool
-check_params(struct request *request, struct rpc_error *error)
+check_params(struct request *request, struct fault *fault)
 {
 	if (!json_object_object_get_ex(request->root, "params", &request->params))
 		return true;
 	if (!json_object_is_type(request->params, json_type_object))
-		return rpc_fail(error, RPC_PARAMS, "give parameters by name, in an object",
-				"\"params\" is not an object");
+		return fault_set(fault, FAULT_PARAMS, "give parameters by name, in an object",
+				 "\"params\" is not an object");
 	json_object_object_foreach(request->params, key, ignored) {
 		const char *const *known = request->method->params;
 
@@ -436,14 +458,16 @@ check_params(struct request *request, struct rpc_error *error)
 		while (*known && strcmp(*known, key) != 0)
 			known++;
 		if (!*known)
-			return rpc_fail(error, RPC_PARAMS, "docs/design/control.md lists the parameters of each method",
-					"%s has no parameter \"%.64s\"", request->method->name, key);
+			return fault_set(fault, FAULT_PARAMS,
+					 "docs/design/control.md lists the parameters of each method",
+					 "%s has no parameter \"%.64s\"", request->method->name,
+					 key);
 	}
 	return true;
 }
 
 static char *
-format_answer(json_object *id, json_object *result, const struct rpc_error *error)
+format_answer(json_object *id, json_object *result, const struct fault *fault)
 {
 	json_object *answer = json_object_new_object();
 	char *text;
@@ -456,10 +480,10 @@ format_answer(json_object *id, json_object *result, const struct rpc_error *erro
 		json_object *object = json_object_new_object();
 		json_object *data = json_object_new_object();
 
-		json_object_object_add(object, "code", json_object_new_int(error->code));
-		rpc_put_text(object, "message", error->message);
-		rpc_put_text(data, "type", type_name(error->code));
-		rpc_put_text(data, "remedy", error->remedy);
+		json_object_object_add(object, "code", json_object_new_int(fault->code));
+		rpc_put_text(object, "message", fault->message);
+		rpc_put_text(data, "type", type_name((enum fault_code)fault->code));
+		rpc_put_text(data, "remedy", fault->remedy);
 		json_object_object_add(object, "data", data);
 		json_object_object_add(answer, "error", object);
 	}
@@ -473,16 +497,16 @@ char *
 rpc_answer(struct rpc_context *context, const char *line, size_t length)
 {
 	struct request request = { 0 };
-	struct rpc_error error = { .code = RPC_INTERNAL };
+	struct fault fault = { .code = FAULT_INTERNAL };
 	json_object *result = NULL;
 	char *text = NULL;
 
-	if (parse_request(line, length, &request, &error) && check_envelope(&request, &error) &&
-	    check_method(&request, &error) && check_params(&request, &error))
-		result = request.method->call(context, request.params, &error);
+	if (parse_request(line, length, &request, &fault) && check_envelope(&request, &fault) &&
+	    check_method(&request, &fault) && check_params(&request, &fault))
+		result = request.method->call(context, request.params, &fault);
 	/* A request too broken to tell whether it has an id gets its answer. */
 	if (!request.notification || (!request.method && !result))
-		text = format_answer(request.id, result, &error);
+		text = format_answer(request.id, result, &fault);
 	else
 		json_object_put(result);
 	json_object_put(request.root);
@@ -490,10 +514,10 @@ rpc_answer(struct rpc_context *context, const char *line, size_t length)
 }
 
 char *
-rpc_answer_error(enum rpc_code code, const char *message, const char *remedy)
+rpc_answer_error(enum fault_code code, const char *message, const char *remedy)
 {
-	struct rpc_error error;
+	struct fault fault;
 
-	rpc_fail(&error, code, remedy, "%s", message);
-	return format_answer(NULL, NULL, &error);
+	fault_set(&fault, code, remedy, "%s", message);
+	return format_answer(NULL, NULL, &fault);
 }

@@ -79,7 +79,7 @@ send_line(int fd, const char *text)
 }
 
 static void
-refuse(int fd, enum rpc_code code, const char *message, const char *remedy)
+refuse(int fd, enum fault_code code, const char *message, const char *remedy)
 {
 	char *text = rpc_answer_error(code, message, remedy);
 
@@ -96,7 +96,8 @@ peer_is_root(int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == 0)
 		return true;
-	refuse(fd, RPC_REQUEST, "only root may use this socket", "call it as root, for instance with sudo");
+	refuse(fd, FAULT_REQUEST, "only root may use this socket",
+	       "call it as root, for instance with sudo");
 	return false;
 }
 
@@ -143,7 +144,8 @@ serve(struct connection *connection)
 		ssize_t got;
 
 		if (used > CONTROL_LINE_BYTES_MAX) {
-			refuse(connection->fd, RPC_REQUEST, "the request is longer than 1 MiB", "send a shorter one");
+			refuse(connection->fd, FAULT_REQUEST, "the request is longer than 1 MiB",
+			       "send a shorter one");
 			break;
 		}
 		if (size - used < READ_BYTES) {
@@ -249,7 +251,8 @@ run_accept(void *argument)
 		full = control->count >= CONTROL_CONNECTIONS_MAX;
 		pthread_mutex_unlock(&control->lock);
 		if (full) {
-			refuse(fd, RPC_BUSY, "the control socket has 32 connections already", "close one");
+			refuse(fd, FAULT_BUSY, "the control socket has 32 connections already",
+			       "close one");
 			close(fd);
 		} else {
 			begin_connection(control, fd);

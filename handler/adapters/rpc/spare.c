@@ -37,24 +37,23 @@ is_assembled(enum volume_state state)
 }
 
 static bool
-begin_joining(struct joining *joining, struct rpc_context *context, json_object *params, const char *name,
-	      struct rpc_error *error)
+begin_joining(struct joining *joining, struct rpc_context *context, json_object *params,
+	      const char *name, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	int code;
 
 	joining->context = context;
-	if (!rpc_take_text(params, "device", true, joining->text, sizeof(joining->text), error) ||
-	    !rpc_take_bool(params, "force", &joining->force, error))
+	if (!rpc_take_text(params, "device", true, joining->text, sizeof(joining->text), fault) ||
+	    !rpc_take_bool(params, "force", &joining->force, fault))
 		return false;
-	code = volume_config_read(name, &joining->config, &fault);
+	code = volume_config_read(name, &joining->config, fault);
 	if (code == 0)
-		code = volume_view(context->host, name, &joining->view, &fault);
+		code = volume_view(context->host, name, &joining->view, fault);
 	if (code != 0)
-		return rpc_fail_volume(error, code, name, fault.message);
+		return rpc_fail_volume(fault, code, name);
 	joining->running = joining->view.running;
 	joining->assembled = joining->running && is_assembled(joining->view.status.state);
-	return rpc_volume_credentials(&joining->config, &joining->credentials, error);
+	return rpc_volume_credentials(&joining->config, &joining->credentials, fault);
 }
 
 static void
@@ -108,7 +107,7 @@ is_open(const struct joining *joining, const struct device_address *address)
 }
 
 static bool
-large_enough(struct joining *joining, struct rpc_error *error)
+large_enough(struct joining *joining, struct fault *fault)
 {
 	const struct member_work *device = &joining->device;
 	uint32_t block_bytes = 0;
@@ -124,24 +123,26 @@ large_enough(struct joining *joining, struct rpc_error *error)
 		}
 	}
 	if (!found)
-		return rpc_fail(error, RPC_UNREACHABLE, "try again when a member of the volume answers",
-				"no member of volume \"%s\" tells how large %s must be", joining->config.name,
-				device->label);
+		return fault_set(fault, FAULT_UNREACHABLE,
+				 "try again when a member of the volume answers",
+				 "no member of volume \"%s\" tells how large %s must be",
+				 joining->config.name, device->label);
 	if (device->device.block_bytes != block_bytes)
-		return rpc_fail(error, RPC_UNFIT, "set its block size to that of the volume on its target",
-				"%s has blocks of %u bytes, volume \"%s\" has %u", device->label,
-				device->device.block_bytes, joining->config.name, block_bytes);
+		return fault_set(fault, FAULT_UNFIT,
+				 "set its block size to that of the volume on its target",
+				 "%s has blocks of %u bytes, volume \"%s\" has %u", device->label,
+				 device->device.block_bytes, joining->config.name, block_bytes);
 	if (device->device.capacity_bytes < need)
-		return rpc_fail(error, RPC_UNFIT, "choose a larger LUN",
-				"%s has %llu bytes, a member of volume \"%s\" needs %llu", device->label,
-				(unsigned long long)device->device.capacity_bytes, joining->config.name,
-				(unsigned long long)need);
+		return fault_set(fault, FAULT_UNFIT, "choose a larger LUN",
+				 "%s has %llu bytes, a member of volume \"%s\" needs %llu",
+				 device->label, (unsigned long long)device->device.capacity_bytes,
+				 joining->config.name, (unsigned long long)need);
 	return true;
 }
 
 /* By another name it may be a LUN that the volume works with: its superblock or mark says which. */
 static bool
-not_attached(struct joining *joining, struct rpc_error *error)
+not_attached(struct joining *joining, struct fault *fault)
 {
 	static const char stopped[] = "start the volume first: then it is known which devices it needs";
 	static const char moved[] = "if it has moved, stop the volume, correct the address in its file and start it again";
@@ -152,41 +153,45 @@ not_attached(struct joining *joining, struct rpc_error *error)
 		const struct member_status *member = &joining->view.status.members[i];
 
 		if (member->attached && memcmp(member->uuid, uuid, sizeof(member->uuid)) == 0)
-			return rpc_fail(error, RPC_IN_USE, "name another LUN, or wipe the copy first",
-					"%s and %s, a device of volume \"%s\", are the same LUN, or one is a copy of the "
-					"other", joining->device.label, member->label, joining->config.name);
+			return fault_set(fault, FAULT_IN_USE,
+					 "name another LUN, or wipe the copy first",
+					 "%s and %s, a device of volume \"%s\", are the same LUN, or one is a copy of the "
+					 "other",
+					 joining->device.label, member->label, joining->config.name);
 	}
 	if (uuid && !joining->assembled && copies->chosen == SUPERBLOCK_OK &&
 	    memcmp(copies->superblock.volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0)
-		return rpc_fail(error, RPC_IN_USE, joining->running ? moved : stopped,
-				"%s holds a member of volume \"%s\" itself, which may need it to start",
-				joining->device.label, joining->config.name);
+		return fault_set(fault, FAULT_IN_USE, joining->running ? moved : stopped,
+				 "%s holds a member of volume \"%s\" itself, which may need it to start",
+				 joining->device.label, joining->config.name);
 	return true;
 }
 
 static bool
-look_at(struct joining *joining, struct rpc_error *error)
+look_at(struct joining *joining, struct fault *fault)
 {
 	struct member_work *device = &joining->device;
 	struct admin_result result;
 
-	if (!rpc_device_parse(joining->text, device, error))
+	if (!rpc_device_parse(joining->text, device, fault))
 		return false;
 	if (volume_config_find(&joining->config, &device->address) >= 0)
-		return rpc_fail(error, RPC_EXISTS, "iraid status shows its devices",
-				"%s is a device of volume \"%s\" already", device->label, joining->config.name);
+		return fault_set(fault, FAULT_EXISTS, "iraid status shows its devices",
+				 "%s is a device of volume \"%s\" already", device->label,
+				 joining->config.name);
 	if (joining->config.device_count == SLOTS_MAX)
-		return rpc_fail(error, RPC_UNFIT, "remove one first: iraid remove", "volume \"%s\" has %d devices already",
-				joining->config.name, SLOTS_MAX);
-	if (!rpc_device_open(device, &joining->credentials, error) ||
-	    !rpc_device_free(device, &joining->config, error) || !not_attached(joining, error) ||
-	    (!joining->force && !rpc_device_unused(device, error)) || !large_enough(joining, error))
+		return fault_set(fault, FAULT_UNFIT, "remove one first: iraid remove",
+				 "volume \"%s\" has %d devices already", joining->config.name,
+				 SLOTS_MAX);
+	if (!rpc_device_open(device, &joining->credentials, fault) ||
+	    !rpc_device_free(device, &joining->config, fault) || !not_attached(joining, fault) ||
+	    (!joining->force && !rpc_device_unused(device, fault)) || !large_enough(joining, fault))
 		return false;
 	/* It is none of those the volume has attached; of a volume that does not work, who knows. */
 	if (joining->assembled)
 		rpc_device_reclaim(device, joining->config.uuid);
 	result = members_probe(device, 1);
-	return result.error == ADMIN_OK || rpc_fail_admin(error, &result);
+	return result.error == ADMIN_OK || rpc_fail_admin(fault, &result);
 }
 
 /* --- into the volume --- */
@@ -203,38 +208,36 @@ wipe_mark(struct joining *joining)
 }
 
 static bool
-list_it(struct joining *joining, struct rpc_error *error)
+list_it(struct joining *joining, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	struct volume_host *host = joining->context->host;
 	const char *name = joining->config.name;
 	const struct device_address *device = &joining->device.address;
-	int code = joining->running ? volume_edit_add(host, name, device, &fault)
-				    : volume_edit_add_locked(host, name, device, &fault);
+	int code = joining->running ? volume_edit_add(host, name, device, fault)
+				    : volume_edit_add_locked(host, name, device, fault);
 
-	return code == 0 || rpc_fail_call(error, code, name, joining->device.label, fault.message,
+	return code == 0 || rpc_fail_call(fault, code, name, joining->device.label,
 					  "correct that, and try again");
 }
 
 /* The configuration lists it.  Its slot, or -1. */
 static int
-hand_over(struct joining *joining, struct rpc_error *error)
+hand_over(struct joining *joining, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	struct fault ignored;
 	const char *name = joining->config.name;
-	int slot = volume_attach(joining->context->host, name, &joining->device.address, &fault);
+	int slot = volume_attach(joining->context->host, name, &joining->device.address, fault);
 
 	if (slot >= 0)
 		return slot;
 	volume_edit_drop(joining->context->host, name, &joining->device.address, &ignored);
-	rpc_fail_call(error, slot, name, joining->device.label, fault.message, "see iraid status");
+	rpc_fail_call(fault, slot, name, joining->device.label, "see iraid status");
 	return -1;
 }
 
 /* Mark, list, attach.  Its slot; 0 for a volume that does not run; -1. */
 static int
-mark_and_list(struct joining *joining, struct rpc_error *error)
+mark_and_list(struct joining *joining, struct fault *fault)
 {
 	struct admin_result result = member_mark_spare(&joining->device, joining->config.uuid);
 	int slot = 0;
@@ -242,15 +245,15 @@ mark_and_list(struct joining *joining, struct rpc_error *error)
 	/* Before the volume logs in itself. */
 	rpc_device_close(&joining->device);
 	if (result.error != ADMIN_OK) {
-		rpc_fail_admin(error, &result);
+		rpc_fail_admin(fault, &result);
 		return -1;
 	}
-	if (!list_it(joining, error)) {
+	if (!list_it(joining, fault)) {
 		wipe_mark(joining);
 		return -1;
 	}
 	if (joining->running)
-		slot = hand_over(joining, error);
+		slot = hand_over(joining, fault);
 	if (slot < 0)
 		wipe_mark(joining);
 	else
@@ -261,24 +264,22 @@ mark_and_list(struct joining *joining, struct rpc_error *error)
 
 /* As mark_and_list().  Nobody runs or starts meanwhile what did not run before: its file could not be changed then. */
 static int
-join(struct joining *joining, struct rpc_error *error)
+join(struct joining *joining, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	int lock, slot;
 
 	if (joining->running)
-		return mark_and_list(joining, error);
+		return mark_and_list(joining, fault);
 	lock = volume_lock(joining->config.uuid, joining->config.name,
-			   volume_host_program(joining->context->host), &fault);
+			   volume_host_program(joining->context->host), fault);
 	if (lock < 0) {
 		members_unprobe(&joining->device, 1);
-		rpc_fail_call(error, lock, joining->config.name, joining->device.label,
-			      fault.message,
+		rpc_fail_call(fault, lock, joining->config.name, joining->device.label,
 			      "try again; if "
 			      "another program runs the volume, by that one's --socket");
 		return -1;
 	}
-	slot = mark_and_list(joining, error);
+	slot = mark_and_list(joining, fault);
 	close(lock);
 	return slot;
 }
@@ -302,24 +303,25 @@ joined_json(struct joining *joining)
 }
 
 json_object *
-rpc_spare_add(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_spare_add(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct joining *joining = calloc(1, sizeof(*joining));
 	char name[LAYOUT_NAME_MAX + 1];
 	json_object *result = NULL;
 
-	if (!joining || !rpc_take_name(params, name, error)) {
+	if (!joining || !rpc_take_name(params, name, fault)) {
 		free(joining);
 		return NULL;
 	}
 	pthread_mutex_lock(context->changes);
-	if (begin_joining(joining, context, params, name, error)) {
+	if (begin_joining(joining, context, params, name, fault)) {
 		bool striped = joining->view.status.size_bytes != 0 && joining->view.status.level == 0;
 
 		if (striped)
-			rpc_fail(error, RPC_INVALID, "copy its data to a volume of level 5",
-				 "volume \"%s\" has level 0: there is no redundancy that a spare could restore", name);
-		else if (look_at(joining, error) && join(joining, error) >= 0)
+			fault_set(fault, FAULT_INVALID, "copy its data to a volume of level 5",
+				  "volume \"%s\" has level 0: there is no redundancy that a spare could restore",
+				  name);
+		else if (look_at(joining, fault) && join(joining, fault) >= 0)
 			result = joined_json(joining);
 	}
 	pthread_mutex_unlock(context->changes);
@@ -338,10 +340,10 @@ static int
 replace_member(struct engine *engine, void *argument, struct fault *fault)
 {
 	struct replacing *replacing = argument;
-	int code = pick_device(engine, &replacing->replacement);
+	int code = pick_device(engine, &replacing->replacement, fault);
 
 	if (code != 0)
-		return fault_errno(fault, code, "%.255s", replacing->replacement.message);
+		return code;
 	if (replacing->replacement.state == MEMBER_REBUILDING && replacing->replacement.role == replacing->old.role)
 		return 0;
 	if (replacing->replacement.state == MEMBER_REBUILDING)
@@ -384,25 +386,26 @@ drop_old(struct joining *joining, const struct pick *old)
 }
 
 static json_object *
-replace_by(struct joining *joining, const struct pick *old, const char *label, struct rpc_error *error)
+replace_by(struct joining *joining, const struct pick *old, const char *label, struct fault *fault)
 {
 	struct replacing replacing = { .old = *old };
-	struct fault fault = FAULT_NONE;
 	char why[256] = "";
 	const char *name = joining->config.name;
 	json_object *result;
 	int code;
 
 	if (rpc_wait_recognised(joining->context, name, label, why, sizeof(why)) == 0) {
-		rpc_fail(error, RPC_UNREACHABLE, "it is a device of the volume now: when it answers, replace by it again, "
-			 "or remove it", "volume \"%s\": %s was not recognised as a spare%s%s", name, label,
-			 why[0] ? ": " : "", why);
+		fault_set(fault, FAULT_UNREACHABLE,
+			  "it is a device of the volume now: when it answers, replace by it again, "
+			  "or remove it",
+			  "volume \"%s\": %s was not recognised as a spare%s%s", name, label,
+			  why[0] ? ": " : "", why);
 		return NULL;
 	}
 	snprintf(replacing.replacement.wanted, sizeof(replacing.replacement.wanted), "%s", label);
-	code = volume_call(joining->context->host, name, replace_member, &replacing, &fault);
+	code = volume_call(joining->context->host, name, replace_member, &replacing, fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, name, label, fault.message,
+		rpc_fail_call(fault, code, name, label,
 			      "it stays with the volume as a spare; iraid status shows "
 			      "what is under way, iraid remove takes it away");
 		return NULL;
@@ -422,28 +425,27 @@ replace_by(struct joining *joining, const struct pick *old, const char *label, s
 
 /* Its configuration entry is made under the pool's lock. */
 static int
-list_pooled(void *owner)
+list_pooled(void *owner, struct fault *fault)
 {
 	struct joining *joining = owner;
-	struct fault ignored;
 
 	return volume_edit_add(joining->context->host, joining->config.name,
-			       &joining->device.address, &ignored);
+			       &joining->device.address, fault);
 }
 
 /* 1: it was one of the gateway's spares and is attached now; 0: it is none; -1: failed. */
 static int
-join_from_pool(struct joining *joining, struct rpc_error *error)
+join_from_pool(struct joining *joining, struct fault *fault)
 {
 	struct spare_pool *pool = malloc(sizeof(*pool));
 	struct member_work *device = &joining->device;
-	struct fault fault = FAULT_NONE;
 	struct pool_spare spare;
+	struct fault other;
 	int code, found = -1;
 
-	if (!pool || spare_pool_read(pool, &fault) != 0) {
-		rpc_fail(error, RPC_INTERNAL, "correct that file", "%s",
-			 pool ? fault.message : "out of memory");
+	if (!pool || spare_pool_read(pool, fault) != 0) {
+		fault_set(fault, FAULT_INTERNAL, "correct that file", "%s",
+			  pool ? fault->message : "out of memory");
 		free(pool);
 		return -1;
 	}
@@ -459,29 +461,28 @@ join_from_pool(struct joining *joining, struct rpc_error *error)
 	device->address = spare.device;
 	device->device.capacity_bytes = spare.size_bytes;
 	device->device.block_bytes = spare.block_bytes;
-	if (!large_enough(joining, error))
+	if (!large_enough(joining, fault))
 		return -1;
-	code = spare_pool_take(&spare.device, list_pooled, joining, &fault);
+	code = spare_pool_take(&spare.device, list_pooled, joining, fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, joining->config.name, device->label, fault.message,
-			      "try again");
+		rpc_fail_call(fault, code, joining->config.name, device->label, "try again");
 		return -1;
 	}
-	if (hand_over(joining, error) >= 0)
+	if (hand_over(joining, fault) >= 0)
 		return 1;
-	if (spare_pool_add(&spare, &fault) != 0)
+	if (spare_pool_add(&spare, &other) != 0)
 		log_line(LOG_ERR, "%s could not be put back to the gateway's spares: %s",
-			 device->label, fault.message);
+			 device->label, other.message);
 	return -1;
 }
 
 /* NEW is an existing spare, one of the gateway's, or a device that becomes one. */
 static json_object *
-replace(struct joining *joining, const struct pick *old, struct rpc_error *error)
+replace(struct joining *joining, const struct pick *old, struct fault *fault)
 {
 	int pooled;
 
-	if (!rpc_device_parse(joining->text, &joining->device, error))
+	if (!rpc_device_parse(joining->text, &joining->device, fault))
 		return NULL;
 	for (int i = 0; i < joining->view.status.slots; i++) {
 		const struct member_status *member = &joining->view.status.members[i];
@@ -489,27 +490,30 @@ replace(struct joining *joining, const struct pick *old, struct rpc_error *error
 		if (!member->attached || strncmp(member->label, joining->device.label, 255) != 0)
 			continue;
 		if (member->state != MEMBER_SPARE && member->state != MEMBER_REBUILDING) {
-			rpc_fail(error, RPC_IN_USE, "name a spare, or a device that is not the volume's",
-				 "%s is a member of volume \"%s\" already", joining->device.label, joining->config.name);
+			fault_set(fault, FAULT_IN_USE,
+				  "name a spare, or a device that is not the volume's",
+				  "%s is a member of volume \"%s\" already", joining->device.label,
+				  joining->config.name);
 			return NULL;
 		}
-		return replace_by(joining, old, member->label, error);
+		return replace_by(joining, old, member->label, fault);
 	}
-	pooled = join_from_pool(joining, error);
-	if (pooled < 0 || (pooled == 0 && (!look_at(joining, error) || join(joining, error) < 0)))
+	pooled = join_from_pool(joining, fault);
+	if (pooled < 0 || (pooled == 0 && (!look_at(joining, fault) || join(joining, fault) < 0)))
 		return NULL;
-	return replace_by(joining, old, joining->device.label, error);
+	return replace_by(joining, old, joining->device.label, fault);
 }
 
 /* A place that is empty is filled first, and a new spare would go there. */
 static bool
-may_replace(const struct joining *joining, const struct pick *old, struct rpc_error *error)
+may_replace(const struct joining *joining, const struct pick *old, struct fault *fault)
 {
 	const struct engine_status *status = &joining->view.status;
 
 	if (status->size_bytes != 0 && status->level == 0)
-		return rpc_fail(error, RPC_INVALID, "copy its data to a new volume",
-				"volume \"%s\" has level 0: its members can't be replaced", joining->config.name);
+		return fault_set(fault, FAULT_INVALID, "copy its data to a new volume",
+				 "volume \"%s\" has level 0: its members can't be replaced",
+				 joining->config.name);
 	for (int role = 0; role < status->member_count; role++) {
 		bool held = role == old->role;
 
@@ -517,15 +521,15 @@ may_replace(const struct joining *joining, const struct pick *old, struct rpc_er
 			held = status->members[i].attached && status->members[i].role == role &&
 			       status->members[i].state == MEMBER_IN_SYNC;
 		if (!held)
-			return rpc_fail(error, RPC_BUSY, "replace or rebuild that one first",
-					"volume \"%s\", %s can't be replaced yet: role %d has no member in sync",
-					joining->config.name, old->label, role);
+			return fault_set(fault, FAULT_BUSY, "replace or rebuild that one first",
+					 "volume \"%s\", %s can't be replaced yet: role %d has no member in sync",
+					 joining->config.name, old->label, role);
 	}
 	return true;
 }
 
 json_object *
-rpc_member_replace(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_member_replace(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct joining *joining = calloc(1, sizeof(*joining));
 	char name[LAYOUT_NAME_MAX + 1];
@@ -533,19 +537,20 @@ rpc_member_replace(struct rpc_context *context, json_object *params, struct rpc_
 	struct pick old;
 	bool picked;
 
-	if (!joining || !rpc_take_name(params, name, error)) {
+	if (!joining || !rpc_take_name(params, name, fault)) {
 		free(joining);
 		return NULL;
 	}
 	pthread_mutex_lock(context->changes);
 	/* Not before: while this waits for another command, the slot may be given to another device. */
-	picked = rpc_pick(context, params, name, "member", &old, error);
+	picked = rpc_pick(context, params, name, "member", &old, fault);
 	if (picked && old.role < 0)
-		rpc_fail(error, RPC_INVALID, "name the member that is to be replaced; a spare is removed and added",
-			 "volume \"%s\": %s has no role in the volume", name, old.label);
-	else if (picked && begin_joining(joining, context, params, name, error) &&
-		 may_replace(joining, &old, error))
-		result = replace(joining, &old, error);
+		fault_set(fault, FAULT_INVALID,
+			  "name the member that is to be replaced; a spare is removed and added",
+			  "volume \"%s\": %s has no role in the volume", name, old.label);
+	else if (picked && begin_joining(joining, context, params, name, fault) &&
+		 may_replace(joining, &old, fault))
+		result = replace(joining, &old, fault);
 	pthread_mutex_unlock(context->changes);
 	end_joining(joining);
 	return result;

@@ -233,22 +233,21 @@ stats_json(const char *name, const struct volume_stats *stats)
 }
 
 json_object *
-rpc_volume_stats(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_stats(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	struct volume_stats *stats;
 	json_object *result = NULL;
 	int code;
 
-	if (!rpc_take_name(params, name, error))
+	if (!rpc_take_name(params, name, fault))
 		return NULL;
 	stats = malloc(sizeof(*stats));
-	code = stats ? volume_stats(context->host, name, stats, &fault) : -ENOMEM;
+	code = stats ? volume_stats(context->host, name, stats, fault) : -ENOMEM;
 	if (code == 0)
 		result = stats_json(name, stats);
 	else
-		rpc_fail_volume(error, code, name, fault.message);
+		rpc_fail_volume(fault, code, name);
 	free(stats);
 	return result;
 }

@@ -12,34 +12,33 @@
 #define WAIT_SECONDS_MAX 3600
 
 json_object *
-rpc_view(struct rpc_context *context, const char *name, bool counters, struct rpc_error *error)
+rpc_view(struct rpc_context *context, const char *name, bool counters, struct fault *fault)
 {
 	struct volume_view *view = malloc(sizeof(*view));
-	struct fault fault = FAULT_NONE;
 	json_object *result = NULL;
 	int code;
 
 	if (!view) {
-		rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+		fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 		return NULL;
 	}
-	code = volume_view(context->host, name, view, &fault);
+	code = volume_view(context->host, name, view, fault);
 	if (code == 0)
 		result = rpc_status_json(view, counters);
 	else
-		rpc_fail_volume(error, code, name, fault.message);
+		rpc_fail_volume(fault, code, name);
 	free(view);
 	return result;
 }
 
 json_object *
-rpc_volume_status(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_status(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	char name[LAYOUT_NAME_MAX + 1];
 
-	if (!rpc_take_name(params, name, error))
+	if (!rpc_take_name(params, name, fault))
 		return NULL;
-	return rpc_view(context, name, true, error);
+	return rpc_view(context, name, true, fault);
 }
 
 /* A volume whose file can't be read is shown, not left out: the list is where it is looked for. */
@@ -57,31 +56,32 @@ unreadable_json(const char *name, const char *reason)
 }
 
 json_object *
-rpc_volume_list(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_list(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	char (*names)[LAYOUT_NAME_MAX + 1] = calloc(VOLUMES_MAX, sizeof(*names));
 	json_object *result, *volumes;
 	int count;
 
 	if (!names) {
-		rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+		fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 		return NULL;
 	}
 	count = volume_config_list(names, VOLUMES_MAX);
 	if (count < 0) {
-		rpc_fail(error, RPC_INTERNAL, "check that folder's permissions", "%s/volumes: %s", config_dir(),
-			 strerror(-count));
+		fault_set(fault, FAULT_INTERNAL, "check that folder's permissions",
+			  "%s/volumes: %s", config_dir(), strerror(-count));
 		free(names);
 		return NULL;
 	}
 	result = json_object_new_object();
 	volumes = json_object_new_array();
 	for (int i = 0; i < count; i++) {
-		json_object *volume = rpc_view(context, names[i], false, error);
+		json_object *volume = rpc_view(context, names[i], false, fault);
 
-		if (!volume && error->code == RPC_NOT_FOUND)
+		if (!volume && fault->code == FAULT_NOT_FOUND)
 			continue;	/* deleted since the list was read */
-		json_object_array_add(volumes, volume ? volume : unreadable_json(names[i], error->message));
+		json_object_array_add(volumes,
+				      volume ? volume : unreadable_json(names[i], fault->message));
 	}
 	json_object_object_add(result, "volumes", volumes);
 	free(names);
@@ -89,22 +89,23 @@ rpc_volume_list(struct rpc_context *context, json_object *params, struct rpc_err
 }
 
 json_object *
-rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_start(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct volume_start_options options = { 0 };
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	int64_t wait_seconds = WAIT_SECONDS_DEFAULT;
 	int code;
 
-	if (!rpc_take_name(params, name, error) || !rpc_take_bool(params, "force", &options.force, error) ||
-	    !rpc_take_bool(params, "take_over", &options.take_over, error) ||
-	    !rpc_take_number(params, "wait_seconds", false, 0, WAIT_SECONDS_MAX, &wait_seconds, error))
+	if (!rpc_take_name(params, name, fault) ||
+	    !rpc_take_bool(params, "force", &options.force, fault) ||
+	    !rpc_take_bool(params, "take_over", &options.take_over, fault) ||
+	    !rpc_take_number(params, "wait_seconds", false, 0, WAIT_SECONDS_MAX, &wait_seconds,
+			     fault))
 		return NULL;
 	options.wait_ms = (uint32_t)wait_seconds * 1000;
-	code = volume_start(context->host, name, &options, &fault);
+	code = volume_start(context->host, name, &options, fault);
 	if (code != 0) {
-		rpc_fail_volume(error, code, name, fault.message);
+		rpc_fail_volume(fault, code, name);
 		return NULL;
 	}
 	if (options.force)
@@ -112,27 +113,26 @@ rpc_volume_start(struct rpc_context *context, json_object *params, struct rpc_er
 			    "an administrator said to start it from what there is: newer writes are given up");
 	/* How it went is in the status: a volume that failed to assemble was started all the same. */
 	volume_wait(context->host, name, options.wait_ms);
-	return rpc_view(context, name, true, error);
+	return rpc_view(context, name, true, fault);
 }
 
 json_object *
-rpc_volume_stop(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_stop(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct volume_config config;
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	int code;
 
-	if (!rpc_take_name(params, name, error))
+	if (!rpc_take_name(params, name, fault))
 		return NULL;
-	code = volume_stop(context->host, name, &fault);
+	code = volume_stop(context->host, name, fault);
 	/* Stopping what is not there must not look as if it had worked. */
 	if (code == 0)
-		code = volume_config_read(name, &config, &fault);
+		code = volume_config_read(name, &config, fault);
 	if (code != 0) {
-		rpc_fail_volume(error, code, name, fault.message);
+		rpc_fail_volume(fault, code, name);
 		if (code == -EBUSY)
-			error->code = RPC_BUSY;	/* its own users, not somebody else's */
+			fault->code = FAULT_BUSY;	/* its own users, not somebody else's */
 		return NULL;
 	}
 	return json_object_new_object();
@@ -155,26 +155,25 @@ grow_remedy(int code)
 }
 
 json_object *
-rpc_volume_grow(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_grow(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	struct volume_growth growth = { 0 };
 	struct volume_config config;
 	json_object *result;
 	int code;
 
-	if (!rpc_take_name(params, name, error))
+	if (!rpc_take_name(params, name, fault))
 		return NULL;
 	/* A volume that is not there is another error than one that doesn't run. */
-	code = volume_config_read(name, &config, &fault);
+	code = volume_config_read(name, &config, fault);
 	if (code != 0) {
-		rpc_fail_volume(error, code, name, fault.message);
+		rpc_fail_volume(fault, code, name);
 		return NULL;
 	}
-	code = volume_grow(context->host, name, &growth, &fault);
+	code = volume_grow(context->host, name, &growth, fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, name, "", fault.message, grow_remedy(code));
+		rpc_fail_call(fault, code, name, "", grow_remedy(code));
 		return NULL;
 	}
 	result = json_object_new_object();
@@ -217,38 +216,39 @@ apply_rates(struct engine *engine, void *argument, struct fault *fault)
 }
 
 json_object *
-rpc_volume_set(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_volume_set(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct volume_config *config = malloc(sizeof(*config));
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	struct rates rates = { -1, -1 };
 	json_object *result = NULL;
 	int code = -ENOMEM;
 
-	if (!config ||
-	    !rpc_take_name(params, name, error) ||
-	    !rpc_take_number(params, "sync_rate_min_bytes", false, SYNC_RATE_LEAST, SYNC_RATE_MOST, &rates.min, error) ||
-	    !rpc_take_number(params, "sync_rate_max_bytes", false, SYNC_RATE_LEAST, SYNC_RATE_MOST, &rates.max, error)) {
+	if (!config || !rpc_take_name(params, name, fault) ||
+	    !rpc_take_number(params, "sync_rate_min_bytes", false, SYNC_RATE_LEAST, SYNC_RATE_MOST,
+			     &rates.min, fault) ||
+	    !rpc_take_number(params, "sync_rate_max_bytes", false, SYNC_RATE_LEAST, SYNC_RATE_MOST,
+			     &rates.max, fault)) {
 		free(config);
 		return NULL;
 	}
 	code = rates.min < 0 && rates.max < 0
 		       ? 0
-		       : volume_edit(context->host, name, change_rates, &rates, &fault);
+		       : volume_edit(context->host, name, change_rates, &rates, fault);
 	if (code == 0)
-		code = volume_config_read(name, config, &fault);
+		code = volume_config_read(name, config, fault);
 	if (code == 0) {
 		/* Not running: then it starts with them. */
-		volume_call(context->host, name, apply_rates, config, &fault);
+		volume_call(context->host, name, apply_rates, config, fault);
 		result = json_object_new_object();
 		rpc_put_text(result, "name", name);
 		rpc_put_number(result, "sync_rate_min_bytes", config->sync_rate_min);
 		rpc_put_number(result, "sync_rate_max_bytes", config->sync_rate_max);
 	} else {
-		rpc_fail_volume(error, code, name, fault.message);
+		rpc_fail_volume(fault, code, name);
 		if (code == -EINVAL)
-			snprintf(error->remedy, sizeof(error->remedy), "choose a minimum that is not above the maximum");
+			snprintf(fault->remedy, sizeof(fault->remedy),
+				 "choose a minimum that is not above the maximum");
 	}
 	free(config);
 	return result;

@@ -34,22 +34,23 @@ stop_scrub(struct engine *engine, void *argument, struct fault *fault)
 }
 
 json_object *
-rpc_scrub_start(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_scrub_start(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct scrub_order order = { .resume = false };
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	bool repair = false;
 	int code;
 
-	if (!rpc_take_name(params, name, error) || !rpc_take_bool(params, "repair", &repair, error) ||
-	    !rpc_take_bool(params, "resume", &order.resume, error) || !rpc_is_configured(name, error))
+	if (!rpc_take_name(params, name, fault) ||
+	    !rpc_take_bool(params, "repair", &repair, fault) ||
+	    !rpc_take_bool(params, "resume", &order.resume, fault) ||
+	    !rpc_is_configured(name, fault))
 		return NULL;
 	order.mode = repair ? SCRUB_REPAIR : SCRUB_CHECK;
-	code = volume_call(context->host, name, start_scrub, &order, &fault);
+	code = volume_call(context->host, name, start_scrub, &order, fault);
 	if (code == 0)
-		return rpc_view(context, name, true, error);
-	rpc_fail_call(error, code, name, "", fault.message,
+		return rpc_view(context, name, true, fault);
+	rpc_fail_call(fault, code, name, "",
 		      code == -EBUSY
 			      ? "iraid scrub status shows it; iraid scrub stop ends it"
 			      : "iraid status shows what the volume is; level 0 has nothing to scrub");
@@ -57,19 +58,17 @@ rpc_scrub_start(struct rpc_context *context, json_object *params, struct rpc_err
 }
 
 json_object *
-rpc_scrub_stop(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_scrub_stop(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	int code;
 
-	if (!rpc_take_name(params, name, error) || !rpc_is_configured(name, error))
+	if (!rpc_take_name(params, name, fault) || !rpc_is_configured(name, fault))
 		return NULL;
-	code = volume_call(context->host, name, stop_scrub, NULL, &fault);
+	code = volume_call(context->host, name, stop_scrub, NULL, fault);
 	if (code == 0)
-		return rpc_view(context, name, true, error);
-	rpc_fail_call(error, code, name, "", fault.message,
-		      "iraid scrub status shows what is under way");
+		return rpc_view(context, name, true, fault);
+	rpc_fail_call(fault, code, name, "", "iraid scrub status shows what is under way");
 	return NULL;
 }
 
@@ -108,48 +107,47 @@ lost_json(const struct lost_page *page)
 }
 
 json_object *
-rpc_lost_list(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_lost_list(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	struct lost_page *page = malloc(sizeof(*page));
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	int64_t offset = 0, max = LOST_PAGE_MAX;
 	json_object *result = NULL;
 	int code;
 
-	if (page && rpc_take_name(params, name, error) &&
-	    rpc_take_number(params, "offset_bytes", false, 0, INT64_MAX, &offset, error) &&
-	    rpc_take_number(params, "max", false, 1, LOST_PAGE_MAX, &max, error) && rpc_is_configured(name, error)) {
+	if (page && rpc_take_name(params, name, fault) &&
+	    rpc_take_number(params, "offset_bytes", false, 0, INT64_MAX, &offset, fault) &&
+	    rpc_take_number(params, "max", false, 1, LOST_PAGE_MAX, &max, fault) &&
+	    rpc_is_configured(name, fault)) {
 		page->offset_bytes = (uint64_t)offset;
 		page->max = (int)max;
-		code = volume_call(context->host, name, list_lost, page, &fault);
+		code = volume_call(context->host, name, list_lost, page, fault);
 		if (code == 0)
 			result = lost_json(page);
 		else
-			rpc_fail_call(error, code, name, "", fault.message, "see iraid status");
+			rpc_fail_call(fault, code, name, "", "see iraid status");
 	}
 	free(page);
 	return result;
 }
 
 json_object *
-rpc_lost_accept(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_lost_accept(struct rpc_context *context, json_object *params, struct fault *fault)
 {
-	struct fault fault = FAULT_NONE;
 	char name[LAYOUT_NAME_MAX + 1];
 	int64_t offset = 0, length = -1, bytes = 0;
 	json_object *result;
 	int code;
 
-	if (!rpc_take_name(params, name, error) ||
-	    !rpc_take_number(params, "offset_bytes", false, 0, INT64_MAX, &offset, error) ||
-	    !rpc_take_number(params, "length_bytes", false, 1, INT64_MAX, &length, error) ||
-	    !rpc_is_configured(name, error))
+	if (!rpc_take_name(params, name, fault) ||
+	    !rpc_take_number(params, "offset_bytes", false, 0, INT64_MAX, &offset, fault) ||
+	    !rpc_take_number(params, "length_bytes", false, 1, INT64_MAX, &length, fault) ||
+	    !rpc_is_configured(name, fault))
 		return NULL;
 	code = volume_accept_lost(context->host, name, (uint64_t)offset,
-				  length < 0 ? UINT64_MAX : (uint64_t)length, &bytes, &fault);
+				  length < 0 ? UINT64_MAX : (uint64_t)length, &bytes, fault);
 	if (code != 0) {
-		rpc_fail_call(error, code, name, "", fault.message,
+		rpc_fail_call(fault, code, name, "",
 			      "iraid lost shows what is lost; see iraid status");
 		return NULL;
 	}
@@ -203,7 +201,7 @@ events_json(const struct event_page *page)
 }
 
 json_object *
-rpc_events(struct rpc_context *context, json_object *params, struct rpc_error *error)
+rpc_events(struct rpc_context *context, json_object *params, struct fault *fault)
 {
 	char name[LAYOUT_NAME_MAX + 1] = "";
 	int64_t after = 0, wait = 0, max = EVENT_PAGE_MAX;
@@ -212,15 +210,16 @@ rpc_events(struct rpc_context *context, json_object *params, struct rpc_error *e
 
 	/* No name: all volumes.  One that was deleted has its past still, so it need not exist. */
 	if (params && json_object_object_get_ex(params, "name", &given) && given &&
-	    !rpc_take_name(params, name, error))
+	    !rpc_take_name(params, name, fault))
 		return NULL;
-	if (!rpc_take_number(params, "after", false, 0, INT64_MAX, &after, error) ||
-	    !rpc_take_number(params, "wait_seconds", false, 0, EVENT_WAIT_SECONDS_MAX, &wait, error) ||
-	    !rpc_take_number(params, "max", false, 1, EVENT_PAGE_MAX, &max, error))
+	if (!rpc_take_number(params, "after", false, 0, INT64_MAX, &after, fault) ||
+	    !rpc_take_number(params, "wait_seconds", false, 0, EVENT_WAIT_SECONDS_MAX, &wait,
+			     fault) ||
+	    !rpc_take_number(params, "max", false, 1, EVENT_PAGE_MAX, &max, fault))
 		return NULL;
 	if (event_ring_read(volume_host_events(context->host), (uint64_t)after, name[0] ? name : NULL, (int)max,
 			    (uint32_t)wait * 1000, &page) != 0) {
-		rpc_fail(error, RPC_INTERNAL, "free some memory", "out of memory");
+		fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 		return NULL;
 	}
 	result = events_json(&page);

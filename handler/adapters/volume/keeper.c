@@ -104,7 +104,6 @@ struct search {
 	struct spare_pool pool;
 	struct device_address passed[SPARE_POOL_MAX];
 	int passed_count;
-	struct fault fault;
 };
 
 static void
@@ -169,18 +168,16 @@ still_fit(struct search *search, const struct device_address *device)
 }
 
 struct claim {
-	struct search *search;
+	struct hosted *hosted;
 	const struct device_address *device;
 };
 
 static int
-make_it_the_volumes(void *owner)
+make_it_the_volumes(void *owner, struct fault *fault)
 {
 	struct claim *claim = owner;
-	struct search *search = claim->search;
 
-	return volume_edit_add(search->hosted->host, search->hosted->name, claim->device,
-			       &search->fault);
+	return volume_edit_add(claim->hosted->host, claim->hosted->name, claim->device, fault);
 }
 
 static void
@@ -202,8 +199,9 @@ static bool
 take(struct search *search, const struct pool_spare *chosen)
 {
 	struct pool_spare spare = *chosen;
-	struct claim claim = { search, &spare.device };
 	struct hosted *hosted = search->hosted;
+	struct claim claim = { hosted, &spare.device };
+	struct fault fault = FAULT_NONE;
 	char label[MEMBER_ADDRESS_MAX];
 	int result;
 
@@ -211,19 +209,17 @@ take(struct search *search, const struct pool_spare *chosen)
 	pass_over(search, &spare.device);
 	if (!still_fit(search, &spare.device))
 		return false;
-	search->fault = (struct fault)FAULT_NONE;
-	result = spare_pool_take(&spare.device, make_it_the_volumes, &claim, &search->fault);
+	result = spare_pool_take(&spare.device, make_it_the_volumes, &claim, &fault);
 	if (result == -ENOENT)
 		return false;	/* another process has it since */
 	if (result != 0) {
 		volume_note(hosted->host, LOG_ERR, "spare unfit", hosted->name, label,
-			    "the gateway's spare %s can't be taken: %s", label,
-			    search->fault.message);
+			    "the gateway's spare %s can't be taken: %s", label, fault.message);
 		return true;
 	}
-	result = volume_attach(hosted->host, hosted->name, &spare.device, &search->fault);
+	result = volume_attach(hosted->host, hosted->name, &spare.device, &fault);
 	if (result < 0)
-		give_back(search, &spare, label, search->fault.message);
+		give_back(search, &spare, label, fault.message);
 	else
 		volume_note(hosted->host, LOG_NOTICE, "spare taken", hosted->name, label,
 			    "%s, a spare of the gateway, is a device of this volume now", label);
@@ -245,6 +241,7 @@ static void
 seek_spare(struct hosted *hosted, const struct job *job)
 {
 	struct search *search = calloc(1, sizeof(*search));
+	struct fault fault;
 	char holder[LAYOUT_NAME_MAX + 1];
 	int chosen;
 
@@ -253,9 +250,8 @@ seek_spare(struct hosted *hosted, const struct job *job)
 	search->hosted = hosted;
 	search->job = job;
 	do {
-		if (spare_pool_read(&search->pool, &search->fault) != 0) {
-			log_line(LOG_ERR, "volume %s: no spare: %s", hosted->name,
-				 search->fault.message);
+		if (spare_pool_read(&search->pool, &fault) != 0) {
+			log_line(LOG_ERR, "volume %s: no spare: %s", hosted->name, fault.message);
 			break;
 		}
 		while ((chosen = spare_pool_choose(&search->pool, job->member_bytes, job->block_bytes,

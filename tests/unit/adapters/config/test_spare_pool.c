@@ -92,9 +92,9 @@ the_smallest_that_fits_is_chosen(void **state)
 }
 
 static int
-refuse(void *owner)
+refuse(void *owner, struct fault *out)
 {
-	return -EROFS;
+	return fault_errno(out, -EROFS, "it may not be changed");
 }
 
 static void
@@ -105,6 +105,7 @@ one_that_can_not_be_handed_over_stays(void **state)
 
 	add("h/iqn.x:a/1", 64 * MIB, 512);
 	assert_int_equal(spare_pool_take(&only.device, refuse, NULL, &fault), -EROFS);
+	assert_string_equal(fault.message, "it may not be changed");
 	assert_int_equal(spare_pool_read(&pool, &fault), 0);
 	assert_int_equal(pool.count, 1);
 }
