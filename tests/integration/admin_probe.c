@@ -15,20 +15,20 @@
 static struct iscsi_credentials credentials = { .initiator = "iqn.2026-01.org.iraid.test:admin" };
 static uint32_t timeout_ms = 5000;
 
+static struct fault fault;
+
 static bool
-good(const struct admin_result *result)
+tell(bool good)
 {
-	if (result->error == ADMIN_OK)
-		return true;
-	printf("error %d\nmessage %s\nremedy %s\n", (int)result->error, result->message, result->remedy);
-	return false;
+	if (!good)
+		printf("error %d\nmessage %s\nremedy %s\n", fault.code, fault.message, fault.remedy);
+	return good;
 }
 
 static struct member_address
 address_of(const char *text)
 {
 	struct member_address address;
-	struct fault fault;
 
 	if (text == NULL || member_address_parse(text, &address, &fault) != 0) {
 		fprintf(stderr, "no member: %s\n", text ? text : "");
@@ -55,9 +55,8 @@ discover(const char *portal)
 {
 	struct admin_target *targets;
 	int count;
-	struct admin_result result = admin_discover(portal, &credentials, timeout_ms, &targets, &count);
 
-	if (!good(&result))
+	if (!tell(admin_discover(portal, &credentials, timeout_ms, &targets, &count, &fault)))
 		return false;
 	for (int i = 0; i < count; i++) {
 		printf("target %s", targets[i].iqn);
@@ -75,9 +74,8 @@ luns(const char *member)
 	struct member_address address = address_of(member);
 	unsigned int found[64];
 	int count;
-	struct admin_result result = admin_luns(&address, &credentials, timeout_ms, found, 64, &count);
 
-	if (!good(&result))
+	if (!tell(admin_luns(&address, &credentials, timeout_ms, found, 64, &count, &fault)))
 		return false;
 	for (int i = 0; i < count; i++)
 		printf("lun %u\n", found[i]);
@@ -90,20 +88,20 @@ transfer(struct admin_session *session, bool write, char **words)
 	uint64_t offset = strtoull(words[0], NULL, 0);
 	size_t length = strtoul(words[1], NULL, 0);
 	uint8_t *buffer = calloc(1, length + 1);
-	struct admin_result result;
+	bool good;
 	uint64_t sum = 0;
 
 	if (write) {
 		memset(buffer, (int)strtol(words[2], NULL, 0), length);
-		result = admin_write(session, offset, buffer, length);
+		good = admin_write(session, offset, buffer, length, &fault);
 	} else {
-		result = admin_read(session, offset, buffer, length);
+		good = admin_read(session, offset, buffer, length, &fault);
 	}
 	for (size_t i = 0; i < length; i++)
 		sum = sum * 31 + buffer[i];
 	printf("hash %llu\n", (unsigned long long)sum);
 	free(buffer);
-	return good(&result);
+	return tell(good);
 }
 
 static bool
@@ -112,17 +110,15 @@ on_member(const char *action, char **words)
 	struct member_address address = address_of(words[0]);
 	struct admin_session *session;
 	struct scsi_device device;
-	struct admin_result result = admin_open(&address, &credentials, timeout_ms, &session, &device);
 	char signature[256];
 	bool ok = true;
 
-	if (!good(&result))
+	if (!tell(admin_open(&address, &credentials, timeout_ms, &session, &device, &fault)))
 		return false;
 	if (strcmp(action, "open") == 0) {
 		show(&device, admin_negotiated(session));
 	} else if (strcmp(action, "signature") == 0) {
-		result = admin_signature(session, signature, sizeof(signature));
-		ok = good(&result);
+		ok = tell(admin_signature(session, signature, sizeof(signature), &fault));
 		printf("signature %s\n", signature);
 	} else {
 		ok = transfer(session, strcmp(action, "write") == 0, words + 1);
@@ -134,7 +130,6 @@ on_member(const char *action, char **words)
 int
 main(int argc, char **argv)
 {
-	struct fault fault;
 	int i = 1;
 
 	for (; i < argc && strchr(argv[i], '=') != NULL; i++) {

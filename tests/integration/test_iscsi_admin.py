@@ -15,7 +15,7 @@ from iraid_dev.stack.farm import TargetFarm, TargetOptions
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("IRAID_BUILD_DIR", REPOSITORY / "build"))
-INVALID, UNREACHABLE, LOGIN, UNFIT, IN_USE, IO = "123456"
+INVALID, UNREACHABLE, LOGIN, UNFIT, IN_USE, IO = "145679"  # as the control socket numbers them
 
 pytestmark = [
     pytest.mark.timeout(60),

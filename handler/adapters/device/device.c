@@ -10,8 +10,8 @@
 #define LOGOUT_MS 500
 #define COMMAND_BYTES_MAX (1u << 20)
 
-static struct admin_result
-inspect(struct admin_session *session)
+static bool
+inspect(struct admin_session *session, struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX];
 	struct inspection inspection;
@@ -20,21 +20,19 @@ inspect(struct admin_session *session)
 	inspect_start(&inspection, session->address.lun, true);
 	while (inspection.step != INSPECT_DONE) {
 		const char *name = inspect_step_name(inspection.step);
-		struct admin_result result;
 		int error;
 
 		inspect_build(&inspection, &session->request);
-		result = admin_run(session, inspection.lun, name, &verdict);
-		if (result.error != ADMIN_OK)
-			return result;
+		if (!admin_run(session, inspection.lun, name, &verdict, fault))
+			return false;
 		error = inspect_answered(&inspection, &session->request, session->status);
 		if (error != 0)
-			return admin_failed(error == -EBUSY ? ADMIN_IN_USE : ADMIN_UNFIT,
-					    inspection.remedy, "%s: %s",
-					    admin_label(session, label), inspection.why);
+			return fault_set(fault, error == -EBUSY ? FAULT_IN_USE : FAULT_UNFIT,
+					 inspection.remedy, "%s: %s", admin_label(session, label),
+					 inspection.why);
 	}
 	session->device = inspection.device;
-	return admin_good();
+	return true;
 }
 
 static void
@@ -49,28 +47,28 @@ set_limits(struct admin_session *session)
 	session->write_bytes_max = immediate != 0 && immediate < most ? immediate : most;
 }
 
-struct admin_result
+bool
 admin_open(const struct member_address *address, const struct iscsi_credentials *credentials,
-	   uint32_t timeout_ms, struct admin_session **out, struct scsi_device *device)
+	   uint32_t timeout_ms, struct admin_session **out, struct scsi_device *device,
+	   struct fault *fault)
 {
 	struct sigpipe_guard guard;
-	struct admin_result result;
+	bool good;
 
 	memset(device, 0, sizeof(*device));
 	sigpipe_begin(&guard);
-	result = admin_connect(address->portal, address->iqn, address->lun, credentials, timeout_ms, out);
-	if (result.error == ADMIN_OK) {
-		result = inspect(*out);
-		if (result.error == ADMIN_OK) {
-			set_limits(*out);
-			*device = (*out)->device;
-		} else {
-			admin_close(*out);
-			*out = NULL;
-		}
+	good = admin_connect(address->portal, address->iqn, address->lun, credentials, timeout_ms,
+			     out, fault);
+	if (good && inspect(*out, fault)) {
+		set_limits(*out);
+		*device = (*out)->device;
+	} else if (good) {
+		admin_close(*out);
+		*out = NULL;
+		good = false;
 	}
 	sigpipe_end(&guard);
-	return result;
+	return good;
 }
 
 const struct iscsi_negotiated *
@@ -90,6 +88,8 @@ on_logged_out(void *owner, uint8_t response)
 static void
 log_out(struct admin_session *session)
 {
+	struct fault ignored;
+
 	session->done = false;
 	session->deadline_ms = monotonic_ms() + LOGOUT_MS;
 	if (session->connection == NULL) {
@@ -97,7 +97,7 @@ log_out(struct admin_session *session)
 		return;
 	}
 	iscsi_connection_logout(session->connection, on_logged_out, session);
-	admin_wait(session, "the logout");
+	admin_wait(session, "the logout", &ignored);
 }
 
 void
@@ -114,76 +114,77 @@ admin_close(struct admin_session *session)
 	sigpipe_end(&guard);
 }
 
-static struct admin_result
-range_fault(const struct admin_session *session, uint64_t offset_bytes, size_t length)
+static bool
+range_fault(const struct admin_session *session, uint64_t offset_bytes, size_t length,
+	    struct fault *fault)
 {
 	const struct scsi_device *device = &session->device;
 	char label[MEMBER_ADDRESS_MAX];
 
 	admin_label(session, label);
 	if (device->device_type != 0)
-		return admin_failed(ADMIN_UNFIT, "choose a LUN that is a disk", "%s is no disk but a %s", label,
-				    scsi_device_type_name(device->device_type));
+		return fault_set(fault, FAULT_UNFIT, "choose a LUN that is a disk",
+				 "%s is no disk but a %s", label,
+				 scsi_device_type_name(device->device_type));
 	if (offset_bytes % device->block_bytes != 0 || length % device->block_bytes != 0 ||
 	    offset_bytes > device->capacity_bytes || length > device->capacity_bytes - offset_bytes)
-		return admin_failed(ADMIN_INVALID, "ask for whole blocks inside the LUN",
-				    "%s: %zu bytes at %llu are not whole blocks of %u inside its %llu bytes",
-				    label, length, (unsigned long long)offset_bytes, device->block_bytes,
-				    (unsigned long long)device->capacity_bytes);
-	return admin_good();
+		return fault_set(fault, FAULT_INVALID, "ask for whole blocks inside the LUN",
+				 "%s: %zu bytes at %llu are not whole blocks of %u inside its %llu bytes",
+				 label, length, (unsigned long long)offset_bytes,
+				 device->block_bytes, (unsigned long long)device->capacity_bytes);
+	return true;
 }
 
-static struct admin_result
-in_use(struct admin_session *session)
+static bool
+in_use(struct admin_session *session, struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX];
 	enum scsi_verdict verdict;
-	struct admin_result result;
 	uint64_t holder = 0;
 
 	admin_label(session, label);
 	scsi_read_reservation(&session->request);
-	result = admin_run(session, session->address.lun, "READ RESERVATION", &verdict);
-	if (result.error == ADMIN_OK && verdict == SCSI_OK &&
-	    scsi_parse_reservation(&session->request, &holder) && holder != 0)
-		return admin_failed(ADMIN_IN_USE, "stop the volume that uses it, on the gateway that holds this key",
-				    "%s is in use by a gateway, reservation key 0x%016llx", label,
-				    (unsigned long long)holder);
-	return admin_failed(ADMIN_IN_USE, "find out which initiator reserved it",
-			    "%s is reserved by another initiator", label);
+	if (admin_run(session, session->address.lun, "READ RESERVATION", &verdict, fault) &&
+	    verdict == SCSI_OK && scsi_parse_reservation(&session->request, &holder) && holder != 0)
+		return fault_set(fault, FAULT_IN_USE,
+				 "stop the volume that uses it, on the gateway that holds this key",
+				 "%s is in use by a gateway, reservation key 0x%016llx", label,
+				 (unsigned long long)holder);
+	return fault_set(fault, FAULT_IN_USE, "find out which initiator reserved it",
+			 "%s is reserved by another initiator", label);
 }
 
-static struct admin_result
+static bool
 io_result(struct admin_session *session, const struct scsi_task *task, enum scsi_verdict verdict,
-	  const char *name, uint64_t offset_bytes)
+	  const char *name, uint64_t offset_bytes, struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX], text[128];
 
 	admin_label(session, label);
 	scsi_describe(task, session->status, text, sizeof(text));
 	if (verdict == SCSI_OK && task->residual_status == SCSI_RESIDUAL_NO_RESIDUAL)
-		return admin_good();
+		return true;
 	if (verdict == SCSI_OK)
-		return admin_failed(ADMIN_IO, "look into the target's log", "%s: %s at %llu was cut short", label,
-				    name, (unsigned long long)offset_bytes);
+		return fault_set(fault, FAULT_IO, "look into the target's log",
+				 "%s: %s at %llu was cut short", label, name,
+				 (unsigned long long)offset_bytes);
 	if (verdict == SCSI_TAKEN)
-		return in_use(session);
+		return in_use(session, fault);
 	if (verdict == SCSI_PROTECTED)
-		return admin_failed(ADMIN_UNFIT, "allow this initiator to write on the target",
-				    "%s is read-only", label);
-	return admin_failed(ADMIN_IO, "look into the target's log", "%s: %s at %llu failed: %s", label, name,
-			    (unsigned long long)offset_bytes, text);
+		return fault_set(fault, FAULT_UNFIT, "allow this initiator to write on the target",
+				 "%s is read-only", label);
+	return fault_set(fault, FAULT_IO, "look into the target's log", "%s: %s at %llu failed: %s",
+			 label, name, (unsigned long long)offset_bytes, text);
 }
 
-static struct admin_result
+static bool
 transfer(struct admin_session *session, bool write, bool fua, uint64_t offset_bytes, void *buffer,
-	 size_t length)
+	 size_t length, struct fault *fault)
 {
 	const char *name = write ? "write" : "read";
 	uint32_t block = session->device.block_bytes;
 	struct scsi_iovec iov = { .iov_base = buffer, .iov_len = length };
 	enum scsi_verdict verdict;
-	struct admin_result result;
 	struct scsi_task task;
 
 	scsi_data_task(&task, write, fua, session->device.ten_byte_commands, offset_bytes / block,
@@ -192,76 +193,78 @@ transfer(struct admin_session *session, bool write, bool fua, uint64_t offset_by
 		scsi_task_set_iov_out(&task, &iov, 1);
 	else
 		scsi_task_set_iov_in(&task, &iov, 1);
-	result = admin_run_task(session, &task, session->address.lun, name, &verdict);
-	return result.error != ADMIN_OK ? result : io_result(session, &task, verdict, name, offset_bytes);
+	return admin_run_task(session, &task, session->address.lun, name, &verdict, fault) &&
+	       io_result(session, &task, verdict, name, offset_bytes, fault);
 }
 
-struct admin_result
-admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, size_t length)
+bool
+admin_read(struct admin_session *session, uint64_t offset_bytes, void *buffer, size_t length,
+	   struct fault *fault)
 {
-	struct admin_result result = range_fault(session, offset_bytes, length);
+	bool good = range_fault(session, offset_bytes, length, fault);
 	struct sigpipe_guard guard;
 
 	sigpipe_begin(&guard);
 	admin_start_clock(session);
-	for (size_t done = 0; done < length && result.error == ADMIN_OK;) {
+	for (size_t done = 0; done < length && good;) {
 		size_t part = length - done < session->transfer_bytes_max ? length - done :
 			      session->transfer_bytes_max;
 
-		result = transfer(session, false, false, offset_bytes + done, (uint8_t *)buffer + done, part);
+		good = transfer(session, false, false, offset_bytes + done,
+				(uint8_t *)buffer + done, part, fault);
 		done += part;
 	}
 	sigpipe_end(&guard);
-	return result;
+	return good;
 }
 
-static struct admin_result
-synchronize(struct admin_session *session)
+static bool
+synchronize(struct admin_session *session, struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX], text[128];
 	enum scsi_verdict verdict;
-	struct admin_result result;
+	bool good;
 
 	scsi_synchronize_cache_task(&session->request.task, false);
-	result = admin_run(session, session->address.lun, "SYNCHRONIZE CACHE", &verdict);
-	if (result.error == ADMIN_OK && verdict == SCSI_UNSUPPORTED) {
+	good = admin_run(session, session->address.lun, "SYNCHRONIZE CACHE", &verdict, fault);
+	if (good && verdict == SCSI_UNSUPPORTED) {
 		scsi_synchronize_cache_task(&session->request.task, true);
-		result = admin_run(session, session->address.lun, "SYNCHRONIZE CACHE", &verdict);
+		good = admin_run(session, session->address.lun, "SYNCHRONIZE CACHE", &verdict,
+				 fault);
 	}
-	if (result.error != ADMIN_OK)
-		return result;
-	if (verdict == SCSI_UNSUPPORTED && !session->device.write_cache)
-		return result;		/* there is no cache */
+	if (!good)
+		return false;
+	if (verdict == SCSI_OK || (verdict == SCSI_UNSUPPORTED && !session->device.write_cache))
+		return true;	/* or there is no cache */
 	if (verdict == SCSI_TAKEN)
-		return in_use(session);
-	if (verdict == SCSI_OK)
-		return result;
+		return in_use(session, fault);
 	scsi_describe(&session->request.task, session->status, text, sizeof(text));
-	return admin_failed(ADMIN_IO, "look into the target's log",
-			    "%s: SYNCHRONIZE CACHE failed: %s", admin_label(session, label), text);
+	return fault_set(fault, FAULT_IO, "look into the target's log",
+			 "%s: SYNCHRONIZE CACHE failed: %s", admin_label(session, label), text);
 }
 
-struct admin_result
-admin_write(struct admin_session *session, uint64_t offset_bytes, const void *buffer, size_t length)
+bool
+admin_write(struct admin_session *session, uint64_t offset_bytes, const void *buffer, size_t length,
+	    struct fault *fault)
 {
-	struct admin_result result = range_fault(session, offset_bytes, length);
+	bool good = range_fault(session, offset_bytes, length, fault);
 	bool fua = session->device.fua && length <= session->write_bytes_max;
 	struct sigpipe_guard guard;
 
 	sigpipe_begin(&guard);
 	admin_start_clock(session);
-	for (size_t done = 0; done < length && result.error == ADMIN_OK;) {
+	for (size_t done = 0; done < length && good;) {
 		size_t part = length - done < session->write_bytes_max ? length - done :
 			      session->write_bytes_max;
 
 		/* Only read, where the iovec is for output. */
-		result = transfer(session, true, fua, offset_bytes + done,
-				  (uint8_t *)(uintptr_t)buffer + done, part);
+		good = transfer(session, true, fua, offset_bytes + done,
+				(uint8_t *)(uintptr_t)buffer + done, part, fault);
 		done += part;
 	}
 	/* Also behind FUA, which is void on LIO's file backstore with write_back. */
-	if (result.error == ADMIN_OK && (!fua || session->device.write_cache))
-		result = synchronize(session);
+	if (good && (!fua || session->device.write_cache))
+		good = synchronize(session, fault);
 	sigpipe_end(&guard);
-	return result;
+	return good;
 }

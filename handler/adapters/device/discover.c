@@ -73,8 +73,8 @@ read_targets(struct discovery *discovery, const char *text, size_t length)
 	return 0;
 }
 
-static struct admin_result
-discover(struct admin_session *session, struct discovery *discovery)
+static bool
+discover(struct admin_session *session, struct discovery *discovery, struct fault *fault)
 {
 	size_t length;
 	char *text;
@@ -85,80 +85,82 @@ discover(struct admin_session *session, struct discovery *discovery)
 	free(text);
 	switch (error) {
 	case 0:
-		return admin_good();
+		return true;
 	case -ENOMEM:
-		return admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
+		return fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 	case -EPROTO:
 	case -EMSGSIZE:
-		return admin_failed(ADMIN_LOGIN, "look into the target's log", "portal %s: discovery failed: its answer %s",
-				    session->address.portal, error == -EPROTO ? "makes no sense" : "has no end");
+		return fault_set(fault, FAULT_LOGIN, "look into the target's log",
+				 "portal %s: discovery failed: its answer %s",
+				 session->address.portal,
+				 error == -EPROTO ? "makes no sense" : "has no end");
 	default:
-		return admin_ended(session, error, "the discovery");
+		return admin_ended(session, error, "the discovery", fault);
 	}
 }
 
-struct admin_result
+bool
 admin_discover(const char *portal, const struct iscsi_credentials *credentials, uint32_t timeout_ms,
-	       struct admin_target **out, int *count)
+	       struct admin_target **out, int *count, struct fault *fault)
 {
 	struct discovery discovery = { .targets = NULL };
 	struct admin_session *session;
 	struct sigpipe_guard guard;
-	struct admin_result result;
+	bool good;
 
 	*out = NULL;
 	*count = 0;
 	sigpipe_begin(&guard);
-	result = admin_connect(portal, NULL, 0, credentials, timeout_ms, &session);
-	if (result.error == ADMIN_OK) {
-		result = discover(session, &discovery);
+	good = admin_connect(portal, NULL, 0, credentials, timeout_ms, &session, fault);
+	if (good) {
+		good = discover(session, &discovery, fault);
 		admin_close(session);
 	}
 	sigpipe_end(&guard);
-	if (result.error != ADMIN_OK) {
+	if (!good) {
 		free(discovery.targets);
-		return result;
+		return false;
 	}
 	*out = discovery.targets;
 	*count = discovery.count;
-	return result;
+	return true;
 }
 
-static struct admin_result
-report_luns(struct admin_session *session, unsigned int *luns, int max, int *count)
+static bool
+report_luns(struct admin_session *session, unsigned int *luns, int max, int *count,
+	    struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX], text[128];
 	enum scsi_verdict verdict;
-	struct admin_result result;
 
 	scsi_report_luns(&session->request);
-	result = admin_run(session, 0, "REPORT LUNS", &verdict);
-	if (result.error != ADMIN_OK)
-		return result;
+	if (!admin_run(session, 0, "REPORT LUNS", &verdict, fault))
+		return false;
 	*count = verdict == SCSI_OK ? scsi_parse_luns(&session->request, luns, max) : -1;
 	if (*count >= 0)
-		return result;
+		return true;
 	*count = 0;
 	scsi_describe(&session->request.task, session->status, text, sizeof(text));
-	return admin_failed(ADMIN_IO, "look into the target's log", "%s: REPORT LUNS failed: %s",
-			    admin_label(session, label), text);
+	return fault_set(fault, FAULT_IO, "look into the target's log",
+			 "%s: REPORT LUNS failed: %s", admin_label(session, label), text);
 }
 
-struct admin_result
+bool
 admin_luns(const struct member_address *target, const struct iscsi_credentials *credentials,
-	   uint32_t timeout_ms, unsigned int *luns, int max, int *count)
+	   uint32_t timeout_ms, unsigned int *luns, int max, int *count, struct fault *fault)
 {
 	struct admin_session *session;
 	struct sigpipe_guard guard;
-	struct admin_result result;
+	bool good;
 
 	*count = 0;
 	sigpipe_begin(&guard);
-	result = admin_connect(target->portal, target->iqn, 0, credentials, timeout_ms, &session);
-	if (result.error == ADMIN_OK) {
-		result = report_luns(session, luns, max, count);
+	good = admin_connect(target->portal, target->iqn, 0, credentials, timeout_ms, &session,
+			     fault);
+	if (good) {
+		good = report_luns(session, luns, max, count, fault);
 		admin_close(session);
 	}
 	sigpipe_end(&guard);
-	return result;
+	return good;
 }

@@ -47,28 +47,29 @@ struct sigpipe_guard {
 void sigpipe_begin(struct sigpipe_guard *guard);
 void sigpipe_end(const struct sigpipe_guard *guard);
 
-/* Connected and logged in, nothing else.  iqn NULL: discovery.  *out is set on ADMIN_OK only. */
-struct admin_result admin_connect(const char *portal, const char *iqn, unsigned int lun,
-				  const struct iscsi_credentials *credentials, uint32_t timeout_ms,
-				  struct admin_session **out);
+/* Connected and logged in, nothing else.  iqn NULL: discovery.  *out is set when true only. */
+bool admin_connect(const char *portal, const char *iqn, unsigned int lun,
+		   const struct iscsi_credentials *credentials, uint32_t timeout_ms,
+		   struct admin_session **out, struct fault *fault);
 /* Start the time limit of a public call on a session. */
 void admin_start_clock(struct admin_session *session);
 /* Run session->request.  Unit attentions are repeated, and NOT READY and BUSY until the time is
- * over.  ADMIN_OK: the target answered, *verdict says what; else the session is of no use any more. */
-struct admin_result admin_run(struct admin_session *session, unsigned int lun, const char *name,
-			      enum scsi_verdict *verdict);
+ * over.  True: the target answered, *verdict says what; else the session is of no use any more. */
+bool admin_run(struct admin_session *session, unsigned int lun, const char *name,
+	       enum scsi_verdict *verdict, struct fault *fault);
 /* The same for a task of the caller's, with iovecs set. */
-struct admin_result admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun,
-				   const char *name, enum scsi_verdict *verdict);
+bool admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun,
+		    const char *name, enum scsi_verdict *verdict, struct fault *fault);
 /* Frees the session with whatever it is made of. */
 void admin_free(struct admin_session *session);
 /* Waits until session->done. */
-struct admin_result admin_wait(struct admin_session *session, const char *name);
+bool admin_wait(struct admin_session *session, const char *name, struct fault *fault);
 /* Of a discovery session.  -errno: it is of no use any more.  *text is malloc'ed, and has a zero behind its length. */
 int admin_text_ask(struct admin_session *session, const char *question, char **text, size_t *length);
 void admin_text_logout(struct admin_session *session);
 /* What became of the session: error as of a socket. */
-struct admin_result admin_ended(const struct admin_session *session, int error, const char *name);
+bool
+admin_ended(const struct admin_session *session, int error, const char *name, struct fault *fault);
 /* "127.0.0.1:3260/iqn.../0", without LUN for discovery */
 const char *admin_label(const struct admin_session *session, char out[MEMBER_ADDRESS_MAX]);
 

@@ -31,19 +31,18 @@ superblock_verdict_name(enum superblock_verdict verdict)
 	return "corrupt";
 }
 
-struct admin_result
-member_read_superblock(struct admin_session *session, struct superblock_copies *out)
+bool
+member_read_superblock(struct admin_session *session, struct superblock_copies *out,
+		       struct fault *fault)
 {
 	static const uint64_t offsets[2] = { LAYOUT_SUPERBLOCK_A_OFFSET, LAYOUT_SUPERBLOCK_B_OFFSET };
 	struct superblock ignored;
 	const char *reason = NULL;
-	struct admin_result result;
 
 	memset(out, 0, sizeof(*out));
 	for (int i = 0; i < 2; i++) {
-		result = admin_read(session, offsets[i], out->bytes[i], LAYOUT_SUPERBLOCK_BYTES);
-		if (result.error != ADMIN_OK)
-			return result;
+		if (!admin_read(session, offsets[i], out->bytes[i], LAYOUT_SUPERBLOCK_BYTES, fault))
+			return false;
 		out->verdict[i] = superblock_decode(out->bytes[i], &ignored, &out->reason[i]);
 	}
 	out->chosen = superblock_choose(out->bytes[0], out->bytes[1], &out->superblock, &reason);
@@ -54,21 +53,22 @@ member_read_superblock(struct admin_session *session, struct superblock_copies *
 		if (other == SUPERBLOCK_OK || out->spare == SUPERBLOCK_ABSENT)
 			out->spare = other;
 	}
-	return result;
+	return true;
 }
 
-struct admin_result
+bool
 device_open(const struct device_address *device, const struct iscsi_credentials *credentials,
-	    uint32_t timeout_ms, struct admin_session **out, struct scsi_device *found)
+	    uint32_t timeout_ms, struct admin_session **out, struct scsi_device *found,
+	    struct fault *fault)
 {
 	struct member_address address = device->address;
-	struct admin_result result = admin_open(&address, credentials, timeout_ms, out, found);
+	bool good = admin_open(&address, credentials, timeout_ms, out, found, fault);
 
-	for (int i = 0; i < device->more && result.error == ADMIN_UNREACHABLE; i++) {
+	for (int i = 0; i < device->more && !good && fault->code == FAULT_UNREACHABLE; i++) {
 		memcpy(address.portal, device->more_portals[i], sizeof(address.portal));
-		result = admin_open(&address, credentials, timeout_ms, out, found);
+		good = admin_open(&address, credentials, timeout_ms, out, found, fault);
 	}
-	return result;
+	return good;
 }
 
 /* --- proving the members apart --- */
@@ -78,16 +78,15 @@ members_unprobe(struct member_work *members, int count)
 {
 	/* Backwards: should two be one LUN after all, what stood there first comes back last. */
 	for (int i = count - 1; i >= 0; i--) {
-		struct admin_result result;
+		struct fault fault;
 
 		if (!members[i].probed)
 			continue;
 		members[i].probed = false;
-		result = admin_write(members[i].session, LAYOUT_SUPERBLOCK_B_OFFSET, members[i].copies.bytes[1],
-				     LAYOUT_SUPERBLOCK_BYTES);
-		if (result.error != ADMIN_OK)
-			log_line(LOG_ERR, "%s: 4096 bytes at %u could not be put back: %s", members[i].label,
-				 LAYOUT_SUPERBLOCK_B_OFFSET, result.message);
+		if (!admin_write(members[i].session, LAYOUT_SUPERBLOCK_B_OFFSET,
+				 members[i].copies.bytes[1], LAYOUT_SUPERBLOCK_BYTES, &fault))
+			log_line(LOG_ERR, "%s: 4096 bytes at %u could not be put back: %s",
+				 members[i].label, LAYOUT_SUPERBLOCK_B_OFFSET, fault.message);
 	}
 }
 
@@ -99,47 +98,50 @@ make_mark(const struct member_work *member, uint8_t out[LAYOUT_SUPERBLOCK_BYTES]
 	memcpy(out + sizeof(probe_mark), member->member_uuid, sizeof(member->member_uuid));
 }
 
-static struct admin_result
-check_mark(struct member_work *members, int count, int index)
+static bool
+check_mark(struct member_work *members, int count, int index, struct fault *fault)
 {
 	uint8_t found[LAYOUT_SUPERBLOCK_BYTES], mark[LAYOUT_SUPERBLOCK_BYTES];
-	struct admin_result result = admin_read(members[index].session, LAYOUT_SUPERBLOCK_B_OFFSET, found,
-						sizeof(found));
 
-	if (result.error != ADMIN_OK)
-		return result;
+	if (!admin_read(members[index].session, LAYOUT_SUPERBLOCK_B_OFFSET, found, sizeof(found),
+			fault))
+		return false;
 	for (int i = 0; i < count; i++) {
 		make_mark(&members[i], mark);
 		if (memcmp(found, mark, sizeof(mark)) != 0)
 			continue;
 		if (i == index)
-			return result;
-		return admin_failed(ADMIN_IN_USE, "name each LUN once; a second portal to it adds no redundancy",
-			      "%s and %s are the same LUN", members[index].label, members[i].label);
+			return true;
+		return fault_set(fault, FAULT_IN_USE,
+				 "name each LUN once; a second portal to it adds no redundancy",
+				 "%s and %s are the same LUN", members[index].label,
+				 members[i].label);
 	}
-	return admin_failed(ADMIN_IO, "check the target's storage, and that nobody else writes to it",
-		      "%s does not return what was just written to it", members[index].label);
+	return fault_set(fault, FAULT_IO,
+			 "check the target's storage, and that nobody else writes to it",
+			 "%s does not return what was just written to it", members[index].label);
 }
 
-struct admin_result
-members_probe(struct member_work *members, int count)
+bool
+members_probe(struct member_work *members, int count, struct fault *fault)
 {
 	uint8_t mark[LAYOUT_SUPERBLOCK_BYTES];
-	struct admin_result result = { .error = ADMIN_OK };
+	bool good = true;
 
-	for (int i = 0; i < count && result.error == ADMIN_OK; i++) {
+	for (int i = 0; i < count && good; i++) {
 		make_mark(&members[i], mark);
 		/* Set before: a write whose answer is lost may have happened. */
 		members[i].probed = true;
-		result = admin_write(members[i].session, LAYOUT_SUPERBLOCK_B_OFFSET, mark, sizeof(mark));
-		if (result.error == ADMIN_UNFIT || result.error == ADMIN_IN_USE)
+		good = admin_write(members[i].session, LAYOUT_SUPERBLOCK_B_OFFSET, mark,
+				   sizeof(mark), fault);
+		if (!good && (fault->code == FAULT_UNFIT || fault->code == FAULT_IN_USE))
 			members[i].probed = false;	/* refused, so nothing was written */
 	}
-	for (int i = 0; i < count && result.error == ADMIN_OK; i++)
-		result = check_mark(members, count, i);
-	if (result.error != ADMIN_OK)
+	for (int i = 0; i < count && good; i++)
+		good = check_mark(members, count, i, fault);
+	if (!good)
 		members_unprobe(members, count);
-	return result;
+	return good;
 }
 
 /* --- formatting --- */
@@ -173,125 +175,127 @@ make_map(const struct superblock *common)
 	return NULL;
 }
 
-static struct admin_result
-wipe_ends(struct member_work *member, const uint8_t *zeros)
+static bool
+wipe_ends(struct member_work *member, const uint8_t *zeros, struct fault *fault)
 {
 	uint64_t tail = (member->device.capacity_bytes - TAIL_BYTES) / TAIL_BYTES * TAIL_BYTES;
 	size_t tail_length = (size_t)(member->device.capacity_bytes - tail);
-	struct admin_result result = admin_write(member->session, 0, zeros, HEAD_BYTES);
 
-	if (result.error == ADMIN_OK) {
-		member->probed = false;	/* what stood there goes with the rest */
-		result = admin_write(member->session, tail, zeros, tail_length);
-	}
-	return result;
+	if (!admin_write(member->session, 0, zeros, HEAD_BYTES, fault))
+		return false;
+	member->probed = false;	/* what stood there goes with the rest */
+	return admin_write(member->session, tail, zeros, tail_length, fault);
 }
 
-static struct admin_result
-format_areas(struct member_work *member, const uint8_t *map, const uint8_t *zeros)
+static bool
+format_areas(struct member_work *member, const uint8_t *map, const uint8_t *zeros,
+	     struct fault *fault)
 {
-	struct admin_result result = wipe_ends(member, zeros);
-
-	if (result.error == ADMIN_OK)
-		result = admin_write(member->session, LAYOUT_MAP_OFFSET, map, LAYOUT_MAP_BYTES);
-	return result;
+	return wipe_ends(member, zeros, fault) &&
+	       admin_write(member->session, LAYOUT_MAP_OFFSET, map, LAYOUT_MAP_BYTES, fault);
 }
 
 /* Both copies, so that a later torn write has an older one beside it from the start. */
-static struct admin_result
-write_superblocks(struct member_work *member, int role, const struct superblock *common)
+static bool
+write_superblocks(struct member_work *member, int role, const struct superblock *common,
+		  struct fault *fault)
 {
 	struct superblock superblock = *common;
 	uint8_t bytes[LAYOUT_SUPERBLOCK_BYTES];
-	struct admin_result result = { .error = ADMIN_OK };
+	bool good = true;
 
 	superblock.role = (uint8_t)role;
 	superblock.member_bytes = member->device.capacity_bytes;
 	memcpy(superblock.member_uuid, member->member_uuid, sizeof(superblock.member_uuid));
 	member->formatted = true;
-	for (superblock.write_count = 1; superblock.write_count <= 2 && result.error == ADMIN_OK;
+	for (superblock.write_count = 1; superblock.write_count <= 2 && good;
 	     superblock.write_count++) {
 		superblock_encode(&superblock, bytes);
-		result = admin_write(member->session, superblock_offset(superblock.write_count), bytes,
-				     sizeof(bytes));
+		good = admin_write(member->session, superblock_offset(superblock.write_count),
+				   bytes, sizeof(bytes), fault);
 	}
-	return result;
+	return good;
 }
 
-struct admin_result
-member_wipe(struct admin_session *session)
+bool
+member_wipe(struct admin_session *session, struct fault *fault)
 {
 	static const uint8_t zeros[LAYOUT_SUPERBLOCK_BYTES];
-	struct admin_result a = admin_write(session, LAYOUT_SUPERBLOCK_A_OFFSET, zeros, sizeof(zeros));
-	struct admin_result b = admin_write(session, LAYOUT_SUPERBLOCK_B_OFFSET, zeros, sizeof(zeros));
+	struct fault second;
+	bool a = admin_write(session, LAYOUT_SUPERBLOCK_A_OFFSET, zeros, sizeof(zeros), fault);
+	bool b = admin_write(session, LAYOUT_SUPERBLOCK_B_OFFSET, zeros, sizeof(zeros),
+			     a ? fault : &second);
 
-	return a.error != ADMIN_OK ? a : b;
+	return a && b;
 }
 
 void
 members_wipe(struct member_work *members, int count)
 {
 	for (int i = 0; i < count; i++) {
-		struct admin_result result;
+		struct fault fault;
 
 		if (!members[i].formatted)
 			continue;
-		result = member_wipe(members[i].session);
-		if (result.error != ADMIN_OK)
-			log_line(LOG_ERR, "%s: its new superblock could not be wiped: %s", members[i].label,
-				 result.message);
+		if (!member_wipe(members[i].session, &fault))
+			log_line(LOG_ERR, "%s: its new superblock could not be wiped: %s",
+				 members[i].label, fault.message);
 		members[i].formatted = false;
 	}
 }
 
-struct admin_result
-members_format(struct member_work *members, int count, const struct superblock *common)
+bool
+members_format(struct member_work *members, int count, const struct superblock *common,
+	       struct fault *fault)
 {
 	uint8_t *map = make_map(common);
 	uint8_t *zeros = calloc(1, HEAD_BYTES);
-	struct admin_result result = { .error = ADMIN_OK };
+	bool good = true;
 
 	if (!map || !zeros)
-		result = admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
-	for (int i = 0; i < count && result.error == ADMIN_OK; i++)
-		result = format_areas(&members[i], map, zeros);
+		good = fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
+	for (int i = 0; i < count && good; i++)
+		good = format_areas(&members[i], map, zeros, fault);
 	/* No member is one of the volume's before the maps of all are there. */
-	for (int i = 0; i < count && result.error == ADMIN_OK; i++)
-		result = write_superblocks(&members[i], i, common);
-	if (result.error != ADMIN_OK) {
+	for (int i = 0; i < count && good; i++)
+		good = write_superblocks(&members[i], i, common, fault);
+	if (!good) {
 		members_unprobe(members, count);
 		members_wipe(members, count);
 	}
 	free(map);
 	free(zeros);
-	return result;
+	return good;
 }
 
-struct admin_result
-member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16])
+bool
+member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16], struct fault *fault)
 {
 	struct spare_mark mark = {
 		.member_bytes = member->device.capacity_bytes, .block_bytes = member->device.block_bytes,
 		.created_s = (uint64_t)time(NULL),
 	};
 	uint8_t *zeros = calloc(1, HEAD_BYTES), bytes[LAYOUT_SUPERBLOCK_BYTES];
-	struct admin_result result = { .error = ADMIN_OK };
+	bool good;
 
 	memcpy(mark.member_uuid, member->member_uuid, sizeof(mark.member_uuid));
 	memcpy(mark.volume_uuid, volume_uuid, sizeof(mark.volume_uuid));
 	spare_encode(&mark, bytes);
-	result = zeros ? wipe_ends(member, zeros) : admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
-	if (result.error == ADMIN_OK) {
+	good = zeros ? wipe_ends(member, zeros, fault)
+		     : fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
+	if (good) {
 		member->formatted = true;
-		result = admin_write(member->session, LAYOUT_SUPERBLOCK_A_OFFSET, bytes, sizeof(bytes));
+		good = admin_write(member->session, LAYOUT_SUPERBLOCK_A_OFFSET, bytes,
+				   sizeof(bytes), fault);
 	}
 	/* In both places, so that no half of an older superblock can come back. */
-	if (result.error == ADMIN_OK)
-		result = admin_write(member->session, LAYOUT_SUPERBLOCK_B_OFFSET, bytes, sizeof(bytes));
-	if (result.error != ADMIN_OK) {
+	if (good)
+		good = admin_write(member->session, LAYOUT_SUPERBLOCK_B_OFFSET, bytes,
+				   sizeof(bytes), fault);
+	if (!good) {
 		members_unprobe(member, 1);
 		members_wipe(member, 1);
 	}
 	free(zeros);
-	return result;
+	return good;
 }

@@ -20,11 +20,12 @@ struct superblock_copies {
 };
 
 /* As admin_open() by the first of its portals that answers. */
-struct admin_result device_open(const struct device_address *device,
-				const struct iscsi_credentials *credentials, uint32_t timeout_ms,
-				struct admin_session **out, struct scsi_device *found);
+bool device_open(const struct device_address *device, const struct iscsi_credentials *credentials,
+		 uint32_t timeout_ms, struct admin_session **out, struct scsi_device *found,
+		 struct fault *fault);
 
-struct admin_result member_read_superblock(struct admin_session *session, struct superblock_copies *out);
+bool member_read_superblock(struct admin_session *session, struct superblock_copies *out,
+			    struct fault *fault);
 
 const char *superblock_verdict_name(enum superblock_verdict verdict);	/* "ok", "absent", ... */
 
@@ -42,9 +43,9 @@ struct member_work {
 
 /* Write a mark of its own to every member and read all back: refused are members that take no
  * writes (read-only, reserved by another gateway) and two that are one LUN, whatever they say
- * of themselves.  What was there is put back unless the result is ADMIN_OK.
+ * of themselves.  What was there is put back unless the result is true.
  */
-struct admin_result members_probe(struct member_work *members, int count);
+bool members_probe(struct member_work *members, int count, struct fault *fault);
 
 /* Put back what members_probe() overwrote. */
 void members_unprobe(struct member_work *members, int count);
@@ -53,17 +54,19 @@ void members_unprobe(struct member_work *members, int count);
  * member_uuid, member_bytes and write_count.  On failure the superblocks that were written are
  * wiped again, and of members that nothing was written to what members_probe() overwrote is put back.
  */
-struct admin_result members_format(struct member_work *members, int count, const struct superblock *common);
+bool members_format(struct member_work *members, int count, const struct superblock *common,
+		    struct fault *fault);
 
 /* Make it a spare of that volume (all zeros: of the whole gateway): old signatures are wiped, the mark is durable
  * last.  On failure no mark is left behind, not that of members_probe() either, as far as the device still takes writes. */
-struct admin_result member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16]);
+bool
+member_mark_spare(struct member_work *member, const uint8_t volume_uuid[16], struct fault *fault);
 
 /* Take away the reservation that the gateway with this key holds on a LUN it no longer uses, if it holds one. */
-struct admin_result admin_clear_own(struct admin_session *session, uint64_t key);
+bool admin_clear_own(struct admin_session *session, uint64_t key, struct fault *fault);
 
 /* Zero both superblock copies (or marks). */
-struct admin_result member_wipe(struct admin_session *session);
+bool member_wipe(struct admin_session *session, struct fault *fault);
 void members_wipe(struct member_work *members, int count);	/* those formatted; undo, errors are logged */
 
 #endif

@@ -4,35 +4,39 @@
 #include "internal.h"
 #include "member_format.h"
 
+/* *granted: the target did it.  False: the session is of no use any more. */
 static bool
-ask(struct admin_session *session, const char *name, struct admin_result *result)
+ask(struct admin_session *session, const char *name, bool *granted, struct fault *fault)
 {
 	enum scsi_verdict verdict;
 
-	*result = admin_run(session, session->address.lun, name, &verdict);
-	return result->error == ADMIN_OK && verdict == SCSI_OK && scsi_request_taken(&session->request);
+	if (!admin_run(session, session->address.lun, name, &verdict, fault))
+		return false;
+	*granted = verdict == SCSI_OK && scsi_request_taken(&session->request);
+	return true;
 }
 
-struct admin_result
-admin_clear_own(struct admin_session *session, uint64_t key)
+bool
+admin_clear_own(struct admin_session *session, uint64_t key, struct fault *fault)
 {
 	struct sigpipe_guard guard;
-	struct admin_result result;
 	uint64_t holder = 0;
+	bool good, granted;
 
 	sigpipe_begin(&guard);
 	admin_start_clock(session);
 	scsi_read_reservation(&session->request);
 	/* A target that knows none has none to clear. */
-	if (ask(session, "READ RESERVATION", &result) && scsi_parse_reservation(&session->request, &holder) &&
-	    holder == key) {
+	good = ask(session, "READ RESERVATION", &granted, fault);
+	if (good && granted && scsi_parse_reservation(&session->request, &holder) && holder == key) {
 		/* Only who is registered may clear; it takes this session's registration with it. */
 		scsi_reserve_out(&session->request, SCSI_PERSISTENT_RESERVE_REGISTER_AND_IGNORE_EXISTING_KEY, 0, key);
-		if (ask(session, "REGISTER", &result)) {
+		good = ask(session, "REGISTER", &granted, fault);
+		if (good && granted) {
 			scsi_reserve_out(&session->request, SCSI_PERSISTENT_RESERVE_CLEAR, key, 0);
-			ask(session, "CLEAR", &result);
+			good = ask(session, "CLEAR", &granted, fault);
 		}
 	}
 	sigpipe_end(&guard);
-	return result;
+	return good;
 }

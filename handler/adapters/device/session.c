@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,25 +50,6 @@ sigpipe_end(const struct sigpipe_guard *guard)
 	errno = saved;
 }
 
-struct admin_result
-admin_good(void)
-{
-	return (struct admin_result){ .error = ADMIN_OK };
-}
-
-struct admin_result
-admin_failed(enum admin_error error, const char *remedy, const char *format, ...)
-{
-	struct admin_result result = { .error = error };
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(result.message, sizeof(result.message), format, arguments);
-	va_end(arguments);
-	snprintf(result.remedy, sizeof(result.remedy), "%s", remedy);
-	return result;
-}
-
 const char *
 admin_label(const struct admin_session *session, char out[MEMBER_ADDRESS_MAX])
 {
@@ -80,28 +60,29 @@ admin_label(const struct admin_session *session, char out[MEMBER_ADDRESS_MAX])
 	return out;
 }
 
-static struct admin_result
-timed_out(const struct admin_session *session, const char *name)
+static bool
+timed_out(const struct admin_session *session, const char *name, struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX];
 
-	return admin_failed(ADMIN_UNREACHABLE,
-			    "is the address right, does the target still answer, and does no firewall drop packets?",
-			    "%s: no answer within %u ms, in %s", admin_label(session, label),
-			    session->timeout_ms, name);
+	return fault_set(fault, FAULT_UNREACHABLE,
+			 "is the address right, does the target still answer, and does no firewall drop packets?",
+			 "%s: no answer within %u ms, in %s", admin_label(session, label),
+			 session->timeout_ms, name);
 }
 
-static struct admin_result
-disconnected(const struct admin_session *session, const char *name)
+static bool
+disconnected(const struct admin_session *session, const char *name, struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX];
 
-	return admin_failed(ADMIN_UNREACHABLE, "look into the target's log; is it shutting down?",
-			    "%s: the connection ended during %s", admin_label(session, label), name);
+	return fault_set(fault, FAULT_UNREACHABLE,
+			 "look into the target's log; is it shutting down?",
+			 "%s: the connection ended during %s", admin_label(session, label), name);
 }
 
-static struct admin_result
-no_connection(const struct admin_session *session, int error)
+static bool
+no_connection(const struct admin_session *session, int error, struct fault *fault)
 {
 	const char *remedy = "is the network up, and is there a route to the target?";
 
@@ -109,14 +90,15 @@ no_connection(const struct admin_session *session, int error)
 		remedy = "is the target running, and does it listen on this port? ('ss -ltn' on the target)";
 	else if (error == ETIMEDOUT)
 		remedy = "is the address right, is the target up, and does no firewall drop packets?";
-	return admin_failed(ADMIN_UNREACHABLE, remedy, "portal %s: %s", session->address.portal,
-			    error == ECONNREFUSED ? "connection refused" : strerror(error));
+	return fault_set(fault, FAULT_UNREACHABLE, remedy, "portal %s: %s", session->address.portal,
+			 error == ECONNREFUSED ? "connection refused" : strerror(error));
 }
 
-struct admin_result
-admin_ended(const struct admin_session *session, int error, const char *name)
+bool
+admin_ended(const struct admin_session *session, int error, const char *name, struct fault *fault)
 {
-	return error == -ETIMEDOUT ? timed_out(session, name) : disconnected(session, name);
+	return error == -ETIMEDOUT ? timed_out(session, name, fault)
+				   : disconnected(session, name, fault);
 }
 
 void
@@ -182,8 +164,8 @@ turn(struct admin_session *session)
 	return service(session, pollfd.revents);
 }
 
-struct admin_result
-admin_wait(struct admin_session *session, const char *name)
+bool
+admin_wait(struct admin_session *session, const char *name, struct fault *fault)
 {
 	while (!session->done) {
 		int error = turn(session);
@@ -191,9 +173,9 @@ admin_wait(struct admin_session *session, const char *name)
 		if (error == 0)
 			continue;
 		session->broken = true;
-		return admin_ended(session, error, name);
+		return admin_ended(session, error, name, fault);
 	}
-	return admin_good();
+	return true;
 }
 
 static void
@@ -214,8 +196,8 @@ on_login(struct iscsi_context *context, int status, void *data, void *private_da
 	on_done(context, status, data, private_data);
 }
 
-static struct admin_result
-login_refused(const struct admin_session *session)
+static bool
+login_refused(const struct admin_session *session, struct fault *fault)
 {
 	char text[160], label[MEMBER_ADDRESS_MAX], remedy[512];
 	const char *initiator = session->credentials.initiator;
@@ -237,13 +219,13 @@ login_refused(const struct admin_session *session)
 			 initiator);
 		break;
 	case LOGIN_NETWORK:
-		return disconnected(session, "the login");
+		return disconnected(session, "the login", fault);
 	case LOGIN_REFUSED:
 	case LOGIN_TARGET_TROUBLE:
 		snprintf(remedy, sizeof(remedy), "look into the target's log");
 		break;
 	}
-	return admin_failed(ADMIN_LOGIN, remedy, "%s: %s", admin_label(session, label), text);
+	return fault_set(fault, FAULT_LOGIN, remedy, "%s: %s", admin_label(session, label), text);
 }
 
 static void
@@ -254,8 +236,9 @@ random_isid(uint8_t isid[6])
 		memset(isid, (int)(monotonic_ms() & 0xff), 6);
 }
 
-static struct admin_result
-make_context(struct admin_session *session, const struct iscsi_credentials *credentials)
+static bool
+make_context(struct admin_session *session, const struct iscsi_credentials *credentials,
+	     struct fault *fault)
 {
 	const char *iqn = session->address.iqn[0] ? session->address.iqn : NULL;
 	uint8_t isid[6];
@@ -266,9 +249,10 @@ make_context(struct admin_session *session, const struct iscsi_credentials *cred
 	session->context = iscsi_login_context(iqn, credentials, isid, false);
 	session->done = false;
 	if (session->context == NULL)
-		return admin_failed(ADMIN_INVALID, "give an initiator name, for example iqn.2026-01.org.example:gateway",
-				    "no iSCSI session could be made: the initiator name is empty, or memory is short");
-	return admin_good();
+		return fault_set(fault, FAULT_INVALID,
+				 "give an initiator name, for example iqn.2026-01.org.example:gateway",
+				 "no iSCSI session could be made: the initiator name is empty, or memory is short");
+	return true;
 }
 
 /* 0, or -errno */
@@ -288,9 +272,9 @@ connect_to(struct admin_session *session, const char *portal)
 }
 
 /* All addresses of the portal's name in turn, sharing the time. */
-static struct admin_result
+static bool
 connect_portal(struct admin_session *session, const struct iscsi_credentials *credentials,
-	       const char *portal)
+	       const char *portal, struct fault *fault)
 {
 	uint64_t end_ms = session->deadline_ms, now = monotonic_ms();
 	struct resolved resolved;
@@ -298,85 +282,85 @@ connect_portal(struct admin_session *session, const struct iscsi_credentials *cr
 
 	resolver_wait(portal, end_ms > now ? (uint32_t)(end_ms - now) : 0, &resolved);
 	if (resolved.fault.code != 0)
-		return admin_failed(ADMIN_UNREACHABLE, "check the host name, or give an address",
-				    "portal %s: %s", portal, resolved.fault.message);
+		return fault_set(fault, FAULT_UNREACHABLE, "check the host name, or give an address",
+				 "portal %s: %s", portal, resolved.fault.message);
 	for (int i = 0; i < resolved.count; i++) {
-		struct admin_result result = make_context(session, credentials);
-
-		if (result.error != ADMIN_OK)
-			return result;
+		if (!make_context(session, credentials, fault))
+			return false;
 		now = monotonic_ms();
 		session->deadline_ms = now + (end_ms > now ? end_ms - now : 0) / (uint64_t)(resolved.count - i);
 		error = connect_to(session, resolved.portals[i]);
 		session->deadline_ms = end_ms;
 		if (error == 0)
-			return admin_good();
+			return true;
 	}
-	return no_connection(session, -error);
+	return no_connection(session, -error, fault);
 }
 
 /* The socket is ours, and libiscsi's context not needed any more. */
-static struct admin_result
-take_over(struct admin_session *session)
+static bool
+take_over(struct admin_session *session, struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX];
 
 	admin_label(session, label);
 	if (!session->login.complete)
-		return admin_failed(ADMIN_LOGIN, "look into the target's log",
-				    "%s: its answers to the login could not be followed", label);
+		return fault_set(fault, FAULT_LOGIN, "look into the target's log",
+				 "%s: its answers to the login could not be followed", label);
 	session->fd = iscsi_login_take_socket(session->context);
 	if (session->fd < 0)
-		return admin_failed(ADMIN_INTERNAL, "raise the limit of open files",
-				    "%s: no file descriptor for the session: %s", label, strerror(-session->fd));
+		return fault_set(fault, FAULT_INTERNAL, "raise the limit of open files",
+				 "%s: no file descriptor for the session: %s", label,
+				 strerror(-session->fd));
 	iscsi_destroy_context(session->context);
 	session->context = NULL;
 	if (session->address.iqn[0] == '\0')
-		return admin_good();
+		return true;
 	session->connection = iscsi_connection_create(session->fd, &session->login);
 	if (session->connection == NULL) {
 		session->fd = -1;
-		return admin_failed(ADMIN_INTERNAL, "free some memory", "%s: no memory for a session", label);
+		return fault_set(fault, FAULT_INTERNAL, "free some memory",
+				 "%s: no memory for a session", label);
 	}
-	return admin_good();
+	return true;
 }
 
-static struct admin_result
-log_in(struct admin_session *session)
+static bool
+log_in(struct admin_session *session, struct fault *fault)
 {
-	struct admin_result result;
+	bool answered;
 
 	session->done = false;
 	session->logging_in = true;
 	if (iscsi_login_async(session->context, on_login, session) != 0)
-		return admin_failed(ADMIN_INTERNAL, "free some memory", "the login could not be sent");
-	result = admin_wait(session, "the login");
+		return fault_set(fault, FAULT_INTERNAL, "free some memory",
+				 "the login could not be sent");
+	answered = admin_wait(session, "the login", fault);
 	session->logging_in = false;
-	if (result.error != ADMIN_OK || session->status == SCSI_STATUS_REDIRECT)
-		return result;
+	if (!answered || session->status == SCSI_STATUS_REDIRECT)
+		return answered;
 	if (session->status != SCSI_STATUS_GOOD)
-		return login_refused(session);
-	return take_over(session);
+		return login_refused(session, fault);
+	return take_over(session, fault);
 }
 
-static struct admin_result
-connect_and_log_in(struct admin_session *session, const struct iscsi_credentials *credentials)
+static bool
+connect_and_log_in(struct admin_session *session, const struct iscsi_credentials *credentials,
+		   struct fault *fault)
 {
 	char portal[sizeof(session->address.portal)];
 
 	snprintf(portal, sizeof(portal), "%s", session->address.portal);
 	for (int redirects = 0; redirects <= REDIRECTS_MAX; redirects++) {
-		struct admin_result result = connect_portal(session, credentials, portal);
-
-		if (result.error == ADMIN_OK)
-			result = log_in(session);
-		if (result.error != ADMIN_OK || session->status != SCSI_STATUS_REDIRECT)
-			return result;
+		if (!connect_portal(session, credentials, portal, fault) || !log_in(session, fault))
+			return false;
+		if (session->status != SCSI_STATUS_REDIRECT)
+			return true;
 		snprintf(portal, sizeof(portal), "%s", iscsi_get_target_address(session->context));
 		portal[strcspn(portal, ",")] = '\0';
 	}
-	return admin_failed(ADMIN_LOGIN, "look into the target's configuration of redirections",
-			    "portal %s sends us from portal to portal", session->address.portal);
+	return fault_set(fault, FAULT_LOGIN, "look into the target's configuration of redirections",
+			 "portal %s sends us from portal to portal", session->address.portal);
 }
 
 void
@@ -392,16 +376,16 @@ admin_free(struct admin_session *session)
 	free(session);
 }
 
-struct admin_result
+bool
 admin_connect(const char *portal, const char *iqn, unsigned int lun,
-	      const struct iscsi_credentials *credentials, uint32_t timeout_ms, struct admin_session **out)
+	      const struct iscsi_credentials *credentials, uint32_t timeout_ms,
+	      struct admin_session **out, struct fault *fault)
 {
 	struct admin_session *session = calloc(1, sizeof(*session));
-	struct admin_result result;
 
 	*out = NULL;
 	if (session == NULL)
-		return admin_failed(ADMIN_INTERNAL, "free some memory", "out of memory");
+		return fault_set(fault, FAULT_INTERNAL, "free some memory", "out of memory");
 	snprintf(session->address.portal, sizeof(session->address.portal), "%s", portal);
 	snprintf(session->address.iqn, sizeof(session->address.iqn), "%s", iqn ? iqn : "");
 	session->address.lun = lun;
@@ -411,13 +395,12 @@ admin_connect(const char *portal, const char *iqn, unsigned int lun,
 	session->chap = credentials->user[0] != '\0';
 	session->timeout_ms = timeout_ms;
 	admin_start_clock(session);
-	result = connect_and_log_in(session, credentials);
-	if (result.error != ADMIN_OK) {
+	if (!connect_and_log_in(session, credentials, fault)) {
 		admin_free(session);
-		return result;
+		return false;
 	}
 	*out = session;
-	return result;
+	return true;
 }
 
 static void
@@ -430,36 +413,34 @@ on_task(struct iscsi_task *task)
 	session->done = true;
 }
 
-static struct admin_result
+static bool
 run_once(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
-	 enum scsi_verdict *verdict)
+	 enum scsi_verdict *verdict, struct fault *fault)
 {
 	const struct scsi_iovec *iov = task->xfer_dir == SCSI_XFER_WRITE ? task->iovector_out.iov :
 				       task->iovector_in.iov;
-	struct admin_result result;
 
 	session->done = false;
 	if (session->broken)
-		return disconnected(session, name);
+		return disconnected(session, name, fault);
 	session->task.scsi = task;
 	session->task.lun = lun;
 	session->task.data = (struct iscsi_place){ .iov = (const struct iovec *)iov };
 	session->task.done = on_task;
 	iscsi_connection_submit(session->connection, &session->task);
-	result = admin_wait(session, name);
-	if (result.error != ADMIN_OK) {
+	if (!admin_wait(session, name, fault)) {
 		/* Nothing may touch the caller's task and memory any more. */
 		iscsi_connection_destroy(session->connection);
 		session->connection = NULL;
 		session->fd = -1;
-		return result;
+		return false;
 	}
 	*verdict = scsi_judge(task, session->status);
 	if (*verdict == SCSI_LOST) {
 		session->broken = true;
-		return disconnected(session, name);
+		return disconnected(session, name, fault);
 	}
-	return result;
+	return true;
 }
 
 static bool
@@ -481,30 +462,32 @@ flush_has_failed(const struct scsi_task *task, int status, enum scsi_verdict ver
 	       (verdict == SCSI_WAS_RESET || scsi_flush_failed(task, status));
 }
 
-struct admin_result
-admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun, const char *name,
-	       enum scsi_verdict *verdict)
+bool
+admin_run_task(struct admin_session *session, struct scsi_task *task, unsigned int lun,
+	       const char *name, enum scsi_verdict *verdict, struct fault *fault)
 {
 	int repeats = 0;
 
 	for (;;) {
-		struct admin_result result = run_once(session, task, lun, name, verdict);
 		enum scsi_again again;
 
-		if (result.error != ADMIN_OK || flush_has_failed(task, session->status, *verdict))
-			return result;
+		if (!run_once(session, task, lun, name, verdict, fault))
+			return false;
+		if (flush_has_failed(task, session->status, *verdict))
+			return true;
 		again = scsi_again(*verdict, session->status, &repeats);
 		if (again == SCSI_ANSWERED || (again == SCSI_PAUSE && !pause_before_repeat(session)))
-			return result;
+			return true;
 	}
 }
 
-struct admin_result
-admin_run(struct admin_session *session, unsigned int lun, const char *name, enum scsi_verdict *verdict)
+bool
+admin_run(struct admin_session *session, unsigned int lun, const char *name,
+	  enum scsi_verdict *verdict, struct fault *fault)
 {
-	struct admin_result result = admin_run_task(session, &session->request.task, lun, name, verdict);
-
-	if (result.error == ADMIN_OK && *verdict == SCSI_OK)
+	if (!admin_run_task(session, &session->request.task, lun, name, verdict, fault))
+		return false;
+	if (*verdict == SCSI_OK)
 		scsi_request_completed(&session->request);
-	return result;
+	return true;
 }

@@ -17,42 +17,43 @@
 #define HEAD_BYTES (2ull << 20)
 #define TAIL_BYTES (2ull << 20)
 
-static struct admin_result
-trouble(const char *what)
+static bool
+trouble(const char *what, struct fault *fault)
 {
-	return admin_failed(ADMIN_INTERNAL, "free some memory", "looking for signatures: %s: %s", what,
-			    strerror(errno));
+	return fault_set(fault, FAULT_INTERNAL, "free some memory",
+			 "looking for signatures: %s: %s", what, strerror(errno));
 }
 
-static struct admin_result
-copy_range(struct admin_session *session, int fd, uint64_t offset, uint64_t length)
+static bool
+copy_range(struct admin_session *session, int fd, uint64_t offset, uint64_t length,
+	   struct fault *fault)
 {
 	uint8_t *buffer = malloc(length);
-	struct admin_result result;
+	bool good;
 
 	if (buffer == NULL)
-		return trouble("memory");
-	result = admin_read(session, offset, buffer, length);
-	if (result.error == ADMIN_OK && pwrite(fd, buffer, length, (off_t)offset) != (ssize_t)length)
-		result = trouble("writing the copy");
+		return trouble("memory", fault);
+	good = admin_read(session, offset, buffer, length, fault);
+	if (good && pwrite(fd, buffer, length, (off_t)offset) != (ssize_t)length)
+		good = trouble("writing the copy", fault);
 	free(buffer);
-	return result;
+	return good;
 }
 
-static struct admin_result
-copy_ends(struct admin_session *session, int fd)
+static bool
+copy_ends(struct admin_session *session, int fd, struct fault *fault)
 {
 	uint64_t capacity = session->device.capacity_bytes;
 	uint64_t head = capacity < HEAD_BYTES ? capacity : HEAD_BYTES;
 	uint64_t tail = capacity - head < TAIL_BYTES ? capacity - head : TAIL_BYTES;
-	struct admin_result result;
+	bool good;
 
 	if (ftruncate(fd, (off_t)capacity) != 0)
-		return trouble("sizing the copy");
-	result = copy_range(session, fd, 0, head);
-	if (result.error == ADMIN_OK && tail != 0)
-		result = copy_range(session, fd, capacity - tail, tail);
-	return result;
+		return trouble("sizing the copy", fault);
+	good = copy_range(session, fd, 0, head, fault);
+	if (good && tail != 0)
+		good = copy_range(session, fd, capacity - tail, tail, fault);
+	return good;
 }
 
 /* "ext4 filesystem", "gpt partition table" */
@@ -71,15 +72,15 @@ add_finding(blkid_probe probe, char *out, size_t out_size)
 	}
 }
 
-static struct admin_result
-look(int fd, uint32_t block_bytes, char *out, size_t out_size)
+static bool
+look(int fd, uint32_t block_bytes, char *out, size_t out_size, struct fault *fault)
 {
 	blkid_probe probe = blkid_new_probe();
 	int found;
 
 	if (probe == NULL || blkid_probe_set_device(probe, fd, 0, 0) != 0) {
 		blkid_free_probe(probe);
-		return trouble("libblkid");
+		return trouble("libblkid", fault);
 	}
 	blkid_probe_set_sectorsize(probe, block_bytes);
 	blkid_probe_enable_superblocks(probe, 1);
@@ -89,21 +90,21 @@ look(int fd, uint32_t block_bytes, char *out, size_t out_size)
 	while ((found = blkid_do_probe(probe)) == 0)
 		add_finding(probe, out, out_size);
 	blkid_free_probe(probe);
-	return found < 0 ? trouble("libblkid") : admin_good();
+	return found >= 0 || trouble("libblkid", fault);
 }
 
-struct admin_result
-admin_signature(struct admin_session *session, char *out, size_t out_size)
+bool
+admin_signature(struct admin_session *session, char *out, size_t out_size, struct fault *fault)
 {
-	struct admin_result result;
+	bool good;
 	int fd = memfd_create("iraid-signature", MFD_CLOEXEC);
 
 	out[0] = '\0';
 	if (fd < 0)
-		return trouble("memory");
-	result = copy_ends(session, fd);
-	if (result.error == ADMIN_OK)
-		result = look(fd, session->device.block_bytes, out, out_size);
+		return trouble("memory", fault);
+	good = copy_ends(session, fd, fault);
+	if (good)
+		good = look(fd, session->device.block_bytes, out, out_size, fault);
 	close(fd);
-	return result;
+	return good;
 }

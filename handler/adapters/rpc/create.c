@@ -227,7 +227,6 @@ open_devices(struct creation *creation, struct fault *fault)
 static bool
 look_at_members(struct creation *creation, struct fault *fault)
 {
-	struct admin_result result;
 
 	if (!open_devices(creation, fault))
 		return false;
@@ -239,9 +238,8 @@ look_at_members(struct creation *creation, struct fault *fault)
 		if (!rpc_device_unused(&creation->devices[i], fault))
 			return false;
 	}
-	result = members_probe(creation->devices, creation->device_count);
-	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(fault, &result);
+	if (!members_probe(creation->devices, creation->device_count, fault))
+		return false;
 	warn_same_names(creation);
 	rpc_warn_sessions(creation->warnings, creation->devices, creation->device_count);
 	return true;
@@ -332,16 +330,15 @@ static bool
 write_devices(struct creation *creation, struct fault *fault)
 {
 	struct member_work *devices = creation->devices;
-	struct admin_result result = members_format(devices, creation->member_count, &creation->common);
-	int i;
+	bool good = members_format(devices, creation->member_count, &creation->common, fault);
 
-	for (i = creation->member_count; i < creation->device_count && result.error == ADMIN_OK; i++)
-		result = member_mark_spare(&devices[i], creation->config.uuid);
-	if (result.error == ADMIN_OK)
+	for (int i = creation->member_count; i < creation->device_count && good; i++)
+		good = member_mark_spare(&devices[i], creation->config.uuid, fault);
+	if (good)
 		return true;
 	members_unprobe(devices, creation->device_count);
 	members_wipe(devices, creation->device_count);
-	return rpc_fail_admin(fault, &result);
+	return false;
 }
 
 static bool
@@ -432,15 +429,14 @@ forget_device(const struct volume_config *config, int index, const struct iscsi_
 	      json_object *warnings)
 {
 	struct member_work device = { .address = config->devices[index] };
-	struct admin_result result;
+	struct fault fault;
 
 	member_address_format(&device.address.address, device.label);
-	result = rpc_device_wipe(&device, config->uuid, NULL, credentials);
-	if (result.error == ADMIN_OK)
+	if (rpc_device_wipe(&device, config->uuid, NULL, credentials, &fault))
 		return;
-	rpc_warn(warnings, "the superblock of %s was not wiped: %s", device.label, result.message);
+	rpc_warn(warnings, "the superblock of %s was not wiped: %s", device.label, fault.message);
 	log_line(LOG_WARNING, "volume %s: the superblock of %s was not wiped: %s", config->name,
-		 device.label, result.message);
+		 device.label, fault.message);
 }
 
 static bool

@@ -29,11 +29,10 @@ rpc_device_open(struct member_work *member, const struct iscsi_credentials *cred
 		struct fault *fault)
 {
 	const struct scsi_device *device = &member->device;
-	struct admin_result result = device_open(&member->address, credentials, LOGIN_MS_MAX, &member->session,
-						 &member->device);
 
-	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(fault, &result);
+	if (!device_open(&member->address, credentials, LOGIN_MS_MAX, &member->session,
+			 &member->device, fault))
+		return false;
 	if (device->device_type != 0)
 		return fault_set(fault, FAULT_UNFIT,
 				 "choose a LUN that is a disk; 'iraid discover' lists them",
@@ -46,8 +45,7 @@ rpc_device_open(struct member_work *member, const struct iscsi_credentials *cred
 		return fault_set(fault, FAULT_UNFIT, "choose a LUN of 16 MiB or more",
 				 "%s has only %llu bytes", member->label,
 				 (unsigned long long)device->capacity_bytes);
-	result = member_read_superblock(member->session, &member->copies);
-	return result.error == ADMIN_OK || rpc_fail_admin(fault, &result);
+	return member_read_superblock(member->session, &member->copies, fault);
 }
 
 void
@@ -100,7 +98,6 @@ rpc_device_unused(const struct member_work *member, struct fault *fault)
 	static const char remedy[] = "give --force if what is on it is no longer needed";
 	const struct superblock_copies *copies = &member->copies;
 	char signature[128] = "", uuid[UUID_STR_LEN];
-	struct admin_result result;
 
 	if (copies->chosen == SUPERBLOCK_OK) {
 		uuid_unparse_lower(copies->superblock.volume_uuid, uuid);
@@ -115,9 +112,8 @@ rpc_device_unused(const struct member_work *member, struct fault *fault)
 		return fault_set(fault, FAULT_IN_USE, remedy,
 				 "%s holds an iraid superblock that is %s", member->label,
 				 superblock_verdict_name(copies->chosen));
-	result = admin_signature(member->session, signature, sizeof(signature));
-	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(fault, &result);
+	if (!admin_signature(member->session, signature, sizeof(signature), fault))
+		return false;
 	if (signature[0] != '\0')
 		return fault_set(fault, FAULT_IN_USE, remedy, "%s holds a signature: %s",
 				 member->label, signature);
@@ -150,53 +146,53 @@ void
 rpc_device_reclaim(struct member_work *device, const uint8_t volume_uuid[16])
 {
 	static const uint8_t shared[16];
-	struct admin_result result = { .error = ADMIN_OK };
+	struct fault fault;
 	uint64_t key;
 
 	/* Spares of the pool could be in use by another name still. */
 	if (!belongs_to(&device->copies, volume_uuid) || memcmp(volume_uuid, shared, sizeof(shared)) == 0)
 		return;
-	if (gateway_reservation_key(&key) == 0)
-		result = admin_clear_own(device->session, key);
-	if (result.error != ADMIN_OK)
-		log_line(LOG_WARNING, "%s: what was left reserved on it could not be taken away: %s", device->label,
-			 result.message);
+	if (gateway_reservation_key(&key) == 0 && !admin_clear_own(device->session, key, &fault))
+		log_line(LOG_WARNING, "%s: what was left reserved on it could not be taken away: %s",
+			 device->label, fault.message);
 }
 
-static struct admin_result
-another_device(const struct member_work *device, const uint8_t expected[16])
+static bool
+another_device(const struct member_work *device, const uint8_t expected[16], struct fault *fault)
 {
 	char found[UUID_STR_LEN], wanted[UUID_STR_LEN];
 
 	uuid_unparse_lower(rpc_device_uuid(device), found);
 	if (uuid_is_null(expected))
-		return admin_failed(ADMIN_IN_USE, "",
-				    "it holds device %s of the volume, which had not looked at it yet: see iraid examine", found);
+		return fault_set(fault, FAULT_IN_USE, "",
+				 "it holds device %s of the volume, which had not looked at it yet: see iraid examine",
+				 found);
 	uuid_unparse_lower(expected, wanted);
-	return admin_failed(ADMIN_IN_USE, "",
-			    "device %s of the volume answers at this address now, not %s: see iraid examine", found, wanted);
+	return fault_set(fault, FAULT_IN_USE, "",
+			 "device %s of the volume answers at this address now, not %s: see iraid examine",
+			 found, wanted);
 }
 
-struct admin_result
-rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16], const uint8_t *member_uuid,
-		const struct iscsi_credentials *credentials)
+bool
+rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
+		const uint8_t *member_uuid, const struct iscsi_credentials *credentials,
+		struct fault *fault)
 {
-	struct admin_result result = device_open(&device->address, credentials, LOGIN_MS_MAX, &device->session,
-						 &device->device);
+	bool good = device_open(&device->address, credentials, LOGIN_MS_MAX, &device->session,
+				&device->device, fault) &&
+		    member_read_superblock(device->session, &device->copies, fault);
 
-	if (result.error == ADMIN_OK)
-		result = member_read_superblock(device->session, &device->copies);
 	/* The LUN may have been given to another since, and another of the volume's may have come to its address. */
-	if (result.error == ADMIN_OK && belongs_to(&device->copies, volume_uuid)) {
+	if (good && belongs_to(&device->copies, volume_uuid)) {
 		if (member_uuid && memcmp(rpc_device_uuid(device), member_uuid, 16) != 0) {
-			result = another_device(device, member_uuid);
+			good = another_device(device, member_uuid, fault);
 		} else {
 			rpc_device_reclaim(device, volume_uuid);
-			result = member_wipe(device->session);
+			good = member_wipe(device->session, fault);
 		}
 	}
 	rpc_device_close(device);
-	return result;
+	return good;
 }
 
 bool

@@ -31,9 +31,10 @@ const uint8_t *rpc_device_uuid(const struct member_work *device);
 bool rpc_device_unused(const struct member_work *device, struct fault *fault);
 
 /* Take this volume's superblock or mark (all zeros: the mark of a shared spare) from it; what belongs to others stays.
- * member_uuid: ADMIN_IN_USE, and nothing is touched, if another device of that volume answers; NULL: any is meant. */
-struct admin_result rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16], const uint8_t *member_uuid,
-				    const struct iscsi_credentials *credentials);
+ * member_uuid: FAULT_IN_USE, and nothing is touched, if another device of that volume answers; NULL: any is meant. */
+bool rpc_device_wipe(struct member_work *device, const uint8_t volume_uuid[16],
+		     const uint8_t *member_uuid, const struct iscsi_credentials *credentials,
+		     struct fault *fault);
 
 /* How the volume logs in to its devices. */
 bool rpc_volume_credentials(const struct volume_config *config, struct iscsi_credentials *out,

@@ -117,24 +117,21 @@ describe_mark(const struct spare_mark *mark, char *out, size_t size)
 }
 
 /* What somebody left on it: our own superblock first, then what libblkid knows; "" if nothing. */
-static struct admin_result
-find_signature(struct admin_session *session, const struct superblock_copies *copies, char *out, size_t size)
+static bool
+find_signature(struct admin_session *session, const struct superblock_copies *copies, char *out,
+	       size_t size, struct fault *fault)
 {
-	struct admin_result good = { .error = ADMIN_OK };
-
 	out[0] = '\0';
-	if (copies->spare == SUPERBLOCK_OK) {
+	if (copies->spare == SUPERBLOCK_OK)
 		describe_mark(&copies->mark, out, size);
-		return good;
-	}
-	if (copies->chosen == SUPERBLOCK_ABSENT)
-		return admin_signature(session, out, size);
-	if (copies->chosen == SUPERBLOCK_OK)
+	else if (copies->chosen == SUPERBLOCK_ABSENT)
+		return admin_signature(session, out, size, fault);
+	else if (copies->chosen == SUPERBLOCK_OK)
 		snprintf(out, size, "iraid volume %s, member %u", copies->superblock.name,
 			 copies->superblock.role);
 	else
 		snprintf(out, size, "iraid superblock, %s", superblock_verdict_name(copies->chosen));
-	return good;
+	return true;
 }
 
 static void
@@ -162,21 +159,20 @@ lun_json(const struct member_address *address, const struct iscsi_credentials *c
 	struct admin_session *session = NULL;
 	struct scsi_device device;
 	char signature[128] = "";
-	struct admin_result result = admin_open(address, credentials, TIMEOUT_MS, &session, &device);
+	struct fault fault;
+	bool good = admin_open(address, credentials, TIMEOUT_MS, &session, &device, &fault);
 
 	rpc_put_number(object, "lun", address->lun);
-	if (result.error == ADMIN_OK) {
+	if (good) {
 		put_device(object, &device);
-		if (copies && holds_superblock_areas(&device)) {
-			result = member_read_superblock(session, copies);
-			if (result.error == ADMIN_OK)
-				result = find_signature(session, copies, signature, sizeof(signature));
-		}
+		if (copies && holds_superblock_areas(&device))
+			good = member_read_superblock(session, copies, &fault) &&
+			       find_signature(session, copies, signature, sizeof(signature), &fault);
 		put_signature(object, signature);
 		admin_close(session);
 	}
-	if (result.error != ADMIN_OK)
-		rpc_put_text(object, "error", result.message);
+	if (!good)
+		rpc_put_text(object, "error", fault.message);
 	free(copies);
 	return object;
 }
@@ -199,8 +195,9 @@ target_json(const struct admin_target *target, const char *asked, const struct i
 	json_object *portals = json_object_new_array(), *list = json_object_new_array();
 	struct member_address address = { 0 };
 	unsigned int luns[LUNS_MAX];
-	struct admin_result result;
+	struct fault fault;
 	int count = 0;
+	bool good;
 
 	rpc_put_text(object, "iqn", target->iqn);
 	for (int i = 0; i < target->portal_count; i++)
@@ -208,14 +205,14 @@ target_json(const struct admin_target *target, const char *asked, const struct i
 	json_object_object_add(object, "portals", portals);
 	snprintf(address.portal, sizeof(address.portal), "%s", choose_portal(target, asked));
 	snprintf(address.iqn, sizeof(address.iqn), "%s", target->iqn);
-	result = admin_luns(&address, credentials, TIMEOUT_MS, luns, LUNS_MAX, &count);
-	for (int i = 0; i < count && result.error == ADMIN_OK; i++) {
+	good = admin_luns(&address, credentials, TIMEOUT_MS, luns, LUNS_MAX, &count, &fault);
+	for (int i = 0; i < count && good; i++) {
 		address.lun = luns[i];
 		json_object_array_add(list, lun_json(&address, credentials));
 	}
 	json_object_object_add(object, "luns", list);
-	if (result.error != ADMIN_OK)
-		rpc_put_text(object, "error", result.message);
+	if (!good)
+		rpc_put_text(object, "error", fault.message);
 	return object;
 }
 
@@ -225,7 +222,6 @@ rpc_discover(struct rpc_context *context, json_object *params, struct fault *fau
 	struct iscsi_credentials credentials;
 	struct admin_target *targets = NULL;
 	struct member_address address;
-	struct admin_result result;
 	char portal[280], whole[320];
 	json_object *object = NULL, *list;
 	int count = 0;
@@ -240,10 +236,7 @@ rpc_discover(struct rpc_context *context, json_object *params, struct fault *fau
 			  "portal \"%s\": %s", portal, fault->message);
 		return NULL;
 	}
-	result = admin_discover(address.portal, &credentials, TIMEOUT_MS, &targets, &count);
-	if (result.error != ADMIN_OK) {
-		rpc_fail_admin(fault, &result);
-	} else {
+	if (admin_discover(address.portal, &credentials, TIMEOUT_MS, &targets, &count, fault)) {
 		object = json_object_new_object();
 		list = json_object_new_array();
 		for (int i = 0; i < count; i++)
@@ -363,7 +356,6 @@ examine_session(const char *label, struct admin_session *session, const struct s
 {
 	struct superblock_copies *copies = calloc(1, sizeof(*copies));
 	json_object *object, *part;
-	struct admin_result result = { .error = ADMIN_OK };
 	char signature[128] = "";
 
 	if (!copies) {
@@ -371,13 +363,9 @@ examine_session(const char *label, struct admin_session *session, const struct s
 		return NULL;
 	}
 	copies->verdict[0] = copies->verdict[1] = copies->chosen = copies->spare = SUPERBLOCK_ABSENT;
-	if (holds_superblock_areas(device)) {
-		result = member_read_superblock(session, copies);
-		if (result.error == ADMIN_OK)
-			result = find_signature(session, copies, signature, sizeof(signature));
-	}
-	if (result.error != ADMIN_OK) {
-		rpc_fail_admin(fault, &result);
+	if (holds_superblock_areas(device) &&
+	    (!member_read_superblock(session, copies, fault) ||
+	     !find_signature(session, copies, signature, sizeof(signature), fault))) {
 		free(copies);
 		return NULL;
 	}
@@ -406,8 +394,8 @@ rpc_examine(struct rpc_context *context, json_object *params, struct fault *faul
 	struct admin_session *session = NULL;
 	struct device_address address;
 	struct scsi_device device;
-	struct admin_result result;
 	json_object *object = NULL;
+	bool open;
 
 	if (!rpc_take_text(params, "member", true, text, sizeof(text), fault))
 		return NULL;
@@ -419,12 +407,10 @@ rpc_examine(struct rpc_context *context, json_object *params, struct fault *faul
 	}
 	if (!rpc_take_credentials(params, &credentials, fault))
 		return NULL;
-	result = device_open(&address, &credentials, TIMEOUT_MS, &session, &device);
+	open = device_open(&address, &credentials, TIMEOUT_MS, &session, &device, fault);
 	explicit_bzero(&credentials, sizeof(credentials));
-	if (result.error != ADMIN_OK) {
-		rpc_fail_admin(fault, &result);
+	if (!open)
 		return NULL;
-	}
 	member_address_format(&address.address, label);
 	object = examine_session(label, session, &device, fault);
 	admin_close(session);

@@ -358,12 +358,10 @@ wipe_removed(const struct volume_config *config, const struct pick *pick, struct
 		rpc_volume_credentials(config, &credentials, fault);
 	if (wiped) {
 		int index = volume_config_find(config, &device->address);
-		struct admin_result result;
 
 		if (index >= 0)
 			device->address = config->devices[index];	/* with all of its portals */
-		result = rpc_device_wipe(device, config->uuid, pick->uuid, &credentials);
-		wiped = result.error == ADMIN_OK || rpc_fail_admin(fault, &result);
+		wiped = rpc_device_wipe(device, config->uuid, pick->uuid, &credentials, fault);
 		explicit_bzero(&credentials, sizeof(credentials));
 	}
 	free(device);

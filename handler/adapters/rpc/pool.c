@@ -46,18 +46,14 @@ into_pool(struct rpc_context *context, struct member_work *device,
 	  const struct iscsi_credentials *credentials, bool force, struct fault *fault)
 {
 	static const uint8_t shared[16];
-	struct admin_result result;
 	struct pool_spare spare;
 	int code;
 
 	if (!rpc_device_open(device, credentials, fault) || !rpc_device_free(device, NULL, fault) ||
 	    (!force && !rpc_device_unused(device, fault)))
 		return false;
-	result = members_probe(device, 1);
-	if (result.error == ADMIN_OK)
-		result = member_mark_spare(device, shared);
-	if (result.error != ADMIN_OK)
-		return rpc_fail_admin(fault, &result);
+	if (!members_probe(device, 1, fault) || !member_mark_spare(device, shared, fault))
+		return false;
 	spare.device = device->address;
 	spare.size_bytes = device->device.capacity_bytes;
 	spare.block_bytes = device->device.block_bytes;
@@ -106,7 +102,6 @@ out_of_pool(struct rpc_context *context, struct member_work *device,
 	static const uint8_t shared[16];
 	int code = spare_pool_take(&device->address, NULL, NULL, fault);
 	json_object *result, *warnings;
-	struct admin_result wiped;
 
 	if (code == -ENOENT)
 		fault_set(fault, FAULT_NOT_FOUND, "iraid status shows the gateway's spares",
@@ -118,10 +113,9 @@ out_of_pool(struct rpc_context *context, struct member_work *device,
 		return NULL;
 	result = json_object_new_object();
 	warnings = json_object_new_array();
-	wiped = rpc_device_wipe(device, shared, NULL, credentials);
-	if (wiped.error != ADMIN_OK) {
-		rpc_warn(warnings, "the mark of %s was not wiped: %s", device->label, wiped.message);
-	}
+	if (!rpc_device_wipe(device, shared, NULL, credentials, fault))
+		rpc_warn(warnings, "the mark of %s was not wiped: %s", device->label,
+			 fault->message);
 	volume_note(context->host, LOG_NOTICE, "removed", "", device->label,
 		    "%s is no longer a spare of this gateway", device->label);
 	rpc_put_text(result, "device", device->label);

@@ -69,23 +69,6 @@ static const struct rpc_method methods[] = {
 /* --- errors --- */
 
 bool
-rpc_fail_admin(struct fault *fault, const struct admin_result *result)
-{
-	static const enum fault_code codes[] = {
-		[ADMIN_OK] = FAULT_INTERNAL,
-		[ADMIN_INVALID] = FAULT_INVALID,
-		[ADMIN_UNREACHABLE] = FAULT_UNREACHABLE,
-		[ADMIN_LOGIN] = FAULT_LOGIN,
-		[ADMIN_UNFIT] = FAULT_UNFIT,
-		[ADMIN_IN_USE] = FAULT_IN_USE,
-		[ADMIN_IO] = FAULT_IO,
-		[ADMIN_INTERNAL] = FAULT_INTERNAL,
-	};
-
-	return fault_set(fault, codes[result->error], result->remedy, "%s", result->message);
-}
-
-bool
 rpc_fail_file(struct fault *fault, int error)
 {
 	switch (error) {

@@ -73,7 +73,6 @@ const char *rpc_link_name(enum link_state state);
 const char *rpc_member_state(const struct engine_status *status, const struct member_status *member);
 
 /* What a fault with -errno means for a command; always false, as fault_set(). */
-bool rpc_fail_admin(struct fault *fault, const struct admin_result *result);
 /* A volume's file can't be changed: an error of config.h. */
 bool rpc_fail_file(struct fault *fault, int error);
 /* An error of volume/host.h or config.h. */

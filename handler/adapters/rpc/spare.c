@@ -71,15 +71,16 @@ read_need(struct joining *joining, const struct device_address *address, uint64_
 {
 	struct member_work *member = calloc(1, sizeof(*member));
 	const struct superblock *superblock = member ? &member->copies.superblock : NULL;
-	struct admin_result result = { .error = ADMIN_INTERNAL };
+	struct fault ignored;
 	bool found = false;
 
-	if (member)
-		result = device_open(address, &joining->credentials, LOGIN_MS_MAX, &member->session, &member->device);
-	if (result.error == ADMIN_OK)
-		result = member_read_superblock(member->session, &member->copies);
-	if (result.error == ADMIN_OK && member->copies.chosen == SUPERBLOCK_OK &&
-	    memcmp(superblock->volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) == 0) {
+	if (member &&
+	    device_open(address, &joining->credentials, LOGIN_MS_MAX, &member->session,
+			&member->device, &ignored) &&
+	    member_read_superblock(member->session, &member->copies, &ignored) &&
+	    member->copies.chosen == SUPERBLOCK_OK &&
+	    memcmp(superblock->volume_uuid, joining->config.uuid, sizeof(joining->config.uuid)) ==
+		    0) {
 		*need = layout_end_bytes(superblock->areas);
 		*block_bytes = superblock->block_bytes;
 		found = true;
@@ -171,7 +172,6 @@ static bool
 look_at(struct joining *joining, struct fault *fault)
 {
 	struct member_work *device = &joining->device;
-	struct admin_result result;
 
 	if (!rpc_device_parse(joining->text, device, fault))
 		return false;
@@ -190,8 +190,7 @@ look_at(struct joining *joining, struct fault *fault)
 	/* It is none of those the volume has attached; of a volume that does not work, who knows. */
 	if (joining->assembled)
 		rpc_device_reclaim(device, joining->config.uuid);
-	result = members_probe(device, 1);
-	return result.error == ADMIN_OK || rpc_fail_admin(fault, &result);
+	return members_probe(device, 1, fault);
 }
 
 /* --- into the volume --- */
@@ -199,12 +198,12 @@ look_at(struct joining *joining, struct fault *fault)
 static void
 wipe_mark(struct joining *joining)
 {
-	struct admin_result result = rpc_device_wipe(&joining->device, joining->config.uuid,
-						     joining->device.member_uuid, &joining->credentials);
+	struct fault fault;
 
-	if (result.error != ADMIN_OK)
-		log_line(LOG_ERR, "%s: the mark of a spare could not be wiped: %s", joining->device.label,
-			 result.message);
+	if (!rpc_device_wipe(&joining->device, joining->config.uuid, joining->device.member_uuid,
+			     &joining->credentials, &fault))
+		log_line(LOG_ERR, "%s: the mark of a spare could not be wiped: %s",
+			 joining->device.label, fault.message);
 }
 
 static bool
@@ -239,15 +238,13 @@ hand_over(struct joining *joining, struct fault *fault)
 static int
 mark_and_list(struct joining *joining, struct fault *fault)
 {
-	struct admin_result result = member_mark_spare(&joining->device, joining->config.uuid);
+	bool marked = member_mark_spare(&joining->device, joining->config.uuid, fault);
 	int slot = 0;
 
 	/* Before the volume logs in itself. */
 	rpc_device_close(&joining->device);
-	if (result.error != ADMIN_OK) {
-		rpc_fail_admin(fault, &result);
+	if (!marked)
 		return -1;
-	}
 	if (!list_it(joining, fault)) {
 		wipe_mark(joining);
 		return -1;

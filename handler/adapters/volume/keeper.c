@@ -113,32 +113,31 @@ pass_over(struct search *search, const struct device_address *device)
 		search->passed[search->passed_count++] = *device;
 }
 
-static struct admin_result
-look_at_mark(struct search *search, const struct device_address *device, const struct iscsi_credentials *credentials)
+static bool
+look_at_mark(struct search *search, const struct device_address *device,
+	     const struct iscsi_credentials *credentials, struct fault *fault)
 {
+	static const uint8_t shared[16];
 	struct superblock_copies *copies = malloc(sizeof(*copies));
 	struct admin_session *session = NULL;
 	struct scsi_device found;
-	struct admin_result result = { .error = ADMIN_INTERNAL, .message = "out of memory" };
-	static const uint8_t shared[16];
+	bool good;
 
-	if (copies)
-		result = device_open(device, credentials, LOGIN_MS_MAX, &session, &found);
-	if (session) {
-		result = member_read_superblock(session, copies);
-		admin_close(session);
-	}
-	if (result.error == ADMIN_OK && (copies->spare != SUPERBLOCK_OK ||
-					 memcmp(copies->mark.volume_uuid, shared, sizeof(shared)) != 0)) {
-		result.error = ADMIN_IN_USE;
-		snprintf(result.message, sizeof(result.message), "it no longer has the mark of a shared spare");
-	} else if (result.error == ADMIN_OK && (found.capacity_bytes < search->job->member_bytes ||
-						found.block_bytes != search->job->block_bytes)) {
-		result.error = ADMIN_UNFIT;
-		snprintf(result.message, sizeof(result.message), "its size is no longer that of the pool's list");
-	}
+	if (!copies)
+		return fault_set(fault, FAULT_INTERNAL, "", "out of memory");
+	good = device_open(device, credentials, LOGIN_MS_MAX, &session, &found, fault) &&
+	       member_read_superblock(session, copies, fault);
+	admin_close(session);
+	if (good && (copies->spare != SUPERBLOCK_OK ||
+		     memcmp(copies->mark.volume_uuid, shared, sizeof(shared)) != 0))
+		good = fault_set(fault, FAULT_IN_USE, "",
+				 "it no longer has the mark of a shared spare");
+	else if (good && (found.capacity_bytes < search->job->member_bytes ||
+			  found.block_bytes != search->job->block_bytes))
+		good = fault_set(fault, FAULT_UNFIT, "",
+				 "its size is no longer that of the pool's list");
 	free(copies);
-	return result;
+	return good;
 }
 
 /* It is there, and still what it was given away as. */
@@ -148,23 +147,24 @@ still_fit(struct search *search, const struct device_address *device)
 	struct iscsi_credentials credentials = { 0 };
 	struct hosted *hosted = search->hosted;
 	char chap_file[PATH_MAX], label[MEMBER_ADDRESS_MAX];
-	struct admin_result result = { .error = ADMIN_LOGIN };
-	struct fault why;
+	struct fault fault;
+	bool fit;
 
 	member_address_format(&device->address, label);
 	pthread_mutex_lock(&hosted->lock);
 	memcpy(chap_file, hosted->config.chap_file, sizeof(chap_file));
 	memcpy(credentials.initiator, hosted->config.initiator, sizeof(credentials.initiator));
 	pthread_mutex_unlock(&hosted->lock);
-	if (chap_file[0] != '\0' && iscsi_credentials_read(chap_file, &credentials, &why) != 0)
-		snprintf(result.message, sizeof(result.message), "secrets file %.128s: %.100s", chap_file, why.message);
+	if (chap_file[0] != '\0' && iscsi_credentials_read(chap_file, &credentials, &fault) != 0)
+		fit = fault_set(&fault, FAULT_LOGIN, "", "secrets file %.128s: %s", chap_file,
+				fault.message);
 	else
-		result = look_at_mark(search, device, &credentials);
+		fit = look_at_mark(search, device, &credentials, &fault);
 	explicit_bzero(&credentials, sizeof(credentials));
-	if (result.error != ADMIN_OK)
+	if (!fit)
 		volume_note(hosted->host, LOG_WARNING, "spare unfit", hosted->name, label,
-			    "the gateway's spare %s can't be taken: %s", label, result.message);
-	return result.error == ADMIN_OK;
+			    "the gateway's spare %s can't be taken: %s", label, fault.message);
+	return fit;
 }
 
 struct claim {
