@@ -10,7 +10,7 @@
 
 #define REFUSALS_MAX 3
 
-/* The reason of OUTCOME_BAD goes to member->final_*.  On the way back it is there already: why we leave. */
+/* The reason of OUTCOME_BAD goes to member->final.  On the way back it is there already: why we leave. */
 static enum session_outcome bad(struct iscsi_member *member, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -22,9 +22,8 @@ bad(struct iscsi_member *member, int error, const char *format, ...)
 	if (session_on_the_way_back(member->state))
 		return OUTCOME_BAD;
 	va_start(arguments, format);
-	vsnprintf(member->final_reason, sizeof(member->final_reason), format, arguments);
+	fault_vset(&member->final, error, "", format, arguments);
 	va_end(arguments);
-	member->final_error = error;
 	return OUTCOME_BAD;
 }
 
@@ -241,8 +240,8 @@ judge_step(struct iscsi_member *member)
 		return OUTCOME_REPEAT;
 	case SCSI_PAUSE:
 		if (!back)	/* why it goes is known */
-			scsi_describe(task, member->step_status, member->final_reason,
-				      sizeof(member->final_reason));
+			scsi_describe(task, member->step_status, member->final.message,
+				      sizeof(member->final.message));
 		return OUTCOME_LATER;
 	case SCSI_ANSWERED:
 		break;

@@ -49,11 +49,10 @@ member_break(struct iscsi_member *member, int error, const char *format, ...)
 {
 	va_list arguments;
 
-	if (member->dropping || member->broken_error != 0)
+	if (member->dropping || member->broken.code != 0)
 		return;		/* the first cause counts */
-	member->broken_error = error;
 	va_start(arguments, format);
-	vsnprintf(member->broken_reason, sizeof(member->broken_reason), format, arguments);
+	fault_vset(&member->broken, error, "", format, arguments);
 	va_end(arguments);
 	io_doubt_flushes(member);
 	member_wake_up(member);
@@ -83,19 +82,22 @@ member_disconnect(struct iscsi_member *member)
 	member->fd_events = 0;
 	member->step_pending = false;
 	member->step_done = false;
-	member->broken_error = 0;
+	member->broken.code = 0;
 }
 
 void
-member_drop(struct iscsi_member *member, int error, const char *reason)
+member_drop(struct iscsi_member *member, int error, const char *format, ...)
 {
+	va_list arguments;
+
 	if (member->state == SESSION_CLOSED)
 		return;
 	if (error != -ECANCELED)
 		member->path = (member->path + 1) % member->backend.paths;
-	/* First: reason may be text that is cleared below. */
-	snprintf(member->closed_reason, sizeof(member->closed_reason), "%s", reason);
-	member->closed_error = error;
+	/* First: what is told may be cleared below. */
+	va_start(arguments, format);
+	fault_vset(&member->closed, error, "", format, arguments);
+	va_end(arguments);
 	member->closed_pending = true;
 	member->opened_pending = false;
 	member->state = SESSION_CLOSED;
@@ -150,7 +152,7 @@ member_flush(struct iscsi_member *member)
 {
 	int error;
 
-	if (member->connection == NULL || member->broken_error != 0)
+	if (member->connection == NULL || member->broken.code != 0)
 		return;
 	error = iscsi_connection_flush(member->connection);
 	if (error != 0)
@@ -247,7 +249,7 @@ backend_iscsi_send(struct backend *backend)
 		io_pump(member);
 	}
 	member_flush(member);
-	if (member->broken_error != 0)
+	if (member->broken.code != 0)
 		session_advance(member);
 	update_events(member);
 }
@@ -280,12 +282,11 @@ deliver(struct iscsi_member *member)
 	}
 	deliver_done(member);
 	if (member->closed_pending && member->done.head == NULL) {
-		char reason[REASON_MAX];
+		const struct fault closed = member->closed;
 
 		/* The callback may open again. */
 		member->closed_pending = false;
-		memcpy(reason, member->closed_reason, sizeof(reason));
-		backend->events->closed(backend->events_owner, member->closed_error, reason);
+		backend->events->closed(backend->events_owner, closed.code, closed.message);
 	}
 }
 
@@ -296,7 +297,7 @@ wake_ms(const struct iscsi_member *member)
 	uint64_t repeat = io_repeat_ms(member);
 
 	if (member->opened_pending || member->closed_pending || member->done.head != NULL ||
-	    member->broken_error != 0)
+	    member->broken.code != 0)
 		return member->now_ms;
 	/* Also without commands: this answer is given before the engine submits more. */
 	if (member->state == SESSION_OPEN && member->now_ms + watch_interval_ms(member) < wake)
@@ -310,7 +311,7 @@ backend_iscsi_tick(struct backend *backend, uint64_t now_ms)
 	struct iscsi_member *member = member_of(backend);
 
 	member->now_ms = now_ms;
-	if (member->broken_error != 0)
+	if (member->broken.code != 0)
 		session_advance(member);
 	session_tick(member);
 	if (member->state == SESSION_OPEN && !member->opened_pending)

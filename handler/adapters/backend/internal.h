@@ -27,7 +27,6 @@
 #define WINDOW_COMMANDS 64		/* on the wire of one session */
 #define TRANSFERS_MAX (WINDOW_COMMANDS + 1)	/* one may be under way without a command */
 #define COMMAND_BYTES_MAX (4u << 20)
-#define REASON_MAX 320
 
 enum session_state {
 	SESSION_CLOSED,
@@ -136,8 +135,7 @@ struct iscsi_member {
 
 	/* events that wait for the next tick */
 	bool opened_pending, closed_pending;
-	int closed_error;
-	char closed_reason[REASON_MAX];
+	struct fault closed;
 
 	/* the session */
 	enum session_state state;
@@ -168,10 +166,8 @@ struct iscsi_member {
 	bool preempt_only;	/* the target knows no PREEMPT AND ABORT */
 	int refusals;		/* of RESERVE, although nobody holds one */
 	bool leaving;		/* as soon as all that is under way has ended, the keep-alive too */
-	int final_error;	/* while giving back what was taken */
-	char final_reason[REASON_MAX];
-	int broken_error;	/* noted in a callback: the session is to be dropped */
-	char broken_reason[REASON_MAX];
+	struct fault final;	/* why it ends, while what was taken is given back */
+	struct fault broken;	/* noted in a callback: the session is to be dropped */
 	bool dropping;		/* inside the destruction of the context or the connection */
 	struct inspection inspection;
 	struct backend_identity identity;	/* from its end on */
@@ -201,7 +197,8 @@ struct iscsi_member {
 /* backend.c */
 void member_wake_up(struct iscsi_member *member);
 /* Drop the session now; closed(error) follows.  Not from inside a callback. */
-void member_drop(struct iscsi_member *member, int error, const char *reason);
+void member_drop(struct iscsi_member *member, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 void member_disconnect(struct iscsi_member *member);
 void member_flush(struct iscsi_member *member);
 void member_break(struct iscsi_member *member, int error, const char *format, ...)
@@ -222,13 +219,15 @@ void session_advance(struct iscsi_member *member);	/* after everything that may 
 void session_connect_failed(struct iscsi_member *member, int error);
 void session_tick(struct iscsi_member *member);
 uint64_t session_wake_ms(const struct iscsi_member *member);
-void session_leave(struct iscsi_member *member, int error, const char *reason);
+/* Ends the attempt, or the session, from outside of callbacks.  What was reserved is given back. */
+void session_leave(struct iscsi_member *member, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 void session_release(struct iscsi_member *member);	/* orderly, an open and idle one */
 void session_keep_alive(struct iscsi_member *member);
 
 const char *session_step_name(const struct iscsi_member *member);	/* what is under way */
 
-/* answers.c: the outcome of the state's command, the reason of a bad one in final_* */
+/* answers.c: the outcome of the state's command, why a bad one is, in member->final */
 enum session_outcome session_absorb(struct iscsi_member *member);
 
 /* cut.c */

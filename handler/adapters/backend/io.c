@@ -344,7 +344,7 @@ on_command(struct iscsi_task *wire)
 		member_progress(member);
 	/* What came with the reason to end the session, and behind it, is worth nothing: a device that lost its cache says GOOD to the
 	 * next flush. */
-	if (member->broken_error != 0)
+	if (member->broken.code != 0)
 		verdict = SCSI_LOST;
 	else if (failed_flush)
 		verdict = SCSI_REFUSED;
@@ -485,7 +485,7 @@ io_pump(struct iscsi_member *member)
 {
 	if (member->waiting_commands > 0)
 		send_repeats(member);
-	while (member->free_commands != NULL && member->broken_error == 0) {
+	while (member->free_commands != NULL && member->broken.code == 0) {
 		struct transfer *transfer = member->current;
 
 		if (member->to_flush != NULL) {

@@ -40,23 +40,6 @@
 
 #define REDIRECTS_MAX 3
 
-/* Ends the attempt (or the session) from outside of callbacks.  What was reserved is given back. */
-static void
-fail(struct iscsi_member *member, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void
-fail(struct iscsi_member *member, int error, const char *format, ...)
-{
-	char reason[REASON_MAX];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(reason, sizeof(reason), format, arguments);
-	va_end(arguments);
-	session_leave(member, error, reason);
-}
-
 /* Callbacks: they note, session_advance() acts. */
 
 static void
@@ -169,7 +152,8 @@ on_resolved(void *owner, const struct resolved *resolved)
 	member->now_ms = reactor_now_ms(member->reactor);
 	member->resolution = NULL;
 	if (resolved->fault.code != 0) {
-		fail(member, resolved->fault.code, "%s: %s", member->portal, resolved->fault.message);
+		session_leave(member, resolved->fault.code, "%s: %s", member->portal,
+			      resolved->fault.message);
 		return;
 	}
 	member->addresses = *resolved;
@@ -186,8 +170,9 @@ enter_resolve(struct iscsi_member *member)
 	}
 	member->resolution = resolver_start(member->reactor, member->portal, on_resolved, member);
 	if (member->resolution == NULL)
-		fail(member, -EAGAIN, "%s: no thread for the lookup of the name: do the name servers answer?",
-		     member->portal);
+		session_leave(member, -EAGAIN,
+			      "%s: no thread for the lookup of the name: do the name servers answer?",
+			      member->portal);
 }
 
 static void
@@ -205,7 +190,7 @@ enter_connect(struct iscsi_member *member)
 	member->context = iscsi_login_context(options->address.iqn, &options->credentials,
 					      options->isid_qualifier, options->header_digest);
 	if (member->context == NULL) {
-		fail(member, -ENOMEM, "no memory for a session, or no initiator name");
+		session_leave(member, -ENOMEM, "no memory for a session, or no initiator name");
 		return;
 	}
 	errno = 0;
@@ -227,14 +212,14 @@ session_connect_failed(struct iscsi_member *member, int error)
 		enter(member, SESSION_CONNECT);
 		return;
 	}
-	fail(member, error, "portal %s: %s", member->portal, strerror(-error));
+	session_leave(member, error, "portal %s: %s", member->portal, strerror(-error));
 }
 
 static void
 enter_login(struct iscsi_member *member)
 {
 	if (iscsi_login_async(member->context, on_login, member) != 0)
-		fail(member, -ENOMEM, "the iSCSI library could not send the login");
+		session_leave(member, -ENOMEM, "the iSCSI library could not send the login");
 	else
 		member->step_pending = true;
 }
@@ -246,18 +231,19 @@ take_over(struct iscsi_member *member)
 	int fd;
 
 	if (!member->login.complete) {
-		fail(member, -EPROTO, "the target's answers to the login could not be followed");
+		session_leave(member, -EPROTO,
+			      "the target's answers to the login could not be followed");
 		return false;
 	}
 	fd = iscsi_login_take_socket(member->context);
 	if (fd < 0) {
-		fail(member, fd, "no file descriptor for the session: %s", strerror(-fd));
+		session_leave(member, fd, "no file descriptor for the session: %s", strerror(-fd));
 		return false;
 	}
 	member_disconnect(member);
 	member->connection = iscsi_connection_create(fd, &member->login);
 	if (member->connection == NULL) {
-		fail(member, -ENOMEM, "no memory for a session");
+		session_leave(member, -ENOMEM, "no memory for a session");
 		return false;
 	}
 	member->fd = fd;
@@ -372,7 +358,7 @@ static void
 enter(struct iscsi_member *member, enum session_state state)
 {
 	if (state == SESSION_CLOSED) {	/* logged out */
-		member_drop(member, member->final_error, member->final_reason);
+		member_drop(member, member->final.code, "%s", member->final.message);
 		return;
 	}
 	if (state != member->state)
@@ -424,7 +410,7 @@ redirect(struct iscsi_member *member)
 	char *group;
 
 	if (++member->redirects > REDIRECTS_MAX) {
-		fail(member, -ECONNREFUSED, "the target sends us from portal to portal");
+		session_leave(member, -ECONNREFUSED, "the target sends us from portal to portal");
 		return;
 	}
 	snprintf(member->portal, sizeof(member->portal), "%s", address ? address : "");
@@ -470,7 +456,7 @@ step(struct iscsi_member *member)
 	if (member->leaving && session_may_reserve(member->state)) {
 		session_leave(member, -ECANCELED, "closed");
 	} else if (next == SESSION_FAILED) {
-		session_leave(member, member->final_error, member->final_reason);
+		session_leave(member, member->final.code, "%s", member->final.message);
 	} else if (outcome == OUTCOME_LATER) {
 		member->step_repeat_ms = member->now_ms + SCSI_PAUSE_MS;
 	} else {
@@ -481,11 +467,11 @@ step(struct iscsi_member *member)
 void
 session_advance(struct iscsi_member *member)
 {
-	while ((member->context != NULL || member->connection != NULL) && member->broken_error == 0 &&
-	       member->step_done)
+	while ((member->context != NULL || member->connection != NULL) &&
+	       member->broken.code == 0 && member->step_done)
 		step(member);
-	if (member->broken_error != 0)
-		member_drop(member, member->broken_error, member->broken_reason);
+	if (member->broken.code != 0)
+		member_drop(member, member->broken.code, "%s", member->broken.message);
 }
 
 void
@@ -504,26 +490,29 @@ session_start(struct iscsi_member *member)
 	member->preempt_only = false;
 	member->flush_sixteen = false;
 	member->step_repeat_ms = 0;
-	member->final_error = 0;
-	member->final_reason[0] = '\0';
+	member->final = (struct fault)FAULT_NONE;
 	snprintf(member->portal, sizeof(member->portal), "%s", member->path == 0 ?
 		 member->options.address.portal : member->options.more_portals[member->path - 1]);
 	enter(member, SESSION_RESOLVE);
 }
 
 void
-session_leave(struct iscsi_member *member, int error, const char *reason)
+session_leave(struct iscsi_member *member, int error, const char *format, ...)
 {
-	bool usable = member->connection != NULL && member->broken_error == 0 && !member->step_pending &&
+	bool usable = member->connection != NULL && member->broken.code == 0 &&
+		      !member->step_pending &&
 		      io_idle(member);	/* else its ios would wait for the way back */
+	struct fault fault;
+	va_list arguments;
 
+	va_start(arguments, format);
+	fault_vset(&fault, error, "", format, arguments);
+	va_end(arguments);
 	if (!usable || member->state <= SESSION_LOGIN || session_on_the_way_back(member->state)) {
-		member_drop(member, error, reason);
+		member_drop(member, error, "%s", fault.message);
 		return;
 	}
-	member->final_error = error;
-	if (reason != member->final_reason)
-		snprintf(member->final_reason, sizeof(member->final_reason), "%s", reason);
+	member->final = fault;
 	member->step_repeat_ms = 0;
 	if (!member->leaving)	/* else it runs already */
 		member->connect_deadline_ms = member->now_ms + BACKEND_RELEASE_MS;
@@ -536,8 +525,7 @@ void
 session_release(struct iscsi_member *member)
 {
 	member->leaving = true;
-	member->final_error = -ECANCELED;
-	snprintf(member->final_reason, sizeof(member->final_reason), "closed");
+	fault_errno(&member->final, -ECANCELED, "closed");
 	member->connect_deadline_ms = member->now_ms + BACKEND_RELEASE_MS;
 	leave_when_idle(member);
 }
@@ -579,13 +567,14 @@ session_tick(struct iscsi_member *member)
 		return;
 	if (member->now_ms >= member->connect_deadline_ms) {
 		if (member->leaving || session_on_the_way_back(member->state))
-			member_drop(member, member->final_error, member->final_reason);
+			member_drop(member, member->final.code, "%s", member->final.message);
 		else if (member->step_repeat_ms != 0)
-			fail(member, -ETIMEDOUT, "not ready within %u ms: %s", member->options.connect_ms,
-			     member->final_reason);
+			session_leave(member, -ETIMEDOUT, "not ready within %u ms: %s",
+				      member->options.connect_ms, member->final.message);
 		else
-			fail(member, -ETIMEDOUT, "portal %s: no answer within %u ms, in %s", member->portal,
-			     member->options.connect_ms, session_step_name(member));
+			session_leave(member, -ETIMEDOUT,
+				      "portal %s: no answer within %u ms, in %s", member->portal,
+				      member->options.connect_ms, session_step_name(member));
 	} else if (member->state == SESSION_CONNECT && member->now_ms >= member->address_deadline_ms) {
 		session_connect_failed(member, -ETIMEDOUT);
 	} else if (member->step_repeat_ms != 0 && member->now_ms >= member->step_repeat_ms) {

@@ -91,14 +91,12 @@ static void
 check_progress(struct iscsi_member *member)
 {
 	uint32_t deadline_ms = member->options.deadline_ms;
-	char reason[128];
 
 	note_progress(member);
 	if (member->now_ms - member->progress_ms < deadline_ms)
 		return;
-	snprintf(reason, sizeof(reason), "no progress for %u ms, %d commands unanswered", deadline_ms,
-		 member->wire_count + member->step_pending);
-	member_drop(member, -ETIMEDOUT, reason);
+	member_drop(member, -ETIMEDOUT, "no progress for %u ms, %d commands unanswered",
+		    deadline_ms, member->wire_count + member->step_pending);
 }
 
 static void
@@ -107,13 +105,11 @@ check_age(struct iscsi_member *member)
 	static const char *const names[] = { "read", "write", "flush", "zeroing", "question for its size" };
 	uint64_t most_ms = (uint64_t)member->options.deadline_ms * BACKEND_IO_DEADLINES;
 	const struct backend_io *oldest = io_oldest(member);
-	char reason[128];
 
 	if (oldest == NULL || watch_clock_ms(member) < oldest->since_ms + most_ms)
 		return;
-	snprintf(reason, sizeof(reason), "a %s is not done after %llu ms, though there was progress", names[oldest->op],
-		 (unsigned long long)most_ms);
-	member_drop(member, -ETIMEDOUT, reason);
+	member_drop(member, -ETIMEDOUT, "a %s is not done after %llu ms, though there was progress",
+		    names[oldest->op], (unsigned long long)most_ms);
 }
 
 /* We are called at each interval.  If we were not for so long, it was us who stood still.  Before anything that came meanwhile
