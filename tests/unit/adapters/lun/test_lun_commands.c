@@ -1,0 +1,140 @@
+/* Which commands a LUN has: what becomes of every operation code and service action. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "adapters/lun/job.h"
+#include "adapters/lun/scsi.h"
+
+#define ACTIONS 32
+
+static const struct scsi_unit unit = {
+	.level = 5, .blocks = 1ull << 32, .block_bytes = 512, .transfer_blocks_max = 8192,
+	.chunk_bytes = 65536, .row_bytes = 3 * 65536,
+};
+
+/* How a command ends whose other bytes are all 0, and that brings no data:
+ *
+ *	G answered	P handed on to the runner	- 5/2000, no such command	f 5/2400, invalid field
+ *	g a job that has nothing to do			x a job that ends with 5/2400
+ */
+static char
+letter(uint8_t key, uint16_t asc)
+{
+	assert_int_equal(key, SENSE_ILLEGAL_REQUEST);
+	assert_true(asc == ASC_INVALID_OPCODE || asc == ASC_INVALID_FIELD);
+	return asc == ASC_INVALID_OPCODE ? '-' : 'f';
+}
+
+static struct scsi_outcome
+begin_job(const uint8_t cdb[16])
+{
+	struct scsi_job *job = calloc(1, sizeof(*job));
+	struct scsi_outcome outcome;
+
+	job->unit = &unit;
+	memcpy(job->cdb, cdb, sizeof(job->cdb));
+	assert_false(scsi_job_begin(job));
+	outcome = job->outcome;
+	scsi_job_free(job);
+	free(job);
+	return outcome;
+}
+
+static char
+fate(int opcode, int action)
+{
+	const uint8_t cdb[16] = { (uint8_t)opcode, (uint8_t)action };
+	struct scsi_outcome outcome = begin_job(cdb);
+	struct lun_answer answer;
+
+	scsi_emulate(&unit, cdb, &answer);
+	if (answer.verdict == LUN_JOB && outcome.status == STATUS_GOOD)
+		return 'g';
+	assert_int_equal(outcome.status, STATUS_CHECK_CONDITION);
+	if (answer.verdict == LUN_JOB) {
+		assert_int_equal(letter(outcome.key, outcome.asc), 'f');
+		return 'x';
+	}
+	assert_int_equal(letter(outcome.key, outcome.asc), '-');	/* no job */
+	switch (answer.verdict) {
+	case LUN_GOOD:
+		return 'G';
+	case LUN_PASS:
+		return 'P';
+	case LUN_CHECK:
+	case LUN_JOB:
+		break;
+	}
+	return letter(answer.key, answer.asc);
+}
+
+/* Operation codes, sixteen a line. */
+static const char by_opcode[] =
+	"G--G----x-x-----"
+	"--G-------ff----"
+	"-----G--P-P---gg"
+	"----GP----------"
+	"-xg-------------"
+	"----------f-----"
+	"----------------"
+	"----------------"
+	"---gf---PgP---gg"
+	"GP-x------------"
+	"--------P-P---gg"
+	"----------------"
+	"----------------"
+	"----------------"
+	"----------------"
+	"----------------";
+
+/* Those for which the five bits of a service action matter: also where they are flags. */
+static const struct {
+	uint8_t opcode;
+	const char *by_action;
+} actions[] = {
+	{ 0x12, "GGfGfGfGfGfGfGfGfGfGfGfGfGfGfGfG" },
+	{ 0x2e, "ggggxxxxggggxxxxggggxxxxggggxxxx" },
+	{ 0x2f, "ggggxxggggggxxggggggxxggggggxxgg" },
+	{ 0x42, "gxgxgxgxgxgxgxgxgxgxgxgxgxgxgxgx" },
+	{ 0x83, "gxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" },
+	{ 0x84, "fffGffffffffffffffffffffffffffff" },
+	{ 0x8e, "ggggxxxxggggxxxxggggxxxxggggxxxx" },
+	{ 0x8f, "ggggxxggggggxxggggggxxggggggxxgg" },
+	{ 0x9e, "----------------G---------------" },
+	{ 0xa3, "------------G-------------------" },
+	{ 0xae, "ggggxxxxggggxxxxggggxxxxggggxxxx" },
+	{ 0xaf, "ggggxxggggggxxggggggxxggggggxxgg" },
+};
+
+static void
+every_operation_code_and_service_action_ends_as_listed(void **state)
+{
+	for (int opcode = 0; opcode < 256; opcode++) {
+		char expected[ACTIONS], found[ACTIONS];
+
+		memset(expected, by_opcode[opcode], ACTIONS);
+		for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+			if (actions[i].opcode == opcode)
+				memcpy(expected, actions[i].by_action, ACTIONS);
+		for (int action = 0; action < ACTIONS; action++)
+			found[action] = fate(opcode, action);
+		if (memcmp(expected, found, ACTIONS) != 0)
+			fail_msg("operation code %02x: %.32s, not %.32s", opcode, found, expected);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_operation_code_and_service_action_ends_as_listed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
