@@ -1,4 +1,4 @@
-/* lun/scsi.c - see scsi.h.  SPC-4 and SBC-3.  Which commands there are says the table of opcodes.c.
+/* lun/scsi.c - see scsi.h.  SPC-4 and SBC-3.  Which commands there are says the table of commands.c.
  *
  * The LUN's name is made of the volume's UUID alone:
  *   - serial number (VPD 80h): its 32 hexadecimal digits
@@ -13,7 +13,7 @@
 
 #include "adapters/base/big_endian.h"
 #include "copy.h"
-#include "opcodes.h"
+#include "commands.h"
 
 #define VENDOR "IRAID   "
 #define PHYSICAL_BLOCK_BYTES 4096u

@@ -1,6 +1,6 @@
-/* lun/opcodes.h - operation codes, and REPORT SUPPORTED OPERATION CODES. */
-#ifndef IRAID_TCMU_OPCODES_H
-#define IRAID_TCMU_OPCODES_H
+/* lun/commands.h - operation codes, and REPORT SUPPORTED OPERATION CODES. */
+#ifndef IRAID_LUN_COMMANDS_H
+#define IRAID_LUN_COMMANDS_H
 
 #include "scsi.h"
 

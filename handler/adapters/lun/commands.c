@@ -1,7 +1,7 @@
-/* lun/opcodes.c - which commands there are.  REPORT SUPPORTED OPERATION CODES shows this very table, and a test compares
+/* lun/commands.c - which commands there are.  REPORT SUPPORTED OPERATION CODES shows this very table, and a test compares
  * it with what scsi_emulate() answers.
  */
-#include "opcodes.h"
+#include "commands.h"
 
 #include "adapters/base/big_endian.h"
 
