@@ -415,14 +415,6 @@ describe_unit(struct device *device, const struct volume_brief *brief, uint16_t 
 	memcpy(unit->uuid, device->uuid, sizeof(unit->uuid));
 }
 
-static size_t
-cdb_length(uint8_t opcode)
-{
-	static const uint8_t lengths[] = { 6, 10, 10, 0, 16, 12, 0, 0 };	/* SPC-4 4.2.5.1 */
-
-	return lengths[opcode >> 5];
-}
-
 static int
 raw_begin(struct device *device, struct tcmur_cmd *command)
 {
@@ -446,7 +438,7 @@ raw_begin(struct device *device, struct tcmur_cmd *command)
 		.unit = &unit, .iov = lib->iovec, .iov_count = (int)lib->iov_cnt,
 		.submit = raw_submit, .done = raw_done, .left_ms = raw_left_ms, .in_the_way = raw_in_the_way,
 	};
-	memcpy(raw->job.cdb, lib->cdb, cdb_length(lib->cdb[0]));
+	memcpy(raw->job.cdb, lib->cdb, lun_cdb_length(lib->cdb[0]));
 	free_ended(device);
 	raw->next = device->raws;
 	device->raws = raw;

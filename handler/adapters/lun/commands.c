@@ -1,80 +1,136 @@
-/* lun/commands.c - which commands there are.  REPORT SUPPORTED OPERATION CODES shows this very table, and a test compares
- * it with what scsi_emulate() answers.
- */
+/* lun/commands.c - see commands.h.  REPORT SUPPORTED OPERATION CODES shows the table. */
 #include "commands.h"
 
 #include "adapters/base/big_endian.h"
 
 #include <string.h>
 
-#define ANY_ACTION 0xff			/* no service action */
+/* Usage of a CDB whose block address and number of blocks stand where its length says. */
+#define ALL_4 0xff, 0xff, 0xff, 0xff
+#define RANGE_6(flags) { flags | 0x1f, 0xff, 0xff, 0xff }
+#define RANGE_10(flags) { flags, ALL_4, 0, 0xff, 0xff }
+#define RANGE_12(flags) { flags, ALL_4, ALL_4 }
+#define RANGE_16(flags) { flags, ALL_4, ALL_4, ALL_4 }
 
-struct command {
-	uint8_t opcode;
-	uint8_t action;		/* ANY_ACTION if it has none */
-	uint8_t length;		/* of the CDB */
-	uint8_t usage[16];	/* bits that are looked at (SPC-4 6.35.3) */
+#define TRANSFER 0xf8	/* RDPROTECT or WRPROTECT, DPO, FUA; WRITE SAME: ANCHOR, UNMAP */
+#define VERIFY 0xf6	/* the same protection, DPO, BYTCHK */
+#define IMMED 0x02
+#define NDOB 0x01
+
+#define ALLOCATION_16(flags) { flags, 0, 0, 0, 0, 0, 0, 0, 0, ALL_4 }
+
+static uint16_t
+kernel_answers(const struct scsi_unit *unit, const uint8_t *cdb)
+{
+	return ASC_INVALID_OPCODE;	/* it does so before they come here */
+}
+
+#define RESERVE_IN(action, name) \
+	{ 0x5e, action, "PERSISTENT RESERVE IN, " name, { action, 0, 0, 0, 0, 0, 0xff, 0xff }, \
+	  .check = kernel_answers }
+#define RESERVE_OUT(action, name) \
+	{ 0x5f, action, "PERSISTENT RESERVE OUT, " name, { action, 0xff, 0, 0, ALL_4 }, \
+	  .check = kernel_answers }
+
+static lun_answer_function report_opcodes;
+
+const struct scsi_command scsi_commands[] = {
+	{ 0x00, NO_ACTION, "TEST UNIT READY", { 0 }, .answer = lun_test_unit_ready },
+	{ 0x03, NO_ACTION, "REQUEST SENSE", { 0x01, 0, 0, 0xff }, .answer = lun_request_sense },
+	{ 0x08, NO_ACTION, "READ(6)", RANGE_6(0), .begin = lun_begin_read },
+	{ 0x0a, NO_ACTION, "WRITE(6)", RANGE_6(0), .begin = lun_begin_write },
+	{ 0x12, NO_ACTION, "INQUIRY", { 0x01, 0xff, 0xff, 0xff }, .answer = lun_inquiry },
+	{ 0x16, NO_ACTION, "RESERVE(6)", { 0 }, .check = kernel_answers },
+	{ 0x17, NO_ACTION, "RELEASE(6)", { 0 }, .check = kernel_answers },
+	{ 0x1a, NO_ACTION, "MODE SENSE(6)", { 0x08, 0xff, 0xff, 0xff }, .answer = lun_mode_sense },
+	{ 0x1b, NO_ACTION, "START STOP UNIT", { 0x01, 0, 0x0f, 0xf3 }, .answer = lun_start_stop },
+	{ 0x25, NO_ACTION, "READ CAPACITY(10)", { 0 }, .answer = lun_read_capacity_10 },
+	{ 0x28, NO_ACTION, "READ(10)", RANGE_10(TRANSFER), .check = lun_check_transfer },
+	{ 0x2a, NO_ACTION, "WRITE(10)", RANGE_10(TRANSFER), .check = lun_check_transfer },
+	{ 0x2e, NO_ACTION, "WRITE AND VERIFY(10)",
+	  RANGE_10(VERIFY), .begin = lun_begin_write_verify },
+	{ 0x2f, NO_ACTION, "VERIFY(10)", RANGE_10(VERIFY), .begin = lun_begin_verify },
+	{ 0x34, NO_ACTION, "PRE-FETCH(10)", RANGE_10(IMMED), .answer = lun_prefetch },
+	{ 0x35, NO_ACTION, "SYNCHRONIZE CACHE(10)", RANGE_10(IMMED), .check = lun_check_range },
+	{ 0x41, NO_ACTION, "WRITE SAME(10)", RANGE_10(TRANSFER), .begin = lun_begin_write_same },
+	{ 0x42, NO_ACTION, "UNMAP", { 0x01, 0, 0, 0, 0, 0, 0xff, 0xff }, .begin = lun_begin_unmap },
+	{ 0x5a, NO_ACTION, "MODE SENSE(10)",
+	  { 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff }, .answer = lun_mode_sense },
+	RESERVE_IN(0x00, "READ KEYS"),
+	RESERVE_IN(0x01, "READ RESERVATION"),
+	RESERVE_IN(0x02, "REPORT CAPABILITIES"),
+	RESERVE_IN(0x03, "READ FULL STATUS"),
+	RESERVE_OUT(0x00, "REGISTER"),
+	RESERVE_OUT(0x01, "RESERVE"),
+	RESERVE_OUT(0x02, "RELEASE"),
+	RESERVE_OUT(0x03, "CLEAR"),
+	RESERVE_OUT(0x04, "PREEMPT"),
+	RESERVE_OUT(0x05, "PREEMPT AND ABORT"),
+	RESERVE_OUT(0x06, "REGISTER AND IGNORE EXISTING KEY"),
+	RESERVE_OUT(0x07, "REGISTER AND MOVE"),
+	{ 0x83, 0x00, "EXTENDED COPY(LID1)",
+	  ALLOCATION_16(0x1f), .begin = lun_begin_copy, .judges_action = true },
+	{ 0x84, 0x03, "RECEIVE COPY RESULTS, OPERATING PARAMETERS",
+	  ALLOCATION_16(0x1f), .answer = lun_receive_copy_results, .judges_action = true },
+	{ 0x88, NO_ACTION, "READ(16)", RANGE_16(TRANSFER), .check = lun_check_transfer },
+	{ 0x89, NO_ACTION, "COMPARE AND WRITE",
+	  { TRANSFER, ALL_4, ALL_4, 0, 0, 0, 0xff }, .begin = lun_begin_compare_and_write },
+	{ 0x8e, NO_ACTION, "WRITE AND VERIFY(16)",
+	  RANGE_16(VERIFY), .begin = lun_begin_write_verify },
+	{ 0x8f, NO_ACTION, "VERIFY(16)", RANGE_16(VERIFY), .begin = lun_begin_verify },
+	{ 0x90, NO_ACTION, "PRE-FETCH(16)", RANGE_16(IMMED), .answer = lun_prefetch },
+	{ 0x93, NO_ACTION, "WRITE SAME(16)",
+	  RANGE_16(TRANSFER | NDOB), .begin = lun_begin_write_same },
+	{ 0x8a, NO_ACTION, "WRITE(16)", RANGE_16(TRANSFER), .check = lun_check_transfer },
+	{ 0x91, NO_ACTION, "SYNCHRONIZE CACHE(16)", RANGE_16(IMMED), .check = lun_check_range },
+	{ 0x9e, 0x10, "READ CAPACITY(16)", ALLOCATION_16(0x10), .answer = lun_read_capacity_16 },
+	{ 0xa0, NO_ACTION, "REPORT LUNS", { 0, 0xff, 0, 0, 0, ALL_4 }, .check = kernel_answers },
+	{ 0xa3, 0x0c, "REPORT SUPPORTED OPERATION CODES",
+	  { 0x0c, 0x87, 0xff, ALL_4, 0xff, 0xff }, .answer = report_opcodes },
+	{ 0xa8, NO_ACTION, "READ(12)", RANGE_12(TRANSFER), .check = lun_check_transfer },
+	{ 0xae, NO_ACTION, "WRITE AND VERIFY(12)",
+	  RANGE_12(VERIFY), .begin = lun_begin_write_verify },
+	{ 0xaf, NO_ACTION, "VERIFY(12)", RANGE_12(VERIFY), .begin = lun_begin_verify },
+	{ 0xaa, NO_ACTION, "WRITE(12)", RANGE_12(TRANSFER), .check = lun_check_transfer },
+	{ .name = NULL },
 };
 
-/* Those without a case in scsi_emulate() are answered by the kernel before they come here. */
-static const struct command commands[] = {
-	{ OP_TEST_UNIT_READY, ANY_ACTION, 6, { 0x00 } },
-	{ OP_REQUEST_SENSE, ANY_ACTION, 6, { 0x03, 0x01, 0, 0, 0xff } },
-	{ OP_READ_6, ANY_ACTION, 6, { 0x08, 0x1f, 0xff, 0xff, 0xff } },
-	{ OP_WRITE_6, ANY_ACTION, 6, { 0x0a, 0x1f, 0xff, 0xff, 0xff } },
-	{ OP_INQUIRY, ANY_ACTION, 6, { 0x12, 0x01, 0xff, 0xff, 0xff } },
-	{ 0x16, ANY_ACTION, 6, { 0x16 } },	/* RESERVE(6), kernel */
-	{ 0x17, ANY_ACTION, 6, { 0x17 } },	/* RELEASE(6), kernel */
-	{ OP_MODE_SENSE_6, ANY_ACTION, 6, { 0x1a, 0x08, 0xff, 0xff, 0xff } },
-	{ OP_START_STOP, ANY_ACTION, 6, { 0x1b, 0x01, 0, 0x0f, 0xf3 } },
-	{ OP_READ_CAPACITY_10, ANY_ACTION, 10, { 0x25 } },
-	{ OP_READ_10, ANY_ACTION, 10, { 0x28, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_WRITE_10, ANY_ACTION, 10, { 0x2a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_WRITE_VERIFY_10, ANY_ACTION, 10, { 0x2e, 0xf6, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_VERIFY_10, ANY_ACTION, 10, { 0x2f, 0xf6, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_PREFETCH_10, ANY_ACTION, 10, { 0x34, 0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_SYNC_10, ANY_ACTION, 10, { 0x35, 0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_WRITE_SAME_10, ANY_ACTION, 10, { 0x41, 0xf8, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff } },
-	{ OP_UNMAP, ANY_ACTION, 10, { 0x42, 0x01, 0, 0, 0, 0, 0, 0xff, 0xff } },
-	{ OP_MODE_SENSE_10, ANY_ACTION, 10, { 0x5a, 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff } },
-	/* PERSISTENT RESERVE IN and OUT, kernel */
-	{ 0x5e, 0x00, 10, { 0x5e, 0x00, 0, 0, 0, 0, 0, 0xff, 0xff } },
-	{ 0x5e, 0x01, 10, { 0x5e, 0x01, 0, 0, 0, 0, 0, 0xff, 0xff } },
-	{ 0x5e, 0x02, 10, { 0x5e, 0x02, 0, 0, 0, 0, 0, 0xff, 0xff } },
-	{ 0x5e, 0x03, 10, { 0x5e, 0x03, 0, 0, 0, 0, 0, 0xff, 0xff } },
-	{ 0x5f, 0x00, 10, { 0x5f, 0x00, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x01, 10, { 0x5f, 0x01, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x02, 10, { 0x5f, 0x02, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x03, 10, { 0x5f, 0x03, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x04, 10, { 0x5f, 0x04, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x05, 10, { 0x5f, 0x05, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x06, 10, { 0x5f, 0x06, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0x5f, 0x07, 10, { 0x5f, 0x07, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_EXTENDED_COPY, 0x00, 16, { 0x83, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_RECEIVE_COPY_RESULTS, ACTION_OPERATING_PARAMETERS, 16,
-	  { 0x84, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_READ_16, ANY_ACTION, 16, { 0x88, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-					0xff, 0xff, 0xff, 0xff } },
-	{ OP_COMPARE_AND_WRITE, ANY_ACTION, 16, { 0x89, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0xff } },
-	{ OP_WRITE_VERIFY_16, ANY_ACTION, 16, { 0x8e, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_VERIFY_16, ANY_ACTION, 16, { 0x8f, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_PREFETCH_16, ANY_ACTION, 16, { 0x90, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_WRITE_SAME_16, ANY_ACTION, 16, { 0x93, 0xf9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_WRITE_16, ANY_ACTION, 16, { 0x8a, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-					 0xff, 0xff, 0xff, 0xff } },
-	{ OP_SYNC_16, ANY_ACTION, 16, { 0x91, 0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-					0xff, 0xff, 0xff, 0xff } },
-	{ OP_SERVICE_IN_16, ACTION_READ_CAPACITY_16, 16,
-	  { 0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },
-	{ 0xa0, ANY_ACTION, 12, { 0xa0, 0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff } },	/* REPORT LUNS, kernel */
-	{ OP_MAINTENANCE_IN, ACTION_REPORT_OPCODES, 12,
-	  { 0xa3, 0x0c, 0x87, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_READ_12, ANY_ACTION, 12, { 0xa8, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_WRITE_VERIFY_12, ANY_ACTION, 12, { 0xae, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_VERIFY_12, ANY_ACTION, 12, { 0xaf, 0xf6, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-	{ OP_WRITE_12, ANY_ACTION, 12, { 0xaa, 0xf8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } },
-};
-#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+const struct scsi_command *
+scsi_find_command(const uint8_t *cdb)
+{
+	const uint8_t action = cdb[1] & 0x1f;
+
+	for (const struct scsi_command *command = scsi_commands; command->name; command++)
+		if (command->opcode == cdb[0] && (command->action == action ||
+						  command->action == NO_ACTION || command->judges_action))
+			return command;
+	return NULL;
+}
+
+void
+scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+{
+	const struct scsi_command *command = scsi_find_command(cdb);
+	uint16_t asc = ASC_INVALID_OPCODE;
+
+	out->length = 0;
+	if (command && command->begin) {
+		out->verdict = LUN_JOB;
+		return;
+	}
+	if (command && command->answer) {
+		memset(out->data, 0, sizeof(out->data));
+		command->answer(unit, cdb, out);
+		return;
+	}
+	if (command)
+		asc = command->check(unit, cdb);
+	out->verdict = LUN_PASS;
+	if (asc != 0)
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, asc);
+}
+
+/* --- REPORT SUPPORTED OPERATION CODES --- */
 
 /* Command timeouts descriptor: none is indicated. */
 static uint32_t
@@ -89,16 +145,15 @@ report_all(bool timeouts, uint8_t *data)
 {
 	uint32_t length = 4;
 
-	for (size_t i = 0; i < COMMANDS; i++) {
-		const struct command *command = &commands[i];
+	for (const struct scsi_command *command = scsi_commands; command->name; command++) {
 		uint8_t *entry = data + length;
 
 		entry[0] = command->opcode;
-		if (command->action != ANY_ACTION) {
+		if (command->action != NO_ACTION) {
 			put_be(entry + 2, 2, command->action);
 			entry[5] |= 0x01;	/* SERVACTV */
 		}
-		put_be(entry + 6, 2, command->length);
+		put_be(entry + 6, 2, lun_cdb_length(command->opcode));
 		length += 8;
 		if (timeouts) {
 			entry[5] |= 0x02;	/* CTDP */
@@ -110,7 +165,7 @@ report_all(bool timeouts, uint8_t *data)
 }
 
 static uint32_t
-report_one(const struct command *command, bool timeouts, uint8_t *data)
+report_one(const struct scsi_command *command, bool timeouts, uint8_t *data)
 {
 	uint32_t length;
 
@@ -119,9 +174,11 @@ report_one(const struct command *command, bool timeouts, uint8_t *data)
 		return 4;
 	}
 	data[1] = 0x03;			/* as the standard has it */
-	put_be(data + 2, 2, command->length);
-	memcpy(data + 4, command->usage, command->length);
-	length = 4u + command->length;
+	length = lun_cdb_length(command->opcode);
+	put_be(data + 2, 2, length);
+	data[4] = command->opcode;
+	memcpy(data + 5, command->usage, length - 1);
+	length += 4;
 	if (timeouts) {
 		data[1] |= 0x80;
 		length += put_timeouts(data + length);
@@ -129,25 +186,23 @@ report_one(const struct command *command, bool timeouts, uint8_t *data)
 	return length;
 }
 
-void
-scsi_report_opcodes(const uint8_t *cdb, struct lun_answer *out)
+static void
+report_opcodes(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
 	uint8_t options = cdb[2] & 0x07, opcode = cdb[3];
 	uint64_t action = get_be(cdb + 4, 2), allocation = get_be(cdb + 6, 4);
 	bool timeouts = cdb[2] & 0x80, has_actions = false, known = false;
-	const struct command *found = NULL;
+	const struct scsi_command *found = NULL;
 
 	if (options == 0) {
 		scsi_answer_cut(out, report_all(timeouts, out->data), allocation);
 		return;
 	}
-	for (size_t i = 0; i < COMMANDS; i++) {
-		const struct command *command = &commands[i];
-
+	for (const struct scsi_command *command = scsi_commands; command->name; command++) {
 		if (command->opcode != opcode)
 			continue;
 		known = true;
-		has_actions = command->action != ANY_ACTION;
+		has_actions = command->action != NO_ACTION;
 		if (!has_actions || command->action == action)
 			found = command;
 	}

@@ -1,33 +1,47 @@
-/* lun/commands.h - operation codes, and REPORT SUPPORTED OPERATION CODES. */
+/* lun/commands.h - the one table of SCSI commands: which there are, and who carries them out.
+ *
+ * A new command is one line of the table in commands.c and one function: in scsi.c if it is
+ * answered at once, in job.c if it needs requests to the volume.
+ */
 #ifndef IRAID_LUN_COMMANDS_H
 #define IRAID_LUN_COMMANDS_H
 
-#include "scsi.h"
+#include "job.h"
 
-#define OP_TEST_UNIT_READY 0x00
-#define OP_REQUEST_SENSE 0x03
-#define OP_INQUIRY 0x12
-#define OP_MODE_SENSE_6 0x1a
-#define OP_START_STOP 0x1b
-#define OP_READ_CAPACITY_10 0x25
-#define OP_READ_10 0x28
-#define OP_WRITE_10 0x2a
-#define OP_SYNC_10 0x35
-#define OP_MODE_SENSE_10 0x5a
-#define OP_PREFETCH_10 0x34
-#define OP_PREFETCH_16 0x90
-#define OP_READ_16 0x88
-#define OP_WRITE_16 0x8a
-#define OP_SYNC_16 0x91
-#define OP_SERVICE_IN_16 0x9e
-#define OP_MAINTENANCE_IN 0xa3
-#define OP_READ_12 0xa8
-#define OP_WRITE_12 0xaa
-#define ACTION_READ_CAPACITY_16 0x10
-#define ACTION_REPORT_OPCODES 0x0c
-#define OP_RECEIVE_COPY_RESULTS 0x84
-#define ACTION_OPERATING_PARAMETERS 0x03
+#define NO_ACTION 0xff			/* no service action */
 
-void scsi_report_opcodes(const uint8_t *cdb, struct lun_answer *out);
+typedef uint16_t lun_check_function(const struct scsi_unit *unit, const uint8_t *cdb);
+typedef void lun_answer_function(const struct scsi_unit *unit, const uint8_t *cdb,
+				 struct lun_answer *out);
+typedef bool lun_begin_function(struct scsi_job *job);
+
+struct scsi_command {
+	uint8_t opcode;
+	uint8_t action;		/* NO_ACTION if it has none */
+	const char *name;	/* NULL ends the table */
+	uint8_t usage[15];	/* bits that are looked at, from byte 1 on (SPC-4 6.35.3) */
+
+	/* One of the three carries it out. */
+	lun_check_function *check;	/* LUN_PASS if it returns 0; else ASC of the refusal */
+	lun_answer_function *answer;	/* LUN_GOOD or LUN_CHECK; out->data is zeroed */
+	lun_begin_function *begin;	/* LUN_JOB; returns as scsi_job_begin() does */
+	bool judges_action;	/* other service actions come to it too, and it refuses them */
+};
+
+extern const struct scsi_command scsi_commands[];
+
+/* NULL: there is none. */
+const struct scsi_command *scsi_find_command(const uint8_t *cdb);
+
+/* scsi.c */
+lun_check_function lun_check_transfer, lun_check_range;
+lun_answer_function lun_test_unit_ready, lun_request_sense, lun_inquiry, lun_mode_sense;
+lun_answer_function lun_start_stop, lun_read_capacity_10, lun_read_capacity_16, lun_prefetch;
+lun_answer_function lun_receive_copy_results;
+
+/* job.c */
+lun_begin_function lun_begin_read, lun_begin_write, lun_begin_compare_and_write, lun_begin_unmap;
+lun_begin_function lun_begin_write_same, lun_begin_verify, lun_begin_write_verify;
+lun_begin_function lun_begin_copy;
 
 #endif

@@ -58,12 +58,6 @@ check_cscd(const struct scsi_unit *unit, const uint8_t *cscd, struct scsi_outcom
 	return 0;
 }
 
-static bool
-leaves(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks)
-{
-	return lba > unit->blocks || blocks > unit->blocks - lba;
-}
-
 static int
 read_segment(const struct scsi_unit *unit, const uint8_t *segment, uint64_t cscds, struct job_range ranges[2],
 	     struct scsi_outcome *fault)
@@ -77,7 +71,7 @@ read_segment(const struct scsi_unit *unit, const uint8_t *segment, uint64_t cscd
 		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	if (get_be(segment + 4, 2) >= cscds || get_be(segment + 6, 2) >= cscds)
 		return fail(fault, KEY_COPY_ABORTED, 0);
-	if (leaves(unit, from, blocks) || leaves(unit, to, blocks))
+	if (lun_is_outside(unit, from, blocks) || lun_is_outside(unit, to, blocks))
 		return fail(fault, KEY_COPY_ABORTED, 0);
 	ranges[0] = (struct job_range){ from * unit->block_bytes, blocks * unit->block_bytes };
 	ranges[1] = (struct job_range){ to * unit->block_bytes, blocks * unit->block_bytes };

@@ -8,6 +8,7 @@
 
 #include "adapters/base/big_endian.h"
 
+#include "commands.h"
 #include "copy.h"
 
 #include <errno.h>
@@ -146,30 +147,6 @@ submit(struct scsi_job *job, enum request_op op, uint64_t offset_bytes, uint64_t
 	return true;
 }
 
-/* Block address and number of blocks of the command's CDB. */
-static void
-read_range(const struct scsi_job *job, uint64_t *lba, uint64_t *blocks)
-{
-	const uint8_t *cdb = job->cdb;
-
-	switch (cdb[0] >> 5) {
-	case 0:
-		*lba = get_be(cdb + 1, 3) & 0x1fffff;
-		*blocks = cdb[4] != 0 ? cdb[4] : 256;
-		return;
-	case 4:
-		*lba = get_be(cdb + 2, 8);
-		*blocks = cdb[0] == OP_COMPARE_AND_WRITE ? cdb[13] : get_be(cdb + 10, 4);
-		return;
-	case 5:
-		*lba = get_be(cdb + 2, 4);
-		*blocks = get_be(cdb + 6, 4);
-		return;
-	}
-	*lba = get_be(cdb + 2, 4);
-	*blocks = get_be(cdb + 7, 2);
-}
-
 /* Take the range over into the job.  some: it must not be empty.  ASC of what is wrong with it, or 0. */
 static uint16_t
 take_range(struct scsi_job *job, uint64_t blocks_max, bool some)
@@ -177,8 +154,8 @@ take_range(struct scsi_job *job, uint64_t blocks_max, bool some)
 	const struct scsi_unit *unit = job->unit;
 	uint64_t lba, blocks;
 
-	read_range(job, &lba, &blocks);
-	if (lba > unit->blocks || blocks > unit->blocks - lba)
+	lun_read_range(job->cdb, &lba, &blocks);
+	if (lun_is_outside(unit, lba, blocks))
 		return ASC_OUT_OF_RANGE;
 	if (blocks > blocks_max || (some && blocks == 0))
 		return ASC_INVALID_FIELD;
@@ -195,6 +172,7 @@ one_request(struct scsi_job *job, enum request_op op, uint64_t blocks_max, uint3
 	uint16_t fault = take_range(job, blocks_max, false);
 
 	job->step = good;
+	job->writes = op == REQUEST_READ ? WRITES_NOTHING : WRITES_RANGE;
 	if (fault == 0 && (op == REQUEST_COMPARE_WRITE) && job->cdb[1] >> 5 != 0)
 		fault = ASC_INVALID_FIELD;	/* no protection information */
 	if (fault == 0 && data_bytes(job) != copies * job->length_bytes)
@@ -205,6 +183,26 @@ one_request(struct scsi_job *job, enum request_op op, uint64_t blocks_max, uint3
 		return good(job);
 	job->fua = op == REQUEST_COMPARE_WRITE && (job->cdb[1] & 0x08);
 	return submit(job, op, job->offset_bytes, job->length_bytes, job->iov, job->iov_count);
+}
+
+bool
+lun_begin_read(struct scsi_job *job)
+{
+	return one_request(job, REQUEST_READ, job->unit->transfer_blocks_max, 1);
+}
+
+bool
+lun_begin_write(struct scsi_job *job)
+{
+	return one_request(job, REQUEST_WRITE, job->unit->transfer_blocks_max, 1);
+}
+
+bool
+lun_begin_compare_and_write(struct scsi_job *job)
+{
+	memset(job->cdb + 10, 0, 3);	/* reserved: its number of blocks has one byte */
+	return one_request(job, REQUEST_COMPARE_WRITE, COMPARE_WRITE_BYTES_MAX / job->block_bytes,
+			   2);
 }
 
 /* --- UNMAP --- */
@@ -263,7 +261,7 @@ read_unmap_list(struct scsi_job *job, const uint8_t *list, int count)
 		const uint8_t *descriptor = list + 8 + 16 * i;
 		uint64_t lba = get_be(descriptor, 8), blocks = get_be(descriptor + 8, 4);
 
-		if (lba > unit->blocks || blocks > unit->blocks - lba)
+		if (lun_is_outside(unit, lba, blocks))
 			return ASC_OUT_OF_RANGE;
 		total += blocks;
 		job->ranges[i] = (struct job_range){ lba * unit->block_bytes, blocks * unit->block_bytes };
@@ -272,14 +270,15 @@ read_unmap_list(struct scsi_job *job, const uint8_t *list, int count)
 	return total > UNMAP_BYTES_MAX / unit->block_bytes ? ASC_INVALID_FIELD_IN_LIST : 0;
 }
 
-static bool
-begin_unmap(struct scsi_job *job)
+bool
+lun_begin_unmap(struct scsi_job *job)
 {
 	size_t length = (size_t)get_be(job->cdb + 7, 2);
 	uint8_t *list;
 	size_t described;
 	uint16_t fault;
 
+	job->writes = WRITES_LIST;
 	if (job->cdb[1] & 0x01)		/* ANCHOR */
 		return refuse(job, ASC_INVALID_FIELD);
 	if (length == 0)
@@ -335,13 +334,14 @@ is_zeros(const uint8_t *bytes, size_t length)
 	return bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0;
 }
 
-static bool
-begin_write_same(struct scsi_job *job)
+bool
+lun_begin_write_same(struct scsi_job *job)
 {
-	const bool sixteen = job->cdb[0] == OP_WRITE_SAME_16;
+	const bool sixteen = lun_cdb_length(job->cdb[0]) == 16;
 	const bool no_data = sixteen && (job->cdb[1] & 0x01);
 	uint16_t fault = take_range(job, WRITE_SAME_BLOCKS_MAX, true);
 
+	job->writes = WRITES_RANGE_IN_PIECES;
 	/* ANCHOR, WRPROTECT, and bits that are reserved or no longer used. */
 	if (fault == 0 && (job->cdb[1] & ~(sixteen ? 0x09 : 0x08)) != 0)
 		fault = ASC_INVALID_FIELD;
@@ -413,11 +413,12 @@ verify_written(struct scsi_job *job)
 }
 
 static bool
-begin_verify(struct scsi_job *job, bool writes)
+verify(struct scsi_job *job, bool writes)
 {
 	const uint8_t check = job->cdb[1] >> 1 & 3;
 	uint16_t fault = take_range(job, job->unit->transfer_blocks_max, false);
 
+	job->writes = writes ? WRITES_RANGE : WRITES_NOTHING;
 	job->compares = check != 0;
 	job->same = check == 3;
 	if (fault == 0 && (job->cdb[1] >> 5 != 0 || check == 2 || (writes && check == 3)))
@@ -437,6 +438,18 @@ begin_verify(struct scsi_job *job, bool writes)
 	job->fua = true;	/* what is read back has left the volatile caches */
 	job->step = verify_written;
 	return submit(job, REQUEST_WRITE, job->offset_bytes, job->length_bytes, job->iov, job->iov_count);
+}
+
+bool
+lun_begin_verify(struct scsi_job *job)
+{
+	return verify(job, false);
+}
+
+bool
+lun_begin_write_verify(struct scsi_job *job)
+{
+	return verify(job, true);
 }
 
 /* --- EXTENDED COPY --- */
@@ -464,13 +477,14 @@ copy_next(struct scsi_job *job)
 	return submit(job, REQUEST_WRITE, to->offset_bytes + job->at_bytes - part, part, job->pieces, 1);
 }
 
-static bool
-begin_copy(struct scsi_job *job)
+bool
+lun_begin_copy(struct scsi_job *job)
 {
 	size_t length = (size_t)get_be(job->cdb + 10, 4);
 	uint8_t list[COPY_LIST_BYTES_MAX];
 	struct scsi_outcome fault;
 
+	job->writes = WRITES_TARGETS;
 	if ((job->cdb[1] & 0x1f) != 0)		/* LID4 and others */
 		return refuse(job, ASC_INVALID_FIELD);
 	if (length == 0)
@@ -495,30 +509,22 @@ begin_copy(struct scsi_job *job)
 static bool
 written_range(const struct scsi_job *job, int i, struct job_range *out)
 {
-	switch (job->cdb[0]) {
-	case OP_READ_6:
-	case OP_VERIFY_10:
-	case OP_VERIFY_12:
-	case OP_VERIFY_16:
+	switch (job->writes) {
+	case WRITES_NOTHING:
 		return false;
-	case OP_EXTENDED_COPY:
+	case WRITES_TARGETS:
 		i = 2 * i + 1;
 		/* fall through */
-	case OP_UNMAP:
+	case WRITES_LIST:
 		if (i < job->ranges_left)
 			*out = job->ranges[i];
 		return i < job->ranges_left;
+	case WRITES_RANGE:
+	case WRITES_RANGE_IN_PIECES:
+		break;
 	}
 	*out = (struct job_range){ job->offset_bytes, job->length_bytes };
 	return i == 0;
-}
-
-static bool
-is_long(const struct scsi_job *job)
-{
-	const uint8_t opcode = job->cdb[0];
-
-	return opcode == OP_UNMAP || opcode == OP_EXTENDED_COPY || opcode == OP_WRITE_SAME_10 || opcode == OP_WRITE_SAME_16;
 }
 
 bool
@@ -526,7 +532,7 @@ scsi_job_covers(const struct scsi_job *job, uint64_t offset_bytes, uint64_t leng
 {
 	struct job_range range;
 
-	for (int i = 0; is_long(job) && written_range(job, i, &range); i++)
+	for (int i = 0; job->writes != WRITES_RANGE && written_range(job, i, &range); i++)
 		if (offset_bytes < range.offset_bytes + range.length_bytes && range.offset_bytes < offset_bytes + length_bytes)
 			return true;
 	return false;
@@ -555,37 +561,18 @@ scsi_job_free(struct scsi_job *job)
 bool
 scsi_job_begin(struct scsi_job *job)
 {
+	const struct scsi_command *command;
+
 	job->step = good;
 	job->block_bytes = job->unit->block_bytes;
 	job->at_bytes = 0;
 	job->fua = job->deallocate = job->compares = job->same = job->copied = job->wrote = job->began = false;
+	job->writes = WRITES_NOTHING;
 	job->ranges = NULL;
 	job->buffer = NULL;
 	job->ranges_at = job->ranges_left = 0;
 	if (job->block_bytes == 0 || JOB_BUFFER_BYTES % job->block_bytes != 0)	/* buffers hold whole blocks */
 		return refuse(job, ASC_INVALID_OPCODE);
-	switch (job->cdb[0]) {
-	case OP_READ_6:
-		return one_request(job, REQUEST_READ, job->unit->transfer_blocks_max, 1);
-	case OP_WRITE_6:
-		return one_request(job, REQUEST_WRITE, job->unit->transfer_blocks_max, 1);
-	case OP_COMPARE_AND_WRITE:
-		return one_request(job, REQUEST_COMPARE_WRITE, COMPARE_WRITE_BYTES_MAX / job->block_bytes, 2);
-	case OP_UNMAP:
-		return begin_unmap(job);
-	case OP_EXTENDED_COPY:
-		return begin_copy(job);
-	case OP_WRITE_SAME_10:
-	case OP_WRITE_SAME_16:
-		return begin_write_same(job);
-	case OP_VERIFY_10:
-	case OP_VERIFY_12:
-	case OP_VERIFY_16:
-		return begin_verify(job, false);
-	case OP_WRITE_VERIFY_10:
-	case OP_WRITE_VERIFY_12:
-	case OP_WRITE_VERIFY_16:
-		return begin_verify(job, true);
-	}
-	return refuse(job, ASC_INVALID_OPCODE);
+	command = scsi_find_command(job->cdb);
+	return command && command->begin ? command->begin(job) : refuse(job, ASC_INVALID_OPCODE);
 }

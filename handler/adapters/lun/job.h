@@ -18,6 +18,14 @@ struct job_range {
 	uint64_t offset_bytes, length_bytes;
 };
 
+enum job_writes {
+	WRITES_NOTHING,
+	WRITES_RANGE,		/* by one request */
+	WRITES_RANGE_IN_PIECES,
+	WRITES_LIST,		/* of ranges, one after the other */
+	WRITES_TARGETS,		/* of segments, in pieces */
+};
+
 struct scsi_job {
 	/* Set by the caller.  iov: the command's data; array and memory live until done(). */
 	const struct scsi_unit *unit;	/* needed during scsi_job_begin() only */
@@ -39,6 +47,7 @@ struct scsi_job {
 
 	/* The job's own. */
 	bool (*step)(struct scsi_job *job);	/* make the next request; false: there is none, it is done */
+	enum job_writes writes;
 	uint32_t block_bytes;
 	uint64_t offset_bytes, at_bytes, length_bytes;	/* range; how much of it is done */
 	bool fua, deallocate, compares, same, copied;	/* copied: read, and not yet written */

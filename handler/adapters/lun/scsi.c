@@ -1,4 +1,4 @@
-/* lun/scsi.c - see scsi.h.  SPC-4 and SBC-3.  Which commands there are says the table of commands.c.
+/* lun/scsi.c - see scsi.h.  SPC-4 and SBC-3.  Which commands there are says commands.c.
  *
  * The LUN's name is made of the volume's UUID alone:
  *   - serial number (VPD 80h): its 32 hexadecimal digits
@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "adapters/base/big_endian.h"
-#include "copy.h"
 #include "commands.h"
+#include "copy.h"
 
 #define VENDOR "IRAID   "
 #define PHYSICAL_BLOCK_BYTES 4096u
@@ -126,8 +126,8 @@ vpd_provisioning(uint8_t *data)
 	return 4;
 }
 
-static void
-inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+void
+lun_inquiry(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
 	static const uint8_t pages[] = { 0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2 };
 	uint64_t allocation = get_be(cdb + 3, 2);
@@ -187,10 +187,10 @@ static const struct mode_page mode_pages[] = {
 	{ 0x0a, 10, { 0x02, 0, 0, 0x40, 0, 0, 0xff, 0xff, 0, 0 } },
 };
 
-static void
-mode_sense(const uint8_t *cdb, struct lun_answer *out)
+void
+lun_mode_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
-	bool ten = cdb[0] == OP_MODE_SENSE_10;
+	bool ten = lun_cdb_length(cdb[0]) == 10;
 	uint64_t allocation = ten ? get_be(cdb + 7, 2) : cdb[4];
 	uint8_t control = cdb[2] >> 6, code = cdb[2] & 0x3f, subpage = cdb[3];
 	uint32_t length = ten ? 8 : 4, head = length;
@@ -225,8 +225,17 @@ mode_sense(const uint8_t *cdb, struct lun_answer *out)
 
 /* --- the others --- */
 
-static void
-request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+void
+lun_test_unit_ready(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+{
+	if (unit->not_ready)
+		scsi_refuse(out, SENSE_NOT_READY, unit->not_ready);
+	else
+		scsi_answer_cut(out, 0, 0);
+}
+
+void
+lun_request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
 	bool descriptor = cdb[1] & 0x01;
 	uint8_t key = unit->not_ready ? SENSE_NOT_READY : 0;
@@ -243,18 +252,20 @@ request_sense(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answe
 	scsi_answer_cut(out, descriptor ? 8 : 18, cdb[4]);
 }
 
-static void
-read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+void
+lun_read_capacity_10(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
 	uint64_t last = unit->blocks - 1;
 
-	if (cdb[0] == OP_READ_CAPACITY_10) {
-		put_be(out->data, 4, last < 0xffffffffu ? last : 0xffffffffu);
-		put_be(out->data + 4, 4, unit->block_bytes);
-		scsi_answer_cut(out, 8, 8);
-		return;
-	}
-	put_be(out->data, 8, last);
+	put_be(out->data, 4, last < 0xffffffffu ? last : 0xffffffffu);
+	put_be(out->data + 4, 4, unit->block_bytes);
+	scsi_answer_cut(out, 8, 8);
+}
+
+void
+lun_read_capacity_16(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+{
+	put_be(out->data, 8, unit->blocks - 1);
 	put_be(out->data + 8, 4, unit->block_bytes);
 	/* No protection.  Physical blocks of 4 KiB at least, so that initiators align: smaller writes cost a member a read,
 	 * and may be torn.  LBPME and LBPRZ: UNMAP is there, and what was unmapped reads as zeros. */
@@ -264,8 +275,8 @@ read_capacity(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answe
 	scsi_answer_cut(out, 32, get_be(cdb + 10, 4));
 }
 
-static void
-start_stop(const uint8_t *cdb, struct lun_answer *out)
+void
+lun_start_stop(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
 	/* There is nothing to spin up, to eject or to power down. */
 	if ((cdb[4] & 0xf0) != 0 || (cdb[4] & 0x02) != 0 || !(cdb[4] & 0x01))
@@ -274,120 +285,76 @@ start_stop(const uint8_t *cdb, struct lun_answer *out)
 		scsi_answer_cut(out, 0, 0);
 }
 
-static void
-check_bounds(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct lun_answer *out)
+void
+lun_receive_copy_results(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
 {
-	if (lba > unit->blocks || blocks > unit->blocks - lba)
-		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_OUT_OF_RANGE);
-}
-
-/* There is no cache to fetch into, which is no error (SBC-3 5.12). */
-static void
-prefetch(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks, struct lun_answer *out)
-{
-	check_bounds(unit, lba, blocks, out);
-	if (out->verdict == LUN_PASS)
-		scsi_answer_cut(out, 0, 0);
-}
-
-static void
-transfer(const struct scsi_unit *unit, const uint8_t *cdb, uint64_t lba, uint64_t blocks,
-	 struct lun_answer *out)
-{
-	check_bounds(unit, lba, blocks, out);
-	/* RDPROTECT and WRPROTECT: the LUN is not formatted with protection information. */
-	if (out->verdict == LUN_PASS && (cdb[1] >> 5 != 0 || blocks > unit->transfer_blocks_max))
+	if ((cdb[1] & 0x1f) != 0x03)	/* there is nothing to ask of past copies */
 		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
+	else
+		scsi_answer_cut(out, copy_operating_parameters(unit, out->data),
+				get_be(cdb + 10, 4));
+}
+
+/* --- what has a range of blocks --- */
+
+size_t
+lun_cdb_length(uint8_t opcode)
+{
+	static const uint8_t lengths[] = { 6, 10, 10, 0, 16, 12, 0, 0 };	/* SPC-4 4.2.5.1 */
+
+	return lengths[opcode >> 5];
 }
 
 void
-scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+lun_read_range(const uint8_t *cdb, uint64_t *lba, uint64_t *blocks)
 {
-	out->verdict = LUN_PASS;
-	out->length = 0;
-	switch (cdb[0]) {
-	case OP_READ_10:
-	case OP_WRITE_10:
-		transfer(unit, cdb, get_be(cdb + 2, 4), get_be(cdb + 7, 2), out);
+	switch (lun_cdb_length(cdb[0])) {
+	case 6:
+		*lba = get_be(cdb + 1, 3) & 0x1fffff;
+		*blocks = cdb[4] != 0 ? cdb[4] : 256;
 		return;
-	case OP_READ_12:
-	case OP_WRITE_12:
-		transfer(unit, cdb, get_be(cdb + 2, 4), get_be(cdb + 6, 4), out);
+	case 12:
+		*lba = get_be(cdb + 2, 4);
+		*blocks = get_be(cdb + 6, 4);
 		return;
-	case OP_READ_16:
-	case OP_WRITE_16:
-		transfer(unit, cdb, get_be(cdb + 2, 8), get_be(cdb + 10, 4), out);
-		return;
-	case OP_READ_6:
-	case OP_WRITE_6:
-	case OP_WRITE_VERIFY_10:
-	case OP_VERIFY_10:
-	case OP_WRITE_SAME_10:
-	case OP_UNMAP:
-	case OP_EXTENDED_COPY:
-	case OP_COMPARE_AND_WRITE:
-	case OP_WRITE_VERIFY_16:
-	case OP_VERIFY_16:
-	case OP_WRITE_SAME_16:
-	case OP_WRITE_VERIFY_12:
-	case OP_VERIFY_12:
-		out->verdict = LUN_JOB;
-		return;
-	case OP_SYNC_10:
-		check_bounds(unit, get_be(cdb + 2, 4), get_be(cdb + 7, 2), out);
-		return;
-	case OP_SYNC_16:
-		check_bounds(unit, get_be(cdb + 2, 8), get_be(cdb + 10, 4), out);
+	case 16:
+		*lba = get_be(cdb + 2, 8);
+		*blocks = get_be(cdb + 10, 4);
 		return;
 	}
-	memset(out->data, 0, sizeof(out->data));
-	switch (cdb[0]) {
-	case OP_PREFETCH_10:
-		prefetch(unit, get_be(cdb + 2, 4), get_be(cdb + 7, 2), out);
-		return;
-	case OP_PREFETCH_16:
-		prefetch(unit, get_be(cdb + 2, 8), get_be(cdb + 10, 4), out);
-		return;
-	case OP_TEST_UNIT_READY:
-		if (unit->not_ready)
-			scsi_refuse(out, SENSE_NOT_READY, unit->not_ready);
-		else
-			scsi_answer_cut(out, 0, 0);
-		return;
-	case OP_REQUEST_SENSE:
-		request_sense(unit, cdb, out);
-		return;
-	case OP_INQUIRY:
-		inquiry(unit, cdb, out);
-		return;
-	case OP_MODE_SENSE_6:
-	case OP_MODE_SENSE_10:
-		mode_sense(cdb, out);
-		return;
-	case OP_START_STOP:
-		start_stop(cdb, out);
-		return;
-	case OP_READ_CAPACITY_10:
-		read_capacity(unit, cdb, out);
-		return;
-	case OP_SERVICE_IN_16:
-		if ((cdb[1] & 0x1f) == ACTION_READ_CAPACITY_16) {
-			read_capacity(unit, cdb, out);
-			return;
-		}
-		break;
-	case OP_RECEIVE_COPY_RESULTS:
-		if ((cdb[1] & 0x1f) != ACTION_OPERATING_PARAMETERS)	/* there is nothing to ask of past copies */
-			scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD);
-		else
-			scsi_answer_cut(out, copy_operating_parameters(unit, out->data), get_be(cdb + 10, 4));
-		return;
-	case OP_MAINTENANCE_IN:
-		if ((cdb[1] & 0x1f) == ACTION_REPORT_OPCODES) {
-			scsi_report_opcodes(cdb, out);
-			return;
-		}
-		break;
-	}
-	scsi_refuse(out, SENSE_ILLEGAL_REQUEST, ASC_INVALID_OPCODE);
+	*lba = get_be(cdb + 2, 4);
+	*blocks = get_be(cdb + 7, 2);
+}
+
+uint16_t
+lun_check_range(const struct scsi_unit *unit, const uint8_t *cdb)
+{
+	uint64_t lba, blocks;
+
+	lun_read_range(cdb, &lba, &blocks);
+	return lun_is_outside(unit, lba, blocks) ? ASC_OUT_OF_RANGE : 0;
+}
+
+uint16_t
+lun_check_transfer(const struct scsi_unit *unit, const uint8_t *cdb)
+{
+	uint64_t lba, blocks;
+
+	lun_read_range(cdb, &lba, &blocks);
+	if (lun_is_outside(unit, lba, blocks))
+		return ASC_OUT_OF_RANGE;
+	/* RDPROTECT and WRPROTECT: the LUN is not formatted with protection information. */
+	return cdb[1] >> 5 != 0 || blocks > unit->transfer_blocks_max ? ASC_INVALID_FIELD : 0;
+}
+
+/* There is no cache to fetch into, which is no error (SBC-3 5.12). */
+void
+lun_prefetch(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out)
+{
+	uint16_t fault = lun_check_range(unit, cdb);
+
+	if (fault != 0)
+		scsi_refuse(out, SENSE_ILLEGAL_REQUEST, fault);
+	else
+		scsi_answer_cut(out, 0, 0);
 }

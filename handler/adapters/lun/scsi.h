@@ -1,8 +1,8 @@
 /* lun/scsi.h - what a volume answers to SCSI commands that move no data of it, and which those that do are.  Pure: a CDB and
  * a description of the LUN in, bytes or sense out; no tcmu, so that tests can call it.
  *
- * Commands not listed in its table are refused here, before tcmu-runner can emulate them:
- * docs/design/tcmu.md says which of its emulations are wrong for us and why.
+ * Commands that are not in the table of commands.c are refused, before tcmu-runner can emulate
+ * them: docs/design/tcmu.md says which of its emulations are wrong for us and why.
  */
 #ifndef IRAID_TCMU_SCSI_H
 #define IRAID_TCMU_SCSI_H
@@ -20,20 +20,6 @@
 #define WRITE_SAME_BLOCKS_MAX 32768u	/* below 64 Ki: test suites take more for a promise that READ and WRITE take it too */
 #define UNMAP_BYTES_MAX (32ull << 20)
 #define UNMAP_DESCRIPTORS_MAX 256
-
-#define OP_READ_6 0x08
-#define OP_WRITE_6 0x0a
-#define OP_WRITE_VERIFY_10 0x2e
-#define OP_VERIFY_10 0x2f
-#define OP_WRITE_SAME_10 0x41
-#define OP_UNMAP 0x42
-#define OP_EXTENDED_COPY 0x83
-#define OP_COMPARE_AND_WRITE 0x89
-#define OP_WRITE_VERIFY_16 0x8e
-#define OP_VERIFY_16 0x8f
-#define OP_WRITE_SAME_16 0x93
-#define OP_WRITE_VERIFY_12 0xae
-#define OP_VERIFY_12 0xaf
 
 struct scsi_unit {
 	uint8_t uuid[16];		/* of the volume */
@@ -76,6 +62,17 @@ scsi_answer_cut(struct lun_answer *out, uint32_t length, uint64_t allocation_byt
 	out->verdict = LUN_GOOD;
 	out->length = allocation_bytes < length ? (uint32_t)allocation_bytes : length;
 }
+
+static inline bool
+lun_is_outside(const struct scsi_unit *unit, uint64_t lba, uint64_t blocks)
+{
+	return lba > unit->blocks || blocks > unit->blocks - lba;
+}
+
+size_t lun_cdb_length(uint8_t opcode);
+
+/* Block address and number of blocks, from where they stand in a CDB of that length. */
+void lun_read_range(const uint8_t *cdb, uint64_t *lba, uint64_t *blocks);
 
 /* cdb: at least as long as its operation code says (SPC-4 section 4.2.5.1). */
 void scsi_emulate(const struct scsi_unit *unit, const uint8_t *cdb, struct lun_answer *out);

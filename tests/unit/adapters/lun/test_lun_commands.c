@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapters/lun/job.h"
-#include "adapters/lun/scsi.h"
+#include "adapters/lun/commands.h"
 
 #define ACTIONS 32
 
@@ -129,11 +128,72 @@ every_operation_code_and_service_action_ends_as_listed(void **state)
 	}
 }
 
+static void
+each_command_is_found_and_has_one_function(void **state)
+{
+	for (const struct scsi_command *command = scsi_commands; command->name; command++) {
+		const uint8_t action = command->action == NO_ACTION ? 0 : command->action;
+		const uint8_t cdb[16] = { command->opcode, action };
+
+		if (!!command->check + !!command->answer + !!command->begin != 1)
+			fail_msg("%s is carried out by none, or by two", command->name);
+		if (scsi_find_command(cdb) != command)
+			fail_msg("%s is hidden by another command", command->name);
+		assert_true(lun_cdb_length(command->opcode) != 0);
+		assert_true(strlen(command->name) != 0);
+	}
+}
+
+/* REPORT SUPPORTED OPERATION CODES for one command. */
+static struct lun_answer
+report(const struct scsi_command *command)
+{
+	const bool acts = command->action != NO_ACTION;
+	const uint8_t cdb[16] = {
+		0xa3, 0x0c, acts ? 2 : 1, command->opcode, 0, acts ? command->action : 0, 0, 0, 1,
+	};
+	struct lun_answer answer;
+
+	scsi_emulate(&unit, cdb, &answer);
+	assert_int_equal(answer.verdict, LUN_GOOD);
+	return answer;
+}
+
+static void
+each_command_is_reported_with_the_bits_it_uses(void **state)
+{
+	const uint8_t ask_all[16] = { 0xa3, 0x0c, 0, 0, 0, 0, 0, 0, 8 };
+	struct lun_answer all, one;
+	uint8_t *at = all.data + 4;
+
+	scsi_emulate(&unit, ask_all, &all);
+	for (const struct scsi_command *command = scsi_commands; command->name; command++) {
+		const size_t length = lun_cdb_length(command->opcode);
+		const bool acts = command->action != NO_ACTION;
+
+		one = report(command);
+		if (one.data[1] != 0x03 || one.data[3] != length ||
+		    one.data[4] != command->opcode ||
+		    memcmp(one.data + 5, command->usage, length - 1) != 0)
+			fail_msg("%s is not reported as the table has it", command->name);
+		for (size_t i = length - 1; i < sizeof(command->usage); i++)
+			assert_int_equal(command->usage[i], 0);
+		assert_int_equal(at[0], command->opcode);
+		assert_int_equal(at[3], acts ? command->action : 0);
+		assert_int_equal(at[5], acts);
+		assert_int_equal(at[7], length);
+		at += 8;
+	}
+	assert_int_equal(at - all.data, all.length);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_operation_code_and_service_action_ends_as_listed),
+		cmocka_unit_test(each_command_is_found_and_has_one_function),
+		cmocka_unit_test(each_command_is_reported_with_the_bits_it_uses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
