@@ -64,7 +64,7 @@ journal_close(struct journal *journal)
 
 /* Control characters become '?': a name that a target gave must not make fields.  What does not fit is left out. */
 static void
-add(struct entry *entry, const char *key, const char *format, ...)
+add_field(struct entry *entry, const char *key, const char *format, ...)
 {
 	char value[1024];
 	size_t wanted, room = sizeof(entry->text) - entry->length;
@@ -88,17 +88,17 @@ describe(struct entry *entry, int severity, const char *kind, const char *volume
 {
 	entry->length = 0;
 	if (volume[0] != '\0')
-		add(entry, "MESSAGE", "volume %s: %s", volume, text);
+		add_field(entry, "MESSAGE", "volume %s: %s", volume, text);
 	else
-		add(entry, "MESSAGE", "%s", text);
-	add(entry, "PRIORITY", "%d", severity & LOG_PRIMASK);
-	add(entry, "SYSLOG_IDENTIFIER", "iraid");
-	add(entry, "SYSLOG_FACILITY", "%d", LOG_DAEMON >> 3);
-	add(entry, "IRAID_KIND", "%s", kind);
+		add_field(entry, "MESSAGE", "%s", text);
+	add_field(entry, "PRIORITY", "%d", severity & LOG_PRIMASK);
+	add_field(entry, "SYSLOG_IDENTIFIER", "iraid");
+	add_field(entry, "SYSLOG_FACILITY", "%d", LOG_DAEMON >> 3);
+	add_field(entry, "IRAID_KIND", "%s", kind);
 	if (volume[0] != '\0')
-		add(entry, "IRAID_VOLUME", "%s", volume);
+		add_field(entry, "IRAID_VOLUME", "%s", volume);
 	if (member[0] != '\0')
-		add(entry, "IRAID_MEMBER", "%s", member);
+		add_field(entry, "IRAID_MEMBER", "%s", member);
 }
 
 void
@@ -113,7 +113,7 @@ journal_event(struct journal *journal, int severity, const char *kind, const cha
 	describe(&entry, severity, kind, volume, member, text);
 	missed = atomic_exchange(&journal->missed, 0);
 	if (missed > 0)
-		add(&entry, "IRAID_MISSED", "%llu", missed);
+		add_field(&entry, "IRAID_MISSED", "%llu", missed);
 	if (sendto(journal->fd, entry.text, entry.length, MSG_NOSIGNAL | MSG_DONTWAIT,
 		   (const struct sockaddr *)&journal->address, sizeof(journal->address)) < 0)
 		atomic_fetch_add(&journal->missed, missed + 1);

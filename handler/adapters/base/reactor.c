@@ -119,7 +119,7 @@ grow_watches(struct reactor *reactor, int fd)
 }
 
 static int
-forget(struct reactor *reactor, struct watch *watch, int fd)
+stop_watching(struct reactor *reactor, struct watch *watch, int fd)
 {
 	if (watch->fn == NULL)
 		return 0;
@@ -146,7 +146,7 @@ reactor_watch(struct reactor *reactor, int fd, uint32_t events, reactor_fd_fn fn
 	}
 	watch = &reactor->watches[fd];
 	if (events == 0)
-		return forget(reactor, watch, fd);
+		return stop_watching(reactor, watch, fd);
 	assert(fn != NULL);
 	operation = watch->fn == NULL ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
 	event.data.u64 = (uint64_t)watch->generation << 32 | (uint32_t)fd;

@@ -53,7 +53,7 @@ split_portal(const char *portal, char *host, size_t host_size, char *port, size_
 }
 
 static void
-add_portal(struct resolved *out, const struct addrinfo *address)
+add_address(struct resolved *out, const struct addrinfo *address)
 {
 	char host[64], port[8];
 
@@ -82,7 +82,7 @@ look_up(const char *portal, int flags, struct resolved *out)
 		return;
 	}
 	for (const struct addrinfo *address = found; address != NULL; address = address->ai_next)
-		add_portal(out, address);
+		add_address(out, address);
 	freeaddrinfo(found);
 	if (out->count == 0)
 		fault_errno(&out->fault, -EHOSTUNREACH, "no IPv4 or IPv6 address");
@@ -112,7 +112,7 @@ drop(struct resolution *resolution)
 
 /* On the reactor's thread, as resolver_abandon() is. */
 static void
-deliver(struct reactor_message *message)
+deliver_result(struct reactor_message *message)
 {
 	struct resolution *resolution = (struct resolution *)message;
 
@@ -177,7 +177,7 @@ create(const char *portal)
 	if (resolution == NULL)
 		return NULL;
 	snprintf(resolution->portal, sizeof(resolution->portal), "%s", portal);
-	resolution->message.fn = deliver;
+	resolution->message.fn = deliver_result;
 	resolution->users = 2;	/* the thread and who asked */
 	pthread_mutex_init(&resolution->lock, NULL);
 	pthread_condattr_init(&attributes);
