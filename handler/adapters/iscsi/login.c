@@ -117,7 +117,7 @@ want_bytes(int fd, struct iscsi_login *login, int bytes)
 }
 
 static void
-absorb_answer(struct iscsi_login *login, const struct iscsi_header *header, const char *text)
+take_login_answer(struct iscsi_login *login, const struct iscsi_header *header, const char *text)
 {
 	if (header->data_bytes > LOGIN_TEXT_MAX - login->text_bytes) {
 		login->lost_track = true;
@@ -156,7 +156,7 @@ look_at_answer(int fd, struct iscsi_login *login)
 		}
 		wanted += (int)(header.data_bytes + iscsi_padding_bytes(header.data_bytes));
 		if (got >= wanted) {
-			absorb_answer(login, &header, (const char *)bytes + ISCSI_HEADER_BYTES);
+			take_login_answer(login, &header, (const char *)bytes + ISCSI_HEADER_BYTES);
 			want_bytes(fd, login, 1);
 			return true;
 		}

@@ -139,7 +139,7 @@ iscsi_lun_encode(unsigned int lun, uint8_t out[8])
 }
 
 static void
-start(uint8_t *out, uint8_t opcode, uint8_t flags, uint32_t data_bytes, uint32_t tag)
+put_header(uint8_t *out, uint8_t opcode, uint8_t flags, uint32_t data_bytes, uint32_t tag)
 {
 	memset(out, 0, ISCSI_HEADER_BYTES);
 	out[0] = opcode;
@@ -164,7 +164,7 @@ iscsi_encode_command(const struct iscsi_command_fields *fields, struct iscsi_num
 	flags |= fields->final ? FLAG_FINAL : 0;
 	flags |= fields->read ? FLAG_READ : 0;
 	flags |= fields->write ? FLAG_WRITE : 0;
-	start(out, ISCSI_SCSI_COMMAND, flags, fields->immediate_bytes, fields->tag);
+	put_header(out, ISCSI_SCSI_COMMAND, flags, fields->immediate_bytes, fields->tag);
 	memcpy(out + 8, fields->lun, 8);
 	put_be32(out + 20, fields->expected_bytes);
 	iscsi_set_numbers(out, numbers);
@@ -175,7 +175,8 @@ void
 iscsi_encode_data_out(const struct iscsi_data_out_fields *fields, uint32_t exp_stat_sn,
 		      uint8_t out[ISCSI_HEADER_BYTES])
 {
-	start(out, ISCSI_DATA_OUT, fields->final ? FLAG_FINAL : 0, fields->data_bytes, fields->tag);
+	put_header(out, ISCSI_DATA_OUT, fields->final ? FLAG_FINAL : 0, fields->data_bytes,
+		   fields->tag);
 	memcpy(out + 8, fields->lun, 8);
 	put_be32(out + 20, fields->target_tag);
 	put_be32(out + 28, exp_stat_sn);
@@ -186,7 +187,7 @@ iscsi_encode_data_out(const struct iscsi_data_out_fields *fields, uint32_t exp_s
 void
 iscsi_encode_nop_answer(const struct iscsi_header *nop_in, uint8_t out[ISCSI_HEADER_BYTES])
 {
-	start(out, ISCSI_NOP_OUT | FLAG_IMMEDIATE, FLAG_FINAL, 0, ISCSI_NO_TAG);
+	put_header(out, ISCSI_NOP_OUT | FLAG_IMMEDIATE, FLAG_FINAL, 0, ISCSI_NO_TAG);
 	memcpy(out + 8, nop_in->lun, 8);
 	put_be32(out + 20, nop_in->target_tag);
 }
@@ -195,7 +196,8 @@ void
 iscsi_encode_management(enum iscsi_function function, const uint8_t lun[8], uint32_t tag,
 			uint32_t referenced_tag, uint32_t referenced_cmd_sn, uint8_t out[ISCSI_HEADER_BYTES])
 {
-	start(out, ISCSI_TASK_MANAGEMENT | FLAG_IMMEDIATE, (uint8_t)(FLAG_FINAL | function), 0, tag);
+	put_header(out, ISCSI_TASK_MANAGEMENT | FLAG_IMMEDIATE, (uint8_t)(FLAG_FINAL | function), 0,
+		   tag);
 	memcpy(out + 8, lun, 8);
 	put_be32(out + 20, referenced_tag);
 	put_be32(out + 32, referenced_cmd_sn);
@@ -204,13 +206,14 @@ iscsi_encode_management(enum iscsi_function function, const uint8_t lun[8], uint
 void
 iscsi_encode_logout(uint32_t tag, uint8_t out[ISCSI_HEADER_BYTES])
 {
-	start(out, ISCSI_LOGOUT | FLAG_IMMEDIATE, FLAG_FINAL, 0, tag);	/* reason 0: the whole session */
+	/* Reason 0: the whole session. */
+	put_header(out, ISCSI_LOGOUT | FLAG_IMMEDIATE, FLAG_FINAL, 0, tag);
 }
 
 void
 iscsi_encode_text(uint32_t tag, uint32_t target_tag, uint32_t text_bytes, uint8_t out[ISCSI_HEADER_BYTES])
 {
-	start(out, ISCSI_TEXT | FLAG_IMMEDIATE, FLAG_FINAL, text_bytes, tag);
+	put_header(out, ISCSI_TEXT | FLAG_IMMEDIATE, FLAG_FINAL, text_bytes, tag);
 	put_be32(out + 20, target_tag);
 }
 

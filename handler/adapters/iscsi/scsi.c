@@ -36,7 +36,7 @@
 #define PAGE_BYTES 1024		/* of vital product data */
 
 static uint8_t *
-start(struct scsi_task *task, uint8_t opcode, int cdb_bytes, int direction, uint32_t length)
+new_task(struct scsi_task *task, uint8_t opcode, int cdb_bytes, int direction, uint32_t length)
 {
 	memset(task, 0, sizeof(*task));
 	task->cdb[0] = opcode;
@@ -49,7 +49,7 @@ start(struct scsi_task *task, uint8_t opcode, int cdb_bytes, int direction, uint
 static uint8_t *
 start_in(struct scsi_request *request, uint8_t opcode, int cdb_bytes, uint32_t length)
 {
-	uint8_t *cdb = start(&request->task, opcode, cdb_bytes, SCSI_XFER_READ, length);
+	uint8_t *cdb = new_task(&request->task, opcode, cdb_bytes, SCSI_XFER_READ, length);
 
 	assert(length <= sizeof(request->data));
 	request->answer_bytes = 0;
@@ -127,8 +127,8 @@ scsi_read_reservation(struct scsi_request *request)
 void
 scsi_reserve_out(struct scsi_request *request, int action, uint64_t key, uint64_t action_key)
 {
-	uint8_t *cdb = start(&request->task, OPCODE_PERSISTENT_RESERVE_OUT, 10, SCSI_XFER_WRITE,
-			     RESERVE_PARAMETERS_BYTES);
+	uint8_t *cdb = new_task(&request->task, OPCODE_PERSISTENT_RESERVE_OUT, 10, SCSI_XFER_WRITE,
+				RESERVE_PARAMETERS_BYTES);
 
 	cdb[1] = (uint8_t)action;
 	cdb[2] = WRITE_EXCLUSIVE_REGISTRANTS_ONLY;
@@ -184,12 +184,14 @@ scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t 
 	static_assert(offsetof(struct scsi_iovec, iov_base) == offsetof(struct iovec, iov_base), "same layout");
 	static_assert(offsetof(struct scsi_iovec, iov_len) == offsetof(struct iovec, iov_len), "same layout");
 	if (ten) {
-		cdb = start(task, write ? OPCODE_WRITE_10 : OPCODE_READ_10, 10, direction, length_bytes);
+		cdb = new_task(task, write ? OPCODE_WRITE_10 : OPCODE_READ_10, 10, direction,
+			       length_bytes);
 		assert(block <= UINT32_MAX && blocks <= UINT16_MAX);
 		put_be32(cdb + 2, (uint32_t)block);
 		put_be16(cdb + 7, (uint16_t)blocks);
 	} else {
-		cdb = start(task, write ? OPCODE_WRITE_16 : OPCODE_READ_16, 16, direction, length_bytes);
+		cdb = new_task(task, write ? OPCODE_WRITE_16 : OPCODE_READ_16, 16, direction,
+			       length_bytes);
 		put_be64(cdb + 2, block);
 		put_be32(cdb + 10, blocks);
 	}
@@ -200,7 +202,7 @@ scsi_data_task(struct scsi_task *task, bool write, bool fua, bool ten, uint64_t 
 void
 scsi_write_same_task(struct scsi_task *task, bool unmap, uint64_t block, uint32_t blocks, uint32_t block_bytes)
 {
-	uint8_t *cdb = start(task, OPCODE_WRITE_SAME_16, 16, SCSI_XFER_WRITE, block_bytes);
+	uint8_t *cdb = new_task(task, OPCODE_WRITE_SAME_16, 16, SCSI_XFER_WRITE, block_bytes);
 
 	cdb[1] = unmap ? 0x08 : 0;
 	put_be64(cdb + 2, block);
@@ -212,18 +214,19 @@ scsi_synchronize_cache_task(struct scsi_task *task, bool sixteen)
 {
 	/* Block 0 and count 0: the whole medium. */
 	if (sixteen)
-		start(task, OPCODE_SYNCHRONIZE_CACHE_16, 16, SCSI_XFER_NONE, 0);
+		new_task(task, OPCODE_SYNCHRONIZE_CACHE_16, 16, SCSI_XFER_NONE, 0);
 	else
-		start(task, OPCODE_SYNCHRONIZE_CACHE_10, 10, SCSI_XFER_NONE, 0);
+		new_task(task, OPCODE_SYNCHRONIZE_CACHE_10, 10, SCSI_XFER_NONE, 0);
 }
 
 void
 scsi_read_capacity_task(struct scsi_task *task, bool ten)
 {
 	if (ten)
-		start(task, OPCODE_READ_CAPACITY_10, 10, SCSI_XFER_READ, CAPACITY_10_BYTES);
+		new_task(task, OPCODE_READ_CAPACITY_10, 10, SCSI_XFER_READ, CAPACITY_10_BYTES);
 	else
-		ask_capacity_16(start(task, OPCODE_SERVICE_ACTION_IN_16, 16, SCSI_XFER_READ, SCSI_CAPACITY_BYTES));
+		ask_capacity_16(new_task(task, OPCODE_SERVICE_ACTION_IN_16, 16, SCSI_XFER_READ,
+					 SCSI_CAPACITY_BYTES));
 }
 
 static bool
