@@ -33,7 +33,7 @@ scsi_put_naa(const struct scsi_unit *unit, uint8_t out[8])
 }
 
 static int
-fail(struct scsi_outcome *fault, uint8_t key, uint16_t asc)
+refuse_list(struct scsi_outcome *fault, uint8_t key, uint16_t asc)
 {
 	*fault = scsi_check(key, asc);
 	return -1;
@@ -45,16 +45,16 @@ check_cscd(const struct scsi_unit *unit, const uint8_t *cscd, struct scsi_outcom
 	uint8_t naa[8];
 
 	if (cscd[0] != CSCD_IDENTIFICATION)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_CSCD_TYPE);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_CSCD_TYPE);
 	/* The LU ID type is not looked at: the designator says it all. */
 	if (cscd[7] > 20)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	scsi_put_naa(unit, naa);
 	if ((cscd[1] & 0x3f) != 0 || (cscd[5] & 0x3f) != 0x03 || cscd[7] != sizeof(naa) ||
 	    memcmp(cscd + 8, naa, sizeof(naa)) != 0)
-		return fail(fault, KEY_COPY_ABORTED, ASC_NOT_REACHABLE);
+		return refuse_list(fault, KEY_COPY_ABORTED, ASC_NOT_REACHABLE);
 	if (get_be(cscd + 29, 3) != 0 && get_be(cscd + 29, 3) != unit->block_bytes)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	return 0;
 }
 
@@ -66,13 +66,13 @@ read_segment(const struct scsi_unit *unit, const uint8_t *segment, uint64_t cscd
 	uint64_t from = get_be(segment + 12, 8), to = get_be(segment + 20, 8);
 
 	if (segment[0] != SEGMENT_BLOCK_TO_BLOCK)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_SEGMENT_TYPE);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_SEGMENT_TYPE);
 	if (get_be(segment + 2, 2) != SEGMENT_BYTES - 4)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	if (get_be(segment + 4, 2) >= cscds || get_be(segment + 6, 2) >= cscds)
-		return fail(fault, KEY_COPY_ABORTED, 0);
+		return refuse_list(fault, KEY_COPY_ABORTED, 0);
 	if (lun_is_outside(unit, from, blocks) || lun_is_outside(unit, to, blocks))
-		return fail(fault, KEY_COPY_ABORTED, 0);
+		return refuse_list(fault, KEY_COPY_ABORTED, 0);
 	ranges[0] = (struct job_range){ from * unit->block_bytes, blocks * unit->block_bytes };
 	ranges[1] = (struct job_range){ to * unit->block_bytes, blocks * unit->block_bytes };
 	return 0;
@@ -86,20 +86,20 @@ copy_read_list(const struct scsi_unit *unit, const uint8_t *list, size_t length,
 	const uint8_t *segments;
 
 	if (length < HEAD_BYTES)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_LIST_LENGTH);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_LIST_LENGTH);
 	cscd_bytes = get_be(list + 2, 2);
 	segment_bytes = get_be(list + 8, 4);
 	inline_bytes = get_be(list + 12, 4);
 	if (cscd_bytes + segment_bytes > COPY_DESCRIPTOR_BYTES_MAX)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_LIST_LENGTH);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_LIST_LENGTH);
 	if (cscd_bytes % CSCD_BYTES != 0 || inline_bytes != 0)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 	if (cscd_bytes > CSCDS_MAX * CSCD_BYTES)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_TOO_MANY_CSCDS);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_TOO_MANY_CSCDS);
 	if (segment_bytes > COPY_SEGMENTS_MAX * SEGMENT_BYTES)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_TOO_MANY_SEGMENTS);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_TOO_MANY_SEGMENTS);
 	if (HEAD_BYTES + cscd_bytes + segment_bytes > length)
-		return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_LIST_LENGTH);
+		return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_LIST_LENGTH);
 	for (uint64_t at = 0; at < cscd_bytes; at += CSCD_BYTES)
 		if (check_cscd(unit, list + HEAD_BYTES + at, fault) != 0)
 			return -1;
@@ -107,9 +107,9 @@ copy_read_list(const struct scsi_unit *unit, const uint8_t *list, size_t length,
 	/* The type of a segment says how long it is, so that is looked at before the length of them all. */
 	for (uint64_t at = 0; at < segment_bytes; at += SEGMENT_BYTES) {
 		if (segments[at] != SEGMENT_BLOCK_TO_BLOCK)
-			return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_SEGMENT_TYPE);
+			return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_SEGMENT_TYPE);
 		if (segment_bytes - at < SEGMENT_BYTES)
-			return fail(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
+			return refuse_list(fault, SENSE_ILLEGAL_REQUEST, ASC_INVALID_FIELD_IN_LIST);
 		if (read_segment(unit, segments + at, cscd_bytes / CSCD_BYTES, ranges + at / SEGMENT_BYTES * 2,
 				 fault) != 0)
 			return -1;

@@ -66,7 +66,7 @@ data_equals(const struct scsi_job *job, uint64_t skip, const uint8_t *buffer, si
 /* --- life --- */
 
 static bool
-end(struct scsi_job *job, struct scsi_outcome outcome)
+end_job(struct scsi_job *job, struct scsi_outcome outcome)
 {
 	job->outcome = outcome;
 	free(job->buffer);
@@ -75,27 +75,27 @@ end(struct scsi_job *job, struct scsi_outcome outcome)
 }
 
 static bool
-refuse(struct scsi_job *job, uint16_t asc)
+refuse_job(struct scsi_job *job, uint16_t asc)
 {
-	return end(job, scsi_check(SENSE_ILLEGAL_REQUEST, asc));
+	return end_job(job, scsi_check(SENSE_ILLEGAL_REQUEST, asc));
 }
 
 static bool
 good(struct scsi_job *job)
 {
-	return end(job, (struct scsi_outcome){ .status = STATUS_GOOD });
+	return end_job(job, (struct scsi_outcome){ .status = STATUS_GOOD });
 }
 
 static bool
 no_memory(struct scsi_job *job)
 {
-	return end(job, (struct scsi_outcome){ .status = STATUS_TASK_SET_FULL });
+	return end_job(job, (struct scsi_outcome){ .status = STATUS_TASK_SET_FULL });
 }
 
 static bool
 busy(struct scsi_job *job)
 {
-	return end(job, (struct scsi_outcome){ .status = STATUS_BUSY });
+	return end_job(job, (struct scsi_outcome){ .status = STATUS_BUSY });
 }
 
 /* A cache that was lost since an earlier step may have taken that along.  A flush that somebody sent meanwhile was told of
@@ -120,7 +120,7 @@ requested(struct engine_request *request, int result)
 		result = -EIO;
 	/* Which NOT READY a volume that isn't assembled deserves, the caller knows better. */
 	if (result != 0)
-		end(job, scsi_outcome_of(request, result, false));
+		end_job(job, scsi_outcome_of(request, result, false));
 	if (result != 0 || !job->step(job))
 		job->done(job);
 }
@@ -133,7 +133,7 @@ submit(struct scsi_job *job, enum request_op op, uint64_t offset_bytes, uint64_t
 	const uint32_t left_ms = job->left_ms != NULL ? job->left_ms(job) : 0;
 
 	if (job->left_ms != NULL && left_ms == 0 && op != REQUEST_READ)
-		return end(job, scsi_outcome_of(&job->request, -ETIME, false));
+		return end_job(job, scsi_outcome_of(&job->request, -ETIME, false));
 	if (!job->began && job->in_the_way != NULL && job->in_the_way(job))
 		return busy(job);
 	job->began = true;
@@ -178,7 +178,7 @@ one_request(struct scsi_job *job, enum request_op op, uint64_t blocks_max, uint3
 	if (fault == 0 && data_bytes(job) != copies * job->length_bytes)
 		fault = ASC_INVALID_FIELD;
 	if (fault != 0)
-		return refuse(job, fault);
+		return refuse_job(job, fault);
 	if (job->length_bytes == 0)
 		return good(job);
 	job->fua = op == REQUEST_COMPARE_WRITE && (job->cdb[1] & 0x08);
@@ -280,11 +280,11 @@ lun_begin_unmap(struct scsi_job *job)
 
 	job->writes = WRITES_LIST;
 	if (job->cdb[1] & 0x01)		/* ANCHOR */
-		return refuse(job, ASC_INVALID_FIELD);
+		return refuse_job(job, ASC_INVALID_FIELD);
 	if (length == 0)
 		return good(job);
 	if (length < 8 || data_bytes(job) < length)
-		return refuse(job, ASC_LIST_LENGTH);
+		return refuse_job(job, ASC_LIST_LENGTH);
 	list = malloc(length);
 	job->ranges = calloc(length / 16 + 1, sizeof(*job->ranges));
 	if (list == NULL || job->ranges == NULL) {
@@ -299,7 +299,7 @@ lun_begin_unmap(struct scsi_job *job)
 		fault = read_unmap_list(job, list, (int)(described / 16));	/* an incomplete last one is ignored */
 	free(list);
 	if (fault != 0)
-		return refuse(job, fault);
+		return refuse_job(job, fault);
 	job->deallocate = true;
 	job->step = unmap_next;
 	return unmap_next(job);
@@ -348,7 +348,7 @@ lun_begin_write_same(struct scsi_job *job)
 	if (fault == 0 && !no_data && data_bytes(job) != job->block_bytes)
 		fault = ASC_INVALID_FIELD;
 	if (fault != 0)
-		return refuse(job, fault);
+		return refuse_job(job, fault);
 	if (job->length_bytes == 0)
 		return good(job);
 	job->deallocate = job->cdb[1] & 0x08;
@@ -400,7 +400,7 @@ verify_read(struct scsi_job *job)
 	size_t length = job->pieces[0].iov_len;
 
 	if (!matches(job, job->at_bytes, length))
-		return end(job, scsi_check(SENSE_MISCOMPARE, ASC_MISCOMPARE));
+		return end_job(job, scsi_check(SENSE_MISCOMPARE, ASC_MISCOMPARE));
 	job->at_bytes += length;
 	return verify_next(job);
 }
@@ -413,7 +413,7 @@ verify_written(struct scsi_job *job)
 }
 
 static bool
-verify(struct scsi_job *job, bool writes)
+begin_verify(struct scsi_job *job, bool writes)
 {
 	const uint8_t check = job->cdb[1] >> 1 & 3;
 	uint16_t fault = take_range(job, job->unit->transfer_blocks_max, false);
@@ -427,7 +427,7 @@ verify(struct scsi_job *job, bool writes)
 	    data_bytes(job) != (job->same ? job->block_bytes : job->length_bytes))
 		fault = ASC_INVALID_FIELD;
 	if (fault != 0)
-		return refuse(job, fault);
+		return refuse_job(job, fault);
 	if (job->length_bytes == 0)
 		return good(job);
 	job->buffer = malloc(JOB_BUFFER_BYTES);
@@ -443,13 +443,13 @@ verify(struct scsi_job *job, bool writes)
 bool
 lun_begin_verify(struct scsi_job *job)
 {
-	return verify(job, false);
+	return begin_verify(job, false);
 }
 
 bool
 lun_begin_write_verify(struct scsi_job *job)
 {
-	return verify(job, true);
+	return begin_verify(job, true);
 }
 
 /* --- EXTENDED COPY --- */
@@ -486,7 +486,7 @@ lun_begin_copy(struct scsi_job *job)
 
 	job->writes = WRITES_TARGETS;
 	if ((job->cdb[1] & 0x1f) != 0)		/* LID4 and others */
-		return refuse(job, ASC_INVALID_FIELD);
+		return refuse_job(job, ASC_INVALID_FIELD);
 	if (length == 0)
 		return good(job);
 	job->ranges = calloc(2 * COPY_SEGMENTS_MAX, sizeof(*job->ranges));
@@ -494,11 +494,11 @@ lun_begin_copy(struct scsi_job *job)
 	if (job->ranges == NULL || job->buffer == NULL)
 		return no_memory(job);
 	if (data_bytes(job) < length)
-		return refuse(job, ASC_LIST_LENGTH);
+		return refuse_job(job, ASC_LIST_LENGTH);
 	length = data_copy(job, list, length < sizeof(list) ? length : sizeof(list));
 	job->ranges_left = copy_read_list(job->unit, list, length, job->ranges, &fault);
 	if (job->ranges_left < 0)
-		return end(job, fault);
+		return end_job(job, fault);
 	job->step = copy_next;
 	return copy_next(job);
 }
@@ -572,7 +572,8 @@ scsi_job_begin(struct scsi_job *job)
 	job->buffer = NULL;
 	job->ranges_at = job->ranges_left = 0;
 	if (job->block_bytes == 0 || JOB_BUFFER_BYTES % job->block_bytes != 0)	/* buffers hold whole blocks */
-		return refuse(job, ASC_INVALID_OPCODE);
+		return refuse_job(job, ASC_INVALID_OPCODE);
 	command = scsi_find_command(job->cdb);
-	return command && command->begin ? command->begin(job) : refuse(job, ASC_INVALID_OPCODE);
+	return command && command->begin ? command->begin(job)
+					 : refuse_job(job, ASC_INVALID_OPCODE);
 }
