@@ -40,6 +40,15 @@ put_faults(json_object *list, const struct config_faults *faults, const char *fi
 	}
 }
 
+const char *
+config_fault_text(json_object *fault, const char *key)
+{
+	json_object *value = NULL;
+
+	json_object_object_get_ex(fault, key, &value);
+	return value ? json_object_get_string(value) : "";
+}
+
 /* --- what a file says is true of the machine --- */
 
 static void

@@ -10,6 +10,9 @@
  */
 json_object *config_check(const char *name);
 
+/* What stands under a key of one of these faults; "" if it is null. */
+const char *config_fault_text(json_object *fault, const char *key);
+
 /* What holds for a volume and where that stands:
  *	{"name", "file", "keys": [{"section", "key", "value", "source", "line", "applies"}], "values": {...}}
  * value: as text, or a list of such; source: "file", "gateway.conf" or "default"; values: as the control socket names them.

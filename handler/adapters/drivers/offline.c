@@ -7,15 +7,6 @@
 #include "adapters/config/keys.h"
 #include "offline.h"
 
-static const char *
-text_of(json_object *object, const char *key)
-{
-	json_object *value = NULL;
-
-	json_object_object_get_ex(object, key, &value);
-	return value ? json_object_get_string(value) : "";
-}
-
 static void
 print_json(json_object *object)
 {
@@ -32,10 +23,12 @@ print_faults(json_object *result, bool quietly)
 		return 0;
 	for (size_t i = 0; i < json_object_array_length(faults) && !quietly; i++) {
 		json_object *fault = json_object_array_get_idx(faults, i);
-		const char *line = text_of(fault, "line"), *key = text_of(fault, "key");
+		const char *line = config_fault_text(fault, "line");
+		const char *key = config_fault_text(fault, "key");
 
-		printf("%s%s%s: %s%s%s; %s\n", text_of(fault, "file"), line[0] ? ":" : "", line, key, key[0] ? ": " : "",
-		       text_of(fault, "what"), text_of(fault, "remedy"));
+		printf("%s%s%s: %s%s%s; %s\n", config_fault_text(fault, "file"),
+		       line[0] ? ":" : "", line, key, key[0] ? ": " : "",
+		       config_fault_text(fault, "what"), config_fault_text(fault, "remedy"));
 	}
 	return json_object_array_length(faults);
 }

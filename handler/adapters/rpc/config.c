@@ -11,15 +11,6 @@
 
 #define VOLUMES_MAX 1024
 
-static const char *
-text_of(json_object *object, const char *key)
-{
-	json_object *value = NULL;
-
-	json_object_object_get_ex(object, key, &value);
-	return value ? json_object_get_string(value) : "";
-}
-
 /* Before anything is applied: a file with a fault changes nothing, neither its own volume nor another. */
 static bool
 files_are_good(const char *name, struct fault *fault)
@@ -36,13 +27,13 @@ files_are_good(const char *name, struct fault *fault)
 		char more[64] = "";
 
 		first = json_object_array_get_idx(faults, 0);
-		line = text_of(first, "line");
-		key = text_of(first, "key");
+		line = config_fault_text(first, "line");
+		key = config_fault_text(first, "key");
 		if (count > 1)
 			snprintf(more, sizeof(more), " (and %zu more: iraid config check)", count - 1);
-		fault_set(fault, FAULT_INVALID, text_of(first, "remedy"),
-			  "%s%s%s: %s%s%s%s; nothing was changed", text_of(first, "file"),
-			  line[0] ? ":" : "", line, key, key[0] ? ": " : "", text_of(first, "what"),
+		fault_set(fault, FAULT_INVALID, config_fault_text(first, "remedy"),
+			  "%s%s%s: %s%s%s%s; nothing was changed", config_fault_text(first, "file"),
+			  line[0] ? ":" : "", line, key, key[0] ? ": " : "", config_fault_text(first, "what"),
 			  more);
 	}
 	json_object_put(checked);
