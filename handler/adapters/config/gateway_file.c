@@ -18,7 +18,7 @@ static const char gateway_name[] = "gateway.conf";
 /* --- reading --- */
 
 static const struct config_key *
-find_key(const struct config_item *item, void *owner, void **base)
+find_gateway_key(const struct config_item *item, void *owner, void **base)
 {
 	struct gateway_file *file = owner;
 
@@ -69,7 +69,8 @@ int
 gateway_file_parse(const char *text, size_t length, struct gateway_file *out, struct config_faults *faults)
 {
 	struct config_sink sink = {
-		.find = find_key, .sections = "[volumes], [spares], [notify] and [exporter]", .owner = out,
+		.find = find_gateway_key, .owner = out,
+		.sections = "[volumes], [spares], [notify] and [exporter]",
 		.tables = { { volume_keys, volume_key_count, out->volume_lines },
 			    { gateway_keys, gateway_key_count, out->lines } },
 	};

@@ -20,7 +20,7 @@ static const char gateway_id_file[] = "gateway-id";
 
 /* One number in a file; base 10 or 16.  -EINVAL if anything else is there. */
 static int
-read_number(const char *folder, const char *name, int base, uint64_t *out)
+read_number_file(const char *folder, const char *name, int base, uint64_t *out)
 {
 	char path[PATH_MAX];
 	char *text, *end;
@@ -59,7 +59,7 @@ create_gateway_id(uint64_t *out)
 	if (error != 0 && error != -EEXIST)
 		return error;
 	/* Whoever came first has won: all programs of a gateway must agree. */
-	return read_number(state_dir(), gateway_id_file, 16, out);
+	return read_number_file(state_dir(), gateway_id_file, 16, out);
 }
 
 /* A machine that was made from another's image has its files, and is another gateway: whoever clones machines gives each a machine id
@@ -89,7 +89,7 @@ gateway_id(uint64_t *out)
 	int error;
 
 	pthread_mutex_lock(&creating);
-	error = read_number(state_dir(), gateway_id_file, 16, out);
+	error = read_number_file(state_dir(), gateway_id_file, 16, out);
 	if (error == -ENOENT)
 		error = create_gateway_id(out);
 	pthread_mutex_unlock(&creating);
@@ -129,7 +129,7 @@ recall(const char *kind, const uint8_t uuid[16], uint64_t *out)
 	if (snprintf(folder, sizeof(folder), "%s/%s", state_dir(), kind) >= (int)sizeof(folder))
 		return -ENAMETOOLONG;
 	uuid_unparse_lower(uuid, name);
-	return read_number(folder, name, 10, out);
+	return read_number_file(folder, name, 10, out);
 }
 
 static int
@@ -145,7 +145,7 @@ record(const char *kind, const uint8_t uuid[16], uint64_t number)
 }
 
 static int
-forget(const char *kind, const uint8_t uuid[16])
+remove_record(const char *kind, const uint8_t uuid[16])
 {
 	char folder[PATH_MAX], name[UUID_STR_LEN];
 	int error;
@@ -208,7 +208,8 @@ level_record(const uint8_t uuid[16], int level)
 int
 volume_forget(const uint8_t uuid[16])
 {
-	int epoch = forget("epochs", uuid), tried = forget("epochs-tried", uuid), level = forget("levels", uuid);
+	int epoch = remove_record("epochs", uuid);
+	int tried = remove_record("epochs-tried", uuid), level = remove_record("levels", uuid);
 
 	if (epoch == 0)
 		epoch = tried;

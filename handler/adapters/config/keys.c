@@ -134,7 +134,7 @@ unknown_key(const struct config_item *item, const struct config_sink *sink, bool
 }
 
 static int *
-line_of(const struct config_sink *sink, const struct config_key *key)
+line_slot(const struct config_sink *sink, const struct config_key *key)
 {
 	for (int t = 0; t < CONFIG_TABLES && sink->tables[t].keys; t++) {
 		if (key >= sink->tables[t].keys && key < sink->tables[t].keys + sink->tables[t].count)
@@ -156,7 +156,7 @@ read_item(const struct config_item *item, const struct config_key *key, void *ba
 	  struct config_faults *faults)
 {
 	struct config_fault fault = { .line = item->line };
-	int *line = line_of(sink, key);
+	int *line = line_slot(sink, key);
 	const char *hash = strpbrk(item->value, "#;");
 
 	if (line && *line > 0 && !config_key_repeated(key)) {

@@ -77,7 +77,7 @@ split_number(const char *text, uint64_t *number, const char **unit)
 }
 
 static bool
-read_number(const char *text, const struct unit *units, uint64_t *out)
+read_with_unit(const char *text, const struct unit *units, uint64_t *out)
 {
 	const char *given;
 	uint64_t number;
@@ -132,7 +132,7 @@ read_time(const struct config_key *key, const char *text, uint64_t factor, uint3
 	}
 	if (split_number(text, &number, &unit) && *unit == '\0')
 		return wrong(fault, "write 500ms, 5s, 2min, 1h or 1d", text, "has no unit");
-	if (!read_number(text, time_units, &milliseconds))
+	if (!read_with_unit(text, time_units, &milliseconds))
 		return wrong(fault, "write 500ms, 5s, 2min, 1h or 1d", text, "is not a time");
 	if (milliseconds % factor != 0)
 		return wrong(fault, "write it in seconds, for example 5s", text, "is not a whole number of seconds");
@@ -147,7 +147,7 @@ read_rate(const struct config_key *key, const char *text, uint64_t *out, struct 
 {
 	uint64_t bytes;
 
-	if (!read_number(text, size_units, &bytes))
+	if (!read_with_unit(text, size_units, &bytes))
 		return wrong(fault, "write bytes a second, or a number with K, M, G or T (1024 times more each), for example "
 			     "10M", text, "is not a rate");
 	if (!within(key, bytes, 1, text, fault))

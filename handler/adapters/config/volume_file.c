@@ -30,7 +30,7 @@ key_index(enum config_kind kind)
 /* --- reading --- */
 
 static const struct config_key *
-find_key(const struct config_item *item, void *owner, void **base)
+find_volume_key(const struct config_item *item, void *owner, void **base)
 {
 	struct volume_file *file = owner;
 
@@ -117,7 +117,7 @@ volume_file_parse(const char *text, size_t length, const struct volume_config *d
 		  struct config_faults *faults)
 {
 	struct config_sink sink = {
-		.find = find_key, .sections = "[volume]", .owner = out,
+		.find = find_volume_key, .sections = "[volume]", .owner = out,
 		.tables = { { volume_keys, volume_key_count, out->lines } },
 	};
 	struct config_text parsed;
