@@ -62,7 +62,7 @@ start_all(struct volume_host *host)
 
 /* Returns the exit status. */
 static int
-serve(const char *socket, bool all)
+serve_socket(const char *socket, bool all)
 {
 	struct volume_host *host;
 	struct control *control;
@@ -107,7 +107,7 @@ act(enum action action, const char *what, const char *name, const char *socket, 
 {
 	switch (action) {
 	case ACTION_SERVE:
-		return serve(socket, all);
+		return serve_socket(socket, all);
 	case ACTION_CHECK:
 		return config_main_check(name, as_json);
 	case ACTION_SHOW:

@@ -34,7 +34,7 @@ print_faults(json_object *result, bool quietly)
 }
 
 static int
-end(json_object *result, size_t faults)
+end_command(json_object *result, size_t faults)
 {
 	json_object_put(result);
 	return faults > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -56,7 +56,7 @@ config_main_check(const char *name, bool as_json)
 		return out_of_memory();
 	if (as_json)
 		print_json(result);
-	return end(result, print_faults(result, as_json));
+	return end_command(result, print_faults(result, as_json));
 }
 
 int
@@ -77,7 +77,7 @@ config_main_show(const char *what, const char *name)
 	if (!result)
 		return out_of_memory();
 	print_json(result);
-	return end(result, print_faults(result, true));
+	return end_command(result, print_faults(result, true));
 }
 
 int
@@ -86,7 +86,7 @@ config_main_keys(void)
 	json_object *keys = config_keys_json();
 
 	print_json(keys);
-	return end(keys, 0);
+	return end_command(keys, 0);
 }
 
 int

@@ -266,7 +266,7 @@ readiness(struct device *device, struct volume_brief *brief)
 /* From the command thread, which the runner cancels when the LUN goes: the wake-up must not be left half done.  (On the
  * volume's thread it does no harm.) */
 static void
-hand_over(struct device *device, struct engine_request *request)
+submit_to_volume(struct device *device, struct engine_request *request)
 {
 	int cancel_state;
 
@@ -326,8 +326,8 @@ may_submit(struct device *device, uint16_t asc)
 }
 
 static int
-submit(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op op, struct iovec *iov,
-       size_t iov_count, size_t length, off_t offset)
+submit_io(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op op,
+	  struct iovec *iov, size_t iov_count, size_t length, off_t offset)
 {
 	struct device *device = tcmur_dev_get_private(tcmu);
 	struct volume_brief brief;
@@ -357,7 +357,7 @@ submit(struct tcmu_device *tcmu, struct tcmur_cmd *command, enum request_op op, 
 		io->request.op = REQUEST_FLUSH;
 	if (op == REQUEST_WRITE)
 		io->request.fua = has_fua(command->lib_cmd->cdb);
-	hand_over(device, &io->request);
+	submit_to_volume(device, &io->request);
 	return TCMU_STS_OK;
 }
 
@@ -381,7 +381,7 @@ raw_left_ms(const struct scsi_job *job)
 static void
 raw_submit(struct scsi_job *job)
 {
-	hand_over(((struct raw *)job)->device, &job->request);
+	submit_to_volume(((struct raw *)job)->device, &job->request);
 }
 
 static void
@@ -455,33 +455,33 @@ raw_begin(struct device *device, struct tcmur_cmd *command)
 }
 
 static int
-iraid_read(struct tcmu_device *tcmu, struct tcmur_cmd *command, struct iovec *iov, size_t iov_count,
-	   size_t length, off_t offset)
+read_lun(struct tcmu_device *tcmu, struct tcmur_cmd *command, struct iovec *iov, size_t iov_count,
+	 size_t length, off_t offset)
 {
-	return submit(tcmu, command, REQUEST_READ, iov, iov_count, length, offset);
+	return submit_io(tcmu, command, REQUEST_READ, iov, iov_count, length, offset);
 }
 
 static int
-iraid_write(struct tcmu_device *tcmu, struct tcmur_cmd *command, struct iovec *iov, size_t iov_count,
-	    size_t length, off_t offset)
+write_lun(struct tcmu_device *tcmu, struct tcmur_cmd *command, struct iovec *iov, size_t iov_count,
+	  size_t length, off_t offset)
 {
-	return submit(tcmu, command, REQUEST_WRITE, iov, iov_count, length, offset);
+	return submit_io(tcmu, command, REQUEST_WRITE, iov, iov_count, length, offset);
 }
 
 static int
-iraid_flush(struct tcmu_device *tcmu, struct tcmur_cmd *command)
+flush_lun(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 {
 	struct device *device = tcmur_dev_get_private(tcmu);
 
 	if (!command->cmd_state)
-		return submit(tcmu, command, REQUEST_FLUSH, NULL, 0, 0, 0);
+		return submit_io(tcmu, command, REQUEST_FLUSH, NULL, 0, 0, 0);
 	command->lib_cmd->cdb = command->cmd_state;
 	command->cmd_state = NULL;
 	return raw_begin(device, command);
 }
 
 static int
-iraid_handle_cmd(struct tcmu_device *tcmu, struct tcmur_cmd *command)
+handle_command(struct tcmu_device *tcmu, struct tcmur_cmd *command)
 {
 	struct device *device = tcmur_dev_get_private(tcmu);
 	struct tcmulib_cmd *lib = command->lib_cmd;
@@ -542,7 +542,7 @@ read_config(const char *cfgstring, struct volume_config *config, struct fault *f
 }
 
 static bool
-iraid_check_config(const char *cfgstring, char **reason)
+check_cfgstring(const char *cfgstring, char **reason)
 {
 	struct volume_config *config = malloc(sizeof(*config));
 	struct fault fault = { .message = "out of memory" };
@@ -569,7 +569,7 @@ set_transfer_limit(struct tcmu_device *tcmu)
 }
 
 static int
-iraid_open(struct tcmu_device *tcmu, bool reopen)
+open_lun(struct tcmu_device *tcmu, bool reopen)
 {
 	struct device *device = calloc(1, sizeof(*device));
 	struct volume_config *config = malloc(sizeof(*config));
@@ -601,7 +601,7 @@ iraid_open(struct tcmu_device *tcmu, bool reopen)
 }
 
 static void
-iraid_close(struct tcmu_device *tcmu)
+close_lun(struct tcmu_device *tcmu)
 {
 	struct device *device = tcmur_dev_get_private(tcmu);
 
@@ -673,7 +673,7 @@ resize(struct device *device, uint64_t wanted_bytes)
 }
 
 static int
-iraid_reconfig(struct tcmu_device *tcmu, struct tcmulib_cfg_info *info)
+reconfigure_lun(struct tcmu_device *tcmu, struct tcmulib_cfg_info *info)
 {
 	struct device *device = tcmur_dev_get_private(tcmu);
 	char name[LAYOUT_NAME_MAX + 1];
@@ -699,7 +699,7 @@ iraid_reconfig(struct tcmu_device *tcmu, struct tcmulib_cfg_info *info)
 /* --- beginning and end --- */
 
 static void
-iraid_destroy(void)
+end_handler(void)
 {
 	if (host)
 		volume_host_end(host);
@@ -715,16 +715,16 @@ static struct tcmur_handler handler = {
 	.name = "iRAID: several iSCSI targets as one redundant LUN",
 	.subtype = SUBTYPE,
 	.cfg_desc = "The name of a volume made by 'iraid create', for example v0",
-	.check_config = iraid_check_config,
-	.reconfig = iraid_reconfig,
-	.open = iraid_open,
-	.close = iraid_close,
+	.check_config = check_cfgstring,
+	.reconfig = reconfigure_lun,
+	.open = open_lun,
+	.close = close_lun,
 	.nr_threads = 0,
-	.handle_cmd = iraid_handle_cmd,
-	.read = iraid_read,
-	.write = iraid_write,
-	.flush = iraid_flush,
-	.destroy = iraid_destroy,
+	.handle_cmd = handle_command,
+	.read = read_lun,
+	.write = write_lun,
+	.flush = flush_lun,
+	.destroy = end_handler,
 };
 
 int handler_init(void);
