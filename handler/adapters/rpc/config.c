@@ -80,7 +80,7 @@ is_there(const char *name, struct fault *fault)
 }
 
 static void
-note_change(struct volume_host *host, const char *name, const struct reload_change *change)
+log_change(struct volume_host *host, const char *name, const struct reload_change *change)
 {
 	if (change->applied)
 		volume_note(host, LOG_NOTICE, "configuration changed", name, "", "%s: \"%.200s\" is now \"%.200s\"%s%s",
@@ -98,7 +98,7 @@ reload_one(struct rpc_context *context, const char *name, json_object *list, str
 	int code = reload ? volume_reload(context->host, name, reload, fault) : -ENOMEM;
 
 	for (int i = 0; i < (code == 0 ? reload->count : 0); i++)
-		note_change(context->host, name, &reload->changes[i]);
+		log_change(context->host, name, &reload->changes[i]);
 	if (code == 0)
 		json_object_array_add(list, reload_json(name, reload));
 	else

@@ -132,7 +132,7 @@ take_shape(struct creation *creation, json_object *params, struct fault *fault)
 }
 
 static bool
-take_params(struct creation *creation, json_object *params, struct fault *fault)
+take_create_params(struct creation *creation, json_object *params, struct fault *fault)
 {
 	struct volume_config *config = &creation->config;
 	char name[LAYOUT_NAME_MAX + 1];
@@ -406,7 +406,7 @@ rpc_volume_create(struct rpc_context *context, json_object *params, struct fault
 	}
 	creation->context = context;
 	creation->warnings = json_object_new_array();
-	if (take_params(creation, params, fault)) {
+	if (take_create_params(creation, params, fault)) {
 		pthread_mutex_lock(context->changes);
 		made = name_is_free(creation->config.name, fault) &&
 		       look_at_members(creation, fault) && make_volume(creation, fault);

@@ -62,7 +62,7 @@ take_devices(struct import *import, json_object *params, struct fault *fault)
 }
 
 static bool
-take_params(struct import *import, json_object *params, struct fault *fault)
+take_import_params(struct import *import, json_object *params, struct fault *fault)
 {
 	struct volume_config *config = &import->config;
 	char name[LAYOUT_NAME_MAX + 1] = "";
@@ -121,7 +121,7 @@ belongs(struct import *import, const struct member_work *device, struct fault *f
 }
 
 static bool
-look(struct import *import, int index, struct fault *fault)
+look_at_device(struct import *import, int index, struct fault *fault)
 {
 	struct member_work *device = &import->devices[index];
 
@@ -184,7 +184,7 @@ look_at_all(struct import *import, struct volume_host *host, struct fault *fault
 		if (volume_host_is_ending(host))
 			return fault_set(fault, FAULT_BUSY, "try again when it is back",
 					 "%s is ending", volume_host_program(host));
-		if (!look(import, i, fault))
+		if (!look_at_device(import, i, fault))
 			return false;
 	}
 	if (!import->newest)
@@ -307,7 +307,7 @@ rpc_volume_import(struct rpc_context *context, json_object *params, struct fault
 	}
 	import->warnings = json_object_new_array();
 	pthread_mutex_lock(context->changes);
-	if (take_params(import, params, fault) && look_at_all(import, context->host, fault) &&
+	if (take_import_params(import, params, fault) && look_at_all(import, context->host, fault) &&
 	    choose_initiator(import, params, fault) && is_free(import, fault) &&
 	    write_configuration(import, fault)) {
 		volume_note(context->host, LOG_NOTICE, "imported", import->config.name, "",

@@ -79,7 +79,7 @@ send_line(int fd, const char *text)
 }
 
 static void
-refuse(int fd, enum fault_code code, const char *message, const char *remedy)
+send_refusal(int fd, enum fault_code code, const char *message, const char *remedy)
 {
 	char *text = rpc_answer_error(code, message, remedy);
 
@@ -96,7 +96,7 @@ peer_is_root(int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == 0)
 		return true;
-	refuse(fd, FAULT_REQUEST, "only root may use this socket",
+	send_refusal(fd, FAULT_REQUEST, "only root may use this socket",
 	       "call it as root, for instance with sudo");
 	return false;
 }
@@ -132,7 +132,7 @@ serve_lines(struct connection *connection, struct rpc_context *context, char *bu
 }
 
 static void
-serve(struct connection *connection)
+serve_connection(struct connection *connection)
 {
 	struct rpc_context context = { connection->control->host, &connection->control->changes };
 	char *buffer = NULL;
@@ -144,7 +144,7 @@ serve(struct connection *connection)
 		ssize_t got;
 
 		if (used > CONTROL_LINE_BYTES_MAX) {
-			refuse(connection->fd, FAULT_REQUEST, "the request is longer than 1 MiB",
+			send_refusal(connection->fd, FAULT_REQUEST, "the request is longer than 1 MiB",
 			       "send a shorter one");
 			break;
 		}
@@ -175,7 +175,7 @@ run_connection(void *argument)
 	struct control *control = connection->control;
 	struct connection **link;
 
-	serve(connection);
+	serve_connection(connection);
 	pthread_mutex_lock(&control->lock);
 	for (link = &control->connections; *link != connection; link = &(*link)->next)
 		;
@@ -251,7 +251,7 @@ run_accept(void *argument)
 		full = control->count >= CONTROL_CONNECTIONS_MAX;
 		pthread_mutex_unlock(&control->lock);
 		if (full) {
-			refuse(fd, FAULT_BUSY, "the control socket has 32 connections already",
+			send_refusal(fd, FAULT_BUSY, "the control socket has 32 connections already",
 			       "close one");
 			close(fd);
 		} else {

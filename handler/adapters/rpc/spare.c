@@ -31,7 +31,7 @@ struct joining {
 };
 
 static bool
-is_assembled(enum volume_state state)
+takes_members(enum volume_state state)
 {
 	return state == VOLUME_ACTIVE || state == VOLUME_DEGRADED || state == VOLUME_SUSPENDED;
 }
@@ -52,7 +52,7 @@ begin_joining(struct joining *joining, struct rpc_context *context, json_object 
 	if (code != 0)
 		return rpc_fail_volume(fault, code, name);
 	joining->running = joining->view.running;
-	joining->assembled = joining->running && is_assembled(joining->view.status.state);
+	joining->assembled = joining->running && takes_members(joining->view.status.state);
 	return rpc_volume_credentials(&joining->config, &joining->credentials, fault);
 }
 
@@ -221,7 +221,7 @@ list_it(struct joining *joining, struct fault *fault)
 
 /* The configuration lists it.  Its slot, or -1. */
 static int
-hand_over(struct joining *joining, struct fault *fault)
+attach_spare(struct joining *joining, struct fault *fault)
 {
 	struct fault ignored;
 	const char *name = joining->config.name;
@@ -250,7 +250,7 @@ mark_and_list(struct joining *joining, struct fault *fault)
 		return -1;
 	}
 	if (joining->running)
-		slot = hand_over(joining, fault);
+		slot = attach_spare(joining, fault);
 	if (slot < 0)
 		wipe_mark(joining);
 	else
@@ -465,7 +465,7 @@ join_from_pool(struct joining *joining, struct fault *fault)
 		rpc_fail_call(fault, code, joining->config.name, device->label, "try again");
 		return -1;
 	}
-	if (hand_over(joining, fault) >= 0)
+	if (attach_spare(joining, fault) >= 0)
 		return 1;
 	if (spare_pool_add(&spare, &other) != 0)
 		log_line(LOG_ERR, "%s could not be put back to the gateway's spares: %s",

@@ -79,7 +79,7 @@ steps_json(const struct step_figures steps[STEPS])
 /* --- members --- */
 
 static json_object *
-tcp_json(const struct path_tcp *tcp)
+tcp_figures_json(const struct path_tcp *tcp)
 {
 	json_object *object = json_object_new_object();
 
@@ -110,13 +110,14 @@ sessions_json(const struct backend_path *path)
 	object = json_object_new_object();
 	rpc_put_text(object, "portal", path->portal);
 	rpc_put_number(object, "in_flight", path->in_flight);
-	json_object_object_add(object, "tcp", path->tcp_known ? tcp_json(&path->tcp) : NULL);
+	json_object_object_add(object, "tcp",
+			       path->tcp_known ? tcp_figures_json(&path->tcp) : NULL);
 	json_object_array_add(sessions, object);
 	return sessions;
 }
 
 static json_object *
-member_json(const struct volume_stats *stats, int slot)
+member_figures_json(const struct volume_stats *stats, int slot)
 {
 	const struct member_status *member = &stats->status.members[slot];
 	const struct member_figures *figures = &stats->figures.members[slot];
@@ -135,13 +136,13 @@ member_json(const struct volume_stats *stats, int slot)
 }
 
 static json_object *
-members_json(const struct volume_stats *stats)
+members_figures_json(const struct volume_stats *stats)
 {
 	json_object *members = json_object_new_array();
 
 	for (int slot = 0; slot < stats->status.slots; slot++)
 		if (stats->status.members[slot].attached)
-			json_object_array_add(members, member_json(stats, slot));
+			json_object_array_add(members, member_figures_json(stats, slot));
 	return members;
 }
 
@@ -227,7 +228,7 @@ stats_json(const char *name, const struct volume_stats *stats)
 	json_object_object_add(object, "commands", commands_json(stats->figures.commands));
 	json_object_object_add(object, "steps", steps_json(stats->figures.steps));
 	json_object_object_add(object, "thread", thread_json(stats));
-	json_object_object_add(object, "members", members_json(stats));
+	json_object_object_add(object, "members", members_figures_json(stats));
 	json_object_object_add(object, "runner", runner_json());
 	return object;
 }
