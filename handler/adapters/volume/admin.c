@@ -408,7 +408,7 @@ volume_grow(struct volume_host *host, const char *name, struct volume_growth *ou
 /* --- the configuration file --- */
 
 static int
-apply(const char *name, volume_change_fn change, void *argument, struct fault *fault)
+change_file(const char *name, volume_change_fn change, void *argument, struct fault *fault)
 {
 	struct volume_config *config = malloc(sizeof(*config));
 	int error, lock;
@@ -436,7 +436,7 @@ apply_locked(struct volume_host *host, const char *name, volume_change_fn change
 	int error = config ? volume_config_read(name, config, fault) : -ENOMEM;
 	int lock = error == 0 ? volume_lock(config->uuid, name, host->program, fault) : error;
 
-	error = lock < 0 ? lock : apply(name, change, argument, fault);
+	error = lock < 0 ? lock : change_file(name, change, argument, fault);
 	if (lock >= 0)
 		close(lock);
 	free(config);
@@ -456,7 +456,7 @@ volume_edit(struct volume_host *host, const char *name, volume_change_fn change,
 	if (!hosted) {
 		error = apply_locked(host, name, change, argument, fault);
 	} else {
-		error = apply(name, change, argument, fault);
+		error = change_file(name, change, argument, fault);
 		pthread_mutex_lock(&hosted->lock);
 		if (error == 0)
 			change(&hosted->config, argument, &ignored);
@@ -497,7 +497,7 @@ volume_edit_add_locked(struct volume_host *host, const char *name,
 	int error;
 
 	pthread_mutex_lock(&host->edits);
-	error = apply(name, add_device, (void *)device, fault);
+	error = change_file(name, add_device, (void *)device, fault);
 	pthread_mutex_unlock(&host->edits);
 	return error;
 }

@@ -263,7 +263,7 @@ seek_spare(struct hosted *hosted, const struct job *job)
 }
 
 static void
-drop_device(struct hosted *hosted, const struct device_address *device)
+drop_from_config(struct hosted *hosted, const struct device_address *device)
 {
 	char label[MEMBER_ADDRESS_MAX];
 	struct fault fault = FAULT_NONE;
@@ -303,7 +303,7 @@ run_keeper(void *argument)
 			atomic_store(&job->hosted->spare_sought, false);
 			break;
 		case JOB_DROP_DEVICE:
-			drop_device(job->hosted, &job->device);
+			drop_from_config(job->hosted, &job->device);
 			break;
 		}
 		volume_unpin(job->hosted);

@@ -141,7 +141,7 @@ check_credentials(const struct volume_config *config, struct fault *fault)
 }
 
 static int
-apply(struct volume_host *host, struct hosted *hosted, const struct volume_config *file,
+apply_file(struct volume_host *host, struct hosted *hosted, const struct volume_config *file,
       struct reload *out, struct fault *fault)
 {
 	struct volume_config *before = malloc(sizeof(*before));
@@ -197,7 +197,7 @@ reload(struct volume_host *host, const struct volume_config *file, struct reload
 		return 0;
 	}
 	out->running = true;
-	error = apply(host, hosted, file, out, fault);
+	error = apply_file(host, hosted, file, out, fault);
 	volume_unpin(hosted);
 	return error;
 }

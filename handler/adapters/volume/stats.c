@@ -8,7 +8,7 @@
 #include "stats.h"
 
 static int
-look(struct hosted *hosted, void *argument, struct fault *fault)
+copy_figures(struct hosted *hosted, void *argument, struct fault *fault)
 {
 	struct volume_stats *stats = argument;
 
@@ -45,7 +45,7 @@ volume_stats(struct volume_host *host, const char *name, struct volume_stats *ou
 	int error;
 
 	memset(out, 0, sizeof(*out));
-	if (volume_call_hosted(host, name, look, out, fault) == 0)
+	if (volume_call_hosted(host, name, copy_figures, out, fault) == 0)
 		return 0;
 	/* It does not run, or has no engine just now. */
 	view = malloc(sizeof(*view));

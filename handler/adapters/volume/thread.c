@@ -292,7 +292,7 @@ time_ended(struct hosted *hosted)
 
 /* One turn; returns the deadline of the next. */
 static uint64_t
-turn(struct hosted *hosted, uint64_t deadline_ms)
+run_turn(struct hosted *hosted, uint64_t deadline_ms)
 {
 	uint64_t now_ms, next_ms;
 
@@ -338,7 +338,7 @@ run_volume(void *argument)
 	volume_engine_make(hosted);
 	hosted->random = (uint64_t)(uintptr_t)hosted | 1;
 	for (;;) {
-		deadline_ms = turn(hosted, deadline_ms);
+		deadline_ms = run_turn(hosted, deadline_ms);
 		if (!hosted->engine_stopped)
 			continue;
 		if (!next_engine(hosted))
