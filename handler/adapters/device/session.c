@@ -108,7 +108,7 @@ admin_start_clock(struct admin_session *session)
 }
 
 static int
-service(struct admin_session *session, int events)
+handle_events(struct admin_session *session, int events)
 {
 	int result;
 
@@ -161,7 +161,7 @@ turn(struct admin_session *session)
 			return error != 0 ? -error : -ECONNRESET;
 		pollfd.revents = POLLIN;
 	}
-	return service(session, pollfd.revents);
+	return handle_events(session, pollfd.revents);
 }
 
 bool
@@ -188,7 +188,7 @@ on_done(struct iscsi_context *context, int status, void *data, void *private_dat
 }
 
 static void
-on_login(struct iscsi_context *context, int status, void *data, void *private_data)
+on_login_done(struct iscsi_context *context, int status, void *data, void *private_data)
 {
 	struct admin_session *session = private_data;
 
@@ -299,7 +299,7 @@ connect_portal(struct admin_session *session, const struct iscsi_credentials *cr
 
 /* The socket is ours, and libiscsi's context not needed any more. */
 static bool
-take_over(struct admin_session *session, struct fault *fault)
+take_socket(struct admin_session *session, struct fault *fault)
 {
 	char label[MEMBER_ADDRESS_MAX];
 
@@ -332,7 +332,7 @@ log_in(struct admin_session *session, struct fault *fault)
 
 	session->done = false;
 	session->logging_in = true;
-	if (iscsi_login_async(session->context, on_login, session) != 0)
+	if (iscsi_login_async(session->context, on_login_done, session) != 0)
 		return fault_set(fault, FAULT_INTERNAL, "free some memory",
 				 "the login could not be sent");
 	answered = admin_wait(session, "the login", fault);
@@ -341,7 +341,7 @@ log_in(struct admin_session *session, struct fault *fault)
 		return answered;
 	if (session->status != SCSI_STATUS_GOOD)
 		return login_refused(session, fault);
-	return take_over(session, fault);
+	return take_socket(session, fault);
 }
 
 static bool

@@ -133,7 +133,8 @@ add(const struct part *part, char **text, size_t *length)
 }
 
 static int
-ask(struct admin_session *session, const char *question, struct part *part, char **text, size_t *length)
+exchange_text(struct admin_session *session, const char *question, struct part *part,
+	      char **text, size_t *length)
 {
 	uint32_t target_tag = ISCSI_NO_TAG;
 	size_t question_bytes = strlen(question) + 1;
@@ -171,7 +172,7 @@ admin_text_ask(struct admin_session *session, const char *question, char **text,
 	if (error == 0 && (agreed->header_digest || agreed->data_digest))
 		error = -EPROTO;	/* nobody offered it one */
 	if (error == 0)
-		error = ask(session, question, &part, text, length);
+		error = exchange_text(session, question, &part, text, length);
 	free(part.data);
 	if (error != 0) {
 		session->broken = true;
