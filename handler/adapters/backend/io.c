@@ -18,7 +18,7 @@
 #define ABORTS_MAX 3
 
 static void
-list_append(struct io_list *list, struct backend_io *io)
+io_list_append(struct io_list *list, struct backend_io *io)
 {
 	io->next = NULL;
 	if (list->head == NULL)
@@ -30,7 +30,7 @@ list_append(struct io_list *list, struct backend_io *io)
 
 /* Back to where it came from: the head is the oldest. */
 static void
-list_prepend(struct io_list *list, struct backend_io *io)
+io_list_prepend(struct io_list *list, struct backend_io *io)
 {
 	io->next = list->head;
 	if (list->head == NULL)
@@ -39,7 +39,7 @@ list_prepend(struct io_list *list, struct backend_io *io)
 }
 
 static struct backend_io *
-list_take(struct io_list *list)
+io_list_take(struct io_list *list)
 {
 	struct backend_io *io = list->head;
 
@@ -52,7 +52,7 @@ static void
 io_complete(struct iscsi_member *member, struct backend_io *io, int result)
 {
 	io->result = result;
-	list_append(&member->done, io);
+	io_list_append(&member->done, io);
 }
 
 void
@@ -96,7 +96,7 @@ io_submit(struct iscsi_member *member, struct backend_io *io)
 		return;
 	}
 	io->since_ms = watch_clock_ms(member);
-	list_append(&member->waiting, io);
+	io_list_append(&member->waiting, io);
 }
 
 const struct backend_io *
@@ -169,7 +169,7 @@ transfer_settle(struct iscsi_member *member, struct transfer *transfer)
 	if (!transfer->issued || transfer->commands > 0)
 		return;
 	if (transfer->again && transfer->error == 0) {
-		list_prepend(&member->waiting, transfer->io);
+		io_list_prepend(&member->waiting, transfer->io);
 		transfer->io = NULL;
 		transfer->next = member->free_transfers;
 		member->free_transfers = transfer;
@@ -493,7 +493,7 @@ io_pump(struct iscsi_member *member)
 		} else if (transfer != NULL) {
 			transfer_send_next(member, transfer);
 		} else if (member->waiting.head != NULL) {
-			transfer_start(member, list_take(&member->waiting));
+			transfer_start(member, io_list_take(&member->waiting));
 		} else {
 			return;
 		}
@@ -541,11 +541,11 @@ divert_waiting(struct iscsi_member *member, struct backend_io *io)
 	struct backend_io *other;
 	bool found = false;
 
-	while ((other = list_take(&member->waiting)) != NULL) {
+	while ((other = io_list_take(&member->waiting)) != NULL) {
 		if (other == io)
 			found = true;
 		else
-			list_append(&others, other);
+			io_list_append(&others, other);
 	}
 	member->waiting = others;
 	if (found)
@@ -596,6 +596,6 @@ io_fail_all(struct iscsi_member *member)
 		transfer->error = -ENOTCONN;
 		transfer_settle(member, transfer);
 	}
-	while ((io = list_take(&member->waiting)) != NULL)
+	while ((io = io_list_take(&member->waiting)) != NULL)
 		io_complete(member, io, -ENOTCONN);
 }
